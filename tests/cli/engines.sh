@@ -94,4 +94,19 @@ made
 planted "$work/values.case" answers.0.choices.0.logprobs.token_logprobs.3 -2.5
 field answers > "$work/answers.json"
 run 1 diff "$folder" --engine "$work/answers.json" --profile vllm
+
+# the inside of vLLM: as it is no op fails, and both sides on their own agree; with the sign of a gate changed in the engine that
+# op fails, and no other
+inside=$recordings/inside
+read -ra options <<< "$("$helpers/json_at" options < "$inside/vllm.json" | tr -d '[]"' | tr ',' ' ')"
+failing() { "$SAMEBIT" diff "$folder" --engine "$1" "${options[@]}" 2> "$err" | sed -n 's/^\([a-z][a-z_0-9]*\) .* FAIL.*/\1/p'; }
+run 0 diff "$folder" --engine "$inside/vllm-T4" "${options[@]}" --free
+says 'WITHIN: '
+says 'round 0 WITHIN: drafts 354 | 354, accepted 1 | 1'
+run 4 diff "$folder" --engine "$inside/vllm-T4" "${options[@]}"
+check "the convolution was not judged" grep -q '^conv .* IDENTICAL$' "$out"
+check "an op of vLLM fails" [ -z "$(failing "$inside/vllm-T4")" ]
+run 1 diff "$folder" --engine "$inside/vllm-T4-gate-sign" "${options[@]}"
+says 'first failure: token 0, layer 3, attn_gate (layers.3.self_attn.gated)'
+check "another op fails" [ "$(failing "$inside/vllm-T4-gate-sign")" = attn_gate ]
 finish

@@ -84,6 +84,28 @@ def cells(case: Row) -> list[str]:
     return head + [verdicts["tokens"], counted, judged, again, case["date"]]
 
 
+def inside() -> list[str]:
+    """The mistakes that were planted in vLLM (faults.py)."""
+    file = GOLDEN / "inside" / "vllm.json"
+    if not file.exists():
+        return []
+    document = json.loads(file.read_text(encoding="ascii"))
+    good, *faults = document["faults"]
+    seen = ", ".join(f"{op} {same} of {all_of}, {worst:.3g}" for op, (all_of, same, worst) in good["ops"].items())
+    lines = [
+        f"\n## Inside vLLM: {document['model']}, 2 drafts a round\n\n",
+        f"`samebit diff` with `{' '.join(document['options'])}`.\n",
+        f"As it is: {good['free']} with `--free`. Ops by themselves, elements with the bits of the reference, and worst error/bound:\n",
+        f"{seen}. Of no call: {', '.join(good['not_judged'])}.\n\n",
+        "| planted | verdict | first | ops that fail | first round that fails |\n|---|---|---|---|---|\n",
+    ]
+    for said in faults:
+        first = said["first"]
+        where = f"`{first['tap']}`, token {first['token']}" if first else said["reason"]
+        lines.append(f"| {said['what']} | {said['verdict']} | {where} | {', '.join(said['failed']) or '-'} | {said['round'] or '-'} |\n")
+    return lines
+
+
 def main() -> None:
     """Both, anew."""
     GOLDEN.mkdir(exist_ok=True)
@@ -100,6 +122,7 @@ def main() -> None:
         lines.append("| case | format | drafts | tokens | counters | values | repeated | date |\n")
         lines.append("|---|---|---|---|---|---|---|---|\n")
         lines += ["| " + " | ".join(cells(case)) + " |\n" for case in cases]
+    lines += inside()
     document.write_text("".join(lines), encoding="utf-8")
 
 

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Judges recordings of the inside of vLLM, of the engine as it is and with mistakes planted: faults.py TRACES CKPT.
+
+TRACES is what vllm_record.py wrote. Each trace is held against the reference by `samebit diff` under the profile
+below, ops by themselves and both sides on their own; golden/engines/inside/vllm.json gets what it said of each, and table.py writes
+that into docs/engines.md. Exit status 1: the engine as it is fails, or a mistake was not found.
+"""
+
+import argparse
+import ast
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
+SAMEBIT = os.environ.get("SAMEBIT", str(BUILD / "samebit"))
+OUT = pathlib.Path("golden/engines/inside/vllm.json")
+# where the CPU rounds otherwise than profile vllm, which is that of CUDA
+KNOBS = ("conv_sum=act", "conv_product=f32", "rope_pair=products", "attn_gate=act", "swiglu_dense=same", "router_weight=act")
+Verdicts = dict[str, Any]
+
+
+def words() -> list[str]:
+    """The options of diff."""
+    return ["--profile", "vllm", *(word for knob in KNOBS for word in ("--set", knob))]
+
+
+def diff(checkpoint: str, trace: pathlib.Path, *more: str) -> dict[str, Any]:
+    """What diff says, as a document."""
+    ran = subprocess.run(
+        [SAMEBIT, "diff", checkpoint, "--engine", str(trace), *words(), *more, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode not in (0, 1, 4):
+        return {"verdict": "REFUSED", "reason": ran.stderr.strip(), "ops": [], "rounds": [], "first_failure": None}
+    return dict(json.loads(ran.stdout))
+
+
+def rounds(document: dict[str, Any]) -> str:
+    """What failed of the first round that did."""
+    for entry in document["rounds"]:
+        if entry["verdict"] != "FAIL":
+            continue
+        parts = [name for name, part in (entry["state"] or {}).items() if part and part["verdict"] == "FAIL"]
+        for name in ("drafts", "accepted"):
+            if entry[name]["ref"] != entry[name]["engine"]:
+                parts.append(f"{name} {entry[name]['engine']}, reference {entry[name]['ref']}")
+        return f"sequence {entry['sequence']}, round {entry['round']}: " + (", ".join(parts) or "FAIL")
+    return ""
+
+
+def judged(checkpoint: str, trace: pathlib.Path) -> Verdicts:
+    """Ops alone and the free run, which goes without values of ops."""
+    both, free = diff(checkpoint, trace), diff(checkpoint, trace, "--free")
+    first = both["first_failure"]
+    return {
+        "verdict": both["verdict"],
+        "free": free["verdict"],
+        "ops": {op["op"]: [op["compared"], op["identical"], op["worst_ratio"]] for op in both["ops"] if op["compared"]},
+        "not_judged": sorted(op["op"] for op in both["ops"] if not op["compared"]),
+        "failed": sorted(op["op"] for op in both["ops"] if op["verdict"] == "FAIL"),
+        "first": first and {key: first[key] for key in ("sequence", "token", "layer", "op", "tap")},
+        "round": rounds(both),
+        "reason": both["reason"],
+    }
+
+
+def described() -> dict[str, str]:
+    """What each mistake is: the docstrings of vllm_faults.py, which can be imported beside vLLM only."""
+    tree = ast.parse((pathlib.Path(__file__).parent / "vllm_faults.py").read_text(encoding="utf-8"))
+    return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def main() -> None:
+    """The document, anew; recordings that are gone keep what was said of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("traces", type=pathlib.Path)
+    parser.add_argument("checkpoint")
+    options = parser.parse_args()
+    what = {"none": "the engine as it is"} | described()
+    order = list(what)
+    found = []
+    for trace in sorted(options.traces.iterdir(), key=lambda path: order.index(path.name)):
+        said = {"fault": trace.name, "what": what[trace.name]} | judged(options.checkpoint, trace)
+        print(f"{trace.name}: {said['verdict']}, alone {said['failed']}, {said['reason']}", flush=True)
+        found.append(said)
+    model = pathlib.Path(options.checkpoint).name
+    OUT.parent.mkdir(exist_ok=True)
+    rows = ",\n".join(json.dumps(said, separators=(",", ":")) for said in found)
+    head = json.dumps({"model": model, "options": words()}, separators=(",", ":"))
+    OUT.write_text(f'{head[:-1]},"faults":[\n{rows}\n]}}\n', encoding="ascii")
+    sys.exit(any((said["verdict"] == "FAIL") == (said["fault"] == "none") for said in found))
+
+
+main()

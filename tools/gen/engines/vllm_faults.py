@@ -1,0 +1,255 @@
+"""Mistakes planted in vLLM itself while it runs: of each a line of what it is, and a function that is given the runner.
+
+Each is one that an engine could have. They go into modules of vLLM and into the model that it has loaded, below the
+hooks of the recorder, and stay as long as the process does.
+"""
+
+import vllm._custom_ops as ops
+from vllm.model_executor.layers import layernorm
+from vllm.model_executor.layers.mamba.ops.cpu import gdn_attention
+
+
+def layers(runner):
+    """The layers of the trunk."""
+    return getattr(runner.model, "language_model", runner.model).model.layers
+
+
+def attentions(runner):
+    """The full attention of the trunk."""
+    return [layer.self_attn for layer in layers(runner) if layer.layer_type == "full_attention"]
+
+
+def head(runner):
+    """The MTP head."""
+    return runner.drafter.model.model
+
+
+def around(owner, name, make):
+    """OWNER.NAME is make(what it was)."""
+    setattr(owner, name, make(getattr(owner, name)))
+
+
+def inputs(module, change):
+    """The module gets change(its inputs)."""
+    module.register_forward_pre_hook(lambda _module, args: change(*args))
+
+
+def given(name, **changes):
+    """An op of the CPU gets other arguments: changes of those that are named."""
+
+    def make(real):
+        def other(*args, **kwargs):
+            return real(*args, **(kwargs | {key: change(kwargs[key]) for key, change in changes.items() if key in kwargs}))
+
+        return other
+
+    around(ops, name, make)
+
+
+def norm_without_plus_one(runner):
+    """norms multiply by w, and not by 1 + w"""
+
+    def forward(self, x, residual=None):
+        weight = self.weight.float()
+        if residual is None:
+            return layernorm.ir.ops.rms_norm(x, weight, self.variance_epsilon)
+        return layernorm.ir.ops.fused_add_rms_norm(x, residual, weight, self.variance_epsilon)
+
+    for module in runner.model.modules():
+        if isinstance(module, layernorm.GemmaRMSNorm):
+            module._forward_method = forward.__get__(module)
+
+
+def eps_of_norm(runner):
+    """epsilon of the final norm is 1e-2"""
+    getattr(runner.model, "language_model", runner.model).model.norm.variance_epsilon = 1e-2
+
+
+def rope_position(runner):
+    """rotary positions are one too large"""
+    for attn in attentions(runner):
+        inputs(attn.rotary_emb, lambda positions, q, k: (positions + 1, q, k))
+
+
+def gate_sign(runner):
+    """attention is multiplied by the sigmoid of minus its gate"""
+    for attn in attentions(runner):
+
+        def make(real):
+            def other(qkv, positions):
+                q, k, v, gate = real(qkv, positions)
+                return q, k, v, -gate
+
+            return other
+
+        around(attn, "_project_qkv_gate", make)
+
+
+def attention_scale(runner):
+    """attention scores are scaled by 1 / head_dim"""
+    for attn in attentions(runner):
+        attn.attn.impl.scale = attn.attn.impl.scale**2
+
+
+def key_slot(_runner):
+    """keys and values are written one position behind theirs"""
+    around(ops, "cpu_attn_reshape_and_cache", lambda real: lambda k, v, kc, vc, slots, *a, **kw: real(k, v, kc, vc, slots + 1, *a, **kw))
+
+
+def gate_and_up(runner):
+    """silu of up times gate, and not of gate times up"""
+    for layer in layers(runner):
+        inputs(layer.mlp.act_fn, lambda x: (x.roll(x.shape[-1] // 2, -1),))
+
+
+def z_sign(runner):
+    """the gated norm of the delta rule gets minus z"""
+    for layer in layers(runner):
+        if layer.layer_type == "linear_attention":
+            inputs(layer.linear_attn.norm, lambda x, z: (x, -z))
+
+
+def stale_conv_state(_runner):
+    """a round leaves the columns of the convolution as it found them"""
+
+    def make(real):
+        def other(layer, meta, mixed, b, a, conv, ssm, width, length):
+            kept = conv.clone()
+            out = real(layer, meta, mixed, b, a, conv, ssm, width, length)
+            conv.copy_(kept)
+            return out
+
+        return other
+
+    around(gdn_attention, "_spec_forward", make)
+
+
+def conv_rejected(_runner):
+    """the convolution of a round goes on behind rejected drafts: from the newest columns"""
+
+    def make(real):
+        def other(layer, meta, mixed, b, a, conv, ssm, width, length):
+            slots = meta.spec_state_indices_tensor[: meta.num_spec_decodes, 0].long()
+            for row, slot in enumerate(slots):
+                kept = int(meta.num_accepted_tokens[row]) - 1
+                conv[slot, :, kept : kept + width - 1] = conv[slot, :, length - width + 1 :].clone()
+            return real(layer, meta, mixed, b, a, conv, ssm, width, length)
+
+        return other
+
+    around(gdn_attention, "_spec_forward", make)
+
+
+SPEC = "fused_sigmoid_gating_delta_rule_update_spec_cpu"
+
+
+def state_slot(_runner):
+    """the state that a round goes on from is that of the slot before: one accepted token too few"""
+    given(SPEC, num_accepted_tokens=lambda n: (n - 1).clamp(min=1))
+
+
+def state_slot_behind(_runner):
+    """the state that a round goes on from is that behind all drafts, rejected ones too"""
+    given(SPEC, num_accepted_tokens=lambda n: n * 0 + 3)
+
+
+def bf16_state(_runner):
+    """the state of the delta rule is kept in bfloat16"""
+
+    def make(real):
+        def other(layer, meta, *args):
+            real(layer, meta, *args)
+            state = layer.kv_cache[1]  # pages of this pool are keys and values of other layers
+            slots = meta.non_spec_state_indices_tensor if meta.spec_sequence_masks is None else meta.spec_state_indices_tensor
+            slots = slots.flatten().long().unique()
+            state[slots] = state[slots].bfloat16().float()
+
+        return other
+
+    around(gdn_attention, "_cpu_gdn_attention_spec_aware", make)
+
+
+def no_l2norm(_runner):
+    """queries and keys of rounds are not normalised"""
+    given(SPEC, use_qk_l2norm_in_kernel=lambda _: False)
+
+
+def beta_sign(_runner):
+    """beta of rounds is the sigmoid of minus b"""
+    given(SPEC, b=lambda b: -b)
+
+
+def no_dt_bias(_runner):
+    """the decay of rounds leaves out dt_bias"""
+    given(SPEC, dt_bias=lambda bias: bias * 0)
+
+
+def mtp_swapped(runner):
+    """the MTP head gets its hidden vector where the embedding belongs, and the other way round"""
+    inputs(head(runner).fc, lambda x: (x.roll(x.shape[-1] // 2, -1),))
+
+
+def mtp_norms_swapped(runner):
+    """the MTP head norms its embedding by the weights of the hidden vector's norm, and the other way round"""
+    model = head(runner)
+    model.pre_fc_norm_embedding.weight, model.pre_fc_norm_hidden.weight = (
+        model.pre_fc_norm_hidden.weight,
+        model.pre_fc_norm_embedding.weight,
+    )
+
+
+def mtp_position(runner):
+    """rotary positions of the MTP head are one too large"""
+    # its rotary embedding is the trunk's own object
+    around(head(runner).layers[0].self_attn, "_project_qkv_gate", lambda real: lambda qkv, at: real(qkv, at + 1))
+
+
+def mtp_final_norm(runner):
+    """drafts are made from the hidden vector times two"""
+    around(runner.drafter.model, "compute_logits", lambda real: lambda hidden, *a: real(hidden * 2, *a))
+
+
+def mtp_stale_hidden(runner):
+    """the MTP head is fed the hidden vectors of the row before"""
+    inputs(head(runner).pre_fc_norm_hidden, lambda x: (x.roll(1, 0),))
+
+
+def accepted_count(runner):
+    """a round emits one draft more than was accepted"""
+
+    def make(real):
+        def other(metadata, *args, **kwargs):
+            out = real(metadata, *args, **kwargs)
+            ids, start = out.sampled_token_ids, 0
+            for row, drafted in enumerate(metadata.num_draft_tokens):
+                kept = int((ids[row] >= 0).sum())
+                if 0 < kept <= drafted:
+                    ids[row, kept] = ids[row, kept - 1]
+                    ids[row, kept - 1] = metadata.draft_token_ids[start + kept - 1]
+                start += drafted
+            return out
+
+        return other
+
+    around(runner.rejection_sampler, "forward", make)
+
+
+def embedding_row(runner):
+    """the embedding is that of the id before"""
+    inputs(getattr(runner.model, "language_model", runner.model).model.embed_tokens, lambda ids: ((ids - 1).clamp(min=0),))
+
+
+def logits_row(runner):
+    """logits are made of the hidden vector of the row before"""
+    around(runner.model, "compute_logits", lambda real: lambda hidden, *a: real(hidden.roll(1, 0), *a))
+
+
+FAULTS = {
+    fault.__name__: fault
+    for fault in (
+        *(norm_without_plus_one, eps_of_norm, rope_position, gate_sign, attention_scale, key_slot, gate_and_up, z_sign),
+        *(stale_conv_state, conv_rejected, state_slot, state_slot_behind, bf16_state, no_l2norm, beta_sign, no_dt_bias),
+        *(mtp_swapped, mtp_norms_swapped, mtp_position, mtp_final_norm, mtp_stale_hidden, accepted_count),
+        *(embedding_row, logits_row),
+    )
+}

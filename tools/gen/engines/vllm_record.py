@@ -1,0 +1,82 @@
+"""Recordings of what vLLM computes inside: vllm_record.py CKPT OUT DRAFTS [FAULT...], in the environment of vLLM.
+
+OUT/none is the trace of the engine as it is, OUT/FAULT that with a mistake planted (vllm_faults.py), each in a process of its
+own; a fault is left out whose folder is there. PROMPTS=3 GENERATE=4 in the environment asks for one prompt of three
+tokens and four more (5,9 and 8).
+"""
+
+import os
+import pathlib
+import sys
+
+os.environ |= {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # a function goes to the worker, which is this process
+    "VLLM_NO_USAGE_STATS": "1",
+}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "record"))
+LENGTHS = [int(length) for length in os.environ.get("PROMPTS", "5,9").split(",")]
+PROMPTS = [[(7 * i + 101 * number + 3) % 360 for i in range(length)] for number, length in enumerate(LENGTHS)]
+GENERATE = int(os.environ.get("GENERATE", "8"))
+
+
+def record(checkpoint, folder, drafts, fault):
+    """One trace."""
+    import vllm
+    from vllm_faults import FAULTS
+
+    llm = vllm.LLM(
+        model=checkpoint,
+        skip_tokenizer_init=True,
+        enforce_eager=True,
+        max_model_len=512,
+        seed=42,
+        enable_prefix_caching=False,
+        async_scheduling=False,
+        max_num_seqs=8,
+        limit_mm_per_prompt={"image": 0, "video": 0},
+        worker_extension_cls="vllm_plugin.Recorder",
+        speculative_config={"method": "mtp", "num_speculative_tokens": drafts} if drafts else None,
+    )
+    if fault != "none":
+        llm.collective_rpc(lambda worker: FAULTS[fault](worker.model_runner))
+    llm.collective_rpc("samebit_start", args=(folder, True))
+    sampling = vllm.SamplingParams(temperature=0, max_tokens=GENERATE, ignore_eos=True, detokenize=False)
+    llm.generate([{"prompt_token_ids": ids} for ids in PROMPTS], sampling, use_tqdm=False)
+    llm.collective_rpc("samebit_stop")
+
+
+def main():
+    """A process for each fault."""
+    checkpoint, out, drafts, *faults = sys.argv[1:]
+    import vllm  # pylint: disable=unused-import
+    from vllm_faults import FAULTS
+
+    if unknown := set(faults) - {"none", *FAULTS}:
+        raise SystemExit(f"vllm_faults.py has no {', '.join(sorted(unknown))}")
+    pathlib.Path(out).mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for fault in faults or ["none", *FAULTS]:
+        folder = f"{out}/{fault}"
+        if os.path.exists(folder):
+            continue
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            try:
+                record(checkpoint, folder, int(drafts), fault)
+                code = 0
+            except Exception as error:  # pylint: disable=broad-except  # the others are run all the same
+                print(f"{fault}: {type(error).__name__}: {error}", flush=True)
+                code = 1
+            os._exit(code)  # what vLLM started ends with it
+        failed |= os.waitpid(child, 0)[1]
+        print(f"done: {fault}", flush=True)
+    sys.exit(failed != 0)
+
+
+main()
