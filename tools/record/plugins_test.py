@@ -16,7 +16,7 @@ import mlx_plugin
 import numpy as np
 import sglang_plugin
 import vllm_plugin
-from engine_calls import EngineCalls
+from engine_calls import EngineCalls, Fed
 from samebit_trace import Bf16, Trace, TraceError, read_tensors, values
 
 VOCAB, HEADS, STATE = 384, (2, 64), (4, 64, 64)  # of preset T1
@@ -224,6 +224,11 @@ def the_writer(out: Path) -> None:
     call.decode(s, 1)
     refused("fed twice", lambda: call.decode(s, 1))
     refused("a key that is none", lambda: Trace(out / "x", engine="mine", vocab_size=9, colour="red"))
+    calls = EngineCalls(out.parent / "bf16", "mine", 9)
+    calls.call([Fed("a", 0, [1, 2], 2)], Bf16.rounded(np.ones((1, 16))))  # of which vLLM's logits are; padded
+    calls.finish()
+    logits = read_tensors(out.parent / "bf16" / "step-000000.safetensors")[0]["logits"]
+    check("logits in bfloat16", logits.shape == (1, 9) and logits.floats().sum() == 9)
     refused("no slot", lambda: Trace(out / "y", engine="mine", vocab_size=9, level=2).sequence())
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Judges recordings of the inside of vLLM, of the engine as it is and with mistakes planted: faults.py TRACES CKPT.
+"""Judges recordings of the inside of vLLM, of the engine as it is and with mistakes planted: faults.py (TRACES CKPT)...
 
 TRACES is what vllm_record.py wrote. Each trace is held against the reference by `samebit diff` under the profile
 below, ops by themselves and both sides on their own; golden/engines/inside/vllm.json gets what it said of each, and table.py writes
-that into docs/engines.md. Exit status 1: the engine as it is fails, or a mistake was not found.
+that into docs/engines.md. Exit status 1: the engine as it is fails with --free, or a mistake shows neither an op that fails
+by itself, and not without the mistake, nor a free run that fails.
 """
 
 import argparse
@@ -76,25 +77,31 @@ def described() -> dict[str, str]:
     return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def main() -> None:
-    """The document, anew; recordings that are gone keep what was said of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("traces", type=pathlib.Path)
-    parser.add_argument("checkpoint")
-    options = parser.parse_args()
+def model(traces: pathlib.Path, checkpoint: str) -> dict[str, Any]:
+    """All recordings of one model, the engine as it is first."""
     what = {"none": "the engine as it is"} | described()
-    order = list(what)
-    found = []
-    for trace in sorted(options.traces.iterdir(), key=lambda path: order.index(path.name)):
-        said = {"fault": trace.name, "what": what[trace.name]} | judged(options.checkpoint, trace)
+    found: list[Verdicts] = []
+    for trace in sorted(traces.iterdir(), key=lambda path: list(what).index(path.name)):
+        said = {"fault": trace.name, "what": what[trace.name]} | judged(checkpoint, trace)
+        alone = set(said["failed"]) - set(found[0]["failed"] if found else ())
+        said["found"] = bool(found) and bool(alone or said["free"] == "FAIL")
         print(f"{trace.name}: {said['verdict']}, alone {said['failed']}, {said['reason']}", flush=True)
         found.append(said)
-    model = pathlib.Path(options.checkpoint).name
+    return {"model": pathlib.Path(checkpoint).name, "faults": found}
+
+
+def main() -> None:
+    """The document, anew."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("pairs", nargs="+", metavar="TRACES CKPT")
+    pairs = parser.parse_args().pairs
+    models = [model(pathlib.Path(traces), checkpoint) for traces, checkpoint in zip(pairs[::2], pairs[1::2], strict=True)]
+    text = ",\n".join(json.dumps(found, separators=(",", ":")).replace('},{"fault', '},\n{"fault') for found in models)
     OUT.parent.mkdir(exist_ok=True)
-    rows = ",\n".join(json.dumps(said, separators=(",", ":")) for said in found)
-    head = json.dumps({"model": model, "options": words()}, separators=(",", ":"))
-    OUT.write_text(f'{head[:-1]},"faults":[\n{rows}\n]}}\n', encoding="ascii")
-    sys.exit(any((said["verdict"] == "FAIL") == (said["fault"] == "none") for said in found))
+    OUT.write_text(f'{{"options":{json.dumps(words())},"models":[\n{text}\n]}}\n', encoding="ascii")
+    missed = [said["fault"] for found in models for said in found["faults"][1:] if not said["found"]]
+    print(f"not found: {', '.join(missed) or 'none'}")
+    sys.exit(bool(missed) or any(found["faults"][0]["free"] == "FAIL" for found in models))
 
 
 main()

@@ -7,6 +7,7 @@ docs/engines.md is written from these recordings alone.
 """
 
 import json
+import math
 import os
 import pathlib
 from typing import Any
@@ -90,19 +91,23 @@ def inside() -> list[str]:
     if not file.exists():
         return []
     document = json.loads(file.read_text(encoding="ascii"))
-    good, *faults = document["faults"]
-    seen = ", ".join(f"{op} {same} of {all_of}, {worst:.3g}" for op, (all_of, same, worst) in good["ops"].items())
-    lines = [
-        f"\n## Inside vLLM: {document['model']}, 2 drafts a round\n\n",
-        f"`samebit diff` with `{' '.join(document['options'])}`.\n",
-        f"As it is: {good['free']} with `--free`. Ops by themselves, elements with the bits of the reference, and worst error/bound:\n",
-        f"{seen}. Of no call: {', '.join(good['not_judged'])}.\n\n",
-        "| planted | verdict | first | ops that fail | first round that fails |\n|---|---|---|---|---|\n",
-    ]
-    for said in faults:
-        first = said["first"]
-        where = f"`{first['tap']}`, token {first['token']}" if first else said["reason"]
-        lines.append(f"| {said['what']} | {said['verdict']} | {where} | {', '.join(said['failed']) or '-'} | {said['round'] or '-'} |\n")
+    lines = [f"\n## Inside vLLM\n\n`samebit diff` with `{' '.join(document['options'])}`, 2 drafts a round.\n"]
+    for model in document["models"]:
+        good, *faults = model["faults"]
+        seen = "".join(f"| {op} | {same} of {all_of} | {math.inf if worst > 1e300 else worst:.3g} |\n" for op, (all_of, same, worst) in good["ops"].items())
+        fails = f" By itself fails {', '.join(good['failed'])}." if good["failed"] else " No op fails by itself."
+        found = sum(said["found"] for said in faults)
+        lines += [
+            f"\n### {model['model']}\n\nAs it is: {good['free']} with `--free`.{fails} Of no call were judged:",
+            f" {', '.join(good['not_judged'])}.\n\n| op | the bits of the reference | worst error/bound |\n|---|---|---|\n{seen}",
+            f"\nPlanted: {len(faults)}, found: {found}.\n\n",
+            "| planted | found | first | ops that fail | first round that fails |\n|---|---|---|---|---|\n",
+        ]
+        for said in faults:
+            first, found_it = said["first"], "FAIL" if said["found"] else "not found"
+            where = f"`{first['tap']}`, token {first['token']}" if first else "-"
+            ops = ", ".join(op for op in said["failed"] if op not in good["failed"]) or "-"
+            lines.append(f"| {said['what']} | {found_it} | {where} | {ops} | {said['round'] or '-'} |\n")
     return lines
 
 

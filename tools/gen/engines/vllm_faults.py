@@ -4,8 +4,10 @@ Each is one that an engine could have. They go into modules of vLLM and into the
 hooks of the recorder, and stay as long as the process does.
 """
 
+import torch
 import vllm._custom_ops as ops
 from vllm.model_executor.layers import layernorm
+from vllm.model_executor.layers.fused_moe.router import cpu_router
 from vllm.model_executor.layers.mamba.ops.cpu import gdn_attention
 
 
@@ -244,12 +246,43 @@ def logits_row(runner):
     around(runner.model, "compute_logits", lambda real: lambda hidden, *a: real(hidden.roll(1, 0), *a))
 
 
+def one_expert_less(_runner):
+    """the router keeps one expert less: top_k off by one"""
+
+    def make(real):
+        def other(logits, top_k, renormalize):
+            weights, ids = real(logits, top_k - 1, renormalize)
+            rest = ids.new_tensor([[next(e for e in range(logits.shape[-1]) if e not in row)] for row in ids.tolist()])
+            return torch.cat([weights, weights[:, :1] * 0], -1), torch.cat([ids, rest], -1)
+
+        return other
+
+    around(cpu_router, "_softmax_topk", make)
+
+
+def no_renormalisation(_runner):
+    """weights of experts are not renormalised"""
+    around(cpu_router, "_softmax_topk", lambda real: lambda logits, top_k, _: real(logits, top_k, False))
+
+
+def router_sign(_runner):
+    """the router keeps the experts of the smallest logits"""
+    around(cpu_router, "_softmax_topk", lambda real: lambda logits, top_k, renormalize: real(-logits, top_k, renormalize))
+
+
+def shared_expert_gate(runner):
+    """the gate of the shared expert is fed minus its input"""
+    for layer in layers(runner):
+        inputs(layer.mlp.shared_expert_gate, lambda x: (-x,))
+
+
+OF_MIXTURES = (one_expert_less, no_renormalisation, router_sign, shared_expert_gate)
 FAULTS = {
     fault.__name__: fault
     for fault in (
         *(norm_without_plus_one, eps_of_norm, rope_position, gate_sign, attention_scale, key_slot, gate_and_up, z_sign),
         *(stale_conv_state, conv_rejected, state_slot, state_slot_behind, bf16_state, no_l2norm, beta_sign, no_dt_bias),
         *(mtp_swapped, mtp_norms_swapped, mtp_position, mtp_final_norm, mtp_stale_hidden, accepted_count),
-        *(embedding_row, logits_row),
+        *(embedding_row, logits_row, *OF_MIXTURES),
     )
 }

@@ -54,13 +54,15 @@ def main():
     """A process for each fault."""
     checkpoint, out, drafts, *faults = sys.argv[1:]
     import vllm  # pylint: disable=unused-import
-    from vllm_faults import FAULTS
+    from vllm_faults import FAULTS, OF_MIXTURES
 
     if unknown := set(faults) - {"none", *FAULTS}:
         raise SystemExit(f"vllm_faults.py has no {', '.join(sorted(unknown))}")
     pathlib.Path(out).mkdir(parents=True, exist_ok=True)
     failed = 0
-    for fault in faults or ["none", *FAULTS]:
+    mixture = "num_experts" in pathlib.Path(checkpoint, "config.json").read_text(encoding="utf-8")
+    can = [name for name, fault in FAULTS.items() if mixture or fault not in OF_MIXTURES]
+    for fault in faults or ["none", *can]:
         folder = f"{out}/{fault}"
         if os.path.exists(folder):
             continue
