@@ -24,7 +24,7 @@ fi
 # states, and of the kernels of rows; the others run the same code and wait for CHECK_ALL
 if [ "${CHECK_ALL-}" != 1 ]; then
     export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000 MUTATIONS=${MUTATIONS:-2000}
-    LEAVE_OUT=
+    export LEAVE_OUT=
     for source in tests/unit/test_*.c; do
         case ${source#tests/unit/test_} in
             api* | base* | config* | container* | declared* | detect* | dump_arrays* | hash.c | memory_stream*) ;;
