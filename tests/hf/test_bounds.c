@@ -9,6 +9,7 @@
 #include "ref/fast/fast.h"
 #include "tests/hf/drawn.h"
 #include "tests/lib/plain_dot.h"
+#include "tests/lib/delta_regimes.h"
 #include "tools/compare/bound.h"
 
 enum { ROWS = 130, DK = 32, DV = 8, CHUNK = 64 };
@@ -41,16 +42,6 @@ static double worst(const char *what, const float *got, const sb_ball *in, size_
 
 /* --- the delta rule ------------------------------------------------------------------------------
  */
-
-static const struct regime {
-    const char *name;
-    float decay, decay_spread, beta, common; /* common: what all keys share */
-} regimes[] = {
-    {"slow decay", -1e-4f, 5e-5f, 0.9f, 0.0f},
-    {"alike keys", -1e-3f, 5e-4f, 0.99f, 3.0f},
-    {"fast decay", -3.0f, 1.0f, 0.5f, 0.0f},
-    {"mixed decay", -0.5f, 0.5f, 1.0f, 1.0f},
-};
 
 static sb_delta_rule_args inputs(const struct regime *r)
 {

@@ -11,21 +11,12 @@
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
 #include "tests/lib/plain_dot.h"
+#include "tests/lib/delta_regimes.h"
 #include "tools/compare/bound.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 enum { ROWS = 130, DK = 32, DV = 8, CHUNK = 128, BLOCK = 16, ORDERS = 3 };
-
-static const struct regime {
-    const char *name;
-    float decay, decay_spread, beta, common; /* common: what all keys share */
-} regimes[] = {
-    {"slow decay", -1e-4f, 5e-5f, 0.9f, 0.0f},
-    {"alike keys", -1e-3f, 5e-4f, 0.99f, 3.0f},
-    {"fast decay", -3.0f, 1.0f, 0.5f, 0.0f},
-    {"mixed decay", -0.5f, 0.5f, 1.0f, 1.0f},
-};
 
 static void round_all(const sb_knobs *k, float *x, size_t n)
 {

@@ -9,6 +9,7 @@
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
 #include "tests/lib/plain_dot.h"
+#include "tests/lib/delta_regimes.h"
 #include "tools/compare/bound.h"
 #include "tools/sim/sim.h"
 
@@ -18,15 +19,6 @@ enum { DK = 16, DV = 4, LENGTHS = 6, MOST = SB_CHUNK_LONGEST + SB_CHUNK_LONGEST 
 
 static const size_t lengths[LENGTHS] = {16, 32, 64, 128, 256, 512};
 
-static const struct regime {
-    const char *name;
-    float decay, decay_spread, beta, common; /* common: what all keys share */
-} regimes[] = {
-    {"slow decay", -1e-4f, 5e-5f, 0.9f, 0.0f},
-    {"alike keys", -1e-3f, 5e-4f, 0.99f, 3.0f},
-    {"fast decay", -3.0f, 1.0f, 0.5f, 0.0f},
-    {"mixed decay", -0.5f, 0.5f, 1.0f, 1.0f},
-};
 enum { REGIMES = COUNT(regimes) };
 
 static sb_delta_rule_args inputs(const struct regime *r, size_t rows)

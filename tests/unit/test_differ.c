@@ -70,6 +70,19 @@ TEST(nothing_is_no_success)
     expect(&v, 1, SB_VERDICT_SKIPPED, "op router could not be judged");
 }
 
+/* What is behind the place where a sequence was lost was not judged. */
+TEST(what_is_lost_does_not_pass)
+{
+    for (int required = 0; required < 2; required++) {
+        sb_verdicts v = MAKE(SB_VERDICT_IDENTICAL, SB_VERDICT_WITHIN);
+        v.lost = 1;
+        expect(&v, required, SB_VERDICT_SKIPPED, "could not be followed");
+        v = MAKE(SB_VERDICT_WITHIN, SB_VERDICT_FAIL);
+        v.lost = 1;
+        expect(&v, required, SB_VERDICT_FAIL, "beyond its bound");
+    }
+}
+
 TEST(near_ties_are_few)
 {
     sb_verdicts v =

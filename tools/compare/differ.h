@@ -35,13 +35,14 @@ void sb_differ_stop(sb_differ *differ);
 /* Ends the statistics and says the verdict of the whole: verdicts->verdict and ->reason. */
 sb_status sb_differ_finish(sb_differ *differ, sb_error *err);
 
-size_t sb_differ_steps(const sb_differ *differ); /* calls that had rows */
-size_t sb_differ_sequences(
-    const sb_differ *differ); /* Whether something has failed so far, in either way. */
+size_t sb_differ_steps(const sb_differ *differ);     /* calls that had rows */
+size_t sb_differ_sequences(const sb_differ *differ); /* the highest number, and one */
+
+/* Whether something has failed so far, in either way. */
 int sb_differ_failed(const sb_differ *differ);
 
-/* the highest number, and one */
-int sb_differ_forced(const sb_differ *differ); /* ops were judged */
+/* Whether ops were judged. */
+int sb_differ_forced(const sb_differ *differ);
 
 /* The verdict of a whole from its parts: of the ops, tokens, rounds and states that were compared
  * the heaviest; if none was, why. What was SKIPPED or INHERITED does not pass for anything. */

@@ -66,7 +66,7 @@ static void see(piece *p, float score, const float *value, size_t hd)
     p->top = top;
 }
 
-/* Keys [0, n) of a head in pages of `page` keys, of which the last comes first. */
+/* Keys [0, n) of a head in pages of `page` keys. The last page comes first. */
 static void attend(const sb_attention_args *a, const float *q, size_t kv, size_t n, size_t page,
                    piece *p)
 {

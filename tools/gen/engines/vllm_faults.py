@@ -146,7 +146,7 @@ SPEC = "fused_sigmoid_gating_delta_rule_update_spec_cpu"
 
 
 def state_slot(_runner):
-    """the state that a round goes on from is that of the slot before: one accepted token too few"""
+    """a round continues from the slot before the right one: its state lacks one accepted token"""
     given(SPEC, num_accepted_tokens=lambda n: (n - 1).clamp(min=1))
 
 
@@ -237,7 +237,7 @@ def accepted_count(runner):
 
 
 def embedding_row(runner):
-    """the embedding is that of the id before"""
+    """each token gets the embedding of the id below its own"""
     inputs(getattr(runner.model, "language_model", runner.model).model.embed_tokens, lambda ids: ((ids - 1).clamp(min=0),))
 
 
