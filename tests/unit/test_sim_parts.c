@@ -176,7 +176,6 @@ TEST(test_libraries)
                      SB_ERR_USAGE);
 }
 
-/* Against the C library's, on sums that nearly vanish and near ties. */
 /* T-81: of a frequency of 1 a division that is no rounding leaves another: at the end of a table
  * that is rounded to bfloat16, no element of any library leaves its ball. */
 TEST(test_turns)
@@ -217,6 +216,36 @@ TEST(test_turns)
     }
 }
 
+/* A probability is divided by the sum before it is rounded to binary16 (K-11), and what comes out
+ * of the values is not divided again: of one position it is the value, with any library. */
+TEST(test_one_position)
+{
+    enum { WIDTH = 64 };
+    uint64_t key = sb_rng_key(42, "one position");
+    for (size_t i = 0; i < SB_FUNCTIONS_COUNT; i++) {
+        sb_sim_arith s = {.lanes = 1, .atom = NO_ATOM, .fn = FN_published + (unsigned)i};
+        float q[WIDTH], v[WIDTH], out[WIDTH];
+        sb_knobs knobs;
+        sb_error err;
+        for (uint64_t e = 0; e < WIDTH; e++) {
+            q[e] = sb_rng_normal(key, 2 * e);
+            v[e] = sb_rng_normal(key, 2 * e + 1);
+        }
+        sb_attention_args a = {.q = q,
+                               .keys = q,
+                               .values = v,
+                               .rows = 1,
+                               .heads = 1,
+                               .kv_heads = 1,
+                               .hd = WIDTH,
+                               .out = out};
+        assert_int_equal(sb_knobs_profile(&knobs, "llamacpp", &err), SB_OK);
+        assert_int_equal(sb_sim_attention(&s, &knobs, &a), SB_OK);
+        assert_memory_equal(out, v, sizeof v);
+    }
+}
+
+/* Against the C library's, on sums that nearly vanish and near ties. */
 TEST(test_fused)
 {
     const sb_sim_arith fused = {.fused = 1, .lanes = 1, .atom = NO_ATOM},

@@ -98,8 +98,15 @@ static void scores(const head *of, const float *q, float scale)
     }
 }
 
-/* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )"; what the outputs are still to be
- * divided by is returned. K-11: "flash takes R(e_u) for p_u and divides at the end" */
+/* K-11: "flash takes R(e_u) for p_u and divides at the end"; so do kernels of the late form. */
+static int divides_outputs(const head *of)
+{
+    return SB_IS(of->knobs, scores, flash) ||
+           (of->s->form == FORM_late && SB_IS(of->knobs, scores, f32));
+}
+
+/* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )"; the sum is returned, and where
+ * the outputs are divided by it, e_u stays. */
 static float softmax(const head *of)
 {
     float largest = of->p[0];
@@ -108,25 +115,26 @@ static float softmax(const head *of)
     for (size_t u = 0; u < of->n; u++)
         of->p[u] = sb_sim_exp(of->s, of->p[u] - largest);
     float total = sb_sim_sum(of->s, of->p, of->n);
-    int rounds = SB_IS(of->knobs, scores, act), flash = SB_IS(of->knobs, scores, flash);
-    if (of->s->form == FORM_late && SB_IS(of->knobs, scores, f32))
-        return total;
+    int rounds = SB_IS(of->knobs, scores, act);
     for (size_t u = 0; u < of->n; u++)
-        of->p[u] = flash ? sb_act(of->knobs, of->p[u])
-                         : narrow(of->knobs, sb_sim_act_if(of->knobs, rounds,
-                                                           sb_sim_divide(of->s, of->p[u], total)));
-    return flash ? total : 1.0f;
+        if (SB_IS(of->knobs, scores, flash))
+            of->p[u] = sb_act(of->knobs, of->p[u]);
+        else if (!divides_outputs(of))
+            of->p[u] = narrow(
+                of->knobs, sb_sim_act_if(of->knobs, rounds, sb_sim_divide(of->s, of->p[u], total)));
+    return total;
 }
 
 /* "o_t = R( dot over u of p_u with v_u )" */
-static void weigh(const head *of, float divisor, float *out)
+static void weigh(const head *of, float total, float *out)
 {
     const sb_attention_args *a = of->a;
     const float *values = a->values + of->kv_head * a->hd;
     sb_sim_products(of->s, of->p, 1, values, a->kv_heads * a->hd, of->n, a->hd, out);
-    for (size_t i = 0; i < a->hd; i++)
-        out[i] =
-            sb_act(of->knobs, sb_sim_divide(of->s, out[i] * scale_or_one(a->value_scale), divisor));
+    for (size_t i = 0; i < a->hd; i++) {
+        float o = out[i] * scale_or_one(a->value_scale);
+        out[i] = sb_act(of->knobs, divides_outputs(of) ? sb_sim_divide(of->s, o, total) : o);
+    }
 }
 
 typedef struct job {
