@@ -116,6 +116,7 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     e->twin_ctx = options->twin_ctx;
     e->replays = options->replays && model->config.experts;
     e->count = options->perturbed + 1;
+    e->seed = options->seed;
     e->has_codes = has_codes(&e->knobs);
     e->units = units_of(model, &e->knobs, options->arithmetic);
     e->factor = sb_envelope_factor(model, &e->knobs, options->arithmetic, model->config.experts);
@@ -225,6 +226,7 @@ static void other_lane(void *ctx, size_t i, size_t worker)
  * side, but for a twin that may have a state of its own. */
 static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
 {
+    e->calls++;
     run_lane(&e->lanes[0], t);
     const size_t count = e->lanes[0].status ? 1 : e->count;
     others of = {e, t};

@@ -24,7 +24,8 @@ struct sb_envelope {
     sb_knobs knobs;
     sb_op_hook twin;
     void *twin_ctx;
-    size_t count; /* of lanes: N + 1 */
+    uint64_t seed, calls; /* calls so far, of all lanes */
+    size_t count;         /* of lanes: N + 1 */
     int has_codes;
     sb_envelope_lane *lanes;
     sb_expert_source source;

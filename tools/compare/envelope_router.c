@@ -205,8 +205,18 @@ int sb_envelope_find_open(sb_envelope *e, size_t rows)
     return any;
 }
 
-/* T-43: "takes the runner-up in every second case" where the choice is open; T-85: in every one
- * that was open where the engine fed the row again. */
+/* T-43: "each other one takes the runner-up in every second case that is open, the next of them in
+ * the remaining ones; a single one takes it in all" */
+static int takes_runner_up(const sb_envelope_lane *lane, const sb_op_call *call, size_t row)
+{
+    const sb_envelope *e = lane->of;
+    uint64_t key = sb_rng_u64(sb_rng_key(e->seed, "open choices"), e->calls);
+    uint64_t coin = sb_rng_u64(key, (uint64_t)call->layer * e->rows + row);
+    return e->count < 5 || ((coin >> 63) + lane->number / 2) % 2;
+}
+
+/* T-43, where the choice is open; T-85: "the runner-up in all that were open" where the engine fed
+ * the row again. */
 static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t row, double squares,
                        uint32_t *ids)
 {
@@ -214,7 +224,6 @@ static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t ro
     const sb_router_args *a = call->args;
     size_t k = a->kept, at = (size_t)call->layer * e->rows + row, weakest = 0;
     const uint32_t *held = ids_on_record(e, call, row), *own = a->ids + row * k;
-    uint64_t coin = sb_envelope_key(lane);
     uint32_t other;
     double margin;
     int trunk = call->layer < e->model->config.layers;
@@ -229,7 +238,7 @@ static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t ro
         return;
     if (!same_set(own, held, k))
         memcpy(ids, own, k * sizeof *ids);
-    else if (anew ? was_open : (int)(coin >> 63))
+    else if (anew ? was_open : takes_runner_up(lane, call, row))
         ids[weakest] = other;
     lane->strayed |= trunk && !same_set(ids, held, k);
 }

@@ -9,6 +9,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/digest.h"
 #include "tools/fault/ask.h"
+#include "tools/compare/envelope.h"
 #include "tools/fault/campaign_parts.h"
 #include "tools/fault/edit.h"
 #include "tools/fault/kernels.h"
@@ -233,7 +234,7 @@ static sb_status base_trial(sb_campaign *c, const sb_fault *f, sb_trial *t, sb_e
     *t = (sb_trial){.script = script_of(f->script),
                     .with_forced = 1,
                     .with_free = 1,
-                    .perturbed = 2,
+                    .perturbed = c->options.levels ? SB_PERTURBED : 2,
                     .levels = c->options.levels,
                     .seed = c->options.seed};
     sb_knobs_exact(&t->knobs);

@@ -3,6 +3,7 @@
 
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
+#include "tools/compare/envelope.h"
 #include "tools/fault/campaign_parts.h"
 
 enum { CLEAN_RUNS = 16 }; /* side by side */
@@ -152,7 +153,7 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
                                .drafts = at[AXIS_drafts],
                                .sequences = 2},
                     .together = 1,
-                    .perturbed = 3,
+                    .perturbed = SB_PERTURBED,
                     .levels = sb_campaign_levels(c),
                     .sim = sim,
                     .seed = sb_campaign_seed(c) + i};
