@@ -131,10 +131,9 @@ static sb_status examine(report *r, sb_error *err)
 
 static void print_finding(const sb_finding *f)
 {
-    printf("FAIL %s: step %" PRIu64, f->check, f->step);
-    if (f->row >= 0)
-        printf(", row %lld", f->row);
-    printf(", sequence %u: %s\n", (unsigned)f->sequence, f->words);
+    char text[sizeof *f + 96];
+    sb_finding_text(f, text, sizeof text);
+    printf("FAIL %s\n", text);
 }
 
 static void print_kept(const sb_audit_counts *c)

@@ -8,6 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/diff_audit.h"
 #include "tools/fault/planted.h"
 
 void sb_diff_note(sb_diff_run *run, const char *format, ...)
@@ -36,6 +37,7 @@ typedef struct stream {
     sb_diff_run *run;
     sb_differ *differ;
     sb_keep keep;
+    sb_diff_audit audit;
     uint64_t rows;  /* of a trace, so far: a live engine shows how far it is itself */
     char first[96]; /* the first array that came with values, and how many more did */
     size_t more;
@@ -57,6 +59,8 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 {
     stream *s = ctx;
     sb_status status = s->run->explain ? sb_keep_step(&s->keep, step, err) : SB_OK;
+    if (!status)
+        status = sb_diff_audit_step(&s->audit, step, err);
     if (!status)
         status = sb_differ_step(s->differ, step, err);
     s->keep.frozen = sb_differ_failed(s->differ);
@@ -302,6 +306,14 @@ static void check_trust(sb_diff_run *run)
     check_knobs(run);
 }
 
+/* What the trace says of itself. An explanation is of values, and is looked for before. */
+static void check_itself(sb_diff_run *run, const sb_diff_audit *audit)
+{
+    if (sb_diff_audit_join(audit, &run->verdicts))
+        sb_diff_note(run, "the trace contradicts itself, %zu finding%s of samebit trace: %s",
+                     audit->found, sb_s(audit->found), audit->first.words);
+}
+
 sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
 {
     stream s = {.run = run, .keep = {.whole = run->forced == 0}};
@@ -311,6 +323,8 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
     if (!status && unknown && run->side->kind == SB_SIDE_trace)
         sb_diff_note(run, "the trace does not say of which checkpoint it is");
     set_options(run, &options);
+    if (!status && run->side->trace)
+        status = sb_audit_new(&run->model->config, &s.audit.audit, err);
     if (!status)
         status = sb_differ_new(run->model, &options, &s.differ, err);
     if (!status)
@@ -326,6 +340,8 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
     }
     if (!status && run->explain && run->verdicts.has_failure)
         status = explain(run, &options, &s.keep, err);
+    check_itself(run, &s.audit);
+    sb_audit_free(s.audit.audit);
     sb_differ_free(s.differ);
     sb_keep_free(&s.keep);
     return status;

@@ -42,6 +42,15 @@ void sb_audit_add(sb_audit *a, const char *check, uint64_t step, uint32_t sequen
     va_end(args);
 }
 
+void sb_finding_text(const sb_finding *f, char *out, size_t size)
+{
+    char row[32] = "";
+    if (f->row >= 0)
+        snprintf(row, sizeof row, ", row %lld", f->row);
+    snprintf(out, size, "%s: step %" PRIu64 "%s, sequence %u: %s", f->check, f->step, row,
+             (unsigned)f->sequence, f->words);
+}
+
 const sb_audit_counts *sb_audit_count(const sb_audit *a)
 {
     return &a->counts;

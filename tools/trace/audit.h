@@ -45,6 +45,9 @@ void sb_audit_add(sb_audit *audit, const char *check, uint64_t step, uint32_t se
 const sb_audit_counts *sb_audit_count(const sb_audit *audit);
 const sb_level *sb_audit_level(const sb_audit *audit);
 
+/* "slot: step 2, row 0, sequence 0: slot 0 was read by ..." */
+void sb_finding_text(const sb_finding *finding, char *out, size_t size);
+
 /* All that were found, and the first SB_FINDINGS of them. */
 size_t sb_audit_findings(const sb_audit *audit, const sb_finding **first);
 

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# diff of traces that contradict themselves: what `samebit trace` finds fails there in the same words, whatever the
+# values say.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint t4 --preset T4 --recipe predictable --layers 4
+t4=$work/t4 trace=$work/trace
+printf '1,2,3\n\n9,8,7\n' > "$work/texts"
+run 0 run "$t4" --backend sim:pairwise --tokens-file "$work/texts" -n 4 --draft 2 --trace "$work/whole" --taps logits
+# the same without values; and with the calls of both sequences in turns
+mkdir "$work/bare" "$work/turns"
+sed 's/"tensors": [0-9]*/"tensors": 0/; s/"states": \[{[^]]*\]/"states": []/; s/"level": [0-9]/"level": 0/' \
+    "$work/whole/trace.json" > "$work/bare/trace.json"
+awk '/^{"step"/ { sub(/,$/, ""); s = /"sequence": 1/ + 0; calls[s, n[s]++] = $0; next }
+    { out = out $0 (/"steps"/ ? "\nSTEPS" : "\n") }
+    END {
+        split(out, parts, "STEPS")
+        printf "%s", parts[1]
+        for (i = 0; i < n[0] || i < n[1]; i++)
+            for (s = 0; s < 2; s++)
+                if (i < n[s]) {
+                    sub(/"step": [0-9]+/, ("\"step\": " steps++), calls[s, i])
+                    printf("%s%s\n", (steps > 1 ? "," : ""), calls[s, i])
+                }
+        printf "%s", parts[2]
+    }' "$work/bare/trace.json" > "$work/turns/trace.json"
+
+# edited FOLDER SED FINDING: both find it in a copy of the folder, once it is edited
+edited() {
+    rm -rf "$trace"
+    cp -r "$work/$1" "$trace"
+    sed -i "$2" "$trace/trace.json"
+    check "nothing was edited by $2" test "$(cmp -s "$work/$1/trace.json" "$trace/trace.json"; echo $?)" = 1
+    run 1 trace "$trace" --checkpoint "$t4"
+    says "FAIL $3"
+    sed -n 's/^FAIL //p' "$out" | head -n 1 > "$work/first"
+    run 1 diff "$t4" --engine "$trace" --json
+    at verdict FAIL
+    at reason "$(cat "$work/first")"
+    at first_failure.op "$(sed 's/:.*//' "$work/first")"
+    at first_failure.found null
+    at first_failure.expected null
+}
+for folder in whole bare turns; do
+    run 0 trace "$work/$folder" --checkpoint "$t4"
+    run 0 diff "$t4" --engine "$work/$folder"
+done
+edited whole '/"step": 11,/s/"kind": "verify", "round": 0}\],/"kind": "decode", "round": 0}],/' \
+    'kind: step 11, row 2, sequence 1: is of kind decode, and the row before of kind verify'
+edited whole '/"step": 6,/s/"round": 1, "position": 5/"round": 1, "position": 6/' \
+    'round: step 6, row 0, sequence 0: round 1 is at position 6'
+edited whole '/"step": 6,/s/"round": 1/"round": 5/g' \
+    'round: step 6, row 0, sequence 0: is round 5, and the one before was round 0'
+edited whole '/"step": 6,/s/"rounds": \[\({.*}\)\], "states"/"rounds": [\1, \1], "states"/' \
+    'round: step 6, sequence 0: round 1 is the second of this sequence in this step'
+edited turns 's/"slot": 1/"slot": 0/g' 'slot: step 6, row 0, sequence 0: slot 0 was read by sequence 1 in step 1'
+# another sequence of a number that was given
+edited bare 's/"sequence": 1/"sequence": 0/g' 'position: step 8, row 0, sequence 0: begins at position 0, expected 6'
+finish
