@@ -56,4 +56,18 @@ edited whole '/"step": 6,/s/"rounds": \[\({.*}\)\], "states"/"rounds": [\1, \1],
 edited turns 's/"slot": 1/"slot": 0/g' 'slot: step 6, row 0, sequence 0: slot 0 was read by sequence 1 in step 1'
 # another sequence of a number that was given
 edited bare 's/"sequence": 1/"sequence": 0/g' 'position: step 8, row 0, sequence 0: begins at position 0, expected 6'
+# digests of whole states, and the arrays that they are of
+run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 4 --draft 2 --trace "$work/arrays" --taps 'logits,state.*'
+run 0 diff "$t4" --engine "$work/arrays"
+for name in target mtp; do
+    edited arrays "/\"step\": 6,/s/\"$name\": \"[0-9a-f]*\"/\"$name\": \"0123456789abcdef0123456789abcdef\"/" \
+        "state: step 6, sequence 0: the digest $name is 0123456789abcdef0123456789abcdef, and the arrays beside it give "
+done
+sed -i 's/, "target": "[0-9a-f]*"//; s/, "mtp": "[0-9a-f]*"//' "$work/arrays/trace.json"
+check "there are digests" test "$(grep -c '"target"\|"mtp"' "$work/arrays/trace.json")" = 0
+run 0 trace "$work/arrays" --checkpoint "$t4"
+run 0 diff "$t4" --engine "$work/arrays"
+# of a part of the arrays the digest cannot be made
+run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 4 --draft 2 --trace "$work/some" --taps 'logits,state.*conv_state'
+run 0 diff "$t4" --engine "$work/some"
 finish

@@ -188,6 +188,7 @@ void sb_audit_states(sb_audit *a, const sb_step *step)
             sb_audit_add(a, "state", step->number, s->sequence, -1,
                          "is of position %" PRIu64 ", expected %" PRIu64, s->position, expected);
         check_pieces(a, step, s);
+        sb_audit_digests(a, step, s);
         check_changed(a, step, s, c);
     }
 }
