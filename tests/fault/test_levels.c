@@ -180,8 +180,8 @@ TEST(test_judge_of_levels)
  * feeds its prompt token by token: a call of one token of a prompt is no token that was emitted. */
 TEST(test_correct_engines)
 {
-    static const char *const axes[] = {"engine", "profile",  "model", "prompt",
-                                       "drafts", "rollback", "entry"};
+    static const char *const axes[] = {"engine", "profile", "model",    "tokens", "prompt",
+                                       "drafts", "drafter", "rollback", "entry"};
     scratch_path own = scratch_new();
     sb_campaign *c = NULL;
     sb_error err = {""};

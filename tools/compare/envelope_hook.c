@@ -20,6 +20,13 @@ uint64_t sb_envelope_key(sb_envelope_lane *lane)
     return sb_rng_u64(lane->key, lane->ops++);
 }
 
+/* Of an output of an op, the same in every call. */
+static uint64_t place_key(const sb_envelope_lane *lane, const sb_op_call *call, size_t output)
+{
+    return sb_rng_u64(sb_rng_key(lane->key, call->name),
+                      (uint64_t)call->layer * SB_OP_OUTPUTS + output);
+}
+
 /* Rounding to bfloat16 changes what has digits below it, and makes every NaN one. */
 static uint32_t rounds_bf16(const float *data, size_t n)
 {
@@ -135,13 +142,30 @@ static void move_in(sb_format type, uint32_t units, uint64_t key, float *data, s
 }
 
 /* An array is rounded to the activation type if all its elements are of it; else it is binary32. */
+static sb_format type_of(const sb_envelope *e, const float *data, size_t rows, size_t cols,
+                         size_t stride)
+{
+    sb_format type = sb_act_format(&e->knobs);
+    return type == SB_FORMAT_f32 || all_of_type(type, data, rows, cols, stride) ? type
+                                                                                : SB_FORMAT_f32;
+}
+
 void sb_envelope_move(const sb_envelope *e, uint64_t key, float *data, size_t rows, size_t cols,
                       size_t stride)
 {
-    sb_format type = sb_act_format(&e->knobs);
-    if (type != SB_FORMAT_f32 && !all_of_type(type, data, rows, cols, stride))
-        type = SB_FORMAT_f32;
-    move_in(type, e->units, key, data, rows, cols, stride);
+    move_in(type_of(e, data, rows, cols, stride), e->units, key, data, rows, cols, stride);
+}
+
+/* T-40: "what is binary32 in every row and call of a run the same way" */
+static void move_output(sb_envelope_lane *lane, const sb_op_call *call, const sb_op_value *o,
+                        size_t number)
+{
+    sb_format type = type_of(lane->of, o->data, o->rows, o->cols, o->stride);
+    uint64_t key = place_key(lane, call, number);
+    for (size_t r = 0; r < o->rows && type == SB_FORMAT_f32; r++)
+        move_in(type, lane->of->units, key, o->data + r * o->stride, 1, o->cols, o->stride);
+    if (type != SB_FORMAT_f32)
+        move_in(type, 1, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
 }
 
 /* What has no rounding: copies. The router's ids are not numbers, its weights come with them. */
@@ -175,19 +199,32 @@ static sb_format rounded_later(const sb_op_call *call)
     }
 }
 
+/* T-40: "in each run e^g of a head is off by 2^-23 the same way in every row" */
+static void move_decays(sb_envelope_lane *lane, const sb_op_call *call)
+{
+    const sb_gates_args *a = call->args;
+    uint64_t key = sb_rng_u64(sb_rng_key(lane->key, "decay"), call->layer);
+    for (size_t h = 0; h < a->heads; h++) {
+        float by = sb_rng_u64(key, h) >> 63 ? 0x1p-23f : -0x1p-23f;
+        for (size_t t = 0; t < a->rows; t++)
+            a->g[t * a->heads + h] += by;
+    }
+}
+
 static void move_outputs(sb_envelope_lane *lane, const sb_op_call *call)
 {
     sb_op_values v = sb_op_values_of(call->op, call->args);
     sb_format later = rounded_later(call);
     int narrow = later != SB_FORMAT_f32 && sb_act_format(call->knobs) == SB_FORMAT_f32;
-    const sb_envelope *e = lane->of;
     for (size_t i = 0; i < v.outputs; i++) {
         const sb_op_value *o = &v.out[i];
         if (o->data)
-            sb_envelope_move(e, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
+            move_output(lane, call, o, i);
         if (o->data && narrow)
             move_in(later, 1, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
     }
+    if (call->op == SB_OP_gates)
+        move_decays(lane, call);
 }
 
 /* The reference's input of a layer that quantizes it goes onto the tape. */

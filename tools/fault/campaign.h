@@ -54,7 +54,7 @@ typedef struct sb_level_score {
     size_t planted, failed[SB_TRACE_LEVELS];
 } sb_level_score;
 
-enum { SB_CLEAN_KINDS = 80 };
+enum { SB_CLEAN_KINDS = 96 };
 
 typedef struct sb_score {
     size_t planted, caught, survived, misplaced, skipped;

@@ -14,6 +14,7 @@ typedef enum axis {
     AXIS_engine,
     AXIS_profile,
     AXIS_model,
+    AXIS_tokens,
     AXIS_prompt,
     AXIS_drafts,
     AXIS_drafter,
@@ -21,7 +22,7 @@ typedef enum axis {
     AXIS_entry,
     AXES
 } axis;
-static const char *const axis_names[AXES] = {"engine", "profile", "model",    "prompt",
+static const char *const axis_names[AXES] = {"engine", "profile", "model",    "tokens", "prompt",
                                              "drafts", "drafter", "rollback", "entry"};
 
 /* The dense ones take a third of the time of the others, and are the more often drawn. */
@@ -36,6 +37,11 @@ static const struct {
     const char *name;
     size_t calls;
 } prompts[] = {{"one call", 1}, {"two calls", 2}, {"five calls", 5}, {"token by token", 24}};
+/* What is fed again has the same errors again, which add up in the states. */
+static const struct {
+    const char *name;
+    size_t phrase;
+} texts[] = {{"drawn", 0}, {"one, repeated", 1}, {"five, repeated", 5}};
 static const char *const drafts[] = {"none", "1", "2", "3", "4"};
 static const char *const drafters[] = {"own", "external", "own, forced"}; /* by sb_drafting */
 static const struct {
@@ -59,6 +65,8 @@ static size_t axis_count(axis a)
         return sb_profile_count();
     case AXIS_model:
         return sizeof models / sizeof *models;
+    case AXIS_tokens:
+        return sizeof texts / sizeof *texts;
     case AXIS_prompt:
         return sizeof prompts / sizeof *prompts;
     case AXIS_drafts:
@@ -84,6 +92,8 @@ static const char *axis_value(axis a, size_t i)
         return sb_profile_name(i);
     case AXIS_model:
         return models[i].name;
+    case AXIS_tokens:
+        return texts[i].name;
     case AXIS_prompt:
         return prompts[i].name;
     case AXIS_drafts:
@@ -126,7 +136,7 @@ static void place(const sb_campaign *c, uint64_t i, size_t at[AXES])
     at[AXIS_profile] = (size_t)(i % axis_count(AXIS_profile));
     at[AXIS_model] = drawn_model(sb_rng_key(sb_campaign_seed(c), axis_names[AXIS_model]), i);
     at[AXIS_engine] = (size_t)((i + i / axis_count(AXIS_engine)) % axis_count(AXIS_engine));
-    for (axis a = AXIS_prompt; a < AXES; a++)
+    for (axis a = AXIS_tokens; a < AXES; a++)
         at[a] = sb_rng_below(sb_rng_key(sb_campaign_seed(c), axis_names[a]), i,
                              (uint32_t)axis_count(a));
 }
@@ -148,6 +158,7 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
     const sb_sim *sim = sb_sim_at(at[AXIS_engine]);
     *t = (sb_trial){.script = {.prompt = rows_of(sim, at),
                                .calls = prompts[at[AXIS_prompt]].calls,
+                               .phrase = texts[at[AXIS_tokens]].phrase,
                                .decode = 6,
                                .rounds = 8,
                                .drafts = at[AXIS_drafts],

@@ -189,7 +189,8 @@ static sb_status prompt(run *r, size_t sequence, sb_error *err)
     uint64_t key = sb_rng_key(r->trial->seed + sequence, s->name ? s->name : "trial");
     sb_status status = ids ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for tokens");
     for (size_t i = 0; i < n && ids; i++)
-        ids[i] = sb_rng_below(key, i, r->trial->reference->config.vocab_size);
+        ids[i] = sb_rng_below(key, s->phrase ? i % s->phrase : i,
+                              r->trial->reference->config.vocab_size);
     r->prompting = 1;
     for (size_t i = 0; i < calls && !status; i++) {
         size_t first = call_at(s, i), end = call_at(s, i + 1);

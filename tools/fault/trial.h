@@ -36,6 +36,7 @@ typedef struct sb_script {
     size_t sequences; /* a slip is planted in the first */
     size_t calls;     /* of the prompt, about equal; 0: two, of two thirds and a third */
     sb_drafting drafting;
+    size_t phrase;    /* the prompt is its first so many tokens again and again; 0: no repeat */
     int replay;       /* a round is undone by feeding its rows again, also where snapshots could */
     const char *name; /* of the tokens */
 } sb_script;
