@@ -38,15 +38,16 @@ typedef struct sb_fp8_line {
     const float *inverses; /* 1 / (256 times the scale), with weights */
     int shape;             /* whether sum and sum4 are asked for */
     unsigned char *tops;   /* SB_FP8_GROUP of each run: the larger of what stands there and one more
-                            * than the code without its sign, by column modulo SB_FP8_GROUP; a NaN
-                            * code is below all */
+                            * than the code without its sign, by column modulo SB_FP8_GROUP; where
+                            * the run has a NaN code it is below all */
     unsigned char
         *doubts; /* of each group, with weights: not 0 where a code may not be a nearest */
 } sb_fp8_line;
 
-/* What a row comes to. Sums are made in binary32 by column of a piece modulo SB_FP8_LANES, of
- * pieces in binary64 by column modulo 4; values and weights are in units of 256, and of 256 times
- * the scale, so that codes are the bits of an F16. Where there is a NaN code they say nothing. */
+/* What a row comes to. Sums are made in binary32 by column of a piece modulo 8 and half of its
+ * group, SB_FP8_LANES of them, then of two neighbours; of pieces in binary64, four of them; values
+ * and weights are in units of 256, and of 256 times the scale, so that codes are the bits of an
+ * F16. Where there is a NaN code they say nothing. */
 typedef struct sb_fp8_sums {
     double sum2;
     double sum, sum4;       /* where they are asked for */

@@ -1,6 +1,6 @@
 /* fp8_avx2.c - the look of fp8_fast.c at eight codes at once: the same operations on the same
  * lanes, so the same results. A square of a value has 8 bits and one of that 16: products that are
- * exact, so that a multiplication and an addition may be one operation. */
+ * exact, so that a multiplication and an addition may be one operation, or the square looked up. */
 #include "tools/check/fp8.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -62,18 +62,19 @@ INLINE __m256i halves_of(const unsigned char *codes)
 }
 
 /* Returns the larger ones of what against_eight() does. */
-INLINE __m256i look_at_half(sums s[2], const unsigned char *codes, sb_fp8_weights w, kind of,
+INLINE __m256i look_at_half(sums *s, const unsigned char *codes, sb_fp8_weights w, kind of,
                             unsigned first, __m256 inverse, int shape)
 {
     __m256i halves = halves_of(codes);
     __m256 v = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
     __m256 u = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
-    add_eight(&s[0], v, shape);
-    add_eight(&s[1], u, shape);
+    add_eight(s, v, shape);
+    add_eight(s, u, shape);
     if (of == NONE)
         return _mm256_setzero_si256();
-    return _mm256_max_epu32(against_eight(&s[0], v, weights_of(w, of, first), inverse),
-                            against_eight(&s[1], u, weights_of(w, of, first + HALF / 2), inverse));
+    __m256i apart = against_eight(s, v, weights_of(w, of, first), inverse);
+    return _mm256_max_epu32(apart,
+                            against_eight(s, u, weights_of(w, of, first + HALF / 2), inverse));
 }
 
 /* Whether the group leaves a doubt. */
@@ -81,27 +82,36 @@ INLINE uint32_t look_at_group(sums s[2], const unsigned char *codes, sb_fp8_weig
                               unsigned first, __m256 inverse, int shape)
 {
     const __m256i most = _mm256_set1_epi32(2 * SB_FP8_REACH);
-    __m256i a = look_at_half(s, codes, w, of, first, inverse, shape);
-    __m256i b = look_at_half(s, codes + HALF, w, of, first + HALF, inverse, shape);
+    __m256i a = look_at_half(&s[0], codes, w, of, first, inverse, shape);
+    __m256i b = look_at_half(&s[1], codes + HALF, w, of, first + HALF, inverse, shape);
     __m256i apart = _mm256_max_epu32(_mm256_max_epu32(a, b), most);
     return of != NONE && _mm256_movemask_epi8(_mm256_cmpeq_epi32(apart, most)) != -1;
 }
 
-/* Of bytes: zeros of up to 255 groups, largest codes and one more, and whether there is a NaN. */
+/* Of bytes: zeros of up to 255 groups, the largest codes of a run, and whether there is a NaN. */
 typedef struct bytes {
     __m256i zeros, tops, nan;
+    unsigned groups;
 } bytes;
 
-/* One more than 0x7f is below all as a signed number. */
-INLINE void look_at_bytes(bytes *b, const unsigned char *codes)
+/* Returns the codes without their signs. */
+INLINE __m256i look_at_bytes(bytes *b, const unsigned char *codes)
 {
-    const __m256i one = _mm256_set1_epi8(1);
     __m256i magnitudes = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)codes),
                                           _mm256_set1_epi8(0x7f));
-    __m256i above = _mm256_add_epi8(magnitudes, one);
-    b->tops = _mm256_max_epi8(b->tops, above);
+    b->tops = _mm256_max_epu8(b->tops, magnitudes);
+    b->zeros = _mm256_sub_epi8(b->zeros, _mm256_cmpeq_epi8(magnitudes, _mm256_setzero_si256()));
+    return magnitudes;
+}
+
+/* One more than 0x7f is below all as a signed number. */
+INLINE void end_tops(bytes *b, unsigned char *tops)
+{
+    __m256i *at = (__m256i *)(void *)tops;
+    __m256i above = _mm256_add_epi8(b->tops, _mm256_set1_epi8(1));
     b->nan = _mm256_or_si256(b->nan, above);
-    b->zeros = _mm256_sub_epi8(b->zeros, _mm256_cmpeq_epi8(above, one));
+    _mm256_storeu_si256(at, _mm256_max_epi8(_mm256_loadu_si256(at), above));
+    b->tops = _mm256_setzero_si256();
 }
 
 INLINE uint64_t total(__m256i four)
@@ -127,23 +137,28 @@ INLINE __m256d upper(__m256 lanes)
     return _mm256_cvtps_pd(_mm256_extractf128_ps(lanes, 1));
 }
 
-INLINE void fold(__m256 a, __m256 b, __m256d *four)
+/* Each even lane and the odd one behind it. */
+INLINE __m256 pairs_of(__m256 a, __m256 b)
 {
-    __m256d both =
-        _mm256_add_pd(_mm256_add_pd(lower(a), lower(b)), _mm256_add_pd(upper(a), upper(b)));
-    *four = _mm256_add_pd(*four, both);
+    __m256d by_half = _mm256_castps_pd(_mm256_hadd_ps(a, b));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(by_half, 0xd8));
+}
+
+INLINE void fold(__m256 pairs, __m256d *four)
+{
+    *four = _mm256_add_pd(*four, _mm256_add_pd(lower(pairs), upper(pairs)));
 }
 
 INLINE void end_piece(const sums s[2], kind of, int shape, fours *run)
 {
-    fold(s[0].sum2, s[1].sum2, &run->sum2);
+    fold(pairs_of(s[0].sum2, s[1].sum2), &run->sum2);
     if (shape) {
-        fold(s[0].sum, s[1].sum, &run->sum);
-        fold(s[0].sum4, s[1].sum4, &run->sum4);
+        fold(pairs_of(s[0].sum, s[1].sum), &run->sum);
+        fold(pairs_of(s[0].sum4, s[1].sum4), &run->sum4);
     }
     if (of != NONE) {
-        fold(s[0].error2, s[1].error2, &run->error2);
-        fold(s[0].master2, s[1].master2, &run->master2);
+        fold(pairs_of(s[0].error2, s[1].error2), &run->error2);
+        fold(pairs_of(s[0].master2, s[1].master2), &run->master2);
     }
 }
 
@@ -192,6 +207,17 @@ static void take_rest(const sb_fp8_line *x, uint32_t first, unsigned count, rest
         memcpy(to->weights, x->weights.values + first, count * sizeof *to->weights);
 }
 
+/* Before the counters are full. */
+INLINE void end_zeros(bytes *b, unsigned groups, sb_fp8_sums *out)
+{
+    b->groups += groups;
+    if (b->groups + SB_FP8_PIECE / GROUP < 255)
+        return;
+    out->zeros += (uint32_t)total(_mm256_sad_epu8(b->zeros, _mm256_setzero_si256()));
+    b->zeros = _mm256_setzero_si256();
+    b->groups = 0;
+}
+
 /* A piece of up to SB_FP8_PIECE columns. */
 INLINE void look_at_piece(const sb_fp8_line *x, uint32_t first, uint32_t count, __m256 by, kind of,
                           int shape, unsigned char **doubts, bytes *b, fours *run, sb_fp8_sums *out)
@@ -199,10 +225,9 @@ INLINE void look_at_piece(const sb_fp8_line *x, uint32_t first, uint32_t count, 
     const __m256 zero = _mm256_setzero_ps();
     sums s[2] = {{zero, zero, zero, zero, zero}, {zero, zero, zero, zero, zero}};
     const unsigned groups = count / GROUP, left = count % GROUP;
-    b->zeros = _mm256_setzero_si256();
     for (unsigned g = 0; g < groups; g++) {
         const unsigned char *codes = x->codes + first + (size_t)g * GROUP;
-        look_at_bytes(b, codes);
+        (void)look_at_bytes(b, codes);
         uint32_t doubt = look_at_group(s, codes, x->weights, of, first + g * GROUP, by, shape);
         if (of != NONE)
             out->doubts += *(*doubts)++ = (unsigned char)doubt;
@@ -210,45 +235,129 @@ INLINE void look_at_piece(const sb_fp8_line *x, uint32_t first, uint32_t count, 
     if (left) {
         rest r;
         take_rest(x, first + groups * GROUP, left, &r);
-        look_at_bytes(b, r.codes);
+        (void)look_at_bytes(b, r.codes);
         uint32_t doubt = look_at_group(s, r.codes, (sb_fp8_weights){.values = r.weights},
                                        of == NONE ? NONE : F32, 0, by, shape);
         if (of != NONE)
             out->doubts += *(*doubts)++ = (unsigned char)doubt;
         out->zeros -= GROUP - left;
     }
-    out->zeros += (uint32_t)total(_mm256_sad_epu8(b->zeros, _mm256_setzero_si256()));
+    end_zeros(b, groups + 1, out);
     end_piece(s, of, shape, run);
 }
 
 INLINE void look(const sb_fp8_line *x, kind of, int shape, sb_fp8_sums *out)
 {
     const __m256d zero = _mm256_setzero_pd();
+    const __m256i none = _mm256_setzero_si256();
     fours row = {zero, zero, zero, zero, zero};
-    bytes b = {.nan = _mm256_setzero_si256()};
+    bytes b = {none, none, none, 0};
     unsigned char *doubts = x->doubts;
     *out = (sb_fp8_sums){.nan = 0};
     for (uint32_t r = 0, first = 0; first < x->cols; r++, first += x->run) {
         const uint32_t end = x->cols - first < x->run ? x->cols : first + x->run;
         const __m256 by = _mm256_set1_ps(of == NONE ? 0 : x->inverses[r]);
-        __m256i *tops = (__m256i *)(void *)(x->tops + (size_t)r * GROUP);
         fours run = {zero, zero, zero, zero, zero};
-        b.tops = _mm256_loadu_si256(tops);
         for (uint32_t k = first, n; k < end; k += n) {
             n = end - k < SB_FP8_PIECE ? end - k : SB_FP8_PIECE;
             look_at_piece(x, k, n, by, of, shape, &doubts, &b, &run, out);
         }
-        _mm256_storeu_si256(tops, b.tops);
+        end_tops(&b, x->tops + (size_t)r * GROUP);
         if (of != NONE)
             out->odd |= !sb_fp8_holds(all(run.master2));
         end_run(&run, (double)x->scales[r], of, shape, &row);
     }
+    end_zeros(&b, 255, out);
     out->nan = _mm256_movemask_epi8(b.nan) != 0;
     out->sum = all(row.sum);
     out->sum2 = all(row.sum2);
     out->sum4 = all(row.sum4);
     out->error2 = all(row.error2);
     out->master2 = all(row.master2);
+}
+
+/* --- a row of which nothing but squares is asked ------------------------------------------------
+ */
+
+/* A square has 8 bits, so that it is a BF16 number: the lower byte is that of the last three bits
+ * of the code, the upper one is the code's exponent and what these bits add. What is below the
+ * least normal code has bytes of its own. */
+typedef struct squares {
+    __m256i low, high;
+} squares;
+
+INLINE squares squares_of(void)
+{
+    /* of (k 2^-17)^2: k is less than 8 below the least normal code, else the code has exponent 1 */
+    static const unsigned char low[16] = {0x00, 0x80, 0x80, 0x10, 0x80, 0xc8, 0x10, 0x44,
+                                          0x80, 0xa2, 0xc8, 0xf2, 0x10, 0x29, 0x44, 0x61};
+    static const unsigned char high[16] = {0x00, 0x2e, 0x2f, 0x30, 0x30, 0x30, 0x31, 0x31,
+                                           0x30, 0x30, 0x30, 0x30, 0x31, 0x31, 0x31, 0x31};
+    return (squares){
+        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)low)),
+        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)high))};
+}
+
+/* The even and the odd ones of sixteen numbers. */
+INLINE void add_squares(__m256 s[2], __m256i bf16)
+{
+    const __m256i upper = _mm256_set1_epi32((int)0xffff0000u);
+    s[0] = _mm256_add_ps(s[0], _mm256_castsi256_ps(_mm256_slli_epi32(bf16, 16)));
+    s[1] = _mm256_add_ps(s[1], _mm256_castsi256_ps(_mm256_and_si256(bf16, upper)));
+}
+
+/* Adds to the even lanes and to the odd ones. */
+INLINE void square_group(const squares *t, __m256 s[2], __m256i magnitudes)
+{
+    __m256i exponents = _mm256_and_si256(_mm256_srli_epi16(magnitudes, 3), _mm256_set1_epi8(15));
+    __m256i last =
+        _mm256_or_si256(_mm256_and_si256(magnitudes, _mm256_set1_epi8(7)), _mm256_set1_epi8(8));
+    __m256i at = _mm256_min_epu8(magnitudes, last);
+    __m256i low = _mm256_shuffle_epi8(t->low, at);
+    __m256i high = _mm256_add_epi8(_mm256_shuffle_epi8(t->high, at), exponents);
+    add_squares(s, _mm256_unpacklo_epi8(low, high));
+    add_squares(s, _mm256_unpackhi_epi8(low, high));
+}
+
+INLINE void square_piece(const sb_fp8_line *x, const squares *t, uint32_t first, uint32_t count,
+                         bytes *b, __m256d *run, sb_fp8_sums *out)
+{
+    const unsigned groups = count / GROUP, left = count % GROUP;
+    const unsigned char *codes = x->codes + first;
+    __m256 s[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    for (unsigned g = 0; g < groups; g++, codes += GROUP)
+        square_group(t, s, look_at_bytes(b, codes));
+    if (left) {
+        rest r;
+        take_rest(x, first + groups * GROUP, left, &r);
+        square_group(t, s, look_at_bytes(b, r.codes));
+        out->zeros -= GROUP - left;
+    }
+    end_zeros(b, groups + 1, out);
+    fold(_mm256_add_ps(s[0], s[1]), run);
+}
+
+AVX2 static void look_at_squares(const sb_fp8_line *x, sb_fp8_sums *out)
+{
+    const __m256i none = _mm256_setzero_si256();
+    const squares t = squares_of();
+    __m256d row = _mm256_setzero_pd();
+    bytes b = {none, none, none, 0};
+    *out = (sb_fp8_sums){.nan = 0};
+    for (uint32_t r = 0, first = 0; first < x->cols; r++, first += x->run) {
+        const uint32_t end = x->cols - first < x->run ? x->cols : first + x->run;
+        const double scale = (double)x->scales[r];
+        __m256d run = _mm256_setzero_pd();
+        for (uint32_t k = first, n; k < end; k += n) {
+            n = end - k < SB_FP8_PIECE ? end - k : SB_FP8_PIECE;
+            square_piece(x, &t, k, n, &b, &run, out);
+        }
+        end_tops(&b, x->tops + (size_t)r * GROUP);
+        add_times(&row, run, scale * scale);
+    }
+    end_zeros(&b, 255, out);
+    out->nan = _mm256_movemask_epi8(b.nan) != 0;
+    out->sum2 = all(row);
 }
 
 INLINE void look_of(const sb_fp8_line *x, int shape, sb_fp8_sums *out)
@@ -258,12 +367,14 @@ INLINE void look_of(const sb_fp8_line *x, int shape, sb_fp8_sums *out)
     else if (x->weights.values)
         look(x, F32, shape, out);
     else
-        look(x, NONE, shape, out);
+        look(x, NONE, 1, out);
 }
 
 AVX2 void sb_fp8_look_avx2(const sb_fp8_line *x, sb_fp8_sums *out)
 {
-    if (x->shape)
+    if (!x->shape && !x->weights.bf16 && !x->weights.values)
+        look_at_squares(x, out);
+    else if (x->shape)
         look_of(x, 1, out);
     else
         look_of(x, 0, out);

@@ -4,7 +4,7 @@
 #include "ref/base/bytes.h"
 #include "tools/check/fp8.h"
 
-enum { GROUP = SB_FP8_GROUP, LANES = SB_FP8_LANES };
+enum { GROUP = SB_FP8_GROUP, LANES = SB_FP8_LANES, PART = LANES / 2 };
 
 /* The values, as F16 reads the bits of a code: below the least normal one an exponent too many is
  * taken away again. */
@@ -39,16 +39,23 @@ typedef struct fours {
     double sum[4], sum2[4], sum4[4], error2[4], master2[4];
 } fours;
 
+/* The first half of a group has the first half of the lanes. */
+static unsigned lanes_from(unsigned i)
+{
+    return i < GROUP / 2 ? 0 : PART;
+}
+
 static void add_values(const float *values, int shape, lanes *l)
 {
-    for (unsigned i = 0; i < GROUP; i += LANES) {
-        for (unsigned j = 0; j < LANES; j++) {
+    for (unsigned i = 0; i < GROUP; i += PART) {
+        const unsigned to = lanes_from(i);
+        for (unsigned j = 0; j < PART; j++) {
             float v = values[i + j], square = v * v;
-            l->sum2[j] += square;
+            l->sum2[to + j] += square;
             if (!shape)
                 continue;
-            l->sum[j] += v;
-            l->sum4[j] += square * square;
+            l->sum[to + j] += v;
+            l->sum4[to + j] += square * square;
         }
     }
 }
@@ -59,12 +66,13 @@ static unsigned char add_weights(const float *values, const float *weights, floa
 {
     float quotients[GROUP];
     uint32_t t[GROUP], v[GROUP], doubt = 0;
-    for (unsigned i = 0; i < GROUP; i += LANES) {
-        for (unsigned j = 0; j < LANES; j++) {
+    for (unsigned i = 0; i < GROUP; i += PART) {
+        const unsigned to = lanes_from(i);
+        for (unsigned j = 0; j < PART; j++) {
             float quotient = weights[i + j] * inverse, error = values[i + j] - quotient;
             quotients[i + j] = quotient;
-            l->error2[j] += error * error;
-            l->master2[j] += quotient * quotient;
+            l->error2[to + j] += error * error;
+            l->master2[to + j] += quotient * quotient;
         }
     }
     memcpy(t, quotients, sizeof t);
@@ -91,24 +99,38 @@ static unsigned take(const sb_fp8_line *x, uint32_t first, uint32_t end, unsigne
     return count;
 }
 
-/* Returns how many are zeros. */
-static unsigned look_at_bytes(const unsigned char *codes, unsigned char *tops, int *nan)
+/* Returns how many are zeros; the largest ones of a run by column modulo GROUP. */
+static unsigned look_at_bytes(const unsigned char *codes, unsigned char *largest)
 {
     unsigned zeros = 0;
     for (unsigned i = 0; i < GROUP; i++) {
-        unsigned above = (codes[i] & 0x7fu) + 1;
-        zeros += above == 1;
-        *nan |= above == 0x80;
-        tops[i] = above < 0x80 && above > tops[i] ? (unsigned char)above : tops[i];
+        unsigned char magnitude = codes[i] & 0x7fu;
+        zeros += magnitude == 0;
+        largest[i] = magnitude > largest[i] ? magnitude : largest[i];
     }
     return zeros;
 }
 
+/* Returns whether there is a NaN. */
+static int end_tops(const unsigned char *largest, unsigned char *tops)
+{
+    int nan = 0;
+    for (unsigned i = 0; i < GROUP; i++) {
+        unsigned char above = (unsigned char)(largest[i] + 1);
+        nan |= above == 0x80;
+        tops[i] = above < 0x80 && above > tops[i] ? above : tops[i];
+    }
+    return nan;
+}
+
+/* Each even lane and the odd one behind it in binary32. */
 static void fold(const float lane[LANES], double four[4])
 {
-    for (unsigned i = 0; i < 4; i++)
-        four[i] +=
-            ((double)lane[i] + (double)lane[i + 8]) + ((double)lane[i + 4] + (double)lane[i + 12]);
+    for (unsigned i = 0; i < 4; i++) {
+        float first = lane[2 * i] + lane[2 * i + 1];
+        float second = lane[PART + 2 * i] + lane[PART + 2 * i + 1];
+        four[i] += (double)first + (double)second;
+    }
 }
 
 static void end_piece(lanes *l, fours *run)
@@ -141,7 +163,7 @@ static void end_run(const fours *run, double scale, fours *row)
 void sb_fp8_look_plain(const sb_fp8_line *x, sb_fp8_sums *out)
 {
     const int with = x->weights.bf16 || x->weights.values;
-    unsigned char codes[GROUP], *doubts = x->doubts;
+    unsigned char codes[GROUP], largest[GROUP], *doubts = x->doubts;
     float values[GROUP], weights[GROUP];
     fours row = {{0}, {0}, {0}, {0}, {0}};
     *out = (sb_fp8_sums){.nan = 0};
@@ -149,10 +171,11 @@ void sb_fp8_look_plain(const sb_fp8_line *x, sb_fp8_sums *out)
         const uint32_t end = x->cols - first < x->run ? x->cols : first + x->run;
         fours run = {{0}, {0}, {0}, {0}, {0}};
         lanes l = {{0}, {0}, {0}, {0}, {0}};
+        memset(largest, 0, sizeof largest);
         for (uint32_t k = first; k < end; k += GROUP) {
             unsigned count = take(x, k, end, codes, weights);
             decode(codes, values);
-            out->zeros += look_at_bytes(codes, x->tops + (size_t)r * GROUP, &out->nan);
+            out->zeros += look_at_bytes(codes, largest);
             out->zeros -= GROUP - count;
             add_values(values, x->shape, &l);
             if (with)
@@ -161,6 +184,7 @@ void sb_fp8_look_plain(const sb_fp8_line *x, sb_fp8_sums *out)
                 end_piece(&l, &run);
         }
         end_piece(&l, &run);
+        out->nan |= end_tops(largest, x->tops + (size_t)r * GROUP);
         out->odd |= with && !sb_fp8_holds(all(run.master2));
         end_run(&run, (double)x->scales[r], &row);
     }
