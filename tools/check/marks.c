@@ -80,16 +80,22 @@ static uint64_t mixed(uint64_t key, uint64_t word)
     return key ^ key >> 32;
 }
 
+static uint64_t word_at(const unsigned char *p, size_t i)
+{
+    uint64_t word;
+    memcpy(&word, p + 8 * i, sizeof word);
+    return word;
+}
+
 /* 0 of one and the same 8 bytes eight times: padding, zeros, one scale. */
 static uint64_t key_of(const unsigned char *p)
 {
-    uint64_t w[SB_MARK_KEY / 8];
-    memcpy(w, p, sizeof w);
-    uint64_t other = (w[1] ^ w[0]) | (w[2] ^ w[0]) | (w[3] ^ w[0]) | (w[4] ^ w[0]) | (w[5] ^ w[0]) |
-                     (w[6] ^ w[0]) | (w[7] ^ w[0]);
-    uint64_t half = mixed(mixed(mixed(mixed(0x9e3779b97f4a7c15u, w[0]), w[1]), w[2]), w[3]);
-    uint64_t key = mixed(mixed(mixed(mixed(half, w[4]), w[5]), w[6]), w[7]);
-    return other ? key : 0;
+    uint64_t key = 0x9e3779b97f4a7c15u;
+    if (word_at(p, 0) == word_at(p, 1) && memcmp(p, p + 8, SB_MARK_KEY - 8) == 0)
+        return 0;
+    for (size_t i = 0; i < SB_MARK_KEY / 8; i++)
+        key = mixed(key, word_at(p, i));
+    return key;
 }
 
 static void note(sb_mark_scan *s, sb_grid grid, uint64_t at, const unsigned char *p)
