@@ -79,26 +79,41 @@ typedef struct sb_fp4 {
 /* Twice the value of a magnitude. */
 extern const uint8_t sb_fp4_twice[8];
 
-/* What a row adds to the moments, in units of the multiplier and of half a code: by chunk modulo 4,
- * so that it is the same number however many chunks are added at once. */
+/* Rows that are done at once, as far apart as the steps say. */
+enum { SB_FP4_ROWS = 16 };
+typedef struct sb_fp4_rows {
+    const unsigned char *codes, *scales;
+    size_t codes_step, scales_step;
+    uint32_t first, count;
+} sb_fp4_rows;
+
+/* What they add to the moments, in units of the multiplier and of half a code: by chunk modulo 4,
+ * so that it is the same number however many chunks are added at once. Sums of the last chunks of
+ * the rows, up to three, are behind those of the others. */
 typedef struct sb_fp4_sums {
-    double sum[4], sum2[4], sum4[4], largest;
+    double sum[8], sum2[8], sum4[8], largest;
     uint64_t vanished; /* codes other than zero under scales that are not above zero */
-    int alive;         /* there are codes other than zero */
+    uint32_t dead;     /* a bit for each row of zeros */
+    uint32_t zeros;    /* of the row so far: blocks without a code other than zero */
+    uint64_t hidden;   /* `vanished` before it */
 } sb_fp4_sums;
 
 void sb_fp4_prepare_sums(sb_fp4 *f);
-void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales,
-                uint32_t row, sb_fp4_tally *tally);
+
+/* Returns a bit for each row of zeros. */
+uint32_t sb_fp4_add_rows(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally);
 
 /* One block, but for its moments. */
 void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uint32_t row,
                   uint32_t block, sb_fp4_sums *r);
 
-/* As many of the first blocks of a row as can be done many at once; returns how many. */
-uint32_t sb_fp4_blocks_avx2(const sb_fp4 *f, const unsigned char *codes,
-                            const unsigned char *scales, uint32_t row, sb_fp4_tally *tally,
-                            sb_fp4_sums *r);
+/* The blocks of row k from one on, and its end. */
+void sb_fp4_end_row(const sb_fp4 *f, const sb_fp4_rows *rows, uint32_t k, uint32_t block,
+                    sb_fp4_tally *tally, sb_fp4_sums *r);
+
+/* The rows, many blocks at once. */
+void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
+                      sb_fp4_sums *r);
 
 /* After the last row of a panel: adds the tally to what has been seen. */
 void sb_fp4_add_tally(sb_seen *seen, const sb_fp4_tally *tally);

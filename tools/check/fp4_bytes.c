@@ -1,4 +1,4 @@
-/* fp4_bytes.c - one row of codes and block scales, without an original. */
+/* fp4_bytes.c - rows of codes and block scales, without an original. */
 #include "tools/check/fp4.h"
 
 enum { CHUNK = 16, BYTES = CHUNK / 2 };
@@ -133,6 +133,7 @@ void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uin
     if (!(scale > 0))
         odd_scale(f, byte, nonzero != 0, row, block);
     if (!nonzero) {
+        r->zeros++;
         zero_block(f, byte, row, block);
         return;
     }
@@ -151,21 +152,21 @@ static void moments(const sb_fp4 *f, const unsigned char *codes, double scale, u
 {
     uint64_t sum = sum_chunk(f, codes);
     double square = scale * scale;
+    const unsigned at = chunk % 4 + (chunk / 4 == f->blocks * f->chunks / 4 ? 4 : 0);
     for (unsigned i = 0; i < BYTES; i += 2) {
         tally->bytes[codes[i]]++;
         tally->bytes[256 + codes[i + 1]]++;
     }
-    r->alive |= field(sum, FIELD_NONZERO, 6) != 0;
-    r->sum2[chunk % 4] += field(sum, FIELD_2, 13) * square;
+    r->sum2[at] += field(sum, FIELD_2, 13) * square;
     if (!f->shape)
         return;
-    r->sum[chunk % 4] += ((int)field(sum, FIELD_1, 10) - BIAS * CHUNK) * scale;
-    r->sum4[chunk % 4] += field(sum, 0, 20) * (square * square);
+    r->sum[at] += ((int)field(sum, FIELD_1, 10) - BIAS * CHUNK) * scale;
+    r->sum4[at] += field(sum, 0, 20) * (square * square);
 }
 
-static double all(const double *four)
+static double all(const double *x)
 {
-    return (four[0] + four[1]) + (four[2] + four[3]);
+    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
 }
 
 /* Whether each value of a row is 0, where some scales are not above zero. */
@@ -178,23 +179,8 @@ static int is_zero(const sb_fp4 *f, const unsigned char *codes, const unsigned c
     return 1;
 }
 
-static void add_row(const sb_fp4 *f, const sb_fp4_sums *r, int zero, uint32_t row)
+static void see_zero(sb_seen *seen, uint32_t row)
 {
-    sb_seen *seen = f->panel->seen;
-    sb_moments *m = &seen->moments;
-    double half = f->multiplier / 2, square = half * half;
-    m->count += f->panel->matrix.cols;
-    m->zeros += r->vanished;
-    if (f->usable) {
-        m->sum += f->shape ? all(r->sum) * half : 0;
-        m->sum2 += all(r->sum2) * square;
-        m->sum4 += f->shape ? all(r->sum4) * square * square : 0;
-        m->largest = r->largest * half > m->largest ? r->largest * half : m->largest;
-    }
-    if (!zero) {
-        seen->run = 0;
-        return;
-    }
     seen->zero_rows++;
     if (++seen->run > seen->zero_run) {
         seen->zero_run = seen->run;
@@ -202,31 +188,48 @@ static void add_row(const sb_fp4 *f, const sb_fp4_sums *r, int zero, uint32_t ro
     }
 }
 
-static void clear(sb_fp4_sums *r)
+void sb_fp4_end_row(const sb_fp4 *f, const sb_fp4_rows *rows, uint32_t k, uint32_t block,
+                    sb_fp4_tally *tally, sb_fp4_sums *r)
 {
-    for (unsigned i = 0; i < 4; i++)
-        r->sum[i] = r->sum2[i] = r->sum4[i] = 0;
-    r->largest = 0;
-    r->vanished = 0;
-    r->alive = 0;
+    const unsigned char *codes = rows->codes + k * rows->codes_step;
+    const unsigned char *scales = rows->scales + k * rows->scales_step;
+    const size_t bytes = (size_t)f->chunks * BYTES;
+    for (; block < f->blocks; block++) {
+        const unsigned char *at = codes + block * bytes;
+        for (unsigned i = 0; i < f->chunks; i++)
+            moments(f, at + (size_t)i * BYTES, f->scale[scales[block]], block * f->chunks + i,
+                    tally, r);
+        sb_fp4_block(f, at, scales[block], rows->first + k, block, r);
+    }
+    if (r->zeros == f->blocks || (r->vanished > r->hidden && is_zero(f, codes, scales))) {
+        r->dead |= 1u << k;
+        see_zero(f->panel->seen, rows->first + k);
+    } else {
+        f->panel->seen->run = 0;
+    }
+    r->zeros = 0;
+    r->hidden = r->vanished;
 }
 
-void sb_fp4_row(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales,
-                uint32_t row, sb_fp4_tally *tally)
+uint32_t sb_fp4_add_rows(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally)
 {
-    sb_fp4_sums r;
-    size_t bytes = (size_t)f->chunks * BYTES;
-    clear(&r);
-    uint32_t b = f->avx2 ? sb_fp4_blocks_avx2(f, codes, scales, row, tally, &r) : 0;
-    for (; b < f->blocks; b++) {
-        const unsigned char *block = codes + b * bytes;
-        for (unsigned i = 0; i < f->chunks; i++)
-            moments(f, block + (size_t)i * BYTES, f->scale[scales[b]], b * f->chunks + i, tally,
-                    &r);
-        sb_fp4_block(f, block, scales[b], row, b, &r);
+    sb_moments *m = &f->panel->seen->moments;
+    double half = f->multiplier / 2, square = half * half;
+    sb_fp4_sums r = {.dead = 0};
+    if (f->avx2)
+        sb_fp4_rows_avx2(f, rows, tally, &r);
+    for (uint32_t k = 0; k < rows->count && !f->avx2; k++)
+        sb_fp4_end_row(f, rows, k, 0, tally, &r);
+    f->seen->blocks += rows->count * f->blocks;
+    m->count += (uint64_t)rows->count * f->panel->matrix.cols;
+    m->zeros += r.vanished;
+    if (f->usable) {
+        m->sum += f->shape ? all(r.sum) * half : 0;
+        m->sum2 += all(r.sum2) * square;
+        m->sum4 += f->shape ? all(r.sum4) * square * square : 0;
+        m->largest = r.largest * half > m->largest ? r.largest * half : m->largest;
     }
-    f->seen->blocks += f->blocks;
-    add_row(f, &r, !r.alive || (r.vanished && is_zero(f, codes, scales)), row);
+    return r.dead;
 }
 
 /* --- a panel ---------------------------------------------------------------------------------- */

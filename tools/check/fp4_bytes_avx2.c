@@ -1,4 +1,4 @@
-/* fp4_bytes_avx2.c - a row of codes and block scales, four or eight chunks at once: fp4_bytes.c
+/* fp4_bytes_avx2.c - rows of codes and block scales, four or eight chunks at once: fp4_bytes.c
  * says what. */
 #include "tools/check/fp4.h"
 
@@ -14,7 +14,7 @@ enum { CHUNK = 16, FOUR = 4, EIGHT = 8, BYTES = FOUR * CHUNK / 2 };
 #define AVX2 __attribute__((target("avx2,f16c")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
 
-/* What is added up over a row, and the counters of a panel. */
+/* What is added up over rows, and the counters of a panel. */
 typedef struct sums {
     __m256d sum, sum2, sum4;
     __m256i squares;                            /* of four chunks, or of eight */
@@ -214,7 +214,6 @@ INLINE void finish(const sb_fp4 *f, const sums *x, int eight, sb_fp4_tally *tall
     _mm256_storeu_si256(pending(tally, 2), x->count_5);
     _mm256_storeu_si256(pending(tally, 3), x->count_9);
     add_total(tally->totals[SB_FP4_SQUARES], squares);
-    r->alive |= !_mm256_testz_si256(x->squares, x->squares);
     if (!eight) {
         _mm256_storeu_pd(r->sum, x->sum);
         _mm256_storeu_pd(r->sum4, x->sum4);
@@ -259,31 +258,36 @@ static void look_at_blocks(const sb_fp4 *f, const unsigned char *bytes, const un
     }
 }
 
-INLINE uint32_t blocks_of(const sb_fp4 *f, const unsigned char *bytes, const unsigned char *scales,
-                          uint32_t row, int two, int shape, sb_fp4_tally *tally, sb_fp4_sums *r)
+INLINE void fours_of(const sb_fp4 *f, const sb_fp4_rows *rows, int two, int shape,
+                     sb_fp4_tally *tally, sb_fp4_sums *r)
 {
     sums x;
     const uint32_t blocks = two ? FOUR / 2 : FOUR, steps = f->blocks / blocks;
     unsigned done = tally->steps;
     begin(tally, &x);
-    for (uint32_t b = 0; b < steps * blocks; b += blocks, bytes += BYTES) {
-        unsigned lacking = four_chunks(f, bytes, scales + b, two, shape, &x);
-        uint32_t four = two ? sb_load_u16(scales + b) : sb_load_u32(scales + b);
-        lacking = two ? (lacking & 1) | (lacking >> 1 & 2) : lacking;
-        lacking |= odd_scales(four, blocks, two);
-        if (lacking)
-            look_at_blocks(f, bytes, scales + b, blocks, lacking, row, b, r, &x.top);
-        else
-            x.top = _mm_max_epu8(x.top, _mm_cvtsi32_si128((int)four));
-        if (++done == SB_FP4_STEPS) {
-            count(&x, tally);
-            done = 0;
+    for (uint32_t k = 0; k < rows->count; k++) {
+        const unsigned char *bytes = rows->codes + k * rows->codes_step;
+        const unsigned char *scales = rows->scales + k * rows->scales_step;
+        for (uint32_t b = 0; b < steps * blocks; b += blocks, bytes += BYTES) {
+            unsigned lacking = four_chunks(f, bytes, scales + b, two, shape, &x);
+            uint32_t four = two ? sb_load_u16(scales + b) : sb_load_u32(scales + b);
+            lacking = two ? (lacking & 1) | (lacking >> 1 & 2) : lacking;
+            lacking |= odd_scales(four, blocks, two);
+            if (lacking)
+                look_at_blocks(f, bytes, scales + b, blocks, lacking, rows->first + k, b, r,
+                               &x.top);
+            else
+                x.top = _mm_max_epu8(x.top, _mm_cvtsi32_si128((int)four));
+            if (++done == SB_FP4_STEPS) {
+                count(&x, tally);
+                done = 0;
+            }
         }
+        sb_fp4_end_row(f, rows, k, steps * blocks, tally, r);
     }
     tally->steps = done;
-    tally->codes += (uint64_t)steps * FOUR * CHUNK;
+    tally->codes += (uint64_t)rows->count * steps * FOUR * CHUNK;
     finish(f, &x, 0, tally, r);
-    return steps * blocks;
 }
 
 /* A bit for each of eight blocks without a 7, or under a scale that is no usual one. */
@@ -301,8 +305,7 @@ INLINE unsigned special_of(uint64_t sevens, uint64_t scales)
 
 /* What is one after the other in a chunk is done chunk by chunk for TILE of them, so that the
  * processor need not wait. Eight chunks are two steps of the counters. */
-INLINE uint32_t eights_of(const sb_fp4 *f, const unsigned char *bytes, const unsigned char *scales,
-                          uint32_t row, sb_fp4_tally *tally, sb_fp4_sums *r)
+INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally, sb_fp4_sums *r)
 {
     enum { TILE = 32 };
     sums x;
@@ -310,51 +313,56 @@ INLINE uint32_t eights_of(const sb_fp4 *f, const unsigned char *bytes, const uns
     const uint32_t chunks = f->blocks / EIGHT * EIGHT;
     unsigned done = tally->steps;
     begin(tally, &x);
-    for (uint32_t b = 0, end; b < chunks; b = end) {
-        const uint32_t first = b;
-        end = chunks - b < TILE ? chunks : b + TILE;
-        for (; b < end; b += EIGHT, bytes += 2 * (size_t)BYTES) {
-            if (done + 2 > SB_FP4_STEPS) {
-                count(&x, tally);
-                done = 0;
+    for (uint32_t k = 0; k < rows->count; k++) {
+        const unsigned char *bytes = rows->codes + k * rows->codes_step;
+        const unsigned char *scales = rows->scales + k * rows->scales_step;
+        for (uint32_t b = 0, end; b < chunks; b = end) {
+            const uint32_t first = b;
+            end = chunks - b < TILE ? chunks : b + TILE;
+            for (; b < end; b += EIGHT, bytes += 2 * (size_t)BYTES) {
+                if (done + 2 > SB_FP4_STEPS) {
+                    count(&x, tally);
+                    done = 0;
+                }
+                done += 2;
+                uint64_t eight = sb_load_u64(scales + b);
+                unsigned special =
+                    special_of(eight_chunks(f, bytes, squares + (b - first), &x), eight);
+                if (special)
+                    look_at_blocks(f, bytes, scales + b, EIGHT, special, rows->first + k, b, r,
+                                   &x.top);
+                else
+                    x.top = _mm_max_epu8(x.top, _mm_cvtsi64_si128((long long)eight));
             }
-            done += 2;
-            uint64_t eight = sb_load_u64(scales + b);
-            unsigned special = special_of(eight_chunks(f, bytes, squares + (b - first), &x), eight);
-            if (special)
-                look_at_blocks(f, bytes, scales + b, EIGHT, special, row, b, r, &x.top);
-            else
-                x.top = _mm_max_epu8(x.top, _mm_cvtsi64_si128((long long)eight));
+            weigh(squares, scales + first, end - first, &x);
         }
-        weigh(squares, scales + first, end - first, &x);
+        sb_fp4_end_row(f, rows, k, chunks, tally, r);
     }
     tally->steps = done;
-    tally->codes += (uint64_t)chunks * CHUNK;
+    tally->codes += (uint64_t)rows->count * chunks * CHUNK;
     finish(f, &x, 1, tally, r);
-    return chunks;
 }
 
-AVX2 uint32_t sb_fp4_blocks_avx2(const sb_fp4 *f, const unsigned char *bytes,
-                                 const unsigned char *scales, uint32_t row, sb_fp4_tally *tally,
-                                 sb_fp4_sums *r)
+AVX2 void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
+                           sb_fp4_sums *r)
 {
-    if (f->shape)
-        return f->chunks == 2 ? blocks_of(f, bytes, scales, row, 1, 1, tally, r)
-                              : blocks_of(f, bytes, scales, row, 0, 1, tally, r);
-    if (f->chunks == 2)
-        return blocks_of(f, bytes, scales, row, 1, 0, tally, r);
-    return f->blocks % EIGHT < FOUR ? eights_of(f, bytes, scales, row, tally, r)
-                                    : blocks_of(f, bytes, scales, row, 0, 0, tally, r);
+    if (f->shape && f->chunks == 2)
+        fours_of(f, rows, 1, 1, tally, r);
+    else if (f->shape)
+        fours_of(f, rows, 0, 1, tally, r);
+    else if (f->chunks == 2)
+        fours_of(f, rows, 1, 0, tally, r);
+    else if (f->blocks % EIGHT < FOUR)
+        eights_of(f, rows, tally, r);
+    else
+        fours_of(f, rows, 0, 0, tally, r);
 }
 
 #else
 
-uint32_t sb_fp4_blocks_avx2(const sb_fp4 *f, const unsigned char *codes,
-                            const unsigned char *scales, uint32_t row, sb_fp4_tally *tally,
-                            sb_fp4_sums *r)
+void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally, sb_fp4_sums *r)
 {
-    (void)f, (void)codes, (void)scales, (void)row, (void)tally, (void)r;
-    return 0;
+    (void)f, (void)rows, (void)tally, (void)r;
 }
 
 #endif

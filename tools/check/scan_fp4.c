@@ -92,6 +92,21 @@ static void master_row(const sb_panel *p, uint32_t i, float *values, sb_fp4_line
         values[k] = (float)(wide[k] * (double)factor);
 }
 
+/* Some rows, which stand one behind the other unless they are those of a map. */
+static sb_fp4_rows rows_from(const sb_panel *panel, uint32_t i)
+{
+    const sb_matrix *m = &panel->matrix;
+    const uint64_t stored = sb_matrix_stored_row(m, i);
+    const uint32_t most = m->row_map ? 1 : SB_FP4_ROWS;
+    const size_t codes = m->cols / 2, scales = m->quant.scale_row;
+    return (sb_fp4_rows){.codes = m->data + stored * codes,
+                         .scales = m->quant.scales + stored * scales,
+                         .codes_step = codes,
+                         .scales_step = scales,
+                         .first = panel->first + i,
+                         .count = m->rows - i < most ? m->rows - i : most};
+}
+
 void sb_scan_fp4(const sb_panel *panel)
 {
     sb_fp4 f;
@@ -103,17 +118,18 @@ void sb_scan_fp4(const sb_panel *panel)
     sb_fp4_line line = {.weights = weights, .largest = (uint32_t *)(weights + m->cols)};
     f.recent = recent;
     prepare(panel, &f);
-    for (uint32_t i = 0; i < m->rows; i++) {
-        uint64_t stored = sb_matrix_stored_row(m, i), dead = panel->seen->zero_rows;
-        line.codes = m->data + stored * (m->cols / 2);
-        line.scales = m->quant.scales + stored * m->quant.scale_row;
-        line.row = panel->first + i;
-        sb_fp4_row(&f, line.codes, line.scales, line.row, &tally);
-        if (!panel->master || !f.usable)
-            continue;
-        master_row(panel, i, weights, &line);
-        if (sb_fp4_against(&f, &line) && panel->seen->zero_rows > dead)
-            sb_fp4_place(&f.seen->died, line.row, 0);
+    for (uint32_t i = 0, next; i < m->rows; i = next) {
+        sb_fp4_rows rows = rows_from(panel, i);
+        next = i + rows.count;
+        uint32_t dead = sb_fp4_add_rows(&f, &rows, &tally);
+        for (uint32_t k = 0; k < rows.count && panel->master && f.usable; k++) {
+            line.codes = rows.codes + k * rows.codes_step;
+            line.scales = rows.scales + k * rows.scales_step;
+            line.row = rows.first + k;
+            master_row(panel, i + k, weights, &line);
+            if (sb_fp4_against(&f, &line) && dead >> k & 1)
+                sb_fp4_place(&f.seen->died, line.row, 0);
+        }
     }
     sb_fp4_add_tally(panel->seen, &tally);
     if (panel->last)
