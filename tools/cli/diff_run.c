@@ -98,6 +98,25 @@ static sb_trace_rollback rollback_of(const sb_diff_run *run)
     return way;
 }
 
+static int other_knob(const sb_knobs *a, const sb_knobs *b, sb_knob *which)
+{
+    for (int i = 0; i < SB_KNOB_COUNT; i++)
+        if (a->value[i] != b->value[i]) {
+            *which = (sb_knob)i;
+            return 1;
+        }
+    return 0;
+}
+
+/* U-1: "each is rounded once, as the reference's", and under the knobs of the comparison. */
+static int same_arithmetic(const sb_diff_run *run)
+{
+    sb_knob which;
+    const sb_trace_head *head = run->side->trace ? sb_trace_info(run->side->trace) : NULL;
+    return head && strcmp(head->arithmetic, "exact") == 0 && head->has_knobs &&
+           !other_knob(&head->knobs, &run->request->knobs, &which);
+}
+
 static void set_options(sb_diff_run *run, sb_differ_options *o)
 {
     sb_differ_defaults(o, &run->request->knobs, &run->arithmetic, &run->verdicts);
@@ -112,6 +131,7 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);
     o->free.external = run->external;
+    o->free.same_arithmetic = same_arithmetic(run);
     o->free.seed = run->seed;
     for (int i = 0; i < SB_OP_COUNT && run->side->kind == SB_SIDE_live; i++)
         o->inherited[i] = sb_runner_inherits(&run->side->runner, (sb_op)i, &run->engine_knobs) != 0;
@@ -245,16 +265,6 @@ static void mistrust(sb_verdicts *v, const char *why)
     snprintf(v->reason, sizeof v->reason, "%s", why);
 }
 
-static int other_knob(const sb_knobs *a, const sb_knobs *b, sb_knob *which)
-{
-    for (int i = 0; i < SB_KNOB_COUNT; i++)
-        if (a->value[i] != b->value[i]) {
-            *which = (sb_knob)i;
-            return 1;
-        }
-    return 0;
-}
-
 /* A trace says under which knobs it was made: under others, what passes shows nothing. */
 static void check_knobs(sb_diff_run *run)
 {
@@ -336,6 +346,13 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
         run->sequences = sb_differ_sequences(s.differ);
         run->has_forced = sb_differ_forced(s.differ);
         check_read(run, &s);
+        if (run->verdicts.digests)
+            sb_diff_note(run,
+                         "%zu digest%s of states differ%s from the reference's and %s not judged: "
+                         "there is no data, and an engine that adds otherwise has others",
+                         run->verdicts.digests, sb_s(run->verdicts.digests),
+                         run->verdicts.digests == 1 ? "s" : "",
+                         run->verdicts.digests == 1 ? "was" : "were");
         check_trust(run);
     }
     if (!status && run->explain && run->verdicts.has_failure)

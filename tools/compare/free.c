@@ -350,6 +350,7 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
     for (size_t i = 0; i < f->count && !status; i++)
         if (!f->sequences[i].lost && !f->sequences[i].ended)
             status = settle(f, &f->sequences[i], NULL, err);
+    sb_free_judge_digests(f);
     for (size_t i = 0; i < v->token_count; i++)
         v->verdict = sb_verdict_worse(v->verdict, v->tokens[i].verdict);
     for (size_t i = 0; i < v->round_count; i++)

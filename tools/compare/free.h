@@ -26,7 +26,7 @@ typedef struct sb_free_options {
     int external;          /* the drafts are not the head's: they are taken as they are (U-10) */
     sb_trace_rollback rollback; /* how the engine goes back, as far as it says: T-85 */
     int greedy;                 /* the engine emits its largest logits: its tokens are judged */
-    int same_arithmetic;        /* the engine's is the reference's: digests must agree */
+    int same_arithmetic;        /* the engine says that its is the reference's */
     int explain;                /* try the rollback hypotheses where a round fails (rollback.h) */
     sb_op_hook twin; /* runs the ops of the reference's side, so that it is another model: what
                       * an explanation tries. NULL: sb_op_run */

@@ -72,6 +72,7 @@ static void judge_logits(sb_free *f, const sb_free_sequence *s, sb_round_verdict
                       .found = (double)theirs[d.at],
                       .expected = (double)f->logits[d.at],
                       .bound = bound};
+    sb_free_see_row(f, 1, &d);
     if (sb_free_ratio(d.largest, bound) <= 1) {
         if (!d.identical)
             round->verdict = sb_verdict_worse(round->verdict, SB_VERDICT_WITHIN);

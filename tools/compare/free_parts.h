@@ -2,6 +2,7 @@
 #ifndef SB_COMPARE_FREE_PARTS_H
 #define SB_COMPARE_FREE_PARTS_H
 
+#include "ref/state/piece.h"
 #include "tools/compare/envelope.h"
 #include "tools/compare/free.h"
 #include "tools/compare/near.h"
@@ -42,6 +43,15 @@ typedef struct sb_free_sequence {
     size_t explained_round;
 } sb_free_sequence;
 
+/* Digests of states without data, and what says whether the engine makes the same bits
+ * (free_digest.c): of the model, and of its head. */
+typedef struct sb_free_digests {
+    size_t same, apart; /* as the reference's, or not */
+    size_t rows;        /* of whole logits that have all of its bits, and are not all one value */
+    sb_place first;     /* that was not */
+    size_t round;       /* behind which it was; SIZE_MAX: none */
+} sb_free_digests;
+
 struct sb_free {
     const sb_model *model;
     sb_free_options options;
@@ -58,7 +68,9 @@ struct sb_free {
     size_t bounds_room;
     size_t compared, near_tokens, open_tokens, alone, choices, constant;
     size_t rows_judged, rows_wide; /* T-46: with logits; whose bound hides another distribution */
-    int varied;                    /* not all tokens are one */
+    sb_free_digests digests[2];
+    size_t other_bits; /* rows of logits and arrays of states with another bit */
+    int varied;        /* not all tokens are one */
     uint32_t any_token;
     size_t rows;
 };
@@ -113,6 +125,16 @@ const sb_step_round *sb_free_find_round(const sb_step *step, uint32_t sequence);
 
 /* The recorded state of s against the reference's (free_state.c). */
 sb_status sb_free_state(sb_free *f, sb_free_sequence *s, const sb_step_state *state, sb_error *err);
+
+/* A digest without data, of a piece and of a whole state; and what they say, at the end. */
+void sb_free_digest_of_piece(sb_free *f, const sb_free_sequence *s, const sb_piece *piece,
+                             const sb_digest *theirs, sb_state_verdict *out);
+sb_status sb_free_digest_of_whole(sb_free *f, const sb_free_sequence *s,
+                                  const sb_step_state *recorded, sb_error *err);
+void sb_free_judge_digests(sb_free *f);
+
+/* A row of logits was compared, of the head or of the model. */
+void sb_free_see_row(sb_free *f, int is_head, const sb_near_difference *d);
 
 /* Counts a failure and keeps the first. */
 void sb_free_fail(sb_free *f, const sb_free_sequence *s, uint64_t position, sb_place *place);

@@ -89,6 +89,7 @@ static void judge_logits(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, c
     t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
     f->compared++;
     f->constant += (size_t)d.constant;
+    sb_free_see_row(f, 0, &d);
     s->within_tight &= d.largest <= b->tight;
     if (d.finite) {
         t->top[1] = sb_near_top_of(theirs, V).token;

@@ -137,7 +137,8 @@ typedef struct sb_verdicts {
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
     size_t near_ties, failures, skipped_taps;
-    int lost; /* some sequence could not be followed to its end: `reason` says why */
+    size_t digests; /* of states, without data, that are not the reference's and say nothing */
+    int lost;       /* some sequence could not be followed to its end: `reason` says why */
 } sb_verdicts;
 
 void sb_verdicts_free(sb_verdicts *verdicts);

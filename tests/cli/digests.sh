@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# diff of digests of states whose arrays are not recorded: one that differs is the fault of an engine that has every
+# other bit of the reference (T-89), and of no engine that adds otherwise: there it is counted.
+. "$(dirname "$0")/lib.bash"
+
+make_checkpoint t4 --preset T4 --recipe predictable --layers 4
+t4=$work/t4 trace=$work/trace
+
+# record NAME OPTION...: $work/NAME; the reference's is renamed, or it would be MISTRUSTED
+record() {
+    local name=$1
+    shift
+    run 0 run "$t4" --tokens 11,12,13,14,15 -n 6 --draft 2 --trace "$work/$name" "$@"
+    sed -i 's/samebit ref/mine/' "$work/$name/trace.json"
+}
+# edited NAME FILE SED STATUS TEXT: of a copy that was edited
+edited() {
+    rm -rf "$trace"
+    cp -r "$work/$1" "$trace"
+    LC_ALL=C sed -i "$3" "$trace/$2"
+    check "nothing was edited by $3" test "$(cmp -s "$work/$1/$2" "$trace/$2"; echo $?)" = 1
+    run 0 trace "$trace" --checkpoint "$t4"
+    run "$4" diff "$t4" --engine "$trace" --json
+    check "not in the document: $5" grep -qF -- "$5" "$out"
+}
+other=0123456789abcdef0123456789abcdef
+none='there is no data, and everything else has the reference'
+
+record exact --taps 'logits,mtp.logits'
+run 0 diff "$t4" --engine "$work/exact" --json
+at verdict IDENTICAL
+at notes '[]'
+for name in target mtp; do
+    change="/\"step\": 6,/s/\"$name\": \"[0-9a-f]*\"/\"$name\": \"$other\"/"
+    edited exact trace.json "$change" 1 "the digest $name of the whole state differs; $none"
+    at verdict FAIL
+    at first_failure.tap $name
+    at first_failure.expected null
+    # under knobs that round nothing, equal logits say as much as the word
+    edited exact trace.json "$change; s/\"arithmetic\": \"exact\", //" 1 "the digest $name of the whole state"
+done
+# nothing but digests: those of other pieces say that the bits are the reference's
+record bare --taps none
+run 0 diff "$t4" --engine "$work/bare" --json
+at notes '[]'
+piece=layers.1.linear_attn.recurrent_state
+change="s/\\(state.0.$piece[^]]*\"\\)[0-9a-f]\\{32\\}/\\1$other/"
+edited bare step-000006.safetensors "$change" 1 "the digest of $piece differs; $none"
+at rounds.0.state.recurrent.verdict FAIL
+at rounds.0.state.kv.verdict IDENTICAL
+at rounds.1.state.recurrent.verdict IDENTICAL
+at first_failure.layer 1
+# nobody says that it adds as the reference, and there are no logits
+sed -i 's/"arithmetic": "exact", //' "$work/bare/trace.json"
+edited bare step-000006.safetensors "$change" 0 '1 digest of states differs from the reference'
+at rounds.0.state.recurrent.verdict SKIPPED
+
+# correct engines that add otherwise: in binary32 no logits are the same, in bfloat16 all of so short a run
+for options in '' '--profile hf'; do
+    # shellcheck disable=SC2086
+    record "sim${options##* }" --backend sim:pairwise $options
+    # shellcheck disable=SC2086
+    run 0 diff "$t4" --engine "$work/sim${options##* }" $options --json
+    check "they are not counted" grep -q ' digests of states differ from the reference.s and were not judged' "$out"
+done
+run 0 run "$t4" --backend sim:lanes16 --profile hf --tokens 1,2 -n 2 --trace "$work/short"
+run 0 diff "$t4" --engine "$work/short" --profile hf --json
+at verdict IDENTICAL
+check "they are not counted" grep -q ' digests of states differ from the reference.s and were not judged' "$out"
+finish

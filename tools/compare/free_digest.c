@@ -1,0 +1,121 @@
+/* free_digest.c - digests of a state without the arrays that they are of. Two that are equal are
+ * the same bits. Of two that differ nothing is known but that some bit does: that is a fault of an
+ * engine that otherwise has every bit of the reference, and of no other. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/state/piece.h"
+#include "tools/compare/free_parts.h"
+
+static void see(sb_free *f, const sb_free_sequence *s, int same, const char *name, uint32_t layer)
+{
+    int is_piece = strchr(name, '.') != NULL;
+    sb_free_digests *d = &f->digests[layer != SB_NO_LAYER && layer >= f->model->config.layers];
+    d->same += same && s->position + s->rows; /* every state is zero at first */
+    if (same || d->apart++)
+        return;
+    d->round = s->has_round ? s->round : SIZE_MAX;
+    d->first = (sb_place){.sequence = s->number,
+                          .token = s->position + s->rows,
+                          .layer = layer,
+                          .op = "state",
+                          .found = (double)NAN,
+                          .expected = (double)NAN,
+                          .bound = (double)NAN};
+    snprintf(d->first.name, sizeof d->first.name, "%s", name);
+    snprintf(d->first.words, sizeof d->first.words,
+             "the digest %s%s%s differs; there is no data, and everything else has the reference's "
+             "bits",
+             is_piece ? "of " : "", name, is_piece ? "" : " of the whole state");
+}
+
+void sb_free_digest_of_piece(sb_free *f, const sb_free_sequence *s, const sb_piece *p,
+                             const sb_digest *theirs, sb_state_verdict *out)
+{
+    sb_digest ours = sb_digest_f32(p->data, (size_t)sb_piece_elements(p));
+    int same = strcmp(ours.hex, theirs->hex) == 0;
+    out->verdict = sb_verdict_worse(out->verdict, same ? SB_VERDICT_IDENTICAL : SB_VERDICT_SKIPPED);
+    see(f, s, same, p->name, p->layer);
+}
+
+sb_status sb_free_digest_of_whole(sb_free *f, const sb_free_sequence *s,
+                                  const sb_step_state *recorded, sb_error *err)
+{
+    const sb_state *ours = sb_session_state(sb_envelope_session(s->envelope, 0));
+    sb_digest digest;
+    sb_status status = SB_OK;
+    if (recorded->has_target)
+        status = sb_state_digest(ours, &digest, err);
+    if (!status && recorded->has_target)
+        see(f, s, strcmp(digest.hex, recorded->target.hex) == 0, "target", SB_NO_LAYER);
+    if (status || !recorded->has_mtp || !ours->has_mtp)
+        return status;
+    status = sb_state_mtp_digest(ours, &digest, err);
+    if (!status)
+        see(f, s, strcmp(digest.hex, recorded->mtp.hex) == 0, "mtp", f->model->config.layers);
+    return status;
+}
+
+void sb_free_see_row(sb_free *f, int is_head, const sb_near_difference *d)
+{
+    f->digests[is_head].rows += d->identical && !d->constant;
+    f->other_bits += !d->identical;
+}
+
+/* Under these knobs every value is a sum in binary32, and nothing makes two of them one. */
+static int nothing_is_narrow(const sb_free *f)
+{
+    sb_knobs exact;
+    int same = 1;
+    sb_knobs_exact(&exact);
+    for (int i = 0; i < SB_KNOB_COUNT; i++)
+        same &= exact.value[i] == f->knobs.value[i];
+    return same;
+}
+
+static int has_other_bits(const sb_free *f)
+{
+    size_t other = f->other_bits;
+    for (size_t i = 0; i < SB_OP_COUNT; i++)
+        other += f->v->ops[i].compared - f->v->ops[i].identical;
+    return other != 0;
+}
+
+/* T-89: "where everything else that was compared has the reference's bits"; what shows nothing of
+ * the head says nothing of its state. */
+static int is_held(const sb_free *f, const sb_free_digests *d)
+{
+    const sb_free_digests *all = f->digests;
+    if (!d->apart || has_other_bits(f))
+        return 0;
+    if (f->options.same_arithmetic)
+        return all[0].same + all[0].rows + all[1].same + all[1].rows > 0;
+    return nothing_is_narrow(f) && d->rows > 0;
+}
+
+/* A part of a state is SKIPPED where only its digest is there, and differs. */
+static void fail_digests(sb_free *f, size_t is_head)
+{
+    const sb_free_digests *d = &f->digests[is_head];
+    sb_verdicts *v = f->v;
+    for (size_t i = 0; i < v->round_count; i++)
+        for (size_t part = 0; part < SB_STATE_PARTS; part++) {
+            sb_state_verdict *state = &v->rounds[i].state[part];
+            if ((part == SB_STATE_mtp) == is_head && state->verdict == SB_VERDICT_SKIPPED)
+                v->rounds[i].verdict = state->verdict = SB_VERDICT_FAIL;
+        }
+    if (d->round != SIZE_MAX)
+        v->rounds[d->round].verdict = SB_VERDICT_FAIL;
+    sb_verdicts_fail(v, &d->first);
+    v->verdict = SB_VERDICT_FAIL;
+}
+
+void sb_free_judge_digests(sb_free *f)
+{
+    for (size_t is_head = 0; is_head < 2; is_head++)
+        if (is_held(f, &f->digests[is_head]))
+            fail_digests(f, is_head);
+        else
+            f->v->digests += f->digests[is_head].apart;
+}
