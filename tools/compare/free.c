@@ -36,6 +36,7 @@ static void free_sequence(sb_free_sequence *s)
     sb_envelope_free(s->envelope);
     sb_trials_free(s->trials);
     sb_free_drop_drafts(s);
+    sb_free_drop_rows(s);
     free(s->logits);
     s->envelope = NULL;
     s->trials = NULL;
@@ -119,6 +120,7 @@ static void restart(sb_free_sequence *s)
     sb_trials *trials = s->trials;
     float *logits = s->logits;
     sb_free_drop_drafts(s);
+    sb_free_drop_rows(s);
     sb_envelope_reset(envelope);
     if (trials)
         sb_trials_reset(trials);

@@ -41,6 +41,8 @@ typedef struct sb_free_sequence {
     int ended;        /* nothing comes any more: sessions and logits are released */
     int explained;    /* a failure has been, behind this round */
     size_t explained_round;
+    struct sb_free_rows *rows_before; /* (pieces) of the last state recorded, or NULL */
+    size_t pieces;
 } sb_free_sequence;
 
 /* Digests of states without data, and what says whether the engine makes the same bits
@@ -125,6 +127,15 @@ const sb_step_round *sb_free_find_round(const sb_step *step, uint32_t sequence);
 
 /* The recorded state of s against the reference's (free_state.c). */
 sb_status sb_free_state(sb_free *f, sb_free_sequence *s, const sb_step_state *state, sb_error *err);
+
+/* T-85: the rows of a cache (free_kept.c). The first of theirs (n) that is another than in the
+ * state before: what it was, and which element; NULL: none is. Then theirs are kept. */
+int sb_free_is_cache(const sb_piece *piece);
+const float *sb_free_changed(const sb_free_sequence *s, size_t index, const float *theirs, size_t n,
+                             size_t *at);
+sb_status sb_free_keep_rows(sb_free_sequence *s, size_t index, const float *theirs, size_t n,
+                            sb_error *err);
+void sb_free_drop_rows(sb_free_sequence *s);
 
 /* A digest without data, of a piece and of a whole state; and what they say, at the end. */
 void sb_free_digest_of_piece(sb_free *f, const sb_free_sequence *s, const sb_piece *piece,

@@ -194,6 +194,30 @@ static void fail_state(sb_free *f, sb_free_sequence *s, sb_state_verdict *out, s
         f->v->rounds[s->round].verdict = SB_VERDICT_FAIL;
 }
 
+/* T-85: "Keys, values and entries before the round stay as they were, bit by bit" */
+static void judge_kept(sb_free *f, sb_free_sequence *s, size_t index, const sb_piece *p,
+                       const float *theirs, sb_state_verdict *out)
+{
+    size_t at;
+    const float *was = sb_free_changed(s, index, theirs, (size_t)sb_piece_elements(p), &at);
+    if (!was)
+        return;
+    sb_piece_place in = sb_piece_find(&f->model->config, p, at);
+    sb_place place = {.layer = p->layer,
+                      .op = "state",
+                      .rank = SB_ELEMENT_RANK,
+                      .element = {in.head, in.row, in.col},
+                      .found = (double)theirs[at],
+                      .expected = (double)*was};
+    snprintf(place.name, sizeof place.name, "%s", p->name);
+    snprintf(place.words, sizeof place.words,
+             "%s, head %llu, row %llu, column %llu: %.9g, and it was %.9g in the state recorded "
+             "before, of which every row stays to the bit",
+             p->name, (unsigned long long)in.head, (unsigned long long)in.row,
+             (unsigned long long)in.col, place.found, place.expected);
+    fail_state(f, s, out, &place);
+}
+
 static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
                              const sb_step_value *value, sb_error *err)
 {
@@ -235,8 +259,9 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
     } else {
         out->verdict =
             sb_verdict_worse(out->verdict, a.identical ? SB_VERDICT_IDENTICAL : SB_VERDICT_WITHIN);
+        judge_kept(f, s, index, &p, value->data, out);
     }
-    return SB_OK;
+    return sb_free_is_cache(&p) ? sb_free_keep_rows(s, index, value->data, n, err) : SB_OK;
 }
 
 sb_status sb_free_state(sb_free *f, sb_free_sequence *s, const sb_step_state *recorded,
