@@ -145,7 +145,11 @@ static json_t *other_value(const json_t *old, json_draws *d)
     case 1: /* one more or less, or far more */
         if (json_is_integer(old)) {
             static const int by[] = {-1, 1, 2, 127, -64};
-            return sure(json_integer(json_integer_value(old) + by[json_draw(d, COUNT(by))]));
+            const json_int_t value = json_integer_value(old), step = by[json_draw(d, COUNT(by))];
+            /* the ends of the type stay */
+            if (step < 0 ? value < INT64_MIN - step : value > INT64_MAX - step)
+                return sure(json_integer(value));
+            return sure(json_integer(value + step));
         }
         if (json_is_string(old))
             return sure(json_string(words[json_draw(d, COUNT(words))]));
