@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/base/rng.h"
+#include "ref/fast/dot/dot.h"
+#include "ref/fast/dot/kernels.h"
 #include "tests/check/folder.h"
 
 #define CT "T3 nvfp4-ct recipe=plain"
+#define T6 "T6 nvfp4-ct recipe=plain" /* rows that are no whole eights of blocks */
 #define MODELOPT "T3 nvfp4-modelopt recipe=plain"
 #define BF16 "T3 bf16 recipe=plain"
 #define EXPERT "model.layers.1.mlp.experts.1."
@@ -35,6 +39,71 @@ static size_t count_of(const folder_result *r, unsigned check, sb_level level)
         count +=
             r->check.findings.rows[i].check == check && r->check.findings.rows[i].level == level;
     return count;
+}
+
+/* V-20: where every code has come, few are counted, and the others once more if need be. Codes
+ * below the first rows are drawn from these, with a sign for each or below zero all of them. */
+static const unsigned char even[16] = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
+static const unsigned char zeros_even[16] = {0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 7, 7};
+
+static void draw_codes(folder_tensor *t, const unsigned char from[16], int below)
+{
+    uint64_t key = sb_rng_key(20, "codes");
+    for (uint64_t i = below ? 16 * t->shape[1] : 0; i < t->size; i++) {
+        unsigned low = from[sb_rng_below(key, 4 * i, 16)],
+                 high = from[sb_rng_below(key, 4 * i + 1, 16)];
+        low |= below ? 8 : 8 * sb_rng_below(key, 4 * i + 2, 2);
+        high |= below ? 8 : 8 * sb_rng_below(key, 4 * i + 3, 2);
+        t->bytes[i] = (unsigned char)(high << 4 | low);
+    }
+}
+
+/* What is said of the tensor, and what was counted. */
+static void look_with(const char *isa, const folder *f, char *text, size_t size, sb_seen_fp4 *seen)
+{
+    assert_int_equal(sb_dot_select(isa, NULL), SB_OK);
+    folder_result *r = folder_check(f, NULL, NULL);
+    assert_int_equal(sb_dot_select("scalar", NULL), SB_OK);
+    const sb_finding *found = folder_finding(r, 20, SB_LEVEL_warn, EXPERT "up_proj");
+    const sb_member *m =
+        sb_member_plain(&r->check.self.units, &(EXPERT "up_proj")[strlen("model.")]);
+    assert_non_null(m);
+    snprintf(text, size, "%s", found ? found->message : "");
+    *seen = m->seen->fp4;
+    folder_result_free(r);
+}
+
+TEST(test_few_codes)
+{
+    static const struct {
+        const unsigned char *from;
+        int below;
+        const char *says;
+    } cases[] = {{NULL, 0, ""},
+                 {even, 0, "equally frequent"},
+                 {zeros_even, 0, ""},
+                 {even, 1, "are negative"}};
+    for (unsigned n = 0; n < 2 * (sizeof cases / sizeof *cases); n++) {
+        const unsigned i = n / 2, eights = n % 2;
+        char plain[256], fast[256];
+        sb_seen_fp4 a, b;
+        folder *f = folder_of(eights ? CT : T6);
+        if (cases[i].from)
+            draw_codes(folder_find(f, EXPERT "up_proj.weight_packed"), cases[i].from,
+                       cases[i].below);
+        look_with("scalar", f, plain, sizeof plain, &a);
+        assert_true(*cases[i].says ? strstr(plain, cases[i].says) != NULL : !*plain);
+        assert_false(a.few);
+        if (sb_dot_avx2_supported()) {
+            look_with("avx2", f, fast, sizeof fast, &b);
+            assert_string_equal(plain, fast);
+            assert_true(b.minus_zero);
+            assert_int_equal(b.few, eights);
+            assert_int_equal(a.magnitude[0], b.magnitude[0]);
+            assert_int_equal(a.negative, b.negative);
+        }
+        folder_free(f);
+    }
 }
 
 /* V-26: "at the member that is to blame", with and without an original. */

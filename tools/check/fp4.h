@@ -34,14 +34,17 @@ typedef enum sb_fp4_count {
     SB_FP4_COUNT_3, /* of 3, 4 */
     SB_FP4_COUNT_5, /* of 5, 6 */
     SB_FP4_COUNT_9, /* of the codes 9 to 15, 8 */
+    SB_FP4_COUNT_0, /* of magnitude 0, of the codes 9 to 15 */
     SB_FP4_COUNTS
 } sb_fp4_count;
 
 /* Codes of a panel, counted in two ways: those of even and odd bytes by byte; or many at once, in
  * four parts each: of magnitude 1 to 6, of the codes 9 to 15, of 8, and the sum of x^2. Of the last
- * steps, up to seven, the former eight are still in two counters of each byte. */
+ * steps, up to seven, the former eight are still in two counters of each byte. Of few only those of
+ * SB_FP4_COUNT_0 are counted, in the places of the first two. */
 enum { SB_FP4_MINUS = 6, SB_FP4_MINUS_ZERO, SB_FP4_SQUARES, SB_FP4_TOTALS, SB_FP4_STEPS = 7 };
 typedef struct sb_fp4_tally {
+    int few;
     uint32_t bytes[512];
     uint64_t totals[SB_FP4_TOTALS][4];
     unsigned char pending[4][32];
@@ -115,8 +118,24 @@ void sb_fp4_end_row(const sb_fp4 *f, const sb_fp4_rows *rows, uint32_t k, uint32
 void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
                       sb_fp4_sums *r);
 
-/* After the last row of a panel: adds the tally to what has been seen. */
-void sb_fp4_add_tally(sb_seen *seen, const sb_fp4_tally *tally);
+/* Whether eight blocks are done at once, and few codes may be counted. */
+static inline int sb_fp4_by_eights(const sb_fp4 *f)
+{
+    return f->avx2 && !f->mx && !f->shape && f->blocks % 8 < 4;
+}
+
+/* Adds the tally to what has been seen, and empties it. */
+void sb_fp4_add_tally(sb_seen *seen, sb_fp4_tally *tally);
+
+/* Whether it will do to count few codes from here on: every code has come, outside of blocks of
+ * zeros, too, and the others can be counted once more. */
+int sb_fp4_few_will_do(const sb_fp4 *f);
+
+/* The matrix of the panel in its checkpoint, or NULL. */
+const sb_member *sb_fp4_member(const sb_panel *panel);
+
+/* How many codes of each magnitude a whole matrix has. */
+void sb_fp4_count_all(const sb_matrix *matrix, uint64_t magnitude[8]);
 
 /* --- beside the original (fp4_nearest.c, fp4_fast.c, fp4_avx2.c) -------------------------------
  */

@@ -32,6 +32,7 @@ static void prepare_counts(sb_fp4 *f, unsigned code)
                                               : magnitude == 2 * i + 2 ? 16
                                                                        : 0;
     f->counts[SB_FP4_COUNT_9][code] = code > 8 ? 1 : code == 8 ? 16 : 0;
+    f->counts[SB_FP4_COUNT_0][code] = code > 8 ? 16 : magnitude == 0 ? 1 : 0;
 }
 
 void sb_fp4_prepare_sums(sb_fp4 *f)
@@ -255,6 +256,14 @@ static uint64_t total(const sb_fp4_tally *tally, unsigned i)
     return sum;
 }
 
+static void add_few(sb_seen *seen, const sb_fp4_tally *tally)
+{
+    uint64_t zeros = total(tally, 0);
+    seen->fp4.magnitude[0] += zeros;
+    seen->moments.zeros += zeros;
+    seen->fp4.negative += total(tally, 1);
+}
+
 /* What of the sum of squares the others do not account for is that of magnitude 7. */
 static void add_totals(sb_seen *seen, const sb_fp4_tally *tally)
 {
@@ -274,8 +283,32 @@ static void add_totals(sb_seen *seen, const sb_fp4_tally *tally)
     seen->fp4.minus_zero += total(tally, SB_FP4_MINUS_ZERO);
 }
 
-void sb_fp4_add_tally(sb_seen *seen, const sb_fp4_tally *tally)
+void sb_fp4_add_tally(sb_seen *seen, sb_fp4_tally *tally)
 {
     add_bytes(seen, tally->bytes);
-    add_totals(seen, tally);
+    if (tally->few)
+        add_few(seen, tally);
+    else
+        add_totals(seen, tally);
+    *tally = (sb_fp4_tally){.few = 0};
+}
+
+int sb_fp4_few_will_do(const sb_fp4 *f)
+{
+    const sb_seen_fp4 *s = f->seen;
+    int all = s->minus_zero && s->magnitude[0] > (uint64_t)s->zero_blocks * f->chunks * CHUNK;
+    for (unsigned i = 1; i < 8; i++)
+        all = all && s->magnitude[i];
+    return all && sb_fp4_by_eights(f) && sb_fp4_member(f->panel);
+}
+
+void sb_fp4_count_all(const sb_matrix *m, uint64_t magnitude[8])
+{
+    for (uint32_t row = 0; row < m->rows; row++) {
+        const unsigned char *p = m->data + sb_matrix_stored_row(m, row) * (m->cols / 2);
+        for (uint32_t k = 0; k < m->cols / 2; k++) {
+            magnitude[p[k] & 7]++;
+            magnitude[p[k] >> 4 & 7]++;
+        }
+    }
 }

@@ -126,8 +126,8 @@ INLINE __m256 squares_of_scales(const unsigned char *scales)
 
 /* Counts the codes of eight chunks, and keeps the sum of squares of each. Returns a byte for each
  * that is 0 where no code is of magnitude 7, whose square alone has the highest bit. */
-INLINE uint64_t eight_chunks(const sb_fp4 *f, const unsigned char *bytes, uint32_t *squares,
-                             sums *x)
+INLINE uint64_t eight_chunks(const sb_fp4 *f, const unsigned char *bytes, int few,
+                             uint32_t *squares, sums *x)
 {
     const __m256i table = table_of(f, SB_FP4_SQUARE);
     codes a = codes_of(bytes), b = codes_of(bytes + BYTES);
@@ -137,10 +137,14 @@ INLINE uint64_t eight_chunks(const sb_fp4 *f, const unsigned char *bytes, uint32
     __m256 sums_of_b = _mm256_castsi256_ps(_mm256_add_epi64(per_chunk(bl), per_chunk(bh)));
     __m256i eight = _mm256_castps_si256(_mm256_shuffle_ps(sums_of_a, sums_of_b, 0x88));
     _mm256_storeu_si256((__m256i *)(void *)squares, _mm256_permute4x64_epi64(eight, 0xd8));
-    x->count_1 = _mm256_add_epi8(x->count_1, count_both(f, SB_FP4_COUNT_1, a, b));
-    x->count_3 = _mm256_add_epi8(x->count_3, count_both(f, SB_FP4_COUNT_3, a, b));
-    x->count_5 = _mm256_add_epi8(x->count_5, count_both(f, SB_FP4_COUNT_5, a, b));
-    x->count_9 = _mm256_add_epi8(x->count_9, count_both(f, SB_FP4_COUNT_9, a, b));
+    if (few) {
+        x->count_1 = _mm256_add_epi8(x->count_1, count_both(f, SB_FP4_COUNT_0, a, b));
+    } else {
+        x->count_1 = _mm256_add_epi8(x->count_1, count_both(f, SB_FP4_COUNT_1, a, b));
+        x->count_3 = _mm256_add_epi8(x->count_3, count_both(f, SB_FP4_COUNT_3, a, b));
+        x->count_5 = _mm256_add_epi8(x->count_5, count_both(f, SB_FP4_COUNT_5, a, b));
+        x->count_9 = _mm256_add_epi8(x->count_9, count_both(f, SB_FP4_COUNT_9, a, b));
+    }
     uint32_t sevens_of_a = (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(al, ah));
     uint32_t sevens_of_b = (uint32_t)_mm256_movemask_epi8(_mm256_or_si256(bl, bh));
     return (uint64_t)sevens_of_b << 32 | sevens_of_a;
@@ -178,9 +182,11 @@ INLINE void empty(__m256i *counters, uint64_t (*totals)[4])
     *counters = _mm256_setzero_si256();
 }
 
-INLINE void count(sums *x, sb_fp4_tally *tally)
+INLINE void count(sums *x, int few, sb_fp4_tally *tally)
 {
     empty(&x->count_1, tally->totals);
+    if (few)
+        return;
     empty(&x->count_3, tally->totals + 2);
     empty(&x->count_5, tally->totals + 4);
     empty(&x->count_9, tally->totals + SB_FP4_MINUS);
@@ -279,7 +285,7 @@ INLINE void fours_of(const sb_fp4 *f, const sb_fp4_rows *rows, int two, int shap
             else
                 x.top = _mm_max_epu8(x.top, _mm_cvtsi32_si128((int)four));
             if (++done == SB_FP4_STEPS) {
-                count(&x, tally);
+                count(&x, 0, tally);
                 done = 0;
             }
         }
@@ -305,7 +311,8 @@ INLINE unsigned special_of(uint64_t sevens, uint64_t scales)
 
 /* What is one after the other in a chunk is done chunk by chunk for TILE of them, so that the
  * processor need not wait. Eight chunks are two steps of the counters. */
-INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally, sb_fp4_sums *r)
+INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, int few, sb_fp4_tally *tally,
+                      sb_fp4_sums *r)
 {
     enum { TILE = 32 };
     sums x;
@@ -321,13 +328,13 @@ INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *ta
             end = chunks - b < TILE ? chunks : b + TILE;
             for (; b < end; b += EIGHT, bytes += 2 * (size_t)BYTES) {
                 if (done + 2 > SB_FP4_STEPS) {
-                    count(&x, tally);
+                    count(&x, few, tally);
                     done = 0;
                 }
                 done += 2;
                 uint64_t eight = sb_load_u64(scales + b);
                 unsigned special =
-                    special_of(eight_chunks(f, bytes, squares + (b - first), &x), eight);
+                    special_of(eight_chunks(f, bytes, few, squares + (b - first), &x), eight);
                 if (special)
                     look_at_blocks(f, bytes, scales + b, EIGHT, special, rows->first + k, b, r,
                                    &x.top);
@@ -346,14 +353,16 @@ INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *ta
 AVX2 void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
                            sb_fp4_sums *r)
 {
-    if (f->shape && f->chunks == 2)
+    if (sb_fp4_by_eights(f) && tally->few)
+        eights_of(f, rows, 1, tally, r);
+    else if (sb_fp4_by_eights(f))
+        eights_of(f, rows, 0, tally, r);
+    else if (f->shape && f->chunks == 2)
         fours_of(f, rows, 1, 1, tally, r);
     else if (f->shape)
         fours_of(f, rows, 0, 1, tally, r);
     else if (f->chunks == 2)
         fours_of(f, rows, 1, 0, tally, r);
-    else if (f->blocks % EIGHT < FOUR)
-        eights_of(f, rows, tally, r);
     else
         fours_of(f, rows, 0, 0, tally, r);
 }

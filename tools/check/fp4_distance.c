@@ -75,9 +75,11 @@ typedef struct limits {
 } limits;
 static const limits nvfp4 = {0.06, 0.12, 0.20}, mxfp4 = {0.06, 0.15, 0.22};
 
-static const sb_member *member_of(const sb_panel *p)
+const sb_member *sb_fp4_member(const sb_panel *p)
 {
     const sb_units *units = &p->check->self.units;
+    if (!p->check->self.checkpoint)
+        return NULL;
     size_t n = strlen(units->prefix);
     return sb_member_plain(units, strncmp(p->name, units->prefix, n) == 0 ? p->name + n : p->name);
 }
@@ -86,7 +88,7 @@ int sb_fp4_may_be_tuned(const sb_panel *p, sb_follow *f)
 {
     if (!(sb_recipe_of(p->check) & ~(unsigned)SB_RECIPE_there) && !sb_producer_tunes(p->check))
         return 0;
-    const sb_member *m = member_of(p);
+    const sb_member *m = sb_fp4_member(p);
     *f = m ? sb_follow_of(p->check, m) : (sb_follow){.how = SB_FOLLOWS_unknown};
     return sb_follow_may_be(f);
 }
@@ -129,7 +131,7 @@ static int tell_tuned(const sb_fp4 *f, double d, const char *tensor, const char 
 /* V-24: "Where the norm before a layer was scaled" - 1 if it was, whatever is said. */
 static int tell_normed(const sb_fp4 *f, const limits *l, const char *tensor, const char *piece)
 {
-    const sb_member *m = f->panel->check->self.checkpoint ? member_of(f->panel) : NULL;
+    const sb_member *m = sb_fp4_member(f->panel);
     char text[256];
     if (!m || !sb_follow_is_normed(f->panel->check, m))
         return 0;

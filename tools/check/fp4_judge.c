@@ -108,21 +108,32 @@ static double square(double x)
  */
 static const double TILT = 0.2;
 
+/* V-20: "a share of 12.5 %" of n */
+static int is_an_eighth(double count, double n)
+{
+    double off = count > n / 8 ? count - n / 8 : n / 8 - count;
+    return off <= 0.003 * n || square(off - 0.003 * n) <= 9 * 0.109 * n;
+}
+
 /* V-20: "far from as many codes below zero as above" and "a share of 12.5 % for all eight
  * magnitudes" */
 static void judge_histogram(const judge *j)
 {
     const sb_seen_fp4 *s = j->seen;
-    double zero_blocks = (double)s->zero_blocks * j->f->chunks * 16, n = -zero_blocks;
+    double zero_blocks = (double)s->zero_blocks * j->f->chunks * 16;
+    double n = (double)j->p->seen->moments.count - zero_blocks;
     unsigned uniform = 0, absent = 8;
-    for (unsigned i = 0; i < 8; i++)
-        n += (double)s->magnitude[i];
     if (n < 4096)
         return;
+    uint64_t all[8] = {0};
+    const uint64_t *magnitude = s->magnitude;
+    if (s->few && is_an_eighth((double)magnitude[0] - zero_blocks, n)) { /* else it is not all */
+        sb_fp4_count_all(&sb_fp4_member(j->p)->matrix, all);
+        magnitude = all;
+    }
     for (unsigned i = 8; i-- > 0;) {
-        double count = (double)s->magnitude[i] - (i == 0 ? zero_blocks : 0);
-        double off = count > n / 8 ? count - n / 8 : n / 8 - count;
-        uniform += off <= 0.003 * n || square(off - 0.003 * n) <= 9 * 0.109 * n;
+        double count = (double)magnitude[i] - (i == 0 ? zero_blocks : 0);
+        uniform += is_an_eighth(count, n) ? 1 : 0;
         if (count == 0)
             absent = i;
     }

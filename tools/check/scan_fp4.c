@@ -121,7 +121,12 @@ void sb_scan_fp4(const sb_panel *panel)
     for (uint32_t i = 0, next; i < m->rows; i = next) {
         sb_fp4_rows rows = rows_from(panel, i);
         next = i + rows.count;
+        tally.few = f.seen->few;
         uint32_t dead = sb_fp4_add_rows(&f, &rows, &tally);
+        if (i == 0 && !f.seen->few) {
+            sb_fp4_add_tally(panel->seen, &tally);
+            f.seen->few = (uint8_t)sb_fp4_few_will_do(&f);
+        }
         for (uint32_t k = 0; k < rows.count && panel->master && f.usable; k++) {
             line.codes = rows.codes + k * rows.codes_step;
             line.scales = rows.scales + k * rows.scales_step;

@@ -26,7 +26,7 @@ typedef enum sb_fp4_formula {
 } sb_fp4_formula;
 
 typedef struct sb_seen_fp4 {
-    uint64_t magnitude[8]; /* how many codes of each, sign apart */
+    uint64_t magnitude[8]; /* how many codes of each, sign apart; of `few` only of 0 */
     uint64_t negative;     /* codes 9 to 15 */
     uint64_t minus_zero;   /* code 8 */
     uint64_t wrong;        /* V-23: elements whose code is no nearest one */
@@ -50,6 +50,7 @@ typedef struct sb_seen_fp4 {
     uint8_t lost_mixed;    /* it is not */
     uint8_t largest_scale; /* V-18 */
     uint8_t has_master;
+    uint8_t few;          /* every code has come, and since then only some are counted */
     uint8_t nearest;      /* V-23 is asked: a plain original, no producer that rounds otherwise */
     float master_largest; /* magnitude in the original */
     sb_fp4_wrong first[SB_FP4_LISTED];
