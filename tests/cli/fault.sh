@@ -28,7 +28,7 @@ run 0 fault F09 --write "$work/slip"
 says "samebit diff $work/slip/checkpoint --engine $work/slip/trace"
 run 0 trace "$work/slip/trace" --checkpoint "$work/slip/checkpoint"
 run 1 diff "$work/slip/checkpoint" --engine "$work/slip/trace" --forced --json
-at first_failure.tap state.layers.0.linear_attn.conv_state
+at first_failure.tap layers.0.linear_attn.conv_state
 run 0 fault F02 --write "$work/file" --json
 run 1 check "$work/file/engine" -q
 run 1 diff "$work/file/checkpoint" --engine "$work/file/trace" --forced --json

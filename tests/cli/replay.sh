@@ -70,7 +70,7 @@ check "an old bundle was touched" cmp "$b" "$work/first"
 # a state that differs, recorded behind the op that left it
 run 1 diff "$a" --engine sim:sequential+conv_state_stale --tokens 1,2,3 -n 2 --bundle "$b" --json
 at bundle.missing null
-at first_failure.tap state.layers.0.linear_attn.conv_state
+at first_failure.tap layers.0.linear_attn.conv_state
 run 1 replay "$b" --json
 at output state
 at verdict FAIL

@@ -17,8 +17,10 @@ edited() {
     cp "$work/trace/trace.json" "$work/kept"
     sed -i "$1" "$work/trace/trace.json"
     check "nothing was edited by $1" test "$(cmp -s "$work/kept" "$work/trace/trace.json"; echo $?)" = 1
-    run 1 diff "$t1" --engine "$work/trace" --free
+    run 1 diff "$t1" --engine "$work/trace" --free --json
     says_err "$2"
+    found=$(value first_failure.found)
+    check "found $found is what was expected" test "$found" = null -o "$found" != "$(value first_failure.expected)"
     cp "$work/kept" "$work/trace/trace.json"
 }
 
@@ -78,7 +80,7 @@ record --backend sim:batched -n 5 --draft 2 --rollback replay --taps 'all,state.
 declared replay 0
 says ' calls of inputs that nobody recorded'
 declared snapshots 1
-says_err 'layers.0.linear_attn.conv_state, head 0, row 1, column 0'
+says_err 'layers.0.linear_attn.conv_state query, head 0, row 1, column 0'
 sed -i 's/"rollback": "[a-z]*",//' "$work/trace/trace.json"
 check "it is still declared" test "$(grep -c rollback "$work/trace/trace.json")" = 0
 run 0 diff "$t1" --engine "$work/trace"

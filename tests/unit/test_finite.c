@@ -201,7 +201,30 @@ TEST(test_a_state)
                     .free = !forced,
                     .of_state = 1};
         play(&p);
-        expect(&p, "state", "state.layers.0.linear_attn.recurrent_state", 0, "nan");
+        expect(&p, "state", "layers.0.linear_attn.recurrent_state", 0, "nan");
+        assert_true(isnan(p.v.first_failure.expected)); /* nothing was held against it */
+        sb_verdicts_free(&p.v);
+    }
+    sb_model_close(m);
+}
+
+/* A state that is wrong and finite has one name, one token and the same words, whether it is held
+ * against what the ops gave or against the reference's own. */
+TEST(test_a_state_has_one_name)
+{
+    sb_model *m = model();
+    for (int forced = 0; forced < 2; forced++) {
+        played p = {.model = m,
+                    .taps = "all",
+                    .row = PROMPT - 1,
+                    .value = 7,
+                    .forced = forced,
+                    .free = !forced,
+                    .of_state = 1};
+        play(&p);
+        expect(&p, forced ? "delta_rule" : "state", "layers.0.linear_attn.recurrent_state", 0,
+               "state behind token 4 of sequence 0: layers.0.linear_attn.recurrent_state, head 0, "
+               "row 0, column 3 is 7, expected ");
         sb_verdicts_free(&p.v);
     }
     sb_model_close(m);

@@ -1,11 +1,13 @@
 #include "tools/compare/finite.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/run/session.h"
 #include "ref/state/piece.h"
+#include "tools/compare/state_place.h"
 #include "tools/trace/names.h"
 
 /* The first element that is not finite; count if all are. */
@@ -196,7 +198,9 @@ static void fill(const sb_finite *f, size_t row, const sb_step_value *v, size_t 
                                  : tap.in_layer ? tap.layer
                                                 : SB_NO_LAYER,
                         .rank = 1,
-                        .element = {column}};
+                        .element = {column},
+                        .expected = (double)NAN, /* nothing was held against it */
+                        .bound = (double)NAN};
     say_kind(place, row_of(f, v, &tap, row)[column], kind, sizeof kind);
     say_birth(f, row, v->name, birth, sizeof birth);
     snprintf(place->op, sizeof place->op, "%s", sb_op_name(op_of(f->config, &tap)));
@@ -238,25 +242,14 @@ int sb_finite_row(const sb_finite *f, size_t row, sb_place *place)
 static void fill_state(const sb_finite *f, const sb_step_state *state, const sb_piece *piece,
                        const float *data, size_t at, sb_place *place)
 {
-    sb_piece_place where = sb_piece_find(f->config, piece, at);
     int cache = piece->kind == SB_PIECE_keys || piece->kind == SB_PIECE_values;
     char kind[8];
-    *place = (sb_place){.sequence = state->sequence,
-                        .token = cache             ? where.row
-                                 : state->position ? state->position - 1
-                                                   : 0,
-                        .layer = piece->layer,
-                        .op = "state",
-                        .rank = 3,
-                        .element = {where.head, where.row, where.col}};
+    sb_state_place(f->config, piece, state->sequence, state->position, at, place);
+    if (cache)
+        place->token = place->element[1];
     say_kind(place, data[at], kind, sizeof kind);
-    snprintf(place->name, sizeof place->name, "state.%s", piece->name);
-    snprintf(place->words, sizeof place->words,
-             "state of sequence %u at position %llu: %s, head %llu, row %llu, column %llu is %s: "
-             "not finite",
-             (unsigned)state->sequence, (unsigned long long)state->position, piece->name,
-             (unsigned long long)where.head, (unsigned long long)where.row,
-             (unsigned long long)where.col, kind);
+    place->expected = place->bound = (double)NAN; /* nothing was held against it */
+    sb_place_say(place, " is %s: not finite", kind);
 }
 
 int sb_finite_state(const sb_finite *f, const sb_step_state *state, sb_place *place)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/state/piece.h"
+#include "tools/compare/state_place.h"
 #include "tools/compare/wide_fn.h"
 
 /* A piece whose every element is known up to its bound. */
@@ -47,23 +48,14 @@ static int is_known(forced_sequence *s, piece *p)
 static void fail_at(sb_forced *f, forced_sequence *s, const piece *p, size_t i, uint64_t position,
                     double bound)
 {
-    sb_piece_place where = sb_piece_find(&f->model->config, &p->shape, i);
-    sb_place place = {.sequence = s->id,
-                      .token = position ? position - 1 : 0,
-                      .layer = p->shape.layer,
-                      .rank = 3,
-                      .element = {where.head, where.row, where.col},
-                      .found = (double)p->found[i],
-                      .expected = (double)p->expected[i],
-                      .bound = bound};
-    snprintf(place.op, sizeof place.op, "%s", p->op < SB_OP_COUNT ? sb_op_name(p->op) : "state");
-    snprintf(place.name, sizeof place.name, "state.%s", p->shape.name);
-    snprintf(place.words, sizeof place.words,
-             "state behind token %llu of sequence %u: %s, head %llu, row %llu, column %llu is "
-             "%.9g, expected %.9g within %.3g",
-             (unsigned long long)place.token, (unsigned)s->id, p->shape.name,
-             (unsigned long long)where.head, (unsigned long long)where.row,
-             (unsigned long long)where.col, place.found, place.expected, bound);
+    sb_place place;
+    sb_state_place(&f->model->config, &p->shape, s->id, position, i, &place);
+    place.found = (double)p->found[i];
+    place.expected = (double)p->expected[i];
+    place.bound = bound;
+    if (p->op < SB_OP_COUNT)
+        snprintf(place.op, sizeof place.op, "%s", sb_op_name(p->op));
+    sb_place_say(&place, " is %.9g, expected %.9g within %.3g", place.found, place.expected, bound);
     if (!sb_verdicts_fail(f->options.verdicts, &place) || !f->options.bundle || f->broken)
         return;
     if (p->op < SB_OP_COUNT)

@@ -7,6 +7,7 @@
 
 #include "ref/state/piece.h"
 #include "tools/compare/free_parts.h"
+#include "tools/compare/state_place.h"
 
 static void see(sb_free *f, const sb_free_sequence *s, int same, const char *name, uint32_t layer)
 {
@@ -17,7 +18,7 @@ static void see(sb_free *f, const sb_free_sequence *s, int same, const char *nam
         return;
     d->round = s->has_round ? s->round : SIZE_MAX;
     d->first = (sb_place){.sequence = s->number,
-                          .token = s->position + s->rows,
+                          .token = sb_state_token(s->position + s->rows),
                           .layer = layer,
                           .op = "state",
                           .found = (double)NAN,

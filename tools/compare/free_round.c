@@ -1,4 +1,5 @@
 /* free_round.c - speculative rounds: what was accepted, what was emitted. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,8 +41,9 @@ static void fail_round(sb_free *f, sb_free_sequence *s, sb_round_verdict *round,
     sb_place place = {.layer = SB_NO_LAYER,
                       .op = "round",
                       .name = "round",
-                      .found = (double)round->accepted[1],
-                      .expected = (double)round->accepted[0]};
+                      .found = (double)NAN, /* what contradicts itself is no number */
+                      .expected = (double)NAN,
+                      .bound = (double)NAN};
     snprintf(place.words, sizeof place.words, "round %llu: %s", (unsigned long long)round->round,
              why);
     round->verdict = SB_VERDICT_FAIL;

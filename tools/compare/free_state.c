@@ -8,6 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/state/piece.h"
 #include "tools/compare/free_parts.h"
+#include "tools/compare/state_place.h"
 #include "tools/compare/wide_fn.h"
 
 /* T-48: a piece as matrices: one for each head of the recurrent states, else one. */
@@ -146,23 +147,15 @@ static apart compare(const sb_piece *p, const float *theirs, const bound *b)
     return a;
 }
 
-static void describe(const sb_free *f, const sb_piece *p, const float *theirs, const bound *b,
-                     const apart *a, sb_place *place)
+static void describe(const sb_free *f, const sb_free_sequence *s, const sb_piece *p,
+                     const float *theirs, const bound *b, const apart *a, sb_place *place)
 {
-    sb_piece_place at = sb_piece_find(&f->model->config, p, a->first);
-    *place = (sb_place){.layer = p->layer,
-                        .op = "state",
-                        .rank = SB_ELEMENT_RANK,
-                        .element = {at.has_head ? at.head : 0, at.row, at.col},
-                        .found = (double)theirs[a->first],
-                        .expected = (double)p->data[a->first],
-                        .bound = bound_at(b, (size_t)a->first)};
-    snprintf(place->name, sizeof place->name, "%s", p->name);
-    snprintf(place->words, sizeof place->words,
-             "%s%s%s, head %llu, row %llu, column %llu: %.9g, expected %.9g within %.3g", p->name,
-             at.part ? " " : "", at.part ? at.part : "", (unsigned long long)place->element[0],
-             (unsigned long long)at.row, (unsigned long long)at.col, place->found, place->expected,
-             place->bound);
+    sb_state_place(&f->model->config, p, s->number, s->position + s->rows, a->first, place);
+    place->found = (double)theirs[a->first];
+    place->expected = (double)p->data[a->first];
+    place->bound = bound_at(b, (size_t)a->first);
+    sb_place_say(place, " is %.9g, expected %.9g within %.3g", place->found, place->expected,
+                 place->bound);
 }
 
 /* What the hypotheses have in its place; a head they have not. */
@@ -185,7 +178,7 @@ static sb_state_verdict *verdict_of(sb_free *f, sb_free_sequence *s, const sb_pi
 static void fail_state(sb_free *f, sb_free_sequence *s, sb_state_verdict *out, sb_place *place)
 {
     out->verdict = SB_VERDICT_FAIL;
-    sb_free_fail(f, s, s->position + s->rows, place);
+    sb_free_fail(f, s, sb_state_token(s->position + s->rows), place);
     if (!out->has_first) {
         out->first = *place;
         out->has_first = 1;
@@ -202,19 +195,14 @@ static void judge_kept(sb_free *f, sb_free_sequence *s, size_t index, const sb_p
     const float *was = sb_free_changed(s, index, theirs, (size_t)sb_piece_elements(p), &at);
     if (!was)
         return;
-    sb_piece_place in = sb_piece_find(&f->model->config, p, at);
-    sb_place place = {.layer = p->layer,
-                      .op = "state",
-                      .rank = SB_ELEMENT_RANK,
-                      .element = {in.head, in.row, in.col},
-                      .found = (double)theirs[at],
-                      .expected = (double)*was};
-    snprintf(place.name, sizeof place.name, "%s", p->name);
-    snprintf(place.words, sizeof place.words,
-             "%s, head %llu, row %llu, column %llu: %.9g, and it was %.9g in the state recorded "
-             "before, of which every row stays to the bit",
-             p->name, (unsigned long long)in.head, (unsigned long long)in.row,
-             (unsigned long long)in.col, place.found, place.expected);
+    sb_place place;
+    sb_state_place(&f->model->config, p, s->number, s->position + s->rows, at, &place);
+    place.found = (double)theirs[at];
+    place.expected = (double)*was;
+    sb_place_say(&place,
+                 " is %.9g, and it was %.9g in the state recorded before, of which every row stays "
+                 "to the bit",
+                 place.found, place.expected);
     fail_state(f, s, out, &place);
 }
 
@@ -226,7 +214,10 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
     size_t n = (size_t)sb_piece_elements(&p);
     sb_state_verdict none = {0}, *out = verdict_of(f, s, &p, &none);
     if (value->data && value->rows * value->cols != n) {
-        sb_place place = {.layer = p.layer, .op = "state"};
+        sb_place place = {.layer = p.layer,
+                          .op = "state",
+                          .found = (double)(value->rows * value->cols),
+                          .expected = (double)n};
         snprintf(place.name, sizeof place.name, "%s", p.name);
         snprintf(place.words, sizeof place.words, "%s has %zu elements; expected %zu", p.name,
                  value->rows * value->cols, n);
@@ -254,7 +245,7 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
         see_piece(s, index, value->data, &b, a.worst);
     if (a.beyond) {
         sb_place place;
-        describe(f, &p, value->data, &b, &a, &place);
+        describe(f, s, &p, value->data, &b, &a, &place);
         fail_state(f, s, out, &place);
     } else {
         out->verdict =

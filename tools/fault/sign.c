@@ -54,7 +54,7 @@ static void add_states(const sb_verdicts *v, sb_signs *signs)
     for (size_t i = 0; i < v->round_count && !found; i++) {
         const sb_round_verdict *r = &v->rounds[i];
         if (v->has_failure && strcmp(v->first_failure.op, "state") == 0 &&
-            v->first_failure.token <= r->position)
+            v->first_failure.token < r->position)
             return;
         for (int part = 0; part < SB_STATE_PARTS; part++)
             if (r->state[part].verdict == SB_VERDICT_FAIL) {
