@@ -35,6 +35,7 @@ for profile in hf vllm sglang; do
         run 0 diff "$work/deep" --engine sim:$engine --profile $profile --tokens 1,2,3,4,5,6,7,8 -n 3 --draft 1
         run 4 diff "$work/deep" --engine sim:$engine --profile $profile --tokens 1,2,3,4,5,6,7,8 -n 3 --draft 1 --free
         says 'MISTRUSTED: '
+        check "near ties beside a reason that is not theirs" test -z "$(grep 'rounding alone.*near ties' "$out")"
     done
 done
 run 1 diff "$work/deep" --engine sim:fma+no_dt_bias --profile hf --tokens 1,2,3 -n 1
@@ -284,6 +285,8 @@ refused 2 diff "$t4" --tokens 1,2,3
 says_err 'expected --engine'
 refused 2 diff "$t4" --engine sim:nobody --tokens 1,2
 refused 2 diff "$t4" --engine sim:sequential+nothing --tokens 1,2
+refused 2 diff "$t4" --engine sim:sequential+at.router-order --tokens 1,2
+says_err "'at.router-order' is no mistake that is planted in an engine"
 refused 2 diff "$t4" --engine "$work/nowhere" --tokens 1,2
 refused 2 diff "$t4" --engine sim:sequential
 refused 2 diff "$t4" --engine "$work/trace" --tokens 1,2

@@ -31,7 +31,8 @@ static sb_status plant(sb_side *side, const char *name, sb_error *err)
     if (side->has_fault)
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE,
-                   "--engine: there is no mistake '%s' of an op; samebit fault --list names them",
+                   "--engine: '%s' is no mistake that is planted in an engine, as mistake.* and "
+                   "op.* of samebit fault --list are",
                    SB_SHOW(name));
 }
 

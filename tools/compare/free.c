@@ -327,22 +327,34 @@ sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
 }
 
 /* T-46: "there is a larger share of tokens that are NEAR_TIE" and the like: why the comparison says
- * nothing; NULL if it does. */
-static const char *vacuous(const sb_free *f)
+ * nothing, with the numbers that say so; 0 if it does. */
+static int vacuous(const sb_free *f, char *why, size_t room)
 {
+    const char *words = NULL;
     if (f->compared == 0)
-        return "not one row was compared";
-    if (f->rows > 1 && !f->varied)
-        return "all tokens are one";
-    if (f->constant == f->compared)
-        return "the engine's logits are constant";
-    if ((double)f->near_tokens > SB_NEAR_TIE_LIMIT * (double)f->choices)
-        return "too many of the tokens are near ties: the noise could hide a fault";
-    if (2 * f->rows_wide > f->rows_judged)
-        return "rounding alone could give other logits altogether at more than half of the tokens";
-    if (f->alone && 2 * f->open_tokens > f->alone)
-        return "rounding alone could change more than half of the tokens";
-    return NULL;
+        words = "not one row was compared";
+    else if (f->rows > 1 && !f->varied)
+        words = "all tokens are one";
+    else if (f->constant == f->compared)
+        words = "the engine's logits are constant";
+    if (words)
+        snprintf(why, room, "%s", words);
+    else if ((double)f->near_tokens > SB_NEAR_TIE_LIMIT * (double)f->choices)
+        snprintf(why, room,
+                 "too many of the tokens are near ties: the noise could hide a fault (%zu of %zu "
+                 "near ties, limit %g)",
+                 f->near_tokens, f->choices, SB_NEAR_TIE_LIMIT);
+    else if (2 * f->rows_wide > f->rows_judged)
+        snprintf(why, room,
+                 "rounding alone could give other logits altogether at more than half of the "
+                 "tokens (%zu of %zu)",
+                 f->rows_wide, f->rows_judged);
+    else if (f->alone && 2 * f->open_tokens > f->alone)
+        snprintf(why, room, "rounding alone could change more than half of the tokens (%zu of %zu)",
+                 f->open_tokens, f->alone);
+    else
+        return 0;
+    return 1;
 }
 
 sb_status sb_free_finish(sb_free *f, sb_error *err)
@@ -357,13 +369,10 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
         v->verdict = sb_verdict_worse(v->verdict, v->tokens[i].verdict);
     for (size_t i = 0; i < v->round_count; i++)
         v->verdict = sb_verdict_worse(v->verdict, v->rounds[i].verdict);
-    const char *why = vacuous(f);
-    if (why && v->verdict != SB_VERDICT_FAIL) {
+    char why[SB_WORDS];
+    if (vacuous(f, why, sizeof why) && v->verdict != SB_VERDICT_FAIL) {
         v->verdict = SB_VERDICT_MISTRUSTED;
-        size_t n = (size_t)snprintf(v->reason, sizeof v->reason, "%s", why);
-        if (f->choices && n < sizeof v->reason)
-            snprintf(v->reason + n, sizeof v->reason - n, " (%zu of %zu near ties, limit %g)",
-                     f->near_tokens, f->choices, SB_NEAR_TIE_LIMIT);
+        memcpy(v->reason, why, sizeof v->reason);
     }
     if (v->has_failure && v->verdict == SB_VERDICT_FAIL)
         snprintf(v->reason, sizeof v->reason, "%.*s", (int)sizeof v->reason - 1,
