@@ -70,4 +70,12 @@ run 0 diff "$t4" --engine "$work/arrays"
 # of a part of the arrays the digest cannot be made
 run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 4 --draft 2 --trace "$work/some" --taps 'logits,state.*conv_state'
 run 0 diff "$t4" --engine "$work/some"
+# a round that nobody wrote down is no fault of the engine: what comes next says how many rows stayed, a draft, too
+run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 6 --draft 2 --trace "$trace.all" --taps 'all,state.*'
+sed -i '/"step": 3,/s/"rounds": \[{.*}\], "states"/"rounds": [], "states"/' "$trace.all/trace.json"
+lacks='the trace says level 4, and step 3 has no round of row 0'
+run 1 trace "$trace.all" --checkpoint "$t4"
+says "FAIL level: step 0, sequence 0: $lacks"
+run 0 diff "$t4" --engine "$trace.all" --json
+at notes "[\"$lacks\"]"
 finish

@@ -66,17 +66,11 @@ static sb_status check_model(report *r, sb_error *err)
     return status;
 }
 
-/* U-2: "A trace that says a level has it" */
 static void check_level(report *r)
 {
-    const sb_level *level = sb_audit_level(r->audit);
-    unsigned says = head_of(r)->level;
-    for (unsigned i = 1; i <= says; i++)
-        if (level->missing[i][0]) {
-            sb_audit_add(r->audit, "level", 0, 0, -1, "the trace says level %u, and %s", says,
-                         level->missing[i]);
-            return;
-        }
+    sb_level_words lacks = sb_level_lacks(sb_audit_level(r->audit), head_of(r)->level);
+    if (*lacks.text)
+        sb_audit_add(r->audit, "level", 0, 0, -1, "%s", lacks.text);
 }
 
 static sb_status open_steps(report *r, sb_error *err)

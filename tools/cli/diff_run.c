@@ -319,6 +319,12 @@ static void check_trust(sb_diff_run *run)
 /* What the trace says of itself. An explanation is of values, and is looked for before. */
 static void check_itself(sb_diff_run *run, const sb_diff_audit *audit)
 {
+    sb_level_words lacks = {""};
+    if (audit->audit)
+        lacks =
+            sb_level_lacks(sb_audit_level(audit->audit), sb_trace_info(run->side->trace)->level);
+    if (*lacks.text)
+        sb_diff_note(run, "%s", lacks.text);
     if (sb_diff_audit_join(audit, &run->verdicts))
         sb_diff_note(run, "the trace contradicts itself, %zu finding%s of samebit trace: %s",
                      audit->found, sb_s(audit->found), audit->first.words);

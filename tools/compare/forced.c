@@ -237,12 +237,12 @@ static sb_status run_rows(sb_forced *f, forced_sequence *s, const sb_step *step,
     const sb_step_row *first = &step->rows[row];
     const sb_state *state = sb_session_state(s->session);
     sb_status status = SB_OK;
-    if (first->kind == SB_CALL_draft)
-        return state->has_mtp ? draft(f, s, first->token, err) : SB_OK;
-    if (s->verified)
+    if (s->verified) /* no round said how many rows stay: what comes next does, a draft, too */
         status = cut_late(f, s, first->position, err);
     if (status)
         return status;
+    if (first->kind == SB_CALL_draft)
+        return state->has_mtp ? draft(f, s, first->token, err) : SB_OK;
     if (first->position == 0 && state->position > 0)
         begin_sequence(f, s);
     if (sb_session_state(s->session)->position != first->position) {

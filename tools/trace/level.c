@@ -110,3 +110,13 @@ sb_level_words sb_level_next(const sb_level *level)
     }
     return out;
 }
+
+sb_level_words sb_level_lacks(const sb_level *level, unsigned says)
+{
+    sb_level_words out = {""};
+    for (unsigned i = 1; i <= says && !*out.text; i++)
+        if (level->missing[i][0])
+            snprintf(out.text, sizeof out.text, "the trace says level %u, and %s", says,
+                     level->missing[i]);
+    return out;
+}

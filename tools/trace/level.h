@@ -21,4 +21,7 @@ typedef struct sb_level_words {
 } sb_level_words;
 sb_level_words sb_level_next(const sb_level *level);
 
+/* U-2: "A trace that says a level has it in every step": what it lacks of this one; "": nothing. */
+sb_level_words sb_level_lacks(const sb_level *level, unsigned says);
+
 #endif
