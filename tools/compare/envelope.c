@@ -120,6 +120,8 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     e->has_codes = has_codes(&e->knobs);
     e->units = units_of(model, &e->knobs, options->arithmetic);
     e->factor = sb_envelope_factor(model, &e->knobs, options->arithmetic, model->config.experts);
+    e->input_factor = sb_envelope_factor(model, &e->knobs, options->arithmetic,
+                                         (size_t)longest_sum(&model->config));
     e->lanes = sb_alloc(e->count, sizeof *e->lanes);
     sb_status status =
         e->lanes ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for an envelope");

@@ -1,10 +1,11 @@
 /* envelope.h - how far a model moves when every rounding of it goes another way.
  *
  * One sequence of the reference, and N more in lockstep with it, in which the result of every op is
- * moved by a unit in the last place by chance, T-40. Codes of quantized inputs are those of the
- * reference (T-42). Of the choices of experts half of the sequences keep to the reference's; the
- * others take the runner-up at random where rounding leaves the choice open (T-43), so that there
- * are two estimates of the noise: without such choices, and with them.
+ * moved by a unit in the last place by chance, T-40. Half of the sequences keep the codes that the
+ * reference has of quantized inputs; the others take another where rounding leaves it open (T-42).
+ * Of the choices of experts, too, half keep to the reference's; the others take the runner-up at
+ * random where rounding leaves the choice open (T-43), so that there are two estimates of the
+ * noise: without such choices and codes, and with them.
  *
  * Everything is a function of the seed, the calls and the model: no order of threads enters. */
 #ifndef SB_COMPARE_ENVELOPE_H

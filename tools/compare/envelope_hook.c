@@ -5,7 +5,6 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
-#include "ref/ops/act_quant.h"
 #include "ref/ops/values.h"
 #include "tools/compare/envelope_parts.h"
 #include "tools/compare/wide_fn.h"
@@ -227,31 +226,6 @@ static void move_outputs(sb_envelope_lane *lane, const sb_op_call *call)
         move_decays(lane, call);
 }
 
-/* The reference's input of a layer that quantizes it goes onto the tape. */
-static sb_status record(sb_envelope *e, const float *in, size_t count)
-{
-    if (e->tape_count + count > e->tape_room) {
-        size_t room = 2 * (e->tape_count + count);
-        float *tape = sb_realloc(e->tape, room, sizeof *tape);
-        if (!tape)
-            return SB_ERR_MEMORY;
-        e->tape = tape;
-        e->tape_room = room;
-    }
-    memcpy(e->tape + e->tape_count, in, count * sizeof *in);
-    e->tape_count += count;
-    return SB_OK;
-}
-
-/* Whether the expert at work is the one that the reference has at its place. */
-static int same_expert(const sb_envelope_lane *lane, const sb_op_call *call)
-{
-    const sb_envelope *e = lane->of;
-    size_t k = e->model->config.experts_per_token, at = call->row * k + call->slot;
-    return !call->single || call->layer > e->model->config.layers ||
-           lane->ids[at] == e->ids[(size_t)call->layer * e->rows * k + at];
-}
-
 /* Of a row in sixteen that becomes codes one element goes to another code, as what lies at a tie
  * may: one that its scale does not come from, and that is not small beside it. `by` is the share of
  * an element that surely crosses a tie. */
@@ -274,57 +248,6 @@ static void fall(float *row, size_t n, double by, uint64_t random)
         row[at] = (float)(random >> 6 & 1 && sb_wide_abs(up) <= most ? up : x * (1 - by));
         return;
     }
-}
-
-/* The share of an element by which it reaches another code: of E2M1, of E4M3. */
-static double code_step(sb_act_scheme scheme)
-{
-    return scheme == SB_SCHEME_nvfp4 || scheme == SB_SCHEME_mxfp4 ? 0.34 : 0.125;
-}
-
-/* T-42: "in the others one element of a row in sixteen takes another code" */
-static sb_status fallen_linear(sb_envelope_lane *lane, const sb_op_call *call, sb_act_scheme scheme)
-{
-    const sb_linear_args *a = call->args;
-    size_t n = a->weight->cols;
-    float *in = sb_alloc(a->rows, n * sizeof *in);
-    sb_linear_args fell = *a;
-    sb_op_call other = *call;
-    if (!in)
-        return SB_ERR_MEMORY;
-    memcpy(in, a->in, a->rows * n * sizeof *in);
-    for (size_t r = 0; r < a->rows; r++)
-        fall(in + r * n, n, code_step(scheme), sb_envelope_key(lane));
-    fell.in = in;
-    other.args = &fell;
-    sb_status status = sb_envelope_run(lane->of, &other);
-    free(in);
-    return status;
-}
-
-/* T-42: "reads the input that the reference's has" */
-static sb_status linear(sb_envelope_lane *lane, const sb_op_call *call)
-{
-    sb_envelope *e = lane->of;
-    const sb_linear_args *a = call->args;
-    const sb_act_scheme scheme = sb_input_scheme(call->knobs, a->weight);
-    size_t count = a->rows * a->weight->cols, at = lane->at;
-    sb_linear_args held = *a;
-    sb_op_call other = *call;
-    if (scheme == SB_SCHEME_none)
-        return sb_envelope_run(lane->of, call);
-    if (lane->number == 0) {
-        sb_status status = record(e, a->in, count);
-        return status ? status : sb_envelope_run(lane->of, call);
-    }
-    lane->at += count;
-    if (!sb_envelope_is_tight(e, lane->number))
-        return fallen_linear(lane, call, scheme);
-    if (lane->at <= e->tape_count && same_expert(lane, call)) {
-        held.in = e->tape + at;
-        other.args = &held;
-    }
-    return sb_envelope_run(lane->of, &other);
 }
 
 /* T-42: what goes into a cache of E4M3 codes takes another code likewise. */
@@ -385,7 +308,7 @@ sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
     if (call->op == SB_OP_router)
         return sb_envelope_route(lane, call);
     if (call->op == SB_OP_linear) {
-        sb_status status = linear(lane, call);
+        sb_status status = sb_envelope_linear(lane, call);
         if (lane->number && !status)
             move_outputs(lane, call);
         if (lane->number && !status)

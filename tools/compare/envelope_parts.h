@@ -36,11 +36,12 @@ struct sb_envelope {
     unsigned char *open; /* (L + 1, rows): where */
     uint32_t *fed;       /* the tokens of the last verify, and how many */
     size_t verified;
-    double factor;  /* of the router's logits */
-    uint32_t units; /* of binary32 that one is moved by */
-    size_t rows;    /* that there is room for */
-    uint32_t *ids;  /* (L + 1, rows, k): the reference's choices in this call */
-    float *router;  /* (L + 1, rows, E): its router logits */
+    double factor;       /* of the router's logits */
+    double input_factor; /* of an input that is quantized */
+    uint32_t units;      /* of binary32 that one is moved by */
+    size_t rows;         /* that there is room for */
+    uint32_t *ids;       /* (L + 1, rows, k): the reference's choices in this call */
+    float *router;       /* (L + 1, rows, E): its router logits */
     sb_adopted *adopted;
     size_t adopted_count, adopted_room;
     float *tape; /* inputs that are quantized, in the order of the reference's ops */
@@ -66,6 +67,9 @@ int sb_envelope_find_open(sb_envelope *envelope, size_t rows);
 
 /* The router in every lane (envelope_router.c). */
 sb_status sb_envelope_route(sb_envelope_lane *lane, const sb_op_call *call);
+
+/* T-42: a linear layer in every lane, whose input may become codes (envelope_codes.c). */
+sb_status sb_envelope_linear(sb_envelope_lane *lane, const sb_op_call *call);
 
 /* Moves every element by at most a unit in the last place of the type the array is rounded to, or
  * so many of binary32. */

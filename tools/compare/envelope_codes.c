@@ -1,0 +1,249 @@
+/* envelope_codes.c - inputs of linear layers that become codes, which have few values: T-42. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/base/rng.h"
+#include "ref/ops/act_quant.h"
+#include "tools/compare/envelope_parts.h"
+#include "tools/compare/wide_fn.h"
+
+/* The reference's input of a layer that quantizes it goes onto the tape. */
+static sb_status record(sb_envelope *e, const float *in, size_t count)
+{
+    if (e->tape_count + count > e->tape_room) {
+        size_t room = 2 * (e->tape_count + count);
+        float *tape = sb_realloc(e->tape, room, sizeof *tape);
+        if (!tape)
+            return SB_ERR_MEMORY;
+        e->tape = tape;
+        e->tape_room = room;
+    }
+    memcpy(e->tape + e->tape_count, in, count * sizeof *in);
+    e->tape_count += count;
+    return SB_OK;
+}
+
+/* Whether the expert at work is the one that the reference has at its place. */
+static int same_expert(const sb_envelope_lane *lane, const sb_op_call *call)
+{
+    const sb_envelope *e = lane->of;
+    size_t k = e->model->config.experts_per_token, at = call->row * k + call->slot;
+    return !call->single || call->layer > e->model->config.layers ||
+           lane->ids[at] == e->ids[(size_t)call->layer * e->rows * k + at];
+}
+
+/* An element of the reference's row that another program may have on the other side of a tie. */
+typedef struct tie {
+    size_t at;
+    double by;      /* what is added to it there */
+    double squares; /* of what the row then differs by as it is multiplied */
+} tie;
+
+static size_t group_end(const sb_input *q, size_t n, size_t first)
+{
+    return n - first < q->group ? n : first + q->group;
+}
+
+static size_t largest_at(const float *x, size_t first, size_t end)
+{
+    size_t most = first;
+    for (size_t i = first; i < end; i++)
+        if (sb_wide_abs((double)x[i]) > sb_wide_abs((double)x[most]))
+            most = i;
+    return most;
+}
+
+/* Rows that a row is quantized beside: the run's own, and the reference's moved by the window. What
+ * is below the largest of its group stays below, so that the scale is moved by the largest alone.
+ */
+enum { ROW_reference, ROW_own, ROW_up, ROW_down, ROW_scale_up, ROW_scale_down, ROWS };
+
+static void moved(const float *x, size_t n, size_t group, double window, float *rows)
+{
+    for (size_t first = 0; first < n; first += group) {
+        size_t end = n - first < group ? n : first + group, most = largest_at(x, first, end);
+        double limit = sb_wide_abs((double)x[most]);
+        for (size_t i = first; i < end; i++) {
+            double up = (double)x[i] + window, down = (double)x[i] - window;
+            for (size_t row = ROW_up; row < ROWS; row++)
+                rows[row * n + i] = x[i];
+            if (i == most) {
+                rows[ROW_scale_up * n + i] = (float)up;
+                rows[ROW_scale_down * n + i] = (float)down;
+                continue;
+            }
+            rows[ROW_up * n + i] = (float)(up < limit ? up : limit);
+            rows[ROW_down * n + i] = (float)(down > -limit ? down : -limit);
+        }
+    }
+}
+
+static double square_apart(const sb_input *q, size_t n, size_t row, size_t first, size_t end)
+{
+    double sum = 0;
+    for (size_t i = first; i < end; i++) {
+        double d = q->values[row * n + i] - q->values[i];
+        sum += d * d;
+    }
+    return sum;
+}
+
+/* A scale of few values has fallen otherwise: one of binary32 moves by less. */
+static int other_scale(const sb_input *q, size_t row, size_t group)
+{
+    double was = (double)q->scales[group], is = (double)q->scales[row * q->groups + group];
+    return sb_wide_abs(is - was) > was / 32;
+}
+
+static void see(tie *best, size_t at, double by, double squares)
+{
+    if (squares > best->squares)
+        *best = (tie){at, by, squares};
+}
+
+/* The open element, or scale, that says most. */
+static tie largest_open(const sb_input *q, const float *x, const float *rows, size_t n)
+{
+    tie best = {0};
+    for (size_t first = 0; first < n; first += q->group) {
+        size_t end = group_end(q, n, first), most = largest_at(x, first, end);
+        for (size_t row = ROW_up; row < ROWS; row++)
+            for (size_t i = first; i < end; i++) {
+                int scale = row >= ROW_scale_up;
+                double by = (double)rows[row * n + i] - (double)x[i];
+                if (scale != (i == most))
+                    continue;
+                if (scale && other_scale(q, row, first / q->group))
+                    see(&best, i, by, square_apart(q, n, row, first, end));
+                else if (q->codes[row * n + i] != q->codes[i])
+                    see(&best, i, by, square_apart(q, n, row, i, i + 1));
+            }
+    }
+    return best;
+}
+
+/* Whether a row has there another code, or another scale, than row 0. */
+static int is_other(const sb_input *q, size_t n, size_t row, size_t at)
+{
+    return q->codes[row * n + at] != q->codes[at] || other_scale(q, row, at / q->group);
+}
+
+/* The group of the reference, with the element just on the other side: by the least of the halves
+ * of its window that takes it there. */
+static sb_status take_other_side(const sb_op_call *call, const float *x, const tie *t, float *own)
+{
+    enum { HALVES = 12 };
+    const sb_matrix *w = ((const sb_linear_args *)call->args)->weight;
+    size_t n = w->cols, row = 1;
+    float *rows = sb_alloc((HALVES + 1) * n, sizeof *rows);
+    sb_input q;
+    double by = 0;
+    if (!rows)
+        return SB_ERR_MEMORY;
+    for (size_t i = 0; i <= HALVES; i++, by = i == 1 ? t->by : by / 2) {
+        memcpy(rows + i * n, x, n * sizeof *x);
+        rows[i * n + t->at] = (float)((double)x[t->at] + by);
+    }
+    sb_status status = sb_quantize_input(call->knobs, w, rows, HALVES + 1, &q);
+    if (!status) {
+        size_t first = t->at / q.group * q.group, end = group_end(&q, n, first);
+        while (row < HALVES && is_other(&q, n, row + 1, t->at))
+            row++;
+        memcpy(own + first, rows + row * n + first, (end - first) * sizeof *own);
+        sb_input_free(&q);
+    }
+    free(rows);
+    return status;
+}
+
+/* T-42: "within the bound of T-41", sigma being of this run and row */
+static double window_of(const sb_envelope *e, const float *own, const float *x, size_t n)
+{
+    double squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)own[i] - (double)x[i];
+        squares += d * d;
+    }
+    return e->input_factor * sb_wide_sqrt(squares / (double)n);
+}
+
+/* T-42: "takes the other code of the one that changes the row most, unless the codes that it has
+ * change it more" */
+static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, const float *x, float *own)
+{
+    const sb_matrix *w = ((const sb_linear_args *)call->args)->weight;
+    size_t n = w->cols;
+    double window = window_of(e, own, x, n);
+    float *rows = sb_alloc(ROWS * n, sizeof *rows);
+    sb_input q;
+    sb_status status = rows ? sb_input_open(call->knobs, w, 1, &q) : SB_ERR_MEMORY;
+    if (!status) {
+        memcpy(rows, x, n * sizeof *x);
+        memcpy(rows + ROW_own * n, own, n * sizeof *own);
+        moved(x, n, q.group, window, rows);
+        sb_input_free(&q);
+        status = sb_quantize_input(call->knobs, w, rows, ROWS, &q);
+    }
+    if (!status) {
+        tie t = largest_open(&q, x, rows, n);
+        if (t.squares > square_apart(&q, n, ROW_own, 0, n))
+            status = take_other_side(call, x, &t, own);
+        sb_input_free(&q);
+    }
+    free(rows);
+    return status;
+}
+
+/* T-42: "in every second row, the next of them in the remaining ones" */
+static int falls(const sb_envelope_lane *lane, size_t at)
+{
+    const sb_envelope *e = lane->of;
+    uint64_t coin = sb_rng_u64(sb_rng_u64(sb_rng_key(e->seed, "open codes"), e->calls), at);
+    return e->count < 5 || ((coin >> 63) + lane->number / 2) % 2;
+}
+
+static sb_status fallen(sb_envelope_lane *lane, const sb_op_call *call, size_t at)
+{
+    const sb_linear_args *a = call->args;
+    size_t n = a->weight->cols;
+    float *in = sb_alloc(a->rows * n, sizeof *in);
+    sb_linear_args fell = *a;
+    sb_op_call other = *call;
+    sb_status status = in ? SB_OK : SB_ERR_MEMORY;
+    if (in)
+        memcpy(in, a->in, a->rows * n * sizeof *in);
+    for (size_t r = 0; r < a->rows && !status; r++)
+        if (falls(lane, at + r * n))
+            status = fall_row(lane->of, call, lane->of->tape + at + r * n, in + r * n);
+    fell.in = in;
+    other.args = &fell;
+    if (!status)
+        status = sb_envelope_run(lane->of, &other);
+    free(in);
+    return status;
+}
+
+/* T-42: a tight run "reads the input that the reference's has" */
+sb_status sb_envelope_linear(sb_envelope_lane *lane, const sb_op_call *call)
+{
+    sb_envelope *e = lane->of;
+    const sb_linear_args *a = call->args;
+    size_t count = a->rows * a->weight->cols, at = lane->at;
+    sb_linear_args held = *a;
+    sb_op_call other = *call;
+    if (sb_input_scheme(call->knobs, a->weight) == SB_SCHEME_none)
+        return sb_envelope_run(e, call);
+    if (lane->number == 0) {
+        sb_status status = record(e, a->in, count);
+        return status ? status : sb_envelope_run(e, call);
+    }
+    lane->at += count;
+    if (lane->at > e->tape_count || !same_expert(lane, call))
+        return sb_envelope_run(e, call);
+    if (!sb_envelope_is_tight(e, lane->number))
+        return fallen(lane, call, at);
+    held.in = e->tape + at;
+    other.args = &held;
+    return sb_envelope_run(e, &other);
+}
