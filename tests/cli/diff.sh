@@ -126,6 +126,10 @@ awk 'BEGIN { x = 7; for (i = 0; i < 300; i++) { x = (x * 1103 + 12345) % 65536; 
 run 0 run "$work/t4_2" --backend sim:chunked256 --tokens-file "$work/long" -n 0 --trace "$work/long256" --taps all
 run 0 diff "$work/t4_2" --engine "$work/long256" --forced
 says 'chunks of the delta rule: 256 rows (T-87)'
+cp -r "$work/long256" "$work/undeclared"
+sed -i 's/, "delta_chunk": 256//' "$work/undeclared/trace.json"
+run 1 diff "$work/t4_2" --engine "$work/undeclared" --forced --json
+at notes.0 "nobody says how many rows a chunk of the engine's delta rule has: 64 were taken; of more the bounds are wider (--delta-chunk)"
 sed -i 's/"delta_chunk": 256/"delta_chunk": 64/' "$work/long256/trace.json"
 run 1 diff "$work/t4_2" --engine "$work/long256" --forced
 says_err 'layers.1.linear_attn.core_out: '

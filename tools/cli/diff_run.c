@@ -330,6 +330,24 @@ static void check_itself(sb_diff_run *run, const sb_diff_audit *audit)
                      audit->found, sb_s(audit->found), audit->first.words);
 }
 
+/* A hint, where a longer chunk may be the cause: the longest has eight times the rows of 64. */
+static void hint_chunk(sb_diff_run *run)
+{
+    enum { MOST = 8 };
+    const sb_verdicts *v = &run->verdicts;
+    const char *op = v->first_failure.op;
+    int delta = strcmp(op, sb_op_name(SB_OP_delta_rule)) == 0 ||
+                strcmp(op, sb_op_name(SB_OP_delta_rule_chunk)) == 0;
+    double worst = v->ops[SB_OP_delta_rule].worst > v->ops[SB_OP_delta_rule_chunk].worst
+                       ? v->ops[SB_OP_delta_rule].worst
+                       : v->ops[SB_OP_delta_rule_chunk].worst;
+    if (v->has_failure && delta && worst <= MOST && !run->arithmetic.chunk &&
+        sb_side_recorded(run->side))
+        sb_diff_note(run,
+                     "nobody says how many rows a chunk of the engine's delta rule has: 64 were "
+                     "taken; of more the bounds are wider (--delta-chunk)");
+}
+
 sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
 {
     stream s = {.run = run, .keep = {.whole = run->forced == 0}};
@@ -360,6 +378,7 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
                          run->verdicts.digests == 1 ? "s" : "",
                          run->verdicts.digests == 1 ? "was" : "were");
         check_trust(run);
+        hint_chunk(run);
     }
     if (!status && run->explain && run->verdicts.has_failure)
         status = explain(run, &options, &s.keep, err);
