@@ -168,8 +168,8 @@ static double window_of(const sb_envelope *e, const float *own, const float *x, 
     return e->input_factor * sb_wide_sqrt(squares / (double)n);
 }
 
-/* T-42: "takes the other code of the one that changes the row most, unless the codes that it has
- * change it more" */
+/* T-42: "one open code of it falls the other way: the one that changes the row most, unless its own
+ * codes change the row more" */
 static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, const float *x, float *own)
 {
     const sb_matrix *w = ((const sb_linear_args *)call->args)->weight;
