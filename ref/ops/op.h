@@ -30,7 +30,8 @@ typedef enum sb_linear_kind {
     SB_LINEAR_router,
     SB_LINEAR_shared_gate, /* the one row of the shared expert's gate */
     SB_LINEAR_expert_down, /* down_proj of a routed expert */
-    SB_LINEAR_head         /* logits, of the model or of its MTP head */
+    SB_LINEAR_head,        /* logits, of the model or of its MTP head */
+    SB_LINEAR_expert_in    /* gate_proj and up_proj of a routed expert */
 } sb_linear_kind;
 
 typedef struct sb_linear_args {

@@ -8,7 +8,7 @@
 /* True if the outputs of this layer are not rounded to the activation type. K-46: "f32 leaves the
  * logits of the router in binary32", K-47: "f32 leaves the logits of the heads in binary32", K-52:
  * "its logit, which then is not rounded", K-14: "f_e of the expert's down_proj, which then is not
- * rounded". */
+ * rounded", "wide leaves gate, up and f_e of routed experts in binary32". */
 static inline int sb_linear_stays_wide(const sb_knobs *knobs, sb_linear_kind kind)
 {
     switch (kind) {
@@ -19,7 +19,9 @@ static inline int sb_linear_stays_wide(const sb_knobs *knobs, sb_linear_kind kin
     case SB_LINEAR_shared_gate:
         return SB_IS(knobs, shared_gate, fused);
     case SB_LINEAR_expert_down:
-        return SB_IS(knobs, moe_sum, epilogue);
+        return SB_IS(knobs, moe_sum, epilogue) || SB_IS(knobs, moe_sum, wide);
+    case SB_LINEAR_expert_in:
+        return SB_IS(knobs, moe_sum, wide);
     default:
         return 0;
     }
@@ -38,12 +40,15 @@ static inline sb_format sb_linear_input_format(const sb_knobs *knobs, const sb_m
 }
 
 /* K-6: "act to round silu(gate) before the product"; K-51: "dense_f32 leaves it unrounded in dense
- * MLPs, shared_f32 in the shared expert as well" */
+ * MLPs, shared_f32 in the shared expert as well"; K-14: "wide leaves gate, up and f_e of routed
+ * experts in binary32, silu(gate) too" */
 static inline int sb_rounds_silu(const sb_knobs *knobs, sb_mlp_kind kind)
 {
     int leaves = SB_IS(knobs, swiglu_dense, shared_f32)
                      ? kind != SB_MLP_expert
                      : SB_IS(knobs, swiglu_dense, dense_f32) && kind == SB_MLP_dense;
+    if (kind == SB_MLP_expert && SB_IS(knobs, moe_sum, wide))
+        return 0;
     return SB_IS(knobs, swiglu, act) && !leaves;
 }
 
@@ -54,9 +59,12 @@ static inline float sb_residual(const sb_knobs *knobs, float sum)
 }
 
 /* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN)"; K-14: "after
- * rounds t_i in any case" */
+ * rounds t_i in any case", "wide leaves gate, up and f_e of routed experts in
+ * binary32, silu(gate) too, and rounds no t_i" */
 static inline int sb_rounds_slots(const sb_knobs *knobs)
 {
+    if (SB_IS(knobs, moe_sum, wide))
+        return 0;
     return SB_IS(knobs, router_weight, act) || !SB_IS(knobs, moe_sum, slots);
 }
 

@@ -218,8 +218,8 @@ static void kept_experts(sb_call *call, const sb_expert *experts)
     const size_t k = c->experts_per_token;
     sb_scratch *s = call->s;
     const sb_expert_linear_args gate_up[] = {
-        projection(call, &experts->gate, SB_LINEAR_layer, s->y, k, s->gate_out),
-        projection(call, &experts->up, SB_LINEAR_layer, s->y, k, s->up_out)};
+        projection(call, &experts->gate, SB_LINEAR_expert_in, s->y, k, s->gate_out),
+        projection(call, &experts->up, SB_LINEAR_expert_in, s->y, k, s->up_out)};
     const sb_expert_linear_args down =
         projection(call, &experts->down, SB_LINEAR_expert_down, s->gate_out, 1, s->expert_out);
     sb_run_experts(call, gate_up, 2, taps);

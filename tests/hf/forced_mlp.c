@@ -43,8 +43,9 @@ static forced_out feed_forward(forced *f, sb_mlp_kind kind, const sb_matrix *gat
     size_t inner = rows * gate->rows;
     float *g = hf_floats(&f->arena, inner), *u = hf_floats(&f->arena, inner);
     forced_out out = forced_room(f, rows * down->rows);
-    const sb_linear_args to_gate = {.weight = gate, .in = x, .rows = rows, .out = g};
-    const sb_linear_args to_up = {.weight = up, .in = x, .rows = rows, .out = u};
+    sb_linear_kind first = kind == SB_MLP_expert ? SB_LINEAR_expert_in : SB_LINEAR_layer;
+    const sb_linear_args to_gate = {.weight = gate, .kind = first, .in = x, .rows = rows, .out = g};
+    const sb_linear_args to_up = {.weight = up, .kind = first, .in = x, .rows = rows, .out = u};
     const sb_swiglu_args product = {.gate = g, .up = u, .count = inner, .kind = kind, .out = g};
     sb_linear_kind last = kind == SB_MLP_expert ? SB_LINEAR_expert_down : SB_LINEAR_layer;
     const sb_linear_args to_out = {

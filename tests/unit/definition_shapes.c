@@ -249,8 +249,9 @@ int definition_linear(definition_case *c, size_t s, sb_linear_args *a)
             map[i] = (uint32_t)(n[1] - 1 - i);
         w->row_map = map;
     }
-    *a = (sb_linear_args){
-        .weight = w, .kind = (sb_linear_kind)(c->variant % (SB_LINEAR_head + 1)), .rows = n[0]};
+    *a = (sb_linear_args){.weight = w,
+                          .kind = (sb_linear_kind)(c->variant % (SB_LINEAR_expert_in + 1)),
+                          .rows = n[0]};
     return 1;
 }
 
@@ -490,7 +491,7 @@ int definition_experts(definition_case *c, size_t s, sb_expert_linear_args a[2])
                                        .rows = rows,
                                        .kept = kept,
                                        .each = each,
-                                       .kind = c->variant % 3 ? SB_LINEAR_layer
+                                       .kind = c->variant % 3 ? SB_LINEAR_expert_in
                                                               : SB_LINEAR_expert_down};
         a[p].in = definition_values(c, rows * kept / each * w->cols);
     }

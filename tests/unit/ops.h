@@ -69,6 +69,7 @@
     X(frequencies_of_torch)                                                                        \
     X(norm_weight_is_rounded)                                                                      \
     X(experts_in_eager_order)                                                                      \
+    X(routed_experts_that_stay_wide)                                                               \
     X(weights_inside_down_proj)                                                                    \
     X(shared_gate_in_one_sum)                                                                      \
     X(outputs_that_stay_wide)                                                                      \

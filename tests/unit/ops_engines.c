@@ -169,6 +169,7 @@ OP_TEST(weights_inside_down_proj)
         {"act=f16 moe_sum=epilogue", 257, 514},
         {"act=bf16 moe_sum=slots", 256, 512},
         {"act=bf16", 256, 512},
+        {"act=bf16 moe_sum=wide", 257, 514 - 2},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         sb_knobs k = test_knobs(cases[i].form);
@@ -180,6 +181,33 @@ OP_TEST(weights_inside_down_proj)
             .n = 1, .out = out);
         assert_true(*out == cases[i].want);
     }
+}
+
+/* K-14: "wide leaves gate, up and f_e of routed experts in binary32, silu(gate) too, and rounds no
+ * t_i", where the shared expert rounds its silu(gate). A t_e of 257 / 2 = 128.5 is not 128. */
+OP_TEST(routed_experts_that_stay_wide)
+{
+    static const float gate = 1, zero = 0, f[2] = {257, 1}, halves[2] = {0.5f, 0.5f};
+    sb_knobs wide = test_knobs("act=bf16 swiglu=act router_weight=act moe_sum=wide");
+    sb_knobs slots = test_knobs("act=bf16 swiglu=act router_weight=act moe_sum=slots");
+    int differ = 0;
+    for (int n = 128; n < 256; n++) {
+        const float up = (float)n, silu = plain_sigmoid(1);
+        float got[2];
+        for (int mlp = 0; mlp < 2; mlp++)
+            RUN(swiglu, &wide, .gate = &gate, .up = &up, .count = 1,
+                .kind = mlp ? SB_MLP_shared : SB_MLP_expert, .out = got + mlp);
+        assert_true(got[0] == sb_act(&wide, silu * up));
+        assert_true(got[1] == sb_act(&wide, sb_act(&wide, silu) * up));
+        differ += got[0] != got[1];
+    }
+    assert_true(differ > 0);
+    float *out = test_output(1), *other = test_output(1);
+    RUN(moe_combine, &wide, .expert_out = f, .weights = halves, .shared_out = &zero, .kept = 2,
+        .n = 1, .out = out);
+    RUN(moe_combine, &slots, .expert_out = f, .weights = halves, .shared_out = &zero, .kept = 2,
+        .n = 1, .out = other);
+    assert_true(*out == 129 && *other == 128); /* 128.5 + 0.5, and 128 + 0.5 to even */
 }
 
 /* sigmoid(1) = 0.73105860 is 187/256 in bfloat16. Step by step R(187/256) - 1/2 = 59/256 is left,
@@ -209,13 +237,12 @@ OP_TEST(outputs_that_stay_wide)
         const char *knob;
         sb_linear_kind kind; /* the one that stays wide */
     } cases[] = {
-        {"router_logits=f32", SB_LINEAR_router},
-        {"logits=f32", SB_LINEAR_head},
-        {"shared_gate=fused", SB_LINEAR_shared_gate},
-        {"moe_sum=epilogue", SB_LINEAR_expert_down},
+        {"router_logits=f32", SB_LINEAR_router},      {"logits=f32", SB_LINEAR_head},
+        {"shared_gate=fused", SB_LINEAR_shared_gate}, {"moe_sum=epilogue", SB_LINEAR_expert_down},
+        {"moe_sum=wide", SB_LINEAR_expert_down},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
-        for (int kind = 0; kind <= SB_LINEAR_head; kind++)
+        for (int kind = 0; kind <= SB_LINEAR_expert_in; kind++)
             for (int format = 0; format < 2; format++) { /* read in place, or cast first (K-2) */
                 sb_knobs k = test_knobs(cases[i].knob), bf16 = test_knobs("act=bf16 params=act");
                 k.value[SB_KNOB_act] = bf16.value[SB_KNOB_act];
@@ -224,7 +251,9 @@ OP_TEST(outputs_that_stay_wide)
                 float *out = test_output(1);
                 RUN(linear, &k, .weight = &w, .kind = (sb_linear_kind)kind, .in = in, .rows = 1,
                     .out = out);
-                assert_true(*out == ((sb_linear_kind)kind == cases[i].kind ? 257.0f : 256.0f));
+                const int also = kind == SB_LINEAR_expert_in && SB_IS(&k, moe_sum, wide);
+                const int stays = also || (sb_linear_kind)kind == cases[i].kind;
+                assert_true(*out == (stays ? 257.0f : 256.0f));
             }
 }
 

@@ -51,7 +51,7 @@ static void check_narrowed(const sb_matrix *w, const float *in, size_t T)
     float *rounded = test_copy(in, T * K);
     for (size_t i = 0; i < T * K; i++)
         rounded[i] = sb_round_to(w->format, in[i]);
-    for (int kind = 0; kind <= SB_LINEAR_head; kind++) {
+    for (int kind = 0; kind <= SB_LINEAR_expert_in; kind++) {
         int kept = kind == SB_LINEAR_router || kind == SB_LINEAR_shared_gate;
         float *out = test_output(T * N), *want = test_output(T * N);
         RUN(linear, &narrow, .weight = w, .kind = (sb_linear_kind)kind, .in = in, .rows = T,

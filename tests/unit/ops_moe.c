@@ -183,7 +183,8 @@ static float plain_combine(const sb_knobs *k, const sb_moe_combine_args *a, size
         return sb_act(k, plain_dot(f, 1, w, 1, a->kept + 1));
     for (size_t e = 1; e <= a->kept; e++) {
         f[e] = f[e] * w[e];
-        f[e] = SB_IS(k, router_weight, act) || !SB_IS(k, moe_sum, slots) ? sb_act(k, f[e]) : f[e];
+        if (!SB_IS(k, moe_sum, wide) && (SB_IS(k, router_weight, act) || !SB_IS(k, moe_sum, slots)))
+            f[e] = sb_act(k, f[e]);
     }
     float routed = sb_act(k, plain_sum(f + 1, a->kept));
     if (SB_IS(k, moe_sum, eager)) {
@@ -212,6 +213,7 @@ OP_TEST(moe_combine)
                                            "act=bf16 moe_sum=slots router_weight=act",
                                            "act=bf16 moe_sum=slots shared_gate=fused",
                                            "act=bf16 moe_sum=after",
+                                           "act=bf16 moe_sum=wide router_weight=act",
                                            "act=bf16 moe_sum=epilogue shared_gate=fused",
                                            "act=bf16 moe_sum=eager router_weight=act",
                                            "act=f16 moe_sum=eager shared_gate=fused",

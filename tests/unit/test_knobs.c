@@ -186,6 +186,7 @@ static const struct {
     const char *name, *value, *tap;
 } exceptions[] = {
     {"moe_sum", "epilogue", "layers.0.mlp.experts.down_proj"},
+    {"moe_sum", "wide", "layers.0.mlp.experts.gate_proj"},
 };
 
 enum { CALL = 70 }; /* more than a chunk; then one step */

@@ -90,8 +90,8 @@ static void list_layer(stage *s, const sb_layer *layer)
             list(s, &layer->w[role], 0, kind);
     if (!layer->experts)
         return;
-    list(s, &layer->experts->gate, s->model->config.experts, SB_LINEAR_layer);
-    list(s, &layer->experts->up, s->model->config.experts, SB_LINEAR_layer);
+    list(s, &layer->experts->gate, s->model->config.experts, SB_LINEAR_expert_in);
+    list(s, &layer->experts->up, s->model->config.experts, SB_LINEAR_expert_in);
     list(s, &layer->experts->down, s->model->config.experts, SB_LINEAR_expert_down);
 }
 

@@ -423,17 +423,18 @@ sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs, 
                                 const float *in, size_t rows, sb_ball *out)
 {
     sb_linear_kind last = kind == SB_MLP_expert ? SB_LINEAR_expert_down : SB_LINEAR_layer;
+    sb_linear_kind first = kind == SB_MLP_expert ? SB_LINEAR_expert_in : SB_LINEAR_layer;
+    const sb_linear_args to_gate = {.weight = gate, .kind = first, .in = in, .rows = rows},
+                         to_up = {.weight = up, .kind = first, .in = in, .rows = rows};
     size_t inner = rows * gate->rows;
     sb_ball *g = sb_alloc(2 * inner, sizeof *g), *u = g ? g + inner : NULL;
     sb_status status = g ? SB_OK : SB_ERR_MEMORY;
     if (!status && sb_matrix_quantized(down) && sb_input_scheme(knobs, down) != SB_SCHEME_none)
         status = SB_ERR_UNSUPPORTED;
     if (!status)
-        status = sb_bound_linear(
-            ar, knobs, &(const sb_linear_args){.weight = gate, .in = in, .rows = rows}, g, NULL);
+        status = sb_bound_linear(ar, knobs, &to_gate, g, NULL);
     if (!status)
-        status = sb_bound_linear(
-            ar, knobs, &(const sb_linear_args){.weight = up, .in = in, .rows = rows}, u, NULL);
+        status = sb_bound_linear(ar, knobs, &to_up, u, NULL);
     if (!status) {
         sb_bound_swiglu_of(ar, knobs, kind, g, u, inner, g);
         status = sb_bound_linear_of(ar, knobs, down, last, g, rows, out);

@@ -211,7 +211,7 @@ static int args_fit(sb_op op, void *args)
     const sb_swiglu_args *swiglu = args;
     switch (op) {
     case SB_OP_linear:
-        return linear->kind <= SB_LINEAR_head;
+        return linear->kind <= SB_LINEAR_expert_in;
     case SB_OP_rmsnorm:
         return norm->n > 0 && vector_of(norm->weight, norm->n);
     case SB_OP_rope:

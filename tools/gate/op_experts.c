@@ -19,6 +19,11 @@ typedef struct mlp {
     sb_mlp_kind kind;
 } mlp;
 
+static sb_linear_kind in_kind(const mlp *m)
+{
+    return m->kind == SB_MLP_expert ? SB_LINEAR_expert_in : SB_LINEAR_layer;
+}
+
 static sb_linear_kind down_kind(const mlp *m)
 {
     return m->kind == SB_MLP_expert ? SB_LINEAR_expert_down : SB_LINEAR_layer;
@@ -32,13 +37,10 @@ static sb_status mlp_exact(const mlp *m, const sb_knobs *knobs, const sb_op_tabl
     float *gate = sb_alloc(2 * count, sizeof *gate), *up = gate ? gate + count : NULL;
     if (!gate)
         return SB_ERR_MEMORY;
-    const sb_linear_args first = {.weight = &m->gate, .in = x, .rows = rows, .out = gate},
-                         second = {.weight = &m->up, .in = x, .rows = rows, .out = up},
-                         third = {.weight = &m->down,
-                                  .kind = down_kind(m),
-                                  .in = gate,
-                                  .rows = rows,
-                                  .out = out};
+    const sb_linear_args
+        first = {.weight = &m->gate, .kind = in_kind(m), .in = x, .rows = rows, .out = gate},
+        second = {.weight = &m->up, .kind = in_kind(m), .in = x, .rows = rows, .out = up},
+        third = {.weight = &m->down, .kind = down_kind(m), .in = gate, .rows = rows, .out = out};
     const sb_swiglu_args act = {
         .gate = gate, .up = up, .count = count, .kind = m->kind, .out = gate};
     sb_status status = ops->linear(knobs, &first);
@@ -75,9 +77,9 @@ static sb_status mlp_bound(const sb_gate_case *c, const sb_gate_arith *ar, const
     sb_ball *gate = sb_alloc(2 * count, sizeof *gate), *up = gate ? gate + count : NULL;
     sb_status status = SB_ERR_MEMORY;
     if (gate)
-        status = sb_gate_bound_linear(c, ar, &m->gate, SB_LINEAR_layer, x, rows, gate);
+        status = sb_gate_bound_linear(c, ar, &m->gate, in_kind(m), x, rows, gate);
     if (!status)
-        status = sb_gate_bound_linear(c, ar, &m->up, SB_LINEAR_layer, x, rows, up);
+        status = sb_gate_bound_linear(c, ar, &m->up, in_kind(m), x, rows, up);
     if (!status) {
         sb_bound_swiglu_of(sb_arithmetic_vector(&ar->ar), &ar->knobs, m->kind, gate, up, count,
                            gate);

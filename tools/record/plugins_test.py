@@ -232,6 +232,15 @@ def the_writer(out: Path) -> None:
     refused("no slot", lambda: Trace(out / "y", engine="mine", vocab_size=9, level=2).sequence())
 
 
+def draft_steps() -> None:
+    """Of a draft step only the logits have rows of padding: a projection that is wider than the vocabulary stays whole."""
+    found = {"mtp.logits": [np.ones((1, 6), np.float32)], "mtp.layers.0.self_attn.q_proj": [np.ones((3, 8), np.float32)]}
+    head = Thing(taps=Thing(found=found), last=np.array([2]))
+    (step,) = vllm_plugin.Head.steps(head, 4)
+    shapes = {name: part.shape for name, part in step.items()}
+    check(f"draft steps have {shapes}", shapes == {"mtp.logits": (1, 4), "mtp.layers.0.self_attn.q_proj": (1, 8)})
+
+
 def main() -> int:
     plain, rounds, out = calls_of(Path(sys.argv[1])), calls_of(Path(sys.argv[2])), Path(sys.argv[3])
     out.mkdir()
@@ -241,6 +250,7 @@ def main() -> int:
     play_sglang(plain, out / "sglang-plain")
     play_mlx(plain, out / "mlx")
     the_writer(out / "broken")
+    draft_steps()
     return failed
 
 

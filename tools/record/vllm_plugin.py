@@ -150,7 +150,8 @@ class Head:
             parts = {name: each[step] for name, each in found.items()}
             if step == 0:
                 parts = {name: part if name == "mtp.logits" else part[self.last] for name, part in parts.items()}
-            steps.append({name: part[:rows, :vocab_size] for name, part in parts.items()})
+            parts["mtp.logits"] = parts["mtp.logits"][:, :vocab_size]  # rows of padding
+            steps.append({name: part[:rows] for name, part in parts.items()})
         return steps
 
     def stop(self) -> None:

@@ -19,20 +19,14 @@ from typing import Any
 BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
 SAMEBIT = os.environ.get("SAMEBIT", str(BUILD / "samebit"))
 OUT = pathlib.Path("golden/engines/inside/vllm.json")
-# where the CPU rounds otherwise than profile vllm, which is that of CUDA
-KNOBS = ("conv_sum=act", "conv_product=f32", "rope_pair=products", "attn_gate=act", "swiglu_dense=same", "router_weight=act")
+WORDS = ["--profile", "vllm-cpu"]  # the options of diff
 Verdicts = dict[str, Any]
-
-
-def words() -> list[str]:
-    """The options of diff."""
-    return ["--profile", "vllm", *(word for knob in KNOBS for word in ("--set", knob))]
 
 
 def diff(checkpoint: str, trace: pathlib.Path, *more: str) -> dict[str, Any]:
     """What diff says, as a document."""
     ran = subprocess.run(
-        [SAMEBIT, "diff", checkpoint, "--engine", str(trace), *words(), *more, "--json"],
+        [SAMEBIT, "diff", checkpoint, "--engine", str(trace), *WORDS, *more, "--json"],
         capture_output=True,
         text=True,
         check=False,
@@ -98,7 +92,7 @@ def main() -> None:
     models = [model(pathlib.Path(traces), checkpoint) for traces, checkpoint in zip(pairs[::2], pairs[1::2], strict=True)]
     text = ",\n".join(json.dumps(found, separators=(",", ":")).replace('},{"fault', '},\n{"fault') for found in models)
     OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(f'{{"options":{json.dumps(words())},"models":[\n{text}\n]}}\n', encoding="ascii")
+    OUT.write_text(f'{{"options":{json.dumps(WORDS)},"models":[\n{text}\n]}}\n', encoding="ascii")
     missed = [said["fault"] for found in models for said in found["faults"][1:] if not said["found"]]
     print(f"not found: {', '.join(missed) or 'none'}")
     sys.exit(bool(missed) or any(found["faults"][0]["free"] == "FAIL" for found in models))
