@@ -109,4 +109,21 @@ check "an op of vLLM fails" [ -z "$(failing "$inside/vllm-T4")" ]
 run 1 diff "$folder" --engine "$inside/vllm-T4-gate-sign" "${options[@]}"
 says 'first failure: token 0, layer 3, attn_gate (layers.3.self_attn.gated)'
 check "another op fails" [ "$(failing "$inside/vllm-T4-gate-sign")" = attn_gate ]
+
+# parameters behind the loader of vLLM (tools/record/vllm_loaded.py), FP8 per channel: as it is, and with mistakes planted in it
+run 0 make "$work/fp8" --preset T4 --layout vl --recipe predictable --format fp8-channel
+echo 'loaded model.visual.* # no vision tower was asked for' > "$work/waivers"
+holds() { run "$1" check "$work/fp8" --loaded "$recordings/loaded/$2.json" --waivers "$work/waivers"; }
+holds 0 none
+says '89 parameters, 77 OK, 12 explained, 21 waived'
+says 'LOADED PASS'
+holds 1 shard_skipped
+says 'OTHER VALUES (15)'
+says 'layers.0.mlp.up_proj.weight: other bytes'
+holds 1 scales_dropped
+says 'OTHER VALUES (8)'
+says 'layers.0.mlp.gate_proj.weight_scale: '
+holds 1 mtp_as_made
+says 'OTHER VALUES (12)'
+says 'mtp.fc.weight: '
 finish
