@@ -65,17 +65,23 @@ static uint32_t units_of(const sb_model *model, const sb_knobs *knobs,
     return units + (uint32_t)(units < scale && units < most);
 }
 
-/* T-41: "sqrt(2 ln 2 (b + 40))", and the other factor unless it "is left out where the runs were
- * moved by it" */
+/* T-41: "sqrt(2 ln 2 (b + 40))" */
+static double tail_of(size_t among)
+{
+    double bits = 0;
+    while (bits < 63 && among > (size_t)1 << (unsigned)bits)
+        bits++;
+    return sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
+}
+
+/* T-41, the other factor unless it "is left out where the runs were moved by it" */
 double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
                           const sb_arithmetic *arithmetic, size_t among)
 {
     sb_format act = sb_act_format(knobs);
     double unit = act == SB_FORMAT_bf16 ? 0x1p-8 : act == SB_FORMAT_f16 ? 0x1p-11 : 0x1p-24;
-    double bits = 0, scale = rounds_later(knobs) ? 1 : scale_of(model, arithmetic, unit);
-    while (bits < 63 && among > (size_t)1 << (unsigned)bits)
-        bits++;
-    return scale * sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
+    double scale = rounds_later(knobs) ? 1 : scale_of(model, arithmetic, unit);
+    return scale * tail_of(among);
 }
 
 /* Some op's input or some cache becomes codes, which have few values. */
@@ -122,6 +128,7 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     e->factor = sb_envelope_factor(model, &e->knobs, options->arithmetic, model->config.experts);
     e->input_factor = sb_envelope_factor(model, &e->knobs, options->arithmetic,
                                          (size_t)longest_sum(&model->config));
+    e->input_tail = tail_of((size_t)longest_sum(&model->config));
     e->lanes = sb_alloc(e->count, sizeof *e->lanes);
     sb_status status =
         e->lanes ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for an envelope");
@@ -143,6 +150,7 @@ void sb_envelope_free(sb_envelope *e)
         sb_session_free(e->lanes[i].session);
         free(e->lanes[i].ids);
         free(e->lanes[i].spread);
+        free(e->lanes[i].apart);
         free(e->lanes[i].logits);
     }
     free(e->lanes);
@@ -215,25 +223,50 @@ static void run_lane(sb_envelope_lane *lane, const task *t)
 typedef struct others {
     sb_envelope *e;
     const task *t;
+    size_t first, step;
 } others;
 
 static void other_lane(void *ctx, size_t i, size_t worker)
 {
     const others *of = ctx;
     (void)worker;
-    run_lane(&of->e->lanes[i + 1], of->t);
+    run_lane(&of->e->lanes[of->first + i * of->step], of->t);
 }
 
-/* The reference first, then the others, which read what it left and do not see each other: side by
- * side, but for a twin that may have a state of its own. */
+/* Side by side, but for a twin that may have a state of its own. */
+static void run_others(sb_envelope *e, const task *t, size_t first, size_t step)
+{
+    others of = {e, t, first, step};
+    size_t count = e->count > first ? (e->count - first + step - 1) / step : 0;
+    sb_parallel_in_order(count, !e->twin, other_lane, &of);
+}
+
+/* Room for how far the tight runs are from each row of the tape. */
+static sb_status reserve_apart(sb_envelope *e)
+{
+    for (size_t i = 1; i < e->count; i += 2) {
+        double *apart = sb_realloc(e->lanes[i].apart, e->tape_count + 1, sizeof *apart);
+        if (!apart)
+            return SB_ERR_MEMORY;
+        e->lanes[i].apart = apart;
+    }
+    return SB_OK;
+}
+
+/* The reference first, then the others, which read what it left and do not see each other; but of
+ * codes the tight ones come before the loose ones, which ask how far these were. */
 static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
 {
     e->calls++;
     run_lane(&e->lanes[0], t);
-    const size_t count = e->lanes[0].status ? 1 : e->count;
-    others of = {e, t};
-    sb_parallel_in_order(count - 1, !e->twin, other_lane, &of);
-    for (size_t i = 0; i < count; i++)
+    if (e->lanes[0].status)
+        return sb_fail(err, e->lanes[0].status, "%s", e->lanes[0].err.text);
+    if (e->has_codes && reserve_apart(e))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call");
+    run_others(e, t, 1, e->has_codes ? 2 : 1);
+    if (e->has_codes)
+        run_others(e, t, 2, 2);
+    for (size_t i = 1; i < e->count; i++)
         if (e->lanes[i].status)
             return sb_fail(err, e->lanes[i].status, "%s", e->lanes[i].err.text);
     return SB_OK;

@@ -157,24 +157,36 @@ static sb_status take_other_side(const sb_op_call *call, const float *x, const t
     return status;
 }
 
-/* T-42: "within the bound of T-41", sigma being of this run and row */
-static double window_of(const sb_envelope *e, const float *own, const float *x, size_t n)
+static double mean_square(const float *a, const float *b, size_t n)
 {
     double squares = 0;
     for (size_t i = 0; i < n; i++) {
-        double d = (double)own[i] - (double)x[i];
+        double d = (double)a[i] - (double)b[i];
         squares += d * d;
     }
-    return e->input_factor * sb_wide_sqrt(squares / (double)n);
+    return squares / (double)n;
+}
+
+/* T-42: "within the bound of T-41 for that row of the tight runs, or within its second factor times
+ * the noise of its own" */
+static double window_of(const sb_envelope *e, const float *own, size_t at, size_t n)
+{
+    double squares = 0, lanes = 0;
+    for (size_t i = 1; i < e->count; i += 2, lanes++)
+        squares += e->lanes[i].apart[at];
+    double tight = e->input_factor * sb_wide_sqrt(squares / (lanes > 0 ? lanes : 1));
+    double loose = e->input_tail * sb_wide_sqrt(mean_square(own, e->tape + at, n));
+    return tight > loose ? tight : loose;
 }
 
 /* T-42: "one open code of it falls the other way: the one that changes the row most, unless its own
  * codes change the row more" */
-static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, const float *x, float *own)
+static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, size_t at, float *own)
 {
+    const float *x = e->tape + at;
     const sb_matrix *w = ((const sb_linear_args *)call->args)->weight;
     size_t n = w->cols;
-    double window = window_of(e, own, x, n);
+    double window = window_of(e, own, at, n);
     float *rows = sb_alloc(ROWS * n, sizeof *rows);
     sb_input q;
     sb_status status = rows ? sb_input_open(call->knobs, w, 1, &q) : SB_ERR_MEMORY;
@@ -215,7 +227,7 @@ static sb_status fallen(sb_envelope_lane *lane, const sb_op_call *call, size_t a
         memcpy(in, a->in, a->rows * n * sizeof *in);
     for (size_t r = 0; r < a->rows && !status; r++)
         if (falls(lane, at + r * n))
-            status = fall_row(lane->of, call, lane->of->tape + at + r * n, in + r * n);
+            status = fall_row(lane->of, call, at + r * n, in + r * n);
     fell.in = in;
     other.args = &fell;
     if (!status)
@@ -239,9 +251,15 @@ sb_status sb_envelope_linear(sb_envelope_lane *lane, const sb_op_call *call)
         return status ? status : sb_envelope_run(e, call);
     }
     lane->at += count;
-    if (lane->at > e->tape_count || !same_expert(lane, call))
+    if (lane->at > e->tape_count)
         return sb_envelope_run(e, call);
-    if (!sb_envelope_is_tight(e, lane->number))
+    const int same = same_expert(lane, call), tight = sb_envelope_is_tight(e, lane->number);
+    const size_t n = a->weight->cols;
+    for (size_t r = 0; r < a->rows && tight; r++)
+        lane->apart[at + r * n] = same ? mean_square(a->in + r * n, e->tape + at + r * n, n) : 0;
+    if (!same)
+        return sb_envelope_run(e, call);
+    if (!tight)
         return fallen(lane, call, at);
     held.in = e->tape + at;
     other.args = &held;

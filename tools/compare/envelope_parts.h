@@ -14,6 +14,7 @@ typedef struct sb_envelope_lane {
     uint32_t *ids;     /* (rows, k) of the layer at work */
     double *spread;    /* (L + 1, rows): sums of squares of its router logits' differences */
     float *logits;     /* (V) */
+    double *apart;     /* of a tight one: mean squares, at the first element of a row of the tape */
     sb_status status;  /* of the call at work */
     sb_error err;
     int strayed; /* it chose other experts than the reference */
@@ -38,6 +39,7 @@ struct sb_envelope {
     size_t verified;
     double factor;       /* of the router's logits */
     double input_factor; /* of an input that is quantized */
+    double input_tail;   /* without what rounding makes of long sums */
     uint32_t units;      /* of binary32 that one is moved by */
     size_t rows;         /* that there is room for */
     uint32_t *ids;       /* (L + 1, rows, k): the reference's choices in this call */
