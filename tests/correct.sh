@@ -24,7 +24,8 @@ done
 
 # The rows "axis name runs tokens alarms mistrusted" of all parts, added up in the order of the first.
 table() {
-    cat "$log"/part-*-"$program".txt | awk '
+    awk '
+    FNR == 1 { rows = 0 }
     /^correct +engine/ { rows = 1; next }
     !NF { rows = 0 }
     rows {
@@ -44,7 +45,7 @@ table() {
         printf "| all | | %d | %d | %d | %d |\n", r, t, a, m
         for (key in tokens) if (least == "" || tokens[key] < tokens[least] || (tokens[key] == tokens[least] && key < least)) least = key
         print "least: " least ", " tokens[least] " tokens" > "/dev/stderr"
-    }'
+    }' "$log"/part-*-"$program".txt
 }
 
 ready=$(find "$log" -name "part-*-$program.txt" | wc -l)

@@ -51,6 +51,14 @@ void sb_knobs_exact(sb_knobs *knobs)
         knobs->value[value_rows[v].knob] = (sb_knob_value)v; /* the first value is written last */
 }
 
+sb_knob sb_knobs_first_other(const sb_knobs *a, const sb_knobs *b)
+{
+    int i = 0;
+    while (i < SB_KNOB_COUNT && a->value[i] == b->value[i])
+        i++;
+    return (sb_knob)i;
+}
+
 sb_status sb_knobs_profile(sb_knobs *knobs, const char *profile, sb_error *err)
 {
     char known[256] = "";

@@ -5,13 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "gpu/gpu.h"
 #include "tests/lib/checkpoint.h"
+#include "tests/fault/own_campaign.h"
 #include "tools/fault/ask.h"
-#include "tools/fault/campaign.h"
-#include "tests/unit/scratch.h"
 
 static sb_finding_of_fault last;
 
@@ -21,22 +19,15 @@ static void keep(void *ctx, const sb_finding_of_fault *finding)
     last = *finding;
 }
 
-static sb_campaign *campaign;
-static scratch_path folder;
-
 TEST_FIXTURE(begin)
 {
-    sb_error err = {""};
     test_path("test_campaign", "none"); /* starts the arithmetic */
-    folder = scratch_new();
-    return sb_campaign_new(&(sb_campaign_options){.folder = folder.text, .seed = 1, .found = keep},
-                           &campaign, &err);
+    return campaign_begin((sb_campaign_options){.seed = 1, .found = keep});
 }
 
 TEST_FIXTURE(end)
 {
-    sb_campaign_free(campaign);
-    return rmdir(folder.text);
+    return campaign_end();
 }
 
 static void judged(sb_fault fault, sb_fault_result expected)

@@ -3,26 +3,17 @@
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
-#include "tests/unit/scratch.h"
-#include "tools/fault/campaign_parts.h"
-
-static sb_campaign *campaign;
-static scratch_path folder;
+#include "tests/fault/own_campaign.h"
 
 TEST_FIXTURE(begin)
 {
-    sb_error err = {""};
-    folder = scratch_new();
-    return sb_campaign_new(&(sb_campaign_options){.folder = folder.text, .seed = 1}, &campaign,
-                           &err);
+    return campaign_begin((sb_campaign_options){.seed = 1});
 }
 
 TEST_FIXTURE(end)
 {
-    sb_campaign_free(campaign);
-    return rmdir(folder.text);
+    return campaign_end();
 }
 
 /* What the free way alone says of an engine whose accumulators keep 13 bits: of all engines its

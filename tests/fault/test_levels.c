@@ -2,16 +2,12 @@
 #include "tests/lib/suite.h"
 
 #include <string.h>
-#include <unistd.h>
 
+#include "tests/fault/own_campaign.h"
 #include "tests/lib/checkpoint.h"
-#include "tests/unit/scratch.h"
-#include "tools/fault/campaign_parts.h"
 #include "tools/trace/cut.h"
 
 static sb_finding_of_fault last;
-static sb_campaign *campaign;
-static scratch_path folder;
 
 static void keep(void *ctx, const sb_finding_of_fault *finding)
 {
@@ -21,18 +17,13 @@ static void keep(void *ctx, const sb_finding_of_fault *finding)
 
 TEST_FIXTURE(begin)
 {
-    sb_error err = {""};
     test_path("test_levels", "none"); /* starts the arithmetic */
-    folder = scratch_new();
-    return sb_campaign_new(
-        &(sb_campaign_options){.folder = folder.text, .seed = 1, .levels = 1, .found = keep},
-        &campaign, &err);
+    return campaign_begin((sb_campaign_options){.seed = 1, .levels = 1, .found = keep});
 }
 
 TEST_FIXTURE(end)
 {
-    sb_campaign_free(campaign);
-    return rmdir(folder.text);
+    return campaign_end();
 }
 
 TEST(test_cut)

@@ -8,29 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "tests/unit/scratch.h"
-#include "tools/fault/campaign_parts.h"
+#include "tests/fault/own_campaign.h"
 
-static sb_campaign *campaign;
-static scratch_path folder;
 static int all;
 
 TEST_FIXTURE(begin)
 {
-    sb_error err = {""};
     const char *wanted = getenv("CHECK_ALL");
     all = wanted && strcmp(wanted, "1") == 0;
-    folder = scratch_new();
-    return sb_campaign_new(&(sb_campaign_options){.folder = folder.text, .seed = 1}, &campaign,
-                           &err);
+    return campaign_begin((sb_campaign_options){.seed = 1});
 }
 
 TEST_FIXTURE(end)
 {
-    sb_campaign_free(campaign);
-    return rmdir(folder.text);
+    return campaign_end();
 }
 
 /* How an engine goes back, and what its trace says of that. */

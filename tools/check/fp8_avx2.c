@@ -279,9 +279,10 @@ INLINE void look(const sb_fp8_line *x, kind of, int shape, sb_fp8_sums *out)
 /* --- a row of which nothing but squares is asked ------------------------------------------------
  */
 
-/* A square has 8 bits, so that it is a BF16 number: the lower byte is that of the last three bits
- * of the code, the upper one is the code's exponent and what these bits add. What is below the
- * least normal code has bytes of its own. */
+/* The square of an E4M3 value has 8 significant bits at most, so it is a BF16 number. Two tables
+ * give it. The last three bits of the code select its lower byte, and what they carry into the
+ * upper byte; the exponent of the code is added there. Codes below the least normal one have their
+ * own entries. */
 typedef struct squares {
     __m256i low, high;
 } squares;

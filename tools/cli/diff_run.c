@@ -98,23 +98,12 @@ static sb_trace_rollback rollback_of(const sb_diff_run *run)
     return way;
 }
 
-static int other_knob(const sb_knobs *a, const sb_knobs *b, sb_knob *which)
-{
-    for (int i = 0; i < SB_KNOB_COUNT; i++)
-        if (a->value[i] != b->value[i]) {
-            *which = (sb_knob)i;
-            return 1;
-        }
-    return 0;
-}
-
 /* U-1: "each is rounded once, as the reference's", and under the knobs of the comparison. */
 static int same_arithmetic(const sb_diff_run *run)
 {
-    sb_knob which;
     const sb_trace_head *head = run->side->trace ? sb_trace_info(run->side->trace) : NULL;
     return head && strcmp(head->arithmetic, "exact") == 0 && head->has_knobs &&
-           !other_knob(&head->knobs, &run->request->knobs, &which);
+           sb_knobs_first_other(&head->knobs, &run->request->knobs) == SB_KNOB_COUNT;
 }
 
 static void set_options(sb_diff_run *run, sb_differ_options *o)
@@ -271,7 +260,10 @@ static void check_knobs(sb_diff_run *run)
     sb_knob which;
     char why[SB_WORDS];
     const sb_trace_head *head = run->side->trace ? sb_trace_info(run->side->trace) : NULL;
-    if (!head || !head->has_knobs || !other_knob(&head->knobs, &run->request->knobs, &which))
+    if (!head || !head->has_knobs)
+        return;
+    which = sb_knobs_first_other(&head->knobs, &run->request->knobs);
+    if (which == SB_KNOB_COUNT)
         return;
     snprintf(why, sizeof why,
              "the trace says %s=%s (profile %.40s), and it was compared under %s=%s",

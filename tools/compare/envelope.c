@@ -272,6 +272,13 @@ static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
     return SB_OK;
 }
 
+int sb_envelope_takes(const sb_envelope_lane *lane, const char *what, uint64_t number)
+{
+    const sb_envelope *e = lane->of;
+    uint64_t coin = sb_rng_u64(sb_rng_u64(sb_rng_key(e->seed, what), e->calls), number);
+    return e->count < 5 || ((coin >> 63) + lane->number / 2) % 2;
+}
+
 static sb_status task_feed(sb_envelope_lane *lane, const task *t)
 {
     return sb_session_feed(lane->session, t->tokens, t->n, &lane->err);

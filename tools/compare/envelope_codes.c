@@ -208,13 +208,6 @@ static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, size_t a
 }
 
 /* T-42: "in every second row, the next of them in the remaining ones" */
-static int falls(const sb_envelope_lane *lane, size_t at)
-{
-    const sb_envelope *e = lane->of;
-    uint64_t coin = sb_rng_u64(sb_rng_u64(sb_rng_key(e->seed, "open codes"), e->calls), at);
-    return e->count < 5 || ((coin >> 63) + lane->number / 2) % 2;
-}
-
 static sb_status fallen(sb_envelope_lane *lane, const sb_op_call *call, size_t at)
 {
     const sb_linear_args *a = call->args;
@@ -226,7 +219,7 @@ static sb_status fallen(sb_envelope_lane *lane, const sb_op_call *call, size_t a
     if (in)
         memcpy(in, a->in, a->rows * n * sizeof *in);
     for (size_t r = 0; r < a->rows && !status; r++)
-        if (falls(lane, at + r * n))
+        if (sb_envelope_takes(lane, "open codes", at + r * n))
             status = fall_row(lane->of, call, at + r * n, in + r * n);
     fell.in = in;
     other.args = &fell;

@@ -50,6 +50,11 @@ struct sb_envelope {
     size_t tape_count, tape_room;
 };
 
+/* T-42, T-43: whether what is open falls otherwise in this loose lane. Of a number that belongs to
+ * the case and the call each lane takes every second one, the next lane the others; a single lane
+ * takes all. */
+int sb_envelope_takes(const sb_envelope_lane *lane, const char *what, uint64_t number);
+
 /* The hook of all lanes; ctx is the lane. */
 sb_status sb_envelope_hook(void *ctx, const sb_op_call *call);
 

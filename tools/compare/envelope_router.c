@@ -205,18 +205,9 @@ int sb_envelope_find_open(sb_envelope *e, size_t rows)
     return any;
 }
 
-/* T-43: "each other one takes the runner-up in every second case that is open, the next of them in
- * the remaining ones; a single one takes it in all" */
-static int takes_runner_up(const sb_envelope_lane *lane, const sb_op_call *call, size_t row)
-{
-    const sb_envelope *e = lane->of;
-    uint64_t key = sb_rng_u64(sb_rng_key(e->seed, "open choices"), e->calls);
-    uint64_t coin = sb_rng_u64(key, (uint64_t)call->layer * e->rows + row);
-    return e->count < 5 || ((coin >> 63) + lane->number / 2) % 2;
-}
-
-/* T-43, where the choice is open; T-85: "the runner-up in all that were open" where the engine fed
- * the row again. */
+/* T-43, where the choice is open: "each other one takes the runner-up in every second case that is
+ * open, the next of them in the remaining ones; a single one takes it in all"; T-85: "the runner-up
+ * in all that were open" where the engine fed the row again. */
 static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t row, double squares,
                        uint32_t *ids)
 {
@@ -238,7 +229,7 @@ static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t ro
         return;
     if (!same_set(own, held, k))
         memcpy(ids, own, k * sizeof *ids);
-    else if (anew ? was_open : takes_runner_up(lane, call, row))
+    else if (anew ? was_open : sb_envelope_takes(lane, "open choices", at))
         ids[weakest] = other;
     lane->strayed |= trunk && !same_set(ids, held, k);
 }

@@ -369,11 +369,8 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
         v->verdict = sb_verdict_worse(v->verdict, v->tokens[i].verdict);
     for (size_t i = 0; i < v->round_count; i++)
         v->verdict = sb_verdict_worse(v->verdict, v->rounds[i].verdict);
-    char why[SB_WORDS];
-    if (vacuous(f, why, sizeof why) && v->verdict != SB_VERDICT_FAIL) {
+    if (v->verdict != SB_VERDICT_FAIL && vacuous(f, v->reason, sizeof v->reason))
         v->verdict = SB_VERDICT_MISTRUSTED;
-        memcpy(v->reason, why, sizeof v->reason);
-    }
     if (v->has_failure && v->verdict == SB_VERDICT_FAIL)
         snprintf(v->reason, sizeof v->reason, "%.*s", (int)sizeof v->reason - 1,
                  v->first_failure.words);

@@ -68,11 +68,8 @@ void sb_free_see_row(sb_free *f, int is_head, const sb_near_difference *d)
 static int nothing_is_narrow(const sb_free *f)
 {
     sb_knobs exact;
-    int same = 1;
     sb_knobs_exact(&exact);
-    for (int i = 0; i < SB_KNOB_COUNT; i++)
-        same &= exact.value[i] == f->knobs.value[i];
-    return same;
+    return sb_knobs_first_other(&exact, &f->knobs) == SB_KNOB_COUNT;
 }
 
 static int has_other_bits(const sb_free *f)

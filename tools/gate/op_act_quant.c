@@ -126,7 +126,7 @@ static uint64_t up(uint64_t x, uint64_t to)
     return (x + to - 1) / to * to;
 }
 
-/* V-139: "FP8 has the output scales, NVFP4 scales and scales_swizzled" */
+/* V-139: "FP8 also has the output `scales`. NVFP4 has `scales` and `scales_swizzled`" */
 static sb_gate_list list(const sb_gate_case *c)
 {
     const law *l = law_of(c);
@@ -146,7 +146,7 @@ static sb_gate_list list(const sb_gate_case *c)
     return all;
 }
 
-/* V-139: "in regime ties the first value of a group is its largest, 1.5 (FP8: 3), and the factor is
+/* V-139: "In regime ties the first value of a group is its largest, 1.5 (FP8: 3), and the factor is
  * a power of two" - so that scales are powers of two, of FP8 those of ue8m0, and all quotients
  * exact; those of FP8 lie halfway between codes. */
 static void adapt(const sb_gate_case *c, float *const drawn[])
@@ -166,7 +166,7 @@ static void adapt(const sb_gate_case *c, float *const drawn[])
     }
 }
 
-/* V-139: "The factor is that of a calibration that saw nine tenths of the largest magnitude" */
+/* V-139: "The factor comes from a calibration that saw nine tenths of the largest magnitude" */
 static float calibrated(const sb_gate_case *c, const float *x, size_t count)
 {
     const law *l = law_of(c);
@@ -388,7 +388,7 @@ static interval fp8_scales(const sb_gate_case *c, const sb_gate_arith *ar, doubl
     return l->ue8m0 ? (interval){power_above(y.low), power_above(y.high)} : y;
 }
 
-/* V-139: "a quotient by a power of two is exact" - and else is as wide as it is computed. */
+/* V-139: "by a power of two it is exact" - and else is as wide as it is computed. */
 static interval quotients(const sb_gate_case *c, const sb_gate_arith *ar, double x, interval scale,
                           double factor)
 {
@@ -408,7 +408,7 @@ static int between(double x, double low, double high)
     return low <= x && x <= high;
 }
 
-/* V-139: "beside a scale of 0 every code is right" */
+/* V-139: "Where the scale is 0, every code is right" */
 static int nibble_open(const sb_gate_case *c, const sb_gate_arith *ar, size_t row, size_t col,
                        uint8_t code)
 {
@@ -437,7 +437,7 @@ static int nvfp4_open(const sb_gate_case *c, const sb_gate_arith *ar, size_t out
                      sb_gate_swizzled(at / z.groups, at % z.groups, z.groups) != i;
              at++)
             ;
-    if (at == (size_t)z.rows * z.groups) /* V-139: "what pads may be any byte" */
+    if (at == (size_t)z.rows * z.groups) /* V-139: "Padding may hold any byte" */
         return 1;
     const interval s = nvfp4_scales(c, ar, amax_of(c, at / z.groups, at % z.groups));
     return byte < 0x7f && between((double)sb_e4m3_to_f32((uint8_t)byte), s.low, s.high);
