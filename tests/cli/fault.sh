@@ -23,6 +23,10 @@ run 0 fault bit-scale all-nan --tokens 0 --threads 1
 says "2 caught, 0 survived"
 says "check:fp4-scale-bytes"
 
+# T-70: what fails by tokens alone fails with logits as well
+run 0 fault op.rmsnorm.sign --levels --tokens 0
+says "| generated, in one op | 1 | 1 | 1 | 1 | 1 | 1 |"
+
 # what a fault leaves is found again by those who know nothing of it: between calls, in files, in the trace
 run 0 fault F09 --write "$work/slip"
 says "samebit diff $work/slip/checkpoint --engine $work/slip/trace"

@@ -2,9 +2,12 @@
  * activations have: right engines lie well inside the noise, and wrong ones do not hide in it. */
 #include "tests/lib/suite.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "ref/run/session.h"
 #include "tests/unit/free_play.h"
+#include "tools/compare/envelope.h"
 #include "tools/fault/mistakes.h"
 #include "tools/sim/sim.h"
 
@@ -85,6 +88,124 @@ TEST(test_other_logits_are_seen)
         assert_int_equal(failed, 1 + 2); /* behind the prompt, and behind each round */
         sb_verdicts_free(&p.v);
     }
+}
+
+/* --- one level of a recording and the next
+ * --------------------------------------------------------
+ */
+
+/* T-40: "a random number that is a function of seed, run, call, op and element": where logits of
+ * all rows of a call are asked for, the noise of what is fed behind it is no other. */
+TEST(test_what_is_asked_changes_no_noise)
+{
+    enum { ROWS = 5, V = 384 };
+    sb_noise noise[2];
+    sb_knobs knobs;
+    sb_error err = {""};
+    uint32_t ids[ROWS + 1];
+    float logits[V];
+    const sb_model *model = play_model(PROGRAM, "T4", "mistakes");
+    assert_true(model->config.vocab_size <= V);
+    assert_int_equal(sb_knobs_profile(&knobs, "sglang", NULL), SB_OK);
+    test_draw_ids("asked", 300, ids, ROWS + 1);
+    for (int all = 0; all < 2; all++) {
+        const sb_envelope_options options = {.knobs = &knobs, .perturbed = 4, .seed = 7};
+        sb_envelope *e = NULL;
+        assert_int_equal(sb_envelope_new(model, &options, &e, &err), SB_OK);
+        assert_int_equal(sb_envelope_feed(e, ids, ROWS, &err), SB_OK);
+        for (size_t row = 0; row < ROWS && all; row++)
+            assert_int_equal(sb_envelope_logits(e, row, logits, &noise[all], &err), SB_OK);
+        assert_int_equal(sb_envelope_feed(e, ids + ROWS, 1, &err), SB_OK);
+        assert_int_equal(sb_envelope_logits(e, 0, logits, &noise[all], &err), SB_OK);
+        sb_envelope_free(e);
+    }
+    assert_true(noise[0].tight > 0 && noise[0].tight == noise[1].tight);
+    assert_true(noise[0].loose == noise[1].loose);
+}
+
+/* Activations in bfloat16, whose noise is drawn anew in each call. */
+static free_play narrow(size_t rounds, double amount, void (*spoil)(free_play *, sb_step *))
+{
+    sb_knobs knobs;
+    assert_int_equal(sb_knobs_profile(&knobs, "sglang", NULL), SB_OK);
+    free_play p = {.model = play_model(PROGRAM, "T4", "mistakes"),
+                   .knobs = &knobs,
+                   .level = 1,
+                   .rounds = rounds,
+                   .perturbed = 4,
+                   .spoil = spoil,
+                   .amount = amount};
+    free_play_run(&p);
+    p.knobs = NULL;
+    return p;
+}
+
+/* T-43: "While a program's logits, or log-probabilities, stay within the tight one, a sequence that
+ * strayed is made a copy of one that did not": tokens alone do not show that, and the noise grows.
+ */
+TEST(test_tokens_alone_bring_nobody_back)
+{
+    double sum[2] = {0};
+    sb_knobs knobs;
+    assert_int_equal(sb_knobs_profile(&knobs, "sglang", NULL), SB_OK);
+    for (unsigned level = 0; level < 2; level++) {
+        free_play p = {.model = play_model(PROGRAM, "T1", "mistakes"),
+                       .knobs = &knobs,
+                       .level = level,
+                       .rounds = 12,
+                       .perturbed = 4};
+        free_play_run(&p);
+        for (size_t i = 9; i < p.v.token_count; i++)
+            sum[level] += p.v.tokens[i].envelope / 12;
+        sb_verdicts_free(&p.v);
+    }
+    print_message("two logits come together by %.3g, with logits by %.3g\n", sum[0], sum[1]);
+    assert_true(sum[0] > 1.2 * sum[1]);
+}
+
+/* In the last step the two largest logits move towards each other by this share of their margin
+ * each, so that above a half the second is the largest, and the token is that one. */
+static void turn_last(free_play *p, sb_step *step)
+{
+    sb_step_value *v = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "logits");
+    if (p->count + 1 < 10 + p->rounds || !v || !step->round_count)
+        return;
+    float *row = v->data + (v->rows - 1) * v->cols;
+    uint32_t first = sb_greedy(row, v->cols);
+    float largest = row[first];
+    row[first] = -INFINITY;
+    uint32_t second = sb_greedy(row, v->cols);
+    float by = (float)p->amount * (largest - row[second]);
+    row[first] = largest - by;
+    row[second] += by;
+    step->rounds[0].round.tokens[0] = sb_greedy(row, v->cols);
+}
+
+/* T-44: "a token further below is a failure, with logits of its row or without": each of the two
+ * logits may be within its own bound, and the token is not. */
+TEST(test_a_token_too_far_below)
+{
+    enum { MOST = 120 };
+    free_play all = narrow(MOST, 0, NULL);
+    const sb_token_verdict *t = NULL;
+    size_t rounds = 0;
+    for (size_t i = 9; i < all.v.token_count && !rounds; i++) {
+        t = &all.v.tokens[i];
+        if (t->margin > 1.05 * t->envelope && t->margin < 1.33 * t->envelope)
+            rounds = (size_t)t->position - 8;
+    }
+    if (!rounds)
+        fail_msg("none of %d rows has such a margin", MOST);
+    print_message("row %d: %.3g apart, together by %.3g\n", (int)t->position, t->margin,
+                  t->envelope);
+    for (int far = 0; far < 2; far++) {
+        free_play p = narrow(rounds, far ? 0.51 : 0.49, turn_last);
+        assert_int_equal(p.v.verdict, far ? SB_VERDICT_FAIL : SB_VERDICT_WITHIN);
+        if (far)
+            assert_string_equal(p.v.first_failure.op, "token");
+        sb_verdicts_free(&p.v);
+    }
+    sb_verdicts_free(&all.v);
 }
 
 TEST_GROUP(NULL, play_close_models)

@@ -197,14 +197,21 @@ static sb_status reserve(sb_envelope *e, size_t rows, sb_error *err)
     return room ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", rows);
 }
 
-/* Before anything that makes ops run. */
+/* T-40: random numbers belong to a call, and to a row of it where logits are asked for: what is
+ * asked changes no other number. */
+static void enter(sb_envelope *e, uint64_t row)
+{
+    e->moment = e->calls << 32 | row;
+    e->tape_count = 0;
+}
+
+/* Before a call. */
 static sb_status begin(sb_envelope *e, size_t rows, sb_error *err)
 {
     sb_status status = reserve(e, rows, err);
-    if (status)
-        return status;
-    e->tape_count = 0;
-    return SB_OK;
+    e->calls++;
+    enter(e, 0);
+    return status;
 }
 
 /* What a call asks of a lane. */
@@ -217,6 +224,7 @@ typedef struct task {
 static void run_lane(sb_envelope_lane *lane, const task *t)
 {
     lane->at = 0;
+    lane->ops = 0;
     lane->status = t->run(lane, t);
 }
 
@@ -257,7 +265,6 @@ static sb_status reserve_apart(sb_envelope *e)
  * codes the tight ones come before the loose ones, which ask how far these were. */
 static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
 {
-    e->calls++;
     run_lane(&e->lanes[0], t);
     if (e->lanes[0].status)
         return sb_fail(err, e->lanes[0].status, "%s", e->lanes[0].err.text);
@@ -275,7 +282,7 @@ static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
 int sb_envelope_takes(const sb_envelope_lane *lane, const char *what, uint64_t number)
 {
     const sb_envelope *e = lane->of;
-    uint64_t coin = sb_rng_u64(sb_rng_u64(sb_rng_key(e->seed, what), e->calls), number);
+    uint64_t coin = sb_rng_u64(sb_rng_u64(sb_rng_key(e->seed, what), e->moment), number);
     return e->count < 5 || ((coin >> 63) + lane->number / 2) % 2;
 }
 
@@ -431,7 +438,6 @@ static sb_noise noise_of(const sb_envelope *e)
 
 static sb_status ask(sb_envelope *e, const task *t, float *logits, sb_noise *noise, sb_error *err)
 {
-    e->tape_count = 0;
     sb_status status = run_all(e, t, err);
     if (status)
         return status;
@@ -443,6 +449,7 @@ static sb_status ask(sb_envelope *e, const task *t, float *logits, sb_noise *noi
 sb_status sb_envelope_logits(sb_envelope *e, size_t row, float *logits, sb_noise *noise,
                              sb_error *err)
 {
+    enter(e, row + 1);
     return ask(e, &(task){task_logits, NULL, row}, logits, noise, err);
 }
 

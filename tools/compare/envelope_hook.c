@@ -16,7 +16,7 @@ sb_status sb_envelope_run(const sb_envelope *e, const sb_op_call *call)
 
 uint64_t sb_envelope_key(sb_envelope_lane *lane)
 {
-    return sb_rng_u64(lane->key, lane->ops++);
+    return sb_rng_u64(sb_rng_u64(lane->key, lane->of->moment), lane->ops++);
 }
 
 /* Of an output of an op, the same in every call. */

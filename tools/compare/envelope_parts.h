@@ -9,7 +9,7 @@ typedef struct sb_envelope_lane {
     struct sb_envelope *of;
     sb_session *session;
     size_t number;     /* 0: the reference itself */
-    uint64_t key, ops; /* of its random numbers; ops so far */
+    uint64_t key, ops; /* of its random numbers; those taken at this moment */
     size_t at;         /* next input on the tape */
     uint32_t *ids;     /* (rows, k) of the layer at work */
     double *spread;    /* (L + 1, rows): sums of squares of its router logits' differences */
@@ -25,8 +25,10 @@ struct sb_envelope {
     sb_knobs knobs;
     sb_op_hook twin;
     void *twin_ctx;
-    uint64_t seed, calls; /* calls so far, of all lanes */
-    size_t count;         /* of lanes: N + 1 */
+    uint64_t seed;
+    uint64_t calls;  /* so far; rows whose logits are asked for are none */
+    uint64_t moment; /* the call at work, or the row of it whose logits are asked for */
+    size_t count;    /* of lanes: N + 1 */
     int has_codes;
     sb_envelope_lane *lanes;
     sb_expert_source source;

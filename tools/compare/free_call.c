@@ -105,7 +105,7 @@ static sb_status run(sb_free *f, sb_free_sequence *s, const sb_step_row *rows,
 {
     const sb_step_round *recorded = sb_free_find_round(f->step, s->number);
     int verify = recorded || rows[0].kind == SB_CALL_verify;
-    size_t verdict = f->v->token_count, compared = f->compared, failures = f->v->failures;
+    size_t verdict = f->v->token_count, judged = f->rows_judged, failures = f->v->failures;
     sb_round_verdict round = {.sequence = s->number, .position = s->position};
     sb_status status = feed(f, s, tokens, n, verify, &round, err);
     if (!status)
@@ -122,7 +122,7 @@ static sb_status run(sb_free *f, sb_free_sequence *s, const sb_step_row *rows,
             emitted = &recorded->round.tokens[i];
         status = sb_free_row(f, s, verdict, i, i + 1 == n && !verify, emitted, err);
     }
-    s->within_tight &= f->compared > compared;
+    s->within_tight &= f->rows_judged > judged; /* tokens alone do not show it */
     if (f->v->failures > failures)
         sb_free_explain(f, s);
     s->rows = n;

@@ -136,36 +136,9 @@ static sb_status see_token(sb_free *f, sb_free_sequence *s, size_t row, uint32_t
     return status;
 }
 
-/* T-44: a token that the engine gave, with or without logits: "no further below the largest" */
-static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const float *ours,
-                        uint32_t token)
+/* Of a row without logits the token is all there is. */
+static void take_alone(sb_free *f, sb_token_verdict *t, uint32_t token, double ratio)
 {
-    sb_token_verdict *t = verdict_at(f, verdict);
-    double gap = token < f->model->config.vocab_size ? (double)ours[t->top[0]] - (double)ours[token]
-                                                     : INFINITY;
-    double ratio = sb_free_ratio(gap, t->envelope);
-    sb_place place = {.layer = SB_NO_LAYER,
-                      .op = "token",
-                      .name = "token",
-                      .found = token,
-                      .expected = t->top[0],
-                      .bound = t->envelope};
-    if (s->trials)
-        sb_trials_see_reference(s->trials, ratio);
-    /* of equal logits an engine may take any */
-    if (t->has_top[1] && t->top[1] != token && ratio > 1) {
-        snprintf(place.words, sizeof place.words,
-                 "token %u was emitted, but the engine's own logits give %u", (unsigned)token,
-                 (unsigned)t->top[1]);
-        sb_free_fail_row(f, s, t, &place);
-        return;
-    }
-    if (t->has_top[1] && t->top[1] == token)
-        return; /* its logits were judged */
-    if (t->has_top[1]) {
-        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
-        return;
-    }
     t->top[1] = token;
     t->has_top[1] = 1;
     t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
@@ -173,19 +146,49 @@ static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const f
     f->choices++;
     f->alone++;
     f->open_tokens += t->margin <= t->envelope;
-    if (ratio > 1) {
+}
+
+static void fail_token(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t, uint32_t token,
+                       double gap)
+{
+    sb_place place = {.layer = SB_NO_LAYER,
+                      .op = "token",
+                      .name = "token",
+                      .found = token,
+                      .expected = t->top[0],
+                      .bound = t->envelope};
+    if (t->top[1] != token)
+        snprintf(place.words, sizeof place.words,
+                 "token %u was emitted, but the engine's own logits give %u", (unsigned)token,
+                 (unsigned)t->top[1]);
+    else
         snprintf(place.words, sizeof place.words,
                  "token %u was emitted, expected %u, which stands %.3g higher; rounding explains "
                  "%.3g",
                  (unsigned)token, (unsigned)t->top[0], gap, t->envelope);
-        sb_free_fail_row(f, s, t, &place);
-    } else if (token != t->top[0]) {
+    sb_free_fail_row(f, s, t, &place);
+}
+
+/* T-44: "a token further below is a failure, with logits of its row or without" */
+static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const float *ours,
+                        uint32_t token)
+{
+    sb_token_verdict *t = verdict_at(f, verdict);
+    double gap = token < f->model->config.vocab_size ? (double)ours[t->top[0]] - (double)ours[token]
+                                                     : INFINITY;
+    double ratio = sb_free_ratio(gap, t->envelope);
+    const int alone = !t->has_top[1];
+    if (s->trials)
+        sb_trials_see_reference(s->trials, ratio);
+    if (alone)
+        take_alone(f, t, token, ratio);
+    const int same = t->top[1] == token;
+    if (ratio > 1 && !(same && t->verdict == SB_VERDICT_FAIL))
+        fail_token(f, s, t, token, gap);
+    else if (!same) /* of equal logits an engine may take any */
         t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
-        f->v->near_ties++;
-        f->near_tokens++;
-    } else {
-        t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_WITHIN);
-    }
+    else if (alone)
+        sb_free_choice(f, t, SB_VERDICT_WITHIN);
 }
 
 sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_error *err)

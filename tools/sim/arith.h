@@ -50,6 +50,10 @@ float sb_sim_sum(const sb_sim_arith *s, const float *a, size_t n);
 float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
                      size_t step_b, size_t n);
 
+/* sb_atom_dot on binary32 operands, to the bit, by binary64 where a sum is finite and normal. */
+float sb_sim_atom_dot(const sb_atom *atom, const float *a, size_t step_a, const float *b,
+                      size_t step_b, size_t n);
+
 /* --- many of them: out[j] is the reduction of x and column j of b, bit by bit ------------------
  */
 

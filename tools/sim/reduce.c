@@ -90,6 +90,5 @@ float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const
         (s->form != FORM_any && !(sb_sim_all_bf16(a, step_a, n) && sb_sim_all_bf16(b, step_b, n))))
         return sb_sim_dot(s, a, step_a, b, step_b, n);
     /* a bfloat16 is a binary32 with zeros: the terms are the same */
-    const sb_atom *atom = &sb_atoms[s->atom];
-    return sb_atom_dot(atom, SB_FORMAT_f32, a, step_a, b, step_b, n);
+    return sb_sim_atom_dot(&sb_atoms[s->atom], a, step_a, b, step_b, n);
 }
