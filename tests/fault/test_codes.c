@@ -1,5 +1,6 @@
-/* test_codes.c - T-42: an engine whose inputs become codes, some of which fall on the other side of
- * a tie, is right by the free way alone; one that leaves a state wrong in such a model is not. */
+/* test_codes.c - T-42: an engine whose inputs, or whose keys and values, become codes, some of
+ * which fall on the other side of a tie, is right by the free way alone; one that leaves a state
+ * wrong in such a model is not. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -16,9 +17,22 @@ TEST_FIXTURE(end)
     return campaign_end();
 }
 
-/* What the free way alone says of an engine whose accumulators keep 13 bits: of all engines its
- * codes fall otherwise most often. */
-static sb_verdict verdict(uint32_t seed, const char *slip, char words[SB_WORDS])
+/* A model whose inputs, or whose keys and values, become codes, and an engine of which they fall
+ * otherwise often. */
+typedef struct vehicle {
+    const char *model, *profile, *setting, *sim;
+} vehicle;
+static const vehicle vehicles[] = {
+    {"T4 nvfp4-ct plain", "w4a4", NULL, "trunc13"},
+    {"T4 bf16 predictable", "exact", "kv_cache=fp8", "trunc13"},
+};
+enum { VEHICLES = sizeof vehicles / sizeof *vehicles, SEEDS = 4 };
+
+/* Of each of these a code at a tie fell where no run took it, and states or logits failed. */
+static const uint32_t seeds[VEHICLES][SEEDS] = {{1, 4, 5, 7}, {1, 3, 4, 6}};
+
+/* What the free way alone says of it. */
+static sb_verdict verdict(const vehicle *v, uint32_t seed, const char *slip, char words[SB_WORDS])
 {
     sb_error err = {""};
     sb_outcome outcome;
@@ -27,8 +41,10 @@ static sb_verdict verdict(uint32_t seed, const char *slip, char words[SB_WORDS])
                   .slip = slip ? sb_planted_find(sb_slips, slip) : NULL,
                   .with_free = 1,
                   .seed = seed};
-    if (sb_knobs_profile(&t.knobs, "w4a4", &err) || sb_sim_find("trunc13", &t.sim, &err) ||
-        sb_campaign_model(campaign, "T4 nvfp4-ct plain", &t.reference, &err))
+    if (sb_knobs_profile(&t.knobs, v->profile, &err) ||
+        (v->setting && sb_knobs_set(&t.knobs, v->setting, &err)) ||
+        sb_sim_find(v->sim, &t.sim, &err) ||
+        sb_campaign_model(campaign, v->model, &t.reference, &err))
         fail_msg("%s", err.text);
     t.engine_knobs = t.knobs;
     if (sb_trial_run(&t, &outcome, &err))
@@ -40,26 +56,25 @@ static sb_verdict verdict(uint32_t seed, const char *slip, char words[SB_WORDS])
     return found;
 }
 
-/* Of each of these a code at a tie fell where no run took it, and states or logits failed. */
-static const uint32_t seeds[] = {1, 4, 5, 7};
-
 TEST(codes_at_ties_are_right)
 {
     char words[SB_WORDS];
-    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
-        if (verdict(seeds[i], NULL, words) == SB_VERDICT_FAIL)
-            fail_msg("seed %u: %s", (unsigned)seeds[i], words);
+    for (size_t v = 0; v < VEHICLES; v++)
+        for (size_t i = 0; i < SEEDS; i++)
+            if (verdict(&vehicles[v], seeds[v][i], NULL, words) == SB_VERDICT_FAIL)
+                fail_msg("%s, seed %u: %s", vehicles[v].model, (unsigned)seeds[v][i], words);
 }
 
 TEST(wrong_states_are_found_beside_them)
 {
     static const char *const slips[] = {"slot_off_by_one", "conv_forgotten", "decay_of_rejected"};
     char words[SB_WORDS];
-    for (size_t i = 0; i < sizeof slips / sizeof *slips; i++) {
-        if (verdict(seeds[i], slips[i], words) != SB_VERDICT_FAIL)
-            fail_msg("%s: not found", slips[i]);
-        printf("%-20s %s\n", slips[i], words);
-    }
+    for (size_t v = 0; v < VEHICLES; v++)
+        for (size_t i = 0; i < sizeof slips / sizeof *slips; i++) {
+            if (verdict(&vehicles[v], seeds[v][i], slips[i], words) != SB_VERDICT_FAIL)
+                fail_msg("%s, %s: not found", vehicles[v].model, slips[i]);
+            printf("%-20s %s\n", slips[i], words);
+        }
 }
 
 TEST_GROUP(begin, end)

@@ -172,7 +172,7 @@ TEST(test_judge_of_levels)
 TEST(test_correct_engines)
 {
     static const char *const axes[] = {"engine", "profile", "model",    "tokens", "prompt",
-                                       "drafts", "drafter", "rollback", "entry"};
+                                       "drafts", "drafter", "rollback", "entry",  "cache"};
     scratch_path own = scratch_new();
     sb_campaign *c = NULL;
     sb_error err = {""};

@@ -8,8 +8,7 @@
 #include "tools/compare/envelope_parts.h"
 #include "tools/compare/wide_fn.h"
 
-/* The reference's input of a layer that quantizes it goes onto the tape. */
-static sb_status record(sb_envelope *e, const float *in, size_t count)
+sb_status sb_envelope_record(sb_envelope *e, const float *in, size_t count)
 {
     if (e->tape_count + count > e->tape_room) {
         size_t room = 2 * (e->tape_count + count);
@@ -157,7 +156,7 @@ static sb_status take_other_side(const sb_op_call *call, const float *x, const t
     return status;
 }
 
-static double mean_square(const float *a, const float *b, size_t n)
+double sb_envelope_mean_square(const float *a, const float *b, size_t n)
 {
     double squares = 0;
     for (size_t i = 0; i < n; i++) {
@@ -169,13 +168,13 @@ static double mean_square(const float *a, const float *b, size_t n)
 
 /* T-42: "within the bound of T-41 for that row of the tight runs, or within its second factor times
  * the noise of its own" */
-static double window_of(const sb_envelope *e, const float *own, size_t at, size_t n)
+double sb_envelope_window(const sb_envelope *e, const float *own, size_t at, size_t n)
 {
     double squares = 0, lanes = 0;
     for (size_t i = 1; i < e->count; i += 2, lanes++)
         squares += e->lanes[i].apart[at];
     double tight = e->input_factor * sb_wide_sqrt(squares / (lanes > 0 ? lanes : 1));
-    double loose = e->input_tail * sb_wide_sqrt(mean_square(own, e->tape + at, n));
+    double loose = e->input_tail * sb_wide_sqrt(sb_envelope_mean_square(own, e->tape + at, n));
     return tight > loose ? tight : loose;
 }
 
@@ -186,7 +185,7 @@ static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, size_t a
     const float *x = e->tape + at;
     const sb_matrix *w = ((const sb_linear_args *)call->args)->weight;
     size_t n = w->cols;
-    double window = window_of(e, own, at, n);
+    double window = sb_envelope_window(e, own, at, n);
     float *rows = sb_alloc(ROWS * n, sizeof *rows);
     sb_input q;
     sb_status status = rows ? sb_input_open(call->knobs, w, 1, &q) : SB_ERR_MEMORY;
@@ -240,7 +239,7 @@ sb_status sb_envelope_linear(sb_envelope_lane *lane, const sb_op_call *call)
     if (sb_input_scheme(call->knobs, a->weight) == SB_SCHEME_none)
         return sb_envelope_run(e, call);
     if (lane->number == 0) {
-        sb_status status = record(e, a->in, count);
+        sb_status status = sb_envelope_record(e, a->in, count);
         return status ? status : sb_envelope_run(e, call);
     }
     lane->at += count;
@@ -249,7 +248,8 @@ sb_status sb_envelope_linear(sb_envelope_lane *lane, const sb_op_call *call)
     const int same = same_expert(lane, call), tight = sb_envelope_is_tight(e, lane->number);
     const size_t n = a->weight->cols;
     for (size_t r = 0; r < a->rows && tight; r++)
-        lane->apart[at + r * n] = same ? mean_square(a->in + r * n, e->tape + at + r * n, n) : 0;
+        lane->apart[at + r * n] =
+            same ? sb_envelope_mean_square(a->in + r * n, e->tape + at + r * n, n) : 0;
     if (!same)
         return sb_envelope_run(e, call);
     if (!tight)

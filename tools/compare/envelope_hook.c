@@ -226,45 +226,6 @@ static void move_outputs(sb_envelope_lane *lane, const sb_op_call *call)
         move_decays(lane, call);
 }
 
-/* Of a row in sixteen that becomes codes one element goes to another code, as what lies at a tie
- * may: one that its scale does not come from, and that is not small beside it. `by` is the share of
- * an element that surely crosses a tie. */
-static void fall(float *row, size_t n, double by, uint64_t random)
-{
-    enum { GROUP = 16, TRIES = 8, ONE_IN = 16 };
-    if (random % ONE_IN)
-        return;
-    random /= ONE_IN;
-    for (int i = 0; i < TRIES; i++, random >>= 7) {
-        size_t at = (size_t)(random % n), first = at / GROUP * GROUP;
-        size_t end = first + GROUP < n ? first + GROUP : n;
-        double x = (double)row[at], most = 0;
-        for (size_t j = first; j < end; j++)
-            if (j != at && sb_wide_abs((double)row[j]) > most)
-                most = sb_wide_abs((double)row[j]);
-        if (sb_wide_abs(x) > most || 4 * sb_wide_abs(x) < most)
-            continue;
-        double up = x * (1 + by);
-        row[at] = (float)(random >> 6 & 1 && sb_wide_abs(up) <= most ? up : x * (1 - by));
-        return;
-    }
-}
-
-/* T-42: what goes into a cache of E4M3 codes takes another code likewise. */
-static void fall_into_cache(sb_envelope_lane *lane, const sb_op_call *call)
-{
-    static const char *const names[] = {"self_attn.k_rope", "self_attn.v_proj"};
-    const sb_op_values v = sb_op_values_of(call->op, call->args);
-    int cached = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        cached |= strcmp(call->name, names[i]) == 0;
-    if (!cached || !SB_IS(call->knobs, kv_cache, fp8) ||
-        sb_envelope_is_tight(lane->of, lane->number))
-        return;
-    for (size_t r = 0; r < v.out[0].rows; r++)
-        fall(v.out[0].data + r * v.out[0].stride, v.out[0].cols, 0.125, sb_envelope_key(lane));
-}
-
 /* The recurrent form row by row, so that the state is rounded anew behind each. */
 static sb_status delta_rows(sb_envelope_lane *lane, const sb_op_call *call)
 {
@@ -311,12 +272,14 @@ sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
         sb_status status = sb_envelope_linear(lane, call);
         if (lane->number && !status)
             move_outputs(lane, call);
-        if (lane->number && !status)
-            fall_into_cache(lane, call);
-        return status;
+        return status ? status : sb_envelope_cache(lane, call);
     }
-    if (lane->number == 0 || is_exact(call->op))
+    if (is_exact(call->op))
         return sb_envelope_run(lane->of, call);
+    if (lane->number == 0) {
+        sb_status status = sb_envelope_run(lane->of, call);
+        return status ? status : sb_envelope_cache(lane, call);
+    }
     if (call->op == SB_OP_delta_rule)
         return delta_rows(lane, call);
     if (call->op == SB_OP_delta_rule_chunk)
@@ -324,7 +287,5 @@ sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
     sb_status status = sb_envelope_run(lane->of, call);
     if (!status)
         move_outputs(lane, call);
-    if (!status)
-        fall_into_cache(lane, call);
-    return status;
+    return status ? status : sb_envelope_cache(lane, call);
 }

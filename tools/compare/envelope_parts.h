@@ -48,7 +48,7 @@ struct sb_envelope {
     float *router;       /* (L + 1, rows, E): its router logits */
     sb_adopted *adopted;
     size_t adopted_count, adopted_room;
-    float *tape; /* inputs that are quantized, in the order of the reference's ops */
+    float *tape; /* what becomes codes, in the order of the reference's ops */
     size_t tape_count, tape_room;
 };
 
@@ -79,6 +79,18 @@ sb_status sb_envelope_route(sb_envelope_lane *lane, const sb_op_call *call);
 
 /* T-42: a linear layer in every lane, whose input may become codes (envelope_codes.c). */
 sb_status sb_envelope_linear(sb_envelope_lane *lane, const sb_op_call *call);
+
+/* T-42: keys and values on their way into a cache of codes (envelope_cache.c). */
+sb_status sb_envelope_cache(sb_envelope_lane *lane, const sb_op_call *call);
+
+/* What the reference has of something that becomes codes goes onto the tape. */
+sb_status sb_envelope_record(sb_envelope *envelope, const float *data, size_t count);
+
+double sb_envelope_mean_square(const float *a, const float *b, size_t n);
+
+/* T-42: how far an element of the row (n) at this place of the tape may be off, in a loose lane
+ * that has `own` there. */
+double sb_envelope_window(const sb_envelope *envelope, const float *own, size_t at, size_t n);
 
 /* Moves every element by at most a unit in the last place of the type the array is rounded to, or
  * so many of binary32. */

@@ -20,10 +20,11 @@ typedef enum axis {
     AXIS_drafter,
     AXIS_rollback,
     AXIS_entry,
+    AXIS_cache,
     AXES
 } axis;
 static const char *const axis_names[AXES] = {"engine", "profile", "model",    "tokens", "prompt",
-                                             "drafts", "drafter", "rollback", "entry"};
+                                             "drafts", "drafter", "rollback", "entry",  "cache"};
 
 /* The dense ones take a third of the time of the others, and are the more often drawn. */
 static const struct {
@@ -55,6 +56,9 @@ static const struct {
 enum { FIRST_REPLAY = 2 };
 /* Of a round: as its verify made it, or its first draft. */
 static const char *const entries[] = {"verify", "draft"};
+/* Of keys and values: as the profile has it, but in one run of eight. */
+static const char *const caches[] = {"of the profile", "FP8"};
+enum { ONE_CACHE_IN = 8 };
 
 static size_t axis_count(axis a)
 {
@@ -77,6 +81,8 @@ static size_t axis_count(axis a)
         return sizeof rollbacks / sizeof *rollbacks;
     case AXIS_entry:
         return sizeof entries / sizeof *entries;
+    case AXIS_cache:
+        return sizeof caches / sizeof *caches;
     case AXES:
         break;
     }
@@ -104,6 +110,8 @@ static const char *axis_value(axis a, size_t i)
         return rollbacks[i].name;
     case AXIS_entry:
         return entries[i];
+    case AXIS_cache:
+        return caches[i];
     case AXES:
         break;
     }
@@ -136,9 +144,11 @@ static void place(const sb_campaign *c, uint64_t i, size_t at[AXES])
     at[AXIS_profile] = (size_t)(i % axis_count(AXIS_profile));
     at[AXIS_model] = drawn_model(sb_rng_key(sb_campaign_seed(c), axis_names[AXIS_model]), i);
     at[AXIS_engine] = (size_t)((i + i / axis_count(AXIS_engine)) % axis_count(AXIS_engine));
-    for (axis a = AXIS_tokens; a < AXES; a++)
+    for (axis a = AXIS_tokens; a < AXIS_cache; a++)
         at[a] = sb_rng_below(sb_rng_key(sb_campaign_seed(c), axis_names[a]), i,
                              (uint32_t)axis_count(a));
+    at[AXIS_cache] =
+        sb_rng_below(sb_rng_key(sb_campaign_seed(c), axis_names[AXIS_cache]), i, ONE_CACHE_IN) == 0;
 }
 
 /* Rows of a prompt: where it is one call of an engine with chunks, more than a chunk has. */
@@ -173,6 +183,8 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
     sb_status status = sb_knobs_profile(&t->knobs, axis_value(AXIS_profile, at[AXIS_profile]), err);
     for (size_t k = 0; t->sim->settings && t->sim->settings[k] && !status; k++)
         status = sb_knobs_set(&t->knobs, t->sim->settings[k], err);
+    if (at[AXIS_cache] == 1 && !status)
+        status = sb_knobs_set(&t->knobs, "kv_cache=fp8", err);
     t->engine_knobs = t->knobs;
     if (!sb_knobs_have_row_states(&t->knobs) && at[AXIS_rollback] < FIRST_REPLAY)
         run->at[AXIS_rollback] += FIRST_REPLAY; /* nothing to take a snapshot of */
