@@ -256,6 +256,13 @@ run 4 diff "$t4" --engine "$work/own"
 refused 4 diff "$t4" --engine "$work/trace" --versus "$work/trace/."
 cp -r "$work/trace" "$work/copy"
 refused 4 diff "$t4" --engine "$work/trace" --versus "$work/copy"
+# the same list of calls, and one value of them another
+last=$(ls "$work/copy"/step-*.safetensors | tail -n 1)
+size=$(wc -c < "$last")
+printf '\177\300' | dd of="$last" bs=1 seek=$((size - 2)) conv=notrunc 2> /dev/null
+check "the lists differ" cmp -s "$work/trace/trace.json" "$work/copy/trace.json"
+refused 3 diff "$t4" --engine "$work/trace" --versus "$work/copy"
+says_err "$work/copy/step-"
 refused 4 diff "$t4" --engine "$work/on.ids" --versus "$work/on.ids"
 # an op whose values were not shown has not been judged
 run 4 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 2 --forced --taps 'layers.0.*,logits'

@@ -39,6 +39,18 @@ edited '0,/"emitted": \[153, [0-9]*\]/s//"emitted": [153, 7]/' '7 was emitted'
 edited '0,/"drafts": \[153, /s//"drafts": [152, /' 'round 0'
 edited '0,/"accepted": 1, "emitted": \[153, /s//"accepted": 0, "emitted": [153], "note": [/; s/, "note": \[[0-9]*\]//' 'round'
 
+# --- drafts that are drawn --------------------------------------------------------------------------------------
+record --draft 2 --temp 0.9 --accept-mode residual --seed 5
+check "the drafts are not declared as drawn" grep -q '"drafter": "sampled"' "$work/trace/trace.json"
+run 0 trace "$work/trace" --checkpoint "$t1"
+run 0 diff "$t1" --engine "$work/trace" --free --sampled --json
+at verdict WITHIN
+run 1 diff "$t1" --engine "$work/trace" --free --sampled --drafter own
+says_err 'the head gives'
+# what the head was fed is judged as ever
+refused 2 diff "$t1" --engine "$work/trace" --drafter drawn
+says_err 'expected own, sampled or external'
+
 # --- drafts from elsewhere ------------------------------------------------------------------------------------
 run 0 run "$t1" --backend sim:pairwise --tokens 1,2,3 -n 10 --json
 plain=$(value tokens)
@@ -54,6 +66,9 @@ check "the drafter is not declared" grep -q '"drafter": "external"' "$work/trace
 run 0 trace "$work/trace" --checkpoint "$t1"
 run 0 diff "$t1" --engine "$work/trace" --free --json
 at verdict WITHIN
+# a draft that was right and was rejected is counted as the reference counts it
+edited '0,/"accepted": 2, "emitted": \[\([0-9]*, [0-9]*\), [0-9]*\]/s//"accepted": 1, "emitted": [\1]/' 'is rejected'
+check "1 and 2 are counted alike" grep -A 3 '"accepted": {' "$out" | tr -d ' \n' | grep -q '"ref":2,"engine":1'
 run 1 diff "$t1" --engine "$work/trace" --free --drafter own
 says_err 'the head gives'
 sed -i 's/, "drafter": "external"//' "$work/trace/trace.json"

@@ -287,6 +287,50 @@ TEST(test_no_expert)
     sb_model_close(model);
 }
 
+/* Taps whose names have this in them are not recorded. */
+static void forget(void *ctx, sb_step *step)
+{
+    const char *part = ctx;
+    for (size_t i = 0; i < step->taps.count; i++) {
+        sb_step_value *v = &step->taps.items[i];
+        if (!strstr(v->name, part))
+            continue;
+        free(v->data);
+        v->data = NULL;
+        v->rows = 0;
+    }
+}
+
+/* T-23: of a mixture "what is inside an expert" is judged in what is behind it, and no other layer
+ * is: one of them that is not recorded leaves `linear` SKIPPED. */
+TEST(test_what_is_behind)
+{
+    static const struct {
+        const char *part;
+        sb_verdict whole;
+    } cases[] = {
+        {"mlp.experts.", SB_VERDICT_WITHIN},
+        {"mlp.shared_expert.", SB_VERDICT_WITHIN},
+        {"mlp.shared_expert_gate", SB_VERDICT_SKIPPED},
+        {"layers.1.linear_attn.in_proj_z", SB_VERDICT_SKIPPED},
+        {"layers.3.self_attn.o_proj", SB_VERDICT_SKIPPED},
+        {"layers.0.mlp.gate", SB_VERDICT_SKIPPED},
+    };
+    sb_model *model = model_of("T1");
+    sb_op_table ops = sb_backend_ref()->ops;
+    sb_planted_find(sb_mistakes, "linear_sequential")->plant(&ops);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char part[64];
+        snprintf(part, sizeof part, "%s", cases[i].part);
+        forced_run run = {
+            .model = model, .ops = &ops, .prompt = 6, .decoded = 1, .spoil = forget, .ctx = part};
+        forced_run_all(&run);
+        expect(part, &run, cases[i].whole);
+        sb_verdicts_free(&run.verdicts);
+    }
+    sb_model_close(model);
+}
+
 /* What is not recorded is chained where balls pass, else skipped, and never passes unseen. */
 TEST(test_missing_taps)
 {

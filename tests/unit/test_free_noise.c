@@ -140,8 +140,8 @@ static free_play narrow(size_t rounds, double amount, void (*spoil)(free_play *,
     return p;
 }
 
-/* T-43: "While a program's logits, or log-probabilities, stay within the tight one, a sequence that
- * strayed is made a copy of one that did not": tokens alone do not show that, and the noise grows.
+/* T-43: "stay within the tight one, a sequence that strayed is made a copy of one that did not":
+ * tokens alone do not show that, and the noise grows.
  */
 TEST(test_tokens_alone_bring_nobody_back)
 {
@@ -161,6 +161,53 @@ TEST(test_tokens_alone_bring_nobody_back)
     }
     print_message("two logits come together by %.3g, with logits by %.3g\n", sum[0], sum[1]);
     assert_true(sum[0] > 1.2 * sum[1]);
+}
+
+/* Beside its logits each row has the log-probability of its largest, less so much. */
+static void add_list(free_play *p, sb_step *step)
+{
+    const sb_step_value *v = sb_step_find(&step->taps, "logits");
+    if (!v)
+        return;
+    const size_t rows = v->rows;
+    sb_step_value *ids = sb_step_add(&step->taps, "top_ids", rows, 1, 1);
+    assert_non_null(ids);
+    sb_step_value *logprobs = sb_step_add(&step->taps, "top_logprobs", rows, 1, 1);
+    assert_non_null(logprobs);
+    ids = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "top_ids");
+    v = sb_step_find(&step->taps, "logits");
+    for (size_t r = 0; r < rows; r++) {
+        const float *row = v->data + r * v->cols;
+        double sum = 0;
+        for (size_t i = 0; i < v->cols; i++)
+            sum += exp((double)row[i]);
+        ids->data[r] = (float)sb_greedy(row, v->cols);
+        logprobs->data[r] = (float)((double)row[(size_t)ids->data[r]] - log(sum) - p->amount);
+    }
+}
+
+/* T-43: of a row with logits these show that it stays within the tight noise; a list beside them,
+ * which is off, does not make the bounds of the rows behind it wider. */
+TEST(test_a_list_widens_nothing)
+{
+    sb_knobs knobs;
+    assert_int_equal(sb_knobs_profile(&knobs, "sglang", NULL), SB_OK);
+    free_play p[2];
+    for (int list = 0; list < 2; list++) {
+        p[list] = (free_play){.model = play_model(PROGRAM, "T1", "mistakes"),
+                              .knobs = &knobs,
+                              .level = 1,
+                              .rounds = 12,
+                              .perturbed = 4,
+                              .spoil = list ? add_list : NULL,
+                              .amount = 3};
+        free_play_run(&p[list]);
+    }
+    assert_int_equal(p[0].v.token_count, p[1].v.token_count);
+    for (size_t i = 0; i < p[0].v.token_count; i++)
+        assert_true(p[0].v.tokens[i].envelope == p[1].v.tokens[i].envelope);
+    for (int list = 0; list < 2; list++)
+        sb_verdicts_free(&p[list].v);
 }
 
 /* In the last step the two largest logits move towards each other by this share of their margin

@@ -10,6 +10,7 @@
 #include "tools/cli/diff_files.h"
 #include "tools/cli/diff_ids.h"
 #include "tools/cli/diff_needs.h"
+#include "tools/compare/envelope.h"
 #include "tools/report/diff.h"
 
 typedef struct wishes {
@@ -230,15 +231,15 @@ static sb_status conclude(const wishes *w, const sb_diff_run *run, sb_error *err
 /* --- the run ------------------------------------------------------------------------------------
  */
 
-/* U-10: "who made the drafts": the command line says it, or the trace, or it is the head */
-static int is_external(const wishes *w, const sb_side *side)
+/* U-10: "who made the drafts": the command line says it, or the trace, or nobody */
+static sb_trace_drafter drafter_of(const wishes *w, const sb_side *side)
 {
     sb_trace_drafter drafter = SB_TRACE_DRAFTER_unknown;
     if (w->drafter)
         (void)sb_trace_drafter_of(w->drafter, &drafter);
     else if (side->trace)
         drafter = sb_trace_info(side->trace)->drafter;
-    return drafter == SB_TRACE_DRAFTER_external;
+    return drafter;
 }
 
 /* U-10: whose functions the engine calls: the command line says it, or the trace, or nobody. */
@@ -277,7 +278,7 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .free = both || w->free,
                          .explain = w->explain,
                          .allow_self = w->allow_self,
-                         .external = is_external(w, side),
+                         .drafter = drafter_of(w, side),
                          .sampled = w->sampled};
     const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
     const char *functions = functions_of(w, side);
@@ -391,7 +392,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"versus", 0, SB_OPT_INPUT, &w->versus, "E", "another of its kind: which one is right?"},
         {"generate", 'n', SB_OPT_NUMBER, &r->generate, "N",
          "tokens that the engine generates (16; 0 with --tokens-file)"},
-        {"profile", 0, SB_OPT_STRING, &r->profile, "P", "roundings of the engine (exact)"},
+        {"profile", 0, SB_OPT_STRING, &r->profile, "P",
+         "roundings of the engine (of a trace its own, else exact)"},
         {"tokens", 0, SB_OPT_STRING, &r->tokens, "1,2,3", "the prompt as token ids"},
         {"tokens-file", 0, SB_OPT_INPUT, &r->tokens_file, "F",
          "sequences, one list of ids per line"},
@@ -432,7 +434,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"quiet", 'q', SB_OPT_FLAG, &w->quiet, NULL, "the closing line only"},
         {"all", 0, SB_OPT_FLAG, &w->all, NULL, "a line per token, however many"},
         {"drafter", 0, SB_OPT_STRING, &w->drafter, "WHO",
-         "own (the checkpoint's head) or external: who drafts (as the trace says; own)"},
+         "own (the checkpoint's head), sampled (so, and by chance) or external: who drafts (as the "
+         "trace says; own)"},
     };
     memcpy(opts, table, sizeof table);
 }
@@ -461,12 +464,12 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
                        "token ids, or sim:NAME, emu, gpu");
     sb_trace_drafter drafter;
     if (w->drafter && !sb_trace_drafter_of(w->drafter, &drafter))
-        return sb_fail(err, SB_ERR_USAGE, "--drafter is '%s'; expected own or external",
+        return sb_fail(err, SB_ERR_USAGE, "--drafter is '%s'; expected own, sampled or external",
                        SB_SHOW(w->drafter));
     if (w->rows < 1 || w->rows > 65536)
         return sb_fail(err, SB_ERR_USAGE, "--rows is %" PRIu64 "; expected 1 to 65536", w->rows);
-    if (w->runs > 64)
-        return sb_fail(err, SB_ERR_USAGE, "--runs is %" PRIu64 "; at most 64", w->runs);
+    if (w->runs < 1 || w->runs > 64)
+        return sb_fail(err, SB_ERR_USAGE, "--runs is %" PRIu64 "; expected 1 to 64", w->runs);
     if (w->given > SB_POSITION_LIMIT)
         return sb_fail(err, SB_ERR_USAGE, "--given is %" PRIu64 "; at most %d", w->given,
                        SB_POSITION_LIMIT);
@@ -481,7 +484,7 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
 
 sb_status sb_cmd_diff(int argc, char **argv, sb_error *err)
 {
-    wishes w = {.rows = 64, .taps = "all", .chunk = unsaid};
+    wishes w = {.rows = 64, .runs = SB_PERTURBED, .taps = "all", .chunk = unsaid};
     sb_opt opts[OPTS], unused[SB_REQUEST_OPTS];
     sb_request_opts(&w.request, unused);
     make_opts(&w, opts);

@@ -54,7 +54,7 @@ sb_status sb_diff_run_ids(sb_diff_run *run, const char *versus, uint64_t given, 
 {
     const char *const path[2] = {run->side->spec, versus};
     sb_ids_options options = {.knobs = &run->request->knobs,
-                              .perturbed = run->perturbed ? (size_t)run->perturbed : SB_NOISE_RUNS,
+                              .perturbed = (size_t)run->perturbed,
                               .seed = run->seed,
                               .name = {path[0], versus ? versus : path[0]},
                               .prompt = (size_t)given};

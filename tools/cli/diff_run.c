@@ -41,6 +41,7 @@ typedef struct stream {
     uint64_t rows;  /* of a trace, so far: a live engine shows how far it is itself */
     char first[96]; /* the first array that came with values, and how many more did */
     size_t more;
+    int logits; /* some row has them */
 } stream;
 
 static void look(stream *s, const sb_step *step)
@@ -48,6 +49,7 @@ static void look(stream *s, const sb_step *step)
     for (size_t i = 0; i < step->taps.count; i++) {
         if (!step->taps.items[i].data)
             continue;
+        s->logits |= strcmp(step->taps.items[i].name, "logits") == 0;
         s->more += *s->first != '\0';
         if (!*s->first)
             snprintf(s->first, sizeof s->first, "%s", step->taps.items[i].name);
@@ -115,16 +117,17 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     /* T-67: "A trace or dump" of another program says which values, and not by which form */
     o->forced.any_form = sb_side_recorded(run->side) && !sb_side_is_reference(run->side);
     o->forced.rollback = o->free.rollback = rollback_of(run);
-    o->forced.external = run->external;
+    o->forced.external = run->drafter == SB_TRACE_DRAFTER_external;
     o->free.explain = run->explain;
     /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);
-    o->free.external = run->external;
+    o->free.external = run->drafter == SB_TRACE_DRAFTER_external;
+    o->free.sampled = run->drafter == SB_TRACE_DRAFTER_sampled;
     o->free.same_arithmetic = same_arithmetic(run);
     o->free.seed = run->seed;
     for (int i = 0; i < SB_OP_COUNT && run->side->kind == SB_SIDE_live; i++)
         o->inherited[i] = sb_runner_inherits(&run->side->runner, (sb_op)i, &run->engine_knobs) != 0;
-    o->free.perturbed = run->perturbed ? (size_t)run->perturbed : SB_NOISE_RUNS;
+    o->free.perturbed = (size_t)run->perturbed;
 }
 
 /* --- the explanation ----------------------------------------------------------------------------
@@ -271,6 +274,10 @@ static void check_knobs(sb_diff_run *run)
              sb_knob_name(which), sb_knob_value_name(run->request->knobs.value[which]));
     sb_diff_note(run, "%s", why);
     mistrust(&run->verdicts, why);
+    sb_verdicts *v = &run->verdicts;
+    size_t said = strlen(v->reason);
+    if (v->verdict == SB_VERDICT_FAIL)
+        snprintf(v->reason + said, sizeof v->reason - said, "; %s", why);
 }
 
 static int compared_any(const sb_verdicts *v)
@@ -369,6 +376,8 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
                          run->verdicts.digests, sb_s(run->verdicts.digests),
                          run->verdicts.digests == 1 ? "s" : "",
                          run->verdicts.digests == 1 ? "was" : "were");
+        if (run->has_forced && !s.logits)
+            sb_diff_note(run, "no logits are recorded: lm_head was not judged as an op");
         check_trust(run);
         hint_chunk(run);
     }

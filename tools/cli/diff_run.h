@@ -6,7 +6,7 @@
 #include "tools/compare/explain.h"
 #include "tools/compare/ids.h"
 
-enum { SB_NOTES = 1200, SB_NOISE_RUNS = 4 };
+enum { SB_NOTES = 1200 };
 
 typedef struct sb_diff_run {
     /* in */
@@ -19,8 +19,8 @@ typedef struct sb_diff_run {
     uint64_t rows, perturbed, seed;
     int forced, free; /* as with_forced and with_free of differ.h */
     int explain, allow_self;
-    int external; /* its drafts are not those of the checkpoint's head */
-    int sampled;  /* the engine draws its tokens: they are not judged */
+    sb_trace_drafter drafter; /* unknown: the checkpoint's head */
+    int sampled;              /* the engine draws its tokens: they are not judged */
     /* out */
     sb_verdicts verdicts;
     size_t steps, sequences;

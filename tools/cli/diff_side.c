@@ -8,6 +8,7 @@
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "tools/fault/planted.h"
+#include "tools/trace/trace_file.h"
 
 int sb_plant_find(const char *name, sb_plant *plant)
 {
@@ -136,19 +137,19 @@ const sb_arithmetic *sb_side_arithmetic(const sb_side *side)
     return sb_side_is_reference(side) ? &sb_arithmetic_reference : &sb_arithmetic_library;
 }
 
-/* trace.json has the digests of everything. */
-static int same_lists(const char *a, const char *b)
+/* Whether both folders have the same bytes under this name. */
+static int same_bytes(const char *a, const char *b, const char *name)
 {
     const char *const folders[2] = {a, b};
     unsigned char *bytes[2] = {NULL, NULL};
     size_t count[2] = {0, 0};
     sb_status status = SB_OK;
     for (int i = 0; i < 2 && !status; i++) {
-        size_t room = strlen(folders[i]) + sizeof "/trace.json";
+        size_t room = strlen(folders[i]) + strlen(name) + 2;
         char *path = malloc(room);
         if (!path)
             break;
-        snprintf(path, room, "%s/trace.json", folders[i]);
+        snprintf(path, room, "%s/%s", folders[i], name);
         status = sb_read_file(path, SIZE_MAX, &bytes[i], &count[i], NULL);
         free(path);
     }
@@ -156,6 +157,15 @@ static int same_lists(const char *a, const char *b)
         bytes[0] && bytes[1] && count[0] == count[1] && memcmp(bytes[0], bytes[1], count[0]) == 0;
     free(bytes[0]);
     free(bytes[1]);
+    return same;
+}
+
+static int same_traces(const sb_side *a, const sb_side *b)
+{
+    size_t steps = sb_trace_steps(a->trace);
+    int same = same_bytes(a->spec, b->spec, SB_TRACE_LIST);
+    for (size_t i = 0; i < steps && same; i++)
+        same = same_bytes(a->spec, b->spec, sb_trace_file_name(i).text);
     return same;
 }
 
@@ -169,7 +179,7 @@ int sb_side_same(const sb_side *a, const sb_side *b)
     if (stat(a->spec, &first) == 0 && stat(b->spec, &second) == 0 &&
         first.st_dev == second.st_dev && first.st_ino == second.st_ino)
         return 1;
-    return a->kind == SB_SIDE_trace && same_lists(a->spec, b->spec);
+    return a->kind == SB_SIDE_trace && same_traces(a, b);
 }
 
 sb_status sb_side_check(const sb_side *side, const sb_model *model, int *unknown, sb_error *err)

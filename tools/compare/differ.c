@@ -117,12 +117,13 @@ static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
         return sb_fail(err, SB_ERR_SKIPPED,
                        "step %llu has no taps with data: --forced needs a level 4 trace",
                        (unsigned long long)step->number);
-    if (d->options.forced.mtp && shows_no_head(step)) {
+    const int ops = forced == 1 || (forced == -1 && has_taps(step));
+    if (ops && d->options.forced.mtp && shows_no_head(step)) {
         d->options.forced.mtp = 0;
         snprintf(d->options.verdicts->note, SB_WORDS,
                  "the first call shows nothing of the MTP head: its ops were not judged");
     }
-    if (forced == 1 || (forced == -1 && has_taps(step)))
+    if (ops)
         status = sb_forced_new(d->model, &d->options.forced, &d->forced, err);
     if (!status && d->options.with_free)
         status = sb_free_new(d->model, &d->options.free, &d->free, err);

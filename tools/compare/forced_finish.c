@@ -37,21 +37,41 @@ static double median_of(const forced_count *c)
     return 0.0;
 }
 
-/* T-23: "A value that is not recorded counts as judged where" - the op, and the one behind it. */
+/* T-23: "A value that is not recorded counts as judged where" - the op, what stands in the name of
+ * its tap, and the op behind it. */
 static const struct {
-    sb_op op, behind;
+    sb_op op;
+    const char *inside;
+    sb_op behind;
 } chains[] = {
-    {SB_OP_l2norm, SB_OP_delta_rule},    {SB_OP_l2norm, SB_OP_delta_rule_chunk},
-    {SB_OP_split_gate, SB_OP_attn_gate}, {SB_OP_swiglu, SB_OP_moe_combine},
-    {SB_OP_linear, SB_OP_moe_combine},
+    {SB_OP_l2norm, "", SB_OP_delta_rule},
+    {SB_OP_l2norm, "", SB_OP_delta_rule_chunk},
+    {SB_OP_split_gate, "", SB_OP_attn_gate},
+    {SB_OP_swiglu, "mlp.experts.", SB_OP_moe_combine},
+    {SB_OP_swiglu, "mlp.shared_expert", SB_OP_moe_combine},
+    {SB_OP_linear, "mlp.experts.", SB_OP_moe_combine},
+    {SB_OP_linear, "mlp.shared_expert", SB_OP_moe_combine},
 };
+enum { CHAINS = sizeof chains / sizeof *chains };
 
-/* Whether all skipped calls of an op lie in chains whose ends were judged. */
+/* The gate of the shared expert is not inside it. */
+int forced_in_chain(sb_op op, const char *tap)
+{
+    for (size_t i = 0; i < CHAINS; i++) {
+        const char *at = strstr(tap, chains[i].inside);
+        if (chains[i].op == op && at && at[strlen(chains[i].inside)] != '_')
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether all calls of an op that are not recorded lie in chains whose ends were judged. */
 static int in_chains(const sb_forced *f, sb_op op)
 {
     const sb_op_verdict *ops = f->options.verdicts->ops;
+    const forced_count *c = &f->counts[op];
     int judged = 0;
-    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+    for (size_t i = 0; i < CHAINS; i++) {
         const sb_op_verdict *behind = &ops[chains[i].behind];
         if (chains[i].op != op)
             continue;
@@ -59,7 +79,7 @@ static int in_chains(const sb_forced *f, sb_op op)
             return 0;
         judged |= behind->compared > 0;
     }
-    return judged;
+    return judged && c->chained > 0 && c->chained == c->unshown;
 }
 
 static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t room)

@@ -217,6 +217,7 @@ sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows,
         f->options.verdicts->skipped_taps += !f->replay;
         f->options.verdicts->ops[op].skipped += !f->replay;
         f->counts[op].unshown += !f->replay;
+        f->counts[op].chained += !f->replay && forced_in_chain(op, name);
         return SB_OK;
     }
     if (!f->replay) {

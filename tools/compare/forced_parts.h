@@ -13,6 +13,7 @@ typedef struct forced_count {
     size_t calls, nonzero, differing, distinct;
     size_t pinned;  /* without spread, and no zero that any sum of nothing has */
     size_t unshown; /* calls whose output is not recorded */
+    size_t chained; /* of these, what T-23 judges in an op behind them */
     int has_first;
     float first;               /* value: all others may be the same */
     size_t ratio[FORCED_BINS]; /* of open elements that differ from the reference's */
@@ -102,6 +103,9 @@ sb_status forced_run(const sb_forced *f, const sb_op_call *call);
 
 /* forced_router.c: runs the router, judges its choice, adopts the recorded one. */
 sb_status forced_route(sb_forced *f, const sb_op_call *call);
+
+/* T-23: whether the op of a tap that is not recorded is judged in one behind it. */
+int forced_in_chain(sb_op op, const char *tap);
 
 /* forced_judge.c: holds a value against the recorded one, which takes its place. */
 sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows, size_t cols);

@@ -369,8 +369,12 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
         v->verdict = sb_verdict_worse(v->verdict, v->tokens[i].verdict);
     for (size_t i = 0; i < v->round_count; i++)
         v->verdict = sb_verdict_worse(v->verdict, v->rounds[i].verdict);
-    if (v->verdict != SB_VERDICT_FAIL && vacuous(f, v->reason, sizeof v->reason))
+    if (v->verdict != SB_VERDICT_FAIL && vacuous(f, v->reason, sizeof v->reason)) {
         v->verdict = SB_VERDICT_MISTRUSTED;
+    } else if (v->verdict != SB_VERDICT_FAIL && f->doubt[0]) {
+        v->verdict = SB_VERDICT_MISTRUSTED;
+        snprintf(v->reason, sizeof v->reason, "%s", f->doubt);
+    }
     if (v->has_failure && v->verdict == SB_VERDICT_FAIL)
         snprintf(v->reason, sizeof v->reason, "%.*s", (int)sizeof v->reason - 1,
                  v->first_failure.words);

@@ -24,6 +24,7 @@ typedef struct sb_free_options {
     sb_verdicts *verdicts; /* gets tokens, rounds, states, first failure */
     int mtp;               /* drafts are compared, too: they are the head's largest logits */
     int external;          /* the drafts are not the head's: they are taken as they are (U-10) */
+    int sampled;           /* the drafts are drawn: any token may be one */
     sb_trace_rollback rollback; /* how the engine goes back, as far as it says: T-85 */
     int greedy;                 /* the engine emits its largest logits: its tokens are judged */
     int same_arithmetic;        /* the engine says that its is the reference's */

@@ -1,6 +1,6 @@
 /* free_digest.c - digests of a state without the arrays that they are of. Two that are equal are
  * the same bits. Of two that differ nothing is known but that some bit does: that is a fault of an
- * engine that otherwise has every bit of the reference, and of no other. */
+ * engine that says to have every bit of the reference, and of no other. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,9 +26,12 @@ static void see(sb_free *f, const sb_free_sequence *s, int same, const char *nam
                           .bound = (double)NAN};
     snprintf(d->first.name, sizeof d->first.name, "%s", name);
     snprintf(d->first.words, sizeof d->first.words,
-             "the digest %s%s%s differs; there is no data, and everything else has the reference's "
-             "bits",
-             is_piece ? "of " : "", name, is_piece ? "" : " of the whole state");
+             "the digest %s%s%s differs, and its data are not recorded; %s", is_piece ? "of " : "",
+             name, is_piece ? "" : " of the whole state",
+             f->options.same_arithmetic
+                 ? "the trace says that its arithmetic is exact"
+                 : "everything else has the reference's bits: a wrong state, or another arithmetic "
+                   "(then \"arithmetic\" in the trace says it)");
 }
 
 void sb_free_digest_of_piece(sb_free *f, const sb_free_sequence *s, const sb_piece *p,
@@ -80,16 +83,19 @@ static int has_other_bits(const sb_free *f)
     return other != 0;
 }
 
-/* T-89: "where everything else that was compared has the reference's bits"; what shows nothing of
- * the head says nothing of its state. */
-static int is_held(const sb_free *f, const sb_free_digests *d)
+/* T-89: "and something else has the reference's bits", so that the word is not just wrong */
+static int is_failure(const sb_free *f, const sb_free_digests *d)
 {
     const sb_free_digests *all = f->digests;
-    if (!d->apart || has_other_bits(f))
-        return 0;
-    if (f->options.same_arithmetic)
-        return all[0].same + all[0].rows + all[1].same + all[1].rows > 0;
-    return nothing_is_narrow(f) && d->rows > 0;
+    return d->apart && f->options.same_arithmetic &&
+           all[0].same + all[0].rows + all[1].same + all[1].rows > 0;
+}
+
+/* T-89: "Where nobody says so and everything else that was compared has them"; what shows nothing
+ * of the head says nothing of its state. */
+static int is_doubt(const sb_free *f, const sb_free_digests *d)
+{
+    return d->apart && !has_other_bits(f) && nothing_is_narrow(f) && d->rows > 0;
 }
 
 /* A part of a state is SKIPPED where only its digest is there, and differs. */
@@ -112,8 +118,11 @@ static void fail_digests(sb_free *f, size_t is_head)
 void sb_free_judge_digests(sb_free *f)
 {
     for (size_t is_head = 0; is_head < 2; is_head++)
-        if (is_held(f, &f->digests[is_head]))
+        if (is_failure(f, &f->digests[is_head])) {
             fail_digests(f, is_head);
-        else
+        } else {
             f->v->digests += f->digests[is_head].apart;
+            if (is_doubt(f, &f->digests[is_head]) && !f->doubt[0])
+                snprintf(f->doubt, sizeof f->doubt, "%s", f->digests[is_head].first.words);
+        }
 }

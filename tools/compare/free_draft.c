@@ -95,6 +95,8 @@ static void judge_token(sb_free *f, const sb_free_sequence *s, sb_round_verdict 
     round->drafts[0][j] = ours;
     round->drafts[1][j] = theirs;
     round->drafted[0] = round->drafted[1] = j + 1;
+    if (f->options.sampled && theirs < V)
+        return;
     f->choices++;
     if (gap > bound) {
         snprintf(place.words, sizeof place.words,

@@ -71,8 +71,9 @@ struct sb_free {
     size_t compared, near_tokens, open_tokens, alone, choices, constant;
     size_t rows_judged, rows_wide; /* T-46: with logits; whose bound hides another distribution */
     sb_free_digests digests[2];
-    size_t other_bits; /* rows of logits and arrays of states with another bit */
-    int varied;        /* not all tokens are one */
+    size_t other_bits;    /* rows of logits and arrays of states with another bit */
+    char doubt[SB_WORDS]; /* T-89: why nothing is decided, or "" */
+    int varied;           /* not all tokens are one */
     uint32_t any_token;
     size_t rows;
 };

@@ -68,6 +68,8 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
     v->accepted[0] = v->accepted[1] = r->accepted;
     s->accepted[1] = s->accepted[0];
     s->accepted[0] = r->accepted;
+    if (f->options.greedy && r->emitted == r->accepted + 1 && !r->forced && r->drafted + 1 == rows)
+        v->accepted[0] = accepted_here(f, r, first_verdict);
     const char *why = contradiction(f, r, f->first, rows);
     if (why) {
         fail_round(f, s, v, why);
@@ -77,8 +79,6 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
     s->last = r->tokens[r->emitted - 1];
     for (size_t i = 0; i < r->emitted; i++)
         v->verdict = sb_verdict_worse(v->verdict, f->v->tokens[first_verdict + i].verdict);
-    if (f->options.greedy && r->emitted == r->accepted + 1 && !r->forced)
-        v->accepted[0] = accepted_here(f, r, first_verdict);
     if (v->verdict == SB_VERDICT_none)
         v->verdict = f->options.greedy ? SB_VERDICT_WITHIN : SB_VERDICT_none;
     return SB_OK;

@@ -228,8 +228,11 @@ sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, siz
     }
     if (theirs)
         judge_logits(f, s, t, s->logits, theirs, &b);
+    const int tight = s->within_tight;
     if (listed)
         sb_free_logprobs(f, s, t, at, &b);
+    if (theirs) /* T-43: of a row with both the logits decide; log-probabilities widen nothing */
+        s->within_tight = tight;
     if (theirs)
         status = see_logits(f, s, row, theirs, &b, err);
     if (!status && emitted) {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const char *const rollbacks[] = {"", "replay", "snapshots", "slots"};
-static const char *const drafters[] = {"", "own", "external"};
+static const char *const drafters[] = {"", "own", "external", "sampled"};
 
 const char *sb_trace_rollback_name(sb_trace_rollback rollback)
 {

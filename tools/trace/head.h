@@ -20,7 +20,8 @@ typedef enum sb_trace_rollback {
 typedef enum sb_trace_drafter {
     SB_TRACE_DRAFTER_unknown,
     SB_TRACE_DRAFTER_own,
-    SB_TRACE_DRAFTER_external
+    SB_TRACE_DRAFTER_external,
+    SB_TRACE_DRAFTER_sampled /* own, whose drafts are drawn */
 } sb_trace_drafter;
 
 typedef struct sb_trace_head {
