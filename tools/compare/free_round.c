@@ -68,7 +68,8 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
     v->accepted[0] = v->accepted[1] = r->accepted;
     s->accepted[1] = s->accepted[0];
     s->accepted[0] = r->accepted;
-    if (f->options.greedy && r->emitted == r->accepted + 1 && !r->forced && r->drafted + 1 == rows)
+    const int whole = r->drafted <= SB_MAX_DRAFTS && r->drafted + 1 == rows;
+    if (f->options.greedy && r->emitted == r->accepted + 1 && !r->forced && whole)
         v->accepted[0] = accepted_here(f, r, first_verdict);
     const char *why = contradiction(f, r, f->first, rows);
     if (why) {
