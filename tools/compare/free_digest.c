@@ -91,8 +91,8 @@ static int is_failure(const sb_free *f, const sb_free_digests *d)
            all[0].same + all[0].rows + all[1].same + all[1].rows > 0;
 }
 
-/* T-89: "Where nobody says so and everything else that was compared has them"; what shows nothing
- * of the head says nothing of its state. */
+/* T-89: "everything else that was compared has the reference's bits"; what shows nothing of the
+ * head says nothing of its state. */
 static int is_doubt(const sb_free *f, const sb_free_digests *d)
 {
     return d->apart && !has_other_bits(f) && nothing_is_narrow(f) && d->rows > 0;
