@@ -74,6 +74,16 @@ static double tail_of(size_t among)
     return sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
 }
 
+/* T-40: "(F + 16 G + D) / (2 sqrt(80 ln 2)) of the program's library" */
+static uint32_t units_of_functions(const sb_arithmetic *arithmetic)
+{
+    const sb_functions *f = (arithmetic ? arithmetic : &sb_arithmetic_library)->functions;
+    const double error = f->exp + 16 * f->exp_slope + f->divide; /* in u, of silu(-16): T-81 */
+    const double units = error / (2 * tail_of(1));
+    const uint32_t least = (uint32_t)units;
+    return least + (uint32_t)(units > least);
+}
+
 /* T-41, the other factor unless it "is left out where the runs were moved by it" */
 double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
                           const sb_arithmetic *arithmetic, size_t among)
@@ -125,6 +135,9 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     e->seed = options->seed;
     e->has_codes = has_codes(&e->knobs);
     e->units = units_of(model, &e->knobs, options->arithmetic);
+    e->of_functions = units_of_functions(options->arithmetic);
+    if (e->of_functions < e->units)
+        e->of_functions = e->units;
     e->factor = sb_envelope_factor(model, &e->knobs, options->arithmetic, model->config.experts);
     e->input_factor = sb_envelope_factor(model, &e->knobs, options->arithmetic,
                                          (size_t)longest_sum(&model->config));

@@ -155,14 +155,22 @@ void sb_envelope_move(const sb_envelope *e, uint64_t key, float *data, size_t ro
     move_in(type_of(e, data, rows, cols, stride), e->units, key, data, rows, cols, stride);
 }
 
+/* T-40: "an op with an exponential" */
+static int is_function(sb_op op)
+{
+    return op == SB_OP_conv || op == SB_OP_gates || op == SB_OP_gated_rmsnorm ||
+           op == SB_OP_attention || op == SB_OP_attn_gate || op == SB_OP_swiglu;
+}
+
 /* T-40: "what is binary32 in every row and call of a run the same way" */
 static void move_output(sb_envelope_lane *lane, const sb_op_call *call, const sb_op_value *o,
                         size_t number)
 {
     sb_format type = type_of(lane->of, o->data, o->rows, o->cols, o->stride);
     uint64_t key = place_key(lane, call, number);
+    const uint32_t units = is_function(call->op) ? lane->of->of_functions : lane->of->units;
     for (size_t r = 0; r < o->rows && type == SB_FORMAT_f32; r++)
-        move_in(type, lane->of->units, key, o->data + r * o->stride, 1, o->cols, o->stride);
+        move_in(type, units, key, o->data + r * o->stride, 1, o->cols, o->stride);
     if (type != SB_FORMAT_f32)
         move_in(type, 1, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
 }
@@ -198,13 +206,14 @@ static sb_format rounded_later(const sb_op_call *call)
     }
 }
 
-/* T-40: "in each run e^g of a head is off by 2^-23 the same way in every row" */
+/* T-40: "in each run e^g of a head is off by m_f 2^-23 the same way in every row" */
 static void move_decays(sb_envelope_lane *lane, const sb_op_call *call)
 {
     const sb_gates_args *a = call->args;
     uint64_t key = sb_rng_u64(sb_rng_key(lane->key, "decay"), call->layer);
+    const float off = 0x1p-23f * (float)lane->of->of_functions;
     for (size_t h = 0; h < a->heads; h++) {
-        float by = sb_rng_u64(key, h) >> 63 ? 0x1p-23f : -0x1p-23f;
+        float by = sb_rng_u64(key, h) >> 63 ? off : -off;
         for (size_t t = 0; t < a->rows; t++)
             a->g[t * a->heads + h] += by;
     }

@@ -39,13 +39,14 @@ struct sb_envelope {
     unsigned char *open; /* (L + 1, rows): where */
     uint32_t *fed;       /* the tokens of the last verify, and how many */
     size_t verified;
-    double factor;       /* of the router's logits */
-    double input_factor; /* of an input that is quantized */
-    double input_tail;   /* without what rounding makes of long sums */
-    uint32_t units;      /* of binary32 that one is moved by */
-    size_t rows;         /* that there is room for */
-    uint32_t *ids;       /* (L + 1, rows, k): the reference's choices in this call */
-    float *router;       /* (L + 1, rows, E): its router logits */
+    double factor;         /* of the router's logits */
+    double input_factor;   /* of an input that is quantized */
+    double input_tail;     /* without what rounding makes of long sums */
+    uint32_t units;        /* of binary32 that one is moved by, */
+    uint32_t of_functions; /* and what a function gives */
+    size_t rows;           /* that there is room for */
+    uint32_t *ids;         /* (L + 1, rows, k): the reference's choices in this call */
+    float *router;         /* (L + 1, rows, E): its router logits */
     sb_adopted *adopted;
     size_t adopted_count, adopted_room;
     float *tape; /* what becomes codes, in the order of the reference's ops */

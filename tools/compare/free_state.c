@@ -105,14 +105,15 @@ typedef struct bound {
     double factor;
 } bound;
 
-/* T-48: "the mean of its matrix, that of its row, and the product of its row's and its column's
- * over that of the matrix, whichever is largest" */
+/* T-48: "the mean of its matrix, that of its row, that of its column, and the product of the last
+ * two over that of the matrix, whichever is largest" */
 static double bound_at(const bound *b, size_t e)
 {
     const shape *m = &b->shape;
     size_t c = e % m->cols, r = e / m->cols, i = r / m->rows;
     double all = b->means.all[i], row = b->means.row[r], col = b->means.col[i * m->cols + c];
     double most = row > all ? row : all;
+    most = col > most ? col : most;
     if (all > 0 && row * col / all > most)
         most = row * col / all;
     return b->factor * sb_wide_sqrt(most);
