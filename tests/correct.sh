@@ -5,7 +5,8 @@
 # Each part that is done leaves a file in CORRECT_LOG (build/correct), and is not run again; so this can be
 # stopped and started at will, and several may run beside each other with PART=i/n, which takes each n-th part.
 # A part belongs to the program that ran it, by its SHA-256: parts of another program are neither added nor
-# removed. SAMEBIT=PROGRAM names a copy that stays as it is while the tree goes on.
+# removed. SAMEBIT=PROGRAM names a copy that stays as it is while the tree goes on. CONTINUE=1 goes on behind the
+# parts that the table of docs/faults.md has, and adds to it: on another machine, as long as no verdict has changed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}
@@ -14,8 +15,15 @@ log=${CORRECT_LOG:-${BUILD:-build}/correct}
 every=${PART:-0/1}
 program=$(sha256sum < "$SAMEBIT" | cut -c1-12)
 [ -n "$program" ] && mkdir -p "$log" || exit 2
+before=0 old=/dev/null # parts of the table, and the table
+if [ "${CONTINUE-}" = 1 ]; then
+    old=docs/faults.md
+    before=$(sed -n "s/^<!-- correct engines.*: \([0-9]*\) parts of $tokens tokens -->/\1/p" "$old")
+    [ -n "$before" ] || { echo "$old has no table of parts of $tokens tokens" >&2; exit 2; }
+fi
 
 for ((part = ${every%/*}; part < parts; part += ${every#*/})); do
+    [ "$part" -ge "$before" ] || continue
     done=$log/part-$part-of-$tokens-$program.txt
     [ -e "$done" ] && continue
     "$SAMEBIT" fault clean --quiet --tokens "$tokens" --part "$part" > "$done.partial"
@@ -25,15 +33,24 @@ done
 # The rows "axis name runs tokens alarms mistrusted" of all parts, added up in the order of the first.
 table() {
     awk '
+    function add(axis, name, r, t, a, m,    key) {
+        key = axis " | " name
+        if (!(key in runs)) order[++count] = key
+        runs[key] += r; tokens[key] += t; alarms[key] += a; mistrusted[key] += m
+    }
     FNR == 1 { rows = 0 }
+    /^<!-- correct engines/ { inside = 1 }
+    /^<!-- end/ { inside = 0 }
+    inside && split($0, cell, / *\| */) == 8 && cell[4] + 0 && cell[2] != "all" {
+        add(cell[2], cell[3], cell[4], cell[5], cell[6], cell[7])
+    }
+    FILENAME ~ /faults.md$/ { next }
     /^correct +engine/ { rows = 1; next }
     !NF { rows = 0 }
     rows {
         axis = $1; n = NF; name = $2
         for (i = 3; i <= n - 4; i++) name = name " " $i
-        key = axis " | " name
-        if (!(key in runs)) order[++count] = key
-        runs[key] += $(n - 3); tokens[key] += $(n - 2); alarms[key] += $(n - 1); mistrusted[key] += $n
+        add(axis, name, $(n - 3), $(n - 2), $(n - 1), $n)
     }
     END {
         print "| in | kind | runs | tokens | false alarms | mistrusted |\n|---|---|---|---|---|---|"
@@ -45,16 +62,21 @@ table() {
         printf "| all | | %d | %d | %d | %d |\n", r, t, a, m
         for (key in tokens) if (least == "" || tokens[key] < tokens[least] || (tokens[key] == tokens[least] && key < least)) least = key
         print "least: " least ", " tokens[least] " tokens" > "/dev/stderr"
-    }' "$log"/part-*-"$program".txt
+    }' "$old" "${mine[@]}"
 }
 
-ready=$(find "$log" -name "part-*-$program.txt" | wc -l)
-[ "$ready" -gt 0 ] || { echo "0 passed, 0 failed, 0 skipped"; exit 1; }
+mine=() # up to the first that is not done
+for ((part = before; ; part++)); do
+    done=$log/part-$part-of-$tokens-$program.txt
+    [ -e "$done" ] && mine+=("$done") || break
+done
+ready=$((before + ${#mine[@]}))
+[ "$ready" -gt "$before" ] || { echo "0 passed, 0 failed, 0 skipped"; exit 1; }
 table > "$log/table.md"
 cat "$log/table.md"
 if [ "${WRITE-}" = 1 ]; then
-    awk -v table="$log/table.md" '
-    /^<!-- correct engines/ { print; print ""; while ((getline line < table) > 0) print line; print ""; inside = 1; next }
+    awk -v table="$log/table.md" -v head="<!-- correct engines, by tests/correct.sh: $ready parts of $tokens tokens -->" '
+    /^<!-- correct engines/ { print head; print ""; while ((getline line < table) > 0) print line; print ""; inside = 1; next }
     /^<!-- end/ { inside = 0 }
     !inside' docs/faults.md > docs/faults.md.partial && mv docs/faults.md.partial docs/faults.md
 fi
