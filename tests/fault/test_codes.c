@@ -17,8 +17,8 @@ TEST_FIXTURE(end)
     return campaign_end();
 }
 
-/* A model whose inputs, or whose keys and values, become codes, and an engine of which they fall
- * otherwise often. */
+/* A model that turns inputs, or keys and values, into codes, and an engine whose rounding errors
+ * often give other codes. */
 typedef struct vehicle {
     const char *model, *profile, *setting, *sim;
 } vehicle;

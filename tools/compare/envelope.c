@@ -420,16 +420,6 @@ sb_status sb_envelope_rejoin(sb_envelope *e, sb_error *err)
     return status;
 }
 
-static double squares_of(const float *a, const float *b, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = (double)a[i] - (double)b[i];
-        sum += d * d;
-    }
-    return sum;
-}
-
 /* How far the others' logits are from the reference's. */
 static sb_noise noise_of(const sb_envelope *e)
 {
@@ -438,7 +428,7 @@ static sb_noise noise_of(const sb_envelope *e)
     sb_noise noise = {0};
     for (size_t i = 1; i < e->count; i++) {
         size_t loose = sb_envelope_is_tight(e, i) ? 0 : 1;
-        squares[loose] += squares_of(e->lanes[i].logits, e->lanes[0].logits, V);
+        squares[loose] += sb_envelope_squares(e->lanes[i].logits, e->lanes[0].logits, V);
         lanes[loose]++;
         noise.flipped |= e->lanes[i].strayed;
     }

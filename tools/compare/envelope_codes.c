@@ -156,14 +156,19 @@ static sb_status take_other_side(const sb_op_call *call, const float *x, const t
     return status;
 }
 
-double sb_envelope_mean_square(const float *a, const float *b, size_t n)
+double sb_envelope_squares(const float *a, const float *b, size_t n)
 {
-    double squares = 0;
+    double sum = 0;
     for (size_t i = 0; i < n; i++) {
         double d = (double)a[i] - (double)b[i];
-        squares += d * d;
+        sum += d * d;
     }
-    return squares / (double)n;
+    return sum;
+}
+
+double sb_envelope_mean_square(const float *a, const float *b, size_t n)
+{
+    return sb_envelope_squares(a, b, n) / (double)n;
 }
 
 /* T-42: "within the bound of T-41 for that row of the tight runs, or within its second factor times

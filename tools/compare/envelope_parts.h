@@ -87,6 +87,8 @@ sb_status sb_envelope_cache(sb_envelope_lane *lane, const sb_op_call *call);
 /* What the reference has of something that becomes codes goes onto the tape. */
 sb_status sb_envelope_record(sb_envelope *envelope, const float *data, size_t count);
 
+/* The sum, and the mean, of the squares of a - b. */
+double sb_envelope_squares(const float *a, const float *b, size_t n);
 double sb_envelope_mean_square(const float *a, const float *b, size_t n);
 
 /* T-42: how far an element of the row (n) at this place of the tape may be off, in a loose lane

@@ -105,8 +105,8 @@ typedef struct bound {
     double factor;
 } bound;
 
-/* T-48: "the mean of its matrix, that of its row, that of its column, and the product of the last
- * two over that of the matrix, whichever is largest" */
+/* T-48: "the largest of four: the mean of its matrix, the mean of its row, the mean of its column,
+ * and the product of the last two divided by the first" */
 static double bound_at(const bound *b, size_t e)
 {
     const shape *m = &b->shape;
