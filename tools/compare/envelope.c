@@ -165,6 +165,7 @@ void sb_envelope_free(sb_envelope *e)
         free(e->lanes[i].spread);
         free(e->lanes[i].apart);
         free(e->lanes[i].logits);
+        sb_envelope_free_uncoded(&e->lanes[i]);
     }
     free(e->lanes);
     free(e->ids);
@@ -415,6 +416,8 @@ sb_status sb_envelope_rejoin(sb_envelope *e, sb_error *err)
             continue;
         status = sb_session_set_state(e->lanes[i].session, sb_session_state(e->lanes[from].session),
                                       err);
+        if (!status && sb_envelope_copy_uncoded(&e->lanes[i], &e->lanes[from]))
+            status = sb_fail(err, SB_ERR_MEMORY, "out of memory for a sequence");
         e->lanes[i].strayed = 0;
     }
     return status;

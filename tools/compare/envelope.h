@@ -86,6 +86,10 @@ const sb_session *sb_envelope_session(const sb_envelope *envelope, size_t i);
 int sb_envelope_is_tight(const sb_envelope *envelope, size_t i);
 size_t sb_envelope_count(const sb_envelope *envelope); /* N + 1 */
 
+/* Keys or values of sequence i before they became codes, each divided by its scale: the rows of
+ * that piece of its state (piece.h). NULL where the cache keeps no codes, or none of this piece. */
+const float *sb_envelope_uncoded(const sb_envelope *envelope, size_t i, size_t piece);
+
 /* T-41: a value of a program of this arithmetic (NULL: library) is expected within so many root
  * mean squares of the noise of `runs` sequences; `among` values are compared at a time. */
 double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,

@@ -1,14 +1,21 @@
 /* envelope_cache.c - keys and values that a cache keeps as codes, which have few values: T-42. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/mem.h"
 #include "ref/ops/kv_cache.h"
 #include "ref/ops/values.h"
 #include "tools/compare/envelope_parts.h"
 
+static int is_key(const sb_op_call *call)
+{
+    return strcmp(call->name, "self_attn.k_rope") == 0;
+}
+
 /* The scale that the file has for what this op makes, into *scale; whether a cache keeps it. */
 static int is_cached(const sb_envelope_lane *lane, const sb_op_call *call, float *scale)
 {
-    const int key = strcmp(call->name, "self_attn.k_rope") == 0;
+    const int key = is_key(call);
     if (!SB_IS(call->knobs, kv_cache, fp8) || (!key && strcmp(call->name, "self_attn.v_proj") != 0))
         return 0;
     const sb_layer *layer = &lane->of->model->weights->layers[call->layer];
@@ -66,29 +73,105 @@ static void fall(const sb_op_call *call, float scale, const float *x, size_t n, 
         own[at] = taken;
 }
 
+/* Keys and values of a layer as they were before they became codes. */
+struct sb_uncoded {
+    float *data;
+    size_t room;
+};
+
+static size_t uncoded_count(const sb_envelope *e)
+{
+    return 2 * ((size_t)e->model->config.layers + 1);
+}
+
+/* Room for so many elements; NULL without. */
+static float *uncoded_room(sb_envelope_lane *lane, size_t piece, size_t elements)
+{
+    if (!lane->uncoded)
+        lane->uncoded = sb_alloc(uncoded_count(lane->of), sizeof *lane->uncoded);
+    struct sb_uncoded *u = lane->uncoded ? &lane->uncoded[piece] : NULL;
+    if (u && elements > u->room) {
+        float *data = sb_realloc(u->data, 2 * elements, sizeof *data);
+        if (!data)
+            return NULL;
+        u->data = data;
+        u->room = 2 * elements;
+    }
+    return u ? u->data : NULL;
+}
+
+/* What the op has made, by the position of its rows, in units of the codes. */
+static sb_status keep_uncoded(sb_envelope_lane *lane, const sb_op_call *call,
+                              const sb_op_value *out, float stored_scale)
+{
+    const float scale = sb_kv_scale(call->knobs, stored_scale);
+    const size_t first = (size_t)call->position * out->cols;
+    float *to = uncoded_room(lane, 2 * (size_t)call->layer + (is_key(call) ? 0 : 1),
+                             first + out->rows * out->cols);
+    if (!to)
+        return SB_ERR_MEMORY;
+    for (size_t r = 0; r < out->rows; r++)
+        for (size_t i = 0; i < out->cols; i++)
+            to[first + r * out->cols + i] = out->data[r * out->stride + i] / scale;
+    return SB_OK;
+}
+
+sb_status sb_envelope_copy_uncoded(sb_envelope_lane *to, const sb_envelope_lane *from)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; from->uncoded && i < uncoded_count(from->of) && !status; i++) {
+        const struct sb_uncoded *u = &from->uncoded[i];
+        float *data = u->room ? uncoded_room(to, i, u->room) : NULL;
+        if (data)
+            memcpy(data, u->data, u->room * sizeof *data);
+        status = u->room && !data ? SB_ERR_MEMORY : SB_OK;
+    }
+    return status;
+}
+
+void sb_envelope_free_uncoded(sb_envelope_lane *lane)
+{
+    for (size_t i = 0; lane->uncoded && i < uncoded_count(lane->of); i++)
+        free(lane->uncoded[i].data);
+    free(lane->uncoded);
+}
+
+const float *sb_envelope_uncoded(const sb_envelope *e, size_t i, size_t piece)
+{
+    const struct sb_uncoded *all = e->lanes[i].uncoded;
+    return all && piece < uncoded_count(e) ? all[piece].data : NULL;
+}
+
+static void fall_rows(sb_envelope_lane *lane, const sb_op_call *call, const sb_op_value *out,
+                      float scale, size_t at)
+{
+    const sb_envelope *e = lane->of;
+    const size_t n = out->cols;
+    for (size_t r = 0; r < out->rows; r++) {
+        size_t of_row = at + r * n;
+        float *own = out->data + r * out->stride;
+        if (sb_envelope_is_tight(e, lane->number))
+            lane->apart[of_row] = sb_envelope_mean_square(own, e->tape + of_row, n);
+        else if (sb_envelope_takes(lane, "open codes", of_row))
+            fall(call, scale, e->tape + of_row, n, sb_envelope_window(e, own, of_row, n), own);
+    }
+}
+
 sb_status sb_envelope_cache(sb_envelope_lane *lane, const sb_op_call *call)
 {
-    sb_envelope *e = lane->of;
     float scale;
     if (!is_cached(lane, call, &scale))
         return SB_OK;
     const sb_op_value out = sb_op_values_of(call->op, call->args).out[0];
     const size_t n = out.cols, at = lane->at;
     sb_status status = SB_OK;
-    for (size_t r = 0; r < out.rows && lane->number == 0 && !status; r++)
-        status = sb_envelope_record(e, out.data + r * out.stride, n);
-    if (lane->number == 0)
-        return status;
-    lane->at += out.rows * n;
-    if (lane->at > e->tape_count)
-        return SB_OK;
-    for (size_t r = 0; r < out.rows; r++) {
-        size_t of_row = at + r * n;
-        float *own = out.data + r * out.stride;
-        if (sb_envelope_is_tight(e, lane->number))
-            lane->apart[of_row] = sb_envelope_mean_square(own, e->tape + of_row, n);
-        else if (sb_envelope_takes(lane, "open codes", of_row))
-            fall(call, scale, e->tape + of_row, n, sb_envelope_window(e, own, of_row, n), own);
+    if (lane->number == 0) {
+        for (size_t r = 0; r < out.rows && !status; r++)
+            status = sb_envelope_record(lane->of, out.data + r * out.stride, n);
+    } else {
+        lane->at += out.rows * n;
+        if (lane->at <= lane->of->tape_count)
+            fall_rows(lane, call, &out, scale, at);
     }
-    return SB_OK;
+    return status ? status : keep_uncoded(lane, call, &out, scale);
 }

@@ -15,7 +15,8 @@ typedef struct sb_envelope_lane {
     double *spread;    /* (L + 1, rows): sums of squares of its router logits' differences */
     float *logits;     /* (V) */
     double *apart;     /* of a tight one: mean squares, at the first element of a row of the tape */
-    sb_status status;  /* of the call at work */
+    struct sb_uncoded *uncoded; /* of a cache that keeps codes (envelope_cache.c), or NULL */
+    sb_status status;           /* of the call at work */
     sb_error err;
     int strayed; /* it chose other experts than the reference */
 } sb_envelope_lane;
@@ -83,6 +84,10 @@ sb_status sb_envelope_linear(sb_envelope_lane *lane, const sb_op_call *call);
 
 /* T-42: keys and values on their way into a cache of codes (envelope_cache.c). */
 sb_status sb_envelope_cache(sb_envelope_lane *lane, const sb_op_call *call);
+
+/* Of a sequence that becomes another, or ends: what sb_envelope_uncoded gives. */
+sb_status sb_envelope_copy_uncoded(sb_envelope_lane *to, const sb_envelope_lane *from);
+void sb_envelope_free_uncoded(sb_envelope_lane *lane);
 
 /* What the reference has of something that becomes codes goes onto the tape. */
 sb_status sb_envelope_record(sb_envelope *envelope, const float *data, size_t count);

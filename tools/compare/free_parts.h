@@ -138,6 +138,20 @@ sb_status sb_free_keep_rows(sb_free_sequence *s, size_t index, const float *thei
                             sb_error *err);
 void sb_free_drop_rows(sb_free_sequence *s);
 
+/* T-48: an element of a cache that keeps codes (free_code.c): the reference's value before it
+ * became one, and its bound. Unknown: of a value of which only the code is known. */
+typedef struct sb_free_code {
+    double before, bound;
+} sb_free_code;
+sb_free_code sb_free_code_unknown(double code, double bound);
+
+/* How much of the bound `before` has to be moved by to become theirs, to a factor of 2; above 1
+ * where all of it does not do. */
+double sb_free_code_ratio(const sb_free_code *of, double theirs);
+
+/* How far from the reference's code the others are that it may become. */
+double sb_free_code_reach(const sb_free_code *of, double code);
+
 /* A digest without data, of a piece and of a whole state; and what they say, at the end. */
 void sb_free_digest_of_piece(sb_free *f, const sb_free_sequence *s, const sb_piece *piece,
                              const sb_digest *theirs, sb_state_verdict *out);

@@ -66,6 +66,14 @@ static void add_squares(const means *to, const shape *m, const float *a, const f
             }
 }
 
+/* T-48: "Of keys and values that a cache keeps as codes the values before count" */
+static const float *values_of(const sb_envelope *e, size_t i, size_t index)
+{
+    const float *before = sb_envelope_uncoded(e, i, index);
+    return before ? before
+                  : sb_state_piece(sb_session_state(sb_envelope_session(e, i)), index).data;
+}
+
 /* The noise of a piece: of each kind of sequences (T-43) the mean over them. f->bounds holds the
  * tight one, and behind it the larger of both. */
 static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, const shape *m,
@@ -81,12 +89,10 @@ static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, co
         f->bounds_room = 2 * size;
     }
     memset(f->bounds, 0, 2 * size * sizeof *f->bounds);
-    const sb_piece ours = sb_state_piece(sb_session_state(sb_envelope_session(e, 0)), index);
     for (size_t i = 1; i < sb_envelope_count(e); i++) {
         size_t loose = sb_envelope_is_tight(e, i) ? 0 : 1;
         means to = means_at(f->bounds + loose * size, m);
-        sb_piece other = sb_state_piece(sb_session_state(sb_envelope_session(e, i)), index);
-        add_squares(&to, m, other.data, ours.data);
+        add_squares(&to, m, values_of(e, i, index), values_of(e, 0, index));
         lanes[loose]++;
     }
     for (size_t i = 0; i < size; i++) {
@@ -103,6 +109,8 @@ typedef struct bound {
     shape shape;
     means means;
     double factor;
+    int codes;           /* it is kept as codes, */
+    const float *before; /* which these values became; NULL: they are not known */
 } bound;
 
 /* T-48: "the largest of four: the mean of its matrix, the mean of its row, the mean of its column,
@@ -119,6 +127,25 @@ static double bound_at(const bound *b, size_t e)
     return b->factor * sb_wide_sqrt(most);
 }
 
+/* Element e of a piece as the codes know it, and how far it may be off. */
+static sb_free_code code_at(const bound *b, const sb_piece *p, size_t e)
+{
+    return b->before ? (sb_free_code){(double)b->before[e], bound_at(b, e)}
+                     : sb_free_code_unknown((double)p->data[e], bound_at(b, e));
+}
+
+/* error / bound */
+static double ratio_at(const bound *b, const sb_piece *p, size_t e, float theirs)
+{
+    double error = sb_wide_abs((double)p->data[e] - (double)theirs);
+    if (error == 0)
+        return 0;
+    if (!b->codes)
+        return sb_free_ratio(error, bound_at(b, e));
+    sb_free_code code = code_at(b, p, e);
+    return sb_free_code_ratio(&code, (double)theirs);
+}
+
 /* What was found in a piece. */
 typedef struct apart {
     double worst; /* largest error / bound */
@@ -132,8 +159,7 @@ static apart compare(const sb_piece *p, const float *theirs, const bound *b)
     apart a = {.identical = 1};
     uint64_t n = sb_piece_elements(p);
     for (uint64_t e = 0; e < n; e++) {
-        double error = sb_wide_abs((double)p->data[e] - (double)theirs[e]);
-        double ratio = error == 0 ? 0 : sb_free_ratio(error, bound_at(b, (size_t)e));
+        double ratio = ratio_at(b, p, (size_t)e, theirs[e]);
         a.identical &= sb_bits_f32(p->data[e]) == sb_bits_f32(theirs[e]);
         if (ratio != ratio)
             ratio = INFINITY;
@@ -155,6 +181,10 @@ static void describe(const sb_free *f, const sb_free_sequence *s, const sb_piece
     place->found = (double)theirs[a->first];
     place->expected = (double)p->data[a->first];
     place->bound = bound_at(b, (size_t)a->first);
+    if (b->codes) {
+        sb_free_code code = code_at(b, p, (size_t)a->first);
+        place->bound = sb_free_code_reach(&code, place->expected);
+    }
     sb_place_say(place, " is %.9g, expected %.9g within %.3g", place->found, place->expected,
                  place->bound);
 }
@@ -163,10 +193,12 @@ static void describe(const sb_free *f, const sb_free_sequence *s, const sb_piece
 static void see_piece(sb_free_sequence *s, size_t index, const float *theirs, const bound *b,
                       double ratio)
 {
+    bound of_trial = *b;
+    of_trial.before = NULL;
     sb_trials_see_reference(s->trials, ratio);
     for (size_t i = 0; i < sb_trials_count(s->trials); i++) {
         sb_piece p = sb_state_piece(sb_trial_state(s->trials, i), index);
-        sb_trial_see(s->trials, i, compare(&p, theirs, b).worst);
+        sb_trial_see(s->trials, i, compare(&p, theirs, &of_trial).worst);
     }
 }
 
@@ -232,7 +264,9 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
     if (n == 0)
         return SB_OK;
     bound b = {.shape = shape_of(&p, c),
-               .factor = sb_envelope_factor(f->model, &f->knobs, f->options.arithmetic, n)};
+               .factor = sb_envelope_factor(f->model, &f->knobs, f->options.arithmetic, n),
+               .codes = sb_free_is_cache(&p) && SB_IS(&f->knobs, kv_cache, fp8),
+               .before = sb_envelope_uncoded(s->envelope, 0, index)};
     sb_status status = measure(f, s, index, &b.shape, err);
     if (status)
         return status;

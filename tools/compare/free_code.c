@@ -1,0 +1,44 @@
+/* free_code.c - an element of a cache of codes, which are so far apart that the noise of values
+ * says nothing of their steps: T-48. */
+#include "ref/formats/small_float.h"
+#include "tools/compare/free_parts.h"
+#include "tools/compare/wide_fn.h"
+
+/* F-6: a code of E4M3 is at most 1/16 of it off, or half the least one, 2^-9. */
+sb_free_code sb_free_code_unknown(double code, double bound)
+{
+    double half = sb_wide_abs(code) / 16;
+    return (sb_free_code){code, bound + (half > 0x1p-10 ? half : 0x1p-10)};
+}
+
+static double code_of(double x)
+{
+    return (double)sb_e4m3_to_f32(sb_f32_to_e4m3((float)x));
+}
+
+/* Whether the value, moved by so much, becomes theirs or a code behind. */
+static int reaches(const sb_free_code *of, double theirs, double by)
+{
+    return theirs > code_of(of->before) ? code_of(of->before + by) >= theirs
+                                        : code_of(of->before - by) <= theirs;
+}
+
+double sb_free_code_ratio(const sb_free_code *of, double theirs)
+{
+    enum { HALVES = 10 };
+    double share = 1;
+    if (theirs == code_of(of->before))
+        return 0;
+    if (!reaches(of, theirs, of->bound))
+        return sb_free_ratio(sb_wide_abs(theirs - of->before), of->bound);
+    for (int i = 0; i < HALVES && reaches(of, theirs, of->bound * share / 2); i++)
+        share /= 2;
+    return share;
+}
+
+double sb_free_code_reach(const sb_free_code *of, double code)
+{
+    double up = code_of(of->before + of->bound) - code,
+           down = code - code_of(of->before - of->bound);
+    return up > down ? up : down;
+}
