@@ -216,7 +216,10 @@ CC_IS := $(shell $(CC) --version 2> /dev/null | head -n 1)
 COMPILED_CXX := $(COMPILE_CXX) $(TEST_OPT)
 CXX_IS := $(shell $(CXX) --version 2> /dev/null | head -n 1)
 COMPILED_DEVICE := $(NVCC) $(NVCC_FLAGS) $(NVCC_TARGETS)
+# what `samebit --version` names
+COMMIT := $(shell git describe --always --dirty --tags 2> /dev/null)
 $(eval $(call note,flags,COMPILED LINKED CC_IS))
+$(eval $(call note,commit,COMMIT))
 $(if $(HAVE_CXX),$(eval $(call note,flags-cxx,COMPILED_CXX CXX_IS)))
 $(if $(NVCC),$(eval $(call note,flags-device,COMPILED_DEVICE NVCC_COMMON)))
 $(eval $(call note,members,LIB_SRC TOOL_SRC GPU_SRC DEVICE_SRC HELP_SRC,words))
@@ -225,7 +228,9 @@ $(eval $(call note,suites/members,CASES,words))
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call step,CC,$<)
-	$(quiet)$(COMPILE) $(call own_opt,$<) -MMD -MP -c $< -o $@
+	$(quiet)$(COMPILE) $(call own_opt,$<) $(DEFINE) -MMD -MP -c $< -o $@
+$(BUILD)/obj/tools/cli/version.o: DEFINE = -DSB_COMMIT='"$(COMMIT)"'
+$(BUILD)/obj/tools/cli/version.o: $(BUILD)/commit
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags-cxx
 	@mkdir -p $(@D)
 	$(call step,CXX,$<)
@@ -348,6 +353,19 @@ $(foreach program,$(PROGRAM) $(LAUNCHES) $(BENCH_BIN) $(SUITE_BIN) $(TEST_BIN) $
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(BUILD)/obj/tests/gpu/launches.o)
 
 # --- installing ---------------------------------------------------------------------------------------
+# RUN=qemu-aarch64: what runs the program here, where it is for another machine
+RUN :=
+COMMANDS = $(shell sed -n 's/^SB_COMMAND.\([a-z]*\),.*/\1/p' tools/cli/commands.def)
+SHARE = $(DESTDIR)$(PREFIX)/share
+MAN = $(SHARE)/man/man1
+COMPLETION.bash = bash-completion/completions/samebit
+COMPLETION.zsh = zsh/site-functions/_samebit
+COMPLETION.fish = fish/vendor_completions.d/samebit.fish
+SHELLS := bash zsh fish
+define newline
+
+
+endef
 LIBRARY_VERSION = $(shell sed -n 's/^.define SAMEBIT_VERSION "\(.*\)"/\1/p' ref/samebit.h)
 define install_files
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(LIBDIR)/pkgconfig'
@@ -358,6 +376,10 @@ define install_files
 	install -m 644 $(STATIC) '$(DESTDIR)$(LIBDIR)'
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(LIBRARY_VERSION)|; s|@LIBS@|-pthread $(API_LIBS)|' \
 	    tools/api/samebit.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/samebit.pc'
+	install -d '$(MAN)' $(foreach shell,$(SHELLS),'$(dir $(SHARE)/$(COMPLETION.$(shell)))')
+	$(RUN) $(PROGRAM) help --man > '$(MAN)/samebit.1'
+	$(foreach command,$(COMMANDS),$(RUN) $(PROGRAM) help --man $(command) > '$(MAN)/samebit-$(command).1'$(newline)	)
+	$(foreach shell,$(SHELLS),$(RUN) $(PROGRAM) help --completion $(shell) > '$(SHARE)/$(COMPLETION.$(shell))'$(newline)	)
 endef
 install: $(PROGRAM) $(SHARED) $(STATIC)
 	$(install_files)
@@ -367,7 +389,9 @@ install-built:
 uninstall:
 	rm -f '$(DESTDIR)$(PREFIX)/bin/samebit' '$(DESTDIR)$(PREFIX)/include/samebit.h' \
 	    '$(DESTDIR)$(LIBDIR)/libsamebit.so.0' '$(DESTDIR)$(LIBDIR)/libsamebit.so' \
-	    '$(DESTDIR)$(LIBDIR)/libsamebit.a' '$(DESTDIR)$(LIBDIR)/pkgconfig/samebit.pc'
+	    '$(DESTDIR)$(LIBDIR)/libsamebit.a' '$(DESTDIR)$(LIBDIR)/pkgconfig/samebit.pc' '$(MAN)/samebit.1' \
+	    $(foreach command,$(COMMANDS),'$(MAN)/samebit-$(command).1') \
+	    $(foreach shell,$(SHELLS),'$(SHARE)/$(COMPLETION.$(shell))')
 
 # --- targets ----------------------------------------------------------------------------------------
 DEMO := $(BUILD)/demo/T1
@@ -486,7 +510,7 @@ clean:
 help:
 	@echo 'make             the library and the program: $(LIB) $(PROGRAM)'
 	@echo 'make lib         the libraries for other programs (ref/samebit.h): $(SHARED), and a static one'
-	@echo 'make install     program, header, libraries and pkg-config file under PREFIX; make uninstall removes them'
+	@echo 'make install     program, man pages, completion, header, libraries and pkg-config file under PREFIX; make uninstall removes them'
 	@echo 'make demo        install what is missing, build, run the reference on a checkpoint made with seed 42'
 	@echo 'make check       every test that needs no GPU; the last line counts them'
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'

@@ -46,4 +46,82 @@ for command in $commands; do
 done
 run 0 run --help
 says '-n, --generate'
+
+# the same text by its other name
+cp "$out" "$work/run"
+run 0 help run
+check "'help run' is not 'run --help'" cmp -s "$out" "$work/run"
+run 0 help
+says 'usage: samebit COMMAND'
+
+# which program this is
+run 0 --version
+says "samebit $(sed -n 's/^.define SAMEBIT_VERSION "\(.*\)"/\1/p' ref/samebit.h)"
+says "specification $(sed -n 's/.*SB_SPEC_VERSION = \([0-9]*\).*/\1/p' ref/base/spec.h)"
+SAMEBIT_ISA=scalar run 0 --version
+says 'instructions scalar'
+SAMEBIT_ISA=mmx refused 2 --version
+
+# a name that is nearly one is answered with that one, and another with none
+while read -r typed meant; do
+    refused 2 "$typed"
+    says_err "there is no command '$typed', but there is $meant; see"
+done <<< $'rnu run\ndif diff\ngratf\tgraft\nchek check\ntokenise tokenize'
+refused 2 quantize
+says_err "there is no command 'quantize'; see"
+refused 2 run --temperature 1
+says_err "'--temperature', but there is --temp; see"
+refused 2 run --generat=3
+says_err "but there is --generate; see"
+refused 2 run --genrate 3
+says_err "but there is --generate; see"
+refused 2 run --colour
+says_err "'--colour'; see"
+
+# a man page of every command: roff without a warning, in which every option stands
+roff() { groff -man -Tutf8 -ww -z "$1" 2>&1; }
+for command in $commands; do
+    run 0 help "$command" --man
+    check "no title" grep -q "^\.TH SAMEBIT\\\\-${command^^} 1 " "$out"
+    cp "$out" "$work/page"
+    [ -z "$(command -v groff)" ] || check "roff warns" test -z "$(roff "$work/page")"
+    "$SAMEBIT" "$command" --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+' > "$work/options"
+    while read -r option; do
+        check "$option is not in the page" grep -qF -- "${option//-/\\-}" "$work/page"
+    done < "$work/options"
+done
+[ -n "$(command -v groff)" ] || skip "man pages by groff" "no groff"
+run 0 help --man
+for command in $commands; do says "samebit\\-$command"; done
+refused 2 help rnu --man
+says_err "but there is run; see"
+
+# completion: bash runs it, zsh and fish read it
+run 0 help --completion bash
+complete_line() {
+    bash -c '. "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _samebit; printf "%s\n" "${COMPREPLY[@]}"' \
+        bash "$work/completion" "$@" | sort | tr '\n' ' '
+}
+cp "$out" "$work/completion"
+check "commands" test "$(complete_line samebit gra)" = "graft "
+check "all commands" test "$(complete_line samebit '')" = "$(printf '%s\n' $commands --help --version | sort | tr '\n' ' ')"
+check "options" test "$(complete_line samebit run --tokens)" = "--tokens --tokens-file "
+check "an option's value" test -z "$(complete_line samebit run --seed | tr -d ' ' | grep -v '^--seed$')"
+check "no word for a number" test -z "$(complete_line samebit run --seed '' | tr -d ' ')"
+check "a file" test "$(complete_line samebit run --tokens-file "$work/compl")" = "$work/completion "
+check "an operand" test "$(complete_line samebit info "$work/compl")" = "$work/completion "
+for shell in zsh fish; do
+    run 0 help --completion $shell
+    cp "$out" "$work/completion"
+    for command in $commands; do says "$command"; done
+    if [ -n "$(command -v $shell)" ]; then
+        check "$shell does not read it" $shell -n "$work/completion"
+    else
+        skip "completion of $shell" "no $shell"
+    fi
+done
+refused 2 help --completion csh
+says_err "'csh', expected bash, zsh or fish"
+refused 2 help run --completion bash
+refused 2 help --man --completion bash
 finish

@@ -10,16 +10,8 @@
 #include "ref/fast/dot/dot.h"
 #include "ref/math/start.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/commands.h"
 #include "tools/cli/shrunk.h"
-
-static const struct {
-    const char *name, *help;
-    sb_status (*run)(int argc, char **argv, sb_error *err);
-} commands[] = {
-#define SB_COMMAND(name, help) {#name, help, sb_cmd_##name},
-#include "tools/cli/commands.def"
-#undef SB_COMMAND
-};
 
 void sb_set_threads(unsigned threads)
 {
@@ -96,42 +88,34 @@ void sb_progress_bytes(void *unused, const char *what, uint64_t done, uint64_t t
     fprintf(stderr, "\033[K%s", done >= total ? "\n" : "");
 }
 
-static void print_help(void)
+static int is_flag(const char *word, const char *flag, const char *letter)
 {
-    printf(
-        "usage: samebit COMMAND [options]\n\n"
-        "A deterministic reference of the Qwen3.5 / Qwen3.6 / Qwen3-Next models: the same bits on\n"
-        "every machine.\n\ncommands:\n");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        printf("  %-8s %s\n", commands[i].name, commands[i].help);
-    printf("\n'samebit COMMAND --help' explains one. SAMEBIT_ISA=auto|exact|scalar|avx2|avx512|\n"
-           "avx512vnni|neon chooses the instructions, never the result.\n"
-           "A file that is written follows links, goes straight into a device or pipe, and is\n"
-           "never one that the same command reads.\n"
-           "Exit status: 0 passed, 1 a difference, 2 wrong use, 3 input refused, 4 skipped.\n");
+    return strcmp(word, flag) == 0 || (letter && strcmp(word, letter) == 0);
+}
+
+static sb_status run(int argc, char **argv, sb_error *err)
+{
+    const sb_command *command;
+    if (argc < 2 || is_flag(argv[1], "--help", "-h")) {
+        sb_print_commands();
+        return SB_OK;
+    }
+    if (is_flag(argv[1], "--version", NULL))
+        return sb_print_version(err);
+    sb_status status = sb_math_start(NULL, err);
+    if (!status)
+        status = sb_command_find(argv[1], &command, err);
+    return status ? status : command->run(argc - 1, argv + 1, err);
 }
 
 int main(int argc, char **argv)
 {
     sb_error err = {""};
-    sb_status status;
-    int helped = argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
     sb_json_watch();
     sb_watch_files();
-    if (helped)
-        print_help();
+    sb_status status = run(argc, argv, &err);
     if (argc < 2)
         return sb_exit_status(SB_ERR_USAGE);
-    status = helped ? SB_OK : sb_math_start(NULL, &err);
-    for (size_t i = 0; !status && !helped; i++) {
-        if (i == sizeof commands / sizeof *commands) {
-            status = sb_fail(&err, SB_ERR_USAGE, "there is no command '%s'; see 'samebit --help'",
-                             argv[1]);
-        } else if (strcmp(argv[1], commands[i].name) == 0) {
-            status = commands[i].run(argc - 1, argv + 1, &err);
-            break;
-        }
-    }
     if (!status && sb_math_missed())
         status = sb_math_check(&err);
     if (!status && (fflush(stdout) != 0 || ferror(stdout)))

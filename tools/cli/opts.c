@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
-#include "ref/base/text.h"
 #include "ref/container/show.h"
+#include "tools/cli/closest.h"
 #include "tools/cli/outputs.h"
 
 enum { MAX_OPTS = 64 }; /* a bit of `given` for each */
@@ -148,13 +148,15 @@ static const sb_opt *find(const sb_command_line *line, const char *name, size_t 
 
 static sb_status unknown(const reading *r, const char *option, sb_error *err)
 {
-    const char *longer = NULL;
-    for (size_t i = 0; i < r->line->opt_count && option[0] && option[1] == '-'; i++)
-        if (!longer && sb_starts(r->line->opts[i].name, option + 2))
-            longer = r->line->opts[i].name;
+    char word[64] = "";
+    if (option[1] == '-')
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(option + 2, "="), option + 2);
+    sb_closest closest = {.word = word};
+    for (size_t i = 0; i < r->line->opt_count; i++)
+        sb_closest_try(&closest, r->line->opts[i].name);
     return sb_fail(err, SB_ERR_USAGE, "there is no option '%s'%s%s; see 'samebit %s --help'",
-                   SB_SHOW(option), longer ? ", but there is --" : "", longer ? longer : "",
-                   r->argv[0]);
+                   SB_SHOW(option), closest.name ? ", but there is --" : "",
+                   closest.name ? closest.name : "", r->argv[0]);
 }
 
 /* Takes one option; `arg` is what stood right behind its name, or NULL. */
@@ -170,9 +172,16 @@ static sb_status take_option(reading *r, const sb_opt *o, const char *shown, con
     return take(o, arg, err);
 }
 
+static sb_help_writer writer = print_help;
+
+void sb_help_write_with(sb_help_writer other)
+{
+    writer = other ? other : print_help;
+}
+
 static void help(reading *r)
 {
-    print_help(r->line);
+    writer(r->line);
     r->line->helped = 1;
 }
 

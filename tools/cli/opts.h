@@ -59,6 +59,10 @@ typedef struct sb_command_line {
  * or operand. An output that the command reads, or that is its other output, is refused. */
 sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err);
 
+/* What writes the help of a command; NULL stands for text on stdout, which is the default. */
+typedef void (*sb_help_writer)(const sb_command_line *line);
+void sb_help_write_with(sb_help_writer writer);
+
 /* A number out of decimal digits; 0 if text is anything else. */
 int sb_parse_u64(const char *text, uint64_t *value);
 
