@@ -122,10 +122,9 @@ BENCH_SRC := $(call sources,tools/bench/bench*.c)
 TOOL_SRC := $(filter-out $(BENCH_SRC),$(call sources,tools/*/*.c))
 # without a C++ compiler the program has no kernels; without nvcc it has no device for them
 HAVE_CXX := $(shell command -v $(CXX))
+NO_DEVICE_SRC := gpu/absent_device.c gpu/meter/absent_device.c gpu/step/absent_device.c
 GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c \
-    gpu/meter/absent.c gpu/step/absent.c) \
-    $(if $(NVCC),,gpu/absent_device.c gpu/meter/absent_device.c gpu/step/absent_device.c) \
-    gpu/meter/calls.c gpu/step/calls.c
+    gpu/meter/absent.c gpu/step/absent.c) $(if $(NVCC),,$(NO_DEVICE_SRC)) gpu/meter/calls.c gpu/step/calls.c
 # of the sources for a device, those with large kernels are compiled alone, the others in one go
 # (gpu/op/small.cu)
 DEVICE_LARGE := $(addprefix gpu/op/,attention.cc delta_rule.cc delta_rule_chunk.cc draw.cc experts.cc experts_lowbit.cc \
@@ -165,7 +164,10 @@ SHARED := $(BUILD)/libsamebit.so.0
 STATIC := $(BUILD)/install/libsamebit.a
 LIBRARIES := $(if $(findstring -static,$(EXTRA))$(findstring -fsanitize,$(EXTRA)),,$(SHARED) $(STATIC))
 GPU := $(BUILD)/libgpu.a
+# without a device, whose driver is a shared library
+GPU_STATIC := $(BUILD)/static/libgpu.a
 PROGRAM := $(BUILD)/samebit
+STATIC_PROGRAM := $(BUILD)/static/samebit
 SUITE_BIN := $(foreach suite,$(SUITES),$(if $(call suite_sources,$(suite)),$(BUILD)/suites/$(suite)))
 TEST_BIN := $(call binaries,$(ALONE_SRC) $(PROGRAM_SRC))
 FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
@@ -183,10 +185,11 @@ INSTALLING := $(filter demo check check-all check-long asan fuzz golden crossche
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
-.PHONY: all program lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck engines fuzz format info \
+.PHONY: all program static lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck wheel engines fuzz format info \
     clean help FORCE
 all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
+static: $(STATIC_PROGRAM)
 lib: $(SHARED) $(STATIC)
 tests: $(PROGRAM) $(LIBRARIES) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
 
@@ -264,12 +267,16 @@ THIN := --thin
 OBJECTS.$(LIB) := $(call objects,$(LIB_SRC))
 OBJECTS.$(TOOLS) := $(call objects,$(filter-out $(CLI_MAIN),$(TOOL_SRC)))
 OBJECTS.$(GPU) := $(call objects,$(GPU_SRC)) $(call device_objects,$(DEVICE_SRC))
+OBJECTS.$(GPU_STATIC) := $(call objects,$(sort $(GPU_SRC) $(NO_DEVICE_SRC)))
 OBJECTS.$(HELP) := $(call objects,$(HELP_SRC))
 $(LIB): $(OBJECTS.$(LIB)) $(BUILD)/members
 	$(call make_archive,$(THIN))
 $(TOOLS): $(OBJECTS.$(TOOLS)) $(BUILD)/members
 	$(call make_archive,$(THIN))
 $(GPU): $(OBJECTS.$(GPU)) $(BUILD)/members
+	$(call make_archive,$(THIN))
+$(GPU_STATIC): $(OBJECTS.$(GPU_STATIC)) $(BUILD)/members
+	@mkdir -p $(@D)
 	$(call make_archive,$(THIN))
 $(HELP): $(OBJECTS.$(HELP)) $(BUILD)/members
 	$(call make_archive,$(THIN))
@@ -298,13 +305,20 @@ own_objects = $(foreach object,$(filter-out $(foreach archive,$(1),$(OBJECTS.$(a
 define link
 @mkdir -p $(@D)
 $(call step,LD,$@)
-$(quiet)$(LINK) -Wl,-t $(call own_objects,$(1)) $(1) $(2) -o $@ > $@.taken || { cat $@.taken; exit 1; }
+$(quiet)$(LINK) -Wl,-t $(call own_objects,$(1)) $(1) $(2) -o $@ > $@.taken $(if $(WARNED),2> $(WARNED)) || { cat $@.taken $(WARNED); exit 1; }
 @awk -v obj='$(BUILD)/obj/' -v or='$(1)' 'index($$0, obj) == 1 && /\.o$$/ { had = had " " $$0; rules = rules $$0 ":\n" } \
     index($$0, obj "ref/") == 1 { lib = 1 } END { printf "$@:%s\n%s", lib ? had : " " or, lib ? rules : "" }' \
     $@.taken > $@.d && rm $@.taken
 endef
 $(PROGRAM): $(call objects,$(CLI_MAIN)) | $(TOOLS) $(GPU) $(LIB)
 	$(call link,$(TOOLS) $(GPU) $(LIB),$(LIBS) $(NVCC_LIBS))
+# One file for any Linux: the same objects, and no library is loaded when it starts. The linker warns of dlopen, which
+# bench does not call there, and of functions of libcrypto that look up hosts, which nothing calls: the warnings go
+# into a file.
+$(STATIC_PROGRAM): LINK += -static -s
+$(STATIC_PROGRAM): WARNED = $@.warned
+$(STATIC_PROGRAM): $(call objects,$(CLI_MAIN)) | $(TOOLS) $(GPU_STATIC) $(LIB)
+	$(call link,$(TOOLS) $(GPU_STATIC) $(LIB),$(LIBS))
 $(BUILD)/tests/gpu/samebit_launches: $(call objects,$(CLI_MAIN))
 $(BUILD)/tests/gpu/device_ops_launches: $(call objects,tests/gpu/device_ops.c)
 $(LAUNCHES): $(BUILD)/obj/tests/gpu/launches.o | $(HELP) $(TOOLS) $(GPU) $(LIB)
@@ -346,9 +360,9 @@ $(BUILD)/tests/fuzz/fuzz_command: LINK += $(addprefix -Wl$(comma)--wrap=,sb_pars
 $(BUILD)/tests/fuzz/fuzz_command: $(call objects,tests/fuzz/command_guard.c)
 $(filter $(call binaries,$(DEVICE_TEST_SRC)),$(TEST_BIN)): $(DEVICE_TEST_KERNELS)
 
--include $(addsuffix .d,$(PROGRAM) $(LAUNCHES) $(BUILD)/bench $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN))
+-include $(addsuffix .d,$(PROGRAM) $(STATIC_PROGRAM) $(LAUNCHES) $(BUILD)/bench $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN))
 # a program of which it is not known what it has, as one that an older Makefile linked, is linked again
-$(foreach program,$(PROGRAM) $(LAUNCHES) $(BENCH_BIN) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN),\
+$(foreach program,$(PROGRAM) $(STATIC_PROGRAM) $(LAUNCHES) $(BENCH_BIN) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN),\
     $(if $(wildcard $(program).d),,$(eval $(program): FORCE)))
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(BUILD)/obj/tests/gpu/launches.o)
 
@@ -483,6 +497,10 @@ golden-hf: tests
 crosscheck: tests
 	@BUILD=$(BUILD) bash tools/gen/crosscheck.sh
 
+# wheels of the package with the program, for x86-64 and AArch64 (Python and the network)
+wheel:
+	@BUILD=$(BUILD) bash tools/py/wheel.sh $(ARCH)
+
 # environments of real engines, which make crosscheck runs where they are (docs/engines.md)
 engines:
 	@BUILD=$(BUILD) bash tools/gen/engines/make.sh
@@ -510,6 +528,7 @@ clean:
 help:
 	@echo 'make             the library and the program: $(LIB) $(PROGRAM)'
 	@echo 'make lib         the libraries for other programs (ref/samebit.h): $(SHARED), and a static one'
+	@echo 'make static      the program as one file that runs on any Linux of this architecture: $(STATIC_PROGRAM)'
 	@echo 'make install     program, man pages, completion, header, libraries and pkg-config file under PREFIX; make uninstall removes them'
 	@echo 'make demo        install what is missing, build, run the reference on a checkpoint made with seed 42'
 	@echo 'make check       every test that needs no GPU; the last line counts them'
@@ -524,6 +543,7 @@ help:
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
+	@echo 'make wheel       BUILD/wheel/*.whl: pip install of the program, the library and the pytest plug-in (the network)'
 	@echo 'make engines     environments of vLLM, MLX and transformers, for make crosscheck; says sizes and minutes first'
 	@echo 'make format      clang-format in place'
 	@echo 'make info        compiler, flags, libraries and tools really used'

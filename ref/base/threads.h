@@ -6,11 +6,9 @@
 
 /* Work is counted in products of a stored weight and an input. One value elsewhere costs about as
  * much as so many: */
-enum {
-    SB_COST_state = 4,       /* of a state that is decayed, read and added to */
-    SB_COST_rounded = 16,    /* that is normalised, quantized or summed, and rounded */
-    SB_COST_exponential = 64 /* that goes through silu, a sigmoid or the like */
-};
+static const double SB_COST_state = 4;    /* of a state that is decayed, read and added to */
+static const double SB_COST_rounded = 16; /* that is normalised, quantized or summed, and rounded */
+static const double SB_COST_exponential = 64; /* that goes through silu, a sigmoid or the like */
 
 /* Whether so many products are worth more than one thread. Sharing out costs as much as some 10^4
  * where the other threads are awake, and more than 10^5 where they sleep or others have the

@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/auxv.h>
+#endif
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
@@ -28,6 +31,16 @@ static int find(const sb_blas *b, const char *name, void *function)
     return found != NULL;
 }
 
+/* True if no loader started this program. dlopen would need the libc that it was linked with. */
+static int is_static(void)
+{
+#ifdef __linux__
+    return getauxval(AT_BASE) == 0;
+#else
+    return 0;
+#endif
+}
+
 sb_status sb_blas_open(const char *library, sb_blas **out, sb_error *err)
 {
     const char *name = library ? library : "libopenblas.so.0";
@@ -35,6 +48,11 @@ sb_status sb_blas_open(const char *library, sb_blas **out, sb_error *err)
     *out = b;
     if (!b)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory");
+    if (is_static()) {
+        sb_blas_close(b);
+        *out = NULL;
+        return sb_fail(err, SB_ERR_SKIPPED, "%s: a static program loads no library", SB_SHOW(name));
+    }
     b->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (b->library && find(b, "cblas_sgemv", &b->sgemv) && find(b, "cblas_dgemv", &b->dgemv) &&
         find(b, "cblas_sgemm", &b->sgemm) && find(b, "openblas_set_num_threads", &b->threads))

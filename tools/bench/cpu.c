@@ -67,7 +67,7 @@ static double whole_token(const task *t, double seconds)
 {
     const sb_config *c = &t->model->config;
     const sb_meter *m = t->meter;
-    double full = 0, ops = 0, layers = t->options->layers, fulls = layers / FULL_EVERY;
+    double full = 0, ops = 0, layers = t->options->layers, fulls = layers / (double)FULL_EVERY;
     for (uint32_t i = 0; i < c->layers; i++)
         full += c->layer_is_full[i] != 0;
     double linear = c->layers - full;

@@ -320,7 +320,7 @@ static sb_status time_format(const work *works, size_t passes, sb_worst_line *li
 {
     static double step[SB_WORST_COUNT][PASSES], prompt[SB_WORST_COUNT][PASSES];
     static double step_times[SB_WORST_COUNT][PASSES], prompt_times[SB_WORST_COUNT][PASSES];
-    const double weights = (double)ROWS * COLS;
+    const double weights = (double)ROWS * (double)COLS;
     sb_status status = SB_OK;
     for (size_t p = 0; p < passes + 1 && !status; p++) {
         const size_t at = p ? p - 1 : 0;                         /* the first one warms up */
@@ -329,7 +329,7 @@ static sb_status time_format(const work *works, size_t passes, sb_worst_line *li
             if (!status)
                 status = time_calls(&works[f], INPUTS, &prompt[f][at], err);
             step[f][at] /= weights;
-            prompt[f][at] /= weights * INPUTS;
+            prompt[f][at] /= weights * (double)INPUTS;
             step_times[f][at] = step[f][at] / step[SB_WORST_normal][at];
             prompt_times[f][at] = prompt[f][at] / prompt[SB_WORST_normal][at];
         }

@@ -340,7 +340,7 @@ static void hint_chunk(sb_diff_run *run)
     double worst = v->ops[SB_OP_delta_rule].worst > v->ops[SB_OP_delta_rule_chunk].worst
                        ? v->ops[SB_OP_delta_rule].worst
                        : v->ops[SB_OP_delta_rule_chunk].worst;
-    if (v->has_failure && delta && worst <= MOST && !run->arithmetic.chunk &&
+    if (v->has_failure && delta && worst <= (double)MOST && !run->arithmetic.chunk &&
         sb_side_recorded(run->side))
         sb_diff_note(run,
                      "nobody says how many rows a chunk of the engine's delta rule has: 64 were "

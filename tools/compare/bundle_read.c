@@ -99,7 +99,7 @@ static sb_status read_number(const reader *r, const sb_arg *arg)
         *(float *)member = (float)x;
     else if (arg->kind == SB_ARG_double)
         *(double *)member = x;
-    else if (!(x >= 0 && x <= BUNDLE_MOST) || x != (double)(size_t)x)
+    else if (!(x >= 0 && x <= (double)BUNDLE_MOST) || x != (double)(size_t)x)
         return wrong(r, arg->name, "is no whole number below 2^26");
     else if (arg->kind == SB_ARG_int)
         *(int *)member = (int)x;

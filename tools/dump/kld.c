@@ -94,7 +94,7 @@ static sb_status check_sizes(sb_kld *k, sb_error *err)
 /* From the lowest code to the highest, in nats; NaN where the writer had one. */
 static double span_of(const unsigned char *row)
 {
-    return CODES * (double)sb_f32_from_bits(sb_load_u32(row));
+    return (double)CODES * (double)sb_f32_from_bits(sb_load_u32(row));
 }
 
 static int is_near(double span, double clamp)
@@ -210,7 +210,7 @@ static sb_status open_kld(const char *path, const sb_dump_options *options, sb_t
 static void decode(const sb_kld *k, const unsigned char *row, float *out, float *limits)
 {
     double scale = (double)sb_f32_from_bits(sb_load_u32(row));
-    double least = (double)sb_f32_from_bits(sb_load_u32(row + 4)), span = scale * CODES;
+    double least = (double)sb_f32_from_bits(sb_load_u32(row + 4)), span = scale * (double)CODES;
     for (size_t i = 0; i < k->vocabulary; i++)
         out[i] = (float)(scale * sb_load_u16(row + 8 + 2 * i) + least);
     limits[0] = (float)(scale / 2 + 0x1p-24 * (4 * span + 2 * (least < 0 ? -least : least)));

@@ -72,7 +72,7 @@ sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err)
     int known = statvfs(target->in_place ? target->place : parent, &disk) == 0 && disk.f_blocks;
     free(parent);
     double free_bytes = known ? (double)disk.f_bavail * (double)disk.f_frsize : 0;
-    if (!known || free_bytes >= (double)bytes + MORE)
+    if (!known || free_bytes >= (double)bytes + (double)MORE)
         return SB_OK;
     return sb_fail(err, SB_ERR_IO, "%s: needs %.3f GB, and its disk has %.3f GB left",
                    SB_SHOW(target->place), (double)bytes * 1e-9, free_bytes * 1e-9);

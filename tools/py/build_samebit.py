@@ -1,11 +1,12 @@
 """The build backend (PEP 517) of this package: the library comes from `make`, the wheel is a zip archive.
 
-A wheel holds the package and `libsamebit.so.0`, nothing is compiled by Python, and no package is needed to
-build it. The library is taken from, in this order,
+A wheel holds the package, `libsamebit.so.0` and the program `samebit`. Python compiles nothing, and the build needs
+no package. The library comes from, in this order,
 
     SAMEBIT_LIBRARY=FILE    a library that is there already: then no compiler is needed
     build/libsamebit.so.0   of the tree that this folder is in, which `make lib` brings up to date
 
+and the program from SAMEBIT_PROGRAM=FILE, or build/static/samebit, which `make static` brings up to date.
 SAMEBIT_PLATFORM names the platform of the wheel ("linux_aarch64"), where it is not that of this machine.
 The bytes of a wheel depend on its files alone: names are sorted, and all have one date.
 """
@@ -74,23 +75,22 @@ def _entry_points(project):
     return f"[{group}]\n{name} = {target}\n"
 
 
-def _library():
-    named = os.environ.get("SAMEBIT_LIBRARY")
+def _built(variable, name, target):
+    """The file that the environment variable names, or the one of the tree, brought up to date by `make target`."""
+    named = os.environ.get(variable)
     if named:
         path = pathlib.Path(named)
         if not path.is_file():
-            raise SystemExit(f"SAMEBIT_LIBRARY={named} is no file")
+            raise SystemExit(f"{variable}={named} is no file")
         return path
-    path = TREE / "build" / LIBRARY
+    path = TREE / "build" / name
     if not (TREE / "Makefile").is_file():
         if path.is_file():
             return path
-        raise SystemExit(
-            f"{TREE} is not the tree of samebit: set SAMEBIT_LIBRARY to a {LIBRARY} that is there"
-        )
-    made = subprocess.run(["make", "-C", str(TREE), "lib"], stdout=sys.stderr)
+        raise SystemExit(f"{TREE} is not the tree of samebit: set {variable} to a {path.name} that is there")
+    made = subprocess.run(["make", "-C", str(TREE), target], stdout=sys.stderr)
     if made.returncode:
-        raise SystemExit(f"`make -C {TREE} lib` failed; see above, or set SAMEBIT_LIBRARY")
+        raise SystemExit(f"`make -C {TREE} {target}` failed; see above, or set {variable}")
     return path
 
 
@@ -103,7 +103,8 @@ def _write(path, files):
 
         def add(name, data):
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o755 if name.endswith(LIBRARY) else 0o644) << 16
+            runs = name.endswith(LIBRARY) or ".data/scripts/" in name
+            entry.external_attr = (0o755 if runs else 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
 
@@ -117,12 +118,14 @@ def _write(path, files):
 
 def _build(directory, editable):
     project, tag = _project(), _tag()
-    library = _library()
+    library = _built("SAMEBIT_LIBRARY", LIBRARY, "lib")
+    program = _built("SAMEBIT_PROGRAM", "static/samebit", "static")
     info = f"{project['name']}-{project['version']}.dist-info"
     files = {
         f"{info}/METADATA": _metadata(project).encode(),
         f"{info}/WHEEL": _wheel(tag).encode(),
         f"{info}/entry_points.txt": _entry_points(project).encode(),
+        f"{project['name']}-{project['version']}.data/scripts/samebit": program.read_bytes(),
     }
     if editable:
         files["samebit_tree.pth"] = f"{HERE}\n".encode()

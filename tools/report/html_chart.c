@@ -21,7 +21,8 @@ static double octaves(double x)
 static double height_of(double kl)
 {
     double x = kl > lowest ? kl < highest ? kl : highest : lowest;
-    return CHART_HIGH * (octaves(highest) - octaves(x)) / (octaves(highest) - octaves(lowest));
+    return (double)CHART_HIGH * (octaves(highest) - octaves(x)) /
+           (octaves(highest) - octaves(lowest));
 }
 
 typedef struct bins {
@@ -37,7 +38,7 @@ static bins bins_of(size_t things)
 
 static double middle(const bins *b, size_t i)
 {
-    return CHART_WIDE * ((double)i + 0.5) / (double)b->count;
+    return (double)CHART_WIDE * ((double)i + 0.5) / (double)b->count;
 }
 
 /* --- divergence --------------------------------------------------------------------------------
@@ -216,7 +217,7 @@ static int all_have_reference(const sb_verdicts *v)
 static void print_rounds(FILE *out, const sb_verdicts *v, size_t most)
 {
     bins b = bins_of(v->round_count);
-    double wide = CHART_WIDE / (double)b.count;
+    double wide = (double)CHART_WIDE / (double)b.count;
     fprintf(out,
             "<div class=\"grid\">\n<div class=\"ticks\"><span style=\"top:8px\">%zu</span><span "
             "style=\"top:72px\">0</span></div>\n<div style=\"width:min(100%%,%zupx)\">\n<svg "
