@@ -20,7 +20,7 @@ static double value_of(int fp4, unsigned code)
     return fp4 ? sb_e2m1_to_f32((uint8_t)code) : sb_e4m3_to_f32((uint8_t)code);
 }
 
-/* Whether code is a nearest one to some number in t - slack .. t + slack, slack |t| 2^-8. */
+/* True if code is nearest to some number in t - slack .. t + slack; slack is |t| 2^-8. */
 static int is_nearest(int fp4, unsigned code, double t)
 {
     unsigned top = fp4 ? 7 : 0x7e, sign = fp4 ? 8 : 0x80, magnitude = code & (sign - 1);
@@ -46,7 +46,7 @@ static float scalar(const sb_checkpoint *c, const char *name)
     return value;
 }
 
-/* The original's number behind an element of a layer; experts may be stacked there. */
+/* The original's weight for an element of a layer. The original may have its experts stacked. */
 static double original_weight(const sb_checkpoint *original, const char *module, uint64_t row,
                               uint64_t col)
 {
@@ -71,7 +71,7 @@ static double original_weight(const sb_checkpoint *original, const char *module,
     return value;
 }
 
-/* What a code of an NVFP4 layer is multiplied with. */
+/* The factor of a code of an NVFP4 layer: block scale and global scale. */
 static double fp4_scale(const sb_checkpoint *c, const char *module, uint64_t block)
 {
     char name[256];

@@ -55,7 +55,7 @@ char *folder_string(const char *text)
     return strcpy(copy, text);
 }
 
-/* A place in the list for a tensor at position `at`. */
+/* Inserts a tensor into the list at position `at`. */
 static void insert(folder *f, folder_tensor *t, size_t at)
 {
     if (f->count == f->room) {
@@ -174,7 +174,7 @@ void folder_move(folder *f, const char *name, const char *file)
 
 static void set_shape(folder_tensor *t, unsigned rank, const uint64_t *shape)
 {
-    uint64_t dims[SB_MAX_RANK] = {0}; /* shape may be the tensor's own */
+    uint64_t dims[SB_MAX_RANK] = {0}; /* shape may point to t->shape */
     for (unsigned d = 0; d < rank; d++)
         dims[d] = shape[d];
     t->rank = rank;

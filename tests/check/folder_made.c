@@ -13,7 +13,7 @@
 #include "tests/check/folder_parts.h"
 #include "tests/lib/checkpoint.h"
 
-/* Vehicles that were made: they live as long as the program. */
+/* A vehicle that was made. It lives as long as the program. */
 typedef struct made {
     struct made *next;
     char *vehicle;
@@ -22,7 +22,7 @@ typedef struct made {
 
 static made *all_made;
 
-/* One word of a vehicle behind preset and format. */
+/* Reads one word of a vehicle behind preset and format. */
 static void option(const char *word, sb_make_options *o)
 {
     const char *value = strchr(word, '=');
@@ -57,8 +57,9 @@ static void option(const char *word, sb_make_options *o)
         fail_msg("%s is no word of a vehicle", word);
 }
 
-/* The weights of "@PATH"; and of every T3 those of SAMEBIT_WEIGHTS, so that whole tables of faults
- * are planted in trained weights: but for other seeds and numbers of layers, which are drawn. */
+/* "@PATH" takes the weights of that checkpoint. T3 takes those of SAMEBIT_WEIGHTS, so that whole
+ * tables of faults can be planted in trained weights. A T3 with a seed or a number of layers of its
+ * own keeps drawn weights. */
 static void choose_weights(const char *vehicle, sb_make_options *o)
 {
     const char *other = getenv("SAMEBIT_WEIGHTS");

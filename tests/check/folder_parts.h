@@ -1,4 +1,4 @@
-/* folder_parts.h - what the parts of folder*.c share. */
+/* folder_parts.h - shared by the folder*.c files. */
 #ifndef SB_TESTS_CHECK_FOLDER_PARTS_H
 #define SB_TESTS_CHECK_FOLDER_PARTS_H
 
@@ -21,9 +21,9 @@ typedef enum damage_kind {
 struct folder_damage {
     folder_damage *next;
     damage_kind kind;
-    char *file;             /* NULL: the first; of DAMAGE_INDEX: nowhere */
-    char *old, *by;         /* of DAMAGE_INDEX and DAMAGE_PAGES old is the tensor */
-    uint64_t at, to, count; /* to: of DAMAGE_COPY where to, of DAMAGE_RANDOM the seed */
+    char *file;             /* NULL: the first file; for DAMAGE_INDEX: no file */
+    char *old, *by;         /* for DAMAGE_INDEX and DAMAGE_PAGES, old is the tensor */
+    uint64_t at, to, count; /* to: the target of DAMAGE_COPY, the seed of DAMAGE_RANDOM */
     unsigned bits;
 };
 

@@ -1,5 +1,5 @@
-/* folder_write.c - a folder in memory becomes files. Written by hand and not by the writer of the
- * library: this one writes what no writer should. */
+/* folder_write.c - writes a folder in memory to files. It does not use the library's writer,
+ * because it writes what no writer should. */
 #include "tests/check/folder.h"
 
 #include "tests/lib/cmocka.h"
@@ -24,7 +24,7 @@ typedef struct image {
     size_t size;
 } image;
 
-/* The names need no escapes: those that do come in by folder_damage_header. */
+/* Names need no escapes here: folder_damage_header plants those that do. */
 static image header_of(const folder *f, const char *file)
 {
     image h = {NULL, 0};
@@ -69,7 +69,7 @@ static void fill_random(unsigned char *bytes, uint64_t count, uint64_t seed)
         bytes[i] = (unsigned char)sb_rng_u64(seed, i);
 }
 
-/* What is done to a range of the file. */
+/* Applies damage to a range of the file. */
 static void apply_range(image *im, const folder_damage *d)
 {
     unsigned char *at = im->bytes + d->at;
@@ -111,7 +111,7 @@ static void apply(image *im, const folder_damage *d)
     }
 }
 
-/* The bytes of t, which stand at `start` of the file. */
+/* Zeroes the lost pages of t, whose bytes begin at `start` in the file. */
 static void lose_pages(image *im, const folder *f, const folder_tensor *t, size_t start)
 {
     size_t end = start + (size_t)t->size;
@@ -201,7 +201,7 @@ static int is_lost(const folder *f, const char *file)
     return 0;
 }
 
-/* Whether tensor i is the first of its file. */
+/* True if tensor i is the first of its file. */
 static int opens_file(const folder *f, size_t i)
 {
     for (size_t k = i; k-- > 0;)
@@ -219,14 +219,14 @@ void folder_remove_at(const char *path)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
             if (unlink(file) != 0)
-                folder_remove_at(file); /* a folder in it */
+                folder_remove_at(file); /* a subfolder */
         }
     if (dir)
         closedir(dir);
     (void)rmdir(path);
 }
 
-/* Paths are used again, so that thousands of folders need a few. */
+/* Paths are reused, so that thousands of folders need only a few. */
 static const char *next_path(void)
 {
     enum { PATHS = 64 };

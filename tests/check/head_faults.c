@@ -86,7 +86,7 @@ static void swap(test_tensor *a, test_tensor *b)
     b->bytes = bytes;
 }
 
-/* The order of experts, or of halves of experts. */
+/* Moves each expert, or each half of an expert, into the place before it. */
 static void rotate(test_tensor *t, size_t parts_of_each)
 {
     size_t parts = (size_t)t->shape[0] * parts_of_each;
@@ -99,7 +99,7 @@ static void rotate(test_tensor *t, size_t parts_of_each)
     t->bytes = bytes;
 }
 
-/* order: what becomes the embedding half and the hidden half of mtp.fc: e, h or 0. */
+/* order: the new embedding half and the new hidden half of mtp.fc, each e, h or 0. */
 static void halves(const test_tensor *fc, const char *order)
 {
     size_t n, H = (size_t)fc->shape[0];
@@ -252,7 +252,7 @@ const head_fault head_faults[] = {
     SWAP("mlp.gate_proj", "mlp.up_proj", HEAD_RATE, HEAD_DENSE),
     {"four bits per weight", HEAD_EDIT_four, HEAD_IDS, HEAD_ANY, NULL, NULL, 0},
     {"drawn anew", HEAD_EDIT_drawn, HEAD_RATE, HEAD_ANY, NULL, NULL, 0},
-    /* equal to what they were but for the rotation: a product of both has them as factors */
+    /* without the rotary embedding nothing would change: scores depend on their product */
     SWAP("self_attn.q_norm", "self_attn.k_norm", HEAD_IDS, HEAD_ANY),
 };
 const size_t head_fault_count = sizeof head_faults / sizeof *head_faults;

@@ -109,7 +109,7 @@ static void retype(folder *f, const plant_words *w)
     folder_retype(plant_tensor(f, w), dtype_of(w->word[2]));
 }
 
-/* Every tensor with PART in its name is replaced by those of another vehicle ('+' for ' '). */
+/* Replaces the tensors with PART in their names by those of another vehicle ('+' for ' '). */
 static void take(folder *f, const plant_words *w) /* PART VEHICLE */
 {
     char vehicle[128];
@@ -143,7 +143,7 @@ static void swap(folder *f, const plant_words *w)
     folder_swap(plant_tensor(f, w), folder_find(f, w->word[2]));
 }
 
-/* The tensors whose names differ only in one part change places. */
+/* Tensors whose names differ only in one part exchange their bytes. */
 static void swap_all(folder *f, const plant_words *w)
 {
     size_t count = 0;
@@ -247,7 +247,7 @@ static void unindex_all(folder *f, const plant_words *w)
 
 static void move_all(folder *f, const plant_words *w) /* PART FILE */
 {
-    /* a moved tensor goes behind those that come, so that none is met twice */
+    /* a moved tensor goes behind those still to come, so that none is met twice */
     for (size_t i = 0, left = f->count; left > 0; left--) {
         if (!strstr(f->tensors[i]->name, w->word[1]) ||
             strcmp(f->tensors[i]->file, w->word[2]) == 0)
@@ -294,7 +294,7 @@ static void pages(folder *f, const plant_words *w) /* NAME FIRST COUNT */
                         (unsigned)plant_number(w->word[3]));
 }
 
-/* A file of this content, in which no ';' can be. */
+/* Adds a file with this text, which cannot contain ';'. */
 static void side(folder *f, const plant_words *w)
 {
     char *text = folder_string(w->rest[2]);
@@ -302,7 +302,7 @@ static void side(folder *f, const plant_words *w)
     free(text);
 }
 
-/* What a download into a folder leaves beside a file: this hash. */
+/* Writes what a download into a folder leaves beside a file, with this hash. */
 static void metadata(folder *f, const plant_words *w)
 {
     char name[512], text[256];
@@ -366,7 +366,7 @@ static void run(folder *f, const char *text)
     char *rest = folder_string(text), *copy_of = folder_string(text), *next = NULL;
     for (char *word = strtok_r(copy_of, " ", &next); word; word = strtok_r(NULL, " ", &next)) {
         if (w.count == PLANT_WORDS - 1)
-            break; /* the rest of it is part of a value */
+            break; /* the rest is part of a value */
         w.word[w.count] = word;
         w.rest[w.count++] = rest + (word - copy_of);
     }

@@ -1,11 +1,11 @@
-/* plant.h - faults as texts: a few commands that change a folder, so that a table of faults says
- * itself what is planted.
+/* plant.h - faults as text: commands that change a folder, so that a table of faults shows what is
+ * planted.
  *
  *     "drop model.norm.weight; set mtp.fc.weight 17 nan"
  *
- * Commands end with ';', words are separated by blanks; names are as folder_find takes them. The
- * commands are listed in plant.c (names, files, values), plant_bytes.c (ranges of bytes, side
- * files) and plant_values.c (what needs formats). */
+ * Commands end with ';', words are separated by blanks. Names are as folder_find takes them.
+ * plant.c lists the commands for names, files and values, plant_bytes.c those for ranges of bytes
+ * and side files, plant_values.c those that need formats. */
 #ifndef SB_TESTS_CHECK_PLANT_H
 #define SB_TESTS_CHECK_PLANT_H
 
@@ -13,7 +13,8 @@
 
 enum { PLANT_WORDS = 12 };
 
-/* One command, its words and, for values that hold blanks, where each word begins. */
+/* One command: its words and, for values that contain blanks, the rest of the command from each
+ * word. */
 typedef struct plant_words {
     const char *word[PLANT_WORDS]; /* NULL behind the last */
     const char *rest[PLANT_WORDS]; /* from this word to the end of the command */
@@ -22,7 +23,7 @@ typedef struct plant_words {
 
 typedef struct plant_command {
     const char *name;
-    unsigned words; /* behind the name, at least */
+    unsigned words; /* the least number behind the name */
     void (*run)(folder *f, const plant_words *w);
 } plant_command;
 

@@ -67,7 +67,7 @@ static void random_bytes(folder *f, const plant_words *w) /* NAME AT COUNT SEED 
         bytes[i] = (unsigned char)sb_rng_u64(number(w, 4), i);
 }
 
-/* Of every row of the last dimension, so many bytes. */
+/* Zeroes COUNT bytes from AT in every row of the last dimension. */
 static void zero_columns(folder *f, const plant_words *w) /* NAME AT COUNT */
 {
     folder_tensor *t = plant_tensor(f, w);

@@ -1,4 +1,4 @@
-/* plant_values.c - commands that change numbers, and those that quantizers gone wrong would do. */
+/* plant_values.c - commands that change numbers, some as broken quantizers would. */
 #include "tests/check/plant.h"
 
 #include "tests/lib/cmocka.h"
@@ -32,7 +32,7 @@ static void fill(folder *f, const plant_words *w) /* NAME VALUE */
     folder_fill(plant_tensor(f, w), number(w->word[2]));
 }
 
-/* Of every tensor with PART in its name; how it is done is the word behind. */
+/* Applies a change, by `by`, to every tensor with `part` in its name. */
 static void each(folder *f, const char *part, void (*change)(folder_tensor *, float), float by)
 {
     size_t count = 0;
@@ -76,7 +76,7 @@ static void powers_by(folder_tensor *t, float by)
     for (uint64_t i = 0; i < folder_values(t); i++) {
         int exponent;
         float fraction = frexpf(folder_get(t, i), &exponent);
-        if (fraction != 0.5f) /* a power already, as trained weights have them by chance */
+        if (fraction != 0.5f) /* a power of two stays: trained weights have some by chance */
             folder_set(t, i, ldexpf(1.0f, exponent));
     }
 }
@@ -109,7 +109,7 @@ static void positive(folder *f, const plant_words *w) /* PART */
     each(f, w->word[1], positive_by, 0.0f);
 }
 
-/* Rounded up to powers of two, which none of them is. */
+/* Rounds up to powers of two. */
 static void powers(folder *f, const plant_words *w) /* PART */
 {
     each(f, w->word[1], powers_by, 0.0f);
@@ -120,13 +120,13 @@ static void fill_all(folder *f, const plant_words *w) /* PART VALUE */
     each(f, w->word[1], folder_fill, number(w->word[2]));
 }
 
-/* To every nibble of 32-bit words: another convention of zero points. */
+/* Adds VALUE to every nibble of 32-bit words: another convention of zero points. */
 static void nibbles_plus(folder *f, const plant_words *w) /* PART VALUE */
 {
     each(f, w->word[1], words_by, number(w->word[2]));
 }
 
-/* I32 and I64 elements. */
+/* Sets an I32 or I64 element. */
 static void integer(folder *f, const plant_words *w) /* NAME ELEMENT VALUE */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -138,7 +138,7 @@ static void integer(folder *f, const plant_words *w) /* NAME ELEMENT VALUE */
         sb_store_u32(t->bytes + 4 * at, (uint32_t)value);
 }
 
-/* Every word of 32 bits becomes this. */
+/* Sets every 32-bit word to VALUE. */
 static void words(folder *f, const plant_words *w) /* NAME VALUE */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -149,7 +149,7 @@ static void words(folder *f, const plant_words *w) /* NAME VALUE */
 /* --- FP4 ---------------------------------------------------------------------------------------
  */
 
-/* Element ELEMENT, or the first that has code FROM, gets another code. */
+/* Sets the code of element ELEMENT, or of the first element with code FROM. */
 static void code(folder *f, const plant_words *w) /* NAME ELEMENT|=FROM CODE */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -164,7 +164,7 @@ static void code(folder *f, const plant_words *w) /* NAME ELEMENT|=FROM CODE */
     folder_set_nibble(t, at, (unsigned)plant_number(w->word[3]));
 }
 
-/* Magnitudes above CODE become CODE in elements first .. first + count - 1. */
+/* Lowers magnitudes above CODE to CODE in elements first .. first + count - 1. */
 static void lower(folder *f, const plant_words *w) /* NAME CODE FIRST COUNT */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -175,7 +175,7 @@ static void lower(folder *f, const plant_words *w) /* NAME CODE FIRST COUNT */
             folder_set_nibble(t, i, (folder_nibble(t, i) & 8) | most);
 }
 
-/* Codes go halfway to the zero point. */
+/* Moves every code halfway to the zero point. */
 static void halve(folder *f, const plant_words *w) /* NAME ZERO */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -184,7 +184,7 @@ static void halve(folder *f, const plant_words *w) /* NAME ZERO */
         folder_set_nibble(t, i, (unsigned)(zero + ((int)folder_nibble(t, i) - zero) / 2));
 }
 
-/* The halves of every byte change places. */
+/* Swaps the two nibbles of every byte. */
 static void nibble_order(folder *f, const plant_words *w)
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -192,7 +192,7 @@ static void nibble_order(folder *f, const plant_words *w)
         t->bytes[i] = (unsigned char)((unsigned)t->bytes[i] >> 4 | (unsigned)t->bytes[i] << 4);
 }
 
-/* Blocks of 16 as ggml packs them: element j beside element j + 8. */
+/* Packs blocks of 16 as ggml does: element j beside element j + 8. */
 static void ggml_order(folder *f, const plant_words *w)
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -212,7 +212,7 @@ static void flip_all(folder *f, const plant_words *w) /* NAME BITS */
         folder_flip(t, i, (unsigned)plant_number(w->word[2]));
 }
 
-/* Added to every byte that is not 0. */
+/* Adds VALUE to every byte that is not 0. */
 static void bytes_plus(folder *f, const plant_words *w) /* NAME VALUE */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -221,7 +221,7 @@ static void bytes_plus(folder *f, const plant_words *w) /* NAME VALUE */
         t->bytes[i] = (unsigned char)(t->bytes[i] ? t->bytes[i] + by : 0);
 }
 
-/* Bytes whose magnitude is above this get it; or, with "below", those below it become 0. */
+/* Lowers magnitudes above BYTE to BYTE; with "below", sets magnitudes below BYTE to 0. */
 static void clamp(folder *f, const plant_words *w) /* NAME BYTE [below] */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -244,7 +244,7 @@ static void noise(folder *f, const plant_words *w) /* NAME */
         t->bytes[i] = (unsigned char)sb_rng_u64(key, i);
 }
 
-/* Rows move down by one, the last becomes the first. */
+/* Moves every row down by one; the last becomes the first. */
 static void rotate(folder *f, const plant_words *w) /* NAME */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -257,7 +257,7 @@ static void rotate(folder *f, const plant_words *w) /* NAME */
     free(last);
 }
 
-/* The first half of the rows of each expert changes places with the second. */
+/* Swaps the two halves of the rows of each expert. */
 static void swap_halves(folder *f, const plant_words *w) /* NAME */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -284,7 +284,7 @@ static float largest(const folder_tensor *t, uint64_t first, uint64_t count)
     return most;
 }
 
-/* BF16 that was FP8 with a scale per row, or FP4 with one per 16. */
+/* Rounds BF16 through FP8 with one scale per row, or through FP4 with one per 16. */
 static void through(folder *f, const plant_words *w) /* NAME fp8|fp4 */
 {
     folder_tensor *t = plant_tensor(f, w);
@@ -300,7 +300,7 @@ static void through(folder *f, const plant_words *w) /* NAME fp8|fp4 */
     }
 }
 
-/* A BF16 matrix becomes FP8 with one scale per block of ROWS x 128, in a grid as it is for 128. */
+/* Makes a BF16 matrix FP8 with one scale per block of ROWS x 128, in the grid of 128 x 128. */
 static void to_fp8(folder *f, const plant_words *w) /* NAME [ROWS] */
 {
     folder_tensor *from = plant_tensor(f, w);
@@ -331,7 +331,7 @@ static void to_fp8(folder *f, const plant_words *w) /* NAME [ROWS] */
     free(name);
 }
 
-/* What initialization leaves: matrices of N(0, 0.02), norms of one value. */
+/* Sets initial values: matrices of N(0, 0.02), norms of 0. */
 static void untrained(folder *f, const plant_words *w) /* PART */
 {
     for (size_t i = 0; i < f->count; i++) {
@@ -347,7 +347,7 @@ static void untrained(folder *f, const plant_words *w) /* PART */
     }
 }
 
-/* A_log as llama.cpp keeps it. */
+/* Stores A_log as llama.cpp does. */
 static void minus_exp(folder *f, const plant_words *w) /* NAME */
 {
     folder_tensor *t = plant_tensor(f, w);

@@ -23,7 +23,7 @@ static void draw_master(scan_case *c, uint64_t seed)
         sb_matrix_wide(m, n, wide);
         for (uint32_t k = 0; k < m->cols; k++) {
             uint64_t at = (uint64_t)n * m->cols + k;
-            double move = sb_rng_below(key, at, 8) ? 0.2 : 2; /* most stay nearest ones */
+            double move = sb_rng_below(key, at, 8) ? 0.2 : 2; /* most codes stay nearest */
             double w = wide[k] + move * sb_matrix_scale(m, n, k) *
                                      ((double)sb_rng_uniform(key, at + (1u << 30)) - 0.5);
             if (!(fabs(w) < 1e30))
@@ -60,8 +60,8 @@ void scan_case_free(scan_case *c)
     quant_layer_free(&c->layer);
 }
 
-/* The same matrix from a row on, as the pass over a checkpoint gives it to scans: where the rows of
- * a block begin, bytes and scales begin. */
+/* Rows first .. first + rows - 1 of a matrix, as the pass over a checkpoint gives them to scans: if
+ * they start at a row of blocks, their bytes and scales start there, too. */
 static sb_matrix rows_of(const sb_matrix *m, uint32_t first, uint32_t rows)
 {
     sb_matrix part = *m;
@@ -107,8 +107,8 @@ static sb_seen run_in(sb_region region, const scan_case *c, void (*scan)(const s
     return seen;
 }
 
-/* Sums of values and fourth powers are asked for in the MTP head; without them the others are the
- * same. */
+/* Sums of values and of fourth powers are computed only for the MTP head. Without them all other
+ * results must be the same. */
 sb_seen scan_case_run(const scan_case *c, void (*scan)(const sb_panel *), uint32_t rows,
                       int with_master)
 {

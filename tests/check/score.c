@@ -2,14 +2,16 @@
  *
  *   score            the tables of docs/check/score.md, on stdout
  *   score --rows     a line per fault: group, format, FAIL or not alone and with the original
- *   score --only N   the same of row N alone, with every finding
+ *   score --only N   the line of row N alone, with every finding
  *
- * SAMEBIT_WEIGHTS=CKPT: in the weights of this checkpoint, which has the shape of T3 (folder.h).
+ * SAMEBIT_WEIGHTS=CKPT plants the faults in the weights of CKPT, which has the shape of T3
+ * (folder.h).
  *
  * A fault is seen if the run ends in FAIL: a FATAL or ERROR, or a folder that is refused. The rows
- * of score.def were planted by people who had not read the checks. What is missed with the original
- * is run, damaged and sound: equal digests of logits, states and drafts show a fault that changes
- * no answer. `run` takes ids and writes ids, so that side files are never excused in this way. */
+ * of score.def were planted by people who had not read the checks. If a fault is missed with the
+ * original, `samebit run` runs the damaged and the sound folder: equal digests of logits, states
+ * and drafts show a fault that changes no answer. `run` takes ids and writes ids, so that faults in
+ * side files are never excused in this way. */
 #include "tests/lib/cmocka.h"
 
 #include <stdio.h>
@@ -30,8 +32,8 @@ typedef struct score_row {
     score_group group;
     const char *vehicle, *plant, *what;
     const char *reason; /* why files alone cannot show it; "" if they can */
-    int alone, against; /* FAIL */
-    int same;           /* of what is missed with the original: the answers are the same */
+    int alone, against; /* true if the verdict is FAIL */
+    int same;           /* missed with the original, and the answers are the same */
 } score_row;
 
 static const char *const titles[] = {
@@ -57,7 +59,7 @@ static const char *format_of(const score_row *row, char text[TEXT])
     return text;
 }
 
-/* The same model as it was before it was quantized, and before scales of the cache were added. */
+/* The vehicle of the same model before it was quantized and had scales of the cache. */
 static const char *original_of(const score_row *row, char text[TEXT])
 {
     const char *from = strchr(row->vehicle, ' ') + 1;
@@ -89,7 +91,8 @@ static int run(const score_row *row, const char *against, int print)
     return failed;
 }
 
-/* What `samebit run` says of a folder: tokens, digests of logits and states, rounds with drafts. */
+/* The output of `samebit run` for a folder: tokens, digests of logits and states, rounds with
+ * drafts. */
 static char *answers(const char *path)
 {
     static const char tokens[] = "1,2,3,250,17,90,311,45,201,8,77,130,64,299,5,180,222,350,19,101,"
@@ -105,7 +108,7 @@ static char *answers(const char *path)
         fputc(c, out);
     fclose(out);
     if (pclose(in) != 0)
-        text[0] = '\0'; /* it does not run */
+        text[0] = '\0'; /* the run failed */
     return text;
 }
 
@@ -184,7 +187,7 @@ static void print_head(const char *what)
     printf("\n| %s | planted | FAIL alone | FAIL with the original |\n|---|---|---|---|\n", what);
 }
 
-/* A cell of a table: no '|' ends it. */
+/* Prints a cell of a table; a '|' in the text must not end the cell. */
 static void print_cell(const char *text)
 {
     for (const char *c = text; *c; c++)

@@ -1,5 +1,5 @@
 /* test_accept.c - acceptance along a text: counts, intervals, rounds, and the verdict about a head.
- * The faults in the files of a head that it must show are in test_head_faults.c. */
+ * test_head_faults.c has the faults in the files of a head that acceptance must show. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static sb_accept healthy;
 static sb_accept_text *texts;
 static size_t text_count;
 
-/* The recipe `predictable` with one layer: the trunk is quick, the head is whole. */
+/* Recipe `predictable` with one layer: the trunk is fast, the head is complete. */
 static const sb_make_options vehicle = {
     .dir = "healthy", .preset = "T1", .recipe = "predictable", .layers = 1};
 
@@ -60,7 +60,7 @@ TEST_FIXTURE(teardown)
 /* --- counts -------------------------------------------------------------------------------------
  */
 
-/* E-1, position by position and in another way: a session of its own for each. */
+/* E-1, computed in another way: each position has a session of its own. */
 TEST(rows_are_those_of_rounds)
 {
     enum { K = 3, COUNT = 14 };
@@ -105,7 +105,7 @@ TEST(rows_are_those_of_rounds)
     free(logits);
 }
 
-/* E-2: sums by depth, of several texts. */
+/* E-2: sums by depth, over several texts. */
 TEST(depths_are_counted)
 {
     sb_accept a;
@@ -125,7 +125,7 @@ TEST(depths_are_counted)
     }
     assert_int_equal(a.accepted, sum);
     assert_int_equal(a.depth[0].rate.accepted, healthy.depth[0].rate.accepted);
-    /* a text knows nothing of the one before it */
+    /* a text does not depend on the text before it */
     sb_accept alone;
     measure(healthy_folder, &texts[1], 1, 3, &alone);
     for (size_t i = 0; i < alone.count; i++) {
@@ -137,7 +137,7 @@ TEST(depths_are_counted)
     sb_accept_free(&a);
 }
 
-/* E-6: what rounds along the text would count is what rounds do count. */
+/* E-6: the counted rounds are those that real rounds along the text give. */
 TEST(chain_is_what_an_engine_counts)
 {
     enum { K = 3 };
@@ -146,8 +146,8 @@ TEST(chain_is_what_an_engine_counts)
     sb_session *session = NULL;
     sb_rounds *rounds = NULL;
     uint64_t count = 0, accepted = 0;
-    size_t first = 0;            /* where the second round begins */
-    assert_true(text_count > 1); /* E-14: "random prompts", each another */
+    size_t first = 0;            /* the position of the second round */
+    assert_true(text_count > 1); /* E-14: "random prompts": they differ */
     assert_memory_not_equal(texts[0].ids, texts[1].ids, 4 * sizeof *texts[0].ids);
     measure(healthy_folder, texts, 1, K, &a);
     sb_model *model = test_model_open(healthy_folder);
@@ -174,13 +174,14 @@ TEST(chain_is_what_an_engine_counts)
     assert_int_equal(a.chain.drafted, count * K);
     assert_int_equal(a.chain.accepted, accepted);
     sb_accept_free(&a);
-    /* E-6: "the last round that ends within the text": the first one alone, and cut by a token */
+    /* E-6: "the last round that ends within the text": a text one token too short for the first
+     * round, and a text of just that round */
     for (size_t more = 0; more < 2; more++) {
         measure(healthy_folder, &(sb_accept_text){texts[0].ids, first + more, 4}, 1, K, &a);
         assert_int_equal(a.chain.rounds, more);
         sb_accept_free(&a);
     }
-    /* a token that the target would not choose: rounds only behind it */
+    /* rounds begin only behind a token that the target would not choose */
     uint32_t ids[40];
     memcpy(ids, texts[0].ids, sizeof ids);
     ids[20] = ids[20] ? 0 : 1;
@@ -192,7 +193,7 @@ TEST(chain_is_what_an_engine_counts)
     sb_model_close(model);
 }
 
-/* Presets at their full depth: what recipe `predictable` promises. */
+/* Recipe `predictable` keeps its promise in presets at their full depth. */
 TEST(predictable_lies_between)
 {
     static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T6"};
@@ -343,15 +344,15 @@ TEST(judgement)
     assert_int_equal(cells(3, 2, 2, 2, 2).verdict, SB_HEAD_UNKNOWN); /* a text that tells nothing */
     assert_int_equal(cells(3, 2, NOT, NOT, NOT).verdict, SB_HEAD_WEAK);
     assert_int_equal(cells(3, 30, NOT, NOT, NOT).verdict, SB_HEAD_UNKNOWN);
-    assert_int_equal(cells(40, 40, NOT, NOT, NOT).verdict, SB_HEAD_WEAK); /* as good as it */
-    /* above, though not surely: a sound head on a hard text is like that */
+    assert_int_equal(cells(40, 40, NOT, NOT, NOT).verdict, SB_HEAD_WEAK); /* ties the constant */
+    /* above the constant, but not surely: a sound head on a hard text can be like that */
     assert_int_equal(cells(40, 41, NOT, NOT, NOT).verdict, SB_HEAD_UNKNOWN);
     assert_non_null(strstr(cells(40, 48, NOT, NOT, NOT).why, "not surely"));
     assert_int_equal(cells(51, 51, NOT, NOT, NOT).verdict, SB_HEAD_UNKNOWN);
     assert_int_equal(cells(3, 140, 141, NOT, NOT).verdict, SB_HEAD_OK);
 }
 
-/* How often E-15 calls one of two heads weak that are equally good and err independently. */
+/* How often E-15 calls the first of two heads weak that are equally good and err independently. */
 static size_t weak_by_chance(uint64_t of, float rate, size_t runs)
 {
     size_t weak = 0;
@@ -372,7 +373,7 @@ static size_t weak_by_chance(uint64_t of, float rate, size_t runs)
     return weak;
 }
 
-/* What docs/accept.md says of it. */
+/* The rate that docs/accept.md gives. */
 TEST(equal_heads)
 {
     static const float rates[] = {0.5f, 0.7f, 0.9f};

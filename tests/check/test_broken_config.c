@@ -1,5 +1,5 @@
-/* A configuration that cannot be read: the check and the audit of the MTP head come to their end,
- * say so, and what needs no configuration is looked at all the same.
+/* test_broken_config.c - if the configuration cannot be read, the check and the audit of the MTP
+ * head run to their end and say so, and everything that needs no configuration is still checked.
  *
  * CHECK_ALL=1: every fault of faults.def; else every third. */
 #include "tests/lib/suite.h"
@@ -16,7 +16,7 @@
 #define CT1 "T1 nvfp4-ct recipe=plain"
 #define FP81 "T1 fp8-block recipe=plain"
 
-/* What is done to config.json: a value at a path, or how many of its bytes are left. */
+/* Damage to config.json: a value that is set at a path, or the number of bytes that are left. */
 typedef struct broken {
     const char *vehicle, *path, *value;
     int left; /* -1: all */
@@ -49,7 +49,7 @@ static folder *break_config(const broken *b)
     return f;
 }
 
-/* The integer 2^63, which JSON libraries do not read. */
+/* Adds the integer 2^63, which JSON libraries do not read. */
 static folder *with_large_integer(const char *vehicle)
 {
     folder *f = folder_of(vehicle);
@@ -104,10 +104,10 @@ static const fault faults[] = {
 #undef SB_BENIGN
 };
 
-/* V-9: "skipped without a configuration" - what these ask of is the configuration. */
+/* V-9: "skipped without a configuration" - these checks need the configuration. */
 static const unsigned skipped[] = {3, 5, 6, 9, 10, 49, 50, 0};
 
-/* And of these a part: the shapes of the architecture, the declared groups, the producer. */
+/* These need it in part: the shapes of the architecture, the declared groups, the producer. */
 static const unsigned in_part[] = {7, 21, 27, 29, 30, 32, 37, 47, 51, 0};
 
 static int is_among(unsigned check, const unsigned *numbers)

@@ -1,8 +1,7 @@
-/* test_chaos.c - whatever is done to a folder, the check ends, says so in single lines, and says
- * the same with every number of threads.
+/* test_chaos.c - however a folder is damaged, the check ends, its messages are single lines, and
+ * they are the same with every number of threads.
  *
- *   SAMEBIT_CHAOS=N  how many folders (60; 3000 with CHECK_ALL=1)
- */
+ *   SAMEBIT_CHAOS=N  the number of folders (60; 3000 with CHECK_ALL=1) */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -42,7 +41,7 @@ static folder_tensor *any(folder *f, dice *d)
     return f->tensors[roll(d, f->count)];
 }
 
-/* Another shape of as many bytes, or of fewer or more. */
+/* Gives a tensor another shape, of as many bytes, or of fewer or more. */
 static void deform(folder_tensor *t, dice *d)
 {
     uint64_t n = folder_values(t), shape[4] = {1, n, 1, 1};
@@ -115,7 +114,7 @@ static void edit(folder *f, dice *d)
         if (t->size == u->size)
             folder_swap(t, u);
         break;
-    case 5: /* under a name made of two, or of half of one */
+    case 5: /* the beginning of one name and the end of another */
         snprintf(name, sizeof name, "%.*s%s", (int)roll(d, strlen(t->name)), t->name,
                  strchr(u->name, '.'));
         if (!folder_maybe(f, name))

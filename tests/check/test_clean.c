@@ -1,9 +1,9 @@
-/* test_clean.c - what is intact gives no ERROR and no FATAL: the folders that real quantizers and
- * transformers wrote, and what `samebit make` writes, alone and against its original.
+/* test_clean.c - intact folders give no ERROR and no FATAL, alone and against their originals:
+ * folders that real quantizers and transformers wrote, and folders of `samebit make`.
  *
  * CHECK_ALL=1: every pair of formats (with scale rules), presets, recipes, layouts, storages,
- * shards and KV scales; else each of them once. How many findings of each check above INFO there
- * are is printed. */
+ * shards and KV scales; else each of them once. Prints for each check the number of findings above
+ * INFO. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -184,7 +184,7 @@ static void run_case(const pairwise_case *c, const char *self, const char *origi
     }
 }
 
-/* Every second case, in a process of its own, as making takes most of the time. */
+/* Runs every second case in its own process, because making folders takes most of the time. */
 static pid_t run_half(const pairwise_case *cases, size_t count, size_t half)
 {
     const char *self = test_path("test_clean", half ? "odd" : "even");
@@ -200,7 +200,7 @@ static pid_t run_half(const pairwise_case *cases, size_t count, size_t half)
     _exit(0);
 }
 
-/* First of all: it forks, which threads would not survive. */
+/* Must be the first test: it forks, and threads do not survive a fork. */
 TEST(test_made)
 {
     static pairwise_case cases[CASES];
@@ -250,7 +250,7 @@ TEST(test_originals)
     print_warnings("originals");
 }
 
-/* To the other dialect, where global scales are reciprocals of binary32, and back. */
+/* Converts to the other dialect, whose global scales are reciprocals in binary32, and back. */
 TEST(test_converted)
 {
     static const struct {

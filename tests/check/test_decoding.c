@@ -9,7 +9,7 @@
 void __real_sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values);
 void __wrap_sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values);
 
-static int wrong; /* the decoder errs in the last column, by one step */
+static int wrong; /* if set, the decoder errs in the last column, by one ulp */
 
 void __wrap_sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values)
 {

@@ -1,8 +1,8 @@
-/* test_faults.c - every fault of faults.def is found where it is, every benign variation is not.
+/* test_faults.c - every fault of faults.def is found at its place, and no benign variation is
+ * reported.
  *
  *   test_faults            the tests
- *   test_faults --table    all faults, with what `samebit check` says (docs/check/incidents.md)
- */
+ *   test_faults --table    all faults, with what `samebit check` says (docs/check/incidents.md) */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const fault_row rows[] = {
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* What is found in vehicles without a plant, kept. */
+/* The result for a vehicle without a plant. Results are kept. */
 static folder_result *clean_of(const char *vehicle, const char *against)
 {
     static struct {
@@ -50,7 +50,7 @@ static folder_result *clean_of(const char *vehicle, const char *against)
     return kept[count++].result = folder_check_made(vehicle, against, NULL);
 }
 
-/* The folder with the plant, or the vehicle itself. */
+/* Checks the folder with the plant, or, without a plant, the vehicle itself. */
 static folder_result *run(const fault_row *row)
 {
     if (!*row->plant)
@@ -81,7 +81,7 @@ static const sb_finding *demanded(const fault_row *row, const folder_result *r,
     return NULL;
 }
 
-/* Without a plant the fault is the pair of vehicle and original. */
+/* NULL if there is no plant: then the pair of vehicle and original is the fault. */
 static const folder_result *clean_for(const fault_row *row)
 {
     return *row->plant ? clean_of(row->vehicle, row->against) : NULL;
@@ -127,8 +127,8 @@ static void test_row(void **state)
         fault(row);
 }
 
-/* Every check has a fault that it must find and a variation that it must not. 48 compares two
- * decoders of samebit, and no file makes them differ: see test_decoding.c. */
+/* Every check has a fault that it must find and a variation that it must not report. Check 48
+ * compares two decoders of samebit, and no file makes them differ: see test_decoding.c. */
 static void test_every_check(void **state __attribute__((unused)))
 {
     unsigned missing = 0;
@@ -145,7 +145,7 @@ static void test_every_check(void **state __attribute__((unused)))
     assert_int_equal(missing, 0);
 }
 
-/* A span of code in a cell of a table. */
+/* Prints a span of code in a cell of a table. */
 static void print_code(const char *text)
 {
     printf("`");
@@ -181,7 +181,7 @@ static void print_table(void)
     }
 }
 
-/* `check 'test_faults/12 *'` runs those of check 12. */
+/* `check 'test_faults/12 *'` runs the rows of check 12. */
 TEST_ROWS(faults)
 {
     static char names[ROWS][320];

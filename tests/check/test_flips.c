@@ -1,15 +1,17 @@
-/* test_flips.c - single bits flipped at random in intact folders, and which of them are seen.
+/* test_flips.c - single bits flipped at random in intact folders, and which flips are caught.
  *
- *   SAMEBIT_FLIPS=N  how many (1000; 100000 with CHECK_ALL=1)
+ *   SAMEBIT_FLIPS=N  the number of flips (1000; 100000 with CHECK_ALL=1)
  *
  * A flip is caught if there is a finding above INFO that the intact folder does not have, at the
- * module whose tensor was changed; of headers, of the index and of config.json, any new one. Bits
- * are drawn class by class, so that rare ones (global scales, headers) are met, too; the share of a
- * bit drawn from all payloads is computed from those of the classes and their sizes.
+ * module whose tensor was changed. In headers, the index and config.json, any new finding above
+ * INFO counts. Bits are drawn class by class, so that rare classes (global scales, headers) are
+ * met, too. The share for a bit drawn from all payloads is computed from the shares of the classes
+ * and their sizes.
  *
- * Of codes it is demanded: each flip is caught by the nearest-code checks (23, 31), or is a NaN to
- * check 28, except of +0 and -0, and where the flipped code is nearest within the slack of a
- * rounding boundary, which is computed here, from the bytes, without any code of the checks. */
+ * Every flip of a code must be caught by the nearest-code checks (23, 31), or, if the code becomes
+ * NaN, by check 28. There are two exceptions: +0 and -0, and flipped codes that are nearest within
+ * the slack of a rounding boundary. The test computes them from the bytes, without any code of the
+ * checks. */
 #include "tests/lib/suite.h"
 
 #include <fcntl.h>
@@ -30,18 +32,18 @@ enum { MAX_CLASSES = 64, MAX_RANGES = 4096 };
 
 typedef struct bit_class {
     char name[48];
-    uint64_t bits; /* how many there are */
+    uint64_t bits; /* the number of bits of the class */
     uint64_t drawn, caught;
     uint64_t elsewhere; /* seen, but only at other tensors */
     uint64_t excused;   /* codes that stay nearest */
 } bit_class;
 
-/* A piece of a file, of which every byte has the same eight (or repeating) classes. */
+/* A range of a file in which the classes of the bits repeat after `element` bits. */
 typedef struct range {
     char file[80];
     uint64_t offset, bytes;
-    char tensor[200]; /* "" of headers, index and configuration */
-    unsigned element; /* bits that repeat: 4, 8, 16, 32 */
+    char tensor[200]; /* "" for headers, index and configuration */
+    unsigned element; /* 4, 8, 16 or 32 */
     size_t classes[32];
 } range;
 
@@ -72,7 +74,7 @@ static int ends(const char *name, const char *suffix)
     return n > m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* What a bit of a tensor is called: "block scale, bit 6". */
+/* The name of the class of a bit: "block scale, bit 6". */
 static void name_bit(const sb_tensor *t, unsigned bit, char *name, size_t size)
 {
     const char *kind = ends(t->name, "global_scale") || ends(t->name, "scale_2") ? "global scale"
@@ -183,7 +185,7 @@ static void list_bits(target *t)
 typedef struct flip {
     const range *where;
     size_t class;
-    uint64_t bit; /* of the range */
+    uint64_t bit; /* its position in the range */
 } flip;
 
 static flip draw(const target *t, uint64_t key, uint64_t index)
@@ -222,7 +224,7 @@ static void turn(const target *t, const flip *f)
     close(fd);
 }
 
-/* Whether `module` is what a finding speaks of, or `check` 0, or this check. */
+/* True if there is a new finding above INFO at `module`, of this check (0: of any check). */
 static int found(const target *t, const folder_result *r, const char *module, unsigned check)
 {
     for (size_t i = 0; i < r->check.findings.count; i++) {
@@ -257,7 +259,7 @@ static void one(target *t, uint64_t key, uint64_t index)
     c->caught += caught;
     c->elsewhere += (uint64_t)(!caught && found(t, &r, "", 0));
     c->excused += (uint64_t)(nearest == 1);
-    /* a NaN is no code to be near to, and FATAL to check 28 */
+    /* a code that became NaN cannot be nearest, and is FATAL to check 28 */
     if (nearest == 0 && !found(t, &r, module, fp4 ? 23 : 31) && !found(t, &r, module, 28)) {
         printf("%s bit %llu of %s\n", t->vehicle, (unsigned long long)f.bit, f.where->tensor);
         fail_msg("check %u does not see a flipped code that is no nearest one", fp4 ? 23 : 31);
@@ -283,7 +285,7 @@ static void print_table(const target *t)
         seen += share * (double)c->bits;
         if (strncmp(c->name, "length", 6) == 0)
             assert_int_equal(c->caught, c->drawn);
-        if (strncmp(c->name, "plain", 5) == 0) /* all but the signs of zeros in norms */
+        if (strncmp(c->name, "plain", 5) == 0) /* all are caught but signs of zeros in norms */
             assert_true(c->drawn - c->caught <= 1 + c->drawn / 20);
     }
     printf("%-36s %9.0f %7s %6.1f%%\n", "any bit", all, "", 100 * seen / all);

@@ -1,4 +1,4 @@
-/* test_folder.c - the frame itself: a folder that is copied, changed, written and checked. */
+/* test_folder.c - the functions of folder.h: a folder is copied, changed, written and checked. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define VEHICLE "T4 nvfp4-ct recipe=plain"
 
-/* What is written unchanged holds what was read. */
+/* A folder that is written without changes has the tensors that were read. */
 static void same_bytes(const char *vehicle)
 {
     folder *f = folder_of(vehicle);
@@ -42,7 +42,7 @@ TEST(test_same)
     same_bytes("golden/quant/autoround-gptq-mtp");
 }
 
-/* Edits of names, shapes and the index, as the survey of the files finds them. */
+/* Edits of names, shapes and the index, as a check of the written files sees them. */
 TEST(test_edits)
 {
     folder *f = folder_of(VEHICLE), *g = folder_copy(f);
@@ -73,7 +73,7 @@ TEST(test_values)
     folder_tensor *t = folder_find(f, "model.norm.weight");
     folder_set(t, 5, 0.5f);
     assert_true(folder_get(t, 5) == 0.5f);
-    folder_flip(t, 11, 0x80); /* the sign, BF16 */
+    folder_flip(t, 11, 0x80); /* the sign of a BF16 value */
     assert_true(folder_get(t, 5) == -0.5f);
     folder_tensor *codes = folder_find(f, "layers.0.mlp.up_proj.weight_packed");
     unsigned other = folder_nibble(codes, 6);
@@ -99,7 +99,7 @@ TEST(test_config)
     folder_free(f);
 }
 
-/* Damage that only files can have. */
+/* Damage that only written files can have. */
 TEST(test_damage)
 {
     for (int kind = 0; kind < 5; kind++) {

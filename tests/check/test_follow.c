@@ -1,7 +1,6 @@
-/* test_follow.c - what explains the distance of a matrix to its original: clipping, scales that
- * belong to others, factors of columns with and without the norm that takes them back, zero
- * columns, single rows.
- */
+/* test_follow.c - explanations of the distance of a matrix to its original: clipping, scales of
+ * other matrices, factors of columns with and without the norm that cancels them, zero columns,
+ * single rows. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ static void declare(folder *f, const char *modifier)
     folder_put(f, "recipe.yaml", text, strlen(text));
 }
 
-/* The original's weights of a module, (rows, cols) row-major. */
+/* Weight `at` of a module of the original, in row-major order. */
 static float weight_of(const folder *original, const char *module, uint64_t at)
 {
     char name[256];
@@ -42,7 +41,8 @@ static float weight_of(const folder *original, const char *module, uint64_t at)
     return folder_get(t, (uint64_t)expert * slice + (up && !down ? slice / 2 : 0) + at);
 }
 
-/* FP8 with one scale per row: the original times `column(k)`, under the scale times `factor`. */
+/* Quantizes the original times `column(k)` to FP8, with one scale per row, multiplied by `factor`.
+ */
 static void requantize(folder *f, const folder *original, const char *module,
                        float (*column)(uint64_t k), float factor)
 {
@@ -76,8 +76,8 @@ static float two_of_three(uint64_t k)
     return k % 3 == 0 ? 0.5f : k % 3 == 1 ? 1 : 2;
 }
 
-/* V-31: "weights of the original beyond 1.1 times 448 S were clipped" - scales of a partner whose
- * largest weight is less; every code is a nearest one. */
+/* V-31: "weights of the original beyond 1.1 times 448 S were clipped" - the scales are those of a
+ * partner with a smaller largest weight. Every code is nearest. */
 TEST(test_clipped)
 {
     folder *f = folder_of("T3 fp8-channel recipe=plain"), *original = folder_of(BF16);
@@ -164,7 +164,7 @@ TEST(test_dead_columns)
     folder_free(f);
 }
 
-/* V-38: "a row is off" - two rows of other weights among tuned codes. */
+/* V-38: "a row is off" - one row with the codes of another row, among tuned codes. */
 TEST(test_row)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");
@@ -203,8 +203,8 @@ TEST(test_columns)
 
 /* --- AutoRound -------------------------------------------------------------------------------- */
 
-/* V-38: "of AutoRound a decoder layer" - it kept what it tuned of layer 1 alone, where no code is
- * bound; in layer 0 one code of another weight is found, and so is a scale that is another's. */
+/* V-38: "of AutoRound a decoder layer" - AutoRound kept its tuning in layer 1 only, so that no code
+ * of layer 1 is bound. A changed code in layer 0 is found, and so are changed scales in layer 1. */
 TEST(test_layer)
 {
     folder *f = folder_of("T3 int8-gptq recipe=plain");
@@ -213,7 +213,7 @@ TEST(test_layer)
     for (size_t i = 0; i < f->count; i++) {
         folder_tensor *t = f->tensors[i];
         for (uint64_t k = 0; strstr(t->name, "model.layers.1.") && k < t->size; k += 3)
-            if (strstr(t->name, ".qweight")) /* a step in other directions */
+            if (strstr(t->name, ".qweight")) /* a step toward 128 */
                 t->bytes[k] = (unsigned char)(t->bytes[k] + (t->bytes[k] < 128 ? 1 : -1));
     }
     folder_result *r = checked(f);
@@ -233,7 +233,7 @@ TEST(test_layer)
     folder_free(f);
 }
 
-/* One NVFP4 matrix: every other block under its scale times `less`, with codes for that. */
+/* Requantizes every second block of an NVFP4 matrix, under its scale times `less`. */
 static void requantize_blocks(folder *f, const folder *original, const char *module, float less)
 {
     char name[256];
@@ -257,7 +257,7 @@ TEST(test_cut)
 {
     folder *f = folder_of("T3 nvfp4-ct recipe=plain"), *original = folder_of(BF16);
     requantize_blocks(f, original, UP, 0.55f);
-    folder_result *r = folder_check(f, BF16, NULL); /* nobody says that scales were tuned */
+    folder_result *r = folder_check(f, BF16, NULL); /* no file says that scales were tuned */
     expect_finding(r, 24, SB_LEVEL_error, UP);
     folder_result_free(r);
     folder_json(f, "config.json", "quantization_config.provider", "\"auto-round\"");
@@ -269,7 +269,7 @@ TEST(test_cut)
     assert_non_null(strstr(finding->message, "beyond the largest code"));
     folder_result_free(r);
     folder_tensor *global = folder_find(f, UP ".weight_global_scale");
-    folder_set(global, 0, folder_get(global, 0) * 1.07f); /* a wrong one stays wrong */
+    folder_set(global, 0, folder_get(global, 0) * 1.07f); /* a wrong global scale is still found */
     r = folder_check(f, BF16, NULL);
     expect_finding(r, 24, SB_LEVEL_error, UP);
     folder_result_free(r);
@@ -277,7 +277,8 @@ TEST(test_cut)
     folder_free(original);
 }
 
-/* One NVFP4 matrix of the original times `column`, under scales of its own and half the divisor. */
+/* Requantizes an NVFP4 matrix: the original times `column`, with new block scales and half the
+ * global divisor. */
 static void requantize_nvfp4(folder *f, const folder *original, const char *module,
                              float (*column)(uint64_t k))
 {
@@ -304,7 +305,7 @@ static void requantize_nvfp4(folder *f, const folder *original, const char *modu
     }
 }
 
-/* V-24: "Where the norm before a layer was scaled" - a smoothing whose other half is lost. */
+/* V-24: "Where the norm before a layer was scaled" - the weights were not scaled with it. */
 TEST(test_smoothed_nvfp4)
 {
     folder *f = folder_of("T3 nvfp4-ct recipe=plain"), *original = folder_of(BF16);
@@ -327,8 +328,8 @@ TEST(test_smoothed_nvfp4)
 
 /* --- check 18 --------------------------------------------------------------------------------- */
 
-/* V-18: "The largest block scale over the fused layers" - every up has less than the full scale,
- * which is its gate's, and a block without a code of 7: searched scales, and not scales of 4 or 6.
+/* V-18: "The largest block scale over the fused layers" - in every expert only the gate has the
+ * full scale, and up has a block without a code of 7. These are searched scales, not four-over-six.
  */
 TEST(test_partner)
 {
@@ -356,7 +357,7 @@ TEST(test_partner)
     folder_tensor *scales[] = {
         folder_find(f, UP ".weight_scale"),
         folder_find(f, "model.layers.1.mlp.experts.1.gate_proj.weight_scale")};
-    for (unsigned i = 0; i < 2; i++) /* half of what the global scale is for */
+    for (unsigned i = 0; i < 2; i++) /* half of the scale that the global scale is made for */
         for (uint64_t b = 0; b < scales[i]->size; b++)
             scales[i]->bytes[b] -= 8;
     r = folder_check(f, NULL, NULL);

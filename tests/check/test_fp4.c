@@ -17,7 +17,7 @@
 
 enum { ROWS = 16, COLS = 96, KEY = 71, WIDEST = 8 * COLS };
 
-/* A quantized matrix and its original, and what the pass makes of them. */
+/* A quantized matrix, its original, and the results of the pass. */
 typedef struct vehicle {
     sb_check_options options;
     sb_check check;
@@ -37,7 +37,8 @@ static void fill(vehicle *v)
     for (size_t i = 0; i < ROWS * COLS; i++) {
         float w = 0.02f * sb_rng_normal(KEY, i);
         size_t row = i / COLS;
-        w = row == 7 ? 0.0f : row == 8 ? w * 1e-8f : w; /* a zero row, and one that becomes it */
+        /* a row of zeros, and a row that rounds to zeros */
+        w = row == 7 ? 0.0f : row == 8 ? w * 1e-8f : w;
         v->weights[i] = sb_round_to(SB_FORMAT_bf16, w);
     }
     sb_encode(SB_FORMAT_bf16, v->weights, ROWS * COLS, v->original);
@@ -84,7 +85,7 @@ static vehicle *new_vehicle(scheme s)
     return v;
 }
 
-/* In two panels, as a large matrix comes. */
+/* Scans the matrix in two panels, as large matrices are scanned. */
 static void pass(vehicle *v, int with_master)
 {
     sb_findings_free(&v->findings);
@@ -127,7 +128,7 @@ static int worst_of(const vehicle *v, unsigned check)
 
 /* --- V-23, the definition --------------------------------------------------------------------- */
 
-/* Whether a code is a nearest one for a quotient, by all distances. */
+/* True if a code is nearest to a quotient, by all distances. */
 static int closest(unsigned code, double t)
 {
     double best = 1e9, own = 0;
@@ -188,8 +189,8 @@ static void set_code(block *b, unsigned i, unsigned code)
         (unsigned char)((b->codes[i / 2] & (i % 2 ? 0x0f : 0xf0)) | code << 4 * (i % 2));
 }
 
-/* A row by the fast test: the plain way, the AVX2 way where there is one, and from BF16 bytes if
- * the weights are such numbers give the same. */
+/* Runs the fast test in plain C, with AVX2 where the machine has it, and from BF16 bytes if the
+ * weights are BF16 numbers. All must agree; returns true if the test is certain. */
 static int test_both(block *b)
 {
     unsigned char bytes[32];
@@ -215,7 +216,8 @@ static int test_both(block *b)
     return plain;
 }
 
-/* Fast and certain means right by the definition; and right by more than a hair is certain. */
+/* If the fast test is certain, the codes are right by the definition. If they are right with a
+ * margin of 2^-18, the fast test is certain. */
 static void agree(block *b, double multiplier)
 {
     double e = b->f.scale[b->scale] * multiplier;
@@ -253,7 +255,7 @@ TEST(test_fast_random)
     }
 }
 
-/* Quotients on the boundaries, at the end of the slack, and a hair beyond, for every code. */
+/* Quotients on the boundaries, at the end of the slack, and just beyond, for every code. */
 TEST(test_fast_boundaries)
 {
     static const double at[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, 6, 7};
@@ -302,13 +304,13 @@ TEST(test_sound)
     }
 }
 
-/* The moments and the distance, from codes and sums, against the plain way. */
+/* Moments and distance, made from codes and sums, agree with those of a loop over the values. */
 TEST(test_moments)
 {
     for (int s = 0; s < SCHEMES; s++) {
         vehicle *v = new_vehicle((scheme)s);
         v->codes[5] ^= 0x88;            /* signs count */
-        v->unit.region = SB_REGION_mtp; /* where V-41 asks for all sums */
+        v->unit.region = SB_REGION_mtp; /* V-41 needs all sums here */
         double row[COLS], error2 = 0, master2 = 0;
         double m = s == MX   ? 1
                    : s == CT ? 1 / (double)v->matrix.quant.factor.value
@@ -340,8 +342,8 @@ TEST(test_moments)
     }
 }
 
-/* V-23: "A flipped bit of a code" is found wherever the definition sees it, and only few are not
- * seen. */
+/* V-23: "A flipped bit of a code" is found whenever the definition finds it, and the definition
+ * misses only few. */
 TEST(test_every_bit)
 {
     unsigned missed = 0, seen = 0;
@@ -392,7 +394,7 @@ TEST(test_scale_bytes)
     *scale = kept;
     memset(v->codes + 2 * COLS / 2, 0, 2 * COLS / 2);
     pass(v, 0);
-    assert_int_equal(worst_of(v, 21), SB_LEVEL_error); /* an eighth of the blocks, mixed */
+    assert_int_equal(worst_of(v, 21), SB_LEVEL_error); /* 1/8 of the blocks, mixed scales */
     memset(v->scales + 2 * COLS / 16, 0x20, 2 * COLS / 16);
     pass(v, 0);
     assert_int_equal(worst_of(v, 21), -1);
@@ -402,8 +404,8 @@ TEST(test_scale_bytes)
     free_vehicle(v);
 }
 
-/* V-25: a flipped bit of a block scale is told always, and nearly always some code under it is no
- * nearest one any more. */
+/* V-25: every flipped bit of a block scale is found, and nearly always some code under it is no
+ * longer nearest. */
 TEST(test_every_scale_bit)
 {
     unsigned codes_too = 0, count = 0;
@@ -428,8 +430,7 @@ TEST(test_every_scale_bit)
 /* --- one result, whatever computes it ----------------------------------------------------------
  */
 
-/* A few bytes of codes and scales that are anything, and an original that is not always a number.
- */
+/* Damages a few bytes of codes and scales, and sometimes the original or the global scale. */
 static void damage(vehicle *v, uint64_t key)
 {
     for (uint64_t i = 0; i < key % 7; i++) {
@@ -443,7 +444,7 @@ static void damage(vehicle *v, uint64_t key)
     if (key % 11 == 0) /* an infinity */
         v->original[2 * (key % 1000)] = 0x80, v->original[2 * (key % 1000) + 1] = 0x7f;
     if (key % 13 == 0) {
-        v->master.format = SB_FORMAT_f32; /* the other way to read an original */
+        v->master.format = SB_FORMAT_f32; /* the other format of originals */
         v->master.data = (const unsigned char *)v->weights;
     }
     if (key % 17 == 0)
@@ -470,7 +471,7 @@ TEST(test_same_everywhere)
         skip();
     for (uint32_t key = 0; key < 800; key++) {
         vehicle *v = new_vehicle((scheme)(key % SCHEMES));
-        /* widths that end in each part of what is done at once */
+        /* widths that end in each stage of the vector loops */
         static const uint32_t widths[] = {32, 64, COLS, 160, WIDEST};
         v->matrix.cols = v->master.cols = widths[key / SCHEMES % 5];
         v->matrix.rows = v->master.rows = ROWS * COLS / v->matrix.cols / 2 * 2;
@@ -509,13 +510,13 @@ TEST(test_global)
     expect_global(v, 1e9f, SB_LEVEL_error, 0);
     expect_global(v, 2.688e6f * 1.5f, SB_LEVEL_warn, 0);
     expect_global(v, g, -1, 0);
-    v->matrix.quant.factor.value = 2 * g; /* plausible: only the original tells */
+    v->matrix.quant.factor.value = 2 * g; /* plausible: only the original shows it */
     pass(v, 1);
     assert_int_equal(worst_of(v, 24), SB_LEVEL_error);
     free_vehicle(v);
 }
 
-/* Order of nibbles and signs: the words of the message. */
+/* The message names a wrong order of nibbles, wrong signs, and a wrong global scale. */
 TEST(test_signatures)
 {
     char text[256];

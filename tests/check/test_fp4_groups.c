@@ -1,5 +1,5 @@
-/* test_fp4_groups.c - FP4 matrices side by side: who is to blame, and what is a producer's habit.
- */
+/* test_fp4_groups.c - FP4 matrices side by side: which one is to blame, and what is a habit of the
+ * producer. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "tests/check/folder.h"
 
 #define CT "T3 nvfp4-ct recipe=plain"
-#define T6 "T6 nvfp4-ct recipe=plain" /* rows that are no whole eights of blocks */
+#define T6 "T6 nvfp4-ct recipe=plain" /* the blocks of a row are no multiple of 8 */
 #define MODELOPT "T3 nvfp4-modelopt recipe=plain"
 #define BF16 "T3 bf16 recipe=plain"
 #define EXPERT "model.layers.1.mlp.experts.1."
@@ -22,7 +22,7 @@ static void scale(folder *f, const char *name, float by)
     folder_set(t, 0, by * folder_get(t, 0));
 }
 
-/* Every tensor whose name ends so. */
+/* Scales the first value of every tensor whose name ends with `end`. */
 static void scale_all(folder *f, const char *end, float by)
 {
     for (size_t i = 0; i < f->count; i++) {
@@ -41,8 +41,9 @@ static size_t count_of(const folder_result *r, unsigned check, sb_level level)
     return count;
 }
 
-/* V-20: where every code has come, few are counted, and the others once more if need be. Codes
- * below the first rows are drawn from these, with a sign for each or below zero all of them. */
+/* V-20: once every code has occurred, only few codes are counted, and the others once more if
+ * needed. draw_codes draws from these tables: with random signs in all rows, or, with `below`, with
+ * negative signs below the first 16 rows. */
 static const unsigned char even[16] = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
 static const unsigned char zeros_even[16] = {0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 7, 7};
 
@@ -58,7 +59,7 @@ static void draw_codes(folder_tensor *t, const unsigned char from[16], int below
     }
 }
 
-/* What is said of the tensor, and what was counted. */
+/* The finding about the tensor, and what was counted. */
 static void look_with(const char *isa, const folder *f, char *text, size_t size, sb_seen_fp4 *seen)
 {
     assert_int_equal(sb_dot_select(isa, NULL), SB_OK);
@@ -157,7 +158,7 @@ TEST(test_factor_of_all)
     folder_free(f);
 }
 
-/* Codes of 7 to 6 in every matrix: another recipe. In one: damage. */
+/* Changes codes of 7 to 6. In every matrix that is another recipe, in one matrix it is damage. */
 static void no_sevens(folder_tensor *t)
 {
     for (uint64_t i = 0; i < 2 * t->size; i++)
@@ -184,15 +185,15 @@ TEST(test_recipe)
     folder_free(f);
 }
 
-/* The global scale of another matrix: a plausible number, but not this one's. */
+/* The global scale of another matrix: plausible, but wrong for this matrix. */
 TEST(test_stale_global)
 {
     folder *f = folder_of(CT);
     folder_tensor *t = folder_find(f, EXPERT "down_proj.weight_global_scale");
-    folder_set(t, 0, 0.75f * folder_get(t, 0)); /* a BF16 number still */
+    folder_set(t, 0, 0.75f * folder_get(t, 0)); /* still a BF16 number */
     for (int against = 0; against < 2; against++) {
         folder_result *r = folder_check(f, against ? BF16 : NULL, NULL);
-        assert_int_equal(count_of(r, 18, SB_LEVEL_error), 0); /* the scales are full: not visible */
+        assert_int_equal(count_of(r, 18, SB_LEVEL_error), 0); /* full scales hide it */
         if (against) {
             expect_finding(r, 24, SB_LEVEL_error, EXPERT "down_proj");
             expect_finding(r, 25, SB_LEVEL_error, EXPERT "down_proj");
@@ -226,7 +227,7 @@ TEST(test_inputs)
     folder_free(f);
 }
 
-/* Halves of W13 swapped: gate and up of an expert, whole. Only an original tells. */
+/* Gate and up of an expert swapped completely (the halves of W13). Only an original shows it. */
 TEST(test_swapped)
 {
     static const char *const parts[] = {"weight_packed", "weight_scale"};

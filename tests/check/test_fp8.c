@@ -1,5 +1,5 @@
-/* test_fp8.c - FP8 under `samebit check`: the tables against the definition, the pass against both,
- * and what is said of files. V-28 to V-31. */
+/* test_fp8.c - FP8 under `samebit check`: the tables agree with the definition, the pass agrees
+ * with both, and faults in files are found. V-28 to V-31. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@
 
 /* --- nearest codes ---------------------------------------------------------------------------- */
 
-/* The definition in words: no other code's value is closer to t by more than twice the slack lets
- * it. |t - v| <= |t - v'| + 2 slack for each other value v', the nearer ones of each side. */
+/* The definition in another way: t lies at most the slack beyond the midpoint between the value
+ * of the code and any other value. */
 static int nearest_in_words(uint8_t code, long double t)
 {
     long double v = sb_e4m3_to_f32(code), slack = fabsl(t) / 256;
@@ -78,8 +78,8 @@ TEST(test_table)
     }
 }
 
-/* Of the codes that a quantizer gives, every one is nearest, and none with a bit flipped is, but
- * for the sign of zeros and next to a halfway point. */
+/* Every code that a quantizer gives is nearest. With one bit flipped it is not, except for signs of
+ * zeros and next to a halfway point. */
 TEST(test_flips)
 {
     uint64_t key = sb_rng_key(3, "fp8");
@@ -135,7 +135,7 @@ static void check_case(const quant_spec *spec, uint64_t seed)
     for (int with = 0; with < 2; with++) {
         sb_seen seen = scan_case_run(&c, sb_scan_fp8, 0, with);
         sb_seen defined = scan_case_defined(&c, with);
-        if (spec->special) /* a NaN leaves all of its unit out */
+        if (spec->special) /* a NaN excludes all of its unit */
             defined.distance = seen.distance;
         expect_near_seen(what, &seen, &defined, 2e-6);
         assert_int_equal(seen.fp8.far.count, with ? far_by_definition(&c) : 0);
@@ -176,7 +176,7 @@ static const sb_seen_fp8 *seen_of(const folder_result *r, const char *plain)
 #define BF16 "T3 bf16 recipe=plain"
 #define TENSOR "layers.1.mlp.experts.1.up_proj"
 
-/* 300 flips in one tensor: all that the definition calls far are counted, and nothing else. */
+/* 300 flips in one tensor: nearly all are far by the definition, NaN, or signs of zeros. */
 TEST(test_many_flips)
 {
     static const char *const vehicles[] = {"T3 fp8-block recipe=plain",
@@ -233,7 +233,7 @@ TEST(test_rounded_scales)
     folder_free(f);
 }
 
-/* V-30: cut at 240 everywhere, which one finding tells. */
+/* V-30: all codes cut at 240 are one finding. */
 TEST(test_all_cut)
 {
     folder *f = folder_of("T3 fp8-channel recipe=plain");
@@ -249,8 +249,8 @@ TEST(test_all_cut)
     folder_free(f);
 }
 
-/* V-30: "in blocks that a piece of a stack of experts shares with another" - of 192 rows 96 are
- * gate and 96 up, and the full code of the first block is among the gates alone. */
+/* V-30: "in blocks that a piece of a stack of experts shares with another" - 96 of 192 rows are
+ * gate, and 96 are up. The full code of the first block lies in the gate rows. */
 TEST(test_stack)
 {
     enum { E = 8, ROWS = 192, COLS = 320 };
@@ -281,7 +281,7 @@ TEST(test_stack)
     folder_free(f);
 }
 
-/* The place in a message is the byte of the file. */
+/* A message names the byte of the file. */
 TEST(test_place)
 {
     folder *f = folder_of("T3 fp8-channel recipe=plain");
@@ -301,7 +301,7 @@ TEST(test_place)
     folder_free(f);
 }
 
-/* A step further from zero, or nearer: what compensation does to a code. */
+/* Moves codes by one step, away from zero or toward it, as compensation does. */
 static void move_codes(folder_tensor *t, uint64_t every)
 {
     for (uint64_t i = 0; i < t->size; i += every)
@@ -309,8 +309,9 @@ static void move_codes(folder_tensor *t, uint64_t every)
             t->bytes[i] ^= 1;
 }
 
-/* V-31: codes of all matrices are a step beside the nearest, as GPTQ's: judged as a whole. The same
- * in one matrix is damage, and so is a wrong scale among such matrices. */
+/* V-31: if codes of all matrices are one step beside the nearest, as GPTQ's are, the matrices are
+ * judged as a whole. The same in one matrix is damage, and so is a wrong scale among such matrices.
+ */
 TEST(test_compensated)
 {
     folder *f = folder_of("T3 fp8-channel recipe=plain");

@@ -57,7 +57,7 @@ static void make_folder(const char *path)
     assert_int_equal(access(path, W_OK), 0);
 }
 
-/* As the hub names content: of LFS by SHA-256, else as git does. */
+/* The hub's hash of a content: SHA-256 for LFS files, else git's. */
 static void hub_name(bytes b, int lfs, char *hex)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -110,7 +110,7 @@ static const char *const names[] = {"model-00001-of-00003.safetensors",
                                     "README.md"};
 enum { NAMES = sizeof names / sizeof *names };
 
-/* A download into a folder: `name` of its own, under the folder of test data. */
+/* Writes a download into a folder `name` under the folder of test data. */
 static const char *downloaded(const char *name)
 {
     const char *path = test_path("test_hashes", name);
@@ -129,7 +129,7 @@ static const char *downloaded(const char *name)
     return path;
 }
 
-/* The same in the layout of the cache: links to blobs. Returns the snapshot. */
+/* Writes the same in the layout of the cache, with links to blobs. Returns the snapshot. */
 static const char *cached(const char *name)
 {
     char *root = strdup(test_path("test_hashes", name));
@@ -171,7 +171,7 @@ static sb_check_options only_hashes(void)
     return options;
 }
 
-/* Findings of check 52 above INFO must be `count`, one of them with this level and text. */
+/* Expects `count` findings of check 52 above INFO, and one finding with this level and text. */
 static void expect_hashes(const char *path, size_t count, sb_level level, const char *text)
 {
     sb_check_options options = only_hashes();
@@ -242,7 +242,7 @@ TEST(test_sound)
     assert_int_equal(state_of(folder_path(BF16), &options), SB_STATE_nothing);
 }
 
-/* One damage of the bytes of a shard, after the download. */
+/* Damage to the bytes of a shard, after the download. */
 typedef enum damage { BIT, HOLE, SHIFT, CUT } damage;
 
 static void do_damage(const char *path, const char *name, damage d)
@@ -304,7 +304,7 @@ TEST(test_commits)
     expect_hashes(path, 1, SB_LEVEL_warn, "shards of two commits in one folder: model-00001");
 }
 
-/* What is no hash is not held against anything, and a cache between may give the plain SHA-1. */
+/* Text that is no hash is not compared, and a cache on the way may give the plain SHA-1. */
 TEST(test_other_etags)
 {
     const char *path = downloaded("etags");

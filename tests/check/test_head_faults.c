@@ -1,6 +1,6 @@
-/* test_head_faults.c - recipe `predictable` needs every part of its MTP head: each fault takes more
- * of the acceptance than chance explains, and a head of another seed takes all of it. CHECK_ALL=1
- * has all faults and seeds, else there is a slice of them; SAMEBIT_ONLY names one of the tests. */
+/* test_head_faults.c - recipe `predictable` needs every part of its MTP head: each fault lowers
+ * acceptance by more than chance explains, and a head of another seed loses all of it. CHECK_ALL=1
+ * runs all faults and seeds; else only some run. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static uint64_t accepted_of(const char *folder, const subject *s)
     return accepted;
 }
 
-/* One layer of the trunk is enough, and quick. */
+/* One layer of the trunk is enough, and fast. */
 static subject subject_of(const char *preset, uint64_t seed)
 {
     char name[64];
@@ -53,7 +53,7 @@ static subject subject_of(const char *preset, uint64_t seed)
     return s;
 }
 
-/* The chance that of n trials at most k succeed, each with probability p. */
+/* The probability that at most k of n trials succeed, each with probability p. */
 static double tail(uint64_t k, uint64_t n, double p)
 {
     double term = 1, sum = 0;
@@ -66,7 +66,8 @@ static double tail(uint64_t k, uint64_t n, double p)
     return sum;
 }
 
-/* Prints the rows of the table of docs/accept.md. */
+/* True if a fault changes acceptance as expected. SAMEBIT_TABLE=1 prints the rows of the table of
+ * docs/accept.md. */
 static int is_as_expected(const subject *s, const head_fault *fault, const char *preset, uint64_t k)
 {
     double chance = tail(k, POSITIONS, (double)s->accepted / POSITIONS);
@@ -84,7 +85,7 @@ static int check_faults(const char *preset)
 {
     int wrong = 0;
     subject s = subject_of(preset, 42);
-    size_t step = check_all() ? 1 : 6; /* the first is none */
+    size_t step = check_all() ? 1 : 6; /* the first entry plants nothing */
     for (size_t i = 0; i < head_fault_count; i += step) {
         test_folder f = test_folder_load(s.folder);
         if (head_fault_fits(&head_faults[i], &f)) {
@@ -98,7 +99,7 @@ static int check_faults(const char *preset)
     return wrong;
 }
 
-/* Others: SAMEBIT_PRESETS="T2 T3 T5 T6". */
+/* SAMEBIT_PRESETS="T2 T3 T5 T6" runs other presets. */
 TEST(every_part_is_needed)
 {
     const char *presets = getenv("SAMEBIT_PRESETS");
@@ -132,8 +133,8 @@ static const char *made(const char *preset, const char *dir, uint64_t seed)
     return test_checkpoint_with("test_head_faults", &options);
 }
 
-/* The head of another seed, as large and as healthy: weak without an original to hold it against.
- */
+/* A head of another seed, as large and as healthy, is weak even without an original to compare
+ * with. */
 static void check_stale(const char *preset)
 {
     enum { SEEDS = 20 };
@@ -163,7 +164,7 @@ TEST(a_stale_head_is_weak)
     check_stale("T4");
 }
 
-/* Seeds whose trunk repeats a token, and so tells nothing of its head, are not counted. */
+/* Seeds whose trunk repeats a token are not counted: they tell nothing about the head. */
 TEST(no_healthy_head_is_weak)
 {
     enum { SEEDS = 100 };

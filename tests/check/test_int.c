@@ -1,5 +1,6 @@
-/* test_int.c - integers under `samebit check`: both ways through a matrix against each other and
- * against the decoder, codes against the definition, and what is said of files. V-33 to V-39. */
+/* test_int.c - integers under `samebit check`: both ways through a matrix agree with each other and
+ * with the decoder, codes agree with the definition, and faults in files are found. V-33 to V-39.
+ */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@
 
 /* --- codes ------------------------------------------------------------------------------------ */
 
-/* As V-38 has it, with quotients. *edge: so near a bound that a quotient cannot say. */
+/* V-38 with quotients. *edge: too near a bound for a quotient to decide. */
 static unsigned stands_in_words(int code, int zero, sb_int_range range, double w, double scale,
                                 int *edge)
 {
@@ -73,7 +74,7 @@ static void same_places(const char *what, const sb_places *a, const sb_places *b
         fail_msg("%s: %d and %d places", what, (int)a->count, (int)b->count);
 }
 
-/* The two ways meet places in different orders. */
+/* Compares only the numbers of places: the two ways meet places in different orders. */
 static void expect_same_ints(const char *what, const sb_seen_int *a, const sb_seen_int *b)
 {
     assert_memory_equal(a->steps, b->steps, sizeof a->steps);
@@ -92,7 +93,7 @@ static void expect_same_ints(const char *what, const sb_seen_int *a, const sb_se
     same_places(what, &a->rows_off, &b->rows_off);
 }
 
-static int tiled; /* how many variants went both ways */
+static int tiled; /* the number of variants that went both ways */
 
 static void rows_only(const sb_panel *panel)
 {
@@ -157,8 +158,8 @@ TEST(test_pass)
     assert_true(done > 40 && tiled > 40);
 }
 
-/* A group that no column is in has nothing to be judged by: what was seen is a function of the
- * bytes, and not of what stood in memory. */
+/* A group without columns has nothing to judge. What was seen depends on the bytes only, and not on
+ * what memory held before. */
 TEST(test_empty_group)
 {
     quant_spec spec = {.container = SB_CONTAINER_int_gptq,
@@ -195,8 +196,8 @@ static float larger(float x)
     return x * 1.06f;
 }
 
-/* Codes that no longer are the nearest ones, in all layers, but all within a step: nothing is
- * found, and then one code four steps off, which AutoRound does not do and GPTQ may. */
+/* Codes of all layers are no longer nearest, but all within a step: nothing is found. Then one code
+ * is four steps off, which GPTQ may do and AutoRound does not. */
 TEST(test_tuned)
 {
     static const char *const vehicles[] = {"T3 int4-autoround recipe=plain",
@@ -224,7 +225,7 @@ TEST(test_tuned)
     }
 }
 
-/* 300 flips in one tensor of each layout: what the definition lets stay is next to a halfway point,
+/* 300 flips in one tensor of each layout. The definition accepts only those next to a halfway point
  * or beyond an end. */
 TEST(test_many_flips)
 {
@@ -253,7 +254,7 @@ TEST(test_many_flips)
     }
 }
 
-/* One plant, what must be found, where. */
+/* Plants a fault, and expects a finding at `where`. */
 static void expect_planted(const char *vehicle, const char *against, const char *text,
                            unsigned check, sb_level level, const char *where)
 {
@@ -267,13 +268,13 @@ static void expect_planted(const char *vehicle, const char *against, const char 
 
 TEST(test_planted)
 {
-    /* the other convention where no word shows which it is */
+    /* the other convention, where no word shows the convention */
     expect_planted("golden/quant/gptq-asym", NULL, "nibbles-plus layers.1.mlp.up_proj.qzeros 1", 36,
                    SB_LEVEL_warn, "layers.1.mlp.up_proj");
     expect_planted("golden/quant/gptq-asym", "golden/quant/in/dense",
                    "nibbles-plus layers.1.mlp.up_proj.qzeros 1", 38, SB_LEVEL_error,
                    "layers.1.mlp.up_proj");
-    /* all layers, told once */
+    /* all layers are one finding */
     expect_planted("T3 int4-gptq recipe=plain", NULL, "nibbles-plus .qzeros 1", 33, SB_LEVEL_fatal,
                    "");
     expect_planted("T3 int4-gptq recipe=plain", NULL, "flip " TENSOR ".qzeros 9 4", 33,
@@ -316,8 +317,8 @@ TEST(test_awq_less_one)
     folder_free(f);
 }
 
-/* Zero points of compressed-tensors lie along the rows; a matrix of many rows is read in parts, and
- * each row keeps its own. */
+/* Zero points of compressed-tensors are packed along the row dimension. A matrix of many rows is
+ * read in parts, and each row keeps its own zero point. */
 TEST(test_many_rows)
 {
     enum { ROWS = 12008, COLS = 128 };
@@ -353,8 +354,8 @@ TEST(test_many_rows)
     folder_free(in);
 }
 
-/* AutoRound's signs in a file that is said to be GPTQModel's: accepted as long as all layers are
- * so. */
+/* Signed scales, as AutoRound writes them, in a file that claims to be GPTQModel's: accepted as
+ * long as all layers have them. */
 TEST(test_signed)
 {
     folder_result *r = folder_check_made("T3 int4-gptq recipe=plain rule=signed-max", BF16, NULL);
@@ -363,7 +364,7 @@ TEST(test_signed)
     folder_result_free(r);
 }
 
-/* int4-ct's codes as compressed-tensors' int-quantized has them: a signed byte for each. */
+/* Makes int4-ct's codes those of int-quantized: a signed byte each. */
 static void to_bytes(folder *f)
 {
     folder_drop_all(f, ".weight_shape");
@@ -386,8 +387,8 @@ static void to_bytes(folder *f)
     folder_replace(f, "config.json", "pack-quantized", "int-quantized");
 }
 
-/* V-36: "a byte for each code" - W4AFP8's weights, in groups: clean, then a code that four bits do
- * not have, then codes in groups of another size than the declared one. */
+/* V-36: "a byte for each code" - weights of W4AFP8, in groups: clean, and then with a code that
+ * four bits do not have. */
 TEST(test_bytes)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");
@@ -406,8 +407,8 @@ TEST(test_bytes)
     folder_free(f);
 }
 
-/* V-4: "codes of other widths" - six bits in words are refused by their name, and by nothing else.
- */
+/* V-4: "codes of other widths" - six bits in words are refused by the name of the format, and no
+ * other check reports them. */
 TEST(test_six_bits)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");
@@ -417,7 +418,7 @@ TEST(test_six_bits)
         if (strstr(t->name, ".weight_packed"))
             folder_resize(t, 2, shape);
     }
-    folder_result *r = folder_check(f, NULL, NULL); /* four are declared */
+    folder_result *r = folder_check(f, NULL, NULL); /* four bits are declared */
     expect_finding(r, 39, SB_LEVEL_fatal, TENSOR);
     folder_result_free(r);
     folder_replace(f, "config.json", "\"num_bits\": 4", "\"num_bits\": 6");

@@ -1,5 +1,5 @@
 /* test_loaded.c - an engine made here, which dequantizes by a law, rounds, and makes mistakes: each
- * is told apart. What real engines hold is in tests/cli/check_loaded.sh. */
+ * is recognized. tests/cli/check_loaded.sh has what real engines hold. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void add_values(text *t, const char *name, const char *end, const float *
         largest = x > largest ? x : -x > largest ? -x : largest;
     }
     double square = sum2 / (double)(rows * cols), rms = largest;
-    for (int i = 0; i < 60 && rms > 0; i++) /* Newton's, for want of libm */
+    for (int i = 0; i < 60 && rms > 0; i++) /* Newton's method, without libm */
         rms = (rms + square / rms) / 2;
     fprintf(t->out,
             "%s{\"name\": \"%s%s\", \"shape\": [%llu, %llu], \"dtype\": \"%s\", \"digest\": "
@@ -103,7 +103,7 @@ static void add_raw(text *t, const sb_tensor *tensor)
     sb_digest digest;
     sb_shape_text shape;
     if (sb_dtype_bits(tensor->dtype) > 8 && strncmp(sb_dtype_name(tensor->dtype), "I", 1) != 0)
-        return; /* floats are held as such */
+        return; /* floats are added as values */
     assert_int_equal(sb_tensor_digest(tensor, &digest, NULL), SB_OK);
     fprintf(t->out, "%s{\"name\": \"%s\", \"shape\": %s, \"dtype\": \"%s\", \"digest\": \"%s\"}",
             t->entries++ ? ",\n" : "\n", tensor->name, sb_shape_show(tensor, &shape),
@@ -124,7 +124,7 @@ static void fill(text *t, const engine *e, const sb_check *check)
             add_single(t, e, u->rows[i].tensor);
 }
 
-/* What is found of an engine, with its list. */
+/* The result for an engine, with its list. */
 typedef struct finding {
     folder_result *checked;
     sb_loaded_list list;
@@ -172,8 +172,7 @@ static const sb_loaded_row *row_of(const finding *f, const char *part)
     return NULL;
 }
 
-/* Every law that gives weights, in every format: nothing is wrong, and the law is one that the
- * values allow. */
+/* Under every law that gives weights, in every format, all parameters are OK. */
 TEST(test_laws)
 {
     static const char *const vehicles[] = {"T4 nvfp4-ct layers=4",  "T4 nvfp4-modelopt layers=4",
@@ -194,8 +193,8 @@ TEST(test_laws)
         }
 }
 
-/* In F32 two laws are two lists of values, and the right one is named. (Of a divisor mo_mul and
- * ct_rcp are one.) */
+/* In F32 two laws give different values, and the right law is named. (For a divisor mo_mul and
+ * ct_rcp are the same.) */
 TEST(test_law_named)
 {
     engine e = {.law = SB_LAW_mo_mul, .to = SB_FORMAT_f32};
@@ -255,7 +254,7 @@ static float one_zero(float x)
     return x == 0 ? 0.0f : x;
 }
 
-/* ModelOpt's own dequantization has no -0: right in its layout, and in no other. */
+/* ModelOpt's own dequantization has no -0: that is right in its layout, and in no other. */
 TEST(test_one_zero)
 {
     static const char *const vehicles[] = {"T4 nvfp4-modelopt layers=4", "T4 nvfp4-ct layers=4"};
@@ -280,8 +279,7 @@ TEST(test_one_zero)
         }
 }
 
-/* One mistake in one parameter: its verdict and words of its message, and nothing else is blamed.
- */
+/* Expects the verdict and the message of one mistake in one parameter; nothing else is blamed. */
 static void mistake_is(const char *vehicle, sb_law law, sb_format to, float (*mistake)(float),
                        sb_loaded_verdict verdict, const char *says)
 {
@@ -318,7 +316,7 @@ TEST(test_mistakes)
                "without the scale of the whole tensor");
 }
 
-/* A list is read or refused in one line, and never half. */
+/* A list is read completely, or refused in one line. */
 TEST(test_lists)
 {
     static const char *const bad[] = {
@@ -341,7 +339,7 @@ TEST(test_lists)
     }
 }
 
-/* Memory that is out at any moment is told, and nothing is lost or freed twice. */
+/* Out of memory at any moment is reported, and nothing is leaked or freed twice. */
 TEST(test_memory)
 {
     sb_check_options options = {.headers_only = 1};

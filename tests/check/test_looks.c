@@ -1,5 +1,5 @@
-/* The fast looks at BF16 and FP8: with AVX2 and without the same bits, sums as a loop in binary64
- * makes them, and no FP8 code without a doubt that is not a nearest one. V-12, V-31. */
+/* test_looks.c - the fast looks at BF16 and FP8 give the same bits with AVX2 and without, and
+ * nearly the sums of a loop in binary64. Every FP8 code without a doubt is nearest. V-12, V-31. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -16,7 +16,8 @@
 
 /* --- FP8 -------------------------------------------------------------------------------------- */
 
-/* Of the drawn kinds some are what a quantizer gives, some anything at all. */
+/* Kinds 0 to 2 have codes of a quantizer, kind 3 random codes, kind 4 a weight that is NaN or
+ * infinite. */
 static void draw_piece(uint64_t key, unsigned kind, float scale, unsigned char *codes,
                        float *weights)
 {
@@ -32,7 +33,7 @@ static void draw_piece(uint64_t key, unsigned kind, float scale, unsigned char *
     }
 }
 
-/* A row that is looked at, in runs of any length. */
+/* A row to look at, in runs of any length. */
 typedef struct row {
     sb_fp8_line line;
     float scales[SB_FP8_PIECE / 16 + 1], inverses[SB_FP8_PIECE / 16 + 1];
@@ -68,7 +69,7 @@ static sb_fp8_sums look_by(row *r, sb_fp8_look_fn *look, unsigned which, int sha
 
 static void expect_equal(double a, double b)
 {
-    assert_true(a == b || (isnan(a) && isnan(b))); /* NaN are equal here, whatever bits */
+    assert_true(a == b || (isnan(a) && isnan(b))); /* all NaN count as equal */
 }
 
 static void expect_same_bits(const row *r, const sb_fp8_sums *a, const sb_fp8_sums *b)
@@ -119,7 +120,7 @@ TEST(test_fp8_paths)
     assert_true(doubtful[0] < 40 && doubtful[1] < 40 && doubtful[3] > 1000);
 }
 
-/* Values of all codes, one by one; a NaN code is told and is no largest one. */
+/* The values of all codes, one by one. A NaN code is reported, and is never the largest code. */
 TEST(test_fp8_values)
 {
     static row r;
@@ -142,8 +143,8 @@ TEST(test_fp8_values)
     }
 }
 
-/* Quotients all around every code: no doubt means that the definition agrees, and next to the value
- * of a normal code there is none. */
+/* Quotients all around every code. No doubt means that the definition agrees. Next to the value of
+ * a normal code there is no doubt. */
 TEST(test_fp8_doubts)
 {
     uint64_t key = sb_rng_key(7, "looks"), at = 0;
@@ -213,9 +214,9 @@ static float drawn(unsigned kind, uint64_t key, unsigned i)
     case 2:
         return x * 1e-30f; /* squares vanish in binary32 */
     case 3:
-        return x * 1e30f; /* squares are infinite there */
+        return x * 1e30f; /* squares overflow in binary32 */
     case 4:
-        return i == 1100 ? x * 1e20f : x; /* one piece of several, in one number */
+        return i == 1100 ? x * 1e20f : x; /* one huge value in one piece */
     case 5:
         return i == 3 ? INFINITY : x;
     case 6:
@@ -225,13 +226,13 @@ static float drawn(unsigned kind, uint64_t key, unsigned i)
     }
 }
 
-/* The pass over a row of any length and kind, against binary64. */
+/* Compares the pass over a row of any length and kind with binary64. */
 static void check_row(unsigned kind, uint32_t cols)
 {
     static unsigned char bytes[2 * 3000];
     static double wide[2 * 3000];
     uint64_t key = sb_rng_key(kind, "row");
-    sb_unit unit = {.region = SB_REGION_mtp}; /* where V-41 asks for all sums */
+    sb_unit unit = {.region = SB_REGION_mtp}; /* V-41 needs all sums here */
     sb_check_options options = {.skip = {[40] = 1}};
     sb_check check = {.options = &options};
     sb_seen seen = {.rows = 1, .cols = cols}, defined = seen;

@@ -9,8 +9,8 @@
 #include "tools/check/across.h"
 #include "tools/check/scan_decoding.h"
 
-/* What faults.def does not ask: locations, counts, both storages of experts, and what two changes
- * together mean. */
+/* Beyond faults.def: locations, counts, both storages of experts, and the meaning of two changes
+ * together. */
 
 #define BF16 "T3 bf16 recipe=plain"
 #define SPLIT "T3 bf16 recipe=plain experts=split"
@@ -25,7 +25,7 @@ static folder_result *planted(const char *vehicle, const char *what, const char 
     return r;
 }
 
-/* The message of the finding that must be there has this text in it. */
+/* Expects a finding whose message has this text in it. */
 static void expect_text(const folder_result *r, unsigned check, sb_level level, const char *part,
                         const char *text)
 {
@@ -67,7 +67,7 @@ TEST(duplicate_experts)
                 "has the same 32768 bytes as model.layers.1.mlp.experts.2.down_proj");
     expect_finding(r, 13, SB_LEVEL_error, "model.layers.1.mlp.experts.2.down_proj");
     folder_result_free(r);
-    memset(t->bytes + 5 * 32768, 0, 32768); /* two dead experts are alike, and may be */
+    memset(t->bytes + 5 * 32768, 0, 32768); /* two dead experts may be equal */
     memset(t->bytes + 2 * 32768, 0, 32768);
     r = folder_check(f, NULL, NULL);
     expect_none(r, 13);
@@ -83,7 +83,7 @@ TEST(moved_experts)
     expect_text(r, 43, SB_LEVEL_fatal, "model.layers.1.mlp.experts.1.down_proj",
                 "holds the original's expert 2, while row 1 of the router is the original's row 1");
     folder_result_free(r);
-    /* with the rows of the router it is the same model */
+    /* with the rows of the router exchanged, too, it is the same model */
     folder_tensor *router = folder_find(f, "model.layers.1.mlp.gate.weight");
     unsigned char row[256];
     memcpy(row, router->bytes + 256, 256);
@@ -130,13 +130,13 @@ TEST(conversions)
     expect_text(r, 45, SB_LEVEL_error, "model.layers.3.self_attn.q_norm", "the original's +1");
     folder_result_free(r);
     r = planted(BF16, "plus model.layers.3.self_attn.q_norm.weight 1", NULL);
-    expect_finding(r, 45, SB_LEVEL_warn, "model.layers.3.self_attn.q_norm"); /* alone: may be so */
+    expect_finding(r, 45, SB_LEVEL_warn, "model.layers.3.self_attn.q_norm"); /* alone: plausible */
     folder_result_free(r);
     r = planted(BF16,
                 "plus layernorm.weight 1; plus model.layers.3.self_attn.q_norm.weight 1; "
                 "plus model.norm.weight 1",
                 NULL);
-    expect_finding(r, 45, SB_LEVEL_error, "model.layers.3.self_attn.q_norm"); /* in company */
+    expect_finding(r, 45, SB_LEVEL_error, "model.layers.3.self_attn.q_norm"); /* not the only one */
     expect_finding(r, 45, SB_LEVEL_error, "model.norm.weight");
     folder_result_free(r);
     r = planted(BF16, "plus layernorm.weight 2", NULL); /* shifted twice */
@@ -156,7 +156,7 @@ TEST(other_dtypes)
     expect_none_above(r, SB_LEVEL_warn);
     expect_finding(r, 14, SB_LEVEL_warn, NULL);
     folder_result_free(r);
-    r = folder_check_made(BF16, "T3 f32 recipe=plain", NULL); /* made from it */
+    r = folder_check_made(BF16, "T3 f32 recipe=plain", NULL); /* rounded from F32 */
     expect_none_above(r, SB_LEVEL_info);
     expect_finding(r, 14, SB_LEVEL_info, NULL);
     folder_result_free(r);
@@ -166,7 +166,7 @@ TEST(other_dtypes)
     folder_result_free(r);
 }
 
-/* Sums are kept in lanes of binary32; they must be near those that a loop over the values gives. */
+/* Sums are computed in lanes of binary32. They must be near those of a loop over the values. */
 TEST(moments)
 {
     folder_result *r = folder_check_made("T6 bf16", NULL, NULL); /* 320 columns, and norms */
@@ -192,7 +192,7 @@ TEST(moments)
         assert_true(m->largest == largest);
         double sum_off = m->sum - sum, sum2_off = m->sum2 - sum2, near = 1e-6 * sum2;
         assert_true(sum2_off < near && sum2_off > -near);
-        if (unit->tensor) /* V-45 asks */
+        if (unit->tensor) /* V-45 needs them */
             assert_true(sum_off * sum_off <= 1e-12 * sum2 * (double)n);
         else
             assert_true(m->sum == 0 && m->sum4 == 0);
@@ -201,8 +201,7 @@ TEST(moments)
     folder_result_free(r);
 }
 
-/* The definition agrees with the fast decoder on what every quantizer wrote, and notices one ulp.
- */
+/* The definition agrees with the fast decoder on files of every quantizer, and notices one ulp. */
 TEST(definitions)
 {
     static const char *const vehicles[] = {

@@ -11,7 +11,7 @@
 #define FP8 "T3 fp8-block recipe=plain"
 #define BF16 "T3 bf16 recipe=plain"
 
-/* What the audit says of a vehicle with something planted ("": nothing). */
+/* The audit of a vehicle with a fault planted ("": none). */
 static sb_mtp_audit audit_of(const char *vehicle, const char *what, const char *against,
                              const sb_check_options *options)
 {
@@ -133,7 +133,7 @@ TEST(bad_files)
     }
 }
 
-/* The payload is whole, and no engine that goes by the index finds it. */
+/* The payload is whole, but engines that go by the index do not find it. */
 TEST(not_in_the_index)
 {
     static const char *const plants[] = {
@@ -162,7 +162,7 @@ TEST(not_in_the_index)
     expect(&a, SB_MTP_FILE_OK);
 }
 
-/* What is to be fetched, and not a graft: the original is not needed for that. */
+/* The next command fetches the file, and is no graft: no original is needed. */
 TEST(file_of_the_head_is_lost)
 {
     static const struct {
@@ -194,17 +194,17 @@ TEST(none_declared)
     expect(&a, SB_MTP_NONE_DECLARED);
 }
 
-/* BF16 under a configuration that no longer excludes it. */
+/* A BF16 head under a configuration that no longer excludes it. */
 TEST(contradicts_declaration)
 {
     sb_mtp_audit a = audit_of(CT, "config quantization_config.ignore []", NULL, NULL);
     expect(&a, SB_MTP_FILE_BAD);
     expect_state(&a, SB_MTP_representation, SB_MTP_bad);
     assert_non_null(strstr(a.lines[SB_MTP_representation].text, "mtp.fc"));
-    assert_non_null(strstr(a.next, " --reindex -o OUT")); /* a rule is all that it needs */
+    assert_non_null(strstr(a.next, " --reindex -o OUT")); /* only a rule is missing */
 }
 
-/* Its block list ends with the trunk, and the head is quantized all the same. */
+/* AutoRound quantizes the head although its block list ends with the trunk. */
 TEST(auto_round_quantizes_the_head)
 {
     sb_mtp_audit a = audit_of("golden/quant/autoround-gptq-mtp", "", NULL, NULL);
@@ -267,7 +267,7 @@ TEST(faults_of_one_engine)
     assert_int_equal(a.fault_count, 0);
     assert_non_null(strstr(a.settle[0], "samebit accept "));
     assert_string_equal(a.settle[1], "");
-    /* every engine of the list can be asked for */
+    /* every engine of the list can be named */
     static const char *const vehicles[] = {CT, FP8, BF16, "T3 int4-gptq recipe=plain",
                                            "T3 mxfp4 recipe=plain"};
     for (size_t i = 0; i < sizeof vehicles / sizeof *vehicles; i++) {

@@ -1,4 +1,4 @@
-/* test_original.c - what is taken for the original of something else, and what must still be
+/* test_original.c - which originals are taken for those of another model, and what must still be
  * compared (V-14). */
 #include "tests/lib/suite.h"
 
@@ -22,7 +22,8 @@ static size_t errors(const folder_result *r)
     return n;
 }
 
-/* V-14: "one finding says so, and nothing else is compared" - of every kind of model and format. */
+/* V-14: "one finding says so, and nothing else is compared" - for every kind of model and format.
+ */
 TEST(test_strangers)
 {
     static const char *const pairs[][2] = {
@@ -44,7 +45,7 @@ TEST(test_strangers)
     }
 }
 
-/* As fine-tuning moves weights: by a few hundredths, and some small ones through zero. */
+/* Moves weights as fine-tuning does: by a few hundredths, and some small ones through zero. */
 static float tuned(float x)
 {
     return x * 1.03f + 0.0005f;
@@ -61,7 +62,7 @@ static void compared(folder *f, const char *against, const char *what)
     folder_free(f);
 }
 
-/* V-14: "A model that was tuned" is compared, and so is one of which a kind of tensors is lost. */
+/* V-14: "A model that was tuned" is compared, and so is a model that lost one kind of tensors. */
 TEST(test_compared)
 {
     static const char *const models[] = {"T3 bf16 recipe=plain", "T4 bf16 recipe=plain"};
@@ -81,7 +82,7 @@ TEST(test_compared)
     }
 }
 
-/* Only where check 14 is wanted, and where the payload may be read. */
+/* Originals are judged only if check 14 is wanted, and if the payload may be read. */
 TEST(test_not_asked)
 {
     sb_check_options skip = {.skip = {[14] = 1}}, headers = {.headers_only = 1};

@@ -1,5 +1,5 @@
-/* test_overlaid.c - a folder with modules of another one laid over it: each is judged by what holds
- * for the folder that it is from. */
+/* test_overlaid.c - a folder with modules of another folder laid over it: each module is judged by
+ * the rules of its own folder. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define GPTQ "T3 int4-gptq recipe=plain"
 
-/* Zero points that fit v1 and v2: only the declaration says which they are. */
+/* Writes zero points that fit v1 and v2: only the declaration tells which they are. */
 static const char *written(const char *as)
 {
     folder *f = folder_of(GPTQ);

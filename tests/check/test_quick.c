@@ -1,5 +1,5 @@
-/* What the pass over the bytes does in a quick way, beside the definition: Kendall's statistic,
- * ranks of FP4 groups, keys that stand twice, columns of zeros. V-13, V-21, V-155. */
+/* test_quick.c - fast parts of the pass over the bytes agree with the definitions: Kendall's
+ * statistic, ranks of FP4 groups, repeated keys, columns of zeros. V-13, V-21, V-155. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static void draw(layer *l, uint64_t key)
                                       .scale_col = 1}};
 }
 
-/* By the values, one pair at a time. */
+/* Computed from the values, one pair at a time. */
 static sb_fit defined_fit(const layer *l)
 {
     sb_fit fit = {0};
@@ -132,7 +132,7 @@ TEST(fit_of_nvfp4)
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-/* Zero codes, zero scales and scales that are no numbers, and an original that is zero, too. */
+/* Zero codes, zero scales, scales that are no numbers, and an original that is zero, too. */
 TEST(columns_by_codes)
 {
     static layer l;
@@ -194,7 +194,8 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Of few keys and of many, some in one list, some in two; on another grid a key is another. */
+/* Few keys and many, repeated within a list or across two lists. The same key on another grid is
+ * another key. */
 TEST(keys_that_stand_twice)
 {
     static const size_t counts[] = {0, 1, 100, 5000, 100000};

@@ -1,4 +1,5 @@
-/* Ways of reading give the same bytes, once, and leave the cache as they found it. */
+/* test_reader.c - all ways of reading give the same bytes, read them once, and leave the cache as
+ * they found it. */
 #include "tests/lib/suite.h"
 
 #include <fcntl.h>
@@ -61,7 +62,7 @@ static sb_checkpoint *open_folder(void)
     return c;
 }
 
-/* Sources and a reader of one folder. */
+/* The source and the reader of a folder. */
 typedef struct kit {
     sb_checkpoint *checkpoint;
     sb_source *source;
@@ -142,7 +143,7 @@ TEST(slots)
     }
 }
 
-/* A file that has become shorter is an error that names it. */
+/* A file that became shorter gives an error that names the file. */
 TEST(short_file)
 {
     sb_error err = {""};
@@ -168,7 +169,7 @@ TEST(short_file)
     kit_free(&k);
 }
 
-/* How many bytes of the file with the large tensor are in the cache, or -1: it cannot be told. */
+/* The number of bytes in the cache of the file with the large tensor; -1 if it is unknown. */
 static long cached(const sb_checkpoint *c)
 {
     char command[2048];
@@ -184,7 +185,7 @@ static long cached(const sb_checkpoint *c)
     return bytes;
 }
 
-/* All of it, or nothing from byte `first` on. */
+/* Reads the whole file into the cache if `wanted`, then drops it from byte `first` on. */
 static void set_cached_to(const sb_checkpoint *c, int wanted, long first)
 {
     const sb_tensor *t = sb_checkpoint_find(c, "d");
@@ -213,7 +214,7 @@ static void read_all(sb_io io)
     kit_free(&k);
 }
 
-/* I-2: what was in the cache stays, what was not leaves. */
+/* I-2: cached pages stay, all others leave. */
 TEST(cache_is_left)
 {
     sb_checkpoint *c = open_folder();
@@ -227,8 +228,8 @@ TEST(cache_is_left)
         skip();
     }
     for (sb_io io = SB_IO_map; io < SB_IO_COUNT; io++) {
-        /* the system has a hand in it, too: pages on their way stay when they are given up, and
-         * some are taken back while others read; seen twice beside other work */
+        /* several tries, because the system interferes (seen twice beside other work): pages in
+         * transit stay when they are dropped, and some pages leave while other programs read */
         long left = whole, kept = 0;
         for (int tries = 0; tries < 5 && left > none + (2 << 20); tries++) {
             set_cached(c, 0);
@@ -242,7 +243,7 @@ TEST(cache_is_left)
             kept = cached(c);
         }
         assert_true(kept >= whole - (1 << 20));
-        /* a part of it, which is asked for apart from the rest */
+        /* a partly cached file: its cached stretches are found in another way */
         for (int tries = 0; tries < 5; tries++) {
             set_cached_to(c, 1, 10 << 20);
             kept = cached(c);
@@ -256,7 +257,8 @@ TEST(cache_is_left)
     sb_checkpoint_close(c);
 }
 
-/* I-1: a file of less than 2 GiB is read with pread unless it is in the cache; then it depends. */
+/* I-1: a file of less than 2 GiB is read with pread, unless it is in the cache: then a measurement
+ * decides. */
 TEST(small_files)
 {
     unsigned mapped = 0, times = 8;
@@ -281,7 +283,7 @@ TEST(small_files)
     sb_checkpoint_close(c);
 }
 
-/* A check finds the same whatever way is chosen. */
+/* A check finds the same with every way of reading. */
 TEST(same_findings)
 {
     const char *folder = test_checkpoint(PROGRAM, "T3", NULL, "nvfp4-ct", NULL);

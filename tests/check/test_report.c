@@ -14,7 +14,7 @@ static void clean_is(const char *text, const char *expected)
     free(clean);
 }
 
-/* What neither XML nor JSON has becomes a question mark, byte for byte; the rest stays. */
+/* Every byte that may not stand in XML or JSON becomes a question mark; the rest stays. */
 TEST(test_clean)
 {
     clean_is("", "");
@@ -24,8 +24,8 @@ TEST(test_clean)
     clean_is("\xc3", "?");                     /* cut */
     clean_is("\xe2\x82", "??");                /* cut */
     clean_is("\x80\xbf", "??");                /* no beginning */
-    clean_is("\xc0\xaf", "??");                /* too long a form */
-    clean_is("\xe0\x80\x80", "???");           /* too long a form */
+    clean_is("\xc0\xaf", "??");                /* overlong form */
+    clean_is("\xe0\x80\x80", "???");           /* overlong form */
     clean_is("\xed\xa0\x80", "???");           /* a surrogate */
     clean_is("\xef\xbf\xbe", "???");           /* U+FFFE */
     clean_is("\xf4\x90\x80\x80", "????");      /* beyond Unicode */
@@ -62,8 +62,8 @@ TEST(test_waivers)
     sb_waivers_free(&w);
 }
 
-/* A message that is cut within a character, or shows a name that is no UTF-8, is text all the same:
- * for every report. */
+/* A message that is cut within a character, or that shows a name that is not UTF-8, is still valid
+ * text for every report. */
 TEST(test_messages)
 {
     sb_findings f = {0};

@@ -1,6 +1,5 @@
-/* test_same_format.c - V-14 against an original that is quantized, too: in every format the
- * smallest fault of every part is seen, and copies, other calibrations and other quantizers pass.
- */
+/* test_same_format.c - V-14 against an original that is quantized, too. In every format the
+ * smallest fault of every part is found; copies, other calibrations and other quantizers pass. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -31,7 +30,7 @@ static const char *vehicle(const char *format, const char *more)
     return to;
 }
 
-/* How many tensors were not compared, and of how many. */
+/* The number of tensors that were not compared; *tensors is the number of all. */
 static size_t not_compared(const folder_result *r, size_t *tensors)
 {
     sb_report report = {.check = &r->check, .path = "", .against = ""};
@@ -67,7 +66,7 @@ TEST(test_bits)
             folder_tensor *t = folder_find(f, tensor);
             folder_flip(t, t->size / 2 & ~(uint64_t)3, 1);
             folder_result *r = folder_check(f, name, NULL);
-            /* a shape or a group index may be so wrong that the layer cannot be read at all */
+            /* a wrong shape or group index may make the layer unreadable */
             if (is_input(tensor)) {
                 expect_finding(r, 14, SB_LEVEL_warn, tensor);
                 expect_none_above(r, SB_LEVEL_warn);
@@ -145,7 +144,8 @@ TEST(test_counted)
     folder_free(f);
 }
 
-/* Every layer quantized by another tool, or into another dialect: one WARN; but not one of them. */
+/* If every layer was quantized by another tool, or into another dialect, that is one WARN. A layer
+ * of another model among them is an ERROR. */
 TEST(test_anew)
 {
     static const char *const pairs[][2] = {
@@ -179,7 +179,8 @@ TEST(test_anew)
     }
 }
 
-/* The same codes under a global scale of 0.9 of its size, in every layer, is no other quantizer. */
+/* The same codes under 0.9 times the global scale, in every layer, are not the work of another
+ * quantizer. */
 TEST(test_globals)
 {
     const char *name = vehicle("nvfp4-ct", "");
@@ -193,7 +194,8 @@ TEST(test_globals)
     folder_free(f);
 }
 
-/* V-14: bits lost in every layer are no other quantizer, unless each is a code and the next one. */
+/* V-14: bits lost in every layer are not the work of another quantizer, unless each changes a code
+ * to the next. */
 TEST(test_rot)
 {
     static const char *const rotten[] = {"nvfp4-ct", "fp8-block", "int4-gptq"};
@@ -210,7 +212,8 @@ TEST(test_rot)
     }
 }
 
-/* Into the other dialect of NVFP4, which has reciprocals for global scales: the same values. */
+/* A conversion to the other dialect of NVFP4, whose global scales are reciprocals, keeps the
+ * values. Any flipped bit in it is found. */
 TEST(test_converted)
 {
     const char *name = vehicle("nvfp4-ct", ""),

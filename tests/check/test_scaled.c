@@ -1,5 +1,5 @@
-/* test_scaled.c - what AWQ scales is no fault, and zeros of pruned experts, dead experts, heads and
- * padding are no error. */
+/* test_scaled.c - tensors that AWQ scales are no fault, and zeros of pruned experts, dead experts,
+ * heads and padding are no ERROR. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -22,8 +22,8 @@ static int worst_of(const folder_result *r, unsigned check, const char *where)
     return worst;
 }
 
-/* Powers of 1.1 by column, and of 1.3 by row if rows are scaled, too; rounded as they are stored.
- */
+/* Multiplies columns by powers of 1.1, and rows, too, if `rows`, by powers of 1.3. Values are
+ * rounded to the stored type. */
 static void scale(folder *f, const char *name, int rows)
 {
     folder_tensor *t = folder_find(f, name);
@@ -71,7 +71,7 @@ TEST(test_factors_do_not)
                      SB_LEVEL_error);
 }
 
-/* Nothing in the layer of the head is quantized: nobody has scaled it. */
+/* Nothing in the layer of the head is quantized, so that AWQ has not scaled the layer. */
 TEST(test_head_is_not_scaled)
 {
     assert_int_equal(level_of_scaled("mtp.layers.0.mlp.gate.weight", 0, ""), SB_LEVEL_error);

@@ -8,8 +8,8 @@
 
 #define VL "T3 bf16 recipe=plain layout=vl"
 
-/* A tokenizer as released ones are: fewer tokens than rows of the embedding, added tokens behind
- * the vocabulary, several ends. */
+/* A tokenizer like published ones: fewer tokens than rows of the embedding, added tokens behind the
+ * vocabulary, several end tokens. */
 static const char tokenizer[] =
     "{\"added_tokens\": [{\"id\": 5, \"content\": \"<|end|>\", \"special\": true},\n"
     " {\"id\": 6, \"content\": \"<|im_end|>\"}, {\"id\": 7, \"content\": \"<|image|>\"}],\n"
@@ -47,14 +47,14 @@ static folder_result *look(const folder *f, const char *against)
     return folder_check(f, against, &options);
 }
 
-/* A tokenizer of bytes, whose words are split off so. */
+/* A tokenizer of bytes, with a Split of this behavior. */
 #define BYTES(behavior)                                                                            \
     "{\"decoder\": {\"type\": \"ByteLevel\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "        \
     "\"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": \"x\"}, \"behavior\": "    \
     "\"" behavior "\"}, {\"type\": \"ByteLevel\"}]}, "
 
 static const struct {
-    const char *file, *old, *by; /* old NULL: by is all of the file */
+    const char *file, *old, *by; /* old NULL: `by` is the whole file */
     int level;                   /* -1: benign */
     const char *says;
 } rows[] = {
@@ -86,7 +86,7 @@ static const struct {
     {"generation_config.json", "[6, 5]", "300", SB_LEVEL_error, "generation does not end"},
     {"generation_config.json", "[6, 5]", "[6, 300]", SB_LEVEL_warn, "1 of 2 ends"},
     {"generation_config.json", "[6, 5]", "null", -1, NULL},
-    /* what tokenizer.json does around its merges */
+    /* the steps of tokenizer.json around its merges */
     {"tokenizer.json", "{\"added_tokens\"",
      "{\"truncation\": {\"max_length\": 512}, \"added_tokens\"", SB_LEVEL_warn, "cut every prompt"},
     {"tokenizer.json", "{\"added_tokens\"",
@@ -145,7 +145,7 @@ static const struct {
      "{% set z = 1 %}{%+ if x == '{%' %}}{a{% elif y %}{% else %}{% endif %}{%- endmacro %}",
      -1, NULL},
     {"chat_template.jinja", NULL, "{% raw %}{{ {% if {% endraw %}", -1, NULL},
-    /* what others left */
+    /* leftovers of others */
     {"adapter_config.json", NULL, "{}", SB_LEVEL_warn, "adapter_config.json is beside"},
     {"config.json", "\"image_token_id\": 7", "\"image_token_id\": 384", SB_LEVEL_error,
      "image_token_id is 384, expected less than vocab_size, which is 384"},
@@ -186,8 +186,7 @@ TEST(test_rows)
     }
 }
 
-/* Nothing beside the tensors is nothing to look at; and so are the files that `samebit make`
- * writes. */
+/* A folder without side files has nothing to look at. Sound side files give no finding. */
 TEST(test_none)
 {
     folder *f = folder_of("T3 bf16 recipe=plain");
@@ -204,7 +203,7 @@ TEST(test_none)
     folder_free(f);
 }
 
-/* Beside an original. */
+/* Changes beside an original. */
 static const struct {
     const char *file, *old, *by; /* by NULL: the file is removed */
     int level;
@@ -268,7 +267,7 @@ TEST(test_beside)
         folder_result_free(r);
         folder_free(f);
     }
-    /* a template in a file of its own is one */
+    /* a template in its own file counts, too */
     folder *f = sound();
     folder_json(f, "tokenizer_config.json", "chat_template", NULL);
     put(f, "chat_template.jinja", "{{ messages }}");

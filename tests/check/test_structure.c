@@ -1,8 +1,7 @@
 /* test_structure.c - the checks that need headers only, beyond what faults.def plants: the words of
- * the messages, damaged containers, missing files, and what a fault must not drag along.
+ * the messages, damaged containers, missing files, and findings that a fault must not cause.
  *
- *   check test_structure --sparse DIR  writes DIR/FORMAT, headers of a 35B model for each of some
- * formats
+ *   check test_structure --sparse DIR  writes DIR/FORMAT for some formats: headers of a 35B model
  */
 #include "tests/lib/suite.h"
 
@@ -32,7 +31,7 @@ static const struct {
     const char *vehicle, *plant;
     unsigned check;
     sb_level level;
-    const char *where, *says; /* in the tensor's name, in the message */
+    const char *where, *says; /* part of the tensor's name, part of the message */
 } rows[] = {
     {CT, "rename model.norm.weight norm.weight", 3, SB_LEVEL_error, "norm.weight",
      "prefix is wrong: probably model.norm.weight"},
@@ -127,7 +126,7 @@ static void expect_said(const folder_result *r, unsigned check, sb_level level, 
     fail_msg("no %s of check %u says \"%s\"", sb_level_name(level), check, says);
 }
 
-/* One finding tells of all that a missing file holds; no other check tells of it again. */
+/* One finding reports all that a missing file holds, and no other check reports it again. */
 TEST(test_missing_files)
 {
     sb_check_options headers = {.headers_only = 1};
@@ -146,7 +145,7 @@ TEST(test_missing_files)
     folder_free(f);
 }
 
-/* Nor if no file of the text model is here. */
+/* No other check reports it even if no file of the text model is here. */
 TEST(test_only_mtp_is_here)
 {
     sb_check_options headers = {.headers_only = 1};
@@ -161,7 +160,7 @@ TEST(test_only_mtp_is_here)
     folder_free(f);
 }
 
-/* An original of which one file is here serves for what that file holds. */
+/* An original that lacks a file serves for the tensors of its other files. */
 TEST(test_original_in_part)
 {
     folder *original = folder_of(STACKED);
@@ -188,7 +187,7 @@ TEST(test_stray_files)
     folder_free(f);
 }
 
-/* 10^3 like faults are a few lines and a number. */
+/* Many equal faults are a few findings and a number. */
 TEST(test_repetitions)
 {
     sb_check_options headers = {.headers_only = 1};
@@ -236,7 +235,7 @@ static void expect_refused(const folder *sound, const char *name)
     folder_put(f, "old.safetensors", bytes, size);
     sb_check_options headers = {.headers_only = 1};
     r = folder_check(f, NULL, &headers);
-    /* a file of no tensors is sound, but nobody names it */
+    /* a file without tensors is sound, but the index does not name it */
     int empty = strcmp(name, "no-tensors.safetensors") == 0;
     expect_said(r, empty ? 2 : 1, empty ? SB_LEVEL_error : SB_LEVEL_fatal, "old.safetensors: ");
     assert_int_equal(count_of(r, 1, SB_LEVEL_info), !empty);
@@ -332,7 +331,7 @@ TEST(test_identities)
     }
 }
 
-/* Nor a small file for a million experts. */
+/* No tensor may have more than SB_MAX_EXPERTS experts. */
 TEST(test_many_experts)
 {
     static const uint64_t most[3] = {SB_MAX_EXPERTS, 2, 1}, more[3] = {SB_MAX_EXPERTS + 1, 2, 1};
@@ -346,7 +345,7 @@ TEST(test_many_experts)
     folder_free(f);
 }
 
-/* A kilobyte of configuration must not ask for gigabytes of expectations. */
+/* A kilobyte of configuration must not allocate gigabytes for expected tensors. */
 TEST(test_absurd)
 {
     folder *f = folder_of(CT);

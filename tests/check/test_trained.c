@@ -1,12 +1,12 @@
-/* test_trained.c - checks on weights that were learned (tools/gen/train_small.py), not drawn.
+/* test_trained.c - checks on trained weights (tools/gen/train_small.py).
  *
  * golden/trained/dense is a small model with its MTP head, trained on licences and manuals. TRAINED
- * names another folder of that shape. What it is in every format is sound, alone and with its
- * original; what is planted in it is found; and its head is used: by --run the faults of a head
- * that no statistic shows are found, too. docs/check/trained.md has the tables.
+ * names another folder of that shape. In every format the model is sound, alone and with its
+ * original, and planted faults are found. The head is run, too: --run finds faults of a head that
+ * no statistic shows. docs/check/trained.md has the tables.
  *
- * CHECK_ALL=1: every variation in every format, and every fault of the head; else a third and a
- * quarter of them. */
+ * CHECK_ALL=1: every variation in every format, and every fault of the head; else a third of the
+ * variations and a quarter of the faults. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 enum { TEXT = 160, POSITIONS = 96 };
 
-/* Whether number i of a list is looked at, of which one in `of` is without CHECK_ALL. */
+/* True if number i of a list is tested: all with CHECK_ALL=1, else one in `of`. */
 static int is_chosen(size_t i, size_t of)
 {
     return i % of == 0 || check_all();
@@ -77,7 +77,7 @@ static void expect_sound(const char *path, const char *against)
 {
     folder_result *r = folder_check_made(path, against, NULL);
     expect_none_above(r, SB_LEVEL_warn);
-    /* Alone, not even a warning. */
+    /* Without an original there is no WARN, either. */
     if (!against && folder_finding(r, 0, SB_LEVEL_warn, NULL)) {
         folder_print(r);
         fail_msg("%s: a WARN of sound weights", path);
@@ -97,7 +97,7 @@ TEST(sound_formats)
 }
 
 /* --- what large models have beside ---------------------------------------------------------------
- * A few hundred steps give no outliers. These are put in: still no fault. */
+ * A few hundred steps give no outliers. Outliers that are put in are no fault, either. */
 
 static int is_matrix(const folder_tensor *t)
 {
@@ -123,7 +123,7 @@ static void outlier_channels(folder *f)
             folder_set(f->tensors[i], channels[0], 6.0f);
 }
 
-/* x |x|^1/2 instead of x: kurtosis far above that of a bell. */
+/* x becomes 4 x |x|^1/2: the kurtosis is far above that of a normal distribution. */
 static float heavier(float x)
 {
     float a = x < 0 ? -x : x, root = 1.0f;
@@ -139,7 +139,7 @@ static void heavy_tails(folder *f)
             folder_map(f->tensors[i], heavier);
 }
 
-/* Ids that no text has: their rows are zero, or all the same. */
+/* Ids that occur in no text: their rows are zero, or all the same. */
 static void unused_ids(folder *f)
 {
     folder_tensor *t = folder_find(f, "embed_tokens.weight");
@@ -150,7 +150,7 @@ static void unused_ids(folder *f)
             folder_set(t, row * cols + c, folder_get(t, 374 * cols + c));
 }
 
-/* Weights that lean to a side, as the gates of a trained q_proj do. */
+/* Shifts weights to one side, as the gates of a trained q_proj are. */
 static void tilted(folder *f)
 {
     folder_tensor *t = folder_find(f, "layers.3.self_attn.q_proj.weight");
@@ -161,8 +161,7 @@ static void tilted(folder *f)
         folder_set(t, i, folder_get(t, i) + 0.12f * sum / (float)folder_values(t));
 }
 
-/* Neurons that never fire were decayed. (To nothing at all: a WARN of check 29, which names them.)
- */
+/* Decays the rows of neurons that never fire. (Rows of zeros give a WARN of check 29.) */
 static void dead_neurons(folder *f)
 {
     folder_tensor *up = folder_find(f, "layers.2.mlp.up_proj.weight");
@@ -211,7 +210,7 @@ TEST(sound_variations)
 #define L1 "model.layers.1."
 #define L3 "model.layers.3."
 
-/* alone: seen without the original, too. */
+/* alone: found without the original, too. */
 static const struct {
     const char *format, *plant;
     int alone;
@@ -276,9 +275,9 @@ TEST(planted_faults)
 
 #define HEAD "mtp.layers.0."
 
-/* by: what shows it without the original, F the files (an ERROR), R the run. Of a head as small as
- * this one attention and norms do little: their faults cost it few drafts, and only the comparison
- * with the original (check 14) shows them. */
+/* by: how the fault shows without the original: F in the files (an ERROR), R in the run. In a head
+ * as small as this one attention and norms do little: their faults cost few drafts, and only the
+ * comparison with the original (check 14) shows them. */
 static const struct {
     const char *plant, *by;
 } head_faults[] = {
@@ -320,7 +319,7 @@ TEST(a_healthy_head)
     assert_int_equal(run_head(trained(), trained()).verdict, SB_HEAD_OK);
 }
 
-/* Quantized, trunk and head drift together: it drafts as well as before. */
+/* Quantization changes trunk and head together, so that the head drafts as well as before. */
 TEST(a_quantized_head)
 {
     static const char *const formats[] = {"fp8-block", "nvfp4-ct", "int4-autoround"};
@@ -333,7 +332,7 @@ TEST(a_quantized_head)
     }
 }
 
-/* The run with the original takes four times as long: only for the table of the document. */
+/* A run with the original takes four times as long: only for the table of docs/check/trained.md. */
 static const char *with_original(const char *path)
 {
     return getenv("SAMEBIT_TABLE") ? sb_head_verdict_name(run_head(path, trained()).verdict) : "";

@@ -1,4 +1,5 @@
-/* Runs of zeros are the same however the bytes come, and pages bound those that count. */
+/* test_zero_runs.c - runs of zeros do not depend on how the bytes come, and only runs that end at
+ * pages count. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static void fill(void)
         bytes[i] = (unsigned char)(1 + i * 2654435761u % 255);
 }
 
-/* The list, of slices of at most so many bytes; NULL: none. */
+/* The list of runs, from slices of at most `most` bytes; NULL if there are none. */
 static sb_zero_list *look(const sb_tensor *t, uint64_t offset, size_t most)
 {
     sb_zero_scan scan;
@@ -36,7 +37,8 @@ static sb_zero_list *look(const sb_tensor *t, uint64_t offset, size_t most)
     return list;
 }
 
-/* Zeros in bytes of the file; how often they count, whatever the slices. */
+/* Writes zeros from `first` to `end` of the file. Returns how many runs count, which no size of
+ * slices changes. */
 static uint64_t count_of(const sb_tensor *t, uint64_t offset, uint64_t first, uint64_t end)
 {
     static const size_t slices[] = {1, 100, 5000, 70000, BYTES};
@@ -63,18 +65,18 @@ TEST(test_pages)
     assert_int_equal(count_of(&matrix, AT, 8192, 12288), 1);
     assert_int_equal(count_of(&matrix, AT, 8190, 12293), 1); /* stray zeros beside it */
     assert_int_equal(count_of(&matrix, AT, 8192, 8192 + 16 * 4096), 1);
-    assert_int_equal(count_of(&matrix, AT, AT, 8192), 1);              /* from the begin on */
+    assert_int_equal(count_of(&matrix, AT, AT, 8192), 1);              /* from the beginning */
     assert_int_equal(count_of(&matrix, AT, 40 * 4096, AT + BYTES), 1); /* to the end */
     assert_int_equal(count_of(&matrix, AT, 8192, 12000), 0);           /* no whole page */
     assert_int_equal(count_of(&matrix, AT, 8192, 13000), 0);           /* ends elsewhere */
     assert_int_equal(count_of(&matrix, AT, 8100, 12288), 0);           /* begins elsewhere */
     assert_int_equal(count_of(&matrix, AT, AT, AT + BYTES), 0);        /* all of it */
-    assert_int_equal(count_of(&matrix, AT, AT + 7680, AT + 15360), 0); /* rows */
+    assert_int_equal(count_of(&matrix, AT, AT + 7680, AT + 15360), 0); /* whole rows */
     assert_int_equal(count_of(&matrix, 4096, 4096 + 12288, 4096 + 24576), 0); /* at pages, too */
     assert_int_equal(count_of(&matrix, 4096, 8192, 12288), 1);
 }
 
-/* What explains zeros in a vector: a half, a third or a quarter of it. */
+/* Zeros in a half, a third or a quarter of a vector do not count. */
 TEST(test_vectors)
 {
     sb_tensor vector = {.dtype = SB_DTYPE_F32, .rank = 1, .shape = {3072}, .bytes = 12288};
@@ -84,7 +86,7 @@ TEST(test_vectors)
     assert_int_equal(count_of(&vector, 5000, 8192, 12288), 0);
 }
 
-/* Two of them, and more than are kept. */
+/* More runs than are kept. */
 TEST(test_many)
 {
     fill();
