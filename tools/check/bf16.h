@@ -6,18 +6,17 @@
 
 enum { SB_BF16_PIECE = 1024, SB_BF16_STEP = 16 };
 
-/* Of up to SB_BF16_PIECE numbers. Sums are made in binary32 in lanes, those of numbers at even
- * positions, modulo 16, in the first eight, of the others in the last eight, and folded in binary64
- * by sb_bf16_fold(). */
+/* Sums of up to SB_BF16_PIECE numbers. They are made in binary32 in lanes: the first eight lanes
+ * for numbers at even positions modulo 16, the last eight for the others. sb_bf16_fold() adds the
+ * lanes in binary64. */
 typedef struct sb_bf16_sums {
     double sum2;
-    double sum, sum4; /* 0 unless they are asked for */
+    double sum, sum4; /* 0 unless asked for */
     uint32_t zeros;
-    uint16_t
-        top; /* the largest magnitude's bits: from 0x7f80 on there is something infinite or NaN */
+    uint16_t top; /* bits of the largest magnitude; 0x7f80 or more: an infinity or a NaN */
 } sb_bf16_sums;
 
-/* By halves. */
+/* Adds by halves. */
 static inline double sb_bf16_fold(const float lanes[SB_BF16_STEP])
 {
     double sums[SB_BF16_STEP];
@@ -29,20 +28,20 @@ static inline double sb_bf16_fold(const float lanes[SB_BF16_STEP])
     return sums[0];
 }
 
-/* Whether the sums are sums: no fourth power of what matters has left binary32. */
+/* 1 if the sums are valid: no relevant fourth power was outside of the range of binary32. */
 static inline int sb_bf16_fits(const sb_bf16_sums *l)
 {
     return l->top == 0 || (l->top >= 0x3580 && l->top <= 0x4b80); /* 2^-20 to 2^24 */
 }
 
-/* `steps` times SB_BF16_STEP numbers; shape: whether sum and sum4 are asked for. Both give the same
- * bits. */
+/* Takes steps * SB_BF16_STEP numbers; shape: whether sum and sum4 are needed. Both versions give
+ * the same bits. */
 typedef void sb_bf16_look_fn(const unsigned char *bytes, unsigned steps, int shape,
                              sb_bf16_sums *out);
 sb_bf16_look_fn sb_bf16_look_plain;
 sb_bf16_look_fn sb_bf16_look_avx2; /* on a machine with AVX2 */
 
-/* The faster one of those that this machine has. */
+/* The faster version that this machine supports. */
 sb_bf16_look_fn *sb_bf16_look(void);
 
 #endif

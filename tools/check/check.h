@@ -1,9 +1,8 @@
 /* check.h - is this checkpoint intact? Everything that files alone can tell, as a list of findings.
  *
- * Nothing is ever repaired. The folder is opened as far as it can be (survey.h), split into units
- * (units.h), and looked at in two passes: names, shapes and configuration first, then, streaming,
- * every byte. The result is a function of the bytes alone: no order of threads, no time is in it.
- */
+ * Nothing is ever repaired. The folder is opened as far as possible (survey.h), split into units
+ * (units.h), and checked in two passes: first names, shapes and configuration, then every byte,
+ * streaming. The result depends on the bytes alone, never on the order of threads or on time. */
 #ifndef SB_CHECK_CHECK_H
 #define SB_CHECK_CHECK_H
 
@@ -61,9 +60,10 @@ typedef struct sb_check_options {
     size_t overlay_count;
     unsigned char skip[SB_CHECK_LAST + 1]; /* by number: 1 leaves the check out */
     int headers_only;
-    const struct sb_mtp_engine *engine; /* whose faults the audit of the head tells; NULL: all */
-    sb_io io;                           /* how bytes are read; never changes a finding */
-    int no_hashes; /* check 52 is skipped, and the report says by which option */
+    /* the audit of the head lists only loader faults of this engine; NULL: of all */
+    const struct sb_mtp_engine *engine;
+    sb_io io;      /* how bytes are read; never changes a finding */
+    int no_hashes; /* skip check 52; the report names this option as the reason */
     int need_mtp;  /* a declared head that is absent is an error, not a warning */
     sb_check_progress progress;
     void *progress_ctx;
@@ -73,7 +73,7 @@ typedef struct sb_check_options {
 typedef struct sb_side {
     sb_checkpoint *checkpoint;
     int has_config;
-    int has_declared; /* what is declared could be read; declared NULL: nothing is */
+    int has_declared; /* the declaration could be read; declared is NULL if there is none */
     sb_config config;
     sb_declared *declared;
     sb_units units;
@@ -82,20 +82,21 @@ typedef struct sb_side {
 typedef struct sb_check {
     const sb_check_options *options;
     sb_side self, master; /* master.checkpoint is NULL without --against */
-    sb_side stranger;     /* what --against names, if it is the original of something else */
+    sb_side stranger;     /* the folder of --against, if it is the original of another model */
     sb_findings findings; /* at the end: sorted by check, then by unit */
     uint64_t bytes_read;  /* of the payload, of both sides */
-    uint64_t mark_mask;   /* V-13: which keys are kept */
-    size_t hub_files;     /* files of which the hub has said a hash */
-    size_t side_files;    /* what check 51 had to look at */
-    /* how often sb_check_problem was told of each sb_problem, and of mtp.* */
+    uint64_t mark_mask;   /* V-13: the bits of a key that must be 0 in the keys that are kept */
+    size_t hub_files;     /* files for which the hub recorded a hash */
+    size_t side_files;    /* files that check 51 could look at */
+    /* how many problems sb_check_problem was told, by sb_problem, and how many of them about
+     * mtp.* */
     size_t told[SB_CHECK_PROBLEMS], told_mtp[SB_CHECK_PROBLEMS];
-    int unread; /* a file is there and cannot be read, which is a finding */
+    int unread; /* some file exists but cannot be read, which is a finding */
 } sb_check;
 
-/* Runs all checks that options ask for. The status speaks of the run, not of the checkpoint:
- * SB_ERR_IO, SB_ERR_INPUT if nothing at all can be opened, SB_ERR_MEMORY. Findings, FATAL ones
- * too, are SB_OK. free in any case. */
+/* Runs all checks that options ask for. The status describes the run, not the checkpoint: SB_OK
+ * whatever the findings, FATAL ones included; SB_ERR_IO or SB_ERR_INPUT if nothing at all can be
+ * opened; SB_ERR_MEMORY. Call sb_check_free in any case. */
 sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error *err);
 void sb_check_free(sb_check *check);
 
@@ -105,19 +106,21 @@ static inline int sb_check_wanted(const sb_check *check, unsigned number)
     return !check->options->skip[number];
 }
 
-/* A finding that no unit's pass makes. Message: one line, what was found where, what was expected.
- * tensor: a name, or "" of the folder as a whole. Thread-safe it is not. */
+/* Adds a finding that does not belong to the payload pass of one unit. The message is one line:
+ * what was found where, and what was expected. tensor: a name, or "" for the folder as a whole. Not
+ * thread-safe. */
 void sb_check_find(sb_check *check, unsigned number, sb_level level, const char *tensor,
                    const char *format, ...) SB_PRINTF(5, 6);
 
-/* The unit of the original that is the same tensor or layer; NULL: none, or stored otherwise. */
+/* The unit of the original with the same name; NULL: there is none, for example because only one
+ * side stacks its experts. */
 const sb_unit *sb_master_unit(const sb_check *check, const sb_unit *unit);
 
-/* Checks 1 and 2: what survey.h tells. */
+/* Checks 1 and 2: turns a problem that survey.h reports into a finding. */
 void sb_check_problem(void *check, int problem, const char *file, const char *tensor,
                       const char *message);
 
-/* The checks, a file each. */
+/* The checks, one file each. */
 #define SB_CHECK(...)
 #define SB_PASS(stage, name) void sb_check_##name(sb_check *check);
 #include "tools/check/checks.def"

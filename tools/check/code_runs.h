@@ -1,5 +1,5 @@
-/* code_runs.h - stretches of integer codes that lie at the ends of their range as often as random
- * bytes do, as the bytes come by, for check 36. */
+/* code_runs.h - check 36: stretches of integer codes that lie at the ends of their range as often
+ * as random bytes do; found while the bytes are read. */
 #ifndef SB_CHECK_CODE_RUNS_H
 #define SB_CHECK_CODE_RUNS_H
 
@@ -9,28 +9,30 @@
 /* V-36: "stretches of 1024 bytes" */
 enum { SB_CODE_WINDOW = 1024, SB_CODE_RUNS = 4 };
 
-/* Bytes of the tensor. */
+/* A range of bytes of the tensor. */
 typedef struct sb_code_run {
     uint64_t first, end;
 } sb_code_run;
 
-/* Of the codes of a unit, 4 or 8 bits each, where the middle of the range stands for 0. */
+/* For the codes of a unit: 4 or 8 bits each, with 0 in the middle of the range. */
 typedef struct sb_code_runs {
-    unsigned bits;         /* 0: it has no such codes */
-    uint64_t codes, outer; /* in stretches outside runs; of them, those in the outer half */
-    uint64_t count;        /* of runs of two stretches or more */
+    unsigned bits; /* 0: the unit has no such codes */
+    /* codes outside of runs; of them, those in the outer half of the range */
+    uint64_t codes, outer;
+    uint64_t count; /* number of runs of two stretches or more */
     sb_code_run runs[SB_CODE_RUNS];
 } sb_code_runs;
 
 /* One tensor while it is read. */
 typedef struct sb_code_scan {
-    sb_code_runs *to; /* NULL: these bytes are no such codes */
+    sb_code_runs *to; /* NULL: the bytes are not such codes */
     uint64_t at, size;
-    uint64_t open;              /* where stretches like random bytes begin */
-    uint32_t outer, last_outer; /* of the stretch that is read; of the only one since `open` */
+    uint64_t open; /* where the current run of random-looking stretches begins */
+    /* outer codes of the current stretch; of the only stretch since `open` */
+    uint32_t outer, last_outer;
 } sb_code_scan;
 
-/* bits: of a code; 0: these are none. size: of the tensor. */
+/* bits: per code, 0 if the bytes are not codes. size: of the tensor. */
 void sb_code_begin(sb_code_scan *scan, sb_code_runs *to, unsigned bits, uint64_t size);
 void sb_code_bytes(sb_code_scan *scan, const unsigned char *bytes, size_t count);
 

@@ -1,4 +1,4 @@
-/* config_trees.h - config.json as it stands, for checks that hold keys against keys. */
+/* config_trees.h - config.json as it is stored, for checks that compare keys with keys. */
 #ifndef SB_CHECK_CONFIG_TREES_H
 #define SB_CHECK_CONFIG_TREES_H
 
@@ -22,25 +22,27 @@ typedef struct sb_config_trees {
     int nested;
 } sb_config_trees;
 
-/* 0 if there is no config.json, or it is no object: check 9 tells of that. free in any case. */
+/* 0 if there is no config.json, or it is not an object; check 9 reports that. Call free in any
+ * case. */
 int sb_config_trees_load(const sb_checkpoint *checkpoint, sb_config_trees *out);
 void sb_config_trees_free(sb_config_trees *trees);
 
-/* NULL: absent, or null, which means the same. */
+/* NULL: the key is absent or null, which means the same. */
 json_t *sb_value_get(const json_t *object, const char *key);
 json_t *sb_tree_text(const sb_config_trees *trees, const char *key);
 json_t *sb_tree_find(const sb_config_trees *trees, sb_config_place place, const char *key);
 
-/* By value: 1 is 1.0, the order of keys says nothing, null is absence. */
+/* Compares by value: 1 equals 1.0, the order of keys is ignored, null equals absence. */
 int sb_value_same(const json_t *a, const json_t *b);
 
-/* Token ids: one, or a list of one; lists in any order. */
+/* Compares token ids: an id equals a list of that id; the order of lists is ignored. */
 int sb_ids_same(const json_t *a, const json_t *b);
 
-/* What the class of the model has for this RoPE key, and saves in the root whatever is computed. */
+/* 1 if this is the default of the model's class for a RoPE key, which is saved in the root whatever
+ * the model computes with. */
 int sb_rope_is_default(const char *key, const json_t *value);
 
-/* "0.25", "[1,2]", "absent"; long ones are cut. */
+/* "0.25", "[1,2]", "absent"; long values are cut. */
 typedef struct sb_value_text {
     char text[160];
 } sb_value_text;

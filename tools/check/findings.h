@@ -1,4 +1,4 @@
-/* findings.h - what checks have found: a growing list, one line of text each. */
+/* findings.h - what checks have found: a growing list with one line of text per finding. */
 #ifndef SB_CHECK_FINDINGS_H
 #define SB_CHECK_FINDINGS_H
 
@@ -7,7 +7,7 @@
 
 #include "ref/base/status.h"
 
-/* In order of weight. FATAL: an engine must refuse to load it. ERROR: refuse, unless waived. */
+/* In order of severity. FATAL: an engine must refuse to load it. ERROR: refuse, unless waived. */
 typedef enum sb_level { SB_LEVEL_info, SB_LEVEL_warn, SB_LEVEL_error, SB_LEVEL_fatal } sb_level;
 
 const char *sb_level_name(sb_level level); /* "ERROR" */
@@ -15,24 +15,25 @@ const char *sb_level_name(sb_level level); /* "ERROR" */
 typedef struct sb_finding {
     unsigned check; /* its number */
     sb_level level;
-    char *tensor;  /* full name of a tensor or layer as the file has it, or "" of the folder */
+    char *tensor;  /* full name of a tensor or layer as the file has it; "" for the whole folder */
     char *message; /* one line; names in it went through SB_SHOW */
-    int waived;    /* a waiver of the user covers it: reported, but it decides nothing */
+    /* covered by a waiver of the user: reported, but without effect on the verdict */
+    int waived;
 } sb_finding;
 
 typedef struct sb_findings {
     sb_finding *rows;
     size_t count, room;
-    int lost; /* memory was out, and something is not in the list */
+    int lost; /* memory was out, so that the list is incomplete */
 } sb_findings;
 
-/* Adds a row. When memory is out it sets lost, which the caller turns into a status at the end. */
+/* Adds a row. If memory is out it sets lost; the caller turns that into a status at the end. */
 void sb_find(sb_findings *to, unsigned check, sb_level level, const char *tensor,
              const char *format, ...) SB_PRINTF(5, 6);
 void sb_find_list(sb_findings *to, unsigned check, sb_level level, const char *tensor,
                   const char *format, va_list args);
 
-/* Moves all rows of `from` behind those of `to`; from is empty then. */
+/* Appends all rows of `from` to `to`, and empties `from`. */
 void sb_findings_move(sb_findings *to, sb_findings *from);
 void sb_findings_free(sb_findings *findings);
 

@@ -1,5 +1,5 @@
-/* follow.h - how a matrix follows its original where it is further from it than rounding to nearest
- * explains. It is read once more, so not for every matrix. */
+/* follow.h - how a matrix differs from its original, where rounding to nearest does not explain the
+ * distance. Reads the matrix once more, so do not call it for every matrix. */
 #ifndef SB_CHECK_FOLLOW_H
 #define SB_CHECK_FOLLOW_H
 
@@ -7,33 +7,33 @@
 
 /* V-38: the first of these that explains the difference. */
 typedef enum sb_follows {
-    SB_FOLLOWS_unknown, /* no original, or memory is out, or no numbers */
-    SB_FOLLOWS_noise,  /* nothing does: each weight is a little off, as codes that were tuned are */
-    SB_FOLLOWS_not,    /* another tensor, permuted, or its signs inverted */
-    SB_FOLLOWS_scale,  /* it is the original times a factor */
-    SB_FOLLOWS_offset, /* integers: every weight is some steps off, in the same direction */
-    SB_FOLLOWS_rows,   /* each row times a factor */
+    SB_FOLLOWS_unknown, /* no original, memory is out, or the values are not numbers */
+    SB_FOLLOWS_noise,   /* none of the others: each weight is a little off, as tuned codes are */
+    SB_FOLLOWS_not,     /* another tensor, or permuted, or with inverted signs */
+    SB_FOLLOWS_scale,   /* the original times a factor */
+    SB_FOLLOWS_offset,  /* integers: every weight is off by the same number of steps */
+    SB_FOLLOWS_rows,    /* each row times a factor */
     SB_FOLLOWS_columns, /* each column times a factor */
     SB_FOLLOWS_units,   /* each unit that shares a scale times a factor: scales are misplaced */
-    SB_FOLLOWS_part     /* some rows, or scales, and not the others */
+    SB_FOLLOWS_part     /* some rows or scales are off, and the others are not */
 } sb_follows;
 
 typedef struct sb_follow {
     sb_follows how;
-    double error;  /* |v - w| / |w|, w with its columns as the norm before it has them */
-    double left;   /* what of it the factors do not explain */
+    double error;  /* v - w| / |w|, w with its columns scaled as the norm before the layer is */
+    double left;   /* the part of error that the factors do not explain */
     double cosine; /* between v and w */
-    double factor; /* of a scale; of an offset: the steps */
-    uint32_t parts, row, column; /* how many rows or units are off, and the first of them */
-    double cut;    /* share of weights beyond the largest code, where tuned scales may leave them */
-    uint32_t dead; /* columns that are zero and not so in the original; left without them */
+    double factor; /* for a scale, the factor; for an offset, the steps */
+    uint32_t parts, row, column; /* number of rows or units that are off, and the first of them */
+    double cut;    /* share of weights beyond the largest code, where the producer tunes scales */
+    uint32_t dead; /* columns that are zero only here, not in the original; left excludes them */
     int normed;    /* the norm that feeds this layer is the original's divided by columns */
     int paired;    /* rows, columns: the layer behind or before has the inverse factors */
 } sb_follow;
 
 sb_follow sb_follow_of(const sb_check *check, const sb_member *member);
 
-/* Whether a quantizer may do that: tuned codes, or a smoothed pair; V-24: "up to a fifth" cut. */
+/* 1 if a quantizer may do that: tuned codes, or a smoothed pair; V-24: "up to a fifth" cut. */
 static inline int sb_follow_may_be(const sb_follow *f)
 {
     if (f->cut > 0.2)
@@ -45,7 +45,7 @@ static inline int sb_follow_may_be(const sb_follow *f)
 /* One clause: "it is the original times 0.9: the global scale is wrong". */
 const char *sb_follow_text(const sb_follow *f, char *text, size_t size);
 
-/* Whether the norm that feeds this layer was divided by factors of its columns. */
+/* 1 if the norm that feeds this layer was divided by factors of its columns. */
 int sb_follow_is_normed(const sb_check *check, const sb_member *member);
 
 #endif

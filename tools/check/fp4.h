@@ -1,47 +1,48 @@
-/* fp4.h - the FP4 checks of one matrix among themselves (scan_fp4.c, fp4_*.c). */
+/* fp4.h - shared by the FP4 checks of one matrix (scan_fp4.c, fp4_*.c). */
 #ifndef SB_CHECK_FP4_H
 #define SB_CHECK_FP4_H
 
 #include "tools/check/follow.h"
 #include "tools/check/scan.h"
 
-/* How far a quotient may be beyond a rounding boundary, in parts of itself: a quotient in BF16 is
- * off by 2^-9, and reciprocals instead of divisions add little. */
+/* How far a quotient may be beyond a rounding boundary, relative to itself: a quotient in BF16 has
+ * an error of 2^-9, and reciprocals in place of divisions add little. */
 #define SB_FP4_SLACK 0x1p-8
 
-/* One of 16 codes: its value, and the least and greatest quotient of which it is certainly a
- * nearest one, whatever a few roundings of binary32 have done to the quotient. */
+/* For each of the 16 codes: its value, and the least and greatest quotient for which it is
+ * certainly a nearest code, with some binary32 rounding errors of the quotient allowed for. */
 typedef struct sb_fp4_ranges {
     float value[16], low[16], high[16];
 } sb_fp4_ranges;
 
-/* What a block's largest magnitude and its scale byte gave last time: how far the byte is from that
- * of each formula. */
+/* The last result for a largest magnitude and a scale byte of a block: the distance of the byte
+ * from the byte of each formula. */
 typedef struct sb_fp4_recent {
     uint32_t bits; /* of the magnitude */
     uint8_t known, stored, distance[SB_FP4_FORMULAS];
 } sb_fp4_recent;
 enum { SB_FP4_RECENT = 512 };
 
-/* What each code counts in sums of eight bits, to which two codes add at a time. x is twice the
- * value of a code. */
+/* What each code adds to counters of eight bits; the codes of a byte are added in pairs. x is twice
+ * the value of a code. */
 typedef enum sb_fp4_count {
     SB_FP4_PLUS_12, /* x + 12 */
-    SB_FP4_SQUARE,  /* x^2; two of them do not always fit */
+    SB_FP4_SQUARE,  /* x^2; the sum of two may not fit */
     SB_FP4_FOURTH,  /* x^4 modulo 256 */
     SB_FP4_FOURTHS, /* x^4 / 256 */
-    SB_FP4_COUNT_1, /* a counter in each half: of magnitude 1, 2 */
-    SB_FP4_COUNT_3, /* of 3, 4 */
-    SB_FP4_COUNT_5, /* of 5, 6 */
-    SB_FP4_COUNT_9, /* of the codes 9 to 15, 8 */
-    SB_FP4_COUNT_0, /* of magnitude 0, of the codes 9 to 15 */
+    SB_FP4_COUNT_1, /* counters of magnitudes 1 and 2, one in each half of the byte */
+    SB_FP4_COUNT_3, /* of magnitudes 3 and 4 */
+    SB_FP4_COUNT_5, /* of magnitudes 5 and 6 */
+    SB_FP4_COUNT_9, /* of the codes 9 to 15, and of code 8 */
+    SB_FP4_COUNT_0, /* of magnitude 0, and of the codes 9 to 15 */
     SB_FP4_COUNTS
 } sb_fp4_count;
 
-/* Codes of a panel, counted in two ways: those of even and odd bytes by byte; or many at once, in
- * four parts each: of magnitude 1 to 6, of the codes 9 to 15, of 8, and the sum of x^2. Of the last
- * steps, up to seven, the former eight are still in two counters of each byte. Of few only those of
- * SB_FP4_COUNT_0 are counted, in the places of the first two. */
+/* Counts of the codes of a panel. bytes[]: a count per byte value, for even and odd bytes apart.
+ * totals[]: for many codes at once, in four partial sums each: codes of magnitude 1 to 6, codes 9
+ * to 15, code 8, and the sum of x^2. The counts of the last steps (up to seven) are not in the
+ * first eight totals yet, but in pending[], with two counters in each byte. If few is set, only the
+ * counters of SB_FP4_COUNT_0 are kept, in the first two totals. */
 enum { SB_FP4_MINUS = 6, SB_FP4_MINUS_ZERO, SB_FP4_SQUARES, SB_FP4_TOTALS, SB_FP4_STEPS = 7 };
 typedef struct sb_fp4_tally {
     int few;
@@ -49,7 +50,7 @@ typedef struct sb_fp4_tally {
     uint64_t totals[SB_FP4_TOTALS][4];
     unsigned char pending[4][32];
     unsigned steps;
-    uint64_t codes; /* how many the totals are of */
+    uint64_t codes; /* number of codes in the totals */
 } sb_fp4_tally;
 
 /* What stays the same over the rows of a panel. A scale byte that is zero, negative or a NaN has
@@ -58,19 +59,21 @@ typedef struct sb_fp4 {
     const sb_panel *panel;
     sb_seen_fp4 *seen;
     int mx;
-    int avx2;          /* as sb_dot_select() chose */
-    unsigned chunks;   /* of a block: 1, of MXFP4 2 */
-    uint32_t blocks;   /* of a row */
-    int usable;        /* the multiplier is one that can be computed with */
-    int nearest;       /* V-23 is asked: the original is plain and the producer rounds to nearest */
-    double multiplier; /* 1 of MXFP4 */
-    int shape;         /* V-41 asks for the sums of values and of their fourth powers */
-    double scale[256]; /* of a byte */
-    double scale2[256];                /* its square */
-    float inverse[256], square[256];   /* 1 / (scale times multiplier); the scale's square */
-    uint32_t low_bits[256], span[256]; /* V-25, fast: for certain this byte if the bits of the */
-                                       /* block's largest are low_bits and up to span more */
-    uint64_t sums[256];                /* fp4_bytes.c: of the two codes of a byte */
+    int avx2;           /* as sb_dot_select() chose */
+    unsigned chunks;    /* per block: 1, for MXFP4 2 */
+    uint32_t blocks;    /* per row */
+    int usable;         /* the multiplier is a normal number of binary32 */
+    int nearest;        /* V-23 applies: the original is plain and the producer rounds to nearest */
+    double multiplier;  /* 1 for MXFP4 */
+    int shape;          /* V-41 needs the sums of values and of their fourth powers */
+    double scale[256];  /* of a byte */
+    double scale2[256]; /* its square */
+    /* 1 / (scale * multiplier); the scale's square; both 0 if squares would not fit binary32 */
+    float inverse[256], square[256];
+    /* V-25, fast test: this byte is certainly right if the bits of the block's largest magnitude
+     * are in low_bits .. low_bits + span */
+    uint32_t low_bits[256], span[256];
+    uint64_t sums[256]; /* fp4_bytes.c: for the two codes of a byte */
     uint8_t counts[SB_FP4_COUNTS][16];
     sb_fp4_ranges ranges;
     sb_fp4_recent *recent; /* SB_FP4_RECENT of them, zeroed */
@@ -82,7 +85,7 @@ typedef struct sb_fp4 {
 /* Twice the value of a magnitude. */
 extern const uint8_t sb_fp4_twice[8];
 
-/* Rows that are done at once, as far apart as the steps say. */
+/* Rows that are processed together, at the given distances in memory. */
 enum { SB_FP4_ROWS = 16 };
 typedef struct sb_fp4_rows {
     const unsigned char *codes, *scales;
@@ -90,15 +93,15 @@ typedef struct sb_fp4_rows {
     uint32_t first, count;
 } sb_fp4_rows;
 
-/* What they add to the moments, in units of the multiplier and of half a code: by chunk modulo 4,
- * so that it is the same number however many chunks are added at once. Sums of the last chunks of
- * the rows, up to three, are behind those of the others. */
+/* What these rows add to the moments, in units of half the multiplier. sum[0..3] are by chunk
+ * modulo 4, so that the number of chunks that are added at once does not matter. sum[4..7] are the
+ * same for the last chunks of each row, up to three. */
 typedef struct sb_fp4_sums {
     double sum[8], sum2[8], sum4[8], largest;
     uint64_t vanished; /* codes other than zero under scales that are not above zero */
     uint32_t dead;     /* a bit for each row of zeros */
-    uint32_t zeros;    /* of the row so far: blocks without a code other than zero */
-    uint64_t hidden;   /* `vanished` before it */
+    uint32_t zeros;    /* all-zero blocks of the current row so far */
+    uint64_t hidden;   /* `vanished` before the current row */
 } sb_fp4_sums;
 
 void sb_fp4_prepare_sums(sb_fp4 *f);
@@ -106,11 +109,11 @@ void sb_fp4_prepare_sums(sb_fp4 *f);
 /* Returns a bit for each row of zeros. */
 uint32_t sb_fp4_add_rows(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally);
 
-/* One block, but for its moments. */
+/* One block, except its moments. */
 void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uint32_t row,
                   uint32_t block, sb_fp4_sums *r);
 
-/* The blocks of row k from one on, and its end. */
+/* The blocks of row k from `block` on, and the end of the row. */
 void sb_fp4_end_row(const sb_fp4 *f, const sb_fp4_rows *rows, uint32_t k, uint32_t block,
                     sb_fp4_tally *tally, sb_fp4_sums *r);
 
@@ -118,7 +121,7 @@ void sb_fp4_end_row(const sb_fp4 *f, const sb_fp4_rows *rows, uint32_t k, uint32
 void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
                       sb_fp4_sums *r);
 
-/* Whether eight blocks are done at once, and few codes may be counted. */
+/* 1 if eight blocks are processed at once; only then it is possible to count few codes. */
 static inline int sb_fp4_by_eights(const sb_fp4 *f)
 {
     return f->avx2 && !f->mx && !f->shape && f->blocks % 8 < 4;
@@ -127,20 +130,20 @@ static inline int sb_fp4_by_eights(const sb_fp4 *f)
 /* Adds the tally to what has been seen, and empties it. */
 void sb_fp4_add_tally(sb_seen *seen, sb_fp4_tally *tally);
 
-/* Whether it will do to count few codes from here on: every code has come, outside of blocks of
- * zeros, too, and the others can be counted once more. */
+/* 1 if it is enough to count few codes from here on: every code has occurred, also outside of
+ * all-zero blocks, and sb_fp4_count_all can count the others again. */
 int sb_fp4_few_will_do(const sb_fp4 *f);
 
-/* The matrix of the panel in its checkpoint, or NULL. */
+/* The member of the panel's matrix, or NULL. */
 const sb_member *sb_fp4_member(const sb_panel *panel);
 
-/* How many codes of each magnitude a whole matrix has. */
+/* Counts the codes of each magnitude in a whole matrix. */
 void sb_fp4_count_all(const sb_matrix *matrix, uint64_t magnitude[8]);
 
 /* --- beside the original (fp4_nearest.c, fp4_fast.c, fp4_avx2.c) -------------------------------
  */
 
-/* One row beside that of the original, which is BF16, or, where bf16 is NULL, made binary32. */
+/* One row and that of the original, which is BF16, or, if bf16 is NULL, converted to binary32. */
 typedef struct sb_fp4_line {
     const unsigned char *codes, *scales, *bf16;
     const float *weights;
@@ -150,27 +153,26 @@ typedef struct sb_fp4_line {
     uint32_t row;
 } sb_fp4_line;
 
-/* Against a row of the original. Returns whether any block of it can be other than zeros. */
+/* Compares with a row of the original. Returns 0 if every block of that row rounds to zeros. */
 int sb_fp4_against(const sb_fp4 *f, sb_fp4_line *line);
 
-/* The definition of V-23 for one element: code of weight w under the scale e, in binary64. */
+/* The definition of V-23 for one element: weight w, its code, scale e, in binary64. */
 int sb_fp4_is_nearest(unsigned code, double w, double e);
 
-/* The middles between neighbouring magnitudes. */
+/* The midpoints between neighbouring magnitudes. */
 extern const double sb_fp4_middles[7];
 
-/* The fast test of a row: adds to error2 and weight2, but for blocks whose inverse is 0; returns
- * whether it leaves a doubt. Where it leaves none every code is a nearest one. The same numbers
- * either way. */
+/* The fast test of a row: returns 0 if every code is certainly a nearest one, else 1. Adds to
+ * error2 and weight2, except for blocks whose inverse is 0. Both versions give the same numbers. */
 void sb_fp4_prepare_ranges(sb_fp4_ranges *ranges);
 int sb_fp4_doubts(const sb_fp4 *f, sb_fp4_line *line);
 int sb_fp4_doubts_avx2(const sb_fp4 *f, sb_fp4_line *line);
 
-/* fp4_scales.c, V-25: the byte that a formula gives a block of largest magnitude a, of a tensor
- * with this factor. */
+/* fp4_scales.c, V-25: the scale byte that a formula gives for a block with largest magnitude a, in
+ * a tensor with this factor. */
 uint8_t sb_fp4_scale(sb_fp4_formula formula, float a, const sb_factor *factor);
 void sb_fp4_prepare_scales(sb_fp4 *f);
-/* Of a block outside of low and high. */
+/* For a block that the fast test with low_bits and span does not prove. */
 void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
                           uint32_t block);
 
@@ -179,32 +181,33 @@ void sb_fp4_judge(const sb_fp4 *f);
 
 /* --- across matrices (fp4_groups.c, fp4_rules.c) ---------------------------------------------- */
 
-/* Layers whose weights engines join, by the last part of their names. */
+/* Layers whose weights engines fuse, by the last part of their names. */
 enum { SB_FUSED_SETS = 4, SB_FUSED_MOST = 3 };
 extern const char *const sb_fused_sets[SB_FUSED_SETS][SB_FUSED_MOST];
 
-/* The matrix beside it with another last part of its name; NULL: there is none. */
+/* The matrix whose name differs only in its last part; NULL: there is none. */
 const sb_member *sb_fused_sibling(const sb_units *units, const sb_member *member, const char *last);
 
-/* The members of a set that are there, if this is the first of them and there are more; else 0. */
+/* Fills group with the members of a set that exist, and returns their number. Returns 0 if there is
+ * only one, or if `member` is not the first of them. */
 unsigned sb_fused_group(const sb_units *units, const sb_member *member, unsigned set,
                         const sb_member *group[SB_FUSED_MOST]);
 
-/* Whether a matrix was read, and holds FP4 codes; and a global scale that is a positive number. */
+/* 1 if a matrix was read and holds FP4 codes; 1 if its global scale is a positive number. */
 int sb_member_fp4(const sb_member *member);
 int sb_member_has_global(const sb_member *member);
 
-/* Tensors to blame, as findings name them. */
+/* The tensor with the global scale, as findings name it. */
 const char *sb_member_global(const sb_member *member);
 
-/* Whether x is within three units of a BF16 number's last place in binary32. */
+/* 1 if x, in binary32, is within three steps of a BF16 number. */
 int sb_near_bf16(double x);
 
 typedef enum sb_answer { SB_NOT_ASKED, SB_OBEYED, SB_BROKEN } sb_answer;
 
-/* A rule that a producer may or may not follow. Where nearly all matrices of a kind obey, who does
- * not is damaged: one finding each, at the level `lone`. Where many do not, it was not their rule:
- * one finding for all, a warning at most; usual NULL: none. */
+/* A rule that a producer may or may not follow. If nearly all matrices of a kind obey, those that
+ * do not are damaged: one finding each, at level `lone`. If many do not obey, the producer does not
+ * follow the rule: one finding for all, a warning at most; none if usual is NULL. */
 typedef struct sb_rule {
     unsigned number;
     sb_level lone;
@@ -218,12 +221,12 @@ typedef struct sb_rule {
 
 void sb_ask(sb_check *check, const sb_rule *rules, size_t count);
 
-/* The largest block scale of a matrix and of the fused ones that share its global scale. */
+/* The largest block scale of a matrix and of the fused matrices that share its global scale. */
 unsigned sb_fp4_group_largest(const sb_units *units, const sb_member *member);
 
 void sb_fp4_rules(sb_check *check); /* 17, 18, 19, 23, 25 */
 
-/* "row 17, block 3": counts a place. */
+/* Counts a place, and keeps the first: "row 17, block 3". */
 static inline void sb_fp4_place(sb_fp4_places *p, uint32_t row, uint32_t block)
 {
     if (p->count == 0) {
@@ -233,23 +236,24 @@ static inline void sb_fp4_place(sb_fp4_places *p, uint32_t row, uint32_t block)
     p->count += p->count < UINT32_MAX;
 }
 
-/* The square root, to what messages print. */
+/* The square root, accurate enough for messages. */
 double sb_fp4_root(double x);
 
-/* fp4_distance.c, V-24: |value - original| / |original|; negative: there is nothing to compare. */
+/* fp4_distance.c, V-24: |value - original| / |original|; negative if there is nothing to
+ * compare. */
 double sb_fp4_distance(const sb_seen *seen);
 
-/* What a large distance looks like: one clause of a sentence. */
+/* What a large distance hints at: one clause of a sentence. */
 const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size);
 
-/* V-24: "a recipe that declares tuned codes" - whether nothing worse than those explains a large
- * distance. Reads the matrix once more. */
+/* V-24: "a recipe that declares tuned codes" - 1 if tuned codes explain a large distance, and
+ * nothing worse does. Reads the matrix once more. */
 int sb_fp4_may_be_tuned(const sb_panel *panel, sb_follow *follow);
 
 /* V-24 itself. */
 void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor);
 
-/* "expert 3 ...gate_proj: " of a piece of a stack, else "". */
+/* "expert 3 ...gate_proj: " for a piece of a stack, else "". */
 const char *sb_fp4_piece(const sb_panel *panel, char *text, size_t size);
 
 #endif

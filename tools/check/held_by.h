@@ -1,5 +1,4 @@
-/* held_by.h - which files are there, and what those hold that are not: counts of modules by kind.
- */
+/* held_by.h - which files exist, and what the missing ones hold: counts of modules by kind. */
 #ifndef SB_CHECK_HELD_BY_H
 #define SB_CHECK_HELD_BY_H
 
@@ -7,14 +6,14 @@
 
 typedef enum sb_file_state { SB_FILE_OPEN, SB_FILE_MISSING, SB_FILE_UNREADABLE } sb_file_state;
 
-/* Of a file that the index names. */
+/* The state of a file that the index names. */
 sb_file_state sb_file_state_of(const sb_checkpoint *checkpoint, const char *file);
 int sb_file_is_open(const sb_checkpoint *checkpoint, const char *file); /* the same, quickly */
 
-/* 1 if the index names the file, or needs no index to be found. */
+/* 1 if the index names the file, or if the file is found without an index. */
 int sb_file_is_named(const sb_check *check, const char *file);
 
-/* The first few names, and the arguments that fetch them. */
+/* The first few names, and the arguments that download them. */
 typedef struct sb_files_text {
     char names[256];
     char patterns[360]; /* " --include ..." of each; "" if there are too many */
@@ -26,10 +25,10 @@ typedef struct sb_held_by {
     char text[320];      /* "mtp.* 17 modules, mlp.experts.gate_proj 256, ... of layers 3 to 5" */
 } sb_held_by;
 
-/* What the index puts into all files of this state. */
+/* What the index puts into all files with this state. */
 void sb_held_by_files(const sb_check *check, sb_file_state state, sb_held_by *out);
 
-/* What is taken from one file, the sb_tensor.shard. */
+/* What is read from one file, given by sb_tensor.shard. */
 void sb_held_by_shard(const sb_check *check, uint32_t shard, sb_held_by *out);
 
 #endif

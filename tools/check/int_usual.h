@@ -10,14 +10,15 @@ typedef struct sb_int_usual {
     sb_producer producer;
     unsigned recipe; /* sb_recipe */
     uint64_t matrices;
-    uint64_t v1, v2, versions; /* GPTQ's matrices whose zero points are these, or either */
-    unsigned told_version;     /* that all of them are not as declared */
+    uint64_t v1, v2, versions; /* GPTQ's matrices with zero points of v1, of v2, of either */
+    unsigned told_version;     /* how often all of them were found to differ from the declaration */
     uint64_t groups, negative, live, inner;
-    /* by region: matrices compared with the original; all codes nearest */
+    /* by region: matrices that were compared with the original; those with nearest codes only */
     uint64_t compared[SB_REGION_other + 1], nearest[SB_REGION_other + 1];
-    int tunes;                   /* AutoRound, and not without iterations */
-    int strays;                  /* it may have moved codes by more than half a step */
-    sb_block_votes near, inside; /* of AutoRound's layers: all codes nearest; none beyond a step */
+    int tunes;  /* AutoRound, unless it declares no iterations */
+    int strays; /* the producer may have moved codes by more than half a step */
+    /* votes of AutoRound's layers: nearest codes only; no code more than a step off */
+    sb_block_votes near, inside;
 } sb_int_usual;
 
 int sb_int_member(const sb_member *member); /* a matrix of integers that has been seen */

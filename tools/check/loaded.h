@@ -1,5 +1,5 @@
-/* loaded.h - what an engine holds, compared with the files: was a parameter dropped on the way,
- * rounded, scaled, swapped?
+/* loaded.h - compares what an engine holds in memory with the files: was a parameter dropped,
+ * rounded, scaled or swapped on the way?
  *
  * The list is JSON, "samebit-loaded 1" (docs/check.md); tools/record/params.py writes it for a live
  * PyTorch model. */
@@ -14,7 +14,7 @@
 
 enum { SB_LOADED_MAX_RANK = 8, SB_LOADED_FIRST = 16 };
 
-/* A module of the checkpoint and the rows of it that a fused parameter holds. */
+/* A module of the checkpoint, and its rows that a fused parameter holds. */
 typedef struct sb_loaded_part {
     const char *module;
     int has_rows;
@@ -29,7 +29,7 @@ typedef struct sb_loaded_param {
     uint64_t elements;
     const char *digest;
     int is_buffer;
-    int has_size; /* rms and max are there */
+    int has_size; /* rms and max are given */
     double rms, max;
     double first[SB_LOADED_FIRST]; /* the first values */
     size_t first_count;
@@ -45,7 +45,7 @@ typedef struct sb_loaded_list {
     size_t count;
 } sb_loaded_list;
 
-/* `file` names the text in messages. free in any case. */
+/* `file` is the name for messages. Call free in any case. */
 sb_status sb_loaded_parse(const char *text, size_t n, const char *file, sb_loaded_list *out,
                           sb_error *err);
 sb_status sb_loaded_load(const char *path, sb_loaded_list *out, sb_error *err);
@@ -63,29 +63,29 @@ const char *sb_loaded_text(sb_loaded_verdict verdict);
 
 typedef struct sb_loaded_row {
     sb_loaded_verdict verdict;
-    char *name;      /* of the parameter; of DROPPED that of the module or tensor in the files */
-    char *message;   /* one line, "" of most that are OK */
-    const char *law; /* of a quantized layer that is OK: the law of dequantization; else NULL */
-    int explained;   /* decides nothing: a buffer that no file holds */
+    char *name;      /* of the parameter; for DROPPED, of the module or tensor in the files */
+    char *message;   /* one line; "" for most rows that are OK */
+    const char *law; /* for a quantized layer that is OK: the law of dequantization; else NULL */
+    int explained;   /* without effect on the verdict: a buffer that no file holds */
     int waived;      /* position + 1 of the waiver */
-    int one_zero;    /* OK but for signs of zeros, as ModelOpt's own dequantization has them */
+    int one_zero;    /* OK except for signs of zeros, as after ModelOpt's own dequantization */
 } sb_loaded_row;
 
 typedef struct sb_loaded {
-    const char *path, *program; /* the program is the list's: it must live as long */
+    const char *path, *program; /* program belongs to the list, which must live as long */
     sb_loaded_row *rows;        /* sorted by verdict, then name; OK first */
     size_t count, room;
     size_t parameters;              /* of the list */
-    size_t counts[SB_LOADED_COUNT]; /* that decide: neither explained nor waived */
+    size_t counts[SB_LOADED_COUNT]; /* those that decide: neither explained nor waived */
     size_t explained, waived;
 } sb_loaded;
 
-/* After sb_check_run. waivers may be NULL. Fails when memory is out. */
+/* Call it after sb_check_run. waivers may be NULL. Fails when memory is out. */
 sb_status sb_loaded_compare(const sb_check *check, const sb_loaded_list *list, const char *path,
                             sb_waivers *waivers, sb_loaded *out, sb_error *err);
 void sb_loaded_result_free(sb_loaded *loaded);
 
-/* Whether something decides against the engine. */
+/* 1 if some row counts against the engine. */
 int sb_loaded_bad(const sb_loaded *loaded);
 
 #endif

@@ -1,4 +1,4 @@
-/* mtp_parts.h - what mtp_audit.c, mtp_lines.c and mtp_traits.c share. */
+/* mtp_parts.h - shared by mtp_audit.c, mtp_lines.c and mtp_traits.c. */
 #ifndef SB_CHECK_MTP_PARTS_H
 #define SB_CHECK_MTP_PARTS_H
 
@@ -6,37 +6,39 @@
 #include "tools/check/mtp_census.h"
 #include "tools/check/mtp_places.h"
 
-/* How a head is stored and declared: what the rows of loader_faults.def ask about. */
+/* How a head is stored and declared: the facts that the rows of loader_faults.def test. */
 typedef struct sb_mtp_traits {
     int present, moe, stacked;
-    int quantized;       /* the trunk is, at least in part */
-    sb_container trunk;  /* of its experts, or its MLP */
-    sb_dialect dialect;  /* SB_DIALECT_COUNT: nothing is declared */
-    int head_plain;      /* all linear layers of the head are floats */
-    int uniform;         /* all linear layers that are quantized elsewhere are stored alike */
+    int quantized;      /* the trunk is quantized, at least in part */
+    sb_container trunk; /* the container of its experts, or of its MLP */
+    sb_dialect dialect; /* SB_DIALECT_COUNT: nothing is declared */
+    int head_plain;     /* all linear layers of the head are floats */
+    /* all linear layers of the head that are quantized in other checkpoints are stored alike */
+    int uniform;
     int attention_plain; /* of the head */
     int fc_plain;
     sb_container head_experts;
     int linear_attention_plain;        /* of the trunk */
     int fc_excluded, experts_excluded; /* by the configuration */
-    int by_projection;                 /* the rule that excludes q_proj of the head names it */
-    int shared_is_routed;              /* shared and routed experts have one width */
+    /* the rule that excludes the head's q_proj names this projection */
+    int by_projection;
+    int shared_is_routed; /* shared and routed experts have the same width */
 } sb_mtp_traits;
 
 sb_status sb_mtp_traits_of(const sb_check *check, sb_mtp_audit *audit, sb_mtp_traits *out,
                            sb_error *err);
 
-/* Which part of the head a unit belongs to: an index of audit->parts, or SB_MTP_PARTS. */
+/* The part of the head that a unit belongs to: an index of audit->parts, or SB_MTP_PARTS. */
 unsigned sb_mtp_part_of(const sb_unit *unit);
 
 /* Fills audit->lines. */
 sb_status sb_mtp_fill_lines(const sb_check *check, const sb_mtp_census *census,
                             const sb_mtp_places *places, sb_mtp_audit *audit, sb_error *err);
 
-/* Fills audit->faults with those of audit->engine; of all engines if that is NULL. */
+/* Fills audit->faults with the faults of audit->engine; with those of all engines if it is NULL. */
 void sb_mtp_fill_faults(const sb_mtp_traits *traits, sb_mtp_audit *audit);
 
-/* Fills audit->settle: what holds an engine's counters against the head. */
+/* Fills audit->settle: commands that compare an engine's counters with the head. */
 void sb_mtp_fill_settle(const char *path, sb_mtp_audit *audit);
 
 #endif

@@ -1,4 +1,4 @@
-/* norms.h - which vectors are weights of norms, and around what they are stored. */
+/* norms.h - which vectors are weights of norms, and the value around which they are stored. */
 #ifndef SB_CHECK_NORMS_H
 #define SB_CHECK_NORMS_H
 

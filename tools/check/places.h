@@ -1,4 +1,4 @@
-/* places.h - where in a matrix something was seen: how often, and the first few times where. */
+/* places.h - how often something was seen in a matrix, and the first few places. */
 #ifndef SB_CHECK_PLACES_H
 #define SB_CHECK_PLACES_H
 

@@ -1,6 +1,7 @@
-/* report.h - the result of a check as people, programs and build servers read it.
+/* report.h - the result of a check for people, programs and build servers.
  *
- * Everything printed is a function of the files and the options: no time, no order of threads. */
+ * The output depends on the files and the options alone, never on the order of threads or on
+ * time. */
 #ifndef SB_CHECK_REPORT_H
 #define SB_CHECK_REPORT_H
 
@@ -14,11 +15,11 @@
 #include "tools/check/waivers.h"
 
 typedef enum sb_check_state {
-    SB_STATE_passed,  /* made, and nothing stands against the file, notes apart */
+    SB_STATE_passed,  /* made, and it found nothing but notes */
     SB_STATE_found,   /* a WARN or worse that is not waived */
-    SB_STATE_waived,  /* all that stands against the file is waived */
-    SB_STATE_skipped, /* not made, and it says why */
-    SB_STATE_nothing  /* there is nothing of its kind in the files */
+    SB_STATE_waived,  /* all its findings of WARN or worse are waived */
+    SB_STATE_skipped, /* not made; the report says why */
+    SB_STATE_nothing  /* the files contain nothing of the kind that the check looks at */
 } sb_check_state;
 
 const char *sb_check_state_name(sb_check_state state); /* "passed" */
@@ -26,30 +27,31 @@ const char *sb_check_state_name(sb_check_state state); /* "passed" */
 typedef enum sb_check_verdict {
     SB_CHECK_pass,
     SB_CHECK_fail,
-    SB_CHECK_mistrusted /* nothing could be looked at, so nothing is known */
+    SB_CHECK_mistrusted /* nothing could be checked, so nothing is known */
 } sb_check_verdict;
 
 const char *sb_check_verdict_name(sb_check_verdict verdict); /* "PASS", "FAIL", "MISTRUSTED" */
 
-/* What is known of one check. */
+/* The result of one check. */
 typedef struct sb_report_check {
     sb_check_state state;
     const char *why;     /* of skipped and nothing */
     size_t first, count; /* its findings, in the order of sb_check */
-    size_t level[4];     /* of those that are not waived */
+    size_t level[4];     /* number of findings that are not waived, by level */
     size_t waived;
-    sb_level worst; /* of those that are not waived */
+    sb_level worst; /* worst level of the findings that are not waived */
 } sb_report_check;
 
-/* The files of the original that are not here, and that hold what the checkpoint has. */
+/* Missing files of the original that hold tensors of the checkpoint. */
 typedef struct sb_report_shards {
     const char **names; /* sorted; strings of the index */
     size_t count;
-    size_t tensors; /* of the checkpoint that could not be compared for that */
+    /* tensors of the checkpoint that could not be compared because of these files */
+    size_t tensors;
 } sb_report_shards;
 
-/* Tensors of the checkpoint that the original has no counterpart for, or nothing says how they
- * would follow from it. */
+/* Tensors of the checkpoint with no counterpart in the original, or with no known rule by which
+ * they follow from it. */
 typedef struct sb_report_role {
     char *name; /* "mlp.experts.gate_proj.input_scale" */
     size_t count;
@@ -68,7 +70,8 @@ typedef struct sb_report {
     const sb_mtp_audit *mtp; /* NULL: not made */
     const sb_head_run *head; /* NULL: not asked for */
     const char *path, *against;
-    const char *original_id; /* the hub id that `against` was found by; NULL: it was a path */
+    /* the hub id by which `against` was found; NULL: `against` was given as a path */
+    const char *original_id;
     /* filled by sb_report_make */
     sb_report_check checks[SB_CHECK_LAST + 1];
     size_t level[4], waived, unused_waivers;
@@ -79,30 +82,31 @@ typedef struct sb_report {
     sb_check_verdict verdict;
 } sb_report;
 
-/* The waivers have been applied. Fails when memory is out. */
+/* Apply the waivers first. Fails when memory is out. */
 sb_status sb_report_make(sb_report *report, sb_error *err);
 void sb_report_free(sb_report *report);
 
-/* Fills report->compared: a part of sb_report_make. */
+/* Fills report->compared; called by sb_report_make. */
 sb_status sb_report_compare(sb_report *report, sb_error *err);
 void sb_report_compared_free(sb_report_compared *compared);
 
-/* Whether a waiver covers nothing although its check was made; 2: it would only cover FATAL. */
+/* 1 if a waiver covers nothing although its check was made; 2 if it would cover only FATAL
+ * findings; else 0. */
 int sb_report_unused(const sb_report *report, const sb_waiver *waiver);
 
-/* Why there is nothing in the files that a check could look at; NULL: there is. */
+/* Why the files contain nothing for this check to look at; NULL: they do. */
 const char *sb_nothing_for(const sb_check *check, unsigned number);
 
-/* Why a check was not made that the folder itself does not allow; NULL: it does. */
+/* Why the folder itself does not allow this check; NULL: it does. */
 const char *sb_lacks_for(const sb_check *check, unsigned number);
 
-/* Which faults the files cannot show without an original or the hub's hashes: a line of text; NULL
- * if there is one of the two, or the payload was not looked at. */
+/* One line of text: the faults that files alone cannot show, without an original or the hub's
+ * hashes. NULL if either is available, or if the payload was not read. */
 const char *sb_report_unseen(const sb_report *report);
 
 enum { SB_REPORT_LINES = 8 }; /* findings of a check that text shows by default */
 
-/* lines: findings per check, SIZE_MAX for all; quiet: the closing line only; verbose: also what is
+/* lines: findings per check, SIZE_MAX for all; quiet: only the closing line; verbose: also what is
  * in order. */
 typedef struct sb_report_style {
     size_t lines;
@@ -111,23 +115,24 @@ typedef struct sb_report_style {
 
 void sb_report_text(const sb_report *report, const sb_report_style *style, FILE *out);
 
-/* Adds to document; NULL (and document is gone) if memory is out. */
+/* Adds the report to document. Returns NULL if memory is out; document is released then. */
 json_t *sb_report_json(const sb_report *report, json_t *document);
 
-/* Well-formed XML whatever bytes names have; written whole, or not at all. */
+/* Well-formed XML, whatever bytes names contain. The file is written completely or not at all. */
 sb_status sb_report_junit(const sb_report *report, const char *path, sb_error *err);
 
-/* The text as valid UTF-8 without control characters, others become '?'. NULL if memory is out. */
+/* The text as valid UTF-8; control characters and invalid bytes become '?'. NULL if memory is
+ * out. */
 char *sb_report_clean(const char *text);
 
-/* Of the loaded parameters, in the same three forms. */
+/* The loaded parameters, in the same three forms. */
 void sb_report_loaded_text(const sb_loaded *loaded, const sb_waivers *waivers,
                            const sb_report_style *style, FILE *out);
 json_t *sb_report_loaded_json(const sb_loaded *loaded, const sb_waivers *waivers);
 void sb_report_mtp_text(const sb_mtp_audit *audit, const sb_report_style *style, FILE *out);
 json_t *sb_report_mtp_json(const sb_mtp_audit *audit);
 
-/* A string of a document, cleaned. */
+/* A JSON string, cleaned by sb_report_clean. */
 json_t *sb_report_string(const char *text);
 
 #endif

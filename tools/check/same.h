@@ -1,5 +1,5 @@
-/* same.h - what is compared with an original that is quantized, too: bytes where both sides store a
- * layer alike, values where they do not (V-14). */
+/* same.h - the comparison with a quantized original: by bytes where both sides store a layer alike,
+ * else by values (V-14). */
 #ifndef SB_CHECK_SAME_H
 #define SB_CHECK_SAME_H
 
@@ -7,25 +7,26 @@
 
 #include "ref/model/detect.h"
 
-/* Of one part of a layer, in its stored elements; or in the values of the layer. */
+/* The differences in one part of a layer, counted in stored elements; or in the values of the
+ * layer. */
 typedef struct sb_part_difference {
     uint64_t differing;
-    uint64_t apart;      /* of codes: elements in which a code is not the next one or the same */
-    uint64_t first;      /* which element of the part; of values row * cols + column of the piece */
-    uint64_t own, other; /* its bits; of values those of a double, without the global scale */
-    unsigned bits;       /* of an element */
-    uint32_t piece;      /* of values: which one of sb_each_piece */
+    uint64_t apart;      /* for codes: elements in which some code differs by more than one step */
+    uint64_t first;      /* element of the part; for values, row * cols + column of the piece */
+    uint64_t own, other; /* its bits; for values, the bits of a double without the global scale */
+    unsigned bits;       /* per element */
+    uint32_t piece;      /* for values: the index of the piece in sb_each_piece */
 } sb_part_difference;
 
-enum { SB_SAME_VALUES = SB_PART_COUNT, SB_SAME_ROWS }; /* one behind the parts, and their number */
+enum { SB_SAME_VALUES = SB_PART_COUNT, SB_SAME_ROWS }; /* behind the parts; number of rows */
 
-/* What the payload pass keeps of a unit; differences stay NULL where nothing differs. */
+/* What the payload pass keeps for a unit; differences stays NULL if nothing differs. */
 typedef struct sb_same {
-    uint32_t compared;               /* bit p: part p was, in bytes, in values or by its distance */
-    uint32_t in_bytes;               /* bit p: in bytes */
+    uint32_t compared;               /* bit p: part p was, by bytes, values or distance */
+    uint32_t in_bytes;               /* bit p: by bytes */
     int of_four;                     /* the original has codes of 4 bits */
     int by_value;                    /* the values of both sides were compared one by one */
-    sb_part_difference *differences; /* (SB_SAME_ROWS) */
+    sb_part_difference *differences; /* SB_SAME_ROWS of them */
 } sb_same;
 
 #endif

@@ -1,14 +1,14 @@
-/* scaled.h - whether a float tensor is its original times what AWQ or SmoothQuant scales with. */
+/* scaled.h - is a float tensor its original, scaled as AWQ or SmoothQuant do? */
 #ifndef SB_CHECK_SCALED_H
 #define SB_CHECK_SCALED_H
 
 #include "tools/check/check.h"
 
 /* V-14: "AWQ and SmoothQuant scale by factors": 1 if factors of rows and columns explain every
- * matrix of the unit, or memory is out, which the findings remember. */
+ * matrix of the unit, or if memory is out, which the findings record. */
 int sb_is_scaled(sb_check *check, const sb_unit *unit);
 
-/* Whether the layer that the unit belongs to ("layers.3.") has quantized matrices: nothing else is
+/* 1 if the decoder layer of the unit ("layers.3.") has quantized matrices: other layers are not
  * scaled. */
 int sb_is_beside_quantized(const sb_check *check, const sb_unit *unit);
 

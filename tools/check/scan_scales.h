@@ -1,13 +1,14 @@
-/* scan_scales.h - block scales that stand alone among those of their row and their column. */
+/* scan_scales.h - block scales that differ from those of both their row and their column. */
 #ifndef SB_CHECK_SCAN_SCALES_H
 #define SB_CHECK_SCAN_SCALES_H
 
 #include "tools/check/scan.h"
 
-/* V-154: one panel of a quantized matrix: fills seen->lone; zeros are findings of the panel. */
+/* V-154: one panel of a quantized matrix. Fills seen->lone; scales of zero are findings of the
+ * panel. */
 void sb_scan_scales(const sb_panel *panel);
 
-/* All matrices together: a part of check 54. */
+/* A part of check 54: judges all matrices together. */
 void sb_check_lone_scales(sb_check *check);
 
 /* The name of the tensor with the block scales. */

@@ -4,14 +4,14 @@
 
 #include <stdint.h>
 
-/* How many of each kind, and where the first one is. */
+/* How often something occurred, and the first place. */
 typedef struct sb_fp4_places {
     uint32_t count, row, block;
 } sb_fp4_places;
 
 enum { SB_FP4_LISTED = 10 };
 
-/* An element that has not the nearest code: its column, times 16, and its code. */
+/* An element whose code is not a nearest one. column_code: column * 16 + code. */
 typedef struct sb_fp4_wrong {
     uint32_t row, column_code;
     float original;
@@ -26,33 +26,33 @@ typedef enum sb_fp4_formula {
 } sb_fp4_formula;
 
 typedef struct sb_seen_fp4 {
-    uint64_t magnitude[8]; /* how many codes of each, sign apart; of `few` only of 0 */
+    uint64_t magnitude[8]; /* by magnitude, sign ignored; once `few` is set, only of 0 */
     uint64_t negative;     /* codes 9 to 15 */
     uint64_t minus_zero;   /* code 8 */
-    uint64_t wrong;        /* V-23: elements whose code is no nearest one */
-    uint64_t compared;     /* with the original */
+    uint64_t wrong;        /* V-23: elements whose code is not a nearest one */
+    uint64_t compared;     /* elements compared with the original */
     uint32_t blocks, zero_blocks;
     uint32_t fours;            /* blocks whose largest code is 6, the value 4 */
-    uint32_t lower;            /* blocks whose largest code is below that */
-    sb_fp4_places not_six;     /* V-19: blocks that matter, without a code of magnitude 7 */
-    sb_fp4_places not_four;    /* nor of 6 */
+    uint32_t lower;            /* blocks whose largest code is smaller than 6 */
+    sb_fp4_places not_six;     /* V-19: blocks under the rule without a code of magnitude 7 */
+    sb_fp4_places not_four;    /* of these, blocks without a code of magnitude 6 */
     sb_fp4_places nan_scale;   /* V-15 */
     sb_fp4_places minus_scale; /* V-15 */
     sb_fp4_places vanished;    /* V-15: codes under a zero scale */
-    sb_fp4_places lost;        /* V-21: zero codes under the scale of a block that was not zero */
-    sb_fp4_places died;        /* V-21: rows of zeros where the original has none */
+    sb_fp4_places lost;        /* V-21: all-zero blocks under a scale that only other blocks get */
+    sb_fp4_places died;        /* V-21: rows of zeros that the original does not have */
     sb_fp4_places flushed;     /* scales below 2^-6 over codes */
-    sb_fp4_places off[SB_FP4_FORMULAS]; /* V-25: other scales than the formula gives */
-    uint32_t far[SB_FP4_FORMULAS];      /* of them: by more than one code */
+    sb_fp4_places off[SB_FP4_FORMULAS]; /* V-25: block scales that differ from the formula's */
+    uint32_t far[SB_FP4_FORMULAS];      /* of these, those that differ by more than one code */
     uint32_t scales_compared;
-    uint32_t zero_bytes;   /* V-22: bit i: all-zero blocks with scale byte i of the conventions */
-    uint8_t lost_byte;     /* the scale byte of the lost blocks, if it is one and the same */
-    uint8_t lost_mixed;    /* it is not */
+    uint32_t zero_bytes;   /* V-22: bit i: an all-zero block has scale byte i of the conventions */
+    uint8_t lost_byte;     /* the scale byte of the lost blocks, if all have the same */
+    uint8_t lost_mixed;    /* they have different scale bytes */
     uint8_t largest_scale; /* V-18 */
     uint8_t has_master;
-    uint8_t few;          /* every code has come, and since then only some are counted */
-    uint8_t nearest;      /* V-23 is asked: a plain original, no producer that rounds otherwise */
-    float master_largest; /* magnitude in the original */
+    uint8_t few;          /* every code has occurred, and since then only some are counted */
+    uint8_t nearest;      /* V-23 applies: plain original, no producer that rounds otherwise */
+    float master_largest; /* largest magnitude in the original */
     sb_fp4_wrong first[SB_FP4_LISTED];
 } sb_seen_fp4;
 

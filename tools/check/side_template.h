@@ -1,11 +1,11 @@
-/* side_template.h - check 51: is a chat template one that can be read? */
+/* side_template.h - check 51: can a chat template be parsed? */
 #ifndef SB_CHECK_SIDE_TEMPLATE_H
 #define SB_CHECK_SIDE_TEMPLATE_H
 
 #include <stddef.h>
 
-/* Whether every tag of a Jinja template ends and every block is closed; else why says which line is
- * wrong. What cannot be judged without an interpreter is whole. */
+/* 1 if every tag of a Jinja template ends and every block is closed; else 0, and why names the line
+ * that is wrong. Also 1 if only an interpreter could tell. */
 int sb_template_is_whole(const char *text, char *why, size_t room);
 
 #endif

@@ -4,35 +4,36 @@
 
 #include "tools/check/check.h"
 
-/* 1 if the index puts the tensor of this name, or one of the layer of this name, into a file that
- * is missing or cannot be read: told once, of the file, and not of each module again. */
+/* 1 if the index puts the tensor of this name, or a tensor of the layer of this name, into a file
+ * that is missing or cannot be read. Such a file is reported once, instead of each of its
+ * modules. */
 int sb_elsewhere(const sb_check *check, const char *name);
 
 /* 1 if every file that the index names is here and can be read. */
 int sb_is_whole(const sb_check *check);
 
-/* 1 if what is looked at is one file of several: what it does not hold is not missing. */
+/* 1 if the checkpoint is one file of several: tensors that it does not hold are not missing. */
 int sb_is_fragment(const sb_check *check);
 
-/* Which check tells why a layer cannot be read: 4, 7, 8 or 32; 0: it can. */
+/* The check that reports why a layer cannot be read: 4, 7, 8 or 32; 0: it can be read. */
 unsigned sb_unit_fault(const sb_unit *unit);
 
-/* The place of the name in the vision grammar: 1, or 0 if it has none. */
+/* 1 if the vision grammar has a place for the name, else 0. */
 int sb_is_vision_name(const char *name);
 
-/* Check 9 of config.json alone: what it says twice, and not alike. */
+/* Check 9 of config.json alone: values that it states twice and differently. */
 void sb_check_config_self(sb_check *check);
 
 /* The unit that holds an expected tensor: under its full name, or as a layer. */
 const sb_unit *sb_unit_of(const sb_units *units, const sb_expected *expected);
 
-/* Where an expected tensor is: here, whether experts are stored one by one or stacked; or where
- * sb_elsewhere says; or nowhere. */
+/* Where an expected tensor is: here, with experts one by one or stacked; in a file that cannot be
+ * read (sb_elsewhere); or nowhere. */
 typedef enum sb_presence { SB_HERE, SB_ELSEWHERE, SB_ABSENT } sb_presence;
 sb_presence sb_presence_of(const sb_check *check, const sb_expected *expected);
 
-/* 1 if the names of the text model have a prefix that is known: without one nothing of it is found.
- */
+/* 1 if the prefix of the text model's names is known. Without a prefix, nothing of the text model
+ * is found. */
 int sb_has_text_model(const sb_check *check);
 
 /* 1 if any tensor is of the MTP head. */
@@ -43,7 +44,8 @@ static inline int sb_is_stack(const sb_expected *x)
     return x->role == SB_ROLE_experts_gate_up || x->role == SB_ROLE_experts_down;
 }
 
-/* "layers.3.mlp.experts." of an expected tensor of one expert or of a stack, its length; else 0. */
+/* The length of "layers.3.mlp.experts." in an expected tensor of one expert or of a stack; else
+ * 0. */
 size_t sb_experts_prefix(const sb_expected *expected);
 
 /* How a shape is written in messages: "[8192, 2048]". */

@@ -1,4 +1,4 @@
-/* units.h - a checkpoint as checks look at it: its linear layers, and the tensors that belong to
+/* units.h - a checkpoint as checks see it: its linear layers, and the tensors that belong to
  * none. */
 #ifndef SB_CHECK_UNITS_H
 #define SB_CHECK_UNITS_H
@@ -20,36 +20,37 @@ typedef enum sb_region {
     SB_REGION_other
 } sb_region;
 
-/* A linear layer (a stack of experts is one unit), or one tensor that is no part of any. */
+/* A linear layer (a stack of experts is one unit), or one tensor that belongs to no layer. */
 typedef struct sb_unit {
     char *name;  /* "...self_attn.q_proj", "...mlp.experts.gate_up_proj"; or the tensor's name */
     char *plain; /* the name without the prefix of the text model: "layers.3.self_attn.q_proj" */
     char *kind;  /* sb_layer_kind: "self_attn.q_proj" */
     sb_region region;
-    const sb_tensor *tensor; /* of a unit that is one tensor; NULL of a layer */
-    sb_found found;          /* of a layer, detected unjudged */
-    sb_status status;        /* whether found can be read; SB_OK of single tensors */
-    char *problem;           /* and if not, why: one line */
+    const sb_tensor *tensor; /* the tensor, if the unit is one; NULL for a layer */
+    sb_found found;          /* for a layer: what was detected, not yet judged */
+    sb_status status;        /* whether found can be read; SB_OK for single tensors */
+    char *problem;           /* if it cannot: why, in one line */
     /* What the configuration expects under this name, with experts stacked or one by one; NULL:
-     * nothing, or there is no configuration. Of layers the name is that of their "weight". */
+     * nothing, or there is no configuration. For a layer, the name is that of its "weight". */
     const sb_expected *expected;
-    /* By part of parts.def (of a single tensor in [0]): the digest of its bytes, as D-1 has it,
-     * once the payload has been read; else empty. */
+    /* By part of parts.def ([0] for a single tensor): the digest of its bytes as D-1 defines it,
+     * once the payload has been read; before that, empty. */
     sb_digest digest[SB_PART_COUNT];
-    /* What the payload pass saw: one of a layer or tensor, of a stack one per piece, in the order
-     * of sb_each_piece. */
+    /* What the payload pass saw: one entry for a layer or tensor; for a stack, one per piece, in
+     * the order of sb_each_piece. */
     sb_seen *seen;
     size_t seen_count;
     sb_zero_list *zeros; /* V-153; NULL: none */
-    sb_mark_list marks;  /* V-13; empty once it has been judged */
+    sb_mark_list marks;  /* V-13; emptied once judged */
     sb_code_runs codes;  /* V-36 */
-    sb_same same;        /* with an original that is quantized, or of single tensors */
+    sb_same same;        /* filled for single tensors, and where the original is quantized */
 } sb_unit;
 
-/* A matrix as it is used: a unit, or a piece of a stack. */
+/* A matrix as a model uses it: a unit, or a piece of a stack. */
 typedef struct sb_member {
-    char *plain; /* "layers.3.mlp.experts.5.gate_proj": the same name however experts are stored */
-    char *name;  /* with its prefix, for messages */
+    /* "layers.3.mlp.experts.5.gate_proj": the same name whether experts are stacked or not */
+    char *plain;
+    char *name; /* with its prefix, for messages */
     sb_unit *unit;
     sb_seen *seen;
     sb_matrix matrix; /* bytes in the mapped file */
@@ -60,13 +61,16 @@ typedef struct sb_units {
     size_t count;
     sb_member *members; /* of all readable units, sorted by plain */
     size_t member_count;
-    sb_expected *expected; /* all that the configuration implies, both storages; sorted by name */
+    /* all that the configuration implies, with experts both stacked and one by one; sorted by
+     * name */
+    sb_expected *expected;
     size_t expected_count;
-    const char *prefix; /* "model.language_model.", "model.", "language_model.model."; "" unknown */
+    /* "model.language_model.", "model.", "language_model.model."; "" if unknown */
+    const char *prefix;
 } sb_units;
 
-/* config may be NULL. Zero points that tensors leave open are settled as declared; with
- * headers_only they are not looked at. */
+/* config may be NULL. Zero points that the tensors do not determine are taken from the declaration;
+ * with headers_only they are left undetermined. */
 sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
                         const sb_declared *declared, int headers_only, sb_units *out,
                         sb_error *err);
@@ -75,13 +79,13 @@ void sb_units_free(sb_units *units);
 /* A tensor as a matrix: its last dimension along the rows. 0 if it holds no floats. */
 int sb_tensor_matrix(const sb_tensor *tensor, sb_matrix *out);
 
-/* By full name; by plain name of a member. NULL: there is none. */
+/* Look-up by full name, or by the plain name of a member. NULL: there is none. */
 const sb_unit *sb_unit_named(const sb_units *units, const char *name);
 const sb_member *sb_member_plain(const sb_units *units, const char *plain);
 const sb_expected *sb_expected_named(const sb_units *units, const char *name);
 
-/* The name of the tensor to blame: the unit's codes ("....weight_packed"), or the part if it is
- * there. */
+/* The tensor that a finding names: the part if it exists, else the unit's codes
+ * ("....weight_packed"). */
 const char *sb_unit_tensor(const sb_unit *unit, sb_model_part part);
 
 /* Whether a unit is a quantized layer that can be read. */

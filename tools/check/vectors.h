@@ -1,4 +1,4 @@
-/* vectors.h - vectors of a layer beside those of their kind in other layers. */
+/* vectors.h - compares vectors of a layer with the same vectors of other layers. */
 #ifndef SB_CHECK_VECTORS_H
 #define SB_CHECK_VECTORS_H
 

@@ -1,11 +1,11 @@
-/* wrong_original.h - is what --against names the original of this checkpoint? */
+/* wrong_original.h - is the folder of --against the original of this checkpoint? */
 #ifndef SB_CHECK_WRONG_ORIGINAL_H
 #define SB_CHECK_WRONG_ORIGINAL_H
 
 #include "tools/check/check.h"
 
 /* If it is not, one finding of check 14 says so, and the side moves from check->master to
- * check->stranger: the run goes on as without an original. */
+ * check->stranger: the run continues as without an original. */
 void sb_check_original(sb_check *check);
 
 #endif
