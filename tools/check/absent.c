@@ -8,7 +8,7 @@
 #include "ref/model/layers.h"
 #include "tools/check/structure.h"
 
-/* "...mlp.experts.gate_up_proj", in which expert x would stand; "" of other tensors. */
+/* The stack that would contain expert x: "...mlp.experts.gate_up_proj"; "" for other tensors. */
 static const char *stack_name(const sb_expected *x, char *name, size_t size)
 {
     size_t n = x->expert == SB_NO_EXPERT ? 0 : sb_experts_prefix(x);
@@ -46,7 +46,7 @@ int sb_has_text_model(const sb_check *check)
     return *check->self.units.prefix != '\0';
 }
 
-/* Modules of one layer of the text model. */
+/* The modules of one layer of the text model. */
 typedef struct layer_count {
     uint32_t expected, absent;
 } layer_count;
@@ -56,7 +56,7 @@ static int is_mtp(const sb_expected *x)
     return strncmp(x->name, "mtp.", 4) == 0;
 }
 
-/* Of a layer, if it belongs to one of the text model; else NULL. */
+/* The counts of x's layer; NULL if x is not in a layer of the text model. */
 static layer_count *count_of(const sb_check *check, layer_count *counts, const sb_expected *x)
 {
     return is_mtp(x) || x->layer >= check->self.config.layers ? NULL : &counts[x->layer];
@@ -97,7 +97,7 @@ static void tell_modules(sb_check *check, sb_groups *groups, layer_count *counts
         const sb_expected *x = &units->expected[i];
         const layer_count *c = count_of(check, counts, x);
         char key[SB_NAME_MAX + 32], kind[SB_NAME_MAX];
-        /* a stack that is not there is told of by the experts that are not there */
+        /* a missing stack is reported through its missing experts */
         if (sb_is_stack(x) || (is_mtp(x) && !head) || (c && c->absent == c->expected) ||
             sb_presence_of(check, x) != SB_ABSENT)
             continue;

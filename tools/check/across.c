@@ -15,7 +15,7 @@ int sb_unit_is_plain(const sb_unit *unit)
     return unit->tensor || (!unit->status && unit->found.container == SB_CONTAINER_plain);
 }
 
-/* sb_each_piece goes through the experts in order, gate before up. */
+/* sb_each_piece visits the experts in order, gate before up. */
 static void piece_text(const sb_unit *unit, size_t piece, char *text, size_t size)
 {
     const char *last = strrchr(unit->name, '.');
@@ -102,7 +102,7 @@ double sb_median(double *values, size_t count)
     return values[count / 2];
 }
 
-/* The seed is scaled into the range of a binary32 by powers of 4. */
+/* The seed is scaled into the range of binary32 by powers of 4. */
 double sb_root(double x)
 {
     double scale = 1;

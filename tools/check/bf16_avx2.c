@@ -1,5 +1,5 @@
-/* bf16_avx2.c - the look of bf16_fast.c at sixteen numbers at once: the same operations on the same
- * lanes, so the same results. */
+/* bf16_avx2.c - the scan of bf16_fast.c, with sixteen numbers at once: the same operations on the
+ * same lanes, so the same results. */
 #include "tools/check/bf16.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -33,7 +33,7 @@ INLINE __m256d upper(__m256 lanes)
     return _mm256_cvtps_pd(_mm256_extractf128_ps(lanes, 1));
 }
 
-/* sb_bf16_fold(). */
+/* As sb_bf16_fold(). */
 INLINE double fold(__m256 a, __m256 b)
 {
     __m256d four =
@@ -42,7 +42,7 @@ INLINE double fold(__m256 a, __m256 b)
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-/* Sixteen counters of up to 2^15 - 1. */
+/* The sum of sixteen counters of up to 2^15 - 1. */
 INLINE uint32_t total(__m256i counters)
 {
     __m256i eight = _mm256_madd_epi16(counters, _mm256_set1_epi16(1));

@@ -7,7 +7,7 @@
 
 enum { STEP = SB_BF16_STEP, PAIRS = SB_BF16_STEP / 2 };
 
-/* Two numbers of a word, the first in its lower half. */
+/* The two numbers of each word; the first is in the lower half. */
 static void split(const uint32_t *words, float *x)
 {
     uint32_t bits[STEP];

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* "layers.3." of "layers.3.mlp.up_proj", "mtp.layers.0." of "mtp.layers.0.mlp.up_proj"; else 0. */
+/* The length of "layers.3." in "layers.3.mlp.up_proj", of "mtp.layers.0." in
+ * "mtp.layers.0.mlp.up_proj"; else 0. */
 static size_t block_length(const char *plain)
 {
     const char *at = strstr(plain, "layers.");

@@ -50,16 +50,16 @@ void sb_check_find(sb_check *check, unsigned number, sb_level level, const char 
     va_end(args);
 }
 
-/* V-9: "more matrices of experts than a checkpoint can have tensors" - nothing is expected then,
- * for the list of it would not end. */
+/* V-9: "more matrices of experts than a checkpoint can have tensors" - then nothing is expected,
+ * because the list of expected tensors would be endless. */
 static int is_absurd(const sb_config *c)
 {
     uint64_t layers = (uint64_t)c->layers + c->mtp_layers;
     return 3 * layers * c->experts > SB_MAX_TENSORS;
 }
 
-/* V-9: "what was not looked at is said" - checks that lose all of their question are skipped by the
- * report (sb_lacks_for), those that lose a part are named here. */
+/* V-9: "what was not looked at is said" - checks that cannot look at anything are skipped by the
+ * report (sb_lacks_for); this names the checks that lose a part. */
 static void tell_unseen(sb_check *check, const sb_side *side)
 {
     if (!side->has_config)
@@ -75,7 +75,7 @@ static void tell_unseen(sb_check *check, const sb_side *side)
                       "9, 27, 32, 33, 37, 47), and nobody knows who wrote the scales (29, 30)");
 }
 
-/* Reads config.json and the declarations: what cannot be read is a finding of check 9. */
+/* Reads config.json and the declarations. What cannot be read is a finding of check 9. */
 static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error *err)
 {
     sb_error why;
@@ -142,7 +142,7 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
     return status;
 }
 
-/* When checks are made. */
+/* The stages at which checks are made. */
 enum { headers, across };
 
 static void make_checks(sb_check *check, int stage)

@@ -9,7 +9,7 @@ void sb_code_begin(sb_code_scan *s, sb_code_runs *to, unsigned bits, uint64_t si
         to->bits = bits;
 }
 
-/* A code is in the outer half of its range where its two highest bits are the same. */
+/* A code is in the outer half of its range if its two highest bits are equal. */
 static uint32_t outer_of(uint64_t word, unsigned bits)
 {
     uint64_t same = ~(word ^ word << 1);
@@ -59,7 +59,7 @@ void sb_code_bytes(sb_code_scan *s, const unsigned char *bytes, size_t count)
         n = n < left ? n : left;
         memcpy(&word, bytes + i, n);
         s->outer += outer_of(word, s->to->bits);
-        s->outer -= (uint32_t)(8 - n) * 8 / s->to->bits; /* zeros that are none of the bytes */
+        s->outer -= (uint32_t)(8 - n) * 8 / s->to->bits; /* zeros that pad the word */
         s->at += n;
         i += n;
         if (s->at % SB_CODE_WINDOW == 0)

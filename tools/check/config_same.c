@@ -1,4 +1,4 @@
-/* config_same.c - check 49: the configuration against the original's, key by key. */
+/* config_same.c - check 49: compares the configuration with the original's, key by key. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@ typedef struct row {
     const char *key;
     how how;
     sb_config_place place;
-    size_t at, size;       /* of a FIELD: the member of sb_config */
-    const char *otherwise; /* of a VALUE: the default, as JSON; "" none */
+    size_t at, size;       /* for a FIELD: the member of sb_config */
+    const char *otherwise; /* for a VALUE: the default as JSON; "" for none */
     sb_level level;
     const char *changes;
 } row;
@@ -62,8 +62,8 @@ static const row *row_of(const char *key)
 typedef struct pair {
     sb_check *check;
     sb_config_trees own, master;
-    size_t one_sided; /* keys that no row has, at one side only */
-    char first[160];  /* the first few of them */
+    size_t one_sided; /* keys without a row that only one side has */
+    char first[160];  /* the first few of these keys */
 } pair;
 
 static void tell(pair *p, const row *r, sb_level level, const json_t *found, const json_t *expected)
@@ -79,8 +79,7 @@ static sb_level less(sb_level level)
     return level == SB_LEVEL_error ? SB_LEVEL_warn : SB_LEVEL_info;
 }
 
-/* --- keys that the reader understands ----------------------------------------------------------
- */
+/* --- keys that the configuration reader knows ------------------------------------------------- */
 
 static void tell_layer(pair *p, const row *r)
 {
@@ -89,15 +88,15 @@ static void tell_layer(pair *p, const row *r)
     while (i < a->layers && i < b->layers && a->layer_is_full[i] == b->layer_is_full[i])
         i++;
     if (i == a->layers || i == b->layers)
-        return; /* another number of layers is told of as such */
+        return; /* another number of layers is a finding of its own */
     sb_check_find(p->check, 49, r->level, "",
                   "layer_types of layer %u is %s_attention, in the original %s_attention: %s", i,
                   a->layer_is_full[i] ? "full" : "linear", b->layer_is_full[i] ? "full" : "linear",
                   r->changes);
 }
 
-/* V-49: "a root that says something else than rope_parameters": engines that read the root go by
- * it. A class default that transformers saves there is told of by check 9 alone. */
+/* V-49: "a root that says something else than rope_parameters": engines that read the root use that
+ * value. Check 9 alone reports a class default that transformers saves there. */
 static void compare_root(pair *p, const row *r)
 {
     const json_t *own = sb_tree_text(&p->own, r->key);
@@ -131,14 +130,13 @@ static void compare_field(pair *p, const row *r)
     } else if (strcmp(r->key, "layer_types") == 0) {
         tell_layer(p, r);
     } else if ((!own && !master) || (own && master && sb_value_same(own, master))) {
-        return; /* what follows from another key, of which there is a finding */
+        return; /* the value follows from another key, which has a finding */
     } else {
         tell(p, r, r->level, own, master);
     }
 }
 
-/* --- keys as they stand ------------------------------------------------------------------------
- */
+/* --- keys compared as JSON -------------------------------------------------------------------- */
 
 static void compare_value(pair *p, const row *r)
 {
@@ -160,8 +158,7 @@ static void compare_value(pair *p, const row *r)
     json_decref(otherwise);
 }
 
-/* --- keys that no row has ----------------------------------------------------------------------
- */
+/* --- keys without a row ----------------------------------------------------------------------- */
 
 static void note_one_sided(pair *p, const char *key)
 {
@@ -182,7 +179,7 @@ static void tell_unknown(pair *p, const char *where, const char *key, const json
                   sb_key_show(key, &name), sb_value_show(own, &a), sb_value_show(master, &b));
 }
 
-/* Keys of one object against those of its counterpart; rows of the table are left out. */
+/* Compares the keys of two objects, except those with a row. */
 static void walk(pair *p, const char *where, json_t *own, json_t *master)
 {
     const char *key;

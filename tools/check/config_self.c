@@ -6,8 +6,8 @@
 
 static const char *const places[] = {"rope_parameters", "rope_scaling", "outside of both"};
 
-/* V-9: "RoPE fields that stand twice" - the first place decides (M-10), and engines that read
- * another one compute something else. */
+/* V-9: "RoPE fields that stand twice" - the first place counts (M-10). Engines that read another
+ * place compute something else. */
 static void compare(sb_check *check, const sb_config_trees *t, const char *key)
 {
     const json_t *at[] = {sb_value_get(t->rope[0], key), sb_value_get(t->rope[1], key),

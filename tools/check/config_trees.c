@@ -72,7 +72,7 @@ static int same_arrays(const json_t *a, const json_t *b)
     return 1;
 }
 
-/* Every key of a is in b with the same value. */
+/* 1 if b has every key of a with the same value. */
 static int is_part(json_t *a, const json_t *b)
 {
     const char *key;

@@ -1,4 +1,4 @@
-/* contradictions.c - check 9: files that declare the quantization twice, and not alike. */
+/* contradictions.c - check 9: files that declare the quantization twice and differently. */
 #include <string.h>
 
 #include "ref/container/show.h"
@@ -10,7 +10,7 @@ static int begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The first layer of which quantization_config.json declares something else; NULL: of none. */
+/* The first layer for which quantization_config.json declares something else; NULL: none. */
 static const sb_unit *first_other(sb_check *check)
 {
     const sb_units *u = &check->self.units;
@@ -34,7 +34,7 @@ static const sb_unit *first_other(sb_check *check)
     return other;
 }
 
-/* V-9: whether check 9 stands against a layer: then config.json may be the file that is wrong. */
+/* V-9: 1 if check 9 has a finding about a layer: then config.json may be the wrong file. */
 static int config_is_wrong(const sb_check *check)
 {
     const sb_findings *f = &check->findings;
@@ -44,7 +44,7 @@ static int config_is_wrong(const sb_check *check)
     return 0;
 }
 
-/* V-9: "only quantization_config.json declares": engines look into config.json alone. */
+/* V-9: "only quantization_config.json declares": engines read config.json alone. */
 static void tell_undeclared(sb_check *check)
 {
     const sb_units *u = &check->self.units;
@@ -80,7 +80,7 @@ void sb_tell_contradictions(sb_check *check)
     for (size_t i = 0; i < count; i++) {
         const char *note = sb_declared_note(declared, i);
         int copy = begins(note, "quantization_config.json ");
-        /* no engine reads a version; NVIDIA publishes the cache in one of its two files */
+        /* engines read no version, and NVIDIA declares the cache in only one of its two files */
         int harmless = strstr(note, " producer.version ") ||
                        (strstr(note, " kv_cache_quant_algo ") && strstr(note, " config.json none"));
         sb_level level = harmless || (copy && !wrong) ? SB_LEVEL_info : SB_LEVEL_warn;

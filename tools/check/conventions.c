@@ -27,8 +27,8 @@ sb_norm sb_norm_of(const sb_unit *unit)
                                                                                     : SB_NORM_none;
 }
 
-/* The whole number that a vector lies around, less what it should lie around; 0 too if it lies
- * around none. V-45: "within 0.3 of it, with a variance of at most a quarter" */
+/* The whole number around which the values of a vector lie, minus the expected one; also 0 if they
+ * lie around no such number. V-45: "within 0.3 of it, with a variance of at most a quarter" */
 static int shift_of(const sb_unit *unit, double *mean, int *narrowly)
 {
     const sb_moments *m = &unit->seen->moments;
@@ -52,7 +52,7 @@ static int close_to(double x, double y)
 
 typedef enum sb_relation { UNKNOWN, SAME, OTHER } sb_relation;
 
-/* What the whole vector is to the original's: the same, or shifted by a whole number. */
+/* The relation of the whole vector to the original's: the same, or shifted by a whole number. */
 static sb_relation against_master(const sb_check *check, const sb_unit *unit, int *shift)
 {
     static const int shifts[] = {0, 1, -1, 2};
@@ -79,7 +79,7 @@ static sb_relation against_master(const sb_check *check, const sb_unit *unit, in
     return relation;
 }
 
-/* How many of the layer norms of a region lie around a wrong number, and around which most do. */
+/* How many layer norms of a region lie around a wrong number, and the number for most of them. */
 typedef struct vote {
     size_t norms, shifted;
     double median; /* of their means */
@@ -105,7 +105,8 @@ static vote vote_of(sb_check *check, sb_region region)
     return v;
 }
 
-/* V-45: "It is an ERROR where the company tells" - most beside it, or the trunk as a whole. */
+/* V-45: "It is an ERROR where the company tells" - most norms of its region, or the trunk as a
+ * whole. */
 static int is_certain(sb_norm norm, int narrowly, const vote *beside, const vote *trunk)
 {
     if (beside->norms > 0 && beside->shifted * 2 >= beside->norms && norm != SB_NORM_linear)
@@ -144,9 +145,9 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
 
 /* --- A_log ------------------------------------------------------------------------------------ */
 
-enum { DECAY_LAYERS = 3, DECAY_HEADS = 12 }; /* a sixteenth of all heads begins at 0 or below */
+enum { DECAY_LAYERS = 3, DECAY_HEADS = 12 }; /* a sixteenth of all heads starts at 0 or below */
 
-/* Which function of the original's values these are. */
+/* The function of the original's values that gives these values. */
 static const char *conversion_of(const float *own, const float *master, uint64_t n)
 {
     static const char *const names[] = {"the same", "-exp(A_log)", "exp(A_log)", "-A_log"};
@@ -179,7 +180,8 @@ static int is_decay(const sb_unit *unit)
            sb_ends(unit->name, ".linear_attn.A_log");
 }
 
-/* V-46: "in every layer" - of enough heads no model that was begun as this architecture is. */
+/* V-46: "in every layer" - with enough heads, no model that was initialized for this architecture
+ * has none. */
 static int none_is_positive(const sb_check *check)
 {
     size_t layers = 0;

@@ -1,4 +1,4 @@
-/* coverage.c - check 5: how many modules of each class there are, and how many there should be. */
+/* coverage.c - check 5: the number of modules of each class, and the expected number. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,10 +36,10 @@ static const struct {
 
 enum { CLASSES = sizeof classes / sizeof *classes };
 
-/* Of one class: modules by presence, and readable ones by container. */
+/* Counts of one class: modules by presence, and readable modules by container. */
 typedef struct count {
     uint64_t expected, presence[3];
-    const char *absent; /* the first that is */
+    const char *absent; /* the first absent module */
     uint64_t stored[SB_CONTAINER_COUNT];
 } count;
 
@@ -51,7 +51,7 @@ static int class_of(sb_role role)
     return -1;
 }
 
-/* Both halves of gate_up_proj count for gate_proj and up_proj. */
+/* Each half of gate_up_proj counts, one for gate_proj and one for up_proj. */
 static void count_unit(const sb_unit *unit, count *counts)
 {
     const sb_expected *x = unit->expected;
@@ -111,7 +111,7 @@ static void tell_class(sb_check *check, int mtp, int class, const count *c)
                       classes[class].name, text);
 }
 
-/* Matrices, those of a stack one by one. */
+/* The number of quantized matrices; those of a stack count one by one. */
 static uint64_t quantized(const sb_units *u)
 {
     uint64_t sum = 0;
@@ -120,7 +120,7 @@ static uint64_t quantized(const sb_units *u)
     return sum;
 }
 
-/* Layers that are refused by their names: check 4 says so. */
+/* 1 if some layers are refused because of their container; check 4 reports that. */
 static int some_unread(const sb_units *u)
 {
     for (size_t i = 0; i < u->count; i++)

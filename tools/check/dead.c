@@ -9,16 +9,16 @@
 #include "tools/check/across.h"
 
 enum {
-    SHORT = 8,         /* rows: a shorter run is not looked at ... */
-    PART = 32,         /* ... nor one below this part of the rows */
-    LARGE_PART = 2,    /* from which part on it is an error */
-    SCATTERED = 6,     /* above which part they need not lie together */
-    COLUMNS = 64,      /* a shorter run of columns is not looked at ... */
-    LARGE_COLUMNS = 8, /* ... and from this part on it is an error */
-    RANK = 32,         /* rows or columns that a rank has at least */
-    RANKS = 8,         /* ranks at most */
-    FEW = 3,           /* members of a kind that "the others" needs */
-    SHOWN = 8          /* experts that are named */
+    SHORT = 8,         /* rows: a shorter run is ignored ... */
+    PART = 32,         /* ... and so is a run below this part of the rows */
+    LARGE_PART = 2,    /* a run of this part of the rows is an error */
+    SCATTERED = 6,     /* above this part of the rows, zero rows count even if scattered */
+    COLUMNS = 64,      /* a shorter run of columns is ignored ... */
+    LARGE_COLUMNS = 8, /* ... and one of this part of the columns is an error */
+    RANK = 32,         /* least number of rows or columns of a rank */
+    RANKS = 8,         /* largest number of ranks */
+    FEW = 3,           /* least number of members of a kind to compare with */
+    SHOWN = 8          /* number of experts that are named */
 };
 
 static double zero_share(const sb_member *m)
@@ -26,7 +26,7 @@ static double zero_share(const sb_member *m)
     return m->seen->rows ? (double)m->seen->zero_rows / (double)m->seen->rows : 0;
 }
 
-/* How many rows of the run are zero in the original, too; -1 if that cannot be seen. */
+/* The number of rows of the run that are zero in the original, too; -1 if unknown. */
 static int64_t zero_in_master(sb_check *check, const sb_member *m)
 {
     const sb_member *master =
@@ -50,14 +50,15 @@ static int64_t zero_in_master(sb_check *check, const sb_member *m)
     return zeros;
 }
 
-/* Check 21: "exactly one rank" - a half, quarter or eighth, where one begins. */
+/* Check 21: "exactly one rank" - the run is a half, quarter or eighth, and starts at a rank's first
+ * row. */
 static int is_rank(uint64_t first, uint64_t count, uint64_t all)
 {
     return count >= RANK && count < all && all % count == 0 && all / count <= RANKS &&
            first % count == 0;
 }
 
-/* Rows 64 to 128 of 128 of the embedding or head are padding; rows before live ones are not. */
+/* Zero rows at the end of the embedding or head are padding; zero rows before others are not. */
 static int is_padding(const sb_member *m)
 {
     const sb_seen *s = m->seen;
@@ -65,7 +66,7 @@ static int is_padding(const sb_member *m)
            s->zero_run_first + s->zero_run == s->rows;
 }
 
-/* The matrix of the same expert: "up_proj" for "down_proj". */
+/* Another matrix of the same expert: "up_proj" for "down_proj". */
 static const sb_seen *beside(const sb_check *check, const sb_member *m, const char *projection)
 {
     char name[SB_MAX_TENSOR_NAME + 32];
@@ -81,7 +82,8 @@ static int covers(uint64_t first, uint64_t count, uint64_t own_first, uint64_t o
     return first <= own_first && first + count >= own_first + own_count;
 }
 
-/* Check 21: "pruned" - neurons that are gone are gone in what reads and in what writes them. */
+/* Check 21: "pruned" - a removed neuron is zero in the matrices that write it and in the one that
+ * reads it. */
 static int is_pruned(const sb_check *check, const sb_member *m, uint64_t first, uint64_t count)
 {
     if (sb_ends(m->plain, ".down_proj")) {
@@ -93,7 +95,7 @@ static int is_pruned(const sb_check *check, const sb_member *m, uint64_t first, 
     return !down || covers(down->zero_cols_first, down->zero_cols, first, count);
 }
 
-/* Check 21: "a part of an expert" - one of its matrices is zero, and another is not. */
+/* Check 21: "a part of an expert" - one of its matrices is zero and another is not. */
 static int is_half_dead(const sb_check *check, const sb_member *m)
 {
     static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
@@ -118,7 +120,7 @@ static void tell(sb_check *check, const sb_member *m, sb_level level, const char
                       why);
 }
 
-/* All rows of q, k or v, of in_proj_qkv or conv1d; without a configuration half of all. */
+/* All rows of q, k or v in in_proj_qkv or conv1d; without a configuration, half of all rows. */
 static int is_part(const sb_check *check, const sb_seen *s)
 {
     const sb_config *c = &check->self.config;
@@ -134,7 +136,7 @@ static int is_qkv(const sb_member *m)
     return strstr(m->plain, ".in_proj_qkv") != NULL && strstr(m->plain, ".in_proj_qkvz") == NULL;
 }
 
-/* Half of a matrix, or a part of in_proj_qkv; one head may be zero in a sound model. */
+/* Half of a matrix, or a part of in_proj_qkv; a single zero head occurs in sound models. */
 static int is_large(const sb_check *check, const sb_member *m)
 {
     const sb_seen *s = m->seen;
@@ -143,7 +145,7 @@ static int is_large(const sb_check *check, const sb_member *m)
     return s->zero_rows * SCATTERED > s->rows || is_part(check, s);
 }
 
-/* Check 21: "half of its rows in succession" - and no heads of attention, which may be dead. */
+/* Check 21: "half of its rows in succession" - except heads of attention, which may be dead. */
 static int is_half(const sb_check *check, const sb_member *m)
 {
     const sb_seen *s = m->seen;
@@ -154,7 +156,7 @@ static int is_half(const sb_check *check, const sb_member *m)
     return !heads || (!strstr(m->plain, ".self_attn.") && !strstr(m->plain, ".linear_attn."));
 }
 
-/* 21, beyond one matrix: rows of zeros that neither the original nor the other layers have. */
+/* Check 21 across matrices: zero rows that neither the original nor the other layers have. */
 static void judge(sb_check *check, const sb_member *m, double usual, size_t kin, size_t *routed)
 {
     const sb_seen *s = m->seen;
@@ -168,10 +170,10 @@ static void judge(sb_check *check, const sb_member *m, double usual, size_t kin,
             tell(check, m, SB_LEVEL_error, "; in the original they are not");
         return;
     }
-    int routed_expert = strstr(m->plain, ".experts.") != NULL; /* may be sparse, and dead */
+    int routed_expert = strstr(m->plain, ".experts.") != NULL; /* may be sparse, and may be dead */
     int gone = !routed_expert && (whole || (is_qkv(m) && is_part(check, s)));
     if (!gone && kin >= FEW && usual * 10 >= zero_share(m))
-        return; /* the others are like it */
+        return; /* the other matrices of the kind are similar */
     if (routed_expert) {
         int lost = whole ? is_half_dead(check, m)
                          : is_rank(s->zero_run_first, s->zero_run, s->rows) &&
@@ -187,7 +189,7 @@ static void judge(sb_check *check, const sb_member *m, double usual, size_t kin,
          kin >= FEW && usual * 10 < zero_share(m) ? "; in other layers they are not" : "");
 }
 
-/* Check 21: "columns of zeros" - a part of the input that nothing reads. */
+/* Check 21: "columns of zeros" - a part of the input is ignored. */
 static void judge_columns(sb_check *check, const sb_member *m, size_t *routed)
 {
     const sb_seen *s = m->seen;
@@ -208,7 +210,7 @@ static void judge_columns(sb_check *check, const sb_member *m, size_t *routed)
                   s->column_votes);
 }
 
-/* Check 21: "a convolution" - which is no linear layer. */
+/* Check 21: "a convolution" - which is not a linear layer. */
 static void judge_convolutions(sb_check *check)
 {
     for (size_t i = 0; i < check->self.units.count; i++) {
@@ -226,7 +228,7 @@ static void judge_convolutions(sb_check *check)
     }
 }
 
-/* Two rows of the router with the same bytes; 0: there are none, or its rows cannot be told. */
+/* Two rows of the router with the same bytes; 0 if there are none, or rows cannot be compared. */
 static int find_repeat(const sb_member *m, uint32_t *one, uint32_t *two)
 {
     uint64_t size = (uint64_t)m->matrix.cols * sb_format_bits(m->matrix.format) / 8;
@@ -238,7 +240,7 @@ static int find_repeat(const sb_member *m, uint32_t *one, uint32_t *two)
     return 0;
 }
 
-/* Whether the original has the same row twice, or zero: then the model is so. */
+/* 1 if the original also has this row twice, or zero: then it belongs to the model. */
 static int same_in_master(const sb_check *check, const sb_member *m, uint32_t one, uint32_t two)
 {
     const sb_member *master =
@@ -250,7 +252,7 @@ static int same_in_master(const sb_check *check, const sb_member *m, uint32_t on
                   (size_t)master->matrix.cols * sb_format_bits(master->matrix.format) / 8) == 0;
 }
 
-/* Check 21: "rows of a router" - each is all that decides over an expert. */
+/* Check 21: "rows of a router" - a row alone decides about an expert. */
 static void judge_router(sb_check *check, const sb_member *m)
 {
     const sb_seen *s = m->seen;
@@ -271,7 +273,8 @@ static void judge_router(sb_check *check, const sb_member *m)
                       one, two);
 }
 
-/* Damage to up to three quarters of a kind does not move it: "the lower quartile". */
+/* The lower quartile stays usual until three quarters of a kind are damaged: "the lower
+ * quartile". */
 static double lower_quartile(double *shares, size_t count)
 {
     (void)sb_median(shares, count); /* sorts */

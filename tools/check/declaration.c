@@ -1,4 +1,4 @@
-/* declaration.c - check 9: what is declared of a module, and what its tensors are. */
+/* declaration.c - check 9: compares what is declared for a module with its tensors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,11 +9,11 @@
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
 
-/* A disagreement: what to say of it, and how loudly. */
+/* A disagreement: its level and its text. */
 typedef struct verdict {
     sb_level level;
-    const char *key;  /* NULL: nothing to say */
-    const char *what; /* after the declaration */
+    const char *key;  /* NULL: no disagreement */
+    const char *what; /* the text behind the declaration */
 } verdict;
 
 static int is_fp8_block(sb_container c)
@@ -22,7 +22,7 @@ static int is_fp8_block(sb_container c)
 }
 
 /* V-9: "Floats that the configuration targets are an ERROR, but for" modules that no engine
- * quantizes by this dialect, and the MTP head's fc. */
+ * quantizes in this dialect, and the MTP head's fc. */
 static verdict targeted(const sb_check *check, const sb_unit *unit)
 {
     sb_dialect dialect = sb_declared_dialect(check->self.declared);
@@ -65,7 +65,7 @@ static verdict judge(const sb_check *check, const sb_unit *unit, const sb_declar
                    : (verdict){SB_LEVEL_error, "quantized otherwise than declared",
                                "engines unpack it as what is declared"};
     }
-    /* the groups of GPTQ and AWQ are told of by check 8, the blocks of FP8 by check 32 */
+    /* check 8 reports wrong groups of GPTQ and AWQ, check 32 wrong blocks of FP8 */
     int told = c == SB_CONTAINER_int_gptq || c == SB_CONTAINER_int_awq || is_fp8_block(c);
     if (d->answer == SB_DECLARED_YES && !told && !sb_declared_blocks_agree(d, &f->matrix))
         return (verdict){SB_LEVEL_error, "other groups than declared",
@@ -86,7 +86,7 @@ static void tell_vllm(sb_check *check, sb_groups *groups, const sb_unit *unit,
                   sb_container_name(unit->found.container), d->rule, d->vllm_rule);
 }
 
-/* 0 if the rules cannot be followed, which is told once. */
+/* 0 if the rules cannot be followed, which is reported once. */
 static int check_unit(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     sb_declaration d = {0};
@@ -130,7 +130,7 @@ void sb_check_declaration(sb_check *check)
         const sb_unit *unit = &u->rows[i];
         if (unit->tensor || unit->status || unit->found.container == SB_CONTAINER_COUNT ||
             (!unit->expected && unit->region != SB_REGION_vision))
-            continue; /* check 3 tells of names that no engine loads */
+            continue; /* check 3 reports names that no engine loads */
         if (!check_unit(check, &groups, unit))
             break;
     }

@@ -1,19 +1,19 @@
-/* dtypes.c - check 54: values whose header gives them another dtype than that of their bits. */
+/* dtypes.c - check 54: values whose bits belong to another dtype than the header says. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "tools/check/across.h"
 
-/* V-154: "F16 that is BF16". The upper five bits of a BF16 exponent are an F16 exponent: all that
- * BF16 has from 2^-31 to 2 becomes 1/8 to 2, most of it 1 to 2, with either sign. Weights around 0
- * have values near 0, so that none of these is what F16 means. */
+/* V-154: "F16 that is BF16". The upper five bits of a BF16 exponent become an F16 exponent: BF16
+ * magnitudes from 2^-31 to 2 are read as 1/8 to 2, most of them as 1 to 2, with either sign. Real
+ * weights around 0 also have values near 0, which such data does not have. */
 enum {
     LEAST_BITS = 0x3400,    /* 0.25 as F16 */
     MOST_BITS = 0x4400,     /* 4 as F16 */
     ENOUGH = 64,            /* values that are not 0 */
-    LOOKED_AT = 1 << 16,    /* values of a tensor: more would say the same */
-    DISTINCT = 16,          /* sizes: a matrix of 1 and -1 is one of few */
-    PART_OF_EITHER_SIGN = 8 /* at least one in so many */
+    LOOKED_AT = 1 << 16,    /* values of a tensor; more would not change the result */
+    DISTINCT = 16,          /* magnitudes: a matrix of 1 and -1 has few */
+    PART_OF_EITHER_SIGN = 8 /* each sign has at least one value in this many */
 };
 
 static int is_bf16_inside(const sb_tensor *t)

@@ -8,7 +8,7 @@
 #include "tools/check/content.h"
 
 enum {
-    SMALL = 4096, /* bytes: up to it tensors have to say something of their own */
+    SMALL = 4096, /* bytes: tensors up to this size need enough information of their own */
     LEAST = 128,
     BITS = 256
 };
@@ -19,10 +19,10 @@ typedef struct payload {
     const sb_member *member; /* NULL: the tensor as a whole */
     const sb_tensor *tensor;
     const char *name;
-    const char *digest; /* of a tensor */
+    const char *digest; /* for a tensor */
     const unsigned char *bytes;
     uint64_t count;
-    int codes; /* the tensor that makes the module what it is, not a scale of it */
+    int codes; /* the tensor with the module's codes, not one of its scales */
 } payload;
 
 typedef struct payloads {
@@ -41,7 +41,7 @@ static void add(sb_check *check, payloads *to, payload one)
     to->rows[to->count++] = one;
 }
 
-/* The same value from the first element to the last: zero experts, vectors of one scale. */
+/* All elements are equal: zero experts, vectors of one scale. */
 static int is_constant(const payload *p)
 {
     static const size_t sizes[] = {1, 2, 4};
@@ -57,7 +57,7 @@ static int is_code_part(sb_model_part part)
     return part == SB_PART_weight || part == SB_PART_weight_packed || part == SB_PART_qweight;
 }
 
-/* Column orders and shapes are the same in all layers of a shape, and rightly so. */
+/* Column orders and shapes are rightly equal in all layers with the same shape. */
 static int may_repeat(sb_model_part part)
 {
     return part == SB_PART_g_idx || part == SB_PART_weight_g_idx || part == SB_PART_weight_shape ||
@@ -116,8 +116,8 @@ static int compare(double x, double y)
     return (x > y) - (x < y);
 }
 
-/* Equal bytes have equal moments, so that pieces of a stack need no digests of their own: bytes are
- * looked at where these are equal. */
+/* Equal bytes have equal moments, so that pieces of a stack need no digests: bytes are compared
+ * only where moments are equal. */
 static int bytes_order(const payload *x, const payload *y)
 {
     int order = compare(x->member->seen->moments.sum2, y->member->seen->moments.sum2);
@@ -146,7 +146,7 @@ static int is_tied(const sb_check *check, const payload *x, const payload *y)
     return pair && (!check->self.has_config || check->self.config.tie_embeddings);
 }
 
-/* V-13: "both names are given" - which of them is wrong, only an original can tell. */
+/* V-13: "both names are given" - only an original can tell which one is wrong. */
 static void tell(sb_check *check, const payload *one, const payload *other, size_t others,
                  unsigned char *told)
 {
@@ -174,7 +174,7 @@ static void judge(sb_check *check, const payloads *all, size_t first, size_t end
         tell(check, &rows[i], &rows[i == first ? first + 1 : first], end - first - 1, told);
 }
 
-/* Codes first: of a module of which several tensors are another's, they are named. */
+/* Codes first: if several tensors of a module are copies, the finding names the codes. */
 static void judge_all(sb_check *check, const payloads *all, unsigned char *told)
 {
     for (int codes = 1; codes >= 0; codes--)
@@ -185,8 +185,8 @@ static void judge_all(sb_check *check, const payloads *all, unsigned char *told)
         }
 }
 
-/* V-13: "a head that is tied" and stored all the same: no engine reads it, so that it must be the
- * embedding. In another storage it is a copy of it, which check 3 tells of. */
+/* V-13: "a head that is tied" and stored all the same: no engine reads it, so that it must equal
+ * the embedding. Check 3 reports a head in another container. */
 static void tell_untied(sb_check *check)
 {
     const sb_units *u = &check->self.units;

@@ -9,12 +9,12 @@
 #include "tools/check/across.h"
 
 enum {
-    LINES = 3,      /* rows of two matrices that are compared */
-    SEARCHES = 512, /* matrices for which all others are tried */
+    LINES = 3,      /* compared rows of two matrices */
+    SEARCHES = 512, /* number of matrices for which all others are tried */
     SHOWN = 256
 };
 
-/* What the original's gate and up projections are to each other. */
+/* The projection that may be exchanged with this one: gate or up. */
 static const char *partner_of(const char *last)
 {
     return strcmp(last, "gate_proj") == 0 ? "up_proj"
@@ -22,7 +22,7 @@ static const char *partner_of(const char *last)
                                           : NULL;
 }
 
-/* "layers.3.mlp.experts." and 5 and "up_proj"; or no expert: "layers.3.mlp.shared_expert.". */
+/* "layers.3.mlp.experts.", 5 and "up_proj"; or "layers.3.mlp.shared_expert." without an expert. */
 typedef struct address {
     char before[SHOWN];
     const char *last;
@@ -54,12 +54,12 @@ static const sb_member *member_at(const sb_units *units, const address *a, int64
     return sb_member_plain(units, name);
 }
 
-/* What is to be said of one unit: of a stack once for all its experts. */
+/* The result for one unit; a stack has one for all its experts. */
 typedef struct verdict {
     size_t moved, exchanged; /* matrices */
     const sb_member *first_moved, *first_exchanged;
-    int64_t expert, own, row; /* of the first moved one */
-    const char *last;         /* what the first exchanged one holds */
+    int64_t expert, own, row; /* of the first moved matrix */
+    const char *last;         /* what the first exchanged matrix holds */
 } verdict;
 
 typedef struct search {
@@ -83,8 +83,8 @@ static int has_room(search *s, uint32_t cols)
     return s->room > 0;
 }
 
-/* V-43: "the cosine of sampled rows" - above one half it counts as the same matrix. -1: nothing to
- * compare, 0 not, 1 the same. Factors of whole tensors do not matter. */
+/* V-43: "the cosine of sampled rows" - above one half it counts as the same matrix. Returns 1: the
+ * same, 0: not, -1: nothing to compare. Factors of whole tensors do not matter. */
 static int same_matrix(search *s, const sb_matrix *own, const sb_matrix *other)
 {
     double product = 0, own2 = 0, other2 = 0;
@@ -107,14 +107,14 @@ static int same_matrix(search *s, const sb_matrix *own, const sb_matrix *other)
     return product > 0 && product * product > 0.25 * own2 * other2;
 }
 
-/* The payload pass has often seen already that a matrix is near its original. */
+/* 1 if the payload pass has already seen that a matrix is near its original. */
 static int is_near(const sb_seen *seen)
 {
     return seen->has_distance && seen->distance.count &&
            seen->distance.error2 < 0.5 * seen->distance.master2;
 }
 
-/* Where the original has this matrix: its expert and last part of the name. 0: nowhere. */
+/* Where the original has this matrix: the expert and the last part of the name. 0: nowhere. */
 static int find_origin(search *s, const sb_member *m, const address *a, int64_t *expert,
                        const char **last)
 {
@@ -140,7 +140,7 @@ static int find_origin(search *s, const sb_member *m, const address *a, int64_t 
 
 /* --- the router ------------------------------------------------------------------------------- */
 
-/* The router unit of a block of experts on one side: rows of floats. */
+/* The router of a block of experts on one side, as rows of floats. */
 static const sb_matrix *router_of(const sb_units *units, const address *a)
 {
     char name[SHOWN + 8];
@@ -159,7 +159,7 @@ static int same_row(const sb_matrix *own, uint32_t row, const sb_matrix *master,
                   own->cols * sb_format_bytes(own->format)) == 0;
 }
 
-/* Which row of the original's router row e is; e if that cannot be seen. */
+/* The row of the original's router that equals row e; e if unknown. */
 static int64_t router_row(const search *s, const address *a, int64_t e)
 {
     const sb_matrix *own = router_of(&s->check->self.units, a);
@@ -211,7 +211,7 @@ static void tell(sb_check *check, const sb_unit *unit, const verdict *v)
                       unit->seen_count);
 }
 
-/* An expert in its place whose router row is another's. */
+/* An expert in its place, while its router row is that of another expert. */
 static void judge_router(search *s, const sb_member *m, const address *a)
 {
     const sb_member *router;

@@ -16,7 +16,7 @@ enum { PIECE = 1 << 20 };
 
 typedef struct hashing {
     EVP_MD_CTX *context[SB_HASH_KINDS]; /* NULL: not wanted */
-    unsigned char *bytes;               /* PIECE of them */
+    unsigned char *bytes;               /* PIECE bytes */
     int fd;
     size_t size;
 } hashing;
@@ -24,7 +24,7 @@ typedef struct hashing {
 static sb_status begin(hashing *h, const int *wanted, sb_error *err)
 {
     char head[32];
-    int n = snprintf(head, sizeof head, "blob %zu", h->size) + 1; /* with its zero byte */
+    int n = snprintf(head, sizeof head, "blob %zu", h->size) + 1; /* including the zero byte */
     h->bytes = sb_alloc(PIECE, 1);
     if (!h->bytes)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for hashes");
@@ -43,7 +43,7 @@ static sb_status begin(hashing *h, const int *wanted, sb_error *err)
     return SB_OK;
 }
 
-/* The next bytes of the file, *count of them; 0 at its end. */
+/* Reads the next bytes of the file: *count of them, 0 at the end. */
 static sb_status next(const hashing *h, uint64_t at, size_t *count, sb_error *err)
 {
     ssize_t n;

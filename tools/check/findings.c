@@ -26,7 +26,7 @@ void sb_find_list(sb_findings *to, unsigned check, sb_level level, const char *t
 {
     char text[1024];
     vsnprintf(text, sizeof text, format, args);
-    sb_clean_text(text); /* a name that is no UTF-8, a message that was cut within a character */
+    sb_clean_text(text); /* for names that are not UTF-8, and messages cut within a character */
     sb_finding *row = next_row(to);
     char *name = sb_strdup(tensor);
     char *message = sb_strdup(text);

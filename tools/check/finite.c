@@ -3,10 +3,10 @@
 #include "ref/container/show.h"
 #include "tools/check/across.h"
 
-/* What is seen of all pieces of a unit. */
+/* Sums over all pieces of a unit. */
 typedef struct sums {
     uint64_t nans, infinities, saturated, values;
-    size_t pieces, piece; /* with something bad, and the first of them */
+    size_t pieces, piece; /* number of pieces with a bad value, and the first of them */
 } sums;
 
 static sums add_up(const sb_unit *unit)

@@ -1,5 +1,5 @@
-/* fit.c - matrices whose codes have nothing to do with their scales or zero points, unlike those of
- * the other matrices: check 55. */
+/* fit.c - check 55: matrices whose codes do not match their scales or zero points, while those of
+ * the other matrices do. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +11,22 @@
 #include "tools/check/scan_fit.h"
 
 enum {
-    KIN = 5 /* matrices of one kind that are judged among themselves */
+    KIN = 5 /* needed matrices of a kind; fewer are judged with other kinds */
 };
-#define CHANCE 2.5 /* standard deviations that chance explains */
-#define APART 7.0  /* ... between what is seen and what the others make likely */
-#define STRAY 0.4  /* of the usual relation: less of it is neither sound nor damaged */
-#define SHIFT 0.5  /* steps between the codes' mean and their zero points */
-#define LEVEL 0.2  /* ... of most matrices at most */
+#define CHANCE 2.5 /* standard deviations that are possible by chance */
+#define APART 7.0  /* ... between the observed value and the value that the others make likely */
+/* of the usual relation: below it, a matrix is neither sound nor clearly damaged */
+#define STRAY 0.4
+#define SHIFT 0.5 /* steps between the mean of the codes and their zero points */
+#define LEVEL 0.2 /* ... at most, for most matrices */
 
 /* Matrices that are stored alike. */
 typedef struct pool {
     sb_check *check;
     const sb_kin **kin;
     size_t count;
-    const char *kind; /* which of them are judged */
-    double *room;     /* count values */
+    const char *kind; /* the kind that is judged */
+    double *room;     /* scratch for count values */
 } pool;
 
 static int is_judged(const pool *p, size_t i)
@@ -33,7 +34,7 @@ static int is_judged(const pool *p, size_t i)
     return strcmp(p->kin[i]->kind, p->kind) == 0;
 }
 
-/* V-155: "Of float scales all pairs count" - the codes E4M3 and E8M0 often coincide in sound
+/* V-155: "Of float scales all pairs count" - E4M3 and E8M0 scales often coincide in sound
  * matrices. */
 static uint64_t base_of(const sb_kin *kin, int which)
 {
@@ -43,7 +44,7 @@ static uint64_t base_of(const sb_kin *kin, int which)
     return which == SB_FIT_SCALES && !coarse ? f->pairs : f->ranked[which];
 }
 
-/* From 0, of chance, to 1. */
+/* From 0, by chance, to 1. */
 static double relation(const sb_kin *kin, int which)
 {
     uint64_t base = base_of(kin, which);
@@ -117,7 +118,7 @@ static void judge(const pool *p, int which)
             tell(p, p->kin[i], which, usual);
 }
 
-/* --- zero points beside the codes ------------------------------------------------------------- */
+/* --- codes and zero points -------------------------------------------------------------------- */
 
 static double shift_of(const sb_kin *kin)
 {
@@ -161,7 +162,7 @@ static int alike(const sb_kin *a, const sb_kin *b, int by_kind)
            (rows || x->block_cols == y->block_cols) && (!by_kind || strcmp(a->kind, b->kind) == 0);
 }
 
-/* Those like `like`, of its kind or of any. */
+/* Collects the matrices stored like `like`, of its kind only or of any kind. */
 static void gather(pool *p, const sb_kin *kin, size_t count, const sb_kin *like, int by_kind)
 {
     p->count = 0;
@@ -170,7 +171,7 @@ static void gather(pool *p, const sb_kin *kin, size_t count, const sb_kin *like,
             p->kin[p->count++] = &kin[i];
 }
 
-/* The kind that kin[0] is of, up to kin[end - 1], by every way in which it is stored. */
+/* Judges the kind of kin[0] .. kin[end - 1], separately for each way of storage. */
 static void judge_kind(pool *p, const sb_kin *all, size_t count, const sb_kin *kin, size_t end)
 {
     p->kind = kin->kind;

@@ -14,23 +14,24 @@
 #include "tools/check/norms.h"
 #include "tools/check/producer.h"
 
-/* Products of some values v of a matrix with those of its original. */
+/* Dot products of values v of a matrix and values w of its original. */
 typedef struct dots {
     double vw, vv, ww;
 } dots;
 
-/* The columns of a layer may be divided by what its norm was multiplied with. */
+/* One pass over a matrix and its original. The columns of a layer may be divided by the factors
+ * that its norm was multiplied by. */
 typedef struct pass {
     const sb_matrix *own, *other;
     double factor, other_factor; /* of the whole tensors */
-    double *v, *w;               /* a row of each */
-    double *norm;                /* (cols) what each column should be times; NULL: 1 */
+    double *v, *w;               /* one row of each */
+    double *norm;                /* (cols) expected factor of each column; NULL: 1 */
     dots all, *rows, *columns, *units;
-    double units_left; /* of the strips of units that are over */
+    double units_left; /* sum over the finished strips of units */
     double steps;      /* integers: sum of (v - w) / S */
     uint64_t counted;
-    int cuts;       /* weights that lie beyond the largest code are as good as it */
-    uint64_t cut;   /* how many */
+    int cuts;       /* weights beyond the largest code count as equal to it */
+    uint64_t cut;   /* number of such weights */
     int16_t *codes; /* scratch */
     uint32_t units_off, unit_row, unit_column;
 } pass;
@@ -57,7 +58,8 @@ static double error_of(const dots *d)
 
 /* --- the norm before a layer ------------------------------------------------------------------ */
 
-/* "layers.3." of "layers.3.mlp.experts.1.up_proj", behind the prefix; 0: it is none. */
+/* The length of the name up to and including "layers.3." in "layers.3.mlp.experts.1.up_proj"; 0: no
+ * layer. */
 static size_t layer_length(const char *name)
 {
     const char *at = strstr(name, "layers.");
@@ -81,7 +83,7 @@ static const char *norm_before(const char *last)
     return NULL;
 }
 
-/* (1 + n) / (1 + n') of a layer's columns; NULL: the norm is as it was, or there is none. */
+/* (1 + n) / (1 + n') for the columns of a layer; NULL: the norm is unchanged, or there is none. */
 static double *norm_factors(const sb_check *check, const sb_member *m)
 {
     char name[SB_MAX_TENSOR_NAME + 64];
@@ -260,7 +262,7 @@ static void end(pass *p)
 
 /* --- pairs ------------------------------------------------------------------------------------ */
 
-/* What is behind a layer whose rows may be scaled, or before one whose columns may be. */
+/* The layer behind one whose rows may be scaled, or before one whose columns may be. */
 static const sb_member *partner_of(const sb_check *check, const sb_member *m, int *rows)
 {
     static const char *const pairs[][2] = {{"up_proj", "down_proj"}, {"v_proj", "o_proj"}};
@@ -283,7 +285,7 @@ static double slope(const dots *d)
     return d->ww > 0 ? d->vw / d->ww : 1;
 }
 
-/* A factor that noise does not give. */
+/* 1 for a factor too far from 1 to be noise. */
 static int is_off(double factor)
 {
     return factor < 0.95 || factor > 1.05;
@@ -314,7 +316,7 @@ static int is_paired(const sb_check *check, const sb_member *m, const pass *p, i
     return good;
 }
 
-/* --- what it is ------------------------------------------------------------------------------- */
+/* --- judgement -------------------------------------------------------------------------------- */
 
 static int order(const void *a, const void *b)
 {
@@ -352,8 +354,8 @@ static double sum_left(const dots *d, uint32_t count)
     return left;
 }
 
-/* V-38: "GPTQ zeroes the columns whose inputs were never other than zero" - 1 if, but for those,
- * the matrix follows as tuned codes do. */
+/* V-38: "GPTQ zeroes the columns whose inputs were never other than zero" - 1 if the matrix,
+ * without such columns, differs as tuned codes do. */
 static int is_dead_columns(const pass *p, sb_follow *f)
 {
     dots rest = {0};

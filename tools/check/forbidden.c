@@ -1,4 +1,4 @@
-/* forbidden.c - check 11: what engines read as floats whatever the file says. */
+/* forbidden.c - check 11: tensors that engines read as floats, whatever the file says. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
 
-/* Ends of kinds, at a dot. */
+/* The ends of kinds, each starting at a dot. */
 static const struct {
     const char *end;
     sb_level level; /* if it is quantized */
@@ -38,7 +38,7 @@ static int is_norm(const char *kind, size_t n)
     return 0;
 }
 
-/* 1 and the level, if there is a rule about this kind of unit. */
+/* 1 and the level if there is a rule for this kind of unit. */
 static int rule_of(const sb_unit *unit, sb_level *level)
 {
     static const char weight[] = ".weight";
@@ -61,7 +61,7 @@ static int is_float(const sb_tensor *t)
     return t->dtype == SB_DTYPE_BF16 || t->dtype == SB_DTYPE_F16 || t->dtype == SB_DTYPE_F32;
 }
 
-/* The tensor that shows that a unit is no float; NULL: it is one. */
+/* The tensor that shows that a unit is not stored as floats; NULL: it is. */
 static const sb_tensor *quantized_part(const sb_unit *unit)
 {
     if (unit->tensor)

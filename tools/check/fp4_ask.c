@@ -1,4 +1,4 @@
-/* fp4_ask.c - rules that a producer may or may not follow, asked of all matrices of a kind. */
+/* fp4_ask.c - rules that a producer may or may not follow, tested on all matrices of a kind. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,18 +10,18 @@
 
 enum { KINDS = 96 };
 
-/* How many matrices of a kind are asked, and how many break the rule. */
+/* How many matrices of a kind a rule applies to, and how many break it. */
 typedef struct kind {
     const char *name;
     uint32_t asked, broken;
-    uint32_t full, less; /* whose largest block scale is 448, or 256 to 384 */
+    uint32_t full, less; /* with a largest block scale of 448; of 256 to 384 */
     int told;
 } kind;
 
 typedef struct asked {
     sb_check *check;
     const sb_rule *rule;
-    int tuned; /* the producer declares that codes and scales are not those of amax */
+    int tuned; /* the producer declares codes and scales that do not follow amax */
     kind kinds[KINDS];
     size_t count;
 } asked;
@@ -46,7 +46,8 @@ static void find_sixes(asked *a)
             continue;
         const sb_seen_fp4 *s = &m->seen->fp4;
         kind *k = kind_of(a, m->unit->kind);
-        unsigned largest = sb_fp4_group_largest(u, m); /* its own may be less under a shared one */
+        /* under a shared global scale, its own may be smaller */
+        unsigned largest = sb_fp4_group_largest(u, m);
         k->full += largest > 0x7c;
         k->less += largest >= 0x78 && largest <= 0x7c && s->not_six.count > 0;
     }
@@ -57,7 +58,7 @@ static sb_answer ask(const asked *a, const sb_member *m, const kind *k)
     return a->rule->ask(a->check, m, k->full >= k->less);
 }
 
-/* How many break the rule: of the kind, or of all if the kind is rare. */
+/* How many break the rule: of the kind, or, if the kind is rare, of all. */
 static void tally(const asked *a, const kind *k, uint32_t *count, uint32_t *broken)
 {
     *count = k->asked;
@@ -77,7 +78,8 @@ static int is_lone(uint32_t count, uint32_t broken)
     return count >= 3 && broken <= (count < 20 ? 1 : count / 10);
 }
 
-/* Who breaks a rule: by name, or, of a kind that mostly does, one line for all. */
+/* Reports a matrix that breaks a rule; if many matrices of its kind do, only one line for the
+ * kind. */
 static void tell(asked *a, const sb_member *m, kind *k)
 {
     const sb_rule *r = a->rule;

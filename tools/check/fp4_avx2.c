@@ -12,25 +12,26 @@ enum { CHUNK = 16 };
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE static inline __attribute__((always_inline))
 
-/* By magnitude, for quotients that have the sign of their code: eight entries fill a register. */
+/* By magnitude, for quotients multiplied by the sign of their code: eight entries fill a
+ * register. */
 typedef struct ranges {
     __m256 value, low, high;
 } ranges;
 
-/* The weights of a chunk, even columns and odd ones, and what they come to. */
+/* The weights of a chunk at even and at odd columns, and the sums over them. */
 typedef struct pairs {
     __m256 even, odd;
     __m256 error2, weight2, bad, least; /* the least inverse */
 } pairs;
 
-/* The upper half of a binary32 number is a BF16 one. */
+/* A BF16 number is the upper half of a binary32 number. */
 AVX2 INLINE uint32_t load_bf16(const unsigned char *bytes, pairs *p)
 {
     const __m256i magnitude = _mm256_set1_epi16(0x7fff);
     __m256i w = _mm256_loadu_si256((const __m256i *)(const void *)bytes);
     p->even = _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
     p->odd = _mm256_castsi256_ps(_mm256_and_si256(w, _mm256_set1_epi32((int)0xffff0000u)));
-    __m256i room = _mm256_andnot_si256(w, magnitude); /* 0x7fff less the magnitude */
+    __m256i room = _mm256_andnot_si256(w, magnitude); /* 0x7fff minus the magnitude */
     __m128i least = _mm_minpos_epu16(
         _mm_min_epu16(_mm256_castsi256_si128(room), _mm256_extracti128_si256(room, 1)));
     return (0x7fffu - ((uint32_t)_mm_cvtsi128_si32(least) & 0xffffu)) << 16;
@@ -50,13 +51,13 @@ AVX2 INLINE uint32_t load_f32(const float *weights, pairs *p)
     return largest;
 }
 
-/* Eight columns whose codes are the low four bits of `code`; `sign` has that of the code on top.
- * Returns the square of the error. */
+/* Eight columns. The low four bits of `code` are their codes; the top bit of `sign` is the sign of
+ * the code. Returns the squared error. */
 AVX2 INLINE __m256 eight(const ranges *r, __m256i code, __m256i sign, __m256 t, __m256 *bad)
 {
     const __m256i top = _mm256_set1_epi32((int)0x80000000u);
     __m256 turned = _mm256_xor_ps(t, _mm256_castsi256_ps(_mm256_and_si256(sign, top)));
-    __m256 low = _mm256_permutevar8x32_ps(r->low, code); /* takes three bits */
+    __m256 low = _mm256_permutevar8x32_ps(r->low, code); /* uses three bits of the index */
     __m256 high = _mm256_permutevar8x32_ps(r->high, code);
     __m256 error = _mm256_sub_ps(_mm256_permutevar8x32_ps(r->value, code), turned);
     *bad = _mm256_or_ps(*bad, _mm256_or_ps(_mm256_cmp_ps(turned, low, _CMP_NGE_UQ),
@@ -68,7 +69,7 @@ AVX2 INLINE __m256 eight(const ranges *r, __m256i code, __m256i sign, __m256 t, 
 AVX2 INLINE void chunk(const ranges *r, const unsigned char *codes, float inverse, float square,
                        pairs *p)
 {
-    /* each byte fills a lane: its low code is where it is, its high one is shifted there */
+    /* each byte fills a lane: its low code is in place, its high code is shifted there */
     const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4,
                                             4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7);
     __m128i stored = _mm_loadl_epi64((const __m128i *)(const void *)codes);
@@ -83,8 +84,8 @@ AVX2 INLINE void chunk(const ranges *r, const unsigned char *codes, float invers
     p->weight2 = _mm256_add_ps(p->weight2, _mm256_mul_ps(weight, unit));
 }
 
-/* The same operations on the same lanes as each_chunk(): the same results. Of MXFP4 two chunks
- * share a scale. */
+/* The same operations on the same lanes as each_chunk() of fp4_fast.c, so the same results. In
+ * MXFP4, two chunks share a scale. */
 AVX2 INLINE int each_chunk(const sb_fp4 *f, sb_fp4_line *x, int bf16, unsigned two)
 {
     const ranges r = {_mm256_loadu_ps(f->ranges.value), _mm256_loadu_ps(f->ranges.low),

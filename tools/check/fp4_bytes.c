@@ -5,9 +5,9 @@ enum { CHUNK = 16, BYTES = CHUNK / 2 };
 
 const uint8_t sb_fp4_twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
 
-/* Sums over the codes of a byte, in fields wide enough for the 8 bytes of a chunk, and 16 of them.
- * x is twice the value of a code, an integer: the sum of x^4, of x^2, of x (24 more for a byte, so
- * that it is not negative), and how many codes are not zero, are 7, are 6. */
+/* Sums over the two codes of a byte, in bit fields that can add 8 bytes (a chunk), and 16. With x
+ * as twice the value of a code, an integer: the sums of x^4, of x^2, and of x (plus 24 per byte, to
+ * stay positive), and the numbers of codes that are not zero, that are 7, and that are 6. */
 enum { FIELD_2 = 20, FIELD_1 = 33, FIELD_NONZERO = 43, FIELD_SEVEN = 49, FIELD_SIX = 55 };
 enum { BIAS = 12 };
 
@@ -51,7 +51,8 @@ static unsigned field(uint64_t sum, unsigned first, unsigned bits)
     return (unsigned)(sum >> first & ((1u << bits) - 1u));
 }
 
-/* Scale bytes of all-zero blocks that quantizers are known to write; their places in zero_bytes. */
+/* Scale bytes that known quantizers write for all-zero blocks; the index is the bit in
+ * zero_bytes. */
 static const uint8_t conventions[] = {0x00, 0x01, 0x20, 0x38, 0x7e};
 
 static void zero_block(const sb_fp4 *f, uint8_t byte, uint32_t row, uint32_t block)
@@ -72,7 +73,7 @@ static void zero_block(const sb_fp4 *f, uint8_t byte, uint32_t row, uint32_t blo
     sb_fp4_place(&seen->lost, row, block);
 }
 
-/* The largest magnitude of a block without a 7 or a 6. */
+/* The largest magnitude of a block that has neither a 7 nor a 6. */
 static unsigned largest_code(const unsigned char *codes, unsigned bytes)
 {
     unsigned largest = 0;
@@ -147,7 +148,7 @@ void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uin
         sb_fp4_place(&f->seen->flushed, row, block);
 }
 
-/* What sb_fp4_block() does not. */
+/* The moments of a chunk, which sb_fp4_block() leaves out. */
 static void moments(const sb_fp4 *f, const unsigned char *codes, double scale, uint32_t chunk,
                     sb_fp4_tally *tally, sb_fp4_sums *r)
 {
@@ -170,7 +171,7 @@ static double all(const double *x)
     return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
 }
 
-/* Whether each value of a row is 0, where some scales are not above zero. */
+/* 1 if each value of a row is 0, where some scales are not above zero. */
 static int is_zero(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales)
 {
     size_t bytes = (size_t)f->chunks * BYTES;
@@ -264,7 +265,7 @@ static void add_few(sb_seen *seen, const sb_fp4_tally *tally)
     seen->fp4.negative += total(tally, 1);
 }
 
-/* What of the sum of squares the others do not account for is that of magnitude 7. */
+/* The rest of the sum of squares, without the other magnitudes, comes from magnitude 7. */
 static void add_totals(sb_seen *seen, const sb_fp4_tally *tally)
 {
     uint64_t squares = total(tally, SB_FP4_SQUARES), zeros = tally->codes;

@@ -1,5 +1,5 @@
-/* fp4_bytes_avx2.c - rows of codes and block scales, four or eight chunks at once: fp4_bytes.c
- * says what. */
+/* fp4_bytes_avx2.c - rows of codes and block scales, four or eight chunks at once; the definition
+ * is in fp4_bytes.c. */
 #include "tools/check/fp4.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -14,15 +14,16 @@ enum { CHUNK = 16, FOUR = 4, EIGHT = 8, BYTES = FOUR * CHUNK / 2 };
 #define AVX2 __attribute__((target("avx2,f16c")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
 
-/* What is added up over rows, and the counters of a panel. */
+/* Sums over rows, and the counters of a panel. */
 typedef struct sums {
     __m256d sum, sum2, sum4;
-    __m256i squares;                            /* of four chunks, or of eight */
-    __m256i count_1, count_3, count_5, count_9; /* two in each byte, of up to SB_FP4_STEPS steps */
-    __m128i top;                                /* the largest scale byte of usual blocks */
+    __m256i squares; /* for four chunks, or for eight */
+    /* two counters per byte, for up to SB_FP4_STEPS steps */
+    __m256i count_1, count_3, count_5, count_9;
+    __m128i top; /* the largest scale byte of ordinary blocks */
 } sums;
 
-/* The codes of four chunks, one in each byte. */
+/* The codes of four chunks, one per byte. */
 typedef struct codes {
     __m256i low, high;
 } codes;
@@ -39,13 +40,13 @@ INLINE __m256i look_up(const sb_fp4 *f, sb_fp4_count count, codes c)
     return _mm256_add_epi8(_mm256_shuffle_epi8(table, c.low), _mm256_shuffle_epi8(table, c.high));
 }
 
-/* A sum for each chunk. */
+/* The sum of each chunk. */
 INLINE __m256i per_chunk(__m256i bytes)
 {
     return _mm256_sad_epu8(bytes, _mm256_setzero_si256());
 }
 
-/* Integers from 0 to 2^52, less something. */
+/* Integers from 0 to 2^52 as doubles, minus `less`. */
 INLINE __m256d real(__m256i integers, double less)
 {
     const __m256i bits_of_two52 = _mm256_set1_epi64x(0x4330000000000000);
@@ -53,14 +54,14 @@ INLINE __m256d real(__m256i integers, double less)
                          _mm256_set1_pd(0x1p52 + less));
 }
 
-/* Of the scales of four chunks; of MXFP4 two share one. */
+/* Table entries for the scales of four chunks; in MXFP4 two chunks share a scale. */
 INLINE __m256d by_scale(const double *x, const unsigned char *scales, int two)
 {
     return two ? _mm256_setr_pd(x[scales[0]], x[scales[0]], x[scales[1]], x[scales[1]])
                : _mm256_setr_pd(x[scales[0]], x[scales[1]], x[scales[2]], x[scales[3]]);
 }
 
-/* The mean and the kurtosis. */
+/* The sums for the mean and the kurtosis. */
 INLINE void add_shape(const sb_fp4 *f, codes c, const unsigned char *scales, int two, sums *x)
 {
     __m256d scale = by_scale(f->scale, scales, two), square = _mm256_mul_pd(scale, scale);
@@ -71,7 +72,8 @@ INLINE void add_shape(const sb_fp4 *f, codes c, const unsigned char *scales, int
     x->sum4 = _mm256_add_pd(x->sum4, _mm256_mul_pd(real(sum4, 0), _mm256_mul_pd(square, square)));
 }
 
-/* Returns a bit for each chunk without a code of magnitude 7; of MXFP4 the same two for a block. */
+/* Returns a bit for each chunk without a code of magnitude 7; both chunks of an MXFP4 block get the
+ * same bit. */
 INLINE unsigned four_chunks(const sb_fp4 *f, const unsigned char *bytes,
                             const unsigned char *scales, int two, int shape, sums *x)
 {
@@ -97,8 +99,7 @@ INLINE unsigned four_chunks(const sb_fp4 *f, const unsigned char *bytes,
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(sevens, zero)));
 }
 
-/* --- eight chunks of NVFP4, of which no more is asked -------------------------------------------
- */
+/* --- eight chunks of NVFP4, where mean and kurtosis are not needed ---------------------------- */
 
 INLINE codes codes_of(const unsigned char *bytes)
 {
@@ -113,8 +114,8 @@ INLINE __m256i count_both(const sb_fp4 *f, sb_fp4_count count, codes a, codes b)
     return _mm256_add_epi8(look_up(f, count, a), look_up(f, count, b));
 }
 
-/* The squares of eight scales, times 2^-16: their bits are those of an F16 that is 2^-8 times as
- * large. 0 of what has a sign or is a NaN. */
+/* The squares of eight scales, times 2^-16: the bits of a scale, moved, are an F16 of 2^-8 times
+ * its value. 0 for negative scales and NaN. */
 INLINE __m256 squares_of_scales(const unsigned char *scales)
 {
     __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)scales);
@@ -124,8 +125,8 @@ INLINE __m256 squares_of_scales(const unsigned char *scales)
     return _mm256_mul_ps(halves, halves);
 }
 
-/* Counts the codes of eight chunks, and keeps the sum of squares of each. Returns a byte for each
- * that is 0 where no code is of magnitude 7, whose square alone has the highest bit. */
+/* Counts the codes of eight chunks, and stores the sum of squares of each chunk. Returns a byte per
+ * chunk, which is 0 if no code has magnitude 7: only its square has the highest bit set. */
 INLINE uint64_t eight_chunks(const sb_fp4 *f, const unsigned char *bytes, int few,
                              uint32_t *squares, sums *x)
 {
@@ -150,7 +151,7 @@ INLINE uint64_t eight_chunks(const sb_fp4 *f, const unsigned char *bytes, int fe
     return (uint64_t)sevens_of_b << 32 | sevens_of_a;
 }
 
-/* The sums of squares of chunks times the squares of their scales: 12 bits by 8 bits, exact. */
+/* The sums of squares of chunks times the squared scales: 12 bits times 8 bits, exact. */
 INLINE void weigh(const uint32_t *squares, const unsigned char *scales, uint32_t chunks, sums *x)
 {
     for (uint32_t i = 0; i < chunks; i += EIGHT) {
@@ -171,7 +172,7 @@ INLINE void add_total(uint64_t *total, __m256i four)
     _mm256_storeu_si256(at, _mm256_add_epi64(_mm256_loadu_si256(at), four));
 }
 
-/* Empties a pair of counters. */
+/* Adds a pair of counters to its totals, and resets it. */
 INLINE void empty(__m256i *counters, uint64_t (*totals)[4])
 {
     const __m256i low_half = _mm256_set1_epi8(15);
@@ -234,8 +235,8 @@ INLINE void finish(const sb_fp4 *f, const sums *x, int eight, sb_fp4_tally *tall
         seen->largest_scale = (uint8_t)top;
 }
 
-/* A bit for each block whose scale is no usual one: of E4M3 below 2^-6 (V-15), negative or a NaN;
- * of E8M0 a NaN, or 0, which is no sign that there was a block. */
+/* A bit for each block with an unusual scale. E4M3: below 2^-6 (V-15), negative or NaN. E8M0: NaN,
+ * or 0, under which an all-zero block is not suspicious. */
 INLINE unsigned odd_scales(uint64_t bytes, unsigned count, int mx)
 {
     const uint64_t ones = 0x0101010101010101u >> (64 - 8 * count);
@@ -249,8 +250,8 @@ INLINE unsigned odd_scales(uint64_t bytes, unsigned count, int mx)
     return bits;
 }
 
-/* Blocks of which there is more to say than that their largest code is 7 under a usual scale; of
- * the others only the scale counts. */
+/* Passes special blocks to sb_fp4_block. For ordinary blocks, with largest code 7 and a usual
+ * scale, only the largest scale matters. */
 static void look_at_blocks(const sb_fp4 *f, const unsigned char *bytes, const unsigned char *scales,
                            uint32_t blocks, unsigned special, uint32_t row, uint32_t first,
                            sb_fp4_sums *r, __m128i *top)
@@ -296,7 +297,7 @@ INLINE void fours_of(const sb_fp4 *f, const sb_fp4_rows *rows, int two, int shap
     finish(f, &x, 0, tally, r);
 }
 
-/* A bit for each of eight blocks without a 7, or under a scale that is no usual one. */
+/* A bit for each of eight blocks without a 7, or with an unusual scale. */
 INLINE unsigned special_of(uint64_t sevens, uint64_t scales)
 {
     const uint64_t ones = 0x0101010101010101u;
@@ -309,8 +310,9 @@ INLINE unsigned special_of(uint64_t sevens, uint64_t scales)
     return bits | odd_scales(scales, EIGHT, 0);
 }
 
-/* What is one after the other in a chunk is done chunk by chunk for TILE of them, so that the
- * processor need not wait. Eight chunks are two steps of the counters. */
+/* For up to TILE chunks, all sums of squares are made first and multiplied by their scales
+ * afterwards, so that the processor does not wait for dependent operations. Eight chunks are two
+ * steps of the counters. */
 INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, int few, sb_fp4_tally *tally,
                       sb_fp4_sums *r)
 {

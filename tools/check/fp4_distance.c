@@ -13,7 +13,7 @@ double sb_fp4_root(double x)
     double root = x > 1 ? x : 1;
     if (!(x > 0) || !(x < 1e300))
         return 0;
-    for (int i = 0; i < 2000; i++) { /* Newton, from above */
+    for (int i = 0; i < 2000; i++) { /* Newton's method, from above */
         double next = (root + x / root) / 2;
         if (!(next < root))
             break;
@@ -31,7 +31,7 @@ double sb_fp4_distance(const sb_seen *seen)
 }
 
 /* V-24: "The best factor": <v, w> / <w, w>. Rounding leaves it within a hundredth of 1. */
-static const double SLOPE = 0.04; /* twice that of MXFP4, which clips what is above 6 */
+static const double SLOPE = 0.04; /* twice this for MXFP4, which clips values above 6 */
 static double best_factor(const sb_seen *seen)
 {
     const sb_distance *d = &seen->distance;
@@ -68,8 +68,8 @@ const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size)
     return text;
 }
 
-/* Limits of the distance. Of NVFP4, from 0.083 to 0.107 has been published. A power of two as
- * scale costs MXFP4 up to 0.13. */
+/* Limits of the distance. Published values for NVFP4 are 0.083 to 0.107. Scales that are powers of
+ * two cost MXFP4 up to 0.13. */
 typedef struct limits {
     double good, bad, wrong;
 } limits;
@@ -93,7 +93,7 @@ int sb_fp4_may_be_tuned(const sb_panel *p, sb_follow *f)
     return sb_follow_may_be(f);
 }
 
-/* V-24: "the rest has the best factor 1" - d: with what was cut */
+/* V-24: "the rest has the best factor 1" - d includes the cut weights */
 static int tell_cut(const sb_fp4 *f, const sb_follow *follow, double d, const char *tensor,
                     const char *piece)
 {
@@ -108,7 +108,7 @@ static int tell_cut(const sb_fp4 *f, const sb_follow *follow, double d, const ch
     return 1;
 }
 
-/* A large distance of tuned codes. */
+/* A large distance that tuned codes explain. */
 static int tell_tuned(const sb_fp4 *f, double d, const char *tensor, const char *piece)
 {
     sb_follow follow;
@@ -128,7 +128,8 @@ static int tell_tuned(const sb_fp4 *f, double d, const char *tensor, const char 
     return 1;
 }
 
-/* V-24: "Where the norm before a layer was scaled" - 1 if it was, whatever is said. */
+/* V-24: "Where the norm before a layer was scaled" - returns 1 if it was, with or without a
+ * finding. */
 static int tell_normed(const sb_fp4 *f, const limits *l, const char *tensor, const char *piece)
 {
     const sb_member *m = sb_fp4_member(f->panel);

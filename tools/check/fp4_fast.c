@@ -1,4 +1,4 @@
-/* fp4_fast.c - the nearest codes of a whole row at once, where that is beyond doubt. */
+/* fp4_fast.c - finds whole rows in which every code is certainly a nearest one. */
 #include <string.h>
 
 #include "ref/base/bytes.h"
@@ -6,11 +6,12 @@
 
 enum { CHUNK = 16, PAIRS = CHUNK / 2 };
 
-/* What a few roundings of binary32 can do to a quotient, in parts of itself. */
+/* The relative error that a few binary32 roundings can cause in a quotient. */
 #define SURE 0x1p-20
 #define HUGE_QUOTIENT 3e38f
 
-/* The code below a middle may be stored up to `out` of it, the code above from `in` of it on. */
+/* Bounds for certainty at the midpoint of two codes: the lower code up to out_of(), the upper from
+ * in_of(). */
 static float out_of(double middle)
 {
     return (float)(middle * (1 - SURE) / (1 - SB_FP4_SLACK));
@@ -34,8 +35,8 @@ void sb_fp4_prepare_ranges(sb_fp4_ranges *r)
     }
 }
 
-/* Columns that are looked up before they are compared: stores and loads of different width do not
- * meet in the processor's store buffer. In each chunk the even columns come first. */
+/* Columns are looked up in tiles and compared afterwards, because loads that differ in width from a
+ * recent store to the same memory would stall. In each chunk the even columns come first. */
 enum { TILE = 256 };
 
 typedef struct tile {
@@ -53,7 +54,7 @@ static void look_up(const sb_fp4_ranges *r, const unsigned char *codes, unsigned
     }
 }
 
-/* Puts the even columns of a chunk before the odd ones; returns the largest of the magnitudes. */
+/* Puts the even columns of a chunk before the odd ones; returns the largest magnitude, as bits. */
 static uint32_t part(const sb_fp4_line *x, size_t first, float *weights)
 {
     uint32_t bits[CHUNK], largest = 0;
@@ -69,7 +70,7 @@ static uint32_t part(const sb_fp4_line *x, size_t first, float *weights)
     return largest;
 }
 
-/* What the fast test adds up. */
+/* Sums of the fast test. */
 typedef struct lanes {
     float error2[PAIRS], weight2[PAIRS];
     int bad[PAIRS];
@@ -78,7 +79,7 @@ typedef struct lanes {
 /* V-23: "what a fast test in binary32 cannot prove" goes to the definition */
 static void sure(const tile *x, unsigned at, float inverse, float square, lanes *l)
 {
-#if !defined(__clang__) /* which unrolls the loop, and then finds none to vectorize */
+#if !defined(__clang__) /* clang would unroll the loop and then not vectorize it */
 #pragma omp simd
 #endif
     for (unsigned i = 0; i < PAIRS; i++) {

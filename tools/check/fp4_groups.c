@@ -1,4 +1,4 @@
-/* fp4_groups.c - FP4 matrices side by side: what engines fuse, and what shows several tools. */
+/* fp4_groups.c - compares FP4 matrices: layers that engines fuse, and traces of several tools. */
 #include "tools/check/fp4.h"
 
 #include <float.h>
@@ -69,7 +69,7 @@ static int equal(const sb_member *a, const sb_member *b)
     return sb_bits_f32(a->matrix.quant.factor.value) == sb_bits_f32(b->matrix.quant.factor.value);
 }
 
-/* The fused matrices that have a global scale in the same direction; 0 if these are not all. */
+/* The fused matrices, if all have a global scale in the same direction; else 0. */
 static unsigned comparable(const sb_units *u, const sb_member *m, unsigned set,
                            const sb_member *group[SB_FUSED_MOST])
 {
@@ -98,7 +98,7 @@ static int float_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median global scale of the matrices of this name, 0 if there are too few. */
+/* The median global scale of the matrices with this name; 0 if there are too few. */
 static double typical(const sb_units *u, const sb_member *of)
 {
     size_t count = 0;
@@ -120,15 +120,15 @@ static double typical(const sb_units *u, const sb_member *of)
     return median;
 }
 
-/* How unlike the others of its name a global scale is. */
+/* How much a global scale differs from the others of its name, as a factor. */
 static double unlike(const sb_units *u, const sb_member *m)
 {
     double median = typical(u, m), v = (double)m->matrix.quant.factor.value;
     return median > 0 ? v > median ? v / median : median / v : 1;
 }
 
-/* Which of a group is to blame: the odd one of three, the one that is far from its original, or the
- * one that is less like the others of its name. */
+/* The member to blame: the odd one of three, the one far from its original, or the one that differs
+ * more from the others of its name. */
 static const sb_member *odd_one(const sb_units *u, const sb_member *const *group, unsigned count,
                                 int thorough)
 {
@@ -163,10 +163,10 @@ static const char *list_group(const sb_member *const *group, unsigned count, cha
     return text;
 }
 
-/* What one set of fused layers shows over the whole checkpoint. */
+/* The result for one set of fused layers over the whole checkpoint. */
 typedef struct fused {
     uint32_t groups, different;
-    const sb_member *first; /* that differs */
+    const sb_member *first; /* the first group that differs */
 } fused;
 
 static void tell_one(sb_check *check, const sb_member *const *group, unsigned count, sb_level level,
@@ -212,7 +212,8 @@ static void check_fused(sb_check *check, unsigned set)
         tell_many(check, &f, set);
         return;
     }
-    if (set >= 2 && f.groups < 3) { /* nobody promises these, and this is no habit yet */
+    /* no producer promises these, and fewer are not yet a pattern */
+    if (set >= 2 && f.groups < 3) {
         tell_many(check, &f, set);
         return;
     }
@@ -224,7 +225,7 @@ static void check_fused(sb_check *check, unsigned set)
     }
 }
 
-/* --- 22, and which encoder wrote the codes ---------------------------------------------------- */
+/* --- 22, and the encoder that wrote the codes ------------------------------------------------- */
 
 /* V-22: "conventions of more than one producer" */
 static void check_zero_blocks(sb_check *check)
@@ -240,7 +241,7 @@ static void check_zero_blocks(sb_check *check)
                 first[b] = count[b]++ ? first[b] : &u->members[i];
             }
     for (unsigned b = 0; b < 5; b++) {
-        if (count[b] == 0 || b == 1) /* the smallest scale is also what tiny weights give */
+        if (count[b] == 0 || b == 1) /* tiny weights also give the smallest scale */
             continue;
         rarest = kinds++ == 0 || count[b] < count[rarest] ? b : rarest;
     }

@@ -1,4 +1,4 @@
-/* fp4_inputs.c - the scales of activations, of any format that has them. */
+/* fp4_inputs.c - the scales of activations, for any format that has them. */
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +37,8 @@ static const char *tensor_of(const sb_member *m)
     return sb_unit_tensor(m->unit, ct ? SB_PART_input_global_scale : SB_PART_input_scale);
 }
 
-/* The largest activation that the scale implies: FP4 has 6 times 448, FP8 448. */
+/* The largest activation that the scale implies: 6 * 448 times the scale for FP4, 448 times for
+ * FP8. */
 static double implied(const sb_member *m)
 {
     double v = (double)input_of(m);
@@ -63,7 +64,7 @@ static void check_value(sb_check *check, const sb_member *m)
 
 /* --- presence --------------------------------------------------------------------------------- */
 
-/* Whether the configuration wants a scale of the inputs in the file; unknown counts as yes. */
+/* 1 if the configuration wants an input scale in the file, or says nothing. */
 static int wants_input(const sb_check *check, const sb_member *m, int *known)
 {
     sb_declaration d;
@@ -75,7 +76,8 @@ static int wants_input(const sb_check *check, const sb_member *m, int *known)
            d.activation == SB_ACTIVATION_NVFP4_LOCAL;
 }
 
-enum { LINES = 32 }; /* of missing scales; the others are counted */
+/* number of missing scales that are reported one by one; the others are counted */
+enum { LINES = 32 };
 
 static int same_class(const sb_member *a, const sb_member *b)
 {
@@ -83,10 +85,10 @@ static int same_class(const sb_member *a, const sb_member *b)
            strcmp(a->unit->kind, b->unit->kind) == 0;
 }
 
-/* Of the class that a member stands for: how many have a scale, and whether it comes first. */
+/* For a class of members: how many have a scale and how many do not. */
 typedef struct presence {
     uint32_t with, without;
-    const sb_member *first; /* of the class */
+    const sb_member *first; /* first member of the class */
 } presence;
 
 enum { CLASSES = 96 };
@@ -213,7 +215,7 @@ static void tell_fused(const sb_check *check, const sb_member *m, char *text, si
              (double)input_of(m), p ? SB_SHOW(p->name) : "", p ? (double)input_of(p) : 0.0);
 }
 
-/* The same projection of expert 0 of the layer; NULL: this is it, or there is none. */
+/* The same projection of expert 0 of the layer; NULL: it is this one, or there is none. */
 static const sb_member *expert_zero(const sb_check *check, const sb_member *m)
 {
     char plain[SB_MAX_TENSOR_NAME + 32];
@@ -257,7 +259,7 @@ static const sb_rule rules[] = {
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-/* The factor that inputs are divided by, in either direction of storage. */
+/* The factor that inputs are divided by, whichever direction is stored. */
 static double multiplier(const sb_member *m)
 {
     double v = (double)input_of(m);
@@ -270,15 +272,16 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* One of those that share an input: experts and fused layers have one scale between them. */
+/* 1 for one matrix of those that share an input: experts and fused layers have one scale in
+ * common. */
 static int stands_alone(const sb_check *check, const sb_member *m)
 {
     return m->seen->done && has_number(m) && !partner(check, m) && !expert_zero(check, m);
 }
 
-enum { FEW = 8 }; /* fewer inputs tell nothing of a checkpoint */
+enum { FEW = 8 }; /* fewer inputs say nothing about a checkpoint */
 
-/* Ascending; NULL: too few, or out of memory. */
+/* In ascending order; NULL: too few, or memory is out. */
 static double *multipliers(const sb_check *check, size_t *count)
 {
     const sb_units *u = &check->self.units;
@@ -315,7 +318,7 @@ static void check_all(sb_check *check)
     if (!all)
         return;
     double median = all[count / 2];
-    /* V-27: "all of them are the same number" - 1 is one that is chosen */
+    /* V-27: "all of them are the same number" - 1 may be chosen on purpose */
     if (!(all[0] < all[count - 1]))
         sb_check_find(check, 27, median == 1 ? SB_LEVEL_info : SB_LEVEL_warn, "",
                       "the input scales of all %zu inputs are the same, %g as a multiplier: they "

@@ -1,4 +1,4 @@
-/* fp4_judge.c - what one matrix of FP4 codes shows by itself, after its last row. */
+/* fp4_judge.c - judges one matrix of FP4 codes by itself, after its last row. */
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,14 +20,14 @@ typedef struct judge {
     const sb_fp4 *f;
     const sb_panel *p;
     const sb_seen_fp4 *seen;
-    const char *codes, *scales, *global; /* tensors to blame */
+    const char *codes, *scales, *global; /* names for findings */
     char piece[288];
 } judge;
 
 #define FIND(j, number, level, tensor, ...)                                                        \
     sb_find((j)->p->findings, (number), SB_LEVEL_##level, (tensor), __VA_ARGS__)
 
-/* "row 17, block 3 (byte 123456 of its file)"; of a stack the bytes are not counted. */
+/* "row 17, block 3 (byte 123456 of its file)"; without the byte for a stack. */
 static const char *scale_place(const judge *j, const sb_fp4_places *at, char *text, size_t size)
 {
     uint64_t byte = (uint64_t)at->row * j->f->blocks + at->block;
@@ -57,8 +57,8 @@ static void judge_scale_bytes(const judge *j)
              j->piece, s->vanished.count, scale_place(j, &s->vanished, at, sizeof at));
 }
 
-/* Whether the original's largest weight is one that this implied largest magnitude can belong to:
- * its own, or that of a fused partner. */
+/* 1 if the original's largest weight is possible under this implied largest magnitude, which may
+ * come from this matrix or from a fused partner. */
 static int original_agrees(const judge *j, double largest)
 {
     double own = (double)j->seen->master_largest;
@@ -104,8 +104,7 @@ static double square(double x)
     return x * x;
 }
 
-/* V-20: "by more than a fifth": weights that were learned are not independent, and lean to a side
- */
+/* V-20: "by more than a fifth": learned weights are not independent, and one sign may prevail */
 static const double TILT = 0.2;
 
 /* V-20: "a share of 12.5 %" of n */
@@ -127,7 +126,8 @@ static void judge_histogram(const judge *j)
         return;
     uint64_t all[8] = {0};
     const uint64_t *magnitude = s->magnitude;
-    if (s->few && is_an_eighth((double)magnitude[0] - zero_blocks, n)) { /* else it is not all */
+    /* else not all magnitudes are */
+    if (s->few && is_an_eighth((double)magnitude[0] - zero_blocks, n)) {
         sb_fp4_count_all(&sb_fp4_member(j->p)->matrix, all);
         magnitude = all;
     }
@@ -158,7 +158,7 @@ static void judge_lost(const judge *j)
     const sb_seen_fp4 *s = j->seen;
     char at[96];
     int error = s->lost_mixed && (uint64_t)s->lost.count * 16 >= s->blocks;
-    /* GPTQ leaves columns whose inputs were always zero */
+    /* GPTQ writes zero columns where inputs were always zero */
     error = error && !(sb_recipe_of(j->p->check) & SB_RECIPE_tuned);
     if (s->lost.count)
         sb_find(j->p->findings, 21, error ? SB_LEVEL_error : SB_LEVEL_warn, j->codes,
@@ -168,7 +168,7 @@ static void judge_lost(const judge *j)
                 scale_place(j, &s->lost, at, sizeof at));
 }
 
-/* V-21: "Single rows that are zero and not so in the original": sb_check_dead speaks of runs. */
+/* V-21: "Single rows that are zero and not so in the original": sb_check_dead reports runs. */
 static void judge_died(const judge *j)
 {
     const sb_seen *seen = j->p->seen;
@@ -188,7 +188,7 @@ static void judge_nearest(const judge *j)
     double d = sb_fp4_distance(j->p->seen);
     if (s->wrong == 0)
         return;
-    if (s->wrong > s->compared / 64) { /* else it is for sb_check_fp4_groups */
+    if (s->wrong > s->compared / 64) { /* then sb_check_fp4_groups reports it */
         sb_follow follow;
         if (d > 0.2 && !sb_fp4_may_be_tuned(j->p, &follow))
             FIND(j, 23, error, j->codes,
@@ -209,8 +209,9 @@ static void judge_nearest(const judge *j)
          j->piece, s->wrong, s->compared, list, s->wrong > SB_FP4_LISTED ? ", ..." : "");
 }
 
-/* The formula that fits best; of those that fit nine tenths, the one with the fewest scales that
- * are far off: after a conversion the other one may fit as many blocks, but not the tiny ones. */
+/* The formula that fits best; among formulas that fit nine tenths, the one with the fewest scales
+ * that are far off: after a conversion, another formula may fit as many blocks, but not the tiny
+ * ones. */
 static unsigned best_formula(const sb_seen_fp4 *s)
 {
     unsigned best = 0;
@@ -231,7 +232,7 @@ static void judge_scales(const judge *j)
     char at[96];
     uint32_t off = s->off[best].count, far = s->far[best];
     if (off == 0 || off > s->scales_compared / 10 || !s->nearest)
-        return; /* else it is for sb_check_fp4_groups */
+        return; /* then sb_check_fp4_groups reports it */
     /* V-25: "where every code is a nearest one under them" */
     sb_level level = far                                         ? SB_LEVEL_error
                      : s->wrong == 0                             ? SB_LEVEL_info

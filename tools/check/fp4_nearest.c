@@ -1,4 +1,4 @@
-/* fp4_nearest.c - codes against the original's weights. */
+/* fp4_nearest.c - compares codes with the original's weights. */
 #include <string.h>
 
 #include "ref/base/bytes.h"
@@ -29,8 +29,8 @@ static void add_wrong(sb_seen_fp4 *seen, uint32_t row, uint32_t column, unsigned
     seen->wrong++;
 }
 
-/* A block whose scale is zero means zeros. That is right where the scale of the original's block is
- * nearer to zero than to the smallest, 2^-9. */
+/* The values of a block with scale zero are zeros. That is right if the scale of the original's
+ * block is nearer to zero than to the smallest scale, 2^-9. */
 static int rounds_to_zero(const sb_fp4 *f, float largest)
 {
     return (double)largest * (1 - SB_FP4_SLACK) <= 6 * f->multiplier * 0x1p-10;
@@ -54,7 +54,7 @@ static void exactly(const sb_fp4 *f, const sb_fp4_line *x, uint32_t chunk)
     double e = f->scale[byte] * f->multiplier;
     int zero = byte == 0 && !f->mx;
     if ((e == 0 && !zero) || (zero && rounds_to_zero(f, sb_f32_from_bits(x->largest[chunk]))))
-        return; /* a scale of another check */
+        return; /* the scale is the fault, which another check reports */
     for (uint32_t i = chunk * CHUNK; i < (chunk + 1) * CHUNK; i++) {
         unsigned code = code_of(x, i);
         float weight = weight_of(x, i);
@@ -64,7 +64,8 @@ static void exactly(const sb_fp4 *f, const sb_fp4_line *x, uint32_t chunk)
     }
 }
 
-/* The sums of a chunk whose scale the fast test cannot work with: none above zero means zeros. */
+/* The sums of a chunk whose scale the fast test cannot handle; a scale that is not above zero means
+ * zeros. */
 static void no_inverse(const sb_fp4 *f, sb_fp4_line *x, uint32_t chunk)
 {
     double scale = f->scale[x->scales[chunk / f->chunks]];
@@ -77,7 +78,7 @@ static void no_inverse(const sb_fp4 *f, sb_fp4_line *x, uint32_t chunk)
     }
 }
 
-/* Puts the largest magnitude of each block in front: the larger one of its two chunks. */
+/* Puts the largest magnitude of each block first: that of its two chunks. */
 static void join_chunks(const sb_fp4 *f, sb_fp4_line *x)
 {
     for (uint32_t b = 0; b < f->blocks && f->chunks == 2; b++) {
@@ -86,8 +87,8 @@ static void join_chunks(const sb_fp4 *f, sb_fp4_line *x)
     }
 }
 
-/* The scale of each block beside its largest magnitude; returns the largest of all, in which a NaN
- * does not count. */
+/* Compares the scale of each block with its largest magnitude. Returns the largest magnitude of
+ * all, ignoring NaN. */
 static float compare_scales(const sb_fp4 *f, const sb_fp4_line *x)
 {
     const uint32_t *largest = x->largest, blocks = f->blocks;
@@ -96,7 +97,8 @@ static float compare_scales(const sb_fp4 *f, const sb_fp4_line *x)
     for (uint32_t b = 0; b < blocks; b++) {
         uint32_t a = largest[b];
         bits = a > bits ? a : bits;
-        if (a - f->low_bits[scales[b]] > f->span[scales[b]]) /* below it the difference is huge */
+        /* if a is less, the difference wraps to a huge number */
+        if (a - f->low_bits[scales[b]] > f->span[scales[b]])
             sb_fp4_compare_scale(f, scales[b], sb_f32_from_bits(a), x->row, b);
     }
     float all = sb_f32_from_bits(bits);

@@ -1,5 +1,5 @@
-/* fp4_rules.c - rules that hold for one way to choose scales and codes. Files do not say which was
- * used, so V-19: "the matrices of a kind are asked together": fp4_ask.c. */
+/* fp4_rules.c - rules that hold for one way to choose scales and codes. The files do not say which
+ * way was used, so V-19: "the matrices of a kind are asked together": fp4_ask.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,7 +129,7 @@ static sb_answer ask_nearest(const sb_check *check, const sb_member *m, int six)
     const sb_seen_fp4 *s = &m->seen->fp4;
     (void)check, (void)six;
     if (!s->nearest || s->compared == 0 || sb_fp4_distance(m->seen) > 0.2)
-        return SB_NOT_ASKED; /* fp4_judge.c has spoken */
+        return SB_NOT_ASKED; /* fp4_judge.c has already reported it */
     return s->wrong > s->compared / 64 ? SB_BROKEN : SB_OBEYED;
 }
 

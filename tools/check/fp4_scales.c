@@ -1,4 +1,4 @@
-/* fp4_scales.c - block scales against those that the original's blocks give. */
+/* fp4_scales.c - compares block scales with those that the original's blocks give. */
 #include <float.h>
 
 #include "ref/base/bytes.h"
@@ -6,8 +6,8 @@
 #include "ref/formats/small_float.h"
 #include "tools/check/fp4.h"
 
-/* What double rounding, and reciprocals for divisions, can do to the quotient before it is rounded
- * to a scale. */
+/* The relative error of the quotient before it is rounded to a scale: double rounding, and
+ * reciprocals in place of divisions. */
 #define DOUBT 0x1.4p-9
 
 /* V-25: "compressed-tensors E4M3(bf16(a / 6) g)" with 0x20 for zero */
@@ -35,7 +35,7 @@ uint8_t sb_fp4_scale(sb_fp4_formula formula, float a, const sb_factor *factor)
     return scale_modelopt(1.5f * a, sb_factor_multiplier(*factor));
 }
 
-/* Numbers above zero are in the order of their bits. */
+/* The bits of positive numbers are ordered like their values. */
 static void between(sb_fp4 *f, unsigned byte, double low, double high)
 {
     uint32_t first = sb_bits_f32((float)low), last = sb_bits_f32((float)high);
@@ -49,7 +49,7 @@ void sb_fp4_prepare_scales(sb_fp4 *f)
 {
     double unit = f->mx ? 1 : 6 * f->multiplier;
     for (unsigned i = 0; i < 256; i++) {
-        f->low_bits[i] = UINT32_MAX; /* of nothing */
+        f->low_bits[i] = UINT32_MAX; /* no magnitude is in the range */
         f->span[i] = 0;
         if (f->mx && i > 2 && i < 250) /* quotients from 3.5 to 7 */
             between(f, i, 3.5 * f->scale[i], 6.999 * f->scale[i]);
@@ -61,14 +61,14 @@ void sb_fp4_prepare_scales(sb_fp4 *f)
     }
 }
 
-/* 0: the same; 1: neighbours; 2: further apart. */
+/* 0: equal; 1: neighbours; 2: further apart. */
 static int apart(uint8_t a, uint8_t b)
 {
     int d = a > b ? a - b : b - a;
     return d > 2 ? 2 : d;
 }
 
-/* Of MXFP4 both ways to round the exponent are in use: from 1.75 on upward, or always down. */
+/* MXFP4 exponents are rounded in two ways: up from 1.75 on, or always down. */
 static void distances_mx(const sb_fp4 *f, uint8_t stored, float a, int *distance)
 {
     int ct = apart(stored, sb_f32_to_e8m0_ct(a, 2));
@@ -79,8 +79,8 @@ static void distances_mx(const sb_fp4 *f, uint8_t stored, float a, int *distance
     distance[SB_FP4_four_over_six] = down;
 }
 
-/* What a block of zeros carries says who wrote it, and nothing else (V-22): converted files carry
- * the byte of the other dialect. */
+/* The scale byte of an all-zero block only shows who wrote it (V-22): converted files keep the byte
+ * of the other dialect. */
 static int is_zero_convention(uint8_t s)
 {
     return s == 0x00 || s == 0x01 || s == 0x20 || s == 0x38 || s == 0x7e;
@@ -97,7 +97,8 @@ static void distances(const sb_fp4 *f, uint8_t stored, float largest, int *dista
         distance[SB_FP4_four_over_six] = distance[SB_FP4_modelopt];
 }
 
-/* Most blocks that come here have one of a few magnitudes near the boundary of two scales. */
+/* A cache: most blocks that come here have one of a few magnitudes near the boundary of two
+ * scales. */
 static const sb_fp4_recent *ask(const sb_fp4 *f, uint8_t stored, float largest)
 {
     uint32_t bits = sb_bits_f32(largest);

@@ -1,6 +1,7 @@
-/* fp8_avx2.c - the look of fp8_fast.c at eight codes at once: the same operations on the same
- * lanes, so the same results. A square of a value has 8 bits and one of that 16: products that are
- * exact, so that a multiplication and an addition may be one operation, or the square looked up. */
+/* fp8_avx2.c - the scan of fp8_fast.c, with eight codes at once: the same operations on the same
+ * lanes, so the same results. The square of a value has 8 significant bits and the square of that
+ * 16: such products are exact, so that a fused multiply-add gives the same bits, and squares may be
+ * looked up. */
 #include "tools/check/fp8.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -15,10 +16,10 @@ enum { GROUP = SB_FP8_GROUP, HALF = GROUP / 2 };
 #define AVX2 __attribute__((target("avx2,f16c,fma")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
 
-/* What weights are: none, binary32, BF16. */
+/* How the weights are given: not at all, as binary32, as BF16. */
 typedef enum kind { NONE, F32, BF16 } kind;
 
-/* Of eight lanes of the sixteen: each has a chain of additions of its own. */
+/* For eight of the sixteen lanes: each half has its own chain of additions. */
 typedef struct sums {
     __m256 sum, sum2, sum4, error2, master2;
 } sums;
@@ -42,7 +43,7 @@ INLINE __m256 weights_of(sb_fp8_weights w, kind of, unsigned first)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
-/* Returns what is beyond 2 * SB_FP8_REACH where there is a doubt. */
+/* Returns, in each lane with a doubt, a number above 2 * SB_FP8_REACH. */
 INLINE __m256i against_eight(sums *s, __m256 v, __m256 weights, __m256 inverse)
 {
     __m256 t = _mm256_mul_ps(weights, inverse);
@@ -53,7 +54,8 @@ INLINE __m256i against_eight(sums *s, __m256 v, __m256 weights, __m256 inverse)
     return _mm256_add_epi32(apart, _mm256_set1_epi32(SB_FP8_REACH));
 }
 
-/* Sixteen codes as F16: the sign stands in two places of what is extended and moved. */
+/* Sixteen codes as F16. After sign extension and shift the sign is in two bits; the mask keeps
+ * one. */
 INLINE __m256i halves_of(const unsigned char *codes)
 {
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)codes);
@@ -61,7 +63,7 @@ INLINE __m256i halves_of(const unsigned char *codes)
                             _mm256_set1_epi16((short)0xbf80));
 }
 
-/* Returns the larger ones of what against_eight() does. */
+/* Returns the larger results of against_eight(). */
 INLINE __m256i look_at_half(sums *s, const unsigned char *codes, sb_fp8_weights w, kind of,
                             unsigned first, __m256 inverse, int shape)
 {
@@ -77,7 +79,7 @@ INLINE __m256i look_at_half(sums *s, const unsigned char *codes, sb_fp8_weights 
                             against_eight(s, u, weights_of(w, of, first + HALF / 2), inverse));
 }
 
-/* Whether the group leaves a doubt. */
+/* 1 if the group leaves a doubt. */
 INLINE uint32_t look_at_group(sums s[2], const unsigned char *codes, sb_fp8_weights w, kind of,
                               unsigned first, __m256 inverse, int shape)
 {
@@ -88,7 +90,7 @@ INLINE uint32_t look_at_group(sums s[2], const unsigned char *codes, sb_fp8_weig
     return of != NONE && _mm256_movemask_epi8(_mm256_cmpeq_epi32(apart, most)) != -1;
 }
 
-/* Of bytes: zeros of up to 255 groups, the largest codes of a run, and whether there is a NaN. */
+/* Counters in bytes: zeros of up to 255 groups, the largest codes of a run, and NaN codes. */
 typedef struct bytes {
     __m256i zeros, tops, nan;
     unsigned groups;
@@ -104,7 +106,7 @@ INLINE __m256i look_at_bytes(bytes *b, const unsigned char *codes)
     return magnitudes;
 }
 
-/* One more than 0x7f is below all as a signed number. */
+/* 0x7f + 1 is the least signed byte. */
 INLINE void end_tops(bytes *b, unsigned char *tops)
 {
     __m256i *at = (__m256i *)(void *)tops;
@@ -137,7 +139,7 @@ INLINE __m256d upper(__m256 lanes)
     return _mm256_cvtps_pd(_mm256_extractf128_ps(lanes, 1));
 }
 
-/* Each even lane and the odd one behind it. */
+/* Adds each even lane and the next odd one. */
 INLINE __m256 pairs_of(__m256 a, __m256 b)
 {
     __m256d by_half = _mm256_castps_pd(_mm256_hadd_ps(a, b));
@@ -190,7 +192,7 @@ INLINE void end_run(const fours *run, double scale, kind of, int shape, fours *r
 /* --- a row -------------------------------------------------------------------------------------
  */
 
-/* What is left of a run behind whole groups, and zeros behind that. */
+/* The end of a run behind its whole groups, padded with zeros. */
 typedef struct rest {
     unsigned char codes[GROUP];
     float weights[GROUP];
@@ -207,7 +209,7 @@ static void take_rest(const sb_fp8_line *x, uint32_t first, unsigned count, rest
         memcpy(to->weights, x->weights.values + first, count * sizeof *to->weights);
 }
 
-/* Before the counters are full. */
+/* Empties the counters before they overflow. */
 INLINE void end_zeros(bytes *b, unsigned groups, sb_fp8_sums *out)
 {
     b->groups += groups;
@@ -276,20 +278,19 @@ INLINE void look(const sb_fp8_line *x, kind of, int shape, sb_fp8_sums *out)
     out->master2 = all(row.master2);
 }
 
-/* --- a row of which nothing but squares is asked ------------------------------------------------
- */
+/* --- a row for which only squares are needed -------------------------------------------------- */
 
-/* The square of an E4M3 value has 8 significant bits at most, so it is a BF16 number. Two tables
- * give it. The last three bits of the code select its lower byte, and what they carry into the
- * upper byte; the exponent of the code is added there. Codes below the least normal one have their
- * own entries. */
+/* The square of an E4M3 value has at most 8 significant bits, so it is a BF16 number. Two tables
+ * give its bytes. The last three bits of the code select the lower byte, and the carry into the
+ * upper byte, to which the exponent of the code is added. Codes below the least normal one have
+ * entries of their own. */
 typedef struct squares {
     __m256i low, high;
 } squares;
 
 INLINE squares squares_of(void)
 {
-    /* of (k 2^-17)^2: k is less than 8 below the least normal code, else the code has exponent 1 */
+    /* of (k 2^-17)^2: k < 8 below the least normal code, else the code has exponent 1 */
     static const unsigned char low[16] = {0x00, 0x80, 0x80, 0x10, 0x80, 0xc8, 0x10, 0x44,
                                           0x80, 0xa2, 0xc8, 0xf2, 0x10, 0x29, 0x44, 0x61};
     static const unsigned char high[16] = {0x00, 0x2e, 0x2f, 0x30, 0x30, 0x30, 0x31, 0x31,
@@ -299,7 +300,7 @@ INLINE squares squares_of(void)
         _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)high))};
 }
 
-/* The even and the odd ones of sixteen numbers. */
+/* Adds the squares of sixteen numbers, even and odd ones apart. */
 INLINE void add_squares(__m256 s[2], __m256i bf16)
 {
     const __m256i upper = _mm256_set1_epi32((int)0xffff0000u);
@@ -307,7 +308,7 @@ INLINE void add_squares(__m256 s[2], __m256i bf16)
     s[1] = _mm256_add_ps(s[1], _mm256_castsi256_ps(_mm256_and_si256(bf16, upper)));
 }
 
-/* Adds to the even lanes and to the odd ones. */
+/* Adds to the even lanes and to the odd lanes. */
 INLINE void square_group(const squares *t, __m256 s[2], __m256i magnitudes)
 {
     __m256i exponents = _mm256_and_si256(_mm256_srli_epi16(magnitudes, 3), _mm256_set1_epi8(15));

@@ -1,4 +1,5 @@
-/* fp8_fast.c - sums of many E4M3 codes at once, and which of them are nearest ones beyond doubt. */
+/* fp8_fast.c - sums over many E4M3 codes at once, and the test whether they are certainly nearest
+ * ones. */
 #include <string.h>
 
 #include "ref/base/bytes.h"
@@ -6,8 +7,8 @@
 
 enum { GROUP = SB_FP8_GROUP, LANES = SB_FP8_LANES, PART = LANES / 2 };
 
-/* The values, as F16 reads the bits of a code: below the least normal one an exponent too many is
- * taken away again. */
+/* The values, with the bits of a code read as those of an F16. A subnormal code is given an
+ * implicit one, which is subtracted again. */
 static void decode(const unsigned char *codes, float *values)
 {
     uint32_t bits[GROUP], least[GROUP], sign[GROUP];
@@ -30,7 +31,7 @@ static void decode(const unsigned char *codes, float *values)
     memcpy(values, bits, sizeof bits);
 }
 
-/* What is added up: of a piece by lane, of more by lane modulo 4. */
+/* Sums of a piece by lane; below, of more than a piece, by lane modulo 4. */
 typedef struct lanes {
     float sum[LANES], sum2[LANES], sum4[LANES], error2[LANES], master2[LANES];
 } lanes;
@@ -39,7 +40,7 @@ typedef struct fours {
     double sum[4], sum2[4], sum4[4], error2[4], master2[4];
 } fours;
 
-/* The first half of a group has the first half of the lanes. */
+/* The first half of a group goes to the first half of the lanes. */
 static unsigned lanes_from(unsigned i)
 {
     return i < GROUP / 2 ? 0 : PART;
@@ -60,8 +61,8 @@ static void add_values(const float *values, int shape, lanes *l)
     }
 }
 
-/* V-31: "a fast test in binary32 cannot prove" - with the sign of the code, bits of the
- * quotient and bits of the value differ as the magnitudes do. */
+/* V-31: "a fast test in binary32 cannot prove" - where the quotient has the sign of the code, the
+ * bits of quotient and value differ as much as their magnitudes. */
 static unsigned char add_weights(const float *values, const float *weights, float inverse, lanes *l)
 {
     float quotients[GROUP];
@@ -83,7 +84,7 @@ static unsigned char add_weights(const float *values, const float *weights, floa
     return doubt != 0;
 }
 
-/* Up to GROUP codes and weights from a column on, and zeros behind them. */
+/* Copies up to GROUP codes and weights from a column on, and pads them with zeros. */
 static unsigned take(const sb_fp8_line *x, uint32_t first, uint32_t end, unsigned char *codes,
                      float *weights)
 {
@@ -99,7 +100,7 @@ static unsigned take(const sb_fp8_line *x, uint32_t first, uint32_t end, unsigne
     return count;
 }
 
-/* Returns how many are zeros; the largest ones of a run by column modulo GROUP. */
+/* Returns the number of zeros; raises the largest codes of a run, by column modulo GROUP. */
 static unsigned look_at_bytes(const unsigned char *codes, unsigned char *largest)
 {
     unsigned zeros = 0;
@@ -111,7 +112,7 @@ static unsigned look_at_bytes(const unsigned char *codes, unsigned char *largest
     return zeros;
 }
 
-/* Returns whether there is a NaN. */
+/* Returns 1 if there is a NaN code. */
 static int end_tops(const unsigned char *largest, unsigned char *tops)
 {
     int nan = 0;
@@ -123,7 +124,7 @@ static int end_tops(const unsigned char *largest, unsigned char *tops)
     return nan;
 }
 
-/* Each even lane and the odd one behind it in binary32. */
+/* Adds each even lane and the next odd one in binary32. */
 static void fold(const float lane[LANES], double four[4])
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -199,7 +200,7 @@ void sb_fp8_look_plain(const sb_fp8_line *x, sb_fp8_sums *out)
 
 #include <cpuid.h>
 
-/* Not every compiler knows F16C by its name. */
+/* Not every compiler knows F16C by name. */
 static int has_avx2_f16c(void)
 {
     unsigned a, b, c, d;
@@ -207,10 +208,10 @@ static int has_avx2_f16c(void)
            __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-/* Asked once: under a hypervisor CPUID takes microseconds. */
+/* Detected once: under a hypervisor CPUID takes microseconds. */
 sb_fp8_look_fn *sb_fp8_look(void)
 {
-    static _Atomic int answer = -1; /* all threads that ask at once store the same */
+    static _Atomic int answer = -1; /* threads that detect at the same time store the same value */
     if (answer < 0)
         answer = has_avx2_f16c();
     return answer ? sb_fp8_look_avx2 : sb_fp8_look_plain;

@@ -1,5 +1,5 @@
-/* FP8 and MXFP8, judged: checks 28 to 31. Every matrix has been seen (scan_fp8.c), so that what is
- * usual in this checkpoint is known when one of them is not. */
+/* fp8_groups.c - checks 28 to 31: judges FP8 and MXFP8 matrices after all of them were scanned
+ * (scan_fp8.c), so that each is compared with what is usual in the checkpoint. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,23 +14,24 @@
 #include "tools/check/recipe.h"
 #include "tools/check/rows.h"
 
-/* What is usual. */
+/* What is usual in the checkpoint. */
 typedef struct usual {
     sb_check *check;
     sb_producer producer;
-    uint64_t live, low; /* units, and those whose largest code is too small */
+    uint64_t live, low; /* live units, and those whose largest code is too small */
     uint64_t powers,
-        full_powers; /* live units of matrices with such scales only, of codes at 448 */
+        full_powers; /* live units of matrices with only powers of two; those with code 448 */
     uint64_t matrices, all_powers;
-    uint64_t rounded; /* matrices whose scales look rounded afterwards */
-    uint64_t cut;     /* matrices in which no unit has a full code, but all have the same largest */
+    uint64_t rounded; /* matrices whose scales were probably rounded afterwards */
+    uint64_t cut;     /* matrices without a full code whose units all have the same largest code */
     unsigned cut_top;
-    uint64_t compared;   /* matrices against an original */
-    uint64_t many_far;   /* of these, with more than one code of 64 too far, and no large error */
-    sb_block_votes near; /* of AutoRound's layers: all codes nearest */
-    uint64_t some_low;   /* matrices with a unit whose largest code is a little too small */
-    unsigned recipe;     /* sb_recipe */
-    int has_middle, middle; /* median of the matrices' mean exponents of scales */
+    uint64_t compared; /* matrices compared with an original */
+    /* of these, matrices with more than one far code in 64, but no large error */
+    uint64_t many_far;
+    sb_block_votes near;    /* votes of AutoRound's layers: all codes are nearest ones */
+    uint64_t some_low;      /* matrices with a unit whose largest code is slightly too small */
+    unsigned recipe;        /* sb_recipe */
+    int has_middle, middle; /* median over matrices of the mean exponent of their scales */
 } usual;
 
 static int is_fp8(const sb_member *m)
@@ -185,7 +186,7 @@ static sb_level max_level(const usual *u, const sb_member *m)
     return known && m->unit->found.container != SB_CONTAINER_mxfp8 ? SB_LEVEL_error : SB_LEVEL_warn;
 }
 
-/* A layer that engines fuse with this one, has the same scale, and the full code. */
+/* 1 if a layer that engines fuse with this one has the same scale and the full code. */
 static int partner_is_full(const usual *u, const sb_member *m)
 {
     static const char *const partners[][3] = {{"q_proj", "k_proj", "v_proj"},
@@ -249,7 +250,7 @@ static void judge_max(const usual *u, const sb_member *m)
                   PLACES(u, m, low, sb_scale_byte, scale_bytes(m)));
 }
 
-/* Of all matrices of which that is the habit, once. */
+/* One finding for all matrices in which that is usual. */
 static void tell_misses(const usual *u, const sb_units *units)
 {
     const sb_member *first = NULL;
@@ -268,7 +269,7 @@ static void tell_misses(const usual *u, const sb_units *units)
                       low, count);
 }
 
-/* The same of most matrices, once. */
+/* One finding, if that holds for most matrices. */
 static void tell_rounded(const usual *u)
 {
     if (2 * u->rounded > u->matrices)
@@ -321,7 +322,8 @@ static int is_tuned(const usual *u)
            2 * u->many_far > u->compared;
 }
 
-/* V-31: "Of such matrices" - neither a code nor a scale is bound, but the whole is. */
+/* V-31: "Of such matrices" - single codes and scales are not bound, but the matrix as a whole
+ * is. */
 static void judge_whole(const usual *u, const sb_member *m, double ratio)
 {
     char text[256];
@@ -359,7 +361,7 @@ static int layer_is_tuned(usual *u, const sb_member *m, double ratio)
            !sb_block_agrees(&u->near, &u->check->self.units, m, is_near);
 }
 
-/* Beyond all reason the last digits are those of sums in binary32. */
+/* For a huge ratio, the last digits would show only rounding errors of binary32 sums. */
 static const char *show_ratio(double ratio, char *text, size_t size)
 {
     snprintf(text, size, ratio < 1e6 ? "%.4f" : "%.3g", ratio);
@@ -388,7 +390,7 @@ static void judge_nearest(usual *u, const sb_member *m)
         return;
     double ratio = sb_distance_ratio(&seen->distance);
     int tuned = u->producer != SB_PRODUCER_auto_round && is_tuned(u);
-    /* V-38: "it is the product that is compared" - weights that are still the original's, too */
+    /* V-38: "it is the product that is compared" - also for weights that were not changed */
     int smoothed = sb_follow_is_normed(u->check, m) ||
                    (s->far.count && (u->recipe & (SB_RECIPE_smoothed | SB_RECIPE_rotated)));
     if (smoothed || (tuned && s->far.count))

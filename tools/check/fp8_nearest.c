@@ -1,11 +1,11 @@
-/* Nearest codes of E4M3, as a definition and as tables. */
+/* fp8_nearest.c - nearest codes of E4M3: the definition, and its tables. */
 #include "tools/check/fp8.h"
 
 enum { NAN_CODE = 0x7f, TOP = 0x7e };
 
-/* The value of a magnitude in halves of a code: 2c is code c, 2c + 1 lies halfway to the next. From
- * one code to the next values grow by the same step until the exponent changes, and the first code
- * of an exponent ends the steps of the one before, so every half is exactly this. */
+/* The value at half steps of the magnitude code: 2c is code c, 2c + 1 is the midpoint of codes c
+ * and c + 1. All codes of one exponent, and the first code of the next, are equally spaced, so that
+ * this is exact for every midpoint. */
 static double halves(unsigned twice)
 {
     double step = 0x1p-10;
@@ -22,7 +22,7 @@ int sb_fp8_nearest(uint8_t code, double weight, double scale)
 {
     unsigned magnitude = code & 0x7fu;
     double slack = weight < 0 ? -weight : weight;
-    double w = code & 0x80u ? -weight : weight; /* as if the code were positive */
+    double w = code & 0x80u ? -weight : weight; /* as for a positive code */
     if (magnitude == NAN_CODE)
         return 1;
     double below = magnitude ? halves(2 * magnitude - 1) : -halves(1);
@@ -33,8 +33,8 @@ int sb_fp8_nearest(uint8_t code, double weight, double scale)
 
 void sb_fp8_fill(sb_fp8_table *table)
 {
-    const double huge = 0x1p1000; /* times a scale it is still above every weight, and no infinity
-                                   * times zero can come of it */
+    /* times a scale it is still above every weight; finite, so that infinity * 0 cannot occur */
+    const double huge = 0x1p1000;
     for (unsigned code = 0; code < 256; code++) {
         unsigned magnitude = code & 0x7fu;
         double value = magnitude == NAN_CODE ? 0 : halves(2 * magnitude);

@@ -6,7 +6,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 
-/* Different faults in one checkpoint are few; more than these are one group together. */
+/* A checkpoint has only a few different faults. Further groups are counted as one. */
 enum { MAX_GROUPS = 256 };
 
 typedef struct sb_group {
@@ -14,7 +14,7 @@ typedef struct sb_group {
     sb_level level;
     char *key;
     size_t count;
-    char *next; /* the first tensor that is only counted */
+    char *next; /* the first tensor that is counted only */
 } sb_group;
 
 static sb_group *group_of(sb_groups *groups, unsigned number, sb_level level, const char *key)

@@ -1,4 +1,4 @@
-/* hashes.c - check 52: files against the hashes under which the hub stores them. */
+/* hashes.c - check 52: compares files with the hashes under which the hub stores them. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,9 @@
 #include "tools/check/file_hash.h"
 #include "tools/check/hub_files.h"
 
-/* --- all files, each by one thread -------------------------------------------------------------
- */
+/* --- all files, each by one thread ------------------------------------------------------------ */
 
-/* What a file gave. */
+/* The result for one file. */
 typedef struct result {
     sb_file_hashes hashes;
     sb_status status;
@@ -24,8 +23,8 @@ typedef struct result {
 typedef struct run {
     sb_check *check;
     sb_hub_files files;
-    result *results;   /* of each file */
-    sb_source *source; /* NULL: what is read stays in the cache of the operating system */
+    result *results;   /* one per file */
+    sb_source *source; /* NULL: what is read stays in the page cache */
     _Atomic uint64_t done;
     uint64_t total;
 } run;
@@ -75,8 +74,7 @@ static void hash_all(run *r)
         o->progress(o->progress_ctx, "hash", r->total, r->total);
 }
 
-/* --- what is told ------------------------------------------------------------------------------
- */
+/* --- findings --------------------------------------------------------------------------------- */
 
 /* V-152: "Forty digits are git's hash or the plain SHA-1" */
 static int is_of(const sb_file_hashes *h, const char *hash)
@@ -122,8 +120,8 @@ static void tell_file(run *r, size_t i)
     }
 }
 
-/* The first file with a commit, of tensors or any, and the first with another one; NULL: there is
- * none. */
+/* The first file with a commit other than that of `other` (NULL: with any commit), among files of
+ * tensors or among all; NULL: there is none. */
 static const sb_hub_file *commit_unlike(const sb_hub_files *files, int payload,
                                         const sb_hub_file *other)
 {

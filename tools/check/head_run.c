@@ -17,7 +17,7 @@ void sb_mtp_audit_join(sb_mtp_audit *audit, const sb_head_run *run, const char *
     if (audit->verdict != SB_MTP_FILE_OK || run->verdict != SB_HEAD_WEAK)
         return;
     audit->verdict = SB_MTP_HEAD_WEAK;
-    audit->fault_count = 0; /* no loader has a part in it */
+    audit->fault_count = 0; /* no loader is involved */
     audit->settle[0][0] = audit->settle[1][0] = '\0';
     snprintf(audit->why, sizeof audit->why, "%.300s", run->why);
     snprintf(audit->next, sizeof audit->next, "samebit graft %s --take 'mtp.*' --from %s -o OUT",

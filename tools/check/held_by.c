@@ -47,7 +47,7 @@ int sb_file_is_named(const sb_check *check, const char *file)
     return index ? sb_index_has_shard(index, file) : strcmp(file, SB_SINGLE_NAME) == 0;
 }
 
-/* 1, or 0 if there is no room: what does not fit is left out whole. */
+/* Returns 0 if there is no room; then nothing is appended. */
 static int append(char *text, size_t size, const char *format, ...) SB_PRINTF(3, 4);
 static int append(char *text, size_t size, const char *format, ...)
 {
@@ -85,21 +85,21 @@ size_t sb_files_in_state(const sb_check *check, sb_file_state state, sb_files_te
     return count;
 }
 
-/* --- what they hold --------------------------------------------------------------------------- */
+/* --- what files hold -------------------------------------------------------------------------- */
 
 enum { KINDS = 64, KIND_TEXT = 48 };
 
 typedef struct tally {
     char kind[KINDS][KIND_TEXT];
     size_t modules[KINDS];
-    size_t kinds, others; /* others: modules of further kinds */
+    size_t kinds, others; /* others: modules of all other kinds */
     size_t tensors, mtp;
-    char last[SB_MAX_TENSOR_NAME]; /* the module of the tensor before */
+    char last[SB_MAX_TENSOR_NAME]; /* the module of the last tensor */
     uint32_t first_layer, last_layer;
     int has_layer;
 } tally;
 
-/* The head and the vision tower are one kind each. */
+/* The MTP head is one kind, and the vision tower another. */
 static void kind_of(const char *module, char *kind, size_t size)
 {
     char full[SB_MAX_TENSOR_NAME];
@@ -187,7 +187,7 @@ void sb_held_by_files(const sb_check *check, sb_file_state state, sb_held_by *ou
     int yes = 0;
     for (size_t i = 0; index && i < index->count; i++) {
         const sb_index_entry *e = &index->entries[i];
-        if (e->shard != known) /* neighbours mostly stand in one file */
+        if (e->shard != known) /* neighbours are mostly in the same file */
             yes = sb_file_state_of(check->self.checkpoint, e->shard_name) == state;
         known = e->shard;
         if (yes)

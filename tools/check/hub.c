@@ -16,7 +16,7 @@ typedef struct hub_id {
     char repo[ID_MAX + 1]; /* "org/name" */
     char folder[ID_MAX + 16];
     char revision[REVISION_MAX + 1];
-    int has_revision; /* it was given, and is not the default */
+    int has_revision; /* given by the user, and not the default */
 } hub_id;
 
 static sb_status no_memory(sb_error *err)
@@ -30,7 +30,7 @@ static int is_id_char(char c)
            c == '_' || c == '.';
 }
 
-/* A revision becomes a path below refs: no "." and no ".." in it. */
+/* A revision becomes a path below refs, so it must not contain "." or ".." as a part. */
 static int is_revision(const char *text)
 {
     size_t n = strlen(text);
@@ -45,7 +45,7 @@ static int is_revision(const char *text)
     return 1;
 }
 
-/* "org/name" and "org/name@revision", with exactly one slash before the '@'. */
+/* "org/name" or "org/name@revision", with exactly one slash before the '@'. */
 static int parse_id(const char *text, hub_id *id)
 {
     size_t n = strcspn(text, "@"), slashes = 0;
@@ -80,7 +80,7 @@ static char *below(const char *variable, const char *under)
     return value && *value ? sb_path_join(value, under) : NULL;
 }
 
-/* The folder of the cache; NULL: memory is out, or there is not even a home. */
+/* The folder of the cache; NULL: memory is out, or there is no home directory. */
 static char *cache_folder(void)
 {
     static const char *const direct[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"};
@@ -101,7 +101,7 @@ static int is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* The names of the snapshots that are there, for a message. */
+/* The names of the existing snapshots, for a message. */
 static void list_snapshots(const char *repo, char *text, size_t size)
 {
     char *path = sb_path_join(repo, "snapshots");
@@ -111,7 +111,8 @@ static void list_snapshots(const char *repo, char *text, size_t size)
     for (struct dirent *e; folder && (e = readdir(folder));) {
         if (e->d_name[0] == '.' || strlen(e->d_name) >= sizeof first)
             continue;
-        if (count++ == 0 || strcmp(e->d_name, first) < 0) /* not in the order of the folder */
+        /* the first by name, independent of the order in the folder */
+        if (count++ == 0 || strcmp(e->d_name, first) < 0)
             snprintf(first, sizeof first, "%.64s", e->d_name);
     }
     if (folder)
@@ -134,7 +135,7 @@ static sb_status absent(const hub_id *id, const char *where, const char *repo, s
                    id->has_revision ? " --revision " : "", id->has_revision ? id->revision : "");
 }
 
-/* refs/<revision> holds the name of the snapshot. NULL: it is not there. */
+/* The content of refs/<revision>: the name of the snapshot. NULL: it does not exist. */
 static char *read_ref(const char *repo, const char *revision)
 {
     unsigned char *bytes = NULL;

@@ -15,21 +15,21 @@
 
 enum { METADATA_MAX = 4096 };
 
-/* The length of the hexadecimal digits that text begins with. */
+/* The number of hexadecimal digits at the start of text. */
 static size_t digits(const char *text)
 {
     return strspn(text, "0123456789abcdef");
 }
 
-/* Takes a hash of one of the two lengths, and nothing else: caches between a user and the hub put
- * other things into etags. */
+/* Accepts only hashes of the two known lengths: caches between a user and the hub put other values
+ * into etags. */
 static void take_hash(const char *text, size_t n, char *out)
 {
     if ((n == SB_HUB_SHA1 || n == SB_HUB_SHA256) && digits(text) >= n)
         snprintf(out, SB_HUB_SHA256 + 1, "%.*s", (int)n, text);
 }
 
-/* V-152: "a file that is a link to blobs/HASH" - however many links are between. */
+/* V-152: "a file that is a link to blobs/HASH" - possibly through several links. */
 static void ask_blob(sb_hub_file *file)
 {
     char *real = realpath(file->path, NULL);
@@ -91,7 +91,7 @@ static void free_file(sb_hub_file *file)
     free(file->path);
 }
 
-/* One more file, if it is one and the hub said something of it. */
+/* Adds a file of the folder if it is a regular file with a record of the hub. */
 static sb_status add(const sb_checkpoint *c, const char *name, sb_hub_files *files, sb_error *err)
 {
     struct stat about;
@@ -129,7 +129,7 @@ sb_status sb_hub_files_list(const sb_checkpoint *c, sb_hub_files *out, sb_error 
     const char *folder = sb_checkpoint_folder(c);
     sb_status status = SB_OK;
     *out = (sb_hub_files){0};
-    if (strcmp(sb_checkpoint_path(c), folder) != 0) /* one file */
+    if (strcmp(sb_checkpoint_path(c), folder) != 0) /* the checkpoint is one file */
         return add(c, sb_checkpoint_shard_name(c, 0), out, err);
     DIR *dir = opendir(folder);
     for (struct dirent *e; !status && dir && (e = readdir(dir));)

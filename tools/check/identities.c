@@ -15,10 +15,10 @@ static const struct {
 #undef SB_LAYOUT
 };
 
-/* Matrices of the text model by class, and what is beside them. */
+/* Number of matrices of the text model by class, and of other tensors. */
 typedef struct matrices {
     uint64_t layers, experts, shared, attention, large, small;
-    uint64_t body; /* tensors that are never quantized, the head and the vision tower among them */
+    uint64_t body; /* tensors that are never quantized; includes lm_head and the vision tower */
 } matrices;
 
 static uint64_t tensors_in(const sb_check *check, sb_region region)
@@ -52,8 +52,7 @@ static matrices count_matrices(const sb_config *c, uint64_t vision)
                               !c->tie_embeddings + vision};
 }
 
-/* What the head is, by its number of tensors: of its 17 that are not of experts, and of E experts.
- */
+/* The kind of MTP head with this number of tensors, 17 of which do not belong to the E experts. */
 static const char *head_of(uint64_t experts, uint64_t tensors)
 {
     const struct {
@@ -72,7 +71,7 @@ static const char *head_of(uint64_t experts, uint64_t tensors)
     return NULL;
 }
 
-/* How the first routed expert of the text model is stored. */
+/* The container of the first routed expert of the text model. */
 static const char *experts_container(const sb_check *check)
 {
     const sb_units *u = &check->self.units;

@@ -1,5 +1,5 @@
-/* Integers, judged: checks 33 to 39. Every matrix has been seen (scan_int.c), so that what is usual
- * in this checkpoint is known when one of them is not. */
+/* int_groups.c - checks 33 to 39: judges matrices of integers after all of them were scanned
+ * (scan_int.c), so that each is compared with what is usual in the checkpoint. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static unsigned scale_bytes(const sb_member *m)
 
 /* --- 33 --------------------------------------------------------------------------------------- */
 
-/* What the words of one matrix say: 1, 2, or 0 if they are neither. */
+/* The version of a matrix's zero points, from its words: 1, 2, or 0 if they are neither. */
 static int words_version(const sb_seen_int *s)
 {
     return s->words_v1 == s->words ? 1 : s->words_v2 == s->words ? 2 : 0;
@@ -216,7 +216,7 @@ static int has_two_modes(const uint32_t *steps, uint64_t count)
 {
     for (unsigned b = 2; b < 14; b++) {
         uint32_t before = 0, behind = 0;
-        for (unsigned i = 1; i < 15; i++) { /* the ends hold what was clamped */
+        for (unsigned i = 1; i < 15; i++) { /* clamped codes are at the ends */
             if (i < b)
                 before = steps[i] > before ? steps[i] : before;
             if (i > b)
@@ -296,7 +296,7 @@ static void judge_order(const sb_int_usual *u, const sb_member *m, const sb_decl
                   k, sb_load_u32(q->group_index + 4 * (size_t)k), k / q->block_cols);
 }
 
-/* The columns of a group; the last may be smaller. */
+/* The number of columns of a group; the last group may be smaller. */
 static uint32_t columns_of(const sb_quant *q, uint32_t group, uint32_t cols)
 {
     uint32_t first = group * q->block_cols;
@@ -309,7 +309,7 @@ static void judge_balance(const sb_int_usual *u, const sb_member *m, const sb_de
     const sb_quant *q = &m->matrix.quant;
     uint32_t cols = m->matrix.cols, bad = 0, at = 0, found = 0;
     uint32_t *of = q->group_index ? sb_alloc(q->groups, sizeof *of) : NULL;
-    if (!of || (said->answer == SB_DECLARED_YES && !said->act_order)) { /* judge_order's */
+    if (!of || (said->answer == SB_DECLARED_YES && !said->act_order)) { /* judge_order handles it */
         free(of);
         return;
     }
@@ -332,7 +332,8 @@ static void judge_balance(const sb_int_usual *u, const sb_member *m, const sb_de
     free(of);
 }
 
-/* V-37: "every entry is 0 to G - 1" - of layers that could not be read, perhaps for this reason. */
+/* V-37: "every entry is 0 to G - 1" - for layers that could not be read, possibly for this
+ * reason. */
 static void judge_index(sb_check *check, const sb_unit *unit)
 {
     const sb_found *f = &unit->found;
@@ -384,7 +385,7 @@ static void judge_shape(sb_check *check, const sb_unit *unit)
         return;
     uint64_t words = codes->shape[codes->rank - 1], bits = k ? 32 * words / k : 0;
     if (k && k * bits == 32 * words && is_declared_width(check, unit, bits))
-        return; /* refused by its name: check 4 */
+        return; /* check 4 refuses it because of its container */
     if (n != codes->shape[codes->rank - 2] || (words * 8 != k && words * 4 != k))
         sb_check_find(check, 39, SB_LEVEL_fatal, t->name,
                       "says [%" PRIu64 ", %" PRIu64 "], but the codes are [%" PRIu64 ", %" PRIu64

@@ -1,5 +1,6 @@
-/* Integers, quickly: 64 rows by 128 columns at a time, so that words that hold codes of several
- * rows, or of one row far apart, are read once. Says of a panel what sb_scan_int_rows says. */
+/* int_tiles.c - the fast scan of integers: tiles of 64 rows by 128 columns, so that a word with
+ * codes of several rows, or with distant codes of one row, is read only once. The result equals
+ * that of sb_scan_int_rows. */
 #include <math.h>
 
 #include "tools/check/int_pass.h"
@@ -10,21 +11,21 @@ enum { ROWS = 64, COLS = 128 };
 typedef struct tile {
     const sb_panel *panel;
     sb_int_range range;
-    int wide, bytes, has_master; /* codes of more than 4 bits; in a byte each */
+    int wide, bytes, has_master; /* wide: more than 4 bits per code; bytes: one code per byte */
     uint32_t row, rows;          /* of the panel */
     int16_t codes[ROWS][COLS];
     sb_int_group groups[ROWS];
     sb_int_row sums[ROWS];
 } tile;
 
-/* What a piece of a row adds up to, in steps. */
+/* Sums over a piece of a row, in steps. */
 typedef struct run {
     int64_t sum, sum2, sum4;
     int least, most; /* codes */
     uint32_t zeros;
 } run;
 
-/* Four bits: how often each code comes says everything. */
+/* For four bits, how often each code occurs is enough. */
 static run add_nibbles(const tile *t, const int16_t *codes, uint32_t count, int zero,
                        uint32_t *steps)
 {
@@ -85,7 +86,7 @@ static void add_moments(sb_moments *m, const run *r, uint32_t count, const sb_in
     m->largest = most > m->largest ? most : m->largest;
 }
 
-/* The rare codes that the loop below has counted. */
+/* Finds the places of the rare codes that the loop below has counted. */
 static void keep_places(const tile *t, uint32_t r, uint32_t first, uint32_t count,
                         const float *master)
 {
@@ -111,7 +112,8 @@ static void against_master(tile *t, uint32_t r, uint32_t first, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         double w = master[i], error = w - (t->codes[r][i] - g->zero) * scale;
         double off = 256 * fabs(error), slack = fabs(w);
-        off_half += off > 128 * step + slack / 2; /* all that can be far or beyond a step */
+        /* includes every code that can be far or beyond a step */
+        off_half += off > 128 * step + slack / 2;
         error2 += error * error;
         master2 += w * w;
     }

@@ -1,4 +1,4 @@
-/* Integer codes of several rows at once, from each of the four packings. */
+/* int_unpack.c - integer codes of several rows at once, from each of the four packings. */
 #include "ref/base/bytes.h"
 #include "tools/check/ints.h"
 
@@ -28,7 +28,8 @@ int sb_int_is_wide(const sb_matrix *m)
 }
 
 /* V-38: "|w / S + z - c| is at most 1/2, and |w / S| / 256 more", "at most 1 + 1/64", "the sum is
- * rounded, too" - multiplied by 256 |S|. The ends of the range stand for everything beyond them. */
+ * rounded, too" - all multiplied by 256 |S|. The end codes also stand for everything beyond
+ * them. */
 unsigned sb_int_stands(int code, int zero, sb_int_range range, double weight, double scale)
 {
     int middle = (range.least + range.most + 1) / 2,
@@ -74,7 +75,7 @@ static void words_across(const sb_matrix *m, uint64_t row, uint32_t rows, uint32
     static const unsigned nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     for (uint32_t k = 0; k < count; k++) {
         uint64_t at = (first + k) * (uint64_t)m->quant.stored_rows;
-        for (uint32_t r = 0, end; r < rows; r = end) { /* the rows of a word */
+        for (uint32_t r = 0, end; r < rows; r = end) { /* the rows in one word */
             uint32_t in = (uint32_t)((row + r) % 8);
             uint32_t word = sb_load_u32(m->data + 4 * ((at + row + r) / 8));
             end = rows - r < 8 - in ? rows : r + 8 - in;

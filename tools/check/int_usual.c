@@ -89,7 +89,7 @@ static int stays_within(sb_int_usual *u, const sb_member *m)
            sb_block_agrees(&u->inside, &u->check->self.units, m, is_inside);
 }
 
-/* 1 if something was found. */
+/* Returns 1 if there was a finding. */
 static int judge_codes(sb_int_usual *u, const sb_member *m, double ratio)
 {
     const sb_seen_int *s = &m->seen->ints;
@@ -121,7 +121,7 @@ static void judge_whole(const sb_int_usual *u, const sb_member *m, double limit,
     char text[256];
     const char *name = sb_tensor_with(m, m->matrix.data);
     sb_follow f = sb_follow_of(u->check, m);
-    /* AWQ writes no norm of its own where it has none to scale: columns alone are its way, too */
+    /* AWQ writes no norm if there is none to scale: then scaled columns alone are normal for it */
     int awq = u->producer == SB_PRODUCER_awq || (u->recipe & SB_RECIPE_smoothed);
     int scaled = f.how == SB_FOLLOWS_columns || f.how == SB_FOLLOWS_rows;
     if (f.how == SB_FOLLOWS_unknown)

@@ -1,5 +1,5 @@
-/* kendall.c - each thing beside those that stand 1, 2, .. n / 2 places on, in a circle: so that
- * every pair comes once. */
+/* kendall.c - compares each item with those 1, 2, .. n / 2 places further, in a circle, so that
+ * every pair is compared once. */
 #include "tools/check/kendall.h"
 
 enum { WINDOW = SB_FIT_WINDOW };

@@ -1,4 +1,4 @@
-/* kendall_avx2.c - kendall.c with sixteen things at once, of a whole window. */
+/* kendall_avx2.c - kendall.c for a full window, with sixteen items at once. */
 #include "tools/check/kendall.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)

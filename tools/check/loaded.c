@@ -30,17 +30,17 @@ const char *sb_loaded_text(sb_loaded_verdict verdict)
     return verdicts[verdict].text;
 }
 
-/* A digest and whose it is. */
+/* A digest, and the module that has it. */
 typedef struct named_digest {
     const char *hex, *name;
 } named_digest;
 
 typedef struct comparison {
     const sb_check *check;
-    sb_loaded_entry *entries; /* of the parameters, then of what was dropped */
+    sb_loaded_entry *entries; /* of the parameters first, then of what was dropped */
     size_t count, dropped;
-    unsigned char *member_held; /* by member */
-    unsigned char *tensor_held; /* by tensor */
+    unsigned char *member_held; /* by member: 1 if the engine holds it */
+    unsigned char *tensor_held; /* by tensor: 1 if the engine holds it */
     named_digest *known;        /* sorted */
     size_t known_count;
     sb_waivers *waivers;
@@ -77,8 +77,7 @@ static sb_status add_row(comparison *c, sb_loaded_verdict verdict, const char *n
     return SB_OK;
 }
 
-/* --- what the files have -----------------------------------------------------------------------
- */
+/* --- contents of the files -------------------------------------------------------------------- */
 
 static void note_held(comparison *c, const sb_held_values *held)
 {
@@ -94,7 +93,7 @@ static void note_held(comparison *c, const sb_held_values *held)
         c->tensor_held[held->raw - base] = 1;
 }
 
-/* What is left to digest, as binary32 values. */
+/* Bytes that are still to digest, as binary32 values. */
 static uint64_t value_bytes(const sb_loaded_entry *e)
 {
     uint64_t bytes = e->held.raw ? e->held.raw->bytes : 0;
@@ -112,10 +111,10 @@ static void say_progress(const comparison *c, uint64_t done, uint64_t total)
 
 typedef struct expecting {
     comparison *c;
-    size_t first, failed; /* entries */
+    size_t first, failed; /* positions in entries */
     uint64_t total;
     _Atomic uint64_t done;
-    pthread_mutex_t lock; /* of failed, status and why */
+    pthread_mutex_t lock; /* protects failed, status and why */
     sb_status status;
     sb_error why;
 } expecting;
@@ -140,7 +139,8 @@ static void expect_one(void *ctx, size_t at, size_t worker)
     pthread_mutex_unlock(&x->lock);
 }
 
-/* Of several failures the first entry's is told, whichever thread had it. */
+/* If several entries fail, the failure of the first entry is reported, whatever the order of
+ * threads. */
 static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *err)
 {
     expecting x = {
@@ -152,8 +152,7 @@ static sb_status expect_all(comparison *c, size_t first, size_t end, sb_error *e
     return x.status ? sb_fail(err, x.status, "%s", x.why.text) : SB_OK;
 }
 
-/* --- what was dropped --------------------------------------------------------------------------
- */
+/* --- dropped parameters ----------------------------------------------------------------------- */
 
 static const char *region_text(sb_region region)
 {
@@ -169,7 +168,7 @@ static sb_loaded_entry *next_dropped(comparison *c, const char *name)
     return e;
 }
 
-/* A layer of which the engine holds some tensors as they are stored, and not others. */
+/* For a layer that the engine holds as stored: reports the tensors of it that the engine lacks. */
 static sb_status drop_tensors(comparison *c, const sb_unit *unit, sb_error *err)
 {
     const sb_tensor *base = sb_checkpoint_at(c->check->self.checkpoint, 0);
@@ -227,7 +226,7 @@ static sb_status drop_unit(comparison *c, const sb_unit *unit, size_t members, s
     return held ? SB_OK : add_row(c, SB_LOADED_dropped, unit->name, NULL, 0, text, err);
 }
 
-/* Members are sorted by plain name: their units are met in no order, so they are counted first. */
+/* Members are sorted by plain name, so the members of a unit are scattered: count them first. */
 static sb_status find_dropped(comparison *c, sb_error *err)
 {
     const sb_units *u = &c->check->self.units;
@@ -260,8 +259,7 @@ static sb_status find_dropped(comparison *c, sb_error *err)
     return status;
 }
 
-/* --- what a parameter is that is not what it should be ------------------------------------------
- */
+/* --- what a wrong parameter holds instead ----------------------------------------------------- */
 
 static int by_digest(const void *a, const void *b)
 {
@@ -285,7 +283,7 @@ static sb_status list_digests(comparison *c, sb_error *err)
     return SB_OK;
 }
 
-/* The first name whose values these are, or NULL. */
+/* The first name with these values, or NULL. */
 static const char *whose(const comparison *c, const char *hex)
 {
     size_t low = 0, high = c->known_count;
@@ -330,8 +328,7 @@ static sb_status judge(comparison *c, const sb_loaded_entry *e, sb_error *err)
     return status;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
- */
+/* --- the whole comparison --------------------------------------------------------------------- */
 
 static int row_order(const void *a, const void *b)
 {
@@ -361,7 +358,8 @@ static sb_status prepare(comparison *c, const sb_loaded_list *list, sb_error *er
     return status;
 }
 
-/* What was dropped is only read if something is not what it should be: that may be it. */
+/* What was dropped is read only if some parameter is wrong, because its values may be those of a
+ * dropped one. */
 static sb_status compare(comparison *c, sb_error *err)
 {
     int strange = 0;

@@ -1,8 +1,8 @@
-/* loaded_find.c - an engine's name for a parameter, and where the files have it.
+/* loaded_find.c - where the files have a parameter, given an engine's name for it.
  *
- * Engines drop or add the prefix of the text model, fuse projections, and stack experts; the files
- * do some of this, too. Everything is looked up by plain names of members, which are the same
- * however a checkpoint stores its experts. */
+ * Engines drop or add the prefix of the text model, fuse projections and stack experts; some of
+ * that is also done in files. Everything is looked up by plain names of members, which do not
+ * depend on how a checkpoint stores its experts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,8 @@ enum { NAME = SB_MAX_TENSOR_NAME + 64 };
 static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
                                        "language_model.", ""};
 
-/* Fused parameters: the last word of their module, and the modules one below the other. */
+/* Fused parameters: the last word of their module, and the modules that they consist of, one below
+ * the other. */
 static const struct {
     const char *fused, *parts[4];
 } fusions[] = {
@@ -84,7 +85,8 @@ static const sb_tensor *tensor_of(const sb_check *check, const char *plain)
     return t ? t : sb_checkpoint_find(check->self.checkpoint, plain);
 }
 
-/* A matrix of a layer, or a tensor of floats; with or without the prefix of the text model. */
+/* Finds a matrix of a layer, or a tensor of floats, with or without the prefix of the text
+ * model. */
 static int find_module(const sb_check *check, const char *name, sb_segment *out)
 {
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
@@ -159,8 +161,8 @@ static sb_status from_parts(const sb_check *check, const sb_loaded_param *p, sb_
     return status;
 }
 
-/* The modules of a list below `base` ("model.layers.3.self_attn.", "...experts.5."). *all is 0 if
- * one is not there. */
+/* Adds the modules of a list below `base` ("model.layers.3.self_attn.", "...experts.5."). *all
+ * becomes 0 if one is missing. */
 static sb_status add_named(const sb_check *check, const char *base, int n, const char *const *parts,
                            sb_held_values *held, int *all, sb_error *err)
 {
@@ -223,7 +225,7 @@ sb_status sb_loaded_find(const sb_check *check, const sb_loaded_param *p, sb_hel
     *out = (sb_held_values){0};
     if (strlen(p->name) > SB_MAX_TENSOR_NAME)
         return SB_OK;
-    if (!is_float(p->dtype)) { /* the bytes as they are stored */
+    if (!is_float(p->dtype)) { /* compared as stored bytes */
         out->raw = find_tensor(check, p->name);
         return SB_OK;
     }

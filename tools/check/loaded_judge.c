@@ -1,4 +1,4 @@
-/* loaded_judge.c - what a parameter should hold; and if it does not, what does it hold? */
+/* loaded_judge.c - what a parameter should hold, and, if it does not, what it holds instead. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +39,8 @@ const char *sb_held_text(const sb_held_values *held, char *text, size_t size)
     return text;
 }
 
-/* Whether the parameter holds what a journey gives, of layers of ModelOpt also with the one zero of
- * its own dequantization. */
+/* 1 if the parameter holds the values after these conversions; for layers of ModelOpt, also with
+ * zeros that lost their sign. */
 static int arrives(const sb_loaded_entry *e, const sb_journey *j, sb_status *status, sb_error *err)
 {
     int ways = 1 + sb_segments_have_one_zero(e->held.segments, e->held.count);
@@ -69,7 +69,7 @@ static void match(sb_loaded_entry *e)
             e->law = k;
 }
 
-/* As match, with the one zero of ModelOpt. */
+/* As match, for ModelOpt's zeros without a sign. */
 static sb_status match_one_zero(sb_loaded_entry *e, sb_format to, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -113,7 +113,7 @@ sb_status sb_loaded_expect(sb_loaded_entry *e, sb_error *err)
     return status ? status : match_one_zero(e, to, err);
 }
 
-/* Rounded on the way to the type that it has now. */
+/* 1 if the values were rounded to a narrower type on the way. */
 static int was_rounded(const sb_loaded_entry *e, char *text, size_t size, sb_status *status,
                        sb_error *err)
 {
@@ -131,8 +131,7 @@ static int was_rounded(const sb_loaded_entry *e, char *text, size_t size, sb_sta
     return 0;
 }
 
-/* Codes times block scales, and nothing more: what the weights are before the factor of the whole
- * tensor is applied. */
+/* 1 if the values are codes times block scales, without the factor of the whole tensor. */
 static int lacks_factor(const sb_loaded_entry *e, char *text, size_t size, sb_status *status,
                         sb_error *err)
 {
@@ -149,8 +148,8 @@ static double magnitude(double x)
     return x < 0 ? -x : x;
 }
 
-/* Whether the first values are those of the files times a factor, as far as rounding lets one see.
- * 1 as well if the list has none. */
+/* 1 if the first values are those of the files times a factor, up to rounding. Also 1 if the list
+ * has no first values. */
 static int first_are(const sb_loaded_entry *e, double factor, sb_status *status, sb_error *err)
 {
     float own[SB_LOADED_FIRST];
@@ -166,7 +165,8 @@ static int first_are(const sb_loaded_entry *e, double factor, sb_status *status,
     return !*status;
 }
 
-/* A factor, as the largest magnitudes tell it; and whether the values are really that. */
+/* Finds the factor from the largest magnitudes, and tests whether the values really are scaled by
+ * it. */
 static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_status *status,
                       sb_error *err)
 {
@@ -176,7 +176,7 @@ static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_stat
         return 0;
     double factor = p->max / own, ratio = p->rms * p->rms * count / e->size.sum2;
     double off = ratio / (factor * factor) - 1;
-    if (off > 0.02 || off < -0.02) /* BF16 rounds the largest one by up to 2^-9 */
+    if (off > 0.02 || off < -0.02) /* BF16 rounds the largest magnitude by up to 2^-9 */
         return 0;
     for (int sign = 1; sign >= -1; sign -= 2)
         for (unsigned law = 0; law < e->digests; law++) {
@@ -197,7 +197,7 @@ static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_stat
     return 0;
 }
 
-/* Which slices along the first dimension are not what they should be, and what they are. */
+/* Lists the slices along the first dimension that are wrong, and what they hold. */
 static void tell_slices(const sb_loaded_entry *e, char *text, size_t size, sb_status *status,
                         sb_error *err)
 {

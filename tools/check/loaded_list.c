@@ -1,4 +1,4 @@
-/* loaded_list.c - the text of a list, checked: every field has its type, every name stands once. */
+/* loaded_list.c - parses a list: every field must have its type, every name must be unique. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static sb_status take_shape(const sb_json_object *o, sb_loaded_param *p, sb_erro
     return status;
 }
 
-/* rms and max, both or none. */
+/* Takes rms and max; a list may have both or neither. */
 static sb_status take_size(const sb_json_object *o, sb_loaded_param *p, sb_error *err)
 {
     if (!sb_json_get(o, "rms") || !sb_json_get(o, "max"))

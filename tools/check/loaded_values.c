@@ -1,4 +1,4 @@
-/* loaded_values.c - the digest of values of the files as an engine would hold them. */
+/* loaded_values.c - the digest of values of the files, converted as an engine would hold them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ int sb_segments_have_laws(const sb_segment *segments, size_t count)
     return 0;
 }
 
-/* The table by which ModelOpt's own dequantization decodes has +0 for code 8. */
+/* ModelOpt's own dequantization uses a table that has +0 for code 8. */
 int sb_segments_have_one_zero(const sb_segment *segments, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -44,7 +44,7 @@ sb_status sb_segments_first(const sb_segment *segment, float *values, size_t *co
     return status;
 }
 
-/* What one digest works with. */
+/* The buffers of one digest. */
 typedef struct bench {
     float *values;
     double *wide;
@@ -78,7 +78,7 @@ static void travel(float *values, uint32_t count, const sb_journey *j)
             x = sb_round_to(j->via, x);
         if (j->times != 1)
             x = j->times * x;
-        if (j->plus != 0) /* or a zero loses its sign */
+        if (j->plus != 0) /* adding 0 would change -0 to +0 */
             x = x + j->plus;
         if (j->to != SB_FORMAT_f32)
             x = sb_round_to(j->to, x);

@@ -1,4 +1,4 @@
-/* lone_scales.c - block scales that stand alone, if few matrices have such. */
+/* lone_scales.c - reports lone block scales, if only few matrices have some. */
 #include <inttypes.h>
 
 #include "ref/container/show.h"
@@ -7,9 +7,9 @@
 #include "tools/check/scan_scales.h"
 
 enum {
-    USUAL_PART = 64, /* of the quantized matrices: more have them by nature */
-    USUAL = 2,       /* ... and as many at least */
-    MOST = 8         /* in a matrix */
+    USUAL_PART = 64, /* of the quantized matrices: if more have lone scales, these are normal */
+    USUAL = 2,       /* ... but this number is always few */
+    MOST = 8         /* lone scales in a matrix that is reported */
 };
 
 const char *sb_scale_name(const sb_unit *unit)

@@ -1,4 +1,4 @@
-/* lost.c - check 50: what the original has and the checkpoint lacks. */
+/* lost.c - check 50: modules that the original has and the checkpoint lacks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "tools/check/mtp_census.h"
 #include "tools/check/structure.h"
 
-/* Names without prefixes: a module has one however its experts are stored. */
+/* Names without prefixes; they do not depend on how experts are stored. */
 typedef struct names {
     const char **rows;
     size_t count;
@@ -45,16 +45,17 @@ static int names_of(const sb_units *u, names *out)
     return 1;
 }
 
-/* Modules of the original by where they belong: those whose absence is one event. */
+/* Parts of the original; the modules of a part are probably lost together. */
 typedef enum part { HEAD, TOWER, TRUNK, OTHER, PARTS } part;
 
 typedef struct tally {
     size_t all[PARTS], missing[PARTS];
-    const char *first[PARTS]; /* the first missing one, as the original calls it */
-    int experts_unread;       /* some of the checkpoint's experts have no names: told elsewhere */
+    const char *first[PARTS]; /* name of the first missing module in the original */
+    /* some of the checkpoint's experts cannot be named; another check reports that */
+    int experts_unread;
 } tally;
 
-/* Tensors that are computed anew whether they are there or not. */
+/* Tensors that engines compute themselves, whether or not files have them. */
 static int is_buffer(const char *plain)
 {
     return sb_ends(plain, "inv_freq");
@@ -93,7 +94,7 @@ static void count_one(const sb_check *check, const names *own, const sb_unit *un
     t->all[p]++;
     if (has(own, plain) || sb_elsewhere(check, name))
         return;
-    /* the head and the tower are counted whole: whether all of it is gone decides */
+    /* all modules of head and tower count, because it matters whether all of them are missing */
     if ((p == TRUNK || p == OTHER) && is_told(check, unit, plain))
         return;
     if (p == OTHER && strcmp(plain, "lm_head") == 0 && check->self.config.tie_embeddings)
@@ -120,7 +121,7 @@ static int is_misplaced(const sb_units *u)
 {
     for (size_t i = 0; i < u->count; i++)
         if (u->rows[i].region != SB_REGION_mtp && strstr(u->rows[i].name, "mtp."))
-            return 1; /* check 10 tells of it */
+            return 1; /* check 10 reports it */
     return 0;
 }
 

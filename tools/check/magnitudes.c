@@ -1,4 +1,4 @@
-/* magnitudes.c - sizes of vectors and convolutions: whether their op can work with them. */
+/* magnitudes.c - magnitudes of vectors and convolutions: can their op work with them? */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,23 +13,23 @@
 #include "tools/check/scan_scales.h"
 #include "tools/check/vectors.h"
 
-/* V-154: bounds far beyond what trained models have, whose largest norm weights are 20 to 30. */
-#define NORM_ELEMENT 1024.0   /* times a normalized 64 it is more than F16 holds */
-#define NORM_MOST 64.0        /* root mean square of what a norm multiplies by */
-#define NORM_LEAST 0x1p-10    /* of the same */
+/* V-154: bounds far beyond those of trained models, whose largest norm weights are 20 to 30. */
+#define NORM_ELEMENT 1024.0   /* times a normalized 64, this exceeds the range of F16 */
+#define NORM_MOST 64.0        /* root mean square of the factors of a norm */
+#define NORM_LEAST 0x1p-10    /* of the same, lower bound */
 #define DECAY_LEAST (-40.0)   /* A_log */
 #define DECAY_MOST 30.0       /* A_log */
 #define STEP_MOST 100.0       /* dt_bias */
-#define INPUT_MOST 32.0       /* a, to both sides of 0 */
-#define LOG_NOTHING (-17.329) /* of 2^-25: exp of less is 1 in binary32 */
-#define LOG_ALL 4.644         /* of 104: exp of minus more is 0 in binary32 */
+#define INPUT_MOST 32.0       /* a, in both directions from 0 */
+#define LOG_NOTHING (-17.329) /* log of 2^-25: exp(-x) of a smaller x is 1 in binary32 */
+#define LOG_ALL 4.644         /* log of 104: exp(-x) of a larger x is 0 in binary32 */
 #define CONV_ELEMENT 1000.0   /* a tap */
 #define CONV_SQUARE 4096.0    /* 64 times the median, squared */
 #define VISION_ELEMENT 1e4
 
-enum { FEW = 3 }; /* convolutions that a median needs */
+enum { FEW = 3 }; /* convolutions that are needed for a median */
 
-/* The first element that the bound excludes, and how many there are. */
+/* The first element out of bounds, and the number of such elements. */
 typedef struct outside {
     uint64_t first, count, values;
     float value;
@@ -53,7 +53,7 @@ static outside beyond(const sb_unit *unit, double bound, double plus)
     return o;
 }
 
-/* Whether an element is out of the interval, which is then told. */
+/* 1 if an element is out of the interval, which is reported then. */
 static int judge_elements(sb_check *check, const sb_unit *unit, double bound, double plus,
                           const char *op)
 {
@@ -90,7 +90,7 @@ static void judge_norm(sb_check *check, const sb_unit *unit)
 
 /* V-154: "from what A_log and dt_bias give together" */
 typedef struct head {
-    double least, most; /* of A_log beside this dt_bias */
+    double least, most; /* of A_log, for the given dt_bias */
 } head;
 
 static head head_of(double step)
@@ -115,7 +115,7 @@ static void judge_heads(sb_check *check, const sb_unit *unit, const float *decay
     for (uint64_t k = 0; k < n; k++) {
         double s = step ? (double)step[k] : 0, x = (double)decay[k];
         if (!is_step(s) || !sb_is_finite_f32(decay[k]))
-            continue; /* told of dt_bias; check 12 */
+            continue; /* dt_bias is reported already; check 12 */
         head h = head_of(s);
         if (x >= h.least && x <= h.most)
             continue;

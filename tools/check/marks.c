@@ -7,7 +7,7 @@
 enum {
     PAGE = 4096,
     SECTOR = 512,
-    MOST = 1 << 22 /* marks that are kept of a checkpoint, about */
+    MOST = 1 << 22 /* approximate number of marks kept for a checkpoint */
 };
 
 uint64_t sb_tensor_row(const sb_tensor *t)
@@ -47,7 +47,7 @@ static void set_line(sb_mark_line *line, const sb_tensor *t, uint64_t first, uin
     line->have = 0;
 }
 
-/* Room for all marks of a tensor at once, where none will be left out. */
+/* If no mark will be left out: reserves memory for all marks of a tensor at once. */
 static int reserve(sb_mark_list *list, const sb_tensor *t, int scales, uint64_t mask)
 {
     size_t most = list->count + (size_t)(sb_mark_most(t) + (scales ? t->bytes / SECTOR : 0)) + 1;
@@ -87,7 +87,7 @@ static uint64_t word_at(const unsigned char *p, size_t i)
     return word;
 }
 
-/* 0 of one and the same 8 bytes eight times: padding, zeros, one scale. */
+/* The key of 64 bytes; 0 if the same 8 bytes are repeated: padding, zeros, one scale. */
 static uint64_t key_of(const unsigned char *p)
 {
     uint64_t key = 0x9e3779b97f4a7c15u;
@@ -122,7 +122,7 @@ static void follow(sb_mark_scan *s, sb_grid grid, const unsigned char *bytes, si
         size_t want = SB_MARK_KEY - line->have, there = count - from;
         if (want == SB_MARK_KEY && there >= want) {
             note(s, grid, line->next, bytes + from);
-        } else { /* the key begins in these bytes and ends in later ones, or the other way round */
+        } else { /* only a part of the key's bytes is in these bytes */
             size_t n = there < want ? there : want;
             memcpy(line->held + line->have, bytes + from, n);
             line->have += (unsigned)n;

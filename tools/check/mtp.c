@@ -71,7 +71,8 @@ void sb_check_mtp_presence(sb_check *check)
 
 /* --- 41 --------------------------------------------------------------------------------------- */
 
-/* V-41: "All of it must hold" - each with five deviations of what so many normal numbers give. */
+/* V-41: "All of it must hold" - each bound is widened by five standard deviations for so many
+ * normal numbers. */
 static int looks_drawn(const sb_moments *m)
 {
     if (!m->count || !(m->sum2 > 0))
@@ -84,7 +85,7 @@ static int looks_drawn(const sb_moments *m)
            kurtosis * kurtosis <= 0.1 * 0.1 + 25 * 24 / n;
 }
 
-/* Variances of all experts, whose deviation is below 2 %, which is 1 % of their roots. */
+/* 1 if the variances of all experts scatter by less than 2 %, which is 1 % of their roots. */
 static int experts_alike(double sum, double sum2, size_t count, uint64_t values)
 {
     double n = (double)count, room = 0.02 * 0.02 + 4 * 2 / (double)values;

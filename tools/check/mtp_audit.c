@@ -32,7 +32,7 @@ static void explain(sb_mtp_audit *a, const char *text)
     snprintf(a->why, sizeof a->why, "%s", text);
 }
 
-/* The files first: what they lack, or hide, is behind most other lines that are bad. */
+/* A line about missing or unindexed files comes first, because they cause most other bad lines. */
 static const sb_mtp_line *worst_of(const sb_mtp_places *places, const sb_mtp_audit *a)
 {
     const sb_mtp_line *index = &a->lines[SB_MTP_index];
@@ -40,7 +40,7 @@ static const sb_mtp_line *worst_of(const sb_mtp_places *places, const sb_mtp_aud
                                                                                : first_bad(a);
 }
 
-/* Floats that are declared quantized, and nothing else is wrong: a list lacks the head. */
+/* 1 if the only fault is that floats are declared quantized: the head is missing in a list. */
 static int is_unlisted(const sb_mtp_traits *traits, const sb_mtp_audit *a)
 {
     size_t bad = 0;
@@ -65,7 +65,7 @@ static void judge_bad(const sb_check *check, const sb_mtp_places *places,
                  SB_WORD(path), SB_WORD(original));
 }
 
-/* V-9: what there is of the head is sound, but nobody knows whether it is whole. */
+/* V-9: the existing part of the head is sound, but it is unknown whether it is complete. */
 static void judge_unknown(const sb_check *check, sb_mtp_audit *a)
 {
     a->verdict = SB_MTP_FILE_OK;

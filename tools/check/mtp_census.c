@@ -14,7 +14,7 @@ static int is_head(const char *name)
     return strncmp(name, "mtp.", 4) == 0;
 }
 
-/* As a tensor, as a stack of experts, or as a layer in any container. */
+/* 1 if the name exists as a tensor, as a stack of experts, or as a layer in any container. */
 static int is_there(const sb_units *units, const char *name)
 {
     char layer[SB_NAME_MAX];
@@ -95,8 +95,8 @@ sb_status sb_mtp_census_take(const sb_check *check, sb_mtp_census *out, sb_error
     return sb_each_tensor(&config, &storage, count_one, &count, err);
 }
 
-/* V-10: "17 tensors and the experts" - what is counted: layers that an exporter quantizes, into how
- * many tensors each, and what stays. */
+/* V-10: "17 tensors and the experts" - counts the layers that an exporter quantizes, times the
+ * tensors of each, plus the tensors that stay as they were. */
 sb_mtp_fingerprint sb_mtp_fingerprint_of(const sb_config *config, uint64_t tensors, int *exact)
 {
     uint64_t experts = 3 * (uint64_t)config->experts;

@@ -1,4 +1,5 @@
-/* mtp_engines.c - engines by the names that users type, and how their counters are fetched. */
+/* mtp_engines.c - engines by the names that users type, and the commands that fetch their
+ * counters. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,8 @@
 #include "tools/check/mtp_parts.h"
 #include "tools/check/word.h"
 
-/* docs/accept.md has whose counters are read, and in which form. vmlx-swift runs on MLX. */
+/* docs/accept.md lists the engines whose counters are read, and the formats. vmlx-swift runs on
+ * MLX. */
 static const sb_mtp_engine engines[] = {
     {"vllm", {"vLLM", NULL}, "curl -s http://HOST:PORT/metrics > metrics.txt"},
     {"sglang",
@@ -57,7 +59,7 @@ void sb_mtp_engine_names(char *text, size_t size)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", engines[i].name);
 }
 
-/* Of an engine whose counters nobody reads, what the head does is still worth knowing. */
+/* For an engine without readable counters, the commands for vLLM are still useful. */
 void sb_mtp_fill_settle(const char *path, sb_mtp_audit *audit)
 {
     const char *fetch = audit->engine ? audit->engine->fetch : engines[0].fetch;

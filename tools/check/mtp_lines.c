@@ -21,10 +21,10 @@ static void say(sb_mtp_audit *audit, sb_mtp_question question, sb_mtp_state stat
 
 /* --- lines that sum up findings --------------------------------------------------------------- */
 
-/* Which checks a line sums up: a list that ends with 0. */
+/* The checks that a line sums up: a list that ends with 0. */
 typedef struct summary {
     sb_mtp_question question;
-    int payload; /* unknown after a pass over headers alone */
+    int payload; /* unknown if only headers were read */
     const char *sound;
     unsigned checks[14];
 } summary;
@@ -61,7 +61,7 @@ static int is_about_head(const sb_finding *f)
     return strncmp(f->tensor, "mtp.", 4) == 0 || strstr(f->tensor, ".mtp.") != NULL;
 }
 
-/* The heaviest finding about the head of these checks; *count is how many there are. */
+/* The most severe finding of these checks about the head; *count is the number of such findings. */
 static const sb_finding *heaviest(const sb_check *check, const unsigned *checks, size_t *count)
 {
     const sb_finding *worst = NULL;
@@ -94,7 +94,7 @@ static void sum_up(const sb_check *check, const summary *s, sb_mtp_audit *audit)
     size_t count;
     const sb_finding *f = heaviest(check, s->checks, &count);
     int headers = check->options->headers_only && s->payload;
-    if (f) /* an untrained head is noise, whatever the level of the check */
+    if (f) /* an untrained head is useless, whatever the level of check 41 */
         tell_finding(audit, s->question, f, count,
                      f->level >= SB_LEVEL_error || f->check == 41 ? SB_MTP_bad : SB_MTP_note);
     else if (!audit->tensors || headers)
@@ -108,7 +108,8 @@ static void sum_up(const sb_check *check, const summary *s, sb_mtp_audit *audit)
         say(audit, s->question, SB_MTP_ok, "%s", s->sound);
 }
 
-/* V-2: "files that nothing names are an ERROR each" - and a waiver of that covers the head. */
+/* V-2: "files that nothing names are an ERROR each" - a waiver of such a finding also covers the
+ * head. */
 static int is_waived(const sb_check *check)
 {
     for (size_t i = 0; i < check->findings.count; i++) {
@@ -119,7 +120,8 @@ static int is_waived(const sb_check *check)
     return 0;
 }
 
-/* Files of the head that are not here, or that engines do not look into: 1 if there are such. */
+/* Reports files of the head that are missing or that engines do not read; returns 1 if there are
+ * any. */
 static int say_places(const sb_check *check, const sb_mtp_places *p, sb_mtp_audit *a)
 {
     if (p->absent)
@@ -139,7 +141,7 @@ static int say_places(const sb_check *check, const sb_mtp_places *p, sb_mtp_audi
     return 1;
 }
 
-/* --- lines of their own ----------------------------------------------------------------------- */
+/* --- lines with a question of their own ------------------------------------------------------- */
 
 static void say_presence(const sb_mtp_census *c, sb_mtp_audit *a)
 {
@@ -208,7 +210,7 @@ static void say_prefix(const sb_mtp_census *c, sb_mtp_audit *a)
         say(a, SB_MTP_prefix, SB_MTP_unknown, "nothing there");
 }
 
-/* "fc plain, attention plain, experts fp8-block": findings about forms count, too. */
+/* "fc plain, attention plain, experts fp8-block": counts findings about storage, too. */
 static void say_containers(const sb_check *check, sb_mtp_audit *a)
 {
     static const unsigned checks[] = {4, 6, 7, 8, 11, 32, 0};
@@ -289,7 +291,7 @@ static sb_status say_representation(const sb_check *check, sb_mtp_audit *a, sb_e
         return SB_OK;
     }
     int plain = unit->found.container == SB_CONTAINER_plain;
-    /* AutoRound quantizes the head behind the back of its own block list, and engines know it */
+    /* AutoRound quantizes the head although its block list does not name it; engines handle that */
     int known = !plain && sb_declared_dialect(check->self.declared) == SB_DIALECT_auto_round;
     a->lines[SB_MTP_representation].findings = count;
     say(a, SB_MTP_representation, known ? SB_MTP_note : SB_MTP_bad,

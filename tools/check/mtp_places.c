@@ -19,7 +19,7 @@ static int against_tensor(const void *key, const void *entry)
     return strcmp(key, ((const sb_index_entry *)entry)->tensor);
 }
 
-/* Without an index, engines read model.safetensors and nothing else. */
+/* Without an index, engines read only model.safetensors. */
 static int is_indexed(const sb_checkpoint *c, const sb_tensor *t)
 {
     const sb_index *index = sb_checkpoint_index(c);
@@ -29,7 +29,8 @@ static int is_indexed(const sb_checkpoint *c, const sb_tensor *t)
                                    against_tensor) != NULL;
 }
 
-/* A single file that was asked about has no index, and a damaged one names nothing. */
+/* 0 for a single file that was asked about, and for a damaged index: neither says where tensors
+ * are. */
 static int has_places(const sb_check *check)
 {
     const sb_checkpoint *c = check->self.checkpoint;
@@ -54,7 +55,8 @@ static void find_unindexed(const sb_check *check, sb_mtp_places *out)
     }
 }
 
-/* A file that holds tensors of the head; what does not fit into the text is left out whole. */
+/* Adds a file that holds tensors of the head. If it does not fit into the text, nothing is
+ * added. */
 static void add_file(sb_mtp_places *out, const char *file, int missing)
 {
     sb_files_text *text = &out->files;

@@ -2,12 +2,13 @@
 
 #include "tools/check/mtp_parts.h"
 
-/* In the order of the report; a unit belongs to the first whose text its name contains. */
+/* In the order of the report: the name of a part, and a text that the names of its units contain.
+ * sb_mtp_part_of tries the texts in another order. */
 static const struct {
     const char *name, *holds;
 } parts[SB_MTP_PARTS] = {
     {"fc", "mtp.fc"},
-    {"attention", "_proj"}, /* what is left of the projections when MLPs are out */
+    {"attention", "_proj"}, /* projections that do not belong to an MLP */
     {"router", ".mlp.gate"},
     {"shared_expert_gate", ".shared_expert_gate"},
     {"shared_expert", ".shared_expert."},
@@ -79,7 +80,8 @@ static void look_at_trunk(const sb_unit *unit, sb_mtp_traits *t)
         t->trunk = container;
 }
 
-/* Whether the configuration leaves a module of the head alone, and by which rule. */
+/* Whether the configuration excludes a module of the head, and whether the rule names the
+ * module. */
 static sb_status ask(const sb_check *check, const char *module, int *excluded, int *by_name,
                      sb_error *err)
 {

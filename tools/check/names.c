@@ -8,13 +8,13 @@
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
 
-/* What is probably meant. Static text, and what it is about. */
+/* A guess what was meant: static text, and the part of the name that it is about. */
 typedef struct reason {
     const char *key;
     char text[400];
 } reason;
 
-/* The first part of the name, at a dot, that begins with this; NULL: none does. */
+/* The part of the name, starting after a dot, that begins with `with`; NULL: none. */
 static const char *part_from(const char *name, const char *with)
 {
     for (const char *at = name; at; at = strchr(at, '.') ? strchr(at, '.') + 1 : NULL)
@@ -23,7 +23,7 @@ static const char *part_from(const char *name, const char *with)
     return NULL;
 }
 
-/* Whether the configuration has a tensor, or a layer, of this name. */
+/* 1 if the configuration implies a tensor or a layer of this name. */
 static int is_known(const sb_units *units, const char *name)
 {
     char full[SB_MAX_TENSOR_NAME + 32], layer[SB_MAX_TENSOR_NAME];
@@ -45,7 +45,7 @@ static int is_doubled(const sb_unit *unit)
            (x && !unit->tensor && x->rank < 3 && strlen(x->name) == strlen(unit->name));
 }
 
-/* "layers.03.x" to "layers.3.x": 1 if something was taken away. */
+/* "layers.03.x" to "layers.3.x"; 1 if zeros were removed. */
 static int without_zeros(const char *name, char *out, size_t size)
 {
     int changed = 0, start = 1;
@@ -76,7 +76,7 @@ static int why_prefix(const sb_units *units, const char *name, reason *why)
 {
     static const struct {
         const char *from;
-        int bare; /* stands without a prefix */
+        int bare; /* has no prefix */
     } marks[] = {{"mtp.", 1}, {"layers.", 0}, {"embed_tokens", 0}, {"lm_head", 1}, {"norm.", 0}};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         char full[SB_MAX_TENSOR_NAME + 64];
@@ -98,7 +98,7 @@ static int why_prefix(const sb_units *units, const char *name, reason *why)
     return 0;
 }
 
-/* The number behind a part such as "layers."; 0 and nothing if there is none. */
+/* The number behind a part such as "layers."; returns 0 if there is none. */
 static int number_after(const char *name, const char *part, unsigned long *out, const char **rest)
 {
     const char *at = part_from(name, part);
@@ -181,7 +181,7 @@ static void explain(const sb_check *check, const sb_unit *unit, reason *why)
              "has no place in the architecture that config.json describes");
 }
 
-/* Scales of the KV cache, which stand beside k_proj and v_proj of full attention. */
+/* Scales of the KV cache, which belong to k_proj and v_proj of full attention. */
 static int is_kv_scale(const sb_units *units, const char *name)
 {
     static const char *const tails[] = {
@@ -232,7 +232,7 @@ void sb_check_names(sb_check *check)
         reason why;
         if (has_place(check, unit) ||
             (unit->region == SB_REGION_mtp && check->self.config.mtp_layers == 0))
-            continue; /* check 10 tells of a head that config.json does not declare */
+            continue; /* check 10 reports a head that config.json does not declare */
         if (harmless(check, unit)) {
             sb_group_find(&groups, check, 3, SB_LEVEL_warn, name, unit->kind, "%s",
                           harmless(check, unit));

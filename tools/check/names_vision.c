@@ -1,10 +1,10 @@
-/* names_vision.c - the names of the vision tower, as tools/make/vision.def lists them. */
+/* names_vision.c - the names of the vision tower, as listed in tools/make/vision.def. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/check/structure.h"
 
-/* After "model.visual.", of a block after "model.visual.blocks.<i>.". */
+/* The part after "model.visual.", or, for a block, after "model.visual.blocks.<i>.". */
 static const struct {
     int block;
     const char *name;

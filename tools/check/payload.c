@@ -38,10 +38,10 @@ typedef struct run {
     place *order;
     sb_source *own, *other; /* NULL without an original */
     sb_findings *findings;  /* per unit */
-    sb_worker *workers;     /* of each thread */
+    sb_worker *workers;     /* one per thread */
     _Atomic uint64_t done;  /* bytes of the checkpoint itself */
     uint64_t total;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the members below */
     size_t failed;        /* position of the first unit that failed, or the number of units */
     sb_status status;
     sb_error why;
@@ -55,7 +55,7 @@ static uint64_t unit_bytes(const sb_unit *unit)
     return bytes;
 }
 
-/* How many rows and pages check 13 has to look at, before any is left out. */
+/* The number of rows and pages of a unit for check 13, before any are left out. */
 static uint64_t unit_marks(const sb_unit *unit)
 {
     uint64_t marks = unit->tensor ? sb_mark_most(unit->tensor) : 0;
@@ -64,7 +64,7 @@ static uint64_t unit_marks(const sb_unit *unit)
     return marks;
 }
 
-/* The first unit of a thread opens its reader. */
+/* A thread opens its reader with its first unit. */
 static void one_unit(void *ctx, size_t at, size_t worker)
 {
     run *r = ctx;

@@ -1,8 +1,9 @@
-/* payload_rows.c - rows of a matrix, wherever their bytes are. */
+/* payload_rows.c - the rows of a matrix in memory, whether mapped or read. */
 #include "ref/container/show.h"
 #include "tools/check/payload_parts.h"
 
-/* Elements of a panel: the codes, the original's BF16 and two rows of doubles stay in the cache. */
+/* Elements of a panel: with this number, the codes, the original's BF16 and two rows of doubles
+ * stay in the cache. */
 enum { PANEL = 1 << 19 };
 
 sb_model_part sb_part_of(const sb_found *found, const unsigned char *byte)
@@ -24,8 +25,8 @@ uint64_t sb_row_bytes(const sb_matrix *m)
     return (uint64_t)m->cols * sb_format_bits(m->format) / 8;
 }
 
-/* Rows that share a scale, or a word of zero points: panels begin where such rows do. What all rows
- * of a matrix share binds nothing. */
+/* The number of rows that share a scale or a word of zero points; panels start at a multiple of it.
+ * A scale that all rows of a matrix share does not count. */
 static uint32_t shared_rows(const sb_matrix *m)
 {
     const sb_quant *q = &m->quant;
@@ -44,7 +45,7 @@ uint32_t sb_panel_rows(const sb_matrix *m)
     return rows ? rows : block;
 }
 
-/* The pointer into a part, moved to where the part is in memory. */
+/* Moves a pointer into a part to the place of that part in memory. */
 static sb_status move_whole(sb_worker *w, const sb_checkpoint *checkpoint, const sb_found *found,
                             unsigned slot, const unsigned char **byte, sb_error *err)
 {
@@ -79,7 +80,8 @@ sb_status sb_fetch_rows(sb_worker *w, const sb_checkpoint *checkpoint, const cha
         return sb_fail(err, SB_ERR_INPUT, "%s: has no bytes", SB_SHOW(name));
     const sb_tensor *t = found->part[part];
     uint64_t start = whole->first_row + (uint64_t)first;
-    /* a piece of a stack may begin inside a block of rows: then from that block on */
+    /* a piece of a stack may start inside a block of rows: then fetch from the start of that
+     * block */
     uint32_t inside = (uint32_t)(start % shared_rows(whole));
     uint64_t at = (uint64_t)(whole->data - t->data) + (start - inside) * sb_row_bytes(whole);
     status = sb_reader_fetch(w->reader, checkpoint, t, at, (rows + inside) * sb_row_bytes(whole),
@@ -88,7 +90,7 @@ sb_status sb_fetch_rows(sb_worker *w, const sb_checkpoint *checkpoint, const cha
     if (q->scales && q->block_rows)
         q->scales +=
             (start - inside) / q->block_rows * q->scale_row * (sb_format_bits(q->scale_format) / 8);
-    if (q->zeros == SB_ZEROS_rows) /* 4 bytes for 32 / bits rows of a group */
+    if (q->zeros == SB_ZEROS_rows) /* 4 bytes per group for 32 / bits rows */
         q->zero_points += (start - inside) * sb_format_bits(whole->format) / 8 * q->groups;
     w->bytes += rows * sb_row_bytes(whole);
     return status;

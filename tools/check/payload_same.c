@@ -1,4 +1,4 @@
-/* payload_same.c - a quantized layer beside a quantized original (V-14). */
+/* payload_same.c - compares a quantized layer with a quantized original (V-14). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ static int same_shape(const sb_tensor *a, const sb_tensor *b)
            memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
 }
 
-/* V-14: "Stored alike" - what bytes mean hangs on more than the container: v1 and v2 of GPTQ have
- * the same tensors. */
+/* V-14: "Stored alike" - the container alone does not determine what bytes mean: v1 and v2 of GPTQ
+ * have the same tensors. */
 static int same_storage(const sb_found *a, const sb_found *b)
 {
     const sb_quant *p = &a->matrix.quant, *q = &b->matrix.quant;
@@ -71,7 +71,8 @@ static int is_float(const sb_matrix *m)
     return m->format == SB_FORMAT_e2m1 || m->format == SB_FORMAT_e4m3;
 }
 
-/* A code along the number line: of FP4 and FP8 sign and magnitude, of integers as they stand. */
+/* A code as a position on the number line: FP4 and FP8 codes are sign and magnitude, integer codes
+ * are positions already. */
 static int64_t step_of(uint64_t code, unsigned bits, int is_float_code)
 {
     int64_t magnitude = (int64_t)(code & ((1u << (bits - 1)) - 1));
@@ -80,7 +81,8 @@ static int64_t step_of(uint64_t code, unsigned bits, int is_float_code)
     return code >> (bits - 1) & 1 ? -magnitude : magnitude;
 }
 
-/* V-14: "a code and the next one": what rounding at a boundary decides. Words hold several. */
+/* V-14: "a code and the next one": rounding at a boundary decides between them. A word holds
+ * several codes. */
 static int is_apart(const sb_matrix *m, uint64_t own, uint64_t other, unsigned bits)
 {
     unsigned width = sb_format_bits(m->format);
@@ -98,7 +100,7 @@ sb_status sb_same_bytes(sb_unit *unit, unsigned part, unsigned bits, uint64_t at
                         const unsigned char *own, const unsigned char *other, uint64_t count,
                         sb_error *err)
 {
-    bits = bits == 6 ? 8 : bits; /* six bits do not end with bytes */
+    bits = bits == 6 ? 8 : bits; /* an element of six bits may cross bytes */
     uint64_t before = at * 8 / bits;
     int is_codes =
         !unit->tensor && part == (unsigned)sb_part_of(&unit->found, unit->found.matrix.data);

@@ -1,5 +1,4 @@
-/* payload_unit.c - one unit of the payload pass: panel by panel through its scan, and its digests.
- */
+/* payload_unit.c - one unit of the payload pass: scans its panels and makes its digests. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@
 
 enum { SLICE = 1 << 20 }; /* bytes that are hashed at once */
 
-/* One unit while it is read. */
+/* State of one unit while it is read. */
 typedef struct job {
     sb_worker *w;
     sb_unit *unit;
@@ -23,7 +22,7 @@ typedef struct job {
     sb_zero_scan zeros;
     sb_mark_scan marks;
     sb_code_scan codes;
-    sb_hash *hash;         /* of the codes, as they come */
+    sb_hash *hash;         /* of the codes, in the order in which they come */
     const sb_unit *master; /* the same layer or tensor of the original, or NULL */
     size_t piece;
 } job;
@@ -33,7 +32,7 @@ sb_status sb_payload_no_memory(const char *name, sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory while reading %s", SB_SHOW(name));
 }
 
-/* The part of the unit that a tensor is; 0 of a unit that is one tensor. */
+/* The part of the unit that a tensor is; 0 if the unit is one tensor. */
 static unsigned part_of(const sb_unit *unit, const sb_tensor *t)
 {
     unsigned p = 0;
@@ -134,7 +133,7 @@ static sb_status grow_scratch(sb_worker *w, uint32_t cols, const char *name, sb_
     return SB_OK;
 }
 
-/* Codes in bytes where they are stored alike, else values. */
+/* Compares bytes of codes where both sides store them alike, else values. */
 static sb_status compare(job *j, const sb_panel *panel, const sb_matrix *whole, sb_error *err)
 {
     sb_unit *unit = j->unit;
@@ -156,7 +155,8 @@ static sb_status compare(job *j, const sb_panel *panel, const sb_matrix *whole, 
                          own->rows * row, err);
 }
 
-/* All panels of one matrix; master_of is NULL or what the same matrix is in the original. */
+/* Scans all panels of one matrix. master and master_found describe the same matrix of the original,
+ * or are NULL. */
 static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
                              const sb_matrix *whole, const sb_found *master_found,
                              const sb_matrix *master, sb_seen *seen, sb_error *err)
@@ -174,7 +174,7 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
     if (master && (master->rows != whole->rows || master->cols != whole->cols))
         master = NULL;
     if (master && !sb_is_sliced(master))
-        step = whole->rows; /* the original comes as a whole */
+        step = whole->rows; /* the original comes as one panel */
     sb_status status = grow_scratch(w, whole->cols, name, err);
     for (uint32_t first = 0; first < whole->rows && !status; first += step) {
         uint32_t rows = whole->rows - first < step ? whole->rows - first : step;
@@ -207,7 +207,7 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
     return status;
 }
 
-/* The same matrix in the original, under any prefix and any storage of experts. */
+/* The same matrix of the original, under any prefix, with experts stacked or not. */
 static const sb_member *master_member(const sb_check *check, const char *name)
 {
     const char *prefix = check->self.units.prefix;
@@ -239,7 +239,7 @@ static sb_status scan_piece(void *ctx, const sb_piece *piece, sb_error *err)
     return status;
 }
 
-/* A part that is there as a whole, beside the original's. */
+/* Compares a part that is in memory as a whole with that of the original. */
 static sb_status compare_part(job *j, unsigned p, const unsigned char *own, sb_error *err)
 {
     const unsigned char *other;
@@ -254,7 +254,7 @@ static sb_status compare_part(job *j, unsigned p, const unsigned char *own, sb_e
                : sb_same_bytes(j->unit, p, sb_dtype_bits(t->dtype), 0, own, other, t->bytes, err);
 }
 
-/* Everything but rows of codes is read as a whole, and hashed so. */
+/* Reads and hashes every part as a whole, except rows of codes. */
 static sb_status load_parts(job *j, sb_error *err)
 {
     const sb_found *f = &j->unit->found;
@@ -312,7 +312,7 @@ static sb_status read_layer(job *j, sb_error *err)
     return status;
 }
 
-/* The bytes of a tensor that nothing can be read out of. */
+/* Hashes a tensor that is not a matrix of floats, and compares its bytes. */
 static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, const sb_tensor *other,
                              sb_error *err)
 {
@@ -380,7 +380,7 @@ static sb_status read_single(job *j, sb_error *err)
     return status;
 }
 
-/* A layer that cannot be read: its tensors are hashed all the same. */
+/* A layer that cannot be read: only hashes its tensors. */
 static sb_status read_broken(job *j, sb_error *err)
 {
     sb_status status = SB_OK;

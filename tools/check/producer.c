@@ -20,7 +20,7 @@ const char *sb_producer_name(sb_producer producer)
     return names[producer];
 }
 
-/* AutoRound signs what it writes, under whichever quant_method. */
+/* AutoRound writes its name into the configuration, under every quant_method. */
 static int names_auto_round(const json_t *object)
 {
     const char *provider = json_string_value(json_object_get(object, "provider"));
@@ -69,7 +69,7 @@ static int strays(const json_t *object)
            (json_is_integer(iters) && json_integer_value(iters) < 32);
 }
 
-/* Whether either of the two files, or its quantization_config, is so. */
+/* 1 if `is` is true for one of the two files, or for its quantization_config. */
 static int says(const sb_check *check, int (*is)(const json_t *object))
 {
     const char *folder = sb_checkpoint_folder(check->self.checkpoint);
@@ -93,7 +93,8 @@ int sb_producer_strays(const sb_check *check)
     return says(check, strays);
 }
 
-/* AutoRound writes how many iterations it made, if they are not its 200. */
+/* 1 if AutoRound declares 0 iterations. It writes their number only if it is not the default,
+ * 200. */
 static int rests(const json_t *object)
 {
     const json_t *iters = json_object_get(object, "iters");

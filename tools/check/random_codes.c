@@ -1,10 +1,11 @@
-/* random_codes.c - stretches of integer codes that are random bytes, or the lowest code. */
+/* random_codes.c - check 36: stretches of integer codes that are random bytes, or all the lowest
+ * code. */
 #include <inttypes.h>
 
 #include "ref/container/show.h"
 #include "tools/check/across.h"
 
-/* V-36: the largest sum of squares that random bytes give, of 15 degrees of freedom. */
+/* V-36: upper bound for chi squared of random bytes, at 15 degrees of freedom. */
 #define CHI 45.0
 
 static const sb_tensor *codes_of(const sb_unit *unit)
@@ -13,7 +14,7 @@ static const sb_tensor *codes_of(const sb_unit *unit)
     return t ? t : unit->found.part[SB_PART_weight_packed];
 }
 
-/* Four bits of each code, the highest ones, are equally frequent. */
+/* 1 if all values of the four highest bits of a code are equally frequent. */
 static int is_random(const unsigned char *p, uint64_t count, unsigned bits)
 {
     uint64_t seen[16] = {0};
@@ -37,7 +38,7 @@ static int is_all(const unsigned char *p, uint64_t count, unsigned char byte)
     return 1;
 }
 
-/* V-36: "zero points are all the same and not 0": code 0 is the lowest weight, and no padding. */
+/* V-36: "zero points are all the same and not 0": then code 0 is the lowest weight, not padding. */
 static int is_symmetric(const sb_unit *unit)
 {
     const sb_tensor *zeros = unit->found.part[SB_PART_qzeros];
@@ -57,7 +58,7 @@ static void tell(sb_check *check, const sb_unit *unit, const sb_code_run *run, c
                   run->first, run->end - 1, t->bytes, what, runs, usual);
 }
 
-/* In percent; 100 if there are too few. */
+/* In percent; 100 if there are too few codes. */
 static uint64_t share_of(uint64_t outer, uint64_t codes)
 {
     return codes < 4 * SB_CODE_WINDOW ? 100 : 100 * outer / codes;

@@ -7,19 +7,19 @@
 #include "ref/container/show.h"
 
 enum {
-    FILES = 8,        /* descriptors of a thread: checkpoints have hundreds of files */
-    AHEAD = 4 << 20,  /* bytes of one direct read, which nobody reads ahead */
-    BEHIND = 8 << 20, /* bytes that leave the cache together */
-    KEPT = 4 << 20    /* memory of a slot that is kept whatever comes */
+    FILES = 8,        /* file descriptors per thread, because checkpoints have hundreds of files */
+    AHEAD = 4 << 20,  /* bytes of one direct read, for which there is no read-ahead */
+    BEHIND = 8 << 20, /* bytes that are dropped from the page cache together */
+    KEPT = 4 << 20    /* memory that a slot always keeps */
 };
 
 typedef struct slot {
     unsigned char *memory; /* aligned */
     size_t room;
-    const sb_tensor *tensor; /* NULL: nothing is held */
-    uint64_t first, count;   /* of its bytes: what is held */
+    const sb_tensor *tensor; /* NULL: the slot is empty */
+    uint64_t first, count;   /* the range of its bytes that the slot holds */
     const unsigned char *bytes;
-    /* what has been read of the tensor's file and may leave the cache */
+    /* range of the tensor's file that has been read and may leave the page cache */
     const sb_source *source;
     uint32_t shard;
     uint64_t drop_first, drop_end;
@@ -35,7 +35,7 @@ struct sb_reader {
     const sb_source *sources[2];
     slot slots[SB_READER_SLOTS];
     file files[FILES];
-    unsigned next; /* which of files gives way */
+    unsigned next; /* the next of files to be closed */
 };
 
 sb_reader *sb_reader_new(const sb_source *own, const sb_source *other)
@@ -74,7 +74,7 @@ static void drop(sb_reader *r, slot *s)
     s->drop_first = s->drop_end;
 }
 
-/* What the slot holds is to be replaced: it joins what will leave the cache. */
+/* Before the content of a slot is replaced: adds it to the range that will leave the page cache. */
 static void let_go(sb_reader *r, slot *s)
 {
     if (!s->tensor)
@@ -118,8 +118,8 @@ static sb_status make_room(slot *s, size_t count, const char *name, sb_error *er
     return SB_OK;
 }
 
-/* Bytes of a tensor into the slot's memory. A direct read takes whole pages, and more than was
- * asked for of a tensor that is being read piece by piece. */
+/* Reads bytes of a tensor into the slot's memory. A direct read takes whole pages, and reads ahead
+ * if the tensor is being read piece by piece. */
 static sb_status load(sb_reader *r, slot *s, const sb_tensor *t, uint64_t first, uint64_t count,
                       sb_error *err)
 {

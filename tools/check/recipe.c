@@ -7,7 +7,7 @@
 
 enum { LIMIT = 1 << 20 };
 
-/* "GPTQModifier:" at the place of a key: nothing but blanks before it in its line. */
+/* 1 if the text has "GPTQModifier:" as a key: only blanks before it in its line. */
 static int names(const char *text, const char *modifier)
 {
     size_t n = strlen(modifier);
@@ -44,7 +44,7 @@ unsigned sb_recipe_of(const sb_check *check)
     sb_error err;
     unsigned is = 0;
     if (path && sb_read_file(path, LIMIT, &bytes, &count, &err) == SB_OK) {
-        is = SB_RECIPE_there; /* sb_read_file has put a NUL behind the text */
+        is = SB_RECIPE_there; /* sb_read_file appends a NUL to the text */
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             is |= names((const char *)bytes, known[i].modifier) ? known[i].is : 0;
         free(bytes);

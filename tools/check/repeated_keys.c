@@ -1,5 +1,5 @@
-/* repeated_keys.c - keys are dealt out by their first bits to bins that stay in the cache; in each
- * of them a table of two bits for each of some values tells most keys that stand once. */
+/* repeated_keys.c - distributes keys by their first bits to bins that fit into the cache. In each
+ * bin, a table with two bits per hashed value filters out most keys that occur only once. */
 #include "tools/check/repeated_keys.h"
 
 #include <stdlib.h>
@@ -9,20 +9,20 @@
 #include "ref/base/pool.h"
 
 enum {
-    FULL = 4096,     /* keys of a bin, about */
-    BINS = 1 << 12,  /* at most */
-    SPREAD = 16,     /* places of a table for each key */
-    TABLE_BITS = 18, /* ... and at most so many places, as a power of two */
-    PER_BYTE = 4,    /* places */
-    PARTS = 16,      /* of the units, at most, and of the bins: each is a turn of a thread */
-    FEW = 1 << 14    /* keys that one thread is done with before others have begun */
+    FULL = 4096,     /* approximate number of keys per bin */
+    BINS = 1 << 12,  /* largest number of bins */
+    SPREAD = 16,     /* entries of a table per key */
+    TABLE_BITS = 18, /* ... and log2 of the largest number of entries */
+    PER_BYTE = 4,    /* entries per byte */
+    PARTS = 16,      /* parts of the units, and of the bins; each part is one task of a thread */
+    FEW = 1 << 14    /* up to this number of keys, starting other threads does not pay */
 };
 
-/* Keys by bin: those of bin b from first[b] to first[b + 1] - 1. */
+/* Keys by bin: bin b has keys[first[b]] to keys[first[b + 1] - 1]. */
 typedef struct bins {
     const sb_units *units;
     uint64_t *keys;
-    size_t *first, *next; /* next: of each part, where its next key of a bin comes */
+    size_t *first, *next; /* next: for each part and bin, the position of its next key */
     size_t count, parts;
     unsigned bits;
 } bins;
@@ -38,13 +38,13 @@ static size_t bin_of(const bins *b, uint64_t key)
     return b->bits ? (size_t)(key >> (64 - b->bits)) : 0;
 }
 
-/* Where part i of `count` things begins. */
+/* The first of `count` items that belongs to part i. */
 static size_t part_of(const bins *b, size_t count, size_t i)
 {
     return count / b->parts * i + count % b->parts * i / b->parts;
 }
 
-/* How many keys of each bin a part of the units has. */
+/* Counts the keys of a part of the units by bin. */
 static void count_part(void *ctx, size_t part, size_t worker)
 {
     bins *b = ctx;
@@ -67,7 +67,7 @@ static void deal_part(void *ctx, size_t part, size_t worker)
         }
 }
 
-/* Makes places of the counts. */
+/* Turns the counts into positions. */
 static void place_bins(bins *b)
 {
     size_t at = 0;
@@ -104,13 +104,13 @@ static int deal_out(bins *b)
 /* --- one bin ---------------------------------------------------------------------------------- */
 
 typedef struct table {
-    unsigned char bits[(1 << TABLE_BITS) / PER_BYTE]; /* it has come, and it has come again */
+    unsigned char bits[(1 << TABLE_BITS) / PER_BYTE]; /* per entry: occurred, occurred again */
     uint64_t mask;
-    unsigned shift; /* which bits of a key are its place */
+    unsigned shift; /* the bits of a key that select its entry */
 } table;
 
-/* Neither the first bits, which all keys of a bin have, nor the last ones, which may be zero in all
- * keys; the second time others than the first. */
+/* Does not use the first bits, which are equal for all keys of a bin, nor the last bits, which may
+ * be zero in all keys. The second pass uses other bits than the first. */
 static uint64_t place_of(const table *t, uint64_t key)
 {
     return key >> t->shift & t->mask;
@@ -146,7 +146,7 @@ static void keep(found *f, uint64_t key)
     f->keys[f->count++] = key;
 }
 
-/* Moves the keys that may repeat to the front; returns how many. */
+/* Moves the keys that may repeat to the front; returns their number. */
 static size_t sieve(table *t, unsigned shift, uint64_t *keys, size_t count)
 {
     size_t kept = 0;
@@ -166,7 +166,7 @@ static size_t sieve(table *t, unsigned shift, uint64_t *keys, size_t count)
 
 static void look_into(table *t, uint64_t *keys, size_t count, found *f)
 {
-    /* one key of eight shares its place with another; few of these do so twice */
+    /* one key in eight shares its entry with another; few do so in both passes */
     size_t kept = sieve(t, 24, keys, count);
     kept = sieve(t, 40, keys, kept);
     if (kept)
@@ -180,7 +180,7 @@ static void look_into(table *t, uint64_t *keys, size_t count, found *f)
 
 typedef struct search {
     bins bins;
-    table *tables; /* of each thread */
+    table *tables; /* one per thread */
     found found[PARTS];
 } search;
 
@@ -194,7 +194,7 @@ static void look_into_part(void *ctx, size_t part, size_t worker)
                   &s->found[part]);
 }
 
-/* Bins, and so parts of them, are by rising value. */
+/* Bins, and so parts of them, are in ascending order. */
 static void join(search *s, found *all)
 {
     for (size_t part = 0; part < s->bins.parts; part++) {

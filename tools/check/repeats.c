@@ -1,4 +1,4 @@
-/* repeats.c - rows, pages and sectors that stand twice, in one tensor or in two. */
+/* repeats.c - check 13: rows, pages and sectors that occur twice, in one tensor or in two. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +17,14 @@ enum {
     TOKENS = 8 /* "eight rows of one distance" */
 };
 
-/* A mark of a list, and whose it is. */
+/* A mark with its unit, part and grid. */
 typedef struct mark {
     uint64_t key, at;
     uint32_t unit;
     uint8_t part, grid;
 } mark;
 
-/* The same bytes at two places. */
+/* Two places with the same bytes. */
 typedef struct repeat {
     mark one, other;
 } repeat;
@@ -35,7 +35,7 @@ typedef struct repeats {
     size_t mark_count;
     repeat *rows;
     size_t count, room;
-    size_t before; /* findings of whole tensors */
+    size_t before; /* number of findings before these, about whole tensors */
 } repeats;
 
 static const sb_unit *unit_of(const repeats *r, const mark *m)
@@ -114,7 +114,7 @@ static void add(repeats *r, const mark *a, const mark *b)
     r->rows[r->count++] = (repeat){*a, *b};
 }
 
-/* Each mark beside the first one with its key, and beside the one before it. */
+/* Compares each mark with the first one that has its key, and with the one before it. */
 static void find(repeats *r)
 {
     const mark *m = r->marks;
@@ -131,7 +131,7 @@ static void find(repeats *r)
     }
 }
 
-/* The marks of all units whose keys stand twice: of a sound checkpoint, few. */
+/* Collects the marks whose keys occur more than once; a sound checkpoint has few. */
 static void gather(repeats *r)
 {
     sb_units *u = &r->check->self.units;
@@ -165,7 +165,7 @@ static void gather(repeats *r)
 
 /* --- what is accepted ------------------------------------------------------------------------- */
 
-/* By tensors, then rows before pages; then by distance. */
+/* By tensors, then by grid, then by distance. */
 static int by_pair(const void *a, const void *b)
 {
     const repeat *x = a, *y = b;
@@ -186,7 +186,7 @@ static int same_pair(const repeat *x, const repeat *y)
     return same_tensor(&x->one, &y->one) && same_tensor(&x->other, &y->other);
 }
 
-/* Whole tensors and matrices of stacks, which duplicates.c tells. */
+/* 1 if duplicates.c has reported the whole tensors, or a matrix of the stack. */
 static int is_told(const repeats *r, const repeat *p)
 {
     const sb_unit *one = unit_of(r, &p->one), *other = unit_of(r, &p->other);
@@ -203,7 +203,8 @@ static int is_told(const repeats *r, const repeat *p)
     return 0;
 }
 
-/* V-13: "eight rows of one distance": p to end are of one pair, sorted by distance. */
+/* V-13: "eight rows of one distance": p to end are repeats of one pair of tensors, sorted by
+ * distance. */
 static const repeat *moved_tokens(const repeat *p, const repeat *end)
 {
     const repeat *first = p;
@@ -246,8 +247,8 @@ static int in_master(const repeats *r, const repeat *p)
     return memcmp(s->data + a, t->data + b, (size_t)size) == 0;
 }
 
-/* V-13: "scales of channels that are stored for each group": whether rows of one tensor of scales
- * repeat in more than half of those of the part. */
+/* V-13: "scales of channels that are stored for each group": 1 if more than half of the tensors of
+ * this part repeat rows of their own. */
 static int is_usual(const repeats *r, const repeat *p)
 {
     const sb_units *u = &r->check->self.units;
@@ -286,7 +287,7 @@ static void tell(const repeats *r, const repeat *p, size_t count)
                   count, names[p->one.grid], count == 1 ? "" : "s");
 }
 
-/* All repeats of two tensors. */
+/* Judges all repeats of one pair of tensors. */
 static void judge(const repeats *r, const repeat *p, const repeat *end)
 {
     const sb_unit *one = unit_of(r, &p->one), *other = unit_of(r, &p->other);
@@ -299,7 +300,7 @@ static void judge(const repeats *r, const repeat *p, const repeat *end)
             return;
     }
     if (inside && (sb_ends(one->plain, ".mlp.gate") || strstr(one->plain, "patch_embed")))
-        return; /* check 21 speaks of routers; frames of a still picture are alike */
+        return; /* check 21 reports routers; frames of a still picture are equal */
     if (in_master(r, p) || (inside && is_scale(r, &p->one) && is_usual(r, p)))
         return;
     size_t count = 0;

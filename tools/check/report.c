@@ -29,8 +29,7 @@ char *sb_report_clean(const char *text)
     return out;
 }
 
-/* --- which checks were made --------------------------------------------------------------------
- */
+/* --- the checks that were made ---------------------------------------------------------------- */
 
 /* Why a check was not made; NULL: it was. */
 static const char *why_not(const sb_check *check, unsigned number, sb_check_state *state)
@@ -118,8 +117,8 @@ static const char *without(const char *name, const char *prefix)
     return strncmp(name, prefix, n) == 0 ? name + n : name;
 }
 
-/* Whether the checkpoint has what the original calls `tensor`: itself, or as the layer it is the
- * weight of. */
+/* 1 if the checkpoint has the original's `tensor`, under its name or as the layer whose weight it
+ * is. */
 static int has_like(const sb_check *check, const char *tensor)
 {
     static const char *const ends[] = {".weight", ".gate_up_proj", ".down_proj"};

@@ -1,5 +1,4 @@
-/* report_compared.c - the tensors that were not held against the original, by what they are (V-14).
- */
+/* report_compared.c - tensors that were not compared with the original, by role (V-14). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +47,7 @@ static sb_status one_unit(sb_report_compared *c, size_t *room, const sb_unit *un
     return status;
 }
 
-/* Equal roles become one with their number. */
+/* Merges equal roles, with their number. */
 static void merge(sb_report_compared *c)
 {
     size_t kept = 0;

@@ -1,4 +1,4 @@
-/* report_json.c - the report as one document: docs/check.md lists its keys. */
+/* report_json.c - the report as one JSON document: docs/check.md lists its keys. */
 #include <stdlib.h>
 
 #include "tools/check/report.h"
@@ -13,7 +13,7 @@ json_t *sb_report_string(const char *text)
     return string;
 }
 
-/* Adds a member; a value that could not be made marks the document as failed. */
+/* Adds a member; sets *failed if the value could not be made. */
 static void put(json_t *object, const char *key, json_t *value, int *failed)
 {
     *failed |= !value || json_object_set_new(object, key, value) != 0;

@@ -1,4 +1,4 @@
-/* report_junit.c - the report as build servers read it: one test case per check. */
+/* report_junit.c - the report for build servers: one test case per check. */
 #include "tools/check/report.h"
 #include "tools/report/xml.h"
 
@@ -20,7 +20,7 @@ static void finding_lines(FILE *out, const sb_report *r, const sb_report_check *
     }
 }
 
-/* ERROR and FATAL fail; what is only a WARN, a note or waived stands in the output of the case. */
+/* ERROR and FATAL are failures. WARN, notes and waived findings are only output of the case. */
 static void check_case(FILE *out, const sb_report *r, unsigned number)
 {
     const sb_check_row *row = sb_check_row_of(number);

@@ -1,5 +1,5 @@
-/* report_kinds.c - whether the files have anything that a check could look at: a check that had
- * nothing before it has not passed. */
+/* report_kinds.c - whether the files contain anything that a check can look at: a check with
+ * nothing to look at has not passed. */
 #include <string.h>
 
 #include "tools/check/report.h"
@@ -12,7 +12,7 @@ static const char *container_of(const sb_unit *unit)
     return known ? sb_container_name(unit->found.container) : "";
 }
 
-/* A layer that cannot be read may be meant to be anything. */
+/* The intended format of a layer that cannot be read is unknown, so it counts for every format. */
 static int is_broken(const sb_unit *unit)
 {
     return !unit->tensor && unit->status != SB_OK;
@@ -62,7 +62,8 @@ static int has_kv(const sb_unit *unit)
            strstr(unit->name, "proj.output_scale");
 }
 
-/* Checks first to last ask for something; the others find it in every checkpoint. */
+/* Checks first to last need the given kind of content; all other checks apply to every
+ * checkpoint. */
 static const struct {
     unsigned first, last;
     has_fn has;
@@ -80,8 +81,8 @@ static const struct {
     {48, 48, has_quantized, "no layer is quantized"},
 };
 
-/* V-9: "skipped without a configuration": what they ask is what config.json implies. Others that
- * lose a part of their question are named by a finding (check.c). */
+/* V-9: "skipped without a configuration": these checks compare with what config.json implies. A
+ * finding names the checks that lose only a part (check.c). */
 const char *sb_lacks_for(const sb_check *check, unsigned number)
 {
     static const unsigned asking[] = {3, 5, 6, 10, 50};

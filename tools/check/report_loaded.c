@@ -1,4 +1,4 @@
-/* report_loaded.c - the section about an engine: what it does not hold as the files have it. */
+/* report_loaded.c - the section about an engine: parameters that differ from the files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void print_rows(const sb_loaded *l, const sb_waivers *w, sb_loaded_verdic
         fprintf(out, "    and %zu more (--verbose or --json lists all)\n", all - shown);
 }
 
-/* The usual reason why speculation gains nothing: the class has no MTP head. */
+/* The usual reason why speculation gains nothing: the engine's class has no MTP head. */
 static void print_mtp(const sb_loaded *l, FILE *out)
 {
     size_t n = 0;
@@ -80,7 +80,7 @@ void sb_report_loaded_text(const sb_loaded *l, const sb_waivers *w, const sb_rep
               out);
 }
 
-/* How many parameters follow which law of dequantization. */
+/* How many parameters follow each law of dequantization. */
 static json_t *laws_json(const sb_loaded *l)
 {
     json_t *out = json_object();

@@ -1,4 +1,5 @@
-/* report_text.c - the report for people: what is wrong, where, who suffers how, what to do. */
+/* report_text.c - the report for people: what is wrong, where, which engines are affected and how,
+ * and what to do. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ typedef struct printer {
     FILE *out;
 } printer;
 
-/* Checks with findings, the worst first; then in order of number. */
+/* Checks with findings, the worst level first; within a level by number. */
 static size_t worst_first(const sb_report *r, unsigned *order)
 {
     size_t n = 0;
@@ -23,7 +24,7 @@ static size_t worst_first(const sb_report *r, unsigned *order)
             if (c->count > c->waived && (int)c->worst == level)
                 order[n++] = i;
         }
-    for (unsigned i = 1; i <= SB_CHECK_LAST; i++) /* nothing but waived ones */
+    for (unsigned i = 1; i <= SB_CHECK_LAST; i++) /* those with waived findings only */
         if (r->checks[i].count && r->checks[i].count == r->checks[i].waived)
             order[n++] = i;
     return n;
@@ -44,7 +45,7 @@ static void print_finding(const printer *p, const sb_finding *f, sb_level of)
     fputc('\n', p->out);
 }
 
-/* First those that count, then the waived ones, at most so many of each. */
+/* Prints findings that count, or waived ones, up to the number of lines of the style. */
 static void print_findings(const printer *p, const sb_report_check *c, int waived)
 {
     const sb_finding *rows = p->report->check->findings.rows + c->first;
@@ -73,7 +74,7 @@ static void print_check(const printer *p, unsigned number)
         fprintf(p->out, "  engines: %s\n  what to do: %s\n", row->engines, row->advice);
 }
 
-/* The verdict comes first, for those who read one line, and last, with the counts. */
+/* The verdict comes first, for readers of one line; it is repeated at the end, with the counts. */
 static void print_head(const printer *p)
 {
     const sb_check *c = p->report->check;
@@ -110,7 +111,7 @@ static void print_shards(const printer *p)
     fputc('\n', p->out);
 }
 
-/* How much of the checkpoint the original says nothing about; never silent. */
+/* How much of the checkpoint the original says nothing about; always printed. */
 static void print_compared(const printer *p)
 {
     const sb_report_compared *c = &p->report->compared;
@@ -169,7 +170,7 @@ static void print_unseen(const printer *p)
         fprintf(p->out, "UNSEEN (only --against or the hub's hashes show it): %s\n", unseen);
 }
 
-/* One line per reason, with the checks that were not made for it. */
+/* One line per reason, with the checks that were skipped for that reason. */
 static void print_skipped(const printer *p)
 {
     int begun = 0;
@@ -242,7 +243,7 @@ void sb_report_mtp_text(const sb_mtp_audit *audit, const sb_report_style *style,
             fprintf(out, "    %s\n", audit->settle[i]);
 }
 
-/* Who asks for the head is told everything about it. */
+/* With --need mtp, everything about the head is printed. */
 static void print_mtp(const printer *p)
 {
     sb_report_style style = *p->style;

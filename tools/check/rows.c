@@ -16,7 +16,7 @@ static int little_endian(void)
     return first;
 }
 
-/* BF16 is most of what is plain: this loop of integers is made of vector instructions. */
+/* Most plain values are BF16: the compiler vectorizes this loop over integers. */
 void sb_plain_decode(sb_format format, const unsigned char *bytes, size_t count, float *values)
 {
     if (format != SB_FORMAT_bf16 || !little_endian()) {
@@ -53,7 +53,8 @@ const float *sb_master_row(const sb_panel *panel, uint32_t row)
     }
     double factor = m->quant.factor.kind ? (double)sb_factor_multiplier(m->quant.factor) : 1;
     sb_matrix_wide(m, row, panel->scratch);
-    for (uint32_t k = 0; k < m->cols; k++) { /* in place: a float is never ahead of its double */
+    /* in place: each float is written at or before the position of its double */
+    for (uint32_t k = 0; k < m->cols; k++) {
         double wide;
         memcpy(&wide, (unsigned char *)panel->scratch + 8 * (size_t)k, sizeof wide);
         float narrow = (float)(wide * factor);
@@ -68,8 +69,8 @@ double sb_distance_ratio(const sb_distance *distance)
         return 0;
     double square = distance->error2 / distance->master2, root = square > 1 ? square : 1;
     if (!(square < 1e300))
-        return square;               /* so large that only that matters */
-    for (int i = 0; i < 1100; i++) { /* Heron's, from above */
+        return square;               /* so large that the exact value does not matter */
+    for (int i = 0; i < 1100; i++) { /* Heron's method, from above */
         double next = (root + square / root) / 2;
         if (!(next < root))
             break;
@@ -122,7 +123,7 @@ const char *sb_tensor_with(const sb_member *member, const unsigned char *byte)
     return t ? t->name : sb_unit_tensor(member->unit, SB_PART_COUNT);
 }
 
-/* The stored number of `bytes` bytes, little-endian. */
+/* A stored number of `bytes` bytes, little-endian. */
 static uint32_t number_at(const unsigned char *p, unsigned bytes)
 {
     uint32_t number = 0;

@@ -1,4 +1,4 @@
-/* same_format.c - V-14 of layers that are quantized on both sides: what differs, and whether the
+/* same_format.c - V-14 for layers that are quantized on both sides: what differs, and whether the
  * checkpoint was quantized anew. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,21 +11,21 @@
 #include "tools/check/payload_parts.h"
 #include "tools/check/same_format.h"
 
-/* V-14: how far two quantizations of the same weights lie from each other, by the bits of a code;
- * AWQ scales columns and moves the scales into the layer before, which takes weights further. */
+/* V-14: how far two quantizations of the same weights are apart at most, by bits per code. AWQ
+ * scales columns and the layer before, which moves weights further. */
 static const double FAR_FOUR = 0.35, FAR_EIGHT = 0.1, FAR_SCALED = 1.0;
 
-/* Of a layer that was quantized anew, one in ANEW codes, scales or values differs at least. If its
- * codes are the same, it is as near as one global scale of an amax in BF16 is to the next. */
+/* In a layer that was quantized anew, at least one in ANEW codes, scales or values differs. If its
+ * codes are the same, its distance is at most that of one BF16 amax to the next. */
 enum { ANEW = 100, MOST_NUMERATOR = 3, MOST_DENOMINATOR = 4 };
 static const double NEAR = 1.0 / 128;
 
 typedef struct totals {
-    size_t compared, anew; /* layers; those of which some part differs all over */
+    size_t compared, anew; /* layers; those that differ all over, or at rounding boundaries */
     int is_anew;
     size_t requantized, inputs;
     const char *first_requantized, *first_input;
-    double largest; /* distance of those that count as quantized anew */
+    double largest; /* largest distance of the layers that count as quantized anew */
 } totals;
 
 static int is_input(unsigned part)
@@ -51,7 +51,7 @@ static uint64_t elements_of(const sb_unit *unit, unsigned row, const sb_part_dif
     return row == SB_SAME_VALUES ? values_of(unit) : unit->found.part[row]->bytes * 8 / d->bits;
 }
 
-/* Of the weights, to the original's; below 0: nobody knows. */
+/* The distance of the weights to the original's; below 0: unknown. */
 static double distance_of(const sb_unit *unit)
 {
     double error2 = 0, master2 = 0;
@@ -71,7 +71,7 @@ static double far_of(const sb_unit *unit)
     return sb_format_bits(f->matrix.format) <= 4 || unit->same.of_four ? FAR_FOUR : FAR_EIGHT;
 }
 
-/* The codes, or values, of the layer that differ, and of how many. */
+/* The number of codes or values of the layer that differ, and the number of all. */
 static uint64_t codes_differ(const sb_unit *unit, uint64_t *of)
 {
     const sb_part_difference *d = unit->same.differences;
@@ -89,7 +89,7 @@ static int is_compared(const sb_unit *unit)
     return sb_unit_quantized(unit) && (unit->same.in_bytes || unit->same.by_value);
 }
 
-/* Whether a part differs all over, inputs apart. */
+/* 1 if a part differs all over; scales of inputs are ignored. */
 static int all_over(const sb_unit *unit)
 {
     const sb_part_difference *d = unit->same.differences;
@@ -100,7 +100,7 @@ static int all_over(const sb_unit *unit)
     return 0;
 }
 
-/* Whether few codes differ, each by one step and nothing else; or few values, and by little. */
+/* 1 if only codes differ, each by at most one step; or only values, and the distance is small. */
 static int at_boundaries(const sb_unit *unit, double distance)
 {
     const sb_part_difference *d = unit->same.differences;
@@ -128,7 +128,7 @@ static void census(const sb_units *u, totals *t)
 
 /* --- one element ------------------------------------------------------------------------------ */
 
-/* "expert 3, row 17, column 4 (byte 1234 of FILE)": element of a stored tensor. */
+/* Describes an element of a stored tensor: "expert 3, row 17, column 4 (byte 1234 of FILE)". */
 static void place_text(const sb_check *check, const sb_tensor *t, const sb_part_difference *d,
                        char *text, size_t size)
 {
@@ -217,7 +217,7 @@ static void note(size_t *count, const char **first, const char *name)
         *first = name;
 }
 
-/* Whether anything but the scale of inputs differs; that is counted. */
+/* 1 if anything differs except input scales, which are counted. */
 static int differs(const sb_unit *unit, totals *t)
 {
     int found = 0;
@@ -255,7 +255,7 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
         tell_values(check, unit);
 }
 
-/* A tensor of its own that holds no floats. */
+/* A single tensor without floats. */
 static void judge_single(sb_check *check, const sb_unit *unit)
 {
     const sb_part_difference *d = unit->same.differences;

@@ -7,13 +7,13 @@
 #include "tools/check/across.h"
 
 enum {
-    ROWS = 256,     /* of a matrix that are looked at, evenly spread */
-    EXCEPTIONS = 64 /* one value of so many may be none of the factors' */
+    ROWS = 256,     /* sampled rows of a matrix, evenly spread */
+    EXCEPTIONS = 64 /* one value in this number may differ from what the factors give */
 };
 #define DOUBT 0x1p-5 /* relative: a few roundings to BF16 */
 #define FACTOR 4096.0
 
-/* Sampled rows of both sides, and one factor of each column. */
+/* Sampled rows of both sides, and one factor per column. */
 typedef struct pair {
     uint32_t rows, cols;
     float *own, *other; /* rows * cols */
@@ -25,7 +25,7 @@ static int is_factor(double f)
     return f > 1 / FACTOR && f < FACTOR;
 }
 
-/* The row in which the original has fewest zeros. */
+/* The row with the fewest zeros in the original. */
 static uint32_t reference_row(const pair *p)
 {
     uint32_t best = 0, fewest = UINT32_MAX;
@@ -41,7 +41,7 @@ static uint32_t reference_row(const pair *p)
     return best;
 }
 
-/* The factor of a row beside those of the columns, from its largest value; 0: it has none. */
+/* The factor of a row besides those of the columns, from its largest value; 0: none. */
 static double row_factor(const pair *p, uint32_t r)
 {
     const float *own = p->own + (size_t)r * p->cols, *other = p->other + (size_t)r * p->cols;
@@ -123,7 +123,7 @@ int sb_is_scaled(sb_check *check, const sb_unit *unit)
     return 1;
 }
 
-/* "layers.3." or "mtp.layers.0." at the beginning; 0: it belongs to no layer. */
+/* The length of "layers.3." or "mtp.layers.0." at the beginning; 0: the name is not in a layer. */
 static size_t layer_length(const char *plain)
 {
     size_t n = strncmp(plain, "mtp.", 4) == 0 ? 4 : 0;
@@ -139,10 +139,11 @@ int sb_is_beside_quantized(const sb_check *check, const sb_unit *unit)
     const sb_units *u = &check->self.units;
     size_t length = layer_length(unit->plain);
     if (!length)
-        return 1; /* the last norm, a head */
+        return 1; /* the final norm, or a head */
     for (size_t i = 0; i < u->count; i++)
         if ((sb_unit_quantized(&u->rows[i]) ||
-             u->rows[i].found.part[SB_PART_pre_quant_scale]) && /* not read, but quantized */
+             u->rows[i].found.part[SB_PART_pre_quant_scale]) && /* cannot be read, but is
+                                                                 * quantized */
             strncmp(u->rows[i].plain, unit->plain, length) == 0)
             return 1;
     return 0;

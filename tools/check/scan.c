@@ -22,7 +22,7 @@ void sb_seen_row(sb_seen *seen, const double *values, uint32_t cols)
     double sum = 0, sum2 = 0, sum4 = 0, largest = m->largest;
     for (uint32_t k = 0; k < cols; k++) {
         double x = values[k], square = x * x;
-        if (!(square <= 1e300)) /* a NaN, an infinity */
+        if (!(square <= 1e300)) /* NaN or infinity */
             continue;
         count++;
         zeros += x == 0;

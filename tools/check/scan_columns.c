@@ -5,7 +5,7 @@
 #include "ref/base/bytes.h"
 #include "ref/formats/wide.h"
 
-/* Whether a scale is a number above zero. */
+/* 1 if a scale is a number above zero. */
 static int is_usual(sb_format format, const unsigned char *p)
 {
     switch (format) {
@@ -22,7 +22,7 @@ static int is_usual(sb_format format, const unsigned char *p)
     }
 }
 
-/* Whether a weight of the row is zero where its code is, and nowhere else. */
+/* 1 if each weight of the row is zero exactly where its code is. */
 static int codes_will_do(const sb_matrix *m, uint32_t row)
 {
     const sb_quant *q = &m->quant;
@@ -39,8 +39,8 @@ static int codes_will_do(const sb_matrix *m, uint32_t row)
     return 1;
 }
 
-/* Each of these ors `of` to the columns of a row that are zero, `other` to those that are not, and
- * returns whether that changed any. */
+/* These functions set `of` in the columns of a row that are zero and `other` in the rest. They
+ * return whether any column was marked. */
 static unsigned char mark_bf16(const unsigned char *p, uint32_t cols, unsigned char of,
                                unsigned char other, unsigned char *live)
 {
@@ -91,7 +91,7 @@ static int mark_codes(const sb_matrix *m, uint32_t row, int zero, unsigned char 
     return any != 0;
 }
 
-/* The same from the values. */
+/* The same, based on values. */
 static int mark_values(const sb_matrix *m, uint32_t row, int zero, unsigned char mark,
                        double *values, unsigned char *live)
 {
@@ -105,7 +105,7 @@ static int mark_values(const sb_matrix *m, uint32_t row, int zero, unsigned char
     return any;
 }
 
-/* What a bit of a column says. */
+/* Bits of a column. */
 enum { ALIVE = 1, DEAD_IN_MASTER = 2 };
 
 static int mark_row(const sb_matrix *m, uint32_t row, int zero, unsigned char mark, double *values,
@@ -139,7 +139,7 @@ void sb_scan_columns(const sb_panel *panel, unsigned char *live)
             continue;
         row -= panel->first;
         seen->column_votes += (unsigned)mark_row(m, row, 0, ALIVE, panel->scratch, live);
-        if (panel->master) /* what is zero in the original, too, is as it should be */
+        if (panel->master) /* zeros that the original has, too, are correct */
             mark_row(panel->master, row, 1, DEAD_IN_MASTER, panel->scratch, live);
     }
     if (panel->last && seen->column_votes >= SB_COLUMN_VOTES)

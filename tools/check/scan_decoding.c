@@ -6,10 +6,10 @@
 #include "ref/container/show.h"
 #include "ref/formats/wide.h"
 
-/* V-48: "one element at a time, from the bytes of its code, its scale and its zero point" - nothing
- * here is shared with the decoders of ref/formats. */
+/* V-48: "one element at a time, from the bytes of its code, its scale and its zero point" - this
+ * file shares nothing with the decoders of ref/formats. */
 
-enum { COLUMNS = 32 }; /* of a sampled row, beside the first and the last */
+enum { COLUMNS = 32 }; /* per sampled row, besides the first and the last */
 
 static double power_of_two(int exponent)
 {
@@ -42,7 +42,7 @@ static double e4m3(uint32_t code)
     return code & 0x80u ? -magnitude : magnitude;
 }
 
-/* IEEE numbers of 16 bits: `exponent_bits` of them exponent. */
+/* An IEEE number of 16 bits, with `exponent_bits` bits of exponent. */
 static double half(uint32_t code, unsigned exponent_bits)
 {
     unsigned fraction_bits = 15 - exponent_bits;
@@ -61,7 +61,7 @@ static double half(uint32_t code, unsigned exponent_bits)
     return code >> 15 ? -magnitude : magnitude;
 }
 
-/* The scale number `at`; the sign of one that FP4 or FP8 codes have makes it no number. */
+/* The scale with index `at`; NaN for a negative scale of FP4 or FP8 codes. */
 static double scale_of(const sb_matrix *m, uint64_t at)
 {
     const unsigned char *bytes = m->quant.scales;
@@ -92,7 +92,8 @@ static uint32_t bits_from(const unsigned char *words, uint64_t word, uint32_t fi
     return sb_load_u32(words + 4 * word) >> first & ((1u << count) - 1u);
 }
 
-/* Column j of eight stands in this nibble of an AWQ word: 0 2 4 6 1 3 5 7 from the low end. */
+/* The nibble of an AWQ word with column j of eight: from the low end, the columns are 0 2 4 6 1 3 5
+ * 7. */
 static uint32_t awq_place(uint32_t j)
 {
     return j % 2 ? 4 + j / 2 : j / 2;

@@ -7,22 +7,23 @@
 
 /* V-40: "samples of a matrix, the same ones in every run" */
 enum {
-    SIDE = 128,          /* of a block */
-    BLOCKS = 64,         /* sampled per matrix */
-    ONE_IN = 16,         /* and of them at most one in so many of the matrix, but ... */
-    AT_LEAST = 4,        /* ... so many */
-    BLOCK_VALUES = 2048, /* that are not zero: a block of BF16 weights then has 500 magnitudes */
-    LINE_VALUES = 96,    /* of a row: 85 */
-    NARROW = 127,        /* magnitudes that eight bits have */
-    LONGEST = 4096       /* columns of a sampled row that are looked at */
+    SIDE = 128,   /* of a block */
+    BLOCKS = 64,  /* blocks sampled per matrix */
+    ONE_IN = 16,  /* at most one in this number of a matrix's blocks, but ... */
+    AT_LEAST = 4, /* ... at least this number */
+    /* values other than zero that a block needs: BF16 weights then have 500 magnitudes */
+    BLOCK_VALUES = 2048,
+    LINE_VALUES = 96, /* the same for a row: BF16 weights then have 85 */
+    NARROW = 127,     /* the largest number of magnitudes that eight bits can have */
+    LONGEST = 4096    /* columns of a sampled row that are used */
 };
 
 enum { CHUNK = 128 }; /* values that are decoded at once */
 
-/* Different magnitudes: of each value the upper half of its binary32 without the sign. More than
- * NARROW of them are not counted: there is nothing that depends on how many. */
+/* A set of magnitudes: each value is represented by the upper half of its binary32 without the
+ * sign. Magnitudes beyond NARROW are not counted, because their number does not matter. */
 typedef struct magnitudes {
-    unsigned char is[1 << 15]; /* zeroed but for those of `keys` */
+    unsigned char is[1 << 15]; /* all zero, except for the members of `keys` */
     uint16_t keys[NARROW + CHUNK];
     uint32_t distinct, nonzero;
 } magnitudes;
@@ -34,11 +35,11 @@ static void begin(magnitudes *m)
     m->distinct = m->nonzero = 0;
 }
 
-/* Up to CHUNK values. */
+/* Adds up to CHUNK values. */
 static void add(magnitudes *m, const float *x, uint32_t count)
 {
     uint32_t nonzero = 0;
-#if !defined(__clang__) /* which finds none to vectorize once it has unrolled the loop */
+#if !defined(__clang__) /* clang would unroll the loop and then not vectorize it */
 #pragma omp simd reduction(+ : nonzero)
 #endif
     for (uint32_t k = 0; k < count; k++)
@@ -54,7 +55,7 @@ static void add(magnitudes *m, const float *x, uint32_t count)
     }
 }
 
-/* Of the numbers 0 .. count - 1 about `wanted`, spread without a pattern. */
+/* Selects about `wanted` of the numbers 0 .. count - 1, without a regular pattern. */
 static int is_sample(uint64_t i, uint64_t count, uint64_t wanted)
 {
     uint64_t mixed = (i + 1) * 0x9e3779b97f4a7c15u;
@@ -89,7 +90,7 @@ static void look_at_block(const sb_panel *panel, uint32_t row, uint32_t rows, ui
         seen->most = found->distinct;
 }
 
-/* The parts of 128 x 128 blocks that lie in this panel; most panels hold whole ones. */
+/* The parts of 128 x 128 blocks in this panel; most panels hold whole blocks. */
 static void look_at_blocks(const sb_panel *panel, magnitudes *found)
 {
     const sb_matrix *m = &panel->matrix;
@@ -105,8 +106,7 @@ static void look_at_blocks(const sb_panel *panel, magnitudes *found)
     }
 }
 
-/* Whether there are at most `most` different values among 32 or less: with their signs, or
- * magnitudes only. */
+/* 1 if up to 32 values contain at most `most` distinct ones; mask selects values or magnitudes. */
 static int has_at_most(const float *x, unsigned n, uint32_t mask, unsigned most)
 {
     uint32_t seen[32];
@@ -125,7 +125,7 @@ static int has_at_most(const float *x, unsigned n, uint32_t mask, unsigned most)
     return 1;
 }
 
-/* Every group of 16 has at most 8 magnitudes (FP4), or every group of 32 at most 16 values. */
+/* 1 if every group of 16 has at most 8 magnitudes (FP4), or every group of 32 at most 16 values. */
 static int has_four_bits(const sb_matrix *m, uint32_t row, uint32_t cols)
 {
     int fp4 = 1, any = 1;

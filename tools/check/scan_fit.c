@@ -1,4 +1,5 @@
-/* scan_fit.c - a sample of the groups of a matrix, ranked by scale, zero point and codes. */
+/* scan_fit.c - check 55: samples the groups of a matrix, and ranks them by scale, zero point and
+ * codes. */
 #include "tools/check/scan_fit.h"
 
 #include "ref/formats/wide.h"
@@ -8,31 +9,31 @@ enum {
     GROUPS = 2048,          /* V-155: "At most 2048 groups of a matrix" */
     CODES = 256,            /* ... "the first 256 codes of each" */
     WINDOW = SB_FIT_WINDOW, /* ... "64 at a time, every pair" */
-    LEAST = 16              /* groups at the end of a panel that are a window, too */
+    LEAST = 16              /* least number of groups for the last window of a panel */
 };
 
 typedef struct sample {
     const sb_matrix *m;
     sb_fit *fit;
-    int zeros; /* there are zero points */
+    int zeros; /* the matrix has zero points */
     sb_kendall_fn *kendall;
     int nibble; /* E2M1 codes in groups of 16 under E4M3 scales */
     double own_zeros[GROUPS];
-    double scale[WINDOW], zero[WINDOW];  /* of groups: columns of a row that share a scale */
-    double mean[WINDOW], spread[WINDOW]; /* of their codes: mean and variance */
-    sb_fit_keys scale_key, spread_key;   /* of nibble groups, instead of these */
+    double scale[WINDOW], zero[WINDOW];  /* for each group: columns of a row that share a scale */
+    double mean[WINDOW], spread[WINDOW]; /* mean and variance of the group's codes */
+    sb_fit_keys scale_key, spread_key;   /* keys of nibble groups, instead of the numbers above */
     unsigned count;
 } sample;
 
 /* --- Kendall's statistic ------------------------------------------------------------------------
  */
 
-/* How many are smaller. */
+/* The rank of a number: how many are smaller. */
 static void rank(const double *x, unsigned n, sb_fit_keys key)
 {
     for (unsigned i = 0; i < n; i++) {
         int64_t less = 0;
-#if !defined(__clang__) /* which finds none to vectorize once it has unrolled the loop */
+#if !defined(__clang__) /* clang would unroll the loop and then not vectorize it */
 #pragma omp simd reduction(+ : less)
 #endif
         for (unsigned j = 0; j < n; j++)
@@ -58,7 +59,7 @@ static void end_window(sample *s)
         f->agree[SB_FIT_ZEROS] += s->kendall(zero, mean, s->count, &f->ranked[SB_FIT_ZEROS]);
     }
     f->pairs += n * (n - 1) / 2;
-    f->variance += n * (n - 1) * (2 * n + 5); /* Kendall's */
+    f->variance += n * (n - 1) * (2 * n + 5); /* as Kendall defines it */
     s->count = 0;
 }
 
@@ -79,8 +80,9 @@ static void take_group(sample *s, uint32_t row, uint32_t index)
         squares += (double)codes[k] * (double)codes[k];
     }
     double scale = (double)sb_matrix_scale(s->m, row, first);
-    scale = scale < 0 ? -scale : scale;  /* AutoRound's have a sign */
-    if (!(squares > 0) || !(scale >= 0)) /* a dead group has any scale; NaN is told of elsewhere */
+    scale = scale < 0 ? -scale : scale; /* scales of AutoRound have a sign */
+    /* a dead group may have any scale; other checks report NaN */
+    if (!(squares > 0) || !(scale >= 0))
         return;
     const unsigned at = s->count++;
     s->scale[at] = scale;
@@ -95,8 +97,8 @@ static void take_group(sample *s, uint32_t row, uint32_t index)
         end_window(s);
 }
 
-/* For each byte of two codes. Lower half: twice the sum of the codes, plus NONE, which keeps it
- * from being negative. Upper half: the sum of the squares of the doubled codes. */
+/* Sums for each byte, that is, two codes. Lower half: twice the sum of the codes, plus NONE to stay
+ * positive. Upper half: the sum of the squares of the doubled codes. */
 enum { BYTES = 8, NONE = 24 };
 typedef struct nibble_sums {
     uint32_t of[256];
@@ -112,8 +114,8 @@ static void fill(nibble_sums *t)
     }
 }
 
-/* The same for NVFP4: E4M3 scales are in the order of their bytes, and the variance of 16 codes
- * times 32^2 is a number that a key holds. */
+/* The same for NVFP4. The bytes of E4M3 scales are ordered like their values, and the variance of
+ * 16 codes times 32^2 fits into a key. */
 static void take_nibbles(sample *s, const nibble_sums *t, uint32_t row, uint32_t index)
 {
     const sb_quant *q = &s->m->quant;
@@ -139,7 +141,7 @@ void sb_scan_fit(const sb_panel *panel)
     if (!q->scales || q->group_index || !q->block_cols || q->block_rows != 1 || !q->groups)
         return;
     uint64_t all = (uint64_t)panel->rows * q->groups, step = all / GROUPS + 1;
-    step += step % 2 == 0; /* every group of a row comes in turn */
+    step += step % 2 == 0; /* an odd step, so that all groups of a row get their turn */
     sample s = {.m = m, .fit = &panel->seen->fit, .kendall = sb_kendall()};
     s.zeros = sb_matrix_has_zeros(m) && q->groups <= GROUPS;
     s.nibble = !s.zeros && m->format == SB_FORMAT_e2m1 && q->scale_format == SB_FORMAT_e4m3 &&

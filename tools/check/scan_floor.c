@@ -10,13 +10,13 @@
 
 enum {
     ROWS = 16,    /* sampled rows of a panel */
-    VOTES = 8,    /* of them, those that a run of columns needs */
-    AT_LEAST = 2, /* sampled rows in succession */
-    COLUMNS = 32, /* in succession */
+    VOTES = 8,    /* of these, the number that a run of columns needs */
+    AT_LEAST = 2, /* consecutive sampled rows */
+    COLUMNS = 32, /* consecutive columns */
     PART = 8      /* ... and of all columns */
 };
 
-/* Codes and marks of a panel, in its scratch: 4 bytes and 1 of each column. */
+/* Codes and marks of a panel, in its scratch: 4 bytes and 1 byte per column. */
 typedef struct marks {
     float *codes;
     unsigned char *floor; /* columns whose bits were zero in every row that counts */
@@ -28,7 +28,8 @@ static uint32_t group_of(const sb_quant *q, uint32_t column)
                           : column / q->block_cols;
 }
 
-/* How many codes of the row have no bit set, over a zero point that makes weights of them. */
+/* Marks the codes of a row with no bit set whose zero point gives them a nonzero weight; returns
+ * their number. */
 static uint32_t mark(const sb_matrix *m, uint32_t row, double *zeros, marks *at, unsigned char *own)
 {
     double *scales = zeros + m->quant.groups;

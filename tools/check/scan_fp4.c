@@ -19,7 +19,7 @@ static int rounds_to_nearest(const sb_panel *p)
     if (p->unit->found.part[SB_PART_pre_quant_scale])
         return 0;
     if (sb_recipe_of(p->check) & (SB_RECIPE_smoothed | SB_RECIPE_rotated))
-        return 0; /* of other weights than the original's */
+        return 0; /* they round other weights than the original's */
     if (!declared)
         return 1;
     if (sb_declared_dialect(declared) == SB_DIALECT_auto_round ||
@@ -35,8 +35,8 @@ static void prepare_values(sb_fp4 *f)
         int number = f->mx ? i != 0xff : i > 0 && i < 0x7f;
         float v = f->mx ? sb_e8m0_to_f32((uint8_t)i) : sb_e4m3_to_f32((uint8_t)i);
         double inverse = 1 / ((double)v * f->multiplier);
-        /* outside of this, where squares would leave binary32, the fast test says nothing, and the
-         * slow one is asked */
+        /* beyond these limits squares would not fit binary32; then the fast test leaves a doubt,
+         * and the slow one decides */
         int fast = number && inverse < 0x1p100 && inverse > 0x1p-100 && v < 0x1p50f && v > 0x1p-50f;
         f->scale[i] = number ? (double)v : 0;
         f->scale2[i] = f->scale[i] * f->scale[i];
@@ -77,7 +77,8 @@ static void prepare(const sb_panel *p, sb_fp4 *f)
     sb_fp4_prepare_ranges(&f->ranges);
 }
 
-/* A row of the original: as it is stored if that is BF16, as originals are, else in binary32. */
+/* A row of the original: a BF16 row is used as stored, because most originals are BF16; any other
+ * is converted to binary32. */
 static void master_row(const sb_panel *p, uint32_t i, float *values, sb_fp4_line *line)
 {
     const sb_matrix *m = p->master;
@@ -92,7 +93,7 @@ static void master_row(const sb_panel *p, uint32_t i, float *values, sb_fp4_line
         values[k] = (float)(wide[k] * (double)factor);
 }
 
-/* Some rows, which stand one behind the other unless they are those of a map. */
+/* Some rows, which follow each other in memory unless a row map selects them. */
 static sb_fp4_rows rows_from(const sb_panel *panel, uint32_t i)
 {
     const sb_matrix *m = &panel->matrix;
@@ -113,7 +114,7 @@ void sb_scan_fp4(const sb_panel *panel)
     sb_fp4_recent recent[SB_FP4_RECENT] = {{0}};
     sb_fp4_tally tally = {.codes = 0};
     const sb_matrix *m = &panel->matrix;
-    /* both fit the first of the two rows of doubles */
+    /* both arrays fit into the first of the two rows of doubles */
     float *weights = (float *)panel->scratch;
     sb_fp4_line line = {.weights = weights, .largest = (uint32_t *)(weights + m->cols)};
     f.recent = recent;

@@ -1,5 +1,6 @@
-/* FP8 and MXFP8: one pass over codes and scales. What is found is kept in sb_seen_fp8 and judged by
- * fp8_groups.c, which sees all matrices and so knows what is usual in this checkpoint. */
+/* scan_fp8.c - FP8 and MXFP8: one pass over codes and scales. Results go to sb_seen_fp8.
+ * fp8_groups.c judges them, because it sees all matrices and so knows what is usual in the
+ * checkpoint. */
 #include <math.h>
 #include <string.h>
 
@@ -11,33 +12,33 @@
 
 typedef struct pass {
     const sb_panel *panel;
-    sb_fp8_table table; /* filled where it is needed */
+    sb_fp8_table table; /* filled when needed */
     int filled;
     sb_fp8_look_fn *look;
-    /* (groups) each, of the rows that share scales with the last one: which line of scales that is,
-     * and whether the fast way can do with them */
+    /* (groups) each, for the rows that share scales with the last row; `scaled`: their line of
+     * scales; `fast`: whether the fast scan can handle them */
     float *scales, *inverses;
     uint64_t scaled;
     int fast;
-    unsigned char *doubts; /* of a row, by sb_fp8_line */
-    /* of the units that are not yet over: one more than the largest code, or parts of a unit that
-     * have one each */
+    unsigned char *doubts; /* for one row, as in sb_fp8_line */
+    /* for units that continue: the largest code plus 1; in several parts where the fast scan keeps
+     * it by column */
     unsigned char *tops;
     uint32_t parts;
 } pass;
 
-/* Columns of a row that share a scale. */
+/* The columns of a row that share a scale. */
 typedef struct run {
     const unsigned char *codes;
-    sb_fp8_weights master; /* or none */
+    sb_fp8_weights master; /* the original's weights, or none */
     uint32_t count;
-    double scale; /* -1: it has none that can be used */
+    double scale; /* -1: no usable scale */
 } run;
 
 typedef struct sums {
     double sum, sum2, sum4, error2, master2;
     uint32_t zeros, nans, far, clipped;
-    unsigned char top; /* the largest code without its sign, NaN left out */
+    unsigned char top; /* the largest magnitude code, NaN excluded */
 } sums;
 
 static inline int has_master(const run *r)
@@ -53,7 +54,7 @@ static inline double weight_of(const run *r, uint32_t i)
                     : r->master.values[i]);
 }
 
-/* The master from column i of the run on. */
+/* The original's weights from column i of the run on. */
 static inline sb_fp8_weights weights_from(const run *r, uint32_t i)
 {
     return (sb_fp8_weights){r->master.bf16 ? r->master.bf16 + 2 * (size_t)i : NULL,
@@ -87,10 +88,9 @@ static uint32_t clipped_among(const run *r, uint32_t first, uint32_t count)
     return clipped;
 }
 
-/* --- the slow way: run by run, also NaN codes, scales of 0 and weights that binary32 cannot square
- * ---------------------------------------------------------------------------------------------- */
+/* --- the slow scan: NaN codes, scales of 0, weights whose squares do not fit binary32 --------- */
 
-/* NaN codes have been taken for zeros, and for the largest code. */
+/* Corrects the sums, in which NaN codes count as zeros and as the largest code. */
 static void leave_nans_out(const run *r, sums *s)
 {
     s->top = 0;
@@ -140,7 +140,7 @@ static void look_slowly(const pass *p, const run *r, sums *s)
         s->far = s->clipped = 0;
 }
 
-/* The rare places, which the loops above only count. */
+/* Finds the rare places, which the loops above only count. */
 static void keep_places(const run *r, const sums *s, uint32_t row, uint32_t col, sb_seen_fp8 *seen)
 {
     if (!s->nans && !s->far && !s->clipped)
@@ -155,7 +155,7 @@ static void keep_places(const run *r, const sums *s, uint32_t row, uint32_t col,
     }
 }
 
-/* Values that are 0: under a scale of 0 all numbers are. */
+/* The number of values that are 0; under a scale of 0, every code means 0. */
 static uint32_t zeros_of(const run *r, const sums *s)
 {
     return r->scale < 0 ? 0 : r->scale == 0 ? r->count - s->nans : s->zeros;
@@ -185,7 +185,7 @@ static void add_moments(const pass *p, const run *r, const sums *s)
 
 /* --- units ------------------------------------------------------------------------------------ */
 
-/* Finite and without a sign bit, of a zero, too. */
+/* 1 if the scale is finite and has no sign bit; even -0 has no value. */
 static int has_value(float scale)
 {
     return sb_bits_f32(scale) < 0x7f800000u;
@@ -215,7 +215,7 @@ static void note_live(sb_seen_fp8 *seen, float scale, unsigned char top, int who
 static void note_dead(sb_seen_fp8 *seen, float scale, uint32_t row, uint32_t col)
 {
     if ((sb_bits_f32(scale) & 0x7fffffu) == 0 || scale < 0x1p-20f)
-        return; /* 1, 2^-7, the least of a clamp: what tools write over zeros */
+        return; /* 1, 2^-7 and the least value of a clamp: tools write these over zeros */
     if (seen->dead.count == 0 || scale < seen->dead_least)
         seen->dead_least = scale;
     sb_note_place(&seen->dead, row, col);
@@ -244,7 +244,7 @@ static void end_unit(sb_seen_fp8 *seen, float scale, unsigned char top, int whol
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* The scales of a row, which many rows may have in common. */
+/* Decodes the scales of a row, unless it shares them with the row before. */
 static void take_scales(pass *p, uint64_t stored_row)
 {
     const sb_panel *panel = p->panel;
@@ -267,7 +267,7 @@ static void take_scales(pass *p, uint64_t stored_row)
     }
 }
 
-/* A row of the original, or none: as it is stored if that is BF16, as originals are. */
+/* A row of the original, or none; a BF16 row is used as stored, because most originals are BF16. */
 static sb_fp8_weights master_of(const sb_panel *panel, uint32_t row)
 {
     const sb_matrix *m = panel->master;
@@ -276,7 +276,7 @@ static sb_fp8_weights master_of(const sb_panel *panel, uint32_t row)
     return (sb_fp8_weights){.values = sb_master_row(panel, row)};
 }
 
-/* Run number g of a row. */
+/* Run g of a row. */
 static run run_at(const pass *p, const run *row, uint32_t g)
 {
     uint32_t first = g * p->panel->matrix.quant.block_cols, left = row->count - first;
@@ -296,7 +296,7 @@ static void fill_table(pass *p)
     p->filled = 1;
 }
 
-/* Returns how many values are 0. */
+/* Returns the number of values that are 0. */
 static uint32_t scan_slowly(pass *p, const run *row, uint32_t number)
 {
     const sb_quant *q = &p->panel->matrix.quant;
@@ -334,7 +334,7 @@ static void settle_doubts(pass *p, const run *row, uint32_t number)
     }
 }
 
-/* Returns whether the fast way could do. */
+/* Returns 0 if the fast scan cannot handle the row. */
 static int scan_fast(pass *p, const run *row, uint32_t number, uint32_t *zeros)
 {
     const sb_panel *panel = p->panel;
@@ -386,8 +386,8 @@ static void scan_row(pass *p, uint32_t row)
 
 /* --- a panel ---------------------------------------------------------------------------------- */
 
-/* V-30: "in blocks that a piece of a stack of experts shares with another" - its largest code may
- * be there. A piece that begins inside a block has its panels begin there, too. */
+/* V-30: "in blocks that a piece of a stack of experts shares with another" - the largest code may
+ * be in the other piece. If a piece begins inside a block, its panels also do. */
 static int is_whole(const sb_panel *panel, uint64_t end)
 {
     uint32_t rows = panel->matrix.quant.block_rows;
@@ -396,7 +396,7 @@ static int is_whole(const sb_panel *panel, uint64_t end)
     return panel->matrix.first_row == 0 && end % rows == 0;
 }
 
-/* Leaves nothing of the unit's codes behind. */
+/* Returns the largest code of a unit, and resets it. */
 static unsigned char take_top(const pass *p, uint32_t group)
 {
     unsigned char top = 0, *parts = p->tops + (size_t)group * p->parts;
@@ -426,7 +426,7 @@ static void end_units(pass *p, uint32_t row)
     }
 }
 
-/* Behind the row of the original there are 8 bytes a column. */
+/* The arrays lie behind the row of the original, where there are 8 bytes per column. */
 static void take_room(pass *p)
 {
     const sb_matrix *m = &p->panel->matrix;
@@ -454,7 +454,7 @@ void sb_scan_fp8(const sb_panel *panel)
             (panel->last && row + 1 == m->rows))
             end_units(&p, row);
     }
-    /* not 0 only where one unit has the rows of several panels */
+    /* other than 0 only if one unit spans several panels */
     unsigned char top = take_top(&p, 0);
     seen->carried = top ? (unsigned char)(top + 1) : 0;
 }

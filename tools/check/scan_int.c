@@ -1,6 +1,7 @@
-/* Integers of 4 and 8 bits: one pass over codes, scales and zero points, row by row. What is found
- * is kept in sb_seen_int and judged by int_groups.c, which sees all matrices and so knows what is
- * usual in this checkpoint. int_tiles.c does the same, faster, wherever groups lie side by side. */
+/* scan_int.c - integers of 4 and 8 bits: one pass over codes, scales and zero points, row by row.
+ * Results go to sb_seen_int. int_groups.c judges them, because it sees all matrices and so knows
+ * what is usual in the checkpoint. int_tiles.c does the same faster, where the columns of a group
+ * are neighbours. */
 #include "ref/base/bytes.h"
 #include "ref/formats/wide.h"
 #include "tools/check/int_pass.h"
@@ -99,7 +100,7 @@ typedef struct rows_pass {
     const sb_panel *panel;
     sb_int_range range;
     int wide;
-    sb_int_group *groups; /* (quant.groups) of the row */
+    sb_int_group *groups; /* (quant.groups), for one row */
     const float *master;  /* (cols) or NULL */
     uint32_t row;
     sb_int_row sums;
@@ -157,7 +158,7 @@ static void one_row(rows_pass *p, uint32_t row)
     p->master = sb_master_row(p->panel, row);
     for (uint32_t g = 0; g < m->quant.groups; g++)
         p->groups[g] = (sb_int_group){.flags = SB_GROUP_EMPTY};
-    for (uint32_t k = 0; k < m->cols; k++) /* the first column of each group will do */
+    for (uint32_t k = 0; k < m->cols; k++) /* the first column of a group is enough */
         if (!m->quant.group_index ? k % m->quant.block_cols == 0 : 1)
             p->groups[group_of(m, k)] = sb_int_begin_group(m, row, k);
     for (uint32_t k = 0; k < m->cols; k += PIECE) {
@@ -176,7 +177,7 @@ void sb_scan_int_rows(const sb_panel *panel)
 {
     const sb_matrix *m = &panel->matrix;
     rows_pass p = {.panel = panel, .range = sb_int_range_in(m), .wide = sb_int_is_wide(m)};
-    /* behind the row of the original: 12 bytes a column are left, a group takes 8 */
+    /* behind the row of the original: 12 bytes per column are free, and a group takes 8 */
     p.groups = (sb_int_group *)(void *)(panel->scratch + (m->cols + 1) / 2);
     for (uint32_t row = 0; row < m->rows; row++)
         one_row(&p, row);

@@ -8,8 +8,8 @@
 #include "tools/check/rows.h"
 #include "tools/check/scan_double.h"
 
-/* Values that are decoded at once; sums are kept in lanes of their own, so that every compiler adds
- * them in the same order. */
+/* PIECE values are decoded at once. Sums are kept in separate lanes, so that every compiler adds in
+ * the same order. */
 enum { PIECE = SB_BF16_PIECE, LANES = 4 };
 
 typedef struct lanes {
@@ -20,7 +20,7 @@ typedef struct lanes {
 
 static void add_lanes(lanes *to, const float *x, size_t n)
 {
-    lanes l = *to; /* in registers */
+    lanes l = *to; /* a copy in registers */
     for (size_t i = 0; i < n; i += LANES) {
 #pragma omp simd
         for (size_t j = 0; j < LANES; j++) {
@@ -48,7 +48,7 @@ static float value_at(const sb_matrix *m, uint32_t row, uint32_t col)
     return sb_code_to_f32(m->format, bits_at(m, row, col));
 }
 
-/* The slow way, for rows with a value that is not finite or is the largest F16. */
+/* The slow path for rows with NaN, infinity or the largest F16. */
 static void look_closely(const sb_panel *panel, uint32_t row)
 {
     const sb_matrix *m = &panel->matrix;
@@ -68,7 +68,7 @@ static void look_closely(const sb_panel *panel, uint32_t row)
     }
 }
 
-/* Returns how many zeros too many are counted. */
+/* Returns the number of padding zeros that were counted. */
 static uint32_t add_decoded(sb_format format, const unsigned char *bytes, uint32_t n, lanes *l)
 {
     float x[PIECE];
@@ -79,7 +79,7 @@ static uint32_t add_decoded(sb_format format, const unsigned char *bytes, uint32
     return padded - n;
 }
 
-/* What a row adds to the moments; its largest magnitude is exact. */
+/* Adds the sums of a piece to the moments; its largest magnitude is exact. */
 static void add_bf16(const sb_bf16_sums *l, sb_moments *sums)
 {
     double largest = (double)sb_f32_from_bits((uint32_t)l->top << 16);
@@ -90,7 +90,7 @@ static void add_bf16(const sb_bf16_sums *l, sb_moments *sums)
     sums->largest = largest > sums->largest ? largest : sums->largest;
 }
 
-/* Whether binary32 was wide enough for them. */
+/* Returns 0 if binary32 was not wide enough for the sums. */
 static int look_at_bf16(const unsigned char *bytes, uint32_t n, int shape, sb_moments *sums)
 {
     unsigned char rest[2 * SB_BF16_STEP] = {0};
@@ -145,7 +145,7 @@ static void add_row(const sb_panel *panel, uint32_t row)
     int finite = sums.sum2 <= 1e300;
     if (!finite || (m->format == SB_FORMAT_f16 && sums.largest == 65504))
         look_closely(panel, row);
-    if (!finite) { /* the sums once more, without what is not finite */
+    if (!finite) { /* compute the sums again, without NaN and infinity */
         sb_matrix_wide(m, row, panel->scratch);
         sb_seen_row(panel->seen, panel->scratch, m->cols);
         return;

@@ -9,23 +9,23 @@
 #include "tools/check/fp4.h"
 
 enum {
-    ZERO = 0,         /* bin of scales that are zero, or E8M0's 2^-127 */
-    BINS = 512,       /* a binary exponent each, from -255 on */
+    ZERO = 0,         /* bin of scales that are zero; for E8M0, of 2^-127 */
+    BINS = 512,       /* one per binary exponent, from -255 on */
     MIDDLE = 256,     /* bin of 2^0 */
-    APART = 7,        /* exponents between a scale and its neighbours: a factor above 64 */
-    LINES = 8,        /* block rows that a median of a column needs */
-    GROUPS = 3,       /* scales that a median of a row needs */
-    CANDIDATES = 256, /* that are looked at in a panel */
-    MOST_CODES = 128, /* of a block that are looked at */
-    ZERO_RUN = 16,    /* blocks under zero scales in succession */
-    GAP = 8           /* exponents from the least scale that E4M3 has to the least that is there */
+    APART = 7,        /* exponents between a lone scale and its neighbours: a factor above 64 */
+    LINES = 8,        /* block rows that the median of a column needs */
+    GROUPS = 3,       /* scales that the median of a row needs */
+    CANDIDATES = 256, /* scales of a panel that are examined */
+    MOST_CODES = 128, /* codes of a block that are examined */
+    ZERO_RUN = 16,    /* consecutive blocks with scale zero */
+    GAP = 8           /* exponents between the least E4M3 number and the least scale */
 };
 
-/* Scales of a panel as a table of `lines` by `groups`. */
+/* The scales of a panel as a table of `lines` by `groups`. */
 typedef struct grid {
     const sb_panel *panel;
     const sb_matrix *m;
-    unsigned bytes; /* of a scale */
+    unsigned bytes; /* per scale */
     uint32_t lines, groups;
     uint32_t bins[BINS];
 } grid;
@@ -55,7 +55,7 @@ static float value_at(const grid *g, scale_place at)
     return sb_code_to_f32(g->m->quant.scale_format, code);
 }
 
-/* The bin of the magnitude's exponent; of no number that of zero, which other checks tell of. */
+/* The bin of the exponent; NaN and infinity count as zero, because other checks report them. */
 static unsigned bin_of_value(float value)
 {
     uint32_t bits = sb_bits_f32(value) & 0x7fffffffu;
@@ -69,7 +69,7 @@ static unsigned bin_at(const grid *g, scale_place at)
     return bin_of_value(value_at(g, at));
 }
 
-/* Most scales are single bytes: each of them is one of 256 numbers. */
+/* For scales of one byte, which most are: the bin of each of the 256 bytes. */
 static unsigned bin_of_byte(const grid *g, unsigned byte)
 {
     if (is_mx(g->m))
@@ -77,8 +77,8 @@ static unsigned bin_of_byte(const grid *g, unsigned byte)
     return bin_of_value(sb_code_to_f32(g->m->quant.scale_format, byte));
 }
 
-/* The least and the largest byte of those in a bin other than ZERO, signs left out, and how many
- * there are in that. E4M3 and E8M0 numbers are in the order of their bytes. */
+/* The least and the largest byte outside of bin ZERO, without signs, and the number of bytes in bin
+ * ZERO. The bytes of E4M3 and E8M0 are ordered like their values. */
 typedef struct range {
     unsigned char least, most;
     uint64_t zeros;
@@ -92,7 +92,7 @@ static void look_at_piece(const unsigned char *p, uint32_t count, int mx, range 
     for (uint32_t k = 0; k < count; k++) {
         unsigned char byte = p[k] & mask, none = byte == 0 || byte == nan ? 0xff : 0;
         unsigned char low = byte | none, high = (unsigned char)(byte & ~none);
-        zeros = (unsigned char)(zeros - none); /* 0xff is -1 */
+        zeros = (unsigned char)(zeros - none); /* subtracting 0xff adds 1 */
         least = low < least ? low : least;
         most = high > most ? high : most;
     }
@@ -101,13 +101,13 @@ static void look_at_piece(const unsigned char *p, uint32_t count, int mx, range 
     r->zeros += (unsigned char)(zeros & 0xff);
 }
 
-/* Whether there is nothing to judge: few exponents, and few zeros. */
+/* 1 if there is nothing to judge: few different exponents, and few zeros. */
 static int is_even(const grid *g)
 {
     enum { PIECE = 240 };
     range r = {.least = 0xff};
     const sb_quant *q = &g->m->quant;
-    /* lines that stand one behind the other are one */
+    /* contiguous lines are scanned as one */
     int dense = q->scale_row == g->groups && !g->m->row_map;
     uint64_t lines = dense ? 1 : g->lines,
              each = dense ? (uint64_t)g->lines * g->groups : g->groups;
@@ -122,7 +122,7 @@ static int is_even(const grid *g)
            (r.least > r.most || bin_of_byte(g, r.most) - bin_of_byte(g, r.least) < APART - 1);
 }
 
-/* Four tables, so that the same byte again need not wait for itself. */
+/* Four tables, so that increments of the same byte do not depend on each other. */
 static void count_bytes(grid *g)
 {
     uint32_t bytes[4][256] = {{0}};
@@ -148,7 +148,7 @@ static void count_scales(grid *g)
             g->bins[bin_at(g, (scale_place){line, k})]++;
 }
 
-/* The bin in the middle of those that are not zero; ZERO if all are. */
+/* The median bin of the scales that are not zero; ZERO if all are zero. */
 static unsigned middle_of(const uint32_t *bins)
 {
     uint64_t all = 0, below = 0;
@@ -162,7 +162,7 @@ static unsigned middle_of(const uint32_t *bins)
     return ZERO;
 }
 
-/* V-154: "half of its codes are not zero, of three magnitudes" - what small weights are not. */
+/* V-154: "half of its codes are not zero, of three magnitudes" - not so for small weights. */
 static int is_dense(const grid *g, scale_place at)
 {
     const sb_quant *q = &g->m->quant;
@@ -183,7 +183,7 @@ static int is_dense(const grid *g, scale_place at)
     return live * 2 >= count && kinds == 3;
 }
 
-/* --- one scale beside its neighbours ---------------------------------------------------------- */
+/* --- one scale and its neighbours ------------------------------------------------------------- */
 
 static unsigned middle_of_line(const grid *g, scale_place at)
 {
@@ -201,7 +201,7 @@ static unsigned middle_of_column(const grid *g, scale_place at)
     return middle_of(bins);
 }
 
-/* Exponents that this scale is beyond both middles; 0: it is not. */
+/* The number of exponents by which a scale is off both medians; 0 if it is not lone. */
 static int alone(const grid *g, scale_place at)
 {
     int own = (int)bin_at(g, at), column = (int)middle_of_column(g, at), line = column;
@@ -215,7 +215,7 @@ static int alone(const grid *g, scale_place at)
     return least - own >= APART && g->groups >= GROUPS ? own - least : 0;
 }
 
-/* V-154: told of by lone_scales.c, where it is known how many matrices have such. */
+/* V-154: lone_scales.c reports it, because it knows how many matrices have lone scales. */
 static void note_alone(const grid *g, scale_place at, int apart)
 {
     sb_seen *seen = g->panel->seen;
@@ -242,13 +242,13 @@ static void judge_alone(const grid *g, unsigned middle)
 
 /* --- zeros ------------------------------------------------------------------------------------ */
 
-/* Rows of a vocabulary that nobody uses are small together. */
+/* Rows of unused tokens are neighbours and small. */
 static int is_vocabulary(const sb_unit *unit)
 {
     return strcmp(unit->kind, "lm_head") == 0 || strcmp(unit->kind, "embed_tokens") == 0;
 }
 
-/* The bin of the smallest number that such scales can hold. */
+/* The bin of the least number that scales of this format can hold. */
 static unsigned least_bin(const sb_matrix *m)
 {
     return is_mx(m) ? MIDDLE - 126 : MIDDLE - 9;

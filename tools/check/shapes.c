@@ -1,4 +1,4 @@
-/* shapes.c - checks 7, 8 and 32: shapes and dtypes, as far as headers have them. */
+/* shapes.c - checks 7, 8 and 32: shapes and dtypes, as stated in the headers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static const char *group_key(const sb_unit *unit, const char *what, char *key, s
 
 enum { KEY = SB_MAX_TENSOR_NAME + 64 };
 
-/* Why a layer cannot be read, if it is its shapes. */
+/* Reports why a layer cannot be read, if its shapes are the reason. */
 static void tell_fault(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     char key[KEY];
@@ -71,8 +71,8 @@ static void check_scale_rank(sb_check *check, sb_groups *groups, const sb_unit *
 
 /* --- 8 ---------------------------------------------------------------------------------------- */
 
-/* What the configuration declares of the unit; the answer is unknown without one, and of a unit
- * that was laid over. */
+/* The declaration for a unit; its answer is unknown without a declaration, and for a unit that was
+ * laid over. */
 static sb_declaration declared_of(const sb_check *check, const sb_unit *unit)
 {
     sb_declaration d = {.answer = SB_DECLARED_UNKNOWN};
@@ -163,7 +163,7 @@ static void check_grid(sb_check *check, sb_groups *groups, const sb_unit *unit)
 }
 
 /* V-32: "in_proj_a, in_proj_b and shared_expert_gate in FP8 blocks" are an ERROR, unless the
- * configuration declares them so: then engines can know. */
+ * configuration declares them so: then engines can know it. */
 static void check_narrow(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     static const char *const narrow[] = {"linear_attn.in_proj_a", "linear_attn.in_proj_b",

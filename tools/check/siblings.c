@@ -1,4 +1,4 @@
-/* siblings.c - check 4: each module once, with all the tensors of one way to store it. */
+/* siblings.c - check 4: each module exists once, with all tensors of one way to store it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define HAS(found, suffix) ((found)->part[SB_PART_##suffix] != NULL)
 
-/* Whether a part is missing that the others ask for, whatever shapes they have. */
+/* 1 if a part that the others need is missing, whatever their shapes. */
 static int is_incomplete(const sb_found *f)
 {
     const sb_tensor *weight = f->part[SB_PART_weight], *packed = f->part[SB_PART_weight_packed];
@@ -30,13 +30,13 @@ static int is_incomplete(const sb_found *f)
     return weight->dtype == SB_DTYPE_I8 && !scale;
 }
 
-/* Whether there is a part that does not go with the others. */
+/* 1 if some part does not belong to the others. */
 static int is_mixed(const sb_found *f)
 {
     if (HAS(f, weight) + HAS(f, weight_packed) + HAS(f, qweight) > 1)
         return 1;
     if (f->container == SB_CONTAINER_COUNT || f->container == SB_CONTAINER_int_awq)
-        return 0; /* a g_idx beside what looks like AWQ is a matter of orientation: check 8 */
+        return 0; /* a g_idx beside what looks like AWQ is a question of orientation: check 8 */
     for (unsigned p = 0; p < SB_PART_COUNT; p++)
         if (f->part[p] && p != SB_PART_pre_quant_scale &&
             !(p == SB_PART_weight_scale_2 && f->container == SB_CONTAINER_int4_modelopt) &&
@@ -45,7 +45,7 @@ static int is_mixed(const sb_found *f)
     return 0;
 }
 
-/* Scales of FP8 in two dimensions. */
+/* 1 if FP8 scales form a grid in two dimensions. */
 static int is_grid(const sb_found *f)
 {
     const sb_tensor *weight = f->part[SB_PART_weight];
@@ -67,8 +67,8 @@ unsigned sb_unit_fault(const sb_unit *unit)
     return is_grid(f) ? 32 : 7;
 }
 
-/* V-4: "A part under another dialect's name is named beside the absent one": the scales of a module
- * that lacks the ones it asks for; "" if it has none. */
+/* V-4: "A part under another dialect's name is named beside the absent one": the scales that a
+ * module has instead of the required ones; "" if it has none. */
 static const char *misnamed_scales(const sb_found *f)
 {
     static const sb_model_part scales[] = {SB_PART_weight_scale, SB_PART_weight_scale_inv,

@@ -17,7 +17,8 @@ static const char *type_of(const json_t *step)
 /* --- steps ---------------------------------------------------------------------------------------
  */
 
-/* What a Sequence holds: each kind of step calls it otherwise. NULL: it is no Sequence. */
+/* The steps of a Sequence, whose key depends on the kind of step. NULL: the step is not a
+ * Sequence. */
 static json_t *steps_of(const json_t *step)
 {
     static const char *const keys[] = {"pretokenizers", "normalizers", "decoders", "processors"};
@@ -36,8 +37,9 @@ static int has_step(const json_t *step, const char *type)
     return strcmp(type_of(step), type) == 0;
 }
 
-/* V-151: "as they act": a key at its default is as good as absent, offsets into the text are no
- * ids, and how ByteLevel reads text says nothing of how it writes it. */
+/* V-151: "as they act": a key with its default equals an absent key. trim_offsets does not affect
+ * ids. For a ByteLevel decoder only the type matters, because its other keys concern reading
+ * text. */
 static int acts(const char *key, const json_t *value, const char *type, int decoder)
 {
     static const struct {
@@ -55,7 +57,7 @@ static int acts(const char *key, const json_t *value, const char *type, int deco
     return 1;
 }
 
-/* The steps in one list, Sequences laid out, each with the keys that act. */
+/* Flattens the steps into one list, without Sequences; each step has only the keys that act. */
 static void lay_out(json_t *into, const json_t *step, int decoder)
 {
     const json_t *steps = steps_of(step);
@@ -73,7 +75,7 @@ static void lay_out(json_t *into, const json_t *step, int decoder)
     json_array_append_new(into, one);
 }
 
-/* A post-processor adds tokens; all else that it does is about offsets. */
+/* The tokens that a post-processor adds; everything else that it does concerns offsets. */
 static void lay_out_added(json_t *into, const json_t *step)
 {
     const json_t *steps = steps_of(step), *single = json_object_get(step, "single");
@@ -95,8 +97,7 @@ static void lay_out_added(json_t *into, const json_t *step)
     }
 }
 
-/* --- beside the original -------------------------------------------------------------------------
- */
+/* --- comparison with the original ------------------------------------------------------------- */
 
 static const struct {
     const char *key, *changes;
@@ -141,7 +142,7 @@ static void tell_chain(sb_check *check, const sb_token_table *t, const sb_token_
     }
 }
 
-/* Absent, null, false, 0 and "" are one. */
+/* Absent, null, false, 0 and "" mean the same. */
 static int is_nothing(const json_t *value)
 {
     return !value || json_is_null(value) || json_is_false(value) ||
@@ -163,7 +164,7 @@ static void tell_flags(sb_check *check, const sb_token_table *t, const sb_token_
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *a = json_object_get(own, keys[i]), *b = json_object_get(other, keys[i]);
         sb_value_text x, y;
-        /* files of before 2021 have no type */
+        /* files written before 2021 have no type */
         if ((is_nothing(a) && (i == 0 || is_nothing(b))) || (i == 0 && !b) ||
             (a && b && sb_value_same(a, b)))
             continue;
@@ -219,8 +220,7 @@ static void tell_added_flags(sb_check *check, const sb_token_table *t, const sb_
     }
 }
 
-/* --- in itself -----------------------------------------------------------------------------------
- */
+/* --- the file by itself ----------------------------------------------------------------------- */
 
 /* V-151: "a length at which text is cut" */
 static void tell_cut(sb_check *check, const sb_token_table *t)
@@ -229,7 +229,7 @@ static void tell_cut(sb_check *check, const sb_token_table *t)
     const json_t *pad = json_object_get(t->json, "padding");
     const json_t *fixed = json_object_get(json_object_get(pad, "strategy"), "Fixed");
     sb_value_text x;
-    /* V-151: "calibration leaves it" - and transformers sets it anew with every call */
+    /* V-151: "calibration leaves it" - and transformers sets it with every call */
     if (json_is_object(cut))
         sb_check_find(check, 51, SB_LEVEL_warn, "",
                       "tokenizer.json: truncation is %s, expected null: programs that go by this "
@@ -271,7 +271,7 @@ static void tell_bytes(sb_check *check, const sb_token_table *t)
     }
 }
 
-/* Whether a token has more than one letter. */
+/* 1 if a token has more than one letter. */
 static int is_long(const char *text)
 {
     size_t letters = 0;
@@ -306,7 +306,7 @@ static void tell_no_merges(sb_check *check, const sb_token_table *t)
 }
 
 /* V-151: "a merge before the one that makes its part": byte-level vocabularies are trained or
- * converted in the order in which tokens are made. */
+ * converted in the order in which tokens are created. */
 static void tell_early(sb_check *check, const sb_token_table *t)
 {
     size_t n = json_array_size(t->merges), early = 0, first = 0;

@@ -1,4 +1,4 @@
-/* side_chat.c - check 51: the chat template, which stands in one of several places. */
+/* side_chat.c - check 51: the chat template, which may be in one of several places. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@ static int has_template(const char *folder, const json_t *tokenizer_config)
            sb_side_exists(folder, "chat_templates") || (key && !json_is_null(key));
 }
 
-/* The text that transformers renders: a file of its own goes before the key. NULL: none, or several
- * by name. The caller frees it. */
+/* The template that transformers renders: a separate file has priority over the key. NULL: there is
+ * none, or several with names. The caller frees it. */
 static char *template_of(sb_check *check, const char *folder, const json_t *config,
                          const char **where)
 {
@@ -46,7 +46,7 @@ static char *template_of(sb_check *check, const char *folder, const json_t *conf
     return text;
 }
 
-/* The end of the last line says nothing. */
+/* Compares without white space at the end. */
 static int is_same(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);

@@ -1,4 +1,4 @@
-/* side_files.c - check 51: tokenizer, generation settings, leftovers of downloads. */
+/* side_files.c - check 51: tokenizer, generation settings, and leftovers of downloads. */
 #include "tools/check/side_files.h"
 
 #include <dirent.h>
@@ -27,8 +27,8 @@ int sb_side_exists(const char *folder, const char *name)
            access(path, F_OK) == 0;
 }
 
-/* V-151: "read as Python reads it" - with model_max_length 10^30, which is no integer of 64 bits;
- * ids are then no integers either, and not looked at. */
+/* V-151: "read as Python reads it" - for model_max_length 10^30, which is not a 64-bit integer. All
+ * integers become reals then, so ids are not checked. */
 static json_t *read_loosely(const char *path, sb_status *status)
 {
     unsigned char *bytes;
@@ -69,11 +69,9 @@ json_t *sb_side_json(sb_check *check, const char *folder, const char *name, int 
     return json;
 }
 
-/* --- ids of other files
- * ---------------------------------------------------------------------------
- */
+/* --- ids in other files ----------------------------------------------------------------------- */
 
-/* The ids of an end, which are one or several, that have no token. */
+/* The end ids, one or several, that have no token. */
 typedef struct ends {
     size_t count, absent;
     json_int_t first;
@@ -132,8 +130,7 @@ static void tell_media(sb_check *check, const sb_token_table *t, const json_t *c
     }
 }
 
-/* --- leftovers
- * ------------------------------------------------------------------------------------ */
+/* --- leftovers -------------------------------------------------------------------------------- */
 
 static int is_leftover(const char *name)
 {
@@ -167,7 +164,7 @@ static void tell_leftovers(sb_check *check, const char *folder, const char *unde
                       *under ? "/" : "", SB_SHOW(first), count);
 }
 
-/* V-151: "What another run left": of another quantizer's hf_quant_config.json check 9 tells. */
+/* V-151: "What another run left": check 9 reports an hf_quant_config.json of another quantizer. */
 static void tell_strangers(sb_check *check, const char *folder, const json_t *model)
 {
     static const char *const keys[] = {"bits", "group_size", "sym", "desc_act"};
@@ -217,8 +214,7 @@ static void tell_lost_tokenizer(sb_check *check, const char *folder, const char 
                       "into tokens");
 }
 
-/* --- all of it
- * ------------------------------------------------------------------------------------ */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static void load_table(sb_check *check, const char *folder, int tell, sb_token_table *out)
 {

@@ -1,4 +1,4 @@
-/* side_settings.c - check 51: which tokens begin, end and fill a text, and how tokens are drawn. */
+/* side_settings.c - check 51: which tokens begin, end and pad a text, and the sampling settings. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 /* The files that name such tokens. */
 typedef struct files {
     const sb_token_table *table;
-    const json_t *config, *map, *settings; /* of the tokenizer, special_tokens_map, generation */
+    /* tokenizer_config, special_tokens_map, generation_config */
+    const json_t *config, *map, *settings;
 } files;
 
 /* "<|im_end|>", or {"content": "<|im_end|>"}. */
@@ -21,7 +22,8 @@ static const char *token_named(const json_t *object, const char *key)
     return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
 }
 
-/* V-151: a token is one of tokenizer.json or of added_tokens_decoder, which transformers adds. */
+/* V-151: 1 if tokenizer.json has the token, or added_tokens_decoder, whose tokens transformers
+ * adds. */
 static int is_token(const files *f, const char *content)
 {
     const char *key;
@@ -48,7 +50,7 @@ static int is_id(const files *f, json_int_t id)
 /* --- tokens by name ------------------------------------------------------------------------------
  */
 
-/* ChatML begins every turn with it, so that no text can end there. */
+/* In ChatML, this token begins every turn, so a text cannot end with it. */
 static int begins_turn(const char *content)
 {
     return content && strcmp(content, "<|im_start|>") == 0;
@@ -134,8 +136,7 @@ static void tell_added_file(sb_check *check, const files *f, const json_t *added
                       SB_SHOW(first), wrong, json_object_size(added));
 }
 
-/* --- ends by id ----------------------------------------------------------------------------------
- */
+/* --- end tokens by id ------------------------------------------------------------------------- */
 
 static const json_t *id_at(const json_t *ids, size_t i)
 {
@@ -211,8 +212,7 @@ static void tell_model_ids(sb_check *check, const files *f, const json_t *object
     }
 }
 
-/* --- how tokens are drawn ------------------------------------------------------------------------
- */
+/* --- sampling --------------------------------------------------------------------------------- */
 
 /* V-151: "values with which nothing can be drawn" */
 static void tell_sampling(sb_check *check, const json_t *settings)
@@ -220,7 +220,7 @@ static void tell_sampling(sb_check *check, const json_t *settings)
     static const struct {
         const char *key;
         double low, high;
-        int open; /* low itself is out */
+        int open; /* low itself is excluded */
         const char *expected;
     } ranges[] = {
         {"temperature", 0, 1e30, 0, "0 or more"},
@@ -244,18 +244,18 @@ static void tell_sampling(sb_check *check, const json_t *settings)
     }
 }
 
-/* --- beside the original -------------------------------------------------------------------------
- */
+/* --- comparison with the original ------------------------------------------------------------- */
 
-/* The length of a class without "Fast", which is another way to run the same. */
+/* The length of a class name without "Fast", which names another implementation of the same
+ * class. */
 static size_t class_length(const char *name)
 {
     size_t n = strlen(name);
     return n > 4 && strcmp(name + n - 4, "Fast") == 0 ? n - 4 : n;
 }
 
-/* Classes that do what tokenizer.json says, and those of this family, whose tokenizer.json is
- * compared. */
+/* Classes that only do what tokenizer.json says, and classes of this family, for which
+ * tokenizer.json is compared. */
 static int is_plain_class(const char *name)
 {
     static const char *const plain[] = {"PreTrainedTokenizer", "TokenizersBackend", "AutoTokenizer",

@@ -1,4 +1,4 @@
-/* side_template.c - check 51: is a chat template one that can be read? */
+/* side_template.c - check 51: can a chat template be parsed? */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,13 @@ enum { DEPTH = 64, WORD = 24 };
 
 typedef struct reader {
     const char *at, *start;
-    char open[DEPTH][WORD]; /* the blocks that are open */
+    char open[DEPTH][WORD]; /* the open blocks, outermost first */
     size_t depth;
     char *why;
     size_t room;
 } reader;
 
-/* Where the text stands, counted from 1. */
+/* The line number of a position, counted from 1. */
 static size_t line_of(const reader *r, const char *at)
 {
     size_t line = 1;
@@ -30,8 +30,9 @@ static int refuse(reader *r, const char *at, const char *what, const char *word)
     return 0;
 }
 
-/* Behind the tag that opens at r->at and ends with `end`; NULL: it never ends. Strings are skipped:
- * they may hold anything; braces within are matched first, as Jinja does. */
+/* The position behind the tag that opens at `at` and ends with `end`; NULL: it never ends. Strings
+ * are skipped, because they may contain anything. As in Jinja, the end counts only outside of
+ * braces. */
 static const char *behind_tag(const char *at, const char *end)
 {
     char quote = '\0';
@@ -55,7 +56,7 @@ static const char *behind_tag(const char *at, const char *end)
     return NULL;
 }
 
-/* The first word of a block: "for" of "{%- for x in y %}". */
+/* The first word of a block: "for" in "{%- for x in y %}". */
 static void word_of(const char *at, char word[WORD])
 {
     size_t n = 0;
@@ -74,7 +75,7 @@ static int is_one_of(const char *word, const char *const *list)
     return 0;
 }
 
-/* "{% set x = 1 %}" stands alone, "{% set x %}" is closed. */
+/* "{% set x = 1 %}" is complete, "{% set x %}" needs an end. */
 static int is_assignment(const char *at, const char *end)
 {
     for (; at < end; at++)
@@ -91,7 +92,7 @@ static int take_block(reader *r, const char *at, const char *end)
     char word[WORD];
     word_of(at, word);
     if (strcmp(word, "raw") == 0)
-        return -1; /* it may hold anything: what is behind it is not judged */
+        return -1; /* its content may be anything: the rest of the text is not judged */
     if (strncmp(word, "end", 3) == 0) {
         if (r->depth == 0)
             return refuse(r, at, "nothing is open that would be closed by ", word);
@@ -103,7 +104,7 @@ static int take_block(reader *r, const char *at, const char *end)
             return refuse(r, at, "no block is open for ", word);
     } else if (is_one_of(word, opens) || (strcmp(word, "set") == 0 && !is_assignment(at, end))) {
         if (r->depth == DEPTH)
-            return -1; /* deeper than anybody nests: not judged */
+            return -1; /* deeper than real templates: not judged */
         memcpy(r->open[r->depth++], word, WORD);
     }
     return 1;

@@ -1,4 +1,4 @@
-/* signs.c - matrices and convolutions of which every number has the same sign. */
+/* signs.c - matrices and convolutions with numbers of only one sign. */
 #include <inttypes.h>
 
 #include "ref/base/text.h"
@@ -26,7 +26,7 @@ static unsigned size_of(sb_format format)
     }
 }
 
-/* The byte with the sign is the last of each number; a zero has none. */
+/* The sign is in the last byte of each number; zeros count for no sign. */
 void sb_see_signs(const sb_matrix *m, sb_seen *seen)
 {
     unsigned size = size_of(m->format);
@@ -47,7 +47,7 @@ static unsigned of_ints(const sb_seen_int *s)
     return signs;
 }
 
-/* 1: all above zero; 2: all below; anything else: both, or it is not known. */
+/* 1: all above zero; 2: all below; any other value: both, or unknown. */
 static unsigned signs_of(const sb_unit *unit, const sb_seen *s)
 {
     if (unit->tensor)

@@ -1,4 +1,4 @@
-/* What is more than POSIX: mincore, cachestat, madvise, O_DIRECT. Nothing else may ask for it. */
+/* Needs more than POSIX: mincore, cachestat, madvise, O_DIRECT. No other file may do so. */
 #define _GNU_SOURCE
 #include "tools/check/source.h"
 
@@ -21,15 +21,15 @@
 #include "ref/container/overlay.h"
 #include "ref/container/show.h"
 
-/* Whether a stretch of a file was in the cache is told by one page of it. */
+/* STRETCH: one page tells whether a stretch of a file is in the page cache. */
 enum { STRETCH = 1 << 16, ASKED = 256, PIECE = 1 << 20, ROUNDS = 3, PIECES = 4 };
-/* Of files in the cache: pieces of so many bytes, of files of so many at least. */
+/* For files in the page cache: the size of pieces, and the least size of files. */
 enum { CACHED_PIECE = 1 << 18, CACHED_LEAST = 1 << 25 };
 
 struct sb_source {
     const sb_checkpoint *checkpoint;
     sb_io io;
-    unsigned char **cached; /* per shard, a byte per stretch: it was in the cache before */
+    unsigned char **cached; /* per shard, a byte per stretch: it was in the page cache before */
 };
 
 static const char *const names[SB_IO_COUNT] = {"auto", "map", "pread", "direct"};
@@ -62,7 +62,7 @@ static size_t size_of(const sb_source *s, uint32_t shard)
     return s->checkpoint->shards[shard].file.size;
 }
 
-/* mincore and madvise take what mmap gave, which is not const; no byte is written. */
+/* mincore and madvise take the pointer of mmap, which is not const; no byte is written. */
 static unsigned char *mapped(const sb_source *s, uint32_t shard, uint64_t at)
 {
     union {
@@ -72,16 +72,16 @@ static unsigned char *mapped(const sb_source *s, uint32_t shard, uint64_t at)
     return base.taken + at;
 }
 
-/* --- the cache -------------------------------------------------------------------------------- */
+/* --- the page cache --------------------------------------------------------------------------- */
 
-/* Of a shard, and whether each of its stretches is in the cache. */
+/* A shard, and for each of its stretches whether it is in the page cache. */
 typedef struct asked {
     const sb_source *source;
     uint32_t shard;
     size_t count;
 } asked;
 
-/* Some stretches, as what the operating system is asked for takes a microsecond each. */
+/* Handles ASKED stretches, because each question to the operating system takes a microsecond. */
 static void look_at(void *ctx, size_t turn, size_t worker)
 {
     const asked *a = ctx;
@@ -92,7 +92,7 @@ static void look_at(void *ctx, size_t turn, size_t worker)
 #ifdef __linux__
         size_t size = size_of(a->source, a->shard), middle = i * STRETCH + STRETCH / 2;
         if (mincore(mapped(a->source, a->shard, middle < size ? middle : i * STRETCH), 1, &page))
-            page = 1; /* nobody knows: then it stays */
+            page = 1; /* unknown: keep it in the cache */
 #endif
         a->source->cached[a->shard][i] = page & 1;
     }
@@ -104,7 +104,7 @@ static void forget(const sb_source *s, uint32_t shard, int fd, uint64_t first, u
         return;
 #ifdef __linux__
     (void)madvise(mapped(s, shard, first), end - first,
-                  MADV_DONTNEED); /* its pages stay ours else */
+                  MADV_DONTNEED); /* otherwise its pages stay mapped here */
 #endif
     for (uint64_t at = first; at < end;) {
         unsigned char kept = s->cached[shard][at / STRETCH];
@@ -117,7 +117,8 @@ static void forget(const sb_source *s, uint32_t shard, int fd, uint64_t first, u
     }
 }
 
-/* I-2: "in whole stretches of 64 KiB" - the last one of a range goes with the range behind it. */
+/* I-2: "in whole stretches of 64 KiB" - the last stretch of a range is dropped with the next
+ * range. */
 void sb_source_drop(const sb_source *s, uint32_t shard, int fd, uint64_t first, uint64_t end)
 {
     first = first / STRETCH * STRETCH;
@@ -200,7 +201,7 @@ sb_status sb_source_read(const sb_source *s, uint32_t shard, int fd, int direct,
                            at + done, strerror(errno));
         done += (size_t)n;
         if (direct && at + done >= size)
-            return SB_OK; /* the last page of a file is not whole */
+            return SB_OK; /* the last page of a file may be incomplete */
         if (n == 0)
             return sb_fail(err, SB_ERR_IO, "%s: ends at byte %" PRIu64 ", expected %zu bytes",
                            SB_SHOW(sb_checkpoint_shard_name(s->checkpoint, shard)), at + done,
@@ -209,15 +210,15 @@ sb_status sb_source_read(const sb_source *s, uint32_t shard, int fd, int direct,
     return SB_OK;
 }
 
-/* --- what is in the cache at first ------------------------------------------------------------ */
+/* --- the state of the page cache at the start ------------------------------------------------- */
 
-/* How many pages of a file are in the cache, asked at once: Linux 6.5 tells, whose headers may be
- * newer than these. -1: nobody knows. */
+/* The number of a file's pages in the page cache, from one call that Linux has since 6.5, even if
+ * these headers are older. -1: unknown. */
 static int64_t pages_cached(int fd, size_t size)
 {
     int64_t count = -1;
 #ifdef __linux__
-    enum { CACHESTAT = 451 }; /* on every machine but one that has no such readers */
+    enum { CACHESTAT = 451 }; /* on all architectures where this code is used */
     struct {
         uint64_t first, count;
     } range = {0, size};
@@ -232,7 +233,7 @@ static int64_t pages_cached(int fd, size_t size)
     return count;
 }
 
-/* 1: all of it; 0: nothing; -1: something, or nobody knows. */
+/* 1: all of it is cached; 0: nothing; -1: a part, or unknown. */
 static int whole_or_nothing(const sb_source *s, uint32_t shard)
 {
     sb_error err;
@@ -267,7 +268,7 @@ typedef struct trial {
     uint32_t shard;
     sb_hash *hash;
     unsigned char *memory;                           /* PIECE bytes, aligned */
-    double seconds[SB_IO_COUNT], least[SB_IO_COUNT]; /* of all rounds, of one */
+    double seconds[SB_IO_COUNT], least[SB_IO_COUNT]; /* of all rounds; of the fastest round */
 } trial;
 
 static double now(void)
@@ -277,8 +278,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The bytes from `at` to `end` in pieces, read in one way and looked at; then they leave as they
- * must. */
+/* Reads the bytes from `at` to `end` in pieces, in one way, and looks at them. Afterwards they
+ * leave the page cache if they have to. */
 static void try_one(trial *t, sb_io io, uint64_t at, uint64_t end, size_t piece)
 {
     sb_error err;
@@ -299,7 +300,7 @@ static void try_one(trial *t, sb_io io, uint64_t at, uint64_t end, size_t piece)
     }
     double took = now() - start;
     if (io == SB_IO_direct && !direct)
-        took += 1e6; /* the file system has no such reads */
+        took += 1e6; /* the file system does not support direct reads */
     if (t->seconds[io] == 0 || took < t->least[io])
         t->least[io] = took;
     t->seconds[io] += took;
@@ -324,7 +325,7 @@ static sb_io measure(trial *t)
     return best;
 }
 
-/* Nine tenths of it. */
+/* 1 if at least nine tenths of the shard were cached. */
 static int is_cached(const sb_source *s, uint32_t shard)
 {
     size_t count = (size_of(s, shard) + STRETCH - 1) / STRETCH, there = 0;

@@ -5,11 +5,11 @@
 #include "ref/container/show.h"
 #include "tools/check/across.h"
 
-/* Squares, so that no root is needed: a factor of 8 is 64 here, one of 64 is 4096. */
+/* Squared factors, so that no root is needed: a factor of 8 is 64 here, one of 64 is 4096. */
 #define SUSPICIOUS 64.0
 #define ABSURD 4096.0
 
-enum { FEW = 3 }; /* members of a kind that a median needs */
+enum { FEW = 3 }; /* least number of members for a median */
 
 static double mean_square(const sb_member *m)
 {
@@ -22,7 +22,7 @@ static double largest_square(const sb_member *m)
     return m->seen->moments.largest * m->seen->moments.largest;
 }
 
-/* Median over the members of a kind that are not zero throughout. */
+/* The median over the members of a kind that are not all zero. */
 static double median_of(const sb_kin *kin, size_t first, size_t end,
                         double (*of)(const sb_member *), double *room, size_t *count)
 {
@@ -42,7 +42,7 @@ static void judge(sb_check *check, const sb_kin *one, const char *what, double s
     double ratio = square / median;
     if (!(square > 0) || (ratio <= SUSPICIOUS && ratio >= 1 / SUSPICIOUS))
         return;
-    /* routed experts of sound models may be dead */
+    /* sound models may have dead routed experts */
     int small = ratio < 1 / ABSURD && !strstr(one->member->plain, ".experts.");
     int absurd = ratio > ABSURD || small;
     sb_check_find(check, 42, absurd ? SB_LEVEL_error : SB_LEVEL_warn, one->member->name,
@@ -51,7 +51,7 @@ static void judge(sb_check *check, const sb_kin *one, const char *what, double s
                   SB_SHOW(one->kind));
 }
 
-/* V-42: "near its original" - then its size is nobody's fault. */
+/* V-42: "near its original" - then its size is not a fault of this checkpoint. */
 static int is_known(const sb_member *m)
 {
     const sb_distance *d = &m->seen->distance;
@@ -70,12 +70,12 @@ static void judge_kind(sb_check *check, const sb_kin *kin, size_t first, size_t 
         if (is_known(kin[i].member))
             continue;
         judge(check, &kin[i], "root mean square", mean_square(kin[i].member), middle, count);
-        if (check->findings.count == before) /* the largest says the same */
+        if (check->findings.count == before) /* the largest magnitude would say the same */
             judge(check, &kin[i], "largest magnitude", largest_square(kin[i].member), top, count);
     }
 }
 
-/* What a row times an input of variance 1 gives, which is alike for all kinds. */
+/* The result of a row times an input of variance 1; it is similar for all kinds. */
 static double gain(const sb_member *m)
 {
     return mean_square(m) * (double)m->seen->cols;
@@ -101,8 +101,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Matrices whose global scale check 16 refused: their size says nothing, and many of them would
- * make it the usual one. Moves the others to the front; 0 if memory is out. */
+/* Drops matrices whose global scale check 16 refused: their size says nothing, and many of them
+ * would distort the median. Moves the others to the front; 0 if memory is out. */
 static int drop_refused(const sb_check *check, sb_kin *kin, size_t *count)
 {
     const sb_findings *f = &check->findings;

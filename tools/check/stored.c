@@ -1,4 +1,4 @@
-/* stored.c - check 9: what is declared beyond the kind of a module, against its tensors. */
+/* stored.c - check 9: compares what is declared besides the kind of a module with its tensors. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static uint64_t ceil_div(uint64_t n, uint64_t by)
     return by ? (n + by - 1) / by : 0;
 }
 
-/* How many rows and columns of scales a matrix has. */
+/* The rows, and below the columns, of a matrix's grid of scales. */
 static uint64_t scale_rows(const sb_matrix *m)
 {
     return ceil_div(m->rows, m->quant.block_rows);
@@ -22,7 +22,8 @@ static uint64_t scale_cols(const sb_matrix *m)
     return ceil_div(m->cols, m->quant.block_cols);
 }
 
-/* AutoRound's configuration does not tell one scale from a scale per row. */
+/* 0 for configurations, such as AutoRound's, that do not distinguish one scale from a scale per
+ * row. */
 static int names_strategies(const sb_check *check)
 {
     sb_dialect dialect = sb_declared_dialect(check->self.declared);
@@ -59,7 +60,7 @@ static void tell_strategy(sb_check *check, sb_groups *groups, const sb_unit *uni
                   sb_declaration_text(d, &text), d->rule);
 }
 
-/* V-9: "a scale of the inputs where the declaration has none is a WARN" - but of ModelOpt,
+/* V-9: "a scale of the inputs where the declaration has none is a WARN" - except for ModelOpt,
  * which exports one with every layer that it calibrated. */
 static void tell_input(sb_check *check, sb_groups *groups, const sb_unit *unit,
                        const sb_declaration *d)

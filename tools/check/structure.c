@@ -1,4 +1,4 @@
-/* structure.c - files and index: checks 1 and 2. */
+/* structure.c - checks 1 and 2: files and index. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "tools/check/held_by.h"
 #include "tools/check/structure.h"
 
-/* Of each kind of problem so many are told one by one. */
+/* How many problems of each kind are reported one by one. */
 enum { TOLD = 16, HEAD_TOLD = 3 };
 
 static const sb_level levels[SB_CHECK_PROBLEMS] = {
@@ -30,7 +30,7 @@ void sb_check_problem(void *ctx, int problem, const char *file, const char *tens
 {
     sb_check *check = ctx;
     if (problem == SB_PROBLEM_NO_FILE || problem == SB_PROBLEM_STRAY)
-        return; /* sb_check_files tells of these, with what they hold */
+        return; /* sb_check_files reports these, with the content of the files */
     check->unread |= problem == SB_PROBLEM_UNREAD;
     check->told_mtp[problem] += tensor && strncmp(tensor, "mtp.", 4) == 0;
     if (check->told[problem]++ >= TOLD)
@@ -48,7 +48,7 @@ static void tell_rest(sb_check *check)
                           check->told[p] - TOLD, check->told[p], check->told_mtp[p]);
 }
 
-/* The files that the index names and that are missing, or there and not readable. */
+/* Reports files that the index names and that are missing, or that exist and cannot be read. */
 static void tell_absent(sb_check *check, sb_file_state state)
 {
     sb_held_by held;
@@ -70,8 +70,8 @@ static void tell_absent(sb_check *check, sb_file_state state)
                   held.tensors, held.text, fetch);
 }
 
-/* V-2: "a lost MTP head is found so, by its first tensor" - "" if the file has no part of one. The
- * first few go into the text. */
+/* V-2: "a lost MTP head is found so, by its first tensor" - "" if the file has no part of a head.
+ * Puts the first few names into the text. */
 static const char *head_of(const sb_checkpoint *c, uint32_t shard, char *text, size_t size)
 {
     const char *first = "";
@@ -90,7 +90,7 @@ static const char *head_of(const sb_checkpoint *c, uint32_t shard, char *text, s
     return first;
 }
 
-/* A file that the index does not name, with what only it holds. */
+/* Reports a file that the index does not name, with the tensors that only it holds. */
 static void tell_stray(sb_check *check, sb_groups *groups, uint32_t shard)
 {
     const sb_checkpoint *c = check->self.checkpoint;
@@ -119,7 +119,7 @@ void sb_check_files(sb_check *check)
     tell_rest(check);
     tell_absent(check, SB_FILE_MISSING);
     tell_absent(check, SB_FILE_UNREADABLE);
-    /* a damaged index is told of, and then every file would be without one */
+    /* a damaged index is already reported, and would leave every file unnamed */
     if (strcmp(sb_checkpoint_path(c), sb_checkpoint_folder(c)) == 0 &&
         !check->told[SB_PROBLEM_INDEX])
         for (uint32_t i = 0; i < sb_checkpoint_own_shards(c); i++)

@@ -8,20 +8,20 @@
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
 
-/* How an expert's matrix is stored, as far as engines take it from expert 0. */
+/* How an expert's matrix is stored, as far as engines assume that all experts equal expert 0. */
 typedef struct storage {
     sb_container container;
     uint32_t block_rows, block_cols;
-    uint32_t parts; /* a bit for each part that is there */
+    uint32_t parts; /* a bit for each existing part */
     sb_format format, scale_format;
 } storage;
 
-/* One projection of one layer: what was seen, and how often. */
+/* One projection of one layer: the ways of storage, and how often each occurs. */
 enum { STORAGES = 4, PROJECTIONS = 3 };
 typedef struct row {
     storage seen[STORAGES];
     uint32_t count[STORAGES];
-    uint32_t first[STORAGES]; /* the least expert */
+    uint32_t first[STORAGES]; /* the lowest expert with this storage */
 } row;
 
 static storage storage_of(const sb_unit *unit)
@@ -44,7 +44,7 @@ static int same(const storage *a, const storage *b)
            a->scale_format == b->scale_format;
 }
 
-/* gate, up, down: 0, 1, 2; -1: not a matrix of one expert, or not readable. */
+/* 0, 1, 2 for gate, up, down; -1: not a matrix of one expert, or not readable. */
 static int projection_of(const sb_unit *unit)
 {
     const sb_expected *x = unit->expected;
@@ -67,7 +67,7 @@ static void count_storage(row *r, const storage *s, uint32_t expert)
     }
 }
 
-/* The storage of most experts; of two as many, that of the lower expert. */
+/* The storage of most experts; with equal counts, that of the lower expert. */
 static unsigned usual(const row *r)
 {
     unsigned best = 0;

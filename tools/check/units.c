@@ -57,8 +57,8 @@ static int expected_order(const void *a, const void *b)
     return strcmp(((const sb_expected *)a)->name, ((const sb_expected *)b)->name);
 }
 
-/* Both ways to store experts, and the MTP head whether or not it is there: names that both have
- * stand once. */
+/* Collects the expectations for both ways to store experts, with the MTP head whether or not it
+ * exists; equal names are kept once. */
 static sb_status expect(const sb_config *config, sb_units *u, sb_error *err)
 {
     collector c = {u, 0};
@@ -91,7 +91,7 @@ const sb_expected *sb_expected_named(const sb_units *u, const char *name)
                              : NULL;
 }
 
-/* Of layers the expectation is that of their weight; the name of a stack has no suffix. */
+/* For a layer, the expectation for its weight; the name of a stack has no suffix. */
 static const sb_expected *expected_of(const sb_units *u, const char *name, int is_layer)
 {
     char full[SB_MAX_TENSOR_NAME + 16];
@@ -110,7 +110,7 @@ typedef struct maker {
     int headers_only;
     sb_units *units;
     size_t room;
-    unsigned char *used; /* one per tensor */
+    unsigned char *used; /* one flag per tensor */
 } maker;
 
 static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **out, sb_error *err)
@@ -133,7 +133,7 @@ static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **ou
     return unit->name && unit->plain && unit->kind ? SB_OK : no_memory(err);
 }
 
-/* V-4: "NVFP4 in groups of 32 that are declared" - without a declaration half of the scales are
+/* V-4: "NVFP4 in groups of 32 that are declared" - without a declaration, half of the scales are
  * missing. */
 static int is_nvfp4_of_32(const maker *m, const char *name, const sb_found *found)
 {
@@ -163,7 +163,7 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
                                "layer %s is NVFP4 in groups of 32, as ModelOpt writes it for "
                                "W4A8_NVFP4_FP8 and for weights alone, which is not read",
                                SB_SHOW(name));
-    /* W-8: what came from elsewhere and says nothing is as it was written, v1 */
+    /* W-8: units that were laid over and whose files leave it open are v1, as they were written */
     if (!unit->status &&
         (unit->found.zeros_open || unit->found.container == SB_CONTAINER_int8_channel) &&
         !sb_found_origin(m->checkpoint, &unit->found))
@@ -255,7 +255,7 @@ static int member_order(const void *a, const void *b)
     return strcmp(((const sb_member *)a)->plain, ((const sb_member *)b)->plain);
 }
 
-/* Room for what is seen of each unit; a stack that cannot be split becomes unreadable. */
+/* Allocates seen for each unit; a stack that cannot be split becomes unreadable. */
 static sb_status make_members(const sb_checkpoint *checkpoint, sb_units *u, sb_error *err)
 {
     member_maker m = {.units = u};

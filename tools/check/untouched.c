@@ -10,14 +10,15 @@
 #include "tools/check/same_format.h"
 #include "tools/check/scaled.h"
 
-enum { FEW = 64 }; /* values that tell too little about how they were rounded */
+enum { FEW = 64 }; /* with fewer values, it is unclear how they were rounded */
 
 typedef struct totals {
-    size_t rounded_norms;     /* as llm-compressor writes them back */
-    size_t narrowed, retyped; /* another dtype, and the original's values rounded or exact */
-    size_t scaled;            /* AWQ and its like scale what feeds quantized layers */
-    size_t rerounded;         /* another dtype, and neither is the other rounded */
-    size_t caches;            /* scales of the KV cache */
+    size_t rounded_norms; /* as llm-compressor writes them back */
+    /* another dtype: with the original's values rounded; with exact values */
+    size_t narrowed, retyped;
+    size_t scaled;    /* AWQ and similar tools scale what feeds quantized layers */
+    size_t rerounded; /* another dtype, and neither side is the other rounded */
+    size_t caches;    /* scales of the KV cache */
     const char *first_cache;
     const char *first_norm, *first_narrowed, *first_retyped, *first_rerounded, *first_scaled;
     int awq;
@@ -58,8 +59,8 @@ static int there_and_back(const float *w, const float *rounded, uint64_t n)
     return n > 0 && k == n;
 }
 
-/* V-14: "bf16(bf16(1 + w) - 1) of the original's w", or the other way round: then the original is
- * what went through such a tool. */
+/* V-14: "bf16(bf16(1 + w) - 1) of the original's w", or the other way round: then the original went
+ * through such a tool. */
 static int is_rounded_norm(const sb_unit *unit, const sb_unit *master)
 {
     uint64_t n = 0, m = 0;
@@ -137,7 +138,7 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
     }
 }
 
-/* The tensor itself is there in the original, but of another shape: nothing could be compared. */
+/* The original has this tensor with another shape, so nothing could be compared. */
 static void judge_shape(sb_check *check, const sb_unit *unit)
 {
     const sb_tensor *own = tensor_of(unit), *other = tensor_of(sb_master_unit(check, unit));

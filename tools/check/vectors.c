@@ -10,22 +10,22 @@
 #include "tools/check/across.h"
 #include "tools/check/norms.h"
 
-/* Squares: 16 times the median, and 8. */
+/* Squared factors: 16 times the median, and 8 times. */
 #define BEYOND 256.0
 #define LARGE 64.0
 
 enum {
-    FEW = 3,     /* of a kind that a median needs */
-    VALUES = 4,  /* a vector of fewer says nothing */
-    COMPANY = 12 /* vectors of a region that tell what is usual in it */
+    FEW = 3,     /* least number of vectors for a median */
+    VALUES = 4,  /* a vector with fewer values says nothing */
+    COMPANY = 12 /* vectors of a region that are needed to know what is usual */
 };
 
 typedef struct vector {
     const sb_unit *unit;
     char kind[64];
     int constant;
-    float value;   /* of a constant one */
-    double square; /* of what a norm multiplies by: its mean */
+    float value;   /* if it is constant */
+    double square; /* mean of the squares of what a norm multiplies by */
 } vector;
 
 typedef struct company {
@@ -57,7 +57,7 @@ static vector look(const sb_unit *unit)
     return v;
 }
 
-/* With an original that has the same bytes the vector is as it should be. */
+/* 1 if the original has the same bytes: then the vector is correct. */
 static int is_original(const sb_check *check, const sb_unit *unit)
 {
     const sb_unit *master = sb_master_unit(check, unit);

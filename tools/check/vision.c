@@ -1,4 +1,4 @@
-/* vision.c - checks 5, 7, 9: whether the vision tower is whole, and fits to the text model. */
+/* vision.c - checks 5, 7, 9: is the vision tower complete, and does it match the text model? */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +22,10 @@ static const row rows[] = {
 
 typedef struct tower {
     const char *prefix; /* "model.visual." or "visual."; NULL: there is none */
-    unsigned blocks;    /* one more than the last that is there */
+    unsigned blocks;    /* the number of the last existing block, plus 1 */
 } tower;
 
-enum { BLOCKS_MAX = 1000 }; /* more than any tower has; a larger number is told of by check 3 */
+enum { BLOCKS_MAX = 1000 }; /* more than any tower has; check 3 reports larger numbers */
 
 static tower find_tower(const sb_check *check)
 {
@@ -58,7 +58,7 @@ static const char *name_of(const tower *t, const row *r, unsigned block, char na
     return name;
 }
 
-/* As a tensor of its own, or as a layer in any storage. */
+/* 1 if the name exists as a tensor, or as a layer in any container. */
 static int is_here(const sb_check *check, const char *name)
 {
     char module[SB_NAME_MAX];
@@ -94,7 +94,7 @@ static int is_shaped_alike(const sb_tensor *a, const sb_tensor *b)
     return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
 }
 
-/* V-7: "Blocks of the vision tower": the shape that most have is that of all. */
+/* V-7: "Blocks of the vision tower": the most frequent shape is the expected one. */
 static void tell_shapes(sb_check *check, const tower *t)
 {
     char name[SB_NAME_MAX];

@@ -1,5 +1,5 @@
-/* wrong_original.c - whether what --against names can be the original at all: asked before anything
- * is compared, for held against a stranger every tensor differs. */
+/* wrong_original.c - tests whether the folder of --against can be the original at all, before any
+ * comparison: every tensor would differ from a foreign model's. */
 #include "tools/check/wrong_original.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ typedef enum kin { EMBEDDING, HEAD, ROUTERS, NORMS, CONVOLUTIONS, KINDS, NO_KIND
 
 typedef struct survey {
     size_t compared[KINDS], foreign[KINDS];
-    const char *first; /* the first foreign tensor, of the first kind that has one */
+    const char *first; /* the first foreign tensor of the first kind with one */
     kin first_kind;
 } survey;
 
@@ -51,9 +51,9 @@ static int matrix_of(const sb_unit *unit, sb_matrix *out)
     return t && !unit->status && sb_tensor_matrix(t, out);
 }
 
-/* What is added up over pairs of values. */
+/* Sums over pairs of values. */
 typedef struct pairs {
-    uint64_t count, alike; /* where not both are zero; of them, of equal sign */
+    uint64_t count, alike; /* pairs that are not both zero; of these, those with equal signs */
     double n, x, y, xx, yy, xy;
 } pairs;
 
@@ -73,8 +73,8 @@ static void add_rows(pairs *p, const double *x, const double *y, uint32_t cols)
     }
 }
 
-/* V-14: "the correlation of a norm is below one half" - or 1, or -1 if one of the two is constant.
- */
+/* V-14: "the correlation of a norm is below one half": then 1. -1 if one of the two sides is
+ * constant. */
 static int norm_answer(const pairs *p)
 {
     double xx = p->n * p->xx - p->x * p->x, yy = p->n * p->yy - p->y * p->y;
@@ -84,8 +84,8 @@ static int norm_answer(const pairs *p)
     return !(xy > 0 && 4 * xy * xy >= xx * yy);
 }
 
-/* 1 foreign, 0 of the same origin, -1 nothing can be said. V-14: "fewer than three quarters of the
- * signs" - which scales per channel, fine-tuning and a change of dtype leave as they are. */
+/* 1 foreign, 0 same origin, -1 unknown. V-14: "fewer than three quarters of the signs" - scales per
+ * channel, fine-tuning and a change of dtype do not change signs. */
 static int answer(sb_check *check, kin kind, const sb_matrix *own, const sb_matrix *other)
 {
     pairs p = {0};

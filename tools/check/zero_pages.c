@@ -1,10 +1,10 @@
-/* zero_pages.c - runs of zeros that end at pages of the file. */
+/* zero_pages.c - check 53: runs of zeros that begin and end at pages of the file. */
 #include <inttypes.h>
 
 #include "ref/container/show.h"
 #include "tools/check/check.h"
 
-/* Both ends lie at multiples of it, or with the tensor. */
+/* 1 if both ends are at multiples of `size`, or at the ends of the tensor. */
 static int at_both(const sb_zero_run *run, uint64_t offset, uint64_t first, uint64_t end,
                    uint64_t size)
 {
@@ -47,7 +47,7 @@ void sb_check_zero_pages(sb_check *check)
         const sb_tensor *told = NULL;
         for (uint64_t k = 0; list && k < list->count && k < SB_ZERO_RUNS; k++) {
             const sb_zero_run *run = &list->runs[k];
-            if (run->tensor != told) /* one finding of a tensor */
+            if (run->tensor != told) /* one finding per tensor */
                 tell(check, run, list->count > 1 ? "; there is more than one such run" : "");
             told = run->tensor;
         }

@@ -5,8 +5,8 @@
 #include "ref/base/mem.h"
 
 enum {
-    STRAY = 8,  /* bytes beside a lost page that may be zero by themselves */
-    NARROW = 32 /* bytes of rows that end at pages too often to explain anything */
+    STRAY = 8,  /* bytes next to a lost page that may be zero by chance */
+    NARROW = 32 /* rows of up to this number of bytes end at pages too often to explain a run */
 };
 
 static uint64_t up(uint64_t x, uint64_t to)
@@ -28,7 +28,8 @@ static int at_pages(const sb_zero_run *run, uint64_t offset)
     return first <= run->first + STRAY && end + STRAY >= run->end && end >= first + SB_PAGE;
 }
 
-/* Whether a multiple of `row` lies at the begin and one at the end, of offsets in the tensor. */
+/* 1 if the begin and the end are at multiples of `row`, as offsets in the tensor, up to stray
+ * zeros. */
 static int at_multiples(uint64_t first, uint64_t end, uint64_t row)
 {
     return row && up(first, row) <= first + STRAY && end / row * row + STRAY >= end;
@@ -74,7 +75,7 @@ static int is_zero_word(const unsigned char *p)
     return word == 0;
 }
 
-/* How many zeros begin here. */
+/* The number of zeros that begin here. */
 static size_t zeros_from(const unsigned char *p, size_t count)
 {
     size_t n = 0;
@@ -85,7 +86,7 @@ static size_t zeros_from(const unsigned char *p, size_t count)
     return n;
 }
 
-/* How many zeros end before p + count. */
+/* The number of zeros directly before p + count. */
 static size_t zeros_to(const unsigned char *p, size_t count)
 {
     size_t n = 0;
@@ -102,8 +103,8 @@ void sb_zero_begin(sb_zero_scan *s, sb_zero_list **list, const sb_tensor *tensor
         .list = list, .tensor = tensor, .start = offset, .at = offset, .open = offset};
 }
 
-/* A run that matters holds a whole page, so that one word of each page is looked at; what begins in
- * bytes that came before is open. */
+/* A relevant run contains a whole page, so it is enough to look at one word per page. A run that
+ * begins in bytes of an earlier call is open. */
 void sb_zero_bytes(sb_zero_scan *s, const unsigned char *bytes, size_t count)
 {
     size_t done = zeros_from(bytes, count);
