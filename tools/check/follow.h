@@ -20,7 +20,7 @@ typedef enum sb_follows {
 
 typedef struct sb_follow {
     sb_follows how;
-    double error;  /* v - w| / |w|, w with its columns scaled as the norm before the layer is */
+    double error;  /* |v - w| / |w|, w with its columns scaled as the norm before the layer is */
     double left;   /* the part of error that the factors do not explain */
     double cosine; /* between v and w */
     double factor; /* for a scale, the factor; for an offset, the steps */

@@ -140,15 +140,14 @@ const sb_member *sb_fp4_member(const sb_panel *panel);
 /* Counts the codes of each magnitude in a whole matrix. */
 void sb_fp4_count_all(const sb_matrix *matrix, uint64_t magnitude[8]);
 
-/* --- beside the original (fp4_nearest.c, fp4_fast.c, fp4_avx2.c) -------------------------------
- */
+/* --- comparison with the original (fp4_nearest.c, fp4_fast.c, fp4_avx2.c) --------------------- */
 
 /* One row and that of the original, which is BF16, or, if bf16 is NULL, converted to binary32. */
 typedef struct sb_fp4_line {
     const unsigned char *codes, *scales, *bf16;
     const float *weights;
-    uint32_t *largest;           /* the bits of the largest magnitude of each chunk: set by the */
-                                 /* fast test */
+    /* the bits of the largest magnitude of each chunk, set by the fast test */
+    uint32_t *largest;
     float error2[8], weight2[8]; /* by pair of columns modulo 8, in squares of the multiplier */
     uint32_t row;
 } sb_fp4_line;

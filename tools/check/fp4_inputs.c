@@ -180,7 +180,8 @@ static void tell_lattice(const sb_check *check, const sb_member *m, char *text, 
              (double)input_of(m));
 }
 
-/* Another matrix with the same input; NULL: none. */
+/* The first of the matrices that are fused with this one, if its input scale is comparable; NULL:
+ * there is none, or it is this one. */
 static const sb_member *partner(const sb_check *check, const sb_member *m)
 {
     const sb_member *group[SB_FUSED_MOST];

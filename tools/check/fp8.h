@@ -9,7 +9,7 @@
  * V-31 is |w| / 256. */
 typedef struct sb_fp8_table {
     double value[256];          /* NaN codes: 0 */
-    double low[256], high[256]; /* 256 times halfway to the neighbours below and above */
+    double low[256], high[256]; /* 256 times the midpoints to the neighbours below and above */
 } sb_fp8_table;
 
 void sb_fp8_fill(sb_fp8_table *table);

@@ -21,7 +21,7 @@ typedef struct sb_files_text {
 size_t sb_files_in_state(const sb_check *check, sb_file_state state, sb_files_text *text);
 
 typedef struct sb_held_by {
-    size_t tensors, mtp; /* mtp: those of them whose names begin with "mtp." */
+    size_t tensors, mtp; /* mtp: tensors whose names begin with "mtp." */
     char text[320];      /* "mtp.* 17 modules, mlp.experts.gate_proj 256, ... of layers 3 to 5" */
 } sb_held_by;
 

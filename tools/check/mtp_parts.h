@@ -9,12 +9,11 @@
 /* How a head is stored and declared: the facts that the rows of loader_faults.def test. */
 typedef struct sb_mtp_traits {
     int present, moe, stacked;
-    int quantized;      /* the trunk is quantized, at least in part */
-    sb_container trunk; /* the container of its experts, or of its MLP */
-    sb_dialect dialect; /* SB_DIALECT_COUNT: nothing is declared */
-    int head_plain;     /* all linear layers of the head are floats */
-    /* all linear layers of the head that are quantized in other checkpoints are stored alike */
-    int uniform;
+    int quantized;       /* the trunk is quantized, at least in part */
+    sb_container trunk;  /* the container of its experts, or of its MLP */
+    sb_dialect dialect;  /* SB_DIALECT_COUNT: nothing is declared */
+    int head_plain;      /* all linear layers of the head are floats */
+    int uniform;         /* all routed and shared experts of the head are stored alike */
     int attention_plain; /* of the head */
     int fc_plain;
     sb_container head_experts;

@@ -41,8 +41,7 @@ sb_status sb_fetch_rows(sb_worker *worker, const sb_checkpoint *checkpoint, cons
                         const sb_found *found, const sb_matrix *whole, uint32_t first,
                         uint32_t rows, unsigned slot, sb_matrix *out, sb_error *err);
 
-/* --- payload_same.c: beside a quantized original ------------------------------------------------
- */
+/* --- payload_same.c: comparison with a quantized original ------------------------------------- */
 
 /* 1 if the bytes of a part mean the same on both sides, so that they can be compared. */
 int sb_same_part(const sb_unit *unit, const sb_unit *master, unsigned part);

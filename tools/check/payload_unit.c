@@ -312,7 +312,7 @@ static sb_status read_layer(job *j, sb_error *err)
     return status;
 }
 
-/* Hashes a tensor that is not a matrix of floats, and compares its bytes. */
+/* Hashes a tensor whose values cannot be read, and compares its bytes. */
 static sb_status hash_tensor(job *j, const sb_tensor *t, sb_digest *digest, const sb_tensor *other,
                              sb_error *err)
 {

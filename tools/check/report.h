@@ -35,7 +35,7 @@ const char *sb_check_verdict_name(sb_check_verdict verdict); /* "PASS", "FAIL", 
 /* The result of one check. */
 typedef struct sb_report_check {
     sb_check_state state;
-    const char *why;     /* of skipped and nothing */
+    const char *why;     /* the reason for skipped and nothing */
     size_t first, count; /* its findings, in the order of sb_check */
     size_t level[4];     /* number of findings that are not waived, by level */
     size_t waived;
@@ -104,7 +104,7 @@ const char *sb_lacks_for(const sb_check *check, unsigned number);
  * hashes. NULL if either is available, or if the payload was not read. */
 const char *sb_report_unseen(const sb_report *report);
 
-enum { SB_REPORT_LINES = 8 }; /* findings of a check that text shows by default */
+enum { SB_REPORT_LINES = 8 }; /* default number of findings per check in the text */
 
 /* lines: findings per check, SIZE_MAX for all; quiet: only the closing line; verbose: also what is
  * in order. */

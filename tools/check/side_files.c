@@ -27,8 +27,8 @@ int sb_side_exists(const char *folder, const char *name)
            access(path, F_OK) == 0;
 }
 
-/* V-151: "read as Python reads it" - for model_max_length 10^30, which is not a 64-bit integer. All
- * integers become reals then, so ids are not checked. */
+/* V-151: "read as Python reads it" - for model_max_length 10^30, which is not a 64-bit integer. Ids
+ * are then not read as integers either, and not checked. */
 static json_t *read_loosely(const char *path, sb_status *status)
 {
     unsigned char *bytes;

@@ -1,4 +1,4 @@
-/* structure.h - what the checks of names, shapes and configuration share. */
+/* structure.h - shared by the checks of names, shapes and configuration. */
 #ifndef SB_CHECK_STRUCTURE_H
 #define SB_CHECK_STRUCTURE_H
 
@@ -36,7 +36,7 @@ sb_presence sb_presence_of(const sb_check *check, const sb_expected *expected);
  * is found. */
 int sb_has_text_model(const sb_check *check);
 
-/* 1 if any tensor is of the MTP head. */
+/* 1 if any tensor belongs to the MTP head. */
 int sb_has_mtp(const sb_units *units);
 
 static inline int sb_is_stack(const sb_expected *x)

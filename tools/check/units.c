@@ -163,7 +163,7 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
                                "layer %s is NVFP4 in groups of 32, as ModelOpt writes it for "
                                "W4A8_NVFP4_FP8 and for weights alone, which is not read",
                                SB_SHOW(name));
-    /* W-8: units that were laid over and whose files leave it open are v1, as they were written */
+    /* W-8: a unit that was laid over and leaves the version open is v1, as it was written */
     if (!unit->status &&
         (unit->found.zeros_open || unit->found.container == SB_CONTAINER_int8_channel) &&
         !sb_found_origin(m->checkpoint, &unit->found))

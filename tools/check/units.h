@@ -69,8 +69,8 @@ typedef struct sb_units {
     const char *prefix;
 } sb_units;
 
-/* config may be NULL. Zero points that the tensors do not determine are taken from the declaration;
- * with headers_only they are left undetermined. */
+/* config may be NULL. Zero points whose version the tensors do not determine are read as declared.
+ * With headers_only the zero points are not looked at. */
 sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
                         const sb_declared *declared, int headers_only, sb_units *out,
                         sb_error *err);
