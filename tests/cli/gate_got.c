@@ -1,4 +1,4 @@
-/* gate_got.c - for the scripts of this folder: what a kernel could have made of test vectors.
+/* gate_got.c - for the scripts of this folder: makes a kernel's possible output for test vectors.
  *
  *   gate_got F GOT NAME=TENSOR:DTYPE[@INDEX=VALUE]...   tensors of F (F32, BF16) in another type,
  *                                                       one element changed
@@ -109,7 +109,7 @@ static int add_item(const sb_safetensors *f, char *item)
     return 0;
 }
 
-/* The kernel of the metamorphic gate: no row sees another. */
+/* The kernel of the metamorphic gate: no row depends on another. */
 static int run_rows(const sb_safetensors *f, const char *fault)
 {
     const sb_tensor *x = find(f, "in.x");

@@ -1,9 +1,9 @@
 /* json_at.c - for the scripts of this folder: json_at PATH < DOCUMENT prints one value, and json_at
- * PATH VALUE < DOCUMENT the document with another value there.
+ * PATH VALUE < DOCUMENT prints the document with VALUE at PATH.
  *
  * PATH is empty (the document), or keys and indices: state_digest.target, sequences.0.tokens.
- * Strings are printed as they are, `length` behind a path gives a count. Exit 1: the path is not
- * there; exit 2: the text is not one strict JSON document. */
+ * Strings are printed as they are, `length` at the end of a path gives a count. Exit 1: there is no
+ * such path; exit 2: the text is not one strict JSON document. */
 #include <jansson.h>
 
 #include <stdio.h>

@@ -15,7 +15,7 @@ static int wrong(const char *what)
     return 1;
 }
 
-/* The digests of all rows behind the header. */
+/* The digests of all rows after the header. */
 static int print_rows(FILE *f, size_t rows, size_t cols)
 {
     unsigned char bytes[4];

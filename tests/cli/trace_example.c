@@ -3,11 +3,11 @@
  *
  *     trace_example OUT LEVEL NUMBERS
  *
- * What an engine would have computed stands in the files of the folder NUMBERS, as binary32, one
- * row behind the other: logits.f32 (the last row of the prompt, then all), g.f32 (a tap, of all
- * rows), conv_state.f32 (an array of the state behind the prompt and behind each round). The
- * program is complete without samebit; tools/record/trace_example.py and trace_example.rs write the
- * same bytes. */
+ * The files of the folder NUMBERS have the values that an engine would compute, as binary32, row
+ * after row: logits.f32 (the last row of the prompt, then all rows), g.f32 (a tap, of all rows),
+ * conv_state.f32 (an array of the state after the prompt and after each round). The program is
+ * complete without samebit; tools/record/trace_example.py and trace_example.rs write the same
+ * bytes. */
 #include "tools/record/samebit_trace.h"
 
 enum { VOCAB = 384, HEADS = 4, CHANNELS = 512 };
@@ -84,7 +84,7 @@ static void run_in_rounds(sbt_trace *t, int level, FILE *logits, FILE *g, FILE *
         sbt_logits(t, SBT_F32, take(logits, 2 * VOCAB), 2, NULL);
         call_seen(t, level, &chat, g, conv);
     }
-    if (level >= 3) /* a call without rows: what the last one left */
+    if (level >= 3) /* a call without rows: the state that the last call left */
         call_seen(t, level, &chat, g, conv);
 }
 

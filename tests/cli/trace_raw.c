@@ -1,6 +1,6 @@
-/* trace_raw.c - for the scripts of this folder: trace_raw TRACE TAP prints what a trace has of one
- * tap, or of one array of states (state.layers...), as binary32, step after step. Of logits of a
- * prompt only the last row. */
+/* trace_raw.c - for the scripts of this folder: trace_raw TRACE TAP prints the values of one tap of
+ * a trace, or of one array of states (state.layers...), as binary32, step after step. Of the logits
+ * of a prompt it prints only the last row. */
 #include <stdio.h>
 #include <string.h>
 

@@ -29,7 +29,8 @@ const char slip_letters[] = "PKCREHLT";
 
 enum { PROMPT = 9 };
 
-/* How many drafts, and how many of them are accepted: every count behind every other kind. */
+/* The drafts of each round, and how many of them are accepted. Rounds with all, some, no accepted
+ * drafts and rounds without drafts follow one another. */
 static const struct {
     size_t drafts, accepted;
 } script[SLIP_ROUNDS] = {{3, 1}, {2, 0}, {3, 2}, {0, 0}, {4, 4}, {0, 0},
@@ -78,7 +79,7 @@ void slip_keep(float **to, const float *data, size_t count)
     memcpy(*to, data, count * sizeof **to);
 }
 
-/* What mistakes need to know of a call. */
+/* Keeps the values of a call that mistakes need. */
 sb_status slip_watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                      sb_error *err)
 {
@@ -108,7 +109,7 @@ static void at(sb_slip_game *game, const sb_planted *s, sb_slip_stage stage)
         s->at(game, stage);
 }
 
-/* The head's drafts behind `token`: their logits, and their ids. */
+/* Makes the head's drafts after `token`: a digest of their logits, and their ids. */
 static sb_digest draft(sb_slip_game *game, const sb_planted *s, uint32_t token, uint32_t *ids)
 {
     size_t V = game->model->config.vocab_size;
@@ -140,7 +141,8 @@ static uint32_t verify_by_rounds(sb_slip_game *game, const uint32_t *tokens)
     return round.tokens[game->accepted];
 }
 
-/* Verifies the script's drafts and keeps what it says; the token behind them. */
+/* Verifies the script's drafts and keeps as many as the script says. Returns the token after
+ * them. */
 static uint32_t verify(sb_slip_game *game, const sb_planted *s, const uint32_t *tokens)
 {
     size_t rows = game->drafts + 1, V = game->model->config.vocab_size;

@@ -1,8 +1,8 @@
-/* mutants.h - a driver of rounds that stops at every stage and lets a mistake in (mutants.def, and
- * slips.def of tools/fault).
+/* mutants.h - a driver of rounds that stops at every stage, so that a mistake can be planted
+ * (mutants.def, and slips.def of tools/fault).
  *
- * The drafts that are verified, and how many are accepted, stand in a script; the head's own are
- * asked for and recorded, but decide nothing. So a mistake in the head never reaches the target. */
+ * A script has the drafts that are verified, and how many are accepted. The head's own drafts are
+ * requested and recorded, but decide nothing. So a mistake in the head never reaches the target. */
 #ifndef SB_TESTS_MTP_MUTANTS_H
 #define SB_TESTS_MTP_MUTANTS_H
 
@@ -13,7 +13,7 @@
 sb_status slip_watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                      sb_error *err);
 
-/* A copy of an array in place of the last; free() releases it. */
+/* Replaces *to by a copy of an array; free() releases it. */
 void slip_keep(float **to, const float *data, size_t count);
 
 extern const sb_planted slip_list[]; /* mutants.def */
@@ -25,7 +25,7 @@ extern const sb_planted slip_list[]; /* mutants.def */
 #undef SB_PLANTED
 #undef SB_HARMLESS
 
-/* What can be seen behind the prompt, before a round, and behind it. */
+/* What is seen after the prompt, before a round, and after it. */
 typedef struct slip_seen {
     sb_digest of[8]; /* in the order of slip_letters */
 } slip_seen;
@@ -40,7 +40,8 @@ typedef struct slip_run {
 } slip_run;
 void slip_play(const sb_model *model, const sb_planted *s, slip_run *run);
 
-/* The letters that differ in the first place where any does; *place is SLIP_SEEN if none does. */
+/* The letters that differ at the first place with a difference; *place is SLIP_SEEN if there is
+ * none. */
 const char *slip_differing(const slip_run *a, const slip_run *b, size_t *place);
 
 #endif

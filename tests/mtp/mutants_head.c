@@ -1,4 +1,4 @@
-/* mutants_head.c - mistakes in what the head is fed, and harmless ways to do the same. */
+/* mutants_head.c - mistakes in the inputs of the head, and harmless variants. */
 #include "ref/base/pool.h"
 #include "ref/fast/fast.h"
 #include "tests/lib/cmocka.h"
@@ -21,7 +21,7 @@ void sb_slip_hidden_before_norm(sb_slip_game *game, sb_slip_stage stage)
     set(game, stage, "mtp_hidden=residual");
 }
 
-/* The input of mtp.fc with its halves the other way round. */
+/* mtp.fc on an input with swapped halves. */
 static sb_status linear_with_halves_swapped(const sb_knobs *knobs, const sb_linear_args *a)
 {
     const sb_matrix *fc = &current->model->weights->mtp[SB_ROLE_mtp_fc];
@@ -53,13 +53,13 @@ void sb_slip_entry_position(sb_slip_game *game, sb_slip_stage stage)
     set(game, stage, "mtp_position=token");
 }
 
-/* Embeddings of the head's tokens become those of the tokens before them. */
+/* Replaces the embeddings of the head's tokens by those of the tokens before them. */
 static sb_status watch_unshifted(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                                  sb_error *err)
 {
     sb_slip_game *game = ctx;
     if (strcmp(name, "mtp.embed") == 0 && !game->drafting) {
-        size_t from = game->rows - rows; /* 1 in the first call of all, else 0 */
+        size_t from = game->rows - rows; /* 1 in the very first call, else 0 */
         for (size_t t = 0; t < rows; t++)
             memcpy(data + t * cols, from + t ? game->embedded + (from + t - 1) * cols : game->last,
                    cols * sizeof *data);

@@ -191,8 +191,8 @@ static struct {
     sb_model *model;
 } models[MODELS];
 
-/* The place of a model in the list; it may have to be opened. Programs run side by side, and rows
- * are short: one thread, where a test does not ask for more. */
+/* The slot of a model in the list; NULL in the slot means that the model is not open yet. Sets one
+ * thread, since test programs run side by side and rows are short; a test can set more. */
 static sb_model **place_of(const char *preset, const char *recipe, const char *kind)
 {
     char name[64];

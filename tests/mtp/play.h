@@ -1,4 +1,4 @@
-/* play.h - sessions with a head, rounds of them, and their states held against each other. */
+/* play.h - sessions with a head, their rounds, and comparisons of their states. */
 #ifndef SB_TESTS_MTP_PLAY_H
 #define SB_TESTS_MTP_PLAY_H
 
@@ -16,7 +16,7 @@ sb_round play_round(sb_rounds *rounds, const sb_round_ask *ask);
 /* The greedy token of the last row of the last call. */
 uint32_t play_greedy(sb_session *session);
 
-/* A session that was fed a prompt, and the token behind it. */
+/* Feeds a session a prompt, and returns the token after it. */
 uint32_t play_prompt(sb_session *session, const char *name, size_t tokens);
 
 /* Digests `target` and `mtp`. */
@@ -33,8 +33,8 @@ const char *play_difference(const sb_state *a, const sb_state *b);
 /* Both digests must be the same; fails with `where` and the place. */
 void play_same(const char *where, const sb_state *got, const sb_state *expected);
 
-/* What D-3 and D-9 do not read, and what the next tokens will overwrite, becomes NaN: keys and
- * values behind the rows that count. */
+/* Sets to NaN what D-3 and D-9 do not read and the next tokens will overwrite: keys and values
+ * after the rows that count. */
 void play_poison_unused(sb_state *state);
 
 /* Copies of some taps of the last call; the list ends with a name of NULL. */
@@ -51,8 +51,8 @@ void play_free_taps(play_tap *taps);
 const sb_model *play_model(const char *program, const char *preset, const char *recipe);
 int play_close_models(void **state);
 
-/* The same with logits 0.4 times as large, of model and head: `predictable` is so sure of its
- * tokens that at usual temperatures a draw is the greedy token. */
+/* The same with the logits of model and head times 0.4. `predictable` is so sure of its tokens that
+ * at usual temperatures every draw would be the greedy token. */
 const sb_model *play_flat_model(const char *program, const char *preset, const char *recipe);
 
 #endif

@@ -1,6 +1,7 @@
-/* test_exact.c - profile exact, seed 42: the same tokens, and the same state behind them, with and
- * without drafts, for every K, however the prompt is fed, by either way back, with 1 and 2 threads;
- * greedy, and sampled where a draft is accepted exactly when it is the row's own draw (P-11). */
+/* test_exact.c - profile exact, seed 42: the same tokens, and the same state after them, with and
+ * without drafts: for every K, for prompts in one call or cut, for both kinds of rollback, with 1
+ * and 2 threads. Greedy, and sampled in the mode that accepts a draft exactly if it is the row's
+ * own draw (P-11). */
 #include "ref/base/pool.h"
 #include "tests/lib/suite.h"
 
@@ -69,7 +70,7 @@ static text make(const sb_model *model, const sb_sampling *sampling, const way *
     return t;
 }
 
-/* One token at a time, without a single round. */
+/* One token at a time, without rounds. */
 static text make_plainly(const sb_model *model, const sb_sampling *sampling)
 {
     float logits[384];
@@ -100,7 +101,8 @@ static void check(const char *name, const text *got, const text *plain, const wa
         fail_msg("%s, K = %zu: the state behind the text is another", name, w->drafts);
 }
 
-/* Every K on one model; acceptance must be neither none nor all, or little would be shown. */
+/* Every K on one model. Some drafts must be accepted and some rejected, or the test would show
+ * little. */
 static void run_sampling(const sb_model *model, const char *preset, const sb_sampling *sampling)
 {
     char name[64];
@@ -129,7 +131,7 @@ TEST(test_every_k)
         run_sampling(play_flat_model("test_mtp_exact", "T4", "predictable"), "T4", &samplings[i]);
 }
 
-/* Another way to read the same: texts of other settings are other texts. */
+/* The texts depend on the settings: other settings give other texts. */
 TEST(test_texts_differ)
 {
     const sb_model *model = play_flat_model("test_mtp_exact", "T4", "predictable");
@@ -147,7 +149,7 @@ TEST(test_texts_differ)
     }
 }
 
-/* The splits, threads and ways back that K alone did not meet, at K = 3. */
+/* At K = 3, the splits, threads and kinds of rollback that the runs over K did not take. */
 TEST(test_every_way)
 {
     const sb_model *model = play_flat_model("test_mtp_exact", "T4", "predictable");

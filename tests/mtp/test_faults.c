@@ -1,5 +1,5 @@
-/* test_faults.c - memory that is not there, taps that stop a call, and asks that do not fit, in the
- * middle of drafts and rounds: what is left is the state before, or a session that refuses. */
+/* test_faults.c - failing allocations, taps that stop a call, and wrong arguments, in the middle of
+ * drafts and rounds. They leave the state before, or a session that refuses further calls. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -22,11 +22,11 @@ static const sb_model *t4(void)
 
 TEST_FIXTURE(one_thread)
 {
-    sb_threads_set(1); /* the counter of failing allocations is not made for several */
+    sb_threads_set(1); /* the counter of failing allocations works with one thread only */
     return 0;
 }
 
-/* A session behind a prompt, whose next calls find no memory that they could use again. */
+/* A session after a prompt, whose next calls have no buffers to reuse. */
 typedef struct bench {
     sb_session *session;
     sb_rounds *rounds;
@@ -47,7 +47,7 @@ static void tear_down(bench *b)
     sb_session_free(b->session);
 }
 
-/* What is tried with failing allocations. */
+/* A call that is tried with failing allocations. */
 typedef sb_status (*attempt)(bench *b, sb_error *err);
 
 static sb_status try_round(bench *b, sb_error *err)
@@ -79,8 +79,8 @@ static sb_status try_verify_and_keep(bench *b, sb_error *err)
     return status ? status : sb_session_keep(b->session, 2, err);
 }
 
-/* The session is what it was before, or refuses; behind a reset, or with the state set again, it is
- * as new. A failure that leaves it as it was can be followed by the same attempt. */
+/* After a failure the session is unchanged, or refuses calls until its state is set again. Then the
+ * same attempt succeeds. */
 static void check_left(bench *b, attempt it, const sb_state *before, const sb_state *after,
                        int *refused)
 {
@@ -104,7 +104,7 @@ static void check_left(bench *b, attempt it, const sb_state *before, const sb_st
     play_same("tried again", sb_session_state(b->session), after);
 }
 
-/* The n-th allocation fails, for n = 1, 2, 3, .., until there is none left to fail. */
+/* Lets the n-th allocation fail, for n = 1, 2, 3, .., until the attempt has no n-th allocation. */
 static void run_attempt(const char *name, attempt it, sb_rollback rollback)
 {
     bench b = set_up(rollback);
@@ -149,7 +149,7 @@ TEST(test_no_memory)
     run_attempt("verify and keep", try_verify_and_keep, SB_ROLLBACK_replay);
 }
 
-/* A state that cannot be copied leaves the verify, which can still be cut. */
+/* If a state cannot be copied, the verify stays and can still be cut. */
 TEST(test_no_memory_for_a_state)
 {
     sb_error err = {""};
@@ -205,7 +205,7 @@ static sb_status stop_at(void *ctx, const char *name, float *data, size_t rows, 
     return sb_fail(err, SB_ERR_DIFF, "stopped here");
 }
 
-/* A round that is stopped in any place: drafts, trunk, head, logits, replay. */
+/* A round that is stopped at any place: drafts, trunk, head, logits, replay. */
 TEST(test_stopped_anywhere)
 {
     for (int way = 0; way < 2; way++) {
@@ -243,7 +243,7 @@ TEST(test_stopped_anywhere)
     }
 }
 
-/* Drafts that were stopped do not reach the next: it begins anew (S-8). */
+/* Stopped drafts have no effect on the next draft, which begins anew (S-8). */
 TEST(test_draft_behind_a_failed_one)
 {
     float sound[V], got[V];
@@ -266,7 +266,7 @@ TEST(test_draft_behind_a_failed_one)
     sb_session_free(session);
 }
 
-/* A round's drafts are those behind its own token, whatever was drafted before for nobody. */
+/* The drafts of a round follow its own token, whatever was drafted before outside of rounds. */
 TEST(test_drafts_of_a_round_begin_anew)
 {
     float logits[V];
@@ -281,8 +281,8 @@ TEST(test_drafts_of_a_round_begin_anew)
     tear_down(&twin);
 }
 
-/* What ends a row of drafts: whatever feeds, undoes or sets. Each is done behind two drafts of one
- * session and none of its twin; the next draft of both is the same. */
+/* Calls that end a series of drafts: all that feed, undo or set. Each is made after two drafts of
+ * one session and after none of its twin; the next draft of both is the same. */
 enum { FEED, VERIFY, KEEP, SET_STATE, ENDS };
 
 static void end_drafts(bench *b, int how, const sb_state *set)
@@ -290,7 +290,7 @@ static void end_drafts(bench *b, int how, const sb_state *set)
     const uint32_t tokens[2] = {b->token, 9};
     float logits[V];
     int drafts = set != NULL;
-    if (how == KEEP) /* the drafts stand between the verify and it */
+    if (how == KEEP) /* the drafts come between the verify and the keep */
         assert_int_equal(sb_session_verify(b->session, tokens, 2, SB_ROLLBACK_snapshots, NULL), 0);
     for (uint32_t i = 0; drafts && i < 2; i++)
         assert_int_equal(sb_session_draft(b->session, 11 + i, logits, NULL), SB_OK);
@@ -321,7 +321,7 @@ TEST(test_what_ends_a_row_of_drafts)
     }
 }
 
-/* Asks that do not fit change nothing. */
+/* Refused calls change nothing. */
 TEST(test_refused_asks)
 {
     static const uint32_t given[K] = {1, V};
@@ -342,7 +342,7 @@ TEST(test_refused_asks)
             assert_true(err.text[0] != '\0');
             play_same("refused", sb_session_state(b.session), before);
         }
-        /* P-12 holds a draft against the distribution that it was drawn from */
+        /* P-12 compares a draft with the distribution that it was drawn from */
         const sb_sampling warm = {.temperature = 1, .top_p = 1};
         const sb_round_options residual = {
             .acceptance = SB_ACCEPT_residual, .rollback = (sb_rollback)way, .sampling = &warm};

@@ -1,5 +1,5 @@
 /* test_invariants.c - what must hold of any program for these models (docs/invariants.md): calls,
- * rounds, and states. test_invariants_values.c has those of the values inside a call. */
+ * rounds, and states. test_invariants_values.c has the invariants of the values inside a call. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void draw(const char *name, uint32_t *ids, size_t n)
     test_draw_ids(name, t4()->config.vocab_size, ids, n);
 }
 
-/* 2: any cut of a prompt, and of a prompt of more rows than one block of the cache. */
+/* 2: any cut of a prompt, also of a prompt with more rows than one block of the cache. */
 TEST(test_02_any_split_is_the_same)
 {
     enum { LONG = 70 };
@@ -62,8 +62,8 @@ TEST(test_03_a_round_is_its_accepted_tokens)
         4 + 1 + 4);
 }
 
-/* 4: rounds of other rejected drafts, and the same accepted ones. If nothing were undone they would
- * differ: the last of them is not undone. */
+/* 4: rounds with the same accepted and other rejected drafts leave the same state. The last round
+ * of both accepts all drafts, so nothing is undone and the states differ. */
 TEST(test_04_rejected_drafts_leave_no_trace)
 {
     uint32_t ids[4], other[4];
@@ -98,7 +98,7 @@ TEST(test_04_rejected_drafts_leave_no_trace)
         }
 }
 
-/* 5: straight behind a round of which more than one token was kept. */
+/* 5: directly after a round that kept more than one token. */
 TEST(test_05_no_drafts_behind_many_accepted)
 {
     for (int way = 0; way < 2; way++)
@@ -126,7 +126,7 @@ TEST(test_05_no_drafts_behind_many_accepted)
         }
 }
 
-/* 6: greedy, with drafts of the head and without. test_exact.c goes on with sampling. */
+/* 6: greedy, with drafts of the head and without. test_exact.c has the same with sampling. */
 TEST(test_06_greedy_with_drafts_is_greedy)
 {
     enum { TOKENS = 40 };
@@ -157,7 +157,7 @@ TEST(test_06_greedy_with_drafts_is_greedy)
     sb_session_free(plain);
 }
 
-/* 7: the bonus is never counted, the limit cuts what is emitted and what is kept. */
+/* 7: the bonus token is never counted; the limit cuts both the emitted and the kept tokens. */
 TEST(test_07_counts)
 {
     sb_session *s = play_session(t4(), NULL);
@@ -186,7 +186,8 @@ TEST(test_07_counts)
     sb_session_free(s);
 }
 
-/* 9: a state taken at any position, in a session of another past, and other tokens behind it. */
+/* 9: a state taken at any position continues in a session with another past, with other tokens
+ * after it. */
 TEST(test_09_a_taken_state_is_recomputing)
 {
     uint32_t ids[N], other[N];
@@ -216,7 +217,7 @@ static void poison(float *values, size_t count)
         values[i] = NAN;
 }
 
-/* Every cell, whether it is used or not. */
+/* Every cell, used or not. */
 static void poison_all(sb_state *s)
 {
     const sb_config *c = s->config;
@@ -229,7 +230,8 @@ static void poison_all(sb_state *s)
     }
 }
 
-/* 10: what a sequence before it left; with one cell that a new sequence reads, it is noticed. */
+/* 10: leftovers of an earlier sequence have no effect. One poisoned cell that the new sequence
+ * reads is noticed. */
 TEST(test_10_a_reused_session_starts_anew)
 {
     static const char *const settings[] = {"", "mtp_first=zeros"};
@@ -256,8 +258,8 @@ TEST(test_10_a_reused_session_starts_anew)
     }
 }
 
-/* 11: a session is one row of a batch; they are fed in two orders, and alone. A call has no padding
- * rows, and a round's rejected rows are those of 4. */
+/* 11: a session is one row of a batch; the sessions are fed in two orders, and alone. A call has no
+ * padding rows, and 4 tests the rejected rows of a round. */
 TEST(test_11_order_of_sequences)
 {
     enum { SEQUENCES = 3 };
@@ -290,7 +292,7 @@ TEST(test_11_order_of_sequences)
         sb_state_free(alone[i]);
 }
 
-/* 13: entries are one fewer than tokens, as many under zeros of K-27. */
+/* 13: one entry fewer than tokens; as many entries as tokens under the zeros of K-27. */
 TEST(test_13_entries_of_the_head)
 {
     static const char *const settings[] = {"", "mtp_first=zeros"};

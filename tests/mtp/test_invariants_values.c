@@ -1,4 +1,4 @@
-/* test_invariants_values.c - what must hold of the values inside a call (docs/invariants.md). */
+/* test_invariants_values.c - what must hold for the values inside a call (docs/invariants.md). */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void draw(const char *name, uint32_t *ids, size_t n)
     test_draw_ids(name, 384, ids, n);
 }
 
-/* A session with those taps, ended by NULL; it is freed with stop(). */
+/* A session with these taps, ended by NULL. sb_session_free() releases it. */
 static sb_session *start(const sb_model *model, const char *settings, const sb_backend *backend,
                          play_tap *taps)
 {
@@ -51,7 +51,7 @@ static double largest(const float *a, size_t count)
     return most;
 }
 
-/* The largest |sum of g| over a chunk of 64 rows: what the exponents of the chunk form reach. */
+/* The largest |sum of g| over a chunk of 64 rows: the largest exponent of the chunk form. */
 static double largest_sum(const play_tap *g)
 {
     double most = 0;
@@ -66,9 +66,9 @@ static double largest_sum(const play_tap *g)
     return most;
 }
 
-/* How far the first layer's state and outputs of a prompt are apart in two forms of the delta rule,
- * in units of what rounding can explain: 2^-24 of the largest value for each of some 64 steps, and
- * for the exponents, which are as wrong as they are large. */
+/* The distance between the first layer's state and outputs in two forms of the delta rule, in units
+ * of what rounding can explain: 2^-24 of the largest value for each of 64 steps, and for the
+ * exponents, whose error grows with their size. */
 static double apart(size_t rows, size_t cut, const char *form, const sb_backend *backend)
 {
     uint32_t ids[200];
@@ -96,7 +96,7 @@ static double apart(size_t rows, size_t cut, const char *form, const sb_backend 
     return found;
 }
 
-/* The chunk form, and the state of the last chunk lost. */
+/* The chunk form, with the state of the last chunk lost. */
 static sb_status chunk_without_state(const sb_knobs *knobs, const sb_delta_rule_chunk_args *a)
 {
     memset(a->state, 0, a->v_heads * a->dk * a->dv * sizeof *a->state);
@@ -122,11 +122,11 @@ TEST(test_01_chunks_are_the_recurrent_form)
     printf("chunks: at most %.3f of the tolerance; with a lost state %.0f times it\n", most,
            faulty);
     assert_true(faulty > 100);
-    assert_true(apart(100, 37, "", NULL) == 0); /* the form itself, cut in two: not a bit */
+    assert_true(apart(100, 37, "", NULL) == 0); /* the same form, cut in two: no bit differs */
 }
 
-/* 8: the conv state is the last three rows of in_proj_qkv, to the bit, behind calls, drafts that
- * are rejected, and drafts that are kept. */
+/* 8: the conv state is the last three rows of in_proj_qkv, to the bit: after calls, after rejected
+ * drafts, and after kept drafts. */
 TEST(test_08_conv_state_is_three_rows)
 {
     enum { ROOM = 64 };
@@ -135,7 +135,7 @@ TEST(test_08_conv_state_is_three_rows)
     draw("conv", ids, N);
     sb_session *s = start(t5(), "", NULL, taps);
     size_t C = sb_config_conv_channels(&t5()->config);
-    float *rows = calloc((ROOM + 3) * C, sizeof *rows); /* three of zeros in front */
+    float *rows = calloc((ROOM + 3) * C, sizeof *rows); /* three rows of zeros in front */
     assert_non_null(rows);
     for (size_t n = 1, fed = 0; n <= 5; n++) {
         size_t kept = n == 1 ? 1 : n / 2;
@@ -146,7 +146,7 @@ TEST(test_08_conv_state_is_three_rows)
         assert_true(sb_session_state(s)->position == fed);
         assert_memory_equal(sb_session_state(s)->layers[0].conv, rows + fed * C,
                             3 * C * sizeof *rows);
-        if (kept < n) /* one row further it would not be */
+        if (kept < n) /* one row later it is not */
             assert_memory_not_equal(sb_session_state(s)->layers[0].conv, rows + (fed + 1) * C,
                                     3 * C * sizeof *rows);
     }
@@ -176,7 +176,7 @@ static void check_norms(const sb_config *c, const float *u, const float *k, doub
     }
 }
 
-/* 12: no step can make the state larger than beta |v| more. */
+/* 12: no step enlarges the state by more than beta |v|. */
 static void check_growth(const sb_config *c, const float *before, const float *after,
                          const float *beta, const float *v)
 {
@@ -248,8 +248,8 @@ static void router_sums(const sb_model *model, double *low, double *high)
     sb_session_free(s);
 }
 
-/* 14: k roundings of at most 2^-25 each and the divisor's; without norm_topk_prob they fall short.
- */
+/* 14: the sum is 1 up to k roundings of at most 2^-25 each and that of the divisor; without
+ * norm_topk_prob the sum is less. */
 TEST(test_14_router_weights)
 {
     double low, high, tolerance = 5 * 0x1p-24;
@@ -271,8 +271,9 @@ static void permute(test_tensor *t, const size_t *order)
     free(bytes);
 }
 
-/* 15: experts and rows of the router in another order: not a bit differs, because no sum has an
- * order. (Router rows that are equal would: the tie goes to the lowest id; the recipe has none.) */
+/* 15: experts and rows of the router in another order: no bit differs, because no sum has an order.
+ * (Equal router rows would make a difference, because a tie goes to the lowest id; the recipe has
+ * none.) */
 TEST(test_15_order_of_experts)
 {
     enum { E = 8 };
@@ -295,7 +296,7 @@ TEST(test_15_order_of_experts)
         sb_session *s = play_session(m, NULL);
         play_prompt(s, "experts", N);
         states[way] = play_copy(sb_session_state(s));
-        states[way]->config = &a->config; /* the same, and it outlives the model */
+        states[way]->config = &a->config; /* the same values, and this one outlives the model */
         sb_session_free(s);
         sb_model_close(m);
         test_folder_free(&f);
@@ -323,8 +324,9 @@ static sb_status rope_shifted(const sb_knobs *knobs, const sb_rope_args *a)
     return sb_rope_fast(knobs, &shifted);
 }
 
-/* 16: all positions later by a constant. The layers before the first attention have no positions,
- * and it sees only their differences; what is left is the rounding of an angle of SHIFT + N. */
+/* 16: all positions shifted by a constant. The layers before the first attention do not use
+ * positions, and attention sees only their differences. Only the rounding of an angle of SHIFT + N
+ * is left. */
 TEST(test_16_shifted_positions)
 {
     play_tap a[] = {

@@ -1,5 +1,5 @@
-/* test_mutants.c - every mistake of mutants.def is seen, first where it is made and nowhere else,
- * and other ways of doing the same are never taken for one. */
+/* test_mutants.c - every mistake of mutants.def is seen, and first exactly where it is made.
+ * Harmless variants are never taken for a mistake. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ TEST_FIXTURE(play_sound)
     return 0;
 }
 
-/* Whether the ids of drafts are the same in the whole run. An entry more or less at another place
- * in the rotation is too small to move one; its keys, values and logits show it all the same. */
+/* True if the ids of drafts stay the same in the whole run. One entry at another position is too
+ * small a change to move a draft; its keys, values and logits still show it. */
 static int ids_stay(const sb_planted *s)
 {
     return s->benign || strcmp(s->name, "boundary_hidden") == 0 ||
@@ -63,7 +63,7 @@ TEST(test_harmless_ways_pass)
             check(&slip_list[i], preset);
 }
 
-/* The mistakes that the list must have, whatever else it has. */
+/* The mistakes that the list must have at least. */
 TEST(test_list_is_complete)
 {
     static const char *const names[] = {

@@ -1,11 +1,11 @@
-/* test_residual.c - mode residual: what rounds emit is distributed as plain sampling is (P-12,
- * P-13).
+/* test_residual.c - mode residual: the tokens of rounds have the distribution of plain sampling
+ * (P-12, P-13).
  *
- * A round of two drafts behind a fixed prompt, for SEQUENCES sequences of one seed. There are few
+ * A round of two drafts after a fixed prompt, for SEQUENCES sequences of one seed. There are few
  * tokens to choose from (top_k), so that the distribution of the target is known for every context,
- * and a chi-square sum over all contexts with enough draws has few cells. What sb_rounds_next does
- * is done here once more from distributions that are computed once; both give the same tokens, and
- * mistakes can be planted in the second. */
+ * and a chi-square sum over all contexts with enough draws has few cells. This file repeats
+ * sb_rounds_next with distributions that are computed once. Both give the same tokens, and mistakes
+ * can be planted in the copy here. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -21,11 +21,11 @@ static const sb_sampling settings = {.seed = 42, .temperature = 1.3f, .top_k = T
 
 typedef enum mistake {
     NONE,
-    PLAIN,             /* no drafts at all: what the others are held against */
+    PLAIN,             /* no drafts at all: the reference for the others */
     ALWAYS_ACCEPT,     /* a draft is taken as it is */
     ACCEPT_BY_Q,       /* accepted where u < q in place of u q < p */
-    ACCEPT_OFTEN,      /* one time in 4 a rejected draft is accepted all the same */
-    REDRAWN_FROM_P,    /* in place of a rejected draft a token is drawn from p, not from p - q */
+    ACCEPT_OFTEN,      /* in one of 4 sequences a rejected draft is accepted */
+    REDRAWN_FROM_P,    /* after a rejected draft the token is drawn from p, not from p - q */
     RESIDUAL_OF_ROW_0, /* the second row's correction is drawn from the first row's p */
     BONUS_SAME_WORDS,  /* the bonus is drawn with the same words in every round */
     BONUS_OF_ROW_0,    /* the bonus is drawn from the first row's p */
@@ -36,15 +36,15 @@ static const char *const names[MISTAKES] = {
     "none",           "plain sampling",    "always accept",     "accept by q",   "accept too often",
     "redrawn from p", "residual of row 0", "bonus, same words", "bonus of row 0"};
 
-/* Distributions: of the target behind the first token, and behind 1 or 2 of the tokens that can
- * come; of the head for the first draft, and behind it. */
+/* Distributions. p: of the target after the first token, and after 1 or 2 further tokens. q: of the
+ * head for the first draft, and after each first draft. */
 static sb_session *session;
 static sb_state *root;
 static uint32_t first;
-static uint64_t position; /* of the first token that is emitted */
+static uint64_t position; /* of the first emitted token */
 static float p[1 + TOP + TOP * TOP][V], q[1 + TOP][V];
 
-/* Tokens that the target can give in a context, by number. */
+/* The tokens that the target can give in a context. */
 static uint32_t can[1 + TOP][TOP];
 
 static void probabilities(sb_sampler *sampler, const float *logits, float *out)
@@ -74,14 +74,14 @@ static void list(const float *of, uint32_t *tokens)
     assert_int_equal(n, TOP);
 }
 
-/* Contexts: 0 is the first token; 1 + i the i-th token behind it; 1 + TOP + i TOP + j the j-th
- * behind that one. The head is asked behind every first draft that it can make, which the target
- * may not have in its list: those are found in head_can. */
+/* Contexts: 0 is the first token; 1 + i adds the i-th possible token after it; 1 + TOP + i TOP + j
+ * adds the j-th possible token after that. The head is run after every first draft that it can
+ * make. The target may not have these drafts in its list, so they are in head_can. */
 static uint32_t head_can[TOP];
 
 static sb_sampler *same_words; /* of sequence 0 */
 
-/* The distributions behind one prompt. */
+/* The distributions after one prompt. */
 static void find_distributions(sb_sampler *sampler, const char *prompt)
 {
     float logits[V];
@@ -114,7 +114,7 @@ static void find_distributions(sb_sampler *sampler, const char *prompt)
     }
 }
 
-/* How probable it is that a first draft is accepted, and then the second. */
+/* The probability that the first draft is accepted, and that both are. */
 static void acceptance(double *one, double *both)
 {
     *one = *both = 0;
@@ -130,7 +130,7 @@ static void acceptance(double *one, double *both)
     }
 }
 
-/* The first prompt of a list behind which all kinds of rounds are frequent. */
+/* The first prompt of a list for which all kinds of rounds are frequent. */
 TEST_FIXTURE(find_prompt)
 {
     sb_sampler *sampler = NULL;
@@ -165,7 +165,7 @@ static size_t place_in(const uint32_t *tokens, uint32_t token)
     return i;
 }
 
-/* The token of a row whose draft is d; *accepted. */
+/* The token of a row whose draft is d; *accepted: is it the draft? */
 static uint32_t judge(sb_sampler *s, mistake m, size_t row, const float *mine, const float *head,
                       uint32_t d, int *accepted)
 {
@@ -177,7 +177,7 @@ static uint32_t judge(sb_sampler *s, mistake m, size_t row, const float *mine, c
     else
         *accepted = sb_sample_accepts(s, mine, head, d, at);
     if (m == ALWAYS_ACCEPT || (m == ACCEPT_OFTEN && sb_sampler_settings(s)->sequence % 4 == 3))
-        *accepted = mine[d] > 0; /* what the target cannot give at all would be too easy to see */
+        *accepted = mine[d] > 0; /* a token that the target cannot give would be too easy to see */
     if (*accepted)
         return d;
     if (m == REDRAWN_FROM_P)
@@ -185,7 +185,7 @@ static uint32_t judge(sb_sampler *s, mistake m, size_t row, const float *mine, c
     return sb_sample_residual(s, m == RESIDUAL_OF_ROW_0 ? p[0] : mine, head, at);
 }
 
-/* The tokens of a round of two drafts; how many there are. */
+/* Writes the tokens of a round of two drafts; returns their number. */
 static size_t emit_round(sb_sampler *s, mistake m, uint32_t *tokens)
 {
     uint32_t drafts[2] = {sb_sample_pick(s, q[0], position, SB_DRAW_draft)};
@@ -198,7 +198,8 @@ static size_t emit_round(sb_sampler *s, mistake m, uint32_t *tokens)
             return row + 1;
         size_t i = row ? 0 : place_in(can[0], drafts[0]);
         size_t j = row ? place_in(can[here], drafts[1]) : 0;
-        if (i == TOP || j == TOP) /* only where a mistake takes what the target cannot give */
+        if (i == TOP ||
+            j == TOP) /* only if a mistake accepts a token that the target cannot give */
             return row + 1;
         here = row ? 1 + TOP + (here - 1) * TOP + j : 1 + i;
     }
@@ -235,7 +236,7 @@ static void count(const uint32_t *tokens, size_t n)
 }
 
 /* The chi-square sum over the contexts in which every token is expected 5 times or more, and its
- * degrees of freedom. A token that cannot be makes it infinite. */
+ * degrees of freedom. An impossible token makes the sum infinite. */
 static double chi_square(size_t *freedom)
 {
     double sum = 0;
@@ -261,14 +262,14 @@ static double chi_square(size_t *freedom)
     return sum;
 }
 
-/* What is exceeded once in a million (Wilson and Hilferty). */
+/* The value that chi-square exceeds once in a million (Wilson and Hilferty). */
 static double limit_of(size_t freedom)
 {
     double f = (double)freedom, part = 2 / (9 * f);
     return f * pow(1 - part + 4.753 * sqrt(part), 3);
 }
 
-/* chi-square in units of its limit; *mean: tokens of a round. */
+/* chi-square in units of its limit; *mean: the mean number of tokens of a round. */
 static double run(mistake m, double *mean)
 {
     size_t freedom, tokens_emitted = 0;
@@ -293,7 +294,7 @@ static double run(mistake m, double *mean)
     return sum / limit;
 }
 
-/* What is done here is what sb_rounds_next does. */
+/* The copy in this file gives the tokens of sb_rounds_next. */
 TEST(test_rounds_are_these)
 {
     size_t emitted[4] = {0};
@@ -316,7 +317,7 @@ TEST(test_rounds_are_these)
         sb_sampler_free(s);
         sb_rounds_free(rounds);
     }
-    for (size_t n = 1; n <= 3; n++) /* all kinds of rounds are among them */
+    for (size_t n = 1; n <= 3; n++) /* rounds of every length occur */
         assert_true(emitted[n] > 3);
 }
 
@@ -325,7 +326,7 @@ TEST(test_as_plain_sampling)
     double mean, one, both;
     assert_true(run(PLAIN, &mean) <= 1);
     assert_true(run(NONE, &mean) <= 1);
-    /* of a row min(p, q) is accepted; the number of tokens has a variance below 1 */
+    /* a row accepts with probability sum min(p, q); the number of tokens has a variance below 1 */
     acceptance(&one, &both);
     assert_true(fabs(mean - (1 + one + both)) < 4 / sqrt(SEQUENCES));
 }
@@ -338,9 +339,10 @@ TEST(test_mistakes_are_seen)
             fail_msg("%s is not seen", names[m]);
 }
 
-/* Power: a distribution in which 2 % of all draws of the first token have moved from its likeliest
- * to the next is as good as never taken for the right one: the sum exceeds its mean under it,
- * freedom + lambda, by its standard deviation sqrt(2 freedom + 4 lambda) times z. */
+/* Power of the test: a distribution in which 2 % of all draws of the first token have moved from
+ * the most likely token to the next is almost never taken for the right one. Under it the sum has
+ * the mean freedom + lambda and the standard deviation sqrt(2 freedom + 4 lambda); the limit lies z
+ * standard deviations below that mean. */
 TEST(test_power)
 {
     double lambda = 0, most = 0, next = 0, freedom = 60;

@@ -1,5 +1,5 @@
 /* test_tree_more.c - S-10 on every other kind of folder, under other knobs, and along long chains
- * of rounds that nothing sets back. */
+ * of rounds without a reset. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -88,8 +88,8 @@ TEST(test_long_prompt)
     grow_on(play_model(PROGRAM, "T4", "mistakes"), "a prompt of 1", 1, "");
 }
 
-/* Rounds of 0 to 8 drafts, some forced and some not, one behind the other in one session: after
- * each the state is that of a session which is fed one token at a time. */
+/* Rounds of 0 to 8 drafts, some forced and some not, one after the other in one session. After each
+ * round the state is that of a session that is fed one token at a time. */
 static void run_chain(const sb_model *model, sb_rollback rollback, const char *name, size_t rounds)
 {
     uint64_t key = sb_rng_key(5, name);
@@ -110,7 +110,7 @@ static void run_chain(const sb_model *model, sb_rollback rollback, const char *n
             test_feed(plain, &token, 1);
             token = round.tokens[n];
         }
-        assert_int_equal(token, play_greedy(plain)); /* the row behind the last accepted */
+        assert_int_equal(token, play_greedy(plain)); /* the row after the last accepted draft */
         char where[96];
         snprintf(where, sizeof where, "%s: round %zu of %zu drafts", name, i, K);
         play_same(where, sb_session_state(session), sb_session_state(plain));

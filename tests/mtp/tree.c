@@ -11,11 +11,11 @@ typedef struct tree {
     sb_session *plain, *snapshots, *replay;
     sb_rounds *of_snapshots, *of_replay;
     size_t parents, compared;
-    size_t expected; /* of compared */
-    char path[64];   /* "2 z 0 3": what was accepted, z for a round without drafts */
+    size_t expected; /* states that have to be compared */
+    char path[64];   /* "2 z 0 3": accepted drafts of each round, z for a round without drafts */
 } tree;
 
-/* What a round of all drafts makes of a node, one row at a time: the states after each. */
+/* The rows of a node's round fed one at a time: the state after each row. */
 typedef struct twins {
     sb_state *state[SB_MAX_DRAFTS + 2]; /* [n]: n rows fed */
     uint32_t next[SB_MAX_DRAFTS + 2];   /* the token that the last of them gives */
@@ -43,7 +43,7 @@ static twins one_at_a_time(tree *t, const sb_state *from, const uint32_t *tokens
     return w;
 }
 
-/* The head's drafts behind `token`. */
+/* The head's drafts after `token`. */
 static void propose(tree *t, const sb_state *from, uint32_t token, uint32_t *drafts)
 {
     size_t V = t->plan->model->config.vocab_size;
@@ -76,7 +76,7 @@ static void check_snapshots(tree *t, const uint32_t *tokens, const twins *w)
     assert_int_equal(sb_session_keep(t->snapshots, rows, &err), SB_OK);
 }
 
-/* A round with the acceptance forced: ids, counts, and the state it leaves. */
+/* A round with forced acceptance: its ids and counts, and the state that it leaves. */
 static void check_round(tree *t, const char *how, sb_session *session, sb_rounds *rounds,
                         const sb_state *from, const uint32_t *tokens, size_t accepted,
                         const twins *w)
@@ -95,7 +95,8 @@ static void check_round(tree *t, const char *how, sb_session *session, sb_rounds
 
 static void grow(tree *t, const sb_state *from, uint32_t token, size_t left);
 
-/* A round without drafts behind a node, both ways, and what grows behind it. */
+/* A round without drafts after a node, with both kinds of rollback, and the tree that grows from
+ * there. */
 static void grow_between(tree *t, const sb_state *from, uint32_t token, size_t left)
 {
     size_t end = strlen(t->path);
@@ -116,7 +117,8 @@ static void grow_between(tree *t, const sb_state *from, uint32_t token, size_t l
     sb_state_free(w.state[1]);
 }
 
-/* The round of a node, in all ways; or in few, by snapshots or by replay for one count. */
+/* The round of a node with both kinds of rollback for every count; with `few`, by snapshots or by
+ * replay for one count. */
 static void check_node(tree *t, const sb_state *from, const uint32_t *tokens, size_t chosen,
                        int few, const twins *w)
 {
@@ -150,7 +152,7 @@ static void grow(tree *t, const sb_state *from, uint32_t token, size_t left)
         sb_state_free(w.state[n]);
 }
 
-/* How many nodes have rounds of drafts. */
+/* The number of nodes that have rounds with drafts. */
 static size_t nodes_of(const tree_plan *plan)
 {
     size_t level = 1, nodes = 1;

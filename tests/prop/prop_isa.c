@@ -1,5 +1,4 @@
-/* prop_isa.c - A-2: the instruction set changes nothing, and neither does deciding every sum
- * exactly. */
+/* prop_isa.c - A-2: neither the instruction set nor deciding every sum exactly changes anything. */
 #include "tests/lib/suite.h"
 
 #include <string.h>

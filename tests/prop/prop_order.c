@@ -1,5 +1,5 @@
-/* prop_order.c - results are defined by mathematics and not by an order: terms of a sum, rows of a
- * matrix, experts of a layer, rows of a batch. */
+/* prop_order.c - results are defined by mathematics and do not depend on an order: of the terms of
+ * a sum, the rows of a matrix, the experts of a layer, the rows of a batch. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -61,7 +61,8 @@ TEST_WITH(test_order_of_terms, NULL, test_release)
     }
 }
 
-/* Permuted rows of a matrix permute outputs; permuted columns and inputs leave them. */
+/* Permuted rows of a matrix permute the outputs; permuted columns and inputs leave the outputs
+ * unchanged. */
 TEST_WITH(test_order_of_rows_and_columns, NULL, test_release)
 {
     uint32_t rows[N], cols[K];
@@ -84,7 +85,7 @@ TEST_WITH(test_order_of_rows_and_columns, NULL, test_release)
     test_same("permuted", out_moved, want, T * N);
 }
 
-/* One sum over experts: their order does not matter, nor does one of weight 0. */
+/* One sum over experts: their order does not matter, nor does an expert of weight 0. */
 TEST_WITH(test_order_of_experts, NULL, test_release)
 {
     uint32_t p[E];
@@ -109,7 +110,7 @@ TEST_WITH(test_order_of_experts, NULL, test_release)
     }
 }
 
-/* A batch of rows is each row alone, for the ops that have no state. */
+/* For ops without state, each row of a batch gives the same as the row alone. */
 TEST_WITH(test_rows_do_not_see_each_other, NULL, test_release)
 {
     sb_knobs exact = test_knobs("");
@@ -143,8 +144,8 @@ static void permute_blocks(const test_folder *f, const char *name, const uint32_
     free(moved);
 }
 
-/* Experts stored in another order, and the rows of the router alike: the same hidden vectors. Equal
- * logits would be decided by the order, so the recipe without duplicated router rows is taken. */
+/* Experts and rows of the router stored in another order: the same hidden vectors. The order would
+ * decide between equal logits, so the recipe without duplicated router rows is used. */
 TEST(test_experts_in_another_order)
 {
     static const char *const tensors[] = {"mlp.gate.weight", "mlp.experts.gate_up_proj",

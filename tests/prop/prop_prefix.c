@@ -1,5 +1,5 @@
-/* prop_prefix.c - S-12: a sequence that continues from a stored state has the bits of one that does
- * not, and a stored state is that of the tokens it is stored for. */
+/* prop_prefix.c - S-12: a sequence that continues from a stored state has the same bits as one that
+ * does not, and a stored state belongs to the tokens under which it is stored. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static size_t feed(sb_prefix_store *store, sb_session *session, const uint32_t *
     return reused;
 }
 
-/* The state of these tokens in a session that knows no store. */
+/* The state after these tokens in a session without a store. */
 static sb_session *plain(const sb_model *m, const uint32_t *tokens, size_t n)
 {
     sb_session *session = test_session_mtp(m, NULL, 1);
@@ -61,7 +61,7 @@ static sb_session *plain(const sb_model *m, const uint32_t *tokens, size_t n)
     return session;
 }
 
-/* How many entries are not the state of their tokens; profile exact. */
+/* The number of entries that are not the state of their tokens; profile exact. */
 static size_t wrong_entries(const sb_model *m, const sb_prefix_store *store)
 {
     size_t wrong = 0;
@@ -95,7 +95,7 @@ static void same_logits(sb_session *a, sb_session *b)
     assert_memory_equal(one, two, sizeof one);
 }
 
-/* Feeds tokens through the store, and without; compares all there is. */
+/* Feeds tokens with the store and without, and compares everything. */
 static void check_feed(const sb_model *m, sb_prefix_store *store, sb_session *session,
                        const uint32_t *tokens, size_t n, size_t expected)
 {
@@ -108,7 +108,8 @@ static void check_feed(const sb_model *m, sb_prefix_store *store, sb_session *se
     sb_session_free(alone);
 }
 
-/* Lengths behind a store that has seen the longest: the hit ends at a boundary, or before. */
+/* Every step-th length, with a store that has seen the longest: the hit ends at the last boundary
+ * before the last token. */
 static void check_lengths(const char *preset, size_t step)
 {
     sb_model *m = test_model_open(test_checkpoint("prop_prefix", preset, NULL, "bf16", "text"));
@@ -152,8 +153,8 @@ TEST(test_branches)
     }
 }
 
-/* A prompt, one round that accepts `accepted` of k drafts, and what is stored behind it. Returns
- * the tokens fed. The session stands behind the round. */
+/* Feeds a prompt and one round that accepts `accepted` of k drafts, and stores the boundaries. The
+ * session is then after the round. Returns the number of tokens fed. */
 static size_t run_round(sb_prefix_store *store, sb_session *session, size_t prompt, size_t k,
                         size_t accepted, sb_rollback rollback, uint32_t *fed, size_t *stored)
 {
@@ -178,8 +179,8 @@ static size_t run_round(sb_prefix_store *store, sb_session *session, size_t prom
     return n;
 }
 
-/* Behind a round with every acceptance, every boundary in its rows: what is stored is right, and
- * what continues from it, too. */
+/* After a round with this acceptance, the stored states of all boundaries in its rows are right,
+ * and so are sequences that continue from them. */
 static void check_round(size_t prompt, size_t k, size_t accepted, sb_rollback rollback)
 {
     uint32_t fed[N + 16];
@@ -192,7 +193,7 @@ static void check_round(size_t prompt, size_t k, size_t accepted, sb_rollback ro
     assert_int_equal(stored, rollback == SB_ROLLBACK_snapshots ? crossed : at_end);
     if (wrong_entries(model, store))
         fail_msg("prompt %zu, %zu of %zu accepted: a stored state is wrong", prompt, accepted, k);
-    for (size_t i = 0; i < 3; i++) /* another token than the round has seen behind it */
+    for (size_t i = 0; i < 3; i++) /* another next token than in the round */
         fed[n + i] = ids[i];
     size_t hit = rollback == SB_ROLLBACK_snapshots || at_end ? n / B * B : prompt / B * B;
     check_feed(model, store, session, fed, n + 3, hit);
@@ -212,7 +213,7 @@ TEST(test_rounds)
             }
 }
 
-/* S-9 and S-12 one after the other: several rounds on one sequence, zero-draft rounds between. */
+/* S-9 and S-12 together: several rounds on one sequence, with rounds without drafts between. */
 TEST(test_rounds_in_a_row)
 {
     static const int accepts[] = {3, 0, 2, -1, 1, 3, -1, 0};
@@ -248,8 +249,8 @@ TEST(test_rounds_in_a_row)
     sb_prefix_store_free(store);
 }
 
-/* Rows of two rounds counted as one have states between them that are not kept: refused, where they
- * would stand under other tokens than they follow. */
+/* The rows of two rounds counted as one round are refused: some states between them are not kept,
+ * and others would be stored under wrong tokens. */
 TEST(test_two_rounds_are_not_one)
 {
     sb_error err;
@@ -268,7 +269,7 @@ TEST(test_two_rounds_are_not_one)
     sb_prefix_store_free(store);
 }
 
-/* A store with room for some entries keeps those used last, the same ones every time. */
+/* A store with room for some entries keeps the last used ones, the same ones in every run. */
 TEST(test_eviction)
 {
     sb_prefix_store *whole = new_store(model, B, 0, NULL);
@@ -305,8 +306,8 @@ TEST(test_eviction)
 
 typedef enum fault { SOUND, STALE, LATER, CONV_SHIFTED, OTHER_TOKENS, HEAD_BEHIND, FAULTS } fault;
 
-/* A round of k = 6 behind 5 tokens, all accepted, has the boundary 8 behind its row 3. What a store
- * would publish for it, wrong as the fault says. */
+/* A round of k = 6 after 5 tokens, all accepted, has the boundary 8 after its row 3. Publishes the
+ * entry for it, with the planted fault. */
 static void publish(fault f, sb_prefix_store *store, sb_session *session)
 {
     uint32_t tokens[12];
@@ -317,7 +318,7 @@ static void publish(fault f, sb_prefix_store *store, sb_session *session)
     assert_int_equal(sb_session_verify(session, ids + 5, 7, SB_ROLLBACK_snapshots, &err), SB_OK);
     assert_int_equal(sb_session_state_at(session, row, &snapshot, &err), SB_OK);
     memcpy(tokens, ids, sizeof tokens);
-    if (f == STALE || f == LATER) { /* keys and values are right: only the slot is another */
+    if (f == STALE || f == LATER) { /* keys and values are right, only the slot is wrong */
         sb_state *right = NULL;
         assert_int_equal(sb_session_state_at(session, 3, &right, &err), SB_OK);
         for (uint32_t i = 0; i < right->config->layers; i++) {
@@ -344,7 +345,7 @@ static void publish(fault f, sb_prefix_store *store, sb_session *session)
         sb_state_free(before);
     }
     if (f == OTHER_TOKENS)
-        tokens[7] = (tokens[7] + 1) % V; /* a rejected draft in the place of the token */
+        tokens[7] = (tokens[7] + 1) % V; /* a rejected draft in place of the token */
     assert_int_equal(sb_prefix_put(store, tokens, 8, snapshot, &err), SB_OK);
     sb_state_free(snapshot);
 }
@@ -358,7 +359,7 @@ TEST(test_wrong_snapshots_show)
         size_t wrong = wrong_entries(model, store);
         if (wrong != (f == SOUND ? 0 : 1))
             fail_msg("fault %d: %zu entries are wrong", (int)f, wrong);
-        if (f != OTHER_TOKENS) { /* and whoever continues from it gets other bits */
+        if (f != OTHER_TOKENS) { /* and a sequence that continues from the entry gets other bits */
             sb_session *alone = plain(model, ids, N);
             assert_int_equal(feed(store, session, ids, N), 8);
             if (f == SOUND)
@@ -372,7 +373,7 @@ TEST(test_wrong_snapshots_show)
     }
 }
 
-/* A reader that writes into what it was given is found by the next one. */
+/* If a reader writes into an entry, the next reader notices. */
 TEST(test_changed_entries_are_refused)
 {
     size_t reused;
@@ -390,7 +391,7 @@ TEST(test_changed_entries_are_refused)
             entry->state->layers[3].keys[5 * 128] += 1;
         assert_int_equal(sb_prefix_feed(store, session, ids, 9, &reused, &err), SB_ERR_DIFF);
         assert_non_null(strstr(err.text, "8 tokens was changed"));
-        assert_int_equal(feed(store, session, ids, 8), 4); /* the others are what they were */
+        assert_int_equal(feed(store, session, ids, 8), 4); /* the other entries are unchanged */
         sb_session_free(session);
         sb_prefix_store_free(store);
     }
@@ -399,8 +400,8 @@ TEST(test_changed_entries_are_refused)
 /* --- other knobs -------------------------------------------------------------------------------
  */
 
-/* Chunks: a hit has the bits of a store that was empty; those of one call where B is a multiple of
- * 64, and other ones where it is not. */
+/* Chunks: a hit has the same bits as a run with an empty store. They are the bits of one call if B
+ * is a multiple of 64, and other bits if not. */
 static void check_chunks(const char *settings, size_t block, int as_one_call)
 {
     sb_knobs knobs = test_knobs(settings);
@@ -434,7 +435,8 @@ TEST(test_chunks)
     check_chunks("delta_rule=by_call q_scale=by_form", 23, 0);
 }
 
-/* With chunks a round stores nothing: its bits are not those of calls of whole blocks. */
+/* With chunks a round stores nothing, because its bits differ from those of calls of whole
+ * blocks. */
 TEST(test_rounds_with_chunks)
 {
     uint32_t fed[N + 16];
@@ -485,7 +487,7 @@ TEST(test_wrong_use)
 TEST(test_no_memory)
 {
     unsigned long faults = 0;
-    sb_threads_set(1); /* the counter of faults is not made for several */
+    sb_threads_set(1); /* the counter of faults works with one thread only */
     sb_session *alone = plain(model, ids, 6);
     for (unsigned long n = 1;; n++) {
         sb_prefix_store *store = new_store(model, B, 0, NULL);

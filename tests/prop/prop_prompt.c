@@ -1,8 +1,8 @@
-/* prop_prompt.c - S-2 at the length of a prompt: 512 tokens in one call, whose rows meet the
- * weights in tiles, leave the bits of 512 steps, which read them row by row: hidden vectors of
- * every position, logits of the last ones, and every value of the state.
+/* prop_prompt.c - S-2 at the length of a prompt: 512 tokens in one call, which multiplies in tiles,
+ * leave the same bits as 512 steps, which read the weights row by row: hidden vectors of every
+ * position, logits of the last positions, and every value of the state.
  *
- * CHECK_ALL=1 takes more formats, and prompts that end inside a tile. */
+ * CHECK_ALL=1 adds more formats, and prompts that end inside a tile. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ typedef struct sample {
     int mtp;
 } sample;
 
-/* What came out of a way of feeding. */
+/* The results of one way of feeding. */
 typedef struct outcome {
     float *hidden, *logits; /* (n, H); (TAILS, V) of the last positions */
     sb_session *session;
@@ -31,8 +31,9 @@ typedef struct outcome {
 /* --- a hook that looks at prompts ----------------------------------------------------------------
  */
 
-/* Layers that met all rows of a prompt at once, their widest, and the one of which a bit is
- * spoiled; 0: none. Experts, of whose rows each meets some, run unseen. */
+/* calls: calls of linear layers with all rows of a prompt; widest: the largest number of columns
+ * among them; spoil: the call in which a bit is changed, 0 for none. Experts get only some of the
+ * rows and are not counted. */
 static struct {
     size_t rows, calls, widest, spoil;
 } seen;
@@ -96,8 +97,8 @@ static void free_outcome(outcome *o)
     sb_session_free(o->session);
 }
 
-/* The first position whose hidden vector differs, or the first of the logits if one of them does;
- * n: none. */
+/* The first position whose hidden vector differs, or the first position with logits if those
+ * differ; n if nothing differs. */
 static size_t first_apart(const sb_model *model, const outcome *a, const outcome *b, size_t n)
 {
     const size_t H = model->config.hidden_size, V = model->config.vocab_size;
@@ -116,7 +117,7 @@ static int other_state(const outcome *a, const outcome *b)
     return d.differs;
 }
 
-/* One bit of one output of call number `spoil` changes hidden vectors behind it, or the state. */
+/* A changed bit in one output of call number `spoil` changes later hidden vectors, or the state. */
 static void check_spoiled(const sb_model *model, const sb_knobs *knobs, const sample *s,
                           const uint32_t *ids, size_t n, const outcome *steps, size_t spoil)
 {
@@ -165,7 +166,7 @@ TEST(test_prompts)
         {"T2", "nvfp4-ct", "exact", 1},
         {"T2", "nvfp4-ct", "w4a4", 0},
         {"T6", "fp8-block", "exact", 0},
-        /* what follows, with CHECK_ALL=1 only */
+        /* the rows from here on only with CHECK_ALL=1 */
         {"T2", "bf16", "exact", 1},
         {"T2", "nvidia-mix", "exact", 0},
         {"T2", "nvfp4-modelopt", "exact", 0},

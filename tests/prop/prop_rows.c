@@ -16,7 +16,7 @@
 #include "ref/fast/dot/strips.h"
 #include "tests/prop/rows_compare.h"
 
-enum { EXACT_BITS = 1100 }; /* of sums of products of 2^-350 to 2^320, and of their magnitudes */
+enum { EXACT_BITS = 1100 }; /* for sums of products of 2^-350 to 2^320, and of their magnitudes */
 
 static rows_case c;
 
@@ -53,7 +53,7 @@ TEST(test_rows_equal_the_definition)
 
 /* --- what a kernel promises ------------------------------------------------------------------- */
 
-/* A row as its kernel sees it, and its exact sums. */
+/* The result of a row's kernel, and the exact sums of the row. */
 typedef struct sight {
     sb_partial partial;
     size_t steps;
@@ -76,7 +76,8 @@ static void exact_sums(sight *s, const double *values, const double *x, size_t n
     mpfr_clear(product);
 }
 
-/* |sum - S| as a share of steps * 2^-53 * magnitude, after the magnitude was checked. */
+/* |sum - S| divided by steps * 2^-53 * magnitude. Asserts before that the magnitude is large
+ * enough. */
 static double share_of_bound(const sight *s)
 {
     const double slack = 1 + (double)s->steps * 0x1p-53;
@@ -109,8 +110,8 @@ static double check_row(const sb_dot_kernels *set, uint32_t row, sight *s)
     return share;
 }
 
-/* Whether the rounding test with so small a bound would let a wrong answer pass: one that the
- * definition does not give. */
+/* True if the rounding test with this bound would accept a result that differs from the
+ * definition's. */
 static int misled(const sight *s, size_t steps, float want)
 {
     float rounded;
@@ -118,8 +119,8 @@ static int misled(const sight *s, size_t steps, float want)
            sb_bits_f32(rounded) != sb_bits_f32(want);
 }
 
-/* Also: what the comparison above would make of a kernel whose bound is an eighth of what it has to
- * be, or of one that drops an element. */
+/* Also counts how often the comparison above sees a kernel with an eighth of its bound, or a kernel
+ * that drops an element. */
 TEST(test_kernels_keep_their_promises)
 {
     const uint64_t key = sb_rng_key(42, "promises");

@@ -1,4 +1,4 @@
-/* prop_split.c - S-2: however the same tokens are split over calls, the same bits come out. */
+/* prop_split.c - S-2: every split of the same tokens over calls gives the same bits. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { N = 130, V_MOST = 384, TAILS = 3 };
 
-/* What came out of a way of feeding. */
+/* The results of one way of feeding. */
 typedef struct outcome {
     float *hidden;                /* (N, H) */
     float logits[TAILS * V_MOST]; /* of the last rows of the last call, the last one first */
@@ -17,7 +17,7 @@ typedef struct outcome {
     sb_digest state;
 } outcome;
 
-/* Feeds ids in calls that end at the positions of ends, the last of which is N. */
+/* Feeds ids in calls that end at the positions in `ends`; the last of these is N. */
 static outcome feed(const sb_model *model, const uint32_t *ids, const size_t *ends)
 {
     size_t H = model->config.hidden_size, V = model->config.vocab_size, from = 0, rows = 0;
@@ -104,8 +104,8 @@ TEST(test_t5)
     check_preset("T5");
 }
 
-/* S-3: with chunks a split inside a chunk shows, and one between chunks of the first call does not.
- */
+/* S-3: with chunks, a split inside a chunk changes bits, and a split between chunks of the first
+ * call does not. */
 TEST(test_chunks_show_splits)
 {
     static const size_t cuts[] = {64, 50};

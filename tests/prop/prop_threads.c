@@ -26,7 +26,7 @@ static test_record taps_of(const sb_model *model, const sb_knobs *knobs, int thr
     return taps;
 }
 
-/* Every tap of a call and of steps, with 1, 2, 3 and more threads than there are heads. */
+/* Every tap of a call and of steps, with 1, 2, 3 threads, and with more threads than heads. */
 static void check_preset(const char *preset, const char *settings)
 {
     static const int threads[] = {2, 3, 11};

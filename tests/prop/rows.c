@@ -38,7 +38,7 @@ static uint32_t draw_cols(draw *d, rows_family family)
     return kind < 75 ? 2 + below(d, 70) : kind < 95 ? 70 + below(d, 240) : 300 + below(d, 900);
 }
 
-/* Zero points along the rows, of which a word holds eight or four. */
+/* Zero points along the rows; a word holds eight or four of them. */
 static void draw_zeros(rows_case *c, draw *d)
 {
     sb_quant *q = &c->matrix.quant;
@@ -52,7 +52,7 @@ static void draw_zeros(rows_case *c, draw *d)
     }
 }
 
-/* Other orders of the codes than row by row; the number of columns is rounded for them. */
+/* Orders of codes other than row by row; the number of columns is rounded to fit. */
 static void draw_packing(rows_case *c, draw *d)
 {
     sb_matrix *m = &c->matrix;
@@ -67,7 +67,7 @@ static void draw_packing(rows_case *c, draw *d)
         m->cols = (m->cols + 7) / 8 * 8;
 }
 
-/* Codes of GPTQ and AWQ with what files have beside them: scales and zero points row by row. */
+/* Codes of GPTQ and AWQ with the scales and zero points of their files, row by row. */
 static void draw_beside(rows_case *c, draw *d)
 {
     static const uint32_t groups[] = {32, 64, 128, 4096};
@@ -121,7 +121,7 @@ static void draw_layout(rows_case *c, draw *d)
     q->groups = (m->cols + q->block_cols - 1) / q->block_cols;
     q->scale_row = q->groups;
     q->scale_col = 1;
-    /* of eight bits with a sign, a zero point would make nine, which no format has */
+    /* a zero point would make nine bits of eight bits with a sign, which no format has */
     if (!even && !is_narrow_float(m->format) && m->format != SB_FORMAT_int8 && below(d, 3))
         draw_zeros(c, d);
     const int words = q->packing == SB_PACKING_gptq || q->packing == SB_PACKING_awq;
@@ -146,7 +146,7 @@ static void set_code(rows_case *c, uint32_t row, size_t k, uint32_t code)
         sb_store_u32(byte, code);
 }
 
-/* Any finite code, or that of something like a weight. */
+/* Any finite code, or the code of a value like a weight. */
 static uint32_t draw_code(draw *d, sb_format format, int like_weight)
 {
     uint32_t code = (uint32_t)bits64(d);
@@ -224,7 +224,7 @@ static float draw_factor(draw *d, const rows_case *c)
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-/* A code times a scale of binary32: 28 bits. */
+/* A code times a binary32 scale: 28 bits. */
 static double draw_quantized(draw *d, size_t k)
 {
     const float scale = 0.1f + sb_rng_uniform(d->key ^ 1, d->at / 1000 * 1000 + k / 16);
@@ -257,7 +257,7 @@ static double draw_input(draw *d, const rows_case *c, size_t k)
     }
 }
 
-/* Neighbours with equal codes and opposite inputs, of which perhaps one is a little different. */
+/* Neighbours with equal codes and opposite inputs; sometimes one input is slightly changed. */
 static void cancel(rows_case *c, draw *d, double *x)
 {
     const sb_matrix *m = &c->matrix;
@@ -290,8 +290,9 @@ static double dot_in_two(const double *a, const double *b, size_t n, double *low
     return sum;
 }
 
-/* Makes the last element of row 0, whose code is 1, what is missing to the middle between two
- * neighbours of binary32; some bits may be left over, or are added. */
+/* Sets the last input of row 0, whose code is 1, so that the sum reaches the middle between two
+ * neighbouring binary32 values. The middle may be missed by some bits, or one bit is added or
+ * taken. */
 static void aim_at_tie(rows_case *c, draw *d, double *x)
 {
     static double values[ROWS_COLS];
@@ -313,9 +314,9 @@ static void aim_at_tie(rows_case *c, draw *d, double *x)
     x[last] = missing - missing == 0 ? missing : 0;
 }
 
-/* First large ones, so that every lane has some, then such as are a little less than what a lane
- * could take up; of row 0, whose codes are then the same or the smallest. All inputs of a case meet
- * the same codes. */
+/* For row 0: first large inputs, so that every lane has some, then inputs slightly too small to
+ * change the sum of a lane. The codes of the small inputs are the same or the smallest. All inputs
+ * of a case have the same codes. */
 static void drift(rows_case *c, draw *d, double *x)
 {
     const sb_matrix *m = &c->matrix;

@@ -10,7 +10,7 @@
 #include "ref/formats/matrix.h"
 #include "ref/math/exact.h"
 
-/* What makes them hard. */
+/* What makes the rows hard. */
 #define ROWS_FAMILIES(X)                                                                           \
     X(plain)     /* as in a model */                                                               \
     X(bf16)      /* inputs of 8 bits: ties */                                                      \
@@ -18,11 +18,11 @@
     X(any)       /* any finite bits: overflow, underflow */                                        \
     X(subnormal) /* scales and inputs */                                                           \
     X(mixed)     /* huge and tiny inputs */                                                        \
-    X(cancel)    /* pairs that leave a rest, or nothing */                                         \
+    X(cancel)    /* pairs that cancel, or leave a small rest */                                    \
     X(one)       /* one element that is not 0, or none; zeros of both signs */                     \
-    X(tie)       /* a tie, or what a bit makes of it */                                            \
+    X(tie)       /* a tie, or one bit beside it */                                                 \
     X(drift)     /* additions that all round the same way, beside a tie */                         \
-    X(poison)    /* what is not finite */
+    X(poison)    /* values that are not finite */
 
 typedef enum rows_family {
 #define ROWS_NAME(name) ROWS_##name,

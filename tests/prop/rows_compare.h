@@ -1,5 +1,5 @@
-/* rows_compare.h - the cases of rows.h by the kernels of every set, several inputs at once, and the
- * definition. */
+/* rows_compare.h - runs the cases of rows.h by the kernels of every set, with several inputs at
+ * once, and by the definition. */
 #ifndef SB_TESTS_ROWS_COMPARE_H
 #define SB_TESTS_ROWS_COMPARE_H
 
@@ -13,14 +13,13 @@ const char *rows_text(const rows_case *c);
 /* The definition: want (count, rows). */
 void rows_define(const rows_case *c, float *want);
 
-/* What the chosen kernels make of it, all inputs at once or one after the other: got (count, rows).
- * Zero where memory does not suffice. */
+/* The results of the chosen kernels, all inputs at once or one after the other: got (count, rows).
+ * Returns zero if memory does not suffice. */
 int rows_together(const rows_case *c, float *got);
 int rows_apart(const rows_case *c, float *got);
 
-/* Compares every set that this machine has, in both ways and, of plain rows with inputs in
- * binary32, by the functions for those. Returns the number of differences; the first is described
- * in text. */
+/* Compares every set that this machine has, in both ways, and for plain rows with binary32 inputs
+ * also by the functions for those. Returns the number of differences; text describes the first. */
 size_t rows_compare(const rows_case *c, const float *want, char text[256]);
 
 #endif

@@ -24,8 +24,8 @@ const quant_row *quant_row_at(size_t i)
     return i < count ? (ours ? written : recorded) + i : NULL;
 }
 
-/* SAMEBIT_QUANT is where `make crosscheck` has recorded anew, with SAMEBIT_WRITTEN of what we
- * write. */
+/* SAMEBIT_QUANT is the folder of new recordings of `make crosscheck`; with SAMEBIT_WRITTEN they are
+ * of folders that `samebit make` wrote. */
 static const char *path_of(const char *name, const char *suffix, char *path, size_t size)
 {
     const char *folder = getenv("SAMEBIT_QUANT");
@@ -78,7 +78,7 @@ sb_matrix quant_layer(const quant_fixture *f, const char *module)
     sb_error err = {""};
     if (sb_detect(f->model->checkpoint, module, 0, 0, 0, &found, &err))
         fail_msg("%s", err.text);
-    /* ModelOpt writes a grid of one block as a scalar, which is the scale of a tensor as well */
+    /* ModelOpt writes a grid of one block as a scalar, and so the scale of a tensor */
     int one_block = found.container == SB_CONTAINER_fp8_tensor && found.matrix.cols <= 128 &&
                     f->row->container == SB_CONTAINER_fp8_block_ct;
     if (found.container != f->row->container && !one_block)

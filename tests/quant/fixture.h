@@ -1,4 +1,5 @@
-/* fixture.h - one folder of golden/quant and what the library that wrote it makes of it. */
+/* fixture.h - one folder of golden/quant, and the values that the library that wrote it reads from
+ * it. */
 #ifndef SB_TESTS_QUANT_FIXTURE_H
 #define SB_TESTS_QUANT_FIXTURE_H
 
@@ -13,7 +14,7 @@ typedef struct quant_row {
     const char *name;
     sb_container container;
     sb_law law;
-    sb_law narrow; /* the law of values that are then rounded to BF16 or F16 */
+    sb_law narrow; /* the law for values that are then rounded to BF16 or F16 */
     const char *settings;
 } quant_row;
 
@@ -34,7 +35,7 @@ typedef struct quant_fixture {
 void quant_fixture_open(const quant_row *row, quant_fixture *fixture);
 void quant_fixture_close(quant_fixture *fixture);
 
-/* The layer of a module that the library has quantized; asserts that it is there, and stored as the
+/* The layer of a module that the library has quantized; asserts that it exists and is stored as the
  * row says. */
 sb_matrix quant_layer(const quant_fixture *fixture, const char *module);
 

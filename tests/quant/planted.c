@@ -118,7 +118,7 @@ static void channel_away(const sb_band *b)
     }
 }
 
-/* What FP8 would be with the quotient rounded straight to E4M3. */
+/* FP8 with the quotient rounded directly to E4M3. */
 static void channel_once(const sb_band *b)
 {
     sb_quantize_fp8_channel(b);
@@ -133,7 +133,7 @@ static void tensor_once(const sb_band *b)
         b->codes[i] = sb_f32_to_e4m3(b->weights[i] / b->factor);
 }
 
-/* Blocks of 128 columns, but each row with a scale of its own, of which the first is kept. */
+/* Blocks of 128 columns, but each row has a scale of its own, and the first row's scale is kept. */
 static void block_of_one_row(const sb_band *b)
 {
     for (uint64_t row = b->rows; row-- > 0;) {

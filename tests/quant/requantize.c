@@ -164,7 +164,7 @@ static void allocate(const quantizer_row *row, const formula *how, const sb_band
     }
 }
 
-/* The rows in bands as the scheme has them, as the writer of a checkpoint does it. */
+/* Quantizes the rows in the bands of the scheme, like the writer of a checkpoint. */
 static void quantize_bands(const quantizer_row *row, const formula *how, const sb_band *all,
                            requantized *result)
 {
@@ -175,7 +175,7 @@ static void quantize_bands(const quantizer_row *row, const formula *how, const s
         sb_band b = *all;
         b.weights += i * step * all->cols;
         b.rows = all->rows - i * step < step ? all->rows - i * step : step;
-        /* with more than one band, every tensor has the same number of bytes for each row of it */
+        /* with more than one band, every row of a tensor has the same number of bytes */
         b.codes = result->part[SB_CONTENT_codes] +
                   i * step * (result->bytes[SB_CONTENT_codes] / all->rows);
         if (result->part[SB_CONTENT_scales])
@@ -186,7 +186,8 @@ static void quantize_bands(const quantizer_row *row, const formula *how, const s
     }
 }
 
-/* One factor for each block of a matrix whose sides BLOCK divides; fewer rows are one block. */
+/* One factor for each block of a matrix whose sides are multiples of BLOCK; fewer rows than BLOCK
+ * are one block. */
 static void quantize_blocks(const formula *how, const sb_band *all, requantized *result)
 {
     static float weights[BLOCK * BLOCK];

@@ -36,8 +36,7 @@ typedef struct formula {
 
 formula formula_of(const quantizer_row *row);
 
-/* A matrix of BF16 weights; free() them. Experts of a stack have the names of layers of their own.
- */
+/* A matrix of BF16 weights; free() them. Each expert of a stack has a name like a layer. */
 typedef struct source_layer {
     float *weights; /* (rows, cols); NULL if there is no such layer */
     uint64_t rows, cols;
@@ -45,7 +44,7 @@ typedef struct source_layer {
 
 source_layer source_layer_of(const sb_checkpoint *source, const char *module);
 
-/* What the tensors of the layer hold, by content: codes, scales, zeros and factor. */
+/* The bytes of the layer's tensors, by content: codes, scales, zeros and factor. */
 typedef struct requantized {
     unsigned char *part[SB_CONTENT_kv + 1]; /* NULL: the scheme has none */
     uint64_t bytes[SB_CONTENT_kv + 1];

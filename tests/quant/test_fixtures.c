@@ -62,7 +62,7 @@ static sb_format type_named(const char *name)
     return SB_FORMAT_COUNT;
 }
 
-/* How many recorded digests of one module hold under a law. */
+/* The number of recorded digests of one module that hold under a law. */
 static size_t digests_that_hold(const quant_fixture *f, const char *module, json_t *values,
                                 sb_law law, sb_law narrow)
 {
@@ -103,11 +103,11 @@ static void check_weights(const quant_fixture *f)
     printf("%-16s %3zu layers, %zu digests: all hold under %s, %zu under exact, %zu under mo_mul\n",
            f->row->name, layers, digests, sb_law_name(f->row->law), as_exact, as_mo);
     assert_true(layers >= 5);
-    if (f->row->container == SB_CONTAINER_nvfp4_ct) /* another law would have been seen */
+    if (f->row->container == SB_CONTAINER_nvfp4_ct) /* another law would be seen */
         assert_true(as_exact < digests && as_mo < digests);
 }
 
-/* The same of the rows that are recorded as they are: a failure of a digest can be looked at. */
+/* The same for the rows whose values are recorded: here a wrong digest can be traced to values. */
 static void check_rows(const quant_fixture *f)
 {
     const char *module;
@@ -141,13 +141,13 @@ static void check_rows(const quant_fixture *f)
     assert_true(rows >= 10);
 }
 
-/* What the recorded inputs and outputs of layers have shown. */
+/* The results from the recorded inputs and outputs of layers. */
 typedef struct forced_result {
     size_t layers, values, apart;
     double worst; /* |ours - theirs| in units of their common bound */
 } forced_result;
 
-/* One layer: our output, fed with what the library fed its own. */
+/* One layer: our output for the inputs of the library's layer. */
 static void check_layer(const quant_fixture *f, const char *module, const sb_matrix *m,
                         const float *in, size_t rows, const float *want, forced_result *r)
 {
@@ -205,7 +205,7 @@ static void check_layers(const quant_fixture *f)
     printf("%-16s %3zu layers, %6zu outputs, %zu differ; worst error %.3f of the bound\n",
            f->row->name, r.layers, r.values, r.apart, r.worst);
     assert_true(r.layers >= 5);
-    assert_true(r.apart == 0 || r.worst > 0x1p-13); /* T-16: a bound that errors come near to */
+    assert_true(r.apart == 0 || r.worst > 0x1p-13); /* T-16: errors come near to the bound */
 }
 
 typedef void (*fixture_check)(const quant_fixture *fixture);

@@ -2,8 +2,8 @@
  *
  * A pairwise cover: each value of each factor meets each value of every other factor in at least
  * one case. A case makes the checkpoint, runs it, and runs it again in another way: with other
- * kernels, with the tokens cut into other calls (where S-2 promises the same bits). The
- * logits and the state must be the same. */
+ * kernels, and with the tokens cut into other calls (where S-2 promises the same bits). The logits
+ * and the state must be the same. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@
 #include "tests/lib/pairwise.h"
 #include "tests/lib/record.h"
 
-/* Of six presets the first three, and four layers, unless CHECK_ALL is 1: making them takes most of
- * the time. */
+/* Without CHECK_ALL=1 only the first three presets, with four layers: making the checkpoints takes
+ * most of the time. */
 static const char *const presets[] = {"T1", "T4", "T6", "T2", "T3", "T5"};
 static const char *const lengths[] = {"1", "2", "5"};
 static const char *const kernels[] = {"exact", "scalar", "auto"};
@@ -42,7 +42,7 @@ static const char *value(const pairwise_case *c, size_t factor)
     return factors[factor].values[c->value[factor]];
 }
 
-/* What a run leaves: the logits of its last token, and its state. */
+/* The result of a run: the logits of its last token, and its state. */
 typedef struct run_digest {
     sb_digest logits, state;
 } run_digest;
@@ -116,8 +116,9 @@ static void run_case(const pairwise_case *c, const char *name)
                  whole.state.hex, other.state.hex);
 }
 
-/* Every second case, in a process of its own: making checkpoints takes most of the time, and uses
- * one processor. A failure here ends the process with what the test program ends with. */
+/* Runs every second case in a process of its own, because making checkpoints takes most of the time
+ * and uses one processor. After a failure the process has the exit status of a failed test
+ * program. */
 static pid_t run_half(const pairwise_case *cases, size_t count, size_t half)
 {
     fflush(NULL);
@@ -130,7 +131,7 @@ static pid_t run_half(const pairwise_case *cases, size_t count, size_t half)
     _exit(0);
 }
 
-/* Whether some pair of the case's preset is in no other case. */
+/* True if some pair of the case's preset with another value is in no other case. */
 static int needs_preset(const pairwise_case *cases, size_t count, size_t at)
 {
     for (size_t f = 0; f < FACTORS; f++) {
@@ -144,7 +145,7 @@ static int needs_preset(const pairwise_case *cases, size_t count, size_t at)
     return 0;
 }
 
-/* Of the others T4 is made fastest. */
+/* Gives all other cases the preset T4, which is made fastest. */
 static size_t prefer_small(pairwise_case *cases, size_t count)
 {
     size_t changed = 0;

@@ -35,19 +35,19 @@ static const char *content_name(sb_content content)
     case SB_CONTENT_factor:
         return "factor";
     default:
-        return NULL; /* not a matter of a quantizer of weights */
+        return NULL; /* a quantizer of weights does not make this */
     }
 }
 
 typedef struct counts {
     size_t layers;
     uint64_t bytes[SB_CONTENT_kv + 1]; /* compared */
-    uint64_t apart, known;             /* differences that nothing explains, and the others */
-    char first[256];                   /* of those that nothing explains */
+    uint64_t apart, known;             /* unexplained differences, and known ones */
+    char first[256];                   /* the first unexplained difference */
 } counts;
 
-/* KNOWN_ZEROS: a negative weight that rounds to zero has code 0 there, not 0x80, and a block of
- * zeros, which says nothing about its scale, has another one. */
+/* KNOWN_ZEROS: in that folder a negative weight that rounds to zero has code 0, not 0x80. A block
+ * of zeros does not determine its scale and has another one. */
 static int explained(const quantizer_row *row, const source_layer *layer, sb_content content,
                      uint64_t byte, unsigned ours, unsigned theirs)
 {
@@ -65,7 +65,7 @@ static int explained(const quantizer_row *row, const source_layer *layer, sb_con
     return 1;
 }
 
-/* One tensor of a layer; `real` has been found to have the size of ours. */
+/* Compares one tensor of a layer; `real` has the size of ours. */
 static void compare_bytes(const quantizer_row *row, const source_layer *layer, sb_content content,
                           const sb_tensor *real, const unsigned char *ours, counts *seen)
 {
@@ -127,7 +127,8 @@ static void compare_layer(const quantizer_row *row, const formula *how, const sb
     seen->layers++;
 }
 
-/* 1 and the name of the layer if a tensor holds the codes of one that the row is about. */
+/* Returns 1 and the name of the layer if the tensor holds the codes of a layer that the row
+ * compares. */
 static int layer_of(const quantizer_row *row, const sb_tensor *t, char *module, size_t size)
 {
     sb_scheme_tensor codes;
@@ -206,7 +207,7 @@ static void one_changed(const sb_band *b)
     b->codes[b->rows * b->cols - 2] ^= 1;
 }
 
-/* One bit of each layer: nothing else differs, and the message says where. */
+/* Changes one bit of each layer: nothing else differs, and the message says where. */
 TEST(test_one_changed_code_is_named)
 {
     const quantizer_row *row = row_of("ct-fp8");

@@ -1,9 +1,9 @@
 /* test_whole.c - whole models of the real quantizers, from tokens to logits.
  *
- * No bound is derived here: with many layers in a row a bound would allow anything. What is
- * measured is how far the logits are from the library's; a layer that is wired wrongly, or read
- * under a wrong scale, is further away by orders of magnitude, and the last test shows it. The
- * layers themselves are held to derived bounds in test_fixtures.c. */
+ * No bound is derived here: over many layers a bound would allow anything. The test measures the
+ * distance of the logits from the library's. With a wrongly wired layer, or a wrong scale, the
+ * distance is larger by orders of magnitude; the last test shows that. test_fixtures.c holds the
+ * layers themselves to derived bounds. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -15,9 +15,9 @@
 #include "tests/lib/record.h"
 #include "tests/quant/fixture.h"
 
-/* Relative distances |ours - theirs| / |theirs| of all logits: 8 times what was measured on these
- * recordings. Inputs that are quantized turn the last bit of a value into a whole step now and
- * then, and a router's choice may follow. */
+/* Relative distances |ours - theirs| / |theirs| of all logits: 8 times the values measured on these
+ * recordings. If inputs are quantized, a difference in the last bit of a value sometimes becomes a
+ * whole step, and a router may then choose another expert. */
 #define NEAR_WEIGHTS 0x1p-18
 #define NEAR_INPUTS 0x1p-3
 
@@ -89,7 +89,7 @@ TEST(test_logits_are_near_the_library)
     }
 }
 
-/* The experts of the first layer in the opposite order; twice leaves it as it was. */
+/* Reverses the order of the first layer's experts; a second call restores it. */
 static void turn_experts(sb_model *model)
 {
     sb_expert *experts = model->weights->layers[0].experts;
