@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# accept: the table and the document, counters of engines with their exit status, wrong use; check --run with and
-# without an original.
+# accept: the table and the document, counters of engines and exit statuses, wrong use; check --run with and without an
+# original.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t4 --preset T4 --recipe predictable --layers 1
 t4=$work/t4
-# a text: a prompt and what the target makes of it
+# a text: a prompt and the tokens that the target generates after it
 run 0 run "$t4" --tokens 5,6,7,8 -n 44 --json
 ids=$(value tokens | tr -d '[] ')
 echo "5,6,7,8,$ids" > "$work/text"
@@ -47,7 +47,7 @@ for isa in exact scalar auto; do
     SAMEBIT_ISA=$isa run 0 accept "$t4" --tokens-file "$work/text" -K 3 --json
     check "another document with $isa" cmp "$out" "$work/document"
 done
-# K = 4 without being asked, several texts, and a profile whose state goes back by replay
+# K = 4 by default, several texts, and a profile with rollback by replay
 printf '1,2,3\n\n9\n4,5,6,7\n' > "$work/texts"
 run 0 accept "$t4" --tokens-file "$work/texts" --profile hf --json
 at profile hf
@@ -55,12 +55,12 @@ at positions.length 5
 at by_depth.length 4
 at positions.2.text 2
 at rounds null
-# a half of mtp.fc that is not the checkpoint's own shows
+# a foreign half of mtp.fc shows
 make_checkpoint weak --preset T4 --recipe mistakes --layers 1
 run 0 accept "$t4" --overlay "mtp.*=$work/weak" --tokens-file "$work/text" -K 3 --json
 check "a foreign head is accepted" test "$(value by_depth.0.accepted)" -lt 5
 
-# counters of an engine: those that it would have on this text, fewer, more, too few
+# counters of an engine: the right ones for this text, fewer, more, too few
 v=vllm:spec_decode_num_
 metrics() { # rounds drafted accepted, then by position
     printf '%s{engine="0"} %s\n' ${v}drafts_total "$1" ${v}draft_tokens_total "$2" ${v}accepted_tokens_total "$3"
@@ -174,7 +174,7 @@ run 0 check "$work/grafted" --run 80 --against "$t4" --skip untouched --json
 at mtp_verdict HEAD-WEAK
 at mtp.next "samebit graft $work/grafted --take 'mtp.*' --from $t4 -o OUT"
 same "the original's head" "$(value run.table.2.accepted)" "$(value run.table.3.accepted)"
-# what the files are blamed for stays so
+# faults of the files stay the verdict
 run 1 check "$work/grafted" --run 80 --against "$t4" --json
 at mtp_verdict FILE-BAD
 at run.verdict HEAD-WEAK
@@ -185,7 +185,7 @@ says "  text: $work/text"
 says ' of 30, '
 run 0 check "$work/headless" --run 80
 says 'HEAD UNKNOWN: there is no head to run'
-# asked for, and not possible: 4
+# requested, but not possible: 4
 mkdir "$work/files"
 cp "$t4"/*.safetensors* "$work/files/"
 run 4 check "$work/files" --run 80 --only 1

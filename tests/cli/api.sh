@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What `make install` gives to others: the header alone under every language and compiler, the names of the
-# shared library, and docs/examples/ built against a fresh prefix, by its shared and by its static library.
-# A fault is planted in each kind of check, and must be seen.
+# The files of `make install`: the header alone under every language and compiler, the names of the shared library, and
+# docs/examples/ built against a fresh prefix, with the shared and with the static library. A fault is planted in each
+# kind of check, and must be seen.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 prefix=$work/prefix
 header=ref/samebit.h
@@ -48,7 +48,7 @@ agree "$work/planted.h" "$library" > "$out" 2>&1
 check "a name that is missing is not seen" grep -q 'samebit_other' "$out"
 check "the name of the library" test \
     "$(readelf -d "$library" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')" = libsamebit.so.0
-# of the static library, too, no other name can meet one of the program's
+# the static library also has no name that could clash with one of the program
 others() { nm --defined-only "$1" | awk 'NF == 3 && $2 ~ /[A-Z]/ && $3 !~ /^samebit_/ { print $3 }'; }
 check "the static library has names of its own: $(others "$BUILD/install/libsamebit.a" | head -n 3 | tr '\n' ' ')" \
     test -z "$(others "$BUILD/install/libsamebit.a")"
@@ -56,7 +56,7 @@ others "$BUILD/libsamebit.a" > "$out"
 check "names of another archive are not seen" test -s "$out"
 
 # --- an installed prefix ------------------------------------------------------------------------------
-# the prefix that the files name is not the folder that they are put into
+# the files name another prefix than the folder where they are installed
 install_into() { make -s install-built BUILD="$BUILD" DESTDIR="$1" PREFIX=/opt/samebit > "$out" 2>&1; }
 check "make install" install_into "$work/to"
 check "make install twice" install_into "$work/to"
@@ -66,7 +66,7 @@ check "what is installed: $(installed "$work/to")" test "$(installed "$work/to")
 check "the tree is named in what is installed" test -z "$(grep -l "$PWD" "$work"/to/opt/samebit/lib/pkgconfig/samebit.pc)"
 check "the installed program" "$work/to/opt/samebit/bin/samebit" --help > /dev/null
 
-# what users would write, but for the folder in front
+# the command of a user, except for the folder in front
 if command -v pkg-config > /dev/null; then
     wants() { PKG_CONFIG_PATH=$work/to/opt/samebit/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/to pkg-config "$@" samebit; }
     check "pkg-config --modversion" test "$(wants --modversion)" = "$(sed -n 's/^.define SAMEBIT_VERSION "\(.*\)"/\1/p' $header)"
@@ -116,7 +116,7 @@ says_the_same "$work/planted" > "$out"
 check "another prompt is not seen" grep -q '^[<>] token' "$out"
 
 # --- example.cpp and kernel.cu ------------------------------------------------------------------------
-# Each judges a kernel that is right, which passes, and one that is not, which fails; its status is 0 then.
+# Each example judges a right kernel, which passes, and a wrong kernel, which fails; the status is 0 then.
 shows() { # shows TEXT PROGRAM: its status is 0, and it says so
     "$2" > "$out" 2> "$err" && grep -qF -- "$1" "$out"
 }
@@ -127,7 +127,7 @@ for compiler in g++ clang++; do
     command -v $compiler > /dev/null || { skip "docs/examples by $compiler" "no $compiler"; continue; }
     check "example.cpp, $compiler" build shared $compiler docs/examples/example.cpp "$work/example" -std=c++11
     check "example.cpp, $compiler, judges" shows 'with a mistake: FAIL' "$work/example"
-    # nvcc has the warnings of its host compiler, but for those of CUDA's own words
+    # nvcc gives the warnings of its host compiler, except for those about CUDA's own keywords
     check "kernel.cu, $compiler" build shared $compiler docs/examples/kernel.cu "$work/kernel" -x c++
     check "kernel.cu, $compiler, judges" shows 'without the last column: FAIL' "$work/kernel"
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables of docs/atoms.md, and that the program behind them sees a wrong bit.
+# The tables of docs/atoms.md are right, and the program behind them sees a wrong bit.
 #
 #   tests/cli/atoms.sh                      the table of published vectors is what the program says
 #   tests/cli/atoms.sh --write [FILE]       writes it; with a file of tools/gen/atoms/simulated.py that of MMA-Sim

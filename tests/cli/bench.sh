@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# bench: what it reports of small checkpoints and of hard rows, and that it reports nothing when an output is not
-# the definition's. No time is asserted, only that there is one; what rounding tests leave open is counted, and the
+# bench: its report on small checkpoints and on hard rows. It reports nothing if an output differs from the definition.
+# Times are not asserted, only that they are given. The outputs that rounding tests leave open are counted, and are the
 # same in every run.
 . "$(dirname "$0")/lib.bash"
 
 positive() { check "$1 is $(value "$1"), expected a number above 0" awk -v x="$(value "$1")" 'BEGIN { exit !(x > 0) }'; }
-# of weights and tokens as in a model, at most one output in a thousand is left open by the first rounding test
+# for weights and tokens as in a model, the first rounding test leaves at most one output in a thousand open
 rate() { check "$1 is $(value "$1"), expected below 1e-3" awk -v x="$(value "$1")" 'BEGIN { exit !(x >= 0 && x < 1e-3) }'; }
 quick='--tokens 2 --stream 4 --passes 1'
 mkdir "$work/tmp"
@@ -41,7 +41,8 @@ for format in bf16 nvfp4; do positive exact_over_f32.$format; done
 at versus.length 4
 positive versus.0.f32_share_of_stream
 
-# the same of more outputs, of formats that are read otherwise; outputs that are sums of integers count apart
+# the same with more outputs and with formats that have other readers; outputs that are sums of integers count
+# separately
 for format in bf16 fp8-block nvidia-mix; do
     # shellcheck disable=SC2086
     run 0 bench cpu --preset T2 --format $format $quick --threads 1 --json
@@ -61,7 +62,7 @@ run 0 bench cpu --preset T2 --format nvfp4-ct --profile w4a4 --tokens 2 --stream
 says ' integers'
 says 'peak resident set'
 
-# hard rows: what each family is there for shows in the counts
+# hard rows: the purpose of each family shows in the counts
 run 0 bench cpu --worst --passes 1 --json
 at what cpu
 at worst.length 88
@@ -83,7 +84,7 @@ done
 run 0 bench cpu --worst --passes 1
 says 'times normal data with one input'
 
-# a checkpoint that is there, in text; its bytes are those of its tensors
+# an existing checkpoint, as text; its bytes are those of its tensors
 make_checkpoint T4 --preset T4 --layers 3 --format fp8-block --no-mtp
 before=$(cat "$work"/T4/* | cksum)
 # shellcheck disable=SC2086
@@ -93,7 +94,7 @@ says 'extrapolated without a full attention layer'
 says 'fp8    1 thread'
 check "the checkpoint was changed" test "$(cat "$work"/T4/* | cksum)" = "$before"
 
-# one wrong bit, and there is no figure
+# after one wrong bit there is no figure
 for isa in scalar auto; do
     # shellcheck disable=SC2086
     SAMEBIT_ISA=$isa refused 1 bench cpu "$work/T4" $quick --threads 1 --self-test
@@ -103,7 +104,7 @@ for isa in scalar auto; do
     says_err 'nothing is timed'
 done
 
-# who ends it early leaves nothing either, and the signal is what it ends by
+# a run that is ended early leaves nothing either, and dies from the signal
 for signal in TERM HUP; do
     # under nohup HUP is ignored from the start
     env --default-signal=HUP "$SAMEBIT" bench cpu --preset T2 --tokens 256 --context 60000 --stream 4 --threads 1 > /dev/null 2>&1 &

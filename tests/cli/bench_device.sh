@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# bench decode, verify, prefill with a backend: all of it but the times on the emulator, and, where nvcc was, on a
-# stand-in for the CUDA runtime whose kernels do nothing; what is said where there is no device; wrong use.
+# bench decode, verify, prefill with a backend: everything but the times on the emulator, and, if built with nvcc, on a
+# stand-in for the CUDA runtime whose kernels do nothing; the messages without a device; wrong use.
 . "$(dirname "$0")/lib.bash"
 launches=$BUILD/tests/gpu/samebit_launches
 
-# the emulator: what measures the card comes to what it must, every launch belongs to an op, and no time is made up
+# the emulator: the kernels that measure the card give the right results, every launch belongs to an op, and no time is
+# invented
 run 0 bench decode --preset T1 --backend emu --context 5
 says 'decode of T1: 1 row behind 5 tokens'
 says 'measured in this run: emulator'
@@ -13,7 +14,7 @@ says 'SKIPPED: all times, and what follows from them: nothing keeps time here, o
 check "a rate without a time" test "$(grep -cE 'inf|nan|reaches|per second$' "$out")" = 2 # those of the ledger
 check "something is WRONG" test "$(grep -c WRONG "$out")" = 0
 check "launches of no op" eval 'grep -qE "^  of no op of the ledger +[1-9][0-9]? " "$out"'
-# what each kernel must move stands beside its launches, and comes to what the ledger by kernels says of the step
+# the bytes that each kernel must move are given beside its launches, and add up to the ledger by kernels of the step
 check "a kernel without its bytes" eval '! grep -vqE "^  sb_[a-z_]+ +[0-9]+ +[0-9]+ +- +- +- +-$" <<< "$(grep -E "^  sb_" "$out")"'
 same "bytes of all kernels" "$(awk '/^  sb_/ { sum += $3 } END { print sum }' "$out")" \
     "$(awk '/^  the step / { sum = $4 + $5 + $8 } END { print sum }' "$out")"
@@ -33,7 +34,7 @@ at run.kernels.0.kernel sb_step_begin_kernel
 at run.kernels.0.bytes 12.0
 check "a step without launches" test "$(value run.launches)" -gt 50
 
-# the same of the profiles that quantize inputs, behind a cache of more than one part, too; no launch is unknown
+# the same for the profiles that quantize inputs, also after a cache of more than one part; no launch is unknown
 while read -r what; do
     run 0 bench $what --backend emu
     check "$what: a kernel without its bytes" eval '! grep -vqE "^  sb_[a-z0-9_]+ +[0-9]+ +[0-9]+ +- +- +- +-$" <<< "$(grep -E "^  sb_" "$out")"'
@@ -51,7 +52,7 @@ run 0 bench decode --preset T4 --recipe fp8 --profile sm121-w8a8 --backend emu -
 at profile sm121-w8a8
 at run.kernels.0.bytes 12.0
 
-# rounds of one draft to as many as were asked for, each beside that of the ledger
+# rounds of one draft up to the requested number, each beside that of the ledger
 run 0 bench verify --preset T1 --layers 2 --draft 2 --backend emu
 says "rounds as they were run, in plain steps of one token; the ledger's at 255 GB/s and 2.30 us from a phase to the next"
 same "rounds that have no time" "$(grep -cE '^ +[12] measured( +-){6}$' "$out")" 2
@@ -87,7 +88,7 @@ if [ ! -e /dev/nvidia0 ]; then
     check "no reason" test -n "$(value reason)"
 fi
 
-# a device whose kernels do nothing: the whole driver runs, and believes nothing
+# a device whose kernels do nothing: the whole driver runs, and rejects every result
 stand_in() { # stand_in ARG...: status 1, since all that the meters come to is wrong
     last="$* (on the stand-in for a device)"
     "$launches" "$@" > "$out" 2> "$err" < /dev/null
@@ -103,16 +104,16 @@ if [ -x "$launches" ]; then
     SAMEBIT_MEMORY=$work/memory stand_in bench verify --preset T1 --draft 3 --backend gpu
     says 'SKIPPED: all times, and what follows from them: nothing keeps time here'
     same "measurements that are WRONG" "$(grep -c 'WRONG$' "$out")" 15
-    # what measured the card has given its 2 GiB back when the weights come
+    # the meters have freed their 2 GiB before the weights are loaded
     check "memory that the meters have kept" eval '[ "$(tail -n 1 "$work/memory")" -lt 1048576 ]'
 
-    # a clock that launches alone move, so that every time is known: 2 us each, and 1 us in a graph
+    # a clock that only launches advance, so that every time is known: 2 us each, and 1 us in a graph
     SAMEBIT_CLOCK=2,1 SAMEBIT_GRAPHS=$work/graphs stand_in bench verify --preset T1 --draft 3 --context 5 --backend gpu --json
     awk '$1 == "graph" { n = $2; size[n] = $3; all[n] = $3 == $4 } $1 == "run" { runs[$2]++ }
         END { for (i = 1; i <= n; i++) print size[i], all[i] ? "dependent" : "-", runs[i] }' "$work/graphs" > "$work/each"
     node() { awk -v n="$1" 'NR == n { print $1 }' "$work/each"; } # launches of graph number n
-    # 18 calls each, of which the first is the host's: the meters', the verify, what is kept of it, a plain step, and
-    # for 1, 2 and 3 drafts: the last of them, the verify, what is right of it
+    # 18 calls each, the first by the host: the meters, the verify, keeping its rows, a plain step, and for 1, 2 and 3
+    # drafts: the last draft, the verify, keeping the right rows
     same "runs of each graph" "$(awk '{ print $3 }' "$work/each" | xargs)" \
         '18 18 18000 17 17 17 53 17 17 35 17 17 17 17 17'
     same "launches of the meters' graphs" "$(head -n 3 "$work/each" | xargs)" '1000 - 18 1000 dependent 18 1 dependent 18000'
@@ -139,7 +140,7 @@ if [ -x "$launches" ]; then
         launched=$((k * $(node 7) + $(node $((5 + 3 * k))) + $(node $((6 + 3 * k)))))
         near $at.round_s.median "${launched}e-6"
         near $at.measured.round "$(awk -v n=$launched -v m="$(node 6)" 'BEGIN { printf "%.17g", n / m }')"
-        # B-8: as many tokens as it costs steps
+        # B-8: a round emits as many tokens as it costs steps
         near $at.measured.round "$(awk -v a="$(value $at.measured.break_even_accept)" -v k=$k \
             'BEGIN { for (i = 0; i <= k; i++) sum += a ^ i; printf "%.17g", sum }')"
     done

@@ -34,7 +34,7 @@ check "the kernels' weights are no sum" awk "BEGIN { exit !($(value kernels_step
 same "weights that are stored" "$(value weights_stored)" "$(value step.weights)"
 check "nothing is said of rounds" test "$(value rounds)" = ''
 
-# text: what it says of where numbers come from, and that nothing was measured
+# text: it names the origin of the numbers, and says that nothing was measured
 run 0 bench decode --preset 35b-a3b
 says 'no device: nothing was measured'
 says 'decode of 35b-a3b: 1 row behind 0 tokens'
@@ -92,7 +92,7 @@ run 0 bench verify --preset 35b-a3b
 says 'verify of 35b-a3b: 4 rows behind 0 tokens'
 says 'a round, in plain steps of one token:'
 
-# the MTP head in a round: entries of the rows, drafts, what accepts them, and the sum
+# the MTP head in a round: entries of the rows, drafts, their acceptance, and the sum
 says 'keys and values of the rows in the MTP head:'
 says 'one draft of the MTP head:'
 says '  the draft                                          27      415152320 '

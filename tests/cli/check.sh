@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check: options, exit statuses, the report as text, JSON and JUnit, waivers, the cache of the hub, files of the
-# original that are not there. What single checks find is tested elsewhere.
+# check: options, exit statuses, the report as text, JSON and JUnit, waivers, the cache of the hub, missing files of the
+# original. Other tests cover the findings of single checks.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint a --preset T4 --recipe plain
@@ -110,7 +110,7 @@ refused 3 check "$work/no-such-folder"
 refused 3 check "$a" --against "$work/no-such-folder"
 refused 3 check "$a" --waivers "$work/no-such-file"
 refused 3 check "$a" --junit "$work/no-such-folder/report.xml"
-# nothing wanted can be made: neither right nor wrong
+# none of the requested checks can be made: neither right nor wrong
 run 4 check "$a" --only 14
 says 'MISTRUSTED'
 check "not one line on stderr" one_line
@@ -159,7 +159,7 @@ run 1 check "$work/headless" --need mtp --skip 10
 says 'MTP FILE-BAD'
 says "samebit graft $work/headless --take 'mtp.*' --from "
 says_err '--need mtp: the MTP head of these files is not usable'
-# a name is one word of the command, whatever is in it
+# a name is one word of the printed command, whatever characters it has
 mv "$work/headless" "$work/a \$(b)'c"
 run 0 check "$work/a \$(b)'c" --headers
 says "samebit graft '$work/a \$(b)'\\''c' --take 'mtp.*' --from "
@@ -190,7 +190,7 @@ xml "$work/14.xml"
 count_xml "$work/14.xml" '<testcase classname="samebit.check" name="' $((checks + 2))
 count_xml "$work/14.xml" '<failure type="ERROR"' 1
 count_xml "$work/14.xml" '<skipped message="not wanted"/>' $((checks - 1))
-# the original of another model: one thing is said, and nothing is compared with it
+# the original of another model: one finding, and nothing is compared with it
 run 1 check "$q" --against "$stranger"
 says 'ERROR 14 untouched: '
 says 'this is probably not the original of this checkpoint: foreign to it are '
@@ -233,7 +233,7 @@ at counts.error $((errors - 1))
 at waivers.1.state unused
 run 1 check "$a" --against "$other" --only untouched --waivers "$work/waivers"
 says 'line 2: untouched nothing.* covers nothing: remove it'
-# of a check that was not made nothing is known
+# nothing is known about a check that was not made
 run 0 check "$a" --waivers "$work/waivers" --json
 at waivers.1.state 'its check was not made'
 waive '2 * # cannot be'
@@ -247,7 +247,7 @@ done
 printf '14 * # a\0b\n' > "$work/waivers"
 refused 3 check "$a" --waivers "$work/waivers"
 
-# names with everything that XML knows: still well-formed
+# names with all special characters of XML: still well-formed
 header='{"a<b>&\"'\''\u0001\uffff\u00e9":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},"n":{"dtype":"BF16","shape":[1],"data_offsets":[2,4]}}'
 while [ $((${#header} % 8)) != 0 ]; do header="$header "; done
 mkdir "$work/<&>"
@@ -261,7 +261,7 @@ xml "$work/names.xml"
 check "the name is not in the report" grep -q 'a&lt;b&gt;&amp;&quot;&apos;' "$work/names.xml"
 run 1 check "$work/<&>" --json
 check "no document" test "$(value command)" = check
-# a report that cannot be written leaves what was there
+# a report that cannot be written leaves the old file
 mkdir "$work/taken.xml"
 refused 3 check "$a" --junit "$work/taken.xml"
 for command in "check $a" "check $a --json" 'check --list'; do
@@ -314,7 +314,7 @@ program=$(realpath "$SAMEBIT")
 check "exit status" test $? = 0
 at checkpoint org/tiny
 
-# of an original in the cache that is not whole, the id is what to download
+# for an incomplete original in the cache, the message names the id to download
 make_checkpoint parts --preset T4 --recipe plain --shard-bytes 200000
 mkdir -p "$work/home/hub/models--org--parts/refs" "$work/home/hub/models--org--parts/snapshots"
 cp -r "$work/parts" "$work/home/hub/models--org--parts/snapshots/abc"
@@ -326,7 +326,7 @@ says "what to do: hf download org/parts --include '$one'"
 run 0 check "$q" --against org/parts@main
 says "what to do: hf download org/parts --revision main --include '$one'"
 
-# an original of which some files are not there
+# an original with missing files
 make_checkpoint shards --preset T4 --recipe plain --shard-bytes 200000
 gone=$(cd "$work/shards" && ls *.safetensors | sed -n 2p)
 rm "$work/shards/$gone"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# check --loaded: lists that tools/record/params.py wrote of real transformers models, and what is made of
-# them here. golden/check/loaded-T1.json is a sound model: the class has no MTP head. In loaded-T1-planted.json
-# tools/gen/loaded_plants.py has changed it.
+# check --loaded: the lists that tools/record/params.py wrote for real transformers models, and the verdicts on them.
+# golden/check/loaded-T1.json is a sound model, whose class has no MTP head. loaded-T1-planted.json is the same list
+# with changes of tools/gen/loaded_plants.py.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint a --preset T1
-lists=${LOADED:-golden/check} # crosscheck.sh has its own, just recorded
+lists=${LOADED:-golden/check} # crosscheck.sh gives newly recorded lists
 a=$work/a sound=$lists/loaded-T1.json planted=$lists/loaded-T1-planted.json
 
 # verdict_of NAME: of the parameter in the document on stdout, and its message
@@ -20,7 +20,7 @@ counts() { # VERDICT NUMBER
     check "not $2 times $1" test "$(rows | grep -cF "\"verdict\":\"$1\"")" = "$2"
 }
 
-# the incident: the head is in the files, and the engine does not hold it
+# the incident: the head is in the files, but not in the engine's memory
 run 1 check "$a" --loaded $sound
 says "LOADED FAIL: $sound of Qwen3_5MoeForCausalLM, transformers 5.17.0, torch 2.15.0, 143 parameters, 141 OK, 2 explained"
 says '  DROPPED (19): the files have it, and the engine does not hold it'
@@ -86,7 +86,7 @@ for verdict in DROPPED EXTRA SHAPE RESCALED SWAPPED 'OTHER VALUES'; do
     says "  $verdict ("
 done
 
-# the list of BF16 values held against F32 files: rounded; against another seed: all wrong
+# the list of BF16 values compared with F32 files: rounded; with another seed: all wrong
 make_checkpoint f32 --preset T1 --format f32
 run 1 check "$work/f32" --loaded $sound --json
 counts DTYPE 141
@@ -116,7 +116,7 @@ list "$(entry model.layers.3.self_attn.qkv_proj.weight)"
 run 1 check "$a" --loaded "$work/list.json" --json
 row model.layers.3.self_attn.qkv_proj.weight SHAPE 'the files have 3 matrices'
 
-# lists that are none
+# invalid lists
 refused 3 check "$a" --loaded "$work/no-such-file"
 refused 3 check "$a" --loaded "$a/config.json"
 list ''

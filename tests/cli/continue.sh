@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run --prompt: text in and text out. run --state-in and --state-out: a run cut in two is the run in one.
+# run --prompt: text in and text out. run --state-in and --state-out: a run cut in two gives the same as one run.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint p --preset T5 --recipe predictable --tokenizer
@@ -66,7 +66,7 @@ cut_in_two() {
 cut_in_two
 cut_in_two --draft 3
 cut_in_two --draft 2,0,4 --rollback replay --temp 5 --top-p 0.9
-# what is fed of an accepted draft counts, what is rejected does not
+# accepted drafts count as fed, rejected ones do not
 run 0 run "$p" --tokens $prompt -n 9 --draft 4 --force-accept 1,3 --state-out "$work/forced" --json
 tokens=$(value tokens | tr -d '[]')
 run 0 state save "$p" --tokens "$prompt,${tokens%,*}" -o "$work/fed"
@@ -78,7 +78,7 @@ run 0 run "$p" --state-in "$work/headless" --tokens 4 -n 2 --json
 at state_digest.mtp null
 refused 2 run "$p" --state-in "$work/headless" --tokens 4 -n 2 --draft 1
 says_err "$work/headless"
-# another ground, several sequences, no file
+# another checkpoint or other settings, several sequences, no file
 refused 3 run "$work/other" --state-in "$work/half" --tokens 4 -n 2
 says_err "$work/half"
 refused 3 run "$p" --state-in "$work/half" --tokens 4 -n 2 --set act=bf16

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# diff of traces that contradict themselves: what `samebit trace` finds fails there in the same words, whatever the
-# values say.
+# diff of traces that contradict themselves: it fails with the words of `samebit trace`, whatever the values are.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t4 --preset T4 --recipe predictable --layers 4
 t4=$work/t4 trace=$work/trace
 printf '1,2,3\n\n9,8,7\n' > "$work/texts"
 run 0 run "$t4" --backend sim:pairwise --tokens-file "$work/texts" -n 4 --draft 2 --trace "$work/whole" --taps logits
-# the same without values; and with the calls of both sequences in turns
+# the same without values, and with alternating calls of both sequences
 mkdir "$work/bare" "$work/turns"
 sed 's/"tensors": [0-9]*/"tensors": 0/; s/"states": \[{[^]]*\]/"states": []/; s/"level": [0-9]/"level": 0/' \
     "$work/whole/trace.json" > "$work/bare/trace.json"
@@ -25,7 +24,7 @@ awk '/^{"step"/ { sub(/,$/, ""); s = /"sequence": 1/ + 0; calls[s, n[s]++] = $0;
         printf "%s", parts[2]
     }' "$work/bare/trace.json" > "$work/turns/trace.json"
 
-# edited FOLDER SED FINDING: both find it in a copy of the folder, once it is edited
+# edited FOLDER SED FINDING: both commands have this finding in an edited copy of the folder
 edited() {
     rm -rf "$trace"
     cp -r "$work/$1" "$trace"
@@ -54,9 +53,9 @@ edited whole '/"step": 6,/s/"round": 1/"round": 5/g' \
 edited whole '/"step": 6,/s/"rounds": \[\({.*}\)\], "states"/"rounds": [\1, \1], "states"/' \
     'round: step 6, sequence 0: round 1 is the second of this sequence in this step'
 edited turns 's/"slot": 1/"slot": 0/g' 'slot: step 6, row 0, sequence 0: slot 0 was read by sequence 1 in step 1'
-# another sequence of a number that was given
+# a second sequence with a number that is already used
 edited bare 's/"sequence": 1/"sequence": 0/g' 'position: step 8, row 0, sequence 0: begins at position 0, expected 6'
-# digests of whole states, and the arrays that they are of
+# digests of whole states, and the arrays that they belong to
 run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 4 --draft 2 --trace "$work/arrays" --taps 'logits,state.*'
 run 0 diff "$t4" --engine "$work/arrays"
 for name in target mtp; do
@@ -70,7 +69,7 @@ run 0 diff "$t4" --engine "$work/arrays"
 # of a part of the arrays the digest cannot be made
 run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 4 --draft 2 --trace "$work/some" --taps 'logits,state.*conv_state'
 run 0 diff "$t4" --engine "$work/some"
-# a round that nobody wrote down is no fault of the engine: what comes next says how many rows stayed, a draft, too
+# an unrecorded round is no fault of the engine: the next row, or the next draft, says how many rows stayed
 run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 6 --draft 2 --trace "$trace.all" --taps 'all,state.*'
 sed -i '/"step": 3,/s/"rounds": \[{.*}\], "states"/"rounds": [], "states"/' "$trace.all/trace.json"
 lacks='the trace says level 4, and step 3 has no round of row 0'

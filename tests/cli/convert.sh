@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# convert: between the dialects of NVFP4 and back to the byte; what cannot be converted is refused whole.
+# convert: between the dialects of NVFP4 and back, to the byte; a checkpoint that cannot be converted is refused as a
+# whole.
 . "$(dirname "$0")/lib.bash"
 
 for pair in nvfp4-ct:nvfp4-modelopt nvfp4a16-ct:nvfp4-modelopt nvfp4-modelopt:nvfp4-ct nvidia-mix:nvfp4-ct; do
@@ -28,7 +29,7 @@ for pair in nvfp4-ct:nvfp4-modelopt nvfp4a16-ct:nvfp4-modelopt nvfp4-modelopt:nv
         check "$format: another $(basename "$file")" cmp "$file" "$work/c/$(basename "$file")"
     done
     [[ $format = nvfp4-ct || $format = nvidia-mix ]] || continue
-    # both are models that run, and the one that came back is the same one
+    # both are models that run, and the one converted back is the same model
     run 0 run "$work/a" --tokens 1,2,3 -n 2
     cp "$out" "$work/tokens"
     run 0 run "$work/b" --tokens 1,2,3 -n 2
@@ -36,7 +37,7 @@ for pair in nvfp4-ct:nvfp4-modelopt nvfp4a16-ct:nvfp4-modelopt nvfp4-modelopt:nv
     check "$format: another result after there and back" cmp "$out" "$work/tokens"
 done
 
-# what producers wrote: the tensors come back to the byte, and what is declared of them key by key
+# folders of real producers: the tensors come back to the byte, and their declarations key by key
 for name in ct-nvfp4:nvfp4-modelopt:nvfp4-ct ct-nvfp4a16:nvfp4-modelopt:nvfp4-ct modelopt-nvfp4:nvfp4-ct:nvfp4-modelopt; do
     IFS=: read -r name to back <<< "$name"
     run 0 convert "golden/quant/$name" "$work/there" --to "$to"
@@ -70,7 +71,7 @@ for folder in bf16 int4; do
 done
 says_err int-ct
 refused 3 convert "$work/no-such-folder" "$work/d" --to nvfp4-ct
-# a conversion that is cut off leaves its partial folder, and nothing else; a replacement, the old one, too
+# an interrupted conversion leaves only its partial folder; with --replace also the old folder
 for left in partial replaced; do
     mkdir "$work/d.$left"
     refused 2 convert "$work/b" "$work/d" --to nvfp4-modelopt
@@ -79,7 +80,7 @@ for left in partial replaced; do
 done
 check "something was left" test ! -e "$work/d" -a ! -e "$work/d.partial"
 
-# a folder in the source is not copied, and that is told; a file is, through a link, too
+# a folder in the source is not copied, with a message; a file is copied, also through a link
 cp -r "$work/b" "$work/sub"
 mkdir "$work/sub/original"
 echo there > "$work/there"
@@ -109,7 +110,7 @@ says_err 'File too large'
 check "something was left" test ! -e "$work/full" -a ! -e "$work/full.partial" -a ! -e "$work/kept.partial"
 check "what was to be replaced has changed" diff -r "$work/b" "$work/kept"
 
-# an origin that no longer fits: one hexadecimal digit of the metadata
+# a recorded origin that no longer fits: one hexadecimal digit of the metadata
 cp -r "$work/b" "$work/d"
 file=$(grep -l 'samebit.origin' "$work"/d/*.safetensors | head -1)
 sed -i 's/\(samebit\.origin\.[^"]*":"....\)./\1x/' "$file"

@@ -3,7 +3,7 @@
 # document, with the digests of logits and states: every preset, every profile, and formats that quantize their inputs.
 . "$(dirname "$0")/lib.bash"
 
-# both FOLDER OPTION...: the document of a run that also drafts, and of one that does not
+# both FOLDER OPTION...: the documents of a run with drafts and of a run without
 both() {
     local folder=$1
     shift
@@ -20,7 +20,7 @@ for preset in T1 T2 T3 T4 T5 T6; do
     make_checkpoint $preset --preset $preset
     both "$work/$preset"
 done
-for profile in "${profiles[@]}"; do # those that only quantize inputs have formats, below
+for profile in "${profiles[@]}"; do # profiles that only quantize inputs run with formats below
     case $profile in exact | *w4a4 | *w8a8) ;; *) both "$work/T1" --profile "$profile" ;; esac
 done
 both "$work/T1" --draft 2
@@ -31,7 +31,7 @@ for format in nvfp4-ct fp8-block fp8-channel mxfp4 mxfp8 int4-gptq; do
     both "$work/$format" --profile $profile
 done
 
-# which one ran is said by the kernels
+# the field `kernels` says which one ran
 SAMEBIT_ISA=exact run 0 info --machine
 says "dot product kernels: exact"
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# diff: engines of this program that are right pass, in several profiles and with drafts; a planted mistake is
-# named with its token, layer, op and element, and explained; traces and lists of tokens; what could show nothing
-# is mistrusted; wrong use; the keys of the document.
+# diff: correct engines of this program pass, in several profiles and with drafts; a planted mistake is named with its
+# token, layer, op and element, and explained; traces and lists of tokens; comparisons that could show nothing are
+# mistrusted; wrong use; the keys of the document.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t1 --preset T1 --recipe predictable
@@ -27,7 +27,8 @@ for profile in hf vllm llamacpp; do
     run 0 diff "$t4" --engine sim:sequential --profile $profile --tokens 7,8,9,10 -n 3
     says "profile $profile"
 done
-# 24 layers of activations in bfloat16: each op decides; without their values nothing can, which is no failure
+# 24 layers of activations in bfloat16: each op decides; without their values nothing can be decided, which is no
+# failure
 make_checkpoint deep --preset T1 --recipe mistakes --layers 24
 for profile in hf vllm sglang; do
     for engine in fma pairwise sequential lanes16 backward; do
@@ -39,12 +40,12 @@ for profile in hf vllm sglang; do
     done
 done
 run 1 diff "$work/deep" --engine sim:fma+no_dt_bias --profile hf --tokens 1,2,3 -n 1
-# what is fed again and again has the same errors each time, which add up in a state that hardly decays
+# a token that is fed again and again has the same errors each time, and they add up in a state that hardly decays
 again=$(printf '5,%.0s' {1..60})5
 run 0 diff "$t1" --engine sim:metal --tokens "$again" -n 2 --free
 says 'WITHIN: '
 run 1 diff "$t1" --engine sim:metal+no_dt_bias --tokens "$again" -n 2 --free
-# a state that is said to be of another length than the call that reads it: ops behind it would not be judged
+# a state with another declared length than the call that reads it: the ops that follow would not be judged
 run 0 run "$t4" --backend sim:sequential --tokens 1,2,3,4,5 -n 3 --trace "$work/length" --taps 'all,state.*'
 run 0 diff "$t4" --engine "$work/length"
 check "no state at position 5" grep -q '"states": *\[{"sequence": 0, "position": 5' "$work/length/trace.json"
@@ -57,7 +58,7 @@ done
 run 0 diff "$t1" --engine sim:blocks --tokens 1,2,3 -n 4 --draft 2 -q
 run 0 diff "$t4" --engine sim:trunc13 --profile hf --tokens 7,8,9,10 -n 3 -q
 run 0 diff "$t4" --engine sim:trunc13 --tokens 7,8,9,10 -n 3 -q
-# a value that is rounded to few bits falls the other way: the ops say that it is right
+# a value is rounded to few bits in the other direction: the ops say that this is right
 run 0 diff "$t5" --engine sim:hmma --profile llamacpp --tokens 17,8,9,10 -n 5
 run 1 diff "$t5" --engine sim:hmma+no_dt_bias --profile llamacpp --tokens 17,8,9,10 -n 5
 # sequences fed whole, in calls of a size, every row compared
@@ -92,14 +93,14 @@ wrong sim:sequential+linear.sign linear 0 layers.0.linear_attn.in_proj_qkv
 # under the names of samebit fault --list
 wrong sim:sequential+op.linear.sign linear 0 layers.0.linear_attn.in_proj_qkv
 wrong sim:sequential+mistake.no_dt_bias gates 0 layers.0.linear_attn.g
-# a unit with 13 bits is right only for those who say that they have it
+# a unit with 13 bits is right only if --arithmetic names it
 run 1 diff "$t4" --engine sim:trunc13 --tokens 1,2,3 -n 1 --forced --arithmetic library
 run 0 diff "$t4" --engine sim:trunc13 --tokens 1,2,3 -n 1 --forced --arithmetic hopper_fp8_wgmma+order
 says 'arithmetic hopper_fp8_wgmma+order'
 refused 2 diff "$t4" --engine sim:trunc13 --tokens 1 --arithmetic nobody
 says_err 'library, '
 
-# 2^(x log2 e) in binary32 is what some libraries do, and not what others publish of theirs
+# some libraries compute exp as 2^(x log2 e) in binary32; the published bounds of others do not allow that
 run 0 diff "$t4" --engine sim:ex2 --tokens 1,2,3,4,5 -n 1 --forced
 run 0 diff "$t4" --engine sim:fla --tokens 1,2,3,4,5 -n 1 --forced --functions triton
 says 'functions: ex2(x log2 e), div.full, libdevice (T-81)'
@@ -108,7 +109,7 @@ says_err 'linear_attn.g: '
 run 1 diff "$t4" --engine sim:ex2+no_dt_bias --tokens 1,2,3 -n 1 --forced
 refused 2 diff "$t4" --engine sim:ex2 --tokens 1 --functions nobody
 says_err 'cuda_fast, triton, '
-# a trace may say whose functions they are; the command line is heard before it
+# a trace may name the library of its functions; the command line overrides it
 run 0 run "$t4" --backend sim:ex2 --tokens 1,2,3,4,5 -n 1 --trace "$work/ex2" --taps all
 run 0 diff "$t4" --engine "$work/ex2" --forced
 sed -i '0,/"engine"/s//"functions": "libm", "engine"/' "$work/ex2/trace.json"
@@ -119,7 +120,7 @@ run 0 diff "$t4" --engine "$work/ex2" --forced --functions any
 sed -i 's/"functions": "libm"/"functions": "nobody"/' "$work/ex2/trace.json"
 refused 2 diff "$t4" --engine "$work/ex2" --forced
 
-# chunks of the delta rule: a trace or the command line says how many rows one has, and the length counts
+# chunks of the delta rule: a trace or the command line gives the rows of a chunk, and the length matters
 make_checkpoint t4_2 --preset T4 --recipe predictable --layers 2
 awk 'BEGIN { x = 7; for (i = 0; i < 300; i++) { x = (x * 1103 + 12345) % 65536; printf "%d,", 1 + x % 119 } print 1 }' \
     > "$work/long"
@@ -142,7 +143,7 @@ for rows in 0 8 96 1024; do
     refused 2 diff "$t4" --engine sim:chunked --tokens 1 --delta-chunk $rows
     says_err "--delta-chunk is $rows; expected a power of two from 16 to 512"
 done
-# a longer chunk hides nothing that is wrong in any
+# a longer chunk hides no mistake that is wrong at every length
 for rows in 16 512; do
     run 1 diff "$t4" --engine sim:chunked+state_dropped --tokens 1,2,3,4,5 -n 2 --forced --delta-chunk $rows
 done
@@ -179,7 +180,7 @@ explained 'mistake linear.plus' --engine sim:pairwise+linear.plus
 explained 'mistake last_chunk_decay' --engine sim:sequential+last_chunk_decay --profile hf --forced -n 3
 # two changes at once
 explained 'beta=f32 swiglu=f32' --engine sim:sequential --profile hf --engine-set beta=f32 --engine-set swiglu=f32
-# what comes out says less than the ops, and that is said
+# logits say less than the ops, and a note says so
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2 -n 1 --free --runs 1 --explain
 says 'explained without values of ops'
 says 'behaves like a mistake: gate and up projection change places'
@@ -256,7 +257,7 @@ run 4 diff "$t4" --engine "$work/own"
 refused 4 diff "$t4" --engine "$work/trace" --versus "$work/trace/."
 cp -r "$work/trace" "$work/copy"
 refused 4 diff "$t4" --engine "$work/trace" --versus "$work/copy"
-# the same list of calls, and one value of them another
+# the same list of calls with one other value
 last=$(ls "$work/copy"/step-*.safetensors | tail -n 1)
 size=$(wc -c < "$last")
 printf '\177\300' | dd of="$last" bs=1 seek=$((size - 2)) conv=notrunc 2> /dev/null
@@ -304,7 +305,7 @@ refused 2 diff "$t4" --engine "$work/trace" --tokens 1,2
 refused 2 diff "$t4" --engine "$work/trace" --versus "$work/on.ids"
 refused 2 diff "$t4" --engine sim:sequential --tokens 1 --rows 0
 refused 2 diff "$t4" --engine sim:sequential --tokens 1 --quiet --all
-# an option that would do nothing is wrong use, and the message says what it needs
+# an option without effect is wrong use, and the message says what the option needs
 refused_as_idle() { # refused_as_idle OPTION ARG...: the option in question stands first
     refused 2 diff "$t4" "$@"
     says_err "$1 would do nothing here: it needs "

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# diff of digests of states whose arrays are not recorded: one that differs is the fault of an engine that says to have
-# every bit of the reference (T-89), and of no engine that adds otherwise: there it is counted.
+# diff of state digests without recorded arrays: a digest that differs is a failure if the engine claims every bit of
+# the reference (T-89). For an engine that adds in another way it is only counted.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t4 --preset T4 --recipe predictable --layers 4
 t4=$work/t4 trace=$work/trace
 
-# record NAME OPTION...: $work/NAME; the reference's is renamed, or it would be MISTRUSTED
+# record NAME OPTION...: $work/NAME; the engine name of the reference is changed, or the trace would be MISTRUSTED
 record() {
     local name=$1
     shift
     run 0 run "$t4" --tokens 11,12,13,14,15 -n 6 --draft 2 --trace "$work/$name" "$@"
     sed -i 's/samebit ref/mine/' "$work/$name/trace.json"
 }
-# edited NAME FILE SED STATUS TEXT: of a copy that was edited
+# edited NAME FILE SED STATUS TEXT: diff of an edited copy
 edited() {
     rm -rf "$trace"
     cp -r "$work/$1" "$trace"
@@ -23,7 +23,7 @@ edited() {
     run "$4" diff "$t4" --engine "$trace" --json
     check "not in the document: $5" grep -qF -- "$5" "$out"
 }
-# nudge TRACE TAP: the lowest bit of its first value in the first step that has it
+# nudge TRACE TAP: changes the lowest bit of the tap's first value in the first step that has the tap
 nudge() {
     local file header at byte
     file=$(grep -laF "\"$2\"" "$1"/step-*.safetensors | head -n 1)
@@ -48,16 +48,16 @@ for name in target mtp; do
     at verdict FAIL
     at first_failure.tap $name
     at first_failure.expected null
-    # what else is wrong is no excuse
+    # another failure is no excuse
     cp -r "$work/exact" "$work/exact-off"
     nudge "$work/exact-off" mtp.logits
     edited exact-off trace.json "$change" 1 "the digest $name of the whole state differs, $none"
     rm -r "$work/exact-off"
-    # where nobody gives that word, equal logits under knobs that round nothing leave it open
+    # without that claim, equal logits under knobs that round nothing leave the question open
     edited exact trace.json "$change; s/\"arithmetic\": \"exact\", //" 4 "the digest $name of the whole state"
     at verdict MISTRUSTED
 done
-# nothing but digests: those of other pieces say that the bits are the reference's
+# only digests: the digests of other pieces show that the bits are the reference's
 record bare --taps none
 run 0 diff "$t4" --engine "$work/bare" --json
 at notes '[]'
@@ -68,12 +68,13 @@ at rounds.0.state.recurrent.verdict FAIL
 at rounds.0.state.kv.verdict IDENTICAL
 at rounds.1.state.recurrent.verdict IDENTICAL
 at first_failure.layer 1
-# nobody says that it adds as the reference, and there are no logits
+# the trace does not claim the reference's arithmetic, and there are no logits
 sed -i 's/"arithmetic": "exact", //' "$work/bare/trace.json"
 edited bare step-000006.safetensors "$change" 0 '1 digest of states differs from the reference'
 at rounds.0.state.recurrent.verdict SKIPPED
 
-# correct engines that add otherwise: in binary32 no logits are the same, in bfloat16 all of so short a run
+# correct engines that add in another way: in binary32 no logits are the same, in bfloat16 all logits of such a short
+# run
 for options in '' '--profile hf'; do
     # shellcheck disable=SC2086
     record "sim${options##* }" --backend sim:pairwise $options

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run --draft: the tokens, digests and states of a run without drafts; forced patterns; what is printed of the
-# rounds; and what is refused. Rounds in golden files too.
+# run --draft: the tokens, digests and states are those of a run without drafts; forced patterns; the printed rounds;
+# refused options. Also rounds in golden files.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint p --preset T5 --recipe predictable
@@ -53,7 +53,7 @@ at acceptance.mean_accepted null
 at acceptance.by_depth '[]'
 speculate --draft 2 --accept-mode residual # greedy: there is nothing to draw
 
-# of two attention layers, and where hardly any draft is accepted
+# with two attention layers, and with hardly any accepted draft
 for ckpt in "$work/t1" "$t4"; do
     run 0 run "$ckpt" --tokens $prompt -n 12 --json
     keep plain
@@ -64,7 +64,7 @@ for ckpt in "$work/t1" "$t4"; do
     done
 done
 
-# sampled: the tokens are those of the seed, and a draft is accepted where it is the draw
+# sampled: the tokens are those of the seed, and a draft is accepted if it is the draw
 sampling=(--temp 5 --top-k 40 --top-p 0.95 --min-p 0.02)
 greedy=$(json now tokens)
 run 0 run "$p" --tokens $prompt -n 24 --json "${sampling[@]}"
@@ -73,7 +73,7 @@ differ "greedy and sampled" "$greedy" "$(json plain tokens)"
 for k in 1 4 2,0,3; do speculate --draft $k "${sampling[@]}"; done
 speculate --draft 3 --rollback replay --seed 42 --temp 5.0 --top-k 40 --top-p 95e-2 --min-p .02
 at sampling '{"seed":"42","temp":"5","top_k":"40","top_p":"0.95","min_p":"0.02"}'
-# a draw belongs to its position, however it was reached
+# a draw belongs to its position, whatever rounds led there
 drawn=$(json plain tokens | tr -d '[]')
 run 0 run "$p" --tokens "$prompt,$(cut -d, -f1-5 <<< "$drawn")" -n 19 --json "${sampling[@]}" --draft 2
 at tokens "[$(cut -d, -f6- <<< "$drawn")]"
@@ -97,7 +97,7 @@ differ "sequence 1" "$(json plain tokens)" "$(value sequences.1.tokens)"
 at sequences.1.rounds.0.drafted.length 2
 at sequences.1.rounds.1.drafted '[]'
 
-# overshoot behind -n is rolled back, and --logits has the rows that were kept
+# tokens beyond -n are rolled back, and --logits has the kept rows
 for n in 1 2 3 7; do
     run 0 run "$p" --tokens $prompt -n $n --json --logits "$work/plain.npy"
     keep short
@@ -135,7 +135,7 @@ rounds_are() {
             "$(json "$1" rounds.$i.drafted | tr -d '[]' | cut -d, -f1-"$a")"
     done
 }
-# the tokens are those that the rounds emit behind the first, and the state is that of feeding them
+# the rounds emit all tokens but the first, and the state is that of feeding them
 follows() {
     local i tokens fed
     tokens=$(json "$1" tokens | tr -d '[]')
@@ -282,7 +282,7 @@ refused 2 golden verify "$work/g" "$p" --draft 3,2
 says_err --draft
 refused 2 golden verify "$work/g" "$p" --seed 7
 
-# plant PATH VALUE: the value at a path of the sound file is another one; what verify says of it
+# plant PATH VALUE: changes a value of the sound file, and runs verify on it
 plant() {
     "$helpers/json_at" "$1" "$2" < "$work/sound" > "$golden"
     check "the edit of $1 changed nothing" test "$(cksum < "$golden")" != "$(cksum < "$work/sound")"

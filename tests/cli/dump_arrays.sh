@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Arrays that other programs wrote, on the command line: right ones pass, one changed value or a wrong name does
-# not, and a pickle that would run a command is refused and runs nothing.
+# Arrays of other programs on the command line: right ones pass, one changed value or a wrong name does not pass, and a
+# pickle that would run a command is refused and runs nothing.
 . "$(dirname "$0")/lib.bash"
 make_checkpoint t1 --preset T1 --recipe predictable
 t1=$work/t1 from=golden/dumps/arrays

@@ -53,7 +53,7 @@ done
 run 0 diff "$t1" --engine "$from/all.jsonl" "${prompt[@]}" --json
 at verdict WITHIN
 at sequences 6
-# what was not compared is called by a word of the documents, counted, and seen on the page
+# uncompared tokens are named by a word of the documents, counted, and shown on the page
 run 0 diff "$t1" --engine "$from/kld-16.bin" --report "$work/page.html" --junit "$work/junit.xml"
 says 'tokens: 14 WITHIN, 18 SKIPPED, worst'
 check "a word of no document" test -z "$(grep -w NONE "$out" "$work/page.html" "$work/junit.xml")"
@@ -121,7 +121,7 @@ take sglang.json
 edit 's/.*/{"custom_id": "a", "response": {"status_code": 200, "body": &}}/'
 run 0 diff "$t1" --engine "$f.json"
 
-# of a prompt the end alone: SGLang has null for the first of it, and a number there is read and judged
+# only the end of a prompt: SGLang has null for its first token, and a number there is read and judged
 sglang_end() {
     take sglang.json
     edit 's/("input_token_logprobs": \[)\[null, 3, null\], /\1/; s/("input_top_logprobs": \[)null, /\1/'
@@ -147,7 +147,7 @@ at tokens.1.verdict WITHIN
 # --- plants: each is named --------------------------------------------------------------------------------
 cp "$from/kld-plant-8.bin" "$f.json"
 fails 'expected -25.4501; off by 17.4'
-# every row of chunk 0 is the one behind it: 148 bytes of head, rows of 776
+# every row of chunk 0 becomes the next row: 148 bytes of head, rows of 776
 { head -c 148 "$from/kld-16.bin"; tail -c +925 "$from/kld-16.bin"; tail -c 776 "$from/kld-16.bin"; } > "$f.json"
 fails 'first failure: sequence 0, token 8, logits (logprobs)'
 # the codes of two ids change places
@@ -223,7 +223,7 @@ refuse 'routed_experts is no base64'
 take vllm.json
 edit 's/token_id:111"/token_id:384"/'
 refuse '384 is no id of a token'
-# hidden states of vLLM: the map says of which layers, and a file that is still written is not read
+# hidden states of vLLM: the map names the layers, and a file that is still being written is not read
 cp "$from/vllm-hidden.safetensors" "$work/h.safetensors"
 echo '{"hidden_states.0": "layers.1.output", "hidden_states.1": "layers.5.output"}' > "$work/map"
 run 0 trace "$work/h.safetensors" --map "$work/map" --checkpoint "$t1"
@@ -232,7 +232,7 @@ says '5 prompt'
 refused 3 trace "$work/h.safetensors"
 says_err 'named as a tap'
 refused 3 trace "$work/h.safetensors" --map "$work/map" --tokens 3,1,5
-# alone they can be read and not judged, and that is no pass
+# alone they can be read but not judged, which is no pass
 for way in '' --free --forced; do
     # shellcheck disable=SC2086
     run 4 diff "$t1" --engine "$work/h.safetensors" --map "$work/map" $way

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The kernels on the emulator as a backend: every op agrees with the reference alone, in each profile and on two
-# geometries, and with drafts; under other knobs all are INHERITED; the order of threads changes nothing; a planted
-# mistake is named; wrong use.
+# The kernels on the emulator as a backend: every op alone agrees with the reference, in each profile, on two
+# geometries, and with drafts. Under other knobs all ops are INHERITED. The order of threads changes nothing, a planted
+# mistake is named, and wrong use is refused.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t1 --preset T1 --recipe predictable
@@ -27,7 +27,7 @@ judged
 run 0 diff "$work/t6" --engine emu:7 --profile sm121-w4a4 --tokens 3,1,4 -n 2
 check "another arithmetic" grep -q 'profile sm121-w4a4, arithmetic sm120$' "$out"
 judged
-# without a profile it is the one that these kernels compute, and that is said
+# the default profile is the one that these kernels compute, and the output says so
 run 0 diff "$work/t1" --engine emu --tokens 1,2,3 -n 1
 says 'profile sm121: it is what these kernels compute'
 says 'against the reference, profile sm121, '
@@ -36,7 +36,7 @@ run 0 diff "$work/t1" --engine emu --profile sm121 --tokens 1,2,3 -n 1
 check "a note where a profile was named" test -z "$(grep 'what these kernels compute' "$out")"
 run 0 diff "$work/t1" --engine sim:sequential --tokens 1,2,3 -n 1
 says 'against the reference, profile exact, '
-# under other knobs nothing is left to the kernels
+# under other knobs the kernels compute nothing
 run 4 diff "$work/t1" --engine emu --profile exact --tokens 1,2,3 -n 1
 check "an op of profile exact" test -z "$(grep -E '^[a-z][a-z0-9_]+ .* (IDENTICAL|WITHIN|FAIL)$' "$out")"
 

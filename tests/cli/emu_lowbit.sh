@@ -30,14 +30,14 @@ done
 run 0 diff "$work/mix" --engine emu --profile sm121-w4a4 --tokens 3,1,4 -n 1 --set act_fp8_group=vllm_cuda \
     --set act_fp8_token=vllm --set act_fp8_static=vllm
 within
-# sums on a unit are not those of the reference, and inputs that are not quantized are others
+# sums on a unit differ from those of the reference, and so do inputs that are not quantized
 run 1 diff "$work/mix" --engine emu --profile sm121-w4a4 --tokens 3,1,4 -n 1 --arithmetic reference --json
 at first_failure.op linear
 
 # --- one row, whatever is beside it -----------------------------------------------------------------------------
 last() { sed -n "s/^logits $1 //p" "$out"; }
 state() { sed -n 's/^state target //p' "$out"; }
-places() { # CHECKPOINT PROFILE N DRAFTS: verifies whose drafts are all kept, and a prompt of the same tokens
+places() { # CHECKPOINT PROFILE N DRAFTS: verifies that keep all drafts, and a prompt of the same tokens
     local tokens verified kept
     run 0 run "$work/$1" --profile "$2" --backend emu:5 --tokens 3,1,4 -n "$3" --draft "$4" --force-accept "$4"
     tokens=$(sed -n 's/^tokens //p' "$out") verified=$(last $(($3 - 1))) kept=$(state)

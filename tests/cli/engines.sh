@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What engines answered and counted (golden/engines, recorded by tools/gen/engines) against the reference, on the same
-# folders made anew: greedy tokens equal, the counters of speculation to the unit, log-probabilities within the bounds
-# of the engine's profile. CHECK_ALL=1: every case; else those of FEW. Faults planted in a recording are found.
+# The answers and counters of engines (golden/engines, recorded by tools/gen/engines) against the reference, on the same
+# folders made anew: greedy tokens are equal, counters of speculation are equal to the unit, log-probabilities are
+# within the bounds of the engine's profile. CHECK_ALL=1: every case; otherwise those of FEW. Faults planted in a
+# recording are found.
 . "$(dirname "$0")/lib.bash"
 recordings=golden/engines
 FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 mlx/T4-f32 transformers/T4-bf16 "
@@ -42,7 +43,7 @@ reference_says() {
 }
 agrees() { diff <(engine_says) "$work/reference" > "$work/differences"; }
 
-# parted: the recording says that the tokens part, which is no fault where no verdict about values is one
+# parted: the recording says that the tokens part, which is no fault if the verdict about the values is none
 judge() { # NAME
     made
     reference_says > "$work/reference"
@@ -74,7 +75,7 @@ for file in "$recordings"/*.json; do
     done
 done
 
-# planted: another token, another counter, another log-probability; and the recording itself is right beside them
+# planted: another token, another counter, another log-probability; the unchanged recording passes
 planted() { # CASE PATH VALUE
     recording=$work/planted.json
     "$helpers/json_at" "$2" "$3" < "$1" > "$recording"
@@ -95,8 +96,8 @@ planted "$work/values.case" answers.0.choices.0.logprobs.token_logprobs.3 -2.5
 field answers > "$work/answers.json"
 run 1 diff "$folder" --engine "$work/answers.json" --profile vllm
 
-# the inside of vLLM: as it is no op fails, and both sides on their own agree; with the sign of a gate changed in the engine that
-# op fails, and no other
+# inside vLLM: without a mistake no op fails and the free comparison passes; with the sign of a gate changed in the
+# engine, that op fails and no other
 inside=$recordings/inside
 read -ra options <<< "$("$helpers/json_at" options < "$inside/vllm.json" | tr -d '[]"' | tr ',' ' ')"
 failing() { "$SAMEBIT" diff "$folder" --engine "$1" "${options[@]}" 2> "$err" | sed -n 's/^\([a-z][a-z_0-9]*\) .* FAIL.*/\1/p'; }
@@ -110,7 +111,8 @@ run 1 diff "$folder" --engine "$inside/vllm-T4-gate-sign" "${options[@]}"
 says 'first failure: token 0, layer 3, attn_gate (layers.3.self_attn.gated)'
 check "another op fails" [ "$(failing "$inside/vllm-T4-gate-sign")" = attn_gate ]
 
-# parameters behind the loader of vLLM (tools/record/vllm_loaded.py), FP8 per channel: as it is, and with mistakes planted in it
+# parameters that vLLM's loader left (tools/record/vllm_loaded.py), FP8 per channel: without a mistake, and with
+# mistakes planted in the loader
 run 0 make "$work/fp8" --preset T4 --layout vl --recipe predictable --format fp8-channel
 echo 'loaded model.visual.* # no vision tower was asked for' > "$work/waivers"
 holds() { run "$1" check "$work/fp8" --loaded "$recordings/loaded/$2.json" --waivers "$work/waivers"; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fault: what is planted is caught where it belongs, a correct engine passes, and the score says so.
+# fault: planted faults are caught by the right check, a correct engine passes, and the score says so.
 . "$(dirname "$0")/lib.bash"
 export TMPDIR=$work
 
@@ -23,11 +23,11 @@ run 0 fault bit-scale all-nan --tokens 0 --threads 1
 says "2 caught, 0 survived"
 says "check:fp4-scale-bytes"
 
-# T-70: what fails by tokens alone fails with logits as well
+# T-70: a fault that fails by tokens alone also fails with logits
 run 0 fault op.rmsnorm.sign --levels --tokens 0
 says "| generated, in one op | 1 | 1 | 1 | 1 | 1 | 1 |"
 
-# what a fault leaves is found again by those who know nothing of it: between calls, in files, in the trace
+# the other commands find a written fault without being told: between calls, in files, in the trace
 run 0 fault F09 --write "$work/slip"
 says "samebit diff $work/slip/checkpoint --engine $work/slip/trace"
 run 0 trace "$work/slip/trace" --checkpoint "$work/slip/checkpoint"
@@ -37,7 +37,7 @@ run 0 fault F02 --write "$work/file" --json
 run 1 check "$work/file/engine" -q
 run 1 diff "$work/file/checkpoint" --engine "$work/file/trace" --forced --json
 at first_failure.layer mtp.0
-# a correct engine leaves a trace that is believed
+# the trace of a correct engine passes
 run 0 fault N04 --write "$work/right" --json
 run 0 diff "$work/right/checkpoint" --engine "$work/right/trace" --forced -q
 refused 2 fault F09 --write "$work/slip"

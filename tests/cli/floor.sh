@@ -74,7 +74,7 @@ make_checkpoint no-mtp --preset T2 --no-mtp
 refused 3 floor "$work/no-mtp" --bandwidth 273 --draft 1 --accept 0.5
 says_err 'has no MTP head'
 
-# weights that are not there: told, and a claim below the ceiling proves nothing
+# missing weights are reported, and a claim below the ceiling proves nothing
 rm "$mix/model-00002-of-00003.safetensors"
 run 0 floor "$mix" --bandwidth 273
 says 'MISSING: 1 files or tensors of an index'
@@ -88,7 +88,7 @@ run 3 floor "$mix" --bandwidth 273 --claim 10 --json
 at claim.verdict UNKNOWN
 at missing_files.count 1
 
-# only headers are read: the data may be a hole
+# only headers are read: the data may be a hole of a sparse file
 make_checkpoint hole --preset T1 --format nvfp4-ct
 run 0 floor "$work/hole" --bandwidth 273
 cp "$out" "$work/before"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# golden: a recorded run repeats; a difference is told by its position and is no matter of another
-# checkpoint or another specification.
+# golden: a recorded run repeats. A difference is named by its position; another checkpoint or another specification is
+# no difference but refused.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t4 --preset T4
@@ -78,12 +78,12 @@ check "the older form has a digest of the head" test "$(grep -c '"mtp": null' "$
 verify run 0
 sed -i "s/$state/$(flip "$state")/" "$golden"
 verify refused 1
-# null is no wildcard in a file of today
+# null is no wildcard in a current file
 edit 's/"mtp": "[0-9a-f]*"/"mtp": null/'
 verify refused 1
 says_err mtp
 
-# another ground: exit 3
+# another checkpoint or specification: exit 3
 cp "$work/sound.json" "$golden"
 refused 3 golden verify "$dir" "$work/t4b"
 says_err "$work/t4b"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# samebit graft: what is written, what is linked, what the configuration says then, and what is refused.
+# samebit graft: the written and the linked files, the new configuration, and refusals.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 
 # the file where an index puts a tensor
@@ -21,7 +21,7 @@ for format in bf16 nvfp4-ct nvfp4a16-ct nvfp4-modelopt nvidia-mix fp8-block fp8-
 done
 make_checkpoint headless --preset T3 --format nvfp4-ct --no-mtp
 
-# the repair that this is for: a head that was dropped
+# the main use: a head that was dropped
 cp -r "$work/headless" "$work/before"
 echo '{"model": {"vocab": {"a": 0}}}' > "$work/headless/tokenizer.json"
 ln -s "$work/headless/tokenizer.json" "$work/headless/chat_template.jinja"
@@ -44,7 +44,7 @@ run 0 hash "$work/bf16"
 check "a tensor has other bytes" test -s "$work/taken" -a -z "$(grep ' mtp\.' "$out" | diff - "$work/taken")"
 check "the source changed" diff -r "$work/before/config.json" "$work/headless/config.json"
 
-# one file without an index gets one, and another name: transformers would read it alone
+# a single file without an index gets an index and another name, because transformers would read that file alone
 make_checkpoint single --preset T3 --format nvfp4-ct --no-mtp --shard-bytes 100000000
 check "more than one file" test -f "$work/single/model.safetensors"
 graft_of single 'mtp.*' bf16
@@ -52,10 +52,10 @@ check "it kept its name" test "$work/single/model.safetensors" -ef "$work/o/mode
 same "the place of the norm" model-base-00001.safetensors "$(place model.norm.weight "$work/o")"
 declared_as_stored "$work/o"
 
-# bytes that are no text do not cost the document its keys
+# bytes that are no text leave the keys of the document intact
 run 0 graft "$work/single" --take 'mtp.*' --from "$work/bf16" -o "$work/o"$'\377' --json
 at folder "$work/o?"
-# nothing of the old head stays: stacked for one by one
+# nothing of the old head stays: stacked experts replace single ones
 graft_of int4-autoround 'mtp.*' bf16
 check "an old tensor" test -z "$(grep -o '"mtp[^"]*qweight"' "$work/o/model.safetensors.index.json")"
 declared_as_stored "$work/o"
@@ -84,7 +84,7 @@ graft_of back 'layers.0.mlp.*' bf16
 declared_as_stored "$work/o"
 same "a second graft has a file of its own" 1 "$(find "$work/o" -name 'model-graft-00002.safetensors' | wc -l)"
 
-# what a dialect cannot say, as published: FP8 blocks within INT4
+# FP8 blocks within INT4, as published, which the dialect cannot express
 graft_of int4-autoround '*shared_expert.*' fp8-block
 says 'has no words'
 check "no key tells of it" grep -q _hybrid_quant_info "$work/o/config.json"
@@ -92,7 +92,7 @@ run 0 run "$work/o" --tokens 1,2 -n 1
 graft_of nvfp4-ct '*q_proj' bf16
 says 'engines that fuse such layers refuse the folder'
 
-# W-15 to W-17: FP8 heads in the words of other dialects, decoded, or refused; no finding is new
+# W-15 to W-17: FP8 heads expressed in other dialects, decoded, or refused; there are no new findings
 make_checkpoint ue8m0 --preset T3 --format fp8-block-ue8m0
 findings() { # folder: the warnings and errors, and the head's verdict, with --need mtp
     run 0 check "$work/$1" --need mtp
@@ -131,7 +131,7 @@ for base in int4-awq int4-gptq; do
     run 0 check "$work/o" --need mtp
     says ' 0 FATAL, 0 ERROR, '
 done
-# decoded exactly it is the same head, and nothing of it is left to be decoded again
+# decoded exactly it is the same head, and a second decoding changes nothing
 run 0 run "$work/int4-gptq" --tokens 1,2,3 -n 2 --overlay 'mtp.*'="$work/o"
 grep '^state mtp' "$out" > "$work/overlaid"
 run 0 run "$work/o" --tokens 1,2,3 -n 2
@@ -142,7 +142,7 @@ refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/n"
 refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/n" --round
 refused 2 graft "$work/nvfp4-ct" --reindex -o "$work/n" --as bf16
 
-# a dry run of header and holes writes nothing and tells the same
+# a dry run on headers and holes writes nothing and reports the same
 sparse() { # folder, copy: headers only
     mkdir "$work/$2"
     cp "$work/$1"/*.json "$work/$2"
@@ -184,7 +184,7 @@ refused 3 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/shards" -o "$work/
 says_err 'model-00002-of-'
 check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
 run 0 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/o" --replace
-# what is taken from is not replaced, by whatever path
+# the source is never replaced, by whatever path it is named
 ln -s bf16 "$work/other-name"
 for from in bf16 other-name; do
     refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/$from" -o "$work//bf16/" --replace
@@ -193,7 +193,7 @@ done
 refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o ''
 says_err 'is empty'
 
-# an index that lacks the head: it is put in, and nothing is copied
+# an index that lacks the head: the head is added, and nothing is copied
 graft_of headless 'mtp.*' bf16
 mv "$work/o" "$work/whole-head"
 lost() { # NAME: the head is there, and neither index nor configuration know of it
@@ -236,7 +236,7 @@ run 0 graft "$work/single" --reindex -o "$work/i"
 same "the place of the norm" model-base-00001.safetensors "$(place model.norm.weight "$work/i")"
 same "the place of the head" extra_weights.safetensors "$(place mtp.fc.weight "$work/i")"
 run 0 check "$work/i" --need mtp
-# what no index can mend, by name
+# faults that no index can mend are named
 refused 2 graft "$work/unindexed" --reindex --take 'mtp.*' -o "$work/n"
 refused 2 graft "$work/unindexed" --reindex --from "$work/bf16" -o "$work/n"
 refused 2 graft "$work/unindexed" --reindex

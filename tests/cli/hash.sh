@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# hash: one manifest for the same tensors however they are stored, and every change is named.
+# hash: the same tensors have the same manifest in every storage, and every change is named.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint a --preset T1
@@ -64,7 +64,7 @@ printf "\\$(printf %o $((byte ^ 1)))" | dd of="$file" bs=1 seek=$((size - 1)) co
 run 1 hash "$work/bit" --verify "$work/plain"
 check "one bit, and not one line" test "$(grep -c '^differs' "$out")" = 1
 
-# the last bit of a multiplier, of which the reciprocal often stays the same: the exact values do not
+# the last bit of a multiplier: its reciprocal often stays the same, but the exact values change
 make_checkpoint modelopt --preset T1 --layers 4 --format nvfp4-modelopt
 run 0 hash "$work/modelopt" --values
 sed 's/^\(value [0-9a-f]* \)[0-9a-f]*\( [0-9a-f]\{8\} .* nvfp4-modelopt .*experts.3.up_proj\)$/\1ffffffffffffffffffffffffffffffff\2/' \
@@ -85,7 +85,7 @@ says_err truncated
 sed '5s/BF16/F16/' "$work/plain" > "$work/bad"
 refused 3 hash "$a" --verify "$work/bad"
 says_err 'it was changed'
-# what cannot be printed is no success, of any command
+# no command succeeds if its output cannot be printed
 for command in "hash $a" "hash $a --json" "hash $a --verify $work/plain" "hash $a --verify $work/plain --json" \
     "info $a" "info $a --laws" 'info --ops' 'make --list' 'make --help'; do
     last="$command > /dev/full"

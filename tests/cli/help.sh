@@ -36,12 +36,12 @@ for command in $commands; do
         for option in $own; do
             check "$option has no line with an explanation" grep -qE -- "^ .*$option( [^ ]+)? +[^ ]" "$out"
         done
-        # and nothing is offered that the table does not have
+        # the help lists no option that the table lacks
         for shown in $(grep -oE '^ +(-[a-z], )?--[a-z-]+' "$out" | grep -oE -- '--[a-z-]+'); do
             check "$shown is in no table" grep -qw -- "$shown" <<< "$own --help"
         done
     done
-    # help needs nothing else, and asks for nothing else
+    # help works without any other argument
     run 0 "$command" --help --no-such-thing
 done
 run 0 run --help

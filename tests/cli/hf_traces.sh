@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What transformers computed (golden/trace, tools/record/hf_traces.sh) against the reference: within the bounds,
-# and where a choice was changed on purpose, named. TRACES names another folder: `make crosscheck`.
+# Traces of transformers (golden/trace, tools/record/hf_traces.sh) against the reference: within the bounds; a choice
+# that was changed on purpose is named. TRACES names another folder (`make crosscheck`).
 . "$(dirname "$0")/lib.bash"
 traces=${TRACES:-golden/trace}
 
@@ -13,7 +13,7 @@ for preset in T1 T4 T5; do
         check "$preset-$type is within, or next to a tie" grep -qE '^(IDENTICAL|WITHIN|NEAR_TIE)' "$out"
     done
 done
-# the other type's profile is another arithmetic
+# the profile of the other type is another arithmetic
 run 1 diff "$work/T4" --engine "$traces/T4-bf16" --profile exact
 says "first failure: token 0, layer 0"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Names and values from files reach no terminal and no report as they are, where they could steer it.
+# Names and values from files that could control a terminal or a report are never printed unescaped.
 . "$(dirname "$0")/lib.bash"
 export LC_ALL=C
 
@@ -22,7 +22,7 @@ sed -i "s/\"model_type\": \"[^\"]*\"/\"model_type\": \"$bad\"/" "$work/value/con
 cp -r "$work/plain" "$work/"$'f\xff'"$bad"
 cp "$work/plain/model-00001-of-00003.safetensors" "$work/plain/"$'x\xff'"$bad.safetensors"
 
-# whatever the verdict: what is told is fit to be shown
+# whatever the verdict is, the output is safe to show
 told() {
     last="$*"
     "$SAMEBIT" "$@" > "$out" 2> "$err" < /dev/null
@@ -60,7 +60,7 @@ told run "$work/plain" --tokens 1 --profile "$bad"
 told check "$work/plain" --only "$bad"
 told check "$work/plain" --for "$bad"
 
-# what may be shown stays as it is, and what goes through JSON means the same
+# safe text stays unchanged, and text that goes through JSON keeps its meaning
 cp -r "$work/other" "$work/$good_text"
 run 0 check "$work/$good_text" --json
 says "$good_text"

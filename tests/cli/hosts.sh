@@ -51,7 +51,7 @@ run 0 --help
 says 'commands:'
 
 # --- two writers of one folder: one wins, the other says so; and what a killed one has left is said ---
-# The first is stopped while it writes; one that was done before is begun again.
+# The first is stopped while it writes; if it had already finished, the test starts again.
 for ((try = 0; try < 50; try++)); do
     rm -rf "$work/two"
     "$SAMEBIT" make "$work/two" --preset T1 > "$work/first" 2>&1 &
@@ -74,8 +74,8 @@ says_err 'left by a run that was cut off'
 check "a leftover was touched" test -d "$work/old.partial" -a ! -e "$work/old"
 
 # --- a shard that becomes shorter while it is mapped ---
-# The command is stopped as soon as it has mapped the file, which is then cut, and goes on. A command that was
-# done before it could be stopped is begun again.
+# The command is stopped as soon as it has mapped the file; then the file is cut and the command continues. A command
+# that finished before it could be stopped is started again.
 seq -s, 1 380 > "$work/ids"
 shrink() {
     local command status maps try
@@ -104,7 +104,7 @@ shrink() {
 }
 shrink diff "$work/short" --engine sim:fma --tokens-file "$work/ids" -n 1
 shrink compare "$t4" "$work/short" --tokens-file "$work/ids"
-# two threads meet the end together, and only one speaks
+# two threads meet the end of the file together, and only one reports it
 for _ in 1 2 3 4 5 6 7 8; do
     shrink run "$work/short" --tokens-file "$work/ids"
 done

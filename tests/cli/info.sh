@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# info: every preset is accounted for to the last tensor; the lists of what the program knows.
+# info: every tensor of every preset is accounted for; the lists of formats, profiles and so on.
 . "$(dirname "$0")/lib.bash"
 
 # preset, family, tensors: those outside the layers, of each layer, of MTP; full layers, tensors per expert
@@ -81,7 +81,7 @@ make_checkpoint kv --preset T2 --format nvfp4-ct --kv-scales
 run 0 info "$work/kv" --json
 at declared.kv_cache fp8
 at disagreements.count 0
-# a configuration that is of another checkpoint, and one that is lost
+# the configuration of another checkpoint, and a missing configuration
 cp "$work/bf16/config.json" "$work/kv/config.json"
 run 0 info "$work/kv" --json
 at declared.dialect null

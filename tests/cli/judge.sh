@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# judge: what a kernel gave is held against test vectors; what passes, what does not, and what is said.
+# judge: compares the output of a kernel with test vectors; outputs that pass, outputs that fail, and the messages.
 . "$(dirname "$0")/lib.bash"
 
 v=$work/v.safetensors got=$work/got.safetensors

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# info --laws: how many values of quantized layers depend on the order of roundings.
+# info --laws: the number of values of quantized layers that depend on the order of roundings.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint ct --preset T1 --format nvfp4-ct
@@ -18,7 +18,7 @@ check "no value differs" test "$(value total.pairs.0.f32)" -gt 0
 check "more values differ than there are" test "$(value total.pairs.0.f32)" -lt "$(value total.values)"
 at total.pairs.0.laws '["exact","mo_mul"]'
 
-# the laws agree where nothing is to be rounded twice
+# the laws agree if nothing has to be rounded twice
 for format in fp8-block mxfp4; do
     make_checkpoint $format --preset T1 --format $format
     run 0 info "$work/$format" --laws
@@ -31,7 +31,7 @@ says 'bf16_scale'
 make_checkpoint bf16 --preset T1
 run 0 info "$work/bf16" --laws
 says 'the laws agree everywhere'
-# any folder: what is no model of this family, too
+# any folder, also one that is no model of this family
 rm "$work/ct/config.json"
 refused 3 info "$work/ct"
 run 0 info "$work/ct" --laws

@@ -1,4 +1,4 @@
-# For the scripts of this folder: runs samebit and counts what was as it should be.
+# For the scripts of this folder: runs samebit and counts passed and failed checks.
 #
 #   run STATUS ARG...     samebit ARG...; its exit status must be STATUS
 #   refused STATUS ARG... the same, and stdout is empty and stderr one line that starts with samebit:
@@ -26,7 +26,7 @@ good() { passed=$((passed + 1)); }
 bad() {
     failed=$((failed + 1))
     printf 'FAILED %s\n  after: samebit %s\n' "$1" "$last"
-    # what is cut off gets an end of line: the closing line must stand alone
+    # truncated output gets a line end, so that the closing line stands alone
     head -c 600 "$out" | sed -e 's/^/  stdout: /' -e '$a\'
     head -c 600 "$err" | sed -e 's/^/  stderr: /' -e '$a\'
 }

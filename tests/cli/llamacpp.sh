@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What llama.cpp computed (golden/dumps/llamacpp-*, tools/record/llamacpp.sh) against the reference under its
-# profile, no knob changed: within the bounds, rounds and drafts of its MTP head included. TRACES names a folder
-# with more of them, recorded anew: `make crosscheck`.
+# Traces of llama.cpp (golden/dumps/llamacpp-*, tools/record/llamacpp.sh) against the reference under its profile, no
+# knob changed: within the bounds, rounds and drafts of its MTP head included. TRACES names a folder with more traces,
+# recorded anew (`make crosscheck`).
 . "$(dirname "$0")/lib.bash"
 traces=${TRACES:-golden/dumps}
 
@@ -10,7 +10,7 @@ within() { # checkpoint, trace, further options
     check "$2 is within, or next to a tie" grep -qE '^(WITHIN|NEAR_TIE)' "$out"
 }
 run 0 make "$work/T4" --preset T4 --recipe mistakes --seed 42
-run 0 make "$work/P1" --preset T1 --recipe predictable-1 --seed 42 # what they were recorded with
+run 0 make "$work/P1" --preset T1 --recipe predictable-1 --seed 42 # the checkpoint of the recordings
 within T4 llamacpp-T4
 says "delta_rule "
 says "attention "
@@ -23,14 +23,14 @@ says "first failure: token 0, layer 0, linear"
 run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set scores=f32 --forced
 says "attention (layers.3.self_attn.core_out)"
 
-# the MTP head, as llama.cpp's own code drafts; of the trunk only logits are in it
+# the MTP head, drafting by llama.cpp's own code; of the trunk the trace has only logits
 run 0 diff "$work/P1" --engine "$traces/llamacpp-T1-mtp" --profile llamacpp
 says "WITHIN: what differs"
 says "tokens: 22 WITHIN"
 says "acceptance: reference "
 check "the reference accepts what llama.cpp accepts" awk '/^acceptance:/ {
     found = $3 == $8 && $3 + 0 > 0 } END { exit !found }' "$out"
-# logits, log-probabilities or answers alone (T-46): believed where they are right, and not where they are another's
+# logits, log-probabilities or answers alone (T-46): the right ones pass, those of another model do not
 run 0 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --free
 says "WITHIN: what differs"
 run 0 make "$work/Q1" --preset T1 --recipe predictable --seed 43
@@ -44,7 +44,7 @@ done
 
 if [ -d "$traces/T1-mtp" ]; then
     within P1 T1-mtp
-    # each reading of the head is told from the other one
+    # each interpretation of the head is told from the other one
     for knob in mtp_first=pair mtp_hidden=residual mtp_position=hidden mtp_recycled=residual; do
         run 1 diff "$work/P1" --engine "$traces/T1-mtp" --profile llamacpp --forced --set $knob
         says ", mtp.0, "
@@ -55,7 +55,7 @@ if [ -d "$traces/T1-mtp" ]; then
         within $preset $preset-f32-cache --set kv_cache=act --set scores=f32
     done
     within T4 T4-f32 --set linear_input=act # a file in binary32: inputs are not rounded either
-    # flash attention accumulates in binary16, which no profile follows: attention alone is outside
+    # flash attention accumulates in binary16, which no profile does: only attention is outside
     run 1 diff "$work/T4" --engine "$traces/T4-flash" --profile llamacpp --forced
     check "attention fails" grep -q '^attention .* FAIL$' "$out"
     check "and nothing else does" test "$(grep -c '^[a-z_]\{1,\} .* FAIL$' "$out")" = 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make: the same bytes twice, other bytes for another seed, and nothing that stands there is lost.
+# make: the same bytes twice, other bytes for another seed, and existing files are not lost.
 . "$(dirname "$0")/lib.bash"
 
 run 0 make "$work/a" --preset T4

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make --format: every quantized format is written with its configuration files, the same bytes on any
-# number of threads, and what a format does not have is refused.
+# make --format: every quantized format is written with its configuration files, with the same bytes for any number of
+# threads. Options that a format does not have are refused.
 . "$(dirname "$0")/lib.bash"
 
 # the files beside config.json, by format
@@ -23,7 +23,7 @@ for format in $formats; do
 done
 check "bf16 declares a quantization" bash -c "! grep -q quantization_config $work/bf16/config.json"
 
-# every pair of formats differs, but the hybrid of a dense model, which has no shared expert
+# every pair of formats differs, except the hybrid of a dense model, which has no shared expert
 sums=$(for format in $formats; do
     [ "$format" = int4-fp8-hybrid ] || cat "$work/$format"/*.safetensors | cksum
 done)
@@ -38,7 +38,7 @@ for format in nvfp4-ct fp8-block int4-gptq nvidia-mix; do
     rm -r "$work/a" "$work/b"
 done
 
-# AutoRound sets a router aside by a pattern, that of the MTP head by its name, as golden/quant has it
+# AutoRound excludes routers by a pattern, and the router of the MTP head by its name, as in golden/quant
 run 0 make "$work/router" --preset T1 --layers 4 --format int4-autoround
 for key in '".*model\\\\.layers\\\\.1\\\\.mlp\\\\.gate.*"' '"mtp.layers.0.mlp.gate"'; do
     for folder in "$work/router" golden/quant/autoround-gptq-mtp; do
@@ -48,7 +48,7 @@ done
 check "routers are named, too" bash -c "! grep -qF '\"model.layers.1.mlp.gate\"' $work/router/config.json"
 rm -r "$work/router"
 
-# a folder that is written over declares nothing of what stood there
+# a replaced folder declares nothing of its old content
 for format in bf16 int4-gptq int4-autoround nvidia-mix; do
     run 0 make "$work/over" --preset T4 --format nvidia-mix --replace
     echo mine > "$work/over/notes.txt"
@@ -60,7 +60,7 @@ for format in bf16 int4-gptq int4-autoround nvidia-mix; do
 done
 rm -r "$work/over"
 
-# --help tells what there is
+# --help lists the formats
 run 0 make --help
 for format in bf16 f16 f32 $formats; do
     check "$format is not in the help" grep -q "^  $format: [^ ]" "$out"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Where outputs go: devices and pipes are written straight, links are followed, and no command writes
-# over what it reads.
+# Outputs: devices and pipes are written directly, links are followed, and no command overwrites its own input.
 . "$(dirname "$0")/lib.bash"
 
 SAMEBIT=$(realpath "$SAMEBIT") helpers=$(realpath "$helpers")
@@ -94,7 +93,7 @@ refused 2 run t4 --tokens 1 --logits same --state-out ./same
 says_err 'would be lost'
 run 0 run t4 --tokens 1 --state-out state
 refused 2 run t4 --state-in state --tokens 1 --state-out state
-# a report beside the shards is nothing that is read, and neither is a file that is not there yet
+# a report beside the shards is no input, and neither is a file that does not exist yet
 run 0 check t4 "${few[@]}" --junit t4/report.xml
 run 0 check t4 "${few[@]}" --junit t4/report.xml
 rm t4/report.xml

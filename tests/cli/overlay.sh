@@ -25,14 +25,14 @@ done
 digests bf16 'layers.0.mlp.experts.*' nvfp4-ct # one by one into stacked
 digests bf16 'layers.1.*' int4-awq
 digests fp8-block '*shared_expert.*' bf16
-# a graft has to declare what it writes, and fp8 has no words for NVFP4; an overlay has not
+# a graft has to declare what it writes, and fp8 cannot declare NVFP4; an overlay declares nothing
 refused 3 graft "$work/fp8-block" --take '*shared_expert.*' --from "$work/nvfp4-ct" -o "$work/refused"
 run 0 run "$work/fp8-block" --tokens 1,2,3 -n 2 --overlay "*shared_expert.*=$work/nvfp4-ct"
 digests nvfp4-ct '*.mlp.*' fp8-block
 digests split 'layers.1.mlp.experts.*' bf16
 digests bf16 'layers.2.*' vl # another prefix
 
-# all of another checkpoint is that checkpoint; twice nothing, the last one counts
+# an overlay of all modules gives the other checkpoint; of several overlays the last one counts
 run 0 run "$work/bf16" --tokens 1,2,3 -n 2
 plain=$(cat "$out")
 run 0 run "$work/nvfp4-ct" --tokens 1,2,3 -n 2
@@ -42,7 +42,7 @@ same "all of it laid over" "$plain" "$(cat "$out")"
 run 0 run "$work/nvfp4-ct" --tokens 1,2,3 -n 2 --overlay "*=$work/fp8-block" --overlay "*=$work/bf16"
 same "laid over twice" "$plain" "$(cat "$out")"
 
-# check looks at what was laid over: the head of another folder helps one that lost its own, a damaged one hurts
+# check examines the result of the overlay: another folder's head repairs a lost one, a damaged head is found
 run 0 make "$work/headless" --preset T3 --format nvfp4-ct --no-mtp
 sed -i 's/"mtp_num_hidden_layers": 0/"mtp_num_hidden_layers": 1/' "$work/headless/config.json"
 run 1 check "$work/headless" --need mtp

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# docs/profiles.md and profiles.def say the same of vllm, sglang, llamacpp and sm121: every setting has its row,
-# every filled cell of a row with a knob its setting, and every --set of the document is one that runs.
+# docs/profiles.md and profiles.def agree about vllm, sglang, llamacpp and sm121: every setting has its row, every
+# filled cell of a row with a knob has its setting, and every --set of the document runs.
 . "$(dirname "$0")/lib.bash"
 
 # differences DOCUMENT: one line for each. The tables of settings have the engines as columns; the knob of a
@@ -47,7 +47,7 @@ differences() {
 same() { [ -z "$(differences docs/profiles.md | tee /dev/stderr)" ]; }
 check "the document and profiles.def differ" same
 
-# it would say so: a cell changed, a cell emptied, a row lost
+# the comparison sees a changed cell, an emptied cell, and a lost row
 planted() { # planted SED: of a copy
     sed "$1" docs/profiles.md > "$work/copy.md"
     ! cmp -s docs/profiles.md "$work/copy.md" && [ -n "$(differences "$work/copy.md")" ]

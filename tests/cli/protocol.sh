@@ -43,7 +43,7 @@ run 0 judge "$f" "$got" --json
 at protocol.verdict WITHIN
 at protocol.changed 0
 
-# what is damaged or is none is refused
+# damaged files and other files are refused
 printf X | dd of="$f" bs=1 seek=200000 conv=notrunc 2> /dev/null
 refused 3 judge "$f" "$got"
 says_err 'is not what the metadata make'

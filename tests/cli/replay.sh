@@ -23,7 +23,7 @@ for mistake in no_dt_bias gate_up_swapped last_column_lost kv_map_mod neighbour_
 done
 at op rope
 
-# another engine is right where this one was wrong, and one with the same mistake is as wrong
+# another engine is right here, and an engine with the same mistake is wrong in the same way
 run 0 replay "$b" --backend sim:pairwise
 says 'sim:pairwise: WITHIN: 0 of '
 run 0 replay "$b" --backend ref --json
@@ -41,7 +41,7 @@ run 1 diff "$a" --engine sim:sequential+neighbour_pairs --forced --tokens 1,2,3 
 check "two bundles of one failure differ" cmp "$b" "$work/first"
 check "something temporary is left" test "$(find "$work" -maxdepth 1 -name 'b.safetensors*' | wc -l)" = 1
 
-# a bound so small that no number says how often the error has it: null, where it was "out of memory"
+# a bound so small that error / bound is no number: null; this once gave "out of memory"
 run 1 replay "$work/first" --json
 bounds=$(sed -n 's/.*"elements": \([0-9]*\).*/\1/p' "$out")
 data=$((8 + $(od -An -tu8 -N8 "$work/first")))
@@ -56,7 +56,7 @@ printf '\0\0\0\0\0\0\131\100%.0s' $(seq "$bounds") | dd of="$work/tiny" bs=4096 
 run 0 replay "$work/tiny" --json
 at verdict WITHIN
 
-# what was not seen in an op is not replayed: of a pack and of a file from another run
+# a failure without an op is not replayed: from a pack, and with a file left by another run
 run 1 diff "$a" --engine sim:sequential+neighbour_pairs --free --tokens 1,2,3 -n 1 --bundle "$work/free.tar" -q
 says_err 'free.tar: only reports, nothing to replay: no op was judged alone'
 refused 3 replay "$work/free.tar"
@@ -67,7 +67,7 @@ says_err 'b.safetensors: not written, what is there is of another run: no op was
 at bundle.op null
 check "an old bundle was touched" cmp "$b" "$work/first"
 
-# a state that differs, recorded behind the op that left it
+# a recorded state that differs from the result of its op
 run 1 diff "$a" --engine sim:sequential+conv_state_stale --tokens 1,2,3 -n 2 --bundle "$b" --json
 at bundle.missing null
 at first_failure.tap layers.0.linear_attn.conv_state

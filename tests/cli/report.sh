@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The reports of a comparison: all say the same verdict, the same run gives the same bytes, a pack has them all and
-# replays, JUnit files keep to a schema (xmllint), and the page is measured where it is read (chromium).
+# The reports of a comparison: all have the same verdict, the same run gives the same bytes, a pack has all reports and
+# replays, JUnit files follow a schema (xmllint), and the page is measured in a browser (chromium).
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t4 --preset T4 --recipe predictable --layers 4
@@ -65,7 +65,7 @@ done
 forced sim:sequential --engine-set mtp_hidden=residual
 same "the head" "$(wrong_layers)" "4 "
 at first_failure.layer mtp.0
-# what is wrong in a draft belongs to the token that it follows
+# an error in a draft belongs to the token that the draft follows
 forced sim:sequential --engine-set mtp_recycled=residual --report "$work/draft.html"
 same "the head in drafts" "$(wrong_layers)" "4 "
 same "where drafts begin" "$(value tokens.2.verdict) $(grep '"type":"token"' "$work/forced.jsonl" |
@@ -152,7 +152,7 @@ else
 fi
 
 # --- the page in a browser ---------------------------------------------------------------------------------------
-# Every page in a frame of two widths; a script of the frame's owner measures: the page itself has none.
+# Every page is shown in frames of two widths. A script of the outer page measures, since the page itself has no script.
 frame() { # frame NAME WIDTH
     printf '<iframe name="%s-%s" width="%s" height="700" srcdoc="' "$1" "$2" "$2"
     sed 's/&/\&amp;/g; s/"/\&quot;/g' "$work/$1.html"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# diff of rounds that the checkpoint's head or the rows did not decide alone: acceptance that was dictated, drafts
-# from elsewhere, and a way back that makes other roundings. What is declared is taken as given; everything else
-# about the round is judged as ever.
+# diff of rounds that the checkpoint's head and the rows did not decide alone: forced acceptance, drafts from elsewhere,
+# and a rollback that makes other roundings. Declared facts are taken as given; everything else about the round is
+# judged as ever.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t1 --preset T1 --recipe predictable
@@ -12,7 +12,7 @@ record() {
     rm -rf "$work/trace"
     run 0 run "$t1" --backend sim:pairwise --tokens 1,2,3 -n 10 --trace "$work/trace" --taps 'logits,state.*' "$@" --json
 }
-# edited SED WORDS: FAIL with these words once trace.json is edited; then it is as it was
+# edited SED WORDS: FAIL with these words after the edit of trace.json; restores the file
 edited() {
     cp "$work/trace/trace.json" "$work/kept"
     sed -i "$1" "$work/trace/trace.json"
@@ -32,9 +32,9 @@ run 0 trace "$work/trace" --checkpoint "$t1"
 run 0 diff "$t1" --engine "$work/trace" --free
 run 0 diff "$t1" --engine "$work/trace" --free --json
 at verdict WITHIN
-# the same rounds, undeclared, are no round of a correct engine
+# without the declaration, the same rounds are not those of a correct engine
 edited 's/, "forced": true//g' 'round '
-# and of forced ones all else is judged: the token behind those accepted, the drafts, the place where it goes on
+# everything else about forced rounds is judged: the token after the accepted drafts, the drafts, the next position
 edited '0,/"emitted": \[153, [0-9]*\]/s//"emitted": [153, 7]/' '7 was emitted'
 edited '0,/"drafts": \[153, /s//"drafts": [152, /' 'round 0'
 edited '0,/"accepted": 1, "emitted": \[153, /s//"accepted": 0, "emitted": [153], "note": [/; s/, "note": \[[0-9]*\]//' 'round'
@@ -53,7 +53,7 @@ run 0 diff "$t1" --engine "$work/trace" --free --sampled --json
 at verdict WITHIN
 run 1 diff "$t1" --engine "$work/trace" --free --sampled --drafter own
 says_err 'the head gives'
-# what the head was fed is judged as ever
+# the inputs of the head are judged as ever
 refused 2 diff "$t1" --engine "$work/trace" --drafter drawn
 says_err 'expected own, sampled or external'
 
@@ -89,7 +89,7 @@ edited "0,/\"accepted\": 2, \"emitted\": \\[${ids[4]}, ${ids[5]}, ${ids[6]}\\]/s
     '7 was emitted'
 
 # --- states that another call made (T-85) --------------------------------------------------------------------
-# declared WAY STATUS: the trace says that it goes back so
+# declared WAY STATUS: diff with this `rollback` in the trace
 declared() {
     sed -i "s/\"rollback\": \"[a-z]*\"/\"rollback\": \"$1\"/" "$work/trace/trace.json"
     run "$2" diff "$t1" --engine "$work/trace"
@@ -102,7 +102,7 @@ says_err 'layers.0.linear_attn.conv_state query, head 0, row 1, column 0'
 sed -i 's/"rollback": "[a-z]*",//' "$work/trace/trace.json"
 check "it is still declared" test "$(grep -c rollback "$work/trace/trace.json")" = 0
 run 0 diff "$t1" --engine "$work/trace"
-# what the recorded call has left is held to it to the bit
+# states that the recorded call left are compared with it, to the bit
 record --backend sim:batched -n 5 --draft 2 --rollback snapshots --taps 'all,state.*'
 declared slots 0
 

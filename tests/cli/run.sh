@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run: the same result however it is asked for; JSON, logits, prompts from a file, threads, settings.
+# run: the same result for every form of the command; JSON, logits, prompts from a file, threads, settings.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t3 --preset T3
@@ -23,7 +23,7 @@ says "tokens $(tr -d '[]' <<< "$tokens")"
 says "state target $state after 7 positions"
 for i in 0 1 2; do says "logits $i $("$helpers/json_at" logits_digest.$i < "$work/first")"; done
 
-# identical documents, asked for in other ways
+# identical documents from other forms of the command
 again() {
     run 0 run "$t3" -n 3 --json "$@"
     check "another document with $*" cmp "$out" "$work/first"
@@ -86,7 +86,7 @@ says 'sequence 1'
 run 0 run "$t3" --tokens 1 --json
 at tokens.length 16
 
-# settings and profiles change results, and are written down
+# settings and profiles change results, and are recorded in the document
 run 0 run "$t3" --tokens 5,6,7,8,9 -n 3 --json --set act=bf16 --set scores=act
 at knobs.act bf16
 at knobs.scores act

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# state: what is saved is the state, resumes to the bit, and is refused elsewhere; diff names the first
+# state: the saved file is the state, resumes to the bit, and is refused for another model; diff names the first
 # difference without a checkpoint; info verifies.
 . "$(dirname "$0")/lib.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Threads that cannot be started are done without: the same output, and never status 1. What the environment says of
-# stacks and of waiting, and how many processors there are, changes nothing.
+# If threads cannot be started, the program runs without them: the same output, and never status 1. The environment's
+# settings for stacks and waiting, and the number of processors, change nothing.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint T1 --preset T1 --format nvfp4-ct --seed 42
@@ -11,7 +11,7 @@ as_before() { check "$1 is not as on one thread" cmp "$work/$1" "$out"; }
 # a user who may start no thread (root may always)
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
     chmod -R a+rX "$work"
-    # such a user may not reach the program where it lies
+    # such a user may have no access to the program's folder
     cp "$SAMEBIT" "$work/samebit"
     nobody() { setpriv --reuid=65534 --clear-groups bash -c 'ulimit -u 1 2> /dev/null || exit 77; exec "$@"' bash "$work/samebit" "$@" > "$out" 2> "$err"; }
     nobody check "$work/T1" --threads 3
@@ -38,7 +38,7 @@ if command -v taskset > /dev/null; then
     as_before run
 fi
 
-# difference is 1, and nothing else is
+# status 1 means a difference and nothing else
 sed 's/^/x/' "$work/run" > "$out"
 check "another output is seen" eval '! cmp -s "$work/run" "$out"'
 finish

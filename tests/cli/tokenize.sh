@@ -51,7 +51,7 @@ at tokens.4 127
 run 0 tokenize "$a" --decode "64,187,188,65,127"
 check "other bytes" test "$(head -c -1 "$out" | od -An -tx1 | tr -d ' \n')" = 61ff0062c3
 
-# ids without a token: said, and no failure
+# ids without a token are reported, but are no failure
 run 0 tokenize "$a" --decode '64,5000,65'
 check "another text" test "$(cat "$out")" = ab
 says_err '1 of 3 ids have no token'
@@ -60,7 +60,7 @@ at unknown 1
 run 0 tokenize "$a" --decode '5000' --pieces
 says 'no token'
 
-# every variant that was recorded loads; what a file asks for and is not done is named
+# every recorded variant loads; a step that a file asks for and the program does not do is named
 for file in golden/tokenizer/*.json; do run 0 tokenize "$file" 'a b'; done
 sed 's/"NFC"/"NFKC"/' "$a/tokenizer.json" > "$work/nfkc.json"
 refused 3 tokenize "$work/nfkc.json" x

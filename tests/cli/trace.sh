@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run --trace and trace: what a run leaves is whole, says its level, and every kind of damage is named.
+# run --trace and trace: the trace of a run is complete and names its level, and every kind of damage is named.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t1 --preset T1 --recipe predictable
@@ -17,7 +17,7 @@ new() {
 }
 # edit OLD NEW: trace.json of $trace with every OLD replaced
 edit() { sed -i "s/$1/$2/" "$trace/trace.json"; }
-# planted TEXT: exit status 1, and the finding has the text
+# planted TEXT: exit status 1, and the finding has this text
 planted() {
     run 1 trace "$trace"
     check "not one line on stderr" one_line
@@ -76,7 +76,7 @@ run 0 trace "$trace" --json
 at sequences 2
 at rows.prompt 5
 
-# a run that goes on behind a state
+# a run that continues from a state
 rm -rf "$trace"
 run 0 state save "$t1" --tokens 1,2,3 -o "$work/three.state"
 run 0 run "$t1" --state-in "$work/three.state" --tokens 4 -n 4 --draft 1 --trace "$trace"
@@ -92,7 +92,7 @@ refused 2 trace
 refused 3 trace "$work/none"
 refused 3 trace "$t1"
 says_err 'is no trace'
-# what stands there instead, and what would be right
+# the message names what is there and what is expected
 mkdir -p "$work/nothing" "$work/other"
 : > "$work/zero"
 echo 1,2,3 > "$work/some.ids"

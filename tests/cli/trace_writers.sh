@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tools/record/samebit_trace.h: compiles everywhere without a warning, and what the example of docs/trace.md
-# writes with it is whole, of its level, and of the numbers it was given; misuse leaves no trace.
-# PYTHON, and rustc in RUSTC, name what runs the other examples, which write the same bytes: `make crosscheck`.
+# tools/record/samebit_trace.h compiles everywhere without a warning. The traces that the example of docs/trace.md
+# writes with it are complete, reach their level, and have the given numbers. Misuse leaves no trace. PYTHON, and rustc
+# in RUSTC, run the other examples, which write the same bytes (`make crosscheck`).
 . "$(dirname "$0")/lib.bash"
 example=$helpers/trace_example
 numbers=$work/numbers
@@ -46,7 +46,7 @@ for level in 0 1 2 3 4; do
     at head.engine 'mine 1.0'
     check "a file is left" test -z "$(find "$work/$level" -name '*.part')"
 done
-# the document shows what is written: the whole of level 0, a round, the state at the end
+# the document shows the written text: all of level 0, a round, the state at the end
 shown() { # BLOCK LEVEL
     check "docs/trace.md, block $1, is not what is written at level $2" \
         grep -qF -- "$(block "$1" | plain)" <(plain < "$work/$2/trace.json")
@@ -60,7 +60,7 @@ for level in 1 2 3 4; do
     [ $level -lt 4 ] || free=--free # one tap does not judge every op
     run 0 diff "$work/t1" --engine "$work/$level" ${free-}
 done
-# a number that is wrong is seen
+# a wrong number is seen
 cp -r "$numbers" "$work/planted"
 printf '\x40' | dd of="$work/planted/logits.f32" bs=1 seek=$((3 * 384 * 4 + 3)) conv=notrunc 2> "$work/dd"
 check "a trace of wrong numbers" "$helpers/trace_example" "$work/wrong" 2 "$work/planted"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# vectors: the same request gives the same bytes everywhere, and a wrong one writes nothing.
+# vectors: the same request gives the same bytes everywhere, and a wrong request writes nothing.
 . "$(dirname "$0")/lib.bash"
 
 v=$work/v
@@ -76,7 +76,7 @@ check "something is left beside the folder" test ! -e "$work/all.partial" -a ! -
 mkdir "$work/all.partial"
 refused 2 vectors "$op" --regime all -o "$work/all/"
 says_err "$work/all.partial: exists, left by a run that was cut off"
-run 0 vectors "$op" -o "$work/all/" # one case stands or does not
+run 0 vectors "$op" -o "$work/all/" # one case is written or not
 refused 3 judge "$work/all.partial/" "$work/all"
 says_err 'cases may be missing'
 refused 2 vectors "$op" --regime all -o "$work/all/."
@@ -110,7 +110,7 @@ says_err "'no_such'"
 refused 2 vectors "$op" -o "$work/no" --seed x
 check "something was written" test ! -e "$work/no"
 refused 3 vectors "$op" -o "$work/none/no"
-# what stood there still stands there
+# the old files are still there
 cp "$work/first" "$v"
 refused 2 vectors "$op" -o "$v" --regime odd
 check "the file is gone" cmp "$v" "$work/first"

@@ -57,7 +57,7 @@ refused 3 run "$t4" --tokens-file "$work/bad"
 says_err "$work/bad:2"
 printf '# nothing\n\n' > "$work/none"
 printf '1,2\n384\n' > "$work/beyond"
-# what stands in a file is input, and what stands on the command line is use
+# a mistake in a file is bad input, and a mistake on the command line is wrong use
 for file in bad none beyond; do
     refused 3 run "$t4" --tokens-file "$work/$file"
     refused 3 accept "$t4" --tokens-file "$work/$file"
@@ -68,7 +68,7 @@ done
 refused 3 state save "$t4" -o "$work/s" --tokens-file "$work/none"
 refused 2 compare "$t4" "$t4" --tokens 1,384
 refused 2 diff "$t4" --engine sim:sequential --tokens 1,384
-# a name that is cut would change its meaning with the next option: every command refuses it
+# an abbreviated option could change its meaning with the next new option, so every command refuses it
 refused 2 run "$t4" --tok 1
 says_err "there is no option '--tok', but there is --tokens"
 refused 2 run "$t4" --tokens 1 --gen=3
@@ -84,7 +84,7 @@ done < "$work/commands"
 refused 2 info "$t4" --ops
 refused 2 info "$t4" "$t4"
 refused 2 golden verify "$work/g" "$t4" --tokens 1
-# what is recorded is repeated: an option that would change it is no quiet no
+# golden verify repeats the recorded options: an option that would change them is refused, not ignored
 for option in '-n 3' '--profile hf' '--set act=bf16' '--logits l.npy'; do
     # shellcheck disable=SC2086
     refused 2 golden verify "$work/g" "$t4" $option
