@@ -98,7 +98,14 @@ API_LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS)
 LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZIP_LIBS) $(CRYPTO_LIBS)
 TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
 
+# `make demo` alone: the program without kernels, unless they were built before (unneeded FILE: their flags)
+DEMO_ONLY := $(if $(filter-out demo,$(MAKECMDGOALS)),,$(MAKECMDGOALS))
+unneeded = $(if $(wildcard $(1)),,$(DEMO_ONLY))
+
 # The device code of the gpu backend, for the two targets; nothing contracted (Z-1).
+ifneq ($(call unneeded,$(BUILD)/flags-device),)
+NVCC :=
+endif
 ifneq ($(and $(filter gcc,$(CC)),$(filter -O2,$(OPT)),$(if $(strip $(EXTRA)),,plain)),)
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
 endif
@@ -120,8 +127,8 @@ LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 # of tools/bench, `make bench` is a program of its own; the rest is the library of `samebit bench`
 BENCH_SRC := $(call sources,tools/bench/bench*.c)
 TOOL_SRC := $(filter-out $(BENCH_SRC),$(call sources,tools/*/*.c))
-# without a C++ compiler the program has no kernels; without nvcc it has no device for them
-HAVE_CXX := $(shell command -v $(CXX))
+# Without a C++ compiler the program has no kernels; without nvcc it has no device for them. The demo needs neither.
+HAVE_CXX := $(if $(call unneeded,$(BUILD)/flags-cxx),,$(shell command -v $(CXX)))
 NO_DEVICE_SRC := gpu/absent_device.c gpu/meter/absent_device.c gpu/step/absent_device.c
 GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c \
     gpu/meter/absent.c gpu/step/absent.c) $(if $(NVCC),,$(NO_DEVICE_SRC)) gpu/meter/calls.c gpu/step/calls.c
@@ -202,7 +209,17 @@ $(HAVE): tools/deps $(if $(filter-out tests,$(INSTALLING)),FORCE)
 quiet := $(if $(V),,@)
 comma := ,
 silent = $(findstring s,$(filter-out --%,-$(firstword $(MAKEFLAGS))))
-step = $(if $(V)$(silent),,@printf '  %-5s %s\n' $(1) $(2))
+# `make demo` says once how long the build takes, and not each file
+step = $(if $(V)$(silent)$(DEMO_ONLY),,@printf '  %-5s %s\n' $(1) $(2))
+CPU_SECONDS := 200 # of a whole build without kernels, about
+define seconds_left
+$(shell echo $$(( $(firstword $(CPU_SECONDS)) / $$(nproc) )))
+endef
+ifneq ($(DEMO_ONLY),)
+ifeq ($(MAKE_RESTARTS)$(wildcard $(BUILD)/samebit),)
+$(info Building the program: about $(strip $(seconds_left)) seconds on $(shell nproc) processors. (V=1 shows each file.))
+endif
+endif
 
 # note FILE,VARIABLES[,words]: a file with a line for each of these, or for each word of them; it is written only where
 # it would change, and what it decides is built again.
@@ -434,7 +451,7 @@ demo: $(PROGRAM)
 	@echo 'and the digests above are the ones that every compiler, processor and number of threads gives;'
 	@echo 'golden verify compared a longer run with the one that is recorded under golden/runs. Then the same'
 	@echo 'model in NVFP4 was held, code by code, against the original it was made from: the file is intact,'
-	@echo 'and so is its MTP head. At last a model whose tokens can be guessed was run with drafts: the head'
+	@echo 'and so is its MTP head. Finally, a predictable model was run with drafts: the head'
 	@echo 'proposes three at a time, and tokens and states are those of a run without. docs/mtp.md explains it.'
 
 # what some tests use is fetched while the others are built

@@ -60,7 +60,10 @@ check "names of another archive are not seen" test -s "$out"
 install_into() { make -s install-built BUILD="$BUILD" DESTDIR="$1" PREFIX=/opt/samebit > "$out" 2>&1; }
 check "make install" install_into "$work/to"
 check "make install twice" install_into "$work/to"
-expected='bin/samebit include/samebit.h lib/libsamebit.a lib/libsamebit.so lib/libsamebit.so.0 lib/pkgconfig/samebit.pc '
+pages=$(sed -n 's|^SB_COMMAND(\([a-z]*\),.*|share/man/man1/samebit-\1.1|p' tools/cli/commands.def)
+expected=$(printf '%s\n' bin/samebit include/samebit.h lib/libsamebit.a lib/libsamebit.so lib/libsamebit.so.0 \
+    lib/pkgconfig/samebit.pc share/man/man1/samebit.1 $pages share/bash-completion/completions/samebit \
+    share/zsh/site-functions/_samebit share/fish/vendor_completions.d/samebit.fish | sort | tr '\n' ' ')
 installed() { (cd "$1/opt/samebit" && find . ! -type d | sed 's|^\./||' | sort | tr '\n' ' '); }
 check "what is installed: $(installed "$work/to")" test "$(installed "$work/to")" = "$expected"
 check "the tree is named in what is installed" test -z "$(grep -l "$PWD" "$work"/to/opt/samebit/lib/pkgconfig/samebit.pc)"
