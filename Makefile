@@ -192,11 +192,11 @@ INSTALLING := $(filter demo check check-all check-long asan fuzz golden crossche
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
-.PHONY: all program static lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck wheel engines fuzz format info \
+.PHONY: all program static lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck wheel deb engines fuzz format info \
     clean help FORCE
 all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
-static: $(STATIC_PROGRAM)
+static: $(STATIC_PROGRAM).spdx.json
 lib: $(SHARED) $(STATIC)
 tests: $(PROGRAM) $(LIBRARIES) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
 
@@ -336,6 +336,9 @@ $(STATIC_PROGRAM): LINK += -static -s
 $(STATIC_PROGRAM): WARNED = $@.warned
 $(STATIC_PROGRAM): $(call objects,$(CLI_MAIN)) | $(TOOLS) $(GPU_STATIC) $(LIB)
 	$(call link,$(TOOLS) $(GPU_STATIC) $(LIB),$(LIBS))
+# the libraries in it, with versions and licenses
+$(STATIC_PROGRAM).spdx.json: $(STATIC_PROGRAM) tools/pack/spdx.sh tools/pack/contents.def
+	@bash tools/pack/spdx.sh $< > $@.partial && mv $@.partial $@
 $(BUILD)/tests/gpu/samebit_launches: $(call objects,$(CLI_MAIN))
 $(BUILD)/tests/gpu/device_ops_launches: $(call objects,tests/gpu/device_ops.c)
 $(LAUNCHES): $(BUILD)/obj/tests/gpu/launches.o | $(HELP) $(TOOLS) $(GPU) $(LIB)
@@ -514,6 +517,10 @@ golden-hf: tests
 crosscheck: tests
 	@BUILD=$(BUILD) bash tools/gen/crosscheck.sh
 
+# Debian packages of the program and the library (debhelper)
+deb: $(PROGRAM) $(SHARED) $(STATIC)
+	@BUILD=$(BUILD) bash tools/pack/deb.sh
+
 # wheels of the package with the program, for x86-64 and AArch64 (Python and the network)
 wheel:
 	@BUILD=$(BUILD) bash tools/py/wheel.sh $(ARCH)
@@ -560,6 +567,7 @@ help:
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
+	@echo 'make deb         Debian packages: BUILD/deb/*.deb'
 	@echo 'make wheel       BUILD/wheel/*.whl: pip install of the program, the library and the pytest plug-in (the network)'
 	@echo 'make engines     environments of vLLM, MLX and transformers, for make crosscheck; says sizes and minutes first'
 	@echo 'make format      clang-format in place'

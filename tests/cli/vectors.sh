@@ -28,6 +28,20 @@ format=$(value ops.0.formats.0) shape=$(value ops.0.shapes.0)
 run 0 vectors "$op" --list
 says "$op: "
 check "another op is listed" test "$(grep -c '^[a-z]' "$out")" = 3
+# and its arrays, as the file has them
+run 0 vectors linear --format fp8-block --shape rows=3,n=256,k=128 --input f16 --list
+grep -oE '^    in\.[a-z_]+ +[A-Z0-9_]+ +\[[0-9,]*\]' "$out" | tr -s ' ' > "$work/listed"
+run 0 vectors linear --format fp8-block --shape rows=3,n=256,k=128 --input f16 --list --json
+at inputs.0.dtype F16
+at inputs.0.shape.1 128
+at outputs.0.shape.0 3
+at outputs.0.kind values
+run 0 vectors linear --format fp8-block --shape rows=3,n=256,k=128 --input f16 -o "$v"
+while read -r name dtype shape; do
+    check "$name $dtype $shape is not in the file" grep -qaF "\"$name\":{\"dtype\":\"$dtype\",\"shape\":$shape" "$v"
+done < "$work/listed"
+check "no inputs are listed" test "$(wc -l < "$work/listed")" -ge 3
+refused 2 vectors linear --shape nonsense=3 --list
 
 # --- one file
 run 0 vectors "$op" -o "$v" --json

@@ -9,12 +9,21 @@
 
 enum { SHOWN = 20 }; /* differences that are listed one by one */
 
+/* Bytes of tensors, and then layers of values. */
+static void show_progress(void *ctx, const char *what, uint64_t done, uint64_t total)
+{
+    if (strcmp(what, "hashed") == 0)
+        sb_progress_bytes(ctx, what, done, total);
+    else
+        sb_progress(ctx, what, done, total);
+}
+
 static sb_status make_manifest(const char *path, int values, sb_manifest *out, sb_error *err)
 {
     sb_checkpoint *checkpoint = NULL;
     sb_status status = sb_checkpoint_open(path, &checkpoint, err);
     if (!status)
-        status = sb_manifest_make(checkpoint, values, sb_progress, out, err);
+        status = sb_manifest_make(checkpoint, values, show_progress, out, err);
     sb_checkpoint_close(checkpoint);
     return status;
 }

@@ -29,6 +29,11 @@ typedef struct request {
     sb_gate_arith ar;
 } request;
 
+static int is_all(const char *text)
+{
+    return text && strcmp(text, "all") == 0;
+}
+
 /* --- the list --------------------------------------------------------------------------------- */
 
 static void print_words(const char *title, const char *const *words)
@@ -55,11 +60,39 @@ static void print_op(const sb_gate_op *op)
         printf("  no regimes: %s\n", op->not_regimes);
 }
 
-static void print_list(const sb_gate_op *only)
+static void print_shape(unsigned rank, const uint64_t *shape, const char *axes)
+{
+    for (unsigned d = 0; d < rank; d++)
+        printf("%s%" PRIu64, d ? "," : "[", shape[d]);
+    printf("%s  %s\n", rank ? "]" : "[]", axes ? axes : "");
+}
+
+/* The arrays of a case: the names are those of the parameters of a kernel in Python. */
+static void print_members(const sb_gate_case *c)
+{
+    printf("  arrays%s%s, by default or as --format, --shape and --input say:\n",
+           *c->format ? " of " : "", c->format);
+    for (size_t i = 0; i < c->arrays; i++) {
+        const sb_gate_array *a = &c->array[i];
+        printf("    in.%-18s %-8s ", a->name, sb_dtype_name(a->dtype));
+        print_shape(a->rank, a->shape, a->axes);
+    }
+    for (size_t i = 0; i < c->outputs; i++) {
+        const sb_gate_output *o = &c->output[i];
+        printf("    out%s%-*s %-8s ", *o->name ? "." : "", *o->name ? 17 : 18, o->name,
+               o->kind == SB_GATE_CHOICES ? "integers" : "values");
+        print_shape(o->rank, o->shape, o->axes);
+    }
+}
+
+/* One op with the arrays of `c`, or all ops where that is NULL. */
+static void print_list(const sb_gate_case *c)
 {
     for (size_t i = 0; i < sb_gate_op_count(); i++)
-        if (!only || sb_gate_op_at(i) == only)
+        if (!c || sb_gate_op_at(i) == c->op)
             print_op(sb_gate_op_at(i));
+    if (c)
+        print_members(c);
     printf("\nregimes:\n");
     for (int i = 0; i < SB_GATE_REGIMES; i++)
         printf("  %-13s %s\n", sb_gate_regime_name((sb_gate_regime)i),
@@ -106,12 +139,42 @@ static json_t *op_json(const sb_gate_op *op)
                      "shapes", words_json(op->shapes), "not_regimes", split_json(op->not_regimes));
 }
 
-static sb_status list_json(const sb_gate_op *only, sb_error *err)
+static json_t *shape_json(unsigned rank, const uint64_t *shape)
+{
+    json_t *out = json_array();
+    for (unsigned d = 0; d < rank; d++)
+        json_array_append_new(out, json_integer((json_int_t)shape[d]));
+    return out;
+}
+
+static void members_json(json_t *d, const sb_gate_case *c)
+{
+    json_t *inputs = json_array(), *outputs = json_array();
+    for (size_t i = 0; i < c->arrays; i++) {
+        const sb_gate_array *a = &c->array[i];
+        json_array_append_new(inputs, json_pack("{s:s,s:s,s:o,s:s}", "name", a->name, "dtype",
+                                                sb_dtype_name(a->dtype), "shape",
+                                                shape_json(a->rank, a->shape), "axes",
+                                                a->axes ? a->axes : ""));
+    }
+    for (size_t i = 0; i < c->outputs; i++) {
+        const sb_gate_output *o = &c->output[i];
+        json_array_append_new(outputs, json_pack("{s:s,s:s,s:o,s:s}", "name", o->name, "kind",
+                                                 o->kind == SB_GATE_CHOICES ? "choices" : "values",
+                                                 "shape", shape_json(o->rank, o->shape), "axes",
+                                                 o->axes ? o->axes : ""));
+    }
+    json_object_set_new(d, "format", json_string(c->format));
+    json_object_set_new(d, "inputs", inputs);
+    json_object_set_new(d, "outputs", outputs);
+}
+
+static sb_status list_json(const sb_gate_case *c, sb_error *err)
 {
     json_t *d = sb_document("vectors"), *ops = json_array(), *regimes = json_array(),
            *ariths = json_array();
     for (size_t i = 0; i < sb_gate_op_count(); i++)
-        if (!only || sb_gate_op_at(i) == only)
+        if (!c || sb_gate_op_at(i) == c->op)
             json_array_append_new(ops, op_json(sb_gate_op_at(i)));
     for (int i = 0; i < SB_GATE_REGIMES; i++)
         json_array_append_new(regimes,
@@ -125,6 +188,8 @@ static sb_status list_json(const sb_gate_op *only, sb_error *err)
     }
     int bad = json_object_set_new(d, "ops", ops) | json_object_set_new(d, "regimes", regimes) |
               json_object_set_new(d, "ariths", ariths);
+    if (c)
+        members_json(d, c);
     if (bad) {
         json_decref(d);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
@@ -145,11 +210,6 @@ typedef struct plan {
     item *items;
     size_t count, room, excluded; /* excluded: by the contract of their op */
 } plan;
-
-static int is_all(const char *text)
-{
-    return text && strcmp(text, "all") == 0;
-}
 
 static sb_status add_item(plan *p, const item *one, sb_error *err)
 {
@@ -404,14 +464,33 @@ static sb_status read_input(request *r, sb_error *err)
                    SB_SHOW(r->input));
 }
 
-static sb_status list(const request *r, const char *name, sb_error *err)
+/* A case of one op: what --format, --shape and --input say, else the default. */
+static sb_status case_of(request *r, const char *name, sb_gate_case **out, sb_error *err)
 {
-    const sb_gate_op *only = NULL;
-    sb_status status = name && !is_all(name) ? find_op(name, &only, err) : SB_OK;
-    if (status || r->as_json)
-        return status ? status : list_json(only, err);
-    print_list(only);
-    return SB_OK;
+    const sb_gate_op *op;
+    sb_status status = find_op(name, &op, err);
+    if (!status)
+        status = read_input(r, err);
+    if (status)
+        return status;
+    const sb_gate_request wanted = {.op = op->name,
+                                    .format = is_all(r->format) ? NULL : r->format,
+                                    .shape = is_all(r->shape) ? NULL : r->shape,
+                                    .input = r->dtype,
+                                    .seed = r->seed};
+    return sb_gate_case_make(&wanted, out, err);
+}
+
+static sb_status list(request *r, const char *name, sb_error *err)
+{
+    sb_gate_case *c = NULL;
+    sb_status status = name && !is_all(name) ? case_of(r, name, &c, err) : SB_OK;
+    if (!status && r->as_json)
+        status = list_json(c, err);
+    else if (!status)
+        print_list(c);
+    sb_gate_case_free(c);
+    return status;
 }
 
 static sb_status vectors(request *r, const char *name, sb_error *err)
@@ -457,7 +536,7 @@ sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
         {"seed", 0, SB_OPT_NUMBER, &r.seed, "N", "42 if absent"},
         {"output", 'o', SB_OPT_OUTPUT, &r.output, "FILE", "the file to write; DIR/ for several"},
         {"list", 0, SB_OPT_FLAG, &r.list, NULL,
-         "what there is: operations, formats, shapes, regimes, arithmetics"},
+         "what there is; of OP also the names, types and shapes of its arrays"},
         {"metamorphic", 0, SB_OPT_FLAG, &r.metamorphic, NULL,
          "batches of the same rows into the folder -o, for samebit judge --metamorphic"},
         SB_OPT_JSON(&r.as_json),

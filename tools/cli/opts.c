@@ -115,8 +115,8 @@ static sb_status take(const sb_opt *o, const char *arg, sb_error *err)
             return SB_OK;
         return sb_fail(
             err, SB_ERR_USAGE,
-            "--%s is '%s'; expected a decimal number, such as 0.7, that binary32 can hold", o->name,
-            arg);
+            "--%s is '%s'; expected a number that is not negative, such as 0.7, within binary32",
+            o->name, arg);
     case SB_OPT_REPEATED:
         if (list->count == SB_MAX_REPEATS)
             return sb_fail(err, SB_ERR_USAGE, "--%s stands more than %d times", o->name,

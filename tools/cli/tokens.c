@@ -10,9 +10,20 @@
 
 enum { MAX_TOKENS_FILE = 1 << 28 };
 
-static int is_separator(char ch)
+static const char *skip_blanks(const char *at)
 {
-    return ch == ',' || ch == ' ' || ch == '\t' || ch == '\r';
+    return at + strspn(at, " \t\r");
+}
+
+static sb_status wrong_number(const char *where, size_t number, const char *at, sb_error *err)
+{
+    static const char expected[] = "expected decimal numbers separated by commas or blanks";
+    char start[17];
+    snprintf(start, sizeof start, "%s", at);
+    if (*at == ',' || *at == '\0')
+        return sb_fail(err, SB_ERR_USAGE, "%s: number %zu is missing; %s", where, number, expected);
+    return sb_fail(err, SB_ERR_USAGE, "%s: number %zu starts with '%s'; %s", where, number,
+                   SB_SHOW(start), expected);
 }
 
 sb_status sb_tokens_parse(const char *text, const char *where, sb_sequence *out, sb_error *err)
@@ -21,27 +32,22 @@ sb_status sb_tokens_parse(const char *text, const char *where, sb_sequence *out,
     *out = (sb_sequence){sb_alloc(room, sizeof *out->ids), 0};
     if (!out->ids)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
-    for (const char *at = text; *at;) {
+    int comma = 0; /* a number has to follow */
+    for (const char *at = skip_blanks(text); *at || comma;) {
         uint64_t id = 0;
         size_t length = 0;
-        while (is_separator(*at))
-            at++;
         while (at[length] >= '0' && at[length] <= '9' && length < 11)
             id = id * 10 + (uint64_t)(at[length++] - '0');
-        if (*at && (length == 0 || (at[length] && !is_separator(at[length])) || id > 0x7fffffff)) {
-            char start[17];
-            snprintf(start, sizeof start, "%s", at);
-            sb_status status = sb_fail(err, SB_ERR_USAGE,
-                                       "%s: number %zu starts with '%s'; expected decimal numbers "
-                                       "separated by commas or blanks",
-                                       where, out->count, SB_SHOW(start));
+        if (length == 0 || !strchr(", \t\r", at[length]) || id > 0x7fffffff) {
+            sb_status status = wrong_number(where, out->count, at, err);
             free(out->ids);
             *out = (sb_sequence){NULL, 0};
             return status;
         }
-        if (length)
-            out->ids[out->count++] = (uint32_t)id;
-        at += length;
+        out->ids[out->count++] = (uint32_t)id;
+        at = skip_blanks(at + length);
+        comma = *at == ',';
+        at = skip_blanks(at + comma);
     }
     return SB_OK;
 }

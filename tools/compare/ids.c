@@ -204,7 +204,9 @@ static sb_status compare_pair(comparison *c, uint32_t sequence, const sb_ids_pai
     if (!status && !out->words[0])
         snprintf(out->words, sizeof out->words, "%zu token%s, the same on both sides%s",
                  out->common, sb_s(out->common),
-                 c->options->prompt ? "" : "; without the length of the prompt none was judged");
+                 c->options->prompt
+                     ? ""
+                     : "; none was judged: --given N says how many of them are the prompt");
     return status;
 }
 

@@ -118,8 +118,12 @@ static sb_status read_format(sb_gate_case *c, const char *format, sb_error *err)
             c->format = formats[i];
             return SB_OK;
         }
+    if (!formats)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "format '%s': %s has no quantized weights, so it has no formats",
+                       SB_SHOW(format), c->op->name);
     return sb_fail(err, SB_ERR_USAGE, "format of %s is '%s', expected %s", c->op->name,
-                   SB_SHOW(format), sb_gate_words(formats, "none", text, sizeof text));
+                   SB_SHOW(format), sb_gate_words(formats, "", text, sizeof text));
 }
 
 static sb_status read_request(sb_gate_case *c, const sb_gate_request *r, sb_error *err)

@@ -113,7 +113,7 @@ static sb_status take_tensors(const making *m, sb_error *err)
             return status;
         done += t->bytes;
         if (m->progress)
-            m->progress(NULL, "bytes", done, total);
+            m->progress(NULL, "hashed", done, total);
     }
     return SB_OK;
 }

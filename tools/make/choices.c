@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 
 static const sb_make_preset presets[] = {
@@ -93,9 +94,15 @@ void sb_make_list(FILE *out)
     }
 }
 
+static void add_name(char *list, size_t bytes, const char *between, const char *name)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, bytes - used, "%s%s", used ? between : "", name);
+}
+
 sb_status sb_make_find(sb_make_list_id list, const char *name, size_t *position, sb_error *err)
 {
-    char known[512] = "";
+    char known[512] = "", close[512] = "";
     *position = 0;
     if (!name)
         return SB_OK;
@@ -104,12 +111,12 @@ sb_status sb_make_find(sb_make_list_id list, const char *name, size_t *position,
             *position = i;
             return SB_OK;
         }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
-                 lists[list].choices[i].name);
+        add_name(known, sizeof known, ", ", lists[list].choices[i].name);
+        if (*name && sb_starts(lists[list].choices[i].name, name))
+            add_name(close, sizeof close, " or ", lists[list].choices[i].name);
     }
-    return sb_fail(err, SB_ERR_USAGE, "%s \"%s\" is not known; expected one of %s",
-                   lists[list].name, SB_SHOW(name), known);
+    return sb_fail(err, SB_ERR_USAGE, "%s \"%s\" is not known%s%s; expected one of %s",
+                   lists[list].name, SB_SHOW(name), *close ? ", is it " : "", close, known);
 }
 
 const char *sb_make_scale_rule_name(sb_scale_rule rule)

@@ -127,6 +127,9 @@ def _build(directory, editable):
         f"{info}/entry_points.txt": _entry_points(project).encode(),
         f"{project['name']}-{project['version']}.data/scripts/samebit": program.read_bytes(),
     }
+    contents = program.with_name(program.name + ".spdx.json")
+    if contents.is_file():
+        files[f"{info}/sboms/{contents.name}"] = contents.read_bytes()
     if editable:
         files["samebit_tree.pth"] = f"{HERE}\n".encode()
     else:

@@ -308,6 +308,7 @@ def call_kernel(kernel: Callable[..., Any], case: Case, like: str = "numpy", **m
     """Runs a kernel on a case: its parameters are named as inputs, or as numbers of the shape; a parameter
     `case` gets the case itself; `more` are arguments that are neither. Those with defaults that the case does
     not have keep these."""
+    __tracebackhide__ = True  # pytest: a kernel's error is the kernel's
     given: Dict[str, Any] = {**_case(case).params, **case.inputs(like), "case": case, **more}
     wanted = inspect.signature(kernel).parameters
     if any(one.kind == one.VAR_KEYWORD for one in wanted.values()):

@@ -25,6 +25,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 import pytest
 
 from . import cases as _cases
+from . import library as _library
 
 _KEY = "samebit"
 _Names = Union[str, Sequence[str], None]
@@ -64,10 +65,15 @@ class KernelCase:
 
     def __call__(self, kernel: Callable[..., Any], **more: Any) -> "_cases.Result":
         """Runs the kernel on the inputs and judges its output; `more` are arguments that are no inputs."""
+        __tracebackhide__ = True  # what the kernel raises is shown from the kernel on
         self.called = True
         case, request = self.case, self._request
-        got = _cases.call_kernel(kernel, case, like=request["like"], **more)
-        result = _cases.judge(case, got, arith=request["arith"], need=request["need"])
+        try:
+            got = _cases.call_kernel(kernel, case, like=request["like"], **more)
+            result = _cases.judge(case, got, arith=request["arith"], need=request["need"])
+        except _library.Error as error:  # an output of another shape, a parameter that no input has
+            self._session.note(case, False)
+            pytest.fail(f"{case}: {error}", pytrace=False)
         self._session.note(case, result.passed)
         if not result.passed:
             pytest.fail(self._failure(case, got, result), pytrace=False)

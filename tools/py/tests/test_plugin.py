@@ -35,6 +35,19 @@ def test_failure_says_how_to_repeat(pytester):
     assert list(pytester.path.glob(".samebit/*.got.safetensors"))
 
 
+def test_a_wrong_shape_names_the_case(pytester):
+    found = run(pytester, GOOD + "def test(norm): norm(lambda x, weight: kernel(x, weight)[:, :-1])\n", "-k", "normal")
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(["*rmsnorm*normal*out*"])
+    assert "samebit/" not in found.stdout.str() and "Error" not in found.stdout.str()
+
+
+def test_an_error_of_the_kernel_is_shown_from_there_on(pytester):
+    found = run(pytester, GOOD + "def test(norm): norm(lambda x, weight: x['no'])\n", "-k", "normal")
+    found.assert_outcomes(failed=1)
+    assert "IndexError" in found.stdout.str() and "call_kernel" not in found.stdout.str()
+
+
 def test_never_called(pytester):
     found = run(pytester, GOOD + "def test(norm): pass\n", "-k", "normal")
     found.assert_outcomes(passed=1, errors=1)
