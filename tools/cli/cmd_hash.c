@@ -1,6 +1,7 @@
 /* cmd_hash.c - the manifest of a checkpoint, and its verification: G-5, D-5 to D-8. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
