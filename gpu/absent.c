@@ -1,4 +1,4 @@
-/* absent.c - in the place of the kernels where there was no C++ compiler. */
+/* absent.c - replaces the kernels if there was no C++ compiler. */
 #include "gpu/gpu.h"
 
 int sb_gpu_computes(sb_op op, const sb_knobs *knobs)

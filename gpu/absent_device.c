@@ -1,4 +1,4 @@
-/* absent_device.c - in the place of backend_gpu.cu where there was no nvcc. */
+/* absent_device.c - replaces backend_gpu.cu if there was no nvcc. */
 #include "gpu/gpu.h"
 
 sb_status sb_backend_gpu(const sb_backend **out, sb_error *err)

@@ -1,5 +1,5 @@
-/* backend.h - the table of a backend, included where one is made: in backend_emu.cc and
- * backend_gpu.cu. `opened` gives the body, made when the first op runs. */
+/* backend.h - the table of a backend, included by backend_emu.cc and backend_gpu.cu. `opened`
+ * returns the body, which is made when the first op runs. */
 #ifndef SB_GPU_BACKEND_H
 #define SB_GPU_BACKEND_H
 
@@ -18,7 +18,7 @@ static sb_gpu *opened()
     return body;
 }
 
-/* Every op has kernels: sb_gpu_<name>, without which this does not link. */
+/* Every op has kernels: without sb_gpu_<name> the program does not link. */
 #define SB_OP(name, clause)                                                                        \
     static sb_status run_##name(const sb_knobs *knobs, const sb_##name##_args *args)               \
     {                                                                                              \

@@ -2,7 +2,7 @@
 #include "gpu/backend.h"
 #include "gpu/op/room.h"
 
-/* Code for one is no code for another (docs/gpu.md). */
+/* Machine code for one target does not run on another (docs/gpu.md). */
 static bool is_target(int major, int minor)
 {
     return (major == 9 && minor == 0) || (major == 12 && minor == 1);
@@ -16,7 +16,7 @@ static sb_status find_device(sb_error *err)
     if (status == cudaSuccess && count > 0)
         status = cudaGetDeviceProperties(&device, 0);
     const bool none = status == cudaSuccess || status == cudaErrorNoDevice ||
-                      status == cudaErrorInsufficientDriver; /* which is also said of no driver */
+                      status == cudaErrorInsufficientDriver; /* also reported without a driver */
     if (status != cudaSuccess || count == 0)
         return sb_fail(err, none ? SB_ERR_SKIPPED : SB_ERR_IO,
                        "there is no device for the gpu backend: %s",
@@ -47,7 +47,8 @@ sb_gpu *sb_device_body(const sb_backend *of)
     return of == &backend ? opened() : nullptr;
 }
 
-/* Where the memory is that of the host, the page cache counts as free; else the device says. */
+/* If device and host share memory, the page cache counts as free; else the device reports its free
+ * memory. */
 sb_status sb_gpu_room(const sb_backend *of, uint64_t weights, sb_error *err)
 {
     size_t free_bytes = 0, total = 0;

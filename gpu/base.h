@@ -1,4 +1,4 @@
-/* base.h - what C++ sources take of ref/base, whose headers are C. */
+/* base.h - the headers of ref/base, which are C, for C++ sources. */
 #ifndef SB_GPU_BASE_H
 #define SB_GPU_BASE_H
 
@@ -8,8 +8,8 @@ extern "C" {
 #include "ref/base/status.h"
 }
 
-/* Who is told of each launch before it is made, and, where an op has been asked for by name, of the
- * name behind all of its launches. */
+/* An observer of launches: `before` is called before each launch, `behind` after all launches of an
+ * op that was asked for by name. */
 struct sb_launch_watch {
     void (*before)(sb_launch_watch *watch, const char *kernel);
     void (*behind)(sb_launch_watch *watch, const char *op);

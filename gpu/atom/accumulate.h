@@ -1,5 +1,5 @@
-/* accumulate.h - the end of a block of products in integers (H-1, H-3), for one element: what the
- * portable bodies of a device and the bodies of the host have in common. */
+/* accumulate.h - the end of a block of products in integers (H-1, H-3), for one element. The
+ * portable bodies of a device and the bodies of the host share it. */
 #ifndef SB_ATOM_ACCUMULATE_H
 #define SB_ATOM_ACCUMULATE_H
 
@@ -33,14 +33,14 @@ SB_ATOM_FN bool sb_atom_finite(float x)
     return (sb_atom_bits(x) & 0x7f800000u) != 0x7f800000u;
 }
 
-/* What a C that is not finite gives with finite products. H-6: "makes the result the NaN
+/* The result of a C that is not finite and finite products. H-6: "makes the result the NaN
  * 0x7fffffff, but for sums that IEEE 754 makes infinite" */
 SB_ATOM_FN float sb_atom_beyond(float c)
 {
     return c == c ? c : sb_atom_float(sb_atom_nan_bits);
 }
 
-/* C with nothing to add: H-3: "A zero sum is +0." */
+/* The result of C and a zero sum of products. H-3: "A zero sum is +0." */
 SB_ATOM_FN float sb_atom_alone(float c)
 {
     return c == 0.0f ? 0.0f : sb_atom_beyond(c);

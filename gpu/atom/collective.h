@@ -1,5 +1,5 @@
-/* collective.h - what the lanes of a warp do together: on a device a shuffle; on the host, the
- * bodies of gpu/atom/host, run once for the registers that 32 lanes of the emulator hand in. */
+/* collective.h - operations of all lanes of a warp: on a device a shuffle; on the host the bodies
+ * of gpu/atom/host, run once on the registers of 32 lanes of the emulator. */
 #ifndef SB_ATOM_COLLECTIVE_H
 #define SB_ATOM_COLLECTIVE_H
 
@@ -8,7 +8,7 @@
 
 #ifdef __CUDACC__
 
-/* The line of the kernel, which the emulator wants to know. */
+/* The source line of the kernel, for the emulator. */
 #define SB_ATOM_SITE
 #define SB_ATOM_PASS
 
@@ -41,7 +41,7 @@ template <class T> struct sb_atom_operands {
     T d[4];
 };
 
-/* The registers of 32 lanes, as the bodies want them. */
+/* The registers of 32 lanes in the order of the bodies. */
 template <class T> struct sb_atom_registers {
     uint32_t a[32][4], b[32][2], scales_a[32], scales_b[32];
     T d[32][4];
@@ -78,7 +78,7 @@ void sb_atom_apply_nvfp4(uint32_t, const sb_atom_operands<float> *in, sb_atom_re
     all.give(out);
 }
 
-/* d becomes what `apply` makes of all lanes' registers. */
+/* d becomes the result of `apply` on the registers of all lanes. */
 template <class T>
 void sb_atom_collect(const char *name, T (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                      uint32_t scales_a, uint32_t scales_b,

@@ -1,10 +1,9 @@
-/* convert.h - packed conversions. Two values at a time, the first in the low part of a word; what a
- * target has an instruction for, it uses, and the integers that stand for it elsewhere are the body
- * of the host.
+/* convert.h - packed conversions of two values, the first in the low part of a word. A target uses
+ * its instruction if it has one; otherwise the integer body is used, as on the host.
  *
- * Out of E2M1 and E4M3 all values are exact; into a smaller format a value is rounded to nearest,
- * ties to even. H-11: "Every NaN becomes the one NaN that has all bits but the sign; of E2M1, which
- * has none, +6." */
+ * Conversions from E2M1 and E4M3 are exact; conversions to a smaller format round to nearest, ties
+ * to even. H-11: "Every NaN becomes the one NaN that has all bits but the sign; of E2M1, which has
+ * none, +6." */
 #ifndef SB_ATOM_CONVERT_H
 #define SB_ATOM_CONVERT_H
 
@@ -14,14 +13,14 @@
 /* --- into smaller formats ------------------------------------------------------------------------
  */
 
-/* The code of |x|, not NaN, in a format with so many fraction bits and this bias; at most
+/* The code of |x|, not NaN, in a format with `fraction` fraction bits and this bias; at most
  * `largest`. */
 SB_ATOM_FN uint32_t sb_cvt_nearest(float x, int fraction, int bias, uint32_t largest)
 {
     uint32_t bits = sb_atom_bits(x) & 0x7fffffff, digits = (bits & 0x7fffff) | 0x800000;
     int above = (int)(bits >> 23) - 127 + bias - 1; /* binades above the least normal one */
     int drop = 23 - fraction + (above < 0 ? -above : 0);
-    drop = drop < 25 ? drop : 25; /* where nothing is left */
+    drop = drop < 25 ? drop : 25; /* no digit is left */
     uint32_t kept = digits >> drop, rest = digits & ((1u << drop) - 1), half = 1u << (drop - 1);
     kept += rest > half || (rest == half && (kept & 1));
     kept += above > 0 ? (uint32_t)above << fraction : 0;
@@ -86,13 +85,13 @@ SB_ATOM_FN uint32_t sb_cvt_e2m1x2_f32(float low, float high)
 /* --- out of them
  * ----------------------------------------------------------------------------------- */
 
-/* Both E4M3 values of a word as the exponent and fraction fields of another format, `fraction` bits
- * of fraction wide, with a bias that is `more` larger. */
+/* An E4M3 code as sign, exponent and fraction of a 16-bit format with `fraction` fraction bits and
+ * a bias larger by `more`. */
 SB_ATOM_FN uint32_t sb_cvt_e4m3_fields(uint32_t code, int fraction, uint32_t more, uint32_t nan)
 {
     uint32_t size = code & 0x7f, sign = code >> 7 & 1, tail = size & 7;
     uint32_t fields = (size << (fraction - 3)) + (more << fraction);
-    if (size < 8) { /* 2^-9 times 0 to 7, which a wider exponent has as a normal number */
+    if (size < 8) { /* 2^-9 times 0 to 7: normal numbers in the wider format */
         uint32_t lead = tail > 3 ? 2 : tail > 1; /* the place of its first digit */
         fields = (more + lead - 2) << fraction | (tail << (3 - lead) & 7) << (fraction - 3);
         fields = tail ? fields : 0;
@@ -112,14 +111,14 @@ SB_ATOM_FN uint32_t sb_cvt_f16x2_e4m3x2(uint32_t two)
 #endif
 }
 
-/* The upper halves of two words: of values that bfloat16 holds, these. */
+/* The upper halves of two words: the bfloat16 codes of values that bfloat16 holds exactly. */
 SB_ATOM_FN uint32_t sb_bf16x2_upper(float low, float high)
 {
     return __byte_perm(sb_atom_bits(low), sb_atom_bits(high), 0x7632);
 }
 
-/* No target has an instruction for it; binary16 has all of these values, and binary32 those of
- * binary16. */
+/* No target has an instruction for it, but all these values are exact in binary16 and then in
+ * binary32. */
 SB_ATOM_FN uint32_t sb_cvt_bf16x2_e4m3x2(uint32_t two)
 {
 #ifdef __CUDACC__
@@ -135,7 +134,7 @@ SB_ATOM_FN uint32_t sb_cvt_bf16x2_e4m3x2(uint32_t two)
 #endif
 }
 
-/* Four E2M1 values, from the low half of a word: both bytes of each are chosen by its code. */
+/* Four E2M1 values, from the low half of a word: the code selects both bytes of each result. */
 SB_ATOM_FN void sb_cvt_bf16x4_e2m1x4(uint32_t (&out)[2], uint32_t four)
 {
     uint32_t sizes = four & 0x7777, signs = four & 0x8888;
@@ -145,8 +144,8 @@ SB_ATOM_FN void sb_cvt_bf16x4_e2m1x4(uint32_t (&out)[2], uint32_t four)
     out[1] = __byte_perm(lower, upper, 0x7362) | (signs & 0x800) << 4 | (signs & 0x8000) << 16;
 }
 
-/* Eight of them: the sign of each comes as the top of a byte, out of the word or of the word four
- * bits higher. */
+/* Eight of them: the sign bit of each is the top bit of a byte of the word, or of the word shifted
+ * by four. */
 SB_ATOM_FN void sb_cvt_bf16x8_e2m1x8(uint32_t (&out)[4], uint32_t eight)
 {
     const uint32_t sizes = eight & 0x77777777, shifted = eight << 4;
@@ -190,7 +189,7 @@ SB_ATOM_FN uint32_t sb_cvt_f16x2_e2m1x2(uint32_t two)
 /* --- pairs of bfloat16 -------------------------------------------------------------------------
  */
 
-/* Sums and products that bfloat16 holds: nothing is rounded. */
+/* For sums and products that bfloat16 holds exactly: nothing is rounded. */
 SB_ATOM_FN uint32_t sb_bf16x2_add(uint32_t x, uint32_t y)
 {
 #ifdef __CUDACC__

@@ -1,14 +1,15 @@
-/* mma_e4m3.h - m16n8k32 of E4M3 with binary32 sums, as row sm120_fp8 has it.
+/* mma_e4m3.h - m16n8k32 of E4M3 with binary32 sums, with the bits of row sm120_fp8.
  *
- * Only sm_89 and sm_12x have the instruction. On sm_90 the compiler makes two f16 instructions and
- * an addition of it, whose bits are others; so there, each element is summed in integers. */
+ * Only sm_89 and sm_12x have the instruction. On sm_90 the compiler replaces it by two f16
+ * instructions and an addition, which give other bits. So there each element is summed in
+ * integers. */
 #ifndef SB_ATOM_MMA_E4M3_H
 #define SB_ATOM_MMA_E4M3_H
 
 #include "gpu/atom/accumulate.h"
 #include "gpu/atom/collective.h"
 
-/* Four rows' or columns' words that are at hand at a time, and what becomes of an element. */
+/* An element of the result: the largest exponent, the sum, and whether all inputs were finite. */
 struct sb_e4m3_element {
     int most;
     int64_t sum;
@@ -28,7 +29,7 @@ SB_ATOM_FN sb_e4m3_parts sb_e4m3_split(uint32_t code)
     return parts;
 }
 
-/* Four products: first for the largest exponent, then, with that known, for the sum. */
+/* Four products: one pass for the largest exponent, then one for the sum. */
 SB_ATOM_FN void sb_e4m3_largest(uint32_t a, uint32_t b, sb_e4m3_element *out)
 {
     for (int i = 0; i < 32; i += 8) {
@@ -101,7 +102,7 @@ SB_ATOM_FN void sb_mma_e4m3_portable(float (&d)[4], const uint32_t (&a)[4], cons
 }
 
 #if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
-/* Once in a kernel: by far most of what nvcc has to do there would be its copies. */
+/* Not inlined: copies of it would take most of nvcc's time for a kernel. */
 static __device__ __noinline__ float4 sb_mma_e4m3_call(float4 d, uint4 a, uint2 b)
 {
     float sum[4] = {d.x, d.y, d.z, d.w};

@@ -1,8 +1,8 @@
-/* mma_nvfp4.h - m16n8k64 of E2M1 with a UE4M3 scale for every 16, as row sm120_nvfp4 has it.
+/* mma_nvfp4.h - m16n8k64 of E2M1 with a UE4M3 scale for every 16, with the bits of row sm120_nvfp4.
  *
- * Only sm_12x has the instruction. Elsewhere the sums of the four groups come from four m16n8k32 of
- * signed bytes - doubled E2M1 values are integers, and where one of two groups is to be summed, B
- * is zero for the other - and lie in the lanes that own the elements. */
+ * Only sm_12x has the instruction. Elsewhere four m16n8k32 of signed bytes compute the sums of the
+ * four groups, since doubled E2M1 values are integers. To sum one of two groups, B is zero for the
+ * other. The sums lie in the lanes that own the elements. */
 #ifndef SB_ATOM_MMA_NVFP4_H
 #define SB_ATOM_MMA_NVFP4_H
 
@@ -10,18 +10,18 @@
 #include "gpu/atom/mma_s8.h"
 #include "gpu/atom/nvfp4_scales.h"
 
-/* Four codes, in the low half of x, as bytes of twice their values. */
+/* The four codes in the low half of x, as bytes with twice their values. */
 SB_ATOM_FN uint32_t sb_e2m1_doubled(uint32_t x)
 {
     uint32_t size = __byte_perm(0x03020100, 0x0c080604, x & 0x7777);
     uint32_t minus = __byte_perm(0, 0xffffffff, x >> 1 & 0x4444); /* 0xff for each sign */
-    /* -v is ~v + 1 in each byte: at the highest bit without the carry that ~0 + 1 has */
+    /* -v is ~v + 1 in each byte, without the carry of ~0 + 1 out of the highest bit */
     uint32_t turned = size ^ minus;
     return ((turned & 0x7f7f7f7f) + (minus & 0x01010101)) ^ (turned & 0x80808080);
 }
 
-/* The sums of groups 2 `pair` and 2 `pair` + 1. H-8 puts k of the first group of a register into
- * lanes with t < 2. */
+/* The sums of groups 2 `pair` and 2 `pair` + 1. By H-8 the first group of a register lies in lanes
+ * with t < 2. */
 SB_ATOM_FN void sb_nvfp4_pair(int32_t (&even)[4], int32_t (&odd)[4], uint32_t a0, uint32_t a1,
                               uint32_t b)
 {
@@ -59,7 +59,7 @@ SB_ATOM_FN void sb_mma_nvfp4_portable(float (&d)[4], const uint32_t (&a)[4], con
 }
 
 #if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
-/* Once in a kernel: by far most of what nvcc has to do there would be its copies. */
+/* Not inlined: copies of it would take most of nvcc's time for a kernel. */
 template <int FROM_A, int FROM_B>
 static __device__ __noinline__ float4 sb_mma_nvfp4_call(float4 d, uint4 a, uint2 b,
                                                         uint32_t scales_a, uint32_t scales_b)

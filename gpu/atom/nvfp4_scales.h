@@ -1,12 +1,12 @@
 /* nvfp4_scales.h - the end of the NVFP4 atom for one element: four exact sums, their scales, and C
- * (H-5, H-1, H-3). The portable body of a device and that of the host end so. */
+ * (H-5, H-1, H-3). Used by the portable body of a device and by that of the host. */
 #ifndef SB_ATOM_NVFP4_SCALES_H
 #define SB_ATOM_NVFP4_SCALES_H
 
 #include "gpu/atom/accumulate.h"
 
 /* The four scales of a word: digits 2^(exponent - 3). A scale of 0 has an exponent so small that no
- * sum with it is the largest. H-9: "a byte of 0x7f or 0xff is NaN" */
+ * exponent sum with it is the largest. H-9: "a byte of 0x7f or 0xff is NaN" */
 struct sb_nvfp4_scales {
     int32_t digits[4];
     int exponent[4];
@@ -29,7 +29,7 @@ SB_ATOM_FN void sb_nvfp4_scales_of(uint32_t word, sb_nvfp4_scales *out)
     }
 }
 
-/* sums[q] is that of the products of doubled E2M1 values over k from 16 q to 16 q + 15. */
+/* sums[q] is the sum of the products of doubled E2M1 values for k from 16 q to 16 q + 15. */
 SB_ATOM_FN float sb_nvfp4_end(const int32_t (&sums)[4], const sb_nvfp4_scales &a,
                               const sb_nvfp4_scales &b, float c)
 {
@@ -47,7 +47,7 @@ SB_ATOM_FN float sb_nvfp4_end(const int32_t (&sums)[4], const sb_nvfp4_scales &a
         int exponent = a.exponent[q] + b.exponent[q];
         most = exponent > most ? exponent : most;
     }
-    /* in units of 2^(most - 35); a sum is one of quarters, times two scales in eighths */
+    /* in units of 2^(most - 35); sums[q] is in quarters, the scales are in eighths */
     int64_t sum = sb_atom_cut(addend.digits * 4096, most - addend.exponent);
 #ifdef __CUDA_ARCH__
 #pragma unroll

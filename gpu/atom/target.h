@@ -1,12 +1,11 @@
-/* target.h - which body of an atom a compilation gets.
+/* target.h - the choice of the body of an atom.
  *
  *   nvcc, sm_12x with family features   the native instruction of the target
  *   nvcc, any other (sm_90)             portable: what that machine has, and integers
  *   a host compiler                     integers over the registers of 32 lanes (gpu/atom/host)
  *
  * H-12: "Where a target has another instruction for the same name, as sm_90 for FP8, it is not
- * used." The portable bodies compile for the host, too, where the collectives they use have host
- * bodies.
+ * used." The portable bodies also compile for the host, where their collectives have host bodies.
  */
 #ifndef SB_ATOM_TARGET_H
 #define SB_ATOM_TARGET_H
@@ -19,8 +18,8 @@
 #define SB_ATOM_FN inline
 #endif
 
-/* Plain sm_120 and sm_121 refuse every FP4 instruction: only targets of the family, 120f, 121f,
- * 120a and 121a, have them. The macro is the same for all of these. */
+/* Plain sm_120 and sm_121 refuse every FP4 instruction; only the targets 120f, 121f, 120a and 121a
+ * have them. The macro is the same for all four. */
 #if defined(__CUDA_ARCH_FAMILY_SPECIFIC__) && __CUDA_ARCH_FAMILY_SPECIFIC__ >= 1200 &&             \
     __CUDA_ARCH_FAMILY_SPECIFIC__ < 1300
 #define SB_ATOM_NATIVE_12X 1

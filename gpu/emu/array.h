@@ -1,11 +1,12 @@
-/* array.h - shared memory of a block: the arrays a kernel declares, and the part its launch sizes.
+/* array.h - shared memory of a block: the arrays that a kernel declares, and the dynamic part.
  */
 #ifndef SB_GPU_EMU_ARRAY_H
 #define SB_GPU_EMU_ARRAY_H
 
 #include "gpu/emu/pointer.h"
 
-/* The array of a declaration: the same for all threads of a block. `tag` is the declaration's own.
+/* The array of a declaration, the same for all threads of a block. `tag` identifies the
+ * declaration.
  */
 sb_emu_region *sb_emu_array_of(const void *tag, const char *name, size_t bytes);
 sb_emu_region *sb_emu_dynamic(const char *name);

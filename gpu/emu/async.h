@@ -1,6 +1,6 @@
 /* async.h - copies that arrive later: cp.async and its groups, bulk copies and their mbarriers.
  *
- * A copy happens when something waits for it, as late as it can; until then what it will write is
+ * A copy happens as late as possible, when something waits for it. Until then its destination is
  * poisoned. */
 #ifndef SB_GPU_EMU_ASYNC_H
 #define SB_GPU_EMU_ASYNC_H
@@ -12,7 +12,7 @@ void sb_emu_cp_async(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t by
                      sb_emu_site site);
 void sb_emu_cp_async_commit();
 void sb_emu_cp_async_wait(uint32_t left, sb_emu_site site); /* all groups but the last `left` */
-void sb_emu_cp_async_wait_all(sb_emu_site site);            /* with those of the open group */
+void sb_emu_cp_async_wait_all(sb_emu_site site);            /* with the copies of the open group */
 
 void sb_emu_mbarrier_init(const sb_emu_spot *at, uint32_t count, sb_emu_site site);
 void sb_emu_mbarrier_arrive(const sb_emu_spot *at, uint32_t bytes, sb_emu_site site);
@@ -22,7 +22,7 @@ void sb_emu_bulk_copy(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t b
 
 /* --- as kernels call them (gpu/native/cuda.h has the same) ----------------------------------- */
 
-/* Copies N = 4, 8 or 16 bytes; of `read` < N bytes the rest becomes zero. */
+/* Copies N = 4, 8 or 16 bytes; if only `read` < N are read, the rest becomes zero. */
 template <int N, class T, class U>
 void sb_cp_async(sb_shared<T> to, sb_global<U> from, uint32_t read = N,
                  sb_emu_site site = sb_emu_site::here())
@@ -43,7 +43,7 @@ inline void sb_cp_async_wait_all(sb_emu_site site = sb_emu_site::here())
     sb_emu_cp_async_wait_all(site);
 }
 
-/* One thread makes it, for `count` arrivals in each phase; a fence and a barrier follow. */
+/* One thread initializes it, for `count` arrivals in each phase; a fence and a barrier follow. */
 inline void sb_mbarrier_init(sb_shared<uint64_t> at, uint32_t count,
                              sb_emu_site site = sb_emu_site::here())
 {
@@ -53,13 +53,13 @@ inline void sb_mbarrier_arrive(sb_shared<uint64_t> at, sb_emu_site site = sb_emu
 {
     sb_emu_mbarrier_arrive(&at.spot, 0, site);
 }
-/* An arrival that also says how many bytes of bulk copies the phase has. */
+/* An arrival that also announces `bytes` of bulk copies in this phase. */
 inline void sb_mbarrier_arrive_expect(sb_shared<uint64_t> at, uint32_t bytes,
                                       sb_emu_site site = sb_emu_site::here())
 {
     sb_emu_mbarrier_arrive(&at.spot, bytes, site);
 }
-/* Until the phase of this parity is over; the first phase has parity 0. */
+/* Waits until the phase of this parity is over; the first phase has parity 0. */
 inline void sb_mbarrier_wait(sb_shared<uint64_t> at, uint32_t parity,
                              sb_emu_site site = sb_emu_site::here())
 {
@@ -72,7 +72,8 @@ void sb_bulk_copy(sb_shared<T> to, sb_global<U> from, uint32_t bytes, sb_shared<
 {
     sb_emu_bulk_copy(&to.spot, &from.spot, bytes, &mbarrier.spot, site);
 }
-/* Orders what threads wrote, an mbarrier among it, before bulk copies: hardware needs it. */
+/* Orders earlier writes of threads, also those of an mbarrier, before bulk copies: hardware needs
+ * it. */
 inline void sb_fence_async()
 {
 }

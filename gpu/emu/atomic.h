@@ -1,11 +1,12 @@
-/* atomic.h - atomic operations on integers. Those on floats are not there: their order is free. */
+/* atomic.h - atomic operations on integers. There are none on floats, because their order is not
+ * fixed. */
 #ifndef SB_GPU_EMU_ATOMIC_H
 #define SB_GPU_EMU_ATOMIC_H
 
 #include "gpu/emu/grid.h"
 #include "gpu/emu/pointer.h"
 
-/* Another thread may go first: the order is drawn. Gives the old value. */
+/* Another thread may go first: the order is drawn. Returns the old value. */
 template <class T, sb_emu_space S, class F> T sb_emu_atomic(sb_emu_pointer<T, S> p, F change)
 {
     static_assert(std::is_integral_v<T>, "atomic operations are for integers");

@@ -1,4 +1,4 @@
-/* count.h - what kernels do, counted: launches, bytes of global memory, operations of warps.
+/* count.h - counts of launches, bytes of global memory, and operations of warps.
  *
  *     sb_emu_counts counts = {};
  *     sb_emu_count(emu, &counts);
@@ -11,32 +11,32 @@
 #include "gpu/emu/grid.h"
 #include "gpu/emu/memory.h"
 
-/* Different bytes. */
+/* Distinct bytes. */
 struct sb_emu_unlike {
     uint64_t read, written;
 };
 
-/* Of one kernel: what is a buffer, an operation of warps (once for all its lanes), or NULL: the
- * kernel itself. times: accesses of threads, operations, launches. An atomic operation reads and
- * writes. */
+/* A count of one kernel. `what` is a buffer, an operation of warps (counted once for all lanes), or
+ * NULL for the kernel itself. `times` are accesses of threads, operations, or launches. An atomic
+ * operation counts as a read and a write. */
 struct sb_emu_tally {
     const char *kernel, *what;
     uint64_t times, read, written; /* bytes */
-    uint64_t narrow;               /* of those read, in accesses of less than 16 */
-    sb_emu_unlike launch, block;   /* a byte once in each launch, and once in each block */
+    uint64_t narrow;               /* bytes read in accesses of less than 16 */
+    sb_emu_unlike launch, block;   /* each byte once per launch, and once per block */
 };
 
-/* Filled from the first on. A launch that would need more of them fails. */
+/* The most tallies, filled from the first on; a launch that needs more fails. */
 enum { SB_EMU_TALLIES = 224 };
 struct sb_emu_counts {
     sb_emu_tally tally[SB_EMU_TALLIES];
-    uint8_t found[64]; /* where one was, by its name */
+    uint8_t found[64]; /* a cache of indices, by the address of the name */
 };
 
-/* What was counted; of what never was, zeros. kernel NULL: of all of them together. */
+/* The count; zeros if nothing was counted. kernel NULL: the sum of all kernels. */
 sb_emu_tally sb_emu_counted(const sb_emu_counts *counts, const char *kernel, const char *what);
 
-/* For gpu/emu, where something is to be counted: of the kernel that runs. */
+/* For gpu/emu: count for the running kernel. */
 sb_status sb_emu_count_launch(sb_emu *emu);
 void sb_emu_count_operation(sb_emu *emu, const char *name);
 void sb_emu_count_access(sb_emu *emu, const sb_emu_spot *spot, size_t bytes, sb_emu_access access);

@@ -1,4 +1,4 @@
-/* cuda.h - the words of CUDA for a kernel that is compiled as C++ and runs on the CPU. */
+/* cuda.h - the CUDA names of a kernel that is compiled as C++ and runs on the CPU. */
 #ifndef SB_GPU_EMU_CUDA_H
 #define SB_GPU_EMU_CUDA_H
 
@@ -42,7 +42,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, sb_emu_site site = sb_emu_si
 {
     sb_emu_sync_warp(mask, site);
 }
-/* Barriers 1 to 15, for a number of threads that 32 divides: bar.sync and bar.arrive. */
+/* Barriers 1 to 15, for a multiple of 32 threads: bar.sync and bar.arrive. */
 inline void sb_barrier_sync(int id, int threads, sb_emu_site site = sb_emu_site::here())
 {
     sb_emu_named_barrier(id, threads, true, site);
@@ -51,7 +51,7 @@ inline void sb_barrier_arrive(int id, int threads, sb_emu_site site = sb_emu_sit
 {
     sb_emu_named_barrier(id, threads, false, site);
 }
-/* One thread at a time runs, and sees at once what another one wrote. */
+/* Threads run one at a time and see each other's writes at once. */
 inline void __threadfence()
 {
 }
@@ -59,18 +59,19 @@ inline void __threadfence_block()
 {
 }
 
-/* Y-16: "waits until these have ended": on the emulator they have, but the thread may not know. */
+/* Y-16: "waits until these have ended". On the emulator they have ended, but a thread must not rely
+ * on it before this call. */
 inline void sb_launch_wait(sb_emu_site site = sb_emu_site::here())
 {
     sb_emu_launch_wait(site);
 }
-/* The launch behind this one may begin, as far as this block is concerned. */
+/* This block lets the next launch begin. */
 inline void sb_launch_ready()
 {
 }
 
-/* Where launches go, and what became of the first that failed; whether they are dependent, and kept
- * in place of run. */
+/* The destination of launches: the emulator, the error of the first failure, whether launches are
+ * dependent, and the record that keeps them instead of a run. */
 struct sb_queue {
     sb_emu *emu;
     sb_error *err;

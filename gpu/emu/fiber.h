@@ -1,7 +1,7 @@
-/* fiber.h - a thread of control with a stack of its own, switched to by hand: one per CUDA thread.
+/* fiber.h - a thread of control with its own stack and explicit switches: one per CUDA thread.
  *
  * Fibers of one set and the context that made it belong to one thread of the operating system.
- * Under the address sanitizer every switch is announced to it. */
+ * Every switch is announced to the address sanitizer, if there is one. */
 #ifndef SB_GPU_EMU_FIBER_H
 #define SB_GPU_EMU_FIBER_H
 
@@ -17,39 +17,40 @@
 #define SB_FIBER_ASAN 1
 #endif
 #endif
-/* The switch by hand is for x86-64; sanitizers know that of the C library. */
+/* The assembly switch is for x86-64; sanitizers only understand the one of the C library. */
 #if !defined(SB_FIBER_UCONTEXT) && (!defined(__x86_64__) || defined(SB_FIBER_ASAN))
 #define SB_FIBER_UCONTEXT 1
 #endif
 
 struct sb_fiber {
-    void *stack_pointer; /* where it stopped: the switch by hand */
-    void *context;       /* the same of ucontext */
-    const void *low;     /* its stack: the lowest byte, and how many there are */
+    void *stack_pointer; /* where it stopped, for the assembly switch */
+    void *context;       /* where it stopped, for ucontext */
+    const void *low;     /* its stack: the lowest byte, and the size below */
     size_t bytes;
-    void *shadow; /* what the address sanitizer keeps of it */
+    void *shadow; /* data of the address sanitizer */
 };
 
-/* Stacks for some fibers, of which the first page of each faults; and the context that runs them.
+/* Stacks for some fibers, each with a guard page first; and the context that runs them.
  */
 struct sb_fiber_set {
     char *area;
     size_t area_bytes, stack_bytes;
     uint32_t count;
-    sb_fiber *fiber; /* count of them */
+    sb_fiber *fiber; /* (count) */
     sb_fiber home;   /* the caller of sb_fiber_enter */
 };
 
 sb_status sb_fiber_open(sb_fiber_set *set, uint32_t count, sb_error *err);
 void sb_fiber_close(sb_fiber_set *set);
 
-/* Makes fiber i begin anew: the next switch to it calls entry, which never returns. */
+/* Restarts fiber i: the next switch to it calls entry, which never returns. */
 void sb_fiber_begin(sb_fiber_set *set, uint32_t i, void (*entry)());
 
-/* The first thing that an entry does: `set` is that of the fiber that runs. */
+/* Every entry calls this first; `set` is that of the running fiber. */
 void sb_fiber_arrived(sb_fiber_set *set);
 
-/* Stops `from`, which runs, and goes on with `to`; comes back when something switches to `from`. */
+/* Stops the running fiber `from` and goes on with `to`; returns when something switches to
+ * `from`. */
 void sb_fiber_switch(sb_fiber *from, sb_fiber *to);
 
 /* The same for a fiber that nothing will switch to again. */

@@ -1,6 +1,6 @@
-/* float.h - the arithmetic intrinsics of CUDA that are IEEE 754 operations, and those on bits.
+/* float.h - CUDA's intrinsics for IEEE 754 arithmetic and for bits.
  *
- * None of libm: the program does not link it. */
+ * Nothing of libm is used: the program does not link it. */
 #ifndef SB_GPU_EMU_FLOAT_H
 #define SB_GPU_EMU_FLOAT_H
 
@@ -53,8 +53,8 @@ inline float __fsqrt_rn(float a)
     return __builtin_sqrtf(a);
 }
 
-/* a * b is exact in binary64; the sum is rounded there to odd, so that the one rounding to binary32
- * that follows sees on which side it was (Boldo and Melquiond, 2008). */
+/* a * b is exact in binary64, and the sum is rounded there to odd, so that the final rounding to
+ * binary32 is correct (Boldo and Melquiond, 2008). */
 inline float __fmaf_rn(float a, float b, float c)
 {
 #ifdef __FMA__
@@ -79,7 +79,7 @@ inline float __uint2float_rn(unsigned i)
 {
     return static_cast<float>(i);
 }
-/* Those from float saturate, and a NaN gives 0. */
+/* Conversions from float saturate, and a NaN gives 0. */
 inline int __float2int_rz(float x)
 {
     if (!(x == x))
@@ -111,7 +111,7 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
     const uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
     unsigned result = 0;
     for (unsigned i = 0; i < 4; i++) {
-        const unsigned s = selector >> (4 * i) & 7; /* CUDA's word knows no bit for signs */
+        const unsigned s = selector >> (4 * i) & 7; /* __byte_perm has no sign mode */
         result |= static_cast<unsigned>(bytes >> (8 * s) & 255) << (8 * i);
     }
     return result;

@@ -1,8 +1,8 @@
-/* grid.h - runs a kernel on the CPU: a grid of blocks one after the other, a fiber per thread.
+/* grid.h - runs a kernel on the CPU, block by block, with a fiber for each thread.
  *
  * A seed decides the order of the blocks and, whenever a thread stops at a barrier, a collective or
- * an atomic operation, which one goes on. Whatever a kernel does wrong ends the launch with one
- * line that says kernel, block, thread and what: docs/gpu.md. */
+ * an atomic operation, which thread goes on. A fault ends the launch with one line that names
+ * kernel, block, thread and fault: docs/gpu.md. */
 #ifndef SB_GPU_EMU_GRID_H
 #define SB_GPU_EMU_GRID_H
 
@@ -30,18 +30,18 @@ struct dim3 {
 enum { SB_EMU_SHARED_BYTES = 101376, SB_EMU_THREADS = 1024, SB_EMU_WARP = 32 };
 
 struct sb_emu;
-sb_emu *sb_emu_new(uint64_t seed); /* NULL if memory is out */
+sb_emu *sb_emu_new(uint64_t seed); /* NULL: out of memory */
 void sb_emu_free(sb_emu *emu);
 void sb_emu_seed(sb_emu *emu, uint64_t seed); /* Y-3: "the same seed gives the same order" */
 
-/* Whether accesses have a history from now on, as they have at first (Y-14); between launches, and
- * before the buffers of one are opened. */
+/* Switches the history of accesses, which is on at first (Y-14). Call this between launches, and
+ * before the buffers of a launch are opened. */
 void sb_emu_history(sb_emu *emu, bool kept);
 
-/* How often a thread stopped and another went on, since sb_emu_new. */
+/* The number of switches from one thread to another since sb_emu_new. */
 uint64_t sb_emu_switches(const sb_emu *emu);
 
-/* What launches do is added to `counts` from now on (count.h, Y-15); NULL: to nothing. */
+/* Later launches are counted in `counts` (count.h, Y-15); NULL: not counted. */
 struct sb_emu_counts;
 void sb_emu_count(sb_emu *emu, sb_emu_counts *counts);
 
@@ -68,7 +68,7 @@ template <class... P> struct sb_emu_arguments {
     }
 };
 
-/* `record` NULL: runs the kernel; or keeps it there (record.h). */
+/* Runs the kernel; or, if `record` is not NULL, keeps it there (record.h). */
 struct sb_emu_record;
 void *sb_emu_keep(sb_emu_record *record, const sb_emu_launch *launch, size_t bytes, sb_error *err);
 
@@ -103,8 +103,8 @@ sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 
 void sb_emu_block_barrier(sb_emu_site site);                            /* __syncthreads */
 unsigned sb_emu_block_count(bool predicate, sb_emu_site site);          /* __syncthreads_count */
 void sb_emu_named_barrier(int id, int threads, bool wait, sb_emu_site); /* bar.sync, bar.arrive */
-void sb_emu_progress(bool changed); /* an atomic operation has changed something, or nothing */
-void sb_emu_pause();                /* another may go on */
+void sb_emu_progress(bool changed); /* an atomic operation has changed a value, or not */
+void sb_emu_pause();                /* another thread may go on */
 void sb_emu_launch_wait(sb_emu_site site);
 
 #endif

@@ -8,7 +8,7 @@
 
 template <class T> struct sb_emu_sent {
     T value;
-    int from; /* the lane it wants that of */
+    int from; /* the lane to read */
 };
 
 /* Y-8: "reads no lane that the mask lacks" */
@@ -32,7 +32,7 @@ T sb_emu_shuffle(const char *name, unsigned mask, T value, int from, sb_emu_site
     return sb_emu_warp<sb_emu_sent<T>, T>(name, mask, sent, sb_emu_exchange<T>, site);
 }
 
-/* `width` is a power of two; a lane outside its group of so many gets its own value. */
+/* `width` is a power of two; a read outside the lane's group of `width` gives its own value. */
 template <class T>
 T __shfl_sync(unsigned mask, T value, int from, int width = SB_EMU_WARP,
               sb_emu_site site = sb_emu_site::here())
@@ -67,7 +67,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = SB_EMU_WARP,
                           inside ? lane - static_cast<int>(by) : lane, site);
 }
 
-/* Folds the values of the lanes in their order, from the lowest on. */
+/* Folds the values of the lanes in ascending order. */
 template <class T, T (*FOLD)(T, T)> void sb_emu_fold(uint32_t mask, const T *in, T *out)
 {
     const int first = __builtin_ctz(mask);

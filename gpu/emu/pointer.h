@@ -1,9 +1,8 @@
 /* pointer.h - the pointers of emulated kernels: they know their bounds, and every use is checked.
  *
- * On a device both are plain pointers (gpu/native/cuda.h), so a kernel does with them what both
- * can: p[i], *p, p + n, p - q, comparisons, and sb_cast and sb_part for another type and for a
- * part. What p[i] gives is a stand-in of an element: it is read into a variable of a named type,
- * never `auto`. */
+ * On a device both are plain pointers (gpu/native/cuda.h), so a kernel uses only what both support:
+ * p[i], *p, p + n, p - q, comparisons, and sb_cast and sb_part for another type and for a part.
+ * p[i] is a stand-in for an element: read it into a variable of a named type, never `auto`. */
 #ifndef SB_GPU_EMU_POINTER_H
 #define SB_GPU_EMU_POINTER_H
 
@@ -18,7 +17,8 @@ template <class T> struct sb_emu_element {
     using value = std::remove_const_t<T>;
     sb_emu_spot spot;
 
-    char *reach(sb_emu_access access) const /* of a copy: `spot` itself stays in registers */
+    char *reach(sb_emu_access access) const /* uses a copy, so that `spot` itself stays in
+                                             * registers */
     {
         const sb_emu_spot here = {spot.region, spot.at, spot.low, spot.high};
         return static_cast<char *>(sb_emu_reach(&here, sizeof(value), alignof(value), access));
@@ -99,7 +99,7 @@ template <class T, sb_emu_space S> class sb_emu_pointer
     explicit sb_emu_pointer(const sb_emu_spot &where) : spot(where)
     {
     }
-    /* The whole of a registered buffer: what the host gives to a kernel. */
+    /* The whole of a registered buffer, as the host passes it to a kernel. */
     explicit sb_emu_pointer(sb_emu_region *region)
         : spot({region, 0, 0, static_cast<int64_t>(region->bytes)})
     {

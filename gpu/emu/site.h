@@ -1,4 +1,4 @@
-/* site.h - the line of a kernel that calls something, taken as a default argument. */
+/* site.h - the source line of a call, captured by a default argument. */
 #ifndef SB_GPU_EMU_SITE_H
 #define SB_GPU_EMU_SITE_H
 

@@ -17,18 +17,18 @@ enum sb_emu_waiting : uint8_t {
 };
 enum { SB_EMU_BARRIERS = 16, SB_EMU_MBARRIERS = 64, SB_EMU_STATICS = 32 };
 
-/* What a clock knows of: threads, and the bulk copies of each mbarrier; whoever waits for one of
- * those knows nothing of the others. */
+/* The entries of a clock: one for each thread, and one for the bulk copies of each mbarrier, so
+ * that a thread that waits for one mbarrier learns nothing about the copies of others. */
 static inline size_t sb_emu_clock_row(uint32_t threads)
 {
     return static_cast<size_t>(threads) + SB_EMU_MBARRIERS;
 }
 
-/* An asynchronous copy on its way: nothing of it has happened. */
+/* An asynchronous copy in flight: nothing has been copied yet. */
 struct sb_emu_copy {
     sb_emu_spot to, from;
-    uint32_t bytes, read; /* what is not read of `bytes` becomes zero */
-    uint64_t group;       /* of cp.async: the number of its group */
+    uint32_t bytes, read; /* the bytes behind `read` become zero */
+    uint64_t group;       /* for cp.async: the number of its group */
 };
 
 struct sb_emu_copies {
@@ -41,11 +41,11 @@ struct sb_emu_thread {
     uint3 place;
     sb_emu_waiting waiting;
     bool ran;         /* its fiber has begun, and stopped somewhere */
-    bool early;       /* of a dependent launch, and has not waited for the one before */
+    bool early;       /* in a dependent launch, before its wait for the launch before */
     sb_emu_site site; /* the last call that may wait */
     const char *what; /* its name */
-    uint32_t barrier; /* which one it waits for */
-    uint32_t mask;    /* of the collective it waits in, and what it brings */
+    uint32_t barrier; /* the barrier that it waits for */
+    uint32_t mask;    /* of the collective that it waits in; box: its operands */
     void *box;
     sb_emu_operation *operation;
     void (*apply)(uint32_t mask, void *const *boxes);
@@ -53,19 +53,20 @@ struct sb_emu_thread {
     uint32_t step;
     sb_emu_clock clock;
     sb_emu_copies copies; /* its cp.async */
-    uint64_t group;       /* the number of the group that is open */
+    uint64_t group;       /* the number of the open group */
 };
 
 struct sb_emu_barrier {
-    uint32_t arrived, wanted, count, first; /* count: true predicates; first: who came first */
+    uint32_t arrived, wanted, count, first; /* count: of true predicates; first: the thread that
+                                             * came first */
     sb_emu_clock clock;
 };
 
 struct sb_emu_mbarrier {
     int64_t at; /* its place in the arena of shared memory */
     uint32_t count, pending, phase;
-    int64_t expected;            /* bytes of bulk copies, less those that came */
-    sb_emu_clock coming, passed; /* of the phase that runs, and of those that are over */
+    int64_t expected;            /* bytes of bulk copies still to come */
+    sb_emu_clock coming, passed; /* of the current phase, and of completed phases */
     sb_emu_copies copies;
 };
 
@@ -84,18 +85,20 @@ struct sb_emu {
     sb_fiber_set fibers;
     sb_emu_thread *thread;
     uint32_t threads, returned;
-    uint32_t answer; /* of the last barrier of the block, until all are at the next one */
+    uint32_t answer; /* of the last barrier of the block, until all threads are at the next one */
     uint32_t *ready; /* a ring of threads that may go on */
     uint32_t ready_first, readies;
     sb_emu_counts *counts;      /* NULL: nothing is counted */
-    bool history;               /* of accesses is kept */
-    bool gives_way;             /* the thread that runs, to another warp */
-    uint32_t warps, warp, turn; /* those with threads that may go on; where one does */
-    uint32_t lanes[SB_EMU_THREADS / SB_EMU_WARP]; /* and these threads, of warps that have them */
+    bool history;               /* a history of accesses is kept */
+    bool gives_way;             /* the running thread yields to another warp */
+    uint32_t warps, warp, turn; /* warps with threads that can run; the current warp */
+    uint32_t lanes[SB_EMU_THREADS / SB_EMU_WARP]; /* the threads that can run, for each such warp */
     uint32_t *steps;                              /* storage of all clocks */
     sb_emu_clock scratch;
-    uint32_t bulk_step; /* of who carries out bulk copies: threads + i those of mbarrier i */
-    uint64_t epoch, block_epoch, launch_epoch; /* now, and the first ones of block and launch */
+    uint32_t bulk_step; /* the step of the bulk copies; their clock entry is threads + i for
+                         * mbarrier i */
+    uint64_t epoch, block_epoch, launch_epoch; /* the current one, and the first ones of block and
+                                                * launch */
     uint32_t warp_waiting[SB_EMU_THREADS / SB_EMU_WARP]; /* lanes that wait in collectives */
     sb_emu_barrier barrier[SB_EMU_BARRIERS];
     sb_emu_mbarrier mbarrier[SB_EMU_MBARRIERS];
@@ -109,7 +112,7 @@ struct sb_emu {
     uint32_t arrays;
 };
 
-/* The emulator that runs, and its thread: of this thread of the operating system. */
+/* The running emulator and its running thread, for this thread of the operating system. */
 extern __thread sb_emu *sb_emu_now;
 extern __thread sb_emu_thread *sb_emu_self;
 
@@ -117,29 +120,31 @@ extern __thread sb_emu_thread *sb_emu_self;
 [[noreturn]] void sb_emu_fail_of(const sb_emu_thread *thread, const char *format, ...)
     SB_PRINTF(2, 3);
 
-/* Ends the launch, which no fault of the kernel did. */
+/* Ends the launch, without a fault of the kernel. */
 [[noreturn]] void sb_emu_out_of_memory(const char *what);
 
-/* Makes the launch a failed one. */
+/* Marks the launch as failed. */
 void sb_emu_blame(const sb_emu_thread *thread, const char *text);
 
-/* order.cc: a number below n; nobody can go on; who does, NULL: none. */
+/* order.cc: draws a number below n; clears the threads that can run; picks the next thread, NULL:
+ * none. */
 uint32_t sb_emu_draw(sb_emu *emu, uint32_t n);
 void sb_emu_nobody(sb_emu *emu);
 sb_emu_thread *sb_emu_next(sb_emu *emu);
 
-void sb_emu_wait(); /* stops the running thread, until sb_emu_wake */
+void sb_emu_wait(); /* stops the running thread until sb_emu_wake */
 void sb_emu_wake(sb_emu_thread *thread);
-/* What the running thread did is known to `into` from here on; it learns what `from` knows. */
+/* _release adds the running thread's steps so far to `into`; _acquire adds those of `from` to its
+ * clock. */
 void sb_emu_release(sb_emu_clock *into);
 void sb_emu_acquire(const sb_emu_clock *from);
 sb_status sb_emu_clocks(sb_emu *emu, uint32_t threads);
 
-/* async.cc: ends the block; the launch, if copies are on their way. */
+/* async.cc: the end of a thread, and of the block; ends the launch if copies are in flight. */
 void sb_emu_returns();
 void sb_emu_block_ends();
 
-/* report.cc: nothing can go on; says why. */
+/* report.cc: no thread can go on; writes the message why. */
 void sb_emu_report_stuck(sb_emu *emu);
 
 #endif

@@ -1,4 +1,4 @@
-/* vector.h - the vector types of CUDA, aligned as it aligns them. */
+/* vector.h - the vector types of CUDA, with its alignment. */
 #ifndef SB_GPU_EMU_VECTOR_H
 #define SB_GPU_EMU_VECTOR_H
 

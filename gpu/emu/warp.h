@@ -1,10 +1,10 @@
-/* warp.h - operations of a warp: each lane brings something, the last one works it out for all.
+/* warp.h - operations of a warp: each lane brings operands, and the last lane computes for all.
  *
  *   Out sb_emu_warp<In, Out>(name, mask, in, apply)
  *
- * is called by every lane of the mask, with the same mask and the same apply; each gets its element
- * of `out` when apply has filled it. `apply(mask, in, out)` sees 32 of each, those of lanes that
- * are not in the mask zero, and is a pure function. It orders no memory accesses; __syncwarp does.
+ * is called by every lane of the mask, with the same mask and apply; each gets its element of `out`
+ * after apply. `apply(mask, in, out)` is a pure function of 32 elements; those of lanes outside the
+ * mask are zero. The operation orders no memory accesses; __syncwarp does.
  */
 #ifndef SB_GPU_EMU_WARP_H
 #define SB_GPU_EMU_WARP_H
@@ -14,10 +14,10 @@
 #include "gpu/emu/grid.h"
 #include "gpu/emu/words.h"
 
-/* What lanes must agree on, beside the name: a function, of whatever type. */
+/* The function that lanes must agree on, beside the name, as a type-erased pointer. */
 using sb_emu_operation = void();
 
-/* Waits until all lanes of the mask are here, each with its box; the last one calls apply. */
+/* Waits until all lanes of the mask have come, each with its box; the last lane calls apply. */
 void sb_emu_meet(const char *name, uint32_t mask, void *box, sb_emu_operation *operation,
                  void (*apply)(uint32_t mask, void *const *boxes), sb_emu_site site);
 
@@ -64,7 +64,7 @@ Out sb_emu_warp(const char *name, uint32_t mask, const In &in,
     return out;
 }
 
-/* In an apply: lane `lane` of the warp that runs asks for something that cannot be. */
+/* For use in an apply: reports an impossible request of lane `lane`. */
 [[noreturn]] void sb_emu_lane_fail(int lane, const char *format, ...) SB_PRINTF(2, 3);
 
 void sb_emu_sync_warp(uint32_t mask, sb_emu_site site);

@@ -1,5 +1,5 @@
-/* act_quant.cuh - inputs of linear layers in E4M3 and E2M1, as profiles sm121-w8a8 and sm121-w4a4
- * have them: the bits of ref/ops/act_fp8.c and act_fp4.c, in the places of lowbit_shape.h.
+/* act_quant.cuh - quantizes inputs of linear layers to E4M3 and E2M1 for the profiles sm121-w8a8
+ * and sm121-w4a4: the bits of ref/ops/act_fp8.c and act_fp4.c, in the layout of lowbit_shape.h.
  *
  * T is float, or uint16_t for the bits of a bfloat16. */
 #ifndef SB_KERNEL_ACT_QUANT_CUH
@@ -30,7 +30,8 @@ SB_ATOM_FN float sb_act_larger(float a, float b)
 }
 
 /* The scale of a group. K-19: "vllm_cuda has y = max(amax, f) / 448 with f = RN(10^-10)"; K-21:
- * "vllm has y = max(amax / 448, RN(1 / 229376))"; K-22 has one for all, outside of the sums. */
+ * "vllm has y = max(amax / 448, RN(1 / 229376))"; K-22 has one scale for all groups, applied after
+ * the sums. */
 template <sb_act_form FORM> SB_ATOM_FN float sb_act_scale(float amax)
 {
     if (FORM == SB_ACT_group)
@@ -40,14 +41,14 @@ template <sb_act_form FORM> SB_ATOM_FN float sb_act_scale(float amax)
     return 1.0f;
 }
 
-/* An element as it is before E4: "c = E4(x / y)", or K-22: "vllm has c = E4(x (1 / S))". */
+/* An element before E4: "c = E4(x / y)", or K-22: "vllm has c = E4(x (1 / S))". */
 template <sb_act_form FORM> SB_ATOM_FN float sb_act_quotient(float x, float by)
 {
     return sb_act_no_nan(FORM == SB_ACT_static ? __fmul_rn(x, by) : __fdiv_rn(x, by));
 }
 
-/* codes (rows, words) and scales (rows, groups). A warp has a group; grid: rows groups / 8 warps.
- * inverse: 1 / S of K-22, else not read. */
+/* codes (rows, words) and scales (rows, groups). A warp has a group; grid: (rows groups) / 8 blocks
+ * of 8 warps. inverse: 1 / S of K-22, else not read. */
 template <sb_act_form FORM, class T>
 __global__ void __launch_bounds__(SB_ACT_THREADS)
     sb_act_fp8_kernel(sb_global<const T> in, sb_global<uint32_t> codes, sb_global<float> scales,
@@ -106,7 +107,7 @@ SB_ATOM_FN uint32_t sb_act_e2m1(const float (&x)[16], float G, uint32_t (&words)
         largest = magnitude > largest ? magnitude : largest;
     }
     words[0] = words[1] = 0;
-    if (largest >= 0x7f800000u) /* K-25; E2M1 has no NaN, but a scale may be one */
+    if (largest >= 0x7f800000u) /* K-25; E2M1 has no NaN, but its scale can be NaN */
         return 0x7f;
     const float t = __fmul_rn(sb_atom_float(largest), 1.0f / 6.0f);
     const uint32_t code = sb_cvt_e4m3x2_f32(__fmul_rn(G, t), 0.0f) & 0xff;
@@ -122,7 +123,7 @@ SB_ATOM_FN uint32_t sb_act_e2m1(const float (&x)[16], float G, uint32_t (&words)
     return code;
 }
 
-/* Group `group` of all rows, which begins at column `first` of the row `in`. */
+/* Group `group`, counted over all rows; it begins at column `first` of the row `in`. */
 template <class T>
 SB_ATOM_FN void sb_act_fp4_group(sb_global<const T> in, sb_global<uint32_t> codes,
                                  sb_global<uint8_t> scales, const sb_lowbit_shape &shape,
@@ -145,7 +146,7 @@ SB_ATOM_FN void sb_act_fp4_group(sb_global<const T> in, sb_global<uint32_t> code
 }
 
 /* codes (rows, words) and the bytes of the scales (rows, 4 for each step). A thread has a group of
- * 16; those behind the last column are zero. G is the divisor of the input. */
+ * 16; columns behind the last one are zero. G is the divisor of the input. */
 template <class T>
 __global__ void __launch_bounds__(SB_ACT_THREADS)
     sb_act_fp4_kernel(sb_global<const T> in, sb_global<uint32_t> codes, sb_global<uint8_t> scales,

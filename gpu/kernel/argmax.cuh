@@ -9,7 +9,7 @@
 
 enum : uint32_t { SB_ARGMAX_THREADS = 256, SB_ARGMAX_WARPS = SB_ARGMAX_THREADS / 32 };
 
-/* A number that grows with x; the same for both zeros, and the least for a NaN. */
+/* An integer that increases with x; equal for both zeros, and 0 for a NaN. */
 SB_KERNEL_FN uint32_t sb_rising(float x)
 {
     const uint32_t bits = x == 0 ? 0 : sb_gpu_bits(x);
@@ -18,8 +18,8 @@ SB_KERNEL_FN uint32_t sb_rising(float x)
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* The larger of two is the larger number, or the lower id. Y-70: "Nothing is larger than a NaN that
- * stands first, and no other NaN is the largest" */
+/* The larger key has the larger number, or for equal numbers the lower id. Y-70: "Nothing is larger
+ * than a NaN that stands first, and no other NaN is the largest" */
 SB_KERNEL_FN uint64_t sb_argmax_key(float x, uint32_t id)
 {
     const uint32_t rising = x != x && id == 0 ? 0xffffffffu : sb_rising(x);
@@ -37,7 +37,7 @@ SB_KERNEL_FN uint64_t sb_argmax_block(uint64_t key, sb_shared<uint64_t> room)
         const uint64_t other = __shfl_xor_sync(0xffffffffu, key, with);
         key = other > key ? other : key;
     }
-    __syncthreads(); /* `room` may be that of an earlier call */
+    __syncthreads(); /* an earlier call may still use `room` */
     if (threadIdx.x % 32 == 0)
         room[threadIdx.x / 32] = key;
     if (!SB_PLANT(argmax_barrier))

@@ -1,16 +1,18 @@
-/* attention.cuh - causal attention over the cache, by the bf16 unit: one order of sums for every
- * row.
+/* attention.cuh - causal attention over the cache on the bf16 unit, with one order of sums for
+ * every row.
  *
- * The cache falls into parts of 256 positions, counted from position 0. Of each part a row has its
- * largest score, the sum of its e and the sum of R(e) v, computed in one way; the parts are then
- * folded in their order. Whether one block goes through all parts (long prompts) or a block has one
- * part each and another kernel folds them (steps) changes no bit, nor does what else is in the
- * call: a position that a row does not see adds a zero, and adding zeros rounds nothing.
+ * The cache is cut into parts of 256 positions, counted from position 0. For each part a row has
+ * its largest score, the sum of its e and the sum of R(e) v, always computed in the same way; the
+ * parts are then folded in order. One block may go through all parts (long prompts), or each part
+ * has its own block and another kernel folds them (steps): no bit depends on that. No bit depends
+ * on the rest of the call either: a position that a row does not see adds a zero, which rounds
+ * nothing.
  *
- * A tile is 16 pairs of a row and a head, of the heads that share keys, and 128 threads. These are
- * four warps: of scores each has a quarter of the positions, of outputs a quarter of the columns.
- * Y-95: "A block of attention has one tile, or of many rows four, which read each key and value
- * once for all." What a tile computes is the same, from a stage that it shares. */
+ * A tile is 16 pairs of a row and a head, from heads that share keys, and has 128 threads. Each of
+ * the four warps has a quarter of the positions for scores, and a quarter of the columns for
+ * outputs. Y-95: "A block of attention has one tile, or of many rows four, which read each key and
+ * value once for all." A tile computes the same in both cases; the tiles of a block share one
+ * stage. */
 #ifndef SB_GPU_KERNEL_ATTENTION_CUH
 #define SB_GPU_KERNEL_ATTENTION_CUH
 
@@ -18,8 +20,8 @@
 #include "gpu/math/exp.h"
 
 /* R-12: "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) )", K-24: "the dot products of R-12 are multiplied
- * with z before they are rounded" - here behind, T-21. Of the tile's rows and the warp's positions
- * of a chunk. */
+ * with z before they are rounded" - here after the rounding, T-21. Computes the scores of the
+ * tile's rows and the warp's positions of a chunk. */
 template <int HD>
 SB_KERNEL_FN void sb_attention_score(float (&d)[4], const sb_attention_room &room,
                                      sb_shared<const uint16_t> keys, float key_scale, float scale)
@@ -47,7 +49,7 @@ SB_KERNEL_FN void sb_attention_score(float (&d)[4], const sb_attention_room &roo
         d[i] = __fmul_rn(__fmul_rn(d[i], key_scale), scale);
 }
 
-/* The factors of what is known of a row, and of a further part, when both become relative to the
+/* The factors of the result so far of a row and of a further part, which make both relative to the
  * larger of their largest scores. */
 SB_KERNEL_FN float2 sb_attention_factors(float known, float part)
 {
@@ -60,9 +62,9 @@ SB_KERNEL_FN float sb_attention_fold(float known, float part, float2 factors)
                      SB_PLANT(attention_fold) ? part : __fmul_rn(part, factors.y));
 }
 
-/* What a thread has of a part: of each chunk the scores of two rows, lane / 4 and 8 more, at two
- * positions that are neighbours; later their e. Registers have no index, so of the one that is
- * asked for all are looked at. */
+/* A thread's scores of a part: for each chunk those of the rows lane / 4 and lane / 4 + 8 at two
+ * neighbouring positions; later their e. Registers cannot be indexed, so _put and _got go through
+ * all of them. */
 struct sb_attention_scores {
     float of[SB_ATTENTION_CHUNKS][4];
 };
@@ -82,13 +84,14 @@ SB_KERNEL_FN float sb_attention_got(const sb_attention_scores &s, uint32_t chunk
         d = n == chunk ? s.of[n][i] : d;
     return d;
 }
-/* The first of the two positions that they have in the part. */
+/* The first of the two positions, counted within the part. */
 SB_KERNEL_FN uint32_t sb_attention_column(uint32_t chunk, uint32_t chunks)
 {
     return (sb_attention_me().warp * chunks + chunk) * SB_ATTENTION_KEYS + threadIdx.x % 4 * 2;
 }
 
-/* The largest score of each of the two rows that are below `limit`, to `words`, warp by warp. */
+/* Writes the largest score of each of the two rows at positions below `limit` to `words`, warp by
+ * warp. */
 SB_KERNEL_FN void sb_attention_largest(const sb_attention_scores &s, const uint32_t (&limit)[2],
                                        uint32_t chunks, sb_shared<float> words)
 {
@@ -140,7 +143,7 @@ SB_KERNEL_FN void sb_attention_odds(sb_attention_scores &s, const sb_attention_r
 
 /* The sums of e of the thread's two rows, in the last warp. Y-97: "The e of a part are added as
  * eight sums, of the positions that are the same modulo 8, each from the first to the last" -
- * `words` has what they are behind the warps before. */
+ * `words` passes the sums from warp to warp. */
 SB_KERNEL_FN void sb_attention_total(const sb_attention_scores &s, sb_shared<float> words,
                                      float (&total)[2])
 {
@@ -173,8 +176,8 @@ SB_KERNEL_FN void sb_attention_total(const sb_attention_scores &s, sb_shared<flo
     }
 }
 
-/* Of the part that begins there, for the two rows of the thread: the largest scores of all warps,
- * e, its sum, and the factors of a part that is not the first. */
+/* For the two rows of the thread and the part that begins at position `part`: the largest scores of
+ * all warps, e, its sum, and the factors of a part that is not the first. */
 SB_KERNEL_FN void sb_attention_softmax(sb_attention_scores &s, const sb_attention_room &room,
                                        sb_shared<float> words, uint32_t part, uint32_t chunks,
                                        bool first)
@@ -215,8 +218,8 @@ SB_KERNEL_FN void sb_attention_softmax(sb_attention_scores &s, const sb_attentio
     }
 }
 
-/* sum += R(e) v over the positions of a chunk that the tile sees, `seen` of the part: for the
- * warp's quarter of the columns. */
+/* sum += R(e) v over the positions of a chunk that the tile sees (the first `seen` of the part),
+ * for the warp's quarter of the columns. */
 template <int HD>
 SB_KERNEL_FN void sb_attention_weigh(const sb_attention_room &room,
                                      sb_shared<const uint16_t> values, uint32_t chunk,
@@ -243,7 +246,7 @@ SB_KERNEL_FN void sb_attention_weigh(const sb_attention_room &room,
     }
 }
 
-/* What one part of the positions gives becomes part of what is known, row by row. */
+/* Folds the sums of one part into the result so far, row by row. */
 template <int HD>
 SB_KERNEL_FN void sb_attention_add(const sb_attention_room &room, uint32_t part, bool first,
                                    const float (&sum)[HD / 32][4], float (&known)[HD / 32][4])
@@ -270,7 +273,7 @@ template <class T> SB_KERNEL_FN T sb_attention_out(float sum, float value_scale,
     return sb_narrow<T>(__fdiv_rn(__fmul_rn(sum, value_scale), total));
 }
 
-/* To the output, or, of one part, to where the parts meet. */
+/* Writes to the output, or with SPLIT to the arrays of the parts. */
 template <class T, class KV, int HD, bool SPLIT>
 SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job, uint32_t first,
                                      const sb_attention_room &room, const float (&sum)[HD / 32][4])
@@ -301,7 +304,8 @@ SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job, uint32_
     }
 }
 
-/* The chunk of this step, which all threads wait for, while the next one is asked for. */
+/* Requests the next chunk, and returns the chunk of this step after all threads have waited for
+ * it. */
 template <class T, class KV, int HD, int TILES>
 SB_KERNEL_FN sb_shared<const uint16_t>
 sb_attention_arrived(const sb_attention_job<T, KV> &job, sb_attention_step at, uint32_t end,
@@ -317,7 +321,7 @@ sb_attention_arrived(const sb_attention_job<T, KV> &job, sb_attention_step at, u
     return room.stage + side * sb_attention_stage<HD>();
 }
 
-/* Blocks: TILES tiles, key heads, and with SPLIT the parts. */
+/* Blocks: (groups of TILES tiles, key heads, and with SPLIT the parts). */
 template <class T, class KV, int HD, bool SPLIT, int TILES>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
     sb_attention_kernel(const sb_attention_job<T, KV> job)
@@ -354,7 +358,7 @@ static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
             if (!SB_PLANT(attention_barrier2))
                 __syncthreads();
         }
-        /* the half of the stage that the last keys had */
+        /* the half of the stage that the last keys have used */
         const sb_shared<uint16_t> used = room.stage + (side ^ 1) * sb_attention_stage<HD>();
         sb_attention_softmax(scores, room, sb_cast<float>(used) + me.tile * SB_ATTENTION_WORDS,
                              part, chunks, first);

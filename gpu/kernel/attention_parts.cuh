@@ -1,15 +1,15 @@
-/* attention_parts.cuh - the parts of the cache that blocks of their own had, folded in their order;
- * and the cache itself, as attention reads it. */
+/* attention_parts.cuh - folds, in order, the parts of the cache that had blocks of their own; and
+ * writes the cache in the form that attention reads. */
 #ifndef SB_GPU_KERNEL_ATTENTION_PARTS_CUH
 #define SB_GPU_KERNEL_ATTENTION_PARTS_CUH
 
 #include "gpu/kernel/attention.cuh"
 
-/* Parts whose factors are in shared memory at a time: a thread for each. */
+/* The number of parts whose factors are in shared memory at a time: a thread for each. */
 constexpr uint32_t SB_ATTENTION_FOLDED = 64;
 
-/* The factors of `count` parts and the sums of e, behind those whose largest score is `known`; that
- * of all becomes known. */
+/* Computes the factors and the sums of e of `count` parts that follow parts with the largest score
+ * `known`. Returns the new largest score. */
 SB_KERNEL_FN float sb_attention_factors_of(sb_global<const float2> top, uint32_t count, float known,
                                            sb_shared<float> tops, sb_shared<float> totals,
                                            sb_shared<float2> factors)
@@ -31,7 +31,7 @@ SB_KERNEL_FN float sb_attention_factors_of(sb_global<const float2> top, uint32_t
     return known;
 }
 
-/* Blocks of HD threads: rows, heads. */
+/* Blocks of HD threads: (rows, heads). */
 template <class T, class KV, int HD>
 static __global__ void __launch_bounds__(HD)
     sb_attention_parts_kernel(const sb_attention_job<T, KV> job)
@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(HD)
     job.out[pair * HD + threadIdx.x] = sb_attention_out<T>(sum, job.value_scale, total);
 }
 
-/* What the cache holds as its elements: bfloat16, or the codes of values that E4M3 has. */
+/* An element of the cache: bfloat16, or an E4M3 code. */
 SB_KERNEL_FN void sb_kv_code(float x, uint16_t &code)
 {
     code = sb_narrow<uint16_t>(x);
@@ -80,7 +80,7 @@ template <class KV> SB_KERNEL_FN KV sb_kv_element(float x, float scale)
     return code;
 }
 
-/* Rows of `width` elements, of which row 0 stands at position *first of the cache. */
+/* Appends rows of `width` elements; row 0 goes to position *first of the cache. */
 template <class KV>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
     sb_kv_append_kernel(sb_global<const float> in, sb_global<KV> cache,

@@ -1,5 +1,5 @@
-/* attention_room.cuh - what a block of attention works on: its rows, its shared memory, and the
- * order in which pieces of the cache come there. */
+/* attention_room.cuh - the rows of a block of attention, its shared memory, and the order in which
+ * pieces of the cache come there. */
 #ifndef SB_GPU_KERNEL_ATTENTION_ROOM_CUH
 #define SB_GPU_KERNEL_ATTENTION_ROOM_CUH
 
@@ -9,16 +9,17 @@
 #include "gpu/kernel/kernel.h"
 #include "gpu/kernel/value.cuh"
 
-/* The threads and the pairs of a tile; positions of a part, of which a chunk is in shared memory,
- * and of that the keys that are one warp's. */
+/* The threads and the pairs of a tile; the positions of a part, of a chunk, which lies in shared
+ * memory, and of one warp's keys in a chunk. */
 constexpr uint32_t SB_ATTENTION_THREADS = 128, SB_ATTENTION_ROWS = 16, SB_ATTENTION_PART = 256,
                    SB_ATTENTION_CHUNK = 32, SB_ATTENTION_KEYS = 8;
 constexpr uint32_t SB_ATTENTION_CHUNKS = SB_ATTENTION_PART / SB_ATTENTION_CHUNK;
-/* Tiles of a block of many rows: with more, heads of 256 elements would not fit. */
+/* Tiles of a block of many rows: more would not fit with heads of 256 elements. */
 constexpr int SB_ATTENTION_WIDE = 4;
 
-/* The shapes of sb_attention_args, heads of HD elements. KV is uint16_t for bfloat16, or uint8_t
- * for E4M3 codes. There may be more parts than the rows see: blocks of those have nothing to do. */
+/* The shapes of sb_attention_args, with heads of HD elements. KV is uint16_t for bfloat16, or
+ * uint8_t for E4M3 codes. There may be more parts than the rows see; blocks of such parts return at
+ * once. */
 template <class T, class KV> struct sb_attention_job {
     sb_global<const T> q;
     sb_global<const KV> keys, values;
@@ -30,8 +31,8 @@ template <class T, class KV> struct sb_attention_job {
     float scale, key_scale, value_scale; /* RN(hd^-1/2), and K-24's z */
 };
 
-/* A pair of the call: its row and head, and how many positions it sees; 0 if there is no such pair.
- * R-12: "query head j uses key/value head floor(j / (nQ / nKV))" */
+/* A pair of the call: its row and head, and the number of positions that it sees; 0 if the pair
+ * does not exist. R-12: "query head j uses key/value head floor(j / (nQ / nKV))" */
 struct sb_attention_place {
     uint32_t row, head, limit;
 };
@@ -45,8 +46,8 @@ SB_KERNEL_FN sb_attention_place sb_attention_place_of(const sb_attention_job<T, 
     return {row, kv_head * group + pair % group, row < job.rows ? first + row + 1 : 0};
 }
 
-/* Behind the last position that one of so many pairs sees, or behind the block's part; 0 if there
- * is none of them. */
+/* The end of the positions that the `count` pairs from `pair` on see, or with `split` at most the
+ * end of the block's part; 0 if none of the pairs exists. */
 template <class T, class KV>
 SB_KERNEL_FN uint32_t sb_attention_end(const sb_attention_job<T, KV> &job, uint32_t pair,
                                        uint32_t count, bool split)
@@ -59,7 +60,7 @@ SB_KERNEL_FN uint32_t sb_attention_end(const sb_attention_job<T, KV> &job, uint3
     return split && part < seen ? part : seen;
 }
 
-/* Of the block: which tile the thread is of, which warp of that, and which lane. */
+/* The thread's tile in the block, its warp in the tile, and its lane. */
 struct sb_attention_self {
     uint32_t tile, warp, lane;
 };
@@ -70,7 +71,7 @@ SB_KERNEL_FN sb_attention_self sb_attention_me()
 
 /* --- shared memory
  * ----------------------------------------------------------------------------------- */
-/* Of one tile, and the stage, which is the block's. Rows are pieces of 16 bytes. */
+/* The memory of one tile, and the stage of the block. Rows consist of pieces of 16 bytes. */
 struct sb_attention_room {
     sb_shared<uint16_t> q;                               /* (16, HD) */
     sb_shared<uint16_t> p;                               /* (16, PART) R(e) of a part */
@@ -82,8 +83,8 @@ template <int HD> __host__ __device__ constexpr uint32_t sb_attention_stage()
 {
     return SB_ATTENTION_CHUNK * HD;
 }
-/* What the warps of a tile say to each other, in a half of the stage: the largest scores of four
- * warps, and sums of e, eight of a row. */
+/* The words that the warps of a tile exchange in a half of the stage: the largest scores of four
+ * warps, and eight sums of e for each row. */
 constexpr uint32_t SB_ATTENTION_WORDS = SB_ATTENTION_ROWS * (4 + 8);
 template <int HD, int TILES> __host__ __device__ constexpr uint32_t sb_attention_bytes()
 {
@@ -95,7 +96,8 @@ template <int HD, int TILES> __host__ __device__ constexpr uint32_t sb_attention
            4 * TILES * SB_ATTENTION_ROWS * 5;
 }
 
-/* Where piece p of a row of `width` elements begins: eight rows have it in different banks. */
+/* The begin of piece p of a row of WIDTH elements, swizzled so that eight rows have it in different
+ * banks. */
 template <int WIDTH> SB_KERNEL_FN uint32_t sb_attention_piece(uint32_t row, uint32_t p)
 {
     return row * WIDTH + (p / 8 * 8 + (p % 8 ^ row % 8)) * 8;
@@ -109,7 +111,7 @@ SB_KERNEL_FN sb_shared<U> sb_attention_take(sb_shared<unsigned char> &from, uint
     from += count * sizeof(U);
     return taken;
 }
-/* The same, of which each tile has its part. */
+/* The same with `count` elements for each tile. */
 template <class U, int TILES>
 SB_KERNEL_FN sb_shared<U> sb_attention_own(sb_shared<unsigned char> &from, uint32_t count)
 {
@@ -132,7 +134,7 @@ SB_KERNEL_FN sb_attention_room sb_attention_room_of(sb_shared<unsigned char> byt
     return room;
 }
 
-/* The queries of the tile that begins with this pair, zeros where there is none. */
+/* The queries of the tile that begins with this pair; zeros for missing pairs. */
 template <class T, class KV, int HD>
 SB_KERNEL_FN void sb_attention_queries(const sb_attention_job<T, KV> &job, uint32_t pair,
                                        const sb_attention_room &room)
@@ -152,7 +154,7 @@ SB_KERNEL_FN void sb_attention_queries(const sb_attention_job<T, KV> &job, uint3
 
 /* --- the cache, piece by piece
  * ------------------------------------------------------------------------- */
-/* First the chunks of keys of a part, then those of its values; `chunks` of each, 0 behind the end.
+/* First the chunks of keys of a part, then those of its values: `chunks` of each, 0 behind the end.
  */
 struct sb_attention_step {
     uint32_t part, chunk, chunks;
@@ -174,9 +176,10 @@ SB_KERNEL_FN sb_attention_step sb_attention_next(sb_attention_step at, uint32_t 
     return sb_attention_first(at.part + 1, end);
 }
 
-/* The position in its part of row r of a chunk. Values are sums over positions, so they come in
- * their order. Of keys eight rows are one warp's, and its positions in all chunks lie behind those
- * of the warp before: so a row's sum of e goes from warp to warp, each adding what it has. */
+/* The position in its part of row r of a chunk. Values are summed over positions, so they come in
+ * order. Of the keys of a chunk, eight rows belong to each warp, and a warp's positions in all
+ * chunks lie behind those of the warp before. So a row's sum of e goes from warp to warp, and each
+ * adds its own. */
 SB_KERNEL_FN uint32_t sb_attention_position(sb_attention_step at, uint32_t r)
 {
     return at.values ? at.chunk * SB_ATTENTION_CHUNK + r
@@ -184,9 +187,9 @@ SB_KERNEL_FN uint32_t sb_attention_position(sb_attention_step at, uint32_t r)
                            r % SB_ATTENTION_KEYS;
 }
 
-/* Eight elements of a row, or zeros if they are not there: a copy that is waited for later, and of
- * E4M3 the codes, which come to the stage as bfloat16 when all that a thread has asked for are
- * there. */
+/* Requests eight elements of a row, or zeros if they do not exist: an asynchronous copy for
+ * bfloat16, or a load of codes for E4M3. sb_attention_widen writes the codes to the stage as
+ * bfloat16 after all loads of a thread. */
 SB_KERNEL_FN void sb_attention_ask(sb_shared<uint16_t> to, sb_global<const uint16_t> from,
                                    bool there, uint2 &)
 {
@@ -208,7 +211,7 @@ SB_KERNEL_FN void sb_attention_widen(sb_shared<uint16_t> to, bool there, uint2 c
                        sb_cvt_bf16x2_e4m3x2(codes.y & 0xffff), sb_cvt_bf16x2_e4m3x2(codes.y >> 16));
 }
 
-/* The chunk of that step into one half of the stage, by all threads of the block. */
+/* All threads of the block fetch the chunk of a step into one half of the stage. */
 template <class T, class KV, int HD, int TILES>
 SB_KERNEL_FN void sb_attention_fetch(const sb_attention_job<T, KV> &job, sb_attention_step at,
                                      uint32_t end, const sb_attention_room &room, uint32_t side)

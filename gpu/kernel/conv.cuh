@@ -1,8 +1,8 @@
 /* conv.cuh - the causal convolution in front of the delta rule, its state, and the trail of states.
  *
- * A thread has one channel and a stretch of rows; it keeps the last columns in registers. A stretch
- * begins by reading the columns before it, from the input or from the state, so that no row depends
- * on what else is in the call. The state is read from one buffer and written to another. */
+ * A thread has one channel and a stretch of rows, and keeps the last columns in registers. It first
+ * reads the columns before the stretch, from the input or from the state, so that no row depends on
+ * the rest of the call. The state is read from one buffer and written to another. */
 #ifndef SB_GPU_KERNEL_CONV_CUH
 #define SB_GPU_KERNEL_CONV_CUH
 
@@ -19,15 +19,15 @@ template <class T> struct sb_conv_job {
     sb_global<const T> in;         /* (rows, channels) */
     sb_global<const float> weight; /* (channels, TAPS) */
     sb_global<const T> state;      /* (TAPS - 1, channels) the columns before the call */
-    sb_global<T> next;             /* the last columns of all */
-    sb_global<T> trail;            /* (rows, TAPS - 1, channels) those after each row */
+    sb_global<T> next;             /* the columns after the last row */
+    sb_global<T> trail;            /* (rows, TAPS - 1, channels) the columns after each row */
     sb_global<T> out;              /* (rows, channels) */
     sb_global<const uint32_t> slot;
     uint32_t rows, channels;
 };
 
-/* R-4: "columns before the call come from the conv state": the column that is `at` places behind
- * the first of the state. */
+/* R-4: "columns before the call come from the conv state": column `at`, counted from the first
+ * column of the state. */
 template <class T, int TAPS>
 SB_KERNEL_FN T sb_conv_column(const sb_conv_job<T> &job, uint32_t at, uint32_t channel)
 {
@@ -57,8 +57,8 @@ SB_KERNEL_FN void sb_conv_keep(sb_global<T> to, const T (&window)[TAPS], uint32_
         to[static_cast<size_t>(tap) * channels + channel] = window[tap + first];
 }
 
-/* A channel on its way through the rows. First its columns before row `first`, each a place behind
- * the one that it will have at that row; then row by row. */
+/* The window of a channel. sb_conv_begin loads the columns before row `first`, one place too late;
+ * sb_conv_go_on shifts the window and adds a row. */
 template <class T, int TAPS>
 SB_KERNEL_FN void sb_conv_begin(const sb_conv_job<T> &job, uint32_t first, uint32_t channel,
                                 T (&window)[TAPS])
@@ -75,7 +75,8 @@ SB_KERNEL_FN void sb_conv_go_on(const sb_conv_job<T> &job, uint32_t row, uint32_
         window[tap] = window[tap + 1];
     window[TAPS - 1] = job.in[static_cast<size_t>(row) * job.channels + channel];
 }
-/* The state behind a row, and that behind the last one, in their places if they have any. */
+/* Writes the state after a row to the trail, and that after the last row to next, unless these are
+ * NULL. */
 template <class T, int TAPS>
 SB_KERNEL_FN void sb_conv_keep_row(const sb_conv_job<T> &job, uint32_t row, uint32_t channel,
                                    const T (&window)[TAPS])

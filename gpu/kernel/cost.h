@@ -1,5 +1,6 @@
-/* cost.h - what kernels must move and multiply, from the shapes of a call: for the tests, which
- * hold it against the emulator, and for the ledger of `samebit bench`. In C and C++. */
+/* cost.h - the bytes and multiplications of kernels, computed from the shapes of a call: for tests,
+ * which compare them with the emulator's counts, and for the ledger of `samebit bench`. In C and
+ * C++. */
 #ifndef SB_GPU_KERNEL_COST_H
 #define SB_GPU_KERNEL_COST_H
 
@@ -22,31 +23,31 @@ typedef enum sb_cost_role {
     SB_COST_ROLES
 } sb_cost_role;
 
-/* The letters of cost.def; those that a kernel has no use for stay 0. */
+/* The letters of cost.def; letters that a kernel does not use are 0. */
 typedef struct sb_cost_shape {
     uint64_t rows;          /* R, of a call */
     uint64_t outputs;       /* N of a matrix, or elements of a row */
     uint64_t inputs;        /* K of a matrix, or taps */
-    uint64_t packed, width; /* W, bytes of a matrix as kernels read it; C, its filled up columns */
+    uint64_t packed, width; /* W, bytes of a packed matrix; C, its padded columns */
     uint64_t heads, groups; /* H; G, heads of keys */
     uint64_t key, value;    /* D and V, elements of a head */
     uint64_t experts;       /* E */
-    uint64_t pairs;         /* P of rows and experts */
-    uint64_t used;          /* U, experts that have pairs, or tokens that differ */
-    uint64_t sets;          /* S of pairs */
+    uint64_t pairs;         /* P, pairs of rows and experts */
+    uint64_t used;          /* U, experts with pairs, or distinct tokens */
+    uint64_t sets;          /* S, sets of pairs */
     uint64_t first;         /* positions before the call */
-    uint64_t kv_bytes;      /* B, of an element of a key or value */
-    uint64_t scales;        /* Q of a row of E4M3, in binary32 */
-    uint64_t quantized;     /* M rows of E2M1 inputs: R, or P where experts have factors for them */
+    uint64_t kv_bytes;      /* B, bytes of an element of a key or value */
+    uint64_t scales;        /* Q, binary32 scales of a row of E4M3 */
+    uint64_t quantized;     /* M, rows of E2M1 inputs: R, or P if experts have input factors */
     int gathers, trail, split, draws;
-    int slots; /* memory says which states count, of several */
-    /* Of fused kernels: values are added; outputs leave as values, and staged for layers and for
-     * experts. */
+    int slots; /* several states; memory says which counts */
+    /* For fused kernels: values are added; outputs are written as values, staged for layers, staged
+     * for experts. */
     int adds, leaves, stages, feeds;
     int rounded; /* queries and keys are bfloat16 */
 } sb_cost_shape;
 
-/* `again`: bytes that blocks read as often as it comes; no number is given. */
+/* `again`: no number is given for the bytes that blocks read. */
 #define SB_COST_AGAIN UINT64_MAX
 
 typedef struct sb_cost_buffer {
@@ -61,7 +62,7 @@ static inline uint64_t sb_cost_up(uint64_t n, uint64_t unit)
     return (n + unit - 1) / unit;
 }
 
-/* Parts of 256 positions that rows see, added up over them. */
+/* The number of parts of 256 positions that rows see, summed over rows. */
 static inline uint64_t sb_cost_parts(const sb_cost_shape *s)
 {
     uint64_t sum = 0;
@@ -70,29 +71,29 @@ static inline uint64_t sb_cost_parts(const sb_cost_shape *s)
     return sum;
 }
 
-/* Rows of a chunk of 64 and those of it up to them: how many pairs. */
+/* The number of pairs of a row and a row of the same chunk of 64 up to and including it. */
 static inline uint64_t sb_cost_inside(const sb_cost_shape *s)
 {
     const uint64_t left = s->rows % 64;
     return s->rows / 64 * (64 * 65 / 2) + left * (left + 1) / 2;
 }
 
-/* Products of the inverse of R-22: for each pair of a row and one before it, how far they are from
- * each other. */
+/* The products of the inverse of R-22: the sum, over all pairs of rows of a chunk, of their
+ * distance. */
 static inline uint64_t sb_cost_inverse(const sb_cost_shape *s)
 {
     const uint64_t left = s->rows % 64;
     return s->rows / 64 * (63 * 64 * 65 / 6) + left * (left + 1) * (left - (left > 0)) / 6;
 }
 
-/* Whether each part of the cache is a block of its own. */
+/* True if each part of the cache is a block of its own. */
 static inline int sb_cost_splits(const sb_cost_shape *s)
 {
     const uint64_t group = s->groups ? s->heads / s->groups : 1;
     return s->first + s->rows > 256 && sb_cost_up(s->rows * group, 16) * s->groups < 96;
 }
 
-/* Pairs of a row and a head that a block of attention has (cut_of in gpu/op/attention.cc). */
+/* The pairs of a row and a head in a block of attention (cut_of in gpu/op/attention.cc). */
 static inline uint64_t sb_cost_pairs(const sb_cost_shape *s)
 {
     const uint64_t pairs = s->rows * (s->groups ? s->heads / s->groups : 1);
@@ -100,7 +101,7 @@ static inline uint64_t sb_cost_pairs(const sb_cost_shape *s)
     return pairs >= 128 && sb_cost_up(pairs, 64) * s->groups * parts >= 32 ? 64 : 16;
 }
 
-/* Positions that the last row of each block sees, added up over the blocks. */
+/* The positions that the last row of a block sees, summed over blocks. */
 static inline uint64_t sb_cost_ends(const sb_cost_shape *s)
 {
     const uint64_t group = s->groups ? s->heads / s->groups : 1, pairs = sb_cost_pairs(s);
@@ -119,7 +120,7 @@ static inline int sb_cost_is_wide(uint64_t rows, uint64_t outputs)
     return rows > 64 && sb_cost_up(rows, 128) * sb_cost_up(outputs, 128) >= 64;
 }
 
-/* Y-61: pairs of a set at most, where inputs stay in bfloat16. */
+/* Y-61: the most pairs of a set, for inputs in bfloat16. */
 static inline uint64_t sb_cost_set(uint64_t pairs, uint64_t experts)
 {
     return pairs / 32 > experts ? 128 : pairs / 8 > experts ? 64 : 8;
@@ -192,14 +193,15 @@ static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST
 
 /* --- matrices ----------------------------------------------------------------------------------
  */
-/* How the bf16 unit's kernels have a matrix (docs/gpu-linear.md): bits of a code, bytes of a scale,
- * and columns that share one; 0: one of each row, or, of `scale` 0, none. */
+/* The packed form of a matrix for the bf16 unit (docs/gpu-linear.md): bits of a code, bytes of a
+ * scale, and columns that share a scale; group 0: one scale for each row, or none if `scale` is
+ * 0. */
 typedef struct sb_cost_format {
     uint32_t bits, scale, group;
 } sb_cost_format;
 
-/* Its bytes: rows in sixteens, columns in chunks of 64; one group alone is a row's, whose scale in
- * binary32 nobody reads for rows that only fill up. */
+/* Its bytes: rows in tiles of 16, columns in chunks of 64. With one binary32 scale for each row,
+ * the scales of padding rows are not read and do not count. */
 static inline uint64_t sb_cost_packed(sb_cost_format f, uint64_t rows, uint64_t cols)
 {
     const uint64_t chunks = sb_cost_up(cols, 64), places = 16 * sb_cost_up(rows, 16);

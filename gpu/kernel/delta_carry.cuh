@@ -1,11 +1,11 @@
-/* delta_carry.cuh - the gated delta rule in chunks, second part: the state goes from chunk to
- * chunk, and rows read it.
+/* delta_carry.cuh - the gated delta rule in chunks, second part: carries the state from chunk to
+ * chunk and computes the outputs.
  *
- * The columns of a head's state do not know of each other: a block has 32 of one head, from the
- * first chunk to the last, in the accumulators of its warps. A warp has 16 rows of a chunk, of the
- * state every fourth 16 rows. What it multiplies the state with is its own, so it goes to registers
- * in fragments as the first kernel left them, a chunk ahead; state and values, which all warps
- * need, go through shared memory. */
+ * The columns of a head's state are independent: a block has 32 columns of one head, from the first
+ * chunk to the last, in the accumulators of its warps. A warp has 16 rows of a chunk, and every
+ * fourth group of 16 rows of the state. No other warp needs the operands that it multiplies with
+ * the state, so they go to registers, a chunk ahead, in the fragments that the first kernel has
+ * written. All warps need state and values, so these go through shared memory. */
 #ifndef SB_GPU_KERNEL_DELTA_CARRY_CUH
 #define SB_GPU_KERNEL_DELTA_CARRY_CUH
 
@@ -17,7 +17,7 @@ struct sb_carry_room {
     sb_shared<uint16_t> S, V, late; /* (DK | 64 | 64, WIDTH): R(S), R(V), R(V exp(G_last - G_i)) */
 };
 
-/* The state's tiles of a warp. */
+/* The tiles of the state in a warp. */
 template <int DK> struct sb_carry_state {
     static constexpr uint32_t TILES = DK > 64 ? DK / 64 : 1;
     float x[TILES][SB_CARRY_TILES][4];
@@ -29,8 +29,8 @@ template <int DK> struct sb_carry_state {
 };
 
 /* --- what is on its way ----------------------------------------------------------------------- */
-/* Of one chunk what a warp multiplies with, and the factors of its rows and of the state. Keys and
- * queries in three pieces are made where they are needed. */
+/* A warp's operands for one chunk, and the factors of its rows and of the state. Keys and queries
+ * in three pieces are computed when they are needed. */
 template <int DK, int N> struct sb_carry_ahead {
     static constexpr uint32_t STEPS = DK / 16, PIECES = N == 1 ? STEPS : 1;
     uint4 w[STEPS], q[PIECES], k[PIECES], p[SB_CHUNK_TILES], u[2];
@@ -38,14 +38,14 @@ template <int DK, int N> struct sb_carry_ahead {
     float grown;
 };
 
-/* This lane's part of fragment `first` of the `each` that a place has. */
+/* This lane's part of fragment `first`, where each place has `each` fragments. */
 SB_KERNEL_FN sb_global<const uint4> sb_carry_at(sb_global<const uint4> from, size_t place,
                                                 uint32_t each, uint32_t first)
 {
     return from + ((place * each + first) * 32 + threadIdx.x % 32);
 }
-/* The same of the n-th behind it. What is not there becomes zeros, so that what was there before
- * needs no registers any more. */
+/* The same for the n-th fragment behind it. Missing fragments become zeros, so that the old values
+ * need no registers any more. */
 SB_KERNEL_FN uint4 sb_carry_get(sb_global<const uint4> from, uint32_t n, bool there)
 {
     uint4 words = make_uint4(0, 0, 0, 0);
@@ -54,8 +54,8 @@ SB_KERNEL_FN uint4 sb_carry_get(sb_global<const uint4> from, uint32_t n, bool th
     return words;
 }
 
-/* Y-99: "for W and queries of a chunk while the state takes in the chunk before": of a chunk, if
- * there is one, W. */
+/* Y-99: "for W and queries of a chunk while the state takes in the chunk before": requests W of a
+ * chunk, if the chunk exists. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_ask(const sb_chunk_job<T> &job, uint32_t chunk,
                                sb_carry_ahead<DK, N> &ahead)
@@ -67,7 +67,7 @@ SB_KERNEL_FN void sb_carry_ask(const sb_chunk_job<T> &job, uint32_t chunk,
     for (uint32_t n = 0; n < ahead.STEPS; n++)
         ahead.w[n] = sb_carry_get(w, n, chunk < job.chunks && n < steps);
 }
-/* Its queries of one piece. */
+/* Requests its queries, if they are one piece. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_ask_query(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t n,
                                      sb_carry_ahead<DK, N> &ahead)
@@ -78,7 +78,7 @@ SB_KERNEL_FN void sb_carry_ask_query(const sb_chunk_job<T> &job, uint32_t chunk,
         ahead.q[n] = sb_carry_get(sb_carry_at(job.q, at.of_keys, SB_CHUNK_TILES * steps, first), n,
                                   chunk < job.chunks && n < steps);
 }
-/* Its keys of one piece: those of 16 rows for a tile of the state. */
+/* Requests its keys, if they are one piece: those of 16 rows for a tile of the state. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_ask_key(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t n,
                                    sb_carry_ahead<DK, N> &ahead)
@@ -91,7 +91,7 @@ SB_KERNEL_FN void sb_carry_ask_key(const sb_chunk_job<T> &job, uint32_t chunk, u
                                   tile * SB_CHUNK_WARPS * SB_CHUNK_TILES + more,
                                   sb_carry_state<DK>::row(tile) < job.keys);
 }
-/* Its factors, U and P. */
+/* Request its factors, U and P. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_ask_factors(const sb_chunk_job<T> &job, uint32_t chunk,
                                        sb_carry_ahead<DK, N> &ahead)
@@ -127,7 +127,7 @@ SB_KERNEL_FN void sb_carry_words(uint32_t (&a)[1][4], const uint4 &of)
     a[0][0] = of.x, a[0][1] = of.y, a[0][2] = of.z, a[0][3] = of.w;
 }
 
-/* Two tiles of columns of 16 rows of a matrix in shared memory. */
+/* Two column tiles of 16 rows of a matrix in shared memory. */
 struct sb_carry_columns {
     uint32_t low[1][2], high[1][2];
 };
@@ -147,7 +147,7 @@ SB_KERNEL_FN void sb_carry_times(float (&sum)[SB_CARRY_TILES][2][4], const uint3
     sb_chunk_mma(sum[n + 1], a, b.high);
 }
 
-/* S' of R-22: the state, rounded. */
+/* Writes S' of R-22, the rounded state, to shared memory. */
 template <int DK>
 SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, uint32_t keys,
                                 const sb_carry_state<DK> &state)
@@ -168,8 +168,8 @@ SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, uint32_t keys,
     }
 }
 
-/* "dot(W_i, S')" and "dot(q_i, S')" of R-22. What the chunk needs behind these takes the place of
- * what was used. */
+/* "dot(W_i, S')" and "dot(q_i, S')" of R-22. The operands that the chunk needs next replace the
+ * used ones. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_look(const sb_chunk_job<T> &job, uint32_t chunk,
                                 const sb_carry_room &room, sb_carry_ahead<DK, N> &ahead,
@@ -206,8 +206,8 @@ SB_KERNEL_FN void sb_carry_look(const sb_chunk_job<T> &job, uint32_t chunk,
     }
 }
 
-/* R-22: "V_i = RN( U_i - dot(W_i, S') )"; R(V) for the rows, and for the state "R( RN( V_i[b]
- * exp(RN(G_last - G_i)) ) )". */
+/* R-22: "V_i = RN( U_i - dot(W_i, S') )"; writes R(V) for the rows, and for the state "R( RN(
+ * V_i[b] exp(RN(G_last - G_i)) ) )". */
 template <int DK, int N>
 SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, const sb_carry_ahead<DK, N> &ahead,
                                    const float (&known)[SB_CARRY_TILES][2][4])
@@ -291,8 +291,8 @@ SB_KERNEL_FN void sb_carry_out(const sb_chunk_job<T> &job, uint32_t chunk,
 }
 
 /* R-22: "S[a, b] = RN( RN(S[a, b] exp(G_last)) + dot over i of k_i[a] with R( RN( V_i[b]
- * exp(RN(G_last - G_i)) ) ) )". The queries of the chunk `next`, if there is one, take the place of
- * the keys that were used. */
+ * exp(RN(G_last - G_i)) ) ) )". The queries of the chunk `next`, if it exists, replace the used
+ * keys. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_on(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t next,
                               const sb_carry_room &room, float grown, sb_carry_ahead<DK, N> &ahead,
@@ -336,7 +336,7 @@ SB_KERNEL_FN void sb_carry_on(const sb_chunk_job<T> &job, uint32_t chunk, uint32
     }
 }
 
-/* Element i of tiles m and n of the state stands at this row and column of its head. */
+/* The row and column of element i of tiles m and n of the state within its head. */
 template <int DK>
 SB_KERNEL_FN uint32_t sb_carry_row(const sb_carry_state<DK> &state, uint32_t m, uint32_t i)
 {
@@ -378,7 +378,7 @@ SB_KERNEL_FN void sb_carry_store(sb_global<float> to, uint32_t dk, uint32_t dv,
     }
 }
 
-/* Blocks: groups of 32 columns, value heads. */
+/* Blocks: (groups of 32 columns, value heads). */
 template <class T, int DK, int N>
 static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     sb_delta_carry_kernel(const sb_chunk_job<T> job)
@@ -418,7 +418,7 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
         if (SB_PLANT(chunk_decay) && chunk + 1 == job.chunks)
             grown = 1.0f;
         sb_carry_on(job, chunk, next, room, grown, ahead, state);
-        if (N > 1) /* sums of pieces leave no registers before */
+        if (N > 1) /* earlier, the sums of pieces leave no registers for it */
             sb_carry_ask(job, next, ahead);
     }
     sb_carry_store(call.to + sb_delta_state(call, sb_slot_written(call.slot), blockIdx.y), call.dk,

@@ -1,14 +1,14 @@
 /* delta_chunk.cuh - the gated delta rule in chunks of 64 rows on the bf16 atom, with the roundings
- * of R-22, first part: what a chunk is before the state is known, a block for each chunk and head.
- * delta_carry.cuh goes through the chunks.
+ * of R-22, first part: everything in a chunk that does not depend on the state, with a block for
+ * each chunk and head. delta_carry.cuh goes through the chunks.
  *
- * An operand in binary32 is the sum of three of bfloat16, exactly, and a product of two such is
- * nine of the atom: those of the largest pieces are one sum, all others, 2^-7 of it at most, a
- * second one. Where queries and keys are bfloat16 they are one piece; the others would be zeros,
- * which change no bit.
+ * A binary32 operand is exactly the sum of three bfloat16 pieces, and a product of two such
+ * operands is nine products of the atom. Products of the largest pieces form one sum; all others,
+ * at most 2^-7 of it, form a second one. If queries and keys are bfloat16, they are a single piece;
+ * the other pieces would be zeros, which change no bit.
  *
- * A row's bits depend on the rows of its chunk up to itself and on those of the chunks before, on
- * nothing behind it. */
+ * The bits of a row depend on the rows of its chunk up to itself and on the chunks before, but on
+ * no later row. */
 #ifndef SB_GPU_KERNEL_DELTA_CHUNK_CUH
 #define SB_GPU_KERNEL_DELTA_CHUNK_CUH
 
@@ -19,26 +19,27 @@
 /* Rows of a chunk, and the widths of matrices in shared memory. */
 constexpr uint32_t SB_CHUNK_ROWS = 64, SB_CHUNK_THREADS = 128, SB_CHUNK_WARPS = 4;
 constexpr uint32_t SB_CHUNK_OF_A = 66, SB_CHUNK_OF_X = 80, SB_CHUNK_OF_R = 72;
-/* Tiles of 16 rows of a chunk, of P those up to the diagonal. */
+/* Tiles of 16 rows of a chunk; tiles of P up to the diagonal. */
 constexpr uint32_t SB_CHUNK_TILES = 4, SB_CHUNK_OF_P = 10;
 
-/* Of a call; what lies between the two kernels has places for whole chunks, head by head.
- * Y-98: "in fragments of 16 x 16 bfloat16, 16 bytes of each lane" */
+/* A call. The arrays between the two kernels are padded to whole chunks, head by head. Y-98: "in
+ * fragments of 16 x 16 bfloat16, 16 bytes of each lane" */
 template <class T> struct sb_chunk_job {
     sb_delta_job<T> call;      /* its trail is not read */
     float scale;               /* RN(dk^-1/2) */
     sb_global<float2> factors; /* (v_heads, chunks, 64): exp(G_i), exp(RN(G_last - G_i)) */
     sb_global<uint4> u, w, p;  /* (v_heads, chunks, ...): U, W, P; in the order of Y-98 */
-    sb_global<uint4> q, k;     /* (k_heads, chunks, ...): of one piece queries, and keys turned */
+    sb_global<uint4> q, k;     /* (k_heads, chunks, ...): queries, and transposed keys, if they are
+                                * one piece */
     uint32_t chunks;
     uint32_t columns, keys; /* dv and dk, filled up to multiples of 32 and 16 */
-    bool pairs; /* dk and dv are even, and two of q, of k and of out lie at a multiple of two */
+    bool pairs; /* dk and dv are even, and pairs of elements of q, k and out are aligned */
 };
 template <class T> struct alignas(2 * sizeof(T)) sb_chunk_pair {
     T x, y;
 };
 
-/* Queries or keys of one head, the rows of one chunk; zeros fill up. */
+/* Queries or keys of one head for the rows of one chunk, padded with zeros. */
 struct sb_chunk_rows {
     sb_global<const float> first;
     uint32_t stride, rows, dk;
@@ -58,7 +59,7 @@ struct sb_chunk_rows {
             return 0.0f;
         return *place(row, column);
     }
-    /* Of the fragment with this first row and column: each word's two elements. */
+    /* The two elements of each word of the fragment with this first row and column. */
     SB_ATOM_FN void bring(float2 (&to)[4], uint32_t row, uint32_t column) const
     {
         const uint32_t lane = threadIdx.x % 32, c = column + 2 * (lane % 4);
@@ -78,8 +79,8 @@ struct sb_chunk_rows {
     }
 };
 
-/* One chunk of one head: its first row, its rows, its place among the chunks of all heads and among
- * those of the heads of keys; whether its head is the first that has these keys. */
+/* One chunk of one head: its first row, its number of rows, its index among the chunks of all value
+ * heads and among those of all key heads; `leads`: its head is the first with these keys. */
 struct sb_chunk_place {
     size_t first, place, of_keys;
     uint32_t head, key_head, rows;
@@ -107,15 +108,15 @@ SB_KERNEL_FN sb_chunk_rows sb_chunk_take(const sb_chunk_job<T> &job, const sb_ch
             job.pairs};
 }
 
-/* Word r of a lane l in a fragment: two neighbours of row l / 4 + 8 (r % 2), the first of them in
- * column 2 (l % 4) + 8 (r / 2), as the atom has its first operand. */
+/* Word r of lane l in a fragment has two neighbours of row l / 4 + 8 (r % 2), the first in column 2
+ * (l % 4) + 8 (r / 2), like the first operand of the atom. */
 SB_KERNEL_FN void sb_chunk_put(sb_global<uint4> to, size_t fragment, const uint32_t (&words)[4])
 {
     to[fragment * 32 + threadIdx.x % 32] = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 /* --- products of numbers in pieces ------------------------------------------------------------ */
-/* Register r of a fragment: two neighbours, in N pieces each, the largest first. */
+/* Splits the two neighbours of register r of a fragment into N pieces each, the largest first. */
 template <int N, int R>
 SB_KERNEL_FN void sb_chunk_split(uint32_t (&to)[N][R], uint32_t r, float low, float high)
 {
@@ -128,7 +129,7 @@ SB_KERNEL_FN void sb_chunk_split(uint32_t (&to)[N][R], uint32_t r, float low, fl
     }
 }
 
-/* sum[0] is that of the products of the largest pieces, sum[1] that of the others. */
+/* sum[0] adds the products of the largest pieces, sum[1] the others. */
 template <int NA, int NB>
 SB_KERNEL_FN void sb_chunk_mma(float (&sum)[2][4], const uint32_t (&a)[NA][4],
                                const uint32_t (&b)[NB][2])
@@ -149,11 +150,11 @@ struct sb_chunk_room {
     sb_shared<float> sums, beta, grown; /* (64): G, beta, exp(G) */
     sb_shared<float> A, X;              /* (64, OF_A), (64, OF_X) */
     sb_shared<uint16_t> inverse;        /* (64, OF_R): R(X) */
-    sb_shared<uint4> stage;             /* (2, N, 4, 32) fragments of keys, where X will be */
+    sb_shared<uint4> stage;             /* (2, N, 4, 32) fragments of keys, in the memory of X */
 };
 
-/* R-10: "G_i = sum of g_0..g_i"; rows that are not there have g = 0 and beta = 0. What the state
- * and the rows are multiplied with follows from G alone. */
+/* R-10: "G_i = sum of g_0..g_i"; missing rows have g = 0 and beta = 0. The factors of the state and
+ * of the rows follow from G alone. */
 template <class T>
 SB_KERNEL_FN void sb_chunk_gates(const sb_chunk_job<T> &job, const sb_chunk_place &at,
                                  const sb_chunk_room &room)
@@ -183,7 +184,7 @@ SB_KERNEL_FN void sb_chunk_gates(const sb_chunk_job<T> &job, const sb_chunk_plac
 }
 
 /* R-10: "A_ij = RN( dot(kb_i, k_j) D_ij ) for i > j", R-22: "P_ij = R( RN( dot(q_i, k_j) D_ij ) )
- * for j <= i", of tile n of the warp's rows; zeros elsewhere. */
+ * for j <= i", for tile n of the warp's rows; zeros elsewhere. */
 SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_room &room, uint32_t n, const float (&a)[2][4],
                                  const float (&p)[2][4], sb_global<uint4> to)
 {
@@ -212,7 +213,8 @@ SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_room &room, uint32_t n, const fl
     sb_chunk_put(to, warp * (warp + 1) / 2 + n, words);
 }
 
-/* All tiles of a warp's rows; the others move up behind each, so that one piece of code has all. */
+/* All tiles of a warp's rows. After each tile the others move up, so that the code exists only
+ * once. */
 SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_room &room,
                                   const float (&a)[SB_CHUNK_TILES][2][2][4],
                                   const float (&p)[SB_CHUNK_TILES][2][2][4], sb_global<uint4> to)
@@ -235,9 +237,9 @@ SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_room &room,
     }
 }
 
-/* A and P: a warp has 16 rows, and of columns the tiles up to the diagonal. It brings the queries
- * and keys of its rows, and of the keys it leaves the fragment to all warps: turned, a first
- * operand is two second ones. */
+/* A and P: a warp has 16 rows, and the column tiles up to the diagonal. It loads the queries and
+ * keys of its rows, and shares the fragments of the keys with all warps: transposed, a first
+ * operand is two second operands. */
 template <int N>
 SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const sb_chunk_rows &k,
                                     const sb_chunk_room &room, sb_global<uint4> to,
@@ -267,7 +269,7 @@ SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const
             sb_chunk_put(queries, warp * steps + step, query[0]);
         if (!SB_PLANT(chunk_barrier5))
             __syncthreads();
-        if (step + 1 < steps) { /* on their way while these are multiplied */
+        if (step + 1 < steps) { /* in flight during the products below */
             k.bring(of_key, 16 * warp, 16 * step + 16);
             q.bring(of_query, 16 * warp, 16 * step + 16);
         }
@@ -293,8 +295,8 @@ SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const
 }
 
 /* R-22: "row by row X_i = dot of (1, -A_i0, .., -A_i,i-1) with (e_i, X_0, .., X_i-1), the inverse,
- * and all of it is rounded with R". Two lanes have a column: one its even rows, one the odd ones,
- * and no other thread reads them. Above the tiles of the diagonal nobody reads. */
+ * and all of it is rounded with R". Two lanes share a column: one has its even rows, one the odd
+ * rows, and no other thread reads them. The tiles above the diagonal are never read. */
 SB_KERNEL_FN void sb_chunk_invert(const sb_chunk_room &room)
 {
     const uint32_t part = threadIdx.x % 2, column = threadIdx.x / 2;
@@ -312,8 +314,8 @@ SB_KERNEL_FN void sb_chunk_invert(const sb_chunk_room &room)
     }
 }
 
-/* What the inverse is multiplied with: a value of a row and column as it is in memory, and what is
- * made of it, before R. R-22: "vb_i = R(beta_i v_i)" */
+/* An operand of the inverse. `at` is an element in memory, `made` is the operand before R. R-22:
+ * "vb_i = R(beta_i v_i)" */
 template <class T> struct sb_chunk_values {
     sb_global<const T> first;
     uint32_t stride, rows, dv;
@@ -331,7 +333,7 @@ template <class T> struct sb_chunk_values {
     {
     }
 };
-/* R-22: "kg_i = R( RN(kb_i exp(G_i)) )"; keys of one piece are kept, turned. */
+/* R-22: "kg_i = R( RN(kb_i exp(G_i)) )"; keys of one piece are stored, transposed. */
 struct sb_chunk_keys {
     sb_chunk_rows k;
     sb_global<uint4> turned;
@@ -358,8 +360,8 @@ struct sb_chunk_keys {
 };
 
 /* R-22: "U_i = R( dot over j <= i of X_ij with vb_j ) and W_i = R( dot over j <= i of X_ij with
- * kg_j )": a warp has every fourth group of 16 columns, and all rows of it. Fragments of a tile of
- * rows lie `rows` apart, those of a group of columns `groups`. */
+ * kg_j )". A warp has every fourth group of 16 columns, with all rows. Fragments of neighbouring
+ * row tiles lie `rows` apart, those of neighbouring column groups `groups`. */
 template <class SIDE>
 SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_room &room, const SIDE &side, uint32_t columns,
                                  sb_global<uint4> to, uint32_t rows, uint32_t groups)
@@ -371,7 +373,7 @@ SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_room &room, const SIDE &side, ui
         SB_UNROLL
         for (uint32_t step = 0; step < SB_CHUNK_TILES; step++) {
             const uint32_t swap = SB_PLANT(chunk_lanes) ? 8 : 0;
-            float two[2][2][2]; /* of a tile of columns, of a register */
+            float two[2][2][2]; /* (tile of columns, register) */
             uint32_t b[2][2];
             SB_UNROLL
             for (uint32_t i = 0; i < 4; i++) {
@@ -405,7 +407,7 @@ SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_room &room, const SIDE &side, ui
     }
 }
 
-/* Blocks: chunks, value heads. */
+/* Blocks: (chunks, value heads). */
 template <class T, int N>
 static __global__ void __launch_bounds__(SB_CHUNK_THREADS, N == 1 ? 3 : 2)
     sb_delta_chunk_kernel(const sb_chunk_job<T> job)

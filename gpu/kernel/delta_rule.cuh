@@ -1,9 +1,9 @@
 /* delta_rule.cuh - the gated delta rule, row by row, for any number of rows.
  *
- * The columns of a head's state do not know of each other: a block has 32 of one head, a warp
- * eight, and of a column four lanes have every fourth group of four elements each, in registers
- * from the first row to the last. A sum over dk is four chains in a lane, then the lanes: its order
- * depends on dk alone. Queries and keys come through shared memory, some rows at a time. */
+ * The columns of a head's state are independent. A block has 32 columns of one head, a warp eight.
+ * Four lanes share a column: each has every fourth group of four elements, in registers from the
+ * first row to the last. A sum over dk is four chains in a lane, then a sum over lanes, so its
+ * order depends on dk only. Queries and keys come through shared memory, a few rows at a time. */
 #ifndef SB_GPU_KERNEL_DELTA_RULE_CUH
 #define SB_GPU_KERNEL_DELTA_RULE_CUH
 
@@ -18,7 +18,7 @@ constexpr uint32_t SB_DELTA_THREADS = 128, SB_DELTA_COLUMNS = 32, SB_DELTA_ROWS 
  * With a slot, from and to are the first of several (slots.cuh). */
 template <class T> struct sb_delta_job {
     sb_global<const float> q, k;
-    sb_global<const T> v; /* of head 0 */
+    sb_global<const T> v; /* of value head 0 */
     uint32_t v_stride;
     sb_global<const float> g, beta, from;
     sb_global<float> to, trail;
@@ -27,19 +27,19 @@ template <class T> struct sb_delta_job {
     uint32_t rows, k_heads, v_heads, dk, dv;
 };
 
-/* The state of a head in a slot. */
+/* The offset of the state of a head in a slot. */
 template <class T>
 SB_KERNEL_FN size_t sb_delta_state(const sb_delta_job<T> &job, uint32_t slot, uint32_t head)
 {
     return (static_cast<size_t>(slot) * job.v_heads + head) * job.dk * job.dv;
 }
 
-/* Rows in shared memory, zeros behind dk; of each row exp(g) and beta. */
+/* Rows in shared memory, with zeros behind dk; exp(g) and beta of each row. */
 struct sb_delta_stage {
     sb_shared<float> q, k, decay, beta;
 };
 
-/* Place of element n of the lanes of part `part`: 0 to 3. */
+/* The index of element n of a lane with part `part`, 0 to 3. */
 SB_KERNEL_FN uint32_t sb_delta_element(uint32_t n, uint32_t part)
 {
     return n / 4 * 16 + 4 * part + n % 4;
@@ -65,7 +65,7 @@ SB_KERNEL_FN void sb_delta_fetch(const sb_delta_job<T> &job, uint32_t head, uint
     }
 }
 
-/* The dot product of a row with the column that four lanes share; all of them get it. */
+/* The dot product of a row with the column that four lanes share, in all four lanes. */
 template <int DK>
 SB_KERNEL_FN float sb_delta_dot(sb_shared<const float4> row, const float (&state)[DK / 4],
                                 uint32_t part)
@@ -84,7 +84,7 @@ SB_KERNEL_FN float sb_delta_dot(sb_shared<const float4> row, const float (&state
     return SB_PLANT(delta_lanes) ? all : __fadd_rn(all, __shfl_xor_sync(0xffffffffu, all, 16));
 }
 
-/* Of one column: "S = RN(exp(g_t) S)", and S + k d, which is one fused operation here. */
+/* For one column: "S = RN(exp(g_t) S)", and S + k d, which is one fused operation here. */
 template <int DK> SB_KERNEL_FN void sb_delta_decay(float (&state)[DK / 4], float decay)
 {
     SB_UNROLL
@@ -105,8 +105,8 @@ SB_KERNEL_FN void sb_delta_add(sb_shared<const float4> k, float (&state)[DK / 4]
     }
 }
 
-/* R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )", the
- * sum and the dot with q. */
+/* R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )", then
+ * the sum and the dot product with q. */
 template <int DK>
 SB_KERNEL_FN float sb_delta_step(sb_shared<const float4> q, sb_shared<const float4> k,
                                  float (&state)[DK / 4], uint32_t part, float decay, float beta,
@@ -118,7 +118,7 @@ SB_KERNEL_FN float sb_delta_step(sb_shared<const float4> q, sb_shared<const floa
     return sb_delta_dot<DK>(q, state, part);
 }
 
-/* A lane's part of column `column` of the state at `from`, zeros behind dk; and back. */
+/* Load and store a lane's part of column `column` of a state, with zeros behind dk. */
 template <int DK>
 SB_KERNEL_FN void sb_delta_load(sb_global<const float> from, uint32_t dk, uint32_t dv,
                                 uint32_t column, uint32_t part, float (&state)[DK / 4])
@@ -143,7 +143,7 @@ SB_KERNEL_FN void sb_delta_store(sb_global<float> to, uint32_t dk, uint32_t dv, 
     }
 }
 
-/* A row that is in shared memory as row `r`: its output, and the state behind it. */
+/* A row that is row `r` in shared memory: writes its output, and its state to the trail. */
 template <class T, int DK>
 SB_KERNEL_FN void sb_delta_row(const sb_delta_job<T> &job, const sb_delta_stage &stage, uint32_t r,
                                size_t row, uint32_t head, uint32_t column, float v,
@@ -160,7 +160,7 @@ SB_KERNEL_FN void sb_delta_row(const sb_delta_job<T> &job, const sb_delta_stage 
         sb_delta_store<DK>(job.trail + at * job.dk * job.dv, job.dk, job.dv, column, part, state);
 }
 
-/* Blocks: groups of 32 columns, value heads. R-9: "per value head h, whose query and key head is
+/* Blocks: (groups of 32 columns, value heads). R-9: "per value head h, whose query and key head is
  * floor(h / r)" */
 template <class T, int DK>
 static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1)

@@ -1,5 +1,5 @@
-/* elementwise.cuh - the ops without a sum. Each is its formula, one IEEE operation at a time and a
- * function of gpu/math, so that its results are those of the reference in every bit.
+/* elementwise.cuh - the ops without a sum. Each computes its formula with single IEEE operations
+ * and functions of gpu/math, so that its results have the bits of the reference.
  *
  * A thread has one element. */
 #ifndef SB_GPU_KERNEL_ELEMENTWISE_CUH
@@ -17,8 +17,8 @@ SB_KERNEL_FN size_t sb_each()
     return static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-/* R-1: "x_t is row token_t of the embedding, unscaled, R": the table has bfloat16. A block for a
- * row. */
+/* R-1: "x_t is row token_t of the embedding, unscaled, R": the table is in bfloat16. One block for
+ * each row. */
 template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_embed_kernel(sb_global<const uint16_t> table, sb_global<const uint32_t> tokens,
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
     beta[i] = sb_gpu_sigmoid(sb_wide(static_cast<T>(b[i])));
 }
 
-/* R-13: the halves of each head, apart. n elements in all, those of the gates included. */
+/* R-13: separates the halves of each head. n elements in total, gates included. */
 template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_split_gate_kernel(sb_global<const T> in, size_t hd, size_t n, sb_global<T> query,

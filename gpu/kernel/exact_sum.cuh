@@ -1,4 +1,4 @@
-/* exact_sum.cuh - sums of numbers from 0 to 1, rounded once: the bits of sb_sum, in any order.
+/* exact_sum.cuh - sums of numbers from 0 to 1 in any order, rounded once: the bits of sb_sum.
  *
  * A binary32 number of at most 1 is an integer of at most 150 bits in units of 2^-149. Threads add
  * such integers in digits of 32 bits, with room for the carries of 2^32 additions. */
@@ -81,12 +81,12 @@ SB_KERNEL_FN float sb_digits_block(sb_digits sum, sb_shared<uint64_t> room)
 {
     SB_UNROLL
     for (uint32_t d = 0; d < SB_SUM_DIGITS; d++) {
-        if (!__any_sync(0xffffffffu, sum.digit[d] != 0)) /* most numbers have two digits */
+        if (!__any_sync(0xffffffffu, sum.digit[d] != 0)) /* most sums have two non-zero digits */
             continue;
         for (int with = 16; with > 0; with /= 2)
             sum.digit[d] += __shfl_xor_sync(0xffffffffu, sum.digit[d], with);
     }
-    __syncthreads(); /* `room` may be that of an earlier call */
+    __syncthreads(); /* an earlier call may still use `room` */
     if (threadIdx.x % 32 == 0) {
         SB_UNROLL
         for (uint32_t d = 0; d < SB_SUM_DIGITS; d++)

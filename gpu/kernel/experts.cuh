@@ -1,16 +1,16 @@
-/* experts.cuh - the rows of a call by expert: which pairs of row and slot each expert has, in
- * tiles for a layer of tile.cuh.
+/* experts.cuh - sorts the pairs of row and slot of a call by expert, in tiles for a layer of
+ * tile.cuh.
  *
  * A pair is numbered row * kept + slot. Y-61: "Pairs are sorted by expert, those of one expert in
- * the order of row and slot, by counting and without atomic operations." So all of it is the same
+ * the order of row and slot, by counting and without atomic operations." So the result is the same
  * for every schedule. Three kernels, for `chunks` of SB_ROUTE_CHUNK pairs:
  *
  *   sb_route_count  <<<chunks>>>  how many pairs of a chunk each expert has
  *   sb_route_place  <<<1>>>       where they begin, and the sets of at most `most` pairs
  *   sb_route_order  <<<chunks>>>  the pairs in their places
  *
- * all of sb_route_threads. Then sb_tile_kernel<LAYER, NT, sb_routed_rows, ...> with a grid of
- * sb_route_most sets. */
+ * each with sb_route_threads threads. Then sb_tile_kernel<LAYER, NT, sb_routed_rows, ...> with a
+ * grid of sb_route_most sets. */
 #ifndef SB_KERNEL_EXPERTS_CUH
 #define SB_KERNEL_EXPERTS_CUH
 
@@ -21,7 +21,7 @@ inline uint32_t sb_route_chunks(uint32_t pairs)
     return (pairs + SB_ROUTE_CHUNK - 1) / SB_ROUTE_CHUNK;
 }
 
-/* The experts of a chunk's pairs into shared memory; how many pairs it has. */
+/* Copies the experts of a chunk's pairs into shared memory; returns the number of pairs. */
 SB_ATOM_FN uint32_t sb_route_load(sb_global<const uint32_t> ids, sb_shared<uint32_t> mine,
                                   uint32_t pairs)
 {
@@ -46,8 +46,8 @@ static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
         counts[blockIdx.x * experts + e] = sb_route_found(mine, count, e);
 }
 
-/* counts become the places of the first pair of each chunk and expert. experts is at most
- * SB_ROUTE_EXPERTS. */
+/* counts become the places of the first pair of each chunk and expert. At most SB_ROUTE_EXPERTS
+ * experts. */
 static __global__ void __launch_bounds__(SB_ROUTE_THREADS)
     sb_route_place(sb_global<uint32_t> counts, sb_global<uint32_t> begin, sb_global<uint2> sets,
                    sb_global<uint32_t> set_count, uint32_t chunks, uint32_t experts, uint32_t most)

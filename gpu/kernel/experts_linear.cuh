@@ -1,6 +1,7 @@
-/* experts_linear.cuh - a layer of tile.cuh on the bf16 atom, for experts whose inputs stay as they
- * are: the weights of linear.cuh, and its sequence of instructions, so that a pair has the bits
- * that sb_linear_kernel gives its row. Inputs are read row by row: those of an expert lie anywhere.
+/* experts_linear.cuh - a layer of tile.cuh on the bf16 atom, for experts whose inputs are not
+ * quantized. Weights and sequence of instructions are those of linear.cuh, so that a pair has the
+ * bits that sb_linear_kernel gives its row. Inputs are read row by row, since the rows of an expert
+ * are scattered.
  */
 #ifndef SB_KERNEL_EXPERTS_LINEAR_CUH
 #define SB_KERNEL_EXPERTS_LINEAR_CUH
@@ -8,9 +9,8 @@
 #include "gpu/kernel/linear.cuh"
 #include "gpu/kernel/tile.cuh"
 
-/* out (inputs, 32 chunks): pairs of bfloat16 in the places of the chunks; what only fills up is
- * zero. Pair `i`, if there is such; `columns`, which all experts share, is read where the shape
- * gathers. */
+/* out (inputs, 32 chunks): pairs of bfloat16 in the places of the chunks, padding is zero. Writes
+ * pair `i` if it exists. `columns`, which all experts share, is read if the shape gathers. */
 template <class INPUT>
 SB_KERNEL_FN void sb_expert_stage_at(size_t i, const INPUT &in, sb_global<const uint32_t> columns,
                                      sb_global<uint32_t> out, const sb_linear_shape &shape,
@@ -22,7 +22,7 @@ SB_KERNEL_FN void sb_expert_stage_at(size_t i, const INPUT &in, sb_global<const 
         out[i] = sb_linear_pair(shape, in, columns, inputs, row, 2 * place);
 }
 
-/* A thread for each. */
+/* One thread for each pair. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     sb_expert_stage(sb_global<const T> in, sb_global<const uint32_t> columns,
@@ -34,11 +34,11 @@ static __global__ void __launch_bounds__(256)
     sb_expert_stage_at(i, sb_linear_memory<T>{in, shape.cols}, columns, out, shape, inputs);
 }
 
-/* Inputs that lie anywhere as the second operand. */
+/* Scattered input rows as the second operand. */
 template <int NT> struct sb_expert_inputs {
     sb_global<const uint32_t> inputs; /* of sb_expert_stage */
     size_t wide;                      /* words of a row */
-    const uint32_t (&row)[NT];        /* of this lane's columns */
+    const uint32_t (&row)[NT];        /* the input rows of this lane's columns */
 
     SB_ATOM_FN uint2 at(uint32_t n, uint32_t step) const
     {
@@ -54,7 +54,7 @@ template <int CODES, bool GROUPED> struct sb_expert_linear {
     sb_linear_shape shape;
     sb_global<const uint4> weight;    /* sb_pack_linear of each matrix, one behind the other */
     sb_global<const uint32_t> inputs; /* of sb_expert_stage */
-    sb_global<const float> factor;    /* of each matrix; shape.is_divisor is that of all */
+    sb_global<const float> factor;    /* of each matrix; shape.is_divisor is common to all */
 
     SB_ATOM_FN sb_expert_linear at(uint32_t matrix) const
     {

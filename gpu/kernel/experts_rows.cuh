@@ -5,9 +5,10 @@
 
 #include "gpu/kernel/tile.cuh"
 
-enum : uint32_t { SB_ROUTE_EXPERTS = 1024 }; /* the most */
+enum : uint32_t { SB_ROUTE_EXPERTS = 1024 }; /* at most */
 
-/* No more sets than this: each expert that has pairs has at most one that is not full. */
+/* An upper bound for the number of sets: each expert with pairs has at most one set that is not
+ * full. */
 inline uint32_t sb_route_most(uint32_t pairs, uint32_t experts, uint32_t most)
 {
     return pairs / most + (pairs < experts ? pairs : experts);
@@ -17,9 +18,9 @@ inline uint32_t sb_route_most(uint32_t pairs, uint32_t experts, uint32_t most)
 struct sb_routed_rows {
     enum : bool { EARLY = false };
     sb_global<const uint32_t> order; /* (pairs) */
-    sb_global<const uint32_t> begin; /* (experts + 1) of the pairs of an expert in `order` */
+    sb_global<const uint32_t> begin; /* (experts + 1) the first pair of each expert in `order` */
     sb_global<const uint2> sets;     /* expert, and the first place in `order` */
-    sb_global<const uint32_t> count; /* (1) of sets */
+    sb_global<const uint32_t> count; /* (1) the number of sets */
     uint32_t each;                   /* pairs that share an input row: kept, or 1 */
 
     SB_ATOM_FN bool find(uint32_t block, uint32_t most, sb_tile_set *set) const

@@ -1,5 +1,5 @@
-/* experts_sort.cuh - the steps of the sort by expert (experts.cuh), for kernels that do some of it
- * or all. */
+/* experts_sort.cuh - the steps of the sort by expert (experts.cuh), for kernels that do one or all
+ * of them. */
 #ifndef SB_KERNEL_EXPERTS_SORT_CUH
 #define SB_KERNEL_EXPERTS_SORT_CUH
 
@@ -7,13 +7,13 @@
 
 enum : uint32_t { SB_ROUTE_CHUNK = 256, SB_ROUTE_THREADS = 256 };
 
-/* Whole warps, of which none has nothing to do if others can do it. */
+/* Whole warps, and no more of them than there are experts for. */
 inline uint32_t sb_route_threads(uint32_t experts)
 {
     return experts < SB_ROUTE_THREADS ? (experts + 31) / 32 * 32 : uint32_t(SB_ROUTE_THREADS);
 }
 
-/* How many of so many pairs an expert has. */
+/* The number of pairs of expert e among `count` pairs. */
 SB_ATOM_FN uint32_t sb_route_found(sb_shared<const uint32_t> mine, uint32_t count, uint32_t e)
 {
     uint32_t found = 0;
@@ -22,8 +22,8 @@ SB_ATOM_FN uint32_t sb_route_found(sb_shared<const uint32_t> mine, uint32_t coun
     return found;
 }
 
-/* One warp: in `pairs` and `sets` the sums of all that stand before, in the place of the counts of
- * each expert. Gives the sum of all sets, and writes that of all pairs behind the last. */
+/* One warp replaces the counts in `pairs` and `sets` by their exclusive prefix sums. Returns the
+ * sum of all sets, and writes the sum of all pairs to pairs[experts]. */
 SB_ATOM_FN uint32_t sb_route_scan(sb_shared<uint32_t> pairs, sb_shared<uint32_t> sets,
                                   uint32_t experts)
 {
@@ -56,7 +56,7 @@ SB_ATOM_FN uint32_t sb_route_scan(sb_shared<uint32_t> pairs, sb_shared<uint32_t>
     return total_sets;
 }
 
-/* The same for all threads of a block; the sum of all sets goes to set_count. */
+/* The same, called by all threads of a block; writes the sum of all sets to *set_count. */
 SB_ATOM_FN void sb_route_begin(sb_shared<uint32_t> pairs, sb_shared<uint32_t> first_set,
                                uint32_t experts, sb_global<uint32_t> set_count)
 {
@@ -69,7 +69,7 @@ SB_ATOM_FN void sb_route_begin(sb_shared<uint32_t> pairs, sb_shared<uint32_t> fi
     __syncthreads();
 }
 
-/* Where the pairs of an expert begin, and its sets. */
+/* Writes the begin of the pairs of an expert, and its sets. */
 SB_ATOM_FN void sb_route_sets(sb_shared<const uint32_t> pairs, sb_shared<const uint32_t> first_set,
                               uint32_t e, uint32_t most, sb_global<uint32_t> begin,
                               sb_global<uint2> sets)
@@ -81,7 +81,8 @@ SB_ATOM_FN void sb_route_sets(sb_shared<const uint32_t> pairs, sb_shared<const u
         sets[set++] = make_uint2(e, at);
 }
 
-/* Of so many pairs, of which the first is pair `first`, those of an expert from place `at` on. */
+/* Writes the pairs of expert e among `count` pairs, which begin with pair `first`, from place `at`
+ * on. */
 SB_ATOM_FN void sb_route_put(sb_shared<const uint32_t> mine, uint32_t count, uint32_t e,
                              uint32_t at, uint32_t first, sb_global<uint32_t> order)
 {

@@ -1,13 +1,13 @@
-/* fused_argmax.cuh - the greedy token of each row in one kernel: the block that is the last of its
- * row writes it. Y-84: "which block comes last decides nothing, since the largest key is the same
- * in any order" */
+/* fused_argmax.cuh - the greedy token of each row in one kernel: the last block of a row to finish
+ * writes it. Y-84: "which block comes last decides nothing, since the largest key is the same in
+ * any order" */
 #ifndef SB_GPU_KERNEL_FUSED_ARGMAX_CUH
 #define SB_GPU_KERNEL_FUSED_ARGMAX_CUH
 
 #include "gpu/kernel/argmax.cuh"
 
-/* best and done (rows) are zero before it, and again behind it: every access to them is an atomic
- * operation. grid (parts, rows) */
+/* best and done (rows) are zero before the kernel, and zero again after it. Every access to them is
+ * atomic. grid (parts, rows) */
 static __global__ void __launch_bounds__(SB_ARGMAX_THREADS)
     sb_argmax_kernel(sb_global<const float> logits, sb_global<uint64_t> best,
                      sb_global<uint32_t> done, sb_global<uint32_t> tokens, uint32_t n)

@@ -2,13 +2,13 @@
  * of few rows.
  *
  * sb_gdn_kernel has convolution, gates, norms of queries and keys, and the delta rule. A block has
- * 32 columns of a value head, as in delta_rule.cuh, and convolves what it reads: its columns, and
- * its head's query and key, which the other blocks that need them convolve as well. That is done
- * while the state is on its way from memory, which is the larger by far. The state of the
- * convolution is left alone, since other blocks may not have read it yet.
+ * 32 columns of a value head, as in delta_rule.cuh, and convolves all the channels that it reads:
+ * its columns, and its head's query and key, which the other blocks that need them convolve as
+ * well. It does so while the state, which is far larger, is in flight from memory. It does not
+ * write the conv state, since other blocks may not have read it yet.
  *
  * sb_gdn_end_kernel has the gated norm, in the form that the next layer reads, and in other blocks
- * the state of the convolution. */
+ * the conv state. */
 #ifndef SB_GPU_KERNEL_FUSED_DELTA_CUH
 #define SB_GPU_KERNEL_FUSED_DELTA_CUH
 
@@ -19,25 +19,25 @@
 
 enum : uint32_t { SB_GDN_ROWS = 9 }; /* at most */
 
-/* Of the parts' jobs, what other parts give them is not read: of `conv` not out, of `delta` neither
- * q, k and v nor g and beta. Rows are those of `delta`. */
+/* Members of the ops' jobs that pass values between these ops are not used: `out` of conv, and q,
+ * k, v, g and beta of delta. The number of rows is that of `delta`. */
 template <class T> struct sb_gdn_job {
     sb_conv_job<T> conv;
     sb_delta_job<T> delta;
     sb_global<const T> a, b; /* (rows, v_heads) */
     sb_global<const float> a_log, dt_bias;
-    float eps, scale; /* of the norms; a query's factor */
+    float eps, scale; /* of the norms; the factor of queries */
     bool rounds;      /* K-33 */
 };
 
-/* What a block has of all rows: queries, keys, gates; and (rows, 32) values. */
+/* The shared memory of a block, for all rows: queries, keys, gates; and (rows, 32) values. */
 struct sb_gdn_room {
     sb_delta_stage stage;
     sb_shared<float> v;
 };
 
-/* The channels that a block needs, one behind the other: dk of the query, dk of the key, and its
- * columns. Of each all rows into their places. */
+/* Convolves the channels that a block needs, in this order: dk of the query, dk of the key, and its
+ * columns. Writes all rows of each channel to their places. */
 template <class T, int DK, int TAPS>
 SB_KERNEL_FN void sb_gdn_convolve(const sb_gdn_job<T> &job, uint32_t key_head, uint32_t head,
                                   const sb_gdn_room &room)
@@ -64,7 +64,7 @@ SB_KERNEL_FN void sb_gdn_convolve(const sb_gdn_job<T> &job, uint32_t key_head, u
     }
 }
 
-/* Queries and keys are normed where they are, zeros behind dk; a warp has a vector. */
+/* Norms queries and keys in place, with zeros behind dk; a warp has a vector. */
 template <class T, int DK>
 SB_KERNEL_FN void sb_gdn_norm(const sb_gdn_job<T> &job, const sb_delta_stage &stage)
 {
@@ -136,8 +136,8 @@ static __global__ void __launch_bounds__(SB_DELTA_THREADS, 3) sb_gdn_kernel(cons
 }
 
 /* --- behind it ---------------------------------------------------------------------------------
- * out or staged may be NULL; staged is that of sb_linear_stage for a layer of `shape`, whose
- * columns are in their order. */
+ * out or staged may be NULL. staged has the form of sb_linear_stage for a layer of `shape`, whose
+ * columns have no order of their own. */
 template <class T> struct sb_gdn_end_job {
     sb_conv_job<T> conv;
     sb_global<const T> in, z; /* (rows, heads, n) */
@@ -183,8 +183,8 @@ SB_KERNEL_FN void sb_gdn_gated(const sb_gdn_end_job<T> &job, uint32_t row, uint3
     sb_stage_row(mine, job.shape, job.rows, row, head * n / 2, end, job.staged, nullptr);
 }
 
-/* Blocks: heads of rows, with `staged` those that only fill up, and then such as have a channel for
- * each thread. Threads as for the norm of a head. */
+/* Blocks: first the heads of rows (with `staged` also padding rows), then blocks with one channel
+ * for each thread. Threads as for the norm of a head. */
 template <class T, int TAPS>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_gdn_end_kernel(const sb_gdn_end_job<T> job, uint32_t gated)
@@ -209,7 +209,7 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
 
 /* --- launches ----------------------------------------------------------------------------------
  */
-constexpr int SB_GDN_TAPS = 4; /* of every model there is */
+constexpr int SB_GDN_TAPS = 4; /* in all known models */
 
 template <class T, int DK>
 static sb_status sb_gdn_keys(const sb_queue *queue, const sb_gdn_job<T> &job)

@@ -1,6 +1,6 @@
 /* fused_heads.cuh - Y-82: "Between the projections of attention and its scores there is one kernel:
- * norm and rotation of queries and keys, and keys and values into the cache". Gates may stay where
- * they are: sb_attn_gate_input reads them there. */
+ * norm and rotation of queries and keys, and keys and values into the cache". Gates may stay in
+ * place: sb_attn_gate_input reads them there. */
 #ifndef SB_GPU_KERNEL_FUSED_HEADS_CUH
 #define SB_GPU_KERNEL_FUSED_HEADS_CUH
 
@@ -23,7 +23,7 @@ template <class T, class KV> struct sb_heads_job {
     float eps, key_scale, value_scale; /* K-24's z */
 };
 
-/* Element i of a head that is normed and turned: `normed` has all of them. */
+/* Element i of a normed and rotated head; `normed` has the whole normed head. */
 template <class T>
 SB_KERNEL_FN T sb_heads_turned(sb_shared<const float> normed, sb_global<const float2> table,
                                uint32_t half, uint32_t i)
@@ -36,7 +36,7 @@ SB_KERNEL_FN T sb_heads_turned(sb_shared<const float> normed, sb_global<const fl
     return i < half ? sb_rope_first<T>(x, other, turn) : sb_rope_second<T>(other, x, turn);
 }
 
-/* A vector of hd elements, normed and rounded, into shared memory. */
+/* Writes a vector of hd elements, normed and rounded, to shared memory. */
 template <class T>
 SB_KERNEL_FN void sb_heads_norm(sb_global<const T> x, sb_global<const float> weight, uint32_t hd,
                                 float eps, sb_shared<float> part, sb_shared<float> normed)
@@ -48,7 +48,7 @@ SB_KERNEL_FN void sb_heads_norm(sb_global<const T> x, sb_global<const float> wei
         __syncthreads();
 }
 
-/* Blocks: the heads of queries, of keys and of values; rows. Threads as for the norm of a head. */
+/* Blocks: (heads of queries, keys and values; rows). Threads as for the norm of a head. */
 template <class T, class KV>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_heads_kernel(const sb_heads_job<T, KV> job)

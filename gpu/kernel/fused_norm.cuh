@@ -1,6 +1,6 @@
-/* fused_norm.cuh - the sum of the residual stream and the norm behind it. Y-80: "A norm of the
+/* fused_norm.cuh - a sum into the residual stream, and the norm behind it. Y-80: "A norm of the
  * residual stream adds first what the sublayer before it gave", "A norm is staged for the layers
- * and the experts that read it, once for all of them." A block has a row, in shared memory. */
+ * and the experts that read it, once for all of them." A block has a row in shared memory. */
 #ifndef SB_GPU_KERNEL_FUSED_NORM_CUH
 #define SB_GPU_KERNEL_FUSED_NORM_CUH
 
@@ -11,7 +11,7 @@
 enum : uint32_t { SB_FUSED_NORM_THREADS = 1024 }; /* at most */
 
 /* --- what is added to the stream (rows, n) -----------------------------------------------------
- * of_row gives that of one row, value an element of it. */
+ * of_row selects a row, value an element of it. */
 struct sb_add_nothing {
     static constexpr bool ADDS = false;
     SB_ATOM_FN sb_add_nothing of_row(uint32_t, uint32_t) const
@@ -36,13 +36,13 @@ template <class T> struct sb_add_values {
         return sb_wide(static_cast<T>(y[i]));
     }
 };
-/* What the experts of a row gave, and its shared expert. */
+/* The outputs of the experts of a row and of its shared expert. */
 template <class T> struct sb_add_combined {
     static constexpr bool ADDS = true;
     sb_global<const T> expert_out;      /* (rows, kept, n) */
     sb_global<const float> weights;     /* (rows, kept) */
     sb_global<const T> shared_out;      /* (rows, n) */
-    sb_global<const float> shared_gate; /* (rows) logits; sigmoid of it in `open`, of one row */
+    sb_global<const float> shared_gate; /* (rows) logits; `open` is the sigmoid of one row's */
     uint32_t kept, n;
     float open;
 
@@ -64,12 +64,12 @@ template <class T> struct sb_add_combined {
 
 /* --- the kernel --------------------------------------------------------------------------------
  */
-/* Each of out, staged and pairs may be NULL; staged and pairs are those of sb_linear_stage and
- * sb_expert_stage for layers of `shape`, whose columns are in their order. */
+/* Each of out, staged and pairs may be NULL. staged and pairs have the forms of sb_linear_stage and
+ * sb_expert_stage for layers of `shape`, whose columns have no order of their own. */
 template <class ADDED, class T> struct sb_add_norm_job {
     sb_global<const float> x; /* (rows, n) the stream */
     ADDED added;
-    sb_global<float> sum; /* the new one, which may be x; not written where nothing is added */
+    sb_global<float> sum; /* the new stream, which may be x; not written if nothing is added */
     sb_global<const float> weight;
     sb_global<T> out;
     sb_global<uint2> staged;
@@ -79,7 +79,7 @@ template <class ADDED, class T> struct sb_add_norm_job {
     float eps;
 };
 
-/* A row of the norm, from the sums in shared memory: as an input of layers. */
+/* A row of the norm as an input of layers, computed from the sums in shared memory. */
 template <class T> struct sb_normed_row {
     sb_shared<const float> sum;
     sb_global<const float> weight;
@@ -95,7 +95,7 @@ template <class T> struct sb_normed_row {
     }
 };
 
-/* Blocks: rows, and with `staged` those that only fill up the last tile. Shared: n floats. */
+/* Blocks: rows, and with `staged` also the padding rows of the last tile. Shared: n floats. */
 template <class ADDED, class T>
 static __global__ void __launch_bounds__(SB_FUSED_NORM_THREADS)
     sb_add_norm_kernel(const sb_add_norm_job<ADDED, T> job)

@@ -1,12 +1,12 @@
-/* fused_stage.cuh - inputs of layers on the bf16 unit that other kernels compute. Y-81: "is staged
- * for the next layer at once, and stands nowhere else" */
+/* fused_stage.cuh - inputs of layers on the bf16 unit, staged by the kernels that compute them.
+ * Y-81: "is staged for the next layer at once, and stands nowhere else" */
 #ifndef SB_GPU_KERNEL_FUSED_STAGE_CUH
 #define SB_GPU_KERNEL_FUSED_STAGE_CUH
 
 #include "gpu/kernel/elementwise.cuh"
 #include "gpu/kernel/experts_linear.cuh"
 
-/* Of a layer whose columns are in their order, what staging needs to know. */
+/* The shape that staging needs, for a layer whose columns have no order of their own. */
 static inline sb_linear_shape sb_stage_shape(uint32_t cols)
 {
     sb_linear_shape shape = sb_linear_shape();
@@ -16,8 +16,8 @@ static inline sb_linear_shape sb_stage_shape(uint32_t cols)
 }
 
 /* --- a row that a block has --------------------------------------------------------------------
- * Pairs of columns `from` to `end` of row `row`, in each of the two forms that is not NULL. Rows
- * behind the last fill up the fragments alone. */
+ * Stages the pairs of columns [from, end) of row `row`, in each of the two forms that is not NULL.
+ * Padding rows are written to the fragments only. */
 template <class INPUT>
 SB_KERNEL_FN void sb_stage_row(const INPUT &in, const sb_linear_shape &shape, uint32_t rows,
                                uint32_t row, uint32_t from, uint32_t end, sb_global<uint2> staged,
@@ -36,7 +36,7 @@ SB_KERNEL_FN void sb_stage_row(const INPUT &in, const sb_linear_shape &shape, ui
     }
 }
 
-/* How many blocks that is. */
+/* The number of blocks: rows, or with `fills` also padding rows. */
 static inline uint32_t sb_stage_blocks(uint32_t rows, bool fills)
 {
     return fills ? (rows + SB_LINEAR_COLUMNS - 1) / SB_LINEAR_COLUMNS * SB_LINEAR_COLUMNS : rows;
@@ -60,9 +60,9 @@ template <class T> struct sb_swiglu_input {
     }
 };
 
-/* The gates lie where the projection left them: behind the query of each head (R-13). */
+/* The gates lie where the projection wrote them, behind the query of each head (R-13). */
 template <class T> struct sb_attn_gate_input {
-    sb_global<const T> in;     /* (rows, heads, hd), the heads of a row `cols` together */
+    sb_global<const T> in;     /* (rows, heads, hd); a row has `cols` elements */
     sb_global<const T> packed; /* (rows, heads, 2 hd) */
     uint32_t cols, hd;
 
@@ -75,7 +75,7 @@ template <class T> struct sb_attn_gate_input {
     }
 };
 
-/* A thread for each two words of a layer's input, or one of experts' inputs. */
+/* One thread for two words of a layer's input, or for one word of experts' inputs. */
 template <class INPUT>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_stage_kernel(const INPUT in, sb_global<const uint32_t> columns, sb_global<uint2> out,

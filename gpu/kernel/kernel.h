@@ -1,7 +1,7 @@
-/* kernel.h - what kernels have in common, beside the words of gpu/cuda.h.
+/* kernel.h - the common part of all kernels, beside gpu/cuda.h.
  *
- * SB_PLANT(name) is true where a fault of plants.def is to be: sb_gpu_plant (gpu/gpu.h) chooses
- * one. Device code has no faults to choose from. */
+ * SB_PLANT(name) is true if sb_gpu_plant (gpu/gpu.h) has planted this fault of plants.def. Device
+ * code has no faults. */
 #ifndef SB_KERNEL_KERNEL_H
 #define SB_KERNEL_KERNEL_H
 

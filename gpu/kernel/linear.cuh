@@ -1,9 +1,9 @@
-/* linear.cuh - linear layers on the bf16 atom: weights in any format that bfloat16 holds exactly,
+/* linear.cuh - linear layers on the bf16 atom: weights in any format that is exact in bfloat16,
  * inputs in bfloat16, sums in binary32.
  *
- * One sequence of instructions for any number of rows: weights are the operand of 16 rows, inputs
- * the one of 8 columns, and a column of the atom is computed by itself. So a row's bits are the
- * same in a prompt, a step and a verify. */
+ * The sequence of instructions is the same for any number of rows: weights are the operand with 16
+ * rows, inputs the operand with 8 columns, and the atom computes each column by itself. So a row
+ * has the same bits in a prompt, a step and a verify. */
 #ifndef SB_KERNEL_LINEAR_CUH
 #define SB_KERNEL_LINEAR_CUH
 
@@ -25,8 +25,8 @@ SB_KERNEL_FN uint32_t sb_linear_bits(uint16_t x)
     return x;
 }
 
-/* An input that lies in memory, (rows, cols). An input of a layer is whatever gives the bits of a
- * row's columns: fused_stage.cuh has others. */
+/* An input (rows, cols) in memory. Any type with the member `bits` is an input of a layer:
+ * fused_stage.cuh has others. */
 template <class T> struct sb_linear_memory {
     sb_global<const T> in;
     uint32_t cols;
@@ -38,7 +38,7 @@ template <class T> struct sb_linear_memory {
     }
 };
 
-/* Element of the place of a row; what only fills up is zero. */
+/* The element at a place of a row; padding is zero. */
 template <class INPUT>
 SB_KERNEL_FN uint32_t sb_linear_input(const sb_linear_shape &shape, const INPUT &in,
                                       sb_global<const uint32_t> columns, uint32_t rows,
@@ -51,7 +51,7 @@ SB_KERNEL_FN uint32_t sb_linear_input(const sb_linear_shape &shape, const INPUT 
         return 0;
     return in.bits(row, column);
 }
-/* And the one behind it. */
+/* The elements at a place and at the next one. */
 template <class INPUT>
 SB_KERNEL_FN uint32_t sb_linear_pair(const sb_linear_shape &shape, const INPUT &in,
                                      sb_global<const uint32_t> columns, uint32_t rows, uint32_t row,
@@ -62,7 +62,7 @@ SB_KERNEL_FN uint32_t sb_linear_pair(const sb_linear_shape &shape, const INPUT &
 }
 
 /* out (row tiles, 4 chunks, 32): H-8: "register r of B has column g and starts at k = W t + 4 W r".
- * The words of `i`, if there are such; `columns` is read where the shape gathers. */
+ * Writes the words of index `i` if they exist; `columns` is read if the shape gathers. */
 template <class INPUT>
 SB_KERNEL_FN void sb_linear_stage_at(size_t i, const INPUT &in, sb_global<const uint32_t> columns,
                                      sb_global<uint2> out, const sb_linear_shape &shape,
@@ -80,7 +80,7 @@ SB_KERNEL_FN void sb_linear_stage_at(size_t i, const INPUT &in, sb_global<const 
         word[r] = sb_linear_pair(shape, in, columns, rows, row, place + 8 * r);
     out[i] = make_uint2(word[0], word[1]);
 }
-/* Where, in words of 32 bits, that has the pair of places 2 `pair` and 2 `pair` + 1 of a row. */
+/* The index there, in 32-bit words, of the pair of places 2 `pair` and 2 `pair` + 1 of a row. */
 SB_KERNEL_FN size_t sb_linear_pair_at(const sb_linear_shape &shape, uint32_t row, uint32_t pair)
 {
     const size_t step = static_cast<size_t>(row / SB_LINEAR_COLUMNS) * shape.chunks * SB_STEPS +
@@ -89,7 +89,7 @@ SB_KERNEL_FN size_t sb_linear_pair_at(const sb_linear_shape &shape, uint32_t row
     return (step * 32 + lane) * 2 + pair / 4 % 2;
 }
 
-/* A thread for each pair of words. */
+/* One thread for each pair of words. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     sb_linear_stage(sb_global<const T> in, sb_global<const uint32_t> columns, sb_global<uint2> out,
@@ -118,12 +118,12 @@ SB_KERNEL_FN void sb_linear_fold(float (&sum)[NT][4], float (&part)[NT][4],
     }
 }
 
-/* Staged inputs of a block as the second operand. Lanes whose column is no row have zeros, and read
+/* Staged inputs of a block as the second operand. Lanes whose column is padding have zeros and read
  * nothing. */
 struct sb_linear_fragments {
     sb_global<const uint2> x; /* sb_linear_stage, from the first row tile of the block on */
-    size_t row_tile;          /* elements of one */
-    uint32_t rows;            /* that are there */
+    size_t row_tile;          /* elements of a row tile */
+    uint32_t rows;            /* existing rows */
 
     SB_ATOM_FN uint2 at(uint32_t n, uint32_t step) const
     {
@@ -134,8 +134,9 @@ struct sb_linear_fragments {
     }
 };
 
-/* sum[m][n] += the product of MT tiles of weights with NT tiles of inputs, of which `live` are
- * there, over chunks first to last, all 32 lanes of a warp together; `ring` has begun with them. */
+/* sum[m][n] += the product of MT tiles of weights with the first `live` of NT tiles of inputs, over
+ * the chunks [first, last). Called by all 32 lanes of a warp; `ring` has begun with these
+ * chunks. */
 template <int CODES, bool GROUPED, int MT, int NT, class INPUTS>
 SB_KERNEL_FN void
 sb_linear_product(float (&sum)[MT][NT][4], sb_linear_ring<CODES, GROUPED, MT, NT> &ring,
@@ -213,7 +214,7 @@ constexpr size_t sb_linear_bytes(int mt, int nt)
 enum : uint32_t { SB_LINEAR_MATRICES = 4 };
 template <class OUT> struct sb_linear_matrix {
     sb_global<const uint4> weights; /* sb_pack_linear */
-    sb_global<OUT> out;             /* (rows, N), rounded to bfloat16 unless it is wide */
+    sb_global<OUT> out;             /* (rows, N), rounded to bfloat16 unless `wide` */
     sb_linear_shape shape;
     uint32_t wide;
     uint32_t begin; /* its first block */
@@ -222,7 +223,7 @@ template <class OUT> struct sb_linear_list {
     sb_linear_matrix<OUT> of[SB_LINEAR_MATRICES];
     uint32_t count;
 
-    /* Whose block this is. */
+    /* The index of the matrix that this block belongs to. */
     SB_ATOM_FN uint32_t find(uint32_t block) const
     {
         uint32_t found = 0;
@@ -235,7 +236,7 @@ template <class OUT> struct sb_linear_list {
 };
 
 /* A block has MT tiles of weights and NT row tiles; its warps split the chunks. grid (blocks of all
- * matrices, each of tiles / MT, row tiles / NT), SB_LINEAR_THREADS threads. */
+ * matrices, tiles / MT each; row tiles / NT), SB_LINEAR_THREADS threads. */
 template <int CODES, bool GROUPED, int MT, int NT, class OUT>
 static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 2)
     sb_linear_kernel(const __grid_constant__ sb_linear_list<OUT> list, sb_global<const uint2> x,

@@ -1,4 +1,5 @@
-/* linear_codes.cuh - packed weights out of memory and, exactly, into registers of the bf16 atom. */
+/* linear_codes.cuh - loads packed weights and converts them, exactly, to registers of the bf16
+ * atom. */
 #ifndef SB_KERNEL_LINEAR_CODES_CUH
 #define SB_KERNEL_LINEAR_CODES_CUH
 
@@ -7,12 +8,12 @@
 #include "gpu/kernel/linear_shape.h"
 #include "gpu/kernel/kernel.h"
 
-/* Of the rows g and g + 8 of a lane. */
+/* For the rows g and g + 8 of a lane. */
 struct sb_linear_scales {
     float scale[2], base[2];
 };
 
-/* The words of a lane for one chunk, of a tile in either memory. */
+/* The words of a lane for one chunk, of a tile in global or shared memory. */
 template <int CODES, class AT>
 SB_KERNEL_FN void sb_linear_load(uint32_t (&raw)[sb_codes_bits(CODES)], AT tile, uint32_t chunk,
                                  uint32_t lane)
@@ -28,14 +29,16 @@ SB_KERNEL_FN void sb_linear_load(uint32_t (&raw)[sb_codes_bits(CODES)], AT tile,
     }
 }
 
-/* Words of 16 bytes that the scales of a tile have for a chunk (NVFP4), or each scale of its rows.
+/* The number of 16-byte words of a tile's scales: for a chunk (NVFP4), or for one scale of all its
+ * rows.
  */
 SB_SHAPE_FN constexpr uint32_t sb_linear_scale_words(uint32_t codes)
 {
     return sb_codes_integer(codes) ? 8 : 4;
 }
 
-/* Those of a step that multiply exactly: a lane has the block scales of a chunk in eight bytes. */
+/* The block scales of a step, whose products are exact; eight bytes of a lane have those of a
+ * chunk. */
 SB_KERNEL_FN sb_linear_scales sb_linear_block_scales(uint2 eight, uint32_t step)
 {
     const uint32_t turn = SB_PLANT(linear_scales) ? step ^ 1 : step;
@@ -43,8 +46,8 @@ SB_KERNEL_FN sb_linear_scales sb_linear_block_scales(uint2 eight, uint32_t step)
     return {{__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)}, {0.0f, 0.0f}};
 }
 
-/* The scales of a step that stand at `at`, in either memory. Block scales of NVFP4 come as they are
- * needed. */
+/* The scales of a step at `at`, in global or shared memory. Block scales of NVFP4 are converted
+ * when needed. */
 template <int CODES, class AT>
 SB_KERNEL_FN void sb_linear_scales_at(sb_linear_scales *out, AT at, uint32_t step, uint32_t lane)
 {
@@ -66,7 +69,7 @@ SB_KERNEL_FN void sb_linear_scales_at(sb_linear_scales *out, AT at, uint32_t ste
     }
 }
 
-/* Those that multiply sums, and what is added to codes: number `which` of the rows. */
+/* The scales that multiply sums, and the bases of codes: scale number `which` of each row. */
 template <int CODES>
 SB_KERNEL_FN void sb_linear_find(sb_linear_scales *out, sb_global<const uint4> tile,
                                  const sb_linear_shape &shape, uint32_t which, uint32_t lane)
@@ -76,14 +79,14 @@ SB_KERNEL_FN void sb_linear_find(sb_linear_scales *out, sb_global<const uint4> t
         lane);
 }
 
-/* A value that bfloat16 holds, twice. */
+/* A pair of one value that is exact in bfloat16. */
 SB_KERNEL_FN uint32_t sb_linear_twice(float x)
 {
     return sb_bf16x2_upper(x, x);
 }
 
 /* Y-40: "an integer of at most eight bits less its zero point". Two codes of 4 bits, byte r of
- * `raw`, and their base: a code below 2^7 behind the exponent of 2^7. */
+ * `raw`, plus their base. 2^7 with a code in its fraction bits is 2^7 + code. */
 SB_KERNEL_FN uint32_t sb_linear_fours(uint32_t raw, uint32_t r, float base)
 {
     const uint32_t byte = __byte_perm(raw, 0, 0x4440 + r);
@@ -91,7 +94,8 @@ SB_KERNEL_FN uint32_t sb_linear_fours(uint32_t raw, uint32_t r, float base)
                          sb_linear_twice(__fadd_rn(base, -128.0f)));
 }
 
-/* Two codes of 8 bits, bytes r and r + 1: a code below 2^23 behind the exponent of 2^23. */
+/* Two codes of 8 bits, bytes r and r + 1, plus their base. 2^23 with a code in its fraction bits is
+ * 2^23 + code. */
 SB_KERNEL_FN uint32_t sb_linear_eights(uint32_t raw, uint32_t r, float base)
 {
     const float shift = __fadd_rn(base, -8388608.0f);

@@ -1,11 +1,11 @@
-/* linear_launch.cuh - which instance of the kernels a layer and a number of rows get. */
+/* linear_launch.cuh - chooses the instance of the kernels for a layer and a number of rows. */
 #ifndef SB_KERNEL_LINEAR_LAUNCH_CUH
 #define SB_KERNEL_LINEAR_LAUNCH_CUH
 
 #include "gpu/kernel/linear.cuh"
 #include "gpu/kernel/wide_launch.cuh"
 
-/* What a layer computes with, as kernels see it. */
+/* The arguments of a layer, as kernels see them. */
 struct sb_linear_call {
     const sb_queue *queue;
     sb_global<const uint4> weights; /* sb_pack_linear */
@@ -13,7 +13,7 @@ struct sb_linear_call {
     sb_global<float> out;           /* (rows, N) */
     sb_linear_shape shape;
     uint32_t rows;
-    uint32_t wide;     /* the outputs stay binary32 */
+    uint32_t wide;     /* outputs stay in binary32 */
     uint32_t many = 0; /* sb_wide_takes(shape, rows) */
 };
 
@@ -22,14 +22,14 @@ static inline uint32_t sb_linear_over(size_t n, size_t unit)
     return static_cast<uint32_t>((n + unit - 1) / unit);
 }
 
-/* Elements of the staged input. */
+/* The number of elements of the staged input. */
 static inline size_t sb_linear_staged(const sb_linear_shape &shape, uint32_t rows)
 {
     return static_cast<size_t>(sb_linear_over(rows, SB_LINEAR_COLUMNS)) * shape.chunks * SB_STEPS *
            32;
 }
 
-/* The input of a call, whose x it writes. */
+/* Stages the input of a call into x. */
 static inline sb_status sb_linear_prepare(const sb_queue *queue, sb_global<const float> in,
                                           sb_global<const uint32_t> columns, sb_global<uint2> x,
                                           const sb_linear_shape &shape, uint32_t rows, bool many)
@@ -56,7 +56,7 @@ static sb_status sb_linear_tiles(const sb_queue *queue, sb_linear_list<float> li
                      SB_LINEAR_THREADS, sb_linear_bytes(MT, NT), list, x, rows);
 }
 
-/* How many tiles a block has decides no bit. */
+/* The number of tiles of a block changes no bit. */
 template <int CODES, bool GROUPED>
 static sb_status sb_linear_rows(const sb_queue *queue, const sb_linear_list<float> &list,
                                 sb_global<const uint2> x, uint32_t rows, bool many)
@@ -72,14 +72,14 @@ static sb_status sb_linear_rows(const sb_queue *queue, const sb_linear_list<floa
     return sb_linear_tiles<CODES, GROUPED, 2, 8>(queue, list, x, rows);
 }
 
-/* Whether one instance takes both. */
+/* True if one instance can compute both. */
 static inline bool sb_linear_together(const sb_linear_shape &a, const sb_linear_shape &b)
 {
     return a.codes == b.codes && (a.parts != 0) == (b.parts != 0) && a.chunks == b.chunks &&
            !a.gathers && !b.gathers;
 }
 
-/* Matrices that go together, of one input. */
+/* Launches matrices of one input that one instance can compute. */
 static inline sb_status sb_linear_list_launch(const sb_queue *queue,
                                               const sb_linear_list<float> &list,
                                               sb_global<const uint2> x, uint32_t rows, bool many)

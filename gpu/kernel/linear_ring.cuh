@@ -1,22 +1,23 @@
-/* linear_ring.cuh - weights on their way. Y-64: "A warp asks for the weights of four chunks of its
+/* linear_ring.cuh - weights in flight. Y-64: "A warp asks for the weights of four chunks of its
  * part, of BF16 for two, before it uses the first, and for another one when it has used one."
  *
- * Memory gives what has been asked for (Little): to keep it busy, bytes on their way are its rate
- * times the time that an answer takes. With 700 ns for that, which is an assumption, 48
- * multiprocessors at 255 GB/s need 3.7 KB each, and 132 at 3.35 TB/s need 17.8 KB. The eight warps
- * of one block alone have 16 KB of codes of 4 bits on their way, and 32 KB of 8 or 16 bits. */
+ * To keep memory busy, the bytes in flight must be its rate times its latency (Little). With an
+ * assumed latency of 700 ns, 48 multiprocessors at 255 GB/s need 3.7 KB each, and 132 at 3.35 TB/s
+ * need 17.8 KB. The eight warps of a single block have 16 KB of 4-bit codes in flight, or 32 KB of
+ * 8 or 16 bits. */
 #ifndef SB_KERNEL_LINEAR_RING_CUH
 #define SB_KERNEL_LINEAR_RING_CUH
 
 #include "gpu/kernel/linear_codes.cuh"
 
-/* Chunks that a warp asks for ahead. Where a block has many rows, registers hold sums instead. */
+/* The number of chunks that a warp requests ahead. In blocks of many rows, registers hold sums
+ * instead. */
 SB_SHAPE_FN constexpr uint32_t sb_linear_depth(int codes, int nt)
 {
     return nt > 2 ? 1 : sb_codes_bits(static_cast<uint32_t>(codes)) == 16 ? 2 : 4;
 }
 
-/* What a lane has of a chunk: codes; NVFP4's block scales; the scales of the groups of its halves.
+/* A lane's part of a chunk: codes; NVFP4's block scales; the group scales of its halves.
  */
 template <int CODES> struct sb_linear_held {
     uint32_t raw[sb_codes_bits(CODES)];
@@ -24,10 +25,10 @@ template <int CODES> struct sb_linear_held {
     sb_linear_scales of[2];
 };
 
-/* Which scale a half of a chunk has: sb_linear_scale without its branches and its division, behind
- * which no load could be asked for. */
+/* The index of the scale of a half of a chunk: sb_linear_scale without branches and division, which
+ * would delay the loads behind it. */
 struct sb_linear_halves {
-    uint32_t each; /* 2^32 / (halves that share one), rounded up; 0: each has its own */
+    uint32_t each; /* 2^32 / (halves that share a scale), rounded up; 0: each has its own */
 
     SB_ATOM_FN void begin(const sb_linear_shape &shape)
     {
@@ -40,11 +41,11 @@ struct sb_linear_halves {
     }
 };
 
-/* What a warp has on its way, of MT tiles that lie `stride` elements apart. */
+/* The weights of a warp in flight, for MT tiles `stride` elements apart. */
 template <int CODES, bool GROUPED, int MT, int NT> struct sb_linear_ring {
     enum : uint32_t { DEPTH = sb_linear_depth(CODES, NT), LOADS = sb_codes_bits(CODES) / 4 };
     sb_linear_held<CODES> held[DEPTH][MT];
-    sb_linear_scales row[MT]; /* where no group has any, and codes need a base */
+    sb_linear_scales row[MT]; /* for integer codes without group scales, which need a base */
     sb_linear_halves halves;
 
     SB_ATOM_FN void ask_tile(sb_linear_held<CODES> &to, sb_global<const uint4> tile,
@@ -76,7 +77,7 @@ template <int CODES, bool GROUPED, int MT, int NT> struct sb_linear_ring {
             ask_tile(held[place][m], weights + m * stride, shape, chunk, threadIdx.x % 32);
     }
 
-    /* The first chunks of first to last. It reads nothing but weights. */
+    /* Requests the first of the chunks [first, last). Reads nothing but weights. */
     SB_ATOM_FN void begin(sb_global<const uint4> weights, size_t stride,
                           const sb_linear_shape &shape, uint32_t first, uint32_t last)
     {
@@ -93,7 +94,7 @@ template <int CODES, bool GROUPED, int MT, int NT> struct sb_linear_ring {
         }
     }
 
-    /* The scales of step s of a chunk that is there. */
+    /* The scales of step s of a chunk that has arrived. */
     SB_ATOM_FN sb_linear_scales scales(uint32_t place, int m, uint32_t s) const
     {
         if constexpr (CODES == SB_CODES_nvfp4)

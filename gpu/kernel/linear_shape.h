@@ -1,8 +1,8 @@
-/* linear_shape.h - how the weights of a linear layer lie in memory for the bf16 atom.
+/* linear_shape.h - the memory layout of a linear layer's weights for the bf16 atom.
  *
  * A tile has 16 rows of the matrix. Its columns come in chunks of 64, four steps of the atom
- * (m16n8k16); a lane finds its codes of a chunk in BITS / 4 words of 16 bytes, the lanes side by
- * side. Behind the codes of a tile stand its scales. Rows and columns that only fill up are zero.
+ * (m16n8k16); a lane has its codes of a chunk in BITS / 4 words of 16 bytes, the lanes side by
+ * side. The scales of a tile follow its codes. Padding rows and columns are zero.
  */
 #ifndef SB_KERNEL_LINEAR_SHAPE_H
 #define SB_KERNEL_LINEAR_SHAPE_H
@@ -20,18 +20,18 @@
 enum : uint32_t {
     SB_TILE_ROWS = 16,
     SB_STEP = 16,  /* columns of one instruction */
-    SB_CHUNK = 64, /* and of one load */
+    SB_CHUNK = 64, /* columns of one load */
     SB_STEPS = SB_CHUNK / SB_STEP,
     SB_LINEAR_WARPS = 8, /* parts of a sum, and warps of a block */
 };
 
-/* What a code is, and what stands behind the codes of a tile. */
+/* The type of a code, and the data behind the codes of a tile. */
 enum sb_linear_codes : uint32_t {
     SB_CODES_bf16,  /* nothing */
-    SB_CODES_nvfp4, /* E2M1; [chunk][row % 8][row / 8][step] E4M3, which multiply exactly */
+    SB_CODES_nvfp4, /* E2M1; [chunk][row % 8][row / 8][step] E4M3; the products are exact */
     SB_CODES_e4m3,  /* [scale][row] binary32 */
     SB_CODES_e2m1,  /* the same */
-    SB_CODES_u4,    /* [scale][row] pairs of binary32: scale, and what is added to a code */
+    SB_CODES_u4,    /* [scale][row] pairs of binary32: scale, and base to add to a code */
     SB_CODES_u8,    /* the same */
     SB_CODES_COUNT
 };
@@ -54,12 +54,12 @@ struct sb_linear_shape {
     uint32_t shared; /* chunks that share a scale, where parts is 1 */
     uint32_t scales; /* of a row, in binary32 */
     uint32_t scale_at, tile_bytes;
-    uint32_t gathers;    /* columns are not in the order of the matrix: sb_pack_columns */
+    uint32_t gathers;    /* columns have an order of their own: sb_pack_columns */
     float factor;        /* of the whole matrix */
-    uint32_t is_divisor; /* and then sums are divided by it */
+    uint32_t is_divisor; /* sums are divided by it */
 };
 
-/* Which scale of its row a step has. */
+/* The index of a step's scale within its row. */
 SB_SHAPE_FN inline uint32_t sb_linear_scale(const sb_linear_shape &shape, uint32_t chunk,
                                             uint32_t step)
 {

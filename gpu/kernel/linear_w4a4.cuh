@@ -7,16 +7,17 @@
 #include "gpu/kernel/lowbit_shape.h"
 #include "gpu/kernel/tile.cuh"
 
-/* A unit has two steps: the scales of weights for both are one word in each lane, which the first
- * selector of the atom tells apart, those of inputs one word in half of the lanes. H-9: "row m has
- * the word of lane 4 (m mod 8) + 2 p + m / 8, column n that of lane 4 n + q" */
+/* A unit has two steps. The weights' scales for both are one word in each lane, chosen by the first
+ * selector of the atom; the inputs' scales are one word in half of the lanes. H-9: "row m has the
+ * word of lane 4 (m mod 8) + 2 p + m / 8, column n that of lane 4 n + q" */
 struct sb_w4a4 {
     uint32_t rows, units;
     sb_global<const uint4> weight;      /* [tile][unit][2][lane] */
     sb_global<const uint32_t> scale;    /* [tile][unit][lane] */
     sb_global<const uint32_t> codes;    /* (inputs, words) of sb_act_fp4_kernel */
     sb_global<const uint32_t> in_scale; /* (inputs, 2 units), the bytes of the same */
-    sb_global<const float2> factor;     /* of each matrix with its input: a multiplier, a divisor */
+    sb_global<const float2> factor;     /* a multiplier and a divisor for each matrix and its
+                                         * input */
 
     SB_ATOM_FN sb_w4a4 at(uint32_t matrix) const
     {
@@ -42,7 +43,7 @@ struct sb_w4a4 {
         sb_mma_nvfp4<P, P>(sum, a, b, scales_a, scales_b);
     }
 
-    /* Codes and scales of units on their way: see linear_ring.cuh. */
+    /* Codes and scales of units in flight: see linear_ring.cuh. */
     template <int NT> struct ring {
         enum : uint32_t { DEPTH = NT > 2 ? 1 : 2 };
         uint4 codes[DEPTH][2];
@@ -68,7 +69,7 @@ struct sb_w4a4 {
                 ask(to, d, tile, first + d);
     }
 
-    /* sum[n] += the product of unit u, which stands in a place of the ring. */
+    /* sum[n] += the product of unit u, which is at `place` of the ring. */
     template <int NT>
     SB_ATOM_FN void multiply(float (&sum)[NT][4], const ring<NT> &from, uint32_t place,
                              const uint32_t (&row)[NT], uint32_t live, uint32_t u) const

@@ -1,7 +1,7 @@
 /* linear_w8a8.cuh - E4M3 weights with E4M3 inputs on the FP8 atom, a layer of tile.cuh.
  *
- * Codes are multiplied exactly and summed by the atom; scales of inputs and weights multiply sums:
- * that of each unit where scales are of groups, else the whole sum. */
+ * The atom multiplies codes exactly and sums them. Scales of inputs and weights multiply sums: the
+ * sum of each unit if groups have scales, else the whole sum. */
 #ifndef SB_KERNEL_LINEAR_W8A8_CUH
 #define SB_KERNEL_LINEAR_W8A8_CUH
 
@@ -15,7 +15,7 @@ template <bool GROUPED> struct sb_w8a8 {
     sb_global<const float> scale;    /* [tile][scale][16] */
     sb_global<const uint32_t> codes; /* (inputs, words) of sb_act_fp8_kernel */
     sb_global<const float> y;        /* (inputs, scales) */
-    sb_global<const float2> factor;  /* of each matrix with its input: a multiplier, a divisor */
+    sb_global<const float2> factor;  /* a multiplier and a divisor for each matrix and its input */
 
     SB_ATOM_FN sb_w8a8 at(uint32_t matrix) const
     {
@@ -28,7 +28,7 @@ template <bool GROUPED> struct sb_w8a8 {
         return other;
     }
 
-    /* Codes of steps on their way, over the ends of units: see linear_ring.cuh. */
+    /* Codes of steps in flight, across the ends of units: see linear_ring.cuh. */
     template <int NT> struct ring {
         enum : uint32_t { DEPTH = NT > 2 ? 2 : 4 };
         uint4 codes[DEPTH];
@@ -53,7 +53,7 @@ template <bool GROUPED> struct sb_w8a8 {
                 ask(to, d, tile, at + d);
     }
 
-    /* The products of a step; what a lane reads of an input: H-8: "register r of B has column g and
+    /* The products of a step. A lane reads of an input: H-8: "register r of B has column g and
      * starts at k = W t + 4 W r" */
     template <int NT>
     SB_ATOM_FN void multiply(float (&sum)[NT][4], const uint4 &four, const uint32_t (&row)[NT],
@@ -108,7 +108,7 @@ template <bool GROUPED> struct sb_w8a8 {
                             uint32_t last) const
     {
         const uint32_t end = last * steps;
-        uint32_t u = first, left = steps; /* of unit u */
+        uint32_t u = first, left = steps; /* steps left of unit u */
         float part[NT][4] = {};
         for (uint32_t base = first * steps; base < end; base += from.DEPTH) {
             SB_UNROLL

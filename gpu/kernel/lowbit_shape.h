@@ -1,9 +1,9 @@
-/* lowbit_shape.h - how inputs and weights of a linear layer lie in memory for the matrix units of
+/* lowbit_shape.h - the memory layout of a linear layer's inputs and weights for the matrix units of
  * eight and of four bits.
  *
- * The columns come in units: what has one scale where scales are of groups of columns (W8A8 with
- * blocks), else 128. A unit has whole steps of the atom, so that its last one may be filled up with
- * zeros. A tile has 16 rows of the weight. Both operands have the same columns in the same place.
+ * The columns come in units: the columns that share a scale if groups of columns have scales (W8A8
+ * with blocks), else 128. A unit is padded with zeros to whole steps of the atom. A tile has 16
+ * rows of the weight. Both operands have the same columns in the same places.
  */
 #ifndef SB_KERNEL_LOWBIT_SHAPE_H
 #define SB_KERNEL_LOWBIT_SHAPE_H
@@ -19,19 +19,19 @@
 
 enum : uint32_t {
     SB_LOWBIT_ROWS = 16,     /* of a tile of weights */
-    SB_LOWBIT_COLUMNS = 128, /* of a unit that no scale bounds */
+    SB_LOWBIT_COLUMNS = 128, /* of a unit without a group scale */
     SB_LOWBIT_WORDS = 8,     /* 32-bit words of a row in a step: 32 E4M3, or 64 E2M1 */
-    SB_LOWBIT_GROUP = 16,    /* E2M1 values with a scale */
+    SB_LOWBIT_GROUP = 16,    /* E2M1 values that share a scale */
 };
 
 struct sb_lowbit_shape {
     uint32_t rows, cols;         /* N, K of the weight */
     uint32_t bits;               /* 8: E4M3; 4: E2M1 with a scale for each 16 */
-    uint32_t unit, steps, units; /* columns of a unit; its steps; how many */
+    uint32_t unit, steps, units; /* columns of a unit; its steps; number of units */
     uint32_t grouped;            /* a scale for each unit of a row; else one for each row */
 };
 
-/* `unit`: columns that share a scale; 0: all of them do. */
+/* `unit`: the number of columns that share a scale; 0: all columns share one. */
 SB_LOWBIT_FN sb_lowbit_shape sb_lowbit_shape_of(uint32_t rows, uint32_t cols, uint32_t bits,
                                                 uint32_t unit)
 {

@@ -1,6 +1,6 @@
-/* norm.cuh - the three norms. A block has one vector; its threads take the elements in turn, add
- * their squares fused, and then each other's sums (reduce.cuh). Of a vector that other kernels have
- * in shared memory (fused_*.cuh), so do as many threads as there would be here. */
+/* norm.cuh - the three norms. A block has one vector. Its threads take the elements in turn, add
+ * their squares fused, and then add the sums of the threads (reduce.cuh). Kernels with a vector in
+ * shared memory (fused_*.cuh) add with as many threads as the kernels here. */
 #ifndef SB_GPU_KERNEL_NORM_CUH
 #define SB_GPU_KERNEL_NORM_CUH
 
@@ -8,7 +8,7 @@
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/fn.h"
 
-/* What thread `thread` of so many adds to ss = dot(x, x). */
+/* The share of thread `thread` of `threads` in ss = dot(x, x). */
 template <class T, class P>
 SB_KERNEL_FN float sb_squares_of(P x, size_t n, unsigned thread, unsigned threads)
 {
@@ -21,7 +21,7 @@ SB_KERNEL_FN float sb_squares_of(P x, size_t n, unsigned thread, unsigned thread
     return sum;
 }
 
-/* ss, in every thread of a block that has this vector alone. */
+/* ss, in every thread of a block with one vector. */
 template <class T>
 SB_KERNEL_FN float sb_sum_of_squares(sb_global<const T> x, size_t n, sb_shared<float> part)
 {
@@ -89,7 +89,7 @@ SB_KERNEL_FN float sb_l2normed(float x, float n, bool rounds, bool query, float 
     return query ? __fmul_rn(y, scale) : y;
 }
 
-/* A block has one head of one row, those of the queries before those of the keys. */
+/* A block has one head of one row, first the heads of queries, then those of keys. */
 template <class T>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_l2norm_kernel(sb_global<const T> qkv, size_t stride, unsigned heads, size_t dk, float eps,

@@ -1,14 +1,15 @@
-/* reduce.cuh - sums over the threads of a block, in an order that the number of threads decides. */
+/* reduce.cuh - sums over the threads of a block, in an order that depends only on the number of
+ * threads. */
 #ifndef SB_GPU_KERNEL_REDUCE_CUH
 #define SB_GPU_KERNEL_REDUCE_CUH
 
 #include "gpu/kernel/kernel.h"
 #include "gpu/cuda.h"
 
-enum { SB_WARP = 32, SB_SUM_WARPS = 8 }; /* so many warps at most add */
+enum { SB_WARP = 32, SB_SUM_WARPS = 8 }; /* the most warps that add */
 static const unsigned sb_all_lanes = 0xffffffffu;
 
-/* Halves, and halves of halves: all lanes get the same bits, since a + b is b + a. */
+/* A butterfly: all lanes get the same bits, since a + b is b + a. */
 SB_KERNEL_FN float sb_warp_sum(float x)
 {
     for (int with = SB_WARP / 2; with > (SB_PLANT(reduce_half_warp) ? 1 : 0); with /= 2)
@@ -25,8 +26,8 @@ SB_KERNEL_FN float sb_warp_max(float x)
     return x;
 }
 
-/* Once in a block, by all of its threads, of which there are whole warps: the first `threads` of
- * them have something to add, and their warps add in their order. */
+/* Called once in a block, by all threads of its whole warps. The first `threads` threads have
+ * values to add; their warps are added in order. */
 SB_KERNEL_FN float sb_block_sum(float x, sb_shared<float> part, unsigned threads)
 {
     x = sb_warp_sum(x);
@@ -42,7 +43,8 @@ SB_KERNEL_FN float sb_block_sum(float x, sb_shared<float> part, unsigned threads
     return sum;
 }
 
-/* How many threads add n terms: it depends on n alone, and so does the order of the sum. */
+/* The number of threads that add n terms. It depends on n only, and so does the order of the
+ * sum. */
 __host__ __device__ inline unsigned sb_sum_threads(size_t n)
 {
     const size_t warps = (n + 127) / 128, most = SB_SUM_WARPS;

@@ -1,4 +1,4 @@
-/* rope_turn.cuh - a pair of elements, turned. */
+/* rope_turn.cuh - the rotation of a pair of elements. */
 #ifndef SB_GPU_KERNEL_ROPE_TURN_CUH
 #define SB_GPU_KERNEL_ROPE_TURN_CUH
 
@@ -6,7 +6,7 @@
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/trig.h"
 
-/* x c + y s: the products and their sum as pairs, so that what is left out is 2^-46 of them. */
+/* x c + y s: products and sum are pairs, with an error of 2^-46 of the products. */
 SB_KERNEL_FN float sb_rope_turn(float x, float c, float y, float s)
 {
     const sb_gpu_pair p = sb_gpu_product(x, c), q = sb_gpu_product(y, s);

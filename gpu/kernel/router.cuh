@@ -6,9 +6,9 @@
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/fn.h"
 
-enum { SB_ROUTER_EXPERTS = 32 * SB_WARP }; /* a bit for each that a lane has */
+enum { SB_ROUTER_EXPERTS = 32 * SB_WARP }; /* a bit for each expert of a lane */
 
-/* The best expert that a lane has and that is not taken; none: SB_ROUTER_EXPERTS. */
+/* The best expert of a lane that is not taken; none: SB_ROUTER_EXPERTS. */
 struct sb_best {
     float logit;
     unsigned id;
@@ -34,7 +34,7 @@ SB_KERNEL_FN sb_best sb_best_left(sb_shared<const float> logit, unsigned experts
         const float other = __shfl_xor_sync(sb_all_lanes, best.logit, with);
         best = sb_better(best, {other, __shfl_xor_sync(sb_all_lanes, best.id, with)});
     }
-    best.id = __shfl_sync(sb_all_lanes, best.id, 0); /* NaN may have let them disagree */
+    best.id = __shfl_sync(sb_all_lanes, best.id, 0); /* with NaN the lanes may disagree */
     return best.id < SB_ROUTER_EXPERTS ? best : sb_best{best.logit, 0};
 }
 
@@ -56,7 +56,8 @@ SB_KERNEL_FN float sb_exponentials(sb_shared<const float> logit, unsigned expert
     return sb_warp_sum(sum);
 }
 
-/* One row by one warp, with 2 experts + kept floats of shared memory. IDS points to either memory.
+/* One warp does one row, with 2 experts + kept floats of shared memory. IDS is a pointer to global
+ * or shared memory.
  */
 template <class IDS>
 SB_KERNEL_FN void sb_router_row(sb_global<const float> logits, unsigned experts, unsigned kept,

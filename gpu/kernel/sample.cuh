@@ -1,10 +1,10 @@
 /* sample.cuh - section P of docs/spec.md: from a row of logits to probabilities and a token, and
- * what becomes of a draft. The bits of ref/run/sample.c: all sums are exact, all functions
- * correctly rounded, and no order matters.
+ * the judgement of a draft. The bits are those of ref/run/sample.c: all sums are exact, all
+ * functions are correctly rounded, and no order matters.
  *
- * A block has a row. Tokens are not sorted: of the order of P-2 only a limit is needed, a key of
- * logit and id. Its bits are found one after the other, until one token is left between what is too
- * little and what is enough. */
+ * A block has a row. Tokens are not sorted: only a limit in the order of P-2 is needed, a key of
+ * logit and id. A bisection finds its bits one by one, until the bounds "too few" and "enough"
+ * differ by one token. */
 #ifndef SB_KERNEL_SAMPLE_CUH
 #define SB_KERNEL_SAMPLE_CUH
 
@@ -15,7 +15,8 @@
 
 enum : uint32_t { SB_SAMPLE_THREADS = SB_ARGMAX_THREADS, SB_SAMPLE_REFUSED = 0xffffffffu };
 
-/* P-8: "Word 0 is for the token that is drawn from the target" - words of the block. */
+/* P-8: "Word 0 is for the token that is drawn from the target" - the words of a block of random
+ * bits. */
 enum sb_sample_word : uint32_t { SB_WORD_token, SB_WORD_draft, SB_WORD_accept, SB_WORD_residual };
 
 struct sb_sample_settings {
@@ -69,7 +70,7 @@ SB_KERNEL_FN uint64_t sb_sample_key(float logit, uint32_t id)
     return static_cast<uint64_t>(~sb_rising(logit)) << 32 | (SB_PLANT(sample_ties) ? id ^ 1 : id);
 }
 
-/* The tokens of the row, a thread's. */
+/* Loops over a thread's tokens of the row. */
 #define SB_SAMPLE_EACH(i, n) for (uint32_t i = threadIdx.x; i < (n); i += SB_SAMPLE_THREADS)
 
 /* The sum of counts over the threads of a block, for all of them. */
@@ -78,7 +79,7 @@ SB_KERNEL_FN uint32_t sb_sample_total(uint32_t count, sb_shared<uint64_t> room)
     for (int with = 16; with > 0; with /= 2)
         count += __shfl_xor_sync(0xffffffffu, count, with);
     if (!SB_PLANT(sample_barrier2))
-        __syncthreads(); /* `room` may be that of an earlier call */
+        __syncthreads(); /* an earlier call may still use `room` */
     if (threadIdx.x % 32 == 0)
         room[threadIdx.x / 32] = count;
     if (!SB_PLANT(sample_barrier))
@@ -91,7 +92,7 @@ SB_KERNEL_FN uint32_t sb_sample_total(uint32_t count, sb_shared<uint64_t> room)
     return count;
 }
 
-/* How many tokens stand before a limit of the order, and if it is asked for, the sum of their e. */
+/* The number of tokens before a limit of the order, and with SUMS the sum of their e. */
 struct sb_sample_run {
     uint32_t tokens;
     float sum;
@@ -120,15 +121,15 @@ SB_KERNEL_FN sb_sample_run sb_sample_before(sb_global<const float> logits, sb_gl
     return run;
 }
 
-/* The next bit of a key to be found, from 63 down; ids have those of n - 1. */
+/* The next bit of a key to be found, from 63 down. Ids only need the bits of n - 1. */
 SB_KERNEL_FN int sb_sample_next_bit(int bit, uint32_t n)
 {
     const int ids = 32 - __clz(static_cast<int>(n - 1));
     return bit == 32 ? ids - 1 : bit - 1;
 }
 
-/* A limit before which the fewest first tokens stand that are enough: so many, or with SUMS, so
- * large a sum. Before `last` there are too few, before `end` enough. */
+/* The limit after the fewest first tokens that are enough: enough.tokens of them, or with SUMS a
+ * sum of enough.sum. Before `last` stand too few, before `end` enough. */
 template <bool SUMS>
 SB_KERNEL_FN uint64_t sb_sample_end(sb_global<const float> logits, sb_global<const float> e,
                                     uint32_t n, sb_sample_run enough, sb_shared<uint64_t> room)
@@ -149,7 +150,7 @@ SB_KERNEL_FN uint64_t sb_sample_end(sb_global<const float> logits, sb_global<con
     return SUMS && SB_PLANT(sample_top_p) && few ? last : end;
 }
 
-/* What is not before the limit gets 0; each thread's own tokens. */
+/* Sets e to 0 for tokens that are not before the limit. Each thread does its own tokens. */
 SB_KERNEL_FN void sb_sample_cut(sb_global<const float> logits, sb_global<float> e, uint32_t n,
                                 uint64_t end)
 {
@@ -162,7 +163,7 @@ SB_KERNEL_FN void sb_sample_cut(sb_global<const float> logits, sb_global<float> 
 }
 
 /* P-5: "the fewest first tokens of the order for which sum(e) is at least RN(top_p sum(e) of all
- * that top_k keeps)": what it does not keep has e = 0. */
+ * that top_k keeps)". Tokens that top_k does not keep have e = 0. */
 SB_KERNEL_FN uint64_t sb_sample_top_p(sb_global<const float> logits, sb_global<const float> e,
                                       uint32_t n, float top_p, sb_shared<uint64_t> room)
 {
@@ -210,7 +211,7 @@ SB_KERNEL_FN float sb_sample_rest(float p, float q, bool rest)
 }
 
 /* P-10: "the token with the largest RN( log(w_i) + g_i ) of those with w_i above 0, the lowest id
- * among equals"; 0 if there is none. Where `rest`, weights are those of P-13. */
+ * among equals"; 0 if there is none. With `rest` the weights are those of P-13. */
 SB_KERNEL_FN uint32_t sb_sample_pick(sb_global<const float> p, sb_global<const float> q, bool rest,
                                      uint32_t n, const sb_sample_settings &s, uint32_t position,
                                      uint32_t word, sb_shared<uint64_t> room)

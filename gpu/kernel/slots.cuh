@@ -1,13 +1,13 @@
-/* slots.cuh - states of which several are kept: a number in memory says which one counts. */
+/* slots.cuh - several copies of a state; a number in memory says which one counts. */
 #ifndef SB_GPU_KERNEL_SLOTS_CUH
 #define SB_GPU_KERNEL_SLOTS_CUH
 
 #include "gpu/cuda.h"
 #include "gpu/kernel/kernel.h"
 
-/* Y-72: "A call reads the slot that counts, and leaves the state behind row t in slot t" where it
- * has a trail, and else the last one "in slot 1 if it has read slot 0, and in slot 0 if another" -
- * without a number there is one state alone. */
+/* Y-72: "A call reads the slot that counts, and leaves the state behind row t in slot t" if it has
+ * a trail, and else the last one "in slot 1 if it has read slot 0, and in slot 0 if another".
+ * Without that number there is only one state. */
 SB_KERNEL_FN uint32_t sb_slot_read(sb_global<const uint32_t> slot)
 {
     if (!slot)

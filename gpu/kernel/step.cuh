@@ -1,5 +1,5 @@
-/* step.cuh - what a step knows of its sequence, in memory that kernels read and write: so the same
- * launches are the next step. One thread has each of these numbers. */
+/* step.cuh - the state of a step's sequence, in memory that kernels read and write, so that the
+ * same launches make the next step. A single thread updates these numbers. */
 #ifndef SB_GPU_KERNEL_STEP_CUH
 #define SB_GPU_KERNEL_STEP_CUH
 
@@ -8,8 +8,8 @@
 
 constexpr uint32_t SB_STEP_THREADS = 128;
 
-/* Where a call stands: row 0 `ahead` places behind the position, or before it; and the rotary
- * positions of its rows, which are further ahead by `shift`, and at least 0. */
+/* The place of a call: row 0 stands `ahead` behind the position (before it, if negative). The
+ * rotary positions of the rows are further ahead by `shift`, and at least 0. */
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_begin_kernel(sb_global<const uint32_t> position, int ahead, int shift, uint32_t rows,
                          sb_global<uint32_t> first, sb_global<uint32_t> positions)
@@ -26,16 +26,16 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
     }
 }
 
-/* The numbers that steps hand on. */
+/* The numbers that one step passes to the next. */
 struct sb_step_numbers {
     sb_global<uint32_t> position;     /* tokens fed */
-    sb_global<uint32_t> slot;         /* of the states, which one counts */
-    sb_global<uint32_t> kept;         /* rows of the last call that count */
-    sb_global<uint32_t> tokens;       /* of the rows; the first is that of the next step */
-    sb_global<const uint32_t> picked; /* what follows each row whose logits there are */
+    sb_global<uint32_t> slot;         /* the slot that counts */
+    sb_global<uint32_t> kept;         /* kept rows of the last call */
+    sb_global<uint32_t> tokens;       /* of the rows; the first is the token of the next step */
+    sb_global<const uint32_t> picked; /* the next token of each row with logits */
 };
 
-/* Behind a call of so many rows; `last` is the one of `picked` that follows the last row. */
+/* Ends a call of `rows` rows; picked[last] follows the last row. */
 static __global__ void sb_step_end_kernel(const sb_step_numbers step, uint32_t rows, uint32_t trail,
                                           uint32_t last)
 {
@@ -50,8 +50,8 @@ static __global__ void sb_step_end_kernel(const sb_step_numbers step, uint32_t r
         step.tokens[0] = next;
 }
 
-/* S-9: drafts stand behind the first token, and each that is the token behind the row before it is
- * accepted: *kept becomes how many rows are. */
+/* S-9: drafts stand behind the first token. A draft is accepted if it is the token that follows the
+ * row before it. *kept becomes the number of accepted rows. */
 static __global__ void sb_step_accept_kernel(const sb_step_numbers step, uint32_t rows)
 {
     sb_launch_ready();
@@ -80,7 +80,7 @@ static __global__ void sb_step_keep_kernel(const sb_step_numbers step, uint32_t 
     step.tokens[0] = next;
 }
 
-/* Row *row of `from`, of n elements, to row 0, which may be the same. */
+/* Copies row *row of `rows`, of n elements, to row 0, which may be the same row. */
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_row_kernel(sb_global<float> rows, sb_global<const uint32_t> row, size_t n)
 {
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
     }
 }
 
-/* n elements, as they are. */
+/* Copies n elements. */
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_copy_kernel(sb_global<const float> from, sb_global<float> to, size_t n)
 {
@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
     }
 }
 
-/* R-21: "the embedding half first": rows of 2 n elements, n in all of the two of a row. */
+/* R-21: "the embedding half first": rows of 2 `width` elements; n elements in each input. */
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_join_kernel(sb_global<const float> embedding, sb_global<const float> hidden,
                         sb_global<float> joined, size_t width, size_t n)

@@ -3,24 +3,24 @@
  * A LAYER knows its operands and its atom:
  *
  *   template <int NT> ring
- *       weights that a warp has asked for and not used yet
+ *       weights that a warp has requested and not used yet
  *   template <int NT> void begin(ring<NT> &, uint32_t tile, uint32_t first, uint32_t last) const
- *       asks for the first of a tile, of units first to last; reads nothing but weights
+ *       requests the first of the units [first, last) of a tile; reads nothing but weights
  *   template <int NT> void product(float (&sum)[NT][4], ring<NT> &, uint32_t tile,
  *                                  const uint32_t (&row)[NT], uint32_t live, uint32_t first,
  *                                  uint32_t last) const
- *       what a ring that has begun so ends with: sum, which is 0, becomes the product of the tile
- *       with NT tiles of 8 inputs, of which `live` are there. row[n] is the input row of this
- *       lane's column of tile n, or SB_NO_ROW. All 32 lanes of a warp call it.
+ *       follows begin with the same tile and units. sum, which is 0, becomes the product of the
+ *       tile with the first `live` of NT tiles of 8 inputs. row[n] is the input row of this lane's
+ *       column of tile n, or SB_NO_ROW. All 32 lanes of a warp call it.
  *   float finish(float y, uint32_t at, uint32_t row) const
- *       what a whole sum becomes: of row `at` of the weight and an input row
+ *       the output for a complete sum, of row `at` of the weight and an input row
  *   LAYER at(uint32_t matrix) const
- *       the same of another one of several matrices of one shape
+ *       the layer of another matrix, of several of one shape
  *   uint32_t rows, units
  *
- * One sequence of instructions for any number of inputs: a column of an atom is computed by itself,
- * units are cut into 8 parts that the number of units alone decides, and parts are added in their
- * order. So a row's bits are the same in a prompt, a step and a verify, and wherever it stands. */
+ * The sequence of instructions is the same for any number of inputs: the atom computes each column
+ * by itself, the cut of the units into 8 parts depends only on their number, and parts are added in
+ * order. So a row has the same bits in a prompt, a step and a verify, and at any place. */
 #ifndef SB_KERNEL_TILE_CUH
 #define SB_KERNEL_TILE_CUH
 
@@ -34,7 +34,7 @@ enum : uint32_t {
     SB_NO_ROW = 0xffffffffu
 };
 
-/* The inputs of a block: `count` of them, those of one matrix. */
+/* The inputs of a block: `count` inputs of one matrix. */
 struct sb_tile_set {
     uint32_t matrix, first, count;
 };
@@ -78,8 +78,8 @@ SB_ATOM_FN uint32_t sb_tile_part(uint32_t units, uint32_t warp)
 }
 
 /* Y-52: "the eight are added in binary32, from the first to the last"; they stand in `room` as
- * [part][n][lane][4]. Of fewer units than warps each is a part; the parts of the other warps are 0,
- * and only the first of these can be told from nothing. */
+ * [part][n][lane][4]. With fewer units than warps each unit is a part, and the parts of the other
+ * warps are 0. Only one of these zeros can change the sum, so the sum starts from 0 instead. */
 SB_ATOM_FN float sb_tile_sum(sb_shared<const float> room, uint32_t units, uint32_t size,
                              uint32_t at)
 {
@@ -98,10 +98,10 @@ constexpr size_t sb_tile_bytes(int nt)
     return sizeof(float) * SB_TILE_WARPS * 128 * static_cast<size_t>(nt);
 }
 
-/* One layer, or two of one shape that have the same inputs (Y-66). */
+/* One layer, or two of one shape with the same inputs (Y-66). */
 template <class LAYER, class OUT> struct sb_tile_layers {
     LAYER of[2];
-    sb_global<OUT> out[2]; /* (rows, N), rounded to bfloat16 unless they are wide */
+    sb_global<OUT> out[2]; /* (rows, N), rounded to bfloat16 unless `wide` */
 };
 template <class LAYER, class OUT>
 sb_tile_layers<LAYER, OUT> sb_tile_alone(const LAYER &layer, sb_global<OUT> out)

@@ -1,5 +1,5 @@
-/* value.cuh - activations in memory: binary32, or the bits of a bfloat16. One kernel serves both,
- * and gives the same values, as long as what is stored is a bfloat16. */
+/* value.cuh - activations in memory: binary32, or the bits of a bfloat16. One kernel serves both
+ * and gives the same values, as long as all stored values are bfloat16. */
 #ifndef SB_GPU_KERNEL_VALUE_CUH
 #define SB_GPU_KERNEL_VALUE_CUH
 
@@ -15,7 +15,7 @@ SB_ATOM_FN float sb_wide(uint16_t bits)
     return sb_atom_float(static_cast<uint32_t>(bits) << 16);
 }
 
-/* K-1: what one op hands to the next. */
+/* K-1: the rounding between ops. */
 SB_ATOM_FN float sb_to_bf16(float x)
 {
     return sb_atom_float(sb_cvt_bf16x2_f32(x, 0.0f) << 16);

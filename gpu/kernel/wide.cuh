@@ -1,12 +1,11 @@
 /* wide.cuh - linear layers of many rows on the bf16 atom: the bits of linear.cuh, with weights and
- * inputs that stand in shared memory, once for a whole block.
+ * inputs in shared memory, once for the whole block.
  *
  * A block has 128 rows of weights by 128 of inputs, and all of K. Y-87: "A warp takes the parts of
  * Y-43 one after the other, and adds each to the sum of those before." It has 32 rows of weights by
- * 64 of inputs, so what it reads from shared memory is 128 bytes of inputs for an instruction, and
- * weights as they are packed. Y-88: "A weight is decoded by the two warps of a block that share its
- * row" - weights that one of them decoded for both would be written and read back as bfloat16, four
- * times the bytes. */
+ * 64 of inputs, so for an instruction it reads 128 bytes of inputs and packed weights from shared
+ * memory. Y-88: "A weight is decoded by the two warps of a block that share its row" - if one warp
+ * decoded for both, weights would be written and read back as bfloat16, four times the bytes. */
 #ifndef SB_KERNEL_WIDE_CUH
 #define SB_KERNEL_WIDE_CUH
 
@@ -14,16 +13,16 @@
 #include "gpu/kernel/experts_linear.cuh"
 
 enum : uint32_t {
-    SB_WIDE_ROWS = 128,  /* of weights and of inputs that a block has */
-    SB_WIDE_TILES = 8,   /* of weights */
+    SB_WIDE_ROWS = 128,  /* of weights, and of inputs, of a block */
+    SB_WIDE_TILES = 8,   /* tiles of weights of a block */
     SB_WIDE_ACROSS = 2,  /* warps that share rows of weights */
-    SB_WIDE_STAGES = 3,  /* chunks that have room in shared memory */
-    SB_WIDE_PIECES = 8,  /* of 16 bytes that a row of inputs has in a chunk */
+    SB_WIDE_STAGES = 3,  /* chunks that fit into shared memory */
+    SB_WIDE_PIECES = 8,  /* pieces of 16 bytes of a row of inputs in a chunk */
     SB_WIDE_TOGETHER = 8 /* rows of blocks that run side by side */
 };
 enum : int { SB_WIDE_MT = 2, SB_WIDE_NT = 8 }; /* tiles of weights and of inputs of a warp */
 
-/* A layer of experts, or (ALONE) of one matrix with the factor of its shape. */
+/* A layer of experts, or with ALONE of one matrix, whose factor is in its shape. */
 template <int CODES, bool GROUPED, bool ALONE>
 struct sb_wide_layer : sb_expert_linear<CODES, GROUPED> {
     enum : int { codes = CODES };
@@ -50,7 +49,7 @@ SB_SHAPE_FN constexpr uint32_t sb_wide_codes(uint32_t codes)
 {
     return sb_codes_bits(codes) / 4 * 32;
 }
-/* Scales of a tile: those of NVFP4 are 4 bytes of a row; an integer needs its base, grouped or not.
+/* Scales of a tile: NVFP4 has 4 bytes in a row; an integer needs its base, grouped or not.
  */
 SB_SHAPE_FN constexpr uint32_t sb_wide_scales(uint32_t codes, bool grouped)
 {
@@ -70,13 +69,13 @@ constexpr size_t sb_wide_bytes(uint32_t codes, bool grouped)
     return sizeof(uint4) * SB_WIDE_STAGES * sb_wide_stage(codes, grouped);
 }
 
-/* Where piece p of a row stands: eight rows have it in eight different banks. */
+/* The place of piece p of a row, swizzled so that eight rows have it in eight different banks. */
 SB_KERNEL_FN uint32_t sb_wide_piece(uint32_t row, uint32_t p)
 {
     return row * SB_WIDE_PIECES + (p ^ row % 8);
 }
 
-/* Which block this is. Y-89: "Eight rows of blocks go along the weights side by side" */
+/* The coordinates of this block. Y-89: "Eight rows of blocks go along the weights side by side" */
 SB_KERNEL_FN uint2 sb_wide_block()
 {
     const uint32_t id = blockIdx.y * gridDim.x + blockIdx.x, each = SB_WIDE_TOGETHER * gridDim.x;
@@ -87,16 +86,16 @@ SB_KERNEL_FN uint2 sb_wide_block()
 
 /* --- copies ------------------------------------------------------------------------------------
  */
-/* What a thread copies of each chunk: where it is in the first chunk, and of which scales. */
+/* The sources of a thread's copies for the next chunk. */
 struct sb_wide_source {
     sb_global<const uint4> inputs, codes, scales;
-    size_t step;             /* from a tile of weights that it copies to the next one */
-    uint32_t inputs_live;    /* rows of inputs that are there */
-    uint32_t tiles_live;     /* and tiles of weights */
-    uint32_t scale, of_this; /* the next chunk's first scale; chunks that have had it */
+    size_t step;             /* from one tile of weights that it copies to the next */
+    uint32_t inputs_live;    /* existing rows of inputs */
+    uint32_t tiles_live;     /* existing tiles of weights */
+    uint32_t scale, of_this; /* the next chunk's first scale; number of chunks that have used it */
 };
 
-/* Tiles that the codes of a thread are apart. */
+/* The distance, in tiles, of the codes that a thread copies. */
 SB_SHAPE_FN constexpr uint32_t sb_wide_apart(uint32_t codes)
 {
     return SB_LINEAR_THREADS / sb_wide_codes(codes);
@@ -124,9 +123,9 @@ SB_KERNEL_FN sb_wide_source sb_wide_open(const LAYER &layer, uint32_t first_tile
     return from;
 }
 
-/* Y-86: "A block brings codes, scales and inputs to shared memory chunk by chunk": all threads, the
- * next chunk into its stage. `row` has where the input rows of the block begin; of
- * rows and tiles that are not there come zeros. */
+/* Y-86: "A block brings codes, scales and inputs to shared memory chunk by chunk": all threads copy
+ * the next chunk into its stage. `row` has the begins of the block's input rows; missing rows and
+ * tiles become zeros. */
 template <class LAYER>
 SB_KERNEL_FN void sb_wide_copy(sb_shared<uint4> stage, sb_wide_source *from,
                                sb_shared<const uint64_t> row, const sb_linear_shape &shape)
@@ -171,7 +170,7 @@ SB_KERNEL_FN void sb_wide_copy(sb_shared<uint4> stage, sb_wide_source *from,
 /* The weights of a warp for a chunk: two tiles, four steps. */
 template <int CODES> struct sb_wide_weights {
     uint32_t a[SB_WIDE_MT][SB_STEPS][4];
-    sb_linear_scales scales[SB_WIDE_MT][2]; /* of both halves of the chunk */
+    sb_linear_scales scales[SB_WIDE_MT][2]; /* for both halves of the chunk */
 };
 
 template <int CODES, bool GROUPED>
@@ -196,7 +195,7 @@ SB_KERNEL_FN void sb_wide_decode(sb_wide_weights<CODES> *w, sb_shared<const uint
     }
 }
 
-/* Y-44, of the two tiles of inputs from n on; the next chain starts from 0. */
+/* Y-44, for the two tiles of inputs from n on; the next chain starts from 0. */
 SB_KERNEL_FN void sb_wide_fold(float (&sum)[SB_WIDE_NT][4], uint32_t n, float (&chain)[2][4],
                                const sb_linear_scales &scales)
 {
@@ -209,14 +208,14 @@ SB_KERNEL_FN void sb_wide_fold(float (&sum)[SB_WIDE_NT][4], uint32_t n, float (&
     }
 }
 
-/* sum += a chunk of the warp's weights with its inputs, of which tiles below `live` are there: its
- * tile n is number SB_WIDE_ACROSS n + across of the block. */
+/* sum += the product of a chunk of the warp's weights with its inputs. The warp's tile n is tile
+ * SB_WIDE_ACROSS n + across of the block, which exists below `live`. */
 template <int CODES, bool GROUPED>
 SB_KERNEL_FN void sb_wide_multiply(float (&sum)[SB_WIDE_MT][SB_WIDE_NT][4],
                                    const sb_wide_weights<CODES> &w, sb_shared<const uint4> inputs,
                                    uint32_t across, uint32_t live, uint32_t parts, uint32_t lane)
 {
-    /* lane 8 j + i has row i of matrix j: two tiles, and of each the two halves of a step */
+    /* lane 8 j + i has row i of matrix j; the matrices are the halves of a step of two tiles */
     const uint32_t row = (lane / 16 * SB_WIDE_ACROSS + across) * SB_TILE_INPUTS + lane % 8;
     SB_UNROLL
     for (uint32_t n = 0; n < SB_WIDE_NT; n += 2) {
@@ -246,8 +245,8 @@ SB_KERNEL_FN void sb_wide_multiply(float (&sum)[SB_WIDE_MT][SB_WIDE_NT][4],
     }
 }
 
-/* The first part is the sum so far, which adding it to -0 gives; of fewer chunks than parts it is
- * added to 0 (tile.cuh). */
+/* The first part becomes the sum so far: it is added to -0, or to 0 if there are fewer chunks than
+ * parts (tile.cuh). */
 SB_KERNEL_FN void sb_wide_begin(float (&total)[SB_WIDE_MT][SB_WIDE_NT][4], uint32_t chunks)
 {
     SB_UNROLL
@@ -271,7 +270,7 @@ SB_KERNEL_FN void sb_wide_add(float (&total)[SB_WIDE_MT][SB_WIDE_NT][4],
     }
 }
 
-/* The sums of a warp, whose first tile of weights this is, to the outputs. */
+/* Writes the sums of a warp to the outputs; first_tile is its first tile of weights. */
 template <class LAYER, class ROWS, class OUT>
 SB_KERNEL_FN void sb_wide_store(sb_global<OUT> out, const float (&total)[SB_WIDE_MT][SB_WIDE_NT][4],
                                 const LAYER &layer, const ROWS &rows, const sb_tile_set &set,
@@ -300,7 +299,7 @@ SB_KERNEL_FN void sb_wide_store(sb_global<OUT> out, const float (&total)[SB_WIDE
 
 /* --- the kernel --------------------------------------------------------------------------------
  */
-/* out (rows, N), rounded to bfloat16 unless it is wide. grid: (blocks of the weight, sets of
+/* out (rows, N), rounded to bfloat16 unless `wide`. grid: (blocks of the weight, sets of
  * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_bytes(). */
 template <class LAYER, class ROWS, class OUT>
 static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)

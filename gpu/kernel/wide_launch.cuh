@@ -1,12 +1,12 @@
-/* wide_launch.cuh - layers of many rows: which calls are such, and what they are started with. */
+/* wide_launch.cuh - layers of many rows: the calls that use them, and their launch. */
 #ifndef SB_KERNEL_WIDE_LAUNCH_CUH
 #define SB_KERNEL_WIDE_LAUNCH_CUH
 
 #include "gpu/kernel/wide.cuh"
 
 /* Y-85: "A call of more than 64 rows whose matrix and rows make at least 64 blocks of 128 rows of
- * weights by 128 of inputs is computed by such blocks." Fewer leave too many multiprocessors
- * without one, and there those of linear.cuh, whose warps share a sum, are more. */
+ * weights by 128 of inputs is computed by such blocks." Fewer blocks would leave too many
+ * multiprocessors idle; linear.cuh, whose warps share a sum, makes more blocks. */
 enum : uint32_t { SB_WIDE_LEAST = 64 /* blocks */, SB_WIDE_FEW = 64 /* rows */ };
 
 static inline dim3 sb_wide_grid(uint32_t n, uint32_t sets)
@@ -30,7 +30,7 @@ static inline bool sb_wide_takes_experts(uint32_t pairs, uint32_t experts)
     return pairs / 32 > experts;
 }
 
-/* A matrix alone; `inputs` are those of sb_expert_stage. */
+/* A single matrix; `inputs` have the form of sb_expert_stage. */
 template <int CODES, bool GROUPED>
 static sb_status sb_wide_launch(const sb_queue *queue, const sb_linear_shape &shape,
                                 sb_global<const uint4> weights, sb_global<const uint32_t> inputs,

@@ -1,9 +1,9 @@
-/* wide_lowbit.cuh - linear layers of many rows whose inputs are quantized: the bits of
- * linear_w8a8.cuh and linear_w4a4.cuh, with codes and scales that stand in shared memory, once for
- * a whole block.
+/* wide_lowbit.cuh - linear layers of many rows with quantized inputs: the bits of linear_w8a8.cuh
+ * and linear_w4a4.cuh, with codes and scales in shared memory, once for the whole block.
  *
- * Blocks, warps and tiles are those of wide.cuh; a unit of Y-52 is what it calls a chunk. Nothing
- * is decoded: codes of weights go to the unit as they are packed, those of inputs by ldmatrix. */
+ * Blocks, warps and tiles are those of wide.cuh; a unit of Y-52 takes the place of its chunk.
+ * Nothing is decoded: the matrix unit gets codes of weights as they are packed, and codes of inputs
+ * through ldmatrix. */
 #ifndef SB_KERNEL_WIDE_LOWBIT_CUH
 #define SB_KERNEL_WIDE_LOWBIT_CUH
 
@@ -13,17 +13,17 @@
 
 /* --- what a unit has in shared memory ----------------------------------------------------------
  */
-/* WEIGHT: words of 16 bytes that the scales of a tile of weights are; INPUT: bytes of those of an
- * input. Places are in words of 16 bytes. */
+/* WEIGHT: 16-byte words of the scales of a tile of weights; INPUT: bytes of the scales of an input.
+ * Places count words of 16 bytes. */
 template <uint32_t OF_STEPS, uint32_t OF_STAGES, uint32_t OF_WEIGHT, uint32_t OF_INPUT>
 struct sb_wide_room {
     enum : uint32_t {
         STEPS = OF_STEPS,
-        STAGES = OF_STAGES, /* units that have room */
+        STAGES = OF_STAGES, /* units that fit into shared memory */
         WEIGHT = OF_WEIGHT,
         INPUT = OF_INPUT,
-        PIECES = 2 * OF_STEPS, /* of 16 bytes: the codes of an input */
-        CODE = 32 * OF_STEPS,  /* and those of a tile */
+        PIECES = 2 * OF_STEPS, /* pieces of 16 bytes: the codes of an input */
+        CODE = 32 * OF_STEPS,  /* words of the codes of a tile */
         CODES_AT = SB_WIDE_ROWS * PIECES,
         WEIGHTS_AT = CODES_AT + SB_WIDE_TILES * CODE, /* scales */
         INPUTS_AT = WEIGHTS_AT + SB_WIDE_TILES * WEIGHT,
@@ -38,7 +38,7 @@ template <> struct sb_wide_unit<sb_w8a8<true>> : sb_wide_room<4, 3, 4, 4> {
 template <> struct sb_wide_unit<sb_w4a4> : sb_wide_room<2, 5, 8, 8> {
 };
 
-/* Whether sums of units have scales. */
+/* True if sums of units have scales. */
 template <class LAYER> constexpr bool sb_wide_is_grouped = false;
 template <> inline constexpr bool sb_wide_is_grouped<sb_w8a8<true>> = true;
 
@@ -47,7 +47,8 @@ template <class LAYER> constexpr size_t sb_wide_unit_bytes()
     return sizeof(uint4) * sb_wide_unit<LAYER>::STAGES * sb_wide_unit<LAYER>::STAGE;
 }
 
-/* Where piece p of a row stands: rows that ldmatrix reads together have it in different banks. */
+/* The place of piece p of a row, swizzled so that rows that ldmatrix reads together have it in
+ * different banks. */
 template <uint32_t PIECES> SB_KERNEL_FN uint32_t sb_wide_unit_piece(uint32_t row, uint32_t p)
 {
     return row * PIECES + (p ^ row * PIECES / 8 % PIECES);
@@ -65,10 +66,10 @@ SB_KERNEL_FN sb_global<const uint32_t> sb_wide_input_scales(const sb_w4a4 &layer
     return layer.in_scale;
 }
 
-/* The inputs that a thread copies a piece of; of one of them it copies the scales, too. */
+/* The inputs of which a thread copies a piece. Some threads also copy the scales of one input. */
 template <class LAYER> struct sb_wide_unit_rows {
     enum : uint32_t {
-        TOGETHER = SB_LINEAR_THREADS / sb_wide_unit<LAYER>::PIECES, /* of a pass */
+        TOGETHER = SB_LINEAR_THREADS / sb_wide_unit<LAYER>::PIECES, /* inputs of a pass */
         PASSES = SB_WIDE_ROWS / TOGETHER
     };
     uint32_t row[PASSES];
@@ -86,8 +87,8 @@ template <class LAYER> struct sb_wide_unit_rows {
 };
 
 /* Y-91: "A block brings the codes of a unit, and the scales that belong to it, to shared memory by
- * asynchronous copies": all threads, unit u into its stage; of rows and tiles that are not there
- * come zeros. */
+ * asynchronous copies": all threads copy unit u into its stage; missing rows and tiles become
+ * zeros. */
 template <class LAYER>
 SB_KERNEL_FN void sb_wide_unit_copy(sb_shared<uint4> stage, const LAYER &layer,
                                     const sb_wide_unit_rows<LAYER> &inputs, const sb_tile_set &set,
@@ -132,8 +133,9 @@ SB_KERNEL_FN void sb_wide_unit_copy(sb_shared<uint4> stage, const LAYER &layer,
 
 /* --- products ----------------------------------------------------------------------------------
  */
-/* Where a warp is in its block: its first tile of weights, which of the two it is that share rows,
- * and tiles of inputs that are there. Its tile n is number SB_WIDE_ACROSS n + across. */
+/* The place of a warp in its block: its first tile of weights, its index among the two warps that
+ * share rows, and the number of existing tiles of inputs. Its tile n is tile SB_WIDE_ACROSS n +
+ * across of the block. */
 struct sb_wide_warp {
     uint32_t tile, across, live, lane;
 
@@ -147,9 +149,10 @@ struct sb_wide_warp {
     }
 };
 
-/* How many of its tiles of inputs a warp has at a time, PAIR below: two, while it holds the codes
- * of its weights for a whole unit; or one, and codes of one tile of weights, where the product is a
- * call of a portable body (gpu/atom/target.h), which leaves fewer registers. No bit depends on it.
+/* PAIR below is the number of tiles of inputs that a warp has at a time. With two, it holds the
+ * codes of its weights for a whole unit. With one, it holds the codes of one tile of weights: then
+ * the product is a call of a portable body (gpu/atom/target.h), which leaves fewer registers. No
+ * bit depends on it.
  */
 #if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
 enum : uint32_t { SB_WIDE_PAIR = 1 };
@@ -167,8 +170,8 @@ SB_KERNEL_FN void sb_wide_unit_weights(uint32_t (&a)[4], uint32_t m, uint32_t s,
     a[0] = four.x, a[1] = four.y, a[2] = four.z, a[3] = four.w;
 }
 
-/* Those of step s of its tiles of inputs from n on, each in two registers: lane 8 j + i has row i
- * of matrix j. */
+/* The codes for step s of its PAIR tiles of inputs from n on, each in two registers: lane 8 j + i
+ * has row i of matrix j. */
 template <uint32_t PIECES, uint32_t PAIR>
 SB_KERNEL_FN void sb_wide_unit_inputs(uint32_t (&b)[2 * PAIR], sb_shared<const uint4> inputs,
                                       uint32_t n, uint32_t s, const sb_wide_warp &warp)
@@ -179,8 +182,8 @@ SB_KERNEL_FN void sb_wide_unit_inputs(uint32_t (&b)[2 * PAIR], sb_shared<const u
                                                        SB_PLANT(wide_piece) ? piece ^ 1 : piece));
 }
 
-/* What scales do to products of a step and to the sum of a unit: of E4M3 with one for each row
- * nothing, finish() has them. */
+/* Applies scales to the products of a step and to the sum of a unit. For E4M3 with a scale for each
+ * row this does nothing: finish() applies the scales. */
 template <class LAYER> struct sb_wide_unit_scales {
     SB_ATOM_FN void of_weights(sb_shared<const uint4>, const sb_wide_warp &)
     {
@@ -264,8 +267,8 @@ template <> struct sb_wide_unit_scales<sb_w4a4> {
     }
 };
 
-/* sum += a unit of the warp's weights with its inputs. Y-92: "Of FP8 with blocks the chain of a
- * unit has an accumulator of its own." */
+/* sum += the product of a unit of the warp's weights with its inputs. Y-92: "Of FP8 with blocks the
+ * chain of a unit has an accumulator of its own." */
 template <class LAYER, uint32_t PAIR>
 SB_KERNEL_FN void sb_wide_unit_multiply(float (&sum)[SB_WIDE_MT][SB_WIDE_NT][4],
                                         sb_shared<const uint4> stage, const sb_wide_warp &warp)
@@ -319,9 +322,9 @@ SB_KERNEL_FN uint32_t sb_wide_unit_part(uint32_t units, uint32_t part)
 
 /* --- the kernel --------------------------------------------------------------------------------
  */
-/* out (rows, N), rounded to bfloat16 unless it is wide. grid: (blocks of the weight, sets of
- * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_unit_bytes(). MOST: of the tiles of
- * inputs that a warp may have at a time. */
+/* out (rows, N), rounded to bfloat16 unless `wide`. grid: (blocks of the weight, sets of
+ * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_unit_bytes(). MOST: the most tiles of
+ * inputs that a warp has at a time. */
 template <class LAYER, class ROWS, class OUT, uint32_t MOST = 2>
 static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)
     sb_wide_lowbit_kernel(LAYER layer, ROWS rows, sb_global<OUT> out, uint32_t wide)
@@ -376,8 +379,8 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)
 
 /* --- which calls -------------------------------------------------------------------------------
  */
-/* Y-90: "where a unit has as many instructions as one of 128 columns." Places of 16 bytes are
- * counted in 32 bits. */
+/* Y-90: "where a unit has as many instructions as one of 128 columns." Places of 16 bytes must be
+ * countable in 32 bits. */
 static inline bool sb_wide_fits(const sb_lowbit_shape &shape, uint64_t inputs, uint64_t matrices)
 {
     const uint32_t steps = shape.bits == 8 ? uint32_t(sb_wide_unit<sb_w8a8<true>>::STEPS)
@@ -391,7 +394,7 @@ static inline bool sb_wide_takes(const sb_lowbit_shape &shape, uint32_t rows)
     return sb_wide_fits(shape, rows, 1) && sb_wide_takes(shape.rows, rows);
 }
 
-/* A layer alone. */
+/* A single layer. */
 template <uint32_t MOST = 2, class LAYER>
 static sb_status sb_wide_lowbit_launch(const sb_queue *queue, const LAYER &layer,
                                        sb_global<float> out, uint32_t rows, uint32_t wide)

@@ -5,9 +5,9 @@
 #include "gpu/math/pair.h"
 
 /* e^x, normalised, for |x| <= 110: x = n ln2/32 + r, |r| < 2^-6.5, n = 32 k + j, and e^x = 2^k
- * 2^(j/32) e^r. The first step of r is exact (both terms are multiples of 2^-30), so is n LN2_B (13
- * and 11 bits); r's low part counts with its factor e^r. The terms from r^3/6 on are single: less
- * than 2^-22, off by some units of 2^-46. */
+ * 2^(j/32) e^r. The first step of r is exact (both terms are multiples of 2^-30), and so is n LN2_B
+ * (13 and 11 bits). The low part of r is multiplied by e^r. The terms from r^3/6 on are a single
+ * binary32: below 2^-22, with an error of some units of 2^-46. */
 SB_GPU_FN sb_gpu_scaled sb_gpu_exp_scaled(float x)
 {
 #include "gpu/math/exp_table.inc"
@@ -42,8 +42,8 @@ SB_GPU_FN float sb_gpu_exp(float x)
     return sb_gpu_finish(sb_gpu_exp_scaled(x), ROWS, COUNT, sb_gpu_bits(x));
 }
 
-/* 1/(1 + e^-x) as 2^k (h + l), for |x| <= 110: of u = e^-|x| it is 1/(1 + u), or u/(1 + u). Inside
- * 1 + u a u below 2^-100 may as well be that. */
+/* 1/(1 + e^-x) as 2^k (h + l), for |x| <= 110. With u = e^-|x| this is 1/(1 + u), or u/(1 + u) for
+ * negative x. In 1 + u the exponent k of u may be raised to -100. */
 SB_GPU_FN sb_gpu_scaled sb_gpu_sigmoid_scaled(float x)
 {
     sb_gpu_scaled u = sb_gpu_exp_scaled(-sb_gpu_abs(x));
@@ -58,7 +58,8 @@ SB_GPU_FN sb_gpu_scaled sb_gpu_sigmoid_scaled(float x)
 }
 
 /* 1/2 + x/4 - x^3/48 for |x| < 2^-10; the next term, x^5/480, is below 2^-58. The first sum leaves
- * an exact rest e; e - x^3/48 is rounded to odd, so that the last sum rounds as the real one. */
+ * an exact rest e; e - x^3/48 is rounded to odd, so that the last sum rounds like the exact
+ * value. */
 SB_GPU_FN float sb_gpu_sigmoid_small(float x)
 {
     sb_gpu_pair s = sb_gpu_sum_ordered(0.5f, 0.25f * x);
@@ -84,8 +85,8 @@ SB_GPU_FN float sb_gpu_sigmoid(float x)
     return sb_gpu_finish(sb_gpu_sigmoid_scaled(x), ROWS, COUNT, sb_gpu_bits(x));
 }
 
-/* x/2 + x^2/4 for |x| < 2^-26: x/2 where that is a normal number, whose neighbours are too far
- * away; a subnormal tie goes where x^2/4 points, which is up. */
+/* x/2 + x^2/4 for |x| < 2^-26. If x/2 is normal, x^2/4 is too small to change its rounding. If x/2
+ * is a subnormal tie, x^2/4 rounds it up. */
 SB_GPU_FN float sb_gpu_silu_tiny(float x)
 {
     uint32_t bits = sb_gpu_bits(x), sign = bits & 0x80000000u, units = bits & 0x7fffffffu;

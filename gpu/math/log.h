@@ -5,7 +5,7 @@
 #include "gpu/math/exp.h"
 
 /* log(1 + r), for a pair |r| < 2^-6: r + r^2 (-1/2 + r/3 + rest), where the rest, from -r^2/4 on,
- * is single. Relative to r it is off by some units of 2^-46. Normalised. */
+ * is a single binary32. The error relative to r is some units of 2^-46. Normalised. */
 SB_GPU_FN sb_gpu_pair sb_gpu_log1p_near(sb_gpu_pair r)
 {
 #include "gpu/math/log_series.inc"
@@ -22,8 +22,8 @@ SB_GPU_FN sb_gpu_pair sb_gpu_log1p_near(sb_gpu_pair r)
 }
 
 /* log(2^e (m + l)) for 0.70 < m < 1.42 and |l| < 2^-23: with v near 1/m, log m = log(1 + r) - log
- * v, r = v m - 1 + v l, |r| < 2^-6.5; the product is exact as a pair, and so is what 1 leaves of
- * it. e ln2 has three parts, two of them exact. Near m = 1, v is 1 and nothing cancels. */
+ * v, r = v m - 1 + v l, |r| < 2^-6.5. v m is exact as a pair, and so is v m - 1. e ln2 has three
+ * parts, two of them exact. Near m = 1, v is 1 and nothing cancels. */
 SB_GPU_FN sb_gpu_pair sb_gpu_log_pair(float m, float l, int e)
 {
 #include "gpu/math/log_table.inc"
@@ -38,7 +38,7 @@ SB_GPU_FN sb_gpu_pair sb_gpu_log_pair(float m, float l, int e)
     return sb_gpu_sum_ordered(s.h, s.l + (low + y.l));
 }
 
-/* The binary32 value of a normalised pair of either sign, above the subnormals. */
+/* The binary32 value of a normalised pair of either sign, for normal results. */
 SB_GPU_FN float sb_gpu_finish_signed(sb_gpu_pair y, const sb_gpu_exception *rows, int count,
                                      uint32_t input)
 {
@@ -70,7 +70,7 @@ SB_GPU_FN float sb_gpu_log(float x)
                : sb_gpu_finish_signed(sb_gpu_log_pair(m, 0.0f, e), ROWS, COUNT, input);
 }
 
-/* log(1 + u) of a pair 0 < u <= 1, u normalised. */
+/* log(1 + u) for a normalised pair 0 < u <= 1. */
 SB_GPU_FN sb_gpu_pair sb_gpu_log1p_pair(sb_gpu_pair u)
 {
     if (u.h < 0x1p-7f)
@@ -80,8 +80,8 @@ SB_GPU_FN sb_gpu_pair sb_gpu_log1p_pair(sb_gpu_pair u)
     return d.h < 1.414f ? sb_gpu_log_pair(d.h, d.l, 0) : sb_gpu_log_pair(0.5f * d.h, 0.5f * d.l, 1);
 }
 
-/* With u = e^-|x| it is log(1 + u), and x more where x is positive. From 18 on x + u rounds to x;
- * below -35 u^2/2 is nothing beside u; below -104 u < 2^-150. */
+/* With u = e^-|x| the value is log(1 + u), plus x for positive x. From 18 on x + u rounds to x;
+ * below -35 u^2/2 is negligible beside u; below -104 u < 2^-150. */
 SB_GPU_FN float sb_gpu_softplus(float x)
 {
 #include "gpu/math/softplus_exceptions.inc"

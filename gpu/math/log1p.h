@@ -4,8 +4,8 @@
 
 #include "gpu/math/log.h"
 
-/* log(1 - u) for 2^-33 <= u < 1. 1 - u is a pair, exactly; of it, m and l are halved or doubled
- * until m is as sb_gpu_log_pair wants it. */
+/* log(1 - u) for 2^-33 <= u < 1. 1 - u is exact as a pair; it is scaled by a power of two into the
+ * range of sb_gpu_log_pair. */
 SB_GPU_FN float sb_gpu_log1p_minus(float u)
 {
 #include "gpu/math/log1p_minus_exceptions.inc"

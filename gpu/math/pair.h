@@ -36,7 +36,7 @@ SB_GPU_FN sb_gpu_pair sb_gpu_product(float a, float b)
     return {p, sb_gpu_fma(a, b, -p)};
 }
 
-/* x y within 3 2^-48 of it, relative. */
+/* x y with a relative error of at most 3 2^-48. */
 SB_GPU_FN sb_gpu_pair sb_gpu_pair_product(sb_gpu_pair x, sb_gpu_pair y)
 {
     sb_gpu_pair p = sb_gpu_product(x.h, y.h);
@@ -53,8 +53,8 @@ SB_GPU_FN sb_gpu_pair sb_gpu_reciprocal(sb_gpu_pair d)
     return sb_gpu_sum_ordered(q, q * sb_gpu_fma(r, r, r));
 }
 
-/* True if h + l, normalised, may round to another number than h once l moves by 2^-18 of itself:
- * by more than what any function here errs. */
+/* True if h + l, normalised, may round to another number than h when l changes by 2^-18 of itself,
+ * which is more than the error of any function here. */
 SB_GPU_FN bool sb_gpu_doubtful(float h, float l)
 {
     return h + l * (1.0f + 0x1p-18f) != h + l * (1.0f - 0x1p-18f);
@@ -65,8 +65,8 @@ struct sb_gpu_exception {
     uint32_t input, output;
 };
 
-/* The value that a table, sorted by input, has in the place of `otherwise`. The tables are made by
- * a program without them, SB_GPU_MATH_BARE. */
+/* The output of `input` in a table sorted by input, or `otherwise` if it has none. A program
+ * without tables, SB_GPU_MATH_BARE, makes the tables. */
 SB_GPU_FN float sb_gpu_look_up(const sb_gpu_exception *rows, int count, uint32_t input,
                                float otherwise)
 {
@@ -84,8 +84,8 @@ SB_GPU_FN float sb_gpu_look_up(const sb_gpu_exception *rows, int count, uint32_t
     return low < count && rows[low].input == input ? sb_gpu_float(rows[low].output) : otherwise;
 }
 
-/* 2^k (h + l), 0 < h and below 2^-126, on the grid of subnormals, 2^-149: adding 2^23 units of that
- * grid, taken 2^-k times, rounds to it, and what is left over is added once more. */
+/* Rounds 2^k (h + l), 0 < h, below 2^-126, to the grid of subnormals, 2^-149: adding 2^23 units of
+ * that grid, scaled by 2^-k, rounds h to the grid, and the rest is added once more. */
 SB_GPU_FN float sb_gpu_round_tiny(float h, float l, int k)
 {
     float base = sb_gpu_power_of_two(23 - 149 - k);
@@ -95,7 +95,7 @@ SB_GPU_FN float sb_gpu_round_tiny(float h, float l, int k)
     return units * sb_gpu_power_of_two(half) * sb_gpu_power_of_two(k - half);
 }
 
-/* The binary32 value of y, normalised, 0 < y.h; `rows` are consulted where 47 bits leave doubt. */
+/* The binary32 value of y, normalised, 0 < y.h; looked up in `rows` if 47 bits do not decide it. */
 SB_GPU_FN float sb_gpu_finish(sb_gpu_scaled y, const sb_gpu_exception *rows, int count,
                               uint32_t input)
 {

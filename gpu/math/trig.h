@@ -1,7 +1,7 @@
 /* trig.h - sine and cosine of every binary32 angle, correctly rounded.
  *
- * These are in binary64, which is slow on a GPU, but a model needs rd/2 angles for a token and no
- * more. Z-2: "sine and cosine alone compute in binary64" */
+ * They compute in binary64, which is slow on a GPU, but a model needs only rd/2 angles for a token.
+ * Z-2: "sine and cosine alone compute in binary64" */
 #ifndef SB_GPU_MATH_TRIG_H
 #define SB_GPU_MATH_TRIG_H
 
@@ -13,10 +13,10 @@ struct sb_gpu_angle {
     uint32_t quadrant;
 };
 
-/* |x| times 2/pi modulo 4, in units of 2^-126, by integers: bits of 2/pi that make multiples of 4
- * are never read, those behind the window of four words would add less than 2^-102. No binary32 is
- * nearer to a multiple of pi/2 than 2^-30 of it. A rest of half a quadrant or more counts down from
- * the next quadrant. */
+/* |x| times 2/pi modulo 4, in units of 2^-126, in integers. Bits of 2/pi that only add multiples of
+ * 4 are not read; bits behind the window of four words would add less than 2^-102. No binary32 is
+ * nearer to a multiple of pi/2 than 2^-30 of it. A rest of half a quadrant or more is measured back
+ * from the next quadrant. */
 SB_GPU_FN sb_gpu_angle sb_gpu_reduce(uint32_t bits)
 {
 #include "gpu/math/trig_reduce.inc"
@@ -57,7 +57,7 @@ SB_GPU_FN double sb_gpu_series(double r, bool cosine)
     return cosine ? (1.0 + COSINE[0] * square) + square * square * y : r + r * square * y;
 }
 
-/* Sine of the angle of quadrant q, less the sign of x. */
+/* Sine of an angle in this quadrant, without the sign of x. */
 SB_GPU_FN float sb_gpu_turn(sb_gpu_angle a, uint32_t quadrant)
 {
     double y = sb_gpu_series(a.r, (quadrant & 1u) != 0);

@@ -1,4 +1,4 @@
-/* calls.c - a meter asks the set of functions of its backend. */
+/* calls.c - each call of meter.h goes to the set of functions of its backend. */
 #include "gpu/meter/calls.h"
 
 #include <stdlib.h>

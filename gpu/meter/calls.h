@@ -1,5 +1,5 @@
-/* calls.h - the functions of meter.h, of which there are two sets: set.cc makes each, for the
- * emulator and for a device. */
+/* calls.h - a set of the functions of meter.h; set.cc makes one for the emulator and one for a
+ * device. */
 #ifndef SB_METER_CALLS_H
 #define SB_METER_CALLS_H
 
@@ -21,7 +21,7 @@ typedef struct sb_meter_calls {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* NULL: the backend is none of these, or was not built. */
+/* NULL: the backend is another one, or was not built. */
 const sb_meter_calls *sb_meter_calls_emu(const sb_backend *backend);
 const sb_meter_calls *sb_meter_calls_gpu(const sb_backend *backend);
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* counter.h - random bits by their number: the same for host and device, in any order. */
+/* counter.h - random bits from an index: the same on host and device, in any order. */
 #ifndef SB_METER_COUNTER_H
 #define SB_METER_COUNTER_H
 

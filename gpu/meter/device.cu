@@ -1,4 +1,4 @@
-/* device.cu - what nvcc compiles of the meters, in one go. */
+/* device.cu - the sources of the meters that nvcc compiles together. */
 #include "gpu/meter/body_cuda.cu"
 #include "gpu/meter/draw.cc"
 #include "gpu/meter/meter.cc"

@@ -1,4 +1,4 @@
-/* draw.cuh - packed weights, made where they are wanted: by their number, and nothing is brought.
+/* draw.cuh - packed weights, drawn on the device from their index, so that nothing is copied.
  */
 #ifndef SB_METER_DRAW_CUH
 #define SB_METER_DRAW_CUH
@@ -7,21 +7,21 @@
 #include "gpu/kernel/kernel.h"
 #include "gpu/meter/counter.h"
 
-/* What 16 bytes hold. The spread is the root of the mean square. */
+/* The contents of 16 bytes; the last number of a line is the root of the mean square. */
 enum sb_drawn : uint32_t {
-    SB_DRAWN_float,      /* the values of bf16 below, in binary32 */
-    SB_DRAWN_bf16,       /* sign and fraction at random, one of four exponents: 0.88 * 2^top */
-    SB_DRAWN_e4m3,       /* the same, 2^0 to 2^3: 7 */
+    SB_DRAWN_float,      /* the values of SB_DRAWN_bf16, in binary32 */
+    SB_DRAWN_bf16,       /* random sign and fraction, one of four exponents: 0.88 * 2^top */
+    SB_DRAWN_e4m3,       /* the same with exponents 2^0 to 2^3: 7 */
     SB_DRAWN_e2m1,       /* any code: 2.93 */
     SB_DRAWN_e4m3_scale, /* 1 to 1.875: 1.46 */
-    SB_DRAWN_scale       /* binary32 from 0.75 to 1.5 times a number: 1.14 of it */
+    SB_DRAWN_scale       /* binary32, 0.75 to 1.5 times `scale`: 1.14 `scale` */
 };
 
-/* Tiles of `period` words of 16 bytes: `codes` in front, `scales` from word scales_at on. */
+/* Tiles of `period` words of 16 bytes: `codes`, then `scales` from word scales_at on. */
 struct sb_drawn_tiles {
     sb_drawn codes, scales;
     uint64_t period, scales_at;
-    uint32_t top; /* the exponent of the largest, as bfloat16 stores it */
+    uint32_t top; /* the largest exponent, as bfloat16 stores it */
     float scale;
 };
 
@@ -52,7 +52,7 @@ SB_KERNEL_FN uint32_t sb_draw_word(sb_drawn what, uint32_t bits, const sb_drawn_
     return __float_as_uint(__fmul_rn(__fmul_rn(upto, 0.75f), tiles.scale));
 }
 
-/* Word i of 16 bytes has numbers 2 i and 2 i + 1 of the stream. A thread for each. */
+/* Word i of 16 bytes has numbers 2 i and 2 i + 1 of the stream. One thread for each word. */
 static __global__ void __launch_bounds__(256)
     sb_draw_weights(sb_global<uint4> to, size_t words, sb_drawn_tiles tiles, uint64_t key)
 {

@@ -1,5 +1,5 @@
-/* memory.cuh - kernels that are there to be timed: all of what they do must be done, so what they
- * come to is stored, and the host knows what it has to be. */
+/* memory.cuh - kernels that are timed. They store a result that depends on all their work, so that
+ * no work can be optimized away, and the host checks the result. */
 #ifndef SB_METER_MEMORY_CUH
 #define SB_METER_MEMORY_CUH
 
@@ -9,7 +9,7 @@
 
 enum : uint32_t {
     SB_METER_THREADS = 256,
-    SB_METER_LOADS = 8 /* of 16 bytes, which a thread has on their way at a time */
+    SB_METER_LOADS = 8 /* loads of 16 bytes that a thread has in flight */
 };
 
 /* Word i of 16 bytes has numbers 2 i and 2 i + 1 of the stream. */
@@ -48,8 +48,8 @@ SB_KERNEL_FN uint32_t sb_meter_fold(const uint4 &word)
     return word.x + word.y + word.z + word.w;
 }
 
-/* sums[block] becomes the sum of all 32-bit words that the block has read: they are read once, 16
- * bytes at a time, and threads that are neighbours read neighbours. */
+/* sums[block] becomes the sum of all 32-bit words that the block reads. Each word is read once, 16
+ * bytes at a time; neighbouring threads read neighbouring words. */
 static __global__ void __launch_bounds__(SB_METER_THREADS)
     sb_meter_read(sb_global<const uint4> from, size_t words, sb_global<uint32_t> sums)
 {

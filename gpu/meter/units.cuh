@@ -1,4 +1,4 @@
-/* units.cuh - what else is timed: the bf16 matrix unit, and a launch. */
+/* units.cuh - timed kernels for the bf16 matrix unit and for a launch. */
 #ifndef SB_METER_UNITS_CUH
 #define SB_METER_UNITS_CUH
 
@@ -6,12 +6,12 @@
 #include "gpu/meter/memory.cuh"
 
 enum : uint32_t {
-    SB_METER_CHAINS = 8, /* of products, which do not wait for each other */
+    SB_METER_CHAINS = 8, /* independent chains of products */
     SB_METER_BLOCKS = 4  /* for each multiprocessor: as many as registers allow */
 };
 
-/* out (warps, CHAINS, 32, 4): `rounds` products of a, the same for all, with one b for each chain.
- * H-8 says which lane has which values. */
+/* out (warps, CHAINS, 32, 4): `rounds` products of a, which all chains share, with one b for each
+ * chain. H-8 says which lane has which values. */
 static __global__ void __launch_bounds__(SB_METER_THREADS)
     sb_meter_matrix(sb_global<const uint4> a, sb_global<const uint2> b, sb_global<float> out,
                     uint32_t rounds)
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(SB_METER_THREADS)
         out[((warp * SB_METER_CHAINS + c) * 32 + lane) * 4 + i] = sum[c][i];
 }
 
-/* The shortest that depends on the one before: it counts. One thread. */
+/* The shortest kernel that depends on its predecessor: one thread counts. */
 static __global__ void sb_meter_tick(sb_global<uint32_t> count)
 {
     sb_launch_ready();

@@ -1,6 +1,6 @@
-/* cuda.h - for nvcc: the names of gpu/emu that CUDA itself does not have.
+/* cuda.h - for nvcc: those names of gpu/emu that CUDA does not have.
  *
- * Pointers are plain here, and nothing is checked. Addresses in shared memory have 32 bits in PTX.
+ * Pointers are plain, and nothing is checked. In PTX, addresses in shared memory have 32 bits.
  */
 #ifndef SB_GPU_NATIVE_CUDA_H
 #define SB_GPU_NATIVE_CUDA_H
@@ -31,8 +31,8 @@ __device__ __forceinline__ uint32_t sb_shared_address(const void *p)
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-/* Weights: nothing writes them while kernels run, and a block reads them once, so they pass the
- * first cache. Volatile: such loads are asked for where they stand, one behind the other. */
+/* Nothing writes weights while kernels run, and a block reads them once, so these loads bypass the
+ * first-level cache. Volatile: the loads keep their place and order. */
 __device__ __forceinline__ uint4 sb_load_weight(const uint4 *at)
 {
     uint4 v;
@@ -145,8 +145,8 @@ struct sb_queue {
     sb_launch_watch *watch = nullptr;
 };
 
-/* Dynamic shared memory that a kernel does not have by itself must be asked for. It never gets less
- * again: a graph may have been recorded with more. */
+/* Requests dynamic shared memory beyond the default of a kernel. The limit is never lowered: a
+ * graph may have been recorded with more. */
 template <class... P> cudaError_t sb_native_shared(void (*kernel)(P...), size_t bytes)
 {
     cudaFuncAttributes has = {};

@@ -1,4 +1,5 @@
-/* body.h - what the two bodies have in common, and what each brings: body_emu.cc, body_cuda.cu. */
+/* body.h - the common part of the two bodies, and the functions that each defines: body_emu.cc,
+ * body_cuda.cu. */
 #ifndef SB_GPU_OP_BODY_H
 #define SB_GPU_OP_BODY_H
 
@@ -10,7 +11,7 @@ namespace sb_on_device
 namespace sb_on_host
 #endif
 {
-/* Which matrix, in which packing. */
+/* Identifies a matrix and its packing. */
 struct sb_gpu_key {
     const void *data, *row_map, *scales, *zero_points;
     sb_gpu_pack pack;
@@ -18,7 +19,7 @@ struct sb_gpu_key {
     sb_format format;
 };
 
-/* Memory that does not move, and how many matrices of the table have a part of it. */
+/* Memory that does not move; `users` matrices of the table have a part of it. */
 struct sb_gpu_kept {
     sb_gpu_piece piece;
     size_t users;
@@ -26,10 +27,10 @@ struct sb_gpu_kept {
 
 struct sb_gpu_weight {
     sb_gpu_key key;
-    sb_gpu_share share; /* of NULL: the place is free */
+    sb_gpu_share share; /* share.of NULL: the place is free */
 };
 
-/* Memory that stays where it is (resident.h), and scratch of the step that it belongs to. */
+/* Resident memory (resident.h), and the scratch of a step. */
 struct sb_gpu_resident {
     sb_gpu_piece piece;
     sb_gpu_resident *next;
@@ -44,7 +45,7 @@ struct sb_gpu_pool {
     sb_gpu_pooled *first;
 };
 
-/* What the host has made, and where it was brought to. */
+/* Values that the host has computed, and their copy where kernels run. */
 struct sb_gpu_constant {
     sb_gpu_piece piece;
     void *host;
@@ -63,61 +64,61 @@ struct sb_gpu_marks;
 struct sb_gpu {
     sb_queue queue;
     sb_error err;
-    sb_gpu_weight *weights; /* (room), a power of two: a table by hash */
+    sb_gpu_weight *weights; /* (weight_room), a power of two: a hash table */
     size_t weight_count, weight_room;
     sb_gpu_mode mode;
     uint64_t packed, counted; /* bytes */
     sb_gpu_resident *residents;
     sb_gpu_constant *constants;
-    sb_gpu_pool *pool; /* where ops take scratch from; NULL: each has its own */
+    sb_gpu_pool *pool; /* the scratch of ops; NULL: each op has its own */
     bool sealed;
-    sb_status recorded; /* what became of the recording that is made */
+    sb_status recorded; /* the status of the current recording */
     sb_gpu_hollow hollow;
     sb_gpu_watching *watching; /* gpu/meter/watch.cc */
     sb_gpu_marks *marks;       /* sb_meter_mark */
 #ifndef __CUDACC__
-    bool plain;   /* buffers have no history */
+    bool plain;   /* buffers without a history */
     bool watched; /* accesses of buffers are counted */
 #else
-    bool records;               /* launches */
+    bool records;               /* launches are being recorded */
     unsigned char *stage;       /* pinned */
-    struct sb_gpu_spare *spare; /* what ops gave back */
+    struct sb_gpu_spare *spare; /* memory that ops gave back */
 #endif
 };
 }
 
-/* Bytes that are packed at a time. */
+/* The bytes that are packed at a time. */
 enum : size_t { SB_GPU_STAGE = size_t(32) << 20 };
 
-sb_status sb_gpu_begin(sb_gpu *gpu); /* behind the allocation of a zeroed *gpu */
+sb_status sb_gpu_begin(sb_gpu *gpu); /* after the allocation of a zeroed *gpu */
 void sb_gpu_end(sb_gpu *gpu);
 
-/* Memory of that size alone, which sb_gpu_drop gives back. */
+/* Memory of exactly that size, to be freed by sb_gpu_drop. */
 sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_t bytes);
-/* Parts of a piece: from the host, which may change them at once; back; and without a value, which
- * only the emulator can tell. */
+/* A part of a piece: copies it from the host, which may change its array at once; copies it to the
+ * host; makes it a part without values, which only the emulator notices. */
 sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host);
 sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host);
 void sb_gpu_unset(sb_gpu *gpu, const sb_gpu_part *part);
 
-/* The resident piece that `at` lies in; NULL: there is none. */
+/* The resident piece that contains `at`, or NULL. */
 sb_gpu_piece *sb_gpu_residence(const sb_gpu *gpu, const void *at);
 void sb_gpu_forget_constants(sb_gpu *gpu);
-/* Scratch that is free in the body's pool, or a new piece of it; NULL, and what failed is said. */
+/* Free scratch of the body's pool, or a new piece of it; NULL, with a message, on failure. */
 sb_gpu_pooled *sb_gpu_from_pool(sb_gpu *gpu, const char *name, size_t bytes);
 
 /* A buffer of an op. On the emulator an input is the array of the host itself. */
 sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *host, size_t bytes,
                       sb_gpu_use use);
 void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use);
-/* A device keeps what was given back for the next op that wants as much: no longer. */
+/* Frees the buffers that a device keeps for the next op of the same size. */
 void sb_gpu_trim(sb_gpu *gpu);
-/* Its values go to the host: every byte must have been written. */
+/* Copies a buffer to the host: every byte must have been written. */
 sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host);
 sb_status sb_gpu_wait(sb_gpu *gpu);
 
-/* Y-18: "nothing is copied, allocated or waited for" while launches are recorded: an error, and of
- * the recording, too. */
+/* Y-18: "nothing is copied, allocated or waited for" while launches are recorded: an error of the
+ * call and of the recording. */
 bool sb_gpu_records(const sb_gpu *gpu);
 static inline sb_status sb_gpu_unrecorded(sb_gpu *gpu, const char *name)
 {
@@ -128,10 +129,10 @@ static inline sb_status sb_gpu_unrecorded(sb_gpu *gpu, const char *name)
                        "%s: what belongs to no launch, while launches are recorded", name);
 }
 
-/* Memory for packed matrices, `bytes` each, and its contents, in parts. */
+/* Allocates memory for packed matrices, `bytes` each, and fills it in parts. */
 sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
                       const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes, size_t step);
-/* Says why a matrix could not be packed, and returns `status`. */
+/* Writes the message why a matrix could not be packed, and returns `status`. */
 sb_status sb_gpu_unpacked(sb_gpu *gpu, const char *name, sb_status status);
 void sb_gpu_drop(sb_gpu *gpu, sb_gpu_piece *piece);
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Memory that an op gave back, for another of the same size. */
+/* Memory that an op gave back, for another op that needs the same size. */
 namespace sb_on_device
 {
 struct sb_gpu_spare {
@@ -74,15 +74,15 @@ static sb_status allocate(sb_gpu *gpu, const char *name, size_t bytes, void **ou
         }
     cudaError_t status = cudaMalloc(out, bytes);
     if (status == cudaErrorMemoryAllocation && gpu->spare) {
-        cudaGetLastError(); /* which is kept otherwise */
+        cudaGetLastError(); /* clears the error */
         sb_gpu_trim(gpu);
         status = cudaMalloc(out, bytes);
     }
     return did(gpu, name, status);
 }
 
-/* The host may change its memory at once. Of memory that is not pinned a copy may be asynchronous,
- * or not: where a device reads the pages of the host itself, nothing has to be put elsewhere first.
+/* Waits, so that the host may change its memory at once. A copy from memory that is not pinned may
+ * be asynchronous: a device that reads the pages of the host itself needs no staging.
  */
 static sb_status copied(sb_gpu *gpu, const char *name, void *to, const void *host, size_t bytes)
 {
@@ -103,7 +103,7 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
     return copied(gpu, name, piece->at, host, bytes);
 }
 
-/* What still runs has been put in front of the next use of the memory. */
+/* No wait: kernels that still run are in the stream before the next use of the memory. */
 void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use)
 {
     sb_gpu_spare *spare = static_cast<sb_gpu_spare *>(sb_alloc(1, sizeof *spare));
@@ -163,8 +163,9 @@ void sb_gpu_unset(sb_gpu *, const sb_gpu_part *)
 {
 }
 
-/* Where a device has the memory of the host, what was packed would be there twice: the pages of the
- * file may go. Only a hint, also for bytes that no file has, and for rows that lie together alone.
+/* If device and host share memory, a packed matrix would be in memory twice, so the pages of the
+ * file may be dropped. This is only a hint, also for bytes that no file has, and only for rows that
+ * lie together.
  */
 static void forget_pages(const sb_matrix *m)
 {
@@ -197,7 +198,7 @@ static sb_status fill_one(sb_gpu *gpu, char *to, const char *name, const sb_matr
                 gpu, name,
                 cudaMemcpyAsync(to + at, gpu->stage, n, cudaMemcpyHostToDevice, gpu->queue.stream));
         if (!status)
-            status = sb_gpu_wait(gpu); /* the stage is filled again */
+            status = sb_gpu_wait(gpu); /* the stage is refilled next */
     }
     forget_pages(matrix);
     return status;

@@ -1,5 +1,6 @@
-/* bring.h - the arrays of an op's arguments where kernels run: sb_bring_<op>(work, args) has a
- * member for each row of args.def that is an array, brought in their order. */
+/* bring.h - brings the arrays of an op's arguments to where kernels run. The result of
+ * sb_bring_<op>(work, args) has a member for each row of args.def that is an array, in their
+ * order. */
 #ifndef SB_GPU_OP_BRING_H
 #define SB_GPU_OP_BRING_H
 

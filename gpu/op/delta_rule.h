@@ -1,11 +1,11 @@
-/* delta_rule.h - what both forms of the delta rule bring to their kernels. */
+/* delta_rule.h - the arguments of the kernels of both forms of the delta rule. */
 #ifndef SB_GPU_OP_DELTA_RULE_H
 #define SB_GPU_OP_DELTA_RULE_H
 
 #include "gpu/kernel/delta_rule.cuh"
 #include "gpu/op/resident.h"
 
-enum : size_t { SB_DELTA_KEYS = 128 }; /* elements of a key at most */
+enum : size_t { SB_DELTA_KEYS = 128 }; /* the most elements of a key */
 
 static inline sb_delta_job<float> sb_delta_bring(sb_gpu_work &work, const sb_delta_rule_args *a,
                                                  const sb_gpu_slots *slots)

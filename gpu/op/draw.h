@@ -1,4 +1,4 @@
-/* draw.h - the draws of sb_backend as kernels do them: draw.cc. */
+/* draw.h - the draws of sb_backend, computed by kernels: draw.cc. */
 #ifndef SB_GPU_OP_DRAW_H
 #define SB_GPU_OP_DRAW_H
 
@@ -8,7 +8,8 @@ extern "C" {
 #include "ref/run/backend.h"
 }
 
-/* Tokens of a part of a row: few rows must not mean few blocks. */
+/* The tokens of a part of a row. Rows are cut into parts so that few rows still make many
+ * blocks. */
 enum : size_t { SB_GREEDY_PART = 4096 };
 
 sb_status sb_gpu_greedy(sb_gpu *gpu, const float *logits, size_t rows, uint32_t n,

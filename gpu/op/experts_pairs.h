@@ -1,5 +1,5 @@
-/* experts_pairs.h - what layers of experts have in common, whatever their inputs are: pairs that
- * are sorted by expert, and the product of all of them. */
+/* experts_pairs.h - the common part of layers of experts with any inputs: the pairs sorted by
+ * expert, and the product of all pairs. */
 #ifndef SB_GPU_OP_EXPERTS_PAIRS_H
 #define SB_GPU_OP_EXPERTS_PAIRS_H
 
@@ -26,7 +26,7 @@ struct sb_gpu_pairs {
 }
 
 /* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average" - "Where it
- * has more than 32, sets of 128": if there is a kernel for `many`. */
+ * has more than 32, sets of 128" if `many`: such a kernel exists. */
 static inline uint32_t sb_gpu_set_of(uint32_t pairs, uint32_t experts, bool many)
 {
     if (many && sb_wide_takes_experts(pairs, experts))
@@ -34,8 +34,7 @@ static inline uint32_t sb_gpu_set_of(uint32_t pairs, uint32_t experts, bool many
     return (pairs / SB_TILE_INPUTS > experts ? 8 : 1) * SB_TILE_INPUTS;
 }
 
-/* What a layer of experts may have been given: pairs that are sorted, and its input staged. Either
- * may be NULL. */
+/* What a caller may already have: the sorted pairs, and the staged input. Either may be NULL. */
 struct sb_gpu_given {
     const sb_gpu_choice *choice;
     const uint32_t *staged;
@@ -48,7 +47,7 @@ static inline sb_gpu_matrices sb_gpu_matrices_of(const sb_expert_linear_args *a)
     return {a->weight, a->stride, a->experts};
 }
 
-/* `tiles` are those of one weight; `count` layers, 1 or 2. */
+/* `tiles` is the number for one weight; `count` is the number of layers, 1 or 2. */
 template <class LAYER>
 static void sb_gpu_multiply_pairs(sb_gpu_work &work, const sb_tile_layers<LAYER, float> &layers,
                                   unsigned count, const sb_gpu_pairs &pairs, size_t tiles,
@@ -63,7 +62,7 @@ static void sb_gpu_multiply_pairs(sb_gpu_work &work, const sb_tile_layers<LAYER,
                    sb_tile_bytes(8), layers, pairs.rows, wide);
 }
 
-/* Inputs that are quantized; `scheme` is that of all experts, and not none. */
+/* For quantized inputs; `scheme` is the same for all experts, and not none. */
 sb_status sb_gpu_experts_lowbit(sb_gpu_work &work, const sb_knobs *knobs,
                                 const sb_expert_linear_args *a, sb_act_scheme scheme,
                                 const sb_gpu_given &given);

@@ -6,28 +6,30 @@
 #include "gpu/kernel/linear_shape.h"
 #include "gpu/op/resident.h"
 
-/* Rows of a call at most. */
+/* The most rows of a call. */
 enum : size_t { SB_FUSED_ROWS = 9 };
 
 /* --- inputs that are staged once ---------------------------------------------------------------
- * The input of layers on the bf16 unit, in the order in which their kernels read it: for layers,
- * and for experts. Either may be NULL. Bytes are those of rows of `cols` columns. */
+ * The input of layers on the bf16 unit in the order in which their kernels read it, one copy for
+ * layers and one for experts. Either may be NULL. */
 struct sb_gpu_staged {
     void *layers, *experts;
 };
-static inline size_t sb_gpu_staged_bytes(size_t rows, size_t cols) /* of each, at most */
+static inline size_t sb_gpu_staged_bytes(size_t rows, size_t cols) /* upper bound for each */
 {
     return (rows + 7) / 8 * 8 * ((cols + SB_CHUNK - 1) / SB_CHUNK * SB_CHUNK) * 2;
 }
 
-/* Whether a layer takes such an input: it is on that unit, and its columns are in their order. */
+/* True if a layer takes such an input: it runs on that unit, and its columns have no order of their
+ * own. */
 bool sb_gpu_takes_staged(const sb_gpu *gpu, const sb_knobs *knobs, const sb_matrix *weight,
                          sb_linear_kind kind);
-/* sb_gpu_linear whose input is `staged`; that of the arguments is not read. */
+/* sb_gpu_linear with the input `staged`; the input of the arguments is not read. */
 sb_status sb_gpu_linear_staged(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *args,
                                const void *staged);
 
-/* swiglu of (rows, cols), and attn_gate with the gates where q_proj left them, as such inputs. */
+/* Write staged inputs: swiglu of (rows, cols), and attn_gate with the gates where q_proj left
+ * them. */
 sb_status sb_gpu_swiglu_staged(sb_gpu *gpu, const float *gate, const float *up, size_t rows,
                                size_t cols, const sb_gpu_staged *out);
 sb_status sb_gpu_attn_gate_staged(sb_gpu *gpu, const float *in, const float *packed, size_t rows,
@@ -37,10 +39,10 @@ sb_status sb_gpu_attn_gate_staged(sb_gpu *gpu, const float *in, const float *pac
  */
 enum sb_gpu_added { SB_ADDED_nothing, SB_ADDED_values, SB_ADDED_combined };
 struct sb_gpu_add_norm_args {
-    float *x; /* (rows, n) which becomes the sum */
+    float *x; /* (rows, n), becomes the sum */
     sb_gpu_added added;
-    const float *y;                     /* of values */
-    const sb_moe_combine_args *combine; /* of combined: as for sb_gpu_moe_combine_rows */
+    const float *y;                     /* for SB_ADDED_values */
+    const sb_moe_combine_args *combine; /* for SB_ADDED_combined: as in sb_gpu_moe_combine_rows */
     const float *shared_logits;         /* (rows) */
     const sb_matrix *weight;
     float eps;
@@ -52,8 +54,8 @@ sb_status sb_gpu_add_norm(sb_gpu *gpu, const sb_gpu_add_norm_args *args);
 
 /* --- attention ---------------------------------------------------------------------------------
  */
-/* The table of sb_rope_table_kernel, (rows, rd / 2, 2), for the positions of the arguments; of
- * these x and heads are not read. */
+/* The table of sb_rope_table_kernel, (rows, rd / 2, 2), for the positions of the arguments, whose x
+ * and heads are not read. */
 sb_status sb_gpu_turns(sb_gpu *gpu, const sb_rope_args *args, float *table);
 
 struct sb_gpu_heads_args {
@@ -67,8 +69,8 @@ sb_status sb_gpu_heads(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_heads_ar
                        const sb_gpu_cache *cache);
 
 /* --- linear attention --------------------------------------------------------------------------
- * `conv`, `gates`, `norm` and `rule` as the ops have them; what one of these ops leaves for another
- * is not read and not written, nor is the state of the convolution. */
+ * `conv`, `gates`, `norm` and `rule` are the arguments of the ops. Arrays that one of these ops
+ * passes to another are neither read nor written, and the conv state is not written. */
 struct sb_gpu_gdn_args {
     const sb_conv_args *conv;
     const sb_gates_args *gates;
@@ -77,28 +79,28 @@ struct sb_gpu_gdn_args {
 };
 sb_status sb_gpu_gdn(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_gdn_args *args,
                      const sb_gpu_slots *slots);
-/* And behind it: the gated norm, of which out may be NULL, and the state of the convolution. */
+/* The next kernel: the gated norm, whose out may be NULL, and the conv state. */
 sb_status sb_gpu_gdn_end(sb_gpu *gpu, const sb_gated_rmsnorm_args *norm, const sb_conv_args *conv,
                          const sb_gpu_slots *slots, const sb_gpu_staged *staged);
 
 /* --- choices -----------------------------------------------------------------------------------
- * Where the pairs of row and slot are, sorted by expert: resident. */
+ * The pairs of row and slot, sorted by expert, in resident memory. */
 struct sb_gpu_choice {
     uint32_t *order, *begin, *sets, *count; /* (pairs), (experts + 1), (4 pairs), (1) */
 };
-/* SB_ERR_UNSUPPORTED: more rows, pairs or experts than one block has. */
+/* SB_ERR_UNSUPPORTED: too many rows, pairs or experts for one block. */
 sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *args, const sb_gpu_choice *choice);
-/* sb_gpu_experts with pairs that are sorted; staged is NULL, or the input of the arguments. */
+/* sb_gpu_experts with sorted pairs; staged is NULL, or the staged input of the arguments. */
 sb_status sb_gpu_experts_chosen(sb_gpu *gpu, const sb_knobs *knobs,
                                 const sb_expert_linear_args *args, const sb_gpu_choice *choice,
                                 const void *staged);
 /* Y-66: "Two projections of experts with the same inputs, of one shape and kind of codes, are one
- * launch": of args[0] and args[1], gate and up. Choice and staged are as above, or NULL. The same
- * as each alone, which it is where they are no such two. */
+ * launch". The projections are args[0] and args[1], gate and up. Choice and staged are as above, or
+ * NULL. The result is that of two single calls, which are made where Y-66 does not apply. */
 sb_status sb_gpu_experts_both(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *args,
                               const sb_gpu_choice *choice, const void *staged);
 
-/* The greedy tokens; best and done (rows) are zero, and stay so. */
+/* The greedy tokens. best and done (rows) must be zero, and are zero again afterwards. */
 sb_status sb_gpu_greedy_once(sb_gpu *gpu, const float *logits, size_t rows, uint32_t n,
                              uint64_t *best, uint32_t *done, uint32_t *tokens);
 

@@ -1,8 +1,8 @@
-/* gpu.h - what the host side of an op stands on: buffers, launches, weights that stay.
+/* gpu.h - the base of the host side of an op: buffers, launches, weights that stay.
  *
  * gpu/op/NAME.cc has one function for each op, compiled twice: by the host's compiler for the
- * emulator, and by nvcc for a device. sb_gpu is another type in each, so that both fit into one
- * program: whatever these files have beside static functions takes an sb_gpu.
+ * emulator, and by nvcc for a device. sb_gpu is a different type in each, so that both fit into one
+ * program: every non-static function of these files has an sb_gpu parameter.
  *
  *     sb_status sb_gpu_add(sb_gpu *gpu, const sb_knobs *knobs, const sb_add_args *a)
  *     {
@@ -32,7 +32,7 @@ namespace sb_on_host
 {
 struct sb_gpu;
 
-/* A piece of the body's memory, and on the emulator what it knows of it. */
+/* A piece of the body's memory, and on the emulator the region that describes it. */
 struct sb_gpu_piece {
     void *at;
     size_t bytes;
@@ -53,27 +53,27 @@ struct sb_gpu_matrices {
     }
 };
 
-/* What a matrix was packed into: a part of memory that other matrices may share. */
+/* The packed form of a matrix: a part of memory that other matrices may share. */
 struct sb_gpu_kept;
 struct sb_gpu_share {
     sb_gpu_kept *of;
     size_t offset, bytes;
 };
 
-/* Bytes of a piece, which several buffers may share. */
+/* A range of a piece, which several buffers may share. */
 struct sb_gpu_part {
     sb_gpu_piece *of;
     size_t offset, bytes;
 };
 
-/* Writes bytes first to first + bytes of what a matrix is packed into. */
+/* Writes bytes [first, first + bytes) of the packed form of a matrix. */
 typedef sb_status (*sb_gpu_pack)(const sb_matrix *matrix, size_t first, size_t bytes,
                                  unsigned char *to);
 
-/* What a buffer of an op is to its kernels. */
+/* How the kernels of an op use a buffer. */
 enum sb_gpu_use { SB_GPU_INPUT, SB_GPU_INOUT, SB_GPU_OUTPUT, SB_GPU_SCRATCH };
 
-/* One op at work. The first thing that fails is its status; what comes behind does nothing. */
+/* One running op. Its status is the first failure; all calls after a failure do nothing. */
 class sb_gpu_work
 {
   public:
@@ -82,8 +82,8 @@ class sb_gpu_work
     sb_gpu_work(const sb_gpu_work &) = delete;
     sb_gpu_work &operator=(const sb_gpu_work &) = delete;
 
-    /* An array of the host's as kernels see it; outputs reach the host in finish(). `name` is a
-     * literal, for messages. What lies in resident memory (resident.h) is used as it is. */
+    /* A host array as kernels see it; outputs reach the host in finish(). `name` is a literal, for
+     * messages. An array in resident memory (resident.h) is used in place. */
     template <class T> sb_global<const T> in(const char *name, const T *host, size_t n)
     {
         return as<const T>(add(name, const_cast<T *>(host), n * sizeof(T), SB_GPU_INPUT));
@@ -96,39 +96,39 @@ class sb_gpu_work
     {
         return as<T>(add(name, host, n * sizeof(T), SB_GPU_OUTPUT));
     }
-    /* Of which nothing has a value. */
+    /* Without values. */
     template <class T> sb_global<T> scratch(const char *name, size_t n)
     {
         return as<T>(add(name, nullptr, n * sizeof(T), SB_GPU_SCRATCH));
     }
-    /* Values that the host makes of a model, and which are the same for every call: brought once.
+    /* Values that the host computes from a model, the same for every call: copied once.
      */
     template <class T> sb_global<const T> constant(const char *name, const T *host, size_t n)
     {
         return as<const T>(bring(name, host, n * sizeof(T)));
     }
-    /* Whether an array lies in resident memory: its values are those of kernels, and the host does
-     * not look at them. */
+    /* True if an array lies in resident memory: kernels made its values, and the host does not look
+     * at them. */
     bool resident(const void *at) const;
-    /* A matrix packed into so many bytes, which are kept: the next op that asks for the same matrix
-     * in the same packing gets what is there. It is packed in parts of at most the size of the
-     * pinned buffer, all but the last of which `step` divides. */
+    /* A matrix packed into `bytes` bytes, which are kept: later ops with the same matrix and
+     * packing use the same bytes. The matrix is packed in parts that fit into the pinned buffer;
+     * the size of each but the last is a multiple of `step`. */
     template <class T>
     sb_global<const T> kept(const char *name, const sb_matrix *matrix, sb_gpu_pack pack,
                             size_t bytes, size_t step)
     {
         return as<const T>(keep(name, {matrix, 0, 1}, pack, bytes, step));
     }
-    /* The same of several, one behind the other: each of so many bytes. They are kept once: those
-     * of one matrix are a part of this, whatever is asked for first. */
+    /* The same for several matrices, one behind the other, `bytes` bytes each. They are kept once:
+     * a single matrix of them uses its part of this memory, no matter which is requested first. */
     template <class T>
     sb_global<const T> kept_all(const char *name, const sb_gpu_matrices &all, sb_gpu_pack pack,
                                 size_t bytes, size_t step)
     {
         return as<const T>(keep(name, all, pack, bytes, step));
     }
-    /* The values of a matrix that is not quantized, row by row; and their bits in bfloat16,
-     * rounded.
+    /* The values of a matrix that is not quantized, row by row; and the same rounded to bfloat16,
+     * as bits.
      */
     sb_global<const float> values(const char *name, const sb_matrix *matrix);
     sb_global<const uint16_t> values_bf16(const char *name, const sb_matrix *matrix);
@@ -153,7 +153,7 @@ class sb_gpu_work
     struct buffer {
         sb_gpu_piece own;
         sb_gpu_part part;
-        void *host; /* what finish() brings to the host goes there */
+        void *host; /* the destination of finish() */
         sb_gpu_use use;
         struct sb_gpu_pooled *pooled; /* the scratch of a step */
     };
@@ -198,7 +198,7 @@ using namespace sb_on_host;
             (work).did(SB_LAUNCH((work).queue(), kernel, grid, block, shared, __VA_ARGS__));       \
     } while (0)
 
-/* So many blocks of `each` hold n. */
+/* The number of blocks of `each` that hold n. */
 inline unsigned sb_gpu_blocks(size_t n, size_t each)
 {
     return static_cast<unsigned>((n + each - 1) / each);
@@ -209,19 +209,19 @@ inline unsigned sb_gpu_blocks(size_t n, size_t each)
 sb_status sb_gpu_open(sb_gpu **out, sb_error *err);
 void sb_gpu_close(sb_gpu *gpu);
 void sb_gpu_forget_weights(sb_gpu *gpu);
-/* Weights are brought, or counted, when an op asks for them, which it does before its buffers:
- * there it stops, unless it computes. Returns what sb_gpu_staging says. */
+/* An op asks for its weights before its buffers; they are then packed, or counted. Unless the mode
+ * is SB_GPU_COMPUTES, the op ends there. Returns *bytes of sb_gpu_staging. */
 uint64_t sb_gpu_stage(sb_gpu *gpu, sb_gpu_mode mode);
-const sb_error *sb_gpu_said(const sb_gpu *gpu); /* what the op that failed has said */
-/* The launches since the last call of this were those of an op, for whoever watches them. */
+const sb_error *sb_gpu_said(const sb_gpu *gpu); /* the message of the failed op */
+/* Tells the observer of launches that the launches since the last call of this belong to `op`. */
 void sb_gpu_named(sb_gpu *gpu, const char *op);
-/* The body of the emulator's backend, or of the device's, made if there is none yet; NULL if that
- * cannot be done, and for another backend. */
+/* The body of the emulator's backend, or of the device's, made on first use; NULL on failure, and
+ * for another backend. */
 #ifndef __CUDACC__
 sb_emu *sb_gpu_emulator(sb_gpu *gpu);
 void sb_gpu_history(sb_gpu *gpu, bool kept);
-/* Y-15, of all launches until the next call; NULL: of none. Weights that an op brings meanwhile
- * count as long as they stay. */
+/* Counts all launches until the next call (Y-15); NULL: counts none. Weights that an op packs
+ * meanwhile stay counted as long as they exist. */
 void sb_gpu_count(sb_gpu *gpu, sb_emu_counts *counts);
 sb_gpu *sb_emu_body(const sb_backend *backend);
 #else

@@ -6,7 +6,7 @@
  *     sb_graph_end(gpu, &graph);
  *     sb_graph_run(gpu, graph);          as often as one likes
  *
- * Arguments are kept as they were, pointers too: the memory that they lead to stays until
+ * Arguments are kept as they were, pointers too: the memory that they point to must live until
  * sb_graph_free. */
 #ifndef SB_GPU_OP_GRAPH_H
 #define SB_GPU_OP_GRAPH_H
@@ -22,16 +22,17 @@ namespace sb_on_host
 struct sb_graph;
 }
 
-/* Y-18: "While launches are recorded, nothing is copied, allocated or waited for": sb_graph_end has
- * the error of who tried. It ends the recording in any case; *out is NULL if it fails. */
+/* Y-18: "While launches are recorded, nothing is copied, allocated or waited for": sb_graph_end
+ * returns the error of such an attempt. It ends the recording in any case; *out is NULL on
+ * failure. */
 sb_status sb_graph_begin(sb_gpu *gpu);
 sb_status sb_graph_end(sb_gpu *gpu, sb_graph **out);
 
-/* Whether launches of a device are dependent (Y-16) from now on; at first they are not. On the
- * emulator they are in any case. */
+/* Makes later launches of a device dependent (Y-16) or not; at first they are not. On the emulator
+ * all launches are dependent. */
 void sb_gpu_dependent(sb_gpu *gpu, bool dependent);
 
-/* Behind all that is in the queue; waits for nothing. */
+/* Appends the launches to the queue; does not wait. */
 sb_status sb_graph_run(sb_gpu *gpu, const sb_graph *graph);
 size_t sb_graph_launches(const sb_graph *graph);
 void sb_graph_free(sb_graph *graph);

@@ -1,7 +1,7 @@
-/* graph_cuda.cu - a graph on a device: what its stream has captured.
+/* graph_cuda.cu - a graph on a device, captured from its stream.
  *
- * The mode of the capture is that of the thread: a cudaMalloc of ours would end it with an error,
- * as it should (Y-18), and what other threads of a program do with the device is not our business.
+ * The capture mode is thread-local: a cudaMalloc of this thread ends the capture with an error, as
+ * it should (Y-18), and calls of other threads of the program do not disturb it.
  */
 #include "gpu/op/graph.h"
 
@@ -36,7 +36,7 @@ sb_status sb_graph_begin(sb_gpu *gpu)
     return status;
 }
 
-/* The first replay is to cost what the others do: it is on the device before. */
+/* The upload makes the first replay as fast as later ones. */
 static sb_status instantiate(sb_gpu *gpu, cudaGraph_t captured, sb_graph *graph)
 {
     sb_status status = did(gpu, "nodes", cudaGraphGetNodes(captured, nullptr, &graph->launches));
@@ -62,7 +62,7 @@ sb_status sb_graph_end(sb_gpu *gpu, sb_graph **out)
     if (captured)
         cudaGraphDestroy(captured);
     if (status) {
-        cudaGetLastError(); /* which is kept otherwise */
+        cudaGetLastError(); /* clears the error */
         sb_graph_free(graph);
     } else {
         *out = graph;

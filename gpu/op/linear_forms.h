@@ -1,5 +1,5 @@
-/* linear_forms.h - which linear layers the kernels of the bf16 atom compute: one by one
- * (linear.cc), or those of experts together (experts.cc). */
+/* linear_forms.h - the linear layers that the kernels of the bf16 atom compute, single (linear.cc)
+ * or of all experts together (experts.cc). */
 #ifndef SB_GPU_OP_LINEAR_FORMS_H
 #define SB_GPU_OP_LINEAR_FORMS_H
 
@@ -11,7 +11,7 @@ extern "C" {
 #include "ref/ops/rounding.h"
 }
 
-/* Why these kernels do not compute this layer; NULL: they do. */
+/* The reason why these kernels do not compute this layer; NULL: they do. */
 static inline const char *sb_linear_refusal(const sb_knobs *knobs, const sb_matrix *weight,
                                             sb_linear_kind kind)
 {
@@ -25,7 +25,7 @@ static inline const char *sb_linear_refusal(const sb_knobs *knobs, const sb_matr
     return nullptr;
 }
 
-/* Y-46: "The input is in bfloat16." What lies in resident memory was rounded by a kernel. */
+/* Y-46: "The input is in bfloat16." A kernel has rounded inputs in resident memory. */
 static inline bool sb_linear_is_bf16(const sb_gpu_work &work, const float *x, size_t count)
 {
     uint32_t below = 0;

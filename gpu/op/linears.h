@@ -5,10 +5,10 @@
 
 #include "gpu/op/gpu.h"
 
-/* What sb_gpu_linear gives for each, in their order. Neighbours that have the input and the rows of
- * the one before are one launch where Y-65 lets them; its input is staged once for them. `staged`:
- * NULL, or that input in the fragments of sb_linear_stage, where `in` is not read but by layers
- * that do not take it so (quantized inputs, columns with an index). */
+/* The results of sb_gpu_linear for each layer, in order. Neighbours with the same input and rows
+ * become one launch where Y-65 allows it, and share one staged input. `staged` is NULL, or the
+ * input in the fragments of sb_linear_stage; `in` is then read only by layers that cannot take
+ * fragments (quantized inputs, columns with an index). */
 sb_status sb_gpu_linears(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *args,
                          size_t count, const void *staged);
 

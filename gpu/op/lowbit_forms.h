@@ -1,5 +1,5 @@
-/* lowbit_forms.h - layers whose inputs are quantized, one by one (linear_lowbit.cc) or those of
- * experts together (experts_lowbit.cc): which of them kernels compute, their inputs, their atoms.
+/* lowbit_forms.h - layers with quantized inputs, single (linear_lowbit.cc) or of all experts
+ * together (experts_lowbit.cc): the supported forms, their inputs, their atoms.
  */
 #ifndef SB_GPU_OP_LOWBIT_FORMS_H
 #define SB_GPU_OP_LOWBIT_FORMS_H
@@ -16,7 +16,7 @@ extern "C" {
 #include "ref/ops/rounding.h"
 }
 
-/* What a layer computes with. */
+/* The arguments of a layer. */
 struct lowbit_call {
     sb_gpu_work *work;
     sb_lowbit_shape shape;
@@ -37,7 +37,7 @@ template <sb_act_form FORM> static void lowbit_quantize_fp8(const lowbit_call &c
                sb_cast<float>(c.in_scale), c.shape, c.rows, inverse);
 }
 
-/* The input in codes. */
+/* Quantizes the input. */
 static inline void lowbit_quantize(const lowbit_call &c, sb_act_scheme scheme, sb_factor input)
 {
     const size_t groups = static_cast<size_t>(c.rows) * 4 * sb_lowbit_scale_words(c.shape);
@@ -79,7 +79,7 @@ static void lowbit_layer(const lowbit_call &c, sb_act_scheme scheme, const MULTI
         multiply(lowbit_w8a8<false>(c));
 }
 
-/* The forms that the kernels have; NULL: this is one of them. */
+/* The reason why no kernel computes this form; NULL: one does. */
 static inline const char *lowbit_refusal(const sb_knobs *knobs, const sb_matrix *weight,
                                          sb_act_scheme scheme)
 {

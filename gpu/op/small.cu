@@ -1,2 +1,2 @@
-/* small.cu - what nvcc compiles in one go, DEVICE_SMALL of the Makefile: for each of these alone it
- * would need longer to read its own headers than to compile the kernels. */
+/* small.cu - the sources that nvcc compiles together, DEVICE_SMALL of the Makefile. For each source
+ * alone nvcc would spend more time on its own headers than on the kernels. */

@@ -1,4 +1,4 @@
-/* call.h - a step from the inside: its memory, and one call at work. Compiled twice, as gpu/op is.
+/* call.h - the internals of a step: its memory, and one running call. Compiled twice, like gpu/op.
  */
 #ifndef SB_GPU_STEP_CALL_H
 #define SB_GPU_STEP_CALL_H
@@ -11,14 +11,13 @@ extern "C" {
 #include "ref/run/scratch.h"
 }
 
-/* What is launched without a look at the host in between. Y-73: "The launches of a part depend on
- * nothing but its kind, its rows, its reach and whether it is the first of the
- * sequence" */
+/* Launches that follow each other without the host. Y-73: "The launches of a part depend on nothing
+ * but its kind, its rows, its reach and whether it is the first of the sequence" */
 enum sb_step_kind { SB_STEP_prompt, SB_STEP_rows, SB_STEP_keep, SB_STEP_accept, SB_STEP_draft };
 struct sb_step_part {
     sb_step_kind kind;
-    size_t rows;  /* of the call; of a draft its number */
-    size_t reach; /* no position is behind this one */
+    size_t rows;  /* of the call; for a draft its number */
+    size_t reach; /* no position lies behind it */
     bool first;   /* of the sequence */
 };
 
@@ -30,9 +29,9 @@ namespace sb_on_host
 {
 struct sb_step_graph;
 
-/* What fused kernels leave for those behind them (fused.h), resident: the input of layers that a
- * norm has staged, that of one behind other ops, the table of rotations, the pairs of experts, and
- * two zeros for each row. */
+/* Resident arrays that fused kernels pass to later ones (fused.h): the inputs of layers, staged by
+ * a norm and by other ops, the table of rotations, the pairs of experts, and two zeros for each
+ * row. */
 struct sb_step_fused {
     sb_gpu_staged norm, other;
     float *turns;
@@ -49,29 +48,29 @@ struct sb_queued_step {
     sb_knobs knobs;
     sb_gpu_step_options options;
     bool sealed;
-    sb_step_graph *graphs; /* of the parts that came before */
+    sb_step_graph *graphs; /* of the parts seen so far */
 
     /* resident */
     sb_scratch s;                       /* of options.rows rows */
-    uint32_t *position, *slot, *kept;   /* one number each: step.cuh */
-    uint32_t *first;                    /* the position of row 0 of a call at work */
-    uint32_t *tokens, *picked;          /* (rows and more), (slots) */
+    uint32_t *position, *slot, *kept;   /* one number in each: step.cuh */
+    uint32_t *first;                    /* the position of row 0 of the running call */
+    uint32_t *tokens, *picked;          /* (rows or more), (slots) */
     float *logits;                      /* (slots, V) */
     float *keys_now;                    /* (rows, nKV hd) */
     float *conv, *recurrent;            /* (linear layers, slots, ...) */
     char *keys, *values;                /* (full layers, positions, nKV hd) codes */
     float *before, *head_hidden;        /* (rows + 1, H) vectors before each token, (rows, H) */
-    size_t slots, full, linear, kv_row; /* slots there are; layers; bytes of a position */
+    size_t slots, full, linear, kv_row; /* number of slots; of layers; bytes of a position */
     sb_step_fused fused;
 
-    /* what the host knows */
-    size_t reach; /* position, or more where rows were accepted that it has not asked for */
-    size_t rows;  /* of the last call; 0: there was none */
-    bool trail;   /* rows of it can be given up */
+    /* host state */
+    size_t reach; /* the position, or an upper bound after an accept whose count was not read */
+    size_t rows;  /* of the last call; 0: no call yet */
+    bool trail;   /* its rows can be rejected */
     bool failed;
 };
 
-/* The input of a layer: its values, and where it was staged, or NULL. */
+/* The input of a layer: its values, and its staged form or NULL. */
 struct sb_step_input {
     const float *values;
     const void *staged;
@@ -80,14 +79,14 @@ struct sb_step_input {
     }
 };
 
-/* A layer of several that have the output of the last norm. */
+/* One of several layers whose input is the output of the last norm. */
 struct sb_step_matrix {
     const char *name;
     const sb_matrix *weight;
     float *out;
 };
 
-/* One call at work. What fails first is its status, and what comes behind it does nothing. */
+/* One running call. Its status is the first failure; all ops after a failure do nothing. */
 struct sb_step_call {
     sb_queued_step *step;
     sb_gpu *gpu;
@@ -96,10 +95,10 @@ struct sb_step_call {
     const sb_scratch *s;
     sb_call_kind kind;
     size_t rows, reach;
-    bool chunks, trail;  /* the form of the delta rule; every row leaves its state */
+    bool chunks, trail;  /* the delta rule in chunks; every row leaves its state */
     bool fused;          /* by fused kernels */
-    sb_gpu_added added;  /* what is still to be added to the stream, before its next norm */
-    size_t full, linear; /* layers of each kind that come before */
+    sb_gpu_added added;  /* what the next norm has to add to the stream first */
+    size_t full, linear; /* the number of earlier layers of each kind */
     uint32_t layer;
     sb_error *err;
     sb_status status;
@@ -114,14 +113,14 @@ struct sb_step_call {
     {
         return {s->y, fused ? step->fused.norm.layers : nullptr};
     }
-    /* What a fused kernel stages for this layer, in place of its values; NULL: it takes those. */
+    /* The staged output of a fused kernel that feeds this layer; NULL: the layer takes values. */
     const sb_gpu_staged *stages_for(const sb_matrix &weight) const
     {
         const bool takes = fused && sb_gpu_takes_staged(gpu, knobs, &weight, SB_LINEAR_layer);
         return takes ? &step->fused.other : nullptr;
     }
-    /* Layers of the output of the last norm. */
-    void matrices(const sb_step_matrix *all, size_t count); /* four at most */
+    /* Layers whose input is the output of the last norm. */
+    void matrices(const sb_step_matrix *all, size_t count); /* at most four */
     void linear_of(const char *name, sb_linear_kind of, const sb_matrix &weight, sb_step_input in,
                    size_t n, float *out);
     void matrix(const char *name, const sb_matrix &weight, sb_step_input in, float *out)
@@ -133,47 +132,50 @@ struct sb_step_call {
 };
 }
 
-/* Runs an op, or what stands for one, unless something has failed before. */
+/* Runs an op or its replacement, unless something has failed before. */
 #define SB_STEP(call, name, run)                                                                   \
     do {                                                                                           \
         if ((call).ok())                                                                           \
             (call).did(name, run);                                                                 \
     } while (0)
 
-/* s->y to s->out, as in ref/run/layer.c; of attention keys and values alone. */
+/* s->y to s->out, as in ref/run/layer.c; sb_step_entries computes only the keys and values of
+ * attention. */
 void sb_step_gdn(sb_step_call &c, const sb_layer *layer);
 void sb_step_attention(sb_step_call &c, const sb_layer *layer);
 void sb_step_entries(sb_step_call &c, const sb_layer *layer);
 void sb_step_mlp(sb_step_call &c, const sb_layer *layer);
 
-/* ref/run/layer.c and trunk.c: a layer, s->x to s->x; a call of the model from its tokens to what
- * follows them; the MTP head, from `hidden` and `tokens` to head_hidden, or to its entries, "each a
- * key and a value of the head's layer" (S-7): nobody asks for what is behind them. */
+/* ref/run/layer.c and trunk.c: a layer, s->x to s->x; a call of the model, from its tokens to the
+ * next tokens; the MTP head, from `hidden` and `tokens` to head_hidden, or only to its entries,
+ * "each a key and a value of the head's layer" (S-7). */
 void sb_step_layer(sb_step_call &c, const sb_layer *layer, bool is_full);
 void sb_step_trunk(sb_step_call &c, size_t logits);
 void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead);
 void sb_step_prime(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead);
-void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens); /* of the logits there are */
+void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens); /* of the present logits */
 
-/* numbers.cc: where the rows stand, which all layers read; the end of a call whose last rows have
- * logits; the rows that are kept, or accepted; the vectors that the head reads before tokens: those
- * of the rows of a call, and the one that counts next; the two that mtp.fc reads. */
+/* numbers.cc: _begin writes the positions of the rows, which all layers read; _end ends a call
+ * whose last rows have logits; _cut keeps or accepts rows; _note writes the vectors of the rows of
+ * a call that the head reads before tokens, _turn the one that counts next; _join joins the two
+ * vectors that mtp.fc reads. */
 sb_status sb_step_begin(const sb_step_call &c, int ahead, int shift);
-sb_status sb_step_turns(const sb_step_call &c); /* mixer.cc: for fused kernels */
+sb_status sb_step_turns(const sb_step_call &c); /* mixer.cc: the table of rotations for fused
+                                                 * kernels */
 sb_status sb_step_end(const sb_step_call &c, size_t logits);
 sb_status sb_step_cut(const sb_step_call &c, bool accepts);
 sb_status sb_step_note(const sb_step_call &c);
 sb_status sb_step_turn(const sb_step_call &c);
 sb_status sb_step_join(const sb_step_call &c);
 
-/* All launches of a part, and nothing else: what a graph records. */
+/* All launches of a part, and nothing else; a graph records them. */
 sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_error *err);
 
-/* graph.cc: the same, or the replay of what was recorded of it. */
+/* graph.cc: the same launches, or the replay of their recording. */
 sb_status sb_step_start(sb_queued_step *step, const sb_step_part &part, sb_error *err);
 void sb_step_forget_graphs(sb_queued_step *step);
 
-/* memory.cc: the resident arrays, and what the host reads and writes of them. */
+/* memory.cc: the resident arrays, and how the host reads and writes them. */
 sb_status sb_step_settle(sb_queued_step *step, sb_error *err);
 void sb_step_leave(sb_queued_step *step);
 sb_status sb_step_empty(sb_queued_step *step, sb_error *err);

@@ -1,4 +1,4 @@
-/* calls.c - a step asks the set of functions that it is of. */
+/* calls.c - each call of step.h goes to the step's set of functions. */
 #include "gpu/step/calls.h"
 
 sb_status sb_gpu_step_open(const sb_backend *backend, const sb_model *model, const sb_knobs *knobs,

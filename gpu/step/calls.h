@@ -1,5 +1,5 @@
-/* calls.h - the functions of step.h, of which there are two sets: step.cc makes each, for the
- * emulator and for a device. */
+/* calls.h - a set of the functions of step.h; step.cc makes one for the emulator and one for a
+ * device. */
 #ifndef SB_GPU_STEP_CALLS_H
 #define SB_GPU_STEP_CALLS_H
 
@@ -26,7 +26,7 @@ struct sb_gpu_step_calls {
     void (*eager)(sb_gpu_step *step, int eager);
 };
 
-/* What either set puts first into its own. */
+/* The first member of either set's own step. */
 struct sb_gpu_step {
     const sb_gpu_step_calls *calls;
 };

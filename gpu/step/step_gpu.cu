@@ -1,5 +1,5 @@
-/* step_gpu.cu - the steps of a device, which nvcc compiles in one go. The sources of gpu/step are
- * those of the emulator alone otherwise. */
+/* step_gpu.cu - the sources of gpu/step for a device, which nvcc compiles together. Compiled one by
+ * one, they are for the emulator. */
 #include "gpu/step/graph.cc"
 #include "gpu/step/layers.cc"
 #include "gpu/step/memory.cc"

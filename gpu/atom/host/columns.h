@@ -1,6 +1,6 @@
-/* columns.h - elements of an MMA four rows at a time against one column, in vectors. Nothing here
- * rounds, so the bits are those of the definition element by element (half.cc, e4m3.cc), which does
- * what is left over. */
+/* columns.h - an MMA in vectors: four rows at a time against one column. Nothing here rounds, so
+ * the bits are those of the definition element by element (half.cc, e4m3.cc), which computes the
+ * remaining cases. */
 #ifndef SB_ATOM_HOST_COLUMNS_H
 #define SB_ATOM_HOST_COLUMNS_H
 
@@ -9,14 +9,14 @@
 #include "gpu/atom/accumulate.h"
 #include "gpu/atom/host/fragment.h"
 
-/* gcc and clang compute with them as with numbers. */
+/* gcc and clang support arithmetic on these vectors. */
 typedef float sb_float4 __attribute__((vector_size(16)));
 typedef int32_t sb_int4 __attribute__((vector_size(16)));
 typedef int16_t sb_short8 __attribute__((vector_size(16)));
 typedef double sb_double2 __attribute__((vector_size(16)));
 typedef int64_t sb_long2 __attribute__((vector_size(16)));
 
-/* A column of A B that is zero: H-3: "A zero sum is +0." Most of its C is +0 already. */
+/* For a column where A B is zero: H-3: "A zero sum is +0." Most of its C is +0 already. */
 inline void sb_fragment_alone(float d[32][4], unsigned column)
 {
     float(*lane)[4] = d + column / 2;
@@ -30,12 +30,12 @@ inline void sb_fragment_alone(float d[32][4], unsigned column)
         }
 }
 
-/* An exponent that is not there, that of a zero: a sum with any other stays below all of them. And
- * the least exponent with which a sum of integers is a normal number. */
+/* The exponent of a zero: its sum with any other exponent is below all valid ones. And the least
+ * exponent for which a sum of integers is a normal number. */
 constexpr int sb_no_exponent = -4096, sb_least_exponent = -60;
 
-/* Values are exact in binary32, and so are their products, which have 22 bits at most and lie
- * between 2^-126 and 2^127; exponents are those that H-2 aligns with. */
+/* Values are exact in binary32, and so are their products, which have at most 22 bits and lie
+ * between 2^-126 and 2^127. The exponents are those of H-2 for the alignment. */
 template <int K> struct sb_mma_rows {
     alignas(16) float value[K][SB_ROWS];
     alignas(16) int16_t exponent[K][SB_ROWS];
@@ -55,7 +55,7 @@ inline bool sb_any(sb_int4 which)
     return (two[0] | two[1]) != 0;
 }
 
-/* most becomes the largest exponent of a product of each row. */
+/* most[row] becomes the largest exponent of a product of the row. */
 template <int K>
 void sb_mma_most(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, int16_t (&most)[SB_ROWS])
 {
@@ -75,7 +75,8 @@ void sb_mma_most(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, int16_t (&m
 }
 
 /* The products of 16 elements of four rows with those of the column, cut to integers. A term is
- * below 2^27: 16 of them fit an int32. What is scaled below 1 may round, and is cut to 0. */
+ * below 2^27, so 16 of them fit an int32. A product scaled below 1 may be rounded; it is cut to
+ * 0. */
 template <int K>
 sb_int4 sb_mma_terms(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, unsigned from,
                      unsigned row, sb_float4 scale)
@@ -89,8 +90,8 @@ sb_int4 sb_mma_terms(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, unsigne
     return sum;
 }
 
-/* H-3: "toward zero to the fraction bits of the row": a sum of a few integers of 32 bits is exact
- * in binary64, which loses its last 29 bits there. */
+/* H-3: "toward zero to the fraction bits of the row": a sum of a few 32-bit integers is exact in
+ * binary64, whose last 29 bits are then cleared. */
 inline float sb_mma_pack(double sum, int exponent)
 {
     uint64_t bits, unit = (uint64_t)(exponent - SB_ATOM_CUT_MMA + 1023) << 52;
@@ -102,8 +103,8 @@ inline float sb_mma_pack(double sum, int exponent)
     return (float)(cut * power);
 }
 
-/* c += a b of four rows. False, and nothing done, if a c is not finite, or a result might be less
- * than a normal number. H-3: "A zero sum is +0." */
+/* c += a b for four rows. Returns false and does nothing if a c is not finite, or if a result might
+ * be subnormal. H-3: "A zero sum is +0." */
 template <int K>
 bool sb_mma_four(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, unsigned row,
                  const int16_t (&products)[SB_ROWS], float *c)

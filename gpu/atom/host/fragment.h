@@ -6,8 +6,8 @@
 
 enum { SB_WARP = 32, SB_ROWS = 16, SB_COLUMNS = 8 };
 
-/* The words of the 16 rows of A and the 8 columns of B in the order of k: word i of a row has the
- * elements W i to W i + W - 1, for the W elements that a register holds. */
+/* The words of the 16 rows of A and the 8 columns of B in the order of k. Word i has the elements W
+ * i to W i + W - 1, where W is the number of elements in a register. */
 struct sb_fragment_words {
     uint32_t a[SB_ROWS][8], b[SB_COLUMNS][8];
 };
@@ -26,14 +26,14 @@ inline void sb_fragment_gather(const uint32_t a[32][4], const uint32_t b[32][2],
     }
 }
 
-/* The element of C and D that has this row and column: H-8: "element i of C and D has row
- * g + 8 (i / 2) and column 2 t + i mod 2" */
+/* The element of C and D at this row and column: H-8: "element i of C and D has row g + 8 (i / 2)
+ * and column 2 t + i mod 2" */
 template <class T> inline T &sb_fragment_result(T d[32][4], unsigned row, unsigned column)
 {
     return d[4 * (row & 7) + column / 2][2 * (row >> 3) + (column & 1)];
 }
 
-/* The same of all rows of a column; and back. */
+/* The elements of all rows of a column: read, and written back. */
 inline void sb_fragment_column(const float d[32][4], unsigned column, float rows[SB_ROWS])
 {
     const float(*lane)[4] = d + column / 2;
