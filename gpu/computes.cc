@@ -1,4 +1,4 @@
-/* computes.cc - under which knobs the kernels compute. */
+/* computes.cc - the knobs that the kernels support. */
 #include "gpu/gpu.h"
 
 static const char *const profiles[] = {"sm121", "sm121-w8a8", "sm121-w4a4"};
@@ -38,8 +38,8 @@ static bool knows(unsigned knob, sb_knob_value value)
     return false;
 }
 
-/* Y-12: "An op under knobs that no profile of the GPU path has is the reference's" - whichever op
- * it is: all have kernels. */
+/* Y-12: "An op under knobs that no profile of the GPU path has is the reference's". The op does
+ * not matter: all have kernels. */
 int sb_gpu_computes(sb_op, const sb_knobs *knobs)
 {
     load();

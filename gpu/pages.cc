@@ -1,12 +1,12 @@
-/* pages.cc - what was read goes: where a device has the memory of the host, the file and what was
- * packed of it would both be there. */
+/* pages.cc - drops pages of files that were read: where device and host share memory, the file and
+ * its packed weights would both be in memory. */
 #include "gpu/gpu.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The mapping first: pages that a process has do not leave the page cache. */
+/* The mapping goes first, because pages that a process has mapped do not leave the page cache. */
 int sb_gpu_forget_file(const char *path, const void *first, size_t bytes)
 {
 #if defined(MADV_DONTNEED) && defined(POSIX_FADV_DONTNEED)

@@ -1,4 +1,4 @@
-/* async.cc - copies on their way, and what waits for them. */
+/* async.cc - copies in flight, and the waits for them. */
 #include "gpu/emu/async.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ static void issue(sb_emu_copies *copies, const sb_emu_copy *copy, size_t align, 
     if (copy->read) {
         sb_emu_range(&copy->from, copy->read, align, name);
         sb_emu_check(&copy->from, copy->read, SB_EMU_READ);
-    } else if ((static_cast<size_t>(copy->from.at) & (align - 1)) != 0) { /* it may lie anywhere */
+    } else if ((static_cast<size_t>(copy->from.at) & (align - 1)) != 0) { /* the buffer may lie
+                                                                           * anywhere */
         sb_emu_fail("%s from byte %lld of buffer %s is not aligned to %zu", name,
                     static_cast<long long>(copy->from.at),
                     copy->from.region ? copy->from.region->name : "(none)", align);
@@ -117,7 +118,7 @@ static sb_emu_mbarrier *find(const sb_emu_spot *at)
     return nullptr;
 }
 
-/* The mbarrier that an operation names; its making must be before. */
+/* The mbarrier of an operation, which must come after its initialization. */
 static sb_emu_mbarrier *use(const sb_emu_spot *at, const char *name, sb_emu_site site)
 {
     called(name, site);
@@ -161,7 +162,8 @@ static bool has_waiters(const sb_emu *emu, const sb_emu_mbarrier *b)
     return false;
 }
 
-/* Ends the phase if all have arrived and all bytes have come; those come if there is one who waits.
+/* Ends the phase if all threads have arrived and all bytes have come. The bytes come if a thread
+ * waits for them.
  */
 static void advance(sb_emu *emu, sb_emu_mbarrier *b, bool waited_for)
 {
@@ -232,8 +234,10 @@ void sb_emu_bulk_copy(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t b
         sb_emu_fail("sb_bulk_copy: %u bytes, not a multiple of 16", bytes);
     const sb_emu_copy copy = {*to, *from, bytes, bytes, 0};
     issue(&b->copies, &copy, 16, "sb_bulk_copy");
-    sb_emu_release(&b->coming); /* the copy, and who sees it, come after what its issuer knows */
-    advance(sb_emu_now, b, has_waiters(sb_emu_now, b)); /* all others may wait for it already */
+    sb_emu_release(&b->coming); /* the copy, and threads that see it, come after all that its issuer
+                                 * knows */
+    advance(sb_emu_now, b, has_waiters(sb_emu_now, b)); /* all other threads may already wait for
+                                                         * it */
 }
 
 void sb_emu_block_ends()

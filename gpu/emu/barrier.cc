@@ -65,7 +65,7 @@ unsigned sb_emu_block_count(bool predicate, sb_emu_site site)
         sb_emu_self->what = "__syncthreads";
         sb_emu_self->site = site;
         b->arrived = 0;
-        emu->epoch++; /* all that was done before is before all that comes */
+        emu->epoch++; /* all earlier accesses happen before all later ones */
         emu->answer = b->count;
         wake_all(emu, 0);
         sb_emu_pause();

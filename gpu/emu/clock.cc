@@ -1,4 +1,4 @@
-/* clock.cc - vector clocks over the part of a block that they know of. */
+/* clock.cc - vector clocks over a range of threads of a block. */
 #include "gpu/emu/clock.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ uint32_t sb_emu_known(const sb_emu_clock *clock, uint64_t epoch, uint32_t thread
     return inside ? clock->step[thread] : 0;
 }
 
-/* Makes [first, last) a part of the range; what is new there is unknown. */
+/* Extends the range to contain [first, last); new entries are empty. */
 static void widen(sb_emu_clock *clock, uint64_t epoch, uint32_t first, uint32_t last)
 {
     if (clock->epoch != epoch) {

@@ -1,4 +1,4 @@
-/* count.cc - what kernels do, counted: in a list, for it is short. */
+/* count.cc - counts of kernels in a list, which is short enough. */
 #include "gpu/emu/count.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static bool same(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* NULL: there are too many. */
+/* NULL: too many tallies. */
 static sb_emu_tally *tally_of(const sb_emu *emu, const char *what)
 {
     sb_emu_counts *counts = emu->counts;
@@ -35,7 +35,7 @@ static sb_emu_tally *tally_of(const sb_emu *emu, const char *what)
     return nullptr;
 }
 
-/* The same in a thread of the kernel. */
+/* The same in a thread of the kernel; counts once. */
 static sb_emu_tally *tally_within(const sb_emu *emu, const char *what)
 {
     sb_emu_tally *tally = tally_of(emu, what);
@@ -60,7 +60,7 @@ void sb_emu_count_operation(sb_emu *emu, const char *name)
     tally_within(emu, name);
 }
 
-/* Those of the bytes that were not touched before in this launch, and in this block. */
+/* Counts the bytes that were not accessed before in this launch, and in this block. */
 static void count_unlike(const sb_emu *emu, uint64_t *last, size_t bytes, uint64_t *in_launch,
                          uint64_t *in_block)
 {

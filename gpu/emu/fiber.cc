@@ -13,7 +13,7 @@
 #ifdef SB_FIBER_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-enum { STACK_BYTES = 256 << 10 }; /* frames are larger there */
+enum { STACK_BYTES = 256 << 10 }; /* frames are larger under sanitizers */
 #else
 enum { STACK_BYTES = 128 << 10 };
 #endif
@@ -42,7 +42,7 @@ void sb_fiber_arrived(sb_fiber_set *set)
     const void *low;
     size_t bytes;
     __sanitizer_finish_switch_fiber(nullptr, &low, &bytes);
-    if (!set->home.low) { /* the first fiber comes from home, whose stack it so learns */
+    if (!set->home.low) { /* the first fiber comes from home and so learns home's stack */
         set->home.low = low;
         set->home.bytes = bytes;
     }
@@ -72,8 +72,8 @@ static void prepare(sb_fiber *fiber, void (*entry)())
     makecontext(context, entry, 0);
 }
 #else
-/* Saves the registers that a callee keeps (System V ABI of x86-64), exchanges the stacks, and goes
- * on where the other one stopped. */
+/* Saves the callee-saved registers (System V ABI of x86-64), switches stacks, and goes on where the
+ * other fiber stopped. */
 extern "C" void sb_fiber_jump(void **save, void *load);
 asm(".text\n"
     ".globl sb_fiber_jump\n"
@@ -96,8 +96,8 @@ static void jump(sb_fiber *from, sb_fiber *to)
     sb_fiber_jump(&from->stack_pointer, to->stack_pointer);
 }
 
-/* As sb_fiber_jump leaves a stack: six registers, where to go on; and one word, so that the stack
- * is aligned there as after a call. */
+/* Makes a stack as sb_fiber_jump leaves it: six registers and the return address, and one word that
+ * aligns the stack as after a call. */
 static void prepare(sb_fiber *fiber, void (*entry)())
 {
     char *top = static_cast<char *>(const_cast<void *>(fiber->low)) + fiber->bytes;
@@ -125,7 +125,8 @@ void sb_fiber_begin(sb_fiber_set *set, uint32_t i, void (*entry)())
 {
     sb_fiber *fiber = &set->fiber[i];
 #ifdef SB_FIBER_ASAN
-    __asan_unpoison_memory_region(fiber->low, fiber->bytes); /* what an earlier life has left */
+    __asan_unpoison_memory_region(fiber->low, fiber->bytes); /* left over from an earlier run of the
+                                                              * fiber */
 #endif
     prepare(fiber, entry);
 }
@@ -155,7 +156,7 @@ sb_status sb_fiber_open(sb_fiber_set *set, uint32_t count, sb_error *err)
         sb_fiber *fiber = &set->fiber[set->count];
         char *low = set->area + set->count * set->stack_bytes;
         fiber->low = low + page;
-        /* not all at one place of their pages, of which a cache keeps but a few */
+        /* shifted within the page, since a cache holds only few lines with the same page offset */
         fiber->bytes = STACK_BYTES - set->count * 704 % page;
         fiber->context = sb_alloc(1, context_bytes());
         if (!fiber->context || mprotect(low, page, PROT_NONE) != 0) {

@@ -24,7 +24,7 @@ static bool allocate(sb_emu *emu)
     emu->arena_rest = static_cast<sb_emu_rest *>(sb_alloc(cells, sizeof(sb_emu_rest)));
     emu->thread = static_cast<sb_emu_thread *>(sb_alloc(SB_EMU_THREADS, sizeof(sb_emu_thread)));
     emu->ready = static_cast<uint32_t *>(sb_alloc(SB_EMU_THREADS, sizeof(uint32_t)));
-    void *arena = nullptr; /* aligned as the widest access wants it */
+    void *arena = nullptr; /* aligned for the widest access */
     if (posix_memalign(&arena, 1024, SB_EMU_SHARED_BYTES) != 0)
         arena = nullptr;
     emu->arena = static_cast<char *>(arena);
@@ -166,7 +166,7 @@ void sb_emu_launch_wait(sb_emu_site site)
 }
 
 /* --- a block --------------------------------------------------------------------------------- */
-/* The life of a fiber: the same thread of block after block, of launch after launch. */
+/* The loop of a fiber: it runs the same thread of every block of every launch. */
 static void thread_runs()
 {
     sb_emu *emu = sb_emu_now;
@@ -291,7 +291,7 @@ sb_status sb_emu_clocks(sb_emu *emu, uint32_t threads)
     return SB_OK;
 }
 
-/* Ends fibers that nothing will run again. */
+/* Ends fibers that will not run again. */
 static void retire(sb_emu *emu)
 {
     sb_emu *before = sb_emu_now;

@@ -128,7 +128,7 @@ static void check_state(const sb_emu_spot *spot, size_t bytes, sb_emu_access acc
     }
 }
 
-/* Did this touch happen before what `thread` does now? */
+/* True if this access happened before the current step of `thread`. */
 static bool is_before(const sb_emu *emu, const sb_emu_touch *touch, uint32_t thread, bool shared)
 {
     if (touch->epoch < (shared ? emu->block_epoch : emu->launch_epoch))
@@ -156,14 +156,14 @@ static bool is_before(const sb_emu *emu, const sb_emu_touch *touch, uint32_t thr
                 access_names[access], byte, kind(region), region->name, who, did);
 }
 
-/* Is it known to all that comes, in this launch or block, so that nothing need know of it? */
+/* True if the access happened before all later ones of this launch or block, so that it need not be
+ * kept. */
 static bool is_over(const sb_emu *emu, const sb_emu_touch *touch, bool shared)
 {
     return touch->mask == 0 || touch->epoch < (shared ? emu->epoch : emu->launch_epoch);
 }
 
-/* Whoever writes bytes comes after their last writers and readers, so these need not be known any
- * more. */
+/* A writer comes after the last writers and readers of its bytes, so these need not be kept. */
 static void record_write(sb_emu_cell *cell, sb_emu_rest *rest, const sb_emu_touch *now)
 {
     if (now->mask == 15) {
@@ -185,8 +185,8 @@ static void record_write(sb_emu_cell *cell, sb_emu_rest *rest, const sb_emu_touc
     cell->writer.more = static_cast<uint8_t>(others | (n > 0 ? SB_EMU_WRITERS : 0));
 }
 
-/* Readers may come in any order: a thread takes the place of its own last reading, or that of one
- * which is over, or the oldest one. */
+/* Readers may come in any order. A read replaces the thread's own last read, or a read that is
+ * over, or the oldest one. */
 static void record_read(const sb_emu *emu, bool shared, sb_emu_cell *cell, sb_emu_rest *rest,
                         const sb_emu_touch *now)
 {
@@ -204,7 +204,7 @@ static void record_read(const sb_emu *emu, bool shared, sb_emu_cell *cell, sb_em
     reader->mask = mask;
 }
 
-/* An access now, by the running thread, and what did not happen before it is a race. */
+/* The current access of the running thread. An access that did not happen before it is a race. */
 struct sb_emu_visit {
     const sb_emu *emu;
     const sb_emu_region *region;
@@ -246,7 +246,7 @@ static void check_cell(const sb_emu_visit &visit)
     }
 }
 
-/* The usual case of is_before, and of nothing else. */
+/* The usual case of is_before; false otherwise. */
 static inline bool is_past(const sb_emu_visit &visit, const sb_emu_touch &touch)
 {
     const sb_emu *emu = visit.emu;
@@ -256,8 +256,8 @@ static inline bool is_past(const sb_emu_visit &visit, const sb_emu_touch &touch)
            touch.epoch >= emu->block_epoch;
 }
 
-/* check_cell where a whole word is read or written that has no rest, and readers are no others than
- * this thread, or over: most accesses, by far. */
+/* check_cell with a fast path for nearly all accesses: a whole word without `rest`, whose readers
+ * are this thread or over. */
 static inline void check_word(const sb_emu_visit &visit)
 {
     sb_emu_cell *cell = &visit.region->cell[visit.word];
@@ -273,7 +273,7 @@ static inline void check_word(const sb_emu_visit &visit)
         check_cell(visit);
 }
 
-/* Which bytes of a word lie in [at, end). */
+/* The mask of the bytes of a word that lie in [at, end). */
 static uint8_t mask_of(size_t word, size_t at, size_t end)
 {
     const size_t first = word * 4;
@@ -282,7 +282,7 @@ static uint8_t mask_of(size_t word, size_t at, size_t end)
     return static_cast<uint8_t>(below & ~skip);
 }
 
-/* Do launches before this one leave it alone? */
+/* True if earlier launches do not change the region. */
 static bool stays(const sb_emu_region *region)
 {
     return region->shared || (region->input && !region->brought);
@@ -352,7 +352,7 @@ void sb_emu_mark(const sb_emu_spot *spot, size_t bytes, uint32_t thread, uint32_
 void *sb_emu_reach(const sb_emu_spot *spot, size_t bytes, size_t align, sb_emu_access access)
 {
     if (!sb_emu_now)
-        __builtin_trap(); /* the host has the memory itself */
+        __builtin_trap(); /* the host uses the memory directly */
     if (!sb_emu_inside(*spot, bytes, align))
         sb_emu_range(spot, bytes, align, access_names[access]);
     sb_emu_check(spot, bytes, access);

@@ -1,4 +1,4 @@
-/* order.cc - which thread goes on. */
+/* order.cc - chooses the thread that goes on. */
 #include "gpu/emu/thread.h"
 
 uint32_t sb_emu_draw(sb_emu *emu, uint32_t n)
@@ -9,7 +9,7 @@ uint32_t sb_emu_draw(sb_emu *emu, uint32_t n)
 void sb_emu_nobody(sb_emu *emu)
 {
     emu->readies = emu->ready_first = emu->warps = 0;
-    emu->warp = emu->turn = SB_EMU_WARP - 1; /* with seed 0 the first is the first */
+    emu->warp = emu->turn = SB_EMU_WARP - 1; /* so that seed 0 begins with the first one */
 }
 
 void sb_emu_wake(sb_emu_thread *thread)
@@ -39,7 +39,8 @@ static sb_emu_thread *any_thread(sb_emu *emu)
     return &emu->thread[index];
 }
 
-/* Another warp: the one that stands so many behind the last one, among those that may go on. */
+/* Chooses another warp: a drawn number of places behind the last one, among warps that can go
+ * on. */
 static void choose_warp(sb_emu *emu)
 {
     const uint32_t ready = static_cast<uint32_t>(__builtin_popcount(emu->warps));

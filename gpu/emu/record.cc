@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A launch, whose arguments stand behind it; or, without a body, bytes that lose their values. */
+/* A launch, followed by its arguments; or, without a body, bytes that lose their values. */
 struct alignas(max_align_t) sb_emu_kept {
     sb_emu_kept *next;
     sb_emu_launch launch;

@@ -1,4 +1,4 @@
-/* warp.cc - where the lanes of a warp meet. */
+/* warp.cc - operations of all lanes of a warp. */
 #include "gpu/emu/warp.h"
 
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void check_mask(const char *name, uint32_t mask, uint32_t self)
         sb_emu_fail("%s: mask 0x%08x, in a warp of %u lanes", name, mask, lanes);
 }
 
-/* Are all lanes of the mask here, with the mask of this one? One that waits with another mask may
+/* True if all lanes of the mask wait with the same mask. A lane that waits with another mask may
  * still come. */
 static bool all_here(const sb_emu_thread *self, uint32_t waiting)
 {
@@ -91,7 +91,7 @@ void sb_emu_lane_fail(int lane, const char *format, ...)
     sb_emu_fail_of(lane_of(static_cast<unsigned>(lane)), "%s", text);
 }
 
-/* All lanes of the mask know what each of them has done. */
+/* Each lane of the mask learns the steps of all others. */
 static void share_clocks(uint32_t mask, void *const *)
 {
     sb_emu *emu = sb_emu_now;

@@ -69,8 +69,8 @@ sb_status sb_lowbit_scale_bytes(const sb_matrix *matrix, size_t first, size_t by
 
 /* --- tiles -------------------------------------------------------------------------------------
  */
-/* The bytes of a row, 0 beyond them; columns from `column` of its unit on, which the unit may not
- * have. */
+/* A word of a row's bytes, from `column` of a unit on; 0 for columns outside the unit or the
+ * row. */
 static uint32_t word_at(const sb_matrix *m, const sb_lowbit_shape *shape, uint32_t row,
                         uint32_t unit, uint32_t column)
 {

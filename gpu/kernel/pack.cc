@@ -1,4 +1,4 @@
-/* pack.cc - codes and scales of a matrix into the order of fragments. */
+/* pack.cc - packs codes and scales of a matrix in the order of fragments. */
 #include "gpu/kernel/pack.h"
 
 #include "gpu/kernel/kernel.h"
@@ -12,7 +12,7 @@ extern "C" {
 #include "ref/formats/small_float.h"
 }
 
-enum : uint32_t { PART = 32 }; /* columns of the least group that has a scale of its own */
+enum : uint32_t { PART = 32 }; /* columns of the smallest group with its own scale */
 
 /* --- the shape ---------------------------------------------------------------------------------
  */
@@ -58,8 +58,8 @@ static uint32_t group_of(const sb_matrix *m, uint32_t column)
     return index ? sb_load_u32(index + 4 * size_t(column)) : column / m->quant.block_cols;
 }
 
-/* The first column of each group, and behind the last one the padded width: groups fill up to a
- * multiple of PART. first[] has q->groups + 1. */
+/* The first column of each group, and then the padded width: groups are padded to a multiple of
+ * PART. first[] has q->groups + 1 elements. */
 static void group_places(const sb_matrix *m, uint32_t *first)
 {
     const sb_quant *q = &m->quant;
@@ -70,7 +70,7 @@ static void group_places(const sb_matrix *m, uint32_t *first)
         first[g + 1] = first[g] + up(first[g + 1], PART);
 }
 
-/* Groups that chunks do not fit: their columns are brought together. */
+/* Groups that do not match chunks: their columns are brought together. */
 static sb_status width_of_groups(const sb_matrix *m, uint32_t *width)
 {
     const uint32_t groups = m->quant.groups;
@@ -83,7 +83,7 @@ static sb_status width_of_groups(const sb_matrix *m, uint32_t *width)
     return SB_OK;
 }
 
-/* How the scales of a row are spread. */
+/* Sets the members of the shape that follow from the groups of scales. */
 static sb_status spread(const sb_matrix *m, sb_linear_shape *s)
 {
     const sb_quant *q = &m->quant;
@@ -139,15 +139,15 @@ sb_status sb_pack_columns(const sb_matrix *m, const sb_linear_shape &s, uint32_t
 
 /* --- the tiles ---------------------------------------------------------------------------------
  */
-/* A row on its way: values of columns, codes and bases of places. */
+/* The buffers of a row: values of its columns, columns of its places, bases of its scales. */
 struct row_room {
     float *values;     /* (K) */
     uint32_t *columns; /* (chunks 64) */
     float *base;       /* (scales) */
 };
 
-/* H-8: "register r of A has row g + 8 (r mod 2) and starts at k = W t + 4 W (r / 2)" - the code of
- * a place among those of its tile. */
+/* H-8: "register r of A has row g + 8 (r mod 2) and starts at k = W t + 4 W (r / 2)". Writes the
+ * code of a place into its tile. */
 static void put(const sb_linear_shape &s, uint32_t row, uint32_t place, uint32_t code,
                 unsigned char *tile)
 {
@@ -173,7 +173,7 @@ static void find_bases(const sb_linear_shape &s, const row_room &room)
     }
 }
 
-/* The code of a value, which must have one. */
+/* The code of a value; false if it has none. */
 static bool code_of(const sb_linear_shape &s, float value, float base, uint32_t *code)
 {
     if (sb_codes_integer(s.codes)) {
@@ -224,7 +224,7 @@ static void pack_block_scales(const sb_matrix *m, const sb_linear_shape &s, uint
     }
 }
 
-/* The scale of a place; planted, that of blocks of 125 rows and columns. */
+/* The scale of an element; the planted fault uses blocks of 125 rows and columns. */
 static float scale_at(const sb_matrix *m, uint32_t row, uint32_t column)
 {
     if (!SB_PLANT(linear_blocks))

@@ -1,4 +1,4 @@
-/* plants.cc - the faults that kernels make on the emulator when they are told to. */
+/* plants.cc - the planted faults of kernels on the emulator. */
 #include "gpu/kernel/kernel.h"
 #include "gpu/gpu.h"
 

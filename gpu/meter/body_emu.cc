@@ -1,4 +1,4 @@
-/* body_emu.cc - the emulator has no time, and marks are nothing; memory for drawn weights. */
+/* body_emu.cc - the emulator keeps no time, so marks are empty; memory for drawn weights. */
 #include "gpu/meter/body.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ sb_status sb_gpu_drawn_open(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, 
     return sb_emu_region_plain(&piece->region, name, piece->at, bytes, SB_EMU_OUTPUT, &gpu->err);
 }
 
-/* From now on an input, as what was packed is. */
+/* From now on the memory is an input, like packed weights. */
 sb_status sb_gpu_drawn_close(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_t bytes)
 {
     const size_t unset = sb_emu_unset(&piece->region, 0);

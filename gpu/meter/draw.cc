@@ -1,4 +1,4 @@
-/* draw.cc - what a matrix is packed into, drawn instead (B-18). */
+/* draw.cc - draws the packed form of a matrix (B-18). */
 #include "gpu/kernel/lowbit_pack.h"
 #include "gpu/kernel/pack.h"
 #include "gpu/meter/body.h"
@@ -18,7 +18,7 @@ bool sb_gpu_is_hollow(const sb_gpu *gpu, const sb_matrix *matrix)
 /* --- how large they are ------------------------------------------------------------------------
  * Every weight has a spread of about 1 / sqrt(K), so that an output has about that of an input. */
 
-/* The exponent of 1 / sqrt(n), of four times as much one less; as bfloat16 stores it. */
+/* The exponent of about 1 / sqrt(n), one less for 4 n, as bfloat16 stores it. */
 static uint32_t exponent_of(uint32_t n)
 {
     uint32_t top = 127;
@@ -27,7 +27,7 @@ static uint32_t exponent_of(uint32_t n)
     return top;
 }
 
-/* Without libm, which nothing here needs for anything else. */
+/* Computed without libm, which nothing else here needs. */
 static float root_of(float n)
 {
     float root = n > 1 ? n : 1;
@@ -36,7 +36,7 @@ static float root_of(float n)
     return root;
 }
 
-/* Of a code's scale, where the spread of codes is this. The factor of the matrix comes on top. */
+/* The scale for codes with this spread. The factor of the matrix comes on top. */
 static float scale_of(const sb_matrix *m, float spread)
 {
     const sb_factor f = m->quant.factor;
@@ -84,7 +84,7 @@ static sb_status tiles_of(const sb_matrix *m, sb_gpu_pack pack, sb_drawn_tiles *
     return SB_OK;
 }
 
-/* Which stream: the place of the matrix, and the packing. */
+/* The key of the random stream: from the address of the matrix and its packing. */
 static uint64_t key_of(const sb_gpu *gpu, const sb_matrix *m, const sb_drawn_tiles *t)
 {
     const uint64_t place = static_cast<uint64_t>(m->data - gpu->hollow.first);

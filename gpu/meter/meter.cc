@@ -1,4 +1,4 @@
-/* meter.cc - the card, measured: memory, the bf16 unit, launches. */
+/* meter.cc - measures the card: memory, the bf16 unit, launches. */
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
 #include "gpu/meter/body.h"
@@ -12,7 +12,7 @@ extern "C" {
 #include "ref/base/bytes.h"
 }
 
-enum : uint32_t { CHECKED = 64 }; /* outputs of the layer that the host computes, too */
+enum : uint32_t { CHECKED = 64 }; /* outputs of the layer that the host recomputes */
 
 /* --- passes ------------------------------------------------------------------------------------
  */
@@ -23,7 +23,7 @@ struct bench {
     const sb_meter_options *o;
     sb_gpu_marks *marks;       /* passes + 1 */
     double *seconds;           /* passes */
-    uint32_t blocks, products; /* blocks of the kernels of memory, and of the matrix unit */
+    uint32_t blocks, products; /* blocks of the memory kernels, and of the matrix unit's kernel */
 };
 } // namespace
 
@@ -46,7 +46,7 @@ static void time_passes(const bench &b, sb_gpu_work &work, sb_meter_time *out, R
 
 /* --- memory ------------------------------------------------------------------------------------
  */
-/* What sb_meter_read comes to on words first to last of sb_meter_fill. */
+/* The result of sb_meter_read for the words [first, last) of sb_meter_fill. */
 static uint32_t sum_of(uint64_t key, uint64_t first, uint64_t last)
 {
     uint32_t sum = 0;
@@ -65,7 +65,7 @@ static uint32_t added(const uint32_t *sums, uint32_t n)
     return sum;
 }
 
-/* `sums`: of the buffer by each block, for each size, and behind them those of its copy */
+/* `sums`: for each size the sums of all blocks for the buffer, then those for its copy */
 static void check_memory(const bench &b, const uint32_t *sums, sb_meter_report *report)
 {
     uint32_t expected = 0;
@@ -121,7 +121,7 @@ static sb_status measure_memory(const bench &b, sb_meter_report *report)
 
 /* --- products ----------------------------------------------------------------------------------
  */
-/* Of each matrix the value of an element: -2 to 2, so that every sum is exact. */
+/* The value of an element of a matrix: -2 to 2, so that every sum is exact. */
 static int value_at(uint64_t key, uint64_t at)
 {
     return static_cast<int>(sb_counter_bits(key, at) % 5) - 2;
@@ -133,7 +133,7 @@ static uint32_t bf16_of(int value)
 }
 
 /* H-8: "register r of A has row g + 8 (r mod 2) and starts at k = W t + 4 W (r / 2)", and of B
- * "column g and starts at k = W t + 4 W r". a (16, 16), b (CHAINS, 8, 16) by their numbers. */
+ * "column g and starts at k = W t + 4 W r". a (16, 16) and b (CHAINS, 8, 16), drawn by index. */
 static void place_operands(uint64_t key, uint32_t *a, uint32_t *b)
 {
     for (uint32_t lane = 0; lane < 32; lane++) {
@@ -200,7 +200,7 @@ static sb_status measure_matrix(const bench &b, sb_meter_report *report)
 namespace
 {
 struct layer {
-    unsigned char *plain; /* what `weight` (N, K) has */
+    unsigned char *plain; /* the data of `weight` (N, K) */
     sb_matrix weight;
     float *in, *out;
     sb_linear_shape shape;
@@ -284,7 +284,7 @@ static sb_status measure_linear(const bench &b, sb_meter_report *report)
         status = measure_layer(b, &l, &report->linear);
     if (!status)
         report->linear.right = layer_right(b.o, &l);
-    sb_gpu_forget_weights(b.gpu); /* its table knows this one by where it lies */
+    sb_gpu_forget_weights(b.gpu); /* its table identifies this matrix by its address */
     free_layer(&l);
     return status;
 }
@@ -293,10 +293,10 @@ static sb_status measure_linear(const bench &b, sb_meter_report *report)
  */
 namespace
 {
-/* Kernels, each of which waits for the one before. */
+/* A chain of kernels, each of which waits for its predecessor. */
 struct chain {
-    bool dependent; /* Y-16: its begin is behind the other's begin, and not behind its end */
-    uint32_t nodes; /* so many are one graph; 0: the host launches each */
+    bool dependent; /* Y-16: each starts after the begin, not after the end, of its predecessor */
+    uint32_t nodes; /* launches in one graph; 0: the host launches each */
 };
 } // namespace
 
@@ -395,7 +395,7 @@ sb_status sb_gpu_meter(sb_gpu *gpu, const sb_meter_options *options, sb_meter_re
         status = SB_ERR_MEMORY;
     if (!status)
         status = measure(b, report);
-    sb_gpu_trim(gpu); /* 2 GiB, where weights are to be */
+    sb_gpu_trim(gpu); /* frees 2 GiB for weights */
     sb_gpu_marks_close(gpu, b.marks);
     free(b.seconds);
     return status;

@@ -10,7 +10,7 @@
 #define CALLS_OF sb_meter_calls_emu
 #endif
 
-/* What the body has said of it. */
+/* Passes the body's message on. */
 static sb_status said(sb_gpu *gpu, sb_status status, sb_error *err)
 {
     const char *text = sb_gpu_said(gpu)->text;

@@ -10,17 +10,17 @@ namespace sb_on_host
 #endif
 {
 struct sb_gpu_watching {
-    sb_launch_watch watch; /* first: what the queue has of it */
+    sb_launch_watch watch; /* first member: the queue points to it */
     sb_gpu *gpu;
-    sb_gpu_marks *marks; /* of launch i: 2 i before it, 2 i + 1 behind it where it is the last */
+    sb_gpu_marks *marks; /* of launch i: 2 i before it, 2 i + 1 behind it if it is the last */
     sb_meter_launch *launches;
     size_t count, room, labelled;
     sb_status status;
 };
 }
 
-/* So many are brought into the queue while it is held: the device finds each at once, and what it
- * takes has nothing of the time in which the host makes launches. */
+/* The number of launches that are queued while the queue is held. The device then finds each launch
+ * ready, so that its time excludes the host's. */
 enum : size_t { HELD_TOGETHER = 128 };
 
 static bool is_last(const sb_gpu_watching *w, size_t i)
@@ -85,7 +85,7 @@ sb_status sb_gpu_watch(sb_gpu *gpu, sb_meter_launch *launches, size_t room)
     return status;
 }
 
-/* The time of a launch is that up to the begin of the next one, or to its own end. */
+/* The time of a launch ends at the begin of the next launch, or at its own end. */
 sb_status sb_gpu_watched(sb_gpu *gpu, size_t *count)
 {
     sb_gpu_watching *w = gpu->watching;

@@ -1,7 +1,7 @@
 #include "gpu/kernel/elementwise.cuh"
 #include "gpu/op/bring.h"
 
-/* K-48 has no sum beside it in the profiles of this path. */
+/* In the profiles of this path K-48 needs no second sum. */
 sb_status sb_gpu_add(sb_gpu *gpu, const sb_knobs *, const sb_add_args *args)
 {
     sb_gpu_work work(gpu);

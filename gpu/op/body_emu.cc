@@ -1,4 +1,5 @@
-/* body_emu.cc - memory and launches of the emulator: arrays of the host, and who touched them. */
+/* body_emu.cc - memory and launches of the emulator: arrays of the host with their access
+ * history. */
 #include "gpu/emu/record.h"
 #include "gpu/op/body.h"
 
@@ -9,7 +10,7 @@ sb_status sb_gpu_begin(sb_gpu *gpu)
 {
     gpu->queue.err = &gpu->err;
     gpu->queue.emu = sb_emu_new(0);
-    gpu->queue.dependent = true; /* so that Y-16 is looked at, whatever a device is told */
+    gpu->queue.dependent = true; /* so that Y-16 is always checked */
     return gpu->queue.emu ? SB_OK : SB_ERR_MEMORY;
 }
 
@@ -90,7 +91,7 @@ sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
     return SB_OK;
 }
 
-/* A launch returns when all is done. */
+/* A launch returns when it has ended. */
 sb_status sb_gpu_wait(sb_gpu *gpu)
 {
     return sb_gpu_unrecorded(gpu, "the end of all launches");
@@ -123,7 +124,7 @@ sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
     return SB_OK;
 }
 
-/* Of a recording, each time that it comes to this. */
+/* In a recording this is repeated by every replay. */
 void sb_gpu_unset(sb_gpu *gpu, const sb_gpu_part *part)
 {
     if (gpu->queue.record) {

@@ -1,9 +1,9 @@
 #include "gpu/kernel/conv.cuh"
 #include "gpu/op/resident.h"
 
-enum { TAPS = 4 }; /* of every model there is */
+enum { TAPS = 4 }; /* in all known models */
 
-/* Of slots, those of a trail are the states themselves: a thread has read what it overwrites, as
+/* With slots, the trail is the array of states itself. A thread has read what it overwrites, as
  * long as one block has all rows of a channel. */
 sb_status sb_gpu_conv_slots(sb_gpu *gpu, const sb_conv_args *args, const sb_gpu_slots *slots)
 {

@@ -34,7 +34,7 @@ template <int N> static void run_keys(sb_gpu_work &work, const sb_chunk_job<floa
         run<128, N>(work, job);
 }
 
-/* Values in resident memory are those of the norm, which has rounded them. */
+/* The norm has written, and rounded, values in resident memory. */
 static bool is_bf16(const sb_gpu_work &work, const float *x, size_t count)
 {
     uint32_t below = 0;
@@ -45,7 +45,7 @@ static bool is_bf16(const sb_gpu_work &work, const float *x, size_t count)
     return below == 0;
 }
 
-/* Arrays that are brought stand at the begin of a buffer; resident ones are where they are. */
+/* Copied arrays stand at the begin of a buffer; resident ones may stand anywhere. */
 static bool in_pairs(const sb_delta_rule_chunk_args *a)
 {
     const uintptr_t all = reinterpret_cast<uintptr_t>(a->q) | reinterpret_cast<uintptr_t>(a->k) |
@@ -53,8 +53,8 @@ static bool in_pairs(const sb_delta_rule_chunk_args *a)
     return a->dk % 2 == 0 && a->dv % 2 == 0 && all % (2 * sizeof(float)) == 0;
 }
 
-/* Queries and keys that the knobs round are one operand of the atom, others are three: which of the
- * two changes no bit. */
+/* Queries and keys that the knobs round are one operand of the atom, others are three; the choice
+ * changes no bit. */
 sb_status sb_gpu_delta_rule_chunk_slots(sb_gpu *gpu, const sb_knobs *knobs,
                                         const sb_delta_rule_chunk_args *a,
                                         const sb_gpu_slots *slots)

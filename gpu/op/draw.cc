@@ -1,10 +1,10 @@
-/* draw.cc - how tokens are chosen: section P by kernels. */
+/* draw.cc - the choice of tokens by kernels: section P. */
 #include "gpu/kernel/fused_argmax.cuh"
 #include "gpu/kernel/sample.cuh"
 #include "gpu/op/draw.h"
 #include "gpu/op/fused.h"
 
-enum : size_t { DRAW_ROWS = 16 }; /* at a time */
+enum : size_t { DRAW_ROWS = 16 }; /* rows at a time */
 
 static sb_sample_settings as_settings(const sb_sampling &s)
 {

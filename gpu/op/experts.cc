@@ -1,4 +1,4 @@
-/* experts.cc - the linear layers of the experts that rows have kept, one launch for all of them. */
+/* experts.cc - the linear layers of all chosen experts in one launch. */
 #include "gpu/op/experts_pairs.h"
 
 #include "gpu/kernel/experts.cuh"
@@ -43,7 +43,7 @@ sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a,
     return {{order, begin, found, count, static_cast<uint32_t>(a->each)}, most, sets};
 }
 
-/* Those in resident memory are what the router's kernel chose. */
+/* The router's kernel has written ids in resident memory, so they are valid. */
 static sb_status check_ids(sb_gpu_work &work, const sb_expert_linear_args *a)
 {
     if (work.resident(a->ids))
@@ -56,7 +56,7 @@ static sb_status check_ids(sb_gpu_work &work, const sb_expert_linear_args *a)
     return SB_OK;
 }
 
-/* Within what the kernels count in 32 bits, and what a grid has of sets. */
+/* Within the 32-bit counters of the kernels, and the most sets of a grid. */
 static const size_t most_pairs = size_t(1) << 20; /* of a launch */
 
 static bool fits(const sb_expert_linear_args *a)
@@ -67,7 +67,7 @@ static bool fits(const sb_expert_linear_args *a)
 
 /* --- inputs in bfloat16 ------------------------------------------------------------------------
  */
-/* Whether one kernel can take both weights; their factors may differ. */
+/* True if one kernel can compute both weights; their factors may differ. */
 static bool alike(const sb_matrix *a, const sb_linear_shape &s, const sb_matrix *b,
                   const sb_linear_shape &t)
 {
@@ -78,7 +78,7 @@ static bool alike(const sb_matrix *a, const sb_linear_shape &s, const sb_matrix 
                            a->quant.block_cols == b->quant.block_cols));
 }
 
-/* The shape of all weights and the factor of each; SB_ERR_UNSUPPORTED: there is no one shape. */
+/* The shape of all weights and the factor of each; SB_ERR_UNSUPPORTED: the shapes differ. */
 static sb_status find_shape(const sb_knobs *knobs, const sb_expert_linear_args *a,
                             sb_linear_shape *shape, float *factor)
 {
@@ -162,8 +162,8 @@ static void multiply_codes(const expert_call &c)
     c.work->did(SB_ERR_UNSUPPORTED);
 }
 
-/* The shape of `count` projections of all experts, and what multiplies their sums;
- * SB_ERR_UNSUPPORTED: no one kernel takes them. */
+/* The shape of `count` projections of all experts, and the factors of their sums;
+ * SB_ERR_UNSUPPORTED: no single kernel can compute them. */
 static sb_status find_layers(const sb_knobs *knobs, const sb_expert_linear_args *a, expert_call *c)
 {
     for (unsigned i = 0; i < c->count; i++) {
@@ -226,7 +226,7 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
     return work.finish();
 }
 
-/* Rows first to first + rows of a call. */
+/* Rows [first, first + rows) of a call. */
 static sb_expert_linear_args part_of(const sb_expert_linear_args *a, size_t first, size_t rows)
 {
     sb_expert_linear_args part = *a;

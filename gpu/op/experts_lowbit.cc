@@ -1,4 +1,4 @@
-/* experts_lowbit.cc - experts whose inputs are quantized, W8A8 and W4A4. */
+/* experts_lowbit.cc - experts with quantized inputs, W8A8 and W4A4. */
 #include "gpu/kernel/experts_act.cuh"
 #include "gpu/kernel/wide_lowbit.cuh"
 #include "gpu/op/experts_pairs.h"
@@ -6,9 +6,9 @@
 
 struct expert_weights {
     sb_lowbit_shape shape;
-    float2 factor[SB_ROUTE_EXPERTS]; /* of each with its input */
-    float divisor[SB_ROUTE_EXPERTS]; /* of its input alone */
-    bool one_input;                  /* all of them are the same */
+    float2 factor[SB_ROUTE_EXPERTS]; /* of each expert with its input */
+    float divisor[SB_ROUTE_EXPERTS]; /* of the input only */
+    bool one_input;                  /* all divisors are equal */
 };
 
 static bool alike(const sb_lowbit_shape &s, const sb_lowbit_shape &t)
@@ -23,7 +23,7 @@ static bool same_factor(sb_factor a, sb_factor b)
            (a.kind == SB_NO_FACTOR || !(a.value < b.value || b.value < a.value));
 }
 
-/* SB_ERR_UNSUPPORTED: they have no one shape, or a layer alone would be refused. */
+/* SB_ERR_UNSUPPORTED: the shapes differ, or a single layer would be refused. */
 static sb_status find_weights(const sb_knobs *knobs, const sb_expert_linear_args *a,
                               sb_act_scheme scheme, expert_weights *out)
 {
@@ -56,7 +56,7 @@ static void quantize_pairs(const lowbit_call &c, const sb_expert_linear_args *a,
                static_cast<uint32_t>(a->each));
 }
 
-/* Buffers; the input has `rows` rows, and `quantized` of them are multiplied. */
+/* The buffers. The input has `rows` rows; `quantized` rows of codes are multiplied. */
 static void bring(lowbit_call *c, const sb_expert_linear_args *a, const expert_weights &weights,
                   size_t rows, size_t quantized)
 {

@@ -1,5 +1,5 @@
-/* fused_mixer.cc - what lies between the projections of attention and its scores, and between those
- * of linear attention. */
+/* fused_mixer.cc - fused kernels between the projections of attention and its scores, and between
+ * the projections of linear attention. */
 #include "gpu/kernel/fused_delta.cuh"
 #include "gpu/kernel/fused_heads.cuh"
 #include "gpu/op/fused.h"
@@ -57,7 +57,7 @@ sb_status sb_gpu_heads(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_heads_ar
 }
 
 /* --- linear attention --------------------------------------------------------------------------
- * The convolution, and where its states are; `weight` was brought. */
+ * The convolution and its states; `weight` is already where kernels run. */
 static sb_conv_job<float> bring_conv(sb_gpu_work &work, const sb_conv_args *a,
                                      sb_global<const float> weight, const sb_gpu_slots *slots,
                                      bool writes)

@@ -1,8 +1,9 @@
-/* fused_stream.cc - the stream and its norms, and inputs of layers that are staged at once. */
+/* fused_stream.cc - fused kernels for the residual stream and its norms, and for staged inputs of
+ * layers. */
 #include "gpu/kernel/fused_norm.cuh"
 #include "gpu/op/fused.h"
 
-/* Both forms of so many rows. */
+/* Both staged forms of some rows. */
 struct staged_input {
     sb_linear_shape shape;
     sb_global<uint2> layers;

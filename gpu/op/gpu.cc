@@ -1,4 +1,4 @@
-/* gpu.cc - an op at work: its buffers from the first to the last. */
+/* gpu.cc - a running op: its buffers, from begin to end. */
 #include "gpu/op/body.h"
 #include "gpu/op/resident.h"
 
@@ -139,7 +139,7 @@ sb_gpu_part sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gpu_
     return ok() ? b->part : sb_gpu_part();
 }
 
-/* Of an op without outputs for the host nobody waits. */
+/* An op without outputs for the host does not wait. */
 sb_status sb_gpu_work::finish()
 {
     bool waited = false;

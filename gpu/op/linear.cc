@@ -1,4 +1,4 @@
-/* linear.cc - linear layers of weights that are not multiplied in few bits (docs/gpu-linear.md). */
+/* linear.cc - linear layers on the bf16 atom, without quantized inputs (docs/gpu-linear.md). */
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
 #include "gpu/op/fused.h"
@@ -13,7 +13,7 @@ static sb_global<const uint4> weights_of(sb_gpu_work &work, const sb_matrix *mat
                             sb_pack_tiles(shape) * shape.tile_bytes, shape.tile_bytes);
 }
 
-/* Whether it may be one of several, and read an input that is staged; and its shape. */
+/* True if a layer may be one of several and may read a staged input; also returns its shape. */
 static bool takes_staged(const sb_knobs *knobs, const sb_matrix *weight, sb_linear_kind kind,
                          sb_linear_shape *shape)
 {
@@ -74,8 +74,8 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
 
 /* --- several of one input ----------------------------------------------------------------------
  */
-/* Those of `count` that go with the first; how many. None where a layer has blocks of its own for
- * many rows (Y-85), which take no input that is staged for few. */
+/* Collects the layers of `count` that can join the first, and returns their number. None if a layer
+ * has the blocks for many rows (Y-85), which cannot use an input staged for few rows. */
 static size_t join(const sb_knobs *knobs, const sb_linear_args *a, size_t count, const void *staged,
                    sb_linear_shape *shape)
 {
@@ -95,7 +95,7 @@ static sb_status multiply(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_ar
     sb_gpu_work work(gpu);
     const uint32_t rows = static_cast<uint32_t>(a->rows);
     if (!staged_input && !sb_linear_is_bf16(work, a->in, a->rows * shape->cols))
-        return sb_gpu_linear(gpu, knobs, a); /* which says so */
+        return sb_gpu_linear(gpu, knobs, a); /* which reports the error */
     sb_linear_list<float> list = {};
     sb_global<const uint2> x = nullptr;
     list.count = static_cast<uint32_t>(count);

@@ -1,4 +1,4 @@
-/* resident.cc - memory that no op gives back: resident arrays, scratch of a step, constants. */
+/* resident.cc - memory that outlives an op: resident arrays, scratch of a step, constants. */
 #include "gpu/op/resident.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ sb_gpu_piece *sb_gpu_residence(const sb_gpu *gpu, const void *at)
     return nullptr;
 }
 
-/* Of NULL if it is not all there. */
+/* of is NULL if the range is not completely inside. */
 static sb_gpu_part part_at(sb_gpu *gpu, const void *at, size_t bytes)
 {
     sb_gpu_piece *const piece = sb_gpu_residence(gpu, at);
@@ -107,7 +107,8 @@ void sb_gpu_use_pool(sb_gpu *gpu, sb_gpu_pool *pool)
     gpu->pool = pool;
 }
 
-/* What has another name is another buffer: so a message, or a count, says which one it was. */
+/* Buffers with different names are not shared, so that messages and counts name the right
+ * buffer. */
 sb_gpu_pooled *sb_gpu_from_pool(sb_gpu *gpu, const char *name, size_t bytes)
 {
     sb_gpu_pooled *p = gpu->pool->first;

@@ -20,7 +20,7 @@ sb_status sb_gpu_available(const char *path, uint64_t *bytes, sb_error *err)
     return SB_OK;
 }
 
-/* States, caches, buffers of ops, the runtime: what is left must not be nothing. */
+/* Memory left for states, caches, buffers of ops and the runtime. */
 static const uint64_t beside = 1ull << 30;
 
 static unsigned long long tenths(uint64_t bytes) /* of a GB */

@@ -28,7 +28,7 @@ static sb_rope_positions bring_positions(sb_gpu_work &work, const sb_rope_args *
     return positions;
 }
 
-/* The table into memory that `bring` gives, and what comes behind it. */
+/* Writes the table into memory from `bring`, then calls `then`. */
 template <class BRING, class THEN>
 static sb_status with_table(sb_gpu *gpu, const sb_rope_args *args, BRING bring, THEN then)
 {

@@ -1,7 +1,7 @@
 #include "gpu/kernel/elementwise.cuh"
 #include "gpu/op/bring.h"
 
-/* K-6 and K-51 round no silu in the profiles of this path: all three kinds are one. */
+/* In the profiles of this path K-6 and K-51 round no silu, so all three kinds are the same. */
 sb_status sb_gpu_swiglu(sb_gpu *gpu, const sb_knobs *, const sb_swiglu_args *a)
 {
     sb_gpu_work work(gpu);

@@ -1,5 +1,5 @@
-/* weights.cc - matrices that were packed once and stay: a table by where they lie. Several may lie
- * in one piece of memory, one behind the other. */
+/* weights.cc - packed matrices that stay: a hash table, keyed by the address of their data. Several
+ * may lie in one piece of memory, one behind the other. */
 #include "gpu/kernel/pack.h"
 #include "gpu/meter/body.h"
 #include "gpu/op/body.h"
@@ -14,7 +14,7 @@ static bool same(const sb_gpu_key &a, const sb_gpu_key &b)
            a.cols == b.cols && a.first_row == b.first_row && a.format == b.format;
 }
 
-/* The place of a key, or the free one where it belongs. Nothing depends on the order. */
+/* The place of a key, or the free place for it. Nothing depends on the order. */
 static sb_gpu_weight *find(sb_gpu_weight *weights, size_t room, const sb_gpu_key &key)
 {
     size_t at = (reinterpret_cast<uintptr_t>(key.data) >> 4) * 0x9e3779b97f4a7c15u >> 20;
@@ -30,7 +30,7 @@ static sb_gpu_key key_of(const sb_matrix *m, sb_gpu_pack pack)
             m->cols, m->first_row, m->format};
 }
 
-/* At most half of the places are taken, also with so many more. */
+/* Grows the table so that `more` new matrices leave half of the places free. */
 static bool grow(sb_gpu *gpu, size_t more)
 {
     size_t room = gpu->weight_room ? gpu->weight_room : 256;
@@ -50,7 +50,7 @@ static bool grow(sb_gpu *gpu, size_t more)
     return true;
 }
 
-/* One user less; nobody's memory goes. */
+/* Removes a user; memory without users is freed. */
 static void leave(sb_gpu *gpu, sb_gpu_kept *kept)
 {
     if (!kept || --kept->users)
@@ -81,7 +81,7 @@ sb_gpu_part sb_gpu_work::part_of(const sb_gpu_share &share)
     return {share.of ? &share.of->piece : nullptr, share.offset, share.bytes};
 }
 
-/* What all of them lie in, one behind the other; of NULL: they do not. */
+/* The memory in which all of them lie, one behind the other; of is NULL if there is none. */
 static sb_gpu_share together(sb_gpu *gpu, const sb_gpu_matrices &all, sb_gpu_pack pack,
                              size_t bytes)
 {
@@ -97,7 +97,7 @@ static sb_gpu_share together(sb_gpu *gpu, const sb_gpu_matrices &all, sb_gpu_pac
     return whole;
 }
 
-/* Each matrix is a user of its part, and no longer of what it had before. Y-63: "where one expert's
+/* Each matrix becomes a user of its part, and leaves its earlier memory. Y-63: "where one expert's
  * layer is asked for alone, it reads its part of them" */
 static void enter(sb_gpu *gpu, const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes,
                   sb_gpu_kept *kept)

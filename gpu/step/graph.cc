@@ -1,5 +1,6 @@
-/* graph.cc - the parts of a step as graphs. The first time a part is launched as it is, which
- * brings what is not there yet; the second time it is recorded, and from then on it is one launch.
+/* graph.cc - the parts of a step as graphs. The first time, a part is launched directly, which
+ * copies and allocates what is missing. The second time it is recorded, and from then on it is one
+ * launch.
  */
 #include "gpu/op/graph.h"
 
@@ -13,10 +14,10 @@ namespace sb_on_device
 namespace sb_on_host
 #endif
 {
-/* A part that has come before. */
+/* A part that was started before. */
 struct sb_step_graph {
     sb_step_part part;
-    sb_graph *graph; /* NULL: it came once */
+    sb_graph *graph; /* NULL: started only once */
     sb_step_graph *next;
 };
 }

@@ -27,7 +27,7 @@ void sb_step_call::linear_of(const char *name, sb_linear_kind of, const sb_matri
         SB_STEP(*this, name, sb_gpu_linear(gpu, knobs, &args));
 }
 
-/* Fused calls have them in as few launches as Y-65 lets, named after the first. */
+/* Fused calls use as few launches as Y-65 allows, named after the first layer. */
 void sb_step_call::matrices(const sb_step_matrix *all, size_t count)
 {
     sb_linear_args args[4];
@@ -49,7 +49,7 @@ void sb_step_call::norm(const char *name, const sb_matrix &weight, const float *
     SB_STEP(*this, name, sb_gpu_rmsnorm(gpu, knobs, &args));
 }
 
-/* A norm of the stream, which first gets what is still to be added. */
+/* A norm of the stream; the outstanding sum is added first. */
 static void norm_of_stream(sb_step_call &c, const char *name, const sb_matrix &weight, float *out)
 {
     const sb_scratch *s = c.s;
@@ -113,7 +113,7 @@ void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens)
         SB_STEP(c, "tokens", sb_gpu_greedy(c.gpu, step->logits, rows, V, tokens));
 }
 
-/* The last `logits` rows have some, and a token behind them. */
+/* Computes logits, and the next token, for the last `logits` rows. */
 void sb_step_trunk(sb_step_call &c, size_t logits)
 {
     const sb_weights *w = c.step->model->weights;
@@ -134,7 +134,7 @@ void sb_step_trunk(sb_step_call &c, size_t logits)
     sb_step_greedy(c, logits, c.step->picked);
 }
 
-/* R-21: what the layer of the head is given; `hidden` may be s->x, which the embedding overwrites.
+/* R-21: the input of the head's layer; `hidden` may be s->x, which the embedding overwrites.
  */
 static const sb_layer *fuse(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead)
 {

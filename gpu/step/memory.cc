@@ -20,7 +20,7 @@ sb_status sb_step_read(sb_queued_step *step, void *host, const void *resident, s
     return status ? sb_fail(err, status, "%s", sb_gpu_said(step->gpu)->text) : SB_OK;
 }
 
-/* Counts the layers of each kind, that of the head with those of attention. */
+/* Counts the layers of each kind; the head's layer counts as attention. */
 static void count_layers(sb_queued_step *step)
 {
     const sb_config *m = &step->model->config;
@@ -40,10 +40,10 @@ static sb_status settle(sb_queued_step *step, const char *name, size_t count, si
     return SB_OK;
 }
 
-/* So many bytes of zero, in few parts: each is waited for. */
+/* Writes `bytes` zeros, in few parts, since each write waits. */
 static sb_status clear(sb_queued_step *step, void *at, size_t bytes, sb_error *err)
 {
-    static char zeros[1 << 20]; /* which nobody writes */
+    static char zeros[1 << 20]; /* never written */
     sb_status status = SB_OK;
     for (size_t done = 0; done < bytes && !status; done += sizeof zeros)
         status = sb_step_write(step, static_cast<char *>(at) + done, zeros,

@@ -1,4 +1,4 @@
-/* mixer.cc - the two kinds of token mixing: those of ref/run/layer.c over resident arrays. */
+/* mixer.cc - the two kinds of token mixing of ref/run/layer.c, over resident arrays. */
 #include "gpu/step/call.h"
 
 extern "C" {
@@ -15,7 +15,7 @@ static void project(sb_step_call &c, const sb_matrix *w)
     c.matrices(all, 4);
 }
 
-/* The ops between the projections: their arguments. */
+/* The arguments of the ops between the projections. */
 struct gdn_args {
     sb_conv_args conv;
     sb_gates_args gates;
@@ -116,7 +116,7 @@ static sb_rope_args rotation(const sb_step_call &c, size_t heads, float *x)
             m->has_mrope ? m->mrope_section : nullptr};
 }
 
-/* For all layers, once. */
+/* Once for all layers. */
 sb_status sb_step_turns(const sb_step_call &c)
 {
     const sb_rope_args args = rotation(c, 0, nullptr);
@@ -188,7 +188,7 @@ static void project_heads(sb_step_call &c, const sb_matrix *w, bool queries)
     c.matrices(queries ? all : all + 1, queries ? 3 : 2);
 }
 
-/* Of the next layer that has one. */
+/* The cache of the next attention layer. */
 static sb_gpu_cache cache_of(sb_step_call &c)
 {
     const size_t positions = c.step->options.positions;

@@ -1,4 +1,4 @@
-/* mlp.cc - the feed-forward half of a layer: that of ref/run/layer.c over resident arrays. */
+/* mlp.cc - the feed-forward half of a layer of ref/run/layer.c, over resident arrays. */
 #include "gpu/op/experts.h"
 #include "gpu/step/call.h"
 
@@ -7,7 +7,7 @@ struct mlp_names {
     const char *gate, *up, *swiglu, *down;
 };
 
-/* down( swiglu( gate(x), up(x) ) ) of all rows. */
+/* down( swiglu( gate(x), up(x) ) ) for all rows. */
 static void feed_forward(sb_step_call &c, const sb_matrix &gate, const sb_matrix &up,
                          const sb_matrix &down, const mlp_names &names, sb_mlp_kind kind,
                          float *gate_out, float *up_out, float *out)

@@ -1,5 +1,5 @@
-/* numbers.cc - launches that are no op of the model: where a call stands, what it hands on, and
- * copies in between. */
+/* numbers.cc - launches that are not ops of the model: positions of a call, numbers for the next
+ * call, and copies. */
 #include "gpu/kernel/step.cuh"
 #include "gpu/step/call.h"
 
@@ -45,7 +45,7 @@ sb_status sb_step_cut(const sb_step_call &c, bool accepts)
     return work.finish();
 }
 
-/* Row *kept of the vectors before tokens becomes the first: the next token comes behind it. */
+/* Row *kept of the vectors before tokens becomes row 0, since the next token follows it. */
 sb_status sb_step_turn(const sb_step_call &c)
 {
     const size_t H = c.config->hidden_size;

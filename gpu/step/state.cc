@@ -1,4 +1,5 @@
-/* state.cc - what a sequence remembers, as a session has it: values for codes, one slot of several.
+/* state.cc - copies the state of a sequence into the form of a session: values instead of codes,
+ * one slot of several.
  */
 #include "gpu/step/call.h"
 
@@ -10,7 +11,7 @@ extern "C" {
 #include "ref/state/state.h"
 }
 
-/* Codes of E4M3, or bfloat16, as the values that they are: K-24. */
+/* Converts E4M3 codes or bfloat16 to values: K-24. */
 static sb_status read_cache(sb_queued_step *step, const char *from, size_t count, float *to,
                             sb_error *err)
 {

@@ -31,14 +31,14 @@ static sb_step_call call_of(sb_queued_step *step, const sb_step_part &part, sb_c
     return c;
 }
 
-/* How far an entry stands behind its token: S-7. */
+/* The distance of an entry behind its token: S-7. */
 static int entry_ahead(const sb_knobs *knobs)
 {
     return SB_IS(knobs, mtp_first, zeros) ? 0 : -1;
 }
 
-/* S-7: "the entry of h_i and x_{i+1} is made when x_{i+1} is fed"; the first token of all has no
- * vector before it, unless K-27 gives it zeros. */
+/* S-7: "the entry of h_i and x_{i+1} is made when x_{i+1} is fed". The first token of a sequence
+ * has no vector before it, unless K-27 gives it zeros. */
 static void prime(sb_step_call &c, bool first)
 {
     const size_t H = c.config->hidden_size;
@@ -112,7 +112,7 @@ sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_erro
 
 /* --- what the host sees to -----------------------------------------------------------------------
  */
-/* Few sizes of the cache, so that few graphs serve all positions. */
+/* Rounds the reach up to one of a few sizes, so that few graphs serve all positions. */
 static size_t bucket(const sb_queued_step *step, size_t reach)
 {
     size_t size = 256;

@@ -1,7 +1,8 @@
 /* e4m3.cc - m16n8k32 of E4M3 (row sm120_fp8).
  *
- * As half.cc, in binary32: a product has 8 bits and lies between 2^-18 and 2^18, the scale between
- * 2^-102 and 2^37 where any product is not zero. A term is below 3.6 2^25: 16 of them fit an int32.
+ * Like half.cc, in binary32: a product has 8 bits and lies between 2^-18 and 2^18, and the scale
+ * between 2^-102 and 2^37 if some product is not zero. A term is below 3.6 2^25, so 16 of them fit
+ * an int32.
  */
 #include <stddef.h>
 
@@ -82,7 +83,7 @@ float element(const line &a, const line &b, float c)
     return sb_atom_pack(sum, unit);
 }
 
-/* For columns.h. False: a NaN is among them. */
+/* The rows for columns.h. False if there is a NaN. */
 bool read_rows(const uint32_t words[SB_ROWS][8], sb_mma_rows<K> *rows)
 {
     bool finite = true;
@@ -108,7 +109,7 @@ bool read_column(const uint32_t words[8], sb_mma_column<K> *column)
     return finite;
 }
 
-/* Four rows of a column by the definition. */
+/* Computes four rows of a column by the definition. */
 void elements(const sb_fragment_words &words, unsigned column, unsigned first, float *c)
 {
     const line of_b = read_line(words.b[column]);
@@ -131,7 +132,7 @@ void sb_warp_mma_e4m3(const uint32_t a[32][4], const uint32_t b[32][2], float d[
         bool empty = finite;
         for (unsigned i = 0; i < K / 4; i++)
             empty &= (words.b[column][i] & 0x7f7f7f7f) == 0;
-        if (empty) { /* C alone, whose 24 bits are all kept */
+        if (empty) { /* only C, with all of its 24 bits */
             sb_fragment_alone(d, column);
             continue;
         }

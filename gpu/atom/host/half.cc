@@ -1,8 +1,8 @@
 /* half.cc - m16n8k16 of bfloat16 and binary16 (row sm120_f16; also those of Hopper and B200).
  *
- * Products and their alignment are computed in binary64 without an error: a product has 22 bits at
- * most and lies between 2^-266 and 2^256, scaling by a power of two keeps it, and the conversion to
- * an integer cuts toward zero. A term is below 2^27, and 16 of them stay below 2^31. */
+ * Products and their alignment are computed exactly in binary64: a product has at most 22 bits and
+ * lies between 2^-266 and 2^256, scaling by a power of two is exact, and the conversion to an
+ * integer truncates toward zero. A term is below 2^27, so 16 of them stay below 2^31. */
 #include <stddef.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ template <class Code> line read_line(const uint32_t words[8])
     return out;
 }
 
-/* An infinity or a NaN is among the operands: the sum of IEEE 754 in any order. */
+/* For operands with an infinity or a NaN: the sum of IEEE 754, in any order. */
 float special(const line &a, const line &b, float c)
 {
     double sum = (double)c;
@@ -124,7 +124,7 @@ void multiply(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
     }
     for (unsigned column = 0; column < SB_COLUMNS; column++) {
         line b_line = read_line<Code>(words.b[column]);
-        bool empty = finite && b_line.zero; /* C alone, whose 24 bits are all kept */
+        bool empty = finite && b_line.zero; /* only C, with all of its 24 bits */
         for (unsigned row = 0; row < SB_ROWS; row++) {
             float *c = &sb_fragment_result(d, row, column);
             *c = empty ? sb_atom_alone(*c) : element(rows[row], b_line, *c);
@@ -134,8 +134,8 @@ void multiply(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
 
 /* --- in vectors, where products are normal numbers of binary32 ------------------------------- */
 
-/* Four elements of bfloat16 in the upper half of words; where one is neither zero nor a normal
- * number from 2^-62 to 2^62, the answer is not zero. */
+/* Reads four bfloat16 elements from the upper halves of words. The result is not zero if one is
+ * neither zero nor a normal number from 2^-62 to 2^62. */
 inline sb_int4 read_four(sb_int4 bits, float *value, int16_t *exponent)
 {
     const sb_int4 field = bits >> 23 & 0xff, zero = (bits & 0x7fffffff) == 0;
@@ -146,7 +146,8 @@ inline sb_int4 read_four(sb_int4 bits, float *value, int16_t *exponent)
     return ~zero & ((field < 127 - 62) | (field > 127 + 62));
 }
 
-/* H-8: as sb_fragment_gather, the rows side by side. False: not all are such numbers. */
+/* H-8: like sb_fragment_gather, with the rows side by side. False if not all elements are such
+ * numbers. */
 bool read_rows(const uint32_t a[32][4], sb_mma_rows<K> *rows)
 {
     sb_int4 far = {};
@@ -164,7 +165,7 @@ bool read_rows(const uint32_t a[32][4], sb_mma_rows<K> *rows)
     return !sb_any(far);
 }
 
-/* Nothing but zeros in a column: what is behind the last row of a call. */
+/* True if a column has only zeros, like the columns behind the last row of a call. */
 bool is_empty(const uint32_t b[4][2])
 {
     uint32_t any = 0;
@@ -186,7 +187,7 @@ bool read_column(const uint32_t b[4][2], sb_mma_column<K> *column)
     return !sb_any(far);
 }
 
-/* The elements of four rows of a column by the definition. */
+/* Computes four rows of a column by the definition. */
 void elements(const uint32_t a[32][4], const uint32_t b[32][2], unsigned column, unsigned first,
               float *c)
 {
@@ -210,7 +211,7 @@ void sb_warp_mma_bf16(const uint32_t a[32][4], const uint32_t b[32][2], float d[
         sb_mma_column<K> of_b;
         int16_t most[SB_ROWS];
         float c[SB_ROWS];
-        if (is_empty(b + 4 * column)) { /* C alone, whose 24 bits are all kept */
+        if (is_empty(b + 4 * column)) { /* only C, with all of its 24 bits */
             sb_fragment_alone(d, column);
             continue;
         }

@@ -1,4 +1,4 @@
-/* move.cc - m16n8k32 of signed bytes, which is exact, and ldmatrix, which computes nothing. */
+/* move.cc - m16n8k32 of signed bytes, which is exact, and ldmatrix, which only moves data. */
 #include "gpu/atom/host/fragment.h"
 #include "gpu/atom/host/warp.h"
 
