@@ -31,8 +31,7 @@ static void issue(sb_emu_copies *copies, const sb_emu_copy *copy, size_t align, 
     if (copy->read) {
         sb_emu_range(&copy->from, copy->read, align, name);
         sb_emu_check(&copy->from, copy->read, SB_EMU_READ);
-    } else if ((static_cast<size_t>(copy->from.at) & (align - 1)) != 0) { /* the buffer may lie
-                                                                           * anywhere */
+    } else if ((static_cast<size_t>(copy->from.at) & (align - 1)) != 0) { /* at any address */
         sb_emu_fail("%s from byte %lld of buffer %s is not aligned to %zu", name,
                     static_cast<long long>(copy->from.at),
                     copy->from.region ? copy->from.region->name : "(none)", align);
@@ -234,10 +233,8 @@ void sb_emu_bulk_copy(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t b
         sb_emu_fail("sb_bulk_copy: %u bytes, not a multiple of 16", bytes);
     const sb_emu_copy copy = {*to, *from, bytes, bytes, 0};
     issue(&b->copies, &copy, 16, "sb_bulk_copy");
-    sb_emu_release(&b->coming); /* the copy, and threads that see it, come after all that its issuer
-                                 * knows */
-    advance(sb_emu_now, b, has_waiters(sb_emu_now, b)); /* all other threads may already wait for
-                                                         * it */
+    sb_emu_release(&b->coming); /* the copy comes after all that its issuer knows */
+    advance(sb_emu_now, b, has_waiters(sb_emu_now, b)); /* the others may already wait */
 }
 
 void sb_emu_block_ends()

@@ -125,8 +125,7 @@ void sb_fiber_begin(sb_fiber_set *set, uint32_t i, void (*entry)())
 {
     sb_fiber *fiber = &set->fiber[i];
 #ifdef SB_FIBER_ASAN
-    __asan_unpoison_memory_region(fiber->low, fiber->bytes); /* left over from an earlier run of the
-                                                              * fiber */
+    __asan_unpoison_memory_region(fiber->low, fiber->bytes); /* of an earlier run */
 #endif
     prepare(fiber, entry);
 }

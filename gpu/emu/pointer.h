@@ -17,8 +17,7 @@ template <class T> struct sb_emu_element {
     using value = std::remove_const_t<T>;
     sb_emu_spot spot;
 
-    char *reach(sb_emu_access access) const /* uses a copy, so that `spot` itself stays in
-                                             * registers */
+    char *reach(sb_emu_access access) const /* a copy, to keep `spot` in registers */
     {
         const sb_emu_spot here = {spot.region, spot.at, spot.low, spot.high};
         return static_cast<char *>(sb_emu_reach(&here, sizeof(value), alignof(value), access));

@@ -57,8 +57,7 @@ struct sb_emu_thread {
 };
 
 struct sb_emu_barrier {
-    uint32_t arrived, wanted, count, first; /* count: of true predicates; first: the thread that
-                                             * came first */
+    uint32_t arrived, wanted, count, first; /* count: true predicates; first: first thread */
     sb_emu_clock clock;
 };
 
@@ -95,10 +94,8 @@ struct sb_emu {
     uint32_t lanes[SB_EMU_THREADS / SB_EMU_WARP]; /* the threads that can run, for each such warp */
     uint32_t *steps;                              /* storage of all clocks */
     sb_emu_clock scratch;
-    uint32_t bulk_step; /* the step of the bulk copies; their clock entry is threads + i for
-                         * mbarrier i */
-    uint64_t epoch, block_epoch, launch_epoch; /* the current one, and the first ones of block and
-                                                * launch */
+    uint32_t bulk_step; /* of bulk copies; entry threads + i of a clock: mbarrier i */
+    uint64_t epoch, block_epoch, launch_epoch;           /* now; first of block and of launch */
     uint32_t warp_waiting[SB_EMU_THREADS / SB_EMU_WARP]; /* lanes that wait in collectives */
     sb_emu_barrier barrier[SB_EMU_BARRIERS];
     sb_emu_mbarrier mbarrier[SB_EMU_MBARRIERS];

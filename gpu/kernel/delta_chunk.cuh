@@ -29,8 +29,8 @@ template <class T> struct sb_chunk_job {
     float scale;               /* RN(dk^-1/2) */
     sb_global<float2> factors; /* (v_heads, chunks, 64): exp(G_i), exp(RN(G_last - G_i)) */
     sb_global<uint4> u, w, p;  /* (v_heads, chunks, ...): U, W, P; in the order of Y-98 */
-    sb_global<uint4> q, k;     /* (k_heads, chunks, ...): queries, and transposed keys, if they are
-                                * one piece */
+    sb_global<uint4> q, k;     /* (k_heads, chunks, ...): queries and transposed keys of one
+                                * piece */
     uint32_t chunks;
     uint32_t columns, keys; /* dv and dk, filled up to multiples of 32 and 16 */
     bool pairs; /* dk and dv are even, and pairs of elements of q, k and out are aligned */

@@ -16,8 +16,7 @@ struct sb_w4a4 {
     sb_global<const uint32_t> scale;    /* [tile][unit][lane] */
     sb_global<const uint32_t> codes;    /* (inputs, words) of sb_act_fp4_kernel */
     sb_global<const uint32_t> in_scale; /* (inputs, 2 units), the bytes of the same */
-    sb_global<const float2> factor;     /* a multiplier and a divisor for each matrix and its
-                                         * input */
+    sb_global<const float2> factor;     /* of each matrix and input: multiplier, divisor */
 
     SB_ATOM_FN sb_w4a4 at(uint32_t matrix) const
     {

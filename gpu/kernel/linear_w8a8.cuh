@@ -15,7 +15,7 @@ template <bool GROUPED> struct sb_w8a8 {
     sb_global<const float> scale;    /* [tile][scale][16] */
     sb_global<const uint32_t> codes; /* (inputs, words) of sb_act_fp8_kernel */
     sb_global<const float> y;        /* (inputs, scales) */
-    sb_global<const float2> factor;  /* a multiplier and a divisor for each matrix and its input */
+    sb_global<const float2> factor;  /* of each matrix and input: multiplier, divisor */
 
     SB_ATOM_FN sb_w8a8 at(uint32_t matrix) const
     {

@@ -160,8 +160,7 @@ void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens); /* of the p
  * a call that the head reads before tokens, _turn the one that counts next; _join joins the two
  * vectors that mtp.fc reads. */
 sb_status sb_step_begin(const sb_step_call &c, int ahead, int shift);
-sb_status sb_step_turns(const sb_step_call &c); /* mixer.cc: the table of rotations for fused
-                                                 * kernels */
+sb_status sb_step_turns(const sb_step_call &c); /* mixer.cc, for fused kernels */
 sb_status sb_step_end(const sb_step_call &c, size_t logits);
 sb_status sb_step_cut(const sb_step_call &c, bool accepts);
 sb_status sb_step_note(const sb_step_call &c);
