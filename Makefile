@@ -175,6 +175,8 @@ GPU := $(BUILD)/libgpu.a
 GPU_STATIC := $(BUILD)/static/libgpu.a
 PROGRAM := $(BUILD)/samebit
 STATIC_PROGRAM := $(BUILD)/static/samebit
+# what tests/meta/static.sh runs; the sanitizers have no static form
+STATIC_TESTED := $(if $(findstring -fsanitize,$(EXTRA)),,$(STATIC_PROGRAM).spdx.json)
 SUITE_BIN := $(foreach suite,$(SUITES),$(if $(call suite_sources,$(suite)),$(BUILD)/suites/$(suite)))
 TEST_BIN := $(call binaries,$(ALONE_SRC) $(PROGRAM_SRC))
 FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
@@ -198,7 +200,7 @@ all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
 static: $(STATIC_PROGRAM).spdx.json
 lib: $(SHARED) $(STATIC)
-tests: $(PROGRAM) $(LIBRARIES) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
+tests: $(PROGRAM) $(STATIC_TESTED) $(LIBRARIES) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
 
 $(HAVE): tools/deps $(if $(filter-out tests,$(INSTALLING)),FORCE)
 	@mkdir -p $(@D)

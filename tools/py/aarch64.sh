@@ -1,31 +1,28 @@
 #!/usr/bin/env bash
-# A wheel for AArch64 on this machine: tools/py/aarch64.sh DIR. The library is cross-compiled with the foreign libraries
-# of tools/deps cross (their code goes into it), and docs/examples/example.c runs with it under qemu: its output is
-# that of this machine. Exit status: 0, 1, or 77 where a tool is missing. The last line says what there is.
+# The wheel for AArch64 on this machine: tools/py/aarch64.sh DIR. tools/py/wheel.sh cross-compiles it; its program and
+# docs/examples/example.c with its library run under qemu, and their output is that of this machine. Exit status: 0,
+# 1, or 77 where a tool is missing. The last line says what there is.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 out=$(realpath -m "${1:?usage: tools/py/aarch64.sh DIR}")
 build=$(realpath "${BUILD:-build}")
-there=$build/aarch64 root=$PWD/build/cross/arm64/usr
-lib=$root/lib/aarch64-linux-gnu cc=aarch64-linux-gnu-gcc
+cc=aarch64-linux-gnu-gcc
 qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static)
 missing=
 command -v $cc > /dev/null || missing="no $cc"
 [ -n "$qemu" ] || missing="no qemu-aarch64"
-[ -f "$lib/libjansson.a" ] && [ -f "$lib/libpcre2-8.a" ] || missing="no foreign libraries (tools/deps cross)"
 [ -z "$missing" ] || { echo "$missing"; exit 77; }
 mkdir -p "$out"
+BUILD=$build bash tools/py/wheel.sh aarch64 || exit 1
+rm -rf "$out/wheel" && mkdir "$out/wheel" && (cd "$out/wheel" && python3 -m zipfile -e "$build"/wheel/*aarch64.whl .) || exit 1
+library=$(echo "$out"/wheel/samebit/libsamebit.so.0)
+program=$(echo "$out"/wheel/samebit-*.data/scripts/samebit)
 
-make BUILD="$there" NVCC= CC=$cc JANSSON_CFLAGS="-isystem $root/include" JANSSON_LIBS="$lib/libjansson.a" \
-    PCRE2_LIBS="$lib/libpcre2-8.a" UTF8PROC_LIBS= ZIP_LIBS= "$there/libsamebit.so.0" || exit 1
-$cc -I ref docs/examples/example.c -L "$there" -l:libsamebit.so.0 -Wl,-rpath,"$there" -o "$out/example" || exit 1
-rm -rf "$out/T1" && "$build/samebit" make "$out/T1" --preset T1 > /dev/null || exit 1
+chmod +x "$program"
+rm -rf "$out/T1" && "$qemu" "$program" make "$out/T1" --preset T1 --seed 42 > /dev/null &&
+    "$qemu" "$program" golden verify golden/runs/T1 "$out/T1" || exit 1
+$cc -I ref docs/examples/example.c "$library" -Wl,-rpath,"$(dirname "$library")" -o "$out/example" || exit 1
 gcc -I ref docs/examples/example.c -L "$build" -l:libsamebit.so.0 -Wl,-rpath,"$build" -o "$out/example-here" || exit 1
 "$out/example-here" "$out/T1" > "$out/here" && "$qemu" -L /usr/aarch64-linux-gnu "$out/example" "$out/T1" > "$out/there" &&
     cmp "$out/here" "$out/there" || exit 1
-
-SAMEBIT_LIBRARY=$there/libsamebit.so.0 SAMEBIT_PLATFORM=linux_aarch64 \
-    "$build/py/tests/bin/pip" wheel -q --no-deps -w "$out/plain" ./tools/py || exit 1
-LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib PATH=$build/py/tests/bin:$PATH \
-    "$build/py/tests/bin/auditwheel" repair --plat auto -w "$out/many" "$out"/plain/*.whl || exit 1
-echo "a wheel for aarch64, cross-compiled, its library run under qemu: $(cd "$out/many" && echo ./*.whl)"
+echo "a wheel for aarch64, cross-compiled, its program and its library run under qemu: $(basename "$build"/wheel/*aarch64.whl)"

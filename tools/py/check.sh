@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=$(realpath "${BUILD:-build}")
 work=$build/py
 part=${1:-all}
-export SAMEBIT=$build/samebit SAMEBIT_LIBRARY=$build/libsamebit.so.0
+export SAMEBIT=$build/samebit SAMEBIT_LIBRARY=$build/libsamebit.so.0 SAMEBIT_PROGRAM=$build/static/samebit
 passed=0 failed=0 skipped=0
 
 report() { # status, what, the output if it failed
@@ -25,6 +25,7 @@ report() { # status, what, the output if it failed
 skip() { skipped=$((skipped + 1)) && echo "SKIPPED $1: $2"; }
 
 [ -f "$SAMEBIT_LIBRARY" ] || { echo "$SAMEBIT_LIBRARY is not there: make all"; exit 1; }
+[ -f "$SAMEBIT_PROGRAM" ] || { echo "$SAMEBIT_PROGRAM is not there: make static"; exit 1; }
 rm -rf "$work" && mkdir -p "$work"
 python=${PYTHON:-python3}
 "$python" -m venv "$work/tests" && "$work/tests/bin/pip" install -q --no-deps -r tools/py/requirements.txt > "$work/pip" 2>&1
@@ -43,6 +44,12 @@ begin=$SECONDS
     (cd "$work" && env -u SAMEBIT_LIBRARY PATH=/nowhere "$work/fresh/bin/python" first_test.py) > "$work/first" 2>&1
 report $? "a fresh environment: install, first test, $((SECONDS - begin)) seconds" "$work/first"
 
+# The program in it, with nothing else on the PATH.
+program() { env -i "$work/fresh/bin/samebit" "$@"; }
+program make "$work/T1" --preset T1 --seed 42 > "$work/program" 2>&1 &&
+    program golden verify golden/runs/T1 "$work/T1" >> "$work/program" 2>&1
+report $? "its program: golden/runs/T1" "$work/program"
+
 "$work/tests/bin/pip" install -q --no-deps "$wheel" > "$work/pip" 2>&1
 (cd tools/py/tests && env -u SAMEBIT_LIBRARY "$work/tests/bin/python" -m pytest -q -p no:cacheprovider .) > "$work/package" 2>&1
 report $? "the package and the plug-in: $(tail -n 1 "$work/package")" "$work/package"
@@ -51,10 +58,11 @@ report $? "the package and the plug-in: $(tail -n 1 "$work/package")" "$work/pac
 (cd "$work" && env -u SAMEBIT_LIBRARY "$work/tests/bin/python" "$OLDPWD/tools/py/tests/boundary.py" --calls 5000) > "$work/boundary" 2>&1
 report $? "the boundary, 5000 calls" "$work/boundary"
 
-# The platform tag that the libraries allow; what a system may lack goes into the wheel.
-PATH=$work/tests/bin:$PATH "$work/tests/bin/auditwheel" repair --plat auto -w "$work/many" "$wheel" > "$work/repair" 2>&1
-report $? "a wheel for manylinux: $(cd "$work/many" 2> /dev/null && echo ./*.whl)" "$work/repair"
-"$python" -m venv "$work/other" && "$work/other/bin/pip" install -q "$work"/many/*.whl numpy==2.4.6 > "$work/pip" 2>&1 &&
+# Wheels that others can install: for an old glibc, on both architectures.
+BUILD=$build bash tools/py/wheel.sh x86_64 > "$work/wheel.log" 2>&1
+report $? "a wheel for old systems: $(tail -n 1 "$work/wheel.log" | sed 's|.*/||')" "$work/wheel.log"
+"$python" -m venv "$work/other" &&
+    "$work/other/bin/pip" install -q "$build"/wheel/*manylinux*x86_64.whl numpy==2.4.6 > "$work/pip" 2>&1 &&
     (cd "$work" && env -u SAMEBIT_LIBRARY "$work/other/bin/python" first_test.py) > "$work/first" 2>&1
 report $? "the same test with it" "$work/first"
 bash tools/py/aarch64.sh "$work/aarch64" > "$work/aarch64.log" 2>&1
@@ -74,6 +82,11 @@ fi
 "$python" -m venv "$work/schema" && "$work/schema/bin/pip" install -q check-jsonschema==0.39.0 > "$work/pip" 2>&1 &&
     "$work/schema/bin/check-jsonschema" --builtin-schema vendor.github-workflows docs/examples/gate.yml > "$work/workflow" 2>&1
 report $? "docs/examples/gate.yml fits the schema of workflows" "$work/workflow"
+"$work/schema/bin/check-jsonschema" --builtin-schema vendor.github-actions docs/examples/action.yml > "$work/action" 2>&1
+report $? "docs/examples/action.yml fits the schema of actions" "$work/action"
+"$work/schema/bin/pip" install -q pre-commit==4.6.0 > "$work/pip" 2>&1 &&
+    "$work/schema/bin/pre-commit" validate-manifest docs/examples/pre-commit-hooks.yaml > "$work/hooks" 2>&1
+report $? "docs/examples/pre-commit-hooks.yaml is a manifest" "$work/hooks"
 
 # Kernels of other people, and broken ones.
 if [ "$part" = all ]; then
