@@ -84,7 +84,7 @@ fi
 report $? "docs/examples/gate.yml fits the schema of workflows" "$work/workflow"
 "$work/schema/bin/check-jsonschema" --builtin-schema vendor.github-actions docs/examples/action.yml > "$work/action" 2>&1
 report $? "docs/examples/action.yml fits the schema of actions" "$work/action"
-"$work/schema/bin/pip" install -q pre-commit==4.6.0 > "$work/pip" 2>&1 &&
+"$work/schema/bin/pip" install -q pre-commit==4.7.0 > "$work/pip" 2>&1 &&
     "$work/schema/bin/pre-commit" validate-manifest docs/examples/pre-commit-hooks.yaml > "$work/hooks" 2>&1
 report $? "docs/examples/pre-commit-hooks.yaml is a manifest" "$work/hooks"
 
