@@ -217,6 +217,10 @@ run 0 check "$a" --against "$other" --only 14 --waivers "$work/waivers"
 says '[waived, line 3: the seed was changed on purpose]'
 says "PASS $a: 0 FATAL, 0 ERROR, 0 WARN, 0 INFO, $errors waived"
 lacks 'WARN waivers'
+run 0 check "$a" --against "$other" --only 14 --waivers "$work/waivers" --sarif "$work/waived.sarif" --markdown "$work/waived.md"
+cp "$work/waived.sarif" "$out"
+check "a waived finding is not suppressed" grep -q '"justification"' "$out"
+check "a waived finding is in the summary" test -z "$(grep '^| ERROR' "$work/waived.md")"
 run 0 check "$a" --against "$other" --only 14 --waivers "$work/waivers" --json --junit "$work/waived.xml"
 at verdict PASS
 at waived "$errors"
@@ -261,6 +265,30 @@ xml "$work/names.xml"
 check "the name is not in the report" grep -q 'a&lt;b&gt;&amp;&quot;&apos;' "$work/names.xml"
 run 1 check "$work/<&>" --json
 check "no document" test "$(value command)" = check
+# the other forms of the same report: every finding stands in each, and nothing of a name is taken for markup
+run 1 check "$work/<&>" --json --sarif "$work/names.sarif" --markdown "$work/names.md" --badge "$work/names.svg"
+findings=$(grep -c '"waived"' "$out")
+cp "$work/names.sarif" "$out"
+at version 2.1.0
+at runs.0.properties.verdict FAIL
+at runs.0.tool.driver.rules.0.id container
+check "findings: $(grep -c '"ruleIndex"' "$out"), expected $findings" test "$(grep -c '"ruleIndex"' "$out")" = "$findings"
+check "no error" grep -q '"level": "error"' "$out"
+check "no tensor" grep -q '"fullyQualifiedName": "n"' "$out"
+check "no file" grep -q '<&>/model.safetensors"' "$out"
+check "summary" grep -q '^### samebit check: FAIL$' "$work/names.md"
+check "markup in the summary" test -z "$(grep '<b>' "$work/names.md")"
+check "no finding in the summary" grep -q '^| FATAL | finite | n | ' "$work/names.md"
+xml "$work/names.svg"
+check "badge" grep -q '>FAIL' "$work/names.svg"
+run 0 check "$a" --quiet --badge "$work/badge.json" --sarif "$work/a.sarif" --markdown "$work/a.md"
+cp "$work/badge.json" "$out"
+at schemaVersion 1
+at message 'PASS, MTP FILE-OK'
+check "summary" grep -q '^MTP head: \*\*FILE-OK\*\*' "$work/a.md"
+check "a warning in the summary of a sound folder" test -z "$(grep '^| ' "$work/a.md")"
+refused 3 check "$a" --sarif "$work/no-such-folder/report.sarif"
+refused 2 check "$a" --sarif "$work/x" --junit "$work/x"
 # a report that cannot be written leaves the old file
 mkdir "$work/taken.xml"
 refused 3 check "$a" --junit "$work/taken.xml"

@@ -121,6 +121,15 @@ json_t *sb_report_json(const sb_report *report, json_t *document);
 /* Well-formed XML, whatever bytes names contain. The file is written completely or not at all. */
 sb_status sb_report_junit(const sb_report *report, const char *path, sb_error *err);
 
+/* SARIF 2.1.0: a rule per check, a result per finding; waived findings are suppressed. */
+sb_status sb_report_sarif(const sb_report *report, const char *path, sb_error *err);
+
+/* Counts and findings of WARN and worse in Markdown. */
+sb_status sb_report_markdown(const sb_report *report, const char *path, sb_error *err);
+
+/* Both verdicts as an SVG picture, or in a file that ends in .json as an endpoint of shields.io. */
+sb_status sb_report_badge(const sb_report *report, const char *path, sb_error *err);
+
 /* The text as valid UTF-8; control characters and invalid bytes become '?'. NULL if memory is
  * out. */
 char *sb_report_clean(const char *text);

@@ -14,6 +14,7 @@
 /* The command line. */
 typedef struct wishes {
     const char *path, *against, *need, *engine_name, *only, *skip, *waivers, *loaded, *junit, *io;
+    const char *sarif, *markdown, *badge;
     const char *tokens_file;
     const sb_mtp_engine *engine;
     int headers, no_hashes, as_json, list, quiet, verbose;
@@ -226,10 +227,24 @@ static sb_status make_report(run *r, sb_error *err)
     return status ? status : sb_report_make(&r->report, err);
 }
 
-static sb_status print_report(run *r, sb_error *err)
+/* The files that were asked for besides the report on stdout. */
+static sb_status write_files(const run *r, sb_error *err)
 {
     const wishes *w = r->w;
     sb_status status = w->junit ? sb_report_junit(&r->report, w->junit, err) : SB_OK;
+    if (!status && w->sarif)
+        status = sb_report_sarif(&r->report, w->sarif, err);
+    if (!status && w->markdown)
+        status = sb_report_markdown(&r->report, w->markdown, err);
+    if (!status && w->badge)
+        status = sb_report_badge(&r->report, w->badge, err);
+    return status;
+}
+
+static sb_status print_report(run *r, sb_error *err)
+{
+    const wishes *w = r->w;
+    sb_status status = write_files(r, err);
     if (status)
         return status;
     if (w->as_json)
@@ -363,6 +378,12 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
         SB_OPT_JSON(&w.as_json),
         {"junit", 0, SB_OPT_OUTPUT, &w.junit, "FILE",
          "write JUnit XML, too: a test case per check"},
+        {"sarif", 0, SB_OPT_OUTPUT, &w.sarif, "FILE",
+         "write SARIF, too: what code hosts show as findings"},
+        {"markdown", 0, SB_OPT_OUTPUT, &w.markdown, "FILE",
+         "write a summary, too: for a CI job or an issue"},
+        {"badge", 0, SB_OPT_OUTPUT, &w.badge, "FILE",
+         "write the verdict as an SVG picture, or FILE.json for shields.io"},
         {"list", 0, SB_OPT_FLAG, &w.list, NULL,
          "all checks: number, id, worst level, what it needs"},
         {"quiet", 'q', SB_OPT_FLAG, &w.quiet, NULL, "the closing line only"},

@@ -28,7 +28,7 @@ BEGIN {
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
     row("tools/check", "ref/base ref/container ref/formats ref/math ref/fast/dot/dot.h ref/model tools/hash tools/make/vision.def " \
-        "tools/report/xml.h")
+        "tools/report/xml.h tools/report/print.h ref/samebit.h")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # writing to a partial folder, and JSON that keeps its bytes
     row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
@@ -62,7 +62,7 @@ BEGIN {
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
         "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
-        "tools/quality tools/report tools/bench tools/gate")
+        "tools/quality tools/report tools/bench tools/gate ref/samebit.h")
     # what stands behind ref/samebit.h
     row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
         "ref/run ref/state tools/compare tools/gate")
