@@ -7,8 +7,7 @@
 #include "ref/container/show.h"
 #include "tools/api/cases.h"
 
-/* --- lists -------------------------------------------------------------------------------------
- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 size_t samebit_op_count(void)
 {
@@ -99,8 +98,7 @@ const char *samebit_arith_help(size_t arith)
     return arith < sb_gate_arith_count() ? sb_gate_arith_help(arith) : NULL;
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 void sb_api_case(sb_gate_case *c, samebit_case *handle)
 {
@@ -203,8 +201,7 @@ void samebit_case_free(samebit_case *c)
     free(c);
 }
 
-/* --- inputs of the caller ----------------------------------------------------------------------
- */
+/* --- inputs of the caller --------------------------------------------------------------------- */
 
 sb_status sb_api_whole(const samebit_array *a, sb_dtype *dtype, sb_error *err)
 {
@@ -309,8 +306,7 @@ samebit_status samebit_case_from_arrays(const char *op, const char *format, cons
     return sb_api_status(status);
 }
 
-/* --- what is in it -----------------------------------------------------------------------------
- */
+/* --- what is in it ---------------------------------------------------------------------------- */
 
 samebit_status samebit_case_about(const samebit_case *c, samebit_case_info *out, samebit_error *err)
 {

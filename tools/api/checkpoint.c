@@ -7,8 +7,7 @@
 #include "ref/formats/containers.h"
 #include "tools/api/api.h"
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 samebit_status samebit_checkpoint_open(const char *folder, const char *const *overlays,
                                        size_t overlay_count, samebit_checkpoint **out,
@@ -62,8 +61,7 @@ samebit_status samebit_checkpoint_resident_limit(samebit_checkpoint *checkpoint,
     return SAMEBIT_OK;
 }
 
-/* --- configuration -----------------------------------------------------------------------------
- */
+/* --- configuration ---------------------------------------------------------------------------- */
 
 #define CONFIG_FIELDS(X)                                                                           \
     X(hidden_size, c->hidden_size)                                                                 \
@@ -160,8 +158,7 @@ samebit_status samebit_checkpoint_storage(const samebit_checkpoint *checkpoint, 
     return SAMEBIT_OK;
 }
 
-/* --- tensors -----------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static void show_tensor(const sb_tensor *t, samebit_array *out)
 {

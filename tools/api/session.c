@@ -9,8 +9,7 @@
 #include "ref/ops/knobs.h"
 #include "tools/api/api.h"
 
-/* --- profiles ----------------------------------------------------------------------------------
- */
+/* --- profiles --------------------------------------------------------------------------------- */
 
 size_t samebit_profile_count(void)
 {
@@ -27,8 +26,7 @@ const char *samebit_profile_help(size_t i)
     return i < sb_profile_count() ? sb_profile_help(i) : NULL;
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static sb_status show_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                           sb_error *err)
@@ -125,8 +123,7 @@ void samebit_session_free(samebit_session *session)
     free(session);
 }
 
-/* --- feeding -----------------------------------------------------------------------------------
- */
+/* --- feeding ---------------------------------------------------------------------------------- */
 
 samebit_status samebit_session_feed(samebit_session *session, const uint32_t *tokens, size_t n,
                                     samebit_error *err)
@@ -178,8 +175,7 @@ void samebit_session_reset(samebit_session *session)
         sb_session_reset(session->session);
 }
 
-/* --- what the last call gave -------------------------------------------------------------------
- */
+/* --- what the last call gave ------------------------------------------------------------------ */
 
 uint64_t samebit_session_position(const samebit_session *session)
 {

@@ -65,8 +65,7 @@ samebit_status samebit_session_set_state(samebit_session *session, const samebit
     return sb_api_status(sb_session_set_state(session->session, state->state, sb_api_error(err)));
 }
 
-/* --- what is in it -----------------------------------------------------------------------------
- */
+/* --- what is in it ---------------------------------------------------------------------------- */
 
 uint64_t samebit_state_position(const samebit_state *state)
 {
@@ -133,8 +132,7 @@ samebit_status samebit_state_compare(const samebit_state *a, const samebit_state
     return sb_api_status(status);
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static sb_status origin_of(samebit_session *s, sb_state_origin *origin, sb_error *err)
 {

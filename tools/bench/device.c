@@ -31,8 +31,7 @@ static sb_status open_step(job *j, sb_error *err)
     return status ? status : sb_device_sequence_open(&j->s, o->rows, calls * o->rows, 0, err);
 }
 
-/* --- a call ------------------------------------------------------------------------------------
- */
+/* --- a call ----------------------------------------------------------------------------------- */
 
 /* What stands before the call, untimed. */
 static sb_status prepare(job *j, sb_error *err)
@@ -93,8 +92,7 @@ static sb_status time_steps(job *j, sb_error *err)
     return SB_OK;
 }
 
-/* --- its launches ------------------------------------------------------------------------------
- */
+/* --- its launches ----------------------------------------------------------------------------- */
 
 /* "(sb_linear_kernel<CODES, GROUPED, ...>)": the name alone. */
 static void name_of(const char *kernel, char name[64])
@@ -173,8 +171,7 @@ static sb_status time_launches(job *j, sb_error *err)
     return status ? status : sum_launches(j, count, err);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static sb_status run(job *j, sb_error *err)
 {

@@ -10,8 +10,7 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 
-/* --- the others --------------------------------------------------------------------------------
- */
+/* --- the others ------------------------------------------------------------------------------- */
 
 /* Busy until it is killed, or its parent is gone. */
 static void be_hog(pid_t parent)
@@ -44,8 +43,7 @@ static sb_status start_hogs(pid_t *hogs, size_t count, sb_error *err)
     return SB_OK;
 }
 
-/* --- tokens ------------------------------------------------------------------------------------
- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 /* Feeds `count` drawn tokens, one at a time. */
 static sb_status feed(sb_session *session, uint32_t vocab, size_t count, float *logits,

@@ -81,8 +81,7 @@ typedef struct work {
 
 static const sb_scalar one = SB_SCALAR_ONE;
 
-/* --- weights ------------------------------------------------------------------------------------
- */
+/* --- weights ---------------------------------------------------------------------------------- */
 
 /* Numbers one after the other. */
 typedef struct draw {
@@ -175,8 +174,7 @@ static void draw_scales(work *w, sb_worst_family family)
     }
 }
 
-/* --- inputs -------------------------------------------------------------------------------------
- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 /* Whole numbers, and at the end, where weights are 1, what is missing to 2^24 + 1: the middle
  * between two neighbours. All sums on the way are exact in binary64. */
@@ -228,8 +226,7 @@ static void draw_inputs(work *w, sb_worst_family family)
         memcpy(w->x + t * COLS, w->x, COLS * sizeof *w->x);
 }
 
-/* --- one format ---------------------------------------------------------------------------------
- */
+/* --- one format ------------------------------------------------------------------------------- */
 
 static void free_work(work *w)
 {

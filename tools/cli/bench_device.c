@@ -7,8 +7,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/bench_round.h"
 
-/* --- what follows from the times ---------------------------------------------------------------
- */
+/* --- what follows from the times -------------------------------------------------------------- */
 
 typedef struct verdict {
     double rate, launch;       /* bytes per second; seconds of a launch that does nothing: B-19 */

@@ -9,8 +9,7 @@ static double rate(uint64_t part, uint64_t of)
     return of ? (double)part / (double)of : 0;
 }
 
-/* --- text --------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void print_line(const sb_bench_line *l, double token)
 {
@@ -168,8 +167,7 @@ void sb_bench_print_worst(const sb_worst_report *r, const sb_bench_options *o)
            sb_worst_family_name(prompt->family));
 }
 
-/* --- JSON --------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *noise(sb_bench_noise n)
 {

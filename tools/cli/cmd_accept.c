@@ -29,8 +29,7 @@ typedef struct run {
     sb_accept_comparison comparison;
 } run;
 
-/* --- text ---------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void print_positions(const sb_accept *a)
 {
@@ -120,8 +119,7 @@ static void print_observed(const run *r)
     printf("%s: %s\n", sb_accept_verdict_name(r->comparison.verdict), r->comparison.why);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *positions_json(const sb_accept *a)
 {
@@ -217,8 +215,7 @@ static sb_status print_json(const run *r, sb_error *err)
     return sb_print_document(document, err);
 }
 
-/* --- the command --------------------------------------------------------------------------------
- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static sb_status measure(run *r, sb_error *err)
 {

@@ -23,8 +23,7 @@ typedef struct wishes {
     unsigned char skipped[SB_CHECK_LAST + 1];
 } wishes;
 
-/* --- which checks ------------------------------------------------------------------------------
- */
+/* --- which checks ----------------------------------------------------------------------------- */
 
 static const char *needs_name(sb_check_needs needs)
 {
@@ -141,8 +140,7 @@ static sb_status choose(wishes *w, sb_error *err)
     return status;
 }
 
-/* --- the run -----------------------------------------------------------------------------------
- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 /* All that a run needs and makes. */
 typedef struct run {
@@ -313,8 +311,7 @@ static sb_status check_all(const wishes *w, sb_error *err)
     return status;
 }
 
-/* --- the command line ---------------------------------------------------------------------------
- */
+/* --- the command line ------------------------------------------------------------------------- */
 
 static const char about[] =
     "Tells from its files alone whether a checkpoint is intact: what is wrong, where, which "

@@ -29,8 +29,7 @@ typedef struct wishes {
 
 static const uint64_t unsaid = UINT64_MAX; /* chunk: the option is not there */
 
-/* --- the request --------------------------------------------------------------------------------
- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 /* The knobs that an engine of this program wants stand before those of the user. */
 static sb_status add_wanted(sb_request *r, const sb_runner *runner, sb_error *err)
@@ -102,8 +101,7 @@ static sb_status settle(wishes *w, const sb_side *side, sb_error *err)
     return status;
 }
 
-/* --- the result ---------------------------------------------------------------------------------
- */
+/* --- the result ------------------------------------------------------------------------------- */
 
 static const char *ways(const sb_diff_run *run)
 {
@@ -228,8 +226,7 @@ static sb_status conclude(const wishes *w, const sb_diff_run *run, sb_error *err
                    *v->reason ? SB_SHOW(v->reason) : sb_diff_meaning(v->verdict));
 }
 
-/* --- the run ------------------------------------------------------------------------------------
- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 /* U-10: "who made the drafts": the command line says it, or the trace, or nobody */
 static sb_trace_drafter drafter_of(const wishes *w, const sb_side *side)
@@ -356,8 +353,7 @@ static sb_status diff_all(wishes *w, sb_error *err)
     return status;
 }
 
-/* --- the command line ---------------------------------------------------------------------------
- */
+/* --- the command line ------------------------------------------------------------------------- */
 
 static const char about[] =
     "Holds an engine against the reference, token by token. Each op is judged alone on the "

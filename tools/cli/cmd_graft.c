@@ -13,8 +13,7 @@
 #include "tools/cli/opts.h"
 #include "tools/graft/graft.h"
 
-/* --- the header pass of the check --------------------------------------------------------------
- */
+/* --- the header pass of the check ------------------------------------------------------------- */
 
 static sb_status check_headers(const char *path, sb_check_options *options, sb_check *out,
                                sb_error *err)
@@ -58,8 +57,7 @@ static sb_status verify(void *ctx, const char *source, const char *result, sb_er
     return status;
 }
 
-/* --- what goes and comes, by kind --------------------------------------------------------------
- */
+/* --- what goes and comes, by kind ------------------------------------------------------------- */
 
 /* Modules of one kind of layer and one fate. */
 typedef struct fate {
@@ -142,8 +140,7 @@ static uint64_t new_names(const sb_grafted *g)
     return count;
 }
 
-/* --- output ------------------------------------------------------------------------------------
- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static json_t *lines_json(const sb_graft_lines *lines)
 {

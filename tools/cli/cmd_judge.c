@@ -15,8 +15,7 @@
 #include "tools/cli/opts.h"
 #include "tools/cli/protocol.h"
 
-/* --- pairs of files ----------------------------------------------------------------------------
- */
+/* --- pairs of files --------------------------------------------------------------------------- */
 
 typedef struct pair {
     char *name, *file, *got;
@@ -101,8 +100,7 @@ static sb_status list_pairs(const char *file, const char *got, pairs *p, sb_erro
     return add_pair(p, sb_strdup(slash ? slash + 1 : file), sb_strdup(file), sb_strdup(got), err);
 }
 
-/* --- the run -----------------------------------------------------------------------------------
- */
+/* --- the run ---------------------------------------------------------------------------------- */
 
 typedef struct wishes {
     sb_gate_wish gate;
@@ -127,8 +125,7 @@ static sb_status judge_pairs(const wishes *w, const pairs *p, sb_gate_judged *ca
     return SB_OK;
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static sb_verdict heaviest(const sb_gate_judged *cases, size_t count)
 {
@@ -225,8 +222,7 @@ static sb_status judge_all(const wishes *w, const char *file, const char *got, s
     return status;
 }
 
-/* --- the metamorphic gate ----------------------------------------------------------------------
- */
+/* --- the metamorphic gate --------------------------------------------------------------------- */
 
 static sb_status judge_meta(const wishes *w, const char *folder, const char *got, sb_error *err)
 {
@@ -248,8 +244,7 @@ static sb_status judge_meta(const wishes *w, const char *folder, const char *got
     return status;
 }
 
-/* --- the command line --------------------------------------------------------------------------
- */
+/* --- the command line ------------------------------------------------------------------------- */
 
 static const char about[] =
     "Says whether what a kernel gave is right: F is a file of `samebit vectors`, GOT has the "

@@ -31,8 +31,7 @@ static const sb_trace_head *head_of(const report *r)
     return r->dump ? sb_dump_info(r->dump) : sb_trace_info(r->trace);
 }
 
-/* --- the audit ----------------------------------------------------------------------------------
- */
+/* --- the audit -------------------------------------------------------------------------------- */
 
 static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 {
@@ -120,8 +119,7 @@ static sb_status examine(report *r, sb_error *err)
     return status;
 }
 
-/* --- text ---------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void print_finding(const sb_finding *f)
 {
@@ -203,8 +201,7 @@ static void print_report(const report *r)
         printf("PASS\n");
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *head_json(const sb_trace_head *h)
 {
@@ -291,8 +288,7 @@ static sb_status print_json(const report *r, sb_error *err)
     return sb_print_document(d, err);
 }
 
-/* --- the command --------------------------------------------------------------------------------
- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 /* What stderr says of findings. */
 static sb_status verdict_of(const report *r, sb_error *err)

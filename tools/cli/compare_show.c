@@ -26,8 +26,7 @@ static double percent(uint64_t part, uint64_t of)
     return of ? 100.0 * (double)part / (double)of : 0;
 }
 
-/* --- text ---------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void print_layers(const sb_compared *c)
 {
@@ -127,8 +126,7 @@ void sb_compared_card(const sb_compared *c)
     printf("\nExact arithmetic, samebit spec %d, profile %s.\n", SB_SPEC_VERSION, c->profile);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *rate(const sb_rate *r, const sb_interval *at)
 {

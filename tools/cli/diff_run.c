@@ -29,8 +29,7 @@ void sb_diff_run_free(sb_diff_run *run)
     free(run->pairs);
 }
 
-/* --- the comparison -----------------------------------------------------------------------------
- */
+/* --- the comparison --------------------------------------------------------------------------- */
 
 /* Steps on their way into the differ. */
 typedef struct stream {
@@ -130,8 +129,7 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->free.perturbed = (size_t)run->perturbed;
 }
 
-/* --- the explanation ----------------------------------------------------------------------------
- */
+/* --- the explanation -------------------------------------------------------------------------- */
 
 /* The mistakes that a failure is held against, and the hooks that make them. */
 typedef struct suspects {
@@ -246,8 +244,7 @@ static sb_status explain(sb_diff_run *run, const sb_differ_options *options, sb_
     return SB_OK;
 }
 
-/* --- trust --------------------------------------------------------------------------------------
- */
+/* --- trust ------------------------------------------------------------------------------------ */
 
 static void mistrust(sb_verdicts *v, const char *why)
 {

@@ -19,8 +19,7 @@ static json_int_t add_to(json_t *object, const char *key, uint64_t more)
     return sum;
 }
 
-/* --- containers ---------------------------------------------------------------------------------
- */
+/* --- containers ------------------------------------------------------------------------------- */
 
 static sb_status add_container(void *ctx, const char *name, const sb_found *found, sb_error *err)
 {
@@ -91,8 +90,7 @@ void sb_containers_print(const json_t *containers)
     }
 }
 
-/* --- laws ---------------------------------------------------------------------------------------
- */
+/* --- laws ------------------------------------------------------------------------------------- */
 
 typedef struct group {
     char kind[KIND];

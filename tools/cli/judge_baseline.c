@@ -6,8 +6,7 @@
 #include "ref/container/json.h"
 #include "ref/container/show.h"
 
-/* --- the earlier document ----------------------------------------------------------------------
- */
+/* --- the earlier document --------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -70,8 +69,7 @@ sb_status sb_judge_baseline_parse(const char *text, size_t size, const char *fil
     return checked(sb_json_parse(text, size, file, out, err), file, out, err);
 }
 
-/* --- the comparison ----------------------------------------------------------------------------
- */
+/* --- the comparison --------------------------------------------------------------------------- */
 
 static const json_t *named(const json_t *list, const char *name)
 {

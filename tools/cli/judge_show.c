@@ -6,8 +6,7 @@
 #include "tools/cli/cli.h"
 #include "tools/report/xml.h"
 
-/* --- text --------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void print_output(const sb_gate_judged *j, size_t i, FILE *out)
 {
@@ -109,8 +108,7 @@ void sb_judge_text(const sb_judge_report *r, FILE *out)
         fprintf(out, "%zu cases, %zu fail: %s\n", r->count, failed, sb_verdict_name(r->verdict));
 }
 
-/* --- json --------------------------------------------------------------------------------------
- */
+/* --- json ------------------------------------------------------------------------------------- */
 
 static json_t *change_json(const sb_judge_report *r)
 {
@@ -136,8 +134,7 @@ json_t *sb_judge_json(const sb_judge_report *r)
     return NULL;
 }
 
-/* --- junit -------------------------------------------------------------------------------------
- */
+/* --- junit ------------------------------------------------------------------------------------ */
 
 static void print_junit_case(FILE *out, const sb_gate_judged *j)
 {

@@ -19,8 +19,7 @@ void sb_set_threads(unsigned threads)
         sb_threads_set(threads);
 }
 
-/* --- progress ----------------------------------------------------------------------------------
- */
+/* --- progress --------------------------------------------------------------------------------- */
 
 /* What is done, since when, and when it was last said. Only one thread calls. */
 static struct {

@@ -127,8 +127,7 @@ static sb_status take(const sb_opt *o, const char *arg, sb_error *err)
     return SB_OK;
 }
 
-/* --- the command line, which is left as it was typed ---------------------------------------------
- */
+/* --- the command line, which is left as it was typed ------------------------------------------ */
 
 typedef struct reading {
     sb_command_line *line;

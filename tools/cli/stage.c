@@ -35,8 +35,7 @@ typedef struct stage {
     sb_error *err;
 } stage;
 
-/* --- the list ----------------------------------------------------------------------------------
- */
+/* --- the list --------------------------------------------------------------------------------- */
 static uint64_t bytes_of(const sb_matrix *m)
 {
     return (uint64_t)m->rows * m->cols * sb_format_bits(m->format) / 8;
@@ -122,8 +121,7 @@ static sb_status list_all(stage *s)
     return SB_OK;
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 static sb_status find_shards(stage *s)
 {
     const sb_checkpoint *c = s->model->checkpoint;
@@ -170,8 +168,7 @@ static sb_status leave_rest(stage *s)
     return status;
 }
 
-/* --- the way -----------------------------------------------------------------------------------
- */
+/* --- the way ---------------------------------------------------------------------------------- */
 
 /* Inputs and outputs of one row, which nothing reads or writes. */
 static sb_status make_rows(stage *s)

@@ -9,8 +9,7 @@
 #include "ref/state/compare.h"
 #include "tools/cli/cli.h"
 
-/* --- one file ----------------------------------------------------------------------------------
- */
+/* --- one file --------------------------------------------------------------------------------- */
 
 /* "[9, 2, 64]" */
 typedef struct shape_text {
@@ -127,8 +126,7 @@ sb_status sb_state_show(const char *path, const sb_state_file *file, int as_json
     return SB_OK;
 }
 
-/* --- two files ---------------------------------------------------------------------------------
- */
+/* --- two files -------------------------------------------------------------------------------- */
 
 /* Why two files may differ although both are sound. */
 static const char *const notes[] = {"they belong to different checkpoints",

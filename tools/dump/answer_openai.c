@@ -21,8 +21,7 @@ static const json_t *either(const json_t *choice, const json_t *document, const 
     return value ? value : sb_tell_get(document, key);
 }
 
-/* --- prompt_logprobs ----------------------------------------------------------------------------
- */
+/* --- prompt_logprobs -------------------------------------------------------------------------- */
 
 /* "1234": {"logprob": -0.5, "rank": 1, "decoded_token": "a"} */
 static sb_status tell_entry(sb_telling *t, const char *key, const json_t *entry)
@@ -84,8 +83,7 @@ static sb_status tell_prompt_logprobs(sb_telling *t, json_t *list)
     return status;
 }
 
-/* --- what was generated -------------------------------------------------------------------------
- */
+/* --- what was generated ----------------------------------------------------------------------- */
 
 /* The id of place i: of the list of ids, if there is one. */
 static sb_status append(sb_telling *t, const json_t *ids, size_t i, const char *text,
@@ -159,8 +157,7 @@ static sb_status read_item(sb_telling *t, const json_t *item, uint32_t *id, doub
     return status ? status : sb_tell_number(t, sb_tell_get(item, "logprob"), logprob);
 }
 
-/* --- a choice -----------------------------------------------------------------------------------
- */
+/* --- a choice --------------------------------------------------------------------------------- */
 
 /* With `echo` the first token has null for its logarithm: what follows has the prompt in it. */
 static int is_echo(const json_t *logprobs)

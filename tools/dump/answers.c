@@ -34,8 +34,7 @@ typedef struct pass {
 static const sb_answer_format *const formats[] = {&sb_answer_openai, &sb_answer_llama_server,
                                                   &sb_answer_sglang};
 
-/* --- one document -------------------------------------------------------------------------------
- */
+/* --- one document ----------------------------------------------------------------------------- */
 
 static sb_status check_experts(sb_telling *t)
 {
@@ -176,8 +175,7 @@ static sb_status take_text(pass *p, const char *text, size_t size, const char *n
     return status;
 }
 
-/* --- the file -----------------------------------------------------------------------------------
- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 static size_t line_length(const char *text, size_t size)
 {

@@ -11,8 +11,7 @@
 #include "ref/formats/format.h"
 #include "tools/dump/dump.h"
 
-/* --- types --------------------------------------------------------------------------------------
- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static int format_of(sb_dtype dtype, sb_format *out)
 {
@@ -88,8 +87,7 @@ long long sb_dump_decode(sb_dtype dtype, const unsigned char *bytes, size_t coun
     return -1;
 }
 
-/* --- shapes -------------------------------------------------------------------------------------
- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 uint64_t sb_dump_array_elements(const sb_dump_array *array)
 {
@@ -153,8 +151,7 @@ static sb_status check_bounds(const sb_dump_array *a, const char *name, uint64_t
     return SB_OK;
 }
 
-/* --- the list -----------------------------------------------------------------------------------
- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 sb_status sb_dump_arrays_add(sb_dump_arrays *list, const sb_dump_array *array, const char *name,
                              const uint64_t *stride, uint64_t bytes, sb_error *err)

@@ -42,8 +42,7 @@ static uint32_t token_at(const sb_kld *k, size_t chunk, size_t i)
     return sb_load_u32(k->bytes + HEAD + 4 * (chunk * k->context + i));
 }
 
-/* --- opening ------------------------------------------------------------------------------------
- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static sb_status read_size(const sb_kld *k, size_t at, const char *name, size_t least, size_t most,
                            size_t *out, sb_error *err)
@@ -203,8 +202,7 @@ static sb_status open_kld(const char *path, const sb_dump_options *options, sb_t
     return status;
 }
 
-/* --- steps --------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 /* J-32: "half the distance of two codes and 2^-24 (4 S + 2 |m|)" */
 static void decode(const sb_kld *k, const unsigned char *row, float *out, float *limits)

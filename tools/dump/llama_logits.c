@@ -40,8 +40,7 @@ static int is_single(const char *path)
     return named && sb_dump_begins(path, "", 0) && !other; /* an archive, a KLD base file */
 }
 
-/* --- tokens -------------------------------------------------------------------------------------
- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 /* "data/pytorch-M.txt" gives "data/pytorch-M-tokens.bin"; NULL if memory is out. */
 static char *tokens_path(const char *path)
@@ -112,8 +111,7 @@ static sb_status load_tokens(single *s, const sb_dump_options *options, sb_error
     return status;
 }
 
-/* --- logits -------------------------------------------------------------------------------------
- */
+/* --- logits ----------------------------------------------------------------------------------- */
 
 static sb_status room_for(single *s, size_t count, sb_error *err)
 {

@@ -16,8 +16,7 @@ struct sb_dump_map {
     char *file;
 };
 
-/* --- one row ------------------------------------------------------------------------------------
- */
+/* --- one row ---------------------------------------------------------------------------------- */
 
 typedef struct row {
     const char *target;
@@ -57,8 +56,7 @@ static sb_status read_row(const sb_dump_map *map, const char *key, json_t *value
     return read_object(map, key, value, out, err);
 }
 
-/* --- patterns -----------------------------------------------------------------------------------
- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 /* The target with `length` bytes of `text` for its star; 0 if it is longer than a name may be. */
 static int fill(const char *target, const char *text, size_t length, char out[96])
@@ -133,8 +131,7 @@ static sb_status check_row(const sb_dump_map *map, const char *key, const row *r
     return SB_OK;
 }
 
-/* --- the map ------------------------------------------------------------------------------------
- */
+/* --- the map ---------------------------------------------------------------------------------- */
 
 static sb_status check(const sb_dump_map *map, sb_error *err)
 {
@@ -198,8 +195,7 @@ void sb_dump_map_free(sb_dump_map *map)
     free(map);
 }
 
-/* --- names --------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* Names that mean the same in every file. */
 static void find_plain(const char *name, sb_dump_named *out)

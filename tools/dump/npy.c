@@ -22,8 +22,7 @@ static sb_status refuse(const parser *p, const char *what)
                    what);
 }
 
-/* --- the literal --------------------------------------------------------------------------------
- */
+/* --- the literal ------------------------------------------------------------------------------ */
 
 static void skip_blanks(parser *p)
 {
@@ -101,8 +100,7 @@ static sb_status read_shape(parser *p, sb_dump_array *a)
     return SB_OK;
 }
 
-/* --- the type -----------------------------------------------------------------------------------
- */
+/* --- the type --------------------------------------------------------------------------------- */
 
 static sb_status find_dtype(const parser *p, const char *descr, sb_dtype *out)
 {
@@ -140,8 +138,7 @@ static sb_status read_descr(parser *p, sb_dtype *out)
     return find_dtype(p, descr, out);
 }
 
-/* --- the header ---------------------------------------------------------------------------------
- */
+/* --- the header ------------------------------------------------------------------------------- */
 
 static sb_status read_pair(parser *p, sb_dump_array *a, int *fortran, unsigned *seen)
 {

@@ -8,8 +8,7 @@
 #include "ref/base/bytes.h"
 #include "tools/dump/pickle_machine.h"
 
-/* --- operands -----------------------------------------------------------------------------------
- */
+/* --- operands --------------------------------------------------------------------------------- */
 
 /* A little-endian number of `width` bytes. */
 static sb_status operand(sb_pickle_machine *m, size_t width, uint64_t *out)
@@ -81,8 +80,7 @@ static sb_status read_global(sb_pickle_machine *m)
                                  (size_t)(second - first - 1));
 }
 
-/* --- opcodes ------------------------------------------------------------------------------------
- */
+/* --- opcodes ---------------------------------------------------------------------------------- */
 
 static sb_status memo_op(sb_pickle_machine *m, unsigned char op)
 {
@@ -255,8 +253,7 @@ void sb_pickle_clear(sb_pickle *pickle)
     *pickle = (sb_pickle){.root = 0};
 }
 
-/* --- reading it ---------------------------------------------------------------------------------
- */
+/* --- reading it ------------------------------------------------------------------------------- */
 
 const sb_pickle_node *sb_pickle_item(const sb_pickle *p, const sb_pickle_node *list, uint32_t i)
 {

@@ -24,8 +24,7 @@ static sb_status no_memory(const sb_pickle_machine *m)
     return sb_fail(m->err, SB_ERR_MEMORY, "%s: out of memory for its pickle", SB_SHOW(m->file));
 }
 
-/* --- nodes and cells ---------------------------------------------------------------------------
- */
+/* --- nodes and cells -------------------------------------------------------------------------- */
 
 sb_status sb_pickle_new(sb_pickle_machine *m, const sb_pickle_node *node, uint32_t *out)
 {
@@ -61,8 +60,7 @@ sb_status sb_pickle_add(sb_pickle_machine *m, uint32_t list, uint32_t node)
     return SB_OK;
 }
 
-/* --- the stack ----------------------------------------------------------------------------------
- */
+/* --- the stack -------------------------------------------------------------------------------- */
 
 sb_status sb_pickle_push(sb_pickle_machine *m, uint32_t node)
 {
@@ -111,8 +109,7 @@ static long long above_mark(const sb_pickle_machine *m)
     return -1;
 }
 
-/* --- what opcodes do ----------------------------------------------------------------------------
- */
+/* --- what opcodes do -------------------------------------------------------------------------- */
 
 /* The topmost `count` values become a new one with these items; `marks` marks go with them. */
 sb_status sb_pickle_collect(sb_pickle_machine *m, sb_pickle_kind kind, size_t count, size_t marks)
@@ -223,8 +220,7 @@ sb_status sb_pickle_persistent(sb_pickle_machine *m)
     return sb_pickle_collect(m, SB_PICKLE_STORED, 1, 0);
 }
 
-/* --- the memo -----------------------------------------------------------------------------------
- */
+/* --- the memo --------------------------------------------------------------------------------- */
 
 /* Numbers are given in their order, as every program does: a memo is no longer than the pickle. */
 sb_status sb_pickle_memo_put(sb_pickle_machine *m, size_t i)

@@ -9,8 +9,7 @@
 #include "ref/container/show.h"
 #include "tools/dump/rows_parts.h"
 
-/* --- names --------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* J-2: "says what the bits of an array are" */
 static sb_status dtype_of(sb_dump_item *item, sb_error *err)
@@ -93,8 +92,7 @@ static sb_status name_items(sb_dump_rows *r, const sb_dump_arrays *arrays, sb_er
     return status;
 }
 
-/* --- shapes -------------------------------------------------------------------------------------
- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 /* J-12: how many axes are rows: 1, or 2 where the first counts sequences of one length. */
 static unsigned row_axes(const sb_dump_array *a, size_t spans, uint64_t each, uint64_t all)
@@ -194,8 +192,7 @@ static sb_status check_ids(const sb_dump_rows *r, sb_error *err)
     return SB_OK;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 sb_status sb_dump_rows_new(const sb_dump_arrays *arrays, const char *file,
                            const sb_dump_options *options, sb_trace_head *head, sb_dump_rows **out,

@@ -7,8 +7,7 @@
 #include "ref/container/show.h"
 #include "tools/dump/rows_parts.h"
 
-/* --- calls --------------------------------------------------------------------------------------
- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static sb_status take_once(const sb_dump_item **slot, const sb_dump_item *item, sb_error *err)
 {
@@ -48,8 +47,7 @@ static uint64_t rows_told(const sb_dump_call *c)
     return told;
 }
 
-/* --- spans --------------------------------------------------------------------------------------
- */
+/* --- spans ------------------------------------------------------------------------------------ */
 
 /* How many ids the command line gives, in all. */
 static size_t ids_given(const sb_dump_options *o)
@@ -110,8 +108,7 @@ static void fill_spans(const sb_dump_rows *r, sb_dump_call *c, sb_dump_span *spa
     }
 }
 
-/* --- token ids ----------------------------------------------------------------------------------
- */
+/* --- token ids -------------------------------------------------------------------------------- */
 
 static void flatten(const sb_dump_options *o, uint32_t *out)
 {
@@ -167,8 +164,7 @@ static sb_status check_positions(const sb_dump_call *c, sb_error *err)
     return SB_OK;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static sb_status make_calls(sb_dump_rows *r, sb_error *err)
 {

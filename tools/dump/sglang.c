@@ -19,8 +19,7 @@ typedef struct tags {
     char name[512];
 } tags;
 
-/* --- names of files ----------------------------------------------------------------------------
- */
+/* --- names of files --------------------------------------------------------------------------- */
 
 static int number(const char *text, size_t n, uint64_t *out)
 {
@@ -88,8 +87,7 @@ static int is_sglang(const char *path)
     return found;
 }
 
-/* --- what a file says of its axes --------------------------------------------------------------
- */
+/* --- what a file says of its axes ------------------------------------------------------------- */
 
 /* Whether a text of dims says that an axis is cut: "h[tp]", or in older versions "h(tp)"; what
  * stands behind # are words about ranks. */
@@ -134,8 +132,7 @@ static sb_status check_meta(const sb_torch *torch, const char *path, sb_error *e
     return SB_OK;
 }
 
-/* --- ranks --------------------------------------------------------------------------------------
- */
+/* --- ranks ------------------------------------------------------------------------------------ */
 
 static int same_values(const sb_dump_array *a, const sb_dump_array *b)
 {
@@ -172,8 +169,7 @@ static sb_status fold_rank(sb_dump_arrays *arrays, size_t from, sb_error *err)
     return status;
 }
 
-/* --- the folder ---------------------------------------------------------------------------------
- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 static int by_step(const void *left, const void *right)
 {

@@ -67,8 +67,7 @@ static int is_hook(const char *path)
     return found;
 }
 
-/* --- what belongs to which pass ----------------------------------------------------------------
- */
+/* --- what belongs to which pass --------------------------------------------------------------- */
 
 /* The name of the module that the hooks take for the model: that of the ids which were fed. */
 static int model_of(const sb_dump_arrays *arrays, size_t from, char *out, size_t room)
@@ -127,8 +126,7 @@ static sb_status sort_pass(sb_dump_arrays *arrays, size_t from, const char *file
     return status;
 }
 
-/* --- the folder ---------------------------------------------------------------------------------
- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 static sb_status add_passes(sb_dump_store *s, const char *dir, sb_error *err)
 {

@@ -58,8 +58,7 @@ sb_status sb_spoken_list(sb_spoken *s, uint32_t id, double logprob, uint32_t ran
     return SB_OK;
 }
 
-/* --- order --------------------------------------------------------------------------------------
- */
+/* --- order ------------------------------------------------------------------------------------ */
 
 static int descending(const void *a, const void *b)
 {

@@ -25,8 +25,7 @@ struct sb_dump_store {
     size_t count, room;
 };
 
-/* --- what is kept -------------------------------------------------------------------------------
- */
+/* --- what is kept ----------------------------------------------------------------------------- */
 
 sb_status sb_dump_store_new(sb_dump_store **out, sb_error *err)
 {
@@ -80,8 +79,7 @@ sb_status sb_dump_store_map(sb_dump_store *s, const char *path, sb_map *out, sb_
     return sb_dump_store_keep(s, map, release_map, err);
 }
 
-/* --- the reader ---------------------------------------------------------------------------------
- */
+/* --- the reader ------------------------------------------------------------------------------- */
 
 sb_status sb_dump_store_ready(sb_status status, sb_dump_store *s, const char *path,
                               const sb_dump_options *options, sb_trace_head *head, void **state,
@@ -117,8 +115,7 @@ void sb_dump_store_close(void *store)
     free(s);
 }
 
-/* --- files and folders --------------------------------------------------------------------------
- */
+/* --- files and folders ------------------------------------------------------------------------ */
 
 int sb_dump_is_folder(const char *path)
 {

@@ -33,8 +33,7 @@ sb_status sb_dump_store_ready(sb_status status, sb_dump_store *store, const char
 sb_status sb_dump_store_play(void *store, sb_step_fn take, void *ctx, sb_error *err);
 void sb_dump_store_close(void *store);
 
-/* --- files and folders, for `is` and `open` ----------------------------------------------------
- */
+/* --- files and folders, for `is` and `open` --------------------------------------------------- */
 
 enum { SB_DUMP_MAX_FILES = 1 << 15 };
 

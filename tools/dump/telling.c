@@ -63,8 +63,7 @@ sb_status sb_tell_id(const sb_telling *t, const json_t *value, uint32_t *out)
     return check_id(t, json_integer_value(value), out);
 }
 
-/* --- tokens that come as text -------------------------------------------------------------------
- */
+/* --- tokens that come as text ----------------------------------------------------------------- */
 
 /* The bytes of a token, as a list of numbers; NULL if it is none, or memory is out. */
 static char *bytes_of(const json_t *list, size_t *size)
@@ -153,8 +152,7 @@ sb_status sb_tell_token(const sb_telling *t, const char *text, const json_t *byt
     return check_id(t, id, out);
 }
 
-/* --- the prompt ---------------------------------------------------------------------------------
- */
+/* --- the prompt ------------------------------------------------------------------------------- */
 
 sb_status sb_tell_ids(sb_telling *t, const json_t *ids)
 {
@@ -207,8 +205,7 @@ sb_status sb_tell_prompt(sb_telling *t, const json_t *ids)
     return status;
 }
 
-/* --- experts ------------------------------------------------------------------------------------
- */
+/* --- experts ---------------------------------------------------------------------------------- */
 
 static int digit_of(char c)
 {

@@ -25,8 +25,7 @@ static sb_status refuse(const sb_torch *t, const char *name, const char *what, s
     return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" %s", SB_SHOW(t->file), SB_SHOW(name), what);
 }
 
-/* --- the archive --------------------------------------------------------------------------------
- */
+/* --- the archive ------------------------------------------------------------------------------ */
 
 /* The member that is the pickle: "NAME/data.pkl", for any NAME. */
 static int find_pickle(const sb_zip *zip, size_t *out)
@@ -147,8 +146,7 @@ const sb_pickle_node *sb_torch_root(const sb_torch *t)
     return &t->pickle.nodes[t->pickle.root];
 }
 
-/* --- storages -----------------------------------------------------------------------------------
- */
+/* --- storages --------------------------------------------------------------------------------- */
 
 /* ('storage', class, key, location, numel): the class, and the bytes of the member of that key. */
 static sb_status storage_of(const sb_torch *t, const sb_pickle_node *stored, const char *name,
@@ -176,8 +174,7 @@ static sb_status storage_of(const sb_torch *t, const sb_pickle_node *stored, con
     return status;
 }
 
-/* --- tensors ------------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static int read_sizes(const sb_pickle *p, const sb_pickle_node *tuple, uint64_t *out)
 {
@@ -243,8 +240,7 @@ static sb_status add_tensor(const sb_torch *t, const sb_pickle_node *args, int t
     return sb_dump_arrays_add(sb_dump_store_arrays(store), &a, name, stride, room - skipped, err);
 }
 
-/* --- the tree -----------------------------------------------------------------------------------
- */
+/* --- the tree --------------------------------------------------------------------------------- */
 
 typedef struct walk {
     const sb_torch *torch;

@@ -29,8 +29,7 @@ struct sb_zip {
     size_t count;
 };
 
-/* --- the library's file ------------------------------------------------------------------------
- */
+/* --- the library's file ----------------------------------------------------------------------- */
 
 static voidpf open_bytes(voidpf opaque, const void *name, int mode)
 {
@@ -84,8 +83,7 @@ static int close_bytes(voidpf opaque, voidpf stream)
     return 0;
 }
 
-/* --- one entry of the directory ----------------------------------------------------------------
- */
+/* --- one entry of the directory --------------------------------------------------------------- */
 
 static sb_status refuse(const sb_zip *z, const char *name, const char *what, sb_error *err)
 {
@@ -140,8 +138,7 @@ static sb_status read_entry(sb_zip *z, member *m, sb_error *err)
     return m->name ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(z->file));
 }
 
-/* --- the directory ------------------------------------------------------------------------------
- */
+/* --- the directory ---------------------------------------------------------------------------- */
 
 static int by_name(const void *left, const void *right)
 {
@@ -288,8 +285,7 @@ int sb_zip_find(const sb_zip *zip, const char *name, size_t *out)
     return 0;
 }
 
-/* --- members ------------------------------------------------------------------------------------
- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 enum { ZIP_PART = 1 << 24 }; /* the library counts in int */
 

@@ -1,4 +1,4 @@
-/* ariths.c - what a kernel may do: units and rounding points by name, the tightest first. */
+/* ariths.c - arithmetics of kernels: units and rounding points by name, the tightest first. */
 #include "tools/gate/gate.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static const sb_arithmetic nvfp4_mma =
 static const sb_arithmetic fp8_short =
     SB_UNITS("fp8_short", &fp8_narrow, &sb_atoms[SB_ATOM_sm120_nvfp4]);
 
-/* The table: each unit with each kind of rounding points, but for "exact". */
+/* The table: each unit with each set of rounding points; "exact" has only one row. */
 static const struct {
     const char *name, *help;
     const sb_arithmetic *ar;
@@ -71,7 +71,7 @@ static const struct {
 };
 enum { POINTS = sizeof points / sizeof *points };
 
-/* V-104: "points, not forms of functions": those at which values are rounded. */
+/* V-104: "points, not forms of functions"- the points where values are rounded. */
 static const sb_knob_value rounded[] = {
     SB_conv_sum_act,      SB_beta_act,           SB_swiglu_act,    SB_gated_norm_act,
     SB_rope_table_act,    SB_scores_act,         SB_attn_gate_act, SB_moe_sum_slots,
@@ -138,7 +138,7 @@ static sb_status no_such(const char *name, sb_error *err)
         SB_SHOW(name), text);
 }
 
-/* "@128" at the end of the name of a unit, which is cut off: its number, or 0. */
+/* Cuts off "@128" at the end of a unit's name and returns its number, or 0. */
 static uint64_t take_chunk(char *unit)
 {
     char *at = strchr(unit, '@'), *end = NULL;
@@ -151,7 +151,7 @@ static uint64_t take_chunk(char *unit)
     return rows;
 }
 
-/* The row that stands behind the name of a unit. */
+/* The arithmetic of a unit by name. */
 static const sb_arithmetic *arithmetic_of(const char *unit)
 {
     for (size_t i = 0; i < UNITS; i++)
@@ -160,8 +160,7 @@ static const sb_arithmetic *arithmetic_of(const char *unit)
     return sb_arithmetic_of(unit);
 }
 
-/* "UNIT@ROWS:FUNCTIONS", where each part but the first may be missing, with the suffix of a row of
- * `points` behind it. */
+/* "UNIT@ROWS:FUNCTIONS" and the suffix of a row of `points`. Only UNIT is mandatory. */
 sb_status sb_gate_arith_of(const char *name, sb_gate_arith *out, sb_error *err)
 {
     char unit[sizeof out->name] = "";

@@ -1,4 +1,4 @@
-/* arrays.c - the arrays of a case, by the list that its op gives. */
+/* arrays.c - the arrays of a case, from its op's list. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static size_t count_of(const sb_gate_member *m)
     return count;
 }
 
-/* Whether the list has an input i, and whether it is one of its own. */
+/* is_there: the list has an input i. is_own: the list describes it; add does not make it. */
 static int is_there(const sb_gate_list *list, size_t i)
 {
     return i < SB_GATE_MEMBERS && list->input[i].name;
@@ -146,7 +146,8 @@ sb_status sb_gate_declare(sb_gate_case *c, sb_error *err)
     return status ? status : expect_all(c, &list);
 }
 
-/* --- what is computed of them ----------------------------------------------------------------- */
+/* --- values computed from the inputs
+ * ----------------------------------------------------------------- */
 
 static sb_status open_values(const sb_gate_case *c, float *in[])
 {

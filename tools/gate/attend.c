@@ -33,8 +33,8 @@ static void scores(const row *r, const float *q)
     }
 }
 
-/* T-11: "Softmax: a common shift cancels": the roundings of s - M, whatever M is, and of exp go to
- * the score. What is returned is the largest radius before that. */
+/* T-11: "Softmax: a common shift cancels": the errors of s - M, for any M, and of exp are added to
+ * the score's radius. Returns the largest radius before that. */
 static double soften(const row *r)
 {
     double largest = r->s[0].mid, delta = 0.0;
@@ -96,7 +96,7 @@ static void attend(const row *r, const float *q, sb_ball *out)
             sb_reduce(&sum, r->p[u],
                       sb_ball_of(a->values[(u * a->kv_heads + r->kv_head) * a->hd + i]));
         sb_ball o = sb_ball_act(r->knobs, sb_ball_reduced(r->ar, &sum));
-        if (!(out[i].rad <= o.rad)) /* a radius that is NaN is no better than infinity */
+        if (!(out[i].rad <= o.rad)) /* also if the radius is NaN */
             out[i] = o;
     }
 }

@@ -1,4 +1,4 @@
-/* case.c - cases: a request is checked, the op makes the inputs, what is expected is computed. */
+/* case.c - cases: checks a request, has the op make the inputs, computes the expected values. */
 #include "tools/gate/case.h"
 
 #include <inttypes.h>
@@ -53,14 +53,14 @@ static sb_status unknown_param(const sb_gate_op *op, const char *name, sb_error 
                    op->name, SB_SHOW(name), sb_gate_words(names, "none", text, sizeof text));
 }
 
-/* Decimal digits; what 64 bits do not hold is larger than any parameter. */
+/* Decimal digits; a number of more than 64 bits is larger than any parameter. */
 static int read_number(const char *text, uint64_t *value)
 {
     *value = strtoull(text, NULL, 10);
     return *text && !text[strspn(text, "0123456789")];
 }
 
-/* One "k=256"; given[i]: parameter i has been named before. */
+/* One item, "k=256"; given[i]: an earlier item named parameter i. */
 static sb_status read_size(sb_gate_case *c, const char *item, int *given, sb_error *err)
 {
     char name[SB_GATE_NAME + 1] = "";
@@ -83,7 +83,7 @@ static sb_status read_size(sb_gate_case *c, const char *item, int *given, sb_err
     return SB_OK;
 }
 
-/* "rows=4,k=256"; what is not named keeps its default. */
+/* "rows=4,k=256"; parameters without an item keep their defaults. */
 static sb_status read_shape(sb_gate_case *c, const char *shape, sb_error *err)
 {
     int given[SB_GATE_PARAMS] = {0};
@@ -161,7 +161,7 @@ void sb_gate_case_free(sb_gate_case *c)
     free(c);
 }
 
-/* What is left unsaid by those who ran out of memory. */
+/* Sets the message of SB_ERR_MEMORY, which functions return without a message. */
 static sb_status said(const sb_gate_case *c, sb_status status, sb_error *err)
 {
     if (status == SB_ERR_MEMORY)
@@ -192,7 +192,7 @@ static int finite(double x)
     return x - x == 0.0;
 }
 
-/* Contract of regimes: every expected value is a number. */
+/* The contract of regimes: every expected value is finite. */
 static sb_status check_finite(const sb_gate_case *c, sb_error *err)
 {
     for (size_t o = 0; o < c->outputs; o++) {

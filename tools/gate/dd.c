@@ -3,8 +3,8 @@
 #include "ref/base/bytes.h"
 #include "tools/compare/wide_fn.h"
 
-/* Beyond this, splitting a number into halves, or what it is multiplied by, could overflow; a
- * quotient or a root of numbers below its inverse could lose what is left over. */
+/* For magnitudes above FAR, splitting an operand of a product into halves could overflow. For
+ * magnitudes below 1 / FAR, the remainder of a quotient or a root could be lost. */
 #define FAR 0x1p480
 
 static int finite64(double x)
@@ -30,7 +30,7 @@ static double upper_half(double a)
     return t - (t - a);
 }
 
-/* Dekker's product: exact unless what is left over is below 2^-1074. */
+/* Dekker's product: exact unless its error term is below 2^-1074. */
 static sb_dd two_product(double a, double b)
 {
     double p = a * b;
@@ -53,7 +53,7 @@ static sb_dd two_product(double a, double b)
     return (sb_dd){p, (((a1 * b1 - q) + a1 * b2 + a2 * b1) + a2 * b2) * back};
 }
 
-/* The sum of both halves apart: its error is relative even where hi cancels. */
+/* Adds high and low parts separately: the error is relative even where hi cancels. */
 sb_dd sb_dd_add(sb_dd a, sb_dd b)
 {
     sb_dd s = two_sum(a.hi, b.hi), t = two_sum(a.lo, b.lo);
@@ -137,7 +137,7 @@ sb_dd sb_dd_div(sb_dd a, sb_dd b)
     return sb_dd_scale(divided(sb_dd_scale(a, -na), sb_dd_scale(b, -nb)), na - nb);
 }
 
-/* Newton's step on a root that is right to 2^-40, and once more from its rounding. */
+/* A Newton step on a root with error 2^-40, and a second one on its rounded result. */
 static sb_dd rooted(sb_dd a)
 {
     double s = sb_wide_sqrt(a.hi);

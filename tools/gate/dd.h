@@ -1,10 +1,10 @@
 /* dd.h - real numbers as the sum of two binary64 numbers: about 106 bits, for the unrounded value
- * that a kernel's output is held against.
+ * that a kernel's output is compared with.
  *
- * hi is the sum rounded to binary64, so |lo| <= ulp(hi) / 2. Arithmetic errs by at most 2^-100,
- * relative; functions by at most 2^-90, relative (sine, cosine: absolute), of arguments that they
- * are given exactly; either by 2^-1060 more, where numbers become so small. Beyond the range are
- * infinity and 0. Only binary64 operations, each rounded once: the same bits everywhere. */
+ * hi is the sum rounded to binary64, so |lo| <= ulp(hi) / 2. The relative error of arithmetic is at
+ * most 2^-100, that of functions at most 2^-90 for exact arguments (sine and cosine: absolute).
+ * Tiny numbers add an absolute error of 2^-1060. Results beyond the range are infinity or 0. All
+ * steps are binary64 operations, each rounded once: the same bits everywhere. */
 #ifndef SB_GATE_DD_H
 #define SB_GATE_DD_H
 

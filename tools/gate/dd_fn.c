@@ -1,11 +1,11 @@
-/* dd_fn.c - functions in double-double: an argument is reduced until a power series, or that of the
- * inverse hyperbolic tangent, ends below 2^-107 within thirty terms; the terms are gathered from
- * the last, each divided by its number, so that no table of coefficients is needed. */
+/* dd_fn.c - functions in double-double: arguments are reduced until a power series, or the series
+ * of atanh, ends below 2^-107 within thirty terms. Horner's scheme starts at the last term and
+ * divides each by its number, so that no table of coefficients is needed. */
 #include "tools/compare/wide_fn.h"
 #include "tools/gate/dd.h"
 
-/* The binary64 numbers next to ln 2 and pi / 2, and to what is left, and so on:
- * tests/gate/test_dd.c has MPFR say so. */
+/* The binary64 numbers nearest to ln 2 and pi / 2, to the remainder, and so on;
+ * tests/gate/test_dd.c checks them with MPFR. */
 static const sb_dd LN2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 static const double HALF_PI[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
                                  -0x1.f1976b7ed8fbcp-110};
@@ -22,8 +22,8 @@ static sb_dd over(sb_dd a, double b)
     return sb_dd_div(a, sb_dd_of(b));
 }
 
-/* e^r - 1, |r| <= 0.36: the series at r / 64, where what is left out is below 0.006^12 / 13!, then
- * e^2r - 1 = m (m + 2) six times, which keeps the error relative. */
+/* e^r - 1, |r| <= 0.36: the series at r / 64, with a remainder below 0.006^12 / 13!, then e^2r - 1
+ * = m (m + 2) six times, which keeps the error relative. */
 static sb_dd series_expm1(sb_dd r)
 {
     r = sb_dd_scale(r, -6);
@@ -56,7 +56,7 @@ sb_dd sb_dd_expm1(sb_dd x)
     return sb_dd_sub(sb_dd_exp(x), ONE);
 }
 
-/* 2 atanh z = 2 z (1 + z^2/3 + z^4/5 ...), |z| < 0.1717: what is left out is below z^44 */
+/* 2 atanh z = 2 z (1 + z^2/3 + z^4/5 ...), |z| < 0.1717; the remainder is below z^44 */
 static sb_dd series_log(sb_dd z)
 {
     sb_dd square = sb_dd_mul(z, z), sum = sb_dd_of(0.0);
@@ -98,8 +98,8 @@ static sb_dd quarter(sb_dd x, int *n)
     return x;
 }
 
-/* r - r^3/3! ... from i = 1, 1 - r^2/2! ... from i = 0; |r| < 0.79, what is left out is below
- * 0.79^30 / 30! */
+/* r - r^3/3! ... from i = 1, 1 - r^2/2! ... from i = 0; |r| < 0.79, the remainder is below 0.79^30
+ * / 30! */
 static sb_dd series_trig(sb_dd r, int i)
 {
     sb_dd square = sb_dd_neg(sb_dd_mul(r, r)), sum = ONE;
@@ -129,7 +129,7 @@ sb_dd sb_dd_pow(sb_dd base, sb_dd exponent)
     return sb_dd_exp(sb_dd_mul(exponent, sb_dd_log(base)));
 }
 
-/* of e^-|x|, which does not overflow */
+/* Uses e^-|x|, which does not overflow. */
 sb_dd sb_dd_sigmoid(sb_dd x)
 {
     sb_dd e = sb_dd_exp(x.hi < 0.0 ? x : sb_dd_neg(x));

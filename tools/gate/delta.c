@@ -32,10 +32,9 @@ sb_status sb_gate_delta_check(const sb_gate_case *c, sb_error *err)
                    (unsigned long long)c->size[V_HEADS], (unsigned long long)c->size[K_HEADS]);
 }
 
-/* --- inputs --------------------------------------------------------------------------------------
- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
-/* Vectors of length 1, as a norm in front of the kernel leaves them. */
+/* Vectors of length 1, as the norm before the kernel gives. */
 static void normalise(const sb_gate_case *c, float *x, size_t vectors, size_t dk)
 {
     for (size_t n = 0; n < vectors; n++, x += dk) {
@@ -48,8 +47,8 @@ static void normalise(const sb_gate_case *c, float *x, size_t vectors, size_t dk
     }
 }
 
-/* Logarithms of decays: slow, medium and fast heads; in regime huge such that exp is 0 beside some
- * that are 1, in tiny next to 1. */
+/* Logarithms of decays: slow, medium and fast heads. In regime huge some decays are 0 and some are
+ * 1, in tiny they are close to 1. */
 static float decay(sb_gate_regime regime, size_t t, size_t h, float normal)
 {
     static const float usual[] = {0.015625f, 0.375f, 3.0f, 0.125f},
@@ -88,7 +87,7 @@ static void make_gates(const sb_gate_case *c, const sb_gate_delta *s, float *g, 
     }
 }
 
-/* Queries that are keys: of their own row or, in odd rows, of the one before. */
+/* Sets each query to a key: the key of its own row or, in odd rows, of the previous row. */
 static void ask_for_keys(const sb_gate_case *c, const sb_gate_delta *s, float *q)
 {
     size_t width = s->k_heads * s->dk;
@@ -97,8 +96,8 @@ static void ask_for_keys(const sb_gate_case *c, const sb_gate_delta *s, float *q
         memcpy(q + t * width, q + (t - 1) * width, width * sizeof *q);
 }
 
-/* A one-hot query that meets no key would read nothing but zeros. In zeros only whole vectors are:
- * some must be left. */
+/* A one-hot query that equals no key would read only zeros. In regime zeros, only whole vectors are
+ * zero, because some values must remain. */
 void sb_gate_delta_adapt(const sb_gate_case *c, float *const x[])
 {
     const sb_gate_delta s = sb_gate_delta_of(c);
@@ -157,9 +156,7 @@ sb_status sb_gate_delta_need(const sb_gate_case *c, sb_error *err)
     return status;
 }
 
-/* --- as the op takes them
- * -------------------------------------------------------------------------
- */
+/* --- arguments of the op --------------------------------------------------------------------- */
 
 /* q and k as they are given. */
 static sb_delta_rule_args args_of(const sb_gate_delta *s, float *const in[])
@@ -178,7 +175,7 @@ static sb_delta_rule_args args_of(const sb_gate_delta *s, float *const in[])
                                 .state = in[SB_GATE_DELTA_state]};
 }
 
-/* The arguments of the norm: queries and keys of a row side by side. *qkv is to be freed. */
+/* The arguments of the norm: queries and keys of a row side by side. The caller frees *qkv. */
 static sb_status norm_args(const sb_gate_delta *s, float *const in[], float **qkv,
                            sb_l2norm_args *out)
 {
@@ -261,11 +258,9 @@ sb_status sb_gate_delta_balls_of(const sb_gate_case *c, float *const in[], const
     return status;
 }
 
-/* --- unrounded
- * ------------------------------------------------------------------------------------
- */
+/* --- unrounded -------------------------------------------------------------------------------- */
 
-/* V-142: "q is multiplied by dk^-1/2"; R-6 without a rounding where the kernel has the norm */
+/* V-142: "q is multiplied by dk^-1/2"; R-6 unrounded if the kernel computes the norm */
 sb_dd *sb_gate_delta_real(const sb_gate_delta *s, const float *x, int query)
 {
     size_t count = s->rows * s->k_heads * s->dk;

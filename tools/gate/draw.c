@@ -7,7 +7,7 @@
 
 #include "ref/base/rng.h"
 
-/* A place in an array, and what is drawn there. */
+/* A place in an array, and its drawn value. */
 typedef struct place {
     uint64_t key; /* of the array */
     sb_dtype input;
@@ -49,7 +49,7 @@ static float order_of(sb_gate_role role, size_t cols)
     }
 }
 
-/* Inputs of a layer, in contrast to what it holds. */
+/* True for inputs of a layer, false for its weights and state. */
 static int is_input(sb_gate_role role)
 {
     return role == SB_GATE_ACTIVATION || role == SB_GATE_LOGIT;
@@ -62,7 +62,7 @@ static float magnitude(float x)
     return x < 0.0f ? -x : x;
 }
 
-/* Weights are above 0, so that what they make of the inputs is below 0, too. */
+/* Weights are positive, so that products with the inputs are negative, too. */
 static float negative(const place *p)
 {
     float size = magnitude(p->normal) + 0.015625f;
@@ -78,7 +78,7 @@ static float ties(const place *p)
     return ((float)sb_rng_below(p->key, at, 25) - 12.0f) / 8.0f;
 }
 
-/* binary16 has nothing below 2^-24: there these are its subnormal numbers. */
+/* In binary16, whose least number is 2^-24, the values are subnormal. */
 static float tiny(const place *p)
 {
     return is_input(p->role) ? p->normal * half_to(p->input == SB_DTYPE_F16 ? 17 : 27) : p->normal;
@@ -89,8 +89,8 @@ static float least(const place *p)
     return is_input(p->role) ? p->normal * half_to(p->input == SB_DTYPE_F16 ? 22 : 76) : p->normal;
 }
 
-/* Beside a largest scale of 448, blocks smaller by 2^15 to 2^17 have subnormal ones. In odd rows
- * all blocks do, so that nothing larger hides them; of inputs, even rows are as normal. */
+/* If the largest scale is 448, blocks smaller by 2^15 to 2^17 have subnormal scales. All blocks of
+ * odd rows are that small, so that no larger block hides them. Even rows of inputs are normal. */
 static float subnormal(const place *p)
 {
     size_t block = p->row * ((p->cols + 15) / 16) + p->col / 16;
@@ -100,7 +100,7 @@ static float subnormal(const place *p)
     return small ? p->normal * half_to(15 + pick % 3) : p->normal;
 }
 
-/* Below 65504, which is the largest number of binary16. */
+/* Below 65504, the largest binary16 number. */
 static float huge(const place *p)
 {
     if (!is_input(p->role))
@@ -108,8 +108,8 @@ static float huge(const place *p)
     return p->normal * (p->role == SB_GATE_LOGIT ? 2048.0f : 8192.0f);
 }
 
-/* Whole rows, and blocks of 16, 32 and 128, others in each array; but one block of 16 always has
- * values, or all of a narrow array would be 0. */
+/* Zeroes whole rows, and blocks of 16, 32 and 128 columns, at other places in each array. One block
+ * of 16 keeps its values, because a narrow array could be all zeros otherwise. */
 static float zeros(const place *p)
 {
     size_t shift = (size_t)(p->key >> 48);
@@ -120,7 +120,7 @@ static float zeros(const place *p)
     return row || (block && !stays) ? 0.0f : p->normal;
 }
 
-/* The first row has the last column, which is what a loop forgets. */
+/* The one of the first row is in the last column, which loops tend to miss. */
 static float one_hot(const place *p)
 {
     if (!is_input(p->role))
@@ -130,14 +130,14 @@ static float one_hot(const place *p)
     return p->col == at ? 1.0f + (float)(p->row % 8) / 8.0f : 0.0f;
 }
 
-/* Seven bits of row and column, and a power of two for where the column's 16 stand. */
+/* Seven bits of row and column; the group of 16 columns selects a power of two. */
 static float index_coded(const place *p)
 {
     float code = (float)(1 + p->col % 16 + 16 * (p->row % 8));
     return code * half_to(6 + (unsigned)(p->col / 16 % 4));
 }
 
-/* Neighbours x and d - x meet equal weights: of their products d remains. */
+/* Neighbours x and d - x have equal weights, so that d remains of their products. */
 static float cancellation(const place *p)
 {
     float x = sb_rng_normal(p->key, p->row * p->cols + p->col / 2 * 2);

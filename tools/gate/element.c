@@ -94,10 +94,9 @@ uint64_t sb_element_bits_of(sb_dtype dtype, float x)
     }
 }
 
-/* --- rounding ----------------------------------------------------------------------------------
- */
+/* --- rounding --------------------------------------------------------------------------------- */
 
-/* Significant bits, and the exponents of the least and of the largest normal number. */
+/* Significant bits, and the exponents of the smallest and the largest normal number. */
 typedef struct precision {
     int bits, least, largest;
 } precision;
@@ -121,7 +120,7 @@ static int exponent(double x)
     return (int)(sb_bits_f64(x) >> 52 & 2047) - 1023;
 }
 
-/* The distance of numbers of the type at the magnitude of x. */
+/* The spacing of the type's numbers at the magnitude of x. */
 static double unit_at(precision p, double x)
 {
     int e = exponent(x) < p.least ? p.least : exponent(x);
@@ -140,7 +139,7 @@ double sb_element_round(sb_dtype dtype, double x)
         return x;
     if (exponent(x) > p.largest)
         return x < 0 ? -sb_f64_from_bits(0x7ffull << 52) : sb_f64_from_bits(0x7ffull << 52);
-    /* below 2^25 the sum with 1.5 2^52 has no fraction left */
+    /* |scaled| < 2^25: the sum with 1.5 2^52 has no fraction bits */
     double unit = unit_at(p, x), scaled = x / unit + 0x1.8p52;
     double rounded = (scaled - 0x1.8p52) * unit;
     if (rounded > largest(p) || rounded < -largest(p))
@@ -157,15 +156,14 @@ sb_cell sb_element_cell(sb_dtype dtype, double g)
     if (dtype == SB_DTYPE_F64 || g != g)
         return (sb_cell){g, g};
     double unit = unit_at(p, infinite ? most : size);
-    /* towards 0 of a power of two the numbers lie closer */
+    /* below a power of two the spacing is half as large */
     int closer = !infinite && (sb_bits_f64(g) & 0xfffffffffffffull) == 0 && exponent(g) > p.least;
     double inner = infinite ? most + unit / 2 : size - (closer ? unit / 4 : unit / 2);
     double outer = infinite ? size : size + unit / 2;
     return g < 0 ? (sb_cell){-outer, -inner} : (sb_cell){inner, outer};
 }
 
-/* --- against the real value --------------------------------------------------------------------
- */
+/* --- against the real value ------------------------------------------------------------------- */
 
 static int is_narrow(sb_dtype dtype)
 {

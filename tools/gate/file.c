@@ -1,4 +1,4 @@
-/* file.c - cases as safetensors files: what stands in one, and writing it. */
+/* file.c - cases as safetensors files: their content, and writing them. */
 #include "tools/gate/file.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "ref/base/spec.h"
 #include "ref/container/writer.h"
 
-/* --- what stands in it ------------------------------------------------------------------------ */
+/* --- content ------------------------------------------------------------------------ */
 
 static void add_key(sb_gate_file *f, const char *key, const char *value)
 {
@@ -55,7 +55,7 @@ static void add_input(sb_gate_file *f, const sb_gate_array *a)
     e->count = a->bytes;
 }
 
-/* Room for the values of one tensor of an output; NULL: memory. */
+/* Allocates the values of one tensor of an output; NULL if memory is out. */
 static unsigned char *add_output(sb_gate_file *f, const sb_gate_output *y, const char *what,
                                  sb_dtype dtype)
 {

@@ -13,15 +13,15 @@ typedef struct sb_gate_entry {
     const char *axes;
     const unsigned char *bytes;
     uint64_t count;       /* of bytes */
-    unsigned char *owned; /* the same bytes if they are not those of an input */
+    unsigned char *owned; /* bytes, if the entry owns them; NULL: an input does */
 } sb_gate_entry;
 
 enum { SB_GATE_PER_OUTPUT = 5, SB_GATE_KEYS = 9 };
 
-/* Everything that the file of a case says. */
+/* The whole content of a case's file. */
 typedef struct sb_gate_file {
     sb_gate_entry entry[SB_GATE_ARRAYS + SB_GATE_PER_OUTPUT * SB_GATE_OUTPUTS];
-    size_t entries, inputs; /* the first ones are the inputs */
+    size_t entries, inputs; /* the inputs come first */
     struct {
         const char *key;
         char value[sizeof(sb_gate_shape)];
@@ -39,7 +39,7 @@ sb_status sb_gate_file_of(const sb_gate_case *c, const sb_gate_arith *ar, sb_gat
                           sb_error *err);
 void sb_gate_file_free(sb_gate_file *file);
 
-/* sb_gate_read of bytes, for ops that `find` knows. */
+/* sb_gate_read of a file in memory, for ops that `find` knows. */
 typedef const sb_gate_op *(*sb_gate_find)(const char *name);
 sb_status sb_gate_parse(const unsigned char *bytes, size_t size, const char *path,
                         sb_gate_find find, sb_gate_case **out, sb_gate_arith *ar, sb_error *err);

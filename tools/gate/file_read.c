@@ -1,4 +1,5 @@
-/* file_read.c - files of vectors, refused unless all that they say is what their inputs give. */
+/* file_read.c - reads files of vectors; refuses a file unless all its content follows from its
+ * inputs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +103,7 @@ static sb_status read_request(reader *r, sb_gate_find find, sb_error *err)
 
 /* --- elements --------------------------------------------------------------------------------- */
 
-/* Element i as a number: of integers and codes, that which its bits are. */
+/* Element i as a number; integers and codes as the number of their bits. */
 static double number_at(sb_dtype dtype, const unsigned char *bytes, uint64_t i)
 {
     size_t size = sb_dtype_bits(dtype) / 8;
@@ -123,7 +124,7 @@ static double number_at(sb_dtype dtype, const unsigned char *bytes, uint64_t i)
     }
 }
 
-/* Bytes of one tensor: those of the file, and those that there should be. */
+/* The bytes of one tensor: in the file, and as expected. */
 typedef struct pair {
     const char *in, *name; /* the name in two parts */
     const char *axes;
@@ -168,7 +169,7 @@ static sb_status compare_bytes(const reader *r, const pair *p, const char *gives
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-/* The inputs as they stand in the file; their axes are not known yet. */
+/* The inputs of the file; their axes are not known yet. */
 static sb_status take_inputs(const reader *r, sb_error *err)
 {
     for (size_t i = 0; i < r->file->count; i++) {
@@ -187,8 +188,8 @@ static sb_status take_inputs(const reader *r, sb_error *err)
     return SB_OK;
 }
 
-/* An input of the file beside that which the op makes. Unless `all` is set, the shape and the
- * values are of another case. */
+/* Compares an input of the file with the op's input. Unless `all` is set, the op's input belongs to
+ * another case: its shape and values are not compared. */
 static sb_status compare_input(const reader *r, sb_gate_array *a, const sb_gate_array *m, int all,
                                sb_error *err)
 {
@@ -240,13 +241,13 @@ static sb_status compare_with(const reader *r, const char *shape, int all, sb_er
 static sb_status declare(const reader *r, sb_error *err)
 {
     sb_status status = sb_gate_declare(r->c, err);
-    if (status == SB_ERR_MEMORY) /* which says nothing */
+    if (status == SB_ERR_MEMORY) /* sets no message */
         return sb_fail(err, status, "%s: out of memory", SB_SHOW(r->path));
     return status ? sb_fail_in(err, status, SB_SHOW(r->path)) : SB_OK;
 }
 
-/* Types are known to be right before the op looks at values, and sizes to be those of the file
- * before a case of such sizes is made. */
+/* Checks the types before the op reads values, and compares the sizes with the file's before it
+ * makes a case of these sizes. */
 static sb_status read_inputs(reader *r, sb_error *err)
 {
     sb_status status = sb_gate_case_begin(r->op, &r->request, 0, &r->c, err);
@@ -262,7 +263,7 @@ static sb_status read_inputs(reader *r, sb_error *err)
     return status;
 }
 
-/* --- what is expected ------------------------------------------------------------------------- */
+/* --- expected values ------------------------------------------------------------------------- */
 
 static sb_status compare_tensor(const reader *r, const sb_gate_entry *e, const sb_tensor *t,
                                 sb_error *err)
@@ -309,7 +310,7 @@ static sb_status compare_tensors(const reader *r, const sb_gate_file *f, sb_erro
     return status;
 }
 
-/* What the case would say under a key; NULL: nothing. */
+/* The case's value of a key; NULL: none. */
 static const char *said(const sb_gate_file *f, const char *key)
 {
     for (size_t i = 0; i < f->keys; i++)
@@ -321,7 +322,7 @@ static const char *said(const sb_gate_file *f, const char *key)
     return NULL;
 }
 
-/* "format" is the container's own. */
+/* The key "format" belongs to the container. */
 static sb_status compare_metadata(const reader *r, const sb_gate_file *f, sb_error *err)
 {
     const sb_metadata *m = &r->file->metadata;

@@ -13,7 +13,7 @@ static void output_names(const sb_gate_case *c, char *out, size_t size)
         used += (size_t)snprintf(out + used, size - used, ", out.%s", c->output[i].name);
 }
 
-/* The number of the output that a tensor is; -1: none. */
+/* The number of the output with this tensor; -1: none. */
 static int output_of(const sb_gate_case *c, const char *tensor)
 {
     if (strcmp(tensor, "out") == 0)
@@ -51,7 +51,7 @@ static sb_status take(const sb_gate_case *c, const sb_tensor *t, const char *fil
     return SB_OK;
 }
 
-/* An input that has as many bytes as the first output, and the same. */
+/* An input with exactly the bytes of the first output. */
 static const char *same_as(const sb_gate_case *c, const sb_safetensors *file, const sb_gate_got *g)
 {
     uint64_t bytes = 0;

@@ -1,4 +1,4 @@
-/* judge.c - a kernel's output against what is expected of it.
+/* judge.c - compares a kernel's output with the expected values.
  *
  * V-110: "a value is right if it lies in the interval [RN(real - bound), RN(real + bound)]" */
 #include <inttypes.h>
@@ -29,10 +29,9 @@ static int is_finite(double x)
     return x - x == 0.0;
 }
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places ----------------------------------------------------------------------------------- */
 
-/* Word `n` of a list with commas between; "axis" where it ends before. */
+/* Word `n` of a comma-separated list; "axis" if the list is shorter. */
 static void axis_name(const char *axes, unsigned n, char *out, size_t size)
 {
     for (; axes && n > 0; n--) {
@@ -65,8 +64,7 @@ void sb_gate_place(const sb_gate_output *output, size_t element, uint64_t *index
     }
 }
 
-/* --- shapes ------------------------------------------------------------------------------------
- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 static void shape_text(unsigned rank, const uint64_t *shape, char *out, size_t size)
 {
@@ -84,7 +82,7 @@ static int same_shape(const sb_gate_output *o, const sb_gate_got *g)
     return same;
 }
 
-/* Whether every border between axes of `few` is one of `many`: then the elements lie in the same
+/* True if each border between axes of `few` is a border of `many`. Then the elements have the same
  * order, and (4, 6) is not read as (6, 4). */
 static int borders_within(unsigned few, const uint64_t *coarse, unsigned many, const uint64_t *fine)
 {
@@ -103,7 +101,7 @@ static int borders_within(unsigned few, const uint64_t *coarse, unsigned many, c
     return 1;
 }
 
-/* The number of elements of a shape; 0 if it is none that memory could hold. */
+/* The number of elements of a shape; 0 if memory could not hold them. */
 static uint64_t count_of(unsigned rank, const uint64_t *shape)
 {
     uint64_t count = 1;
@@ -165,21 +163,20 @@ static sb_status check_all(const sb_gate_case *c, const sb_gate_got *got, sb_gat
     return status;
 }
 
-/* --- elements ----------------------------------------------------------------------------------
- */
+/* --- elements --------------------------------------------------------------------------------- */
 
-/* One output while it is judged. */
+/* The judgement of one output. */
 typedef struct judged {
     const sb_gate_case *c;
     const sb_gate_arith *ar;
     const sb_gate_output *o;
     const sb_gate_got *got;
     size_t number;
-    const double *bound; /* NULL: every bit is expected */
-    int negative;        /* some of the choices that are expected are */
+    const double *bound; /* NULL: all bits have to match */
+    int negative;        /* some expected choices are negative */
 } judged;
 
-/* What an element came to. */
+/* The judgement of one element. */
 typedef struct finding {
     double found, ratio;
     int identical, near_tie, unbounded;
@@ -203,7 +200,7 @@ static void judge_value(const judged *j, size_t i, finding *f)
     double bound = j->bound[i], error = sb_element_error(j->got->dtype, f->found, j->o->real[i]);
     f->ratio = error == 0.0 ? 0.0 : bound > 0.0 ? error / bound : infinity();
     if (!sb_element_inside(j->got->dtype, f->found, j->o->real[i], bound)) {
-        if (!(f->ratio > 1.0)) /* on the edge of its cell, or NaN */
+        if (!(f->ratio > 1.0)) /* on the border of its interval, or NaN */
             f->ratio = f->found != f->found ? infinity() : 1.0 + 0x1p-52;
     } else if (f->ratio > 1.0) {
         f->ratio = 1.0;
@@ -244,7 +241,7 @@ static void judge_choice(const judged *j, size_t i, finding *f)
     f->ratio = f->identical || f->near_tie ? 0.0 : infinity();
 }
 
-/* What a value that is outside is instead. */
+/* Counts the kind of a value that is outside. */
 static void classify(const judged *j, size_t i, const finding *f, sb_gate_tally *t)
 {
     double real = j->o->real[i].hi, bound = j->bound ? j->bound[i] : 0.0;
@@ -304,8 +301,7 @@ static void judge_output(const judged *j, sb_gate_result *r)
     r->unbounded += t->unbounded;
 }
 
-/* --- words -------------------------------------------------------------------------------------
- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static void add_kind(char *out, size_t size, size_t count, const char *what)
 {
@@ -314,7 +310,7 @@ static void add_kind(char *out, size_t size, size_t count, const char *what)
         snprintf(out + used, size - used, "%s%zu %s", used ? ", " : "", count, what);
 }
 
-/* ": of these 3 NaN, 2 zero", or nothing. */
+/* ": of these 3 NaN, 2 zero", or an empty text. */
 static void kinds(const sb_gate_result *r, char *out, size_t size)
 {
     sb_gate_tally all = {0};
@@ -332,7 +328,7 @@ static void kinds(const sb_gate_result *r, char *out, size_t size)
     snprintf(out, size, "%s%s%s", *list ? " (" : "", list, *list ? ")" : "");
 }
 
-/* Behind a bound: of a narrow type it holds before the rounding. */
+/* Text after a bound: for narrow types it holds before the rounding. */
 static const char *rounding(sb_dtype dtype)
 {
     return dtype == SB_DTYPE_BF16  ? " and its rounding to BF16"
@@ -376,8 +372,7 @@ static void speak(const sb_gate_case *c, const sb_gate_arith *ar, const sb_gate_
     }
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static int has_negative(const sb_gate_output *o)
 {

@@ -19,7 +19,7 @@ static sb_status look_for(const sb_gate_judged *j, const char *need, sb_gate_res
         known = 1;
         if (j->gots.got[i].data)
             continue;
-        if (r->verdict != SB_VERDICT_FAIL) /* else there is more to say */
+        if (r->verdict != SB_VERDICT_FAIL) /* a FAIL keeps its own words */
             snprintf(r->words, sizeof r->words, "out.%s is needed and not there", name);
         r->verdict = SB_VERDICT_FAIL;
     }

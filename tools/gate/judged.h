@@ -1,5 +1,4 @@
-/* judged.h - one pair of files, a case and what a kernel made of it, with all that is said of it.
- */
+/* judged.h - a pair of files, a case and a kernel's output, with the judgement. */
 #ifndef SB_GATE_JUDGED_H
 #define SB_GATE_JUDGED_H
 
@@ -8,23 +7,23 @@
 #include "tools/gate/infer.h"
 
 typedef struct sb_gate_wish {
-    const char *arith; /* NULL: to be inferred */
+    const char *arith; /* NULL: infer it */
     const char *need;  /* an output that must be given, "all"; or NULL */
 } sb_gate_wish;
 
 typedef struct sb_gate_judged {
-    const char *name; /* of the case, as the caller calls it */
-    sb_gate_case *c;  /* NULL: nothing could be read */
+    const char *name; /* the caller's name of the case */
+    sb_gate_case *c;  /* NULL: the files could not be read */
     sb_gate_gots gots;
     sb_gate_arith ar; /* the arithmetic of the verdict */
-    size_t rows, row; /* of the table, that was inferred; rows 0: it was given */
+    size_t rows, row; /* the inferred row of `rows` rows of the table; rows 0: given */
     sb_gate_result result;
     sb_gate_power power;
-    sb_status refused; /* of several cases, one that could not be judged */
+    sb_status refused; /* set if this case of several could not be judged */
     sb_error why;
 } sb_gate_judged;
 
-/* Reads both files and judges. SB_OK whatever the verdict is; else *out is empty. */
+/* Reads both files and judges. Returns SB_OK for every verdict; after an error *out is empty. */
 sb_status sb_gate_judged_open(const sb_gate_wish *wish, const char *name, const char *file,
                               const char *got, sb_gate_judged *out, sb_error *err);
 void sb_gate_judged_close(sb_gate_judged *judged);

@@ -1,9 +1,9 @@
-/* list.c - the ops that vectors exist for. */
+/* list.c - the list of ops with test vectors. */
 #include "tools/gate/gate.h"
 
 #include <string.h>
 
-/* NULL at the end. */
+/* * NULL-terminated. * */
 static const sb_gate_op *(*const list[])(void) = {
 #define SB_GATE_OP(name) sb_gate_op_##name,
 #include "tools/gate/ops.def"

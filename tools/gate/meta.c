@@ -12,7 +12,7 @@
 
 enum { GUARD = 4096, PLAIN = 0x00, REPEATS = 100 };
 
-/* Bytes with as many others before and behind them; free() releases base. */
+/* Bytes between two guard areas of the same size; the caller frees base. */
 typedef struct guarded {
     unsigned char *base, *data;
     size_t bytes;
@@ -31,7 +31,7 @@ static int guarded_make(guarded *g, size_t bytes, int fill)
     return 1;
 }
 
-/* Whether nothing around the bytes was written. */
+/* True if the guard areas are unchanged. */
 static int guarded_whole(const guarded *g, int fill)
 {
     for (size_t i = 0; i < GUARD; i++)
@@ -41,7 +41,7 @@ static int guarded_whole(const guarded *g, int fill)
     return 1;
 }
 
-/* One call of the kernel: its inputs and outputs, each among other bytes. */
+/* One call of the kernel: its inputs and outputs, each between guard areas. */
 typedef struct call {
     sb_gate_case c; /* the inputs lie in `in`; outputs without values */
     guarded in[SB_GATE_ARRAYS], out[SB_GATE_OUTPUTS];
@@ -84,7 +84,7 @@ static int call_prepare(call *k, const sb_gate_meta_options *o, const sb_gate_ca
     return ok;
 }
 
-/* What a kernel must not touch: bytes around its arrays, and its inputs. Words, or "". */
+/* Describes a write outside the outputs: to guard areas or inputs. "" if there is none. */
 static void trespass(const call *k, const sb_gate_case *c, int fill, char *words, size_t size)
 {
     *words = '\0';
@@ -99,14 +99,13 @@ static void trespass(const call *k, const sb_gate_case *c, int fill, char *words
             snprintf(words, size, "the kernel writes into in.%s", c->array[i].name);
 }
 
-/* --- the gate ----------------------------------------------------------------------------------
- */
+/* --- the gate --------------------------------------------------------------------------------- */
 
 typedef struct gate {
     const sb_gate_case *c;
     const sb_gate_meta_options *options;
     sb_gate_meta *result;
-    call *base; /* what everything is compared with */
+    call *base; /* the call that all others are compared with */
     sb_error *err;
 } gate;
 
@@ -150,7 +149,7 @@ static size_t row_bytes(const sb_gate_output *o, const sb_gate_room *room)
     return (size_t)(room->bytes / o->shape[0]);
 }
 
-/* The elements from..from+count of an output of a call against those of the base. */
+/* Compares `count` elements of an output of a call, from `from` on, with the base. */
 static void compare(gate *g, const call *k, size_t o, size_t from, size_t base_from, size_t count,
                     const char *what, sb_gate_meta_row *row)
 {
@@ -182,7 +181,7 @@ static void compare_all(gate *g, const call *k, const char *what, sb_gate_meta_r
         compare(g, k, o, 0, 0, g->c->output[o].count, what, row);
 }
 
-/* Row `at` of each output that has rows, against row `of` of the base. */
+/* Compares row `at` of each output that has rows with row `of` of the base. */
 static void compare_row(gate *g, const call *k, size_t at, size_t of, const char *what,
                         sb_gate_meta_row *row)
 {
@@ -196,8 +195,7 @@ static void compare_row(gate *g, const call *k, size_t at, size_t of, const char
     }
 }
 
-/* --- kinds -------------------------------------------------------------------------------------
- */
+/* --- kinds ------------------------------------------------------------------------------------ */
 
 static sb_status again(gate *g, sb_gate_meta_kind kind, int fill, const char *what)
 {
@@ -223,7 +221,8 @@ static sb_status repeat(gate *g)
     return status;
 }
 
-/* 0xFF is NaN in every type of floats, and -1; 0x7F NaN in FP8, and large numbers elsewhere. */
+/* 0xFF is NaN in every float type, and -1. 0x7F is NaN in FP8, and a large number in other
+ * types. */
 static sb_status surround(gate *g)
 {
     sb_status status = again(g, SB_GATE_META_surroundings, 0x7f, "among bytes 0x7F");
@@ -272,8 +271,7 @@ static sb_status rearrange(gate *g, sb_gate_meta_kind kind)
     return status;
 }
 
-/* --- a sequence in two calls -------------------------------------------------------------------
- */
+/* --- a sequence in two calls ------------------------------------------------------------------ */
 
 static size_t output_named(const sb_gate_case *c, const char *name)
 {
@@ -283,7 +281,7 @@ static size_t output_named(const sb_gate_case *c, const char *name)
     return i;
 }
 
-/* The state that the first call left becomes the one that the second starts from. */
+/* The final state of the first call becomes the initial state of the second. */
 static int carry(const gate *g, const call *first, sb_gate_case *second)
 {
     size_t o = output_named(g->c, g->c->op->state_output);
@@ -356,10 +354,9 @@ static sb_status split(gate *g)
     return status;
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all -------------------------------------------------------------------------------------- */
 
-/* Outputs that are one bit pattern all over show nothing. */
+/* Outputs with the same bits in all elements show nothing. */
 static int constant(const gate *g)
 {
     for (size_t o = 0; o < g->c->outputs; o++) {

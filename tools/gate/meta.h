@@ -1,8 +1,8 @@
-/* meta.h - the metamorphic gate: what a kernel gives must not depend on what it must not see.
+/* meta.h - the metamorphic gate: a kernel's results must not depend on its surroundings.
  *
- * No value is expected and nothing is tolerated. One case is given to the kernel again and again:
- * the same, in memory that holds something else around it, each row alone, rows in another order,
- * in batches of other widths, in two calls. What a row gives must have the same bits each time. */
+ * There are no expected values and no tolerances. The kernel runs one case repeatedly: unchanged,
+ * with other bytes around its memory, each row alone, the rows in another order, in batches of
+ * other widths, in two calls. Each row's result must have the same bits every time. */
 #ifndef SB_GATE_META_H
 #define SB_GATE_META_H
 
@@ -16,14 +16,14 @@ typedef struct sb_gate_room {
     uint64_t bytes;
 } sb_gate_room;
 
-/* Reads the inputs of the case (its outputs have shapes, but no values), writes every element of
- * out[0 .. c->outputs). A status that is not SB_OK ends the gate. */
+/* Reads the inputs of the case and writes every element of out[0 .. c->outputs). The outputs in the
+ * case have shapes, but no values. A status other than SB_OK ends the gate. */
 typedef sb_status (*sb_gate_kernel)(void *ctx, const sb_gate_case *c, const sb_gate_room *out);
 
 typedef struct sb_gate_meta_options {
     sb_gate_kernel kernel;
     void *ctx;
-    sb_dtype dtype[SB_GATE_OUTPUTS]; /* of the outputs; 0: F32, of choices U32 */
+    sb_dtype dtype[SB_GATE_OUTPUTS]; /* types of the outputs; 0: F32, for choices U32 */
     unsigned repeats;                /* 0: 100 */
 } sb_gate_meta_options;
 
@@ -54,8 +54,9 @@ typedef struct sb_gate_meta {
 sb_status sb_gate_meta_run(const sb_gate_case *c, const sb_gate_meta_options *options,
                            sb_gate_meta *out, sb_error *err);
 
-/* The same through files, for a program that cannot be called: writes the inputs of every variant
- * into a folder, which is made; and compares what a folder of the same names has as `out`. */
+/* The same through files, for a program that cannot be called. sb_gate_meta_write creates a folder
+ * with the inputs of every variant. sb_gate_meta_judge compares the `out` tensors of the files with
+ * the same names in the folder `got`. */
 sb_status sb_gate_meta_write(const sb_gate_case *c, const char *folder, size_t *files,
                              sb_error *err);
 sb_status sb_gate_meta_judge(const char *folder, const char *got, sb_gate_meta *out, sb_error *err);

@@ -18,8 +18,7 @@
 /* V-119: "Every file but base.safetensors says which rows of that its rows are" */
 static const char key_rows[] = "samebit.meta.rows", base_name[] = "base.safetensors";
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first, unsigned char *bytes,
                       size_t count, sb_error *err)
@@ -30,7 +29,7 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first, unsign
     return SB_OK;
 }
 
-/* "0,1,2" of the variant; free() releases it. */
+/* "0,1,2" for the variant; the caller frees it. */
 static char *rows_list(const sb_meta_variant *v)
 {
     size_t size = 24 * v->count + 1, used = 0;
@@ -77,7 +76,7 @@ static sb_status write_variant(const sb_gate_case *c, const char *folder, const 
     sb_status status = sb_meta_derive(c, v, &derived, NULL);
     if (status == SB_ERR_MEMORY)
         return sb_fail(err, status, "out of memory for the rows of %s", v->name);
-    if (status) /* more rows than the op takes */
+    if (status) /* too many rows for the op */
         return SB_OK;
     status = write_one(derived, folder, v, err);
     sb_gate_case_free(derived);
@@ -101,8 +100,8 @@ static sb_status write_kind(const sb_gate_case *c, sb_gate_meta_kind kind, const
     return status;
 }
 
-/* The case as it is, three times: a program gives it the same each time. base.safetensors, without
- * which nothing is judged, is written last of all. */
+/* Three copies of the unchanged case: a program must give the same output each time.
+ * base.safetensors is written last; without it nothing is judged. */
 static sb_status write_plain(const sb_gate_case *c, const char *folder, size_t *files,
                              sb_error *err)
 {
@@ -121,7 +120,7 @@ static sb_status write_plain(const sb_gate_case *c, const char *folder, size_t *
     return status;
 }
 
-/* From here on the folder is refused until it is whole. */
+/* From here on sb_gate_meta_judge refuses the folder until it is complete. */
 static sb_status remove_base(const char *folder, sb_error *err)
 {
     char *path = sb_path_join(folder, base_name);
@@ -144,10 +143,9 @@ sb_status sb_gate_meta_write(const sb_gate_case *c, const char *folder, size_t *
     return status ? status : write_plain(c, folder, files, err);
 }
 
-/* --- comparing ---------------------------------------------------------------------------------
- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
-/* The rows that a file says; free() releases them. */
+/* The rows listed in a file; the caller frees them. */
 static sb_status read_rows(const sb_safetensors *in, const char *path, size_t most, size_t **rows,
                            size_t *count, sb_error *err)
 {
@@ -172,12 +170,12 @@ static sb_status read_rows(const sb_safetensors *in, const char *path, size_t mo
                           SB_SHOW(path), key_rows);
 }
 
-/* One variant: its inputs' file, what was made of it, and the same of the base. */
+/* One variant: the file of its inputs, the file of outputs, and both of the base. */
 typedef struct files {
     const char *name; /* "width-5" */
     const sb_safetensors *base, *got;
     const size_t *rows;
-    size_t count, base_rows; /* base_rows 0: the op has no rows, all is compared */
+    size_t count, base_rows; /* base_rows 0: no rows; whole outputs are compared */
     sb_gate_meta_row *row;
 } files;
 
@@ -197,7 +195,7 @@ static void note(files *f, const char *words)
     snprintf(f->row->words, sizeof f->row->words, "%s: %s", f->name, words);
 }
 
-/* Says where bytes differ: the first element, as index of the flat row. */
+/* Describes the first element with different bytes by its index in the flat row. */
 static void differ(files *f, const sb_tensor *a, const unsigned char *want,
                    const unsigned char *found, size_t bytes, size_t row)
 {
@@ -220,7 +218,8 @@ static int same_but_rows(const sb_tensor *a, const sb_tensor *b, int from)
     return same;
 }
 
-/* An output with a row for each row of the case; any other is compared where nothing was moved. */
+/* Compares an output row by row if it has a row per row of the case. Any other output is compared
+ * only in files that repeat the base. */
 static void compare_output(files *f, const sb_tensor *a)
 {
     const sb_tensor *b = tensor_of(f->got, a->name);
@@ -297,7 +296,7 @@ static sb_status judge_file(folders *d, const char *file, const char *name, sb_g
     return status;
 }
 
-/* Names are those that the writer gives: no other file is looked for. */
+/* Reads only files with the names that the writer uses. */
 static sb_status judge_kind(folders *d, sb_gate_meta_kind kind, sb_error *err)
 {
     size_t count = kind == SB_GATE_META_repeated ? 2 : sb_meta_variants(kind, d->base_rows);
@@ -333,7 +332,7 @@ static size_t count_rows(const sb_safetensors *in)
     return count;
 }
 
-/* Whether every output of the base is one element all over. */
+/* True if all elements of each output of the base are equal. */
 static int constant(const sb_safetensors *got)
 {
     for (size_t t = 0; t < got->count; t++) {

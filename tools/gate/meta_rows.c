@@ -1,4 +1,4 @@
-/* meta_rows.c - batches made of the rows of a case. */
+/* meta_rows.c - batches of rows of a case. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +41,7 @@ const char *sb_meta_why_not(const sb_gate_case *c)
     return c->op->rows_independent ? NULL : "rows of this op depend on the rows before them";
 }
 
-/* --- lists of rows -----------------------------------------------------------------------------
- */
+/* --- lists of rows ---------------------------------------------------------------------------- */
 
 static const size_t widths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, SB_META_WIDEST};
 enum { WIDTHS = sizeof widths / sizeof *widths, PERMUTATIONS = 3 };
@@ -70,7 +69,7 @@ size_t sb_meta_variants(sb_gate_meta_kind kind, size_t rows)
     }
 }
 
-/* Backwards, the last row first, and drawn. */
+/* Permutation 0: reversed; 1: the last row first; others: random. */
 static void permute(size_t which, size_t rows, size_t *out)
 {
     uint64_t key = sb_rng_key(42, "permuted"), at = 0;
@@ -112,10 +111,9 @@ sb_status sb_meta_variant_at(sb_gate_meta_kind kind, size_t i, size_t rows, sb_m
     return SB_OK;
 }
 
-/* --- their cases -------------------------------------------------------------------------------
- */
+/* --- their cases ------------------------------------------------------------------------------ */
 
-/* A scale that all rows share has one element, whatever it is called. */
+/* A scale that all rows share has one element, whatever its axes are called. */
 static sb_status add_array(sb_gate_case *c, const sb_gate_array *from, size_t rows,
                            const sb_meta_variant *v)
 {

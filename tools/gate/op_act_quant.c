@@ -1,7 +1,8 @@
-/* op_act_quant.c - inputs of layers to NVFP4 and FP8: codes and scales by the law of an engine.
+/* op_act_quant.c - quantizes inputs of layers to NVFP4 and FP8: codes and scales by an engine's
+ * law.
  *
- * The laws are knobs K-18 to K-22. What another evaluation of the same law may give is found from
- * intervals: of what a scale or a quotient is rounded from. */
+ * The laws are knobs K-18 to K-22. Intervals around the unrounded scales and quotients give all
+ * results of other correct evaluations of the same law. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,15 +13,15 @@
 #include "tools/gate/case.h"
 #include "tools/gate/weights.h"
 
-/* The law that a format names: the knob that it sets, and what else. */
+/* The law of a format: the knob that it sets, and its parameters. */
 typedef struct law {
     const char *name;
-    sb_container container; /* of a weight whose input is quantized so */
+    sb_container container; /* of a weight whose input is quantized by this law */
     sb_knob knob;
     sb_knob_value value;
     int ue8m0;
-    sb_factor_kind factor; /* in which direction the case has the factor of the file */
-    double least;          /* of a scale of FP8, before ue8m0 */
+    sb_factor_kind factor; /* the file stores the factor as divisor or as multiplier */
+    double least;          /* the least scale of FP8, before ue8m0 */
 } law;
 
 #define NVFP4(value, kind)                                                                         \
@@ -86,7 +87,7 @@ static int is_static(const law *l)
     return l->knob == SB_KNOB_act_fp8_static;
 }
 
-/* ct computes in the activation type; a block of zeros has a scale of its own. */
+/* compressed-tensors: computes in the activation type; a block of zeros has a special scale. */
 static int is_ct(const law *l)
 {
     return l->value == SB_act_fp4_ct || l->value == SB_act_fp8_group_ct ||
@@ -147,8 +148,8 @@ static sb_gate_list list(const sb_gate_case *c)
 }
 
 /* V-139: "In regime ties the first value of a group is its largest, 1.5 (FP8: 3), and the factor is
- * a power of two" - so that scales are powers of two, of FP8 those of ue8m0, and all quotients
- * exact; those of FP8 lie halfway between codes. */
+ * a power of two" - so that scales are powers of two (FP8: the same with ue8m0), and all quotients
+ * are exact. FP8 quotients lie halfway between codes. */
 static void adapt(const sb_gate_case *c, float *const drawn[])
 {
     const int nvfp4 = is_nvfp4(law_of(c));
@@ -231,7 +232,7 @@ static sb_knobs knobs_of(const law *l, const sb_knobs *knobs)
     return own;
 }
 
-/* What K-18 to K-22 look at of a weight. */
+/* The members of a weight that K-18 to K-22 read. */
 static sb_matrix weight_of(const sb_gate_case *c)
 {
     static const unsigned char one[4] = {0, 0, 0x80, 0x3f};
@@ -279,7 +280,8 @@ static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs 
     return status;
 }
 
-/* --- what else is right --------------------------------------------------------------------- */
+/* --- results that are right, too
+ * --------------------------------------------------------------------- */
 
 static float x_at(const sb_gate_case *c, size_t row, size_t col)
 {
@@ -317,8 +319,7 @@ typedef struct interval {
     double low, high;
 } interval;
 
-/* V-139: "twice the error of a division and four roundings" - two reciprocals, and what they are
- * multiplied with. */
+/* V-139: "twice the error of a division and four roundings" - two reciprocals and two products. */
 static double error_of(const sb_gate_arith *ar)
 {
     return (2.0 * ar->ar.functions->divide + 4.0) * SB_UNIT;
@@ -349,7 +350,7 @@ static double e4m3(double x)
     return (double)sb_e4m3_to_f32(sb_f32_to_e4m3((float)x));
 }
 
-/* The least and the largest scale of a group of NVFP4 that is right. */
+/* The least and the largest right scale of a group of NVFP4. */
 static interval nvfp4_scales(const sb_gate_case *c, const sb_gate_arith *ar, double amax)
 {
     const law *l = law_of(c);
@@ -363,7 +364,7 @@ static interval nvfp4_scales(const sb_gate_case *c, const sb_gate_arith *ar, dou
     return s;
 }
 
-/* The scale of a group of FP8 in real numbers; the interval of those that are right. */
+/* The scale of a group of FP8 in real numbers. */
 static double fp8_scale(const law *l, double amax)
 {
     const double y = amax / 448.0;
@@ -382,13 +383,14 @@ static interval fp8_scales(const sb_gate_case *c, const sb_gate_arith *ar, doubl
     const law *l = law_of(c);
     if (is_static(l))
         return (interval){(double)factor_of(c), (double)factor_of(c)};
-    if (is_ct(l) && amax == 0.0 && !SB_IS(&ar->knobs, act, f32)) /* of that type instead */
+    if (is_ct(l) && amax == 0.0 && !SB_IS(&ar->knobs, act, f32)) /* K-19 in either type */
         return (interval){0x1p-23, 0x1p-7};
     const interval y = around(c, ar, fp8_scale(l, amax));
     return l->ue8m0 ? (interval){power_above(y.low), power_above(y.high)} : y;
 }
 
-/* V-139: "by a power of two it is exact" - and else is as wide as it is computed. */
+/* V-139: "by a power of two it is exact" - otherwise the interval has the width of the
+ * computation's error. */
 static interval quotients(const sb_gate_case *c, const sb_gate_arith *ar, double x, interval scale,
                           double factor)
 {
@@ -450,7 +452,7 @@ static int fp8_open(const sb_gate_case *c, const sb_gate_arith *ar, size_t i, do
     const interval s = fp8_scales(c, ar, amax_of(c, row, col / z.group));
     const uint8_t code = (uint8_t)got;
     if (s.low == 0.0)
-        return (code & 0x7f) == 0; /* no program gives anything else: its NaN would show */
+        return (code & 0x7f) == 0; /* 0 / 0 is NaN, and no program writes another code */
     const interval q = quotients(c, ar, (double)x_at(c, row, col), s, 1.0);
     return (code & 0x7f) != 0x7f &&
            between((double)sb_e4m3_to_f32(code), e4m3(q.low), e4m3(q.high));

@@ -25,7 +25,7 @@ static const char *const shapes[] = {"rows=1",
 static const sb_op uses[] = {SB_OP_conv};
 
 typedef struct shape {
-    size_t rows, channels, width, back; /* columns that the state has */
+    size_t rows, channels, width, back; /* back: columns of the state */
 } shape;
 
 static shape shape_of(const sb_gate_case *c)
@@ -51,7 +51,7 @@ static sb_gate_list list(const sb_gate_case *c)
                    {"state", "channel,column", .shape = {s.channels, s.back}}}};
 }
 
-/* The op has its state the other way round, (column, channel): args.state is to be freed. */
+/* The op stores its state transposed, (column, channel). The caller frees args.state. */
 static sb_status args_of(const sb_gate_case *c, float *const in[], const sb_matrix *weight,
                          sb_conv_args *out)
 {
@@ -97,7 +97,7 @@ static double column(const shape *s, float *const in[], size_t channel, size_t a
     return (double)in[X][(at - s->back) * s->channels + channel];
 }
 
-/* "dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]", and silu of it. */
+/* "dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]", then silu. * */
 static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
     const shape s = shape_of(c);
@@ -114,7 +114,7 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
     return SB_OK;
 }
 
-/* T-6: "the states of convolution and attention" are copies; V-140 of the sum before silu. */
+/* T-6: "the states of convolution and attention" are copies; V-140 for the sum before silu. */
 static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
                        sb_ball *const out[])
 {

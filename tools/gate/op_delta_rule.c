@@ -1,5 +1,5 @@
-/* op_delta_rule.c - the gated delta rule: row by row with the state behind each, and at any length.
- */
+/* op_delta_rule.c - the gated delta rule: row by row with the state after each row, and at any
+ * length. */
 #include "tools/gate/delta.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs 
     return status;
 }
 
-/* What R-9 reads, unrounded where a norm or a factor stands before it. */
+/* The inputs of R-9, unrounded after a norm or a factor. */
 typedef struct exact_inputs {
     sb_dd *q, *k;
     const float *v, *g, *beta;
@@ -124,7 +124,7 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
     return status;
 }
 
-/* T-12, once for each number of rows: the state behind each of them. */
+/* T-12, once for each number of rows, for the state after each row. */
 static sb_status bound_rows(const sb_gate_arith *ar, const sb_gate_delta *s,
                             const sb_gate_delta_balls *in, sb_ball *const out[])
 {
@@ -141,7 +141,7 @@ static sb_status bound_rows(const sb_gate_arith *ar, const sb_gate_delta *s,
     return status;
 }
 
-/* V-143: "either form in binary32 inside" - and under an activation type also R-22. */
+/* V-143: "either form in binary32 inside" - and with an activation type also R-22. */
 static sb_status bound_any(const sb_gate_case *c, const sb_gate_arith *ar,
                            const sb_gate_delta_balls *in, sb_ball *const out[])
 {

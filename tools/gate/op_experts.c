@@ -69,7 +69,7 @@ static sb_status mlp_real(const mlp *m, const sb_dd *x, size_t rows, sb_dd *out)
     return status;
 }
 
-/* `x` are balls of the inputs. */
+/* x: the balls of the inputs. */
 static sb_status mlp_bound(const sb_gate_case *c, const sb_gate_arith *ar, const mlp *m,
                            const sb_ball *x, size_t rows, sb_ball *out)
 {
@@ -196,7 +196,7 @@ static sb_status need_experts(const sb_gate_case *c, sb_error *err)
     return status ? status : sb_gate_need_topk(c, z.rows, z.slots, z.experts, err);
 }
 
-/* R-17 without a shared expert: of one whose output is 0. */
+/* The arguments of R-17; the output of the shared expert is 0. */
 typedef struct routing {
     float *weights, *zeros;
     uint32_t *ids;
@@ -284,7 +284,7 @@ static sb_status bound_experts(const sb_gate_case *c, float *const in[], const s
 {
     const sizes z = expert_sizes(c);
     sb_ball *x = balls_of(in[0], (size_t)z.rows * z.hidden);
-    sb_ball *f = sb_alloc((size_t)(z.slots + 1) * z.hidden, sizeof *f); /* and zeros of no expert */
+    sb_ball *f = sb_alloc((size_t)(z.slots + 1) * z.hidden, sizeof *f); /* zeros: shared expert */
     sb_status status = x && f ? SB_OK : SB_ERR_MEMORY;
     for (size_t t = 0; !status && t < z.rows; t++) {
         routing r;
@@ -381,7 +381,7 @@ static sb_status need_shared(const sb_gate_case *c, sb_error *err)
     return status;
 }
 
-/* The last step is R-17 of no routed expert: y = R( sigmoid(l) f ). */
+/* The last step is R-17 without routed experts: y = R( sigmoid(l) f ). */
 static sb_moe_combine_args gated_args(const sizes *z, const float *f, float logit, float *out)
 {
     return (sb_moe_combine_args){.expert_out = f,
@@ -439,7 +439,7 @@ static sb_status real_shared(const sb_gate_case *c, float *const in[], sb_dd *co
     return status;
 }
 
-/* The gate's logit is a ball here, so R-17 is written out: K-52 decides how it is rounded. */
+/* R-17 written out, because the gate's logit is a ball; K-52 selects the rounding. */
 static sb_ball gated(const sb_arithmetic *ar, const sb_knobs *knobs, sb_ball logit, sb_ball f)
 {
     sb_ball open = sb_ball_sigmoid(ar, logit);

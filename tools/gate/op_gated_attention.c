@@ -65,7 +65,7 @@ static sb_status check(const sb_gate_case *c, sb_error *err)
 
 enum { Q, KEYS, VALUES, GATE };
 
-/* Closed gates would hide everything. */
+/* The gates are normal in every regime: closed gates would hide all errors. */
 static sb_gate_list list(const sb_gate_case *c)
 {
     const shape s = shape_of(c);
@@ -99,7 +99,7 @@ static void scale(float *x, size_t count, float factor)
         x[i] *= factor;
 }
 
-/* Scores of -300 and less: where a maximum starts from 0, every exponential is 0. */
+/* Scores of -300 and less: if the search for the maximum starts from 0, every exponential is 0. */
 static void make_negative(drawn *d)
 {
     float factor = 1.0f;
@@ -109,7 +109,7 @@ static void make_negative(drawn *d)
     scale(d->keys, d->s.cache, -1.0f);
 }
 
-/* All keys of a head alike: all scores equal, whatever they are. */
+/* All keys of a head are equal, so all scores are equal. */
 static void make_alike(drawn *d)
 {
     size_t width = d->s.kv_heads * d->s.hd;
@@ -117,8 +117,8 @@ static void make_alike(drawn *d)
         memcpy(d->keys + u * width, d->keys, width * sizeof *d->keys);
 }
 
-/* Every query picks one key, so that the output tells the row, the head and the channel of a value.
- */
+/* Every query selects one key, so that the output identifies the row, the head and the channel of a
+ * value. */
 static void make_index(const sb_gate_case *c, drawn *d)
 {
     const shape *s = &d->s;
@@ -135,7 +135,7 @@ static void make_index(const sb_gate_case *c, drawn *d)
     }
 }
 
-/* Neighbours have the same key, and values that nearly cancel. */
+/* Neighbouring positions have the same key and values that nearly cancel. */
 static void make_cancelling(const sb_gate_case *c, drawn *d)
 {
     size_t width = d->s.kv_heads * d->s.hd;
@@ -151,8 +151,8 @@ static void make_cancelling(const sb_gate_case *c, drawn *d)
         }
 }
 
-/* Behind the last token stands what nobody may read: a key with a huge score, its negative, so that
- * either is positive, and NaN, which comparisons skip. */
+/* After the last token come rows that must not be read: a huge key and its negative, so that one of
+ * the two has a positive score, and NaN, which comparisons skip. */
 static void make_hostile(drawn *d)
 {
     size_t width = d->s.kv_heads * d->s.hd, end = d->s.first + d->s.rows;
@@ -194,8 +194,8 @@ static sb_attention_args args_of(const sb_gate_case *c, float *const in[])
                                .hd = s.hd};
 }
 
-/* R-13: "the q projection holds per head hd query rows, then hd gate rows": q and gate as they come
- * out of it, so that a mistake in taking them apart shows. */
+/* R-13: "the q projection holds per head hd query rows, then hd gate rows"- q and gate go through
+ * the op in this order, so that a mistake in splitting them shows. */
 static sb_status split(const sb_knobs *knobs, const sb_op_table *ops, const shape *s,
                        float *const in[])
 {
@@ -233,7 +233,7 @@ static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs 
     return status ? status : ops->attn_gate(knobs, &gate);
 }
 
-/* R-12, one head of one row, n positions; p is scratch for them. */
+/* R-12, one head of one row, n positions; p (n) is scratch. */
 static void attend(const sb_attention_args *a, const float *q, size_t kv_head, size_t n, sb_dd *p,
                    sb_dd *out)
 {
@@ -280,7 +280,7 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
 
 /* --- bounds -------------------------------------------------------------------------------- */
 
-/* "y = R( RN(o sigmoid(gate)) )", of a ball o. */
+/* "y = R( RN(o sigmoid(gate)) )", for balls o. * */
 static void open_gate(const sb_arithmetic *ar, const sb_knobs *knobs, const float *gate,
                       size_t count, sb_ball *o)
 {
@@ -292,8 +292,8 @@ static void open_gate(const sb_arithmetic *ar, const sb_knobs *knobs, const floa
     }
 }
 
-/* V-53: "T-50 holds for values that a power of two has brought to magnitudes of 1 to 2" - where no
- * binary16 has a least exponent. Returns that power. */
+/* V-53: "T-50 holds for values that a power of two has brought to magnitudes of 1 to 2" - unless
+ * binary16, with its least exponent, is involved. Returns the power. */
 static float bring_to_one(const sb_gate_case *c, const sb_gate_arith *ar, float *values)
 {
     const shape s = shape_of(c);
@@ -311,8 +311,9 @@ static float bring_to_one(const sb_gate_case *c, const sb_gate_arith *ar, float 
     return by;
 }
 
-/* The core with its output rounded to the activation type, or not; where probabilities are rounded,
- * what the last rounding moves is added again. `by` is what values were multiplied with. */
+/* The core, with or without rounding its output to the activation type. If probabilities are
+ * rounded, the output is always rounded; without that rounding its error is added instead. `by` is
+ * the factor of the values. */
 static sb_status core(const sb_gate_arith *ar, const sb_attention_args *a, float by,
                       unsigned scores, int rounded, sb_ball *o)
 {
@@ -333,7 +334,8 @@ static sb_status core(const sb_gate_arith *ar, const sb_attention_args *a, float
     return status;
 }
 
-/* V-51: "each of the roundings between the ops may be there or not" - of one core, both gates. */
+/* V-51: "each of the roundings between the ops may be there or not" - here both gates for one
+ * core. */
 static void cover(const sb_gate_arith *ar, const float *gate, size_t count, int first,
                   const sb_ball *o, sb_ball *gated, sb_ball *out)
 {

@@ -24,8 +24,8 @@ static sb_gate_list list(const sb_gate_case *c)
                           .output = {{"", "row,head,channel", .shape = {rows, heads, dk}}}};
 }
 
-/* The op has queries and keys side by side: both are x here, and one of its outputs is looked at.
- * What `values` has is to be freed: qkv and, of outputs, the other one. */
+/* The op takes queries and keys side by side: both are x here, and only one output is used. The
+ * caller frees *values, which holds qkv and the other output. */
 static sb_status args_of(const sb_gate_case *c, const float *x, float **values, sb_l2norm_args *out)
 {
     size_t rows = (size_t)c->size[ROWS], width = (size_t)(c->size[HEADS] * c->size[DK]);

@@ -9,7 +9,7 @@
 #include "tools/compare/bound_codes.h"
 #include "tools/gate/weights.h"
 
-/* What both ops compute. */
+/* The layer of both ops. */
 typedef struct layer {
     sb_gate_stored weight;
     uint32_t rows, cols, outputs;
@@ -42,8 +42,8 @@ static layer head_layer(const sb_gate_case *c)
     return l;
 }
 
-/* What a layer multiplies: in binary32 the inputs, without their factor, which stands in that of
- * the weight. */
+/* The operands of a layer. `in` holds the inputs in binary32 without their factor, which is part of
+ * the weight's factor. */
 typedef struct operands {
     sb_matrix weight, x;
     float *in;
@@ -92,7 +92,7 @@ static sb_status need(const sb_gate_case *c, const layer *l, sb_error *err)
     return status ? status : need_exact_factor(c, l, err);
 }
 
-/* For tools/gate/meta.h: scales in blocks follow from those of the rows. */
+/* For tools/gate/meta.h: recomputes the scales in blocks from those of the rows. */
 static sb_status refresh_linear(sb_gate_case *c)
 {
     const layer l = linear_layer(c);
@@ -131,7 +131,7 @@ static sb_status real(const sb_gate_case *c, const layer *l, sb_dd *out)
     return status;
 }
 
-/* The unit for codes that the arithmetic has for this case; NULL: the codes are values like any. */
+/* The arithmetic's unit for the codes of this case; NULL: codes are treated as values. */
 static const sb_atom *unit_of(const sb_gate_case *c, const sb_arithmetic *ar, sb_act_scheme *scheme)
 {
     static const sb_act_scheme schemes[] = {[SB_GATE_CODING_none] = SB_SCHEME_none,
@@ -143,7 +143,7 @@ static const sb_atom *unit_of(const sb_gate_case *c, const sb_arithmetic *ar, sb
     return sb_bound_unit(ar, *scheme);
 }
 
-/* T-52 for codes that are given. */
+/* T-52 for codes among the inputs. */
 static sb_status bound_codes(const layer *l, const sb_gate_arith *ar, const operands *o,
                              const sb_atom *unit, sb_bound_codes *codes, sb_ball *out)
 {

@@ -1,4 +1,5 @@
-/* op_moe_combine.c - outputs of experts by their weights, and the shared expert by its gate. */
+/* op_moe_combine.c - the sum of the experts' outputs times their weights, and of the shared expert
+ * times its gate. */
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
@@ -77,7 +78,7 @@ static void close_routing(routing *r)
     free(r->ids);
 }
 
-/* Of one token, as R-17 has them. */
+/* The arguments of R-17 for one token. */
 static sb_moe_combine_args args_of(const sizes *z, float *const in[], const routing *r, size_t t,
                                    float *out)
 {

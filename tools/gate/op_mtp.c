@@ -1,5 +1,5 @@
-/* op_mtp.c - what stands in front of the one layer of the MTP head: two norms, side by side, and a
- * linear layer. */
+/* op_mtp.c - the part before the one layer of the MTP head: two norms side by side, and a linear
+ * layer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static const char *const shapes[] = {"rows=1",      "rows=1,n=1",   "rows=9,n=63
 
 static const sb_op uses[] = {SB_OP_rmsnorm, SB_OP_linear};
 
-/* The embedding half first, as everywhere below. */
+/* The embedding half comes first here and below. */
 static const char *const half[HALVES] = {"embedding", "hidden"};
 static const char *const norm_weight[HALVES] = {"pre_fc_norm_embedding", "pre_fc_norm_hidden"};
 
@@ -53,8 +53,8 @@ static sb_gate_list list(const sb_gate_case *c)
     return all;
 }
 
-/* Where values say their column, those of the hidden half count from behind: a factor would not
- * tell it from the embedding, norms take it out. */
+/* In regime index, the columns of the hidden half are reversed, to distinguish it from the
+ * embedding. A factor would not do: the norms remove it. */
 static void turn_round(float *x, size_t rows, size_t n)
 {
     for (float *row = x; row < x + rows * n; row += n)
@@ -65,7 +65,7 @@ static void turn_round(float *x, size_t rows, size_t n)
         }
 }
 
-/* Codes repeat after 64 columns, so that rows of fc differ by a factor. */
+/* The index codes repeat after 64 columns, so a factor distinguishes the halves of fc. */
 static void adapt(const sb_gate_case *c, float *const x[])
 {
     const shape s = shape_of(c);
@@ -77,7 +77,7 @@ static void adapt(const sb_gate_case *c, float *const x[])
         x[FC][i] *= i / s.n % HALVES ? 2.0f : 1.0f;
 }
 
-/* R-21: "the embedding half first": row t of what fc reads, of values of any size. */
+/* R-21: "the embedding half first"- joins the rows that fc reads, of elements of any size. */
 static void join(const void *const part[HALVES], const shape *s, size_t size, void *out)
 {
     char *to = out;
@@ -157,7 +157,7 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
     return SB_OK;
 }
 
-/* The balls of what fc reads; `normed` and `joined` have 2 T H. */
+/* The balls of the inputs of fc; `normed` and `joined` have 2 T H. */
 static sb_status norms(const sb_gate_case *c, float *const in[], const sb_arithmetic *ar,
                        const sb_knobs *knobs, sb_ball *normed, sb_ball *joined)
 {

@@ -1,4 +1,4 @@
-/* op_qk_norm_rope.c - the norm of each query or key head, and rotary positions behind it. */
+/* op_qk_norm_rope.c - the norm of each query or key head, followed by rotary positions. */
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
@@ -50,8 +50,8 @@ static shape shape_of(const sb_gate_case *c)
     return s;
 }
 
-/* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and
- * f < 3 section[2], else time" - sections as even as those of the models, (11, 11, 10) of 32. */
+/* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and f
+ * < 3 section[2], else time" - sections as even as those of the models: (11, 11, 10) for 32. */
 static void section_of(size_t half, int64_t *section)
 {
     section[1] = (int64_t)(half + 1) / 3;
@@ -79,7 +79,7 @@ static sb_gate_list list(const sb_gate_case *c)
         .output = {{"", "row,head,channel", .shape = {s.rows, s.heads, s.hd}}}};
 }
 
-/* Tokens follow each other; of an image, height and width stay near the time of its start. */
+/* Text positions are consecutive. Height and width stay near the start, as in an image. */
 static sb_status add(sb_gate_case *c, sb_error *err)
 {
     (void)err;
@@ -101,7 +101,7 @@ static sb_status add(sb_gate_case *c, sb_error *err)
     return status;
 }
 
-/* Positions are below 2^24, so that binary32 holds them; sections do not leave the table. */
+/* Positions are below 2^24, so that binary32 holds them exactly; sections stay within the table. */
 static sb_status check_whole(const sb_gate_case *c, const char *name, uint64_t count,
                              sb_dtype dtype, int64_t most, sb_error *err)
 {
@@ -225,8 +225,8 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
     return SB_OK;
 }
 
-/* V-51: "each of the roundings between the ops may be there or not" - bit 0 of `way` is the output
- * of the norm, bit 1 the table, bit 2 the products. */
+/* V-51: "each of the roundings between the ops may be there or not" - `way`: bit 0 rounds the
+ * output of the norm, bit 1 the table, bit 2 the products. */
 static sb_status one_way(const sb_gate_arith *ar, const arguments *a, unsigned way, sb_ball *x)
 {
     sb_knobs inside = sb_gate_unrounded(&ar->knobs), knobs = ar->knobs;

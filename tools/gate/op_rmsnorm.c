@@ -27,7 +27,7 @@ static sb_gate_list list_norm(const sb_gate_case *c)
 
 enum { GATED_X, GATED_Z, GATED_WEIGHT };
 
-/* z: normal where its product with x would be 0, or nearly so. */
+/* z is normal in regimes where its product with x would be 0 or tiny. */
 static sb_gate_list list_gated(const sb_gate_case *c)
 {
     const uint64_t rows = c->size[ROWS], n = c->size[N];
@@ -40,7 +40,7 @@ static sb_gate_list list_gated(const sb_gate_case *c)
         .output = {{"", "row,column", .shape = {rows, n}}}};
 }
 
-/* The weight lies about 0 of the zero-centred norm, about 1 of the other one. */
+/* The weight of the zero-centred norm is around 0, that of the other norm around 1. */
 static void adapt_gated(const sb_gate_case *c, float *const x[])
 {
     for (size_t i = 0; i < (size_t)c->size[N]; i++)
@@ -92,8 +92,8 @@ static sb_status exact_gated(const sb_gate_case *c, float *const in[], const sb_
     return ops->gated_rmsnorm(knobs, &args);
 }
 
-/* R-3 and R-11 without a rounding: x w / sqrt( mean of the squares + eps ), w being 1 + weight or
- * weight silu(z), which is there or not. */
+/* R-3 and R-11 without a rounding: x w / sqrt( mean of the squares + eps ), with w = 1 + weight,
+ * weight, or weight silu(z). */
 static void real(const sb_gate_case *c, const float *all, const float *weight, const float *z,
                  sb_dd *out)
 {

@@ -64,9 +64,9 @@ static sb_gate_list list(const sb_gate_case *c)
         }};
 }
 
-/* In negative every second row is so far below 0 that e^l is 0 for each expert. In huge one row of
- * four lies close together, where e^l is infinite, and two are not so far apart that nothing is
- * left of the second largest. */
+/* Regime negative: every second row is so far below 0 that e^l is 0 for each expert. Regime huge:
+ * one row of four has close logits whose e^l is infinite; in two of four the logits are close
+ * enough that the second largest counts. */
 static void adapt(const sb_gate_case *c, float *const x[])
 {
     const shape s = shape_of(c);
@@ -82,7 +82,7 @@ static void adapt(const sb_gate_case *c, float *const x[])
     }
 }
 
-/* Arguments of the op; ids and weights as it leaves them. */
+/* Arguments of the op, and its ids and weights. */
 typedef struct routed {
     float *logits, *weights;
     uint32_t *ids;
@@ -133,8 +133,8 @@ static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs 
     return status;
 }
 
-/* The reference's choice in `rows` rows from the first on, which is the one of real numbers: it
- * compares logits. */
+/* The reference's choice in `rows` rows from `first` on. It is also the choice in real numbers,
+ * because the reference compares logits. */
 static sb_status choose(const sb_gate_case *c, size_t first, size_t rows, routed *r)
 {
     sb_knobs knobs;
@@ -150,7 +150,8 @@ static sb_status choose(const sb_gate_case *c, size_t first, size_t rows, routed
     return status;
 }
 
-/* R-15, one row: exponentials of the kept, over the sum of those of all, or of the kept alone. */
+/* R-15, one row: exponentials of the kept experts, divided by the sum over all experts, or over the
+ * kept ones. */
 static void weigh(const sb_router_args *a, size_t row, sb_dd *out)
 {
     const float *logits = a->logits + row * a->experts;
@@ -187,8 +188,8 @@ static int overlap(sb_ball a, sb_ball b)
     return sb_wide_abs(a.mid - b.mid) <= SB_BOUND_SLACK * (a.rad + b.rad);
 }
 
-/* V-55: "The bound of a weight covers every expert that is open in its slot" - p has the balls of
- * the E probabilities, kept is scratch for k. */
+/* V-55: "The bound of a weight covers every expert that is open in its slot" - p (E) has the balls
+ * of the probabilities, kept (k) is scratch. */
 static void cover(const sb_gate_arith *ar, const routed *r, size_t row, const sb_ball *p,
                   sb_ball *kept, sb_ball *out)
 {
@@ -210,8 +211,8 @@ static void cover(const sb_gate_arith *ar, const routed *r, size_t row, const sb
     }
 }
 
-/* The balls of all probabilities (rows, E), behind them room for k; the reference's choice in *r.
- */
+/* The balls of all probabilities (rows, E), followed by scratch for k; *r gets the reference's
+ * choice. */
 static sb_status probabilities(const sb_gate_case *c, const sb_gate_arith *ar, size_t first,
                                size_t rows, routed *r, sb_ball **out)
 {
@@ -283,7 +284,7 @@ static int stand_together(const sb_gate_case *c, const sb_gate_arith *ar, size_t
     int yes = 1;
     for (size_t i = 0; i < s.kept && yes; i++)
         for (size_t e = 0; e < s.experts && yes; e++) {
-            size_t before = 0; /* slots in front of i do not count */
+            size_t before = 0; /* earlier slots do not count */
             while (before < i && (size_t)got[before] != e)
                 before++;
             sb_ball kept = p[(size_t)got[i]];

@@ -1,4 +1,4 @@
-/* op_sampler.c - section P: from logits to probabilities to a token, random numbers being given. */
+/* op_sampler.c - section P: from logits to probabilities to a token, with given random numbers. */
 #include <stdlib.h>
 
 #include "ref/base/bytes.h"
@@ -19,8 +19,8 @@ static const char *const shapes[] = {
     "rows=1", "vocab=1", "vocab=2", "vocab=31", "vocab=32", "vocab=1025", "rows=16,vocab=5000",
     NULL};
 
-/* Temperature, top_k, top_p, min_p of the rows, again and again: greedy, plain, what the models'
- * cards recommend, and each limit alone. */
+/* Temperature, top_k, top_p, min_p of the rows, repeated: greedy, plain, the settings recommended
+ * by the model cards, and each limit alone. */
 static const struct {
     float temperature, top_p, min_p;
     int64_t top_k;
@@ -118,7 +118,7 @@ static sb_sampling settings_of(const sb_gate_case *c, size_t at)
                          .min_p = sb_gate_single(sb_gate_input(c, "min_p"), at)};
 }
 
-/* A number that grows as the logit falls. */
+/* A key that increases as the logit decreases. */
 static uint32_t falling(float logit)
 {
     uint32_t bits = logit == 0.0f ? 0 : sb_bits_f32(logit);
@@ -210,7 +210,7 @@ static sb_status need(const sb_gate_case *c, sb_error *err)
 /* --- values -------------------------------------------------------------------------------- */
 
 /* P-10: "the token with the largest RN( log(w_i) + g_i ) of those with w_i above 0, the lowest id
- * among equals", with u that is given. */
+ * among equals", with given u. */
 static uint32_t pick(const float *p, const float *uniform, uint32_t n)
 {
     uint32_t token = n;
@@ -253,7 +253,8 @@ static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs 
     return status;
 }
 
-/* P-5 and P-6 of real numbers: e of those that stay, 0 of the others; in the order of P-2. */
+/* P-5 and P-6 in real numbers: keeps e of the tokens that stay and zeroes the others, in the order
+ * of P-2. */
 static void filter(const sb_gate_row *in, sb_dd *e)
 {
     const sb_sampling *s = &in->settings;

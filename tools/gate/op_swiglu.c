@@ -4,8 +4,8 @@
 
 enum { GATE, UP };
 
-/* V-137: "In regimes least, zeros and one-hot `up` of swiglu is normal", lest every product is 0.
- */
+/* V-137: "In regimes least, zeros and one-hot `up` of swiglu is normal", because every product
+ * would be 0 otherwise. */
 static sb_gate_list list(const sb_gate_case *c)
 {
     const uint64_t rows = sb_gate_size(c, "rows"), n = sb_gate_size(c, "n");

@@ -1,4 +1,5 @@
-/* power.c - what the inputs of a case could have shown: mistakes are made on them and judged.
+/* power.c - mistakes that the inputs of a case could have revealed: plants each mistake and judges
+ * the result.
  *
  * V-115: "Inputs that would have shown no mistake of the op's own are no evidence" */
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "tools/gate/element.h"
 #include "tools/gate/gate.h"
 
-/* The values that profile `exact` with the knobs of the arithmetic gives, right or wrong. */
+/* Output values of profile `exact` under the arithmetic's knobs, without or with a mistake. */
 typedef struct values {
     float *out[SB_GATE_OUTPUTS];
 } values;
@@ -38,8 +39,8 @@ static sb_status room(const sb_gate_case *c, values *v)
 typedef struct trial {
     const sb_gate_case *c;
     const sb_gate_arith *ar;
-    const sb_gate_got *got;         /* what is judged, in its types; NULL: all, as F32 */
-    double *bound[SB_GATE_OUTPUTS]; /* NULL: of choices, and where every bit is expected */
+    const sb_gate_got *got;         /* the judged outputs, in their types; NULL: all, as F32 */
+    double *bound[SB_GATE_OUTPUTS]; /* NULL: choices, or all bits have to match */
     values right, wrong;
     sb_gate_power *power;
 } trial;
@@ -49,7 +50,7 @@ static int is_judged(const trial *t, size_t output)
     return !t->got || t->got[output].data;
 }
 
-/* Whether one element of what a mistake gives fails. */
+/* True if one element fails with the mistake. */
 static int fails(const trial *t, size_t output, size_t i)
 {
     const sb_gate_output *o = &t->c->output[output];
@@ -86,8 +87,7 @@ static int conclude(trial *t, const char *name, int of_op)
     return caught;
 }
 
-/* --- mistakes of the ops -----------------------------------------------------------------------
- */
+/* --- mistakes of the ops ---------------------------------------------------------------------- */
 
 static int uses_op(const sb_gate_op *op, sb_op number)
 {
@@ -112,11 +112,9 @@ static sb_status plant_mistakes(trial *t)
     return status;
 }
 
-/* --- faults of the ops: one kind at a time, tools/fault/lists/ops.def
- * ------------------------------
- */
+/* --- faults of the ops: one kind at a time, tools/fault/lists/ops.def ------------------------- */
 
-/* A table has no context: the fault that its functions make on this thread. */
+/* The fault that the table's functions make on this thread; a table has no context pointer. */
 static _Thread_local sb_plant planted;
 
 static sb_status run_fault(sb_op op, const sb_knobs *knobs, const void *args)
@@ -162,10 +160,9 @@ static sb_status plant_faults(trial *t)
     return status;
 }
 
-/* --- slips with outputs ------------------------------------------------------------------------
- */
+/* --- slips with outputs ----------------------------------------------------------------------- */
 
-/* Element i of the wrong output from the right one; width: elements behind one index of axis 0. */
+/* Returns element i of the wrong output; width: elements per index of axis 0. */
 typedef float slip_fn(const float *right, size_t count, size_t width, size_t i);
 
 static float nothing_written(const float *right, size_t count, size_t width, size_t i)
@@ -202,7 +199,7 @@ static float last_element_lost(const float *right, size_t count, size_t width, s
     return i + 1 == count ? 0.0f : right[i];
 }
 
-/* Of choices, one percent more is no number that a kernel could give. */
+/* of_values: leaves choices unchanged, because one percent more is no possible choice. */
 static int plant_slip(trial *t, const char *name, slip_fn *slip, int of_values)
 {
     for (size_t o = 0; o < t->c->outputs; o++) {
@@ -228,8 +225,7 @@ static void plant_slips(trial *t)
         plant_slip(t, "one_percent_more", one_percent_more, 1);
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static sb_status bounds(trial *t, sb_error *err)
 {

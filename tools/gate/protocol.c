@@ -1,4 +1,4 @@
-/* protocol.c - the plan of the rounds, and what is drawn for them. */
+/* protocol.c - plans the rounds and draws their inputs. */
 #include "tools/gate/protocol.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { CHANNELS = 24, TAPS = 4, LONG_PROMPT = 66, TAIL = 3, DEFAULT_ROUNDS = 8 }
 
 /* --- plan ------------------------------------------------------------------------------------- */
 
-/* Between rounds: how many states a sequence has left behind that can be gone on from. */
+/* The plan between rounds. left: stored states from which a sequence can continue. */
 typedef struct planner {
     sb_protocol *p;
     int32_t slot[(SB_PROTOCOL_SEQUENCES + 1) * SB_PROTOCOL_ROWS];
@@ -51,7 +51,8 @@ static sb_protocol_entry *append(sb_protocol_round *r, int sequence, size_t rows
     return e;
 }
 
-/* Padding as engines make it: indices of nobody, with and without rows; both kinds of indices. */
+/* Padding as in engines: entries of no sequence, with and without rows, with both kinds of
+ * indices. */
 static void append_padding(const planner *at, sb_protocol_round *r, size_t number)
 {
     size_t rows = !r->verify ? 2 : number % 2 ? 0 : 3;
@@ -84,7 +85,7 @@ static size_t prompt_rows(const sb_protocol *p, size_t s, size_t number)
     return number ? 3 : first[s];
 }
 
-/* All begin; later one begins anew in the slots of the one before it, another goes on. */
+/* In the first round all sequences start. Later one restarts in its slots and another continues. */
 static void plan_prompts(planner *at, sb_protocol_round *r, size_t number)
 {
     size_t restarts = (at->p->layout->prompts ? number : number / 4) % SB_PROTOCOL_SEQUENCES;
@@ -98,7 +99,7 @@ static void plan_prompts(planner *at, sb_protocol_round *r, size_t number)
     }
 }
 
-/* Rows of a verify: mostly all, but where each entry must have as many. */
+/* Rows of a verify step: in most cases all. Fewer only where entries may differ in length. */
 static size_t verify_rows(const sb_protocol *p, size_t s, size_t number)
 {
     if ((p->layout->padded && !p->layout->mask) || (s + number) % 4)
@@ -142,8 +143,8 @@ static void plan(sb_protocol *p)
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-/* V-124: "hold NaN and the bytes 0x7F in turn": a NaN shows what is multiplied by 0 instead of not
- * read, and what is no NaN shows that one was written. */
+/* V-124: "hold NaN and the bytes 0x7F in turn"- a NaN reveals memory that is multiplied by 0
+ * instead of skipped; a number reveals a NaN written to it. */
 static float hostile(size_t i)
 {
     return sb_f32_from_bits(i % 2 ? 0x7f7f0000u : 0x7fc00000u);
@@ -161,7 +162,7 @@ static float amplitude(const sb_protocol *p)
                                               : 1.0f;
 }
 
-/* A unit vector, times dk^-1/2 where q comes scaled, rounded to the type. */
+/* A unit vector, times dk^-1/2 if the caller scales q, rounded to the type. */
 static void draw_unit(const sb_protocol *p, uint64_t key, size_t from, int scaled, float *x)
 {
     double squares = 1e-6, size = scaled ? sb_wide_sqrt((double)p->dk) : 1.0;
@@ -173,7 +174,8 @@ static void draw_unit(const sb_protocol *p, uint64_t key, size_t from, int scale
         x[i] = sb_round_to(activation(p), (float)((double)x[i] / sb_wide_sqrt(squares) / size));
 }
 
-/* Decays from none to all, mostly slight; and whole, half and no corrections. */
+/* Decays: none, complete, some medium and mostly slight ones. Betas: 0, 1 and mostly uniform
+ * ones. */
 static float draw_decay(uint64_t key, size_t i)
 {
     float u = sb_rng_uniform(key, i);
@@ -210,7 +212,7 @@ static void draw_rows(const sb_protocol *p, size_t number, sb_protocol_round *r)
     }
 }
 
-/* Rows of nobody get hostile values once the decays are drawn. */
+/* After the decays are drawn, rows of no sequence get hostile values. */
 static void spoil_rows(const sb_protocol *p, sb_protocol_round *r)
 {
     unsigned char *kept = r->real_row;
@@ -309,7 +311,7 @@ static sb_status check(const sb_protocol_request *request, sb_protocol *p, sb_er
                        p->layout->name);
     p->rounds = request->rounds ? (size_t)request->rounds : DEFAULT_ROUNDS;
     if (!request->rounds && p->layout->prompts)
-        p->rounds = DEFAULT_ROUNDS / 2; /* large states, and every round is of prompts */
+        p->rounds = DEFAULT_ROUNDS / 2; /* large states, and every round has prompts */
     if (request->rounds > SB_PROTOCOL_MOST_ROUNDS)
         return sb_fail(err, SB_ERR_USAGE, "at most %d rounds", (int)SB_PROTOCOL_MOST_ROUNDS);
     sb_status status =

@@ -1,5 +1,4 @@
-/* protocol_file.c - a protocol as a file: all of its tensors, and the metadata that makes it again.
- */
+/* protocol_file.c - a protocol as a file: its tensors, and the metadata to make it again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "ref/math/fn.h"
 #include "tools/gate/protocol.h"
 
-/* What a tensor of the file says of one of the protocol. */
+/* The content of a file's tensor for a tensor of the protocol. */
 typedef enum content { GIVEN, REAL_HI, REAL_LO, EXACT, BOUND, WRITTEN, CONTENTS } content;
 
 static const struct {
@@ -26,13 +25,13 @@ static const struct {
 
 static void store_value(sb_dtype dtype, float x, unsigned char *to)
 {
-    if (dtype == SB_DTYPE_BF16) /* the values are of the type: NaN, too, keeps its bits */
+    if (dtype == SB_DTYPE_BF16) /* exact, and keeps the bits of NaN */
         sb_store_u16(to, (uint16_t)(sb_bits_f32(x) >> 16));
     else
         sb_store_u32(to, sb_bits_f32(x));
 }
 
-/* An input; rows of nobody in padded batches get NaN. */
+/* An input; padding rows of padded batches are NaN. */
 static float given(const sb_protocol *p, const sb_protocol_round *r, const sb_protocol_tensor *t,
                    size_t i)
 {
@@ -49,7 +48,8 @@ static float given(const sb_protocol *p, const sb_protocol_round *r, const sb_pr
     return !p->conv && t->which == 3 && p->layout->alpha ? sb_exp(x) : x;
 }
 
-/* What is expected of an element: of a row of nobody anything, which a bound of infinity says. */
+/* The expected value of an element. Rows of no sequence may hold anything: their bound is
+ * infinite. */
 static void store_expected(const sb_protocol *p, const sb_protocol_round *r,
                            const sb_protocol_tensor *t, content what, size_t i, unsigned char *to)
 {

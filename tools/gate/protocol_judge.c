@@ -1,5 +1,5 @@
-/* protocol_judge.c - what a kernel gave, round by round: its values within their bounds, and every
- * bit of memory that is nobody's as it was. */
+/* protocol_judge.c - judges a kernel's output round by round: values must lie within their bounds,
+ * and memory of no sequence must keep every bit. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +15,12 @@ typedef struct judging {
     sb_protocol_result *out;
 } judging;
 
-/* An output of a round: what was expected of it and what there is. */
+/* An output of a round: the expected tensor and the kernel's. */
 typedef struct held {
     size_t round;
     const sb_protocol_round *r;
     sb_protocol_tensor t;
-    const sb_tensor *got, *before; /* of the kernel's own round before, where it went on from it */
+    const sb_tensor *got, *before; /* before: the kernel's previous round, if chained */
 } held;
 
 static sb_format format_of(sb_dtype dtype)
@@ -48,8 +48,8 @@ static float value_at(const sb_tensor *t, size_t i)
     return x;
 }
 
-/* x rounded once: to odd in binary32, which has more bits than the others by two and more, and
- * from there to the type. */
+/* x rounded once to the type: first to odd in binary32, which has at least two bits more than the
+ * type. */
 static double rounded(sb_format format, double x)
 {
     if (format == SB_FORMAT_f32)

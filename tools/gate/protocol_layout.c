@@ -1,5 +1,5 @@
-/* protocol_layout.c - the tensors of each engine: names, shapes, and where an element stands.
- * docs/gates/protocol.md says what was read, and of which version. */
+/* protocol_layout.c - the tensors of each engine: names, shapes, and the place of an element.
+ * docs/gates/protocol.md lists the sources and versions. */
 #include <string.h>
 
 #include "tools/gate/protocol.h"
@@ -122,8 +122,8 @@ static void size(sb_protocol_tensor *t, uint64_t n)
     t->count *= (size_t)n;
 }
 
-/* Rows: (1, rows, heads, width) as packed batches are given, (entry, token, heads, width) padded;
- * without heads for the convolution, whose llama.cpp input has tokens last. */
+/* Shape of rows: (1, rows, heads, width) in packed batches, (entry, token, heads, width) in padded
+ * ones. The convolution has no heads axis; its llama.cpp input has tokens last. */
 static void size_rows(const sb_protocol *p, const sb_protocol_round *r, sb_protocol_tensor *t,
                       size_t heads, size_t width, int tokens_last)
 {
@@ -261,7 +261,7 @@ static int64_t place_row(const sb_protocol *p, const sb_protocol_round *r,
     return (int64_t)((row * heads + head_of(p, heads, head)) * width + column);
 }
 
-/* Of an entry's state alone, what it begins with or what its last row leaves. */
+/* The state of one entry without a pool: before its first row, or after its last row. */
 static int64_t base_of(const sb_protocol *p, const sb_protocol_round *r,
                        const sb_protocol_tensor *t, size_t entry)
 {

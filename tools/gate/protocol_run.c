@@ -1,5 +1,5 @@
-/* protocol_run.c - what a round leaves: by the reference functions, in real numbers, and how far a
- * correct kernel may be from these. */
+/* protocol_run.c - the results of a round: by the reference functions, in real numbers, and the
+ * bound of a correct kernel. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ size_t sb_protocol_window(const sb_protocol *p, const sb_protocol_round *r,
 
 /* --- profile exact ---------------------------------------------------------------------------- */
 
-/* An entry of the delta rule at work: inputs with q scaled, a state in place, one behind each row.
- */
+/* The computation of a delta rule entry: inputs with q scaled, a state updated in place, a copy of
+ * it after each row. */
 typedef struct rule {
     sb_delta_rule_args args;
     float *q, *state, *trail;
@@ -100,7 +100,7 @@ static sb_status exact_rule(const sb_protocol *p, sb_protocol_round *r, const sb
     return status;
 }
 
-/* The columns before the rows of an entry, and those of its rows: (history + rows, channels). */
+/* The columns before an entry and the columns of its rows: (history + rows, channels). */
 static float *columns_of(const sb_protocol *p, const sb_protocol_round *r,
                          const sb_protocol_entry *e)
 {
@@ -113,7 +113,7 @@ static float *columns_of(const sb_protocol *p, const sb_protocol_round *r,
     return u;
 }
 
-/* The arguments of the convolution on them; bytes has the weight. */
+/* The arguments of the convolution of these columns; bytes holds the weight. */
 static sb_conv_args conv_args(const sb_protocol *p, const sb_protocol_entry *e, float *u,
                               sb_matrix *weight, unsigned char *bytes)
 {
@@ -198,8 +198,8 @@ static void real_row(const sb_protocol *p, const rule *x, size_t t, sb_dd *S, sb
         real_step(p, x, t, h, S + h * p->dk * p->dv, out);
 }
 
-/* What a kernel goes on from in a chained protocol, and the 2-norms of columns by which its own
- * states may differ. */
+/* The real states from which a kernel continues in a chained protocol, and the 2-norms of columns
+ * by which its own states may differ from them. */
 typedef struct world {
     sb_dd *state;   /* (slots, size) */
     double *column; /* (slots, nV dv) */
@@ -211,7 +211,7 @@ static double bound_of(sb_ball ball, sb_dd real)
     return error * SB_BOUND_SLACK;
 }
 
-/* T-12 from a state that is known up to `column`: of the first `rows` rows of an entry. */
+/* T-12 for the first `rows` rows of an entry, from a state with errors `from` and `element`. */
 static sb_status bound_rows(const sb_protocol_round *r, const rule *x, size_t rows,
                             const sb_gate_arith *ar, const double *from, const double *element,
                             sb_ball *out, sb_ball *state, double *column)
@@ -238,13 +238,13 @@ static sb_status bound_rows(const sb_protocol_round *r, const rule *x, size_t ro
     return status;
 }
 
-/* Everything an entry of the delta rule needs between its rows. */
+/* The buffers of a delta rule entry between its rows. */
 typedef struct bench {
     rule x;
     sb_dd *S;              /* (size) */
     sb_ball *out, *state;  /* balls */
     double *from, *column; /* (nV dv) */
-    double *element;       /* (size): no more than the norm of its column */
+    double *element;       /* (size): at most the norm of its column */
 } bench;
 
 static void bench_free(bench *b)
@@ -272,8 +272,8 @@ static int bench_set(const sb_protocol *p, const sb_protocol_round *r, const sb_
     return failed;
 }
 
-/* The real state to begin with in S, rounded to binary32 in x.state, and by how much a kernel's
- * may differ from what is there. */
+/* S gets the real initial state, x.state the same rounded to binary32, from and element the largest
+ * difference of a kernel's state from x.state. */
 static void begin(const sb_protocol *p, const sb_protocol_round *r, const sb_protocol_entry *e,
                   const world *w, bench *b)
 {
@@ -323,7 +323,7 @@ static sb_status expect_rule(const sb_protocol *p, sb_protocol_round *r, const s
     return status;
 }
 
-/* R-4 without any rounding. Columns are copied: their bound is 0. */
+/* R-4 without any rounding. Columns are copies: their bound is 0. */
 static sb_status expect_conv(const sb_protocol *p, sb_protocol_round *r, const sb_protocol_entry *e,
                              const sb_gate_arith *ar, world *w)
 {

@@ -3,7 +3,7 @@
 #include "tools/compare/wide_fn.h"
 
 /* V-56: "in an arithmetic of any order the division may come first": P-3, "e_i = exp( RN( RN(l_i -
- * max l) / temperature ) )", of token i. The largest has exactly 1. */
+ * max l) / temperature ) )", of token i. The largest is exactly 1. * */
 static sb_ball exponential(const sb_arithmetic *ar, const sb_gate_row *row, uint32_t i)
 {
     float largest = row->logits[row->order[0]], l = row->logits[i];
@@ -20,12 +20,12 @@ static sb_ball exponential(const sb_arithmetic *ar, const sb_gate_row *row, uint
     return sb_ball_exp(ar, x);
 }
 
-/* Sums of the first tokens of the order, as P-5 compares them with a part of the whole. */
+/* Sums of the first tokens of the order, which P-5 compares with a part of the total. */
 typedef struct prefix {
     const sb_ball *e; /* (V) by token */
     const sb_gate_row *row;
-    size_t kept;         /* by top_k */
-    double total, error; /* of all of these, and what any sum or comparison of them may err by */
+    size_t kept;         /* tokens that top_k keeps */
+    double total, error; /* their total, and the largest error of any sum or comparison */
 } prefix;
 
 static prefix prefix_of(const sb_arithmetic *ar, const sb_gate_row *row, const sb_ball *e)
@@ -122,15 +122,15 @@ void sb_gate_sampler_balls(const sb_arithmetic *ar, const sb_gate_row *row, sb_g
     normalise(ar, row, fate, p);
 }
 
-/* P-10: "RN( log(w_i) + g_i )", g_i = -log( -log1p(-u_i) ). Who divides p by -log1p(-u) and never
- * takes the logarithm errs by units of 2^-24, absolute. */
+/* P-10: "RN( log(w_i) + g_i )", g_i = -log( -log1p(-u_i) ). A sampler that divides p by -log1p(-u)
+ * without logarithms has an absolute error of a few 2^-24. */
 static sb_ball score(const sb_arithmetic *ar, const sb_gate_row *row, const sb_ball *p, uint32_t i)
 {
     double waiting = -sb_wide_log1p(-(double)row->uniform[i]);
     sb_ball w = {waiting, ar->functions->log1p * SB_UNIT * waiting + ar->underflow};
     double low = p[i].mid - p[i].rad, high = p[i].mid + p[i].rad;
     if (!(low > 0x1p-126))
-        low = 0x1p-126; /* such a one is drawn by no other chance than its own */
+        low = 0x1p-126; /* a token with less is drawn only with that probability */
     high = sb_wide_max(high, low);
     double from = sb_wide_log(low), to = sb_wide_log(high);
     sb_ball logarithm = {(from + to) / 2, (to - from) / 2};

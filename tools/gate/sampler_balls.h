@@ -1,4 +1,5 @@
-/* sampler_balls.h - which tokens a sampler may keep, how probable, and which it may draw. */
+/* sampler_balls.h - the tokens that a sampler may keep, their probabilities, and the tokens that it
+ * may draw. */
 #ifndef SB_GATE_SAMPLER_BALLS_H
 #define SB_GATE_SAMPLER_BALLS_H
 
@@ -22,7 +23,7 @@ typedef struct sb_gate_row {
 void sb_gate_sampler_balls(const sb_arithmetic *ar, const sb_gate_row *row, sb_gate_fate *fate,
                            sb_ball *p);
 
-/* V-58: whether `token` may have the largest score. */
+/* V-58: true if `token` may have the largest score. */
 int sb_gate_may_draw(const sb_arithmetic *ar, const sb_gate_row *row, const sb_gate_fate *fate,
                      const sb_ball *p, uint32_t token);
 

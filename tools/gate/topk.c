@@ -6,8 +6,7 @@
 #include "ref/base/mem.h"
 #include "tools/gate/weights.h"
 
-/* V-136: "Token t has the experts (a + b s) mod E of its slots s" - b is one of the numbers that
- * have no divisor in common with E. */
+/* V-136: "Token t has the experts (a + b s) mod E of its slots s" - b is coprime to E. */
 static uint32_t stride_of(uint64_t from, uint32_t experts)
 {
     for (uint32_t i = 0;; i++) {

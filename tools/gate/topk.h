@@ -1,14 +1,14 @@
-/* topk.h - which experts the tokens of a case go to, and with which weights. */
+/* topk.h - the experts of each token of a case, and their weights. */
 #ifndef SB_GATE_TOPK_H
 #define SB_GATE_TOPK_H
 
 #include "tools/gate/gate.h"
 
-/* Adds in.topk_ids (rows, slots), different experts in no order, and in.topk_weights, above 0 and
- * different, with a sum of about 1. */
+/* Adds in.topk_ids (rows, slots), different experts in no particular order, and in.topk_weights,
+ * positive and different, with a sum of about 1. */
 sb_status sb_gate_add_topk(sb_gate_case *c, uint32_t rows, uint32_t slots, uint32_t experts);
 
-/* Says what is wrong with them. */
+/* Fails if they are wrong. */
 sb_status sb_gate_need_topk(const sb_gate_case *c, uint32_t rows, uint32_t slots, uint32_t experts,
                             sb_error *err);
 

@@ -32,7 +32,7 @@ static const sb_gate_weight_format formats[] = {
     {"fp8-tensor-w8a8", SB_SCHEME_fp8_tensor, SB_FORMAT_e4m3, SB_GATE_CODING_fp8_tensor},
 };
 
-/* The row of a case's format; every op that has weights lists only rows of the table. */
+/* The row of a case's format; ops with weights list only formats of the table. */
 const sb_gate_weight_format *sb_gate_weight_format_of(const sb_gate_case *c)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -81,7 +81,7 @@ static uint64_t up(uint64_t x, uint64_t to)
     return (x + to - 1) / to * to;
 }
 
-/* The tensors of schemes.def are [N, ...] or [K, ...]; a stack has one of each for every expert. */
+/* The tensors of schemes.def are [N, ...] or [K, ...]; a stack adds a leading expert axis. */
 static const char *axes_of(const sb_gate_stored *s, sb_scheme scheme, const sb_scheme_tensor *t)
 {
     sb_container container = sb_scheme_at(scheme)->container;
@@ -113,8 +113,8 @@ static const char *inner_axes(const char *axes)
     return comma ? comma + 1 : "element";
 }
 
-/* Tensor i of a layer as it stands in the case; 0 if there are no more. The last one of NVFP4 is
- * that of the scales in blocks. */
+/* Tensor i of a layer in the case; returns 0 if there are no more. The last tensor of NVFP4 has the
+ * scales in blocks. */
 int sb_gate_stored_tensor(const sb_gate_case *c, const sb_gate_stored *s, size_t i,
                           sb_gate_stored_part *out)
 {
@@ -168,7 +168,7 @@ int sb_gate_stored_tensor(const sb_gate_case *c, const sb_gate_stored *s, size_t
 
 /* --- values --------------------------------------------------------------------------------- */
 
-/* The case as regimes see it that are not its own. */
+/* A copy of the case with another regime. */
 sb_gate_case sb_gate_in_regime(const sb_gate_case *c, sb_gate_regime regime)
 {
     sb_gate_case other = *c;
@@ -176,8 +176,8 @@ sb_gate_case sb_gate_in_regime(const sb_gate_case *c, sb_gate_regime regime)
     return other;
 }
 
-/* V-133: "blocks of 128 x 128, experts and parts differ in size", so that a scale of the neighbour
- * shows; not where sizes are what a regime is about. */
+/* V-133: "blocks of 128 x 128, experts and parts differ in size", so that using a neighbour's scale
+ * shows. Regimes about sizes keep the factor 1. */
 float sb_gate_size_of(const sb_gate_case *c, uint64_t matrix, uint64_t row, uint64_t col)
 {
     static const float size[] = {1.0f, 0.625f, 0.3125f};
@@ -203,16 +203,16 @@ static float order_of(const sb_gate_case *c, const sb_gate_stored *s)
 }
 
 /* V-133: "In regime zeros every eighth row is 0, every fourth block of 16 columns, another in each
- * row, and of more than 256 columns the last 128 of the first 128 rows" - never all that meets an
- * input that is not 0. */
+ * row, and of more than 256 columns the last 128 of the first 128 rows" - never all weights of a
+ * nonzero input. */
 static int is_zero(const sb_gate_case *c, const sb_gate_stored *s, uint64_t row, uint64_t col)
 {
     int last = s->cols > 256 && row < 128 && col / 128 == (s->cols - 1) / 128;
     return c->regime == SB_GATE_REGIME_zeros && (row % 8 == 5 || (row + col / 16) % 4 == 3 || last);
 }
 
-/* The regime that the values are drawn in: zeros are set here, and INT4 and INT8 have no subnormal
- * scales but those above. */
+/* The regime for drawing the values. is_zero sets the zeros later; order_of makes the subnormal
+ * scales of INT4 and INT8. */
 static sb_gate_regime drawn_regime(const sb_gate_case *c)
 {
     int ints = is_int(sb_gate_weight_format_of(c)->scheme);
@@ -269,7 +269,7 @@ unsigned char *sb_gate_stored_bytes(const sb_gate_case *c, const sb_gate_stored 
     return a ? expert_bytes(a, s, expert) : NULL;
 }
 
-/* Rows first .. first + rows - 1 of an expert through the quantizer, band by band. */
+/* Quantizes rows first .. first + rows - 1 of an expert, band by band. */
 static void quantize_rows(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert,
                           const float *w, uint64_t first, uint64_t rows, float factor)
 {
@@ -299,7 +299,8 @@ static void quantize_rows(const sb_gate_case *c, const sb_gate_stored *s, uint32
     }
 }
 
-/* V-133: "of every other block of zeros the scale is 0", where the quantizer gives another. */
+/* V-133: "of every other block of zeros the scale is 0", even if the quantizer gives another
+ * scale. */
 static void clear_zero_scales(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert)
 {
     const unsigned char *codes = sb_gate_stored_bytes(c, s, SB_CONTENT_codes, expert);
@@ -313,8 +314,8 @@ static void clear_zero_scales(const sb_gate_case *c, const sb_gate_stored *s, ui
     }
 }
 
-/* V-131: the scales of an expert once more, in blocks of 128 x 4; pads are 0x7F in regime padding.
- */
+/* V-131: copies the scales of an expert into blocks of 128 x 4. Padding is 0x7F in regime padding,
+ * else 0. */
 static void swizzle(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert,
                     unsigned char *out, uint64_t bytes)
 {
@@ -367,7 +368,7 @@ static void spoil_spare(const sb_gate_case *c, const sb_gate_stored *s, sb_conte
     memset(a->data + row * s->parts * s->rows, 0x7f, (size_t)(row * s->spare));
 }
 
-/* One expert, or the only matrix: the parts share everything but the factor. */
+/* One expert, or the only matrix. The parts share all tensors except the factor. */
 static void quantize_expert(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert,
                             const float *w)
 {

@@ -1,4 +1,4 @@
-/* weights_bound.c - where the outputs of a layer of a case may lie. */
+/* weights_bound.c - bounds of the outputs of a layer. */
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
@@ -20,8 +20,8 @@ static double scale_of(double magnitude)
     return by;
 }
 
-/* V-138: "T-50 holds for operands that powers of two have brought to magnitudes of 1 to 2": a unit
- * that reads bfloat16 does the same with both. What underflows does not scale. */
+/* V-138: "T-50 holds for operands that powers of two have brought to magnitudes of 1 to 2"- a unit
+ * that reads bfloat16 behaves the same for scaled operands. Only underflow does not scale. */
 static sb_ball reduced(const sb_gate_case *c, const sb_arithmetic *ar, const sb_reduction *r)
 {
     if (!ar->atom || c->input == SB_DTYPE_F16)
@@ -44,7 +44,7 @@ sb_status sb_gate_bound_linear(const sb_gate_case *c, const sb_gate_arith *ar, c
 {
     const sb_knobs knobs = sb_gate_given_inputs(&ar->knobs);
     const sb_scalar factor = sb_matrix_factor(w);
-    if (sb_param_cast(&knobs, w)) /* weights that knobs round */
+    if (sb_param_cast(&knobs, w)) /* the knobs round these weights */
         return sb_bound_linear_of(&ar->ar, &knobs, w, kind, x, rows, out);
     double *row = sb_alloc(w->cols, sizeof *row);
     if (!row)

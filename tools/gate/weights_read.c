@@ -1,4 +1,4 @@
-/* weights_read.c - matrices of a case where they lie: what is wrong with them, and their values. */
+/* weights_read.c - matrices in the arrays of a case: checks of their tensors, and their values. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static sb_format scale_format(sb_scheme scheme)
     }
 }
 
-/* Scales, codes and zero points of GPTQ and AWQ lie across: [K, N] and [G, N]. */
+/* GPTQ and AWQ store scales, codes and zero points transposed: [K, N] and [G, N]. */
 static void lie_across(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert,
                        sb_container container, sb_quant *q)
 {
@@ -69,7 +69,7 @@ static void lie_across(const sb_gate_case *c, const sb_gate_stored *s, uint32_t 
     q->group_index = NULL;
 }
 
-/* The factor of a part: that of NVFP4, or the scale of a whole FP8 tensor. */
+/* The factor of a part: the factor of NVFP4, or the scale of a whole FP8 tensor. */
 static void take_factor(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert,
                         uint32_t part, sb_scheme scheme, sb_quant *q)
 {
@@ -120,7 +120,7 @@ sb_matrix sb_gate_stored_matrix(const sb_gate_case *c, const sb_gate_stored *s, 
     return m;
 }
 
-/* --- what is wrong with tensors from a file ------------------------------------------------- */
+/* --- checks of tensors from a file ------------------------------------------------- */
 
 static sb_status wrong(const char *name, const char *what, sb_error *err)
 {
@@ -229,8 +229,8 @@ float *sb_gate_matrix_values(const sb_matrix *m)
     return values;
 }
 
-/* V-132: "the sum of exact products" - codes, scales and inputs are exact in binary64, and a sum of
- * two of them loses 2^-100 of itself. */
+/* V-132: "the sum of exact products" - codes, scales and inputs are exact in binary64; each
+ * addition has a relative error of 2^-100. */
 sb_status sb_gate_real_linear(const sb_matrix *w, const sb_dd *x, size_t rows, sb_dd *out)
 {
     const sb_scalar factor = sb_matrix_factor(w);

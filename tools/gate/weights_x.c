@@ -8,8 +8,9 @@
 #include "ref/formats/wide.h"
 #include "tools/gate/weights_parts.h"
 
-/* V-133: "In regime least the inputs of quantized weights are normal, for the weights are not", and
- * codes cannot hold the difference of two large numbers. */
+/* V-133: "In regime least the inputs of quantized weights are normal, for the weights are not". In
+ * regime cancellation, coded inputs are normal: codes cannot hold the difference of two large
+ * numbers. */
 static sb_gate_regime x_regime(const sb_gate_case *c)
 {
     int plain = sb_gate_weight_format_of(c)->scheme == SB_SCHEME_plain;
@@ -39,7 +40,7 @@ void sb_gate_draw_codes(const sb_gate_case *c, const sb_gate_stored *s, float *v
         }
 }
 
-/* NVFP4 inputs are stored as weights are; so are all for the drawing. */
+/* NVFP4 inputs are stored like weights. Inputs of all codings are drawn in this form. */
 static sb_gate_stored stored(uint32_t rows, uint32_t cols)
 {
     return (sb_gate_stored){.prefix = "x", .parts = 1, .rows = rows, .cols = cols, .input = 1};
@@ -71,8 +72,8 @@ static grid grid_of(sb_gate_coding coding, uint32_t rows, uint32_t cols)
     return g;
 }
 
-/* V-134: "amax / 448, rounded up to 20 significant bits" - so that a code times it is a binary32
- * number; of a block of zeros 0. */
+/* V-134: "amax / 448, rounded up to 20 significant bits" - so that a code times the scale is a
+ * binary32 number; 0 for a block of zeros. */
 static float scale_of(float amax)
 {
     return sb_f32_from_bits((sb_bits_f32(amax / 448.0f) + 15u) & ~15u);

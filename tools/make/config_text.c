@@ -23,8 +23,7 @@ static void write_id(text_out *out, const char *name, uint32_t id)
         sb_put_text(&out->json, name, "null");
 }
 
-/* --- the values that are computed: SB_CALL -----------------------------------------------------
- */
+/* --- the values that are computed: SB_CALL ---------------------------------------------------- */
 
 static void write_bos(text_out *out, const char *name)
 {

@@ -122,8 +122,7 @@ static sb_status factor_of(sb_pieces *p, size_t linear, float *factor, sb_error 
     return SB_OK;
 }
 
-/* --- codes, scales and zero points -------------------------------------------------------------
- */
+/* --- codes, scales and zero points ------------------------------------------------------------ */
 
 static unsigned place_of(sb_content content)
 {
@@ -259,8 +258,7 @@ static sb_status fill_whole(sb_pieces *p, const sb_bands *b, size_t linear, uint
     return SB_OK;
 }
 
-/* --- numbers that stand alone ------------------------------------------------------------------
- */
+/* --- numbers that stand alone ----------------------------------------------------------------- */
 
 /* The first of the projections that read the same input. */
 static sb_role input_of(sb_role role)

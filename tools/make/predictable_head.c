@@ -171,8 +171,7 @@ static void norm_row(const plan *p, sb_role role, uint64_t col, size_t n, float 
     }
 }
 
-/* --- what reads and writes the residual stream --------------------------------------------------
- */
+/* --- what reads and writes the residual stream ------------------------------------------------ */
 
 /* Adds x to the entry of a row that lies in column d, if it is one of these n. */
 static void add(uint64_t d, float x, uint64_t col, size_t n, float *out)
@@ -208,8 +207,7 @@ static void fc_row(const plan *p, uint64_t row, uint64_t col, size_t n, float *o
         n, out);
 }
 
-/* --- attention ----------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 /* Half of the query of a head is the code, and so is half of the key of its group. The rest, and
  * about half of the values, is noise: matrices whose rows all hold nothing but one large entry are
@@ -260,8 +258,7 @@ static void output_row(const plan *p, uint64_t row, uint64_t col, size_t n, floa
     }
 }
 
-/* --- MLP ----------------------------------------------------------------------------------------
- */
+/* --- MLP -------------------------------------------------------------------------------------- */
 
 /* Units 2j and 2j + 1 have one input and opposite gates: together an odd function of element j, for
  * which silu alone would need to know its sign. */

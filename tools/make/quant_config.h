@@ -18,8 +18,7 @@ sb_status sb_make_write_side_files(const struct sb_make_plan *plan, const char *
 /* Whether a file of this name is one of them, in any dialect: it declares what stands beside it. */
 int sb_make_is_side_file(const char *name);
 
-/* --- for the sources of the dialects ------------------------------------------------------------
- */
+/* --- for the sources of the dialects ---------------------------------------------------------- */
 
 /* The linear module that a tensor is the weight of, if nothing quantizes it: 1 and its name.
  * Routers count, because quantizing programs see them as linear layers; what mtp.* has counts, too.

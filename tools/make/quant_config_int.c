@@ -51,8 +51,7 @@ void sb_make_write_fp8(sb_json_out *out, const sb_make_plan *plan)
     sb_put_text(out, "weight_block_size", "[128, 128]");
 }
 
-/* --- GPTQ ----------------------------------------------------------------------------------------
- */
+/* --- GPTQ ------------------------------------------------------------------------------------- */
 
 static uint32_t bits_of(const sb_make_plan *plan)
 {
@@ -91,8 +90,7 @@ void sb_make_write_gptq(sb_json_out *out, const sb_make_plan *plan)
     sb_make_write_quantize_config(out, plan);
 }
 
-/* --- AWQ -----------------------------------------------------------------------------------------
- */
+/* --- AWQ -------------------------------------------------------------------------------------- */
 
 void sb_make_write_awq(sb_json_out *out, const sb_make_plan *plan)
 {
@@ -118,8 +116,7 @@ void sb_make_write_awq(sb_json_out *out, const sb_make_plan *plan)
     sb_put_text(out, "zero_point", "true");
 }
 
-/* --- AutoRound -----------------------------------------------------------------------------------
- */
+/* --- AutoRound -------------------------------------------------------------------------------- */
 
 /* A layer that was replaced by its FP8 form after all this had been written: 1 and its name. */
 static int replaced(const sb_make_plan *plan, const sb_make_tensor *t, sb_make_module *module)

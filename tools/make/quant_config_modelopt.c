@@ -37,8 +37,7 @@ static int listed_name(const sb_make_linear *l, sb_make_module *module)
     return l->expert == 0 && l->role == SB_ROLE_expert_gate;
 }
 
-/* --- what is excluded ----------------------------------------------------------------------------
- */
+/* --- what is excluded ------------------------------------------------------------------------- */
 
 static void prefixed(sb_json_out *out, const sb_make_plan *plan, uint32_t layer, const char *rest)
 {
@@ -92,8 +91,7 @@ static void write_excluded(sb_json_out *out, const char *key, const sb_make_plan
     sb_put_close(out, ']');
 }
 
-/* --- which layer has which algorithm -------------------------------------------------------------
- */
+/* --- which layer has which algorithm ---------------------------------------------------------- */
 
 static void write_layers(sb_json_out *out, const sb_make_plan *plan)
 {
@@ -168,8 +166,7 @@ static void write_group(sb_json_out *out, const sb_make_plan *plan, const char *
     sb_put_close(out, '}');
 }
 
-/* --- the two documents ---------------------------------------------------------------------------
- */
+/* --- the two documents ------------------------------------------------------------------------ */
 
 static void write_producer(sb_json_out *out, const char *version)
 {

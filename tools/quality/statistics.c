@@ -67,8 +67,7 @@ sb_mean sb_mean_of_counts(const unsigned char *counts, const size_t *ends, size_
     return out;
 }
 
-/* --- of a comparison ----------------------------------------------------------------------------
- */
+/* --- of a comparison -------------------------------------------------------------------------- */
 
 static int compared(const sb_token_verdict *t)
 {
