@@ -7,7 +7,7 @@
 
 enum { GROUP = SB_BULK_FP4_GROUP };
 
-/* Every loop is compiled twice from one text: for any CPU, and for one with AVX-512. */
+/* Every loop is compiled twice from the same source: for any CPU, and for AVX-512. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 static int wide(void)
@@ -52,7 +52,7 @@ static inline uint32_t magnitude_bits(float x)
     return sb_bits_f32(x) & 0x7fffffffu;
 }
 
-/* sb_f32_to_bf16 of what is no NaN */
+/* sb_f32_to_bf16 of a number */
 static inline uint32_t bf16_code(float x)
 {
     uint32_t u = sb_bits_f32(x);
@@ -86,7 +86,7 @@ LOOP bf16_codes(const float *values, size_t n, unsigned char *bytes)
 }
 BOTH(bf16_codes, (const float *values, size_t n, unsigned char *bytes), values, n, bytes)
 
-/* The bits of magnitudes are ordered as they are. */
+/* The bits of magnitudes have the order of the magnitudes. */
 LOOP largest_of(const float *weights, size_t n, float *out)
 {
     uint32_t found = 0;
@@ -105,8 +105,7 @@ LOOP largest(const float *weights, size_t groups, float *out)
 }
 BOTH(largest, (const float *weights, size_t groups, float *out), weights, groups, out)
 
-/* How many values of E2M1 are nearer to 0 than the one nearest to x: of two equally near ones, the
- * even code. */
+/* The E2M1 code nearest to x, ties to the even code: the number of E2M1 values closer to 0. */
 static inline uint32_t e2m1_code(float x)
 {
     float a = sb_f32_from_bits(magnitude_bits(x));
@@ -129,8 +128,8 @@ LOOP e2m1(const float *weights, const float *steps, size_t groups, unsigned char
 BOTH(e2m1, (const float *weights, const float *steps, size_t groups, unsigned char *codes), weights,
      steps, groups, codes)
 
-/* From 2^-6 on the code is the upper part of the rounded bits; below it counts steps of 2^-9, to
- * which an addition of 2^23 rounds. */
+/* From 2^-6 on the code is the upper part of the rounded bits. Below, the code counts steps of
+ * 2^-9; adding 2^23 rounds to integers. */
 static inline unsigned char e4m3_code(float x)
 {
     uint32_t a = magnitude_bits(x);

@@ -1,6 +1,6 @@
 /* bulk.h - loops over many weights, compiled for the instructions that the CPU has.
  *
- * Each gives what is named above it, element by element. No argument is a NaN. */
+ * Each computes the formula above it, element by element. No argument is a NaN. */
 #ifndef SB_MAKE_BULK_H
 #define SB_MAKE_BULK_H
 
@@ -29,8 +29,7 @@ void sb_bulk_e2m1(const float *weights, const float *steps, size_t groups, unsig
 /* sb_f32_to_e4m3 */
 void sb_bulk_e4m3(const float *values, size_t n, unsigned char *codes);
 
-/* values[i] = bf16(weights[i] / by) + zero: with a zero of 0, -0 becomes 0; with one of -0 it stays
- */
+/* values[i] = bf16(weights[i] / by) + zero: a zero of 0 turns -0 into 0, a zero of -0 keeps it */
 void sb_bulk_bf16_quotients(const float *weights, size_t n, float by, float zero, float *values);
 
 #endif

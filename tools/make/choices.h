@@ -1,4 +1,4 @@
-/* choices.h - the lists of make.h as tables: names to rows. */
+/* choices.h - the lists of make.h as tables, from names to rows. */
 #ifndef SB_TOOLS_MAKE_CHOICES_H
 #define SB_TOOLS_MAKE_CHOICES_H
 
@@ -19,7 +19,7 @@ typedef struct sb_make_preset {
     uint32_t bos, eos; /* 0: none */
 } sb_make_preset;
 
-/* The position of a name in its list; NULL is position 0. SB_ERR_USAGE names all that there are. */
+/* The position of a name in its list; NULL is position 0. SB_ERR_USAGE lists all names. */
 sb_status sb_make_find(sb_make_list_id list, const char *name, size_t *position, sb_error *err);
 
 const sb_make_preset *sb_make_preset_at(size_t position);

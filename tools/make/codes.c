@@ -7,8 +7,8 @@
 
 enum { EMBEDDING_PERCENT = 42, HIDDEN_PERCENT = 38, DEFAULT_SEED = 42 };
 
-/* A random order of all ids (Fisher-Yates), closed to one cycle: no id is reached twice before all
- * others were, however long the text. G-3: "a seeded permutation bigram" */
+/* A random order of all ids (Fisher-Yates), closed to one cycle: in a text of any length, no id
+ * comes again before all others came. G-3: "a seeded permutation bigram" */
 static void draw_cycle(uint64_t seed, sb_codes *codes, uint32_t *order)
 {
     uint64_t key = sb_rng_key(seed, "make/predictable/cycle");
@@ -41,14 +41,14 @@ static void draw_kinds(uint64_t seed, sb_codes *codes)
     }
 }
 
-/* H of a model with codes of this length is not more. */
+/* An upper bound of H for codes of this length. */
 static size_t dimensions_of(uint32_t length)
 {
     return 4 * (size_t)length + 8;
 }
 
-/* Signs that differ from seed to seed, so that the MTP head of one is of no use in another. Those
- * of the default seed are all 1. */
+/* Signs that depend on the seed, so that an MTP head is useless for a trunk of another seed. All
+ * signs of the default seed are 1. */
 static void draw_signs(uint64_t seed, sb_codes *codes)
 {
     uint64_t key = sb_rng_key(seed, "make/predictable/sign");

@@ -8,7 +8,7 @@
 #include "tools/make/quant_config.h"
 #include "tools/make/vision.h"
 
-/* The document, and what it is to say. */
+/* The document and its content. */
 typedef struct text_out {
     sb_json_out json;
     const sb_make_shape *shape;
@@ -86,7 +86,7 @@ static void write_rope(text_out *out, const char *name)
     sb_put_close(&out->json, '}');
 }
 
-/* The quantization stands at the root of the document, which is the text model or holds it. */
+/* The quantization is a member of the root object, which is the text model or contains it. */
 static void write_quantization(text_out *out, const char *name)
 {
     if (out->plan && !out->shape->vl)

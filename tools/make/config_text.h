@@ -5,7 +5,7 @@
 #include "tools/make/choices.h"
 
 typedef struct sb_make_shape {
-    sb_make_preset dims; /* with the number of layers that was asked for */
+    sb_make_preset dims; /* with the requested number of layers */
     const char *dtype;   /* "bfloat16" */
     int vl;
     int has_mtp;
@@ -13,8 +13,8 @@ typedef struct sb_make_shape {
 
 struct sb_make_plan;
 
-/* The text of config.json, for the caller to free(). plan says what is quantized, NULL: nothing.
- * NULL if memory is out. */
+/* The text of config.json, which the caller frees; NULL if memory is out. plan: the quantized
+ * layers; NULL: there are none. */
 char *sb_make_config_text(const sb_make_shape *shape, const struct sb_make_plan *plan);
 
 #endif

@@ -21,7 +21,7 @@ static void draw_text(const sb_maker *maker, const sb_make_tensor *t, uint64_t f
     }
 }
 
-/* The vision tower is there to be ignored: nothing in it is special. */
+/* Readers ignore the vision tower, so its values are plain. */
 static void draw_vision(const sb_maker *maker, const sb_make_tensor *t, uint64_t first, size_t n,
                         float *out)
 {

@@ -1,9 +1,9 @@
-/* fill.h - the values of tensors, whatever the folder's layout.
+/* fill.h - the values of tensors, for every layout of the folder.
  *
- * Every stored tensor is read as rows of matrices: those that Qwen3.5 with one tensor per expert
- * would store. A matrix has a name without the layout's prefix, and an element is a function of
- * seed, preset, recipe, that name and its index. Fused experts and the interleaved projections of
- * Qwen3-Next are other arrangements of the same rows. */
+ * Every stored tensor consists of rows of matrices: those that Qwen3.5 stores with one tensor per
+ * expert. A matrix has a name without the layout's prefix. An element is a function of seed,
+ * preset, recipe, this name and its index. Fused experts and the interleaved projections of
+ * Qwen3-Next arrange the same rows differently. */
 #ifndef SB_TOOLS_MAKE_FILL_H
 #define SB_TOOLS_MAKE_FILL_H
 
@@ -25,7 +25,7 @@ typedef struct sb_maker {
     uint64_t seed;
     sb_make_recipe recipe;
     sb_codes codes;                   /* recipe predictable */
-    const struct sb_weights *weights; /* values are taken from here; NULL: they are drawn */
+    const struct sb_weights *weights; /* source of the values; NULL: they are drawn */
 } sb_maker;
 
 typedef enum sb_make_kind {
@@ -41,27 +41,27 @@ typedef enum sb_make_kind {
 typedef struct sb_make_matrix {
     sb_role role;
     uint32_t layer;  /* as in sb_expected */
-    uint32_t expert; /* SB_NO_EXPERT unless it is one expert's */
+    uint32_t expert; /* SB_NO_EXPERT if it belongs to no single expert */
     int in_mtp;      /* of an MTP layer */
     uint64_t rows, cols;
     sb_make_kind kind;
-    uint64_t key; /* of its elements: element i is index i of that stream */
+    uint64_t key; /* random stream of the elements: element i has index i */
     float mean, spread;
-    float level; /* recipe predictable: the scale of what is not random noise in it */
+    float level; /* recipe predictable: the scale of the part that is not noise */
 } sb_make_matrix;
 
-/* Where a row of a stored tensor comes from. */
+/* The origin of a row of a stored tensor. */
 typedef struct sb_make_place {
     sb_role role;
     uint32_t expert;
     uint64_t rows, cols, row;
 } sb_make_place;
 
-/* Row `row` of the stored tensor of that role and shape (vectors have one row). */
+/* The origin of row `row` of the stored tensor of this role and shape (vectors have one row). */
 sb_make_place sb_make_locate(const sb_config *config, sb_role role, uint32_t expert, unsigned rank,
                              const uint64_t *shape, uint64_t row);
 
-/* The matrix a place lies in, ready for sb_make_row. */
+/* The matrix of a place, ready for sb_make_row. */
 void sb_make_matrix_of(const sb_maker *maker, const sb_make_place *place, uint32_t layer,
                        sb_make_matrix *out);
 
@@ -69,10 +69,10 @@ void sb_make_matrix_of(const sb_maker *maker, const sb_make_place *place, uint32
 void sb_make_row(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t row, uint64_t col,
                  size_t n, float *out);
 
-/* mean + spread * normal, or what the kind says: what no recipe has a word about. */
+/* The values that no recipe changes: mean + spread * normal, or as the kind requires. */
 void sb_make_usual(const sb_make_matrix *matrix, uint64_t row, uint64_t col, size_t n, float *out);
 
-/* One of each per recipe. prepare may change mean and spread; row writes values. */
+/* Both functions exist per recipe. prepare may change mean and spread; row writes values. */
 #define SB_RECIPE(id, name, help)                                                                  \
     void sb_make_prepare_##id(const sb_maker *maker, sb_make_matrix *matrix);                      \
     void sb_make_row_##id(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t row,       \

@@ -57,7 +57,7 @@ sb_status sb_make_folder_open(const char *dir, int replace, sb_target *out, sb_e
     return status;
 }
 
-/* A file system that does not count its blocks is not asked. */
+/* Passes if the file system does not report its blocks. */
 sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err)
 {
     enum { MORE = 1 << 20 }; /* headers, configuration, blocks that are not full */
@@ -68,7 +68,7 @@ sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err)
     const char *slash = strrchr(target->place, '/');
     size_t n = slash ? (size_t)(slash - target->place) + 1 : 0;
     memcpy(parent, target->place, n);
-    strcpy(parent + n, "."); /* the folder itself may not be there yet */
+    strcpy(parent + n, "."); /* the folder itself may not exist yet */
     int known = statvfs(target->in_place ? target->place : parent, &disk) == 0 && disk.f_blocks;
     free(parent);
     double free_bytes = known ? (double)disk.f_bavail * (double)disk.f_frsize : 0;

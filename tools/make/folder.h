@@ -1,4 +1,4 @@
-/* folder.h - the folder that a checkpoint is made in, and what may be lost there. */
+/* folder.h - the folder for a checkpoint, and the files that may be removed from it. */
 #ifndef SB_MAKE_FOLDER_H
 #define SB_MAKE_FOLDER_H
 
@@ -6,15 +6,15 @@
 
 #include "ref/container/target.h"
 
-/* Opens the target. What is there must be a folder, and an empty one unless `replace`; other files
- * of a folder that is replaced stay, so a *.safetensors of another name is refused: it would make
- * the result unreadable. */
+/* Opens the target. An existing target must be a folder, and empty unless `replace` is set.
+ * Replacing keeps other files in the folder. It is refused if there is a *.safetensors file with
+ * another name, which would make the result unreadable. */
 sb_status sb_make_folder_open(const char *dir, int replace, sb_target *out, sb_error *err);
 
-/* SB_ERR_IO, saying how much, if the disk of the folder has no room for so many bytes. */
+/* SB_ERR_IO, with the missing amount, if the folder's disk has not so many bytes free. */
 sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err);
 
-/* Whether an entry is one of a checkpoint, and goes when that is replaced. */
+/* True if an entry is part of a checkpoint, and is removed when the checkpoint is replaced. */
 int sb_make_goes(const char *name);
 
 #endif

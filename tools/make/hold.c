@@ -1,4 +1,4 @@
-/* hold.c - quantized layers computed as a whole: each weight is drawn once. */
+/* hold.c - computes whole quantized layers, drawing each weight once. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "tools/make/bulk.h"
 #include "tools/make/pieces_parts.h"
 
-enum { PARTNERS = 8 };                                  /* that share a factor */
-static const uint64_t MOST_WEIGHTS = UINT64_C(1) << 26; /* of a layer, while it is computed */
+enum { PARTNERS = 8 };                                  /* most layers that share a factor */
+static const uint64_t MOST_WEIGHTS = UINT64_C(1) << 26; /* weights in memory at once */
 
 /* Layers that share a factor, and their weights in BF16. */
 typedef struct group {
@@ -31,7 +31,7 @@ void sb_pieces_let_go(sb_pieces *p, size_t linear)
     }
 }
 
-/* Which layers they are, and whether there is room for all of them. */
+/* Finds the layers that share a factor, and whether there is room for all of them. */
 static sb_status find_group(sb_pieces *p, size_t linear, group *g, int *fits, sb_error *err)
 {
     const sb_make_plan *plan = p->plan;
@@ -67,10 +67,10 @@ typedef struct layer_job {
     const sb_pieces *p;
     const sb_bands *b;
     sb_held *h;
-    float factor, *room; /* `each` of each thread */
+    float factor, *room; /* `each` values per thread */
     size_t each;
     unsigned char *weights;
-    _Atomic uint32_t largest; /* the bits of a magnitude: in the order of what they say */
+    _Atomic uint32_t largest; /* bits of a magnitude, which have its order */
 } layer_job;
 
 static void draw_rows(void *ctx, size_t i, size_t worker)
@@ -121,7 +121,7 @@ static void quantize(layer_job *j)
                          count_of(b) > SB_PIECES_ALONE, quantize_band, j);
 }
 
-/* Room for the results and the weights of all of them, and for one band per thread. */
+/* Allocates the results and the weights of all layers, and one band per thread. */
 static int make_room(sb_pieces *p, group *g, float **room, size_t *each)
 {
     int failed = 0;

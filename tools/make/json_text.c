@@ -10,7 +10,7 @@ static void new_line(sb_json_out *out)
         fputs("  ", out->file);
 }
 
-/* Every element but the first has a comma in front of it. */
+/* A comma separates each element from the one before. */
 static void begin(sb_json_out *out)
 {
     if (out->members++)
@@ -49,7 +49,7 @@ void sb_put_close(sb_json_out *out, char bracket)
     if (out->members)
         new_line(out);
     fputc(bracket, out->file);
-    out->members = 1; /* of what is around it: at least this one */
+    out->members = 1; /* the enclosing object has at least this member */
 }
 
 void sb_put_text(sb_json_out *out, const char *name, const char *literal)

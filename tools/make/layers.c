@@ -1,4 +1,4 @@
-/* Which linear layers a format quantizes, and the tensors that they become. */
+/* The linear layers that a format quantizes, and their tensors. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "ref/base/mem.h"
 #include "tools/make/plan.h"
 
-/* The scheme of a weight; fp8-block has two, which differ by the type of their scales. */
+/* The scheme of a weight; fp8-block has two schemes with different types of scales. */
 static sb_scheme scheme_of(const sb_make_plan *p, const sb_expected *w)
 {
     int in_mtp = w->layer >= p->config.layers && w->role != SB_ROLE_lm_head;
@@ -47,8 +47,8 @@ static sb_status check_shape(const sb_make_plan *p, const sb_expected *w, sb_sch
     return SB_OK;
 }
 
-/* q, k and v, and gate and up, are one matrix in engines, which then has one factor. They follow
- * each other in the order of the model's tensors. */
+/* Engines fuse q, k and v, and gate and up, to one matrix with one factor. These layers are
+ * consecutive in the order of the model's tensors. */
 static size_t fused_with(const sb_make_plan *p, const sb_make_linear *l)
 {
     size_t own = p->linear_count;
@@ -99,7 +99,7 @@ static sb_status add_part(sb_make_plan *p, const sb_make_linear *l, const char *
     return sb_make_plan_add(p, name, tensor, err);
 }
 
-/* Scales of FP8 keys and values stand beside the projections that make them. */
+/* Scales of FP8 keys and values belong to the modules of their projections. */
 static sb_status add_kv_scale(sb_make_plan *p, const sb_expected *w, sb_error *err)
 {
     char name[SB_NAME_MAX + 32];

@@ -1,6 +1,6 @@
 #include "tools/make/fill.h"
 
-/* Of the rows of one key head of Qwen3-Next: q, k, v, z, as M-8 lists them. */
+/* The rows of one key head of Qwen3-Next are q, k, v, z, in the order of M-8. */
 static sb_make_place locate_qkvz(const sb_config *c, sb_make_place p, uint64_t row)
 {
     uint64_t dk = c->lin_k_dim;

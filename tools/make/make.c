@@ -18,8 +18,8 @@
 #include "tools/make/tokenizer.h"
 
 enum {
-    BLOCK = 4096, /* values that are drawn and encoded at once */
-    ALONE = 128   /* so few blocks are not worth waking other threads for */
+    BLOCK = 4096, /* values drawn and encoded at once */
+    ALONE = 128   /* at most this many blocks are done by one thread */
 };
 
 typedef struct job {
@@ -28,7 +28,7 @@ typedef struct job {
     sb_maker maker;
     sb_pieces pieces;
     const sb_make_tensor **by_name; /* sorted */
-    double done, all;               /* values to be drawn */
+    double done, all;               /* values drawn so far; in total */
 } job;
 
 static sb_format format_of(sb_dtype dtype)
@@ -69,7 +69,7 @@ static void draw_block(const sb_maker *maker, const sb_make_tensor *t, uint64_t 
         sb_encode(format_of(t->dtype), values, n, bytes);
 }
 
-/* How many values are drawn for a tensor: for each of a quantized layer, all of its weights. */
+/* The number of values drawn for a tensor. Each tensor of a quantized layer counts all weights. */
 static double work_of(const sb_make_plan *p, const sb_make_tensor *t)
 {
     if (t->content == SB_CONTENT_plain)
@@ -78,7 +78,7 @@ static double work_of(const sb_make_plan *p, const sb_make_tensor *t)
     return t->content <= SB_CONTENT_factor ? (double)l->rows * (double)l->cols : 0.0;
 }
 
-/* What is done, in bytes: of the time, the same share. */
+/* Reports progress in bytes, proportional to the work done. */
 static void tell(job *j, const sb_make_tensor *t, size_t count)
 {
     double bytes = (double)j->plan->bytes;
@@ -104,7 +104,7 @@ static void fill_block(void *ctx, size_t block, size_t worker)
     draw_block(f->maker, f->t, f->first + at, left < BLOCK ? left : BLOCK, f->bytes + at * f->size);
 }
 
-/* Blocks do not depend on each other, so threads may share them. */
+/* Blocks are independent, so several threads may work on them. */
 static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, unsigned char *bytes,
                       size_t count, sb_error *err)
 {
@@ -150,7 +150,7 @@ static sb_status start(job *j, sb_error *err)
     return status;
 }
 
-/* Three shards where 5 GB would be one, so that small folders, too, have an index. */
+/* Three shards if 5 GB would give one, so that small folders have an index, too. */
 static uint64_t shard_bytes(const sb_make_options *o, const sb_make_plan *p)
 {
     const uint64_t usual = UINT64_C(5000000000);
@@ -184,7 +184,7 @@ static sb_status write_config(const job *j, const char *folder, sb_error *err)
     return status;
 }
 
-/* config.json is the last file: without it, what is there is no checkpoint. */
+/* config.json is written last: without it the folder is no checkpoint. */
 static sb_status write_all(job *j, sb_target *target, sb_error *err)
 {
     const sb_make_plan *plan = j->plan;

@@ -20,31 +20,31 @@ typedef struct sb_make_options {
     const char *format;     /* NULL: "bf16" */
     const char *layout;     /* NULL: "text" */
     const char *storage;    /* NULL: "qwen3.6" */
-    const char *experts;    /* NULL: as the family publishes them; else of trunk and MTP alike */
+    const char *experts;    /* NULL: as the family publishes them; else for trunk and MTP */
     const char *scale_rule; /* NULL: the format's own */
-    const char *weights;    /* a checkpoint whose values and shape are taken, and no preset's */
+    const char *weights;    /* a checkpoint to take values and shape from, instead of a preset */
     unsigned group_size;    /* 0: the format's own */
     unsigned layers;        /* 0: the preset's */
-    const struct sb_make_preset *shape; /* instead of the preset's (choices.h); NULL: none */
+    const struct sb_make_preset *shape; /* replaces the preset's shape (choices.h); NULL: none */
     uint64_t seed;
-    uint64_t shard_bytes; /* 0: 5 GB, or three shards where that would be one */
-    uint64_t hold;        /* bytes of quantized layers that may be held (pieces.h); 0: 1 GB */
+    uint64_t shard_bytes; /* 0: 5 GB, or three shards if that were only one */
+    uint64_t hold;        /* most bytes of quantized layers held in memory (pieces.h); 0: 1 GB */
     int no_mtp;
-    int tokenizer; /* a tokenizer.json and a tokenizer_config.json, too */
-    int kv_scales; /* scales of the FP8 keys and values, where a format declares them */
-    int replace;   /* the folder need not be empty; other declarations in it are removed */
-    /* Called with "writing" and bytes, as sb_progress_bytes is; NULL for none. The last call has
-     * done == total. */
+    int tokenizer; /* writes tokenizer.json and tokenizer_config.json, too */
+    int kv_scales; /* writes scales of the FP8 keys and values, if the format declares them */
+    int replace;   /* the folder may have files; other declarations are removed */
+    /* Called with "writing" and byte counts, like sb_progress_bytes; NULL for none. The last call
+     * has done == total. */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
     void *progress_ctx;
 } sb_make_options;
 
-/* Writes the checkpoint. A name that no list has is SB_ERR_USAGE with the names that it has. */
+/* Writes the checkpoint. An unknown name is SB_ERR_USAGE; the message lists the known names. */
 sb_status sb_make(const sb_make_options *options, sb_error *err);
 
-/* What each option can be; the first entry of every list but the presets is what NULL stands for,
- * except of SB_MAKE_EXPERTS, where NULL leaves it to the family, and of SB_MAKE_SCALE_RULES, where
- * it leaves it to the format. */
+/* The choices of each option. NULL stands for the first entry of a list. Exceptions: a preset has
+ * no default, NULL for SB_MAKE_EXPERTS is the family's way, and NULL for SB_MAKE_SCALE_RULES is the
+ * format's own rule. */
 typedef enum sb_make_list_id {
     SB_MAKE_PRESETS,
     SB_MAKE_RECIPES,

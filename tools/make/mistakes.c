@@ -1,8 +1,7 @@
-/* mistakes.c - recipe `mistakes`: weights such that a mistake in the model changes what it
- * computes.
+/* mistakes.c - recipe `mistakes`: weights for which a mistake in the model changes its results.
  *
  * G-2: "every projection at a scale of its own". The spread of norm weights, A_log and dt_bias come
- * from rules.def. What stands here:
+ * from rules.def. This file adds:
  *
  *   a factor of its own, between 0.7 and 1.4, for every projection and the embedding;
  *   a query head near zero in the first linear layer, a key head near zero in the second, and a
@@ -11,27 +10,27 @@
  *   (exact ties); in every other layer, the MTP layer too, the last two rows are close;
  *   in q_proj gate rows of twice the scale of the query rows;
  *   in mtp.fc an embedding half of three times the scale of the hidden half;
- *   a final norm around 1.5, so that what stands before it and what stands behind it differ. */
+ *   a final norm around 1.5, so that the vectors before and after it differ. */
 #include "ref/base/rng.h"
 #include "ref/math/fn.h"
 #include "tools/make/fill.h"
 
-#define NEAR_ZERO 2e-4f /* of the usual scale: the squares of a head then sum to about 1e-6 */
-#define CLOSE 0x1p-7f   /* of the usual scale: how far close router rows differ */
+#define NEAR_ZERO 2e-4f /* times the usual scale: the squares of a head sum to about 1e-6 */
+#define CLOSE 0x1p-7f   /* times the usual scale: the difference of close router rows */
 
 void sb_make_prepare_mistakes(const sb_maker *maker, sb_make_matrix *m)
 {
-    /* an index far behind the last that an element uses */
+    /* an index far beyond those of elements */
     float own = 0.7f + 0.7f * sb_rng_uniform(m->key, UINT64_C(1) << 62);
     if (m->kind == SB_MAKE_linear || m->kind == SB_MAKE_lookup)
         m->spread *= own;
     if (m->role == SB_ROLE_final_norm)
         m->mean = 1.5f;
     if (m->role == SB_ROLE_embed_tokens && maker->config->tie_embeddings)
-        m->spread *= 1.6f * sb_rsqrt((float)m->cols); /* the same rows are the head */
+        m->spread *= 1.6f * sb_rsqrt((float)m->cols); /* the rows are also the head */
 }
 
-/* Which of the linear layers a layer is, counted from the first and from the last. */
+/* The number of linear layers before a layer and after it. */
 static void linear_place(const sb_config *c, uint32_t layer, uint32_t *before, uint32_t *behind)
 {
     *before = 0;

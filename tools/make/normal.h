@@ -1,4 +1,4 @@
-/* normal.h - many numbers of one stream. */
+/* normal.h - many normal numbers of one stream. */
 #ifndef SB_MAKE_NORMAL_H
 #define SB_MAKE_NORMAL_H
 
@@ -8,7 +8,7 @@
 /* out[i] = sb_rng_normal(key, first + i) for i < n. */
 void sb_normals(uint64_t key, uint64_t first, size_t n, float *out);
 
-/* Of the first indices, as many as it likes: how many it has done. */
+/* Does a part of this, from the first index on: returns the number of values written. */
 size_t sb_normals_avx512(uint64_t key, uint64_t first, size_t n, float *out);
 
 #endif

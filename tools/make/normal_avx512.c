@@ -1,4 +1,5 @@
-/* normal_avx512.c - sb_rng_normal of eight indices at a time: integers, so the same numbers. */
+/* normal_avx512.c - sb_rng_normal of eight indices at once; integer arithmetic, so the numbers are
+ * the same. */
 #include "tools/make/normal.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)

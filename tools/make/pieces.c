@@ -101,7 +101,7 @@ static sb_status find_largest(sb_pieces *p, size_t linear, sb_error *err)
     return SB_OK;
 }
 
-/* The factor of a layer and of those that it is fused with. */
+/* The common factor of a layer and the layers fused with it. */
 static sb_status factor_of(sb_pieces *p, size_t linear, float *factor, sb_error *err)
 {
     const sb_make_plan *plan = p->plan;
@@ -161,7 +161,7 @@ static size_t scratch_bytes(const sb_bands *b)
            b->bytes[2];
 }
 
-/* Computes a band in scratch and gives where its three results lie there. */
+/* Computes a band in scratch; results[] get the places of its three results there. */
 static void compute(const sb_pieces *p, const sb_bands *b, uint64_t band, void *scratch,
                     unsigned char *results[3])
 {
@@ -229,8 +229,8 @@ static sb_status fill_bands(const sb_pieces *p, const sb_bands *b, uint64_t firs
     return SB_OK;
 }
 
-/* A layer of one band is kept: its tensors are asked for in several pieces, and one after the
- * other. */
+/* Keeps the result of a layer with one band, because its tensors are requested in several
+ * consecutive pieces. */
 static sb_status fill_whole(sb_pieces *p, const sb_bands *b, size_t linear, uint64_t first,
                             unsigned char *bytes, size_t count, sb_error *err)
 {
@@ -298,14 +298,14 @@ float sb_make_input_amax(const sb_maker *maker, sb_role role, uint32_t layer)
     return drawn_amax(maker, "input", input_of(role), layer);
 }
 
-/* The scale of a layer's input goes by the formula of its weight's factor, for the usual rule. */
+/* The scale of a layer's input follows the formula of its weight's factor with the usual rule. */
 static float input_scale(const sb_pieces *p, const sb_make_linear *l)
 {
     return sb_scheme_at(l->scheme)->factor(sb_make_input_amax(p->maker, l->role, l->layer),
                                            SB_SCALE_RULE_amax);
 }
 
-/* Small contents, whole: at most 8 bytes per element. */
+/* Element i of a small content, at most 8 bytes. */
 static void small_element(const sb_pieces *p, const sb_make_tensor *t, float factor, uint64_t i,
                           unsigned char *out)
 {

@@ -23,7 +23,7 @@ static sb_status find_names(const sb_make_options *o, size_t found[SB_MAKE_LISTS
     return status;
 }
 
-/* What a family does not have. */
+/* Refuses options that the family does not support. */
 static sb_status check_family(const sb_make_options *o, const sb_make_plan *p, sb_error *err)
 {
     const sb_make_preset *dims = &p->shape.dims;
@@ -47,7 +47,7 @@ static const char *dtype_name(sb_dtype dtype)
     return dtype == SB_DTYPE_F32 ? "float32" : dtype == SB_DTYPE_F16 ? "float16" : "bfloat16";
 }
 
-/* The first rule of scale_rules.def that a format can have. */
+/* The first rule of scale_rules.def that the format allows. */
 static sb_scale_rule own_rule(const sb_make_format *format)
 {
     unsigned rule = 0;
@@ -56,7 +56,7 @@ static sb_scale_rule own_rule(const sb_make_format *format)
     return (sb_scale_rule)rule;
 }
 
-/* What a format does not have. */
+/* Refuses options that the format does not support. */
 static sb_status check_format(const sb_make_options *o, const sb_make_plan *p, sb_error *err)
 {
     const sb_make_format *f = p->format;
@@ -80,7 +80,7 @@ static sb_status check_format(const sb_make_options *o, const sb_make_plan *p, s
     return SB_OK;
 }
 
-/* Experts as the family publishes them, and as the quantizing program leaves them. */
+/* Stores experts as the family publishes them, or as the quantizing program writes them. */
 static void choose_storage(const sb_make_options *o, size_t storage, size_t experts,
                            sb_make_plan *p)
 {
@@ -174,8 +174,8 @@ static sb_status add_vision(void *ctx, const sb_vision_tensor *v, sb_error *err)
     return sb_make_plan_add(p, v->name, &t, err);
 }
 
-/* The text of config.json is written twice: without the quantization to learn which tensors there
- * are, and with it when it is known which of them are quantized. */
+/* Writes the text of config.json twice: first without the quantization, to find the tensors; then
+ * with it, because the quantized tensors are known. */
 sb_status sb_make_plan_new(const sb_make_options *options, sb_make_plan *out, sb_error *err)
 {
     *out = (sb_make_plan){0};

@@ -1,5 +1,5 @@
-/* plan.h - what a folder is to hold: the options read, its configuration, its tensors, and the
- * linear layers that are quantized. */
+/* plan.h - the planned content of a folder: options, configuration, tensors, and the quantized
+ * linear layers. */
 #ifndef SB_TOOLS_MAKE_PLAN_H
 #define SB_TOOLS_MAKE_PLAN_H
 
@@ -16,10 +16,10 @@ typedef struct sb_make_tensor {
     unsigned rank;
     uint64_t shape[5];
     uint64_t bytes;
-    sb_role role; /* SB_ROLE_COUNT: of the vision tower, of this kind: */
+    sb_role role; /* SB_ROLE_COUNT: a tensor of the vision tower, with the kind `vision` */
     sb_vision_kind vision;
     uint32_t layer, expert; /* as in sb_expected */
-    sb_content content;     /* unless plain, a part of this quantized layer: */
+    sb_content content;     /* not plain: a part of the quantized layer `linear` */
     size_t linear;
 } sb_make_tensor;
 
@@ -30,20 +30,20 @@ typedef struct sb_make_linear {
     uint32_t layer, expert; /* as in sb_expected */
     uint64_t rows, cols;
     sb_scheme scheme;
-    uint32_t group; /* columns that share a scale, where the scheme has a choice */
-    size_t fused;   /* the first layer of those that share its factor; they follow each other */
+    uint32_t group; /* columns per scale, if the scheme has a choice */
+    size_t fused;   /* the first of the layers that share its factor; they are consecutive */
 } sb_make_linear;
 
 typedef struct sb_make_plan {
     sb_make_shape shape;
-    struct sb_weights *weights; /* where values come from; NULL: they are drawn */
+    struct sb_weights *weights; /* source of the values; NULL: they are drawn */
     sb_make_recipe recipe;
     char *config_text;
-    sb_config config; /* what a reader makes of that text */
+    sb_config config; /* parsed from that text */
     sb_storage storage;
     const sb_make_format *format;
     sb_scale_rule rule;
-    uint32_t group; /* asked for; 0: the scheme's */
+    uint32_t group; /* as requested; 0: the scheme's */
     int kv_scales;
     int f32_decay;           /* A_log and linear_attn.norm stay F32 */
     sb_make_tensor *tensors; /* in the order in which they are written */
@@ -53,7 +53,7 @@ typedef struct sb_make_plan {
     size_t linear_count, linear_room;
 } sb_make_plan;
 
-/* Reads the options. After a failure, too, sb_make_plan_free releases what was built. */
+/* Makes the plan from the options. Call sb_make_plan_free after a failure, too. */
 sb_status sb_make_plan_new(const sb_make_options *options, sb_make_plan *out, sb_error *err);
 void sb_make_plan_free(sb_make_plan *plan);
 
@@ -61,11 +61,9 @@ void sb_make_plan_free(sb_make_plan *plan);
 sb_status sb_make_plan_add(sb_make_plan *plan, const char *name, const sb_make_tensor *tensor,
                            sb_error *err);
 
-/* Adds the tensors of a weight that the format quantizes. *done is 0, and nothing is added, if it
- * stays as it is: because no row of formats.def names it, or because the program that writes this
- * format leaves weights of its shape alone. SB_ERR_USAGE names the tensor and what its shape
- * breaks.
- */
+/* Adds the tensors of a weight that the format quantizes. If the weight is not quantized, sets
+ * *done to 0 and adds nothing: no row of formats.def names it, or the program that writes this
+ * format skips weights of this shape. SB_ERR_USAGE names the tensor and the violated rule. */
 sb_status sb_make_plan_quantize(sb_make_plan *plan, const sb_expected *weight, int *done,
                                 sb_error *err);
 

@@ -1,23 +1,22 @@
-/* predictable.c - recipe `predictable`: every token has one successor, and the weights say so.
+/* predictable.c - recipe `predictable`: every token has one successor, which the weights encode.
  *
  * G-3: "a seeded permutation bigram through embedding, residual stream and head". The H dimensions
- * are cut into parts by d mod parts, element j of a code standing in dimension parts * j + part:
+ * are divided into parts by d mod parts. Element j of a code is in dimension parts * j + part:
  *
  *   OWN_READ   the code of token t itself, where mtp.fc reads it from the embedding half
  *   OWN_HIDDEN the code of t for all other t: the embedding half of mtp.fc does not read this part
  *   AHEAD      the code of the successor of t, if that is one of SB_CODE_HIDDEN
  *   TARGET     only with a tied head: the code of the predecessor of t
  *
- * Row v of the head holds the code of v's predecessor in the parts where the trunk has it, so the
- * largest logit is that of the successor. The trunk carries AHEAD along to its last hidden vector,
- * from where the hidden half of mtp.fc moves it to where the head looks. Of a token of
- * SB_CODE_HIDDEN, then, "a part of it can be predicted by the MTP head only from the hidden half of
- * its input"; of one of SB_CODE_TRUNK it can predict nothing. A tied head is the embedding, so
- * there TARGET is what the head sees, and the first layer's MLP replaces it by the token's own
- * code.
+ * Row v of the head holds the code of v's predecessor in the parts where the trunk has this code,
+ * so the successor has the largest logit. The trunk passes AHEAD to its last hidden vector. From
+ * there the hidden half of mtp.fc moves it to the parts that the head reads. So for a token of
+ * SB_CODE_HIDDEN, "a part of it can be predicted by the MTP head only from the hidden half of its
+ * input". The MTP head cannot predict a token of SB_CODE_TRUNK. A tied head is the embedding: it
+ * reads TARGET, which the first layer's MLP replaces by the token's own code.
  *
- * All else is noise. In the trunk there is little, so that the greedy token is nearly always the
- * successor; in the MTP layer as much as its logits bear with some wrong drafts. */
+ * The rest is noise. The trunk has little noise, so that the greedy token is nearly always the
+ * successor. The MTP layer has as much noise as gives some wrong drafts. */
 #include "ref/base/rng.h"
 #include "ref/math/fn.h"
 #include "tools/make/predictable.h"
@@ -26,13 +25,13 @@ enum { OWN_READ, OWN_HIDDEN, AHEAD, TARGET };
 
 #define LOGIT 16.0f      /* about the largest logit */
 #define CONSTANT 4.0f    /* tied: the last dimension of every embedding, in units of its codes */
-#define ROW_NOISE 0.1f   /* in embedding and head, in the same units; all that unused rows have */
-#define TRUNK_NOISE 0.3f /* of all layers together, in units of what the MTP head bears */
-#define MTP_NOISE 0.75f  /* the share of what it could just bear that the MTP head gets */
-#define HEAD_NOISE 0.1f  /* in the MTP layer, against a variance of 1 */
+#define ROW_NOISE 0.1f   /* in embedding and head, in the same units; unused rows have only noise */
+#define TRUNK_NOISE 0.3f /* of all layers together, in units of sb_make_bearable */
+#define MTP_NOISE 0.75f  /* the part of the largest tolerable noise in sb_make_bearable */
+#define HEAD_NOISE 0.1f  /* in the MTP layer, relative to a variance of 1 */
 #define HEAD_NOISE_OUTPUT 0.2f /* the same of o_proj */
-#define BRIDGE_OWN 2.2f   /* tied: the own code in what the bridge adds, in units of the codes */
-#define BRIDGE_DOWN 0.18f /* tied: brings that to its unit: about 1/silu(CONSTANT / rms) */
+#define BRIDGE_OWN 2.2f        /* tied: the own code that the bridge adds, in units of the codes */
+#define BRIDGE_DOWN 0.18f      /* tied: scales it to that unit: about 1/silu(CONSTANT / rms) */
 
 static uint32_t parts_of(const sb_config *c)
 {
@@ -49,15 +48,14 @@ static float root(float x)
     return x * sb_rsqrt(x);
 }
 
-/* How much noise, relative to the codes, the MTP head bears with few wrong drafts: a logit is n
- * against the largest of `used` sums of n random signs and noise. */
+/* The right logit is n. It competes with the largest of `used` sums of n random signs and noise. */
 float sb_make_bearable(const sb_codes *codes)
 {
     float largest = 0.92f * root(2.0f * sb_log((float)codes->used));
     return MTP_NOISE * root((float)codes->length) / (1.4f + largest);
 }
 
-/* What one of the 2 L additions to the residual stream may weigh. */
+/* The weight of one of the 2 L additions to the residual stream. */
 static float trunk_share(const sb_maker *maker)
 {
     return TRUNK_NOISE * sb_make_bearable(&maker->codes) *
@@ -74,8 +72,8 @@ static float code_level(const sb_maker *maker, int head)
     return head ? LOGIT / (2.1f * n) : 1.0f;
 }
 
-/* What gives the sum of all experts a variance of about 1: that of silu(g) u is 0.36, the squares
- * of k router weights sum to about 1.3/k, and that of the shared expert's is about 0.28. */
+/* The variance of silu(g) u is 0.36. The squares of k router weights sum to about 1.3/k; the square
+ * of the shared expert's weight is about 0.28. */
 float sb_make_mixture_gain(const sb_config *c)
 {
     return sb_rsqrt(0.36f * (1.3f / (float)c->experts_per_token + 0.28f));
@@ -134,7 +132,8 @@ void sb_make_prepare_predictable(const sb_maker *maker, sb_make_matrix *m)
     }
 }
 
-/* What a part of a token's embedding row holds, or of its head row: a token's code, or nothing. */
+/* True if a part of a token's embedding row or head row holds a code; *of is the token of the
+ * code. */
 static int holds(const sb_codes *codes, sb_role role, uint32_t part, uint32_t token, uint32_t *of)
 {
     int head = role == SB_ROLE_lm_head;
@@ -173,8 +172,8 @@ static void token_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t r
     }
 }
 
-/* The last norm of the trunk. Tied, what the head must not see again of its own rows is scaled
- * away; else it has the signs that the head has, too. */
+/* The last norm of the trunk. With a tied head, it removes the parts of the embedding that the head
+ * must not read; otherwise it has the same signs as the head. */
 static void norm_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t col, size_t n,
                      float *out)
 {
@@ -190,8 +189,8 @@ static void norm_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t co
     }
 }
 
-/* Tied: unit j of the first layer's MLP, open for every token because its gate reads the constant,
- * adds to TARGET what is missing to the own code. The spread of its weights is kept small. */
+/* Tied: unit j of the first layer's MLP turns TARGET into the token's own code. Its gate reads the
+ * constant, so the unit is open for every token. The spread of its weights is small. */
 static void bridge_row(const sb_maker *maker, const sb_make_matrix *m, uint64_t row, uint64_t col,
                        size_t n, float *out)
 {

@@ -1,16 +1,16 @@
-/* predictable_1.c - recipe `predictable-1`: `predictable` as it was first, with which llama.cpp's
- * drafts were recorded (golden/dumps/llamacpp-T1-mtp).
+/* predictable_1.c - recipe `predictable-1`: the first form of `predictable`. llama.cpp's drafts
+ * were recorded with it (golden/dumps/llamacpp-T1-mtp).
  *
- * What can be predicted runs through mtp.fc and the residual stream alone; attention and experts of
- * the MTP head add noise, as much as its logits bear with some wrong drafts. */
+ * The prediction depends only on mtp.fc and the residual stream. Attention and experts of the MTP
+ * head add as much noise as gives some wrong drafts. */
 #include "ref/math/fn.h"
 #include "tools/make/predictable.h"
 
 enum { OWN_READ, OWN_HIDDEN, AHEAD, TARGET };
 
-#define ATTENTION 0.5f /* noise of attention, as a part of what the drafts bear */
+#define ATTENTION 0.5f /* noise of attention, in units of sb_make_bearable */
 
-/* Noise is measured against the codes behind mtp.fc, whose elements are about 1.7, or 1.3 beside
+/* The unit of noise is an element of the codes after mtp.fc: about 1.7, or 1.3 if there is a
  * TARGET. */
 static void prepare_head(const sb_maker *maker, sb_make_matrix *m)
 {
@@ -38,7 +38,7 @@ void sb_make_prepare_predictable_1(const sb_maker *maker, sb_make_matrix *m)
         sb_make_prepare_predictable(maker, m);
 }
 
-/* Tied: what the head must not see again of its own rows is scaled away. */
+/* Tied: removes the parts of the embedding that the head must not read. */
 static void norm_row(const sb_make_matrix *m, uint64_t col, size_t n, float *out)
 {
     for (size_t i = 0; i < n; i++) {
@@ -48,13 +48,13 @@ static void norm_row(const sb_make_matrix *m, uint64_t col, size_t n, float *out
     }
 }
 
-/* mtp.fc: entries that move a code to where the head looks for it. The hidden half has a larger
- * one, because in a hidden vector AHEAD is one part of several. */
+/* mtp.fc: entries that move a code to the parts that the head reads. The entry of the hidden half
+ * is larger, because AHEAD is only one of several parts of a hidden vector. */
 static void fc_row(const sb_maker *maker, uint64_t row, uint64_t col, size_t n, float *out)
 {
     uint32_t parts = maker->config->tie_embeddings ? 4 : 3;
     uint32_t part = (uint32_t)row % parts;
-    uint64_t code = row - part; /* where the parts of this element of the codes begin */
+    uint64_t code = row - part; /* the first part of this element of the codes */
     uint64_t hidden = maker->config->hidden_size;
     if (row / parts >= maker->codes.length)
         return;

@@ -1,28 +1,29 @@
 /* predictable_head.c - the MTP layer of recipe `predictable`: every part of it is needed.
  *
- * G-3: what the head knows of a token is in its code, and passes through all parts one after the
- * other, in j = 0 .. C-1 elements of it:
+ * G-3: the head knows a token by its code. Elements j = 0 .. C-1 of the code pass through all parts
+ * one after the other:
  *
- * fc: writes the code into AHEAD with the wrong sign, where neither the rows of the model's head
- * nor mtp.norm let it be seen: of tokens that are SB_CODE_EMBEDDING from the embedding half, of
- * SB_CODE_HIDDEN from the hidden half.
+ * fc: writes the code into AHEAD with the wrong sign. Neither the rows of the model's head nor
+ * mtp.norm read AHEAD. The code comes from the embedding half for SB_CODE_EMBEDDING, from the
+ * hidden half for SB_CODE_HIDDEN.
  *
- * attention: looks at its own entry alone, because queries and keys hold the code. It turns the
- * sign in AHEAD, and takes the code away from where the head looks.
+ * attention: attends only to its own entry, because queries and keys hold the code. It reverses the
+ * sign in AHEAD, and subtracts the code from the parts that the head reads.
  *
- * MLP: brings it there. A dense one brings enough. In a mixture experts bring enough to tokens
- * whose element 0 is negative, and to the others the shared expert does, but only if its gate,
- * which reads element 0, is wide open. The router chooses experts by the same element, and their
- * own gates open for the codes for which they are chosen.
+ * MLP: adds the code to these parts. A dense MLP adds enough. In a mixture, routed experts add
+ * enough for tokens with a negative element 0. For the others the shared expert does, but only if
+ * its gate, which reads element 0, is wide open. The router chooses experts by the same element,
+ * and the gates of the experts open for the codes for which they are chosen.
  *
- * noise: is in every matrix, and some rows are nothing else where there is room, as quantizers
- * leave little of the noise beside one large entry.
+ * noise: in every matrix. Where there is room, some rows are only noise, because quantizers keep
+ * little of the noise next to one large entry.
  *
- * norms: the weights of some dimensions turn the sign, and what reads or writes them undoes it.
+ * norms: the weights of some dimensions reverse the sign; the matrices that read or write these
+ * dimensions reverse it again.
  *
- * Without any of them what the head looks at is missing, of the wrong sign, or of signs at random:
- * the token is then one of the last to be drafted. The signs of sb_codes tie the head to its trunk:
- * to the trunk of another seed it says nothing. */
+ * If any part fails, the code that the head reads is missing, or has wrong or random signs: the
+ * token is then among the last candidates. The signs of sb_codes bind the head to its trunk: it
+ * predicts nothing for the trunk of another seed. */
 #include "tools/make/predictable.h"
 
 #include "ref/base/rng.h"
@@ -30,20 +31,20 @@
 
 enum { OWN_READ, OWN_HIDDEN, AHEAD, TARGET };
 
-#define FLIP (-0.2f)     /* 1 + weight of a norm where it turns the sign; elsewhere about 1 */
-#define FLIP_OUT (-0.3f) /* the same of mtp.norm */
+#define FLIP (-0.2f)     /* 1 + weight of a norm that reverses the sign; elsewhere about 1 */
+#define FLIP_OUT (-0.3f) /* the same for mtp.norm */
 #define QUERY 1.7f       /* the magnitude of 1 + weight of q_norm and k_norm */
-#define TURNED 4.0f      /* the code in AHEAD behind attention */
-#define DENSE 3.3f       /* what the MLP of a dense model brings to where the head looks */
-#define DENSE_TAKEN 2.0f /* what attention takes away from there */
-#define TAKEN 3.5f       /* the same of a mixture of experts */
-#define SHARED 7.6f      /* what the shared expert brings, where its gate is open */
-#define ROUTED 0.1f      /* what the other experts add to that */
-#define ALONE 8.8f       /* and bring to tokens that it does not serve */
+#define TURNED 4.0f      /* the code in AHEAD after attention */
+#define DENSE 3.3f       /* added by the MLP of a dense model to the parts that the head reads */
+#define DENSE_TAKEN 2.0f /* subtracted there by attention */
+#define TAKEN 3.5f       /* the same for a mixture of experts */
+#define SHARED 7.6f      /* added by the shared expert if its gate is open */
+#define ROUTED 0.1f      /* added by the other experts of even number */
+#define ALONE 8.8f       /* added by experts of odd number, for the other tokens */
 #define OPEN 6.0f        /* the gate of the shared expert: its logit at a usual element */
 #define STEEP 2.0f       /* the largest part of a gate, in units of its spread */
 #define SHARP 2.5f       /* the spread of the logits of the router */
-#define APART 2.5f       /* what element 0 adds to them, in units of that spread */
+#define APART 2.5f       /* added to them by element 0, in units of that spread */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -55,18 +56,18 @@ static float root(float x)
     return x * sb_rsqrt(x);
 }
 
-/* What a row needs to know. */
+/* The data that all rows need. */
 typedef struct plan {
     const sb_config *config;
     const sb_codes *codes;
     uint64_t seed;
     uint32_t parts;
-    uint32_t carried; /* C: the elements of a code that pass through everything */
-    float first;      /* the magnitude of AHEAD behind input_layernorm */
-    float second;     /* the same behind post_attention_layernorm */
+    uint32_t carried; /* C: the elements of a code that pass through all parts */
+    float first;      /* the magnitude of AHEAD after input_layernorm */
+    float second;     /* the same after post_attention_layernorm */
 } plan;
 
-/* C: what keys and values, shared expert, experts and codes have room for. */
+/* C: the most that fits in keys and values, shared expert, experts and codes. */
 static uint32_t carried_of(const sb_config *c, uint32_t length)
 {
     uint32_t n = least(length, sb_config_kv_width(c));
@@ -75,7 +76,7 @@ static uint32_t carried_of(const sb_config *c, uint32_t length)
     return least(least(n, c->shared_intermediate / 2), c->moe_intermediate);
 }
 
-/* What attention takes away. */
+/* The code that attention subtracts. */
 static float taken(const sb_config *c)
 {
     return c->experts ? TAKEN : DENSE_TAKEN;
@@ -98,7 +99,7 @@ static plan plan_of(const sb_maker *maker)
     return p;
 }
 
-/* Whether the head of the model looks at this part. */
+/* True if the head of the model reads this part. */
 static int is_seen(const plan *p, uint32_t part)
 {
     return p->parts == 4 ? part == TARGET : part == OWN_READ || part == OWN_HIDDEN;
@@ -149,7 +150,7 @@ static float norm_at(const plan *p, sb_role role, uint64_t d)
     case SB_ROLE_mtp_norm:
         if (!carried)
             return 1.0f;
-        if (!is_seen(p, part)) /* and a second draft takes nothing of the first for AHEAD */
+        if (!is_seen(p, part)) /* so a second draft does not read the first one's AHEAD */
             return 0.0f;
         if (is_turned(p, "make/predictable/norm_last", d, 33))
             return FLIP_OUT;
@@ -173,7 +174,7 @@ static void norm_row(const plan *p, sb_role role, uint64_t col, size_t n, float 
 
 /* --- what reads and writes the residual stream ------------------------------------------------ */
 
-/* Adds x to the entry of a row that lies in column d, if it is one of these n. */
+/* Adds x to column d of a row, if d is one of the columns col .. col + n - 1. */
 static void add(uint64_t d, float x, uint64_t col, size_t n, float *out)
 {
     if (d >= col && d < col + n)
@@ -187,7 +188,7 @@ static void read_ahead(const plan *p, sb_role norm, uint32_t j, float x, uint64_
     add(d, x / norm_at(p, norm, d), col, n, out);
 }
 
-/* What an element of the code weighs in row d of what the head looks at. */
+/* The weight of a code element in row d, which the head reads. */
 static float writes(const plan *p, uint64_t d)
 {
     return p->codes->sign[d] / norm_at(p, SB_ROLE_mtp_norm, d);
@@ -199,8 +200,8 @@ static void fc_row(const plan *p, uint64_t row, uint64_t col, size_t n, float *o
     uint64_t own = (uint64_t)p->parts * j + OWN_READ, ahead = (uint64_t)p->parts * j + AHEAD;
     if (row != ahead || j >= p->carried)
         return;
-    /* in a hidden vector AHEAD is one part of several, and the last norm of the trunk, if there is
-     * a head of its own, has its signs */
+    /* AHEAD is only one of several parts of a hidden vector. Without a tied head, the last norm of
+     * the trunk applies the signs. */
     float hidden = p->parts == 4 ? 3.0f : 1.5f * p->codes->sign[ahead];
     add(own, -1.0f / norm_at(p, SB_ROLE_mtp_norm_embedding, own), col, n, out);
     add(p->config->hidden_size + ahead, -hidden / norm_at(p, SB_ROLE_mtp_norm_hidden, ahead), col,
@@ -210,8 +211,8 @@ static void fc_row(const plan *p, uint64_t row, uint64_t col, size_t n, float *o
 /* --- attention -------------------------------------------------------------------------------- */
 
 /* Half of the query of a head is the code, and so is half of the key of its group. The rest, and
- * about half of the values, is noise: matrices whose rows all hold nothing but one large entry are
- * not what quantizers are made for. */
+ * about half of the values, is noise: quantizers are not made for matrices whose rows all hold only
+ * one large entry. */
 static void query_row(const plan *p, sb_role role, uint64_t row, uint64_t col, size_t n, float *out)
 {
     const sb_config *c = p->config;
@@ -228,13 +229,14 @@ static void query_row(const plan *p, sb_role role, uint64_t row, uint64_t col, s
                col, n, out);
 }
 
-/* How many values hold an element of the code: about half of the room that there is. */
+/* The number of values that hold the same code element; together they fill about half of the
+ * room. */
 static uint32_t copies_of(const plan *p)
 {
     return (uint32_t)(sb_config_kv_width(p->config) / p->carried + 1) / 2;
 }
 
-/* The element of the code that a value holds, other than the key has it; carried if none. */
+/* The code element of a value, in another order than in the key; `carried` if it has none. */
 static uint32_t value_of(const plan *p, uint64_t at)
 {
     return at < (uint64_t)copies_of(p) * p->carried ? p->carried - 1 - (uint32_t)(at % p->carried)
@@ -260,8 +262,8 @@ static void output_row(const plan *p, uint64_t row, uint64_t col, size_t n, floa
 
 /* --- MLP -------------------------------------------------------------------------------------- */
 
-/* Units 2j and 2j + 1 have one input and opposite gates: together an odd function of element j, for
- * which silu alone would need to know its sign. */
+/* Units 2j and 2j + 1 have the same input and opposite gates. Together they are an odd function of
+ * element j; silu alone would depend on its sign. */
 static void pair_row(const plan *p, int gate, uint64_t row, uint64_t col, size_t n, float *out)
 {
     float x = gate ? STEEP / p->second : 1.0f;
@@ -283,9 +285,9 @@ static void pair_down_row(const plan *p, uint64_t row, uint64_t col, size_t n, f
     add(2 * (uint64_t)j + 1, x, col, n, out);
 }
 
-/* The direction for which an expert is chosen, and for which its gates open. Two experts share one,
- * with opposite signs, so that few codes lie in the direction of none: those of even numbers serve
- * tokens whose element 0 is positive. */
+/* The direction for which an expert is chosen and its gates open. Pairs of experts have opposite
+ * directions, so that most codes are close to some direction. Experts of even number serve tokens
+ * with a positive element 0. */
 static void toward_row(const plan *p, uint64_t expert, float x, uint64_t col, size_t n, float *out)
 {
     uint64_t key = sb_rng_key(p->seed, "make/predictable/toward");
@@ -310,7 +312,7 @@ static void expert_down_row(const plan *p, uint64_t expert, uint64_t row, uint64
         return;
     if (is_seen(p, part))
         add(j, (even ? ROUTED : ALONE) / unit * writes(p, row), col, n, out);
-    else if (even && part == AHEAD) /* as large as the others write, where it is not seen */
+    else if (even && part == AHEAD) /* about as large as the others' entries, but not read */
         add(j, -2.0f * TURNED / unit, col, n, out);
 }
 

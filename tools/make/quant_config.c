@@ -10,7 +10,7 @@
 
 typedef void (*write_fn)(sb_json_out *out, const sb_make_plan *plan);
 
-/* Per dialect: the object in config.json, and the file beside it. */
+/* Per dialect: the object in config.json, and the file next to it. */
 static const struct {
     write_fn object;
     const char *file;

@@ -76,7 +76,7 @@ static void write_args(sb_json_out *out, const char *name, const args *a, uint32
     sb_put_close(out, '}');
 }
 
-/* Names of modules, spelled out, and one pattern for the MTP head, which was copied. */
+/* The full names of modules, and one pattern for the MTP head, which was copied unquantized. */
 static void write_ignored(sb_json_out *out, const sb_make_plan *plan)
 {
     sb_make_module module;

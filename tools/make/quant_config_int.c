@@ -15,7 +15,7 @@ static int is_linear_part(const sb_make_tensor *t)
     return t->role == SB_ROLE_conv1d || t->role == SB_ROLE_embed_tokens;
 }
 
-/* FP8: every module with a matrix that stays as it is; the vision tower under one name. */
+/* FP8: every module with an unquantized matrix; one name for the vision tower. */
 static void write_not_converted(sb_json_out *out, const sb_make_plan *plan)
 {
     sb_make_module module;
@@ -58,7 +58,7 @@ static uint32_t bits_of(const sb_make_plan *plan)
     return plan->format->scheme[0] == SB_SCHEME_int8_gptq ? 8 : 4;
 }
 
-/* The rules of Qwen's releases. */
+/* The member "dynamic" of Qwen's releases. */
 static void write_dynamic(sb_json_out *out)
 {
     static const char *const rules[] = {"lm_head",    "model.language_model.embed_tokens",
@@ -118,7 +118,8 @@ void sb_make_write_awq(sb_json_out *out, const sb_make_plan *plan)
 
 /* --- AutoRound -------------------------------------------------------------------------------- */
 
-/* A layer that was replaced by its FP8 form after all this had been written: 1 and its name. */
+/* Returns 1 and the name of a layer that was replaced by its FP8 form after AutoRound wrote the
+ * file. */
 static int replaced(const sb_make_plan *plan, const sb_make_tensor *t, sb_make_module *module)
 {
     if (t->content != SB_CONTENT_codes ||
@@ -142,7 +143,7 @@ static int is_pattern(const sb_make_plan *plan, const sb_make_tensor *t)
     return t->role == SB_ROLE_router && !sb_make_is_mtp(plan, t);
 }
 
-/* A router is no linear layer of the trunk: AutoRound sets it aside by a pattern of its own. */
+/* AutoRound does not see a trunk's router as a linear layer; a pattern excludes it. */
 static void put_router(sb_json_out *out, const char *name)
 {
     char key[2 * sizeof((sb_make_module *)0)->name + 16];
@@ -154,8 +155,8 @@ static void put_router(sb_json_out *out, const char *name)
     put_plain(out, key, "float");
 }
 
-/* Layers of a block that stay as they are, patterns before names. The file beside config.json was
- * written before the MTP head was added, and does not know it. */
+/* The unquantized layers of blocks, patterns before names. The file next to config.json was written
+ * before the MTP head was added, so the head is missing there. */
 static void write_extra(sb_json_out *out, const sb_make_plan *plan, int with_mtp)
 {
     sb_make_module module;

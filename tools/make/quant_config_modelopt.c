@@ -24,8 +24,8 @@ static const char *algo_of(const sb_make_plan *plan)
     return is_nvfp4(plan->format->scheme[0]) ? "NVFP4" : "FP8";
 }
 
-/* The name of a quantized layer in lists: of experts that of all together. 0 for those that the
- * entry of expert 0 stands for. */
+/* The name of a quantized layer in lists. All experts of a layer have one entry: returns 0 for all
+ * but the first layer of expert 0. */
 static int listed_name(const sb_make_linear *l, sb_make_module *module)
 {
     snprintf(module->name, sizeof module->name, "%s", l->module);
@@ -46,7 +46,7 @@ static void prefixed(sb_json_out *out, const sb_make_plan *plan, uint32_t layer,
     sb_put_item(out, text);
 }
 
-/* A part of a layer of which nothing is quantized is excluded as a whole, else module by module. */
+/* Excludes a completely unquantized part of a layer as a whole, otherwise module by module. */
 static void exclude_layer(sb_json_out *out, const sb_make_plan *plan, uint32_t layer)
 {
     const sb_make_format *f = plan->format;
@@ -72,7 +72,7 @@ static void exclude_layer(sb_json_out *out, const sb_make_plan *plan, uint32_t l
     prefixed(out, plan, layer, "mlp.shared_expert_gate");
 }
 
-/* A list of layers says what is quantized, so there only the MTP head is excluded. */
+/* A mixed configuration lists the quantized layers, so it excludes only the MTP head. */
 static void write_excluded(sb_json_out *out, const char *key, const sb_make_plan *plan)
 {
     sb_put_key(out, key);
@@ -129,7 +129,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names of the layers of a scheme, sorted; without memory, none. */
+/* The sorted names of the layers of a scheme; none if memory is out. */
 static void write_targets(sb_json_out *out, const sb_make_plan *plan, sb_scheme scheme)
 {
     char **names = sb_alloc(plan->linear_count, sizeof *names);
@@ -177,8 +177,8 @@ static void write_producer(sb_json_out *out, const char *version)
     sb_put_close(out, '}');
 }
 
-/* The mixed recipe disagrees with itself as the published one does: in the version, in the inputs
- * of NVFP4 layers, and in the cache. */
+/* The mixed recipe has the same contradictions as the published one: in the version, the inputs of
+ * NVFP4 layers, and the cache. */
 void sb_make_write_modelopt(sb_json_out *out, const sb_make_plan *plan)
 {
     sb_put_key(out, "config_groups");

@@ -1,8 +1,8 @@
 /* quantize.h - weights to codes and scales, as the programs that publish checkpoints compute them.
  *
  * All functions work on a band: some whole rows of a matrix, or all of them. Its weights are BF16
- * numbers, those that `--format bf16` of the same options holds, so that a folder of that format is
- * the original of every quantized one. G-7: "by the formula of the program that writes the
+ * numbers, the same as in `--format bf16` with the same options. So a folder of that format is the
+ * original of every quantized folder. G-7: "by the formula of the program that writes the
  * container" - each clause of a formula stands at the function that computes it. */
 #ifndef SB_TOOLS_MAKE_QUANTIZE_H
 #define SB_TOOLS_MAKE_QUANTIZE_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How scales are chosen where a container leaves a choice. */
+/* The choice of scales, if a container leaves one. */
 typedef enum sb_scale_rule {
 #define SB_SCALE_RULE(id, name, help) SB_SCALE_RULE_##id,
 #include "tools/make/scale_rules.def"
@@ -21,10 +21,10 @@ typedef enum sb_scale_rule {
 typedef struct sb_band {
     const float *weights; /* (rows, cols) */
     uint64_t rows, cols;
-    uint32_t group; /* columns that share a scale; 0 where the scheme has no choice */
-    float factor;   /* what the whole tensor shares, as it is stored */
+    uint32_t group; /* columns per scale; 0 if the scheme has no choice */
+    float factor;   /* the tensor's factor as stored */
     sb_scale_rule rule;
-    /* Where the result goes, as the tensors hold it; NULL where the scheme has no such tensor. */
+    /* The result in the layout of the tensors; NULL if the scheme has no such tensor. */
     unsigned char *codes, *scales, *zeros;
 } sb_band;
 
@@ -34,13 +34,13 @@ typedef struct sb_band {
 #include "tools/make/schemes.def"
 #undef SB_SCHEME
 
-/* What a tensor with the largest magnitude amax (of its fused partners, too) shares. */
+/* The factor of a tensor; amax is the largest magnitude of the tensor and its fused partners. */
 typedef float (*sb_factor_fn)(float amax, sb_scale_rule rule);
 float sb_factor_nvfp4_ct(float amax, sb_scale_rule rule);
 float sb_factor_nvfp4_modelopt(float amax, sb_scale_rule rule);
 float sb_factor_fp8_tensor(float amax, sb_scale_rule rule);
 
-/* Largest magnitude of n weights; no order of them changes it. */
+/* The largest magnitude of n weights; their order does not matter. */
 float sb_largest(const float *weights, size_t n);
 
 #endif

@@ -30,14 +30,14 @@ static void put_codes(const float *w, uint64_t n, float s, float zero, unsigned 
     }
 }
 
-/* G-10: "c = E4M3(bf16(w / S))": two roundings, because the quotient has the type of both. A zero
- * point of 0 is added to it, which leaves no -0. */
+/* G-10: "c = E4M3(bf16(w / S))": two roundings, because the quotient has the type of both operands.
+ * Adding a zero point of 0 removes -0. * */
 static void ct_codes(const float *w, uint64_t n, float s, unsigned char *codes)
 {
     put_codes(w, n, s, 0.0f, codes);
 }
 
-/* The largest magnitude of a block, which the edges of the matrix may cut. */
+/* The largest magnitude of a block, which may be cut at the edges of the matrix. */
 static float block_largest(const sb_band *b, uint64_t col, uint64_t cols)
 {
     float largest = 0.0f;
@@ -118,7 +118,7 @@ float sb_factor_fp8_tensor(float amax, sb_scale_rule rule)
     return amax > 0.0f ? amax / 448.0f : 1.0f;
 }
 
-/* G-13: "c = E4M3(bf16(RN(w / S)))": the quotient has the type of the weights, S has not. */
+/* G-13: "c = E4M3(bf16(RN(w / S)))": the quotient has the type of the weights, S does not. */
 void sb_quantize_fp8_tensor(const sb_band *b)
 {
     put_codes(b->weights, b->rows * b->cols, b->factor, -0.0f, b->codes);

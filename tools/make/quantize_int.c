@@ -5,7 +5,8 @@
 #include "ref/formats/format.h"
 #include "tools/make/quantize.h"
 
-/* The scale of a group and what is added to a rounded quotient to give a code 0 .. 2^bits - 1. */
+/* The scale of a group, and the zero point: rounded quotient + zero point is a code 0 .. 2^bits -
+ * 1. */
 typedef struct step {
     float scale;
     uint32_t zero;
@@ -23,7 +24,7 @@ static uint32_t clamped(float code, uint32_t top)
     return code < 0.0f ? 0 : code > (float)top ? top : (uint32_t)code;
 }
 
-/* The quotient, no further outside the codes than can be rounded. */
+/* The quotient, limited to the range that nearest() rounds. */
 static float quotient(float w, step s, uint32_t top)
 {
     float limit = 2.0f * (float)top + 2.0f;
@@ -93,7 +94,7 @@ static step signed_max(const float *w, uint32_t n, uint32_t top)
 }
 
 /* G-18: "S = f16(bf16(bf16(max - min) / 15)), at least f16(1e-5), and z = RNE(-min / S), at most
- * 15" - as torch computes it in the type of the weights. */
+ * 15" - torch computes it in the type of the weights. */
 static step min_max(const float *w, uint32_t n, uint32_t top)
 {
     const float smallest = f16(1e-5f);
@@ -123,7 +124,7 @@ static void or_word(unsigned char *words, uint64_t word, uint32_t bits)
 }
 
 /* G-19: "word r of column n holds codes r c .. of row n from the lowest bits on, a word of qzeros
- * so many rows" - and v1 of GPTQ stores every zero point less 1. */
+ * so many rows" - and GPTQ v1 stores each zero point minus 1. */
 static void gptq(const sb_band *b, unsigned bits)
 {
     uint32_t top = (1u << bits) - 1, per = 32 / bits;

@@ -1,7 +1,7 @@
 /* MXFP4 and MXFP8: E2M1 or E4M3 codes, an E8M0 scale per 32 columns.
  *
- * G-14: "the E8M0 code that F-11 gives a block, c = E2M1(w / S) or E4M3(w / S)": the quotient by a
- * power of two is exact unless it is so small that its code is 0. */
+ * G-14: "the E8M0 code that F-11 gives a block, c = E2M1(w / S) or E4M3(w / S)": a quotient by a
+ * power of two is exact, unless it is so small that its code is 0. */
 #include "ref/formats/e2m1_forms.h"
 #include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
@@ -9,7 +9,7 @@
 
 enum { GROUP = 32 };
 
-/* Without a -0, as everywhere in compressed-tensors. */
+/* Never -0, as everywhere in compressed-tensors. */
 static unsigned fp4(float w, float s)
 {
     return sb_e2m1_compressed_tensors(sb_round_to(SB_FORMAT_bf16, w / s));

@@ -12,8 +12,8 @@ static float bf16(float x)
     return sb_round_to(SB_FORMAT_bf16, x);
 }
 
-/* G-8: "g = bf16(2688 bf16(1/A))" - torch divides a number by a tensor in two steps, and the
- * statistics have the type of the weights. */
+/* G-8: "g = bf16(2688 bf16(1/A))" - torch divides a number by a tensor in two steps, and A has the
+ * type of the weights. */
 float sb_factor_nvfp4_ct(float amax, sb_scale_rule rule)
 {
     (void)rule;
@@ -67,7 +67,7 @@ static unsigned char four_over_six(const float *w, float a, float m)
     return error_of(w, e4) < error_of(w, e6) ? four : six;
 }
 
-/* The scale of a group with the largest magnitude a, and what its code stands for. */
+/* Returns the code of the scale of a group with the largest magnitude a; *step is its value. */
 typedef unsigned char (*scale_fn)(const sb_band *b, const float *w, float a, float *step);
 
 static void quantize(const sb_band *b, scale_fn scale)

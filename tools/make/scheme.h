@@ -1,5 +1,5 @@
-/* scheme.h - the lists of formats and schemes as tables: what a format does with a linear layer,
- * and of which tensors the result consists. */
+/* scheme.h - the lists of formats and schemes as tables: how a format quantizes a linear layer, and
+ * the tensors of the result. */
 #ifndef SB_TOOLS_MAKE_SCHEME_H
 #define SB_TOOLS_MAKE_SCHEME_H
 
@@ -28,15 +28,15 @@ typedef enum sb_content {
     SB_CONTENT_kv
 } sb_content;
 
-/* Which of the layers that engines fuse share their factor. */
+/* The layers fused by engines that share their factor. */
 typedef enum sb_fused { SB_FUSED_NOBODY, SB_FUSED_EXPERTS, SB_FUSED_ALL } sb_fused;
 
 typedef struct sb_scheme_info {
     sb_container container;
     uint32_t band;       /* rows of a band; 0: all rows of the matrix */
-    uint32_t group;      /* columns that share a scale unless asked otherwise; 0: no choice */
+    uint32_t group;      /* default columns per scale; 0: no choice */
     uint32_t step;       /* K must be a multiple of this */
-    sb_factor_fn factor; /* NULL: nothing is shared by the whole tensor */
+    sb_factor_fn factor; /* NULL: the tensor has no factor */
     sb_fused fused;
     void (*quantize)(const sb_band *band);
 } sb_scheme_info;
@@ -92,7 +92,7 @@ typedef struct sb_make_format {
 size_t sb_make_format_count(void);
 const sb_make_format *sb_make_format_at(size_t position);
 
-/* What a format makes of a role. */
+/* The scheme of a format for a role. */
 sb_scheme sb_make_format_scheme(const sb_make_format *format, sb_role role, int in_mtp);
 
 #endif

@@ -116,7 +116,7 @@ static void put_tokenizer(sb_json_out *out, const sb_made_vocabulary *v)
     put_model(out, v);
 }
 
-/* What transformers needs to read tokenizer.json as it stands. */
+/* The configuration with which transformers reads tokenizer.json unchanged. */
 static void put_config(sb_json_out *out, const sb_made_vocabulary *v)
 {
     (void)v;

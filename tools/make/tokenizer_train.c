@@ -46,8 +46,8 @@ static const char text[] =
 
 typedef struct training {
     sb_made_vocabulary *v;
-    uint32_t *ids;       /* of the text, so far */
-    unsigned char *ends; /* 1: a piece ends behind this id */
+    uint32_t *ids;       /* the text in current tokens */
+    unsigned char *ends; /* 1: a piece ends after this id */
     size_t count;
     uint64_t *pairs; /* of one round */
 } training;
@@ -61,7 +61,7 @@ void sb_made_vocabulary_free(sb_made_vocabulary *v)
     *v = (sb_made_vocabulary){0};
 }
 
-/* The bytes in the order of their characters, as published vocabularies have them. */
+/* The bytes in the order of their characters, as in published vocabularies. */
 static sb_status first_tokens(training *t, uint32_t *byte_ids, sb_error *err)
 {
     for (uint32_t c = 0; c <= 0x143; c++) {
@@ -106,7 +106,7 @@ static int compare_pairs(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How often the commonest pair stands in the text, and which it is. */
+/* *best: the most frequent pair of the text. Returns its count. */
 static size_t commonest(training *t, uint64_t *best)
 {
     size_t n = 0, most = 0;
@@ -138,7 +138,7 @@ static void replace(training *t, uint32_t left, uint32_t right, uint32_t made)
     t->count = out;
 }
 
-/* The token of both texts, which an earlier merge of other halves may have made. */
+/* Makes the token of both texts, unless an earlier merge of other halves has made it. */
 static sb_status merge(training *t, uint32_t left, uint32_t right, sb_error *err)
 {
     sb_made_vocabulary *v = t->v;
@@ -170,7 +170,7 @@ sb_status sb_make_train(const char *pattern, uint32_t most, sb_made_vocabulary *
     *out = (sb_made_vocabulary){0};
     most = most < 256 + size ? most : (uint32_t)(256 + size);
     out->tokens = sb_alloc(most, sizeof *out->tokens);
-    out->merges = sb_alloc(size, sizeof *out->merges); /* each merge makes the text shorter */
+    out->merges = sb_alloc(size, sizeof *out->merges); /* each merge shortens the text */
     t.ids = sb_alloc(size, sizeof *t.ids);
     t.ends = sb_alloc(size, 1);
     t.pairs = sb_alloc(size, sizeof *t.pairs);
