@@ -23,8 +23,8 @@ typedef struct ratio {
     char text[32];
 } ratio;
 
-/* part / whole with four decimals, the nearest, a half up; in integers, so that it is the same text
- * everywhere. Counts of a run are far below 2^64 / DIGITS. */
+/* part / whole with four decimals, rounded to nearest, halves up. Integer arithmetic gives the same
+ * text everywhere. Counts of a run are far below 2^64 / DIGITS. */
 static ratio print_ratio(uint64_t part, uint64_t whole)
 {
     ratio out;
@@ -33,8 +33,8 @@ static ratio print_ratio(uint64_t part, uint64_t whole)
     return out;
 }
 
-/* A round gives one token more than it accepts, the correction or the bonus, though where -n ends
- * it may emit fewer. */
+/* A round gives one token more than it accepts: the correction or the bonus token. The last round
+ * may emit fewer because of -n. */
 static ratio mean_with_bonus(const sb_acceptance_counts *c)
 {
     return print_ratio(c->accepted + c->rounds, c->rounds);

@@ -1,4 +1,4 @@
-/* acceptance.h - how many drafts were accepted, over all rounds of a sequence (docs/mtp.md). */
+/* acceptance.h - counts of accepted drafts over all rounds of a sequence (docs/mtp.md). */
 #ifndef SB_CLI_ACCEPTANCE_H
 #define SB_CLI_ACCEPTANCE_H
 
@@ -7,12 +7,12 @@
 #include "ref/run/round.h"
 
 typedef struct sb_acceptance_counts {
-    uint64_t rounds; /* with at least one draft: the others say nothing of the head */
+    uint64_t rounds; /* rounds with at least one draft; the others do not test the head */
     uint64_t drafted, accepted;
     struct {
         uint64_t drafted, accepted;
-    } depth[SB_MAX_DRAFTS]; /* of the first draft of a round, of the second, ... */
-    size_t depths;          /* that were drafted at all */
+    } depth[SB_MAX_DRAFTS]; /* of the first draft of each round, of the second, ... */
+    size_t depths;          /* the largest number of drafts in a round */
 } sb_acceptance_counts;
 
 void sb_acceptance_add(sb_acceptance_counts *counts, const sb_round *round);

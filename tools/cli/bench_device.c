@@ -7,14 +7,14 @@
 #include "ref/container/show.h"
 #include "tools/cli/bench_round.h"
 
-/* --- what follows from the times -------------------------------------------------------------- */
+/* --- results from the times -------------------------------------------------------------- */
 
 typedef struct verdict {
-    double rate, launch;       /* bytes per second; seconds of a launch that does nothing: B-19 */
-    double floor, model;       /* seconds: bytes / rate; and phases x launch on top (B-13) */
-    double step, implied;      /* seconds: measured; and of a GB10 that reaches the same share */
-    int timed;                 /* all of them are there */
-    double of_rate, of_launch; /* of the ledger's rounds: those measured, or as they were said */
+    double rate, launch;       /* bytes per second; seconds of an empty launch: B-19 */
+    double floor, model;       /* seconds: bytes / rate; the same plus phases x launch (B-13) */
+    double step, implied;      /* seconds: measured; of a GB10 with the same efficiency */
+    int timed;                 /* all of them are known */
+    double of_rate, of_launch; /* for the ledger's rounds: measured, or as stated */
 } verdict;
 
 static verdict verdict_of(const sb_bench_measured *m)
@@ -38,12 +38,12 @@ static verdict verdict_of(const sb_bench_measured *m)
     return v;
 }
 
-/* What was measured of the card, in the order in which it is shown. */
+/* The measurements of the card, in the order of the output. */
 enum { CARD_PASSES = 2 * SB_METER_SIZES + 7 };
 typedef struct card_pass {
     const char *what;
     const sb_meter_pass *pass;
-    double unit; /* of its work per second */
+    double unit; /* unit of its work per second */
     const char *per;
 } card_pass;
 
@@ -75,7 +75,7 @@ int sb_bench_is_wrong(const sb_device_report *r)
     return !right;
 }
 
-/* The op of the ledger that launches of this name belong to; SB_MOVES_OPS: none. */
+/* The ledger's op of launches with this name; SB_MOVES_OPS: none. */
 static sb_moves_op op_of(const sb_moves *step, const char *name)
 {
     static const struct {
@@ -87,14 +87,14 @@ static sb_moves_op op_of(const sb_moves *step, const char *name)
 #undef SB_DEVICE_OP
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i].name) == 0) /* a dense MLP has no sum of experts */
+        if (strcmp(name, names[i].name) == 0) /* a dense MLP has no combination of experts */
             return names[i].op == SB_MOVES_combine && !step->row[SB_MOVES_combine].calls
                        ? SB_MOVES_dense_out
                        : names[i].op;
     return SB_MOVES_OPS;
 }
 
-/* Launches and seconds of each op; in the last row those of none. */
+/* Launches and seconds of each op; the last row is for launches of no op. */
 typedef struct by_op {
     sb_device_part part[SB_MOVES_OPS + 1];
 } by_op;
@@ -128,7 +128,7 @@ sb_status sb_bench_backend(const char *name, const sb_backend **out, sb_error *w
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* A number, or a dash where nothing keeps time. */
+/* A number, or a dash if there is no timer. */
 static const char *cell(char text[24], double value, int digits)
 {
     if (value > 0)
@@ -159,7 +159,7 @@ static void print_card(const sb_meter_report *card)
         print_pass(list[i].what, list[i].pass, list[i].unit, list[i].per);
 }
 
-/* bytes < 0: not known. */
+/* bytes < 0: unknown. */
 static void print_part(const char *title, const sb_device_part *part, double bytes, double all,
                        double rate)
 {
@@ -173,7 +173,7 @@ static void print_part(const char *title, const sb_device_part *part, double byt
            cell(of_rate, rate > 0 ? 100 * speed / rate : 0, 1));
 }
 
-/* A launch has the name alone of what cost.def has as "sb_tile_kernel<...>", layer by layer. */
+/* cost.def has the name "sb_tile_kernel<...>"; a launch has the name without "<...>". */
 static int is_named(sb_cost_kernel kernel, const char *launch)
 {
     const char *name = sb_cost_name(kernel);
@@ -181,7 +181,8 @@ static int is_named(sb_cost_kernel kernel, const char *launch)
     return strlen(launch) == length && memcmp(name, launch, length) == 0;
 }
 
-/* B-15: what all launches of a kernel must move; -1: the ledger does not have these launches. */
+/* B-15: the bytes that all launches of a kernel must move; -1: these launches are not in the
+ * ledger. */
 static double kernel_bytes(const sb_bench_measured *m, const sb_device_part *part)
 {
     double bytes = 0;

@@ -2,12 +2,12 @@
 
 #include <stdio.h>
 
-/* A round, in plain steps; 0: it has no time. */
+/* The cost of a round in plain steps; round 0: no time is known. */
 typedef struct cost {
     unsigned drafts;
     double verify, drafting, round;
-    double keeping;    /* 0: of the ledger, which does not count it */
-    double break_even; /* B-8; more than 1: there is none */
+    double keeping;    /* 0 for the ledger, which does not count it */
+    double break_even; /* B-8; above 1: there is none */
 } cost;
 
 static cost measured(const sb_device_report *r, unsigned drafts)
@@ -38,7 +38,7 @@ static cost of_ledger(const sb_bench_measured *m, double rate, double latency, u
                   .break_even = round.break_even};
 }
 
-/* Of the tokens that a round gives at the acceptance that was asked for. */
+/* Compares the tokens of a round at the requested acceptance with its cost. */
 static const char *outcome(const sb_bench_measured *m, const cost *c)
 {
     return sb_floor_emitted(c->drafts, m->options->accept) < c->round ? "LOSES" : "PAYS";
@@ -95,7 +95,7 @@ static json_t *seconds_json(const sb_meter_time *t)
                : json_null();
 }
 
-/* In plain steps. */
+/* Times in plain steps. */
 static json_t *cost_json(const sb_bench_measured *m, const cost *c)
 {
     if (c->round <= 0)

@@ -104,7 +104,7 @@ void sb_bench_print(const sb_bench_report *r, const sb_bench_options *o)
     print_blas(r, o);
 }
 
-/* A table of hard rows: a line for each format, a column for each family. */
+/* A table of hard rows: one line per format, one column per family. */
 static void print_families(const char *title)
 {
     printf("\n%s\n  %-10s", title, "weights");
@@ -231,7 +231,7 @@ static json_t *versus_json(const sb_bench_versus *v)
                      v->exact_share, "f32_share_of_stream", v->plain_share);
 }
 
-/* Of each format, with the most threads. */
+/* Adds the ratios of each format with the most threads. */
 static void put_ratios(const sb_bench_report *r, json_t *document)
 {
     json_t *list = json_array(), *ratios = json_object();

@@ -13,7 +13,7 @@ void sb_bench_print_worst(const sb_worst_report *report, const sb_bench_options 
 
 void sb_bench_print_hogs(const sb_hogs_report *report);
 
-/* Adds to a document. */
+/* These add the report to a document. */
 void sb_bench_json(const sb_bench_report *report, const sb_bench_options *options,
                    json_t *document);
 void sb_bench_json_worst(const sb_worst_report *report, const sb_bench_options *options,

@@ -17,7 +17,7 @@ typedef enum kind { DECODE, VERIFY, PREFILL, KINDS } kind;
 static const char *const kinds[KINDS] = {"decode", "verify", "prefill"};
 static const char *const units[KINDS] = {"tokens", "rows", "tokens"};
 
-/* What a round starts besides the call of all layers. */
+/* The parts of a round besides the call of all layers. */
 enum { ENTRIES, DRAFT, ACCEPTED, HEADS };
 static const struct {
     sb_moves_part part;
@@ -35,16 +35,16 @@ typedef struct request {
     int json;
     double seconds; /* of a phase */
     const sb_moves_recipe *of;
-    sb_knobs knobs;    /* of the profile, */
-    const char *words; /* and what it says of itself */
+    sb_knobs knobs;    /* of the profile */
+    const char *words; /* description of the profile */
     sb_floor_options options;
     sb_moves_model model;
     sb_moves step;
     sb_moves_kernels kernels;
-    sb_moves_kernels head[HEADS]; /* of verify: what the MTP head adds */
+    sb_moves_kernels head[HEADS]; /* for verify: kernels of the MTP head */
     uint32_t width;
     sb_moves_round round[MOST_DRAFTS]; /* of i + 1 drafts */
-    int measured;                      /* report has something, else why says why not */
+    int measured;                      /* 1: `report` is filled in; 0: `why` has the reason */
     sb_device_report report;
     sb_error why;
 } request;
@@ -103,7 +103,7 @@ static sb_status check_range(const char *option, uint64_t value, uint64_t least,
                    option, value, least, most);
 }
 
-/* An option that would say nothing is a mistake. */
+/* Refuses options that have no effect. */
 static sb_status check_given(const request *r, const sb_command_line *line, sb_error *err)
 {
     for (size_t i = 0; i < line->opt_count; i++) {
@@ -271,7 +271,7 @@ static void print_kernels(const sb_moves_kernels *k, const char *all_of)
     print_kernel(&k->total, all_of, "", width, all);
 }
 
-/* Of all parts of a round. */
+/* The sum over all parts of a round. */
 static sb_moves_kernel round_of(const request *r)
 {
     sb_moves_kernel sum = r->kernels.total;
@@ -502,7 +502,7 @@ static sb_status print_json(const request *r, sb_error *err)
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
-/* B-19: "Where there is no device the ledger is printed all the same" - status 0. */
+/* B-19: "Where there is no device the ledger is printed all the same" - with status 0. */
 static sb_status run_step(request *r, sb_error *err)
 {
     const sb_backend *backend = NULL;
@@ -554,7 +554,7 @@ static void count_kernels(request *r)
 
 sb_status sb_bench_step(int argc, char **argv, sb_error *err)
 {
-    static request r; /* its model knows a thousand layers */
+    static request r; /* static because its model has room for a thousand layers */
     sb_command_line line;
     r = (request){.recipe = "nvidia-mix",
                   .bandwidth = "255",

@@ -4,7 +4,7 @@
 
 #include "ref/base/status.h"
 
-/* Whether this is what such a command begins with. */
+/* True for the first word of such a command. */
 int sb_is_bench_step(const char *word);
 
 sb_status sb_bench_step(int argc, char **argv, sb_error *err);

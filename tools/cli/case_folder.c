@@ -34,8 +34,8 @@ static sb_status copy(const char *from, const char *to, sb_error *err)
     return status;
 }
 
-/* C-9: "files of other names in the old folder are in the new one before it takes its place" - not
- * every file system has links. */
+/* C-9: "files of other names in the old folder are in the new one before it takes its place" -
+ * copies where the file system has no links. */
 static sb_status keep(void *ctx, const char *path, const char *name, const struct stat *info,
                       sb_error *err)
 {
@@ -49,7 +49,8 @@ static sb_status keep(void *ctx, const char *path, const char *name, const struc
     return status;
 }
 
-/* What is no file, a folder or a link, moves behind the change of places: no case is in it. */
+/* Nothing of the old folder is removed: folders and links move to the new one after the
+ * exchange. */
 static int goes(const char *name)
 {
     (void)name;

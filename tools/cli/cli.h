@@ -13,7 +13,7 @@
 #include "tools/cli/commands.def"
 #undef SB_COMMAND
 
-/* A new object with the keys that every document has: spec, command. NULL if memory is out. */
+/* A new object with the keys of every document: spec, command. NULL if memory is out. */
 json_t *sb_document(const char *command);
 
 /* Prints a document to stdout, keys in the order of insertion, and releases it. */
@@ -22,11 +22,11 @@ sb_status sb_print_document(json_t *document, sb_error *err);
 /* Sets the number of threads; 0 leaves the default. */
 void sb_set_threads(unsigned threads);
 
-/* A progress line on stderr, only if that is a terminal: "what 12/100, 48 s left". done == total
- * ends it. Ten times a second at most. */
+/* Prints a progress line if stderr is a terminal: "what 12/100, 48 s left". done == total ends the
+ * line. At most ten updates a second. */
 void sb_progress(void *unused, const char *what, uint64_t done, uint64_t total);
 
-/* The same of bytes: "what 12.30 of 76.00 GB, 1.20 GB/s, 53 s left". */
+/* The same for bytes: "what 12.30 of 76.00 GB, 1.20 GB/s, 53 s left". */
 void sb_progress_bytes(void *unused, const char *what, uint64_t done, uint64_t total);
 
 #endif

@@ -1,5 +1,5 @@
-/* cmd_accept.c - samebit accept: what the MTP head would propose along a text, and what the target
- * makes of it. */
+/* cmd_accept.c - samebit accept: the drafts of the MTP head along a text, and which of them the
+ * target accepts. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -40,7 +40,7 @@ typedef struct wishes {
     sb_make_options make;
     sb_bench_options bench;
     sb_knobs knobs;
-    const char *folder; /* NULL: to be made */
+    const char *folder; /* NULL: make one */
     const char *threads, *vs, *profile, *library;
     uint64_t layers, tokens, context, prefill, passes, stream, extrapolate, hogs;
     int worst, as_json;
@@ -53,7 +53,7 @@ static int is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-/* An option that would say nothing is a mistake. */
+/* Refuses options that have no effect. */
 static sb_status check_given(const wishes *w, const sb_command_line *line, sb_error *err)
 {
     static const char *const makes[] = {"format", "layers", NULL};
@@ -190,7 +190,8 @@ static sb_status check(wishes *w, const sb_command_line *line, sb_error *err)
     return status;
 }
 
-/* Into a folder of its own, which is there in any case if path is not "". */
+/* Makes a checkpoint in a temporary folder. The folder exists if path is not "", also after a
+ * failure. */
 static sb_status make(wishes *w, char path[SB_BENCH_PATH], sb_error *err)
 {
     sb_status status = sb_bench_made_new(path, err);
@@ -278,7 +279,7 @@ static sb_status beside_hogs(const wishes *w, const char *folder, sb_error *err)
 
 static sb_status run_checkpoint(wishes *w, sb_error *err)
 {
-    static char made[SB_BENCH_PATH]; /* a thread may look at it to the end */
+    static char made[SB_BENCH_PATH]; /* static: a thread may read it until the process ends */
     sb_status status = SB_OK;
     sb_bench_report *report = sb_alloc(1, sizeof *report);
     if (!report)

@@ -56,7 +56,7 @@ static sb_status list_checks(int as_json, sb_error *err)
     return sb_print_document(document, err);
 }
 
-/* Ids that have the text, or its longest beginning that some id has. */
+/* Lists ids that contain the text, or the longest prefix of it that an id contains. */
 static void similar(const char *text, char *out, size_t size)
 {
     size_t used = 0;
@@ -82,7 +82,7 @@ static sb_status unknown_check(const char *option, const char *name, sb_error *e
                    option, SB_SHOW(name), *others ? ", but " : "", others);
 }
 
-/* Marks the checks of a list, numbers and ids with commas between. */
+/* Marks the checks of a comma-separated list of numbers and ids. */
 static sb_status mark(const char *option, const char *list, unsigned char *marks, sb_error *err)
 {
     for (const char *at = list;; at++) {
@@ -142,10 +142,10 @@ static sb_status choose(wishes *w, sb_error *err)
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
-/* All that a run needs and makes. */
+/* Inputs and results of a run. */
 typedef struct run {
     const wishes *w;
-    char *path, *against; /* after the cache of the hub was asked */
+    char *path, *against; /* after a lookup in the hub's cache */
     sb_waivers waivers;
     sb_loaded_list list;
     sb_check check;
@@ -157,7 +157,7 @@ typedef struct run {
     sb_report report;
 } run;
 
-/* The files of the user first: a mistake in one shows before minutes of reading. */
+/* Reads the user's files first: an error in them shows before minutes of reading. */
 static sb_status read_inputs(run *r, sb_error *err)
 {
     const wishes *w = r->w;
@@ -173,7 +173,7 @@ static sb_status read_inputs(run *r, sb_error *err)
     return status;
 }
 
-/* Runs the head, after the audit of the files: SB_HEAD_UNKNOWN where that found none. */
+/* Runs the head after the audit of the files; SB_HEAD_UNKNOWN if the audit found no head. */
 static sb_status run_head(run *r, sb_error *err)
 {
     sb_head_options options = {.path = r->path,
@@ -255,7 +255,7 @@ static sb_status print_report(run *r, sb_error *err)
                : sb_fail(err, SB_ERR_IO, "the report could not be written to stdout");
 }
 
-/* The exit status, and one line for those who see only stderr. */
+/* The exit status, and one line for users who read only stderr. */
 static sb_status verdict(const run *r, sb_error *err)
 {
     const sb_report *p = &r->report;

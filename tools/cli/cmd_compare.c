@@ -19,10 +19,10 @@ typedef struct wishes {
     int has_kl, has_same;
     int as_json, card, all, allow_self;
     sb_knobs knobs[2];
-    char arithmetic[320]; /* the profile and what was set, for people */
+    char arithmetic[320]; /* the profile and the settings, as text */
 } wishes;
 
-/* What was found, in a word and a line; the words are those of diff. */
+/* The verdict and the reason; the verdicts are those of diff. */
 typedef struct judgement {
     const char *verdict;
     char reason[320];
@@ -54,7 +54,7 @@ static sb_status measure(const wishes *w, const sb_sequence *sequences, size_t c
     return status;
 }
 
-/* Not one value of B is another than A's: nothing was compared but a thing with itself. */
+/* True if all values of B equal A's: a checkpoint was compared with itself. */
 static int the_same(const sb_pair *p)
 {
     double most = p->kl.most;
@@ -105,7 +105,7 @@ static sb_status show(const wishes *w, const sb_compared *c, sb_error *err)
     return fflush(stdout) == 0 ? SB_OK : sb_fail(err, SB_ERR_IO, "the result could not be written");
 }
 
-/* The text: of --tokens one sequence. */
+/* Loads the text; --tokens is one sequence. */
 static sb_status load(const wishes *w, sb_sequence **sequences, size_t *count, sb_error *err)
 {
     if (!w->tokens)
@@ -143,7 +143,7 @@ static sb_status compare(const wishes *w, sb_error *err)
     return status;
 }
 
-/* "vllm, beta=act, of B alone act=f32" */
+/* Example: "vllm, beta=act, of B alone act=f32". */
 static void name_arithmetic(wishes *w)
 {
     size_t n = sizeof w->arithmetic, used = (size_t)snprintf(w->arithmetic, n, "%s", w->profile);

@@ -27,11 +27,11 @@ typedef struct wishes {
     int has_generate, has_profile, has_dump;
 } wishes;
 
-static const uint64_t unsaid = UINT64_MAX; /* chunk: the option is not there */
+static const uint64_t unsaid = UINT64_MAX; /* chunk: the option was not given */
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-/* The knobs that an engine of this program wants stand before those of the user. */
+/* Puts the knobs required by an engine of this program before the user's knobs. */
 static sb_status add_wanted(sb_request *r, const sb_runner *runner, sb_error *err)
 {
     sb_repeated own = r->settings;
@@ -51,8 +51,8 @@ static int has_tokens(const sb_request *r)
     return r->tokens || r->tokens_file || r->prompt;
 }
 
-/* What was recorded has its tokens, or of another program those of the command line; a trace also
- * has, where the user says nothing, its knobs. */
+/* Tokens of a trace come from the trace, those of a dump also from the command line. Without
+ * options for knobs, a trace's own knobs are used. */
 static sb_status settle_recorded(wishes *w, const sb_side *side, sb_error *err)
 {
     sb_request *r = &w->request;
@@ -75,7 +75,7 @@ static sb_status settle_recorded(wishes *w, const sb_side *side, sb_error *err)
     return status;
 }
 
-/* The profile that the kernels compute, of an engine that has some. */
+/* True if the user gave no profile and the engine has kernels, so that their profile is used. */
 static int takes_own_profile(const wishes *w, const sb_side *side)
 {
     return side->kind == SB_SIDE_live && side->runner.kernels && !w->has_profile;
@@ -110,7 +110,7 @@ static const char *ways(const sb_diff_run *run)
     return !run->has_forced ? "free" : run->free ? "forced and free" : "forced";
 }
 
-/* Whom the verdict is of: of two files of token ids the one that is wrong, where one is not. */
+/* The subject of the verdict. If only one of two files of token ids is wrong, the wrong one. */
 static const char *subject_of(const wishes *w, const sb_diff_run *run)
 {
     int wrong[2] = {0, 0};
@@ -143,7 +143,7 @@ static int passed(const sb_diff_run *run)
     return verdict != SB_VERDICT_none && verdict <= SB_VERDICT_NEAR_TIE;
 }
 
-/* Of two traces, or two engines. */
+/* The passing side of two traces or two engines. */
 static const char *which(const sb_diff_run *runs)
 {
     return passed(&runs[0])   ? passed(&runs[1]) ? "both" : "engine"
@@ -215,7 +215,7 @@ static sb_status print_reports(const wishes *w, const sb_diff_run *runs, size_t 
     return status;
 }
 
-/* The exit status, and one line for those who see only stderr. */
+/* The exit status, and one line for users who read only stderr. */
 static sb_status conclude(const wishes *w, const sb_diff_run *run, sb_error *err)
 {
     const sb_verdicts *v = &run->verdicts;
@@ -228,7 +228,7 @@ static sb_status conclude(const wishes *w, const sb_diff_run *run, sb_error *err
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
-/* U-10: "who made the drafts": the command line says it, or the trace, or nobody */
+/* U-10: "who made the drafts" - from the command line, or the trace; otherwise unknown */
 static sb_trace_drafter drafter_of(const wishes *w, const sb_side *side)
 {
     sb_trace_drafter drafter = SB_TRACE_DRAFTER_unknown;
@@ -239,15 +239,16 @@ static sb_trace_drafter drafter_of(const wishes *w, const sb_side *side)
     return drafter;
 }
 
-/* U-10: whose functions the engine calls: the command line says it, or the trace, or nobody. */
+/* U-10: the library of the engine's functions, from the command line, or the trace; otherwise
+ * unknown. */
 static const char *functions_of(const wishes *w, const sb_side *side)
 {
     const char *declared = side->trace ? sb_trace_info(side->trace)->functions : "";
     return w->functions ? w->functions : *declared ? declared : NULL;
 }
 
-/* U-10: "how many rows a chunk of the delta rule has": the command line says it, or the arithmetic
- * that it names, or the trace, or nobody. */
+/* U-10: "how many rows a chunk of the delta rule has" - from the command line, its named
+ * arithmetic, or the trace; otherwise unknown. */
 static uint64_t chunk_of(const wishes *w, const sb_side *side)
 {
     const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
@@ -436,7 +437,7 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
     memcpy(opts, table, sizeof table);
 }
 
-/* The arithmetics by name, for the message. */
+/* Fails with a list of the arithmetics. */
 static sb_status no_arithmetic(const char *name, sb_error *err)
 {
     char names[1024];

@@ -1,4 +1,4 @@
-/* cmd_fault.c - samebit fault: plants faults, and says which were caught. */
+/* cmd_fault.c - samebit fault: plants faults and reports which were caught. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static const char *signs_text(const sb_signs *signs)
     return text;
 }
 
-/* What others' criteria would have said: a letter each. */
+/* The results of other projects' criteria, a letter each. */
 static const char *peers_text(const sb_finding_of_fault *f)
 {
     static char text[SB_PEERS + 1];
@@ -79,13 +79,13 @@ static int wanted(const sb_fault *f, size_t index, const fault_request *r)
     for (size_t i = 0; i < r->names.count; i++)
         if (sb_fault_matches(f, r->names.item[i]))
             return 1;
-    /* without names, those of incidents and a few of each generated kind */
+    /* without names: faults from incidents, and a few of each generated kind */
     int generated = strncmp(f->name, "op.", 3) == 0 || strncmp(f->name, "kernel.", 7) == 0 ||
                     strncmp(f->name, "at.", 3) == 0 || strncmp(f->name, "sound.", 6) == 0;
     return !r->names.count && (r->all || !generated || index % 8 == 0);
 }
 
-/* "clean" is no fault: the correct engines alone. */
+/* The name "clean" stands for the correct engines without a fault. */
 static sb_status check_names(const sb_faults *faults, const sb_repeated *names, sb_error *err)
 {
     for (size_t n = 0; n < names->count; n++) {
@@ -99,7 +99,7 @@ static sb_status check_names(const sb_faults *faults, const sb_repeated *names, 
     return SB_OK;
 }
 
-/* What is written has one folder, begun here. */
+/* Checks --write and begins its folder. */
 static sb_status check_write(const sb_faults *faults, fault_request *r, sb_error *err)
 {
     struct stat info;
@@ -122,7 +122,7 @@ static sb_status check_write(const sb_faults *faults, fault_request *r, sb_error
     return sb_target_begin(&r->target, NULL, err);
 }
 
-/* What lies there now, whether the fault was caught or not. */
+/* Lists what was written, whether the fault was caught or not. */
 static void print_written(const fault_request *r)
 {
     static const char *const names[] = {"checkpoint", "engine", "trace/trace.json"};
@@ -141,7 +141,7 @@ static void print_written(const fault_request *r)
                SB_SHOW(r->write));
 }
 
-/* The folder is whole: it takes its place. Returns the status of the campaign, or a failure. */
+/* Moves the complete folder to its place. Returns the status of the campaign, or a failure. */
 static sb_status end_write(fault_request *r, sb_status campaign, sb_error *err)
 {
     sb_error why;
@@ -203,7 +203,7 @@ static void print_kinds(const sb_score *s)
     }
 }
 
-/* Rows of the table behind those of plants. The last two kinds of plants are never run. */
+/* The rows of the table after those of plants. The last two kinds of plants are never run. */
 enum { ROW_ALL = SB_PLANT_none, ROW_CORRECT = SB_PLANT_covered, LEVEL_ROWS };
 static const char *const row_words[LEVEL_ROWS] = {
     [SB_PLANT_op] = "generated, in one op",
@@ -306,7 +306,7 @@ static sb_status report(const fault_request *r, const sb_score *s, fault_report 
     return SB_OK;
 }
 
-/* A folder of its own, for checkpoints. */
+/* Makes a temporary folder for checkpoints. */
 static sb_status make_folder(char folder[512], sb_error *err)
 {
     const char *tmp = getenv("TMPDIR");
@@ -331,7 +331,7 @@ static void print_curve(const sb_sensitivity *s, json_t *rows, int json)
     fflush(stdout);
 }
 
-/* The curve, op by op; all at twice their bound and more must be named. */
+/* The detection curve, op by op. Each fault of at least twice its bound must be named. */
 static sb_status curve(const fault_request *r, sb_campaign *c, sb_error *err)
 {
     json_t *document = sb_document("fault"), *rows = json_array();
@@ -362,7 +362,7 @@ static sb_status curve(const fault_request *r, sb_campaign *c, sb_error *err)
                                        missed);
 }
 
-/* The faults that are wanted, and correct engines; then the score. */
+/* Runs the selected faults and the correct engines, then computes the score. */
 static sb_status plant_all(const fault_request *r, const sb_faults *faults, sb_campaign *c,
                            fault_report *out, sb_error *err)
 {

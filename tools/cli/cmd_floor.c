@@ -1,4 +1,4 @@
-/* cmd_floor.c - samebit floor: bytes per token, and the rate that no program can exceed. */
+/* cmd_floor.c - samebit floor: bytes per token, and an upper bound of the rate of any program. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static sb_status read_options(request *r, sb_error *err)
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* "BF16 + F8_E4M3": the types that a class is stored as, the largest share first. */
+/* "BF16 + F8_E4M3": the stored types of a class, the largest share first. */
 static void print_dtypes(const sb_ledger_row *row)
 {
     uint64_t left[SB_DTYPE_COUNT];
@@ -325,7 +325,7 @@ static sb_status floor_of(request *r, sb_error *err)
 sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
 {
     request r = {.state = "f32"};
-    char *folder = NULL; /* after the cache of the hub was asked */
+    char *folder = NULL; /* after a lookup in the hub's cache */
     const sb_opt opts[] = {
         {"bandwidth", 0, SB_OPT_STRING, &r.bandwidth, "GBs",
          "what the memory gives, in 10^9 bytes per second"},

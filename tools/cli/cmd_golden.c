@@ -55,7 +55,7 @@ static sb_status write_golden(const char *dir, const char *folder, const sb_requ
     sb_status status =
         path ? record(folder, request, &golden, err) : sb_fail(err, SB_ERR_MEMORY, "out of memory");
     if (!status) {
-        (void)mkdir(dir, 0777); /* if it cannot be made, the write below names it */
+        (void)mkdir(dir, 0777); /* after a failure, the write below names the folder */
         text = sb_json_dumps(golden, JSON_INDENT(1));
         status = text ? sb_write_file(path, text, strlen(text), err)
                       : sb_fail(err, SB_ERR_MEMORY, "out of memory");
@@ -70,8 +70,7 @@ static sb_status write_golden(const char *dir, const char *folder, const sb_requ
     return status;
 }
 
-/* What makes a comparison meaningless is refused (exit 3), not reported as a difference (exit 1).
- */
+/* Refuses a meaningless comparison (exit 3) instead of reporting a difference (exit 1). */
 static sb_status check_ground(const json_t *golden, const char *path, const char *folder,
                               sb_error *err)
 {
@@ -111,7 +110,7 @@ static sb_status print_verdict(sb_status verdict, const char *path, int as_json,
     sb_error why;
     sb_status printed = sb_print_document(document, &why);
     if (printed)
-        *err = why; /* what was not told is no verdict */
+        *err = why; /* without the document there is no verdict */
     return printed ? printed : verdict;
 }
 
@@ -137,7 +136,7 @@ static sb_status verify_golden(const char *dir, const char *folder, int as_json,
     return status;
 }
 
-/* What is recorded is repeated: an option that would change it is no quiet no. */
+/* verify repeats the recorded request: refuses options that would change it. */
 static sb_status check_repeats(const sb_command_line *line, sb_error *err)
 {
     for (size_t i = 0; i < line->opt_count; i++) {

@@ -57,7 +57,8 @@ static sb_status verify(void *ctx, const char *source, const char *result, sb_er
     return status;
 }
 
-/* --- what goes and comes, by kind ------------------------------------------------------------- */
+/* --- removed and added modules, by kind
+ * ------------------------------------------------------------- */
 
 /* Modules of one kind of layer and one fate. */
 typedef struct fate {
@@ -65,7 +66,7 @@ typedef struct fate {
     const char *what;
     const char *example;
     uint64_t modules, goes, comes;
-    uint64_t renamed; /* tensors that come under names that CKPT does not have */
+    uint64_t renamed; /* new tensors with names that are not in CKPT */
 
 } fate;
 
@@ -81,7 +82,7 @@ static int fate_order(const void *left, const void *right)
     return order ? -order : strcmp(a->kind, b->kind);
 }
 
-/* Which tensors of a module that both sides have are called otherwise: it is stored otherwise. */
+/* Counts tensors with new names in modules that both sides have but store differently. */
 static void count_new_names(const sb_grafted *g, fate *rows, size_t count)
 {
     for (size_t i = 0; i < g->take.taken_count; i++) {
@@ -131,7 +132,7 @@ static fate *fates_of(const sb_grafted *g, size_t *count)
     return rows;
 }
 
-/* Tensors that come under a name that nothing had. */
+/* The number of tensors with new names. */
 static uint64_t new_names(const sb_grafted *g)
 {
     uint64_t count = 0;
@@ -165,7 +166,7 @@ static json_t *files_json(const sb_grafted *g)
     return out;
 }
 
-/* Modules that one side alone has, each by name. */
+/* The names of modules that only one side has. */
 static json_t *alone_json(const sb_grafted *g, int added)
 {
     json_t *out = json_array();
@@ -295,7 +296,7 @@ static sb_status graft(const sb_command_line *line, sb_graft_options *o, const s
                        const char *as, int as_json, sb_error *err)
 {
     sb_grafted result = {0};
-    char *source = NULL, *other = NULL; /* after the cache of the hub was asked */
+    char *source = NULL, *other = NULL; /* after a lookup in the hub's cache */
     o->take = take->item;
     o->take_count = take->count;
     o->verify_ctx = &result;

@@ -8,7 +8,7 @@
 #include "tools/cli/opts.h"
 #include "tools/hash/manifest.h"
 
-enum { SHOWN = 20 }; /* differences that are listed one by one */
+enum { SHOWN = 20 }; /* most differences listed individually */
 
 /* Bytes of tensors, and then layers of values. */
 static void show_progress(void *ctx, const char *what, uint64_t done, uint64_t total)
@@ -62,7 +62,7 @@ static void print_differences(const sb_differences *d)
         printf("and %zu more\n", d->count - SHOWN);
 }
 
-/* The message names the first of each kind. */
+/* Sets a message with the first difference of each kind. */
 static sb_status summary(const char *path, const sb_differences *d, sb_error *err)
 {
     size_t count[3] = {0, 0, 0};
@@ -100,7 +100,7 @@ static sb_status report(const sb_manifest *now, const char *path, const char *ma
     sb_error why;
     sb_status printed = sb_print_document(document, &why);
     if (printed)
-        *err = why; /* what was not told is no verdict */
+        *err = why; /* without the document there is no verdict */
     return printed ? printed : verdict;
 }
 

@@ -1,4 +1,4 @@
-/* cmd_info.c - what a folder holds, and what this program knows. */
+/* cmd_info.c - the content of a folder, and the formats and profiles of this program. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -144,7 +144,7 @@ static json_t *storage_json(const sb_weights *w)
                      "ignored_vision_bytes", (json_int_t)w->ignored_bytes);
 }
 
-/* What the configuration files say, and the same keys where they say nothing. */
+/* The declarations of the configuration files; a missing one keeps its key. */
 static json_t *declared_json(const sb_declared *d)
 {
     json_t *notes = json_array();

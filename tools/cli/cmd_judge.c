@@ -1,4 +1,4 @@
-/* cmd_judge.c - samebit judge: what a kernel made of test vectors, held against them. */
+/* cmd_judge.c - samebit judge: compares a kernel's output with test vectors. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static int by_name(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* All *.safetensors of a folder, and the files of the same names in the other. */
+/* Lists all *.safetensors of a folder, and the files of the same names in `got`. */
 static sb_status list_folder(const char *folder, const char *got, pairs *p, sb_error *err)
 {
     /* C-9: "`judge` refuses a folder whose name ends in `.partial` or `.replaced`" */
@@ -108,7 +108,7 @@ typedef struct wishes {
     int same_bits, metamorphic, as_json;
 } wishes;
 
-/* Of one pair a refusal is the end; of a folder the other cases are judged all the same. */
+/* A refusal of a single pair ends the command; in a folder the other cases are still judged. */
 static sb_status judge_pairs(const wishes *w, const pairs *p, sb_gate_judged *cases, sb_error *err)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -164,7 +164,7 @@ static sb_status conclude(const wishes *w, const sb_judge_report *r, sb_error *e
     return SB_OK;
 }
 
-/* The document is what the baseline is compared with, whether it is printed or not. */
+/* Compares the JSON document with the baseline, even if the document is not printed. */
 static sb_status compare(sb_judge_report *r, sb_judge_change *change, sb_error *err)
 {
     json_t *before = NULL, *now = sb_judge_json(r);

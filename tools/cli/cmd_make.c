@@ -4,7 +4,7 @@
 #include "tools/cli/opts.h"
 #include "tools/make/make.h"
 
-/* The names in the order of the list, with what they are. */
+/* The names in the order of the list, with descriptions. */
 static const char formats[] = "formats:\n"
 #define SB_MAKE_FORMAT(id, name, dtype, dialect, rules, first, modules, second, others, mtp,       \
                        experts, help)                                                              \

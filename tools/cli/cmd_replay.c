@@ -1,5 +1,5 @@
-/* cmd_replay.c - samebit replay: one op of a replay bundle, run again and held against what was
- * recorded. */
+/* cmd_replay.c - samebit replay: runs one op of a replay bundle again and compares with the
+ * recorded output. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +18,14 @@
 
 typedef struct result {
     size_t count, outside, changed;
-    size_t first; /* element that is outside, else the one nearest to its bound */
-    double worst; /* error / bound of it, largest */
-    int infinite; /* ... outside a bound of nearly 0, or no number */
+    size_t first; /* the first element outside, else the one nearest to its bound */
+    double worst; /* its error / bound, the largest */
+    int infinite; /* outside a bound of nearly 0, or NaN */
     sb_verdict verdict;
 } result;
 
-/* error / bound; -1 where the bound is 0 and the error is not, or so much smaller that there is no
- * such number, or where one is none. */
+/* error / bound; -1 if the error is not 0 and the bound is 0, if the quotient overflows, or if a
+ * value is NaN. */
 static double ratio_of(float recorded, float own, double bound)
 {
     double error = (double)recorded - (double)own;
@@ -36,10 +36,10 @@ static double ratio_of(float recorded, float own, double bound)
     return ratio <= 0x1.fffffffffffffp1023 ? ratio : -1.0;
 }
 
-/* What is judged of a bundle: what was recorded, or what another backend gives. */
+/* The judged output of a bundle: the recorded one, or another backend's. */
 typedef struct judged {
-    const sb_bundle *b;  /* which the reference ran */
-    const char *backend; /* NULL: recorded */
+    const sb_bundle *b;  /* as run by the reference */
+    const char *backend; /* NULL: the recorded output */
     const float *found;
 } judged;
 
@@ -135,7 +135,7 @@ static sb_status conclude(const judged *j, const result *r, const char *path, sb
     return sb_fail(err, SB_ERR_DIFF, "%s: recorded values are outside their bound", SB_SHOW(path));
 }
 
-/* other: the same bundle once more, for the backend; or NULL. */
+/* other: a second copy of the bundle for the backend, or NULL. */
 static sb_status replay(sb_bundle *b, sb_bundle *other, sb_side *backend, const char *path,
                         int as_json, sb_error *err)
 {
@@ -160,7 +160,7 @@ static sb_status replay(sb_bundle *b, sb_bundle *other, sb_side *backend, const 
     return status ? status : conclude(&j, &r, path, err);
 }
 
-/* Why a pack has no op, as far as its document says, and what it has. */
+/* Fails with the pack's members and the reason in its document why it has no op. */
 static sb_status no_bundle(const sb_map *map, const char *path, sb_error *err)
 {
     char names[400];

@@ -14,7 +14,7 @@ typedef struct output {
     const sb_request *request;
 } output;
 
-/* Of --prompt: the ids that the text became. */
+/* For --prompt: prints the ids of the text. */
 static void print_prompt(const sb_request *r)
 {
     for (size_t i = 0; r->tokenizer && i < r->sequences[0].count; i++)
@@ -52,13 +52,13 @@ static sb_status print_json(const sb_request *request, const json_t *list, sb_er
     return sb_print_document(document, err);
 }
 
-/* What of a run is about memory. */
+/* The options of a run about memory. */
 typedef struct memory {
-    uint64_t limit; /* --resident-limit; 0: that of the model */
+    uint64_t limit; /* --resident-limit; 0: the model's limit */
     int stats;
 } memory;
 
-/* On a terminal: how much of weights that do not stay was read, in steps of 64 MiB. */
+/* On a terminal: the bytes read of weights that do not stay in memory, in steps of 64 MiB. */
 static void show_read(void *ctx, uint64_t bytes)
 {
     static uint64_t shown;
@@ -69,7 +69,7 @@ static void show_read(void *ctx, uint64_t bytes)
     fprintf(stderr, "\rweights read %.2f GB\033[K", (double)bytes * 1e-9);
 }
 
-/* --stats: nothing of it is the same on two machines, so it is no part of the result. */
+/* --stats: differs between machines, so it is not part of the result. */
 static void print_stats(const sb_model *model)
 {
     fprintf(stderr, "samebit: weights %.3f GB, peak resident set %.3f GB\n",
@@ -100,7 +100,7 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
     return status;
 }
 
-/* Who asks for kernels under knobs that they lack hears that the reference computes: Y-12. */
+/* Tells the user if the reference computes because kernels lack the requested knobs: Y-12. */
 static void note_inherited(const sb_request *r)
 {
     if (r->engine != sb_backend_emu() && strcmp(r->engine->name, "gpu") != 0)

@@ -63,7 +63,7 @@ static sb_status feed_and_save(sb_session *session, sb_state_file *from, const s
     return status;
 }
 
-/* What was written, read back and verified. */
+/* Reads the written file back, verifies it and shows it. */
 static sb_status show_written(const state_request *r, sb_error *err)
 {
     sb_state_file *file = NULL;
@@ -74,7 +74,7 @@ static sb_status show_written(const state_request *r, sb_error *err)
     return status;
 }
 
-/* A file that is continued decides whether there is a head; else the checkpoint does. */
+/* A continued file determines whether there is a head; without one the checkpoint does. */
 static sb_status save(const char *folder, state_request *r, sb_error *err)
 {
     sb_model *model = NULL;

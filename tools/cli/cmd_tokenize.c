@@ -9,7 +9,7 @@
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
 
-/* What was tokenized, or decoded: bytes and ids of the same text. */
+/* Bytes and ids of the same text. */
 typedef struct both {
     char *bytes;
     uint32_t *ids;
@@ -29,7 +29,7 @@ static sb_status from_text(const sb_tokenizer *t, const char *text, const char *
         status = sb_tokenizer_encode(t, read ? (const char *)read : text, out->size, &out->ids,
                                      &out->count, err);
     free(read);
-    if (!status) /* what the ids say, which normalization may have changed */
+    if (!status) /* the text of the ids, which normalization may have changed */
         status = sb_tokenizer_decode(t, out->ids, out->count, &out->bytes, &out->size,
                                      &out->unknown, err);
     return status;
@@ -47,7 +47,7 @@ static sb_status from_ids(const sb_tokenizer *t, const char *ids, both *out, sb_
                                err);
 }
 
-/* One line for each id, with what is no printable ASCII as \xHH. */
+/* Prints one line per id; bytes that are no printable ASCII appear as \xHH. */
 static void print_pieces(const sb_tokenizer *t, const both *b)
 {
     for (size_t i = 0; i < b->count; i++) {
@@ -68,7 +68,7 @@ static void print_pieces(const sb_tokenizer *t, const both *b)
 static sb_status print_json(const both *b, sb_error *err)
 {
     json_t *document = sb_document("tokenize"), *ids = json_array();
-    json_t *text = json_stringn(b->bytes, b->size); /* NULL if it is no UTF-8 */
+    json_t *text = json_stringn(b->bytes, b->size); /* NULL if the bytes are no UTF-8 */
     for (size_t i = 0; i < b->count; i++)
         json_array_append_new(ids, json_integer(b->ids[i]));
     json_object_set_new(document, "tokens", ids);

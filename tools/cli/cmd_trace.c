@@ -1,4 +1,4 @@
-/* cmd_trace.c - samebit trace: is a trace whole, and what can it be compared for? */
+/* cmd_trace.c - samebit trace: is a trace complete, and for which comparisons does it suffice? */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ typedef struct report {
     sb_model *model; /* NULL: --checkpoint was not given */
     sb_audit *audit;
     sb_trace_writer *writer; /* NULL: --write was not given */
-    size_t steps;            /* that came */
+    size_t steps;            /* steps so far */
 } report;
 
 static const sb_trace_head *head_of(const report *r)
@@ -290,7 +290,7 @@ static sb_status print_json(const report *r, sb_error *err)
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-/* What stderr says of findings. */
+/* The message on stderr about findings. */
 static sb_status verdict_of(const report *r, sb_error *err)
 {
     const sb_finding *f;

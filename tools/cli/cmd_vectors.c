@@ -1,5 +1,5 @@
-/* cmd_vectors.c - samebit vectors: inputs for one operation, what a kernel must give of them, and
- * how far it may be from that. */
+/* cmd_vectors.c - samebit vectors: inputs for one operation, the expected outputs, and their
+ * bounds. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -208,7 +208,7 @@ typedef struct item {
 
 typedef struct plan {
     item *items;
-    size_t count, room, excluded; /* excluded: by the contract of their op */
+    size_t count, room, excluded; /* excluded: cases that the contract of their op excludes */
 } plan;
 
 static sb_status add_item(plan *p, const item *one, sb_error *err)
@@ -343,7 +343,7 @@ static sb_status make_case(const request *r, const item *one, sb_gate_case **out
     return sb_gate_case_make(&want, out, err);
 }
 
-/* The batches that the metamorphic gate makes of one case. */
+/* Writes the batches of the metamorphic gate for one case. */
 static sb_status write_batches(const request *r, const plan *p, sb_error *err)
 {
     sb_gate_case *c = NULL;
@@ -366,7 +366,7 @@ static sb_status write_batches(const request *r, const plan *p, sb_error *err)
     return SB_OK;
 }
 
-/* A case that stands in `written` now will stand in `path`. files: NULL for text. */
+/* Reports a case that is in `written` now and will be at `path`. files: NULL for text. */
 static sb_status say_written(const sb_gate_case *c, const char *written, const char *path,
                              json_t *files, sb_error *err)
 {
@@ -389,7 +389,7 @@ static sb_status say_written(const sb_gate_case *c, const char *written, const c
     return SB_OK;
 }
 
-/* folder: where the files of several cases are written, or NULL. */
+/* folder: the folder for several cases, or NULL. */
 static sb_status write_item(const request *r, const item *one, const char *folder, json_t *files,
                             sb_error *err)
 {

@@ -11,7 +11,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 
-/* Changed of kept, over all layers. */
+/* The changed and all kept routes, summed over all layers. */
 static void sum_routes(const sb_pair *p, uint64_t total[2])
 {
     total[0] = total[1] = 0;
@@ -97,7 +97,7 @@ void sb_compared_print(const sb_compared *c)
     printf("%s: %s\n", c->verdict, c->reason);
 }
 
-/* The last part of a path, which is what a card calls a checkpoint. */
+/* The last part of a path: the checkpoint's name in a card. */
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -196,7 +196,7 @@ static json_t *acceptance(const sb_pair *p)
 static json_t *folder(const char *path)
 {
     json_t *out = json_string(path);
-    return out ? out : json_string(SB_SHOW(path)); /* a name that is no UTF-8 */
+    return out ? out : json_string(SB_SHOW(path)); /* the name is no UTF-8 */
 }
 
 sb_status sb_compared_json(const sb_compared *c, sb_error *err)

@@ -1,4 +1,5 @@
-/* compare_show.h - what samebit compare found: as text, as JSON, as a block for a model card. */
+/* compare_show.h - the result of samebit compare as text, as JSON, and as a block for a model
+ * card. */
 #ifndef SB_CLI_COMPARE_SHOW_H
 #define SB_CLI_COMPARE_SHOW_H
 
@@ -12,7 +13,7 @@ typedef struct sb_compared {
     size_t texts;
     const sb_pair *pair;
     const char *verdict, *reason;
-    size_t lines; /* layers that the text lists */
+    size_t lines; /* number of layers listed in the text */
 } sb_compared;
 
 void sb_compared_print(const sb_compared *c);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The token that a finding is of: that of its row, or where the step has its sequence. */
+/* The token of a finding: the token of its row, or the first of its sequence in the step. */
 static uint64_t token_of(const sb_finding *f, const sb_step *step)
 {
     if (f->row >= 0 && (size_t)f->row < step->row_count)

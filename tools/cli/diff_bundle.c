@@ -6,7 +6,7 @@
 
 #include "ref/container/show.h"
 
-/* NULL: the first failure has its bundle. */
+/* The reason why the first failure has no bundle; NULL: it has one. */
 static const char *missing(const sb_diff_run *run)
 {
     const sb_verdicts *v = &run->verdicts;

@@ -34,7 +34,7 @@ sb_status sb_diff_files_begin(sb_diff_files *f, sb_error *err)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a name");
     snprintf(f->own, room, "%s%s", f->bundle, end);
     f->replay = f->own;
-    unlink(f->own); /* of a run that was killed */
+    unlink(f->own); /* left by a killed run */
     return SB_OK;
 }
 
@@ -73,7 +73,7 @@ static int print_document(FILE *out, const void *document)
     return sb_json_dumpf(document, out, JSON_INDENT(2)) && fputc('\n', out) != EOF;
 }
 
-/* O-4: "the digest of each file before it" - XXH3-128, as of everything else. */
+/* O-4: "the digest of each file before it" - XXH3-128, like all digests. */
 static int print_digests(FILE *out, const void *ctx)
 {
     const pack *p = ctx;
@@ -88,7 +88,7 @@ static int print_digests(FILE *out, const void *ctx)
     return 1;
 }
 
-/* The op that failed, if one did: it was written while the run went on. */
+/* Adds the failed op, if there is one; the run wrote its file. */
 static sb_status add_replay(pack *p, const char *path, sb_error *err)
 {
     unsigned char *bytes = NULL;

@@ -1,4 +1,4 @@
-/* diff_files.h - the files that a comparison leaves: page, lines, JUnit, and the pack of all. */
+/* diff_files.h - the files that a comparison writes: page, lines, JUnit, and the pack of all. */
 #ifndef SB_CLI_DIFF_FILES_H
 #define SB_CLI_DIFF_FILES_H
 
@@ -8,21 +8,20 @@
 #include "tools/report/diff.h"
 
 typedef struct sb_diff_files {
-    const char *report, *jsonl, *junit, *bundle; /* where they shall stand, or NULL */
-    const char
-        *replay; /* where the failing op is written meanwhile: bundle itself, or beside a pack */
-    char *own;   /* the latter */
+    const char *report, *jsonl, *junit, *bundle; /* paths, or NULL */
+    const char *replay; /* for the failing op, during the run: `bundle` or `own` */
+    char *own;          /* a file next to the pack */
 } sb_diff_files;
 
-/* Settles `replay`; two reports that would be one file are wrong use. */
+/* Sets `replay`. Two reports in the same file are SB_ERR_USAGE. */
 sb_status sb_diff_files_begin(sb_diff_files *files, sb_error *err);
 
-/* document: of samebit diff --json; NULL if memory is out. The checkpoint is read for its digest
- * where a page, lines or a pack is wanted. */
+/* document: the document of samebit diff --json; NULL if memory is out. Reads the checkpoint for
+ * its digest if a page, lines or a pack is requested. */
 sb_status sb_diff_files_write(const sb_diff_files *files, sb_diff_reports *reports,
                               const json_t *document, const sb_model *model, sb_error *err);
 
-/* Removes what stands beside a pack. */
+/* Removes the file next to a pack. */
 void sb_diff_files_end(sb_diff_files *files);
 
 #endif

@@ -6,7 +6,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/tokens.h"
 
-/* The sequences of both sides; without a second file, the first stands for both. */
+/* The sequences of both sides; without a second file, both are the first file's. */
 typedef struct lists {
     sb_sequence *items[2];
     size_t count[2];

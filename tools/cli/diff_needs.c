@@ -11,7 +11,7 @@ enum {
 
 static const struct {
     const char *option;
-    unsigned kinds; /* one of the sides must be one of these */
+    unsigned kinds; /* at least one side must be of these kinds */
     const char *needs;
 } needs[] = {
     {"engine-set", LIVE, "an engine of this program, --engine sim:NAME or ref"},

@@ -31,16 +31,16 @@ void sb_diff_run_free(sb_diff_run *run)
 
 /* --- the comparison --------------------------------------------------------------------------- */
 
-/* Steps on their way into the differ. */
+/* The state of passing steps to the differ. */
 typedef struct stream {
     sb_diff_run *run;
     sb_differ *differ;
     sb_keep keep;
     sb_diff_audit audit;
-    uint64_t rows;  /* of a trace, so far: a live engine shows how far it is itself */
-    char first[96]; /* the first array that came with values, and how many more did */
+    uint64_t rows;  /* rows of a trace so far, for progress; a live engine reports its own */
+    char first[96]; /* the first array with values; more: the number of others */
     size_t more;
-    int logits; /* some row has them */
+    int logits; /* some row has logits */
 } stream;
 
 static void look(stream *s, const sb_step *step)
@@ -55,7 +55,7 @@ static void look(stream *s, const sb_step *step)
     }
 }
 
-/* The copies end with the first step that fails. */
+/* Keeps copies of the steps up to the first failing one. */
 static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 {
     stream *s = ctx;
@@ -87,8 +87,8 @@ static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
     return sb_live_run(run->model, run->request, &live, take, s, err);
 }
 
-/* U-10: "how the engine goes back behind rejected drafts": a trace says it, or nobody; an engine of
- * this program was told. */
+/* U-10: "how the engine goes back behind rejected drafts"- from the trace, or unknown. For an
+ * engine of this program, from the options. */
 static sb_trace_rollback rollback_of(const sb_diff_run *run)
 {
     sb_trace_rollback way = SB_TRACE_ROLLBACK_unknown;
@@ -99,7 +99,7 @@ static sb_trace_rollback rollback_of(const sb_diff_run *run)
     return way;
 }
 
-/* U-1: "each is rounded once, as the reference's", and under the knobs of the comparison. */
+/* U-1: "each is rounded once, as the reference's"- and the knobs are those of the comparison. */
 static int same_arithmetic(const sb_diff_run *run)
 {
     const sb_trace_head *head = run->side->trace ? sb_trace_info(run->side->trace) : NULL;
@@ -113,12 +113,13 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->with_forced = run->forced;
     o->with_free = run->free;
     o->forced.bundle = run->bundle;
-    /* T-67: "A trace or dump" of another program says which values, and not by which form */
+    /* T-67: "A trace or dump" of another program contains values, but not the form that made
+     * them */
     o->forced.any_form = sb_side_recorded(run->side) && !sb_side_is_reference(run->side);
     o->forced.rollback = o->free.rollback = rollback_of(run);
     o->forced.external = run->drafter == SB_TRACE_DRAFTER_external;
     o->free.explain = run->explain;
-    /* a live engine is fed by this program: a call of one row may be the rest of a prompt */
+    /* not for a live engine: its call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);
     o->free.external = run->drafter == SB_TRACE_DRAFTER_external;
     o->free.sampled = run->drafter == SB_TRACE_DRAFTER_sampled;
@@ -131,7 +132,7 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
 
 /* --- the explanation -------------------------------------------------------------------------- */
 
-/* The mistakes that a failure is held against, and the hooks that make them. */
+/* The mistakes that may explain a failure, and the hooks that plant them. */
 typedef struct suspects {
     sb_changes changes;
     sb_plant *plants;
@@ -159,7 +160,7 @@ static sb_status suspect(suspects *s, const sb_planted *fault, sb_error *err)
     return SB_OK;
 }
 
-/* An op alone can only fail by its own mistakes. */
+/* If ops were judged alone, only mistakes of failed ops are suspects. */
 static int concerns(const sb_diff_run *run, const sb_planted *fault)
 {
     return !fault->benign && (fault->plant || fault->run) &&
@@ -194,7 +195,7 @@ static void free_suspects(suspects *s)
     free(s->plants);
 }
 
-/* Whether an op failed alone; else what failed lies between the ops. */
+/* True if an op failed when judged alone; otherwise the failure lies between the ops. */
 static int op_failed(const sb_verdicts *v)
 {
     for (int i = 0; i < SB_OP_COUNT; i++)
@@ -208,7 +209,7 @@ static sb_status search(sb_diff_run *run, const sb_differ_options *options, sb_k
 {
     suspects s = {.count = 0};
     sb_differ_options again = *options;
-    /* an op is judged alone where it can be: what drifts behind it explains nothing */
+    /* judge ops alone if possible: drift after a failed op explains nothing */
     again.with_forced = run->has_forced;
     again.with_free = !run->has_forced;
     if (run->has_forced)
@@ -254,7 +255,7 @@ static void mistrust(sb_verdicts *v, const char *why)
     snprintf(v->reason, sizeof v->reason, "%s", why);
 }
 
-/* A trace says under which knobs it was made: under others, what passes shows nothing. */
+/* Passing a trace under other knobs than its own proves nothing. */
 static void check_knobs(sb_diff_run *run)
 {
     sb_knob which;
@@ -287,8 +288,8 @@ static int compared_any(const sb_verdicts *v)
     return n > 0;
 }
 
-/* What was read and judged nowhere, as hidden states alone: the values of an op are judged where
- * all that it reads is there, too. */
+/* Mistrusts a run in which values were read but nothing was judged, for example hidden states
+ * alone: an op is judged only if all its inputs are there, too. */
 static void check_read(sb_diff_run *run, const stream *s)
 {
     char why[SB_WORDS], others[48] = "";
@@ -312,7 +313,8 @@ static void check_trust(sb_diff_run *run)
     check_knobs(run);
 }
 
-/* What the trace says of itself. An explanation is of values, and is looked for before. */
+/* Adds the findings about the trace itself. This comes after the explanation, which is about
+ * values. */
 static void check_itself(sb_diff_run *run, const sb_diff_audit *audit)
 {
     sb_level_words lacks = {""};
@@ -326,7 +328,7 @@ static void check_itself(sb_diff_run *run, const sb_diff_audit *audit)
                      audit->found, sb_s(audit->found), audit->first.words);
 }
 
-/* A hint, where a longer chunk may be the cause: the longest has eight times the rows of 64. */
+/* Adds a hint if a longer chunk may be the cause: the longest chunk has eight times 64 rows. */
 static void hint_chunk(sb_diff_run *run)
 {
     enum { MOST = 8 };

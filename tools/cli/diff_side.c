@@ -37,7 +37,7 @@ static sb_status plant(sb_side *side, const char *name, sb_error *err)
                    SB_SHOW(name));
 }
 
-/* What stands before "+MISTAKE"; 0 if that is too long for a name. */
+/* Copies the part before "+MISTAKE"; returns 0 if it is too long for a name. */
 static int engine_name(const char *spec, char name[64])
 {
     size_t n = strcspn(spec, "+");
@@ -137,7 +137,7 @@ const sb_arithmetic *sb_side_arithmetic(const sb_side *side)
     return sb_side_is_reference(side) ? &sb_arithmetic_reference : &sb_arithmetic_library;
 }
 
-/* Whether both folders have the same bytes under this name. */
+/* True if both folders have a file of this name with the same bytes. */
 static int same_bytes(const char *a, const char *b, const char *name)
 {
     const char *const folders[2] = {a, b};

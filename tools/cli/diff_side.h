@@ -1,5 +1,5 @@
-/* diff_side.h - what is held against the reference: an engine of this program, a trace or a
- * dump of another, or a list of its tokens. */
+/* diff_side.h - the side compared with the reference: an engine of this program, a trace or a dump
+ * of another engine, or a list of its tokens. */
 #ifndef SB_CLI_DIFF_SIDE_H
 #define SB_CLI_DIFF_SIDE_H
 
@@ -11,14 +11,14 @@
 #include "tools/trace/read.h"
 
 typedef enum sb_side_kind {
-    SB_SIDE_live, /* an engine of this program, and with a mistake planted: "emu+MISTAKE" */
+    SB_SIDE_live, /* an engine of this program, or with a planted mistake: "emu+MISTAKE" */
     SB_SIDE_trace,
-    SB_SIDE_dump, /* what another program wrote: docs/dumps.md */
+    SB_SIDE_dump, /* written by another program: docs/dumps.md */
     SB_SIDE_ids
 } sb_side_kind;
 
-/* A mistake of tools/fault by its name ("head_map_mod", "linear.dropped"), in every layer: a hook
- * of its own (sb_plant_hook). 0 if there is none of that name. */
+/* A mistake of tools/fault by its name ("head_map_mod", "linear.dropped"), in every layer, for
+ * sb_plant_hook. Returns 0 if there is none of that name. */
 int sb_plant_find(const char *name, sb_plant *plant);
 
 typedef struct sb_side {
@@ -31,37 +31,38 @@ typedef struct sb_side {
     sb_dump *dump;
 } sb_side;
 
-/* Whether it names an engine of this program, which may have +MISTAKE behind it. */
+/* True if spec names an engine of this program, with or without +MISTAKE. */
 int sb_side_is_live(const char *spec);
 
-/* Finds out what `spec` is; opens a trace. SB_ERR_USAGE says what there could be. */
+/* Determines the kind of `spec`; opens a trace. The message of SB_ERR_USAGE lists the kinds. */
 sb_status sb_side_open(const char *spec, const sb_dumped *dumped, sb_side *side, sb_error *err);
 
-/* Opens a dump, now that the checkpoint is known; nothing else. */
+/* Opens the dump after the checkpoint is known; does nothing for other kinds. */
 sb_status sb_side_open_dump(sb_side *side, sb_dumped *dumped, const sb_model *model,
                             const char *folder, sb_error *err);
 void sb_side_close(sb_side *side);
 
-/* Whether the values come from the reference itself. */
+/* True if the values come from the reference itself. */
 int sb_side_is_reference(const sb_side *side);
 
-/* Whether its steps were recorded: a trace, or a dump. */
+/* True if its steps are recorded: a trace or a dump. */
 int sb_side_recorded(const sb_side *side);
 
-/* Whether two can be held against each other. */
+/* True if the two can be compared with each other. */
 int sb_side_alike(const sb_side *a, const sb_side *b);
 
-/* Hands on the steps of a side that was recorded. */
+/* Passes the steps of a recorded side to `take`. */
 sb_status sb_side_play(const sb_side *side, sb_step_fn take, void *ctx, sb_error *err);
 
-/* The arithmetic that it computes in, as far as it says. */
+/* The arithmetic of its computation, as far as the side declares one. */
 const sb_arithmetic *sb_side_arithmetic(const sb_side *side);
 
-/* Whether both are one and the same folder or file, traces that say the same of every step, or the
- * same engine of this program. */
+/* True if both are the same folder or file, traces with the same content in every step, or the same
+ * engine of this program. */
 int sb_side_same(const sb_side *a, const sb_side *b);
 
-/* A trace of another checkpoint is refused: SB_ERR_INPUT. *unknown: it does not say which. */
+/* SB_ERR_INPUT for a trace of another checkpoint. *unknown: the trace does not name its
+ * checkpoint. */
 sb_status sb_side_check(const sb_side *side, const sb_model *model, int *unknown, sb_error *err);
 
 #endif

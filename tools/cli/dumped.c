@@ -23,7 +23,7 @@ int sb_dumped_is(const sb_dumped *d, const char *path)
     return d->as != NULL || (!is_trace(path) && sb_dump_find(path) != NULL);
 }
 
-/* The lists as the readers take them. */
+/* Loads the token lists in the form for the readers. */
 static sb_status load(sb_dumped *d, sb_error *err)
 {
     if (d->ids || (!d->tokens && !d->tokens_file))

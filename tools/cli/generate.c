@@ -11,14 +11,14 @@
 #include "tools/cli/npy.h"
 #include "tools/cli/traced.h"
 
-/* One sequence on its way. */
+/* The run of one sequence. */
 typedef struct course {
     const sb_request *request;
     const sb_sequence *prompt;
     size_t n, V;
     sb_state_file *from;    /* of --state-in, or NULL */
     sb_state_origin origin; /* of --state-in and --state-out */
-    uint64_t before;        /* positions that were fed before */
+    uint64_t before;        /* positions fed before this run */
     sb_session *session;
     sb_rounds *rounds;
     sb_npy *npy;         /* NULL: --logits was not given */
@@ -27,7 +27,7 @@ typedef struct course {
     sb_generated out;
 } course;
 
-/* Feeds the prompt, saves its logits; c->logits are those of its last row. */
+/* Feeds the prompt and saves its logits; c->logits gets the last row's. */
 static sb_status feed_prompt(course *c, sb_error *err)
 {
     size_t rows = c->prompt->count;
@@ -60,7 +60,7 @@ static sb_round *new_round(sb_generated *out, sb_error *err)
     return &out->rounds[out->round_count];
 }
 
-/* One round, cut where -n ends; its kept rows are the fed positions of --logits. */
+/* One round, cut at the end of -n. Its kept rows are the positions of --logits. */
 static sb_status next_round(course *c, sb_error *err)
 {
     sb_generated *out = &c->out;
@@ -87,7 +87,7 @@ static sb_status next_round(course *c, sb_error *err)
     return SB_OK;
 }
 
-/* Position, entries and digests of what has been fed. */
+/* Position, entries and digests of the state. */
 static sb_status describe_state(course *c, sb_error *err)
 {
     const sb_state *state = sb_session_state(c->session);
@@ -122,7 +122,7 @@ static sb_status go(course *c, sb_error *err)
     return status ? status : describe_state(c, err);
 }
 
-/* What --state-in and --state-out need, and where the first of them leaves the session. */
+/* Prepares --state-in and --state-out, and continues from the former. */
 static sb_status resume(course *c, sb_error *err)
 {
     const sb_request *r = c->request;
@@ -137,7 +137,7 @@ static sb_status resume(course *c, sb_error *err)
     return status;
 }
 
-/* The state at the end, with the ids that led to it. */
+/* Saves the final state with the ids of its whole sequence. */
 static sb_status save_state(course *c, sb_error *err)
 {
     const sb_state *state = sb_session_state(c->session);
@@ -157,20 +157,20 @@ static sb_status save_state(course *c, sb_error *err)
     return status;
 }
 
-/* What a sequence needs before it is fed. */
+/* Prepares a sequence before it is fed. */
 static sb_status prepare(course *c, const sb_model *model, size_t sequence, sb_error *err)
 {
     const sb_request *r = c->request;
     sb_session_options options = {
         .backend = r->engine, .knobs = &r->knobs, .mtp = sb_model_has_mtp(model)};
-    if (c->from) /* a state goes on as it was */
+    if (c->from) /* with a head only if the state has one */
         options.mtp = options.mtp && c->from->state->has_mtp;
     sb_sampling sampling = r->sampling;
     sb_round_options rounds = r->rounds;
     sampling.sequence = sequence;
     rounds.sampling = &sampling;
     if (!r->drafts.count)
-        rounds.rollback = SB_ROLLBACK_replay; /* without drafts there is no way back to keep */
+        rounds.rollback = SB_ROLLBACK_replay; /* without drafts no rollback has to be possible */
     c->logits = sb_alloc(c->V, sizeof *c->logits);
     c->out.tokens = sb_alloc(c->n, sizeof *c->out.tokens);
     c->out.logits = sb_alloc(c->n, sizeof *c->out.logits);

@@ -1,26 +1,27 @@
-/* generate.h - a run as run and golden do it: the prompt in one call, then round after round. */
+/* generate.h - a run as in the commands run and golden: the prompt in one call, then round after
+ * round. */
 #ifndef SB_CLI_GENERATE_H
 #define SB_CLI_GENERATE_H
 
 #include "ref/run/round.h"
 #include "tools/cli/request.h"
 
-/* What one sequence gave. */
+/* The results of one sequence. */
 typedef struct sb_generated {
     uint32_t *tokens;  /* (count) */
-    sb_digest *logits; /* (count) of the row that gave the token */
+    sb_digest *logits; /* (count) of the row that the token comes from */
     size_t count;
-    sb_round *rounds; /* (round_count): what gave all tokens but the first */
+    sb_round *rounds; /* (round_count): the rounds of all tokens except the first */
     size_t round_count, round_room;
-    int speculative; /* the rounds were asked for; else each has no drafts */
-    /* The state after all tokens but the last have been fed. */
+    int speculative; /* drafts were requested; else no round has drafts */
+    /* The state after feeding all tokens except the last. */
     sb_digest target, mtp;
-    uint64_t fed;     /* positions in it */
-    int has_mtp;      /* it has a head, and `mtp` is set */
-    uint64_t entries; /* of the head */
+    uint64_t fed;     /* positions in the state */
+    int has_mtp;      /* the state includes the MTP head, and `mtp` is set */
+    uint64_t entries; /* MTP entries */
 } sb_generated;
 
-/* Gets the sequences in their order. */
+/* Called once per sequence, in their order. */
 typedef sb_status (*sb_generated_fn)(void *ctx, size_t sequence, const sb_generated *generated,
                                      sb_error *err);
 

@@ -43,7 +43,7 @@ json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
     return out;
 }
 
-/* One line, whatever a model writes: with the escapes of JSON. */
+/* Prints the model's text on one line, with JSON escapes. */
 static void print_text(json_t *text)
 {
     printf("text ");

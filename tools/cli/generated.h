@@ -1,4 +1,4 @@
-/* generated.h - what a run prints of a sequence: text, and JSON. */
+/* generated.h - output of a run for one sequence: text and JSON. */
 #ifndef SB_CLI_GENERATED_H
 #define SB_CLI_GENERATED_H
 
@@ -6,8 +6,8 @@
 
 #include "tools/cli/generate.h"
 
-/* {"tokens": [...], "logits_digest": [...], "state_digest": {"target": ..., "mtp": ...}}, and of a
- * speculative run "rounds" and "acceptance", and with a tokenizer, which may be NULL, "text". */
+/* {"tokens": [...], "logits_digest": [...], "state_digest": {"target": ..., "mtp": ...}}, with
+ * "rounds" and "acceptance" for a speculative run, and "text" if tokenizer is not NULL. */
 json_t *sb_generated_json(const sb_generated *generated, const sb_tokenizer *tokenizer);
 
 void sb_generated_print(const sb_generated *generated, const sb_tokenizer *tokenizer);

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What neither has is the same. */
+/* Members that are missing on both sides are equal. */
 static int same(const json_t *a, const json_t *b)
 {
     return (!a && !b) || json_equal(a, b);
 }
 
-/* "sequence 0, WHERE: KEY is .., the golden file has .." */
+/* Message: "sequence 0, WHERE: KEY is .., the golden file has ..". */
 static sb_status differ(const json_t *was, const json_t *is, size_t sequence, const char *where,
                         const char *key, sb_error *err)
 {
@@ -58,8 +58,8 @@ static size_t longer(const json_t *was, const json_t *is, const char *key)
     return a > b ? a : b;
 }
 
-/* Drafts come before the positions that they are for, and how many were accepted behind them, so
- * that what is named is where the two runs part. *at is the first position of the round. */
+/* Compares the drafts first, then the positions, then the accepted counts, so that the message
+ * names the point where the two runs diverge. *at is the first position of the round. */
 static sb_status compare_one_round(const json_t *was, const json_t *is, size_t sequence,
                                    size_t round, size_t *at, sb_error *err)
 {
@@ -77,7 +77,7 @@ static sb_status compare_one_round(const json_t *was, const json_t *is, size_t s
     return status;
 }
 
-/* What follows from positions and rounds, or is left of them. */
+/* Compares the values that follow from positions and rounds. */
 static sb_status compare_end(const json_t *was, const json_t *is, size_t sequence, int without_mtp,
                              sb_error *err)
 {
@@ -113,7 +113,7 @@ static sb_status compare_sequence(const json_t *was, const json_t *is, size_t se
 sb_status sb_golden_compare(const json_t *was, const json_t *is, sb_error *err)
 {
     const json_t *a = json_object_get(was, "sequences"), *b = json_object_get(is, "sequences");
-    /* files from before there was sampling are from before the head was run */
+    /* files without sampling are from versions that did not run the head */
     int without_mtp = !json_object_get(json_object_get(was, "request"), "sampling");
     if (json_array_size(a) != json_array_size(b))
         return sb_fail(err, SB_ERR_INPUT, "the golden file has %zu sequences for %zu prompts",

@@ -47,7 +47,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* The values of an object in order of their keys, or NULL; takes the object. */
+/* The values of an object in the order of their keys, or NULL; takes ownership of the object. */
 static json_t *in_order(json_t *object)
 {
     size_t n = json_object_size(object), i = 0;

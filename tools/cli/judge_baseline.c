@@ -19,7 +19,7 @@ static sb_status wrong(const char *file, const char *what, sb_error *err)
                    SB_SHOW(file), what);
 }
 
-/* Everything that the comparison reads is there, and of its type. */
+/* Checks that all members read by the comparison exist and have their types. */
 static sb_status check_case(const json_t *d, const char *file, sb_error *err)
 {
     const json_t *outputs = json_object_get(d, "outputs");
@@ -94,7 +94,7 @@ static sb_status say(sb_judge_change *c, const char *name, int worse, const char
     return row && json_array_append_new(c->rows, row) == 0 ? SB_OK : SB_ERR_MEMORY;
 }
 
-/* "3 of 9 rows, the first is 4"; or nothing, where one document has no rows. */
+/* "3 of 9 rows, the first is 4"; empty if a document has no rows. */
 static void rows_text(const json_t *before, const json_t *now, char *out, size_t size)
 {
     const json_t *a = json_object_get(before, "rows"), *b = json_object_get(now, "rows");

@@ -18,7 +18,7 @@ static void append(json_t *array, json_t *value, int *failed)
     *failed |= !value || json_array_append_new(array, value) != 0;
 }
 
-/* Of a file's name or what was said of it, which may be no UTF-8. */
+/* A string from a file name or message, which may be no UTF-8. */
 static json_t *shown(const char *text)
 {
     sb_shown room = {{0}};
@@ -32,7 +32,7 @@ static json_t *number(uint64_t n)
     return json_integer((json_int_t)n);
 }
 
-/* JSON has no infinity and no NaN. */
+/* A number, or null: JSON has no infinity and no NaN. */
 static json_t *real(double x)
 {
     return x - x == 0.0 ? json_real(x) : json_null();
@@ -46,7 +46,7 @@ static json_t *numbers(const uint64_t *values, size_t count, int *failed)
     return list;
 }
 
-/* Names with ", " between. */
+/* An array of the names in a list separated by ", ". */
 static json_t *names(const char *text, int *failed)
 {
     json_t *list = json_array();
@@ -58,7 +58,7 @@ static json_t *names(const char *text, int *failed)
     return list;
 }
 
-/* Of each of the first rows, half a digest: what a later run is held against. */
+/* Half a digest of each of the first rows, for comparison with a later run. */
 enum { ROWS = 256, ROW_DIGITS = 16 };
 
 static void put_digests(json_t *object, const sb_gate_output *o, const sb_gate_got *g, int *failed)
@@ -153,7 +153,7 @@ static json_t *power_json(const sb_gate_power *p, int *failed)
     return d;
 }
 
-/* Of which inputs the case is: a later run must be of the same. */
+/* The digest of the case's inputs; a later run must have the same. */
 static json_t *inputs_digest(const sb_gate_case *c)
 {
     sb_hash *hash = sb_hash_new();
@@ -175,7 +175,7 @@ static void put_case(json_t *d, const sb_gate_judged *j, int *failed)
     put(d, "input", json_string(sb_dtype_name(c->input)), failed);
     put(d, "shape", json_string(sb_gate_shape_of(c).text), failed);
     put(d, "regime", json_string(sb_gate_regime_name(c->regime)), failed);
-    put(d, "seed", json_sprintf("%" PRIu64, c->seed), failed); /* above what an integer holds */
+    put(d, "seed", json_sprintf("%" PRIu64, c->seed), failed); /* may exceed JSON integers */
     put(d, "inputs", inputs_digest(c), failed);
     put(d, "verdict", json_string(sb_verdict_name((sb_verdict)j->result.verdict)), failed);
     put(d, "words", json_string(j->result.words), failed);

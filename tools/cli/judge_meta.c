@@ -1,4 +1,4 @@
-/* judge_meta.c - what `samebit judge --metamorphic` prints. */
+/* judge_meta.c - the output of `samebit judge --metamorphic`. */
 #include "tools/cli/cli.h"
 #include "tools/cli/judge_show.h"
 #include "tools/report/xml.h"
@@ -43,7 +43,7 @@ static int fails(const sb_gate_meta *m, int k)
     return m->row[k].verdict == SB_VERDICT_FAIL;
 }
 
-/* A case for each kind, and one for whether they can be believed. */
+/* One test case per kind, and one for the trust in them. */
 static void print_suite(FILE *out, const void *ctx)
 {
     const sb_gate_meta *m = ctx;

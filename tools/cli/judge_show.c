@@ -156,7 +156,7 @@ static void print_junit_case(FILE *out, const sb_gate_judged *j)
     sb_xml_close_case(out);
 }
 
-/* The baseline has a case of its own. */
+/* True if the test case of the baseline fails. */
 static int change_fails(const sb_judge_report *r)
 {
     return r->change && (r->change->worse || (r->same_bits && r->change->changed));

@@ -1,4 +1,4 @@
-/* judge_show.h - what `samebit judge` prints. */
+/* judge_show.h - the output of `samebit judge`. */
 #ifndef SB_CLI_JUDGE_SHOW_H
 #define SB_CLI_JUDGE_SHOW_H
 
@@ -11,10 +11,10 @@
 typedef struct sb_judge_report {
     const sb_gate_judged *cases;
     size_t count;
-    sb_verdict verdict;            /* the heaviest */
+    sb_verdict verdict;            /* the most severe one */
     const sb_judge_change *change; /* since the baseline, or NULL */
     const char *baseline;
-    int same_bits; /* what changed a bit fails */
+    int same_bits; /* a changed bit fails */
 } sb_judge_report;
 
 void sb_judge_text(const sb_judge_report *report, FILE *out);
@@ -22,7 +22,7 @@ json_t *sb_judge_json(const sb_judge_report *report);     /* NULL if memory is o
 json_t *sb_judge_case_json(const sb_gate_judged *judged); /* one of its cases */
 sb_status sb_judge_junit(const sb_judge_report *report, const char *path, sb_error *err);
 
-/* Of the metamorphic gate. */
+/* The same for the metamorphic gate. */
 void sb_judge_meta_text(const sb_gate_meta *meta, FILE *out);
 json_t *sb_judge_meta_json(const sb_gate_meta *meta); /* NULL if memory is out */
 sb_status sb_judge_meta_junit(const sb_gate_meta *meta, const char *path, sb_error *err);

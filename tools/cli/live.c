@@ -7,17 +7,17 @@
 #include "tools/cli/cli.h"
 #include "tools/trace/capture.h"
 
-/* Rows whose logits are asked for at once: the head of a real model is a gigabyte. */
+/* Rows per request of logits: the head of a real model is a gigabyte. */
 enum { LOGITS_ROWS = 16 };
 
-/* One sequence on its way. */
+/* The run of one sequence. */
 typedef struct journey {
     const sb_request *request;
     const sb_live *live;
     sb_capture *capture;
     sb_session *session;
     sb_rounds *rounds;
-    float *logits; /* (LOGITS_ROWS, V), of which the first are those of the last row */
+    float *logits; /* (LOGITS_ROWS, V); the first V are the last row's */
     size_t vocabulary;
     uint64_t done, total; /* tokens of all sequences */
 } journey;
@@ -28,8 +28,8 @@ static void progress(journey *j, uint64_t tokens)
     sb_progress(NULL, "token", j->done, j->total);
 }
 
-/* Every row's logits are asked for, so that they are taps of the step. A planted mistake is one of
- * a call of one row. */
+/* Requests the logits of every row, so that they are taps of the step. A planted mistake sees calls
+ * of one row. */
 static sb_status show_logits(journey *j, sb_error *err)
 {
     const size_t rows = sb_session_rows(j->session), most = j->live->fault ? 1 : LOGITS_ROWS;
@@ -82,7 +82,7 @@ static sb_status speculate(journey *j, uint64_t number, uint64_t limit, sb_round
     return status ? status : sb_capture_end(j->capture, round, err);
 }
 
-/* The first token comes from the prompt; each further one is fed. */
+/* The first token comes from the prompt's logits; each further token is fed. */
 static sb_status generate(journey *j, sb_error *err)
 {
     uint32_t token;

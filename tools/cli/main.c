@@ -21,7 +21,7 @@ void sb_set_threads(unsigned threads)
 
 /* --- progress --------------------------------------------------------------------------------- */
 
-/* What is done, since when, and when it was last said. Only one thread calls. */
+/* The current work, its start, and the time of the last output. Only one thread calls. */
 static struct {
     const char *what;
     double start, last;
@@ -33,7 +33,7 @@ static double now(void)
     return clock_gettime(CLOCK_MONOTONIC, &t) ? 0 : (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The seconds since the work began; below 0: too early to say something again. */
+/* The seconds since the work began; negative: too early for another output. */
 static double moment(const char *what, uint64_t done, uint64_t total)
 {
     double at = now();
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
         status = sb_fail(&err, SB_ERR_MEMORY, "out of memory: what was told may lack something");
     if (status) {
         fputs("samebit: ", stderr);
-        sb_print_shown(err.text, stderr); /* whatever it quotes, it steers no terminal */
+        sb_print_shown(err.text, stderr); /* escapes control characters in quoted text */
         fputc('\n', stderr);
     }
     return sb_exit_status(status);

@@ -14,7 +14,7 @@ struct sb_npy {
 };
 
 /* Format 1.0: magic, version, header length, a Python literal padded with blanks so that the data
- * starts at a multiple of 64, a line feed. */
+ * start at a multiple of 64, a line feed. */
 static sb_status header(sb_npy *npy, size_t rows, size_t cols, sb_error *err)
 {
     unsigned char block[128];

@@ -9,7 +9,7 @@
 #include "tools/cli/closest.h"
 #include "tools/cli/outputs.h"
 
-enum { MAX_OPTS = 64 }; /* a bit of `given` for each */
+enum { MAX_OPTS = 64 }; /* one bit of `given` per option */
 
 int sb_parse_u64(const char *text, uint64_t *value)
 {
@@ -28,7 +28,7 @@ int sb_parse_u64(const char *text, uint64_t *value)
     return 1;
 }
 
-/* Past digits; their number, and whether one of them is not 0. */
+/* Skips digits; returns their number, and in *nonzero whether one is not 0. */
 static size_t skip_digits(const char **at, int *nonzero)
 {
     size_t n = strspn(*at, "0123456789");
@@ -38,8 +38,8 @@ static size_t skip_digits(const char **at, int *nonzero)
     return n;
 }
 
-/* The grammar is checked here, so that strtof, which rounds to nearest, sees nothing that it would
- * read in a way of its own: blanks, signs, hexadecimal, names. The program never sets a locale. */
+/* Checks the grammar here, because strtof, which rounds to nearest, accepts more: blanks, signs,
+ * hexadecimal, names. The program never sets a locale. */
 int sb_parse_f32(const char *text, float *value)
 {
     const char *at = text;
@@ -135,8 +135,8 @@ typedef struct reading {
     char **argv;
 } reading;
 
-/* The option of exactly this name, or NULL; an abbreviation would change its meaning with the first
- * new option that it fits. */
+/* The option of exactly this name, or NULL. There are no abbreviations: a new option could change
+ * their meaning. */
 static const sb_opt *find(const sb_command_line *line, const char *name, size_t length)
 {
     for (size_t i = 0; i < line->opt_count; i++)
@@ -158,7 +158,7 @@ static sb_status unknown(const reading *r, const char *option, sb_error *err)
                    closest.name ? closest.name : "", r->argv[0]);
 }
 
-/* Takes one option; `arg` is what stood right behind its name, or NULL. */
+/* Takes one option; `arg` is the text directly after its name, or NULL. */
 static sb_status take_option(reading *r, const sb_opt *o, const char *shown, const char *arg,
                              sb_error *err)
 {
@@ -235,7 +235,7 @@ static void take_operand(sb_command_line *line, const char *text)
 sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
 {
     reading r = {line, argc, 1, argv};
-    int ended = 0; /* "--" stood there */
+    int ended = 0; /* after "--" */
     if (line->opt_count > MAX_OPTS)
         return sb_fail(err, SB_ERR_USAGE, "%s has more options than there is room for", argv[0]);
     line->operands = 0;

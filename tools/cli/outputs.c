@@ -10,14 +10,14 @@
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 
-enum { DEEP = 4 }; /* folders in a folder: dumps of ranks and steps have two */
+enum { DEEP = 4 }; /* levels of nested folders: dumps of ranks and steps have two */
 
 static int same(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether a file is one of a folder, links followed. */
+/* True if the folder contains the file, links followed. */
 static int holds(const char *folder, const struct stat *file, int deep)
 {
     DIR *dir = opendir(folder);
@@ -46,9 +46,9 @@ static int is_report(const char *path)
 
 /* One output of the command line. */
 typedef struct output {
-    const char *option, *path; /* option: as it was typed */
+    const char *option, *path; /* option: as typed */
     int there;
-    struct stat info; /* if something is there */
+    struct stat info; /* if something exists there */
 } output;
 
 static sb_status check_input(const output *out, const char *text, sb_error *err)
@@ -67,7 +67,7 @@ static sb_status check_input(const output *out, const char *text, sb_error *err)
     return SB_OK;
 }
 
-/* The text of an input, and what stands behind its first @, : or =. */
+/* Checks the text of an input, and the part after its first @, : or =. */
 static sb_status check_text(const output *out, const char *text, sb_error *err)
 {
     sb_status status = check_input(out, text, err);
@@ -95,8 +95,8 @@ static sb_status check_inputs(const sb_command_line *line, const output *out, sb
     return status;
 }
 
-/* *is: both paths lead to one file, which writing would replace. They do if they end, links
- * followed, at the same name in the same folder. */
+/* *is: both paths lead to the same file, which writing would replace: with links followed, they end
+ * at the same name in the same folder. */
 static sb_status same_place(const char *a, const char *b, int *is, sb_error *err)
 {
     const char *const paths[2] = {a, b};

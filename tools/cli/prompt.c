@@ -20,7 +20,7 @@ sb_status sb_prompt_tokenizer(const char *path, sb_tokenizer **out, sb_error *er
     return status;
 }
 
-/* `size` bytes as UTF-8, three bytes at most for each; NULL if memory is out. */
+/* `size` bytes as valid UTF-8, at most three bytes for each; NULL if memory is out. */
 static char *repair(const char *bytes, size_t size, size_t *length)
 {
     const unsigned char *at = (const unsigned char *)bytes, *end = at + size;

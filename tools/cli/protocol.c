@@ -28,7 +28,7 @@ static void print_layouts(void)
         printf("%-10s %s\n", sb_protocol_layout_at(i)->name, sb_protocol_layout_at(i)->source);
 }
 
-/* FILE, or DIR/protocol.OP.LAYOUT.safetensors. */
+/* The path: FILE, or DIR/protocol.OP.LAYOUT.safetensors. */
 static void name_file(const request *r, const sb_protocol *p, char *path, size_t size)
 {
     if (!sb_ends(r->output, "/"))
@@ -52,7 +52,7 @@ static sb_status write(const request *r, sb_error *err)
         status = sb_protocol_make(&r->protocol, &reference, &p, err);
     if (!status) {
         if (sb_ends(r->output, "/"))
-            mkdir(r->output, 0777); /* a folder that is not there is said by the writer */
+            mkdir(r->output, 0777); /* if this fails, the writer reports the missing folder */
         name_file(r, p, path, sizeof path);
         status = sb_protocol_write(p, &ar, path, err);
     }
@@ -114,7 +114,7 @@ static sb_status print_json(const char *file, const sb_protocol_result *r, sb_er
 {
     sb_shown name = {{0}};
     sb_show(file, &name);
-    sb_clean_text(name.text); /* may be no UTF-8 */
+    sb_clean_text(name.text); /* the name may be no UTF-8 */
     json_t *d = sb_document("judge"),
            *result =
                json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:s}", "name", name.text, "verdict",

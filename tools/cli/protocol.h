@@ -7,10 +7,10 @@
 /* vectors protocol ...: argv[1] is "protocol". */
 sb_status sb_protocol_vectors(int argc, char **argv, sb_error *err);
 
-/* Whether a file is one of these; 0, too, if it cannot be read. */
+/* True for a file of protocol vectors; 0, too, if the file cannot be read. */
 int sb_protocol_file(const char *path);
 
-/* Judges and prints; arith may be NULL. SB_ERR_DIFF: it fails. */
+/* Judges and prints the verdict; arith may be NULL. SB_ERR_DIFF: the verdict is FAIL. */
 sb_status sb_protocol_verdict(const char *file, const char *got, const char *arith, int as_json,
                               sb_error *err);
 

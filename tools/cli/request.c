@@ -9,7 +9,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/runner.h"
 
-/* Named by the values of sb_acceptance and sb_rollback. */
+/* Indexed by sb_acceptance and sb_rollback. */
 static const char *const modes[] = {"match", "residual"}, *const ways[] = {"snapshots", "replay"};
 
 const char *sb_request_mode(const sb_request *r)
@@ -59,7 +59,7 @@ void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
 
 /* --- checks ----------------------------------------------------------------------------------- */
 
-/* One of two words; NULL: `otherwise`. */
+/* Selects one of two words; text NULL selects `otherwise`. */
 static sb_status choose(const char *option, const char *text, const char *const words[2],
                         int otherwise, int *out, sb_error *err)
 {
@@ -74,7 +74,7 @@ static sb_status choose(const char *option, const char *text, const char *const 
                            SB_SHOW(text), words[0], words[1]);
 }
 
-/* A golden file has filled in *out already. */
+/* Keeps *out if a golden file has filled it in already. */
 static sb_status read_pattern(const char *option, const char *text, sb_sequence *out, sb_error *err)
 {
     sb_status status = text ? sb_numbers_parse(text, option, out, err) : SB_OK;
@@ -96,7 +96,7 @@ const uint32_t *sb_request_given(const sb_request *r, size_t round)
     return r->given ? r->given[round % r->given_count].ids : NULL;
 }
 
-/* A line of drafts for each round; how many they are makes the pattern of --draft. */
+/* Reads one line of drafts per round. Their counts are the pattern of --draft. */
 static sb_status read_given(sb_request *r, sb_error *err)
 {
     if (r->draft)
@@ -121,7 +121,8 @@ static sb_status read_given(sb_request *r, sb_error *err)
     return SB_OK;
 }
 
-/* A forced pattern fixes the rounds of a run, so that one that does not fit is found before it. */
+/* A forced pattern fixes the rounds of a run, so a pattern that does not fit is found before the
+ * run. */
 static sb_status check_forced(const sb_request *r, sb_error *err)
 {
     uint64_t emitted = 1; /* the prompt gives the first */
@@ -188,7 +189,7 @@ static sb_status check_sampling(sb_request *r, sb_error *err)
     return sb_sampling_check(&r->sampling, err);
 }
 
-/* The backend by its name, with the knobs that it wants. */
+/* Finds the backend by its name, with its required knobs. */
 static sb_status find_engine(sb_request *r, sb_error *err)
 {
     sb_runner runner;

@@ -1,4 +1,4 @@
-/* request_json.c - a request as JSON: what a golden file keeps, and what run says of itself. */
+/* request_json.c - a request as JSON, for golden files and the document of run. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "ref/container/show.h"
 #include "tools/cli/request.h"
 
-/* As text: a seed may be above what JSON numbers hold in other programs, and the shortest decimal
- * of a binary32 names it exactly. */
+/* Numbers are text: a seed may exceed the JSON numbers of other programs, and the shortest decimal
+ * of a binary32 identifies it exactly. */
 static json_t *sampling_json(const sb_request *r)
 {
     char seed[24], top_k[24];
@@ -45,7 +45,7 @@ json_t *sb_request_json(const sb_request *r)
 
 /* --- and back --------------------------------------------------------------------------------- */
 
-/* Absent in files from before there was sampling: those runs were greedy. */
+/* Missing in files from before sampling existed: those runs were greedy. */
 static int read_sampling(const json_t *stored, sb_request *r)
 {
     const char *text[5];
@@ -79,7 +79,7 @@ static int read_settings(const json_t *stored, sb_request *r)
     return 1;
 }
 
-/* The keys of add_speculation, all or none. */
+/* Reads the keys of add_speculation: all or none exist. */
 static int read_speculation(const json_t *stored, sb_request *r)
 {
     const json_t *draft = json_object_get(stored, "draft"),

@@ -15,7 +15,7 @@ int sb_runner_is(const char *name)
            sb_starts(name, "emu:") || sb_starts(name, "sim:");
 }
 
-/* "emu", or with the seed of its schedule "emu:7" */
+/* "emu", or "emu:7" with the seed of its schedule */
 static sb_status find_emu(const char *name, sb_runner *out, sb_error *err)
 {
     uint64_t seed = 0;

@@ -10,7 +10,7 @@
 #include "ref/base/status.h"
 #include "ref/container/show.h"
 
-/* In a handler nothing may be asked for but plain calls of the system. */
+/* A signal handler may use only plain system calls. */
 static void say(const char *text, size_t n)
 {
     while (n) {
@@ -42,8 +42,8 @@ static uintptr_t hex(const char **at)
     }
 }
 
-/* A line of /proc/self/maps, "from-to rights offset device inode path": the path, if the address is
- * between. */
+/* The path in a line of /proc/self/maps, "from-to rights offset device inode path", if the address
+ * is in its range. */
 static const char *path_in(const char *line, uintptr_t address)
 {
     uintptr_t from = hex(&line);
@@ -52,7 +52,7 @@ static const char *path_in(const char *line, uintptr_t address)
     return address >= from && address < to ? strchr(line, '/') : NULL;
 }
 
-/* Lines are read piece by piece; one that is longer than any path is cut. */
+/* Reads lines piece by piece; cuts a line that is longer than any path. */
 static void say_file(uintptr_t address)
 {
     char line[4400];
@@ -76,7 +76,7 @@ static void say_file(uintptr_t address)
         close(fd);
 }
 
-/* Threads that read the same file meet its end together: the first one speaks. */
+/* Several threads may fault at the same file: only the first one prints. */
 static atomic_flag spoken = ATOMIC_FLAG_INIT;
 
 static void shrunk(int number, siginfo_t *info, void *context)
@@ -85,7 +85,7 @@ static void shrunk(int number, siginfo_t *info, void *context)
                                                          "has made the file shorter\n";
     (void)context;
     if (info->si_code != BUS_ADRERR) {
-        signal(number, SIG_DFL); /* no file: it comes again */
+        signal(number, SIG_DFL); /* not a file: the signal comes again */
         return;
     }
     while (atomic_flag_test_and_set(&spoken))

@@ -1,9 +1,9 @@
-/* shrunk.h - a file that becomes shorter while it is mapped ends a command, with a sentence. */
+/* shrunk.h - if a mapped file becomes shorter, the command ends with a message. */
 #ifndef SB_CLI_SHRUNK_H
 #define SB_CLI_SHRUNK_H
 
-/* From here on, such a read (SIGBUS) names the file on stderr and ends the process as refused input
- * does; and a file that would become too large (SIGXFSZ) is an error of its write. */
+/* After this call, a read beyond such an end (SIGBUS) names the file on stderr and exits like
+ * refused input. A file that would become too large (SIGXFSZ) is an error of the write. */
 void sb_watch_files(void);
 
 #endif

@@ -7,15 +7,15 @@
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 
-/* A matrix, or that of all experts. */
+/* A matrix, or the matrices of all experts. */
 typedef struct item {
     const sb_matrix *matrix; /* of expert 0 */
-    size_t experts, at;      /* experts: 0, a linear layer; at: its place in the list */
+    size_t experts, at;      /* experts: 0 for a linear layer; at: place in the list */
     sb_linear_kind kind;
     int is_table;
 } item;
 
-/* Where a file lies in memory. */
+/* The memory range of a file. */
 typedef struct shard {
     const unsigned char *first, *end;
     int left;
@@ -50,7 +50,7 @@ static void list(stage *s, const sb_matrix *matrix, size_t experts, sb_linear_ki
     s->count++;
 }
 
-/* The roles of linear layers. */
+/* True for roles of linear layers. */
 static int is_linear(sb_role role, sb_linear_kind *kind)
 {
     *kind = role == SB_ROLE_router               ? SB_LINEAR_router
@@ -94,7 +94,7 @@ static void list_layer(stage *s, const sb_layer *layer)
     list(s, &layer->experts->down, s->model->config.experts, SB_LINEAR_expert_down);
 }
 
-/* By where they lie: one file behind the other, each from its begin to its end. */
+/* Orders items by address: file after file, each from its beginning to its end. */
 static int in_order(const void *a, const void *b)
 {
     const item *x = a, *y = b;
@@ -139,7 +139,7 @@ static sb_status find_shards(stage *s)
     return SB_OK;
 }
 
-/* Behind the last matrix of a file, the file goes. */
+/* Releases the pages of a file after its last matrix. */
 static sb_status leave(stage *s, const unsigned char *last, const unsigned char *next)
 {
     const sb_checkpoint *c = s->model->checkpoint;
@@ -157,8 +157,7 @@ static sb_status leave(stage *s, const unsigned char *last, const unsigned char 
     return SB_OK;
 }
 
-/* The files that were left in the middle: the experts of a layer begin in one and end in another.
- */
+/* Releases the remaining files: experts of a layer may begin in one file and end in another. */
 static sb_status leave_rest(stage *s)
 {
     sb_status status = SB_OK;
@@ -168,9 +167,9 @@ static sb_status leave_rest(stage *s)
     return status;
 }
 
-/* --- the way ---------------------------------------------------------------------------------- */
+/* --- copying ---------------------------------------------------------------------------------- */
 
-/* Inputs and outputs of one row, which nothing reads or writes. */
+/* Allocates inputs and outputs of one row, which are never read or written. */
 static sb_status make_rows(stage *s)
 {
     size_t most = 1;
@@ -226,7 +225,7 @@ static sb_status failed(const stage *s, sb_status status)
                    why && *why ? SB_SHOW(why) : "an op failed");
 }
 
-/* Packed weights may be larger than stored ones: a scale for each row of a block, for one. */
+/* Packed weights may be larger than stored ones, for example with a scale per row of a block. */
 static sb_status check_room(stage *s)
 {
     sb_status status = sb_gpu_staging(s->backend, SB_GPU_COUNTS, &s->done.counted, s->err);
@@ -267,7 +266,7 @@ sb_status sb_stage(const sb_backend *backend, const sb_knobs *knobs, const sb_mo
     if (!sb_gpu_computes(SB_OP_linear, knobs) || !sb_gpu_computes(SB_OP_embed, knobs))
         return SB_OK;
     sb_status status = sb_gpu_staging(backend, SB_GPU_COMPUTES, &before, err);
-    if (status) /* SB_ERR_UNSUPPORTED: there are no kernels */
+    if (status) /* SB_ERR_UNSUPPORTED: a backend without kernels */
         return status == SB_ERR_UNSUPPORTED ? SB_OK : status;
     status = list_all(&s);
     if (!status)

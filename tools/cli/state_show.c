@@ -128,7 +128,7 @@ sb_status sb_state_show(const char *path, const sb_state_file *file, int as_json
 
 /* --- two files -------------------------------------------------------------------------------- */
 
-/* Why two files may differ although both are sound. */
+/* Reasons why two valid files may differ. */
 static const char *const notes[] = {"they belong to different checkpoints",
                                     "they were made under different knobs",
                                     "they belong to different configurations",

@@ -1,4 +1,4 @@
-/* state_show.h - what `samebit state` says of one file, and of two. */
+/* state_show.h - the output of `samebit state` for one file, and for two. */
 #ifndef SB_CLI_STATE_SHOW_H
 #define SB_CLI_STATE_SHOW_H
 
@@ -6,7 +6,7 @@
 
 #include "ref/run/state_file.h"
 
-/* Position, digests, layers and pieces of a file that was read. */
+/* Prints position, digests, layers and pieces of a file. */
 sb_status sb_state_show(const char *path, const sb_state_file *file, int as_json, sb_error *err);
 
 /* Compares two: SB_ERR_DIFF names the first difference. */

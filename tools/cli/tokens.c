@@ -75,7 +75,7 @@ sb_status sb_tokens_load(const char *path, sb_sequence **out, size_t *count, sb_
         if (*line != '#') {
             status = sb_tokens_parse(line, where, &(*out)[*count], err);
             if (status == SB_ERR_USAGE)
-                status = SB_ERR_INPUT; /* the message is right as it is */
+                status = SB_ERR_INPUT; /* keeps the message */
             if (!status && (*out)[*count].count == 0)
                 free((*out)[*count].ids); /* an empty line */
             else if (!status)
@@ -120,7 +120,7 @@ sb_status sb_tokens_check(const char *path, const sb_sequence *items, size_t cou
     return total ? SB_OK : sb_fail(err, bad, "%s: no token ids", SB_SHOW(where));
 }
 
-/* The lines of a file behind each other. */
+/* Joins the lines of a file. */
 static sb_status join_lines(const char *path, sb_sequence *out, sb_error *err)
 {
     sb_sequence *lines = NULL;

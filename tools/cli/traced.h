@@ -1,4 +1,4 @@
-/* traced.h - a run that leaves a trace: run --trace DIR --taps LIST. */
+/* traced.h - a run that writes a trace: run --trace DIR --taps LIST. */
 #ifndef SB_CLI_TRACED_H
 #define SB_CLI_TRACED_H
 
@@ -8,14 +8,15 @@
 
 typedef struct sb_traced {
     sb_trace_writer *writer;
-    sb_capture *capture; /* NULL: no trace was asked for */
+    sb_capture *capture; /* NULL: no trace was requested */
 } sb_traced;
 
-/* The folder of --trace, and what records sessions into it; nothing without the option. */
+/* Opens the folder of --trace and the capture that records sessions to it; nothing without the
+ * option. */
 sb_status sb_traced_begin(const sb_model *model, const sb_request *request, sb_traced *out,
                           sb_error *err);
 
-/* All sequences have run. */
+/* Call this after all sequences have run. */
 sb_status sb_traced_commit(sb_traced *traced, sb_error *err);
 void sb_traced_free(sb_traced *traced);
 
