@@ -1,15 +1,15 @@
-/* answer_items.c - lists of entries, one for each token that was generated, or for most of them. */
+/* answer_items.c - lists of entries, one for each generated token, or for most of them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
 #include "tools/dump/telling.h"
 
-/* What was generated, and which of it has an entry. */
+/* The generated tokens, and which of them have an entry. */
 typedef struct items {
     uint32_t *tokens, *ids; /* (count), (entries) */
     double *logprobs;       /* (entries) */
-    size_t *token_of;       /* (entries) SIZE_MAX: nobody can tell */
+    size_t *token_of;       /* (entries) SIZE_MAX: unknown */
     size_t count, entries;
 } items;
 

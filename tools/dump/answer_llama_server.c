@@ -5,8 +5,8 @@
 
 #include "ref/math/fn.h"
 
-/* The logarithm of a probability in binary32 that is 0 or subnormal says less than it seems to;
- * llama-server writes the lowest binary32 for that of 0. */
+/* The logarithm of a binary32 probability that is 0 or subnormal is inexact, so it is only an upper
+ * bound; llama-server writes the lowest binary32 for the logarithm of 0. */
 static const float lowest = -87.3f;
 
 static size_t sequences(const json_t *document)
@@ -29,7 +29,8 @@ static sb_status read_item(sb_telling *t, const json_t *item, uint32_t *id, doub
     return status;
 }
 
-/* What the samplers left over of a row, which sums to 1, says nothing of the rest. */
+/* True if the probabilities sum to 1: these are the tokens that samplers kept, so they say nothing
+ * about the others. */
 static int is_left_over(const json_t *item)
 {
     const json_t *list = sb_tell_get(item, "top_probs");

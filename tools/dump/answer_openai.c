@@ -1,5 +1,5 @@
-/* answer_openai.c - completions and chats in the manner of OpenAI, with what vLLM and llama-server
- * add: ids of tokens, prompt_logprobs, routed_experts. */
+/* answer_openai.c - completions and chats in the format of OpenAI, with extensions of vLLM and
+ * llama-server: token ids, prompt_logprobs, routed_experts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static size_t sequences(const json_t *document)
     return json_array_size(sb_tell_get(document, "choices"));
 }
 
-/* Of the choice, else of the document. */
+/* The value of the choice, else of the document. */
 static const json_t *either(const json_t *choice, const json_t *document, const char *key)
 {
     const json_t *value = sb_tell_get(choice, key);
@@ -85,7 +85,7 @@ static sb_status tell_prompt_logprobs(sb_telling *t, json_t *list)
 
 /* --- what was generated ----------------------------------------------------------------------- */
 
-/* The id of place i: of the list of ids, if there is one. */
+/* Appends token i, with the id from the list of ids if there is one. */
 static sb_status append(sb_telling *t, const json_t *ids, size_t i, const char *text,
                         const json_t *bytes)
 {
@@ -159,7 +159,8 @@ static sb_status read_item(sb_telling *t, const json_t *item, uint32_t *id, doub
 
 /* --- a choice --------------------------------------------------------------------------------- */
 
-/* With `echo` the first token has null for its logarithm: what follows has the prompt in it. */
+/* True for an answer with `echo`: the first log-probability is null, and the tokens include the
+ * prompt. */
 static int is_echo(const json_t *logprobs)
 {
     const json_t *own = sb_tell_get(logprobs, "token_logprobs");

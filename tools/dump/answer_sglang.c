@@ -35,8 +35,8 @@ static sb_status tell_list(sb_telling *t, const json_t *list)
     return status;
 }
 
-/* What was said of the token that is the last so far. J-42: "in the first of the input it stands
- * for nothing" - also where the list begins within the prompt, though a row stands before it. */
+/* Adds the data of the last token. J-42: "in the first of the input it stands for nothing" - also
+ * if the list begins within the prompt, although a row comes before it. */
 static sb_status tell_token(sb_telling *t, const json_t *triple, double logprob, const json_t *list,
                             int opens)
 {
@@ -51,7 +51,7 @@ static sb_status tell_token(sb_telling *t, const json_t *triple, double logprob,
     return tell_list(t, list);
 }
 
-/* The token of each triple, with its list. */
+/* Adds the token of each triple, with its list. */
 static sb_status tell_part(sb_telling *t, const json_t *info, const char *own_key,
                            const char *top_key, int is_prompt)
 {

@@ -1,4 +1,4 @@
-/* answers.c - answers of servers, as JSON: one document, a list of them, or one a line. */
+/* answers.c - server answers as JSON: one document, a list of documents, or one per line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct sb_answers {
     sb_token_texts *texts;
 };
 
-/* The documents on their way; take NULL: they are looked at only. */
+/* A pass over the documents; take NULL: only checks them. */
 typedef struct pass {
     sb_answers *a;
     sb_step_fn take;
@@ -101,7 +101,7 @@ static const json_t *unwrapped(const json_t *document)
     return json_is_object(inner) ? inner : document;
 }
 
-/* What stands there instead, as far as a name tells. */
+/* Refuses a document, with a hint what it is instead. */
 static sb_status no_answer(const pass *p, const json_t *answer)
 {
     const char *key = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)answer));
@@ -133,8 +133,8 @@ static sb_status take_document(pass *p, const json_t *document)
     return no_answer(p, answer);
 }
 
-/* J-43: "a text may have the character 0, which is read as one that cannot be shown" - the end of
- * every text here. *copy is to be released; NULL if nothing had to be changed. */
+/* J-43: "a text may have the character 0, which is read as one that cannot be shown" - 0 would end
+ * a text here. The caller frees *copy; NULL if nothing had to be changed. */
 static sb_status without_zeros(const char *text, size_t size, char **copy, sb_error *err)
 {
     static const char zero[] = "\\u0000", shown[] = "\\ufffd";
@@ -144,7 +144,7 @@ static sb_status without_zeros(const char *text, size_t size, char **copy, sb_er
         if (text[i] != '\\')
             continue;
         if (memcmp(text + i, zero, escape) != 0) {
-            i++; /* what is escaped */
+            i++; /* skips the escaped character */
             continue;
         }
         if (!*copy) {
@@ -191,7 +191,7 @@ static int is_blank(const char *text, size_t size)
     return i == size;
 }
 
-/* One document a line: the first line ends as a document does, and something is behind it. */
+/* True for one document per line: the first line ends like a document, and more text follows. */
 static int has_lines(const char *text, size_t size)
 {
     size_t n = line_length(text, size), end = n;

@@ -1,4 +1,4 @@
-/* answers.h - answers of servers in memory, for their reader and for tests. */
+/* answers.h - server answers in memory, for their reader and for tests. */
 #ifndef SB_DUMP_ANSWERS_H
 #define SB_DUMP_ANSWERS_H
 

@@ -107,7 +107,7 @@ const char *sb_dump_shape_show(const sb_dump_array *array, sb_dump_shape *room)
     return room->text;
 }
 
-/* The elements that an array reaches over, 0 if there is none; 0 as well if it is no size. */
+/* The number of elements from the first to the last; 0 if the array is empty, or on overflow. */
 static uint64_t reach_of(const sb_dump_array *a)
 {
     uint64_t last = 0;
@@ -135,7 +135,7 @@ static sb_status check_bounds(const sb_dump_array *a, const char *name, uint64_t
         empty |= a->shape[k] == 0;
     }
     uint64_t reach = empty ? 0 : reach_of(a);
-    if (empty) /* an array of nothing may be there, and is refused as a tap */
+    if (empty) /* an empty array is allowed here, but refused as a tap */
         return SB_OK;
     if (reach == 0 || reach > bytes / size)
         return sb_fail(err, SB_ERR_INPUT,
@@ -143,7 +143,7 @@ static sb_status check_bounds(const sb_dump_array *a, const char *name, uint64_t
                        " bytes that are there",
                        SB_SHOW(a->file), SB_SHOW(name), sb_dump_shape_show(a, &shown),
                        sb_dtype_name(a->dtype), bytes);
-    /* J-11: "An array that repeats elements" - a stride of 0 makes terabytes out of four bytes */
+    /* J-11: "An array that repeats elements" - with a stride of 0, four bytes become terabytes */
     if (elements > reach && elements > SB_DUMP_STEP_BYTES / 4)
         return sb_fail(err, SB_ERR_INPUT,
                        "%s: \"%s\" of shape %s repeats its %" PRIu64 " elements: too large",
@@ -160,7 +160,7 @@ sb_status sb_dump_arrays_add(sb_dump_arrays *list, const sb_dump_array *array, c
     uint64_t step = 1;
     for (unsigned k = a.rank; k-- > 0;) {
         a.stride[k] = stride ? stride[k] : step;
-        step *= a.shape[k]; /* a product that wraps is refused by the bounds */
+        step *= a.shape[k]; /* the check of the bounds refuses an overflow */
     }
     sb_status status = check_bounds(&a, name, bytes, err);
     if (!status && list->count == SB_DUMP_MAX_ARRAYS)

@@ -1,4 +1,4 @@
-/* dump.c - the readers, and the way through one. */
+/* dump.c - the list of readers, and reading with one of them. */
 #include "tools/dump/dump.h"
 
 #include <stdio.h>
@@ -113,7 +113,7 @@ const sb_trace_head *sb_dump_info(const sb_dump *dump)
     return &dump->head;
 }
 
-/* Steps on their way, which get their numbers here. */
+/* The state of passing on steps, which get their numbers here. */
 typedef struct counted {
     const sb_dump *dump;
     sb_step_fn take;
@@ -121,8 +121,8 @@ typedef struct counted {
     uint64_t next;
 } counted;
 
-/* J-12: "An array that has another width than the model gives its tap is refused" - nobody would
- * compare it, and nobody would say so. */
+/* J-12: "An array that has another width than the model gives its tap is refused" - otherwise it
+ * would silently not be compared. */
 static sb_status check_width(const sb_dump *d, const sb_step_value *v, sb_error *err)
 {
     sb_tap_name tap;
@@ -139,7 +139,7 @@ static sb_status check_width(const sb_dump *d, const sb_step_value *v, sb_error 
     return SB_OK;
 }
 
-/* Ids and their values, of one width. */
+/* Ids and their values must have the same width. */
 static sb_status check_pair(const sb_dump *d, const sb_step *step, const char *ids,
                             const char *values, sb_error *err)
 {

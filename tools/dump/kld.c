@@ -21,10 +21,10 @@ struct sb_kld {
     const char *path;
     const sb_dump_options *options;
     size_t context, vocabulary, chunks;
-    size_t first, rows; /* of a chunk: the first row that is there, and how many */
+    size_t first, rows; /* of a chunk: the first stored row, and the number of stored rows */
     size_t row_bytes;
     const unsigned char *data; /* row 0 of chunk 0 */
-    double clamp;              /* 16, 24, or 0: no row was clamped */
+    double clamp;              /* 16 or 24; 0: no row was clamped */
 };
 
 static int is_kld(const char *path)
@@ -90,7 +90,7 @@ static sb_status check_sizes(sb_kld *k, sb_error *err)
     return SB_OK;
 }
 
-/* From the lowest code to the highest, in nats; NaN where the writer had one. */
+/* The range from the lowest to the highest code, in nats; NaN if the writer stored NaN. */
 static double span_of(const unsigned char *row)
 {
     return (double)CODES * (double)sb_f32_from_bits(sb_load_u32(row));
@@ -218,8 +218,8 @@ static void decode(const sb_kld *k, const unsigned char *row, float *out, float 
         limits[1] = (float)least;
 }
 
-/* Rows [from, to) of a chunk, of which those from `first` on have log-probabilities, but not the
- * last of the chunk. */
+/* Rows [from, to) of a chunk. Rows from k->first on have log-probabilities, except the last row of
+ * the chunk. */
 static sb_status make_step(const sb_kld *k, size_t chunk, size_t from, size_t to, sb_step *out,
                            sb_error *err)
 {

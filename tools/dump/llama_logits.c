@@ -1,6 +1,6 @@
-/* llama_logits.c - the logits of the last position that llama.cpp's model-conversion examples
- * write: pytorch-NAME.bin and llamacpp-NAME.bin, or the same as text, with NAME-tokens.bin beside.
- */
+/* llama_logits.c - the logits of the last position from llama.cpp's model-conversion examples:
+ * pytorch-NAME.bin and llamacpp-NAME.bin, or the same as text, with NAME-tokens.bin next to
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static int is_single(const char *path)
                 ((sb_ends(name, ".bin") && !sb_ends(name, "-tokens.bin")) ||
                  (sb_ends(name, ".txt") && !sb_ends(name, "-prompt.txt")));
     int other = sb_dump_begins(path, "PK\3\4", 4) || sb_dump_begins(path, "_logits_", 8);
-    return named && sb_dump_begins(path, "", 0) && !other; /* an archive, a KLD base file */
+    return named && sb_dump_begins(path, "", 0) && !other; /* other: an archive, a KLD base file */
 }
 
 /* --- tokens ----------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static sb_status read_tokens(single *s, const char *path, sb_error *err)
     return status;
 }
 
-/* Those of the command line, where there is no file of them. */
+/* Takes the token ids of the command line if there is no file of token ids. */
 static sb_status take_given(single *s, const char *beside, const sb_dump_options *options,
                             sb_error *err)
 {
@@ -134,8 +134,8 @@ static sb_status parse_binary(single *s, const unsigned char *bytes, size_t size
     return status;
 }
 
-/* "17: -1.250000" at *at, which moves behind it; 0 if it is anything else. strtof sees digits, a
- * point, a sign and an exponent, or the words of a value that is no number. */
+/* Reads "17: -1.250000" at *at and moves *at after it; 0 for anything else. strtof sees only
+ * digits, a point, a sign and an exponent, or the words for infinity and NaN. */
 static int parse_line(const char **at, size_t index, float *out)
 {
     char want[32], *end = NULL;
@@ -187,7 +187,7 @@ static sb_status open_single(const char *path, const sb_dump_options *options, s
     single *s = sb_alloc(1, sizeof *s);
     if (!s)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %s", SB_SHOW(path));
-    *state = s; /* the caller closes it also where this fails */
+    *state = s; /* the caller closes it also after a failure */
     s->path = path;
     if (strlen(path) < 4)
         return sb_fail(err, SB_ERR_INPUT, "%s: expected a name that ends in .bin or .txt",

@@ -58,7 +58,8 @@ static sb_status read_row(const sb_dump_map *map, const char *key, json_t *value
 
 /* --- patterns --------------------------------------------------------------------------------- */
 
-/* The target with `length` bytes of `text` for its star; 0 if it is longer than a name may be. */
+/* Replaces the star of the target by `length` bytes of `text`; 0 if the result is too long for a
+ * name. */
 static int fill(const char *target, const char *text, size_t length, char out[96])
 {
     const char *star = strchr(target, '*');
@@ -68,7 +69,7 @@ static int fill(const char *target, const char *text, size_t length, char out[96
     return n >= 0 && n < 96;
 }
 
-/* Whether a key fits a name; what stands for its star. */
+/* True if a key fits a name; *text and *length are the part for its star. */
 static int fits(const char *key, const char *name, const char **text, size_t *length)
 {
     const char *star = strchr(key, '*');
@@ -97,8 +98,8 @@ static sb_dump_kind kind_of(const char *target)
     return sb_tap_find(target, &tap) ? SB_DUMP_TAP : SB_DUMP_UNKNOWN;
 }
 
-/* Whether some text for the star of a target makes a tap of it: of the layer that it names, or of
- * the first. */
+/* True if the target becomes a tap for some text in place of its star, in the layer that it names
+ * or in the first. */
 static int can_be_tap(const char *target)
 {
     unsigned long layer = sb_starts(target, "layers.") ? strtoul(target + 7, NULL, 10) : 0;
@@ -151,7 +152,7 @@ static sb_status check(const sb_dump_map *map, sb_error *err)
     return SB_OK;
 }
 
-/* A map of what was parsed, which it takes. */
+/* Makes a map of a parsed document and takes ownership of it. */
 static sb_status of_root(json_t *root, const char *file, sb_dump_map **out, sb_error *err)
 {
     sb_dump_map *map = sb_alloc(1, sizeof *map);
@@ -197,7 +198,7 @@ void sb_dump_map_free(sb_dump_map *map)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* Names that mean the same in every file. */
+/* Finds names with the same meaning in every file. */
 static void find_plain(const char *name, sb_dump_named *out)
 {
     static const char *const tokens[] = {"tokens", "token_ids", "input_ids"};
@@ -211,7 +212,7 @@ static void find_plain(const char *name, sb_dump_named *out)
         snprintf(out->tap, sizeof out->tap, "%s", name);
 }
 
-/* What a row of the map makes of a name that it fits. */
+/* Applies a row of the map to a name that it fits. */
 static void apply(const row *r, const char *text, size_t length, sb_dump_named *out)
 {
     *out = (sb_dump_named){.kind = SB_DUMP_UNKNOWN, .has_dtype = r->has_dtype, .dtype = r->dtype};
@@ -219,7 +220,7 @@ static void apply(const row *r, const char *text, size_t length, sb_dump_named *
         out->kind = kind_of(out->tap);
 }
 
-/* The one pattern that fits, in *key; NULL: none. */
+/* The only pattern that fits, in *found; NULL: none. */
 static sb_status find_pattern(const sb_dump_map *map, const char *name, const char **found,
                               const char **text, size_t *length, sb_error *err)
 {

@@ -1,4 +1,4 @@
-/* npy.c - a header that is a Python literal of three keys, and the data behind it. */
+/* npy.c - a header, which is a Python literal with three keys, and the data after it. */
 #include "tools/dump/npy.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static void skip_blanks(parser *p)
         p->at++;
 }
 
-/* 1 if the next character, behind blanks, is this one; then it is behind us. */
+/* Skips blanks; consumes the next character and returns 1 if it is c. */
 static int eat(parser *p, char c)
 {
     skip_blanks(p);
@@ -50,7 +50,7 @@ static int eat_word(parser *p, const char *word)
     return 1;
 }
 
-/* A quoted text without escapes. */
+/* Reads a quoted text without escapes. */
 static int read_text(parser *p, char *out, size_t room)
 {
     size_t n = 0;
@@ -111,7 +111,7 @@ static sb_status find_dtype(const parser *p, const char *descr, sb_dtype *out)
                  {"i1", SB_DTYPE_I8},  {"i2", SB_DTYPE_I16}, {"i4", SB_DTYPE_I32},
                  {"i8", SB_DTYPE_I64}, {"u1", SB_DTYPE_U8},  {"u2", SB_DTYPE_U16},
                  {"u4", SB_DTYPE_U32}, {"u8", SB_DTYPE_U64}, {"b1", SB_DTYPE_BOOL},
-                 {"V1", SB_DTYPE_U8},  {"V2", SB_DTYPE_U16}}; /* what NumPy has no name for */
+                 {"V1", SB_DTYPE_U8},  {"V2", SB_DTYPE_U16}}; /* types without a NumPy name */
     char text[96];
     int one_byte = descr[0] && descr[1] && descr[2] == '1' && descr[3] == '\0';
     if (descr[0] == '<' || (descr[0] == '|' && (one_byte || descr[1] == 'V')))
@@ -183,7 +183,7 @@ static sb_status read_header(parser *p, sb_dump_array *a, int *fortran)
     return seen == 7 ? SB_OK : refuse(p, "its header lacks descr, fortran_order or shape");
 }
 
-/* Where the header stands: behind magic, version and a length of two bytes, or of four. */
+/* Finds the header after magic, version and a length of two or four bytes. */
 static sb_status find_header(parser *p, const unsigned char *bytes, size_t size, size_t *data)
 {
     size_t start = size > 6 && bytes[6] == 1 ? 10 : 12;
@@ -202,13 +202,13 @@ static sb_status find_header(parser *p, const unsigned char *bytes, size_t size,
     return SB_OK;
 }
 
-/* The first axis runs fastest. */
+/* Strides with the first axis fastest. */
 static void fortran_strides(const sb_dump_array *a, uint64_t stride[SB_MAX_RANK])
 {
     uint64_t step = 1;
     for (unsigned k = 0; k < a->rank; k++) {
         stride[k] = step;
-        step *= a->shape[k]; /* what wraps is refused with the bounds */
+        step *= a->shape[k]; /* the check of the bounds refuses an overflow */
     }
 }
 

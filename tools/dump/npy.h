@@ -4,7 +4,7 @@
 
 #include "tools/dump/arrays.h"
 
-/* Adds the array of `size` bytes, which must outlive the list. `file` is that of messages. */
+/* Adds the array in `size` bytes, which must outlive the list. Messages name `file`. */
 sb_status sb_npy_parse(const unsigned char *bytes, size_t size, const char *file, const char *name,
                        sb_dump_arrays *list, sb_error *err);
 

@@ -5,7 +5,7 @@
 #include "tools/dump/store.h"
 #include "tools/dump/zip.h"
 
-/* Whether an archive is one of NumPy: every member is an array. */
+/* True for an archive of NumPy: every member is an array. */
 static int is_npz(const char *path)
 {
     sb_map map;
@@ -18,7 +18,7 @@ static int is_npz(const char *path)
         arrays = sb_ends(sb_zip_name(zip, i), ".npy");
     sb_zip_close(zip);
     sb_map_close(&map);
-    return arrays || named; /* a damaged one is refused with words */
+    return arrays || named; /* opening a damaged one reports the error */
 }
 
 static sb_status add_members(sb_dump_store *s, sb_zip *zip, const char *file, sb_error *err)

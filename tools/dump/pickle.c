@@ -1,4 +1,4 @@
-/* pickle.c - the machine: opcodes and their operands, and the way through the tree. */
+/* pickle.c - the machine: opcodes and their operands, and access to the tree. */
 #include "tools/dump/pickle.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ static sb_status push_text(sb_pickle_machine *m, size_t width)
         &(sb_pickle_node){.kind = SB_PICKLE_TEXT, .count = (uint32_t)length, .as = {.text = text}});
 }
 
-/* Two's complement in as few bytes as it needs. */
+/* A two's complement number of variable length. */
 static sb_status push_long(sb_pickle_machine *m)
 {
     uint64_t length = 0, value = 0;
@@ -53,7 +53,7 @@ static sb_status push_long(sb_pickle_machine *m)
     return sb_pickle_push_int(m, SB_PICKLE_INT, (int64_t)value);
 }
 
-/* The one big-endian number of the format. */
+/* The only big-endian number of the format. */
 static sb_status push_real(sb_pickle_machine *m)
 {
     uint64_t bits = 0;
@@ -166,14 +166,14 @@ static sb_status value_op(sb_pickle_machine *m, unsigned char op)
     }
 }
 
-/* Opcodes that work on the stack; the rest pushes a value. */
+/* Opcodes that work on the stack; the others push a value. */
 static sb_status step(sb_pickle_machine *m, unsigned char op)
 {
     uint64_t ignored;
     switch (op) {
     case 0x80:
         return protocol(m);
-    case 0x95: /* FRAME: a length that only readers of streams need */
+    case 0x95: /* FRAME: a length for readers of streams */
         return operand(m, 8, &ignored);
     case '(':
         return sb_pickle_push(m, 0);
@@ -213,7 +213,7 @@ static sb_status step(sb_pickle_machine *m, unsigned char op)
 static sb_status run(sb_pickle_machine *m)
 {
     sb_status status = SB_OK;
-    /* the numbers 0 of nodes and of cells mean none */
+    /* node 0 and cell 0 are unused: 0 means none */
     uint32_t none = 0;
     status = sb_pickle_new(m, &(sb_pickle_node){.kind = SB_PICKLE_NONE}, &none);
     if (!status)

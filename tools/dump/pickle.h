@@ -1,7 +1,7 @@
-/* pickle.h - a pickle as a tree of values, read by a machine that can do nothing else: J-16.
+/* pickle.h - reads a pickle as a tree of values and can do nothing else: J-16.
  *
- * It has no way to import, to call or to make an object: a name is looked up in the list of
- * pickle_globals.def, and what would be a call is a node that says so. */
+ * The machine cannot import, call or create objects. It looks up names in the list of
+ * pickle_globals.def, and represents calls as nodes. */
 #ifndef SB_DUMP_PICKLE_H
 #define SB_DUMP_PICKLE_H
 
@@ -24,7 +24,7 @@ typedef enum sb_pickle_kind {
     SB_PICKLE_DICT,   /* items: key, value, key, value, ... */
     SB_PICKLE_GLOBAL, /* a name of the list */
     SB_PICKLE_CALL,   /* items: the global, and the tuple of its arguments */
-    SB_PICKLE_STORED  /* items: the tuple that names what is stored elsewhere */
+    SB_PICKLE_STORED  /* items: the tuple that identifies data stored elsewhere */
 } sb_pickle_kind;
 
 typedef enum sb_pickle_what {
@@ -43,16 +43,16 @@ typedef struct sb_pickle_global {
     sb_dtype dtype; /* SB_DTYPE_COUNT: none */
 } sb_pickle_global;
 
-/* A node is a number; items are a list of cells, also numbers, that ends with 0. */
+/* Nodes are referred to by number. Items are a linked list of cells, also by number; 0 ends it. */
 typedef struct sb_pickle_node {
     sb_pickle_kind kind;
     uint32_t count; /* items, or the bytes of a text */
     union {
-        int64_t integer; /* also of a truth value */
+        int64_t integer; /* also for a truth value */
         double real;
-        const unsigned char *text; /* in the bytes of the pickle, without a NUL */
+        const unsigned char *text; /* in the bytes of the pickle, not NUL-terminated */
         const sb_pickle_global *global;
-        uint32_t cells[2]; /* the first and the last */
+        uint32_t cells[2]; /* the first and the last cell */
     } as;
 } sb_pickle_node;
 
@@ -61,7 +61,7 @@ typedef struct sb_pickle_cell {
 } sb_pickle_cell;
 
 typedef struct sb_pickle {
-    sb_pickle_node *nodes; /* none has the number 0 */
+    sb_pickle_node *nodes; /* number 0 is unused */
     sb_pickle_cell *cells;
     uint32_t node_count, cell_count, node_room, cell_room;
     uint32_t root;
@@ -72,11 +72,12 @@ sb_status sb_pickle_parse(const unsigned char *bytes, size_t size, const char *f
                           sb_error *err);
 void sb_pickle_clear(sb_pickle *pickle);
 
-/* The node of the i-th item; NULL: there is none. For short lists: it counts. */
+/* The node of the i-th item; NULL: there is none. Counts along the list, so for short lists
+ * only. */
 const sb_pickle_node *sb_pickle_item(const sb_pickle *pickle, const sb_pickle_node *list,
                                      uint32_t i);
 
-/* The value of a text key in a dict; of several the last. NULL: there is none. */
+/* The value of a text key in a dict, the last one if the key repeats. NULL: there is none. */
 const sb_pickle_node *sb_pickle_get(const sb_pickle *pickle, const sb_pickle_node *dict,
                                     const char *key);
 

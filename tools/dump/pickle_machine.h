@@ -1,6 +1,6 @@
 /* pickle_machine.h - inside of the machine; for pickle.c and pickle_stack.c.
  *
- * The functions are what opcodes do; each leaves the stack as its opcode says, or fails. */
+ * The functions execute opcodes: each changes the stack as its opcode requires, or fails. */
 #ifndef SB_DUMP_PICKLE_MACHINE_H
 #define SB_DUMP_PICKLE_MACHINE_H
 
@@ -10,7 +10,7 @@ typedef struct sb_pickle_machine {
     const unsigned char *bytes, *at, *end;
     const char *file;
     sb_pickle *out;
-    uint32_t *stack, *memo; /* nodes; of the stack 0 is a mark */
+    uint32_t *stack, *memo; /* nodes; 0 on the stack is a mark */
     size_t depth, stack_room, memo_count, memo_room;
     sb_error *err;
 } sb_pickle_machine;

@@ -1,4 +1,4 @@
-/* pickle_stack.c - nodes, the stack, the memo, and what opcodes do with them. */
+/* pickle_stack.c - nodes, the stack, the memo, and the opcodes' operations on them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -100,7 +100,7 @@ static int is_kind(const sb_pickle_machine *m, uint32_t node, sb_pickle_kind kin
     return node && m->out->nodes[node].kind == kind;
 }
 
-/* How many values stand above the last mark; -1 if there is none. */
+/* The number of values above the last mark; -1 if there is no mark. */
 static long long above_mark(const sb_pickle_machine *m)
 {
     for (size_t i = m->depth; i-- > 0;)
@@ -111,7 +111,7 @@ static long long above_mark(const sb_pickle_machine *m)
 
 /* --- what opcodes do -------------------------------------------------------------------------- */
 
-/* The topmost `count` values become a new one with these items; `marks` marks go with them. */
+/* Replaces the topmost `count` values and `marks` marks by one value with these items. */
 sb_status sb_pickle_collect(sb_pickle_machine *m, sb_pickle_kind kind, size_t count, size_t marks)
 {
     uint32_t list = 0;
@@ -134,7 +134,7 @@ sb_status sb_pickle_collect_marked(sb_pickle_machine *m, sb_pickle_kind kind)
                      : sb_pickle_collect(m, kind, (size_t)count, 1);
 }
 
-/* The topmost `count` values go to the list or dict below them, and below `marks` marks. */
+/* Moves the topmost `count` values to the list or dict below them and below `marks` marks. */
 sb_status sb_pickle_extend(sb_pickle_machine *m, sb_pickle_kind kind, size_t count, size_t marks)
 {
     sb_status status = SB_OK;
@@ -186,7 +186,8 @@ sb_status sb_pickle_stack_global(sb_pickle_machine *m)
     return sb_pickle_push_global(m, a->as.text, a->count, b->as.text, b->count);
 }
 
-/* A call becomes a node of the name and the arguments; an OrderedDict without any, a dictionary. */
+/* A call becomes a node of the name and the arguments; an OrderedDict without arguments becomes a
+ * dictionary. */
 sb_status sb_pickle_reduce(sb_pickle_machine *m)
 {
     uint32_t args = top(m, 1), global = top(m, 2);
@@ -204,7 +205,7 @@ sb_status sb_pickle_reduce(sb_pickle_machine *m)
     return sb_pickle_collect(m, SB_PICKLE_CALL, 2, 0);
 }
 
-/* The attributes of a dictionary, as those that state_dict() leaves, are dropped. */
+/* Drops the attributes of a dictionary, for example those of state_dict(). */
 sb_status sb_pickle_build(sb_pickle_machine *m)
 {
     if (!is_kind(m, top(m, 1), SB_PICKLE_DICT) || !is_kind(m, top(m, 2), SB_PICKLE_DICT))
@@ -222,7 +223,8 @@ sb_status sb_pickle_persistent(sb_pickle_machine *m)
 
 /* --- the memo --------------------------------------------------------------------------------- */
 
-/* Numbers are given in their order, as every program does: a memo is no longer than the pickle. */
+/* Memo numbers must come in order, as in all programs: so the memo is not longer than the
+ * pickle. */
 sb_status sb_pickle_memo_put(sb_pickle_machine *m, size_t i)
 {
     uint32_t node = top(m, 1);

@@ -1,4 +1,4 @@
-/* rows.c - what each array is: its tap, its type, and the axes that are rows. */
+/* rows.c - the tap of each array, its type, and its row axes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static sb_status name_items(sb_dump_rows *r, const sb_dump_arrays *arrays, sb_er
 
 /* --- shapes ----------------------------------------------------------------------------------- */
 
-/* J-12: how many axes are rows: 1, or 2 where the first counts sequences of one length. */
+/* J-12: the number of row axes: 1, or 2 if the first axis is sequences of equal length. */
 static unsigned row_axes(const sb_dump_array *a, size_t spans, uint64_t each, uint64_t all)
 {
     if (a->rank > 0 && a->shape[0] == all)
@@ -145,7 +145,7 @@ static sb_status check_columns(sb_dump_rows *r, sb_dump_item *item, unsigned axe
     return SB_OK;
 }
 
-/* Names that stand twice in a call, and lists of logits that are of different rows. */
+/* Refuses duplicate names in a call, and arrays of logits with different rows. */
 static sb_status check_alone(const sb_dump_call *c, const sb_dump_item *item, sb_error *err)
 {
     for (const sb_dump_item *other = c->items; other < item; other++) {

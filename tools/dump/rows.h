@@ -1,4 +1,4 @@
-/* rows.h - arrays into steps: which array is which tap, whose rows are its axis 0 (J-2, J-12). */
+/* rows.h - arrays to steps: the tap of each array, and the rows of its axis 0 (J-2, J-12). */
 #ifndef SB_DUMP_ROWS_H
 #define SB_DUMP_ROWS_H
 
@@ -7,8 +7,8 @@
 
 typedef struct sb_dump_rows sb_dump_rows;
 
-/* Names, shapes, types and token ids of all arrays, which must outlive *out; `file` is the whole
- * that they are of. */
+/* Reads names, shapes, types and token ids of all arrays, which must outlive *out; `file` names the
+ * whole dump. */
 sb_status sb_dump_rows_new(const sb_dump_arrays *arrays, const char *file,
                            const sb_dump_options *options, sb_trace_head *head, sb_dump_rows **out,
                            sb_error *err);

@@ -1,4 +1,4 @@
-/* rows_calls.c - which rows each call has: whose sequence, which positions, which token ids. */
+/* rows_calls.c - the rows of each call: their sequences, positions and token ids. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,8 @@ static sb_status add_item(sb_dump_call *c, const sb_dump_item *item, sb_error *e
     return item->named.kind == SB_DUMP_POSITIONS ? take_once(&c->positions, item, err) : SB_OK;
 }
 
-/* Which array tells how many rows a call has: the first of taps that are of all of them; of one
- * with more axes than two a first axis of length one is a batch. */
+/* The number of rows of a call, from the first array whose tap has all rows. In an array with more
+ * than two axes, a first axis of length one is a batch. */
 static uint64_t rows_told(const sb_dump_call *c)
 {
     uint64_t told = 0;
@@ -49,7 +49,7 @@ static uint64_t rows_told(const sb_dump_call *c)
 
 /* --- spans ------------------------------------------------------------------------------------ */
 
-/* How many ids the command line gives, in all. */
+/* The total number of ids on the command line. */
 static size_t ids_given(const sb_dump_options *o)
 {
     size_t n = 0;
@@ -58,8 +58,8 @@ static size_t ids_given(const sb_dump_options *o)
     return n;
 }
 
-/* J-13: one call has the sequences of the command line, or those of its token ids; each of several
- * calls goes on with the one sequence. */
+/* J-13: a single call has the sequences of the command line, or those of its token ids. Several
+ * calls continue one sequence. */
 static sb_status shape_call(const sb_dump_rows *r, sb_dump_call *c, sb_error *err)
 {
     const sb_dump_options *o = r->options;
@@ -117,7 +117,7 @@ static void flatten(const sb_dump_options *o, uint32_t *out)
             *out++ = o->ids[i][k];
 }
 
-/* The ids of a call out of its array; where r->ids has those given they agree (J-1). */
+/* Reads the ids of a call from its array; they must agree with given ones in r->ids (J-1). */
 static sb_status read_ids(const sb_dump_rows *r, const sb_dump_call *c, size_t first, sb_error *err)
 {
     const sb_dump_array *t = c->tokens ? c->tokens->array : NULL;

@@ -18,7 +18,7 @@ typedef struct slice {
 /* The rows of an item that belong to a slice. */
 static void part_of(const sb_dump_item *item, const slice *s, size_t *first, size_t *count)
 {
-    size_t lost = s->span->position == 0; /* a sequence begins with a row that makes no entry */
+    size_t lost = s->span->position == 0; /* the first row of a sequence adds no entry */
     switch (item->axis) {
     case SB_DUMP_OF_ROWS:
         *first = s->span->row + s->from;
@@ -86,7 +86,7 @@ static sb_status add_item(const sb_dump_item *item, const slice *s, sb_step *ste
     return read_values(item, first, v, err);
 }
 
-/* A name from a file, for reports: what is not ASCII becomes a question mark. */
+/* A name from a file, for reports: question marks replace all that is not ASCII. */
 static void copy_plain(char *out, size_t room, const char *name)
 {
     size_t n = 0;
@@ -103,12 +103,12 @@ static sb_status play_slice(const slice *s, sb_step_fn take, void *ctx, sb_error
                        s->to - s->from, SB_CALL_prompt, &step, err);
     if (status)
         return status;
-    if (s->span == s->call->spans && s->from == 0) { /* once for each call */
+    if (s->span == s->call->spans && s->from == 0) { /* once per call */
         step.unknown = s->call->unknown;
         if (s->call->first_unknown)
             copy_plain(step.first_unknown, sizeof step.first_unknown, s->call->first_unknown);
     }
-    /* a call of one row behind the first is one of a token that was generated */
+    /* a later call of one row feeds a generated token */
     if (s->span->position > 0 && s->span->count == 1)
         step.rows[0].kind = SB_CALL_decode;
     for (size_t i = 0; i < s->call->item_count && !status; i++)
@@ -120,7 +120,7 @@ static sb_status play_slice(const slice *s, sb_step_fn take, void *ctx, sb_error
     return status;
 }
 
-/* Rows of a call that one step may have. */
+/* The most rows of a call in one step. */
 static size_t rows_at_once(const sb_dump_call *c)
 {
     size_t width = 0;

@@ -1,5 +1,5 @@
-/* safetensors.c - arrays in a safetensors file, or in a folder of them, as the model debugger of
- * transformers leaves it: one file for each tensor, which is `data` there. */
+/* safetensors.c - arrays in a safetensors file, or in a folder of them, as written by the model
+ * debugger of transformers: one file per tensor, which is called `data`. */
 #include "ref/container/safetensors.h"
 
 #include <stdio.h>
@@ -19,12 +19,12 @@ static int has(const sb_safetensors *file, const char *name)
     return 0;
 }
 
-/* Hidden states with the ids of their tokens are those that vLLM's connector writes. */
+/* True for hidden states with token ids, which vLLM's connector writes. */
 static int is_other(const char *path)
 {
     sb_safetensors file;
     if (sb_safetensors_open(path, &file, NULL))
-        return 0; /* a damaged one is refused with words */
+        return 0; /* opening a damaged one reports the error */
     int other = has(&file, "hidden_states") && has(&file, "token_ids");
     sb_safetensors_close(&file);
     return other;
@@ -38,7 +38,7 @@ static int is_safetensors(const char *path)
     if (!sb_dump_has_only(path, ".safetensors") || sb_dump_list(path, ".safetensors", &names, NULL))
         return 0;
     int found = names.count > 0;
-    for (size_t i = 0; i < names.count; i++) /* of steps: a trace that did not end (U-9) */
+    for (size_t i = 0; i < names.count; i++) /* step files belong to an incomplete trace (U-9) */
         found &= !sb_starts(names.items[i], "step-");
     sb_dump_names_free(&names);
     return found;
@@ -66,7 +66,7 @@ static sb_status add_tensor(sb_dump_store *s, const char *path, const sb_tensor 
     return sb_dump_arrays_add(sb_dump_store_arrays(s), &a, name, NULL, t->bytes, err);
 }
 
-/* All tensors of a file; prefix NULL: by their own names. */
+/* Adds all tensors of a file; prefix NULL: under their own names. */
 static sb_status add_file(sb_dump_store *s, const char *dir, const char *name, const char *prefix,
                           sb_error *err)
 {

@@ -1,5 +1,5 @@
-/* sglang.c - a folder of SGLang's dumper: one file of torch.save for each value, whose name says
- * step, rank, and what it is. */
+/* sglang.c - a folder of SGLang's dumper: one file of torch.save per value, whose name has step,
+ * rank and value. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "ref/container/show.h"
 #include "tools/dump/torch.h"
 
-/* What the name of a file says. */
+/* The parts of a file name. */
 typedef struct tags {
     const char *file; /* the name itself */
     uint64_t step, rank;
@@ -37,7 +37,7 @@ static int is_word(const char *text, size_t n, const char *word)
     return n == strlen(word) && memcmp(text, word, n) == 0;
 }
 
-/* One `key=value`; others than these are of no use here. */
+/* Reads one `key=value`; ignores other keys. */
 static int take_tag(tags *t, const char *text, size_t n)
 {
     const char *equals = memchr(text, '=', n);
@@ -89,8 +89,8 @@ static int is_sglang(const char *path)
 
 /* --- what a file says of its axes ------------------------------------------------------------- */
 
-/* Whether a text of dims says that an axis is cut: "h[tp]", or in older versions "h(tp)"; what
- * stands behind # are words about ranks. */
+/* True if the dims say that an axis is split over ranks: "h[tp]", or "h(tp)" in older versions.
+ * After # comes text about ranks. */
 static int is_cut(const sb_pickle_node *dims)
 {
     for (uint32_t i = 0; i < dims->count && dims->as.text[i] != '#'; i++) {
@@ -148,8 +148,8 @@ static int same_values(const sb_dump_array *a, const sb_dump_array *b)
     return same;
 }
 
-/* J-19: "other ranks must have the same values": arrays from `from` on are those of a rank above
- * the first; they are held against that of the same name and dropped. */
+/* J-19: "other ranks must have the same values"- arrays from `from` on are those of a later rank:
+ * compares each with the array of the same name and drops it. */
 static sb_status fold_rank(sb_dump_arrays *arrays, size_t from, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -181,8 +181,7 @@ static int by_step(const void *left, const void *right)
     return strcmp(a->file, b->file);
 }
 
-/* The value of a file, under the name that its tags give: "layers.3.name" where they have a layer.
- */
+/* Adds the value of a file under the name from its tags, "layers.3.name" if they have a layer. */
 static sb_status add_file(sb_dump_store *s, const char *dir, const tags *t, size_t call,
                           sb_error *err)
 {
@@ -214,7 +213,7 @@ static sb_status add_files(sb_dump_store *s, const char *dir, const tags *files,
     for (size_t i = 0; i < count && !status; i++) {
         size_t from = arrays->count;
         call += i > 0 && files[i].step != files[i - 1].step;
-        if (files[i].is_recomputed) /* the same once more, for a gradient */
+        if (files[i].is_recomputed) /* a repetition for the gradient */
             continue;
         status = add_file(s, dir, &files[i], call, err);
         if (!status && files[i].rank != files[0].rank)

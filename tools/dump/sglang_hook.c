@@ -1,5 +1,5 @@
-/* sglang_hook.c - the folder that SGLang's --debug-tensor-dump-output-folder writes for a rank: a
- * dictionary of outputs for each forward pass. */
+/* sglang_hook.c - the folder of SGLang's --debug-tensor-dump-output-folder for a rank: a dictionary
+ * of outputs per forward pass. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static int is_passes(const char *path)
     return found;
 }
 
-/* The folder above: one for each rank. */
+/* The parent folder, with one folder per rank. */
 static sb_status ranks_of(const char *path, sb_dump_names *out, sb_error *err)
 {
     sb_dump_names names;
@@ -67,9 +67,9 @@ static int is_hook(const char *path)
     return found;
 }
 
-/* --- what belongs to which pass --------------------------------------------------------------- */
+/* --- the pass of a value --------------------------------------------------------------- */
 
-/* The name of the module that the hooks take for the model: that of the ids which were fed. */
+/* The name of the module that the hooks treat as the model: the one with the fed ids. */
 static int model_of(const sb_dump_arrays *arrays, size_t from, char *out, size_t room)
 {
     for (size_t i = from; i < arrays->count; i++)
@@ -80,8 +80,8 @@ static int model_of(const sb_dump_arrays *arrays, size_t from, char *out, size_t
     return 0;
 }
 
-/* J-20: "what ran behind the model stands in the file of the next pass": 1 for the output of the
- * model itself and for all outside it. */
+/* J-20: "what ran behind the model stands in the file of the next pass"- 1 for the output of the
+ * model itself and for everything outside it. */
 static int is_of_before(const char *name, const char *model)
 {
     size_t n = strlen(model);

@@ -1,4 +1,4 @@
-/* spoken.c - what is told of a sequence: kept, put in order, and cut to one length. */
+/* spoken.c - the data of a sequence: stored, sorted, and cut to one length. */
 #include "tools/dump/spoken.h"
 
 #include <stdlib.h>
@@ -70,14 +70,14 @@ static int descending(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The token stands in its list beyond the largest: its rank says so. */
+/* True if the rank says that the token is in its list only in addition to the largest ones. */
 static int beyond(const sb_spoken *s, const sb_told *t)
 {
     const sb_listed *last = t->count ? &s->list[t->first + t->count - 1] : NULL;
     return last && t->is_map && last->id == t->id && last->rank > t->count;
 }
 
-/* The token is the least of its list, which has no ranks. */
+/* True if the token is the least of its list, which has no ranks. */
 static int may_be_beyond(const sb_spoken *s, const sb_told *t)
 {
     const sb_listed *last = t->count ? &s->list[t->first + t->count - 1] : NULL;
@@ -121,7 +121,7 @@ static void cut(sb_spoken *s, size_t from, size_t to)
         open += (size_t)may_be_beyond(s, t);
         lists++;
     }
-    /* in every row the token may be the one that is added */
+    /* in every row the token may be an addition to the largest ones */
     if (lists && open == lists && least)
         least--;
     for (size_t i = from; i < to; i++)

@@ -1,18 +1,18 @@
-/* spoken_play.c - the steps of an answer: its prompt in one call, or several, and a call for each
- * token that was generated. */
+/* spoken_play.c - the steps of an answer: one or several calls for its prompt, and a call for each
+ * generated token. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
 #include "tools/dump/spoken.h"
 
-/* What the row before a token has. Rows of one step have the same. */
+/* The kind of data of a row; the same for all rows of a step. */
 typedef struct form {
     size_t listed;
     int own;
 } form;
 
-/* Of row i: what is told with the token after it. */
+/* The form of a row, which has the data of the token after it. */
 static form form_of(const sb_spoken *s, size_t row)
 {
     const sb_told *t = row + 1 < s->count ? &s->told[row + 1] : NULL;
@@ -29,7 +29,7 @@ static int same(form a, form b)
     return a.listed == b.listed && a.own == b.own;
 }
 
-/* Whether a list is the whole vocabulary, each id once. */
+/* True if a list is the whole vocabulary, each id once. */
 static int is_whole(const sb_spoken *s, size_t row, uint32_t vocab_size, unsigned char *seen)
 {
     const sb_told *t = &s->told[row + 1];
@@ -101,7 +101,7 @@ static int at_floor(const sb_spoken *s, size_t first, size_t count)
     return 0;
 }
 
-/* J-3: "and the floor: a value there means" - where some value is at it. */
+/* J-3: "and the floor: a value there means" - only if some value is at the floor. */
 static sb_status add_floor(const sb_spoken *s, size_t first, size_t count, sb_step *out,
                            sb_error *err)
 {
@@ -140,7 +140,7 @@ static sb_status add_experts(const sb_spoken *s, size_t first, size_t count, sb_
     return status;
 }
 
-/* Rows [first, first + count): those that have something stand at the end. */
+/* Rows [first, first + count): rows with data come last. */
 static sb_status make_step(const sb_spoken *s, uint32_t sequence, size_t first, size_t count,
                            uint32_t vocab_size, sb_step *out, sb_error *err)
 {
@@ -173,7 +173,7 @@ static sb_status make_step(const sb_spoken *s, uint32_t sequence, size_t first, 
     return status ? status : add_experts(s, first, count, out, err);
 }
 
-/* How many rows from `first` on make a step: of one kind and one form, and not too large. */
+/* The number of rows of a step from `first` on: of one kind and one form, and not too many. */
 static size_t rows_of_step(const sb_spoken *s, size_t first)
 {
     size_t n = 1,

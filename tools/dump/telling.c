@@ -65,7 +65,7 @@ sb_status sb_tell_id(const sb_telling *t, const json_t *value, uint32_t *out)
 
 /* --- tokens that come as text ----------------------------------------------------------------- */
 
-/* The bytes of a token, as a list of numbers; NULL if it is none, or memory is out. */
+/* The bytes of a token from a list of numbers; NULL for anything else, or if memory is out. */
 static char *bytes_of(const json_t *list, size_t *size)
 {
     size_t n = json_array_size(list);
@@ -106,7 +106,7 @@ static sb_status load_texts(const sb_telling *t)
     return sb_token_texts_new(t->options->tokenizer, t->texts, t->err);
 }
 
-/* The replacement character stands for bytes that are part of one. */
+/* The replacement character stands for an incomplete character. */
 static int is_cut(const char *text)
 {
     return strstr(text, "\xef\xbf\xbd") != NULL;
@@ -214,7 +214,7 @@ static int digit_of(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* The bytes of a base64 text with its padding; NULL if it is none, or memory is out. */
+/* The bytes of a base64 text with padding; NULL for any other text, or if memory is out. */
 static unsigned char *from_base64(const char *text, size_t *size)
 {
     size_t n = strlen(text), padding = sb_ends(text, "==") ? 2 : sb_ends(text, "=") ? 1 : 0;

@@ -14,7 +14,7 @@ typedef struct entry {
 
 struct sb_token_texts {
     sb_tokenizer *tokenizer;
-    entry *entries; /* (count) by their bytes, then by id */
+    entry *entries; /* (count) sorted by bytes, then by id */
     size_t count;
 };
 

@@ -27,7 +27,7 @@ static sb_status refuse(const sb_torch *t, const char *name, const char *what, s
 
 /* --- the archive ------------------------------------------------------------------------------ */
 
-/* The member that is the pickle: "NAME/data.pkl", for any NAME. */
+/* The member with the pickle: "NAME/data.pkl", for any NAME. */
 static int find_pickle(const sb_zip *zip, size_t *out)
 {
     for (size_t i = 0; i < sb_zip_count(zip); i++)
@@ -76,7 +76,7 @@ static sb_status check_order(const sb_torch *t, sb_error *err)
     return sb_fail(err, SB_ERR_INPUT, "%s: its byteorder is not little", SB_SHOW(t->file));
 }
 
-/* The file of before PyTorch 1.6 is a pickle, and one in a tar before that. */
+/* Refuses a file of PyTorch before 1.6, which is a bare pickle, or older, a pickle in a tar. */
 static sb_status no_archive(const char *file, const unsigned char *found, size_t size,
                             sb_error *err)
 {
@@ -189,8 +189,8 @@ static int read_sizes(const sb_pickle *p, const sb_pickle_node *tuple, uint64_t 
     return 1;
 }
 
-/* The dtype of a tensor: what its storage says, or the argument behind the hooks. What follows says
- * that the values are those of the storage with another sign: refused. */
+/* The dtype of a tensor: from its storage, or from the argument after the hooks. Refuses a tensor
+ * with metadata, because its values are the storage's with another sign. */
 static sb_status dtype_of(const sb_torch *t, const sb_pickle_node *args, int typed,
                           const sb_pickle_global *class, const char *name, sb_dtype *out,
                           sb_error *err)
@@ -269,7 +269,7 @@ static sb_status walk_call(walk *w, const sb_pickle_node *call)
     return add_tensor(w->torch, args, what == SB_PICKLE_typed, w->name, w->call, w->store, w->err);
 }
 
-/* Puts ".key" behind the name, or "key" if it is empty. */
+/* Appends ".key" to the name, or "key" if it is empty. */
 static sb_status name_item(walk *w, size_t *length, const char *key, size_t n)
 {
     size_t dot = *length > 0;
@@ -311,8 +311,8 @@ static sb_status walk_items(walk *w, const sb_pickle_node *list, size_t length, 
     return status;
 }
 
-/* J-17: "what is nested deeper than 32, or has more than 2^18 values": what holds itself is either.
- */
+/* J-17: "what is nested deeper than 32, or has more than 2^18 values"- a value that contains itself
+ * is both. */
 static sb_status walk_node(walk *w, const sb_pickle_node *node, size_t length, unsigned depth)
 {
     if (depth > TORCH_DEPTH || ++w->visits > TORCH_VISITS)

@@ -1,5 +1,5 @@
-/* vllm_hidden.c - hidden states of a request as vLLM's example connector writes them: one
- * safetensors file with `hidden_states` [tokens, places, H] and `token_ids`. */
+/* vllm_hidden.c - hidden states of a request from vLLM's example connector: one safetensors file
+ * with `hidden_states` [tokens, places, H] and `token_ids`. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static sb_status check_lock(const char *path, sb_error *err)
     if (fd < 0)
         return SB_OK;
     held = flock(fd, LOCK_SH | LOCK_NB) != 0;
-    close(fd); /* with it the lock goes */
+    close(fd); /* this releases the lock, too */
     if (!held)
         return SB_OK;
     return sb_fail(err, SB_ERR_INPUT, "%s: is still being written: its lock is held",

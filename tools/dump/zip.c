@@ -1,4 +1,4 @@
-/* zip.c - minizip over bytes in memory, and the checks that it leaves to its caller. */
+/* zip.c - minizip on bytes in memory, and the checks that it does not make. */
 #include "tools/dump/zip.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 typedef struct member {
     char *name;
-    uint64_t at, packed, size; /* of the data within the archive */
+    uint64_t at, packed, size; /* at: place of the data in the archive */
     uint32_t crc;
     int is_stored, is_checked;
     unz64_file_pos entry;
@@ -22,7 +22,7 @@ typedef struct member {
 
 struct sb_zip {
     const unsigned char *bytes;
-    size_t size, at; /* `at` is where the library reads */
+    size_t size, at; /* at: the library's read position */
     const char *file;
     unzFile unz;
     member *members;
@@ -107,7 +107,7 @@ static sb_status check_info(const sb_zip *z, const unz_file_info64 *info, const 
         return refuse(z, name, "is compressed with another method than deflate", err);
     if (info->compression_method == 0 && info->compressed_size != info->uncompressed_size)
         return refuse(z, name, "is stored and has two sizes", err);
-    /* deflate makes no more than 1032 bytes of one */
+    /* deflate expands one byte to at most 1032 */
     if (info->uncompressed_size / 1032 > info->compressed_size)
         return refuse(z, name, "says that it unpacks to more than deflate can make of it", err);
     return SB_OK;
@@ -127,7 +127,7 @@ static sb_status read_entry(sb_zip *z, member *m, sb_error *err)
     if (unzOpenCurrentFile(z->unz) != UNZ_OK)
         return refuse(z, name, "is not where the directory says, or is another there", err);
     m->at = unzGetCurrentFileZStreamPos64(z->unz);
-    unzCloseCurrentFile(z->unz); /* nothing was read, so its sum says nothing */
+    unzCloseCurrentFile(z->unz); /* the checksum does not matter: nothing was read */
     m->packed = info.compressed_size;
     m->size = info.uncompressed_size;
     m->crc = (uint32_t)info.crc;
@@ -151,7 +151,8 @@ static int by_place(const void *left, const void *right)
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* J-15: "no two share a byte or a name": a small archive cannot hold one block a thousand times. */
+/* J-15: "no two share a byte or a name"- so a small archive cannot contain one block a thousand
+ * times. */
 static sb_status check_apart(sb_zip *z, sb_error *err)
 {
     qsort(z->members, z->count, sizeof *z->members, by_place);
@@ -165,7 +166,7 @@ static sb_status check_apart(sb_zip *z, sb_error *err)
     return SB_OK;
 }
 
-/* J-15: "at most 8 times the archive" - known before anything is unpacked */
+/* J-15: "at most 8 times the archive" - checked before anything is unpacked */
 static sb_status check_unpacked(const sb_zip *z, sb_error *err)
 {
     uint64_t all = 0, most = (uint64_t)z->size * SB_ZIP_TIMES + SB_ZIP_MORE;
@@ -231,7 +232,7 @@ sb_status sb_zip_open(const unsigned char *bytes, size_t size, const char *file,
                                      tell_bytes,
                                      seek_bytes,
                                      close_bytes,
-                                     close_bytes /* there is no error */,
+                                     close_bytes /* zerror: no error */,
                                      z};
     z->unz = unzOpen2_64("", &functions);
     sb_status status = read_directory(z, err);
@@ -287,7 +288,7 @@ int sb_zip_find(const sb_zip *zip, const char *name, size_t *out)
 
 /* --- members ---------------------------------------------------------------------------------- */
 
-enum { ZIP_PART = 1 << 24 }; /* the library counts in int */
+enum { ZIP_PART = 1 << 24 }; /* the library counts with int */
 
 static int is_intact(const sb_zip *z, const member *m)
 {
@@ -299,7 +300,7 @@ static int is_intact(const sb_zip *z, const member *m)
     return crc == m->crc;
 }
 
-/* Reads all of it; the sum is looked at by the library when the member is closed. */
+/* Reads the whole member; the library checks the checksum when it closes the member. */
 static int inflate_all(sb_zip *z, member *m)
 {
     unsigned char beyond;
