@@ -1,16 +1,16 @@
-/* against_blas.c - the linear layers of a checkpoint as a BLAS would multiply them, if they were
- * binary32 already. */
+/* against_blas.c - the linear layers of a checkpoint in a BLAS, as if they were binary32
+ * already. */
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
 #include "tools/bench/blas.h"
 #include "tools/bench/cpu.h"
 
-/* The largest shapes there are, and the seconds of all. */
+/* The largest sizes, and the seconds of all layers. */
 typedef struct layers {
     const sb_blas *blas;
     size_t weights, inputs, outputs;
-    float *w, *x, *out; /* NULL: only the sizes are wanted */
+    float *w, *x, *out; /* NULL: only finds the sizes */
     double seconds;
 } layers;
 
@@ -26,7 +26,7 @@ static void one(layers *l, const sb_matrix *m, size_t tokens)
         l->seconds += sb_blas_multiply(l->blas, l->w, m->rows, m->cols, l->x, tokens, l->out);
 }
 
-/* A prompt without the head: every expert gets an equal share of the tokens. */
+/* A prompt without the head. All experts get equal shares of the tokens. */
 static void all(layers *l, const sb_model *model, size_t tokens)
 {
     const sb_config *c = &model->config;

@@ -1,8 +1,8 @@
-/* bench.c - what correct rounding costs: ratios against plain float32 loops inside one run.
+/* bench.c - the cost of correct rounding: ratios to plain float32 loops in the same run.
  *
- * Speaks only when the comparison is green: before a kernel is timed, its results are compared bit
- * for bit with the wide accumulator. Medians of interleaved passes, because the machine is shared.
- */
+ * Prints nothing if a comparison fails: before a kernel is timed, its results are compared bit for
+ * bit with the wide accumulator. Takes medians of interleaved passes, because the machine is
+ * shared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +22,8 @@
 
 enum { PASSES = 15, ROWS = 512, LANES = 16 };
 
-/* The yardsticks: float32 in 16 lanes, multiply and add, as fast as a compiler makes such a loop on
- * the instructions that the kernels under test may use. They round at every step, in their order.
- */
+/* The yardsticks: float32 multiply and add in 16 lanes, as fast as a compiler makes such a loop
+ * with the instructions of the tested kernels. They round at every step, in their own order. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define YARDSTICK __attribute__((target("avx2,fma,f16c"), optimize("O3")))
 #elif defined(__x86_64__) && defined(__GNUC__)
@@ -51,7 +50,7 @@ YARDSTICK static float plain_f32(const float *a, const float *b, size_t n)
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* Compilers stumble over widening the codes, so this one says what it wants. */
+/* Uses intrinsics, because compilers widen the codes badly. */
 YARDSTICK static float plain_bf16(const unsigned char *w, const float *x, size_t n)
 {
     __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps();
@@ -115,7 +114,8 @@ static void free_work(work *w)
     free(w->got);
 }
 
-/* Rows that the rounding test left to the wide accumulator, and whether all rows have its bits. */
+/* Returns whether all rows have the bits of the wide accumulator. *uncertain: rows that the
+ * rounding test left to it. */
 static int check_work(const work *w, uint32_t n, size_t *uncertain)
 {
     *uncertain = 0;

@@ -1,5 +1,5 @@
-/* bench_check.c - `samebit check` against one pass of pread and XXH3 over the same files, on the
- * same number of threads and in the same run. */
+/* bench_check.c - compares `samebit check` with one pass of pread and XXH3 over the same files,
+ * with the same number of threads and in the same run. */
 #include "tools/bench/bench_check.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 enum { PIECE = 1 << 20, PASSES = 3 };
 
-/* Seconds that passed, and seconds of all processors: others do not disturb the latter. */
+/* Elapsed seconds, and seconds of all processors, which other processes do not disturb. */
 typedef struct cost {
     double wall, cpu;
 } cost;
@@ -74,7 +74,8 @@ static void hash_piece(void *ctx, size_t i, size_t worker)
     }
 }
 
-/* The yardstick: PIECE bytes at a time, each thread its own pieces. Returns bytes, 0 on failure. */
+/* The yardstick: each thread reads its own pieces of PIECE bytes. Returns the bytes, 0 on
+ * failure. */
 static uint64_t hash_file(const char *path)
 {
     const size_t threads = sb_threads();
@@ -108,7 +109,7 @@ static void leave_cache(const char *path)
     close(fd);
 }
 
-/* The files of a folder, one by one. */
+/* Hashes the files of a folder one by one. */
 static uint64_t each_file(const char *folder, int cold)
 {
     sb_error err;
@@ -149,7 +150,7 @@ static int time_check(const char *folder, const char *original, sb_io io, cost *
     return !status;
 }
 
-/* The better of some passes: what disturbs a pass only makes it longer. */
+/* The best of several passes: disturbances only make a pass longer. */
 static int bench_way(const char *folder, const char *original, sb_io io, int cold)
 {
     cost hash = {0, 0}, check = {0, 0}, one;
@@ -174,7 +175,7 @@ static int bench_way(const char *folder, const char *original, sb_io io, int col
     return 1;
 }
 
-/* How it chooses itself, and each way, of files in the cache and of others. */
+/* Times the automatic choice and each way of reading, with cached and uncached files. */
 int sb_bench_check(const char *folder, const char *original)
 {
     int sound = 1;

@@ -1,4 +1,4 @@
-/* bench_check.h - what reading a checkpoint costs, against reading and hashing its files. */
+/* bench_check.h - the cost of reading a checkpoint, compared with reading and hashing its files. */
 #ifndef SB_BENCH_BENCH_CHECK_H
 #define SB_BENCH_BENCH_CHECK_H
 
@@ -6,7 +6,7 @@
  * Returns 0 if something cannot be read. */
 int sb_bench_check(const char *folder, const char *original);
 
-/* The same of folders that it makes under names that begin with `folder`. */
+/* The same for folders that it makes under names that begin with `folder`. */
 int sb_bench_check_made(const char *folder);
 
 #endif

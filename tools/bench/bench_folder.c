@@ -23,15 +23,15 @@ const char *sb_bench_format_name(sb_bench_format format)
     return names[format];
 }
 
-/* A matrix as its parts. */
+/* A part of a stored matrix. */
 typedef struct part {
     sb_scheme_tensor tensor;
     unsigned char *bytes;
     size_t size;
 } part;
 
-/* The matrix that is written, whose name is `path`. The parts of gate_proj and up_proj are alike.
- */
+/* The matrix being written, with the name `path`. The parts of gate_proj and up_proj have the same
+ * form. */
 typedef struct job {
     sb_scheme scheme;
     float *weights;
@@ -61,7 +61,7 @@ static const part *part_with(const part *parts, sb_content content)
     return NULL;
 }
 
-/* Band by band: a quantizer takes no more rows than share a scale. */
+/* Band by band: a quantizer takes only rows that share a scale. */
 static void quantize(sb_scheme scheme, unsigned m, const float *weights, const part *parts)
 {
     const sb_scheme_info *info = sb_scheme_at(scheme);
@@ -112,7 +112,7 @@ static void free_room(job *j)
             free(j->parts[m][i].bytes);
 }
 
-/* Drawn by its name alone, so that every format has the same weights. */
+/* Draws the weights by the name alone, so that they are the same in every format. */
 static void draw(job *j, unsigned m)
 {
     const uint64_t key = sb_rng_key(42, j->path);
@@ -127,7 +127,7 @@ static void draw(job *j, unsigned m)
     quantize(j->scheme, m, j->weights, j->parts[m]);
 }
 
-/* The parts of a matrix come one behind the other. */
+/* The parts of a matrix come one after the other. */
 static sb_status fill(void *ctx, const sb_tensor *t, uint64_t first, unsigned char *bytes,
                       size_t count, sb_error *err)
 {

@@ -23,7 +23,7 @@ struct sb_blas {
     void (*threads)(int n);
 };
 
-/* ISO C has no conversion from what dlsym returns to a function. */
+/* ISO C has no conversion from dlsym's result to a function pointer. */
 static int find(const sb_blas *b, const char *name, void *function)
 {
     void *found = dlsym(b->library, name);

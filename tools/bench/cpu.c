@@ -10,7 +10,7 @@
 
 enum { STREAM_PASSES = 5, FULL_EVERY = 4, PREFILLS = 3 };
 
-/* One number of threads at work. */
+/* The measurement with one number of threads. */
 typedef struct task {
     const sb_model *model;
     const sb_bench_options *options;
@@ -45,14 +45,14 @@ static sb_status one_token(task *t, size_t i, sb_error *err)
     return status ? status : sb_session_logits(t->session, 0, t->logits, err);
 }
 
-/* A first token, every linear layer of which is compared with the definition. */
+/* Feeds a first token and compares its linear layers with the definition. */
 static sb_status check_token(task *t, sb_error *err)
 {
-    const uint64_t before = t->meter->compared; /* by the numbers of threads before this one */
+    const uint64_t before = t->meter->compared; /* with earlier numbers of threads */
     t->meter->checking = 1;
     sb_status status = one_token(t, SB_BENCH_TOKENS, err);
     t->meter->checking = 0;
-    if (t->meter->status) { /* the session has told it in other words */
+    if (t->meter->status) { /* the session gave it another message */
         *err = t->meter->err;
         return t->meter->status;
     }
@@ -61,8 +61,7 @@ static sb_status check_token(task *t, sb_error *err)
     return status;
 }
 
-/* What the layers of the checkpoint say of one with more of them; every fourth layer there is full.
- */
+/* Extrapolates a token to more layers, of which every fourth has full attention. */
 static double whole_token(const task *t, double seconds)
 {
     const sb_config *c = &t->model->config;
@@ -74,7 +73,7 @@ static double whole_token(const task *t, double seconds)
     for (size_t i = 0; i < m->count; i++)
         ops += m->rows[i].seconds[m->token];
     double inside = m->in_layers[0] + m->in_layers[1], outside = ops - inside;
-    double between = (seconds - ops) / c->layers; /* finding values that are not finite */
+    double between = (seconds - ops) / c->layers; /* the search for values that are not finite */
     double of_full = full > 0 ? m->in_layers[1] / full : m->in_layers[0] / linear;
     double of_linear = linear > 0 ? m->in_layers[0] / linear : of_full;
     return outside + fulls * of_full + (layers - fulls) * of_linear + layers * between;
@@ -84,7 +83,7 @@ static sb_status time_tokens(task *t, sb_error *err)
 {
     sb_status status = SB_OK;
     for (size_t i = 0; i < t->options->tokens + 1 && !status; i++) {
-        size_t at = i ? i - 1 : 0; /* the first one is not counted: it wakes threads */
+        size_t at = i ? i - 1 : 0; /* the first token wakes threads and is not counted */
         sb_meter_token(t->meter, at);
         double start = sb_bench_now();
         status = one_token(t, i, err);
@@ -164,7 +163,8 @@ static sb_status run_threads(task *t, unsigned threads, sb_bench_decode *out, sb
     return time_prefill(t, &out->prefill, err);
 }
 
-/* Every page of the checkpoint is in memory before a token is timed. bytes: of all tensors. */
+/* Reads every page of the checkpoint, so that all are in memory during the timing. *bytes: of all
+ * tensors. */
 static uint64_t touch(const sb_model *model, uint64_t *bytes)
 {
     uint64_t sum = 0;

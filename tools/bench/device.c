@@ -33,7 +33,7 @@ static sb_status open_step(job *j, sb_error *err)
 
 /* --- a call ----------------------------------------------------------------------------------- */
 
-/* What stands before the call, untimed. */
+/* The untimed preparation of the call. */
 static sb_status prepare(job *j, sb_error *err)
 {
     if (j->o->prompt) {
@@ -52,7 +52,7 @@ static sb_status call(job *j, sb_error *err)
                         : sb_gpu_step_run(j->s.step, j->o->rows, err);
 }
 
-/* A verify of which one row is right: the costliest way back. */
+/* A verify step with one right row: the most expensive rollback. */
 static sb_status cut(job *j, sb_error *err)
 {
     return j->o->prompt || j->o->rows == 1 ? SB_OK : sb_gpu_step_keep(j->s.step, 1, err);
@@ -94,7 +94,7 @@ static sb_status time_steps(job *j, sb_error *err)
 
 /* --- its launches ----------------------------------------------------------------------------- */
 
-/* "(sb_linear_kernel<CODES, GROUPED, ...>)": the name alone. */
+/* The plain name in "(sb_linear_kernel<CODES, GROUPED, ...>)". */
 static void name_of(const char *kernel, char name[64])
 {
     size_t n;
@@ -143,8 +143,8 @@ static sb_status sum_launches(job *j, size_t count, sb_error *err)
     return status;
 }
 
-/* A step has the same launches in every pass. The host starts each: of a graph only the whole has a
- * time. */
+/* A step has the same launches in every pass. The host starts each of them, because only a whole
+ * graph can be timed. */
 static sb_status time_launches(job *j, sb_error *err)
 {
     size_t first = 0, count = 0;

@@ -2,10 +2,10 @@
 
 #include "tools/bench/device_sequence.h"
 
-/* A round, in its order; a plain step has one part. */
+/* The parts of a round in their order; a plain step has one part. */
 enum { DRAFTS, VERIFY, ACCEPT, PARTS };
 
-/* Starts a part of a round of k drafts, or a plain step if k is 0; waits for nothing. */
+/* Starts a part of a round of k drafts, or a plain step if k is 0, without waiting. */
 static sb_status start(sb_device_sequence *s, unsigned k, unsigned part, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -22,7 +22,7 @@ typedef struct times {
     double part[PARTS][SB_DEVICE_PASSES], whole[SB_DEVICE_PASSES];
 } times;
 
-/* B-20: "the host waits for none of them". A mark stands behind each part. */
+/* B-20: "the host waits for none of them". A timing mark follows each part. */
 static sb_status time_all(sb_device_sequence *s, unsigned k, times *out, sb_error *err)
 {
     const sb_backend *b = s->o->backend;
@@ -58,7 +58,7 @@ static sb_status time_plain(sb_device_sequence *s, sb_device_report *out, sb_err
 static sb_status time_rounds(sb_device_sequence *s, sb_device_report *out, sb_error *err)
 {
     const unsigned passes = s->o->passes, rounds = s->o->warm + passes;
-    uint64_t positions = 0; /* as if all were accepted: the host asks for none */
+    uint64_t positions = 0; /* as if all were accepted: the host does not ask */
     for (unsigned k = 1; k <= s->o->drafts; k++)
         positions += (uint64_t)rounds * (k + 1);
     sb_status status = sb_device_sequence_open(s, s->o->drafts + 1, positions, 1, err);

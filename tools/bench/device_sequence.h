@@ -1,4 +1,4 @@
-/* device_sequence.h - a sequence of drawn tokens on a device, which a measurement goes on from. */
+/* device_sequence.h - a sequence of drawn tokens on a device, which a measurement continues. */
 #ifndef SB_BENCH_DEVICE_SEQUENCE_H
 #define SB_BENCH_DEVICE_SEQUENCE_H
 
@@ -13,16 +13,16 @@ typedef struct sb_device_sequence {
     uint32_t *tokens; /* of a call */
 } sb_device_sequence;
 
-/* One that is empty. `rows` of a call behind its context, and so many positions behind that; mtp:
- * it has drafts. */
+/* Opens an empty sequence. rows: of a call after the context; positions: room after the context;
+ * mtp: for drafts. */
 sb_status sb_device_sequence_open(sb_device_sequence *s, size_t rows, uint64_t positions, int mtp,
                                   sb_error *err);
 void sb_device_sequence_close(sb_device_sequence *s);
 
-/* B-19: "other tokens in every pass" - the next n. */
+/* B-19: "other tokens in every pass" - draws the next n. * */
 void sb_device_sequence_draw(sb_device_sequence *s, size_t n);
 
-/* The context is fed: one token at least, unless a prompt is to come. */
+/* Feeds the context: at least one token, unless the timed call is a prompt. */
 sb_status sb_device_sequence_begin(sb_device_sequence *s, sb_error *err);
 
 #endif

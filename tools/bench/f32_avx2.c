@@ -1,5 +1,5 @@
-/* f32_avx2.c - rows in binary32, 8 lanes: as f32_avx512.c, but vpermps has three bits for eight
- * entries there, so the sign of an E2M1 code is put in by itself. */
+/* f32_avx2.c - rows in binary32, 8 lanes: like f32_avx512.c, but vpermps uses only three bits for
+ * eight entries, so the sign of an E2M1 code is added separately. */
 #include "tools/bench/f32_parts.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -44,7 +44,7 @@ AVX2 static float bf16(const sb_f32_row *r)
     return across(_mm256_add_ps(_mm256_add_ps(even, odd), _mm256_add_ps(even2, odd2)));
 }
 
-/* Nibble j of each doubleword; its highest bit goes where the sign is. */
+/* The value of nibble j of each doubleword; its highest bit becomes the sign. */
 #define NIBBLE(d, j)                                                                               \
     _mm256_xor_ps(_mm256_permutevar8x32_ps(table, _mm256_srli_epi32(d, 4 * (j))),                  \
                   _mm256_castsi256_ps(_mm256_and_si256(_mm256_slli_epi32(d, 28 - 4 * (j)), sign)))

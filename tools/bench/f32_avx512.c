@@ -1,7 +1,7 @@
 /* f32_avx512.c - rows in binary32, 16 lanes.
  *
- * A register of codes is never unpacked: vpermps looks at four bits of each doubleword, so nibble j
- * of all of them is a shift by 4 j and one look-up, and the input lies in that order. */
+ * A register of codes is never unpacked. vpermps uses four bits of each doubleword, so nibble j of
+ * all doublewords takes a shift by 4 j and one look-up. The input has this order. */
 #include "tools/bench/f32_parts.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -11,8 +11,8 @@
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma")))
 #define INLINE AVX512 static inline __attribute__((always_inline))
 
-/* Bytes: rows follow each other, and the processor's own look-ahead is short. They come to the
- * second cache, as the first has the input. */
+/* Prefetch distances in bytes: rows are consecutive, and the hardware prefetch is short. They go to
+ * the second-level cache, because the first level holds the input. */
 enum { AHEAD = 16384, SCALES_AHEAD = AHEAD / 8 };
 
 AVX512 static float bf16(const sb_f32_row *r)
@@ -38,7 +38,7 @@ AVX512 static float bf16(const sb_f32_row *r)
         _mm512_add_ps(_mm512_add_ps(even, odd), _mm512_add_ps(even2, odd2)));
 }
 
-/* The sum of 128 codes with their inputs, in lane l those of bytes 4 l .. 4 l + 3. */
+/* Adds 128 codes times their inputs; lane l gets those of bytes 4 l .. 4 l + 3. */
 INLINE __m512 nvfp4_128(__m512i d, const float *x, __m512 table)
 {
     __m512 a = _mm512_mul_ps(_mm512_permutexvar_ps(d, table), _mm512_loadu_ps(x));
@@ -57,7 +57,8 @@ INLINE __m512 nvfp4_128(__m512i d, const float *x, __m512 table)
     return _mm512_add_ps(a, b);
 }
 
-/* E4M3 without a sign, as binary16 of 2^-8 of its value: its fields stand one place lower. */
+/* E4M3 without a sign as a binary16 number of 2^-8 times its value: the exponent fields differ by a
+ * shift. */
 INLINE __m512 scales_16(const unsigned char *codes)
 {
     __m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)codes));
@@ -84,7 +85,7 @@ AVX512 static float nvfp4(const sb_f32_row *r)
         sum2 = _mm512_fmadd_ps(nvfp4_128(_mm512_loadu_si512(at + 64), r->x + k + 128, table),
                                _mm512_permutexvar_ps(high, s), sum2);
     }
-    if (k < r->n) { /* 128 more, whose scales are the last eight */
+    if (k < r->n) { /* the last 128, with the last eight scales */
         unsigned char last[16] = {0};
         for (unsigned i = 0; i < 8; i++)
             last[i] = r->codes_scales[k / 16 + i];
@@ -94,7 +95,7 @@ AVX512 static float nvfp4(const sb_f32_row *r)
     return 256.0f * _mm512_reduce_add_ps(_mm512_add_ps(sum, sum2));
 }
 
-/* 32 words whose upper bytes are codes, twice 16 products. */
+/* 32 words whose upper bytes are codes: 16 products twice. */
 INLINE __m512 fp8_32(__m512i words, const float *x, __m512 sum)
 {
     const __m512i fields = _mm512_set1_epi16((short)0xbf80);

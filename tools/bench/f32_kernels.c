@@ -80,8 +80,9 @@ const char *sb_f32_select(const char *set)
     return selected->name;
 }
 
-/* Where element i of a run stands: of E2M1 the nibbles of one place lie together, of the others the
- * elements of even and of odd index do; of FP8 those in two halves. */
+/* The place of element i of a run. For E2M1, nibbles with the same index in their doublewords are
+ * adjacent. For the others, elements with even and with odd index are separate, for FP8 in two
+ * halves. */
 static size_t place(sb_f32_kind kind, size_t lanes, size_t i)
 {
     if (kind == SB_F32_nvfp4)

@@ -1,11 +1,11 @@
-/* f32_parts.h - the row functions that f32_kernels.c chooses from. */
+/* f32_parts.h - the sets of row functions for f32_kernels.c. */
 #ifndef SB_BENCH_F32_PARTS_H
 #define SB_BENCH_F32_PARTS_H
 
 #include <stddef.h>
 
-/* scales: of bf16 none, of nvfp4 the stored E4M3 codes, of fp8 a binary32 number of each `group`
- * columns. x is laid as the `lanes` of the set ask. */
+/* Scales: none for bf16, the stored E4M3 codes for nvfp4, a binary32 number per `group` columns for
+ * fp8. The layout of x follows the `lanes` of the set. */
 typedef struct sb_f32_row {
     const unsigned char *codes, *codes_scales;
     const float *scales;
@@ -15,13 +15,13 @@ typedef struct sb_f32_row {
 
 typedef struct sb_f32_set {
     const char *name;
-    unsigned lanes; /* of binary32 in a register; 1: x lies as it is */
+    unsigned lanes; /* binary32 lanes of a register; 1: x is unchanged */
     float (*bf16)(const sb_f32_row *row);
     float (*nvfp4)(const sb_f32_row *row);
     float (*fp8)(const sb_f32_row *row);
 } sb_f32_set;
 
-/* NULL where the compiler does not target the architecture. */
+/* NULL if the compiler does not target the architecture. */
 extern const sb_f32_set *const sb_f32_avx512;
 extern const sb_f32_set *const sb_f32_avx2;
 

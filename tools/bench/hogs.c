@@ -10,9 +10,9 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 
-/* --- the others ------------------------------------------------------------------------------- */
+/* --- the hogs ------------------------------------------------------------------------------- */
 
-/* Busy until it is killed, or its parent is gone. */
+/* Runs until it is killed, or its parent has ended. */
 static void be_hog(pid_t parent)
 {
     for (volatile unsigned i = 0;; i++)
@@ -59,7 +59,7 @@ static sb_status feed(sb_session *session, uint32_t vocab, size_t count, float *
     return status;
 }
 
-/* Seconds of a token; the first one, which wakes threads, is not counted. */
+/* Seconds per token; the first token, which wakes threads, is not counted. */
 static sb_status time_tokens(sb_session *session, const sb_model *model,
                              const sb_bench_options *options, size_t threads, float *logits,
                              double *seconds, sb_error *err)

@@ -15,15 +15,15 @@
 
 enum { APART = 256, NAME = 1024 };
 
-/* A tensor, and what it is a part of if its layer is quantized. */
+/* A tensor, and its matrix if its layer is quantized. */
 typedef struct item {
     sb_make_tensor t; /* the name is the list's */
     sb_scheme scheme;
     uint64_t cols;
-    uint64_t at; /* among the addresses of matrices, or among the values */
+    uint64_t at; /* offset in the addresses of matrices, or in the values */
 } item;
 
-/* What the folder of a plan would hold. */
+/* The content of a plan's folder. */
 typedef struct list {
     const sb_hollow_options *o;
     sb_make_plan plan;
@@ -34,7 +34,7 @@ typedef struct list {
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
-/* Vectors and single numbers have values; so has what says how others are to be read. */
+/* False for tensors with values: vectors, single numbers, and tensors needed to read others. */
 static int is_matrix(const sb_make_tensor *t)
 {
     return t->rank >= 2 && t->content <= SB_CONTENT_scales;
@@ -125,8 +125,8 @@ static void free_list(list *l)
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-/* B-18: "a spread of about 1 / sqrt(K)": E2M1 codes have one of 2.93, their scales of 1.46, and the
- * factor has what is left. Of an input the largest is taken to be 8. */
+/* B-18: "a spread of about 1 / sqrt(K)"- E2M1 codes have a spread of 2.93 and their scales of 1.46;
+ * the factor has the rest. The largest magnitude of an input is taken to be 8. */
 static float number_of(const item *i)
 {
     const sb_scheme_info *scheme = sb_scheme_at(i->scheme);
@@ -135,7 +135,7 @@ static float number_of(const item *i)
         return 8.0f / 448.0f;
     if (i->t.content == SB_CONTENT_input)
         return scheme->factor(8.0f, SB_SCALE_RULE_amax);
-    if (scheme->container == SB_CONTAINER_nvfp4_ct) /* which divides */
+    if (scheme->container == SB_CONTAINER_nvfp4_ct) /* its factor is a divisor */
         return 2.93f * 1.46f / usual;
     return scheme->container == SB_CONTAINER_nvfp4_modelopt ? usual / (2.93f * 1.46f)
                                                             : usual / 7.0f;
@@ -170,7 +170,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* A checkpoint of one file that nobody has written. It has the names. */
+/* Makes a checkpoint of one file that does not exist, with the tensors' names. */
 static sb_status make_checkpoint(list *l, sb_hollow *h, sb_error *err)
 {
     sb_checkpoint *c = sb_alloc(1, sizeof *c);
@@ -208,7 +208,7 @@ static sb_status make_checkpoint(list *l, sb_hollow *h, sb_error *err)
     return status;
 }
 
-/* Addresses alone: who reads there ends the process. */
+/* Reserves addresses only: a read there ends the process. */
 static sb_status reserve(const list *l, sb_hollow *h, sb_error *err)
 {
     h->bytes = (size_t)l->addresses;

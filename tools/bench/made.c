@@ -25,7 +25,7 @@ static void remove_folder(const char *path)
     rmdir(path);
 }
 
-/* With what a writer that was stopped has left beside it (ref/container/target.h). */
+/* Also removes the partial folder of an interrupted writer (ref/container/target.h). */
 void sb_bench_made_remove(const char *path)
 {
     char partial[SB_BENCH_PATH + 16];
@@ -41,8 +41,8 @@ static int is_there(const char *path)
     return access(path, F_OK) == 0 || access(partial, F_OK) == 0;
 }
 
-/* Takes the signal in a thread, where all functions may be called, and then lets it have its way.
- * Others may still write files: they are removed until none comes behind. */
+/* Waits for the signal in a thread, where all functions may be called, and raises it again at the
+ * end. Other threads may still write files, so the removal repeats until nothing is left. */
 static void *wait_for_signals(void *path)
 {
     enum { MOST = 1000 };
@@ -62,7 +62,7 @@ static void *wait_for_signals(void *path)
     return NULL;
 }
 
-/* A signal that is ignored (nohup) stays so. */
+/* Keeps ignoring an ignored signal (nohup). */
 static void block(int which)
 {
     struct sigaction now;
@@ -88,6 +88,6 @@ sb_status sb_bench_made_new(char path[SB_BENCH_PATH], sb_error *err)
     if (pthread_create(&thread, NULL, wait_for_signals, path) == 0)
         pthread_detach(thread);
     else
-        pthread_sigmask(SIG_SETMASK, &before, NULL); /* a signal then leaves the folder */
+        pthread_sigmask(SIG_SETMASK, &before, NULL); /* signals then leave the folder */
     return SB_OK;
 }

@@ -1,4 +1,4 @@
-/* made.h - a temporary folder for a checkpoint that is only made to be measured. */
+/* made.h - a temporary folder for a checkpoint that is made for a measurement. */
 #ifndef SB_BENCH_MADE_H
 #define SB_BENCH_MADE_H
 
@@ -6,8 +6,9 @@
 
 enum { SB_BENCH_PATH = 1024 };
 
-/* A new folder in $TMPDIR or here. From now on whoever ends the process by SIGINT, SIGTERM or
- * SIGHUP ends it without the folder. Only one at a time, and before threads start. */
+/* Makes a folder in $TMPDIR or the current folder. From then on, SIGINT, SIGTERM and SIGHUP remove
+ * the folder before they end the process. Only one folder at a time; call this before threads
+ * start. */
 sb_status sb_bench_made_new(char path[SB_BENCH_PATH], sb_error *err);
 
 /* Removes the folder and its files. */

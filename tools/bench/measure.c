@@ -55,7 +55,7 @@ static size_t last_cache(void)
 #endif
 }
 
-enum { FILL = 1 << 16 /* doubles of a turn */ };
+enum { FILL = 1 << 16 /* doubles per piece */ };
 
 static void fill(void *ctx, size_t piece, size_t worker)
 {
@@ -76,8 +76,7 @@ sb_status sb_bench_stream_new(size_t mib, sb_bench_stream *out, sb_error *err)
     void *memory = NULL;
     if (posix_memalign(&memory, LARGE_PAGE, out->bytes) != 0)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu bytes to be read", out->bytes);
-#ifdef MADV_HUGEPAGE /* as weights are read (ref/container/map.c); where there are none, without   \
-                      */
+#ifdef MADV_HUGEPAGE /* like weights (ref/container/map.c); optional */
     madvise(memory, out->bytes, MADV_HUGEPAGE);
 #endif
     out->memory = memory;

@@ -1,4 +1,4 @@
-/* measure.h - seconds, what repetitions of them say, and how fast memory can be read. */
+/* measure.h - timing, statistics of repetitions, and the speed of reading memory. */
 #ifndef SB_BENCH_MEASURE_H
 #define SB_BENCH_MEASURE_H
 
@@ -7,23 +7,23 @@
 #include "ref/base/status.h"
 
 double sb_bench_now(void);     /* seconds */
-double sb_bench_cpu_now(void); /* seconds of all processors: others do not disturb them as much */
+double sb_bench_cpu_now(void); /* seconds of all processors: less disturbed by other processes */
 
-/* The median of repetitions, and their ends. */
+/* Median, minimum and maximum of repetitions. */
 typedef struct sb_bench_noise {
     double median, least, most;
 } sb_bench_noise;
 
 sb_bench_noise sb_bench_noise_of(const double *values, size_t n); /* at most 1024 values */
 
-/* An array that no cache holds, to be read again and again by all threads. */
+/* An array larger than the caches, which all threads read repeatedly. */
 typedef struct sb_bench_stream {
     double *memory;
     size_t bytes;
-    double sum; /* so that the reading is needed */
+    double sum; /* keeps the compiler from removing the reads */
 } sb_bench_stream;
 
-/* mib: 0 for 1 GiB, or four times the last cache where that is more. */
+/* mib 0: 1 GiB, or four times the last cache if that is more. */
 sb_status sb_bench_stream_new(size_t mib, sb_bench_stream *out, sb_error *err);
 void sb_bench_stream_free(sb_bench_stream *stream);
 

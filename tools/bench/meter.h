@@ -1,6 +1,6 @@
-/* meter.h - a hook that times the ops of a session, and before that checks their linear layers.
+/* meter.h - a hook that times the ops of a session, after a check of the linear layers.
  *
- * Only one meter is at work at a time: a backend's functions for experts carry no context. */
+ * Only one meter can be active: a backend's functions for experts have no context argument. */
 #ifndef SB_BENCH_METER_H
 #define SB_BENCH_METER_H
 
@@ -32,12 +32,12 @@ const char *sb_bench_kind_name(sb_bench_kind kind); /* "experts" */
 
 typedef struct sb_bench_row {
     sb_bench_kind kind;
-    const char *format; /* of the weights; "" where there are none */
+    const char *format; /* of the weights; "" without weights */
     uint64_t calls;     /* of the last token */
     uint64_t bytes;     /* of weights, of the last token */
     double seconds[SB_BENCH_TOKENS];
-    /* Outputs of which a rounding test was asked, how many the first did not settle, and how many
-     * of these came to exact.h; and outputs that are sums of integers and need none. */
+    /* Counts of outputs: tried: with a rounding test; sent: the first test was uncertain; exact:
+     * computed by exact.h; integers: sums of integers, which need no test. */
     uint64_t tried, sent, exact, integers;
 } sb_bench_row;
 
@@ -47,10 +47,10 @@ typedef struct sb_meter {
     sb_bench_row rows[SB_BENCH_ROWS];
     size_t count, token;
     uint32_t layer;          /* of the last op */
-    const sb_config *config; /* which layers are full */
+    const sb_config *config; /* for the layers with full attention */
     double in_layers[2];     /* seconds of this token in linear and in full layers */
     int checking;            /* outputs are compared with exact.h instead of being timed */
-    int plant;               /* the first output that is looked at is spoiled */
+    int plant;               /* spoils the first compared output */
     uint64_t compared;
     sb_status status; /* of a comparison */
     sb_error err;
@@ -59,13 +59,13 @@ typedef struct sb_meter {
 /* Session options for a metered session. The meter must outlive it. */
 void sb_meter_start(sb_meter *meter, const sb_model *model, int plant, sb_session_options *options);
 
-/* The next token begins: its ops are counted from zero. */
+/* Begins the next token with counts of zero. */
 void sb_meter_token(sb_meter *meter, size_t token);
 
 /* Bytes of codes, scales and zero points. */
 uint64_t sb_bench_matrix_bytes(const sb_matrix *matrix);
 
-/* What a matrix is stored as: a container, or the format of a plain one. */
+/* The stored form of a matrix: its container, or the format of a plain one. */
 const char *sb_bench_matrix_format(const sb_matrix *matrix);
 
 #endif

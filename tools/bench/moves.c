@@ -78,7 +78,7 @@ static int in_mtp(const sb_make_plan *plan, const sb_make_tensor *t)
            t->role != SB_ROLE_final_norm && t->role != SB_ROLE_lm_head;
 }
 
-/* What a matrix takes that the format left plain and the recipe does not. */
+/* Adds the bytes of a matrix that is plain in the format but not in the recipe. */
 static sb_status further_bytes(const sb_moves_recipe *recipe, const sb_make_tensor *t,
                                uint64_t *sum, sb_error *err)
 {
@@ -96,7 +96,8 @@ static sb_status further_bytes(const sb_moves_recipe *recipe, const sb_make_tens
     return status;
 }
 
-/* Y-65 lets layers of one input and one kind of codes be one launch. */
+/* Y-65: layers with the same input and kind of codes share a launch; returns 1 for the first of
+ * them. */
 static uint32_t leads(const sb_moves_matrix *of, uint32_t layer, sb_moves_model *m)
 {
     const uint64_t format = UINT64_C(1) << of->scheme;
@@ -128,8 +129,8 @@ static sb_status count_matrices(sb_moves_matrix *of, uint32_t layer, sb_moves_mo
     return SB_OK;
 }
 
-/* The matrices of a tensor: one, or, of experts that are stored together, two or one of each. The
- * taps of the convolution are none. */
+/* Counts the matrices of a tensor: one, or two or one per expert for experts that are stored
+ * together. The taps of the convolution are no matrix. */
 static sb_status find_matrices(const sb_make_plan *plan, const sb_moves_recipe *recipe,
                                const sb_make_tensor *t, sb_moves_matrix *of, sb_moves_model *m,
                                sb_error *err)
@@ -297,7 +298,7 @@ static void add_row(sb_moves_row *sum, const sb_moves_row *row)
 void sb_moves_compute(const sb_moves_model *m, const sb_floor_options *o, int mtp, uint32_t width,
                       sb_moves *out)
 {
-    /* row i of the step sees the context and i + 1 rows of it */
+    /* row i of the step sees the context and i + 1 rows of the step */
     double past = (double)o->context + (width + 1) / 2.0;
     *out = (sb_moves){0};
     for (unsigned i = 0; i < SB_MOVES_OPS; i++) {

@@ -1,7 +1,7 @@
-/* moves.h - the ledger of a step: what each op that it calls must move and multiply.
+/* moves.h - the ledger of a step: the bytes that each op must move, and its multiply-adds.
  *
- * Nothing runs, and no weight is made: shapes come from a preset, bytes from the plan of the folder
- * that `samebit make` would write (docs/ledger.md). */
+ * Nothing runs and no weights are made: shapes come from a preset, bytes from the plan of a folder
+ * of `samebit make` (docs/ledger.md). */
 #ifndef SB_BENCH_MOVES_H
 #define SB_BENCH_MOVES_H
 
@@ -28,23 +28,23 @@ typedef struct sb_moves_recipe {
     const char *words;
 } sb_moves_recipe;
 
-/* SB_ERR_USAGE names all that there are. */
+/* SB_ERR_USAGE lists all names. */
 sb_status sb_moves_recipe_find(const char *name, const sb_moves_recipe **out, sb_error *err);
 
-/* Bytes of the weights that an op reads, in all layers together; routed: those of them that belong
- * to one expert each. */
+/* Bytes of the weights that an op reads in all layers; routed: the part of them in routed
+ * experts. */
 typedef struct sb_moves_weights {
     uint64_t stored, routed;
 } sb_moves_weights;
 
-/* All matrices of an op with one shape and one format. leads: how many of them are the first of
- * their layer, op and format; others may share its launch. */
+/* All matrices of an op with one shape and one format. leads: the number of them that come first in
+ * their layer, op and format; the others may share the launch. */
 typedef struct sb_moves_matrix {
     sb_moves_op op;
     int in_mtp, routed;
     uint32_t rows, cols, count, leads;
     sb_scheme scheme;
-    uint32_t group; /* columns that share a scale, where the scheme has a choice */
+    uint32_t group; /* columns per scale, if the scheme has a choice */
 } sb_moves_matrix;
 
 enum { SB_MOVES_MATRICES = 64 };
@@ -54,21 +54,21 @@ typedef struct sb_moves_model {
     sb_moves_weights trunk[SB_MOVES_OPS], mtp[SB_MOVES_OPS];
     sb_moves_matrix matrix[SB_MOVES_MATRICES];
     uint32_t matrices;
-    uint32_t layer;               /* while it is made: of the last matrix, */
-    uint64_t begun[SB_MOVES_OPS]; /* and the formats that its layer has, a bit for each */
+    uint32_t layer;               /* during construction: layer of the last matrix */
+    uint64_t begun[SB_MOVES_OPS]; /* and its layer's formats per op, one bit each */
 } sb_moves_model;
 
 sb_status sb_moves_model_of(const char *preset, const sb_moves_recipe *recipe, sb_moves_model *out,
                             sb_error *err);
-/* The same of so many layers; 0: of the preset's. */
+/* The same with `layers` layers; 0: as the preset. */
 sb_status sb_moves_model_cut(const char *preset, const sb_moves_recipe *recipe, unsigned layers,
                              sb_moves_model *out, sb_error *err);
 
-/* All layers of a kind together. Bytes: */
+/* An op in all layers. Members without a unit are bytes. */
 typedef struct sb_moves_row {
     uint32_t calls, phases;
     double weights;
-    double kept; /* of state, convolution, keys and values, read and written */
+    double kept; /* states, keys and values, read and written */
     double activations;
     double macs; /* multiply-adds */
 } sb_moves_row;
@@ -78,15 +78,15 @@ typedef struct sb_moves {
     sb_moves_row total;
 } sb_moves;
 
-/* A step of `width` rows behind options->context tokens; of options, kv_bytes and state_bytes count
- * as well. in_mtp: of the MTP head. */
+/* A step of `width` rows after options->context tokens. Also uses kv_bytes and state_bytes of
+ * options. in_mtp: a step of the MTP head. */
 void sb_moves_compute(const sb_moves_model *model, const sb_floor_options *options, int in_mtp,
                       uint32_t width, sb_moves *out);
 
-/* In how many places of a step the op is: layers of its kind, or 1. */
+/* The number of occurrences of the op in a step: layers of its kind, or 1. */
 uint32_t sb_moves_times(const sb_config *config, int in_mtp, sb_moves_op op);
 
-/* Bytes that memory must move: all but activations. */
+/* Bytes that memory must move: all except activations. */
 double sb_moves_bytes(const sb_moves_row *row);
 
 /* B-13: seconds of a step */
@@ -95,7 +95,7 @@ double sb_moves_seconds(const sb_moves *step, double bandwidth, double latency);
 /* A round of `draft` proposed tokens, in seconds of plain steps of one token. */
 typedef struct sb_moves_round {
     double verify, drafts;
-    double experts;    /* of verify: what more experts than those of one token cost */
+    double experts;    /* the part of verify for experts beyond those of one token */
     double break_even; /* as in sb_floor */
 } sb_moves_round;
 

@@ -2,7 +2,7 @@
 
 #include "ref/ops/act_quant.h"
 
-/* The op's own answer, for a weight that is nothing but its container. */
+/* Asks the op, with a weight that has only a container. */
 sb_moves_input sb_moves_input_of(const sb_knobs *knobs, sb_container container, int has_factor)
 {
     static const unsigned char some;
@@ -17,7 +17,7 @@ sb_moves_input sb_moves_input_of(const sb_knobs *knobs, sb_container container, 
     case SB_SCHEME_fp8_token:
     case SB_SCHEME_fp8_static:
         return SB_MOVES_E4M3;
-    default: /* of MX the profiles of a device quantize no input */
+    default: /* device profiles quantize no input of MX formats */
         return SB_MOVES_VALUES;
     }
 }
@@ -43,8 +43,8 @@ sb_cost_kernel sb_moves_multiplies(sb_moves_input input, int wide, int routed)
     return of[input][routed != 0][wide != 0];
 }
 
-/* lowbit_shape.h: units of 128 columns, which is what scales of blocks have, too; tiles of 16 rows.
- * Experts of `samebit make` have one factor for their inputs, so each row is quantized once. */
+/* lowbit_shape.h: units of 128 columns, as for block scales; tiles of 16 rows. Experts of `samebit
+ * make` share the factor of their inputs, so each row is quantized once. */
 void sb_moves_quantize(sb_moves_input input, sb_cost_shape *shape)
 {
     const uint64_t units = sb_cost_up(shape->inputs, 128);

@@ -4,7 +4,7 @@
 
 #include "tools/bench/moves_inputs.h"
 
-/* One call of the ledger: whose step, of how many rows, and where its rows go. */
+/* One call of the ledger: its step, its rows, and its result. */
 typedef struct walk {
     const sb_moves_model *model;
     const sb_config *config;
@@ -14,13 +14,13 @@ typedef struct walk {
     sb_moves_op op;
     sb_moves_part part;
     int in_mtp, trail, fused;
-    uint64_t rows, logits; /* rows that have some */
-    double read, sets;     /* experts of a layer whose weights are read; of its pairs, or 0 */
+    uint64_t rows, logits; /* logits: rows with logits */
+    double read, sets;     /* experts of a layer whose weights are read; sets of its pairs, or 0 */
 } walk;
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Bytes of a launch, by what is done with them: B-16. */
+/* Adds the bytes of a launch by their use: B-16. */
 static void add_bytes(sb_moves_kernel *row, const sb_cost_buffer *b, double times)
 {
     double bytes = times * (double)(b->read + b->written);
@@ -39,16 +39,17 @@ static sb_moves_kernel *row_of(sb_moves_kernels *out, sb_moves_op op, sb_cost_ke
     for (uint32_t i = 0; i < out->count; i++)
         if (out->row[i].op == op && out->row[i].kernel == kernel)
             return &out->row[i];
-    /* no step has as many as there is room for: tests/unit/test_moves.c */
+    /* no step fills the array: tests/unit/test_moves.c */
     sb_moves_kernel *row =
         &out->row[out->count < SB_MOVES_LAUNCHES ? out->count++ : out->count - 1];
     *row = (sb_moves_kernel){.op = op, .kernel = kernel};
     return row;
 }
 
-/* What `times` matrices, or launches that have none, move and multiply. `joins`: another matrix of
- * the launch has been given what kernels before it have passed on; and the factors of experts,
- * which are the same for gate and up in what `samebit make` writes. */
+/* Adds the bytes and multiply-adds of `times` matrices, or of launches without a matrix. `joins`:
+ * do not count the data passed on by earlier kernels again, because another matrix of the launch
+ * read them; the same for the factors of experts, which are equal for gate and up in `samebit
+ * make`. */
 static void add_moved(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape shape, int joins)
 {
     sb_cost_buffer all[SB_COST_BUFFERS];
@@ -80,8 +81,9 @@ static void add(walk *w, sb_cost_kernel kernel, double launches, sb_cost_shape s
     add_moved(w, kernel, launches, shape, 0);
 }
 
-/* The same where experts are read, which need not be a whole number of them, nor need their sets of
- * pairs: a set for each, and one more for so many pairs. Bytes are a sum over either. */
+/* The same for experts. The expected numbers of read experts and of sets of pairs may be fractions;
+ * bytes are interpolated in both. An expert has one set, and one more for each full set of
+ * pairs. */
 static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape shape, int joins)
 {
     const uint64_t most = sb_cost_set(shape.pairs, shape.experts);
@@ -90,7 +92,7 @@ static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape
     shape.used = (uint64_t)w->read;
     shape.sets = (uint64_t)sets;
     const double used_rest = w->read - (double)shape.used, sets_rest = sets - (double)shape.sets;
-    const int first = used_rest > sets_rest; /* which of the two has one more more often */
+    const int first = used_rest > sets_rest; /* experts: rounded up more often than sets */
     const double both = first ? sets_rest : used_rest, one = first ? used_rest : sets_rest;
     add_moved(w, kernel, times * (1 - one), shape, joins);
     shape.used += (uint64_t)first;
@@ -103,7 +105,7 @@ static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape
 
 /* --- matrices --------------------------------------------------------------------------------- */
 
-/* What the kernels of inputs in bfloat16 make of a scheme. */
+/* The packed format of a scheme for kernels with bfloat16 inputs. */
 static sb_cost_format format_of(const sb_moves_matrix *m)
 {
     switch (sb_scheme_at(m->scheme)->container) {
@@ -119,7 +121,7 @@ static sb_cost_format format_of(const sb_moves_matrix *m)
         return (sb_cost_format){4, 4, 32};
     case SB_CONTAINER_mxfp8:
         return (sb_cost_format){8, 4, 32};
-    default: /* integers, of 4 bits but for one scheme */
+    default: /* integers: 4 bits, except for one scheme */
         return (sb_cost_format){m->scheme == SB_SCHEME_int8_gptq ? 8 : 4, 8, m->group};
     }
 }
@@ -136,7 +138,7 @@ static sb_moves_input input_of(const walk *w, const sb_moves_matrix *m)
                              part.content == SB_CONTENT_input);
 }
 
-/* In how many layers the input of this op is quantized. */
+/* The number of layers that quantize the input of this op. */
 static double coded(const walk *w, sb_moves_op op)
 {
     double layers = 0;
@@ -148,7 +150,7 @@ static double coded(const walk *w, sb_moves_op op)
     return layers;
 }
 
-/* Of a call that has `rows` inputs. */
+/* The shape of a call with `rows` inputs. */
 static sb_cost_shape shape_of(const sb_moves_matrix *m, sb_moves_input input, uint64_t rows)
 {
     const sb_cost_format bf16 = {16, 0, 0};
@@ -163,8 +165,8 @@ static sb_cost_shape shape_of(const sb_moves_matrix *m, sb_moves_input input, ui
     return shape;
 }
 
-/* B-2: of the experts, those that are expected to be read. Y-66: gate and up are one launch of a
- * fused step, whose input and pairs are there; of quantized inputs the pairs alone. */
+/* B-2: counts the expected number of experts read. Y-66: a fused step has one launch for gate and
+ * up, with input and pairs already prepared; for quantized inputs only the pairs are. */
 static void add_experts(walk *w, const sb_moves_matrix *m)
 {
     const sb_config *c = w->config;
@@ -172,7 +174,7 @@ static void add_experts(walk *w, const sb_moves_matrix *m)
     const int both = w->fused && w->op == SB_MOVES_experts_in && input == SB_MOVES_VALUES;
     const double matrices = (double)m->count / c->experts, launches = matrices / (both ? 2 : 1);
     const uint64_t pairs = w->rows * c->experts_per_token;
-    /* behind the activation each pair has an input of its own */
+    /* after the activation each pair has its own input */
     sb_cost_shape shape = shape_of(m, input, w->op == SB_MOVES_experts_out ? pairs : w->rows);
     shape.experts = c->experts;
     shape.pairs = pairs;
@@ -191,8 +193,8 @@ static void add_experts(walk *w, const sb_moves_matrix *m)
     add_read(w, product, matrices - launches, shape, 1);
 }
 
-/* Y-65: of one input in bfloat16 and one kind of codes a fused step has one launch. The two inputs
- * of the fusion nobody stages, nor rows of the last norm without the others. */
+/* Y-65: a fused step has one launch for layers with the same bfloat16 input and kind of codes. Not
+ * staged: the two inputs of the fusion, and a selection of rows of the last norm. */
 static void add_layers(walk *w, const sb_moves_matrix *m)
 {
     const sb_moves_input input = input_of(w, m);
@@ -210,7 +212,7 @@ static void add_layers(walk *w, const sb_moves_matrix *m)
     add_moved(w, SB_COST_linear, m->count - leads, shape, 1);
 }
 
-/* Entries are keys and values: the one matrix of the op that has more rows is that of queries. */
+/* Entries need keys and values: the query matrix is the only one of the op with more rows. */
 static int is_of_part(const walk *w, const sb_moves_matrix *m)
 {
     if (w->part == SB_MOVES_ENTRIES)
@@ -219,7 +221,7 @@ static int is_of_part(const walk *w, const sb_moves_matrix *m)
     return w->part != SB_MOVES_ACCEPTED;
 }
 
-/* The head may be the table of the embedding: B-1. */
+/* A tied head uses the table of the embedding: B-1. */
 static void add_matrices(walk *w)
 {
     const sb_moves_model *model = w->model;
@@ -238,7 +240,7 @@ static void add_matrices(walk *w)
 
 /* --- the other ops ---------------------------------------------------------------------------- */
 
-/* A choice of experts makes a set of pairs for each. */
+/* A choice of experts makes a set of pairs per expert. */
 static void add_some(walk *w, sb_cost_kernel kernel, double launches, sb_cost_shape shape)
 {
     if (kernel != SB_COST_choice || launches <= 0) {

@@ -12,14 +12,14 @@
 #include "ref/ops/act_quant.h"
 #include "ref/ops/param.h"
 
-enum { MOST = 256 }; /* rows of a layer */
+enum { MOST = 256 }; /* most rows of a layer */
 
 typedef struct sample {
     uint32_t count;
     uint32_t row[MOST];    /* of the matrix */
-    uint32_t stored[MOST]; /* the same as a row map of the matrix's own */
+    uint32_t stored[MOST]; /* the same through the matrix's own row map */
     float out[MOST];
-    sb_matrix part; /* these rows alone */
+    sb_matrix part; /* only these rows */
 } sample;
 
 static void choose(const sb_matrix *w, sample *s)
@@ -45,8 +45,8 @@ static sb_status by_definition(const sb_knobs *knobs, const sb_linear_args *args
     return SB_OK;
 }
 
-/* A row whose kernel leaves the rounding open is `sent` on; `exact`: the sum with its errors kept
- * leaves it open, too. */
+/* sent: the kernel leaves the rounding of the row open; exact: the compensated sum leaves it open,
+ * too. */
 static void count_tests(const sb_matrix *w, uint32_t row, const double *x, sb_partial partial,
                         const sb_scalar *factor, double *wide, sb_bench_tried *tried)
 {
@@ -61,7 +61,7 @@ static void count_tests(const sb_matrix *w, uint32_t row, const double *x, sb_pa
     tried->exact += !sb_compensated_round(&kept, w->cols, factor, &rounded);
 }
 
-/* Of the rows that are asked for. room: sb_row_input_room(w) and sb_row_room(w). */
+/* The partial sums of the given rows. room: sb_row_input_room(w) and sb_row_room(w). */
 static void partials_of(const sb_matrix *w, const double *x, const uint32_t *rows, uint32_t count,
                         double *room, sb_partial *partials)
 {

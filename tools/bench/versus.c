@@ -1,5 +1,5 @@
-/* versus.c - the price of correct rounding: the same stored matrices by the reference and by rows
- * in binary32, in turn. */
+/* versus.c - the price of correct rounding: times the same stored matrices in the reference and in
+ * binary32 rows, in turn. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 enum { KEPT = 8, LONGEST = 1 << 16, MOST_UNITS = 4096, BYTES = 1 << 30 };
 
-/* What is computed at once: a matrix, or one projection of some experts. */
+/* Matrices computed at once: one layer, or one projection of several experts. */
 typedef struct unit {
     const sb_matrix *first;
     size_t stride, count; /* count 1: a layer */
@@ -27,7 +27,7 @@ typedef struct work {
     unit *units;
     size_t count;
     uint64_t bytes;
-    size_t outputs; /* of the unit with the most */
+    size_t outputs; /* of the largest unit */
     float *x, *laid, *exact, *plain;
     uint32_t ids[KEPT];
 } work;
@@ -37,7 +37,8 @@ static const sb_matrix *matrix_of(const unit *u, size_t i)
     return (const sb_matrix *)(const void *)((const char *)u->first + i * u->stride);
 }
 
-/* The matrices of a unit meet one input and fill one array: all have a kind and a shape. */
+/* The matrices of a unit share the input and the output array: they have the same kind and
+ * shape. */
 static int alike(const unit *u, sb_f32_kind kind)
 {
     for (size_t i = 0; i < u->count; i++) {
@@ -60,14 +61,14 @@ static void add(work *w, const sb_matrix *first, size_t stride, size_t count)
     w->outputs = outputs > w->outputs ? outputs : w->outputs;
 }
 
-/* Layers first, then experts, then the head: all that a format has, up to BYTES. */
+/* Collects all matrices of a format up to BYTES: layers first, then experts, then the head. */
 static void gather(const sb_model *model, work *w)
 {
     const sb_config *c = &model->config;
     for (uint32_t l = 0; l < c->layers; l++) {
         const sb_layer *layer = &model->weights->layers[l];
         for (int role = 0; role < SB_ROLE_COUNT; role++)
-            if (layer->w[role].rows >= 64) /* vectors, and gates of one row, are not rows */
+            if (layer->w[role].rows >= 64) /* skips vectors and gates of one row */
                 add(w, &layer->w[role], 0, 1);
         for (uint32_t e = 0; layer->experts && e + KEPT <= c->experts; e += KEPT) {
             add(w, &layer->experts[e].gate, sizeof *layer->experts, KEPT);
@@ -119,14 +120,14 @@ static void f32_share(void *ctx, size_t t, size_t worker)
     }
 }
 
-/* The rows of all matrices of the unit, in one piece per thread. */
+/* Computes the rows of all matrices of the unit, one piece per thread. */
 static void by_f32(const work *w, const unit *u)
 {
     yardstick y = {w, u, sb_threads()};
     sb_parallel_for(y.threads, 1, f32_share, &y);
 }
 
-/* The yardstick must compute the same layer: as exactly as its input allows. */
+/* Checks that the yardstick computes the same layer, as exactly as its input allows. */
 static sb_status compare(const work *w, const unit *u, sb_error *err)
 {
     double error = 0, size = 0;
@@ -146,7 +147,7 @@ static sb_status compare(const work *w, const unit *u, sb_error *err)
                    sb_f32_kind_name(w->kind), error, size);
 }
 
-/* seconds: of the reference and of binary32 rows, then those of processors. */
+/* seconds: elapsed for the reference and the binary32 rows, then the processors' for both. */
 static sb_status one_pass(const work *w, int first, double seconds[4], sb_error *err)
 {
     sb_status status = SB_OK;

@@ -50,7 +50,7 @@ const sb_worst_line *sb_worst_of_prompts(const sb_worst_report *r)
     return &r->lines[most];
 }
 
-/* How weights are stored; group 0: without scales. */
+/* The storage of weights; group 0: without scales. */
 static const struct {
     const char *name;
     sb_format codes, scales;
@@ -75,7 +75,7 @@ static const struct {
 typedef struct work {
     sb_matrix matrix;
     unsigned char *codes, *scales;
-    double *x;             /* (INPUTS, COLS): the same input again and again */
+    double *x;             /* (INPUTS, COLS): the same input repeated */
     float *out, *expected; /* (INPUTS, ROWS) */
 } work;
 
@@ -83,7 +83,7 @@ static const sb_scalar one = SB_SCALAR_ONE;
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-/* Numbers one after the other. */
+/* A stream of numbers. */
 typedef struct draw {
     uint64_t key, at;
 } draw;
@@ -104,7 +104,7 @@ static float power(int e)
     return sb_f32_from_bits((uint32_t)(e + 127) << 23);
 }
 
-/* Where a code of four bits stands, in nibbles. */
+/* The position of a code of four bits, in nibbles. */
 static size_t nibble_of(sb_packing packing, size_t row, size_t k)
 {
     static const size_t awq[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -113,7 +113,7 @@ static size_t nibble_of(sb_packing packing, size_t row, size_t k)
                                        : row * COLS + k;
 }
 
-/* The code of a small whole number (which every format has), or of a half. */
+/* Stores the code of a small whole number, which every format has, or of a half. */
 static void set_weight(work *w, size_t row, size_t k, float value)
 {
     const sb_matrix *m = &w->matrix;
@@ -128,7 +128,7 @@ static void set_weight(work *w, size_t row, size_t k, float value)
     }
 }
 
-/* As in a model; `whole`: as whole numbers, or halves of them, from -6 to 6. */
+/* A weight as in a model; `whole`: a whole number, or half of one, from -6 to 6. */
 static float draw_weight(draw *d, const work *w, int whole)
 {
     const sb_format format = w->matrix.format;
@@ -142,7 +142,7 @@ static float draw_weight(draw *d, const work *w, int whole)
                                       : 0.02f * value;
 }
 
-/* Ties are for one input the same in all rows, so these are all alike. */
+/* The input makes a tie only for one row, so all rows of ties are equal. */
 static void draw_weights(work *w, sb_worst_family family)
 {
     draw d = {sb_rng_key(42, "worst/weights"), 0};
@@ -176,8 +176,8 @@ static void draw_scales(work *w, sb_worst_family family)
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-/* Whole numbers, and at the end, where weights are 1, what is missing to 2^24 + 1: the middle
- * between two neighbours. All sums on the way are exact in binary64. */
+/* Whole numbers, and at the end, where weights are 1, the rest to 2^24 + 1, which is a tie. All
+ * partial sums are exact in binary64. */
 static void aim_at_tie(const work *w, draw *d, int decided, double *x)
 {
     double sum = 0;
@@ -274,7 +274,7 @@ static sb_status compute(const work *w, size_t inputs, float *out, sb_error *err
     return status ? sb_fail(err, status, "out of memory for hard rows") : SB_OK;
 }
 
-/* One input and many against the definition. */
+/* Compares results for one input and for many with the definition. */
 static sb_status compare(work *w, const sb_worst_line *line, int plant, sb_error *err)
 {
     const char *before = sb_dot_selected();
@@ -298,7 +298,7 @@ static sb_status compare(work *w, const sb_worst_line *line, int plant, sb_error
     return status;
 }
 
-/* Seconds of the processor for one call, of as many as take half a millisecond. */
+/* Processor seconds per call, averaged over as many calls as take half a millisecond. */
 static sb_status time_calls(const work *w, size_t inputs, double *seconds, sb_error *err)
 {
     double start = sb_bench_cpu_now(), passed = 0;
@@ -312,7 +312,7 @@ static sb_status time_calls(const work *w, size_t inputs, double *seconds, sb_er
     return status;
 }
 
-/* All families of a format, in turn, pass by pass. */
+/* Times all families of a format in turn, pass by pass. */
 static sb_status time_format(const work *works, size_t passes, sb_worst_line *lines, sb_error *err)
 {
     static double step[SB_WORST_COUNT][PASSES], prompt[SB_WORST_COUNT][PASSES];
@@ -320,7 +320,7 @@ static sb_status time_format(const work *works, size_t passes, sb_worst_line *li
     const double weights = (double)ROWS * (double)COLS;
     sb_status status = SB_OK;
     for (size_t p = 0; p < passes + 1 && !status; p++) {
-        const size_t at = p ? p - 1 : 0;                         /* the first one warms up */
+        const size_t at = p ? p - 1 : 0;                         /* the first pass warms up */
         for (size_t f = 0; f < SB_WORST_COUNT && !status; f++) { /* SB_WORST_normal is the first */
             status = time_calls(&works[f], 1, &step[f][at], err);
             if (!status)

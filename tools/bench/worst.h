@@ -1,7 +1,7 @@
-/* worst.h - what rows cost that are as hard to add up as rows can be, against rows as in a model.
+/* worst.h - the cost of rows that are as hard to sum as possible, relative to rows as in a model.
  *
- * Every family aims at one thing that the fast ways rely on: magnitudes that do not lie far above
- * the sum, exponents that lie near each other, sums that lie beside no middle of two neighbours. */
+ * Each family violates an assumption of the fast paths: magnitudes not far above the sum, exponents
+ * close to each other, sums not close to a midpoint of two neighbours. */
 #ifndef SB_BENCH_WORST_H
 #define SB_BENCH_WORST_H
 
@@ -35,23 +35,22 @@ enum { SB_WORST_FORMATS = 11, SB_WORST_COLS = 2048, SB_WORST_ROWS = 64, SB_WORST
 typedef struct sb_worst_line {
     const char *format; /* "nvfp4" */
     sb_worst_family family;
-    sb_bench_noise step,
-        prompt; /* seconds of a weight and an input: of one input, of many at once */
-    sb_bench_noise step_times, prompt_times; /* `normal` in the same pass */
-    uint64_t tried, sent, exact;             /* as in sb_bench_tried, of one input */
+    sb_bench_noise step, prompt;             /* seconds per weight and input: one input; many */
+    sb_bench_noise step_times, prompt_times; /* multiples of `normal` in the same pass */
+    uint64_t tried, sent, exact;             /* as in sb_bench_tried, for one input */
 } sb_worst_line;
 
 typedef struct sb_worst_report {
-    uint64_t compared; /* outputs that were found equal to the definition's */
+    uint64_t compared; /* outputs found equal to the definition's */
     sb_worst_line lines[SB_WORST_FORMATS * SB_WORST_COUNT];
     size_t count;
 } sb_worst_report;
 
-/* The line that costs the most times `normal`. */
+/* The line with the largest multiple of `normal`. */
 const sb_worst_line *sb_worst_of_steps(const sb_worst_report *report);
 const sb_worst_line *sb_worst_of_prompts(const sb_worst_report *report);
 
-/* On one thread. plant: an output is spoiled first, so that the comparison must fail. */
+/* Runs on one thread. plant: spoils an output first, so that the comparison must fail. */
 sb_status sb_bench_worst(size_t passes, int plant,
                          void (*progress)(void *ctx, const char *what, uint64_t done,
                                           uint64_t total),
