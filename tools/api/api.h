@@ -1,4 +1,4 @@
-/* api.h - what stands behind ref/samebit.h: its handles, and how calls begin and end. */
+/* api.h - the implementation of ref/samebit.h: its handles, and the beginning and end of calls. */
 #ifndef SB_API_API_H
 #define SB_API_API_H
 
@@ -14,12 +14,11 @@
 #include "ref/run/session.h"
 #include "ref/samebit.h"
 
-/* Closed when the last of the handles that need it is: whoever holds one has a count of `holders`.
- */
+/* Closed together with the last handle that needs it; `holders` counts these handles. */
 struct samebit_checkpoint {
     sb_model *model;
     atomic_size_t holders;
-    pthread_mutex_t lock; /* of digest */
+    pthread_mutex_t lock; /* for digest */
     sb_digest digest;     /* "": not computed yet */
 };
 
@@ -43,33 +42,34 @@ struct samebit_state {
 
 samebit_checkpoint *sb_api_hold(samebit_checkpoint *checkpoint);
 
-/* The same text by another name. */
+/* The same struct under another name. */
 static inline sb_error *sb_api_error(samebit_error *err)
 {
     _Static_assert(sizeof(samebit_error) == sizeof(sb_error), "one text");
     return (sb_error *)(void *)err;
 }
 
-/* A status of the library as one of ref/samebit.h; no good one if a function had no value. */
+/* sb_api_status converts a status of the library. sb_api_missing is the failure of a function with
+ * a missing argument. */
 samebit_status sb_api_status(sb_status status);
 
 samebit_status sb_api_missing(const char *function, samebit_error *err);
 
-/* Arguments that must be there. */
+/* Checks mandatory arguments. */
 #define SB_API_NEED(condition)                                                                     \
     do {                                                                                           \
         if (!(condition))                                                                          \
             return sb_api_missing(__func__, err);                                                  \
     } while (0)
 
-/* A call that computes: the kernels are chosen by the first of all, and each looks at the
+/* Begins a call that computes. The first such call selects the kernels; every call checks the
  * arithmetic of its thread. */
 sb_status sb_api_start(sb_error *err);
 
 /* The same with a number of threads for this call (0: any). */
 sb_status sb_api_start_on(unsigned threads, sb_error *err);
 
-/* What of the caller's thread is set aside during a call, and put back wherever the call ends. */
+/* The settings of the caller's thread, saved during a call and restored at every exit. */
 typedef struct sb_api_call {
     sb_fp_mode mode;
     size_t threads;
@@ -80,10 +80,11 @@ void sb_api_end(const sb_api_call *call);
 
 #define SB_API_CALL sb_api_call call_ __attribute__((cleanup(sb_api_end), unused)) = sb_api_begin()
 
-/* After a function of the caller, which may have set a mode of its own. */
+/* Call this after a function of the caller, which may have changed the floating-point mode. */
 void sb_api_came_back(void);
 
-/* A struct of the caller, `size` bytes of which the first are its size: what both know of it. */
+/* Copy a struct from or to the caller, which has `size` bytes and begins with its size: only the
+ * members that both sides know. */
 sb_status sb_api_take(void *to, size_t own, const void *from, size_t size, sb_error *err);
 sb_status sb_api_give(void *to, size_t size, const void *from, size_t own, sb_error *err);
 

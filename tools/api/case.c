@@ -1,4 +1,4 @@
-/* case.c - cases of ref/samebit.h: made, read, and looked into. */
+/* case.c - cases of ref/samebit.h: making, reading, and access. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ const char *samebit_op_clause(size_t op)
     return op_at(op) ? op_at(op)->clause : NULL;
 }
 
-/* Entry i of a list that NULL ends. */
+/* Entry i of a NULL-terminated list. */
 static const char *entry(const char *const *list, size_t i)
 {
     size_t n = 0;
@@ -110,7 +110,7 @@ void sb_api_case(sb_gate_case *c, samebit_case *handle)
                  *c->output[i].name ? "." : "", c->output[i].name);
 }
 
-/* Puts a case, which is taken over, into a handle. */
+/* Puts a case into a handle, which owns it. */
 static sb_status wrap(sb_gate_case *c, samebit_case **out, sb_error *err)
 {
     samebit_case *handle = sb_alloc(1, sizeof *handle);
@@ -123,7 +123,7 @@ static sb_status wrap(sb_gate_case *c, samebit_case **out, sb_error *err)
     return SB_OK;
 }
 
-/* The arguments that two functions share, as a request. */
+/* Converts the arguments that two functions share to a request. */
 static sb_status read_request(const char *format, const char *shape, const char *input,
                               sb_gate_request *out, sb_error *err)
 {
@@ -223,7 +223,7 @@ sb_status sb_api_whole(const samebit_array *a, sb_dtype *dtype, sb_error *err)
     return SB_OK;
 }
 
-/* One array of the caller into the input of that name. */
+/* Copies an array of the caller to the input of that name. */
 static sb_status take_input(sb_gate_case *c, const samebit_array *a, int *given, sb_error *err)
 {
     sb_dtype dtype;
@@ -249,7 +249,8 @@ static sb_status take_input(sb_gate_case *c, const samebit_array *a, int *given,
     return SB_OK;
 }
 
-/* A made case gets the caller's inputs, which the op then looks at as at those of a file. */
+/* Replaces the inputs of a made case by the caller's; the op then checks them like those of a
+ * file. */
 static sb_status take_inputs(sb_gate_case *c, const samebit_array *arrays, size_t count,
                              sb_error *err)
 {
@@ -306,7 +307,7 @@ samebit_status samebit_case_from_arrays(const char *op, const char *format, cons
     return sb_api_status(status);
 }
 
-/* --- what is in it ---------------------------------------------------------------------------- */
+/* --- access ---------------------------------------------------------------------------- */
 
 samebit_status samebit_case_about(const samebit_case *c, samebit_case_info *out, samebit_error *err)
 {

@@ -1,4 +1,4 @@
-/* common.c - how calls begin and end, and what needs no handle. */
+/* common.c - the beginning and end of calls, and functions without a handle. */
 #include "ref/base/hash.h"
 #include "ref/base/pool.h"
 #include "ref/base/spec.h"
@@ -32,7 +32,7 @@ samebit_status sb_api_missing(const char *function, samebit_error *err)
                                  "%s: an argument that must be there is NULL", function));
 }
 
-/* What the choice of kernels gave, once for the process. */
+/* The result of selecting the kernels, once per process. */
 static struct {
     pthread_once_t once;
     sb_status status;
@@ -46,7 +46,7 @@ static void choose(void)
 
 sb_status sb_api_start(sb_error *err)
 {
-    /* a thread whose arithmetic is wrong must not decide for the others */
+    /* a thread with a wrong arithmetic must not decide for the others */
     sb_status status = sb_math_check(err);
     if (status)
         return status;

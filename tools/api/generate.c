@@ -1,10 +1,10 @@
-/* generate.c - tokens of ref/samebit.h: chosen one by one, by rounds with drafts, and in a row. */
+/* generate.c - generation of ref/samebit.h: one token, a round with drafts, or many tokens. */
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
 #include "tools/api/api.h"
 
-/* The rounds of a session, made when they are first asked for. */
+/* Makes the rounds of a session on first use. */
 static sb_status need_rounds(samebit_session *s, sb_error *err)
 {
     if (s->rounds)
@@ -12,7 +12,7 @@ static sb_status need_rounds(samebit_session *s, sb_error *err)
     return sb_rounds_new(s->session, &s->round_options, &s->rounds, err);
 }
 
-/* The token behind the last row, whose logits are left in `logits` (V). */
+/* Picks the token after the last row; `logits` (V) gets the row's logits. */
 static sb_status pick(samebit_session *s, float *logits, uint32_t *token, sb_error *err)
 {
     size_t rows = sb_session_rows(s->session);
@@ -68,7 +68,7 @@ samebit_status samebit_session_round(samebit_session *session, uint32_t token, u
     sb_round round;
     samebit_round shown = {0};
     sb_error *error = sb_api_error(err);
-    /* a size that is wrong must not cost a round */
+    /* finds a wrong size before the round runs */
     sb_status status = sb_api_give(out, out->size, &shown, sizeof shown, error);
     if (status)
         return sb_api_status(status);
@@ -83,12 +83,12 @@ samebit_status samebit_session_round(samebit_session *session, uint32_t token, u
     return sb_api_status(sb_api_give(out, out->size, &shown, sizeof shown, error));
 }
 
-/* A sequence that is being generated. */
+/* The state of generating a sequence. */
 typedef struct course {
     samebit_session *s;
     size_t n, count;
     uint32_t *tokens;
-    samebit_digest *digests; /* NULL: not wanted */
+    samebit_digest *digests; /* NULL: not requested */
 } course;
 
 static void emit(course *c, uint32_t token, const float *logits)

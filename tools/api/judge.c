@@ -62,7 +62,7 @@ static void show_result(const sb_gate_result *from, const char *arith, samebit_r
     SB_API_TEXT(to->note, from->note);
 }
 
-/* By a named arithmetic, or by the tightest that passes; where none does, by the last. */
+/* Judges by a named arithmetic, or by the tightest that passes; by the last one if none passes. */
 static sb_status judge(const samebit_case *c, const char *name, const sb_gate_got *got,
                        sb_gate_arith *ar, sb_gate_result *out, sb_error *err)
 {
@@ -100,7 +100,7 @@ samebit_status samebit_case_judge(const samebit_case *c, const char *arith,
     return status ? sb_api_status(status) : shown.status;
 }
 
-/* What the inputs could not have shown is no longer believed. */
+/* Mistrusts a result if the inputs could not have revealed mistakes. */
 static sb_status trust(const samebit_case *c, const sb_gate_power *power, samebit_result *result,
                        sb_error *err)
 {
@@ -138,7 +138,7 @@ samebit_status samebit_case_power(const samebit_case *c, const char *arith, cons
         status = sb_fail(error, SB_ERR_USAGE, "'%s' is no type of safetensors", SB_SHOW(dtype));
     if (!status && !sb_element_is_value(type) && !sb_element_is_whole(type))
         status = sb_fail(error, SB_ERR_USAGE, "%s is no type of outputs", sb_dtype_name(type));
-    /* where the first output is of choices, values beside it count as F32 */
+    /* if the first output has choices, outputs with values count as F32 */
     for (size_t i = 0; i < SB_GATE_OUTPUTS; i++)
         all[i] = (sb_gate_got){.dtype = sb_element_is_value(type) ? type : SB_DTYPE_F32,
                                .data = (const unsigned char *)""};

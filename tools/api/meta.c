@@ -5,7 +5,7 @@
 #include "tools/api/cases.h"
 #include "tools/gate/element.h"
 
-/* What the kernel of the caller is called with. */
+/* The caller's kernel and its context. */
 typedef struct caller {
     samebit_kernel kernel;
     void *ctx;
@@ -61,7 +61,7 @@ samebit_status samebit_case_metamorphic(const samebit_case *c, samebit_kernel ke
     sb_gate_meta_options options = {.kernel = call, .ctx = &from, .repeats = repeats};
     sb_gate_meta found;
     samebit_meta shown = {.rows = SB_GATE_METAS};
-    /* a size that is wrong must not cost so many calls */
+    /* finds a wrong size before the many calls */
     sb_status status = sb_api_give(out, out->size, &shown, sizeof shown.size, error);
     if (!status)
         status = take_dtypes(c, dtypes, &options, error);

@@ -1,4 +1,4 @@
-/* session.c - sessions of ref/samebit.h: a sequence is fed, undone, and asked for its outputs. */
+/* session.c - sessions of ref/samebit.h: feeding a sequence, undoing, and its outputs. */
 #include "ref/run/session.h"
 
 #include <stdio.h>

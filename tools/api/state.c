@@ -1,4 +1,4 @@
-/* state.c - states of ref/samebit.h: copied, looked into, compared, written and read. */
+/* state.c - states of ref/samebit.h: copying, access, comparison, writing and reading. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "ref/state/piece.h"
 #include "tools/api/api.h"
 
-/* Puts a state, which is taken over, into a handle. */
+/* Puts a state into a handle, which owns it. */
 static sb_status wrap(samebit_checkpoint *checkpoint, sb_state *state, samebit_state **out,
                       sb_error *err)
 {
@@ -65,7 +65,7 @@ samebit_status samebit_session_set_state(samebit_session *session, const samebit
     return sb_api_status(sb_session_set_state(session->session, state->state, sb_api_error(err)));
 }
 
-/* --- what is in it ---------------------------------------------------------------------------- */
+/* --- access ---------------------------------------------------------------------------- */
 
 uint64_t samebit_state_position(const samebit_state *state)
 {
@@ -154,7 +154,7 @@ samebit_status samebit_session_save(samebit_session *session, const char *path,
     return sb_api_status(status);
 }
 
-/* Goes on from a file that is open, which is freed. */
+/* Continues from an open file and frees it. */
 static sb_status resume(samebit_session *s, sb_state_file *file, const char *path, sb_error *err)
 {
     sb_state_origin origin;

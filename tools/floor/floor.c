@@ -41,7 +41,7 @@ static double embedding_read(const sb_ledger *l, int in_mtp, uint32_t width)
     return (double)row->stored / l->config.vocab_size * width;
 }
 
-/* The weights of a pass of `width` tokens. */
+/* The weights read by a pass over `width` tokens. */
 static void read_weights(const sb_ledger *l, int in_mtp, uint32_t width, sb_floor_pass *pass)
 {
     const sb_ledger_row *rows = in_mtp ? l->mtp : l->trunk;

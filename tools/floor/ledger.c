@@ -40,7 +40,7 @@ const char *sb_floor_class_title(sb_floor_class c)
     return classes[c].title;
 }
 
-/* Parts that a loader needs once. B-1: "What only says how to load a layer" */
+/* True for tensors that only a loader reads. B-1: "What only says how to load a layer" */
 static int is_for_loader(const char *name)
 {
     static const char *const parts[] = {".weight_shape", ".weight_g_idx", ".g_idx"};
@@ -97,16 +97,17 @@ static void lack(sb_ledger_lack *l, const char *what)
     l->count++;
 }
 
-/* --- what is not there ------------------------------------------------------------------------ */
+/* --- missing items ------------------------------------------------------------------------ */
 
 typedef struct telling {
     sb_ledger *ledger;
     const char *path;
-    sb_status status; /* SB_ERR_IO: a file is there and cannot be read */
+    sb_status status; /* SB_ERR_IO: a file exists but cannot be read */
     sb_error *err;
 } telling;
 
-/* What is missing or damaged is counted as missing; of what cannot be read nothing is known. */
+/* Counts missing and damaged files as missing. A file that cannot be read is an error, because
+ * nothing is known about it. */
 static void tell(void *ctx, sb_problem problem, const char *file, const char *tensor,
                  const char *message)
 {
@@ -151,8 +152,8 @@ static int has_layer(const names *n, const char *layer)
     return 0;
 }
 
-/* An expert that is a part of a stack: "layers.3.mlp.experts.5.up_proj" of "...experts.up_proj", or
- * of "...experts.gate_up_proj". */
+/* True for an expert in a stack: "layers.3.mlp.experts.5.up_proj" in "...experts.up_proj" or
+ * "...experts.gate_up_proj". */
 static int has_stack(const names *n, const char *layer)
 {
     char stack[SB_NAME_MAX];

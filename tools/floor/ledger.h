@@ -1,4 +1,4 @@
-/* ledger.h - the tensors of a checkpoint by what they are read for, from headers alone. */
+/* ledger.h - the tensors of a checkpoint by class of their use, from headers alone. */
 #ifndef SB_FLOOR_LEDGER_H
 #define SB_FLOOR_LEDGER_H
 
@@ -23,11 +23,11 @@ const char *sb_floor_class_title(sb_floor_class c); /* "routed experts" */
 typedef struct sb_ledger_row {
     size_t tensors;
     uint64_t stored;                /* bytes */
-    uint64_t routed;                /* of them: those that belong to one expert each */
-    uint64_t dtype[SB_DTYPE_COUNT]; /* bytes by the type they are stored as */
+    uint64_t routed;                /* the part of them in routed experts */
+    uint64_t dtype[SB_DTYPE_COUNT]; /* bytes by stored type */
 } sb_ledger_row;
 
-/* Something that is not there: how often, and the first of them. */
+/* A kind of missing items: their number, and the first ones. */
 enum { SB_LEDGER_FIRST = 4 };
 typedef struct sb_ledger_lack {
     size_t count;
@@ -40,12 +40,12 @@ typedef struct sb_ledger {
     size_t shards;
     int has_mtp;
     sb_ledger_row trunk[SB_FLOOR_CLASSES], mtp[SB_FLOOR_CLASSES];
-    sb_ledger_lack files;   /* missing and damaged ones, and what an index misses in sound ones */
-    sb_ledger_lack tensors; /* weights that the configuration asks for */
+    sb_ledger_lack files;   /* missing or damaged; valid ones without an index's tensors */
+    sb_ledger_lack tensors; /* missing weights that the configuration requires */
 } sb_ledger;
 
-/* Reads config.json and the headers, never a byte of data. SB_ERR_INPUT and the like if there is no
- * configuration, or not one readable file; what is missing is told in *out. */
+/* Reads config.json and the headers, never a byte of data. An error such as SB_ERR_INPUT if there
+ * is no configuration or no readable file; *out lists what is missing. */
 sb_status sb_ledger_read(const char *path, sb_ledger *out, sb_error *err);
 
 #endif

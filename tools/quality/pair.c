@@ -42,7 +42,7 @@ static sb_status check_shapes(const sb_config *a, const sb_config *b, sb_error *
     return SB_OK;
 }
 
-/* Of the model that is walking: its choices of experts. */
+/* Records the expert choices of the running model. */
 static sb_status on_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                         sb_error *err)
 {

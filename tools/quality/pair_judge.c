@@ -1,4 +1,4 @@
-/* pair_judge.c - what the streams of all mixtures say of the next token. */
+/* pair_judge.c - the predictions of all streams for the next token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 #include "tools/compare/near.h"
 #include "tools/quality/pair_parts.h"
 
-/* Rows of logits, and per token what the rates are made of. */
+/* Rows of logits, and the data per token for the rates. */
 typedef struct judge {
     float *logits[3]; /* A, B, a mixture */
     double *kl;       /* (tokens) */
     unsigned char *same, *accepted[2];
     size_t *ends, *draft_ends;
-    size_t drafts; /* so far, of each side */
+    size_t drafts; /* drafts of each side so far */
 } judge;
 
 static sb_status make(const pair_work *w, judge *j)
@@ -46,14 +46,14 @@ static void release(judge *j)
     free(j->draft_ends);
 }
 
-/* "the mean KL of A from the mixture" - sums here, divided at the end. */
+/* "the mean KL of A from the mixture" - here the sums, which are divided at the end. */
 static sb_status judge_mixtures(pair_work *w, judge *j, size_t stream_at, size_t at, sb_error *err)
 {
     size_t V = w->models[0]->config.vocab_size, width = w->width;
     uint32_t top = sb_near_top_of(j->logits[0], V).token;
     sb_status status = SB_OK;
     for (size_t i = 0; i < w->layers + 2 && !status; i++) {
-        int head = i == w->layers + 1; /* A's stream, B's norm and head */
+        int head = i == w->layers + 1; /* mixture of A's stream and B's norm and head */
         const float *stream =
             head ? w->stream[0] + stream_at * width : pair_mixture(w, i) + at * width;
         status = sb_walk_logits(w->walk[head], stream, j->logits[2], err);
@@ -65,7 +65,7 @@ static sb_status judge_mixtures(pair_work *w, judge *j, size_t stream_at, size_t
     return status;
 }
 
-/* both alone. */
+/* A and B without mixtures. */
 static sb_status judge_token(pair_work *w, judge *j, size_t text, size_t t, sb_error *err)
 {
     size_t V = w->models[0]->config.vocab_size, at = w->spans[text].from + t;

@@ -1,11 +1,11 @@
-/* pair_walk.c - A, B, and A with one layer of B, side by side through the layers. */
+/* pair_walk.c - runs A, B, and A with one layer of B in parallel through the layers. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/compare/wide_fn.h"
 #include "tools/quality/pair_parts.h"
 
-/* The tokens of the mixtures out of a stream of all. */
+/* Selects the tokens of the mixtures from a stream of all tokens. */
 static void pick(const pair_work *w, const float *stream, float *out)
 {
     for (size_t i = 0; i < w->text_count; i++) {
@@ -29,7 +29,7 @@ static double added(const pair_work *w, const float *mixture)
     return all > 0 ? sb_wide_sqrt(off / all) : 0;
 }
 
-/* A stream of all tokens, or of the mixed ones, through a layer of A (0) or B (1). */
+/* Runs a stream of all tokens, or of the mixed ones, through a layer of A (0) or B (1). */
 static sb_status pass(pair_work *w, int of, uint32_t layer, int mixed, float *stream,
                       pair_routes *routes, sb_error *err)
 {
@@ -47,7 +47,7 @@ static sb_status pass(pair_work *w, int of, uint32_t layer, int mixed, float *st
     return status;
 }
 
-/* "experts that B keeps and A does not" - of one token. */
+/* "experts that B keeps and A does not" - for one token. * */
 static size_t others(const float *a, const float *b, size_t kept)
 {
     size_t count = 0;

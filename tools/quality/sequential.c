@@ -19,7 +19,7 @@ sb_sequential sb_never(void)
     return sb_sequential_of(0, 1e-3, 0.01, 0.01);
 }
 
-/* What an observation without a hit adds, and one with it; the latter is infinite for p0 = 0. */
+/* The log-likelihood ratio of an observation without a hit. */
 static double miss(const sb_sequential *t)
 {
     return sb_wide_log1p(-t->p1) - sb_wide_log1p(-t->p0);

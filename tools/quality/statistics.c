@@ -103,7 +103,7 @@ static void count_agreement(const sb_verdicts *v, unsigned char *same, size_t *e
     out->agreement_at = sb_rate_interval(&out->agreement, SB_Z_SHOWN);
 }
 
-/* Rounds with a draft of one side. */
+/* The accepted drafts of one side's rounds with a draft. */
 static sb_mean acceptance(const sb_verdicts *v, int side, unsigned char *counts, size_t *ends)
 {
     size_t n = 0, runs = 0;

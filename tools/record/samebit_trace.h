@@ -2,20 +2,20 @@
  * the contract.
  *
  * One header, C99 or C++11, nothing but the standard library: copy it next to your engine and
- * include it in the file that writes. What was fed is said call by call, in the order of the calls:
+ * include it in the file that writes. Report the fed tokens call by call, in the order of the
+ * calls:
  *
  *     sbt_trace *t = sbt_open("t", "mine 1.0", 248320, 1);
  *     sbt_sequence chat = sbt_new_sequence(t, -1);
  *     sbt_prompt(t, &chat, ids, 3);
- *     sbt_logits(t, SBT_F32, logits, 1, last, 1);
+ *     sbt_logits(t, SBT_F32, logits, 1, last);
  *     sbt_end_call(t);
  *     ...
  *     if (sbt_finish(t, message, sizeof message))
  *         complain(message);
  *
- * Errors stick: after the first one every call does nothing, and sbt_finish() says what it was and
- * leaves no trace.json, which every reader takes for a run that did not end. Not for several
- * threads at once. */
+ * Errors are sticky: after the first one every call does nothing, and sbt_finish() returns its
+ * message and leaves no trace.json. Readers treat that as an incomplete run. Not thread-safe. */
 #ifndef SAMEBIT_TRACE_H
 #define SAMEBIT_TRACE_H
 
@@ -32,17 +32,17 @@
 
 typedef enum sbt_dtype { SBT_F32, SBT_BF16, SBT_F16, SBT_I32, SBT_U32, SBT_I64 } sbt_dtype;
 
-/* One sequence and where it stands; a sequence that is computed anew is a new one. */
+/* One sequence and its position. Recomputing a sequence makes it a new one. */
 typedef struct sbt_sequence {
     uint32_t number;
-    long slot; /* where the engine keeps its state; -1: unknown, which level 2 does not allow */
+    long slot; /* the engine's slot of its state; -1: unknown, not allowed from level 2 on */
     uint64_t position, rounds;
     uint64_t drafted; /* steps of the MTP head since the last round */
-    uint64_t began;   /* the position at which the call that is open began */
-    uint64_t call;    /* which one that is, from 1 */
+    uint64_t began;   /* the position at the beginning of the open call */
+    uint64_t call;    /* the number of the open call, from 1 */
 } sbt_sequence;
 
-/* What follows up to "the calls" is not for users. */
+/* Everything up to "the calls" is internal. */
 typedef struct sbt_text {
     char *bytes;
     size_t size, room;
@@ -59,7 +59,7 @@ typedef struct sbt_array {
 
 typedef struct sbt_trace {
     char *folder;
-    FILE *list; /* trace.json, under another name until it is whole */
+    FILE *list; /* trace.json, under another name until it is complete */
     int level;
     uint32_t vocab_size, sequences;
     uint64_t steps, row_count;
@@ -105,7 +105,7 @@ static inline void sbt_append(sbt_trace *t, sbt_text *to, const char *format, ..
     va_end(again);
 }
 
-/* A name between quotes of JSON. */
+/* A name as a JSON string. */
 static inline void sbt_quote(sbt_trace *t, sbt_text *to, const char *name)
 {
     sbt_append(t, to, "\"");
@@ -153,7 +153,7 @@ static inline size_t sbt_width(sbt_dtype dtype)
     return dtype == SBT_I64 ? 8 : dtype == SBT_BF16 || dtype == SBT_F16 ? 2 : 4;
 }
 
-/* Elements as they lie in memory, or turned round on a machine that is not little-endian. */
+/* Writes elements as in memory, or with bytes reversed on a big-endian machine. */
 static inline void sbt_write_data(sbt_trace *t, const sbt_array *a, FILE *file)
 {
     const uint16_t one = 1;
@@ -260,7 +260,7 @@ static inline void sbt_row(sbt_trace *t, const sbt_sequence *s, uint64_t positio
     sbt_append(t, &t->rows, "}");
 }
 
-/* The rows of one sequence stand together: it is fed once in a call. */
+/* The rows of a sequence are consecutive, so a call may feed it only once. */
 static inline int sbt_begin(sbt_trace *t, sbt_sequence *s)
 {
     if (t->error[0])
@@ -274,7 +274,7 @@ static inline int sbt_begin(sbt_trace *t, sbt_sequence *s)
 
 /* --- the calls: everything below is for users --- */
 
-/* Makes FOLDER, which must not exist. NULL only if there is no memory. */
+/* Makes FOLDER, which must not exist. NULL only if memory is out. */
 static inline sbt_trace *sbt_open(const char *folder, const char *engine, uint32_t vocab_size,
                                   int level)
 {
@@ -314,7 +314,7 @@ static inline sbt_trace *sbt_open(const char *folder, const char *engine, uint32
     return t;
 }
 
-/* A key of the head beside engine, before the first call: profile, arithmetic, checkpoint, note,
+/* Sets another key of the head, before the first call: profile, arithmetic, checkpoint, note,
  * rollback, drafter, functions. */
 static inline void sbt_head(sbt_trace *t, const char *key, const char *value)
 {
@@ -327,7 +327,7 @@ static inline void sbt_head(sbt_trace *t, const char *key, const char *value)
     free(text.bytes);
 }
 
-/* The same of a number: delta_chunk. */
+/* The same for a number: delta_chunk. */
 static inline void sbt_head_number(sbt_trace *t, const char *key, uint32_t value)
 {
     if (t->steps)
@@ -342,7 +342,7 @@ static inline sbt_sequence sbt_new_sequence(sbt_trace *t, long slot)
     return s;
 }
 
-/* Tokens that were given, all at once or in pieces. */
+/* Feeds prompt tokens, all at once or in pieces. */
 static inline void sbt_prompt(sbt_trace *t, sbt_sequence *s, const uint32_t *tokens, size_t count)
 {
     if (sbt_begin(t, s))
@@ -351,15 +351,15 @@ static inline void sbt_prompt(sbt_trace *t, sbt_sequence *s, const uint32_t *tok
         sbt_row(t, s, s->position++, tokens[i], "prompt", 0);
 }
 
-/* One token, the one that was generated last. */
+/* Feeds the last generated token. */
 static inline void sbt_decode(sbt_trace *t, sbt_sequence *s, uint32_t token)
 {
     if (!sbt_begin(t, s))
         sbt_row(t, s, s->position++, token, "decode", 0);
 }
 
-/* A speculative round: the token emitted last and all drafts. ACCEPTED counts drafts, never the
- * bonus token; EMITTED are those drafts and the token behind them. */
+/* A speculative round: feeds the last emitted token and all drafts. ACCEPTED counts drafts, never
+ * the bonus token; EMITTED are the accepted drafts and the token after them. */
 static inline void sbt_verify(sbt_trace *t, sbt_sequence *s, uint32_t token, const uint32_t *drafts,
                               size_t count, size_t accepted, const uint32_t *emitted,
                               size_t emitted_count)
@@ -384,7 +384,7 @@ static inline void sbt_verify(sbt_trace *t, sbt_sequence *s, uint32_t token, con
     s->drafted = 0;
 }
 
-/* Behind sbt_verify: how many drafts that round accepted was dictated, and nobody's choice. */
+/* After sbt_verify: the round's number of accepted drafts was forced, not decided by the model. */
 static inline void sbt_forced(sbt_trace *t)
 {
     if (t->error[0])
@@ -397,15 +397,14 @@ static inline void sbt_forced(sbt_trace *t)
     sbt_append(t, &t->rounds, ", \"forced\": true}");
 }
 
-/* One step of the MTP head, in a call of its own: first fed the token emitted last, then the
- * drafts. */
+/* One step of the MTP head, in its own call: feed first the last emitted token, then the drafts. */
 static inline void sbt_draft(sbt_trace *t, sbt_sequence *s, uint32_t token)
 {
     if (!t->error[0])
         sbt_row(t, s, s->position + s->drafted++, token, "draft", 1);
 }
 
-/* The values of a tap; axis 0 are the rows of the call. They are copied. */
+/* Copies the values of a tap; axis 0 is the rows of the call. */
 static inline void sbt_tensor(sbt_trace *t, const char *name, sbt_dtype dtype, int rank,
                               const uint64_t *shape, const void *data)
 {
@@ -441,8 +440,7 @@ static inline void sbt_tensor(sbt_trace *t, const char *name, sbt_dtype dtype, i
     t->arrays[t->array_count++] = a;
 }
 
-/* Logits [COUNT, vocab_size] of the rows ROWS, ascending numbers of the call's rows; NULL: of all.
- */
+/* Logits [COUNT, vocab_size] of the call's rows ROWS, in ascending order; NULL: all rows. */
 static inline void sbt_logits(sbt_trace *t, sbt_dtype dtype, const void *logits, size_t count,
                               const uint32_t *rows)
 {
@@ -454,8 +452,7 @@ static inline void sbt_logits(sbt_trace *t, sbt_dtype dtype, const void *logits,
         sbt_numbers(t, &t->logits_rows, "logits_rows", rows, count);
 }
 
-/* The state that the open call reads, of the sequence as it stood before it. Digests may be NULL.
- */
+/* The sequence's state before the open call, which the call reads. Digests may be NULL. */
 static inline void sbt_state(sbt_trace *t, const sbt_sequence *s, const char *target,
                              const char *mtp)
 {
@@ -469,7 +466,7 @@ static inline void sbt_state(sbt_trace *t, const sbt_sequence *s, const char *ta
     sbt_append(t, &t->states, "}");
 }
 
-/* An array of it, by the name of docs/state.md: "layers.0.linear_attn.conv_state". */
+/* An array of this state, by its name in docs/state.md: "layers.0.linear_attn.conv_state". */
 static inline void sbt_state_tensor(sbt_trace *t, const sbt_sequence *s, const char *piece,
                                     sbt_dtype dtype, int rank, const uint64_t *shape,
                                     const void *data)
@@ -481,7 +478,7 @@ static inline void sbt_state_tensor(sbt_trace *t, const sbt_sequence *s, const c
     free(name.bytes);
 }
 
-/* The call is over: its arrays are written. */
+/* Ends the call and writes its arrays. */
 static inline void sbt_end_call(sbt_trace *t)
 {
     if (!t->error[0] && t->array_count)
@@ -503,7 +500,7 @@ static inline void sbt_end_call(sbt_trace *t)
     sbt_clear(t);
 }
 
-/* The end, and the end of T: 0 and a whole trace, or -1 and what went wrong in MESSAGE. */
+/* Ends the trace and frees T. Returns 0 for a complete trace, or -1 with the error in MESSAGE. */
 static inline int sbt_finish(sbt_trace *t, char *message, size_t room)
 {
     int status;

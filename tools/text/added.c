@@ -1,4 +1,4 @@
-/* added.c - the tokens that are looked for before a text is split: N-3. */
+/* added.c - the tokens that are searched before a text is split: N-3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static unsigned char byte_at(const sb_text_list *list, size_t row, size_t at)
     return (unsigned char)list->rows[row].match[at];
 }
 
-/* The first row of [low, high), which all have a byte at `at`, whose byte there is not below. */
+/* The first row of [low, high) whose byte at `at` is not below `byte`; all rows have a byte
+ * there. */
 static size_t lower(const sb_text_list *list, size_t low, size_t high, size_t at, unsigned byte)
 {
     while (low < high) {
@@ -36,8 +37,8 @@ static size_t lower(const sb_text_list *list, size_t low, size_t high, size_t at
     return low;
 }
 
-/* N-3: "of those that begin there the longest". The rows that agree with the text so far are a
- * range; the first of them may end here. */
+/* N-3: "of those that begin there the longest". The rows that match the text so far are a range;
+ * the first of them may end here. * */
 const sb_text_added *sb_text_longest(const sb_text_list *list, const unsigned char *text,
                                      size_t bytes)
 {
@@ -85,7 +86,7 @@ static sb_status read_row(const sb_json_object *row, sb_text_added *out, uint64_
     return status;
 }
 
-/* What is looked for: N-3: "the normalized content in the normalized text". */
+/* Makes the searched text. N-3: "the normalized content in the normalized text". */
 static sb_status make_match(const sb_tokenizer *t, sb_text_added *row, sb_error *err)
 {
     unsigned char *normal;
@@ -154,7 +155,7 @@ static sb_status load_row(sb_tokenizer *t, const sb_json_object *object, const j
     if (!status)
         status = make_match(t, &row, err);
     row.id = (uint32_t)id;
-    if (!status) /* the decoder is given what was looked for */
+    if (!status) /* decoding gives the searched text */
         status = sb_text_set_token(t, row.id, row.match, row.size, 0, err);
     if (status) {
         free(row.content);

@@ -1,8 +1,8 @@
-/* bpe.c - the merges of one piece: a list of symbols, and a heap of the pairs that can be merged.
+/* bpe.c - the merges of one piece, with a list of symbols and a heap of mergeable pairs.
  *
- * A pair in the heap may have been overtaken: one of its two symbols has become part of another.
- * Then the two symbols that stand there now have another rank, or there are no two, and the pair is
- * dropped when its turn comes. A piece of n bytes takes n log n steps. */
+ * A pair in the heap may be stale: one of its two symbols has become part of another. Then the two
+ * symbols now at this place have another rank, or there are no two, and the pair is dropped when it
+ * comes up. A piece of n bytes takes n log n steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct pair {
 } pair;
 
 struct sb_text_work {
-    size_t room; /* bytes of a piece */
+    size_t room; /* most bytes of a piece */
     uint32_t *id, *before, *behind;
     pair *heap;
     size_t pairs;
@@ -43,7 +43,8 @@ void sb_text_work_free(sb_text_work *work)
     free(work);
 }
 
-/* The heap begins with at most n - 1 pairs; a merge takes one and adds at most two, n - 1 times. */
+/* The heap starts with at most n - 1 pairs; each of at most n - 1 merges takes one and adds at most
+ * two. */
 static sb_status grow(sb_text_work *work, size_t bytes, sb_error *err)
 {
     if (bytes <= work->room)
@@ -105,7 +106,7 @@ static pair pop(sb_text_work *work)
     return top;
 }
 
-/* Looks whether the symbol at `at` and the one behind it can be merged. */
+/* Adds the pair of the symbol at `at` and the next one if they can be merged. */
 static void consider(const sb_tokenizer *t, sb_text_work *work, uint32_t at)
 {
     uint32_t behind = at == NONE ? NONE : work->behind[at];
@@ -116,7 +117,8 @@ static void consider(const sb_tokenizer *t, sb_text_work *work, uint32_t at)
         push(work, (pair){merge->rank, at, merge->made});
 }
 
-/* Merges the pair, unless it has been overtaken. A symbol that was merged away is behind itself. */
+/* Merges the pair unless it is stale. For a symbol merged into another one, behind[] is the symbol
+ * itself. */
 static void apply(const sb_tokenizer *t, sb_text_work *work, const pair *top)
 {
     uint32_t at = top->at, right = work->behind[at];
@@ -135,7 +137,7 @@ static void apply(const sb_tokenizer *t, sb_text_work *work, const pair *top)
     consider(t, work, at);
 }
 
-/* The id of a token of the vocabulary with just these bytes, or NONE. */
+/* The id of the token of the vocabulary with exactly these bytes, or NONE. */
 static uint32_t find_whole(const sb_tokenizer *t, const unsigned char *piece, size_t bytes)
 {
     size_t low = 0, high = t->whole_count;

@@ -30,7 +30,7 @@ sb_status sb_text_reserve(sb_text_ids *ids, size_t more, sb_error *err)
 }
 
 /* N-5: "each match is a piece of its own, and so is each text between two matches"; the next
- * expression cuts each piece further. */
+ * expression splits each piece further. * */
 static sb_status split(encoding *e, size_t level, const unsigned char *text, size_t bytes)
 {
     if (level == e->t->pattern_count)
@@ -49,7 +49,7 @@ static sb_status split(encoding *e, size_t level, const unsigned char *text, siz
     return status;
 }
 
-/* Where the white space before `at` begins, but not before `floor`. */
+/* The start of the white space before `at`, but at least `floor`. */
 static size_t spaces_before(const unsigned char *text, size_t floor, size_t at)
 {
     uint32_t c;
@@ -97,12 +97,12 @@ static sb_status put_id(encoding *e, uint32_t id)
 }
 
 /* N-3: "the leftmost token, and of those that begin there the longest". Matches are found as if
- * none was ever refused or widened; `done` is where the last one ended, after widening. */
+ * none was refused or widened; `done` is the end of the last one after widening. * */
 static sb_status isolate(encoding *e, const sb_text_list *list, step *rest,
                          const unsigned char *text, size_t bytes)
 {
     sb_status status = SB_OK;
-    size_t done = 0, spaces = 0; /* up to `spaces` all is white space behind an earlier match */
+    size_t done = 0, spaces = 0; /* from an earlier match to `spaces` all is white space */
     for (size_t at = 0; list->count > 0 && at < bytes && !status;) {
         const sb_text_added *row = sb_text_longest(list, text + at, bytes - at);
         if (!row) {

@@ -1,4 +1,4 @@
-/* load.c - tokenizer.json as a whole: which steps it asks for, and what is refused (N-9). */
+/* load.c - tokenizer.json as a whole: the steps that it requires, and refusals (N-9). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static sb_status type_of(const sb_json_object *object, const char **type, sb_err
 /* One step of a Sequence. */
 typedef sb_status load_step(sb_tokenizer *t, const sb_json_object *step, int last, sb_error *err);
 
-/* The members of a Sequence, in order; `last` is passed on to the last of them only. */
+/* Loads the members of a Sequence in order; passes `last` only to the last of them. */
 static sb_status load_sequence(sb_tokenizer *t, const sb_json_object *object, const char *key,
                                load_step *load, int last, sb_error *err)
 {
@@ -100,7 +100,7 @@ static sb_status load_split(sb_tokenizer *t, const sb_json_object *object, sb_er
     return status ? status : add_pattern(t, object, text, err);
 }
 
-/* The members of ByteLevel, as a step of any kind. */
+/* Reads the members of ByteLevel as any kind of step. */
 static sb_status read_byte_level(const sb_json_object *object, int *prefix, int *regex,
                                  sb_error *err)
 {
@@ -110,7 +110,7 @@ static sb_status read_byte_level(const sb_json_object *object, int *prefix, int 
     sb_status status = sb_json_only(object, keys, err);
     if (!status)
         status = sb_json_bool(object, "add_prefix_space", prefix, err);
-    if (!status) /* offsets are not given out */
+    if (!status) /* offsets are not provided here */
         status = sb_json_bool_or(object, "trim_offsets", 1, &offsets, err);
     return status ? status : sb_json_bool_or(object, "use_regex", 1, regex, err);
 }
@@ -139,7 +139,7 @@ static sb_status load_pre_tokenizer(sb_tokenizer *t, const sb_json_object *objec
     return status || !regex ? status : add_pattern(t, object, gpt2, err);
 }
 
-/* A decoder, or a step behind encoding that changes offsets only. */
+/* Loads a decoder, or a step after encoding that changes only offsets. */
 static sb_status load_byte_level(sb_tokenizer *t, const sb_json_object *object, int last,
                                  sb_error *err)
 {
@@ -165,7 +165,7 @@ static sb_status load_post_processor(sb_tokenizer *t, const sb_json_object *obje
     return status ? status : load_byte_level(t, object, last, err);
 }
 
-/* A member that is null or absent, or an object that `load` reads. */
+/* Loads a member that is an object with `load`; it may be null or absent unless `required`. */
 static sb_status load_member(sb_tokenizer *t, const sb_json_object *root, const char *key,
                              load_step *load, int required, sb_error *err)
 {

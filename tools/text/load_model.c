@@ -29,7 +29,8 @@ sb_status sb_text_unsupported(const sb_json_object *object, const char *key, con
                         sb_json_found(json_object_get(object->json, key), &room), expected);
 }
 
-/* N-9: the members that would change ids, were they not what they are in a byte-level tokenizer. */
+/* N-9: checks the members that would change ids unless they have the values of a byte-level
+ * tokenizer. */
 static sb_status check_members(const sb_json_object *model, int *ignore_merges, sb_error *err)
 {
     static const char *const keys[] = {"type",
@@ -60,7 +61,7 @@ static sb_status check_members(const sb_json_object *model, int *ignore_merges, 
         if (value && !(json_is_string(value) && json_string_length(value) == 0))
             status = sb_text_unsupported(model, empty[i], "null or \"\"", err);
     }
-    /* each byte has a token, so nothing is unknown and nothing falls back */
+    /* each byte has a token, so there are no unknown tokens and no fallback */
     if (!status && unknown && !json_is_string(unknown))
         status = sb_json_wrong(model, "unk_token", unknown, "a string or null", err);
     if (!status)
@@ -191,7 +192,7 @@ static int compare_merges(const void *a, const void *b)
     return (x->rest.right > y->rest.right) - (x->rest.right < y->rest.right);
 }
 
-/* Sorted by both ids, with an index by the left one. */
+/* Sorts the merges by both ids and makes the index by the left id. */
 static sb_status index_merges(loading *l, full_merge *all, size_t count)
 {
     sb_tokenizer *t = l->t;

@@ -1,7 +1,7 @@
 /* normalize.c - NFC: utf8proc decomposes a character and composes a text.
  *
- * In between stands the ordering of marks, which is done here: utf8proc_decompose() orders them by
- * exchanging neighbours, which takes quadratic time on a text of nothing but marks. */
+ * The ordering of marks in between is done here: utf8proc_decompose() orders them by exchanging
+ * neighbours, which takes quadratic time on a text of marks only. */
 #include "tools/text/normalize.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static sb_status out_of_memory(size_t bytes, sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for normalizing %zu bytes", bytes);
 }
 
-/* Canonical decomposition of each character; a character gives at most four. */
+/* The canonical decomposition of each character, at most four characters. */
 static int decompose(const unsigned char *text, size_t bytes, sequence *s)
 {
     uint32_t c = 0;
@@ -59,8 +59,8 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A run of marks, ordered by class; those of one class stay in their order. The key holds class,
- * place and character, in 8, 35 and 21 bits. */
+/* Sorts a run of marks by class and keeps the order within a class. The key holds class, place and
+ * character in 8, 35 and 21 bits. */
 static int order_run(utf8proc_int32_t *run, size_t n)
 {
     uint64_t few[16];

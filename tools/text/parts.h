@@ -1,4 +1,4 @@
-/* parts.h - the inside of a tokenizer, for the files of this folder. */
+/* parts.h - the internals of a tokenizer, for the files of this folder. */
 #ifndef SB_TOOLS_TEXT_PARTS_H
 #define SB_TOOLS_TEXT_PARTS_H
 
@@ -8,32 +8,32 @@
 
 enum { SB_TEXT_PATTERNS = 8 };
 
-/* What an id stands for when it is decoded: bytes of the arena. */
+/* The decoded bytes of an id, in the arena. */
 typedef struct sb_text_token {
     size_t at;
     uint32_t size;
     unsigned char known;
-    unsigned char whole; /* of the vocabulary, and all of its characters are of the byte alphabet */
+    unsigned char whole; /* in the vocabulary, with all characters in the byte alphabet */
 } sb_text_token;
 
 typedef struct sb_text_merge {
     uint32_t right, rank, made;
 } sb_text_merge;
 
-/* A token that is looked for in the text before anything is split. */
+/* A token that is searched in the text before splitting. */
 typedef struct sb_text_added {
-    char *content; /* as the file has it */
-    char *match;   /* as it is looked for: normalized, or the content itself */
+    char *content; /* as in the file */
+    char *match;   /* the searched text: normalized, or the content itself */
     size_t size;   /* of match */
     uint32_t id;
     int single_word, lstrip, rstrip, normalized;
 } sb_text_added;
 
-/* Sorted by the bytes that are looked for. */
+/* Sorted by the bytes of `match`. */
 typedef struct sb_text_list {
     sb_text_added *rows;
     size_t count;
-    size_t first[257]; /* where the rows begin that begin with a byte */
+    size_t first[257]; /* the first row for each first byte */
 } sb_text_list;
 
 struct sb_tokenizer {
@@ -42,7 +42,7 @@ struct sb_tokenizer {
     unsigned char *arena;
     size_t used, room;
     uint32_t byte_ids[256];
-    uint32_t *first; /* size + 1: where the merges of a left id begin */
+    uint32_t *first; /* size + 1: the first merge of each left id */
     sb_text_merge *merges;
     size_t merge_count;
     uint32_t *whole; /* ids of whole tokens, sorted by their bytes; only with ignore_merges */
@@ -50,10 +50,10 @@ struct sb_tokenizer {
     int ignore_merges, nfc, byte_level;
     sb_pattern *patterns[SB_TEXT_PATTERNS];
     size_t pattern_count;
-    sb_text_list plain, normalized; /* looked for before normalization, and after it */
+    sb_text_list plain, normalized; /* searched before normalization, and after it */
 };
 
-/* Where ids go while a text is encoded. */
+/* The ids of a text during encoding. */
 typedef struct sb_text_ids {
     uint32_t *ids;
     size_t count, room;
@@ -65,28 +65,29 @@ sb_status sb_text_reserve(sb_text_ids *ids, size_t more, sb_error *err);
 /* Makes room for the ids below count. */
 sb_status sb_text_make_ids(sb_tokenizer *t, size_t count, sb_error *err);
 
-/* Gives an id its bytes; a second time replaces them. */
+/* Sets the bytes of an id, or replaces them. */
 sb_status sb_text_set_token(sb_tokenizer *t, uint32_t id, const char *text, size_t size,
                             int in_vocabulary, sb_error *err);
 
-/* load_model.c: the member "model"; *vocab is its vocabulary. */
+/* load_model.c: loads the member "model"; *vocab is its vocabulary. */
 sb_status sb_text_load_model(sb_tokenizer *t, const sb_json_object *root, json_t **vocab,
                              sb_error *err);
 
-/* "is <value>, which is not done here; expected <expected>": SB_ERR_UNSUPPORTED. */
+/* Fails with SB_ERR_UNSUPPORTED: "is <value>, which is not done here; expected <expected>". */
 sb_status sb_text_unsupported(const sb_json_object *object, const char *key, const char *expected,
                               sb_error *err);
 
-/* added.c: the member "added_tokens"; the vocabulary and t->nfc are known. */
+/* added.c: loads the member "added_tokens"; needs the vocabulary and t->nfc. */
 sb_status sb_text_load_added(sb_tokenizer *t, const sb_json_object *root, json_t *vocab,
                              sb_error *err);
 void sb_text_free_added(sb_text_list *list);
 
-/* The longest token of the list that text begins with, or NULL. */
+/* The longest token of the list at the beginning of text, or NULL. */
 const sb_text_added *sb_text_longest(const sb_text_list *list, const unsigned char *text,
                                      size_t bytes);
 
-/* bpe.c: the scratch of merging, which grows to the longest piece, and the ids of one piece. */
+/* bpe.c: scratch for merging, which grows to the longest piece. sb_text_merge_piece appends the ids
+ * of one piece. */
 typedef struct sb_text_work sb_text_work;
 sb_text_work *sb_text_work_new(void);
 void sb_text_work_free(sb_text_work *work);

@@ -8,7 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 
-/* The steps of one match: what a text asks for in good faith grows with its length. */
+/* Limits of one match: the steps that a harmless text needs grow with its length. */
 enum { FEW_STEPS = 100000, STEPS_PER_BYTE = 32, MAX_DEPTH = 100000, MAX_HEAP_KIB = 65536 };
 
 struct sb_pattern {
@@ -28,8 +28,8 @@ static sb_status out_of_memory(const char *where, sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for a regular expression", where);
 }
 
-/* Nothing in a translated expression depends on PCRE2_UCP: its sets are written out, and properties
- * and case are those of Unicode wherever the text is UTF-8. */
+/* A translated expression does not depend on PCRE2_UCP: its sets are written out, and with UTF-8
+ * text, properties and case are always Unicode's. */
 static sb_status compile(sb_pattern *pattern, const char *text, sb_error *err)
 {
     int code;

@@ -12,10 +12,10 @@ enum {
     MAX_LENGTH = 4096,
     MAX_GROUPS = 64,
     MAX_REPEAT = 1000,
-    GROWTH = 128 /* what one byte can become, at most */
+    GROWTH = 128 /* most bytes from one byte */
 };
 
-/* N-5: "U+0009 to U+000D, U+0020, U+0085" and so on, and all characters but these. */
+/* N-5: "U+0009 to U+000D, U+0020, U+0085" and so on, and the complement. */
 #define SPACES                                                                                     \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"             \
     "\\x{202f}\\x{205f}\\x{3000}"
@@ -30,8 +30,8 @@ typedef struct translation {
     const char *text, *at, *where;
     char *out;
     size_t used;
-    atom last;  /* what a repetition behind would repeat */
-    int letter; /* the letter before this place, where case does not matter; else 0 */
+    atom last;  /* the atom that a following repetition repeats */
+    int letter; /* the letter before this place if case is ignored; else 0 */
     int depth;
     unsigned char caseless[MAX_GROUPS + 1], assertion[MAX_GROUPS + 1];
 } translation;
@@ -66,8 +66,8 @@ static int caseless(const translation *t)
     return t->caseless[t->depth];
 }
 
-/* One character that stands for itself. Two letters that are one ligature without regard to case
- * ("ss" and U+00DF) are one character for Oniguruma and two for PCRE2. */
+/* Checks a literal character. Two letters that equal one ligature if case is ignored ("ss" and
+ * U+00DF) are one character for Oniguruma and two for PCRE2. */
 static sb_status check_caseless(translation *t, uint32_t c, sb_error *err)
 {
     static const char pairs[][3] = {"ss", "st", "ff", "fi", "fl"};
@@ -84,7 +84,7 @@ static sb_status check_caseless(translation *t, uint32_t c, sb_error *err)
     return SB_OK;
 }
 
-/* \p{L}: a general category. Scripts and binary properties have other meanings in the libraries. */
+/* \p{L}: a general category. Scripts and binary properties differ between the libraries. */
 static sb_status translate_property(translation *t, sb_error *err)
 {
     static const char names[] = " L M N P S Z C Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf "
@@ -109,7 +109,7 @@ static sb_status translate_property(translation *t, sb_error *err)
     return SB_OK;
 }
 
-/* An escape that stands for one character, or -1. */
+/* The character of an escape, or -1. */
 static long escaped(char c)
 {
     static const char letters[] = "rntf", means[] = "\r\n\t\f";
@@ -140,8 +140,8 @@ static sb_status translate_escape(translation *t, int in_class, sb_error *err)
     return SB_OK;
 }
 
-/* The character that the next one or two places of the expression stand for; 0 bytes if it is a set
- * or an escape that is not known. */
+/* The single character at this place of the expression, literal or escaped. Returns its length, 0
+ * for a set or an unknown escape. */
 static size_t single(const translation *t, uint32_t *character)
 {
     const unsigned char *at = (const unsigned char *)t->at;
@@ -267,8 +267,8 @@ static size_t counted(const char *text)
     return *at == '}' && high >= low && high <= MAX_REPEAT ? (size_t)(at + 1 - text) : 0;
 }
 
-/* A repeated group could take exponential time, and what it does with a match of nothing differs.
- */
+/* Refuses a repeated group: it could take exponential time, and the libraries treat empty matches
+ * differently. */
 static sb_status translate_repeat(translation *t, sb_error *err)
 {
     char whole[32] = "";

@@ -1,4 +1,4 @@
-/* tokenizer.c - what a loaded tokenizer is asked for besides encoding. */
+/* tokenizer.c - functions of a loaded tokenizer except encoding. */
 #include "tools/text/tokenizer.h"
 
 #include <stdlib.h>
