@@ -2,9 +2,9 @@
 """beside.py BENCH GGUF CKPT: one-token decoding of ik_llama.cpp and of the reference, in turn.
 
 BENCH is llama-bench of ik_llama.cpp, GGUF a file of tools/bench/gguf.py, CKPT a folder of
-`samebit make` with as many layers. Each program runs --runs times, or as long as --seconds last, one
-after the other and first the one, then the other. Prints every run in ms a token, the stream that the
-reference measured, and the ratio of the medians. It asserts nothing, since times are no facts.
+`samebit make` with as many layers. Each program runs --runs times, or until --seconds have passed: in
+turn, ik_llama.cpp first. Prints every run in ms per token, the memory stream measured by the reference,
+and the ratio of the medians. Asserts nothing, because times vary.
 """
 
 import argparse

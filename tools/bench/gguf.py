@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """gguf.py OUT [--layers N] [--interleaved]: a GGUF file of random weights in the shape of 35b-a3b.
 
-It is what tools/bench/beside.sh gives to ik_llama.cpp: experts in IQ4_NL, which takes 4.5 bits a
-weight as NVFP4 does, other matrices in BF16, vectors in binary32. --interleaved writes the same
-numbers of bytes in the types that ik_llama.cpp makes of those with `-rtr 1`: IQ4_NL_R4, BF16_R16.
-Only times mean something: rows repeat themselves, there is no tokenizer, and no output makes sense.
+The input of tools/bench/beside.py for ik_llama.cpp: experts in IQ4_NL, which takes 4.5 bits per
+weight like NVFP4, other matrices in BF16, vectors in binary32. --interleaved writes the same
+numbers of bytes in the types to which ik_llama.cpp converts these with `-rtr 1`: IQ4_NL_R4,
+BF16_R16. The file is only for timing: rows repeat, there is no tokenizer, and the output is
+meaningless.
 """
 
 import argparse
@@ -54,7 +55,7 @@ def text(value):
 
 
 def entry(key, value):
-    """A key and its value: text, binary32, integers of 32 bits or a list of those."""
+    """A key and its value: text, binary32, a 32-bit integer or a list of these."""
     if isinstance(value, str):
         return text(key) + struct.pack("<I", 8) + text(value)
     if isinstance(value, float):
@@ -133,7 +134,7 @@ def size(kind, dims):
 
 
 def bf16_pool(rng, n):
-    """About normal, of deviation 0.02."""
+    """Approximately normal numbers with standard deviation 0.02."""
     return b"".join(struct.pack("<f", rng.gauss(0, 0.02))[2:] for _ in range(n))
 
 

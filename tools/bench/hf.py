@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""How fast transformers decodes a checkpoint on this CPU, and how fast the reference does; or on a GPU, and the kernels.
+"""Times decoding a checkpoint with transformers and with the reference on this CPU, or on a GPU with the kernels.
 
     hf.py CKPT [--program build/samebit] [--tokens 8] [--prefill 512] [--threads 2] [--stream 256] [--json]
     hf.py CKPT --device cuda --preset P --layers N [--program build/samebit] [--tokens 8] [--prefill 512] [--json]
 
-CKPT is a plain bf16 folder of `samebit make` (a few layers of a published shape, so that it fits twice: transformers
-holds it in float32, too). Each program runs alone, in a process of its own: a prompt, then tokens one by one, and the
-largest resident set. transformers runs as it comes from pip for a CPU, the torch path without other kernels, in bf16
-and in float32; the environment is that of tools/gen/venv.sh. Prints tokens per second, memory, ratios, and what they
-can be: the bytes of weights that a token needs, those per second, and how many times as fast a program would be that
-read them in their bf16 form at the speed of the stream of the same run (--stream: MiB of its array, which counts as
-memory of samebit). It asserts nothing, since times are no facts.
+CKPT is a plain bf16 folder of `samebit make`: a few layers of a published shape, so that it fits twice, because
+transformers holds it in float32, too. Each program runs alone in its own process: a prompt, then tokens one by one.
+transformers runs as installed by pip for a CPU, with the torch path and no other kernels, in bf16 and in float32, in
+the environment of tools/gen/venv.sh. Prints tokens per second, the largest resident set, and ratios. Also prints an
+upper bound: the bytes of weights per token, and the speed of a program that reads them as bf16 at the rate of the
+memory stream in the same run (--stream: MiB of its array, which counts as memory of samebit). Asserts nothing, because
+times vary.
 
-With --device cuda transformers runs in bf16 on the first GPU, torch path and all, and `samebit bench decode --backend
-gpu` on the same GPU behind it: a step of the same shape (that CKPT was made with --preset P --layers N), after as many
-tokens, on weights that it draws. Medians; prompts of transformers too, of which the first is not timed.
+With --device cuda, transformers runs in bf16 on the first GPU with the torch path. Then `samebit bench decode --backend
+gpu` runs on the same GPU: a step of the same shape after as many tokens, with drawn weights (CKPT was made with
+--preset P --layers N). Prints medians, also for prompts; the first prompt of transformers is not timed.
 """
 
 import argparse
@@ -31,12 +31,12 @@ DTYPES = ("bf16", "f32")
 
 
 def median(values: list[float]) -> float:
-    """The middle one."""
+    """The middle value."""
     return sorted(values)[len(values) // 2]
 
 
 def where(config: object, first: int, count: int) -> dict:
-    """Positions and masks of a call, which a cache without a full attention layer cannot say."""
+    """Positions and masks of a call; a cache without a full attention layer does not provide them."""
     import torch
 
     if "full_attention" in config.layer_types:
@@ -46,7 +46,7 @@ def where(config: object, first: int, count: int) -> dict:
 
 
 def run_cuda(model: object, prompt: object, options: argparse.Namespace) -> dict:
-    """Medians on the first GPU; whoever reads the clock has waited for it."""
+    """Medians on the first GPU; the GPU is synchronized before the clock is read."""
     import torch
 
     def timed(**inputs: object) -> tuple[object, float]:
@@ -77,7 +77,7 @@ def run_cuda(model: object, prompt: object, options: argparse.Namespace) -> dict
 
 def run_transformers(options: argparse.Namespace) -> dict:
     """One dtype, in this process."""
-    import torch  # only where it is needed: the parent stays small
+    import torch  # imported here, so that the parent stays small
     from hf_models import DTYPES as TYPES
     from hf_models import FixtureError, class_of, load_strictly, prepare_torch
 
@@ -135,7 +135,7 @@ def run_reference(options: argparse.Namespace) -> tuple[dict, float]:
 
 
 def run_kernels(options: argparse.Namespace, what: str, *words: str) -> dict:
-    """What `samebit bench` has measured of a step on the device; an error where that is nothing."""
+    """The measurement of a step by `samebit bench` on the device; an error if there is none."""
     command = [options.program, "bench", what, "--preset", options.preset, "--layers", str(options.layers)]
     document, _ = child([*command, "--recipe", "bf16", "--backend", "gpu", "--json", *words])
     if not document["measured"]:
@@ -146,7 +146,7 @@ def run_kernels(options: argparse.Namespace, what: str, *words: str) -> dict:
 
 
 def run_samebit_on_gpu(options: argparse.Namespace) -> dict:
-    """The same shape, prompt and place in a sequence as run_cuda has."""
+    """Times the same shape, prompt and position as run_cuda."""
     decode = run_kernels(options, "decode", "--context", str(options.prefill))
     prefill = run_kernels(options, "prefill", "--rows", str(options.prefill))
     return {
@@ -158,7 +158,7 @@ def run_samebit_on_gpu(options: argparse.Namespace) -> dict:
 
 
 def check_cuda(options: argparse.Namespace) -> None:
-    """What is missing, before anything is loaded."""
+    """Checks the requirements before anything is loaded."""
     if not options.preset or not options.layers:
         raise SystemExit("hf.py: --device cuda needs --preset and --layers, with which CKPT was made")
     if options.tokens < 1 or options.prefill < 1:
@@ -174,7 +174,7 @@ def check_cuda(options: argparse.Namespace) -> None:
 
 
 def compare_on_gpu(options: argparse.Namespace) -> None:
-    """Both on the same GPU, one after the other."""
+    """Runs both on the same GPU, one after the other."""
     check_cuda(options)
     theirs, _ = child([sys.executable, *sys.argv, "--one", "bf16"])
     ours = run_samebit_on_gpu(options)
@@ -189,7 +189,7 @@ def compare_on_gpu(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Runs all, the smallest first: the largest resident set of children only grows."""
+    """Runs all programs, the smallest first, because the largest resident set of children never decreases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--program", default="build/samebit")

@@ -1,14 +1,14 @@
-"""The build backend (PEP 517) of this package: the library comes from `make`, the wheel is a zip archive.
+"""The build backend (PEP 517) of this package: `make` builds the library, and the wheel is a zip archive.
 
 A wheel holds the package, `libsamebit.so.0` and the program `samebit`. Python compiles nothing, and the build needs
 no package. The library comes from, in this order,
 
-    SAMEBIT_LIBRARY=FILE    a library that is there already: then no compiler is needed
-    build/libsamebit.so.0   of the tree that this folder is in, which `make lib` brings up to date
+    SAMEBIT_LIBRARY=FILE    an existing library, so that no compiler is needed
+    build/libsamebit.so.0   of the tree with this folder; `make lib` updates it
 
 and the program from SAMEBIT_PROGRAM=FILE, or build/static/samebit, which `make static` brings up to date.
-SAMEBIT_PLATFORM names the platform of the wheel ("linux_aarch64"), where it is not that of this machine.
-The bytes of a wheel depend on its files alone: names are sorted, and all have one date.
+SAMEBIT_PLATFORM names the platform of the wheel ("linux_aarch64"), if it is not the platform of this machine.
+The bytes of a wheel depend only on its files: names are sorted, and all have the same date.
 """
 
 import base64
@@ -27,7 +27,7 @@ LIBRARY = "libsamebit.so.0"
 
 
 def _project():
-    """What pyproject.toml says, of the few forms that it uses (Python 3.9 has no reader of it)."""
+    """Reads pyproject.toml in the few forms that it uses (Python 3.9 has no parser for it)."""
     text = (HERE / "pyproject.toml").read_text(encoding="utf-8")
 
     def one(key):

@@ -1,8 +1,8 @@
-"""Kernels with one mistake each, of kinds that were published in real engines, and the cases that show them.
+"""Kernels with one mistake each, of kinds reported for real engines, and the cases that reveal them.
 
-FAULTS lists them. `test_broken.py` holds each against the judge, which must fail it, and against the comparisons
-that projects use: the defaults of torch.testing.assert_close, and a published tolerance (atol 0.3, rtol 0.3,
-20 % of the elements may lie outside).
+FAULTS lists them. `test_broken.py` gives each to the judge, which must fail it, and to the comparisons that
+projects use: the defaults of torch.testing.assert_close, and a published tolerance (atol 0.3, rtol 0.3, 20 % of
+the elements may be outside).
 """
 
 from typing import Any, Callable, Dict, NamedTuple
@@ -12,13 +12,13 @@ from numpy_kernels import E2M1, delta_rule, e4m3, fp8_block, nvfp4, sigmoid, sil
 
 
 class Fault(NamedTuple):
-    name: str  # of the class of mistakes
+    name: str  # name of the class of mistakes
     what: str
     op: str  # as for samebit_case
     kernel: Callable[..., Any]
     case: Dict[str, Any]  # of samebit.vectors: regime, shape
     repeats: int = 0  # above 0: the metamorphic gate must find it
-    hidden: bool = False  # inputs of regime normal show nothing of it
+    hidden: bool = False  # inputs of regime normal do not reveal it
 
 
 FAULTS = []
@@ -40,7 +40,7 @@ def f32(x: Any) -> np.ndarray:
 
 # --- linear layers ----------------------------------------------------------------------------------------
 def unswizzled(swizzled, rows, groups):
-    """The scales of a (rows, groups) matrix out of blocks of 128 x 4, padded."""
+    """The padded scales of a (rows, groups) matrix from blocks of 128 x 4."""
     padded = np.asarray(swizzled).view(np.uint8).reshape(-1, -(-groups // 4), 32, 4, 4)
     plain = padded.transpose(0, 3, 2, 1, 4).reshape(padded.shape[0] * 128, -1)
     return plain[:rows, :groups], plain
@@ -56,7 +56,7 @@ def unswizzled(swizzled, rows, groups):
 )
 def padded_scales(x, weight_packed, weight_scale, weight_scale_swizzled, weight_global_scale):
     rows, groups = weight_scale.shape
-    scales = unswizzled(weight_scale_swizzled, rows, groups)[1][:rows]  # the columns that are padding stay
+    scales = unswizzled(weight_scale_swizzled, rows, groups)[1][:rows]  # the padding columns stay
     codes = np.stack([E2M1[weight_packed & 15], E2M1[weight_packed >> 4]], -1).reshape(rows, -1)
     wide = np.zeros((rows, scales.shape[1] * 16), np.float32)
     wide[:, : codes.shape[1]] = codes
@@ -119,7 +119,7 @@ def flushed(x, weight):
 
 
 class _Rare:
-    """The mistake of one call in 50."""
+    """A mistake in one of 50 calls."""
 
     def __init__(self):
         self.calls = 0
@@ -168,7 +168,7 @@ def route(logits, k, start=-np.inf, renormalise=True):
 
 @fault("F24", "the running maximum of the logits starts from 0", "router", hidden=True, regime="negative")
 def maximum_from_zero(logits):
-    """Of a row without a logit above 0 no expert is ever better than the first."""
+    """In a row without a logit above 0, no expert is ever better than the first."""
     logits = f32(logits)
     best = np.zeros((len(logits), 8), np.float32)
     ids = np.zeros((len(logits), 8), np.int32)
@@ -239,7 +239,7 @@ def all_channels_turn(x, weight, positions, rd=None, theta=1e7):
 
 @fault("F18", "rows behind the mask enter the maximum", "gated_attention", hidden=True, regime="padding")
 def masked_in_maximum(q, keys, values, gate, first):
-    """Softmax does not change by its maximum, unless that is one of a row that nobody sees."""
+    """The maximum does not change softmax, unless it comes from a row that must not be read."""
     q, keys, values = f32(q), f32(keys), f32(values)
     rows, heads, width = q.shape
     keys, values = (np.repeat(x, heads // x.shape[1], 1) for x in (keys, values))
@@ -247,7 +247,7 @@ def masked_in_maximum(q, keys, values, gate, first):
     with np.errstate(all="ignore"):
         for t in range(rows):
             scores = np.einsum("hd,phd->hp", q[t], keys) / np.float32(np.sqrt(width))
-            most = np.nanmax(scores, 1, keepdims=True)  # comparisons pass over NaN
+            most = np.nanmax(scores, 1, keepdims=True)  # comparisons skip NaN
             e = np.exp(scores[:, : first + t + 1] - most)
             out[t] = np.einsum("hp,phd->hd", e / e.sum(1, keepdims=True), values[: first + t + 1])
     return out * sigmoid(gate)

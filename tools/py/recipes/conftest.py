@@ -1,4 +1,4 @@
-"""Triton reads how it is to run when it is imported, which flash-linear-attention does, too."""
+"""Triton reads its mode when it is imported, also by flash-linear-attention."""
 
 import os
 

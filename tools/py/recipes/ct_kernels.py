@@ -1,4 +1,4 @@
-"""Layers whose weights compressed-tensors unpacks and dequantizes, in binary32."""
+"""Layers in binary32 with weights that compressed-tensors unpacks and dequantizes."""
 
 import torch
 from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
@@ -19,9 +19,9 @@ def nvfp4_linear(x, weight_packed, weight_scale, weight_global_scale):
 
 
 def fp8_linear(x, weight, weight_scale_inv):
-    """The scales of a checkpoint in blocks, which compressed-tensors calls weight_scale."""
+    """The block scales of a checkpoint, which compressed-tensors calls weight_scale."""
     rows, cols = weight.shape
-    pad = (0, -cols % 128, 0, -rows % 128)  # its blocks must be whole
+    pad = (0, -cols % 128, 0, -rows % 128)  # its blocks must be complete
     wide = torch.nn.functional.pad(weight.float(), pad)
     full = dequantize(wide, weight_scale_inv.float(), args=FP8_BLOCK, dtype=torch.float32)
     return x.float() @ full[:rows, :cols].T

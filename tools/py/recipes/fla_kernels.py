@@ -1,10 +1,10 @@
-"""Of flash-linear-attention the naive references, which are plain torch, and the Triton kernel of decode steps
+"""From flash-linear-attention: the naive references in plain torch, and the Triton kernel of decode steps
 under Triton's interpreter (conftest.py, or TRITON_INTERPRET=1)."""
 
 import warnings
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # that there is no GPU
+    warnings.simplefilter("ignore")  # the warning that there is no GPU
     from fla.ops.gated_delta_rule import naive
     from fla.ops.gated_delta_rule.fused_recurrent import fused_recurrent_gated_delta_rule
 

@@ -1,4 +1,4 @@
-"""Kernels in NumPy: binary32, in whatever order NumPy adds. Each takes the inputs of its op by their names."""
+"""Kernels in NumPy: binary32, in NumPy's order of additions. Each takes the inputs of its op by name."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
-"""Records what the kernels of other people give: python record.py FOLDER. `make check` replays it through `samebit
-judge` (tests/cli/recipes.sh), and needs no Python for that.
+"""Records the outputs of kernels of other projects: python record.py FOLDER. `make check` replays them through
+`samebit judge` (tests/cli/recipes.sh), without Python.
 
-FOLDER/LIST has one line for each: name, verdict, arithmetic, and the arguments of `samebit vectors`.
+FOLDER/LIST has one line per kernel: name, verdict, arithmetic, and the arguments of `samebit vectors`.
 """
 
 import os

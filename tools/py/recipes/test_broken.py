@@ -1,4 +1,4 @@
-"""The kernels of broken_kernels.py: the judge fails each, and comparisons that projects use let most of them pass.
+"""Tests the kernels of broken_kernels.py: the judge fails each; comparisons that projects use pass most of them.
 
     python test_broken.py        prints the table of docs/gates.md
 """
@@ -12,7 +12,7 @@ import samebit
 
 
 def judged(fault):
-    """The case, what the broken kernel gave, and what the judge says of it."""
+    """The case, the output of the broken kernel, and the judge's result."""
     case = samebit.vectors(fault.op, **fault.case)
     got = samebit.cases.call_kernel(fault.kernel, case)
     if fault.repeats:
@@ -21,14 +21,14 @@ def judged(fault):
 
 
 def pairs(case, got):
-    """Outputs of the kernel and what is right, in binary32."""
+    """Outputs of the kernel and the right ones, in binary32."""
     named = got if isinstance(got, dict) else {"out": got}
     for name, value in named.items():
         yield name, torch.tensor(np.asarray(value, np.float32)), torch.tensor(np.array(case.exact(name)))
 
 
 def default_passes(case, got):
-    """torch.testing.assert_close as it comes."""
+    """torch.testing.assert_close with its defaults."""
     try:
         for _, found, right in pairs(case, got):
             torch.testing.assert_close(found, right)
@@ -38,7 +38,7 @@ def default_passes(case, got):
 
 
 def published_passes(case, got):
-    """atol 0.3, rtol 0.3, and up to 20 % of the elements may lie outside."""
+    """atol 0.3, rtol 0.3, and up to 20 % of the elements may be outside."""
     for _, found, right in pairs(case, got):
         outside = ~((found - right).abs() <= 0.3 + 0.3 * right.abs())
         if outside.float().mean() > 0.2:
@@ -54,7 +54,7 @@ def test_broken(fault):
 
 @pytest.mark.parametrize("fault", [one for one in FAULTS if one.hidden], ids=lambda one: one.name)
 def test_hidden(fault):
-    """With inputs as they are usually drawn the same kernel is right."""
+    """With the usual random inputs the same kernel passes."""
     case = samebit.vectors(fault.op, **{**fault.case, "regime": "normal"})
     got = samebit.cases.call_kernel(fault.kernel, case)
     assert samebit.judge(case, got, arith="fp32").passed and default_passes(case, got)

@@ -1,5 +1,5 @@
-"""Kernels of other people, and of NumPy and Triton, through the plug-in: every regime that the contracts of the
-ops allow. `make crosscheck` runs this; tools/py/check.sh says how."""
+"""Tests kernels of other projects, and in NumPy and Triton, through the plug-in, in every regime that the
+contracts of the ops allow. `make crosscheck` runs this with tools/py/check.sh."""
 
 import ct_kernels as ct
 import fla_kernels as fla

@@ -1,5 +1,5 @@
-"""The operations of Hugging Face transformers (torch path), as kernels: each takes the inputs of its op by their
-names, with a batch of one sequence where transformers has one."""
+"""The operations of Hugging Face transformers (torch path) as kernels: each takes the inputs of its op by name,
+with a batch of one sequence where transformers needs a batch."""
 
 from inspect import unwrap
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ def _heads(x, heads):
 
 def _delta_rule(function, q, k, v, g, beta, initial_state, **more):
     heads = v.shape[1]
-    # where flash-linear-attention is installed, transformers calls that: what is judged is its own function
+    # transformers calls flash-linear-attention if it is installed: judges the function of transformers itself
     out, state = unwrap(function)(
         _heads(q.float(), heads)[None],
         _heads(k.float(), heads)[None],

@@ -1,4 +1,4 @@
-"""Kernels in Triton, under its interpreter: no GPU is needed, and every operation is one of NumPy."""
+"""Kernels in Triton under its interpreter: without a GPU, and with NumPy for every operation."""
 
 import os
 
@@ -28,7 +28,7 @@ def _e4m3(code):
 
 @triton.jit
 def _nvfp4_linear(x, packed, scales, factor, out, rows, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    """A tile of (M, N) outputs; of the weight each byte has the codes of two columns, the low one first."""
+    """A tile of (M, N) outputs. Each byte of the weight has the codes of two columns, the low one first."""
     m, o = tl.program_id(0) * M + tl.arange(0, M), tl.program_id(1) * N + tl.arange(0, N)
     sum_ = tl.zeros((M, N), tl.float32)
     for start in range(0, k, K):
@@ -69,7 +69,7 @@ def _linear(x, weight, out, rows, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.
 
 
 def linear(x, weight):
-    """As a kernel for a GPU is written: bfloat16 goes to the matrix unit as it is."""
+    """Written like a kernel for a GPU: bfloat16 goes to the matrix unit unchanged."""
     out = torch.empty(x.shape[0], weight.shape[0])
     grid = (triton.cdiv(x.shape[0], 16), triton.cdiv(weight.shape[0], 16))
     _linear[grid](x, weight, out, x.shape[0], weight.shape[0], x.shape[1], M=16, N=16, K=32)

@@ -1,8 +1,9 @@
-"""Arrays of any library as the library of samebit sees them, and back, without a copy.
+"""Converts arrays of any library for the library of samebit, and back, without a copy.
 
-A NumPy array, a torch tensor on the CPU (bfloat16 and float8 among them), and whatever speaks DLPack is taken
-where it lies; one whose elements lie apart, or on a device, is copied. NumPy has no bfloat16 and no float8: what goes out as NumPy is of `ml_dtypes` where that is
-installed; else bfloat16 and float16 go out as float32, which holds them exactly, and float8 as bytes.
+A NumPy array, a torch tensor on the CPU (including bfloat16 and float8), and any array with DLPack is used in
+place. An array that is not contiguous, or on a device, is copied. NumPy has no bfloat16 and no float8:
+results in NumPy have the types of `ml_dtypes` if it is installed. Otherwise bfloat16 and float16 become
+float32, which holds them exactly, and float8 becomes bytes.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ DTYPES = {
 #: bytes of an element
 SIZE = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2}
 SIZE.update({"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8})
-#: ... and what NumPy itself has for them
+#: the types among them that NumPy itself has
 PLAIN = {file: name for name, file in DTYPES.items() if hasattr(np, name)}
 PLAIN["BOOL"] = "bool_"
-#: what stands in for the others where there is no ml_dtypes: the type of the same bits
+#: replacements for the others without ml_dtypes: the types with the same bits
 BITS = {"BF16": "uint16", "F8_E4M3": "uint8", "F8_E5M2": "uint8", "F8_E8M0": "uint8", "F4": "uint8"}
 
 
 class Memory(NamedTuple):
-    """An array of somebody: `owner` keeps it alive."""
+    """The memory of a foreign array; `owner` keeps it alive."""
 
     address: int
     dtype: str
@@ -107,17 +108,17 @@ def _need_dense(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> None:
 
 # --- in -------------------------------------------------------------------------------------------------
 def memory(array: Any) -> Memory:
-    """Where the elements of an array lie. TypeError or ValueError say what cannot be taken."""
+    """The memory of an array's elements. TypeError or ValueError if the array cannot be used."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         array = array.detach()
         name = str(array.dtype).removeprefix("torch.")
         if array.device.type != "cpu":
-            array = array.cpu()  # the one copy: off a device
+            array = array.cpu()  # a copy from the device
         if name not in DTYPES:
             raise TypeError(f"torch.{name} has no name in a safetensors file")
-        array = array.resolve_conj().resolve_neg()  # else the memory has other signs
-        array = array.contiguous()  # a copy where elements lie apart
+        array = array.resolve_conj().resolve_neg()  # otherwise the memory has other signs
+        array = array.contiguous()  # a copy if it is not contiguous
         return Memory(array.data_ptr(), DTYPES[name], tuple(array.shape), array)
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError("a masked array is not taken: what is masked has no value. Call .filled() on it")
@@ -134,7 +135,7 @@ def memory(array: Any) -> Memory:
 
 # --- out ------------------------------------------------------------------------------------------------
 def _bytes_at(address: int, count: int, owner: Any) -> np.ndarray:
-    """`count` bytes where they lie, read-only; they live as long as `owner`."""
+    """`count` bytes in place, read-only; they live as long as `owner`."""
     buffer = (ctypes.c_uint8 * count).from_address(address)
     buffer._owner = owner
     view = np.frombuffer(buffer, dtype=np.uint8)
@@ -143,14 +144,14 @@ def _bytes_at(address: int, count: int, owner: Any) -> np.ndarray:
 
 
 def raw(at: Memory, bytes_count: int) -> np.ndarray:
-    """The array where it lies, of a type of NumPy with the same bits."""
+    """The array in place, as a NumPy type with the same bits."""
     bits = _bytes_at(at.address, bytes_count, at.owner)
     view = bits.view(PLAIN.get(at.dtype) or BITS[at.dtype])
     return view.reshape(at.shape) if at.dtype != "F4" else view
 
 
 def numpy_of(at: Memory, bytes_count: int) -> np.ndarray:
-    """The array as NumPy has it: see the head of this file."""
+    """The array in the NumPy type described at the top of this file."""
     bits = raw(at, bytes_count)
     if at.dtype not in BITS:
         return bits
@@ -167,7 +168,7 @@ def numpy_of(at: Memory, bytes_count: int) -> np.ndarray:
 
 
 def torch_of(at: Memory, bytes_count: int) -> Any:
-    """The array as a torch tensor of its type, a copy that may be written."""
+    """A writable copy of the array as a torch tensor of its type."""
     import torch
 
     bits = raw(at, bytes_count)

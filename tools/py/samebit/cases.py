@@ -1,4 +1,4 @@
-"""Cases: inputs of one operation, what must come out, and the judgement of what did."""
+"""Cases: inputs of one operation, the expected outputs, and the judgement of a kernel's outputs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from . import arrays, library
 from .library import Array, CaseInfo, Handle, JudgeResult, Name, PowerResult, call, lib, text
 
 Path = Union[str, "os.PathLike[str]"]
-#: what a kernel gives: the first output; all in their order; or by name, "out", "state", ...
+#: a kernel's output: the first output; all outputs in order; or outputs by name, "out", "state", ...
 Got = Union[Any, Sequence[Any], Mapping[str, Any]]
 
 
 # --- lists ------------------------------------------------------------------------------------------------
 class Op(NamedTuple):
-    """An operation that there are cases of."""
+    """An operation with cases."""
 
     name: str
     help: str
     clause: str  # of docs/spec.md
-    formats: List[str]  # of weights, the default first
-    params: List[str]  # numbers of its shape
-    shapes: List[str]  # where kernels have bounds
-    regimes: List[str]  # kinds of inputs that its contract allows
+    formats: List[str]  # formats of weights, the default first
+    params: List[str]  # parameters of its shape
+    shapes: List[str]  # sizes at the limits of kernels
+    regimes: List[str]  # regimes of inputs that its contract allows
 
 
 def _listed(function: str, *before: int) -> Iterator[str]:
@@ -62,12 +62,12 @@ def ops() -> Dict[str, Op]:
 
 
 def regimes() -> Dict[str, str]:
-    """Kinds of inputs: what each shows."""
+    """The regimes of inputs, each with the faults that it reveals."""
     return {name: lib.samebit_regime_help(i).decode() for i, name in enumerate(_listed("samebit_regime_name"))}
 
 
 def ariths() -> Dict[str, str]:
-    """Arithmetics, the tightest first: what each allows."""
+    """The arithmetics, the tightest first, each with what it allows."""
     found, room = {}, Name()
     for i in range(lib.samebit_arith_count()):
         name = lib.samebit_arith_name(i, ctypes.byref(room)).decode()
@@ -83,7 +83,7 @@ def describe(op: str) -> Op:
 
 
 def find(name: str) -> Tuple[str, str]:
-    """The op and the format that a name like "nvfp4_linear" means: of "nvfp4", the first that begins so."""
+    """The op and the format of a name like "nvfp4_linear"; "nvfp4" is the first format with this beginning."""
     known = ops()
     library.word(name, "op")
     if name in known:
@@ -123,7 +123,7 @@ def _case(value: object) -> "Case":
 
 
 class Case(Handle):
-    """One operation on one set of inputs, with what is expected of it. `vectors` makes one."""
+    """One operation on one set of inputs, with the expected outputs. `vectors` makes one."""
 
     _free = "samebit_case_free"
 
@@ -142,7 +142,7 @@ class Case(Handle):
 
     @property
     def shape(self) -> str:
-        """All numbers of the shape: "rows=4,n=160,k=384"."""
+        """All parameters of the shape: "rows=4,n=160,k=384"."""
         return self._about().shape.decode()
 
     @property
@@ -164,7 +164,7 @@ class Case(Handle):
         return "Case(" + " ".join(part for part in parts if part) + ")"
 
     def command(self, arith: Optional[str] = None) -> str:
-        """The command that writes the file of this case, but for its -o."""
+        """The command that writes the file of this case, without -o."""
         info = self._about()
         words = ["samebit", "vectors", self.op]
         if self.format:
@@ -182,20 +182,20 @@ class Case(Handle):
         return found
 
     def inputs(self, like: str = "numpy") -> Dict[str, Any]:
-        """The inputs by name, as "numpy" or "torch" arrays (arrays.py says what NumPy has no type for)."""
+        """The inputs by name, as "numpy" or "torch" arrays (arrays.py describes types that NumPy lacks)."""
         make = {"numpy": arrays.numpy_of, "torch": arrays.torch_of}.get(like)
         if make is None:
             raise library.UsageError(f'like={like!r}; expected "numpy" or "torch"')
         return {name: make(one.memory(self), one.bytes) for name, one in self._input_arrays().items()}
 
     def raw(self, name: str) -> np.ndarray:
-        """An input where it lies, of a NumPy type with the same bits."""
+        """An input in place, as a NumPy type with the same bits."""
         one = self._input_arrays()[name]
         return arrays.raw(one.memory(self), one.bytes)
 
     @property
     def outputs(self) -> Dict[str, Array]:
-        """What must come out: the first is "out", further ones have names of their own."""
+        """The expected outputs: the first is "out", others have their own names."""
         found = {}
         for i in range(lib.samebit_case_outputs(self._held)):
             one = Array()
@@ -211,13 +211,13 @@ class Case(Handle):
         return list(known).index(name), tuple(one.shape[: one.rank])
 
     def exact(self, name: str = "out") -> np.ndarray:
-        """What profile exact gives, binary32: the correctly rounded value at each of its rounding points."""
+        """The values of profile exact in binary32, correctly rounded at each of its rounding points."""
         self._output(name)
         one = self.outputs[name]
         return arrays.raw(one.memory(self), one.bytes)
 
     def real(self, name: str = "out") -> np.ndarray:
-        """The mathematics of the whole op, unrounded, to the nearest binary64."""
+        """The values of the whole op in real numbers, rounded once to binary64."""
         return self.real_parts(name)[0]
 
     def real_parts(self, name: str = "out") -> Tuple[np.ndarray, np.ndarray]:
@@ -228,14 +228,14 @@ class Case(Handle):
         return hi, lo
 
     def bound(self, arith: str, name: str = "out") -> np.ndarray:
-        """How far from the real value a correct kernel of that arithmetic may be, element by element."""
+        """The bound of each element's distance to the real value for a correct kernel of this arithmetic."""
         i, shape = self._output(name)
         found = np.empty(shape)
         call("samebit_case_bound", self._held, i, library.word(arith, "arith"), found.ctypes.data)
         return found
 
     def write(self, path: Path, arith: Optional[str] = None) -> None:
-        """The file that `samebit vectors` writes."""
+        """Writes the file like `samebit vectors`."""
         call("samebit_case_write", self._held, library.word_or_none(arith, "arith") or b"fp32", text(path))
 
     @staticmethod
@@ -258,7 +258,7 @@ def vectors(
     input: Optional[str] = None,
     seed: int = 42,
 ) -> Case:
-    """A case: a pure function of its arguments. `op` may have a format in front, "nvfp4_linear"."""
+    """A case: a pure function of its arguments. `op` may begin with a format, "nvfp4_linear"."""
     name, found = find(op)
     form = found if format is None or format == "" else format
     case = Case()
@@ -282,7 +282,7 @@ def case_of(
     format: Optional[str] = None,
     input: Optional[str] = None,
 ) -> Case:
-    """A case of inputs of one's own: all that a made case of this op, format and shape has."""
+    """A case with the caller's inputs: all inputs of a made case of this op, format and shape."""
     name, found = find(op)
     form = found if format is None or format == "" else format
     if not isinstance(inputs, Mapping):
@@ -305,10 +305,10 @@ def case_of(
 
 # --- kernels ----------------------------------------------------------------------------------------------
 def call_kernel(kernel: Callable[..., Any], case: Case, like: str = "numpy", **more: Any) -> Got:
-    """Runs a kernel on a case: its parameters are named as inputs, or as numbers of the shape; a parameter
-    `case` gets the case itself; `more` are arguments that are neither. Those with defaults that the case does
-    not have keep these."""
-    __tracebackhide__ = True  # pytest: a kernel's error is the kernel's
+    """Runs a kernel on a case. The kernel's parameters are named like inputs or shape parameters; a parameter `case`
+    gets the case itself; `more` has other arguments. A parameter with a default that is not in the case keeps the
+    default."""
+    __tracebackhide__ = True  # pytest shows an error of the kernel from the kernel on
     given: Dict[str, Any] = {**_case(case).params, **case.inputs(like), "case": case, **more}
     wanted = inspect.signature(kernel).parameters
     if any(one.kind == one.VAR_KEYWORD for one in wanted.values()):
@@ -332,7 +332,7 @@ def call_kernel(kernel: Callable[..., Any], case: Case, like: str = "numpy", **m
 
 
 def _named(case: Case, got: Got) -> Dict[str, Any]:
-    """What a kernel gave, by the names of outputs."""
+    """A kernel's outputs by name."""
     names = list(_case(case).outputs)
     if isinstance(got, Mapping):
         for name in got:
@@ -348,7 +348,7 @@ def _named(case: Case, got: Got) -> Dict[str, Any]:
 
 
 class Result:
-    """What a judgement found. True where the kernel passed."""
+    """The result of a judgement. True if the kernel passed."""
 
     def __init__(self, case: Case, raw: JudgeResult, missing: Sequence[str]):
         self.case = case
@@ -364,7 +364,7 @@ class Result:
         self.found, self.expected, self.bound = raw.found, raw.expected, raw.bound
         self.words = raw.words.decode()
         self.note = raw.note.decode()
-        self.missing = list(missing)  # outputs that had to be there
+        self.missing = list(missing)  # required outputs that are missing
 
     @property
     def passed(self) -> bool:
@@ -377,7 +377,7 @@ class Result:
         return f"{self.verdict}: {self.words}"
 
     def block(self) -> str:
-        """The failure, for people: what was asked, what came, what to do."""
+        """A description of the failure: the request, the outcome, and what to do."""
         lines = [f"samebit: {self.verdict} {self.case}, arithmetic {self.arith or 'none of the list'}"]
         lines.append("  " + self.words)
         if self.missing:
@@ -392,8 +392,8 @@ class Result:
 
 
 def judge(case: Case, got: Got, arith: Optional[str] = None, need: Optional[str] = None) -> Result:
-    """Holds what a kernel gave against the case. arith None: the tightest of the list that passes is found.
-    need: a further output, or "all", without which there is no pass."""
+    """Compares a kernel's outputs with the case. arith None: finds the tightest arithmetic of the list that passes.
+    need: a further output, or "all", that is required to pass."""
     found = _named(case, got)
     names = list(case.outputs)
     unknown = [name for name in found if name not in names]
@@ -410,7 +410,7 @@ def judge(case: Case, got: Got, arith: Optional[str] = None, need: Optional[str]
     )
     if not raw.verdict:
         raise library._ERRORS.get(status, library.Error)(said)
-    if raw.status == 0:  # could these inputs have shown a mistake?
+    if raw.status == 0:  # could these inputs have revealed a mistake?
         power = PowerResult(size=ctypes.sizeof(PowerResult))
         call(
             "samebit_case_power",
@@ -424,7 +424,7 @@ def judge(case: Case, got: Got, arith: Optional[str] = None, need: Optional[str]
 
 
 class Power(NamedTuple):
-    """Which mistakes the inputs of a case would have shown."""
+    """The mistakes that the inputs of a case would have revealed."""
 
     planted: int
     caught: int
@@ -433,7 +433,7 @@ class Power(NamedTuple):
 
 
 def power(case: Case, arith: str = "fp32", dtype: str = "F32") -> Power:
-    """dtype: of the outputs, as safetensors spells it; narrow ones show less."""
+    """dtype: type of the outputs in safetensors' spelling; narrow types reveal less."""
     raw = PowerResult(size=ctypes.sizeof(PowerResult))
     call("samebit_case_power", _case(case)._held, library.word(arith, "arith"), library.word(dtype, "dtype"), ctypes.byref(raw), None)
     names = [[one for one in part.decode().split(", ") if one] for part in (raw.shown, raw.missed)]
@@ -441,7 +441,7 @@ def power(case: Case, arith: str = "fp32", dtype: str = "F32") -> Power:
 
 
 class Report:
-    """All cases that a kernel was held against. True where it passed every one."""
+    """All cases that a kernel was tested with. True if it passed all of them."""
 
     def __init__(self) -> None:
         self.results: List[Result] = []
@@ -467,7 +467,7 @@ class Report:
 
 
 def _texts(given: Any, name: str) -> List[str]:
-    """A text, or a sequence of them."""
+    """A text, or a sequence of texts."""
     found = [given] if isinstance(given, str) else list(given)
     if not all(isinstance(one, str) for one in found):
         raise TypeError(f"{name} is {given!r}, expected a text or a sequence of texts")
@@ -486,8 +486,8 @@ def check(
     seed: int = 42,
     **more: Any,
 ) -> Report:
-    """Holds a kernel against an op's cases: all regimes that its contract allows, at its default shape or at
-    shapes="all". Nothing that ran is nothing that passed."""
+    """Tests a kernel with an op's cases: all regimes that its contract allows, at its default shape or at
+    shapes="all". If no case ran, the kernel has not passed."""
     name, form = find(op)
     info = describe(name)
     if not callable(kernel):
@@ -513,7 +513,7 @@ class MetaRow(NamedTuple):
 
 
 class MetaReport(NamedTuple):
-    """What the metamorphic gate found. `passed` where all calls gave the same bits."""
+    """The result of the metamorphic gate. `passed` if all calls gave the same bits."""
 
     passed: bool
     words: str
@@ -524,7 +524,7 @@ class MetaReport(NamedTuple):
 
 
 class _Borrowed(Case):
-    """A case that lives as long as a call."""
+    """A case that lives only during a call."""
 
     def __init__(self, pointer: int):
         self._pointer = ctypes.c_void_p(pointer)
@@ -536,8 +536,8 @@ class _Borrowed(Case):
 def metamorphic(
     kernel: Callable[..., Any], case: Case, like: str = "numpy", repeats: int = 100, **more: Any
 ) -> MetaReport:
-    """Calls a kernel again and again: the same inputs, each row alone, rows in another order, in batches of
-    other widths, in two calls. All must give the same bits: nothing is expected, and nothing is tolerated."""
+    """Calls a kernel repeatedly: with the same inputs, each row alone, rows in another order, in batches of other
+    widths, in two calls. All must give the same bits: there are no expected values and no tolerances."""
     names = list(_case(case).outputs)
     first = _named(case, call_kernel(kernel, case, like, **more))
     types = [arrays.memory(first[name]).dtype if name in first else "F32" for name in names]
@@ -559,7 +559,7 @@ def metamorphic(
                     )
                 ctypes.memmove(rooms[i].data, one.data, one.bytes)
             return 0
-        except BaseException as why:  # C cannot carry it
+        except BaseException as why:  # cannot pass through C
             raised.append(why)
             return 1
 
@@ -586,7 +586,7 @@ def metamorphic(
 
 # --- files --------------------------------------------------------------------------------------------------
 def write_got(path: Path, case: Case, got: Got) -> None:
-    """What a kernel gave, as the file that `samebit judge` reads."""
+    """Writes a kernel's outputs as the file that `samebit judge` reads."""
     header: Dict[str, Any] = {}
     parts: List[bytes] = []
     at = 0

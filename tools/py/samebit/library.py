@@ -1,4 +1,4 @@
-"""libsamebit through ctypes: where it is, its structs, and errors as exceptions (ref/samebit.h of the tree)."""
+"""libsamebit through ctypes: finding it, its structs, and errors as exceptions (ref/samebit.h of the tree)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = "libsamebit.so.0"
 
 
 class Error(Exception):
-    """What the library refused, and why: one line that says what was found and what was expected."""
+    """A refusal of the library: one line with what was found and what was expected."""
 
     status = 3
 
@@ -42,7 +42,7 @@ class Refused(Error):
 
 
 class Mistrusted(Error):
-    """What was compared could not have shown a fault."""
+    """The comparison could not have revealed a fault."""
 
     status = 4
 
@@ -183,7 +183,7 @@ class MetaResult(ctypes.Structure):
 
 
 def _find() -> str:
-    """SAMEBIT_LIBRARY; the library of the wheel; that of the tree which this file is in; the system's."""
+    """The path: SAMEBIT_LIBRARY, the library of the wheel, of the tree with this file, or of the system."""
     named = os.environ.get("SAMEBIT_LIBRARY")
     if named:
         return named
@@ -204,7 +204,7 @@ except OSError as why:
 
 _pp = POINTER(c_void_p)
 _err = POINTER(ErrorText)
-#: name: (result, arguments); a result of None is a status, whose failure is raised
+#: name: (result, arguments); a result of None is a status; failures are raised
 PROTOTYPES = {
     "samebit_version": (c_char_p, []),
     "samebit_spec_version": (ctypes.c_uint, []),
@@ -301,13 +301,13 @@ def _declare(prototypes: dict) -> None:
 _declare(PROTOTYPES)
 
 
-# --- what crosses to C: ctypes itself cuts an integer to its width and a text at its first NUL ---------------
+# --- arguments for C: ctypes itself truncates an integer to its width and a text at its first NUL ---------------
 _BITS = {c_uint32: 32, c_uint64: 64, c_size_t: 8 * ctypes.sizeof(c_size_t), ctypes.c_uint: 32}
 LONGEST = 1 << 24  # positions of a sequence
 
 
 def number(value: object, name: str, high: int = 2**32 - 1) -> int:
-    """An integer of any kind, from 0 to `high`; no truth value, no real number, no text, nothing masked."""
+    """An integer of any type, from 0 to `high`; refuses truth values, real numbers, texts, masked values."""
     if isinstance(value, (bool, np.bool_, np.ma.MaskedArray)):
         raise TypeError(f"{name} is {value!r}, expected an integer")
     try:
@@ -320,7 +320,7 @@ def number(value: object, name: str, high: int = 2**32 - 1) -> int:
 
 
 def real(value: object, name: str) -> float:
-    """A real number that binary32 has a finite value for."""
+    """A real number with a finite binary32 value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating, np.integer)):
         raise TypeError(f"{name} is {value!r}, expected a number")
     found = float(value)
@@ -337,7 +337,7 @@ def word(value: object, name: str) -> bytes:
 
 
 def word_or_none(value: object, name: str) -> "bytes | None":
-    """The same, where None and an empty one leave it to the library."""
+    """The same; None and an empty text select the library's default."""
     return None if value is None else word(value, name) or None
 
 
@@ -348,7 +348,7 @@ def _whole(value: bytes, name: str) -> bytes:
 
 
 def words(values: object, name: str) -> "tuple[ctypes.Array, int]":
-    """A list of texts for C, at least one place long, and how many there are, whatever `values` says of itself."""
+    """A list of texts for C with at least one place, and their actual number, whatever `values` says of itself."""
     if isinstance(values, (str, bytes)):
         raise TypeError(f"{name} is one string, expected a sequence of them")
     listed = [_whole(os.fsencode(one), name) for one in values]  # type: ignore[attr-defined]
@@ -369,7 +369,7 @@ def _checked(name: str, i: int, value: object, kind: object) -> object:
 
 
 def status_of(name: str, *arguments: object) -> "tuple[int, str]":
-    """Calls a function that gives a status: its status, and what it says of a failure."""
+    """Calls a function that returns a status: the status, and the message of a failure."""
     said = ErrorText()
     kinds = PROTOTYPES[name][1]
     checked = [_checked(name, i, value, kind) for i, (value, kind) in enumerate(zip(arguments, kinds))]
@@ -378,7 +378,7 @@ def status_of(name: str, *arguments: object) -> "tuple[int, str]":
 
 
 def call(name: str, *arguments: object) -> None:
-    """Calls a function that gives a status, and raises what is not SAMEBIT_OK."""
+    """Calls a function that returns a status; raises anything except SAMEBIT_OK."""
     status, said = status_of(name, *arguments)
     if status:
         raise _ERRORS.get(status, Error)(said or f"{name} gave status {status}")
@@ -389,7 +389,7 @@ def text(value: "str | os.PathLike | None") -> "bytes | None":
 
 
 def ids(tokens: object) -> "ctypes.Array":
-    """Token ids, of any iterable of integers."""
+    """Token ids from any iterable of integers."""
     if isinstance(tokens, (str, bytes)):
         raise TypeError("token ids are a string, expected integers")
     if isinstance(tokens, np.ma.MaskedArray):
@@ -399,7 +399,7 @@ def ids(tokens: object) -> "ctypes.Array":
 
 
 class Handle:
-    """Something of the library, freed with its object."""
+    """An object of the library, freed with its Python object."""
 
     _free = ""
 
@@ -414,7 +414,7 @@ class Handle:
         return pointer
 
     def __reduce_ex__(self, protocol: object) -> str:
-        """A copy would free what the other holds."""
+        """Refuses copies: each would free the same object."""
         raise TypeError(f"a {type(self).__name__} cannot be copied or pickled")
 
     def __del__(self) -> None:

@@ -15,7 +15,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class Model(Handle):
-    """A checkpoint folder as Hugging Face publishes it; sessions of it share its weights."""
+    """A checkpoint folder in the layout of Hugging Face; its sessions share the weights."""
 
     _free = "samebit_checkpoint_close"
 
@@ -48,14 +48,14 @@ class Model(Handle):
         return names
 
     def tensor(self, name: str) -> np.ndarray:
-        """A tensor as the file has it, of a NumPy type with the same bits where NumPy has none of its own."""
+        """A tensor as in the file; if NumPy lacks its type, as a type with the same bits."""
         one = Array()
         call("samebit_checkpoint_find", self._held, library.word(name, "name"), ctypes.byref(one))
         return arrays.raw(one.memory(self), one.bytes)
 
     @property
     def digest(self) -> str:
-        """What `samebit hash` prints of the checkpoint."""
+        """The checkpoint's digest, as printed by `samebit hash`."""
         found = Digest()
         call("samebit_checkpoint_digest", self._held, ctypes.byref(found))
         return str(found)
@@ -71,7 +71,7 @@ class Digests(NamedTuple):
 
 class Generated(NamedTuple):
     tokens: List[int]
-    logits: List[str]  # a digest of each
+    logits: List[str]  # one digest per token
 
 
 class State(Handle):
@@ -91,7 +91,7 @@ class State(Handle):
 
     @property
     def pieces(self) -> Dict[str, np.ndarray]:
-        """Its arrays by name, where they lie."""
+        """Its arrays by name, in place."""
         found = {}
         for i in range(lib.samebit_state_pieces(self._held)):
             one, name = Array(), Name()
@@ -104,7 +104,7 @@ class State(Handle):
         return found
 
     def difference(self, other: "State") -> Optional[str]:
-        """None where both are equal to the bit, else where they differ first."""
+        """None if both are equal to the bit, otherwise the first difference."""
         if not isinstance(other, State):
             raise TypeError(f"{other!r} is no State")
         status, said = library.status_of("samebit_state_compare", self._held, other._held)
@@ -117,14 +117,14 @@ class Session(Handle):
     """One sequence fed through a model.
 
     profile    a named table of rounding points: "exact", "hf", "vllm", ... (docs/profiles.md)
-    settings   single knobs behind it: ["beta=act"]
+    settings   single knobs on top of it: ["beta=act"]
     threads    0: all; never changes a bit
-    mtp        the MTP head is fed along
-    tap        called as tap(name, array) behind every intermediate value; the array may be changed
+    mtp        also feeds the MTP head
+    tap        called as tap(name, array) after every intermediate value; may change the array
     """
 
     _free = "samebit_session_free"
-    _raised: Optional[BaseException] = None  # by the tap
+    _raised: Optional[BaseException] = None  # raised by the tap
 
     def __init__(
         self,
@@ -163,19 +163,19 @@ class Session(Handle):
 
     @property
     def model(self) -> Model:
-        """The one that it was made with, whose widths its arrays have."""
-        self._held  # or it says that there is none
+        """The model of the session, whose widths its arrays have."""
+        self._held  # raises if there is none
         return self._model
 
     def _tapped(self, tap: Callable[[str, np.ndarray], None]) -> "library.TAP":
         def run(_: object, name: bytes, data: object, rows: int, cols: int) -> int:
             try:
                 there = np.ctypeslib.as_array(data, shape=(rows, cols))
-                shown = there.copy()  # which may be kept: what is there is of this call only
+                shown = there.copy()  # a copy may be kept; the original is valid only during this call
                 tap(name.decode(), shown)
                 there[...] = shown.reshape(there.shape)
                 return 0
-            except BaseException as why:  # goes on behind the call: C cannot carry it
+            except BaseException as why:  # raised again after the call: it cannot pass through C
                 self._raised = why
                 return 1
 
@@ -196,16 +196,16 @@ class Session(Handle):
         self._call("samebit_session_feed", given, len(given))
 
     def verify(self, tokens: Sequence[int]) -> None:
-        """The same, and `keep` can undo it."""
+        """The same, but `keep` can undo it."""
         given = ids(tokens)
         self._call("samebit_session_verify", given, len(given))
 
     def keep(self, kept: int) -> None:
-        """Keeps the first rows of the last verify, as if only they had been fed."""
+        """Keeps the first rows of the last verify step, as if only these rows had been fed."""
         self._call("samebit_session_keep", library.number(kept, "kept"))
 
     def draft(self, token: int) -> np.ndarray:
-        """One step of the MTP head: logits of the token behind `token`."""
+        """One step of the MTP head: logits for the token after `token`."""
         found = np.empty(self._width("vocab_size"), np.float32)
         self._call("samebit_session_draft", library.number(token, "token"), found.ctypes.data)
         return found
@@ -229,11 +229,11 @@ class Session(Handle):
         return found if rows is None else found[0]
 
     def logits(self, row: Optional[int] = -1) -> np.ndarray:
-        """Of one row of the last call, the last one unless said; None: of all of them."""
+        """Logits of one row of the last call, by default the last row; None: of all rows."""
         return self._rows("samebit_session_logits", "vocab_size", row)
 
     def hidden(self, row: Optional[int] = -1) -> np.ndarray:
-        """Hidden vectors behind the final norm, likewise."""
+        """Hidden vectors after the final norm; rows as for logits."""
         return self._rows("samebit_session_hidden", "hidden_size", row)
 
     @property
@@ -244,7 +244,7 @@ class Session(Handle):
         lib.samebit_session_reset(self._held)
 
     def generate(self, prompt: Sequence[int], n: int, drafts: int = 0) -> Generated:
-        """Feeds a prompt and generates n tokens, in rounds of so many drafts of the MTP head."""
+        """Feeds a prompt and generates n tokens, in rounds with `drafts` drafts of the MTP head."""
         given, n = ids(prompt), library.number(n, "n", library.LONGEST)
         drafts = library.number(drafts, "drafts")
         tokens, digests = (ctypes.c_uint32 * max(n, 1))(), (Digest * max(n, 1))()
@@ -253,7 +253,7 @@ class Session(Handle):
 
     @property
     def state(self) -> State:
-        """A copy of the state; assign one to go on from it."""
+        """A copy of the state; assign a state to continue from it."""
         found = State()
         self._call("samebit_session_state", ctypes.byref(found._pointer))
         return found
@@ -274,7 +274,7 @@ class Session(Handle):
         self._call("samebit_session_save", text(path), None if tokens is None else self._fed(tokens))
 
     def _fed(self, tokens: Sequence[int]) -> "ctypes.Array":
-        """All tokens that were fed, one for each position: C reads as many."""
+        """All fed tokens, one per position: C reads that many."""
         given = ids(tokens)
         if len(given) != self.position:
             raise library.UsageError(f"{len(given)} tokens are named, expected the {self.position} that were fed")

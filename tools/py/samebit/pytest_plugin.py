@@ -8,10 +8,9 @@
         linear(my_kernel)
 
 The fixture is parametrized over regimes, shapes, formats and types of inputs. It calls the kernel with the
-inputs that its parameters name, judges what comes back, and fails with the element that is wrong, what was
-expected there, and the command that repeats it. A fixture that was asked for and never called fails its
-test; a session in which cases were collected and none was judged fails as a whole. At the end stands which
-ops met which regimes.
+inputs that its parameters name, and judges the result. A failure shows the wrong element, the expected value,
+and the command that repeats it. A test that requests the fixture but never calls it fails. A session that
+collects cases but judges none fails as a whole. The summary lists the ops and their regimes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _Names = Union[str, Sequence[str], None]
 
 
 class _Session:
-    """What was judged so far: (op, format, regime) -> [passed, failed]."""
+    """The judgements so far: (op, format, regime) -> [passed, failed]."""
 
     def __init__(self, folder: str, required: Sequence[str]):
         self.folder = pathlib.Path(folder)
@@ -57,15 +56,15 @@ class KernelCase:
 
     @property
     def case(self) -> _cases.Case:
-        """The case itself: its inputs and what is expected."""
+        """The case itself: its inputs and expected outputs."""
         if self._case is None:
             keys = ("op", "format", "shape", "regime", "input", "seed")
             self._case = _cases.vectors(**{key: self._request[key] for key in keys})
         return self._case
 
     def __call__(self, kernel: Callable[..., Any], **more: Any) -> "_cases.Result":
-        """Runs the kernel on the inputs and judges its output; `more` are arguments that are no inputs."""
-        __tracebackhide__ = True  # what the kernel raises is shown from the kernel on
+        """Runs the kernel on the inputs and judges its output; `more` has arguments that are no inputs."""
+        __tracebackhide__ = True  # pytest shows an error of the kernel from the kernel on
         self.called = True
         case, request = self.case, self._request
         try:
@@ -127,13 +126,13 @@ def samebit_case(
     """A fixture of the cases of an op; bind it to a name in the test module.
 
     op       "linear", or with a format before it: "nvfp4_linear", "fp8_experts"; `samebit vectors --list`
-    regimes  "all" that the op's contract allows, one, or a list
-    shapes   "all" of the op's list, texts like "rows=3,k=256", or None: the default
-    arith    what the kernel's arithmetic is; None: the tightest that fits is found, and said
+    regimes "all" (allowed by the op's contract), one, or a list
+    shapes   "all" (of the op's list), texts like "rows=3,k=256", or None: the default
+    arith    the kernel's arithmetic; None: finds and reports the tightest that fits
     inputs   types of activations: "bf16" (None), "f32", "f16", or a list
-    like     what the kernel gets: "numpy" or "torch"
-    need     further outputs that must come back: a name, or "all"
-    repeats  above 0: each case goes through the metamorphic gate, too, with so many repetitions
+    like     type of the kernel's arrays: "numpy" or "torch"
+    need     further required outputs: a name, or "all"
+    repeats above 0: also runs the metamorphic gate with so many repetitions
     """
     name, form = _cases.find(op)
     info = _cases.describe(name)
@@ -201,7 +200,7 @@ def _asks(item: pytest.Item) -> bool:
 
 
 def _missing(session: _Session) -> List[str]:
-    """Why a session cannot be believed, a line each."""
+    """The reasons why a session cannot be trusted, one per line."""
     said = []
     if getattr(session, "asked", 0) and not session.judged:
         said.append(f"{session.asked} cases were collected and none was judged: a pass would mean nothing")

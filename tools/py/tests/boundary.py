@@ -1,11 +1,11 @@
-"""Fuzzes what crosses from Python to the library: every public function and method with drawn arguments.
+"""Fuzzes the boundary from Python to the library: every public function and method with drawn arguments.
 
     boundary.py [--seed 42] [--calls N | --seconds S] [--first I]
 
-A call is a pure function of the seed and its number. All run in a child, so that a crash is seen, with the number
-of the call that it was in; --first repeats it. Nothing but the documented exceptions may come out (TypeError,
-ValueError, samebit.Error, and of files OSError), and what a function takes must be of the type and in the range
-that its argument has: a number that another one stands for inside would be a silent wrong answer.
+A call is a pure function of the seed and its number. All calls run in a child, so that a crash is seen with the
+number of its call; --first repeats it. Only the documented exceptions may be raised: TypeError, ValueError,
+samebit.Error, and OSError for files. An accepted value must have the type and range of its argument: a number
+silently converted to another one would be a wrong answer.
 
 Needs numpy, SAMEBIT (the program, which makes a checkpoint) and SAMEBIT_LIBRARY or an installed package.
 """
@@ -31,11 +31,11 @@ import time
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve()
-SILENCE = 120  # seconds without an end of a call: it hangs
+SILENCE = 120  # seconds without the end of a call: a hang
 
 
 class Planted(Exception):
-    """Raised by arguments themselves: it goes through."""
+    """Raised by arguments themselves; must be passed on."""
 
 
 class Index:
@@ -49,7 +49,7 @@ class Index:
 
 
 class Longer(list):
-    """Says that it is longer than it is."""
+    """Claims to be longer than it is."""
 
     def __len__(self):
         return super().__len__() + 4096
@@ -72,7 +72,7 @@ class NoPack:
         return "no capsule"
 
 
-# --- what can be wrong ------------------------------------------------------------------------------------
+# --- wrong values ------------------------------------------------------------------------------------
 NUMBERS = [
     0, 1, 2, 3, 7, -1, -2, 127, 255, 256, 2**16, 2**24, 2**24 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1,
     2**32 + 2, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 1, -(2**31), -(2**63), 10**30, -(10**30),
@@ -129,7 +129,7 @@ def anything(r):
     )  # fmt: skip
 
 
-# --- kinds of arguments: what is drawn, and whether a value may be taken --------------------------------
+# --- kinds of arguments: drawing them, and which values may be accepted --------------------------------
 def is_whole(value, high):
     if isinstance(value, (bool, np.bool_)):
         return False
@@ -173,7 +173,7 @@ def is_array(value):
 
 
 def is_tokens(value):
-    """What has been read, as iterators have, cannot be told any more."""
+    """An iterator that has been read cannot be checked any more."""
     if isinstance(value, (str, bytes)) or isinstance(value, np.ma.MaskedArray):
         return False
     return not hasattr(value, "__len__") or all(is_whole(one, 2**32 - 1) for one in value)
@@ -271,15 +271,15 @@ METHODS = {
         "read": {"path": FILE},
     },
 }  # fmt: skip
-#: what is set, not called
+#: properties that are set, not called
 SETTERS = {("Session", "state"): STATE}
-#: results and exceptions: nothing of theirs goes to the library
+#: results and exceptions: never passed to the library
 OF_RESULTS = {"Op", "Power", "Report", "Result", "MetaReport", "Digests", "Generated"}
 OF_ERRORS = {"Error", "Failed", "Mistrusted", "Refused", "UsageError"}
 
 
 def not_in_the_table():
-    """Public names that nothing here calls."""
+    """Public names that are not called here."""
     import samebit
 
     missing = set(samebit.__all__) - set(FUNCTIONS) - set(METHODS) - OF_RESULTS - OF_ERRORS
@@ -315,7 +315,7 @@ class World:
         return session
 
     def tap(self, name, array):
-        """Keeps what it is shown longer than the call."""
+        """Keeps the array longer than the call."""
         self.kept = self.kept[-20:] + [array]
 
     def look(self):
@@ -327,7 +327,7 @@ class World:
 
 
 def arguments(kinds, r, world):
-    """Of each argument some, most of them good."""
+    """Draws values of each argument, most of them valid."""
     found = {}
     for name, kind in kinds.items():
         optional = r.random() < 0.4 and name not in ("case", "op", "kernel", "model", "folder", "tokens", "got", "path")
@@ -346,7 +346,7 @@ def draw(r, world):
         one = world.object_of(r.choice(list(METHODS)), r)
         what = r.choice([copy.copy, copy.deepcopy, pickle.dumps, repr, bool, hash])
         return what.__name__, lambda: what(one), {}, {}
-    if how < 0.06:  # made by hand, without what the library gives
+    if how < 0.06:  # made by hand, without the library's values
         kind = r.choice(["Session", "State", "Case", "Model"])
         one = getattr(samebit, kind).__new__(getattr(samebit, kind))
         name = r.choice(list(METHODS[kind]))
@@ -369,7 +369,7 @@ def draw(r, world):
 
 
 def long(given):
-    """Numbers that are in range and would take hours."""
+    """Numbers that are in range but would take hours."""
     return any(
         is_whole(given.get(name), U64) and operator.index(given[name]) > most
         for name, most in (("n", 64), ("repeats", 8), ("threads", 64))
@@ -381,7 +381,7 @@ def shown(given):
 
 
 def one_call(seed, i, world):
-    """What is wrong with call i, or None."""
+    """The error of call i, or None."""
     r = random.Random(f"{seed}.{i}")
     words, function, given, kinds = draw(r, world)
     if long(given):
@@ -393,12 +393,12 @@ def one_call(seed, i, world):
         world.look()
     except (TypeError, ValueError, OSError, Planted, world.samebit.Error):
         return None
-    except (KeyError, IndexError) as why:  # of a name or a row that is not there
+    except (KeyError, IndexError) as why:  # for a missing name or row
         return None if words in ("Case.raw", "Session.logits", "Session.hidden") else f"{words}({shown(given)}): {why!r}"
     except BaseException as why:
         return f"{words}({shown(given)}): {why!r}"
     if words == "check" and not result.results:
-        return None  # nothing was to be run: a report of nothing, which has not passed
+        return None  # no case to run: an empty report, which has not passed
     for name, value in given.items():
         if name == "no_such" and words in ("check", "metamorphic"):
             continue  # for the kernel

@@ -1,4 +1,4 @@
-"""The package itself: its functions are those of the header, arrays go in and out, errors say what they should."""
+"""Tests the package: its functions match the header, arrays go in and out, errors have the right messages."""
 
 import copy
 import os
@@ -186,7 +186,7 @@ def test_metamorphic():
 
 
 def test_what_crosses_to_c_is_checked(folder, tmp_path):
-    """Each of these was cut to another number, or read memory that is nobody's."""
+    """Each of these was once truncated to another number, or read memory out of bounds."""
     model = samebit.Model(folder)
     session = model.session(mtp=True)
     far = 2**32 + 1
@@ -255,7 +255,7 @@ def test_what_crosses_to_c_is_checked(folder, tmp_path):
 
 
 class Longer(list):
-    """Says that it is longer than it is."""
+    """Claims to be longer than it is."""
 
     def __len__(self):
         return 4096
@@ -303,7 +303,7 @@ def test_what_an_argument_says_of_itself_is_not_believed(folder):
 
 
 def test_what_a_tap_keeps_stays(folder):
-    """The memory behind it is of one call, and gone with the session."""
+    """The memory is valid only during a call, and gone with the session."""
     kept = []
     session = samebit.Model(folder).session(tap=lambda name, array: kept.append((array, array.copy())))
     session.feed([1, 2])
@@ -318,7 +318,7 @@ def test_what_a_tap_keeps_stays(folder):
 
 
 def test_boundary():
-    """A slice of the fuzzer; tests/fuzz.sh runs it for as long as one likes."""
+    """A part of the fuzzer's calls; tests/fuzz.sh runs it for any time."""
     found = subprocess.run([sys.executable, TREE / "tools/py/tests/boundary.py", "--calls", "300"], capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
 

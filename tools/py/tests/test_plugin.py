@@ -1,4 +1,4 @@
-"""The plug-in, from outside: sessions of pytest in folders of their own."""
+"""Tests the plug-in from outside: sessions of pytest in their own folders."""
 
 pytest_plugins = ["pytester"]
 
