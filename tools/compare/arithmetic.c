@@ -1,4 +1,4 @@
-/* arithmetic.c - the arithmetics by name, and the bound of accumulators that cut. */
+/* arithmetic.c - the arithmetics by name, and the error bound of truncating accumulators. */
 #include "tools/compare/ball.h"
 
 #include <inttypes.h>
@@ -39,14 +39,14 @@ static const sb_arithmetic units[] = {
 
 enum { UNITS = sizeof units / sizeof *units };
 
-/* Exponents of groups come from scales, which a reduction does not see, and sums in f16 overflow
- * (T-50). */
+/* False for groups, whose exponents come from scales that a reduction does not see, and for sums in
+ * f16, which overflow (T-50). */
 static int has_bound(const sb_atom *atom)
 {
     return atom->group == 1 && atom->sums == SB_ATOM_F32;
 }
 
-/* T-87: the library once more, for each other length of a chunk. */
+/* T-87: copies of the library with other lengths of a chunk. */
 #define SB_CHUNKED(rows)                                                                           \
     {                                                                                              \
         .name = "library@" #rows, .any_order = 1,                                                  \
@@ -56,7 +56,7 @@ static int has_bound(const sb_atom *atom)
 static const sb_arithmetic chunked[] = {SB_CHUNKED(16), SB_CHUNKED(32), SB_CHUNKED(128),
                                         SB_CHUNKED(256), SB_CHUNKED(512)};
 
-/* Behind the first ones stand the rows that have a bound. */
+/* First the arithmetics of the table, then the rows of atoms.def that have a bound. */
 const sb_arithmetic *sb_arithmetic_at(size_t i)
 {
     static const sb_arithmetic *const first[] = {&sb_arithmetic_reference,
@@ -92,7 +92,7 @@ const sb_arithmetic *sb_arithmetic_of(const char *name)
     return NULL;
 }
 
-/* The library once more, with the functions of each row of functions.def. */
+/* Copies of the library with the functions of each row of functions.def. */
 static const sb_arithmetic vectors[] = {
 #define SB_FUNCTIONS(id, ...)                                                                      \
     {.name = "library",                                                                            \
@@ -141,15 +141,15 @@ static double half_to(int n)
     return x;
 }
 
-/* The magnitude that an exponent can stand for although no product has it: a number below the least
- * exponent of its format counts with that. */
+/* The largest magnitude that an exponent stands for although no product reaches it: a number below
+ * the least exponent of its format counts with that exponent. */
 static double least_of(const sb_atom *atom)
 {
     return atom->form == SB_ATOM_HALF ? 0x1p-14 : 0x1p-6;
 }
 
 /* T-50: "rho = q (c + k) + s u, and the result lies within rho t / (1 - rho) + q 2^-126 of the
- * sum", for rho below 1; nothing is known beyond. */
+ * sum", for rho below 1. For a larger rho there is no bound. */
 double sb_atom_error(const sb_arithmetic *ar, const sb_reduction *r)
 {
     const sb_atom *atom = ar->atom;

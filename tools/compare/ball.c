@@ -124,14 +124,14 @@ sb_ball sb_ball_dot(const sb_arithmetic *ar, const sb_ball *a, const sb_ball *b,
     return sb_ball_reduced(ar, &r);
 }
 
-/* T-3: "the computed value lies within F u |f(x)| + eta of f(x)": y is f(mid), spread how far f
- * goes in the ball, F in units of u. */
+/* T-3: "the computed value lies within F u |f(x)| + eta of f(x)". y is f(mid), spread the change of
+ * f within the ball; F is in units of u. */
 static sb_ball function(const sb_arithmetic *ar, double F, double y, double spread)
 {
     return ball(y, spread + F * SB_UNIT * (sb_wide_abs(y) + spread) + ar->underflow);
 }
 
-/* The farthest from 0. */
+/* The largest magnitude in the ball. */
 static double reach(sb_ball x)
 {
     return sb_wide_abs(x.mid) + x.rad;
@@ -209,9 +209,9 @@ sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x)
     return y;
 }
 
-/* T-3: "softplus' <= 1 and softplus' <= softplus"; K-4's other form leaves out log(1 + e^-x) beyond
- * 20, which is less than e^-20. T-80: "softplus is log1p(e^x): it errs by sigmoid E u, absolute,
- * and by F u of log1p" */
+/* T-3: "softplus' <= 1 and softplus' <= softplus"; The other form of K-4 leaves out log(1 + e^-x)
+ * beyond 20: less than e^-20. T-80: "softplus is log1p(e^x): it errs by sigmoid E u, absolute, and
+ * by F u of log1p" */
 sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x)
 {
     double F = single(ar) ? 1.0 : ar->functions->log1p, above = x.mid + x.rad;
@@ -247,5 +247,5 @@ sb_ball sb_ball_hull(sb_ball a, sb_ball b)
 double sb_ball_distance(sb_ball a, sb_ball b)
 {
     double apart = sb_wide_abs(a.mid - b.mid) + a.rad + b.rad;
-    return apart == apart ? apart : 0x1p1023 * 2.0; /* of balls without an end nothing is known */
+    return apart == apart ? apart : 0x1p1023 * 2.0; /* balls without an end: no bound */
 }

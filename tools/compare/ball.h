@@ -1,8 +1,8 @@
-/* ball.h - balls: a number known up to a radius, and what binary32 arithmetic does to it.
+/* ball.h - balls (numbers known up to a radius) and binary32 arithmetic on them.
  *
- * A computation written with balls covers every way of evaluating it that an arithmetic allows:
- * each result that such an evaluation can have is within rad of mid. The lemmas are T-1 to T-4 of
- * docs/tolerances.md. Everything is binary64; T-5 says why its own rounding does not matter. */
+ * A computation written with balls covers every evaluation that an arithmetic allows: each possible
+ * result lies within rad of mid. The lemmas are T-1 to T-4 of docs/tolerances.md. Everything is
+ * binary64; T-5 says why its own rounding does not matter. */
 #ifndef SB_COMPARE_BALL_H
 #define SB_COMPARE_BALL_H
 
@@ -21,17 +21,16 @@ typedef struct sb_ball {
     double mid, rad; /* a ball of radius 0 holds a binary32 value exactly */
 } sb_ball;
 
-/* What an evaluation may do. */
+/* The freedom that an evaluation has. */
 typedef struct sb_arithmetic {
     const char *name;
-    int any_order; /* a reduction adds in any order with any blocking; else correctly rounded */
-    const sb_functions *functions; /* how far its functions are off (T-81) */
-    double underflow;              /* and any operation by this much, absolute */
-    const sb_atom *atom; /* matrix products may go through such a unit (T-50); NULL: they do not */
-    int in_order;        /* and then the instructions follow each other as the terms do */
-    const sb_atom *fp8, *fp4; /* units for codes of quantized inputs (T-52); NULL: as other products
-                               */
-    unsigned chunk;           /* rows of a chunk of the delta rule (T-87); 0: 64, those of R-10 */
+    int any_order; /* reductions add in any order and blocking; 0: they are correctly rounded */
+    const sb_functions *functions; /* errors of its functions (T-81) */
+    double underflow;              /* absolute error of any operation by underflow */
+    const sb_atom *atom;           /* matrix products may use this unit (T-50); NULL: they do not */
+    int in_order;                  /* that unit takes the terms in their order */
+    const sb_atom *fp8, *fp4;      /* units for codes of quantized inputs (T-52); NULL: as above */
+    unsigned chunk;                /* rows of a chunk of the delta rule (T-87); 0: 64, as in R-10 */
 } sb_arithmetic;
 
 enum { SB_CHUNK_SHORTEST = 16, SB_CHUNK_USUAL = 64, SB_CHUNK_LONGEST = 512 };
@@ -43,45 +42,47 @@ size_t sb_arithmetic_chunk(const sb_arithmetic *ar);
 extern const sb_arithmetic sb_arithmetic_reference; /* section A of docs/spec.md */
 extern const sb_arithmetic sb_arithmetic_library;   /* any order, functions of any library */
 
-/* By name: "reference", "library", "library@16" with chunks of the delta rule of so many rows
- * (T-87), "sm120", which has a unit for each kind of operands, of every ungrouped row of atoms.def
- * with binary32 sums its name, the order of terms being unknown, and its name with
- * "+order", where they are added as they are numbered. NULL if there is none such. */
+/* Finds an arithmetic by name; NULL if the name is unknown. The names are "reference"; "library";
+ * "library@16" and other lengths, for chunks of 16 rows in the delta rule (T-87); "sm120", which
+ * has a unit for each kind of operands; and the name of every ungrouped row of atoms.def with
+ * binary32 sums. With such a name the order of the terms is unknown. With "+order" behind the name,
+ * the terms are added in the order of their numbers. */
 const sb_arithmetic *sb_arithmetic_of(const char *name);
 size_t sb_arithmetic_count(void);
 const sb_arithmetic *sb_arithmetic_at(size_t i);
 
-/* T-51: "only linear, attention and delta_rule_chunk go through it": what the others compute with,
- * with the same functions. */
+/* T-51: "only linear, attention and delta_rule_chunk go through it". Returns the arithmetic of the
+ * other ops: vector units with the same functions. */
 const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar);
 
-/* The same with no spread. */
-/* T-88: the radius of a ball of which nothing is known; no sum of such radii is infinite. */
+/* T-88: the radius of a ball that may hold any value. Sums of such radii stay finite. */
 #define SB_BALL_ANYTHING 0x1p1000
 
+/* Balls of radius 0. */
 sb_ball sb_ball_of(float x);
 void sb_balls_of(const float *x, size_t n, sb_ball *out);
 
-/* The name of a row of functions.def, or NULL: those that `ar` has. In *own is `ar` with them, and
- * where `chunk` is not 0 with chunks of so many rows (T-87). */
+/* Sets *own to `ar` with the functions of a row of functions.def and with chunks of `chunk` rows
+ * (T-87). functions: the name of the row; NULL: the functions of `ar`. chunk 0: the chunks of `ar`.
+ */
 sb_status sb_arithmetic_with(const sb_arithmetic *ar, const char *functions, uint64_t chunk,
                              sb_arithmetic *own, sb_error *err);
 
-/* T-1: one operation, rounded once; exact operands give the one possible result. */
+/* T-1: one operation, rounded once. Operands of radius 0 give a result of radius 0. */
 sb_ball sb_ball_add(const sb_arithmetic *ar, sb_ball a, sb_ball b);
 sb_ball sb_ball_sub(const sb_arithmetic *ar, sb_ball a, sb_ball b);
 sb_ball sb_ball_mul(const sb_arithmetic *ar, sb_ball a, sb_ball b);
-sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b); /* 0 outside b */
+sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b); /* b may hold 0: T-88 */
 
-/* The R of the specification: the rounding to the activation type of a ball of binary32 values. */
+/* The R of the specification: rounds a ball of binary32 values to the activation type. */
 sb_ball sb_ball_act(const sb_knobs *knobs, sb_ball x);
-sb_ball sb_ball_round_to(sb_format format, sb_ball x); /* the same, to a format by name */
+sb_ball sb_ball_round_to(sb_format format, sb_ball x); /* to any format */
 
 /* T-2: a reduction, gathered term by term. */
 typedef struct sb_reduction {
     double sum, magnitude, spread;
-    double peak, largest; /* magnitude of any partial sum, and of any product (T-50) */
-    double a, b;          /* and of any operand */
+    double peak, largest; /* largest magnitude of a partial sum, and of a product (T-50) */
+    double a, b;          /* and of the left and right operands */
     size_t n;
 } sb_reduction;
 
@@ -104,21 +105,22 @@ static inline void sb_reduce(sb_reduction *r, sb_ball a, sb_ball b)
     r->n++;
 }
 sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r);
-sb_ball sb_ball_summed(const sb_arithmetic *ar, const sb_reduction *r, double error); /* by hand */
+/* The same with this error of the sum. */
+sb_ball sb_ball_summed(const sb_arithmetic *ar, const sb_reduction *r, double error);
 sb_ball sb_ball_dot(const sb_arithmetic *ar, const sb_ball *a, const sb_ball *b, size_t n);
 
 /* T-50: the error of a reduction on the unit of ar->atom. */
 double sb_atom_error(const sb_arithmetic *ar, const sb_reduction *r);
 
-/* T-2, T-50: the relative error of the sum of n terms of one sign. */
+/* T-2, T-50: the relative error of a sum of n terms of the same sign. */
 double sb_gamma(const sb_arithmetic *ar, size_t n);
 
 /* T-3, T-80: functions of one argument. */
 sb_ball sb_ball_exp(const sb_arithmetic *ar, sb_ball x);
-double sb_exp_error(const sb_arithmetic *ar, double x);    /* of e^x, |x| at most that: relative */
+double sb_exp_error(const sb_arithmetic *ar, double x);    /* relative error of e^y, |y| <= x */
 sb_ball sb_ball_log(const sb_arithmetic *ar, sb_ball x);   /* x > 0 throughout */
 sb_ball sb_ball_rsqrt(const sb_arithmetic *ar, sb_ball x); /* x > 0 throughout */
-sb_ball sb_ball_sqrt(const sb_arithmetic *ar, sb_ball x);  /* x >= 0; what is below counts as 0 */
+sb_ball sb_ball_sqrt(const sb_arithmetic *ar, sb_ball x);  /* values below 0 count as 0 */
 sb_ball sb_ball_sigmoid(const sb_arithmetic *ar, sb_ball x);
 sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x);
 sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x); /* the first two forms of K-4 */
@@ -128,7 +130,7 @@ sb_ball sb_ball_sin(const sb_arithmetic *ar, sb_ball x);
 /* The smallest ball around both. */
 sb_ball sb_ball_hull(sb_ball a, sb_ball b);
 
-/* Two evaluations of one quantity can differ by this much. */
+/* The largest possible difference of two evaluations of one quantity. */
 double sb_ball_distance(sb_ball a, sb_ball b);
 
 #endif

@@ -69,7 +69,7 @@ static void scores(const row *r, const float *q)
     const sb_attention_args *a = r->a;
     double root = 1.0 / sb_wide_sqrt((double)a->hd);
     float rounded_root =
-        (float)root; /* of binary64: so close to the root that rounding is sure (T-5) */
+        (float)root; /* the binary64 root is close enough for a sure rounding (T-5) */
     for (size_t u = 0; u < r->n; u++) {
         const float *key = a->keys + (u * a->kv_heads + r->kv_head) * a->hd;
         sb_reduction sum = {0};
@@ -94,8 +94,7 @@ static sb_ball rounded_in_blocks(const row *r, sb_ball e)
 }
 
 /* K-11: "flash takes R(e_u) for p_u and divides at the end"; T-21: "e_u is taken for the largest of
- * the centres, by which the quotient does not change": p becomes R(e_u), what is returned sum(e).
- */
+ * the centres, by which the quotient does not change". Writes R(e_u) to p and returns sum(e). */
 static sb_ball flash(const row *r)
 {
     double largest = r->p[0].mid, delta = 0.0;
@@ -113,7 +112,7 @@ static sb_ball flash(const row *r)
     return sb_ball_reduced(r->ar, &total);
 }
 
-/* p becomes what is multiplied with the values; what is returned divides the sum. */
+/* Writes the factors of the values to p, and returns the divisor of the sum. */
 static sb_ball probabilities(const row *r)
 {
     if (SB_IS(r->knobs, scores, flash))
@@ -140,8 +139,8 @@ static void weigh(const row *r, sb_ball total, sb_ball *out)
     }
 }
 
-/* T-11: "each probability errs by the factor e^a_u and one that all share" - p becomes the real
- * probabilities with e^a_u - 1 for radius; the sum of p_u (e^a_u - 1) is returned. */
+/* T-11: "each probability errs by the factor e^a_u and one that all share" . Writes the real
+ * probabilities, with radius e^a_u - 1, to p; returns the sum of p_u (e^a_u - 1). */
 static double soften(const row *r)
 {
     double largest = r->p[0].mid, delta = 0.0, total = 0.0, mean = 0.0;
@@ -192,8 +191,8 @@ static sb_ball centred(const row *r, double mean, size_t i)
     return sb_ball_act(r->knobs, sb_ball_reduced(r->ar, &sum));
 }
 
-/* One head of one row: the long way round where knobs round p, on a matrix unit (T-18 asks for
- * more), and where a score may be anything. */
+/* One head of one row. The tighter bound of soften() is not used if knobs round p, if the products
+ * run on a matrix unit (T-18 asks for more), or if a score may be anything. */
 static void attend(const row *r, sb_ball *out)
 {
     double widest = 0.0;

@@ -1,10 +1,10 @@
-/* bound_chunk.c - the gated delta rule in chunks, of as many rows as the arithmetic says (T-87):
- * T-13, majorants element by element inside a chunk, and T-66, norms of columns for what a state
- * brings into it.
+/* bound_chunk.c - the gated delta rule in chunks whose length the arithmetic sets (T-87). Inside a
+ * chunk, majorants are element by element (T-13). The error of the incoming state is bounded by
+ * norms of columns (T-66).
  *
- * The order of operations is that of R-10, which is transformers' torch_chunk_gated_delta_rule.
- * Real values of a chunk's matrices are computed in binary64 by the same formulas; every ball's
- * radius bounds what a binary32 evaluation of the formula adds, on top of what its inputs bring. */
+ * The order of operations is that of R-10, which is transformers' torch_chunk_gated_delta_rule. The
+ * real values of a chunk's matrices are computed in binary64 by the same formulas. Each ball's
+ * radius bounds the error of its inputs plus that of a binary32 evaluation of the formula. */
 #include "tools/compare/bound_chunk.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void prefix_sums(sb_chunk_balls *c)
     }
 }
 
-/* R-10: "D_ij = exp( RN(G_i - G_j) )"; the difference of a number and itself is 0 */
+/* R-10: "D_ij = exp( RN(G_i - G_j) )". For i = j the difference is exactly 0. */
 sb_ball sb_chunk_balls_decay(const sb_chunk_balls *c, size_t i, size_t j)
 {
     if (i == j)
@@ -87,7 +87,7 @@ void sb_chunk_balls_invert(sb_chunk_balls *c)
 }
 
 /* T-13: "delta x = (I + A)^-1 e, where e_i is the error of b_i, of A_ij times the computed x_j, and
- * of the reduction of row i": replaces column n of the right-hand sides by the solutions. */
+ * of the reduction of row i". Replaces column n of the right-hand sides by the solution. */
 void sb_chunk_balls_substitute(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
 {
     double e[SB_CHUNK_LONGEST];
@@ -109,8 +109,8 @@ void sb_chunk_balls_substitute(const sb_chunk_balls *c, sb_ball *x, size_t n, si
     }
 }
 
-/* The 2-norms of n centres, and with that of their radii: what any of the balls have at most, and
- * the radii stay where that of the centres is taken off. */
+/* mid: the 2-norm of n centres. all: that norm plus the norm of the radii, an upper bound for any
+ * values in the balls. all - mid is the norm of the radii. */
 static void norms(const sb_ball *x, size_t n, double *mid, double *all)
 {
     double mids = 0.0, radii = 0.0;
@@ -122,8 +122,7 @@ static void norms(const sb_ball *x, size_t n, double *mid, double *all)
     *all = *mid + sb_wide_sqrt(radii);
 }
 
-/* dot(x, column j of S), where x has the norm `all`, with what the error of that column makes of
- * it. */
+/* dot(x, column j of S) with the effect of that column's error; `all` is the norm of x. */
 static sb_reduction with_state(const sb_chunk_balls *c, const sb_ball *x, double all, size_t j)
 {
     sb_reduction r = {0};
@@ -155,7 +154,7 @@ void sb_chunk_balls_correct(sb_chunk_balls *c)
 }
 
 /* T-66: "of the incoming error only its norm is left, times the product of the decays and of the
- * norms of I - beta k k^T": up to each row of the chunk. */
+ * norms of I - beta k k^T". Computes that product up to each row of the chunk. */
 static void contract(sb_chunk_balls *c)
 {
     double norm = 1.0;
@@ -194,7 +193,7 @@ static void read_row(sb_chunk_balls *c, size_t i, sb_ball *out)
 }
 
 /* R-10: "S[a, b] = RN( RN(S[a, b] exp(G_last)) + dot over i of RN( k_i[a] exp(RN(G_last - G_i)) )
- * with V_i[b] )", less what the error before the chunk makes of V. */
+ * with V_i[b] )". The effect of the incoming error on V is subtracted. */
 static void carry(sb_chunk_balls *c)
 {
     size_t last = c->m - 1, dv = c->a->dv;
@@ -218,8 +217,8 @@ static void carry(sb_chunk_balls *c)
     }
 }
 
-/* T-66: "delta' = |P| delta + (rad exp(G_last) + 2 u exp(G_last)) delta + |e|" for each column,
- * where e is what the balls of the state have; behind it they have none. */
+/* T-66: "delta' = |P| delta + (rad exp(G_last) + 2 u exp(G_last)) delta + |e|" for each column. e
+ * are the radii of the state's balls, which become 0. */
 static void settle(sb_chunk_balls *c)
 {
     size_t dv = c->a->dv, last = c->m - 1;
@@ -236,7 +235,7 @@ static void settle(sb_chunk_balls *c)
     }
 }
 
-/* T-33: "under by_rows the ball of the library holds both ways": column n of a solution. */
+/* T-33: "under by_rows the ball of the library holds both ways". Solves for column n. */
 static void solve(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
 {
     sb_ball right[SB_CHUNK_LONGEST];
@@ -251,7 +250,7 @@ static void solve(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
     }
 }
 
-/* R-10, or where K-15 says so R-22, of one chunk. */
+/* R-10 for one chunk, or R-22 if K-15 selects it. */
 static void run_chunk(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
 {
     prefix_sums(c);
@@ -268,7 +267,7 @@ static void run_chunk(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
     for (size_t j = 0; j < c->a->dk; j++)
         solve(c, c->W, j, c->a->dk);
     for (size_t i = 0; i < c->a->dk * c->a->dv; i++)
-        c->S[i].rad = 0.0; /* c->before has it */
+        c->S[i].rad = 0.0; /* in c->before */
     contract(c);
     sb_chunk_balls_correct(c);
     for (size_t i = 0; i < c->m; i++)
@@ -289,7 +288,7 @@ static void run_head(sb_chunk_balls *c, const sb_ball *q, const sb_ball *k, sb_b
     }
 }
 
-/* What is known of one head's state before the call, and behind it. */
+/* The state of one head before the call, with its error. */
 static void begin_head(sb_chunk_balls *c, const sb_delta_error *from)
 {
     size_t size = c->a->dk * c->a->dv, first = c->head * c->a->dv;

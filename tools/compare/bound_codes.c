@@ -43,8 +43,9 @@ static double exponent_of(double scale, double other)
     return scale == 0.0 || other == 0.0 ? 0.0 : sb_larger(scale, 0x1p-6);
 }
 
-/* What 2^e may be although no sum is that large: of FP4 the largest product of the scales of a
- * group; of FP8, whose chains begin anew with each group, "7 times the product of its scales". */
+/* The largest 2^e that no sum reaches. FP4: the largest product of the scales of a group. FP8,
+ * whose chains begin anew with each group: "7 times the product of its scales", summed over the
+ * groups. */
 static double floor_of(const sb_bound_codes *c, size_t n, size_t t)
 {
     const float *scales = c->scales + t * c->groups;

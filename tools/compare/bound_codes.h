@@ -10,20 +10,20 @@ typedef struct sb_bound_codes {
     const sb_matrix *weight;
     sb_act_scheme scheme;
     float *scales;        /* (T, groups) of the inputs */
-    size_t group, groups; /* columns that share a scale; how many of these a row has */
-    double factor;        /* what multiplies whole sums, as magnitude */
+    size_t group, groups; /* columns that share a scale; groups in a row */
+    double factor;        /* magnitude of the factor of whole sums */
 } sb_bound_codes;
 
-/* The unit that a program of this arithmetic has for inputs of the scheme; NULL: T-50 holds. */
+/* The unit of this arithmetic for inputs of the scheme; NULL: none, T-50 holds. */
 const sb_atom *sb_bound_unit(const sb_arithmetic *ar, sb_act_scheme scheme);
 
-/* What of the quantized input the bound needs: takes its scales, which are then the caller's to
- * free. Nothing under knobs that T-52 is not about. */
+/* Collects the data of the quantized input that the bound needs. Takes over the scales of `in`; the
+ * caller frees them. Leaves *codes empty if T-52 does not cover the knobs. */
 void sb_bound_codes_of(const sb_knobs *knobs, const sb_matrix *weight, sb_input *in,
                        sb_bound_codes *codes);
 
-/* T-52: how far a sum is from that of the exact products, of which r has the magnitude; of row n of
- * the weight and input t. */
+/* T-52: the error of the sum for row n of the weight and input t. r has the magnitude of the exact
+ * products. */
 double sb_bound_codes_error(const sb_bound_codes *codes, const sb_atom *unit, size_t n, size_t t,
                             const sb_reduction *r);
 

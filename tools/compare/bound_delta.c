@@ -1,8 +1,8 @@
 /* bound_delta.c - the gated delta rule, row by row: T-12.
  *
- * Element by element, majorants of the recurrence grow exponentially, although the recurrence
- * itself does not: I - beta k k^T has norm at most 1. So the error of the state is measured by one
- * number per column, the 2-norm. */
+ * Element-wise majorants of the recurrence grow exponentially, but the recurrence itself does not:
+ * I - beta k k^T has norm at most 1. So the error of the state is bounded by the 2-norm of each
+ * column. */
 #include "tools/compare/bound_chunk.h"
 
 #include <stdatomic.h>
@@ -13,20 +13,21 @@
 #include "ref/ops/form.h"
 #include "tools/compare/wide_fn.h"
 
-/* Columns of the state side by side: each loop over them is a few instructions. */
+/* Columns of the state that are computed side by side, in vectors. */
 enum { LANES = 8 };
 
-/* Work below this many products is not worth a second thread. */
+/* With fewer products a second thread does not pay off. */
 static const size_t ALONE = 200000;
 
-/* One head between two rows: the real state, and per side and column j how far a computed one is
- * from it. The real state is the same for all sides, as their q and k are. */
+/* One head between two rows: the real state, and for each side and column the distance of a
+ * computed state from it. All sides have the same real state, because they have the same q and k.
+ */
 typedef struct head {
     const sb_knobs *knobs;
     const sb_delta_rule_args *a;
     const sb_delta_side *sides;
     size_t side_count, index;
-    size_t width;  /* dv, in whole lanes */
+    size_t width;  /* dv, rounded up to whole lanes */
     double *S;     /* (dk, width) */
     double *delta; /* (sides, width) 2-norm of the error of column j */
 } head;
@@ -36,7 +37,7 @@ typedef struct row {
     const sb_ball *q, *k; /* (dk) */
     const float *v;       /* (dv) */
     double g, beta;
-    double k_norm, k_error, q_norm, q_error; /* 2-norms: of a computed vector, and of its error */
+    double k_norm, k_error, q_norm, q_error; /* 2-norms of computed vectors and of their errors */
 } row;
 
 static void norms(const sb_ball *x, size_t n, double *norm, double *error)
@@ -50,8 +51,8 @@ static void norms(const sb_ball *x, size_t n, double *norm, double *error)
     *norm = sb_wide_sqrt(squares) + *error;
 }
 
-/* dot(x, column j) of LANES columns in three sums: its real value, its magnitude, and what the
- * radii of x add; and the squares of the column. */
+/* dot(x, column j) of LANES columns in three sums: the real value, the magnitude, and the spread
+ * from the radii of x. Also the sum of squares of each column. */
 typedef struct dots {
     double sum[LANES], magnitude[LANES], spread[LANES], squares[LANES];
 } dots;
@@ -97,8 +98,7 @@ static void correct_columns(const head *h, const sb_ball *k, const double *corre
         }
 }
 
-/* The ball of the dot of x, of norm x_norm, with column j, of which only norm and error are known.
- */
+/* The ball of dot(x, column j). x_norm: the norm of x; error: the norm of the column's error. */
 static sb_ball read_column(const head *h, const sb_arithmetic *ar, const dots *d, size_t j,
                            double x_norm, double error)
 {
@@ -109,7 +109,7 @@ static sb_ball read_column(const head *h, const sb_arithmetic *ar, const dots *d
     return sb_ball_reduced(ar, &r);
 }
 
-/* What a row does to LANES columns, whatever the arithmetic. */
+/* The effect of a row on LANES columns, the same in every arithmetic. */
 typedef struct change {
     dots read;                                    /* k with the decayed columns */
     double decay, norm[LANES], difference[LANES]; /* of the decayed column; v - m */
@@ -117,7 +117,7 @@ typedef struct change {
 } change;
 
 /* T-12: "delta'' = |I - beta k k^T| (alpha delta + e0) + beta |dk| (|v - m| + |k| |s'|) + |k| e1 +
- * e2" for one column of one side, from its delta before. */
+ * e2" for one column of one side. before: its delta before the row. */
 static double advance_error(const head *h, const sb_arithmetic *ar, const row *x, const change *c,
                             size_t j, double before)
 {
@@ -126,7 +126,8 @@ static double advance_error(const head *h, const sb_arithmetic *ar, const row *x
     double e0 = (sb_exp_error(ar, x->g) + u) * (norm + decayed) + dk * tiny;
     sb_ball m = read_column(h, ar, &c->read, j, x->k_norm, decayed + e0);
     double reach = sb_wide_abs(difference) + m.rad;
-    /* of m.rad, what the radii of k and the error of the column contribute is in delta'' already */
+    /* delta'' already contains the parts of m.rad from the radii of k and the error of the column
+     */
     double reading = m.rad - c->read.spread[j] - x->k_norm * (decayed + e0);
     double e1 = beta * (reading + 2.0 * u * reach) + 2.0 * tiny;
     double correction = beta * difference, correction_error = beta * m.rad + 2.0 * u * beta * reach;
@@ -139,7 +140,7 @@ static double advance_error(const head *h, const sb_arithmetic *ar, const row *x
     return delta + e2 + 0x1p-48 * (norm + sb_wide_abs(correction)) + 2.0 * dk * tiny;
 }
 
-/* The real values of LANES columns behind a row. */
+/* Computes the real values of LANES columns behind a row. */
 static void advance_columns(const head *h, const row *x, double decay, size_t first, change *c)
 {
     double correction[LANES], squares[LANES];
@@ -167,7 +168,7 @@ sb_ball sb_ball_output(const sb_arithmetic *ar, const sb_knobs *knobs, int recur
     return sb_ball_act(knobs, o);
 }
 
-/* Row `at` of the outputs: of all rows and heads. */
+/* Advances by one row and writes row `at` of the outputs; `at` counts rows and heads. */
 static void advance(const head *h, const row *x, size_t at)
 {
     double decay = sb_wide_exp(x->g);
@@ -293,7 +294,7 @@ sb_status sb_bound_delta_rule_of(const sb_arithmetic *ar, const sb_knobs *knobs,
     return sb_bound_delta_rule_sides(knobs, a, &side, 1);
 }
 
-/* Of exact q and k. */
+/* For exact q and k. */
 typedef sb_status (*bound_of)(const sb_arithmetic *, const sb_knobs *, const sb_delta_rule_args *,
                               const sb_ball *, const sb_ball *, sb_ball *, sb_ball *);
 

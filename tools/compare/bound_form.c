@@ -1,11 +1,11 @@
-/* bound_form.c - the gated delta rule of a program that may compute it in either form: T-67. */
+/* bound_form.c - the gated delta rule in a program that may use either form: T-67. */
 #include "tools/compare/bound.h"
 
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
 
-/* T-67: "of both forms' balls the smallest ball around them", in the place of one. */
+/* T-67: "of both forms' balls the smallest ball around them". The result replaces `one`. */
 static void join(sb_ball *one, const sb_ball *other, size_t count)
 {
     for (size_t i = 0; one && i < count; i++)

@@ -6,7 +6,7 @@
 
 /* T-32: "The other forms of l2norm (K-32) are balls of the same steps"
  *
- * One vector's norm: x n, or x / d where the form divides. */
+ * The norm of one vector: the result is x n, or x / d if the form divides. */
 typedef struct norm {
     sb_knob_value form;
     sb_ball n, d;

@@ -1,4 +1,4 @@
-/* bound_linear.c - rows of matrices, and the operations that work element by element. */
+/* bound_linear.c - rows of matrices, and element-wise operations. */
 #include "tools/compare/bound.h"
 
 #include <stdatomic.h>
@@ -31,8 +31,8 @@ sb_status sb_bound_embed(const sb_arithmetic *ar, const sb_knobs *knobs, const s
     return SB_OK;
 }
 
-/* The weights of row n as the knobs have them: rounded ones, or the exact values of a quantized
- * matrix, which binary64 holds nearly enough (T-5). */
+/* The weights of row n under the knobs: rounded, or the exact values of a quantized matrix, which
+ * binary64 holds closely enough (T-5). */
 static void weights_of(const sb_knobs *knobs, const sb_matrix *weight, uint32_t n, float *rounded,
                        double *row)
 {
@@ -68,25 +68,24 @@ static void narrow_input(const sb_knobs *knobs, const sb_matrix *weight, sb_line
         out[i] = sb_ball_round_to(format, in[i]);
 }
 
-/* Rows of a matrix side by side: each loop over them is a few instructions. */
+/* Rows of a matrix that are computed side by side, in vectors. */
 enum { LANES = 8 };
 
-/* Work below this many products is not worth a second thread. */
+/* With fewer products a second thread does not pay off. */
 static const size_t ALONE = 200000;
 
-/* A layer, and who computes it. */
+/* A layer and the sides that compute it. */
 typedef struct layer {
     const sb_knobs *knobs;
     const sb_matrix *weight;
     sb_linear_kind kind;
-    sb_scalar input; /* what law factor_last left out of the inputs */
+    sb_scalar input; /* the factor of the inputs that law factor_last applies later */
     size_t rows;
     const sb_bound_side *sides;
     size_t side_count;
-    const double *mids; /* (rows, K) where all sides have the same inputs without spread; or NULL */
-    const double *widest; /* (rows), the largest magnitude of each; NULL: no arithmetic asks for
-                           * what T-50 needs */
-    sb_bound_codes codes; /* of inputs that are quantized */
+    const double *mids;   /* (rows, K) inputs of all sides, if equal and without spread; or NULL */
+    const double *widest; /* (rows) largest magnitude of each; NULL: no side needs it */
+    sb_bound_codes codes; /* for quantized inputs */
 } layer;
 
 /* Sums of LANES outputs, in the order of their terms. */
@@ -108,7 +107,7 @@ static void sum_plain(const double *w, const double *x, size_t k, sums *s)
     memcpy(s->magnitude, size, sizeof size);
 }
 
-/* The same and what T-50 needs: the loop of every body. */
+/* The same sums plus the values that T-50 needs: the common loop of all bodies. */
 static inline __attribute__((always_inline)) void units_of(const double *w, const double *x,
                                                            size_t k, sums *s)
 {
@@ -140,7 +139,7 @@ __attribute__((target("avx2"))) static void units_avx2(const double *w, const do
     units_of(w, x, k, s);
 }
 
-/* Each operation is the same one in wider registers, so are the bits. */
+/* The same operations in wider registers give the same bits. */
 static void sum_units(const double *w, const double *x, size_t k, sums *s)
 {
     (__builtin_cpu_supports("avx2") ? units_avx2 : units_anywhere)(w, x, k, s);
@@ -160,12 +159,12 @@ static double widest_of(const double *x, size_t count)
     return widest;
 }
 
-/* LANES rows of weights side by side, and the largest magnitude of each. */
+/* LANES rows of weights, interleaved, and the largest magnitude of each. */
 typedef struct lanes {
     double *w, widest[LANES];
 } lanes;
 
-/* The reductions of LANES rows of weights with inputs that have no spread. */
+/* The reductions of LANES rows of weights with inputs without spread. */
 static void reduce_exact(const layer *l, const lanes *v, size_t t, sb_reduction r[LANES])
 {
     size_t k = l->weight->cols;
@@ -190,7 +189,7 @@ static void reduce_balls(const layer *l, const double *w, const sb_ball *x, sb_r
     }
 }
 
-/* T-7: "a linear output is one reduction" - `count` outputs from number `first` on. */
+/* T-7: "a linear output is one reduction" . Computes `count` outputs from number `first` on. */
 static void finish(const layer *l, const sb_bound_side *side, size_t t, size_t first, size_t count,
                    const sb_reduction *r)
 {
@@ -212,7 +211,7 @@ static void finish(const layer *l, const sb_bound_side *side, size_t t, size_t f
     }
 }
 
-/* Outputs first .. first + LANES - 1 of all rows: a row of weights is read once for all. */
+/* Outputs first .. first + LANES - 1 of all rows: each row of weights is decoded only once. */
 static int bound_lanes(const layer *l, uint32_t first)
 {
     size_t k = l->weight->cols, left = l->weight->rows - first, count = left < LANES ? left : LANES;
@@ -262,7 +261,7 @@ static sb_status bound_rows(const layer *l)
     return j.failed ? SB_ERR_MEMORY : SB_OK;
 }
 
-/* Inputs that are balls, a side's own. */
+/* Inputs are balls, separate for each side. */
 sb_status sb_bound_linear_of_sides(const sb_knobs *knobs, const sb_matrix *weight,
                                    sb_linear_kind kind, size_t rows, const sb_bound_side *sides,
                                    size_t count)
@@ -297,7 +296,7 @@ sb_status sb_bound_linear_of(const sb_arithmetic *ar, const sb_knobs *knobs,
     return sb_bound_linear_of_sides(knobs, weight, kind, rows, &side, 1);
 }
 
-/* The input as the layer multiplies it: quantized where the knobs say so; its factor. */
+/* The input as the layer multiplies it, quantized if the knobs say so, and its factor. */
 static sb_status inputs_of(const sb_knobs *knobs, const sb_linear_args *a, double *in,
                            sb_scalar *input, sb_bound_codes *codes)
 {

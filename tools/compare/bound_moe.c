@@ -36,7 +36,8 @@ sb_status sb_bound_router(const sb_arithmetic *ar, const sb_knobs *knobs, const 
     return SB_OK;
 }
 
-/* The slot that K-14 adds as number e: in eager that of the least expert behind `last`. */
+/* The slot that K-14 adds as number e. In `eager`: the slot of the smallest expert index above
+ * `last`. */
 static size_t next_slot(const sb_knobs *knobs, const sb_moe_combine_args *a, size_t e, size_t last)
 {
     size_t best = a->kept;

@@ -1,4 +1,4 @@
-/* bound_norm.c - the two normalisations with a weight. */
+/* bound_norm.c - the two norms with a weight. */
 #include "tools/compare/bound.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* bundle.h - a replay bundle: one op of one call as a safetensors file that stands alone.
  *
  * D-20: "the tensors expected, recorded and bound (F32, F32, F64) of one output of one op" - and
- * what the op read (inputs, its part of the parameters as they are stored, the incoming state,
- * knobs): docs/bundle.md. */
+ * everything that the op read: inputs, its part of the parameters as stored, the incoming state,
+ * knobs. See docs/bundle.md. */
 #ifndef SB_COMPARE_BUNDLE_H
 #define SB_COMPARE_BUNDLE_H
 
@@ -16,7 +16,7 @@
 /* One output of one op: rows of cols. */
 typedef struct sb_bundle_source {
     const sb_op_call *call; /* args as they were before the op ran */
-    const sb_place *place;  /* of the failure; element[0] counts from column `column` of the tap */
+    const sb_place *place;  /* the failure; element[0] counts from column `column` of the tap */
     const char *arithmetic; /* name of the engine's */
     const char *output;     /* its name in the argument struct */
     size_t rows, cols, row, column; /* of the output; and the element that failed */
@@ -24,7 +24,8 @@ typedef struct sb_bundle_source {
     const double *bound;
 } sb_bundle_source;
 
-/* Of linear and embed only the failing row, and the rows of the weight around the element. */
+/* For linear and embed the file has only the failing row, and the rows of the weight around the
+ * element. */
 sb_status sb_bundle_write(const char *path, const sb_bundle_source *from, sb_error *err);
 
 typedef struct sb_bundle {
@@ -36,30 +37,31 @@ typedef struct sb_bundle {
     size_t rows, cols;
     float *expected, *recorded;
     double *bound;
-    float *out; /* (rows, cols) what sb_bundle_run left */
+    float *out; /* (rows, cols) result of sb_bundle_run */
     sb_any_args args;
     void **blocks;
     size_t block_count;
-    sb_matrix matrices[SB_OP_PARAMS]; /* whose bytes are those of the file */
+    sb_matrix matrices[SB_OP_PARAMS]; /* their bytes are those of the file */
     size_t matrix_count;
     sb_safetensors *file;
 } sb_bundle;
 
-/* Any file: what does not fit together is refused with the place. */
+/* Accepts any file as input. Inconsistent contents are an error that names the place. */
 sb_status sb_bundle_open(const char *path, sb_bundle **out, sb_error *err);
 
-/* The same of bytes that live as long as the bundle; path is what messages call them. */
+/* The same for bytes in memory, which have to live as long as the bundle. path: their name in
+ * messages. */
 sb_status sb_bundle_parse(const unsigned char *bytes, size_t size, const char *path,
                           sb_bundle **out, sb_error *err);
 void sb_bundle_free(sb_bundle *bundle);
 
-/* Runs the op of the table on the bundle's inputs, once: in place is in place. hook: stands around
- * the op, or NULL. */
+/* Runs the op of the table on the bundle's inputs. Call only once: ops that work in place overwrite
+ * their inputs. hook: called in place of the op, which the hook runs; or NULL. */
 sb_status sb_bundle_run(sb_bundle *bundle, const sb_op_table *table, sb_op_hook hook,
                         void *hook_ctx);
 
-/* Experts that both chose come to stand in the slots of the reference: their order is the engine's
- * affair. Only of the output ids. */
+/* Moves experts that both sides chose into the slots of the reference, since the engine may order
+ * its experts freely. Changes only the output "ids". */
 void sb_bundle_align(const char *output, const float *expected, float *found, size_t rows,
                      size_t cols);
 

@@ -43,7 +43,7 @@ void bundle_matrix_numbers(const sb_matrix *m, double numbers[BUNDLE_MATRIX_NUMB
         numbers[i] = all[i];
 }
 
-/* A whole number of at most `most`. */
+/* True for a whole number from 0 to `most`. */
 static int whole(double x, double most)
 {
     return x >= 0.0 && x <= most && x == (double)(uint64_t)x;

@@ -11,14 +11,16 @@ enum { BUNDLE_MATRIX_NUMBERS = 23 };
 extern const char *const bundle_matrix_names[BUNDLE_MATRIX_NUMBERS];
 void bundle_matrix_numbers(const sb_matrix *matrix, double numbers[BUNDLE_MATRIX_NUMBERS]);
 
-/* Back; 0 if a number is out of its range. Pointers stay NULL; *parts has which there are. */
+/* The reverse; 0 if a number is out of its range. Pointers stay NULL; *parts says which of them the
+ * matrix has. */
 typedef struct bundle_parts {
     int scales, zero_points, group_index, row_map;
 } bundle_parts;
 int bundle_matrix_of(const double numbers[BUNDLE_MATRIX_NUMBERS], sb_matrix *out,
                      bundle_parts *parts);
 
-/* Bytes that stored rows 0 .. last of a matrix take, and what belongs to them. */
+/* Sizes in bytes of stored rows 0 .. last of a matrix and of their scales, zero points and group
+ * index. */
 typedef struct bundle_extent {
     uint64_t data, scales, zero_points, group_index;
 } bundle_extent;

@@ -1,5 +1,5 @@
-/* bundle_read.c - a bundle of anyone: what does not fit together is refused before an op sees it.
- */
+/* bundle_read.c - reads a bundle from any source. Inconsistent contents are refused before an op
+ * reads them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "tools/compare/bundle.h"
 #include "tools/compare/bundle_matrix.h"
 
-/* No number of an argument struct is larger. */
+/* The largest number in an argument struct. */
 enum { BUNDLE_MOST = 1 << 26 };
 
 typedef struct reader {
@@ -27,7 +27,7 @@ static sb_status wrong(const reader *r, const char *what, const char *why)
     return sb_fail(r->err, SB_ERR_INPUT, "%s: %s %s", SB_SHOW(r->path), what, why);
 }
 
-/* Memory that lives as long as the bundle. */
+/* Allocates memory that lives as long as the bundle. */
 static void *keep(reader *r, size_t count, size_t size)
 {
     sb_bundle *b = r->b;
@@ -49,7 +49,7 @@ static const char *text_of(const reader *r, const char *key)
     return text ? text : "";
 }
 
-/* "name=number" among words with a blank between them. */
+/* Finds "name=number" among words separated by blanks. */
 static int number_of(const char *text, const char *name, double *out)
 {
     size_t n = strlen(name);
@@ -75,7 +75,7 @@ static const sb_tensor *tensor_of(const reader *r, const char *group, const char
     return NULL;
 }
 
-/* count values of 4 bytes; NULL if the tensor is not of that size. */
+/* count values of 4 bytes; NULL if the tensor has another size. */
 static void *words_of(reader *r, const char *group, const char *name, sb_dtype dtype, size_t count)
 {
     const sb_tensor *t = tensor_of(r, group, name, dtype);
@@ -84,7 +84,7 @@ static void *words_of(reader *r, const char *group, const char *name, sb_dtype d
     uint32_t *x = keep(r, count, sizeof *x);
     for (size_t i = 0; x && i < count; i++)
         x[i] = sb_load_u32(t->data + 4 * i);
-    return x; /* of binary32 the same bits */
+    return x; /* the same bits as binary32 */
 }
 
 /* --- numbers and parameters ------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static sb_status read_matrix(reader *r, const sb_arg *arg)
     return SB_OK;
 }
 
-/* --- what fits together ----------------------------------------------------------------------- */
+/* --- consistency ------------------------------------------------------------------------------ */
 
 static int vector_of(const sb_matrix *m, size_t n)
 {
@@ -200,7 +200,7 @@ static int gdn_fits(sb_op op, void *args)
     }
 }
 
-/* Of every op: what it divides by or takes for an index; strides are those of the file. */
+/* For every op: checks its divisors and indices. Strides are those of the file. */
 static int args_fit(sb_op op, void *args)
 {
     const sb_linear_args *linear = args;
@@ -292,7 +292,8 @@ static sb_status read_positions(reader *r, const sb_arg *arg)
     return SB_OK;
 }
 
-/* The expert ids that a router writes; as the output that failed they are numbers like others. */
+/* The expert ids that a router writes. If they are the failed output, they are compared as numbers.
+ */
 static sb_status make_ids(reader *r, const sb_arg *arg, const sb_op_values *v)
 {
     sb_bundle *b = r->b;
@@ -310,7 +311,7 @@ static sb_status make_ids(reader *r, const sb_arg *arg, const sb_op_values *v)
     return b->out ? SB_OK : SB_ERR_MEMORY;
 }
 
-/* What is no number and no parameter: their shapes are known by then. */
+/* Reads the arrays. Their shapes follow from the numbers and parameters, which are read before. */
 static sb_status read_rest(reader *r, const sb_arg *arg, const sb_op_values *v)
 {
     switch (arg->kind) {
@@ -329,7 +330,7 @@ static sb_status read_rest(reader *r, const sb_arg *arg, const sb_op_values *v)
         *(const uint32_t **)sb_arg_at(&r->b->args, arg) =
             words_of(r, "in.", arg->name, SB_DTYPE_U32, 3);
         return SB_OK;
-    default: /* nobody asks for what may be NULL */
+    default: /* optional arguments stay NULL */
         return SB_OK;
     }
 }
@@ -388,7 +389,7 @@ static sb_status read_knobs(const reader *r)
         at += n + (at[n] == ' ');
     }
     if (status && r->err)
-        sb_clean_text(r->err->text); /* which quotes the word */
+        sb_clean_text(r->err->text); /* the text quotes a word of the file */
     return status ? sb_fail_in(r->err, SB_ERR_INPUT, SB_SHOW(r->path)) : SB_OK;
 }
 
@@ -419,7 +420,7 @@ static sb_status read_keys(reader *r)
     return read_knobs(r);
 }
 
-/* Takes over the file. */
+/* Takes ownership of `file`. */
 static sb_status read_bundle(sb_safetensors *file, const char *path, sb_bundle **out, sb_error *err)
 {
     reader r = {.file = *file, .path = path, .err = err, .b = sb_alloc(1, sizeof(sb_bundle))};

@@ -43,7 +43,7 @@ static void say(char *text, const char *format, ...)
     va_end(args);
 }
 
-/* A new tensor of rows of cols; NULL if memory is out, which the status keeps. */
+/* Adds a tensor (rows, cols); NULL, with the status set, if memory is out. */
 static unsigned char *add(bundle *b, const char *group, const char *name, sb_dtype dtype,
                           size_t rows, size_t cols)
 {
@@ -96,8 +96,8 @@ static void add_bytes(bundle *b, const char *group, const char *name, const unsi
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-/* Rows n .. n + count - 1 where they lie one behind the other and begin a block of scales; else
- * nothing is cut. */
+/* Cuts the matrix to rows n .. n + count - 1, if these are contiguous and start at a block of
+ * scales. Else it stays whole. */
 static int cut_matrix(sb_matrix *m, uint32_t n, uint32_t count)
 {
     sb_quant *q = &m->quant;
@@ -122,7 +122,7 @@ static uint64_t last_row(const sb_matrix *m)
     return last;
 }
 
-/* What the codes stand for, for those who read the file elsewhere: exact but for the factor. */
+/* Adds the values of the codes for other readers of the file, exact except for the factor. */
 static void add_values(bundle *b, const char *group, const sb_matrix *m)
 {
     size_t count = (size_t)m->rows * m->cols;
@@ -231,11 +231,11 @@ static void add_arg(bundle *b, const sb_arg *arg, void *args, const sb_op_values
     }
 }
 
-/* One row of a linear layer or of the embedding, and the part of the table around the element. */
+/* One row of a linear layer or embedding, and the rows of its matrix around the element. */
 typedef struct slice {
     sb_matrix matrix;
     uint32_t token;
-    size_t first, count; /* columns of the output that remain */
+    size_t first, count; /* columns of the output that are kept */
 } slice;
 
 static void cut_linear(const sb_bundle_source *from, sb_linear_args *a, slice *s)
@@ -266,7 +266,7 @@ static void cut_embed(const sb_bundle_source *from, sb_embed_args *a, slice *s)
     a->rows = 1;
 }
 
-/* The args of what is kept of the call, and which rows of the output that are. */
+/* Cuts the arguments to the kept part of the call, and sets its rows and columns of the output. */
 static size_t cut_args(const sb_bundle_source *from, void *args, slice *s)
 {
     s->first = 0;

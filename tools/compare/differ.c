@@ -14,10 +14,10 @@ struct sb_differ {
     sb_differ_options options;
     sb_forced *forced;
     sb_free *free;
-    sb_verdicts ops; /* of the forced way, until the end: both ways judge at once */
-    double *worst;   /* (room) of the rows of a step */
+    sb_verdicts ops; /* results of the forced way until the end, as both ways run at once */
+    double *worst;   /* (room) per row of a step */
     size_t room;
-    sb_cells cells; /* of the rows of a step */
+    sb_cells cells; /* per row of a step */
     size_t steps, sequences;
     int started;
     int has_not_finite; /* the first value of the engine that is NaN or infinite */
@@ -84,13 +84,13 @@ int sb_differ_forced(const sb_differ *d)
     return d->forced != NULL;
 }
 
-/* Whether a step has values of ops inside the model, not only what comes out of it. */
+/* True if a step has values of ops inside the model, not only its outputs. */
 static int has_taps(const sb_step *step)
 {
     for (size_t i = 0; i < step->taps.count; i++) {
         const sb_step_value *v = &step->taps.items[i];
         size_t n = strlen(v->name);
-        /* experts alone: what an answer of a server may name */
+        /* the answer of a server may name experts alone */
         int ids = n > 11 && strcmp(v->name + n - 11, ".router_ids") == 0;
         if (v->data && !ids &&
             (strncmp(v->name, "layers.", 7) == 0 || strcmp(v->name, "embed") == 0))
@@ -99,7 +99,8 @@ static int has_taps(const sb_step *step)
     return 0;
 }
 
-/* An engine without a head, or one that shows nothing of it; of a single row there is no entry. */
+/* True if the step shows no values of a head. A single row makes no entry, so it shows nothing
+ * either way. */
 static int shows_no_head(const sb_step *step)
 {
     for (size_t i = 0; i < step->taps.count; i++)
@@ -108,7 +109,7 @@ static int shows_no_head(const sb_step *step)
     return step->row_count > 1;
 }
 
-/* The first step says which ways there are. */
+/* Chooses the ways of comparison by the first step. */
 static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -148,13 +149,14 @@ static sb_status make_room(sb_differ *d, size_t rows, sb_error *err)
     return SB_OK;
 }
 
-/* Rows of the trunk, each of which has a token verdict. */
+/* True for rows of the trunk: each has a token verdict. */
 static int is_row(const sb_step_row *row)
 {
     return row->kind != SB_CALL_draft;
 }
 
-/* Rows that nobody ran freely get their verdict from the ops alone, if one of theirs was judged. */
+/* Without the free way, adds token verdicts that come from the ops alone: none if no op of the row
+ * was judged. */
 static sb_status add_tokens(const sb_differ *d, const sb_step *step, sb_error *err)
 {
     sb_verdicts *v = d->options.verdicts;
@@ -173,7 +175,7 @@ static sb_status add_tokens(const sb_differ *d, const sb_step *step, sb_error *e
     return SB_OK;
 }
 
-/* What the ops of a row showed, added to the verdicts of its token. */
+/* Adds the results of a row's ops to the verdict of its token. */
 static void add_worst(const sb_differ *d, const sb_step *step, size_t first)
 {
     sb_verdicts *v = d->options.verdicts;
@@ -199,7 +201,7 @@ static size_t token_before(const sb_verdicts *v, uint32_t sequence, size_t at)
     return at - 1;
 }
 
-/* What each layer of a row showed; that of a draft belongs to the token that it follows. */
+/* Adds the results of each layer of a row. Those of a draft belong to the token before it. */
 static sb_status add_cells(const sb_differ *d, const sb_step *step, size_t first, sb_error *err)
 {
     sb_verdicts *v = d->options.verdicts;
@@ -234,8 +236,9 @@ static void one_way(void *ctx, size_t i, size_t worker)
         w->whole = sb_free_step(d->free, w->step, w->err);
 }
 
-/* Each way has a model to run and verdicts of its own, so they need not wait for each other. With
- * many threads it is better to share the work inside them, which one inside the other cannot. */
+/* Each way has its own sessions and verdicts, so both can run at once. With many threads it is
+ * better to run one after the other and to share the work inside each, because nested parallel work
+ * does not share. */
 static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
 {
     enum { FEW = 4 };
@@ -246,7 +249,7 @@ static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
     return w.ops ? w.ops : w.whole;
 }
 
-/* Whether a failure comes before another: by token, and of one token by the flow. */
+/* True if failure a comes before b: by token, and within a token by the order of the flow. */
 static int is_before(const sb_config *config, const sb_place *a, const sb_place *b)
 {
     if (a->sequence != b->sequence)
@@ -263,7 +266,7 @@ static void see_not_finite(sb_differ *d, const sb_place *place)
     d->has_not_finite = 1;
 }
 
-/* The token of a row that is not finite fails, however little of it was judged. */
+/* Fails the token of a row that is not finite, even if little of the row was judged. */
 static void fail_token(sb_differ *d, const sb_step *step, size_t row, const sb_place *place,
                        sb_token_verdict *token)
 {
@@ -275,8 +278,8 @@ static void fail_token(sb_differ *d, const sb_step *step, size_t row, const sb_p
         d->worst[row] = (double)INFINITY;
 }
 
-/* T-82: "A value of the engine that is NaN or infinite is a failure". The reference has come
- * through the step, or it says itself that it did not: that is no failure of the engine's. */
+/* T-82: "A value of the engine that is NaN or infinite is a failure". If the reference itself
+ * reached such a value, the engine has not failed. */
 static void judge_finite(sb_differ *d, const sb_step *step, size_t first)
 {
     sb_verdicts *v = d->options.verdicts;
@@ -303,7 +306,7 @@ static void judge_finite(sb_differ *d, const sb_step *step, size_t first)
             see_not_finite(d, &place);
 }
 
-/* The row that a call of this sequence begins with; NULL: it has none but drafts. */
+/* The first row of this sequence's call; NULL if the sequence has only drafts. */
 static const sb_step_row *first_row_of(const sb_step *step, uint32_t sequence)
 {
     for (size_t i = 0; i < step->row_count; i++)
@@ -312,7 +315,8 @@ static const sb_step_row *first_row_of(const sb_step *step, uint32_t sequence)
     return NULL;
 }
 
-/* U-6: "the state that the call reads" is as long as what was fed before the call's first row. */
+/* U-6: "the state that the call reads" has the length of the tokens fed before the call's first
+ * row. */
 static void judge_lengths(sb_differ *d, const sb_step *step)
 {
     sb_verdicts *v = d->options.verdicts;
@@ -360,7 +364,7 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
     return status || !d->forced ? status : add_cells(d, step, first, err);
 }
 
-/* An op that is the reference's own shows nothing of the engine. */
+/* An op that the reference ran in place of the engine shows nothing of the engine. */
 static void inherit(sb_verdicts *v, const unsigned char inherited[SB_OP_COUNT])
 {
     for (size_t i = 0; i < SB_OP_COUNT; i++)
@@ -380,7 +384,7 @@ static int ops_decide(const sb_verdicts *v)
     return compared > 0 && v->ops[SB_OP_linear].compared > 0;
 }
 
-/* The noise may be too large for the free way, where the ops have said everything. */
+/* If the ops have decided, an undecided free way (noise too large) becomes a note. */
 static sb_status finish_free(sb_differ *d, sb_error *err)
 {
     sb_verdicts *v = d->options.verdicts;
@@ -415,7 +419,7 @@ static void join_not_finite(sb_differ *d, int is_of_op)
     v->around.count = 0;
 }
 
-/* What failed in the forced way joins the rest. Of one token, the op that went wrong is named
+/* Merges the failures of the forced way into the rest. Within a token, the failed op is named
  * before its consequence. */
 void sb_differ_stop(sb_differ *d)
 {

@@ -1,11 +1,11 @@
-/* differ_judge.c - the verdict of a whole. */
+/* differ_judge.c - the overall verdict. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ref/run/backend.h"
 #include "tools/compare/differ.h"
 
-/* The heaviest of what was compared, and of what was not. */
+/* The heaviest verdict of the compared parts, and of the parts not compared. */
 typedef struct weight {
     sb_verdict compared, missing;
     const char *missing_op; /* the first op that was not judged */
@@ -45,7 +45,7 @@ static void say(sb_verdicts *v, sb_verdict verdict, const char *reason)
     snprintf(v->reason, sizeof v->reason, "%s", reason);
 }
 
-/* An op that cannot be trusted, and why if nobody said it. */
+/* Names a MISTRUSTED op, if no reason is given yet. */
 static void say_ops(sb_verdicts *v)
 {
     char text[SB_WORDS];
@@ -107,7 +107,7 @@ void sb_differ_judge(sb_verdicts *v, int forced_required, double tie_limit)
                  w.missing_op);
         say(v, SB_VERDICT_SKIPPED, text);
     }
-    if (v->lost) { /* what comes behind was not judged, whatever was before */
+    if (v->lost) { /* the rest of the sequence was not judged */
         char why[SB_WORDS];
         memcpy(why, v->reason, sizeof why);
         say(v, SB_VERDICT_SKIPPED, *why ? why : "a sequence could not be followed");

@@ -1,4 +1,4 @@
-/* envelope.c - sequences in lockstep, and how far they are apart. */
+/* envelope.c - sequences in lockstep, and their distances. */
 #include "tools/compare/envelope.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@ static int is_odd(size_t i)
     return i % 2 == 1;
 }
 
-/* The longest sum of products of a model, attention aside: its weights sum to 1. */
+/* The longest sum of products of a model. Attention does not count, because its weights sum to 1.
+ */
 static double longest_sum(const sb_config *c)
 {
     const uint32_t widths[] = {
@@ -28,8 +29,8 @@ static double longest_sum(const sb_config *c)
     return most;
 }
 
-/* 2^-24, or for accumulators that cut twice the last bit they keep: 4 K/6 of its square is the
- * variance of so many cuts, where K/6 of 2^-24's is that of so many roundings. */
+/* The s of T-41: 2^-24, or twice the last bit that truncating accumulators keep. Truncation has
+ * four times the variance of rounding to that bit. */
 static double step_of(const sb_arithmetic *arithmetic)
 {
     double step = 2;
@@ -47,7 +48,7 @@ static double scale_of(const sb_model *model, const sb_arithmetic *arithmetic, d
     return sb_wide_sqrt(1 + longest_sum(&model->config) / 6 * ratio * ratio);
 }
 
-/* Activations are binary32, of which some op's input or some cache keeps fewer bits. */
+/* True if activations are binary32 and some op's input or some cache keeps fewer bits. */
 static int rounds_later(const sb_knobs *knobs)
 {
     return sb_act_format(knobs) == SB_FORMAT_f32 &&
@@ -84,7 +85,7 @@ static uint32_t units_of_functions(const sb_arithmetic *arithmetic)
     return least + (uint32_t)(units > least);
 }
 
-/* T-41, the other factor unless it "is left out where the runs were moved by it" */
+/* T-41. The first factor "is left out where the runs were moved by it" */
 double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
                           const sb_arithmetic *arithmetic, size_t among)
 {
@@ -94,7 +95,7 @@ double sb_envelope_factor(const sb_model *model, const sb_knobs *knobs,
     return scale * tail_of(among);
 }
 
-/* Some op's input or some cache becomes codes, which have few values. */
+/* True if some op's input or some cache becomes codes, which have few values. */
 static int has_codes(const sb_knobs *k)
 {
     return !SB_IS(k, act_fp4, off) || !SB_IS(k, act_fp8_group, off) ||
@@ -183,7 +184,7 @@ void sb_envelope_adopt(sb_envelope *e, sb_expert_source source, void *ctx)
     e->source_ctx = ctx;
 }
 
-/* Room for the choices of a call; what is on record stays only while rows are fed again. */
+/* Allocates the choices of a call. Recorded choices stay only while rows are fed again. */
 static sb_status reserve(sb_envelope *e, size_t rows, sb_error *err)
 {
     const sb_config *c = &e->model->config;
@@ -211,8 +212,8 @@ static sb_status reserve(sb_envelope *e, size_t rows, sb_error *err)
     return room ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", rows);
 }
 
-/* T-40: random numbers belong to a call, and to a row of it where logits are asked for: what is
- * asked changes no other number. */
+/* T-40: random numbers depend on the call, or, for requested logits, on the call and row. So
+ * requests for logits do not change other random numbers. */
 static void enter(sb_envelope *e, uint64_t row)
 {
     e->moment = e->calls << 32 | row;
@@ -228,11 +229,11 @@ static sb_status begin(sb_envelope *e, size_t rows, sb_error *err)
     return status;
 }
 
-/* What a call asks of a lane. */
+/* The work of a lane in a call. */
 typedef struct task {
     sb_status (*run)(sb_envelope_lane *lane, const struct task *task);
     const uint32_t *tokens;
-    size_t n; /* tokens, rows that are kept, or a row */
+    size_t n; /* number of tokens or of kept rows, or a row */
 } task;
 
 static void run_lane(sb_envelope_lane *lane, const task *t)
@@ -255,7 +256,7 @@ static void other_lane(void *ctx, size_t i, size_t worker)
     run_lane(&of->e->lanes[of->first + i * of->step], of->t);
 }
 
-/* Side by side, but for a twin that may have a state of its own. */
+/* Runs the lanes in parallel; one after the other with a twin, which may have a state. */
 static void run_others(sb_envelope *e, const task *t, size_t first, size_t step)
 {
     others of = {e, t, first, step};
@@ -263,7 +264,7 @@ static void run_others(sb_envelope *e, const task *t, size_t first, size_t step)
     sb_parallel_in_order(count, !e->twin, other_lane, &of);
 }
 
-/* Room for how far the tight runs are from each row of the tape. */
+/* Allocates, for each tight run, the distance to every row of the tape. */
 static sb_status reserve_apart(sb_envelope *e)
 {
     for (size_t i = 1; i < e->count; i += 2) {
@@ -275,8 +276,8 @@ static sb_status reserve_apart(sb_envelope *e)
     return SB_OK;
 }
 
-/* The reference first, then the others, which read what it left and do not see each other; but of
- * codes the tight ones come before the loose ones, which ask how far these were. */
+/* Runs the reference first. The others read its results, but not each other's. With codes the tight
+ * lanes run before the loose ones, which read the distances of the tight lanes. */
 static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
 {
     run_lane(&e->lanes[0], t);
@@ -330,7 +331,7 @@ static sb_status task_draft(sb_envelope_lane *lane, const task *t)
     return sb_session_draft(lane->session, t->tokens[0], lane->logits, &lane->err);
 }
 
-/* T-41: the bound of a router's logits, for those choices that were adopted. */
+/* T-41: sets the bound of the router's logits for each adopted choice. */
 static void bound_adopted(sb_envelope *e)
 {
     for (size_t i = 0; i < e->adopted_count; i++) {
@@ -366,8 +367,8 @@ sb_status sb_envelope_verify(sb_envelope *e, const uint32_t *tokens, size_t n, s
     return call(e, &(task){task_verify, tokens, n}, err);
 }
 
-/* Rows that are fed again choose what they chose the first time, but for an engine that has fed
- * them again itself. */
+/* Rows that are fed again take the same experts as before, unless the engine itself fed them again.
+ */
 sb_status sb_envelope_keep(sb_envelope *e, size_t kept, sb_error *err)
 {
     sb_status status = begin(e, kept ? kept : 1, err);
@@ -394,8 +395,8 @@ void sb_envelope_reset(sb_envelope *e)
     e->adopted_count = 0;
 }
 
-/* The one that stands in for a sequence which strayed: of those with codes of their own another
- * such one, whose state has what they did; itself if there is none. */
+/* The sequence whose state replaces that of strayed sequence i. If the model has codes, only
+ * another loose sequence can: its state contains loose codes, too. Returns i if there is none. */
 static size_t stand_in(const sb_envelope *e, size_t i)
 {
     if (sb_envelope_is_tight(e, i) || !e->has_codes)
@@ -423,7 +424,7 @@ sb_status sb_envelope_rejoin(sb_envelope *e, sb_error *err)
     return status;
 }
 
-/* How far the others' logits are from the reference's. */
+/* The distance of the others' logits from the reference's. */
 static sb_noise noise_of(const sb_envelope *e)
 {
     size_t V = e->model->config.vocab_size, lanes[2] = {0};
@@ -483,7 +484,7 @@ const sb_session *sb_envelope_session(const sb_envelope *e, size_t i)
     return e->lanes[i].session;
 }
 
-/* The odd ones keep to the reference's experts; all do where another program's are known. */
+/* Odd sequences keep the reference's experts. All do if another program's experts are known. */
 int sb_envelope_keeps_experts(const sb_envelope *e, size_t i)
 {
     return is_odd(i) || e->source != NULL || e->model->config.experts == 0;

@@ -1,4 +1,4 @@
-/* envelope_cache.c - keys and values that a cache keeps as codes, which have few values: T-42. */
+/* envelope_cache.c - keys and values in a cache of codes: T-42. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static int is_key(const sb_op_call *call)
     return strcmp(call->name, "self_attn.k_rope") == 0;
 }
 
-/* The scale that the file has for what this op makes, into *scale; whether a cache keeps it. */
+/* True if a cache keeps the result of this op; *scale receives its stored scale. */
 static int is_cached(const sb_envelope_lane *lane, const sb_op_call *call, float *scale)
 {
     const int key = is_key(call);
@@ -30,7 +30,7 @@ static double kept(const sb_op_call *call, float scale, float x)
     return (double)code;
 }
 
-/* x moved by the least of the halves of `by` that changes what is kept of it. */
+/* x moved by the smallest by / 2^i that still changes its code. */
 static float other_side(const sb_op_call *call, float scale, float x, double by)
 {
     enum { HALVES = 12 };
@@ -73,7 +73,7 @@ static void fall(const sb_op_call *call, float scale, const float *x, size_t n, 
         own[at] = taken;
 }
 
-/* Keys and values of a layer as they were before they became codes. */
+/* Keys and values of a layer before they became codes. */
 struct sb_uncoded {
     float *data;
     size_t room;
@@ -84,7 +84,7 @@ static size_t uncoded_count(const sb_envelope *e)
     return 2 * ((size_t)e->model->config.layers + 1);
 }
 
-/* Room for so many elements; NULL without. */
+/* Allocates room for `elements` elements; NULL if memory is out. */
 static float *uncoded_room(sb_envelope_lane *lane, size_t piece, size_t elements)
 {
     if (!lane->uncoded)
@@ -100,7 +100,7 @@ static float *uncoded_room(sb_envelope_lane *lane, size_t piece, size_t elements
     return u ? u->data : NULL;
 }
 
-/* What the op has made, by the position of its rows, in units of the codes. */
+/* Stores the result of the op by the position of its rows, in units of the codes. */
 static sb_status keep_uncoded(sb_envelope_lane *lane, const sb_op_call *call,
                               const sb_op_value *out, float stored_scale)
 {

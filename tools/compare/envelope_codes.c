@@ -1,4 +1,4 @@
-/* envelope_codes.c - inputs of linear layers that become codes, which have few values: T-42. */
+/* envelope_codes.c - inputs of linear layers that become codes: T-42. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ sb_status sb_envelope_record(sb_envelope *e, const float *in, size_t count)
     return SB_OK;
 }
 
-/* Whether the expert at work is the one that the reference has at its place. */
+/* True if the current expert is the reference's expert in the same slot. */
 static int same_expert(const sb_envelope_lane *lane, const sb_op_call *call)
 {
     const sb_envelope *e = lane->of;
@@ -32,11 +32,11 @@ static int same_expert(const sb_envelope_lane *lane, const sb_op_call *call)
            lane->ids[at] == e->ids[(size_t)call->layer * e->rows * k + at];
 }
 
-/* An element of the reference's row that another program may have on the other side of a tie. */
+/* An element of the reference's row that may fall on the other side of a tie. */
 typedef struct tie {
     size_t at;
-    double by;      /* what is added to it there */
-    double squares; /* of what the row then differs by as it is multiplied */
+    double by;      /* the change that takes it there */
+    double squares; /* squared change of the quantized row */
 } tie;
 
 static size_t group_end(const sb_input *q, size_t n, size_t first)
@@ -53,9 +53,9 @@ static size_t largest_at(const float *x, size_t first, size_t end)
     return most;
 }
 
-/* Rows that a row is quantized beside: the run's own, and the reference's moved by the window. What
- * is below the largest of its group stays below, so that the scale is moved by the largest alone.
- */
+/* Rows that are quantized together: the reference's, the run's own, and the reference's moved by
+ * the window. Elements below the largest of a group stay below it, so that only the largest moves
+ * the scale. */
 enum { ROW_reference, ROW_own, ROW_up, ROW_down, ROW_scale_up, ROW_scale_down, ROWS };
 
 static void moved(const float *x, size_t n, size_t group, double window, float *rows)
@@ -88,7 +88,7 @@ static double square_apart(const sb_input *q, size_t n, size_t row, size_t first
     return sum;
 }
 
-/* A scale of few values has fallen otherwise: one of binary32 moves by less. */
+/* True if a coarse scale has changed to another value. Binary32 scales move by less. */
 static int other_scale(const sb_input *q, size_t row, size_t group)
 {
     double was = (double)q->scales[group], is = (double)q->scales[row * q->groups + group];
@@ -101,7 +101,7 @@ static void see(tie *best, size_t at, double by, double squares)
         *best = (tie){at, by, squares};
 }
 
-/* The open element, or scale, that says most. */
+/* The open element or scale that changes the row most. */
 static tie largest_open(const sb_input *q, const float *x, const float *rows, size_t n)
 {
     tie best = {0};
@@ -122,14 +122,14 @@ static tie largest_open(const sb_input *q, const float *x, const float *rows, si
     return best;
 }
 
-/* Whether a row has there another code, or another scale, than row 0. */
+/* True if a row has another code or scale there than row 0. */
 static int is_other(const sb_input *q, size_t n, size_t row, size_t at)
 {
     return q->codes[row * n + at] != q->codes[at] || other_scale(q, row, at / q->group);
 }
 
-/* The group of the reference, with the element just on the other side: by the least of the halves
- * of its window that takes it there. */
+/* Copies the reference's group to `own` with the element just on the other side of the tie: moved
+ * by the smallest t->by / 2^i that takes it there. */
 static sb_status take_other_side(const sb_op_call *call, const float *x, const tie *t, float *own)
 {
     enum { HALVES = 12 };

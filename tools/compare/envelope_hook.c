@@ -1,4 +1,4 @@
-/* envelope_hook.c - every op of a sequence, rounded another way. */
+/* envelope_hook.c - moves the results of every op of a sequence. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,14 +19,15 @@ uint64_t sb_envelope_key(sb_envelope_lane *lane)
     return sb_rng_u64(sb_rng_u64(lane->key, lane->of->moment), lane->ops++);
 }
 
-/* Of an output of an op, the same in every call. */
+/* The key of an op's output, the same in every call. */
 static uint64_t place_key(const sb_envelope_lane *lane, const sb_op_call *call, size_t output)
 {
     return sb_rng_u64(sb_rng_key(lane->key, call->name),
                       (uint64_t)call->layer * SB_OP_OUTPUTS + output);
 }
 
-/* Rounding to bfloat16 changes what has digits below it, and makes every NaN one. */
+/* Nonzero if rounding to bfloat16 changes a value: a lower bit is set, or it is a NaN other than
+ * the canonical one. */
 static uint32_t rounds_bf16(const float *data, size_t n)
 {
     uint32_t changes = 0;
@@ -46,7 +47,7 @@ static int rounds_any(sb_format type, const float *data, size_t n)
     return 0;
 }
 
-/* Pieces, because most arrays that are not of a type show it at once. */
+/* In pieces, because most arrays of another type differ in the first piece. */
 static int row_of_type(sb_format type, const float *data, size_t n)
 {
     enum { PIECE = 256 };
@@ -67,8 +68,8 @@ static int all_of_type(sb_format type, const float *data, size_t rows, size_t co
     return 1;
 }
 
-/* x moved by a step of its bits, in binary16 to its neighbour, away from 0 or towards it; 0 stays,
- * and so does what has nowhere to go. */
+/* x moved by `step` in its bits, away from 0 or towards it; in binary16, to its neighbour. 0 stays,
+ * and so does a value whose neighbour is not finite. */
 static float neighbour(sb_format type, uint32_t step, float x, int up)
 {
     uint32_t bits = sb_bits_f32(x), magnitude = bits & 0x7fffffffu;
@@ -84,11 +85,11 @@ static float neighbour(sb_format type, uint32_t step, float x, int up)
     return sb_is_finite_f32(moved) ? moved : x;
 }
 
-/* Elements that share a random word, of which each takes two bits: 2 and 3 move it. */
+/* Elements that share a random word. Each takes two bits; 2 and 3 move the element. */
 enum { MOVED = 32 };
 
-/* neighbour() of four elements whose type ends at this bit, without a branch: what moves is as
- * likely as not. two[l] holds the bits of element l at its lower end. */
+/* neighbour() of four elements. `step` is the last bit of their type. There is no branch, because
+ * half of the elements move. two[l] >> shift holds the random bits of element l. */
 static inline void move_four(float *restrict data, uint32_t step, const uint32_t *restrict two,
                              unsigned shift)
 {
@@ -116,7 +117,7 @@ static void move_word(float *data, uint32_t step, uint64_t random)
     }
 }
 
-/* T-40: "it stays, or becomes the next above or below"; in binary32 by so many units. */
+/* T-40: "it stays, or becomes the next above or below"; in binary32 by `units` units. */
 static void move_in(sb_format type, uint32_t units, uint64_t key, float *data, size_t rows,
                     size_t cols, size_t stride)
 {
@@ -140,7 +141,7 @@ static void move_in(sb_format type, uint32_t units, uint64_t key, float *data, s
         }
 }
 
-/* An array is rounded to the activation type if all its elements are of it; else it is binary32. */
+/* The activation type if all elements are values of that type; else binary32. */
 static sb_format type_of(const sb_envelope *e, const float *data, size_t rows, size_t cols,
                          size_t stride)
 {
@@ -175,7 +176,8 @@ static void move_output(sb_envelope_lane *lane, const sb_op_call *call, const sb
         move_in(type, 1, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
 }
 
-/* What has no rounding: copies. The router's ids are not numbers, its weights come with them. */
+/* Ops without rounding: copies. Also the router: its ids are no numbers, and its weights are moved
+ * elsewhere. */
 static int is_exact(sb_op op)
 {
     return op == SB_OP_embed || op == SB_OP_split_gate;
@@ -235,7 +237,7 @@ static void move_outputs(sb_envelope_lane *lane, const sb_op_call *call)
         move_decays(lane, call);
 }
 
-/* The recurrent form row by row, so that the state is rounded anew behind each. */
+/* Runs the recurrent form row by row, so that the state is moved behind each row. */
 static sb_status delta_rows(sb_envelope_lane *lane, const sb_op_call *call)
 {
     const sb_delta_rule_args *a = call->args;

@@ -1,5 +1,4 @@
-/* envelope_router.c - which experts a sequence takes: its own, the reference's, another program's.
- */
+/* envelope_router.c - the experts of a sequence: its own, the reference's, or another program's. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,7 @@ static int is_set(const uint32_t *ids, size_t k, size_t experts)
     return 1;
 }
 
-/* The weights of R-15 for experts that were not chosen by it: from the probabilities of all. */
+/* The weights of R-15 for a given set of experts, from the probabilities of all experts. */
 static sb_status weigh(const sb_envelope *e, const sb_op_call *call, size_t row,
                        const uint32_t *ids)
 {
@@ -99,7 +98,7 @@ static sb_status note(sb_envelope *e, const sb_adopted *adopted)
     return SB_OK;
 }
 
-/* Another program's experts take the place of the reference's. */
+/* Replaces the reference's experts by another program's. */
 static sb_status adopt_row(sb_envelope *e, const sb_op_call *call, size_t row)
 {
     const sb_router_args *a = call->args;
@@ -146,7 +145,7 @@ static sb_status route_reference(sb_envelope *e, const sb_op_call *call)
     return status;
 }
 
-/* The best expert that is not in the set, and the place of the worst that is. */
+/* The best expert outside the set; *weakest is the slot of the worst expert in it. */
 static uint32_t runner_up(const float *logits, size_t E, const uint32_t *set, size_t k,
                           size_t *weakest)
 {
@@ -175,8 +174,8 @@ double sb_envelope_router_bound(const sb_envelope *e, uint32_t layer, size_t row
     return e->factor * sb_wide_sqrt(2 * most / e->model->config.experts);
 }
 
-/* What another choice costs at least: of the expert in `held` and the other that change places. 0:
- * all are held. */
+/* The smallest margin of another choice: *other replaces the expert in slot *weakest of `held`. 0
+ * if all experts are held. */
 static int least_margin(const sb_envelope *e, const uint32_t *held, const float *logits,
                         double *margin, size_t *weakest, uint32_t *other)
 {
@@ -205,9 +204,9 @@ int sb_envelope_find_open(sb_envelope *e, size_t rows)
     return any;
 }
 
-/* T-43, where the choice is open: "each other one takes the runner-up in every second case that is
- * open, the next of them in the remaining ones; a single one takes it in all"; T-85: "the runner-up
- * in all that were open" where the engine fed the row again. */
+/* T-43, for an open choice: "each other one takes the runner-up in every second case that is open,
+ * the next of them in the remaining ones; a single one takes it in all"; T-85: "the runner-up in
+ * all that were open" if the engine fed the row again. */
 static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t row, double squares,
                        uint32_t *ids)
 {

@@ -5,15 +5,16 @@
 
 #include "ref/base/mem.h"
 
-enum { BEST = 4 }; /* singles that are tried in pairs */
+enum { BEST = 4 }; /* single changes that are tried in pairs */
 
-/* How bad a comparison is. */
+/* A measure of the failures of a comparison. */
 typedef struct badness {
-    double score; /* how many doublings all that is beyond its bound lies beyond it, added */
+    double score; /* sum over all ratios beyond their bound of the doublings beyond it, plus
+                     failures */
     double worst;
 } badness;
 
-/* A change, or two, and what was left under it. */
+/* One or two changes, and the remaining badness. */
 typedef struct trial {
     const sb_change *first, *second;
     badness left;
@@ -24,12 +25,13 @@ typedef struct search {
     const sb_differ_options *options;
     const sb_keep *keep;
     badness before;
-    trial *trials; /* those that help, the best first */
+    trial *trials; /* trials that help, the best first */
     size_t count;
     sb_error *err;
 } search;
 
-/* Doublings that take 1 to x, 64 at most; a fraction of the last one, so that less is less. */
+/* Doublings from 1 to x, at most 64. The last one counts in part, so that the result grows with x.
+ */
 static double doublings(double x)
 {
     double n = 0;
@@ -73,8 +75,8 @@ static void apply(const sb_change *change, sb_differ_options *o, sb_knobs *knobs
     }
 }
 
-/* The kept steps once more, with the reference changed. A change that a model cannot run under is
- * no explanation: *possible is 0. */
+/* Compares the kept steps with the reference changed. Sets *possible to 0 if the model cannot run
+ * with the change. */
 static sb_status measure(const search *s, trial *t, int *possible)
 {
     sb_verdicts verdicts = {0};
@@ -92,7 +94,7 @@ static sb_status measure(const search *s, trial *t, int *possible)
         status = sb_differ_step(differ, &s->keep->steps[i], s->err);
     if (!status)
         status = sb_differ_finish(differ, s->err);
-    /* T-46: noise that could hide any fault hides this one, too, and explains nothing */
+    /* T-46: noise that could hide any fault explains nothing */
     *possible = !status && (sb_differ_forced(differ) || verdicts.verdict != SB_VERDICT_MISTRUSTED);
     t->left = badness_of(&verdicts);
     sb_differ_free(differ);
@@ -100,7 +102,7 @@ static sb_status measure(const search *s, trial *t, int *possible)
     return status == SB_ERR_MEMORY ? status : SB_OK;
 }
 
-/* Into its place among those that help; of equals the earlier stands first. */
+/* Inserts a trial in order; among equals the earlier stays first. */
 static void insert(search *s, const trial *t)
 {
     size_t at = s->count++;
@@ -109,7 +111,7 @@ static void insert(search *s, const trial *t)
     s->trials[at] = *t;
 }
 
-/* Keeps what makes the difference shrink: by a doubling in all, or to nothing. */
+/* Keeps a trial with a score below `limit`. */
 static sb_status try_one(search *s, const sb_change *first, const sb_change *second, double limit)
 {
     trial t = {.first = first, .second = second};
@@ -126,7 +128,7 @@ static int excludes(const sb_change *a, const sb_change *b)
                                     sb_knob_of_value(a->value) == sb_knob_of_value(b->value));
 }
 
-/* Pairs of the best singles, where none of them explains everything. */
+/* Tries pairs of the best single changes, if none of them explains everything. */
 static sb_status try_pairs(search *s)
 {
     const sb_change *best[BEST];
@@ -144,7 +146,7 @@ static sb_status try_pairs(search *s)
     return status;
 }
 
-/* "behaves like A", and of a second change what stands behind these words. */
+/* "behaves like A"; a second change is added without the first words. */
 static void write_explanation(const search *s, const trial *t, sb_explanation *e)
 {
     enum { LIKE = sizeof "behaves like " - 1 };
@@ -155,7 +157,7 @@ static void write_explanation(const search *s, const trial *t, sb_explanation *e
              t->second ? ", and " : "", t->second ? t->second->words + LIKE : "");
 }
 
-/* Where some changes leave nothing, the others explain nothing. */
+/* If some changes leave no difference, only these are written. */
 static void write_explanations(const search *s, sb_verdicts *v)
 {
     int vanishes = s->count && s->trials[0].left.score == 0;

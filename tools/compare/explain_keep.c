@@ -1,4 +1,4 @@
-/* explain_keep.c - the steps that an explanation is tried on. */
+/* explain_keep.c - the steps on which explanations are tried. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static size_t step_bytes(const sb_step *step)
     return bytes;
 }
 
-/* 0 if memory is out; what was copied so far belongs to `to` all the same. */
+/* 0 if memory is out; `to` then owns the values copied so far. */
 static int copy_values(const sb_step_values *from, sb_step_values *to)
 {
     to->count = 0;
@@ -79,7 +79,7 @@ static int copy_step(const sb_step *from, sb_step *to)
     return to->rows && to->rounds && copy_values(&from->taps, &to->taps) && copy_states(from, to);
 }
 
-/* Whether the state that a sequence comes with is there in full. */
+/* True if the full state of a sequence before this row is recorded. */
 static int has_state(const sb_step *step, const sb_step_row *row)
 {
     for (size_t i = 0; i < step->state_count; i++) {
@@ -94,7 +94,7 @@ static int has_state(const sb_step *step, const sb_step_row *row)
     return 0;
 }
 
-/* Whether the step can be compared without those before it. */
+/* True if the step can be compared without the steps before it. */
 static int is_complete(const sb_step *step)
 {
     for (size_t i = 0; i < step->row_count; i++) {
@@ -145,8 +145,8 @@ sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
     return SB_OK;
 }
 
-/* How many rows of one sequence stay: up to the one that failed, but two, so that a call of several
- * rows remains one. 0: all. */
+/* The rows that stay if all are of one sequence: up to the failed row, but at least two, so that a
+ * call of several rows stays one. 0: all. */
 static size_t rows_kept(const sb_step *step, uint64_t position)
 {
     size_t kept = 0;
@@ -166,7 +166,7 @@ static void cut_values(sb_step *step, size_t kept)
         size_t gone = step->row_count - kept;
         if (strcmp(v->name, "logits") == 0 || strncmp(v->name, "top_", 4) == 0)
             continue;
-        /* of the head's entries the last belong to the last rows */
+        /* the last entries of the head belong to the last rows */
         v->rows = v->rows > gone ? v->rows - gone : 0;
         v->has_digest = 0;
     }

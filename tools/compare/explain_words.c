@@ -1,4 +1,4 @@
-/* explain_words.c - the changes that knobs can make, in words. */
+/* explain_words.c - the changes of knobs, in words. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,7 +37,8 @@ void sb_changes_free(sb_changes *c)
     *c = (sb_changes){0};
 }
 
-/* Quantized inputs and laws matter to quantized weights alone, the head's choices to the head. */
+/* Knobs of quantized inputs and laws matter only to quantized weights, those of the head only to
+ * the head. */
 static int matters(const sb_model *model, sb_knob knob, uint32_t layer)
 {
     switch (knob) {

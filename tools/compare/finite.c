@@ -10,7 +10,7 @@
 #include "tools/compare/state_place.h"
 #include "tools/trace/names.h"
 
-/* The first element that is not finite; count if all are. */
+/* The index of the first element that is not finite; count if all are finite. */
 static size_t first_of(const float *x, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -24,7 +24,8 @@ static int is_spoiled(const sb_step_value *v)
     return v->data && first_of(v->data, v->rows * v->cols) < v->rows * v->cols;
 }
 
-/* Logarithms of probabilities that are 0 are infinite; ids are no values of an op. */
+/* False for log-probabilities, which are infinite for a probability of 0, and for ids, which are no
+ * values of an op. */
 static int find_tap(const sb_finite *f, const char *name, sb_tap_name *tap)
 {
     return sb_tap_find(name, tap) && !sb_tap_is_ids(name) && (f->mtp || !tap->is_head) &&
@@ -47,7 +48,7 @@ int sb_finite_any(const sb_finite *f)
 /* --- the order of the flow ---------------------------------------------------------------------
  */
 
-/* The trunk's embedding, its layers, what is behind them; then the same of the head. */
+/* Stages: the trunk's embedding, its layers, the ops behind them; then the same for the head. */
 static uint64_t stage_of(const sb_config *c, const sb_tap_name *tap)
 {
     uint64_t head = tap->is_head ? (uint64_t)c->layers + 2 : 0;
@@ -58,7 +59,7 @@ static uint64_t stage_of(const sb_config *c, const sb_tap_name *tap)
     return behind ? head + 1 + (tap->is_head ? 1 : c->layers) : head;
 }
 
-/* Rows of taps.def, which stands in the order of the flow. */
+/* The row of taps.def, which is in the order of the flow. */
 static uint64_t index_of(const sb_tap_name *tap)
 {
     sb_tap_name row;
@@ -77,8 +78,8 @@ uint64_t sb_finite_order(const sb_config *config, const char *name)
 /* --- a row -------------------------------------------------------------------------------------
  */
 
-/* The call that a row belongs to: rows [first, first + count) of the step, and in the head's taps
- * entries [entry, entry + entries). */
+/* The call of a row: rows [first, first + count) of the step, and entries [entry, entry + entries)
+ * in the head's taps. */
 typedef struct call {
     size_t first, count, entry, entries;
 } call;
@@ -102,7 +103,7 @@ static call next_call(const sb_finite *f, const call *before)
     return c;
 }
 
-/* The row of a value that belongs to row `row` of the step, or NULL. */
+/* The row of a value for row `row` of the step, or NULL. */
 static const float *row_of(const sb_finite *f, const sb_step_value *v, const sb_tap_name *tap,
                            size_t row)
 {
@@ -131,7 +132,7 @@ static void say_kind(sb_place *place, float found, char *kind, size_t room)
     snprintf(kind, room, "%s", found > 0 ? "inf" : found < 0 ? "-inf" : "nan");
 }
 
-/* The last tap of the row that stands before `order`: NULL if there is none. */
+/* The last recorded tap of the row before `order`; NULL if there is none. */
 static const char *last_before(const sb_finite *f, size_t row, uint64_t order)
 {
     const char *last = NULL;
@@ -149,7 +150,7 @@ static const char *last_before(const sb_finite *f, size_t row, uint64_t order)
     return last;
 }
 
-/* Whether a tap that the model has stands between two places of the flow and is not recorded. */
+/* True if the model has a tap between two places of the flow that is not recorded. */
 static int has_gap(const sb_finite *f, uint64_t after, uint64_t before)
 {
     sb_tap_name row, tap;
@@ -172,7 +173,7 @@ static int has_gap(const sb_finite *f, uint64_t after, uint64_t before)
     return 0;
 }
 
-/* What is known of where it was born. */
+/* Describes where the value may have arisen. */
 static void say_birth(const sb_finite *f, size_t row, const char *name, char *words, size_t room)
 {
     uint64_t order = sb_finite_order(f->config, name);
@@ -199,7 +200,7 @@ static void fill(const sb_finite *f, size_t row, const sb_step_value *v, size_t 
                                                 : SB_NO_LAYER,
                         .rank = 1,
                         .element = {column},
-                        .expected = (double)NAN, /* nothing was held against it */
+                        .expected = (double)NAN, /* not compared */
                         .bound = (double)NAN};
     say_kind(place, row_of(f, v, &tap, row)[column], kind, sizeof kind);
     say_birth(f, row, v->name, birth, sizeof birth);
@@ -248,7 +249,7 @@ static void fill_state(const sb_finite *f, const sb_step_state *state, const sb_
     if (cache)
         place->token = place->element[1];
     say_kind(place, data[at], kind, sizeof kind);
-    place->expected = place->bound = (double)NAN; /* nothing was held against it */
+    place->expected = place->bound = (double)NAN; /* not compared */
     sb_place_say(place, " is %s: not finite", kind);
 }
 

@@ -1,6 +1,6 @@
 /* finite.h - the recorded values of a step that are NaN or infinite. A session of the reference
- * stops at the first of them (S-6), so in an engine beside it each is a failure, whether or not the
- * inputs of its op are recorded (T-82). */
+ * stops at the first such value (S-6). So each such value of an engine is a failure, whether or not
+ * the inputs of its op are recorded (T-82). */
 #ifndef SB_COMPARE_FINITE_H
 #define SB_COMPARE_FINITE_H
 
@@ -8,7 +8,7 @@
 #include "tools/compare/verdict.h"
 #include "tools/trace/step.h"
 
-/* The steps that are searched; `step` is the one at work. mtp: the head's values count, too. */
+/* The step to search. mtp: the values of the head count, too. */
 typedef struct sb_finite {
     const sb_config *config;
     const sb_knobs *knobs;
@@ -16,18 +16,18 @@ typedef struct sb_finite {
     int mtp;
 } sb_finite;
 
-/* Whether any value of the step is NaN or infinite. */
+/* True if any value of the step is NaN or infinite. */
 int sb_finite_any(const sb_finite *f);
 
 /* Row `row` of the step, of the trunk or of a draft: 1 if a value of it is NaN or infinite. *place
- * is the first in the order of the flow, in words too. The entries that the head makes in a call of
- * the trunk belong to that call's last rows. */
+ * then is the first such value in the order of the flow, with words. The entries that the head
+ * makes in a call of the trunk belong to that call's last rows. */
 int sb_finite_row(const sb_finite *f, size_t row, sb_place *place);
 
 /* The same of a recorded state. */
 int sb_finite_state(const sb_finite *f, const sb_step_state *state, sb_place *place);
 
-/* Where a tap stands in the order of the flow of one row; UINT64_MAX: it is no tap, so behind all.
+/* The rank of a tap in the order of the flow of one row; UINT64_MAX (last) if the name is no tap.
  */
 uint64_t sb_finite_order(const sb_config *config, const char *name);
 

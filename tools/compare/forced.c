@@ -89,7 +89,7 @@ static sb_status find_sequence(sb_forced *f, uint32_t id, forced_sequence **out,
     return make_sequence(f, s, err);
 }
 
-/* Memory is that of the sequences at work, however many there are in all. */
+/* Frees a sequence, so that memory is needed only for current sequences. */
 static void end_sequence(sb_forced *f, uint32_t id)
 {
     for (size_t i = 0; i < f->sequence_count; i++)
@@ -111,7 +111,7 @@ static const sb_step_round *round_of(const sb_step *step, uint32_t sequence)
     return NULL;
 }
 
-/* Nothing of this sequence can be judged from here on, but what a recorded state begins anew. */
+/* Stops judging this sequence, until a recorded state starts it anew. */
 static void lose(sb_forced *f, forced_sequence *s, const char *why)
 {
     sb_verdicts *v = f->options.verdicts;
@@ -123,7 +123,7 @@ static void lose(sb_forced *f, forced_sequence *s, const char *why)
 }
 
 /* T-23: "where that takes another form of the delta rule than the verify took, nothing of the
- * states is known": what the engine's replay computed was not recorded. */
+ * states is known", because the results of the engine's replay are not recorded. */
 static sb_status cut(sb_forced *f, forced_sequence *s, size_t kept, sb_error *err)
 {
     uint64_t first = sb_session_state(s->session)->position - s->verified;
@@ -138,8 +138,8 @@ static sb_status cut(sb_forced *f, forced_sequence *s, size_t kept, sb_error *er
     return status;
 }
 
-/* The rows of a verify that nobody has cut, where the next call begins: how far the states that
- * they leave may be apart was not computed. */
+/* Cuts the rows of a verify when only the next call's position shows how many were kept. The bounds
+ * of the states at that row were not computed. */
 static sb_status cut_late(sb_forced *f, forced_sequence *s, uint64_t position, sb_error *err)
 {
     const sb_state *state = sb_session_state(s->session);
@@ -153,7 +153,7 @@ static sb_status cut_late(sb_forced *f, forced_sequence *s, uint64_t position, s
     for (uint32_t i = 0; i < f->model->config.layers; i++)
         s->memory[i].recurrent = 0;
     sb_status status = cut(f, s, (size_t)(position - first), err);
-    /* the rows of a replay are not recorded: what it left is the reference's own */
+    /* the rows of a replay are not recorded: its states are the reference's own */
     if (!status && !SB_IS(&f->knobs, delta_rule, recurrent))
         forced_forget(f, s);
     return status;
@@ -199,7 +199,7 @@ static sb_status draft(sb_forced *f, forced_sequence *s, uint32_t token, sb_erro
     return status;
 }
 
-/* Rows of the trunk: one call. */
+/* Runs the rows of one call of the trunk. */
 static sb_status feed(sb_forced *f, forced_sequence *s, const sb_step *step, size_t row,
                       sb_error *err)
 {
@@ -230,14 +230,14 @@ static sb_status feed(sb_forced *f, forced_sequence *s, const sb_step *step, siz
     return cut(f, s, f->kept, err);
 }
 
-/* The rows of one sequence, or one row of a draft. */
+/* Runs the rows of one sequence, or one draft row. */
 static sb_status run_rows(sb_forced *f, forced_sequence *s, const sb_step *step, size_t row,
                           sb_error *err)
 {
     const sb_step_row *first = &step->rows[row];
     const sb_state *state = sb_session_state(s->session);
     sb_status status = SB_OK;
-    if (s->verified) /* no round said how many rows stay: what comes next does, a draft, too */
+    if (s->verified) /* no round gave the number of kept rows: the next row's position does */
         status = cut_late(f, s, first->position, err);
     if (status)
         return status;

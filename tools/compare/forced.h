@@ -1,9 +1,9 @@
-/* forced.h - each op of the reference, fed the engine's own recorded inputs: an op is judged alone,
- * and nothing that went wrong before it counts against it.
+/* forced.h - feeds each op of the reference the engine's recorded inputs. So each op is judged
+ * alone: an earlier fault does not count against it.
  *
- * One pass of a reference session over the rows of a step: its hook bounds an op from its arguments
- * before it runs, its tap holds the recorded output against the result and then puts the recorded
- * values in its place, so that the next op reads what the engine's read. */
+ * One pass of a reference session over the rows of a step: its hook computes the bounds of an op
+ * from its arguments before it runs. Its tap compares the recorded output with the result, and then
+ * replaces the result by the recorded values, so that the next op has the engine's inputs. */
 #ifndef SB_COMPARE_FORCED_H
 #define SB_COMPARE_FORCED_H
 
@@ -17,16 +17,15 @@ typedef struct sb_forced sb_forced;
 
 typedef struct sb_forced_options {
     const sb_knobs *knobs;           /* of both sides */
-    const sb_arithmetic *arithmetic; /* of the engine; the other side is the reference's */
-    sb_verdicts *verdicts;           /* gets ops, first failure, near ties */
-    const char *bundle;              /* file for the first failing op, or NULL (bundle.h) */
-    sb_cells *cells;                 /* gets the ratios of each row of a step, or NULL */
+    const sb_arithmetic *arithmetic; /* of the engine */
+    sb_verdicts *verdicts;           /* receives ops, first failure, near ties */
+    const char *bundle;              /* file for the first failing op (bundle.h), or NULL */
+    sb_cells *cells;                 /* receives the ratios of each row of a step, or NULL */
     int mtp;                         /* the steps have the head's taps */
-    int any_form; /* nobody says in which form the engine computes the delta rule: T-67 */
-    sb_trace_rollback rollback; /* how the engine goes back, as far as it says: T-85 */
-    int external;               /* the head made no drafts, and no entry of one: T-86 */
-    sb_op_hook twin; /* runs the ops of the reference's side, so that it is another model: what
-                      * an explanation tries. NULL: sb_op_run */
+    int any_form;                    /* the engine's form of the delta rule is not known: T-67 */
+    sb_trace_rollback rollback;      /* how the engine undoes rows, if known: T-85 */
+    int external;                    /* the head made no drafts and no entry of one: T-86 */
+    sb_op_hook twin; /* runs the ops of the reference, changed by an explanation; or NULL */
     void *twin_ctx;
 } sb_forced_options;
 
@@ -34,15 +33,15 @@ sb_status sb_forced_new(const sb_model *model, const sb_forced_options *options,
                         sb_error *err);
 void sb_forced_free(sb_forced *forced);
 
-/* One step: all its rows, sequence by sequence. worst[row] gets the largest error / bound of the
- * row. A step with states of its own continues from them, else from what the recorded values gave.
- */
+/* One step: all its rows, sequence by sequence. worst[row] receives the largest error / bound of
+ * the row. A step continues from its recorded states if it has any, else from the states that the
+ * earlier recorded values gave. */
 sb_status sb_forced_step(sb_forced *forced, const sb_step *step, double *worst, sb_error *err);
 
-/* Whether a sequence is lost because the reference itself came to a value that is not finite. */
+/* True if a sequence is lost because the reference itself reached a value that is not finite. */
 int sb_forced_overflowed(const sb_forced *forced, uint32_t sequence);
 
-/* Ends the statistics: tightness, verdict per op. */
+/* Ends the statistics: computes tightness and verdict of each op. */
 sb_status sb_forced_finish(sb_forced *forced, sb_error *err);
 
 #endif

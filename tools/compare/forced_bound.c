@@ -1,4 +1,4 @@
-/* forced_bound.c - the balls of an op whose inputs are recorded, or balls themselves. */
+/* forced_bound.c - the balls of an op whose inputs are recorded or are balls. */
 #include "tools/compare/forced_parts.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static sb_ball *gather(const sb_forced *f, const float *p, size_t count, const s
     return balls;
 }
 
-/* A linear op reads its weights once for both sides. */
+/* Reads the weights of a linear op only once for both sides. */
 static sb_status both_linear(sb_forced *f, const sb_op_call *call, int chained, sb_ball *ours,
                              sb_ball *theirs)
 {
@@ -98,7 +98,8 @@ static int any_form(const sb_forced *f, const sb_op_call *call)
            SB_IS(call->knobs, delta_rule, recurrent);
 }
 
-/* The delta rule of one side or both, whose incoming state the engine's may differ from. */
+/* The delta rule for one side or both. The engine's incoming state may differ from the reference's.
+ */
 static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta_rule_args *a,
                             sb_delta_side *sides, size_t count)
 {
@@ -126,8 +127,8 @@ static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta
     return status;
 }
 
-/* T-23: "what the engine's state may differ by is carried from call to call" - from both sides'
- * balls of the outgoing state, and the norms of its columns. */
+/* T-23: "what the engine's state may differ by is carried from call to call" . Computes it from
+ * both sides' balls of the outgoing state and from the norms of its columns. */
 static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_args *a,
                   const sb_delta_side sides[2])
 {
@@ -146,7 +147,7 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
             size_t at = h * a->dv + j;
             double norm = SB_BOUND_SLACK *
                           (sides[0].column[at] + sides[1].column[at] + sb_wide_sqrt(centres));
-            if (SB_IS(call->knobs, delta_state, act)) /* the norms do not have that rounding */
+            if (SB_IS(call->knobs, delta_state, act)) /* the norms lack that rounding */
                 norm =
                     call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_wide_sqrt(squares);
             m->column[at] = norm;
@@ -154,7 +155,7 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
     m->form = call->op;
 }
 
-/* Both sides; the state that `rows` of the rows leave is carried. */
+/* Bounds both sides for the first `rows` rows; with `carries`, carries the state behind them. */
 static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball *ours,
                                   sb_ball *theirs, size_t rows, int carries)
 {
@@ -189,7 +190,8 @@ static sb_status bound_side(sb_forced *f, const sb_op_call *call, const side *of
                                     : chained_combine(f, of, call, out);
 }
 
-/* What is known of one input where no array says so: states, caches, copies. */
+/* What is known of one input. Covers inputs that no array of `known` describes: states, caches,
+ * copies. */
 static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_value *in)
 {
     const forced_memory *m = call->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, call->layer);
@@ -216,7 +218,8 @@ static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_v
     return sb_known_of(&f->known, in->data, count);
 }
 
-/* A quantizer turns the smallest difference into a step: balls do not pass it. */
+/* False for quantized inputs: a quantizer turns the smallest difference into a step, so balls do
+ * not pass it. */
 static int passes_balls(const sb_op_call *call, const sb_op_value *in)
 {
     switch (call->op) {
@@ -248,8 +251,8 @@ static sb_knowledge inputs_of(sb_forced *f, const sb_op_call *call, const sb_op_
     return least;
 }
 
-/* Balls of all outputs of both sides: ours[0], ours[1], theirs[0], theirs[1]. Of a verify the state
- * that the rows leave which stay is carried. */
+/* Balls of all outputs of both sides: ours[0], ours[1], theirs[0], theirs[1]. For a verify, carries
+ * the state behind the kept rows. */
 static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained,
                                sb_ball *const balls[4])
 {
@@ -268,7 +271,7 @@ static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained
     return status ? status : bound_side(f, call, &sides[1], chained, balls[2], balls[3]);
 }
 
-/* What the op does to the memory of its layer. */
+/* Updates what is known of the memory of the op's layer. */
 static void note_memory(sb_forced *f, const sb_op_call *call, const sb_op_values *v,
                         sb_knowledge known)
 {
@@ -284,8 +287,8 @@ static size_t elements(const sb_op_value *v)
     return v->rows * v->cols;
 }
 
-/* T-1: "operands without spread give one result in every arithmetic": what can have one value only
- * needs no recording. */
+/* T-1: "operands without spread give one result in every arithmetic". True for values that can have
+ * only one value: they need no recording. */
 static int pinned(const sb_ball *ours, const sb_ball *theirs, size_t count)
 {
     for (size_t i = 0; i < count && ours; i++)
@@ -340,7 +343,7 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call)
     return status;
 }
 
-/* The rows of a verify that stay are fed again: the error of the form comes on top. */
+/* The kept rows of a verify are fed again, which adds the error of the form. */
 sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call)
 {
     if (!is_delta_rule(call->op))
@@ -356,7 +359,7 @@ sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call)
     for (size_t e = 0; e < size && !status; e++) {
         size_t column = e / (a->dk * a->dv) * a->dv + e % a->dv;
         m->element[e] += balls[e].rad;
-        m->column[column] += balls[e].rad; /* at least the norm, whichever the form */
+        m->column[column] += balls[e].rad; /* an upper bound of the norm in either form */
     }
     free(balls);
     return status;

@@ -1,5 +1,5 @@
-/* forced_bundle.c - the calls behind the tap at work, kept until it is judged: what a bundle holds
- * of the one that fails. */
+/* forced_bundle.c - the calls that make the current tap, kept until it is judged. If one fails, its
+ * bundle is written from them. */
 #include "tools/compare/forced_bundle.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static int overwritten(const sb_op_values *v, const float *input)
     return v->state.data == input;
 }
 
-/* The argument that points to an input. */
+/* Replaces the argument that points to an input. */
 static void replace(struct forced_kept *k, const float *old, float *copy)
 {
     const sb_arg_list list = sb_args_of(k->call.op);
@@ -79,8 +79,8 @@ sb_status forced_keep(sb_forced *f, const sb_op_call *call)
     return forced_keep_call(&more[f->kept_count++], call, 0);
 }
 
-/* The output of a kept call that an element lies in; its values as the op knew them, before an
- * input's copy took the place of an array that is both. */
+/* The kept call whose output contains an element, and that output. The address is that of the
+ * original array, even if an input of the same array was replaced by a copy. */
 static const struct forced_kept *find(const sb_forced *f, const float *p, sb_op_value *out)
 {
     for (size_t i = 0; i < f->kept_count; i++) {
@@ -88,7 +88,7 @@ static const struct forced_kept *find(const sb_forced *f, const float *p, sb_op_
         sb_op_values v = sb_op_values_of(k->call.op, &k->args);
         for (size_t j = 0; j < v.outputs && j < SB_OP_OUTPUTS; j++) {
             *out = v.out[j];
-            if (k->call.op == SB_OP_rope) /* in place, and alone */
+            if (k->call.op == SB_OP_rope) /* works in place, the only op of the tap */
                 out->data = (float *)(uintptr_t)sb_known_find(&f->known, p)->base;
             if (out->data && p >= out->data && p < out->data + out->rows * out->cols)
                 return k;

@@ -1,4 +1,4 @@
-/* forced_bundle_state.c - the last call behind each state, kept until the state is judged. */
+/* forced_bundle_state.c - the last call that made each state, kept until the state is judged. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static float *without_trail(struct forced_kept *k)
     return old;
 }
 
-/* Whether the call with so many of its rows leaves the state that is expected. */
+/* True if the first `rows` rows of the call leave the expected state. */
 static int gives(const struct forced_kept *k, size_t rows, const float *expected)
 {
     struct forced_kept again = *k;
@@ -66,7 +66,7 @@ static int gives(const struct forced_kept *k, size_t rows, const float *expected
     return same;
 }
 
-/* Of a verify only the rows that stay have left something behind. */
+/* Cuts a verify to its kept rows, which made the state. */
 static int cut_rows(struct forced_kept *k, const float *expected)
 {
     size_t *rows = member_of(k, "rows");

@@ -1,4 +1,4 @@
-/* forced_finish.c - the verdict per op, and what the data could not have shown: T-16. */
+/* forced_finish.c - the verdict per op, and whether the data could have shown a fault: T-16. */
 #include "ref/base/text.h"
 #include "tools/compare/forced_parts.h"
 
@@ -13,8 +13,8 @@ static const double widest = 0x1p-13;
 /* Open elements among which an engine of another arithmetic must differ somewhere. */
 enum { FORCED_OPEN = 64 };
 
-/* T-16: "(2^12 w)^n is less than 2^-20" - the chance that n errors of a bound that fits are none
- * above w. */
+/* T-16: "(2^12 w)^n is less than 2^-20" : the probability that n errors under a fitting bound all
+ * stay below w. */
 static int is_evidence(size_t differing, double worst)
 {
     double chance = 1.0;
@@ -23,7 +23,7 @@ static int is_evidence(size_t differing, double worst)
     return worst < widest && chance < 0x1p-20;
 }
 
-/* The lower edge of the bin that holds the middle element. */
+/* The lower edge of the bin of the median element. */
 static double median_of(const forced_count *c)
 {
     size_t seen = 0;
@@ -37,8 +37,8 @@ static double median_of(const forced_count *c)
     return 0.0;
 }
 
-/* T-23: "A value that is not recorded counts as judged where" - the op, what stands in the name of
- * its tap, and the op behind it. */
+/* T-23: "A value that is not recorded counts as judged where" . Each row has the op, a part of its
+ * tap's name, and the later op. */
 static const struct {
     sb_op op;
     const char *inside;
@@ -54,7 +54,7 @@ static const struct {
 };
 enum { CHAINS = sizeof chains / sizeof *chains };
 
-/* The gate of the shared expert is not inside it. */
+/* The gate of the shared expert is not inside the expert. */
 int forced_in_chain(sb_op op, const char *tap)
 {
     for (size_t i = 0; i < CHAINS; i++) {
@@ -65,7 +65,7 @@ int forced_in_chain(sb_op op, const char *tap)
     return 0;
 }
 
-/* Whether all calls of an op that are not recorded lie in chains whose ends were judged. */
+/* True if all calls of an op without a recorded output lie in chains whose ends were judged. */
 static int in_chains(const sb_forced *f, sb_op op)
 {
     const sb_op_verdict *ops = f->options.verdicts->ops;

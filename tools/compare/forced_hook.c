@@ -1,5 +1,5 @@
-/* forced_hook.c - what the reference's session asks: each op is bounded before it runs, each tap
- * judged and replaced by the recorded one. */
+/* forced_hook.c - the callbacks of the reference's session: bounds each op before it runs; judges
+ * each tap and replaces it by the recorded one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static int ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* What ops read that is no array of its own, or a copy of one. */
+/* Notes what is known of op inputs that are not arrays of their own, or are copies of arrays. */
 static void note_value(sb_forced *f, const char *name, int known)
 {
     char last[64];

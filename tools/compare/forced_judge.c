@@ -8,8 +8,7 @@
 #include "ref/container/show.h"
 #include "tools/compare/wide_fn.h"
 
-/* An error in units of its bound. Outside a bound of 0 it is infinite; what is not a number is
- * outside. */
+/* error / bound. Infinite for an error with a bound of 0; NaN counts as outside. */
 static double ratio_of(double error, double bound)
 {
     double infinite = 0x1p1023 * 2.0;
@@ -18,7 +17,7 @@ static double ratio_of(double error, double bound)
     return error > 0.0 && bound > 0.0 ? error / bound : infinite;
 }
 
-/* T-16: "of the elements that differ from the reference's" - which bin a ratio falls into. */
+/* T-16: "of the elements that differ from the reference's" . The bin of a ratio. */
 static size_t bin_of(double ratio)
 {
     uint64_t quarters = sb_bits_f64(ratio) >> 50; /* exponent and two bits of the mantissa */
@@ -36,7 +35,7 @@ double forced_count_element(sb_forced *f, sb_op op, float found, float expected,
     v->identical += found == expected; /* a zero of either sign is the same value */
     v->open += bound > 0.0;
     v->worst = sb_wide_max(v->worst, ratio);
-    if (bound > 0.0 && found != expected) { /* also where the bound is infinite, the ratio 0 */
+    if (bound > 0.0 && found != expected) { /* also if the bound is infinite and the ratio 0 */
         c->differing++;
         c->ratio[bin_of(ratio)]++;
     }
@@ -50,7 +49,7 @@ double forced_count_element(sb_forced *f, sb_op op, float found, float expected,
     return ratio;
 }
 
-/* Of the head's entries the first call has one less than it has rows. */
+/* In the first call the head makes one entry fewer than the call has rows. */
 size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t rows)
 {
     if (strcmp(name, "logits") == 0)
@@ -72,7 +71,7 @@ int forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio)
     return sb_verdicts_fail(f->options.verdicts, place);
 }
 
-/* The rows of a tap that belong to the call at work: where its first lies in the recorded ones. */
+/* The first row of the current call among the recorded rows of a tap. */
 static size_t first_row(const sb_forced *f, const char *name)
 {
     if (strcmp(name, "logits") == 0)
@@ -98,7 +97,8 @@ typedef struct piece {
     const float *expected;
 } piece;
 
-/* The layer that made it; what lies around the head's own layer belongs to the head. */
+/* The layer that made the value. Values before and behind the head's own layer belong to the head.
+ */
 static uint32_t layer_of(const sb_forced *f, const piece *p)
 {
     int head = p->from->layer == SB_NO_LAYER && strncmp(p->name, "mtp.", 4) == 0;
@@ -111,7 +111,7 @@ static double bound_at(const piece *p, size_t i)
     return SB_BOUND_SLACK * sb_ball_distance(p->from->ours[at], p->from->theirs[at]);
 }
 
-/* What stands around the first failure, for those who look at it. */
+/* Keeps the elements around the first failure for the reports. */
 static void keep_around(sb_around *around, const piece *p, size_t i)
 {
     size_t last = p->count > SB_AROUND ? p->count - SB_AROUND : 0;
@@ -168,7 +168,8 @@ static void judge_piece(sb_forced *f, const piece *p)
     mark(f, row, layer_of(f, p), worst);
 }
 
-/* All arrays that one row of a value lies in; how many elements had no balls. */
+/* Judges all arrays that one row of a value lies in. Returns the number of elements without balls.
+ */
 static size_t judge_row(sb_forced *f, piece p, size_t cols)
 {
     size_t blind = 0;
@@ -197,8 +198,8 @@ int forced_all_finite(const float *x, size_t count)
     return 1;
 }
 
-/* The recorded values take the place of the reference's; not those that are no numbers, with which
- * nothing can be computed: nothing behind them can be judged. */
+/* Replaces the reference's values by the recorded ones. If any of these is not finite, keeps the
+ * reference's, and nothing that reads them is judged. */
 static sb_status adopt(sb_forced *f, const float *found, float *data, size_t count)
 {
     int finite = forced_all_finite(found, count);

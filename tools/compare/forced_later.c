@@ -1,5 +1,6 @@
-/* forced_later.c - the calls of one row that fill an array together (experts): their balls are
- * computed when the array is complete, those of one matrix at once, so that it is decoded once. */
+/* forced_later.c - calls of one row that fill an array together (experts). When the array is
+ * complete, the balls of all calls with the same matrix are computed together, so that the matrix
+ * is decoded once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ int forced_joins_later(const sb_forced *f, const sb_op_call *call)
     return last && call->single && call->name == last->name && call->layer == last->layer;
 }
 
-/* Calls that multiply with the same matrix as number `first`; the rows of their inputs. */
+/* Lists the calls with the same matrix as call number `first`; returns their count. */
 static size_t alike(const sb_forced *f, size_t first, size_t *which)
 {
     const sb_linear_args *a = &f->later[first].args;
@@ -63,8 +64,8 @@ static sb_status hand_out(struct forced_later *later, const sb_ball *ours, const
     return SB_OK;
 }
 
-/* Each output is a sum of its own row alone, and inputs are quantized row by row: together they
- * are what they are one by one. */
+/* Each output is a sum over one row of inputs, and inputs are quantized row by row. So the calls
+ * give the same balls together as one by one. */
 static sb_status bound_alike(sb_forced *f, const size_t *which, size_t count)
 {
     sb_linear_args a = f->later[which[0]].args;
@@ -99,7 +100,7 @@ sb_status forced_do_later(sb_forced *f)
         struct forced_later *later = &f->later[i];
         later->call.args = &later->args;
         status = forced_made(f, &later->call, later->balls);
-        memset(later->balls, 0, sizeof later->balls); /* taken over */
+        memset(later->balls, 0, sizeof later->balls); /* forced_made has taken them over */
     }
     forced_drop_later(f);
     free(which);

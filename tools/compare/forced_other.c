@@ -1,5 +1,5 @@
 /* forced_other.c - states and entries that the engine may have made in another call than the
- * recorded one: what the recorded rows give is not what it has, to the bit. */
+ * recorded one. They may differ in bits from those that the recorded rows give. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ void forced_close(forced_memory *m)
     m->open_from = m->open_to = 0;
 }
 
-/* One stretch of rows holds all that are open, and what lies between them. */
+/* Extends the one range of open rows, which covers all of them and the rows between. */
 static void open_rows(forced_memory *m, uint64_t from, uint64_t to)
 {
     int none = m->open_from == m->open_to;

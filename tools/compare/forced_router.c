@@ -12,9 +12,9 @@
 typedef struct choice {
     const sb_router_args *a;
     const char *name;       /* the tap of the ids */
-    const float *recorded;  /* (T, k) as they were recorded */
-    uint32_t *ids;          /* (T, k) recorded */
-    sb_ball *p;             /* (T, E) what the engine's arithmetic allows for the probabilities */
+    const float *recorded;  /* (T, k) ids as recorded */
+    uint32_t *ids;          /* (T, k) the same as integers */
+    sb_ball *p;             /* (T, E) probabilities in the engine's arithmetic */
     sb_ball *ours, *theirs; /* (T, k) weights of the recorded experts */
 } choice;
 
@@ -26,8 +26,8 @@ static int chosen(const uint32_t *ids, size_t k, uint32_t id)
     return 0;
 }
 
-/* Recorded ids are whole numbers below E, each once in a row: how many are, up to the first that is
- * not. */
+/* Recorded ids have to be whole numbers below E, each once in a row. Returns the number of valid
+ * ids before the first invalid one. */
 static size_t read_ids(const sb_router_args *a, const float *recorded, uint32_t *ids)
 {
     for (size_t i = 0; i < a->rows * a->kept; i++) {
@@ -42,12 +42,12 @@ static size_t read_ids(const sb_router_args *a, const float *recorded, uint32_t 
     return a->rows * a->kept;
 }
 
-/* Where the engine's choice and the reference's part, in one row. */
+/* The difference between the engine's and the reference's choice in one row. */
 typedef struct parting {
-    size_t strange;        /* experts that the reference did not choose */
-    size_t slot;           /* of the least probable of them */
-    uint32_t missing;      /* the most probable of those that the engine did not choose */
-    double apart, allowed; /* their probabilities; what the arithmetic leaves open */
+    size_t strange;        /* number of the engine's experts that the reference did not choose */
+    size_t slot;           /* slot of the least probable of them */
+    uint32_t missing;      /* the reference's most probable expert that the engine did not choose */
+    double apart, allowed; /* difference of their probabilities; and its bound */
 } parting;
 
 static double allowed(const sb_ball *p, uint32_t a, uint32_t b)
@@ -79,8 +79,8 @@ static parting part(const choice *c, size_t row)
     return at;
 }
 
-/* D-20: "The bound of an id is 0 or, where the arithmetic leaves the choice open, the number of" -
- * but where the recorded choice is wrong, every expert of that row is. */
+/* D-20: "The bound of an id is 0 or, where the arithmetic leaves the choice open, the number of" .
+ * If the recorded choice is wrong, every expert of its row has a bound of 0. */
 static void bound_row(const choice *c, size_t row, double *bound)
 {
     size_t k = c->a->kept, E = c->a->experts;
@@ -122,7 +122,7 @@ static sb_place place_of(const sb_forced *f, const choice *c, size_t row, size_t
     return place;
 }
 
-/* Element `at` is no expert, or one that its row has already. */
+/* Fails element `at`, which is no expert or is twice in its row. */
 static void fail_id(sb_forced *f, const choice *c, size_t at)
 {
     const sb_router_args *a = c->a;
@@ -156,8 +156,9 @@ static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p
         bundle(f, c, &place);
 }
 
-/* T-14: "a choice is open where the probabilities' balls overlap" - of the least probable of the
- * recorded experts and the most probable of the others. The order of the slots is the engine's. */
+/* T-14: "a choice is open where the probabilities' balls overlap" : those of the least probable
+ * recorded expert and the most probable of the others. The engine may use any order of the slots.
+ */
 static void judge_row(sb_forced *f, const choice *c, size_t row)
 {
     size_t k = c->a->kept;
@@ -176,8 +177,8 @@ static void judge_row(sb_forced *f, const choice *c, size_t row)
     fail_row(f, c, row, &at, c->ids[row * k + at.slot]);
 }
 
-/* The weights of the recorded experts: the reference's own where it chose them, too, else the
- * centre of what they may be. */
+/* Adopts the recorded experts. Their weights are the reference's own if it chose the same experts,
+ * else the centres of their balls. */
 static void adopt_row(const choice *c, size_t row)
 {
     size_t k = c->a->kept;
@@ -233,7 +234,7 @@ static void tap_name(const sb_forced *f, const sb_op_call *call, char *name, siz
         snprintf(name, size, "layers.%u.%s", (unsigned)call->layer, call->name);
 }
 
-/* Bounds where the logits are known, the recorded choice where there is one. */
+/* Computes bounds and judges if the logits are known; then adopts the recorded choice. */
 static sb_status judge_choice(sb_forced *f, const sb_op_call *call, choice *c)
 {
     const sb_router_args *a = c->a;

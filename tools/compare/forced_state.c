@@ -1,5 +1,5 @@
-/* forced_state.c - recorded states: held against what the recorded values of the calls before gave,
- * then adopted. */
+/* forced_state.c - compares recorded states with those that earlier recorded values gave, and
+ * adopts them. */
 #include "tools/compare/forced_parts.h"
 
 #include <stdio.h>
@@ -9,13 +9,13 @@
 #include "tools/compare/state_place.h"
 #include "tools/compare/wide_fn.h"
 
-/* A piece whose every element is known up to its bound. */
+/* A piece of a state whose elements all have bounds. */
 typedef struct piece {
     sb_piece shape;
     const float *found;
     const float *expected;
-    const double *apart; /* or NULL: bit by bit */
-    sb_op op;            /* that made it; SB_OP_COUNT: it is a copy of recorded values */
+    const double *apart; /* bounds; NULL: all are 0 */
+    sb_op op;            /* the op that made it; SB_OP_COUNT: a copy of recorded values */
 } piece;
 
 static forced_memory *memory_of(forced_sequence *s, const sb_piece *p)
@@ -23,7 +23,7 @@ static forced_memory *memory_of(forced_sequence *s, const sb_piece *p)
     return &s->memory[p->layer];
 }
 
-/* Whether what the calls before gave is known, and by which op. */
+/* True if the piece is known from the earlier calls; sets the op that made it. */
 static int is_known(forced_sequence *s, piece *p)
 {
     const forced_memory *m = memory_of(s, &p->shape);
@@ -86,7 +86,7 @@ static void judge_piece(sb_forced *f, forced_sequence *s, const piece *p, uint64
     }
 }
 
-/* What is no number is not gone on with. */
+/* A piece that is not finite is not used further. */
 static void mark_unknown(forced_sequence *s, const sb_piece *p)
 {
     forced_memory *m = memory_of(s, p);
@@ -106,7 +106,7 @@ static void mark_known(forced_sequence *s, const sb_config *c, const sb_piece *p
     size_t columns = (size_t)c->lin_v_heads * c->lin_v_dim;
     switch (p->kind) {
     case SB_PIECE_keys:
-        break; /* both halves of the cache count together: behind the values */
+        break; /* keys and values are marked together, after the values */
     case SB_PIECE_values:
         m->cache = 1;
         forced_close(m);
@@ -125,7 +125,7 @@ static void mark_known(forced_sequence *s, const sb_config *c, const sb_piece *p
     }
 }
 
-/* The recorded piece of that shape; NULL if there is none with data. */
+/* The recorded data of that piece; NULL if there are none. */
 static const float *recorded(const sb_step_state *state, const sb_piece *p)
 {
     const sb_step_value *v = sb_step_find(&state->pieces, p->name);
@@ -158,7 +158,7 @@ static void adopt(sb_forced *f, forced_sequence *s, const sb_step_state *state, 
     }
 }
 
-/* A copy of the session's state with room for the recorded position. */
+/* Copies the session's state, with room for the recorded position. */
 static sb_status state_for(sb_forced *f, const forced_sequence *s, const sb_step_state *state,
                            sb_state **out, sb_error *err)
 {

@@ -1,4 +1,4 @@
-/* free.c - the sequences of a comparison, and the order in which a step is taken apart. */
+/* free.c - the sequences of a comparison, and the order in which the parts of a step are judged. */
 #include "tools/compare/free.h"
 
 #include <stdio.h>
@@ -92,7 +92,7 @@ static sb_status open_sequence(sb_free *f, sb_free_sequence *s, sb_error *err)
     return status;
 }
 
-/* The sequence of this number; a row at position 0 makes it a new one. */
+/* Finds the sequence of this number. Opens a new one if there is none or it has ended. */
 static sb_status find(sb_free *f, uint32_t number, sb_free_sequence **out, sb_error *err)
 {
     for (size_t i = 0; i < f->count; i++)
@@ -128,7 +128,8 @@ static void restart(sb_free_sequence *s)
         .number = s->number, .envelope = envelope, .trials = trials, .logits = logits};
 }
 
-/* Rounds of other sequences in the same step: whose count could have been taken. */
+/* The counts of a round, with that of another sequence in the same step, which an engine could have
+ * taken by mistake. */
 static sb_trial_round counts_of(const sb_free *f, const sb_free_sequence *s, size_t kept)
 {
     sb_trial_round round = {.kept = kept, .before = s->accepted[1]};
@@ -140,7 +141,7 @@ static sb_trial_round counts_of(const sb_free *f, const sb_free_sequence *s, siz
     return round;
 }
 
-/* The engine goes on from another place than its round says. */
+/* The engine continues at another position than its round implies. */
 static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
 {
     sb_place place = {.layer = SB_NO_LAYER, .op = "position"};
@@ -170,7 +171,7 @@ static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
 }
 
 /* U-4: "The next row of the sequence is the token emitted last, at the position behind those that
- * were kept"; a further prompt is not the engine's. */
+ * were kept". A further prompt is not the engine's output and not judged. */
 static void judge_fed(sb_free *f, sb_free_sequence *s, const sb_step_row *next)
 {
     sb_place place = {.layer = SB_NO_LAYER, .op = "round", .name = "round"};
@@ -187,8 +188,8 @@ static void judge_fed(sb_free *f, sb_free_sequence *s, const sb_step_row *next)
         f->v->rounds[s->round].verdict = SB_VERDICT_FAIL;
 }
 
-/* Cuts the rows of the last call, now that it is known how many were kept: what comes says so by
- * its position, or the round did. `next` is NULL where nothing comes. */
+/* Cuts the last call to its kept rows. Their number follows from the position of the next row or
+ * from the round. `next` is NULL if there is no next row. */
 static sb_status settle(sb_free *f, sb_free_sequence *s, const uint64_t *next, sb_error *err)
 {
     size_t kept = s->kept ? s->kept : s->rows;
@@ -268,7 +269,7 @@ static int has_rows(const sb_step *step, uint32_t sequence)
     return 0;
 }
 
-/* Who drafts has a sequence: where there is none nothing can be said. */
+/* Takes a draft. Without a sequence of its number nothing can be judged. */
 static sb_status take_draft(sb_free *f, size_t row, sb_error *err)
 {
     for (size_t i = 0; i < f->count; i++)
@@ -277,7 +278,7 @@ static sb_status take_draft(sb_free *f, size_t row, sb_error *err)
     return SB_OK;
 }
 
-/* What counts_of reads of a sequence stays. */
+/* Ends a sequence. Keeps the members that counts_of reads. */
 static sb_status end_sequence(sb_free *f, uint32_t number, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -326,8 +327,8 @@ sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
     return status;
 }
 
-/* T-46: "there is a larger share of tokens that are NEAR_TIE" and the like: why the comparison says
- * nothing, with the numbers that say so; 0 if it does. */
+/* T-46: "there is a larger share of tokens that are NEAR_TIE" and the other conditions. 1 if the
+ * comparison says nothing; `why` then gives the reason with its numbers. */
 static int vacuous(const sb_free *f, char *why, size_t room)
 {
     const char *words = NULL;

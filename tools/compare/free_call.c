@@ -1,5 +1,5 @@
-/* free_call.c - one call of one sequence: it is fed, its choices of experts are judged, and then
- * its rows. */
+/* free_call.c - one call of one sequence: feeds it, judges its choices of experts, then its rows.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "ref/base/mem.h"
 #include "tools/compare/free_parts.h"
 
-/* Experts of the engine, where the step has them. */
+/* The engine's experts, if the step has them. */
 static int engine_experts(void *ctx, uint32_t layer, size_t row, uint32_t *ids, size_t kept)
 {
     const sb_free *f = ctx;
@@ -52,7 +52,7 @@ static void judge_experts(sb_free *f, const sb_free_sequence *s, size_t first_ve
         double ratio = sb_free_ratio(a->margin, a->bound);
         t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
         if (ratio <= 1) {
-            f->v->near_ties++; /* of an expert, not of the token */
+            f->v->near_ties++; /* of the experts, not of the token */
             continue;
         }
         snprintf(place.name, sizeof place.name, "layers.%u.mlp.router_ids", (unsigned)a->layer);
@@ -63,7 +63,7 @@ static void judge_experts(sb_free *f, const sb_free_sequence *s, size_t first_ve
     }
 }
 
-/* A verdict for each row, with nothing in it yet. */
+/* Adds an empty verdict for each row. */
 static sb_status add_verdicts(sb_free *f, const sb_free_sequence *s, const sb_step_row *rows,
                               size_t n, sb_error *err)
 {
@@ -81,7 +81,7 @@ static sb_status add_verdicts(sb_free *f, const sb_free_sequence *s, const sb_st
     return SB_OK;
 }
 
-/* The tokens go in on all sides; drafts are made before. */
+/* Feeds the tokens to all sessions; makes drafts before that. */
 static sb_status feed(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n, int verify,
                       sb_round_verdict *round, sb_error *err)
 {
@@ -116,13 +116,14 @@ static sb_status run(sb_free *f, sb_free_sequence *s, const sb_step_row *rows,
     judge_experts(f, s, verdict);
     for (size_t i = 0; i < n && !status; i++) {
         const uint32_t *emitted = NULL;
-        /* U-10: what a forced round accepted was nobody's choice; the token behind is the row's */
+        /* U-10: the drafts that a forced round accepts are not chosen by a model; the token behind
+         * them is */
         int chosen = recorded && (!recorded->round.forced || i >= recorded->round.accepted);
         if (chosen && f->options.greedy && i < recorded->round.emitted && i <= SB_MAX_DRAFTS)
             emitted = &recorded->round.tokens[i];
         status = sb_free_row(f, s, verdict, i, i + 1 == n && !verify, emitted, err);
     }
-    s->within_tight &= f->rows_judged > judged; /* tokens alone do not show it */
+    s->within_tight &= f->rows_judged > judged; /* needs logits: tokens alone do not show it */
     if (f->v->failures > failures)
         sb_free_explain(f, s);
     s->rows = n;

@@ -1,10 +1,11 @@
-/* free_code.c - an element of a cache of codes, which are so far apart that the noise of values
- * says nothing of their steps: T-48. */
+/* free_code.c - an element of a cache of codes. Codes are so far apart that the noise of values
+ * says nothing about steps between them: T-48. */
 #include "ref/formats/small_float.h"
 #include "tools/compare/free_parts.h"
 #include "tools/compare/wide_fn.h"
 
-/* F-6: a code of E4M3 is at most 1/16 of it off, or half the least one, 2^-9. */
+/* F-6: an E4M3 code differs from its value by at most 1/16 of the code, or by 2^-10, half of the
+ * smallest code. */
 sb_free_code sb_free_code_unknown(double code, double bound)
 {
     double half = sb_wide_abs(code) / 16;
@@ -16,7 +17,7 @@ static double code_of(double x)
     return (double)sb_e4m3_to_f32(sb_f32_to_e4m3((float)x));
 }
 
-/* Whether the value, moved by so much, becomes theirs or a code behind. */
+/* True if the value, moved by `by`, becomes theirs or a code beyond it. */
 static int reaches(const sb_free_code *of, double theirs, double by)
 {
     return theirs > code_of(of->before) ? code_of(of->before + by) >= theirs

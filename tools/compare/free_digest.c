@@ -1,6 +1,6 @@
-/* free_digest.c - digests of a state without the arrays that they are of. Two that are equal are
- * the same bits. Of two that differ nothing is known but that some bit does: that is a fault of an
- * engine that says to have every bit of the reference, and of no other. */
+/* free_digest.c - digests of states whose arrays are not recorded. Equal digests mean equal bits.
+ * Different digests mean only that some bit differs, which is a fault only in an engine that claims
+ * to have every bit of the reference. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +67,8 @@ void sb_free_see_row(sb_free *f, int is_head, const sb_near_difference *d)
     f->other_bits += !d->identical;
 }
 
-/* Under these knobs every value is a sum in binary32, and nothing makes two of them one. */
+/* True for the knobs of profile exact: every value is binary32, and no narrower type makes
+ * different values equal. */
 static int nothing_is_narrow(const sb_free *f)
 {
     sb_knobs exact;
@@ -83,7 +84,7 @@ static int has_other_bits(const sb_free *f)
     return other != 0;
 }
 
-/* T-89: "and something else has the reference's bits", so that the word is not just wrong */
+/* T-89: "and something else has the reference's bits", which supports the claim of the trace */
 static int is_failure(const sb_free *f, const sb_free_digests *d)
 {
     const sb_free_digests *all = f->digests;
@@ -91,14 +92,14 @@ static int is_failure(const sb_free *f, const sb_free_digests *d)
            all[0].same + all[0].rows + all[1].same + all[1].rows > 0;
 }
 
-/* T-89: "everything else that was compared has the reference's bits"; what shows nothing of the
- * head says nothing of its state. */
+/* T-89: "everything else that was compared has the reference's bits". Without data of the head its
+ * state is not doubted. */
 static int is_doubt(const sb_free *f, const sb_free_digests *d)
 {
     return d->apart && !has_other_bits(f) && nothing_is_narrow(f) && d->rows > 0;
 }
 
-/* A part of a state is SKIPPED where only its digest is there, and differs. */
+/* Fails the differing digests. The parts of states with such a digest were SKIPPED before. */
 static void fail_digests(sb_free *f, size_t is_head)
 {
     const sb_free_digests *d = &f->digests[is_head];

@@ -1,4 +1,4 @@
-/* free_draft.c - drafts of a round: what the engine's head was fed, its logits, and its tokens. */
+/* free_draft.c - drafts of a round: the inputs of the engine's head, its logits, and its tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ sb_status sb_free_take_draft(sb_free *f, sb_free_sequence *s, size_t row, sb_err
     return SB_OK;
 }
 
-/* A failure of draft j. */
+/* Notes a failure of draft j. */
 static void fail_draft(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
                        sb_place *place)
 {
@@ -60,7 +60,7 @@ static void judge_fed(sb_free *f, const sb_free_sequence *s, sb_round_verdict *r
     fail_draft(f, s, round, j, &place);
 }
 
-/* T-44: "Logits of a draft are held against the head's as those of a row against the model's"
+/* T-44: "Logits of a draft are held against the head's as those of a row against the model's" .
  * f->logits are the head's. */
 static void judge_logits(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
                          double bound)
@@ -84,7 +84,7 @@ static void judge_logits(sb_free *f, const sb_free_sequence *s, sb_round_verdict
     fail_draft(f, s, round, j, &place);
 }
 
-/* The token of draft j, with or without logits. */
+/* Judges the token of draft j, with or without logits. */
 static void judge_token(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
                         uint32_t theirs, double bound)
 {
@@ -111,8 +111,8 @@ static void judge_token(sb_free *f, const sb_free_sequence *s, sb_round_verdict 
     }
 }
 
-/* The reference's head proposes behind the engine's own drafts, one by one; also behind the last,
- * where the engine's did. */
+/* The reference's head makes one proposal behind each of the engine's drafts; also behind the last
+ * one if the engine's head did. */
 sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,
                          sb_round_verdict *round, sb_error *err)
 {

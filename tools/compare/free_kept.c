@@ -1,5 +1,4 @@
-/* free_kept.c - the rows of a recorded cache against those of the state that was recorded before.
- */
+/* free_kept.c - compares the rows of a recorded cache with those of the state recorded before. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* free_round.c - speculative rounds: what was accepted, what was emitted. */
+/* free_round.c - speculative rounds: accepted drafts and emitted tokens. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/compare/free_parts.h"
 
-/* What contradicts itself in a round; NULL if nothing does. */
+/* The contradiction within a round; NULL if there is none. */
 static const char *contradiction(const sb_free *f, const sb_round *r, size_t first, size_t rows)
 {
     if (r->drafted > SB_MAX_DRAFTS || r->drafted + 1 != rows)
@@ -41,7 +41,7 @@ static void fail_round(sb_free *f, sb_free_sequence *s, sb_round_verdict *round,
     sb_place place = {.layer = SB_NO_LAYER,
                       .op = "round",
                       .name = "round",
-                      .found = (double)NAN, /* what contradicts itself is no number */
+                      .found = (double)NAN, /* a contradiction has no number */
                       .expected = (double)NAN,
                       .bound = (double)NAN};
     snprintf(place.words, sizeof place.words, "round %llu: %s", (unsigned long long)round->round,

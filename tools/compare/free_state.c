@@ -1,4 +1,5 @@
-/* free_state.c - the recorded state of a sequence against the reference's own, piece by piece. */
+/* free_state.c - compares the recorded state of a sequence with the reference's own, piece by
+ * piece. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "tools/compare/state_place.h"
 #include "tools/compare/wide_fn.h"
 
-/* T-48: a piece as matrices: one for each head of the recurrent states, else one. */
+/* T-48: a piece as matrices: one per head for a recurrent state, else one. */
 typedef struct shape {
     size_t count, rows, cols;
 } shape;
@@ -37,7 +38,7 @@ static sb_state_part part_of(const sb_piece *p, const sb_config *c)
     return p->kind == SB_PIECE_recurrent_state ? SB_STATE_recurrent : SB_STATE_kv;
 }
 
-/* Mean squares of the noise of one matrix: of all of it, of its rows, of its columns. */
+/* Mean squares of the noise of a matrix, of its rows, and of its columns. */
 typedef struct means {
     double *all, *row, *col;
 } means;
@@ -74,8 +75,8 @@ static const float *values_of(const sb_envelope *e, size_t i, size_t index)
                   : sb_state_piece(sb_session_state(sb_envelope_session(e, i)), index).data;
 }
 
-/* The noise of a piece: of each kind of sequences (T-43) the mean over them. f->bounds holds the
- * tight one, and behind it the larger of both. */
+/* Computes the noise of a piece as means over the tight and over the loose sequences (T-43).
+ * f->bounds receives the tight noise, and behind it the larger of both. */
 static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, const shape *m,
                          sb_error *err)
 {
@@ -104,13 +105,13 @@ static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, co
     return SB_OK;
 }
 
-/* What a piece is held against. */
+/* The bound of a piece. */
 typedef struct bound {
     shape shape;
     means means;
     double factor;
-    int codes;           /* it is kept as codes, */
-    const float *before; /* which these values became; NULL: they are not known */
+    int codes;           /* the piece is kept as codes */
+    const float *before; /* values before they became codes; NULL: not known */
 } bound;
 
 /* T-48: "the largest of four: the mean of its matrix, the mean of its row, the mean of its column,
@@ -127,7 +128,7 @@ static double bound_at(const bound *b, size_t e)
     return b->factor * sb_wide_sqrt(most);
 }
 
-/* Element e of a piece as the codes know it, and how far it may be off. */
+/* Element e of a piece before it became a code, with its bound. */
 static sb_free_code code_at(const bound *b, const sb_piece *p, size_t e)
 {
     return b->before ? (sb_free_code){(double)b->before[e], bound_at(b, e)}
@@ -146,11 +147,11 @@ static double ratio_at(const bound *b, const sb_piece *p, size_t e, float theirs
     return sb_free_code_ratio(&code, (double)theirs);
 }
 
-/* What was found in a piece. */
+/* The result for a piece. */
 typedef struct apart {
     double worst; /* largest error / bound */
     int identical;
-    uint64_t first; /* element beyond its bound, or else the worst */
+    uint64_t first; /* first element beyond its bound, else the worst */
     int beyond;
 } apart;
 
@@ -189,7 +190,7 @@ static void describe(const sb_free *f, const sb_free_sequence *s, const sb_piece
                  place->bound);
 }
 
-/* What the hypotheses have in its place; a head they have not. */
+/* Notes the distance of each trial's piece (rollback.h). Trials have no head. */
 static void see_piece(sb_free_sequence *s, size_t index, const float *theirs, const bound *b,
                       double ratio)
 {
@@ -304,7 +305,7 @@ sb_status sb_free_state(sb_free *f, sb_free_sequence *s, const sb_step_state *re
         with_data += value->data != NULL;
         status = judge_piece(f, s, i, value, err);
     }
-    if (!status && with_data < sb_state_pieces(ours)) /* else the trace shows what it is of */
+    if (!status && with_data < sb_state_pieces(ours)) /* else the trace has the arrays */
         status = sb_free_digest_of_whole(f, s, recorded, err);
     if (f->v->failures > failures)
         sb_free_explain(f, s);

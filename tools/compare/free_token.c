@@ -1,4 +1,4 @@
-/* free_token.c - one row: its logits, or the largest of them, or the token that they gave. */
+/* free_token.c - one row: its logits, or the largest of them, or its token. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void fail_logits(sb_free *f, const sb_free_sequence *s, sb_token_verdict 
     sb_free_fail_row(f, s, t, &place);
 }
 
-/* All logits of a row. */
+/* Judges all logits of a row. */
 static void judge_logits(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const float *ours,
                          const float *theirs, const sb_row_bound *b)
 {
@@ -105,7 +105,7 @@ static void judge_logits(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, c
         sb_free_choice(f, t, d.identical ? SB_VERDICT_IDENTICAL : SB_VERDICT_WITHIN);
 }
 
-/* What the hypotheses make of the same row. */
+/* Notes the distance of each trial's logits (rollback.h). */
 static sb_status see_logits(sb_free *f, sb_free_sequence *s, size_t row, const float *theirs,
                             const sb_row_bound *b, sb_error *err)
 {
@@ -136,7 +136,7 @@ static sb_status see_token(sb_free *f, sb_free_sequence *s, size_t row, uint32_t
     return status;
 }
 
-/* Of a row without logits the token is all there is. */
+/* Takes the token as the largest logit in a row without logits. */
 static void take_alone(sb_free *f, sb_token_verdict *t, uint32_t token, double ratio)
 {
     t->top[1] = token;
@@ -185,7 +185,7 @@ static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const f
     const int same = t->top[1] == token;
     if (ratio > 1 && !(same && t->verdict == SB_VERDICT_FAIL))
         fail_token(f, s, t, token, gap);
-    else if (!same) /* of equal logits an engine may take any */
+    else if (!same) /* the engine may take any of equal logits */
         t->verdict = sb_verdict_worse(t->verdict, SB_VERDICT_NEAR_TIE);
     else if (alone)
         sb_free_choice(f, t, SB_VERDICT_WITHIN);
@@ -199,7 +199,7 @@ sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_err
     return see_token(f, s, s->rows - 1, token, f->v->tokens[s->token].envelope, err);
 }
 
-/* One row: the reference's logits where something is to be held against them. */
+/* Judges one row. Computes the reference's logits only if something is compared with them. */
 sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, size_t row, int needed,
                       const uint32_t *emitted, sb_error *err)
 {
@@ -231,7 +231,7 @@ sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, siz
     const int tight = s->within_tight;
     if (listed)
         sb_free_logprobs(f, s, t, at, &b);
-    if (theirs) /* T-43: of a row with both the logits decide; log-probabilities widen nothing */
+    if (theirs) /* T-43: if the row has logits, these decide, not the log-probabilities */
         s->within_tight = tight;
     if (theirs)
         status = see_logits(f, s, row, theirs, &b, err);

@@ -1,4 +1,4 @@
-/* free_token_logprobs.c - one row of which log-probabilities were recorded: all, or some. */
+/* free_token_logprobs.c - one row with recorded log-probabilities, all or some. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 #include "tools/compare/near_logprobs.h"
 #include "tools/compare/wide_fn.h"
 
-/* What is judged: one array of the row. */
+/* The array of the row that is judged. */
 typedef struct part {
     sb_near_ours ours;
     sb_near_row row;
     sb_near_errors errors;
     const sb_row_bound *bound;
     const char *name;
-    int is_list; /* of the largest, the largest first */
+    int is_list; /* a list of the largest, in descending order */
 } part;
 
 static const struct {
@@ -55,7 +55,7 @@ int sb_free_has_logprobs(const sb_free *f, size_t at)
 /* --- what can be wrong --------------------------------------------------------------------------
  */
 
-/* A failure at value `at` of the row; `op` "logits" where the noise of the model decided, which is
+/* A failure at value `at` of the row. `op` is "logits" if the noise of the model decided, which is
  * an estimate. */
 static sb_place place_at(const part *p, size_t at, const char *op)
 {
@@ -72,7 +72,7 @@ static sb_place place_at(const part *p, size_t at, const char *op)
     return place;
 }
 
-/* The place in a list of the largest: k if an id is not there. */
+/* The place of an id in a list of the largest; k if it is not listed. */
 static size_t place_of(const sb_near_row *row, size_t id)
 {
     size_t i = 0;
@@ -188,8 +188,8 @@ static int is_wrong(const part *p, sb_place *out)
 /* --- the verdict of a row -----------------------------------------------------------------------
  */
 
-/* The engine's largest; of those that the file does not tell apart the reference's, if it is there.
- */
+/* The engine's largest. If the file's rounding makes several equal, the reference's largest if it
+ * is among them. */
 static uint32_t top_of(const part *p, uint32_t ours)
 {
     const sb_near_row *row = &p->row;

@@ -10,7 +10,7 @@
 #include "tools/compare/envelope.h"
 #include "tools/compare/near.h"
 
-/* Rows of one call where the prompt is not known; a multiple of 64 cuts no chunk (S-3). */
+/* Rows of one call if the prompt is not known. A multiple of 64 splits no chunk (S-3). */
 enum { ROWS = 256 };
 
 typedef struct comparison {
@@ -23,7 +23,7 @@ typedef struct comparison {
     size_t judged, open, near;
 } comparison;
 
-/* What the reference says behind the last token that was fed. */
+/* The reference's logits behind the last token that was fed. */
 typedef struct opinion {
     sb_near_top top;
     double envelope;
@@ -84,7 +84,7 @@ static void fail_at(comparison *c, uint32_t sequence, uint64_t position, const c
     sb_verdicts_fail(c->v, &place);
 }
 
-/* A token that both sides gave behind the prompt. */
+/* Judges a token that both sides gave behind the prompt. */
 static sb_status judge_common(comparison *c, uint32_t sequence, const sb_ids_pair *pair, size_t at,
                               sb_ids_verdict *out, sb_error *err)
 {
@@ -130,7 +130,7 @@ static void say_parting(const comparison *c, const opinion *o, sb_ids_verdict *o
              SB_SHOW(side(c, 1)), who, out->below[0], out->below[1], o->envelope);
 }
 
-/* T-44, where the sides part. */
+/* T-44: judges both tokens where the sides part. */
 static sb_status judge_parting(comparison *c, uint32_t sequence, const sb_ids_pair *pair,
                                sb_ids_verdict *out, sb_error *err)
 {
@@ -158,8 +158,7 @@ static sb_status judge_parting(comparison *c, uint32_t sequence, const sb_ids_pa
                      err);
 }
 
-/* What both have in common goes in: the prompt in one call, the rest one by one, as a run feeds
- * it. */
+/* Feeds the common tokens as a run does: the prompt in one call, the rest one by one. */
 static sb_status feed_common(comparison *c, uint32_t sequence, const sb_ids_pair *pair,
                              sb_ids_verdict *out, sb_error *err)
 {

@@ -1,15 +1,15 @@
-/* ids.h - two runs of which nothing is known but their tokens: the first place where they part, and
- * which of them is right there.
+/* ids.h - two runs of which only the tokens are known: the first place where they part, and which
+ * of them is right there.
  *
- * The reference is fed what both have in common. Where they part, a token that the noise of
- * rounding lets stand beside the largest logit could be right (T-44). */
+ * The reference is fed the tokens that both have in common. Where the runs part, a token whose
+ * logit is within the noise of rounding of the largest could be right (T-44). */
 #ifndef SB_COMPARE_IDS_H
 #define SB_COMPARE_IDS_H
 
 #include "ref/run/session.h"
 #include "tools/compare/verdict.h"
 
-/* One sequence as both sides have it, the prompt first. */
+/* One sequence on both sides, the prompt first. */
 typedef struct sb_ids_pair {
     const uint32_t *tokens[2];
     size_t count[2];
@@ -19,25 +19,24 @@ typedef struct sb_ids_options {
     const sb_knobs *knobs; /* NULL: profile exact */
     size_t perturbed;      /* N of envelope.h */
     uint64_t seed;
-    const char *name[2]; /* of the sides, for messages */
-    size_t prompt;       /* tokens that both were given; 0: not known, and then nothing that both
-                          * have in common is judged */
+    const char *name[2]; /* names of the sides, for messages */
+    size_t prompt;       /* tokens of the prompt; 0: not known, and no common token is judged */
 } sb_ids_options;
 
 typedef struct sb_ids_verdict {
     size_t common;      /* tokens before the first difference */
-    int parts;          /* there is one; else the shorter side ends there */
-    uint32_t tokens[2]; /* behind them */
-    uint32_t top;       /* the reference's */
-    double below[2];    /* how far each stands below it, in logits */
+    int parts;          /* there is a difference; else the shorter side ends there */
+    uint32_t tokens[2]; /* the tokens that differ */
+    uint32_t top;       /* the reference's token */
+    double below[2];    /* distance of each token's logit below that of `top` */
     double margin, envelope;
-    int could[2]; /* it could be right */
+    int could[2]; /* the side could be right */
     sb_verdict verdict;
     char words[SB_WORDS];
 } sb_ids_verdict;
 
-/* out (count): one per pair. verdicts gets a row for every token that was judged, the first
- * failure, and the verdict of all. */
+/* out (count): one per pair. verdicts receives a row for every judged token, the first failure, and
+ * the overall verdict. */
 sb_status sb_ids_compare(const sb_model *model, const sb_ids_options *options,
                          const sb_ids_pair *pairs, size_t count, sb_ids_verdict *out,
                          sb_verdicts *verdicts, sb_error *err);

@@ -33,7 +33,7 @@ sb_known *sb_known_find(const sb_known_arrays *known, const float *p)
     return NULL;
 }
 
-/* How many of `count` values from p on lie in k. */
+/* The number of the `count` values from p on that lie in k. */
 static size_t run_of(const sb_known *k, const float *p, size_t count)
 {
     size_t rest = k->count - (size_t)(p - k->base);
@@ -105,7 +105,7 @@ static sb_ball *longer(sb_ball **old, size_t count, const sb_ball *more, size_t 
     return all;
 }
 
-/* The array of the calls before this one, if it goes on there. */
+/* The array of the preceding calls, if this call continues it. */
 static sb_known *continued(const sb_known_arrays *known, const sb_known *made)
 {
     for (size_t i = 0; i < known->count; i++) {

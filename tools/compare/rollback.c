@@ -7,7 +7,7 @@
 
 #include "ref/base/mem.h"
 
-/* Which state behind a round: after so many of its rows. */
+/* Which of the states within a round is read. */
 typedef enum slot {
     SLOT_kept,   /* the right one */
     SLOT_first,  /* after the first row */
@@ -15,7 +15,7 @@ typedef enum slot {
     SLOT_late,   /* one row too late */
     SLOT_last,   /* after all rows, rejected or not */
     SLOT_begin,  /* before the round */
-    SLOT_wraps,  /* the last one where nothing was accepted */
+    SLOT_wraps,  /* the last one if nothing was accepted */
     SLOT_before, /* the count of the round before */
     SLOT_other   /* the count of another sequence in the call */
 } slot;
@@ -23,9 +23,9 @@ typedef enum slot {
 typedef struct mistake {
     const char *words;
     slot conv, recurrent;
-    int only_first; /* the conv states are those of one row, where several are kept */
+    int only_first; /* the conv mistake is made only if several rows are kept */
     int stale;      /* a round without drafts reads the first slot of the round before */
-    int keys;       /* keys and values of the last row are those of the rejected one behind */
+    int keys; /* keys and values of the last kept row are those of the rejected row behind it */
 } mistake;
 
 /* T-47: the mistakes that are tried. */
@@ -63,15 +63,16 @@ enum { TRIALS = sizeof mistakes / sizeof *mistakes };
 typedef struct trial {
     sb_session *session;
     sb_state *before; /* the state before the last verify; NULL where the session has snapshots */
-    sb_state *stale;  /* after the first row of the last round of several kept rows, or NULL */
-    int dead;         /* it could not be followed */
+    sb_state *stale;  /* the state after the first row of the last round, if that kept several rows,
+                         or NULL */
+    int dead;         /* the trial could not be followed */
     size_t seen;
     double worst;
 } trial;
 
 struct sb_trials {
     trial trial[TRIALS];
-    uint32_t *tokens; /* of the last verify */
+    uint32_t *tokens; /* tokens of the last verify */
     size_t rows, room;
     double reference;
 };
@@ -136,7 +137,7 @@ const char *sb_trial_words(size_t i)
     return mistakes[i].words;
 }
 
-/* A trial whose numbers run away is out; memory that runs out is an error. */
+/* A trial that reaches a value that is not finite is dropped. Lack of memory is an error. */
 static sb_status survive(trial *one, sb_status status)
 {
     if (!status || status == SB_ERR_MEMORY)
@@ -145,8 +146,7 @@ static sb_status survive(trial *one, sb_status status)
     return SB_OK;
 }
 
-/* Makes a state of `from` in which some pieces of the linear-attention layers are those of others.
- */
+/* Replaces the conv and recurrent states of the linear-attention layers of `to`. */
 static void take(const sb_state *conv, const sb_state *recurrent, sb_state *to)
 {
     for (uint32_t i = 0; i < to->config->layers; i++) {
@@ -159,7 +159,7 @@ static void take(const sb_state *conv, const sb_state *recurrent, sb_state *to)
     }
 }
 
-/* A round without drafts, behind one of several kept rows. */
+/* The mistake `stale`: a round without drafts, behind a round that kept several rows. */
 static sb_status read_stale(trial *one, size_t i, size_t rows, sb_error *err)
 {
     sb_state *copy = NULL;
@@ -238,7 +238,7 @@ static sb_status state_after(sb_trials *t, trial *one, size_t n, sb_state **out,
     return status ? status : sb_state_copy(sb_session_state(one->session), out, err);
 }
 
-/* How many rows the slot is behind. */
+/* The number of rows behind which the state of the slot stands. */
 static size_t rows_of(slot s, const sb_trial_round *round, size_t rows)
 {
     size_t kept = round->kept, n = kept;
@@ -273,7 +273,7 @@ static size_t rows_of(slot s, const sb_trial_round *round, size_t rows)
     return n < rows ? n : rows;
 }
 
-/* The row of the rejected token in the place of the last one that is kept. */
+/* Overwrites the last kept row of keys and values by the rejected row behind it. */
 static void take_keys(const sb_state *all, size_t position, sb_state *to)
 {
     size_t row = sb_state_kv_row(to->config), at = (position - 1) * row;
@@ -285,7 +285,7 @@ static void take_keys(const sb_state *all, size_t position, sb_state *to)
     }
 }
 
-/* A state that is needed once more, or a new one. */
+/* Makes the state behind n rows if it is not in `slots` yet. */
 static sb_status slot_of(sb_trials *t, trial *one, sb_state **slots, size_t n, sb_error *err)
 {
     return slots[n] ? SB_OK : state_after(t, one, n, &slots[n], err);

@@ -1,20 +1,21 @@
-/* state_place.h - an element of a recorded state as every comparison names it: it belongs to the
- * token that was fed last. */
+/* state_place.h - how every comparison names an element of a recorded state. The element belongs to
+ * the last token that was fed. */
 #ifndef SB_COMPARE_STATE_PLACE_H
 #define SB_COMPARE_STATE_PLACE_H
 
 #include "ref/state/piece.h"
 #include "tools/compare/verdict.h"
 
-/* The last of so many tokens. */
+/* The position of the last of `position` tokens. */
 uint64_t sb_state_token(uint64_t position);
 
-/* Element `at` of a piece of the state behind `position` tokens: all but the numbers. The words end
- * with the place; what they go on with is a verb. */
+/* Describes element `at` of a piece of the state behind `position` tokens; sets everything but
+ * found, expected and bound. The words end with the place; the caller adds the rest from the verb
+ * on. */
 void sb_state_place(const sb_config *config, const sb_piece *piece, uint32_t sequence,
                     uint64_t position, uint64_t at, sb_place *place);
 
-/* More words behind those that are there. */
+/* Appends to the words. */
 void sb_place_say(sb_place *place, const char *format, ...) SB_PRINTF(2, 3);
 
 #endif

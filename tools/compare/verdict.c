@@ -8,7 +8,7 @@
 
 const char *sb_verdict_name(sb_verdict verdict)
 {
-    /* what was not asked is, to who reads a report, what was not compared */
+    /* none is reported as SKIPPED: not compared */
     static const char *const names[] = {"SKIPPED",   "IDENTICAL", "WITHIN",     "NEAR_TIE",
                                         "INHERITED", "SKIPPED",   "MISTRUSTED", "FAIL"};
     return names[verdict];

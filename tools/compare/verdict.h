@@ -1,4 +1,4 @@
-/* verdict.h - what a comparison found: one structure, from which every report is made. */
+/* verdict.h - the results of a comparison: one structure, from which every report is made. */
 #ifndef SB_COMPARE_VERDICT_H
 #define SB_COMPARE_VERDICT_H
 
@@ -9,10 +9,10 @@
 #include "ref/run/hook.h"
 #include "ref/run/round.h"
 
-/* In the order of their weight: the verdict of a whole is the heaviest of its parts, but what was
- * SKIPPED or INHERITED does not pass for anything. */
+/* In ascending order of weight. The verdict of a whole is the heaviest of its parts, but SKIPPED
+ * and INHERITED parts never count as passed. */
 typedef enum sb_verdict {
-    SB_VERDICT_none,       /* nothing was asked */
+    SB_VERDICT_none,       /* not compared */
     SB_VERDICT_IDENTICAL,  /* every bit */
     SB_VERDICT_WITHIN,     /* inside a derived bound */
     SB_VERDICT_NEAR_TIE,   /* a discrete choice that the bound leaves open */
@@ -26,28 +26,28 @@ sb_verdict sb_verdict_worse(sb_verdict a, sb_verdict b);
 
 enum { SB_ELEMENT_RANK = 3, SB_WORDS = 320 };
 
-/* Where something was found. */
+/* The place of a finding. */
 typedef struct sb_place {
     uint32_t sequence;
-    uint64_t token; /* position */
-    uint32_t layer; /* or SB_NO_LAYER; L: the MTP head */
+    uint64_t token; /* its position */
+    uint32_t layer; /* SB_NO_LAYER: none; L: the MTP head */
     char op[24];    /* "delta_rule", "router", "logits", "state" */
     char name[96];  /* the tap or piece */
-    size_t rank;    /* of element */
+    size_t rank;    /* length of `element` */
     uint64_t
         element[SB_ELEMENT_RANK]; /* within the row: {column}, or {head, row, col} of a state */
     double found, expected, bound;
     char words[SB_WORDS]; /* one line for people */
 } sb_place;
 
-/* One op of ops.def over all steps (forced comparison). */
+/* One op of ops.def over all steps, in the forced comparison. */
 typedef struct sb_op_verdict {
-    size_t compared, identical, open; /* elements; open: those whose bound is not 0 */
-    size_t skipped;                   /* calls that could not be judged: inputs not recorded */
-    size_t blind;                     /* of these, whose output is recorded */
-    size_t near_ties;                 /* router choices that the bound leaves open */
-    double worst;                     /* error / bound, largest */
-    double median;                    /* error / bound of the open elements: tightness (T-16) */
+    size_t compared, identical, open; /* elements; open: their bound is not 0 */
+    size_t skipped;                   /* calls not judged because inputs are not recorded */
+    size_t blind;                     /* of these, calls whose output is recorded */
+    size_t near_ties;                 /* router choices that the bounds leave open */
+    double worst;                     /* largest error / bound */
+    double median;                    /* tightness (T-16) */
     sb_verdict verdict;
 } sb_op_verdict;
 
@@ -55,14 +55,15 @@ typedef struct sb_op_verdict {
 typedef struct sb_token_verdict {
     uint32_t sequence;
     uint64_t position;
-    uint32_t id;     /* the token that was fed */
-    uint32_t top[2]; /* the largest logit: of the reference, of the engine (or its token) */
+    uint32_t id;     /* token that was fed */
+    uint32_t top[2]; /* token of the largest logit: of the reference, of the engine (or the engine's
+                        token) */
     int has_top[2];
     int has_kl;
-    int kl_is_lower;         /* it is at least so much: T-64 */
+    int kl_is_lower;         /* kl is a lower bound: T-64 */
     double kl;               /* of the reference's distribution from the engine's, nats */
-    double margin, envelope; /* of the reference's two largest logits; of their noise */
-    double worst_ratio;      /* largest error / bound of what was compared in this row */
+    double margin, envelope; /* between the reference's two largest logits; bound of its noise */
+    double worst_ratio;      /* largest error / bound in this row */
     sb_verdict verdict;
 } sb_token_verdict;
 
@@ -85,16 +86,16 @@ const char *sb_state_part_name(sb_state_part part);
 typedef struct sb_round_verdict {
     uint32_t sequence;
     uint64_t round, position;
-    size_t drafted[2]; /* of the reference, of the engine */
+    size_t drafted[2]; /* by the reference, by the engine */
     uint32_t drafts[2][SB_MAX_DRAFTS];
     size_t accepted[2];
-    int has_reference; /* the reference proposed, too: drafts[0] counts */
+    int has_reference; /* the reference proposed, too: drafts[0] is valid */
     sb_verdict verdict;
-    sb_state_verdict state[SB_STATE_PARTS]; /* behind the round */
-    char hypothesis[SB_WORDS];              /* "behaves like ...": the rollback mistake that fits */
+    sb_state_verdict state[SB_STATE_PARTS]; /* state behind the round */
+    char hypothesis[SB_WORDS];              /* "behaves like ...": the rollback mistakes that fit */
 } sb_round_verdict;
 
-/* What --explain found. */
+/* A finding of --explain. */
 typedef struct sb_explanation {
     char change[96];      /* "beta=act", "mistake head_map_mod" */
     char words[SB_WORDS]; /* "behaves like beta rounded to bf16" */
@@ -102,18 +103,19 @@ typedef struct sb_explanation {
 } sb_explanation;
 enum { SB_EXPLANATIONS = 5 };
 
-/* Of one array, the elements around the first failure: element i has the column first + i. */
+/* The elements of an array around the first failure; element i has the column first + i. */
 enum { SB_AROUND = 17 };
 typedef struct sb_around {
-    size_t count; /* 0: the failure is of no array */
+    size_t count; /* 0: the failure is not in an array */
     uint64_t first;
     float found[SB_AROUND], expected[SB_AROUND];
     double bound[SB_AROUND];
 } sb_around;
 
-/* The largest error / bound of each layer in each row: SB_CELL_EMPTY where nothing was compared. */
+/* The largest error / bound of each layer in each row; SB_CELL_EMPTY: nothing was compared. */
 typedef struct sb_cells {
-    size_t layers; /* of a row: the trunk's, the head, all that lies in no layer; 0: no cells */
+    size_t layers; /* per row: the trunk's layers, the head, and one for values in no layer; 0: no
+                      cells */
     size_t rows, room;
     float *worst; /* (room, layers) */
 } sb_cells;
@@ -121,8 +123,8 @@ typedef struct sb_cells {
 
 typedef struct sb_verdicts {
     sb_verdict verdict;
-    char reason[SB_WORDS]; /* of FAIL, MISTRUSTED, SKIPPED: one line */
-    char note[SB_WORDS];   /* what the free way could not decide, where the ops have decided */
+    char reason[SB_WORDS]; /* for FAIL, MISTRUSTED, SKIPPED: one line */
+    char note[SB_WORDS];   /* e.g. why the free comparison could not decide although the ops did */
     sb_op_verdict ops[SB_OP_COUNT];
     sb_token_verdict *tokens;
     size_t token_count, token_room;
@@ -131,36 +133,36 @@ typedef struct sb_verdicts {
     int has_failure;
     sb_place first_failure;
     sb_around around;
-    char bundled[SB_WORDS]; /* the failure that the replay bundle is of; empty: none was written */
-    char unbundled[SB_WORDS]; /* why there is none of the first failure, where an op was judged */
-    sb_cells cells;           /* of ops that were judged alone */
+    char bundled[SB_WORDS];   /* the failure in the replay bundle; empty: no bundle */
+    char unbundled[SB_WORDS]; /* why the first failure has no bundle */
+    sb_cells cells;           /* of the forced comparison */
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
     size_t near_ties, failures, skipped_taps;
-    size_t digests; /* of states, without data, that are not the reference's and say nothing */
-    int lost;       /* some sequence could not be followed to its end: `reason` says why */
+    size_t digests; /* digests of states without data that differ and decide nothing */
+    int lost;       /* some sequence could not be followed to its end; `reason` says why */
 } sb_verdicts;
 
 void sb_verdicts_free(sb_verdicts *verdicts);
 
-/* Appends a zeroed row; NULL if memory is out. The pointer is good until the next is appended. */
+/* Appends a zeroed row; NULL if memory is out. The pointer is valid until the next call. */
 sb_token_verdict *sb_verdicts_token(sb_verdicts *verdicts);
 sb_round_verdict *sb_verdicts_round(sb_verdicts *verdicts);
 
-/* So many rows, new ones empty; a model of so many layers. 0 if memory is out. */
+/* Sets the number of rows; new rows are empty. layers: of the model. 0 if memory is out. */
 int sb_cells_rows(sb_cells *cells, uint32_t layers, size_t rows);
 
-/* A ratio that was found in a row; SB_NO_LAYER is a layer of its own, the last. */
+/* Notes a ratio of a row. SB_NO_LAYER counts as one more layer, the last. */
 void sb_cells_mark(sb_cells *cells, size_t row, uint32_t layer, double ratio);
 
-/* Whether anything was compared in a row. */
+/* True if anything was compared in a row. */
 int sb_cells_any(const sb_cells *cells, size_t row);
 
-/* What was found in one row was found in another, too. */
+/* Merges another row into a row. */
 void sb_cells_add(sb_cells *cells, size_t row, const sb_cells *other, size_t other_row);
 
-/* Keeps the first failure: the earliest token, and of one token the earliest call. Whether it was
- * kept: then nothing is known of what stands around it. */
+/* Counts a failure and keeps the first: the earliest token, and within a token the earliest call of
+ * this function. True if `place` was kept; `around` is then empty. */
 int sb_verdicts_fail(sb_verdicts *verdicts, const sb_place *place);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include "ref/base/bytes.h"
 
-/* ln 2 and pi / 2 in parts, the first of so few bits that their products with a whole number are
- * exact. */
+/* ln 2 and pi / 2 in parts. The first parts have so few bits that their products with whole numbers
+ * are exact. */
 #define LN2_HIGH 0x1.62e42fefa2000p-1
 #define LN2_LOW 0x1.9ef35793c7673p-41
 #define HALF_PI_HIGH 0x1.921fb54000000p+0
@@ -22,7 +22,7 @@ static double power_of_two(int n)
     return sb_f64_from_bits((uint64_t)(n + 1023) << 52);
 }
 
-/* x = m 2^*n with 1 <= m < 2, of a normal x > 0 */
+/* x = m 2^*n with 1 <= m < 2, for a normal x > 0 */
 static double split(double x, int *n)
 {
     uint64_t bits = sb_bits_f64(x);
@@ -30,7 +30,7 @@ static double split(double x, int *n)
     return sb_f64_from_bits((bits & 0xfffffffffffffu) | (uint64_t)1023 << 52);
 }
 
-/* The series of (e^r - 1) / r, |r| <= 0.36: what is left out is below 0.36^15 / 16! */
+/* The series of (e^r - 1) / r, |r| <= 0.36. The remainder is below 0.36^15 / 16! */
 static double series_expm1(double r)
 {
     double sum = 1.0;
@@ -61,7 +61,7 @@ double sb_wide_expm1(double x)
     return sb_wide_exp(x) - 1.0;
 }
 
-/* 2 atanh(s), |s| <= 0.18: what is left out is below s^33 */
+/* 2 atanh(s), |s| <= 0.18. The remainder is below s^33 */
 static double series_log(double s)
 {
     double square = s * s, sum = 0.0;
@@ -93,7 +93,7 @@ double sb_wide_log1p(double x)
     return sb_wide_log(1.0 + x);
 }
 
-/* |r| <= 0.79: what is left out is below 0.79^22 / 22! */
+/* |r| <= 0.79. The remainder is below 0.79^22 / 22! */
 static double series_cos(double r)
 {
     double square = r * r, sum = 1.0;
@@ -113,7 +113,7 @@ static double series_sin(double r)
 /* sin(x + quarters pi / 2) */
 static double turned(double x, int quarters)
 {
-    if (!(sb_wide_abs(x) < 0x1p31)) /* nobody's angle */
+    if (!(sb_wide_abs(x) < 0x1p31)) /* too large: no angle of a model */
         return 0.0;
     double n = sb_wide_round(x * 0x1.45f306dc9c883p-1);
     double r = ((x - n * HALF_PI_HIGH) - n * HALF_PI_MIDDLE) - n * HALF_PI_LOW;
@@ -144,7 +144,7 @@ double sb_wide_pow(double base, double exponent)
     return sb_wide_exp(exponent * sb_wide_log(base));
 }
 
-/* Newton's iteration, which squares the error, from 2^(n/2): within a factor 1.42 */
+/* Newton's iteration from 1.2, for a root between 1 and 2; each step squares the error. */
 double sb_wide_sqrt(double x)
 {
     if (!(x > 0.0) || x > 0x1.fffffffffffffp1023)

@@ -1,7 +1,7 @@
-/* wide_fn.h - functions in binary64 of the program's own, so that a bound, and with it a verdict,
- * is the same on every machine: the C library's differ in their last bits.
+/* wide_fn.h - the program's own functions in binary64. C libraries differ in the last bits; with
+ * these a bound, and so a verdict, is the same on every machine.
  *
- * Only +, -, * and / are used, each rounded once: one result everywhere. */
+ * They use only +, -, * and /, each rounded once. */
 #ifndef SB_COMPARE_WIDE_FN_H
 #define SB_COMPARE_WIDE_FN_H
 
@@ -26,7 +26,7 @@ static inline double sb_wide_round(double x)
 
 static inline double sb_wide_abs(double x)
 {
-    return __builtin_fabs(x); /* an instruction: no compiler calls a function for it */
+    return __builtin_fabs(x); /* always an instruction, never a function call */
 }
 static inline double sb_wide_max(double a, double b)
 {
