@@ -28,7 +28,7 @@ struct sb_campaign {
     sb_campaign_options options;
     vehicle vehicles[VEHICLES];
     size_t vehicle_count;
-    size_t edited; /* folders made for one fault */
+    size_t edited; /* edited folders so far, each for one fault */
     sb_score score;
 };
 
@@ -49,7 +49,7 @@ sb_status sb_campaign_new(const sb_campaign_options *options, sb_campaign **out,
     return SB_OK;
 }
 
-/* A folder without folders in it. */
+/* Removes a folder that has no subfolders. */
 static void remove_folder(const char *path)
 {
     DIR *dir = opendir(path);
@@ -95,8 +95,8 @@ const sb_score *sb_campaign_score(const sb_campaign *c)
 /* --- vehicles -----------------------------------------------------------------------------------
  */
 
-/* "T1:4 bf16 mistakes kv|EDITS": a preset, or a shape of kernels.h, with its first layers, a
- * format, a recipe */
+/* "T1:4 bf16 mistakes kv|EDITS": a preset or a shape of kernels.h with its first 4 layers, a
+ * format, a recipe, options, edits */
 static sb_status make(const char *name, const char *path, sb_error *err)
 {
     char copy[160], *word[4] = {NULL}, *next = NULL;
@@ -126,7 +126,7 @@ static sb_status make(const char *name, const char *path, sb_error *err)
     return status || !edits ? status : sb_edit_folder(path, edits, err);
 }
 
-/* What is kept has a name, what is removed a number. */
+/* Kept folders have a name, others a number. */
 static void path_of(const sb_campaign *c, const char *name, size_t number, char path[PATH])
 {
     if (c->options.keep)
@@ -269,7 +269,7 @@ static sb_status plant_engine(const sb_fault *f, sb_sited *sited, sb_error *err)
     return status;
 }
 
-/* What is planted, where. */
+/* The planted fault and its place. */
 typedef struct sb_planting {
     sb_plant plant;
     sb_sited sited;
@@ -332,8 +332,8 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error
     return SB_OK;
 }
 
-/* The engine's steps as a trace, which says that it read the sound checkpoint under the knobs of
- * the reference: what a user would have. */
+/* Records the engine's steps as a trace, as a user would have it: it states the sound checkpoint
+ * and the knobs of the reference. */
 static sb_status record(const sb_campaign *c, int kernel, sb_trial *t, sb_trace_writer **out,
                         sb_error *err)
 {
@@ -418,7 +418,8 @@ static sb_status run_edited(sb_campaign *c, const sb_fault *f, sb_finding_of_fau
     return status;
 }
 
-/* T-70: the first level that fails where the next one does not; none: SB_TRACE_LEVELS. */
+/* T-70: the first level that fails although the next one does not; SB_TRACE_LEVELS if there is
+ * none. */
 static unsigned weakened(const sb_finding_of_fault *found)
 {
     unsigned level = 0;
@@ -428,7 +429,7 @@ static unsigned weakened(const sb_finding_of_fault *found)
     return found->has_levels && level + 1 < SB_TRACE_LEVELS ? level : SB_TRACE_LEVELS;
 }
 
-/* Adds a row to the score of its kind; returns whether it failed at any level. */
+/* Adds a finding to the score of its kind. True if it failed at any level. */
 static int count_levels(sb_level_score *score, const sb_finding_of_fault *found)
 {
     int any = 0;

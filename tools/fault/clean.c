@@ -1,4 +1,4 @@
-/* clean.c - correct engines of every kind, of which each must pass. */
+/* clean.c - correct engines of every kind, all of which must pass. */
 #include <stdio.h>
 
 #include "ref/base/pool.h"
@@ -6,10 +6,10 @@
 #include "tools/compare/envelope.h"
 #include "tools/fault/campaign_parts.h"
 
-enum { CLEAN_RUNS = 16 }; /* side by side */
+enum { CLEAN_RUNS = 16 }; /* runs in parallel */
 
-/* In what correct engines differ. Profile and engine are walked in turn, at strides that meet every
- * pair of them; the rest is drawn. */
+/* The axes in which correct engines differ. Profile and engine are stepped through so that every
+ * pair occurs; the rest is random. */
 typedef enum axis {
     AXIS_engine,
     AXIS_profile,
@@ -26,7 +26,7 @@ typedef enum axis {
 static const char *const axis_names[AXES] = {"engine", "profile", "model",    "tokens", "prompt",
                                              "drafts", "drafter", "rollback", "entry",  "cache"};
 
-/* The dense ones take a third of the time of the others, and are the more often drawn. */
+/* The dense models (T4) take a third of the time of the others and are drawn more often. */
 static const struct {
     const char *name;
     uint32_t weight;
@@ -38,7 +38,7 @@ static const struct {
     const char *name;
     size_t calls;
 } prompts[] = {{"one call", 1}, {"two calls", 2}, {"five calls", 5}, {"token by token", 24}};
-/* What is fed again has the same errors again, which add up in the states. */
+/* A repeated token has the same errors again, which add up in the states. */
 static const struct {
     const char *name;
     size_t phrase;
@@ -54,9 +54,9 @@ static const struct {
                  {"replay", SB_TRACE_ROLLBACK_replay, 1},
                  {"replay, undeclared", SB_TRACE_ROLLBACK_unknown, 1}};
 enum { FIRST_REPLAY = 2 };
-/* Of a round: as its verify made it, or its first draft. */
+/* The first entry of a round: made by the verify or by the first draft. */
 static const char *const entries[] = {"verify", "draft"};
-/* Of keys and values: as the profile has it, but in one run of eight. */
+/* The cache of keys and values: as in the profile, but FP8 in one run of eight. */
 static const char *const caches[] = {"of the profile", "FP8"};
 enum { ONE_CACHE_IN = 8 };
 
@@ -118,9 +118,9 @@ static const char *axis_value(axis a, size_t i)
     return "";
 }
 
-/* One of them. */
+/* One run of a correct engine. */
 typedef struct clean_run {
-    size_t at[AXES]; /* on each axis */
+    size_t at[AXES]; /* its value on each axis */
     sb_trial trial;
     sb_finding_of_fault found;
     sb_status status;
@@ -151,14 +151,14 @@ static void place(const sb_campaign *c, uint64_t i, size_t at[AXES])
         sb_rng_below(sb_rng_key(sb_campaign_seed(c), axis_names[AXIS_cache]), i, ONE_CACHE_IN) == 0;
 }
 
-/* Rows of a prompt: where it is one call of an engine with chunks, more than a chunk has. */
+/* Rows of a prompt: more than a chunk if the engine has chunks and the prompt is one call. */
 static size_t rows_of(const sb_sim *sim, const size_t at[AXES])
 {
     const int chunks = sim->settings[0] != NULL && prompts[at[AXIS_prompt]].calls == 1;
     return chunks ? sb_arithmetic_chunk(sb_arithmetic_of(sim->arithmetic)) + 8 : 24;
 }
 
-/* Number i. */
+/* Sets up run number i. */
 static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_error *err)
 {
     sb_trial *t = &run->trial;
@@ -187,12 +187,12 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
         status = sb_knobs_set(&t->knobs, "kv_cache=fp8", err);
     t->engine_knobs = t->knobs;
     if (!sb_knobs_have_row_states(&t->knobs) && at[AXIS_rollback] < FIRST_REPLAY)
-        run->at[AXIS_rollback] += FIRST_REPLAY; /* nothing to take a snapshot of */
+        run->at[AXIS_rollback] += FIRST_REPLAY; /* there are no row states for snapshots */
     t->rollback = rollbacks[at[AXIS_rollback]].declared;
     t->script.replay = rollbacks[at[AXIS_rollback]].replay;
     t->script.drafting = (sb_drafting)at[AXIS_drafter];
     if (t->script.drafting == SB_DRAFTING_external)
-        run->at[AXIS_entry] = 0; /* its head has made no entry of a draft */
+        run->at[AXIS_entry] = 0; /* the head has made no entry for a draft */
     if (at[AXIS_entry] == 1)
         t->slip = sb_planted_find(sb_slips, "entry_of_draft");
     return status ? status : sb_campaign_model(c, models[at[AXIS_model]].name, &t->reference, err);
@@ -211,8 +211,8 @@ static void count(sb_campaign *c, const clean_run *run)
         sb_campaign_count(c, axis_names[a], axis_value(a, run->at[a]), &run->found);
 }
 
-/* Runs so many of them from number i on, side by side, and judges them in their order until there
- * are enough tokens: what was run too many does not count. */
+/* Runs `wanted` engines from number i on in parallel, and judges them in order until there are
+ * enough tokens. Surplus runs do not count. */
 static sb_status clean_runs(sb_campaign *c, uint64_t i, size_t wanted, uint64_t tokens,
                             uint64_t *done, sb_error *err)
 {
@@ -233,7 +233,7 @@ static sb_status clean_runs(sb_campaign *c, uint64_t i, size_t wanted, uint64_t 
     return SB_OK;
 }
 
-/* Each kind has its row, also one that no run was of. */
+/* Makes a row for each kind, even if it never runs. */
 static void begin_counts(sb_campaign *c)
 {
     for (axis a = 0; a < AXES; a++)
@@ -243,7 +243,7 @@ static void begin_counts(sb_campaign *c)
 
 sb_status sb_campaign_clean(sb_campaign *c, uint64_t tokens, uint32_t part, sb_error *err)
 {
-    enum { TOKENS = 120 }; /* of a run, about */
+    enum { TOKENS = 120 }; /* of a run, approximately */
     uint64_t done = 0, i = (uint64_t)part << 32;
     sb_status status = SB_OK;
     begin_counts(c);

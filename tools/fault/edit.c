@@ -14,7 +14,7 @@
 
 enum { WORDS = 4, FILES = 16 };
 
-/* One file in memory, to be written back. */
+/* One file in memory, to be changed and written back. */
 typedef struct shard {
     char path[512];
     sb_safetensors file;
@@ -30,7 +30,7 @@ typedef struct edit {
     const char *word[WORDS];
     size_t words;
     float number;
-    size_t met; /* tensors */
+    size_t met; /* number of matching tensors */
 } edit;
 
 static unsigned char *data_of(const shard *s, const sb_tensor *t)
@@ -104,7 +104,7 @@ static void change_values(const edit *e, const sb_tensor *t, unsigned char *data
     }
 }
 
-/* Codes and scales of 8 bits. */
+/* Edits a byte of codes or 8-bit scales. */
 static unsigned char changed_byte(const edit *e, unsigned char x)
 {
     const char *how = e->word[0];
@@ -161,7 +161,7 @@ static void swap(const shards *all, edit *e)
     e->met = 2;
 }
 
-/* In the header, where every name stands between quotation marks. */
+/* Renames in the header, where every name is in quotation marks. */
 static void rename_all(const shard *s, edit *e)
 {
     uint64_t header = sb_load_u64(s->bytes);

@@ -57,7 +57,7 @@ static sb_fault *add(sb_faults *faults, const char *prefix, const char *name)
     return f;
 }
 
-/* Every model has every op; they are spread over the models. */
+/* Spreads the faults of ops over the models; every model has every op. */
 static const char *vehicle_of(size_t i)
 {
     static const char *const vehicles[] = {"T1:4 bf16 mistakes", "T3 bf16 mistakes",
@@ -86,7 +86,7 @@ static const char *slip_signs(const char *letters)
     return "fail";
 }
 
-/* What must be quiet. The op that a state belongs to may be named with it. */
+/* The signs that must be quiet. The op that makes a state may fire with it. */
 static const char *slip_quiet(const char *letters)
 {
     static const struct {
@@ -103,11 +103,11 @@ static const char *slip_quiet(const char *letters)
     return "op:linear op:gates op:swiglu";
 }
 
-/* One row of a list, number i of it. */
+/* Fills in the fault of row i of a list. */
 static void in_op(const sb_planted *p, size_t i, sb_fault *f)
 {
     f->plant = p->plant ? SB_PLANT_mistake : p->run ? SB_PLANT_op : SB_PLANT_covered;
-    f->vehicle = vehicle_of(p->kind == SB_OP_FAULT_head ? 0 : i); /* T3 has one head of keys */
+    f->vehicle = vehicle_of(p->kind == SB_OP_FAULT_head ? 0 : i); /* T3 has only one key head */
     f->setting = p->op == SB_OP_delta_rule_chunk ? "delta_rule=chunk64" : "";
     f->script = "plain";
     f->fires = op_signs[p->op];
@@ -120,7 +120,7 @@ static void between_calls(const sb_planted *p, size_t i, sb_fault *f)
     f->origin = p->with;
     f->vehicle = i % 2 ? "T4 bf16 predictable" : "T1:4 bf16 predictable";
     f->script = "rounds";
-    /* behind the prompt the first wrong piece is named alone */
+    /* after the prompt only the first wrong piece is named */
     f->fires = strcmp(p->name, "stale_snapshot") == 0 ? "conv|recurrent" : slip_signs(p->where);
     f->quiet = slip_quiet(p->where);
 }

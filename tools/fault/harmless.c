@@ -1,5 +1,6 @@
-/* harmless.c - other ways to compute the same, as engines do: splits of a sum, pages of a cache in
- * any order, a softmax over the kept experts. Each has errors of its own, and none is a mistake. */
+/* harmless.c - other ways to compute the same results, as in engines: split sums, pages of a cache
+ * in any order, a softmax over the kept experts. Each has its own rounding errors; none is a
+ * mistake. */
 #include "tools/fault/mistakes.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 /* --- sums of products ---------------------------------------------------------------------------
  */
 
-/* The columns in `parts` pieces, each summed for itself; the last piece is added first. */
+/* Sums the columns in `parts` pieces; adds the last piece first. */
 static float split_dot(const float *w, const float *x, size_t n, size_t parts)
 {
     float total = 0.0f;
@@ -42,7 +43,7 @@ sb_status sb_mistake_linear_split_k(const sb_knobs *knobs, const sb_linear_args 
 /* --- attention over pieces of a cache -----------------------------------------------------------
  */
 
-/* A softmax over some keys, not divided yet. */
+/* A softmax over some keys, before the division. */
 typedef struct piece {
     float top, sum, *out; /* out (hd) */
 } piece;
@@ -55,7 +56,7 @@ static float score_of(const sb_attention_args *a, const float *q, const float *k
     return (a->key_scale == 0.0f ? dot : dot * a->key_scale) * scale;
 }
 
-/* One more key. */
+/* Adds a key. */
 static void see(piece *p, float score, const float *value, size_t hd)
 {
     float top = p->sum > 0.0f && p->top > score ? p->top : score;
@@ -66,7 +67,7 @@ static void see(piece *p, float score, const float *value, size_t hd)
     p->top = top;
 }
 
-/* Keys [0, n) of a head in pages of `page` keys. The last page comes first. */
+/* Attention over keys [0, n) of a head in pages of `page` keys, the last page first. */
 static void attend(const sb_attention_args *a, const float *q, size_t kv, size_t n, size_t page,
                    piece *p)
 {
@@ -110,7 +111,7 @@ sb_status sb_mistake_attention_online(const sb_knobs *knobs, const sb_attention_
 /* --- experts ------------------------------------------------------------------------------------
  */
 
-/* The kept ones are found first, and the softmax is over them. */
+/* Finds the kept experts first, then takes the softmax over them. */
 sb_status sb_mistake_router_kept_first(const sb_knobs *knobs, const sb_router_args *a)
 {
     sb_status status = sb_router_fast(knobs, a);
@@ -126,7 +127,7 @@ sb_status sb_mistake_router_kept_first(const sb_knobs *knobs, const sb_router_ar
     return status;
 }
 
-/* The shared expert first, then the others from the last slot on. */
+/* Adds the shared expert first, then the others from the last slot to the first. */
 sb_status sb_mistake_combine_shared_first(const sb_knobs *knobs, const sb_moe_combine_args *a)
 {
     float open = sb_sigmoid(a->shared_logit);
@@ -157,7 +158,7 @@ static float dot(const float *x, const float *y, size_t stride, size_t n)
     return sum;
 }
 
-/* One column of a head: what it gives is read from the state before this row, with q.k times the
+/* One column of a head. Its output is read from the state before this row, plus q.k times the
  * correction. */
 static float column(const float *q, const float *k, float v, float decay, float beta, float *state,
                     size_t dv, size_t dk)

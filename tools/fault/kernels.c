@@ -87,7 +87,7 @@ static const char *sign_of(const sb_gpu_fault *f)
     return i == SB_OP_COUNT ? "fail" : has_word(f->seen, "stops") ? signs[i].stops : signs[i].fails;
 }
 
-/* The scenes in which something runs; they stand first. */
+/* The number of scenes with a run; they come first in the list. */
 static size_t sound_count(void)
 {
     size_t n = 0;
@@ -142,7 +142,7 @@ void sb_kernel_fault_at(size_t i, sb_fault *out)
 
 /* --- the run ------------------------------------------------------------------------------------
  */
-/* What is not of the scene is the reference's, for what it would cost. */
+/* Runs ops outside the scene on the reference, to save time. */
 static sb_status partly(void *ctx, const sb_op_call *call)
 {
     const scene *s = ctx;
@@ -170,7 +170,7 @@ sb_status sb_kernel_plant(const sb_fault *f, sb_trial *t, sb_error *err)
     const scene *s = scene_in(f);
     emu.backend = *sb_backend_emu();
     sb_backend_emu_seed(seed ? strtoull(seed, NULL, 10) : 0);
-    sb_kernel_forget(); /* some faults are those of the packed weights */
+    sb_kernel_forget(); /* some faults are in the packed weights */
     if (!sb_gpu_plant(seed ? NULL : f->arg))
         return sb_fail(err, SB_ERR_USAGE, "%s: kernels have no fault %s", f->name, f->arg);
     t->sim = &emu;

@@ -7,19 +7,19 @@
 #include "tools/fault/trial.h"
 #include "tools/make/choices.h"
 
-/* Every fault of kernels, and the same runs without one under other schedules. */
+/* All faults of kernels, then the same runs without a fault under other schedules. */
 size_t sb_kernel_fault_count(void);
 void sb_kernel_fault_at(size_t i, sb_fault *out);
 
-/* The engine of the trial is the emulator, with the fault until sb_kernel_unplant. Only ops are
- * compared, each alone: a kernel is one op. */
+/* Makes the emulator the engine of the trial, with the fault planted until sb_kernel_unplant. Only
+ * ops are compared, each alone, because a kernel is one op. */
 sb_status sb_kernel_plant(const sb_fault *fault, sb_trial *trial, sb_error *err);
 void sb_kernel_unplant(void);
 
-/* Before a model is closed: it may have run on the emulator. */
+/* Call before a model is closed that may have run on the emulator. */
 void sb_kernel_forget(void);
 
-/* A shape that is no preset; NULL if there is none of the name. */
+/* A shape that is no preset; NULL for an unknown name. */
 const sb_make_preset *sb_kernel_shape(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* mistakes.c - the list of mistakes, and what they are made with. */
+/* mistakes.c - the list of mistakes, and their helper functions. */
 #include "tools/fault/mistakes.h"
 
 #include <stdlib.h>

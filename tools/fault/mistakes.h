@@ -1,8 +1,8 @@
-/* mistakes.h - tables of ops with one op replaced: the mistakes that people make (mistakes.def).
+/* mistakes.h - op tables with one op replaced by a common mistake (mistakes.def).
  *
- * They are what a comparison must catch, and what it is explained with. A mistake changes inputs,
- * parameters or outputs and leaves the rest to the reference where it can, so that nothing but the
- * mistake is wrong. */
+ * A comparison has to catch these mistakes, and --explain tries them. A mistake changes inputs,
+ * parameters or outputs and, if possible, leaves the rest to the reference, so that nothing else is
+ * wrong. */
 #ifndef SB_FAULT_MISTAKES_H
 #define SB_FAULT_MISTAKES_H
 
@@ -16,7 +16,7 @@
 #undef SB_PLANTED
 #undef SB_HARMLESS
 
-/* A parameter in binary32 after `edit`; free() releases .bytes, also after a failure. */
+/* A parameter in binary32 after `edit`. The caller frees .bytes, also after a failure. */
 typedef struct sb_mistake_param {
     sb_matrix matrix;
     unsigned char *bytes;
@@ -29,7 +29,7 @@ void sb_mistake_subtract_one(float *values, size_t rows, size_t cols);
 /* A copy of an array; NULL if memory is out. */
 float *sb_mistake_copy(const float *values, size_t count);
 
-/* Of x (rows, from, width): head h of `to` heads gets the row of head h mod from. */
+/* From x (rows, from, width) makes (rows, to, width): head h is a copy of head h mod from. */
 float *sb_mistake_spread(const float *x, size_t rows, size_t from, size_t to, size_t width);
 
 #endif

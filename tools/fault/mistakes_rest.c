@@ -1,4 +1,4 @@
-/* mistakes_rest.c - mistakes everywhere else, and harmless orders of summation. */
+/* mistakes_rest.c - mistakes in the other ops, and harmless orders of summation. */
 #include "tools/fault/mistakes.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ sb_status sb_mistake_no_renormalisation(const sb_knobs *knobs, const sb_router_a
     return sb_router_fast(knobs, &args);
 }
 
-/* Moves the pairs (2f, 2f + 1) to where the reference expects them, and back. */
+/* Moves the pairs (2f, 2f + 1) to the places where the reference expects them, and back. */
 sb_status sb_mistake_neighbour_pairs(const sb_knobs *knobs, const sb_rope_args *a)
 {
     size_t half = a->rd / 2, count = a->rows * a->heads * a->hd;
@@ -157,7 +157,7 @@ sb_status sb_mistake_residual_lost(const sb_knobs *knobs, const sb_add_args *a)
     return SB_OK;
 }
 
-/* One product of a row and x after the other, in the given lanes and direction. */
+/* Adds the products of a row and x one by one, in the given lanes and direction. */
 static float float_dot(const float *w, const float *x, size_t n, size_t lanes, int backwards)
 {
     float total = 0.0f;

@@ -1,4 +1,4 @@
-/* op_faults.c - the list, and the mistakes that it names. */
+/* op_faults.c - the list of ops.def, and its mistakes. */
 #include "tools/fault/op_faults.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ sb_status sb_plant_run_with(const sb_op_call *call, const void *args)
     return sb_op_run(&changed);
 }
 
-/* Copies the arguments; the member of the copy that the fault names. */
+/* Copies the arguments; returns the member of the copy that the fault changes. */
 static void *copied(const sb_plant *plant, const sb_op_call *call, sb_any_args *args)
 {
     sb_args_copy(call->op, call->args, args);
@@ -25,7 +25,8 @@ static void *copied(const sb_plant *plant, const sb_op_call *call, sb_any_args *
 /* --- one input, copied and changed --------------------------------------------------------------
  */
 
-/* An input in place of the op's own; rope works in place, and so the change is made in place. */
+/* Runs the op with an edited copy of an input. rope works in place, so its input is edited in
+ * place. */
 static sb_status with_input(const sb_plant *plant, const sb_op_call *call, sb_edit edit, size_t by)
 {
     sb_any_args args;
@@ -54,7 +55,7 @@ static sb_status with_input(const sb_plant *plant, const sb_op_call *call, sb_ed
         return with_input(plant, call, SB_EDIT_##edit, by);                                        \
     }
 
-/* The width of a head of the input that is turned. */
+/* The head width of the input that is turned. */
 static size_t head_width(const sb_op_call *call)
 {
     switch (call->op) {
@@ -218,7 +219,7 @@ static sb_status run_expert_minus(sb_plant *plant, const sb_op_call *call)
     return other_expert(call, ((const sb_router_args *)call->args)->experts - 1);
 }
 
-/* Positions moved by `by`; the first ones of a sequence that cannot move back stay. */
+/* Moves positions by `by`. The first positions of a sequence, which cannot move back, stay. */
 static sb_status other_position(const sb_op_call *call, int by)
 {
     sb_rope_args args = *(const sb_rope_args *)call->args;
@@ -249,7 +250,7 @@ static sb_status run_position_minus(sb_plant *plant, const sb_op_call *call)
     return other_position(call, -1);
 }
 
-/* The second halves of the pairs are negated, before and behind the rotation. */
+/* Negates the second half of each pair; called before and after the rotation. */
 static void negate_second(const sb_rope_args *a)
 {
     for (size_t at = 0; at < a->rows * a->heads * a->hd; at += a->hd)

@@ -11,7 +11,7 @@ static double magnitude(double x)
     return x < 0 ? -x : x;
 }
 
-/* |found - expected| <= atol + rtol |expected|, and what is not finite is not close. */
+/* |found - expected| <= atol + rtol |expected|; false if a value is not finite. */
 static int is_close(double expected, double found, int narrow)
 {
     double rtol = narrow ? 1.6e-2 : 1.3e-6, atol = 1e-5;
@@ -29,7 +29,7 @@ void sb_peers_row(sb_peers *peers, const float *expected, const float *found, si
         other += y * y;
         product += x * y;
     }
-    /* cosine < 0.99 without a root: the signs first, then the squares */
+    /* cosine < 0.99 without a square root: compares signs, then squares */
     double cosine2 = square > 0 && other > 0 ? product * product / (square * other) : 0;
     if (product < 0 || !(cosine2 >= 0.99 * 0.99))
         peers->caught[SB_PEER_cosine] = 1;

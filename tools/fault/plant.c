@@ -22,7 +22,7 @@ static sb_status others(const sb_plant *plant, const sb_op_call *call)
     return plant->next ? plant->next(plant->next_ctx, call) : sb_op_run(call);
 }
 
-/* With the table of a mistake. */
+/* Runs the op from the table of a mistake. */
 static sb_status run_mistake(const sb_plant *plant, const sb_op_call *call)
 {
     sb_op_table table = *call->table;
@@ -54,7 +54,7 @@ void sb_plant_clear(sb_plant *plant)
     plant->memories = plant->memory_room = 0;
 }
 
-/* What the call before left; zeros if there was none. NULL if memory is out. */
+/* The row from the previous call, zeros if there was none. NULL if memory is out. */
 static sb_plant_memory *remembered(sb_plant *plant, const sb_op_call *call, size_t output,
                                    size_t width)
 {
@@ -81,7 +81,7 @@ static sb_plant_memory *remembered(sb_plant *plant, const sb_op_call *call, size
     return m->row && m->ids ? m : NULL;
 }
 
-/* Rows of an output whose struct knows only how many elements there are. */
+/* Rows of an output; some arguments give only the number of elements. */
 static size_t rows_of(const sb_op_call *call, const sb_op_value *value)
 {
     return sb_arg_find(call->op, "count") ? call->rows : value->rows;

@@ -1,11 +1,12 @@
-/* plant.h - what planted op faults remember from call to call. */
+/* plant.h - the memory of planted op faults from call to call. */
 #ifndef SB_FAULT_PLANT_H
 #define SB_FAULT_PLANT_H
 
 #include "ref/ops/values.h"
 #include "tools/fault/op_faults.h"
 
-/* The last row of an output becomes the row before it: of the same call, or of the call before. */
+/* Replaces the last row of an output by the row before it, in the same call or in the previous one.
+ */
 sb_status sb_plant_stale(sb_plant *plant, const sb_op_call *call, size_t output,
                          const sb_op_value *value);
 

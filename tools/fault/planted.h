@@ -1,14 +1,15 @@
-/* planted.h - what can be planted: one schema for the lists of tools/fault/lists, a row each.
+/* planted.h - the common columns of the lists in tools/fault/lists, one row per fault.
  *
- *   SB_PLANTED(kind, where, by, with, "words")    a mistake: something must fire
- *   SB_HARMLESS(kind, where, by, with, "words")   another way to do the same: nothing may
- *   SB_NOT_PLANTED(kind, where, "why")            there is nothing that could go wrong in this way
+ *   SB_PLANTED(kind, where, by, with, "words")    a mistake: has to fire
+ *   SB_HARMLESS(kind, where, by, with, "words")   an equivalent way: must not fire
+ *   SB_NOT_PLANTED(kind, where, "why")            no such fault is possible
  *
- * kind: mistake, special, slip, trace, or of ops.def one of op_kinds.def. where: the op, or what a
- * slip leaves wrong. by: the function that does it, and the name; of ops.def where.kind is the
- * name. with: the argument of the op that it changes; of a slip the incident.
+ * kind: mistake, special, slip, trace, or in ops.def one of op_kinds.def. where: the op, or the
+ * pieces of the state that a slip leaves wrong. by: the function that plants it, also its name; in
+ * ops.def the name is where.kind. with: the argument of the op that is changed; in slips.def the
+ * incident.
  *
- * What a campaign runs, and what must catch it, are the rows of faults.h. */
+ * The rows of faults.h say what a campaign runs and which signs have to fire. */
 #ifndef SB_FAULT_PLANTED_H
 #define SB_FAULT_PLANTED_H
 
@@ -30,9 +31,9 @@ typedef struct sb_planted {
     const char *name; /* "halves_swapped", "linear.dropped"; NULL behind the last row */
     const char *where, *with, *words;
     int benign;
-    sb_op op; /* of what is planted in one */
+    sb_op op; /* for a fault in an op */
     sb_op_fault_kind kind;
-    /* one of these, by the list; none: there is no such fault */
+    /* the function, one of these by list; none: no such fault is possible */
     sb_status (*run)(struct sb_plant *plant, const sb_op_call *call);
     void (*plant)(sb_op_table *table);
     void (*at)(sb_slip_game *game, sb_slip_stage stage);
@@ -42,7 +43,7 @@ typedef struct sb_planted {
 /* The lists: ops.def, special.def, mistakes.def, slips.def, spoil.def. */
 extern const sb_planted sb_op_faults[], sb_specials[], sb_mistakes[], sb_slips[], sb_spoils[];
 
-/* NULL: the list has none of that name. */
+/* NULL if the name is not in the list. */
 const sb_planted *sb_planted_find(const sb_planted *list, const char *name);
 
 #endif

@@ -31,13 +31,13 @@ static const struct {
     {"add", "layers.2.output", 2, ""},
 };
 
-enum { FIRST = 6, DECODE = 2 }; /* rows of the first call of the prompt */
+enum { FIRST = 6, DECODE = 2 }; /* rows of the first call, and of the decode steps */
 
-/* One element, on its way through a tap. */
+/* An element to be changed in a tap. */
 typedef struct mover {
     const char *tap;
-    size_t row, element; /* of the first call: its row is the token's position */
-    uint64_t draw;       /* of the element, where cols is not known yet */
+    size_t row, element; /* in the first call, where the row is the token's position */
+    uint64_t draw;       /* random number that selects the element once cols is known */
     double value;
     int add, done;
 } mover;
@@ -56,7 +56,7 @@ static sb_status move(void *ctx, const char *name, float *data, size_t rows, siz
     return SB_OK;
 }
 
-/* Whether the failure is that of the element. */
+/* True if the first failure names the element. */
 static int is_named(const sb_verdicts *v, size_t i, const mover *m)
 {
     const sb_place *p = &v->first_failure;
@@ -73,7 +73,8 @@ static sb_status look(sb_trial *t, mover *m, sb_outcome *out, sb_error *err)
     return sb_trial_run(t, out, err);
 }
 
-/* A large fault says what the element should be, and its bound; then that many bounds of it. */
+/* First plants a large fault, whose finding gives the expected value and the bound. Then moves the
+ * element by each multiple of the bound. */
 static sb_status one_element(sb_trial *t, size_t i, mover m, sb_sensitivity *out, sb_error *err)
 {
     sb_outcome o;
@@ -87,7 +88,7 @@ static sb_status one_element(sb_trial *t, size_t i, mover m, sb_sensitivity *out
         return status;
     out->elements++;
     if (!seen)
-        return SB_OK; /* named at no size: the counts say so */
+        return SB_OK; /* not named at any size, as the counts show */
     out->bound = place.bound > out->bound ? place.bound : out->bound;
     if (place.bound <= 0) {
         out->exact++;

@@ -24,7 +24,7 @@ static void add_ops(const sb_verdicts *v, int alone, sb_signs *signs)
 #include "ref/ops/ops.def"
 #undef SB_OP
     };
-    /* an op alone whose output could not be read has no verdict, but is the first failure */
+    /* a forced op whose output could not be read has no verdict, but is the first failure */
     const char *first = alone && v->has_failure ? v->first_failure.op : "";
     for (size_t i = 0; i < SB_OP_COUNT; i++)
         if (v->ops[i].verdict == SB_VERDICT_FAIL || strcmp(names[i] + 3, first) == 0)
@@ -46,8 +46,8 @@ static int drafts_differ(const sb_round_verdict *r)
            memcmp(r->drafts[0], r->drafts[1], r->drafted[1] * sizeof *r->drafts[1]) != 0;
 }
 
-/* The states behind the first round that has a wrong one: later ones are its consequence, and so
- * are these if one was wrong before. */
+/* Adds the wrong states behind the first round that has any. Later ones are consequences, and so
+ * are these if a state was wrong before that round. */
 static void add_states(const sb_verdicts *v, sb_signs *signs)
 {
     int found = 0;
@@ -82,7 +82,7 @@ static void add_free(const sb_verdicts *v, sb_signs *signs)
             sb_sign_add(signs, "logits");
 }
 
-/* "op linear (...) failed: kernel ...": what an engine said that stopped in an op. */
+/* Reads the message of an engine that stopped in an op: "op linear (...) failed: kernel ...". */
 static void add_stop(const char *words, sb_signs *signs)
 {
     char op[24], sign[32];
@@ -150,7 +150,7 @@ int sb_signs_all(const sb_signs *signs, const char *wanted)
     return 1;
 }
 
-/* Whether the list has the word. */
+/* True if the list has the word. */
 static int lists(const char *list, const char *name)
 {
     for (size_t n; (n = word(&list, " |")) > 0; list += n)

@@ -52,10 +52,11 @@ sb_status sb_site_read(const char *words, sb_site *out, sb_error *err)
 /* --- ops ----------------------------------------------------------------------------------------
  */
 
-/* An array that an op writes, `rows` times as many values as a row of the call has. */
+/* An array that an op writes. `rows`: rows of the call that it holds; 0: the state behind all rows.
+ */
 typedef struct written {
-    void *now, *before, *right; /* values of 4 bytes; before: of what is rewritten in place */
-    size_t count, rows, each;   /* each: the part of a row is one of so many times in it */
+    void *now, *before, *right; /* 4-byte values; before: the values before the op ran */
+    size_t count, rows, each;   /* each: groups in a row; each group has all parts */
 } written;
 
 enum { WRITTEN = SB_OP_OUTPUTS + 2 };
@@ -65,7 +66,7 @@ static size_t rows_of(const sb_op_call *call)
     return call->single ? 1 : call->rows;
 }
 
-/* The outputs, the state, and the states behind each row. */
+/* Lists the outputs, the state, and the states behind each row. */
 static size_t written_by(const sb_op_call *call, written list[WRITTEN])
 {
     const sb_op_values v = sb_op_values_of(call->op, call->args);
@@ -80,7 +81,7 @@ static size_t written_by(const sb_op_call *call, written list[WRITTEN])
     }
     if (!v.state.data)
         return n;
-    /* of conv every column has all channels, of the delta rule the heads stand one by one */
+    /* in conv every column has all channels; in the delta rule the heads follow each other */
     size_t count = v.state.rows * v.state.cols, each = call->op == SB_OP_conv ? v.state.rows : 1;
     list[n++] = (written){.now = v.state.data, .count = count, .each = each};
     sb_any_args args;
@@ -92,7 +93,7 @@ static size_t written_by(const sb_op_call *call, written list[WRITTEN])
     return n;
 }
 
-/* Whether value i of an array is of the site. */
+/* True if value i of an array is inside the site. */
 static int is_of(const sb_site *s, const sb_op_call *call, const written *w, size_t i)
 {
     size_t rows = w->rows ? w->rows : 1, width = w->count / rows, row = i / width;
@@ -113,7 +114,7 @@ static sb_status run_fault(sb_sited *sited, const sb_op_call *call)
     return sb_op_run(&changed);
 }
 
-/* As it should be, and then as it should not. */
+/* Runs the op correctly, and then with the fault. */
 static sb_status run_both(sb_sited *sited, const sb_op_call *call, written *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -146,7 +147,7 @@ static sb_status run_at_site(sb_sited *sited, const sb_op_call *call)
     return status;
 }
 
-/* The choice of the layer, for what its experts compute. */
+/* Runs the router and keeps its choice for the ops of the experts. */
 static sb_status route(sb_sited *sited, const sb_op_call *call)
 {
     const sb_router_args *a = call->args;
@@ -212,7 +213,7 @@ void sb_sited_clear(sb_sited *sited)
 /* --- states -------------------------------------------------------------------------------------
  */
 
-/* Whether an element of a piece of the state is of the site. */
+/* True if an element of a piece of the state is inside the site. */
 static int holds(const sb_site *s, const sb_piece *p, size_t i)
 {
     size_t count = (size_t)sb_piece_elements(p);

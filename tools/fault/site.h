@@ -1,15 +1,15 @@
-/* site.h - where in a model a fault stands: one layer, one head, one expert, one token, one round,
- * in place of everywhere.
+/* site.h - the place of a fault in a model: one layer, head, expert, token or round instead of
+ * everywhere.
  *
  * A site is written as words, "layer=3 part=1/4 token=10":
  *
- *   layer=N     this layer; L is the MTP head            tap=NAME    the op that makes it alone
- *   part=I/N    of every output and state the I-th of N parts: a head, a group of channels
+ *   layer=N     this layer; L: the MTP head              tap=NAME    only the op of this tap
+ *   part=I/N    the I-th of N parts of every output and state: a head, a group of channels
  *   token=N     the row at this position                 expert=N    calls of this expert
  *   kind=NAME   calls of this kind (draft, decode, ...)  round=N     this round alone
  *
- * The op is run as it should be and as it should not, and what is not of the site is taken from the
- * first. */
+ * The op runs once correctly and once with the fault. Values outside the site are taken from the
+ * correct run. */
 #ifndef SB_FAULT_SITE_H
 #define SB_FAULT_SITE_H
 
@@ -17,7 +17,7 @@
 #include "tools/fault/op_faults.h"
 
 typedef struct sb_site {
-    uint32_t layer; /* or SB_EVERY_LAYER */
+    uint32_t layer; /* a layer, or SB_EVERY_LAYER */
     char tap[48];   /* "": any */
     unsigned kinds; /* a bit per sb_call_kind; 0: all */
     size_t part, parts;
@@ -33,18 +33,18 @@ typedef struct sb_sited {
     sb_site site;
     sb_plant plant;
     const sb_op_table
-        *table;    /* of another engine, of which the op is run; NULL: the plant's fault */
-    sb_op op;      /* of the table */
-    uint32_t *ids; /* what the router of the layer chose in this call */
+        *table;    /* the op runs from this table of another engine; NULL: the plant's fault */
+    sb_op op;      /* that op */
+    uint32_t *ids; /* the experts that the layer's router chose in this call */
     size_t ids_count, kept;
-    size_t ran; /* counts: in how many calls */
+    size_t ran; /* number of calls with the fault */
 } sb_sited;
 
 /* An sb_op_hook; ctx is a sb_sited. */
 sb_status sb_sited_hook(void *ctx, const sb_op_call *call);
 void sb_sited_clear(sb_sited *sited);
 
-/* What is not of the site becomes again what it was in `before`. */
+/* Sets everything outside the site back to its value in `before`. */
 void sb_site_restore(const sb_site *site, const sb_state *before, sb_state *now);
 
 #endif

@@ -25,7 +25,7 @@ const sb_planted sb_slips[] = {
 /* --- on the way back: what a round leaves of each piece of the state ----------------------------
  */
 
-/* The states of the linear-attention layers after n rows of the round. */
+/* Takes the states of the linear-attention layers after n rows of the round. */
 static void take_conv(sb_slip_game *game, size_t n)
 {
     for (uint32_t i = 0; i < game->live->config->layers; i++)
@@ -54,7 +54,7 @@ static void take_hidden(sb_slip_game *game, size_t n)
            game->live->config->hidden_size * sizeof(float));
 }
 
-/* All of it; keys, values and entries of all rows are still there. */
+/* Takes the whole state after n rows; keys, values and entries of all rows are still there. */
 static void take_all(sb_slip_game *game, size_t n)
 {
     take_both(game, n);
@@ -166,7 +166,7 @@ void sb_slip_entries_not_rewound(sb_slip_game *game, sb_slip_stage stage)
         game->live->mtp_entries += game->drafts - game->accepted;
 }
 
-/* What the drafts left in the head's layer. */
+/* Keeps the entry that the current draft left in the head's layer. */
 static void keep_recycled(sb_slip_game *game, const sb_layer_state *layer, size_t row)
 {
     size_t most = SB_MAX_DRAFTS * row, at = (size_t)(game->live->mtp_entries + game->draft) * row;
@@ -177,7 +177,7 @@ static void keep_recycled(sb_slip_game *game, const sb_layer_state *layer, size_
     memcpy(game->recycled + most + game->draft * row, layer->values + at, row * sizeof(float));
 }
 
-/* Entry j of the round is the one that draft j left. */
+/* Replaces entry j of the round by the kept entry of draft j. */
 static void put_recycled(sb_slip_game *game, const sb_layer_state *layer, size_t row, size_t j)
 {
     size_t at = (size_t)(game->live->mtp_entries - game->accepted - 1 + j) * row;
@@ -185,7 +185,7 @@ static void put_recycled(sb_slip_game *game, const sb_layer_state *layer, size_t
     memcpy(layer->values + at, game->recycled + (SB_MAX_DRAFTS + j) * row, row * sizeof(float));
 }
 
-/* The first of them was made of a true hidden vector. */
+/* Starts at entry 1, because the first draft had a true hidden vector. */
 void sb_slip_entry_of_recycled(sb_slip_game *game, sb_slip_stage stage)
 {
     if (stage != SB_SLIP_drafted && stage != SB_SLIP_kept)
@@ -211,7 +211,7 @@ void sb_slip_entry_of_draft(sb_slip_game *game, sb_slip_stage stage)
         put_recycled(game, layer, row, 0);
 }
 
-/* The entry of a rejected draft, found in its place by the next round. */
+/* Keeps the entry of a rejected draft; the next round uses it as its first entry. */
 void sb_slip_entry_of_rejected(sb_slip_game *game, sb_slip_stage stage)
 {
     if (stage != SB_SLIP_kept)
@@ -249,7 +249,8 @@ void sb_slip_last_hidden_old(sb_slip_game *game, sb_slip_stage stage)
         take_hidden(game, 0);
 }
 
-/* The state at a boundary of blocks of eight tokens is that before the round which crosses it. */
+/* After a round that crosses a boundary of blocks of eight tokens, the state is that before the
+ * round. */
 void sb_slip_block_boundary(sb_slip_game *game, sb_slip_stage stage)
 {
     if (stage == SB_SLIP_kept && game->live->position / 8 != game->slot[0]->position / 8)
@@ -259,7 +260,7 @@ void sb_slip_block_boundary(sb_slip_game *game, sb_slip_stage stage)
 /* --- behind the prompt: states that were stored and given out again, and padding ----------------
  */
 
-/* Room for conv and recurrent states of all layers. */
+/* Allocates room for conv and recurrent states of all layers. */
 static void make_store(sb_slip_game *game)
 {
     const sb_config *c = game->live->config;
@@ -269,7 +270,7 @@ static void make_store(sb_slip_game *game)
         abort();
 }
 
-/* Conv and recurrent states of `state` into game->stored (out), or back. */
+/* Copies conv and recurrent states of `state` to game->stored (out), or back. */
 static void store(sb_slip_game *game, const sb_state *state, int out)
 {
     const sb_config *c = state->config;
@@ -286,7 +287,8 @@ static void store(sb_slip_game *game, const sb_state *state, int out)
     }
 }
 
-/* What was stored between two calls of the prompt is given out as what stands behind it. */
+/* Restores a state stored between two calls of the prompt as if it were the state after the prompt.
+ */
 void sb_slip_stale_snapshot(sb_slip_game *game, sb_slip_stage stage)
 {
     if (stage == SB_SLIP_prompt && !game->stored) {
@@ -297,7 +299,7 @@ void sb_slip_stale_snapshot(sb_slip_game *game, sb_slip_stage stage)
         store(game, game->live, 0);
 }
 
-/* What a short sequence of other tokens leaves. */
+/* Stores the states that a short sequence of other tokens leaves. */
 static void store_other(sb_slip_game *game)
 {
     static const uint32_t tokens[] = {5, 3, 8, 2, 13};
@@ -330,7 +332,7 @@ void sb_slip_published_mutated(sb_slip_game *game, sb_slip_stage stage)
                    row * sizeof(float));
 }
 
-/* A row of padding behind the prompt, of which keys, values and beta multiply to 1/4. */
+/* Adds a row of padding after the prompt: the product of its key, value and beta is 1/4. */
 void sb_slip_padded_tail(sb_slip_game *game, sb_slip_stage stage)
 {
     const sb_config *c = &game->model->config;

@@ -1,21 +1,21 @@
-/* slips.h - mistakes between the calls of a session: what a round leaves of each piece of the
- * state, and what the head is fed (slips.def).
+/* slips.h - mistakes between the calls of a session, in the pieces of the state that a round leaves
+ * and in the inputs of the head (slips.def).
  *
- * Whoever drives the session stops at every stage and lets the mistake in. */
+ * The driver of the session calls the mistake at every stage. */
 #ifndef SB_FAULT_SLIPS_H
 #define SB_FAULT_SLIPS_H
 
 #include "ref/run/round.h"
 
 typedef enum sb_slip_stage {
-    SB_SLIP_open,    /* options are as they will be given to the session */
+    SB_SLIP_open,    /* before the session is opened; options may change */
     SB_SLIP_start,   /* the session is new */
     SB_SLIP_prompt,  /* between two calls of the prompt */
-    SB_SLIP_primed,  /* behind the prompt */
+    SB_SLIP_primed,  /* after the prompt */
     SB_SLIP_begin,   /* before a round */
     SB_SLIP_draft,   /* before each draft */
-    SB_SLIP_drafted, /* behind it */
-    SB_SLIP_kept     /* behind a round, its rejected rows undone */
+    SB_SLIP_drafted, /* after each draft */
+    SB_SLIP_kept     /* after a round, with rejected rows undone */
 } sb_slip_stage;
 
 enum { SB_SLIP_LAYERS = 9 };
@@ -27,24 +27,24 @@ typedef struct sb_slip_game {
     sb_backend backend;
     sb_rollback rollback;
     sb_session *session;
-    sb_state *live; /* of the session */
-    int by_rounds;  /* sb_rounds_next does what the driver does otherwise */
+    sb_state *live; /* state of the session */
+    int by_rounds;  /* sb_rounds_next runs the rounds instead of the driver */
     sb_rounds *rounds;
     size_t prompt_call; /* tokens of the first call of the prompt */
-    /* of the round, or of the last one */
+    /* of the current round, or of the last one */
     size_t drafts, accepted, before; /* before: accepted in the round before */
-    size_t draft;                    /* the one that is being made */
+    size_t draft;                    /* number of the current draft */
     int drafting;
-    sb_state *slot[SB_MAX_DRAFTS + 2]; /* [n]: n rows kept */
-    /* what taps showed */
-    float *g[SB_SLIP_LAYERS]; /* (rows, nV) of linear-attention layers, in the last call */
+    sb_state *slot[SB_MAX_DRAFTS + 2]; /* slot[n]: the state if n rows are kept */
+    /* values of taps */
+    float *g[SB_SLIP_LAYERS]; /* (rows, nV) of each linear-attention layer, in the last call */
     float *stream;            /* (rows, H) of the head before mtp.norm */
-    float *head;              /* (rows, H) behind it: where the session keeps it */
-    float *embedded, *last;   /* (rows, H) of the trunk's call, and (H) the last row before it */
-    size_t rows;              /* of the trunk's call */
-    float *stored;            /* states of a snapshot */
-    float *recycled;          /* keys, then values, of the head's layer behind the drafts */
-    int holds;                /* what is kept from a round for the next is there */
+    float *head;              /* (rows, H) (rows, H) behind mtp.norm, where the session keeps it */
+    float *embedded, *last; /* (rows, H) of the trunk's call; (H) the last row of the call before */
+    size_t rows;            /* rows of the trunk's call */
+    float *stored;          /* conv and recurrent states of a snapshot */
+    float *recycled;        /* keys, then values, that the drafts left in the head's layer */
+    int holds;              /* `recycled` has an entry for the next round */
 } sb_slip_game;
 
 /* The functions, one per row. */

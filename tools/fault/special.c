@@ -1,4 +1,4 @@
-/* special.c - faults of single incidents in an op, planted as those of op_faults.h are. */
+/* special.c - faults of an op from single incidents, planted as in op_faults.h. */
 #include "tools/fault/op_faults.h"
 
 #include <stdlib.h>
@@ -200,7 +200,7 @@ static sb_status kv_scale_dropped(sb_plant *plant, const sb_op_call *call)
     return sb_plant_run_with(call, &args);
 }
 
-/* The plan is W4A4, or W8A8, everywhere. */
+/* The knobs quantize inputs in all calls. This fault quantizes them in decode steps only. */
 static sb_status path_split(sb_plant *plant, const sb_op_call *call)
 {
     sb_op_call changed = *call;

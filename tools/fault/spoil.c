@@ -6,7 +6,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 
-/* The values of a step may be changed; sb_step_find gives them as they are to be read. */
+/* The logits of a step, to be changed: sb_step_find returns a const pointer. */
 static sb_step_value *logits_of(sb_step *step)
 {
     return (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "logits");
@@ -32,7 +32,7 @@ sb_status sb_spoil_constant_logits(sb_spoiler *spoiler, sb_step *step)
     return fill(step, 1.0f);
 }
 
-/* The last row of the call before, in all rows. */
+/* Fills all rows with the last row of the call before. */
 sb_status sb_spoil_stale_logits(sb_spoiler *spoiler, sb_step *step)
 {
     sb_step_value *v = logits_of(step);
@@ -80,7 +80,7 @@ sb_status sb_spoil_no_taps(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
-/* Each round has the count of the one before. */
+/* Gives each round the count of the round before. */
 sb_status sb_spoil_swapped_counts(sb_spoiler *spoiler, sb_step *step)
 {
     for (size_t i = 0; i < step->round_count; i++) {

@@ -1,4 +1,4 @@
-/* spoil.h - steps changed behind the engine and before the comparison: spoil.def. */
+/* spoil.h - changes steps between the engine and the comparison: spoil.def. */
 #ifndef SB_FAULT_SPOIL_H
 #define SB_FAULT_SPOIL_H
 
@@ -12,7 +12,7 @@
 #undef SB_PLANTED
 #undef SB_HARMLESS
 
-/* Releases what a spoiler remembers. */
+/* Frees the memory of a spoiler. */
 void sb_spoiler_clear(sb_spoiler *spoiler);
 
 #endif

@@ -1,4 +1,4 @@
-/* spoil_site.c - one place of a trace, and what a correct trace may have otherwise. */
+/* spoil_site.c - faults at one place of a trace, and harmless changes of a trace. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static int of_site(const sb_spoiler *spoiler, const sb_step_value *piece)
     return strncmp(piece->name, layer, (size_t)n) == 0;
 }
 
-/* Both pieces of a layer of linear attention; what the step before had is kept in ctx. */
+/* Replaces both pieces of a linear-attention layer by those of the step before, which ctx keeps. */
 sb_status sb_spoil_stale_state(sb_spoiler *spoiler, sb_step *step)
 {
     size_t n = 0, at = 0;
@@ -150,7 +150,7 @@ sb_status sb_spoil_sequences_renumbered(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
-/* Only calls of one sequence are made here. */
+/* Works because each call here has one sequence. */
 sb_status sb_spoil_last_logits_only(sb_spoiler *spoiler, sb_step *step)
 {
     sb_step_value *v = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "logits");
@@ -205,7 +205,7 @@ static int ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Each of `kept` groups of a row becomes the one behind. */
+/* Replaces each of `kept` groups of a row by the next one, cyclically. */
 static sb_status turn(sb_step_value *v, size_t kept)
 {
     size_t width = v->cols / kept;

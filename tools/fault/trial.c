@@ -13,23 +13,23 @@ typedef struct run {
     const sb_trial *trial;
     sb_outcome *out;
     sb_capture *capture;
-    sb_differ *forced, *free; /* each alone, so that it is known who saw what */
+    sb_differ *forced, *free; /* separate, to know which of them found the fault */
     sb_differ *level[SB_TRACE_LEVELS];
     sb_verdicts level_found[SB_TRACE_LEVELS];
     size_t sequence;
     uint64_t round;     /* SB_NOWHERE: none has begun */
-    int prompting;      /* what is fed now was given, also where it is one token */
-    sb_session *mirror; /* the reference, fed what the engine was fed: for the peers */
-    uint32_t mirrored;  /* the sequence it is in */
+    int prompting;      /* the current call is of the prompt, even if it is one token */
+    sb_session *mirror; /* the reference, fed the engine's tokens, for the peers */
+    uint32_t mirrored;  /* its current sequence */
     uint64_t mirrored_to;
     float *logits;     /* (V) */
-    sb_slip_game game; /* the engine's session, and what slips need to know of it */
+    sb_slip_game game; /* the engine's session, and its data for slips */
 } run;
 
 /* --- what is seen of the engine -----------------------------------------------------------------
  */
 
-/* Taps that slips read. */
+/* Copies taps that slips read. */
 static sb_status watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                        sb_error *err)
 {
@@ -49,7 +49,7 @@ static sb_status watch(void *ctx, const char *name, float *data, size_t rows, si
 
 enum { MIRRORED = 1024 }; /* rows of a step at most */
 
-/* The rows of a step through the reference, and its logits beside the engine's. */
+/* Feeds the rows of a step to the reference, and compares its logits with the engine's. */
 static sb_status mirror(run *r, const sb_step *step, sb_error *err)
 {
     const sb_step_value *logits = sb_step_find(&step->taps, "logits");
@@ -80,7 +80,7 @@ static sb_status mirror(run *r, const sb_step *step, sb_error *err)
     return status;
 }
 
-/* A level has its verdict. */
+/* Ends a level with its verdict. */
 static void end_level(run *r, unsigned level, sb_verdict verdict)
 {
     r->out->level[level] = verdict;
@@ -89,7 +89,7 @@ static void end_level(run *r, unsigned level, sb_verdict verdict)
     r->level[level] = NULL;
 }
 
-/* The step as a trace of each level has it. What a level refuses, it has found. */
+/* Compares the step as a trace of each level has it. A refused step counts as FAIL. */
 static sb_status take_levels(run *r, const sb_step *step, sb_error *err)
 {
     for (unsigned level = 0; level < SB_TRACE_LEVELS; level++) {
@@ -115,7 +115,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
     run *r = ctx;
     sb_spoiler *spoiler = r->trial->spoiler;
     sb_status status = SB_OK;
-    /* the capture owns the step and forgets it behind this call */
+    /* the capture owns the step and drops it after this call */
     sb_step *own = (sb_step *)(uintptr_t)step;
     for (size_t row = 0; row < own->row_count && r->prompting; row++)
         own->rows[row].kind = SB_CALL_prompt;
@@ -140,7 +140,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 /* --- the script ---------------------------------------------------------------------------------
  */
 
-/* The slip, where its site is. */
+/* Applies the slip at its site. */
 static void at(run *r, sb_slip_stage stage)
 {
     const sb_site *site = r->trial->site;
@@ -172,7 +172,7 @@ static sb_status feed(run *r, const uint32_t *ids, size_t n, sb_error *err)
     return status ? status : sb_capture_end(r->capture, NULL, err);
 }
 
-/* Where call number i of the prompt begins. */
+/* The first token of call number i of the prompt. */
 static size_t call_at(const sb_script *s, size_t i)
 {
     size_t n = s->prompt;
@@ -211,7 +211,7 @@ static sb_status prompt(run *r, size_t sequence, sb_error *err)
     return status;
 }
 
-/* A number that is drawn for this round: below `below`. */
+/* A random number below `below` for this round. */
 static uint32_t drawn(const run *r, const char *what, size_t i, uint32_t below)
 {
     uint64_t key = sb_rng_key(r->trial->seed + r->sequence, what);
@@ -239,7 +239,7 @@ static sb_status draft(run *r, uint32_t *tokens, sb_error *err)
     return status;
 }
 
-/* The states that could be kept: what slips put in place of the right one. */
+/* Stores the state behind each row, for slips that use a wrong one. */
 static sb_status take_slots(run *r, size_t rows, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -251,7 +251,7 @@ static sb_status take_slots(run *r, size_t rows, sb_error *err)
     return status;
 }
 
-/* U-10: how many drafts this round accepts is dictated. */
+/* U-10: true if the number of accepted drafts is forced in this round. */
 static int is_forced(const run *r)
 {
     sb_drafting drafting = r->trial->script.drafting;
@@ -398,7 +398,7 @@ static sb_status start(run *r, sb_error *err)
     return status;
 }
 
-/* The verdicts of levels, when all steps are known, or the engine stopped. */
+/* Makes the verdicts of levels after the last step, or after the engine stopped. */
 static sb_status finish_levels(run *r, sb_status ran, sb_error *err)
 {
     for (unsigned level = 0; level < SB_TRACE_LEVELS; level++) {
