@@ -1,4 +1,4 @@
-/* arith.h - what a simulated engine computes with, and its ops: not one function of ref/math. */
+/* arith.h - the arithmetic of a simulated engine, and its ops. They use no function of ref/math. */
 #ifndef SB_SIM_ARITH_H
 #define SB_SIM_ARITH_H
 
@@ -9,27 +9,27 @@
 typedef enum sb_sim_order {
     SUM_lanes,    /* term i goes to accumulator i mod lanes, which are folded in halves */
     SUM_backward, /* one accumulator, the last term first */
-    SUM_pairwise  /* the sum of a half and of the other half */
+    SUM_pairwise  /* recursively, the sum of one half plus that of the other */
 } sb_sim_order;
 
 typedef enum sb_sim_form {
     FORM_plain,
     FORM_late,    /* attention: sum of e v, then the division by sum of e */
-    FORM_batched, /* linear: 1, 2, 4, ... lanes where the call has 1, 2, 3, ... rows */
-    FORM_any      /* the atom takes any binary32 operands, and not only those that its unit reads */
+    FORM_batched, /* linear: 1, 2, 4, ... lanes if the call has 1, 2, 3, ... rows */
+    FORM_any      /* the atom takes any binary32 operands, not only those that its unit can read */
 } sb_sim_form;
 
 typedef enum sb_sim_fn {
     FN_wide,     /* binary64 polynomials, rounded to binary32, and compositions of them */
     FN_ex2,      /* e^x is 2^(x log2 e) in binary32, log x is ln 2 log2 x, x / y is x (1 / y) */
-    FN_published /* + row of functions.def: off by nearly what that row says */
+    FN_published /* + row of functions.def: errors close to those of that row */
 } sb_sim_fn;
 
 typedef struct sb_sim_arith {
     sb_sim_order order;
     unsigned lanes; /* a power of two, at most SB_SIM_LANES */
     int fused;
-    unsigned atom; /* row of atoms.def, of matrix products; NO_ATOM: as everything else */
+    unsigned atom; /* row of atoms.def for matrix products; NO_ATOM: they are like other sums */
     sb_sim_form form;
     unsigned fn;    /* sb_sim_fn */
     unsigned chunk; /* rows of a chunk of the delta rule */
@@ -40,24 +40,25 @@ enum { SB_SIM_LANES = 32, SB_SIM_CHUNK = 512, NO_ATOM = SB_ATOM_COUNT };
 /* --- reductions: sum of a[i step_a] b[i step_b] ------------------------------------------------
  */
 
-/* As a vector unit adds. */
+/* Adds as a vector unit does. */
 float sb_sim_dot(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
                  size_t step_b, size_t n);
 float sb_sim_sum(const sb_sim_arith *s, const float *a, size_t n);
 
-/* As a matrix unit adds, where the engine has one and bfloat16 holds all operands (FORM_any: any
- * operands, as a unit would add them that could read them); else as a vector unit. */
+/* Adds as a matrix unit does, if the engine has one and all operands are bfloat16 values (FORM_any:
+ * any operands, as if the unit could read them); else as a vector unit. */
 float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
                      size_t step_b, size_t n);
 
-/* sb_atom_dot on binary32 operands, to the bit, by binary64 where a sum is finite and normal. */
+/* sb_atom_dot on binary32 operands, with the same bits; uses binary64 if a sum is finite and
+ * normal. */
 float sb_sim_atom_dot(const sb_atom *atom, const float *a, size_t step_a, const float *b,
                       size_t step_b, size_t n);
 
-/* --- many of them: out[j] is the reduction of x and column j of b, bit by bit ------------------
+/* --- many reductions: out[j] is that of x and column j of b, bit by bit ------------------------
  */
 
-enum { SB_SIM_COLUMNS = 16 }; /* that are computed together */
+enum { SB_SIM_COLUMNS = 16 }; /* columns that are computed together */
 
 void sb_sim_dots(const sb_sim_arith *s, const float *x, size_t step, const float *b, size_t stride,
                  size_t n, size_t count, float *out);
@@ -70,7 +71,7 @@ void sb_sim_multiply_adds(const sb_sim_arith *s, float x, const float *b, float 
 /* F-2: "the upper half of a binary32 code whose lower half is zero" */
 int sb_sim_all_bf16(const float *a, size_t step, size_t n);
 
-/* a b + c: two roundings, or one where the engine fuses. */
+/* a b + c: two roundings, or one if the engine fuses. */
 float sb_sim_multiply_add(const sb_sim_arith *s, float a, float b, float c);
 
 /* --- functions, those of s->fn, and compositions of them ----------------------------------------
@@ -85,10 +86,10 @@ float sb_sim_sin(const sb_sim_arith *s, float x);
 float sb_sim_cos(const sb_sim_arith *s, float x);
 float sb_sim_divide(const sb_sim_arith *s, float x, float y);
 float sb_sim_power(const sb_sim_arith *s, double base, double exponent);
-float sb_sim_root(double base, double exponent);       /* a constant, which is rounded once */
+float sb_sim_root(double base, double exponent);       /* for constants: rounded once */
 float sb_sim_sigmoid(const sb_sim_arith *s, float x);  /* 1 / (1 + e^-x) */
 float sb_sim_silu(const sb_sim_arith *s, float x);     /* x / (1 + e^-x) */
-float sb_sim_softplus(const sb_sim_arith *s, float x); /* log1p(e^x), from 20 on x */
+float sb_sim_softplus(const sb_sim_arith *s, float x); /* log1p(e^x); x from 20 on */
 
 /* --- the ops ------------------------------------------------------------------------------------
  */
@@ -99,7 +100,7 @@ float sb_sim_softplus(const sb_sim_arith *s, float x); /* log1p(e^x), from 20 on
 #include "ref/ops/ops.def"
 #undef SB_OP
 
-/* The rounding to the activation type where `rounds`, a test of a knob, says so. */
+/* Rounds to the activation type if `rounds` (the test of a knob) is true. */
 static inline float sb_sim_act_if(const sb_knobs *knobs, int rounds, float x)
 {
     return rounds ? sb_act(knobs, x) : x;

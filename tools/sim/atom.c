@@ -1,4 +1,5 @@
-/* atom.c - a chain of a matrix unit's instructions in binary64: the bits of sb_atom_dot, sooner. */
+/* atom.c - a chain of a matrix unit's instructions in binary64: the same bits as sb_atom_dot, but
+ * faster. */
 #include <string.h>
 
 #include "ref/base/bytes.h"
@@ -6,7 +7,7 @@
 
 enum { MOST_TERMS = 64, EXPONENT_OF_ZERO = -2048 };
 
-/* One block: its products, exact, and the exponents that H-2 gives them. */
+/* One block: its exact products, and their exponents by H-2. */
 typedef struct block {
     double product[MOST_TERMS];
     int exponent[MOST_TERMS];
@@ -18,14 +19,14 @@ static int exponent_of(float x)
     return field ? (int)field - 127 : bits << 1 ? -126 : EXPONENT_OF_ZERO;
 }
 
-/* 2^e, of a normal number */
+/* 2^e, a normal number */
 static double power(int e)
 {
     return sb_f64_from_bits((uint64_t)(e + 1023) << 52);
 }
 
-/* H-1 and H-3 where the result is a normal number of binary32, or 0 since nothing is left; 0 where
- * it is neither. A product is less than 2^2 of its exponent, so that its digits fit in 31 bits. */
+/* H-1 and H-3 if the result is a normal binary32 number or exactly 0; otherwise returns 0. A
+ * product is less than 4 times 2^(its exponent), so its digits fit in 31 bits. */
 static int add_block(const sb_atom *atom, const block *of, size_t n, float *c)
 {
     const int own = exponent_of(*c);
@@ -47,7 +48,7 @@ static int add_block(const sb_atom *atom, const block *of, size_t n, float *c)
     return exponent >= -126 && exponent <= 127;
 }
 
-/* H-4: which of the products of an instruction is number k of block i */
+/* H-4: the product of an instruction that is number k of block i */
 static size_t place_of(const sb_atom *atom, size_t i, size_t k)
 {
     if (atom->order == SB_ATOM_IN_ROW)
@@ -55,7 +56,7 @@ static size_t place_of(const sb_atom *atom, size_t i, size_t k)
     return 2 * (k / 2 * (atom->terms / atom->block) + i) + k % 2;
 }
 
-/* Finite operands; products behind the last are 0. */
+/* Loads a block; products behind the last are 0. Returns 0 if an operand is not finite. */
 static int load(const sb_atom *atom, const float *a, size_t step_a, const float *b, size_t step_b,
                 size_t n, size_t i, block *of)
 {

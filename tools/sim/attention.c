@@ -98,15 +98,15 @@ static void scores(const head *of, const float *q, float scale)
     }
 }
 
-/* K-11: "flash takes R(e_u) for p_u and divides at the end"; so do kernels of the late form. */
+/* K-11: "flash takes R(e_u) for p_u and divides at the end". So do engines of FORM_late. */
 static int divides_outputs(const head *of)
 {
     return SB_IS(of->knobs, scores, flash) ||
            (of->s->form == FORM_late && SB_IS(of->knobs, scores, f32));
 }
 
-/* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )"; the sum is returned, and where
- * the outputs are divided by it, e_u stays. */
+/* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )". Returns the sum. If the outputs
+ * are divided by the sum, p keeps e_u. */
 static float softmax(const head *of)
 {
     float largest = of->p[0];

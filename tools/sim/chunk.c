@@ -1,5 +1,5 @@
-/* chunk.c - the gated delta rule in chunks, as matrix units do it: whole matrices of coefficients,
- * then products of matrices. */
+/* chunk.c - the gated delta rule in chunks, as on matrix units: computes whole matrices of
+ * coefficients, then products of matrices. */
 #include "tools/sim/arith.h"
 
 #include <stdatomic.h>
@@ -14,14 +14,14 @@ typedef struct chunk {
     const sb_sim_arith *s;
     const sb_knobs *knobs;
     const sb_delta_rule_args *a;
-    size_t h, hk, first, m;                    /* head, its key head, first row, rows */
-    size_t rows;                               /* of a whole chunk, at most those of the call */
+    size_t h, hk, first, m; /* head, its key head, first row, rows */
+    size_t rows;            /* rows of a whole chunk, at most the rows of the call */
     float G[SB_SIM_CHUNK], grow[SB_SIM_CHUNK]; /* sums of g, and their exp */
     float *A;         /* (rows, rows) minus the coefficients, below the diagonal */
     float *P;         /* (rows, rows) scores, up to the diagonal */
     float *K, *U, *W; /* beta k (rows, dk); (rows, dv); (rows, dk) */
     float *S;         /* (dk, dv) */
-    float scale;      /* of the outputs (K-16), or 1 */
+    float scale;      /* scale of the outputs (K-16), or 1 */
 } chunk;
 
 static const float *key(const chunk *c, size_t i)
@@ -59,8 +59,8 @@ static void coefficients(chunk *c)
         }
 }
 
-/* R-10: "row by row U_i = dot of (1, -A_i0, .., -A_i,i-1) with (vb_i, U_0, .., U_i-1)": the rows of
- * x hold right-hand sides and receive the solutions. */
+/* R-10: "row by row U_i = dot of (1, -A_i0, .., -A_i,i-1) with (vb_i, U_0, .., U_i-1)". x holds the
+ * right-hand sides and receives the solutions. */
 static void substitute(const chunk *c, float *x, size_t width)
 {
     for (size_t i = 1; i < c->m; i++)
@@ -68,7 +68,7 @@ static void substitute(const chunk *c, float *x, size_t width)
             x[i * width + n] += sb_sim_product(c->s, c->A + i * c->rows, 1, x + n, width, i);
 }
 
-/* "V_i = RN( U_i - dot(W_i, S) )", in the place of U */
+/* "V_i = RN( U_i - dot(W_i, S) )", which replaces U */
 static void solve(chunk *c)
 {
     size_t dk = c->a->dk, dv = c->a->dv;
@@ -168,8 +168,8 @@ static void one_head(void *ctx, size_t h, size_t worker)
         atomic_store(&j->failed, 1);
 }
 
-/* R-10: "the call is cut into chunks of 64 rows from its own start", of a sim of as many as its row
- * says */
+/* R-10: "the call is cut into chunks of 64 rows from its own start"; a sim's row sets another
+ * length */
 sb_status sb_sim_delta_rule_chunk(const sb_sim_arith *s, const sb_knobs *knobs,
                                   const sb_delta_rule_chunk_args *a)
 {

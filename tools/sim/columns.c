@@ -1,5 +1,5 @@
-/* columns.c - sums of products side by side: each output adds in the order of reduce.c, and what is
- * done to sixteen of them at a time is done to arrays. */
+/* columns.c - many sums of products at once. Each output adds in the order of reduce.c; sixteen
+ * outputs are computed together, as arrays. */
 #include "tools/sim/arith.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { WIDE = SB_SIM_COLUMNS };
 
-/* x[0], x[step], .. beside the rows of b, each of which has WIDE values. */
+/* x[0], x[step], ... and the rows of b, which have WIDE values each. */
 typedef struct columns {
     const float *x, *b;
     size_t step, stride, n;
@@ -24,7 +24,7 @@ static inline void add_products(float *restrict sum, float x, const float *restr
     }
 }
 
-/* Where the machine fuses, its instruction gives the bits of sb_sim_multiply_add. */
+/* The machine's fused instruction gives the same bits as sb_sim_multiply_add. */
 #ifdef X86
 #define FUSING __attribute__((target("avx2,fma")))
 
@@ -76,7 +76,7 @@ static void lanes(const sb_sim_arith *s, const columns *c, float *out)
     memcpy(out, lane[0], sizeof lane[0]);
 }
 
-/* Not fused. */
+/* Without fused operations. */
 static void backward(const columns *c, float *out)
 {
     float sum[WIDE] = {0.0f};
@@ -122,14 +122,14 @@ void sb_sim_dots(const sb_sim_arith *s, const float *x, size_t step, const float
                  size_t n, size_t count, float *out)
 {
     size_t j = 0;
-    int alone = s->order == SUM_backward && s->fused; /* which no sim is */
+    int alone = s->order == SUM_backward && s->fused; /* no sim has both */
     for (; !alone && j + WIDE <= count; j += WIDE)
         sixteen(s, &(columns){x, b + j, step, stride, n}, out + j);
     for (; j < count; j++)
         out[j] = sb_sim_dot(s, x, step, b + j, stride, n);
 }
 
-/* Reads over the columns that the matrix unit may take; the others go the common way. */
+/* Uses sb_sim_product column by column if the matrix unit may take x; else sb_sim_dots. */
 void sb_sim_products(const sb_sim_arith *s, const float *x, size_t step, const float *b,
                      size_t stride, size_t n, size_t count, float *out)
 {

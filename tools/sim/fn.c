@@ -1,6 +1,7 @@
 /* fn.c - functions of one argument in binary64, by argument reduction and a polynomial, with an
- * error of some 2^-50; rounded to binary32 that is a unit in the last place or less. From these the
- * functions of other libraries are made: in binary32, or off by what is published of them. */
+ * error of about 2^-50. Rounded to binary32 the error is at most one unit in the last place. The
+ * functions of other libraries are made from these: computed in binary32, or with the published
+ * errors added. */
 #include "tools/sim/arith.h"
 
 #include "ref/base/bytes.h"
@@ -66,7 +67,7 @@ static double log_wide(double x)
     return log_from_ratio((m - 1.0) / (m + 1.0)) + (double)exponent * 0x1.62e42fefa39efp-1;
 }
 
-/* Newton's iteration from a guess that halves the exponent. */
+/* Newton's iteration; the first guess halves the exponent. */
 static double rsqrt_wide(double x)
 {
     double y = sb_f64_from_bits(0x5fe6eb50c7b537a9u - (sb_bits_f64(x) >> 1));
@@ -75,16 +76,17 @@ static double rsqrt_wide(double x)
     return y;
 }
 
-/* The sine of x for turn 0, its cosine for turn 1: x less a multiple of pi / 2, and the series. */
+/* The sine (turn 0) or cosine (turn 1) of x: subtracts a multiple of pi / 2, then uses the series.
+ */
 static double sine_wide(double x, int turn)
 {
-    if (!(x > -0x1p30 && x < 0x1p30)) /* no position is so large */
+    if (!(x > -0x1p30 && x < 0x1p30)) /* larger than any position */
         return sb_f64_from_bits(0x7ff8000000000000u);
     double k = nearest(x * 0x1.45f306dc9c883p-1), r = x - k * 0x1.921fb544p+0;
     r = (r - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e037073p-69;
     unsigned quarter = (unsigned)((int64_t)k + turn) & 3u;
     double square = r * r, sum = 0.0;
-    int last = quarter & 1u ? 18 : 19; /* the largest power of the series */
+    int last = quarter & 1u ? 18 : 19; /* the highest power in the series */
     for (int i = last; i > 1; i -= 2)
         sum = (1.0 + sum) * -square / (double)(i * (i - 1));
     double value = (1.0 + sum) * (quarter & 1u ? 1.0 : r);
@@ -96,13 +98,13 @@ static double sine_wide(double x, int turn)
 
 #define UNIT 0x1p-24
 
-/* What is published of the engine's functions, or NULL. */
+/* The published errors of the engine's functions, or NULL. */
 static const sb_functions *published(const sb_sim_arith *s)
 {
     return s->fn >= FN_published ? &sb_functions_table[s->fn - FN_published] : NULL;
 }
 
-/* Between half of it and all of it, up or down as the bits of x say. */
+/* A magnitude between 0.5 and 1; magnitude and sign depend on the bits of x. */
 static double share(float x)
 {
     uint32_t bits = sb_bits_f32(x) * 0x9e3779b1u;
@@ -110,7 +112,7 @@ static double share(float x)
     return bits >> 31 ? size : -size;
 }
 
-/* y, which is off by F u of itself, at most; its rounding is one u of these. */
+/* y with a relative error of at most F u, of which its rounding is one u. */
 static float off(float x, double y, double F)
 {
     return (float)(y * (1.0 + share(x) * (F - 1.0) * UNIT));
@@ -169,7 +171,7 @@ float sb_sim_rsqrt(const sb_sim_arith *s, float x)
     return x > 0 ? (f ? off(x, y, f->rsqrt) : (float)y) : sb_f32_from_bits(0x7fc00000u);
 }
 
-/* Sine or cosine: off by so many u, absolute. */
+/* Sine or cosine, with an absolute error of at most f->turn u. */
 static float turned(const sb_sim_arith *s, float x, int turn)
 {
     const sb_functions *f = published(s);

@@ -1,4 +1,4 @@
-/* functions.h - how far functions of a library may be off: the table of functions.def. */
+/* functions.h - the errors of a library's functions: the table of functions.def. */
 #ifndef SB_SIM_FUNCTIONS_H
 #define SB_SIM_FUNCTIONS_H
 
@@ -19,7 +19,7 @@ enum {
 
 extern const sb_functions sb_functions_table[SB_FUNCTIONS_COUNT];
 
-/* By name; SB_ERR_USAGE lists what there is. */
+/* By name; SB_ERR_USAGE lists the names. */
 sb_status sb_functions_find(const char *name, const sb_functions **out, sb_error *err);
 
 #endif

@@ -22,14 +22,13 @@ sb_status sb_sim_embed(const sb_sim_arith *s, const sb_knobs *knobs, const sb_em
     return SB_OK;
 }
 
-/* What a layer multiplies in binary32: its input, and what is left for the end. */
+/* The input of a layer in binary32, and the factors applied at the end. */
 typedef struct operands {
     float *in; /* (T, K) */
     float mul, div;
 } operands;
 
-/* Without a law that says otherwise, values and factors are rounded to binary32 before they meet.
- */
+/* Unless a law says otherwise, values and factors are rounded to binary32 before their product. */
 static sb_status make_operands(const sb_knobs *knobs, const sb_linear_args *a, operands *out)
 {
     size_t count = a->rows * a->weight->cols;
@@ -61,7 +60,7 @@ static sb_status make_operands(const sb_knobs *knobs, const sb_linear_args *a, o
 typedef struct room {
     double *wide; /* (K) */
     float *row;   /* (K) */
-    float *panel; /* (K, SB_SIM_COLUMNS): rows of the matrix as columns */
+    float *panel; /* (K, SB_SIM_COLUMNS): rows of the matrix, stored as columns */
 } room;
 
 static sb_status make_room(size_t k, room *all)
@@ -80,8 +79,8 @@ static void free_room(room *all)
     free(all->panel);
 }
 
-/* R-2: "y_t[n] = R( dot(W[n], x_t) )", of `count` rows of the matrix from `first` on: read once for
- * all of the call. */
+/* R-2: "y_t[n] = R( dot(W[n], x_t) )", for `count` rows of the matrix from `first` on. Each row is
+ * read once for the whole call. */
 static void outputs(const sb_sim_arith *s, const sb_knobs *knobs, const sb_linear_args *a,
                     const operands *of, const room *mine, size_t first, size_t count)
 {
@@ -106,7 +105,7 @@ typedef struct job {
     const sb_knobs *knobs;
     const sb_linear_args *a;
     operands of;
-    room all; /* of all threads */
+    room all; /* for all threads */
 } job;
 
 static void one_panel(void *ctx, size_t p, size_t worker)
@@ -120,8 +119,8 @@ static void one_panel(void *ctx, size_t p, size_t worker)
     outputs(j->s, j->knobs, j->a, &j->of, &mine, first, count);
 }
 
-/* A row has other roundings in a call of another size, as in programs that choose a kernel, or cut
- * its sums, by how many rows there are. */
+/* The arithmetic depends on the number of rows in the call, as in programs that choose a kernel, or
+ * split sums, by the number of rows. */
 static sb_sim_arith arith_of_call(const sb_sim_arith *s, size_t rows)
 {
     sb_sim_arith own = *s;
@@ -149,7 +148,7 @@ sb_status sb_sim_linear(const sb_sim_arith *s, const sb_knobs *knobs, const sb_l
 /* "x = R( RN(x + y) )"; K-48: "sum norms RN(x + y)" */
 sb_status sb_sim_add(const sb_sim_arith *s, const sb_knobs *knobs, const sb_add_args *a)
 {
-    (void)s; /* one operation */
+    (void)s; /* only one operation */
     for (size_t i = 0; i < a->count; i++) {
         float sum = a->a[i] + a->b[i];
         if (a->sum)

@@ -20,8 +20,8 @@ static void softmax(const sb_sim_arith *s, const float *logits, size_t n, float 
 }
 
 /* R-15: "the k experts with the largest l are kept, the lowest index first among equals, in
- * descending order": an insertion into the kept ones, each of which stays before its equals. K-50:
- * "highest keeps the highest index first among equals" */
+ * descending order". Inserts into the kept experts, behind equal ones. K-50: "highest keeps the
+ * highest index first among equals" */
 static void choose(const float *logits, size_t n, size_t kept, int highest, uint32_t *ids)
 {
     size_t count = 0;
@@ -73,7 +73,7 @@ sb_status sb_sim_swiglu(const sb_sim_arith *s, const sb_knobs *knobs, const sb_s
 }
 
 /* K-14: "eager takes the experts by ascending index and rounds after each: routed = R( RN(routed +
- * t_i) ), from 0". The next index above the last one, of slots that have not been added. */
+ * t_i) ), from 0". The slot with the next index above `last` among the slots not yet added. */
 static size_t next_slot(const sb_moe_combine_args *a, size_t added, uint32_t last)
 {
     size_t next = a->kept;
@@ -90,7 +90,7 @@ static float eager_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, cons
     for (size_t e = 0; e < a->kept; e++) {
         size_t slot = a->ids ? next_slot(a, e, last) : e;
         if (slot == a->kept)
-            break; /* an expert stands twice, which no router says */
+            break; /* an expert is there twice, which no router gives */
         routed = sb_act(knobs, routed + term[slot]);
         last = a->ids ? a->ids[slot] : 0;
     }

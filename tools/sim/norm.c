@@ -1,4 +1,4 @@
-/* norm.c - the three normalisations. */
+/* norm.c - the three norms. */
 #include "tools/sim/arith.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "ref/ops/form.h"
 #include "ref/ops/param.h"
 
-/* One over the root of (the sum of squares / divisor + eps). */
+/* 1 / sqrt(sum of squares / divisor + eps) */
 static float inverse_root(const sb_sim_arith *s, const float *x, size_t n, size_t divisor,
                           float eps)
 {
@@ -51,9 +51,9 @@ static float rounded_inverse(const sb_sim_arith *s, const sb_knobs *knobs, const
     return sb_act(knobs, sb_sim_rsqrt(s, sb_act(knobs, sum)));
 }
 
-/* The number that x is multiplied with; *divisor is not 1 where it is divided. K-32: "max_norm has
- * n = RN(1 / max(RN(sqrt(ss)), eps))"; "reciprocal has n = RN(1 / d) with d = RN(sqrt( RN(ss + eps)
- * )), and divide has RN(x / d) in place of RN(x n)" */
+/* The factor of x; *divisor is not 1 if the form divides. K-32: "max_norm has n = RN(1 /
+ * max(RN(sqrt(ss)), eps))"; "reciprocal has n = RN(1 / d) with d = RN(sqrt( RN(ss + eps) )), and
+ * divide has RN(x / d) in place of RN(x n)" */
 static float inverse(const sb_sim_arith *s, const sb_knobs *knobs, sb_knob_value form,
                      const float *x, size_t n, float eps, float *squares, float *divisor)
 {

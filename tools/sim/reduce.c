@@ -2,15 +2,15 @@
 
 #include "ref/base/bytes.h"
 
-/* a b + c rounded once. The product of two binary32 values is exact in binary64; its sum with c is
- * made odd where it is not exact, so that the second rounding cannot be a tie that it made. */
+/* a b + c rounded once. The product of two binary32 values is exact in binary64. If its sum with c
+ * is not exact, the sum is rounded to odd, so that the second rounding meets no false tie. */
 static float fused(float a, float b, float c)
 {
     double product = (double)a * (double)b, wide = (double)c, sum = product + wide;
     double of_wide = sum - product;
     double rest = (product - (sum - of_wide)) + (wide - of_wide);
     uint64_t bits = sb_bits_f64(sum);
-    if (rest != 0 && rest == rest && !(bits & 1)) { /* one unit towards the rest */
+    if (rest != 0 && rest == rest && !(bits & 1)) { /* one unit in the direction of the rest */
         int grows = (rest > 0) == (sum > 0);
         sum = sb_f64_from_bits(grows ? bits + 1 : bits - 1);
     }
@@ -42,7 +42,7 @@ static float pairwise(const sb_sim_arith *s, const float *a, size_t step_a, cons
     return first + pairwise(s, a + half * step_a, step_a, b + half * step_b, step_b, n - half);
 }
 
-/* The number of lanes is a power of two. */
+/* Requires a power of two as the number of lanes. */
 static float lanes(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
                    size_t step_b, size_t n)
 {
@@ -89,6 +89,6 @@ float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const
     if (s->atom == NO_ATOM ||
         (s->form != FORM_any && !(sb_sim_all_bf16(a, step_a, n) && sb_sim_all_bf16(b, step_b, n))))
         return sb_sim_dot(s, a, step_a, b, step_b, n);
-    /* a bfloat16 is a binary32 with zeros: the terms are the same */
+    /* a bfloat16 is a binary32 with a zero lower half, so the terms are the same */
     return sb_sim_atom_dot(&sb_atoms[s->atom], a, step_a, b, step_b, n);
 }

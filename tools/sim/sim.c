@@ -6,15 +6,14 @@
 #include "tools/sim/arith.h"
 #include "tools/sim/sims.def"
 
-/* --- what the sims know of the knobs ------------------------------------------------------------
- */
+/* --- known values of the knobs ------------------------------------------------------------ */
 
 #define OP(name) (1u << SB_OP_##name)
 #define ALL 0xffffffffu
 #define NONE 0u
 
 static const struct {
-    unsigned known; /* values, from the first */
+    unsigned known; /* number of known values, from the first */
     uint32_t ops;
 } known[SB_KNOB_COUNT] = {
 #define SB_KNOWN(knob, values, ops) [SB_KNOB_##knob] = {values, ops},
@@ -39,7 +38,7 @@ static int is_unknown(sb_op op, const sb_knobs *knobs)
 
 int sb_sim_inherits(const sb_sim *sim, sb_op op, const sb_knobs *knobs)
 {
-    (void)sim; /* all know the same */
+    (void)sim; /* all sims know the same values */
     return is_unknown(op, knobs);
 }
 

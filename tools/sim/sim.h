@@ -1,28 +1,28 @@
-/* sim.h - engines made of plain binary32 operations: other orders of summation, other accumulators,
- * and the same with one fault planted. What a correct engine may do, and what a broken one does. */
+/* sim.h - engines made of plain binary32 operations, with other orders of summation and other
+ * accumulators, as correct engines may have. A fault can be planted in them. */
 #ifndef SB_SIM_SIM_H
 #define SB_SIM_SIM_H
 
 #include "ref/run/backend.h"
 #include "ref/run/hook.h"
 
-/* A row of sims.def: a backend of its own, and what it is allowed to do. */
+/* A row of sims.def: a backend, and its arithmetic. */
 typedef struct sb_sim {
     const char *name; /* "sequential" of --engine sim:sequential */
     const char *help;
     sb_backend backend;
-    const char *const *settings; /* knobs that it wants ("delta_rule=chunk64"), NULL at the end */
+    const char *const *settings; /* knobs that it needs ("delta_rule=chunk64"), NULL at the end */
     const char *arithmetic;      /* its row of tools/compare/ball.c */
 } sb_sim;
 
 size_t sb_sim_count(void);
 const sb_sim *sb_sim_at(size_t i);
 
-/* By name; SB_ERR_USAGE lists what there is. */
+/* By name; SB_ERR_USAGE lists the names. */
 sb_status sb_sim_find(const char *name, const sb_sim **out, sb_error *err);
 
-/* True if under these knobs an op of a sim is the reference's, because a knob has a value that the
- * sim does not know: its result says nothing (INHERITED). */
+/* True if the reference runs this op of the sim, because a knob has a value that the sim does not
+ * know. The op's result then says nothing about the sim (INHERITED). */
 int sb_sim_inherits(const sb_sim *sim, sb_op op, const sb_knobs *knobs);
 
 #endif

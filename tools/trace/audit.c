@@ -70,7 +70,7 @@ size_t sb_audit_findings(const sb_audit *a, const sb_finding **first)
 /* --- room ---------------------------------------------------------------------------------------
  */
 
-/* Item i of a zeroed array that grows. */
+/* Item i of an array that grows and starts zeroed. */
 static void *grown(void **items, size_t *room, size_t i, size_t size)
 {
     if (i >= *room) {
@@ -174,7 +174,7 @@ static void check_block(sb_audit *a, const sb_block *b)
                      "begins %zu rows of kind decode, which has one", b->end - b->first);
 }
 
-/* Rows of one sequence stand together. */
+/* Checks that the rows of one sequence are contiguous. */
 static void check_together(sb_audit *a, const sb_block *b)
 {
     for (size_t i = 0; i < b->first; i++)
@@ -227,7 +227,7 @@ static sb_status audit_drafts(sb_audit *a, const sb_step *step, sb_error *err)
     return SB_OK;
 }
 
-/* Every round of a step has its rows there, and a sequence one round. */
+/* Checks that every round of a step has its rows there, and that a sequence has only one round. */
 static void check_rounds(sb_audit *a, const sb_step *step)
 {
     for (size_t i = 0; i < step->round_count; i++) {

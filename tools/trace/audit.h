@@ -1,5 +1,5 @@
-/* audit.h - do the steps of a trace make sense together? Positions, rounds, slots and states of
- * every sequence, step by step; memory grows with the number of sequences only. */
+/* audit.h - checks that the steps of a trace are consistent: positions, rounds, slots and states of
+ * every sequence, step by step. Memory grows only with the number of sequences. */
 #ifndef SB_TRACE_AUDIT_H
 #define SB_TRACE_AUDIT_H
 
@@ -8,10 +8,10 @@
 #include "tools/trace/step.h"
 
 typedef struct sb_finding {
-    char check[16]; /* "position", "token", "round", "draft", "slot", "state", "shape", "level" */
+    char check[16]; /* "position", "token", "round", "draft", "slot", "state", "shape", ... */
     uint64_t step;
     uint32_t sequence;
-    long long row; /* of the step; -1: of no row */
+    long long row; /* row of the step; -1: none */
     char words[256];
 } sb_finding;
 
@@ -20,25 +20,25 @@ enum { SB_FINDINGS = 64, SB_AUDIT_TAPS = 128 };
 typedef struct sb_audit_counts {
     size_t steps, sequences, rows[4]; /* by sb_call_kind */
     size_t rounds, drafted, accepted;
-    size_t arrays, with_data, not_finite; /* taps; values that are NaN or infinite */
+    size_t arrays, with_data, not_finite; /* of taps; values that are NaN or infinite */
     size_t states, pieces, pieces_with_data;
-    size_t constant; /* arrays of several values that are all the same: they can show little */
+    size_t constant; /* arrays of several values, all equal: they show little */
     char first_constant[96];
     size_t unknown;
     char first_unknown[96];
-    unsigned char kept[SB_AUDIT_TAPS]; /* by row of taps.def: some step has its values */
+    unsigned char kept[SB_AUDIT_TAPS]; /* by row of taps.def: some step has values of the tap */
 } sb_audit_counts;
 
 typedef struct sb_audit sb_audit;
 
-/* config NULL: shapes are not held against a model. */
+/* config NULL: shapes are not checked against a model. */
 sb_status sb_audit_new(const sb_config *config, sb_audit **out, sb_error *err);
 void sb_audit_free(sb_audit *audit);
 
-/* An sb_step_fn: ctx is the audit. Fails where memory is out only. */
+/* An sb_step_fn: ctx is the audit. Fails only if memory is out. */
 sb_status sb_audit_step(void *audit, const sb_step *step, sb_error *err);
 
-/* A finding of the caller's own. */
+/* Adds a finding of the caller. */
 void sb_audit_add(sb_audit *audit, const char *check, uint64_t step, uint32_t sequence,
                   long long row, const char *format, ...) SB_PRINTF(6, 7);
 
@@ -48,7 +48,7 @@ const sb_level *sb_audit_level(const sb_audit *audit);
 /* "slot: step 2, row 0, sequence 0: slot 0 was read by ..." */
 void sb_finding_text(const sb_finding *finding, char *out, size_t size);
 
-/* All that were found, and the first SB_FINDINGS of them. */
+/* The number of findings; *first receives the first SB_FINDINGS of them. */
 size_t sb_audit_findings(const sb_audit *audit, const sb_finding **first);
 
 #endif

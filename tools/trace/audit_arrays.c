@@ -1,4 +1,4 @@
-/* audit_arrays.c - how many arrays there are, their widths in a model, and the states. */
+/* audit_arrays.c - counts of arrays, their widths in a model, and the states. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void check_width(sb_audit *a, const sb_step *step, const sb_step_value *v
                      SB_SHOW(v->name), v->cols, (unsigned)width, tap->words);
 }
 
-/* Experts of one row are different ones, below E. */
+/* Checks that the experts of one row are distinct and below E. */
 static void check_experts(sb_audit *a, const sb_step *step, const sb_step_value *v)
 {
     for (size_t i = 0; i < v->rows * v->cols; i++) {
@@ -49,7 +49,7 @@ static void count_values(sb_audit *a, const sb_step_value *v)
         a->counts.not_finite += !sb_is_finite_f32(v->data[i]);
 }
 
-/* Of taps only: the state of an empty sequence is zero. */
+/* Only for taps, because the state of an empty sequence is zero. */
 static void count_constant(sb_audit *a, const sb_step_value *v)
 {
     size_t n = v->rows * v->cols, same = 0;
@@ -96,7 +96,7 @@ void sb_audit_arrays(sb_audit *a, const sb_step *step)
 /* --- states -------------------------------------------------------------------------------------
  */
 
-/* Where a sequence stands when the call of this step begins. */
+/* The position of a sequence at the beginning of this step's call. */
 static int position_of(const sb_step *step, uint32_t sequence, const sb_course *c, uint64_t *out)
 {
     for (size_t i = 0; i < step->row_count; i++)
@@ -113,7 +113,7 @@ static int is_of_rows(const char *name)
     return strstr(name, "self_attn.") != NULL;
 }
 
-/* Keys and values of the head have an entry less than tokens, or as many (K-27). */
+/* Keys and values of the head have as many entries as tokens, or one fewer (K-27). */
 static void check_piece(sb_audit *a, const sb_step *step, const sb_step_state *s,
                         const sb_step_value *v, const sb_state *sizes)
 {
@@ -157,7 +157,7 @@ static void check_pieces(sb_audit *a, const sb_step *step, const sb_step_state *
     }
 }
 
-/* Two positions have two states: what was fed in between has left something. */
+/* Different positions must have different states, because the tokens between change the state. */
 static void check_changed(sb_audit *a, const sb_step *step, const sb_step_state *s, sb_course *c)
 {
     if (!s->has_target)

@@ -1,12 +1,11 @@
-/* audit_digests.c - the digests of a whole state against the arrays that are recorded beside them.
- */
+/* audit_digests.c - checks the digests of a whole state against the arrays recorded beside them. */
 #include <string.h>
 
 #include "ref/state/piece.h"
 #include "tools/trace/audit_inside.h"
 
-/* The pieces of the head, or of all other layers, into the hash. 0: one of them is not there, or
- * has another size. */
+/* Adds the pieces of the head, or of all other layers, to the hash. 0 if a piece is missing or has
+ * another size. */
 static int add_pieces(sb_hash *hash, const sb_step_state *s, const sb_state *sizes, int of_head)
 {
     for (size_t i = 0; i < sb_state_pieces(sizes); i++) {
@@ -22,14 +21,14 @@ static int add_pieces(sb_hash *hash, const sb_step_state *s, const sb_state *siz
     return 1;
 }
 
-/* Entries of the head are one less than tokens, or as many (K-27): its keys say which. */
+/* The head has as many entries as tokens, or one fewer (K-27). The size of its keys says which. */
 static uint64_t entries_of(const sb_step_state *s, const sb_config *config)
 {
     const sb_step_value *keys = sb_step_find(&s->pieces, "mtp.layers.0.self_attn.keys");
     return keys && keys->data ? keys->rows * keys->cols / sb_state_kv_row(config) : 0;
 }
 
-/* D-3 and D-9, where all that they are of is recorded. */
+/* D-3 or D-9. 0 if not all of its arrays are recorded. */
 static int digest_of(const sb_step_state *s, const sb_config *config, int of_head, sb_digest *out)
 {
     const sb_state sizes = {.config = config,

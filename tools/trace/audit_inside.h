@@ -1,27 +1,27 @@
-/* audit_inside.h - what the parts of the audit share. */
+/* audit_inside.h - shared by the implementation files of the audit. */
 #ifndef SB_TRACE_AUDIT_INSIDE_H
 #define SB_TRACE_AUDIT_INSIDE_H
 
 #include "tools/trace/audit.h"
 
-/* How far a sequence is. */
+/* The progress of a sequence. */
 typedef struct sb_course {
     int seen;
-    uint64_t next; /* position of its next row; with `open`, one from least to next */
+    uint64_t next; /* position of its next row; with `open`: any from least to next */
     uint64_t least;
-    int open; /* drafts were verified, and nobody said how many were accepted */
+    int open; /* drafts were verified, but the number of accepted ones is not known */
     int has_token;
-    uint32_t token; /* that stands at `next` */
+    uint32_t token; /* the token at `next` */
     int has_round, was_cut;
-    uint64_t round;           /* the last */
+    uint64_t round;           /* the last round */
     size_t accepted, emitted; /* of the last round */
     uint32_t slot;
     uint64_t call;  /* step of its last call */
-    size_t drafted; /* draft rows since then */
+    size_t drafted; /* draft rows since that call */
     uint64_t draft_position;
     uint32_t drafts[SB_MAX_DRAFTS + 1]; /* their tokens */
     int has_digest;
-    sb_digest digest; /* of its last state, */
+    sb_digest digest; /* digest of its last state */
     uint64_t digest_position;
 } sb_course;
 
@@ -43,17 +43,17 @@ struct sb_audit {
     sb_level level;
 };
 
-/* Rows first .. end-1 of a step are those of one sequence, and none of them is a draft. */
+/* Rows first .. end-1 of a step: all of one sequence, without drafts. */
 typedef struct sb_block {
     const sb_step *step;
     size_t first, end;
 } sb_block;
 
-/* audit_rounds.c: a block with its round, or without. */
+/* audit_rounds.c: checks a block with or without a round, or a draft. */
 void sb_audit_round(sb_audit *audit, sb_course *course, const sb_block *block);
 void sb_audit_draft(sb_audit *audit, sb_course *course, const sb_step *step, size_t row);
 
-/* audit_arrays.c: what a step has of arrays and states. */
+/* audit_arrays.c: checks the arrays and states of a step. */
 void sb_audit_arrays(sb_audit *audit, const sb_step *step);
 void sb_audit_states(sb_audit *audit, const sb_step *step);
 

@@ -1,4 +1,4 @@
-/* audit_rounds.c - what a round says against what its rows were fed, and what comes behind it. */
+/* audit_rounds.c - checks a round against the tokens of its rows and of the next rows. */
 #include <inttypes.h>
 
 #include "tools/trace/audit_inside.h"
@@ -53,7 +53,7 @@ static void check_emitted(sb_audit *a, const sb_block *b, const sb_step_round *r
                          (unsigned)r->round.drafts[i]);
 }
 
-/* The steps of the head that drafted, against the drafts that were verified. */
+/* Checks the draft steps of the head against the verified drafts. */
 static void check_drafted(sb_audit *a, const sb_course *c, const sb_block *b,
                           const sb_step_round *r)
 {

@@ -12,7 +12,7 @@ struct sb_capture {
     sb_capture_states states;
     sb_step_fn take;
     void *take_ctx;
-    sb_tap_fn tap; /* of others */
+    sb_tap_fn tap; /* the caller's tap */
     void *tap_ctx;
     sb_op_hook hook;
     void *hook_ctx;
@@ -20,12 +20,12 @@ struct sb_capture {
     uint32_t sequence, slot;
     uint64_t round;
     sb_step step;
-    uint64_t steps;    /* handed on */
-    int open;          /* a call is being recorded */
-    int trunk;         /* it is one of the trunk */
-    int deaf;          /* its values have been seen: a replay runs */
-    size_t logits_row; /* the first that the next tap "logits" is of; SIZE_MAX: of none */
-    sb_hash *logits;   /* of the rows that came */
+    uint64_t steps;    /* passed on so far */
+    int open;          /* a call is recorded now */
+    int trunk;         /* the call is of the trunk */
+    int deaf;          /* ignores values: a replay of recorded rows runs */
+    size_t logits_row; /* first row of the next tap "logits"; SIZE_MAX: none */
+    sb_hash *logits;   /* of the rows so far */
 };
 
 sb_status sb_capture_new(const sb_capture_options *options, sb_capture **out, sb_error *err)
@@ -90,7 +90,7 @@ static sb_status take_piece(const sb_capture *c, const sb_piece *p, sb_step_stat
     return SB_OK;
 }
 
-/* The state as it is now. */
+/* Records the current state. */
 static sb_status take_state(sb_capture *c, sb_error *err)
 {
     const sb_state *state = sb_session_state(c->session);
@@ -170,14 +170,14 @@ void sb_capture_round(sb_capture *c, uint64_t number)
     c->round = number;
 }
 
-/* What a rollback feeds again are the first rows of the call, and never all of them. */
+/* A rollback by replay feeds the first rows of the call again, but never all rows. */
 static int is_replay(const sb_capture *c, const sb_op_call *call)
 {
     return c->open && c->trunk && call->rows < c->step.row_count &&
            c->step.rows[0].position == call->position;
 }
 
-/* The first op of a call of the trunk, or of a step of the head that drafts. */
+/* At the first op of a call of the trunk, or of a draft step of the head. */
 static sb_status begin_call(sb_capture *c, const sb_op_call *call, int trunk)
 {
     const sb_embed_args *args = call->args;
@@ -191,7 +191,7 @@ static sb_status begin_call(sb_capture *c, const sb_op_call *call, int trunk)
     status = sb_capture_end(c, NULL, call->err);
     if (status || !c->session)
         return status;
-    if (!trunk) /* a draft stands behind the tokens that were fed and the drafts before it */
+    if (!trunk) /* a draft follows the tokens that were fed and the drafts before it */
         position = before ? before : sb_session_state(c->session)->position;
     for (size_t i = 0; i < args->rows; i++) {
         sb_step_row *row = sb_step_add_row(&c->step);
@@ -227,7 +227,7 @@ static sb_status on_op(void *ctx, const sb_op_call *call)
 /* --- values ------------------------------------------------------------------------------------
  */
 
-/* A row of logits goes behind those that came before; a row is asked once. */
+/* Appends a row of logits. A row that was recorded before is ignored. */
 static sb_status add_logits(sb_capture *c, size_t row, const float *data, size_t cols,
                             sb_error *err)
 {
@@ -235,7 +235,7 @@ static sb_status add_logits(sb_capture *c, size_t row, const float *data, size_t
     sb_step_value *v = (sb_step_value *)sb_step_find(&step->taps, "logits");
     if (row >= step->row_count ||
         (step->logits_count && row <= step->logits_rows[step->logits_count - 1]))
-        return SB_OK; /* of another call, or known */
+        return SB_OK; /* of another call, or recorded before */
     if (!v) {
         v = sb_step_add(&step->taps, "logits", 0, cols, sb_tap_matches(c->taps, "logits"));
         c->logits = sb_hash_new();

@@ -6,7 +6,7 @@
 #include "ref/base/mem.h"
 #include "tools/trace/names.h"
 
-/* The lowest level that has an array. */
+/* The lowest level that has this array. */
 static unsigned level_of(const char *name)
 {
     if (sb_tap_is_of_logits(name))

@@ -1,12 +1,12 @@
-/* cut.h - a step with fewer arrays: what a recording of a lower level has of it. */
+/* cut.h - cuts a step to the arrays that a trace of a lower level has. */
 #ifndef SB_TRACE_CUT_H
 #define SB_TRACE_CUT_H
 
 #include "tools/trace/step.h"
 
-/* U-2, at its plainest: level 0 keeps rows and rounds; 1 adds logits and log-probabilities; 2 the
- * logits of drafts and the chosen experts; 3 the states; 4 everything. *view borrows what is kept
- * from the step; only its list of taps is its own: sb_step_cut_free. SB_OK or SB_ERR_MEMORY. */
+/* U-2, in its simplest form: level 0 keeps rows and rounds; 1 adds logits and log-probabilities; 2
+ * the logits of drafts and the chosen experts; 3 the states; 4 everything. *view borrows from the
+ * step; it owns only its list of taps, which sb_step_cut_free frees. SB_OK or SB_ERR_MEMORY. */
 sb_status sb_step_cut(const sb_step *step, unsigned level, sb_step *view, sb_error *err);
 void sb_step_cut_free(sb_step *view);
 

@@ -20,7 +20,7 @@ int sb_trace_replays(sb_trace_rollback rollback)
     return rollback == SB_TRACE_ROLLBACK_replay || rollback == SB_TRACE_ROLLBACK_unknown;
 }
 
-/* The number of a word, from 1 on; 0: it is none. */
+/* The number of a word, from 1 on; 0: unknown word. */
 static size_t number_of(const char *text, const char *const *words, size_t count)
 {
     size_t i = count - 1;

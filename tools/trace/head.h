@@ -1,11 +1,11 @@
-/* head.h - what a trace says once, of all its steps. */
+/* head.h - the head of a trace: fields that hold for all its steps. */
 #ifndef SB_TRACE_HEAD_H
 #define SB_TRACE_HEAD_H
 
 #include "ref/base/hash.h"
 #include "ref/ops/knobs.h"
 
-/* Version 2 has all of version 1, and what U-10 names. Both are read, 2 is written. */
+/* Version 2 is version 1 plus the keys of U-10. Both are read; 2 is written. */
 enum { SB_TRACE_VERSION = 2, SB_TRACE_OLDEST = 1, SB_TRACE_LEVELS = 5 };
 
 /* U-10: "how the engine goes back behind rejected drafts" */
@@ -21,34 +21,34 @@ typedef enum sb_trace_drafter {
     SB_TRACE_DRAFTER_unknown,
     SB_TRACE_DRAFTER_own,
     SB_TRACE_DRAFTER_external,
-    SB_TRACE_DRAFTER_sampled /* own, whose drafts are drawn */
+    SB_TRACE_DRAFTER_sampled /* own, with random drafts */
 } sb_trace_drafter;
 
 typedef struct sb_trace_head {
-    unsigned version;    /* of the folder's format; set by the reader */
-    unsigned level;      /* 0 .. 4: what is there in every step; set by the writer and the reader */
+    unsigned version;    /* version of the folder's format; set by the reader */
+    unsigned level;      /* 0 .. 4, reached by every step; set by the writer and the reader */
     uint64_t spec;       /* version of docs/spec.md */
-    char engine[96];     /* "samebit ref", "vllm 0.11.0": who computed */
-    char arithmetic[64]; /* how: a word of docs/trace.md, or "" if unknown */
-    char profile[64];    /* of docs/profiles.md, or "" */
+    char engine[96];     /* "samebit ref", "vllm 0.11.0" */
+    char arithmetic[64]; /* a word of docs/trace.md, or "" if unknown */
+    char profile[64];    /* a profile of docs/profiles.md, or "" */
     int has_knobs;
     sb_knobs knobs;
-    sb_digest checkpoint; /* of `samebit hash`, or "" */
+    sb_digest checkpoint; /* digest by `samebit hash`, or "" */
     uint32_t vocab_size;
     sb_trace_rollback rollback;
     sb_trace_drafter drafter;
     char functions[32];   /* a library of elementary functions, or "" */
-    uint32_t delta_chunk; /* rows of a chunk of the delta rule; 0: it does not say */
+    uint32_t delta_chunk; /* rows of a chunk of the delta rule; 0: not stated */
 } sb_trace_head;
 
-/* The words of both, "" of unknown. */
+/* The words for both; "" for unknown. */
 const char *sb_trace_rollback_name(sb_trace_rollback rollback);
 const char *sb_trace_drafter_name(sb_trace_drafter drafter);
 
-/* Whether it goes back by feeding rows again, or may: T-85. */
+/* T-85: true if the engine undoes rows by feeding rows again, or if that is not known. */
 int sb_trace_replays(sb_trace_rollback rollback);
 
-/* 1, and *out, if `text` is such a word and not "". */
+/* 1, and sets *out, if `text` is such a word and not "". */
 int sb_trace_rollback_of(const char *text, sb_trace_rollback *out);
 int sb_trace_drafter_of(const char *text, sb_trace_drafter *out);
 

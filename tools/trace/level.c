@@ -59,7 +59,7 @@ static int has_taps(const sb_step *step)
     return 0;
 }
 
-/* U-2: what each level asks of a step. */
+/* U-2: checks a step against the requirements of each level. */
 void sb_level_add(sb_level *level, const sb_step *step)
 {
     uint64_t n = step->number;

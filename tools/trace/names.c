@@ -47,7 +47,7 @@ int sb_tap_row(size_t i, sb_tap_name *out)
     return 1;
 }
 
-/* Decimal digits without a leading zero and a dot: behind them, or NULL. */
+/* Reads a number without leading zeros and its dot. Returns the rest of the text, or NULL. */
 static const char *number(const char *text, uint32_t *out)
 {
     uint64_t value = 0;
@@ -60,7 +60,7 @@ static const char *number(const char *text, uint32_t *out)
     return text + n + 1;
 }
 
-/* "layers.3." and "mtp.layers.0.": behind it, or NULL. */
+/* Reads "layers.3." or "mtp.layers.0.". Returns the rest of the text, or NULL. */
 static const char *layer_of(const char *full, int *is_head, uint32_t *layer)
 {
     *is_head = sb_starts(full, "mtp.layers.");
@@ -80,7 +80,7 @@ int sb_tap_find(const char *full, sb_tap_name *out)
             strcmp(rest ? rest : full, rows[i].name) != 0)
             continue;
         if (is_head && rows[i].where == SB_TAP_linear)
-            return 0; /* the head's layer is one of full attention */
+            return 0; /* the head's layer has full attention */
         sb_tap_row(i, out);
         out->is_head |= is_head;
         out->layer = layer;

@@ -1,4 +1,4 @@
-/* names.h - what the names of a trace's arrays mean: taps, and pieces of states. */
+/* names.h - the names of a trace's arrays: taps, and pieces of states. */
 #ifndef SB_TRACE_NAMES_H
 #define SB_TRACE_NAMES_H
 
@@ -20,29 +20,30 @@ typedef struct sb_tap_name {
     sb_tap_where where;
     const char *name;  /* within the layer: "linear_attn.g" */
     const char *words; /* the width of a row: "nV" */
-    sb_op op;          /* that made it; of log-probabilities, the one they come from */
-    int is_head;       /* of the MTP head: axis 0 are its entries */
+    sb_op op;          /* the op that made it; for log-probabilities, the op of the logits */
+    int is_head;       /* of the MTP head: axis 0 is its entries */
     int in_layer;
     unsigned layer; /* of the trunk; 0 in the head */
 } sb_tap_name;
 
-/* 1 and *out if a full name ("layers.3.linear_attn.g") is that of a tap. */
+/* 1, and sets *out, if a full name ("layers.3.linear_attn.g") is that of a tap. */
 int sb_tap_find(const char *full, sb_tap_name *out);
 
 /* 1 if the tap's values are ids: whole numbers. */
 int sb_tap_is_ids(const char *full);
 
-/* 1 if the tap's rows are those of logits_rows: logits, and all of log-probabilities. */
+/* 1 if the tap's rows are those of logits_rows: logits and all arrays of log-probabilities. */
 int sb_tap_is_of_logits(const char *full);
 
-/* The width of a row of a tap in a model, 0 if it can be any; *exists: the model has the tap. */
+/* The width of a row of a tap in a model, 0 if any width is allowed; *exists: the model has the
+ * tap. */
 uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *config, int *exists);
 
-/* The list itself: row i, 0 behind its end. */
+/* Row i of the list of taps; 0 behind its end. */
 int sb_tap_row(size_t i, sb_tap_name *out);
 
 /* "state.7.layers.0.linear_attn.conv_state" is a piece of sequence 7; *piece points behind the
- * number. 0 if the name is none of a state. */
+ * number and its dot. 0 if the name is not that of a state. */
 int sb_state_piece_name(const char *full, uint32_t *sequence, const char **piece);
 
 #endif

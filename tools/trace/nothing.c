@@ -58,7 +58,7 @@ static sb_status no_folder_of_ours(const char *dir, sb_error *err)
                    SB_SHOW(dir), files, sb_s(files));
 }
 
-/* Nobody knows the file: what it begins with says most. */
+/* For a file of unknown kind: the error shows how the file begins. */
 static sb_status no_file_of_ours(const char *path, sb_error *err)
 {
     char start[17];

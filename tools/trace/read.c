@@ -105,7 +105,7 @@ const sb_step *sb_trace_outline(const sb_trace *trace, size_t i)
     return &trace->steps[i];
 }
 
-/* Items of an array, copied. */
+/* A copy of an array. */
 static void *copy_of(const void *items, size_t count, size_t size)
 {
     void *copy = sb_alloc(count, size);
@@ -154,7 +154,7 @@ sb_status sb_trace_step(const sb_trace *t, size_t i, sb_step *out, sb_error *err
     return status;
 }
 
-/* Of each sequence, which step is its last, counted from 1; 0: it has none. */
+/* For each sequence, the number of its last step, counted from 1; 0: none. */
 static void find_ends(const sb_trace *t, size_t *last)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -166,7 +166,7 @@ static void find_ends(const sb_trace *t, size_t *last)
     }
 }
 
-/* Step i says so once if it is the last of a sequence. */
+/* Adds a sequence to the ended ones of step i, once, if that is its last step. */
 static sb_status add_end(size_t *last, size_t i, uint32_t sequence, sb_step *step)
 {
     if (last[sequence] != i + 1)

@@ -1,4 +1,4 @@
-/* read_list.c - trace.json: every field is checked, and named where it is wrong. */
+/* read_list.c - reads trace.json. Checks every field, and names it in errors. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static sb_status read_text(const sb_json_object *o, const char *key, char *out, 
     return status;
 }
 
-/* 32 lower-case hexadecimal digits; absent is fine. */
+/* 32 lower-case hexadecimal digits; may be absent. */
 static sb_status read_digest(const sb_json_object *o, const char *key, sb_digest *out, int *has,
                              sb_error *err)
 {
@@ -152,7 +152,7 @@ static sb_status read_delta_chunk(const sb_json_object *o, sb_trace *t, sb_error
     return status;
 }
 
-/* The keys that version 2 has and version 1 does not. */
+/* The keys that only version 2 has. */
 static sb_status read_version_2(const sb_json_object *o, sb_trace *t, sb_error *err)
 {
     sb_status status = read_rollback(o, t, err);
@@ -163,7 +163,7 @@ static sb_status read_version_2(const sb_json_object *o, sb_trace *t, sb_error *
     return status ? status : read_delta_chunk(o, t, err);
 }
 
-/* The keys of the version that the trace says; those of version 1 come last in the list. */
+/* Allows only the keys of the trace's version; those of version 1 come last in the list. */
 static sb_status check_keys(const sb_json_object *o, unsigned version, sb_error *err)
 {
     static const char *const keys[] = {
@@ -210,7 +210,7 @@ static sb_status read_head(const sb_json_object *o, sb_trace *t, sb_error *err)
 /* --- rows, rounds, states ----------------------------------------------------------------------
  */
 
-/* An item of one of the lists of a step, as an object. */
+/* Enters an item of a list of a step, which has to be an object. */
 static sb_status enter(place *p, const char *list, json_t *value, sb_json_object *out,
                        sb_error *err)
 {
@@ -356,7 +356,7 @@ static sb_status read_state(place *p, json_t *value, sb_step *step, sb_error *er
 /* --- steps -------------------------------------------------------------------------------------
  */
 
-/* A list of a step; absent is empty. */
+/* A list of a step; empty if absent. */
 static sb_status list_of(const sb_json_object *o, const char *key, json_t **out, sb_error *err)
 {
     json_t *list = sb_json_get(o, key);

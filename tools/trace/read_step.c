@@ -1,5 +1,5 @@
-/* read_step.c - the file of a step: which arrays it has, of which rows, and whether they are what
- * their digests say. */
+/* read_step.c - reads the file of a step: its arrays, their rows, and whether they match their
+ * digests. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ static sb_step_state *state_of(const sb_step *step, uint32_t sequence)
     return NULL;
 }
 
-/* The list that an array of this name goes to, and its name there; *out NULL: it is none that a
- * comparison reads. */
+/* Finds the list for an array of this name, and its name there; *out NULL: no comparison reads it.
+ */
 static sb_status place_of(const reader *r, const char *name, sb_step_values **out,
                           const char **within, sb_tap_name *tap)
 {
@@ -103,7 +103,7 @@ static sb_status check_dtype(const reader *r, const sb_tensor *t, int ids)
                    ids ? "I32, U32 or I64" : "F32, BF16 or F16");
 }
 
-/* A negative id is a large one. */
+/* Negative ids become large ids. */
 static sb_status read_id_values(const reader *r, const sb_tensor *t, size_t cols, float *out)
 {
     size_t count = (size_t)(t->bytes / (sb_dtype_bits(t->dtype) / 8));
@@ -120,8 +120,8 @@ static sb_status read_id_values(const reader *r, const sb_tensor *t, size_t cols
     return SB_OK;
 }
 
-/* Rows and columns: axis 0 and the product of the others. A vector has one column, of a state one
- * row. */
+/* Rows and columns are axis 0 and the product of the other axes. A vector has one column; in a
+ * state it has one row. */
 static sb_status shape_of(const reader *r, const sb_tensor *t, int is_state, size_t *rows,
                           size_t *cols)
 {
@@ -133,7 +133,7 @@ static sb_status shape_of(const reader *r, const sb_tensor *t, int is_state, siz
     return SB_OK;
 }
 
-/* The value of this name: the one that a digest has announced, or a new one. */
+/* The value of this name: the one that a digest announced, or a new one. */
 static sb_status value_for(const reader *r, sb_step_values *list, const char *name,
                            const char *within, size_t rows, size_t cols, sb_step_value **out)
 {
@@ -209,7 +209,7 @@ static sb_status read_array(const reader *r, const sb_tensor *t)
     return status ? status : check_digest(r, t->name, v);
 }
 
-/* The tensors that repeat what trace.json says. */
+/* Checks the tensors that repeat fields of trace.json. */
 static sb_status check_repeated(const reader *r, const sb_tensor *t)
 {
     int is_step = strcmp(t->name, SB_TRACE_STEP) == 0;

@@ -1,4 +1,4 @@
-/* reader.h - inside of a trace that is open; for read.c, read_list.c and read_step.c. */
+/* reader.h - the members of an open trace; for read.c, read_list.c and read_step.c. */
 #ifndef SB_TRACE_READER_H
 #define SB_TRACE_READER_H
 
@@ -9,9 +9,9 @@
 struct sb_trace {
     char *dir;
     sb_trace_head head;
-    unsigned claimed;  /* the level that trace.json says */
-    sb_step *steps;    /* (count) outlines: all but the arrays */
-    uint64_t *tensors; /* (count) of the step's file; 0: it has none */
+    unsigned claimed;  /* the level stated in trace.json */
+    sb_step *steps;    /* (count) outlines: everything except the arrays */
+    uint64_t *tensors; /* (count) tensors in the step's file; 0: no file */
     size_t count, rows;
 };
 
@@ -21,12 +21,12 @@ enum {
     SB_TRACE_MAX_VOCAB = 1 << 24 /* ids are exact in binary32 */
 };
 
-/* The head and the outlines out of a text; `file` names it in messages. What was read is released
- * by sb_trace_close also where it fails. */
+/* Reads the head and the outlines from a text; `file` is its name in messages. After an error, too,
+ * sb_trace_close frees what was read. */
 sb_status sb_trace_read_list(const char *text, size_t size, const char *file, sb_trace *out,
                              sb_error *err);
 
-/* The arrays of step i out of the bytes of its file. */
+/* Reads the arrays of step i from the bytes of its file. */
 sb_status sb_trace_read_arrays(const sb_trace *trace, size_t i, const unsigned char *bytes,
                                size_t size, const char *file, sb_step *out, sb_error *err);
 

@@ -1,4 +1,5 @@
-/* trace_file.h - the words of a trace folder, for its writer and its reader (docs/trace.md). */
+/* trace_file.h - file names and words of a trace folder, for its writer and reader (docs/trace.md).
+ */
 #ifndef SB_TRACE_TRACE_FILE_H
 #define SB_TRACE_TRACE_FILE_H
 
@@ -10,7 +11,7 @@
 #define SB_TRACE_TOKENS "tokens" /* and the token of every row */
 #define SB_TRACE_DIGESTS "samebit.digests"
 
-enum { SB_TRACE_MAX_STEPS = 1000000 }; /* what six digits name */
+enum { SB_TRACE_MAX_STEPS = 1000000 }; /* six digits in a file name */
 
 typedef struct sb_trace_name {
     char text[40];

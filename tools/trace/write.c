@@ -30,12 +30,12 @@ struct sb_trace_writer {
 /* --- the arrays of a step ----------------------------------------------------------------------
  */
 
-/* What the tensors of a step file are made of. */
+/* The tensors of a step file. */
 typedef struct arrays {
     const sb_step *step;
     const char **names; /* (count) full names */
     const sb_step_value **values;
-    char *texts; /* the names of states */
+    char *texts; /* storage of the names of states */
     size_t count;
 } arrays;
 
@@ -244,7 +244,7 @@ static json_t *step_json(const sb_step *step, size_t tensors)
     return out;
 }
 
-/* Appends a text made by jansson, and releases it. */
+/* Appends a JSON value as text, and frees it. */
 static sb_status append(sb_trace_writer *w, const char *before, json_t *value, const char *after,
                         sb_error *err)
 {
@@ -262,7 +262,7 @@ static sb_status append(sb_trace_writer *w, const char *before, json_t *value, c
     return status;
 }
 
-/* U-10: what is not known has no key */
+/* U-10: unknown values have no key */
 static void add_version_2(json_t *out, const sb_trace_head *head)
 {
     if (head->rollback)
@@ -291,7 +291,7 @@ static sb_status write_head(sb_trace_writer *w, const sb_trace_head *head, sb_er
         json_object_set_new(out, "checkpoint", json_string(head->checkpoint.hex));
     json_object_set_new(out, "vocab_size", json_integer(head->vocab_size));
     add_version_2(out, head);
-    /* the object stays open: steps and the level follow */
+    /* the object stays open for the steps and the level */
     char *text = sb_json_dumps(out, JSON_ENCODE_ANY);
     json_decref(out);
     if (!text)
