@@ -82,7 +82,7 @@ void sb_head_texts_free(sb_accept_text *texts, size_t count)
     free(texts);
 }
 
-/* The texts of a file, cut where the positions are used up. */
+/* The texts of a file, cut after `positions` positions. */
 static sb_status cut_texts(const sb_head_options *o, sb_accept_text **texts, size_t *count,
                            sb_error *err)
 {
@@ -111,10 +111,10 @@ typedef struct table {
     sb_head_run *run;
     sb_accept_text *texts;
     size_t count;
-    char problem[256]; /* of the first cell that could not be measured */
+    char problem[256]; /* error of the first cell that could not be measured */
 } table;
 
-/* Opens a head on a trunk. overlay[] has room for all. */
+/* Opens a head on a trunk. */
 static sb_status open_cell(const table *t, int head, int trunk, sb_model **model, sb_error *err)
 {
     const sb_head_options *o = t->o;
@@ -152,7 +152,7 @@ static void fill_cell(table *t, int head, int trunk, const sb_accept *a)
         t->run->common = a->most_common;
 }
 
-/* The text comes first, from the model of the first cell. */
+/* Makes the text from the model of the first cell, which is measured first. */
 static sb_status make_text(table *t, const sb_model *model, sb_error *err)
 {
     const sb_head_options *o = t->o;
@@ -200,7 +200,7 @@ static int is_below(const sb_head_cell *a, const sb_head_cell *b)
     return a->known && b->known && a->rate < b->low;
 }
 
-/* Not surely above the best constant. */
+/* True if the cell is not surely above the best constant. */
 static int is_constant(const sb_head_run *run, const sb_head_cell *c)
 {
     return c->low * (double)c->of <= (double)run->common;
@@ -236,7 +236,7 @@ static void judge_against(sb_head_run *run)
         say(run, SB_HEAD_OK, "the head drafts like the original's on the same text");
 }
 
-/* E-15: "Against an original" - else E-9. */
+/* E-15: "Against an original". Without an original: E-9. */
 void sb_head_judge(sb_head_run *run)
 {
     const sb_head_cell *own = cell(run, SB_HEAD_OWN, SB_HEAD_OWN);
@@ -270,7 +270,7 @@ static sb_status measure_table(table *t, sb_error *err)
         sb_error problem;
         int head = i & 1, trunk = i >> 1;
         if (head == SB_HEAD_OWN && t->o->overlay_count)
-            continue; /* the head to lay over would be that of the folder, without the overlays */
+            continue; /* that head would be the folder's, without the overlays */
         status = measure_cell(t, head, trunk, &problem);
         if (status == SB_ERR_MEMORY) {
             *err = problem;

@@ -1,7 +1,7 @@
 #include "tools/accept/interval.h"
 
-/* Newton from above: once it no longer falls it has arrived, after some 60 steps for the smallest.
- */
+/* Newton's iteration from above. It ends when the value no longer falls, after about 60 steps for
+ * the smallest x. */
 double sb_root64(double x)
 {
     double root = x > 1 ? x : 1;
@@ -45,7 +45,7 @@ sb_interval sb_rate_difference(const sb_rate *first, const sb_rate *second, doub
     return (sb_interval){d, d - below, d + above};
 }
 
-/* The sum over all runs of the products of flags `lag` apart, less the mean. */
+/* The sum over all runs of the products of flags `lag` apart, after subtracting the mean. */
 static double covariance(const unsigned char *flags, const size_t *ends, size_t run_count,
                          size_t lag, double mean)
 {

@@ -1,7 +1,7 @@
-/* interval.h - how sure a rate is, and the difference of two.
+/* interval.h - confidence intervals of a rate, and of the difference of two rates.
  *
- * Basic operations of binary64 in a fixed order and nothing else, so that every machine gives the
- * same bits. */
+ * Uses only basic binary64 operations in a fixed order, so that every machine gives the same bits.
+ */
 #ifndef SB_ACCEPT_INTERVAL_H
 #define SB_ACCEPT_INTERVAL_H
 
@@ -24,14 +24,14 @@ typedef struct sb_interval {
 /* The square root of x >= 0. */
 double sb_root64(double x);
 
-/* Of a rate with of > 0; of 0 gives 0, 0, 1. */
+/* Requires of > 0; for of = 0 the result is 0, 0, 1. */
 sb_interval sb_rate_interval(const sb_rate *rate, double z);
 
 /* first - second. */
 sb_interval sb_rate_difference(const sb_rate *first, const sb_rate *second, double z);
 
-/* The design effect of count flags, or small counts; runs of the same text follow each other, and
- * ends (run_count) tells where each ends. */
+/* The design effect of flags, or of small counts. The runs of flags, one per text, follow each
+ * other; ends (run_count) has the end of each. */
 double sb_design_effect(const unsigned char *flags, const size_t *ends, size_t run_count);
 
 #endif

@@ -28,7 +28,7 @@ static float margin_of(const float *logits, size_t n)
     return logits[best] - second;
 }
 
-/* E-1: "one row of it is kept" - limit 1 keeps the row of the token itself. */
+/* E-1: "one row of it is kept": with limit 1 the row of the token itself. */
 static sb_status measure_position(work *w, uint32_t token, uint32_t expected, sb_error *err)
 {
     sb_accept_row *row = &w->out->rows[w->out->count];
@@ -57,7 +57,7 @@ static size_t first_of(const sb_accept_text *text)
     return text->first ? text->first : 1;
 }
 
-/* Feeds what stands before the first round; *choice is what the target would go on with. */
+/* Feeds the tokens before the first round; *choice receives the target's next token. */
 static sb_status begin_text(work *w, const sb_accept_text *text, uint32_t *choice, sb_error *err)
 {
     size_t first = first_of(text);
@@ -138,7 +138,7 @@ static sb_status find_common(sb_accept *a, sb_error *err)
     return SB_OK;
 }
 
-/* E-6: "from the first position on from which all tokens are what the target chooses" - to the last
+/* E-6: "from the first position on from which all tokens are what the target chooses", to the last
  * round that ends within the text. */
 static void follow_rounds(sb_accept *a, size_t first, size_t end)
 {

@@ -1,8 +1,8 @@
-/* observed.h - what an engine counted, brought to one definition.
+/* observed.h - an engine's counters, converted to one definition.
  *
- * Three forms are known, by their content: the metrics of vLLM in Prometheus' text form, the
- * responses of SGLang and those of llama-server in JSON. Documented in docs/accept.md. The file may
- * be anything: sizes are limited and nothing is believed. */
+ * Three forms are recognised by their content: vLLM's metrics in the text form of Prometheus, and
+ * the JSON responses of SGLang and of llama-server. See docs/accept.md. The file is untrusted:
+ * sizes are limited and everything is checked. */
 #ifndef SB_ACCEPT_OBSERVED_H
 #define SB_ACCEPT_OBSERVED_H
 
@@ -22,23 +22,23 @@ enum {
 };
 #define SB_OBSERVED_MAX_COUNT (UINT64_C(1) << 48) /* a count, and every sum of them */
 
-/* Sums over all parts. Without the bonus token, whatever the engine calls accepted. */
+/* Sums over all parts. `accepted` never counts the bonus token, even if the engine does. */
 typedef struct sb_observed {
     sb_engine engine;
     size_t parts; /* requests, or series of one metric */
     int has_rounds, has_drafted, has_accepted, has_emitted;
-    uint64_t rounds;                       /* that had drafts */
+    uint64_t rounds;                       /* rounds with drafts */
     uint64_t drafted;                      /* tokens */
-    uint64_t accepted;                     /* of them */
+    uint64_t accepted;                     /* accepted drafts */
     uint64_t emitted;                      /* tokens of the responses */
-    size_t depths;                         /* positions of by_depth that are known, 0: none */
-    uint64_t by_depth[SB_OBSERVED_DEPTHS]; /* rounds that accepted so many drafts or more */
+    size_t depths;                         /* known entries of by_depth, 0: none */
+    uint64_t by_depth[SB_OBSERVED_DEPTHS]; /* [j]: rounds that accepted more than j drafts */
     int has_rate;
-    double accepted_share; /* the sum of rounds times accepted / drafted: E-12 */
+    double accepted_share; /* E-12: the sum of rounds times accepted / drafted */
 } sb_observed;
 
-/* `file` names the text in messages. SB_ERR_INPUT: it is none of the three, or its counters
- * contradict each other. A counter that is not there is no error. */
+/* file: the text's name in messages. SB_ERR_INPUT: none of the three forms, or counters that
+ * contradict each other. A missing counter is no error. */
 sb_status sb_observed_parse(const char *text, size_t n, const char *file, sb_observed *out,
                             sb_error *err);
 sb_status sb_observed_load(const char *path, sb_observed *out, sb_error *err);

@@ -1,6 +1,7 @@
-/* observed_json.c - responses of SGLang (meta_info) and of llama-server (timings): one, or a list.
+/* observed_json.c - responses of SGLang (meta_info) and of llama-server (timings): one response, or
+ * a list.
  *
- * Requests are added. A counter is known if every request that had rounds has it. */
+ * Sums over requests. A counter is known if every request with rounds has it. */
 #include <string.h>
 
 #include "ref/container/json.h"
@@ -10,7 +11,7 @@
 typedef struct reader {
     const char *file;
     sb_observed *out;
-    int any; /* a request was read; its engine is out->engine */
+    int any; /* a request was read, of engine out->engine */
     int has_depths;
 } reader;
 
@@ -20,7 +21,7 @@ static sb_status too_many(const sb_json_object *o, sb_error *err)
                    SB_SHOW(o->file));
 }
 
-/* The first of these keys that the object has; NULL: none. */
+/* The first of these keys in the object; NULL: none. */
 static const char *present(const sb_json_object *o, const char *const *keys)
 {
     while (*keys && !sb_json_get(o, *keys))
@@ -28,7 +29,7 @@ static const char *present(const sb_json_object *o, const char *const *keys)
     return *keys;
 }
 
-/* Adds the first of these keys that is there; else the sum is not known. */
+/* Adds the first of these keys in the object; without one the sum becomes unknown. */
 static sb_status add_first(const sb_json_object *o, const char *const *keys, uint64_t *sum,
                            int *known, sb_error *err)
 {
@@ -126,7 +127,7 @@ static const char *const ll_drafted[] = {"draft_n", NULL};
 static const char *const ll_accepted[] = {"draft_n_accepted", NULL};
 static const char *const ll_emitted[] = {"predicted_n", NULL};
 
-/* Without drafts the two counters are not there. */
+/* Without drafts the response lacks the two counters. */
 static sb_status take_llama(reader *r, const sb_json_object *o, sb_error *err)
 {
     sb_observed *out = r->out;

@@ -9,7 +9,7 @@ sb_status sb_observed_prometheus(const char *text, size_t n, const char *file, s
 sb_status sb_observed_json(const char *text, size_t n, const char *file, sb_observed *out,
                            sb_error *err);
 
-/* Adds to a sum that stays below the limit; nonzero if it would not. */
+/* Adds to a sum; nonzero if the sum would exceed the limit. */
 int sb_observed_add(uint64_t *sum, uint64_t more);
 
 #endif

@@ -1,7 +1,7 @@
-/* observed_prometheus.c - vLLM's counters in the text form of Prometheus: a series a line.
+/* observed_prometheus.c - vLLM's counters in the text form of Prometheus: one series per line.
  *
- * Only lines of the four counters are looked at; what else stands in a file of metrics is not ours
- * to judge. Series differ by labels; each may stand once. */
+ * Reads only the lines of the four counters and ignores other metrics. Series differ by their
+ * labels; each may occur once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "ref/container/show.h"
 #include "tools/accept/observed_parts.h"
 
-/* One series of one of the counters, as it stands in the text. */
+/* One series of a counter, as in the text. */
 typedef struct series {
     unsigned metric;
     const char *labels; /* between the braces */
@@ -30,7 +30,7 @@ static const char *const metrics[METRICS] = {
     "vllm:spec_decode_num_drafts", "vllm:spec_decode_num_draft_tokens",
     "vllm:spec_decode_num_accepted_tokens", "vllm:spec_decode_num_accepted_tokens_per_pos"};
 
-/* A label whose name is given: its value, still with its escapes. */
+/* The value of a label, with its escapes. */
 typedef struct label {
     const char *text;
     size_t bytes;
@@ -46,7 +46,7 @@ static int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The counter that a name means: with and without _total; METRICS: none of ours. */
+/* The counter of a name, with or without _total; METRICS: another metric. */
 static unsigned metric_of(const char *name, size_t n)
 {
     static const char total[] = "_total";
@@ -59,7 +59,7 @@ static unsigned metric_of(const char *name, size_t n)
     return METRICS;
 }
 
-/* The end of the labels, behind their opening brace: the closing one. NULL: there is none. */
+/* The closing brace of the labels that begin at `at`; NULL: none. */
 static const char *labels_end(const char *at, const char *end)
 {
     int quoted = 0;
@@ -101,7 +101,7 @@ static int find_label(const series *s, const char *name, label *out)
     return 0;
 }
 
-/* A count as Prometheus writes it, "1234.0" or "1.5e+06": an integer below the limit. */
+/* Reads a count as Prometheus writes it ("1234.0", "1.5e+06"): an integer below the limit. */
 static sb_status take_value(const reader *r, const char *at, const char *end, uint64_t *out,
                             sb_error *err)
 {

@@ -43,7 +43,7 @@ static void explain(sb_accept_comparison *c, const char *format, ...)
     va_end(args);
 }
 
-/* E-7: "0 lies outside of it" - for then the rates differ. */
+/* E-7: "0 lies outside of it": then the rates differ. */
 static void add_line(sb_accept_comparison *c, size_t depth, const sb_rate *engine,
                      const sb_rate *reference)
 {
@@ -58,8 +58,8 @@ static void add_line(sb_accept_comparison *c, size_t depth, const sb_rate *engin
 /* --- what can be compared ----------------------------------------------------------------------
  */
 
-/* E-8: "depth 1 always, deeper ones only where every round had as many drafts" - K of the engine,
- * then; 0: rounds differ, or nobody knows. */
+/* E-8: "depth 1 always, deeper ones only where every round had as many drafts". Returns that
+ * number; 0: rounds differ, or it is not known. */
 static uint64_t drafts_of(const sb_observed *o)
 {
     int even = o->has_drafted && o->rounds && o->drafted % o->rounds == 0;
@@ -76,8 +76,8 @@ static void compare_depths(const sb_accept *a, const sb_observed *o, sb_accept_c
     }
 }
 
-/* E-8: "the share of all drafts, with as many trials as there are rounds" - a share of a round is a
- * number from 0 to 1, which never varies more than a coin of the same mean. */
+/* E-8: "the share of all drafts, with as many trials as there are rounds". A round's share is a
+ * number from 0 to 1, whose variance is at most that of a coin with the same mean. */
 static void compare_total(const sb_accept *a, uint64_t rounds, uint64_t accepted,
                           sb_accept_comparison *c)
 {
@@ -86,7 +86,7 @@ static void compare_total(const sb_accept *a, uint64_t rounds, uint64_t accepted
     for (size_t j = 0; j < a->drafts; j++)
         if (a->depth[j].rate.effect > effect)
             effect = a->depth[j].rate.effect;
-    /* as rates of K times as many trials, of which K count as one */
+    /* as rates of K times as many trials, where K trials count as one */
     sb_rate engine = {accepted, rounds * K, effect * (double)K};
     sb_rate own = {a->accepted, a->count * K, effect * (double)K};
     add_line(c, 0, &engine, &own);
@@ -130,7 +130,7 @@ static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_co
     uint64_t K = a->drafts;
     uint64_t most = o->emitted > o->accepted ? o->emitted - o->accepted : 0;
     uint64_t least = most > o->parts ? most - o->parts : 0;
-    /* one round of each request may be short of up to K drafts, or lack */
+    /* one round of each request may have up to K drafts fewer, or be missing */
     uint64_t short_of = K * o->parts;
     if (!o->has_emitted) {
         explain(c, "predicted_n is missing, so nobody knows in how many rounds the drafts were "
@@ -156,7 +156,7 @@ static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_co
 /* --- the verdict --------------------------------------------------------------------------------
  */
 
-/* The worst line, the shallowest of those. */
+/* Decides by the worst line, and among equals by the shallowest. */
 static void decide(const sb_observed *o, sb_accept_comparison *c)
 {
     static const char *const words[] = {

@@ -1,4 +1,4 @@
-/* verdict.h - what an engine counted, held against what the reference measured. */
+/* verdict.h - compares an engine's counters with the reference's measurement. */
 #ifndef SB_ACCEPT_VERDICT_H
 #define SB_ACCEPT_VERDICT_H
 
@@ -7,18 +7,18 @@
 
 typedef enum sb_accept_verdict {
     SB_ACCEPT_CONSISTENT,
-    SB_ACCEPT_BELOW, /* the engine accepts less than the reference does */
+    SB_ACCEPT_BELOW, /* the engine accepts less than the reference */
     SB_ACCEPT_ABOVE,
     SB_ACCEPT_UNKNOWN
 } sb_accept_verdict;
 
 const char *sb_accept_verdict_name(sb_accept_verdict verdict); /* "CONSISTENT" */
 
-/* One rate, of both. */
+/* One rate of both sides. */
 typedef struct sb_accept_line {
-    size_t depth; /* 1 ..; 0: drafts accepted of all */
+    size_t depth; /* 1 ..; 0: accepted drafts of all drafts */
     sb_rate engine, reference;
-    sb_interval difference; /* engine less reference, 99.9 % */
+    sb_interval difference; /* engine minus reference, 99.9 % */
     sb_accept_verdict verdict;
 } sb_accept_line;
 
@@ -32,7 +32,7 @@ typedef struct sb_accept_comparison {
 void sb_accept_compare(const sb_accept *accept, const sb_observed *observed,
                        sb_accept_comparison *out);
 
-/* The definitions in use, of what the engine counted; has_* tells which are known. */
+/* The engine's counts in the common definitions; has_* tells which are known. */
 typedef struct sb_accept_definitions {
     int has_length, has_rate, has_drafts;
     double length;       /* accepted per round, without the bonus token */

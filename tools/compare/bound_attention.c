@@ -139,7 +139,7 @@ static void weigh(const row *r, sb_ball total, sb_ball *out)
     }
 }
 
-/* T-11: "each probability errs by the factor e^a_u and one that all share" . Writes the real
+/* T-11: "each probability errs by the factor e^a_u and one that all share". Writes the real
  * probabilities, with radius e^a_u - 1, to p; returns the sum of p_u (e^a_u - 1). */
 static double soften(const row *r)
 {

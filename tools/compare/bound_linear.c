@@ -189,7 +189,7 @@ static void reduce_balls(const layer *l, const double *w, const sb_ball *x, sb_r
     }
 }
 
-/* T-7: "a linear output is one reduction" . Computes `count` outputs from number `first` on. */
+/* T-7: "a linear output is one reduction". Computes `count` outputs from number `first` on. */
 static void finish(const layer *l, const sb_bound_side *side, size_t t, size_t first, size_t count,
                    const sb_reduction *r)
 {

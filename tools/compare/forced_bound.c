@@ -127,7 +127,7 @@ static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta
     return status;
 }
 
-/* T-23: "what the engine's state may differ by is carried from call to call" . Computes it from
+/* T-23: "what the engine's state may differ by is carried from call to call". Computes it from
  * both sides' balls of the outgoing state and from the norms of its columns. */
 static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_args *a,
                   const sb_delta_side sides[2])

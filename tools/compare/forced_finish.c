@@ -13,7 +13,7 @@ static const double widest = 0x1p-13;
 /* Open elements among which an engine of another arithmetic must differ somewhere. */
 enum { FORCED_OPEN = 64 };
 
-/* T-16: "(2^12 w)^n is less than 2^-20" : the probability that n errors under a fitting bound all
+/* T-16: "(2^12 w)^n is less than 2^-20": the probability that n errors under a fitting bound all
  * stay below w. */
 static int is_evidence(size_t differing, double worst)
 {
@@ -37,7 +37,7 @@ static double median_of(const forced_count *c)
     return 0.0;
 }
 
-/* T-23: "A value that is not recorded counts as judged where" . Each row has the op, a part of its
+/* T-23: "A value that is not recorded counts as judged where". Each row has the op, a part of its
  * tap's name, and the later op. */
 static const struct {
     sb_op op;

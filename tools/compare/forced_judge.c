@@ -17,7 +17,7 @@ static double ratio_of(double error, double bound)
     return error > 0.0 && bound > 0.0 ? error / bound : infinite;
 }
 
-/* T-16: "of the elements that differ from the reference's" . The bin of a ratio. */
+/* T-16: "of the elements that differ from the reference's". The bin of a ratio. */
 static size_t bin_of(double ratio)
 {
     uint64_t quarters = sb_bits_f64(ratio) >> 50; /* exponent and two bits of the mantissa */

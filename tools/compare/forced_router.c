@@ -79,7 +79,7 @@ static parting part(const choice *c, size_t row)
     return at;
 }
 
-/* D-20: "The bound of an id is 0 or, where the arithmetic leaves the choice open, the number of" .
+/* D-20: "The bound of an id is 0 or, where the arithmetic leaves the choice open, the number of".
  * If the recorded choice is wrong, every expert of its row has a bound of 0. */
 static void bound_row(const choice *c, size_t row, double *bound)
 {
@@ -156,7 +156,7 @@ static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p
         bundle(f, c, &place);
 }
 
-/* T-14: "a choice is open where the probabilities' balls overlap" : those of the least probable
+/* T-14: "a choice is open where the probabilities' balls overlap": those of the least probable
  * recorded expert and the most probable of the others. The engine may use any order of the slots.
  */
 static void judge_row(sb_forced *f, const choice *c, size_t row)

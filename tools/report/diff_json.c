@@ -8,7 +8,7 @@
 #include "tools/report/diff.h"
 #include "tools/report/statistics.h"
 
-/* Adds a member; a value that could not be made marks the document as failed. */
+/* Adds a member; sets *failed if the value could not be made. */
 static void put(json_t *object, const char *key, json_t *value, int *failed)
 {
     *failed |= !value || json_object_set_new(object, key, value) != 0;
@@ -56,7 +56,7 @@ static json_t *count(uint64_t n)
     return json_integer((json_int_t)n);
 }
 
-/* JSON has neither infinity nor NaN: the largest number stands for the one, null for the other. */
+/* JSON has no infinity and no NaN: writes the largest number for infinity, null for NaN. */
 static json_t *real(double x)
 {
     if (x != x)
@@ -161,7 +161,7 @@ static json_t *op_json(size_t op, const sb_op_verdict *v, int *failed)
     return out;
 }
 
-/* What stands around the first failure; null where it is of no array. */
+/* The elements around the first failure; null if it is in no array. */
 static json_t *around_json(const sb_around *a, int *failed)
 {
     if (!a->count)

@@ -1,4 +1,4 @@
-/* diff_junit.c - the report as build servers read it. */
+/* diff_junit.c - the report for build servers. */
 #include <string.h>
 
 #include "ref/base/text.h"
@@ -7,7 +7,7 @@
 #include "tools/report/diff.h"
 #include "tools/report/xml.h"
 
-/* One case, and what is counted of it. */
+/* A suite, and its counts. */
 typedef struct suite {
     FILE *out; /* NULL: only count */
     const sb_diff_report *report;
@@ -34,7 +34,7 @@ static void put_case(suite *s, const char *name, sb_verdict verdict, const char 
     sb_xml_close_case(s->out);
 }
 
-/* Where the first failure lies, if it lies in this op. */
+/* Prints the case of an op, with the first failure if that is in this op. */
 static void put_op(suite *s, size_t op)
 {
     const sb_verdicts *v = s->report->verdicts;

@@ -1,4 +1,4 @@
-/* diff_text.c - the report for people: a line per token, a line per op, and what it means. */
+/* diff_text.c - the report as text: a line per token, a line per op, and the meaning. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static void print_ids(const char *before, const uint32_t *ids, size_t count, FIL
         fprintf(out, "%s%u", i ? "," : "", (unsigned)ids[i]);
 }
 
-/* Drafts and acceptance of both sides, and the state behind the round. */
+/* Prints drafts and acceptance of both sides, and the state behind the round. */
 static void print_round(const sb_round_verdict *r, FILE *out)
 {
     fprintf(out, "  round %" PRIu64 " %s:", r->round, sb_verdict_name(r->verdict));
@@ -192,7 +192,7 @@ static void print_failure(const sb_diff_report *r, FILE *out)
     for (size_t i = 0; i < p->rank; i++)
         fprintf(out, "%s%" PRIu64, i ? ", " : "", p->element[i]);
     fputs(p->rank ? "]" : "", out);
-    if (*p->words && strcmp(p->words, r->verdicts->reason) != 0) /* the last line has them */
+    if (*p->words && strcmp(p->words, r->verdicts->reason) != 0) /* else the last line has them */
         fprintf(out, ": %s", SB_SHOW(p->words));
     else if (!*p->words)
         fprintf(out, ": found %.9g, expected %.9g, bound %.3g", p->found, p->expected, p->bound);

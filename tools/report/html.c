@@ -101,7 +101,7 @@ static void end_fact(FILE *out)
     fputs("</dd></div>\n", out);
 }
 
-/* What was not asked is counted with what could not be compared: one word stands for both. */
+/* Counts `none` as SKIPPED: both have the same word. */
 static sb_verdict as_word(sb_verdict verdict)
 {
     return verdict == SB_VERDICT_none ? SB_VERDICT_SKIPPED : verdict;
@@ -125,7 +125,7 @@ static void print_facts(FILE *out, const sb_diff_report *r)
 {
     const sb_verdicts *v = r->verdicts;
     sb_diff_sums sums = sb_diff_add(v);
-    double worst = sums.worst; /* of drafts, only the ops know it */
+    double worst = sums.worst; /* for drafts, only the ops have it */
     size_t tokens[SB_VERDICT_FAIL + 1] = {0}, ops[SB_VERDICT_FAIL + 1] = {0};
     for (size_t i = 0; i < v->token_count; i++)
         tokens[as_word(v->tokens[i].verdict)]++;
@@ -168,7 +168,7 @@ static void definition(FILE *out, const char *name, const char *value)
     fputs("</code></dd>\n", out);
 }
 
-/* Escaping keeps no line breaks. */
+/* Prints line by line, because escaping loses line breaks. */
 static void print_lines(FILE *out, const char *class, const char *text)
 {
     fprintf(out, "<pre class=\"%s\">", class);
@@ -204,7 +204,7 @@ static void print_subject(FILE *out, const sb_diff_report *r)
         print_lines(out, "notes", r->notes);
 }
 
-/* Words of this program as a sentence. */
+/* Prints the program's words as a sentence. */
 static void print_sentence(FILE *out, const char *words)
 {
     fputc(*words >= 'a' && *words <= 'z' ? *words - 'a' + 'A' : *words, out);
@@ -212,7 +212,7 @@ static void print_sentence(FILE *out, const char *words)
     fputc('.', out);
 }
 
-/* Where it went wrong and how it behaves, in a sentence each. */
+/* Prints the place of the failure and the behaviour, one sentence each. */
 static void print_short(FILE *out, const sb_diff_report *r)
 {
     const sb_verdicts *v = r->verdicts;
@@ -272,7 +272,7 @@ static int statistics_text(FILE *out, const void *ctx)
     return good;
 }
 
-/* The lines that are printed for people, too. */
+/* Prints the same lines as the text report. */
 static void print_statistics(FILE *out, const sb_diff_report *r)
 {
     char *text;
@@ -325,7 +325,7 @@ static int print_foot(FILE *out, const sb_diff_reports *r)
     size_t size;
     if (sb_print_memory(sb_diff_command, r, "command line", &command, &size, NULL))
         return 0;
-    command[size - 1] = '\0'; /* the end of the line */
+    command[size - 1] = '\0'; /* removes the newline */
     html_open(out, "again", "To do it again", "The command, and what it read.");
     fputs("<pre class=\"command\">", out);
     html_text(out, command);
@@ -351,7 +351,7 @@ static void print_engine(FILE *out, const sb_diff_report *r)
     html_tokens(out, r);
 }
 
-/* O-1: "loads nothing and runs nothing" - which the browser is told, too. */
+/* O-1: "loads nothing and runs nothing". The page also tells the browser so. */
 int sb_diff_html(FILE *out, const void *reports)
 {
     const sb_diff_reports *r = reports;

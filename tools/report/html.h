@@ -1,5 +1,5 @@
-/* html.h - the result of a comparison as one page that needs nothing else: no network, no script.
- * docs/report.md says what stands where. */
+/* html.h - the result of a comparison as one self-contained page, without network and script.
+ * docs/report.md describes the page. */
 #ifndef SB_REPORT_HTML_H
 #define SB_REPORT_HTML_H
 

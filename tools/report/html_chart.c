@@ -1,16 +1,16 @@
-/* html_chart.c - what goes on from token to token, and from round to round. */
+/* html_chart.c - charts over tokens and rounds. */
 #include <inttypes.h>
 
 #include "ref/base/bytes.h"
 #include "tools/report/html_parts.h"
 
-/* Charts are drawn in units of their own, and stretched. */
+/* Charts are drawn in these units and stretched. */
 enum { CHART_WIDE = 1000, CHART_HIGH = 200 };
 
-/* The frame of the KL chart never moves, so that charts can be compared: 1e-16 to 1e2 nats. */
+/* The range of the KL chart is fixed, so that charts can be compared: 1e-16 to 1e2 nats. */
 static const double lowest = 1e-16, highest = 1e2;
 
-/* Binary logarithm, straight between the powers of two: for drawing only. */
+/* The binary logarithm, linear between powers of two; for drawing only. */
 static double octaves(double x)
 {
     uint64_t bits = sb_bits_f64(x), ones = 0x3ffULL << 52;
@@ -26,7 +26,7 @@ static double height_of(double kl)
 }
 
 typedef struct bins {
-    size_t count, size; /* how many, and what one has */
+    size_t count, size; /* number of bins, and items per bin */
 } bins;
 
 static bins bins_of(size_t things)
@@ -44,7 +44,7 @@ static double middle(const bins *b, size_t i)
 /* --- divergence --------------------------------------------------------------------------------
  */
 
-/* The mean and the largest of a bin; 0 if none of its tokens has one. */
+/* The mean and the largest divergence of a bin; 0 if none of its tokens has one. */
 static int bin_kl(const sb_verdicts *v, const bins *b, size_t bin, double *mean, double *max)
 {
     size_t n = 0;
@@ -177,7 +177,8 @@ static void print_share(FILE *out, size_t part, size_t whole)
     fprintf(out, " %zu of %zu</td>", part, whole);
 }
 
-/* Of the draft at this place in its round: how many rounds had it, how many accepted it. */
+/* Prints, for the drafts at this place in their rounds, how many there were and how many were
+ * accepted. */
 static void print_place(FILE *out, const sb_verdicts *v, size_t place)
 {
     size_t drafted[2] = {0, 0}, accepted[2] = {0, 0};
@@ -204,7 +205,7 @@ static double mean_accepted(const sb_verdicts *v, const bins *b, size_t bin, int
     return n ? sum / (double)n : 0;
 }
 
-/* The line is drawn only where it stands for every round. */
+/* True if every round has the reference's acceptance; only then its line is drawn. */
 static int all_have_reference(const sb_verdicts *v)
 {
     for (size_t i = 0; i < v->round_count; i++)
@@ -213,7 +214,7 @@ static int all_have_reference(const sb_verdicts *v)
     return 1;
 }
 
-/* Bars of the engine, a line of the reference, up to as many as were drafted. */
+/* Prints bars for the engine and a line for the reference, up to the largest number of drafts. */
 static void print_rounds(FILE *out, const sb_verdicts *v, size_t most)
 {
     bins b = bins_of(v->round_count);

@@ -1,18 +1,18 @@
-/* html_map.c - where it went wrong: a field per layer and token, coloured by error / bound. */
+/* html_map.c - the map of errors: a field per layer and token, coloured by error / bound. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "tools/report/html_parts.h"
 
-/* The map of one comparison; its first row is that of the tokens as a whole. */
+/* The map of one comparison. Its first row is for the tokens as a whole. */
 typedef struct map {
     const sb_diff_report *r;
-    size_t columns, per_column; /* tokens of a column */
-    size_t layers, per_row;     /* those with values, and how many of a row */
+    size_t columns, per_column; /* tokens per column */
+    size_t layers, per_row;     /* layers with values; layers per row */
     size_t rows;
 } map;
 
-/* Whether a layer, as a column of the cells, has any value. */
+/* True if a layer, a column of the cells, has any value. */
 static int has_values(const sb_cells *c, size_t layer)
 {
     for (size_t i = 0; i < c->rows; i++)
@@ -21,7 +21,7 @@ static int has_values(const sb_cells *c, size_t layer)
     return 0;
 }
 
-/* Of the layers with values: a layer behind the last one if there are none. */
+/* The number of layers up to the last one with values. */
 static size_t used_layers(const sb_cells *c)
 {
     size_t used = 0;
@@ -71,7 +71,7 @@ static const char *colour(double ratio)
                            : "h6";
 }
 
-/* The tokens of a column as a whole. */
+/* The verdict on the tokens of a column as a whole. */
 static sb_verdict token_verdict(const map *m, size_t column, double *ratio)
 {
     const sb_verdicts *v = m->r->verdicts;
@@ -84,7 +84,7 @@ static sb_verdict token_verdict(const map *m, size_t column, double *ratio)
     return worst;
 }
 
-/* The verdict decides where the ratio does not: of a token alone, without values, there is none. */
+/* The verdict sets the colour if there is no ratio, as for a token without values. */
 static const char *token_colour(sb_verdict verdict, double ratio)
 {
     switch (verdict) {
@@ -113,7 +113,8 @@ static double cell(const map *m, size_t column, size_t row)
     return worst;
 }
 
-/* "position 5", "positions 5 to 9", of many "rows 100 to 149". */
+/* Prints "position 5" or "5 tokens from position 5"; with several sequences "sequence 1, " before
+ * it. */
 static void print_tokens(FILE *out, const map *m, size_t column)
 {
     const sb_token_verdict *tokens = m->r->verdicts->tokens;
@@ -162,8 +163,8 @@ static void print_field(FILE *out, const map *m, size_t column, size_t row)
 /* --- the first failure -------------------------------------------------------------------------
  */
 
-/* Whether the first failure can lie at this token: it failed itself, or, of a draft that followed
- * it, its layer. */
+/* True if the first failure can be at this token: the token failed, or, for a draft behind it, the
+ * layer did. */
 static int is_failed(const sb_verdicts *v, size_t token, size_t layer, int draft)
 {
     const sb_place *p = &v->first_failure;

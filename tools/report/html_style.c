@@ -1,7 +1,8 @@
-/* html_style.c - how the page looks: light and dark, narrow and wide, on paper. */
+/* html_style.c - the style of the page: light and dark, narrow and wide, on paper. */
 #include "tools/report/html_parts.h"
 
-/* Blue is inside the bound, orange and red are outside: no two differ in red and green alone. */
+/* Blue is inside the bound; orange and red are outside. No two colours differ only in red and
+ * green. */
 const char *const html_style[] = {
     /* colours, text, the head */
     ":root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--ink:#1a1d21;--soft:#5b636d;"

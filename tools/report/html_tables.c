@@ -1,4 +1,4 @@
-/* html_tables.c - the first failure with what stands around it; states, ops and tokens. */
+/* html_tables.c - the first failure with the elements around it; states, ops and tokens. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void print_place(FILE *out, const sb_diff_report *r, const sb_place *p)
             fprintf(out, "%s%" PRIu64, i ? ", " : "", p->element[i]);
         fputs("]</dd>\n", out);
         fprintf(out, "<dt>engine</dt><dd><b>%s</b></dd>\n", html_value(p->found).text);
-        if (p->expected == p->expected) /* else nothing was held against it */
+        if (p->expected == p->expected) /* NaN: nothing to compare with */
             fprintf(out, "<dt>reference</dt><dd><b>%s</b>, within %.3g</dd>\n",
                     html_value(p->expected).text, p->bound);
     }

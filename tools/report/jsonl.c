@@ -7,7 +7,7 @@
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
 
-/* The lists of the document, and what a line of each is called. */
+/* The lists of the document, and the name of a line of each. */
 static const struct {
     const char *key, *type;
 } lists[] = {{"tokens", "token"},
@@ -16,7 +16,7 @@ static const struct {
              {"explanations", "explanation"},
              {"pairs", "pair"}};
 
-/* What the last line has, not the first. */
+/* Keys of the last line, not of the first. */
 static const char *const sums[] = {"verdict",  "reason",       "note",       "meaning", "near_ties",
                                    "failures", "skipped_taps", "statistics", "right"};
 
@@ -33,7 +33,7 @@ static json_t *new_line(const char *type, size_t engine)
     return json_pack("{s:s,s:s}", "type", type, "of", engine ? "versus" : "engine");
 }
 
-/* Prints and releases; 0 if memory is out. */
+/* Prints and frees a line; 0 if memory is out. */
 static int print_line(FILE *out, json_t *line)
 {
     int good = line && sb_json_dumpf(line, out, JSON_COMPACT);
@@ -42,7 +42,7 @@ static int print_line(FILE *out, json_t *line)
     return good;
 }
 
-/* The members of an object behind what a line begins with. */
+/* Appends the members of an object to a line. */
 static json_t *with_members(json_t *line, const json_t *members)
 {
     if (line && json_object_update(line, (json_t *)(uintptr_t)members) == 0)
@@ -68,7 +68,7 @@ static json_t *arguments_of(const sb_diff_reports *r)
     return list;
 }
 
-/* Names of the fields of "layers". */
+/* The names of the entries of "layers". */
 static json_t *layers_of(const sb_diff_report *r)
 {
     json_t *list = json_array();
@@ -81,7 +81,7 @@ static json_t *layers_of(const sb_diff_report *r)
     return NULL;
 }
 
-/* O-5: "a head, then a line for each" - and a summary, so that a file that was cut is seen. */
+/* O-5: "a head, then a line for each", and a summary, so that a truncated file is noticed. */
 static int print_head(FILE *out, const sb_diff_lines *l, const json_t *document, size_t engine)
 {
     const char *key;
@@ -114,7 +114,7 @@ static int print_sums(FILE *out, const json_t *document, size_t engine)
     return print_line(out, line) && !failed;
 }
 
-/* The largest error / bound of each layer in this token; null where nothing was compared. */
+/* The largest error / bound of each layer in this token; null if nothing was compared. */
 static json_t *cells_json(const sb_cells *c, size_t token)
 {
     json_t *list = json_array();

@@ -1,4 +1,4 @@
-/* jsonl.h - the result of a comparison as lines, for programs that read one after the other:
+/* jsonl.h - the result of a comparison as lines of JSON, for programs that read line by line;
  * docs/report.md lists them. */
 #ifndef SB_REPORT_JSONL_H
 #define SB_REPORT_JSONL_H
@@ -9,7 +9,7 @@
 #include "tools/report/print.h"
 
 typedef struct sb_diff_lines {
-    const json_t *document; /* as samebit diff --json prints it */
+    const json_t *document; /* the output of samebit diff --json */
     const sb_diff_reports *reports;
 } sb_diff_lines;
 

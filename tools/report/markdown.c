@@ -11,7 +11,7 @@
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
 
-/* Text of anyone between two backquotes: neither these nor the bars of a table end it. */
+/* Prints untrusted text in backquotes; backquotes and table bars in it are replaced. */
 static void print_code(FILE *out, const char *text)
 {
     char *clean = sb_strdup(text);
@@ -26,7 +26,7 @@ static void print_code(FILE *out, const char *text)
     free(clean);
 }
 
-/* An argument that a shell would not take as it is stands in quotes. */
+/* Prints an argument, in quotes if a shell needs them. */
 static void print_argument(FILE *out, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -87,7 +87,7 @@ static void print_failure(FILE *out, const sb_diff_report *r)
     fputs(v->explanation_count ? "\n" : "", out);
 }
 
-/* Only what is not in order: who reads an issue wants no list of what is right. */
+/* Prints only ops that are not in order; readers of an issue need no list of the others. */
 static void print_ops(FILE *out, const sb_verdicts *v)
 {
     size_t fine = 0, shown = 0;

@@ -8,7 +8,7 @@
 /* A sb_print_fn of sb_diff_reports. */
 int sb_diff_markdown(FILE *out, const void *reports);
 
-/* "samebit diff ...", as a shell takes it. A sb_print_fn of sb_diff_reports. */
+/* "samebit diff ...", quoted for a shell. A sb_print_fn of sb_diff_reports. */
 int sb_diff_command(FILE *out, const void *reports);
 
 #endif

@@ -1,4 +1,4 @@
-/* statistics.h - statistics.md's numbers as lines of text and as JSON. */
+/* statistics.h - the numbers of docs/statistics.md as lines of text and as JSON. */
 #ifndef SB_REPORT_STATISTICS_H
 #define SB_REPORT_STATISTICS_H
 
@@ -7,7 +7,7 @@
 
 #include "tools/quality/statistics.h"
 
-/* Up to four lines; nothing of what was not compared. */
+/* Up to four lines, only about values that were compared. */
 void sb_statistics_text(const sb_statistics *statistics, FILE *out);
 
 /* NULL if memory is out. */

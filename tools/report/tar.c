@@ -12,7 +12,7 @@
 enum {
     TAR_BLOCK = 512,
     TAR_NAME = 100,
-    TAR_SIZE = 124, /* where the fields stand */
+    TAR_SIZE = 124, /* offsets of the fields */
     TAR_SUM = 148,
     TAR_MAGIC = 257,
     TAR_DIGITS = 11, /* octal digits of a size */
@@ -24,7 +24,7 @@ static size_t padded(size_t count)
     return (count + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
 }
 
-/* Bytes of a header, its own sum read as blanks. */
+/* The sum of a header's bytes, with its own field read as blanks. */
 static unsigned sum_of(const unsigned char *head)
 {
     unsigned sum = 0;
@@ -33,7 +33,7 @@ static unsigned sum_of(const unsigned char *head)
     return sum;
 }
 
-/* O-4: "mode 0644, owner and time 0" - so that the same reports give the same pack. */
+/* O-4: "mode 0644, owner and time 0", so that the same reports give the same archive. */
 static void make_head(const sb_tar_member *m, unsigned char *head)
 {
     char *text = (char *)head;
@@ -44,7 +44,7 @@ static void make_head(const sb_tar_member *m, unsigned char *head)
     snprintf(text + 116, 8, "%07o", 0u);
     snprintf(text + TAR_SIZE, TAR_DIGITS + 1, "%011llo", (unsigned long long)m->count);
     snprintf(text + 136, 12, "%011o", 0u);
-    text[156] = '0'; /* a file */
+    text[156] = '0'; /* a regular file */
     memcpy(text + TAR_MAGIC,
            "ustar\0"
            "00",
@@ -55,7 +55,7 @@ static void make_head(const sb_tar_member *m, unsigned char *head)
 
 sb_status sb_tar_write(const char *path, const sb_tar_member *members, size_t count, sb_error *err)
 {
-    size_t size = 2 * TAR_BLOCK, at = 0; /* two empty blocks end it */
+    size_t size = 2 * TAR_BLOCK, at = 0; /* two empty blocks at the end */
     for (size_t i = 0; i < count; i++)
         size += TAR_BLOCK + padded(members[i].count);
     unsigned char *bytes = sb_alloc(size, 1);
@@ -76,7 +76,7 @@ int sb_tar_is(const unsigned char *bytes, size_t count)
     return count >= TAR_BLOCK && memcmp(bytes + TAR_MAGIC, "ustar", 5) == 0;
 }
 
-/* Octal digits up to a blank or a zero; SIZE_MAX if there is anything else. */
+/* Reads octal digits up to a blank or NUL; SIZE_MAX for anything else. */
 static size_t octal(const unsigned char *text, size_t digits)
 {
     size_t value = 0, i = 0;
@@ -85,7 +85,7 @@ static size_t octal(const unsigned char *text, size_t digits)
     return i == 0 || (i < digits && text[i] != ' ' && text[i] != '\0') ? SIZE_MAX : value;
 }
 
-/* The bytes of the member whose header stands at the front; SIZE_MAX if it is damaged. */
+/* The size of the member with this header; SIZE_MAX if the header is damaged. */
 static size_t size_at(const unsigned char *head, size_t rest)
 {
     size_t size = octal(head + TAR_SIZE, TAR_DIGITS);

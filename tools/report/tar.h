@@ -1,5 +1,5 @@
-/* tar.h - a pack of files whose bytes depend on nothing but the files: POSIX ustar, no clock, no
- * owner, in the order given. */
+/* tar.h - a POSIX ustar archive. Its bytes depend only on the files: no time, no owner, the given
+ * order. */
 #ifndef SB_REPORT_TAR_H
 #define SB_REPORT_TAR_H
 
@@ -13,18 +13,18 @@ typedef struct sb_tar_member {
     size_t count;
 } sb_tar_member;
 
-/* Whole, or not at all. */
+/* Writes the whole file or none. */
 sb_status sb_tar_write(const char *path, const sb_tar_member *members, size_t count, sb_error *err);
 
-/* Whether these may be the bytes of a pack. */
+/* True if these may be the bytes of an archive. */
 int sb_tar_is(const unsigned char *bytes, size_t count);
 
-/* A member by its name, within the bytes: SB_ERR_INPUT, naming the file, if it is not there or
- * what stands before it is damaged. Of any program's ustar. */
+/* Finds a member by its name; *out points into the bytes. Reads the ustar archives of any program.
+ * SB_ERR_INPUT, with the name `file`, if the member is missing or an entry before it is damaged. */
 sb_status sb_tar_find(const unsigned char *bytes, size_t count, const char *file, const char *name,
                       sb_tar_member *out, sb_error *err);
 
-/* The names of all members, ", " between them; as many as there is room for. */
+/* The names of the members, separated by ", ", as far as they fit. */
 void sb_tar_names(const unsigned char *bytes, size_t count, char *text, size_t room);
 
 #endif

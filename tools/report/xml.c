@@ -60,7 +60,7 @@ void sb_xml_skipped(FILE *out, const char *why)
     fputs("\"/>\n", out);
 }
 
-/* What stands between the lines that every such file has. */
+/* The content between the first and last lines. */
 typedef struct framed {
     sb_xml_body body;
     const void *ctx;

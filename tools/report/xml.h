@@ -1,4 +1,4 @@
-/* xml.h - what reports for build servers are made of. */
+/* xml.h - helper functions for reports in XML for build servers. */
 #ifndef SB_REPORT_XML_H
 #define SB_REPORT_XML_H
 
@@ -6,18 +6,19 @@
 
 #include "ref/base/status.h"
 
-/* Text and attribute values in one: nothing of XML's own stays as it is, whatever bytes it has. */
+/* Escapes text and attribute values. Any bytes are allowed. */
 void sb_xml_escape(FILE *out, const char *text);
 
-/* "    <testcase classname=CLASS name=NAME>" and its end. */
+/* Print " <testcase classname=CLASS name=NAME>" and its end. */
 void sb_xml_open_case(FILE *out, const char *class_name, const char *name);
 void sb_xml_close_case(FILE *out);
 
-/* What stands in a case: a failure, which the caller closes, or why it was skipped. */
+/* The content of a case: a failure, which the caller closes, or the reason for skipping it. */
 void sb_xml_open_failure(FILE *out, const char *type, const char *message);
 void sb_xml_skipped(FILE *out, const char *why);
 
-/* Writes what `body` prints, between the lines that every such file has: whole, or not at all. */
+/* Writes the output of `body` between the first and last lines of such a file; the whole file or
+ * none. */
 typedef void (*sb_xml_body)(FILE *out, const void *ctx);
 sb_status sb_xml_write(const char *path, sb_xml_body body, const void *ctx, sb_error *err);
 

@@ -8,7 +8,7 @@
 #include "tools/trace/step.h"
 
 typedef struct sb_finding {
-    char check[16]; /* "position", "token", "round", "draft", "slot", "state", "shape", ... */
+    char check[16]; /* "position", "token", "round", "slot", "state", "level", ... */
     uint64_t step;
     uint32_t sequence;
     long long row; /* row of the step; -1: none */
