@@ -1,5 +1,5 @@
 /* config.c - quantization_config of config.json and hf_quant_config.json in either dialect, made
- * from what the layers are and not from what the other dialect said of them. */
+ * from the layers themselves, not from the declaration in the other dialect. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "ref/container/show.h"
 #include "tools/convert/plan.h"
 
-/* Experts of one module that are all stored alike are one line of a list. */
+/* The lists of module names. Experts of one module that are stored alike are one entry. */
 typedef struct lister {
     const sb_convert_plan *plan;
-    json_t *lists[SB_SCHEME_COUNT]; /* arrays of names; those of experts end with ".experts" */
+    json_t *lists[SB_SCHEME_COUNT]; /* arrays of names; entries for experts end with ".experts" */
     int used[SB_SCHEME_COUNT];
 } lister;
 
@@ -28,8 +28,8 @@ static const char *module_of_experts(const char *name, char *room, size_t size)
     return room;
 }
 
-/* Whether all modules from i on that belong to these experts have one scheme; *end is behind them.
- * Modules are sorted by name, and so stand together. */
+/* True if all modules of these experts, from i on, have one scheme; *end is behind the last. They
+ * are contiguous, because modules are sorted by name. */
 static int experts_alike(const sb_convert_plan *p, const char *experts, size_t i, size_t *end)
 {
     size_t n = strlen(experts);
@@ -43,7 +43,7 @@ static int experts_alike(const sb_convert_plan *p, const char *experts, size_t i
     return alike;
 }
 
-/* Embeddings and the like are no linear layers, though they are matrices. */
+/* False for embeddings and norms: these may be matrices, but are no linear layers. */
 static int is_linear(const char *name)
 {
     const char *last = strrchr(name, '.');
@@ -73,8 +73,8 @@ static int make_lists(lister *l)
     return 1;
 }
 
-/* The name of a module as a rule. Of experts compressed-tensors wants a regular expression that
- * takes in the module itself and all that is in it; ModelOpt a pattern with '*', and in
+/* The name of a module as a rule. For experts compressed-tensors needs a regular expression that
+ * matches the module and everything in it; ModelOpt needs a pattern with '*', but in
  * quantized_layers the bare name. */
 static json_t *rule(const char *name, int ct)
 {
@@ -106,7 +106,7 @@ static json_t *rules(const json_t *names, int ct)
 /* --- compressed-tensors -------------------------------------------------------------------------
  */
 
-/* The keys that compressed-tensors writes, in its order; the observers are those of its schemes. */
+/* The keys of compressed-tensors in its order, with the observers of its schemes. */
 static json_t *ct_args(int bits, int inputs)
 {
     int fp4 = bits == 4;
@@ -181,7 +181,7 @@ static json_t *producer(void)
     return json_pack("{s:s,s:s}", "name", "samebit", "version", "1");
 }
 
-/* The one algorithm of all layers, or NULL. */
+/* The algorithm of all layers if there is only one, else NULL. */
 static const char *modelopt_algo(const lister *l)
 {
     int kinds = 0;

@@ -76,7 +76,7 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
     return SB_OK;
 }
 
-/* What the source's files carry, except what belonged to tensors that are other ones now. */
+/* Keeps the metadata of the source's files, except entries of changed tensors. */
 static sb_status keep_metadata(const job *j, sb_writer *writer, const sb_item *first, sb_error *err)
 {
     static const char *const prefixes[] = {SB_ORIGIN_PREFIX, SB_STORED_PREFIX};
@@ -110,7 +110,7 @@ static sb_status put_metadata(sb_writer *writer, const sb_item *item, const char
     return sb_writer_metadata(writer, name_of(item), key, value, err);
 }
 
-/* One shard for one of the source. */
+/* Writes one shard per shard of the source. */
 static sb_status write_tensors(job *j, sb_error *err)
 {
     sb_writer *writer = NULL;
@@ -176,8 +176,8 @@ typedef struct proof {
     size_t seen;
 } proof;
 
-/* Every layer is there in the wanted dialect, and the configuration does not say otherwise
- * of it; modules of which engines differ it may leave open. */
+/* Checks that every layer is there in the wanted dialect, and that the configuration does not
+ * contradict it. The configuration may leave modules open on which engines differ. */
 static sb_status prove_layer(void *ctx, const char *layer, const sb_found *found, sb_error *err)
 {
     proof *p = ctx;

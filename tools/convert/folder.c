@@ -1,4 +1,4 @@
-/* folder.c - the target of a conversion: nothing of it is there before all of it is whole. */
+/* folder.c - the target folder of a conversion, which appears only when it is complete. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 enum { CHECKPOINT = 1, OTHERS = 2 };
 
-/* What is replaced must be a checkpoint of plain files: nothing else is ever removed. */
+/* Only a checkpoint of plain files may be replaced: nothing else is ever removed. */
 static sb_status check_old(void *ctx, const char *path, const char *name, const struct stat *info,
                            sb_error *err)
 {
@@ -50,7 +50,7 @@ static sb_status check_replaced(const char *source, const char *target, int repl
         return sb_fail(err, SB_ERR_USAGE, "%s: is no folder, and so is not replaced",
                        SB_SHOW(target));
     sb_status status = sb_each_entry(target, check_old, &found, err);
-    if (!status && found == OTHERS) /* an empty folder is nothing to lose */
+    if (!status && found == OTHERS) /* an empty folder may be replaced */
         status = sb_fail(err, SB_ERR_USAGE, "%s: holds no checkpoint, and so is not replaced",
                          SB_SHOW(target));
     return status;
@@ -80,14 +80,15 @@ typedef struct copying {
     sb_conversion *out;
 } copying;
 
-/* What the conversion writes itself. */
+/* True for files that the conversion writes itself. */
 static int is_written(const char *name)
 {
     return sb_ends(name, ".safetensors") || sb_ends(name, ".safetensors.index.json") ||
            strcmp(name, "config.json") == 0 || strcmp(name, "hf_quant_config.json") == 0;
 }
 
-/* Of a folder only the name is kept, to be told; the partial one may stand in the source. */
+/* Notes the name of a folder for the report. The partial target may be inside the source and is
+ * skipped. */
 static sb_status note_folder(copying *c, const char *name, const struct stat *info, sb_error *err)
 {
     struct stat partial;

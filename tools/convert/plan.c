@@ -17,7 +17,7 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for a conversion");
 }
 
-/* Names of the parts: the same place in both dialects, and the same number or its reciprocal. */
+/* Corresponding parts of both dialects; they have the same number or its reciprocal. */
 static const struct {
     sb_model_part ct, modelopt;
 } pairs[] = {
@@ -27,8 +27,8 @@ static const struct {
     {SB_PART_input_global_scale, SB_PART_input_scale},
 };
 
-/* The name of a layer's tensor in the other dialect. Parts of a stack hang on '_' or '.', and its
- * codes in ModelOpt's way on nothing. */
+/* The name of a layer's tensor in the other dialect. In a stack, parts are joined with '_' or '.';
+ * ModelOpt's codes have no suffix. */
 static void rename_part(const char *layer, const char *tensor, sb_model_part to, char *out,
                         size_t size)
 {
@@ -47,8 +47,8 @@ static sb_model_part other_part(sb_model_part part, int to_ct)
     return part;
 }
 
-/* Where a dialect puts a number that a tensor shares: compressed-tensors [1], ModelOpt []; one per
- * expert of a stack [E]. */
+/* The usual shape of a scalar: [1] in compressed-tensors, [] in ModelOpt, [E] for one per expert of
+ * a stack. */
 static void usual_shape(int ct, uint64_t count, unsigned *rank, uint64_t *shape)
 {
     *rank = ct || count > 1;
@@ -79,7 +79,8 @@ static int parse_shape(const char *text, sb_item *item)
     return strcmp(text, "]") == 0;
 }
 
-/* "F32 [1] name": how a tensor of so many elements stood before it was converted here. */
+/* "F32 [1] name": reads how a tensor of `count` elements was stored before an earlier conversion.
+ */
 static sb_status read_stored(const sb_convert_plan *p, const char *text, uint64_t count,
                              sb_item *item, sb_error *err)
 {
@@ -100,7 +101,7 @@ static sb_status read_stored(const sb_convert_plan *p, const char *text, uint64_
     return item->name ? SB_OK : no_memory(err);
 }
 
-/* Notes how the tensor stood, unless converting back by the rules gives the same. */
+/* Notes how the tensor was stored, unless converting back gives the same by the rules. */
 static sb_status note_stored(const char *layer, sb_model_part back, int to_ct, uint64_t count,
                              int is_scalar, sb_item *item, sb_error *err)
 {
@@ -212,14 +213,14 @@ static sb_status invert(sb_convert_plan *p, const char *layer, int of_inputs, fl
     return status;
 }
 
-/* A scalar of a layer: under its new name, in the usual shape, or as it once stood. */
+/* Converts a scalar of a layer: new name and usual shape, or as it was stored originally. */
 static sb_status take_scalar(sb_convert_plan *p, const char *layer, sb_model_part part,
                              sb_model_part to, int inverse, sb_item *item, sb_error *err)
 {
     const sb_tensor *t = item->from;
     sb_format format = format_of(t->dtype);
     const char *stored = metadata_of(p, SB_STORED_PREFIX, t);
-    uint64_t count = t->bytes / sb_format_bytes(format); /* sb_detect let no other dtype through */
+    uint64_t count = t->bytes / sb_format_bytes(format); /* sb_detect allows only such dtypes */
     float *values = sb_alloc(count, sizeof *values);
     sb_status status = values ? SB_OK : no_memory(err);
     item->dtype = SB_DTYPE_F32;
@@ -284,8 +285,8 @@ static sb_status add_module(sb_convert_plan *p, const char *name, sb_scheme sche
     return m->name ? SB_OK : no_memory(err);
 }
 
-/* Whether inputs are to be quantized: tensors cannot say so where a scale stands beside a layer
- * that is declared to use only its weights. */
+/* Sets *quantized: whether inputs are quantized. A stored input scale does not decide alone: the
+ * layer may be declared as quantized in its weights only. */
 static sb_status input_scheme(const sb_convert_plan *p, const char *layer, const sb_found *found,
                               int *quantized, sb_error *err)
 {

@@ -1,4 +1,4 @@
-/* splice.c - one value of a JSON text replaced, and every other byte kept. */
+/* splice.c - replaces one value of a JSON text and keeps every other byte. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 
 static const char key[] = "quantization_config";
 
-/* The texts here have passed sb_json_parse, so they are sound: walking over them needs no checks.
- */
+/* The texts have passed sb_json_parse, so walking over them needs no checks. */
 static const char *skip_space(const char *at)
 {
     return at + strspn(at, " \t\r\n");
@@ -60,7 +59,7 @@ static const char *find_value(const char *at, const char *name)
     return NULL;
 }
 
-/* value, whose lines behind the first are moved right by `indent` blanks. */
+/* Copies value, with `indent` blanks before each line but the first. */
 static char *put_value(char *to, const char *value, size_t indent)
 {
     for (; *value; value++) {
@@ -81,7 +80,7 @@ static size_t lines(const char *text)
     return n;
 }
 
-/* Writes `value` over [begin, end) of text, in front of it `before` and behind it `behind`. */
+/* Replaces [begin, end) of text by `before`, `value` and `behind`. */
 static char *replace(const char *text, const char *begin, const char *end, const char *before,
                      const char *value, size_t indent, const char *behind)
 {
@@ -119,7 +118,7 @@ sb_status sb_splice_quantization(const char *file, const char *text, const char 
     else
         first = replace(text, root + 1, root + 1, "\n  \"quantization_config\": ", value, 2,
                         *skip_space(root + 1) == '}' ? "\n" : ",");
-    if (first && old && old_inner) { /* both: the inner one in what is left of it now */
+    if (first && old && old_inner) { /* both exist: replaces the inner one in the new text */
         char *second = NULL;
         inner = find_value(skip_space(first), "text_config");
         old_inner = find_value(inner, key);

@@ -25,7 +25,7 @@ static int taken_order(const void *left, const void *right)
     return strcmp(((const sb_overlaid *)left)->name, ((const sb_overlaid *)right)->name);
 }
 
-/* What the folder of a checkpoint declares; NULL if nothing does. */
+/* The declaration in the folder of a checkpoint; NULL if there is none. */
 static sb_status declared_of(const sb_checkpoint *c, sb_declared **out, sb_error *err)
 {
     char *path = sb_path_join(sb_checkpoint_folder(c), "config.json");
@@ -37,7 +37,7 @@ static sb_status declared_of(const sb_checkpoint *c, sb_declared **out, sb_error
     return status;
 }
 
-/* Room for as many as come, so that pointers into it stay good. */
+/* Allocates room for all taken tensors at once, so that pointers into it stay valid. */
 static sb_status make_room(sb_grafted *g, sb_error *err)
 {
     if (!g->made)
@@ -53,7 +53,7 @@ const sb_graft_made *sb_graft_made_of(const sb_grafted *g, const sb_tensor *tens
     return NULL;
 }
 
-/* The name under which a part of the layer comes. */
+/* The new name of a part of the layer. */
 static char *part_name(const char *taken, const char *old, const char *suffix)
 {
     char name[NAME + 16];
@@ -74,8 +74,8 @@ static void make_four(sb_tensor *scale)
     scale->shape[1] = scale->shape[3] = 1;
 }
 
-/* W-16: "`weight_scale_inv` is called `weight_scale`, and not a byte of it changes"; other dialects
- * have no words for them. */
+/* W-16: "`weight_scale_inv` is called `weight_scale`, and not a byte of it changes". Other dialects
+ * have no words for such blocks. */
 static sb_status rename_one(sb_grafted *g, sb_overlaid *taken, int four, sb_error *err)
 {
     static const char old[] = "weight_scale_inv";
@@ -88,7 +88,7 @@ static sb_status rename_one(sb_grafted *g, sb_overlaid *taken, int four, sb_erro
     sb_error why;
     sb_status status = sb_detect_headers(g->other, layer, 0, &found, &why);
     if (status || found.container != SB_CONTAINER_fp8_block)
-        return SB_OK; /* a stack, or damaged: what it is is told later */
+        return SB_OK; /* a stack, or damaged: reported later */
     char *name = part_name(taken->name, old, "weight_scale");
     if (!name)
         return no_memory(err);
@@ -121,8 +121,8 @@ sb_status sb_graft_rename_scales(sb_grafted *g, sb_error *err)
 /* --- one number --------------------------------------------------------------------------------
  */
 
-/* RN of a binary64 number that may stand for one a little off: `odd` is 1 if it does, and then the
- * last bit is set, so that no tie is taken for one. */
+/* Rounds a binary64 number to BF16. odd: 1 if the number only approximates the true value; sets the
+ * last bit, so that it is not taken for a tie. */
 static uint16_t nearest(double x, int odd)
 {
     float f = (float)x;
@@ -136,8 +136,9 @@ static uint16_t nearest(double x, int odd)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* A quotient that seems to have so few digits that it decides something is multiplied out, which is
- * exact then: 29 digits by 24. It may lie on either side of what it seems to be. */
+/* If the quotient has so few digits that it could be a tie or a BF16 number, it is checked by
+ * multiplication, which is then exact: 29 by 24 bits. If the product is not x, the true quotient
+ * lies just above or below. */
 uint16_t sb_graft_bf16(double x, double divisor, int *exact)
 {
     double q = x / divisor;
@@ -156,7 +157,7 @@ uint16_t sb_graft_bf16(double x, double divisor, int *exact)
 /* --- layers decoded ----------------------------------------------------------------------------
  */
 
-/* The values of a row, without what all of them are divided by. */
+/* Decodes the values of a row without their common divisor, which is returned. */
 static double wide_row(const sb_matrix *m, uint32_t row, double *wide)
 {
     const sb_factor *f = &m->quant.factor;
@@ -181,7 +182,7 @@ void sb_graft_decoded(const sb_graft_made *made, uint64_t first, size_t count, d
     }
 }
 
-/* W-17: "refused, with the count, the first, and nothing written": every value is looked at before
+/* W-17: "refused, with the count, the first, and nothing written". Examines every value before
  * anything is written. */
 static sb_status look(sb_grafted *g, const sb_graft_made *made, const char *layer, int round,
                       sb_error *err)
@@ -226,7 +227,7 @@ static int is_float(const sb_tensor *t)
     return t->dtype == SB_DTYPE_BF16 || t->dtype == SB_DTYPE_F16 || t->dtype == SB_DTYPE_F32;
 }
 
-/* The layer of a taken tensor if it is quantized: *found, else its container is plain. */
+/* Finds the layer of a taken tensor. found->container is plain if the layer is not quantized. */
 static sb_status layer_of(sb_grafted *g, const sb_declared *declared, const sb_tensor *t,
                           char layer[NAME], sb_found *found, sb_error *err)
 {
@@ -245,7 +246,7 @@ static sb_status layer_of(sb_grafted *g, const sb_declared *declared, const sb_t
                                                   : sb_settle_zeros(declared, layer, found, err);
 }
 
-/* The tensor that stands for the layer: that of its codes. */
+/* The tensor of codes, which represents the layer. */
 static const sb_tensor *codes_of(const sb_found *f)
 {
     static const sb_model_part parts[] = {SB_PART_weight, SB_PART_weight_packed, SB_PART_qweight};
@@ -255,7 +256,7 @@ static const sb_tensor *codes_of(const sb_found *f)
     return NULL;
 }
 
-/* The module that a tensor belongs to, to count what comes. */
+/* The module of a tensor, to count its tensors. */
 static sb_taken_module *module_of(const sb_take *take, const char *name)
 {
     const char *plain = sb_plain_name(name);

@@ -104,17 +104,17 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
         return no_memory(err);
     c->layer_count++;
     sb_error why;
-    /* W-8 asks for the payload of what comes; a graft of headers alone is quick */
+    /* headers alone are quick; only taken layers need their payload (W-8) */
     sb_status status = sb_detect_headers(c->result, name, experts, &l->found, &why);
     l->taken = c->reindex ? sb_reindex_is_new(c->result, name, &l->found)
                           : sb_found_origin(c->result, &l->found) != NULL;
     if (c->reindex)
-        l->found.zeros_open = 0; /* W-8: they stay with the declaration that speaks of them */
+        l->found.zeros_open = 0; /* W-8: their declaration stays in this folder */
     else if (l->taken)
         status = sb_detect_unjudged(c->result, name, experts, 0, 0, &l->found, &why);
     if (status && l->taken && !c->reindex)
         return sb_fail(err, status, "%s", why.text);
-    if (status || l->found.container == SB_CONTAINER_COUNT) { /* as damaged as it was before */
+    if (status || l->found.container == SB_CONTAINER_COUNT) { /* the damage was there before */
         free(l->name);
         c->layer_count--;
     }
@@ -124,7 +124,7 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
 /* --- nothing was declared ----------------------------------------------------------------------
  */
 
-/* Names of the other side's text model, in the names of this one. */
+/* Translates names of the other side's text model to names of this one. */
 static json_t *renamed(const sb_graft_config *c, json_t *value)
 {
     const char *text = json_string_value(value), *name;
@@ -198,7 +198,8 @@ static sb_status load_theirs(sb_graft_config *c, const char *other, sb_error *er
     return status;
 }
 
-/* W-13: "no release has a head of more layers" - and of Qwen3-Next no configuration says so. */
+/* W-13: "no release has a head of more layers". Qwen3-Next has no such key in its configuration.
+ */
 static json_int_t layers_of_head(const sb_graft_config *c, json_t *theirs)
 {
     const char *type = json_string_value(json_object_get(c->doc[SB_DOC_CONFIG].root, "model_type"));
@@ -232,7 +233,7 @@ static sb_status set_head(sb_graft_config *c, char **text, sb_error *err)
     return sb_graft_line(c->changes, "config.json: %s: %s", key, value) ? SB_OK : no_memory(err);
 }
 
-/* The text of config.json keeps every byte that is not changed; the others are one object each. */
+/* In config.json all unchanged bytes stay. The other files are written as one object each. */
 static sb_status make_texts(sb_graft_config *c, sb_error *err)
 {
     sb_graft_doc *doc = &c->doc[SB_DOC_CONFIG];

@@ -15,8 +15,8 @@
 #include "tools/graft/reindex.h"
 #include "tools/graft/write.h"
 
-/* The result in memory, of checkpoints of its own: the plan keeps those that it speaks of, and
- * whose bytes the tensors of the result are. */
+/* Makes the result in memory from newly opened checkpoints. The plan keeps its own, which hold the
+ * bytes of the result's tensors. */
 static sb_status lay_over(const sb_graft_options *o, const sb_grafted *g, sb_checkpoint **out,
                           sb_error *err)
 {
@@ -54,7 +54,7 @@ static sb_status write_text(const char *folder, const char *name, const char *te
     return status;
 }
 
-/* Configuration that stays as it is, too: sb_target_copy leaves these two out. */
+/* Writes both files even if unchanged, because sb_target_copy leaves them out. */
 static sb_status write_configs(const sb_graft_config *c, const char *partial, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -80,7 +80,8 @@ static sb_status copy_others(const sb_graft_options *o, const char *partial, sb_
     return status;
 }
 
-/* Whether every tensor has its place in the model (M-4); SB_OK of a folder without config.json. */
+/* Checks that every tensor has its place in the model (M-4). SB_OK for a folder without
+ * config.json. */
 static sb_status bind(const char *folder, sb_error *err)
 {
     sb_checkpoint *c = NULL;

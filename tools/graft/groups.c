@@ -1,4 +1,4 @@
-/* groups.c - one more layer of a scheme: config_groups of compressed-tensors, quantized_layers of
+/* groups.c - adds a layer to a scheme: config_groups of compressed-tensors, quantized_layers of
  * ModelOpt. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static const char *file_of(const sb_graft_doc *doc)
 /* --- compressed-tensors -------------------------------------------------------------------------
  */
 
-/* The group by whose targets the other side declares the layer, or NULL. */
+/* The other side's group whose targets declare the layer, or NULL. */
 static json_t *their_group(const sb_graft_config *c, const sb_graft_layer *layer)
 {
     static const char mark[] = "config_groups.";
@@ -56,7 +56,7 @@ static const char *format_of(json_t *object, json_t *group)
     return own ? own : json_string_value(json_object_get(object, "format"));
 }
 
-/* Whether two groups say the same of weights and inputs, in one format. */
+/* True if two groups have the same weights, inputs and format. */
 static int same_scheme(json_t *a, const char *format_a, json_t *b, const char *format_b)
 {
     static const char *const keys[] = {"weights", "input_activations"};
@@ -69,7 +69,7 @@ static int same_scheme(json_t *a, const char *format_a, json_t *b, const char *f
     return format_a && format_b && strcmp(format_a, format_b) == 0;
 }
 
-/* Groups of several formats name theirs, and the whole is "mixed-precision". */
+/* With several formats each group names its own, and the whole is "mixed-precision". */
 static int mix_formats(sb_graft_config *c, sb_graft_doc *doc, const char *format)
 {
     const char *global = json_string_value(json_object_get(doc->object, "format"));
@@ -106,7 +106,8 @@ static json_t *add_group(sb_graft_config *c, sb_graft_doc *doc, json_t *theirs, 
     return json_object_set_new(groups, name, fresh) == 0 ? json_object_get(groups, name) : NULL;
 }
 
-/* ModelOpt stores FP8 under the names of compressed-tensors; the group that says so there. */
+/* ModelOpt stores FP8 under the names of compressed-tensors. Returns the group that declares it
+ * there, or NULL. */
 static json_t *fp8_group(const sb_graft_config *c, const sb_graft_layer *layer)
 {
     sb_declaration d = sb_graft_theirs(c, layer->name);
@@ -139,7 +140,8 @@ static json_t *block_group(const sb_graft_config *c, const sb_graft_layer *layer
                      "float-quantized");
 }
 
-/* The group that says what the layer is, for the caller to release; NULL: there are no words. */
+/* The group that declares the layer, to be freed by the caller; NULL: the dialect has no words for
+ * it. */
 static json_t *wanted_group(const sb_graft_config *c, const sb_graft_layer *layer)
 {
     json_t *theirs = their_group(c, layer);
@@ -207,7 +209,7 @@ sb_status sb_graft_ct_target(sb_graft_config *c, sb_graft_doc *doc, const sb_gra
 /* --- ModelOpt ----------------------------------------------------------------------------------
  */
 
-/* The name of what a layer is stored as, or NULL if ModelOpt has none. */
+/* ModelOpt's name of the layer's scheme; NULL if it has none. */
 static const char *algo_of(const sb_graft_config *c, const sb_graft_layer *layer)
 {
     sb_declaration d = sb_graft_theirs(c, layer->name);
@@ -221,7 +223,7 @@ static const char *algo_of(const sb_graft_config *c, const sb_graft_layer *layer
     case SB_CONTAINER_fp8_channel:
         return "FP8_PC_PT";
     case SB_CONTAINER_fp8_block_ct:
-        /* its blocks are of 128 x 128, whatever a list says */
+        /* its blocks are always 128 x 128 */
         return d.answer != SB_DECLARED_YES || (d.block_rows == 128 && d.block_cols == 128)
                    ? "FP8_PB_WO"
                    : NULL;
@@ -250,7 +252,7 @@ static int put_layer(sb_graft_doc *doc, const char *name, const char *algo)
     return row && json_object_set_new(layers, name, row) == 0;
 }
 
-/* One algorithm for all becomes a list of layers, each with its own. */
+/* Changes one algorithm for all layers into a list of layers with their own. */
 static int make_mixed(sb_graft_config *c, sb_graft_doc *doc)
 {
     const char *algo = json_string_value(json_object_get(doc->object, "quant_algo"));
@@ -317,7 +319,8 @@ int sb_graft_modelopt_unlist(sb_graft_config *c, sb_graft_doc *doc, const char *
     return removed;
 }
 
-/* Files that list their layers in config_groups, too, have a group for each number of bits. */
+/* For files that also list their layers in config_groups, which have a group for each number of
+ * bits. */
 static int list_target(sb_graft_doc *doc, const char *name, const char *algo)
 {
     json_int_t bits = strstr(algo, "NVFP4") ? 4 : 8;
@@ -350,7 +353,7 @@ sb_status sb_graft_modelopt_layer(sb_graft_config *c, sb_graft_doc *doc,
     json_t *layers = json_object_get(doc->object, "quantized_layers");
     const char *old =
         json_string_value(json_object_get(json_object_get(layers, name), "quant_algo"));
-    if (!layers || (old && strcmp(old, algo) == 0)) /* declared elsewhere; said already */
+    if (!layers || (old && strcmp(old, algo) == 0)) /* declared elsewhere, or already here */
         return SB_OK;
     (void)sb_graft_modelopt_unlist(c, doc, name, block ? SB_NAME_experts : SB_NAME_exact);
     return put_layer(doc, name, algo) && list_target(doc, name, algo) &&

@@ -1,4 +1,5 @@
-/* notes.c - what a configuration cannot say, or engines read otherwise, told to the user. */
+/* notes.c - tells the user what a configuration cannot declare, or what engines read differently.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,9 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for a configuration");
 }
 
-/* --- what cannot be said -----------------------------------------------------------------------
- */
+/* --- layers without words --------------------------------------------------------------------- */
 
-/* W-15: which layers a hybrid has been published of, and the check takes for one. */
+/* W-15: true for layers of which hybrids are published and known to the check. */
 static int is_published(const sb_graft_config *c, const sb_graft_layer *l)
 {
     sb_dialect dialect = c->doc[SB_DOC_CONFIG].dialect;
@@ -127,7 +127,7 @@ sb_status sb_graft_note_engines(sb_graft_config *c, const sb_declared *declared,
                : no_memory(err);
 }
 
-/* Layers that engines compute as one, by their last names. */
+/* Layers that engines fuse, by their last names. */
 static const char *const fused[][3] = {
     {"q_proj", "k_proj", "v_proj"},
     {"gate_proj", "up_proj", NULL},
@@ -140,7 +140,7 @@ static int layer_order(const void *key, const void *element)
     return strcmp(key, ((const sb_graft_layer *)element)->name);
 }
 
-/* One of the others of its group that is stored otherwise, or NULL. */
+/* Another layer of its group that is stored differently, or NULL. */
 static const sb_graft_layer *unlike(const sb_graft_config *c, const sb_graft_layer *l)
 {
     const char *last = strrchr(l->name, '.');

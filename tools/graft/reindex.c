@@ -10,16 +10,15 @@
 #include "ref/container/survey.h"
 #include "tools/graft/config.h"
 
-/* --- what no index can mend ---------------------------------------------------------------------
- */
+/* --- faults that no index can repair ---------------------------------------------------------- */
 
 typedef struct telling {
     const char *folder;
-    sb_status status; /* of the first thing that is refused */
+    sb_status status; /* the first error */
     sb_error *err;
 } telling;
 
-/* W-14: "refused by name" - what stands in two files with the same bytes is looked at later. */
+/* W-14: "refused by name". Equal tensors in two files are handled later. */
 static void tell(void *ctx, sb_problem problem, const char *file, const char *tensor,
                  const char *message)
 {
@@ -38,7 +37,7 @@ static void tell(void *ctx, sb_problem problem, const char *file, const char *te
                             SB_SHOW(t->folder), SB_SHOW(file), SB_SHOW(tensor), message);
 }
 
-/* An entry without a tensor: its file is missing, or it was never written. */
+/* Refuses an index entry without a tensor: its file is missing, or it was never written. */
 static sb_status find_lost(const sb_checkpoint *c, sb_error *err)
 {
     const sb_index *index = sb_checkpoint_index(c);
@@ -54,15 +53,14 @@ static sb_status find_lost(const sb_checkpoint *c, sb_error *err)
     return SB_OK;
 }
 
-/* --- what it lacks ------------------------------------------------------------------------------
- */
+/* --- tensors missing in the index ------------------------------------------------------------- */
 
 static int against_tensor(const void *key, const void *entry)
 {
     return strcmp(key, ((const sb_index_entry *)entry)->tensor);
 }
 
-/* The file where the index puts a tensor; without one, engines read model.safetensors alone. */
+/* The file of a tensor by the index. Without an index engines read only model.safetensors. */
 static const char *place_of(const sb_checkpoint *c, const char *tensor)
 {
     const sb_index *index = sb_checkpoint_index(c);
@@ -87,7 +85,8 @@ int sb_reindex_is_new(const sb_checkpoint *c, const char *layer, const sb_found 
     return strncmp(layer, "mtp.", 4) == 0 && found->container == SB_CONTAINER_plain;
 }
 
-/* What is new of one file, or stands there and not where the index says. */
+/* Reports the tensors of a file that are not in the index, or that the index puts into another
+ * file. */
 static int tell_file(sb_grafted *g, uint32_t shard)
 {
     const sb_checkpoint *c = g->base;
@@ -130,10 +129,9 @@ sb_status sb_reindex_open(const char *folder, sb_grafted *out, sb_error *err)
     return status || good ? status : sb_fail(err, SB_ERR_MEMORY, "out of memory for an index");
 }
 
-/* --- what stands twice --------------------------------------------------------------------------
- */
+/* --- tensors in two files --------------------------------------------------------------------- */
 
-/* The first tensor of a file that is taken from another one. */
+/* The first tensor of a file that is read from another file. */
 static const char *twin_of(const sb_checkpoint *c, uint32_t shard)
 {
     const sb_safetensors *file = &c->shards[shard].file;

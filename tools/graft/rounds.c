@@ -1,4 +1,4 @@
-/* rounds.c - rules added and taken away until a document says of every layer what it is. */
+/* rounds.c - adds and removes rules until a document declares every layer as it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 6, NAME = SB_MAX_TENSOR_NAME };
 
-/* What one document alone declares. */
+/* The declaration in one document alone. */
 static sb_status declared_of(const sb_graft_doc *doc, int which, sb_declared **out, sb_error *err)
 {
     char *text = sb_json_dumps(doc->root, 0);
@@ -24,11 +24,11 @@ static sb_status declared_of(const sb_graft_doc *doc, int which, sb_declared **o
     return status;
 }
 
-/* --- what is declared, against what is there -------------------------------------------------- */
+/* --- declared and stored ---------------------------------------------------------------------- */
 
-/* What is declared of a layer that comes must be what was declared where it comes from, for it says
- * more than its tensors: what is done with inputs, say. Where nothing was declared, scales that the
- * declaration asks for must be there. */
+/* The declaration of a taken layer must equal that in the other folder, because it says more than
+ * the tensors, for example about inputs. If nothing was declared there, the scales that the
+ * declaration requires must exist. */
 static int says_the_same(const sb_graft_config *c, const sb_graft_layer *l)
 {
     const sb_declaration *d = &l->now;
@@ -41,7 +41,7 @@ static int says_the_same(const sb_graft_config *c, const sb_graft_layer *l)
                d->group_size == theirs.group_size && d->block_rows == theirs.block_rows &&
                d->block_cols == theirs.block_cols && d->symmetric == theirs.symmetric &&
                d->act_order == theirs.act_order;
-    /* W-16: blocks under another name; the kinds agree with those of channels, too */
+    /* W-16: blocks under another name; their kinds also agree with those of channels */
     if (theirs.answer == SB_DECLARED_YES && l->found.container == SB_CONTAINER_fp8_block_ct)
         return d->strategy == SB_STRATEGY_BLOCK && d->block_rows == theirs.block_rows &&
                d->block_cols == theirs.block_cols;
@@ -49,7 +49,7 @@ static int says_the_same(const sb_graft_config *c, const sb_graft_layer *l)
                       d->activation != SB_ACTIVATION_NVFP4_LOCAL);
 }
 
-/* Of what comes, an answer is wanted; but not where a dialect has none to give. */
+/* Taken layers need an answer, unless the dialect has none to give. */
 static int is_settled(const sb_graft_config *c, const sb_graft_layer *l, sb_dialect dialect)
 {
     int open = l->now.answer == SB_DECLARED_UNKNOWN;
@@ -62,8 +62,8 @@ static int is_settled(const sb_graft_config *c, const sb_graft_layer *l, sb_dial
     return sb_declaration_agrees(&l->now, &l->found) && (!l->taken || says_the_same(c, l));
 }
 
-/* W-5: "Engines ask about a stack by the names that its experts have one by one" - so what is said
- * of those counts where it is more. */
+/* W-5: "Engines ask about a stack by the names that its experts have one by one". So the
+ * declaration of the experts counts if it says more. */
 static sb_status look_at(sb_graft_layer *l, const sb_declared *declared, sb_error *err)
 {
     char experts[NAME], one[NAME + 32];
@@ -94,7 +94,7 @@ sb_status sb_graft_look(sb_graft_config *c, const sb_declared *declared, size_t 
     return status;
 }
 
-/* Whether all layers whose names begin so are plain (or said to be), or alike and quantized. */
+/* True if all layers with this prefix have the same container and are all hybrid or all not. */
 static int all_alike(const sb_graft_config *c, const char *begin)
 {
     size_t n = strlen(begin);
@@ -135,7 +135,7 @@ static sb_status exclude(sb_graft_config *c, sb_graft_doc *doc, const sb_graft_l
         return sb_graft_exclude(c, doc, l->name, kind, err);
     if (strcmp(group, said) == 0)
         return SB_OK;
-    strcpy(said, group); /* of the same size */
+    strcpy(said, group); /* both have the same size */
     if (kind == SB_NAME_experts)
         group[strlen(group) - 1] = '\0';
     return sb_graft_exclude(c, doc, group, kind, err);
@@ -161,8 +161,8 @@ static sb_status include(sb_graft_config *c, sb_graft_doc *doc, sb_graft_layer *
     return status;
 }
 
-/* One round: a rule for each layer of which something else is said. Rules that are taken away may
- * have spoken of others, which is why there are several. */
+/* One round: adds a rule for each layer with a wrong declaration. Removed rules may have covered
+ * other layers, so there are several rounds. */
 static sb_status change(sb_graft_config *c, sb_graft_doc *doc, int round, sb_error *err)
 {
     char said[NAME + 1] = "";

@@ -1,4 +1,4 @@
-/* rules.c - one more rule about a module, in the words of each dialect. */
+/* rules.c - adds a rule about a module, in the words of each dialect. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ void sb_graft_regex(const char *name, char *regex, size_t size)
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
-/* The list of a key, made if it is not there. */
+/* The list of a key, created if missing. */
 static json_t *list_of(json_t *object, const char *key)
 {
     json_t *list = json_object_get(object, key);
@@ -62,7 +62,7 @@ static sb_status append(sb_graft_config *c, sb_graft_doc *doc, const char *key, 
                : no_memory(err);
 }
 
-/* The member goes in front of the others: the first that matches decides, or what is exact. */
+/* Puts the member first, because the first match decides, or an exact one. */
 static sb_status put_first(sb_graft_config *c, sb_graft_doc *doc, const char *key, const char *name,
                            json_t *value, sb_error *err)
 {
@@ -88,7 +88,7 @@ static const char *const list_keys[] = {"ignore", "exclude_modules", "modules_to
 
 enum { LISTS = sizeof list_keys / sizeof *list_keys };
 
-/* The place of the entry is emptied, so that the others keep their numbers until the end. */
+/* Replaces the entry by null, so that the others keep their numbers until the end. */
 int sb_graft_drop_rule(sb_graft_config *c, sb_graft_doc *doc, const char *rule)
 {
     for (size_t i = 0; i < LISTS; i++) {
@@ -121,8 +121,7 @@ void sb_graft_compact(sb_graft_doc *doc)
     }
 }
 
-/* --- what is not quantized ---------------------------------------------------------------------
- */
+/* --- modules that are not quantized ----------------------------------------------------------- */
 
 static const char *modelopt_key(const sb_graft_doc *doc)
 {
@@ -156,7 +155,7 @@ static sb_status exclude_modelopt(sb_graft_config *c, sb_graft_doc *doc, const c
     return append(c, doc, modelopt_key(doc), text, err);
 }
 
-/* A key of GPTQ or AutoRound: a regular expression of exactly the modules. */
+/* A key of GPTQ or AutoRound: a regular expression for exactly these modules. */
 static void pattern(const char *name, sb_name_kind kind, char *text, size_t size)
 {
     char regex[REGEX];
@@ -197,7 +196,7 @@ sb_status sb_graft_exclude(sb_graft_config *c, sb_graft_doc *doc, const char *na
         return exclude_gptq(c, doc, name, kind, err);
     case SB_DIALECT_auto_round:
         return exclude_auto_round(c, doc, name, kind, err);
-    default: /* fp8, awq, mxfp4: names, and what begins or has them */
+    default: /* fp8, awq, mxfp4: names, prefixes or parts of names */
         return append(c, doc,
                       json_object_get(doc->object, "ignored_layers") ? "ignored_layers"
                                                                      : "modules_to_not_convert",
@@ -205,10 +204,9 @@ sb_status sb_graft_exclude(sb_graft_config *c, sb_graft_doc *doc, const char *na
     }
 }
 
-/* --- what is quantized -------------------------------------------------------------------------
- */
+/* --- modules that are quantized --------------------------------------------------------------- */
 
-/* The numbers of integers as GPTQ and AutoRound name them. */
+/* The parameters of integer formats, with the keys of GPTQ or AutoRound. */
 static json_t *integers(const sb_graft_config *c, const sb_graft_layer *layer, int gptq)
 {
     sb_declaration d = sb_graft_theirs(c, layer->name);
@@ -225,7 +223,7 @@ static json_t *integers(const sb_graft_config *c, const sb_graft_layer *layer, i
     return out;
 }
 
-/* Once for all experts of a layer; *done is 1 also if it has been said already. */
+/* Adds one rule for all experts of a layer. Does nothing if the rule is there already. */
 static sb_status put_integers(sb_graft_config *c, sb_graft_doc *doc, const sb_graft_layer *layer,
                               int whole, sb_error *err)
 {
@@ -302,7 +300,7 @@ sb_status sb_graft_include(sb_graft_config *c, sb_graft_doc *doc, const sb_graft
     case SB_DIALECT_gptq:
     case SB_DIALECT_auto_round:
         return include_gptq(c, doc, layer, whole, done, err);
-    default: /* fp8, awq, mxfp4: everything is quantized that no list names */
+    default: /* fp8, awq, mxfp4: everything outside the lists is quantized */
         return SB_OK;
     }
 }

@@ -31,8 +31,7 @@ const char *sb_graft_action_name(sb_graft_action action)
     return names[action];
 }
 
-/* --- what becomes of them ----------------------------------------------------------------------
- */
+/* --- plans of the files ----------------------------------------------------------------------- */
 
 static int has_shard(const sb_checkpoint *c, const char *name)
 {
@@ -43,7 +42,7 @@ static int has_shard(const sb_checkpoint *c, const char *name)
 }
 
 /* W-11: "the first of model-graft-00001.safetensors, model-graft-00002.safetensors ... that is
- * free" - no engine has a rule of its own for such names. */
+ * free". No engine has its own rule for such names. */
 static char *free_name(const sb_checkpoint *c, const char *stem)
 {
     char name[64];
@@ -54,7 +53,7 @@ static char *free_name(const sb_checkpoint *c, const char *stem)
     return sb_strdup(name);
 }
 
-/* transformers reads model.safetensors alone, if there is one, and no index beside it. */
+/* transformers reads only model.safetensors if it exists, and ignores the index. */
 static char *new_name_of(const sb_checkpoint *c, const char *name)
 {
     return strcmp(name, "model.safetensors") == 0 ? free_name(c, "base") : sb_strdup(name);
@@ -101,14 +100,14 @@ sb_status sb_graft_files(sb_grafted *g, sb_error *err)
 /* --- tensors written ---------------------------------------------------------------------------
  */
 
-/* One file: its tensors by name, and how far all of them are. */
+/* The tensors of one file, and the progress over all files. */
 typedef struct job {
     const sb_graft_options *options;
     const sb_grafted *graft;
-    double *wide; /* the row that decoded values were asked of last */
+    double *wide; /* the decoded row that was used last */
     uint64_t row;
     const sb_tensor *of;
-    sb_overlaid *tensors; /* in order of name */
+    sb_overlaid *tensors; /* sorted by name */
     size_t count;
     uint64_t done, total;
 } job;
@@ -118,7 +117,7 @@ static int against_name(const void *key, const void *element)
     return strcmp(key, ((const sb_overlaid *)element)->name);
 }
 
-/* Another tensor has rows of its own. */
+/* Starts the row cache anew for another tensor. */
 static sb_status begin_row(job *j, const sb_graft_made *made, sb_error *err)
 {
     if (j->of == &made->tensor)
@@ -151,7 +150,7 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
     return SB_OK;
 }
 
-/* The name of the tensor that a key of a conversion is about, or NULL. */
+/* The tensor name in a metadata key of a conversion, or NULL. */
 static const char *about(const char *key)
 {
     static const char *const prefixes[] = {SB_ORIGIN_PREFIX, SB_STORED_PREFIX};
@@ -161,7 +160,7 @@ static const char *about(const char *key)
     return NULL;
 }
 
-/* D-7: "A conversion keeps the number that it replaced" - and it goes where its tensor goes. */
+/* D-7: "A conversion keeps the number that it replaced". That number moves with its tensor. */
 static sb_status keep_origin(const job *j, sb_writer *writer, const sb_checkpoint *c,
                              uint32_t shard, sb_error *err)
 {
@@ -182,7 +181,7 @@ static sb_status keep_origin(const job *j, sb_writer *writer, const sb_checkpoin
     return status;
 }
 
-/* What a rewritten file says beside that. */
+/* Keeps the other metadata of a rewritten file. */
 static sb_status keep_metadata(const job *j, sb_writer *writer, const sb_checkpoint *c,
                                uint32_t shard, sb_error *err)
 {
@@ -202,7 +201,7 @@ static int by_place(const void *left, const void *right)
         return a->from->shard < b->from->shard ? -1 : 1;
     if (a->from->data != b->from->data)
         return a->from->data > b->from->data ? 1 : -1;
-    return strcmp(a->name, b->name); /* what is decoded has none */
+    return strcmp(a->name, b->name); /* decoded tensors have no data */
 }
 
 static int by_name(const void *left, const void *right)
@@ -210,7 +209,8 @@ static int by_name(const void *left, const void *right)
     return strcmp(((const sb_overlaid *)left)->name, ((const sb_overlaid *)right)->name);
 }
 
-/* One file of j->tensors of c; shard: which they are all of, or UINT32_MAX. */
+/* Writes the file of j->tensors, from checkpoint c. shard: the shard of all of them, or UINT32_MAX.
+ */
 static sb_status write_file(job *j, const sb_checkpoint *c, uint32_t shard, const char *path,
                             sb_error *err)
 {
@@ -233,7 +233,7 @@ static sb_status write_file(job *j, const sb_checkpoint *c, uint32_t shard, cons
     return status;
 }
 
-/* What stays of one shard. */
+/* Writes the tensors that stay of one shard. */
 static sb_status rewrite(job *j, const sb_grafted *g, uint32_t shard, const char *path,
                          sb_error *err)
 {
@@ -276,8 +276,8 @@ static sb_status copy(const char *from, const char *to, sb_error *err)
     return status;
 }
 
-/* W-11: "hard links where the file system has them, else symbolic ones, else copies" - of the file
- * itself, where a snapshot of the hub has a link. */
+/* W-11: "hard links where the file system has them, else symbolic ones, else copies". Links in a
+ * snapshot of the hub are resolved first. */
 static sb_status link_shard(sb_graft_file *file, const char *folder, int no_links, const char *to,
                             sb_error *err)
 {
@@ -313,7 +313,7 @@ sb_status sb_graft_write(sb_grafted *g, const sb_graft_options *options, const c
         sb_graft_file *f = &g->files[i];
         char *path = sb_path_join(folder, f->new_name);
         if (!path)
-            return no_memory(err); /* nothing was decoded yet */
+            return no_memory(err); /* no row is allocated yet */
         if (f->action == SB_GRAFT_linked)
             status = link_shard(f, sb_checkpoint_folder(g->base), options->copy, path, err);
         else if (f->action == SB_GRAFT_rewritten)

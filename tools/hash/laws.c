@@ -47,7 +47,7 @@ static void count_codes(const sb_matrix *m, histogram *h)
     }
 }
 
-/* Steps between two numbers on the line of binary32, on which both zeros are one. */
+/* The number of binary32 steps between two numbers; both zeros are one number. */
 static uint32_t steps(float a, float b)
 {
     uint32_t x = sb_bits_f32(a), y = sb_bits_f32(b);
@@ -103,11 +103,11 @@ static sb_status count_by_table(const sb_matrix *matrix, sb_law_counts *counts, 
 }
 
 enum {
-    ROWS = 32,      /* that are compared at once, by all threads */
-    ALONE = 1 << 16 /* elements that are not worth waking other threads for */
+    ROWS = 32,      /* rows that are compared together, by all threads */
+    ALONE = 1 << 16 /* fewer elements run on one thread */
 };
 
-/* One row under RN(q s) and under law bf16_scale. */
+/* Compares one row under RN(q s) and under law bf16_scale. */
 static sb_law_counts count_row(const sb_matrix *m, uint32_t row, float *x, float *y)
 {
     sb_law_counts c = {0};
@@ -126,7 +126,7 @@ static sb_law_counts count_row(const sb_matrix *m, uint32_t row, float *x, float
     return c;
 }
 
-/* Adds to every pair of which one law is bf16_scale: the others are all the same here. */
+/* Adds to every pair with exactly one law bf16_scale; all other laws are equal here. */
 static void add_row(const sb_law_counts *row, sb_law_counts *counts)
 {
     for (unsigned pair = 0; pair < SB_LAW_PAIRS; pair++) {

@@ -14,7 +14,7 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for a manifest");
 }
 
-/* A place at the end of an array of `size` bytes an element, zeroed. */
+/* Appends a zeroed element of `size` bytes to an array. */
 static void *append(void **rows, size_t *count, size_t *room, size_t size)
 {
     void *grown = sb_grow(*rows, *count, room, size);
@@ -93,7 +93,7 @@ typedef struct making {
     const sb_checkpoint *checkpoint;
     sb_manifest *out;
     sb_hash_progress progress;
-    uint64_t done; /* tensors whose layers are hashed */
+    uint64_t done; /* hashed tensors of layers */
 } making;
 
 static sb_status take_tensors(const making *m, sb_error *err)

@@ -1,5 +1,5 @@
-/* manifest.h - what a checkpoint holds, one line a tensor, and what its layers mean, one line a
- * matrix: made, written, read back and compared.
+/* manifest.h - makes, writes, reads and compares manifests: the contents of a checkpoint, one line
+ * per tensor, and the meaning of its layers, one line per matrix.
  *
  * As text:
  *
@@ -10,8 +10,8 @@
  *   meaning DIGEST                      D-8
  *   checkpoint DIGEST                   G-5
  *
- * sorted bytewise by name. DIVISOR and INPUT are the bits of binary32 numbers, or "-". In names a
- * backslash and control characters are \xHH. */
+ * Lines are sorted bytewise by name. DIVISOR and INPUT are the bits of binary32 numbers, or "-". In
+ * names a backslash and control characters are \xHH. */
 #ifndef SB_HASH_MANIFEST_H
 #define SB_HASH_MANIFEST_H
 
@@ -26,7 +26,7 @@ typedef struct sb_manifest_tensor {
     unsigned rank;
     uint64_t shape[SB_MAX_RANK];
     sb_digest digest;
-    int in_layer; /* what it means stands in a line of values */
+    int in_layer; /* its meaning is in a line of values */
 } sb_manifest_tensor;
 
 typedef struct sb_manifest_value {
@@ -47,13 +47,13 @@ typedef struct sb_manifest {
 
 typedef void (*sb_hash_progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
 
-/* Reads all bytes of the checkpoint, and with_values the layers once more. */
+/* Reads all bytes of the checkpoint; with_values reads the layers a second time. */
 sb_status sb_manifest_make(const sb_checkpoint *checkpoint, int with_values,
                            sb_hash_progress progress, sb_manifest *out, sb_error *err);
 void sb_manifest_free(sb_manifest *manifest);
 
-/* Empty rows at the end, for the readers; NULL if memory is out. The digests of the rows there are:
- * G-5 and D-8. */
+/* For the readers. add: appends an empty row; NULL if memory is out. close: computes the digests of
+ * the rows, G-5 and D-8. */
 sb_manifest_tensor *sb_manifest_add_tensor(sb_manifest *manifest);
 sb_manifest_value *sb_manifest_add_value(sb_manifest *manifest);
 sb_status sb_manifest_close(const sb_manifest *manifest, sb_digest *checkpoint, sb_digest *meaning,
@@ -62,11 +62,11 @@ sb_status sb_manifest_close(const sb_manifest *manifest, sb_digest *checkpoint, 
 void sb_manifest_print(const sb_manifest *manifest, FILE *out);
 json_t *sb_manifest_json(const sb_manifest *manifest, json_t *document); /* adds to document */
 
-/* Reads either form. SB_ERR_INPUT or SB_ERR_IO if it is damaged: the digests of its lines must be
- * the one at its end. */
+/* Reads text or JSON. SB_ERR_INPUT or SB_ERR_IO if it is damaged: the digest of its lines must
+ * equal the one at its end. */
 sb_status sb_manifest_load(const char *path, sb_manifest *out, sb_error *err);
 
-/* What differs. Names belong to the manifests. */
+/* One difference. Names belong to the manifests. */
 typedef struct sb_difference {
     enum { SB_MANIFEST_DIFFERS, SB_MANIFEST_MISSING, SB_MANIFEST_EXTRA } kind;
     const char *name;
@@ -78,8 +78,8 @@ typedef struct sb_differences {
     size_t count, room;
 } sb_differences;
 
-/* `now` against `then`: of the tensors; or, by_values, of the values and of the tensors that belong
- * to no layer. */
+/* Compares the tensors of `now` with those of `then`; by_values: compares the values, and the
+ * tensors that belong to no layer. */
 sb_status sb_manifest_compare(const sb_manifest *now, const sb_manifest *then, int by_values,
                               sb_differences *out, sb_error *err);
 const char *sb_difference_name(const sb_difference *difference); /* "differs" */

@@ -1,4 +1,4 @@
-/* manifest_compare.c - two sorted lists walked together. */
+/* manifest_compare.c - compares two sorted lists in one pass. */
 #include <string.h>
 
 #include "ref/base/mem.h"
@@ -64,8 +64,8 @@ static sb_status compare_tensors(const sb_manifest *now, const sb_manifest *then
     return status;
 }
 
-/* The exact values differ between two dialects of one layer, but not within one: there they tell
- * apart two multipliers of which RN(1/m) is the same. */
+/* Exact values may differ between two dialects of one layer, but not within one dialect. There they
+ * tell apart two multipliers with the same RN(1/m). */
 static const char *value_change(const sb_manifest_value *a, const sb_manifest_value *b)
 {
     if (strcmp(a->divisor, b->divisor) != 0)

@@ -1,4 +1,4 @@
-/* manifest_read.c - a manifest read back, and two of them compared. */
+/* manifest_read.c - reads a manifest. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ static int read_shape(const char *text, unsigned *rank, uint64_t *shape)
     return strcmp(text, "]") == 0;
 }
 
-/* Cuts a line at blanks into at most `most` fields; the last one has the rest. */
+/* Splits a line at blanks into at most `most` fields; the last field has the rest. */
 static void cut(text_reader *r, char *line, size_t most)
 {
     r->count = 0;
@@ -271,7 +271,7 @@ static sb_status read_json(const char *path, const char *text, size_t n, sb_mani
 /* --- both ---------------------------------------------------------------------------------------
  */
 
-/* Lines that were changed or lost are no statement about a checkpoint. */
+/* Refuses a manifest with changed, missing or unsorted lines. */
 static sb_status check_sound(const char *path, const sb_manifest *m, sb_error *err)
 {
     sb_digest checkpoint, meaning;

@@ -12,8 +12,8 @@
 #include "ref/model/origin.h"
 #include "tools/hash/nvfp4_table.h"
 
-/* D-5: "the stored divisor; or of a multiplier its origin, and without one RN(1/m)" - so a
- * conversion in either direction leaves it as it was. */
+/* D-5: "the stored divisor; or of a multiplier its origin, and without one RN(1/m)". So a
+ * conversion in either direction does not change the divisor. */
 float sb_canonical_divisor(sb_factor factor, float origin)
 {
     if (factor.kind == SB_NO_FACTOR)
@@ -23,21 +23,21 @@ float sb_canonical_divisor(sb_factor factor, float origin)
     return origin != 0 ? origin : sb_reciprocal(factor.value);
 }
 
-/* Rows that are made at once, by all threads, and then hashed in order. */
+/* Rows that are made together, by all threads, and then hashed in order. */
 typedef struct chunk {
     const sb_matrix *matrix;
-    uint32_t rows, first;      /* of the chunk that is made */
+    uint32_t rows, first;      /* rows of the current chunk */
     size_t room;               /* bytes of a row's codes and scales */
     unsigned char *bytes;      /* (rows, room) */
     size_t *used;              /* (rows) */
     float *values;             /* (rows, cols) */
     double *wide;              /* (rows, cols) */
-    const sb_fp4_table *table; /* NULL: none fits */
+    const sb_fp4_table *table; /* NULL: the matrix does not fit */
 } chunk;
 
 enum {
     CHUNK = 1 << 18, /* elements */
-    ALONE = 1 << 16  /* so few are not worth waking other threads for */
+    ALONE = 1 << 16  /* fewer elements run on one thread */
 };
 
 static uint32_t group_at(const sb_matrix *m, uint32_t k)
@@ -103,8 +103,8 @@ static void table_row(const chunk *c, uint32_t row, float *values)
 
 /* D-6: "the digest of its values under law exact"
  *
- * A product of a code and a scale is exact in binary64, so one conversion rounds it once, and keeps
- * the sign of a zero; a NaN is the one that exact.h has. */
+ * A product of a code and a scale is exact in binary64, so the conversion rounds it once and keeps
+ * the sign of a zero. A NaN becomes the NaN of exact.h. */
 void sb_exact_values(const sb_matrix *matrix, uint32_t row, double *wide, float *values)
 {
     if (!sb_matrix_quantized(matrix) || matrix->quant.factor.kind != SB_NO_FACTOR) {
@@ -192,7 +192,8 @@ static sb_status hash_matrix(const sb_matrix *m, sb_value_hash *out, sb_error *e
     return status;
 }
 
-/* The inputs' factor of this expert; its origin is not kept in an sb_quant. */
+/* Takes the factor of this expert's inputs. Its origin is read here, because sb_quant does not keep
+ * it. */
 static sb_status take_input(const sb_checkpoint *checkpoint, const sb_piece *piece,
                             sb_value_hash *out, sb_error *err)
 {

@@ -55,8 +55,7 @@ float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const
 float sb_sim_atom_dot(const sb_atom *atom, const float *a, size_t step_a, const float *b,
                       size_t step_b, size_t n);
 
-/* --- many reductions: out[j] is that of x and column j of b, bit by bit ------------------------
- */
+/* --- many reductions: out[j] is that of x and column j of b, bit by bit ----------------------- */
 
 enum { SB_SIM_COLUMNS = 16 }; /* columns that are computed together */
 

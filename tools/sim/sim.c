@@ -6,7 +6,7 @@
 #include "tools/sim/arith.h"
 #include "tools/sim/sims.def"
 
-/* --- known values of the knobs ------------------------------------------------------------ */
+/* --- known values of the knobs ---------------------------------------------------------------- */
 
 #define OP(name) (1u << SB_OP_##name)
 #define ALL 0xffffffffu
