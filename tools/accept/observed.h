@@ -20,7 +20,7 @@ enum {
     SB_OBSERVED_PARTS = 100000,      /* requests, or series of a metric */
     SB_OBSERVED_MAX_BYTES = 64 << 20 /* of the file */
 };
-#define SB_OBSERVED_MAX_COUNT (UINT64_C(1) << 48) /* a count, and every sum of them */
+#define SB_OBSERVED_MAX_COUNT (UINT64_C(1) << 48) /* limit of counts and of their sums */
 
 /* Sums over all parts. `accepted` never counts the bonus token, even if the engine does. */
 typedef struct sb_observed {

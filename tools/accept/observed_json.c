@@ -144,8 +144,7 @@ static sb_status take_llama(reader *r, const sb_json_object *o, sb_error *err)
     return status;
 }
 
-/* --- which one ----------------------------------------------------------------------------------
- */
+/* --- the engine ------------------------------------------------------------------------------- */
 
 static sb_status take_response(reader *r, json_t *value, sb_error *err)
 {

@@ -55,8 +55,7 @@ static void add_line(sb_accept_comparison *c, size_t depth, const sb_rate *engin
                                                : SB_ACCEPT_CONSISTENT;
 }
 
-/* --- what can be compared ----------------------------------------------------------------------
- */
+/* --- comparable counts ------------------------------------------------------------------------ */
 
 /* E-8: "depth 1 always, deeper ones only where every round had as many drafts". Returns that
  * number; 0: rounds differ, or it is not known. */

@@ -45,7 +45,7 @@ extern const sb_arithmetic sb_arithmetic_library;   /* any order, functions of a
 /* Finds an arithmetic by name; NULL if the name is unknown. The names are "reference"; "library";
  * "library@16" and other lengths, for chunks of 16 rows in the delta rule (T-87); "sm120", which
  * has a unit for each kind of operands; and the name of every ungrouped row of atoms.def with
- * binary32 sums. With such a name the order of the terms is unknown. With "+order" behind the name,
+ * binary32 sums. With such a name the order of the terms is unknown. With "+order" after the name,
  * the terms are added in the order of their numbers. */
 const sb_arithmetic *sb_arithmetic_of(const char *name);
 size_t sb_arithmetic_count(void);

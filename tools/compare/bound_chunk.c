@@ -138,7 +138,7 @@ static sb_reduction with_state(const sb_chunk_balls *c, const sb_ball *x, double
     return r;
 }
 
-/* "V_i = RN( U_i - dot(W_i, S) )", in the place of U */
+/* "V_i = RN( U_i - dot(W_i, S) )". V replaces U. */
 void sb_chunk_balls_correct(sb_chunk_balls *c)
 {
     size_t dk = c->a->dk, dv = c->a->dv;

@@ -18,9 +18,9 @@ typedef struct sb_chunk_balls {
     sb_ball *U, *W;              /* (rows, dv), (rows, dk): right-hand sides, then solutions */
     sb_ball *row;                /* (max(dk, rows)) */
     sb_ball *X, *copy;           /* (rows, rows), (dk, dv): for R-22 and T-33 */
-    /* T-66, only for R-10, else NULL: (dv) 2-norms of the error of each column of S, before the
-     * chunk, and its remainder behind the chunk. reach: (rows) norms of W. left: (rows) the factor
-     * by which the rows so far shrink an error of S. */
+    /* T-66, only for R-10. before, after: (dv) 2-norm of the error of each column of S before the
+     * chunk, and what remains of that error after the chunk; else NULL. reach: (rows) norms of W.
+     * left: (rows) the factor by which the rows so far shrink an error of S. */
     double *before, *after;
     double reach[SB_CHUNK_LONGEST], left[SB_CHUNK_LONGEST];
 } sb_chunk_balls;
@@ -40,7 +40,7 @@ void sb_chunk_balls_inverse(sb_chunk_balls *c);
 /* Replaces U by V; reads c->S. */
 void sb_chunk_balls_correct(sb_chunk_balls *c);
 
-/* computes the outputs of one chunk, and the state behind it in c->S. */
+/* computes the outputs of one chunk, and the state after it in c->S. */
 void sb_chunk_balls_fla(sb_chunk_balls *c, sb_ball *out, size_t out_stride);
 
 /* K-16: the output of either form from its sum. K-35: the state that a call leaves. */

@@ -140,7 +140,7 @@ static double advance_error(const head *h, const sb_arithmetic *ar, const row *x
     return delta + e2 + 0x1p-48 * (norm + sb_wide_abs(correction)) + 2.0 * dk * tiny;
 }
 
-/* Computes the real values of LANES columns behind a row. */
+/* Computes the real values of LANES columns after a row. */
 static void advance_columns(const head *h, const row *x, double decay, size_t first, change *c)
 {
     double correction[LANES], squares[LANES];

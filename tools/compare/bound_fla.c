@@ -104,7 +104,7 @@ static void carry(sb_chunk_balls *c)
         }
 }
 
-/* "S' = R(S); V_i = RN( U_i - dot(W_i, S') )", V in the place of U */
+/* "S' = R(S); V_i = RN( U_i - dot(W_i, S') )". V replaces U. */
 void sb_chunk_balls_fla(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
 {
     size_t size = c->a->dk * c->a->dv;

@@ -41,7 +41,7 @@ typedef struct sb_bundle {
     sb_any_args args;
     void **blocks;
     size_t block_count;
-    sb_matrix matrices[SB_OP_PARAMS]; /* their bytes are those of the file */
+    sb_matrix matrices[SB_OP_PARAMS]; /* with the bytes of the file */
     size_t matrix_count;
     sb_safetensors *file;
 } sb_bundle;

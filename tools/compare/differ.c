@@ -90,7 +90,7 @@ static int has_taps(const sb_step *step)
     for (size_t i = 0; i < step->taps.count; i++) {
         const sb_step_value *v = &step->taps.items[i];
         size_t n = strlen(v->name);
-        /* the answer of a server may name experts alone */
+        /* expert ids alone do not count: the answer of a server may have them */
         int ids = n > 11 && strcmp(v->name + n - 11, ".router_ids") == 0;
         if (v->data && !ids &&
             (strncmp(v->name, "layers.", 7) == 0 || strcmp(v->name, "embed") == 0))
@@ -155,8 +155,8 @@ static int is_row(const sb_step_row *row)
     return row->kind != SB_CALL_draft;
 }
 
-/* Without the free way, adds token verdicts that come from the ops alone: none if no op of the row
- * was judged. */
+/* Adds token verdicts if the free way does not run. They come from the ops alone, and are `none` if
+ * no op of the row was judged. */
 static sb_status add_tokens(const sb_differ *d, const sb_step *step, sb_error *err)
 {
     sb_verdicts *v = d->options.verdicts;
@@ -201,7 +201,7 @@ static size_t token_before(const sb_verdicts *v, uint32_t sequence, size_t at)
     return at - 1;
 }
 
-/* Adds the results of each layer of a row. Those of a draft belong to the token before it. */
+/* Adds the results of each layer of a row. The results of a draft belong to the token before it. */
 static sb_status add_cells(const sb_differ *d, const sb_step *step, size_t first, sb_error *err)
 {
     sb_verdicts *v = d->options.verdicts;

@@ -484,7 +484,8 @@ const sb_session *sb_envelope_session(const sb_envelope *e, size_t i)
     return e->lanes[i].session;
 }
 
-/* Odd sequences keep the reference's experts. All do if another program's experts are known. */
+/* Odd sequences keep the reference's experts. If another program's experts are known, all sequences
+ * keep to those. */
 int sb_envelope_keeps_experts(const sb_envelope *e, size_t i)
 {
     return is_odd(i) || e->source != NULL || e->model->config.experts == 0;

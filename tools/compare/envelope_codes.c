@@ -122,7 +122,7 @@ static tie largest_open(const sb_input *q, const float *x, const float *rows, si
     return best;
 }
 
-/* True if a row has another code or scale there than row 0. */
+/* True if a row's code or scale at this place differs from that of row 0. */
 static int is_other(const sb_input *q, size_t n, size_t row, size_t at)
 {
     return q->codes[row * n + at] != q->codes[at] || other_scale(q, row, at / q->group);

@@ -237,7 +237,7 @@ static void move_outputs(sb_envelope_lane *lane, const sb_op_call *call)
         move_decays(lane, call);
 }
 
-/* Runs the recurrent form row by row, so that the state is moved behind each row. */
+/* Runs the recurrent form row by row, so that the state is moved after each row. */
 static sb_status delta_rows(sb_envelope_lane *lane, const sb_op_call *call)
 {
     const sb_delta_rule_args *a = call->args;

@@ -35,7 +35,7 @@ struct sb_envelope {
     sb_envelope_lane *lanes;
     sb_expert_source source;
     void *source_ctx;
-    int replaying;       /* rows are fed again: experts are those in `ids` */
+    int replaying;       /* rows are fed again, with the experts in `ids` */
     int replays;         /* the engine undoes rejected rows by feeding the others again */
     int anew;            /* rows were fed again: loose sequences may choose other experts */
     unsigned char *open; /* (L + 1, rows): in these choices */

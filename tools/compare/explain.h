@@ -33,8 +33,8 @@ sb_status sb_changes_of_knobs(sb_changes *changes, const sb_model *model, const 
 /* Describes the behaviour of a model with this value. */
 void sb_behaves_like(sb_knob_value value, char words[SB_WORDS]);
 
-/* Copies of the steps that lead to the first failure: all, or those from the last step on that can
- * be compared without the steps before it. */
+/* Copies of the steps up to the first failure: all, or only from the last step on that can be
+ * compared without earlier steps. */
 typedef struct sb_keep {
     sb_step *steps;
     size_t count, room;
@@ -48,7 +48,7 @@ typedef struct sb_keep {
 sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err);
 void sb_keep_free(sb_keep *keep);
 
-/* Drops the rows behind the failed one if all rows belong to one sequence: no earlier row depends
+/* Drops the rows after the failed one if all rows belong to one sequence: no earlier row depends
  * on them. */
 void sb_keep_cut(sb_keep *keep, uint64_t position);
 

@@ -37,8 +37,8 @@ void sb_changes_free(sb_changes *c)
     *c = (sb_changes){0};
 }
 
-/* Knobs of quantized inputs and laws matter only to quantized weights, those of the head only to
- * the head. */
+/* True if the knob can matter in this layer. Knobs of quantized inputs and laws matter only to
+ * quantized weights, knobs of the head only to the head. */
 static int matters(const sb_model *model, sb_knob knob, uint32_t layer)
 {
     switch (knob) {

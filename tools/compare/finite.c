@@ -48,7 +48,7 @@ int sb_finite_any(const sb_finite *f)
 /* --- the order of the flow ---------------------------------------------------------------------
  */
 
-/* Stages: the trunk's embedding, its layers, the ops behind them; then the same for the head. */
+/* Stages: the trunk's embedding, its layers, the ops after them; then the same for the head. */
 static uint64_t stage_of(const sb_config *c, const sb_tap_name *tap)
 {
     uint64_t head = tap->is_head ? (uint64_t)c->layers + 2 : 0;

@@ -155,7 +155,7 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
     m->form = call->op;
 }
 
-/* Bounds both sides for the first `rows` rows; with `carries`, carries the state behind them. */
+/* Bounds both sides for the first `rows` rows; with `carries`, carries the state after them. */
 static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball *ours,
                                   sb_ball *theirs, size_t rows, int carries)
 {
@@ -252,7 +252,7 @@ static sb_knowledge inputs_of(sb_forced *f, const sb_op_call *call, const sb_op_
 }
 
 /* Balls of all outputs of both sides: ours[0], ours[1], theirs[0], theirs[1]. For a verify, carries
- * the state behind the kept rows. */
+ * the state after the kept rows. */
 static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained,
                                sb_ball *const balls[4])
 {

@@ -79,7 +79,7 @@ sb_status forced_keep(sb_forced *f, const sb_op_call *call)
     return forced_keep_call(&more[f->kept_count++], call, 0);
 }
 
-/* The kept call whose output contains an element, and that output. The address is that of the
+/* The kept call whose output contains an element, and that output. Compares with the address of the
  * original array, even if an input of the same array was replaced by a copy. */
 static const struct forced_kept *find(const sb_forced *f, const float *p, sb_op_value *out)
 {

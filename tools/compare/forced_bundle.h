@@ -11,7 +11,8 @@ struct forced_kept {
     float *copy[SB_OP_INPUTS]; /* of inputs that will be overwritten */
 };
 
-/* Copies the inputs that the op overwrites, or all of them. *k is overwritten. */
+/* Sets *k to a copy of the call. Copies the inputs that the op overwrites; all: copies every input.
+ */
 sb_status forced_keep_call(struct forced_kept *k, const sb_op_call *call, int all);
 void forced_clear_kept(struct forced_kept *k);
 

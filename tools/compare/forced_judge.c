@@ -97,7 +97,7 @@ typedef struct piece {
     const float *expected;
 } piece;
 
-/* The layer that made the value. Values before and behind the head's own layer belong to the head.
+/* The layer that made the value. Values before and after the head's own layer belong to the head.
  */
 static uint32_t layer_of(const sb_forced *f, const piece *p)
 {

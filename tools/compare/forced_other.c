@@ -1,5 +1,5 @@
 /* forced_other.c - states and entries that the engine may have made in another call than the
- * recorded one. They may differ in bits from those that the recorded rows give. */
+ * recorded one. They may differ in bits from the states and entries that the recorded rows give. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -107,8 +107,8 @@ sb_status forced_route(sb_forced *f, const sb_op_call *call);
 /* T-23: whether an op whose tap is not recorded is judged in a later op. */
 int forced_in_chain(sb_op op, const char *tap);
 
-/* forced_judge.c: judges the recorded value against the reference's, and then replaces the latter
- * by it. */
+/* forced_judge.c: judges the recorded value against the reference's value, and then puts the
+ * recorded one in its place. */
 sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows, size_t cols);
 
 /* The recorded rows of a tap in the current call; NULL if there are none. */
@@ -148,8 +148,8 @@ sb_status forced_bundle_state(sb_forced *f, const sb_place *place, sb_op op, siz
 /* Notes that the first failure has no bundle; the text is the name, then `why`. */
 void forced_no_bundle(const sb_forced *f, const sb_place *place, const char *why);
 
-/* forced_state.c: compares recorded states with those that the recorded values gave, and adopts
- * them. */
+/* forced_state.c: compares recorded states with the states that the recorded values gave, and
+ * adopts the recorded ones. */
 sb_status forced_state(sb_forced *f, forced_sequence *s, const sb_step_state *state, sb_error *err);
 
 /* Marks all states of a sequence as unknown. */
@@ -157,7 +157,7 @@ void forced_forget(const sb_forced *f, forced_sequence *s);
 
 /* forced_other.c: states that the engine may have made in another call than the recorded one. Rows
  * of a round that began at `first` were undone. If the engine fed the kept rows again, the states
- * behind them are not known. */
+ * after them are not known. */
 void forced_undone(const sb_forced *f, forced_sequence *s, uint64_t first);
 
 /* Notes a key (which: 0) or value (1) of the head's entries; data is (rows, cols). */

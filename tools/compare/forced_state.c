@@ -1,5 +1,5 @@
-/* forced_state.c - compares recorded states with those that earlier recorded values gave, and
- * adopts them. */
+/* forced_state.c - compares recorded states with the states that earlier recorded values gave, and
+ * adopts the recorded ones. */
 #include "tools/compare/forced_parts.h"
 
 #include <stdio.h>

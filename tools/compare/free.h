@@ -21,7 +21,7 @@ typedef struct sb_free_options {
     size_t perturbed;                /* N */
     uint64_t seed;
     sb_verdicts *verdicts;      /* receives tokens, rounds, states, first failure */
-    int mtp;                    /* drafts are compared, too: they are those of the head */
+    int mtp;                    /* the head makes the drafts, and they are compared, too */
     int external;               /* the drafts are not the head's and not judged (U-10) */
     int sampled;                /* the drafts are drawn: any token may be one */
     sb_trace_rollback rollback; /* how the engine undoes rows, if known: T-85 */

@@ -116,8 +116,7 @@ static sb_status run(sb_free *f, sb_free_sequence *s, const sb_step_row *rows,
     judge_experts(f, s, verdict);
     for (size_t i = 0; i < n && !status; i++) {
         const uint32_t *emitted = NULL;
-        /* U-10: the drafts that a forced round accepts are not chosen by a model; the token behind
-         * them is */
+        /* U-10: no model chose the accepted drafts of a forced round, but the token after them */
         int chosen = recorded && (!recorded->round.forced || i >= recorded->round.accepted);
         if (chosen && f->options.greedy && i < recorded->round.emitted && i <= SB_MAX_DRAFTS)
             emitted = &recorded->round.tokens[i];

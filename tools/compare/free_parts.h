@@ -39,7 +39,7 @@ typedef struct sb_free_sequence {
     int misplaced;    /* its rows continued at a wrong position */
     int lost;         /* the sequence cannot be followed any more */
     int ended;        /* no more rows will come: sessions and logits are released */
-    int explained;    /* a failure was explained, behind this round */
+    int explained;    /* a failure was explained, after this round */
     size_t explained_round;
     struct sb_free_rows *rows_before; /* (pieces) of the last recorded state, or NULL */
     size_t pieces;
@@ -119,7 +119,7 @@ sb_status sb_free_take_draft(sb_free *f, sb_free_sequence *s, size_t row, sb_err
 void sb_free_drop_drafts(sb_free_sequence *s);
 
 /* drafts: judges the drafts before a verify call of n rows and notes them in `round`. round: judges
- * the round behind the call (free_round.c). */
+ * the round after the call (free_round.c). */
 sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,
                          sb_round_verdict *round, sb_error *err);
 sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *recorded,

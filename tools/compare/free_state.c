@@ -76,7 +76,7 @@ static const float *values_of(const sb_envelope *e, size_t i, size_t index)
 }
 
 /* Computes the noise of a piece as means over the tight and over the loose sequences (T-43).
- * f->bounds receives the tight noise, and behind it the larger of both. */
+ * f->bounds receives the tight noise, and after it the larger of both. */
 static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, const shape *m,
                          sb_error *err)
 {

@@ -24,8 +24,7 @@ static const struct {
 
 enum { FORMS = sizeof forms / sizeof *forms, LIST = 1 };
 
-/* --- what there is ------------------------------------------------------------------------------
- */
+/* --- recorded arrays -------------------------------------------------------------------------- */
 
 static int part_of(const sb_free *f, size_t at, size_t form, part *out)
 {
@@ -52,8 +51,7 @@ int sb_free_has_logprobs(const sb_free *f, size_t at)
     return 0;
 }
 
-/* --- what can be wrong --------------------------------------------------------------------------
- */
+/* --- checks ----------------------------------------------------------------------------------- */
 
 /* A failure at value `at` of the row. `op` is "logits" if the noise of the model decided, which is
  * an estimate. */

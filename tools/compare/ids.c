@@ -23,7 +23,7 @@ typedef struct comparison {
     size_t judged, open, near;
 } comparison;
 
-/* The reference's logits behind the last token that was fed. */
+/* The reference's logits after the last token that was fed. */
 typedef struct opinion {
     sb_near_top top;
     double envelope;
@@ -84,7 +84,7 @@ static void fail_at(comparison *c, uint32_t sequence, uint64_t position, const c
     sb_verdicts_fail(c->v, &place);
 }
 
-/* Judges a token that both sides gave behind the prompt. */
+/* Judges a token that both sides gave after the prompt. */
 static sb_status judge_common(comparison *c, uint32_t sequence, const sb_ids_pair *pair, size_t at,
                               sb_ids_verdict *out, sb_error *err)
 {

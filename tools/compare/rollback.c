@@ -25,7 +25,7 @@ typedef struct mistake {
     slot conv, recurrent;
     int only_first; /* the conv mistake is made only if several rows are kept */
     int stale;      /* a round without drafts reads the first slot of the round before */
-    int keys; /* keys and values of the last kept row are those of the rejected row behind it */
+    int keys;       /* the last kept row has the keys and values of the rejected row after it */
 } mistake;
 
 /* T-47: the mistakes that are tried. */
@@ -159,7 +159,7 @@ static void take(const sb_state *conv, const sb_state *recurrent, sb_state *to)
     }
 }
 
-/* The mistake `stale`: a round without drafts, behind a round that kept several rows. */
+/* The mistake `stale`: a round without drafts, after a round that kept several rows. */
 static sb_status read_stale(trial *one, size_t i, size_t rows, sb_error *err)
 {
     sb_state *copy = NULL;
@@ -238,7 +238,7 @@ static sb_status state_after(sb_trials *t, trial *one, size_t n, sb_state **out,
     return status ? status : sb_state_copy(sb_session_state(one->session), out, err);
 }
 
-/* The number of rows behind which the state of the slot stands. */
+/* The number of rows that the slot's state includes. */
 static size_t rows_of(slot s, const sb_trial_round *round, size_t rows)
 {
     size_t kept = round->kept, n = kept;
@@ -273,7 +273,7 @@ static size_t rows_of(slot s, const sb_trial_round *round, size_t rows)
     return n < rows ? n : rows;
 }
 
-/* Overwrites the last kept row of keys and values by the rejected row behind it. */
+/* Overwrites the last kept row of keys and values by the rejected row after it. */
 static void take_keys(const sb_state *all, size_t position, sb_state *to)
 {
     size_t row = sb_state_kv_row(to->config), at = (position - 1) * row;
@@ -285,7 +285,7 @@ static void take_keys(const sb_state *all, size_t position, sb_state *to)
     }
 }
 
-/* Makes the state behind n rows if it is not in `slots` yet. */
+/* Makes the state after n rows if it is not in `slots` yet. */
 static sb_status slot_of(sb_trials *t, trial *one, sb_state **slots, size_t n, sb_error *err)
 {
     return slots[n] ? SB_OK : state_after(t, one, n, &slots[n], err);

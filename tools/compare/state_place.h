@@ -9,9 +9,9 @@
 /* The position of the last of `position` tokens. */
 uint64_t sb_state_token(uint64_t position);
 
-/* Describes element `at` of a piece of the state behind `position` tokens; sets everything but
- * found, expected and bound. The words end with the place; the caller adds the rest from the verb
- * on. */
+/* Describes element `at` of a piece of the state after `position` tokens; sets everything but
+ * found, expected and bound. The words end with the place; the caller appends a verb and the rest.
+ */
 void sb_state_place(const sb_config *config, const sb_piece *piece, uint32_t sequence,
                     uint64_t position, uint64_t at, sb_place *place);
 

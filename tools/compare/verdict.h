@@ -91,7 +91,7 @@ typedef struct sb_round_verdict {
     size_t accepted[2];
     int has_reference; /* the reference proposed, too: drafts[0] is valid */
     sb_verdict verdict;
-    sb_state_verdict state[SB_STATE_PARTS]; /* state behind the round */
+    sb_state_verdict state[SB_STATE_PARTS]; /* state after the round */
     char hypothesis[SB_WORDS];              /* "behaves like ...": the rollback mistakes that fit */
 } sb_round_verdict;
 
@@ -158,7 +158,7 @@ void sb_cells_mark(sb_cells *cells, size_t row, uint32_t layer, double ratio);
 /* True if anything was compared in a row. */
 int sb_cells_any(const sb_cells *cells, size_t row);
 
-/* Merges another row into a row. */
+/* Merges row other_row of `other` into a row. */
 void sb_cells_add(sb_cells *cells, size_t row, const sb_cells *other, size_t other_row);
 
 /* Counts a failure and keeps the first: the earliest token, and within a token the earliest call of

@@ -28,7 +28,7 @@ static const char *module_of_experts(const char *name, char *room, size_t size)
     return room;
 }
 
-/* True if all modules of these experts, from i on, have one scheme; *end is behind the last. They
+/* True if all modules of these experts, from i on, have one scheme; *end is after the last. They
  * are contiguous, because modules are sorted by name. */
 static int experts_alike(const sb_convert_plan *p, const char *experts, size_t i, size_t *end)
 {

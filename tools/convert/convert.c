@@ -221,8 +221,7 @@ static sb_status prove(const job *j, sb_error *err)
     return status;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------
- */
+/* --- the whole conversion --------------------------------------------------------------------- */
 
 static sb_status write_all(job *j, sb_error *err)
 {

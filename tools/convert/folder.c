@@ -73,7 +73,7 @@ sb_status sb_target_check(const char *source, const char *folder, int replace, s
     return status;
 }
 
-/* --- the files beside the tensors ------------------------------------------------------------- */
+/* --- files without tensors -------------------------------------------------------------------- */
 
 typedef struct copying {
     const char *partial;

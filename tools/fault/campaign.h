@@ -8,7 +8,7 @@
 
 typedef enum sb_fault_result {
     SB_FAULT_CAUGHT,
-    SB_FAULT_SURVIVED,  /* not all of the required signs fired */
+    SB_FAULT_SURVIVED,  /* not all required signs fired, or T-70 is violated */
     SB_FAULT_MISPLACED, /* caught, but a sign fired that should be quiet */
     SB_FAULT_ALARM,     /* a correct engine failed */
     SB_FAULT_PASSED,    /* a correct engine passed */

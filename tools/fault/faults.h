@@ -21,8 +21,8 @@ typedef enum sb_fault_plant {
     SB_PLANT_file,    /* the same, and `samebit check` examines the files */
     SB_PLANT_trace,   /* a row of spoil.def */
     SB_PLANT_kernel,  /* a row of gpu/kernel/plants.def; "emu:SEED": no fault */
-    SB_PLANT_feed,    /* behind a round, another token is fed than the emitted one */
-    SB_PLANT_self,    /* the reference passes for another engine */
+    SB_PLANT_feed,    /* after a round, another token is fed than the emitted one */
+    SB_PLANT_self,    /* the reference poses as another engine */
     SB_PLANT_engine,  /* "OP ENGINE": one op of another engine (sims.def) */
     SB_PLANT_none,    /* cannot be planted here; reason in `words` */
     SB_PLANT_covered  /* another test plants it; named in `words` */

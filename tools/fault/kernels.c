@@ -6,8 +6,7 @@
 
 #include "gpu/gpu.h"
 
-/* --- where they are seen ------------------------------------------------------------------------
- */
+/* --- scenes ----------------------------------------------------------------------------------- */
 typedef struct scene {
     const char *word, *vehicle, *setting, *script, *op;
     uint64_t from;

@@ -28,7 +28,7 @@ struct sb_plant;
 struct sb_spoiler;
 
 typedef struct sb_planted {
-    const char *name; /* "halves_swapped", "linear.dropped"; NULL behind the last row */
+    const char *name; /* "halves_swapped", "linear.dropped"; NULL after the last row */
     const char *where, *with, *words;
     int benign;
     sb_op op; /* for a fault in an op */

@@ -31,7 +31,7 @@ static const struct {
     {"add", "layers.2.output", 2, ""},
 };
 
-enum { FIRST = 6, DECODE = 2 }; /* rows of the first call, and of the decode steps */
+enum { FIRST = 6, DECODE = 2 }; /* rows of the first call; decode steps */
 
 /* An element to be changed in a tap. */
 typedef struct mover {

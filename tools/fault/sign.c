@@ -46,7 +46,7 @@ static int drafts_differ(const sb_round_verdict *r)
            memcmp(r->drafts[0], r->drafts[1], r->drafted[1] * sizeof *r->drafts[1]) != 0;
 }
 
-/* Adds the wrong states behind the first round that has any. Later ones are consequences, and so
+/* Adds the wrong states after the first round that has any. Later ones are consequences, and so
  * are these if a state was wrong before that round. */
 static void add_states(const sb_verdicts *v, sb_signs *signs)
 {

@@ -52,7 +52,7 @@ sb_status sb_site_read(const char *words, sb_site *out, sb_error *err)
 /* --- ops ----------------------------------------------------------------------------------------
  */
 
-/* An array that an op writes. `rows`: rows of the call that it holds; 0: the state behind all rows.
+/* An array that an op writes. `rows`: rows of the call that it holds; 0: the state after all rows.
  */
 typedef struct written {
     void *now, *before, *right; /* 4-byte values; before: the values before the op ran */
@@ -66,7 +66,7 @@ static size_t rows_of(const sb_op_call *call)
     return call->single ? 1 : call->rows;
 }
 
-/* Lists the outputs, the state, and the states behind each row. */
+/* Lists the outputs, the state, and the states after each row. */
 static size_t written_by(const sb_op_call *call, written list[WRITTEN])
 {
     const sb_op_values v = sb_op_values_of(call->op, call->args);

@@ -6,7 +6,7 @@
  *   layer=N     this layer; L: the MTP head              tap=NAME    only the op of this tap
  *   part=I/N    the I-th of N parts of every output and state: a head, a group of channels
  *   token=N     the row at this position                 expert=N    calls of this expert
- *   kind=NAME   calls of this kind (draft, decode, ...)  round=N     this round alone
+ *   kind=NAME   calls of this kind (draft, decode, ...)  round=N     only this round
  *
  * The op runs once correctly and once with the fault. Values outside the site are taken from the
  * correct run. */

@@ -22,8 +22,7 @@ const sb_planted sb_slips[] = {
 #undef SB_SLIP
     {.name = NULL}};
 
-/* --- on the way back: what a round leaves of each piece of the state ----------------------------
- */
+/* --- rollback: the pieces of the state that a round leaves ------------------------------------ */
 
 /* Takes the states of the linear-attention layers after n rows of the round. */
 static void take_conv(sb_slip_game *game, size_t n)
@@ -257,8 +256,7 @@ void sb_slip_block_boundary(sb_slip_game *game, sb_slip_stage stage)
         take_recurrent(game, 0);
 }
 
-/* --- behind the prompt: states that were stored and given out again, and padding ----------------
- */
+/* --- after the prompt: stored and restored states, and padding -------------------------------- */
 
 /* Allocates room for conv and recurrent states of all layers. */
 static void make_store(sb_slip_game *game)
@@ -345,8 +343,7 @@ void sb_slip_padded_tail(sb_slip_game *game, sb_slip_stage stage)
             }
 }
 
-/* --- what the head is given ---------------------------------------------------------------------
- */
+/* --- inputs of the head ----------------------------------------------------------------------- */
 
 void sb_slip_boundary_hidden(sb_slip_game *game, sb_slip_stage stage)
 {

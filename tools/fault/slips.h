@@ -39,7 +39,7 @@ typedef struct sb_slip_game {
     /* values of taps */
     float *g[SB_SLIP_LAYERS]; /* (rows, nV) of each linear-attention layer, in the last call */
     float *stream;            /* (rows, H) of the head before mtp.norm */
-    float *head;              /* (rows, H) (rows, H) behind mtp.norm, where the session keeps it */
+    float *head;              /* (rows, H) after mtp.norm, where the session keeps it */
     float *embedded, *last; /* (rows, H) of the trunk's call; (H) the last row of the call before */
     size_t rows;            /* rows of the trunk's call */
     float *stored;          /* conv and recurrent states of a snapshot */

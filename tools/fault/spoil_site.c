@@ -112,8 +112,7 @@ sb_status sb_spoil_draft_behind(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
-/* --- what is as good ----------------------------------------------------------------------------
- */
+/* --- harmless changes ------------------------------------------------------------------------- */
 
 sb_status sb_spoil_arrays_reversed(sb_spoiler *spoiler, sb_step *step)
 {

@@ -26,8 +26,7 @@ typedef struct run {
     sb_slip_game game; /* the engine's session, and its data for slips */
 } run;
 
-/* --- what is seen of the engine -----------------------------------------------------------------
- */
+/* --- observing the engine --------------------------------------------------------------------- */
 
 /* Copies taps that slips read. */
 static sb_status watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,
@@ -239,7 +238,7 @@ static sb_status draft(run *r, uint32_t *tokens, sb_error *err)
     return status;
 }
 
-/* Stores the state behind each row, for slips that use a wrong one. */
+/* Stores the state after each row, for slips that use a wrong one. */
 static sb_status take_slots(run *r, size_t rows, sb_error *err)
 {
     sb_status status = SB_OK;

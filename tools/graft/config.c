@@ -184,8 +184,7 @@ static sb_status adopt(sb_graft_config *c, sb_error *err)
                : no_memory(err);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
- */
+/* --- the whole configuration ------------------------------------------------------------------ */
 
 static sb_status load_theirs(sb_graft_config *c, const char *other, sb_error *err)
 {

@@ -63,7 +63,7 @@ static int is_settled(const sb_graft_config *c, const sb_graft_layer *l, sb_dial
 }
 
 /* W-5: "Engines ask about a stack by the names that its experts have one by one". So the
- * declaration of the experts counts if it says more. */
+ * declaration of single experts counts if that of the stack is not "yes". */
 static sb_status look_at(sb_graft_layer *l, const sb_declared *declared, sb_error *err)
 {
     char experts[NAME], one[NAME + 32];

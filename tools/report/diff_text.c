@@ -42,7 +42,7 @@ static void print_ids(const char *before, const uint32_t *ids, size_t count, FIL
         fprintf(out, "%s%u", i ? "," : "", (unsigned)ids[i]);
 }
 
-/* Prints drafts and acceptance of both sides, and the state behind the round. */
+/* Prints drafts and acceptance of both sides, and the state after the round. */
 static void print_round(const sb_round_verdict *r, FILE *out)
 {
     fprintf(out, "  round %" PRIu64 " %s:", r->round, sb_verdict_name(r->verdict));
@@ -148,8 +148,7 @@ static void print_sums(const sb_verdicts *v, FILE *out)
     sb_statistics_free(&statistics);
 }
 
-/* --- ops and what was found --------------------------------------------------------------------
- */
+/* --- ops and findings ------------------------------------------------------------------------- */
 
 static void print_ops(const sb_verdicts *v, FILE *out)
 {

@@ -163,8 +163,8 @@ static void print_field(FILE *out, const map *m, size_t column, size_t row)
 /* --- the first failure -------------------------------------------------------------------------
  */
 
-/* True if the first failure can be at this token: the token failed, or, for a draft behind it, the
- * layer did. */
+/* True if the first failure can be at this token: the token itself failed, or, with `draft`, the
+ * layer failed in a draft after the token. */
 static int is_failed(const sb_verdicts *v, size_t token, size_t layer, int draft)
 {
     const sb_place *p = &v->first_failure;

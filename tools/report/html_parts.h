@@ -13,7 +13,7 @@ extern const char *const html_style[]; /* NULL at the end; no string exceeds the
 /* Prints untrusted text. */
 void html_text(FILE *out, const char *text);
 
-/* "0.31", "2.0e+05"; "over every bound" for infinity. */
+/* "0.31", "2.0e+05"; "no bound" for infinity. */
 typedef struct html_number {
     char text[32];
 } html_number;

@@ -56,7 +56,7 @@ static size_t place_of(const sb_atom *atom, size_t i, size_t k)
     return 2 * (k / 2 * (atom->terms / atom->block) + i) + k % 2;
 }
 
-/* Loads a block; products behind the last are 0. Returns 0 if an operand is not finite. */
+/* Loads a block; products after the last are 0. Returns 0 if an operand is not finite. */
 static int load(const sb_atom *atom, const float *a, size_t step_a, const float *b, size_t step_b,
                 size_t n, size_t i, block *of)
 {

@@ -20,7 +20,7 @@ static void softmax(const sb_sim_arith *s, const float *logits, size_t n, float 
 }
 
 /* R-15: "the k experts with the largest l are kept, the lowest index first among equals, in
- * descending order". Inserts into the kept experts, behind equal ones. K-50: "highest keeps the
+ * descending order". Inserts into the kept experts, after equal ones. K-50: "highest keeps the
  * highest index first among equals" */
 static void choose(const float *logits, size_t n, size_t kept, int highest, uint32_t *ids)
 {

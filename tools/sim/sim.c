@@ -42,8 +42,7 @@ int sb_sim_inherits(const sb_sim *sim, sb_op op, const sb_knobs *knobs)
     return is_unknown(op, knobs);
 }
 
-/* --- the rows, and a function of its own for each op of each -------------------------------------
- */
+/* --- the rows, with a function for each op ---------------------------------------------------- */
 
 static const char *const nothing[] = {NULL};
 static const char *const chunks[] = {"delta_rule=chunk64", NULL};

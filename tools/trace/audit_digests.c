@@ -21,7 +21,8 @@ static int add_pieces(sb_hash *hash, const sb_step_state *s, const sb_state *siz
     return 1;
 }
 
-/* The head has as many entries as tokens, or one fewer (K-27). The size of its keys says which. */
+/* The number of the head's entries, by the size of its keys: as many as tokens, or one fewer
+ * (K-27). */
 static uint64_t entries_of(const sb_step_state *s, const sb_config *config)
 {
     const sb_step_value *keys = sb_step_find(&s->pieces, "mtp.layers.0.self_attn.keys");

@@ -39,10 +39,10 @@ int sb_tap_is_of_logits(const char *full);
  * tap. */
 uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *config, int *exists);
 
-/* Row i of the list of taps; 0 behind its end. */
+/* Row i of the list of taps; 0 after its end. */
 int sb_tap_row(size_t i, sb_tap_name *out);
 
-/* "state.7.layers.0.linear_attn.conv_state" is a piece of sequence 7; *piece points behind the
+/* "state.7.layers.0.linear_attn.conv_state" is a piece of sequence 7; *piece points after the
  * number and its dot. 0 if the name is not that of a state. */
 int sb_state_piece_name(const char *full, uint32_t *sequence, const char **piece);
 

@@ -23,8 +23,7 @@ typedef struct reader {
     sb_error *err;
 } reader;
 
-/* --- where an array belongs --------------------------------------------------------------------
- */
+/* --- places of arrays ------------------------------------------------------------------------- */
 
 static sb_step_state *state_of(const sb_step *step, uint32_t sequence)
 {

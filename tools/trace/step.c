@@ -67,7 +67,7 @@ sb_step_value *sb_step_add(sb_step_values *values, const char *name, size_t rows
     return v;
 }
 
-/* Makes room for one more item behind `count` items; doubles the room at powers of two. */
+/* Makes room for one more item after `count` items; doubles the room at powers of two. */
 static void *one_more(void *items, size_t count, size_t size)
 {
     if (items && (count & (count - 1)) != 0)
@@ -131,7 +131,7 @@ sb_status sb_step_of_ids(uint32_t sequence, uint64_t position, const uint32_t *i
 /* --- patterns ----------------------------------------------------------------------------------
  */
 
-/* The usual algorithm: on a mismatch behind a star, goes back and lets the star take one more byte.
+/* The usual algorithm: on a mismatch after a star, goes back and lets the star take one more byte.
  */
 static int fits(const char *pattern, size_t length, const char *name)
 {

@@ -53,7 +53,7 @@ typedef struct sb_step_round {
     sb_round round;    /* drafts, accepted, tokens emitted; `chosen` is not recorded */
 } sb_step_round;
 
-/* One forward call. A last step without rows has the states behind the last call. */
+/* One forward call. A last step without rows has the states after the last call. */
 typedef struct sb_step {
     uint64_t number;
     sb_step_row *rows;
