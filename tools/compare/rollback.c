@@ -23,9 +23,9 @@ typedef enum slot {
 typedef struct mistake {
     const char *words;
     slot conv, recurrent;
-    int only_first; /* the conv mistake is made only if several rows are kept */
-    int stale;      /* a round without drafts reads the first slot of the round before */
-    int keys;       /* the last kept row has the keys and values of the rejected row after it */
+    int several; /* the conv mistake is made only if several rows are kept */
+    int stale;   /* a round without drafts reads the first slot of the round before */
+    int keys;    /* the last kept row has the keys and values of the rejected row after it */
 } mistake;
 
 /* T-47: the mistakes that are tried. */
@@ -296,7 +296,7 @@ static sb_status keep_slots(sb_trials *t, size_t i, const sb_trial_round *round,
 {
     trial *one = &t->trial[i];
     const mistake *m = &mistakes[i];
-    int right = m->only_first && round->kept < 2;
+    int right = m->several && round->kept < 2;
     size_t kept = round->kept, rows = t->rows;
     size_t conv = right ? kept : rows_of(m->conv, round, rows);
     size_t recurrent = rows_of(m->recurrent, round, rows);

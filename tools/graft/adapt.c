@@ -121,17 +121,14 @@ sb_status sb_graft_rename_scales(sb_grafted *g, sb_error *err)
 /* --- one number --------------------------------------------------------------------------------
  */
 
-/* Rounds a binary64 number to BF16. odd: 1 if the number only approximates the true value; sets the
- * last bit, so that it is not taken for a tie. */
-static uint16_t nearest(double x, int odd)
+/* Rounds a binary64 number to BF16. */
+static uint16_t nearest(double x)
 {
     float f = (float)x;
     uint32_t bits = sb_bits_f32(f);
     if ((double)f != x) { /* toward 0, with the last bit set */
         double big = x < 0 ? -x : x, got = f < 0 ? -(double)f : (double)f;
         bits = (got > big ? bits - 1 : bits) | 1;
-    } else if (odd) {
-        bits |= 1;
     }
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
@@ -149,7 +146,7 @@ uint16_t sb_graft_bf16(double x, double divisor, int *exact)
         double product = q * divisor, big = x < 0 ? -x : x, got = product < 0 ? -product : product;
         q = sb_f64_from_bits(got > big ? bits - 1 : bits + 1);
     }
-    uint16_t out = nearest(q, 0);
+    uint16_t out = nearest(q);
     *exact = !off && (double)sb_f32_from_bits((uint32_t)out << 16) == q;
     return out;
 }
