@@ -96,6 +96,31 @@ for command in $commands; do says "samebit\\-$command"; done
 refused 2 help rnu --man
 says_err "but there is run; see"
 
+# color: on a terminal alone, for the verdict at the beginning of a line alone, and not where it is not wanted
+on_terminal() { # ENVIRONMENT... -- ARG...: what a terminal gets
+    local set=()
+    while [ "$1" != -- ]; do set+=("$1") && shift; done
+    shift
+    env "${set[@]}" script -qec "$(printf '%q ' "$SAMEBIT" "$@")" /dev/null < /dev/null | tr -d '\r'
+}
+if [ -n "$(command -v script)" ]; then
+    make_checkpoint T4 --preset T4 --seed 42
+    run 0 hash "$work/T4"
+    cp "$out" "$work/manifest"
+    green=$'\033[1;32mIDENTICAL\033[0m '
+    check "no color" grep -qF "$green" <(on_terminal TERM=xterm NO_COLOR= -- hash "$work/T4" --verify "$work/manifest")
+    colors() { on_terminal "${@}" -- hash "$work/T4" --verify "$work/manifest" | grep -c $'\033\[1'; }
+    check "color in spite of NO_COLOR" test "$(colors TERM=xterm NO_COLOR=1)" = 0
+    check "color on a dumb terminal" test "$(colors TERM=dumb)" = 0
+    check "the color of a word inside a line" test -z "$(on_terminal TERM=xterm -- info "$work/T4" | grep $'\033\[1')"
+    for command in "info $work/T4" "--help"; do
+        # shellcheck disable=SC2086
+        check "other text on a terminal: $command" diff <(on_terminal TERM=xterm -- $command) <("$SAMEBIT" $command)
+    done
+else
+    skip "color on a terminal" "no program 'script'"
+fi
+
 # completion: bash runs it, zsh and fish read it
 run 0 help --completion bash
 complete_line() {

@@ -10,6 +10,7 @@
 #include "ref/fast/dot/dot.h"
 #include "ref/math/start.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/color.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/shrunk.h"
 
@@ -112,6 +113,7 @@ int main(int argc, char **argv)
     sb_error err = {""};
     sb_json_watch();
     sb_watch_files();
+    sb_color_start();
     sb_status status = run(argc, argv, &err);
     if (argc < 2)
         return sb_exit_status(SB_ERR_USAGE);
@@ -119,6 +121,7 @@ int main(int argc, char **argv)
         status = sb_math_check(&err);
     if (!status && (fflush(stdout) != 0 || ferror(stdout)))
         status = sb_fail(&err, SB_ERR_IO, "the result could not be written to stdout");
+    sb_color_end();
     if ((!status || status == SB_ERR_DIFF) && sb_json_lost())
         status = sb_fail(&err, SB_ERR_MEMORY, "out of memory: what was told may lack something");
     if (status) {
