@@ -324,7 +324,7 @@ own_objects = $(foreach object,$(filter-out $(foreach archive,$(1),$(OBJECTS.$(a
 define link
 @mkdir -p $(@D)
 $(call step,LD,$@)
-$(quiet)$(LINK) -Wl,-t $(call own_objects,$(1)) $(1) $(2) -o $@ > $@.taken $(if $(WARNED),2> $(WARNED)) || { cat $@.taken $(WARNED); exit 1; }
+$(quiet)$(LINK) -Wl,-t $(call own_objects,$(1)) $(1) $(2) -o $@ > $@.taken $(if $(WARNED),2> $(WARNED)) || { cat $(or $(WARNED),$@.taken); exit 1; }
 @awk -v obj='$(BUILD)/obj/' -v or='$(1)' 'index($$0, obj) == 1 && /\.o$$/ { had = had " " $$0; rules = rules $$0 ":\n" } \
     index($$0, obj "ref/") == 1 { lib = 1 } END { printf "$@:%s\n%s", lib ? had : " " or, lib ? rules : "" }' \
     $@.taken > $@.d && rm $@.taken
