@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Writes answers of servers from recorded logits, in the layouts that their sources give; not written by the servers.
+"""Writes server answers from recorded logits, in the layouts of the servers' sources; the servers did not write them.
 
     answer_fixtures.py OUT CKPT PROMPT LOGITS.npy TRACE
 
-CKPT has a tokenizer.json; PROMPT is "1,2,3"; LOGITS has a row for each token that was fed, as samebit run --logits
-writes it, and TRACE is the trace of the same run, with router_ids. Written are
+CKPT has a tokenizer.json; PROMPT is "1,2,3"; LOGITS has a row per fed token, as written by samebit run --logits;
+TRACE is the trace of the same run, with router_ids. Writes
 
     vllm.json         a completion of vLLM with prompt_logprobs, return_token_ids, return_tokens_as_token_ids, routed_experts
     chat.json         an OpenAI-style chat with texts and bytes
-    echo.json         a completion with echo: the prompt is in its list
+    echo.json         a completion with echo: its list includes the prompt
     llama-server.json completion_probabilities;  llama-server-prob.json: with post_sampling_probs
     sglang.json       /generate with input and output lists
-    all.jsonl         all of them, one a line
+    all.jsonl         all of them, one per line
 """
 import base64
 import glob
@@ -62,7 +62,7 @@ class Run:
     def text(self, token):
         return self.texts[token].decode(errors="replace")
 
-    def before(self, i):  # the distribution that token i of the sequence was taken from
+    def before(self, i):  # the distribution of token i of the sequence
         return self.rows[i - 1]
 
     def top(self, i):
@@ -122,7 +122,7 @@ def chat(run):
 def echo(run):
     everything = run.prompt + run.out
 
-    def top(i):  # the token itself is added where it is none of the largest
+    def top(i):  # adds the token itself if it is not among the largest
         ids = [int(t) for t in run.top(i)]
         ids += [] if everything[i] in ids else [everything[i]]
         return {"token_id:%d" % t: float(run.before(i)[t]) for t in ids}

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes golden/dumps/arrays: the files of arrays that other programs write, each by that program.
+"""Writes golden/dumps/arrays: array files of other programs, each written by that program.
 
     dump_fixtures.py OUT [CKPT]
 
-NumPy, torch and safetensors write theirs; of SGLang the dumper and the hooks of the published wheel run here
-without the engine: the imports of its server are replaced by nothing. CKPT, a folder of `samebit make --preset T1
---recipe predictable`, is run in the debugger of transformers; without it hf/ is left as it is. Hostile pickles are
-those of torch.save where that writes them, and else put together by hand.
+NumPy, torch and safetensors write their own files. SGLang's dumper and hooks come from the published wheel and run
+without the engine: empty modules replace the imports of its server. The debugger of transformers runs CKPT, a folder
+of `samebit make --preset T1 --recipe predictable`; without it hf/ is unchanged. torch.save writes the hostile pickles
+if it can; the others are made by hand.
 
 Every array follows one rule, which tests/unit/test_dump_arrays.c has too: element (row, column) is
 factor(tap) * (0.25 * (row * columns + column) - 1).
@@ -74,7 +74,7 @@ def numpy_files(out):
 
 # --- torch ----------------------------------------------------------------------------------------
 class Call:
-    """What pickle turns into a call."""
+    """An object that pickle turns into a call."""
 
     def __init__(self, function, *arguments):
         self.call = (function, arguments)
@@ -111,9 +111,9 @@ def torch_files(out):
     torch.save({"logits": types.SimpleNamespace(a=1)}, os.path.join(out, "bad-object.pt"))
 
 
-# --- pickles that no program writes ----------------------------------------------------------------
+# --- pickles made by hand ----------------------------------------------------------------
 def archive(path, program, storage=bytes(96)):
-    """An archive of torch.save around a pickle of ours."""
+    """An archive like those of torch.save around a given pickle."""
     with zipfile.ZipFile(path, "w") as file:
         for name, content in (("data.pkl", b"\x80\x02" + program + b"."), ("byteorder", b"little"), ("data/0", storage)):
             file.writestr(zipfile.ZipInfo("bad/" + name), content)
@@ -140,7 +140,7 @@ def entry(value):
 
 
 def seeds(out):
-    """The pickles alone, for tests/fuzz/fuzz_pickle.c."""
+    """Only the pickles, for tests/fuzz/fuzz_pickle.c."""
     for name in ("nested", "protocol4", "bad-bounds", "bad-eval"):
         with zipfile.ZipFile(os.path.join(out, name + ".pt")) as file:
             member = next(n for n in file.namelist() if n.endswith("/data.pkl"))
@@ -185,7 +185,7 @@ def hostile_archives(out):
 
 
 def bomb():
-    """Lists of ten times the one before: 10^40 values in a kilobyte."""
+    """Lists with ten times the list before: 10^40 values in a kilobyte."""
     program = b"](" + b"]q\x00"
     for i in range(1, 41):
         program += b"](" + (b"h" + bytes([i - 1])) * 10 + b"eq" + bytes([i])
@@ -230,7 +230,7 @@ class LogitsProcessorOutput:
 
 
 def module(name, sources):
-    """A file of SGLang as a module, with nothing in place of the engine that it imports."""
+    """A file of SGLang as a module, with empty modules for the engine that it imports."""
     nothing = types.ModuleType("nothing")
     for attribute in ("sock_recv", "sock_send", "wrap_as_pickle", "get_parallel", "get_server_args", "get_serving",
                       "get_device"):
@@ -264,7 +264,7 @@ def sglang_dumper(out, sources):
 
 
 def sglang_dims(out):
-    """What the dumper says of axes where it runs on two GPUs, in its layout: cut, of heads first, and whole."""
+    """The dumper's axes for a run on two GPUs, in its layout: split, split by heads first, and whole."""
     for folder, dims in (("bad-sglang-cut", "t h[tp]"), ("bad-sglang-old", "t h(tp) d"), ("bad-sglang-axis", "h t"),
                          ("sglang-whole", "t (h*d) # tp:replicated")):
         os.makedirs(os.path.join(out, folder))
@@ -273,7 +273,7 @@ def sglang_dims(out):
 
 
 def sglang_hooks(out, sources):
-    """A model of four modules, named as SGLang names its own, that knows its outputs."""
+    """A model of four modules with SGLang's names and given outputs."""
     class Known(torch.nn.Module):
         def __init__(self, name):
             super().__init__()
@@ -314,7 +314,7 @@ def sglang_hooks(out, sources):
     dumper = hooks.register_forward_hook_for_model(whole, folder, None, 1, 0, 0)
     for ids, first in ((IDS, 0), ([7], len(IDS)), ([2], len(IDS) + 1)):
         whole(ForwardBatch(ids, first))
-    # the number of the process is none of a fixture
+    # a fixture must not depend on the process id
     os.rename(dumper.get_dump_dir(), os.path.join(folder, "TP0_PP0_Rank0_pid1"))
 
 

@@ -1,8 +1,8 @@
-"""What the plug-ins of engines with a scheduler have in common: which sequence a request is, and what its rows are.
+"""Common parts of the plug-ins for engines with a scheduler: the sequence of a request, and its rows.
 
-Needs samebit_trace.py beside it. An engine says for each of its calls which requests were in it (Fed), in the
-order of their rows, and gives the logits it made; the rest is known here. Where it says no slots a trace has level 1,
-with the rounds and their acceptance beside it.
+Needs samebit_trace.py in the same folder. For each call, an engine reports the requests in it (Fed), in the order of
+their rows, and the logits. The rest is derived here. Without slots a trace has level 1, plus the rounds and their
+acceptance.
 """
 
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ from samebit_trace import Sequence, Trace, TraceError
 
 @dataclass
 class Fed:
-    """One request in one call: the tokens that were fed from position on, and what became of them."""
+    """One request in one call: the tokens fed from `position` on, and their outcome."""
 
     request: str
     position: int
     tokens: list[int]
-    given: int  # how many tokens of the request its prompt has
-    drafts: bool = False  # the tokens behind the first are drafts
-    emitted: list[int] = field(default_factory=list)  # of a round: the drafts accepted and the token behind
-    slot: int | None = None  # in which the call finds the state
-    state: dict[str, Any] | None = None  # its arrays, by the names of docs/state.md
+    given: int  # tokens of the request's prompt
+    drafts: bool = False  # the tokens after the first are drafts
+    emitted: list[int] = field(default_factory=list)  # of a round: the accepted drafts and the token after them
+    slot: int | None = None  # the slot from which the call reads the state
+    state: dict[str, Any] | None = None  # arrays of the state, by the names of docs/state.md
 
     def logits(self) -> int:
-        """Of how many rows engines make logits: the last one, of a round all."""
+        """The number of rows with logits: only the last row, in a round all rows."""
         return len(self.tokens) if self.drafts else 1
 
 
@@ -37,7 +37,7 @@ class EngineCalls:
         self.sequences: dict[str, Sequence] = {}
 
     def _sequence(self, fed: Fed) -> Sequence:
-        """A request that begins, or that is computed anew behind a preemption, is a new sequence."""
+        """A new sequence if the request begins, or is recomputed after a preemption."""
         known = self.sequences.get(fed.request)
         if known is None or known.position != fed.position:
             known = self.sequences[fed.request] = self.trace.sequence(position=fed.position, slot=fed.slot)
@@ -45,8 +45,8 @@ class EngineCalls:
         return known
 
     def call(self, requests: list[Fed], logits: Any, taps: dict[str, Any] | None = None) -> None:
-        """One call of the trunk. logits: those of the last row of each request, of a round of all its rows; the
-        vocabulary may be padded. taps: values of all rows."""
+        """One call of the trunk. logits: of the last row of each request, or of all rows of a round; the vocabulary
+        may be padded. taps: values of all rows."""
         wanted, at = [], 0
         with self.trace.call() as call:
             for name, tensor in (taps or {}).items():
@@ -69,7 +69,7 @@ class EngineCalls:
             call.logits(logits[: len(wanted), : self.trace.head["vocab_size"]], rows=wanted)
 
     def drafted(self, tokens: list[int], requests: list[Fed], taps: dict[str, Any]) -> None:
-        """One call of the MTP head: a token of each request, behind the call of the trunk."""
+        """One call of the MTP head: a token of each request, after the call of the trunk."""
         with self.trace.call() as call:
             for token, fed in zip(tokens, requests, strict=True):
                 call.draft(self.sequences[fed.request], token)
@@ -77,9 +77,9 @@ class EngineCalls:
                 call.tensor(name, tensor)
 
     def forget(self, request: str) -> None:
-        """The request has ended; its name may come again."""
+        """Ends a request; its name may be used again."""
         self.sequences.pop(request, None)
 
     def finish(self) -> None:
-        """trace.json"""
+        """Writes trace.json."""
         self.trace.finish()

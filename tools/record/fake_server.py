@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A server of completions that is right, or wrong in one way that servers were reported to be wrong; for tests.
+"""A completion server for tests: correct, or with one fault that was reported for real servers.
 
     fake_server.py [--style llama-server|vllm] [--fault NAME] [--no-speculation] [--port N]
 
-It prints its URL once it listens, on the loopback address only. Its model is a table: what follows two tokens.
-Nothing is drawn and no clock decides a token, so every count that a test expects comes out again.
+It listens on the loopback address only and prints its URL. Its model is a table with the token after two tokens.
+Tokens depend on no random numbers and no clock, so the counts that a test expects are reproducible.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 VOCABULARY = 384
-END = VOCABULARY - 1  # ends a text, and is barred by ignore_eos
+END = VOCABULARY - 1  # ends a text; ignore_eos excludes it
 CONTEXT = 2048
 BLOCK = 16
 DRAFTS = 3
@@ -43,7 +43,7 @@ FAULTS = {
 
 
 def mixed(value: int) -> int:
-    """A number of 64 bits that looks like chance (splitmix64)."""
+    """A pseudo-random number of 64 bits (splitmix64)."""
     value = (value + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
@@ -51,7 +51,7 @@ def mixed(value: int) -> int:
 
 
 def distribution(context: list[int], wrong: bool, ties: bool, flip: bool) -> list[tuple[int, float]]:
-    """The five likeliest tokens and their logarithms, the largest first."""
+    """The five most likely tokens and their log-probabilities, the largest first."""
     seed = mixed(context[-1] * VOCABULARY + (context[-2] if len(context) > 1 else 0) + (1 << 40) * wrong)
     ids = [(seed + k * (1 + (seed >> 20) % 70)) % END for k in range(5)]
     gap = 0.5 + (seed >> 32) % 100 / 50
@@ -63,7 +63,7 @@ def distribution(context: list[int], wrong: bool, ties: bool, flip: bool) -> lis
 
 
 class Model:
-    """Answers of the fake: what a request gets, given the circumstances."""
+    """The fake's answers to a request under given circumstances."""
 
     def __init__(self, fault: str, drafts: int) -> None:
         self.fault, self.drafts = fault, drafts
@@ -71,9 +71,9 @@ class Model:
         self.turn = threading.Lock()
         self.cache: list[tuple[Any, ...]] = []
         self.active: set[int] = set()
-        self.met: set[int] = set()  # of the active ones, those that were not alone
+        self.met: set[int] = set()  # active requests that had others at the same time
         self.requests = self.hits = self.rounds = self.drafted = self.accepted = 0
-        self.told: list[Any] = [None]  # prompt_logprobs of the request before
+        self.told: list[Any] = [None]  # prompt_logprobs of the previous request
 
     def enter(self) -> int:
         with self.lock:
@@ -108,7 +108,7 @@ class Model:
         return {"hit": hit, "alone": alone, "wrong": wrong, "speculation": speculation}
 
     def answer(self, prompt: list[int], count: int, around: dict[str, Any]) -> dict[str, Any]:
-        """Tokens with their lists, in rounds if tokens are drafted."""
+        """Tokens with their lists, in rounds if there are drafts."""
         context, lists, tokens, drafts = list(prompt), [], [], []
         bonus_wrong, drafted, accepted, left = False, 0, 0, 0
         flip = (around["hit"] or not around["alone"] or around["speculation"]) and self.fault == "near-tie"
@@ -142,7 +142,7 @@ class Model:
         return {"tokens": tokens, "lists": lists, "drafts": drafts, "drafted": drafted, "accepted": accepted}
 
     def prompt_logprobs(self, prompt: list[int], hit: bool) -> list[Any]:
-        """As vLLM has them: null, then for each token the likeliest and itself."""
+        """In vLLM's form: null, then per token the most likely tokens and the token itself."""
         out: list[Any] = [None]
         for i in range(1, len(prompt)):
             token, logprob = distribution(prompt[:i], False, False, False)[0]
@@ -160,7 +160,7 @@ def as_llama(prompt: list[int], a: dict[str, Any], around: dict[str, Any]) -> di
 
     probabilities = []
     for token, top, draft in zip(a["tokens"], a["lists"], a["drafts"]):
-        if draft:  # as the real one has it, and it leaves out a token that ends inside a character
+        if draft:  # like the real server, which omits a token that ends inside a character
             probabilities.append({**item(token, 0.0), "top_logprobs": []})
         elif token % 50 or top[0][1] - top[1][1] < 0.01:
             own = dict(top).get(token, -20.0)
@@ -207,7 +207,7 @@ def as_vllm(prompt: list[int], a: dict[str, Any], around: dict[str, Any]) -> dic
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # head and body in one packet: the second one would wait for the first
+    wbufsize = -1  # head and body in one packet: a second packet would wait for the first
     server: "Fake"
 
     def log_message(self, *_: Any) -> None:
@@ -221,7 +221,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.end_headers()
             self.wfile.write(data)
-        except ConnectionError:  # whoever asked is gone
+        except ConnectionError:  # the client is gone
             self.close_connection = True
 
     def do_GET(self) -> None:  # noqa: N802, the name is the library's

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""What transformers computes, written down as a trace (docs/trace.md) while it runs.
+"""Records what transformers computes as a trace (docs/trace.md) while it runs.
 
-In a script of your own, for any model of the Qwen3-Next, Qwen3.5 and Qwen3.6 classes:
+In your own script, for any model of the Qwen3-Next, Qwen3.5 and Qwen3.6 classes:
 
     from hf import record
     with record(model, "t"):
         model.generate(ids, max_new_tokens=20, do_sample=False)
 
-or from a shell: the prompt in one call or in several, then -n tokens, each the largest logit.
+or from a shell: the prompt in one or several calls, then -n greedy tokens.
 
     hf.py CKPT OUT --tokens 1,2,3 [-n 8] [--dtype bf16|f32] [--attn eager|sdpa] [--taps GLOBS]
 
 --taps takes names of docs/trace.md with * and ?, separated by commas, or all or none; state.* are the states
-before each call. A sequence of a batch is a sequence of the trace, and padding is left out. What a call takes
-back (assisted generation) is refused: transformers says nowhere how many drafts were accepted.
+before each call. Each sequence of a batch becomes a sequence of the trace, without padding. Calls that are
+partly undone (assisted generation) are refused: transformers does not report the number of accepted drafts.
 
 From a shell everything is the pure torch path on the CPU, in one thread. --experts eager sums the experts in
-another order, and --router-weights f32 keeps router weights unrounded as transformers did before 5.3: choices
-that `samebit diff --explain` is to name.
+another order, and --router-weights f32 keeps router weights unrounded as transformers did before 5.3.
+`samebit diff --explain` should find these choices.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from hf_taps import Taps, flat, split_next_projections, text_model  # noqa: E402
 from samebit_trace import Sequence, Trace  # noqa: E402
 from transformers import DynamicCache  # noqa: E402
 
-# Names of hf_taps that are others here, and those that have no counterpart (None).
+# Names of hf_taps that differ here; None: no counterpart.
 RENAMED = {
     "mlp.act": "mlp.swiglu",
     "mlp.down_proj": "mlp.out",
@@ -48,11 +48,11 @@ RENAMED = {
 
 
 class RecordError(FixtureError):
-    """What cannot be written down; it is raised inside the call of the model."""
+    """Something that cannot be recorded; raised inside the model's call."""
 
 
 class Choice:
-    """Which taps are wanted: --taps."""
+    """The selected taps: --taps."""
 
     def __init__(self, taps: str) -> None:
         self.patterns = [pattern for pattern in taps.split(",") if pattern and pattern != "none"]
@@ -62,11 +62,11 @@ class Choice:
         return any(not state if p == "all" else fnmatch.fnmatchcase(name, p) for p in self.patterns)
 
     def states(self) -> bool:
-        """Whether states are looked at."""
+        """True if states are selected."""
         return any(p.startswith("state.") for p in self.patterns)
 
     def ops(self) -> bool:
-        """Whether taps of level 4 are."""
+        """True if taps of level 4 are selected."""
         return any(not p.startswith("state.") and p != "logits" for p in self.patterns)
 
 
@@ -116,8 +116,8 @@ class Recorder:
         usual = {"engine": f"transformers {transformers.__version__}, torch {torch_version}"}
         self.trace = Trace(folder, vocab_size=config.vocab_size, level=level, **(usual | head))
         self.taps = Taps(model, set(range(len(text_model(model).layers))) if self.choice.ops() else set())
-        self.caches: list[tuple[DynamicCache, list[Sequence]]] = []  # sequences that may go on
-        self.masks: dict[int, torch.Tensor] = {}  # of each sequence: which columns are no padding
+        self.caches: list[tuple[DynamicCache, list[Sequence]]] = []  # sequences that may continue
+        self.masks: dict[int, torch.Tensor] = {}  # per sequence: the columns that are no padding
         self.call: Any = None
 
     def __enter__(self) -> "Recorder":
@@ -138,7 +138,7 @@ class Recorder:
         self._stack.__exit__(kind, error, trace)
 
     def _sequences(self, cache: Any, batch: int) -> list[Sequence]:
-        """Those that this cache goes on with; of an empty or an unknown one new ones."""
+        """The sequences that this cache continues; new ones for an empty or an unknown cache."""
         past = cache.get_seq_length() if cache is not None else 0
         for known, sequences in self.caches:
             if known is cache and past:
@@ -150,7 +150,7 @@ class Recorder:
         return fresh
 
     def _fresh(self, past: int) -> Sequence:
-        # every sequence has a cache of its own
+        # every sequence has its own cache
         return self.trace.sequence(position=past, slot=self.trace.sequences())
 
     def _state(self, call: Any, cache: Any, sequence: Sequence, index: int) -> None:
@@ -160,7 +160,7 @@ class Recorder:
         call.state(sequence, {name: t for name, t in found.items() if prefix + name in self.choice})
 
     def _before(self, _model: Any, args: tuple, kwargs: dict) -> None:
-        """What is fed, and the states that will be read."""
+        """Records the fed tokens, and the states that the call will read."""
         ids = kwargs.get("input_ids", args[0] if args else None)
         if ids is None:
             raise RecordError("a call without input_ids: embeddings say nothing of tokens")
@@ -185,7 +185,7 @@ class Recorder:
             found.clear()
 
     def _after(self, _model: Any, _args: tuple, kwargs: dict, out: Any) -> None:
-        """What was seen."""
+        """Records the observed values."""
         call, sequences, kept = self.call
         (batch, rows), count = kept.shape, out.logits.shape[1]
         index = kept.reshape(-1).nonzero()[:, 0]
@@ -196,7 +196,7 @@ class Recorder:
         if "norm" in self.choice:
             call.tensor("norm", self.taps.hidden[index.to(self.taps.hidden.device)])
         made = torch.zeros_like(kept)
-        made[:, rows - count :] = kept[:, rows - count :]  # generate() asks for the last row of a prompt
+        made[:, rows - count :] = kept[:, rows - count :]  # generate() requests only the last row of a prompt
         logits = out.logits[kept[:, rows - count :].to(out.logits.device)]
         call.logits(logits, rows=made.reshape(-1)[index].nonzero()[:, 0].tolist())
         call.write()
@@ -206,7 +206,7 @@ class Recorder:
             self.caches.append((cache, sequences))
 
     def _last_states(self) -> None:
-        """A step without rows: what every sequence left."""
+        """A step without rows: the final state of every sequence."""
         if not self.choice.states() or not self.caches:
             return
         with self.trace.call() as call:
@@ -218,13 +218,13 @@ class Recorder:
 def record(
     model: torch.nn.Module, folder: Any, taps: str = "all", given: bool = False, **head: Any
 ) -> Recorder:
-    """Write the calls of MODEL inside the `with` to FOLDER. given: all tokens are given, none generated. head:
-    what Trace takes, engine, profile, checkpoint (what `samebit hash` prints) among it."""
+    """Write the calls of MODEL inside the `with` to FOLDER. given: all tokens are given, none generated.
+    head: arguments of Trace, including engine, profile, checkpoint (as printed by `samebit hash`)."""
     return Recorder(model, folder, taps, given, head)
 
 
 def keep_router_weights(model: torch.nn.Module) -> None:
-    """Router weights as before they were cast: the softmax of the logits, renormalised, in float32."""
+    """Uncast router weights: the softmax of the logits, renormalised, in float32."""
 
     def unrounded(_module, _args, out):
         logits, _weights, ids = out
@@ -282,7 +282,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Load, record, say what was generated."""
+    """Load, record, print the generated tokens."""
     args = arguments()
     try:
         prepare_torch()
@@ -293,7 +293,7 @@ def main() -> int:
         engine = f"transformers {transformers.__version__}, torch {torch.__version__}"
         engine += f" on {torch.backends.cpu.get_cpu_capability()}, experts {args.experts}"
         head = {"engine": engine + f", router weights {args.router_weights}"}
-        if args.attn == "eager":  # the profile of no other is known
+        if args.attn == "eager":  # the profiles of the others are unknown
             head["profile"] = "hf" if args.dtype == "bf16" else "exact"
         else:
             head["note"] = f"attention {args.attn}"

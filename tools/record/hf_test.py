@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""hf.py around the calls that scripts make: hf_test.py CKPT OUT
+"""Tests hf.py with the calls that scripts make: hf_test.py CKPT OUT
 
-OUT/batch: generate() of two prompts, and of a third one. OUT/padded: of two that are not equally long. What
-cannot be written down is refused, a run that ends in an exception has no trace.json, and the model is afterwards
-as it was. exit status: 0 all of it, 1 something was not as it should be
+OUT/batch: generate() with two prompts, then with a third one. OUT/padded: with two prompts of different
+lengths. Also tests that calls that cannot be recorded are refused, that a run that ends in an exception has
+no trace.json, and that the model is restored. exit status: 0 all passed, 1 something failed
 """
 
 import sys

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a KLD base file as llama.cpp's perplexity tool does (--kl-divergence-base), from recorded logits.
+"""Writes a KLD base file like llama.cpp's perplexity tool (--kl-divergence-base), from recorded logits.
 
-    kld_fixture.py OUT CLAMP CHUNK...     CHUNK: IDS.txt,LOGITS.npy   all of one length; CLAMP 16, or 24 (ik_llama.cpp)
+    kld_fixture.py OUT CLAMP CHUNK...     CHUNK: IDS.txt,LOGITS.npy   of equal length; CLAMP 16, or 24 (ik_llama.cpp)
 
-The rule is that of tools/perplexity/perplexity.cpp, log_softmax() with 16-bit codes, in binary32: the same logits
-give the same bytes. Not written by the program itself.
+Follows tools/perplexity/perplexity.cpp, log_softmax() with 16-bit codes, in binary32: the same logits give the same
+bytes. The file is not written by the program itself.
 """
 import struct
 import sys

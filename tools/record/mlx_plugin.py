@@ -8,28 +8,28 @@ generate.py) and tested with a stand-in for a model, never on MLX.
         for token, _ in generate_step(mx.array(prompt), recorded, max_tokens=20):
             ...
 
-given: how many tokens were the prompt's, since mlx-lm feeds the last one of them in a call of its own. States and
-taps make it slow: what is looked at is computed at once.
+given: the number of prompt tokens, because mlx-lm feeds the last of them in a separate call. States and taps
+make it slow: observed values are computed at once.
 """
 
 from typing import Any
 
 from samebit_trace import Bf16, Sequence, Trace, values
 
-# Modules whose output is a tap; those that a layer does not have are passed over.
+# Modules whose output is a tap; modules that a layer lacks are skipped.
 TAPS = (
     "input_layernorm",
     "post_attention_layernorm",
     *(f"linear_attn.{name}" for name in ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "norm", "out_proj")),
     *(f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "q_norm", "k_norm", "o_proj")),
     *(f"mlp.{name}" for name in ("gate", "shared_expert", "shared_expert_gate", "gate_proj", "up_proj")),
-    "mlp",  # behind what is in it
+    "mlp",  # after the modules inside it
 )
 RENAMED = {"mlp": "mlp.out", "embed_tokens": "embed"}
 
 
 class Watched:
-    """A module that hands on what it gives; everything else is the module's."""
+    """Wraps a module and passes on its output; everything else is the module's."""
 
     def __init__(self, module: Any, take: Any) -> None:
         object.__setattr__(self, "_watched", (module, take))
@@ -65,12 +65,12 @@ def pieces(cache: list[Any]) -> dict[str, Any]:
 
 
 def swapped(plain: Any, *axes: int) -> Any:
-    """The axes in another order."""
+    """The array with its axes in another order."""
     return Bf16(plain.bits.transpose(*axes)) if isinstance(plain, Bf16) else plain.transpose(*axes)
 
 
 class Recorded:
-    """The model, as generate_step() wants it, and the recording of its calls."""
+    """The model in the form that generate_step() needs, and the recording of its calls."""
 
     def __init__(self, model: Any, folder: str, given: int, states: bool, taps: bool, **head: Any) -> None:
         self.model, self.given, self.states, self.taps = model, given, states, taps
@@ -142,5 +142,5 @@ class Recorded:
 def record(
     model: Any, folder: str, given: int, states: bool = False, taps: bool = False, **head: Any
 ) -> Recorded:
-    """Write the calls of MODEL to FOLDER; head: what Trace takes, engine ("mlx-lm 0.32.0") among it."""
+    """Write the calls of MODEL to FOLDER; head: arguments of Trace, including engine ("mlx-lm 0.32.0")."""
     return Recorded(model, folder, given, states, taps, **head)

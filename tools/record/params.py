@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""What a live PyTorch model holds, written down for `samebit check CKPT --loaded LIST`.
+"""Writes the list of a live PyTorch model's parameters for `samebit check CKPT --loaded LIST`.
 
 In the process of the engine, after it has loaded its weights:
 
     from params import record
     record(model, "engine.json")
 
-or from a shell, for what transformers makes of a folder:
+or from a shell, for a folder loaded by transformers:
 
     params.py CKPT LIST [--class Qwen3_5MoeForCausalLM] [--dtype bfloat16]
 
 LIST is JSON, "samebit-loaded 1" (docs/check.md): per parameter and buffer the name, the shape, the
 type, and a digest of the values. Floating-point values of 16 and 32 bits are hashed as
-little-endian binary32, so the type they are held in does not matter to the digest; everything else
-is hashed as it lies in memory. rms and max tell a scaled tensor from a foreign one, and a tensor of
-three dimensions has a digest per slice, so that experts can be told apart.
+little-endian binary32, so the digest does not depend on their type in memory; everything else is
+hashed as in memory. rms and max distinguish a scaled tensor from a foreign one. A tensor of three
+dimensions has a digest per slice, to distinguish experts.
 
 Needs torch and xxhash. exit status: 0 done, 1 something failed, 2 wrong use
 """
@@ -32,10 +32,10 @@ import torch
 import xxhash
 
 FORMAT = "samebit-loaded 1"
-FIRST = 16  # values that are written down as they are
-CHUNK = 1 << 22  # elements that are converted at once
+FIRST = 16  # values that are listed themselves
+CHUNK = 1 << 22  # elements converted at once
 
-# How safetensors spells the types of torch; by name, since not every version has all of them.
+# The safetensors names of torch's types; by name, because some versions lack some types.
 _NAMES = {
     "float64": "F64",
     "float32": "F32",
@@ -61,13 +61,13 @@ FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class RecordError(Exception):
-    """Something that a person can act on."""
+    """An error that the user can act on."""
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor without gradients and wrappers, with real values behind it."""
     tensor = tensor.detach()
-    if hasattr(tensor, "full_tensor"):  # a DTensor holds a part on each rank
+    if hasattr(tensor, "full_tensor"):  # a DTensor has a part per rank
         tensor = tensor.full_tensor()
     if tensor.is_meta:
         raise RecordError("is on the meta device: the model was not loaded")
@@ -110,18 +110,18 @@ def size_of(tensor: torch.Tensor) -> dict[str, float]:
         largest = max(largest, float(wide.abs().max()))
     if not tensor.numel() or not math.isfinite(total):
         return {}
-    # the sum is not in the same order everywhere: six digits are
+    # the order of the sum varies between machines; six digits do not
     return {"rms": float(f"{math.sqrt(total / tensor.numel()):.6g}"), "max": largest}
 
 
 def first_of(tensor: torch.Tensor) -> dict[str, list[float]]:
-    """The first values, so that a factor can be told from chance."""
+    """The first values, to distinguish a factor from chance."""
     values = tensor.reshape(-1)[:FIRST].cpu().double().tolist()
     return {"first": values} if all(map(math.isfinite, values)) else {}
 
 
 def entry(name: str, tensor: torch.Tensor, kind: str, parts: Any = None) -> dict[str, Any]:
-    """One line of the list."""
+    """One entry of the list."""
     try:
         tensor = plain(tensor)
     except RecordError as error:
@@ -147,7 +147,7 @@ def entry(name: str, tensor: torch.Tensor, kind: str, parts: Any = None) -> dict
 def entries(
     model: torch.nn.Module, parts: dict[str, list[dict[str, Any]]]
 ) -> Iterator[dict[str, Any]]:
-    """Parameters and buffers in order of name. Tied parameters stand once."""
+    """Parameters and buffers in order of name. Tied parameters are listed once."""
     named = [(name, tensor, "parameter") for name, tensor in model.named_parameters()]
     named += [(name, tensor, "buffer") for name, tensor in model.named_buffers()]
     for name, tensor, kind in sorted(named, key=lambda row: row[0]):
@@ -182,10 +182,10 @@ def record(
     program: str | None = None,
     parts: dict[str, list[dict[str, Any]]] | None = None,
 ) -> int:
-    """Write what MODEL holds to PATH; return the number of parameters and buffers.
+    """Write the list of MODEL's parameters to PATH; return the number of parameters and buffers.
 
-    PARTS names, for parameters that fuse what the checkpoint has apart and whose names samebit does
-    not know, the modules one below the other: {"blocks.0.attn.w": [{"module":
+    PARTS is for parameters that fuse several modules of the checkpoint and whose names samebit does
+    not know. It lists these modules in order: {"blocks.0.attn.w": [{"module":
     "model.layers.0.self_attn.q_proj", "rows": [0, 64]}, ...]}. rows may be left out.
     """
     if program is None:
@@ -195,7 +195,7 @@ def record(
 
 
 def load(folder: Path, class_name: str | None, dtype: str) -> tuple[torch.nn.Module, str]:
-    """What transformers makes of a folder, without the network."""
+    """Load a folder with transformers, without the network."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("USE_HUB_KERNELS", "0")
     import transformers

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The writing half of the plug-ins, with stand-ins for the engines: plugins_test.py PLAIN ROUNDS OUT
+"""Tests the writing half of the plug-ins, with stand-ins for the engines: plugins_test.py PLAIN ROUNDS OUT
 
-PLAIN (a prompt of one token) and ROUNDS are traces without and with drafts, all taps and states. The
-stand-ins play them back through the calls that the real engines make, as NumPy arrays in the layouts of those
-engines, and OUT/vllm, OUT/sglang, OUT/mlx and OUT/again get what the plug-ins make of it. Then what the writer
-must refuse. exit status: 0 all of it, 1 something was not as it should be
+PLAIN (a prompt of one token) and ROUNDS are traces without and with drafts, all taps and states. The stand-ins
+replay them through the calls of the real engines, as NumPy arrays in the engines' layouts. The plug-ins write
+OUT/vllm, OUT/sglang, OUT/mlx and OUT/again. Then tests what the writer must refuse. exit status: 0 all passed,
+1 something failed
 """
 
 import json
@@ -24,7 +24,7 @@ failed = 0
 
 
 def check(what: str, good: bool) -> None:
-    """One line for what is not as it should be."""
+    """Prints a line for a failed check."""
     global failed
     if not good:
         failed = 1
@@ -64,7 +64,7 @@ def play_vllm(calls: list[Thing], out: Path) -> None:
 
         def sample_tokens(self, grammar):
             self.model.compute_logits(np.zeros((1, VOCAB), np.float32))  # prompt logprobs: not these
-            now.logits[:] = 0  # as samplers do
+            now.logits[:] = 0  # like samplers do
             return Thing(get_output=lambda: Thing(req_ids=["a"], sampled_token_ids=[now.sampled]))
 
     runner = Runner()
@@ -92,7 +92,7 @@ def play_vllm(calls: list[Thing], out: Path) -> None:
     check("vllm: the runner is not as it was", "execute_model" not in vars(runner))
 
 
-# SGLang: batches with their mode, a verify behind the call
+# SGLang: batches with their mode, and verify() after the call
 
 
 def play_sglang(calls: list[Thing], out: Path) -> None:
@@ -166,7 +166,7 @@ def play_mlx(calls: list[Thing], out: Path) -> None:
     cache = [None] * len(layers)
 
     def fill(call: Thing) -> None:
-        """The caches as they stand ahead of a call, in the layouts of mlx-lm."""
+        """Fills the caches with their content before a call, in the layouts of mlx-lm."""
         for number in range(len(layers)):
             mine = f"state.0.layers.{number}."
             piece = {n.rsplit(".", 1)[1]: t for n, t in call.tensors.items() if n.startswith(mine)}
@@ -193,7 +193,7 @@ def play_mlx(calls: list[Thing], out: Path) -> None:
 
 
 def the_writer(out: Path) -> None:
-    """Types, misuse, and what an exception leaves."""
+    """Tests types, misuse, and the files after an exception."""
     wide = np.array([1, 1.00390625, 1.01171875, -3e38, np.inf, np.nan, 1e-40], "<f4")
     nearest = Bf16.rounded(wide).floats()
     check("bfloat16: ties to even", list(nearest[:3]) == [1, 1, 1.015625] and np.isnan(nearest[5]))
@@ -225,7 +225,7 @@ def the_writer(out: Path) -> None:
     refused("fed twice", lambda: call.decode(s, 1))
     refused("a key that is none", lambda: Trace(out / "x", engine="mine", vocab_size=9, colour="red"))
     calls = EngineCalls(out.parent / "bf16", "mine", 9)
-    calls.call([Fed("a", 0, [1, 2], 2)], Bf16.rounded(np.ones((1, 16))))  # of which vLLM's logits are; padded
+    calls.call([Fed("a", 0, [1, 2], 2)], Bf16.rounded(np.ones((1, 16))))  # padded, like vLLM's logits
     calls.finish()
     logits = read_tensors(out.parent / "bf16" / "step-000000.safetensors")[0]["logits"]
     check("logits in bfloat16", logits.shape == (1, 9) and logits.floats().sum() == 9)
@@ -233,7 +233,8 @@ def the_writer(out: Path) -> None:
 
 
 def draft_steps() -> None:
-    """Of a draft step only the logits have rows of padding: a projection that is wider than the vocabulary stays whole."""
+    """In a draft step only the logits have padding columns: a projection wider than the vocabulary is not
+    cut."""
     found = {"mtp.logits": [np.ones((1, 6), np.float32)], "mtp.layers.0.self_attn.q_proj": [np.ones((3, 8), np.float32)]}
     head = Thing(taps=Thing(found=found), last=np.array([2]))
     (step,) = vllm_plugin.Head.steps(head, 4)

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Asks a running server the same things in ways that must not matter, and keeps every answer; docs/probe.md.
+"""Sends a running server the same requests under circumstances that must not matter; keeps all answers
+(docs/probe.md).
 
     probe.py URL --out DIR [--baseline URL2] [--prompts F | --ids F] [options]    asks
     probe.py judge DIR [--json] [--tie NATS] [--claim P0,P1]                      judges; needs no server
-    probe.py finish DIR                                                          of a run that was killed
+    probe.py finish DIR                                                          after a killed run
 
-Exit status: 0 all was asked (judge: nothing differs), 1 judge: something differs, 2 wrong use, 3 the server or
-the input cannot be used, 4 not all was asked (judge: nothing could have been seen). Only Python's own library.
+Exit status: 0 all requests were sent (judge: no difference), 1 judge: a difference, 2 wrong use, 3 the server or the
+input cannot be used, 4 not all requests were sent (judge: a difference could not have shown). Needs only Python's
+standard library.
 """
 
 import argparse
@@ -24,19 +26,19 @@ from probe_store import Store, finish
 
 LENGTHS = "15,16,17,63,64,65,255,256,257,1023,1024,1025"
 PHASES = ("again", "together", "resume", "logprobs")
-TOLD, TOLD_LENGTH = 8, 300  # prompts of which prompt_logprobs are asked, and how long they may be
-GONE = 5  # requests in a row without an answer, and the server is taken for gone
+TOLD, TOLD_LENGTH = 8, 300  # prompts with prompt_logprobs, and their largest length
+GONE = 5  # consecutive requests without an answer before the server counts as gone
 
 
 class Stop(Exception):
-    """No further request; the message says why."""
+    """Stops the requests; the message says why."""
 
 
 # --- prompts ------------------------------------------------------------------------------------------------
 
 
 def drawn(count: int, vocabulary: int, seed: int) -> list[int]:
-    """Ids that look like chance, the same every time."""
+    """Pseudo-random ids, the same every time."""
     out, state = [], seed * 2654435761 + 12345
     for _ in range(count):
         state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
@@ -45,7 +47,7 @@ def drawn(count: int, vocabulary: int, seed: int) -> list[int]:
 
 
 def source(args: argparse.Namespace, server: Server) -> list[list[int]]:
-    """Lists of ids to cut prompts from; none if they are to be drawn."""
+    """Lists of ids to cut prompts from; empty if prompts are to be drawn."""
     if args.ids:
         lines = args.ids.read_text(encoding="utf-8").splitlines()
         return [[int(t) for t in line.replace(",", " ").split()] for line in lines if line.strip()]
@@ -55,7 +57,7 @@ def source(args: argparse.Namespace, server: Server) -> list[list[int]]:
 
 
 def cut(lists: list[list[int]], lengths: list[int], runs: int, vocabulary: int) -> list[list[int]]:
-    """So many prompts of these lengths in turn, each from another place."""
+    """`runs` prompts of these lengths in turn, each from another place."""
     if not lists:
         return [drawn(lengths[i % len(lengths)], vocabulary, i + 1) for i in range(runs)]
     out = []
@@ -78,7 +80,7 @@ class Probe:
         self.asked = self.silent = 0
 
     def ask(self, batch: list[dict[str, Any]]) -> list[answers.Answer | None]:
-        """Requests at the same time; their numbers are given before any of them is sent."""
+        """Sends requests at the same time; they get their numbers before any of them is sent."""
         left = self.until - time.monotonic()
         if self.asked + len(batch) > self.args.max_requests:
             raise Stop(f"limit of {self.args.max_requests} requests")
@@ -132,7 +134,7 @@ class Probe:
             self.ask([self.request(side, "together", k, share=f"together {side}", fresh=True) for k in here])
 
     def resume(self, side: int, first: list[answers.Answer | None]) -> None:
-        """Half of what came out stands in the prompt: the rest must come out."""
+        """Appends half of the output to the prompt: the rest must come out again."""
         half = self.args.n // 2
         for i, answer in enumerate(first):
             if answer and answer.are_ids and 0 < half < len(answer.tokens):
@@ -265,7 +267,7 @@ def main() -> int:
             finish(Path(words[1]), "killed")
             return 0
         return probe(words)
-    except (OSError, ValueError) as error:  # Refused, BadAnswer and Unreadable are values that are wrong
+    except (OSError, ValueError) as error:  # Refused, BadAnswer and Unreadable are kinds of ValueError
         print(f"probe: {error}", file=sys.stderr)
         return 3
 

@@ -1,6 +1,6 @@
-"""What an answer of a server says: one form for llama-server, vLLM, SGLang and whatever speaks as OpenAI does.
+"""The content of a server's answer in one form, for llama-server, vLLM, SGLang and OpenAI-compatible servers.
 
-Nothing is guessed: what an answer does not have is None.
+Nothing is guessed: missing values are None.
 """
 
 import json
@@ -11,24 +11,24 @@ Lists = list[dict[Any, float] | None]
 
 
 class BadAnswer(ValueError):
-    """An answer that is not what was asked for; the message says why."""
+    """An answer that does not fit the request; the message says why."""
 
 
 @dataclass
 class Answer:
-    tokens: list[Any]  # ids, or texts where there are no ids
+    tokens: list[Any]  # ids, or texts if there are no ids
     are_ids: bool
-    tops: Lists = field(default_factory=list)  # of each token the likeliest ones and their logarithms
+    tops: Lists = field(default_factory=list)  # per token the most likely tokens and their log-probabilities
     prompt_ids: list[int] | None = None
-    prompt_count: int | None = None  # how many tokens the server says that it was given
-    count: int | None = None  # and how many it says that it made
+    prompt_count: int | None = None  # prompt tokens counted by the server
+    count: int | None = None  # generated tokens counted by the server
     cached: int | None = None
     drafted: int | None = None
     prompt_tops: Lists | None = None
 
 
 def strict(text: str) -> Any:
-    """JSON, and nothing that only some readers take for it."""
+    """Strict JSON, without extensions that only some readers accept."""
 
     def refuse(word: str) -> Any:
         raise BadAnswer(f"{word} is no number of JSON")
@@ -52,7 +52,7 @@ def ids(values: Any) -> list[int]:
 
 
 def key(text: Any) -> Any:
-    """An id that is written as token_id:N is an id."""
+    """A token as dictionary key; token_id:N becomes the id N."""
     if isinstance(text, str) and text.startswith("token_id:") and text[9:].isdigit():
         return int(text[9:])
     return text
@@ -63,8 +63,9 @@ def whole(value: Any) -> int | None:
 
 
 def aligned(tokens: list[int], items: list[Any], barred: set[Any]) -> Lists:
-    """llama-server has no entry for a token that ends inside a character, and one without a list for a draft that it
-    accepted: that is no probability. Its lists are those before tokens are barred, as ignore_eos does."""
+    """llama-server has no entry for a token that ends inside a character, and an entry without a list, which is
+    no probability, for an accepted draft. Its lists are from before the exclusion of tokens, for example by
+    ignore_eos."""
     tops: Lists = []
     at = 0
     for token in tokens:
@@ -108,7 +109,7 @@ def openai(document: dict[str, Any]) -> Answer:
         ids(tokens)
     own = logprobs.get("token_logprobs") or []
     lists = logprobs.get("top_logprobs") or []
-    same = texts == tokens  # else the lists have texts, and tokens are ids
+    same = texts == tokens  # otherwise the lists have texts, and tokens are ids
     tops: Lists = []
     for i, entry in enumerate(lists if same else []):
         top = {key(t): number(p) for t, p in (entry or {}).items()}
@@ -150,7 +151,7 @@ READERS = {"llama-server": llama, "vllm": openai, "openai": openai, "sglang": sg
 
 
 def read(kind: str, document: Any) -> Answer:
-    """BadAnswer where the document is not an answer of this kind."""
+    """Reads an answer; BadAnswer if the document is not of this kind."""
     try:
         answer = READERS[kind](document)
     except BadAnswer:

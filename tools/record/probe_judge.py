@@ -1,6 +1,6 @@
-"""Judges the answers of a probe: what should be equal, how often it is not, and whether that could be chance.
+"""Judges the answers of a probe: compares those that should be equal, counts differences, and tests their rate.
 
-Who is right is not said here: the reference says that, with the command that stands behind what differs.
+This does not decide which answer is right. The command printed after a difference asks the reference.
 """
 
 import argparse
@@ -23,19 +23,19 @@ Z = 1.959963984540054
 
 
 class Unreadable(ValueError):
-    """The folder is not a probe's, or no longer what it was."""
+    """The folder is not from a probe, or was changed."""
 
 
 @dataclass
 class Row:
-    """A request and what came."""
+    """A request and its answer."""
 
     order: int
     phase: str
     mode: str
     prompt: int
     sent: list[int]
-    length: int  # of the prompt, without what a resumed one was given
+    length: int  # of the prompt, without the given output of a resumed one
     error: str | None
     response: Any
     answer: answers.Answer | None
@@ -45,7 +45,7 @@ class Row:
         return self.sent + (self.answer.tokens if self.answer else [])
 
     def top(self, place: int) -> dict[Any, float] | None:
-        """The list that the token at this place of the sequence was taken from."""
+        """The list of the token at this place of the sequence."""
         at = place - len(self.sent)
         return self.answer.tops[at] if self.answer and 0 <= at < len(self.answer.tops) else None
 
@@ -92,7 +92,7 @@ def row(line: dict[str, Any], start: dict[str, Any]) -> Row:
 
 
 def load(folder: Path, whole: bool = True) -> Taken:
-    """whole: as the manifest lists it."""
+    """Loads a probe. whole: checks it against the manifest."""
     complete = True
     try:
         start = json.loads((folder / "start.json").read_text(encoding="utf-8"))
@@ -116,7 +116,7 @@ def load(folder: Path, whole: bool = True) -> Taken:
 def groups(taken: Taken) -> list[Group]:
     start = taken.start
     found = {(r.mode, r.phase, r.prompt): r for r in taken.rows}
-    # where a request cannot keep off the cache, the later ones find their prompts there
+    # if a request cannot bypass the cache, later requests find their prompts there
     alone = "first" if start["fresh"] else "again"
     plan = []
     for mode in start["modes"]:
@@ -149,14 +149,14 @@ def name_of(group: Group) -> str:
 
 
 def margin(top: dict[Any, float] | None, own: Any, other: Any) -> float | None:
-    """By how much a token stands above the other one; at least so much where that is not in the list."""
+    """The margin of a token over another one; a lower bound if the other is not in the list."""
     if not top or own not in top:
         return None
     return top[own] - top.get(other, min(top.values()))
 
 
 def part(a: Row, b: Row, tie: float) -> Finding | None:
-    """Where two sequences part first, and whether both sides found the two tokens as good as equal."""
+    """The first divergence of two sequences, and whether the two tokens were nearly equal on both sides."""
     left, right = a.sequence, b.sequence
     at = next((i for i, (x, y) in enumerate(zip(left, right)) if x != y), min(len(left), len(right)))
     if at == len(left) == len(right):
@@ -175,7 +175,7 @@ def part(a: Row, b: Row, tie: float) -> Finding | None:
 
 
 def told(a: Row, b: Row, tie: float) -> Finding | None:
-    """Log-probabilities of one prompt, told twice."""
+    """Compares two answers' log-probabilities of one prompt."""
     lists = []
     for r in (a, b):
         tops = r.answer.prompt_tops if r.answer else None
@@ -195,7 +195,7 @@ def told(a: Row, b: Row, tie: float) -> Finding | None:
 
 
 def best(r: Row, tie: float) -> Finding | None:
-    """Temperature 0: every token is the likeliest of its own list."""
+    """Temperature 0: every token must be the most likely of its list."""
     for place, token in enumerate(r.answer.tokens if r.answer else [], len(r.sent)):
         top = r.top(place)
         if not top or top.get(token) == max(top.values()):
@@ -208,7 +208,7 @@ def best(r: Row, tie: float) -> Finding | None:
 
 
 def usable(r: Row, added: int) -> Finding | None:
-    """An answer that could be read, of the prompt that was sent."""
+    """Checks that an answer could be read and belongs to the prompt that was sent."""
     a = r.answer
     words = None
     if a is None:
@@ -254,7 +254,7 @@ def sequential(flags: list[bool], p0: float, p1: float) -> dict[str, Any]:
 
 
 def hollow(rows: list[Row]) -> str | None:
-    """Why equal answers would show nothing."""
+    """The reason why equal answers would prove nothing, or None."""
     if not rows:
         return None
     made = [tuple(r.answer.tokens) for r in rows if r.answer]
@@ -268,7 +268,7 @@ def hollow(rows: list[Row]) -> str | None:
 
 
 def counter(folder: Path, server: int, name: str) -> float | None:
-    """How far a counter of /metrics went up, all its labels together."""
+    """The increase of a counter of /metrics, summed over its labels."""
     sums = []
     for when in ("before", "after"):
         try:
@@ -281,7 +281,7 @@ def counter(folder: Path, server: int, name: str) -> float | None:
 
 
 def drafts(folder: Path, taken: Taken, mode: str) -> float | None:
-    """Drafts of the answers of one side; None if nothing tells."""
+    """The drafts of one side's answers; None if unknown."""
     counts = [r.answer.drafted for r in taken.rows if r.mode == mode and r.answer]
     if any(c is not None for c in counts):
         return sum(c or 0 for c in counts)
@@ -291,7 +291,7 @@ def drafts(folder: Path, taken: Taken, mode: str) -> float | None:
 
 
 def witnessed(folder: Path, taken: Taken, group: Group) -> str | None:
-    """What shows that the cause was there."""
+    """The evidence that the varied cause was present, or None."""
     if name_of(group) in ("cache", "logprobs"):
         cached = [b.answer.cached for _, b in group.pairs if b.answer and b.answer.cached is not None]
         hits = f"{sum(c > 0 for c in cached)} of {len(cached)} found in the cache"
@@ -303,7 +303,7 @@ def witnessed(folder: Path, taken: Taken, group: Group) -> str | None:
 
 
 def unseen(folder: Path, taken: Taken, group: Group) -> str | None:
-    """Why the cause that a group varies was not there."""
+    """The reason why the cause that a group varies was absent, or None."""
     if name_of(group) in ("cache", "logprobs"):
         cached = [b.answer.cached for _, b in group.pairs if b.answer and b.answer.cached is not None]
         return "nothing was found in the cache" if cached and not any(cached) else None
@@ -337,7 +337,7 @@ def verdict(found: list[Finding | None], why: str | None) -> str:
 def told_of(
     name: str, rows: list[Row], found: list[Finding | None], why: str | None, claims: list[Any]
 ) -> dict[str, Any]:
-    """The result of one group; rows: what was compared, one for each of found."""
+    """The result of one group; rows: the compared rows, one per item of found."""
     lengths = [r.length for r in rows]
     tokens = sum(made(r) if f is None else max(0, f.position or 0) for r, f in zip(rows, found))
     real = [f for f in found if f and not f.near]
@@ -357,7 +357,7 @@ def told_of(
 
 
 def command_of(folder: Path, group: Group) -> str | None:
-    """What says who is right."""
+    """The command that shows which answer is right."""
     names = [folder / "groups" / f"{group.name}.{side}" for side in group.sides]
     if name_of(group) == "logprobs":
         return f"samebit diff CKPT --engine {shlex.quote(str(names[1]))}.jsonl --as answers"
@@ -437,7 +437,7 @@ def command(words: list[str]) -> int:
     taken = load(args.folder)
     results = list(judged(args.folder, taken, args.tie, args.claim))
     verdicts = {g["verdict"] for g in results}
-    # that answers could be read, and are the likeliest tokens, is not what was asked
+    # groups about readable and most likely answers do not count as the requested comparison
     asked = {g["verdict"] for g in results if g["group"] not in ("answers", "greedy")}
     whole = "DIFFERS" if "DIFFERS" in verdicts else "NOTHING" if asked <= {"NOTHING"} else "EQUAL"
     if whole == "EQUAL" and "NEAR_TIE" in verdicts:

@@ -1,4 +1,4 @@
-"""One server: what it is, and how it is asked; every request is greedy, with a seed that should not matter."""
+"""One server: its kind, and requests to it. Every request is greedy, with a seed that should not matter."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 LIMIT = 64 << 20  # bytes of an answer
 PATHS = {"llama-server": "/completion", "vllm": "/v1/completions", "openai": "/v1/completions", "sglang": "/generate"}
-# What an answer can do without: a server that refuses fields it does not know is asked without those it names.
+# Optional fields: if a server refuses unknown fields, the fields that it names are left out.
 SPARE = ("ignore_eos", "return_token_ids", "return_tokens_as_token_ids")
 ASKED = ("/v1/models", "/props", "/version", "/get_model_info")
 
@@ -19,7 +19,7 @@ class Refused(ValueError):
 
 
 class Reply:
-    """The status is None where there was no answer; then text says why."""
+    """The status is None if there was no answer; then text has the reason."""
 
     def __init__(self, status: int | None, text: str, path: str = "", body: Any = None) -> None:
         self.status, self.text, self.path, self.body = status, text, path, body
@@ -39,10 +39,10 @@ class Server:
         models = self._data("/v1/models").get("data") or [{}]
         self.model = args.model or models[0].get("id")
         self.context = self._context(models[0])
-        self.has_switch = self.kind == "llama-server"  # speculative.n_max, which some versions ignore
+        self.has_switch = self.kind == "llama-server"  # speculative.n_max; some versions ignore it
         self.can_be_fresh = self.kind in ("llama-server", "vllm")
         self.tells_prompt = self.kind == "vllm"
-        self.without: set[str] = set()  # of SPARE, what it refused
+        self.without: set[str] = set()  # the fields of SPARE that the server refused
 
     def _data(self, path: str) -> dict[str, Any]:
         try:
@@ -78,7 +78,7 @@ class Server:
         except urllib.error.HTTPError as error:
             with error:
                 return Reply(error.code, error.read(LIMIT).decode(errors="replace"))
-        except Exception as error:  # http.client raises more kinds than its documentation names
+        except Exception as error:  # http.client raises more exceptions than documented
             return Reply(None, f"{type(error).__name__}: {error}")
         if len(data) > LIMIT:
             return Reply(None, "an answer of more than 64 MiB")
@@ -119,7 +119,7 @@ class Server:
         return out
 
     def complete(self, entry: dict[str, Any], timeout: float) -> Reply:
-        """The reply, and the body that it answers: without what the server was found to refuse."""
+        """The reply, and the request's body without fields that the server refuses."""
         path, until = PATHS[self.kind], time.monotonic() + timeout
         while True:
             without = set(self.without)

@@ -1,10 +1,10 @@
-"""The folder of a probe: answers as they came, one a line, and what is made of them once all are there.
+"""The folder of a probe: answers as received, one per line, and the files made from them at the end.
 
-    answers.jsonl          request and response of each, in the order in which they ended
-    start.json             what was to be asked, and of which server
-    metrics-*.txt          its counters before and after
-    groups/NAME.SIDE.ids   token ids of the answers that should be equal, line by line
-    groups/NAME.SIDE.jsonl the responses alone
+    answers.jsonl          requests and responses, in the order of completion
+    start.json             the planned requests, and the server
+    metrics-*.txt          the server's counters before and after
+    groups/NAME.SIDE.ids   token ids of the answers that should be equal, one per line
+    groups/NAME.SIDE.jsonl only the responses
     manifest.json          all files with their sha256; written last
 """
 
@@ -21,7 +21,7 @@ from probe_server import Refused, Reply, Server
 
 
 def write(path: Path, text: str) -> None:
-    """Under another name until it is whole."""
+    """Writes under another name until the file is complete."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
@@ -55,7 +55,7 @@ class Store:
                 write(self.folder / f"metrics-{i}-{when}.txt", reply.text)
 
     def keep(self, entry: dict[str, Any], reply: Reply, server: Server) -> answers.Answer | None:
-        """One line; the answer if it is one."""
+        """Stores one line; returns the answer if it is valid."""
         found, wrong = None, None
         if reply.status == 200:
             try:
@@ -69,7 +69,7 @@ class Store:
             head = {"done": self.count, **{k: entry[k] for k in names}, "server": self.servers.index(server)}
             head |= {"path": reply.path, "status": reply.status, "error": wrong, "request": reply.body}
             line = json.dumps(head)[:-1]
-            if found:  # as it came: between the values of JSON a new line is a space
+            if found:  # as received: between JSON values a newline counts as a space
                 line += f', "response": {reply.text.replace(chr(13), " ").replace(chr(10), " ").strip()}}}\n'
             else:
                 line += f', "text": {json.dumps(reply.text)}}}\n'
@@ -89,7 +89,7 @@ class Store:
 
 
 def finish(folder: Path, why: str | None) -> None:
-    """What is complete of the answers, the files made of them, and the list of all."""
+    """Writes the complete answers, the files made from them, and the manifest."""
     part = folder / "answers.jsonl.live"
     if part.exists():
         lines = part.read_text(encoding="utf-8").split("\n")

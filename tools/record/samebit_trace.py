@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes a trace that `samebit trace` and `samebit diff` read; docs/trace.md is the contract.
 
-One file, NumPy and nothing else: copy it next to your engine. What was fed is said call by call, in the order
-of the calls; positions, slots and the numbers of rounds are kept here.
+One file that needs only NumPy: copy it next to your engine. Report the fed tokens call by call, in the order of
+the calls. Positions, slots and the numbers of rounds are tracked here.
 
     with Trace("t", engine="mine 1.0", vocab_size=248320, level=2) as trace:
         chat = trace.sequence(slot=0)
@@ -13,10 +13,10 @@ of the calls; positions, slots and the numbers of rounds are kept here.
             call.verify(chat, token=127, drafts=[153], accepted=1, emitted=[153, 16])
             call.logits(logits)
 
-Tensors are NumPy arrays, Bf16, or tensors of torch and mlx (values() brings those over). A `with` that ends in
-an exception leaves steps without a trace.json, which every reader takes for a run that did not end.
+Tensors are NumPy arrays, Bf16, or tensors of torch and mlx (converted by values()). A `with` that ends in an
+exception leaves steps without a trace.json; readers treat that as an incomplete run.
 
-From a shell: reads the trace FROM and writes it again, every number in the type that is named.
+From a shell: reads the trace FROM and writes it again, with all numbers in the given type.
 
     samebit_trace.py FROM TO [F32|F16|BF16]
 """
@@ -40,11 +40,11 @@ NAMES = {
 DTYPES = {name: dtype for dtype, name in NAMES.items()} | {"BF16": np.dtype("<u2")}
 HEAD = ("spec", "profile", "knobs", "arithmetic", "checkpoint", "note")
 HEAD += ("rollback", "drafter", "functions", "delta_chunk")  # of version 2
-SOME_ROWS = ("logits", "top_ids", "top_logprobs")  # may be of the rows that logits_rows names
+SOME_ROWS = ("logits", "top_ids", "top_logprobs")  # may have only the rows in logits_rows
 
 
 class TraceError(ValueError):
-    """Something that the contract does not allow; the message says what."""
+    """A violation of the contract; the message describes it."""
 
 
 class Bf16:
@@ -57,7 +57,7 @@ class Bf16:
 
     @classmethod
     def rounded(cls, values: Any) -> "Bf16":
-        """The nearest bfloat16 of each binary32, of two the even one; a NaN stays one."""
+        """The nearest bfloat16 of each binary32, ties to even; NaN stays NaN."""
         wide = np.asarray(values, dtype="<f4").view("<u4")
         up = wide + (0x7FFF + ((wide >> 16) & 1))
         nan = (wide & 0x7FFFFFFF) > 0x7F800000
@@ -79,7 +79,7 @@ class Bf16:
 
 
 def values(tensor: Any) -> Any:
-    """A tensor of any of the usual libraries as a copy that later calls do not change: an array or a Bf16."""
+    """A copy of a tensor of any common library, which later calls do not change: an array or a Bf16."""
     if isinstance(tensor, Bf16):
         return Bf16(tensor.bits.copy())
     if hasattr(tensor, "detach"):  # torch, on any device
@@ -96,13 +96,13 @@ def values(tensor: Any) -> Any:
 
 
 def brought(tensor: Any) -> Any:
-    """An array or a Bf16, copied only where it has to be."""
+    """An array or a Bf16, copied only if necessary."""
     usual = isinstance(tensor, Bf16) or (isinstance(tensor, np.ndarray) and tensor.dtype.name != "bfloat16")
     return tensor if usual else values(tensor)
 
 
 def plain(tensor: Any, name: str) -> tuple[str, np.ndarray]:
-    """How safetensors calls the type, and the elements in order."""
+    """The safetensors name of the type, and the elements in order."""
     if isinstance(tensor, Bf16):
         return "BF16", np.ascontiguousarray(tensor.bits, dtype="<u2")
     if tensor.dtype == np.uint16:
@@ -114,7 +114,7 @@ def plain(tensor: Any, name: str) -> tuple[str, np.ndarray]:
 
 
 def write_whole(path: Path, parts: Iterable[bytes]) -> None:
-    """Under another name until it is whole."""
+    """Writes under another name until the file is complete."""
     part = path.with_name(path.name + ".part")
     try:
         with open(part, "wb") as file:
@@ -143,7 +143,7 @@ def write_tensors(path: Path, tensors: dict[str, Any], digests: dict[str, Any] |
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """What write_tensors() wrote: the tensors, and the digests if there are any."""
+    """Reads a file of write_tensors(): the tensors, and the digests if there are any."""
     data = Path(path).read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
@@ -158,16 +158,16 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 class Sequence:
-    """One sequence and where it stands; Trace.sequence() makes them."""
+    """One sequence and its position; made by Trace.sequence()."""
 
     def __init__(self, number: int, position: int, slot: int | None) -> None:
         self.number, self.position, self.slot = number, position, slot
-        self.rounds = 0  # rounds that were verified
-        self.drafted = 0  # steps of the MTP head since
+        self.rounds = 0  # verified rounds
+        self.drafted = 0  # steps of the MTP head since the last round
 
 
 class Call:
-    """One forward call: the rows it was fed, and what was seen of it."""
+    """One forward call: its fed rows, and the observed values."""
 
     def __init__(self, trace: "Trace") -> None:
         self.trace = trace
@@ -178,7 +178,7 @@ class Call:
         self.digests: dict[str, Any] = {}
         self.logits_rows: list[int] | None = None
         self.note: Any = None
-        self._began: dict[int, int] = {}  # where each sequence stood when the call began
+        self._began: dict[int, int] = {}  # position of each sequence at the beginning of the call
 
     def __enter__(self) -> "Call":
         return self
@@ -187,7 +187,7 @@ class Call:
         if kind is None:
             self.write()
 
-    # What was fed
+    # The fed tokens
 
     def _row(self, s: Sequence, position: int, token: int, kind: str, **more: int) -> None:
         where = {"sequence": s.number} if s.slot is None else {"sequence": s.number, "slot": s.slot}
@@ -200,7 +200,7 @@ class Call:
         return s.position
 
     def prompt(self, s: Sequence, tokens: Iterable[int]) -> None:
-        """Tokens that were given, all at once or in pieces."""
+        """Feeds prompt tokens, all at once or in pieces."""
         at = self._begin(s)
         for token in tokens:
             self._row(s, at, token, "prompt")
@@ -208,7 +208,7 @@ class Call:
         s.position = at
 
     def decode(self, s: Sequence, token: int) -> None:
-        """One token, the one that was generated last."""
+        """Feeds the last generated token."""
         self._row(s, self._begin(s), token, "decode")
         s.position += 1
 
@@ -221,9 +221,9 @@ class Call:
         emitted: List[int] = (),
         forced: bool = False,
     ) -> None:
-        """A speculative round: the token emitted last and all drafts. accepted counts drafts, never the bonus
-        token; emitted are those drafts and the token behind. From level 2 on both are needed. forced: how many
-        are accepted was dictated, and no choice of the engine."""
+        """A speculative round: feeds the last emitted token and all drafts. accepted counts drafts, never the
+        bonus token; emitted are the accepted drafts and the token after them. From level 2 on both are
+        required. forced: the number of accepted drafts was forced, not decided by the engine."""
         at = self._begin(s)
         for i, fed in enumerate([token, *drafts]):
             self._row(s, at + i, fed, "verify", round=s.rounds)
@@ -245,23 +245,24 @@ class Call:
         s.position, s.rounds, s.drafted = at + 1 + accepted, s.rounds + 1, 0
 
     def draft(self, s: Sequence, token: int) -> None:
-        """One step of the MTP head, in a call of its own: first fed the token emitted last, then drafts."""
+        """One step of the MTP head, in its own call: feed first the last emitted token, then the drafts."""
         self._row(s, s.position + s.drafted, token, "draft", round=s.rounds)
         s.drafted += 1
 
-    # What was seen
+    # The observed values
 
     def tensor(self, name: str, tensor: Any) -> None:
-        """The values of a tap; axis 0 are the rows of the call."""
+        """The values of a tap; axis 0 is the rows of the call."""
         self.tensors[name] = values(tensor)
 
     def logits(self, logits: Any, rows: Iterable[int] | None = None) -> None:
-        """Logits of all rows, or of those named, in their order."""
+        """Logits of all rows, or of the given rows in their order."""
         self.tensor("logits", logits)
         self._some(rows)
 
     def top(self, ids: Any, logprobs: Any, rows: Iterable[int] | None = None) -> None:
-        """Natural logarithms of the largest probabilities, the largest first, where logits are too many."""
+        """Natural logarithms of the largest probabilities, the largest first, if all logits are too much
+        data."""
         self.tensor("top_ids", ids)
         self.tensor("top_logprobs", logprobs)
         self._some(rows)
@@ -273,8 +274,8 @@ class Call:
     def state(
         self, s: Sequence, arrays: dict[str, Any] | None = None, target: str | None = None, mtp: str | None = None
     ) -> None:
-        """The state that the call reads, before it reads it: arrays by the names of docs/state.md
-        ("layers.0.linear_attn.conv_state"), or digests where every bit is the reference's."""
+        """The state before the call, which the call reads: arrays by the names of docs/state.md
+        ("layers.0.linear_attn.conv_state"), or digests if every bit is the reference's."""
         entry: dict[str, Any] = {"sequence": s.number, "position": self._began.get(s.number, s.position)}
         entry |= {key: text for key, text in (("target", target), ("mtp", mtp)) if text}
         self.states.append(entry)
@@ -282,11 +283,11 @@ class Call:
             self.tensor(f"state.{s.number}.{piece}", array)
 
     def digest(self, name: str, rows: int, columns: int, digest: str) -> None:
-        """A digest (D-1) of a tap or of a state's array, beside the values or instead of them."""
+        """A digest (D-1) of a tap or of a state's array, in addition to the values or instead of them."""
         self.digests[name] = [int(rows), int(columns), digest]
 
     def write(self) -> None:
-        """The end of the call; `with` does it."""
+        """Ends the call; `with` does this."""
         lists = {"logits_rows": self.logits_rows, "rounds": self.rounds, "states": self.states, "note": self.note}
         self.trace.step(
             self.rows, self.tensors, digests=self.digests, **{k: v for k, v in lists.items() if v not in (None, [])}
@@ -294,7 +295,7 @@ class Call:
 
 
 class Trace:
-    """The folder. engine: who computed. head: the keys of HEAD."""
+    """The folder. engine: name of the engine. head: the keys of HEAD."""
 
     def __init__(
         self, folder: str | os.PathLike[str], engine: str, vocab_size: int, level: int = 0, **head: Any
@@ -321,15 +322,15 @@ class Trace:
             self.finish()
 
     def sequence(self, position: int = 0, slot: int | None = None) -> Sequence:
-        """A new sequence; one that is computed anew is a new one, too. slot: where the engine keeps its state,
-        needed from level 2 on."""
+        """A new sequence; recomputing a sequence makes it a new one, too. slot: the engine's slot of its state,
+        required from level 2 on."""
         if slot is None and self.head["level"] >= 2:
             raise TraceError("level 2 and above: in which slot of the engine is the state of the sequence?")
         self._sequences += 1
         return Sequence(self._sequences - 1, position, slot)
 
     def sequences(self) -> int:
-        """How many there are."""
+        """The number of sequences."""
         return self._sequences
 
     def call(self) -> Call:
@@ -343,7 +344,7 @@ class Trace:
         digests: dict[str, Any] | None = None,
         **lists: Any,
     ) -> None:
-        """A call in the words of the contract: rows of {sequence, position, token, kind} and from level 2 on
+        """A call in the form of the contract: rows of {sequence, position, token, kind} and from level 2 on
         slot and round; lists: logits_rows, rounds, states, note."""
         number, tensors = len(self.steps), {name: brought(t) for name, t in (tensors or {}).items()}
         some = lists.get("logits_rows")
@@ -356,19 +357,19 @@ class Trace:
             if not free and tensor.shape[:1] != (wanted,):
                 raise TraceError(f"step {number}: {name} is {list(tensor.shape)}, expected {wanted} rows")
         if digests and not tensors:
-            tensors = {"step": np.array([number])}  # a file has one tensor at least
+            tensors = {"step": np.array([number])}  # a file has at least one tensor
         if tensors:
             write_tensors(self.folder / f"step-{number:06}.safetensors", tensors, digests)
         self.steps.append({"step": number, "tensors": len(tensors), "rows": rows, **lists})
 
     def finish(self) -> None:
-        """trace.json, at last: without it the run counts as one that did not end."""
+        """Writes trace.json at the end: without it the run counts as incomplete."""
         text = json.dumps({**self.head, "steps": self.steps})
         write_whole(self.folder / "trace.json", [text.encode()])
 
 
 def converted(tensor: Any, name: str) -> Any:
-    """Numbers in the type called name; ids in 64 bits."""
+    """Numbers in the type `name`; ids in 64 bits."""
     array = tensor.floats() if isinstance(tensor, Bf16) else tensor
     if array.dtype.kind != "f":
         return array.astype("<i8")
@@ -376,7 +377,7 @@ def converted(tensor: Any, name: str) -> Any:
 
 
 def again(source: Path, target: Path, name: str) -> None:
-    """Reads a trace and writes it again in another type. Digests are of the values, so they go."""
+    """Reads a trace and writes it again in another type. Drops digests, because they are of the old values."""
     head = json.loads((source / "trace.json").read_text())
     steps = head.pop("steps")
     known = {key: head[key] for key in ("engine", "vocab_size", "level", *HEAD) if key in head}

@@ -3,15 +3,15 @@
 NOT RUN HERE: written against the published sources of SGLang 0.5.23 (general plug-ins, ModelRunner.forward,
 EAGLEWorkerV2.verify) and tested with a stand-in for its model runner, never inside SGLang.
 
-A general plug-in is a function that a package names as an entry point:
+A general plug-in is a function that a package declares as an entry point:
 
     [project.entry-points."sglang.srt.plugins"]
     samebit = "sglang_plugin:register"
 
     SAMEBIT_TRACE=t SAMEBIT_TRACE_CALLS=50 python -m sglang.launch_server --model-path CKPT ...
 
-The first calls are recorded, 50 here, and then the trace is finished, since a server is ended by a signal. Drafts
-in a chain only (--speculative-eagle-topk 1), one worker.
+Records the first calls, here 50, and then finishes the trace, because a server ends by a signal. Supports only
+chains of drafts (--speculative-eagle-topk 1) and one worker.
 """
 
 import os
@@ -52,11 +52,11 @@ def requests_of(batch: Any) -> list[Fed]:
 
 
 class Recording:
-    """The hooks; the first `limit` calls are written down."""
+    """The hooks; records the first `limit` calls."""
 
     def __init__(self, calls: EngineCalls, limit: int) -> None:
         self.calls, self.left = calls, limit
-        self.waiting: tuple[list[Fed], Any] | None = None  # a round whose acceptance is not known yet
+        self.waiting: tuple[list[Fed], Any] | None = None  # a round with unknown acceptance
 
     def _write(self, fed: list[Fed], logits: Any) -> None:
         self.calls.call(fed, logits)
@@ -65,7 +65,7 @@ class Recording:
             self.calls.finish()
 
     def forward(self, batch: Any, output: Any) -> None:
-        """Behind ModelRunner.forward()."""
+        """Called after ModelRunner.forward()."""
         logits = getattr(output.logits_output, "next_token_logits", None)
         if self.left <= 0 or logits is None or batch.forward_mode.is_idle():
             return
@@ -76,7 +76,7 @@ class Recording:
             self._write(fed, values(logits))
 
     def verified(self, result: Any) -> None:
-        """Behind verify(): accept_lens counts the bonus token, next_token_ids has a token per row."""
+        """Called after verify(): accept_lens counts the bonus token, next_token_ids has a token per row."""
         if self.left <= 0 or self.waiting is None:
             return
         (fed, logits), self.waiting = self.waiting, None

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How an engine writes its trace with samebit_trace.py, level by level: the run of docs/trace.md.
+"""Shows how an engine writes its trace with samebit_trace.py, level by level: the run of docs/trace.md.
 
     trace_example.py OUT LEVEL NUMBERS
 
-What an engine would have computed stands in the files of the folder NUMBERS, as binary32, one row behind the
-other: logits.f32 (the last row of the prompt, then all), g.f32 (a tap, of all rows), conv_state.f32 (an array of
-the state behind the prompt and behind each round). trace_example.rs and the example in C write the same bytes.
+The files of the folder NUMBERS hold the values that an engine would compute, as consecutive binary32 rows:
+logits.f32 (the last row of the prompt, then all rows), g.f32 (a tap, all rows), conv_state.f32 (an array of the
+state after the prompt and after each round). trace_example.rs and the example in C write the same bytes.
 """
 
 import sys
@@ -19,7 +19,7 @@ PROMPT, EMITTED = [1, 2, 3], [127, 153, 16, 35, 116]
 
 
 class Numbers:
-    """A file of NUMBERS, taken in rows."""
+    """A file of NUMBERS, read in rows."""
 
     def __init__(self, path: Path, width: int) -> None:
         self.rows, self.at = np.fromfile(path, "<f4").reshape(-1, width), 0
@@ -30,7 +30,7 @@ class Numbers:
 
 
 def plain_run(trace: Trace, level: int, logits: Numbers) -> None:
-    """Levels 0 and 1: one token after the other."""
+    """Levels 0 and 1: plain decoding."""
     chat = trace.sequence()
     with trace.call() as call:
         call.prompt(chat, PROMPT)
@@ -44,9 +44,9 @@ def plain_run(trace: Trace, level: int, logits: Numbers) -> None:
 
 
 def seen(call: Call, level: int, chat: Sequence, g: Numbers, conv: Numbers) -> None:
-    """What stands beside the logits."""
+    """Writes the tap and the state."""
     if level >= 3:
-        empty = bool(call.rows) and call.rows[0]["position"] == 0  # it needs no array
+        empty = bool(call.rows) and call.rows[0]["position"] == 0  # an empty state needs no array
         call.state(chat, {} if empty else {"layers.0.linear_attn.conv_state": conv.take(3)})
     if level >= 4 and call.rows:
         call.tensor("layers.0.linear_attn.g", g.take(len(call.rows)))
@@ -64,7 +64,7 @@ def run_in_rounds(trace: Trace, level: int, logits: Numbers, g: Numbers, conv: N
             call.verify(chat, EMITTED[i], drafts=[EMITTED[i + 1]], accepted=1, emitted=EMITTED[i + 1 : i + 3])
             call.logits(logits.take(2))
             seen(call, level, chat, g, conv)
-    if level >= 3:  # a call without rows: what the last one left
+    if level >= 3:  # a call without rows: the state after the last round
         with trace.call() as call:
             seen(call, level, chat, g, conv)
 

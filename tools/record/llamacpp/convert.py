@@ -3,9 +3,9 @@
 
     convert.py SOURCE CKPT OUT.gguf [options of convert_hf_to_gguf.py]
 
-SOURCE is llama.cpp's source. Its converter knows a pre-tokenizer by the digest of what a published
-tokenizer makes of a text, and refuses every other; the tokenizer of `make` splits text as Qwen3.5's
-does and is taken for it. Nothing else is changed.
+SOURCE is llama.cpp's source. Its converter identifies a pre-tokenizer by the digest of a text
+tokenized with it, and refuses unknown ones. The tokenizer of `make` splits text like Qwen3.5's, so
+it is passed off as that one. Nothing else is changed.
 
 Needs torch, transformers and numpy (tools/gen/venv.sh).
 """

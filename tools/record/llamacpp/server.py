@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Asks llama-server for completions with log-probabilities and keeps its answers as they are.
+"""Requests completions with log-probabilities from llama-server and keeps its answers unchanged.
 
     server.py LLAMA_SERVER MODEL OUT [--name N] [--ids 1,2,3] [--tokens 8] [options of llama-server]
 
-OUT/N-*.json are the answers: of its own endpoint before and behind the sampler, and of the two that are
-like OpenAI's. The server listens on the loopback address only, and is ended behind the last answer.
+OUT/N-*.json are the answers: of its own endpoint before and after the sampler, and of its two OpenAI
+endpoints. The server listens on the loopback address only and is stopped after the last answer.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-START = 120  # seconds in which the model has to be loaded
+START = 120  # most seconds for loading the model
 
 
 def questions(ids: list[int], count: int) -> dict[str, tuple[str, dict[str, Any]]]:

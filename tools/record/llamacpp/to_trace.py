@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a trace (docs/trace.md) of what llama_record wrote.
+"""Makes a trace (docs/trace.md) from the output of llama_record.
 
     to_trace.py RECORD CKPT TRACE [--level 1..4] [--checkpoint-digest D] [--knob NAME=VALUE ...]
 
-The values are those of llama.cpp's graph nodes, under the names that its source gives them; value
-heads stand there in another order where its converter moved them (all but Qwen3-Next), which is
-undone here. States are what the nodes read at the start of a call, so they stand behind a rollback.
+The values are those of llama.cpp's graph nodes, by their names in its source. Its converter reorders
+value heads (except for Qwen3-Next); this is undone here. States are the values that the nodes read at
+the start of a call, so after a rollback.
 
 Needs numpy.
 """
@@ -23,8 +23,8 @@ import numpy
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from samebit_trace import Trace  # noqa: E402
 
-# Our tap by name and, where llama.cpp has two nodes of one name, the operation of ggml. "b+UNARY" is the
-# first node of that operation without a name behind the one named b.
+# Our tap by node name, plus the ggml operation if llama.cpp has two nodes of one name. "b+UNARY" is the
+# first unnamed node of that operation after node b.
 EVERY = {
     "attn_norm": "input_layernorm",
     "attn_residual": "attn_residual",
@@ -110,14 +110,14 @@ CALL = {"model.input_embed": "embed", "model.embed_tokens": "embed", "result_nor
 
 
 class Heads:
-    """Where the heads of linear attention stand in llama.cpp, and where here."""
+    """The order of the heads of linear attention in llama.cpp and here."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.nk, self.dk = config["linear_num_key_heads"], config["linear_key_head_dim"]
         self.nv, self.dv = config["linear_num_value_heads"], config["linear_value_head_dim"]
         self.per_key = self.nv // self.nk
         here = numpy.arange(self.nv)
-        # all but Qwen3-Next: the first of every key head, then the second of every one
+        # except Qwen3-Next: the first value head of every key head, then the second of every one
         self.moved = "qwen3_next" not in config.get("model_type", "")
         self.order = here % self.per_key * self.nk + here // self.per_key if self.moved else here
 
@@ -127,12 +127,12 @@ class Heads:
         return x.reshape(rows, self.nv, -1)[:, self.order].reshape(rows, -1)
 
     def channels(self, x: numpy.ndarray) -> numpy.ndarray:
-        """[rows, C]: the v channels behind those of q and k."""
+        """[rows, C]: the v channels after those of q and k."""
         start = 2 * self.nk * self.dk
         return numpy.concatenate([x[:, :start], self.values(x[:, start:])], axis=1)
 
     def keys(self, x: numpy.ndarray) -> numpy.ndarray:
-        """[rows, nK dk], also where the graph has repeated it for every value head."""
+        """[rows, nK dk], also if the graph repeats it for every value head."""
         rows = x.shape[0]
         if self.moved:
             x = x.reshape(rows, -1, self.nk, self.dk)[:, 0]
@@ -160,7 +160,7 @@ class Heads:
 
 
 def events(path: Path) -> Iterator[dict[str, Any]]:
-    """What llama_record wrote; a tensor has its values with it."""
+    """The events written by llama_record; a tensor includes its values."""
     with open(path, "rb") as file:
         while line := file.readline():
             event = json.loads(line)
@@ -203,7 +203,7 @@ class Nodes:
 
 
 class Call(Nodes):
-    """A call of the trunk; with what the MTP head made of it, and the drafts ahead of it."""
+    """A call of the trunk, with the MTP head's values for it, and the drafts before it."""
 
     def __init__(self, event: dict[str, Any]) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ def calls_of(path: Path) -> tuple[dict[str, Any], list[Call]]:
 
 
 def draft_steps(trace: Trace, call: Call, level: int) -> None:
-    """One step each, ahead of the verify call; steps whose guess was not used are left out."""
+    """Writes one step per draft before the verify call; omits steps whose draft was not used."""
     fed = call.tokens[: len(call.tokens) - 1]
     for i, (nodes, token) in enumerate(zip(call.drafts, fed, strict=False)):
         row = {"sequence": 0, "slot": 0, "position": call.positions[0] + i, "token": token, "kind": "draft"}
