@@ -1,8 +1,8 @@
-"""atoms.py FOLDER: the golden files golden/atoms/*.json: warps before and after an MMA, by a second program
-that follows docs/atoms.md in exact fractions and fills registers by the formulas of the PTX manual.
+"""atoms.py FOLDER: the golden files golden/atoms/*.json: warps before and after an MMA, from a second program
+that follows docs/atoms.md in exact fractions and fills registers with the formulas of the PTX manual.
 
 Each file has a list of warps; a warp has strings of hexadecimal words of 8 digits, lane after lane, register
-after register: a, b, c and d, and of NVFP4 the scales sa and sb and the selectors p and q.
+after register: a, b, c and d, and for NVFP4 the scales sa and sb and the selectors p and q.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from fractions import Fraction
 
 NAN = 0x7FFFFFFF
 LEAST = -126
-OF_ZERO = -133  # Z of H-2; -139 of NVFP4, where no bit depends on it
+OF_ZERO = -133  # Z of H-2; -139 for NVFP4, where no bit depends on it
 
 
 # --- formats: a code is None (not finite), or sign, digits, exponent and value -----------------------
@@ -122,9 +122,9 @@ def grouped(a, b, scales_a, scales_b, c):
     return not_finite(parts) if parts else block(terms, c, 35)
 
 
-# --- where the manual puts the elements ----------------------------------------------------------------
+# --- the manual's places of elements ----------------------------------------------------------------
 def place(width):
-    """For each lane the row and k of its elements of A, the k and column of those of B."""
+    """Per lane, the row and k of its elements of A, and the k and column of those of B."""
     a, b = [], []
     for lane in range(32):
         group, thread = lane >> 2, lane % 4
@@ -140,7 +140,7 @@ def place_d(lane):
 
 
 def words(codes, bits):
-    """Registers of one lane from its elements, the first in the low bits."""
+    """The registers of one lane from its elements, the first in the low bits."""
     width, out = 32 // bits, ""
     for first in range(0, len(codes), width):
         out += "%08x" % sum(code << bits * i for i, code in enumerate(codes[first:first + width]))
@@ -186,7 +186,7 @@ def addend(numbers, kind):
     hard = [0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
     if kind == "hostile" and numbers.below(3) == 0:
         return sign | hard[numbers.below(len(hard))]
-    if kind == "tiny":  # 0, or a number near the least there is
+    if kind == "tiny":  # 0, or a number near the least one
         return sign | (numbers.below(64) if numbers.below(4) == 0 else 0)
     spread, centre = {"wide": 60, "huge": 90, "codes": 120}.get(kind, 4), 10 if kind == "apart" else 0
     return sign | 127 + numbers.below(2 * spread + 1) - spread - centre << 23 | tail
@@ -205,7 +205,7 @@ def scales(numbers, kind):
 
 
 def cancel(a, b):
-    """Each second product is the negative of the one before, but for those of the last eight."""
+    """Each second product is the negative of the one before, except in the last eight."""
     for k in range(0, len(a) - 8, 2):
         a[k + 1] = a[k]
     for k in range(0, len(b) - 8, 2):
@@ -213,7 +213,7 @@ def cancel(a, b):
 
 
 def apart(a, b):
-    """In the odd quarters of k, each product is zero, and neither factor throughout."""
+    """In the odd quarters of k, all products are zero, but neither factor always is."""
     for k in range(len(a)):
         if 4 * k // len(a) % 2 and k % 2:
             a[k] = 0

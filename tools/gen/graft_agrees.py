@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A grafted folder as transformers and compressed-tensors see it.
+"""Checks a grafted folder with transformers and compressed-tensors.
 
-Runs with the environment venv-llmcompressor. The files that transformers finds by the index hold
-exactly the tensors of the index; and each linear module is, by the libraries' own matching of the
-configuration's lists, quantized or not as its tensors are.
+Runs with the environment venv-llmcompressor. The files that transformers finds by the index must
+hold exactly the tensors of the index. And each linear module must be quantized by its tensors
+exactly if the libraries' own matching of the configuration's lists says so.
 
 usage: graft_agrees.py FOLDER...
-exit status: 0 all agree, 1 one does not, which is printed
+exit status: 0 all agree, 1 one does not (printed)
 """
 
 import json
@@ -25,7 +25,7 @@ NO_LINEAR = ("embed_tokens", "pos_embed", "conv1d", "norm", "mlp.gate")
 
 
 def tensors_by_index(folder: Path) -> dict[str, list[int]]:
-    """All tensors with their shapes, as transformers would open them."""
+    """All tensors with their shapes, opened as by transformers."""
     index = folder / "model.safetensors.index.json"
     files, metadata = get_checkpoint_shard_files(str(folder), str(index))
     shapes: dict[str, list[int]] = {}
@@ -48,7 +48,8 @@ def tensors_by_index(folder: Path) -> dict[str, list[int]]:
 
 
 def modules_of(shapes: dict[str, list[int]]) -> dict[str, bool]:
-    """Linear modules, and whether they are quantized; of a stack what its experts are called."""
+    """Linear modules, and whether they are quantized; a stack is listed by the names of its
+    experts."""
     modules: dict[str, bool] = {}
     for name, shape in shapes.items():
         module, _, part = name.rpartition(".")
@@ -63,7 +64,7 @@ def modules_of(shapes: dict[str, list[int]]) -> dict[str, bool]:
 
 
 def declared_by(config: dict, module: str) -> bool:
-    """Whether the libraries would quantize a module of this name."""
+    """True if the libraries would quantize a module of this name."""
     if config["quant_method"] == "fp8":
         return should_convert_module(module, config["modules_to_not_convert"])
     parsed = QuantizationConfig.model_validate(config)
@@ -73,7 +74,7 @@ def declared_by(config: dict, module: str) -> bool:
 
 
 def check(folder: Path) -> int:
-    """Prints what does not agree; the number of such modules."""
+    """Prints the modules that do not agree; returns their number."""
     try:
         shapes = tensors_by_index(folder)
     except (ValueError, KeyError, OSError) as error:

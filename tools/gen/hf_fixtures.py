@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Make and record Hugging Face fixtures: an independent voice on what these models compute.
+"""Make and record Hugging Face fixtures: an independent source for what these models compute.
 
 Run it with the interpreter that tools/gen/venv.sh makes; the versions of torch and transformers
 are part of what is recorded. Results are those of the pure torch path on the CPU with one thread,
-eager attention and grouped_mm experts. They are deterministic on one machine; another CPU may
-differ in the last bits of a matrix product, so whoever compares with a recording allows for that.
+eager attention and grouped_mm experts. They are deterministic on one machine. Another CPU may
+differ in the last bits of a matrix product, so comparisons with a recording must allow for that.
 
-exit status: 0 done, 1 the checkpoint does not fit or a limit was passed, 2 wrong use
+exit status: 0 done, 1 the checkpoint does not fit or a limit was exceeded, 2 wrong use
 """
 
 import argparse

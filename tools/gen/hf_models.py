@@ -1,8 +1,7 @@
 """The Hugging Face side of the cross-check: classes, strict loading, tokens, and files.
 
-Everything here exists so that a recorded number can be trusted: the torch path of transformers and
-nothing else computes it (no hub kernels, no network, one thread), and a checkpoint loads completely
-or not at all.
+This makes recorded numbers trustworthy: only the torch path of transformers computes them (no hub
+kernels, no network, one thread), and a checkpoint loads completely or not at all.
 """
 
 import hashlib
@@ -41,7 +40,7 @@ _TYPE_NAMES = {
 
 
 class FixtureError(Exception):
-    """Something that a person can act on; the command line prints it and exits with 1."""
+    """An error that the user can act on; the command line prints it and exits with 1."""
 
 
 def prepare_torch() -> None:
@@ -60,7 +59,7 @@ def prepare_torch() -> None:
 
 
 def tokens_for(count: int, ids_used: int) -> torch.Tensor:
-    """Ids that everybody can recompute, below the padding rows of a vocabulary."""
+    """Ids that are easy to recompute, below the padding rows of a vocabulary."""
     return torch.tensor(
         [(i * i * 7 + i * 13 + 5) % ids_used for i in range(count)], dtype=torch.int32
     )
@@ -68,7 +67,7 @@ def tokens_for(count: int, ids_used: int) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model and what from_pretrained said about its checkpoint."""
+    """A model and the report of from_pretrained about its checkpoint."""
 
     model: torch.nn.Module
     missing: list[str]
@@ -93,7 +92,7 @@ def model_class(name: str) -> type:
 
 
 def class_of(checkpoint: Path) -> str:
-    """The class that the configuration names; of a vision model that of its text part."""
+    """The class that the configuration names; for a vision model the class of its text part."""
     try:
         names = json.loads((checkpoint / "config.json").read_text())["architectures"]
         return names[0].replace("ForConditionalGeneration", "ForCausalLM")
@@ -125,7 +124,7 @@ def load(
             dtype=dtype,
             **implementations,
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # to list them all; load_strictly() refuses them
+            ignore_mismatched_sizes=True,  # lists them all; load_strictly() refuses them
             local_files_only=True,
         )
     except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
@@ -194,7 +193,7 @@ def checkpoint_keys(checkpoint: Path) -> list[str]:
 
 
 def checkpoint_digest(checkpoint: Path) -> str:
-    """SHA-256 over the safetensors files in name order: whose weights a recording is about."""
+    """SHA-256 over the safetensors files in name order; identifies the weights of a recording."""
     digest = hashlib.sha256()
     for file in sorted(checkpoint.glob("*.safetensors")):
         digest.update(file.read_bytes())
@@ -202,7 +201,7 @@ def checkpoint_digest(checkpoint: Path) -> str:
 
 
 def metadata_for(class_name: str, dtype: str) -> dict[str, str]:
-    """What a reader needs to know to repeat or to distrust a recording."""
+    """Metadata that a reader needs to repeat or to judge a recording."""
     return {
         "class": class_name,
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
@@ -223,7 +222,7 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[s
     header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
     blobs = []
     offset = 0
-    # Wide types first, as the package does: every tensor starts at a multiple of its element size.
+    # Wide types first, as in the package: every tensor starts at a multiple of its element size.
     for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):
         tensor = tensors[name].detach().clone(memory_format=torch.contiguous_format)
         if tensor.dtype not in _TYPE_NAMES:

@@ -34,16 +34,16 @@ OP_ROWS = {3: [0, 1, 2], 65: [0, 62, 63, 64]}  # both sides of the chunk border,
 WARM_PROMPT, WARM_TOKENS = (
     3,
     4,
-)  # a call of several tokens on a stored state, as verifying drafts is
+)  # calls of several tokens on a stored state, like verify steps
 
-# Inputs of an op that looks back: an output row can only be checked with all rows before it.
+# Inputs of ops that read earlier rows: an output row can only be checked with all rows before it.
 ALL_ROWS = ("linear_attn.in_proj_qkv", "self_attn.k_rope", "self_attn.v_proj")
 HEAD_TAPS = ("q", "k", "v", "g", "beta", "core_out", "state_in", "state_out")
 
 
 @dataclass(frozen=True)
 class Result:
-    """One model call: everything that was seen."""
+    """One model call: all observed values."""
 
     hidden: torch.Tensor  # [n, H]
     logits: torch.Tensor  # [n, V]
@@ -68,7 +68,7 @@ class Recorder:
     def run(
         self, first: int, end: int, cache: DynamicCache, layers: set[int] | None = None
     ) -> Result:
-        """Feed tokens first..end-1 in one call, on top of what CACHE holds."""
+        """Feed tokens first..end-1 in one call, after the content of CACHE."""
         taps = Taps(self._model, layers or set())
         ids = self._tokens[first:end].to(torch.int64)[None]
         with taps.watch():
@@ -108,7 +108,7 @@ class Recorder:
         self.add_call("decode", together)
 
     def ops(self, layers: "OpLayers") -> None:
-        """Every op of the chosen layers, within one chunk and across the border of one."""
+        """Every op of the chosen layers, within one chunk and across a chunk border."""
         for length in OP_LENGTHS:
             result = self.run(0, length, self.cache(), layers.all())
             for layer, values in result.values.items():
@@ -133,7 +133,7 @@ class Recorder:
             self.add_head(f"{prefix}.{layers.gdn}", result.values[layers.gdn], layers.head)
 
     def add_head(self, prefix: str, values: Values, head: int) -> None:
-        """The delta rule of one value head: everything that goes in and comes out."""
+        """The delta rule of one value head: all inputs and outputs."""
         found = {
             "g": values["linear_attn.g"][:, head],
             "beta": values["linear_attn.beta"][:, head],
@@ -156,7 +156,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class OpLayers:
-    """Which layers are recorded op by op, and which value head of the GDN layer."""
+    """The layers that are recorded op by op, and the value head of the GDN layer."""
 
     gdn: int
     attention: int
@@ -169,7 +169,7 @@ class OpLayers:
 
     @staticmethod
     def choose(model: torch.nn.Module, args: Namespace) -> "OpLayers":
-        """The layers asked for, or the first of each kind; each must be of its kind."""
+        """The requested layers, or the first of each kind; each must have the right kind."""
         text = model.config
         kinds = text.layer_types
 
@@ -184,7 +184,7 @@ class OpLayers:
         mlp = attention if args.moe_layer is None else args.moe_layer
         if not 0 <= mlp < len(kinds):
             raise FixtureError(f"--moe-layer {mlp}: the model has {len(kinds)} layers")
-        # Head 1 tells h // r from h mod nK where heads share keys.
+        # Head 1 distinguishes h // r from h mod nK if heads share keys.
         head = min(1, text.linear_num_value_heads - 1) if args.head is None else args.head
         if not 0 <= head < text.linear_num_value_heads:
             raise FixtureError(
@@ -194,7 +194,8 @@ class OpLayers:
 
 
 def selected(values: Values, layer: int, layers: OpLayers, gdn: torch.nn.Module | None) -> Values:
-    """The taps of one layer for the file: the block's, and the sublayers' it was chosen for."""
+    """The taps of one layer for the file: those of the block, and of the sublayers that it was
+    chosen for."""
     values = dict(values)
     if "linear_attn.in_proj_qkvz" in values:
         values |= split_next_projections(
@@ -240,7 +241,7 @@ def record(args: Namespace) -> int:
 
 
 def report_sizes(tensors: dict[str, torch.Tensor]) -> None:
-    """Where the bytes of a recording are, on stderr."""
+    """Print the sizes of a recording's tensors on stderr."""
     groups: dict[str, int] = {}
     for name, tensor in tensors.items():
         parts = name.split(".")

@@ -1,8 +1,9 @@
-"""Small random checkpoints written by transformers itself, with the values it computes from them.
+"""Small random checkpoints written by transformers itself, with the values that it computes from
+them.
 
-They are the proof that a reader understands what save_pretrained of this version writes: names,
-expert layout, shards, config. The dimensions differ from the presets of the project, so that
-nothing fits by accident.
+They test that a reader understands the output of save_pretrained in this version: names, expert
+layout, shards, config. The dimensions differ from the presets of the project, so that nothing fits
+by accident.
 """
 
 import json
@@ -63,7 +64,8 @@ MODELS = {
             },
         },
     ),
-    # Keys and values of different sizes show a transposed state; three values share a key head.
+    # Different sizes of keys and values reveal a transposed state; three value heads share a key
+    # head.
     "dense": (
         "Qwen3_5ForCausalLM",
         "Qwen3_5TextConfig",
@@ -137,7 +139,7 @@ def perturb(model: torch.nn.Module) -> None:
 
 
 def folder_bytes(folder: Path) -> int:
-    """What a checkpoint folder adds to the repository."""
+    """The bytes that a checkpoint folder adds to the repository."""
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
@@ -155,7 +157,7 @@ def make_one(outdir: Path, name: str) -> None:
         folder, **({} if shard_size is None else {"max_shard_size": shard_size})
     )
 
-    # Loaded again from the file: the expectation is about what was written.
+    # Loaded again from the file: the expected values belong to the written weights.
     loaded = load_strictly(folder, class_name, torch.float32)
     tokens = tokens_for(TOKENS, config.vocab_size)
     taps = Taps(loaded, set())

@@ -1,9 +1,9 @@
 """Record the inputs and outputs of every op of chosen decoder layers while a model runs.
 
-Most values are the output of a module and a forward hook sees them. Some exist only between two
-functions of the modeling file (the convolution, the delta rule, RoPE, the attention core): those
-functions, and the table of attention functions, are globals of that file, so they are replaced, for the time of one call, by wrappers that
-look and pass on.
+Most values are outputs of modules, which forward hooks record. Some exist only between two
+functions of the modeling file (the convolution, the delta rule, RoPE, the attention core). Those
+functions, and the table of attention functions, are globals of that file. During a call they are
+replaced by wrappers that record the values and pass them on.
 """
 
 import sys
@@ -40,17 +40,17 @@ def split_next_projections(gdn: torch.nn.Module, qkvz: torch.Tensor, ba: torch.T
 
 
 def tied_rows(logits: torch.Tensor, top_k: int) -> int:
-    """How many rows hold equal logits where it matters: among the first top_k + 1 in order of size.
+    """The number of rows with equal logits among the first top_k + 1 in order of size.
 
-    torch.topk leaves the order of equal values open (and does not take the lowest index), so such a
-    row cannot be compared expert by expert.
+    torch.topk does not define the order of equal values (and does not take the lowest index), so
+    such a row cannot be compared expert by expert.
     """
     first = logits.sort(dim=-1, descending=True).values[:, : top_k + 1]
     return int((first[:, 1:] == first[:, :-1]).any(dim=-1).sum())
 
 
 def text_model(model: torch.nn.Module) -> torch.nn.Module:
-    """The decoder: layers and final norm, in a vision model as well."""
+    """The decoder: layers and final norm, also of a vision model."""
     return getattr(model.model, "language_model", model.model)
 
 
@@ -60,7 +60,7 @@ def flat(value: torch.Tensor) -> torch.Tensor:
 
 
 class Interfaces:
-    """The attention functions of transformers, each wrapped when it is looked up."""
+    """The attention functions of transformers; each is wrapped on look-up."""
 
     def __init__(self, real: Any, wrap: Callable) -> None:
         self._real, self._wrap = real, wrap
@@ -74,12 +74,12 @@ class Taps:
 
     def __init__(self, model: torch.nn.Module, layers: set[int]):
         self.values: dict[int, Values] = {layer: {} for layer in layers}
-        self.router_ids: dict[int, torch.Tensor] = {}  # of every MoE layer, in torch.topk's order
+        self.router_ids: dict[int, torch.Tensor] = {}  # per MoE layer, in torch.topk's order
         self.hidden: torch.Tensor | None = None  # after the final norm
-        self.tied_rows = 0  # rows whose expert choice or order torch.topk decided by itself
+        self.tied_rows = 0  # rows whose choice or order of experts only torch.topk decides
         self._model = text_model(model)
         self._modeling = sys.modules[type(model).__module__]
-        self._layer: int | None = None  # the layer that is running, for the replaced functions
+        self._layer: int | None = None  # the running layer, for the replaced functions
 
     def _put(self, layer: int | None, tap: str, value: torch.Tensor) -> None:
         if layer in self.values:
@@ -92,7 +92,7 @@ class Taps:
 
     @contextmanager
     def watch(self) -> Iterator["Taps"]:
-        """Record the calls made inside the with block, then leave the model as it was."""
+        """Record the calls inside the with block, then restore the model."""
         handles = []
         saved = {}
         try:
@@ -203,8 +203,8 @@ class Taps:
     # Wrappers of functions
 
     def _wrap_conv(self, function: Callable) -> Callable:
-        # The input holds columns of the stored state in front of the new tokens; the module drops
-        # them after this call. The delta rule knows how many rows are new, and cuts there.
+        # The input has columns of the stored state before the new tokens; the module drops them
+        # after this call. The delta rule knows the number of new rows, and cuts there.
         def conv(*args, **kwargs):
             out = function(*args, **kwargs)
             self._put(self._layer, "linear_attn.conv", out.transpose(1, 2))

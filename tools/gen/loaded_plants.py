@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Faults planted into a live model, for the comparison of loaded parameters with the files.
+"""Plants faults in a live model, for the comparison of loaded parameters with the files.
 
 loaded_plants.py CKPT SOUND PLANTED loads CKPT (made by `samebit make --preset T1`) into the class
-of transformers and writes two lists: of the model as it was loaded, and of the same model after
-each of PLANTS was done to it. What `samebit check --loaded` must say of them stands there, too;
-tests/cli/check_loaded.sh repeats it from recorded lists.
+of transformers and writes two lists: of the loaded model, and of the same model after planting all
+faults of plant(). The comments there give the expected results of `samebit check --loaded`;
+tests/cli/check_loaded.sh repeats the check with recorded lists.
 
-exit status: 0 done, 1 the model has not the parameters expected
+exit status: 0 done, 1 the model lacks the expected parameters
 """
 
 import sys
@@ -27,7 +27,7 @@ def half(weights: torch.Tensor) -> None:
 
 
 def third(weights: torch.Tensor) -> None:
-    """RESCALED by about 0.3: bf16 rounds, and another program rounds otherwise."""
+    """RESCALED by about 0.3: bf16 rounds, and another program rounds differently."""
     weights.copy_((weights.double() * 0.3).to(weights.dtype))
 
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""The MTP head from its equations alone: an independent voice, because no library computes it.
+"""The MTP head from its equations only: an independent source, because no library computes it.
 
 Written from the published equations of the head (embedding half first, hidden state after the final
-norm, own keys and values, drafts fed with the head's own normed output), not from any program that
-has them. NumPy and Python floats only.
+norm, own keys and values, drafts fed with the head's own normed output), not from an existing
+program. Uses only NumPy and Python floats.
 
 The arithmetic: inside an operation everything is float64, and every dot product and every sum over
 experts is the exact sum rounded once (math.fsum; a product of two float32 values is exact in
 float64). Between operations every value is rounded to float32. So the inputs of each operation are
-exactly the values that are recorded, its result is off by the final rounding to float32 and by
-nothing else that counts, and whoever compares can derive a bound for one operation at a time. It
-also makes the bytes of a recording independent of the machine. An operation is what has a name in
-the recording; there is one for every value to which a model in bf16 would round, except inside RoPE
-and inside the attention core (scores, softmax, sum over values), which are one operation each.
+exactly the recorded values. The only relevant error of its result is the final rounding to float32,
+so a comparison can derive a bound for each operation. The bytes of a recording do not depend on the
+machine, either. Each operation has a name in the recording. There is one for every value that a
+model in bf16 would round, except inside RoPE and inside the attention core (scores, softmax, sum
+over values), which are one operation each.
 
 Names: MOMENT.TAP with TAP as the tensors are called (mtp.fc, mtp.layers.0.self_attn.q_proj, ...).
 """
@@ -33,12 +33,12 @@ DRAFTS = 4  # recursion depth recorded from every entry
 TRACED = (0, 5, 11)  # entries whose recursion is recorded operation by operation
 
 Values = dict[str, np.ndarray]
-Cache = list[tuple[np.ndarray, np.ndarray]]  # of each entry: keys and values, [kv heads, head_dim]
+Cache = list[tuple[np.ndarray, np.ndarray]]  # per entry: keys and values, [kv heads, head_dim]
 Tap = Callable[[str, np.ndarray], np.ndarray]  # rounds, records, returns
 
 
 class HeadError(Exception):
-    """Something that a person can act on; the command line prints it and exits with 1."""
+    """An error that the user can act on; the command line prints it and exits with 1."""
 
 
 # Files
@@ -69,12 +69,12 @@ def read_tensors(path: Path) -> Values:
 
 @dataclass(frozen=True)
 class Config:
-    """What the head needs to know of config.json."""
+    """The head's parameters from config.json."""
 
     heads: int
     kv_heads: int
     head_dim: int
-    rotary: int  # leading dimensions of a head that turn
+    rotary: int  # leading dimensions of a head that rotate
     theta: float
     eps: float
     top_k: int  # 0: a dense MLP
@@ -182,7 +182,7 @@ class Layer:
         return tap("self_attn.o_proj", linear(self.weight("self_attn.o_proj.weight"), gated))
 
     def rope(self, heads: np.ndarray, position: int, tap: Tap) -> np.ndarray:
-        """Dimension f of the first ROTARY turns with dimension f + ROTARY / 2."""
+        """Rotates dimension f of the first ROTARY with dimension f + ROTARY / 2."""
         half = self.config.rotary // 2
         powers = [self.config.theta ** (-2.0 * f / self.config.rotary) for f in range(half)]
         angles = tap("rope.angle", tap("rope.inv_freq", np.array(powers)) * position).tolist()
@@ -255,7 +255,7 @@ class Layer:
 
 
 class Head:
-    """The head: what it makes of pairs (hidden state, next token)."""
+    """The head: its values for pairs (hidden state, next token)."""
 
     def __init__(self, config: Config, weights: Values):
         self.config = config
@@ -297,8 +297,8 @@ def chains(
 ) -> list[list[Values]]:
     """For every entry t: itself, then the DRAFTS - 1 entries made from the head's own output.
 
-    Entry t is the pair (hidden[t], following[t]) at position t + SHIFT, on top of what CACHE holds.
-    The ones after it take the hidden state after mtp.norm and the draft chosen from it.
+    Entry t is the pair (hidden[t], following[t]) at position t + SHIFT, after the entries in CACHE.
+    The entries after it take the hidden state after mtp.norm and the draft chosen from it.
     """
     lead, found = len(cache), []
     for t, token in enumerate(following):
@@ -312,7 +312,7 @@ def chains(
 
 
 def proposals(found: list[list[Values]]) -> Values:
-    """The logits and their largest, of every entry and depth."""
+    """The logits and their largest, for every entry and depth."""
     logits = np.stack([[entry["mtp.logits"] for entry in chain] for chain in found])
     return {"draft_ids": np.argmax(logits, axis=-1), "draft_logits": logits}
 
@@ -370,7 +370,8 @@ def self_check(layer: Layer, attention_rows: np.ndarray, mlp_rows: np.ndarray) -
 
 
 def evaluate(folder: Path, inputs: Values) -> tuple[Values, float]:
-    """What is recorded of the head of FOLDER, and how well the two evaluations agree."""
+    """The recorded values of the head of FOLDER, and the largest difference of the two
+    evaluations."""
     head = Head(Config.read(folder), read_checkpoint(folder))
     values = head_values(head, inputs)
     taps = f"prime.{head.layer.prefix}"

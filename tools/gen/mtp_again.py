@@ -1,7 +1,7 @@
-"""The attention and the MLP of mtp.py once more, written differently, as a check on mtp.py.
+"""A second, different implementation of the attention and the MLP of mtp.py, to check mtp.py.
 
 Whole sequences instead of rows, matrices instead of loops, RoPE as a complex product, tanh instead
-of the sigmoid, every expert instead of the chosen ones; float64 and no rounding.
+of the sigmoid, every expert instead of the chosen ones; float64 without rounding.
 """
 
 from typing import TYPE_CHECKING
@@ -53,7 +53,7 @@ def silu_by_tanh(x: np.ndarray) -> np.ndarray:
 
 
 def mlp_by_matrices(layer: "Layer", y: np.ndarray) -> np.ndarray:
-    """The MLP of rows Y; of a MoE, every expert for every row, most of them times zero."""
+    """The MLP of rows Y; a MoE computes every expert for every row, most of them times zero."""
 
     def gated(matrices: tuple[np.ndarray, ...]) -> np.ndarray:
         return (silu_by_tanh(y @ matrices[0].T) * (y @ matrices[1].T)) @ matrices[2].T

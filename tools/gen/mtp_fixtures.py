@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""golden/mtp: the small checkpoints of golden/hf with an MTP block, and what the head computes.
+"""golden/mtp: the small checkpoints of golden/hf with an MTP block, and the values of the head.
 
 mtp_fixtures.py OUTDIR [SMALL] writes, for each of moe, dense and next, a folder OUTDIR/NAME (the
 weight files of SMALL/NAME, default golden/hf/small, as links; a file with the tensors mtp.*; config
@@ -8,15 +8,15 @@ and index) and OUTDIR/NAME.expect.safetensors:
   tokens, next        the sequence; entry t takes the hidden state of token t and next[t]: the token
                       after it, and for the last one the choice of the model (largest logit)
   hidden, logits      of transformers in float32: after the final norm, and the target's logits
-  hidden.before_norm  the same before the final norm: what a wrong head would take
-  ...                 everything else from mtp.py, which says how it computes
+  hidden.before_norm  the same before the final norm, which a wrong head would use
+  ...                 everything else from mtp.py, which describes its arithmetic
 
-Run it with the interpreter that tools/gen/venv.sh makes. Before it writes anything it lets mtp.py
-evaluate the full-attention layer of the trunk, with experts as single tensors and as stacks, and
-compares with what transformers made of it: what mtp.py understands by a decoder layer is what
-transformers computes. Only the wiring around that layer rests on the equations alone.
+Run it with the interpreter that tools/gen/venv.sh makes. Before it writes anything, mtp.py
+evaluates the full-attention layer of the trunk, with experts as single tensors and as stacks, and
+the result is compared with transformers. This shows that mtp.py computes a decoder layer like
+transformers. Only the wiring around that layer relies on the equations alone.
 
-exit status: 0 done, 1 something does not fit or a limit was passed, 2 wrong use
+exit status: 0 done, 1 something does not fit or a limit was exceeded, 2 wrong use
 """
 
 import json
@@ -41,13 +41,13 @@ from hf_taps import Taps
 from mtp import Config, HeadError, Layer, Values, evaluate, read_checkpoint, to_float32
 
 GENERATOR = "samebit tools/gen/mtp_fixtures.py 1"
-SEED = 47  # of a few tried, the one with the widest margins
+SEED = 47  # the one with the widest margins of a few tried
 TOKENS = 12
 LIMIT = 1 << 20  # bytes per file written
 TRUNK_LIMIT = 1e-5  # relative; float32 in transformers against mtp.py, one layer
-MARGIN = 3e-3  # between the chosen and the next, of drafts and experts: nothing hangs on a hair
+MARGIN = 3e-3  # least margin between the chosen and the next one, for drafts and experts
 
-# name: (class, how the experts of the MTP layer are stored, what else config.json says)
+# name: (class, storage of the MTP layer's experts, further members of config.json)
 MODELS = {
     "moe": ("Qwen3_5MoeForCausalLM", "stack", {}),  # its trunk has single tensors
     "dense": ("Qwen3_5ForCausalLM", None, {}),
@@ -113,8 +113,8 @@ def shapes_of(config: dict, storage: str | None) -> dict[str, tuple[int, ...]]:
 
 
 def block(config: dict, storage: str | None) -> dict[str, torch.Tensor]:
-    """The tensors mtp.*: norm weights of either sign and away from 0, so that 1 + w shows; matrices
-    that keep the size of what they multiply; a steeper router, so that choices have a margin."""
+    """The tensors mtp.*: norm weights of both signs and not near 0, so that 1 + w shows; matrices
+    that preserve the size of vectors; a steeper router, so that choices have a margin."""
     source = Uniform(SEED)
     dtype = getattr(torch, config["dtype"])
     tensors = {}
@@ -155,7 +155,7 @@ def write_folder(source: Path, folder: Path, storage: str | None, fields: dict) 
 
 
 def shard_contents(file: Path) -> tuple[list[str], int]:
-    """Tensor names of a safetensors file, and how many bytes of tensors it has."""
+    """Tensor names of a safetensors file, and the bytes of its tensors."""
     with open(file, "rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         header = json.loads(stream.read(length))
@@ -164,12 +164,12 @@ def shard_contents(file: Path) -> tuple[list[str], int]:
 
 
 def write_json(path: Path, fields: dict) -> None:
-    """As save_pretrained writes it."""
+    """Writes JSON like save_pretrained."""
     path.write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n")
 
 
 def trunk(folder: Path, class_name: str) -> Values:
-    """What transformers computes of the sequence; mtp.py is checked on one layer of it."""
+    """The values of the sequence in transformers; checks mtp.py on one of its layers."""
     model = load_strictly(folder, class_name, torch.float32)
     tokens = tokens_for(TOKENS, model.config.vocab_size)
     last = len(model.model.layers) - 1
@@ -194,14 +194,14 @@ def trunk(folder: Path, class_name: str) -> Values:
 
 
 def held_tensors(model: torch.nn.Module) -> Values:
-    """The parameters as the class holds them."""
+    """The parameters in the layout of the class."""
     return {name: p.numpy().astype(np.float64) for name, p in model.named_parameters()}
 
 
 def compare_layer(
     folder: Path, weights: Values, prefix: str, seen: dict[str, torch.Tensor]
 ) -> None:
-    """mtp.py's decoder layer against what transformers computed in its own."""
+    """Compares mtp.py's decoder layer with that of transformers."""
     layer = Layer(Config.read(folder), weights, prefix)
     cache, worst, compared = [], 0.0, set()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make and record fixtures of quantized checkpoints: what the real quantizers write and read.
+"""Make and record fixtures of quantized checkpoints, written and read by the real quantizers.
 
 Each command runs with the interpreter of one environment that tools/gen/venv.sh makes; their
 versions are part of what is recorded. Everything is computed on the CPU with one thread and is
@@ -15,7 +15,7 @@ deterministic on one machine; another CPU may differ in the last bits of a matri
   act-modelopt OUTPUT           modelopt
   check GOLDEN LIVE             any
 
-exit status: 0 done, 1 something does not fit or a limit was passed, 2 wrong use
+exit status: 0 done, 1 something does not fit or a limit was exceeded, 2 wrong use
 """
 
 import argparse

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Write the folders of quant.matrix: what three quantizers make of small models.
+"""Write the folders of quant.matrix: small models quantized by three quantizers.
 
   quant_matrix.py sources              the kinds of source and the options of `samebit make`
   quant_matrix.py names                the folders: name, producer, kind, whether the head is kept
-  quant_matrix.py claims FOLDER...     write FOLDER.claims, as make does
+  quant_matrix.py claims FOLDER...     write FOLDER.claims, like make
   quant_matrix.py table OUTCOMES       the table of docs/check/quantizers.md, on stdout
   quant_matrix.py make PRODUCER SOURCES OUT [NAME...]
                                        write OUT/NAME, OUT/NAME.log and OUT/NAME.values.json
 
 make runs with the interpreter of the producer's environment (tools/gen/quant/requirements-*.txt).
-claims also needs one. Each folder is written by a process of its own, forked after the imports. A quantizer that fails
-leaves no folder, and its log; tools/gen/quant_matrix.sh judges both.
+claims also needs one. Each folder is written by its own process, forked after the imports. A quantizer that
+fails leaves no folder, only its log; tools/gen/quant_matrix.sh judges both.
 
 exit status: 0 done, 2 wrong use
 """
@@ -40,7 +40,7 @@ def child(producer: str, source: Path, folder: Path, row: Row) -> None:
     try:
         importlib.import_module("quant.matrix_make").make(producer, source, folder, row)
         status = 0
-    except BaseException:  # noqa: BLE001  (whatever a quantizer does, the next one runs)
+    except BaseException:  # noqa: BLE001  (the next quantizer runs in any case)
         traceback.print_exc()
         shutil.rmtree(folder, ignore_errors=True)
     sys.stdout.flush()

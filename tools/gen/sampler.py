@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The golden vectors of the sampler, from section P of docs/spec.md alone.
+"""The golden vectors of the sampler, from section P of docs/spec.md only.
 
-sampler.py DIR writes DIR/sampler.json and DIR/sampler.safetensors. Everything is computed here once
-more and in another way than in ref/: sums and quotients as exact fractions that are rounded once,
-functions by mpmath with as many bits as it takes to be certain of the rounding, prefix sums one
-after the other. numpy only holds the arrays that are written.
+sampler.py DIR writes DIR/sampler.json and DIR/sampler.safetensors. Everything is computed
+independently of ref/ and in another way: sums and quotients as exact fractions that are rounded
+once, functions by mpmath with enough bits to be certain of the rounding, prefix sums one after the
+other. numpy only holds the written arrays.
 
-A binary32 number is a Python float that has no more bits than it may have.
+A binary32 number is a Python float that is exact in binary32.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ import safetensors
 import safetensors.numpy
 
 SPEC = 2
-PURPOSES = ("token", "draft", "accept", "residual")  # the numbers of their words
+PURPOSES = ("token", "draft", "accept", "residual")  # indices are the numbers of their words
 LARGEST_U = 1 - 2.0**-24
 
 # --- binary32 ---------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def exponentials(logits, temperature: float) -> list:
 
 
 def run_length(values, top_p: float) -> int:
-    """P-5: how many of the values, which are those of P-3 in the order of P-2, are kept."""
+    """P-5: the number of kept values; the values are those of P-3 in the order of P-2."""
     if top_p == 1:
         return len(values)
     enough = product(top_p, rounded(exact_sum(values)))
@@ -153,7 +153,7 @@ def probabilities(logits, temperature: float, top_k=0, top_p=1.0, min_p=0.0) -> 
 
 
 def philox(counter, key) -> tuple:
-    """Philox4x32-10 as its paper has it."""
+    """Philox4x32-10 as in its paper."""
     mask = 2**32 - 1
     left0, right0, left1, right1 = counter
     key0, key1 = key
@@ -197,7 +197,7 @@ logarithm = lru_cache(maxsize=None)(log)
 
 
 def pick(weights, place, purpose) -> int:
-    """P-10. max() takes the first of equals."""
+    """P-10. max() takes the first of equal values."""
     scores = [
         (i, rounded(Fraction(logarithm(w)) + Fraction(gumbel(place, i, purpose))))
         for i, w in enumerate(weights)
@@ -220,9 +220,9 @@ def replacement(p, q, place) -> int:
 
 # --- what is written --------------------------------------------------------------------------------
 
-# Seed, sequence and position; all words of all three matter. The last three were searched for: word
-# 0 of token 0 is all ones but the last at HIGHEST_PLACE, and 0 at LOWEST_PLACE; at TIED_PLACE tokens
-# 0 and 3 have the same g.
+# Seed, sequence and position; all words of all three matter. The last three come from a search:
+# word 0 of token 0 is all ones except the last bit at HIGHEST_PLACE, and 0 at LOWEST_PLACE; at
+# TIED_PLACE tokens 0 and 3 have the same g.
 PLACES = [
     (42, 0, 0),
     (42, 0, 1),
@@ -239,7 +239,7 @@ TIED_PLACE = (42, 0, 499913)
 
 
 def spread(name: str, count: int, deviation: float, grain: int) -> list:
-    """About normal logits, multiples of 2^-grain, from SHA-256 of the name."""
+    """Approximately normal logits, multiples of 2^-grain, from SHA-256 of the name."""
     values = []
     for i in range(count):
         digest = hashlib.sha256(f"{name} {i}".encode()).digest()
@@ -270,7 +270,7 @@ def logits_sets() -> dict:
 
 
 def float_run_length(values, top_p: float) -> int:
-    """P-5 with the sum kept in binary32: what a vector must tell apart."""
+    """P-5 with a binary32 sum, which a vector must distinguish."""
     enough = product(top_p, rounded(exact_sum(values)))
     so_far = numpy.float32(0)
     for count, value in enumerate(values, 1):
@@ -281,7 +281,7 @@ def float_run_length(values, top_p: float) -> int:
 
 
 def drifting_top_p(values) -> float:
-    """A top_p that a sum in binary32 gets wrong."""
+    """A top_p for which a sum in binary32 is wrong."""
     for i in range(1, 1024):
         if run_length(values, i / 1024) != float_run_length(values, i / 1024):
             return i / 1024
@@ -359,7 +359,7 @@ def case_list(sets: dict) -> list:
 
 
 def places_for(weights, places) -> list:
-    """The first few for a large vocabulary: exact fractions take their time."""
+    """Only the first few for a large vocabulary, because exact fractions are slow."""
     return places[:4] if len(weights) > 1000 else places
 
 
@@ -410,7 +410,7 @@ def noise(places) -> list:
 
 
 def rounding_pair(place) -> tuple:
-    """q(0), and a p(0) that is above u q(0) and yet what it rounds to."""
+    """q(0), and a p(0) that is above u q(0) but equals it after rounding."""
     u = uniform(place, 0, "accept")
     for i in range(1, 1000):
         q = i / 1024
@@ -426,7 +426,7 @@ def level(place) -> float:
 
 
 def weight_sets(places) -> dict:
-    """Distributions, or what rounding could leave of one, for the residual mode."""
+    """Distributions, or ones with possible rounding errors, for the residual mode."""
     step = 2.0**-149
     p, q = rounding_pair(places[0])
     return {
@@ -463,8 +463,8 @@ PAIRS = [
 
 
 def residuals(places, tensors) -> list:
-    """Per pair and place: the draft that q draws, is it accepted, what would replace it; for a small
-    vocabulary also every other draft."""
+    """Per pair and place: the draft drawn from q, whether it is accepted, and its replacement; for
+    a small vocabulary also for every other draft."""
     rows = []
     for p_name, q_name in PAIRS:
         p, q = tensors[p_name], tensors[q_name]
@@ -483,7 +483,7 @@ def hex_place(place) -> list:
 
 
 def lines_of(value, depth: int) -> str:
-    """JSON with one line for what lies `depth` levels down."""
+    """JSON with one line per value at `depth` levels."""
     if depth == 0 or not isinstance(value, (dict, list)):
         return json.dumps(value, separators=(", ", ": "))
     if isinstance(value, dict):

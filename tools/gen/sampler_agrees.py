@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The cases of golden/sampler and the processors of transformers that bear the same names.
+"""Compares the cases of golden/sampler with the processors of the same names in transformers.
 
-sampler_agrees.py [GOLDEN] puts the logits of each case through the temperature, top_k, top_p and
-min_p of transformers, in the order in which generate() has them. The same tokens must be left, and
-their probabilities may differ by rounding only, unless section P of docs/spec.md decides otherwise:
-where a token that is cut has the same logit as one that is kept, and in the cases of RANGE.
+sampler_agrees.py [GOLDEN] applies the temperature, top_k, top_p and min_p of transformers to the
+logits of each case, in the order of generate(). The same tokens must remain, and their
+probabilities may differ only by rounding. Exceptions by section P of docs/spec.md: a removed token
+has the same logit as a kept one, and the cases of RANGE.
 
-exit status: 0 agreement, 1 none
+exit status: 0 agreement, 1 disagreement
 """
 
 import json
@@ -25,7 +25,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-# Where a quotient or a difference leaves binary32, transformers finds NaN or keeps another token.
+# If a quotient or a difference overflows binary32, transformers gets NaN or keeps another token.
 RANGE = {"beyond range, cold", "beyond range, hot", "coldest"}
 
 
@@ -34,7 +34,7 @@ def real(bits: str) -> float:
 
 
 def processors(case: dict) -> LogitsProcessorList:
-    """As generate() makes the list."""
+    """The list of processors, made like generate() makes it."""
     chain = LogitsProcessorList([TemperatureLogitsWarper(real(case["temperature"]))])
     if case["top_k"]:
         chain.append(TopKLogitsWarper(case["top_k"]))
@@ -46,7 +46,7 @@ def processors(case: dict) -> LogitsProcessorList:
 
 
 def order_is_theirs() -> bool:
-    """Asks generate() itself for the list."""
+    """Compares with the list that generate() itself makes."""
     from transformers.generation.utils import GenerationMixin
 
     config = GenerationConfig(do_sample=True, temperature=0.5, top_k=3, top_p=0.5, min_p=0.1)

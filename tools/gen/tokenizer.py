@@ -3,20 +3,20 @@
     tokenizer.py OUT [--random N] [--seed S]
 
 writes OUT/NAME.json (a tokenizer.json) and OUT/NAME.cases for each variant below. golden/tokenizer was
-made by it without options; `make crosscheck` makes another folder with more random texts and another
-seed, and runs the same test on it. The lines of a .cases file:
+made without options; `make crosscheck` makes another folder with more random texts and another seed, and
+runs the same test on it. The lines of a .cases file:
 
-    t TEXT      a text; \\xHH is a byte, and t*N a text that stands N times in a row
+    t TEXT      a text; \\xHH is a byte, and t*N a text repeated N times
     i 5 7*3     its ids: 5, 7, 7, 7
-    n N HASH    in place of these, for many: how many, and FNV-1a (64 bits) of them, 4 bytes each
-    d TEXT      what these ids decode to, with special tokens and U+FFFD for what is no UTF-8;
+    n N HASH    instead, for many ids: their number, and FNV-1a (64 bits) of them, 4 bytes each
+    d TEXT      the decoded ids, with special tokens, and U+FFFD for invalid UTF-8;
                 d= if that is the text
-    x 5 7       ids without a text; d follows
+    x 5 7       ids without a text; a d line follows
 
-Random texts are made of characters that every table of Unicode in use knows alike: those whose general
-category is the same in Unicode 3.2 (unicodedata.ucd_3_2_0) and in the table of this Python, and whose
-normalization is, too. A category that did not change in twenty years is taken to be the one of PCRE2,
-utf8proc, Oniguruma and the Rust crates; newer characters stand in the texts by name only.
+Random texts use only characters that are the same in all versions of Unicode in use: their general
+category and normalization are equal in Unicode 3.2 (unicodedata.ucd_3_2_0) and in the table of this
+Python. A category that did not change in twenty years is assumed to be the same in PCRE2, utf8proc,
+Oniguruma and the Rust crates. Newer characters occur in the texts only by name.
 """
 
 import argparse
@@ -85,7 +85,7 @@ ADDED_CASES = [
     "<|im_start|>\t\t", "<|im_start|>\t\tx", "<|im_start|>\t\t<|im_end|>", "<|im_start|>\n\n", "<|im_start|> <|im_start|>",
 ]
 
-# name: pre-tokenizer, normalizer, added tokens, how the model is changed, further texts
+# name: pre-tokenizer, normalizer, added tokens, changes of the model, further texts
 VARIANTS = {
     "qwen": (QWEN, NFC, PUBLISHED, {}, []),
     "plain": (sequence(split(QWEN2), byte_level(use_regex=False)), None, PUBLISHED, {"strings": True}, []),
@@ -102,7 +102,7 @@ VARIANTS = {
 
 
 def train(pre_tokenizer, normalizer, size, least):
-    """A model trained on the paragraphs: what the package writes for it."""
+    """A model trained on the paragraphs, as written by the package."""
     tokenizer = Tokenizer(models.BPE())
     document = json.loads(tokenizer.to_str())
     document["pre_tokenizer"], document["normalizer"] = pre_tokenizer, normalizer
@@ -114,7 +114,8 @@ def train(pre_tokenizer, normalizer, size, least):
 
 
 def add_pairs(model, texts):
-    """In place of what was trained: each pair of bytes where two characters meet. So whatever divides them shows."""
+    """Replaces the trained merges by all byte pairs at boundaries of characters, so that every split
+    between them shows."""
     alphabet = {byte: name for name, byte in byte_alphabet().items()}
     pairs = {(one.encode()[-1], two.encode()[0]) for text in texts for one, two in zip(text, text[1:])}
     model["merges"] = [[alphabet[one], alphabet[two]] for one, two in sorted(pairs)]
@@ -139,7 +140,7 @@ def document_of(name, texts):
     chooser = random.Random(name)
     if change.get("shuffle"):
         chooser.shuffle(model["merges"])
-    if change.get("ignore"):  # tokens that no merges lead to, and some that they do
+    if change.get("ignore"):  # tokens that merges cannot make, and some that they can
         model["ignore_merges"] = True
         words = ["Ġlighthouse", "harbour", "Ġharbour", "'ll", "123", "!!!", "Ã©tÃ©", "ĠĠĠ", "abababababababab"]
         for word in [word for word in words if word not in model["vocab"]]:
@@ -149,7 +150,7 @@ def document_of(name, texts):
     if change.get("strings"):
         model["merges"] = [" ".join(pair) for pair in model["merges"]]
     if name == "added":
-        model["vocab"]["lower"] = len(model["vocab"])  # an added token with an id of the vocabulary
+        model["vocab"]["lower"] = len(model["vocab"])  # an added token with an id from the vocabulary
     vocab = model["vocab"]
     free = len(vocab)
     for token in tokens:
@@ -227,10 +228,10 @@ def cases_of(tokenizer, name, texts, seed):
     for text, times in [(text, 1) for text in texts] + RUNS:
         try:
             ids = tokenizer.encode(text * times, add_special_tokens=False).ids
-        except BaseException as panic:  # pyo3 derives its PanicException from nothing else
+        except BaseException as panic:  # pyo3 derives its PanicException only from this
             if "bad split" not in str(panic):
                 raise
-            continue  # a token within what another one has stripped: the package has no answer
+            continue  # a token in white space stripped by another one: the package has no answer
         back = tokenizer.decode(ids, skip_special_tokens=False)
         yield f"t{f'*{times}' if times > 1 else ''} {escape(text)}"
         yield f"n {len(ids)} {fnv(ids):016x}" if len(ids) > 1000 else f"i {numbers(ids)}".rstrip()

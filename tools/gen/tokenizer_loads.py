@@ -1,8 +1,8 @@
-"""The tokenizer of a folder that `samebit make --tokenizer` wrote, loaded by tokenizers and transformers.
+"""Loads the tokenizer of a folder of `samebit make --tokenizer` with tokenizers and transformers.
 
     tokenizer_loads.py FOLDER SAMEBIT
 
-Both must give the ids that SAMEBIT tokenize gives, and the text of these ids.
+Both must give the same ids as SAMEBIT tokenize, and the text of these ids.
 """
 
 import json

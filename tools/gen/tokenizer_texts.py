@@ -1,4 +1,4 @@
-"""Texts for the tokenizer fixtures, written for them: many scripts, code, digits, marks, blanks."""
+"""Texts written for the tokenizer fixtures: many scripts, code, digits, marks, blanks."""
 
 PARAGRAPHS = [
     # English, with contractions in both cases
@@ -62,7 +62,7 @@ PARAGRAPHS = [
     "\u1112\u1161\u11ab\u1100\u116e\u11a8 \u212b \u2126 \u212a \ufb01 \uff21 \u0344 \u0958 \u0915\u093c \u0f43",
 ]
 
-# one for each trait that the steps of a tokenizer must keep
+# one for each property that the steps of a tokenizer must preserve
 CASES = [
     "", " ", "  ", "   ", "\n", "\n\n", "\r\n", "\r\n\r\n", "\t", " \t \n", "a", " a", "a ", "  a", "a  ", "   a   ",
     "a\nb", "a \nb", "a\n b", "a \n b", "a  \n  b", "a\n\nb", "a \n\n b", "a\r\nb", "a\rb", "a\n\r\nb  \r\n\n c", "\n a", "\n  a",
@@ -88,6 +88,6 @@ CASES = [
     "aaaaaaaaaaaaaaaa", "abababababababab", "the the the", "thethethe", "  the", "THE the The tHe", "CamelCaseAndsnake_case", "a-b-c", "http://example.org/a?b=c&d=%20#e",
 ]
 
-# a unit and how often it stands in a row: what is quadratic shows
+# a unit and its number of repetitions: reveals quadratic time
 RUNS = [("a", 20000), ("ab", 10000), (" ", 20000), ("\n", 20000), (" \n", 10000), ("1", 5000), ("!", 20000), ("the", 9000),
         ("\u00e9", 9000), ("\u4f60", 6000), ("\u0301", 9000), ("e\u0301", 6000), ("\u0307\u0323", 5000), ("\U0001f642", 4000), ("<|im_end|>", 900), ("\x00", 3000), ("x ", 8000)]

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Train two small models with their MTP heads on text that the distribution ships.
+"""Train two small models with their MTP heads on texts of the distribution.
 
   train_small.py SAMEBIT OUT [NAME...]     write OUT/NAME, a checkpoint in BF16, of every model, and
                                            OUT/NAME-bare, the same without its head
 
-NAME is one of MODELS, or with another seed NAME-SEED: its head is foreign to the model NAME.
+NAME is one of MODELS, or NAME-SEED for another seed: its head does not belong to the model NAME.
 
-Weights that were drawn say nothing of the statistics of weights that were learned. SAMEBIT writes
-the configuration and the tokenizer; transformers computes the trunk, and the head is the module
-below, which transformers lacks: docs/mtp.md says what it computes. Trunk and head are trained
-together, one thread, fixed seeds. With other files or another processor other weights come out, so
-golden/trained holds the smaller of the two models.
+Random weights do not have the statistics of learned weights. SAMEBIT writes the configuration and
+the tokenizer. transformers computes the trunk; the head is the module below, because transformers
+lacks it (docs/mtp.md defines it). Trunk and head are trained together, with one thread and fixed
+seeds. Other files or another processor give other weights, so golden/trained holds the smaller of
+the two models.
 
 exit status: 0 done, 1 it did not learn, 2 wrong use
 """
@@ -33,14 +33,14 @@ from torch.nn.functional import cross_entropy
 
 SEED = 42
 LENGTH, ROWS = 128, 8  # of a batch
-HEAD_SHARE = 0.3  # of the loss of the head beside that of the trunk
-# Licences and manuals: plain English, on every Debian with perl.
+HEAD_SHARE = 0.3  # weight of the head's loss relative to the trunk's
+# Licences and manuals: plain English, available on every Debian with perl.
 TEXTS = (("/usr/share/common-licenses", "*"), ("/usr/share/perl", "**/*.pod"))
 
 
 @dataclass(frozen=True)
 class Model:
-    """A preset of `samebit make`, what is changed of it, and how long it is trained."""
+    """A preset of `samebit make`, its changes, and the length of the training."""
 
     preset: str
     changes: dict
@@ -81,7 +81,7 @@ class Head(nn.Module):
 
 
 def texts() -> list[Path]:
-    """The files, without links, in the order of their names."""
+    """The files without links, in the order of their names."""
     found = [p for folder, glob in TEXTS for p in sorted(Path(folder).glob(glob))]
     return [p for p in found if p.is_file() and not p.is_symlink()]
 
@@ -112,7 +112,7 @@ def prepare(samebit: Path, folder: Path, model: Model) -> dict:
 
 
 def losses(model: nn.Module, head: Head, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cross entropy of the trunk's next token and of the head's, the one after."""
+    """Cross entropy of the trunk for the next token and of the head for the token after it."""
     hidden = model.model(input_ids=batch[:, :-2], use_cache=False).last_hidden_state
     drafted = head(model.model, hidden, batch[:, 1:-1])
     pairs = ((hidden, batch[:, 1:-1]), (drafted, batch[:, 2:]))
@@ -175,7 +175,7 @@ def make_one(samebit: Path, folder: Path) -> None:
     if config["tie_word_embeddings"]:
         del tensors["lm_head.weight"]
     write(folder, tensors)
-    bare = folder.with_name(f"{folder.name}-bare")  # for a quantizer that drops the head
+    bare = folder.with_name(f"{folder.name}-bare")  # for quantizers that drop the head
     shutil.copytree(folder, bare, dirs_exist_ok=True)
     text = json.dumps(config | {"mtp_num_hidden_layers": 0}, indent=2)
     (bare / "config.json").write_text(text + "\n")

@@ -1,14 +1,14 @@
-"""published.py REPOSITORY OUT [COUNT]: what tensor cores gave, as Khattak and Mikaitis published it.
+"""published.py REPOSITORY OUT [COUNT]: results of tensor cores, published by Khattak and Mikaitis.
 
 REPOSITORY is a clone of https://github.com/north-numerical-computing/MATLAB-tensor-core that has commit
 b12b5a700957655375a1b0c1d0c26e76065da015 (BSD-2-Clause; arXiv 2512.07004). OUT becomes a safetensors file of numbers:
-the first COUNT vectors (all 5000 without it) of every file of A100, A2, Ada, H100, H200 and B200 that a row of
-ref/formats/atoms.def is about, operands as codes of their format, C and results as they are. The files of L40S are
-those of Ada, byte for byte, and counted once; TF32 and V100 have no row.
+the first COUNT vectors (default: all 5000) of every file of A100, A2, Ada, H100, H200 and B200 for a row of
+ref/formats/atoms.def, with operands as codes of their format, and C and results unchanged. The files of L40S equal
+those of Ada byte for byte and count once; TF32 and V100 have no row.
 
-  a/TYPE-LENGTH, b/TYPE-LENGTH     operands, which all cards of a length share
-  c/CARD/TYPE                      C in binary32 bits; it is rounded to binary16 where sums are
-  d/ROW/CARD/TYPE/TYPE-LENGTH/c    results, in binary32 or binary16 bits; z in the place of c: C was 0
+  a/TYPE-LENGTH, b/TYPE-LENGTH     operands, shared by all cards with this length
+  c/CARD/TYPE                      C in binary32 bits, rounded to binary16 if sums are binary16
+  d/ROW/CARD/TYPE/TYPE-LENGTH/c    results, in binary32 or binary16 bits; z instead of c: C was 0
 """
 
 import struct
@@ -17,7 +17,7 @@ import sys
 
 COMMIT = "b12b5a700957655375a1b0c1d0c26e76065da015"
 TYPES = {"bf16": "bf16", "fp16": "f16", "E4M3": "e4m3", "E5M2": "e5m2"}
-ROWS = {  # by card: what f16 and bf16 have, what FP8 has, and whether its C is 0
+ROWS = {  # by card: row of f16 and bf16, row of FP8, and whether its C is 0
     "A100": ("ampere_f16", None), "A2": ("ampere_f16", None), "Ada": ("ampere_f16", "ada_fp8"),
     "H100": ("hopper_f16", "hopper_fp8_wgmma"), "H200": ("hopper_f16", "hopper_fp8_wgmma"),
     "B200": ("b200_f16", "hopper_fp8_mma"),
@@ -44,7 +44,7 @@ E4M3 = {struct.pack("<f", e4m3_value(code)): code for code in range(256) if code
 
 
 def code_of(type_name, bits):
-    """The code of a binary32 that the format holds."""
+    """The code of a binary32 number that is exact in the format."""
     if type_name == "bf16":
         if bits & 0xFFFF:
             raise ValueError(f"{bits:08x} is no bf16")
@@ -60,7 +60,7 @@ def code_of(type_name, bits):
 
 
 def write(path, tensors, metadata):
-    """tensors: of a name, its type, shape and bytes."""
+    """tensors: name to type, shape and bytes."""
     import json
     header, data = {"__metadata__": metadata}, b""
     for name in sorted(tensors, key=lambda n: (-int(tensors[n][0][1:]), n)):
@@ -106,7 +106,7 @@ def main():
                 if text is None:
                     continue
                 d = [int(line, 2) for line in text[:count]]
-                if width == 16:  # they are written as binary32
+                if width == 16:  # they are stored as binary32
                     d = [code_of("f16", number) for number in d]
                 of_c = "z" if of_row == "hopper_fp8_wgmma" else "c"
                 put(f"d/{of_row}/{card}/{type_name}/{type_name}-{length}/{of_c}", width, 0, d)

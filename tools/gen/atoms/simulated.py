@@ -1,12 +1,11 @@
-"""simulated.py OUT [CASES]: what MMA-Sim 2.1.1 (PyPI mmasim; arXiv 2511.10909) makes of CASES sums for every row of
-ref/formats/atoms.def and every type that its operands have, 100000 without it, in a file that
-tests/unit/test_atoms_published.c judges. A seventh of them each: near, numbers of about the same size; wide, of all
-sizes; cancel, products that cancel in pairs; codes, any finite codes; special, infinities, NaN, the largest and the
-least among others; tiny, products about as small as the least number, C mostly 0; zeros, products that are all zero
-in whole groups, with scales.
+"""simulated.py OUT [CASES]: results of MMA-Sim 2.1.1 (PyPI mmasim; arXiv 2511.10909) for CASES sums (default 100000)
+per row of ref/formats/atoms.def and type of operands, in a file that tests/unit/test_atoms_published.c judges. One
+seventh each: near, numbers of similar size; wide, numbers of all sizes; cancel, products that cancel in pairs; codes,
+any finite codes; special, with infinities, NaN, the largest and the least number; tiny, products about as small as
+the least number, C mostly 0; zeros, whole groups of zero products, with scales.
 
-MMA-Sim has no FP8 mma.sync of Hopper: hopper_fp8_mma is its f16 instruction twice, on what the two halves of registers
-hold, and an addition. tools/gen/atoms/published.py has the names of the tensors; c/KEY is C, and k its mark.
+MMA-Sim has no FP8 mma.sync of Hopper: hopper_fp8_mma uses its f16 instruction twice, on the two halves of the
+registers, and an addition. tools/gen/atoms/published.py has the names of the tensors; c/KEY is C, and k its mark.
 """
 
 import struct
@@ -44,7 +43,7 @@ def specials(name):
 def numbers(draws, name, kind, *shape):
     """Codes of a format."""
     bits, fraction, bias = SHAPES[name]
-    top = (1 << (bits - 1 - fraction)) - (1 if name == "e4m3" else 2)  # the largest field there is
+    top = (1 << (bits - 1 - fraction)) - (1 if name == "e4m3" else 2)  # the largest exponent field
     sign, tail = draws.below(2, *shape) << (bits - 1), draws.below(1 << fraction, *shape)
     if kind == "codes":
         field = draws.below(top + 1, *shape)
@@ -67,7 +66,7 @@ def addends(draws, name, kind, count):
 
 
 def operands(draws, name, kind, count, length):
-    """Both, with products that cancel, or that are zero, where the kind says so."""
+    """Both operands, with products that cancel, or are zero, if the kind requires it."""
     if name == "e2m1":
         a, b = draws.below(16, count, length), draws.below(16, count, length)
     else:
@@ -87,7 +86,7 @@ def operands(draws, name, kind, count, length):
 
 
 def scales(draws, name, kind, count, groups):
-    """Of operands of a format: UE4M3 for E2M1, else E8M0."""
+    """The scales of operands of a format: UE4M3 for E2M1, else E8M0."""
     if name == "e2m1":
         code = draws.below(0x7F, count, groups)
         code = torch.where(draws.below(24, count, groups) == 0, 0, code)

@@ -1,4 +1,4 @@
-"""What every engine is asked: folders of `samebit make`, prompts, drafts and settings of the engine."""
+"""The cases of every engine: folders of `samebit make`, prompts, drafts and settings of the engine."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,13 +8,13 @@ GENERATE = 20
 
 
 def prompt(number: int, length: int) -> list[int]:
-    """Ids that no special token of the smallest vocabulary has."""
+    """Ids that are no special tokens of the smallest vocabulary."""
     return [(7 * i + 101 * number + 3) % 360 for i in range(length)]
 
 
 @dataclass
 class Case:
-    """One run of an engine. profile: how it rounds (`samebit info --profiles`)."""
+    """One run of an engine. profile: its rounding points (`samebit info --profiles`)."""
 
     name: str
     make: str
@@ -26,13 +26,13 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def asked(self) -> dict[str, Any]:
-        """As a document, for the engine's adapter and for the recording."""
+        """The case as a document, for the engine's adapter and for the recording."""
         prompts = [prompt(i, length) for i, length in enumerate(LENGTHS[: self.sequences])]
         return self.__dict__ | {"prompts": prompts}
 
 
 VL = "--layout vl --recipe predictable"
-MODELS = {  # of these tokens and counters are compared for every number of drafts
+MODELS = {  # tokens and counters of these are compared for every number of drafts
     "T2": f"--preset T2 {VL}",
     "T2-seed7": f"--preset T2 {VL} --seed 7",
     "T2-8layers": f"--preset T2 --layers 8 {VL}",
@@ -49,7 +49,7 @@ FORMATS = (
 
 
 def vllm() -> list[Case]:
-    """Models by drafts; formats; how requests are put together."""
+    """Models with drafts; formats; batching of requests."""
     found = []
     for name, make in MODELS.items():
         found += [Case(f"{name}-draft{k}", make, "vllm", draft=k, repeat=name == "T2") for k in range(4)]
@@ -66,7 +66,7 @@ def vllm() -> list[Case]:
 
 
 def mlx() -> list[Case]:
-    """Mixtures in binary32, the only type that its CPU multiplies them in; dense models in bfloat16, too."""
+    """Mixtures in binary32, the only type for them on its CPU; dense models in bfloat16, too."""
     found = [Case(f"{name}-f32", f"{make} --format f32", "exact", repeat=name == "T2") for name, make in MODELS.items()]
     return found + [Case("T4-bf16", MODELS["T4"], "hf"), Case("T2-bf16", MODELS["T2"], "hf")]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Judges recordings of the inside of vLLM, of the engine as it is and with mistakes planted: faults.py (TRACES CKPT)...
+"""Judges recordings of vLLM's inner values, without and with planted mistakes: faults.py (TRACES CKPT)...
 
-TRACES is what vllm_record.py wrote. Each trace is held against the reference by `samebit diff` under the profile
-below, ops by themselves and both sides on their own; golden/engines/inside/vllm.json gets what it said of each, and table.py writes
-that into docs/engines.md. Exit status 1: the engine as it is fails with --free, or a mistake shows neither an op that fails
-by itself, and not without the mistake, nor a free run that fails.
+TRACES is the output of vllm_record.py. `samebit diff` compares each trace with the reference under the profile below: each
+op alone, and both sides running free. golden/engines/inside/vllm.json gets the results, and table.py writes them to
+docs/engines.md. Exit status 1: the unchanged engine fails with --free, or a mistake is not found: no op fails alone that
+passes without the mistake, and the free run passes.
 """
 
 import argparse
@@ -19,12 +19,12 @@ from typing import Any
 BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
 SAMEBIT = os.environ.get("SAMEBIT", str(BUILD / "samebit"))
 OUT = pathlib.Path("golden/engines/inside/vllm.json")
-WORDS = ["--profile", "vllm-cpu"]  # the options of diff
+WORDS = ["--profile", "vllm-cpu"]  # options of diff
 Verdicts = dict[str, Any]
 
 
 def diff(checkpoint: str, trace: pathlib.Path, *more: str) -> dict[str, Any]:
-    """What diff says, as a document."""
+    """The document of diff."""
     ran = subprocess.run(
         [SAMEBIT, "diff", checkpoint, "--engine", str(trace), *WORDS, *more, "--json"],
         capture_output=True,
@@ -37,7 +37,7 @@ def diff(checkpoint: str, trace: pathlib.Path, *more: str) -> dict[str, Any]:
 
 
 def rounds(document: dict[str, Any]) -> str:
-    """What failed of the first round that did."""
+    """The failures of the first failing round."""
     for entry in document["rounds"]:
         if entry["verdict"] != "FAIL":
             continue
@@ -50,7 +50,7 @@ def rounds(document: dict[str, Any]) -> str:
 
 
 def judged(checkpoint: str, trace: pathlib.Path) -> Verdicts:
-    """Ops alone and the free run, which goes without values of ops."""
+    """The verdicts of each op alone and of the free run, which does not use values of ops."""
     both, free = diff(checkpoint, trace), diff(checkpoint, trace, "--free")
     first = both["first_failure"]
     return {
@@ -66,13 +66,13 @@ def judged(checkpoint: str, trace: pathlib.Path) -> Verdicts:
 
 
 def described() -> dict[str, str]:
-    """What each mistake is: the docstrings of vllm_faults.py, which can be imported beside vLLM only."""
+    """Descriptions of the mistakes: the docstrings of vllm_faults.py, which can be imported only with vLLM."""
     tree = ast.parse((pathlib.Path(__file__).parent / "vllm_faults.py").read_text(encoding="utf-8"))
     return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def model(traces: pathlib.Path, checkpoint: str) -> dict[str, Any]:
-    """All recordings of one model, the engine as it is first."""
+    """All recordings of one model, starting with the unchanged engine."""
     what = {"none": "the engine as it is"} | described()
     found: list[Verdicts] = []
     for trace in sorted(traces.iterdir(), key=lambda path: list(what).index(path.name)):
@@ -85,7 +85,7 @@ def model(traces: pathlib.Path, checkpoint: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The document, anew."""
+    """Writes the document again."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pairs", nargs="+", metavar="TRACES CKPT")
     pairs = parser.parse_args().pairs

@@ -1,7 +1,8 @@
 """Cases on mlx-lm, on the CPU: mlx_run.py JOBS.json, in the environment of MLX (tools/gen/engines/make.sh).
 
-JOBS is a list of {case, checkpoint, out}. Greedy and one sequence after the other; with repeat all is generated twice.
-Written are the answers in the layout of /v1/completions (docs/dumps.md), or what mlx-lm said when it refused.
+JOBS is a list of {case, checkpoint, out}. Greedy, one sequence after the other; with repeat everything is
+generated twice. Writes the answers in the layout of /v1/completions (docs/dumps.md), or mlx-lm's message when
+it refuses.
 """
 
 import json
@@ -19,15 +20,15 @@ LIKELIEST = 5
 
 
 def log_softmax(row):
-    """In binary64, of the logits: mlx-lm subtracts a logarithm from them in binary32, which says less of what is
-    likely than it could, and of the model nothing."""
+    """Computes it in binary64 from the logits: mlx-lm subtracts a logarithm in binary32, which loses accuracy
+    for likely tokens and says nothing about the model."""
     largest = max(row)
     total = math.log(sum(math.exp(x - largest) for x in row))
     return [x - largest - total for x in row]
 
 
 def answer(model, prompt, generate):
-    """One prompt: its tokens and the likeliest ones of each row."""
+    """The answer to one prompt: its tokens, and the most likely tokens of each row."""
     tokens, own, tops, rows = [], [], [], []
 
     def keep(_, logits):
@@ -50,7 +51,7 @@ def answer(model, prompt, generate):
 
 
 def run(case, checkpoint):
-    """What mlx-lm makes of the case."""
+    """Runs the case in mlx-lm."""
     model = load_model(pathlib.Path(checkpoint))[0]
     start = time.monotonic()
     answers = [answer(model, prompt, case["generate"]) for prompt in case["prompts"]]
@@ -61,7 +62,7 @@ def run(case, checkpoint):
 
 
 def main():
-    """A file for each job, whatever happens."""
+    """Writes a file for each job in any case."""
     mx.set_default_device(mx.cpu)
     with open(sys.argv[1], encoding="utf-8") as file:
         jobs = json.load(file)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the cases of an engine and judges them by the reference: run.py ENGINE [CASE...].
 
-Needs build/venv-ENGINE (make engines) and build/samebit. Each case leaves build/engines/ENGINE/CASE.json: what was
-asked, what the engine answered and counted or why it refused, and the verdicts. A case that was answered is not run
-again, so that a run that was stopped goes on; --anew runs it again. Without CASE all of them.
+Needs build/venv-ENGINE (make engines) and build/samebit. Each case writes build/engines/ENGINE/CASE.json: the
+request, the engine's answer and counters or the reason of its refusal, and the verdicts. An answered case is not
+run again, so that an interrupted run can continue; --anew runs it again. Without CASE, runs all cases.
 
     tokens     the engine's greedy tokens against those of `samebit run`
     counters   rounds, drafted tokens and accepted ones by depth against `samebit run --draft`, to the unit
@@ -27,7 +27,7 @@ SAMEBIT = os.environ.get("SAMEBIT", str(BUILD / "samebit"))
 
 
 def samebit(*words: str, good: tuple[int, ...] = (0,)) -> str:
-    """What the program prints."""
+    """The output of the program."""
     ran = subprocess.run([SAMEBIT, *words], capture_output=True, text=True, check=False)
     if ran.returncode not in good:
         raise SystemExit(f"samebit {' '.join(words)}: {ran.stderr.strip()}")
@@ -35,7 +35,7 @@ def samebit(*words: str, good: tuple[int, ...] = (0,)) -> str:
 
 
 def made(make: str) -> pathlib.Path:
-    """The folder of these options, made once."""
+    """The folder made with these options, made only once."""
     name = make.replace("--", "").replace(" ", "-")
     folder = BUILD / "engines" / "made" / name
     if not folder.exists():
@@ -45,7 +45,7 @@ def made(make: str) -> pathlib.Path:
 
 
 def predicted(case: Case, folder: pathlib.Path, work: pathlib.Path) -> dict[str, Any]:
-    """Tokens and counters of the reference, each sequence on its own."""
+    """Tokens and counters of the reference, each sequence alone."""
     prompts = work / "prompts"
     prompts.write_text("".join(",".join(map(str, ids)) + "\n" for ids in case.asked()["prompts"]), encoding="ascii")
     words = ["--tokens-file", str(prompts), "-n", str(case.generate), "--draft", str(case.draft), "--json"]
@@ -63,7 +63,7 @@ def predicted(case: Case, folder: pathlib.Path, work: pathlib.Path) -> dict[str,
 
 
 def first_difference(ours: list[list[int]], theirs: list[list[int]]) -> str:
-    """EQUAL, or where the tokens part."""
+    """EQUAL, or the first difference of the tokens."""
     for number, (a, b) in enumerate(zip(ours, theirs)):
         if a != b:
             at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
@@ -72,7 +72,7 @@ def first_difference(ours: list[list[int]], theirs: list[list[int]]) -> str:
 
 
 def values(case: Case, folder: pathlib.Path, answers: pathlib.Path) -> dict[str, Any]:
-    """What diff says of the log-probabilities."""
+    """The verdict of diff about the log-probabilities."""
     said = json.loads(
         samebit("diff", str(folder), "--engine", str(answers), "--profile", case.profile, "--json", good=(0, 1, 4))
     )
@@ -102,7 +102,8 @@ def judged(case: Case, folder: pathlib.Path, work: pathlib.Path, got: dict[str, 
 
 
 def ask(engine: str, cases: list[Case], folder: pathlib.Path) -> None:
-    """The answers of the engine: FOLDER/CASE.json. The adapter gets all cases at once, since its import takes long."""
+    """Gets the answers of the engine, FOLDER/CASE.json. The adapter gets all cases at once, because its import is
+    slow."""
     jobs = []
     for case in cases:
         out = str(folder / f"{case.name}.json")
@@ -115,7 +116,7 @@ def ask(engine: str, cases: list[Case], folder: pathlib.Path) -> None:
 
 
 def judge(engine: str, case: Case, answer: pathlib.Path) -> dict[str, Any]:
-    """What is kept of a case: what was asked, what came, the verdicts."""
+    """The stored data of a case: the request, the answer, the verdicts."""
     got = json.loads(answer.read_text(encoding="utf-8"))
     date = datetime.date.fromtimestamp(answer.stat().st_mtime).isoformat()
     result = {"engine": engine, "date": date} | case.asked() | got
@@ -125,13 +126,13 @@ def judge(engine: str, case: Case, answer: pathlib.Path) -> dict[str, Any]:
 
 
 def bad(result: dict[str, Any]) -> bool:
-    """A verdict that is none of those that an engine without a fault may get."""
+    """True for a verdict that an engine without a fault cannot get."""
     said = result.get("verdicts", {})
     return said.get("counters", "EQUAL") != "EQUAL" or said.get("values", {}).get("verdict") == "FAIL"
 
 
 def is_old(file: pathlib.Path, source: pathlib.Path) -> bool:
-    """Not there, or made before its source was changed."""
+    """True if the file is missing, or older than its source."""
     return not file.exists() or file.stat().st_mtime < source.stat().st_mtime
 
 

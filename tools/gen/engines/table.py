@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""docs/engines.md and golden/engines from what run.py left under build/engines: table.py.
+"""Makes docs/engines.md and golden/engines from the results of run.py in build/engines: table.py.
 
-golden/engines/ENGINE.json has the recordings of an engine, all cases: what was asked and counted, tokens and verdicts,
-and, of runs without drafts, the log-probabilities. Cases that are not under build/engines stay as they were recorded.
-docs/engines.md is written from these recordings alone.
+golden/engines/ENGINE.json has the recordings of all cases of an engine: requests, counters, tokens and verdicts, and
+log-probabilities of runs without drafts. Cases that are not in build/engines keep their recordings. docs/engines.md
+is written from these recordings only.
 """
 
 import json
@@ -22,12 +22,12 @@ Row = dict[str, Any]
 
 
 def fewest(top: dict[str, Any]) -> dict[str, Any]:
-    """The likeliest of a row."""
+    """The most likely tokens of a row."""
     return dict(list(top.items())[:VALUED])
 
 
 def entry(row: dict[str, Any] | None) -> dict[str, Any] | None:
-    """An entry of prompt_logprobs: its first is the token of the prompt itself, the likeliest follow by rank."""
+    """An entry of prompt_logprobs: the first is the prompt's own token; the most likely tokens follow by rank."""
     if row is None:
         return None
     own, *others = row.items()
@@ -35,7 +35,7 @@ def entry(row: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def recorded(result: Row) -> Row:
-    """A result as golden/engines keeps it: the answers are one list, and without values where drafts were made."""
+    """A result in the form of golden/engines: the answers are one list, without values if there were drafts."""
     kept = dict(result)
     for answer in kept.get("answers", []):
         choice = answer["choices"][0]
@@ -50,7 +50,7 @@ def recorded(result: Row) -> Row:
 
 
 def recordings(engine: str) -> list[Row]:
-    """Those of golden, with what was run since in their place."""
+    """The recordings of golden, replaced by newer runs."""
     file = GOLDEN / f"{engine}.json"
     old = json.loads(file.read_text(encoding="ascii"))["cases"] if file.exists() else []
     found = {case["name"]: case for case in old}
@@ -86,7 +86,7 @@ def cells(case: Row) -> list[str]:
 
 
 def inside() -> list[str]:
-    """The mistakes that were planted in vLLM (faults.py)."""
+    """The table of the mistakes planted in vLLM (faults.py)."""
     file = GOLDEN / "inside" / "vllm.json"
     if not file.exists():
         return []
@@ -112,7 +112,7 @@ def inside() -> list[str]:
 
 
 def main() -> None:
-    """Both, anew."""
+    """Writes both again."""
     GOLDEN.mkdir(exist_ok=True)
     document = pathlib.Path("docs/engines.md")
     lines = [document.read_text(encoding="utf-8").split(MARK)[0] + MARK]

@@ -1,8 +1,8 @@
 """Cases on transformers: transformers_run.py JOBS.json, in its environment (tools/gen/engines/make.sh).
 
-JOBS is a list of {case, checkpoint, out}. Greedy, one sequence after the other, the prompt in one call and then a
-token at a time with the cache; with repeat all is generated twice. Written are the answers in the layout of
-/v1/completions (docs/dumps.md), or what transformers said when it refused.
+JOBS is a list of {case, checkpoint, out}. Greedy, one sequence after the other, the prompt in one call and then
+token by token with the cache; with repeat everything is generated twice. Writes the answers in the layout of
+/v1/completions (docs/dumps.md), or the message of transformers when it refuses.
 """
 
 import json
@@ -21,7 +21,7 @@ CLASSES = {
 
 
 def answer(model, prompt, generate):
-    """One prompt: its tokens and the likeliest ones of each row."""
+    """The answer to one prompt: its tokens, and the most likely tokens of each row."""
     tokens, own, tops, cache, fed = [], [], [], None, prompt
     for _ in range(generate):
         out = model(input_ids=torch.tensor([fed]), past_key_values=cache, use_cache=True)
@@ -42,7 +42,7 @@ def answer(model, prompt, generate):
 
 @torch.no_grad()
 def run(case, checkpoint):
-    """What transformers makes of the case."""
+    """Runs the case in transformers."""
     with open(f"{checkpoint}/config.json", encoding="utf-8") as config:
         name = CLASSES[json.load(config)["model_type"]]
     model = getattr(transformers, name).from_pretrained(checkpoint, dtype="auto", attn_implementation="eager").eval()
@@ -55,7 +55,7 @@ def run(case, checkpoint):
 
 
 def main():
-    """A file for each job, whatever happens."""
+    """Writes a file for each job in any case."""
     torch.set_num_threads(1)
     with open(sys.argv[1], encoding="utf-8") as file:
         jobs = json.load(file)

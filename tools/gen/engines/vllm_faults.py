@@ -1,7 +1,7 @@
-"""Mistakes planted in vLLM itself while it runs: of each a line of what it is, and a function that is given the runner.
+"""Mistakes planted in vLLM itself while it runs: each is a function of the runner, with a line that describes it.
 
-Each is one that an engine could have. They go into modules of vLLM and into the model that it has loaded, below the
-hooks of the recorder, and stay as long as the process does.
+Real engines could have each of them. They are planted in modules of vLLM and in the loaded model, below the hooks of
+the recorder, and stay until the process ends.
 """
 
 import torch
@@ -27,17 +27,17 @@ def head(runner):
 
 
 def around(owner, name, make):
-    """OWNER.NAME is make(what it was)."""
+    """Replaces OWNER.NAME by make(its old value)."""
     setattr(owner, name, make(getattr(owner, name)))
 
 
 def inputs(module, change):
-    """The module gets change(its inputs)."""
+    """Gives the module change(its inputs) as inputs."""
     module.register_forward_pre_hook(lambda _module, args: change(*args))
 
 
 def given(name, **changes):
-    """An op of the CPU gets other arguments: changes of those that are named."""
+    """Changes the named arguments of a CPU op."""
 
     def make(real):
         def other(*args, **kwargs):
@@ -161,7 +161,7 @@ def bf16_state(_runner):
     def make(real):
         def other(layer, meta, *args):
             real(layer, meta, *args)
-            state = layer.kv_cache[1]  # pages of this pool are keys and values of other layers
+            state = layer.kv_cache[1]  # pages of this pool also hold keys and values of other layers
             slots = meta.non_spec_state_indices_tensor if meta.spec_sequence_masks is None else meta.spec_state_indices_tensor
             slots = slots.flatten().long().unique()
             state[slots] = state[slots].bfloat16().float()

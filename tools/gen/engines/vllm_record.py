@@ -1,8 +1,8 @@
-"""Recordings of what vLLM computes inside: vllm_record.py CKPT OUT DRAFTS [FAULT...], in the environment of vLLM.
+"""Records vLLM's inner values: vllm_record.py CKPT OUT DRAFTS [FAULT...], in the environment of vLLM.
 
-OUT/none is the trace of the engine as it is, OUT/FAULT that with a mistake planted (vllm_faults.py), each in a process of its
-own; a fault is left out whose folder is there. PROMPTS=3 GENERATE=4 in the environment asks for one prompt of three
-tokens and four more (5,9 and 8).
+OUT/none is the trace of the unchanged engine, OUT/FAULT the trace with a planted mistake (vllm_faults.py), each from
+its own process. Skips a fault whose folder exists. PROMPTS=3 GENERATE=4 in the environment selects one prompt of
+three tokens and four generated tokens (default: 5,9 and 8).
 """
 
 import os
@@ -15,7 +15,7 @@ os.environ |= {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # a function goes to the worker, which is this process
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # passes a function to the worker, which is this process
     "VLLM_NO_USAGE_STATS": "1",
 }
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "record"))
@@ -25,7 +25,7 @@ GENERATE = int(os.environ.get("GENERATE", "8"))
 
 
 def record(checkpoint, folder, drafts, fault):
-    """One trace."""
+    """Records one trace."""
     import vllm
     from vllm_faults import FAULTS
 
@@ -51,7 +51,7 @@ def record(checkpoint, folder, drafts, fault):
 
 
 def main():
-    """A process for each fault."""
+    """Starts a process for each fault."""
     checkpoint, out, drafts, *faults = sys.argv[1:]
     import vllm  # pylint: disable=unused-import
     from vllm_faults import FAULTS, OF_MIXTURES
@@ -72,10 +72,10 @@ def main():
             try:
                 record(checkpoint, folder, int(drafts), fault)
                 code = 0
-            except Exception as error:  # pylint: disable=broad-except  # the others are run all the same
+            except Exception as error:  # pylint: disable=broad-except  # the others still run
                 print(f"{fault}: {type(error).__name__}: {error}", flush=True)
                 code = 1
-            os._exit(code)  # what vLLM started ends with it
+            os._exit(code)  # ends all processes that vLLM started
         failed |= os.waitpid(child, 0)[1]
         print(f"done: {fault}", flush=True)
     sys.exit(failed != 0)

@@ -1,9 +1,9 @@
 """Cases on vLLM: vllm_run.py JOBS.json, in the environment of vLLM (tools/gen/engines/make.sh).
 
-JOBS is a list of {case, checkpoint, out}; each is a process of its own, forked where vLLM has been imported. A case
-has prompts (lists of ids), generate (tokens for each), draft (of the MTP head, 0: none) and settings, which
-are arguments of vllm.LLM; with repeat all is generated twice. Written to out are the answers as the server of vLLM would give them (docs/dumps.md), and
-what vLLM counted; or what it said when it refused.
+JOBS is a list of {case, checkpoint, out}; each runs in its own process, forked after the import of vLLM. A case has
+prompts (lists of ids), generate (tokens for each), draft (of the MTP head, 0: none) and settings, which are arguments
+of vllm.LLM; with repeat everything is generated twice. Writes to out the answers in the form of vLLM's server
+(docs/dumps.md) and vLLM's counters, or its message when it refuses.
 """
 
 import json
@@ -13,13 +13,13 @@ import time
 
 os.environ |= {
     "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",  # threads that wait for each other are slow where others want the processors
+    "OMP_NUM_THREADS": "1",  # threads that wait for each other are slow on busy processors
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
 }
-LIKELIEST = 5  # how many log-probabilities of each row are kept
+LIKELIEST = 5  # log-probabilities kept per row
 COUNTERS = {
     "rounds": "vllm:spec_decode_num_drafts",
     "drafted": "vllm:spec_decode_num_draft_tokens",
@@ -33,7 +33,7 @@ def entry(row):
 
 
 def answer(output):
-    """One request, as /v1/completions with return_token_ids and return_tokens_as_token_ids gives it."""
+    """One request in the form of /v1/completions with return_token_ids and return_tokens_as_token_ids."""
     one = output.outputs[0]
     tokens = list(one.token_ids)
     own = [round(row[token].logprob, 7) for token, row in zip(tokens, one.logprobs)]
@@ -60,7 +60,7 @@ def answer(output):
 
 
 def counted(metrics):
-    """The counters of speculation; 0 rounds where there was none."""
+    """The counters of speculation; 0 rounds without speculation."""
     found = {}
     for metric in metrics:
         for ours, theirs in COUNTERS.items():
@@ -70,7 +70,7 @@ def counted(metrics):
 
 
 def run(case, checkpoint):
-    """What vLLM makes of the case."""
+    """Runs the case in vLLM."""
     import vllm
 
     settings = dict(case.get("settings", {}))
@@ -89,7 +89,7 @@ def run(case, checkpoint):
         disable_log_stats=False,
         **{"enable_prefix_caching": False, "max_num_seqs": 8} | settings,
     )
-    # the log-probabilities of the prompt are made in a pass of their own, where there are no rounds to be counted
+    # the prompt's log-probabilities need a separate pass, because its rounds must not be counted
     sampling = vllm.SamplingParams(
         temperature=0,
         max_tokens=generate,
@@ -111,7 +111,7 @@ def run(case, checkpoint):
 
 
 def write(job, result):
-    """The file that was asked for."""
+    """Writes the job's file."""
     from importlib.metadata import version
 
     with open(job["out"], "w", encoding="utf-8") as file:
@@ -119,7 +119,7 @@ def write(job, result):
 
 
 def main():
-    """A file for each job, whatever happens."""
+    """Writes a file for each job in any case."""
     with open(sys.argv[1], encoding="utf-8") as file:
         jobs = json.load(file)
     import vllm  # pylint: disable=unused-import
@@ -134,7 +134,7 @@ def main():
                 result = {"refused": f"{type(error).__name__}: {error}"}
             write(job, result)
             sys.stdout.flush()
-            os._exit(0)  # what vLLM started ends with it
+            os._exit(0)  # ends all processes that vLLM started
         _, status = os.waitpid(child, 0)
         if status:
             write(job, {"refused": f"the process ended with {os.waitstatus_to_exitcode(status)}"})

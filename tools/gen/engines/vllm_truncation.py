@@ -1,8 +1,8 @@
-"""How the grouped experts of vLLM's CPU library round: vllm_truncation.py, in the environment of vLLM.
+"""Finds the rounding of grouped experts in vLLM's CPU library: vllm_truncation.py, in the environment of vLLM.
 
-One layer of experts with random weights is multiplied by `cpu_fused_moe` and in binary64, where only the input of
-down_proj and the sum over the experts are rounded to bfloat16: to nearest, or toward zero. Prints which bits of the
-engine each gives.
+`cpu_fused_moe` computes one layer of experts with random weights. The same layer is computed in binary64 with
+only two roundings to bfloat16, of the input of down_proj and of the sum over the experts: to nearest, or toward
+zero. Prints how many bits of each agree with the engine.
 """
 
 import torch
@@ -13,12 +13,12 @@ TOKENS, EXPERTS, KEPT, HIDDEN, INNER = 14, 32, 8, 256, 128
 
 
 def nearest(x):
-    """To bfloat16, half to even."""
+    """Rounds to bfloat16, ties to even."""
     return x.float().bfloat16().double()
 
 
 def toward_zero(x):
-    """To bfloat16 by leaving out 16 bits."""
+    """Rounds to bfloat16 by dropping 16 bits."""
     return (x.float().view(torch.int32) & -65536).view(torch.float32).double()
 
 
@@ -30,7 +30,7 @@ def rounded(x, gate_up, down, weights, ids, rounds):
 
 
 def main():
-    """Both, against the engine."""
+    """Compares both with the engine."""
     current_platform.import_kernels()
     torch.manual_seed(1)
     gate_up = (torch.randn(EXPERTS, 2 * INNER, HIDDEN) / 16).bfloat16()

@@ -1,4 +1,4 @@
-"""Rows that an activation quantizer has a rule for; every value is exact in BF16."""
+"""Rows for the special rules of activation quantizers; every value is exact in BF16."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def rows() -> np.ndarray:
     out[5] = -0.0
     out[6] = normal[6] * 2.0**-30
     out[7] = normal[7] * 2.0**-120
-    out[8] = normal[8] * 128.0  # beyond what the NVFP4 globals were calibrated for
+    out[8] = normal[8] * 128.0  # beyond the calibration of the NVFP4 globals
     out[9] = normal[9] * 2.0**100
     # Quotients on the ties of E2M1 if the block scale is a power of two.
     ties = np.array([6, 0.25, -0.75, 1.25, -1.75, 2.5, -3.5, 5, -0.25, 0.75, -1.25, 1.75])

@@ -1,7 +1,7 @@
-"""Activation vectors: what compressed-tensors makes of chosen inputs of a linear layer.
+"""Activation vectors: chosen inputs of a linear layer, quantized by compressed-tensors.
 
-Its own functions are called as its quantized layers call them: scales from the input (or the stored
-one), then quantize and dequantize in one pass. Nothing of the arithmetic is repeated here.
+Calls its functions like its quantized layers do: scales from the input (or the stored scale), then
+quantize and dequantize in one pass. No arithmetic is repeated here.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def nvfp4() -> QuantizationArgs:
 
 
 def groups(bits: int, size: int, scale_dtype: torch.dtype | None) -> QuantizationArgs:
-    """Groups of a row with scales of their own."""
+    """Groups of a row with their own scales."""
     return QuantizationArgs(
         num_bits=bits, type="float", strategy="group", symmetric=True, dynamic=True,
         group_size=size, scale_dtype=scale_dtype, zp_dtype=scale_dtype,
@@ -48,7 +48,7 @@ def groups(bits: int, size: int, scale_dtype: torch.dtype | None) -> Quantizatio
 
 
 def whole(strategy: str, dynamic: bool) -> QuantizationArgs:
-    """One scale for a row, or for everything."""
+    """One scale per row, or for everything."""
     return QuantizationArgs(
         num_bits=8, type="float", strategy=strategy, symmetric=True, dynamic=dynamic
     )
@@ -66,7 +66,7 @@ SCHEMES = (
 
 
 def inputs() -> np.ndarray:
-    """Rows about as activations are, with outliers, zeros, ties and very small groups among them."""
+    """Rows similar to activations, including outliers, zeros, ties and very small groups."""
     bits = mix64(np.arange(ROWS * COLS * 4), 42).reshape(ROWS, COLS, 4)
     normal = ((bits >> np.uint64(40)).astype(np.float64) / 2**24).sum(-1) - 2.0
     spread = mix64(np.arange(ROWS * COLS // 16), 43).reshape(ROWS, -1) % np.uint64(12)
@@ -81,8 +81,8 @@ def inputs() -> np.ndarray:
 
 
 def quantized(scheme: Scheme, x: torch.Tensor) -> torch.Tensor:
-    """x as the layer would multiply it; of three dimensions, or else compressed-tensors takes the
-    scale of a "token" from all of them."""
+    """x as multiplied by the layer. It has three dimensions, because otherwise compressed-tensors
+    takes the scale of a "token" from all tokens."""
     shared = None
     if scheme.global_scale is not None:
         shared = torch.tensor([scheme.global_scale], dtype=torch.float32)
@@ -94,14 +94,14 @@ def quantized(scheme: Scheme, x: torch.Tensor) -> torch.Tensor:
 
 
 def stored(x: torch.Tensor) -> Tensor:
-    """A tensor in the type that it has."""
+    """A tensor in its own type."""
     if x.dtype == torch.bfloat16:
         return Tensor("BF16", x.view(torch.uint16).numpy())
     return Tensor("F32", x.numpy())
 
 
 def record(path: Path) -> str:
-    """Writes the file; what to say about it."""
+    """Writes the file; returns a sentence about it."""
     x = torch.from_numpy(inputs())
     tensors = {}
     for name, dtype in TYPES.items():

@@ -1,9 +1,9 @@
-"""AutoRound folders, dequantized by the pure torch layers that AutoRound computes with on a CPU.
+"""AutoRound folders, dequantized by the pure torch layers that AutoRound uses on a CPU.
 
-Loading a folder back: auto_round 0.16.1 has a CPU layer for auto_round:auto_gptq only. The AWQ
-packing gets a layer without weights ("auto_round:fake"), `gptq` wants optimum and `awq` gptqmodel,
-which have no pure CPU installation here. So the logits are those of a plain model with the
-library's dequantized weights, and for auto_round:auto_gptq also those of the loaded folder.
+Loading a folder back: auto_round 0.16.1 has a CPU layer only for auto_round:auto_gptq. The AWQ
+packing gets a layer without weights ("auto_round:fake"). `gptq` requires optimum and `awq`
+gptqmodel, which have no pure CPU installation here. So the logits are those of a plain model with
+the library's dequantized weights, and for auto_round:auto_gptq also those of the loaded folder.
 """
 
 import json
@@ -26,7 +26,7 @@ from quant.recipes import AUTOROUND, AutoRoundRecipe
 from quant.taps import run
 
 ROWS, LENGTH = 4, 32  # of the calibration data
-SAME_LOGITS = 1e-5  # of the largest: one model computed in two orders, F32
+SAME_LOGITS = 1e-5  # relative to the largest: one model computed in two orders, F32
 
 
 LAW = {
@@ -43,7 +43,7 @@ LAW = {
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """One word for each id: AutoRound wants a tokenizer even for tokenised data."""
+    """One word for each id: AutoRound needs a tokenizer even for tokenised data."""
     words = {f"t{i}": i for i in range(inputs.VOCABULARY)}
     model = models.WordLevel(words, unk_token="t0")
     return PreTrainedTokenizerFast(
@@ -87,7 +87,7 @@ def quantize(source: Path, folder: Path, kind: str, recipe: AutoRoundRecipe) -> 
     written = [path.parent for path in work.rglob("config.json")]
     if len(written) != 1:
         raise FixtureError(f"{work}: {len(written)} folders with a config.json")
-    shutil.move(written[0], folder)  # AutoRound makes a folder of its own in the one it gets
+    shutil.move(written[0], folder)  # AutoRound makes a subfolder in the given folder
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -96,8 +96,8 @@ def gptq_layer(
 ) -> torch.Tensor:
     """The weight [N, K] of a layer in GPTQ packing.
 
-    g_idx is checked and not handed over: the layer of auto_round 0.16.1 cuts the N columns of
-    scales to K when it has one.
+    Checks g_idx but does not pass it on: with g_idx, the layer of auto_round 0.16.1 cuts the N
+    columns of scales to K.
     """
     columns = parts["qweight"].shape[0] * 32 // recipe.bits
     rows = parts["qweight"].shape[1]
@@ -120,7 +120,7 @@ def gptq_layer(
 
 
 def dequantized(folder: Path, recipe: AutoRoundRecipe) -> expect.Weights:
-    """Every quantized weight of FOLDER, by the library's own code."""
+    """Every quantized weight of FOLDER, dequantized by the library's own code."""
     tensors = dense.tensors_of(folder)
     weights: expect.Weights = {}
     for name in tensors:
@@ -151,7 +151,7 @@ def dequantized(folder: Path, recipe: AutoRoundRecipe) -> expect.Weights:
 
 
 def packing(folder: Path) -> str:
-    """What config.json says about the packing."""
+    """The packing in config.json."""
     fields = json.loads((folder / "config.json").read_text())["quantization_config"]
     return fields.get("packing_format", fields["quant_method"])
 
@@ -167,7 +167,7 @@ def loaded_run(folder: Path) -> dict[str, Tensor]:
 
 
 def record_fp8(folder: Path, kind: str) -> str:
-    """Record about an FP8 folder, which transformers loads (it has no layer of AutoRound's)."""
+    """Record an FP8 folder, which transformers loads (without layers of AutoRound)."""
     weights, runs = hfload.fp8(folder)
     plain = {name: values["F32"] for name, values in weights.items()}
     again = run(dense.build(folder, kind, plain), weights, "")
@@ -184,7 +184,7 @@ def record_fp8(folder: Path, kind: str) -> str:
 
 
 def record(source: Path, folder: Path) -> str:
-    """Quantize SOURCE, then record all about FOLDER, whose name is one of recipes.AUTOROUND."""
+    """Quantize SOURCE into FOLDER, whose name is one of recipes.AUTOROUND, and record it."""
     kind, recipe = AUTOROUND[folder.name]
     quantize(source, folder, kind, recipe)
     if recipe.form == "fp8":

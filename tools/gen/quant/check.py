@@ -1,10 +1,10 @@
 """Compare a live recording of the quantized fixtures with the committed one.
 
-What a quantizer decides and what a weight dequantizes to must be the same bit for bit on any
-machine, apart from what was calibrated or tuned on activations. What a model computes may differ in
-the last bits of a matrix product (another CPU): those tensors are compared with a tolerance. Where
-that moved the largest activation of a calibration, other inputs are rounded: the scale may be off by
-two last places of BF16, and what the layer, and the model behind it, computes is not compared.
+The decisions of a quantizer and the dequantized weights must be the same bit for bit on any
+machine, except values calibrated or tuned on activations. The values computed by a model may differ
+in the last bits of a matrix product on another CPU: these tensors are compared with a tolerance. If
+this difference changed the largest activation of a calibration, the scale may differ by two last
+places of BF16, and the values of the layer and of everything after it are not compared.
 """
 
 import json
@@ -16,18 +16,18 @@ import numpy as np
 from quant.files import FixtureError
 from quant.recipes import AUTOROUND
 
-# These depend on matrix products: the scales that AutoRound searches, with the codes under them,
-# and the scales of activations.
+# These depend on matrix products: the scales that AutoRound searches, with their codes, and the
+# scales of activations.
 SEARCHED = set(AUTOROUND)
 CALIBRATED = ("input_scale", "input_global_scale")
 COMPUTED = ("logits", "hidden", ".in", ".out")
-WHOLE = ("logits", "hidden")  # what all layers together compute
+WHOLE = ("logits", "hidden")  # values of all layers together
 TOLERANCE = 0.02  # of the largest magnitude: BF16 logits, and activations at a rounding boundary
 SCALE_TOLERANCE = 2.0**-6  # relative: two last places of the BF16 in which models are calibrated
 
 
 def read(path: Path) -> dict[str, tuple[str, list[int], bytes]]:
-    """type, shape and bytes of every tensor of a file."""
+    """Type, shape and bytes of every tensor of a file."""
     data = path.read_bytes()
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8 : 8 + length])
@@ -49,7 +49,7 @@ def values(dtype: str, data: bytes) -> np.ndarray:
 
 
 def far(one: tuple[str, list[int], bytes], two: tuple[str, list[int], bytes]) -> bool:
-    """Whether two calibrated scales are not the same, up to the noise of a calibration."""
+    """True if two calibrated scales differ by more than the noise of a calibration."""
     if one[:2] != two[:2]:
         return True
     ours, theirs = values(one[0], one[2]), values(two[0], two[2])
@@ -57,7 +57,7 @@ def far(one: tuple[str, list[int], bytes], two: tuple[str, list[int], bytes]) ->
 
 
 def moved(golden: Path, live: Path) -> set[str]:
-    """Layers of a folder whose activations were calibrated to another scale."""
+    """Layers of a folder with another calibrated scale of their activations."""
     layers = set()
     for file in golden.glob("*.safetensors"):
         if (live / file.name).is_file():
@@ -71,7 +71,7 @@ def moved(golden: Path, live: Path) -> set[str]:
 
 
 def follows(name: str, layers: set[str]) -> bool:
-    """Whether a computed tensor is behind the scale of one of the layers."""
+    """True if a computed tensor depends on the scale of one of the layers."""
     if name in WHOLE:
         return bool(layers)
     return name.endswith(".out") and name.removeprefix("linear.").removesuffix(".out") in layers
@@ -79,7 +79,7 @@ def follows(name: str, layers: set[str]) -> bool:
 
 def differences(golden: Path, live: Path, layers: set[str]) -> tuple[list[str], float, list[str]]:
     """Names of tensors that differ, the largest deviation of the computed ones, and the names of
-    those that are behind the scales of `layers` and were not compared."""
+    tensors that depend on the scales of `layers` and were not compared."""
     ours, theirs = read(golden), read(live)
     wrong = sorted(set(ours) ^ set(theirs))
     worst = 0.0
@@ -107,8 +107,8 @@ def differences(golden: Path, live: Path, layers: set[str]) -> tuple[list[str], 
 
 
 def without_amp(path: Path) -> object:
-    """The JSON of a file, less every "amp": false, and less a torch_dtype that repeats the dtype,
-    which a model that was cast has."""
+    """The JSON of a file without every "amp": false, and without a torch_dtype that repeats the
+    dtype, which a cast model has."""
 
     def strip(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
@@ -122,8 +122,9 @@ def without_amp(path: Path) -> object:
 
 
 def other_processor(name: str, golden: Path, live: Path) -> bool:
-    """Whether AutoRound only adds that it computed in binary32. It does so on a processor
-    without AVX512_BF16, and writes "amp": false; golden/quant was recorded on one that has it."""
+    """True if the only difference is that AutoRound computed in binary32. On a processor without
+    AVX512_BF16 it does, and writes "amp": false; golden/quant was recorded on a processor with
+    it."""
     return (
         name in SEARCHED
         and golden.suffix == ".json"
@@ -132,7 +133,7 @@ def other_processor(name: str, golden: Path, live: Path) -> bool:
 
 
 def check(golden: Path, live: Path) -> int:
-    """Print one line per file; 1 if one differs that must not."""
+    """Print one line per file; return 1 if a file differs that must not."""
     status = 0
     files = sorted(path.relative_to(golden) for path in golden.rglob("*") if path.is_file())
     if not files:

@@ -1,7 +1,7 @@
-"""Which modules of a folder its declaration calls quantized, by the library's own rules, and which are floats in
-the files: an engine that follows the declaration looks for scales that are not there.
+"""Modules of a folder that are quantized by its declaration, with the library's own rules, but floats in the
+files: an engine that follows the declaration looks for scales that do not exist.
 
-Only the module that reads the declaration is asked: compressed-tensors, or the FP8 quantizer of transformers.
+Uses only the module that reads the declaration: compressed-tensors, or the FP8 quantizer of transformers.
 """
 
 import json
@@ -11,7 +11,7 @@ import torch
 from safetensors import safe_open
 
 FLOATS = ("BF16", "F16", "F32")
-NOT_LINEAR = ("embed_tokens", "lm_head", "mlp.gate")  # a router is a parameter of its own
+NOT_LINEAR = ("embed_tokens", "lm_head", "mlp.gate")  # a router is a separate parameter
 
 
 def _matrices(folder: Path) -> list[str]:

@@ -1,7 +1,7 @@
-"""Codec vectors: what ml_dtypes, numpy and torch make of chosen f32 values, and of every code.
+"""Codec vectors: chosen f32 values encoded, and all codes decoded, by ml_dtypes, numpy and torch.
 
-E8M0 has no sign and no zero, E2M1 no NaN and no infinity: what a library does with such an input is
-recorded as it is, not judged.
+E8M0 has no sign and no zero, E2M1 no NaN and no infinity: a library's result for such an input is
+recorded, not judged.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ import torch
 from quant.files import Tensor, mix64, write_tensors
 
 INPUTS = 20000
-ALL_CODES_UP_TO = 256  # decode tables of wider formats would not fit: chosen codes, and a digest
+ALL_CODES_UP_TO = 256  # wider formats have chosen codes and a digest: their tables are too large
 
 
 @dataclass(frozen=True)
 class Format:
-    """One number format and the types that stand for it; torch has no element type for E2M1."""
+    """One number format and its types in the libraries; torch has no element type for E2M1."""
 
     name: str
     bits: int
@@ -47,7 +47,7 @@ def code_type(form: Format) -> np.dtype:
 
 
 def chosen_codes(form: Format) -> np.ndarray:
-    """All codes, or of a 16-bit format those at both ends and in the middle of each binade, and
+    """All codes, or for a 16-bit format those at both ends and in the middle of each binade, and
     some others."""
     if 1 << form.bits <= ALL_CODES_UP_TO:
         return np.arange(1 << form.bits, dtype=code_type(form))
@@ -94,7 +94,7 @@ def around(values: np.ndarray) -> np.ndarray:
 
 
 def encode_inputs(form: Format) -> np.ndarray:
-    """INPUTS f32 bit patterns: each case that can go wrong, then pseudo-random ones."""
+    """INPUTS f32 bit patterns: all difficult cases, then pseudo-random ones."""
     magnitudes = chosen_codes(form)
     if form.name != "e8m0":
         magnitudes = magnitudes[magnitudes < 1 << (form.bits - 1)]

@@ -1,10 +1,10 @@
 """compressed-tensors folders: written by llm-compressor, read by compressed-tensors itself.
 
-transformers 5.17 alone cannot be asked about NVFP4 and block FP8 of these models: it stacks the
-experts and drops weight_global_scale, and multiplies block scales as if they were one. So the model
-that computes the logits has its experts as linear layers (llm-compressor's own module), and goes
-through the steps of transformers' quantizer: apply_quantization_config, compress_model, weights of
-the folder, decompress_model. Its activation quantizers are compressed-tensors' fake quantizers.
+transformers 5.17 alone is wrong for NVFP4 and block FP8 of these models: it stacks the experts and
+drops weight_global_scale, and multiplies block scales as if there were only one. So the model that
+computes the logits has its experts as linear layers (llm-compressor's own module), and follows the
+steps of transformers' quantizer: apply_quantization_config, compress_model, weights of the folder,
+decompress_model. Its activation quantizers are compressed-tensors' fake quantizers.
 """
 
 import json
@@ -50,7 +50,7 @@ LAW = {
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """One word for each id: oneshot wants a tokenizer even for tokenised data."""
+    """One word for each id: oneshot needs a tokenizer even for tokenised data."""
     words = {f"t{i}": i for i in range(inputs.VOCABULARY)}
     model = models.WordLevel(words, unk_token="t0")
     return PreTrainedTokenizerFast(
@@ -94,7 +94,7 @@ def folder_config(folder: Path) -> QuantizationConfig:
 
 
 def empty_model(folder: Path) -> torch.nn.Module:
-    """A BF16 model of the folder's shape with linear experts; its weights mean nothing."""
+    """A BF16 model of the folder's shape with linear experts and arbitrary weights."""
     config = AutoConfig.from_pretrained(folder).get_text_config()
     if hasattr(config, "quantization_config"):
         del config.quantization_config
@@ -116,7 +116,7 @@ def load(folder: Path) -> torch.nn.Module:
         for name, value in dense.tensors_of(folder).items()
         if not name.startswith(("mtp.", "model.visual."))
     }
-    if model.config.tie_word_embeddings:  # the file has it once
+    if model.config.tie_word_embeddings:  # the file stores the weight once
         tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
     wrong = model.load_state_dict(tensors, strict=False)
     if wrong.missing_keys or wrong.unexpected_keys:
@@ -172,8 +172,8 @@ def dequantized(model: torch.nn.Module) -> expect.Weights:
 def with_batch_axis(module: torch.nn.Module) -> None:
     """Let a layer with one scale per token see three axes.
 
-    compressed-tensors 0.19.0 takes "token" to mean axes 0 and 1: of the two axes that the layers of
-    an MLP of experts get, that is one scale for all rows together.
+    compressed-tensors 0.19.0 takes "token" to mean axes 0 and 1. The layers of an expert's MLP get
+    only two axes, so all rows would share one scale.
     """
     inner = module.forward
 
@@ -184,7 +184,7 @@ def with_batch_axis(module: torch.nn.Module) -> None:
 
 
 def describe(folder: Path) -> tuple[expect.Weights, dict[str, Tensor]]:
-    """The dequantized weights of FOLDER, and what its model computes in BF16 and in F32."""
+    """The dequantized weights of FOLDER, and its model's values in BF16 and in F32."""
     model = load(folder)
     weights = dequantized(model)
     if not weights:
@@ -205,7 +205,7 @@ def describe(folder: Path) -> tuple[expect.Weights, dict[str, Tensor]]:
 
 
 def metadata(producer: str) -> dict[str, str]:
-    """What a reader needs to know to repeat or to distrust a recording."""
+    """Metadata that a reader needs to repeat or to judge a recording."""
     return expect.versions("llmcompressor", "compressed-tensors") | {
         "producer": producer,
         "law.BF16": LAW["BF16"],
@@ -218,7 +218,7 @@ def metadata(producer: str) -> dict[str, str]:
 
 
 def record(source: Path, folder: Path) -> str:
-    """Quantize SOURCE, then record all about FOLDER, whose name is one of recipes.CT."""
+    """Quantize SOURCE into FOLDER, whose name is one of recipes.CT, and record it."""
     kind, scheme = CT[folder.name]
     quantize(source, folder, kind, scheme)
     weights, runs = describe(folder)

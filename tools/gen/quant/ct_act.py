@@ -1,4 +1,4 @@
-"""What compressed-tensors' activation quantizers make of the rows of act_inputs."""
+"""The rows of act_inputs, quantized by compressed-tensors' activation quantizers."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """A plain transformers model whose quantized layers compute with given weights.
 
-For producers whose folders transformers cannot load on a CPU: the weights are the library's own
-dequantized ones, everything else is the unquantized rest of the folder, in F32.
+For producers whose folders transformers cannot load on a CPU: the quantized weights are dequantized
+by the library, everything else is the unquantized rest of the folder, in F32.
 """
 
 import json
@@ -25,12 +25,12 @@ CLASS_OF_TYPE = {
     "qwen3_next": Qwen3NextForCausalLM,
 }
 
-# input of a layer -> what its matrix product sees
+# input of a layer -> input of its matrix product
 Quantizer = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Linear(torch.nn.Module):
-    """A linear layer without bias, with an activation quantizer in front."""
+    """A linear layer without bias, after an activation quantizer."""
 
     def __init__(self, weight: torch.Tensor, quantizer: Quantizer | None = None):
         super().__init__()
@@ -44,7 +44,7 @@ class Linear(torch.nn.Module):
 
 
 class Expert(torch.nn.Module):
-    """Three linear layers under the names of the checkpoints; they are set afterwards."""
+    """Three linear layers with the names of the checkpoints; they are set later."""
 
     gate_proj: torch.nn.Module
     up_proj: torch.nn.Module
@@ -79,7 +79,7 @@ class Experts(torch.nn.ModuleList):
 
 
 def text_names(value):
-    """VALUE (of a JSON file) with module names as the text classes of transformers have them."""
+    """VALUE (of a JSON file) with the module names of transformers' text classes."""
     return json.loads(json.dumps(value).replace("model.language_model.", "model."))
 
 
@@ -124,7 +124,7 @@ def build(
         for name, tensor in tensors_of(folder).items()
         if name.rpartition(".")[0] not in weights and not name.startswith("mtp.")
     }
-    if config.tie_word_embeddings:  # the file has it once
+    if config.tie_word_embeddings:  # the file stores the weight once
         rest["lm_head.weight"] = rest["model.embed_tokens.weight"]
     wrong = model.load_state_dict(rest, strict=False)
     missing = [key for key in wrong.missing_keys if key.rpartition(".")[0] not in weights]

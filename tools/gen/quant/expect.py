@@ -1,4 +1,5 @@
-"""Write what a producer's own code makes of a quantized folder: NAME.expect.{json,safetensors}."""
+"""Write the values of a quantized folder by its producer's own code:
+NAME.expect.{json,safetensors}."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +24,7 @@ Weights = dict[str, dict[str, torch.Tensor]]
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Metadata about the packages that took part."""
+    """Metadata about the packages used."""
     names = ("torch", "transformers", *packages)
     known = {name: version(name) for name in names}
     return known | {
@@ -63,7 +64,7 @@ def write(
 ) -> str:
     """Write OUTPUT.expect.* about FOLDER; return a sentence about them.
 
-    A folder that is to be committed is LIMITED in size."""
+    LIMITED: checks the size, for a folder to be committed."""
     size = folder_bytes(folder)
     if size > LIMIT and limited:
         raise FixtureError(f"{folder}: {size} bytes, the limit is {LIMIT}")

@@ -1,8 +1,8 @@
 """Files of the quantized fixtures: deterministic safetensors, digests, and the counter-based hash.
 
 Nothing here needs torch, so that the codec vectors and the checks of a folder can use it too. A
-tensor is a numpy array; its safetensors type is given by name, since numpy knows neither BF16 nor
-the 8-bit floats.
+tensor is a numpy array; its safetensors type is given by name, because numpy has neither BF16 nor
+8-bit floats.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ STORAGE = {
 
 
 class FixtureError(Exception):
-    """Something that a person can act on; the command line prints it and exits with 1."""
+    """An error that the user can act on; the command line prints it and exits with 1."""
 
 
 class Tensor:
@@ -69,8 +69,8 @@ def uniform(count: int, seed: int) -> np.ndarray:
 def bell(count: int, seed: int) -> np.ndarray:
     """COUNT doubles with mean 0, variance 1 and bell-shaped density: 12 uniforms minus 6.
 
-    Sums of multiples of 2^-54 below 16 need 58 bits, so each term is cut to 2^-40 first: the sum is
-    then exact and does not depend on the order in which numpy adds.
+    Sums of multiples of 2^-54 below 16 need 58 bits, so each term is first truncated to 2^-40: then
+    the sum is exact and does not depend on numpy's order of additions.
     """
     parts = np.floor(uniform(12 * count, seed) * 2.0**40).reshape(12, count)
     return parts.sum(axis=0) * 2.0**-40 - 6.0
@@ -106,13 +106,13 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write VALUE with sorted keys, one key a line."""
+    """Write VALUE with sorted keys, one key per line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """SHA-256 over the safetensors files in name order: whose weights a recording is about."""
+    """SHA-256 over the safetensors files in name order; identifies the weights of a recording."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
         digest.update(file.read_bytes())
@@ -120,5 +120,5 @@ def checkpoint_digest(folder: Path) -> str:
 
 
 def folder_bytes(folder: Path) -> int:
-    """What a folder adds to the repository."""
+    """The bytes that a folder adds to the repository."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,10 +1,10 @@
-"""Load a quantized folder that somebody else has written, and record what it says.
+"""Load a quantized folder from another source, and record its values.
 
-compressed-tensors folders go through quant.ct (why: see there). Folders with quant_method fp8 are
-loaded by transformers alone, which dequantizes them on a machine without a GPU: code times
+compressed-tensors folders are loaded by quant.ct, which explains why. Folders with quant_method fp8
+are loaded by transformers alone, which dequantizes them on a machine without a GPU: code times
 weight_scale_inv in F32, rounded once to the type of the model. transformers 5.17 derives the block
-size from the shapes, so N and K must be multiples of 128 or have a single block, else it is wrong
-or refuses.
+size from the shapes, so N and K must be multiples of 128 or a single block; otherwise it is wrong
+or refuses the folder.
 """
 
 import json
@@ -25,10 +25,10 @@ LABELS = {"F32": torch.float32, "BF16": torch.bfloat16}
 
 
 def text_folder(folder: Path, work: Path) -> Path:
-    """FOLDER, or a copy in WORK under the names of the text classes if it is a multimodal one.
+    """FOLDER, or for a multimodal one a copy in WORK with the names of the text classes.
 
-    transformers 5.17 renames such a folder by itself, but then dequantizes FP8 weights to the type
-    of the scales and not to that of the model.
+    transformers 5.17 renames such a folder itself, but then dequantizes FP8 weights to the type of
+    the scales instead of the model's type.
     """
     tensors = dense.tensors_of(folder)
     if not any(name.startswith("model.language_model.") for name in tensors):
@@ -62,7 +62,7 @@ def fp8_model(folder: Path, dtype: torch.dtype) -> torch.nn.Module:
 
 
 def fp8_weight(model: torch.nn.Module, name: str) -> torch.Tensor:
-    """The weight [N, K] of a layer named as in the folder; the model has its experts stacked."""
+    """The weight [N, K] of a layer by its name in the folder; the model stacks its experts."""
     head, _, tail = name.partition(".mlp.experts.")
     if not tail:
         return model.get_submodule(name).weight.data
@@ -75,7 +75,7 @@ def fp8_weight(model: torch.nn.Module, name: str) -> torch.Tensor:
 
 
 def fp8(folder: Path) -> tuple[expect.Weights, dict[str, Tensor]]:
-    """The dequantized weights of an FP8 folder, and what its model computes in BF16 and in F32."""
+    """The dequantized weights of an FP8 folder, and its model's values in BF16 and in F32."""
     names = [
         name[: -len(SUFFIX)].replace("model.language_model.", "model.")
         for name in dense.tensors_of(folder)
@@ -95,7 +95,8 @@ def fp8(folder: Path) -> tuple[expect.Weights, dict[str, Tensor]]:
 
 
 def alone(folder: Path, weights: expect.Weights) -> str:
-    """How many weights of a compressed-tensors folder transformers alone gets right, in words."""
+    """A sentence with the number of weights of a compressed-tensors folder that transformers alone
+    gets right."""
     try:
         with TemporaryDirectory() as work:
             text = text_folder(folder, Path(work))

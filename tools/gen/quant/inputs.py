@@ -1,8 +1,9 @@
-"""The BF16 checkpoints that the quantizers get: tiny, real format, the same bytes everywhere.
+"""The BF16 input checkpoints of the quantizers: tiny, in real format, the same bytes everywhere.
 
-Every value is a function of the tensor's name and the element's index (files.mix64). Beside bell
-shaped values with a few outliers the matrices hold what a quantizer has a rule for: blocks of
-zeros, of -0.0 and of values far below the rest, a zero row, and a 128 x 128 block of zeros.
+Every value is a function of the tensor's name and the element's index (files.mix64). Besides
+bell-shaped values with a few outliers, the matrices contain the cases for which quantizers have
+rules: blocks of zeros, of -0.0 and of values far below the rest, a zero row, and a 128 x 128 block
+of zeros.
 """
 
 from pathlib import Path
@@ -103,7 +104,7 @@ def attention_shapes(prefix: str, layer_type: str) -> dict[str, tuple[int, ...]]
 
 
 def mlp_shapes(prefix: str, kind: str) -> dict[str, tuple[int, ...]]:
-    """Tensors of the MLP of one layer; the experts stacked, as in the published BF16 files."""
+    """Tensors of the MLP of one layer; experts are stacked, as in the published BF16 files."""
     if kind == "dense":
         width = 2 * INTERMEDIATE
         return {
@@ -152,7 +153,7 @@ def shapes_of(kind: str) -> dict[str, tuple[int, ...]]:
 
 
 def spread_of(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
-    """Mean and spread of one tensor; activations stay near one."""
+    """Mean and spread of one tensor, for which activations stay near one."""
     if name.endswith("embed_tokens.weight"):
         return 0.0, 1.0
     if name.endswith("linear_attn.norm.weight"):

@@ -1,12 +1,12 @@
-"""Which folders the matrix of quantizers has; nothing here imports a quantizer.
+"""The folders in the matrix of quantizers; nothing here imports a quantizer.
 
-A name says it all: producer, scheme, what is done to it, and the kind of the source. Sources are
-made by `samebit make` (SOURCES) or, `plain`, by quant.inputs: a dense model with special blocks.
+A name consists of producer, scheme, modification, and kind of the source. `samebit make` makes the sources
+(SOURCES), except `plain`, which quant.inputs makes: a dense model with special blocks.
 """
 
 from dataclasses import dataclass, field
 
-# kind: options of `samebit make`. "bare" has no MTP head: ModelOpt drops one and leaves its declaration in
+# kind: options of `samebit make`. "bare" has no MTP head: ModelOpt drops the head but leaves its declaration in
 # config.json, which `samebit check --against` calls an ERROR (V-150). llm-compressor and AutoRound copy it.
 SOURCES = {
     "moe": ["--preset", "T3", "--recipe", "plain"],
@@ -22,11 +22,11 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One folder. SETTINGS are the producer's own words, see quant.matrix_make."""
+    """One folder. SETTINGS are in the producer's own terms, see quant.matrix_make."""
 
     kind: str
     settings: dict = field(default_factory=dict)
-    head: bool = False  # the MTP head of the source is grafted into what was written
+    head: bool = False  # the MTP head of the source is grafted into the written folder
 
 
 def _ct(scheme: str | dict, kind: str = "moe-bare", modifier: str = "Quantization", **more) -> Row:
@@ -35,7 +35,7 @@ def _ct(scheme: str | dict, kind: str = "moe-bare", modifier: str = "Quantizatio
 
 
 def _weights(bits: int, kind: str = "int", **more) -> dict:
-    """A scheme of weights alone."""
+    """A scheme for weights only."""
     return {"weights": {"num_bits": bits, "type": kind, "symmetric": True} | more}
 
 
@@ -152,7 +152,7 @@ MODELOPT = {
     "mo-mxfp8-moe": _mo("MXFP8_DEFAULT_CFG"),
 }
 
-# Not here, because the libraries do not write them on a CPU: ModelOpt's NVFP4_AWQ (CUDA), and its searches for NVFP4
-# scales (MSE sweep, four over six: triton); Qwen3-Next by llm-compressor (torchvision); GPTQ with actorder "group",
-# which llm-compressor 0.14 refuses.
+# Missing here, because the libraries do not write them on a CPU: ModelOpt's NVFP4_AWQ (CUDA), and its searches
+# for NVFP4 scales (MSE sweep, four over six: triton); Qwen3-Next by llm-compressor (torchvision); GPTQ with
+# actorder "group", which llm-compressor 0.14 refuses.
 PRODUCERS = {"llmcompressor": CT, "autoround": AUTOROUND, "modelopt": MODELOPT}

@@ -1,4 +1,4 @@
-"""The folders of quant.matrix: one function per producer, and what its library makes of a folder.
+"""Makes the folders of quant.matrix: one function per producer, and the library's values of a folder.
 
 Nothing is compared here: `samebit check` and `samebit check --loaded` do that (quant_matrix.sh).
 """
@@ -55,7 +55,7 @@ def class_of(source: Path) -> type:
 
 
 def _smoothing(source: Path) -> list:
-    """Norms and what they feed."""
+    """Norms and the layers that they feed."""
     from llmcompressor.modifiers.transform.awq import AWQMapping
 
     layers = AutoConfig.from_pretrained(source).get_text_config().layer_types
@@ -109,7 +109,8 @@ def _ct_make(source: Path, folder: Path, row: Row) -> None:
     from llmcompressor.modeling.moe.linearize import load_quantizable_moe
     from llmcompressor.pipelines.cache import IntermediatesCache
 
-    # AWQModifier pins its inputs for copies to a GPU, and torch pins nothing without one. No value depends on it.
+    # AWQModifier pins its inputs for copies to a GPU, and torch cannot pin memory without one. No value depends
+    # on it.
     IntermediatesCache._pin_intermediate = classmethod(lambda cls, intermediate: None)
     cls = class_of(source)
     stacked = "Moe" in cls.__name__ or "Next" in cls.__name__
@@ -213,7 +214,7 @@ def _mo_weights(folder: Path, row: Row) -> Weights:
         elif parts["weight"].dtype == torch.float8_e4m3fn and "MX" not in row.settings["config"]:
             out[name] = mopt.fp8_weight(parts, torch.float32)
         else:
-            return {}  # ModelOpt has no function for one layer of a folder of these
+            return {}  # ModelOpt has no function for single layers of such a folder
     return out
 
 
@@ -222,7 +223,7 @@ WEIGHTS = {"llmcompressor": _ct_weights, "autoround": _ar_weights, "modelopt": _
 
 
 def write_values(folder: Path, weights: Weights, program: str) -> None:
-    """FOLDER.values.json: what the library holds, as `samebit check --loaded` reads it."""
+    """FOLDER.values.json: the library's values in the form for `samebit check --loaded`."""
     if not weights:
         return
     weights = {f"{name}.weight": value for name, value in weights.items()}
@@ -238,7 +239,7 @@ def write_values(folder: Path, weights: Weights, program: str) -> None:
 
 
 def make(producer: str, source: Path, folder: Path, row: Row) -> None:
-    """Quantize SOURCE into FOLDER, and write down what the library makes of it again."""
+    """Quantize SOURCE into FOLDER, and write the values that the library reads from it."""
     from quant.claims import claimed
 
     MAKE[producer](source, folder, row)
@@ -248,7 +249,7 @@ def make(producer: str, source: Path, folder: Path, row: Row) -> None:
         claims.write_text("".join(f"{name}\n" for name in names))
     try:
         weights = WEIGHTS[producer](folder, row)
-    except Exception as error:  # noqa: BLE001  (a reader of a library that does not know its own folder)
+    except Exception as error:  # noqa: BLE001  (a library that cannot read its own folder)
         print(f"NO VALUES: {type(error).__name__}: {error}", file=sys.stderr)
         return
     write_values(folder, weights, producer)

@@ -1,6 +1,6 @@
-"""docs/check/quantizers.md: what the matrix of quantizers was made of, and what `samebit` said of each folder.
+"""Makes docs/check/quantizers.md: the matrix of quantizers, and the findings of `samebit` for each folder.
 
-The outcomes are the lines that quant_matrix.sh leaves: name, outcome, warnings, finding, separated by tabs.
+The outcomes are the lines of quant_matrix.sh: name, outcome, warnings, finding, separated by tabs.
 """
 
 import re
@@ -48,7 +48,7 @@ MODELS = {
     "plain": "dense, made by hand",
 }
 
-# The columns that share a scale, of schemes that are names.
+# The columns per scale for schemes given by name.
 GROUPS = [
     (r"NVFP4_MLP_WEIGHT_ONLY|W4A8_NVFP4_FP8", "32"),
     (r"NVFP4", "16"),
@@ -117,7 +117,7 @@ def _versions() -> str:
 
 
 def _reasons() -> dict[str, list[str]]:
-    """Of matrix.expected: name -> [word, number or nothing, reason]."""
+    """From matrix.expected: name -> [word, number or nothing, reason]."""
     out = {}
     for line in (HERE / "matrix.expected").read_text().splitlines():
         if line and not line.startswith("#"):

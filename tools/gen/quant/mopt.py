@@ -106,11 +106,11 @@ def fp8_activations(input_scale: torch.Tensor) -> dense.Quantizer:
     """ModelOpt's fake quantizer with a static scale."""
     quantizer = TensorQuantizer(QuantizerAttributeConfig(num_bits=(4, 3), axis=None))
     quantizer.amax = input_scale * 448.0
-    return lambda rows: quantizer(rows)  # not a module: its amax is no weight of the model
+    return lambda rows: quantizer(rows)  # not a module, because its amax is no weight of the model
 
 
 def record(source: Path, folder: Path) -> str:
-    """Quantize SOURCE, then record all about FOLDER, whose name is one of recipes.MODELOPT."""
+    """Quantize SOURCE into FOLDER, whose name is one of recipes.MODELOPT, and record it."""
     kind, config = MODELOPT[folder.name]
     quantize(source, folder, kind, config)
     weights: expect.Weights = {}

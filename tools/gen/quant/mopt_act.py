@@ -1,4 +1,4 @@
-"""What ModelOpt's activation quantizers make of the rows of act_inputs."""
+"""The rows of act_inputs, quantized by ModelOpt's activation quantizers."""
 
 from pathlib import Path
 

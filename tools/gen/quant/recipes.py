@@ -1,9 +1,9 @@
-"""What each fixture is made from and how; nothing here imports a quantizer."""
+"""The source and the recipe of each fixture; nothing here imports a quantizer."""
 
 from dataclasses import dataclass
 
-# name: (kind of input, scheme of llm-compressor); formats that are not published for MoE models
-# get the small dense input
+# name: (kind of input, scheme of llm-compressor); formats without published MoE models use the
+# small dense input
 CT = {
     "ct-nvfp4": ("moe", "NVFP4"),
     "ct-nvfp4a16": ("moe", "NVFP4A16"),
@@ -34,7 +34,7 @@ class AutoRoundRecipe:
     group: int
     symmetric: bool
     iters: int
-    scheme: str | None = None  # instead of bits, group and symmetric, which then only describe it
+    scheme: str | None = None  # replaces bits, group and symmetric, which then only describe it
 
 
 # name: (kind of input, recipe)

@@ -1,7 +1,7 @@
-"""Run a model on the fixture's prompt and keep what a reader of its weights can check.
+"""Run a model on the fixture's prompt and keep values that a reader of its weights can check.
 
-Every quantized linear layer is recorded alone (its input and its output), so that a difference in
-the logits can be followed to the layer where it starts.
+Every quantized linear layer is recorded separately (input and output), so that a difference in the
+logits can be traced to the layer where it starts.
 """
 
 import os
@@ -13,7 +13,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ["USE_HUB_KERNELS"] = "0"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-# auto_round makes a folder when it is imported, and would make it wherever it is started.
+# auto_round makes a folder on import, by default in the current folder.
 os.environ.setdefault("AR_WORK_SPACE", os.path.join(tempfile.gettempdir(), "samebit-auto-round"))
 
 import torch  # noqa: E402
@@ -22,7 +22,7 @@ from quant.files import FixtureError, Tensor  # noqa: E402
 
 TOKENS = 24
 LINEAR_ROWS = 4
-EXPERTS_KEPT = 2  # of each layer, those that receive rows
+EXPERTS_KEPT = 2  # per layer, of experts that receive rows
 _TYPES = {
     torch.float32: ("F32", torch.float32),
     torch.bfloat16: ("BF16", torch.int16),
@@ -99,7 +99,7 @@ class Taps:
             handle.remove()
 
     def kept(self) -> list[str]:
-        """The linear layers to record: all but the experts beyond EXPERTS_KEPT of each layer."""
+        """The linear layers to record: all, but only EXPERTS_KEPT experts per layer."""
         seen: dict[str, set[str]] = {}
         names = []
         for name in sorted(self.linear):
@@ -117,7 +117,7 @@ class Taps:
 def run(model: torch.nn.Module, names: Iterable[str], prefix: str) -> dict[str, Tensor]:
     """Run the prompt; the tensors of the fixture, each name starting with PREFIX.
 
-    The linear layers are only recorded without a prefix: once is enough.
+    The linear layers are recorded only without a prefix: once is enough.
     """
     model.eval()
     if model.model.rotary_emb.inv_freq.dtype != torch.float32:
