@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tools/bench/hf.py --device cuda as far as it goes without a GPU: what it refuses, in plain words and before it loads
-# anything; its calls of transformers, on the CPU in the place of the GPU; and what it makes of samebit's part, of the
-# stand-in for a device with a clock. PYTHON runs it, with the packages of tools/gen/venv.sh; BUILD has samebit (build).
+# Tests tools/bench/hf.py --device cuda without a GPU: what it refuses, with clear messages and before it loads
+# anything; its calls of transformers, on the CPU instead of the GPU; and its handling of samebit's output, from an
+# emulated device with a timer. PYTHON runs it, with the packages of tools/gen/venv.sh; BUILD has samebit (build).
 # Ends with the line "N passed, N failed, N skipped".
 . "$(dirname "$0")/../../tests/cli/lib.bash"
 python=${PYTHON:-python3} launches=$BUILD/tests/gpu/samebit_launches
@@ -39,7 +39,7 @@ script() { # script ARG...: Python on stdin, beside hf.py
     last="(python $*)"
     PYTHONPATH=tools/bench "$python" - "$@" > "$out" 2> "$err"
 }
-# what would run on a GPU: four prompts and three steps beyond those that count, each waited for twice
+# the calls for a GPU: four prompts and three steps more than those that count, with two waits each
 script "$work/model" << 'PY'
 import argparse, json, sys
 from pathlib import Path
@@ -58,7 +58,7 @@ at device 'no GPU'
 check "no time of a step" eval '[[ $(value tokens_per_s) =~ ^[0-9.]+$ ]]'
 check "no time of a prompt" eval '[[ $(value prefill_tokens_per_s) =~ ^[0-9.]+$ ]]'
 
-ours() { # ours PROGRAM: what samebit's part comes to, as JSON
+ours() { # ours PROGRAM: the result of samebit's part, as JSON
     script "$1" << 'PY'
 import argparse, json, sys
 import hf
@@ -68,7 +68,7 @@ print(json.dumps(hf.run_samebit_on_gpu(options)))
 PY
 }
 if [ -x "$launches" ]; then
-    # all that its meters come to is wrong, and so its status is 1
+    # all its measurements are wrong, so its status is 1
     printf '#!/bin/sh\n%s "$@" 2> /dev/null || true\n' "$(realpath "$launches")" > "$work/stand_in"
     chmod +x "$work/stand_in"
     ours "$launches"

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # The figures of docs/performance.md: tools/bench/numbers.sh [--write] [--mix DIR] [--bf16 DIR]
 #
-# Runs `samebit bench cpu` on two checkpoints of real shape and on hard rows, and prints what the document has between
-# its two markers; --write puts it there. About six minutes on two processors, and those of making the checkpoints.
+# Runs `samebit bench cpu` on two checkpoints of real shape and on hard rows, and prints the text between the
+# document's two markers; --write stores it there. Takes about six minutes on two processors, plus the time to make
+# the checkpoints.
 #
-#   --mix DIR     a checkpoint that is there: samebit make DIR --preset 35b-a3b --format nvidia-mix --layers 4
+#   --mix DIR     an existing checkpoint: samebit make DIR --preset 35b-a3b --format nvidia-mix --layers 4
 #                 --recipe plain --no-mtp (3 GB)
 #   --bf16 DIR    another, --format bf16 --layers 2 (5 GB)
-#                 One that is not named is made in $TMPDIR (or $BUILD) and removed again.
-#   BLAS=FILE     the OpenBLAS to measure beside; auto, the one of the system, where it is installed; BLAS= for none
-#   HF=1          transformers, too (tools/bench/hf.py, in the environment of tools/gen/venv.sh)
-#   QUICK=1       few tokens, to see that all of it runs
+#                 A checkpoint that is not given is made in $TMPDIR (or $BUILD) and removed again.
+#   BLAS=FILE     the OpenBLAS to compare with; auto: the system's, if installed; BLAS= for none
+#   HF=1          also transformers (tools/bench/hf.py, in the environment of tools/gen/venv.sh)
+#   QUICK=1       few tokens, to test that everything runs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 BUILD=${BUILD:-build}
@@ -51,8 +52,8 @@ machine() {
         "$(${CC:-gcc} --version | head -n 1). What else the machine, or its host, did is not known: see the stream."
 }
 
-# block TITLE PATTERN COMMAND...: the lines of its output that match, and the command itself; what stands in front of
-# "at most" from "outputs of" on is left out if drop is set
+# block TITLE PATTERN COMMAND...: the command and the matching lines of its output; if drop is set, without the lines
+# from "outputs of" to the next empty line
 block() {
     local title=$1 pattern=$2
     shift 2
@@ -83,7 +84,7 @@ figures() {
     # shellcheck disable=SC2046
     ! have avx2 || block "nvidia-mix with AVX2 alone (parts of the output):" "$parts" \
         env SAMEBIT_ISA=avx2 "$samebit" bench cpu "$mix" --vs f32 --threads 2 $(tokens 4 3)
-    for format in int4-gptq int4-awq; do # made for the command, and removed by it
+    for format in int4-gptq int4-awq; do # made and removed by the command
         # shellcheck disable=SC2046
         block "$format, one layer (parts of the output):" '^kernels|^[0-9]+ thread|  int-' \
             "$samebit" bench cpu --preset 35b-a3b --format $format --layers 1 $(tokens 8 3)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# make crosscheck: the real programs, live.
+# make crosscheck: comparisons with the real programs, live.
 #
-# Installs pinned torch and transformers into a virtual environment, loads every folder that
-# `samebit make` can write into the real classes (no tensor missing, none unexpected), records anew
-# what they compute, and runs the comparison of `make check` on that recording. Then the quantizers:
-# quant_record.sh makes their environments and golden/quant anew, and compares; and sampler.py makes
-# golden/sampler anew. Ends with the line "N passed, N failed, N skipped".
+# Installs pinned torch and transformers into a virtual environment, loads every folder that `samebit make` can
+# write into the real classes (no missing and no unexpected tensor), records their results again, and runs the
+# comparison of `make check` on that recording. Then quant_record.sh makes the quantizers' environments and
+# golden/quant again, and compares; sampler.py makes golden/sampler again. Ends with the line "N passed, N failed, N
+# skipped".
 set -uo pipefail
 
 build=${BUILD:-build}
@@ -61,7 +61,7 @@ strict T1 --experts split
 strict T1 --format f32
 strict T1 --format f16
 
-# The same comparison as in make check, on what was recorded here and now.
+# The same comparison as in make check, on the new recording.
 tools/gen/record.sh "$work/hf" >"$work/record.log" 2>&1
 report $? "recording"
 for test in tests/hf/test_*.c; do
@@ -75,7 +75,7 @@ for file in golden/hf/*.safetensors; do
     echo "note    golden/hf/$name: $same"
 done
 
-# A trace as a writer in Python writes it, in other types: whole, and of the same numbers.
+# A trace written again in Python in other types must be complete and have the same numbers.
 trace=$work/trace
 rm -rf "$trace" "$trace"-*
 "$build/samebit" make "$trace-ckpt" --preset T1 --recipe predictable >/dev/null &&
@@ -88,7 +88,7 @@ for type in F32 F16; do
     report $? "tools/record/samebit_trace.py writes what samebit trace reads: $type"
 done
 
-# The writers in C, Python and Rust write the same bytes; what the plug-ins write with stand-ins for their engines.
+# The writers in C, Python and Rust must write the same bytes. Tests the plug-ins with stand-ins for their engines.
 rustc=$(command -v rustc || ls "${CARGO_HOME:-$HOME/.cargo}/bin/rustc" 2>/dev/null)
 PYTHON=$venv/bin/python RUSTC=$rustc bash tests/cli/trace_writers.sh >"$work/writers.log" 2>&1
 status=$?
@@ -100,7 +100,8 @@ status=$?
 report $status "the plug-ins of tools/record"
 [ $status -eq 0 ] || tail -n 20 "$work/plugins.log"
 
-# What hf.py records live: golden/trace anew, and every preset, judged at once; the lines are the table of docs/trace.md.
+# Live recordings of hf.py: golden/trace again, and every preset, judged at once; the lines are the table of
+# docs/trace.md.
 bash tools/record/hf_traces.sh "$work/traces" >"$work/traces.log" 2>&1 &&
     TRACES=$work/traces bash tests/cli/hf_traces.sh >>"$work/traces.log" 2>&1
 status=$?
@@ -119,20 +120,20 @@ status=$?
 report $status "hf.py around generate(), batches and padding"
 [ $status -eq 0 ] || tail -n 20 "$work/hf-test.log"
 
-# The probe of running servers, against one that is wrong in every way it should see.
+# The probe of running servers, tested with a server that has all faults that it should find.
 PYTHON=$venv/bin/python BUILD=$build bash tools/record/probe_test.sh >"$work/probe.log" 2>&1
 status=$?
 report $status "tools/record/probe.py: $(tail -n 1 "$work/probe.log")"
 [ $status -eq 0 ] || grep -A 4 -a FAILED "$work/probe.log"
 
-# The script that measures transformers beside the kernels, as far as it goes without a GPU.
+# The script that compares transformers with the kernels, tested without a GPU.
 PYTHON=$venv/bin/python BUILD=$build bash tools/bench/hf_test.sh >"$work/bench-hf.log" 2>&1
 status=$?
 report $status "tools/bench/hf.py --device cuda: $(tail -n 1 "$work/bench-hf.log")"
 [ $status -eq 0 ] || grep -A 4 -a FAILED "$work/bench-hf.log"
 
-# The MTP head, which transformers does not have: what mtp.py makes of the recorded hidden states, to the
-# bit; and the whole recording anew, whose hidden states may differ in the last bits on another CPU.
+# The MTP head, which transformers lacks: mtp.py on the recorded hidden states, to the bit; and the whole recording
+# again, with hidden states that may differ in the last bits on another CPU.
 rm -rf "$work/mtp"
 OMP_NUM_THREADS=1 "$venv/bin/python" tools/gen/mtp_fixtures.py "$work/mtp" >"$work/mtp.log" 2>&1
 status=$?
@@ -149,8 +150,8 @@ for folder in golden/mtp/*/; do
     echo "note    golden/mtp/$name.expect.safetensors: $same"
 done
 
-# Tokenizers: golden/tokenizer is what the package gives now, 22000 further texts agree (SEED names others), and
-# tokenizers and transformers load what `samebit make --tokenizer` writes.
+# Tokenizers: golden/tokenizer must equal the package's results, 22000 further texts agree (SEED selects others),
+# and tokenizers and transformers load the output of `samebit make --tokenizer`.
 tokenizer() { # OUT, further options
     RUST_BACKTRACE=0 "$venv/bin/python" tools/gen/tokenizer.py "$@" >"$work/tokenizer.log" 2>&1
 }
@@ -168,13 +169,13 @@ for preset in T1 T2 T4; do
     report $? "tokenizers and transformers load: make --preset $preset --tokenizer"
 done
 
-# The quantizers: what they write and dequantize now is what is committed.
+# The quantizers: their files and dequantized values must equal the committed ones.
 tools/gen/quant_record.sh "$work/quant" >"$work/quant.log" 2>&1
 report $? "recording the quantizers"
 tools/gen/quant_record.sh --check "$work/quant"
 report $? "golden/quant is what the quantizers write"
 
-# The matrix of quantizers: what they write at other settings passes `samebit check`.
+# The matrix of quantizers: their folders at other settings must pass `samebit check`.
 bash tools/gen/quant_matrix.sh "$work/quant-matrix" >"$work/quant-matrix.log" 2>&1
 status=$?
 grep -a -E '^(ok|FAILED|SKIPPED)' "$work/quant-matrix.log"
@@ -182,7 +183,7 @@ read -r p f s <<<"$(tail -n 1 "$work/quant-matrix.log" | tr -dc '0-9 ')"
 passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
 [ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/gen/quant_matrix.sh"
 
-# Trained weights: small models, learned anew, and what quantizers make of them; docs/check/trained.md.
+# Trained weights: small models, trained again, and quantized; docs/check/trained.md.
 bash tools/gen/trained.sh "$work/trained" >"$work/trained.log" 2>&1
 status=$?
 grep -a -E '^(ok|FAILED|SKIPPED)' "$work/trained.log"
@@ -195,7 +196,7 @@ for file in config.json model.safetensors; do
     echo "note    golden/trained/dense/$file: $same"
 done
 
-# Atoms: what was published from hardware, all of it, and another model on sums that should part them.
+# Atoms: all published results of hardware, and another model on sums that should reveal differences.
 vectors=("$build/suites/unit" test_atoms_published)
 rm -rf "$work/atoms" && mkdir -p "$work/atoms"
 cat tools/gen/requirements.txt tools/gen/atoms/requirements.txt >"$work/atoms/requirements.txt"
@@ -224,7 +225,7 @@ else
     skip "vectors of tensor cores" "$cards cannot be cloned: $(tail -n 1 "$work/atoms.log")"
 fi
 
-# The sampler: what its other implementation finds is what is committed.
+# The sampler: the results of its other implementation must equal the committed ones.
 "$venv/bin/python" tools/gen/sampler.py "$work/sampler" >"$work/sampler.log" 2>&1
 report $? "the sampler of tools/gen"
 for name in sampler.json sampler.safetensors; do
@@ -234,8 +235,8 @@ done
 "$venv/bin/python" tools/gen/sampler_agrees.py >"$work/sampler.log" 2>&1
 report $? "transformers keeps the same tokens, ties apart"
 
-# The other way round: transformers and compressed-tensors load what `samebit make` writes, and what
-# they make of it is what tests/quant finds (tests/quant/written.def lists the same folders).
+# The reverse: transformers and compressed-tensors load folders of `samebit make`, and must get the values that
+# tests/quant finds (tests/quant/written.def lists the same folders).
 rm -rf "$work/written"
 mkdir -p "$work/written"
 while read -r format preset; do
@@ -262,9 +263,9 @@ for test in test_fixtures test_whole; do
     report $status "$test on what make wrote and the libraries read"
     [ $status -eq 0 ] || grep -a -E "ERROR|FAILED" "$work/$test.log"
 done
-# What live models hold is what the files hold, but for the MTP head, which the classes do not have; and every
-# planted fault is found. The quantized ones: compressed-tensors keeps the tensors of its linear layers as they
-# are stored. (NVFP4 experts are left out: it loads them without their global scale, see docs/check.md.)
+# Live models must hold the values of the files, except the MTP head, which the classes lack; and every planted
+# fault must be found. Quantized models: compressed-tensors keeps the tensors of its linear layers as stored. (NVFP4
+# experts are left out: it loads them without their global scale, see docs/check.md.)
 loaded=$work/loaded
 rm -rf "$loaded"
 mkdir -p "$loaded"
@@ -298,8 +299,8 @@ for name in loaded-T1.json loaded-T1-planted.json; do
     report $? "golden/check/$name is what transformers holds"
 done
 
-# Grafts: the index and the lists, as transformers and compressed-tensors read them. The head that
-# was dropped, modules in another format, and experts that are stacks in one layer only.
+# Grafts: transformers and compressed-tensors read the index and the lists. Cases: the dropped head, modules in
+# another format, and experts that are stacks in only one layer.
 graft() { # base, format of what is taken, pattern, further options of make for the base
     local base=$1 other=$2 pattern=$3
     shift 3
@@ -325,7 +326,7 @@ graft bf16 nvfp4-ct '*.mlp.experts.*'
 graft fp8-block bf16 '*self_attn.*'
 graft bf16 fp8-block 'layers.2.*'
 
-# The Python package, its wheels, and kernels of other people under the judge.
+# The Python package, its wheels, and kernels of other projects under the judge.
 BUILD=$build bash tools/py/check.sh >"$work/py.log" 2>&1
 status=$?
 cat "$work/py.log"
@@ -334,7 +335,7 @@ read -r p f s <<<"$counted"
 passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
 [ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/py/check.sh"
 
-# Real engines, where make engines has made their environments: docs/engines.md.
+# Real engines, if make engines has made their environments: docs/engines.md.
 for engine in vllm mlx transformers; do
     if [ ! -x "$build/venv-$engine/bin/python" ]; then
         skip "$engine" "not there: make engines"
@@ -346,8 +347,8 @@ for engine in vllm mlx transformers; do
     [ $status -eq 0 ] || tail -n 20 "$work/engine-$engine.log"
 done
 
-# llama.cpp, built from its pinned source: what it records now is within the bounds of its profile. The build takes
-# more than half an hour, so only when asked for.
+# llama.cpp, built from its pinned source: its recordings must be within the bounds of its profile. The build takes
+# more than half an hour, so only on request.
 if [ "${CROSSCHECK_LLAMACPP:-0}" = 1 ]; then
     rm -rf "$work/llamacpp"
     tools/record/llamacpp.sh "$work/llamacpp" >"$work/llamacpp.log" 2>&1

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# The matrix of quantizers: what llm-compressor, AutoRound and ModelOpt make of small models, under `samebit`.
+# The matrix of quantizers: small models quantized by llm-compressor, AutoRound and ModelOpt, checked by
+# `samebit`.
 #
 #   tools/gen/quant_matrix.sh OUT [NAME...]          write the folders and judge them
-#   tools/gen/quant_matrix.sh --judge OUT [NAME...]  judge those that are there
-#   tools/gen/quant_matrix.sh --write OUT            judge those that are there, and write docs/check/quantizers.md
+#   tools/gen/quant_matrix.sh --judge OUT [NAME...]  judge existing folders
+#   tools/gen/quant_matrix.sh --write OUT            judge existing folders, and write docs/check/quantizers.md
 #
-# Each folder of tools/gen/quant/matrix.py is asked: samebit info; check alone; check --against its source;
-# check --loaded with what the library makes of it, where the library can say; run. One line per folder, then
-# "N passed, N failed, N skipped". A folder that is not as it should be is in tools/gen/quant/matrix.expected,
-# with what is expected of it and why: skip (the quantizer does not write it), refuse (samebit does not read
-# it, and a WARN says so by name), fail NUMBER (the folder is unsound: an ERROR of that check, and what the
-# library's own code says of it: FOLDER.claims, or a tensor that is not there).
+# Each folder of tools/gen/quant/matrix.py gets: samebit info; check alone; check --against its source; check
+# --loaded with the library's values, if the library gives them; run. Prints one line per folder, then "N
+# passed, N failed, N skipped". tools/gen/quant/matrix.expected lists folders with problems, the expected
+# outcome and the reason: skip (the quantizer does not write it), refuse (samebit does not read it, and a WARN
+# names the cause), fail NUMBER (the folder is invalid: an ERROR of that check, and evidence from the library's
+# own code: FOLDER.claims, or a missing tensor).
 set -uo pipefail
 
 usage() { echo "usage: tools/gen/quant_matrix.sh [--judge|--write] OUT [NAME...]"; }
@@ -33,7 +34,7 @@ expected=tools/gen/quant/matrix.expected
 export OMP_NUM_THREADS=1 PYTHONHASHSEED=0
 mkdir -p "$out/in"
 
-chosen() { # NAME, names: 1 if there are names and it is none of them
+chosen() { # NAME, names: 1 if there are names and NAME is none of them
     local name=$1 other
     shift
     [ $# -eq 0 ] && return 0
@@ -67,20 +68,20 @@ write_folders() { # names
     done
 }
 
-# What is expected of a folder: pass, or the word of matrix.expected.
+# The expected outcome of a folder: pass, or the word of matrix.expected.
 expected_of() {
     awk -v name="$1" '$1 == name { print $2; found = 1 } END { if (!found) print "pass" }' "$expected"
 }
 
-# The number of the check that finds it, of a folder that is unsound.
+# The number of the check that must fail for an invalid folder.
 number_of() { awk -v name="$1" '$1 == name { print $3 }' "$expected"; }
 
-# A line of the outcomes: name, outcome, warnings, whether the library's values were compared, what shows it.
+# A line of the outcomes: name, outcome, warnings, whether the library's values were compared, the evidence.
 note() { printf '%s\t%s\t%s\t%s\t%s\n' "$@" >>"$outcomes"; }
 
 first_finding() { grep -a -m 1 -E '^ *(FATAL|ERROR)' "$1" | sed -e 's/^ *//' | cut -c 1-160; }
 
-# One line about a folder: what each question gave.
+# Prints one line about a folder with the result of each step.
 judge() { # name, kind, head
     local name=$1 source=$out/in/$2 folder=$out/$1 log=$out/$1.judged bad="" word
     word=$(expected_of "$name")
@@ -111,7 +112,7 @@ judge() { # name, kind, head
     verdict "$name" "$word" "$bad" "$log"
 }
 
-# What of an unsound folder shows that it is, without samebit: fails if nothing does.
+# The evidence, without samebit, that an invalid folder is invalid; fails if there is none.
 shown_by() { # name
     local claims=$out/$1.claims
     if [ -s "$claims" ]; then
@@ -123,7 +124,7 @@ shown_by() { # name
     fi
 }
 
-verdict() { # name, what is expected, what was bad, logs
+verdict() { # name, expected outcome, failed steps, logs
     local name=$1 word=$2 bad=$3 log=$4 held=1 warned outcome=$2 shown="" values=""
     case $word in
         pass) [ -z "$bad" ] || held=0 ;;
@@ -132,7 +133,7 @@ verdict() { # name, what is expected, what was bad, logs
             grep -a -q "^ERROR $(number_of "$name") " "$log.against" || held=0
             shown=$(shown_by "$name") || held=0
             ;;
-        # refused by the format's own name, and not called cut
+        # the refusal must name the format, and not call the file truncated
         refuse)
             outcome=refused
             case $bad in *alone* | *against*) held=0 ;; *run*) ;; *) held=0 ;; esac

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Records what the real quantizers write, and what they make of it again, into OUT.
+# Records to OUT the folders of the real quantizers, and the values that these read back.
 #
 #   tools/gen/quant_record.sh OUT           record (network at the first call: three environments)
 #   tools/gen/quant_record.sh --check DIR   compare golden/quant with the recording in DIR
 #
 # OUT receives codecs, activations, act-ct and act-modelopt.safetensors, and for each fixture the
-# folder NAME, NAME.expect.json and NAME.expect.safetensors, and in/KIND, what the quantizers got; the
-# tensors of kind moe are in moe-mtp, too. golden/quant is made this way.
+# folder NAME, NAME.expect.json and NAME.expect.safetensors, and in/KIND, the quantizers' inputs;
+# the tensors of kind moe are also in moe-mtp. golden/quant is made this way.
 #
-# Each quantizer has an environment of its own, build/venv-NAME, of the packages pinned in
+# Each quantizer has its own environment, build/venv-NAME, with the packages pinned in
 # tools/gen/quant/requirements-NAME.txt; the three take 6 GB. Each has its own torch: llmcompressor
-# wants another version than the others, and sharing between the other two would save 1.5 GB and
+# needs another version than the others, and sharing between the other two would save 1.5 GB but
 # make one environment depend on the path of the other.
 set -euo pipefail
 
@@ -21,7 +21,7 @@ esac
 build=${BUILD:-build}
 fixtures=tools/gen/quant_fixtures.py
 export OMP_NUM_THREADS=1
-export PYTHONHASHSEED=0 # AutoRound writes a list into config.json in the order of a set
+export PYTHONHASHSEED=0 # AutoRound writes a set's order to a list in config.json
 
 python_of() { echo "$build/venv-$1/bin/python"; }
 
@@ -36,7 +36,7 @@ for name in llmcompressor autoround modelopt; do
     tools/gen/venv.sh "$build/venv-$name" "tools/gen/quant/requirements-$name.txt"
 done
 
-# One process per folder: a quantizer may leave something behind in the classes it patches.
+# One process per folder: a quantizer may leave changes in the classes that it patches.
 record() { # command, environment
     local python name
     python=$(python_of "$2")
@@ -61,4 +61,4 @@ PYTHONPATH=tools/gen "$(python_of llmcompressor)" tools/gen/quant/activations.py
 record ct llmcompressor
 record autoround autoround
 record modelopt modelopt
-chmod -R a+rX "$out" # the safetensors package writes files that only their owner can read
+chmod -R a+rX "$out" # the safetensors package makes files readable only for their owner

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Records what the real transformers computes from the folders that `samebit make` writes.
+# Records the results of the real transformers for folders of `samebit make`.
 #
 #   tools/gen/record.sh OUT
 #
 # OUT receives NAME.f32.safetensors and NAME.bf16.safetensors for each row of the list below, and
-# small/ with the checkpoints that transformers itself has written. golden/hf is made this way
-# (make golden-hf), and `make crosscheck` records again and runs the same comparison on the result.
+# small/ with the checkpoints that transformers itself writes. golden/hf is made this way (make
+# golden-hf), and `make crosscheck` records again and runs the same comparison on the result.
 set -euo pipefail
 
 out=${1:?usage: tools/gen/record.sh OUT}
@@ -16,7 +16,7 @@ work=$build/record
 fixtures=tools/gen/hf_fixtures.py
 export OMP_NUM_THREADS=1
 
-# preset, class, ids in use; recorded are the first linear and the first full attention layer
+# preset, class, ids in use; records the first linear and the first full attention layer
 list="
 T1 Qwen3_5MoeForCausalLM 377
 T2 Qwen3_5MoeForCausalLM 1024

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Small trained models, and what three quantizers and samebit's own writer make of them, under `samebit`.
+# Small trained models, quantized by three quantizers and by samebit itself, and checked by `samebit`.
 #
-#   tools/gen/trained.sh OUT [NAME...]     trains (train_small.py), quantizes, and judges; OUT is not emptied
+#   tools/gen/trained.sh OUT [NAME...]     trains (train_small.py), quantizes, and judges; keeps files in OUT
 #
-# The folders are those of quant_matrix.sh (NAME...), with trained weights as their sources; and those of
-# `samebit make --weights` in every format. Then the heads: the trained one is not HEAD-WEAK, foreign ones are.
+# The folders are those of quant_matrix.sh (NAME...) with trained weights as sources, and those of `samebit make
+# --weights` in every format. Then the MTP heads: the trained one must not be HEAD-WEAK, foreign ones must be.
 # docs/check/trained.md has a table of the results. Ends with "N passed, N failed, N skipped".
 set -uo pipefail
 if [ $# -lt 1 ]; then echo "usage: tools/gen/trained.sh OUT [NAME...]" >&2; exit 2; fi
@@ -42,11 +42,11 @@ for pair in moe:moe tied:dense; do # the kinds of quant/matrix.py
     for bare in "" -bare; do
         rm -rf "$out/in/${pair%:*}$bare"
         cp -r "$out/${pair#*:}$bare" "$out/in/${pair%:*}$bare" || exit 1
-        rm -f "$out/in/${pair%:*}$bare"/tokenizer* # which the quantizers are not given
+        rm -f "$out/in/${pair%:*}$bare"/tokenizer* # the quantizers get no tokenizer
     done
 done
 
-# Alone and with the original, in every format of samebit.
+# Checks alone and with the original, in every format of samebit.
 formats=$("$samebit" make --help | sed -n '/^formats:/,/^$/s/^  \([a-z0-9-]*\): .*/\1/p')
 for name in dense moe; do
     for format in $formats; do
@@ -60,8 +60,7 @@ for name in dense moe; do
     done
 done
 
-# Heads, along a text that was trained on: the model's own, one that was trained elsewhere (dense-43), and one
-# that was drawn.
+# MTP heads along a text of the training: the model's own, one trained elsewhere (dense-43), and a random one.
 text=/usr/share/common-licenses/GPL-3
 head -c 3000 "$text" | tail -c 700 >"$out/text"
 "$samebit" tokenize "$out/dense" --file "$out/text" | sed -n 's/^tokens //p' >"$out/ids"
@@ -74,7 +73,7 @@ head_is() { # verdict, what, check's words
     report $? "$what: $verdict, $(sed -n 's/^  head own *trunk own *//p;s/^  the best/the best/p' "$out/head.log" | tr '\n' ';')"
 }
 for name in dense moe; do
-    head_is UNKNOWN "the head of $name" "$out/$name" # not weak; how good it should be only an original tells
+    head_is UNKNOWN "the head of $name" "$out/$name" # not weak; only an original shows how good it should be
     head_is HEAD-OK "the head of $name, with itself as the original" "$out/$name" --against "$out/$name"
 done
 head_is HEAD-WEAK "dense with the head of dense-43" "$out/dense" --overlay "mtp.*=$out/dense-43"

@@ -1,30 +1,29 @@
 #!/usr/bin/env bash
 # Make a Python environment of the cross-checks: tools/gen/venv.sh DIR [REQUIREMENTS]
 #
-# What gets in is exactly REQUIREMENTS (every version pinned, installed with --no-deps). Without it
-# that is tools/gen/requirements.txt, the environment of the Hugging Face cross-check; quantizers
-# have one file each, tools/gen/quant/requirements-*.txt, and an environment of their own, since
-# they do not agree about torch and transformers. The x86-64 torch wheel of PyPI is a CUDA build and
-# pip would add gigabytes of nvidia-* wheels and triton. The cross-checks are CPU computations, so
-# none of them is installed:
+# Installs exactly REQUIREMENTS (every version pinned, with --no-deps). The default is
+# tools/gen/requirements.txt, the environment of the Hugging Face cross-check. Each quantizer has its
+# own file, tools/gen/quant/requirements-*.txt, and its own environment, because they need different
+# versions of torch and transformers. The x86-64 torch wheel of PyPI is a CUDA build and pip would add
+# gigabytes of nvidia-* wheels and triton. The cross-checks compute on the CPU, so these packages are
+# not installed:
 #
-#   package that torch asks for                  why it is absent here
-#   nvidia-cudnn, -cublas, -cufft, -cusolver,    only called when a tensor lives on a GPU; but the
+#   package that torch requires                  why it is absent here
+#   nvidia-cudnn, -cublas, -cufft, -cusolver,    only called for tensors on a GPU; but the
 #   -cusparse, -cusparselt, -nvrtc, -nvjitlink,  dynamic loader wants a file with each SONAME, since
 #   -nccl, -nvshmem, -cufile, -cuda-cupti        import torch maps libtorch_cuda.so
 #   nvidia-cuda-runtime                          the same, and static constructors of
 #                                                libtorch_cuda.so register kernels with it
 #   cuda-bindings, nvtx, triton                  never loaded by import torch
 #
-# The loader is satisfied by placeholder libraries made here with the C compiler: each has the right
-# SONAME and symbol versions and every function returns 100 (cudaErrorNoDevice). torch then sees a
-# machine without a GPU, whatever machine it is, and the environment is the same with and without a
-# CUDA toolkit. If one of these functions were ever needed, the result would be an error and not a
-# wrong number.
+# The C compiler makes placeholder libraries for the loader: each has the right SONAME and symbol
+# versions, and every function returns 100 (cudaErrorNoDevice). So torch never sees a GPU, and the
+# environment is the same with and without a CUDA toolkit. If one of these functions were ever needed,
+# the result would be an error, not a wrong number.
 #
-# Requirements without torch are installed and that is all: no placeholders, and no look at transformers.
+# For requirements without torch there are no placeholders and no check of transformers.
 #
-# DOWNLOADS names a folder where what was downloaded stays, so that a call that was stopped goes on.
+# DOWNLOADS names a folder that keeps downloads, so that an interrupted call can continue.
 #
 # Idempotent: a second call verifies and returns. Needs python3 >= 3.11 ($PYTHON names another one),
 # a C compiler ($CC), binutils (readelf, nm) and, for the first call, the network (0.6 GB; 1.6 GB on
@@ -45,13 +44,13 @@ cc=${CC:-cc}
 
 say() { echo "venv.sh: $*"; }
 
-# Shared libraries named by FILE... that torch does not bring and the system does not own.
+# Shared libraries that FILE... need, but neither torch nor the system has.
 foreign_libraries() {
     readelf -d "$@" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
         grep -E '^lib(cu|nv|nccl)' | grep -v '^libcuda\.so' | sort -u
 }
 
-# "LIBRARY VERSION" for each symbol version that FILE... wants from LIBRARY.
+# "LIBRARY VERSION" for each symbol version that FILE... needs from LIBRARY.
 wanted_versions() {
     readelf -V "$@" | awk '
         / File: /           { for (i = 1; i < NF; i++) if ($i == "File:") file = $(i + 1) }
@@ -59,8 +58,8 @@ wanted_versions() {
         sort -u
 }
 
-# C definitions of the functions named in FILE. Those that describe an error are really called:
-# torch puts the text into the exception that it raises when another one fails.
+# C definitions of the functions named in FILE. Those that describe an error are really called: torch
+# puts their text into the exception after another one failed.
 function_bodies() { # FILE
     local describing='^(.*(Error|Status)(String|Name)|ncclGetLastError)$'
     sed -E -e "s/$describing/const char *&(void) { return TEXT; }/" -e t \
@@ -105,7 +104,7 @@ from transformers import Qwen3_5ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3NextFor
 from transformers.utils import is_causal_conv1d_available, is_flash_linear_attention_available
 
 try:
-    torch.cuda.is_current_stream_capturing()  # transformers asks this, and expects an exception
+    torch.cuda.is_current_stream_capturing()  # transformers calls this and expects an exception
 except RuntimeError:
     pass
 if torch.cuda.is_available():

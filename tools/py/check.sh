@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python package, as its users have it: built, installed into fresh environments, tested, and used on the kernels
-# of other people. Part of `make crosscheck`; needs Python 3.9 or later and the network.
+# Tests the Python package like a user: builds it, installs it into fresh environments, tests it, and uses it on
+# kernels of other projects. Part of `make crosscheck`; needs Python 3.9 or later and the network.
 #
 #   tools/py/check.sh            all of it
 #   tools/py/check.sh package    without the kernels of recipes/, which need torch (0.7 GB)
@@ -31,13 +31,13 @@ python=${PYTHON:-python3}
 "$python" -m venv "$work/tests" && "$work/tests/bin/pip" install -q --no-deps -r tools/py/requirements.txt > "$work/pip" 2>&1
 report $? "the packages of tools/py/requirements.txt" "$work/pip"
 
-# The wheel; built twice it has the same bytes.
+# The wheel; two builds must give the same bytes.
 for i in 1 2; do "$work/tests/bin/pip" wheel -q --no-deps -w "$work/wheel$i" ./tools/py > "$work/pip" 2>&1; done
 cmp "$work"/wheel[12]/*.whl > "$work/same" 2>&1
 report $? "a wheel, built twice: the same bytes" "$work/same"
 wheel=$(echo "$work"/wheel1/*.whl)
 
-# From nothing to the first result, as a user has it: no compiler, no tree, no SAMEBIT_LIBRARY.
+# From nothing to the first result, like a user: no compiler, no tree, no SAMEBIT_LIBRARY.
 begin=$SECONDS
 "$python" -m venv "$work/fresh" && "$work/fresh/bin/pip" install -q "$wheel" numpy==2.4.6 > "$work/pip" 2>&1 &&
     cp tools/py/first_test.py "$work/" &&
@@ -54,7 +54,7 @@ report $? "its program: golden/runs/T1" "$work/program"
 (cd tools/py/tests && env -u SAMEBIT_LIBRARY "$work/tests/bin/python" -m pytest -q -p no:cacheprovider .) > "$work/package" 2>&1
 report $? "the package and the plug-in: $(tail -n 1 "$work/package")" "$work/package"
 
-# The same boundary, with arguments that nobody would write (docs/fuzzing.md).
+# The same boundary with unusual arguments (docs/fuzzing.md).
 (cd "$work" && env -u SAMEBIT_LIBRARY "$work/tests/bin/python" "$OLDPWD/tools/py/tests/boundary.py" --calls 5000) > "$work/boundary" 2>&1
 report $? "the boundary, 5000 calls" "$work/boundary"
 
@@ -72,7 +72,7 @@ case $? in
     *) report 1 "a wheel for aarch64" "$work/aarch64.log" ;;
 esac
 
-# The workflow that users copy.
+# The workflow for users to copy.
 if command -v actionlint > /dev/null; then
     actionlint docs/examples/gate.yml > "$work/workflow" 2>&1
     report $? "actionlint: docs/examples/gate.yml" "$work/workflow"
@@ -88,7 +88,7 @@ report $? "docs/examples/action.yml fits the schema of actions" "$work/action"
     "$work/schema/bin/pre-commit" validate-manifest docs/examples/pre-commit-hooks.yaml > "$work/hooks" 2>&1
 report $? "docs/examples/pre-commit-hooks.yaml is a manifest" "$work/hooks"
 
-# Kernels of other people, and broken ones.
+# Kernels of other projects, and broken ones.
 if [ "$part" = all ]; then
     cat tools/gen/requirements.txt tools/py/requirements-gates.txt > "$work/requirements.txt"
     bash tools/gen/venv.sh "$build/venv-gates" "$work/requirements.txt" > "$work/venv" 2>&1

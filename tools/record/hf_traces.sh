@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Records what the real transformers computes from folders of `samebit make` as traces (docs/trace.md):
+# Records the values of the real transformers for folders of `samebit make` as traces (docs/trace.md):
 #
-#   tools/record/hf_traces.sh OUT          what golden/trace has
+#   tools/record/hf_traces.sh OUT          the traces of golden/trace
 #   tools/record/hf_traces.sh OUT live     every preset in both types: short prompts and some longer than a chunk,
-#                                          tokens that are generated, states; held against the reference at once
+#                                          generated tokens, states; compared with the reference at once
 #
-# `make crosscheck` does both. T1-eager and T1-weights make another choice on purpose, which
-# `samebit diff --explain` is to name.
+# `make crosscheck` does both. T1-eager and T1-weights differ on purpose; `samebit diff --explain` should find the
+# cause.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=${1:?usage: tools/record/hf_traces.sh OUT [live]}
@@ -33,7 +33,7 @@ record() { # NAME TYPE OPTION...
         2> >(grep -v 'ignored by the class' >&2)
 }
 
-# summary NAME OPTIONS: one line of what diff said
+# summary NAME OPTIONS: one line with the result of diff
 summary() {
     printf '%s (%s): %s; %s\n' "$1" "$2" "$(sed -n 's/^tokens: //p' "$out/$1.txt")" \
         "$(grep -aE '^(IDENTICAL|WITHIN|NEAR_TIE|FAIL|MISTRUSTED|SKIPPED)' "$out/$1.txt" || tail -n 1 "$out/$1.txt")"
@@ -42,7 +42,8 @@ summary() {
 mkdir -p "$out"
 if [ "${2-}" = live ]; then
     status=0
-    # name, type, prompt, options of diff. A prompt in binary32 is the chunk form in transformers and rows in `exact`.
+    # name, type, prompt, options of diff. A binary32 prompt uses the chunk form in transformers and row by row in
+    # `exact`.
     kinds="
     f32      f32  6  --profile exact
     f32-long f32  66 --profile exact
@@ -78,7 +79,7 @@ T4-bf16    T4 bf16 6,1,1 --taps all,state.*
 T5-f32     T5 f32  6,1,1
 T5-bf16    T5 bf16 6,1,1
 "
-set -f # state.* is no file
+set -f # state.* is no file pattern
 while read -r name preset type calls options; do
     [ -n "$name" ] || continue
     checkpoint "$preset" mistakes

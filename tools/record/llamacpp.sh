@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Records what the real llama.cpp computes from folders of `samebit make`: traces (docs/trace.md), a file of
+# Records the values of the real llama.cpp for folders of `samebit make`: traces (docs/trace.md), a file of
 # --kl-divergence-base, and answers of llama-server.
 #
 #   tools/record/llamacpp.sh OUT [--golden]
 #
-# OUT/CKPT-* are the folders, OUT/T* the traces, OUT/llamacpp-* what other programs write of them; docs/llamacpp.md
-# has what they show, and tests/cli/llamacpp.sh says it of OUT (TRACES=OUT). --golden: fewer rows, as
-# golden/dumps has them. The first call builds llama.cpp under build/llamacpp, which takes long.
+# OUT/CKPT-* are the folders, OUT/T* the traces, OUT/llamacpp-* the files of its other programs. docs/llamacpp.md
+# has the results; tests/cli/llamacpp.sh checks them for OUT (TRACES=OUT). --golden: fewer rows, as in golden/dumps.
+# The first call builds llama.cpp under build/llamacpp, which takes long.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=${1:?usage: tools/record/llamacpp.sh OUT}
@@ -50,7 +50,7 @@ checkpoint T4 bf16 --recipe mistakes
 record llamacpp-T4 T4 bf16 "$(ids 2)" 2 4 -fa off -n 2
 record llamacpp-T1-mtp T1 bf16 "$(ids 4)" 4 2 -fa off -n $n --spec-type draft-mtp --spec-draft-n-max 3
 
-# 32 tokens of a byte each, three times: no text, but a file of the real program
+# 32 one-byte tokens, three times: no real text, but a file of the real program
 seq -s, 1000 1061 | tr -d '\n' > "$out/text"
 "$llama/bin/llama-perplexity" -m "$out/CKPT-T1-bf16.gguf" -f "$out/text" -c 32 -b 32 -ub 32 -t 1 -fa off --chunks 3 \
     --kl-divergence-base "$out/llamacpp-kld.bin" > "$out/kld.log" 2>&1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# logprob_fixtures.sh OUT: KLD base files and answers of servers, from logits of an engine of this program (another
-# arithmetic than the reference's) on T1. BUILD=DIR has samebit, and venv-hf with numpy and safetensors.
+# logprob_fixtures.sh OUT: makes KLD base files and server answers from logits of an engine of this program on T1,
+# with another arithmetic than the reference's. BUILD=DIR has samebit, and venv-hf with numpy and safetensors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=${1:?OUT} BUILD=${BUILD:-build}
@@ -18,7 +18,7 @@ for c in 0 1; do
 done
 "$python" tools/record/kld_fixture.py "$out/kld-16.bin" 16 "${chunks[@]}"
 "$python" tools/record/kld_fixture.py "$out/kld-24.bin" 24 "${chunks[@]}"
-# a plant: cut off 8 nats below the largest, which no version of llama.cpp does
+# a planted fault: cut off 8 nats below the largest; no version of llama.cpp does this
 "$python" tools/record/kld_fixture.py "$out/kld-plant-8.bin" 8 "${chunks[@]}"
 "$python" - "$work" << 'END'
 import sys
@@ -30,7 +30,7 @@ for c in (0, 1):
 END
 "$python" tools/record/kld_fixture.py "$out/seed-kld.bin" 16 "$work/seed0.ids,$work/seed0.npy" \
     "$work/seed1.ids,$work/seed1.npy"
-# one row, as llama.cpp's model conversion keeps it
+# one row, in the form of llama.cpp's model conversion
 "$python" - "$work" "$out" << 'END'
 import sys
 import numpy as np
@@ -45,7 +45,7 @@ prompt=3,1,4,15,9
 "$BUILD/samebit" run "$work/t1" --tokens $prompt -n 6 --logits "$work/run.npy" --trace "$work/trace" \
     --taps '*.router_ids' "${engine[@]}" > /dev/null
 "$python" tools/record/answer_fixtures.py "$out" "$work/t1" $prompt "$work/run.npy" "$work/trace"
-# hidden states behind layers 1 and 5, as vLLM's example connector keeps them
+# hidden states after layers 1 and 5, in the form of vLLM's example connector
 "$BUILD/samebit" run "$work/t1" --tokens $prompt -n 0 --trace "$work/hidden" --taps 'layers.1.output,layers.5.output' \
     "${engine[@]}" > /dev/null
 "$python" - "$work/hidden/step-000000.safetensors" "$out/vllm-hidden.safetensors" << 'END'

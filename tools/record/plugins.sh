@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The plug-ins of tools/record with stand-ins for their engines (plugins_test.py): what they write is whole and
-# within the bounds, as the numbers are that they were given.
+# Tests the plug-ins of tools/record with stand-ins for their engines (plugins_test.py): their traces must be
+# complete and, like the given numbers, within the bounds.
 #
 #   tools/record/plugins.sh WORK
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# probe.py against fake_server.py: every way to be wrong is named with its count, what is right is believed, and what
-# could have shown nothing is not called right. PYTHON runs them (python3), BUILD has samebit (build).
-# Ends with the line "N passed, N failed, N skipped".
+# Tests probe.py with fake_server.py: every fault must be named with its count, right servers must pass, and a probe
+# that could not have found a fault must not pass. PYTHON runs them (python3), BUILD has samebit (build). Ends with
+# the line "N passed, N failed, N skipped".
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 python=${PYTHON:-python3} build=${BUILD:-build}
@@ -43,7 +43,7 @@ start() { # OPTION...: sets url
     until [ -s "$said" ]; do sleep 0.02; done
     url=$(cat "$said")
 }
-# The groups that are not EQUAL: NAME VERDICT DIFFER.
+# Prints the groups that are not EQUAL: NAME VERDICT DIFFER.
 others() {
     "$python" -c 'import json, sys
 for g in json.loads(sys.stdin.read() or "{\"groups\": []}")["groups"]:
@@ -61,7 +61,7 @@ judge_of() {
     [ "$found" = "$3" ] || echo "  found $found, expected $3"
     check "$1: what differs" test "$found" = "$3"
 }
-# fault NAME STATUS OTHERS PROBE-OPTION...: a llama-server that has both sides; fault2: vLLM, of which there are two
+# fault NAME STATUS OTHERS PROBE-OPTION...: one llama-server for both sides; fault2: two vLLM servers
 fault() {
     local name=$1 status=$2 wanted=$3
     shift 3
@@ -117,7 +117,7 @@ fault near-tie 0 ''
 check "near ties are counted" grep -qE '"near_ties": ([1-9]|[12][0-9])' "$work/said"
 check "near ties under a limit of 0" exits 1 "$python" "$probe" judge "$work/p" --tie 0
 fault slow 0 '' --only again --runs 4
-# a field that the server refuses by its name is left out from then on, and that is said
+# a field that the server refuses by name is left out afterwards, with a message
 for style in llama-server vllm; do
     start --style $style --fault strict
     rm -rf "$work/p"
@@ -128,7 +128,7 @@ for style in llama-server vllm; do
     stop
 done
 
-# --- nothing could be seen ------------------------------------------------------------------------------------
+# --- no fault could be found ------------------------------------------------------------------------------------
 fault constant 4 'answers NOTHING 0,greedy NOTHING 0,cache.off NOTHING 0,cache.on NOTHING 0,speculation NOTHING 0' \
     --only again --runs 4
 fault no-cache 0 'cache.off NOTHING 0,cache.on NOTHING 0' --only again --runs 4
@@ -182,7 +182,7 @@ sed -i '1s/5/6/' "$work/p/answers.jsonl"
 check "answers that were changed" exits 3 "$python" "$probe" judge "$work/p"
 check "files are left over" test -z "$(find "$work" -name '*.part')"
 
-# --- the test of "never", as samebit diff has it ----------------------------------------------------------------
+# --- the test of "never", like in samebit diff ----------------------------------------------------------------
 check "4593 without a difference" "$python" - <<'END'
 import sys
 sys.path.insert(0, "tools/record")
@@ -195,7 +195,7 @@ for end in interval(17, 32):
     assert abs(abs(17 / 32 - end) - 1.959963984540054 * (end * (1 - end) / 32) ** 0.5) < 1e-12
 END
 
-# --- answers of real layouts: tokens as they stand in them -------------------------------------------------------
+# --- answers in real layouts: their tokens -------------------------------------------------------
 check "golden/dumps" "$python" - <<'END'
 import json, sys
 from pathlib import Path

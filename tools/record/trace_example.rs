@@ -1,11 +1,11 @@
-// How an engine writes its trace in Rust: first the writer, std alone, to be copied; then the example, the run
-// of docs/trace.md, level by level:
+// Shows how an engine writes its trace in Rust: first a writer to copy, which needs only std, then the example,
+// the run of docs/trace.md, level by level:
 //
 //     rustc -O trace_example.rs
 //     trace_example OUT LEVEL NUMBERS
 //
-// What an engine would have computed stands in the files of the folder NUMBERS, as binary32, one row behind the
-// other: logits.f32, g.f32, conv_state.f32. The examples in C and Python write the same bytes.
+// The files of the folder NUMBERS hold the values that an engine would compute, as consecutive binary32 rows:
+// logits.f32, g.f32, conv_state.f32. The examples in C and Python write the same bytes.
 use std::fs::{self, File};
 use std::io::{self, Error, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn quote(text: &str) -> String {
     quoted + "\""
 }
 
-/// Under another name until it is whole.
+/// Writes under another name until the file is complete.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
@@ -39,8 +39,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     done
 }
 
-/// The elements of an array, little-endian, and how safetensors calls their type. bfloat16 and binary16 come
-/// as their bits.
+/// The elements of an array, little-endian, and the safetensors name of their type. bfloat16 and binary16 are
+/// given as bits.
 pub enum Data<'a> {
     F32(&'a [f32]),
     Bf16(&'a [u16]),
@@ -67,7 +67,7 @@ struct Tensor {
     bytes: Vec<u8>,
 }
 
-/// One sequence and where it stands.
+/// One sequence and its position.
 pub struct Sequence {
     number: u32,
     slot: Option<u32>,
@@ -75,10 +75,10 @@ pub struct Sequence {
     rounds: u64,
     drafted: u64,
     began: u64,
-    call: u64, // the call in which it was fed last, from 1
+    call: u64, // number of the last call that fed it, from 1
 }
 
-/// The folder. Dropped before finish(), it has no trace.json: a run that did not end.
+/// The folder. If dropped before finish(), it has no trace.json: an incomplete run.
 pub struct Trace {
     folder: PathBuf,
     head: String,
@@ -120,7 +120,7 @@ impl Trace {
         self.head += &format!(", {}: {}", quote(key), quote(value));
     }
 
-    /// The same of a number: delta_chunk.
+    /// The same for a number: delta_chunk.
     #[allow(dead_code)]
     pub fn head_number(&mut self, key: &str, value: u32) {
         self.head += &format!(", {}: {value}", quote(key));
@@ -158,7 +158,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Tokens that were given, all at once or in pieces.
+    /// Feeds prompt tokens, all at once or in pieces.
     pub fn prompt(&mut self, s: &mut Sequence, tokens: &[u32]) -> io::Result<()> {
         self.begin(s)?;
         for &token in tokens {
@@ -168,7 +168,7 @@ impl Trace {
         Ok(())
     }
 
-    /// One token, the one that was generated last.
+    /// Feeds the last generated token.
     pub fn decode(&mut self, s: &mut Sequence, token: u32) -> io::Result<()> {
         self.begin(s)?;
         self.row(s, s.position, token, "decode", false)?;
@@ -176,8 +176,8 @@ impl Trace {
         Ok(())
     }
 
-    /// A speculative round: the token emitted last and all drafts. `accepted` counts drafts, never the bonus
-    /// token; `emitted` are those drafts and the token behind them.
+    /// A speculative round: feeds the last emitted token and all drafts. `accepted` counts drafts, never the
+    /// bonus token; `emitted` are the accepted drafts and the token after them.
     pub fn verify(
         &mut self,
         s: &mut Sequence,
@@ -204,7 +204,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Behind verify(): how many drafts that round accepted was dictated, and nobody's choice.
+    /// After verify(): the round's number of accepted drafts was forced, not decided by the model.
     #[allow(dead_code)]
     pub fn forced(&mut self) -> io::Result<()> {
         match self.rounds.last_mut() {
@@ -217,14 +217,14 @@ impl Trace {
         }
     }
 
-    /// One step of the MTP head, in a call of its own: first fed the token emitted last, then the drafts.
+    /// One step of the MTP head, in its own call: feed first the last emitted token, then the drafts.
     #[allow(dead_code)]
     pub fn draft(&mut self, s: &mut Sequence, token: u32) -> io::Result<()> {
         s.drafted += 1;
         self.row(s, s.position + s.drafted - 1, token, "draft", true)
     }
 
-    /// The values of a tap; axis 0 are the rows of the call.
+    /// The values of a tap; axis 0 is the rows of the call.
     pub fn tensor(&mut self, name: &str, shape: &[usize], data: Data) -> io::Result<()> {
         let (dtype, width, bytes) = data.plain();
         if bytes.len() != width * shape.iter().product::<usize>() {
@@ -234,14 +234,14 @@ impl Trace {
         Ok(())
     }
 
-    /// Logits of all rows of the call, or of those named, ascending.
+    /// Logits of all rows of the call, or of the given rows in ascending order.
     pub fn logits(&mut self, logits: Data, rows: Option<&[usize]>) -> io::Result<()> {
         let count = rows.map_or(self.rows.len(), |rows| rows.len());
         self.logits_rows = rows.map(|rows| rows.to_vec());
         self.tensor("logits", &[count, self.vocab_size as usize], logits)
     }
 
-    /// The state that the call reads, before it reads it; its arrays follow with state_tensor().
+    /// The state before the call, which the call reads; its arrays follow with state_tensor().
     pub fn state(&mut self, s: &Sequence) {
         let at = if s.call == self.steps.len() as u64 + 1 { s.began } else { s.position };
         self.states.push(format!("{{\"sequence\": {}, \"position\": {at}}}", s.number));
@@ -275,7 +275,7 @@ impl Trace {
         write_whole(&self.folder.join(format!("step-{:06}.safetensors", self.steps.len())), &bytes)
     }
 
-    /// The call is over: its arrays are written.
+    /// Ends the call and writes its arrays.
     pub fn end_call(&mut self) -> io::Result<()> {
         if !self.tensors.is_empty() {
             self.write_tensors()?;
@@ -301,7 +301,7 @@ impl Trace {
         Ok(())
     }
 
-    /// trace.json, at last.
+    /// Writes trace.json at the end.
     pub fn finish(self) -> io::Result<()> {
         let text = format!(
             "{}, \"vocab_size\": {}, \"level\": {}, \"steps\": [{}]}}",
@@ -322,7 +322,7 @@ const CHANNELS: usize = 512;
 const PROMPT: [u32; 3] = [1, 2, 3];
 const EMITTED: [u32; 5] = [127, 153, 16, 35, 116];
 
-/// A file of NUMBERS, taken in rows.
+/// A file of NUMBERS, read in rows.
 struct Numbers {
     values: Vec<f32>,
     width: usize,
@@ -354,7 +354,7 @@ struct Engine {
 }
 
 impl Engine {
-    /// Levels 0 and 1: one token after the other.
+    /// Levels 0 and 1: plain decoding.
     fn plain_run(&mut self, trace: &mut Trace) -> io::Result<()> {
         let mut chat = trace.sequence(None)?;
         trace.prompt(&mut chat, &PROMPT)?;
@@ -372,7 +372,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What stands beside the logits, and the end of the call.
+    /// Writes the tap and the state, and ends the call.
     fn seen(&mut self, trace: &mut Trace, chat: &Sequence, rows: usize) -> io::Result<()> {
         if self.level >= 3 {
             trace.state(chat);
@@ -400,7 +400,7 @@ impl Engine {
             self.seen(trace, &chat, 2)?;
         }
         if self.level >= 3 {
-            self.seen(trace, &chat, 0)?; // a call without rows: what the last one left
+            self.seen(trace, &chat, 0)?; // a call without rows: the state after the last round
         }
         Ok(())
     }

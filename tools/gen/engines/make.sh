@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# make engines: an environment of each engine that is held against the reference.
+# make engines: makes an environment for each engine that is compared with the reference.
 #
 #   tools/gen/engines/make.sh [ENGINE...]     under $BUILD (build): venv-vllm, venv-mlx, venv-transformers
 #
-# What gets in is exactly requirements-ENGINE.txt (tools/gen/venv.sh). An environment that is there is only looked at,
-# and downloads are kept until it is whole, so what was stopped goes on. Ends with "N made, N failed": an engine that
-# cannot be installed is named with its reason, the others are made all the same, and the exit status is 1.
+# Installs exactly requirements-ENGINE.txt (tools/gen/venv.sh). An existing environment is only checked, and
+# downloads are kept until it is complete, so an interrupted run can continue. Ends with "N made, N failed": an
+# engine that cannot be installed is named with the reason, the others are still made, and the exit status is 1.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 2
 build=${BUILD:-build}
@@ -25,7 +25,7 @@ for engine in "${engines[@]}"; do
     echo "engines: $engine: $known"
 done
 
-# What is imported last must be there, too: the versions are pinned without dependencies.
+# Modules that are imported late must exist, too: the versions are pinned without dependencies.
 imports() { # ENGINE
     case $1 in
         vllm) echo "import vllm.v1.engine.llm_engine, vllm.v1.structured_output" ;;

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds llama.cpp and llama_record from the pinned source: tools/record/llamacpp/build.sh DIR
 #
-# DIR/source is the source, DIR/bin has llama_record, llama-perplexity and llama-server. For the CPU, with
-# AVX2 and FMA and nothing chosen by the machine it is built on. Half an hour of two cores the first time,
-# 75 MB of download; what is there already is kept. Needs cmake, ninja, a C++17 compiler and pip.
+# DIR/source is the source, DIR/bin has llama_record, llama-perplexity and llama-server. For the CPU, with AVX2
+# and FMA, and no options that depend on the build machine. The first build takes half an hour on two cores and
+# downloads 75 MB; existing files are kept. Needs cmake, ninja, a C++17 compiler and pip.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 dir=${1:?usage: tools/record/llamacpp/build.sh DIR}

@@ -1,13 +1,13 @@
-// Runs llama.cpp on token ids and writes down what its graphs compute; to_trace.py makes a trace of it.
+// Runs llama.cpp on token ids and records the values of its graphs; to_trace.py makes a trace from
+// them.
 //
 //   llama_record OUT IDS CALLS [options of llama.cpp, -m MODEL first of all]
 //
-// IDS is 1,2,3; CALLS says how many of them each call is fed, 1+1+1; what is left over are tokens of
-// its own, the largest logit each, as many as -n says. With --spec-type draft-mtp the MTP head drafts
-// them, by llama.cpp's own code, and they come in rounds.
+// IDS is 1,2,3; CALLS, 1+1+1, is the number of ids per call. Then -n greedy tokens are generated.
+// With --spec-type draft-mtp the MTP head drafts them in rounds, by llama.cpp's own code.
 //
-// OUT has one line of JSON per event, and behind that of a tensor its bytes. A tensor stands in the
-// call whose line is above it; "ctx" of a call is 0 for the trunk and 1 for the MTP head.
+// OUT has one line of JSON per event; the bytes of a tensor follow its line. A tensor belongs to
+// the last call before it; "ctx" of a call is 0 for the trunk and 1 for the MTP head.
 
 #include "arg.h"
 #include "common.h"
@@ -26,7 +26,7 @@ namespace {
 
 struct Recorder {
     FILE * out = nullptr;
-    bool on = false; // building and warming up is not recorded
+    bool on = false; // building and warm-up are not recorded
 
     [[noreturn]] static void fail(const char * why) {
         fprintf(stderr, "llama_record: %s\n", why);
@@ -68,7 +68,7 @@ std::vector<int> numbers(const char * text, char between) {
     return found;
 }
 
-// The elements in the order of their indices, whatever the strides: views are seen, too.
+// The elements in the order of their indices for any strides, because tensors may be views.
 void write_values(const ggml_tensor * t, FILE * out) {
     const size_t size = ggml_element_size(t);
     std::vector<char> row((size_t) t->ne[0] * size);
@@ -88,7 +88,8 @@ void write_values(const ggml_tensor * t, FILE * out) {
     }
 }
 
-// llama.cpp's callback: asked of every node whether it is wanted, then called when it has its values.
+// llama.cpp's callback: called for every node to ask whether it is recorded, then again with its
+// values.
 bool seen(ggml_tensor * t, bool ask, void * data) {
     auto * recorder = (Recorder *) data;
     const bool wanted = recorder->on && t->name[0] && (t->type == GGML_TYPE_F32 || t->type == GGML_TYPE_I32);
@@ -110,7 +111,7 @@ struct Engine {
     int past = 0;
     int vocab = 0;
 
-    // One call of the trunk, of which logits are made of every row.
+    // One call of the trunk, with logits of every row.
     void feed(const std::vector<int> & ids, const char * kind) {
         common_batch batch(ctx);
         std::vector<int> positions;
@@ -147,7 +148,7 @@ struct Engine {
         return {found.begin(), found.end()};
     }
 
-    // The drafts that are the largest logit of the row before them, and the token behind them.
+    // The drafts that equal the largest logit of the row before them, and the token after them.
     std::vector<int> accepted(const std::vector<int> & drafted) const {
         std::vector<int> emitted;
         for (size_t row = 0; row <= drafted.size(); row++) {
