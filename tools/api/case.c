@@ -307,7 +307,7 @@ samebit_status samebit_case_from_arrays(const char *op, const char *format, cons
     return sb_api_status(status);
 }
 
-/* --- access ---------------------------------------------------------------------------- */
+/* --- access ----------------------------------------------------------------------------------- */
 
 samebit_status samebit_case_about(const samebit_case *c, samebit_case_info *out, samebit_error *err)
 {

@@ -175,7 +175,7 @@ void samebit_session_reset(samebit_session *session)
         sb_session_reset(session->session);
 }
 
-/* --- what the last call gave ------------------------------------------------------------------ */
+/* --- outputs of the last call ----------------------------------------------------------------- */
 
 uint64_t samebit_session_position(const samebit_session *session)
 {

@@ -65,7 +65,7 @@ samebit_status samebit_session_set_state(samebit_session *session, const samebit
     return sb_api_status(sb_session_set_state(session->session, state->state, sb_api_error(err)));
 }
 
-/* --- access ---------------------------------------------------------------------------- */
+/* --- access ----------------------------------------------------------------------------------- */
 
 uint64_t samebit_state_position(const samebit_state *state)
 {

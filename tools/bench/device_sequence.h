@@ -19,7 +19,7 @@ sb_status sb_device_sequence_open(sb_device_sequence *s, size_t rows, uint64_t p
                                   sb_error *err);
 void sb_device_sequence_close(sb_device_sequence *s);
 
-/* B-19: "other tokens in every pass" - draws the next n. * */
+/* B-19: "other tokens in every pass" - draws the next n. */
 void sb_device_sequence_draw(sb_device_sequence *s, size_t n);
 
 /* Feeds the context: at least one token, unless the timed call is a prompt. */

@@ -10,7 +10,7 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 
-/* --- the hogs ------------------------------------------------------------------------------- */
+/* --- the hogs --------------------------------------------------------------------------------- */
 
 /* Runs until it is killed, or its parent has ended. */
 static void be_hog(pid_t parent)

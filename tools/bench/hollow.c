@@ -32,7 +32,7 @@ typedef struct list {
     uint64_t addresses, values; /* bytes of both */
 } list;
 
-/* --- what there is ---------------------------------------------------------------------------- */
+/* --- the list of tensors ---------------------------------------------------------------------- */
 
 /* False for tensors with values: vectors, single numbers, and tensors needed to read others. */
 static int is_matrix(const sb_make_tensor *t)
@@ -90,7 +90,7 @@ static sb_status add_planned(list *l, const sb_make_tensor *t, sb_error *err)
     return add(l, t->name, &own, err);
 }
 
-/* As sb_expected says: "root tensors have L" */
+/* As in sb_expected: "root tensors have L" */
 static int in_mtp(const list *l, const sb_make_tensor *t)
 {
     return t->layer >= l->plan.config.layers && t->role != SB_ROLE_embed_tokens &&

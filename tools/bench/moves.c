@@ -71,7 +71,7 @@ static sb_moves_op reader_of(sb_role role)
     }
 }
 
-/* As sb_expected says: "root tensors have L" */
+/* As in sb_expected: "root tensors have L" */
 static int in_mtp(const sb_make_plan *plan, const sb_make_tensor *t)
 {
     return t->layer >= plan->config.layers && t->role != SB_ROLE_embed_tokens &&

@@ -7,7 +7,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/bench_round.h"
 
-/* --- results from the times -------------------------------------------------------------- */
+/* --- results from the times ------------------------------------------------------------------- */
 
 typedef struct verdict {
     double rate, launch;       /* bytes per second; seconds of an empty launch: B-19 */

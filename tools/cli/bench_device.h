@@ -30,7 +30,7 @@ sb_status sb_bench_backend(const char *name, const sb_backend **out, sb_error *w
 void sb_bench_print_measured(const sb_bench_measured *m);
 json_t *sb_bench_json_measured(const sb_bench_measured *m);
 
-/* B-17: "a difference makes the measurement WRONG" - returns 1 then. * */
+/* B-17: "a difference makes the measurement WRONG" - returns 1 then. */
 int sb_bench_is_wrong(const sb_device_report *report);
 
 #endif

@@ -317,7 +317,7 @@ void sb_bench_json_worst(const sb_worst_report *r, const sb_bench_options *o, js
     json_object_set_new(document, "worst", list);
 }
 
-/* --- beside busy processes -------------------------------------------------------------------- */
+/* --- on a busy machine ------------------------------------------------------------------------ */
 
 void sb_bench_print_hogs(const sb_hogs_report *r)
 {

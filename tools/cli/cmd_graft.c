@@ -57,8 +57,7 @@ static sb_status verify(void *ctx, const char *source, const char *result, sb_er
     return status;
 }
 
-/* --- removed and added modules, by kind
- * ------------------------------------------------------------- */
+/* --- removed and added modules, by kind ------------------------------------------------------- */
 
 /* Modules of one kind of layer and one fate. */
 typedef struct fate {

@@ -197,7 +197,7 @@ static sb_status list_json(const sb_gate_case *c, sb_error *err)
     return sb_print_document(d, err);
 }
 
-/* --- what is to be written -------------------------------------------------------------------- */
+/* --- the cases to write ----------------------------------------------------------------------- */
 
 /* One case of the command line. */
 typedef struct item {

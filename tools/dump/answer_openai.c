@@ -83,7 +83,7 @@ static sb_status tell_prompt_logprobs(sb_telling *t, json_t *list)
     return status;
 }
 
-/* --- what was generated ----------------------------------------------------------------------- */
+/* --- generated tokens ------------------------------------------------------------------------- */
 
 /* Appends token i, with the id from the list of ids if there is one. */
 static sb_status append(sb_telling *t, const json_t *ids, size_t i, const char *text,

@@ -109,7 +109,7 @@ static long long above_mark(const sb_pickle_machine *m)
     return -1;
 }
 
-/* --- what opcodes do -------------------------------------------------------------------------- */
+/* --- operations of opcodes -------------------------------------------------------------------- */
 
 /* Replaces the topmost `count` values and `marks` marks by one value with these items. */
 sb_status sb_pickle_collect(sb_pickle_machine *m, sb_pickle_kind kind, size_t count, size_t marks)

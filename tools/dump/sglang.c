@@ -87,7 +87,7 @@ static int is_sglang(const char *path)
     return found;
 }
 
-/* --- what a file says of its axes ------------------------------------------------------------- */
+/* --- the axes of a file ----------------------------------------------------------------------- */
 
 /* True if the dims say that an axis is split over ranks: "h[tp]", or "h(tp)" in older versions.
  * After # comes text about ranks. */
@@ -148,7 +148,7 @@ static int same_values(const sb_dump_array *a, const sb_dump_array *b)
     return same;
 }
 
-/* J-19: "other ranks must have the same values"- arrays from `from` on are those of a later rank:
+/* J-19: "other ranks must have the same values" - arrays from `from` on are those of a later rank:
  * compares each with the array of the same name and drops it. */
 static sb_status fold_rank(sb_dump_arrays *arrays, size_t from, sb_error *err)
 {

@@ -67,7 +67,7 @@ static int is_hook(const char *path)
     return found;
 }
 
-/* --- the pass of a value --------------------------------------------------------------- */
+/* --- the pass of a value ---------------------------------------------------------------------- */
 
 /* The name of the module that the hooks treat as the model: the one with the fed ids. */
 static int model_of(const sb_dump_arrays *arrays, size_t from, char *out, size_t room)
@@ -80,7 +80,7 @@ static int model_of(const sb_dump_arrays *arrays, size_t from, char *out, size_t
     return 0;
 }
 
-/* J-20: "what ran behind the model stands in the file of the next pass"- 1 for the output of the
+/* J-20: "what ran behind the model stands in the file of the next pass" - 1 for the output of the
  * model itself and for everything outside it. */
 static int is_of_before(const char *name, const char *model)
 {

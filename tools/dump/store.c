@@ -25,7 +25,7 @@ struct sb_dump_store {
     size_t count, room;
 };
 
-/* --- what is kept ----------------------------------------------------------------------------- */
+/* --- objects in the store --------------------------------------------------------------------- */
 
 sb_status sb_dump_store_new(sb_dump_store **out, sb_error *err)
 {

@@ -97,7 +97,7 @@ static void lack(sb_ledger_lack *l, const char *what)
     l->count++;
 }
 
-/* --- missing items ------------------------------------------------------------------------ */
+/* --- missing items ---------------------------------------------------------------------------- */
 
 typedef struct telling {
     sb_ledger *ledger;

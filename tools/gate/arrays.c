@@ -146,8 +146,7 @@ sb_status sb_gate_declare(sb_gate_case *c, sb_error *err)
     return status ? status : expect_all(c, &list);
 }
 
-/* --- values computed from the inputs
- * ----------------------------------------------------------------- */
+/* --- values computed from the inputs ---------------------------------------------------------- */
 
 static sb_status open_values(const sb_gate_case *c, float *in[])
 {

@@ -156,7 +156,7 @@ sb_status sb_gate_delta_need(const sb_gate_case *c, sb_error *err)
     return status;
 }
 
-/* --- arguments of the op --------------------------------------------------------------------- */
+/* --- arguments of the op ---------------------------------------------------------------------- */
 
 /* q and k as they are given. */
 static sb_delta_rule_args args_of(const sb_gate_delta *s, float *const in[])

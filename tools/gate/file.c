@@ -11,7 +11,7 @@
 #include "ref/base/spec.h"
 #include "ref/container/writer.h"
 
-/* --- content ------------------------------------------------------------------------ */
+/* --- content ---------------------------------------------------------------------------------- */
 
 static void add_key(sb_gate_file *f, const char *key, const char *value)
 {

@@ -29,7 +29,7 @@ typedef struct sb_gate_file {
     size_t keys;
 } sb_gate_file;
 
-/* The key under which the axes of a tensor stand. */
+/* The metadata key of a tensor's axes. */
 typedef struct sb_gate_axes_key {
     char text[SB_GATE_NAME + 48];
 } sb_gate_axes_key;

@@ -263,7 +263,7 @@ static sb_status read_inputs(reader *r, sb_error *err)
     return status;
 }
 
-/* --- expected values ------------------------------------------------------------------------- */
+/* --- expected values -------------------------------------------------------------------------- */
 
 static sb_status compare_tensor(const reader *r, const sb_gate_entry *e, const sb_tensor *t,
                                 sb_error *err)

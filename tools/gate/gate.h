@@ -90,7 +90,7 @@ typedef struct sb_gate_case {
     size_t outputs;
 } sb_gate_case;
 
-/* --- the parts of a case ------------------------------------------------------------------- */
+/* --- the parts of a case ---------------------------------------------------------------------- */
 
 typedef enum sb_gate_role {
     SB_GATE_ACTIVATION,  /* order 1 */

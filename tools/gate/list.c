@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* * NULL-terminated. * */
+/* NULL-terminated. */
 static const sb_gate_op *(*const list[])(void) = {
 #define SB_GATE_OP(name) sb_gate_op_##name,
 #include "tools/gate/ops.def"

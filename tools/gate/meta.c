@@ -43,7 +43,7 @@ static int guarded_whole(const guarded *g, int fill)
 
 /* One call of the kernel: its inputs and outputs, each between guard areas. */
 typedef struct call {
-    sb_gate_case c; /* the inputs lie in `in`; outputs without values */
+    sb_gate_case c; /* its inputs are in `in`; its outputs have no values */
     guarded in[SB_GATE_ARRAYS], out[SB_GATE_OUTPUTS];
     sb_gate_room room[SB_GATE_OUTPUTS];
 } call;

@@ -280,8 +280,7 @@ static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs 
     return status;
 }
 
-/* --- results that are right, too
- * --------------------------------------------------------------------- */
+/* --- results that are right, too -------------------------------------------------------------- */
 
 static float x_at(const sb_gate_case *c, size_t row, size_t col)
 {

@@ -97,7 +97,7 @@ static double column(const shape *s, float *const in[], size_t channel, size_t a
     return (double)in[X][(at - s->back) * s->channels + channel];
 }
 
-/* "dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]", then silu. * */
+/* "dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]", then silu. */
 static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
     const shape s = shape_of(c);

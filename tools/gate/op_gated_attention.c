@@ -194,7 +194,7 @@ static sb_attention_args args_of(const sb_gate_case *c, float *const in[])
                                .hd = s.hd};
 }
 
-/* R-13: "the q projection holds per head hd query rows, then hd gate rows"- q and gate go through
+/* R-13: "the q projection holds per head hd query rows, then hd gate rows" - q and gate go through
  * the op in this order, so that a mistake in splitting them shows. */
 static sb_status split(const sb_knobs *knobs, const sb_op_table *ops, const shape *s,
                        float *const in[])
@@ -280,7 +280,7 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
 
 /* --- bounds -------------------------------------------------------------------------------- */
 
-/* "y = R( RN(o sigmoid(gate)) )", for balls o. * */
+/* "y = R( RN(o sigmoid(gate)) )", for balls o. */
 static void open_gate(const sb_arithmetic *ar, const sb_knobs *knobs, const float *gate,
                       size_t count, sb_ball *o)
 {

@@ -77,7 +77,7 @@ static void adapt(const sb_gate_case *c, float *const x[])
         x[FC][i] *= i / s.n % HALVES ? 2.0f : 1.0f;
 }
 
-/* "the embedding half first"- joins the rows that fc reads, of elements of any size. */
+/* "the embedding half first" - joins the rows that fc reads, of elements of any size. */
 static void join(const void *const part[HALVES], const shape *s, size_t size, void *out)
 {
     char *to = out;

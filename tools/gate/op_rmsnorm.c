@@ -1,4 +1,4 @@
-/* op_rmsnorm.c - the two norms with a weight: zero-centred, and plain with a gate behind it. */
+/* op_rmsnorm.c - the two norms with a weight: zero-centred, and plain followed by a gate. */
 #include <stdlib.h>
 
 #include "ref/base/mem.h"

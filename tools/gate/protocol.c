@@ -143,7 +143,7 @@ static void plan(sb_protocol *p)
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-/* V-124: "hold NaN and the bytes 0x7F in turn"- a NaN reveals memory that is multiplied by 0
+/* V-124: "hold NaN and the bytes 0x7F in turn" - a NaN reveals memory that is multiplied by 0
  * instead of skipped; a number reveals a NaN written to it. */
 static float hostile(size_t i)
 {

@@ -3,7 +3,7 @@
 #include "tools/compare/wide_fn.h"
 
 /* V-56: "in an arithmetic of any order the division may come first": P-3, "e_i = exp( RN( RN(l_i -
- * max l) / temperature ) )", of token i. The largest is exactly 1. * */
+ * max l) / temperature ) )", of token i. The largest is exactly 1. */
 static sb_ball exponential(const sb_arithmetic *ar, const sb_gate_row *row, uint32_t i)
 {
     float largest = row->logits[row->order[0]], l = row->logits[i];

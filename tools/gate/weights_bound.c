@@ -20,7 +20,7 @@ static double scale_of(double magnitude)
     return by;
 }
 
-/* V-138: "T-50 holds for operands that powers of two have brought to magnitudes of 1 to 2"- a unit
+/* V-138: "T-50 holds for operands that powers of two have brought to magnitudes of 1 to 2" - a unit
  * that reads bfloat16 behaves the same for scaled operands. Only underflow does not scale. */
 static sb_ball reduced(const sb_gate_case *c, const sb_arithmetic *ar, const sb_reduction *r)
 {

@@ -120,7 +120,7 @@ sb_matrix sb_gate_stored_matrix(const sb_gate_case *c, const sb_gate_stored *s, 
     return m;
 }
 
-/* --- checks of tensors from a file ------------------------------------------------- */
+/* --- checks of tensors from a file ------------------------------------------------------------ */
 
 static sb_status wrong(const char *name, const char *what, sb_error *err)
 {

@@ -3,7 +3,7 @@
 #include "ref/base/rng.h"
 #include "ref/math/fn.h"
 
-/* Values first .. first + n - 1 of a tensor of the text model. They lie in one row or several. */
+/* Values first .. first + n - 1 of a tensor of the text model. They are in one or several rows. */
 static void draw_text(const sb_maker *maker, const sb_make_tensor *t, uint64_t first, size_t n,
                       float *out)
 {

@@ -11,7 +11,7 @@
  * another name, which would make the result unreadable. */
 sb_status sb_make_folder_open(const char *dir, int replace, sb_target *out, sb_error *err);
 
-/* SB_ERR_IO, with the missing amount, if the folder's disk has not so many bytes free. */
+/* SB_ERR_IO, with the missing amount, if the folder's disk has fewer free bytes. */
 sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err);
 
 /* True if an entry is part of a checkpoint, and is removed when the checkpoint is replaced. */

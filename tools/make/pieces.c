@@ -60,7 +60,7 @@ static sb_status no_memory(const sb_make_linear *l, sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for rows of %s", l->module);
 }
 
-/* --- what a whole tensor shares --------------------------------------------------------------- */
+/* --- factors of whole tensors ----------------------------------------------------------------- */
 
 void sb_pieces_keep_largest(_Atomic uint32_t *largest, float magnitude)
 {
@@ -258,7 +258,7 @@ static sb_status fill_whole(sb_pieces *p, const sb_bands *b, size_t linear, uint
     return SB_OK;
 }
 
-/* --- numbers that stand alone ----------------------------------------------------------------- */
+/* --- single numbers --------------------------------------------------------------------------- */
 
 /* The first of the projections that read the same input. */
 static sb_role input_of(sb_role role)

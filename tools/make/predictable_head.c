@@ -172,7 +172,7 @@ static void norm_row(const plan *p, sb_role role, uint64_t col, size_t n, float 
     }
 }
 
-/* --- what reads and writes the residual stream ------------------------------------------------ */
+/* --- reading and writing the residual stream -------------------------------------------------- */
 
 /* Adds x to column d of a row, if d is one of the columns col .. col + n - 1. */
 static void add(uint64_t d, float x, uint64_t col, size_t n, float *out)

@@ -37,7 +37,7 @@ static int listed_name(const sb_make_linear *l, sb_make_module *module)
     return l->expert == 0 && l->role == SB_ROLE_expert_gate;
 }
 
-/* --- what is excluded ------------------------------------------------------------------------- */
+/* --- excluded modules ------------------------------------------------------------------------- */
 
 static void prefixed(sb_json_out *out, const sb_make_plan *plan, uint32_t layer, const char *rest)
 {

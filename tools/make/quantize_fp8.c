@@ -31,7 +31,7 @@ static void put_codes(const float *w, uint64_t n, float s, float zero, unsigned 
 }
 
 /* G-10: "c = E4M3(bf16(w / S))": two roundings, because the quotient has the type of both operands.
- * Adding a zero point of 0 removes -0. * */
+ * Adding a zero point of 0 removes -0. */
 static void ct_codes(const float *w, uint64_t n, float s, unsigned char *codes)
 {
     put_codes(w, n, s, 0.0f, codes);

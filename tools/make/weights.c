@@ -164,7 +164,7 @@ sb_status sb_weights_fit(const sb_weights *w, const sb_config *made, sb_error *e
     return SB_OK;
 }
 
-/* Experts that lie in one tensor: the first element of this one's matrix. */
+/* For experts in one tensor: the first element of this expert's matrix. */
 static const sb_tensor *in_stack(const sb_weights *w, const sb_make_matrix *m, uint64_t *first)
 {
     int down = m->role == SB_ROLE_expert_down;

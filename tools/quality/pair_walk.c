@@ -47,7 +47,7 @@ static sb_status pass(pair_work *w, int of, uint32_t layer, int mixed, float *st
     return status;
 }
 
-/* "experts that B keeps and A does not" - for one token. * */
+/* "experts that B keeps and A does not" - for one token. */
 static size_t others(const float *a, const float *b, size_t kept)
 {
     size_t count = 0;

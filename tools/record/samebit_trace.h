@@ -1,9 +1,8 @@
 /* samebit_trace.h - writes a trace that `samebit trace` and `samebit diff` read; docs/trace.md is
  * the contract.
  *
- * One header, C99 or C++11, nothing but the standard library: copy it next to your engine and
- * include it in the file that writes. Report the fed tokens call by call, in the order of the
- * calls:
+ * One header, C99 or C++11, only the standard library: copy it next to your engine and include it
+ * in the file that writes. Report the fed tokens call by call, in the order of the calls:
  *
  *     sbt_trace *t = sbt_open("t", "mine 1.0", 248320, 1);
  *     sbt_sequence chat = sbt_new_sequence(t, -1);

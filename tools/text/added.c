@@ -38,7 +38,7 @@ static size_t lower(const sb_text_list *list, size_t low, size_t high, size_t at
 }
 
 /* N-3: "of those that begin there the longest". The rows that match the text so far are a range;
- * the first of them may end here. * */
+ * the first of them may end here. */
 const sb_text_added *sb_text_longest(const sb_text_list *list, const unsigned char *text,
                                      size_t bytes)
 {

@@ -30,7 +30,7 @@ sb_status sb_text_reserve(sb_text_ids *ids, size_t more, sb_error *err)
 }
 
 /* N-5: "each match is a piece of its own, and so is each text between two matches"; the next
- * expression splits each piece further. * */
+ * expression splits each piece further. */
 static sb_status split(encoding *e, size_t level, const unsigned char *text, size_t bytes)
 {
     if (level == e->t->pattern_count)
@@ -97,7 +97,7 @@ static sb_status put_id(encoding *e, uint32_t id)
 }
 
 /* N-3: "the leftmost token, and of those that begin there the longest". Matches are found as if
- * none was refused or widened; `done` is the end of the last one after widening. * */
+ * none was refused or widened; `done` is the end of the last one after widening. */
 static sb_status isolate(encoding *e, const sb_text_list *list, step *rest,
                          const unsigned char *text, size_t bytes)
 {

@@ -126,13 +126,13 @@ def samebit_case(
     """A fixture of the cases of an op; bind it to a name in the test module.
 
     op       "linear", or with a format before it: "nvfp4_linear", "fp8_experts"; `samebit vectors --list`
-    regimes "all" (allowed by the op's contract), one, or a list
+    regimes  "all" (allowed by the op's contract), one, or a list
     shapes   "all" (of the op's list), texts like "rows=3,k=256", or None: the default
     arith    the kernel's arithmetic; None: finds and reports the tightest that fits
     inputs   types of activations: "bf16" (None), "f32", "f16", or a list
     like     type of the kernel's arrays: "numpy" or "torch"
     need     further required outputs: a name, or "all"
-    repeats above 0: also runs the metamorphic gate with so many repetitions
+    repeats  above 0: also runs the metamorphic gate with so many repetitions
     """
     name, form = _cases.find(op)
     info = _cases.describe(name)
