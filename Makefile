@@ -58,7 +58,7 @@ endif
 ROUNDING := -frounding-math
 ifneq ($(findstring clang,$(shell $(CC) --version 2>/dev/null)),)
 ROUNDING := $(shell printf 'float f(float x);float f(float x){return x+1;}' | \
-    $(CC) $(EXTRA) -frounding-math -Werror -x c -c - -o /dev/null 2>/dev/null && echo -frounding-math)
+    $(CC) $(EXTRA) -frounding-math -Werror -Wno-unused-command-line-argument -x c -fsyntax-only - 2>/dev/null && echo -frounding-math)
 endif
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
     -Wvla -Werror

@@ -54,7 +54,7 @@ wheel_of() { # ARCH
     printf '#!/bin/sh\nexec "%s" -m ziglang cc -target %s-linux-gnu.2.%s "$@"\n' "$env/bin/python" "$arch" "$newest" > "$cc"
     chmod +x "$cc"
     echo "wheel: the library for $arch"
-    make -s BUILD="$here/library" CC="$cc" NVCC= JANSSON_CFLAGS="-isystem $here/include" \
+    make -s BUILD="$here/library" CC="$cc" ROUNDING=-frounding-math NVCC= JANSSON_CFLAGS="-isystem $here/include" \
         JANSSON_LIBS="$lib/libjansson.a" PCRE2_LIBS="$lib/libpcre2-8.a" UTF8PROC_LIBS= ZIP_LIBS= CRYPTO_LIBS= \
         "$here/library/libsamebit.so.0"
     echo "wheel: the program for $arch"
