@@ -1,7 +1,7 @@
 /* bytes.h - little-endian loads and stores that need no alignment, and the bits of a float.
  *
- * Everything samebit reads, writes or hashes is little-endian by definition; these are the only
- * functions that turn bytes into numbers, so a big-endian machine gives the same results. */
+ * All data that samebit reads, writes or hashes is little-endian by definition. Only these
+ * functions convert bytes to numbers, so a big-endian machine gives the same results. */
 #ifndef SB_BASE_BYTES_H
 #define SB_BASE_BYTES_H
 

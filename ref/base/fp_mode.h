@@ -1,5 +1,6 @@
-/* fp_mode.h - the floating-point mode of a thread: how it rounds, and whether it flushes
- * subnormals. Where the words are not known, threads have the mode of the one that started them. */
+/* fp_mode.h - the floating-point mode of a thread: its rounding, and its flushing of subnormals. On
+ * processors without an implementation here, a thread inherits the mode of the thread that started
+ * it. */
 #ifndef SB_BASE_FP_MODE_H
 #define SB_BASE_FP_MODE_H
 
@@ -10,7 +11,7 @@ typedef struct sb_fp_mode {
     uint16_t x87;  /* x86: the control word */
 } sb_fp_mode;
 
-/* The mode in which the thread that calls computes. */
+/* The mode of the calling thread. */
 static inline sb_fp_mode sb_fp_mode_now(void)
 {
     sb_fp_mode mode = {0, 0};
@@ -31,7 +32,7 @@ static inline sb_fp_mode sb_fp_mode_now(void)
     return mode;
 }
 
-/* To nearest, subnormals kept, no traps: what a process starts with. */
+/* The mode of a new process: rounding to nearest, subnormals kept, no traps. */
 static inline sb_fp_mode sb_fp_mode_default(void)
 {
     sb_fp_mode mode = {0, 0};

@@ -15,7 +15,7 @@ sb_hash *sb_hash_new(void)
     sb_hash *hash = sb_alloc(1, sizeof *hash);
     if (!hash)
         return NULL;
-    hash->state = XXH3_createState(); /* XXH3 wants 64-byte alignment, which it arranges itself */
+    hash->state = XXH3_createState(); /* XXH3 needs 64-byte alignment and provides it itself */
     if (!hash->state) {
         sb_hash_free(hash);
         return NULL;

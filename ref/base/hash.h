@@ -9,7 +9,7 @@
 #include "ref/base/status.h"
 
 typedef struct sb_digest {
-    char hex[33]; /* 32 lower-case hex digits, most significant first, and a NUL */
+    char hex[33]; /* 32 lower-case digits, most significant first, and a NUL */
 } sb_digest;
 
 typedef struct sb_hash sb_hash;

@@ -1,4 +1,4 @@
-/* The number of pages is more than POSIX. */
+/* The number of memory pages is not in POSIX. */
 #define _DEFAULT_SOURCE
 #include "ref/base/machine.h"
 

@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_ulong fail_at; /* files are opened by several threads */
+static atomic_ulong fail_at; /* atomic, because several threads open files */
 
 void sb_alloc_fail_at(unsigned long n)
 {
     fail_at = n;
 }
 
-/* True if this allocation has to fail. The counter stops at 1, so that all later ones fail too. */
+/* True if this allocation has to fail. The counter stops at 1, so that all later allocations fail,
+ * too. */
 static int must_fail(void)
 {
     unsigned long left = atomic_load_explicit(&fail_at, memory_order_relaxed);

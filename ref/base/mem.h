@@ -1,27 +1,28 @@
-/* mem.h - checked allocation: zeroed, and NULL instead of a size that overflows. */
+/* mem.h - checked allocation: zeroed memory, and NULL if the size overflows. */
 #ifndef SB_BASE_MEM_H
 #define SB_BASE_MEM_H
 
 #include <stddef.h>
 
-/* count * size zeroed bytes; NULL if the product overflows or memory is out. free() releases it.
- * A count of 0 gives a valid pointer to nothing, so that NULL always means failure. */
+/* count * size zeroed bytes; NULL if the product overflows or memory is out. free() releases it. A
+ * count of 0 gives a valid pointer, so that NULL always means failure. */
 void *sb_alloc(size_t count, size_t size);
 
-/* Grows an array; on failure NULL, and the old array is still there. */
+/* Grows an array. On failure returns NULL, and the old array stays valid. */
 void *sb_realloc(void *old, size_t count, size_t size);
 
-/* A list of `count` items with room for one more: `old` itself while count is below *room, else
- * twice as large, and *room with it. On failure NULL, and the old list is still there. */
+/* Returns a list of `count` items with room for one more: `old` itself if count is below *room;
+ * else a list of twice the size, with *room updated. On failure returns NULL, and the old list
+ * stays valid. */
 void *sb_grow(void *old, size_t count, size_t *room, size_t size);
 
-/* sb_alloc and free as libraries with an allocator of the caller's ask for them, so that the
- * allocations of these fail where a test wants it, too. */
+/* sb_alloc and free in the form of allocator hooks of other libraries, so that tests can make their
+ * allocations fail, too. */
 void *sb_alloc_hook(size_t bytes, void *unused);
 void sb_free_hook(void *block, void *unused);
 
-/* Bytes of a line of the cache, and the first one from `memory` on; NULL of NULL. Vectors that
- * straddle two lines take twice as long. */
+/* The bytes of a cache line; and the first line boundary from `memory` on (NULL for NULL). Vectors
+ * that straddle two lines take twice as long. */
 enum { SB_LINE = 64 };
 void *sb_at_line(void *memory);
 

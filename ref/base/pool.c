@@ -12,36 +12,37 @@
 #include "ref/base/processors.h"
 
 enum {
-    LINE = 128,      /* bytes that processors hand each other at once */
-    SPIN = 20000,    /* nanoseconds for which one looks before it sleeps */
-    STACK = 8 << 20, /* bytes, whatever ulimit and OMP_STACKSIZE say */
-    AGAIN = 256      /* loops after which a thread that could not be started is tried again */
+    LINE = 128,      /* bytes that processors exchange as a unit */
+    SPIN = 20000,    /* nanoseconds of spinning before a thread sleeps */
+    STACK = 8 << 20, /* bytes, regardless of ulimit and OMP_STACKSIZE */
+    AGAIN = 256      /* loops before a failed start of a thread is retried */
 };
 
-/* A number of the gate: loops begun, threads that may come in (0: closed), and workers inside. */
+/* The three fields of the gate: loops begun, threads that may enter (0: closed), and workers
+ * inside. */
 #define BEGUN(gate) ((uint32_t)((gate) >> 32))
 #define WANTED(gate) ((uint32_t)((gate) >> 16) & 0xffffu)
 #define INSIDE(gate) ((uint32_t)(gate)&0xffffu)
 
 typedef struct worker {
-    _Alignas(LINE) _Atomic uint64_t turns; /* its own, not begun: first | end << 32 */
+    _Alignas(LINE) _Atomic uint64_t turns; /* its remaining turns: first | end << 32 */
     atomic_uint asleep;
     sem_t bell;
 } worker;
 
 static struct {
-    _Alignas(LINE) atomic_uint taken; /* by a thread of the host */
+    _Alignas(LINE) atomic_uint taken; /* 1: a thread of the host has the pool */
     _Alignas(LINE) _Atomic uint64_t gate;
-    _Alignas(LINE) _Atomic uint64_t next; /* turn, of those in order */
-    _Alignas(LINE) atomic_uint waits;     /* the caller sleeps until all are outside */
+    _Alignas(LINE) _Atomic uint64_t next; /* the next turn of a loop in order */
+    _Alignas(LINE) atomic_uint waits;     /* 1: the caller sleeps until all workers are outside */
     sem_t outside;
-    /* the loop, while the gate is open or somebody inside */
+    /* the loop; valid while the gate is open or a worker is inside */
     sb_turn *turn;
     void *ctx;
     size_t base;
     uint32_t count, threads;
     int in_order;
-    /* of who has taken the pool */
+    /* used only by the thread that has taken the pool */
     uint32_t started, patience;
     worker workers[SB_THREADS_MOST]; /* [0] is the caller */
 } pool;
@@ -73,14 +74,14 @@ static void sleep_on(sem_t *bell)
         ;
 }
 
-/* Rings if the other sleeps, or is about to. */
+/* Rings if the other thread sleeps or is about to sleep. */
 static void wake(atomic_uint *asleep, sem_t *bell)
 {
     if (atomic_load(asleep) && atomic_exchange(asleep, 0))
         sem_post(bell);
 }
 
-/* Waits until is_so(of the gate, what); a bell that rang for something else does no harm. */
+/* Waits until is_so(gate, id, seen) is true. A ring for another reason is harmless. */
 static uint64_t wait_until(int (*is_so)(uint64_t gate, uint32_t id, uint32_t seen), uint32_t id,
                            uint32_t seen, atomic_uint *asleep, sem_t *bell)
 {
@@ -109,7 +110,7 @@ static uint64_t turns(uint32_t first, uint32_t end)
     return (uint64_t)end << 32 | first;
 }
 
-/* The next of one's own. */
+/* Takes the next of the worker's own turns. */
 static int take(worker *w, uint32_t *turn)
 {
     uint64_t have = atomic_load_explicit(&w->turns, memory_order_relaxed);
@@ -121,7 +122,7 @@ static int take(worker *w, uint32_t *turn)
     return 1;
 }
 
-/* The later half of what somebody has becomes one's own. */
+/* Takes the later half of another worker's remaining turns. */
 static int steal(uint32_t id)
 {
     for (uint32_t k = 1; k < pool.threads; k++) {
@@ -192,7 +193,8 @@ static void *be_worker(void *arg)
     return NULL;
 }
 
-/* A signal is for a thread of the host, unless what this one does has raised it. */
+/* Blocks all signals in workers, so that threads of the host receive them; except signals that the
+ * worker's own code raises. */
 static void block_signals(sigset_t *before)
 {
     static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
@@ -220,7 +222,7 @@ static int start_one(worker *w)
     return !failed;
 }
 
-/* The child has none of the workers, and nobody else has the pool. */
+/* After a fork, in the child: there are no workers, and no other thread has the pool. */
 static void forked(void)
 {
     atomic_store(&pool.gate, atomic_load(&pool.gate) >> 32 << 32);
@@ -236,7 +238,8 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, forked);
 }
 
-/* How many of so many threads there are, with the one that calls. */
+/* Starts missing threads. Returns the number available, at most `threads`, with the calling
+ * thread. */
 static uint32_t start(uint32_t threads)
 {
     if (pool.patience)
@@ -275,7 +278,8 @@ static void close_gate(void)
     wait_until(nobody_inside, 0, 0, &pool.waits, &pool.outside);
 }
 
-/* Runs at most 2^32 - 1 turns on the pool; 0 if it is not to be had. */
+/* Runs at most 2^32 - 1 turns on the pool. Returns 0 if the pool is taken or has one thread
+ * only. */
 static int share(size_t base, uint32_t count, size_t threads, int in_order, sb_turn *turn,
                  void *ctx)
 {

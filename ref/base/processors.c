@@ -12,7 +12,7 @@
 
 enum { TEXT = 4096 };
 
-/* A small file as a text; 0 if there is none. */
+/* Reads a small file as text; returns 0 if there is none. */
 static int read_text(const char *path, char text[TEXT])
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -46,21 +46,21 @@ static long long number_in(const char *folder, const char *name)
     return n > 0 && n < (int)sizeof path && read_text(path, text) ? strtoll(text, NULL, 10) : -1;
 }
 
-/* Of one folder, in either version. */
+/* The quota of one folder, in either version of control groups. */
 static size_t quota_in(const char *folder)
 {
     char path[2 * TEXT], text[TEXT];
     const int n = snprintf(path, sizeof path, "%s/cpu.max", folder);
     if (n > 0 && n < (int)sizeof path && read_text(path, text)) {
         char *end;
-        const long long quota = strtoll(text, &end, 10); /* "max" is no number */
+        const long long quota = strtoll(text, &end, 10); /* "max" is not a number */
         return end == text ? 0 : paid(quota, strtoll(end, NULL, 10));
     }
     return paid(number_in(folder, "cpu.cfs_quota_us"), number_in(folder, "cpu.cfs_period_us"));
 }
 
-/* Of a group and of all above it: the root of what is mounted is the last, as it is in a
- * container, where the path of the group may be one outside. */
+/* The smallest quota of a group and its parents, up to the root of the mount. In a container the
+ * path of the group may be outside the mount; then only the root counts. */
 static size_t quota_of(const char *root, const char *mount, const char *group)
 {
     char folder[TEXT];
@@ -110,7 +110,7 @@ size_t sb_quota_threads(const char *groups, const char *root)
     return threads;
 }
 
-/* The processors that the scheduler may give us. */
+/* The number of processors in the affinity of the process. */
 static size_t allowed(void)
 {
     enum { MANY = 1 << 16 };

@@ -1,8 +1,9 @@
-/* status.h - how every function of samebit says that something went wrong.
+/* status.h - error reporting of all functions of samebit.
  *
- * A function that can fail returns an sb_status and, when it is not SB_OK, has written one line
- * into the caller's sb_error: what was found, where (file, tensor, element), what was expected.
- * Libraries never print and never exit; the command line turns a status into an exit status. */
+ * A function that can fail returns an sb_status. If it is not SB_OK, the function has written one
+ * line to the caller's sb_error: what was found, where (file, tensor, element), and what was
+ * expected. Libraries never print and never exit. The command line converts a status to an exit
+ * status. */
 #ifndef SB_BASE_STATUS_H
 #define SB_BASE_STATUS_H
 
@@ -32,7 +33,7 @@ typedef struct sb_error {
  */
 sb_status sb_fail(sb_error *err, sb_status code, const char *format, ...) SB_PRINTF(3, 4);
 
-/* Puts "prefix: " in front of a message already written; returns code. */
+/* Puts "prefix: " before the existing message; returns code. */
 sb_status sb_fail_in(sb_error *err, sb_status code, const char *prefix);
 
 /* The exit status of a command that ended with this status (0, 1, 2, 3 or 4). */

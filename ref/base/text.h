@@ -1,4 +1,4 @@
-/* text.h - how texts begin and end, and words that are counted. */
+/* text.h - prefixes and suffixes of texts, and plurals. */
 #ifndef SB_BASE_TEXT_H
 #define SB_BASE_TEXT_H
 
@@ -16,7 +16,7 @@ static inline int sb_ends(const char *text, const char *with)
     return n >= tail && strcmp(text + n - tail, with) == 0;
 }
 
-/* "s", but of one: printf("%zu round%s", n, sb_s(n)). */
+/* "s" unless count is 1: printf("%zu round%s", n, sb_s(n)). */
 static inline const char *sb_s(uint64_t count)
 {
     return count == 1 ? "" : "s";

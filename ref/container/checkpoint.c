@@ -16,7 +16,7 @@ static sb_status no_memory(const char *path, sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
 }
 
-/* A link counts as there even if it leads nowhere: opening it will then say so. */
+/* A link counts as existing even if it is dangling: opening it then gives the error. */
 static int exists(const char *path)
 {
     struct stat info;
@@ -32,7 +32,6 @@ static sb_status is_folder(const char *path, int *folder, sb_error *err)
     return SB_OK;
 }
 
-/* Sets path (less its trailing slashes) and the folder that a config.json would stand in. */
 sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *c, sb_error *err)
 {
     c->path = sb_strdup(path);
@@ -45,7 +44,7 @@ sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *c
         return SB_OK;
     char *slash = strrchr(c->folder, '/');
     if (!slash)
-        strcpy(c->folder, "."); /* there is room: a path that stat found has a byte at least */
+        strcpy(c->folder, "."); /* fits: a path that stat found has at least one byte */
     else if (slash == c->folder)
         slash[1] = '\0';
     else
@@ -54,7 +53,7 @@ sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *c
 }
 
 /* Opens shards[at]. C-6: "a symbolic link is followed, as the hub cache lays its snapshots out" -
- * the link stands in the folder under the shard's name, so nothing but open() is needed. */
+ * the link is in the folder under the shard's name, so open() is enough. */
 sb_status sb_checkpoint_add_shard(sb_checkpoint *c, const char *path, const char *name,
                                   sb_error *err)
 {
@@ -107,7 +106,7 @@ static sb_status open_indexed(sb_checkpoint *c, sb_error *err)
     return SB_OK;
 }
 
-/* 1 for a name that ends in .safetensors and is not accounted for. */
+/* 1 for a name that ends in .safetensors and is not in the index. */
 static int is_stray(const char *name, const sb_index *index)
 {
     size_t n = strlen(name);
@@ -116,8 +115,9 @@ static int is_stray(const char *name, const sb_index *index)
     return index ? !sb_index_has_shard(index, name) : strcmp(name, SB_SINGLE_NAME) != 0;
 }
 
-/* A file that nothing names is a lost part or a stale one; either way tensors would be wrong. The
- * first by name is reported, so that the message does not depend on the order of the folder. */
+/* A file that is not in the index is either a lost part or a stale file, and tensors would be wrong
+ * in both cases. The first such file by name is reported, so that the message does not depend on
+ * the order of the folder. */
 static sb_status refuse_strays(const sb_checkpoint *c, sb_error *err)
 {
     const sb_index *index = sb_checkpoint_index(c);
@@ -153,7 +153,6 @@ static int by_name_then_shard(const void *left, const void *right)
     return order != 0 ? order : (a->shard > b->shard) - (a->shard < b->shard);
 }
 
-/* Puts the tensors of all shards into one sorted list. */
 sb_status sb_checkpoint_merge(sb_checkpoint *c, sb_error *err)
 {
     size_t total = 0;
@@ -178,7 +177,7 @@ sb_status sb_checkpoint_merge(sb_checkpoint *c, sb_error *err)
     return SB_OK;
 }
 
-/* Two equal neighbours of the sorted list: which of the two would a reader have used? */
+/* Refuses equal neighbours in the sorted list: readers could use either of them. */
 static sb_status refuse_twins(const sb_checkpoint *c, sb_error *err)
 {
     for (size_t i = 1; i < c->count; i++) {
@@ -192,7 +191,7 @@ static sb_status refuse_twins(const sb_checkpoint *c, sb_error *err)
 }
 
 /* C-5: "every tensor of the index is in the shard the index names, and every tensor of a shard is
- * in the index" - two sorted lists walked together. */
+ * in the index" - walks both sorted lists together. */
 static sb_status check_index(const sb_checkpoint *c, sb_error *err)
 {
     const sb_index *index = &c->index;

@@ -1,4 +1,4 @@
-/* checkpoint_parts.h - what a checkpoint is made of, for the files that open one. */
+/* checkpoint_parts.h - the parts of a checkpoint, for the sources that open one. */
 #ifndef SB_CONTAINER_CHECKPOINT_PARTS_H
 #define SB_CONTAINER_CHECKPOINT_PARTS_H
 
@@ -11,7 +11,7 @@
 
 typedef struct sb_shard {
     char *name;
-    char *folder; /* of the checkpoint that it was laid over from; NULL: this one's */
+    char *folder; /* of the checkpoint from which the shard was overlaid; NULL: own shard */
     sb_safetensors file;
 } sb_shard;
 
@@ -25,15 +25,15 @@ struct sb_checkpoint {
     uint64_t bytes;
     int has_index;
     sb_index index;
-    char **names; /* of tensors that came under another name (overlay.h) */
+    char **names; /* of tensors that were renamed by an overlay (overlay.h) */
     size_t name_count;
 };
 
-/* Sets path (less its trailing slashes) and the folder that a config.json would stand in. */
+/* Sets path, without trailing slashes, and the folder of config.json. */
 sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *checkpoint,
                                   sb_error *err);
 
-/* Opens the next of the shards, for which there is room. */
+/* Opens the next shard; the array must have room for it. */
 sb_status sb_checkpoint_add_shard(sb_checkpoint *checkpoint, const char *path, const char *name,
                                   sb_error *err);
 

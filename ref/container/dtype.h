@@ -1,5 +1,4 @@
-/* dtype.h - element types of the safetensors container, and how many bytes a tensor of one takes.
- */
+/* dtype.h - the element types of the safetensors container, and the byte length of tensors. */
 #ifndef SB_CONTAINER_DTYPE_H
 #define SB_CONTAINER_DTYPE_H
 
@@ -14,15 +13,15 @@ typedef enum sb_dtype {
     SB_DTYPE_COUNT
 } sb_dtype;
 
-const char *sb_dtype_name(sb_dtype dtype);    /* "BF16", as the file spells it */
+const char *sb_dtype_name(sb_dtype dtype);    /* "BF16", as in the file */
 unsigned sb_dtype_bits(sb_dtype dtype);       /* 4, 6, 8, 16, 32 or 64 */
-const char *sb_dtype_refused(sb_dtype dtype); /* why a reader refuses it, or NULL */
+const char *sb_dtype_refused(sb_dtype dtype); /* reason for refusing the dtype, or NULL */
 
-/* 1 and *out if a header may spell a dtype like this, else 0. */
+/* Returns 1 and *out if a header may have this dtype name, else 0. */
 int sb_dtype_find(const char *name, sb_dtype *out);
 
-/* The bytes of a tensor. SB_ERR_INPUT, without the tensor's name in the message, if a dimension is
- * 0, a product overflows 64 bits, or elements of 4 or 6 bits do not end at a byte. */
+/* The byte length of a tensor. SB_ERR_INPUT if a dimension is 0, a product overflows 64 bits, or
+ * elements of 4 or 6 bits do not end at a byte boundary. The message does not name the tensor. */
 sb_status sb_dtype_bytes(sb_dtype dtype, unsigned rank, const uint64_t *shape, uint64_t *bytes,
                          sb_error *err);
 

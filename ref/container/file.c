@@ -20,7 +20,7 @@ static sb_status io_failed(const char *doing, const char *path, sb_error *err)
 sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err)
 {
     struct stat info;
-    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block us here */
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     if (opened < 0)
         return io_failed("open", path, err);
     if (fstat(opened, &info) != 0) {
@@ -106,8 +106,8 @@ char *sb_path_join(const char *dir, const char *name)
     return path;
 }
 
-/* Opens a file that nobody has yet. The name says whose it is, should a crash leave it behind; it
- * does not end in .safetensors, so that the folder is then still a readable checkpoint. */
+/* Opens a new temporary file. If a crash leaves it behind, its name shows the file it belongs to.
+ * The name does not end in .safetensors, so that the folder stays a readable checkpoint. */
 static sb_status open_temp(sb_file_out *out, sb_error *err)
 {
     size_t room = strlen(out->path) + 64;
@@ -132,8 +132,8 @@ static sb_status open_temp(sb_file_out *out, sb_error *err)
 
 enum { LINKS = 40, LINK_BYTES = 4096 };
 
-/* What a link says, as a path from here; the caller's to free(). NULL: it is no link, *wrong 0, or
- * cannot be followed. */
+/* The target of a link as a path from the current folder; the caller frees it. Returns NULL with
+ * *wrong 0 if path is not a link, NULL with *wrong 1 if the link cannot be followed. */
 static char *behind(const char *path, int *wrong)
 {
     char text[LINK_BYTES];
@@ -176,8 +176,8 @@ sb_status sb_file_place(const char *path, char **place, sb_error *err)
     return SB_OK;
 }
 
-/* The descriptor that a path names, by its number or because that file is stdout or stderr; else
- * -1. The file behind it must not be replaced: what others write there would be lost. */
+/* The descriptor that a path names, by its number or because the path is the file of stdout or
+ * stderr; else -1. Such a file must not be replaced, because output of others would be lost. */
 static int named_descriptor(const char *path, const struct stat *info)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -195,12 +195,12 @@ static int named_descriptor(const char *path, const struct stat *info)
     return -1;
 }
 
-/* Opens what is written straight; *out keeps fd -1 where that is not so. */
+/* Opens a file that is written directly. For other files out->fd stays -1. */
 static sb_status open_straight(sb_file_out *out, sb_error *err)
 {
     struct stat info;
     if (stat(out->path, &info) != 0)
-        return SB_OK; /* nothing there, or a link to nothing */
+        return SB_OK; /* does not exist, or is a dangling link */
     if (S_ISDIR(info.st_mode))
         return sb_fail(err, SB_ERR_IO, "%s: is a folder, expected the name of a file",
                        SB_SHOW(out->path));
@@ -208,7 +208,7 @@ static sb_status open_straight(sb_file_out *out, sb_error *err)
     if (fd < 0 && S_ISREG(info.st_mode))
         return SB_OK;
     if (fd >= 0)
-        fflush(stdout); /* what was printed before stands before */
+        fflush(stdout); /* earlier output must come first */
     out->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open(out->path, O_WRONLY | O_CLOEXEC);
     return out->fd >= 0 ? SB_OK : io_failed("open for writing", out->path, err);
 }
@@ -252,13 +252,13 @@ sb_status sb_file_append(sb_file_out *out, const void *bytes, size_t count, sb_e
     return SB_OK;
 }
 
-/* A device or a pipe that has no disk behind it answers EINVAL, and has nothing to sync. */
+/* A device or a pipe returns EINVAL and has nothing to sync. */
 sb_status sb_file_sync(sb_file_out *out, sb_error *err)
 {
     sb_status status = SB_OK;
     if (fsync(out->fd) != 0 && (out->temp || (errno != EINVAL && errno != EROFS)))
         status = io_failed("sync", written(out), err);
-    /* a full disk may only be told now */
+    /* a full disk may be reported only now */
     if (close(out->fd) != 0 && status == SB_OK)
         status = io_failed("close", written(out), err);
     out->fd = -1;
@@ -286,7 +286,7 @@ sb_status sb_sync_folder_of(const char *path, sb_error *err)
 sb_status sb_file_commit(sb_file_out *out, sb_error *err)
 {
     if (!out->temp)
-        return SB_OK; /* written straight */
+        return SB_OK; /* written directly */
     if (rename(out->temp, out->path) != 0)
         return io_failed("rename the finished file to this name", out->path, err);
     free(out->temp);

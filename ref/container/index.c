@@ -23,7 +23,7 @@ static int by_shard(const void *left, const void *right)
     return strcmp(a->shard_name, b->shard_name);
 }
 
-/* An index that could name "../../other/file" would read what is not part of the checkpoint. */
+/* An index must not name files outside the checkpoint, such as "../../other/file". */
 static const char *bad_shard_name(const char *name)
 {
     static const char suffix[] = ".safetensors";
@@ -35,7 +35,8 @@ static const char *bad_shard_name(const char *name)
     return NULL;
 }
 
-/* Published totals are sums of tensor bytes, of file sizes, or 0: only its type is checked. */
+/* Published totals are sums of tensor bytes, sums of file sizes, or 0, so only the type is
+ * checked. */
 static sb_status read_metadata(const sb_json_object *root, sb_index *out, sb_error *err)
 {
     json_t *value = sb_json_get(root, "metadata");

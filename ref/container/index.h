@@ -1,4 +1,4 @@
-/* index.h - model.safetensors.index.json: which shard is to hold which tensor. */
+/* index.h - model.safetensors.index.json: the shard of every tensor. */
 #ifndef SB_CONTAINER_INDEX_H
 #define SB_CONTAINER_INDEX_H
 
@@ -18,11 +18,11 @@ typedef struct sb_index_entry {
 
 typedef struct sb_index_shard {
     const char *name;
-    size_t tensors; /* how many the index puts into it */
+    size_t tensors; /* the number of tensors that the index assigns to the shard */
 } sb_index_shard;
 
 typedef struct sb_index {
-    json_t *document;        /* owns the strings */
+    json_t *document;        /* owns all strings */
     sb_index_entry *entries; /* sorted bytewise by tensor */
     size_t count;
     sb_index_shard *shards; /* sorted bytewise by name */
@@ -37,7 +37,7 @@ sb_status sb_index_parse(const char *text, size_t n, const char *file, sb_index 
 sb_status sb_index_load(const char *path, sb_index *out, sb_error *err);
 void sb_index_free(sb_index *index);
 
-/* 1 if the name is that of a shard of the index. */
+/* 1 if a shard of the index has this name. */
 int sb_index_has_shard(const sb_index *index, const char *name);
 
 #endif

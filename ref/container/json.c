@@ -26,15 +26,15 @@ static sb_status fail_at(const char *file, const char *text, size_t at, const ch
                    at - line_start + 1, SB_SHOW(what));
 }
 
-/* How a text is read: with at most so many times its size of memory, 0 for any; and as json_build.h
- * says of loose. */
+/* The way of reading a text: the memory limit as a multiple of its size (0: no limit), and `loose`
+ * of json_build.h. */
 typedef struct manner {
     size_t times;
     int loose;
 } manner;
 
-/* C-8: "What its values would take is counted before memory is asked for" - and everything else
- * that can be known of a text without any. */
+/* C-8: "What its values would take is counted before memory is asked for" - this function checks
+ * everything that needs no memory. */
 static sb_status check(const char *text, size_t n, const char *file, manner how, size_t *token,
                        sb_error *err)
 {
@@ -55,7 +55,8 @@ static sb_status check(const char *text, size_t n, const char *file, manner how,
     return SB_OK;
 }
 
-/* The text is that of `whole` from `from` on, or one made of it. */
+/* The text is, or was made from, the part of `whole` that starts at `from`; errors are located in
+ * `whole`. */
 static sb_status read_as(const char *text, size_t n, const char *file, const char *whole,
                          size_t from, manner how, json_t **out, sb_error *err)
 {
@@ -93,7 +94,7 @@ sb_status sb_json_parse_loose(const char *text, size_t n, const char *file, json
 /* --- one member at a time -----------------------------------------------------------------------
  */
 
-/* Behind the first brace; the text has no end of its own, so that strspn would not do. */
+/* The byte after the first brace. strspn cannot be used, because the text has no NUL at its end. */
 static size_t begin_of(const char *text, size_t n)
 {
     size_t at = 0;
@@ -121,7 +122,7 @@ sb_status sb_json_measure(const char *text, size_t n, const char *file, const ch
     return SB_OK;
 }
 
-/* A member alone is an object of one member, in a text of its own. */
+/* Parses one member as a text of its own, an object with this one member. */
 static sb_status visit_one(const char *text, const sb_json_member *m, const char *file,
                            sb_json_member_fn visit, void *ctx, char *room, sb_error *err)
 {

@@ -15,7 +15,8 @@
 typedef struct build {
     const char *text;
     size_t at;
-    char *room;   /* for a string or number, and a NUL; before it stand the keys that lead to it */
+    char *room; /* scratch for a string or number and a NUL; the keys of the enclosing objects come
+                   before it */
     size_t count; /* bytes of the string */
     int loose;
     const char *wrong;
@@ -28,7 +29,7 @@ static int refuse(build *b, size_t at, const char *wrong)
     return 0;
 }
 
-/* To the next token: the text is known to be sound, so that commas and colons say nothing. */
+/* Moves to the next token. The text was checked, so commas and colons can be skipped. */
 static char peek(build *b)
 {
     while (strchr(" \t\r\n,:", b->text[b->at]))
@@ -49,7 +50,7 @@ static size_t put_utf8(char *to, uint32_t code)
     return n;
 }
 
-/* Behind a backslash. */
+/* The part of an escape after the backslash. */
 static void read_escape(build *b)
 {
     static const char letters[] = "bfnrt", means[] = "\b\f\n\r\t";
@@ -98,7 +99,7 @@ static json_t *build_string(build *b)
     return json_stringn_nocheck(b->room, b->count);
 }
 
-/* strtod wants the point of the host's locale. */
+/* strtod expects the decimal point of the host's locale. */
 static void turn_point(char *number)
 {
     const char point = localeconv()->decimal_point[0];
@@ -111,7 +112,7 @@ static json_t *build_number(build *b)
 {
     const size_t begin = b->at;
     size_t n = 1;
-    while (strchr("+-.0123456789eE", b->text[begin + n])) /* a text does not end with a number */
+    while (strchr("+-.0123456789eE", b->text[begin + n])) /* no text ends with a number */
         n++;
     memcpy(b->room, b->text + begin, n);
     b->room[n] = '\0';
@@ -210,7 +211,8 @@ static json_t *build_value(build *b)
 json_t *sb_json_build(const char *text, size_t n, size_t token, int loose, size_t *at,
                       const char **wrong)
 {
-    const size_t most = (SB_JSON_MAX_DEPTH + 1) * (token + 1); /* a key of each object around it */
+    const size_t most =
+        (SB_JSON_MAX_DEPTH + 1) * (token + 1); /* one key for each enclosing object */
     char *room = sb_alloc((most < n ? most : n) + 1, 1);
     build b = {.text = text, .room = room, .loose = loose};
     json_t *root = room ? build_value(&b) : NULL;

@@ -6,7 +6,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 
-static atomic_int watching, lost; /* lost: an allocation failed, a document may lack members */
+static atomic_int watching, lost; /* lost: an allocation failed, so a document may lack members */
 
 static void *watched(size_t bytes)
 {
@@ -42,8 +42,8 @@ char *sb_json_dumps(const json_t *document, size_t flags)
     return text;
 }
 
-/* A character beyond ASCII stands in a string, so that its escape means the same. Those that may
- * not be shown are in the plane of 16 bits but for U+1FFFE and its like. */
+/* A character beyond ASCII is always in a string, so its escape has the same meaning. All
+ * characters that must not be shown have 16-bit code points, except U+1FFFE and similar ones. */
 static void print_escaped(const char *text, FILE *out)
 {
     const unsigned char *c = (const unsigned char *)text;

@@ -12,10 +12,10 @@ typedef struct scan {
     sb_json_need need;
     size_t depth;
     int loose;
-    char closers[SB_JSON_MAX_DEPTH]; /* what ends each open object or array */
+    char closers[SB_JSON_MAX_DEPTH]; /* the closing character of each open object or array */
 } scan;
 
-/* The byte to look at, or 0 at the end: a NUL is no JSON either. */
+/* The current byte, or 0 at the end: a NUL is not valid JSON either. */
 static char peek(const scan *s)
 {
     return s->at < s->n ? s->text[s->at] : '\0';
@@ -32,7 +32,6 @@ static int is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The four digits of \uXXXX, or -1. */
 int sb_json_hex4(const char *text)
 {
     int value = 0;
@@ -46,7 +45,8 @@ int sb_json_hex4(const char *text)
     return value;
 }
 
-/* Behind a backslash. \u0000 would end a C string, and half a surrogate pair is no character. */
+/* The part of an escape after the backslash. Refuses \u0000, which would end a C string, and half
+ * of a surrogate pair, which is not a character. */
 static const char *scan_escape(scan *s)
 {
     char c = peek(s);
@@ -97,7 +97,7 @@ static size_t scan_digits(scan *s)
     return s->at - begin;
 }
 
-/* An integer -0 is refused: its sign would be forgotten. -0.0 and -0e1 are reals. */
+/* An integer -0 is refused: its sign would be lost. -0.0 and -0e1 are reals. */
 static const char *scan_number(scan *s)
 {
     size_t begin = s->at;
@@ -144,8 +144,8 @@ static const char *scan_word(scan *s)
     return "expected a value";
 }
 
-/* What jansson 2.14 takes, with the allocator's own: an object with its buckets, a member with its
- * place among them, an array with its places, a string with its text. */
+/* Memory of values in jansson 2.14, with the allocator's overhead: an object with its buckets, a
+ * member with its bucket entry, an array with its slots, a string with its text. */
 enum {
     COST_OBJECT = 224,
     COST_MEMBER = 104,
@@ -175,7 +175,7 @@ static const char *scan_scalar(scan *s)
     return wrong;
 }
 
-/* The key of a member and its colon, up to the value. */
+/* Scans the key of a member and its colon, up to the value. */
 static const char *scan_key(scan *s)
 {
     skip_space(s);
@@ -210,7 +210,7 @@ static const char *scan_open(scan *s, int *entered)
     return closer == '}' ? scan_key(s) : NULL;
 }
 
-/* Behind a value: leaves what ends here, and goes to the next value if there is one. */
+/* After a value: closes objects and arrays that end here and moves to the next value, if any. */
 static const char *scan_next(scan *s, size_t outside)
 {
     skip_space(s);
@@ -227,7 +227,7 @@ static const char *scan_next(scan *s, size_t outside)
     return s->closers[s->depth - 1] == '}' ? scan_key(s) : NULL;
 }
 
-/* From a value on to its end, with what stands in it; what is open outside stays open. */
+/* Scans one value with all its contents. Enclosing objects and arrays stay open. */
 static const char *scan_value(scan *s)
 {
     const size_t outside = s->depth;

@@ -1,4 +1,4 @@
-/* madvise is more than POSIX, whose own function does not give pages back. */
+/* madvise is not in POSIX; posix_madvise does not release pages. */
 #define _DEFAULT_SOURCE
 #include "ref/container/map.h"
 
@@ -44,7 +44,7 @@ sb_status sb_map_open(const char *path, sb_map *out, sb_error *err)
 void sb_map_close(sb_map *map)
 {
     if (map->size > 0) {
-        /* munmap takes what mmap gave, which is not const; the bytes are not written */
+        /* munmap takes a pointer to non-const; the bytes are not written */
         union {
             const unsigned char *given;
             void *taken;
@@ -54,7 +54,7 @@ void sb_map_close(sb_map *map)
     *map = (sb_map){nothing, 0};
 }
 
-/* madvise takes what mmap gave, which is not const; no byte is written. */
+/* madvise takes a pointer to non-const; no byte is written. */
 void sb_map_advise(const unsigned char *from, uint64_t bytes, sb_pages what)
 {
     static const int advice[] = {[SB_PAGES_soon] = MADV_WILLNEED,

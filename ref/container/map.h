@@ -8,7 +8,7 @@
 #include "ref/base/status.h"
 
 /* data is never NULL; a file of 0 bytes has size 0. The file must not shrink while it is mapped:
- * no program that maps a file can survive that. */
+ * access to its lost pages would kill the process. */
 typedef struct sb_map {
     const unsigned char *data;
     size_t size;
@@ -18,16 +18,16 @@ typedef struct sb_map {
 sb_status sb_map_open(const char *path, sb_map *out, sb_error *err);
 void sb_map_close(sb_map *map);
 
-/* What a caller knows of pages that it will or will not read; never more than advice. */
+/* Advice about pages that the caller will or will not read. Never required for correctness. */
 typedef enum sb_pages {
-    SB_PAGES_soon,  /* soon: reading may begin */
-    SB_PAGES_large, /* all of them, again and again: if the system has larger pages for files, what
-                       is not in memory yet may be read in those */
-    SB_PAGES_usual, /* no longer so */
-    SB_PAGES_done   /* not for long: they leave this process, and come back when touched */
+    SB_PAGES_soon,  /* needed soon: reading may begin */
+    SB_PAGES_large, /* all needed again and again: pages not yet in memory may be read as large
+                       pages, if the system has these for files */
+    SB_PAGES_usual, /* ends SB_PAGES_large */
+    SB_PAGES_done   /* not needed for long: they leave this process and return when touched */
 } sb_pages;
 
-/* The pages of some bytes of a mapping. Bytes that no file backs must not be among them. */
+/* Gives advice about the pages of some bytes of a mapping. A file must back all of these bytes. */
 void sb_map_advise(const unsigned char *from, uint64_t bytes, sb_pages what);
 
 #endif

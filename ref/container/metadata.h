@@ -1,4 +1,4 @@
-/* metadata.h - the map of strings that a safetensors file carries as "__metadata__". */
+/* metadata.h - the string map "__metadata__" of a safetensors file. */
 #ifndef SB_CONTAINER_METADATA_H
 #define SB_CONTAINER_METADATA_H
 
@@ -12,12 +12,12 @@ typedef struct sb_metadata_pair {
 } sb_metadata_pair;
 
 typedef struct sb_metadata {
-    sb_metadata_pair *pairs; /* sorted bytewise by key; NULL without any */
+    sb_metadata_pair *pairs; /* sorted bytewise by key; NULL if there are none */
     size_t count;
-    char *texts; /* one block that all keys and values point into */
+    char *texts; /* one block with all keys and values */
 } sb_metadata;
 
-/* Copies the map; `file` names it in messages. SB_ERR_INPUT if it is no object of strings. */
+/* Copies the map; `file` names it in messages. SB_ERR_INPUT if it is not an object of strings. */
 sb_status sb_metadata_read(json_t *value, const char *file, sb_metadata *out, sb_error *err);
 void sb_metadata_free(sb_metadata *metadata);
 

@@ -7,7 +7,8 @@
 #include "ref/container/checkpoint_parts.h"
 #include "ref/container/show.h"
 
-/* Names of the base stay where they are; those that come are copied, for they may be other ones. */
+/* Lists the remaining tensors of base and the added ones. Names of added tensors are copied,
+ * because they may be new. */
 static sb_status list_tensors(const sb_checkpoint *base, const unsigned char *dropped,
                               const sb_overlaid *taken, size_t count, sb_checkpoint *out,
                               sb_error *err)
@@ -52,7 +53,7 @@ static sb_status sort_tensors(const sb_checkpoint *base, sb_checkpoint *out, sb_
     return SB_OK;
 }
 
-/* Room for the files of both, and the folder of those that come. */
+/* Makes room for the files of both, and sets the folder of the added files. */
 static sb_status list_shards(const sb_checkpoint *base, sb_checkpoint *over, sb_checkpoint *out,
                              sb_error *err)
 {
@@ -68,7 +69,7 @@ static sb_status list_shards(const sb_checkpoint *base, sb_checkpoint *over, sb_
                             SB_SHOW(base->path));
 }
 
-/* From here on nothing can fail: the files change hands. */
+/* Moves the files to base. Nothing can fail from here on. */
 static void move_in(sb_checkpoint *base, sb_checkpoint *over, sb_checkpoint *out)
 {
     memcpy(out->shards, base->shards, base->shard_count * sizeof *out->shards);

@@ -10,9 +10,9 @@
 #include "ref/container/json.h"
 #include "ref/container/show.h"
 
-enum { PREFIX = 8 }; /* bytes in front of the header: its length */
+enum { PREFIX = 8 }; /* bytes of the header length, before the header */
 
-/* What one pass over a file needs to know. */
+/* The data of one pass over a file. */
 typedef struct reader {
     const char *file;
     const unsigned char *buffer; /* the data */
@@ -46,8 +46,8 @@ static sb_status find_header(const unsigned char *bytes, size_t size, const char
     return SB_OK;
 }
 
-/* Writers pad the header with spaces so that the data begins aligned; any other byte behind the
- * JSON, a line break or a NUL too, is not what a writer made. */
+/* Writers pad the header with spaces so that the data begins aligned; any other byte after the
+ * JSON, even a line break or a NUL, does not come from a writer. */
 static sb_status trim_header(const unsigned char *text, const char *file, size_t *n, sb_error *err)
 {
     while (*n > 0 && text[*n - 1] == ' ')
@@ -152,14 +152,14 @@ static sb_status read_entry(const reader *r, json_t *value, sb_tensor *t, sb_err
     return status;
 }
 
-/* Bytes of a header that a tensor takes at least:
+/* The least number of header bytes per tensor:
  * {"a":{"dtype":"F4","shape":[],"data_offsets":[0,0]}} */
 enum { LEAST = 50 };
 
-/* What is read of the header so far. */
+/* The part of the header read so far. */
 typedef struct reading {
     const reader *r;
-    char *name; /* where the next one goes */
+    char *name; /* the place of the next name */
     size_t room;
     int has_metadata;
 } reading;
@@ -216,7 +216,7 @@ static sb_status check_names(const reader *r, sb_error *err)
     return status;
 }
 
-/* The header is parsed tensor by tensor: what it takes is what its tensors take. */
+/* Parses the header tensor by tensor, so that memory is needed only for the tensors. */
 static sb_status read_tensors(const reader *r, const char *text, size_t n, sb_error *err)
 {
     size_t members, key_bytes;
@@ -228,7 +228,7 @@ static sb_status read_tensors(const reader *r, const char *text, size_t n, sb_er
     if (members > SB_MAX_TENSORS)
         return sb_fail(err, SB_ERR_INPUT, "%s: the header lists %zu tensors, expected at most %d",
                        SB_SHOW(r->file), members, SB_MAX_TENSORS);
-    if (members > n / LEAST + 1) /* they cannot all be sound: the first that is not ends it */
+    if (members > n / LEAST + 1) /* not all can be valid; reading ends at the first invalid one */
         members = n / LEAST + 1;
     r->out->tensors = sb_alloc(members, sizeof *r->out->tensors);
     r->out->names = sb_alloc(key_bytes, 1);

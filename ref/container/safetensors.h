@@ -1,7 +1,7 @@
-/* safetensors.h - one safetensors file: its header checked in full before any byte is trusted.
+/* safetensors.h - one safetensors file. The whole header is checked before any of it is used.
  *
- * Values are not looked at: a NaN or an infinity may be stored. Tensors need not be aligned, so
- * their bytes are read with ref/base/bytes.h or sb_decode only. */
+ * Values are not checked and may be NaN or infinite. Tensors may be unaligned, so their bytes are
+ * read only with ref/base/bytes.h or sb_decode. */
 #ifndef SB_CONTAINER_SAFETENSORS_H
 #define SB_CONTAINER_SAFETENSORS_H
 
@@ -23,19 +23,19 @@ enum {
 typedef struct sb_tensor {
     const char *name;
     sb_dtype dtype;
-    unsigned rank;               /* 0 is a scalar: one element */
+    unsigned rank;               /* 0: a scalar, one element */
     uint64_t shape[SB_MAX_RANK]; /* row-major; 0 beyond rank */
     const unsigned char *data;   /* `bytes` bytes, unaligned, little-endian */
     uint64_t bytes;
-    uint32_t shard; /* which file of the checkpoint; 0 in a single file */
+    uint32_t shard; /* index of the file in the checkpoint; 0 for a single file */
 } sb_tensor;
 
 typedef struct sb_safetensors {
     sb_map map;         /* size 0 if the bytes belong to the caller */
     sb_tensor *tensors; /* in the order of their data */
     size_t count;
-    char *names;          /* one block that all tensors[].name point into */
-    sb_metadata metadata; /* none if the header has none */
+    char *names;          /* one block with all tensors[].name */
+    sb_metadata metadata; /* empty if the header has none */
     const unsigned char *bytes;
     size_t size; /* of the whole file */
 } sb_safetensors;
@@ -43,7 +43,7 @@ typedef struct sb_safetensors {
 /* Opens a file; messages name it by its path. */
 sb_status sb_safetensors_open(const char *path, sb_safetensors *out, sb_error *err);
 
-/* The same on bytes in memory, which must outlive *out; messages name them by `file`. */
+/* Opens bytes in memory, which must outlive *out. `file` names them in messages. */
 sb_status sb_safetensors_parse(const unsigned char *bytes, size_t size, const char *file,
                                sb_safetensors *out, sb_error *err);
 

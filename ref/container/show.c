@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Half a surrogate pair, or beyond Unicode. */
+/* True for half of a surrogate pair and for codes beyond Unicode. */
 static int is_no_character(uint32_t c)
 {
     return (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
@@ -68,8 +68,8 @@ void sb_clean_text(char *text)
     *to = '\0';
 }
 
-/* Copies characters, bytes that may not be shown as \xHH, as far as room goes; returns the bytes
- * consumed. */
+/* Copies characters until `room` is full; bytes that must not be shown become \xHH. Returns the
+ * number of bytes consumed. */
 static size_t escape(const char *text, char *out, size_t room)
 {
     size_t used = 0;
@@ -93,7 +93,7 @@ static size_t escape(const char *text, char *out, size_t room)
     return i;
 }
 
-/* True for the bytes inside a UTF-8 character: a cut must not fall in front of one. */
+/* True for the bytes inside a UTF-8 character: a cut must not come before such a byte. */
 static int is_continuation(char c)
 {
     return ((unsigned char)c & 0xc0u) == 0x80u;
@@ -117,7 +117,7 @@ const char *sb_show(const char *text, sb_shown *room)
 
 const char *sb_show_behind(const char *message, const char *path)
 {
-    const char *shown = SB_SHOW(path); /* as messages have it: a long path is cut in them */
+    const char *shown = SB_SHOW(path); /* as in messages, which cut a long path */
     size_t n = strlen(shown);
     if (strncmp(message, shown, n) != 0 || message[n] != ':')
         return message;

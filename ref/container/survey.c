@@ -17,7 +17,7 @@ typedef struct survey {
     sb_checkpoint *c;
     char **names; /* files of the folder that end in .safetensors, sorted */
     size_t count, room;
-    int index_damaged; /* then nobody knows which files it names */
+    int index_damaged; /* the files that it names are then unknown */
     sb_problem_fn tell;
     void *ctx;
 } survey;
@@ -67,7 +67,7 @@ static sb_status list_files(survey *s, sb_error *err)
     return status;
 }
 
-/* Reads the index if there is one; a damaged one is told of and forgotten. */
+/* Reads the index if there is one. A damaged index is reported and ignored. */
 static sb_status read_index(survey *s, sb_error *err)
 {
     struct stat info;
@@ -91,11 +91,11 @@ static sb_status read_index(survey *s, sb_error *err)
     return status;
 }
 
-/* A file of the folder while it is opened. */
+/* A file of the folder during opening. */
 typedef struct opening {
     sb_safetensors file;
     sb_status status;
-    int unread; /* it is there, and cannot be read */
+    int unread; /* it exists, but cannot be read */
     sb_error why;
 } opening;
 
@@ -121,7 +121,8 @@ static void open_one(void *ctx, size_t i, size_t worker)
     free(path);
 }
 
-/* Opens what can be opened of all files of the folder: most of the time of looking at headers. */
+/* Opens all files of the folder that can be opened. This takes most of the time of reading
+ * headers. */
 static sb_status open_files(survey *s, sb_error *err)
 {
     opening *all = sb_alloc(s->count, sizeof *all);
@@ -193,7 +194,8 @@ static int is_indexed_here(const sb_checkpoint *c, const sb_tensor *t)
     return e && strcmp(e->shard_name, c->shards[t->shard].name) == 0;
 }
 
-/* Tensors that the index lacks; those of files that it does not name are told of by file. */
+/* Reports tensors that are not in the index. If a whole file is not in the index, the file is
+ * reported instead. */
 static void tell_unindexed(const survey *s)
 {
     const sb_index *index = sb_checkpoint_index(s->c);
@@ -214,7 +216,7 @@ static const sb_shard *shard_named(const sb_checkpoint *c, const char *name)
     return NULL;
 }
 
-/* Two sorted lists walked together; the tensors may have twins. */
+/* Reports lost tensors: walks two sorted lists together, in which tensors may have twins. */
 static void tell_lost(const survey *s)
 {
     const sb_checkpoint *c = s->c;
@@ -247,8 +249,8 @@ static int same_bytes(const sb_tensor *a, const sb_tensor *b)
            memcmp(a->data, b->data, (size_t)a->bytes) == 0;
 }
 
-/* Tells of the tensors that stand in several files and drops all but one of each. equal: by number,
- * 1 for a twin with the same bytes, so that they are read once. */
+/* Reports the tensors that are in several files and drops all copies but one. equal[i] is 1 for a
+ * twin with the same bytes, so that the bytes are compared once only. */
 static void drop_twins(const survey *s, sb_problem which, unsigned char *equal)
 {
     sb_checkpoint *c = s->c;
@@ -305,7 +307,7 @@ static sb_status survey_folder(survey *s, sb_error *err)
     return SB_OK;
 }
 
-/* A single file: what is wrong with it leaves nothing to be looked at. */
+/* A single file: if it is damaged, there is nothing to survey. */
 static sb_status survey_file(survey *s, sb_error *err)
 {
     const char *slash = strrchr(s->c->path, '/');

@@ -84,9 +84,8 @@ int sb_target_is_passing(const char *folder)
 /* --- before ------------------------------------------------------------------------------------
  */
 
-/* Whether a folder must stay where it is: by its name it is the one that a process stands in, or
- * something is mounted on it - only then have it and its parent two devices -, or the parent is not
- * ours to write. */
+/* True if a folder cannot be renamed: its name is "." or "..", or it is a mount point (it and its
+ * parent are on different devices), or its parent is not writable. */
 static int stays(const char *place)
 {
     struct stat own, above;
@@ -100,7 +99,7 @@ static int stays(const char *place)
     return is;
 }
 
-/* 1: a process holds the lock of a folder. */
+/* 1 if a process holds the lock of the folder. */
 static int is_locked(const char *folder)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -155,11 +154,12 @@ sb_status sb_target_open(const char *folder, sb_target *t, sb_error *err)
 
 typedef struct leaving {
     sb_target_goes goes; /* NULL: all */
-    const char *to;      /* the new folder, for what stays; NULL: it stays where it is */
-    int heads;           /* only what makes a folder a checkpoint */
+    const char *to;      /* the new folder, for kept entries; NULL: they are not moved */
+    int heads;           /* 1: only config.json and the index */
 } leaving;
 
-/* Moves what stays, unless the new folder has such a name. */
+/* Moves a kept entry to the new folder, or removes it if the new folder has an entry of this
+ * name. */
 static sb_status move(const leaving *l, const char *path, const char *name, sb_error *err)
 {
     struct stat info;
@@ -188,7 +188,8 @@ static sb_status leave(void *ctx, const char *path, const char *name, const stru
     return io_failed(path, "remove", err);
 }
 
-/* The heads first: what is left when the process ends here is no checkpoint. */
+/* Removes config.json and the index first: if the process ends after that, the rest is not a
+ * checkpoint. */
 static sb_status empty(const char *folder, sb_target_goes goes, const char *to, sb_error *err)
 {
     leaving l = {.goes = goes, .to = to, .heads = 1};
@@ -205,7 +206,7 @@ sb_status sb_target_begin(sb_target *t, sb_target_goes goes, sb_error *err)
     t->fd = open(t->partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (t->fd >= 0 && flock(t->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(t->fd);
-        t->fd = -1; /* the other's: it is left as it is */
+        t->fd = -1; /* the lock of another process: left alone */
         return in_the_way(t->partial, err);
     }
     if (t->fd >= 0)
@@ -235,7 +236,7 @@ static sb_status remove_inner(void *ctx, const char *path, const char *name,
     return SB_OK;
 }
 
-/* All that is in it is ours, folders, too. */
+/* Removes everything in the partial folder, including folders: this process made it all. */
 static void remove_partial(const char *partial)
 {
     (void)empty(partial, NULL, NULL, NULL);
@@ -256,10 +257,9 @@ void sb_target_close(sb_target *t)
     *t = (sb_target){.fd = -1};
 }
 
-/* --- the change of places -----------------------------------------------------------------------
- */
+/* --- the exchange ----------------------------------------------------------------------------- */
 
-/* C-9: "it and the old folder change places at once" - *old then names the old one. */
+/* C-9: "it and the old folder change places at once" - sets *old to the name of the old folder. */
 static sb_status exchange(const sb_target *t, const char **old, sb_error *err)
 {
     *old = t->partial;
@@ -281,7 +281,7 @@ static sb_status exchange(const sb_target *t, const char **old, sb_error *err)
     return status;
 }
 
-/* From here on the partial folder is nobody's to remove. */
+/* From here on the partial folder must not be removed. */
 static void let_go(sb_target *t)
 {
     close(t->fd);
@@ -297,7 +297,7 @@ sb_status sb_target_commit(sb_target *t, int replace, sb_target_goes goes, sb_er
         let_go(t);
         return SB_OK;
     }
-    int there = rename(t->partial, t->place) != 0; /* it replaces a folder that is empty */
+    int there = rename(t->partial, t->place) != 0; /* rename replaces an empty folder */
     if (there && errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
         return io_failed(t->partial, "take its place", err);
     if (there && !replace)

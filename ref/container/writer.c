@@ -58,7 +58,8 @@ void sb_writer_free(sb_writer *w)
     free(w);
 }
 
-/* Printable ASCII only: every published name is, and then no reader can spell it differently. */
+/* Allows printable ASCII only. All published names are, and no reader can decode ASCII
+ * differently. */
 static sb_status check_name(const sb_writer *w, const char *name, sb_error *err)
 {
     size_t n = strlen(name);
@@ -145,8 +146,9 @@ static sb_status check_file_target(const sb_writer *w, sb_error *err)
                    SB_SHOW(w->path));
 }
 
-/* Refuses what must not be mixed with a new checkpoint. With SB_WRITER_REPLACE, other files (a
- * config.json) may stay, but a *.safetensors of another name would make the result unreadable. */
+/* Refuses entries that must not be mixed with a new checkpoint. With SB_WRITER_REPLACE, other files
+ * (a config.json) may stay, but a *.safetensors of another name would make the result
+ * unreadable. */
 static sb_status check_entry(const sb_writer *w, const char *name, sb_error *err)
 {
     static const char suffix[] = ".safetensors";
@@ -166,7 +168,7 @@ static sb_status check_entry(const sb_writer *w, const char *name, sb_error *err
     return SB_OK;
 }
 
-/* *created: the folder is ours, and is removed again on failure. */
+/* Sets *created if this function made the folder, which is then removed on failure. */
 static sb_status prepare_folder(const sb_writer *w, int *created, sb_error *err)
 {
     if (mkdir(w->path, 0777) == 0) {
@@ -196,7 +198,7 @@ static sb_status begin_file(sb_writer *w, size_t file, const char *name, sb_erro
     return status;
 }
 
-/* Appends a finished text, or says that it could not be finished. */
+/* Appends a complete text, or fails if the text is incomplete. */
 static sb_status append_text(sb_writer *w, size_t file, sb_text *text, sb_error *err)
 {
     sb_status status;
@@ -257,7 +259,7 @@ static sb_status write_index(sb_writer *w, sb_error *err)
     return status;
 }
 
-/* All files under their temporary names. */
+/* Writes all files under their temporary names. */
 static sb_status write_files(sb_writer *w, sb_writer_fill fill, void *ctx, sb_error *err)
 {
     unsigned char *piece = sb_alloc(SB_WRITER_PIECE, 1);
@@ -289,7 +291,8 @@ static int is_written(const sb_writer *w, const char *name)
     return 0;
 }
 
-/* Shards and index of the checkpoint that was replaced. Called when the new one stands whole. */
+/* Removes the shards and the index of the replaced checkpoint. Called when the new one is
+ * complete. */
 static sb_status remove_stale(const sb_writer *w, sb_error *err)
 {
     DIR *dir = opendir(w->path);
@@ -329,7 +332,7 @@ sb_status sb_writer_run(sb_writer *w, sb_writer_fill fill, void *ctx, sb_error *
     for (size_t i = 0; i <= w->shards; i++) {
         const sb_file_out *file = &w->files[i];
         if (status != SB_OK && created && file->path && !file->temp)
-            unlink(file->path); /* renamed before a later rename failed: half a set is no use */
+            unlink(file->path); /* renamed before a later rename failed; a partial set is useless */
         sb_file_abort(&w->files[i]);
     }
     if (status != SB_OK && created)

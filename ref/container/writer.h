@@ -1,9 +1,9 @@
 /* writer.h - writes a checkpoint in the published layout: the same bytes for the same input.
  *
- * Declare tensors, then produce their bytes piece by piece; memory stays bounded. Tensors fill
- * shards in the order of declaration; inside a shard they lie as the reference writer lays them.
- * All files are written under temporary names and renamed when all are whole; on failure the
- * temporaries are removed and what stood there before stands there still. */
+ * The caller declares tensors, then produces their bytes piece by piece, so memory stays bounded.
+ * Tensors fill shards in the order of declaration. Inside a shard their order is that of the
+ * reference writer. All files get temporary names and are renamed when all are complete. On failure
+ * the temporary files are removed and the old files are unchanged. */
 #ifndef SB_CONTAINER_WRITER_H
 #define SB_CONTAINER_WRITER_H
 
@@ -25,27 +25,28 @@ enum {
 enum { SB_WRITER_PIECE = 3 << 20 };
 
 /* Produces bytes first_byte .. first_byte + count - 1 of a tensor (whose data is NULL). Called in
- * the order in which bytes lie in the files. A status that is not SB_OK ends the writing. */
+ * the order of the bytes in the files. A status other than SB_OK ends the writing. */
 typedef sb_status (*sb_writer_fill)(void *ctx, const sb_tensor *tensor, uint64_t first_byte,
                                     unsigned char *bytes, size_t count, sb_error *err);
 
-/* dir is created if absent (its parent is not); it must be empty unless SB_WRITER_REPLACE is given.
- * max_shard_bytes counts data bytes; 0 is no limit. Nothing is touched before sb_writer_run. */
+/* dir is created if absent; its parent must exist. dir must be empty unless SB_WRITER_REPLACE is
+ * given. max_shard_bytes counts data bytes; 0: no limit. No file is touched before
+ * sb_writer_run. */
 sb_status sb_writer_new(const char *dir, uint64_t max_shard_bytes, unsigned flags, sb_writer **out,
                         sb_error *err);
 void sb_writer_free(sb_writer *writer);
 
-/* Declares a tensor. Its name is printable ASCII and not yet declared (checked by run). */
+/* Declares a tensor. Its name must be printable ASCII and not yet declared (checked by run). */
 sb_status sb_writer_add(sb_writer *writer, const char *name, sb_dtype dtype, unsigned rank,
                         const uint64_t *shape, sb_error *err);
 
-/* The next tensor begins a new shard, whatever room the last one has. Without effect in one file,
- * before the first tensor, and twice in a row. */
+/* The next tensor begins a new shard, even if the last one has room. No effect with SB_WRITER_FILE,
+ * before the first tensor, or when repeated. */
 sb_status sb_writer_cut(sb_writer *writer, sb_error *err);
 
-/* Puts key and value, UTF-8, into the "__metadata__" of the shard that will hold `tensor`, behind
- * "format"; keys stand there sorted bytewise. The tensor must be declared, and the key not yet be
- * in that shard (both checked by run). */
+/* Adds key and value, both UTF-8, to the "__metadata__" of the shard that will hold `tensor`. The
+ * keys come after "format", sorted bytewise. The tensor must be declared, and the shard must not
+ * have the key yet (both checked by run). */
 sb_status sb_writer_metadata(sb_writer *writer, const char *tensor, const char *key,
                              const char *value, sb_error *err);
 

@@ -30,7 +30,7 @@ static int by_place(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* Fills shards in the order of declaration; one tensor that is larger than a shard has its own. */
+/* Fills shards in the order of declaration. A tensor larger than a shard gets its own. */
 static sb_status fill_shards(sb_writer *w, sb_error *err)
 {
     uint64_t used = 0;
@@ -39,7 +39,7 @@ static sb_status fill_shards(sb_writer *w, sb_error *err)
     w->total = 0;
     for (size_t i = 0; i < w->count; i++) {
         sb_tensor *t = &w->tensors[i];
-        if (t->bytes > INT64_MAX - w->total) /* what JSON readers can hold */
+        if (t->bytes > INT64_MAX - w->total) /* the range of integers in JSON readers */
             return sb_fail(err, SB_ERR_USAGE, "%s: tensor \"%s\": the total overflows 63 bits",
                            SB_SHOW(w->path), SB_SHOW(t->name));
         int cut_here = cut < w->cut_count && w->cuts[cut] == i;
@@ -125,7 +125,7 @@ static int make_room(sb_text *text, size_t bytes)
 
 void sb_text_put(sb_text *text, const char *format, ...)
 {
-    enum { LONGEST = 2 * SB_MAX_TENSOR_NAME + 512 }; /* no caller puts more at once */
+    enum { LONGEST = 2 * SB_MAX_TENSOR_NAME + 512 }; /* no caller appends more in one call */
     if (!make_room(text, LONGEST))
         return;
     va_list args;
@@ -138,7 +138,7 @@ void sb_text_put(sb_text *text, const char *format, ...)
         text->used += (size_t)n;
 }
 
-/* Control characters stay within their string; everything else is UTF-8 already. */
+/* Appends a JSON string. Control characters are escaped; everything else is UTF-8 already. */
 void sb_text_string(sb_text *text, const char *string)
 {
     sb_text_put(text, "\"");
@@ -158,8 +158,8 @@ static void put_entry(sb_text *text, const sb_tensor *t, uint64_t begin)
     sb_text_put(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, begin + t->bytes);
 }
 
-/* C-1: "eight bytes of little-endian header length n, n bytes of JSON, then the data buffer" - n is
- * made a multiple of 8 with spaces, so that the data begins aligned. */
+/* C-1: "eight bytes of little-endian header length n, n bytes of JSON, then the data buffer" -
+ * spaces pad n to a multiple of 8, so that the data begins aligned. */
 void sb_writer_header(const sb_writer *w, size_t first, size_t end, sb_text *text)
 {
     uint64_t at = 0;

@@ -1,12 +1,12 @@
-/* writer_layout.h - what the files of a checkpoint will hold, before any is written; for writer.c.
- */
+/* writer_layout.h - plans the contents of all files of a checkpoint before any is written; for
+ * writer.c. */
 #ifndef SB_CONTAINER_WRITER_LAYOUT_H
 #define SB_CONTAINER_WRITER_LAYOUT_H
 
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
 
-/* A pair of metadata, and the tensor whose shard it is for. */
+/* A pair of metadata, and a tensor that names its shard. */
 typedef struct sb_writer_pair {
     char *tensor, *key, *value;
     uint32_t shard; /* set by sb_writer_plan */
@@ -26,13 +26,14 @@ struct sb_writer {
     size_t pair_count, pair_room;
     /* made by sb_writer_plan */
     const sb_tensor **by_name;
-    const sb_tensor **by_place; /* as they lie: by shard, then as the reference writer sorts */
+    const sb_tensor *
+        *by_place; /* in file order: by shard, then in the order of the reference writer */
     size_t shards;
     uint64_t total;     /* bytes of all tensors */
     sb_file_out *files; /* (shards + 1): the shards, then the index */
 };
 
-/* A text that grows. `failed` is set, and stays set, when memory is out. */
+/* A growing text. `failed` is set, and stays set, when memory is out. */
 typedef struct sb_text {
     char *bytes;
     size_t used;
@@ -44,11 +45,11 @@ typedef struct sb_shard_name {
     char text[48];
 } sb_shard_name;
 
-/* Gives every tensor its shard and both orders; refuses a name declared twice. */
+/* Assigns every tensor to its shard, sets both orders, and refuses a name declared twice. */
 sb_status sb_writer_plan(sb_writer *writer, sb_error *err);
 
-/* writer_metadata.c: gives every pair its shard; the tensors have theirs. Appends the pairs of a
- * shard, each behind a comma. Releases them. */
+/* writer_metadata.c: three functions. One assigns every pair to its shard, after the tensors have
+ * theirs. One appends the pairs of a shard, each after a comma. One frees the pairs. */
 sb_status sb_writer_plan_metadata(sb_writer *writer, sb_error *err);
 void sb_writer_put_metadata(const sb_writer *writer, size_t shard, sb_text *text);
 void sb_writer_free_metadata(sb_writer *writer);
@@ -60,11 +61,11 @@ void sb_text_string(sb_text *text, const char *string);
 /* "model.safetensors" or "model-00001-of-00002.safetensors". */
 sb_shard_name sb_writer_shard_name(const sb_writer *writer, size_t shard);
 
-/* 1 for a name that some plan could give to a shard. */
+/* 1 if the name has the form of a shard name. */
 int sb_writer_is_shard_name(const char *name);
 
-/* The length, the header and its padding of the shard whose tensors are by_place[first .. end-1].
- */
+/* Appends the length, the header and its padding for the shard with tensors by_place[first ..
+ * end-1]. */
 void sb_writer_header(const sb_writer *writer, size_t first, size_t end, sb_text *text);
 
 /* model.safetensors.index.json. */

@@ -15,12 +15,12 @@ typedef struct job {
     const float *in;
     size_t rows, cols;
     sb_act_groups of;
-    double value[256]; /* of each code */
+    double value[256]; /* the value of each code */
     sb_input *out;
 } job;
 
-/* K-25: "a group with a value that is not finite has NaN for all of its values" - as integers,
- * magnitudes are in the order of their values, with infinity and NaN behind them. */
+/* K-25: "a group with a value that is not finite has NaN for all of its values" - as integers, the
+ * bits of magnitudes are ordered like their values, and infinity and NaN come last. */
 static int find_amax(sb_act_group *g)
 {
     int32_t most = 0;
@@ -64,7 +64,7 @@ static void multiply_out(const job *j, size_t first, size_t n, float scale)
         j->out->rounded[first + i] = rounded(j, (float)j->value[codes[i]], scale);
 }
 
-/* The n values from element `first` on, which share a scale. */
+/* Quantizes the n values from element `first` on, which share a scale. */
 static void quantize_group(const job *j, size_t first, size_t n, float *scale)
 {
     sb_act_group g = {.knobs = j->knobs,

@@ -21,9 +21,9 @@ static float narrow(const sb_knobs *knobs, float x)
     return SB_IS(knobs, scores, f16) ? sb_round_to(SB_FORMAT_f16, x) : x;
 }
 
-/* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )", in place: what is multiplied with
- * the values, and by what the result is then divided. K-11: "flash takes R(e_u) for p_u and divides
- * at the end: o_t = R( RN( dot over u of R(e_u) with v_u / sum(e) ) )" */
+/* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )", in place. Writes the weights of
+ * the values; returns the divisor of the result. K-11: "flash takes R(e_u) for p_u and divides at
+ * the end: o_t = R( RN( dot over u of R(e_u) with v_u / sum(e) ) )" */
 static float softmax(const sb_knobs *knobs, float *s, size_t n)
 {
     float largest = sb_largest_of(s, n);
@@ -42,12 +42,12 @@ static float softmax(const sb_knobs *knobs, float *s, size_t n)
     return 1.0f;
 }
 
-/* Rows that are attended at once, and what becomes of them. */
+/* A wave: rows of one pass, and their intermediate values. */
 typedef struct wave {
     const sb_knobs *knobs;
     const sb_attention_args *a;
-    size_t row, rows;        /* the first, and how many */
-    size_t longest, parts;   /* positions of the last row of all, and their parts */
+    size_t row, rows;        /* the first row, and the number of rows */
+    size_t longest, parts;   /* positions of the last row, and their parts */
     float scale;             /* RN(hd^-1/2) */
     float *q;                /* (rows, heads, hd) */
     float *p;                /* (rows, heads, longest) scores, then probabilities */
@@ -83,7 +83,7 @@ static float scale_or_one(float scale)
     return scale == 0 ? 1.0f : scale;
 }
 
-/* What this row of the wave sees of the keys or values of one head: itself and all before it.
+/* The keys or values of one head that this row of the wave attends to: its own and all before it.
  * K-24: "the dot products of R-12 are multiplied with z before they are rounded" */
 static sb_rows seen(const wave *w, const float *cache, const group *g, float scale)
 {
@@ -95,7 +95,7 @@ static sb_rows seen(const wave *w, const float *cache, const group *g, float sca
                      .factor = scale_or_one(scale)};
 }
 
-/* R-12: scores of one part of the positions. */
+/* R-12: the scores of one part of the positions. */
 static void score(const wave *w, size_t index, size_t part)
 {
     const group g = group_of(w, index);
@@ -136,7 +136,7 @@ static void join(const wave *w, size_t index, size_t h)
         out[i] = sb_act(w->knobs, out[i] / w->total[head]);
 }
 
-/* --- the steps of a wave: each needs the whole of the one before it --------------------------- */
+/* --- the steps of a wave: each needs all of the step before ----------------------------------- */
 
 static void score_tile(void *ctx, size_t i, size_t worker)
 {
@@ -180,7 +180,7 @@ static void attend(wave *w)
     sb_parallel_for(rows, many, join_row, w);
 }
 
-/* Rows at once: enough to feed all threads, and few parts in memory. */
+/* The number of rows of a wave: enough for all threads, but with few parts in memory. */
 static size_t wave_rows(size_t rows, size_t parts)
 {
     enum { PARTS = 64 };

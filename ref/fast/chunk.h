@@ -1,4 +1,4 @@
-/* chunk.h - one chunk of one head of the gated delta rule: what have in common. */
+/* chunk.h - one chunk of one head of the gated delta rule: the common part of. */
 #ifndef SB_OPS_CHUNK_H
 #define SB_OPS_CHUNK_H
 
@@ -6,7 +6,7 @@
 
 enum { SB_CHUNK = 64 };
 
-/* Its operands, and the matrices of the clauses. */
+/* The operands of a chunk, and the matrices of the clauses. */
 typedef struct sb_chunk {
     const float *q, *k, *v, *g, *beta;         /* row 0; rows are a stride apart */
     size_t k_stride, v_stride, gate_stride, m; /* m <= SB_CHUNK rows */
@@ -17,13 +17,13 @@ typedef struct sb_chunk {
     float *U, *V;                        /* (SB_CHUNK, dv) */
     float *W, *row;                      /* (SB_CHUNK, dk), (max(SB_CHUNK, dk)) scratch */
     float *within;                       /* (dv) sums over the rows of the chunk */
-    float *X, *S;                        /* (SB_CHUNK, SB_CHUNK), (dk, dv): of R-22 only */
+    float *X, *S;                        /* (SB_CHUNK, SB_CHUNK), (dk, dv): for R-22 only */
 } sb_chunk;
 
 /* exp( RN(G_i - G_j) ) */
 float sb_chunk_decay(const sb_chunk *c, size_t i, size_t j);
 
-/* Row i of A with its sign changed, and 1 behind it, in c->A; kb_i in c->row. */
+/* Writes row i of A, negated and followed by 1, to c->A; and kb_i to c->row. */
 void sb_chunk_coefficients(sb_chunk *c, size_t i);
 
 /* x_i[n] = dot of (-A_i0, .., -A_i,i-1, 1) with (x_0[n], .., x_i[n]): one step of the substitution;

@@ -11,13 +11,13 @@
 
 enum { BLOCK = 64 /* channels at once */, STRIPS = 16 /* of blocks, for threads */ };
 
-/* One tap of some channels: weights, inputs, rounded products. */
+/* One tap of a block of channels: weights, inputs, rounded products. */
 typedef struct tap {
     float weight[BLOCK], product[BLOCK];
 } tap;
 
-/* R-4: "columns before the call come from the conv state": column t - (kw-1) + j, where a negative
- * column counts back from the end of the state. */
+/* R-4: "columns before the call come from the conv state": column t - (kw-1) + j, where negative
+ * columns count back from the end of the state. */
 static const float *column(const sb_conv_args *a, size_t t, size_t j, size_t taps)
 {
     size_t channels = a->weight->rows;
@@ -26,8 +26,8 @@ static const float *column(const sb_conv_args *a, size_t t, size_t j, size_t tap
     return at < back ? a->state + at * channels : a->in + (at - back) * channels;
 }
 
-/* R-4: "the new conv state is the last kw-1 columns of u", here of the first `rows` of them. `to`
- * may be the old state: a column moves forward only, and is read before it is overwritten. */
+/* R-4: "the new conv state is the last kw-1 columns of u", here after the first `rows` rows. `to`
+ * may be the old state: columns move forward only, so each is read before it is overwritten. */
 static void columns_after(const sb_conv_args *a, size_t rows, size_t taps, float *to)
 {
     size_t channels = a->weight->rows, back = taps - 1;
@@ -38,8 +38,8 @@ static void columns_after(const sb_conv_args *a, size_t rows, size_t taps, float
     }
 }
 
-/* R-4: "dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]"; K-31: "c_t is the sum of
- * R( RN(w u) )"; of `count` channels from ch on. */
+/* R-4: "dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]"; K-31: "c_t is the sum of R( RN(w u)
+ * )"; for `count` channels from ch on. */
 static void weigh(const sb_knobs *knobs, const sb_conv_args *a, size_t t, size_t ch, size_t count,
                   tap *at, sb_dots_term *terms, float *sum)
 {
@@ -59,8 +59,8 @@ static void weigh(const sb_knobs *knobs, const sb_conv_args *a, size_t t, size_t
     sb_dots(terms, taps, count, sum);
 }
 
-/* All rows of some channels; K-3: "act to round the convolution sum before silu". row is scratch
- * for BLOCK rows of the weight. */
+/* All rows of `count` channels; K-3: "act to round the convolution sum before silu". `row` is
+ * scratch for BLOCK rows of the weight. */
 static void convolve(const sb_knobs *knobs, const sb_conv_args *a, size_t ch, size_t count, tap *at,
                      sb_dots_term *terms, float *row)
 {

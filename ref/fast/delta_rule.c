@@ -7,25 +7,25 @@
 
 #include <stdlib.h>
 
-/* One head at work. */
+/* The state of one head. */
 typedef struct one_head {
     const sb_knobs *knobs;
     float *S; /* (dk, dv) */
     size_t dk, dv;
     float scale;       /* of the output (K-16), or 1 */
-    const float *next; /* state of the head that comes next, or NULL */
+    const float *next; /* state of the next head, or NULL */
 } one_head;
 
-/* The part of the next state that a sweep can bring while it is at column j of 2 dv: a line of 16
- * values for each of its rows. */
+/* The part of the next head's state that a sweep prefetches at column j of 2 dv: a line of 16
+ * values for each row. */
 static const float *fetch(const one_head *at, size_t j)
 {
     return at->next && j + SB_SWEEP <= 2 * at->dv ? at->next + at->dk * j / 2 : NULL;
 }
 
-/* One row of one head. S (dk, dv) is decayed first, then predicts, is corrected, and is read:
- * R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )"
- * No column needs another one: some at a time pass through all of it, in two sweeps. */
+/* One row of one head. S (dk, dv) is decayed, gives a prediction, is corrected, and is read: R-9:
+ * "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )" Columns are
+ * independent: groups of columns go through all steps, in two sweeps. */
 static void step(const one_head *at, const float *q, const float *k, const float *v, float g,
                  float beta, float *o)
 {

@@ -108,7 +108,7 @@ static void carry(sb_chunk *c, float *S)
     }
 }
 
-/* The chunks of one head; c has what all of them share. */
+/* Runs the chunks of one head; c has the operands that they share. */
 static void run_chunks(const sb_knobs *knobs, sb_chunk *c, const sb_delta_rule_args *a, size_t h)
 {
     size_t hk = h / (a->v_heads / a->k_heads), out_stride = a->v_heads * a->dv;

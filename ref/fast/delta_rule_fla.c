@@ -41,8 +41,7 @@ static void invert(const sb_knobs *knobs, sb_chunk *c)
 }
 
 /* R-22: "U_i = R( dot over j <= i of X_ij with vb_j ) and W_i = R( dot over j <= i of X_ij with
- * kg_j
- * )", in the place of the right-hand sides, the last row first. */
+ * kg_j )", overwriting the right-hand sides, from the last row to the first. */
 static void multiply(const sb_knobs *knobs, const sb_chunk *c, float *x, size_t width)
 {
     for (size_t i = c->m; i-- > 0;) {

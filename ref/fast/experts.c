@@ -1,7 +1,7 @@
-/* experts.c - the experts of the twin: rows that chose the same one are gathered and meet its
- * weights together, and threads share all matrices of a call in one loop.
+/* experts.c - the experts of the twin. Rows that chose the same expert are gathered and multiplied
+ * by its weights together. Threads share all matrices of a call in one loop.
  *
- * Outputs of `linear` depend on one row of weights and one row of the input each (R-2), so any
+ * Each output of `linear` depends on one row of weights and one row of the input (R-2), so any
  * grouping gives the bits of one op per row and slot. */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,14 +11,15 @@
 #include "ref/base/threads.h"
 #include "ref/fast/fast.h"
 
-/* The pairs of row and slot, by expert: those of group g are order[first[g]] up to
- * order[first[g + 1]]. */
+/* The pairs of row and slot, grouped by expert. Group g is order[first[g]] up to order[first[g +
+ * 1]]. */
 typedef struct grouped {
     size_t *order, *first;
     size_t groups;
 } grouped;
 
-/* Rows of one matrix that one thread computes: a line of the cache belongs to one of them. */
+/* Row counts of one matrix for one thread are multiples of LINE, so that no two threads write to
+ * the same cache line. */
 enum { LINE = 16, LEAST = 64 };
 
 static void free_grouped(grouped *g)
@@ -27,7 +28,7 @@ static void free_grouped(grouped *g)
     free(g->first);
 }
 
-/* Sorts by counting, which leaves pairs of one expert in their order. */
+/* Counting sort, which keeps the order of pairs of the same expert. */
 static sb_status group(const sb_expert_linear_args *a, grouped *g)
 {
     size_t pairs = a->rows * a->kept, at = 0;
@@ -52,7 +53,7 @@ static sb_status group(const sb_expert_linear_args *a, grouped *g)
     return status;
 }
 
-/* Rows first .. first + rows - 1 of the expert of group g. */
+/* Rows first .. first + rows - 1 of the expert matrix of group g. */
 typedef struct piece {
     const sb_expert_linear_args *all;
     const size_t *pairs;
@@ -107,7 +108,8 @@ static sb_status run_piece(const sb_knobs *knobs, const piece *p)
                                        .out = a->out + p->pairs[0] * w->rows + p->first});
 }
 
-/* Rows of a piece: so many pieces that threads which have ended early find another. */
+/* The number of rows of a piece. There are enough pieces that a thread that ends early finds
+ * another. */
 static uint32_t piece_rows(uint32_t rows, size_t matrices)
 {
     size_t threads = sb_threads();
@@ -125,8 +127,8 @@ static double products(const sb_expert_linear_args *a, size_t n)
 typedef struct work {
     const sb_knobs *knobs;
     const sb_expert_linear_args *args;
-    size_t n, parts; /* matrices of an expert, and pieces of a matrix */
-    uint32_t each;   /* rows of a piece */
+    size_t n, parts; /* matrices per expert, and pieces per matrix */
+    uint32_t each;   /* rows per piece */
     grouped g;
     atomic_int worst;
 } work;

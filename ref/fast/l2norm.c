@@ -1,5 +1,5 @@
-/* l2norm.c - the norm of queries and keys in linear attention, in the forms that engines give it.
- * They differ by a unit in the last place, and near zero by all: eps stands in different places. */
+/* l2norm.c - the norm of queries and keys in linear attention, in the forms of different engines.
+ * They differ by an ulp, and completely near zero, because eps is in different places. */
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
 #include "ref/fast/dot/dot.h"
@@ -13,7 +13,7 @@
 /* One vector's norm: x n, x / d, or (x n) scale. */
 typedef struct norm {
     sb_knob_value form;
-    float n, d; /* n, or where the form divides d */
+    float n, d; /* n, or d if the form divides */
     float root; /* RN(dk^-1/2) */
 } norm;
 
@@ -95,10 +95,10 @@ typedef struct job {
     norm form;
     float scale;
     int divides, leaves, rounds;
-    float *squares; /* of each thread */
+    float *squares; /* scratch of each thread */
 } job;
 
-/* Query or key i of all rows. */
+/* One vector: query or key i, counted over all rows. */
 static void one_vector(void *ctx, size_t i, size_t worker)
 {
     const job *j = ctx;

@@ -19,22 +19,22 @@ static sb_scalar factors_of(const sb_matrix *weight, const sb_input *in)
     return factor;
 }
 
-/* R of R-2, which some kinds of layers go without. */
+/* R of R-2; some kinds of layers are not rounded. */
 static void round_outputs(const sb_knobs *knobs, const sb_linear_args *a)
 {
     if (!sb_linear_stays_wide(knobs, a->kind))
         sb_act_many(knobs, a->out, a->rows * a->weight->rows, a->out);
 }
 
-/* K-17: "factor_last applies the factor to the rounded dot product". Where the input has a factor,
- * both factors are multiplied into one first. */
+/* K-17: "factor_last applies the factor to the rounded dot product". If the input has a factor,
+ * both factors are first multiplied into one. */
 static float apply_factor_last(const sb_scalar *factor, float y)
 {
     float mul = factor->mul[0] * factor->mul[1], div = factor->div[0] * factor->div[1];
     return y * mul / div;
 }
 
-/* How the weights of a linear layer are rounded. */
+/* The rounding of the weights of a linear layer. */
 static sb_rounding rounding_of(const sb_knobs *knobs, const sb_matrix *matrix)
 {
     const int cast = sb_param_rounds(knobs, matrix) && sb_param_cast(knobs, matrix);
@@ -42,7 +42,7 @@ static sb_rounding rounding_of(const sb_knobs *knobs, const sb_matrix *matrix)
     return how;
 }
 
-/* Weights that a knob rounds, by K-2 or K-17, cannot be read in place. */
+/* Weights that K-2 or K-17 rounds cannot be read in place. */
 static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *of)
 {
     const size_t count = a->rows * a->weight->cols, outputs = a->rows * a->weight->rows;
@@ -76,7 +76,7 @@ static sb_status linear_exact(const sb_knobs *knobs, const sb_linear_args *a, co
     return status;
 }
 
-/* A layer whose weights have scales. */
+/* A layer with quantized weights. */
 static sb_status linear_quantized(const sb_knobs *knobs, const sb_linear_args *a)
 {
     sb_input in = {0};
@@ -88,7 +88,7 @@ static sb_status linear_quantized(const sb_knobs *knobs, const sb_linear_args *a
     return status;
 }
 
-/* A layer without scales, with its input as K-45 left it. */
+/* A layer with plain weights; its input was rounded under K-45. */
 static sb_status linear_plain(const sb_knobs *knobs, const sb_linear_args *a)
 {
     const size_t count = a->rows * a->weight->cols;

@@ -56,8 +56,8 @@ static void order_slots(const sb_knobs *knobs, const sb_moe_combine_args *a, siz
 
 static const float one = 1.0f;
 
-/* What the sum over slots needs: their order, a term and a block of values for each and one more.
- */
+/* The scratch for the sum over slots: their order, and a term and a block of values for each slot
+ * and one more. */
 typedef struct room {
     size_t *order;
     sb_dots_term *terms;
@@ -65,7 +65,8 @@ typedef struct room {
 } room;
 
 /* R-17: "t_i = f_i w_i" and "routed = R( sum(t) )"; K-14: "eager takes the experts by ascending
- * index and rounds after each: routed = R( RN(routed + t_i) ), from 0". Elements i to i + count. */
+ * index and rounds after each: routed = R( RN(routed + t_i) ), from 0". For `count` elements from i
+ * on. */
 static void routed_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, const room *r, size_t i,
                        size_t count, float *routed)
 {

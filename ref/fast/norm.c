@@ -1,5 +1,6 @@
-/* norm.c - the two normalisations of the model that have a weight. They differ in it (1 + w, w) and
- * in what is rounded: exactly the places where engines go wrong. l2norm.c has the third. */
+/* norm.c - the two norms of the model that have a weight. They differ in the factor (1 + w or w)
+ * and in their rounding points, exactly where engines make mistakes. The third norm is in
+ * l2norm.c. */
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
 #include "ref/fast/dot/dot.h"
@@ -68,7 +69,7 @@ static void inner(const sb_knobs *knobs, float *x, size_t n)
         sb_act_many(knobs, x, n, x);
 }
 
-/* R-11: "y_i = R( RN(p_i silu(z_i)) ): norm before gate", of one head of one row. p is scratch for
+/* R-11: "y_i = R( RN(p_i silu(z_i)) ): norm before gate", for one head of one row. p is scratch for
  * p and silu. */
 static void gated_norm(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a, const float *weight,
                        size_t row, float *p)
@@ -90,7 +91,7 @@ static void gated_norm(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a, co
 typedef struct gated {
     const sb_knobs *knobs;
     const sb_gated_rmsnorm_args *a;
-    float *weight; /* and behind it two rows of each thread */
+    float *weight; /* followed by two rows of scratch for each thread */
 } gated;
 
 static void gated_row(void *ctx, size_t row, size_t worker)

@@ -46,7 +46,7 @@ static const struct {
 static int64_t shifted(int64_t digits, int shift)
 {
     uint64_t size = digits < 0 ? (uint64_t)-digits : (uint64_t)digits;
-    if (size == 0) /* whose unit may be far above the others */
+    if (size == 0) /* the unit of a zero may be far above the other units */
         return 0;
     size = shift >= 0 ? size << shift : shift > -64 ? size >> -shift : 0;
     return digits < 0 ? -(int64_t)size : (int64_t)size;
@@ -60,7 +60,7 @@ static sb_atom_term split(float x, int least, int fraction)
     int exponent = field ? (int)field - 127 : -126;
     sb_atom_term term = {.exponent = exponent > least ? exponent : least};
     term.unit = term.exponent - fraction;
-    /* of a value of the format, only zeros are cut */
+    /* for a value of the format, only zero bits are cut */
     term.digits = shifted(bits >> 31 ? -digits : digits, exponent - 23 - term.unit);
     return term;
 }
@@ -140,8 +140,8 @@ static float beyond(const sb_atom_term *terms, size_t n, float c)
 float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c)
 {
     sb_atom_term addend = split(c, atom->sums == SB_ATOM_F16 ? -14 : -126, 23);
-    /* H-2: "A product of zero and a C of zero have the exponent Z", which is below that of any
-     * other C: products of zero need not be asked for it. */
+    /* H-2: "A product of zero and a C of zero have the exponent Z", which is below the exponent of
+     * any other C, so products of zero need no test. */
     int largest = addend.digits ? addend.exponent : atom->zero;
     for (size_t i = 0; i < n; i++)
         largest = terms[i].exponent > largest ? terms[i].exponent : largest;
@@ -171,10 +171,10 @@ static const sb_atom_term *block_of(const sb_atom *atom, const sb_atom_term *ter
     return room;
 }
 
-/* H-4: "the result is RN(D + C)", of a D and a C of the format of the sums; H-6 */
+/* H-4: "the result is RN(D + C)", D and C are values of the format of the sums; H-6 */
 static float added(const sb_atom *atom, float d, float c)
 {
-    float sum = d + c; /* of two numbers of binary16 it may be rounded twice without harm */
+    float sum = d + c; /* for binary16 operands, rounding twice gives the same result */
     if (sum != sum)
         return sb_f32_from_bits(0x7fffffffu);
     return atom->sums == SB_ATOM_F16 ? sb_round_to(SB_FORMAT_f16, sum) : sum;
@@ -194,7 +194,8 @@ float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c)
 size_t sb_atom_blocks(const sb_atom *atom, size_t n)
 {
     size_t blocks = atom->terms / atom->block, rest = n % atom->terms;
-    size_t spread = atom->order == SB_ATOM_IN_PAIRS ? 2 : atom->block; /* before the next block */
+    size_t spread =
+        atom->order == SB_ATOM_IN_PAIRS ? 2 : atom->block; /* products before the next block */
     size_t touched = (rest + spread - 1) / spread;
     return n / atom->terms * blocks + (touched < blocks ? touched : blocks);
 }

@@ -1,7 +1,7 @@
 /* atoms.h - how matrix units accumulate: a table of models, and one interpreter in integers.
  *
- * An atom is what one instruction does to one element of its result: D from C and some pairs of
- * operands. docs/atoms.md has the clauses, and what is known about each row. */
+ * An atom is the computation of one instruction for one element of its result: D from C and some
+ * pairs of operands. docs/atoms.md has the clauses and the evidence for each row. */
 #ifndef SB_FORMATS_ATOMS_H
 #define SB_FORMATS_ATOMS_H
 
@@ -10,29 +10,30 @@
 
 #include "ref/formats/format.h"
 
-/* How terms are shared among blocks (H-4). */
+/* The distribution of terms to blocks (H-4). */
 typedef enum sb_atom_order { SB_ATOM_IN_ROW, SB_ATOM_IN_PAIRS } sb_atom_order;
 typedef enum sb_atom_sums { SB_ATOM_F32, SB_ATOM_F16 } sb_atom_sums;
 typedef enum sb_atom_addend { SB_ATOM_FIRST, SB_ATOM_LAST } sb_atom_addend;
 typedef enum sb_atom_form { SB_ATOM_HALF, SB_ATOM_FP8, SB_ATOM_FP4 } sb_atom_form;
 
-/* How a row is known: bits of that hardware were reproduced, or only models of others agree. */
+/* The evidence for a row: bits of that hardware were reproduced, or only published models agree. */
 typedef enum sb_atom_evidence { SB_ATOM_MEASURED, SB_ATOM_PUBLISHED } sb_atom_evidence;
 
-/* What nobody has measured (H-13), as bits: each is set where the second of two readings holds. */
+/* The unmeasured details (H-13), as bits. A bit is set if the second of its two readings
+ * applies. */
 enum { SB_ATOM_EMPTY_AS_ZERO = 1, SB_ATOM_PLUS_ZERO = 2 };
 
 typedef struct sb_atom {
     const char *name, *what;
-    unsigned terms, block, group; /* pairs of an instruction; added in one go; summed exactly */
+    unsigned terms, block, group; /* pairs per instruction; per addition; per exact sum */
     sb_atom_order order;
-    int fraction, kept; /* bits below the largest exponent; of the result */
-    sb_atom_sums sums;  /* what C and results are values of */
+    int fraction, kept; /* bits kept below the largest exponent; in the result */
+    sb_atom_sums sums;  /* the format of C and of results */
     int zero;           /* the exponent of a zero, below that of any other C */
     sb_atom_addend addend;
     sb_atom_form form;
     sb_atom_evidence evidence;
-    unsigned open; /* readings; of the rows of the table 0, the first of each */
+    unsigned open; /* readings of H-13; 0 in the table: the first reading of each */
 } sb_atom;
 
 typedef enum sb_atom_id {
@@ -45,9 +46,9 @@ typedef enum sb_atom_id {
 extern const sb_atom sb_atoms[SB_ATOM_COUNT];
 const sb_atom *sb_atom_find(const char *name); /* NULL if there is none */
 
-/* digits 2^unit, aligned as a number of this exponent; |digits| < 2^(exponent - unit + 13), and at
- * most 2^48. Of a zero, SB_ATOM_OF_ZERO: its exponent is for the row to say. Of an
- * infinity, SB_ATOM_BEYOND and digits 1 or -1; of a NaN, SB_ATOM_BEYOND and digits 0. */
+/* The value digits 2^unit, aligned as a number of this exponent; |digits| < 2^(exponent - unit +
+ * 13), and at most 2^48. A zero has the exponent SB_ATOM_OF_ZERO: its true exponent depends on the
+ * row. An infinity has SB_ATOM_BEYOND and digits 1 or -1; a NaN has SB_ATOM_BEYOND and digits 0. */
 enum { SB_ATOM_OF_ZERO = -4096, SB_ATOM_BEYOND = 4096 };
 
 typedef struct sb_atom_term {
@@ -55,7 +56,7 @@ typedef struct sb_atom_term {
     int unit, exponent;
 } sb_atom_term;
 
-/* A product (H-2): a and b are values of the format. */
+/* A product (H-2). a and b must be values of the format. */
 sb_atom_term sb_atom_product(sb_format format, float a, float b);
 
 /* H-2: "A scale that is a power of two adds its exponent to that of the product; a product of zero
@@ -67,23 +68,23 @@ static inline sb_atom_term sb_atom_scaled(sb_atom_term term, int power)
                                                           : term; /* C++ has no compound literals */
 }
 
-/* One block (H-1, H-3): the terms and c in one go. n is at most 64. */
+/* One block (H-1, H-3): adds the terms and c at once. n is at most 64. */
 float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c);
 
-/* One instruction (H-4) on atom->terms terms; for a grouped atom on terms / group of them. */
+/* One instruction (H-4) on atom->terms terms, or on terms / group terms for a grouped atom. */
 float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c);
 
-/* How many blocks a chain over n products has that are not all fill (H-4). */
+/* The number of blocks in a chain over n products, without blocks of padding only (H-4). */
 size_t sb_atom_blocks(const sb_atom *atom, size_t n);
 
-/* Instruction after instruction over n pairs, the last filled up with zeros, each adding to the
- * result of the one before: C is 0 at first. All operands are values of `format`, which need not be
- * one that hardware reads: f32 shows what its accumulator would do to any operands. Not for grouped
- * atoms. */
+/* A chain of instructions over n pairs. Each adds to the result of the one before; the first C is
+ * 0, and the last instruction is padded with zeros. All operands are values of `format`. The
+ * hardware need not support this format: f32 applies the accumulator to arbitrary operands. Not for
+ * grouped atoms. */
 float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t step_a,
                   const float *b, size_t step_b, size_t n);
 
-/* A group of 16 (H-5): codes are twice the values of E2M1, scales are values of UE4M3. */
+/* A group of 16 (H-5). The codes are E2M1 values times two; the scales are UE4M3 values. */
 sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b, float scale_a,
                            float scale_b);
 

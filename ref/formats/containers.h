@@ -1,4 +1,4 @@
-/* containers.h - the rows of containers.def: how a linear layer is stored. */
+/* containers.h - the rows of containers.def: the containers of linear layers. */
 #ifndef SB_FORMATS_CONTAINERS_H
 #define SB_FORMATS_CONTAINERS_H
 
@@ -10,6 +10,6 @@ typedef enum sb_container {
 } sb_container;
 
 const char *sb_container_name(sb_container container);    /* "nvfp4-ct" */
-const char *sb_container_tensors(sb_container container); /* what it consists of, one line */
+const char *sb_container_tensors(sb_container container); /* its tensors, in one line */
 
 #endif

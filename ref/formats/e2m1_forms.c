@@ -43,7 +43,7 @@ uint8_t sb_e2m1_hardware(float x)
     return sb_f32_to_e2m1(x);
 }
 
-/* Magnitude a to its code; the last one where no comparison holds, as for NaN. */
+/* The code of a magnitude a: 7 if no comparison holds, as for NaN. */
 static uint8_t first_threshold(float a)
 {
     return a <= 0.25f   ? 0
@@ -69,11 +69,11 @@ uint8_t sb_e2m1_predicates(float x)
     return (uint8_t)(sign_bit(x) | code);
 }
 
-/* The values in the order of the codes, as both users of first_nearest look them up (F-9). */
+/* The values in the order of codes (F-9), for both users of first_nearest. */
 static const float values[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                                  -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
-/* The first of `count` codes whose value is least distant from x, the distance being rounded. */
+/* The first of `count` codes with the smallest distance from x, where distances are rounded. */
 static uint8_t first_nearest(float x, unsigned count)
 {
     unsigned best = 0;
@@ -93,7 +93,8 @@ uint8_t sb_e2m1_ggml(float x)
     return first_nearest(x, 16);
 }
 
-/* The boundaries below the magnitude are counted, then those of odd index that it equals. */
+/* Counts the bounds below the magnitude, then adds 1 if the magnitude equals a bound of odd
+ * index. */
 uint8_t sb_e2m1_modelopt(float x)
 {
     static const float bounds[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
@@ -108,7 +109,7 @@ uint8_t sb_e2m1_modelopt(float x)
 uint8_t sb_e2m1_compressed_tensors(float x)
 {
     if (x != x)
-        return 0; /* no distance is the least, and the product has no sign bit */
+        return 0; /* no distance is smallest, and the product has no sign bit */
     float sign = (float)((x > 0) - (x < 0));
     float product = values[first_threshold(absolute(x))] * sign;
     return sign_bit(product) | first_nearest(absolute(product), 8);

@@ -40,8 +40,8 @@ float sb_bf16_to_f32(uint16_t code)
     return sb_f32_from_bits((uint32_t)code << 16);
 }
 
-/* F-4: "to nearest, ties to even" - done on the bit pattern, where a carry out of the significand
- * is the next exponent and a carry out of the last exponent is infinity. */
+/* F-4: "to nearest, ties to even" - computed on the bit pattern. A carry out of the significand
+ * gives the next exponent; a carry out of the largest exponent gives infinity. */
 uint16_t sb_f32_to_bf16(float x)
 {
     uint32_t u = sb_bits_f32(x);
@@ -65,7 +65,8 @@ float sb_f16_to_f32(uint16_t code)
     return sb_f32_from_bits(sign | (exponent + 112u) << 23 | fraction << 13);
 }
 
-/* F-4: "to nearest, ties to even, overflows to infinity" - whose code is where 65536 would be. */
+/* F-4: "to nearest, ties to even, overflows to infinity" - infinity has the code that 65536 would
+ * have. */
 uint16_t sb_f32_to_f16(float x)
 {
     uint32_t u = sb_bits_f32(x);
@@ -152,7 +153,7 @@ float sb_round_to(sb_format format, float x)
     return sb_code_to_f32(format, sb_f32_to_code(format, x));
 }
 
-/* sb_f32_to_bf16 and back without a branch, for vectors of whatever instructions there are. */
+/* sb_f32_to_bf16 and back without a branch, so that the compiler vectorizes it. */
 static void round_to_bf16(const float *x, size_t n, float *out)
 {
 #pragma omp simd

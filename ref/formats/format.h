@@ -13,38 +13,38 @@ typedef enum sb_format {
     SB_FORMAT_COUNT
 } sb_format;
 
-const char *sb_format_name(sb_format format); /* "BF16"; "" where no file names it */
+const char *sb_format_name(sb_format format); /* "BF16"; "" if files have no name for it */
 unsigned sb_format_bits(sb_format format);    /* bits per element */
-size_t sb_format_bytes(sb_format format);     /* bytes per element; 0 for those of four bits */
+size_t sb_format_bytes(sb_format format);     /* bytes per element; 0 for four-bit formats */
 
-/* Whether a tensor without scales may be stored so: f32, bf16, f16. */
+/* True for the formats of tensors without scales: f32, bf16, f16. */
 int sb_format_is_plain(sb_format format);
 
 /* BF16: the upper half of a float32. Decoding is exact (F-2). Encoding rounds to nearest, ties to
- * even, overflows to infinity; every NaN becomes 0x7fc0 with the sign of its input (F-4). */
+ * even, and overflows to infinity. Every NaN becomes 0x7fc0 with the sign of its input (F-4). */
 float sb_bf16_to_f32(uint16_t code);
 uint16_t sb_f32_to_bf16(float x);
 
-/* FP16 (IEEE binary16): decoding is exact, subnormals included (F-3); encoding as F-4, NaN 0x7e00.
- */
+/* FP16 (IEEE binary16): decoding is exact, also for subnormals (F-3). Encoding as F-4; NaN becomes
+ * 0x7e00. */
 float sb_f16_to_f32(uint16_t code);
 uint16_t sb_f32_to_f16(float x);
 
-/* One code, in the low bits of `code`, and the code of x: of the formats with several encoders the
- * one that carries the plain name sb_f32_to_<format>, which saturates for those of at most eight
- * bits; e8m0 goes to nearest. */
+/* The value of one code, in the low bits of `code`; and the code of x. If a format has several
+ * encoders, this is the one with the plain name sb_f32_to_<format>. For formats of at most eight
+ * bits it saturates; for e8m0 it rounds to nearest. */
 float sb_code_to_f32(sb_format format, uint32_t code);
 uint32_t sb_f32_to_code(sb_format format, float x);
 
 /* x rounded to a format and back: the R of the specification. f32 returns x unchanged. */
 float sb_round_to(sb_format format, float x);
 
-/* Decodes `count` little-endian elements, which need no alignment; those of four bits start with
- * the low half of the first byte (F-13). */
+/* Decodes `count` little-endian elements, which may be unaligned. Four-bit elements start in the
+ * low half of the first byte (F-13). */
 void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float *values);
 
-/* Encodes `count` values as sb_f32_to_code does. Of an odd number of four-bit codes the last leaves
- * the high half of its byte zero. */
+/* Encodes `count` values as sb_f32_to_code does. If the number of four-bit codes is odd, the high
+ * half of the last byte is zero. */
 void sb_encode(sb_format format, const float *values, size_t count, unsigned char *bytes);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "ref/base/bytes.h"
 
-/* Rows whose codes stand in the same words of AWQ, and columns that make a word of a row. */
+/* The number of rows that share a word in AWQ, and of columns in a word of a row. */
 enum { SHARING = 8 };
 
 /* Q-6: "nibble i of word (r, n) is element k = 8r + i of row n": a word is four bytes of the row.
@@ -20,10 +20,10 @@ static void of_gptq(const sb_matrix *m, uint64_t row, unsigned char *codes)
         memcpy(codes, word, bytes);
 }
 
-/* Place of row j of eight in an AWQ word, in nibbles. */
+/* The nibble of row j of eight in an AWQ word. */
 static const uint32_t awq_nibble[SHARING] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-/* Columns first to cols of one row. */
+/* Columns from `first` to the end of one row. */
 static void of_awq(const sb_matrix *m, uint64_t row, size_t first, unsigned char *codes)
 {
     const uint64_t words = m->quant.stored_rows / SHARING;
@@ -35,7 +35,7 @@ static void of_awq(const sb_matrix *m, uint64_t row, size_t first, unsigned char
     }
 }
 
-/* Exchanges what `mask` covers of b with what is `shift` bits higher in a. */
+/* Exchanges the bits of b under `mask` with the bits of a that are `shift` places higher. */
 static inline void exchange(uint32_t *a, uint32_t *b, unsigned shift, uint32_t mask)
 {
     const uint32_t moved = ((*a >> shift) ^ *b) & mask;
@@ -55,7 +55,7 @@ static void transpose(uint32_t w[SHARING])
         exchange(&w[i], &w[i + 1], 4, 0x0f0f0f0fu);
 }
 
-/* Eight rows from `row` on, a multiple of eight. */
+/* Eight rows from `row` on; row is a multiple of eight. */
 static void of_awq_words(const sb_matrix *m, uint64_t row, unsigned char *codes, size_t each)
 {
     const uint64_t words = m->quant.stored_rows / SHARING;
@@ -73,7 +73,8 @@ static void of_awq_words(const sb_matrix *m, uint64_t row, unsigned char *codes,
         of_awq(m, row + r, k, codes + r * each);
 }
 
-/* Eight bytes at a time: their nibbles are kept, and then moved together, two, four, eight. */
+/* Eight bytes at a time: extracts one nibble of each, then joins them in steps of two, four and
+ * eight. */
 static void of_pairs(const sb_matrix *m, uint64_t row, unsigned char *codes)
 {
     const unsigned char *at = m->data + row / 2 * m->cols;
@@ -90,7 +91,7 @@ static void of_pairs(const sb_matrix *m, uint64_t row, unsigned char *codes)
     }
 }
 
-/* Whether the words of eight rows are theirs alone and in order. */
+/* True if eight rows share their words with no other rows and are in order. */
 static int share_words(const sb_matrix *m, uint32_t row)
 {
     const uint64_t first = sb_matrix_stored_row(m, row);

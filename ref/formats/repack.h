@@ -1,12 +1,12 @@
-/* repack.h - codes that lie between those of other rows, brought together. */
+/* repack.h - gathers the codes of a row that are interleaved with other rows. */
 #ifndef SB_FORMATS_REPACK_H
 #define SB_FORMATS_REPACK_H
 
 #include "ref/formats/matrix.h"
 
-/* The codes of `rows` rows of a matrix with a packing other than SB_PACKING_rows as that has them:
- * code j at bit j * bits, low nibble first. Row i goes to codes + i * each. Rows that share words
- * are best asked for together. A row takes sb_matrix_repack_each() bytes. */
+/* Converts `rows` rows of a matrix with another packing to the layout of SB_PACKING_rows: code j at
+ * bit j * bits, low nibble first. Row i goes to codes + i * each. Rows that share words are
+ * converted fastest in the same call. A row takes sb_matrix_repack_each() bytes. */
 static inline size_t sb_matrix_repack_each(const sb_matrix *matrix)
 {
     return ((size_t)matrix->cols * sb_format_bits(matrix->format) + 7) / 8;

@@ -15,7 +15,7 @@ static uint32_t magnitude_of(float x)
     return sb_bits_f32(x) & MAGNITUDE;
 }
 
-/* The sign bit of x, at bit `place` of a code. */
+/* The sign bit of x, moved to bit `place` of a code. */
 static uint8_t sign_at(float x, unsigned place)
 {
     return (uint8_t)(sb_bits_f32(x) >> 31 << place);
@@ -43,9 +43,9 @@ float sb_small_value(uint32_t code, unsigned fraction_bits, unsigned bias)
                             fraction << (FRACTION_BITS - fraction_bits));
 }
 
-/* F-5: "the nearest value, and of two equally near ones that with the even code" - the significand
- * is shifted to where the last kept bit of the code stands, and the part shifted out decides; a
- * carry out of the fraction is the next exponent. */
+/* F-5: "the nearest value, and of two equally near ones that with the even code" - shifts the
+ * significand so that the last kept bit of the code is bit 0. The bits shifted out decide the
+ * rounding. A carry out of the fraction gives the next exponent. */
 uint32_t sb_small_nearest(uint32_t bits, unsigned fraction_bits, unsigned bias)
 {
     uint32_t exponent = bits >> FRACTION_BITS;
@@ -60,7 +60,7 @@ uint32_t sb_small_nearest(uint32_t bits, unsigned fraction_bits, unsigned bias)
     uint32_t rest = significand & ((1u << shift) - 1u);
     uint32_t half = 1u << (shift - 1u);
     kept += rest > half || (rest == half && (kept & 1u));
-    if (exponent > lowest) /* the leading one of `kept` adds the last exponent step */
+    if (exponent > lowest) /* the leading bit of `kept` adds the last exponent step */
         kept += (exponent - lowest) << fraction_bits;
     return kept;
 }
@@ -73,8 +73,8 @@ float sb_e4m3_to_f32(uint8_t code)
     return signed_value(code, sb_small_value(code & 0x7fu, 3, 7));
 }
 
-/* The code with neither saturation nor sign; 0x7f and more where the nearest of a longer list of
- * values is above 448. */
+/* The code without saturation and sign. It is 0x7f or more if the nearest value, in a list extended
+ * beyond 448, is above 448. */
 static uint32_t e4m3_unbounded(float x)
 {
     return sb_small_nearest(magnitude_of(x), 3, 7);
@@ -89,7 +89,7 @@ uint8_t sb_f32_to_e4m3(float x)
     return (uint8_t)(sign_at(x, 7) | (code > 0x7eu ? 0x7eu : code));
 }
 
-/* F-6: "makes magnitudes above 464, infinity included, NaN" - code 0x7f is where 480 would be. */
+/* F-6: "makes magnitudes above 464, infinity included, NaN" - code 0x7f is the place of 480. */
 uint8_t sb_f32_to_e4m3_unsaturated(float x)
 {
     uint32_t code = x != x ? 0x7fu : e4m3_unbounded(x);
@@ -116,7 +116,7 @@ float sb_e5m2_to_f32(uint8_t code)
     return signed_value(code, sb_small_value(magnitude, 2, 15));
 }
 
-/* `largest` is the code that nothing but NaN exceeds. */
+/* `largest` is the largest code; only NaN gives a larger one. */
 static uint8_t e5m2_up_to(uint32_t largest, float x)
 {
     if (x != x)
@@ -131,7 +131,8 @@ uint8_t sb_f32_to_e5m2(float x)
     return e5m2_up_to(0x7bu, x);
 }
 
-/* F-8: "makes magnitudes of 61440 and more infinite" - the infinity stands where 65536 would be. */
+/* F-8: "makes magnitudes of 61440 and more infinite" - infinity has the code that 65536 would
+ * have. */
 uint8_t sb_f32_to_e5m2_ieee(float x)
 {
     return e5m2_up_to(0x7cu, x);
@@ -167,14 +168,14 @@ static int e8m0_has_no_code(float x)
     return !(x >= 0) || magnitude_of(x) >= INFINITE;
 }
 
-/* Code of the largest power of two that is not above x; *rest is what x exceeds it by, in units of
- * 2^-23 of that power, so that half of the way to the next power is 2^22. */
+/* The code of the largest power of two not above x. *rest is the excess of x over this power, in
+ * units of 2^-23 of the power: halfway to the next power is 2^22. */
 static uint32_t e8m0_below(float x, uint32_t *rest)
 {
     uint32_t bits = magnitude_of(x);
     uint32_t fraction = bits & 0x7fffffu;
     *rest = fraction;
-    if (bits < 0x00800000u) /* subnormal, from 2^-127 on as if normal, of twice the unit */
+    if (bits < 0x00800000u) /* subnormal: from 2^-127 on as if normal, with twice the unit */
         *rest = fraction > 0x400000u ? (fraction - 0x400000u) << 1 : 0;
     return bits >> FRACTION_BITS;
 }
@@ -209,8 +210,7 @@ uint8_t sb_f32_to_e8m0_up(float x)
     return (uint8_t)(code + (rest > 0));
 }
 
-/* F-11: "or the one above it from 1.75 times it on" - adding a quarter of the power carries there
- */
+/* F-11: "or the one above it from 1.75 times it on" - adding a quarter of the power then carries */
 uint8_t sb_f32_to_e8m0_ct(float amax, unsigned element_exponent)
 {
     if (e8m0_has_no_code(amax))
@@ -254,7 +254,7 @@ static int nearest_integer(float x, int lowest, int highest)
         return highest;
     float magnitude = x < 0 ? -x : x;
     int whole = (int)magnitude;
-    float rest = magnitude - (float)whole; /* exact: its bits are bits of x */
+    float rest = magnitude - (float)whole; /* exact, because its bits are bits of x */
     whole += rest > 0.5f || (rest == 0.5f && whole % 2 != 0);
     return x < 0 ? -whole : whole;
 }
@@ -279,14 +279,14 @@ uint8_t sb_f32_to_uint4(float x)
     return (uint8_t)nearest_integer(x, 0, 15);
 }
 
-/* F-6 and F-9, once more as literals, because these are looked up for every weight. */
+/* F-6 and F-9 again, as literal tables, because every weight is looked up here. */
 static const float e4m3_values[256] = {
 #include "ref/formats/e4m3_values.inc"
 };
 static const float e2m1_values[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                       -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-/* Those of four bits, by code; NULL for the others. */
+/* The values of a four-bit format by code; NULL for other formats. */
 static const float *nibble_values(sb_format format)
 {
     static const float int4[16] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
@@ -310,7 +310,7 @@ void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float
         values[i] = sb_e8m0_to_f32(codes[i]);
     if (nibble || format == SB_FORMAT_uint8 || format == SB_FORMAT_int8 || format == SB_FORMAT_e8m0)
         return;
-    unsigned others = format != SB_FORMAT_e4m3; /* or NaN, which the table does not have */
+    unsigned others = format != SB_FORMAT_e4m3; /* or there is a NaN, which is not in the table */
     for (size_t i = 0; format == SB_FORMAT_e4m3 && i < count; i++) {
         values[i] = e4m3_values[codes[i]];
         others |= ((codes[i] & 0x7fu) + 1u) >> 7;

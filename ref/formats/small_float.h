@@ -1,14 +1,13 @@
 /* small_float.h - the number formats of at most eight bits: elements and scales of quantized
- * tensors. Every decoder is exact. Every encoder is made of integer operations on the bit pattern
- * of its argument, so that neither flushed subnormals nor a rounding mode can change a code.
+ * tensors. Every decoder is exact. Every encoder uses only integer operations on the bit pattern of
+ * its argument, so that neither flushed subnormals nor a rounding mode can change a code.
  *
  *            sign exponent fraction bias  largest  smallest > 0  NaN              infinity
  *   e4m3      1      4        3       7     448       2^-9       0x7f 0xff          -
  *   ue4m3     -      4        3       7     448       2^-9       0x7f 0xff          -
  *   e5m2      1      5        2      15    57344      2^-16      0x7d-0x7f, 0xfd-   0x7c 0xfc
  *   e2m1      1      2        1       1       6       2^-1        -                 -
- *   e8m0      -      8        0     127    2^127      2^-127     0xff               -
- */
+ *   e8m0      -      8        0     127    2^127      2^-127     0xff               - */
 #ifndef SB_FORMATS_SMALL_FLOAT_H
 #define SB_FORMATS_SMALL_FLOAT_H
 
@@ -16,14 +15,14 @@
 
 #include "ref/formats/format.h"
 
-/* The value of a code without its sign bit, of a format with so many fraction bits and such a bias
- * (below 127): the codes that stand for infinities and NaNs are read as if they were numbers. */
+/* The value of a code without its sign bit, in a format with the given fraction bits and bias
+ * (below 127). Codes of infinities and NaNs are read as if they were numbers. */
 float sb_small_value(uint32_t code, unsigned fraction_bits, unsigned bias);
 
 /* The code without its sign bit whose value is nearest to the magnitude of a finite x, ties to the
- * even code; `bits` is the pattern of x without its sign bit. The exponent field has no upper end
- * here: the caller deals with what is beyond the largest value (F-5). fraction_bits 0 to 22, bias 1
- * to 103. */
+ * even code; `bits` is the pattern of x without its sign bit. The exponent field has no upper limit
+ * here: the caller handles results beyond the largest value (F-5). fraction_bits 0 to 22, bias 1 to
+ * 103. */
 uint32_t sb_small_nearest(uint32_t bits, unsigned fraction_bits, unsigned bias);
 
 /* E4M3 (F-6). sb_f32_to_e4m3 saturates, infinity included, at 448. sb_f32_to_e4m3_unsaturated
@@ -32,8 +31,8 @@ float sb_e4m3_to_f32(uint8_t code);
 uint8_t sb_f32_to_e4m3(float x);
 uint8_t sb_f32_to_e4m3_unsaturated(float x);
 
-/* UE4M3 (F-7): how tensor cores read the scale byte of a block: the sign bit is ignored. Encoding
- * is that of E4M3 (saturating) without the sign. */
+/* UE4M3 (F-7): the scale byte of a block as tensor cores read it, with the sign bit ignored.
+ * Encoding is that of E4M3 (saturating) without the sign. */
 float sb_ue4m3_to_f32(uint8_t code);
 uint8_t sb_f32_to_ue4m3(float x);
 
@@ -43,25 +42,25 @@ float sb_e5m2_to_f32(uint8_t code);
 uint8_t sb_f32_to_e5m2(float x);
 uint8_t sb_f32_to_e5m2_ieee(float x);
 
-/* E2M1 (F-9): the low four bits of `code` count. Encoding saturates at 6, infinity included, keeps
- * the sign of zeros and of what rounds to zero, and makes every NaN +6, as the hardware conversion
- * does. Other engines differ: e2m1_forms.h. */
+/* E2M1 (F-9), in the low four bits of `code`. Encoding saturates at 6, infinity included. It keeps
+ * the sign of zeros and of numbers that round to zero, and makes every NaN +6, as the hardware
+ * conversion does. Other engines differ: e2m1_forms.h. */
 float sb_e2m1_to_f32(uint8_t code);
 uint8_t sb_f32_to_e2m1(float x);
 
-/* E8M0 (F-10, F-11): 2^(code - 127). Of all encoders, what has no code is NaN, 0xff: NaN, a value
- * below zero, infinity, and what would be above 2^127. Both zeros become 2^-127, code 0. */
+/* E8M0 (F-10, F-11): 2^(code - 127). All encoders give 0xff, NaN, for values without a code: NaN,
+ * values below zero, infinity, and results above 2^127. Both zeros become 2^-127, code 0. */
 float sb_e8m0_to_f32(uint8_t code);
 uint8_t sb_f32_to_e8m0(float x);       /* nearest, ties upward */
-uint8_t sb_f32_to_e8m0_exact(float x); /* 0xff, too, for what is not a power of two */
+uint8_t sb_f32_to_e8m0_exact(float x); /* 0xff also for values other than powers of two */
 uint8_t sb_f32_to_e8m0_up(float x);    /* 2^ceil(log2 x) */
 
-/* The scale that compressed-tensors gives a block of largest magnitude `amax`, for elements whose
- * largest value has the exponent `element_exponent` (2 of E2M1, 8 of E4M3): F-11. */
+/* The scale that compressed-tensors gives to a block of largest magnitude `amax` (F-11). The
+ * largest element value has the exponent `element_exponent`: 2 for E2M1, 8 for E4M3. */
 uint8_t sb_f32_to_e8m0_ct(float amax, unsigned element_exponent);
 
-/* Integers (F-12): two's complement or unsigned; of the four-bit ones the low four bits of `code`
- * count. Encoding goes to nearest, ties to even, saturates, and makes NaN 0. */
+/* Integers (F-12), two's complement or unsigned; four-bit codes are in the low four bits of `code`.
+ * Encoding rounds to nearest, ties to even, saturates, and makes NaN 0. */
 float sb_int4_to_f32(uint8_t code);
 float sb_int8_to_f32(uint8_t code);
 float sb_uint4_to_f32(uint8_t code);
@@ -71,11 +70,11 @@ uint8_t sb_f32_to_int8(float x);
 uint8_t sb_f32_to_uint4(float x);
 uint8_t sb_f32_to_uint8(float x);
 
-/* The values of `count` codes of at most eight bits, one a byte: those of sb_code_to_f32, quickly.
- */
+/* The values of `count` codes of at most eight bits, one per byte. Same results as sb_code_to_f32,
+ * but faster. */
 void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float *values);
 
-/* The same of codes of four bits, two a byte, the low one first. */
+/* The values of `count` four-bit codes, two per byte, the low half first. */
 void sb_nibble_decode(sb_format format, const uint8_t *bytes, size_t count, float *values);
 
 #endif

@@ -5,7 +5,7 @@
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
 
-/* Place of element j of eight in an AWQ word, in nibbles. */
+/* The nibble of element j of eight in an AWQ word. */
 static const uint32_t awq_nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
 static uint32_t word_at(const unsigned char *words, uint64_t i)
@@ -13,15 +13,16 @@ static uint32_t word_at(const unsigned char *words, uint64_t i)
     return sb_load_u32(words + 4 * i);
 }
 
-/* Codes first .. first + count - 1 of a stored row, whatever their format: count words of the
- * packing at its own distance, each shifted to the place of the code.
+/* Codes first .. first + count - 1 of a stored row in any format. Reads one word of the packing per
+ * code and shifts it to the place of the code.
  *
- * Q-6: "nibble i of word (r, n) is element k = 8r + i of row n" and its companions */
+ * Q-6: "nibble i of word (r, n) is element k = 8r + i of row n" and the similar clauses of the
+ * other packings */
 static void unpack(const sb_matrix *m, uint64_t row, uint64_t first, size_t count, uint8_t *codes)
 {
     const sb_quant *q = &m->quant;
     uint32_t bits = (uint32_t)sb_format_bits(m->format), mask = (1u << bits) - 1u;
-    uint32_t per_word = bits == 4 ? 3 : 2; /* as a power of two */
+    uint32_t per_word = bits == 4 ? 3 : 2; /* log2 of the codes per word */
     uint64_t n = q->stored_rows;
     for (uint64_t i = 0, k = first; i < count; i++, k++) {
         uint32_t code;
@@ -35,7 +36,7 @@ static void unpack(const sb_matrix *m, uint64_t row, uint64_t first, size_t coun
     }
 }
 
-/* The values of rows whose codes stand one behind the other, two to a byte or one. */
+/* The values of rows with contiguous codes, one or two per byte. */
 static void decode_dense(const sb_matrix *m, uint64_t row, uint64_t first, size_t count,
                          float *values)
 {
@@ -165,7 +166,7 @@ float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column)
     return valid_scale(matrix, scale);
 }
 
-/* Those that stand one behind the other are read together. */
+/* Reads contiguous scales together. */
 void sb_matrix_scales_part(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                            float *scales)
 {
@@ -193,8 +194,8 @@ void sb_matrix_scales(const sb_matrix *matrix, uint32_t row, double *scales)
     }
 }
 
-/* Q-1: "(code - zero point) times block scale times multiplier, or divided by the divisor"; the
- * product here is exact in binary64: 8 bits times 24. */
+/* Q-1: "(code - zero point) times block scale times multiplier, or divided by the divisor"; this
+ * product is exact in binary64: 8 bits times 24. */
 static void scale_run(const float *codes, size_t count, double scale, double *values)
 {
     for (size_t i = 0; i < count; i++)
@@ -203,7 +204,7 @@ static void scale_run(const float *codes, size_t count, double scale, double *va
 
 enum { PIECE = 256 };
 
-/* Columns k .. k + count - 1, from their codes. */
+/* The values of columns k .. k + count - 1 from their codes. */
 static void scale_piece(const sb_matrix *matrix, uint32_t row, uint32_t k, uint32_t count,
                         const float *codes, double *values)
 {

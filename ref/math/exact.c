@@ -2,8 +2,8 @@
 
 #include "ref/base/bytes.h"
 
-/* Additions between two resolutions of the carries. One addition changes a digit by less than
- * 1.5 * 2^32, so 2^30 of them on top of a resolved digit stay below 2^63. */
+/* The most additions between two carry resolutions. One addition changes a digit by less than 1.5 *
+ * 2^32, so a resolved digit stays below 2^63 after 2^30 additions. */
 static const uint32_t PENDING_MAX = 1u << 30;
 
 static const uint32_t CANONICAL_NAN = 0x7fc00000u;
@@ -21,7 +21,8 @@ void sb_exact_clear(sb_exact *acc)
 }
 
 /* Brings every digit but the last into 0 .. 2^32-1 without changing the value; the last digit keeps
- * the sign. Division instead of a shift, because C leaves right shifts of negative numbers open. */
+ * the sign. Uses division, because right shifts of negative numbers are implementation-defined in
+ * C. */
 static void resolve_carries(sb_exact *acc)
 {
     for (int d = 0; d + 1 < SB_EXACT_DIGITS; d++) {
@@ -60,7 +61,7 @@ static void add_integer(sb_exact *acc, uint64_t product, uint32_t position, int6
 
 /* A-2: "correctly rounded binary32 value, ties to even, of the exact sum of the exact products of
  * its operands" - this is the exact sum: a product of two 24-bit significands is an integer of 48
- * bits, and goes into the accumulator at its own bit position, where nothing is ever lost. */
+ * bits, and is added to the accumulator at its bit position, without any loss. */
 void sb_exact_add_product(sb_exact *acc, float a, float b)
 {
     uint32_t bits_a = sb_bits_f32(a), bits_b = sb_bits_f32(b);
@@ -78,8 +79,8 @@ void sb_exact_add(sb_exact *acc, float a)
     sb_exact_add_product(acc, a, 1.0f);
 }
 
-/* The integer of 32 bits and the power of two that make up a finite binary64; 0 if it has more than
- * 32 significant bits or an exponent outside of what the accumulator is made for. */
+/* Splits a finite binary64 into a 32-bit integer and a power of two. Returns 0 if it has more than
+ * 32 significant bits or an exponent outside the range of the accumulator. */
 static int split_wide(double x, uint64_t *significand, int *exponent)
 {
     uint64_t bits = sb_bits_f64(x), field = bits >> 52 & 0x7ffu;
@@ -92,8 +93,8 @@ static int split_wide(double x, uint64_t *significand, int *exponent)
     return (bits & 0x1fffffu) == 0 && *exponent >= -170 - 31 && *exponent <= 160 - 31;
 }
 
-/* Q-2: "code times block scale is a binary64 value of at most 32 significant bits" - the product
- * of two such values is an integer of 64 bits at its own position. */
+/* Q-2: "code times block scale is a binary64 value of at most 32 significant bits" - the product of
+ * two such values is a 64-bit integer at its bit position. */
 void sb_exact_add_wide_product(sb_exact *acc, double a, double b)
 {
     uint64_t part_a, part_b;
@@ -106,9 +107,9 @@ void sb_exact_add_wide_product(sb_exact *acc, double a, double b)
     add_integer(acc, part_a * part_b, (uint32_t)(exponent_a + exponent_b + SB_EXACT_BIAS), sign);
 }
 
-/* A sum on its way to being rounded: non-negative digits of 32 bits, and the bit position of the
- * smallest binary32, which may lie below or above all digits. Three digits below the sum make room
- * for what a division by 48 bits leaves. */
+/* A sum before its rounding: non-negative digits of 32 bits, and the bit position of the smallest
+ * binary32, which may be below or above all digits. Three digits below the sum are for the fraction
+ * bits of a division by 48 bits. */
 enum { ROOM_BELOW = 3, ROOM_ABOVE = 2, WIDE_DIGITS = SB_EXACT_DIGITS + ROOM_BELOW + ROOM_ABOVE };
 
 typedef struct wide {
@@ -145,8 +146,8 @@ static int highest_bit(const wide *w)
     return d >= 0 ? position : -1;
 }
 
-/* RN32 of a nonzero value, as bits without a sign. The result counts in units of its last place: 24
- * bits from the highest one down, but never below 2^-149. */
+/* RN32 of a nonzero value, as bits without a sign. Its last place is 24 bits from the highest bit
+ * down, but never below 2^-149. */
 static uint32_t round_magnitude(const wide *w)
 {
     int top = highest_bit(w);
@@ -162,12 +163,13 @@ static uint32_t round_magnitude(const wide *w)
         kept++;
     if (unit - w->lowest >= 0xff)
         return INFINITY_BITS;
-    /* The leading bit of `kept` (24th, or 25th after a carry) adds itself to the exponent field. */
+    /* The leading bit of `kept` (the 24th, or the 25th after a carry) increments the exponent
+     * field. */
     uint32_t bits = ((uint32_t)(unit - w->lowest) << 23) + kept;
     return bits < INFINITY_BITS ? bits : INFINITY_BITS;
 }
 
-/* The magnitude of the sum, ROOM_BELOW digits up; returns its sign. */
+/* Stores the magnitude of the sum, moved up by ROOM_BELOW digits; returns the sign. */
 static uint32_t magnitude_of(const sb_exact *acc, wide *w)
 {
     sb_exact sum = *acc;
@@ -197,7 +199,7 @@ static void multiply(wide *w, float factor)
     w->lowest -= (int)scale_of(bits) - 149;
 }
 
-/* Long division; nonzero if it leaves a remainder. */
+/* Long division. Returns nonzero if there is a remainder. */
 static int divide(wide *w, float divisor)
 {
     uint32_t bits = sb_bits_f32(divisor), significand = significand_of(bits);
@@ -211,9 +213,9 @@ static int divide(wide *w, float divisor)
     return rest != 0;
 }
 
-/* Both products come before both quotients: what a division drops would be missed by a product
- * after it. A remainder sets the lowest bit, which stands far below the 24 bits that are kept, so
- * that all it can do is to tell a tie from what is above one. Returns the sign of the factors. */
+/* Multiplies before it divides, because a product after a division would miss the bits that the
+ * division drops. A remainder sets the lowest bit, far below the 24 kept bits, where it can only
+ * distinguish a tie from a value above the tie. Returns the sign of the factors. */
 static uint32_t apply_factors(wide *w, const sb_scalar *scalar)
 {
     uint32_t sign = 0;

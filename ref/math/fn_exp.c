@@ -6,11 +6,11 @@
 
 enum { TERMS = sizeof EXP_TAYLOR / sizeof EXP_TAYLOR[0] };
 
-/* x = (32 k + j) ln2/32 + r gives e^x = 2^k 2^(j/32) e^r, |r| <= ln2/64 (1 + tiny) < 2^-6.5.
- * r: n * LN2_32_HIGH is exact (39 + 13 bits), its difference from x too, both being multiples of
- * 2^-44; what is left are roundings of r, u |r|. p = e^r - 1 is off by u |r| (r), u |r| (last sum),
- * and less than u/32 (rest of the series, r^7/7!): below 0.06 u. y: u (table) + 1.01 u (last sum) +
- * 0.02 u (product) + p's. Altogether below 2.2 u. */
+/* x = (32 k + j) ln2/32 + r gives e^x = 2^k 2^(j/32) e^r, |r| <= ln2/64 (1 + tiny) < 2^-6.5. r: n *
+ * LN2_32_HIGH is exact (39 + 13 bits), and so is its difference from x, because both are multiples
+ * of 2^-44. The remaining error of r is its rounding, u |r|. The error of p = e^r - 1 is u |r| (r),
+ * u |r| (last sum), and less than u/32 (rest of the series, r^7/7!): below 0.06 u. The error of y
+ * is u (table) + 1.01 u (last sum) + 0.02 u (product) + that of p. The total is below 2.2 u. */
 double sb_core_exp(double x)
 {
     int n = (int)(x * PER_LN2 + (x < 0 ? -0.5 : 0.5)); /* rounds half away from zero */
@@ -21,8 +21,9 @@ double sb_core_exp(double x)
     return y * sb_f64_from_bits((uint64_t)(1023 + k) << 52);
 }
 
-/* e^-x is off by 2.2 u, 1 + e^-x by at most as much and one rounding, the quotient by one more: 4.2
- * u. Written for both signs of x alike, because 1 + e^104 is no trouble to binary64. */
+/* The error of e^-x is 2.2 u, that of 1 + e^-x at most as much and one rounding, that of the
+ * quotient one more rounding: 4.2 u. Both signs of x need the same formula only, because 1 + e^104
+ * fits into binary64. */
 double sb_core_sigmoid(double x)
 {
     return 1.0 / (1.0 + sb_core_exp(-x));
@@ -46,7 +47,7 @@ float sb_exp(float x)
     return sb_fn_round(SB_FN_exp, sb_bits_f32(x), sb_core_exp((double)x));
 }
 
-/* Below -104 less than e^x < 2^-150; above 104 nearer to 1 than 2^-150. */
+/* Below -104 the result is less than e^x < 2^-150; above 104 it is nearer to 1 than 2^-150. */
 float sb_sigmoid(float x)
 {
     if (x != x)
@@ -58,10 +59,11 @@ float sb_sigmoid(float x)
     return sb_fn_round(SB_FN_sigmoid, sb_bits_f32(x), sb_core_sigmoid((double)x));
 }
 
-/* For |x| < 2^-60, x/2 < silu(x) = x/2 + x^2/4 - ... < x/2 (1 + x): more than x/2, but by less than
- * a binary64 step. x/2 is exact in binary64, and in binary32 either exact or, when it is subnormal,
- * a tie, where that little more decides: the next binary64 above x/2 decides alike. Above 104, x (1
- * - e^-x) rounds to x. Below -110, |silu(x)| < |x| e^x < 2^-150; x = 0 keeps its sign. */
+/* For |x| < 2^-60, x/2 < silu(x) = x/2 + x^2/4 - ... < x/2 (1 + x): silu(x) exceeds x/2 by less
+ * than one binary64 step. x/2 is exact in binary64. In binary32 it is exact or, if subnormal,
+ * possibly a tie, and then the small excess decides. The next binary64 above x/2 therefore rounds
+ * to the right result. Above 104, x (1 - e^-x) rounds to x. Below -110, |silu(x)| < |x| e^x <
+ * 2^-150; x = 0 keeps its sign. */
 static float silu_tiny(float x)
 {
     uint64_t half = sb_bits_f64(0.5 * (double)x);

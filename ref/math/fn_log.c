@@ -6,10 +6,10 @@
 
 enum { TERMS = sizeof LOG_TAYLOR / sizeof LOG_TAYLOR[0] };
 
-/* x = 2^e m with 1 <= m < 2; c = 1 + i/64 nearest to m; r = (m - c)/c, |r| <= 1/128: then
- * log x = e ln2 + log c + log(1+r). From c = 1.42 on, c counts as c/2 and e as e + 1, so that near
- * x = 1, on both sides, log x = log(1+r) alone, without cancellation.
- * e LN2_HIGH + LOG.high is exact: multiples of 2^-40 below 2^11. Near 1: the last sum, u, and 2 u
+/* x = 2^e m with 1 <= m < 2; c = 1 + i/64 nearest to m; r = (m - c)/c, |r| <= 1/128: then log x = e
+ * ln2 + log c + log(1+r). From c = 1.42 on, c/2 and e + 1 take the place of c and e, so that near x
+ * = 1, on both sides, log x is log(1+r) alone, without cancellation. e LN2_HIGH + LOG.high is
+ * exact: multiples of 2^-40 below 2^11. Near 1: the last sum, u, and 2 u
  * |r| from r and its square: 1.1 u. Elsewhere |log x| >= 0.0039 >= |r|: the last sum, u, the sum
  * with r, u, the quotient r, u, the rest less than 0.1 u: 3.1 u. The series stops at r^9/9 < 2^-59
  * |r|. */
@@ -28,12 +28,12 @@ double sb_core_log(double x)
     return high + (r + (r * r * sb_polynomial(LOG_TAYLOR, TERMS, r) + low));
 }
 
-/* s = RN(1 + x); lost = x - (s - 1) is what that rounding lost, exactly so for x < 1. (For larger
- * x, s is exact until 2^29, and then lost/s is nothing beside log s > 20.) log(1+x) = log(s + lost)
- * = log s + lost/s within (lost/s)^2/2, which is below u/2 of the result: if s = 1, lost is x < u,
- * else the result is at least about u, and lost/s at most u. lost/s itself matters only where s is
- * near 1. Near 1: 1.1 u times at most 4/3 (where lost takes away from log s) + u (quotient) + u
- * (sum) + u/2: 4 u. Elsewhere 3.1 u + u. */
+/* s = RN(1 + x); lost = x - (s - 1) is the error of that rounding, exactly for x < 1. (For larger
+ * x, s is exact up to 2^29, and beyond that lost/s is negligible against log s > 20.) log(1+x) =
+ * log(s + lost) = log s + lost/s within (lost/s)^2/2, which is below u/2 of the result: if s = 1,
+ * lost is x < u, else the result is at least about u, and lost/s at most u. The error of lost/s
+ * itself matters only if s is near 1. Near 1: 1.1 u times at most 4/3 (if lost reduces log s) + u
+ * (quotient) + u (sum) + u/2: 4 u. Elsewhere 3.1 u + u. */
 double sb_core_log1p(double x)
 {
     double s = 1.0 + x;
@@ -41,8 +41,9 @@ double sb_core_log1p(double x)
     return sb_core_log(s) + lost / s;
 }
 
-/* log(1 + e^x), with e^-|x| <= 1 inside. e^-|x| is off by 2.2 u, log1p passes at most that on (its
- * condition number is below 1) and adds 4.1 u, the sum u: 7.3 u, less than 8 u = 2^-50. */
+/* log(1 + e^x), with e^-|x| <= 1 inside. The error of e^-|x| is 2.2 u. log1p does not enlarge it
+ * (its condition number is below 1) and adds 4.1 u. The sum adds u: 7.3 u, less than 8 u =
+ * 2^-50. */
 double sb_core_softplus(double x)
 {
     return x > 0 ? x + sb_core_log1p(sb_core_exp(-x)) : sb_core_log1p(sb_core_exp(x));

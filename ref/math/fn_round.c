@@ -54,11 +54,11 @@ static float look_up(sb_fn fn, uint32_t input)
 
 /* A-4: "correctly rounded binary32 value of the function"
  *
- * y is within 2^-50 |f(x)| of f(x), and the interval below reaches 2^-49 |y| to both sides, less
- * one rounding. Rounding is monotonic: if both ends round alike, so does f(x). If they do not, a
- * point where rounding changes is within 2^-49 |y| of y; for whatever y another machine may
- * compute, that point is within 2^-49 + 2 * 2^-50 = 2^-48 of ours: the table holds every input for
- * which it is. */
+ * y is within 2^-50 |f(x)| of f(x), and the interval below extends 2^-49 |y| to both sides, less
+ * one rounding. Rounding is monotonic: if both ends round to the same value, so does f(x). If not,
+ * a point where rounding changes is within 2^-49 |y| of y. For any y that another machine may
+ * compute, this point is within 2^-49 + 2 * 2^-50 = 2^-48 of our y. The table has every input with
+ * such a point. */
 float sb_fn_round(sb_fn fn, uint32_t input, double y)
 {
     double reach = y * 0x1p-49;

@@ -1,8 +1,9 @@
-/* fn_round.h - inside of ref/math: the last step of every function of fn.h, and their binary64
+/* fn_round.h - internal to ref/math: the last step of every function of fn.h, and the binary64
  * cores.
  *
- * A core returns f(x) with a relative error below 2^-50; its error analysis stands above it, in
- * units of u = 2^-53. The cores are visible so that tests/exhaustive can measure them. */
+ * A core returns f(x) with a relative error below 2^-50; the comment above each core has its error
+ * analysis, in units of u = 2^-53. The cores are not static, so that tests/exhaustive can measure
+ * them. */
 #ifndef SB_MATH_FN_ROUND_H
 #define SB_MATH_FN_ROUND_H
 
@@ -18,7 +19,7 @@ typedef enum sb_fn {
         SB_FN_COUNT
 } sb_fn;
 
-/* One input whose rounding binary64 cannot decide, and what MPFR says. */
+/* An input whose rounding binary64 cannot decide, and the output by MPFR. */
 typedef struct sb_fn_exception {
     uint32_t input, output; /* bits of binary32 */
 } sb_fn_exception;
@@ -26,12 +27,12 @@ typedef struct sb_fn_exception {
 /* The exceptions of a function, by increasing input. */
 const sb_fn_exception *sb_fn_exceptions(sb_fn fn, size_t *count);
 
-/* RN32 of the real number that y approximates. `input` are the bits of x, for the exceptions. */
+/* RN32 of the real number that y approximates. `input` has the bits of x, to find exceptions. */
 float sb_fn_round(sb_fn fn, uint32_t input, double y);
 
-float sb_fn_nan(void); /* the canonical one */
+float sb_fn_nan(void); /* the canonical NaN */
 
-/* Cores. x is a binary32 value, in the range the function of fn.h leaves to its core. */
+/* The cores. x is a binary32 value in the range that the function of fn.h leaves to its core. */
 double sb_core_exp(double x);      /* |x| <= 110 */
 double sb_core_log(double x);      /* positive, finite, any normal binary64 */
 double sb_core_log1p(double x);    /* -1 < x, finite, any binary64 */

@@ -2,10 +2,10 @@
 #include "ref/math/fn.h"
 #include "ref/math/fn_round.h"
 
-/* Newton's iteration for 1/y^2 = x, from the line that is within 8.6 % on [1, 4]. A relative error
- * e becomes at most 1.5 e^2 + 0.5 |e|^3: 0.086, 0.012, 2.1e-4, 6.6e-8, 6.6e-15, and in the last
- * step less than 1e-28, to which its roundings come: y^2 and x y^2, 2 u, halved; the product with
- * y, nothing; the last sum, u. Altogether 2.1 u. */
+/* Newton's iteration for 1/y^2 = x, from a line with an error of at most 8.6 % on [1, 4]. A
+ * relative error e becomes at most 1.5 e^2 + 0.5 |e|^3: 0.086, 0.012, 2.1e-4, 6.6e-8, 6.6e-15, and
+ * in the last step less than 1e-28. The roundings of the last step add: y^2 and x y^2, 2 u, halved;
+ * the product with y, nothing; the last sum, u. The total is 2.1 u. */
 double sb_core_rsqrt(double x)
 {
     double y = 1.0664 - 0.15234 * x;
@@ -15,7 +15,7 @@ double sb_core_rsqrt(double x)
 }
 
 /* x = 4^k m with 1 <= m < 4: rounding 1/sqrt(m) rounds 1/sqrt(x) = 2^-k/sqrt(m), which is never
- * near the ends of binary32's range. The exceptions are those of m. */
+ * near the limits of binary32. The exceptions are those of m. */
 float sb_rsqrt(float x)
 {
     uint32_t bits = sb_bits_f32(x);

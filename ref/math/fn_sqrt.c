@@ -2,10 +2,10 @@
 #include "ref/math/fn.h"
 #include "ref/math/fn_round.h"
 
-/* x = 4^k m with 1 <= m < 4: the root is 2^k sqrt(m), and never near the ends of binary32's range.
- * m 1/sqrt(m) in binary64 is off by less than a unit in the last place of binary32; the squares of
- * the two midpoints beside it have 50 bits, are exact, and decide. m is never one of them, because
- * the square of an odd number of 25 bits needs more than 24. */
+/* x = 4^k m with 1 <= m < 4: the root is 2^k sqrt(m), never near the limits of binary32. The error
+ * of m 1/sqrt(m) in binary64 is less than one ulp of binary32. Comparing m with the squares of the
+ * two neighbouring midpoints decides the result; the squares have 50 bits and are exact. m never
+ * equals one of them, because the square of an odd 25-bit number needs more than 24 bits. */
 float sb_sqrt(float x)
 {
     if (x == 0 || sb_bits_f32(x) == 0x7f800000u)

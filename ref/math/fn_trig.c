@@ -7,7 +7,7 @@
 enum {
     SIN_TERMS = sizeof SIN_TAYLOR / sizeof SIN_TAYLOR[0],
     COS_TERMS = sizeof COS_TAYLOR / sizeof COS_TAYLOR[0],
-    WINDOW = 4 /* words of 2/pi that one product needs */
+    WINDOW = 4 /* words of 2/pi for one product */
 };
 
 static const uint32_t QUARTER_PI = 0x3f490fdbu; /* the first binary32 above pi/4 */
@@ -18,9 +18,9 @@ typedef struct angle {
     unsigned quadrant;
 } angle;
 
-/* product = m * 2/pi * 2^e modulo 4, in units of 2^-126: integers only. Bits of 2/pi that make
- * multiples of 4 are never read, the window starts behind them; those behind its end would add less
- * than m 2^-126 < 2^-102. */
+/* product = m * 2/pi * 2^e modulo 4, in units of 2^-126: integers only. The window starts after the
+ * bits of 2/pi that give multiples of 4. The bits after its end would add less than m 2^-126 <
+ * 2^-102. */
 static void times_two_over_pi(uint32_t m, int e, uint32_t product[WINDOW])
 {
     unsigned start = (unsigned)(30 + e); /* bit 0 of the table has weight 2^31 */
@@ -34,10 +34,11 @@ static void times_two_over_pi(uint32_t m, int e, uint32_t product[WINDOW])
     }
 }
 
-/* Turns the product into the nearest quadrant and a signed rest, which is off by less than 2^-95:
- * the window's end, the bits shifted out, and ~x for -x. No binary32 is nearer to a multiple of
- * pi/2 than 2^-30 quadrants (0x6f79be45 is the nearest; all were looked at), so 65 bits are good.
- * r: u (sum of the words, where the last one decides) + u/2 (HALF_PI) + u (product): 2.5 u. */
+/* Splits the product into the nearest quadrant and a signed rest. The error of the rest is below
+ * 2^-95: the end of the window, the bits shifted out, and ~x for -x. No binary32 is nearer to a
+ * multiple of pi/2 than 2^-30 quadrants (0x6f79be45 is the nearest of all), so 65 bits are correct.
+ * The error of r is u (sum of the words, dominated by the last) + u/2 (HALF_PI) + u (product): 2.5
+ * u. */
 static angle reduce(uint32_t bits)
 {
     uint32_t product[WINDOW], rest[WINDOW - 1];
@@ -46,7 +47,8 @@ static angle reduce(uint32_t bits)
     for (unsigned i = 0; i + 1 < WINDOW; i++)
         rest[i] = product[i] << 2 | product[i + 1] >> 30;
 
-    int negative = rest[0] >> 31 != 0; /* at least half a quadrant: count down from the next one */
+    int negative =
+        rest[0] >> 31 != 0; /* at least half a quadrant: negative rest from the next quadrant */
     for (unsigned i = 0; negative && i + 1 < WINDOW; i++)
         rest[i] = ~rest[i];
     double fraction = 0;
@@ -67,17 +69,17 @@ static angle angle_of(double x)
     return bits < QUARTER_PI ? small : reduce(bits);
 }
 
-/* |r| <= pi/4. r's 2.5 u count fully, the last sum u, the series (at most 0.12 of the result) 3 u
- * of its own: 3.9 u. It stops at r^19/19! < 2^-62 |r|. */
+/* |r| <= pi/4. The 2.5 u of r count fully, the last sum adds u, and the series (at most 0.12 of the
+ * result) has an error of 3 u of itself: 3.9 u. The series stops at r^19/19! < 2^-62 |r|. */
 static double sine(double r)
 {
     double square = r * r;
     return r + r * square * sb_polynomial(SIN_TAYLOR, SIN_TERMS, square);
 }
 
-/* |r| <= pi/4, cos r >= 0.7. r's 2.5 u count r tan r <= 0.79, 2 u; r^2/2 u of 0.31; the sum with it
- * and the last sum u/2 each, being below 1; the rest 0.05 u; together (1.36 u)/0.7 + 2 u = 4 u. The
- * series stops at r^18/18! < 2^-58. */
+/* |r| <= pi/4, cos r >= 0.7. The 2.5 u of r count r tan r <= 0.79 times: 2 u. r^2/2 adds u of 0.31.
+ * The sum with r^2/2 and the last sum are below 1 and add u/2 each. The rest adds 0.05 u. The total
+ * is (1.36 u)/0.7 + 2 u = 4 u. The series stops at r^18/18! < 2^-58. */
 static double cosine(double r)
 {
     double square = r * r;

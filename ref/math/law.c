@@ -36,8 +36,9 @@ sb_scalar sb_matrix_factor(const sb_matrix *matrix)
     return factor;
 }
 
-/* RN32(v times the factor), which is a divisor or a multiplier. Of two roundings in binary64 the
- * result is within 2^-51, relative; only where that leaves a doubt is there a wide sum. */
+/* RN32(v times the factor), for a divisor or a multiplier. After two binary64 roundings the
+ * relative error is within 2^-51. A wide sum is needed only if this leaves the rounding
+ * uncertain. */
 static float exact_value(double v, const sb_scalar *factor)
 {
     const double near = v * (double)factor->mul[0] / (double)factor->div[0];
@@ -59,7 +60,7 @@ static void exact_row(const sb_matrix *m, uint32_t row, double *wide, float *val
         values[k] = wide[k] == 0 ? (float)wide[k] : exact_value(wide[k], &factor);
 }
 
-/* What a law makes of the factor, for scales: a divisor, or a multiplier. */
+/* The factor that a law applies to scales: a divisor, a multiplier, or none. */
 static sb_factor factor_under(sb_law law, sb_factor factor)
 {
     if (factor.kind == SB_NO_FACTOR || law == SB_LAW_exact || law == SB_LAW_factor_last)
@@ -77,7 +78,7 @@ float sb_law_scale(sb_factor factor, float s, sb_law law)
     return f.kind == SB_DIVISOR ? s / f.value : f.kind == SB_MULTIPLIER ? s * f.value : s;
 }
 
-/* What a law multiplies codes by whose block scale is s. */
+/* The multiplier of codes with block scale s under a law. */
 static float scale_under(sb_law law, sb_factor factor, float s)
 {
     return sb_law_scale(factor, law == SB_LAW_bf16_scale ? sb_round_to(SB_FORMAT_bf16, s) : s, law);
@@ -96,7 +97,7 @@ void sb_law_group_scales(sb_factor factor, sb_law law, size_t groups, double *sc
             scales[g] = (double)((float)scales[g] * f.value);
 }
 
-/* Columns that share a scale each, from codes to values; `each` to a group. */
+/* Converts codes to values group by group; `each` columns share a scale. */
 static void scale_groups(const sb_matrix *m, uint32_t row, sb_law law, float *values)
 {
     enum { AT_ONCE = 64 };
@@ -113,8 +114,8 @@ static void scale_groups(const sb_matrix *m, uint32_t row, sb_law law, float *va
     }
 }
 
-/* Q-8: "a law is an order of roundings" - a multiplication by the code follows what
- * sb_law_scale rounded. */
+/* Q-8: "a law is an order of roundings" - the code is multiplied after the roundings of
+ * sb_law_scale. */
 void sb_law_row(const sb_matrix *matrix, uint32_t row, sb_law law, double *wide, float *values)
 {
     if (!sb_matrix_quantized(matrix)) {

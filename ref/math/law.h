@@ -1,4 +1,4 @@
-/* law.h - the value of a quantized weight in binary32, as each program rounds it. */
+/* law.h - the value of a quantized weight in binary32, with the roundings of each program. */
 #ifndef SB_MATH_LAW_H
 #define SB_MATH_LAW_H
 
@@ -21,12 +21,12 @@ const char *sb_law_users(sb_law law);
 /* The factor of the whole tensor that sb_matrix_wide leaves out. */
 sb_scalar sb_matrix_factor(const sb_matrix *matrix);
 
-/* The scale s of a group with the factor of the tensor, as a law rounds their product; s itself
- * where there is no factor or the law does not join the two. */
+/* The scale s of a group combined with the factor of the tensor, rounded as a law does. Returns s
+ * if there is no factor or the law does not combine the two. */
 float sb_law_scale(sb_factor factor, float s, sb_law law);
 
-/* What a law multiplies the codes of groups by, in place of their block scales; all are values of
- * binary32. */
+/* Replaces block scales by the multipliers that a law applies to the codes of the groups. All are
+ * binary32 values. */
 void sb_law_group_scales(sb_factor factor, sb_law law, size_t groups, double *scales);
 
 /* Row i under a law, cols values; all laws agree on a plain matrix. `wide` is scratch of cols

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* Numbers from 1 on, in units of 2^-96: word[0] + 2^32 word[1] + ... */
+/* Numbers of at least 1, in units of 2^-96: word[0] + 2^32 word[1] + ... */
 enum { ROOT = 4, PRODUCT = 5, FRACTION = 3 };
 
-/* -1, 0 or 1: x against y, of n words. */
+/* Compares x and y of n words: -1, 0 or 1. */
 static int compare(const uint32_t *x, const uint32_t *y, int n)
 {
     while (n-- > 0)
@@ -31,7 +31,7 @@ static void shift_left(uint32_t *x, int n, unsigned bits)
         x[i] = x[i] << bits | (i > 0 ? x[i - 1] >> (32 - bits) : 0);
 }
 
-/* floor(sqrt(x)) of 8 words, which has 4: bit by bit from the top, as on paper. */
+/* floor(sqrt(x)) of 8 words, in 4 words: bit by bit from the top, as on paper. */
 static void square_root(const uint32_t x[8], uint32_t root[ROOT])
 {
     uint32_t rest[6] = {0}, trial[6];
@@ -67,18 +67,18 @@ static void multiply(uint32_t x[PRODUCT], const uint32_t y[ROOT])
     memcpy(x, product + FRACTION, PRODUCT * sizeof *x);
 }
 
-/* base 2^192 in 8 words: base is from 1 on and below 2^52 or whole. */
+/* base 2^192 in 8 words. base is at least 1, and below 2^52 or an integer. */
 static void widen(double base, uint32_t out[8])
 {
     uint64_t bits = sb_bits_f64(base), significand = (bits & 0xfffffffffffffu) | (uint64_t)1 << 52;
-    int low = (int)(bits >> 52) - 1075 + 192; /* where its last bit stands */
+    int low = (int)(bits >> 52) - 1075 + 192; /* the position of its last bit */
     memset(out, 0, 8 * sizeof *out);
     for (int i = 0; i < 53; i++)
         if (significand >> i & 1)
             out[(low + i) / 32] |= 1u << (low + i) % 32;
 }
 
-/* The 24 leading bits, rounded to nearest by those below. */
+/* The 24 leading bits, rounded to nearest by the bits below. */
 static float rounded(const uint32_t x[PRODUCT])
 {
     int top = 32 * PRODUCT - 1;
@@ -93,9 +93,10 @@ static float rounded(const uint32_t x[PRODUCT])
 
 /* A-8: "base^e of a binary fraction e is the product of the square roots that its bits name"
  *
- * Each root is less than 2^-95 too small, as a share, and each of at most 40 products adds less
- * than that: the last 89 bits below the leading one are right but for their last. A tie is not
- * possible where e has more than 16 bits behind the point, for base is no power of 2^17th order. */
+ * Each root is too small by a relative error below 2^-95, and each of at most 40 products adds less
+ * than that. So the 89 bits after the leading bit are correct, except for the last of them. A tie
+ * is impossible if e has more than 16 fraction bits, because base is not a perfect 2^17-th
+ * power. */
 static float find_power(double base, float exponent)
 {
     uint32_t wide[8], root[ROOT], product[PRODUCT] = {0};
@@ -118,7 +119,7 @@ float sb_power(double base, float exponent)
     enum { KEPT = 512 };
     static _Thread_local struct {
         double base;
-        float exponent; /* 0: nothing is kept here */
+        float exponent; /* 0: empty slot */
         float found;
     } kept[KEPT];
     if (exponent == 0)

@@ -1,8 +1,8 @@
 #include "ref/base/bytes.h"
 #include "ref/math/fn.h"
 
-/* A positive number, word[0] + 2^32 word[1] + ..., times 2^scale. The longest are
- * 25 * 256 + 53 * 256 bits: a midpoint and a base, each to its highest power. */
+/* A positive number, word[0] + 2^32 word[1] + ..., times 2^scale. The longest have 25 * 256 + 53 *
+ * 256 bits: the highest powers of a midpoint and of a base. */
 enum { WORDS = 640 };
 
 typedef struct number {
@@ -34,12 +34,12 @@ static void set_one(number *x)
     x->scale = 0;
 }
 
-/* x = x * digit + (x * high digit) 2^32: the school's method with two digits. */
+/* x = x * digit + (x * high digit) 2^32: long multiplication with two digits. */
 static void multiply(number *x, factor f)
 {
     uint64_t low = f.odd & 0xffffffffu, high = f.odd >> 32;
     uint64_t carry_low = 0, carry_high = 0;
-    uint32_t before = 0; /* the word below, as it was */
+    uint32_t before = 0; /* the old value of the word below */
     x->scale += f.scale;
     for (int i = 0; i < x->count + 2; i++) {
         uint32_t old = i < x->count ? x->word[i] : 0;
@@ -71,7 +71,7 @@ static int exponent_of(const number *x)
     return e;
 }
 
-/* The i-th group of 32 bits counted from the leading bit down; zeros behind the end. */
+/* The i-th group of 32 bits counted from the leading bit down; zeros past the end. */
 static uint32_t from_top(const number *x, int i)
 {
     int at = x->count - 1 - i, shift = 0;
@@ -99,7 +99,7 @@ typedef struct root {
     factor base;
     int numerator;
     unsigned denominator;
-    number power; /* base^numerator, or 1 where the numerator is negative */
+    number power; /* base^numerator, or 1 if the numerator is negative */
 } root;
 
 /* The sign of candidate - base^(numerator/denominator), from candidate^denominator -
@@ -116,8 +116,8 @@ static int compare_root(factor candidate, const root *r)
     return compare(&left, &r->power);
 }
 
-/* The point half-way between the finite binary32 with these bits and the next; and, with half = 0,
- * the number itself. */
+/* half = 1: the midpoint between the finite binary32 with these bits and the next. half = 0: the
+ * number itself. */
 static factor binary32(uint32_t bits, unsigned half)
 {
     uint32_t exponent = bits >> 23, fraction = bits & 0x7fffffu;
@@ -152,16 +152,17 @@ static unsigned common_divisor(unsigned a, unsigned b)
 }
 
 /* A-8: "the largest integer of 24 bits whose power does not exceed" that of the base is the
- * significand below or at the root; bits of positive binary32 values are ordered as the values are,
- * so one bisection finds it together with its exponent. Then the integer of 25 bits half-way to the
- * next significand decides, with the same comparison, and nothing was ever rounded. */
+ * significand at or below the root. The bits of positive binary32 values are ordered like the
+ * values, so one bisection finds the significand together with its exponent. Then the same
+ * comparison with the 25-bit integer halfway to the next significand decides. Nothing is rounded
+ * anywhere. */
 static float find_root(double base, int numerator, unsigned denominator)
 {
     unsigned divisor =
         common_divisor((unsigned)(numerator < 0 ? -numerator : numerator), denominator);
     root r = make_root(base, numerator / (int)divisor, denominator / divisor);
     uint32_t low = 0,
-             high = 0x7f800000u; /* low does not exceed the root, high does or is infinity */
+             high = 0x7f800000u; /* low does not exceed the root; high does, or is infinity */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (compare_root(binary32(middle, 0), &r) <= 0)
@@ -175,15 +176,15 @@ static float find_root(double base, int numerator, unsigned denominator)
     return sb_f32_from_bits(low);
 }
 
-/* A model asks for the same few hundred roots in every call. Each thread keeps those that it found
- * last: what is kept is what would be found again. */
+/* A model needs the same few hundred roots in every call, so each thread caches its last
+ * results. */
 float sb_root_power(double base, int numerator, unsigned denominator)
 {
     enum { KEPT = 512 };
     static _Thread_local struct {
         double base;
         int numerator;
-        unsigned denominator; /* 0: nothing is kept here */
+        unsigned denominator; /* 0: empty slot */
         float found;
     } kept[KEPT];
     size_t at = ((unsigned)numerator * 31u + denominator) % KEPT;

@@ -2,8 +2,9 @@
 
 #include "ref/base/bytes.h"
 
-/* Operands are read from volatile objects, so that the machine computes and not the compiler; the
- * expressions are ordinary ones, so that what the compiler may do to them, it does here, too. */
+/* Operands come from volatile objects, so that the machine computes and not the compiler. The
+ * expressions themselves are ordinary, so that the compiler transforms them as it would any
+ * others. */
 
 static int rounds_to_nearest(void)
 {
@@ -28,7 +29,8 @@ static int keeps_subnormals(void)
            sb_bits_f32(narrowed) == 0x200u && (double)same == 0x1p-149;
 }
 
-/* The product is rounded to the subtrahend; a fused multiply-add would leave its last bit. */
+/* The rounded product equals the subtrahend; a fused multiply-add would leave the last bit of the
+ * product. */
 static int keeps_products_apart(void)
 {
     volatile float v = 0x1.001p0f, w = 0x1.002p0f;
@@ -38,8 +40,8 @@ static int keeps_products_apart(void)
     return difference == 0.0f && wide_difference == 0.0;
 }
 
-/* The small term is lost in the first sum - unless that is kept in a wider register, or the
- * compiler believes that (a + b) - a is b. */
+/* The small term is lost in the first sum, unless the sum is kept in a wider register or the
+ * compiler replaces (a + b) - a by b. */
 static int keeps_to_its_precision(void)
 {
     volatile float one = 1.0f, small = 0x1p-30f;

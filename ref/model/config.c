@@ -9,7 +9,7 @@
 
 enum { MAX_CONFIG_BYTES = 16 << 20 };
 
-/* Writers put this switch at the root, in text_config, or in both. */
+/* Files have this switch at the root, in text_config, or in both. */
 static sb_status read_tie(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     static const char key[] = "tie_word_embeddings";
@@ -27,7 +27,7 @@ static sb_status read_tie(const sb_config_source *s, sb_config *out, sb_error *e
     return SB_OK;
 }
 
-/* What the file says its weights were saved as; quantizers change it at the root only. */
+/* The declared dtype of the weights; quantizers change it at the root only. */
 static sb_status read_dtype(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     static const char *const keys[] = {"dtype", "torch_dtype"};
@@ -59,8 +59,8 @@ static sb_status too_large(const sb_json_object *at, const char *key, uint64_t i
                         "holds %" PRIu64 ", expected token ids below 2^24", id);
 }
 
-/* An id beyond the vocabulary never occurs, so it is no error: cut-down test models keep the ids of
- * the model they were cut from. */
+/* An id beyond the vocabulary never occurs, so it is no error: reduced test models keep the ids of
+ * the original model. */
 static sb_status read_ids(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     uint64_t ids[SB_MAX_EOS] = {0};
@@ -98,7 +98,7 @@ static sb_status read_mtp(const sb_config_source *s, sb_config *out, sb_error *e
 {
     static const char key[] = "mtp_num_hidden_layers";
     uint64_t layers;
-    /* Qwen3-Next has the weights and no field that says so */
+    /* Qwen3-Next has the MTP weights, but no field for them */
     sb_status status = sb_json_u64_or(&s->text, key, out->family == SB_QWEN3_NEXT, &layers, err);
     if (status != SB_OK)
         return status;

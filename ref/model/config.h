@@ -1,11 +1,10 @@
-/* config.h - config.json as a checked struct: what is in it can be computed with.
+/* config.h - config.json as a checked struct, which is safe to compute with.
  *
  * After success every field is in range, every divisibility the model needs holds, and no product
- * of two widths overflows 64 bits. What is not of this family, or would need mathematics that this
- * version does not have, is refused by name (SB_ERR_UNSUPPORTED); what contradicts itself or has
- * the wrong type is damaged (SB_ERR_INPUT). Keys that say nothing about the text model are ignored,
- * and so is quantization_config, which is read by declared.h.
- */
+ * of two widths overflows 64 bits. A model of another family, or one that needs mathematics not in
+ * this version, is refused by name (SB_ERR_UNSUPPORTED). A contradiction or a wrong type means a
+ * damaged file (SB_ERR_INPUT). Keys without meaning for the text model are ignored, and so is
+ * quantization_config, which declared.h reads. */
 #ifndef SB_MODEL_CONFIG_H
 #define SB_MODEL_CONFIG_H
 
@@ -17,29 +16,28 @@
 enum {
     SB_MAX_LAYERS = 1024,
     SB_MAX_EXPERTS = 4096,
-    SB_MAX_WIDTH = 1 << 24, /* of every dimension, and of heads * head_dim and its like */
+    SB_MAX_WIDTH = 1 << 24, /* of every dimension, and of products like heads * head_dim */
     SB_MAX_CONV_KERNEL = 64,
     SB_MAX_EOS = 16
 };
 
 typedef enum sb_family {
     SB_QWEN3_5_MOE, /* Qwen3.5 and 3.6 mixture of experts */
-    SB_QWEN3_5,     /* their dense siblings */
+    SB_QWEN3_5,     /* the dense models of both series */
     SB_QWEN3_NEXT   /* interleaved in_proj_qkvz and in_proj_ba, flat config */
 } sb_family;
 
 typedef struct sb_config {
     sb_family family;
     char architecture[64]; /* "Qwen3_5MoeForConditionalGeneration", "" if the file has none */
-    uint8_t vl;            /* the text fields stand in text_config */
+    uint8_t vl;            /* the text fields are in text_config */
 
-    uint32_t hidden_size; /* H */
-    uint32_t layers;      /* L */
-    uint32_t vocab_size;  /* V */
-    uint32_t
-        max_position_embeddings; /* a table bound of other engines; not part of the mathematics */
-    double eps;                  /* rms_norm_eps as the file has it */
-    float eps_f32;               /* and as a binary32 addition sees it */
+    uint32_t hidden_size;             /* H */
+    uint32_t layers;                  /* L */
+    uint32_t vocab_size;              /* V */
+    uint32_t max_position_embeddings; /* the size of tables in other engines; not used here */
+    double eps;                       /* rms_norm_eps as in the file */
+    float eps_f32;                    /* eps rounded to binary32 */
 
     uint32_t heads;      /* nQ */
     uint32_t kv_heads;   /* nKV, divides heads */
@@ -63,15 +61,15 @@ typedef struct sb_config {
     uint32_t moe_intermediate;    /* I; 0 in a dense model */
     uint32_t shared_intermediate; /* Is; 0 in a dense model */
     uint32_t intermediate;        /* F of a dense model; 0 in the others */
-    uint8_t norm_topk_prob;       /* 0 only in a Qwen3-Next that says so */
+    uint8_t norm_topk_prob;       /* 0 only if a Qwen3-Next file says so */
 
     uint8_t tie_embeddings;
     uint8_t mtp_declared; /* the file has mtp_num_hidden_layers */
-    uint32_t mtp_layers;  /* 0 or 1; not declared: 1 in Qwen3-Next (tensors decide), else 0 */
+    uint32_t mtp_layers;  /* 0 or 1; if not declared, 1 in Qwen3-Next (tensors decide), else 0 */
 
     uint8_t
         layer_is_full[SB_MAX_LAYERS]; /* 1 full attention, 0 linear attention; 0 beyond layers */
-    /* full_attention_interval where layer_types say otherwise of layer other_layer; else 0 */
+    /* full_attention_interval if layer_types contradicts it at layer other_layer; else 0 */
     uint64_t other_interval;
     uint32_t other_layer;
 
@@ -82,10 +80,10 @@ typedef struct sb_config {
     char dtype[16]; /* "bfloat16", "float16", "float32"; "" if the file has none */
 } sb_config;
 
-/* Reads config.json. *out is set only on success; it owns nothing. */
+/* Reads config.json. *out is set only on success and owns no memory. */
 sb_status sb_config_load(const char *json_path, sb_config *out, sb_error *err);
 
-/* The same from text; name stands for the file in messages. */
+/* Parses the text of a config.json; `name` names the file in messages. */
 sb_status sb_config_parse(const char *text, size_t n, const char *name, sb_config *out,
                           sb_error *err);
 

@@ -1,4 +1,5 @@
-/* config_family.c - which model a config.json is of, and what of it this version does not read. */
+/* config_family.c - the model family of a config.json, and the features that this version
+ * refuses. */
 #include "ref/model/config_source.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 static const struct {
     const char *name;
     sb_family family;
-    const char *architecture; /* how the class names of the family begin */
+    const char *architecture; /* prefix of the family's class names */
 } families[] = {
     {"qwen3_5_moe", SB_QWEN3_5_MOE, "Qwen3_5Moe"},
     {"qwen3_5", SB_QWEN3_5, "Qwen3_5"},
@@ -30,14 +31,14 @@ static sb_status refuse_type(const sb_json_object *at, const char *type, sb_erro
                         "is \"%s\", which is not read: %s", SB_SHOW(type), why);
 }
 
-/* 1 if type is name, or name with "_text" behind it. */
+/* 1 if type is name, or name followed by "_text". */
 static int is_type(const char *type, const char *name, int with_text)
 {
     size_t n = strlen(name);
     return strncmp(type, name, n) == 0 && strcmp(type + n, with_text ? "_text" : "") == 0;
 }
 
-/* The class name: not needed to compute, but a sequence classifier has no logits. */
+/* The class name: needed only to refuse models without logits, such as sequence classifiers. */
 static sb_status read_architecture(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     json_t *list = sb_json_get(&s->root, "architectures");
@@ -84,7 +85,8 @@ sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_er
     return read_architecture(s, out, err);
 }
 
-/* Switches that would change the mathematics. Absent, null and `harmless` mean the usual thing. */
+/* Refuses switches that would change the mathematics. Absent, null and `harmless` mean no
+ * change. */
 static sb_status refuse_switches(const sb_config_source *s, sb_error *err)
 {
     static const struct {

@@ -1,4 +1,5 @@
-/* config_fields.c - counts and widths, layer kinds, and what stands beside the mathematics. */
+/* config_fields.c - counts and widths, layer kinds, and fields without effect on the
+ * mathematics. */
 #include "ref/model/config_source.h"
 
 #include <float.h>
@@ -6,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ABSENT = 0 }; /* a family that does not have the field: it stays 0 and is not read */
+enum { ABSENT = 0 }; /* the family does not have the field: it is not read and stays 0 */
 
-/* Every count and width: the defaults are those of the three configuration classes that wrote the
- * published files (mixture of experts, dense, Next). All are at least 1. */
+/* Every count and width. The defaults are those of the three configuration classes that wrote the
+ * published files (mixture of experts, dense, Next). All values are at least 1. */
 static const struct {
     const char *key;
     size_t at;
@@ -43,7 +44,8 @@ static const struct {
 #undef COUNT
 };
 
-/* A mixture in which some layers are dense, or a dense model with experts, is another model. */
+/* Refuses a mixture with some dense layers, and a dense model with experts: these are other
+ * models. */
 static sb_status read_mixture(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     uint64_t step;
@@ -150,7 +152,7 @@ sb_status sb_config_read_counts(const sb_config_source *s, sb_config *out, sb_er
     if (!(out->eps < 1 && out->eps_f32 >= FLT_MIN))
         return sb_json_fail(&s->text, "rms_norm_eps", SB_ERR_INPUT, err,
                             "is %.17g, expected a normal binary32 number below 1", out->eps);
-    out->attn_output_gate = 1; /* refused before, if not */
+    out->attn_output_gate = 1; /* otherwise refused before */
     memcpy(out->output_gate_type, "silu", 5);
     return SB_OK;
 }
@@ -172,8 +174,8 @@ static sb_status read_kind(const sb_config_source *s, const json_t *types, uint3
 }
 
 /* M-2: "layer i is full attention exactly when (i+1) mod full_attention_interval is 0" - unless
- * there is a list, which decides. Some engines read only the interval: check 9 tells where the two
- * differ. */
+ * there is a list, which then decides. Some engines read only the interval; check 9 reports a
+ * difference. */
 sb_status sb_config_read_layers(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     uint64_t interval;

@@ -1,4 +1,4 @@
-/* config_rope.c - the RoPE fields, which files of different ages keep in different places. */
+/* config_rope.c - the RoPE fields, which old and new files keep in different places. */
 #include "ref/model/config_source.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "ref/container/show.h"
 
-/* The three places that files of different ages keep RoPE fields in. */
+/* The three possible places of RoPE fields. */
 typedef struct rope_source {
     sb_json_object at[3];
     size_t count;
@@ -32,8 +32,8 @@ static sb_status find_rope(const sb_config_source *s, rope_source *rope, sb_erro
 }
 
 /* M-10: "the first of rope_parameters, rope_scaling and the text configuration that has a RoPE
- * field decides it". Places may differ: transformers itself saves a class default in the root
- * beside the value in rope_parameters that it computes with. *out is 0 if no place has the key. */
+ * field decides it". Places may differ: transformers saves a class default in the root, but
+ * computes with the value in rope_parameters. *out is 0 if no place has the key. */
 static sb_status rope_number(const rope_source *rope, const char *key, double *out, sb_error *err)
 {
     *out = 0;
@@ -73,8 +73,8 @@ static sb_status check_rope_type(const rope_source *rope, sb_error *err)
 
 enum { MAX_SECTION = 1 << 24 };
 
-/* Of any sum: R-8 needs none, and transformers runs them. Check 9 tells of a sum that is not half
- * of the rotary dimensions. */
+/* The sections may have any sum: R-8 requires none, and transformers accepts it. Check 9 reports a
+ * sum other than half of the rotary dimensions. */
 static sb_status read_mrope(const rope_source *rope, sb_config *out, sb_error *err)
 {
     for (size_t i = 0; i + 1 < rope->count && !out->has_mrope; i++) {
@@ -111,7 +111,7 @@ sb_status sb_config_read_rope(const sb_config_source *s, sb_config *out, sb_erro
         status = rope_number(&rope, "partial_rotary_factor", &factor, err);
     if (status != SB_OK)
         return status;
-    /* engines fall back to 10000 or 1e7 where it is missing: too different to choose in silence */
+    /* if it is missing, engines take 10000 or 1e7: too different to choose silently */
     if (!(out->rope_theta > 1 && out->rope_theta <= 1e15))
         return sb_json_fail(&s->text, "rope_theta", SB_ERR_INPUT, err,
                             "is %.17g%s, expected above 1 and up to 1e15", out->rope_theta,
@@ -120,7 +120,7 @@ sb_status sb_config_read_rope(const sb_config_source *s, sb_config *out, sb_erro
         factor = 0.25;
     double rotary = factor <= 1 ? out->head_dim * factor : 0;
     out->rotary_dim = (uint32_t)rotary;
-    /* frequencies are proven up to 256 of them (sb_root_power) */
+    /* at most 256 frequencies are proven (sb_root_power) */
     if (out->rotary_dim < 2 || out->rotary_dim % 2 != 0 || out->rotary_dim > 512)
         return sb_json_fail(
             &s->text, "partial_rotary_factor", SB_ERR_INPUT, err,

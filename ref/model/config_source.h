@@ -1,4 +1,4 @@
-/* config_source.h - the parts that config.c is made of; nobody else includes it. */
+/* config_source.h - shared by the sources of config.c and included nowhere else. */
 #ifndef SB_MODEL_CONFIG_SOURCE_H
 #define SB_MODEL_CONFIG_SOURCE_H
 

@@ -32,7 +32,7 @@ const char *sb_dialect_name(sb_dialect dialect)
 
 /* --- which object declares ----------------------------------------------------------------- */
 
-/* The three documents while they are read; NULL where there is none. */
+/* The three documents during reading; NULL: absent. */
 typedef struct documents {
     const sb_declared_file *file[3];
     json_t *json[3];
@@ -97,8 +97,8 @@ static sb_status find_hf(const documents *docs, sb_declared_reading *reading, sb
                              &reading->hf, err);
 }
 
-/* Q-21: "quant_method names the dialect, and any other is refused by name" - apart from files that
- * are older than the field. */
+/* Q-21: "quant_method names the dialect, and any other is refused by name" - except for files older
+ * than the field. */
 static sb_status find_dialect(const sb_declared_reading *reading, sb_dialect *out, sb_error *err)
 {
     static const struct {
@@ -153,8 +153,8 @@ static sb_status note_key(sb_declared *declared, const char *key, const json_t *
                                 SB_SHOW(key), sb_json_found(theirs, &a), sb_json_found(ours, &b));
 }
 
-/* quantization_config.json repeats what config.json says; versions that writers add to one of them
- * are no contradiction. */
+/* quantization_config.json repeats config.json. A version number in only one of them is not a
+ * contradiction. */
 static sb_status note_copy(sb_declared *declared, const sb_json_object *at, const json_t *copy,
                            sb_error *err)
 {
@@ -202,7 +202,7 @@ static sb_status read_declared(const documents *docs, sb_declared_reading *readi
     if (status == SB_OK)
         status = note_others(docs, reading, err);
     if (status != SB_OK)
-        return status; /* a rule may lack its text */
+        return status; /* after a failure a rule may lack its text */
     sb_rules_close(&declared->ignore);
     sb_rules_close(&declared->targets);
     sb_rules_close(&declared->blocks);
@@ -246,8 +246,7 @@ sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_fi
     return status;
 }
 
-/* Reads those of the three files that `which` has a bit for; config.json, if asked for, must exist.
- */
+/* Reads the files whose bit is set in `which`. config.json must exist if it is among them. */
 static sb_status load(const char *folder, unsigned which, sb_declared **out, sb_error *err)
 {
     static const char *const names[3] = {"config.json", "hf_quant_config.json",

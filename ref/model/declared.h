@@ -1,9 +1,9 @@
-/* declared.h - what the configuration files of a checkpoint say about its quantization.
+/* declared.h - the quantization that the configuration files of a checkpoint declare.
  *
- * Tensors decide what a module is (Q-20); this is the other voice, to be held against them. Files
- * get copied, edited and contradict each other, so nothing here is computed with: the loader reads
- * the tensors and a check compares them with the answers below. An sb_config knows nothing of it.
- */
+ * The tensors decide how a module is stored (Q-10). Declarations are only compared with them,
+ * because configuration files are copied and edited and contradict each other. No computation uses
+ * a declaration: the loader reads the tensors, and a check compares them with the answers below. An
+ * sb_config contains none of this. */
 #ifndef SB_MODEL_DECLARED_H
 #define SB_MODEL_DECLARED_H
 
@@ -25,9 +25,9 @@ typedef enum sb_dialect {
 const char *sb_dialect_name(sb_dialect dialect); /* "compressed-tensors" */
 
 typedef enum sb_declared_answer {
-    SB_DECLARED_UNKNOWN, /* no rule speaks of it, and producers and engines differ on such modules
+    SB_DECLARED_UNKNOWN, /* no rule covers the module; producers and engines differ on such modules
                           */
-    SB_DECLARED_NO,      /* excluded, or no target */
+    SB_DECLARED_NO,      /* excluded, or not a target */
     SB_DECLARED_YES
 } sb_declared_answer;
 
@@ -43,23 +43,23 @@ typedef enum sb_declared_family {
 typedef enum sb_declared_strategy {
     SB_STRATEGY_NONE,
     SB_STRATEGY_TENSOR,
-    SB_STRATEGY_CHANNEL,     /* one scale per row; group_size -1 of GPTQ and its like */
+    SB_STRATEGY_CHANNEL,     /* one scale per row; group_size -1 of GPTQ and similar files */
     SB_STRATEGY_GROUP,       /* per row and group_size columns */
     SB_STRATEGY_BLOCK,       /* per block_rows x block_cols */
     SB_STRATEGY_TENSOR_GROUP /* group, and one scale per tensor */
 } sb_declared_strategy;
 
-/* What is to happen to the input of a linear layer before the product. */
+/* The declared quantization of the input of a linear layer. */
 typedef enum sb_declared_activation {
     SB_ACTIVATION_NONE,
-    SB_ACTIVATION_STATIC_TENSOR, /* input_scale stands in the file */
+    SB_ACTIVATION_STATIC_TENSOR, /* input_scale is in the file */
     SB_ACTIVATION_DYNAMIC_TENSOR,
     SB_ACTIVATION_DYNAMIC_TOKEN,
     SB_ACTIVATION_DYNAMIC_GROUP, /* per token and activation_group columns */
-    SB_ACTIVATION_NVFP4_LOCAL    /* per 16 columns, under a scale of the file */
+    SB_ACTIVATION_NVFP4_LOCAL    /* per 16 columns, with a tensor scale from the file */
 } sb_declared_activation;
 
-/* Which tensors the module is stored as. */
+/* The set of tensors that store the module. */
 typedef enum sb_declared_packing {
     SB_PACKED_NONE,
     SB_PACKED_CT_NVFP4,    /* nvfp4-pack-quantized */
@@ -71,13 +71,13 @@ typedef enum sb_declared_packing {
     SB_PACKED_MODELOPT,    /* weight, weight_scale, weight_scale_2, input_scale */
     SB_PACKED_FP8_INVERSE, /* weight, weight_scale_inv */
     SB_PACKED_GPTQ,        /* qweight, qzeros with 1 subtracted, scales */
-    SB_PACKED_GPTQ_V2,     /* the same with qzeros as they are */
+    SB_PACKED_GPTQ_V2,     /* as GPTQ, but nothing is subtracted from qzeros */
     SB_PACKED_AWQ,         /* qweight packed along the rows, in the interleaved order */
     SB_PACKED_MXFP4_BLOCKS /* <expert tensor>_blocks and _scales */
 } sb_declared_packing;
 
-/* Everything from family on is 0 (none) unless answer is SB_DECLARED_YES. Texts live as long as the
- * sb_declared. */
+/* All members from family on are 0 (none) unless answer is SB_DECLARED_YES. Texts live as long as
+ * the sb_declared. */
 typedef struct sb_declaration {
     sb_declared_answer answer;
     sb_declared_family family;
@@ -90,12 +90,12 @@ typedef struct sb_declaration {
     uint32_t activation_bits;        /* 0 unless activations are quantized */
     uint32_t activation_group;       /* columns; 0 unless per group */
     uint8_t activation_int;          /* 1 integers, 0 floats */
-    uint8_t symmetric;               /* 0: zero points stand in the file */
+    uint8_t symmetric;               /* 0: zero points are in the file */
     uint8_t act_order;               /* columns are grouped by a g_idx */
     uint8_t ue8m0;                   /* every scale is a power of two */
     uint8_t pre_scaled;              /* inputs are multiplied by pre_quant_scale first */
-    const char *rule;                /* what decided, for messages; never NULL */
-    const char *vllm_rule; /* NULL, or the rule by which vLLM decides otherwise (Q-24, Q-28) */
+    const char *rule;                /* the rule that decided, for messages; never NULL */
+    const char *vllm_rule; /* the rule by which vLLM decides otherwise (Q-24, Q-28), or NULL */
 } sb_declaration;
 
 typedef enum sb_declared_kv {
@@ -108,56 +108,58 @@ typedef enum sb_declared_kv {
 
 const char *sb_declared_kv_name(sb_declared_kv kv); /* "none", "fp8" */
 
-/* One file: its text (NULL if it is absent) and the name that stands for it in messages. */
+/* One file: its text (NULL if it is absent), and its name in messages. */
 typedef struct sb_declared_file {
     const char *name;
     const char *text;
     size_t count;
 } sb_declared_file;
 
-/* Reads config.json and what may stand beside it: hf_quant_config.json and
- * quantization_config.json. *out is NULL if none declares a quantization. SB_ERR_INPUT for what is
- * malformed, SB_ERR_UNSUPPORTED for what is well formed but not read (another quant_method,
- * rotations, weights that are not packed). Clauses Q-20 to Q-29. */
+/* Reads config.json and, if present, hf_quant_config.json and quantization_config.json. *out is
+ * NULL if none of them declares a quantization. SB_ERR_INPUT: malformed. SB_ERR_UNSUPPORTED:
+ * well-formed, but not supported (another quant_method, rotations, weights that are not packed).
+ * Clauses Q-20 to Q-29. */
 sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_file *hf_quant,
                             const sb_declared_file *quantization, sb_declared **out, sb_error *err);
 
-/* The same from the files of a folder; the last two need not be there. */
+/* Reads the files of a folder; the last two may be absent. */
 sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err);
 
-/* What quantization_config.json declares by itself, as readers that prefer it see it. *out is NULL
- * if the folder has none. */
+/* Reads quantization_config.json alone, as readers that prefer this file do. *out is NULL if the
+ * folder has no such file. */
 sb_status sb_declared_load_copy(const char *folder, sb_declared **out, sb_error *err);
 
 void sb_declared_free(sb_declared *declared); /* NULL is fine */
 
-/* What is declared of a module: a full name as its tensors have it, without ".weight" and its like
- * ("model.language_model.layers.3.mlp.experts.5.gate_proj"); of fused experts
- * "....mlp.experts.gate_up_proj" or "....mlp.experts". declared may be NULL: then the answer is no.
- * Fails only on a regular expression that needs too many steps, and on memory. */
+/* The declaration of a module. `module` is the full name of its tensors, without ".weight" or
+ * another suffix ("model.language_model.layers.3.mlp.experts.5.gate_proj"); for fused experts it is
+ * "....mlp.experts.gate_up_proj" or "....mlp.experts". If declared is NULL, the answer is no. Fails
+ * only if a regular expression needs too many steps or memory is out. */
 sb_status sb_declared_for(const sb_declared *declared, const char *module, sb_declaration *out,
                           sb_error *err);
 
-/* Whether memory was out for any answer so far: for those who ask many times and take a failure for
- * no answer. */
+/* True if memory was out for any answer so far. For callers that ask many times and treat a failure
+ * as no answer. */
 int sb_declared_lost(const sb_declared *declared);
 
-/* Whether two declarations say the same of a module, whatever rules said it. */
+/* True if two declarations agree in everything but the names of their rules. */
 int sb_declaration_same(const sb_declaration *a, const sb_declaration *b);
 
-/* SB_DIALECT_COUNT of NULL: nothing is declared, or it could not be read. */
+/* SB_DIALECT_COUNT if declared is NULL: nothing is declared, or the declaration could not be
+ * read. */
 sb_dialect sb_declared_dialect(const sb_declared *declared);
 
-/* Of the file that decides (config.json before the others); a note says if another differs. */
+/* The KV cache format in the file that decides (config.json before the others). If another file
+ * differs, there is a note. */
 sb_declared_kv sb_declared_kv_cache(const sb_declared *declared);
 
-/* Where the files contradict each other: "hf_quant_config.json says kv_cache_quant_algo fp8, but
- * config.json none". Texts of one line, without the names of folders. */
+/* The contradictions between the files: "hf_quant_config.json says kv_cache_quant_algo fp8, but
+ * config.json none". Each is one line, without folder names. */
 size_t sb_declared_notes(const sb_declared *declared);
 const char *sb_declared_note(const sb_declared *declared, size_t i);
 
-/* "FP8 in blocks of 128 x 128, inputs 8-bit floats per token and group": for messages. Returns
- * room->text. */
+/* A declaration in words for messages: "FP8 in blocks of 128 x 128, inputs 8-bit floats per token
+ * and group". Returns room->text. */
 typedef struct sb_declared_text {
     char text[192];
 } sb_declared_text;

@@ -1,5 +1,5 @@
-/* declared_auto_round.c - AutoRound: one scheme, the blocks it is for, and extra_config for single
- * modules or regular expressions. */
+/* declared_auto_round.c - AutoRound: one scheme, the blocks that have it, and extra_config for
+ * single modules or regular expressions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "ref/container/show.h"
 #include "ref/model/declared_parts.h"
 
-/* The keys that extra_config may change; what it lacks is as in the whole. */
+/* The keys that extra_config may change. Keys that it lacks keep their global value. */
 typedef struct ar_scheme {
     uint64_t bits;
     int64_t group;
@@ -125,7 +125,7 @@ static sb_status add_scheme(sb_declared *declared, const sb_json_object *at, con
     return sb_declared_scheme(declared, &out, index, err);
 }
 
-/* A member of extra_config. */
+/* Context of the visit of extra_config. */
 typedef struct extra_of {
     sb_declared *declared;
     const char *packing;

@@ -30,7 +30,7 @@ static sb_declared_family family_of(const sb_ct_args *w, const char *format)
     return SB_FAMILY_FP8;
 }
 
-/* The formats whose tensors are read, and what may be in them. */
+/* The supported formats and their possible contents. */
 static const struct {
     const char *name;
     sb_declared_family family;
@@ -201,8 +201,8 @@ static sb_status refuse(const sb_json_object *at, sb_error *err)
     return status;
 }
 
-/* Among regular expressions, the order of compressed-tensors is that of their text; of two equal
- * ones the later group has the scheme. */
+/* compressed-tensors orders regular expressions by their text. If two are equal, the later group
+ * decides. */
 static int by_text(const void *left, const void *right)
 {
     const sb_rule *a = left;
@@ -211,10 +211,10 @@ static int by_text(const void *left, const void *right)
     return order != 0 ? order : (a->order < b->order) - (a->order > b->order);
 }
 
-/* A group, for sb_declared_each. */
+/* Context of sb_declared_each for a group. */
 typedef struct group_of {
     sb_declared_reading *reading;
-    const char *format; /* of groups that name none */
+    const char *format; /* the format of groups that name none */
 } group_of;
 
 static sb_status visit_group(void *ctx, const sb_json_object *groups, const char *name,

@@ -1,12 +1,12 @@
-/* declared_ct.h - how a tensor of compressed-tensors is quantized; for declared_ct.c. */
+/* declared_ct.h - the quantization arguments of compressed-tensors; for declared_ct.c. */
 #ifndef SB_MODEL_DECLARED_CT_H
 #define SB_MODEL_DECLARED_CT_H
 
 #include "ref/model/declared_parts.h"
 
-/* QuantizationArgs, in which strategy, group size and block fit each other. */
+/* QuantizationArgs whose strategy, group size and block are consistent. */
 typedef struct sb_ct_args {
-    int present; /* the key is there and not null */
+    int present; /* the key exists and is not null */
     int is_float;
     int dynamic; /* 0, 1, or 2 for "local" */
     int symmetric;
@@ -18,7 +18,7 @@ typedef struct sb_ct_args {
     char strategy[16];
 } sb_ct_args;
 
-/* Reads the object at->key; absent and null leave present 0. */
+/* Reads the object at->key; `present` stays 0 if it is absent or null. */
 sb_status sb_ct_read_args(const sb_json_object *at, const char *key, sb_ct_args *out,
                           sb_error *err);
 

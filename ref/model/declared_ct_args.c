@@ -18,7 +18,7 @@ static sb_status read_block(const sb_json_object *at, sb_ct_args *out, sb_error 
         return SB_OK;
     if (!text) {
         status = sb_json_u64_array(at, "block_structure", 2, 2, out->block, &two, err);
-    } else { /* as older files have it: "128x128" */
+    } else { /* the form in older files: "128x128" */
         if (sscanf(text, "%5ux%5u%n", &rows, &cols, &end) == 2 && text[end] == '\0') {
             out->block[0] = rows;
             out->block[1] = cols;
@@ -57,7 +57,7 @@ static sb_status read_order(const sb_json_object *at, sb_ct_args *out, sb_error 
     return SB_OK;
 }
 
-/* Absent: group if a group size is given, channel if that is -1, else tensor. */
+/* If absent: group if there is a group size, channel if the group size is -1, else tensor. */
 static sb_status read_strategy(const sb_json_object *at, sb_ct_args *out, sb_error *err)
 {
     static const char *const known[] = {"tensor", "channel",      "group",    "block",

@@ -23,7 +23,7 @@ static sb_status read_excluded(sb_declared_reading *reading, sb_error *err)
     return status;
 }
 
-/* A word among two; *second says which. An absent key is the first. */
+/* Reads one of two words; *second is 1 for the second word. An absent key means the first word. */
 static sb_status either(const sb_json_object *at, const char *key, const char *const words[2],
                         int *second, sb_error *err)
 {
@@ -135,7 +135,7 @@ sb_status sb_declared_mxfp4_read(sb_declared_reading *reading, sb_error *err)
     return status == SB_OK ? read_excluded(reading, err) : status;
 }
 
-/* Only experts are ever in this form. */
+/* Only experts have this form. */
 sb_status sb_declared_mxfp4_for(const sb_declared *declared, const char *module,
                                 sb_declaration *out, sb_error *err)
 {

@@ -28,7 +28,7 @@ static void set_group(sb_declaration *scheme, int64_t group)
 
 /* --- GPTQ ---------------------------------------------------------------------------------- */
 
-/* An object with the keys of a scheme; what it lacks is as in *scheme. */
+/* Reads an object with the keys of a scheme. Absent keys leave *scheme unchanged. */
 static sb_status read_gptq(const sb_json_object *at, sb_declaration *scheme, sb_error *err)
 {
     int symmetric;
@@ -50,7 +50,7 @@ static sb_status read_gptq(const sb_json_object *at, sb_declaration *scheme, sb_
     return SB_OK;
 }
 
-/* Older files say checkpoint_format, newer ones format, and some both. */
+/* Older files have checkpoint_format, newer files format, some both. */
 static sb_status read_packing(const sb_json_object *at, sb_declaration *scheme, sb_error *err)
 {
     static const char *const keys[] = {"checkpoint_format", "format"};
@@ -73,7 +73,7 @@ static sb_status read_packing(const sb_json_object *at, sb_declaration *scheme, 
     return SB_OK;
 }
 
-/* A member of dynamic. */
+/* Context of the visit of dynamic. */
 typedef struct dynamic_of {
     sb_declared *declared;
     const sb_declaration *base;

@@ -37,7 +37,7 @@ static int is_mixed(const char *algo)
     return strcasecmp(algo, "MIXED_PRECISION") == 0;
 }
 
-/* group_size counts only where the scheme has groups: files write one beside FP8, too. */
+/* group_size is used only if the scheme has groups: files have one beside FP8, too. */
 static sb_status read_scheme(const sb_json_object *at, const char *algo, sb_declared *declared,
                              int32_t *index, sb_error *err)
 {
@@ -70,13 +70,14 @@ static sb_status read_scheme(const sb_json_object *at, const char *algo, sb_decl
     return sb_declared_scheme(declared, &scheme, index, err);
 }
 
-/* Without wildcards a name is a name: ModelOpt writes exact ones and ones with a '*' at the end. */
+/* Names without wildcards are exact: ModelOpt writes exact names and names with a '*' at the
+ * end. */
 static sb_rule_kind kind_of(const char **text)
 {
     return strpbrk(*text, "*?[") ? SB_RULE_GLOB : SB_RULE_EXACT;
 }
 
-/* A member of quantized_layers, module -> {quant_algo, group_size, ...}. */
+/* Context of the visit of quantized_layers, module -> {quant_algo, group_size, ...}. */
 typedef struct layer_of {
     sb_declared *declared;
     sb_rules *out;
@@ -208,8 +209,8 @@ static sb_status note_differences(sb_declared_reading *reading, const char *algo
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-/* The groups of config.json, for a file whose layers stand nowhere else: the same kinds of numbers
- * that the converter of ModelOpt writes there, without a strategy. */
+/* Reads a group of config.json, for files that list the layers nowhere else. ModelOpt's converter
+ * writes these kinds of numbers there, without a strategy. */
 static sb_status read_group(void *ctx, const sb_json_object *groups, const char *name,
                             const sb_json_object *group, sb_error *err)
 {
@@ -259,7 +260,7 @@ static sb_status read_mixed(sb_declared_reading *reading, sb_error *err)
     return SB_OK;
 }
 
-/* config.json may have the group size in config_groups alone; hf_quant_config.json has it beside
+/* config.json may have the group size only in config_groups; hf_quant_config.json has it next to
  * the scheme. */
 static const sb_json_object *groups_in(const sb_declared_reading *reading)
 {
@@ -290,7 +291,7 @@ sb_status sb_declared_modelopt_read(sb_declared_reading *reading, sb_error *err)
 
 /* --- matching ------------------------------------------------------------------------------ */
 
-/* Experts are listed one by one, or as the module that holds them all. */
+/* Lists name experts one by one, or name the module that holds all of them. */
 static sb_status find(const sb_declared *declared, const sb_rules *rules, const char *module,
                       const sb_rule **out, sb_error *err)
 {

@@ -1,4 +1,4 @@
-/* declared_parts.h - what the sources of declared.c share; nobody else includes it. */
+/* declared_parts.h - shared by the sources of declared.c and included nowhere else. */
 #ifndef SB_MODEL_DECLARED_PARTS_H
 #define SB_MODEL_DECLARED_PARTS_H
 
@@ -36,7 +36,7 @@ typedef struct sb_rules {
     size_t count, exact;
 } sb_rules;
 
-/* file, key and index say where the rule stands: "key[index]", or "key" if index is SIZE_MAX. */
+/* The place of a rule in a file: "key[index]", or "key" if index is SIZE_MAX. */
 typedef struct sb_rule_place {
     const char *file;
     const char *key;
@@ -48,98 +48,101 @@ sb_status sb_rules_add(sb_rules *rules, sb_rule_kind kind, const char *text, con
 void sb_rules_close(sb_rules *rules);
 void sb_rules_free(sb_rules *rules);
 
-/* The exact rule with this text, the last one if there are several, or NULL. */
+/* The last exact rule with this text, or NULL. */
 const sb_rule *sb_rules_exact(const sb_rules *rules, const char *name);
 
-/* The first rule that is not exact and matches, from index *next on; *next is then behind it. NULL
- * in *out if there is none. Start with *next = 0. */
+/* Finds the first matching rule that is not exact, from index *next on, and sets *next to the index
+ * after it. *out is NULL if there is none. Start with *next = 0. */
 sb_status sb_rules_next(const sb_declared *declared, const sb_rules *rules, const char *name,
                         size_t *next, const sb_rule **out, sb_error *err);
 
-/* The first of either: an exact one, else the first pattern. */
+/* The exact rule if there is one, else the first matching pattern. */
 sb_status sb_rules_find(const sb_declared *declared, const sb_rules *rules, const char *name,
                         const sb_rule **out, sb_error *err);
 
 struct sb_declared {
     sb_dialect dialect;
     sb_declared_kv kv;
-    char *file; /* the one that decides */
+    char *file; /* the file that decides */
     sb_declaration *schemes;
     size_t scheme_count;
-    int32_t base;     /* scheme of what no rule names, or SB_NOT_QUANTIZED */
+    int32_t base;     /* scheme of modules without a rule, or SB_NOT_QUANTIZED */
     sb_rules ignore;  /* names that are not quantized */
-    sb_rules targets; /* names with a scheme, or SB_NOT_QUANTIZED, of their own */
-    sb_rules blocks;  /* auto-round: what is not under one of these is not quantized */
+    sb_rules targets; /* names with their own scheme, or SB_NOT_QUANTIZED */
+    sb_rules blocks;  /* auto-round: modules outside these are not quantized */
     uint8_t lm_head;  /* gptq: the head is quantized, too */
     uint8_t by_layer; /* modelopt: only targets are quantized */
     uint8_t unlisted; /* modelopt: MIXED_PRECISION without a list of layers */
     char **notes;
     size_t note_count;
-    atomic_int *lost; /* memory was out for an answer */
+    atomic_int *lost; /* 1: memory was out for an answer */
 };
 
-/* The texts while they are read. `object` is what declares: quantization_config, or the object of
- * another file; `hf` is "quantization" of hf_quant_config.json, json NULL if there is none. */
+/* The documents during reading. `object` is the declaring object: quantization_config, or the
+ * object of another file. `hf` is "quantization" of hf_quant_config.json; its json is NULL if there
+ * is none. */
 typedef struct sb_declared_reading {
     sb_declared *declared;
     sb_json_object object;
     sb_json_object hf;
     sb_json_object hf_root;
-    int from_hf; /* object is the one of hf_quant_config.json: config.json declares nothing */
+    int from_hf; /* object is from hf_quant_config.json; config.json declares nothing */
 } sb_declared_reading;
 
-/* Appends a copy unless there is an equal one; *index is where it stands. */
+/* Appends a copy unless there is an equal scheme; *index is its place. */
 sb_status sb_declared_scheme(sb_declared *declared, const sb_declaration *scheme, int32_t *index,
                              sb_error *err);
 
-/* Appends a note. After 32 of them only one more, that says so. */
+/* Appends a note. After 32 notes, one last note says that there are more. */
 sb_status sb_declared_add_note(sb_declared *declared, sb_error *err, const char *format, ...)
     SB_PRINTF(3, 4);
 
 sb_status sb_declared_no_memory(const sb_declared *declared, sb_error *err);
 
-/* Visits the members of object `key` of `at`, in the order of the file, each an object itself.
- * if_array says what a member that is an array is, which is known and not read; NULL: nothing is.
- */
+/* Visits the members of object `key` of `at` in the order of the file. Each member must be an
+ * object. An array that is known but not supported is refused with the words of if_array. if_array
+ * NULL: there is no such array. */
 typedef sb_status (*sb_declared_visit)(void *ctx, const sb_json_object *list, const char *name,
                                        const sb_json_object *member, sb_error *err);
 sb_status sb_declared_each(const sb_json_object *at, const char *key, const char *if_array,
                            sb_declared_visit visit, void *ctx, sb_error *err);
 
-/* Adds each string of an array, absent or null as if it were empty; kind_of chooses the kind and
- * may move *text on, past a prefix. */
+/* Adds a rule for each string of an array; an absent or null array counts as empty. kind_of chooses
+ * the kind and may move *text past a prefix. */
 typedef sb_rule_kind (*sb_rule_kind_fn)(const char **text);
 sb_status sb_declared_names(const sb_json_object *at, const char *key, sb_rule_kind_fn kind_of,
                             int32_t scheme, sb_rules *out, sb_error *err);
 
-/* Integers with a sign, which GPTQ and its like write for "the whole row" (-1). */
+/* Reads a group size, a signed integer: GPTQ and similar files write -1 for "the whole row". */
 sb_status sb_declared_group(const sb_json_object *at, const char *key, int64_t otherwise,
                             int64_t *out, sb_error *err);
 
-/* kv_cache_scheme and kv_cache_quant_algo in the forms that exist: absent, null, a name, or the
+/* Reads kv_cache_scheme or kv_cache_quant_algo in any known form: absent, null, a name, or the
  * fields of a number format. */
 sb_status sb_declared_read_kv(const sb_json_object *at, const char *key, sb_declared_kv *out,
                               sb_error *err);
 
-/* What a module is, as far as its name says; classes are those of the model code. */
+/* The kind of a module, from its name. Classes are those of the model code. */
 typedef enum sb_module_kind {
     SB_MODULE_LINEAR,
-    SB_MODULE_HEAD,    /* lm_head, an nn.Linear, too */
-    SB_MODULE_EXPERTS, /* fused experts: parameters of a module that is no nn.Linear */
-    SB_MODULE_ROUTER,  /* mlp.gate: no nn.Linear */
-    SB_MODULE_ONE_ROW, /* shared_expert_gate: an nn.Linear that words of 8 rows cannot hold */
+    SB_MODULE_HEAD,    /* lm_head, also an nn.Linear */
+    SB_MODULE_EXPERTS, /* fused experts: parameters of a module that is not an nn.Linear */
+    SB_MODULE_ROUTER,  /* mlp.gate: not an nn.Linear */
+    SB_MODULE_ONE_ROW, /* shared_expert_gate: an nn.Linear whose single row does not fill a word of
+                          8 rows */
     SB_MODULE_OTHER    /* embeddings, norms, convolutions */
 } sb_module_kind;
 sb_module_kind sb_module_kind_of(const char *module);
-int sb_module_outside(const char *module); /* of the MTP head or the vision tower */
+int sb_module_outside(const char *module); /* true: part of the MTP head or the vision tower */
 
-/* "....mlp.experts" of a module within experts, in room; NULL for others. */
+/* The "....mlp.experts" part of the name of a module within experts, written to room; NULL for
+ * other modules. */
 typedef struct sb_module_name {
     char text[512];
 } sb_module_name;
 const char *sb_module_experts(const char *module, sb_module_name *room);
 
-/* Answers. */
+/* The answers. */
 sb_declaration sb_declared_no(const char *rule);
 sb_declaration sb_declared_unknown(const char *rule);
 sb_declaration sb_declared_yes(const sb_declared *declared, int32_t scheme, const char *rule);

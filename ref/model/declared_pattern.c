@@ -20,11 +20,12 @@ struct sb_regex {
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     pcre2_code *code;
-    char needle[NEEDLE]; /* stands in every name that matches; "" if nothing is known to */
+    char needle[NEEDLE]; /* part of every matching name; "" if unknown */
 };
 
-/* Python 3.11 reads {,3} as {0,3} and [:alpha:] within brackets as its characters; PCRE2 10.42
- * reads the first as itself and the second as a class. */
+/* Returns a construct that the two libraries read differently, or NULL. Python 3.11 reads {,3} as
+ * {0,3}, and [:alpha:] within brackets as a set of characters. PCRE2 10.42 reads the first as
+ * literal text and the second as a class. */
 static const char *read_differently(const char *text)
 {
     if (strstr(text, "{,"))
@@ -32,7 +33,7 @@ static const char *read_differently(const char *text)
     return strstr(text, "[:") ? "[:" : NULL;
 }
 
-/* The character that stands for itself at *text, which moves on behind it; 0 if none does. */
+/* If there is a literal character at *text, returns it and moves *text past it; else returns 0. */
 static char literal_at(const char **text)
 {
     const char *at = *text;
@@ -44,9 +45,9 @@ static char literal_at(const char **text)
     return c;
 }
 
-/* Lists have a pattern for each layer, and 10^5 names to try them on: the longest text that a name
- * must contain tells most of them apart without a match. Only of patterns without groups, classes,
- * counts and alternatives. */
+/* Finds the longest literal text that a matching name must contain. Lists have a pattern for each
+ * layer and up to 10^5 names, and this text excludes most pairs without a regex match. Only for
+ * patterns without groups, classes, counts and alternatives. */
 static void find_needle(const char *text, char *needle)
 {
     char run[NEEDLE];
@@ -55,7 +56,7 @@ static void find_needle(const char *text, char *needle)
         return;
     while (*text) {
         char c = literal_at(&text);
-        if (!c && *text == '\\') { /* a class, a boundary: not looked into */
+        if (!c && *text == '\\') { /* a class or a boundary: not analysed */
             needle[0] = '\0';
             return;
         }
@@ -152,7 +153,7 @@ sb_status sb_regex_matches(const sb_regex *regex, const char *name, const char *
                        "%s: the regular expression takes too long on module \"%s\": %s", where,
                        SB_SHOW(name), why);
     }
-    *out = code >= 0; /* 0: it matched, and there was no room for its groups */
+    *out = code >= 0; /* 0: a match, but without room for its groups */
     return SB_OK;
 }
 
@@ -171,7 +172,7 @@ int sb_looks_like_regex(const char *text)
     return strpbrk(text, "*+?^$()[]{}|\\") != NULL;
 }
 
-/* Only the last star is ever taken back, so that the time is at most the product of the lengths. */
+/* Backtracks to the last star only, so that the time is at most the product of the lengths. */
 int sb_glob_matches(const char *glob, const char *name)
 {
     const char *star = NULL;

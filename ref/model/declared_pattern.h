@@ -1,8 +1,8 @@
-/* declared_pattern.h - the three ways in which configuration files write sets of module names.
+/* declared_pattern.h - the three notations of configuration files for sets of module names.
  *
- * A regular expression is one of Python's re module. PCRE2 reads them; the two constructs that both
- * accept and read differently are refused, and so is one that is too long or takes too many steps:
- * the file may come from anybody. */
+ * Regular expressions are those of Python's re module; PCRE2 matches them. Two constructs have
+ * different meanings in the two and are refused. An expression that is too long or takes too many
+ * steps is refused, too, because the file may be hostile. */
 #ifndef SB_MODEL_DECLARED_PATTERN_H
 #define SB_MODEL_DECLARED_PATTERN_H
 
@@ -10,7 +10,7 @@
 
 typedef struct sb_regex sb_regex;
 
-/* anchored: as re.match, which must match from the first character on but need not reach the last;
+/* anchored: as re.match, which matches from the first character on and need not reach the last;
  * else as re.search. `where` names file and rule in messages. */
 sb_status sb_regex_compile(const char *text, int anchored, const char *where, sb_regex **out,
                            sb_error *err);
@@ -18,15 +18,15 @@ sb_status sb_regex_matches(const sb_regex *regex, const char *name, const char *
                            sb_error *err);
 void sb_regex_free(sb_regex *regex);
 
-/* True if text has a character that means something in a regular expression, '.' apart. */
+/* True if text has a special character of regular expressions other than '.'. */
 int sb_looks_like_regex(const char *text);
 
-/* 1 if the whole name matches: '*' is any characters, dots too, '?' is one. As Python's fnmatch,
- * but without sets in brackets. */
+/* 1 if the whole name matches: '*' matches any characters, including dots; '?' matches one. As
+ * Python's fnmatch, without sets in brackets. */
 int sb_glob_matches(const char *glob, const char *name);
 
-/* 1 if name begins, or ends, with part, and part with the name or at a dot: "gate" ends "mlp.gate",
- * but neither "mlp.shared_expert_gate" nor "mlp.gate_proj". */
+/* 1 if name begins, or ends, with part, and part is the whole name or is bounded by a dot: "gate"
+ * ends "mlp.gate", but neither "mlp.shared_expert_gate" nor "mlp.gate_proj". */
 int sb_has_prefix_part(const char *name, const char *part);
 int sb_has_suffix_part(const char *name, const char *part);
 

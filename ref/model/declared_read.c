@@ -1,4 +1,4 @@
-/* declared_read.c - what the readers of all dialects share. */
+/* declared_read.c - shared by the readers of all dialects. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int same_scheme(const sb_declaration *a, const sb_declaration *b)
            a->act_order == b->act_order && a->ue8m0 == b->ue8m0 && a->pre_scaled == b->pre_scaled;
 }
 
-/* Schemes are few, and equal ones are one, so that two rules agree if their indices do. */
+/* Equal schemes are stored once, so that two rules agree exactly if their indices are equal. */
 sb_status sb_declared_scheme(sb_declared *declared, const sb_declaration *scheme, int32_t *index,
                              sb_error *err)
 {
@@ -169,7 +169,7 @@ sb_status sb_declared_read_kv(const sb_json_object *at, const char *key, sb_decl
                         SB_SHOW(name), "expected FP8, INT8 or NVFP4");
 }
 
-/* --- what the name of a module says ---------------------------------------------------------- */
+/* --- module names ----------------------------------------------------------------------------- */
 
 const char *sb_module_experts(const char *module, sb_module_name *room)
 {

@@ -7,11 +7,11 @@
 #include "ref/container/show.h"
 #include "ref/model/declared_parts.h"
 
-/* Published lists have hundreds of names and a handful of patterns; every pattern is tried on every
- * module, so their number is bounded. */
+/* Limits the number of patterns, because every pattern is tried on every module. Published lists
+ * have hundreds of names, but only a few patterns. */
 enum { MAX_PATTERNS = 4096 };
 
-/* The rule as a message shows it. */
+/* The rule in the form of messages. */
 static char *place_text(const sb_rule_place *place, const char *shown)
 {
     char text[640];
@@ -41,7 +41,7 @@ sb_status sb_rules_add(sb_rules *rules, sb_rule_kind kind, const char *text, con
         return sb_fail(err, SB_ERR_INPUT, "%s: %s has more than %d patterns", SB_SHOW(place->file),
                        place->key, MAX_PATTERNS);
     sb_rule *grown = rules->rule;
-    if ((rules->count & (rules->count - 1)) == 0) /* room is the power of two above count */
+    if ((rules->count & (rules->count - 1)) == 0) /* the capacity is the next power of two */
         grown = sb_realloc(rules->rule, rules->count ? 2 * rules->count : 1, sizeof *grown);
     if (!grown)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for %s", SB_SHOW(place->file),
@@ -90,7 +90,7 @@ const sb_rule *sb_rules_exact(const sb_rules *rules, const char *name)
 {
     size_t from = 0;
     size_t to = rules->exact;
-    while (from < to) { /* the first rule above name */
+    while (from < to) { /* finds the first rule above name */
         size_t middle = from + (to - from) / 2;
         if (strcmp(rules->rule[middle].text, name) <= 0)
             from = middle + 1;

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Which packing and family each container answers to. */
+/* The family and the packings that each container may be declared as. */
 static const struct {
     sb_declared_family family;
     sb_declared_packing packing[3];
@@ -29,8 +29,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Blocks of FP8 and groups of integers, where they are declared by their size: a layer may be
- * smaller than one. */
+/* Compares declared block sizes of FP8 and group sizes of integers. A layer may be smaller than one
+ * block. */
 int sb_declared_blocks_agree(const sb_declaration *d, const sb_matrix *m)
 {
     const sb_quant *q = &m->quant;
@@ -42,7 +42,7 @@ int sb_declared_blocks_agree(const sb_declaration *d, const sb_matrix *m)
     return 1;
 }
 
-/* compressed-tensors' int-quantized has a byte for each code, of whatever width. */
+/* compressed-tensors' int-quantized stores every code in a byte, regardless of its width. */
 static int bits_agree(const sb_declaration *d, const sb_found *f)
 {
     unsigned stored = (unsigned)sb_format_bits(f->matrix.format);

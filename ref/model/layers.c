@@ -26,8 +26,7 @@ static int is_plain(sb_dtype dtype)
     return dtype == SB_DTYPE_BF16 || dtype == SB_DTYPE_F16 || dtype == SB_DTYPE_F32;
 }
 
-/* Whether what follows the name of a stack makes a part of it: "", ".weight_packed", "_scale_inv".
- */
+/* True if the text after the name of a stack denotes a part: "", ".weight_packed", "_scale_inv". */
 static int is_stack_part(const char *tail)
 {
     if (!*tail)
@@ -43,7 +42,7 @@ static int is_stack_part(const char *tail)
     return 0;
 }
 
-/* 1 and the name of the stack, if the tensor is a part of one. */
+/* If the tensor is a part of a stack: returns 1 and the name of the stack. */
 static int stack_of(const char *tensor, char *layer, size_t size)
 {
     static const char mark[] = ".experts.";
@@ -93,7 +92,7 @@ int sb_tensor_layer(const sb_tensor *t, char *layer, size_t size, uint32_t *expe
            (t->rank == 2 || !is_plain(t->dtype) || strcmp(t->name + strlen(layer), ".weight") != 0);
 }
 
-/* Layers by the tensors that belong to them, each once: of a stack first what says E. */
+/* Lists the layers of all tensors, sorted by name. For a stack, the entry with E comes first. */
 static sb_status collect(const sb_checkpoint *checkpoint, list *all, sb_error *err)
 {
     sb_status status = SB_OK;
@@ -109,7 +108,7 @@ static sb_status collect(const sb_checkpoint *checkpoint, list *all, sb_error *e
     return status;
 }
 
-/* What the folder declares; nothing without a config.json. */
+/* Loads the declarations of the folder; none without a config.json. */
 static sb_status load_declared(const sb_checkpoint *checkpoint, sb_declared **out, sb_error *err)
 {
     const char *folder = sb_checkpoint_folder(checkpoint);
@@ -145,7 +144,7 @@ const char *sb_found_origin(const sb_checkpoint *checkpoint, const sb_found *fou
 
 typedef struct walk {
     const sb_checkpoint *checkpoint;
-    sb_declared *declared; /* read when a layer first asks for it */
+    sb_declared *declared; /* loaded when a layer first needs it */
     int loaded;
     sb_layer_fn visit;
     void *ctx;
@@ -175,7 +174,7 @@ sb_status sb_each_layer(const sb_checkpoint *checkpoint, sb_layer_fn visit, void
     return status;
 }
 
-/* One matrix of an expert: rows first .. first + rows - 1 of what is stored. */
+/* Visits one matrix of an expert: rows first .. first + rows - 1 of the stored matrix. */
 static sb_status visit_part(const sb_piece *whole, const char *name, const char *part,
                             uint32_t first, uint32_t rows, sb_piece_fn visit, void *ctx,
                             sb_error *err)

@@ -1,5 +1,5 @@
-/* names.h - which tensors a model has, under which names and shapes: one enumeration for reading
- * and for writing (M-5). */
+/* names.h - the names and shapes of all tensors of a model: one enumeration for reading and writing
+ * (M-5). */
 #ifndef SB_MODEL_NAMES_H
 #define SB_MODEL_NAMES_H
 
@@ -16,18 +16,17 @@ typedef enum sb_role {
     SB_ROLE_COUNT
 } sb_role;
 
-/* How a checkpoint stores what the configuration does not say. */
+/* The storage choices of a checkpoint that are not in its configuration. */
 typedef struct sb_storage {
     const char *prefix;    /* "model.", "model.language_model.", "language_model.model." */
     int fused_experts;     /* trunk experts as 3-D tensors, or one tensor per expert */
-    int fused_mtp_experts; /* the same of the MTP layers */
-    int has_mtp;           /* mtp.* present */
+    int fused_mtp_experts; /* MTP experts, likewise */
+    int has_mtp;           /* mtp.* tensors exist */
 } sb_storage;
 
 enum { SB_NAME_MAX = 256, SB_NO_EXPERT = 0x7fffffff };
 
-/* One expected tensor. layer counts 0..L-1 in the trunk, L.. for MTP layers; root tensors have L.
- */
+/* One expected tensor. layer is 0..L-1 in the trunk and L.. in MTP layers. Root tensors have L. */
 typedef struct sb_expected {
     char name[SB_NAME_MAX];
     sb_role role;
@@ -40,22 +39,22 @@ typedef struct sb_expected {
 typedef sb_status (*sb_expected_fn)(void *ctx, const sb_expected *tensor, sb_error *err);
 
 /* Calls visit for every tensor of the model in storage order: embedding, layers, norm, head, MTP.
- * Stops at the first status that is not SB_OK and returns it. */
+ * Stops at the first status other than SB_OK and returns it. */
 sb_status sb_each_tensor(const sb_config *config, const sb_storage *storage, sb_expected_fn visit,
                          void *ctx, sb_error *err);
 
-/* The same where layers differ: fused_of says of each, the MTP layers behind the trunk, whether its
- * experts are fused. NULL: as storage says. */
+/* As sb_each_tensor, for layers that differ: fused_of says for each layer, the MTP layers after the
+ * trunk, whether its experts are fused. NULL: as storage says. */
 sb_status sb_each_tensor_mixed(const sb_config *config, const sb_storage *storage,
                                const unsigned char *fused_of, sb_expected_fn visit, void *ctx,
                                sb_error *err);
 
-/* What tensor names of the text model may begin with (M-6); none before a longer one that it
- * begins. */
+/* The possible prefixes of tensor names of the text model (M-6). A prefix comes after any longer
+ * prefix that starts with it. */
 enum { SB_TEXT_PREFIXES = 3 };
 extern const char *const sb_text_prefixes[SB_TEXT_PREFIXES];
 
-/* The name after its prefix, as tensors.def has it. */
+/* The name without its prefix, as in tensors.def. */
 const char *sb_role_name(sb_role role);
 
 #endif

@@ -12,7 +12,7 @@ float sb_reciprocal(float x)
     return x == 0 ? sb_f32_from_bits(0x7f800000u) : 1.0f / x;
 }
 
-/* Eight lower-case hexadecimal digits; 0 if they are anything else. */
+/* Reads eight lower-case hexadecimal digits; returns 0 for any other text. */
 static int read_hex(const char *text, uint32_t *bits)
 {
     static const char digits[] = "0123456789abcdef";

@@ -8,13 +8,13 @@
 #include "ref/base/bytes.h"
 #include "ref/container/show.h"
 
-/* The layer's tensor of this suffix. Parts of a stack are named P.suffix, P_suffix, or P_suffix
- * without "weight_"; its codes are P itself. */
+/* Finds the layer's tensor with this suffix. The parts of a stack are named P.suffix, P_suffix, or
+ * P_suffix without "weight_"; its codes are named P. */
 static const sb_tensor *find_part(const sb_probe *p, unsigned part)
 {
     const char *suffix = sb_part_suffix((sb_model_part)part);
     char full[SB_MAX_TENSOR_NAME + 64];
-    if (strlen(p->name) > SB_MAX_TENSOR_NAME) /* no tensor's name is longer */
+    if (strlen(p->name) > SB_MAX_TENSOR_NAME) /* no tensor name is longer */
         return NULL;
     snprintf(full, sizeof full, "%s.%s", p->name, suffix);
     const sb_tensor *t = sb_checkpoint_find(p->checkpoint, full);
@@ -26,7 +26,7 @@ static const sb_tensor *find_part(const sb_probe *p, unsigned part)
         return t;
     if (part == SB_PART_weight)
         return sb_checkpoint_find(p->checkpoint, p->name);
-    if (strncmp(suffix, "weight_", 7) != 0 || part == SB_PART_weight_g_idx) /* P_g_idx: GPTQ's */
+    if (strncmp(suffix, "weight_", 7) != 0 || part == SB_PART_weight_g_idx) /* P_g_idx is GPTQ's */
         return NULL;
     snprintf(full, sizeof full, "%s_%s", p->name, suffix + 7);
     return sb_checkpoint_find(p->checkpoint, full);
@@ -150,8 +150,9 @@ static uint64_t up(uint64_t n, uint64_t block)
     return (n + block - 1) / block;
 }
 
-/* The size of blocks of which `count` cover n: the power of two, or n / count. 0 if there is none.
- * Half blocks at the edge make it ambiguous; published block sizes are powers of two. */
+/* The size of blocks if `count` blocks cover n: a power of two if one fits (128 and below first),
+ * else n / count; 0 if neither fits. A partial block at the edge makes the size ambiguous;
+ * published block sizes are powers of two. */
 uint64_t sb_probe_block(uint64_t n, uint64_t count)
 {
     if (count == 1)
@@ -220,7 +221,6 @@ void sb_probe_find(const sb_probe *p)
         p->found->part[part] = find_part(p, part);
 }
 
-/* The codes: [rows, cols / per_element] in the file. Without an expectation the file decides. */
 sb_status sb_probe_codes(sb_probe *p, const sb_tensor *t, sb_format format, uint64_t per_element)
 {
     sb_matrix *m = &p->found->matrix;

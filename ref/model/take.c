@@ -20,10 +20,10 @@ typedef struct plan {
     const sb_checkpoint *side[2];
     const char *const *patterns;
     size_t pattern_count;
-    unsigned char used[64]; /* patterns that something matched */
+    unsigned char used[64]; /* 1: the pattern has matched a name */
     sb_take_entry *entries;
     size_t count;
-    block *blocks; /* in order of name */
+    block *blocks; /* sorted by name */
     size_t block_count;
     sb_take *out;
 } plan;
@@ -38,7 +38,8 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for names of tensors");
 }
 
-/* Tensors of a block come one behind the other in either side's order. */
+/* Notes the storage style of a block. The tensors of a block are neighbours in the order of each
+ * side. */
 static sb_status note_block(plan *p, int side, const char *plain, sb_error *err)
 {
     char name[SB_MAX_TENSOR_NAME];
@@ -63,7 +64,7 @@ static sb_status note_block(plan *p, int side, const char *plain, sb_error *err)
     return SB_OK;
 }
 
-/* Both sides' notes of a block become one. */
+/* Merges the notes of both sides for the same block. */
 static void join_blocks(plan *p)
 {
     size_t kept = 0;
@@ -158,10 +159,9 @@ static sb_status make_entries(plan *p, sb_error *err)
     return status;
 }
 
-/* --- what the patterns say ----------------------------------------------------------------------
- */
+/* --- matching the patterns -------------------------------------------------------------------- */
 
-/* What stands in a pattern without wildcards, the longest piece of it. */
+/* The longest piece of a pattern without wildcards. */
 static void literal_of(const char *pattern, char *text, size_t size)
 {
     size_t best = 0;
@@ -175,7 +175,7 @@ static void literal_of(const char *pattern, char *text, size_t size)
     }
 }
 
-/* Nothing matches: the names that have the most of it. */
+/* Reports a pattern without a match, with names that resemble it. */
 static sb_status no_match(const plan *p, const char *pattern, sb_error *err)
 {
     char part[SB_MAX_TENSOR_NAME], near[600] = "";
@@ -187,7 +187,8 @@ static sb_status no_match(const plan *p, const char *pattern, sb_error *err)
                 (i == 0 || strcmp(p->entries[i].module, p->entries[i - 1].module) != 0))
                 snprintf(near + strlen(near), sizeof near - strlen(near), "%s%s",
                          found++ ? ", " : "", SB_SHOW(p->entries[i].module));
-    for (size_t i = 0, n = 0; i < p->count && !found; i++) { /* nothing is near: where to begin */
+    for (size_t i = 0, n = 0; i < p->count && !found;
+         i++) { /* no similar name: shows how names begin */
         const char *module = p->entries[i].module, *before = i ? p->entries[i - 1].module : "";
         if (i == 0 || strncmp(module, before, n + 1) != 0)
             snprintf(near + strlen(near), sizeof near - strlen(near), "%s%.*s", i ? ", " : "",
@@ -210,7 +211,7 @@ static sb_status check_patterns(const plan *p, sb_error *err)
     return SB_OK;
 }
 
-/* Of experts that go as one module, all of a side must have been asked for. */
+/* If experts are replaced as one module, the patterns must match all of them on one side. */
 static sb_status check_whole(const sb_take_group *g, sb_error *err)
 {
     size_t all[2] = {0, 0}, asked[2] = {0, 0};
@@ -299,7 +300,7 @@ static sb_status exchange_all(plan *p, sb_error *err)
     int vision_in_model = 0;
     for (size_t i = 0; i < sb_checkpoint_count(p->side[0]) && !vision_in_model; i++)
         vision_in_model = in_model(p->side[0], i);
-    if (!vision_in_model) /* a tower that comes keeps its names */
+    if (!vision_in_model) /* an added vision tower keeps its names */
         for (size_t i = 0; i < sb_checkpoint_count(p->side[1]) && !vision_in_model; i++)
             vision_in_model = in_model(p->side[1], i);
     sb_status status = SB_OK;

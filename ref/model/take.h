@@ -1,27 +1,28 @@
-/* take.h - modules of one checkpoint to stand in for those of another: which tensors go and come.
+/* take.h - replaces modules of one checkpoint by those of another: plans which tensors are removed
+ * and added.
  *
- * W-1: modules, and never single tensors. A module is a linear layer with all its parts, or a
- * tensor that is no part of one; where one side stacks the experts of a layer and the other does
- * not, all experts of that layer are one module. */
+ * W-1: whole modules are replaced, never single tensors. A module is a linear layer with all its
+ * parts, or a tensor outside such layers. If only one side stacks the experts of a layer, all
+ * experts of that layer are one module. */
 #ifndef SB_MODEL_TAKE_H
 #define SB_MODEL_TAKE_H
 
 #include "ref/container/overlay.h"
 #include "ref/model/config.h"
 
-/* A module that a pattern names, in order of its name. */
+/* A module that matches a pattern. Modules are sorted by name. */
 typedef struct sb_taken_module {
     char *name;         /* without the prefix of the text model: "layers.3.self_attn.q_proj" */
-    size_t goes, comes; /* tensors; of one that `other` lacks nothing goes, and it stays */
+    size_t goes, comes; /* numbers of tensors; a module that `other` lacks stays */
     uint64_t goes_bytes, comes_bytes;
-    size_t first_goes, first_comes; /* a tensor of either side, for its name */
+    size_t first_goes, first_comes; /* one tensor of each side, for its name */
 } sb_taken_module;
 
 typedef struct sb_take {
     sb_taken_module *modules;
     size_t module_count;
-    size_t lacking;     /* modules of base alone: they stay */
-    size_t added;       /* modules of other alone: they come */
+    size_t lacking;     /* modules only in base: they stay */
+    size_t added;       /* modules only in other: they are added */
     sb_overlaid *taken; /* sorted by name */
     size_t taken_count;
     unsigned char *dropped; /* one per tensor of base */
@@ -30,33 +31,33 @@ typedef struct sb_take {
 } sb_take;
 
 /* Patterns are globs ('*', '?') on names of tensors or modules, with or without the prefix of the
- * text model. SB_ERR_USAGE: a pattern that matches nothing that other has, or a part of what can
- * only go as a whole; SB_ERR_INPUT: other has not all parts of a module, or other shapes. */
+ * text model. SB_ERR_USAGE: a pattern matches nothing in other, or matches only a part of experts
+ * that must be replaced as a whole. SB_ERR_INPUT: other lacks parts of a module, or has different
+ * shapes. */
 sb_status sb_take_plan(const sb_checkpoint *base, const sb_checkpoint *other,
                        const char *const *patterns, size_t count, sb_take *out, sb_error *err);
 void sb_take_free(sb_take *take);
 
-/* Plans, and lays over: other is gone then, also after a failure. Refuses zero points of which only
- * the declaration of other says how they are meant. */
+/* Plans and overlays. Consumes other, also on failure. Refuses zero points whose convention only
+ * the declaration of other tells. */
 sb_status sb_take_overlay(sb_checkpoint *base, sb_checkpoint *other, const char *const *patterns,
                           size_t count, sb_error *err);
 
-/* W-8: refuses zero points of `other` of which only its configuration says that they are of v2. */
+/* W-8: refuses zero points of `other` that only its configuration declares as v2. */
 sb_status sb_take_check_zeros(const sb_checkpoint *other, const sb_take *take, sb_error *err);
 
-/* The same for "PATTERN=FOLDER", as a command line has it. */
+/* As sb_take_overlay, for the text "PATTERN=FOLDER" of a command line. */
 sb_status sb_take_overlay_text(sb_checkpoint *base, const char *text, sb_error *err);
 
-/* W-7: an MTP head that was laid over brings its number of layers into a configuration that has
- * none. */
+/* W-7: an overlaid MTP head sets the number of MTP layers in a configuration that has none. */
 sb_status sb_take_head(const sb_checkpoint *checkpoint, sb_config *config, sb_error *err);
 
-/* Behind the prefix of the text model, if a name has it: "layers.0.norm". Names of the vision
- * tower lose "model.". */
+/* The name without the prefix of the text model, if it has this prefix: "layers.0.norm". Names of
+ * the vision tower lose "model.". */
 const char *sb_plain_name(const char *name);
 
-/* "model.language_model.", or what else most names of the text model begin with, so that a misnamed
- * tensor does not decide; "" if none does. */
+/* "model.language_model.", or another prefix: the one of most text model names, so that a misnamed
+ * tensor does not decide. "" if no name has a prefix. */
 const char *sb_text_prefix(const sb_checkpoint *checkpoint);
 
 #endif

@@ -54,7 +54,8 @@ char *sb_take_name(const char *name, const char *prefix, int vision_in_model)
 /* --- which module a tensor belongs to -----------------------------------------------------------
  */
 
-/* The length of "....mlp.experts" of a plain name, or 0; and how the name stores experts. */
+/* The length of "....mlp.experts" in a plain name, or 0. *style says whether the experts are
+ * stacked. */
 size_t sb_take_experts(const char *plain, int *style)
 {
     static const char mark[] = ".experts.";
@@ -66,7 +67,7 @@ size_t sb_take_experts(const char *plain, int *style)
     return (size_t)(next - 1 - plain);
 }
 
-/* The finest module: of a stack each of its tensors with their scales. */
+/* The smallest module: for a stack, each code tensor with its scales. */
 void sb_take_module(const char *plain, char *module, size_t size)
 {
     int style = 0;

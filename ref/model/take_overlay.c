@@ -1,4 +1,4 @@
-/* take_overlay.c - modules laid over a checkpoint, in memory. */
+/* take_overlay.c - overlays modules on a checkpoint, in memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "ref/model/layers.h"
 #include "ref/model/take.h"
 
-/* Layers that come and whose zero points say nothing of their convention. */
+/* Added layers whose zero points do not show their convention. */
 typedef struct zeros {
     const sb_checkpoint *other;
     const sb_take *take;

@@ -1,4 +1,4 @@
-/* take_parts.h - what take.c and take_match.c share. */
+/* take_parts.h - shared by take.c, take_names.c and take_shapes.c. */
 #ifndef SB_MODEL_TAKE_PARTS_H
 #define SB_MODEL_TAKE_PARTS_H
 
@@ -6,10 +6,10 @@
 
 enum { SB_SIDE_BASE, SB_SIDE_OTHER };
 
-/* A tensor of either side, and the module that it belongs to. */
+/* A tensor of one of the two sides, and its module. */
 typedef struct sb_take_entry {
     char *module;
-    uint32_t tensor; /* its number in its checkpoint */
+    uint32_t tensor; /* index in its checkpoint */
     unsigned char side, matched;
 } sb_take_entry;
 
@@ -20,18 +20,19 @@ typedef struct sb_take_group {
     size_t count;
 } sb_take_group;
 
-/* take_names.c. The name that a tensor gets in a checkpoint whose text model has that prefix; NULL
- * if memory is out. */
+/* take_names.c. The name of a tensor in a checkpoint whose text model has the given prefix; NULL if
+ * memory is out. */
 char *sb_take_name(const char *name, const char *prefix, int vision_in_model);
 
-/* The length of "....mlp.experts" of a plain name, or 0; and how the name stores experts. */
+/* The length of "....mlp.experts" in a plain name, or 0; *style says whether the experts are
+ * stacked. */
 enum { SB_EXPERTS_STACKED = 1, SB_EXPERTS_SPLIT = 2 };
 size_t sb_take_experts(const char *plain, int *style);
 
-/* The finest module that a tensor belongs to. */
+/* The smallest module that contains a tensor. */
 void sb_take_module(const char *plain, char *module, size_t size);
 
-/* take_shapes.c. SB_ERR_INPUT unless both sides mean matrices and vectors of the same shapes. */
+/* take_shapes.c. SB_ERR_INPUT unless both sides have matrices and vectors of the same shapes. */
 sb_status sb_take_compare(const sb_take_group *group, sb_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* take_shapes.c - a module that is to come is the same module: its matrices have the same shapes,
- * however they are stored. */
+/* take_shapes.c - checks that a module and its replacement have matrices of the same shapes, in any
+ * storage. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "ref/model/layers.h"
 #include "ref/model/take_parts.h"
 
-/* A matrix, or a tensor that is no part of a layer. */
+/* A matrix, or a tensor outside the linear layers. */
 typedef struct shape {
     char *name; /* without prefix */
     uint64_t rows, cols;
@@ -60,8 +60,9 @@ static sb_status add_layer(shapes *s, const sb_checkpoint *c, const char *layer,
     return status ? status : sb_each_piece(c, layer, &found, add_piece, s, err);
 }
 
-/* A tensor, unless it is of the layer before: the tensors of a layer are neighbours in the order of
- * names. Small parts of a stack add nothing: its codes tell its E. */
+/* Adds a tensor or its layer, unless the layer was just added: the tensors of a layer are
+ * neighbours in the order of names. Small parts of a stack add nothing, because its codes give
+ * E. */
 static sb_status add_tensor(shapes *s, const sb_checkpoint *c, const sb_tensor *t, char *before,
                             sb_error *err)
 {
@@ -118,7 +119,7 @@ static sb_status compare_sorted(const sb_take_group *g, const shapes *s, sb_erro
         const shape *a = &s->rows[i], *b = i + 1 < s->count ? a + 1 : NULL;
         if (!b || strcmp(a->name, b->name) != 0) {
             if (a->side == SB_SIDE_OTHER && a->alone)
-                continue; /* a vector more, as a bias: it comes along */
+                continue; /* an extra vector, such as a bias: it is added, too */
             return sb_fail(err, SB_ERR_INPUT, "%s: has %s, which %s lacks: this is another model",
                            SB_SHOW(path[a->side]), SB_SHOW(a->name), SB_SHOW(path[!a->side]));
         }

@@ -26,7 +26,7 @@ static int has(const sb_checkpoint *checkpoint, const char *prefix, const char *
     return sb_checkpoint_find(checkpoint, full) != NULL;
 }
 
-/* Whether any tensor's name begins so. */
+/* True if the name of any tensor begins with prefix and name. */
 static int begins(const sb_checkpoint *checkpoint, const char *prefix, const char *name)
 {
     char full[SB_NAME_MAX];
@@ -213,7 +213,7 @@ static sb_status bind_plain(binder *b, const sb_expected *x, sb_error *err)
     return status;
 }
 
-/* A linear layer, or a stack of them: whatever its tensors are. */
+/* Binds a linear layer or a stack, in any container. */
 static sb_status bind_linear(binder *b, const sb_expected *x, const char *module, sb_error *err)
 {
     int stack = x->rank == 3;
@@ -242,7 +242,7 @@ static sb_status bind_linear(binder *b, const sb_expected *x, const char *module
 
 enum { KV_NAMES = 5 };
 
-/* The multiplier of an FP8 cache, under the names that exporters have used. */
+/* Binds the multiplier of an FP8 cache, under any name that exporters use. */
 static sb_status bind_kv_scale(binder *b, const char *layer, const char *const names[KV_NAMES],
                                float *scale, sb_error *err)
 {
@@ -317,7 +317,8 @@ static sb_status account_rest(binder *b, sb_error *err)
     return SB_OK;
 }
 
-/* Overlaid and grafted checkpoints may stack the experts of some layers only. */
+/* Finds the layers with stacked experts: overlaid and grafted checkpoints may stack only some
+ * layers. */
 static sb_status find_fused(const sb_checkpoint *checkpoint, const sb_config *c, sb_weights *w,
                             sb_error *err)
 {

@@ -1,4 +1,4 @@
-/* weights.h - every tensor of a checkpoint bound to its role, in place. */
+/* weights.h - binds every tensor of a checkpoint to its role, in place. */
 #ifndef SB_MODEL_WEIGHTS_H
 #define SB_MODEL_WEIGHTS_H
 
@@ -17,38 +17,38 @@ typedef struct sb_expert {
     sb_matrix down;     /* (H, I) */
 } sb_expert;
 
-/* One decoder layer: w[SB_ROLE_...] is set for the roles that the layer has, else data is NULL.
- * Vectors are (1, n); conv1d is (C, kw). The projections of Qwen3-Next are bound under the roles of
- * Qwen3.5, through row maps. */
+/* One decoder layer: w[SB_ROLE_...].data is NULL for roles that the layer does not have. Vectors
+ * are (1, n); conv1d is (C, kw). The projections of Qwen3-Next have the roles of Qwen3.5, through
+ * row maps. */
 typedef struct sb_layer {
     sb_matrix w[SB_ROLE_COUNT];
     sb_expert *experts;     /* (E), NULL in a dense model */
-    float k_scale, v_scale; /* multipliers of an FP8 KV cache; 0 where the file has none */
+    float k_scale, v_scale; /* multipliers of an FP8 KV cache; 0: not in the file */
 } sb_layer;
 
 typedef struct sb_weights {
     sb_matrix embed_tokens, final_norm, lm_head;
-    sb_layer *layers;             /* (L + mtp_layers): the MTP layers stand behind the trunk */
+    sb_layer *layers;             /* (L + mtp_layers): the MTP layers come after the trunk */
     sb_matrix mtp[SB_ROLE_COUNT]; /* mtp_fc, mtp_norm_embedding, mtp_norm_hidden, mtp_norm */
-    sb_storage storage;           /* what was found */
-    size_t bound, ignored;        /* tensors of the folder: bound, and knowingly ignored (vision) */
+    sb_storage storage;           /* as found */
+    size_t bound, ignored;        /* numbers of tensors: bound, and deliberately ignored (vision) */
     uint64_t bound_bytes, ignored_bytes;
-    /* How the linear layers are stored, experts counted one by one. */
+    /* How the linear layers are stored; every expert counts as a layer. */
     struct sb_stored {
         size_t layers;
         uint64_t bytes;
     } stored[SB_CONTAINER_COUNT];
-    /* Layers whose tensors are not what the configuration declares (Q-11), and the first of them.
-     */
+    /* The number of layers whose tensors are not as declared, and the first of them. */
     size_t disagreements;
     char disagreement[SB_DISAGREEMENTS][512];
     uint32_t *row_maps[4];   /* qkv, z, b, a of Qwen3-Next */
-    unsigned char *fused_of; /* (layer_count) whether the experts of a layer are stacks */
+    unsigned char *fused_of; /* (layer_count) 1: the experts of the layer are stacks */
     uint32_t layer_count;
 } sb_weights;
 
 /* Binds all tensors. The checkpoint must stay open as long as the weights are used. Errors name the
- * tensor: missing, unexpected, wrong shape or wrong dtype. declared may be NULL: nothing is. */
+ * tensor: missing, unexpected, wrong shape or wrong dtype. declared may be NULL: nothing is
+ * declared. */
 sb_status sb_weights_bind(const sb_checkpoint *checkpoint, const sb_config *config,
                           const sb_declared *declared, sb_weights **out, sb_error *err);
 void sb_weights_free(sb_weights *weights);

@@ -9,9 +9,10 @@ static float through_e4m3(float x)
     return sb_e4m3_to_f32(sb_f32_to_e4m3(x));
 }
 
-/* sb_f32_to_e2m1 without a branch, so that the loops around it become vectors: how many of the
- * seven middles between neighbours are below. A middle itself goes to the even code; F-9:
- * "saturates at 6, infinity included, and makes every NaN +6". */
+/* sb_f32_to_e2m1 without a branch, so that the compiler vectorizes the loops around it. The code is
+ * the number of midpoints between neighbouring values that lie below x (there are seven). A
+ * midpoint itself goes to the even code; F-9: "saturates at 6, infinity included, and makes every
+ * NaN +6". */
 static inline uint8_t encode(float x)
 {
     const uint32_t bits = sb_bits_f32(x);
@@ -23,8 +24,8 @@ static inline uint8_t encode(float x)
     return (uint8_t)((uint32_t)code | sign);
 }
 
-/* n is 16, but for tests: a loop of known length becomes vectors, and codes, which are bytes, could
- * otherwise be anything. */
+/* n is 16 except in tests. The fixed trip count and restrict allow vectorization: without restrict,
+ * a store to codes, a byte array, could change any object. */
 static void encode_all(const float *restrict x, size_t n, uint8_t *restrict codes)
 {
     for (; n >= 16; n -= 16, x += 16, codes += 16)
@@ -144,8 +145,8 @@ static void modelopt(sb_act_group *g)
     encode_quotients(g, e);
 }
 
-/* K-18: "Where s is 0, all values of the group are 0" - whatever 0 times an overflowed reciprocal
- * gave: codes of 0 say the same. */
+/* K-18: "Where s is 0, all values of the group are 0" - also if 0 times an overflowed reciprocal
+ * gave something else. Codes of 0 represent this. */
 static void without_scale(sb_act_group *g)
 {
     for (size_t i = 0; i < g->n; i++)

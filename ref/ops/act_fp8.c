@@ -4,7 +4,7 @@
 #include "ref/ops/act_group.h"
 
 /* K-19: "E4 encodes by F-6, saturating; a NaN, which only 0 times an infinity makes here, becomes
- * 448" - as the minimum and maximum before the conversion make it. */
+ * 448" - the minimum and maximum before the conversion do this. */
 static uint8_t e4(float x)
 {
     return x != x ? sb_f32_to_e4m3(448.0f) : sb_f32_to_e4m3(x);
@@ -29,8 +29,8 @@ static void encode_products(sb_act_group *g, float y, float by)
         g->codes[i] = e4(g->x[i] * by);
 }
 
-/* K-20: "ue8m0 replaces y by the least power of two that is not below it" - and up to 2^-127, the
- * least of them, F-10. */
+/* K-20: "ue8m0 replaces y by the least power of two that is not below it" - and at least 2^-127,
+ * the smallest value of the format (F-10). */
 static float scale_format(const sb_act_group *g, float y)
 {
     if (SB_IS(g->knobs, fp8_scale, f32) || y == 0)
@@ -80,7 +80,7 @@ static void hf(sb_act_group *g)
         encode_quotients(g, y);
 }
 
-/* The distance of 1 from the next value of the activation type. */
+/* The distance from 1 to the next larger value of the activation type. */
 static float epsilon(const sb_knobs *knobs)
 {
     if (SB_IS(knobs, act, bf16))

@@ -9,7 +9,7 @@
 #include "ref/ops/act_group.h"
 #include "ref/ops/param.h"
 
-/* What the container makes possible, whether a knob asks for it or not. */
+/* The scheme that the container allows, independent of the knobs. */
 static sb_act_scheme possible_scheme(const sb_matrix *w)
 {
     int has_input = w->quant.input.kind != SB_NO_FACTOR;
@@ -33,7 +33,7 @@ static sb_act_scheme possible_scheme(const sb_matrix *w)
 }
 
 /* K-18: "NVFP4 layers that have an input scale", K-19: "FP8 layers whose weights have a scale per
- * block", and so on: each knob has one kind of layer. */
+ * block", and so on: each knob applies to one kind of layer. */
 sb_act_scheme sb_input_scheme(const sb_knobs *knobs, const sb_matrix *weight)
 {
     sb_act_scheme scheme = sb_matrix_quantized(weight) ? possible_scheme(weight) : SB_SCHEME_none;
@@ -83,8 +83,8 @@ static float rounded(const sb_knobs *knobs, sb_factor input, const sb_scalar *fa
     return sb_act(knobs, sb_exact_round_scaled(&value, factor));
 }
 
-/* K-25: "a group with a value that is not finite has NaN for all of its values"; the largest
- * magnitude, or NaN. */
+/* K-25: "a group with a value that is not finite has NaN for all of its values"; returns the
+ * largest magnitude, or NaN. */
 static float largest(const float *x, size_t n)
 {
     float amax = 0;
@@ -97,8 +97,8 @@ static float largest(const float *x, size_t n)
     return amax;
 }
 
-/* The n values from element `first` on, which share a scale. K-18: "Of each element x the value is
- * s D2(c)", K-19: "The value is y D4(c)" */
+/* Quantizes the n values from element `first` on, which share a scale. K-18: "Of each element x the
+ * value is s D2(c)", K-19: "The value is y D4(c)" */
 static void quantize_group(const sb_knobs *knobs, const sb_act_groups *of, const float *in,
                            size_t first, size_t n, float *scale, sb_input *out)
 {

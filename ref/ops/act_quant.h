@@ -1,7 +1,8 @@
-/* act_quant.h - the input of a linear layer as the layer multiplies it: quantized on the way in.
+/* act_quant.h - the input of a linear layer as the layer multiplies it, quantized if the knobs say
+ * so.
  *
- * Which layers quantize their input is a matter of the engine, not of the file: the container of
- * the weight says how it could be done, knobs K-18 to K-23 say whether and by which formula. */
+ * The engine, not the file, decides which layers quantize their input. The container of the weight
+ * sets the possible scheme; knobs K-18 to K-23 say whether it is used and by which formula. */
 #ifndef SB_OPS_ACT_QUANT_H
 #define SB_OPS_ACT_QUANT_H
 
@@ -13,7 +14,7 @@
 #include "ref/math/exact.h"
 #include "ref/ops/knobs.h"
 
-/* What the groups of an input are, and what is known of them beforehand. */
+/* The format of the codes, and the groups of elements that share a scale. */
 typedef enum sb_act_scheme {
     SB_SCHEME_none,
     SB_SCHEME_nvfp4,     /* E2M1, an E4M3 scale per row and 16 columns, a factor of the file */
@@ -26,26 +27,25 @@ typedef enum sb_act_scheme {
 
 /* The input of a linear layer as the layer multiplies it. */
 typedef struct sb_input {
-    double *values;       /* (T, K) each code * scale, exactly, without the factor; NaN: poisoned */
-    unsigned char *codes; /* (T, K) one to a byte, or NULL where nothing is quantized */
+    double *values; /* (T, K) code * scale, exact, without the factor; NaN in a group that is not
+                       finite */
+    unsigned char *codes; /* (T, K) one per byte; NULL if nothing is quantized */
     sb_format format;     /* of the codes */
-    sb_scalar factor; /* what all rows share: the static scale of FP8, the global one of NVFP4 */
-    float
-        *rounded; /* (T, K) or NULL where no knob rounds the weights (K-2, K-17): the values in
-                     binary32 as K-25 rounds them, factor included but under dequant=factor_last */
-    float
-        *scales; /* (T, groups) or NULL where nothing is quantized: of each group; NaN: poisoned */
-    size_t group, groups; /* columns of a group, the last one may have fewer; groups of a row */
+    sb_scalar factor; /* shared by all rows: the static scale of FP8, the global scale of NVFP4 */
+    float *rounded;   /* (T, K) the values in binary32 as K-25 rounds them, with the factor except
+                         under dequant=factor_last; NULL if no knob rounds the weights (K-2, K-17) */
+    float *scales;    /* (T, groups) NULL if nothing is quantized; NaN: the group is not finite */
+    size_t group, groups; /* columns of a group (the last may have fewer); groups of a row */
 } sb_input;
 
-/* How this layer's input is quantized under these knobs; SB_SCHEME_none if it is not. */
+/* The scheme of this layer's input under these knobs; SB_SCHEME_none if it is not quantized. */
 sb_act_scheme sb_input_scheme(const sb_knobs *knobs, const sb_matrix *weight);
 
-/* Room for the values of `rows` rows, and what all of them share. */
+/* Allocates the arrays for `rows` rows and sets the members that all rows share. */
 sb_status sb_input_open(const sb_knobs *knobs, const sb_matrix *weight, size_t rows, sb_input *out);
 
 /* Quantizes in (rows, weight->cols). With SB_SCHEME_none the values are those of `in`. values are
- * as sb_dot_wide takes them. SB_ERR_MEMORY leaves nothing to free. */
+ * valid inputs of sb_dot_wide. SB_ERR_MEMORY leaves nothing to free. */
 sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, const float *in,
                             size_t rows, sb_input *out);
 void sb_input_free(sb_input *input);

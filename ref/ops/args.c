@@ -52,8 +52,8 @@ const sb_arg *sb_arg_find(sb_op op, const char *name)
 
 /* --- a copy of an op's arguments -------------------------------------------------------------- */
 
-/* Made out of the rows, in their order: a member that has none is one that the compiler says was
- * not initialized. */
+/* The copies are generated from the rows, in their order. If a member has no row, the compiler
+ * reports that it is not initialized. */
 #define SB_ARGS(op)                                                                                \
     static sb_##op##_args copy_of_##op(const sb_##op##_args *a)                                    \
     {                                                                                              \

@@ -25,7 +25,7 @@ static float rounded(const sb_exact *sum, float z)
     return sb_exact_round_scaled(sum, &factor);
 }
 
-/* "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) ) for u <= t"; n of them. */
+/* "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) ) for u <= t"; n scores. */
 static void scores(const sb_knobs *knobs, const sb_attention_args *a, const float *q,
                    const float *keys, size_t n, float *s)
 {
@@ -40,8 +40,8 @@ static void scores(const sb_knobs *knobs, const sb_attention_args *a, const floa
     }
 }
 
-/* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )", in place; returns what the output
- * is divided by. K-11: "flash takes R(e_u) for p_u and divides at the end" */
+/* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )", in place. Returns the divisor of
+ * the output. K-11: "flash takes R(e_u) for p_u and divides at the end" */
 static float softmax(const sb_knobs *knobs, float *s, size_t n)
 {
     float largest = s[0];

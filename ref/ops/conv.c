@@ -4,8 +4,8 @@
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
 
-/* R-4: "columns before the call come from the conv state": columns are counted from the first of
- * the state. */
+/* R-4: "columns before the call come from the conv state". Column 0 is the first column of the
+ * state. */
 static float column(const sb_conv_args *a, size_t at, size_t ch)
 {
     const size_t channels = a->weight->rows, back = a->weight->cols - 1;
@@ -45,7 +45,8 @@ sb_status sb_conv_ref(const sb_knobs *knobs, const sb_conv_args *a)
         for (size_t i = 0; i < back; i++)
             for (size_t ch = 0; ch < channels; ch++)
                 a->trail[(t * back + i) * channels + ch] = column(a, t + 1 + i, ch);
-    for (size_t i = 0; i < back; i++) /* a column moves to the front: it is read before its place */
+    for (size_t i = 0; i < back;
+         i++) /* columns move forward, so each is read before it is overwritten */
         for (size_t ch = 0; ch < channels; ch++)
             a->state[i * channels + ch] = column(a, a->rows + i, ch);
     return SB_OK;

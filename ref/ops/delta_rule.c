@@ -4,10 +4,9 @@
 #include "ref/ops/op.h"
 
 /* R-9: "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t ); S[i,
- * j] = RN( S[i, j] + RN(k_t[i] d[j]) ); o_t[j] = R( dot(S[:, j], q_t) ), with the updated S." Of
+ * j] = RN( S[i, j] + RN(k_t[i] d[j]) ); o_t[j] = R( dot(S[:, j], q_t) ), with the updated S." For
  * row t and head h. K-16: "the output of the rule is multiplied before R: o = R( RN( RN(o')
- * RN(dk^-1/2) )
- * )" */
+ * RN(dk^-1/2) ) )" */
 static void step(const sb_knobs *knobs, const sb_delta_rule_args *a, size_t t, size_t h, float *S)
 {
     const size_t dk = a->dk, dv = a->dv, hk = h / (a->v_heads / a->k_heads);

@@ -11,13 +11,13 @@
 
 enum { CHUNK = 64 };
 
-/* The matrices of the clauses, of m rows of one head from row `first` on. */
+/* The matrices of the clauses, for m rows of one head from row `first` on. */
 typedef struct chunk {
     const sb_delta_rule_args *a;
     size_t h, first, m;
     float *S;                   /* (dk, dv) the state */
     float *read;                /* (dk, dv) R-22: S' */
-    float G[CHUNK], P[CHUNK];   /* sums of g; one row of what the outputs weigh V with */
+    float G[CHUNK], P[CHUNK];   /* sums of g; one row of the weights of V in the outputs */
     float A[CHUNK][CHUNK];      /* below the diagonal */
     float X[CHUNK][CHUNK];      /* the inverse */
     float *U, *V;               /* (CHUNK, dv) */
@@ -81,7 +81,7 @@ static void coefficients(chunk *c)
     }
 }
 
-/* "dot of (1, -A_i0, .., -A_i,i-1)" with row i of x and the rows before it, in its place. */
+/* "dot of (1, -A_i0, .., -A_i,i-1)" with row i of x and the rows before it, written to row i. */
 static void substitute(const chunk *c, float *x, size_t i, size_t width)
 {
     for (size_t n = 0; n < width; n++) {
@@ -111,7 +111,7 @@ static void solve(chunk *c)
     }
 }
 
-/* "V_i = RN( U_i - dot(W_i, S) )"; in R-22 S is S'. */
+/* "V_i = RN( U_i - dot(W_i, S) )"; in R-22, S' takes the place of S. */
 static void correct(chunk *c, const float *S)
 {
     const size_t dk = c->a->dk, dv = c->a->dv;

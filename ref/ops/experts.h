@@ -1,12 +1,12 @@
-/* experts.h - the arguments of the one row of a backend that is scheduled across ops. */
+/* experts.h - the arguments of the only backend function that covers several ops. */
 #ifndef SB_OPS_EXPERTS_H
 #define SB_OPS_EXPERTS_H
 
 #include "ref/ops/op.h"
 
-/* One projection of the experts that each row has kept: the op `linear` of every (row, slot) with
- * the weight of its expert. Matrix e stands `stride` bytes behind matrix e - 1, and all of them
- * have one shape (N, K). */
+/* One projection of the experts that each row has kept: the op `linear` for every (row, slot), with
+ * the weight of its expert. The sb_matrix of expert e lies `stride` bytes after that of expert e -
+ * 1. All have the same shape (N, K). */
 typedef struct sb_expert_linear_args {
     const sb_matrix *weight; /* of expert 0 */
     size_t stride, experts;

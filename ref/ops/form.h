@@ -1,4 +1,4 @@
-/* form.h - what the knobs of linear attention mean for one call: K-30. */
+/* form.h - the knobs of linear attention that depend on the form of a call (K-30). */
 #ifndef SB_OPS_FORM_H
 #define SB_OPS_FORM_H
 
@@ -47,21 +47,21 @@ static inline int sb_l2norm_rounds(const sb_knobs *knobs, sb_form form)
            (SB_IS(knobs, l2norm_round, act_prompt) && form == SB_FORM_prompt);
 }
 
-/* The chunks of R-22 in place of those of R-10. */
+/* True if the chunks are those of R-22, not those of R-10. */
 static inline int sb_chunks_are_fla(const sb_knobs *knobs)
 {
     return SB_IS(knobs, delta_rule, chunk_fla) || SB_IS(knobs, delta_rule, prompt_fla);
 }
 
 /* K-16: "output leaves q unscaled, and the output of the rule is multiplied before R"; R-22 always
- * does. */
+ * scales the output. */
 static inline int sb_scales_output(const sb_knobs *knobs, int recurrent)
 {
     return SB_IS(knobs, q_scale, output) || (!recurrent && sb_chunks_are_fla(knobs));
 }
 
 /* K-35: "act to round every state that a call leaves, and those between the rows of a verify, which
- * goes on with the unrounded ones"; to may be from. */
+ * goes on with the unrounded ones"; `to` may be `from`. */
 static inline void sb_keep_state(const sb_knobs *knobs, const float *from, size_t n, float *to)
 {
     int rounds = SB_IS(knobs, delta_state, act);
@@ -69,7 +69,7 @@ static inline void sb_keep_state(const sb_knobs *knobs, const float *from, size_
         to[i] = rounds ? sb_act(knobs, from[i]) : from[i];
 }
 
-/* K-4: softplus in the form that sb_softplus_of names (gates.c). */
+/* K-4: softplus in the form that sb_softplus_of chooses (gates.c). */
 float sb_softplus_form(sb_knob_value form, float x);
 
 #endif

@@ -48,7 +48,8 @@ static const struct {
 void sb_knobs_exact(sb_knobs *knobs)
 {
     for (unsigned v = SB_VALUE_COUNT; v-- > 0;)
-        knobs->value[value_rows[v].knob] = (sb_knob_value)v; /* the first value is written last */
+        knobs->value[value_rows[v].knob] =
+            (sb_knob_value)v; /* the loop runs backwards, so the first value is written last */
 }
 
 sb_knob sb_knobs_first_other(const sb_knobs *a, const sb_knobs *b)
@@ -78,7 +79,7 @@ sb_status sb_knobs_profile(sb_knobs *knobs, const char *profile, sb_error *err)
                    known);
 }
 
-/* The values of one knob, for a message. */
+/* Lists the values of one knob for a message. */
 static void list_values(sb_knob knob, char *text, size_t size)
 {
     text[0] = '\0';

@@ -39,13 +39,13 @@ typedef enum sb_form { SB_FORM_prompt, SB_FORM_decode, SB_FORM_verify } sb_form;
 /* The knobs of profile `exact`: the first value of each. */
 void sb_knobs_exact(sb_knobs *knobs);
 
-/* The first knob that is set otherwise in b; SB_KNOB_COUNT: none is. */
+/* The first knob with another value in b; SB_KNOB_COUNT if there is none. */
 sb_knob sb_knobs_first_other(const sb_knobs *a, const sb_knobs *b);
 
 /* Sets all knobs to those of a named profile; SB_ERR_USAGE lists the profiles. */
 sb_status sb_knobs_profile(sb_knobs *knobs, const char *profile, sb_error *err);
 
-/* Sets one knob from the text "knob=value"; SB_ERR_USAGE lists what there is. */
+/* Sets one knob from the text "knob=value"; SB_ERR_USAGE lists the choices. */
 sb_status sb_knobs_set(sb_knobs *knobs, const char *assignment, sb_error *err);
 
 const char *sb_knob_name(sb_knob knob);
@@ -58,10 +58,10 @@ size_t sb_profile_count(void);
 const char *sb_profile_name(size_t i);
 const char *sb_profile_help(size_t i);
 
-/* True if a verify has a state after each of its rows: its delta rule is the recurrent form. */
+/* True if a verify has a state after each row, because its delta rule is the recurrent form. */
 int sb_knobs_have_row_states(const sb_knobs *knobs);
 
-/* True if S-2 holds for any split of a sequence over calls. */
+/* True if S-2 holds for any split of a sequence into calls. */
 int sb_knobs_split_anywhere(const sb_knobs *knobs);
 
 /* The activation type of K-1. */

@@ -1,4 +1,4 @@
-/* kv_cache.h - keys and values on their way into the cache. */
+/* kv_cache.h - keys and values as the cache stores them. */
 #ifndef SB_OPS_KV_CACHE_H
 #define SB_OPS_KV_CACHE_H
 
@@ -6,12 +6,12 @@
 
 #include "ref/ops/knobs.h"
 
-/* The multiplier of what the cache holds: that of the file, 1 where the file has none (0) or where
- * the cache holds the values themselves. */
+/* The multiplier of the cached values: that of the file; 1 if the file has none (stored_scale 0) or
+ * if the cache holds the values themselves. */
 float sb_kv_scale(const sb_knobs *knobs, float stored_scale);
 
-/* in (count) as the cache holds it: itself, rounded, or the decoded E4M3 codes (K-24). out may be
- * in. */
+/* Writes in (count) to out as the cache holds it: unchanged, rounded, or as decoded E4M3 codes
+ * (K-24). out may be in. */
 void sb_kv_store(const sb_knobs *knobs, float stored_scale, const float *in, size_t count,
                  float *out);
 

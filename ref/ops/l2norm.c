@@ -14,10 +14,10 @@ static float rounded_inverse(const sb_knobs *knobs, const float *x, size_t dk, f
     return sb_act(knobs, sb_rsqrt(sb_act(knobs, sum)));
 }
 
-/* What x is multiplied with. R-6: "ss = dot(x, x); n = rsqrt( RN(ss + 1e-6) )"; K-32: "reciprocal
- * has n = RN(1 / d) with d = RN(sqrt( RN(ss + eps) ))"; "max_norm has n = RN(1 / max(RN(sqrt(ss)),
- * eps)). rms_sum has RN( RN(x r) RN(dk^-1/2) ) with r = RN(1 / RN(sqrt(RN( RN(ss / dk) + RN(eps /
- * dk) )))), and rms_mean the same with r = rsqrt( RN( RN(ss / dk) + eps ) )"; "no_eps has n =
+/* The multiplier of x. R-6: "ss = dot(x, x); n = rsqrt( RN(ss + 1e-6) )"; K-32: "reciprocal has n =
+ * RN(1 / d) with d = RN(sqrt( RN(ss + eps) ))"; "max_norm has n = RN(1 / max(RN(sqrt(ss)), eps)).
+ * rms_sum has RN( RN(x r) RN(dk^-1/2) ) with r = RN(1 / RN(sqrt(RN( RN(ss / dk) + RN(eps / dk)
+ * )))), and rms_mean the same with r = rsqrt( RN( RN(ss / dk) + eps ) )"; "no_eps has n =
  * rsqrt(ss), and 0 where ss is 0" */
 static float inverse(const sb_knobs *knobs, sb_knob_value form, const float *x, size_t dk,
                      float eps)

@@ -36,7 +36,7 @@ static float term(const sb_knobs *knobs, const sb_moe_combine_args *a, size_t sl
     return sb_rounds_slots(knobs) ? sb_act(knobs, t) : t;
 }
 
-/* The slot whose expert is number r by index, or slot r where nothing names the experts. */
+/* The slot with the r-th lowest expert id; slot r if ids is NULL. */
 static size_t by_index(const sb_moe_combine_args *a, size_t r)
 {
     for (size_t s = 0; a->ids && s < a->kept; s++) {

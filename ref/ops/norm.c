@@ -1,5 +1,6 @@
-/* norm.c - the two normalisations of the model that have a weight. They differ in it (1 + w, w) and
- * in what is rounded: exactly the places where engines go wrong. l2norm.c has the third. */
+/* norm.c - the two norms of the model that have a weight. They differ in the factor (1 + w or w)
+ * and in their rounding points, exactly where engines make mistakes. The third norm is in
+ * l2norm.c. */
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
 #include "ref/ops/op.h"

@@ -1,13 +1,14 @@
-/* op.h - the contract of every operation: argument structs, shapes, and the table a backend fills.
+/* op.h - the contract of every operation: argument structs, shapes, and the table that a backend
+ * fills.
  *
- * An op knows nothing of models or files: arrays, shapes, stored matrices, knobs. Arrays are dense,
- * row-major, binary32; their shapes stand beside them. Outputs never alias inputs unless the struct
- * says "in place". Every op returns SB_OK or SB_ERR_MEMORY (scratch it could not get); a value that
- * is not finite flows through as A-6 says and is caught by the session. Formulas: docs/spec.md.
- * Each member has a row in args.def, or args.c does not compile.
+ * An op knows arrays, shapes, stored matrices and knobs, but no models and no files. Arrays are
+ * dense, row-major, binary32; the comments give their shapes. Outputs never alias inputs unless the
+ * struct says "in place". Every op returns SB_OK, or SB_ERR_MEMORY if it could not allocate
+ * scratch. A value that is not finite propagates as A-6 says, and the session catches it. Formulas:
+ * docs/spec.md. Each member needs a row in args.def, else args.c does not compile.
  *
  * A-3: "one IEEE 754 binary32 operation at a time, rounded to nearest even, in the order in which
- * the clause writes it, and never contracted": hence the many named steps in the functions. */
+ * the clause writes it, and never contracted". Therefore the functions have many named steps. */
 #ifndef SB_OPS_OP_H
 #define SB_OPS_OP_H
 
@@ -24,7 +25,7 @@ typedef struct sb_embed_args {
     float *out;             /* (T, H) */
 } sb_embed_args;
 
-/* Linear layers that some knob treats in a way of their own. */
+/* The kinds of linear layers that some knob treats separately. */
 typedef enum sb_linear_kind {
     SB_LINEAR_layer,
     SB_LINEAR_router,
@@ -54,7 +55,7 @@ typedef struct sb_conv_args {
     const float *in;         /* (T, C) columns u, before the convolution */
     const sb_matrix *weight; /* (C, kw): the last tap multiplies the current row */
     size_t rows;             /* T */
-    float *state;            /* (kw-1, C) the last columns seen, oldest first; in place */
+    float *state;            /* (kw-1, C) the last columns, oldest first; in place */
     float *trail;            /* (T, kw-1, C) the state after each row, or NULL */
     sb_form form;            /* of the call (K-30) */
     float *out;              /* (T, C) after silu */
@@ -74,10 +75,10 @@ typedef struct sb_l2norm_args {
     const float *qkv;    /* (T, 2*nK*dk + nV*dv): queries, keys, values of the convolution */
     size_t rows, stride; /* T, 2*nK*dk + nV*dv */
     size_t heads, dk;    /* nK, dk */
-    float eps;           /* 1e-6, added to the sum of squares; K-32 has other uses */
+    float eps;           /* 1e-6, added to the sum of squares; other uses: K-32 */
     int recurrent;       /* the delta rule will run in its recurrent form (K-16) */
     sb_form form;        /* of the call (K-30) */
-    float *q;            /* (T, nK, dk) normalised, and scaled by dk^-1/2 but for K-16 and R-22 */
+    float *q;            /* (T, nK, dk) normalised; scaled by dk^-1/2 except under K-16 and R-22 */
     float *k;            /* (T, nK, dk) normalised */
 } sb_l2norm_args;
 
@@ -96,7 +97,7 @@ typedef struct sb_delta_rule_args {
     const float *g, *beta; /* (T, nV) */
     size_t rows, k_heads, v_heads, dk, dv;
     float *state; /* (nV, dk, dv), in place */
-    float *trail; /* (T, nV, dk, dv) the state after each row, or NULL; always NULL in chunks */
+    float *trail; /* (T, nV, dk, dv) the state after each row, or NULL; NULL in chunks */
     float *out;   /* (T, nV, dv) */
 } sb_delta_rule_args;
 typedef sb_delta_rule_args sb_delta_rule_chunk_args;
@@ -112,7 +113,7 @@ typedef struct sb_gated_rmsnorm_args {
 
 typedef struct sb_attention_args {
     const float *q;             /* (T, heads, hd) */
-    const float *keys, *values; /* (first + T, kv_heads, hd): the cache, these rows included */
+    const float *keys, *values; /* (first + T, kv_heads, hd): the cache, with these rows */
     size_t rows, first;         /* T, and the position of row 0 */
     size_t heads, kv_heads, hd;
     float key_scale, value_scale; /* multipliers of keys and values; 0: 1 (K-24) */
@@ -136,11 +137,11 @@ typedef struct sb_router_args {
     const float *logits; /* (T, E) */
     size_t rows, experts, kept;
     int renormalise; /* divide by the sum of the kept probabilities */
-    uint32_t *ids;   /* (T, k) descending by logit, among equals as K-50 says */
+    uint32_t *ids;   /* (T, k) by descending logit; ties as K-50 says */
     float *weights;  /* (T, k) */
 } sb_router_args;
 
-/* Whose swiglu it is (K-51). */
+/* The MLP that a swiglu belongs to (K-51). */
 typedef enum sb_mlp_kind { SB_MLP_expert, SB_MLP_shared, SB_MLP_dense } sb_mlp_kind;
 
 typedef struct sb_swiglu_args {
@@ -153,7 +154,7 @@ typedef struct sb_swiglu_args {
 typedef struct sb_moe_combine_args {
     const float *expert_out; /* (k, H) outputs of the kept experts of one row */
     const float *weights;    /* (k) */
-    const uint32_t *ids;     /* (k) the experts, whose order moe_sum=eager follows */
+    const uint32_t *ids;     /* (k) the experts; moe_sum=eager adds in the order of ids */
     const float *shared_out; /* (H) */
     float shared_logit;
     size_t kept, n; /* k, H */
@@ -183,8 +184,8 @@ typedef struct sb_op_table {
 #undef SB_OP
 } sb_op_table;
 
-/* The definitions: plain loops over exact sums (ref/math/exact.h). Their twins, which run unless
- * SAMEBIT_ISA=exact asks for the definition, are in ref/fast. */
+/* The definitions: plain loops over exact sums (ref/math/exact.h). Their twins are in ref/fast and
+ * run unless SAMEBIT_ISA=exact selects the definitions. */
 #define SB_OP(name, clause)                                                                        \
     sb_status sb_##name##_ref(const sb_knobs *knobs, const sb_##name##_args *args);
 #include "ref/ops/ops.def"

@@ -1,4 +1,4 @@
-/* param.h - reading parameters the way knobs K-2 and K-17 ask for. */
+/* param.h - reads parameters as knobs K-2 and K-17 say. */
 #ifndef SB_OPS_PARAM_H
 #define SB_OPS_PARAM_H
 
@@ -21,17 +21,17 @@ static inline int sb_param_rounds(const sb_knobs *knobs, const sb_matrix *matrix
            (SB_IS(knobs, params, plain_act) && !sb_matrix_quantized(matrix));
 }
 
-/* True if that, or a law, changes anything. */
+/* True if this rounding, or a law of dequantization, changes any value. */
 static inline int sb_param_cast(const sb_knobs *knobs, const sb_matrix *matrix)
 {
     int rounds = sb_param_rounds(knobs, matrix);
-    if (sb_matrix_quantized(matrix)) /* whose exact values not even binary32 holds */
+    if (sb_matrix_quantized(matrix)) /* binary32 need not hold its exact values */
         return rounds || sb_dequant_law(knobs) != SB_LAW_exact;
     return rounds && sb_act_format(knobs) != matrix->format &&
            sb_act_format(knobs) != SB_FORMAT_f32;
 }
 
-/* Element (row, col) of a plain matrix, as it is stored. */
+/* Element (row, col) of a plain matrix, as stored. */
 static inline float sb_stored_at(const sb_matrix *matrix, uint32_t row, size_t col)
 {
     float value;
@@ -40,7 +40,7 @@ static inline float sb_stored_at(const sb_matrix *matrix, uint32_t row, size_t c
     return value;
 }
 
-/* The same, rounded as K-2 says. */
+/* Element (row, col) of a plain matrix, rounded as K-2 says. */
 static inline float sb_param_at(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row,
                                 size_t col)
 {
@@ -48,8 +48,8 @@ static inline float sb_param_at(const sb_knobs *knobs, const sb_matrix *matrix, 
     return sb_param_rounds(knobs, matrix) ? sb_act(knobs, value) : value;
 }
 
-/* The values of one row, rounded as the knobs say; `wide` is scratch of cols values, which only a
- * quantized matrix uses. */
+/* The values of one row, rounded as the knobs say. `wide` is scratch of cols values; only a
+ * quantized matrix uses it. */
 static inline void sb_weight_row(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row,
                                  double *wide, float *values)
 {
@@ -58,7 +58,7 @@ static inline void sb_weight_row(const sb_knobs *knobs, const sb_matrix *matrix,
         sb_round_many(sb_act_format(knobs), values, matrix->cols, values);
 }
 
-/* The same of a plain matrix. */
+/* The values of one row of a plain matrix, rounded as K-2 says. */
 static inline void sb_param_row(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row,
                                 float *values)
 {

@@ -1,4 +1,4 @@
-/* rope.h - the frequencies of the rotary embedding, of the definition and of its twin. */
+/* rope.h - the frequencies of the rotary embedding, shared by the definition and its twin. */
 #ifndef SB_OPS_ROPE_H
 #define SB_OPS_ROPE_H
 
@@ -6,8 +6,8 @@
 
 #include "ref/ops/knobs.h"
 
-/* R-7, K-8: inv_freq of pair f of rd / 2; of rope_freq=chain the factor from each angle to the
- * next. */
+/* R-7, K-8: inv_freq of pair f of rd / 2; under rope_freq=chain, the ratio of each angle to the
+ * angle before. */
 float sb_rope_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd);
 
 #endif

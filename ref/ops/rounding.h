@@ -1,5 +1,5 @@
-/* rounding.h - where the knobs round, as far as it depends on what a layer is for: shared by the
- * ops and their bounds. */
+/* rounding.h - the knobs whose rounding depends on the kind of layer. Shared by the ops and their
+ * bounds. */
 #ifndef SB_OPS_ROUNDING_H
 #define SB_OPS_ROUNDING_H
 

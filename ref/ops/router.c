@@ -20,7 +20,7 @@ static void softmax(const float *logits, size_t n, float *p)
         p[i] = p[i] / total;
 }
 
-/* How many experts come before expert i. R-15: "the k experts with the largest l are kept, the
+/* The number of experts before expert i. R-15: "the k experts with the largest l are kept, the
  * lowest index first among equals, in descending order"; K-50: "highest keeps the highest index
  * first among equals" */
 static size_t rank_of(const sb_knobs *knobs, const float *logits, size_t n, size_t i)
@@ -45,7 +45,8 @@ sb_status sb_router_ref(const sb_knobs *knobs, const sb_router_args *a)
         float *w = a->weights + t * a->kept;
         softmax(logits, a->experts, p);
         for (size_t s = 0; s < a->kept; s++)
-            ids[s] = 0; /* NaN logits have no order; the session refuses them */
+            ids[s] =
+                0; /* NaN logits have no order and leave slots empty; the session refuses them */
         for (size_t i = 0; i < a->experts; i++) {
             size_t rank = rank_of(knobs, logits, a->experts, i);
             if (rank < a->kept)

@@ -26,7 +26,7 @@ static sb_op_value numbers(const char *name, const uint32_t *ids, size_t rows, s
                          .stride = cols};
 }
 
-/* values_of_<op>, out of its rows. The state stands among the inputs, too: what comes in. */
+/* values_of_<op>, generated from the rows of the op. The state is also an input. */
 #define IN(value) add(v->in, &v->inputs, (value))
 #define OUT(value) add(v->out, &v->outputs, (value))
 #define SB_ARGS(op)                                                                                \
@@ -52,7 +52,7 @@ static sb_op_value numbers(const char *name, const uint32_t *ids, size_t rows, s
     v->param_name[v->params++] = #member;
 #include "ref/ops/args.def"
 
-/* How many of each there can be: no op has more than values.h has room for. */
+/* Checks that no op has more values of a kind than values.h has room for. */
 #define ONE(op, member) +1
 #define SB_ARGS(op) _Static_assert(0
 #define SB_ARGS_END(op) <= SB_OP_INPUTS, "inputs of " #op);

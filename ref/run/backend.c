@@ -3,7 +3,7 @@
 #include "ref/fast/fast.h"
 #include "ref/fast/dot/dot.h"
 
-/* Every row of ops.def is its sb_<op>_ref; experts are run one by one. */
+/* Every op is its sb_<op>_ref; experts run one by one. */
 static const sb_backend definition = {
     .name = "ref",
     .ops =

@@ -1,5 +1,5 @@
-/* backend.h - a named table of ops; the reference is the one in host memory, whose bits define
- * those of the rest. */
+/* backend.h - a named table of ops. The reference backend computes in host memory, and its bits
+ * define those of every other backend. */
 #ifndef SB_RUN_BACKEND_H
 #define SB_RUN_BACKEND_H
 
@@ -7,7 +7,8 @@
 #include "ref/ops/op.h"
 #include "ref/run/sample.h"
 
-/* Draws from rows of logits (P-1 to P-10); row t is for `position` + t. */
+/* Draws one token from each row of logits (P-1 to P-10). Row t draws the token at `position` +
+ * t. */
 typedef struct sb_draw_args {
     sb_sampling settings; /* within P-1 */
     const float *logits;  /* (rows, n), finite */
@@ -34,20 +35,20 @@ typedef struct sb_judge_args {
 typedef struct sb_backend {
     const char *name;
     sb_op_table ops;
-    const char *(*why)(void); /* what the op that failed last has said; NULL, or NULL: nothing */
-    /* Optional: the ops of n projections of the same experts, none of which reads what another has
-     * written, with the bits that they have one by one. SB_ERR_UNSUPPORTED: not these experts, or
-     * not so many at once; then they are run in smaller portions. */
+    const char *(*why)(void); /* message of the last op that failed; may be NULL or return NULL */
+    /* Optional: runs the ops of n projections of the same experts, with the bits that they have one
+     * by one. No projection reads what another one writes. SB_ERR_UNSUPPORTED: not these experts,
+     * or not as many at once; the caller then runs them in smaller portions. */
     sb_status (*experts)(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n);
-    /* How tokens are chosen; NULL, as in the reference: by sample.h. The tokens of R-20 of logits
-     * (rows, n), draws, and drafts judged. */
+    /* Choose the tokens of R-20 for logits (rows, n), draw tokens, and judge drafts. NULL, as in
+     * the reference: sample.h does it. */
     sb_status (*greedy)(const float *logits, size_t rows, uint32_t n, uint32_t *tokens);
     sb_status (*draw)(const sb_draw_args *args);
     sb_status (*judge)(const sb_judge_args *args);
 } sb_backend;
 
-/* The reference: the definition (ref/ops) where SAMEBIT_ISA=exact chose it, else its twin
- * (ref/fast), which has the same bits. What was chosen at start (sb_math_start) stays. */
+/* The reference backend: the definition (ref/ops) under SAMEBIT_ISA=exact, else its twin
+ * (ref/fast), which has the same bits. The choice is made at start (sb_math_start) and stays. */
 const sb_backend *sb_backend_ref(void);
 
 size_t sb_op_count(void);

@@ -4,7 +4,6 @@
 
 #include "ref/base/bytes.h"
 
-/* The message of an op that failed, unless a hook has left one. */
 void sb_call_fail(sb_call *call, sb_op op, const char *name, sb_status status)
 {
     const char *why = call->backend->why ? call->backend->why() : NULL;
@@ -43,7 +42,7 @@ void sb_run_op(sb_call *call, sb_op op, const void *args, const sb_at *at, const
         sb_run_tap(call, made->tap, made->data, call->rows, made->cols);
 }
 
-/* One more in the exponent carries into the sign of infinities and NaNs alone. */
+/* Adding one to the exponent carries into the sign bit for infinities and NaNs only. */
 static uint32_t beyond(float x)
 {
     return (sb_bits_f32(x) & 0x7fffffffu) + 0x00800000u;

@@ -1,8 +1,7 @@
-/* call.h - one call of a model: what it works on, and how it runs an op.
+/* call.h - one call of a model: its data, and how it runs an op.
  *
- * Errors stick to the call: the first one stays in `status` with its message, and from then on no
- * op runs and no value is shown. So a layer is a list of ops, and whoever began the call asks
- * `status` once, at its end. */
+ * The first error stays in `status` with its message. After it no op runs and no value is shown. So
+ * a layer is a plain list of ops, and the caller checks `status` once, at the end. */
 #ifndef SB_RUN_CALL_H
 #define SB_RUN_CALL_H
 
@@ -25,11 +24,11 @@ typedef struct sb_call {
     int hook_skips_experts; /* sb_session_options */
     sb_call_kind kind;
     sb_state *state;
-    sb_trail *trail;   /* gets the state after each row (S-10); NULL: nobody goes back */
+    sb_trail *trail;   /* receives the state after each row (S-10); NULL: not needed */
     uint64_t position; /* of row 0; in the MTP layer the number of its entry */
     sb_scratch *s;
     size_t rows;
-    uint32_t layer;   /* the one at work; tap names begin with it */
+    uint32_t layer;   /* the current layer; tap names begin with it */
     sb_status status; /* the first error */
     sb_error *err;
 } sb_call;
@@ -41,14 +40,14 @@ typedef struct sb_value {
     size_t cols;
 } sb_value;
 
-/* Which row and slot an op has that does not have all rows of the call. */
+/* The row and slot of an op that does not work on all rows of the call. */
 typedef struct sb_at {
     size_t row, slot;
 } sb_at;
 
-/* Runs an op of the call's backend, or the hook in its place, and then shows the values that it has
- * made, up to one without a name. The op goes by the name of the first, which is not shown if it
- * has no data. at: NULL for an op on all rows. */
+/* Runs an op of the call's backend, or the hook in its place. Then shows the values in `made`, a
+ * list that ends with an entry without a name. The first entry names the op; it is not shown if its
+ * data is NULL. at: NULL for an op on all rows. */
 void sb_run_op(sb_call *call, sb_op op, const void *args, const sb_at *at, const sb_value *made);
 
 /* SB_RUN(call, conv, SB_MADE({"linear_attn.conv", s->conv, C}), .in = s->qkv, ...) */
@@ -63,14 +62,15 @@ void sb_run_op(sb_call *call, sb_op op, const void *args, const sb_at *at, const
         }                                                                                          \
     }
 
-/* n projections of the same experts of every row, of which none reads what another has written:
- * together, where the backend can and no hook wants to see them, or one row and slot after the
- * other. */
+/* Runs n projections of the same experts of every row. No projection reads what another one writes.
+ * They run together if the backend can do so and no hook wants to see them, else one row and slot
+ * after the other. */
 void sb_run_experts(sb_call *call, const sb_expert_linear_args *args, size_t n,
                     const char *const *taps);
 
-/* R-17 of every row of `first`, whose arrays the other rows follow; all rows on all threads, where
- * the op is the reference's and nobody watches. shared_logit: (rows). */
+/* R-17 for every row. `first` has the arguments of row 0; the other rows follow in its arrays. Rows
+ * are shared out among the threads if the op is the reference's and there is no hook. shared_logit:
+ * (rows). */
 void sb_run_combine(sb_call *call, const sb_moe_combine_args *first, const float *shared_logit,
                     const char *tap);
 
@@ -78,10 +78,10 @@ void sb_run_combine(sb_call *call, const sb_moe_combine_args *first, const float
  * layers, after checking that every element is finite (S-6). */
 void sb_run_tap(sb_call *call, const char *name, float *data, size_t rows, size_t cols);
 
-/* An op that failed: the message, unless a hook has left one. */
+/* Records that an op failed. Writes a message unless a hook has left one. */
 void sb_call_fail(sb_call *call, sb_op op, const char *name, sb_status status);
 
-/* Whom to tell what is read next: NULL where the backend does not read weights in place. */
+/* The pager to notify of upcoming reads. NULL if the backend does not read weights in place. */
 sb_pager *sb_call_pager(const sb_call *call);
 
 #endif

@@ -1,11 +1,11 @@
-/* call_experts.c - the ops of the kept experts: together where the backend can and nobody watches,
- * else one row and slot after the other. */
+/* call_experts.c - the ops of the kept experts: together if the backend can do so and no hook
+ * watches, else one row and slot after the other. */
 #include <stdatomic.h>
 
 #include "ref/base/threads.h"
 #include "ref/run/call.h"
 
-/* What the op is of the pair of row i / kept and slot i mod kept alone. */
+/* Runs the op for row i / kept and slot i mod kept. */
 static void run_expert(sb_call *call, const sb_expert_linear_args *all, size_t i, const char *tap)
 {
     const sb_matrix *w = sb_expert_weight(all, all->ids[i]);
@@ -18,8 +18,8 @@ static void run_expert(sb_call *call, const sb_expert_linear_args *all, size_t i
               SB_MADE({.tap = tap}));
 }
 
-/* Whether the backend ran all of them at once. A table whose `linear` was exchanged keeps its say
- * about experts: those of the reference are for its own op alone. */
+/* True if the backend ran all of them at once. The reference's `experts` computes the reference's
+ * `linear` only, so a table with a replaced `linear` does not use it. */
 static int ran_together(sb_call *call, const sb_expert_linear_args *args, size_t n, const char *tap)
 {
     const sb_backend *ref = sb_backend_ref(), *by = call->backend;
@@ -50,7 +50,7 @@ void sb_run_experts(sb_call *call, const sb_expert_linear_args *args, size_t n,
     }
 }
 
-/* Of row t. */
+/* The arguments of row t. */
 static sb_moe_combine_args combine_args(const sb_moe_combine_args *first, const float *logits,
                                         size_t t)
 {
@@ -80,7 +80,7 @@ static void combine_row(void *ctx, size_t t, size_t worker)
         atomic_store(&j->failed, 1);
 }
 
-/* Whether all rows were computed; if one of them fails, they are to be computed again. */
+/* True if all rows were computed. After a failure the caller computes them again, one by one. */
 static int combined_together(const sb_call *call, const sb_moe_combine_args *first,
                              const float *logits)
 {

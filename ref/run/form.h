@@ -1,5 +1,5 @@
-/* form.h - what a call is to the ops of linear attention, and where the MTP head stands: whoever
- * runs the layers asks here. */
+/* form.h - the form of a call for the ops of linear attention, and the positions of the MTP head.
+ * Shared by all code that runs layers. */
 #ifndef SB_RUN_FORM_H
 #define SB_RUN_FORM_H
 
@@ -45,7 +45,7 @@ static inline float sb_l2norm_eps(const sb_knobs *knobs, const sb_config *config
 /* K-27: "zeros has an entry more, before all others: the pair of the zero vector and x_0, at
  * position 0"
  * K-26: "hidden gives the pair (h_t, x_{t+1}) the rotary position t, token gives it t + 1"
- * What is added to the number of an entry, which stays at least 0. */
+ * The position of an entry is its number plus this shift, and never below 0. */
 static inline int sb_mtp_position_shift(const sb_knobs *knobs)
 {
     return (SB_IS(knobs, mtp_first, zeros) ? 0 : 1) - (SB_IS(knobs, mtp_position, token) ? 0 : 1);

@@ -4,9 +4,9 @@
 
 #include "ref/run/call.h"
 
-/* R-19: scratch->x to scratch->x, with linear attention or with full attention; call->layer says
- * which layer it is. scratch->stream is what its first norm reads, and in the end the next one's.
- */
+/* R-19 on scratch->x in place, with linear or with full attention. call->layer is the number of the
+ * layer. scratch->stream is the input of its first norm; at the end it is set to the input of the
+ * next layer's first norm. */
 void sb_run_layer(sb_call *call, const sb_layer *layer, int full);
 
 #endif

@@ -6,8 +6,8 @@
 #include "ref/base/mem.h"
 #include "ref/container/map.h"
 
-/* Bytes of the mapping, and those that come and go together: a layer without its experts, an
- * expert, the head. */
+/* A range is bytes of the mapping. A unit is a set of ranges that are requested and released
+ * together: a layer without its experts, an expert, or the head. */
 typedef struct range {
     const unsigned char *from;
     uint64_t bytes;
@@ -18,18 +18,18 @@ typedef struct unit {
     uint64_t bytes;
 } unit;
 
-/* Of a unit: never asked for; stays; leaves with its layer. */
+/* The state of a unit: never requested; stays; released at the end of its layer. */
 enum { ABSENT, STAYS, PASSES };
 
 struct sb_pager {
     uint32_t layers, experts; /* the head is number `layers` */
     range *ranges;
     size_t range_count, range_room;
-    unit *units;         /* (layers + 1, 1 + experts): what is dense, then each expert */
+    unit *units;         /* (layers + 1, 1 + experts): the dense part, then each expert */
     atomic_uchar *state; /* of each unit */
     uint64_t bytes, margin;
     atomic_ullong limit, kept, asked;
-    atomic_int large; /* what is dense is read in large pages */
+    atomic_int large; /* dense weights are read in large pages */
     sb_pager_fn fn;
     void *ctx;
 };
@@ -42,7 +42,7 @@ static size_t unit_of(const sb_pager *p, uint32_t layer, uint32_t expert)
 /* --- where the weights lie ---------------------------------------------------------------------
  */
 
-/* Ranges that touch become one: tensors of a module mostly follow each other. */
+/* Joins adjacent ranges, because the tensors of a module mostly follow each other. */
 static int add_range(sb_pager *p, unit *u, const unsigned char *from, uint64_t bytes)
 {
     if (!from || bytes == 0)
@@ -65,13 +65,13 @@ static int add_range(sb_pager *p, unit *u, const unsigned char *from, uint64_t b
     return 0;
 }
 
-/* The stored rows that a matrix has, of `all` rows of a tensor. */
+/* The span of stored rows that a matrix uses. */
 static void rows_of(const sb_matrix *m, uint64_t *first, uint64_t *rows)
 {
     uint64_t last = 0;
     *first = m->first_row;
     *rows = m->rows;
-    if (!m->row_map || m->rows == 0) /* then the map has no entry to begin with */
+    if (!m->row_map || m->rows == 0) /* without rows the map has no entry */
         return;
     *first = sb_matrix_stored_row(m, 0);
     for (uint32_t i = 0; i < m->rows; i++) {
@@ -89,7 +89,7 @@ static int add_matrix(sb_pager *p, unit *u, const sb_matrix *m)
     if (!m->data)
         return 0;
     rows_of(m, &first, &rows);
-    if (q->packing != SB_PACKING_rows) { /* rows lie all over the tensor */
+    if (q->packing != SB_PACKING_rows) { /* rows are spread over the whole tensor */
         first = 0;
         rows = q->stored_rows;
     }
@@ -186,8 +186,7 @@ void sb_pager_watch(sb_pager *pager, sb_pager_fn fn, void *ctx)
     pager->ctx = ctx;
 }
 
-/* --- what comes and goes -----------------------------------------------------------------------
- */
+/* --- requesting and releasing ----------------------------------------------------------------- */
 
 static void advise(const sb_pager *p, const unit *u, sb_pages what)
 {
@@ -195,7 +194,7 @@ static void advise(const sb_pager *p, const unit *u, sb_pages what)
         sb_map_advise(p->ranges[i].from, p->ranges[i].bytes, what);
 }
 
-/* What is dense, and the head. */
+/* The dense weights and the head. */
 static void advise_dense(sb_pager *p, sb_pages what)
 {
     for (uint32_t i = 0; i <= p->layers; i++)
@@ -219,7 +218,7 @@ void sb_pager_limit(sb_pager *pager, uint64_t bytes)
         advise_dense(pager, SB_PAGES_usual);
 }
 
-/* Whether there is room for a unit that stays: then it has been taken. */
+/* True if the limit leaves room for a unit to stay; then its bytes are counted as kept. */
 static int takes_room(sb_pager *p, uint64_t bytes)
 {
     const uint64_t limit = atomic_load(&p->limit);
@@ -231,9 +230,9 @@ static int takes_room(sb_pager *p, uint64_t bytes)
     return 1;
 }
 
-/* Reading starts while the caller goes on; not where that would be in small pages. Once a unit
- * stays it is not asked for again: where the system takes pages away, it reads them again by
- * itself. */
+/* Starts reading while the caller continues. Dense weights in large pages are not requested here,
+ * because that would read them in small pages. A unit that stays is requested once only: if the
+ * system drops its pages, the system reads them again. */
 static void want(sb_pager *p, size_t number)
 {
     const unit *u = &p->units[number];
@@ -269,8 +268,8 @@ void sb_pager_experts(sb_pager *pager, uint32_t layer, const uint32_t *ids, size
             want(pager, unit_of(pager, layer, 1 + ids[i]));
 }
 
-/* A page that is touched brings its neighbours along, which may be of experts that nobody chose:
- * all of the layer go that do not stay. */
+/* The system also reads neighbours of a touched page, which may belong to experts that were not
+ * chosen. So all units of the layer that do not stay are released. */
 void sb_pager_leave(sb_pager *pager, uint32_t layer)
 {
     if (!pager || layer > pager->layers || atomic_load(&pager->limit) == 0 ||

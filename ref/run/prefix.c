@@ -95,7 +95,7 @@ static void use(sb_prefix_store *store, sb_prefix_entry *entry)
     entry->used = ++store->uses;
 }
 
-/* Room for `bytes` more: the entries go whose last use is longest ago. The order of the others
+/* Makes room for `bytes` more: removes the least recently used entries. The order of the others
  * stays. */
 static void evict(sb_prefix_store *store, uint64_t bytes)
 {
@@ -143,7 +143,7 @@ static sb_status check_put(const sb_prefix_store *store, size_t n, const sb_stat
     return SB_OK;
 }
 
-/* Takes a state, which is the store's or is freed. */
+/* Takes ownership of the state: stores it, or frees it on failure. */
 static sb_status put(sb_prefix_store *store, const uint32_t *tokens, size_t n, sb_state *state,
                      sb_error *err)
 {
@@ -247,8 +247,8 @@ sb_status sb_prefix_feed(sb_prefix_store *store, sb_session *session, const uint
     return status;
 }
 
-/* Stores the state behind tokens 0 .. at - 1: the session's, or where row is not 0, that of its
- * last round before this row. */
+/* Stores the state after tokens 0 .. at - 1: the session's current state if row is 0, else the
+ * state before row `row` of its last round. */
 static sb_status put_row(sb_prefix_store *store, const sb_session *session, const uint32_t *tokens,
                          size_t at, size_t row, size_t *stored, sb_error *err)
 {
@@ -261,9 +261,9 @@ static sb_status put_row(sb_prefix_store *store, const sb_session *session, cons
     sb_status status = row ? sb_session_state_at(session, row, &state, err)
                            : sb_state_copy(sb_session_state(session), &state, err);
     if (status)
-        return status == SB_ERR_USAGE ? SB_OK : status; /* replay keeps no states of rows */
+        return status == SB_ERR_USAGE ? SB_OK : status; /* replay has no row states */
     status = check_put(store, at, state, err);
-    if (status) { /* the rows were not all of the last round */
+    if (status) { /* the caller's rows are not those of the last round */
         sb_state_free(state);
         return status;
     }

@@ -11,7 +11,7 @@ struct sb_rounds {
     sb_sampling sampling;
     sb_drawer *drawer;
     size_t V;
-    float *logits; /* (SB_MAX_DRAFTS + 1, V) of the target's rows */
+    float *logits; /* (SB_MAX_DRAFTS + 1, V) of the rows of the target */
     float *drafts; /* (SB_MAX_DRAFTS, V) of the head */
     int given;     /* the drafts of the last round came from elsewhere */
 };
@@ -87,7 +87,8 @@ static sb_status check_ask(const sb_rounds *r, const sb_round_ask *ask, sb_error
     return SB_OK;
 }
 
-/* S-8. A draft is the head's largest logit, or where its distribution counts, drawn from it. */
+/* S-8. A draft is the token of the head's largest logit; under residual it is drawn from the head's
+ * distribution. */
 static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
 {
     uint32_t token = ask->token;
@@ -122,7 +123,7 @@ static sb_status verify(sb_rounds *r, const sb_round_ask *ask, const sb_round *r
 }
 
 /* S-9: "accepts drafts from the first on while each is the token that the row before it gives";
- * under residual, while the row's distribution takes it (P-12). */
+ * under residual, while P-12 accepts the draft. */
 static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
 {
     const size_t rows = round->drafted + 1, V = r->V;
@@ -136,7 +137,7 @@ static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, s
                                round->drafts[row], position + row, &open, &round->chosen[row], err);
         accepted += (size_t)(open && !status);
     }
-    if (!status) /* the rows behind; under match, all */
+    if (!status) /* the remaining rows; under match, all */
         status = sb_draw_tokens(r->drawer, r->logits + row * V, rows - row, position + row,
                                 SB_DRAW_token, round->chosen + row, err);
     while (!is_residual(r) && accepted < round->drafted &&
@@ -169,10 +170,10 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
     status = propose(r, ask, out, err);
     if (!status)
         status = verify(r, ask, out, err);
-    if (status) /* nothing has been fed, or the session refuses (S-4) */
+    if (status) /* nothing was fed, or the session refuses further calls (S-4) */
         return status;
     status = judge(r, ask, out, err);
-    if (status) { /* what was fed and not judged is undone */
+    if (status) { /* undoes the rows that were fed and not judged */
         (void)sb_session_keep(r->session, 0, NULL);
         return status;
     }

@@ -1,4 +1,4 @@
-/* round.h - speculative rounds: draft, verify, accept, emit, and the way back (S-9). */
+/* round.h - speculative rounds: draft, verify, accept, emit and roll back (S-9). */
 #ifndef SB_RUN_ROUND_H
 #define SB_RUN_ROUND_H
 
@@ -7,10 +7,10 @@
 
 enum { SB_MAX_DRAFTS = 8 };
 
-/* What a draft is held against. Without sampling both are the same. */
+/* The acceptance rule for drafts. Without sampling both rules are the same. */
 typedef enum sb_acceptance {
-    SB_ACCEPT_match,   /* the row's own draw: the tokens are those of a run without drafts */
-    SB_ACCEPT_residual /* the ratio of the two distributions: the tokens are as probable (P-13) */
+    SB_ACCEPT_match,   /* equal to the row's own draw: the tokens of a run without drafts */
+    SB_ACCEPT_residual /* by the ratio of both distributions: the same probabilities (P-13) */
 } sb_acceptance;
 
 typedef struct sb_round_options {
@@ -19,47 +19,47 @@ typedef struct sb_round_options {
     sb_rollback rollback;
 } sb_round_options;
 
-/* What one round is asked for. */
+/* The request for one round. */
 typedef struct sb_round_ask {
-    uint32_t token;        /* the last one emitted, not yet fed */
+    uint32_t token;        /* the last token emitted, not yet fed */
     size_t drafts;         /* k, 0 .. SB_MAX_DRAFTS; 0 needs no head */
     const uint32_t *given; /* (drafts) drafts from elsewhere; NULL: the head proposes */
-    int forced;            /* -1, or how many drafts are accepted, whatever the rows say */
-    size_t limit;          /* at most so many tokens are emitted; 0: no limit */
+    int forced;            /* -1, or how many drafts are accepted regardless of the rows */
+    size_t limit;          /* the most tokens to emit; 0: no limit */
 } sb_round_ask;
 
 typedef struct sb_round {
-    uint64_t position; /* of the first row: where `token` stands */
+    uint64_t position; /* of the first row, which is `token` */
     size_t drafted;
     uint32_t drafts[SB_MAX_DRAFTS];
-    size_t accepted;                    /* 0 .. drafted; the bonus token is not counted */
-    int forced;                         /* the ask said how many, and not the rows */
-    size_t emitted;                     /* 1 .. accepted + 1, less where the limit cuts */
+    size_t accepted;                    /* 0 .. drafted, without the bonus token */
+    int forced;                         /* `accepted` comes from the request, not from the rows */
+    size_t emitted;                     /* 1 .. accepted + 1, or cut by the limit */
     uint32_t tokens[SB_MAX_DRAFTS + 1]; /* (emitted) */
-    /* (drafted + 1) the token that each row gives; under residual, behind row `accepted`, its own
-     * draw */
+    /* (drafted + 1) the token that each row gives; under residual, rows after `accepted` give their
+     * own draw */
     uint32_t chosen[SB_MAX_DRAFTS + 1];
 } sb_round;
 
 typedef struct sb_rounds sb_rounds;
 
-/* The rounds of one session, which must outlive them; NULL options: greedy, match, snapshots. */
+/* The rounds of one session, which must outlive them. options NULL: greedy, match, snapshots. */
 sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb_rounds **out,
                         sb_error *err);
 void sb_rounds_free(sb_rounds *rounds);
 
-/* One round. Afterwards all tokens but the last emitted have been fed. SB_ERR_USAGE: an ask that
- * does not fit. The session must be free of other business: no verify that is still to be cut. If
- * it fails, the state is what it was, or the session refuses further calls (S-4). */
+/* Runs one round. Afterwards all emitted tokens except the last have been fed. SB_ERR_USAGE: an
+ * invalid request. The session must have no verify that is not yet cut. After a failure either the
+ * state is unchanged, or the session refuses further calls (S-4). */
 sb_status sb_rounds_next(sb_rounds *rounds, const sb_round_ask *ask, sb_round *out, sb_error *err);
 
-/* The token that `logits` (V) give for `position`, as a row of a round would: also for the first
- * token behind a prompt. */
+/* The token that `logits` (V) give for `position`, chosen as in a row of a round. Also for the
+ * first token after a prompt. */
 sb_status sb_rounds_pick(sb_rounds *rounds, const float *logits, uint64_t position, uint32_t *token,
                          sb_error *err);
 
-/* Logits (V) of the last round: of row 0 .. drafted, and of the head's proposal 0 .. drafted - 1
- * (NULL where drafts were given). */
+/* Logits (V) of the last round: of row 0 .. drafted, and of the head's draft 0 .. drafted - 1 (NULL
+ * if the drafts were given). */
 const float *sb_rounds_logits(const sb_rounds *rounds, size_t row);
 const float *sb_rounds_draft_logits(const sb_rounds *rounds, size_t draft);
 

@@ -14,11 +14,11 @@ struct sb_sampler {
     uint32_t vocab;
     uint64_t *order; /* (V) tokens in the order of P-2 */
     float *run;      /* (V) values of P-3 in that order */
-    float *p;        /* (V) for a draw from logits */
+    float *p;        /* (V) scratch of a draw from logits */
 };
 
 /* P-1: "temperature is finite and not below 0, top_p is above 0 and at most 1, min_p is from 0 to
- * 1" - written so that a NaN is refused, too. */
+ * 1" - written so that NaN is refused, too. */
 sb_status sb_sampling_check(const sb_sampling *s, sb_error *err)
 {
     if (!sb_is_finite_f32(s->temperature) || !(s->temperature >= 0))
@@ -86,8 +86,9 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* P-2: "by falling logit, the lowest id first among equal logits, and -0 equals +0" - with the id
- * below the logit in one key, no two are equal, and any way of sorting gives the same. */
+/* P-2: "by falling logit, the lowest id first among equal logits, and -0 equals +0" - one key holds
+ * the logit above the id, so no two keys are equal, and every sorting algorithm gives the same
+ * order. */
 static void sort_tokens(const float *logits, uint32_t n, uint64_t *order)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -109,8 +110,8 @@ static void exponentials(const float *logits, uint32_t n, float temperature, flo
 }
 
 /* P-5: "the fewest first tokens of the order for which sum(e) is at least RN(top_p sum(e) of all
- * that top_k keeps)". A correctly rounded sum never falls when a term is added that is not
- * negative, so that a bisection finds the first. */
+ * that top_k keeps)". A correctly rounded sum never decreases when a nonnegative term is added, so
+ * that bisection finds the shortest run. */
 static uint32_t shortest_run(const float *run, uint32_t kept, float top_p)
 {
     float enough = top_p * sb_sum(run, kept);
@@ -239,7 +240,7 @@ sb_status sb_sample_draw(sb_sampler *sampler, const float *logits, uint64_t posi
 }
 
 /* P-12: "accepted exactly when u q(d) < p(d), the product not rounded" - 48 bits, which binary64
- * holds. Where q(d) is 0 no draft d was drawn; it is refused. */
+ * holds. If q(d) is 0, d cannot have been drawn; it is rejected. */
 int sb_sample_accepts(const sb_sampler *sampler, const float *p, const float *q, uint32_t draft,
                       uint64_t position)
 {

@@ -1,20 +1,19 @@
-/* scratch.h - the intermediate arrays of one call, taken from one block that grows with the call.
- */
+/* scratch.h - the intermediate arrays of one call, in one block that grows with the call. */
 #ifndef SB_RUN_SCRATCH_H
 #define SB_RUN_SCRATCH_H
 
 #include "ref/model/config.h"
 
-/* T rows. Arrays that never live at the same time do not share memory: a tap may show any of them.
- */
+/* T rows. No two arrays share memory, even if they never live at the same time, because a tap may
+ * show any of them. */
 typedef struct sb_scratch {
     float *block;
-    size_t rows;              /* T that the block has room for */
+    size_t rows;              /* T, the capacity of the block */
     float *x, *y, *out;       /* (T, H): residual stream, norm output, sublayer */
     float *sum;               /* (T, H): the residual stream before it is rounded (K-48) */
-    const float *stream;      /* what the next norm reads: x or sum */
+    const float *stream;      /* input of the next norm: x or sum */
     float *hidden;            /* (T, H): after the final norm */
-    float *joined;            /* (T, 2 H): what mtp.fc reads */
+    float *joined;            /* (T, 2 H): input of mtp.fc */
     float *qkv, *conv;        /* (T, C) */
     float *z, *core, *normed; /* (T, Vd) */
     float *b, *a, *g, *beta;  /* (T, nV) */
@@ -33,11 +32,11 @@ typedef struct sb_scratch {
     uint32_t *position;                            /* (T) */
 } sb_scratch;
 
-/* Hands out the parts of `base`, an array for so many rows, all but ids and position; with NULL
- * none. Returns how many elements it has. */
+/* Sets all arrays except ids and position to their places in `base`, a block for `rows` rows. base
+ * NULL: sets none. Returns the number of elements of the block. */
 size_t sb_scratch_lay_out(sb_scratch *scratch, const sb_config *config, size_t rows, float *base);
 
-/* Makes room for `rows` rows; the old contents are lost. Nonzero if memory is out. */
+/* Grows the block to `rows` rows; the old contents are lost. Returns nonzero if memory is out. */
 int sb_scratch_reserve(sb_scratch *scratch, const sb_config *config, size_t rows);
 void sb_scratch_free(sb_scratch *scratch);
 

@@ -18,14 +18,14 @@ struct sb_session {
     sb_call_kind kind; /* of the last call of the trunk */
     sb_state *state;
     sb_scratch scratch;
-    size_t rows; /* of the last call that can still be asked for */
+    size_t rows; /* of the last call, as far as still available */
     int failed;
     sb_scratch head;  /* of the MTP head */
     uint64_t drafted; /* steps of the head since the last feed */
     sb_trail trail;   /* of the last verify */
     uint32_t *replay; /* (trail.rows) its tokens */
     sb_rollback rollback;
-    size_t reach; /* rows behind trail slot 0 whose states can still be copied */
+    size_t reach; /* rows after trail slot 0 whose states can still be copied */
 };
 
 sb_status sb_session_new(const sb_model *model, const sb_session_options *options, sb_session **out,
@@ -70,7 +70,7 @@ void sb_session_free(sb_session *session)
     free(session);
 }
 
-/* For tokens that stand `ahead` positions behind those that were fed.
+/* Checks tokens that begin `ahead` positions after the fed tokens.
  * S-5: "that would reach position 2^24, from where on positions are no longer exact in binary32, or
  * that has an id that is not in 0..V-1" */
 static sb_status check_tokens(const sb_session *s, const uint32_t *tokens, size_t n, uint64_t ahead,
@@ -113,7 +113,7 @@ static sb_call begin(sb_session *s, uint64_t position, size_t rows, sb_error *er
                      .err = err};
 }
 
-/* What the head is fed of a row of the last call of the trunk.
+/* The head's input from a row of the last trunk call.
  * K-28: "residual feeds the residual stream of that row before the final norm" */
 static const float *feature(const sb_session *s, size_t row)
 {
@@ -141,8 +141,8 @@ static uint64_t entries_at(const sb_session *s, uint64_t position)
     return sb_session_mtp_entries(&s->knobs, position);
 }
 
-/* Row t of the head's input is the hidden vector before token t of the call. Reads head.hidden
- * before it writes it. */
+/* Row t of the head's input is the hidden vector before token t of the call. The input may be
+ * head.hidden, which is read before it is written. */
 static sb_status run_entries(sb_session *s, const uint32_t *tokens, size_t rows, sb_error *err)
 {
     sb_call call = begin(s, s->state->mtp_entries + s->drafted, rows, err);
@@ -163,7 +163,7 @@ static sb_status prime(sb_session *s, const uint32_t *tokens, size_t n, sb_error
     if (entries_at(s, after) - s->state->mtp_entries == n) {
         memcpy(in, s->state->mtp_hidden, H * sizeof *in);
         in += H;
-    } else { /* the first token of all has no hidden vector before it */
+    } else { /* the first token of the sequence has no hidden vector before it */
         rows--;
         tokens++;
     }
@@ -185,7 +185,7 @@ static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_er
     s->rows = 0;
     s->reach = 0;
     s->drafted = 0;
-    s->failed = 1; /* until the call has succeeded */
+    s->failed = 1; /* until the call succeeds */
     if (sb_scratch_reserve(&s->scratch, &s->model->config, n))
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", n);
     sb_status status = sb_state_reserve(s->state, n, err);
@@ -291,7 +291,7 @@ sb_status sb_session_state_at(const sb_session *s, size_t kept, sb_state **out, 
     return SB_OK;
 }
 
-/* One step of the head from `from`, which may be what the head itself gave. */
+/* One step of the head from `from`, which may be the head's own output. */
 static sb_status draft_step(sb_session *s, const float *from, uint32_t token, float *logits,
                             sb_error *err)
 {
@@ -306,8 +306,8 @@ static sb_status draft_step(sb_session *s, const float *from, uint32_t token, fl
     return sb_run_head(&call, 0, 1, "mtp.logits", logits);
 }
 
-/* S-8: "The first draft behind token x_P comes from the entry of h_{P-1} and x_P" - a step that
- * failed may have left half of its own output, which no other may start from. */
+/* S-8: "The first draft behind token x_P comes from the entry of h_{P-1} and x_P" - a failed step
+ * may leave partial output, so the next step must not start from it. */
 sb_status sb_session_draft(sb_session *s, uint32_t token, float *logits, sb_error *err)
 {
     if (!s->state->has_mtp)
@@ -376,7 +376,7 @@ const sb_state *sb_session_state(const sb_session *session)
 
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err)
 {
-    /* S-7: a state with other entries is of a session with another K-27 */
+    /* S-7: another number of entries means a session with another K-27 */
     if (state->has_mtp && state->mtp_entries != entries_at(session, state->position))
         return sb_fail(err, SB_ERR_USAGE,
                        "a state of %llu tokens with %llu entries of the MTP head; expected %llu",

@@ -1,4 +1,4 @@
-/* session.h - one sequence fed through one model: prefill and step, drafts, the way back, state,
+/* session.h - one sequence fed through one model: prefill and step, drafts, rollback, state,
  * logits. */
 #ifndef SB_RUN_SESSION_H
 #define SB_RUN_SESSION_H
@@ -21,68 +21,70 @@ typedef struct sb_session_options {
     void *tap_ctx;
     sb_op_hook hook; /* NULL: none */
     void *hook_ctx;
-    int hook_skips_experts; /* it need not see the linear ops of experts, of which there is one for
-                               each row and slot: the backend may run them together */
-    int mtp; /* feed the MTP head along (S-7); SB_ERR_USAGE if the checkpoint has none */
+    int hook_skips_experts; /* the hook does not need the linear ops of experts, one for each row
+                               and slot; the backend may run them together */
+    int mtp; /* feed the MTP head, too (S-7); SB_ERR_USAGE if the checkpoint has none */
 } sb_session_options;
 
-/* model must outlive the session. */
+/* The model must outlive the session. */
 sb_status sb_session_new(const sb_model *model, const sb_session_options *options, sb_session **out,
                          sb_error *err);
 void sb_session_free(sb_session *session);
 
-/* Feeds n >= 1 tokens in one call (a prefill, or a step if n is 1). In profile exact,
- * S-2: "Feeding rows a..b and then b..c leaves the same state and gives the same outputs, bit for
- * bit, as feeding a..c."; S-3 says where another delta rule form cannot. */
+/* Feeds n >= 1 tokens in one call (a prefill, or a step if n is 1). In profile exact, S-2: "Feeding
+ * rows a..b and then b..c leaves the same state and gives the same outputs, bit for bit, as feeding
+ * a..c."; S-3 lists the profiles without this property. */
 sb_status sb_session_feed(sb_session *session, const uint32_t *tokens, size_t n, sb_error *err);
 
-/* How a call can be undone from a row on (S-10). Both leave the same bits. */
+/* How a call is undone from some row on (S-10). Both ways leave the same bits. */
 typedef enum sb_rollback {
-    SB_ROLLBACK_snapshots, /* the states after each row are kept; the recurrent form only (K-15) */
+    SB_ROLLBACK_snapshots, /* the state after each row is kept; recurrent form only (K-15) */
     SB_ROLLBACK_replay     /* the state before the call is kept, and the rows are fed again */
 } sb_rollback;
 
-/* As sb_session_feed, and sb_session_keep can undo it: the rows of a round (S-9). */
+/* Feeds the rows of a round (S-9): as sb_session_feed, but sb_session_keep can undo some of
+ * them. */
 sb_status sb_session_verify(sb_session *session, const uint32_t *tokens, size_t n,
                             sb_rollback rollback, sb_error *err);
 
-/* Keeps the first `kept` rows of the last call, which was a verify, as if only they had been fed.
- * Once per verify. Hidden vectors and logits of the rows kept can still be asked for. */
+/* Keeps the first `kept` rows of the last call, a verify, as if only these had been fed. At most
+ * once per verify. The hidden vectors and logits of the kept rows stay available. */
 sb_status sb_session_keep(sb_session *session, size_t kept, sb_error *err);
 
-/* A copy of the state that sb_session_keep(session, kept) would leave, kept >= 0; behind the keep,
- * too, until the next call, of the rows that it left (at least one). SB_ROLLBACK_snapshots only. */
+/* Copies the state that sb_session_keep(session, kept) would leave, kept >= 0. Also works after the
+ * keep, until the next call, for kept up to the number of rows that the keep left, if that is at
+ * least 1. SB_ROLLBACK_snapshots only. */
 sb_status sb_session_state_at(const sb_session *session, size_t kept, sb_state **out,
                               sb_error *err);
 
-/* One step of the MTP head behind the fed tokens: the first call since the last feed, keep or
- * set_state pairs `token` with the last true hidden vector, each further one pairs it with the
- * head's own output (S-8). logits (V) are the guess at the token behind `token`. The state stays
- * what it was. SB_ERR_USAGE without a head, or before a token has been fed. Behind a step that
- * failed, the next is a first one. */
+/* One step of the MTP head after the fed tokens. The first step after a feed, keep or set_state
+ * pairs `token` with the last hidden vector of the model, each further step with the head's own
+ * output (S-8). logits (V) predict the token after `token`. The state does not change. SB_ERR_USAGE
+ * without a head, or before a token has been fed. After a step that failed, the next step is a
+ * first one. */
 sb_status sb_session_draft(sb_session *session, uint32_t token, float *logits, sb_error *err);
 
-/* Throws the drafts away: the next is a first one. */
+/* Discards the drafts: the next step is a first one. */
 void sb_session_forget_drafts(sb_session *session);
 
-/* The hidden vectors after the final norm of the rows of the last call: (rows, H). */
+/* The hidden vectors (rows, H) after the final norm, for the rows of the last call. */
 const float *sb_session_hidden(const sb_session *session);
 size_t sb_session_rows(const sb_session *session);
 
-/* Logits (V) of one row of the last call; (count, V) of `count` rows from `row` on, for which the
- * head is read once. */
+/* Logits of the last call: (V) of one row, or (count, V) of `count` rows from `row` on. The second
+ * function reads the head once for all its rows. */
 sb_status sb_session_logits(sb_session *session, size_t row, float *logits, sb_error *err);
 sb_status sb_session_logits_of(sb_session *session, size_t row, size_t count, float *logits,
                                sb_error *err);
 
-/* Back to an empty sequence; also after a failed call. */
+/* Starts an empty sequence. Allowed after a failed call. */
 void sb_session_reset(sb_session *session);
 
 const sb_state *sb_session_state(const sb_session *session);
 
 /* Continues from a copy of `state` (of the same model, and with a head if the session has one), as
- * if its tokens had been fed. Also after a failed call. SB_ERR_USAGE if the head's entries are not
- * as many as this session's K-27 makes. */
+ * if its tokens had been fed. Allowed after a failed call. SB_ERR_USAGE if the number of head
+ * entries is not the one of this session's K-27. */
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err);
 
 const sb_model *sb_session_model(const sb_session *session);
@@ -90,7 +92,7 @@ const sb_backend *sb_session_backend(const sb_session *session);
 const sb_knobs *sb_session_knobs(const sb_session *session);
 int sb_session_has_mtp(const sb_session *session);
 
-/* Entries of the head in a sequence of `position` tokens (S-7). */
+/* The number of head entries in a sequence of `position` tokens (S-7). */
 uint64_t sb_session_mtp_entries(const sb_knobs *knobs, uint64_t position);
 
 /* The token of R-20: the largest logit, the lowest id among equals. */

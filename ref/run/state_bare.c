@@ -1,5 +1,5 @@
-/* state_bare.c - the tensors of a state without the metadata: another program's dump, to be
- * compared. */
+/* state_bare.c - the tensors of a state without metadata: another program's dump, read for a
+ * comparison. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,14 +18,15 @@ static int has_metadata(const sb_safetensors *in)
     return 0;
 }
 
-/* The rows of a tensor of keys; `otherwise` without it. */
+/* The rows of a tensor of keys; `otherwise` if the tensor is absent. */
 static uint64_t rows_of(const sb_state_reader *r, const char *name, uint64_t otherwise)
 {
     const sb_tensor *t = sb_state_find_tensor(r, name);
     return t && t->rank > 0 && t->shape[0] <= SB_POSITION_LIMIT ? t->shape[0] : otherwise;
 }
 
-/* What the tensors say of position and entries, and where they say nothing, that of the other. */
+/* Takes the position and the number of entries from the tensors. If no tensor shows the position,
+ * takes it from `like`. */
 static void guess_sizes(const sb_state_reader *r, const sb_state *like, sb_state *sizes)
 {
     *sizes = (sb_state){.config = &r->out->config, .position = like->position};

@@ -1,4 +1,4 @@
-/* state_file.c - writing a state, and whether a file belongs to a model. */
+/* state_file.c - writes a state, and checks that a file belongs to a model. */
 #include "ref/run/state_file.h"
 
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first, unsign
         return fill_tokens(from, first, bytes, count);
     size_t i = 0;
     sb_piece piece = sb_state_piece(from->state, 0);
-    while (strcmp(piece.name, tensor->name) != 0) /* it was declared from this list */
+    while (strcmp(piece.name, tensor->name) != 0) /* the name was declared from this list */
         piece = sb_state_piece(from->state, ++i);
     return fill_piece(from, &piece, first, bytes, count, err);
 }
@@ -78,7 +78,7 @@ static sb_status declare(sb_writer *writer, const sb_state *state, const uint32_
     return status;
 }
 
-/* The texts behind the keys. */
+/* The values of the keys. */
 typedef struct words {
     char config[SB_STATE_CONFIG_ROOM], layers[SB_MAX_LAYERS + 1], knobs[SB_STATE_KNOBS_ROOM];
     char position[24], entries[24], spec[16];
@@ -174,10 +174,9 @@ sb_status sb_state_save(const char *path, const sb_state *state, const sb_state_
     return status;
 }
 
-/* --- whether a file belongs --------------------------------------------------------------------
- */
+/* --- the origin of a file --------------------------------------------------------------------- */
 
-/* The first words in which two texts of one form differ. */
+/* Reports the first words that differ between two texts of the same form. */
 static sb_status other_config(const char *path, const char *file, const char *model, sb_error *err)
 {
     while (*file && *model) {

@@ -1,4 +1,4 @@
-/* state_read.c - a state file read and checked: what is in it is of one piece. */
+/* state_read.c - reads a state file and checks that its parts are consistent. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static sb_status read_metadata(sb_state_reader *r)
     return status;
 }
 
-/* Decimal digits of a number up to `most`, without a needless zero. */
+/* Reads a decimal number up to `most`, without leading zeros. */
 static sb_status read_number(sb_state_reader *r, sb_state_key key, uint64_t most, uint64_t *out)
 {
     const char *text = r->values[key];
@@ -131,7 +131,7 @@ static sb_status read_words(sb_state_reader *r, sb_state *sizes)
                     sizeof out->profile - 1);
     snprintf(out->profile, sizeof out->profile, "%s", r->values[SB_STATE_KEY_profile]);
     sizes->config = &out->config;
-    /* S-5: a state at 2^24 cannot be continued, but it can be */
+    /* S-5: a state at 2^24 can exist, but cannot be continued */
     status = read_number(r, SB_STATE_KEY_position, SB_POSITION_LIMIT, &sizes->position);
     if (!status)
         status = read_digest(r, SB_STATE_KEY_checkpoint, &out->checkpoint);

@@ -1,5 +1,5 @@
-/* state_reader.h - one state file being read; for state_read.c, state_tensors.c and state_bare.c.
- */
+/* state_reader.h - a state file during reading; for state_read.c, state_tensors.c and
+ * state_bare.c. */
 #ifndef SB_RUN_STATE_READER_H
 #define SB_RUN_STATE_READER_H
 
@@ -19,11 +19,11 @@ typedef struct sb_state_reader {
 /* The tensor of this name, or NULL. */
 const sb_tensor *sb_state_find_tensor(const sb_state_reader *r, const char *name);
 
-/* Whether the file has the tensors that `sizes` (a state without arrays) asks for, and no other.
- * Before memory is taken: what the metadata claim is then no more than what the file holds. */
+/* SB_OK if the file has exactly the tensors of `sizes`, a state without arrays. Called before
+ * memory is allocated, so that the metadata cannot claim more than the file holds. */
 sb_status sb_state_check_tensors(const sb_state_reader *r, const sb_state *sizes);
 
-/* Makes r->out->state of them. An element that is not finite is refused. */
+/* Makes r->out->state from the tensors. Refuses an element that is not finite. */
 sb_status sb_state_fill(const sb_state_reader *r, const sb_state *sizes);
 
 #endif

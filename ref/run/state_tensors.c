@@ -1,4 +1,4 @@
-/* state_tensors.c - the pieces of a state out of the tensors of a file (D-10). */
+/* state_tensors.c - makes the pieces of a state from the tensors of a file (D-10). */
 #include <inttypes.h>
 #include <string.h>
 

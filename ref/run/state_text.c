@@ -22,9 +22,9 @@ const char *sb_state_key_name(sb_state_key key)
 /* --- configuration -----------------------------------------------------------------------------
  */
 
-/* A field of the text. Those that give a state its shape have a least value of 1. */
+/* A field of the text. Fields that set a state's shape have a least value of 1. */
 typedef struct field {
-    const char *name; /* as config.json has it */
+    const char *name; /* as in config.json */
     size_t at;
     uint64_t least, most;
 } field;
@@ -84,7 +84,7 @@ void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1])
     text[config->layers] = '\0';
 }
 
-/* The value behind " name=" as decimal digits. */
+/* Reads the decimal value after " name=". */
 static sb_status read_field(const char *text, const field *f, uint32_t *out, sb_error *err)
 {
     char key[64];
@@ -119,7 +119,7 @@ static int too_wide(uint32_t a, uint32_t b)
     return (uint64_t)a * b > SB_MAX_WIDTH;
 }
 
-/* What the text has beside the fields is compared as text, by sb_state_file_belongs. */
+/* Reads only the fields. sb_state_file_belongs compares the rest of the text as text. */
 sb_status sb_state_config_parse(const char *text, const char *layers, sb_config *out, sb_error *err)
 {
     *out = (sb_config){.layers = 0};
@@ -154,8 +154,8 @@ void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM])
                                      sb_knob_value_name(knobs->value[k]));
 }
 
-/* D-11: "a knob that the file does not name has its first value" - so that a file outlives the
- * arrival of a knob. */
+/* D-11: "a knob that the file does not name has its first value" - so that a file stays readable
+ * when a knob is added. */
 sb_status sb_state_knobs_parse(const char *text, sb_knobs *out, sb_error *err)
 {
     sb_knobs_exact(out);

@@ -1,4 +1,4 @@
-/* state_text.h - the words of a state file's metadata; for state_file.c and state_read.c. */
+/* state_text.h - the metadata texts of a state file; for state_file.c and state_read.c. */
 #ifndef SB_RUN_STATE_TEXT_H
 #define SB_RUN_STATE_TEXT_H
 
@@ -18,21 +18,22 @@ const char *sb_state_key_name(sb_state_key key); /* "samebit.state.config" */
 
 enum { SB_STATE_CONFIG_ROOM = 1024, SB_STATE_KNOBS_ROOM = 4096 };
 
-/* "hidden_size=128 ...": widths, and what else of config.json decides bits. */
+/* "hidden_size=128 ...": the widths, and the other fields of config.json that decide bits. */
 void sb_state_config_text(const sb_config *config, char text[SB_STATE_CONFIG_ROOM]);
 
 /* "lllf": one letter for each layer, l linear and f full attention. */
 void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1]);
 
-/* Both back. SB_ERR_INPUT, without the file's name in the message. */
+/* Parses both texts. SB_ERR_INPUT: the message does not name the file. */
 sb_status sb_state_config_parse(const char *text, const char *layers, sb_config *out,
                                 sb_error *err);
 
-/* "act=bf16 scores=act": the knobs that do not have their first value; and back. */
+/* "act=bf16 scores=act": the knobs that differ from their first value. sb_state_knobs_parse reads
+ * this text. */
 void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM]);
 sb_status sb_state_knobs_parse(const char *text, sb_knobs *out, sb_error *err);
 
-/* D-12. values[key] NULL: the file does not have it; that of the seal is not looked at. */
+/* D-12. values[key] NULL: the key is absent. The value of the seal itself is ignored. */
 sb_status sb_state_seal(const char *const values[SB_STATE_KEY_COUNT], sb_digest *out,
                         sb_error *err);
 

@@ -1,5 +1,5 @@
-/* tap.h - a look at every intermediate value of a call, under the one name it has in every backend.
- */
+/* tap.h - a callback that sees every intermediate value of a call. A value has the same name in
+ * every backend. */
 #ifndef SB_RUN_TAP_H
 #define SB_RUN_TAP_H
 
@@ -7,10 +7,9 @@
 
 #include "ref/base/status.h"
 
-/* Called after the value of a tap is made. name: "layers.3.linear_attn.core_out". data: (rows,
- * cols). The callee may overwrite data: a comparison uses that to force recorded inputs, or to
- * adopt a recorded expert set. Router ids arrive as whole numbers in binary32 and are only shown.
- */
+/* Called after a value is computed. name: "layers.3.linear_attn.core_out". data: (rows, cols). The
+ * callee may overwrite data: a comparison uses that to force recorded inputs, or to adopt a
+ * recorded expert set. Router ids arrive as whole numbers in binary32 and are only shown. */
 typedef sb_status (*sb_tap_fn)(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                                sb_error *err);
 

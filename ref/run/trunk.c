@@ -1,5 +1,5 @@
-/* trunk.c - from tokens to logits, and the MTP head: a hidden vector and the token behind it, to a
- * guess at the one after. */
+/* trunk.c - from tokens to logits; and the MTP head, which predicts from a hidden vector and the
+ * next token the token after that. */
 #include "ref/run/trunk.h"
 
 #include <string.h>

@@ -63,7 +63,7 @@ size_t sb_walk_width(const sb_walk *w)
     return (size_t)w->model->config.hidden_size * (keeps_sum(w) ? 2 : 1);
 }
 
-/* A token's row of a stream: x, and behind it the unrounded sum (K-48). */
+/* A token's row of a stream: x, then the unrounded sum (K-48). */
 static void put(sb_walk *w, const float *stream, size_t rows)
 {
     size_t H = w->model->config.hidden_size, width = sb_walk_width(w);
@@ -103,8 +103,8 @@ static sb_call begin(sb_walk *w, uint64_t position, size_t rows, uint32_t layer,
                      .err = err};
 }
 
-/* An empty sequence, as far as one layer reads of it, with room for n tokens. The state's position
- * stays 0: where a call stands, it says itself. */
+/* Empties the part of the state that one layer reads, and makes room for n tokens. The state's
+ * position stays 0, because each call carries its own position. */
 static sb_status restart(sb_walk *w, uint32_t layer, size_t n, sb_error *err)
 {
     const sb_config *c = &w->model->config;
@@ -162,7 +162,7 @@ sb_status sb_walk_logits(sb_walk *w, const float *stream, float *logits, sb_erro
     return sb_run_head(&call, 0, 1, "logits", logits);
 }
 
-/* What the head is fed of a token: K-28. */
+/* The head's input from a token: K-28. */
 static sb_status feature(sb_walk *w, const float *stream, float *out, sb_error *err)
 {
     size_t H = w->model->config.hidden_size;

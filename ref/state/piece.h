@@ -1,13 +1,12 @@
-/* piece.h - a state as a list of named arrays, always in the same order: what is written to a file,
- * and what a comparison goes through. */
+/* piece.h - a state as a list of named arrays in a fixed order, for files and comparisons. */
 #ifndef SB_STATE_PIECE_H
 #define SB_STATE_PIECE_H
 
 #include "ref/state/state.h"
 
 typedef enum sb_piece_kind {
-    SB_PIECE_keys,            /* (position, nKV, hd); of the head (entries, nKV, hd) */
-    SB_PIECE_values,          /* likewise */
+    SB_PIECE_keys,            /* (position, nKV, hd); for the head (entries, nKV, hd) */
+    SB_PIECE_values,          /* as keys */
     SB_PIECE_conv_state,      /* (kw-1, C) */
     SB_PIECE_recurrent_state, /* (nV, dk, dv) */
     SB_PIECE_hidden           /* (H): of the head */
@@ -21,23 +20,22 @@ typedef struct sb_piece {
     char name[64];  /* "layers.3.self_attn.keys", "mtp.hidden" */
     unsigned rank;
     uint64_t shape[SB_PIECE_RANK];
-    float *data; /* NULL where state->layers is NULL: then only the sizes are known */
+    float *data; /* NULL if state->layers is NULL: only the sizes are known */
 } sb_piece;
 
-/* Two of every layer, then those of the MTP head: keys, values, hidden. Some may have no elements.
- */
+/* Two pieces per layer, then keys, values and hidden of the MTP head. Some may have no elements. */
 size_t sb_state_pieces(const sb_state *state);
 sb_piece sb_state_piece(const sb_state *state, size_t i);
 
 uint64_t sb_piece_elements(const sb_piece *piece);
 
-/* Where an element stands. */
+/* The place of an element. */
 typedef struct sb_piece_place {
     const char *part; /* of the conv state: "query", "key" or "value"; else NULL */
     int has_head;
-    uint64_t head; /* of nKV, nK or nV, as the part says */
-    uint64_t row;  /* token, column of the convolution (0 the oldest), or one of dk */
-    uint64_t col;  /* one of hd, C, dv or H */
+    uint64_t head; /* of nKV, nK or nV heads, depending on the part */
+    uint64_t row;  /* a token, a column of the convolution (0: the oldest), or a row of dk */
+    uint64_t col;  /* index within hd, C, dv or H */
 } sb_piece_place;
 
 sb_piece_place sb_piece_find(const sb_config *config, const sb_piece *piece, uint64_t element);

@@ -29,7 +29,7 @@ float *sb_trail_recurrent(const sb_trail *trail, uint32_t layer, size_t slot)
     return trail->recurrent[layer] + slot * sb_state_recurrent_size(trail->config);
 }
 
-/* Room for `slots` slots; the old contents are lost. Nonzero if memory is out. */
+/* Makes room for `slots` slots; the old contents are lost. Returns nonzero if memory is out. */
 static int make_room(sb_trail *trail, const sb_state *state, size_t slots)
 {
     const sb_config *c = state->config;

@@ -13,54 +13,55 @@
 
 enum {
     DEPTH = SB_TILE_DEPTH,
-    ROWS_LEAST = 8, /* of a tile: as many as inputs, so that what few of these meet stays near */
+    ROWS_LEAST =
+        8, /* of a tile: as many as inputs, so that the tile of a few inputs stays in the cache */
     ROWS_MOST = 32,
-    AT_ONCE = 192 /* inputs that a tile meets */
+    AT_ONCE = 192 /* inputs per pass */
 };
 
-/* What all rows of a call share. */
+/* The data that all rows of a call share. */
 typedef struct job {
     const sb_matrix *w;
     const double *x; /* (count, cols) */
     size_t count;
     const sb_scalar *factor;
-    sb_tile_factor product; /* of the factors */
+    sb_tile_factor product; /* products of the factors */
     float *out;             /* (count, rows) */
     const sb_tile_kernels *tile;
-    double *packed;     /* the inputs, block of columns by block, each (count, columns) */
-    double *norms;      /* (count) of the inputs, at least */
+    double *packed;     /* the inputs by blocks of columns, each block (count, columns) */
+    double *norms;      /* (count) upper bounds of the norms of the inputs */
     int *grids;         /* (count) */
     size_t height;      /* rows of a tile */
     struct room *rooms; /* of each thread */
 } job;
 
-/* What a thread has for itself. */
+/* The scratch of a thread. */
 typedef struct room {
-    double *memory;       /* of the following, up to wide */
+    double *memory;       /* one block for the members up to wide */
     double *tile;         /* (height, DEPTH): a block of columns of decoded rows */
     double *sums;         /* (count, height) */
-    double *squares;      /* (height): of the rows, summed; then their norms */
-    double *bounds;       /* (height): of the error of sums with an input of norm 1 */
+    double *squares;      /* (height): sums of squares of the rows; then their norms */
+    double *bounds;       /* (height): error bounds of sums with an input of norm 1 */
     double *scales;       /* (height, sb_row_room) */
     double *wide;         /* (cols): one row */
-    unsigned char *codes; /* (height, code_room): rows whose codes were brought together */
-    unsigned char *open;  /* (count, height): the outputs that are not decided */
+    unsigned char *codes; /* (height, code_room): the repacked codes of rows */
+    unsigned char *open;  /* (count, height): 1: the output is still open */
     sb_row_codes *rows;   /* (height) */
 } room;
 
-/* At least the root of s, but for four roundings: (y + s/y) / 2 is, whatever y. */
+/* An upper bound of the root of s, up to four roundings: (y + s/y) / 2 is one for any y. */
 static double root_above(double s)
 {
     if (!(s > 0 && s < 0x1p1000))
-        return s; /* zero, or what is not finite */
+        return s; /* zero, or not finite */
     double y = sb_f64_from_bits((sb_bits_f64(s) >> 1) + ((uint64_t)1023 << 51));
     for (int i = 0; i < 4; i++)
         y = 0.5 * (y + s / y);
     return y;
 }
 
-/* What is known of some values: sum of squares, all bits of their fractions, the least magnitude
- * that is not zero. Eight lanes, of which the compiler makes vectors. */
+/* Properties of a set of values: the sum of squares, the OR of their bits, and the least nonzero
+ * magnitude. Eight lanes, so that the compiler vectorizes. */
 typedef struct survey {
     double squares[8], least[8];
     uint64_t bits[8];
@@ -96,7 +97,8 @@ static double squares_of(const survey *s)
     return sum;
 }
 
-/* An exponent of two of which all values are multiples, as they are finite. */
+/* An exponent such that all values are multiples of this power of two; the values must be
+ * finite. */
 static int grid_of(const survey *s)
 {
     uint64_t bits = (uint64_t)1 << 52;
@@ -111,7 +113,7 @@ static int grid_of(const survey *s)
     return exponent;
 }
 
-/* Input t, block by block, and what is known of it. */
+/* Copies input t block by block, and sets its norm and grid. */
 static void pack_input(const job *j, size_t t)
 {
     const size_t cols = j->w->cols;
@@ -128,7 +130,7 @@ static void pack_input(const job *j, size_t t)
     j->grids[t] = grid_of(&s);
 }
 
-/* Whether a kernel can read the codes, perhaps after they were brought together. */
+/* True if a kernel can read the codes, possibly after repacking. */
 static int reads(const sb_matrix *w)
 {
     const sb_quant *q = &w->quant;
@@ -137,13 +139,13 @@ static int reads(const sb_matrix *w)
             (q->block_cols % SB_TILE_STEP == 0 || q->block_cols >= w->cols));
 }
 
-/* Room for the codes of a row that is brought together; 0 if none is. */
+/* The bytes for the repacked codes of a row; 0 if no repacking is needed. */
 static size_t code_room(const sb_matrix *w)
 {
     return w->quant.packing == SB_PACKING_rows ? 0 : sb_matrix_repack_each(w);
 }
 
-/* The rows of a tile from `row` on, for widen(). */
+/* Opens the rows of a tile from `row` on, for widen(). */
 static void open_rows(const job *j, const room *m, uint32_t row, size_t rows)
 {
     const size_t each = code_room(j->w);
@@ -156,7 +158,7 @@ static void open_rows(const job *j, const room *m, uint32_t row, size_t rows)
     }
 }
 
-/* n columns from `first` on of `rows` rows from `row` on, into m->tile. */
+/* Decodes n columns from `first` on, of `rows` rows from `row` on, to m->tile. */
 static void decode_block(const job *j, const room *m, uint32_t row, size_t rows, size_t first,
                          size_t n)
 {
@@ -178,7 +180,7 @@ static void decode_block(const job *j, const room *m, uint32_t row, size_t rows,
     }
 }
 
-/* The block in m->tile with all inputs, as many at once as the kernel takes, or nearly. */
+/* Multiplies the block in m->tile with all inputs, in nearly equal portions that fit the kernel. */
 static void multiply_block(const job *j, const room *m, size_t rows, size_t first, size_t n)
 {
     const size_t step = sb_tile_padded(n), most = j->tile->inputs;
@@ -192,7 +194,7 @@ static void multiply_block(const job *j, const room *m, size_t rows, size_t firs
     }
 }
 
-/* Sums of multiples of 2^g that stay below 2^(g+53) are exact, every one on the way included. */
+/* Sums of multiples of 2^g below 2^(g+53) are exact, and so are all intermediate sums. */
 static int exact_sum(const job *j, double sum, double magnitude, int grid, float *rounded)
 {
     if (grid < -900 || grid > 900 ||
@@ -208,7 +210,7 @@ static int exact_sum(const job *j, double sum, double magnitude, int grid, float
            sb_round_within((sb_partial){value, sb_absolute(value)}, 4, rounded);
 }
 
-/* The outputs of row r of the tile that the sums left open. */
+/* Computes the outputs of row r of the tile that the sums left open. */
 static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
 {
     const size_t cols = j->w->cols;
@@ -231,13 +233,14 @@ static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
     }
 }
 
-/* An upper bound, but for a factor, of the error of a sum: Let d be the roundings on the way of a
- * term, u = 2^-53 and M the sum of the terms' magnitudes. As error_bound() in dot.c says, the error
- * is below du/(1-du) M. A term passes through at most one rounding of its product, those of a lane
- * of its block, those that join at most eight lanes, the blocks, and two for the factors: 16 are
- * allowed for all but lane and blocks. M is at most the norm of the row times that of the input
- * (Cauchy and Schwarz); of the norms and their product, each term of the squares passed through at
- * most n + 8 roundings, the root halves them, and n < 2^28: the 2^-16 covers that, too. */
+/* The error bound of a sum, without the norms of row and input. Let d be the number of roundings on
+ * the way of a term, u = 2^-53 and M the sum of the terms' magnitudes. As error_bound() in dot.c
+ * says, the error is below du/(1-du) M. A term passes through at most one rounding of its product,
+ * those of a lane of its block, those that join at most eight lanes, those of the blocks, and two
+ * for the factors. 16 roundings cover all except lane and blocks. M is at most the norm of the row
+ * times the norm of the input (Cauchy-Schwarz). In the norms and their product, each square passes
+ * through at most n + 8 roundings, and the root halves their effect. n < 2^28, so the 2^-16 covers
+ * this, too. */
 static double error_factor(const job *j)
 {
     const size_t cols = sb_tile_padded(j->w->cols), depth = cols < DEPTH ? cols : DEPTH;
@@ -279,7 +282,7 @@ static void one_tile(void *ctx, size_t i, size_t worker)
     round_tile(j, m, row, rows);
 }
 
-/* The rooms of all threads are parts of one allocation each. */
+/* Allocates the scratch of all threads; each thread has one allocation per type. */
 static sb_status make_room(const job *j, size_t threads, room *rooms)
 {
     const size_t h = j->height, each = sb_row_room(j->w);
@@ -318,7 +321,7 @@ static void one_input(void *ctx, size_t t, size_t worker)
     pack_input(ctx, t);
 }
 
-/* All rows with at most AT_ONCE inputs. */
+/* Computes all rows with at most AT_ONCE inputs. */
 static sb_status some_inputs(job *j)
 {
     const size_t threads = sb_threads_here();
@@ -333,7 +336,7 @@ static sb_status some_inputs(job *j)
     return status;
 }
 
-/* Rows of a tile: fewer where that gives each thread several. */
+/* The rows of a tile: fewer if each thread then gets several tiles. */
 static size_t tile_height(size_t count, size_t rows)
 {
     const size_t fair = rows / (4 * sb_threads_here());

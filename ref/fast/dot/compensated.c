@@ -3,10 +3,10 @@
 #include "ref/base/bytes.h"
 #include "ref/fast/dot/kernels.h"
 
-/* Chains that need not wait for each other. */
+/* Independent chains of additions. */
 enum { LANES = 4 };
 
-/* x + y = *sum + return value, exactly, whatever the sizes of x and y (Knuth's six operations). */
+/* x + y = *sum + return value, exactly, for any x and y (Knuth's six operations). */
 static inline double two_sum(double x, double y, double *sum)
 {
     double s = x + y;
@@ -16,8 +16,8 @@ static inline double two_sum(double x, double y, double *sum)
     return (x - x_seen) + (y - y_seen);
 }
 
-/* The error of the sum joins the errors, and the error of that the rest, which is where rounding
- * begins. */
+/* The error of the sum is added to the errors, and the error of that addition to the rest. Only the
+ * additions to the rest are rounded. */
 static inline void join(sb_compensated *to, double term)
 {
     double error = two_sum(to->sum, term, &to->sum);
@@ -61,8 +61,8 @@ void sb_compensated_add(sb_compensated *to, const double *a, const double *b, si
     }
 }
 
-/* A number of two parts, the second at most half a unit of the first's last place, off by no more
- * than bound. */
+/* A number as a sum of two parts with an error of at most `bound`. The second part is at most half
+ * an ulp of the first. */
 typedef struct pair {
     double first, second, bound;
 } pair;
@@ -77,11 +77,11 @@ static double two_product(double x, double y, double *product)
     return x2 * y2 - (((*product - x1 * y1) - x2 * y1) - x1 * y2);
 }
 
-/* Units of rounding that pay for one operation more than that on a bound itself. */
+/* Two rounding units, plus a reserve for the roundings of the bound itself. */
 static const double TWO_UNITS = 0x1.00001p-52;
 
-/* What was kept: of a term at most 3 n + 64 additions of rest are on its way, of which
- * error_bound() in dot.c says how far they lead. */
+/* The compensated sum as a pair. A term of rest passes through at most 3 n + 64 additions;
+ * error_bound() in dot.c bounds their error. */
 static pair pair_of(const sb_compensated *k, size_t n)
 {
     pair p;
@@ -94,7 +94,7 @@ static pair pair_of(const sb_compensated *k, size_t n)
     return p;
 }
 
-/* Without an error where one product of two parts is exact. */
+/* p times factor. Adds no error if p.second is 0. */
 static pair times(pair p, double factor)
 {
     pair q;
@@ -106,7 +106,7 @@ static pair times(pair p, double factor)
     return q;
 }
 
-/* The remainder of a rounded quotient is a binary64 itself. */
+/* p / divisor. The remainder of a rounded quotient is exact in binary64. */
 static pair over(pair p, double divisor)
 {
     pair q;
@@ -121,7 +121,7 @@ static pair over(pair p, double divisor)
     return q;
 }
 
-/* Far enough from both ends that no part of a product or a quotient is rounded there. */
+/* True if no part of a product or quotient can underflow or overflow. */
 static int in_range(pair p)
 {
     double size = sb_absolute(p.first);
@@ -133,9 +133,10 @@ static float neighbour(double x, int up)
     return (float)sb_f64_from_bits(sb_bits_f64(x) + (up == (x > 0) ? 1u : (uint64_t)-1));
 }
 
-/* The number lies less than a unit of first's last place from first. Where that decides nothing,
- * first is even, because 24 bits and half a unit of them are; if the number is certainly on one
- * side of it, the odd neighbour there rounds as the number does. */
+/* The number is less than one ulp of `first` away from `first`. If both neighbours of `first` round
+ * differently, `first` itself may be a binary32 value of 24 bits or a midpoint of 25 bits, which
+ * are even in binary64. If the number is certainly on one side of `first`, the odd neighbour on
+ * that side rounds as the number does. */
 static int round_pair(pair p, float *rounded)
 {
     const double bound = p.bound * 0x1.0001p0;
@@ -152,7 +153,7 @@ static int round_pair(pair p, float *rounded)
     return sb_absolute(second) > bound;
 }
 
-/* "a zero sum is +0" - whatever the sign of the factor. */
+/* "a zero sum is +0" - with either sign of the factor. */
 int sb_compensated_round(const sb_compensated *from, size_t n, const sb_scalar *factor,
                          float *rounded)
 {
@@ -163,7 +164,7 @@ int sb_compensated_round(const sb_compensated *from, size_t n, const sb_scalar *
         return 0;
     if (mul == 0 || (p.first == 0 && p.second == 0 && p.bound == 0)) {
         *rounded = 0;
-        return p.first - p.first == 0; /* and neither infinite nor NaN */
+        return p.first - p.first == 0; /* true unless infinite or NaN */
     }
     if (mul != 1 && in_range(p))
         p = times(p, mul);

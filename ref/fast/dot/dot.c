@@ -11,13 +11,13 @@
 #include "ref/math/exact.h"
 #include "ref/math/start.h"
 
-/* Terms are copied out of strided or stored arrays in pieces of this many. */
+/* Terms of strided or stored arrays are copied in pieces of this size. */
 enum { PIECE = 256 };
 
-/* Roundings allowed on the way of a term beyond one less than there are terms. */
+/* Extra roundings allowed on the way of a term, beyond n - 1 for n terms. */
 enum { SPARE = 8 };
 
-/* Beyond this the factor of error_bound() is no longer proven. */
+/* For more terms the factor of error_bound() is not proven. */
 static const size_t TERMS_MAX = (size_t)1 << 28;
 
 static const sb_dot_kernels exact_only = {.name = "exact"};
@@ -82,24 +82,24 @@ int sb_math_is_exact(void)
  * d roundings, S the exact sum, and `magnitude` the sum of absolute values, rounded as often.
  *
  * Let u = 2^-53 and M = sum |p_i|. The terms are the leaves of a binary tree of additions and
- * multiplications by exact factors, each rounding of which is a factor within 1 +- u; nothing
- * underflows, everything being a multiple of 2^-700. Hence |S^ - S| <= ((1+u)^d - 1) M, which is at
- * most du/(1-du) M, and magnitude >= (1-du) M: together |S^ - S| <= du/(1-du)^2 magnitude. With
- * d <= 2^28 + 8, du is below 2^-24: 1 + 2^-16 covers the denominator and the roundings of the line
+ * multiplications by exact factors. Each rounding multiplies by a factor within 1 +- u. Nothing
+ * underflows, because everything is a multiple of 2^-700. Hence |S^ - S| <= ((1+u)^d - 1) M <=
+ * du/(1-du) M, and magnitude >= (1-du) M. Together: |S^ - S| <= du/(1-du)^2 magnitude. With d <=
+ * 2^28 + 8, du is below 2^-24, and 1 + 2^-16 covers the denominator and the roundings of the line
  * below. */
 static double error_bound(size_t steps, double magnitude)
 {
     return (double)steps * 0x1.0001p-53 * magnitude;
 }
 
-/* The interval from sum - bound to sum + bound contains the exact sum; the 2^-52 |sum| in it pays
- * for the rounding of its two ends. Rounding is monotonic, so equal bits at the ends are the bits
- * of everything between, a zero's sign included: -0 at both needs high < 0, and +0 needs low >= 0.
- */
+/* The interval from sum - bound to sum + bound contains the exact sum; the 2^-52 |sum| in it covers
+ * the rounding of its two ends. Rounding is monotonic, so if both ends have equal bits, everything
+ * between has these bits. This includes the sign of zero: -0 at both ends needs high < 0, and +0
+ * needs low >= 0. */
 int sb_round_within(sb_partial partial, size_t steps, float *rounded)
 {
     double size = sb_absolute(partial.sum);
-    if (!(size < 0x1p1000) || !(partial.magnitude < 0x1p1000)) /* nor NaN, nor infinity */
+    if (!(size < 0x1p1000) || !(partial.magnitude < 0x1p1000)) /* too large, infinite or NaN */
         return 0;
     double bound = error_bound(steps, partial.magnitude) + size * 0x1p-52;
     float low = (float)(partial.sum - bound);
@@ -108,17 +108,18 @@ int sb_round_within(sb_partial partial, size_t steps, float *rounded)
     return sb_bits_f32(low) == sb_bits_f32(high);
 }
 
-/* A term passes through d <= n - 1 additions, adding zero being exact; 8 more are spare. */
+/* A term passes through d <= n - 1 additions, because adding to zero is exact; 8 more are
+ * allowed. */
 int sb_round_certain(sb_partial partial, size_t n, float *rounded)
 {
     return n <= TERMS_MAX && sb_round_within(partial, n + SPARE, rounded);
 }
 
-/* Where the terms of one reduction come from. b == NULL means a plain sum. */
+/* The source of the terms of a reduction. b == NULL: a plain sum. */
 typedef struct terms {
     const float *a;
     size_t stride_a;
-    const unsigned char *codes; /* instead of a, if not NULL */
+    const unsigned char *codes; /* if not NULL, used instead of a */
     sb_format format;
     const float *b;
     size_t stride_b;
@@ -134,7 +135,7 @@ static void gather(const float *from, size_t stride, size_t count, float *to)
             to[k] = from[k * stride];
 }
 
-/* Copies terms i, i+1, ... into a and b; returns how many. */
+/* Copies terms i, i+1, ... to a and b; returns their number. */
 static size_t load_piece(const terms *t, size_t i, float a[PIECE], float b[PIECE])
 {
     static const float one = 1.0f;
@@ -156,7 +157,7 @@ static void add_kept(sb_compensated *to, const double *a, const double *b, size_
     (set->kept ? set->kept : sb_compensated_add)(to, a, b, n);
 }
 
-/* The next terms as doubles; returns how many. */
+/* Copies the next terms as doubles; returns their number. */
 static size_t load_wide(const terms *t, size_t i, double a[PIECE], double b[PIECE])
 {
     float narrow_a[PIECE], narrow_b[PIECE];
@@ -182,8 +183,8 @@ static float round_exact(const terms *t)
     return sb_exact_round(&acc);
 }
 
-/* What to do with a reduction whose binary64 sum decides nothing: keep the errors, and if they do
- * not decide either, lose nothing. */
+/* Decides a reduction that its binary64 sum left open: by a compensated sum, and if that does not
+ * decide, by an exact sum. */
 static float settle(const terms *t)
 {
     static const sb_scalar one = SB_SCALAR_ONE;
@@ -208,7 +209,7 @@ static float settle(const terms *t)
     return sb_exact_round(&sum);
 }
 
-/* A reduction in pieces: each is a run of additions, and so is joining them. */
+/* Sums a reduction in pieces: additions within each piece, then additions of the pieces. */
 static sb_partial sum_pieces(const terms *t)
 {
     float a[PIECE], b[PIECE];
@@ -289,7 +290,7 @@ float sb_sum(const float *a, size_t n)
     return sb_round_certain(partial, n, &rounded) ? rounded : settle(&t);
 }
 
-/* The definition for values wider than binary32. */
+/* The definition, for values wider than binary32. */
 static float wide_exact(const double *a, const double *b, size_t n, const sb_scalar *scalar)
 {
     sb_exact acc;
@@ -299,7 +300,7 @@ static float wide_exact(const double *a, const double *b, size_t n, const sb_sca
     return sb_exact_round_scaled(&acc, scalar);
 }
 
-/* The exact sum: of a few parts, if the chosen set can make them. */
+/* The exact sum, from a few parts if the chosen set can make them. */
 static sb_exact wide_sum(const double *a, const double *b, size_t n)
 {
     sb_superacc bins = {{0}, {0}, 0};
@@ -318,10 +319,9 @@ static sb_exact wide_sum(const double *a, const double *b, size_t n)
     return sum;
 }
 
-/* The products may round here, and so do the factors' product with the sum: at most n + 4 roundings
- * on the way of each term, which the 8 spare ones of error_bound() cover. The two products of
- * factors are exact: 24 x 24 bits. Nothing underflows: the smallest is above 2^-340 2^-298 2^-256.
- */
+/* Here products may be rounded, and so is the sum times the factors: at most n + 4 roundings on the
+ * way of each term, which the 8 extra roundings of error_bound() cover. The two products of factors
+ * are exact, 24 x 24 bits. Nothing underflows: the smallest value is above 2^-340 2^-298 2^-256. */
 static int wide_binary64(const double *a, const double *b, size_t n, const sb_scalar *scalar,
                          float *rounded)
 {

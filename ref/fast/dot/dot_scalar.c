@@ -2,7 +2,7 @@
 #include "ref/fast/dot/kernels.h"
 #include "ref/fast/dot/tile.h"
 
-/* Independent sums, so that an addition need not wait for the one before it. */
+/* The number of independent sums, so that an addition need not wait for the one before. */
 enum { LANES = 4 };
 
 static inline double value_at(const void *w, sb_format format, size_t i)
@@ -15,7 +15,7 @@ static inline double value_at(const void *w, sb_format format, size_t i)
 
 static inline void add_term(sb_partial *lane, double w, double x)
 {
-    double product = w * x; /* exact, if of 24 x 24 bits */
+    double product = w * x; /* exact if 24 x 24 bits */
     lane->sum += product;
     lane->magnitude += sb_absolute(product);
 }
@@ -77,7 +77,8 @@ static void dot_columns(const float *a, size_t stride_a, const float *b, size_t 
             add_term(&partials[j], a[i * stride_a], b[i * stride_b + j]);
 }
 
-/* Elements i to i + count of a row of codes, at most BLOCK; i is a multiple of BLOCK. */
+/* Reads `count` elements of a row of codes from i on; count is at most BLOCK, and i a multiple of
+ * BLOCK. */
 enum { BLOCK = 16 };
 
 static inline void load_block(const sb_row_codes *w, sb_format format, size_t i, size_t count,
@@ -90,8 +91,8 @@ static inline void load_block(const sb_row_codes *w, sb_format format, size_t i,
         sb_decode(format, at, count, values);
 }
 
-/* The products of a block: each is rounded, if at all, and added to one of LANES sums, of which 6
- * roundings at most are on its way. */
+/* Sums the products of a block. A product may be rounded and is added to one of LANES sums: at most
+ * 6 roundings on its way. */
 static inline double block_sum(const float *values, double zero, const double *x, size_t count)
 {
     double lane[LANES] = {0};
@@ -104,8 +105,8 @@ static inline double block_sum(const float *values, double zero, const double *x
     return (lane[0] + lane[1]) + (lane[2] + lane[3]);
 }
 
-/* The sum takes a rounding more at each block, one at its scale, and those of block_sum, which is
- * less than row.h allows. */
+/* On the way of a product are the roundings of block_sum, one at its scale, and one at each block.
+ * row.h allows more. */
 static inline sb_partial row_of(sb_format format, const sb_row_codes *w, const sb_row_input *x)
 {
     sb_partial total = {0, 0};
@@ -117,7 +118,7 @@ static inline sb_partial row_of(sb_format format, const sb_row_codes *w, const s
         load_block(w, format, i, count, values);
         for (size_t k = 0; k < count; k++) {
             double size = sb_absolute((double)values[k] - zero);
-            largest = size > largest ? size : largest; /* NaN is in the sum */
+            largest = size > largest ? size : largest; /* NaN is kept in the sum */
         }
         total.sum += scale * block_sum(values, zero, x->x + i, count);
         total.magnitude += sb_absolute(scale) * largest * x->x16[i / BLOCK];

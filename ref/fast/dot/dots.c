@@ -3,7 +3,7 @@
 #include "ref/fast/dot/dot.h"
 #include "ref/fast/dot/lanes.h"
 
-enum { FEW = 32 /* terms that dot.h may take */ };
+enum { FEW = 32 /* terms for which dot.h is used */ };
 
 static float one_dot(const sb_dots_term *terms, size_t n, size_t j)
 {

@@ -1,10 +1,10 @@
-/* dots.h - many dot products of a few terms each, side by side: the same bits as sb_dot of each. */
+/* dots.h - many dot products of a few terms each, side by side, with the bits of sb_dot. */
 #ifndef SB_DOT_DOTS_H
 #define SB_DOT_DOTS_H
 
 #include <stddef.h>
 
-/* One term: a[j] b[j] for result j, or a[j] b[0] for all of them where b_stride is 0. */
+/* One term: a[j] b[j] for result j, or a[j] b[0] if b_stride is 0. */
 typedef struct sb_dots_term {
     const float *a, *b;
     size_t b_stride; /* 0 or 1 */

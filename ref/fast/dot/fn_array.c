@@ -8,7 +8,8 @@ enum { PIECE = 256 };
 typedef float one_fn(float x);
 typedef size_t many_fn(const float *x, size_t n, float *out, uint32_t *open);
 
-/* Pieces by the kernel; what it leaves open, and what fills no vector, by the function itself. */
+/* Uses the kernel for pieces of the array. The function itself computes the values that stay open
+ * and those that do not fill a vector. */
 static void many(const float *x, size_t n, float *out, many_fn *kernel, size_t width, one_fn *one)
 {
     uint32_t open[PIECE];
@@ -16,7 +17,7 @@ static void many(const float *x, size_t n, float *out, many_fn *kernel, size_t w
     for (size_t i = 0, count; i < whole; i += count) {
         count = whole - i < PIECE ? whole - i : PIECE;
         size_t left = kernel(x + i, count, out + i, open);
-        for (size_t o = 0; o < left; o++) /* where the kernel has put x */
+        for (size_t o = 0; o < left; o++) /* the kernel has stored x there */
             out[i + open[o]] = one(out[i + open[o]]);
     }
     for (size_t i = whole; i < n; i++)

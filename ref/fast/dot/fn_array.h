@@ -1,4 +1,4 @@
-/* fn_array.h - functions of fn.h and sums over arrays: the same bits as element by element. */
+/* fn_array.h - functions of fn.h and sums over arrays, with the bits of one element at a time. */
 #ifndef SB_DOT_FN_ARRAY_H
 #define SB_DOT_FN_ARRAY_H
 
@@ -9,8 +9,8 @@ void sb_exp_array(const float *x, size_t n, float *out);
 void sb_sigmoid_array(const float *x, size_t n, float *out);
 void sb_silu_array(const float *x, size_t n, float *out);
 
-/* The largest of n > 0 values, NaN left out; NaN or any value if x[0] is NaN. Of zeros of both
- * signs, it is open which is returned. */
+/* The largest of n > 0 values, ignoring NaN; if x[0] is NaN, NaN or any value. If the largest are
+ * zeros of both signs, either may be returned. */
 float sb_largest_of(const float *x, size_t n);
 
 #endif

@@ -13,7 +13,7 @@
 
 static const int8_t halves[16] = {SB_INT_HALVES};
 
-/* Codes are multiplied as they are here, without the 12 of the vector kernels. */
+/* Multiplies the codes directly, without the 12 of the vector kernels. */
 static int scalar_row(const unsigned char *codes, const unsigned char *scales, size_t blocks,
                       const sb_int_block *x, size_t stride, size_t count, int64_t *sums)
 {
@@ -47,7 +47,7 @@ unsigned sb_int_rows_scalar(const unsigned char *const *codes, const unsigned ch
     return spoiled;
 }
 
-/* NULL: the set of the definition. */
+/* The kernel of the chosen set; NULL for "exact". */
 static sb_int_rows_fn kernel(void)
 {
     const sb_dot_kernels *now = sb_dot_kernels_now();
@@ -78,10 +78,10 @@ static int is_power_of_two(double x)
     return x != 0 && (sb_bits_f64(x) & 0xfffffffffffffu) == 0;
 }
 
-/* Whether v, which is off by three roundings at most and so by less than four of its last places,
- * and the number it stands for round to the same binary32. Only the middles between two of these
- * matter, where the 29 bits that are dropped are 1 0 ... 0, if neither is subnormal nor too large:
- * here from 2^-125 up to 2^127. */
+/* True if v and its exact value certainly round to the same binary32. The error of v is at most
+ * three roundings, less than four ulps. Only midpoints between two binary32 values matter: there
+ * the 29 dropped bits are 1 0 ... 0, provided that both are normal and not too large. The test
+ * requires 2^-125 to 2^127. */
 static inline int is_certain(double v)
 {
     const uint64_t bits = sb_bits_f64(v), rest = bits & 0x1fffffffu;
@@ -89,8 +89,7 @@ static inline int is_certain(double v)
     return (rest - (0x10000000u - 16u) > 32u) & (exponent - (1023 - 125) < 252);
 }
 
-/* What neither is certain nor only a moved point: the sum by itself, in two halves of at most 32
- * bits. */
+/* The exact rounding of the remaining cases: adds the sum in two halves of at most 32 bits. */
 static float round_exactly(int64_t sum, const sb_scalar *factor)
 {
     const int64_t low = sum & 0xffffffff;
@@ -101,7 +100,7 @@ static float round_exactly(int64_t sum, const sb_scalar *factor)
     return sb_exact_round_scaled(&acc, factor);
 }
 
-/* As one number each, of at most 48 bits. */
+/* The multipliers and the divisors, each as one number of at most 48 bits. */
 typedef struct factors {
     double mul, div;
 } factors;
@@ -117,8 +116,8 @@ static inline double value_of(int64_t sum, factors by)
     return (double)sum * 0x1p-20 * by.mul / by.div;
 }
 
-/* A sum of at most 53 bits and factors that only move its point: one rounding, whatever the sum.
- * Without that, sums are so short that many would be ties which nothing in binary64 can decide. */
+/* A sum of at most 53 bits with power-of-two factors needs only one rounding. This case is common:
+ * short sums give many ties, and the rounding test cannot decide ties. */
 static float round_uncertain(int64_t sum, factors by, const sb_scalar *factor)
 {
     const int64_t most = (int64_t)1 << 53;
@@ -136,7 +135,7 @@ float sb_int_dot_round(int64_t sum, const sb_scalar *factor)
     return is_certain(v) ? (float)v : round_uncertain(sum, by, factor);
 }
 
-/* What the rows of one call share. */
+/* The data that the rows of a call share. */
 typedef struct job {
     const sb_matrix *w;
     const sb_codes_input *x;
@@ -145,9 +144,9 @@ typedef struct job {
     factors by;
     float *out;
     sb_int_rows_fn rows;
-    size_t blocks;         /* of an input, the last perhaps partly zero */
+    size_t blocks;         /* of an input; the last may be padded with zeros */
     sb_int_block *in;      /* (count, blocks) */
-    unsigned char *poison; /* (count) a scale without a value */
+    unsigned char *poison; /* (count) 1: a scale has no value */
     double *wide;          /* (threads, cols) */
 } job;
 
@@ -162,7 +161,7 @@ static void prepare_group(const unsigned char *codes, sb_int_block *to, size_t s
     to->start[slot] = -12 * sum;
 }
 
-/* Group g of input t. */
+/* Prepares group g of input t. */
 static void prepare(const job *j, size_t t, size_t g)
 {
     const size_t cols = j->w->cols, slot = sb_int_slot(g % SB_INT_GROUPS);
@@ -176,14 +175,14 @@ static void prepare(const job *j, size_t t, size_t g)
     prepare_group(j->x->codes + t * cols + g * 16, to, slot);
 }
 
-/* SB_INT_ROWS rows from `row` on; the last one of the matrix in place of those behind it. */
+/* SB_INT_ROWS rows from `row` on. Rows past the end are replaced by the last row of the matrix. */
 typedef struct tile {
     const unsigned char *codes[SB_INT_ROWS], *scales[SB_INT_ROWS];
     unsigned char rest[SB_INT_ROWS][SB_INT_BYTES], rest_scales[SB_INT_ROWS][SB_INT_GROUPS];
     const unsigned char *last[SB_INT_ROWS], *last_scales[SB_INT_ROWS];
 } tile;
 
-/* The columns behind the last whole block get zeros behind them. */
+/* The columns after the last whole block are padded with zeros. */
 static void open_tile(const job *j, uint32_t row, tile *of)
 {
     const size_t whole = j->w->cols / SB_INT_COLUMNS, rest = j->w->cols % SB_INT_COLUMNS;
@@ -202,8 +201,8 @@ static void open_tile(const job *j, uint32_t row, tile *of)
     }
 }
 
-/* The outputs of a tile with `count` inputs from t on, where none is spoiled. Nearly all sums are
- * certain: no branch asks for each. */
+/* Rounds the outputs of a tile with `count` inputs from t on. Nearly all sums are certain, so there
+ * is no branch for each sum. */
 static void round_tile(const job *j, uint32_t row, size_t t, size_t count, const int64_t *sums)
 {
     const size_t rows = j->w->rows, here = rows - row < SB_INT_ROWS ? rows - row : SB_INT_ROWS;
@@ -221,7 +220,7 @@ static void round_tile(const job *j, uint32_t row, size_t t, size_t count, const
     }
 }
 
-/* Those of a row or an input with a scale that has no value, as the definition has them. */
+/* Computes the outputs of rows or inputs with a scale that has no value, as the definition does. */
 static void settle_tile(const job *j, uint32_t row, size_t t, size_t count, unsigned spoiled,
                         double *wide)
 {
@@ -260,7 +259,7 @@ static void tile_of(void *ctx, size_t i, size_t worker)
     one_tile(j, (uint32_t)(i * SB_INT_ROWS), j->wide + worker * j->w->cols);
 }
 
-/* Integers take half the time of other products. */
+/* The cost of an integer product counts as half of another product. */
 static void all_rows(job *j)
 {
     const double products = (double)j->count * j->w->rows * j->w->cols;

@@ -1,9 +1,10 @@
-/* int_dot.h - layers whose weights and whose input are both codes: their sums are integers.
+/* int_dot.h - layers with codes as weights and as input: their sums are integers.
  *
- * NVFP4 with an NVFP4 input. A code of E2M1 is a whole number of halves, at most 12 in size, and a
- * scale of E4M3 a whole number of 2^-9, at most 448 * 2^9: a product of four of them is a whole
- * number of 2^-20, and the 16 of a group sum up to at most 2304 times two scales, below 2^47. 64
- * bits hold the groups of 2^20 columns; nothing rounds before the one rounding at the end. */
+ * NVFP4 with an NVFP4 input. An E2M1 code is an integer multiple of 1/2, at most 12 of them in
+ * magnitude. An E4M3 scale is an integer multiple of 2^-9, at most 448 * 2^9 of them. The product
+ * of two codes and two scales is an integer multiple of 2^-20. The 16 products of a group sum up to
+ * at most 2304 times two scales, below 2^47. So 64 bits hold the sum of 2^20 columns, and the only
+ * rounding is at the end. */
 #ifndef SB_DOT_INT_DOT_H
 #define SB_DOT_INT_DOT_H
 
@@ -14,16 +15,16 @@
 #include "ref/formats/matrix.h"
 #include "ref/math/exact.h"
 
-/* Rows of an input as they were quantized. */
+/* The rows of a quantized input. */
 typedef struct sb_codes_input {
-    const unsigned char *codes; /* (count, cols) one to a byte */
-    const float *scales;        /* (count, cols / group rounded up), NaN: poisoned */
+    const unsigned char *codes; /* (count, cols) one per byte */
+    const float *scales;        /* (count, cols / group rounded up); NaN: the group is not finite */
     size_t group;
     sb_format format;
-    const double *values; /* (count, cols) code times scale: what exact.h would take */
+    const double *values; /* (count, cols) code times scale, the operands for exact.h */
 } sb_codes_input;
 
-/* Whether the layer of this matrix with such an input is computed in integers. */
+/* True if the layer with this matrix and this input is computed in integers. */
 int sb_int_dot_read(const sb_matrix *w, const sb_codes_input *x);
 
 /* out[t rows + i] = RN32( sum_k w[i, k] values[t, k] * factor ), as sb_dot_matrix. */

@@ -1,4 +1,4 @@
-/* int_dot_kernels.h - the kernels behind int_dot.h, for 256 columns at a time. */
+/* int_dot_kernels.h - the kernels of int_dot.h, for 256 columns at a time. */
 #ifndef SB_DOT_INT_DOT_KERNELS_H
 #define SB_DOT_INT_DOT_KERNELS_H
 
@@ -10,30 +10,30 @@ enum {
     SB_INT_COLUMNS = 256,
     SB_INT_BYTES = 128,
     SB_INT_GROUPS = 16,
-    SB_INT_INPUTS = 4, /* that a kernel takes at most */
-    SB_INT_ROWS = 4    /* that it always takes */
+    SB_INT_INPUTS = 4, /* the most inputs of a kernel */
+    SB_INT_ROWS = 4    /* the fixed number of rows */
 };
 
-/* Where kernels have group g of a block: those of the first and of the second half change places by
- * twos, as one instruction moves the words of two registers. */
+/* The slot of group g of a block in the kernels. Groups of the first and of the second half
+ * alternate in pairs, because one instruction interleaves the words of two registers. */
 static inline size_t sb_int_slot(size_t g)
 {
     return g % 8 / 2 * 4 + g / 8 * 2 + g % 2;
 }
 
-/* 256 columns of an input. half[2 p + n][4 s + i]: in halves, column 8 p + 2 i + n of the group in
- * slot s, as codes are four low (n = 0) and high halves of bytes, twice for a group. scale[n][i]:
- * that of slot 2 i + n. As kernels multiply codes + 12, which have no sign, `start` is -12 times
- * the sum of all halves of each slot. */
+/* 256 columns of an input. half[2 p + n][4 s + i] is column 8 p + 2 i + n of the group in slot s,
+ * in halves. This order matches the codes: a group has two runs of four bytes, with low (n = 0) and
+ * high nibbles. scale[n][i] is the scale of slot 2 i + n. The kernels multiply codes + 12, which
+ * are unsigned, so `start` is -12 times the sum of all halves of each slot. */
 typedef struct sb_int_block {
     int8_t half[4][SB_INT_BYTES / 2];
     int32_t start[SB_INT_GROUPS];
     int64_t scale[2][SB_INT_GROUPS / 2];
 } sb_int_block;
 
-/* sums[t * SB_INT_ROWS + r], of `count` (at most SB_INT_INPUTS) inputs that are `stride`
- * blocks apart: the products of row r of codes. Bit r of what is returned: a scale of row r has no
- * value, and its sums are anything. */
+/* sums[t * SB_INT_ROWS + r] is the sum of products of row r of codes and input t of `count` (at
+ * most SB_INT_INPUTS) inputs, which are `stride` blocks apart. If bit r of the result is set, a
+ * scale of row r has no value, and its sums are arbitrary. */
 typedef unsigned (*sb_int_rows_fn)(const unsigned char *const *codes,
                                    const unsigned char *const *scales, size_t blocks,
                                    const sb_int_block *x, size_t stride, size_t count,
@@ -43,18 +43,18 @@ unsigned sb_int_rows_scalar(const unsigned char *const *codes, const unsigned ch
                             size_t blocks, const sb_int_block *x, size_t stride, size_t count,
                             int64_t *sums);
 
-/* NULL where compiler or CPU has none. */
+/* NULL if the compiler or the CPU does not support the kernel. */
 sb_int_rows_fn sb_int_rows_avx2(void);
 sb_int_rows_fn sb_int_rows_avx512(void);
 
-/* The code of a scale, below 0x7f, in units of 2^-9. */
+/* The value of a scale code below 0x7f, in units of 2^-9. */
 static inline int32_t sb_int_scale(unsigned char code)
 {
     int32_t exponent = code >> 3, fraction = code & 7;
     return exponent ? (8 + fraction) << (exponent - 1) : fraction;
 }
 
-/* E2M1 in halves. */
+/* The values of E2M1 in halves. */
 #define SB_INT_HALVES 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 
 #endif

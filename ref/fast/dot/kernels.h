@@ -1,23 +1,23 @@
-/* kernels.h - the kernel sets behind dot.h: each gives the sums of dot.h in an order of its own.
+/* kernels.h - the kernel sets of dot.h. Each computes the sums of dot.h in its own order.
  *
- * Any order and any grouping is allowed, as long as every product is added exactly once, in
- * binary64, to a sum that started from zero: that is all error_bound() in dot.c relies on.
+ * Any order and any grouping is allowed. error_bound() in dot.c requires only that every product is
+ * added exactly once, in binary64, to a sum that starts from zero.
  *
- * A set of ref/fast/simd/ is NULL where the compiler does not target its architecture; where it
- * does, the CPU is asked at run time, so one binary serves every machine of an architecture. */
+ * A set of ref/fast/simd/ is NULL if the compiler does not target its architecture. Otherwise the
+ * CPU is tested at run time, so that one binary serves every machine of an architecture. */
 #ifndef SB_DOT_KERNELS_H
 #define SB_DOT_KERNELS_H
 
 #include "ref/base/bytes.h"
 #include "ref/fast/dot/dot.h"
 
-extern const sb_dot_kernels *const sb_dot_scalar; /* portable C: always there */
+extern const sb_dot_kernels *const sb_dot_scalar; /* portable C: never NULL */
 extern const sb_dot_kernels *const sb_dot_avx2;   /* x86 with AVX2, FMA and F16C; else NULL */
 extern const sb_dot_kernels
     *const sb_dot_avx512; /* x86-64 with AVX-512 F, BW, DQ and VL; else NULL */
-/* the same with VNNI, and what else there may be, each asked for where it is used; else NULL */
+/* the same with VNNI; other extensions are tested where they are used; else NULL */
 extern const sb_dot_kernels *const sb_dot_avx512vnni;
-extern const sb_dot_kernels *const sb_dot_neon; /* little-endian AArch64, all of them; else NULL */
+extern const sb_dot_kernels *const sb_dot_neon; /* any little-endian AArch64; else NULL */
 
 /* The chosen set. */
 const sb_dot_kernels *sb_dot_kernels_now(void);
@@ -26,7 +26,7 @@ int sb_dot_avx2_supported(void);
 int sb_dot_avx512_supported(void);
 int sb_dot_avx512vnni_supported(void);
 
-/* Without a branch, which would be mispredicted every other time. */
+/* Without a branch, which would be mispredicted half of the time. */
 static inline double sb_absolute(double x)
 {
     return sb_f64_from_bits(sb_bits_f64(x) & 0x7fffffffffffffffu);

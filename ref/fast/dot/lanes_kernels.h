@@ -1,17 +1,16 @@
-/* lanes_kernels.h - the kernels of lanes.h, in the lanes of whatever lanes_*.h was included before.
+/* lanes_kernels.h - the kernels of lanes.h, in the lanes of the lanes_*.h that was included before.
  *
- * Every product of two binary32 values is exact, so that d_mul_add rounds once whether or not it is
- * one instruction. */
+ * Every product of two binary32 values is exact, so d_mul_add rounds only once even if it is two
+ * instructions. */
 #ifndef SB_DOT_LANES_KERNELS_H
 #define SB_DOT_LANES_KERNELS_H
 
 #include "ref/fast/dot/lanes.h"
 
-/* Some rows are changed, then read again as doubles: that costs less than taking registers apart.
- */
-enum { ROWS_AT_ONCE = 8, LINE = 16 /* floats that are fetched together */ };
+/* A few rows are changed, then read again as doubles, which is faster than splitting registers. */
+enum { ROWS_AT_ONCE = 8, LINE = 16 /* floats of one prefetch */ };
 
-/* The row of s at `at`, with what the sweep does to it. */
+/* The row of s at `at`, changed by the sweep. */
 LANES_INLINE vf change(const sb_lanes_sweep *t, size_t i, const float *at, size_t j)
 {
     if (t->d)
@@ -81,7 +80,7 @@ LANES_INLINE uint32_t sweep(const sb_lanes_sweep *t, float *most, float *out)
 LANES_TARGET static uint32_t sweep_scale(const sb_lanes_sweep *t, float *most, float *out)
 {
     sb_lanes_sweep scale = *t;
-    scale.d = NULL; /* so that the compiler sees it */
+    scale.d = NULL; /* so that the compiler knows */
     return sweep(&scale, most, out);
 }
 
@@ -93,8 +92,8 @@ LANES_TARGET static uint32_t sweep_add(const sb_lanes_sweep *t, float *most, flo
     return sweep(&add, most, out);
 }
 
-/* The rows of a tile as doubles, W columns of all rows after the other; rows that are not there are
- * 0. most[u] is the largest magnitude of row u. */
+/* Writes the rows of a tile as doubles, in groups of W columns of all rows. Missing rows are 0.
+ * most[u] is the largest magnitude of row u. */
 LANES_INLINE void widen_tile(const sb_lanes_tile *t, double *tile, double *most)
 {
     for (size_t u = 0; u < SB_LANES_ROWS; u++) {

@@ -1,5 +1,5 @@
-/* lanes_plain.h - lanes in portable C, which compilers make vectors of where they can: what
- * lanes_kernels.h is written in. */
+/* lanes_plain.h - the lane operations of lanes_kernels.h in portable C, which compilers vectorize
+ * if they can. */
 #ifndef SB_DOT_LANES_PLAIN_H
 #define SB_DOT_LANES_PLAIN_H
 
@@ -61,7 +61,7 @@ LANES_INLINE vd d_mul(vd a, vd b)
     return a;
 }
 
-/* a b + c: the same number with one rounding and with two, where the product is exact. */
+/* a b + c. One rounding or two give the same number if the product is exact. */
 LANES_INLINE vd d_mul_add(vd a, vd b, vd c)
 {
     EACH c.at[l] += a.at[l] * b.at[l];
@@ -86,7 +86,7 @@ LANES_INLINE double d_total(vd a)
     return total;
 }
 
-/* The totals of eight. */
+/* The totals of eight vectors. */
 LANES_INLINE void d_totals(const vd *a, double *out)
 {
     for (size_t i = 0; i < 8; i++)
@@ -124,7 +124,7 @@ LANES_INLINE vf f_mul(vf a, vf b)
     return a;
 }
 
-/* The larger magnitude. A NaN may be lost: the sum that it joins has it. */
+/* The larger magnitude. A NaN may be lost here, but the sum contains it. */
 LANES_INLINE vf f_most(vf a, vf b)
 {
     EACH_OF_TWO
@@ -152,8 +152,8 @@ LANES_INLINE vd f_high(vf x)
     return d_widen(x.at + W);
 }
 
-/* The rounding test of dot.c in every lane: stores what is settled and returns the mask of what is
- * not, of which it stores anything. */
+/* The rounding test of dot.c in every lane. Stores the results and returns the mask of the lanes
+ * that are still open; their stored results are arbitrary. */
 LANES_INLINE unsigned d_round(vd sum, vd bound, float *out)
 {
     unsigned open = 0;

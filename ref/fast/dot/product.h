@@ -1,29 +1,29 @@
-/* product.h - a few vectors with the rows of a long array, and weighted sums of these rows: what
- * attention does with keys and values. Same bits as sb_dot of each pair. */
+/* product.h - dot products of a few vectors with the rows of a long array, and weighted sums of
+ * these rows, for attention. Same bits as sb_dot of each pair. */
 #ifndef SB_DOT_PRODUCT_H
 #define SB_DOT_PRODUCT_H
 
 #include <stddef.h>
 
-/* Rows of one head in the cache. */
+/* The rows of one head in the KV cache. */
 typedef struct sb_rows {
     const float *at; /* (count, n), rows stride apart */
     size_t stride, count, n;
-    float factor; /* stands before every sum with them (K-24), finite */
+    float factor; /* multiplies every sum with these rows (K-24), finite */
 } sb_rows;
 
 /* out[h out_stride + u] = RN32( factor dot(a_h, row_u) ); a (heads, n) */
 void sb_product_dots(const float *a, size_t heads, const sb_rows *b, float *out, size_t out_stride);
 
-/* Rows of one partial sum; those of an array may be added by many threads, part by part. */
+/* The rows of one partial sum. Different threads may add different parts of an array. */
 enum { SB_PRODUCT_PART = 2048 };
 static inline size_t sb_product_parts(size_t count)
 {
     return (count + SB_PRODUCT_PART - 1) / SB_PRODUCT_PART;
 }
 
-/* Sum of p[h p_stride + u] row_u[i] over the rows of part `part`, and a bound of the sum of
- * magnitudes: sum and magnitude (parts, heads, n). */
+/* The sum of p[h p_stride + u] row_u[i] over the rows of part `part`, and an upper bound of the sum
+ * of magnitudes. sum and magnitude are (parts, heads, n). */
 void sb_product_part(const float *p, size_t p_stride, size_t heads, const sb_rows *v, size_t part,
                      double *sum, double *magnitude);
 

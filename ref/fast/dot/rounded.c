@@ -13,14 +13,16 @@
 
 /* --- a row ------------------------------------------------------------------------------------ */
 
-/* What a kernel decodes, or else the definition of laws, which takes a row of values beside. */
+/* Doubles of scratch for a row: for the kernel, or for the definition of laws, which needs a row of
+ * values more. */
 static size_t room_for(const sb_matrix *m)
 {
     return sb_row_room(m) + 2 * sb_tile_padded(m->cols);
 }
 
-/* Opens the row for the kernels of tile.h, with what the law multiplies codes by for scales: such a
- * product is exact in binary64, and binary32 rounds it as the law does. 0 if none reads it. */
+/* Opens the row for the kernels of tile.h, with the law's multipliers of codes as scales. A product
+ * of code and multiplier is exact in binary64, and rounding it to binary32 is the rounding of the
+ * law. Returns 0 if no kernel reads the row. */
 static int open_row(const sb_matrix *m, uint32_t row, sb_law law, double *scales, sb_row_codes *out)
 {
     if (law == SB_LAW_exact || !sb_matrix_quantized(m) || !sb_row_reads(m))
@@ -30,7 +32,7 @@ static int open_row(const sb_matrix *m, uint32_t row, sb_law law, double *scales
     return 1;
 }
 
-/* 0 if a value is not finite, or nothing decodes such rows. */
+/* Decodes a row. Returns 0 if a value is not finite or no kernel decodes such rows. */
 static int decoded(const sb_matrix *m, const sb_row_codes *row, double *wide, float *values)
 {
     const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
@@ -61,12 +63,12 @@ static void make_row(const sb_matrix *m, uint32_t row, const sb_rounding *how, d
 
 /* --- rows of E2M1 with scales of eight bits --------------------------------------------------- */
 
-/* What a code is worth under a scale code, in BF16. */
+/* The value in BF16 of each code under each scale code. */
 typedef struct worth {
     uint16_t at[256][16];
 } worth;
 
-/* Whether a table of the matrix would have all values of its rows. */
+/* True if one table can hold all values of the matrix. */
 static int has_table(const sb_matrix *m, const sb_rounding *how)
 {
     const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
@@ -78,7 +80,7 @@ static int has_table(const sb_matrix *m, const sb_rounding *how)
            m->cols % q->block_cols == 0;
 }
 
-/* As a row of the same matrix that has every code under every scale. */
+/* Makes the table as a row of the same matrix with every code under every scale. */
 static void make_table(const sb_matrix *m, const sb_rounding *how, worth *to)
 {
     enum { SCALES = 256, CODES = 16 };
@@ -112,8 +114,8 @@ static void pick_row(const sb_matrix *m, uint32_t row, const worth *of, unsigned
 
 /* --- a layer ---------------------------------------------------------------------------------- */
 
-/* Values of a strip of rows: few enough for the second cache where one input meets them; where many
- * do, and each strip has to arrange them anew, more. */
+/* The number of values in a strip of rows. For one input a strip fits into the second-level cache.
+ * For many inputs it is larger, because each strip has to arrange the inputs again. */
 enum { STRIP_OF_ONE = 1 << 16, STRIP_OF_MANY = 1 << 19, ROWS_LEAST = 16, MANY = 4 };
 
 typedef struct job {
@@ -123,12 +125,12 @@ typedef struct job {
     size_t count;
     float *out;
     uint32_t height;    /* rows of a strip */
-    const worth *table; /* of the weights, or NULL */
+    const worth *table; /* table of the weights, or NULL */
     struct room *rooms; /* of each thread */
     atomic_int failed;
 } job;
 
-/* What a thread has for itself. */
+/* The scratch of a thread. */
 typedef struct room {
     double *row;          /* room_for(w) */
     unsigned char *strip; /* (height, cols) */
@@ -173,7 +175,7 @@ static sb_status run_strip(const job *j, const room *m, uint32_t first)
     return status;
 }
 
-/* The first strip of a thread makes its room. */
+/* Runs a strip. The first strip of a thread allocates its scratch. */
 static void one_strip(void *ctx, size_t i, size_t worker)
 {
     job *j = ctx;
@@ -184,7 +186,7 @@ static void one_strip(void *ctx, size_t i, size_t worker)
         atomic_store(&j->failed, 1);
 }
 
-/* A strip for each thread, at least; of so many values, if there are rows enough. */
+/* The rows of a strip: the given number of values, but at least one strip for each thread. */
 static uint32_t height_of(const sb_matrix *w, size_t count)
 {
     const size_t values = count < MANY ? STRIP_OF_ONE : STRIP_OF_MANY;

@@ -12,7 +12,7 @@
 #include "ref/fast/dot/strips.h"
 #include "ref/fast/dot/tile.h"
 
-/* Inputs whose magnitudes are summed at once. */
+/* The number of inputs per sum of magnitudes. */
 enum { NEIGHBOURS = 16 };
 
 int sb_row_reads(const sb_matrix *w)
@@ -40,8 +40,8 @@ size_t sb_row_room(const sb_matrix *w)
     return 2 * (size_t)sb_matrix_groups(w);
 }
 
-/* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value" - such rows, and
- * scales of any other kind, are read one scale at a time. */
+/* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value" - rows with such
+ * scales, and scales of other formats, are read one scale at a time. */
 static void open_scales(const sb_matrix *w, uint32_t row, double *scales)
 {
     const sb_quant *q = &w->quant;
@@ -69,20 +69,20 @@ sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room)
     return codes;
 }
 
-/* Columns, rounded up to pairs of blocks. */
+/* The columns, rounded up to pairs of blocks. */
 static size_t padded(const sb_matrix *w)
 {
     const size_t blocks = (size_t)2 * SB_ROW_BLOCK;
     return (w->cols + blocks - 1) / blocks * blocks;
 }
 
-/* Behind x and lanes there are the sums, and in front of all what alignment takes. */
+/* Space for alignment, then x, lanes and the sums x16. */
 size_t sb_row_input_room(const sb_matrix *w)
 {
     return 2 * padded(w) + padded(w) / NEIGHBOURS + SB_LINE / sizeof(double);
 }
 
-/* By halves: sums that need not wait for each other. */
+/* Sums by halves, so that additions are independent. */
 static double magnitude_of(const double x[NEIGHBOURS])
 {
     double sum[NEIGHBOURS];
@@ -142,7 +142,7 @@ float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_
     return sb_dot_wide_slowly(wide, x, w->cols, factor);
 }
 
-/* A tile's decoder knows by the sum of squares whether there is a value that is none. */
+/* The sum of squares of a tile decoder shows if a value is not finite. */
 void sb_row_widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, double *wide)
 {
     const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
@@ -158,19 +158,19 @@ void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide)
     sb_row_widen(w, row, &codes, wide);
 }
 
-/* Rows that a thread takes at once: their outputs are two lines of the cache. */
+/* Rows per turn of a thread: their outputs fill two cache lines. */
 enum { AT_ONCE = 32 };
 
-/* What the rows of one call share. */
+/* The data that the rows of a call share. */
 typedef struct job {
     const sb_matrix *w;
     const double *x;
     const sb_scalar *factor;
     float *out;
     const sb_dot_kernels *set;
-    int in_place;       /* the kernel reads the scales as they are stored, if they are fit for it */
-    sb_row_input input; /* the only one, if the kernels read the matrix; else x is NULL */
-    double *room;       /* of each thread: twice sb_row_room, and a row */
+    int in_place;       /* 1: the kernel reads suitable scales in place */
+    sb_row_input input; /* the only input, if kernels read the matrix; else input.x is NULL */
+    double *room;       /* scratch of each thread: twice sb_row_room, and a row */
     size_t each;
 } job;
 
@@ -179,8 +179,8 @@ static const unsigned char *scales_at(const sb_matrix *w, uint32_t row)
     return w->quant.scales + sb_matrix_stored_row(w, row) * w->quant.scale_row;
 }
 
-/* Whether the codes of all these rows are one array, and so are their scales, fit for the kernel;
- * or they have the same, or none. */
+/* True if the codes of all these rows are one array, and their scales either are one array that the
+ * kernel can read, or are the same for all rows, or do not exist. */
 static int all_fit(const job *j, uint32_t first, uint32_t rows)
 {
     const sb_quant *q = &j->w->quant;
@@ -194,7 +194,8 @@ static int all_fit(const job *j, uint32_t first, uint32_t rows)
                sb_matrix_stored_row(j->w, first + rows - 1) / q->block_rows;
 }
 
-/* A row that its kernel's sum left open. *effort: where to begin, as the row before it ended. */
+/* Computes a row that its kernel left open. Begins with *effort, the method that decided the row
+ * before. */
 static void settle(const job *j, uint32_t row, double *room, sb_effort *effort)
 {
     double *wide = room + 2 * sb_row_room(j->w);
@@ -202,8 +203,8 @@ static void settle(const job *j, uint32_t row, double *room, sb_effort *effort)
     j->out[row] = sb_dot_wide_from(wide, j->x, j->w->cols, j->factor, effort);
 }
 
-/* A row for a kernel. fit: its scales are. `before`, if not NULL, is the row before it, whose
- * scales may be its own, too; room is for those of both. */
+/* Opens a row for a kernel. fit: its scales are known to be suitable. `before`, if not NULL, is the
+ * row before; the two may share their scales. `room` has space for the scales of both. */
 static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *before, double *room,
                      sb_row_codes *codes)
 {
@@ -225,7 +226,7 @@ static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *be
     *codes = sb_row_open(j->w, row, taken ? room + sb_row_room(j->w) : room);
 }
 
-/* Pairs of rows that all_fit: the others lie as the second does. */
+/* Computes pairs of rows that all_fit. All rows have the distance of the first two. */
 static void fit_pairs(const job *j, uint32_t first, uint32_t rows, double *room,
                       sb_partial partials[AT_ONCE])
 {
@@ -244,7 +245,8 @@ static void fit_pairs(const job *j, uint32_t first, uint32_t rows, double *room,
     }
 }
 
-/* Rows are taken by two where the set has a kernel for that and their scales are alike. */
+/* Computes two rows at a time if the set has a kernel for pairs and both have scales of the same
+ * kind. */
 static void partials_of(const job *j, uint32_t first, uint32_t rows, double *room,
                         sb_partial partials[AT_ONCE])
 {
@@ -307,7 +309,7 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
     job j = {.w = w, .x = x, .factor = factor, .out = out, .set = sb_dot_kernels_now()};
     size_t threads = sb_threads_here();
     j.each = 2 * sb_row_room(w) + padded(w);
-    /* nothing is read of it before it was written */
+    /* not zeroed: everything is written before it is read */
     j.room = sb_realloc(NULL, threads * j.each + sb_row_input_room(w), sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;
@@ -320,8 +322,8 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
     return SB_OK;
 }
 
-/* Inputs from which on a tile is worth while: fewer than that read rows of narrow floats again,
- * which takes no longer than storing their values. */
+/* The number of inputs from which on a tile is faster. Fewer inputs read the rows again, which for
+ * narrow floats takes no longer than storing their values. */
 static size_t many_inputs(const sb_matrix *w)
 {
     const size_t inputs = sb_dot_kernels_now()->tile_inputs[w->format];

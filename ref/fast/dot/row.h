@@ -1,71 +1,75 @@
-/* row.h - a linear layer as a whole: stored rows with inputs in binary64, read where they lie.
+/* row.h - a whole linear layer: stored rows, read in place, with inputs in binary64.
  *
- * The row kernels of the chosen set add up a row as fast as memory gives it and know the magnitudes
- * of its products only roughly. Where that leaves the rounding open, sb_row_settle takes the row
- * again, more slowly and more exactly, until exact.h decides. */
+ * The row kernels of the chosen set sum a row at the speed of memory, with only a rough bound of
+ * the magnitudes of its products. If that leaves the rounding open, sb_row_settle computes the row
+ * again with slower and more exact methods, finally with exact.h. */
 #ifndef SB_DOT_ROW_H
 #define SB_DOT_ROW_H
 
 #include "ref/fast/dot/dot.h"
 
-/* out[t rows + i] = RN32( sum_k w[i, k] x[t, k] * factor ), the same bits as exact.h, of `count`
- * inputs x (count, cols), which are as sb_dot_wide takes them. Threads share the rows. */
+/* out[t rows + i] = RN32( sum_k w[i, k] x[t, k] * factor ), with the bits of exact.h, for `count`
+ * inputs x (count, cols), valid operands of sb_dot_wide. Threads share the rows. */
 sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
                         float *out);
 
-/* Whether the chosen set has a kernel that reads this matrix. */
+/* True if the chosen set has a kernel that reads this matrix. */
 int sb_row_reads(const sb_matrix *w);
 
-/* A row for a kernel. room: sb_row_room(w) doubles, which the result points to. */
+/* Opens a row for a kernel. room: sb_row_room(w) doubles, to which the result points. */
 size_t sb_row_room(const sb_matrix *w);
 sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room);
 
-/* Whether its scales lie as those kernels read them in place: one of E4M3 after the other. */
+/* True if the kernels can read the scales in place: contiguous E4M3 codes. */
 int sb_row_scales_lie_well(const sb_matrix *w);
 
-/* The exact values of a row, or what is not finite where one is. room: as sb_row_open; wide: room
- * for as many doubles as sb_tile_padded() says. */
+/* The exact values of a row; values that are not finite stay so. room: as sb_row_open. wide:
+ * sb_tile_padded() doubles. */
 void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide);
 
-/* The same of a row whose codes are at hand. */
+/* As sb_row_wide, for a row that is already open. */
 void sb_row_widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, double *wide);
 
-/* An input for those kernels. room: sb_row_input_room(w) doubles, which the result points to. */
+/* Prepares an input for the kernels. room: sb_row_input_room(w) doubles, to which the result
+ * points. */
 size_t sb_row_input_room(const sb_matrix *w);
 sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room);
 
-/* What every row kernel of n columns promises: a product of a code and an input passes through at
- * most so many roundings, and partial.magnitude is an upper bound of the sum of magnitudes, but for
- * as many roundings. That is: sums of 16 products, one multiplication by the group's scale, and a
- * sum of those. Where a code, a scale or an input is not finite, sum or magnitude is not. */
+/* The contract of every row kernel of n columns: a product of a code and an input passes through at
+ * most this many roundings. partial.magnitude is an upper bound of the sum of magnitudes, up to as
+ * many roundings. The roundings are those of sums of 16 products, of one multiplication by the
+ * group's scale, and of the sum over groups. If a code, a scale or an input is not finite, sum or
+ * magnitude is not finite. */
 static inline size_t sb_row_roundings(size_t n)
 {
     return n / 16 + 24;
 }
 
-/* The same with the two roundings of a factor: its products are exact, 24 x 24 bits. */
+/* The number of roundings with two more for a factor. The products within the factor are exact, 24
+ * x 24 bits. */
 static inline size_t sb_row_roundings_scaled(size_t n)
 {
     return sb_row_roundings(n) + 2;
 }
 
-/* The bound of the error of such a sum in magnitudes, with a factor of this size. As n has 32 bits,
- * there are fewer than 2^28 + 26 roundings, and error_bound() of dot.c holds without a test. */
+/* The error bound of such a sum as a multiple of its magnitude, with a factor of this size. n has
+ * 32 bits, so there are fewer than 2^28 + 26 roundings, and error_bound() of dot.c holds without a
+ * test. */
 static inline double sb_row_error(uint32_t n, double factor)
 {
     return (double)sb_row_roundings_scaled(n) * 0x1.0001p-53 * factor;
 }
 
-/* The rounding test for the partial of a row kernel of n columns, times a factor: nonzero, and
- * *rounded set, if the answer is certain. */
+/* The rounding test for the partial of a row kernel of n columns, times a factor. Returns nonzero
+ * and sets *rounded if the result is certain. */
 int sb_row_certain(sb_partial partial, size_t n, const sb_scalar *factor, float *rounded);
 
-/* The same for several rows: out[r] where it is certain, and open[r] nonzero where it is not.
- * Returns whether one is open. */
+/* The rounding test for several rows: sets out[r] if certain, else open[r] nonzero. Returns nonzero
+ * if any row is open. */
 int sb_row_round(uint32_t n, const sb_scalar *factor, const double *sums, const double *magnitudes,
                  size_t rows, float *out, unsigned char *open);
 
-/* The answer for one row and one input that a rounding test has left open. wide: room for cols
+/* The result for one row and one input if the rounding test left it open. wide: scratch for cols
  * doubles. */
 float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_scalar *factor,
                     double *wide);

@@ -9,19 +9,19 @@
 #include "ref/fast/dot/row.h"
 #include "ref/fast/dot/tile.h"
 
-/* Rows that a thread takes at once: their outputs are a line of the cache. */
+/* Rows per turn of a thread: their outputs fill a cache line. */
 enum { AT_ONCE = 16 };
 
-/* What the rows of one call share. */
+/* The data that the rows of a call share. */
 typedef struct job {
     const sb_matrix *w;
     const double *x; /* (count, cols) */
-    size_t count;    /* SB_SMALL_GEMM_INPUTS at most */
+    size_t count;    /* at most SB_SMALL_GEMM_INPUTS */
     const sb_scalar *factor;
     float *out; /* (count, rows) */
     const sb_dot_kernels *set;
     sb_row_input *inputs; /* (count) */
-    double *room;         /* of each thread; then of the inputs, input_room each */
+    double *room;         /* scratch of each thread, then of the inputs, input_room each */
     size_t each, input_room, threads;
 } job;
 
@@ -42,7 +42,7 @@ int sb_small_gemm_reads(const sb_matrix *w)
            sb_row_scales_lie_well(w);
 }
 
-/* Rows for the kernel; 0 if their scales are not fit for it. */
+/* Opens rows for the kernel; returns 0 if their scales are unsuitable. */
 static int open_rows(const job *j, uint32_t first, sb_row_codes w[SB_SMALL_GEMM_ROWS])
 {
     for (uint32_t r = 0; r < SB_SMALL_GEMM_ROWS; r++) {
@@ -79,7 +79,7 @@ static void add_rows(const job *j, uint32_t first, uint32_t rows, double *room, 
     }
 }
 
-/* The outputs of a row that the sums left open. */
+/* Computes the outputs of a row that the sums left open. */
 static void settle_row(const job *j, const piece *p, uint32_t first, uint32_t r, double *room)
 {
     double *wide = room + sb_row_room(j->w);
@@ -120,7 +120,7 @@ static void one_input(void *ctx, size_t t, size_t worker)
     j->inputs[t] = sb_row_prepare(j->w, j->x + t * j->w->cols, for_inputs + t * j->input_room);
 }
 
-/* All rows with at most SB_SMALL_GEMM_INPUTS inputs. */
+/* Computes all rows with at most SB_SMALL_GEMM_INPUTS inputs. */
 static void some_inputs(job *j)
 {
     const int many = sb_worth_threads((double)j->count * j->w->rows * j->w->cols);
@@ -137,7 +137,7 @@ sb_status sb_small_gemm(const sb_matrix *w, const double *x, size_t count, const
     job j = {.w = w, .factor = factor, .set = sb_dot_kernels_now(), .inputs = inputs};
     j.input_room = sb_row_input_room(w);
     j.each = sb_row_room(w) + sb_tile_padded(w->cols);
-    /* nothing is read of it before it was written */
+    /* not zeroed: everything is written before it is read */
     j.threads = sb_threads_here();
     j.room = sb_realloc(NULL, j.threads * j.each + most * j.input_room, sizeof *j.room);
     if (!j.room)

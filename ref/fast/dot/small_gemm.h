@@ -1,16 +1,16 @@
-/* small_gemm.h - several inputs with rows that a kernel reads in place: rows by four meet one input
- * after the other, so that codes are taken apart once. What several inputs are in batch.h are
- * doubles; here they are what one input is in row.h, and so are bounds. */
+/* small_gemm.h - several inputs with rows that a kernel reads in place. Four rows at a time are
+ * multiplied with one input after the other, so that codes are unpacked once. batch.h decodes rows
+ * to doubles for several inputs; here inputs and error bounds are those of row.h. */
 #ifndef SB_DOT_SMALL_GEMM_H
 #define SB_DOT_SMALL_GEMM_H
 
 #include "ref/fast/dot/dot.h"
 
-/* Whether the chosen set has such a kernel for the matrix, but for rows whose scales are not fit.
- */
+/* True if the chosen set has such a kernel for the matrix. Single rows may still have unsuitable
+ * scales. */
 int sb_small_gemm_reads(const sb_matrix *w);
 
-/* What sb_dot_matrix of row.h is, for such a matrix. */
+/* sb_dot_matrix of row.h for such a matrix. */
 sb_status sb_small_gemm(const sb_matrix *w, const double *x, size_t count, const sb_scalar *factor,
                         float *out);
 

@@ -10,7 +10,7 @@
 #include "ref/fast/dot/row.h"
 #include "ref/fast/dot/tile.h"
 
-/* What the strips of one call share. */
+/* The data that the strips of a call share. */
 typedef struct job {
     const sb_matrix *w;
     const double *x;
@@ -19,15 +19,15 @@ typedef struct job {
     const sb_dot_kernels *set;
     sb_strip_input input;
     uint32_t height; /* rows of a strip */
-    double *room;    /* of each thread: a row, its scales, and codes of TOGETHER rows */
+    double *room;    /* scratch of each thread: a row, its scales, and codes of TOGETHER rows */
     size_t each;
 } job;
 
-/* Rows whose codes are brought together, if one of them stays open: they share words. */
+/* Rows that are repacked together if one of them stays open, because they share words. */
 enum { TOGETHER = 8 };
 
-/* As many rows as go in turn: what a thread reads of a column lies together. But every thread has
- * some. */
+/* The rows of a strip: as many as possible, so that a thread reads long pieces of each column, but
+ * every thread gets a strip. */
 static uint32_t height_of(const sb_matrix *w)
 {
     enum { STEP = 64 };
@@ -35,7 +35,7 @@ static uint32_t height_of(const sb_matrix *w)
     return each < STEP ? STEP : each < SB_STRIP_ROWS ? (uint32_t)each : SB_STRIP_ROWS;
 }
 
-/* Sums of digits times codes of a group stay below 2^31, as 2^20 * 15 * 128 does. */
+/* Sums of digits times codes stay below 2^31, because 2^20 * 15 * 128 does. */
 int sb_strips_read(const sb_matrix *w)
 {
     const sb_quant *q = &w->quant;
@@ -53,7 +53,7 @@ static sb_strip strip_at(const job *j, uint32_t first)
     return (sb_strip){j->w, first, left < j->height ? left : j->height};
 }
 
-/* The outputs from `row` on that the sums left open. */
+/* Computes the outputs from `row` on that the sums left open. */
 static void settle(const job *j, uint32_t row, uint32_t rows, const unsigned char *open,
                    double *wide, sb_effort *effort)
 {

@@ -1,6 +1,6 @@
-/* strips.h - one input with rows whose codes of four bits lie side by side, as GPTQ and AWQ store
- * them: up to 512 rows at once, column after column. What one input is with other rows is in row.h,
- * and so are bounds. */
+/* strips.h - one input with rows of interleaved four-bit codes, as GPTQ and AWQ store them: up to
+ * 512 rows at once, column after column. row.h has one input with other rows, and the error
+ * bounds. */
 #ifndef SB_DOT_STRIPS_H
 #define SB_DOT_STRIPS_H
 
@@ -8,22 +8,22 @@
 
 enum {
     SB_STRIP_ROWS = 512,
-    SB_STRIP_BLOCK = 32, /* columns that a kernel takes at once; a group has a multiple of them */
+    SB_STRIP_BLOCK = 32, /* columns of one kernel step; groups are multiples of it */
     SB_STRIP_DIGITS = 6,
-    SB_STRIP_INPUTS = 12 /* from which on tiles are faster than a strip for each */
+    SB_STRIP_INPUTS = 12 /* least inputs for which tiles are faster than strips */
 };
 
-/* An input in fixed point, as fixed.h has it, but with a unit for each group of the weights. A
- * block of columns: digits in fours, as a word of the codes has them, lowest digits first. */
+/* An input in the fixed point of fixed.h, but with one unit for each group of the weights. A block
+ * of columns: digits in groups of four, in the order of a word of codes, lowest digits first. */
 typedef struct sb_strip_block {
     int8_t digits[SB_STRIP_DIGITS][SB_STRIP_BLOCK];
-    int lowest; /* digits that are 0 in all of it: 0 to 3 of the lowest */
+    int lowest; /* the number of lowest digits that are 0 everywhere, 0 to 3 */
 } sb_strip_block;
 
 typedef struct sb_strip_group {
-    double unit;                   /* of the numbers; NaN if there is none */
-    double size;                   /* sum of magnitudes, with what pays for their rounding */
-    int32_t sums[SB_STRIP_DIGITS]; /* of the digits of all columns */
+    double unit;                   /* unit of the numbers; NaN if there is none */
+    double size;                   /* sum of magnitudes, plus a part that covers their rounding */
+    int32_t sums[SB_STRIP_DIGITS]; /* of the digits over all columns */
 } sb_strip_group;
 
 typedef struct sb_strip_input {
@@ -31,30 +31,30 @@ typedef struct sb_strip_input {
     sb_strip_group *groups;
 } sb_strip_input;
 
-/* What of a matrix stands at a strip: rows first .. first + rows - 1, of which `first`, by itself
- * and among those stored, and the stored rows are multiples of eight. */
+/* A strip: rows first .. first + rows - 1 of a matrix. `first`, the stored row of `first`, and the
+ * number of stored rows are multiples of eight. */
 typedef struct sb_strip {
     const sb_matrix *w;
     uint32_t first, rows;
 } sb_strip;
 
-/* A set's kernels; the sums of a strip, and bounds of the sums of magnitudes, keep the promise of
- * row.h. Both have room for SB_STRIP_ROWS. */
+/* The strip kernels of a set. The sums of a strip and the upper bounds of magnitudes fulfil the
+ * contract of row.h. Both arrays have room for SB_STRIP_ROWS. */
 typedef struct sb_strip_kernels {
     void (*arrange)(const sb_matrix *w, const double *x, const sb_strip_input *to);
     void (*add)(const sb_strip *strip, const sb_strip_input *x, double *sums, double *magnitudes);
 } sb_strip_kernels;
 
-/* For AVX2, and on x86-64 only. */
+/* For AVX2; x86-64 only. */
 extern const sb_strip_kernels sb_strips_avx2;
 
-/* Whether the chosen set has kernels for the matrix. */
+/* True if the chosen set has kernels for the matrix. */
 int sb_strips_read(const sb_matrix *w);
 
-/* What sb_dot_matrix of row.h is, for such a matrix and one input. */
+/* sb_dot_matrix of row.h for such a matrix and one input. */
 sb_status sb_dot_strips(const sb_matrix *w, const double *x, const sb_scalar *factor, float *out);
 
-/* What the kernels say of each of its rows. */
+/* The partials of the kernels for each row. */
 sb_status sb_strips_partials(const sb_matrix *w, const double *x, sb_partial *partials);
 
 #endif

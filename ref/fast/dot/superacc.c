@@ -2,8 +2,8 @@
 
 #include "ref/base/bytes.h"
 
-/* The 32 significant bits of a value, 0 of a zero; nonzero in *outside as split_wide() of exact.c
- * would refuse it: more bits, or an exponent beyond -170 .. 160. */
+/* The 32 significant bits of a value; 0 for zero. Sets *outside to nonzero for values that
+ * split_wide() of exact.c refuses: with more bits, or an exponent outside -170 .. 160. */
 static inline uint64_t significand_of(uint64_t bits, uint64_t *outside)
 {
     const uint64_t field = bits >> 52 & 0x7ffu, magnitude = bits << 1 >> 1;
@@ -12,8 +12,8 @@ static inline uint64_t significand_of(uint64_t bits, uint64_t *outside)
     return ((bits & 0xfffffffffffffu) | (uint64_t)1 << 52) >> 21 & all;
 }
 
-/* A product of 64 bits, at most 31 places up in its bin: 95 bits, which leaves room for 2^30. A
- * value outside may have any exponent, but not any bin. */
+/* A 64-bit product is at most 31 places up in its bin: 95 bits, which leaves room for 2^30
+ * products. The bin number is limited even for values outside the range. */
 static inline void add_product(sb_superacc *restrict to, double a, double b, uint64_t *outside)
 {
     const uint64_t bits_a = sb_bits_f64(a), bits_b = sb_bits_f64(b);
@@ -38,7 +38,8 @@ void sb_superacc_add(sb_superacc *to, const double *a, const double *b, size_t n
     to->outside |= outside;
 }
 
-/* Its upper 32 bits and the others, times half of its power of two and the other half. */
+/* Adds the part as two products, for its upper 32 bits and its lower bits. Each factor has half of
+ * the exponent, so that it is in range. */
 void sb_superacc_add_part(sb_superacc *to, double part)
 {
     const uint64_t bits = sb_bits_f64(part), field = bits >> 52 & 0x7ffu, half = (field + 1023) / 2;
@@ -51,7 +52,7 @@ void sb_superacc_add_part(sb_superacc *to, double part)
     sb_superacc_add(to, a, b, 2);
 }
 
-/* Adds a magnitude of 128 bits to four digits, or takes it away. */
+/* Adds a 128-bit magnitude to four digits, or subtracts it. */
 static void add_digits(int64_t *digit, uint64_t low, uint64_t high, int64_t sign)
 {
     digit[0] += sign * (int64_t)(low & 0xffffffffu);
@@ -60,7 +61,7 @@ static void add_digits(int64_t *digit, uint64_t low, uint64_t high, int64_t sign
     digit[3] += sign * (int64_t)(high >> 32);
 }
 
-/* Four bins reach into a digit. */
+/* Four bins overlap each digit. */
 void sb_superacc_sum(const sb_superacc *from, sb_exact *sum)
 {
     sb_exact_clear(sum);
@@ -75,10 +76,10 @@ void sb_superacc_sum(const sb_superacc *from, sb_exact *sum)
     }
 }
 
-/* A level begins with 1.5 2^k, and is the middle of what it may be: a term moves it by less than
- * twice the term's size, if at all. With 2^m >= n that is 2^(m+2) of a level's largest term in all,
- * and has to stay below 2^(k-1). An error is below 2^-53 of its term, and so less than what the
- * first level leaves, which is at most 2^(k-53). */
+/* A level begins with 1.5 2^k, the middle of its range. A term moves it by less than twice the
+ * term's size. With 2^m >= n, all terms together move it by at most 2^(m+2) times the largest term,
+ * which has to stay below 2^(k-1). The error of a product is below 2^-53 of the product, so less
+ * than the rest of the first level, which is at most 2^(k-53). */
 int sb_levels_start(double largest, size_t n, double start[SB_LEVELS])
 {
     int m = 0, k = (int)(sb_bits_f64(largest) >> 52) - 1023 + 1; /* largest < 2^k */

@@ -4,11 +4,12 @@
 #include "ref/fast/dot/kernels.h"
 #include "ref/fast/dot/lanes.h"
 
-/* Let M be the largest magnitude of a column. Its sum with a, of one chain of additions, is off by
- * at most sb_lanes_coefficient(n) sum |a_i| M; what the sum of magnitudes loses by its own chain of
- * n <= SB_SWEEP_ROWS additions is far below the 2^-16 in the coefficient. In sb_sweep_add, M is at
- * most the sum of the largest magnitude before, that of k times |d_j|, and 2^-149, but for two
- * roundings to binary32: those the factor 1 + 2^-20 pays for. */
+/* Let M be the largest magnitude of a column. The sum of its products with a is one chain of
+ * additions, with an error of at most sb_lanes_coefficient(n) sum |a_i| M. The sum of magnitudes
+ * has its own chain of n <= SB_SWEEP_ROWS additions, whose error is far below the 2^-16 in the
+ * coefficient. In sb_sweep_add, M is at most the sum of the largest magnitude before, the largest
+ * |k| times |d_j|, and 2^-149, up to two roundings to binary32, which the factor 1 + 2^-20
+ * covers. */
 void sb_sweeper_set(sb_sweeper *a, const float *x, size_t n)
 {
     double size = 0;
@@ -23,7 +24,7 @@ void sb_sweeper_set(sb_sweeper *a, const float *x, size_t n)
     a->reach = size * sb_lanes_coefficient(n) * (1 + 0x1p-20);
 }
 
-/* The columns that are whole vectors; the rest is done in plain C. */
+/* The number of columns in whole vectors; plain C does the rest. */
 static size_t whole(const sb_lane_kernels *lanes, const sb_columns *s, const sb_sweeper *a)
 {
     if (!lanes || a->n > SB_SWEEP_ROWS)
@@ -31,7 +32,7 @@ static size_t whole(const sb_lane_kernels *lanes, const sb_columns *s, const sb_
     return s->columns - s->columns % lanes->width;
 }
 
-/* What a kernel left open, one bit each. */
+/* Computes the results that a kernel left open, one bit each. */
 static void settle(const sb_columns *s, uint32_t open, const sb_sweeper *a, float *out)
 {
     for (size_t j = 0; open != 0; j++, open >>= 1)

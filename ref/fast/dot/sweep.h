@@ -1,26 +1,30 @@
-/* sweep.h - a matrix is changed and multiplied with a vector in one pass: the two halves of a step
- * of the delta rule, for a few columns. Same bits as change and sb_dot_columns apart. */
+/* sweep.h - changes a matrix and multiplies it with a vector in one pass: the two halves of a step
+ * of the delta rule, for a few columns. Same bits as a separate change and sb_dot_columns. */
 #ifndef SB_DOT_SWEEP_H
 #define SB_DOT_SWEEP_H
 
 #include <stddef.h>
 
-enum { SB_SWEEP = 32 /* columns at most */, SB_SWEEP_ROWS = 1024 /* of a vector made ready */ };
+enum {
+    SB_SWEEP = 32 /* the most columns */,
+    SB_SWEEP_ROWS = 1024 /* the most rows of a converted vector */
+};
 
-/* Some columns of a matrix. */
+/* A group of columns of a matrix. */
 typedef struct sb_columns {
     float *at; /* (rows, columns), rows stride apart */
     size_t stride, rows, columns;
-    const float *ahead;   /* (rows, 16) something that is needed soon; or NULL */
+    const float *ahead;   /* (rows, 16) data to prefetch; or NULL */
     float most[SB_SWEEP]; /* the largest magnitudes, from sb_sweep_scale for sb_sweep_add */
 } sb_columns;
 
-/* A vector that multiplies columns. `wide` is unused if it has more than SB_SWEEP_ROWS values. */
+/* A vector that multiplies columns. `wide` is unused if the vector has more than SB_SWEEP_ROWS
+ * values. */
 typedef struct sb_sweeper {
     const float *x;
     size_t n;
-    float most;   /* magnitude */
-    double reach; /* times the largest magnitude of a column: the error of the sum with it */
+    float most;   /* the largest magnitude */
+    double reach; /* reach times the largest magnitude of a column bounds the error of their sum */
     double wide[SB_SWEEP_ROWS];
 } sb_sweeper;
 

@@ -4,7 +4,7 @@
 
 enum { ROWS = SB_TILE_ROWS, LANES = 4, STEP = SB_TILE_STEP };
 
-/* Four rows with one input; the compiler makes vectors of the lanes. */
+/* Four rows with one input. The compiler vectorizes the lanes. */
 static void one_input(const double *w, const double *x, size_t n, double *sums)
 {
     double acc[ROWS][LANES] = {{0}};
@@ -23,7 +23,7 @@ static void multiply(const double *w, const double *x, size_t inputs, size_t n, 
         one_input(w, x + t * n, n, sums + t * stride);
 }
 
-/* The values of at most STEP codes from column `at` on. */
+/* Decodes at most STEP codes from column `at` on. */
 static void decode_step(sb_format format, const unsigned char *codes, size_t at, size_t count,
                         float *values)
 {
@@ -58,7 +58,7 @@ double sb_tile_decode(sb_format format, const sb_row_codes *w, size_t first, siz
     return squares;
 }
 
-/* As sb_round_within does it; a sum that is not finite has such a bound, too. */
+/* As sb_round_within. If a sum is not finite, its bound is not finite either. */
 int sb_tile_round(const double *sums, const double *bounds, double size, sb_tile_factor factor,
                   size_t n, float *out, unsigned char *open)
 {

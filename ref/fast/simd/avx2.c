@@ -32,7 +32,7 @@ AVX2 static inline void add4(lanes *acc, int i, __m128 a, __m128 b)
     acc->magnitude[i] = _mm256_add_pd(acc->magnitude[i], absolute);
 }
 
-/* The second operand is widened as it is read, which spares the shuffles. */
+/* Widens the second operand on loading, which avoids shuffles. */
 AVX2 static inline void add8(lanes *acc, __m256 a, const float *b)
 {
     add4(acc, 0, _mm256_castps256_ps128(a), _mm_loadu_ps(b));
@@ -55,7 +55,7 @@ AVX2 static inline double across(__m256d x)
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
 }
 
-/* The lanes plus the terms that did not fill a step. */
+/* Adds the lanes and the terms that did not fill a step. */
 AVX2 static inline sb_partial finish(const lanes *acc, sb_partial rest)
 {
     sb_partial partial;
@@ -134,7 +134,7 @@ AVX2 static sb_partial dot_f64(const double *a, const double *b, size_t n)
     return finish(&acc, i < n ? sb_dot_scalar->f64(a + i, b + i, n - i) : (sb_partial){0, 0});
 }
 
-/* Eight columns at a time, each in a place of its own. */
+/* Eight columns at a time, each in its own lane. */
 AVX2 static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b,
                              size_t n, size_t count, sb_partial *partials)
 {
@@ -185,7 +185,7 @@ static int ask_cpu(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-/* Asked once: under a hypervisor CPUID takes microseconds. */
+/* Tested once, because CPUID takes microseconds under a hypervisor. */
 int sb_dot_avx2_supported(void)
 {
     static int answer = -1;

@@ -1,4 +1,4 @@
-/* avx2.h - what the AVX2 kernels share. Only for files guarded by the architecture. */
+/* avx2.h - shared by the AVX2 kernels. Only for files guarded by the architecture. */
 #ifndef SB_SIMD_AVX2_H
 #define SB_SIMD_AVX2_H
 
@@ -9,8 +9,8 @@
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
 
-/* Asks for what memory has behind a line of codes: rows follow each other. Far ones come to the
- * second cache, as the first has the input. */
+/* Prefetches memory after a line of codes, because rows are contiguous. Distant lines go to the
+ * second-level cache, because the first-level cache holds the input. */
 INLINE void sb_avx2_fetch(const unsigned char *codes)
 {
     enum { FAR = 16384, NEAR = 2048 };

@@ -26,13 +26,14 @@ INLINE void join_error(kept_lanes *to, __m256d error)
     to->size = _mm256_add_pd(to->size, _mm256_andnot_pd(_mm256_set1_pd(-0.0), left));
 }
 
-/* Products of few bits have none: a branch that is always foretold. */
+/* True if any lane has an error. Products of few bits have none, so the branch is well
+ * predicted. */
 INLINE int any(__m256d error)
 {
     return _mm256_movemask_pd(_mm256_cmp_pd(error, _mm256_setzero_pd(), _CMP_NEQ_UQ));
 }
 
-/* The next four of `left` values; zeros for those that are not there, which are not read. */
+/* Loads the next four of `left` values. Missing values are zero and are not read. */
 INLINE __m256d next(const double *x, size_t left)
 {
     static const long long mask[2 * LANES] = {-1, -1, -1, -1, 0, 0, 0, 0};
@@ -41,8 +42,8 @@ INLINE __m256d next(const double *x, size_t left)
     return _mm256_maskload_pd(x, _mm256_loadu_si256((const __m256i *)(mask + LANES - left)));
 }
 
-/* A fused multiply-add gives the error of a product, exactly; it is small beside the sum and joins
- * the errors at once. */
+/* A fused multiply-add gives the exact error of a product. It is small compared with the sum and is
+ * added to the errors directly. */
 AVX2 void sb_avx2_compensated(sb_compensated *to, const double *a, const double *b, size_t n)
 {
     const __m256d zero = _mm256_setzero_pd();
@@ -68,7 +69,7 @@ AVX2 void sb_avx2_compensated(sb_compensated *to, const double *a, const double 
     }
 }
 
-/* The largest magnitude of a product; NaN are passed over. */
+/* The largest magnitude of a product, ignoring NaN. */
 INLINE double largest(const double *a, const double *b, size_t n)
 {
     __m256d most = _mm256_setzero_pd();
@@ -83,7 +84,7 @@ INLINE double largest(const double *a, const double *b, size_t n)
     return size;
 }
 
-/* The term with what the level holds, which is larger; what is rounded off is left. */
+/* Adds the term to the level, which is larger, and returns the part that was rounded off. */
 INLINE __m256d drop(__m256d *level, __m256d term)
 {
     const __m256d sum = _mm256_add_pd(*level, term);
@@ -121,7 +122,7 @@ INLINE int fill(const double *a, const double *b, size_t n, const double *start,
     return !any(lost);
 }
 
-/* Few levels do for most; the parts of those that are not used are zeros. */
+/* A few levels are enough for most sums. The parts of unused levels are zeros. */
 AVX2 int sb_avx2_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
 {
     double start[SB_LEVELS];

@@ -1,5 +1,5 @@
-/* avx2_fixed.c - rows of E2M1 with inputs in fixed point (fixed.h), by products of bytes whose sums
- * of eight stay within 16 bits. */
+/* avx2_fixed.c - rows of E2M1 with inputs in fixed point (fixed.h). Sums of eight byte products fit
+ * into 16 bits. */
 #include "ref/fast/dot/kernels.h"
 
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
@@ -11,17 +11,17 @@
 
 enum { DIGITS = SB_FIXED_DIGITS, GROUP = SB_FIXED_GROUP, GROUPS = SB_ROW_BLOCK / GROUP };
 
-/* What stands in sb_row_input.lanes for a block. A group is eight bytes of codes, and a doubleword
- * of each array of digits belongs to it: to groups 0, 1, 4, 5, 2, 3, 6, 7, which is where a shuffle
- * in lanes of 128 bits puts the halves of their codes. */
+/* The content of sb_row_input.lanes for a block. A group has eight bytes of codes and one
+ * doubleword of each array of digits, in the order of groups 0, 1, 4, 5, 2, 3, 6, 7: a shuffle
+ * within 128-bit lanes puts the halves of their codes in this order. */
 typedef struct fixed_block {
     int8_t digits[DIGITS][2][2]
-                 [32];         /* lowest first; first or second four bytes; low, high nibbles */
-    uint32_t start[2][GROUPS]; /* of three digits each: -12 times the sum, and 2^31 */
-    double unit[GROUPS];       /* of a product: u / 2 * SB_FIXED_UNIT, group by group */
-    double size[GROUPS];       /* magnitude, SB_FIXED_UNIT times: see sb_fixed_spread() */
-    double sizes;              /* in the first block: the sum of size of all */
-    uint64_t lowest;           /* digits that are 0 in all of it: 0 to 3 of the lowest */
+                 [32]; /* by digit, lowest first; by half, four bytes each; low, high nibbles */
+    uint32_t start[2][GROUPS]; /* for three digits each: 2^31 - 12 times their sum */
+    double unit[GROUPS];       /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
+    double size[GROUPS];       /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
+    double sizes;              /* in the first block: the sum of all sizes */
+    uint64_t lowest;           /* the number of lowest digits that are 0 everywhere, 0 to 3 */
 } fixed_block;
 
 _Static_assert(sizeof(fixed_block) <= SB_ROW_BLOCK * sizeof(double), "a block has no more room");
@@ -43,7 +43,8 @@ INLINE double added_up(__m256d x)
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-/* Four numbers in units, rounded to whole ones: the low bits of 1.5 * 2^52 and more. */
+/* Four numbers as multiples of the unit, rounded to integers: adding 1.5 * 2^52 moves the integer
+ * to the low bits. */
 INLINE __m256i whole(const double *x, __m256d units, __m256d *errors)
 {
     const __m256d by = _mm256_set1_pd(0x1.8p52), exact = _mm256_mul_pd(_mm256_load_pd(x), units);
@@ -52,15 +53,15 @@ INLINE __m256i whole(const double *x, __m256d units, __m256d *errors)
     return _mm256_sub_epi64(_mm256_castpd_si256(shifted), _mm256_castpd_si256(by));
 }
 
-/* The digits of a group, a doubleword each from the lowest on: of its first or second four bytes,
- * low or high nibbles. */
+/* The digits of a group, one doubleword per digit, lowest first; by half (four bytes) and by low or
+ * high nibbles. */
 typedef struct group_digits {
-    __m128i lower[2][2], upper[2][2]; /* four digits, and those above them */
+    __m128i lower[2][2], upper[2][2]; /* the lower four digits, and the upper two */
 } group_digits;
 
-/* With 128 added to each digit they have no sign, and are the bytes. numbers: 0, 2 | 1, 3 as they
- * are wanted. Adds up the lower three digits and, 2^32 times, the upper three, with what was added.
- */
+/* With 128 added to each, the digits are unsigned and equal the bytes. numbers: 0, 2 | 1, 3 in the
+ * required order. Adds to *sums the lower three digits and, times 2^32, the upper three digits,
+ * both with the added 128s. */
 INLINE void digits_of(__m256i numbers, __m128i *lower, __m128i *upper, __m256i *sums)
 {
     const __m256i added = _mm256_set1_epi64x((int64_t)0x808080808080);
@@ -74,7 +75,7 @@ INLINE void digits_of(__m256i numbers, __m128i *lower, __m128i *upper, __m256i *
     *sums = _mm256_add_epi64(*sums, _mm256_slli_epi64(_mm256_srli_epi64(biased, 24), 32));
 }
 
-/* Group g of a block, whose doublewords stand at `slot`. any: joined with all its numbers. */
+/* Writes group g of a block; its doublewords are at `slot`. ORs all its numbers into *any. */
 INLINE void write_group(const double *x, double spread, size_t g, size_t slot, fixed_block *to,
                         group_digits *digits, __m256i *any)
 {
@@ -105,7 +106,7 @@ INLINE void write_group(const double *x, double spread, size_t g, size_t slot, f
     to->size[g] = (size + spread * (added_up(errors) * (top * 0x1p-47))) * SB_FIXED_UNIT;
 }
 
-/* Digits of four groups as a kernel wants them. */
+/* Writes the digits of four groups in the order of the kernels. */
 INLINE void write_digits(const group_digits from[4], size_t slot, fixed_block *to)
 {
     for (size_t i = 0; i < 4; i++) {
@@ -156,7 +157,7 @@ AVX2 void sb_avx2_arrange_fixed(const double *x, size_t n, double *lanes)
         ((fixed_block *)(void *)lanes)->sizes = added_up(sizes);
 }
 
-/* 32 bytes, of which those behind the first `left` are zero and not read. */
+/* Loads 32 bytes. Bytes after the first `left` are zero and are not read. */
 INLINE __m256i load_end(const unsigned char *at, size_t left)
 {
     unsigned char bytes[32];
@@ -181,7 +182,7 @@ AVX2 int sb_avx2_reads_scales(const unsigned char *codes, size_t n)
     return _mm256_testz_si256(bad, bad);
 }
 
-/* Codes + 12 of a block: the first and the second half of each group, low and high. */
+/* Codes + 12 of a block: by half of each group, and by low and high nibbles. */
 typedef struct halves {
     __m256i at[2][2];
 } halves;
@@ -203,9 +204,9 @@ INLINE halves halves_of(__m256i first, __m256i second)
     return codes;
 }
 
-/* The sums by group, in doublewords, 2^31 added, of the lower or of the upper three digits: without
- * the 12 they are below 2^31, as 16 * 12 * 2^23 is. Sums of eight products are below 2^15, as 8 *
- * 24 * 128 is. The `lowest` digits, a constant, are 0. */
+/* The sums of each group, in doublewords, plus 2^31, for the lower or the upper three digits.
+ * Without the added 12 the sums are below 2^31, because 16 * 12 * 2^23 is. Sums of eight products
+ * are below 2^15, because 8 * 24 * 128 is. The lowest `lowest` digits (a constant) are 0. */
 INLINE __m256i by_digits(const halves *codes, const fixed_block *x, int upper, int lowest)
 {
     __m256i sum = load(x->start[upper]);
@@ -227,8 +228,8 @@ INLINE __m256i by_digits(const halves *codes, const fixed_block *x, int upper, i
     return sum;
 }
 
-/* Both sums of four groups together: as the low bits of 2^52 and 2^76 they are binary64, and what
- * was added is the difference, 2^31 + 2^52 and 2^24 times 2^31 + 2^52, which is exact. */
+/* Joins both sums of four groups. As the low bits of 2^52 and of 2^76 they are binary64 numbers.
+ * The terms added to them, 2^31 + 2^52 and 2^24 times 2^31 + 2^52, are subtracted exactly. */
 INLINE __m256d joined(__m256i lower, __m256i upper)
 {
     const __m256d added = _mm256_set1_pd(0x1p76 + 0x1p55 + 0x1p52 + 0x1p31);
@@ -236,13 +237,13 @@ INLINE __m256d joined(__m256i lower, __m256i upper)
                          _mm256_castsi256_pd(lower));
 }
 
-/* Of groups 0 to 3, and of the others. */
+/* The sums of groups 0 to 3, and of groups 4 to 7. */
 INLINE void sums_of_groups(const halves *codes, const fixed_block *x, int lowest, __m256d to[2])
 {
     const __m256i low = _mm256_set1_epi32((1023 + 52) << 20);
     const __m256i high = _mm256_set1_epi32((1023 + 76) << 20);
     const __m256i upper = by_digits(codes, x, 1, lowest);
-    if (lowest == 3) { /* no lower ones */
+    if (lowest == 3) { /* the lower digits are 0 */
         const __m256d added = _mm256_set1_pd(0x1p76 + 0x1p55);
         to[0] = _mm256_sub_pd(_mm256_castsi256_pd(_mm256_unpacklo_epi32(upper, high)), added);
         to[1] = _mm256_sub_pd(_mm256_castsi256_pd(_mm256_unpackhi_epi32(upper, high)), added);
@@ -253,14 +254,14 @@ INLINE void sums_of_groups(const halves *codes, const fixed_block *x, int lowest
     to[1] = joined(_mm256_unpackhi_epi32(lower, low), _mm256_unpackhi_epi32(upper, high));
 }
 
-/* The sums of a row by lane: of groups 0 to 3 of all blocks, and of the others. The magnitudes of
- * coded scales are known otherwise. */
+/* The sums of a row by lane: groups 0 to 3 of all blocks, and groups 4 to 7. With coded scales,
+ * magnitude is not used. */
 typedef struct row_sums {
     __m256d sum[2], magnitude[2];
 } row_sums;
 
-/* A block of a row: 2^-1016 of the scales if they are coded. What is behind the end is 0, and is
- * not read; `whole`, a constant: nothing is. */
+/* A block of a row. Coded scales are 2^-1016 of their values. Data past the end is 0 and is not
+ * read. `whole` (a constant): the block is complete. */
 typedef struct opened {
     halves codes;
     __m256d scale[2];
@@ -310,7 +311,7 @@ INLINE void open_block(const sb_row_codes *w, size_t i, int coded, int whole, op
         plain_scales(w, i, whole, to->scale);
 }
 
-/* A block with an input. */
+/* Multiplies a block with an input. */
 INLINE void add_digits(row_sums *to, const opened *w, int coded, int lowest, const fixed_block *in)
 {
     __m256d groups[2];
@@ -318,13 +319,13 @@ INLINE void add_digits(row_sums *to, const opened *w, int coded, int lowest, con
     for (size_t b = 0; b < 2; b++) {
         const __m256d unit = _mm256_load_pd(in->unit + 4 * b);
         to->sum[b] = _mm256_fmadd_pd(_mm256_mul_pd(w->scale[b], unit), groups[b], to->sum[b]);
-        if (!coded) /* such scales have no sign */
+        if (!coded) /* coded scales have no sign */
             to->magnitude[b] =
                 _mm256_fmadd_pd(w->scale[b], _mm256_load_pd(in->size + 4 * b), to->magnitude[b]);
     }
 }
 
-/* The largest of the coded scales of a row, 2^-1016 of it. */
+/* 2^-1016 of the largest coded scale of a row. */
 INLINE double largest_scale(const sb_row_codes *w)
 {
     const size_t n = (w->n + GROUP - 1) / GROUP;
@@ -366,7 +367,7 @@ INLINE sb_partial row_of(const sb_row_codes *w, const sb_row_input *x, int coded
     const double part = coded ? SB_FIXED_OF_CODED : SB_FIXED_OF_PLAIN;
     const size_t whole = w->n / SB_ROW_BLOCK * SB_ROW_BLOCK;
     row_sums sums = {{none, none}, {none, none}};
-    if (w->n == 0) /* nor is there a block of x */
+    if (w->n == 0) /* then x has no block */
         return (sb_partial){0, 0};
     for (size_t i = 0; i < whole; i += SB_ROW_BLOCK)
         add_block(&sums, w, x, i, coded, 1);

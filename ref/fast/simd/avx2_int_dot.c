@@ -8,7 +8,7 @@
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
 
-enum { AHEAD = 8192 }; /* as in avx512_int.c */
+enum { AHEAD = 8192 }; /* as in avx512_int_dot.c */
 
 /* Eight scales in units of 2^-9. */
 INLINE __m256i scales_of(__m128i codes)
@@ -22,7 +22,7 @@ INLINE __m256i scales_of(__m128i codes)
     return _mm256_sllv_epi32(whole, _mm256_sub_epi32(exponent, _mm256_andnot_si256(bare, one)));
 }
 
-/* Half the slots of a block: codes + 12 in the order of sb_int_block, and the scales. */
+/* Half of the slots of a block: codes + 12 in the order of sb_int_block, and scales. */
 typedef struct decoded {
     __m256i half[4], scales;
 } decoded;
@@ -50,8 +50,8 @@ INLINE decoded decode(const unsigned char *codes, __m128i scales)
         scales_of(scales)};
 }
 
-/* Sixteen-bit sums of eight products of at most 24 and 12 are far from their end; a group times the
- * scale of the weight is below 2^30. */
+/* Sums of eight products of at most 24 times 12 fit into 16 bits. A group times the scale of the
+ * weight is below 2^30. */
 INLINE __m256i multiplied(const decoded *w, const sb_int_block *x, size_t part, __m256i to)
 {
     __m256i pairs = _mm256_setzero_si256();
@@ -69,7 +69,7 @@ INLINE __m256i multiplied(const decoded *w, const sb_int_block *x, size_t part, 
                             _mm256_mul_epi32(_mm256_srli_epi64(sum, 32), _mm256_loadu_si256(odd)));
 }
 
-/* One row with `count` inputs, a constant. */
+/* One row with `count` inputs; count is a constant. */
 INLINE int one(const unsigned char *codes, const unsigned char *scales, size_t blocks,
                const sb_int_block *x, size_t stride, const int count, int64_t *sums)
 {
@@ -80,7 +80,7 @@ INLINE int one(const unsigned char *codes, const unsigned char *scales, size_t b
     for (size_t b = 0; b < blocks; b++, x++) {
         _mm_prefetch((const void *)(codes + b * SB_INT_BYTES + AHEAD), _MM_HINT_T1);
         _mm_prefetch((const void *)(codes + b * SB_INT_BYTES + AHEAD + 64), _MM_HINT_T1);
-        if (b % 4 == 0) /* a line of scales */
+        if (b % 4 == 0) /* a cache line of scales */
             _mm_prefetch((const void *)(scales + b * SB_INT_GROUPS + AHEAD / 8), _MM_HINT_T1);
         const __m128i s = _mm_loadu_si128((const void *)(scales + b * SB_INT_GROUPS));
         const __m128i slots = _mm_shuffle_epi8(
@@ -127,7 +127,7 @@ AVX2 static unsigned rows(const unsigned char *const *codes, const unsigned char
 
 sb_int_rows_fn sb_int_rows_avx2(void)
 {
-    static _Atomic int answer = -1; /* all threads that ask at once store the same */
+    static _Atomic int answer = -1; /* concurrent threads store the same value */
     int known = atomic_load_explicit(&answer, memory_order_relaxed);
     if (known < 0) {
         __builtin_cpu_init();

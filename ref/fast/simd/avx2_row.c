@@ -1,4 +1,4 @@
-/* avx2_row.c - rows of codes with one input in binary64, four elements to a register. */
+/* avx2_row.c - rows of codes with one input in binary64, four elements per register. */
 #include "ref/fast/simd/rows.h"
 
 #if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
@@ -12,10 +12,10 @@ typedef __m256d vec;
 typedef __m256i sixteen;
 enum { WIDTH = 4, SUMS = 4 };
 
-/* How codes become values, and the sums of a group. */
+/* Tables for decoding, and the sums of a group. */
 typedef struct row {
     __m256i low, high; /* tables of bytes */
-    __m256i top;       /* the largest codes without their signs, of formats with a wide range */
+    __m256i top;       /* the largest codes without sign, for formats with a wide range */
     int zeroed;
     vec zero, sum[SUMS];
 } row;
@@ -55,7 +55,7 @@ INLINE __m128i load8(const void *at)
     return _mm_loadl_epi64(at);
 }
 
-/* Sixteen bytes in both lanes, as shuffles go lane by lane. */
+/* Sixteen bytes, copied to both lanes, because shuffles work within lanes. */
 INLINE __m256i twice(const void *at)
 {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(at));
@@ -82,7 +82,8 @@ INLINE void store_top(const row *r, unsigned char *codes)
     _mm256_storeu_si256((void *)codes, r->top);
 }
 
-/* Doubles whose upper bytes stand in a lane at a, b for the first, and at c, d for the second. */
+/* Doubles from their upper two bytes: in each lane, bytes a and b for the first double, c and d for
+ * the second. */
 INLINE vec from_bytes(__m256i bytes, int a, int b, int c, int d)
 {
     const __m128i at = _mm_setr_epi8(-1, -1, -1, -1, -1, -1, (char)a, (char)b, /* */
@@ -90,9 +91,9 @@ INLINE vec from_bytes(__m256i bytes, int a, int b, int c, int d)
     return _mm256_castsi256_pd(_mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(at)));
 }
 
-/* 32 codes of four bits. Of half[h], each lane has the low bytes of the first elements of its four
- * pairs, those of the second ones, and the high bytes alike; pairs 2q of 16 elements are in the
- * first lane, pairs 2q + 1 in the second. */
+/* 32 four-bit codes. half[h] has 16 elements: pairs 2q in the first lane, pairs 2q + 1 in the
+ * second. Each lane has the low bytes of the first elements of its four pairs, then those of the
+ * second elements, then the high bytes in the same order. */
 INLINE void nibbles(const row *r, const unsigned char *codes, sixteen half[2])
 {
     const __m256i by_lane =
@@ -112,8 +113,8 @@ INLINE vec nibble_quad(sixteen half, int q)
     return from_bytes(half, q, q + 8, q + 4, q + 12);
 }
 
-/* 32 codes of E4M3, as 2^-8 of their values: half[h] has in its first lane the bytes of elements 0,
- * 1, 4, 5 ... of 16, and in its second one those of the others. */
+/* 32 codes of E4M3, as 2^-8 of their values: half[h] has the bytes of elements 0, 1, 4, 5 ... of 16
+ * in its first lane, and the bytes of the other elements in its second lane. */
 INLINE void e4m3(row *r, const unsigned char *codes, sixteen half[2])
 {
     const __m256i by_lane = _mm256_broadcastsi128_si256(
@@ -122,7 +123,8 @@ INLINE void e4m3(row *r, const unsigned char *codes, sixteen half[2])
     const __m256i c =
         _mm256_permute4x64_epi64(_mm256_shuffle_epi8(load(codes), by_lane), 0xd8); /* 0 2 1 3 */
     const __m256i size = _mm256_andnot_si256(sign, c);
-    const __m256i fix = _mm256_add_epi8(size, _mm256_set1_epi8(0x78)); /* 0x80 and more: nothing */
+    const __m256i fix =
+        _mm256_add_epi8(size, _mm256_set1_epi8(0x78)); /* 0x80 and more: no correction */
     r->top = _mm256_max_epu8(r->top, size);
     __m256i low = _mm256_add_epi8(c, c);
     __m256i high = _mm256_or_si256(_mm256_and_si256(c, sign), _mm256_set1_epi8(0x3f));
@@ -132,7 +134,7 @@ INLINE void e4m3(row *r, const unsigned char *codes, sixteen half[2])
     half[1] = _mm256_unpackhi_epi8(low, high);
 }
 
-/* Four elements of the other formats. */
+/* Reads four elements of the other formats. */
 INLINE vec quad(sb_format format, const unsigned char *at)
 {
     switch (format) {
@@ -150,7 +152,7 @@ INLINE vec quad(sb_format format, const unsigned char *at)
     }
 }
 
-/* The largest codes of sixteen elements, of the formats of 16 and 32 bits. */
+/* Updates the largest codes with sixteen elements of 16-bit and 32-bit formats. */
 INLINE void keep_top(row *r, sb_format format, const unsigned char *codes)
 {
     const __m256i narrow = _mm256_set1_epi16(0x7fff), wide = _mm256_set1_epi32(0x7fffffff);
@@ -169,7 +171,7 @@ INLINE void add(row *r, int i, vec value, const double *x)
     r->sum[i] = fused(value, load_vec(x), r->sum[i]);
 }
 
-/* The next sb_row_block elements. */
+/* Adds the products of the next sb_row_block elements. */
 INLINE void add_block(row *r, sb_format format, const unsigned char *codes, const double *x)
 {
     const size_t bytes = sb_row_bits(format) / 2; /* of four elements */

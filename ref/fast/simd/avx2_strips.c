@@ -10,20 +10,20 @@
 
 enum { BLOCK = SB_STRIP_BLOCK, DIGITS = SB_STRIP_DIGITS, ROWS = SB_STRIP_ROWS };
 enum { EIGHTS = ROWS / 8, FOURS = BLOCK / 4 };
-enum { PIECE = 16 }; /* eights that are opened at once: their codes stay in the first cache */
+enum { PIECE = 16 }; /* eights opened at once: their codes stay in the first-level cache */
 _Static_assert((int)SB_STRIP_DIGITS == (int)SB_FIXED_DIGITS, "one form of numbers");
 
 /* --- the input ---------------------------------------------------------------------------------
  */
 
-/* Where column k of a block stands among the digits: a word of GPTQ has the even ones of eight in
+/* The place of column k of a block among the digits. A GPTQ word has the even columns of eight in
  * its low nibbles. */
 static size_t place_of(sb_packing packing, size_t k)
 {
     return packing == SB_PACKING_gptq ? k / 8 * 8 + k % 2 * 4 + k % 8 / 2 : k;
 }
 
-/* Of each 16th of n values: the largest magnitude, and the sum. */
+/* The largest magnitude and the sum of magnitudes in each of 16 lanes. */
 typedef struct survey {
     double most[16], all[16];
 } survey;
@@ -48,8 +48,8 @@ static double added_up(const double lanes[16])
     return sum;
 }
 
-/* Up to BLOCK columns in units, rounded to whole numbers and written as digits; with 128 added to
- * each digit a number is their bytes. errors: what they were rounded by is added, by lane. */
+/* Writes up to BLOCK columns as digits of integer multiples of the unit. With 128 added to each
+ * digit, the bytes of a number are its digits. Adds the rounding errors to errors, by lane. */
 AVX2 static void write_block(const double *x, size_t n, double units, sb_packing packing,
                              sb_strip_block *to, double errors[16])
 {
@@ -67,8 +67,8 @@ AVX2 static void write_block(const double *x, size_t n, double units, sb_packing
     to->lowest = sb_fixed_lowest(any);
 }
 
-/* As sb_fixed_spread(): of the roundings that row.h allows, a product takes one of the group's sum
- * and one at each group, n / 32 + 2 at most; 22 + n / 32 are left. */
+/* As sb_fixed_spread(). A product passes through one rounding of the group's sum and one at each
+ * group, at most n / 32 + 2. Of the roundings that row.h allows, 22 + n / 32 are left. */
 static double spread_of(size_t n)
 {
     return 0x1p53 / (double)(16 + n / BLOCK);
@@ -131,7 +131,7 @@ INLINE __m256i high_nibbles(__m256i bytes)
     return low_nibbles(_mm256_srli_epi16(bytes, 4));
 }
 
-/* Asks for what is two blocks on. */
+/* Prefetches data further ahead. */
 INLINE void fetch(const unsigned char *at, size_t bytes, size_t further)
 {
     for (size_t i = 0; i < bytes; i += 64)
@@ -155,8 +155,9 @@ INLINE void open_gptq(const piece *p, size_t k, opened *to)
     }
 }
 
-/* Rows 32 l to 32 l + 15 of a column in lane l, and those behind them. Of the rows of a word, byte
- * by byte, 0, 4, 1, 5 are in low nibbles, and 2, 6, 3, 7 in high ones. */
+/* Sorts the rows of a column: lane l gets rows 32 l to 32 l + 15 in rows[0], and the next 16 in
+ * rows[1]. In the bytes of a word, rows 0, 4, 1, 5 are low nibbles, and rows 2, 6, 3, 7 are high
+ * nibbles. */
 INLINE void in_order(__m256i codes, __m256i rows[2])
 {
     const __m128i by_pairs = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
@@ -165,7 +166,7 @@ INLINE void in_order(__m256i codes, __m256i rows[2])
     rows[1] = _mm256_unpackhi_epi16(low_nibbles(bytes), high_nibbles(bytes));
 }
 
-/* Four columns of 64 rows; to[e]: of rows 8 e and more. */
+/* Transposes four columns of 64 rows; to[e] has rows 8 e to 8 e + 7. */
 INLINE void turn(const __m256i columns[4], __m256i to[8])
 {
     __m256i rows[4][2];
@@ -185,7 +186,7 @@ INLINE void turn(const __m256i columns[4], __m256i to[8])
     }
 }
 
-/* a word has eight rows of a column. What is behind the rows of the strip is not read. */
+/* a word has eight rows of a column. Nothing after the rows of the strip is read. */
 INLINE void open_awq(const piece *p, size_t k, opened *to)
 {
     const sb_matrix *w = p->w;
@@ -217,12 +218,12 @@ INLINE void open_awq(const piece *p, size_t k, opened *to)
 /* --- sums --------------------------------------------------------------------------------------
  */
 
-/* Of a group: codes times digits, digit by digit. */
+/* The sums of codes times digits of a group, for each digit. */
 typedef struct digit_sums {
     __m256i of[DIGITS][EIGHTS];
 } digit_sums;
 
-/* Eight sums of two products are below 2^15, as 16 * 15 * 128 is. */
+/* Eight sums of two products are below 2^15, because 16 * 15 * 128 is. */
 INLINE void add_piece(digit_sums *to, size_t at, const piece *p, size_t k, const sb_strip_block *x)
 {
     const __m256i one = _mm256_set1_epi16(1);
@@ -236,7 +237,7 @@ INLINE void add_piece(digit_sums *to, size_t at, const piece *p, size_t k, const
 #pragma GCC unroll 8
         for (size_t f = 0; f < FOURS; f++) {
             fours[f] = codes.fours[f][e];
-            __asm__("" : "+x"(fours[f])); /* stays in its register for all digits */
+            __asm__("" : "+x"(fours[f])); /* keeps it in a register for all digits */
         }
         for (int d = x->lowest; d < DIGITS; d++) {
             __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -269,7 +270,7 @@ INLINE __m256i zeros_of(const sb_matrix *w, size_t row, size_t group)
                             _mm256_set1_epi32(15));
 }
 
-/* Four of the sums of three digits; exact, as they are below 2^47. */
+/* Joins the sums of three digits, for four rows; exact, because they are below 2^47. */
 INLINE __m256d three(const __m128i sums[3])
 {
     const __m256d most = _mm256_mul_pd(_mm256_cvtepi32_pd(sums[2]), _mm256_set1_pd(0x1p16));
@@ -277,7 +278,7 @@ INLINE __m256d three(const __m128i sums[3])
                          _mm256_cvtepi32_pd(sums[0]));
 }
 
-/* A group joins the sums of four rows: half h of eight, less their zero points. */
+/* Adds a group to the sums of four rows, half h of eight, minus their zero points. */
 INLINE void join_four(const __m256i of[DIGITS], __m256i zeros, int h, __m256d scale,
                       const sb_strip_group *x, double *sums, double *magnitudes)
 {

@@ -90,7 +90,7 @@ INLINE values16 of_f16(const unsigned char *at)
     return of_ps(_mm256_cvtph_ps(bytes16(at)), _mm256_cvtph_ps(bytes16(at + 16)));
 }
 
-/* 2^-8 of the value: the bits of E4M3 are those of a binary16, whose exponent has another bias. */
+/* 2^-8 of the value: E4M3 bits are read as a binary16, whose exponent has another bias. */
 INLINE values16 of_e4m3(const unsigned char *at)
 {
     const __m256i code = _mm256_cvtepu8_epi16(bytes16(at)), mask = _mm256_set1_epi16(0x7f);
@@ -129,7 +129,7 @@ INLINE values16 of_uint8(const unsigned char *at)
                        _mm256_cvtepi32_pd(_mm256_extracti128_si256(high, 1))}};
 }
 
-/* Sixteen codes of four bits, each of which chooses of the table. */
+/* Sixteen four-bit codes, looked up in the table. */
 INLINE values16 of_table(const unsigned char *at, __m128i table)
 {
     const __m128i codes = _mm_loadl_epi64((const __m128i *)(const void *)at);
@@ -171,7 +171,7 @@ INLINE values16 scaled(values16 x, __m256d zero, __m256d scale)
     return x;
 }
 
-/* Of sixteen values, zeros from the one with index `left` on. */
+/* Sets the values from index `left` on to zero. */
 INLINE values16 first_of(values16 x, size_t left)
 {
     double all[STEP];
@@ -193,8 +193,8 @@ INLINE double total(const values16 *x)
     return (all[0] + all[1]) + (all[2] + all[3]);
 }
 
-/* A kernel for codes of so many bits, sixteen of which `of` reads as code / unit. The last ones are
- * read from a copy, so that no byte behind the row is. */
+/* A kernel for codes of `bits` bits; `of` reads sixteen of them as code / unit. The last ones are
+ * read from a copy, so that no byte past the row is read. */
 #define WIDEN(name, bits, of, unit)                                                                \
     AVX2 static double name(const sb_row_codes *w, size_t first, size_t n, double *values)         \
     {                                                                                              \

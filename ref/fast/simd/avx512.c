@@ -17,7 +17,7 @@ INLINE void clear(lanes *acc)
         acc->sum[i] = acc->magnitude[i] = _mm512_setzero_pd();
 }
 
-/* Adds eight products, which are exact where both are binary32, to accumulator i. */
+/* Adds eight products to accumulator i. A product of two binary32 values is exact. */
 INLINE void add8(lanes *acc, int i, __m512d a, __m512d b)
 {
     __m512d product = _mm512_mul_pd(a, b);
@@ -31,7 +31,7 @@ INLINE sb_partial finish(const lanes *acc)
                         _mm512_reduce_add_pd(_mm512_add_pd(acc->magnitude[0], acc->magnitude[1]))};
 }
 
-/* A row of `size`-byte codes that `of` reads, with one input. */
+/* A kernel for a row of `size`-byte codes, read by `of`, with one input. */
 #define ONE(name, type, size, of)                                                                  \
     AVX512 static sb_partial name(const type *w, const float *x, size_t n)                         \
     {                                                                                              \
@@ -64,7 +64,7 @@ AVX512 static sb_partial dot_f64(const double *a, const double *b, size_t n)
     return finish(&acc);
 }
 
-/* Sixteen columns at a time, each in a place of its own. */
+/* Sixteen columns at a time, each in its own lane. */
 AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b,
                                size_t n, size_t count, sb_partial *partials)
 {
@@ -89,7 +89,7 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
     }
 }
 
-/* Four roundings at most on the way of each. */
+/* At most four roundings on the way of each magnitude. */
 AVX512 static void magnitudes(const double *x, size_t count, double *sums)
 {
     for (size_t i = 0; i < count; i++) {
@@ -99,7 +99,7 @@ AVX512 static void magnitudes(const double *x, size_t count, double *sums)
     }
 }
 
-/* n / 16 + 5 roundings at most on the way of each. */
+/* At most n / 16 + 5 roundings on the way of each square. */
 AVX512 static double squares(const double *x, size_t n)
 {
     lanes acc;
@@ -114,7 +114,7 @@ AVX512 static double squares(const double *x, size_t n)
 
 #define ROW(format) [SB_FORMAT_##format] = sb_avx512_row_##format
 
-/* Both sets: rows of E2M1 and BF16 are what they differ in. */
+/* Both sets. They differ only in rows of E2M1 and BF16. */
 #define SET(set, e2m1, e2m1_pair, e2m1_many, in_order, bf16_row, bf16_pair, bf16_squares)          \
     {                                                                                              \
         .name = (set), .f32 = dot_f32, .bf16 = dot_bf16, .f16 = dot_f16, .f64 = dot_f64,           \
@@ -151,7 +151,7 @@ static const sb_dot_kernels vnni =
         sb_avx512_arrange_fixed, sb_avx512_squares_row_bf16, sb_avx512_squares_pair_bf16, squares);
 const sb_dot_kernels *const sb_dot_avx512 = &avx512, *const sb_dot_avx512vnni = &vnni;
 
-/* Asked once: under a hypervisor CPUID takes microseconds. */
+/* Tested once, because CPUID takes microseconds under a hypervisor. */
 int sb_dot_avx512_supported(void)
 {
     static int answer = -1;

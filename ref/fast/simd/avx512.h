@@ -1,4 +1,4 @@
-/* avx512.h - what the files of the AVX-512 set share. */
+/* avx512.h - shared by the files of the AVX-512 set. */
 #ifndef SB_SIMD_AVX512_H
 #define SB_SIMD_AVX512_H
 
@@ -11,7 +11,7 @@
 
 enum { STEP = 16 }; /* elements per iteration: two registers of eight doubles */
 
-/* The first `left` of sixteen. */
+/* The mask of the first `left` of sixteen elements. */
 INLINE __mmask16 first_of(size_t left)
 {
     return (__mmask16)(left < STEP ? (1u << left) - 1 : 0xffffu);
@@ -27,7 +27,7 @@ INLINE __m512d high(__m512 x)
     return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
 }
 
-/* Sixteen values; zero where the mask is 0, of which no byte is read. */
+/* Loads sixteen values. Where the mask is 0 the value is zero and no byte is read. */
 INLINE __m512 of_f32(const void *at, __mmask16 mask)
 {
     return _mm512_maskz_loadu_ps(mask, at);
@@ -44,16 +44,16 @@ INLINE __m512 of_f16(const void *at, __mmask16 mask)
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
 }
 
-/* Asks for what memory has behind a line of codes: rows follow each other. It comes to the second
- * cache, as the first has the input. */
+/* Prefetches memory after a line of codes, because rows are contiguous. The data goes to the
+ * second-level cache, because the first-level cache holds the input. */
 INLINE void sb_fetch_far(const unsigned char *codes)
 {
     enum { AHEAD = 16384 };
     _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T1);
 }
 
-/* And from there just before it is wanted: where rows are short, and read by two, the processor
- * does not see in time which line is next. */
+/* Prefetches from there to the first-level cache shortly before use. If rows are short and read in
+ * pairs, the processor does not predict the next line in time. */
 enum { SB_FETCH_NEAR = 2048 };
 INLINE void sb_fetch_near(const unsigned char *codes)
 {
@@ -66,7 +66,7 @@ INLINE void sb_fetch(const unsigned char *codes)
     sb_fetch_near(codes);
 }
 
-/* Row kernels (row.h), and the order of their inputs. */
+/* The row kernels (row.h), and functions that arrange their inputs. */
 sb_partial sb_avx512_row_int4(const sb_row_codes *w, const sb_row_input *x);
 sb_partial sb_avx512_row_uint4(const sb_row_codes *w, const sb_row_input *x);
 void sb_avx512_arrange_nibbles(const double *x, size_t n, double *lanes);

@@ -4,10 +4,10 @@
 
 #include "ref/fast/simd/avx512_codes.h"
 
-/* E4M3 as the upper 16 bits of binary64, which hold all of its values. Without its sign bit a code
- * is eeeemmm; twice that and 0x40 above are the exponent e + 1 and the fraction of a binary64,
- * which is 2^8 of the code's value. The subnormal codes 0 to 7 take both bytes from tables instead.
- */
+/* E4M3 as the upper 16 bits of binary64, which can hold all E4M3 values. A code without its sign
+ * bit is eeeemmm. Doubled, with 0x40 as the upper byte, it forms the exponent and the fraction of a
+ * binary64 that is 2^8 times the value of the code. The subnormal codes 0 to 7 take both bytes from
+ * tables instead. */
 #define SUBNORMAL_LOW 0x00, 0, 0xe0, 0, 0xf0, 0, 0xf8, 0, 0x00, 0, 0x04, 0, 0x08, 0, 0x0c, 0
 #define SUBNORMAL_HIGH 0x00, 0, 0x3f, 0, 0x3f, 0, 0x3f, 0, 0x40, 0, 0x40, 0, 0x40, 0, 0x40, 0
 #define UNIT 0x1p-8
@@ -24,9 +24,9 @@ INLINE __mmask64 subnormals_of(__m512i codes)
     return _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
 }
 
-/* Of 64 codes, the words of columns 16 l to 16 l + 7 and of 16 l + 8 to 16 l + 15, of l = 0 to 3.
- * *twice is the larger, for each byte, of itself and the code without its sign, doubled.
- * all_normal, a constant: none of them is subnormal or zero. */
+/* Converts 64 codes to words: words[0] has columns 16 l to 16 l + 7, words[1] has columns 16 l + 8
+ * to 16 l + 15, l = 0 to 3. Updates each byte of *twice to the maximum with the doubled code
+ * without sign. all_normal (a constant): no code is subnormal or zero. */
 INLINE void words_of(__m512i codes, int all_normal, __m512i words[2], __m512i *twice)
 {
     const __m512i sign = _mm512_set1_epi8((char)0x80);
@@ -63,7 +63,7 @@ INLINE __m512d value_of(__m512i words, int k)
     }
 }
 
-/* Lane 2 l + h of step 4 p + k meets column 16 l + 8 p + 4 h + k of 64. */
+/* Lane 2 l + h of step 4 p + k is for column 16 l + 8 p + 4 h + k of 64. */
 AVX512 void sb_avx512_arrange_e4m3(const double *x, size_t n, double *lanes)
 {
     const size_t end = (n + SB_ROW_BLOCK - 1) / SB_ROW_BLOCK * SB_ROW_BLOCK;
@@ -74,7 +74,7 @@ AVX512 void sb_avx512_arrange_e4m3(const double *x, size_t n, double *lanes)
                     x[i + 16 * (l / 2) + 8 * (step / 4) + 4 * (l % 2) + step % 4];
 }
 
-/* Sums of 64 codes of each of `rows` rows, a constant, times their inputs, by lane. */
+/* The sums by lane of 64 codes times their inputs, for each of `rows` rows (a constant). */
 INLINE void sums_64(const __m512i *codes, size_t rows, int all_normal, const double *lanes,
                     __m512i *twice, __m512d *sums)
 {
@@ -98,8 +98,8 @@ INLINE void sums_64(const __m512i *codes, size_t rows, int all_normal, const dou
         sums[r] = _mm512_add_pd(sum[r][0], sum[r][1]);
 }
 
-/* Where the lanes of a block have scales of their own: lanes 2 l and 2 l + 1 of both halves become
- * those of neighbourhoods l of the block. */
+/* For blocks with one scale per lane: adds lanes 2 l and 2 l + 1 of both halves to get the sums of
+ * 16 neighbouring columns each. */
 INLINE __m512d join(__m512d first, __m512d second)
 {
     const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
@@ -113,7 +113,7 @@ typedef struct byte_sums {
     __m512i twice[2];
 } byte_sums;
 
-/* The block from column i on of `rows` rows, of which `here` columns are there. */
+/* Adds the block from column i on of `rows` rows; it has `here` columns. */
 INLINE void add_codes(byte_sums *to, const sb_row_codes *w, size_t rows, grouping g,
                       const sb_row_input *x, size_t i, size_t here)
 {
@@ -147,7 +147,7 @@ INLINE void add_codes(byte_sums *to, const sb_row_codes *w, size_t rows, groupin
     }
 }
 
-/* NaN, 0x7f, is 0xfe when doubled. */
+/* The NaN code 0x7f is 0xfe when doubled. */
 INLINE sb_partial of_bytes(const row_sums *sums, __m512i twice, const sb_row_codes *w, grouping g,
                            const sb_row_input *x)
 {
@@ -163,8 +163,8 @@ INLINE sb_partial of_bytes(const row_sums *sums, __m512i twice, const sb_row_cod
     return partial;
 }
 
-/* Roundings of a product on its way: 1 of its own, 4 in sums_64, 1 in join, n / 128 + 1 at the
- * blocks, 3 where the lanes meet, 1 with the scale. */
+/* Roundings on the way of a product: 1 for itself, 4 in sums_64, 1 in join, n / 128 + 1 at the
+ * blocks, 3 when lanes are added, 1 with the scale. */
 INLINE void rows_of(const sb_row_codes *w, size_t rows, grouping g, const sb_row_input *x,
                     sb_partial *partials)
 {
@@ -206,7 +206,7 @@ AVX512 sb_partial sb_avx512_row_e4m3(const sb_row_codes *w, const sb_row_input *
 AVX512 void sb_avx512_pair_e4m3(const sb_row_codes w[2], const sb_row_input *x,
                                 sb_partial partials[2]){ROWS(2)}
 
-/* Of the codes that are left, sixteen at most. */
+/* Decodes sixteen codes at a time; the last step may have fewer. */
 AVX512 int sb_avx512_scales(const unsigned char *codes, size_t n, double *values)
 {
     const __m512 factor = _mm512_set1_ps(256); /* the exponents of binary16 are 8 higher */

@@ -1,5 +1,6 @@
-/* avx512_codes.h - a row of codes in blocks of SB_ROW_BLOCK columns, whose eight lanes are sixteen
- * neighbouring columns each: their scales and magnitudes, and the end of the row. */
+/* avx512_codes.h - rows of codes in blocks of SB_ROW_BLOCK columns. Each of the eight lanes of a
+ * block covers sixteen neighbouring columns. Here are scales, magnitudes, and the end of the
+ * row. */
 #ifndef SB_SIMD_AVX512_CODES_H
 #define SB_SIMD_AVX512_CODES_H
 
@@ -7,7 +8,7 @@
 
 enum { NEIGHBOURS = 16, GROUPS = SB_ROW_BLOCK / NEIGHBOURS };
 
-/* How the groups of a row lie in its blocks. Kernels are compiled for each. */
+/* The relation of groups to blocks. Kernels are compiled for each case. */
 typedef enum grouping { WHOLE_ROW, BLOCKS, OTHER_GROUPS } grouping;
 
 INLINE grouping grouping_of(const sb_row_codes *w)
@@ -17,8 +18,8 @@ INLINE grouping grouping_of(const sb_row_codes *w)
     return w->group == SB_ROW_BLOCK ? BLOCKS : OTHER_GROUPS;
 }
 
-/* Asks for the coded scales of a row some rows on: those of each row are few bytes, which follow
- * each other. Row by row, as many at once would hold up the codes. */
+/* Prefetches the coded scales of a row some rows ahead. The scales of a row are few, contiguous
+ * bytes. Called once per row: prefetching many at once would delay the codes. */
 INLINE void fetch_scales(const sb_row_codes *w)
 {
     enum { AHEAD = 2048 };
@@ -26,7 +27,8 @@ INLINE void fetch_scales(const sb_row_codes *w)
         _mm_prefetch((const char *)w->scale_codes + i + AHEAD, _MM_HINT_T0);
 }
 
-/* What `values` has for each lane of the block from column i on; 0 where the row has ended. */
+/* The element of `values` for each lane of the block from column i on; 0 past the end of the
+ * row. */
 INLINE __m512d by_lane(const sb_row_codes *w, grouping g, const double *values, size_t i)
 {
     const size_t left = w->n - i;
@@ -46,13 +48,13 @@ INLINE __m512d by_lane(const sb_row_codes *w, grouping g, const double *values, 
     return _mm512_loadu_pd(lanes);
 }
 
-/* The sum of the scaled sums of eight lanes, and of what bounds their magnitudes. */
+/* The scaled sums of eight lanes, and the upper bounds of their magnitudes. */
 typedef struct row_sums {
     __m512d sum, magnitude;
 } row_sums;
 
-/* sums: of codes (less their zeros) times inputs; largest: no such code is larger. A scale is
- * joined in one rounding, and so is the magnitude's after one product. */
+/* sums: the sums of codes (minus zero points) times inputs. largest: an upper bound of these codes.
+ * Adding with the scale takes one rounding; for the magnitude, one more for its product. */
 INLINE void add_block(row_sums *to, const sb_row_codes *w, grouping g, const sb_row_input *x,
                       size_t i, __m512d sums, __m512d largest)
 {
@@ -72,7 +74,7 @@ INLINE sb_partial partial_of(const row_sums *from)
     return (sb_partial){_mm512_reduce_add_pd(from->sum), _mm512_reduce_add_pd(from->magnitude)};
 }
 
-/* 64 bytes, of which those behind the first `left` are zero and not read. */
+/* Loads 64 bytes. Bytes after the first `left` are zero and are not read. */
 INLINE __m512i load_end(const unsigned char *at, size_t left)
 {
     return left >= 64 ? _mm512_loadu_si512(at)

@@ -24,14 +24,15 @@ INLINE void join_error(kept_lanes *to, __m512d error)
     to->size = _mm512_add_pd(to->size, _mm512_abs_pd(left));
 }
 
-/* Products of few bits have none, and sums of such, which ties are: branches that are foretold. */
+/* True if any lane has an error. Products of few bits have none, and neither have their sums, which
+ * often are ties. So the branches are well predicted. */
 INLINE int any(__m512d error)
 {
     return _mm512_cmp_pd_mask(error, _mm512_setzero_pd(), _CMP_NEQ_UQ) != 0;
 }
 
-/* A fused multiply-add gives the error of a product, exactly; it is small beside the sum and joins
- * the errors at once. */
+/* A fused multiply-add gives the exact error of a product. It is small compared with the sum and is
+ * added to the errors directly. */
 AVX512 void sb_avx512_compensated(sb_compensated *to, const double *a, const double *b, size_t n)
 {
     const __m512d zero = _mm512_setzero_pd();
@@ -59,7 +60,7 @@ AVX512 void sb_avx512_compensated(sb_compensated *to, const double *a, const dou
     to->size += _mm512_reduce_add_pd(acc.size);
 }
 
-/* The largest magnitude of a product; NaN are passed over. */
+/* The largest magnitude of a product, ignoring NaN. */
 INLINE double largest(const double *a, const double *b, size_t n)
 {
     __m512d most = _mm512_setzero_pd();
@@ -72,7 +73,7 @@ INLINE double largest(const double *a, const double *b, size_t n)
     return _mm512_reduce_max_pd(most);
 }
 
-/* The term with what the level holds, which is larger; what is rounded off is left. */
+/* Adds the term to the level, which is larger, and returns the part that was rounded off. */
 INLINE __m512d drop(__m512d *level, __m512d term)
 {
     const __m512d sum = _mm512_add_pd(*level, term);
@@ -118,7 +119,7 @@ INLINE int fill(const double *a, const double *b, size_t n, const double *start,
     return _mm512_test_epi64_mask(lost, magnitude) == 0;
 }
 
-/* Few levels do for most; the parts of those that are not used are zeros. */
+/* A few levels are enough for most sums. The parts of unused levels are zeros. */
 AVX512 int sb_avx512_parts(const double *a, const double *b, size_t n, double parts[SB_PARTS])
 {
     double start[SB_LEVELS];

@@ -13,17 +13,17 @@
 
 enum { DIGITS = SB_FIXED_DIGITS, PAIR = 2 * SB_ROW_BLOCK, PAIR_GROUPS = 2 * GROUPS };
 
-/* What stands in sb_row_input.lanes for a pair of blocks. A group is eight bytes of codes, and a
- * doubleword of each array here belongs to it: doubleword 4 l + 2 b + g to group 2 l + g of block
- * b, which is where shuffles in lanes of 128 bits put the two halves of its codes. */
+/* The content of sb_row_input.lanes for a pair of blocks. A group has eight bytes of codes and one
+ * doubleword of each array here: doubleword 4 l + 2 b + g is for group 2 l + g of block b. Shuffles
+ * within 128-bit lanes put the two halves of its codes there. */
 typedef struct fixed_pair {
     int8_t digits[DIGITS][2][2]
-                 [64]; /* lowest first; first or second four bytes; low, high nibbles */
-    uint32_t start[2][PAIR_GROUPS]; /* of three digits each: -12 times the sum, and 2^31 */
-    double unit[PAIR_GROUPS];       /* of a product: u / 2 * SB_FIXED_UNIT, group by group */
-    double size[PAIR_GROUPS];       /* magnitude, SB_FIXED_UNIT times: see sb_fixed_spread() */
-    double sizes;                   /* in the first pair: the sum of size of all */
-    uint64_t lowest;                /* digits that are 0 in all of it: 0 to 3 of the lowest */
+                 [64]; /* by digit, lowest first; by half, four bytes each; low, high nibbles */
+    uint32_t start[2][PAIR_GROUPS]; /* for three digits each: 2^31 - 12 times their sum */
+    double unit[PAIR_GROUPS];       /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
+    double size[PAIR_GROUPS];       /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
+    double sizes;                   /* in the first pair: the sum of all sizes */
+    uint64_t lowest;                /* the number of lowest digits that are 0 everywhere, 0 to 3 */
 } fixed_pair;
 
 _Static_assert(sizeof(fixed_pair) <= PAIR * sizeof(double), "a pair of blocks has no more room");
@@ -40,7 +40,7 @@ AVX512 int sb_avx512_reads_scales(const unsigned char *codes, size_t n)
     return bad == 0;
 }
 
-/* How the lanes of a vector become one number. */
+/* The operation that reduces the lanes of a vector to one number. */
 typedef enum meeting { SUM, SUM_OF_WHOLE, MOST } meeting;
 
 VINLINE __m512i meet(meeting how, __m512i a, __m512i b)
@@ -52,7 +52,7 @@ VINLINE __m512i meet(meeting how, __m512i a, __m512i b)
                : _mm512_castpd_si512(_mm512_add_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b)));
 }
 
-/* Of each of eight vectors, in a lane: three steps, as for one of them. */
+/* Reduces eight vectors at once, each to one lane, in three steps, as many as for one vector. */
 VINLINE __m512i of_each(const __m512i v[GROUPS], meeting how)
 {
     __m512i two[4], four[2];
@@ -68,8 +68,8 @@ VINLINE __m512i of_each(const __m512i v[GROUPS], meeting how)
                 _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
 }
 
-/* For the largest magnitudes of eight groups, as bits: 2^47 u of each, see SB_FIXED_ABOVE. 0 if it
- * is 0. */
+/* 2^47 u of each of eight groups from the bits of its largest magnitude, see SB_FIXED_ABOVE. 0 if
+ * the magnitude is 0. */
 VINLINE __m512d tops_of(__m512i most)
 {
     const __m512i least = _mm512_castpd_si512(_mm512_set1_pd(SB_FIXED_LEAST));
@@ -85,12 +85,12 @@ VINLINE __m512d tops_of(__m512i most)
     return _mm512_castsi512_pd(_mm512_mask_mov_epi64(others, fit, top));
 }
 
-/* The groups of a block as whole numbers of their units: of the even and of the odd columns. */
+/* The groups of a block as integer multiples of their units: even columns, odd columns. */
 typedef struct whole_block {
     __m512i number[2][GROUPS];
 } whole_block;
 
-/* A group as whole numbers; zeros if there are no units. Returns what they were rounded by. */
+/* Converts a group to integers, or to zeros if units is 0. Returns the rounding errors. */
 VINLINE __m512d whole_numbers(const double *x, double units, __m512i *even, __m512i *odd)
 {
     const __mmask8 some = units > 0 ? 0xff : 0;
@@ -109,7 +109,7 @@ VINLINE __m512d whole_numbers(const double *x, double units, __m512i *even, __m5
     return errors;
 }
 
-/* A block, with unit and size of its groups. Returns their sizes. */
+/* Converts a block, and sets unit and size of its groups. Returns the sizes. */
 VINLINE __m512d write_block(const double *x, double spread, whole_block *block, double *unit,
                             double *size)
 {
@@ -139,8 +139,8 @@ VINLINE __m512d write_block(const double *x, double spread, whole_block *block, 
     return sizes;
 }
 
-/* The digits of a group's eight numbers: with 128 added to each they have no sign, and are the
- * bytes. In 128 bits there are those of two numbers, of the lowest digit first. */
+/* The digits of eight numbers of a group. With 128 added to each, the digits are unsigned and equal
+ * the bytes. Each 128-bit lane has the digits of two numbers, alternating, lowest first. */
 VINLINE __m512i digits_of(__m512i numbers)
 {
     const __m512i by_two =
@@ -150,8 +150,8 @@ VINLINE __m512i digits_of(__m512i numbers)
     return _mm512_shuffle_epi8(_mm512_xor_si512(biased, _mm512_set1_epi8(-128)), by_two);
 }
 
-/* Digits of groups 4 l, 4 l + 1, and then the two behind them, of both blocks: in 128 bits four of
- * the groups, first or second half. */
+/* The digits of groups 4 l to 4 l + 3 of both blocks. Each 128-bit lane has four groups, first half
+ * or second half. */
 VINLINE void digits_of_eight(const whole_block blocks[2], int odd, size_t l, __m512i to[DIGITS])
 {
     __m512i low[4], high[4];
@@ -192,7 +192,7 @@ VINLINE void write_digits(const whole_block blocks[2], int odd, fixed_pair *to)
     }
 }
 
-/* Lanes of two blocks as doublewords, in the order of those of a pair; of each the lower half. */
+/* The lower halves of the lanes of two blocks, as doublewords in the order of a pair. */
 VINLINE __m512i in_order(const __m512i of[2])
 {
     return _mm512_permutex2var_epi64(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(of[0])),
@@ -200,7 +200,7 @@ VINLINE __m512i in_order(const __m512i of[2])
                                      _mm512_castsi256_si512(_mm512_cvtepi64_epi32(of[1])));
 }
 
-/* The sums of the lower and of the upper three digits, as start wants them. */
+/* Writes `start` from the sums of the lower and of the upper three digits. */
 VINLINE void write_start(const whole_block blocks[2], fixed_pair *to)
 {
     const __m512i half = _mm512_set1_epi64(0x808080), top = _mm512_set1_epi32(INT32_MIN);
@@ -236,7 +236,7 @@ VINLINE uint64_t lowest_of(const whole_block blocks[2])
     return (uint64_t)sb_fixed_lowest((uint64_t)_mm512_reduce_or_epi64(all));
 }
 
-/* A group that is not finite, or whose unit would be too small a number, has a unit of NaN. */
+/* A group that is not finite, or whose unit would be too small, has the unit NaN. */
 VNNI void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes)
 {
     const double spread = sb_fixed_spread(n);
@@ -256,7 +256,7 @@ VNNI void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes)
         ((fixed_pair *)(void *)lanes)->sizes = _mm512_reduce_add_pd(sizes);
 }
 
-/* Codes + 12 of a pair of blocks: the first and the second half of each group, low and high. */
+/* Codes + 12 of a pair of blocks: by half of each group, and by low and high nibbles. */
 typedef struct halves {
     __m512i at[2][2];
 } halves;
@@ -279,9 +279,9 @@ VINLINE halves halves_of(__m512i first, __m512i second)
     return codes;
 }
 
-/* The sums of `rows` rows by group, in doublewords, 2^31 added: of the lower three digits, and of
- * the upper three. Without the 12 they are below 2^31, as 16 * 12 * 2^23 is. The `lowest` digits, a
- * constant, are 0. */
+/* The sums of each group of `rows` rows, in doublewords, plus 2^31: for the lower three digits, and
+ * for the upper three. Without the added 12 the sums are below 2^31, because 16 * 12 * 2^23 is. The
+ * lowest `lowest` digits (a constant) are 0. */
 VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed_pair *x,
                        __m512i sums[][2])
 {
@@ -299,7 +299,7 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
 #pragma GCC unroll 4
             for (int part = 0; part < 4; part++) {
                 __m512i digits = _mm512_load_si512(x->digits[3 * upper + d][part / 2][part % 2]);
-                if (rows > 1) /* read once, not by each product */
+                if (rows > 1) /* loads it once, not for each product */
                     __asm__("" : "+v"(digits));
 #pragma GCC unroll 4
                 for (size_t r = 0; r < rows; r++)
@@ -309,7 +309,7 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
         }
 #pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++)
-        if (lowest == 1 || lowest == 2) /* what would have moved them is left out */
+        if (lowest == 1 || lowest == 2) /* the skipped steps would have shifted the sums */
             sums[r][0] = _mm512_slli_epi32(sums[r][0], 8 * (unsigned)lowest);
 #pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++)
@@ -318,8 +318,8 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
             sums[r][upper] = _mm512_add_epi32(sums[r][upper], _mm512_load_si512(x->start[upper]));
 }
 
-/* Both sums of eight groups together: as the low bits of 2^52 and 2^76 they are binary64, and what
- * was added is the difference, 2^31 + 2^52 and 2^24 times 2^31 + 2^52, which is exact. */
+/* Joins both sums of eight groups. As the low bits of 2^52 and of 2^76 they are binary64 numbers.
+ * The terms added to them, 2^31 + 2^52 and 2^24 times 2^31 + 2^52, are subtracted exactly. */
 VINLINE __m512d joined(__m512i lower, __m512i upper)
 {
     const __m512d added = _mm512_set1_pd(0x1p76 + 0x1p55 + 0x1p52 + 0x1p31);
@@ -331,7 +331,7 @@ VINLINE void sums_of_groups(const __m512i sums[2], int lowest, __m512d to[2])
 {
     const __m512i low = _mm512_set1_epi32((1023 + 52) << 20);
     const __m512i high = _mm512_set1_epi32((1023 + 76) << 20);
-    if (lowest == 3) { /* no lower ones */
+    if (lowest == 3) { /* the lower digits are 0 */
         const __m512d added = _mm512_set1_pd(0x1p76 + 0x1p55);
         to[0] = _mm512_sub_pd(_mm512_castsi512_pd(_mm512_unpacklo_epi32(sums[1], high)), added);
         to[1] = _mm512_sub_pd(_mm512_castsi512_pd(_mm512_unpackhi_epi32(sums[1], high)), added);
@@ -341,8 +341,8 @@ VINLINE void sums_of_groups(const __m512i sums[2], int lowest, __m512d to[2])
     to[1] = joined(_mm512_unpackhi_epi32(sums[0], low), _mm512_unpackhi_epi32(sums[1], high));
 }
 
-/* 2^-1016 of the scales of the eight groups from column i on, if they are coded; 0 behind the end,
- * which is asked for unless `whole`. */
+/* The scales of the eight groups from column i on; 2^-1016 of them if they are coded. 0 past the
+ * end of the row, which is not checked if `whole`. */
 VINLINE __m512d scales_of(const sb_row_codes *w, int coded, size_t i, int whole)
 {
     if (!whole && i >= w->n)
@@ -357,7 +357,7 @@ VINLINE __m512d scales_of(const sb_row_codes *w, int coded, size_t i, int whole)
     return _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_cvtepu8_epi64(codes), 49));
 }
 
-/* The pair of blocks from column i on, of which `here` columns are the rows'. */
+/* The pair of blocks from column i on; the rows have `here` columns of it. */
 typedef struct place {
     const sb_row_codes *w;
     size_t i, here;
@@ -368,12 +368,12 @@ VINLINE __m512d scale_at(const place *at, size_t r, int coded, size_t b)
     return scales_of(&at->w[r], coded, at->i + b * SB_ROW_BLOCK, at->here == PAIR);
 }
 
-/* What scale_at() says, for many inputs. */
+/* The results of scale_at(), kept for many inputs. */
 typedef struct opened_scales {
     __m512d scale[2];
 } opened_scales;
 
-/* The codes of `rows` rows with an input. opened: NULL, or of each row. */
+/* Multiplies the codes of `rows` rows with an input. opened: the scales of each row, or NULL. */
 VINLINE void add_codes(row_sums *to, const place *at, const halves *codes,
                        const opened_scales *opened, size_t rows, int coded, int lowest,
                        const fixed_pair *in)
@@ -431,7 +431,7 @@ VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, int code
     add_input(to, &at, codes, NULL, rows, coded, x);
 }
 
-/* The sums of the lanes of each. */
+/* The sums of the lanes of a and of b. */
 VINLINE __m128d added_up(__m512d a, __m512d b)
 {
     const __m512d both = _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
@@ -440,7 +440,7 @@ VINLINE __m128d added_up(__m512d a, __m512d b)
     return _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
 }
 
-/* The largest of 16 of a row's coded scales in each byte. */
+/* A vector of 16 bytes whose maximum is the largest coded scale of a row. */
 VINLINE __m128i largest_by_byte(const sb_row_codes *w)
 {
     const size_t n = (w->n + NEIGHBOURS - 1) / NEIGHBOURS;
@@ -452,7 +452,7 @@ VINLINE __m128i largest_by_byte(const sb_row_codes *w)
     return _mm_max_epu8(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-/* The largest of the coded scales of each row, 2^-1016 of it. */
+/* 2^-1016 of the largest coded scale of each row. */
 VINLINE __m128d largest_scales(const sb_row_codes *w, size_t rows)
 {
     const __m128i a = largest_by_byte(&w[0]), b = rows > 1 ? largest_by_byte(&w[1]) : a;
@@ -467,7 +467,7 @@ VINLINE void fixed_rows(const sb_row_codes *w, size_t rows, int coded, const sb_
                         sb_partial *partials)
 {
     const size_t whole = w->n / PAIR * PAIR;
-    if (w->n == 0) { /* nor is there a pair of x */
+    if (w->n == 0) { /* then x has no pair */
         for (size_t r = 0; r < rows; r++)
             partials[r] = (sb_partial){0, 0};
         return;
@@ -513,7 +513,7 @@ VNNI void sb_avx512_fixed_pair_e2m1(const sb_row_codes w[2], const sb_row_input 
         fixed_rows(w, 2, 0, x, partials);
 }
 
-/* Rows of coded scales with many inputs: their codes stay in registers, the sums do not. */
+/* Rows with coded scales and many inputs: the codes stay in registers, the sums do not. */
 enum { ROWS = SB_SMALL_GEMM_ROWS };
 
 VINLINE void add_many(row_sums (*to)[ROWS], const sb_row_codes *w, const sb_row_input *x,

@@ -8,17 +8,17 @@
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c")))
 #define INLINE VNNI static inline __attribute__((always_inline))
 
-/* Bytes of codes that are fetched before they are read: rows follow each other in memory. Into the
- * second cache, from which the processor itself fetches well; the first has few places for lines
- * that are on their way. */
+/* The prefetch distance in bytes of codes; rows are contiguous in memory. The data goes to the
+ * second-level cache, from which the processor prefetches well by itself. The first-level cache can
+ * track only a few outstanding lines. */
 enum { AHEAD = 8192 };
 
-/* 256 columns of a row, by slots: codes + 12 in the order of sb_int_block, and the scales. */
+/* 256 columns of a row by slots: codes + 12 in the order of sb_int_block, and scales. */
 typedef struct decoded {
     __m512i half[4], scales;
 } decoded;
 
-/* Sixteen scales in units of 2^-9: the bits of E4M3 are those of a binary16 of 2^-8 its value. */
+/* Sixteen scales in units of 2^-9: E4M3 bits, read as a binary16, give 2^-8 of the value. */
 INLINE __m512i scales_of(__m128i codes)
 {
     const __m128i slots = _mm_shuffle_epi8(
@@ -49,7 +49,7 @@ INLINE decoded decode(const unsigned char *codes, __m128i scales)
         scales_of(scales)};
 }
 
-/* The products of a row and an input: a group times the scale of the weight is below 2^30. */
+/* Multiplies a row with an input. A group times the scale of the weight is below 2^30. */
 INLINE __m512i multiplied(const decoded *w, const sb_int_block *x, __m512i to)
 {
     __m512i sum = _mm512_loadu_si512(x->start);
@@ -71,10 +71,10 @@ INLINE __m128i across(__m512i a, __m512i b)
     return _mm_add_epi64(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-/* What is known of the rows of one call. */
+/* The sums and the largest scales of the rows of a call. */
 typedef struct tile {
     __m512i acc[SB_INT_INPUTS][SB_INT_ROWS];
-    __m128i largest[SB_INT_ROWS]; /* of the scales */
+    __m128i largest[SB_INT_ROWS]; /* the largest scales */
 } tile;
 
 /* Rows first to first + rows - 1 with `count` inputs; all three numbers are constants. */
@@ -82,7 +82,7 @@ INLINE void add_rows(tile *to, const unsigned char *const *codes,
                      const unsigned char *const *scales, size_t blocks, const sb_int_block *x,
                      size_t stride, const int first, const int rows, const int count)
 {
-    tile of; /* what has no address stays in registers */
+    tile of; /* a local without an address stays in registers */
     for (int r = 0; r < rows; r++) {
         of.largest[r] = _mm_setzero_si128();
         for (int t = 0; t < count; t++)
@@ -96,7 +96,7 @@ INLINE void add_rows(tile *to, const unsigned char *const *codes,
             const __m128i s = _mm_loadu_si128((const void *)with);
             _mm_prefetch((const void *)(at + AHEAD), _MM_HINT_T1);
             _mm_prefetch((const void *)(at + AHEAD + 64), _MM_HINT_T1);
-            if (b % 4 == 0) /* a line of scales */
+            if (b % 4 == 0) /* a cache line of scales */
                 _mm_prefetch((const void *)(with + AHEAD / 8), _MM_HINT_T1);
             of.largest[r] = _mm_max_epu8(of.largest[r], s);
             w[r] = decode(at, s);
@@ -112,8 +112,8 @@ INLINE void add_rows(tile *to, const unsigned char *const *codes,
     }
 }
 
-/* One input meets row after row, as they stand in memory; more inputs meet two at once, so that
- * they are read half as often. */
+/* With one input, rows are processed one by one in memory order. With more inputs, two rows at a
+ * time, so that the inputs are read half as often. */
 INLINE unsigned tile_of(const unsigned char *const *codes, const unsigned char *const *scales,
                         size_t blocks, const sb_int_block *x, size_t stride, const int count,
                         int64_t *sums)
@@ -153,7 +153,7 @@ VNNI static unsigned rows(const unsigned char *const *codes, const unsigned char
 
 sb_int_rows_fn sb_int_rows_avx512(void)
 {
-    static _Atomic int answer = -1; /* all threads that ask at once store the same */
+    static _Atomic int answer = -1; /* concurrent threads store the same value */
     int known = atomic_load_explicit(&answer, memory_order_relaxed);
     if (known < 0) {
         __builtin_cpu_init();

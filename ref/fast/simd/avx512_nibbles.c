@@ -4,8 +4,8 @@
 
 #include "ref/fast/simd/avx512_codes.h"
 
-/* Sixteen codes are eight bytes: one lane, of which step k shifts code k to the bottom. So lane l
- * meets column 16 l + k in step k. */
+/* Sixteen codes are eight bytes, one lane. Step k shifts code k of each lane to the lowest bits. So
+ * lane l is for column 16 l + k in step k. */
 AVX512 void sb_avx512_arrange_nibbles(const double *x, size_t n, double *lanes)
 {
     for (size_t i = 0; i < n; i += SB_ROW_BLOCK)
@@ -19,8 +19,8 @@ typedef struct table {
     __m512d first, second;
 } table;
 
-/* Sums of codes times inputs of a block, by lane. Lookup takes the low four bits of an index. A
- * product is exact or, with many bits, rounded once; 8 additions follow. */
+/* The sums by lane of codes times inputs of a block. The lookup uses the low four bits of an index.
+ * A product is exact or rounded once; 8 additions follow. */
 INLINE __m512d sum_block(__m512i codes, const table *values, __m512d zero, int has_zeros,
                          const double *lanes)
 {
@@ -36,7 +36,7 @@ INLINE __m512d sum_block(__m512i codes, const table *values, __m512d zero, int h
     return _mm512_add_pd(sum[0], sum[1]);
 }
 
-/* A row; all but w and x are constant. Codes are from least to largest. */
+/* The properties of a row, all constants. Codes are from least to largest. */
 typedef struct form {
     double least, largest;
     grouping groups;
@@ -52,7 +52,7 @@ INLINE void add_codes(row_sums *sums, const sb_row_codes *w, const sb_row_input 
     const __m512d most =
         _mm512_max_pd(_mm512_abs_pd(_mm512_sub_pd(_mm512_set1_pd(f.least), zero)),
                       _mm512_abs_pd(_mm512_sub_pd(_mm512_set1_pd(f.largest), zero)));
-    if (f.has_zeros && f.groups == BLOCKS) { /* the same in all lanes */
+    if (f.has_zeros && f.groups == BLOCKS) { /* the same zero point in all lanes */
         const table less = {_mm512_sub_pd(values->first, zero),
                             _mm512_sub_pd(values->second, zero)};
         sum = sum_block(codes, &less, zero, 0, x->lanes + i);
@@ -62,8 +62,8 @@ INLINE void add_codes(row_sums *sums, const sb_row_codes *w, const sb_row_input 
     add_block(sums, w, f.groups, x, i, sum, most);
 }
 
-/* Roundings of a product on its way: 1 of its own, 9 in sum_block, n / 128 + 1 at the blocks, 3
- * where the lanes meet. Codes behind the end of the row meet inputs that are 0. */
+/* Roundings on the way of a product: 1 for itself, 9 in sum_block, n / 128 + 1 at the blocks, 3
+ * when lanes are added. Codes past the end of the row are multiplied with inputs of 0. */
 INLINE sb_partial row_of(const sb_row_codes *w, const sb_row_input *x, const table *values, form f)
 {
     row_sums sums = {_mm512_setzero_pd(), _mm512_setzero_pd()};

@@ -4,8 +4,8 @@
 
 #include "ref/fast/simd/avx512_codes.h"
 
-/* The sums of a row, with the largest magnitude of its values by lane: that of NaN may be lost
- * there, as the sum is NaN, then. */
+/* The sums of a row, and the largest magnitude of its values by lane. A NaN may be missing there,
+ * but then the sum is NaN. */
 typedef struct plain_sums {
     __m512d sum[2];
     __m512 largest;
@@ -27,7 +27,7 @@ INLINE void add_16(plain_sums *to, __m512 values, const double *x)
     to->sum[1] = _mm512_fmadd_pd(high(values), _mm512_load_pd(x + 8), to->sum[1]);
 }
 
-/* All products together are at most the largest code times all magnitudes of the input. */
+/* The sum of magnitudes is at most the largest code times the sum of magnitudes of the input. */
 INLINE sb_partial of_plain(const plain_sums *from, const sb_row_input *x)
 {
     const double largest = (double)_mm512_reduce_max_ps(from->largest);
@@ -35,7 +35,8 @@ INLINE sb_partial of_plain(const plain_sums *from, const sb_row_input *x)
                         largest * x->size};
 }
 
-/* Roundings of a product on its way: 1 of its own, n / 16 + 1, 1 and 3 where the lanes meet. */
+/* Roundings on the way of a product: 1 for itself, n / 16 + 1, then 1 and 3 when sums and lanes are
+ * added. */
 #define ROW(format, size)                                                                          \
     AVX512 sb_partial sb_avx512_row_##format(const sb_row_codes *w, const sb_row_input *x)         \
     {                                                                                              \
@@ -57,13 +58,14 @@ ROW(f32, 4)
 /* --- BF16 -------------------------------------------------------------------------------------
  *
  * A code of sign, eight bits of exponent and seven of fraction, put at the top of a binary64 with
- * three zeros behind the sign, is 2^-896 of its value: the exponents' biases are 127 and 1023, and
- * subnormal codes become subnormal binary64. Inputs are 2^448 of theirs, so that no product
- * underflows (exact.h: magnitudes of 2^-133 and more meet those of 2^-170 and more). Infinite codes
- * and NaN become finite: the largest code knows. */
+ * three zeros after the sign, gives 2^-896 of its value: the exponent biases are 127 and 1023.
+ * Subnormal codes become subnormal binary64 values. Inputs are multiplied by 2^448, so that no
+ * product underflows (exact.h: magnitudes of at least 2^-133 and 2^-170 are multiplied). Infinite
+ * codes and NaN become finite here; the bound by the largest code or by squares still shows
+ * them. */
 enum { LINE = 32 }; /* codes */
 
-/* Lane q of vector k meets column 4 q + k of 32. */
+/* Lane q of vector k is for column 4 q + k of 32. */
 AVX512 void sb_avx512_arrange_bf16(const double *x, size_t n, double *lanes)
 {
     const __m512i first = _mm512_setr_epi64(0, 4, 8, 12, 0, 4, 8, 12);
@@ -80,13 +82,13 @@ AVX512 void sb_avx512_arrange_bf16(const double *x, size_t n, double *lanes)
         }
 }
 
-/* What bounds the magnitudes of a row, and so the sum of those of its products: its largest code,
- * or its sum of squares, for which there must be AVX512_BF16. */
+/* The bound of the sum of magnitudes of a row's products: by its largest code, or by its sum of
+ * squares, which needs AVX512_BF16. */
 typedef enum bound { LARGEST, SQUARES } bound;
 
 typedef struct line_sums {
     __m512d sum[4];
-    __m512i twice; /* the largest of the codes without their signs, doubled, by place */
+    __m512i twice; /* the largest doubled code without sign, by word */
     __m512 squares;
 } line_sums;
 
@@ -96,16 +98,16 @@ INLINE __m512d value_at_top(__m512i codes)
     return _mm512_castsi512_pd(_mm512_and_si512(codes, fields));
 }
 
-/* Adds the squares of two codes to each lane. The intrinsic would have all functions around it use
- * AVX512_BF16. */
+/* Adds the squares of two codes to each lane. Not an intrinsic, because all calling functions would
+ * then have to target AVX512_BF16. */
 INLINE __m512 plus_squares(__m512 squares, __m512i codes)
 {
     __asm__("vdpbf16ps %1, %1, %0" : "+v"(squares) : "v"(codes));
     return squares;
 }
 
-/* 32 codes: of eight bytes the fourth and the second code stand at the top of a doubleword, the
- * third and the first after a shift. */
+/* Adds 32 codes. In each eight bytes the fourth and the second code are at the top of a doubleword;
+ * a shift puts the third and the first there. */
 INLINE void add_line(line_sums *to, bound by, __m512i codes, const __m512d x[4])
 {
     const __m512i odd = _mm512_srai_epi32(codes, 3);
@@ -134,14 +136,15 @@ INLINE sb_partial of_largest(const line_sums *from, const sb_row_input *x)
     return (sb_partial){sum_of(from), (double)sb_f32_from_bits(largest >> 17 << 16) * x->size};
 }
 
-/* All products together are at most the root of the product of both sums of squares, by Cauchy and
- * Schwarz. Let S be that of the codes and T what is found of it. However VDPBF16PS adds two squares
- * to a lane, it rounds thrice at most, each time by less than 2^-23 of the result, and it may take
- * codes, squares and results for zero that are below 2^-126. Less than 2^20 columns are 2^15 lines
- * at most, (1 - 2^-23)^(3 2^15) > 0.98, and the lanes meet in four roundings more: so T is at least
- * 0.98 S - 2^-100, and where T > 2^-80, S < 1.03 T. What is left of 1.0625 is for the roundings of
- * the input's sum and of the lines below. Infinities and NaN stay in T. Rows of zeros, with codes
- * that large or small, or too long are read again. */
+/* By Cauchy-Schwarz the sum of magnitudes is at most the root of the product of both sums of
+ * squares. Let S be the exact sum for the codes and T the computed one. VDPBF16PS may add two
+ * squares to a lane in any way: it rounds at most three times, each time by less than 2^-23 of the
+ * result, and may treat codes, squares and results below 2^-126 as zero. Fewer than 2^20 columns
+ * are at most 2^15 lines, (1 - 2^-23)^(3 2^15) > 0.98, and adding the lanes takes four more
+ * roundings. So T is at least 0.98 S - 2^-100, and if T > 2^-80, S < 1.03 T. The rest of 1.0625
+ * covers the roundings of the input's sum and of the lines below. Infinities and NaN stay in T.
+ * Rows with a T outside the tested range, rows of zeros and rows that are too long are read
+ * again. */
 INLINE sb_partial of_squares(const line_sums *from, const sb_row_codes *w, const sb_row_input *x)
 {
     const double squares = (double)_mm512_reduce_add_ps(from->squares);
@@ -151,8 +154,8 @@ INLINE sb_partial of_squares(const line_sums *from, const sb_row_codes *w, const
     return (sb_partial){sum_of(from), _mm_cvtsd_f64(_mm_sqrt_sd(product, product))};
 }
 
-/* The codes from column i on of `rows` rows, a constant; beyond `here` columns nothing is read.
- * What comes after the end of a row is behind the others'. */
+/* Adds the codes from column i on of `rows` rows (a constant); nothing is read beyond `here`
+ * columns. Near the end of a row the prefetch skips the other row of the pair. */
 INLINE void add_lines(line_sums *sums, bound by, const sb_row_codes *w, size_t rows,
                       const sb_row_input *x, size_t i, size_t here)
 {
@@ -167,12 +170,12 @@ INLINE void add_lines(line_sums *sums, bound by, const sb_row_codes *w, size_t r
         sb_fetch_far(at);
         sb_fetch_near(at + skipped);
         __m512i codes = load_end(at, 2 * here);
-        __asm__("" : "+v"(codes)); /* read once, not by each instruction */
+        __asm__("" : "+v"(codes)); /* loads it once, not for each instruction */
         add_line(&sums[r], by, codes, lanes);
     }
 }
 
-/* Roundings of a product on its way: n / 32 + 1, 2 where the sums meet, 3 where their lanes do. */
+/* Roundings on the way of a product: n / 32 + 1, 2 when sums are added, 3 when lanes are added. */
 INLINE void bf16_rows(bound by, const sb_row_codes *w, size_t rows, const sb_row_input *x,
                       sb_partial *partials)
 {
@@ -208,7 +211,7 @@ AVX512 void sb_avx512_pair_bf16(const sb_row_codes w[2], const sb_row_input *x,
     bf16_rows(LARGEST, w, 2, x, partials);
 }
 
-/* The CPU was asked when the set was chosen. */
+/* __builtin_cpu_supports is ready: the CPU was tested when the set was chosen. */
 static int has_squares(void)
 {
     return __builtin_cpu_supports("avx512bf16") != 0;
@@ -232,8 +235,8 @@ AVX512 void sb_avx512_squares_pair_bf16(const sb_row_codes w[2], const sb_row_in
         sb_avx512_pair_bf16(w, x, partials);
 }
 
-/* Integers of eight bits: sixteen columns share a scale and a zero. Roundings: 1 of the product, 1
- * where two meet, n / 16 + 1 and 3 where the lanes meet. */
+/* Eight-bit integers: sixteen columns share a scale and a zero point. Roundings: 1 for the product,
+ * 1 when two are added, n / 16 + 1, and 3 when lanes are added. */
 #define INTEGERS(format, widen, least)                                                             \
     AVX512 sb_partial sb_avx512_row_##format(const sb_row_codes *w, const sb_row_input *x)         \
     {                                                                                              \

@@ -103,7 +103,7 @@ INLINE __m128i bytes16(const unsigned char *at)
     return _mm_loadu_si128((const __m128i *)(const void *)at);
 }
 
-/* 2^-8 of the value: the bits of E4M3 are those of a binary16, whose exponent has another bias. */
+/* 2^-8 of the value: E4M3 bits are read as a binary16, whose exponent has another bias. */
 INLINE pair of_e4m3(const unsigned char *at)
 {
     const __m256i code = _mm256_cvtepu8_epi16(bytes16(at)), mask = _mm256_set1_epi16(0x7f);
@@ -131,7 +131,7 @@ INLINE pair of_uint8(const unsigned char *at)
     return of_epi32(_mm512_cvtepu8_epi32(bytes16(at)));
 }
 
-/* Sixteen codes of four bits: each shifted to the place where it chooses of the table. */
+/* Sixteen four-bit codes, each shifted to the place of a table index. */
 INLINE pair of_table(const unsigned char *at, __m512d first, __m512d second)
 {
     long long word;
@@ -183,8 +183,8 @@ INLINE pair shifted(pair x, __m512d zero)
     return (pair){_mm512_sub_pd(x.low, zero), _mm512_sub_pd(x.high, zero)};
 }
 
-/* Columns i to end of a row of codes of so many bits, sixteen of which `of` reads, and then `with`
- * multiplies. The last ones are read from a copy, so that no byte behind the row is. */
+/* Columns i to end of a row of codes of `bits` bits: `of` reads sixteen codes, and `with`
+ * multiplies them. The last ones are read from a copy, so that no byte past the row is read. */
 #define RUN(bits, of, with)                                                                        \
     for (; i + STEP <= end; i += STEP)                                                             \
         squares = put(squares, with(of(codes + i / 8 * (bits))), STEP, values + i);                \
@@ -199,7 +199,7 @@ INLINE pair shifted(pair x, __m512d zero)
 #define SCALED(x) scaled(x, scale)
 #define SHIFTED(x) scaled(shifted(x, zero), scale)
 
-/* A kernel for codes that stand for themselves. */
+/* A kernel for codes without scales. */
 #define WIDEN_PLAIN(name, bits, of)                                                                \
     AVX512 static double name(const sb_row_codes *w, size_t first, size_t end, double *values)     \
     {                                                                                              \
@@ -239,7 +239,7 @@ WIDEN(widen_groups_e2m1, 4, of_e2m1, 1)
 WIDEN(widen_int4, 4, of_int4, 1)
 WIDEN(widen_uint4, 4, of_uint4, 1)
 
-/* Where every sixteen columns have a scale, as in files of NVFP4, without a loop for each group. */
+/* For one scale per sixteen columns, as in NVFP4 files, without a loop for each group. */
 AVX512 static double widen_e2m1(const sb_row_codes *w, size_t first, size_t n, double *values)
 {
     if (w->group != STEP || !w->scales || w->zeros || n % STEP)
@@ -254,7 +254,7 @@ AVX512 static double widen_e2m1(const sb_row_codes *w, size_t first, size_t n, d
     return _mm512_reduce_add_pd(_mm512_add_pd(squares.low, squares.high));
 }
 
-/* Eight of sb_tile_round at a time. */
+/* sb_tile_round for eight rows at a time. */
 AVX512 static int round8(const double *sums, const double *bounds, double size,
                          sb_tile_factor factor, size_t n, float *out, unsigned char *open)
 {

@@ -1,10 +1,10 @@
-/* fn_lanes.h - exp, sigmoid and silu of fn.h in the lanes of whatever lanes_*.h was included
- * before, which also has d_quotient, d_clamp and d_powers_of_two.
+/* fn_lanes.h - exp, sigmoid and silu of fn.h, in the lanes of the lanes_*.h that was included
+ * before. It must also have d_quotient, d_clamp and d_powers_of_two.
  *
- * The steps are those of the cores in fn_exp.c, and so is their error but for two points: products
- * are added without a rounding in between, which only takes one away, and a half of ln2/32 may be
- * rounded to the other side, where |r| is as large. What the rounding test does not settle - the
- * exceptions, NaN, results that are -0 or tiny - is left to fn.h. */
+ * The steps are those of the cores in fn_exp.c, and so is the error, with two differences. Products
+ * are added without a rounding in between, which only removes an error. An x halfway between
+ * multiples of ln2/32 may be rounded to the other side, where |r| is as large. The cases that the
+ * rounding test leaves open (the exceptions, NaN, results that are -0 or tiny) are left to fn.h. */
 #ifndef SB_SIMD_FN_LANES_H
 #define SB_SIMD_FN_LANES_H
 
@@ -28,7 +28,7 @@ LANES_INLINE vd core_exp(vd x)
     return d_mul(d_mul_add(root, p, root), power);
 }
 
-/* sb_exp: e^89 rounds to infinity, e^-104 to +0, and so does what lies beyond. */
+/* sb_exp: e^89 and above round to infinity, e^-104 and below to +0. */
 LANES_INLINE vd wide_exp(vd x)
 {
     return core_exp(d_clamp(x, -104, 89));
@@ -41,14 +41,14 @@ LANES_INLINE vd wide_sigmoid(vd x)
     return d_quotient(d_set(1), d_add(d_set(1), e));
 }
 
-/* sb_silu: -0 at -110; from 104 on e^-x is nothing beside 1. */
+/* sb_silu: -0 at -110; from 104 on e^-x is negligible against 1. */
 LANES_INLINE vd wide_silu(vd x)
 {
     const vd e = core_exp(d_mul(d_clamp(x, -110, 104), d_set(-1)));
     return d_quotient(d_clamp(x, -110, 0x1p128), d_add(d_set(1), e));
 }
 
-/* The test of sb_fn_round: 2^-49 |y| to both sides, of which d_round adds an eighth. */
+/* The test of sb_fn_round: 2^-49 |y| to both sides; d_round adds an eighth of it. */
 #define FUNCTION(name)                                                                             \
     LANES_TARGET static size_t many_##name(const float *x, size_t n, float *out, uint32_t *open)   \
     {                                                                                              \

@@ -1,4 +1,5 @@
-/* lanes_avx2.h - four lanes of binary64, eight of binary32: what lanes_kernels.h is written in. */
+/* lanes_avx2.h - the lane operations of lanes_kernels.h for four lanes of binary64, eight of
+ * binary32. */
 #ifndef SB_SIMD_LANES_AVX2_H
 #define SB_SIMD_LANES_AVX2_H
 
@@ -61,7 +62,7 @@ LANES_INLINE double d_total(vd a)
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
 }
 
-/* The totals of eight: pairs of lanes, then of halves. */
+/* The totals of eight vectors: adds pairs of lanes, then halves. */
 LANES_INLINE void d_totals(const vd *a, double *out)
 {
     for (int i = 0; i < 8; i += 4) {
@@ -97,7 +98,7 @@ LANES_INLINE vf f_mul(vf a, vf b)
     return _mm256_mul_ps(a, b);
 }
 
-/* The larger magnitude. A NaN may be lost: the sum that it joins has it. */
+/* The larger magnitude. A NaN may be lost here, but the sum contains it. */
 LANES_INLINE vf f_most(vf a, vf b)
 {
     return _mm256_max_ps(a, _mm256_andnot_ps(_mm256_set1_ps(-0.0f), b));
@@ -120,8 +121,8 @@ LANES_INLINE vd f_high(vf x)
     return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
 }
 
-/* The rounding test of dot.c in every lane: stores what is settled and returns the mask of what is
- * not, of which it stores anything. */
+/* The rounding test of dot.c in every lane. Stores the results and returns the mask of the lanes
+ * that are still open; their stored results are arbitrary. */
 LANES_INLINE unsigned d_round(vd sum, vd bound, float *out)
 {
     const vd reach = _mm256_fmadd_pd(d_abs(sum), d_set(0x1p-52), bound);

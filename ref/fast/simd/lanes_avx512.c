@@ -11,7 +11,7 @@ LANES_INLINE vd d_quotient(vd a, vd b)
     return _mm512_div_pd(a, b);
 }
 
-/* NaN stays. */
+/* Clamps x; keeps NaN. */
 LANES_INLINE vd d_clamp(vd x, double least, double most)
 {
     return _mm512_min_pd(d_set(most), _mm512_max_pd(d_set(least), x));

@@ -1,5 +1,5 @@
-/* lanes_avx512.h - eight lanes of binary64, sixteen of binary32: what lanes_kernels.h is written
- * in. */
+/* lanes_avx512.h - the lane operations of lanes_kernels.h for eight lanes of binary64, sixteen of
+ * binary32. */
 #ifndef SB_SIMD_LANES_AVX512_H
 #define SB_SIMD_LANES_AVX512_H
 
@@ -61,7 +61,7 @@ LANES_INLINE double d_total(vd a)
     return _mm512_reduce_add_pd(a);
 }
 
-/* The totals of eight, in one: pairs of lanes, then of quarters, then of halves. */
+/* The totals of eight vectors at once: adds pairs of lanes, then quarters, then halves. */
 LANES_INLINE void d_totals(const vd *a, double *out)
 {
     vd four[4], two[2];
@@ -103,7 +103,7 @@ LANES_INLINE vf f_mul(vf a, vf b)
 /* Without optimization the intrinsic is a macro, which makes a signed number of its mask. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
-/* The larger magnitude. A NaN may be lost: the sum that it joins has it. */
+/* The larger magnitude. A NaN may be lost here, but the sum contains it. */
 LANES_INLINE vf f_most(vf a, vf b)
 {
     return _mm512_range_ps(a, b, 0x0b);
@@ -125,8 +125,8 @@ LANES_INLINE vd f_high(vf x)
     return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
 }
 
-/* The rounding test of dot.c in every lane: stores what is settled and returns the mask of what is
- * not, of which it stores anything. */
+/* The rounding test of dot.c in every lane. Stores the results and returns the mask of the lanes
+ * that are still open; their stored results are arbitrary. */
 LANES_INLINE unsigned d_round(vd sum, vd bound, float *out)
 {
     const vd reach = _mm512_fmadd_pd(_mm512_abs_pd(sum), d_set(0x1p-52), bound);

@@ -1,7 +1,7 @@
 #include "ref/fast/simd/rows.h"
 #include "ref/fast/simd/tiles.h"
 
-/* Codes are loaded in the machine's order, so this is for little-endian machines. */
+/* Little-endian machines only, because codes are loaded in machine order. */
 #if defined(__aarch64__) && defined(__AARCH64EL__) && defined(__ARM_NEON)
 
 #include <arm_neon.h>
@@ -20,7 +20,7 @@ INLINE void clear(lanes *acc)
         acc->sum[i] = acc->magnitude[i] = vdupq_n_f64(0);
 }
 
-/* Adds two products, which are exact where both are binary32, to accumulator i. */
+/* Adds two products to accumulator i. A product of two binary32 values is exact. */
 INLINE void add2(lanes *acc, int i, float64x2_t a, float64x2_t b)
 {
     const float64x2_t product = vmulq_f64(a, b);
@@ -28,7 +28,7 @@ INLINE void add2(lanes *acc, int i, float64x2_t a, float64x2_t b)
     acc->magnitude[i] = vaddq_f64(acc->magnitude[i], vabsq_f64(product));
 }
 
-/* Four products, to accumulators i and i + 1. */
+/* Adds four products to accumulators i and i + 1. */
 INLINE void add4(lanes *acc, int i, float32x4_t a, float32x4_t b)
 {
     add2(acc, i, vcvt_f64_f32(vget_low_f32(a)), vcvt_f64_f32(vget_low_f32(b)));
@@ -40,7 +40,7 @@ INLINE double across(const float64x2_t x[4])
     return vaddvq_f64(vaddq_f64(vaddq_f64(x[0], x[1]), vaddq_f64(x[2], x[3])));
 }
 
-/* The lanes plus the terms that did not fill a step. */
+/* Adds the lanes and the terms that did not fill a step. */
 INLINE sb_partial finish(const lanes *acc, sb_partial rest)
 {
     return (sb_partial){across(acc->sum) + rest.sum, across(acc->magnitude) + rest.magnitude};
@@ -61,8 +61,8 @@ INLINE float32x4_t of_f16(const unsigned char *at)
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(at)));
 }
 
-/* A row of `size`-byte codes that `of` reads, with one input; `rest` is the entry of the scalar
- * set that takes what fills no step. */
+/* A kernel for a row of `size`-byte codes, read by `of`, with one input. `rest`, an entry of the
+ * scalar set, takes the elements that do not fill a step. */
 #define ONE(name, type, size, of, rest)                                                            \
     static sb_partial name(const type *w, const float *x, size_t n)                                \
     {                                                                                              \
@@ -91,7 +91,7 @@ static sb_partial dot_f64(const double *a, const double *b, size_t n)
     return finish(&acc, i < n ? sb_dot_scalar->f64(a + i, b + i, n - i) : (sb_partial){0, 0});
 }
 
-/* Eight columns at a time, each in a place of its own. */
+/* Eight columns at a time, each in its own lane. */
 static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
                         size_t count, sb_partial *partials)
 {

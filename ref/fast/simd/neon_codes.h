@@ -1,4 +1,4 @@
-/* neon_codes.h - codes as binary64, two to a register. */
+/* neon_codes.h - codes as binary64, two per register. */
 #ifndef SB_SIMD_NEON_CODES_H
 #define SB_SIMD_NEON_CODES_H
 
@@ -12,10 +12,10 @@ typedef float64x2_t vec;
 typedef uint8x16x2_t sixteen; /* eight elements each, of two bytes */
 enum { WIDTH = 2, SUMS = 8 };
 
-/* How codes become values, and the sums of a group. */
+/* Tables for decoding, and the sums of a group. */
 typedef struct row {
     uint8x16_t low, high; /* tables of bytes */
-    uint8x16_t top;       /* the largest codes without their signs, of formats with a wide range */
+    uint8x16_t top;       /* the largest codes without sign, for formats with a wide range */
     int zeroed;
     vec zero, sum[SUMS];
 } row;
@@ -55,7 +55,7 @@ INLINE row row_start(const sb_two_bytes *bytes)
     return (row){.low = vld1q_u8(bytes->low), .high = vld1q_u8(bytes->high), .top = vdupq_n_u8(0)};
 }
 
-/* Elements i and i + 1 of eight, whose bytes become the upper ones of a double each. */
+/* Elements i and i + 1 of eight as doubles, from their upper two bytes. */
 INLINE vec from_bytes(uint8x16_t bytes, int i)
 {
     const uint8_t none = 255, at = (uint8_t)(2 * i);
@@ -100,14 +100,14 @@ INLINE sixteen e4m3(row *r, const unsigned char *codes)
     const uint8x16_t c = vld1q_u8(codes), sign = vdupq_n_u8(0x80);
     const uint8x16_t size = vbicq_u8(c, sign);
     r->top = vmaxq_u8(r->top, size);
-    /* 8 + c for the codes below 8; beyond the table for all others */
+    /* index 8 + c for codes below 8; past the table for all others */
     const uint8x16_t fix = vaddq_u8(size, vdupq_n_u8(8));
     const uint8x16_t low = veorq_u8(vaddq_u8(c, c), vqtbl1q_u8(r->low, fix));
     const uint8x16_t high = vorrq_u8(vandq_u8(c, sign), vdupq_n_u8(0x3f));
     return vzipq_u8(low, veorq_u8(high, vqtbl1q_u8(r->high, fix)));
 }
 
-/* Four elements of the other formats, all of which binary32 holds. */
+/* Reads four elements of the other formats, exact in binary32. */
 INLINE float32x4_t quad(sb_format format, const unsigned char *at)
 {
     const uint8x8_t four = vreinterpret_u8_u32(vdup_n_u32(sb_load_u32(at)));
@@ -125,7 +125,7 @@ INLINE float32x4_t quad(sb_format format, const unsigned char *at)
     }
 }
 
-/* The largest codes of sixteen elements, of the formats of 16 and 32 bits. */
+/* Updates the largest codes with sixteen elements of 16-bit and 32-bit formats. */
 INLINE void keep_top(row *r, sb_format format, const unsigned char *codes)
 {
     const size_t bytes = 2 * sb_row_bits(format);
@@ -142,7 +142,7 @@ INLINE void keep_top(row *r, sb_format format, const unsigned char *codes)
     }
 }
 
-/* The next sb_row_block codes, two to a vec. */
+/* Decodes the next sb_row_block codes, two per vec. */
 INLINE void block_values(row *r, sb_format format, const unsigned char *codes, vec *values)
 {
     const size_t bytes = sb_row_bits(format) / 2; /* of four elements */

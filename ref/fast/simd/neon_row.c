@@ -26,7 +26,7 @@ INLINE vec sum_of_16(sixteen half, const double *x)
     return plus(sum[0], sum[1]);
 }
 
-/* The next sb_row_block elements. */
+/* Adds the products of the next sb_row_block elements. */
 INLINE void add_block(row *r, sb_format format, const unsigned char *codes, const double *x)
 {
     vec values[16];

@@ -50,7 +50,7 @@ static void multiply(const double *w, const double *x, size_t inputs, size_t n, 
     }
 }
 
-/* At most sb_row_block codes, of which `count` are stored as (code - zero) * scale. */
+/* Decodes up to sb_row_block codes and stores `count` of them as (code - zero) * scale. */
 INLINE void put(row *r, sb_format format, const unsigned char *codes, size_t count, double scale,
                 double *values)
 {
@@ -66,7 +66,7 @@ INLINE void put(row *r, sb_format format, const unsigned char *codes, size_t cou
     memcpy(values, all_of_them, count * sizeof *values);
 }
 
-/* The squares of n values, a multiple of SB_TILE_STEP. */
+/* The sum of squares of n values, n a multiple of SB_TILE_STEP. */
 static double squares_of(const double *values, size_t n)
 {
     vec sum[2] = {all(0), all(0)};
@@ -94,7 +94,7 @@ INLINE double widen(sb_format format, const sb_row_codes *w, size_t first, size_
     }
     for (; i % SB_TILE_STEP; i++)
         values[i] = 0;
-    /* of E4M3, NaN has a number's bytes */
+    /* a NaN of E4M3 gets the bytes of a number */
     const int nan = format == SB_FORMAT_e4m3 && vmaxvq_u8(r.top) == 0x7f;
     return nan ? sb_e4m3_to_f32(0x7f) : squares_of(values, i);
 }

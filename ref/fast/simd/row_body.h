@@ -1,22 +1,22 @@
-/* row_body.h - a row kernel but for the instructions, for a set that has defined these before:
+/* row_body.h - a row kernel without its instructions. The including set must define:
  *
  * - KERNEL, INLINE: qualifiers of functions
- * - vec, WIDTH: doubles of a register, and how many
- * - all, load_vec, plus, fused, absolute, across: one of a double; of memory; a + b; a b + c; |a|;
- *   the sum of its elements
- * - row, row_start: how codes become values: its members zeroed and zero (a vec, of which codes are
- *   reduced), top, and sum, SUMS sums that take turns
- * - add_block, all_sums: the next sb_row_block elements to these sums; their sum
- * - sixteen, nibbles, sum_of_16: 32 codes of four bits as two registers or pairs of them, and the
- *   sum of the products of such 16
- * - store_top: the largest codes without their signs, by lane
+ * - vec, WIDTH: a register of doubles, and their number
+ * - all, load_vec, plus, fused, absolute, across: from one double; from memory; a + b; a b + c;
+ *   |a|; the sum of its elements
+ * - row, row_start: the decoding state, with members zeroed, zero (a vec that is subtracted
+ *   from codes), top, and sum (SUMS sums used in turn)
+ * - add_block, all_sums: adds the next sb_row_block elements to these sums; the sum of these sums
+ * - sixteen, nibbles, sum_of_16: 32 four-bit codes as two registers or pairs of registers,
+ *   and the sum of products of 16
+ * - store_top: stores the largest codes without sign, by lane
  *
- * The roundings, of which row.h allows n / 16 + 24: an element meets here / 16 + 2 additions of its
- * group of `here` columns, since sixteen sums take turns in all elements of `sum`; 3 where those
- * become one vec; one with its scale for this group and for each behind it; 4 at the end. A group
- * has 16 columns at least, so that is n / 16 + 11 at most. Magnitudes come with the 15 roundings of
- * x16, meet here / 32 in a group, one with its scale for this group and for each behind it, and 5
- * at the end, less than n / 16 + 22. */
+ * Roundings; row.h allows n / 16 + 24. An element passes through here / 16 + 2 additions in its
+ * group of `here` columns, because the elements of `sum` are sixteen sums in turn; 3 when these are
+ * added to one vec; one with the scale, for its group and for each later group; and 4 at the end. A
+ * group has at least 16 columns, so this is at most n / 16 + 11. Magnitudes have the 15 roundings
+ * of x16, here / 32 in a group, one with the scale, for the group and for each later group, and 5
+ * at the end: less than n / 16 + 22. */
 #ifndef SB_SIMD_ROW_BODY_H
 #define SB_SIMD_ROW_BODY_H
 
@@ -24,7 +24,7 @@
 
 #include "ref/fast/simd/rows.h"
 
-/* A group; what does not fill a block is filled with zeros. */
+/* The sum of a group. An incomplete block is padded with zeros. */
 INLINE vec group_sum(row *r, sb_format format, const unsigned char *codes, const double *x,
                      size_t n)
 {
@@ -43,13 +43,14 @@ INLINE vec group_sum(row *r, sb_format format, const unsigned char *codes, const
     return all_sums(r);
 }
 
-/* The magnitudes so far: vectors of them, and what filled none. */
+/* The magnitudes so far: in whole vectors, and the rest. */
 typedef struct sizes {
     vec most;
     double rest;
 } sizes;
 
-/* Those of `count` times 16 neighbours whose codes times scale are within `largest`. */
+/* Adds the magnitudes of `count` times 16 neighbours; their codes times scale are at most
+ * `largest`. */
 INLINE void add_sizes(sizes *s, const double *x16, size_t count, double largest)
 {
     vec sum = all(0);
@@ -60,8 +61,8 @@ INLINE void add_sizes(sizes *s, const double *x16, size_t count, double largest)
         s->rest += *x16++ * largest;
 }
 
-/* As many columns as there are pairs of 16 codes of four bits, in groups of 16 or of 32 (group, a
- * constant); *size is the sum of their magnitudes but for that of the largest code. */
+/* Sums all complete pairs of 16 four-bit codes, in groups of 16 or 32 columns (`group`, a
+ * constant). *size is the sum of their magnitudes without the factor of the largest code. */
 INLINE vec pairs_of_16(const row *r, const sb_row_codes *w, const sb_row_input *x, size_t group,
                        sizes *size)
 {
@@ -84,7 +85,7 @@ INLINE vec pairs_of_16(const row *r, const sb_row_codes *w, const sb_row_input *
     return plus(even, odd);
 }
 
-/* The value of the largest code. What is no number becomes NaN or infinite here. */
+/* The value of the largest code. It is NaN or infinite if a code is. */
 INLINE double largest_of(const row *r, sb_format format)
 {
     unsigned char codes[WIDTH * sizeof(double)];

@@ -1,8 +1,10 @@
-/* rows.h - what the row kernels of several sets share: their names, and how codes become binary64.
+/* rows.h - shared by the row kernels of several sets: their names, and the decoding of codes to
+ * binary64.
  *
- * Of a binary64 that stands for a small code only the upper two bytes are not zero, and each comes
- * from a table that a byte shuffle reads: for four bits from the code, for E4M3 (by 2^-8) from it
- * and a correction where the exponent field is 0. */
+ * The binary64 value of a small code has only two nonzero bytes, the upper two. A byte shuffle
+ * reads each of them from a table: for four-bit codes directly by the code. For E4M3 (times 2^-8)
+ * the bytes come from the code itself, with a correction from a table if the exponent field is
+ * 0. */
 #ifndef SB_SIMD_ROWS_H
 #define SB_SIMD_ROWS_H
 
@@ -33,15 +35,15 @@ typedef struct sb_two_bytes {
     unsigned char low[16], high[16];
 } sb_two_bytes;
 
-/* Of a format of four bits, by its code. */
+/* The bytes of a four-bit format, by code. */
 const sb_two_bytes *sb_nibble_bytes(sb_format format);
 
-/* What an E4M3 code c without its sign, whose bytes would be 2 c and 0x3f, has to be XORed with: at
- * 8 + c where c is below 8, at 0 to 7 nothing. */
+/* The XOR corrections for E4M3 codes c without sign, whose uncorrected bytes are 2 c and 0x3f: at
+ * index 8 + c for c below 8; 0 at indices 0 to 7. */
 extern const sb_two_bytes sb_e4m3_fix;
 #define SB_E4M3_UNIT 256.0
 
-/* sb_format_bits, as a constant where the format is one. */
+/* sb_format_bits, as a compile-time constant if the format is one. */
 static inline size_t sb_row_bits(sb_format format)
 {
     switch (format) {
@@ -59,13 +61,13 @@ static inline size_t sb_row_bits(sb_format format)
     }
 }
 
-/* Elements that a kernel takes at once. */
+/* The elements per kernel step. */
 static inline size_t sb_row_block(sb_format format)
 {
     return sb_row_bits(format) == 4 || format == SB_FORMAT_e4m3 ? 32 : 16;
 }
 
-/* The largest |code - zero| where a row is not looked at for it; 1 where it is. */
+/* The largest |code - zero| for formats whose rows are not searched for it; 1 for the others. */
 static inline double sb_row_largest(sb_format format, double zero)
 {
     double below, above;

@@ -8,7 +8,7 @@ extern const sb_tile_kernels sb_tile_avx2;
 extern const sb_tile_kernels sb_tile_avx512;
 extern const sb_tile_kernels sb_tile_neon;
 
-/* What sb_tile_avx512 has from avx512_law.c. */
+/* The functions of avx512_law.c in sb_tile_avx512. */
 sb_tile_bf16 sb_avx512_bf16_e4m3, sb_avx512_bf16_e2m1;
 sb_tile_pick sb_avx512_pick;
 
