@@ -37,8 +37,8 @@ at inputs.0.shape.1 128
 at outputs.0.shape.0 3
 at outputs.0.kind values
 run 0 vectors linear --format fp8-block --shape rows=3,n=256,k=128 --input f16 -o "$v"
-while read -r name dtype shape; do
-    check "$name $dtype $shape is not in the file" grep -qaF "\"$name\":{\"dtype\":\"$dtype\",\"shape\":$shape" "$v"
+while read -r name dtype dims; do
+    check "$name $dtype $dims is not in the file" grep -qaF "\"$name\":{\"dtype\":\"$dtype\",\"shape\":$dims" "$v"
 done < "$work/listed"
 check "no inputs are listed" test "$(wc -l < "$work/listed")" -ge 3
 refused 2 vectors linear --shape nonsense=3 --list
