@@ -194,7 +194,7 @@ INSTALLING := $(filter demo check check-all check-long asan fuzz golden crossche
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
-.PHONY: all program static lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck wheel deb engines fuzz format info \
+.PHONY: all program static lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck wheel deb check-install engines fuzz format info \
     clean help FORCE
 all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
@@ -523,6 +523,10 @@ crosscheck: tests
 deb: $(PROGRAM) $(SHARED) $(STATIC)
 	@BUILD=$(BUILD) bash tools/pack/deb.sh
 
+# these and the static program, installed on systems without a compiler (root and debootstrap)
+check-install: static deb wheel
+	@BUILD=$(BUILD) bash tools/pack/check.sh
+
 # wheels of the package with the program, for x86-64 and AArch64 (Python and the network)
 wheel:
 	@BUILD=$(BUILD) bash tools/py/wheel.sh $(ARCH)
@@ -569,6 +573,7 @@ help:
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
+	@echo 'make check-install  the static program, wheel and packages on fresh Debian 12 and 13 (root, debootstrap)'
 	@echo 'make deb         Debian packages: BUILD/deb/*.deb'
 	@echo 'make wheel       BUILD/wheel/*.whl: pip install of the program, the library and the pytest plug-in (the network)'
 	@echo 'make engines     environments of vLLM, MLX and transformers, for make crosscheck; says sizes and minutes first'

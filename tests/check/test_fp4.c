@@ -283,6 +283,19 @@ TEST(test_fast_boundaries)
 
 /* --- whole panels ----------------------------------------------------------------------------- */
 
+/* A set of AVX-512 has AVX2, too: the loops of AVX2 run with it. */
+TEST(test_sets_with_avx2)
+{
+    static const struct {
+        const char *name;
+        int avx2;
+    } sets[] = {{"exact", 0}, {"scalar", 0}, {"neon", 0},
+                {"avx2", 1},  {"avx512", 1}, {"avx512vnni", 1}};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (sb_fp4_uses_avx2(sets[i].name) != sets[i].avx2)
+            fail_msg("%s", sets[i].name);
+}
+
 TEST(test_sound)
 {
     for (int s = 0; s < SCHEMES; s++) {

@@ -106,6 +106,9 @@ typedef struct sb_fp4_sums {
 
 void sb_fp4_prepare_sums(sb_fp4 *f);
 
+/* True if the AVX2 loops run with the dot kernels of this name: every set of AVX-512 has AVX2. */
+int sb_fp4_uses_avx2(const char *kernels);
+
 /* Returns a bit for each row of zeros. */
 uint32_t sb_fp4_add_rows(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally);
 

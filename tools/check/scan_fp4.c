@@ -45,13 +45,18 @@ static void prepare_values(sb_fp4 *f)
     }
 }
 
+int sb_fp4_uses_avx2(const char *kernels)
+{
+    return strncmp(kernels, "avx", 3) == 0;
+}
+
 static void prepare(const sb_panel *p, sb_fp4 *f)
 {
     const sb_matrix *m = &p->matrix;
     const sb_factor *factor = &m->quant.factor;
     f->panel = p;
     f->seen = &p->seen->fp4;
-    f->avx2 = strcmp(sb_dot_selected(), "avx2") == 0;
+    f->avx2 = sb_fp4_uses_avx2(sb_dot_selected());
     f->mx = m->quant.scale_format == SB_FORMAT_e8m0;
     f->chunks = f->mx ? 2 : 1;
     f->blocks = m->cols / (f->chunks * CHUNK);

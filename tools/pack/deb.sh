@@ -21,7 +21,7 @@ SAMEBIT_TREE=$tree SAMEBIT_BUILD=$build SOURCE_DATE_EPOCH=$(date -d "$day" +%s) 
     dpkg-buildpackage -b -us -uc > "$work/log" 2>&1 || { tail -n 30 "$work/log" >&2; exit 1; }
 cd "$work"
 if command -v lintian > /dev/null; then
-    lintian --fail-on error,warning --suppress-tags no-manual-page,bad-distribution-in-changes-file ./*.changes
+    lintian --fail-on error,warning ./*.changes
 else
     echo "SKIPPED lintian: not installed"
 fi
