@@ -26,7 +26,7 @@ static double e2m1_value(int code)
 
 static double nearest(double x, double (*value)(int), int codes)
 {
-    double a = fmin(fabs(x), value(codes - 1)); /* of NaN: the largest */
+    double a = fmin(fabs(x), value(codes - 1)); /* for NaN: the largest */
     int best = 0;
     for (int code = 1; code < codes; code++) {
         double mine = fabs(value(code) - a), least = fabs(value(best) - a);
@@ -66,7 +66,7 @@ static double largest(const float *x, size_t n)
     return most;
 }
 
-/* The factor of the file in both directions. */
+/* The factor of the file as a divisor, and as a multiplier. */
 static double divisor(sb_factor f)
 {
     return f.kind == SB_DIVISOR ? (double)f.value : single(1 / (double)f.value);
@@ -96,7 +96,7 @@ static double nvfp4_scale(const sb_knobs *k, const char *form, sb_factor input, 
     return s == 0 && strcmp(form, "ct") == 0 ? 0.125 : s;
 }
 
-/* What E2 rounds. */
+/* The quotient that E2 rounds. */
 static double nvfp4_quotient(const char *form, sb_factor input, double x, double s)
 {
     double G = divisor(input), by;
@@ -117,7 +117,7 @@ static double nvfp4_quotient(const char *form, sb_factor input, double x, double
     return single(x * by);
 }
 
-/* The least power of two that is not below y; 0 stays. */
+/* The least power of two that is not below y; 0 remains 0. */
 static double power_above(double y)
 {
     double p = 0x1p-127;
@@ -158,7 +158,7 @@ static double token_scale(const sb_knobs *k, const char *form, double amax)
                                        : fmax(single(amax / 448), single(1.0 / 229376));
 }
 
-/* Forms that multiply with the reciprocal of the scale. */
+/* True for the forms that multiply with the reciprocal of the scale. */
 static int inverts(const char *scheme, const char *form)
 {
     return strcmp(form, "sglang") == 0 || (strcmp(scheme, "static") == 0 && *form == 'v') ||
@@ -173,8 +173,8 @@ static double fp8_code(const sb_knobs *k, const char *scheme, const char *form, 
     return plain_e4m3(strcmp(form, "ct") == 0 ? narrow(k, q) : q);
 }
 
-/* 2^(floor(log2 a) - m), one more from 1.75 on, at least 2^-127; there is no 2^128 to start from.
- */
+/* 2^(floor(log2 a) - m), doubled if the fraction of a is at least 1.75, and at least 2^-127. NaN
+ * where the power before the division by 2^m would be 2^128. */
 static double mx_scale(double amax, int m)
 {
     int e;

@@ -1,15 +1,15 @@
-/* act_plain.h - the activation quantizers of K-18 to K-23 once more, for tests: binary64 with a
- * rounding to binary32 behind every operation, encoders that search their tables, one function for
- * all forms of a knob. */
+/* act_plain.h - a second implementation of the activation quantizers of K-18 to K-23, for tests:
+ * binary64 with a rounding to binary32 after every operation, encoders that search their tables,
+ * one function for all forms of a knob. */
 #ifndef SB_TESTS_UNIT_ACT_PLAIN_H
 #define SB_TESTS_UNIT_ACT_PLAIN_H
 
 #include "ref/formats/matrix.h"
 #include "ref/ops/knobs.h"
 
-/* What a group of n <= 256 becomes. */
+/* A group of n <= 256 values after quantization. */
 typedef struct plain_group {
-    double scale; /* what codes are multiplied with, the factor of the file aside */
+    double scale; /* multiplies the codes; without the factor of the file */
     double code[256];
 } plain_group;
 
@@ -17,7 +17,7 @@ typedef struct plain_group {
 plain_group plain_quantize(const sb_knobs *knobs, const char *scheme, const char *form,
                            sb_factor input, const float *x, size_t n);
 
-/* The nearest of the values of a format, of two equally near ones the even code; saturating. */
+/* The nearest value of the format; a tie goes to the even code; saturating. */
 double plain_e4m3(double x);
 double plain_e2m1(double x);
 

@@ -37,7 +37,7 @@ static const char next[] =
     "'partial_rotary_factor':0.25,'torch_dtype':'bfloat16','bos_token_id':151643,"
     "'eos_token_id':[151645,151643],'intermediate_size':5120,'num_hidden_layers':12}";
 
-/* base with the first `from` replaced by `to`, and " in place of '. */
+/* base with the first `from` replaced by `to`, and each ' replaced by ". */
 static char *patched(const char *base, const char *from, const char *to)
 {
     const char *at = strstr(base, from);

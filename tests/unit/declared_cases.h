@@ -1,12 +1,12 @@
-/* declared_cases.h - declarations of quantization for tests, and what is to be answered. ' stands
- * for " in texts. */
+/* declared_cases.h - declarations of quantization for tests, and the expected answers. ' stands for
+ * " in texts. */
 #ifndef SB_TESTS_DECLARED_CASES_H
 #define SB_TESTS_DECLARED_CASES_H
 
 #include "ref/model/declared.h"
 #include "tests/unit/scratch.h"
 
-/* The three files; NULL where one is absent. */
+/* The texts of the three files; NULL for an absent file. */
 typedef struct declared_texts {
     const char *config, *hf_quant, *quantization;
 } declared_texts;
@@ -48,7 +48,7 @@ static inline sb_declaration declared_ask(const sb_declared *declared, const cha
     return answer;
 }
 
-/* One module: the answer in words, and a part of the rule that must have decided. */
+/* One module: the expected answer in words, and a part of the rule that must have decided. */
 typedef struct declared_case {
     const char *module;
     const char *text;
@@ -70,7 +70,7 @@ static inline void declared_check(const sb_declared *declared, const declared_ca
 #define DECLARED_CHECK(declared, cases)                                                            \
     declared_check(declared, cases, sizeof(cases) / sizeof((cases)[0]))
 
-/* 1 if one of the notes has this part. */
+/* 1 if one of the notes contains this part. */
 static inline int declared_has_note(const sb_declared *declared, const char *part)
 {
     for (size_t i = 0; i < sb_declared_notes(declared); i++)

@@ -1,4 +1,4 @@
-/* definition.h - cases on which a twin (ref/fast) is held against the definition (ref/ops): the
+/* definition.h - cases for the comparison of a twin (ref/fast) with the definition (ref/ops): the
  * shapes of every op, and the values of its arrays. */
 #ifndef SB_TESTS_UNIT_DEFINITION_H
 #define SB_TESTS_UNIT_DEFINITION_H
@@ -6,24 +6,24 @@
 #include "ref/ops/args.h"
 #include "ref/ops/experts.h"
 
-/* What the numbers of a case are like. */
+/* The kind of numbers in a case. */
 typedef enum definition_regime {
     REGIME_RANDOM,
     REGIME_WIDE,      /* exponents from -60 to 60 */
-    REGIME_CANCEL,    /* neighbours whose products cancel, but for a little */
-    REGIME_ZEROS,     /* of both signs, and a few ones */
-    REGIME_SUBNORMAL, /* and some that are not */
-    REGIME_HUGE,      /* up to the largest */
+    REGIME_CANCEL,    /* the products of neighbours almost cancel */
+    REGIME_ZEROS,     /* zeros of both signs, a few ones and halves */
+    REGIME_SUBNORMAL, /* and a few normal numbers */
+    REGIME_HUGE,      /* up to the largest binary32 */
     REGIMES
 } definition_regime;
 
-/* One case. Whatever is drawn follows from the seed and how much was drawn before it. */
+/* One case. Every draw depends only on the seed and on the number of draws before it. */
 typedef struct definition_case {
     uint64_t seed, drawn;
-    size_t arrays; /* of values, so far */
+    size_t arrays; /* the number of arrays of values so far */
     definition_regime regime;
-    unsigned variant; /* options follow from it */
-    void *block[64];  /* what was allocated, until definition_free() */
+    unsigned variant; /* selects the options */
+    void *block[64];  /* allocations; definition_free() releases them */
     size_t blocks;
 } definition_case;
 
@@ -31,14 +31,14 @@ void *definition_room(definition_case *c, size_t n, size_t size);
 float *definition_values(definition_case *c, size_t n);
 void definition_free(definition_case *c);
 
-/* The sizes, options, weights, ids and positions of shape s; 0: there is none, nor a later one. The
- * arrays of values are not set. */
+/* Sets the sizes, options, weights, ids and positions of shape s, not the arrays of values. Returns
+ * 0 if there is no shape s or later. */
 #define SB_OP(name, clause)                                                                        \
     int definition_##name(definition_case *c, size_t s, sb_##name##_args *a);
 #include "ref/ops/ops.def"
 #undef SB_OP
 
-/* Two projections of experts, ids and input included, without room for what comes out. */
+/* Two projections of experts, with ids and input, without memory for the output. */
 int definition_experts(definition_case *c, size_t s, sb_expert_linear_args a[2]);
 
 #endif

@@ -1,6 +1,6 @@
-/* definition_shapes.c - the shapes on which a twin is held against its definition: one row, few and
- * many; odd sizes; and sizes at and around the borders of tiles, strips, waves, parts and chunks.
- */
+/* definition_shapes.c - the shapes for the comparison of a twin with its definition: one row, few
+ * and many rows; odd sizes; and sizes at and around the borders of tiles, strips, waves, parts and
+ * chunks. */
 #include "tests/unit/definition.h"
 
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static uint32_t below(definition_case *c, uint32_t n)
     return (uint32_t)(draw(c) % n);
 }
 
-/* A number of 24 random bits and an exponent of `least` to least + span - 1. */
+/* A number with 23 random fraction bits, a random sign and an exponent from `least` to least + span
+ * - 1. */
 static float between(definition_case *c, int least, uint32_t span)
 {
     const uint32_t exponent = (uint32_t)(127 + least) + below(c, span);
@@ -49,7 +50,8 @@ static float between(definition_case *c, int least, uint32_t span)
                             (uint32_t)(bits & 0x7fffffu));
 }
 
-/* Every other array has pairs (v, v) where this one has (v, -v). */
+/* Every other array has pairs (v, v) where this one has (v, -v), so that products of the two
+ * cancel. */
 static float cancelling(definition_case *c, size_t i, float before, int opposed)
 {
     float v = i % 2 ? opposed ? -before : before : between(c, -4, 8);
@@ -86,7 +88,7 @@ float *definition_values(definition_case *c, size_t n)
 
 /* --- matrices --------------------------------------------------------------------------------- */
 
-/* A plain matrix; what the type cannot hold is made small enough. */
+/* A plain matrix. Values beyond the range of the format are scaled down. */
 static sb_matrix *plain(definition_case *c, sb_format format, size_t rows, size_t cols)
 {
     sb_matrix *m = definition_room(c, 1, sizeof *m);
@@ -112,7 +114,7 @@ static sb_matrix *vector(definition_case *c, size_t n)
     return plain(c, plain_format(c->variant), 1, n);
 }
 
-/* Layers with scales, packed in rows. block_cols 0: a whole row. */
+/* Layers with block scales, packed in rows. block_cols 0: a block is a whole row. */
 static const struct coded {
     sb_container container;
     sb_format format, scale;
@@ -150,7 +152,7 @@ static const struct coded {
 };
 enum { PLAIN_KINDS = 3, KINDS = PLAIN_KINDS + sizeof kinds / sizeof *kinds };
 
-/* Codes and scales at random, but finite, scales of many sizes. */
+/* Random codes and scales: the codes are finite, the scales have many sizes. */
 static void draw_codes(definition_case *c, sb_format format, unsigned char *codes, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -174,7 +176,7 @@ static void draw_scales(definition_case *c, sb_format format, unsigned char *sca
     }
 }
 
-/* Of codes of four bits, and groups that must be whole, as many columns as fill them. */
+/* 4-bit codes and MX groups need whole groups: their columns are rounded up to a multiple of 32. */
 static sb_matrix *coded(definition_case *c, const struct coded *k, size_t rows, size_t cols)
 {
     sb_matrix *m = definition_room(c, 1, sizeof *m);
@@ -401,7 +403,7 @@ int definition_split_gate(definition_case *c, size_t s, sb_split_gate_args *a)
     return 1;
 }
 
-/* Around the pieces in which elements are taken, and enough to be shared out. */
+/* Sizes around the pieces in which elements are processed, and one size that threads share. */
 static const size_t counts[] = {1, 7, 255, 256, 257, 700, 5000};
 
 int definition_attn_gate(definition_case *c, size_t s, sb_attn_gate_args *a)
@@ -434,7 +436,7 @@ int definition_swiglu(definition_case *c, size_t s, sb_swiglu_args *a)
     return 1;
 }
 
-/* Distinct ids of `kept` of 16 experts. */
+/* For each row, `kept` distinct ids of 16 experts. */
 static uint32_t *some_ids(definition_case *c, size_t rows, size_t kept)
 {
     uint32_t *ids = definition_room(c, rows * kept, sizeof *ids);
@@ -465,7 +467,7 @@ int definition_add(definition_case *c, size_t s, sb_add_args *a)
     return 1;
 }
 
-/* Experts that many rows have chosen, and one. */
+/* Experts that many rows choose, and experts that one row chooses. */
 int definition_experts(definition_case *c, size_t s, sb_expert_linear_args a[2])
 {
     static const size_t shapes[][4] = {

@@ -13,7 +13,7 @@ float dump_value(const char *tap, size_t i)
     return (strcmp(tap, "norm") == 0 ? -1.0f : factor) * (0.25f * (float)i - 1.0f);
 }
 
-/* Of taps that count rows: `first` rows were in the steps before. */
+/* Checks a tap with one value per row. `first` is the number of rows in earlier steps. */
 static void check_value(const sb_step *step, const sb_step_value *v, size_t first)
 {
     size_t at = 0;

@@ -4,10 +4,10 @@
 #include "ref/base/rng.h"
 #include "ref/fast/dot/dot.h"
 
-/* Random numbers are drawn one after the other within a case. */
+/* The random numbers of a case come from one stream, in order. */
 typedef struct cursor {
     uint64_t key, index;
-    sb_format format; /* the values of a must be values of this format */
+    sb_format format; /* every value of a must be representable in it */
 } cursor;
 
 static uint64_t draw(cursor *c)
@@ -37,15 +37,15 @@ static float power(int e)
                     : sb_f32_from_bits((uint32_t)(e + 127) << 23);
 }
 
-/* Normal, times a power of two between 2^(low) and 2^(low + range - 1). One draw per statement: C
- * does not say which side of a * b is evaluated first. */
+/* A normal number times a power of two between 2^low and 2^(low + range - 1). One draw per
+ * statement, because C does not specify which side of a * b is evaluated first. */
 static float spread_normal(cursor *c, int low, uint32_t range)
 {
     float x = normal(c);
     return x * power(low + (int)below(c, range));
 }
 
-/* The nearest value of the format, or 1 where that is infinite. */
+/* x rounded to the format, or 1 if the result is infinite. */
 static float fit(const cursor *c, float x)
 {
     float y = sb_round_to(c->format, x);
@@ -91,7 +91,7 @@ static void fill_heavy_tail(cursor *c, size_t n, float *a, float *b)
     }
 }
 
-/* Activations as engines store them: their exact sums have few bits, so real ties occur. */
+/* Activations as engines store them. Their exact sums have few bits, so that real ties occur. */
 static void fill_bf16(cursor *c, size_t n, float *a, float *b)
 {
     fill_heavy_tail(c, n, a, b);
@@ -130,7 +130,7 @@ static void fill_subnormal(cursor *c, size_t n, float *a, float *b)
     }
 }
 
-/* Pairs that annul each other, but for one last place in some; the odd one out is tiny. */
+/* Pairs that cancel, some of them except for one last place. With odd n the last term is tiny. */
 static void fill_cancelling(cursor *c, size_t n, float *a, float *b)
 {
     int perturbed = coin(c);
@@ -161,7 +161,7 @@ static void fill_sparse(cursor *c, size_t n, float *a, float *b)
     }
 }
 
-/* Integers, some of them multiplied so that sums pass 2^24, where every odd one is a tie. */
+/* Integers, some of them multiplied so that sums exceed 2^24, where every odd sum is a tie. */
 static void fill_integers(cursor *c, size_t n, float *a, float *b)
 {
     float scale = coin(c) ? 4096.0f : 1.0f;
@@ -175,7 +175,7 @@ static void fill_integers(cursor *c, size_t n, float *a, float *b)
     }
 }
 
-/* Sums on both sides of the largest binary32 and beyond. */
+/* Sums below and above the largest binary32. */
 static void fill_near_overflow(cursor *c, size_t n, float *a, float *b)
 {
     for (size_t i = 0; i < n; i++) {
@@ -195,9 +195,9 @@ static void put(float *a, float *b, size_t *i, size_t n, float x, float y)
     }
 }
 
-/* A sum half-way between two binary32 values (or a representable one), then perhaps a term that is
- * one step of binary64 beside it or smaller and decides, and one that must not; pairs that cancel;
- * all shuffled. */
+/* A sum half-way between two binary32 values (or a representable one). Then perhaps a small term
+ * that decides the tie, at most one step of binary64 in size, and perhaps a term of 2^-149. The
+ * rest are pairs that cancel. All terms are shuffled. */
 static void fill_ties(cursor *c, size_t n, float *a, float *b)
 {
     uint32_t bits = (uint32_t)draw(c) & 0x7fffffffu;
@@ -227,7 +227,7 @@ static void fill_ties(cursor *c, size_t n, float *a, float *b)
     shuffle(c, n, a, b);
 }
 
-/* An odd integer of 25 bits (a tie), cut into n random summands of up to 24 bits. */
+/* An odd integer of 25 bits (a tie), split into n random summands of up to 24 bits. */
 static void fill_split_ties(cursor *c, size_t n, float *a, float *b)
 {
     int64_t rest = (int64_t)(1u << 24 | (uint32_t)(draw(c) >> 40) | 1u);
@@ -265,8 +265,7 @@ static const struct {
 
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
-/* Mostly short; now and then nothing, or around the 256 and 512 where reductions are cut in pieces.
- */
+/* Mostly short; rarely 0 to 2, or around 256 and 512, where reductions are split into pieces. */
 static size_t length(cursor *c)
 {
     uint32_t rare = below(c, 64);

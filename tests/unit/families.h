@@ -1,6 +1,6 @@
-/* families.h - operands that are hard to add up, and inputs for functions of one argument.
+/* families.h - operands that are hard to sum, and inputs for functions of one argument.
  *
- * Case number `index` of a stream is always the same: it depends on nothing but (key, index, kind).
+ * Case number `index` of a stream is always the same: it depends only on (key, index, kind).
  * The stream cycles through all families. Used by test_math.c and by arith_digest.c. */
 #ifndef SB_TESTS_FAMILIES_H
 #define SB_TESTS_FAMILIES_H
@@ -11,7 +11,7 @@
 #include "ref/formats/format.h"
 #include "ref/formats/matrix.h"
 
-/* What is reduced. */
+/* The reductions. */
 #define FAMILY_KINDS(X) X(dot_f32) X(row_f32) X(row_bf16) X(row_f16) X(sum) X(strided)
 
 typedef enum family_kind {
@@ -30,19 +30,20 @@ typedef struct family_case {
     family_kind kind;
     size_t n;
     float a[FAMILY_TERMS_MAX], b[FAMILY_TERMS_MAX]; /* b is all 1 for a sum */
-    unsigned char codes[1 + 4 * FAMILY_TERMS_MAX];  /* of a, from byte 1 on: never aligned */
+    unsigned char codes[1 + 4 * FAMILY_TERMS_MAX];  /* a, encoded, from byte 1: never aligned */
     float wide_a[FAMILY_STRIDE_A * FAMILY_TERMS_MAX], wide_b[FAMILY_STRIDE_B * FAMILY_TERMS_MAX];
 } family_case;
 
 void family_make(family_case *c, family_kind kind, uint64_t key, uint64_t index);
 
-/* Brings codes and the strided copies up to date after a or b was changed. */
+/* Updates codes and the strided copies after a change of a or b. */
 void family_spread(family_case *c);
 
-/* The reduction of ref/fast/dot/dot.h that the kind names. */
+/* Runs the reduction of ref/fast/dot/dot.h that c->kind names. */
 float family_reduce(const family_case *c);
 
-/* Input for a function: any bit pattern, or (every other one) something between 2^-30 and 2^8. */
+/* Input for a function: any bit pattern, or (half of the time) a magnitude between 2^-30 and
+ * 2^8. */
 float family_input(uint64_t key, uint64_t index);
 
 #endif

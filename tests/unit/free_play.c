@@ -110,7 +110,7 @@ static void say(table *t, uint32_t token)
         t->p->tokens[t->p->count++] = token;
 }
 
-/* Drafts of the head, or true ones of which every third is wrong. */
+/* Drafts of the head, or drafts of the oracle with every third one wrong. */
 static void propose(table *t, sb_round *round, size_t number, uint32_t token)
 {
     size_t V = t->p->model->config.vocab_size, at = (size_t)round->position + 1;

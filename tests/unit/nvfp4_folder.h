@@ -13,15 +13,15 @@
 
 typedef enum nvfp4_dialect { NVFP4_CT, NVFP4_MODELOPT } nvfp4_dialect;
 
-/* An empty folder whose config.json declares NVFP4 in this dialect, all layers but lm_head. */
+/* An empty folder whose config.json declares NVFP4 in this dialect for all layers but lm_head. */
 test_folder nvfp4_folder(nvfp4_dialect dialect);
 
-/* A layer (rows, cols) with codes and scales drawn by its name. factor is written as it is: a
- * divisor or a multiplier. input 0: none. */
+/* A layer (rows, cols) with codes and scales drawn from its name. factor is stored unchanged: a
+ * divisor in one dialect, a multiplier in the other. input 0: no input factor. */
 void nvfp4_layer(test_folder *folder, nvfp4_dialect dialect, const char *name, uint64_t rows,
                  uint64_t cols, float factor, float input);
 
-/* A tensor of one or several F32 numbers, and one of bytes drawn by `from`. */
+/* A tensor of F32 numbers, and a tensor of bytes drawn from the name `from`. */
 test_tensor *nvfp4_numbers(test_folder *folder, const char *name, unsigned rank, uint64_t count,
                            const float *values);
 test_tensor *nvfp4_bytes(test_folder *folder, const char *name, sb_dtype dtype, unsigned rank,

@@ -1,7 +1,7 @@
-/* ops.h - the tests of operations: one test_<op> for every row of ops.def, and structured cases.
+/* ops.h - the tests of operations: one test_<op> for each op of ops.def, and structured cases.
  *
  * test_<op> compares with a plain computation (tests/lib/plain.h) written from the op's clause, bit
- * for bit, under every knob that the op reads: an op of ops.def without a test does not link. */
+ * for bit, under every knob that the op reads. An op of ops.def without a test is a link error. */
 #ifndef SB_TESTS_UNIT_OPS_H
 #define SB_TESTS_UNIT_OPS_H
 
@@ -13,7 +13,7 @@
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
 
-/* A body, wherever it stands: test_ops.c registers it. */
+/* The body of a test in any file; test_ops.c registers it. */
 #define OP_TEST(name) void test_##name(void **state __attribute__((unused)))
 
 #define SB_OP(name, clause) void test_##name(void **state);
@@ -79,14 +79,13 @@
 STRUCTURED_TESTS(DECLARE)
 #undef DECLARE
 
-/* Runs an op of the reference: RUN(linear, &knobs, .weight = &w, ...). */
+/* Runs an op of the reference backend: RUN(linear, &knobs, .weight = &w, ...). */
 #define RUN(op, knobs, ...)                                                                        \
     assert_int_equal(sb_backend_ref()->ops.op((knobs), &(const sb_##op##_args){__VA_ARGS__}), SB_OK)
 
-/* Elements of an array. */
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Row `row` of a parameter as K-2 has it, in a new array. */
+/* Row `row` of a parameter after the conversion of K-2, in a new array. */
 float *plain_param(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row);
 
 #endif

@@ -1,12 +1,12 @@
-/* ops_attention.c - tests of attention over the cache: R-12; and the roundings that all ops share.
- */
+/* ops_attention.c - tests of attention over the cache (R-12), and of the rounding to the activation
+ * type in all ops. */
 #include "ref/fast/fast.h"
 #include "tests/unit/ops.h"
 
 #include <math.h>
 #include <string.h>
 
-/* R-12 of one row of one head, positions from the last to the first. */
+/* R-12 for one row of one head, positions from the last to the first. */
 static void plain_attend(const sb_knobs *k, const sb_attention_args *a, size_t t, size_t j,
                          float *out)
 {
@@ -90,7 +90,7 @@ OP_TEST(attention)
     check_attention("", a);
 }
 
-/* The first position has only itself: p = 1 and the value comes out as it is. */
+/* The first position attends only to itself: p = 1, and the output is the value. */
 OP_TEST(attention_to_itself)
 {
     enum { HEADS = 4, KV = 2, HD = 5 };
@@ -101,7 +101,7 @@ OP_TEST(attention_to_itself)
     for (size_t j = 0; j < HEADS; j++)
         test_same("value", a.out + j * HD, a.values + j / 2 * HD, HD);
     a.out = test_output(HEADS * HD);
-    a.q = test_copy(NULL, HEADS * HD); /* a zero query looks at all positions alike */
+    a.q = test_copy(NULL, HEADS * HD); /* a zero query weights all positions equally */
     a.first = 1;
     static const float keys[2 * KV * HD] = {1, 2, 3}, values[2 * KV * HD] = {8, [KV * HD] = 4};
     a.keys = keys;
@@ -110,8 +110,8 @@ OP_TEST(attention_to_itself)
     assert_true(a.out[0] == 6 && a.out[HD] == 6 && a.out[1] == 0 && a.out[2 * HD] == 0);
 }
 
-/* "query head j uses key/value head floor(j / (nQ / nKV))": 6 heads over 2, values say whose they
- * are. */
+/* "query head j uses key/value head floor(j / (nQ / nKV))": 6 query heads over 2 key/value heads;
+ * each value identifies its head. */
 OP_TEST(attention_head_map)
 {
     static const float q[6] = {100, 100, 100, -100, -100, -100};
@@ -125,7 +125,7 @@ OP_TEST(attention_head_map)
     test_same("attended", out, expected, 6); /* exp(-200) is 0 */
 }
 
-/* u <= t: what stands behind a row does not change it. */
+/* u <= t: later positions do not change a row. */
 OP_TEST(attention_is_causal)
 {
     enum { T = 6, HEADS = 2, HD = 4 };
@@ -166,7 +166,8 @@ OP_TEST(attention_of_nan)
     }
 }
 
-/* One output of every op that ends in R: rounding the exact result is what `act` alone changes. */
+/* One output of every op that ends in R. `act` alone changes only this final rounding of the exact
+ * result. */
 static size_t all_outputs(const sb_knobs *k, float *out)
 {
     enum { N = 12 };

@@ -6,7 +6,7 @@
 
 enum { CHUNK = 64 };
 
-/* What R-10 names, of one chunk of one head; column b of V and U at a time. */
+/* The quantities of R-10 for one chunk of one head; of V and U only column b. */
 typedef struct chunk {
     size_t m, dk, dv;
     const float *q, *k, *v, *g, *beta; /* rows of the head, copied together: (m, dk), ..., (m) */
@@ -20,7 +20,8 @@ static float between(const chunk *c, size_t i, size_t j)
     return plain_exp(c->G[i] - c->G[j]);
 }
 
-/* x_i = dot of (1, -A_i0, .., -A_i,i-1) with (right_i, x_0, .., x_i-1), a step apart. */
+/* Solves x_i = dot of (1, -A_i0, .., -A_i,i-1) with (right_i, x_0, .., x_i-1); the elements of x
+ * are `step` apart. */
 static void forward(const chunk *c, float *x, size_t step)
 {
     float weights[CHUNK + 1], terms[CHUNK + 1];
@@ -81,7 +82,7 @@ static void column(const sb_knobs *knobs, chunk *c, float *S, size_t b, float *o
     }
 }
 
-/* Rows first..first+m-1 of a head, one behind the other. */
+/* Rows first..first+m-1 of a head, copied together. */
 static float *gather(const float *x, size_t stride, size_t first, size_t m, size_t width)
 {
     float *rows = test_copy(NULL, m * width);
@@ -136,7 +137,7 @@ OP_TEST(delta_rule_chunk)
     check_chunks("act=f16 q_scale=output delta_state=act", delta_draw(66, 1, 2, 5, 3, 0.1f));
     check_chunks("", delta_draw(64, 1, 1, 7, 2, 0.02f));
     check_chunks("", delta_draw(67, 2, 1, 3, 5, 2));
-    check_chunks("", delta_draw(130, 1, 1, 70, 2, 0.05f)); /* dk above the length of a chunk */
+    check_chunks("", delta_draw(130, 1, 1, 70, 2, 0.05f)); /* dk is larger than a chunk */
 }
 
 void exact_delta(const delta_operands *o, long double *S, long double *out, long double *scale)
@@ -166,7 +167,7 @@ void exact_delta(const delta_operands *o, long double *S, long double *out, long
         }
 }
 
-/* The largest |G| of any chunk of the call. */
+/* The largest sum of |g| in any chunk of the call: an upper bound of |G|. */
 static long double largest_sum(const sb_delta_rule_args *a)
 {
     long double most = 0;
@@ -181,9 +182,9 @@ static long double largest_sum(const sb_delta_rule_args *a)
 }
 
 /* Both forms are the same mathematics. Keys have norm 1 at most and beta is below 1, so that a row
- * never amplifies what went wrong before it: T rows add at most a few roundings each of something
- * that is at most |S| + |v|; an exponent G_i - G_j carries the roundings of two sums of size |G|
- * and its own. */
+ * never amplifies earlier errors. Each of the T rows adds at most a few roundings of a number that
+ * is at most |S| + |v|. An exponent G_i - G_j carries its own rounding and those of two sums of
+ * size |G|. */
 OP_TEST(chunk_is_recurrent)
 {
     static const size_t lengths[] = {1, 2, 63, 64, 65, 127, 128, 129, 200};
@@ -229,7 +230,8 @@ OP_TEST(chunk_without_beta_decays)
     }
 }
 
-/* "cut into chunks of 64 rows from its own start": 64 + 40 rows are two calls, 50 + 54 are not. */
+/* "cut into chunks of 64 rows from its own start": two calls of 64 + 40 rows equal one call, those
+ * of 50 + 54 do not. */
 OP_TEST(chunk_boundaries)
 {
     static const size_t cuts[] = {64, 50};

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* R-4 over one long row of columns: first those of the state, then those of the call. */
+/* R-4 over one long array of rows: first those of the state, then those of the call. */
 static void plain_conv(const sb_knobs *k, sb_form form, const sb_matrix *weight, const float *in,
                        size_t T, float *carried, float *out)
 {
@@ -43,7 +43,7 @@ OP_TEST(conv)
         for (size_t i = 0; i < COUNT(kernels); i++)
             for (size_t T = 1; T <= 6; T++) {
                 sb_knobs k = test_knobs(settings[s]);
-                sb_form form = (sb_form)(T % 3); /* a prompt, a step, a verify */
+                sb_form form = (sb_form)(T % 3); /* prompt, step, verify */
                 size_t kw = kernels[i], back = (kw - 1) * C;
                 const float *in = test_normal("u", T * C, 0, 2);
                 const float *before = test_normal("conv state", back, 0, 2);
@@ -59,7 +59,8 @@ OP_TEST(conv)
             }
 }
 
-/* "w[ch, j] u_{t-(kw-1)+j}[ch]": a weight that is 1 at tap j shows the column kw-1-j rows ago. */
+/* "w[ch, j] u_{t-(kw-1)+j}[ch]": with weight 1 at tap j only, the output is the input of kw-1-j
+ * rows before. */
 OP_TEST(conv_taps)
 {
     enum { KW = 4, T = 5 };
@@ -78,8 +79,8 @@ OP_TEST(conv_taps)
     }
 }
 
-/* Slot t of the trail is the state that a call of the first t + 1 rows leaves; outputs and final
- * state are those without a trail. */
+/* Slot t of the trail is the state after a call of the first t + 1 rows. The trail changes neither
+ * outputs nor final state. */
 OP_TEST(conv_trail)
 {
     enum { KW = 4, C = 3, T = 6, BACK = (KW - 1) * C };
@@ -99,8 +100,8 @@ OP_TEST(conv_trail)
     test_same("state", last, trail + (T - 1) * BACK, BACK);
 }
 
-/* Any split over calls is one call; lengths 1 to 5 pass less, as much and more than the state
- * holds. */
+/* Any split into several calls gives the bits of one call. Calls of 1 to 5 rows are shorter than,
+ * as long as and longer than the state. */
 OP_TEST(conv_splits)
 {
     enum { KW = 4, C = 3, MOST = 5, BACK = (KW - 1) * C };
@@ -134,14 +135,14 @@ OP_TEST(conv_of_nan)
         assert_int_equal(sb_bits_f32(out[t]), 0x7fc00000u);
 }
 
-/* The stream of frequency f, as the clause says it: 0 time, 1 height, 2 width. */
+/* The stream of frequency f, in the words of the clause: 0 time, 1 height, 2 width. */
 static size_t plain_stream(const uint32_t *section, size_t f)
 {
     size_t of = f % 3;
     return section && of != 0 && f < 3 * (size_t)section[of] ? of : 0;
 }
 
-/* of one element of one head. */
+/* for one element of one head. */
 static float plain_rope(const sb_knobs *k, const sb_rope_args *a, const float *x, size_t t,
                         size_t i)
 {
@@ -191,7 +192,7 @@ OP_TEST(rope)
         "rope_pair=products"};
     static const size_t widths[][2] = {{2, 2},    {5, 4}, {64, 16}, {128, 32},
                                        {256, 64}, {9, 6}, {32, 24}};
-    /* what real sections cannot show: one that ends long before the others */
+    /* Beyond the sections of real models: a section that ends long before the others. */
     static const uint32_t sections[][3] = {{1, 0, 0},    {1, 1, 0}, {4, 3, 1}, {9, 3, 4},
                                            {11, 11, 10}, {1, 1, 1}, {4, 4, 4}};
     static const uint32_t position[3][4] = {

@@ -51,7 +51,7 @@ void delta_kept(const sb_knobs *knobs, float *S, size_t n)
         S[i] = sb_act(knobs, S[i]);
 }
 
-/* R-9, one value column after the other: columns of S do not see each other. */
+/* R-9, one value column after the other: columns of S are independent. */
 static void plain_delta(const sb_knobs *knobs, const sb_delta_rule_args *a, float *S, float *out)
 {
     size_t dk = a->dk, dv = a->dv, r = a->v_heads / a->k_heads;
@@ -104,15 +104,15 @@ OP_TEST(delta_rule)
     check_delta("act=f16", delta_draw(5, 1, 4, 16, 7, 30));
     check_delta("q_scale=output", delta_draw(5, 1, 2, 7, 3, 0.3f));
     check_delta("act=bf16 q_scale=output delta_state=act", delta_draw(5, 1, 2, 7, 3, 0.3f));
-    check_delta("", delta_draw(3, 2, 2, 33, 65, 0.01f)); /* large enough to be shared by threads */
+    check_delta("", delta_draw(3, 2, 2, 33, 65, 0.01f)); /* large enough for several threads */
     delta_operands o = delta_draw(6, 2, 2, 4, 4, 0.5f);
     o.a.k = test_hostile("k", 6 * 2 * 4);
     o.a.v = test_hostile("v", 6 * o.a.v_stride);
     check_delta("", o);
 }
 
-/* Slot t of the trail is the state that a call of the first t + 1 rows leaves; outputs and final
- * state are those without a trail. */
+/* Slot t of the trail is the state after a call of the first t + 1 rows. The trail changes neither
+ * outputs nor final state. */
 static void check_trail(const char *settings)
 {
     enum { T = 5 };
@@ -151,8 +151,8 @@ OP_TEST(delta_rule_by_hand)
 {
     static const float cases[][8] = {
         {4, 0, 2, 1, 1, 0.5f, 2.5f, 5},          /* m = 4, d = -1.5 */
-        {4, -200, 2, 1, 1, 0.5f, 0.5f, 1},       /* decayed to 0 before it predicts: d = 0.5 */
-        {4, 0, 2, 1, 1, 1, 1, 2},                /* beta 1: the state forgets */
+        {4, -200, 2, 1, 1, 0.5f, 0.5f, 1},       /* decayed to 0 before the prediction: d = 0.5 */
+        {4, 0, 2, 1, 1, 1, 1, 2},                /* beta 1: the state forgets its old value */
         {4, 0, 0.25f, 0.5f, 3, 1, 4.5f, 1.125f}, /* m = 2, d = 1 */
         {4, 0, 3, 1, 1, 0, 4, 12},               /* beta 0: nothing is written */
     };
@@ -184,7 +184,7 @@ OP_TEST(delta_rule_head_map)
     test_same("S", heads, S, 6);
     RUN(delta_rule, &exact, .q = q, .k = k, .v = v, .v_stride = 6, .g = zeros, .beta = beta,
         .rows = 1, .k_heads = 2, .v_heads = 6, .dk = 1, .dv = 1, .state = heads, .out = out);
-    test_same("S", heads, written, 6); /* the second key is 0: its value heads keep theirs */
+    test_same("S", heads, written, 6); /* the second key is 0: its value heads do not change */
 }
 
 OP_TEST(delta_rule_zero_keys)

@@ -1,6 +1,5 @@
-/* ops_engines.c - the knobs of engines by numbers that are worked out by hand: K-8, K-11, K-14,
- * K-24, K-46 to K-52. bfloat16 has 8 bits of significand, so from 256 on it holds even numbers
- * only. */
+/* ops_engines.c - the knobs of engines, with numbers worked out by hand: K-8, K-11, K-14, K-24,
+ * K-46 to K-52. bfloat16 has 8 bits of significand: from 256 to 512 it holds only even numbers. */
 #include "tests/unit/ops.h"
 
 #include <math.h>
@@ -33,7 +32,7 @@ OP_TEST(flash_divides_at_the_end)
     assert_true(differ[0] > 0 && differ[1] > 0 && differ[2] > 0);
 }
 
-/* 1 + 2^-11 is 1 in binary16, and so is a query's; a probability of 2^-25 is 0. */
+/* 1 + 2^-11 rounds to 1 in binary16, also in a query; a probability of 2^-25 rounds to 0. */
 OP_TEST(scores_in_binary16)
 {
     static const float q[1] = {1 + 0x1p-11f}, keys[2] = {0x1p11f, 0x1p11f - 0x1p-2f};
@@ -54,13 +53,13 @@ OP_TEST(cache_in_binary16)
     static const float want[] = {1, 1 + 0x1p-9f, -0x1.998p-4f, 65504, INFINITY, 0, -0.0f};
     float out[COUNT(in)];
     sb_knobs k = test_knobs("kv_cache=f16");
-    sb_kv_store(&k, 0.5f, in, COUNT(in), out); /* scales are for FP8 */
+    sb_kv_store(&k, 0.5f, in, COUNT(in), out); /* only FP8 uses scales */
     test_same("cache", out, want, COUNT(in));
     assert_true(sb_kv_scale(&k, 0.5f) == 1.0f);
 }
 
-/* theta = 2^12, rd = 8: the step is 2^-3, and all angles are exact; theta = 3, rd = 8: the third
- * angle is two rounded products. */
+/* With theta = 2^12 and rd = 8 the step is 2^-3 and all angles are exact. With theta = 3 and rd = 8
+ * the third angle is two rounded products. */
 OP_TEST(angles_in_a_chain)
 {
     static const uint32_t position[1] = {5};
@@ -84,8 +83,8 @@ OP_TEST(angles_in_a_chain)
     test_same("steps of a power of two", x, y, 8);
 }
 
-/* K-8: inverse frequencies that transformers 5.14.1 and torch 2.15.0 had of theta = 1e7 and rd = 24
- * (Qwen3_5TextRotaryEmbedding.inv_freq): seven of twelve are not RN( 1 / RN( theta^(2f/rd) ) ). */
+/* K-8: the inverse frequencies of transformers 5.14.1 and torch 2.15.0 for theta = 1e7 and rd = 24
+ * (Qwen3_5TextRotaryEmbedding.inv_freq). Seven of twelve are not RN( 1 / RN( theta^(2f/rd) ) ). */
 OP_TEST(frequencies_of_torch)
 {
     static const uint32_t recorded[12] = {0x3f800000, 0x3e85a3da, 0x3d8b8753, 0x3c91ad39,
@@ -113,7 +112,7 @@ OP_TEST(frequencies_of_torch)
     assert_true(others > 24);
 }
 
-/* 1 + 2^-9 is 1 in bfloat16. With ss / n = 1 and eps = 0 the norm is the factor. */
+/* 1 + 2^-9 rounds to 1 in bfloat16. With ss / n = 1 and eps = 0 the output is the factor itself. */
 OP_TEST(norm_weight_is_rounded)
 {
     static const float in[2] = {256, 256}, weight[2] = {0x1p-9f, 0x1p-7f};
@@ -123,7 +122,7 @@ OP_TEST(norm_weight_is_rounded)
     RUN(rmsnorm, &k, .in = in, .weight = &w, .eps = 0, .rows = 1, .n = 2, .out = out);
     assert_true(out[0] == 1 + 0x1p-9f && out[1] == 1 + 0x1p-7f);
     sb_knobs narrow = test_knobs("act=bf16 norm_weight=act");
-    static const float three[2] = {1.5f, 0.5f}; /* ss / n = 1.25: 1.5 and 0.5 times its root */
+    static const float three[2] = {1.5f, 0.5f}; /* ss / n = 1.25 */
     const float r = plain_rsqrt(1.25f);
     RUN(rmsnorm, &narrow, .in = three, .weight = &w, .eps = 0, .rows = 1, .n = 2, .out = out);
     assert_true(out[0] == sb_act(&narrow, 1.5f * r));
@@ -155,8 +154,8 @@ OP_TEST(experts_in_eager_order)
     }
 }
 
-/* f = 257 is not a bfloat16. Half of it is 128.5 and rounds to 128 (to even); half of R(f) = 256 is
- * 128 as well, but twice f is 514, and twice R(f) is 512. */
+/* f = 257 is not a bfloat16 value. Half of it is 128.5 and rounds to 128 (to even); half of R(f) =
+ * 256 is 128 as well, but 2 f is 514, and 2 R(f) is 512. */
 OP_TEST(weights_inside_down_proj)
 {
     static const float in[2] = {256, 1}, ones[2] = {1, 1}, two[1] = {2}, zero = 0;
@@ -184,7 +183,7 @@ OP_TEST(weights_inside_down_proj)
 }
 
 /* K-14: "wide leaves gate, up and f_e of routed experts in binary32, silu(gate) too, and rounds no
- * t_i", where the shared expert rounds its silu(gate). A t_e of 257 / 2 = 128.5 is not 128. */
+ * t_i"; the shared expert rounds its silu(gate). A t_e of 257 / 2 = 128.5 remains 128.5. */
 OP_TEST(routed_experts_that_stay_wide)
 {
     static const float gate = 1, zero = 0, f[2] = {257, 1}, halves[2] = {0.5f, 0.5f};
@@ -210,8 +209,8 @@ OP_TEST(routed_experts_that_stay_wide)
     assert_true(*out == 129 && *other == 128); /* 128.5 + 0.5, and 128 + 0.5 to even */
 }
 
-/* sigmoid(1) = 0.73105860 is 187/256 in bfloat16. Step by step R(187/256) - 1/2 = 59/256 is left,
- * in one sum 0.2310586, whose nearest bfloat16 is 237/1024. */
+/* sigmoid(1) = 0.73105860 rounds to 187/256 in bfloat16. Step by step the result is R(187/256) -
+ * 1/2 = 59/256. In one sum the result is 0.2310586, which rounds to the bfloat16 value 237/1024. */
 OP_TEST(shared_gate_in_one_sum)
 {
     static const float one = 1, three = 3;
@@ -229,13 +228,13 @@ OP_TEST(shared_gate_in_one_sum)
         }
 }
 
-/* 257 under each knob, by each kind of layer: R of R-2, or not. */
+/* 257 under each knob, in each kind of layer: rounded by R of R-2, or not. */
 OP_TEST(outputs_that_stay_wide)
 {
     static const float in[2] = {256, 1}, ones[2] = {1, 1};
     static const struct {
         const char *knob;
-        sb_linear_kind kind; /* the one that stays wide */
+        sb_linear_kind kind; /* the kind that stays wide */
     } cases[] = {
         {"router_logits=f32", SB_LINEAR_router},      {"logits=f32", SB_LINEAR_head},
         {"shared_gate=fused", SB_LINEAR_shared_gate}, {"moe_sum=epilogue", SB_LINEAR_expert_down},
@@ -257,7 +256,7 @@ OP_TEST(outputs_that_stay_wide)
             }
 }
 
-/* Which MLP rounds silu(gate): rows expert, shared, dense. */
+/* Which kind of MLP rounds silu(gate). Rows: expert, shared, dense. */
 OP_TEST(silu_of_each_mlp)
 {
     static const float gate = 0.1875f, up = 1.5f;

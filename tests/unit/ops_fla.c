@@ -5,7 +5,7 @@
 
 enum { ROWS = 64, DK = 70, DV = 5 };
 
-/* One chunk of one head with what it starts from, and what R-22 names, all rounded as there. */
+/* One chunk of one head: its inputs, and the quantities of R-22 with the roundings of R-22. */
 typedef struct fla {
     const sb_knobs *knobs;
     size_t m, dk, dv;
@@ -19,7 +19,7 @@ static float between(const fla *f, size_t i, size_t j)
     return plain_exp(f->G[i] - f->G[j]);
 }
 
-/* G, A and the rounded inverse, column n after column n: A x = e_n. */
+/* G, A and the rounded inverse, one column n at a time: A x = e_n. */
 static void invert(fla *f)
 {
     float scaled[DK], weights[ROWS + 1], terms[ROWS + 1];
@@ -65,7 +65,7 @@ static void multiply(fla *f)
     }
 }
 
-/* Column b of the outputs and of the state. */
+/* Column b of the outputs and of the new state. */
 static void column(fla *f, float *S, size_t b, float *out, size_t out_step)
 {
     const sb_knobs *k = f->knobs;
@@ -150,9 +150,9 @@ OP_TEST(chunk_fla)
     check_fla("delta_rule=chunk_fla act=bf16", delta_draw(130, 1, 1, 70, 2, 0.05f));
 }
 
-/* The rule in long double without any rounding, dk^-1/2 in the output: in binary32 R-22 comes as
- * close as R-10 (test_chunk_is_recurrent), and with bfloat16 matrices, in which each of the
- * roundings is 2^16 times as large, within 2^16 times that; the state is not scaled. */
+/* Compared with the rule in long double without any rounding, with dk^-1/2 applied to the output.
+ * In binary32, R-22 is as close as R-10 (chunk_is_recurrent). With bfloat16 matrices each rounding
+ * is 2^16 times as large, and so is the tolerance. The state is not scaled. */
 OP_TEST(chunk_fla_is_the_rule)
 {
     static const size_t lengths[] = {1, 2, 63, 64, 65, 130};
@@ -177,8 +177,8 @@ OP_TEST(chunk_fla_is_the_rule)
         }
 }
 
-/* What is rounded, one row, dk = dv = 1, beta and decay powers of two, by hand in bfloat16: the
- * copy of the state that is read and predicted from, and not the state that is carried on. */
+/* One row, dk = dv = 1, beta and decay powers of two, by hand in bfloat16: the copy of the state
+ * for reading and prediction is rounded, the state that is carried on is not. */
 OP_TEST(chunk_fla_by_hand)
 {
     static const float zero[1] = {0}, one[1] = {1}, half[1] = {0.5f};

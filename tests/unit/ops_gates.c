@@ -1,5 +1,5 @@
-/* ops_gates.c - tests of what the delta rule reads: the norm of queries and keys (R-6) and the
- * gates (R-5), in all the forms that engines give them. */
+/* ops_gates.c - tests of the inputs of the delta rule: the norm of queries and keys (R-6) and the
+ * gates (R-5), in all the forms of engines. */
 #include "tests/unit/ops.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ static int says(const sb_knobs *k, sb_knob knob, const char *value)
     return strcmp(sb_knob_value_name(k->value[knob]), value) == 0;
 }
 
-/* K-33, K-5: a value that rounds always, or in one form of call. */
+/* K-33, K-5: true if the knob rounds in this form of call. */
 static int rounds(const sb_knobs *k, sb_knob knob, sb_form form)
 {
     return says(k, knob, "act") || (says(k, knob, "act_prompt") && form == SB_FORM_prompt) ||
@@ -22,7 +22,7 @@ static float plain_sqrt(float x)
     return (float)sqrtl((long double)x);
 }
 
-/* What multiplies x under K-32, or divides it where *divides says so. */
+/* The factor of x under K-32, or its divisor if *divides. */
 static float plain_norm(const sb_knobs *k, sb_form form, const float *x, size_t dk, float eps,
                         int *divides)
 {
@@ -62,7 +62,7 @@ static float plain_unit(const sb_knobs *k, sb_form form, const float *x, size_t 
                                                                                    : y;
 }
 
-/* Vectors of usual size, of 2^-12 and of zeros: where eps counts. */
+/* Vectors of usual size, vectors around 2^-12 and zero vectors, for which eps matters. */
 static float *vectors(size_t count, size_t dk)
 {
     float *x = test_copy(test_normal("qkv", count, 0, 0.3f), count);
@@ -103,8 +103,8 @@ OP_TEST(l2norm)
 {
     static const size_t shapes[][4] = {
         {1, 1, 1, 0}, {3, 2, 7, 5}, {2, 3, 64, 11}}; /* T nK dk rest */
-    /* rounded to the activation type by K-32 and K-33 alone; K-16 divides if the recurrent form
-     * follows */
+    /* Only K-32 and K-33 round to the activation type. K-16 divides if the recurrent form
+     * follows. */
     static const char *const settings[] = {"",
                                            "act=bf16",
                                            "q_scale=by_form",
@@ -130,7 +130,7 @@ OP_TEST(l2norm)
                              shapes[i][2], shapes[i][3]);
 }
 
-/* "eps is added to the sum, not to the mean": with ss = 1e-6 the norm is halved, whatever dk. */
+/* "eps is added to the sum, not to the mean": with ss = 1e-6 the norm is halved, for every dk. */
 OP_TEST(l2norm_of_zeros)
 {
     float in[32] = {0}, expected[8] = {0}; /* one head of width 8, queries then keys, two rows */
@@ -159,7 +159,7 @@ OP_TEST(l2norm_reads_queries_then_keys)
     test_same("k", k, in + HEADS, HEADS);
 }
 
-/* log(1 + e^x) as K-4 has it, with the roundings of each form. */
+/* log(1 + e^x) as K-4 defines it, with the roundings of each form. */
 static float plain_steps(const sb_knobs *k, sb_form form, float x)
 {
     int is_vllm = says(k, SB_KNOB_softplus, "vllm");
@@ -221,8 +221,8 @@ OP_TEST(gates)
             check_gates(settings[s], (sb_form)form);
 }
 
-/* Where log(1 + e^x) is computed from the rounded sum, nothing decays below -17, and log1p keeps
- * what there is. */
+/* Below -17, log(1 + e^x) from the rounded sum gives no decay; log1p still gives the small
+ * decay. */
 OP_TEST(gates_that_stop)
 {
     static const float a[3] = {-16, -18, -30}, zero[1] = {0};
@@ -238,7 +238,8 @@ OP_TEST(gates_that_stop)
     }
 }
 
-/* Far below, softplus(x) is e^x and never negative; far above it is x; NaN is not lost. */
+/* Far below 0, softplus(x) is e^x and never negative; far above, softplus(x) is x; NaN remains
+ * NaN. */
 OP_TEST(gates_extremes)
 {
     static const float a[8] = {-200, -88, -30, 0, 21, 300, -0.0f, NAN}, zero[1] = {0};

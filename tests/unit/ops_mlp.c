@@ -43,7 +43,7 @@ static void check_linear(const sb_knobs *knobs, const sb_matrix *w, const float 
     test_same("linear", out, want, T * N);
 }
 
-/* K-45 of every kind of layer: what it does to the input stands for itself. */
+/* K-45 for every kind of layer: the same as a plain layer on an input rounded beforehand. */
 static void check_narrowed(const sb_matrix *w, const float *in, size_t T)
 {
     sb_knobs exact = test_knobs(""), narrow = test_knobs("linear_input=weight");
@@ -78,7 +78,7 @@ OP_TEST(linear)
                 check_narrowed(&w, test_normal("x", T * K, 0.1f, 2), T);
             }
         }
-    sb_knobs exact = test_knobs(""); /* large enough to be shared by threads */
+    sb_knobs exact = test_knobs(""); /* large enough for several threads */
     sb_matrix w = test_matrix(SB_FORMAT_bf16, test_normal("big", 250 * 101, 0, 1), 250, 101);
     check_linear(&exact, &w, test_normal("big x", 5 * 101, 0, 1), 5);
 }
@@ -91,7 +91,7 @@ OP_TEST(linear_of_hostile_values)
     sb_matrix w = test_matrix(SB_FORMAT_f32, test_hostile("w", N * K), N, K);
     check_linear(&exact, &w, in, T);
     sb_matrix narrow = test_matrix(SB_FORMAT_bf16, test_hostile("v", N * K), N, K);
-    check_linear(&exact, &narrow, in, T); /* an overflow of the format gives infinities */
+    check_linear(&exact, &narrow, in, T); /* overflows of bfloat16 become infinities */
     /* a zero sum is +0, also one of negative zeros; A-6: NaN and infinity give 0x7fc00000 */
     static const float operands[][2] = {
         {-0.0f, 1.0f}, {NAN, 0.0f}, {INFINITY, 0.0f}, {-INFINITY, 1.0f}};
@@ -140,7 +140,7 @@ OP_TEST(split_gate)
                           in + t * (HEADS * 2 * HD) + h * (2 * HD) + half * HD, HD);
 }
 
-/* "hd query rows, then hd gate rows" per head, and not all queries before all gates. */
+/* "hd query rows, then hd gate rows" per head, not all queries before all gates. */
 OP_TEST(split_gate_order)
 {
     static const float in[8] = {1, 2, 3, 4, 5, 6, 7, 8}; /* two heads of width 2 */

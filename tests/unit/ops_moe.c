@@ -19,7 +19,7 @@ static void plain_router(const sb_knobs *k, const float *l, size_t E, size_t kep
         p[i] = e[i] / total;
     for (size_t slot = 0; slot < kept; slot++) {
         size_t best = E;
-        for (size_t i = E; i-- > 0;) /* from behind: an equal one that comes later here is lower */
+        for (size_t i = E; i-- > 0;) /* from the last: among equals the lowest index wins */
             if (!taken[i] &&
                 (best == E || l[i] > l[best] || (l[i] == l[best] && SB_IS(k, router_tie, lowest))))
                 best = i;
@@ -75,7 +75,7 @@ OP_TEST(router_ties)
         uint32_t ids[KEPT];
     } cases[] = {
         {{1, 1, 1, 1, 1, 1, 1, 1}, {0, 1, 2}},
-        {{0, 5, 0, 7, 0, 5, 5, 0}, {3, 1, 5}}, /* the third of three equals does not fit */
+        {{0, 5, 0, 7, 0, 5, 5, 0}, {3, 1, 5}}, /* two places for three equals */
         {{-1, -2, -1, -1, -1, -9, -1, -1}, {0, 2, 3}},
         {{0, 0, 0, 0, 0, 0, 1, 2}, {7, 6, 0}},
         {{-0.0f, 0.0f, -0.0f, -1, -1, -1, -1, -1}, {0, 1, 2}}, /* zeros are equal */
@@ -90,7 +90,7 @@ OP_TEST(router_ties)
         assert_memory_equal(ids, cases[i].ids, sizeof cases[i].ids);
         check_router("", cases[i].logits, 1, E, KEPT, 1);
         check_router("router_tie=highest", cases[i].logits, 1, E, KEPT, 1);
-        for (size_t e = 0; e < E; e++) /* K-50 is R-15 of the experts in the opposite order */
+        for (size_t e = 0; e < E; e++) /* K-50 is R-15 with the experts in the opposite order */
             back[e] = cases[i].logits[E - 1 - e];
         RUN(router, &highest, .logits = back, .rows = 1, .experts = E, .kept = KEPT,
             .renormalise = 1, .ids = mirrored, .weights = w);
@@ -99,7 +99,7 @@ OP_TEST(router_ties)
     }
 }
 
-/* Renormalised weights sum to 1; raw ones are what they are among all experts. */
+/* Renormalised weights sum to 1. Raw weights are the probabilities among all experts. */
 OP_TEST(router_sums)
 {
     enum { E = 16, KEPT = 4, T = 20 };
@@ -146,7 +146,7 @@ OP_TEST(router_keeps_all)
     test_written("weights", w, E);
 }
 
-/* Any bits end, with ids that exist; the session refuses the logits (S-6). */
+/* Any bit patterns give ids that exist. The session refuses such logits (S-6). */
 OP_TEST(router_of_nan)
 {
     enum { E = 5, KEPT = 3 };
@@ -168,7 +168,7 @@ OP_TEST(router_of_nan)
     }
 }
 
-/* R-17, both forms, with terms in the opposite order. */
+/* R-17 in both forms, with the terms in the opposite order. */
 static float plain_combine(const sb_knobs *k, const sb_moe_combine_args *a, size_t i)
 {
     float f[17], w[17], gate = plain_sigmoid(a->shared_logit);
@@ -242,7 +242,7 @@ OP_TEST(moe_combine)
         }
 }
 
-/* One sum loses nothing; slots round in between. sigmoid(0) = 1/2. */
+/* One exact sum loses nothing; slots round between the terms. sigmoid(0) = 1/2. */
 OP_TEST(moe_dot_and_slots)
 {
     static const float f[3] = {0x1p30f, 1.0f, -0x1p30f}, w[3] = {1, 1, 1}, shared = 0x1p-20f;

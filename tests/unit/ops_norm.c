@@ -1,4 +1,4 @@
-/* ops_norm.c - tests of the norms that have a weight. */
+/* ops_norm.c - tests of the norms with a weight. */
 #include "tests/unit/ops.h"
 
 #include <math.h>
@@ -40,8 +40,8 @@ OP_TEST(rmsnorm)
         }
 }
 
-/* A zero row stays zero; eps is added to the mean (with n = 4, ss = 4 eps, half of the root is
- * eps). */
+/* A zero row stays zero; eps is added to the mean (with n = 4 and ss = 4 eps, half of the radicand
+ * is eps). */
 OP_TEST(rmsnorm_of_zeros)
 {
     static const float in[8] = {0, 0, 0, 0, 0x1p-10f, -0x1p-10f, 0x1p-10f, 0x1p-10f};
@@ -91,7 +91,7 @@ OP_TEST(gated_rmsnorm)
         }
 }
 
-/* Norm before gate, plain weight: a huge z does not disappear in the norm. */
+/* Norm before gate, plain weight: the norm does not cancel a huge z. */
 OP_TEST(gated_rmsnorm_norm_before_gate)
 {
     static const float in[2] = {2, -2}, z[2] = {100, 0}, weight[2] = {3, 5};

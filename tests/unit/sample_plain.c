@@ -10,7 +10,8 @@
 
 /* --- P-2 to P-7 --------------------------------------------------------------------------------*/
 
-/* What the steps hand on: e of P-3, and e as the steps that keep and cut see it. */
+/* What the steps pass on: e of P-3 (`e`), and e for the steps that decide which tokens stay
+ * (`seen`). */
 typedef struct work {
     plain_mistake mistake;
     const sb_sampling *s;
@@ -62,7 +63,7 @@ static void apply_top_k(work *w)
             w->kept++;
 }
 
-/* The value of the token of this rank, as top_p sees it. */
+/* The value that top_p adds for the token of this rank. */
 static float share(const work *w, uint32_t rank)
 {
     uint32_t i = w->order[rank];
@@ -79,7 +80,7 @@ static float sum_of(const work *w, uint32_t count)
     return sb_exact_round(&sum);
 }
 
-/* Whether the sum of the shares so far is enough; it is kept in three ways. */
+/* The sum of the shares so far, kept in three ways. */
 typedef struct prefix {
     sb_exact exact;
     float narrow;

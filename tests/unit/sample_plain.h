@@ -1,11 +1,11 @@
-/* sample_plain.h - section P of the specification once more, for tests: as plain as it can be
- * written, each mistake that people make with samplers at the place where they make it. */
+/* sample_plain.h - a second, plain implementation of section P of the specification, for tests.
+ * Each common mistake of samplers can be switched on where implementers make it. */
 #ifndef SB_TESTS_UNIT_SAMPLE_PLAIN_H
 #define SB_TESTS_UNIT_SAMPLE_PLAIN_H
 
 #include "ref/run/sample.h"
 
-/* Mistakes that the vectors of golden/sampler must tell from the specification. */
+/* Mistakes that the vectors of golden/sampler must distinguish from the specification. */
 #define PLAIN_MISTAKES(X)                                                                          \
     X(temperature_last, "what is kept is decided without temperature, which comes at the end")     \
     X(top_p_untempered, "top_p sums probabilities without temperature")                            \

@@ -16,7 +16,7 @@ struct sample_vectors {
     sb_safetensors arrays;
 };
 
-/* One comparison on its way. */
+/* One comparison and its counters. */
 typedef struct run {
     const sample_vectors *v;
     sample_voice voice;
@@ -79,7 +79,7 @@ static uint32_t number(const json_t *value)
     return (uint32_t)json_integer_value(value);
 }
 
-/* The values of an array of the other file; the caller frees them. */
+/* The values of an array of the safetensors file; the caller frees them. */
 static float *array(const sample_vectors *v, const char *prefix, const char *name, uint32_t *n)
 {
     char full[128];
@@ -99,7 +99,7 @@ static float *array(const sample_vectors *v, const char *prefix, const char *nam
     return NULL;
 }
 
-/* Seed and sequence of a place; returns its position. */
+/* Sets seed and sequence from a place; returns its position. */
 static uint64_t set_place(const sample_vectors *v, size_t index, sb_sampling *s)
 {
     const json_t *place = json_array_get(list(v, "places"), index);
@@ -108,9 +108,10 @@ static uint64_t set_place(const sample_vectors *v, size_t index, sb_sampling *s)
     return hex(json_array_get(place, 2));
 }
 
-/* --- asking ------------------------------------------------------------------------------------*/
+/* --- comparing
+ * --------------------------------------------------------------------------------- */
 
-/* The settings of a row, or those that keep everything. */
+/* The settings of a row, or settings that keep everything if it has none. */
 static sb_sampling settings_of(const json_t *row)
 {
     if (!json_object_get(row, "temperature"))
@@ -248,7 +249,7 @@ static void compare_picks(run *r)
     }
 }
 
-/* Rows of place, draft, whether it is accepted, and the token in its place. */
+/* A round is a list: place, draft, 1 if accepted, and the token that replaces the draft. */
 static void compare_round(run *r, const json_t *round, const char *name, const float *p,
                           const float *q, uint32_t n)
 {

@@ -1,4 +1,5 @@
-/* sample_vectors.h - golden/sampler, and whether somebody computes the same. */
+/* sample_vectors.h - compares an implementation of the sampler with the vectors of
+ * golden/sampler. */
 #ifndef SB_TESTS_UNIT_SAMPLE_VECTORS_H
 #define SB_TESTS_UNIT_SAMPLE_VECTORS_H
 
@@ -6,7 +7,8 @@
 
 #include "tests/unit/sample_plain.h"
 
-/* Who is asked: the library, or its plain twin with a mistake (or PLAIN_none). */
+/* The implementation to be compared: the library, or its plain twin with a mistake (or
+ * PLAIN_none). */
 typedef struct sample_voice {
     int is_library;
     plain_mistake mistake;
@@ -18,10 +20,11 @@ typedef struct sample_vectors sample_vectors;
 sample_vectors *sample_vectors_open(void);
 void sample_vectors_close(sample_vectors *vectors);
 
-/* How many answers differ, all of them or up to the first; `where` (200 bytes) names the first. */
+/* The number of different answers. Stops at the first one unless `all`. `where` (200 bytes) names
+ * the first. */
 size_t sample_differences(const sample_vectors *vectors, sample_voice voice, int all, char *where);
 
-/* How many answers there are. */
+/* The number of answers. */
 size_t sample_answers(const sample_vectors *vectors);
 
 #endif

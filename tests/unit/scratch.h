@@ -62,7 +62,7 @@ static inline void scratch_remove(const char *dir)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* How many entries a folder has. */
+/* The number of entries in a folder. */
 static inline size_t scratch_entries(const char *dir)
 {
     size_t n = 0;
@@ -82,7 +82,7 @@ static inline void scratch_write(const char *path, const void *bytes, size_t n)
     assert_int_equal(fclose(f), 0);
 }
 
-/* JSON is easier to read in C with ' for ": this puts the " back. */
+/* JSON is easier to read in C with ' for ": this function restores the ". */
 static inline char *scratch_json(const char *text)
 {
     char *json = strdup(text);
@@ -93,7 +93,8 @@ static inline char *scratch_json(const char *text)
     return json;
 }
 
-/* The bytes of a safetensors file: length, header (with ' for "), data_bytes of a fixed pattern. */
+/* The bytes of a safetensors file: length, header (with ' for "), data_bytes bytes of a fixed
+ * pattern. */
 static inline unsigned char *scratch_safetensors(const char *header, size_t data_bytes, size_t *n)
 {
     size_t m = strlen(header);
@@ -125,7 +126,7 @@ static inline void scratch_write_json(const char *dir, const char *name, const c
     free(json);
 }
 
-/* A status, and a message of one line that says what it should. */
+/* Checks a status, and that an error message contains `fragment` and has one line. */
 static inline void check_status(const char *what, sb_status got, const sb_error *err,
                                 sb_status expected, const char *fragment)
 {

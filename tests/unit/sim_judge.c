@@ -25,7 +25,7 @@ static sb_status bound(const sb_arithmetic *ar, const sb_op_call *call, sb_ball 
     }
 }
 
-/* What an op writes: at most two outputs and a state. */
+/* One array that an op writes: an output (at most two) or the state. */
 typedef struct piece {
     float *at, *before, *of_ref; /* in the arguments; copies */
     sb_ball *balls;              /* NULL: not bounded */
@@ -39,7 +39,7 @@ static size_t gather(const sb_op_call *call, piece *out)
     sb_op_values v = sb_op_values_of(call->op, call->args);
     size_t n = 0;
     for (size_t i = 0; i < v.outputs; i++)
-        if (v.out[i].data) /* of the router the weights only */
+        if (v.out[i].data) /* the router: only the weights */
             out[n++] = (piece){.at = v.out[i].data, .count = v.out[i].rows * v.out[i].cols};
     if (v.state.data)
         out[n++] = (piece){.at = v.state.data, .count = v.state.rows * v.state.cols};
@@ -53,7 +53,7 @@ static size_t gather(const sb_op_call *call, piece *out)
     return n;
 }
 
-/* The reference on the same arguments, which are put back. */
+/* Runs the reference on the same arguments, then restores the arrays. */
 static void run_reference(const sb_op_call *call, piece *pieces, size_t n)
 {
     sb_op_call other = *call;
@@ -85,7 +85,8 @@ static void judge_piece(sim_judge *j, const sb_op_call *call, const piece *p)
     }
 }
 
-/* A layer of each kind, the MTP layer, and what belongs to none: the others are like these. */
+/* A layer of each kind, the MTP layer, and calls outside of layers. The other layers are like
+ * these. */
 static int is_judged(const sb_op_call *call)
 {
     return call->layer == 0 || call->layer == 3 || call->layer > 7 || call->layer == SB_NO_LAYER;
@@ -100,7 +101,7 @@ sb_status sim_judge_op(void *ctx, const sb_op_call *call)
     size_t n = gather(call, pieces);
     j->ops[call->op].calls++;
     j->ops[call->op].inherited += sb_sim_inherits(j->sim, call->op, call->knobs) != 0;
-    if (call->op != SB_OP_router) /* of which the weights' experts are to be known first */
+    if (call->op != SB_OP_router) /* the bound of the router needs the ids, which the call writes */
         assert_int_equal(bound(j->arithmetic, call, pieces[0].balls, pieces[1].balls), SB_OK);
     run_reference(call, pieces, n);
     sb_status status = sb_op_run(call);

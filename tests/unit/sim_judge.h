@@ -1,5 +1,5 @@
-/* sim_judge.h - every op of a run of a simulated engine, held against the balls of the arithmetic
- * that describes it, and against the bits of the reference on the same arguments. */
+/* sim_judge.h - compares every op in a run of a simulated engine with the balls of the arithmetic
+ * that describes the engine, and with the bits of the reference on the same arguments. */
 #ifndef SB_TESTS_UNIT_SIM_JUDGE_H
 #define SB_TESTS_UNIT_SIM_JUDGE_H
 
@@ -16,10 +16,10 @@ typedef struct sim_judge {
     const sb_sim *sim;
     const sb_arithmetic *arithmetic;
     sim_op_count ops[SB_OP_COUNT];
-    char first[200]; /* what lay outside */
+    char first[200]; /* describes the first element outside its ball */
 } sim_judge;
 
-/* For sb_session_options: .hook = sim_judge_op, .hook_ctx = a judge. */
+/* For sb_session_options: .hook = sim_judge_op, .hook_ctx = a sim_judge. */
 sb_status sim_judge_op(void *ctx, const sb_op_call *call);
 
 #endif

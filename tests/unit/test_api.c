@@ -275,7 +275,7 @@ TEST(the_head_drafts)
     samebit_session_free(session);
 }
 
-/* Counts calls; ends the call at the one with the number `end`. */
+/* Counts the calls of the tap; tap call number `end` ends the call of the session. */
 typedef struct seen {
     size_t calls, end;
     int threads;

@@ -1,6 +1,7 @@
-/* test_bounds_fla.c - the bounds of the gated delta rule with the roundings of R-22, of a scaled
- * output and of a rounded state, hold for plain binary32 programs in other orders of summation,
- * whose inverse is made of blocks, and for the reference; and they say something. */
+/* test_bounds_fla.c - the bounds of the gated delta rule with the roundings of R-22, with a scaled
+ * output and with a rounded state. They hold for the reference and for plain binary32 programs with
+ * other orders of summation and an inverse made of blocks; and they are tight enough to be
+ * useful. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ static float *drawn(const sb_knobs *k, const char *name, size_t n, float mean, f
     return x;
 }
 
-/* q, k and v as an engine has them: of the activation type. */
+/* q, k and v rounded to the activation type, as an engine has them. */
 static sb_delta_rule_args inputs(const sb_knobs *knobs, const struct regime *r)
 {
     float *k = test_copy(test_normal("k", ROWS * DK, r->common, 1), ROWS * DK);
@@ -62,7 +63,7 @@ static sb_delta_rule_args inputs(const sb_knobs *knobs, const struct regime *r)
 
 typedef float square[CHUNK][CHUNK];
 
-/* Rows and columns of one block on the diagonal: substitution. */
+/* Rows and columns of one block on the diagonal, by substitution. */
 static void invert_block(const square A, square X, size_t from, size_t m, int order)
 {
     size_t end = from + BLOCK < m ? from + BLOCK : m;
@@ -89,7 +90,7 @@ static void invert(const square A, square X, size_t m, int order)
     }
 }
 
-/* What R-22 names, of one chunk. */
+/* The quantities of R-22, for one chunk. */
 typedef struct work {
     const sb_knobs *knobs;
     const sb_delta_rule_args *a;
@@ -100,7 +101,7 @@ typedef struct work {
     square A, X, P;
 } work;
 
-/* The roundings of R-22, each of which a program could forget. */
+/* The roundings of R-22: a program could forget each of them. */
 typedef enum rounding {
     OF_RIGHT_SIDES,
     OF_INVERSE,
@@ -113,7 +114,7 @@ typedef enum rounding {
 } rounding;
 
 static int forgotten = ROUNDINGS; /* none */
-static size_t chunk_rows = 64;    /* of a chunk: at most CHUNK */
+static size_t chunk_rows = 64;    /* rows per chunk, at most CHUNK */
 
 static float R(const work *w, rounding which, float x)
 {
@@ -200,7 +201,8 @@ static void plain_fla(const sb_knobs *knobs, const sb_delta_rule_args *a, int or
     plain_chunks(knobs, a, order, one_chunk);
 }
 
-/* R-10 as llama.cpp has it: in binary32, with U and W by the inverse (nothing is rounded by R). */
+/* R-10 as llama.cpp computes it: in binary32, with U and W from the inverse (nothing is rounded by
+ * R). */
 static void one_plain_chunk(work *w, float *out)
 {
     float last = w->G[w->m - 1], V[CHUNK], row[CHUNK > DK ? CHUNK : DK];
@@ -246,7 +248,8 @@ static void plain_steps(const sb_knobs *knobs, const sb_delta_rule_args *a, int 
         }
 }
 
-/* Every element is in its ball; *most becomes the largest distance from a centre, in radii. */
+/* Asserts that every element is in its ball; *most becomes the largest distance from a centre, in
+ * radii. */
 static void inside(const char *what, const float *got, const sb_ball *in, size_t count,
                    double *most)
 {
@@ -303,7 +306,7 @@ TEST_WITH(test_fla, NULL, test_release)
                   plain_fla);
 }
 
-/* How many of these lie outside. */
+/* The number of elements outside their balls. */
 static size_t outside(const float *got, const sb_ball *in, size_t count)
 {
     size_t n = 0;
@@ -312,7 +315,7 @@ static size_t outside(const float *got, const sb_ball *in, size_t count)
     return n;
 }
 
-/* T-87: chunks of other lengths, whose roundings are at other places than the reference's. */
+/* T-87: chunks of other lengths. Their roundings are at other places than in the reference. */
 TEST_WITH(test_fla_lengths, NULL, test_release)
 {
     static sb_ball out[ROWS * DV], end[DK * DV];
@@ -335,14 +338,14 @@ TEST_WITH(test_fla_lengths, NULL, test_release)
     chunk_rows = 64;
 }
 
-/* A program that forgets any one of the roundings is found out, in the outputs or in the state;
- * what only the state shows, in a short call, before the balls have grown. */
+/* A program that forgets any of the roundings is found, in the outputs or in the state. Some show
+ * only in the state of a short call, where the balls have not grown yet. */
 TEST_WITH(test_forgotten_roundings, NULL, test_release)
 {
     static const size_t rows[] = {ROWS, 12};
     static sb_ball out[ROWS * DV], end[DK * DV];
     sb_knobs k = test_knobs("delta_rule=chunk_fla act=bf16");
-    for (forgotten = 0; forgotten < ROUNDINGS; forgotten++) { /* and in the end none */
+    for (forgotten = 0; forgotten < ROUNDINGS; forgotten++) {
         size_t found = 0;
         for (size_t i = 0; i < COUNT(rows); i++) {
             sb_delta_rule_args a = inputs(&k, &regimes[0]);

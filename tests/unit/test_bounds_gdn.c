@@ -1,5 +1,6 @@
-/* test_bounds_gdn.c - the bounds of linear attention hold under its knobs for plain binary32
- * programs in other orders of summation, and for the reference, and they say something. */
+/* test_bounds_gdn.c - the bounds of linear attention under its knobs hold for plain binary32
+ * programs with other orders of summation and for the reference, and they are tight enough to be
+ * useful. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 
 enum { ROWS = 130, HEADS = 3, CHANNELS = 40, TAPS = 4, MOST = ROWS * CHANNELS, ORDERS = 3 };
 
-static sb_ball first[2][MOST], second[2][MOST]; /* of the library, of the reference */
+static sb_ball first[2][MOST], second[2][MOST]; /* [0]: of the library, [1]: of the reference */
 static const sb_arithmetic *const arithmetic[2] = {&sb_arithmetic_library,
                                                    &sb_arithmetic_reference};
 
@@ -37,7 +38,8 @@ static void round_all(const sb_knobs *k, float *x, size_t count)
         x[i] = sb_act(k, x[i]);
 }
 
-/* Every element is in its ball; *most becomes the largest distance from a centre, in radii. */
+/* Asserts that every element is in its ball; *most becomes the largest distance from a centre, in
+ * radii. */
 static void inside(const char *what, const float *got, const sb_ball *in, size_t count,
                    double *most)
 {
@@ -163,7 +165,7 @@ TEST_WITH(test_gates, NULL, test_release)
 
 enum { DK = 32 };
 
-/* One vector under K-32, in binary32. */
+/* The norm of one vector under K-32, in binary32. */
 static void plain_l2norm(const sb_knobs *k, const float *x, float *out, int order)
 {
     float ss = dot(x, 1, x, 1, DK, order), root = 1.0f / sqrtf((float)DK), squares[DK];

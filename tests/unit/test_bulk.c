@@ -1,6 +1,7 @@
-/* test_bulk.c - the loops over many weights give what the functions of the formats give one by one.
+/* test_bulk.c - the loops over many weights give the same results as the functions of the formats
+ * for one weight.
  *
- * Every comparison is also made with one byte spoiled, which it must find. */
+ * Every comparison is also run with one bit spoiled, and must find it. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 enum { COUNT = 4096, ROUNDS = 64 };
 
-/* Finite numbers: every BF16 code in its turn, and the binary32 numbers beside it. */
+/* Finite numbers: every BF16 code in turn, and binary32 numbers next to it. */
 static void draw(uint32_t round, float *out)
 {
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -26,7 +27,7 @@ static void draw(uint32_t round, float *out)
     }
 }
 
-/* Differences of a comparison, of which the first is described. */
+/* The number of differences, and a description of the first. */
 static size_t wrong;
 static char first[128];
 
@@ -43,13 +44,14 @@ static void same_code(unsigned got, unsigned expected, float of)
         snprintf(first, sizeof first, "%a: %02x, expected %02x", (double)of, got, expected);
 }
 
-/* The lowest bit of one value, if it is to be spoiled. */
+/* Flips the lowest bit of a value if `plant`. */
 static void spoil(int plant, float *value)
 {
     *value = sb_f32_from_bits(sb_bits_f32(*value) ^ (plant ? 1u : 0u));
 }
 
-/* Sound in all rounds, and wrong in exactly `found` values if one is spoiled. */
+/* Asserts that `compare` finds nothing in any round, and exactly `found` values if it spoils
+ * some. */
 static void check(void (*compare)(uint32_t round, int plant), uint32_t rounds, size_t found)
 {
     for (uint32_t round = 0; round < rounds; round++) {
@@ -68,7 +70,7 @@ static void compare_bf16(uint32_t round, int plant)
 {
     static float x[COUNT], y[COUNT];
     static unsigned char codes[2 * COUNT], expected[2 * COUNT];
-    const size_t n = COUNT - round; /* every length */
+    const size_t n = COUNT - round; /* another length in each round */
     draw(round, x);
     draw(round, y);
     sb_bulk_bf16(y, n);
@@ -112,7 +114,7 @@ static void compare_e2m1(uint32_t round, int plant)
         steps[g] = round % 2 ? 1.0f : 0.5f + sb_rng_uniform(round, g);
     sb_bulk_e2m1(x, steps, COUNT / SB_BULK_FP4_GROUP, codes);
     sb_bulk_largest(x, COUNT / SB_BULK_FP4_GROUP, largest);
-    codes[5] ^= plant ? 0x20 : 0; /* of element 11 */
+    codes[5] ^= plant ? 0x20 : 0; /* the code of element 11 */
     spoil(plant, &largest[3]);
     for (size_t i = 0; i < COUNT; i++) {
         const float q = x[i] / steps[i / SB_BULK_FP4_GROUP];

@@ -1,4 +1,5 @@
-/* test_bundle.c - replay bundles: what failed fails again alone, and a damaged file is refused. */
+/* test_bundle.c - replay bundles: a recorded failure fails again when it is run alone, and a
+ * damaged file is refused. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -13,8 +14,8 @@
 #include "tools/compare/bundle.h"
 #include "tools/fault/mistakes.h"
 
-/* The bundle of the first failing op, read back and run: the reference repeats itself, what was
- * recorded is outside in the element that the verdict names. */
+/* Reads and runs the bundle of the first failing op. The reference gives the same output again. The
+ * recorded output is out of bounds at the element that the verdict names. */
 static void check_bundle(const char *path, const sb_planted *m, const sb_place *at)
 {
     sb_error err = {{0}};
@@ -38,8 +39,8 @@ static void check_bundle(const char *path, const sb_planted *m, const sb_place *
     sb_bundle_free(b);
 }
 
-/* Every second digit of the header becomes another: an error, or a bundle that runs, but no crash
- * (the sanitizers watch). Returns how many were refused. */
+/* Replaces every second digit of the header. The result is an error or a bundle that runs, never a
+ * crash (the sanitizers watch). Returns the number of refusals. */
 static size_t damage(const char *path)
 {
     const char *other = test_path("test_bundle", "damaged.safetensors");
@@ -74,7 +75,8 @@ static size_t damage(const char *path)
     return refused;
 }
 
-/* A bundle whose first "act=f32" is another text of that size; what the refusal says. */
+/* Replaces the first "act=f32 " of a bundle by another text of the same length; *err is the
+ * refusal. */
 static void with_knob(const char *path, const char *by, sb_error *err)
 {
     static char bytes[1 << 22];
@@ -90,7 +92,7 @@ static void with_knob(const char *path, const char *by, sb_error *err)
     assert_int_equal(sb_bundle_parse((unsigned char *)bytes, size, path, &b, err), SB_ERR_INPUT);
 }
 
-/* A refusal quotes the word on one line, whatever is in it. */
+/* A refusal quotes the word on one line, even if it contains a line break. */
 static void check_knobs(const char *path)
 {
     sb_error err = {{0}};
@@ -101,7 +103,7 @@ static void check_knobs(const char *path)
     assert_null(strpbrk(err.text, "\n\r\033"));
 }
 
-/* The bytes of a tensor that has become larger begin anew. */
+/* A larger tensor repeats the bytes of the original. */
 static sb_status fill_repeated(void *ctx, const sb_tensor *tensor, uint64_t first,
                                unsigned char *bytes, size_t count, sb_error *err)
 {
@@ -115,8 +117,8 @@ static sb_status fill_repeated(void *ctx, const sb_tensor *tensor, uint64_t firs
     return SB_OK;
 }
 
-/* Opens a bundle in which one number of its args is another, in all tensors with such an axis, too:
- * its sizes fit each other. */
+/* Opens a bundle with one number of its args replaced, also in all tensors with such an axis, so
+ * that its sizes remain consistent. */
 static sb_status with_size(const char *path, const char *key, uint64_t by, sb_error *err)
 {
     const char *other = test_path("test_bundle", "resized.safetensors");
@@ -139,7 +141,7 @@ static sb_status with_size(const char *path, const char *key, uint64_t by, sb_er
     for (size_t i = 0; i < from.metadata.count; i++) {
         const sb_metadata_pair *p = &from.metadata.pairs[i];
         const char *value = p->value == args ? text : p->value;
-        if (strcmp(p->key, "format") != 0) /* the writer's own */
+        if (strcmp(p->key, "format") != 0) /* the writer sets it itself */
             assert_int_equal(sb_writer_metadata(w, from.tensors[0].name, p->key, value, NULL),
                              SB_OK);
     }
@@ -153,7 +155,7 @@ static sb_status with_size(const char *path, const char *key, uint64_t by, sb_er
     return status;
 }
 
-/* A router keeps at most as many experts as there are, here 4 of 16. */
+/* A router keeps at most as many experts as exist: here 4 of 16. */
 static void check_router(const char *path)
 {
     static const struct {
@@ -216,13 +218,13 @@ TEST(test_bundles)
     assert_true(refused > 500);
 }
 
-/* What a recorded run is told otherwise: of a tap in step 0, or of a state at a position. */
+/* A change to a recorded run: to a tap in step 0, or to a state at a position. */
 typedef struct spoiled {
     const char *name;
-    uint64_t position; /* 0: a tap */
+    uint64_t position; /* 0: a tap, not a state */
     void (*change)(float *x, size_t cols);
-    const char *output;    /* of the bundle; NULL: there is none ... */
-    const char *unbundled; /* ... for this reason, or because nothing failed */
+    const char *output;    /* the output of the bundle; NULL: no bundle */
+    const char *unbundled; /* the reason for no bundle; "": nothing failed */
 } spoiled;
 
 static void other_expert(float *x, size_t cols)
@@ -231,12 +233,12 @@ static void other_expert(float *x, size_t cols)
     for (size_t i = 0; i < cols; i++)
         if (x[i] == id) {
             id += 1.0f;
-            i = SIZE_MAX; /* from the first slot again */
+            i = SIZE_MAX; /* search again from the first slot */
         }
     x[0] = id;
 }
 
-/* ... and the others in other slots, which is the engine's affair. */
+/* Also moves the other experts to other slots; their order is the engine's choice. */
 static void other_expert_and_order(float *x, size_t cols)
 {
     other_expert(x, cols);
@@ -274,7 +276,7 @@ static void spoil(void *ctx, sb_step *step)
         s->change(v->data, v->cols);
 }
 
-/* The bundle runs alone, and only what was changed is outside. */
+/* The bundle runs alone, and only the changed element is out of bounds. */
 static void check_spoiled(const spoiled *s, const char *path)
 {
     sb_error err = {{0}};
@@ -292,7 +294,7 @@ static void check_spoiled(const spoiled *s, const char *path)
     sb_bundle_free(b);
 }
 
-/* Prompt 3, two tokens, a round that keeps one of its three rows. */
+/* A prompt of 3 tokens, two decoded tokens, a round that keeps one of its three rows. */
 TEST(test_choices_and_states)
 {
     static const spoiled all[] = {
@@ -311,7 +313,7 @@ TEST(test_choices_and_states)
     for (size_t i = 0; i < 2 * sizeof all / sizeof *all; i++) {
         const spoiled *s = &all[i / 2];
         if (i % 2 && s->position != 3)
-            continue; /* the prompt's state is what chunks leave */
+            continue; /* only the state after the prompt comes from chunks */
         const char *path = test_path("test_bundle", "spoiled.safetensors");
         remove(path);
         forced_run run = {.model = model,

@@ -1,4 +1,5 @@
-/* test_check_units.c - units cover a checkpoint, each tensor once, and its bytes are read whole. */
+/* test_check_units.c - units cover a checkpoint, each tensor belongs to one unit, and all its bytes
+ * are read. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -31,7 +32,7 @@ static const char *digest_in(const sb_manifest *m, const char *name)
     return "";
 }
 
-/* The digests that units have are those of the manifest, and no tensor is without one. */
+/* The digests of units equal those of the manifest, and every tensor is in a unit. */
 static void check_folder(const char *path)
 {
     sb_error err = {""};
@@ -73,7 +74,7 @@ TEST(test_every_tensor_is_in_one_unit)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         for (int stacked = 0; stacked < 2; stacked++) {
             if (stacked && i > 0)
-                continue; /* make writes no stacks of quantized experts */
+                continue; /* tools/make does not write stacks of quantized experts */
             scratch_path dir = made(strncmp(formats[i], "int4", 4) ? "T6" : "T1", formats[i],
                                     stacked ? "fused" : "split");
             check_folder(dir.text);

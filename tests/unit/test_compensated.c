@@ -1,5 +1,6 @@
-/* test_compensated.c - sums a hair beside the middle of two binary32, which only their errors tell
- * from it (ref/fast/dot/compensated.h), and superaccumulators (superacc.h), against exact.h. */
+/* test_compensated.c - compensated sums (ref/fast/dot/compensated.h) and superaccumulators
+ * (superacc.h) against exact.h, with sums so close to the middle of two binary32 values that only
+ * the kept errors decide. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static uint64_t word(void)
     return sb_rng_u64(key, at++);
 }
 
-/* Terms of a sum. */
+/* The terms of a sum, and the factor of the result. */
 typedef struct sum {
     double a[TERMS], b[TERMS];
     size_t n;
@@ -30,7 +31,7 @@ static void add(sum *s, double a, double b)
     s->b[s->n++] = b;
 }
 
-/* x, in parts of at most 32 bits. */
+/* Adds x in two parts: of the upper 32 bits, and of the rest. */
 static void add_all(sum *s, double x)
 {
     double upper = sb_f64_from_bits(sb_bits_f64(x) & 0xffffffffffe00000u);
@@ -38,7 +39,7 @@ static void add_all(sum *s, double x)
     add(s, x - upper, 1);
 }
 
-/* Of 32 significant bits, between 1 and 2^12, of either sign. */
+/* A number of 32 significant bits, between 1 and 2^13, of either sign. */
 static double wide_value(void)
 {
     uint64_t bits = word();
@@ -46,7 +47,7 @@ static double wide_value(void)
     return bits & 0x10000u ? -x : x;
 }
 
-/* The middle of two neighbours. */
+/* The middle of two binary32 neighbours. */
 static double middle(void)
 {
     uint64_t bits = word();
@@ -60,7 +61,7 @@ static float a_factor(void)
     return x == 0 ? 1 : x;
 }
 
-/* A middle plus what binary64 loses of a product. */
+/* A middle plus the rounding error of a product in binary64. */
 static void draw_product(sum *s)
 {
     double a = wide_value(), b = wide_value();
@@ -69,7 +70,7 @@ static void draw_product(sum *s)
     add_all(s, middle());
 }
 
-/* What lies nearest to a middle after a product or a quotient. */
+/* The term nearest to a value that the factor maps to a middle. */
 static void draw_factor(sum *s)
 {
     double mul, div;
@@ -86,7 +87,7 @@ static void draw_factor(sum *s)
     add_all(s, middle() * div / mul);
 }
 
-/* A middle, and far below it something; or nothing. */
+/* A middle, and a much smaller term, or none. */
 static void draw_far(sum *s)
 {
     static const double far[] = {0, 0x1p-60, -0x1p-60, 0x1p-110, -0x1p-110, 0x1.8p-130};
@@ -147,7 +148,8 @@ TEST(test_far)
     check(draw_far, 1);
 }
 
-/* Any exponent that the definition takes, few bits or many; and values that it does not take. */
+/* Any exponent that the definition takes, with few bits or many. If hostile, also values that it
+ * does not take. */
 static double any_value(int hostile)
 {
     const uint64_t bits = word(), sign = bits & (uint64_t)1 << 63;
@@ -161,8 +163,8 @@ static double any_value(int hostile)
     return sb_f64_from_bits(sign | fraction | (853 + bits % 331) << 52);
 }
 
-/* The parts of a set, where it says that they will do, have the same sum; returns whether it does.
- */
+/* If the kernel set can split this sum into parts, their sum must equal `want`. Returns 1 if it
+ * can. */
 static int check_parts(const sb_dot_kernels *set, const double *a, const double *b, size_t n,
                        const sb_exact *want)
 {
@@ -174,7 +176,7 @@ static int check_parts(const sb_dot_kernels *set, const double *a, const double 
     for (size_t i = 0; i < SB_PARTS; i++)
         sb_superacc_add_part(&bins, parts[i]);
     sb_superacc_sum(&bins, &got);
-    if (got.poisoned) /* too small for two factors: the products themselves go into bins */
+    if (got.poisoned) /* too small for parts: the products go into bins */
         return 0;
     for (size_t d = 0; d < SB_EXACT_DIGITS; d++)
         got.digit[d] -= want->digit[d];
@@ -183,7 +185,7 @@ static int check_parts(const sb_dot_kernels *set, const double *a, const double 
     return 1;
 }
 
-/* The exact sums of the bins are the digits of exact.h. */
+/* The exact sum of the bins has the digits of exact.h. */
 TEST(test_bins)
 {
     enum { MOST = 300 };
@@ -199,7 +201,7 @@ TEST(test_bins)
         for (size_t k = 0; k < n; k++) {
             a[k] = any_value(i % 4 == 0);
             b[k] = k % 2 && i % 3 ? any_value(0) : 1;
-            if (k % 3 == 2 && i % 2) { /* takes the one before away */
+            if (k % 3 == 2 && i % 2) { /* cancels the term before */
                 a[k] = -a[k - 1];
                 b[k] = b[k - 1];
             }
@@ -222,9 +224,9 @@ TEST(test_bins)
 
 enum { LONG = 70001 };
 
-/* n products of any 48 or 64 bits: the first and every seventh of the largest size, the others down
- * to 2^-bits of it, which one is; every second is taken away by the next unless they are `alike` in
- * sign. */
+/* n products of 48-bit or 64-bit magnitude: the first and every seventh have the largest exponent,
+ * the others lie down to 2^-bits of it, and one exactly at 2^-bits. Unless `alike`, every second
+ * product is cancelled by the next. */
 static void draw_products(double *a, double *b, size_t n, unsigned bits, int alike)
 {
     for (size_t i = 0; i < n; i++) {
@@ -239,8 +241,8 @@ static void draw_products(double *a, double *b, size_t n, unsigned bits, int ali
     }
 }
 
-/* Whatever the number of products, all alike in sign included, levels neither leave their places
- * nor lose anything, and do for what lies far below the largest. */
+/* For any number of products, also with equal signs, the levels do not overflow and lose nothing,
+ * and they cover products far below the largest. */
 TEST(test_levels)
 {
     static const size_t lengths[] = {1, 3, 8, 9, 255, 2048, 5003, LONG};

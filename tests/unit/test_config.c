@@ -1,4 +1,5 @@
-/* test_config.c - config.json: what is read, every refusal, and what looks odd but must be read. */
+/* test_config.c - config.json: the values that are read, every refusal, and odd files that must be
+ * read. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -55,7 +56,7 @@ TEST(test_the_flat_forms)
     assert_false(c.norm_topk_prob);
 }
 
-/* What the configuration classes fill in; a rope_theta they would guess is not filled in. */
+/* The defaults of the configuration classes. They would guess a rope_theta; the reader does not. */
 TEST(test_defaults)
 {
     sb_error err;
@@ -143,7 +144,7 @@ TEST(test_other_models_are_refused_by_name)
         {flat, "'silu'", "'silu','mlp_only_layers':[]", SB_OK, ""},
         {flat, "'silu'", "'silu','norm_topk_prob':true", SB_OK, ""},
         {flat, "'silu'", "'silu','norm_topk_prob':false", SB_ERR_UNSUPPORTED, "norm_topk_prob is"},
-        /* another object than sb_config (declared.h) */
+        /* part of sb_declared (declared.h), not of sb_config */
         {vl, "'vision_config'", "'quantization_config':{'quant_method':'fp8'},'vision_config'",
          SB_OK, ""},
         {vl, "'silu'", "'silu','quantization_config':{}", SB_OK, ""},
@@ -181,7 +182,7 @@ TEST(test_numbers_are_in_range_and_fit_each_other)
          "linear_num_value_heads is 32, expected a multiple of linear_num_key_heads, which is 24"},
         {flat, "'num_attention_heads':16", "'num_attention_heads':65538", SB_ERR_INPUT,
          "num_attention_heads * head_dim is 16777728, expected at most 16777216"},
-        {flat, "16,'num_key_value_heads':2,'head_dim':256", /* 2^32: 0 in 32 bits */
+        {flat, "16,'num_key_value_heads':2,'head_dim':256", /* 2^32, which is 0 in 32 bits */
          "65536,'num_key_value_heads':2,'head_dim':65536", SB_ERR_INPUT, "is 4294967296, expected"},
         {flat, "_value_head_dim':128", "_value_head_dim':16777216", SB_ERR_INPUT,
          "linear_num_value_heads * linear_value_head_dim is 536870912"},
@@ -247,7 +248,7 @@ TEST(test_rope)
     CHECK_CHANGES(changes);
     sb_config c = read_good(next, "0.25", "1");
     assert_int_equal(c.rotary_dim, 256);
-    /* a saved class default beside the value that counts (M-10) */
+    /* a saved class default next to the value that counts (M-10) */
     c = read_good(flat, "'hidden_size'", "'rope_theta':10000.0,'hidden_size'");
     assert_true(sb_bits_f64(c.rope_theta) == sb_bits_f64(1e7));
     c = read_good(flat, "'hidden_size'", "'rope_scaling':{'rope_theta':500.0},'hidden_size'");
@@ -278,7 +279,7 @@ TEST(test_layer_kinds)
         assert_true(c.layer_is_full[i]);
     assert_false(c.layer_is_full[8]);
     assert_int_equal(c.other_interval, 0);
-    /* the list decides, and where the interval differs is kept for a check */
+    /* the list decides; a different interval is kept for a check */
     c = read_good(vl, "_interval':4", "_interval':3");
     assert_true(c.layer_is_full[3] && !c.layer_is_full[2]);
     assert_true(c.other_interval == 3 && c.other_layer == 2);

@@ -241,7 +241,7 @@ TEST(test_dtype_names)
     for (unsigned i = 0; i < SB_DTYPE_COUNT; i++) {
         assert_true(sb_dtype_find(sb_dtype_name((sb_dtype)i), &dtype));
         assert_int_equal(dtype, i);
-        /* the reference writer's order is that of alignment, which the widths must follow */
+        /* the reference writer orders dtypes by alignment, and the widths must follow that order */
         if (i >= SB_DTYPE_U8)
             assert_true(sb_dtype_bits((sb_dtype)i) >= sb_dtype_bits((sb_dtype)(i - 1)));
     }
@@ -252,7 +252,7 @@ TEST(test_dtype_names)
     assert_null(sb_dtype_refused(SB_DTYPE_F8_E4M3));
 }
 
-/* The path is in the message as it was shown there: escaped, and a long one cut. */
+/* A message contains the path as sb_show() gives it: escaped, and cut if long. */
 TEST(test_what_stands_behind_a_path)
 {
     static const char *const plain[] = {"a/b", "a\nb"};
@@ -290,7 +290,7 @@ TEST(test_shown_names_are_short_and_one_line)
         const char *shown = sb_show(text, &room);
         assert_null(strchr(shown, '\n'));
         assert_true(strlen(shown) < sizeof room.text);
-        /* never half a character: both halves occur equally often */
+        /* a character is never split: both of its bytes occur equally often */
         size_t heads = 0;
         size_t tails = 0;
         for (const char *c = shown; *c; c++) {
@@ -327,10 +327,10 @@ TEST(test_a_file_is_read_as_it_is)
     free(bytes);
 }
 
-/* --- memory that a text takes -------------------------------------------------------------------
- */
+/* --- memory for parsing a text
+ * ------------------------------------------------------------------ */
 
-static size_t taken, most_taken; /* bytes that jansson holds, and held at most */
+static size_t taken, most_taken; /* bytes that jansson holds, and their maximum */
 
 static void *counted(size_t bytes)
 {
@@ -350,7 +350,7 @@ static void uncounted(void *block)
     free(from);
 }
 
-/* `count` times a piece between two ends; %zu in it is a number of seven digits. */
+/* `count` copies of a piece between two ends; %zu in the piece becomes a number of seven digits. */
 static char *many(const char *open, const char *piece, size_t count, const char *close, size_t *n)
 {
     char *text = malloc(count * (strlen(piece) + 8) + 64);
@@ -367,13 +367,13 @@ static char *many(const char *open, const char *piece, size_t count, const char 
     return text;
 }
 
-/* What is parsed takes no more than was estimated, and so at most its share; mean texts are refused
- * before anything is taken. */
+/* Parsing takes no more memory than estimated, so at most its share. Texts that need too much are
+ * refused before any allocation. */
 TEST(test_memory_of_a_text)
 {
     static const struct {
         const char *open, *piece, *close;
-        int good, rich; /* whether sb_json_parse takes it, and sb_json_parse_rich */
+        int good, rich; /* 1 if sb_json_parse accepts the text; if sb_json_parse_rich does */
     } cases[] = {
         {"[", "{}", "]", 0, 0},
         {"[", "[]", "]", 0, 0},
@@ -425,7 +425,7 @@ static const char *const texts[] = {
     " [ { 'x' : [ 1 , 2 ] , 'y' : 'z' } ] ",
 };
 
-/* What jansson's own parser makes of a text is what we make of it, but for memory that is out. */
+/* Our parser gives the same values as jansson's own. */
 TEST(test_json_values)
 {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -470,7 +470,8 @@ static void *one_fails(size_t bytes)
     return until_one_fails && --until_one_fails == 0 ? NULL : malloc(bytes);
 }
 
-/* One allocation fails, and those behind it do not: no value lacks a byte, and nothing ends. */
+/* One allocation fails, and later ones succeed. The result is an error or the whole value, and no
+ * crash. */
 TEST(test_json_without_memory)
 {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

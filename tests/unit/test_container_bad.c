@@ -1,5 +1,5 @@
-/* test_container_bad.c - golden/bad: every damaged file or folder is refused, with the exit status
- * and the words that golden/bad/EXPECTED gives it. Run from the root of the repository. */
+/* test_container_bad.c - golden/bad: every damaged file or folder is refused with the exit status
+ * and the words of golden/bad/EXPECTED. Run from the root of the repository. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -11,7 +11,7 @@
 
 #define CORPUS "golden/bad"
 
-/* The committed bytes are those of the generator: nobody edits them by hand. */
+/* The committed bytes are those of the generator, not edited by hand. */
 TEST(test_the_corpus_is_what_its_generator_makes)
 {
     for (size_t i = 0; i < BAD_FILES; i++) {
@@ -31,7 +31,7 @@ TEST(test_the_corpus_is_what_its_generator_makes)
     assert_int_equal(scratch_entries(CORPUS), BAD_CASES + 1);
 }
 
-/* A config.json: the configuration, then what it declares of its quantization. */
+/* Reads a config.json: the configuration, then its declaration of quantization. */
 static sb_status read_config(const char *path, sb_error *err)
 {
     sb_config config;
@@ -50,7 +50,7 @@ static sb_status read_config(const char *path, sb_error *err)
     return status;
 }
 
-/* Opens one entry the way its name asks for, and checks what is said. */
+/* Opens one entry in the way that its name asks for, and checks status and message. */
 static void check_entry(const char *name, int exit_status, const char *fragment)
 {
     sb_error err = {{0}};
@@ -93,5 +93,5 @@ TEST(test_every_entry_is_refused_as_expected)
     }
     fclose(list);
     assert_int_equal(cases, BAD_CASES);
-    assert_true(good >= 3); /* a reader that refuses everything must not pass */
+    assert_true(good >= 3); /* so that a reader that refuses everything fails */
 }

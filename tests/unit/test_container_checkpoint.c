@@ -1,5 +1,5 @@
-/* test_container_checkpoint.c - folders: one file, shards and their index, links, memory that ends.
- */
+/* test_container_checkpoint.c - folders: one file, shards and their index, links, failing
+ * allocations. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -61,7 +61,7 @@ TEST(test_two_shards_are_one_set)
     assert_null(sb_checkpoint_find(c, "ab"));
     assert_null(sb_checkpoint_find(c, ""));
     assert_int_equal(sb_checkpoint_bytes(c), 3);
-    assert_true(sb_checkpoint_declared_bytes(c, &declared)); /* wrong, and that is allowed */
+    assert_true(sb_checkpoint_declared_bytes(c, &declared)); /* a wrong value, which is allowed */
     assert_int_equal(declared, 0);
     sb_checkpoint_close(c);
     scratch_remove(dir.text);
@@ -164,7 +164,7 @@ TEST(test_what_is_not_a_checkpoint)
     path = scratch_join(dir.text, "pipe.safetensors");
     assert_int_equal(mkfifo(path.text, 0600), 0);
     check_open(path.text, SB_ERR_IO,
-               "expected a regular file"); /* and does not wait for a writer */
+               "expected a regular file"); /* and does not wait for a writer of the FIFO */
     scratch_remove(dir.text);
     dir = two_shards("{" MAP "}");
     path = scratch_join(dir.text, "s2.safetensors");
@@ -176,7 +176,7 @@ TEST(test_what_is_not_a_checkpoint)
     scratch_remove(dir.text);
 }
 
-/* snapshots/<revision>/<name> -> ../../blobs/<hash>, every file of the checkpoint */
+/* snapshots/<revision>/<name> -> ../../blobs/<hash>, for every file of the checkpoint */
 TEST(test_links_of_the_hub_cache)
 {
     static const char *const names[] = {"s1.safetensors", "s2.safetensors",
@@ -208,7 +208,8 @@ static void *counted_malloc(size_t bytes)
     return sb_alloc(bytes, 1);
 }
 
-/* The n-th allocation fails, for every n: always SB_ERR_MEMORY; the sanitizer build sees leaks. */
+/* The n-th allocation fails, for every n: the result is always SB_ERR_MEMORY; the sanitizer build
+ * detects leaks. */
 TEST(test_memory_that_ends)
 {
     scratch_path dir = two_shards("{'metadata':{'total_size':3}," MAP "}");
@@ -228,7 +229,7 @@ TEST(test_memory_that_ends)
                 check_status("memory", status, &err, SB_ERR_MEMORY, "out of memory");
             assert_true(n < 10000);
         }
-        assert_true(n > 20); /* jansson's allocations are counted too */
+        assert_true(n > 20); /* also counts the allocations of jansson */
     }
     json_set_alloc_funcs(malloc, free);
     scratch_remove(dir.text);

@@ -1,5 +1,5 @@
-/* test_container_rules.c - every rule of a safetensors file: what breaks it, and what looks odd but
- * keeps it and must be read. */
+/* test_container_rules.c - every rule of a safetensors file: files that break it, and odd files
+ * that keep it and must be read. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -10,7 +10,7 @@ typedef struct rule {
     size_t data_bytes;
     sb_status status;
     const char *fragment;
-    size_t count; /* of tensors, if SB_OK */
+    size_t count; /* the number of tensors, if SB_OK */
 } rule;
 
 static void check_rules(const rule *rules, size_t n)
@@ -162,7 +162,7 @@ TEST(test_the_length_of_the_header)
 {
     static const struct {
         uint64_t length;
-        size_t size; /* of the file */
+        size_t size; /* bytes of the file */
         const char *fragment;
     } cases[] = {
         {0, 0, "the file has 0 bytes"},
@@ -174,7 +174,7 @@ TEST(test_the_length_of_the_header)
         {100000000, 10, "is 100000000, but only 2 bytes follow"},
         {100000001, 10, "is 100000001, expected at most 100000000"},
         {UINT64_MAX, 10, "is 18446744073709551615, expected at most"},
-        {UINT64_MAX - 7, 10, "expected at most"}, /* length + 8 would be 0 */
+        {UINT64_MAX - 7, 10, "expected at most"}, /* length + 8 would be 0 in 64 bits */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         unsigned char bytes[10];
@@ -215,7 +215,7 @@ TEST(test_tensors_are_counted_before_they_are_read)
     free(header);
 }
 
-/* Every cut of a good file is refused: nothing that is missing goes unnoticed. */
+/* A good file cut at any byte is refused. */
 TEST(test_every_truncation_is_refused)
 {
     size_t n;
@@ -228,7 +228,7 @@ TEST(test_every_truncation_is_refused)
     check_status("whole", sb_safetensors_parse(bytes, n, "f", &file, &err), &err, SB_OK, "");
     sb_safetensors_close(&file);
     for (size_t cut = 0; cut < n; cut++) {
-        unsigned char *copy = malloc(cut + 1); /* so that the sanitizer sees one byte too many */
+        unsigned char *copy = malloc(cut + 1); /* so that the sanitizer detects a read beyond it */
         assert_non_null(copy);
         memcpy(copy, bytes, cut);
         copy = realloc(copy, cut ? cut : 1);

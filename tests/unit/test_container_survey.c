@@ -1,6 +1,5 @@
-/* test_container_survey.c - a damaged folder opened as far as it can be: what is told, what is
- * left.
- */
+/* test_container_survey.c - surveys of damaged folders: the problems that are told, and the tensors
+ * that remain. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -30,7 +29,7 @@ static void tell(void *ctx, sb_problem problem, const char *file, const char *te
              tensor ? tensor : "-", message);
 }
 
-/* Surveys a folder: what was told is `told`, and the tensors that are left, in order, `left`. */
+/* Surveys a folder; the messages must be `told`, and the remaining tensors, in order, `left`. */
 static void check_survey(const char *path, const char *told, const char *left)
 {
     sb_checkpoint *c = NULL;
@@ -143,7 +142,7 @@ TEST(test_nothing_to_look_at)
     scratch_remove(dir.text);
 }
 
-/* One misnamed tensor that sorts before the others does not decide. */
+/* One misnamed tensor that sorts first does not decide the prefix. */
 TEST(test_the_prefix_is_that_of_most_names)
 {
     sb_checkpoint *c = NULL;

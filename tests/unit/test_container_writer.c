@@ -1,4 +1,5 @@
-/* test_container_writer.c - the published layout byte for byte, and nothing lost when it fails. */
+/* test_container_writer.c - the published layout byte for byte, and no loss of existing files when
+ * a run fails. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -10,11 +11,11 @@
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
 
-/* What a test knows about its callback, and can tell it. */
+/* What the callback does, and what it counts. */
 typedef struct filling {
-    uint64_t fail_at;     /* fails at this byte of tensor "z", if not 0 */
-    const char *obstacle; /* a folder to make, where a file shall stand, or NULL */
-    uint64_t next;        /* the first byte that the next piece must begin at, or 0 */
+    uint64_t fail_at;     /* fails at this byte of tensor "z"; 0: never */
+    const char *obstacle; /* a folder to make in the place of a file, or NULL */
+    uint64_t next;        /* the first byte of the next piece */
     size_t pieces;
 } filling;
 
@@ -86,7 +87,7 @@ static void run_ok(sb_writer *w)
     sb_writer_free(w);
 }
 
-/* The bytes that the Python library writes for these tensors. */
+/* The bytes are those that the Python library writes for these tensors. */
 TEST(test_one_file_as_the_reference_writes_it)
 {
     static const char header[] =
@@ -216,7 +217,7 @@ TEST(test_what_cannot_be_declared)
     scratch_remove(dir.text);
 }
 
-/* Runs into a failure and checks what it says. */
+/* Runs into a failure and checks the message. */
 static void run_bad(sb_writer *w, uint64_t fail_at, sb_status expected, const char *fragment)
 {
     sb_error err;
@@ -230,18 +231,18 @@ TEST(test_what_exists_is_not_lost)
     scratch_path parent = scratch_new();
     scratch_path dir = scratch_join(parent.text, "ckpt");
     run_bad(five(dir.text, 3, 0), 1, SB_ERR_NUMERIC, "told to fail");
-    assert_int_equal(scratch_entries(parent.text), 0); /* the folder it made is gone again */
+    assert_int_equal(scratch_entries(parent.text), 0); /* the writer removed its folder */
     run_bad(five(scratch_join(dir.text, "deep").text, 0, 0), 0, SB_ERR_IO, "cannot create");
     assert_int_equal(mkdir(dir.text, 0700), 0);
     scratch_write_json(dir.text, "config.json", "{}");
     run_bad(five(dir.text, 0, 0), 0, SB_ERR_USAGE, "the folder is not empty (config.json)");
     run_ok(five(dir.text, 11, SB_WRITER_REPLACE));
     assert_int_equal(scratch_entries(dir.text), 5);
-    /* the last piece fails: three shards, index and config.json stand as before */
+    /* the last piece fails: three shards, index and config.json remain as before */
     run_bad(five(dir.text, 0, SB_WRITER_REPLACE), 1, SB_ERR_NUMERIC, "told to fail");
     assert_int_equal(scratch_entries(dir.text), 5);
     check_file(dir.text, "config.json", "{}", 2);
-    /* success leaves nothing of the old set behind */
+    /* success removes all files of the old set */
     run_ok(five(dir.text, 0, SB_WRITER_REPLACE));
     assert_int_equal(scratch_entries(dir.text), 2);
     run_ok(five(dir.text, 11, SB_WRITER_REPLACE));
@@ -259,7 +260,8 @@ TEST(test_what_exists_is_not_lost)
     scratch_remove(parent.text);
 }
 
-/* The second of three renames fails, in a folder that the writer made: nothing of it is left. */
+/* The second of three renames fails, in a folder that the writer made: all of its files are
+ * removed. */
 TEST(test_a_rename_that_fails)
 {
     sb_error err;
@@ -290,7 +292,7 @@ TEST(test_memory_that_ends)
         sb_writer_free(w);
         if (status != SB_OK)
             check_status("memory", status, &err, SB_ERR_MEMORY, "out of memory");
-        /* a new folder is whole, or it is not there; what could not be swept up has its reason */
+        /* a new folder is complete, or does not exist */
         assert_int_equal(scratch_entries(parent.text), status == SB_OK);
         assert_true(n < 1000);
     }

@@ -1,5 +1,5 @@
-/* test_convert.c - between the dialects and back: the very bytes, or a refusal that loses nothing.
- */
+/* test_convert.c - conversion between the dialects and back: the same bytes, or a refusal without
+ * loss. */
 #include "tests/lib/suite.h"
 #include "tests/unit/nvfp4_folder.h"
 
@@ -69,7 +69,7 @@ static sb_manifest manifest_of(const char *path)
     return m;
 }
 
-/* by_values: the same meaning; else the same tensors, all bytes. */
+/* by_values: the folders have the same meaning; else the same tensors, byte for byte. */
 static void expect_same(const char *a, const char *b, int by_values)
 {
     sb_manifest x = manifest_of(a), y = manifest_of(b);
@@ -117,7 +117,7 @@ static int has_file(const char *folder, const char *name)
     return there;
 }
 
-/* RN(1 / RN(1 / x)) is another number for most of these, and so it is for x 2^-24. */
+/* RN(1 / RN(1 / x)) differs from x for most of these, also after division by 2^24. */
 static const float awkward[] = {7003.0f, 7009.0f, 7043.0f, 7392.0f, 0.1f};
 
 static test_folder some_layers(nvfp4_dialect dialect)
@@ -157,7 +157,7 @@ static void both_ways(nvfp4_dialect dialect)
     assert_true(first.scalars[0].largest > 1e-9 && first.scalars[0].largest < 1.2e-7);
     assert_int_equal(first.scalars[2].exact, 1); /* 8192 */
     uint64_t lost = first.scalars[0].lost + first.scalars[1].lost;
-    assert_true(lost >= 3); /* or the origin would not be needed, and this test show nothing */
+    assert_true(lost >= 3); /* else the test would show nothing about origins */
     sb_conversion second = convert(b, c, back);
     assert_int_equal(second.scalars[0].restored, 5);
     assert_int_equal(second.scalars[0].lost, 0);
@@ -167,7 +167,7 @@ static void both_ways(nvfp4_dialect dialect)
     assert_true(has_file(b, "tokenizer.json") && has_file(c, "tokenizer.json"));
     assert_true(has_file(dialect == NVFP4_CT ? b : c, "hf_quant_config.json"));
     assert_false(has_file(dialect == NVFP4_CT ? c : b, "hf_quant_config.json"));
-    sb_conversion third = convert(c, d, there); /* over what stands there, too */
+    sb_conversion third = convert(c, d, there); /* replaces an existing folder, too */
     assert_true(files_equal(b, d, "model.safetensors"));
     assert_true(files_equal(b, d, "config.json"));
     sb_conversion_free(&first);
@@ -181,7 +181,7 @@ TEST(test_there_and_back)
     both_ways(NVFP4_MODELOPT);
 }
 
-/* The numbers themselves, with the reciprocal taken here. */
+/* The converted numbers themselves, compared with reciprocals taken here. */
 TEST(test_direction)
 {
     test_folder f = some_layers(NVFP4_CT);
@@ -200,7 +200,7 @@ TEST(test_direction)
     sb_conversion_free(&c);
 }
 
-/* A reader of the result is told what stood there, in both directions. */
+/* A reader of the result gets the original number, in both directions. */
 TEST(test_detect_offers_the_origin)
 {
     for (unsigned d = 0; d < 2; d++) {
@@ -223,7 +223,7 @@ TEST(test_detect_offers_the_origin)
     }
 }
 
-/* The MTP head quantized as the rest is: no rule of engines says so, and none denies it. */
+/* A quantized MTP head: no rule of the engines covers it, but the conversion accepts it. */
 TEST(test_quantized_mtp)
 {
     test_folder f = some_layers(NVFP4_CT);
@@ -237,7 +237,8 @@ TEST(test_quantized_mtp)
     sb_conversion_free(&back);
 }
 
-/* What the rules would not restore: other shapes, BF16, a stack with its own names. */
+/* Storage that the rules alone would not restore: other shapes, BF16, a stack with its own
+ * names. */
 TEST(test_unusual_storage_comes_back)
 {
     const float one = 0.25f, factors[3] = {0.0001f, 0.0003f, 0.007f};
@@ -322,7 +323,7 @@ TEST(test_mixed)
     assert_int_equal(sb_declared_for(declared, "model.layers.0.mlp.experts.1.up_proj", &said, NULL),
                      SB_OK);
     assert_int_equal(said.family, SB_FAMILY_NVFP4);
-    assert_int_equal(said.activation, SB_ACTIVATION_NONE); /* as declared, in spite of its scale */
+    assert_int_equal(said.activation, SB_ACTIVATION_NONE); /* in spite of its input scale */
     assert_int_equal(sb_declared_for(declared, "lm_head", &said, NULL), SB_OK);
     assert_int_not_equal(said.answer, SB_DECLARED_YES);
     sb_declared_free(declared);
@@ -340,7 +341,7 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
     return SB_OK;
 }
 
-/* Writes a folder in shards of a few tensors, with metadata of its own in the second. */
+/* Writes a folder in shards of a few tensors, with metadata in the second shard. */
 static const char *save_sharded(test_folder *f, const char *name)
 {
     const char *path = path_of(name);
@@ -429,7 +430,7 @@ static char *config_of(const char *folder)
     return (char *)text;
 }
 
-/* Only the one value changes: "1e-06", a text that looks like a key, and all blanks stay. */
+/* Only the one value changes. "1e-06", a text that looks like a key, and all blanks stay. */
 TEST(test_config_keeps_its_bytes)
 {
     test_folder f = some_layers(NVFP4_MODELOPT);
@@ -447,7 +448,7 @@ TEST(test_config_keeps_its_bytes)
     assert_null(strstr(new, "modelopt"));
     free(old);
     free(new);
-    /* none in config.json, only in ModelOpt's own file: then it is the first key */
+    /* no declaration in config.json, only in ModelOpt's own file: then it becomes the first key */
     f = some_layers(NVFP4_MODELOPT);
     free(f.config);
     f.config = strdup("{\n  \"a\": 1\n}\n");
@@ -487,7 +488,7 @@ TEST(test_targets_are_not_lost)
     expect_same(a, b, 1);
     free(before);
     free(after);
-    /* a folder that is no checkpoint, or has folders in it, is not ours to remove */
+    /* a folder that is not a checkpoint, or contains folders, must not be removed */
     assert_int_equal(mkdir(odd, 0700), 0);
     put_file(odd, "precious", "x");
     refuse(a, odd, "nvfp4-modelopt", 1, SB_ERR_USAGE, "holds no checkpoint");
@@ -501,7 +502,7 @@ TEST(test_targets_are_not_lost)
     refuse(a, "/nonexistent/x", "nvfp4-modelopt", 0, SB_ERR_IO, "/nonexistent/x");
 }
 
-static const char *arrives; /* a folder that somebody else makes while a conversion runs */
+static const char *arrives; /* a folder that another program makes during a conversion */
 
 static void make_folder_meanwhile(void *ctx, const char *what, uint64_t done, uint64_t total)
 {
@@ -528,7 +529,7 @@ TEST(test_a_target_that_arrives_meanwhile)
     assert_string_equal(text, "precious");
     free(text);
     assert_false(has_file(path_of("late-b.partial"), "config.json"));
-    o.replace = 1; /* the same folder there from the start, and asked for */
+    o.replace = 1; /* the same folder, now there from the start and to be replaced */
     assert_int_equal(sb_convert(&o, &c, &err), SB_OK);
     sb_conversion_free(&c);
 }
@@ -553,7 +554,7 @@ TEST(test_what_no_dialect_can_say)
     refuse(save(&f, "refused"), to, "nvfp4-modelopt", 0, SB_ERR_INPUT, "weight_global_scale");
     f = mixed(0);
     const char *a = save(&f, "refused-mixed"), *b = path_of("mixed-ct");
-    sb_conversion c = convert(a, b, "nvfp4-ct"); /* weights only: compressed-tensors can */
+    sb_conversion c = convert(a, b, "nvfp4-ct"); /* weights only: can be declared */
     sb_conversion_free(&c);
     refuse(b, to, "nvfp4-modelopt", 0, SB_ERR_UNSUPPORTED, "FP8 layers without input_scale");
     struct stat info;
@@ -562,7 +563,7 @@ TEST(test_what_no_dialect_can_say)
 
 /* --- damaged origins ------------------------------------------------------------------------- */
 
-/* The folder with the tensors of `from`, and one pair of metadata. */
+/* A folder with the tensors of `from` and one pair of metadata. */
 static const char *with_metadata(const char *from, const char *tensor, const char *key,
                                  const char *value, const char *name)
 {
@@ -593,7 +594,7 @@ TEST(test_origins)
         "samebit.stored.model.layers.0.mlp.experts.2.up_proj.weight_scale_2";
     test_folder f = nvfp4_folder(NVFP4_CT);
     nvfp4_layer(&f, NVFP4_CT, "model.layers.0.mlp.experts.2.up_proj", 4, 32, 10007.0f, 0);
-    /* RN(1/RN(1/x)) is another number for this x, or a lost origin could not be seen */
+    /* RN(1/RN(1/x)) differs from this x, so that a lost origin shows */
     float again = 1.0f / (1.0f / 3145741.0f);
     assert_true(again != 3145741.0f);
     sb_store_u32(
@@ -603,7 +604,7 @@ TEST(test_origins)
     sb_conversion c = convert(a, b, "nvfp4-modelopt");
     sb_conversion_free(&c);
     sb_manifest before = manifest_of(a), lost;
-    /* the right one, written by hand: 3145741 is 0x4a400034 */
+    /* the correct origin, written by hand: 3145741 is 0x4a400034 */
     const char *sound = with_metadata(b, tensor, key, "4a400034", "origin-bad");
     expect_same(sound, a, 1);
     lost = manifest_of(with_metadata(b, tensor, NULL, NULL, "origin-bad"));
@@ -624,7 +625,7 @@ TEST(test_origins)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         refuse(with_metadata(b, tensor, stored, wrong[i], "origin-bad"), to, "nvfp4-ct", 0,
                SB_ERR_INPUT, tensor);
-    /* a name that is another tensor's */
+    /* a name that belongs to another tensor */
     refuse(with_metadata(b, tensor, stored, "F32 [1] model.layers.0.mlp.experts.2.up_proj.weight",
                          "origin-bad"),
            to, "nvfp4-ct", 0, SB_ERR_INPUT, "has no tensor weight_global_scale");

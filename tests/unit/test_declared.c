@@ -1,4 +1,5 @@
-/* test_declared.c - declarations of the smaller dialects, and which of several objects declares. */
+/* test_declared.c - declarations of the smaller dialects, and the choice of the object that
+ * declares. */
 #include "tests/lib/suite.h"
 #include "tests/unit/declared_cases.h"
 
@@ -15,7 +16,7 @@ TEST(test_block_fp8)
         {LAYER(0) "mlp.experts.5.gate_proj", FP8_BLOCKS, "\"fp8\""},
         {LAYER(0) "mlp.experts.gate_up_proj", FP8_BLOCKS, "\"fp8\""},
         {LAYER(0) "mlp.gate", NO, "modules_to_not_convert[1]"},
-        {LAYER(0) "mlp.gate_proj", FP8_BLOCKS, "\"fp8\""}, /* mlp.gate ends at a dot */
+        {LAYER(0) "mlp.gate_proj", FP8_BLOCKS, "\"fp8\""}, /* "mlp.gate" ends at a dot */
         {LAYER(3) "mlp.gate", NO, "no linear layer"},
         {LAYER(0) "mlp.shared_expert_gate", NO, "modules_to_not_convert[4]"},
         {LAYER(0) "linear_attn.in_proj_a", NO, "modules_to_not_convert[2]"},
@@ -23,7 +24,7 @@ TEST(test_block_fp8)
         {"model.visual.blocks.0.attn.qkv", NO, "modules_to_not_convert[3]"},
         {LAYER(1) "linear_attn.out_proj", NO, "modules_to_not_convert[6]"}, /* a pattern */
         {LAYER(1) "mlp.experts.0.up_proj", FP8_BLOCKS, "\"fp8\""},
-        {LAYER(10) "linear_attn.out_proj", NO, "modules_to_not_convert[6]"}, /* its trap */
+        {LAYER(10) "linear_attn.out_proj", NO, "modules_to_not_convert[6]"}, /* also layers.10 */
         {"mtp.fc", NO, "modules_to_not_convert[5]"},
         {"mtp.layers.0.self_attn.q_proj", FP8_BLOCKS, "\"fp8\""},
         {LM "embed_tokens", NO, "no linear layer"},
@@ -58,7 +59,7 @@ TEST(test_gptq)
         {LAYER(0) "mlp.shared_expert_gate", NO, "-:.*shared_expert.*"},
         {LAYER(3) "mlp.experts.0.down_proj",
          "INT8 in groups of 32 with zero points, inputs as they are", "+:.*layers"},
-        {LAYER(3) "mlp.experts.0.up_proj", INT4_128, "dynamic \".*layers"}, /* the first decides */
+        {LAYER(3) "mlp.experts.0.up_proj", INT4_128, "dynamic \".*layers"}, /* the first match */
         {LAYER(0) "mlp.gate", NO, "no linear layer"},
         {LM "embed_tokens", NO, "no linear layer"},
         {"lm_head", NO, "lm_head is not true"},
@@ -83,7 +84,7 @@ TEST(test_gptq)
     sb_declared_free(d);
 }
 
-/* AWQ takes parts of names: "gate" leaves out more than the router. */
+/* AWQ matches parts of names: "gate" excludes more than the router. */
 TEST(test_awq)
 {
     sb_declared *d = declared_good(
@@ -127,7 +128,7 @@ TEST(test_auto_round)
         {LAYER(0) "linear_attn.in_proj_a", INT4_128, "block_name_to_quantize[0]"},
         {LAYER(0) "mlp.shared_expert.up_proj", NO, "up_proj\""},
         {LAYER(1) "mlp.shared_expert.up_proj", "INT8 in groups of 128, inputs as they are",
-         "extra_config \"shared_expert.up_proj$\""}, /* the longest, not the first */
+         "extra_config \"shared_expert.up_proj$\""}, /* the longest pattern, not the first */
         {LAYER(1) "mlp.shared_expert.down_proj", NO, "extra_config \".*shared_expert.*\""},
         {LAYER(0) "self_attn.q_proj", "INT4 in groups of 64 with zero points, inputs as they are",
          "self_attn.q_proj"},
@@ -171,7 +172,8 @@ TEST(test_packings_of_auto_round)
         sb_declaration answer = declared_ask(d, LAYER(0) "mlp.experts.0.up_proj");
         assert_string_equal(sb_declaration_text(&answer, &room), cases[i].answer);
         assert_int_equal(answer.packing, cases[i].packing);
-        /* without blocks, the head is none of them and what lies outside is left open */
+        /* without a list of blocks, the head is in no block and modules outside of the text model
+         * stay open */
         assert_int_equal(declared_ask(d, "lm_head").answer, SB_DECLARED_NO);
         assert_int_equal(declared_ask(d, "mtp.fc").answer, SB_DECLARED_UNKNOWN);
         sb_declared_free(d);
@@ -232,7 +234,7 @@ TEST(test_which_object_declares)
         assert_int_equal(sb_declared_dialect(d), cases[i].dialect);
         sb_declared_free(d);
     }
-    for (size_t i = 0; i < 3; i++) { /* nothing is declared */
+    for (size_t i = 0; i < 3; i++) { /* no declaration */
         static const char *const none[3] = {"{}", "{'quantization_config':null}",
                                             "{'text_config':{'a':1}}"};
         sb_error err;

@@ -1,5 +1,5 @@
-/* test_declared_bad.c - malformed declarations and what is said of them; patterns that take too
- * long; files; memory that ends. */
+/* test_declared_bad.c - malformed declarations and their messages; patterns that take too long;
+ * files; failing allocations. */
 #include "tests/lib/suite.h"
 #include "tests/unit/declared_cases.h"
 
@@ -209,7 +209,7 @@ TEST(test_the_other_dialects)
     }
 }
 
-/* Refused when a module is asked about: the pattern itself is sound. */
+/* Refused only when a module is asked about: the pattern itself is valid. */
 TEST(test_patterns_that_take_too_long)
 {
     sb_error err;
@@ -229,7 +229,7 @@ TEST(test_patterns_that_take_too_long)
     check_status("steps", sb_declared_for(d, name, &answer, &err), &err, SB_ERR_UNSUPPORTED,
                  "takes too long");
     sb_declared_free(d);
-    /* more patterns than any file has, and one longer than any */
+    /* more patterns than any file has, and a longer one than any file has */
     static char many[100000];
     size_t n = (size_t)snprintf(many, sizeof many, "{'quantization_config':{" CT "{},'ignore':[");
     for (size_t i = 0; i < 4097; i++)
@@ -273,7 +273,7 @@ static void *counted_malloc(size_t bytes)
     return sb_alloc(bytes, 1);
 }
 
-/* Of files that use every kind of memory, each allocation fails once. */
+/* With files that use every kind of memory, each allocation fails once. */
 TEST(test_memory_that_ends)
 {
     static const declared_texts cases[] = {

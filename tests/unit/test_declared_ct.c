@@ -1,4 +1,4 @@
-/* test_declared_ct.c - what configurations of compressed-tensors declare, and of which modules. */
+/* test_declared_ct.c - what configurations of compressed-tensors declare, and for which modules. */
 #include "tests/lib/suite.h"
 #include "tests/unit/declared_cases.h"
 
@@ -16,7 +16,7 @@
 #define SIMPLE(format, targets, weights, more)                                                     \
     CT(format, "'group_0':{'targets':[" targets "],'weights':{" weights "}" more "}", "")
 
-/* As llm-compressor writes it: the ignore list names every module, whatever its class. */
+/* As llm-compressor writes it: the ignore list names every module of any class. */
 TEST(test_an_expanded_list)
 {
     sb_declared *d = declared_good(
@@ -39,7 +39,7 @@ TEST(test_an_expanded_list)
         {LAYER(0) "linear_attn.in_proj_qkv", NO, "quantization_config.ignore[1]"},
         {LAYER(1) "linear_attn.in_proj_qkv", W4A4, "\"Linear\""},
         {LAYER(0) "mlp.gate", NO, "ignore[3]"},
-        {LAYER(1) "mlp.gate", NO, "it is no target"}, /* the router is no nn.Linear */
+        {LAYER(1) "mlp.gate", NO, "it is no target"}, /* the router is not an nn.Linear */
         {LAYER(0) "mlp.shared_expert_gate", NO, "ignore[4]"},
         {LAYER(1) "mlp.shared_expert_gate", W4A4, "\"Linear\""},
         {LAYER(0) "mlp.experts.gate_up_proj", NO, "it is no target"}, /* nor are fused experts */
@@ -63,7 +63,7 @@ TEST(test_an_expanded_list)
     sb_declared_free(d);
 }
 
-/* A target that is a group of its own format: experts in NVFP4, attention in FP8 by rows. */
+/* Each target has a group with its own format: experts in NVFP4, attention in FP8 by rows. */
 TEST(test_mixed_precision)
 {
     sb_declared *d = declared_good(
@@ -83,7 +83,7 @@ TEST(test_mixed_precision)
         {LAYER(0) "mlp.shared_expert.up_proj", W4A16, "group_0"},
         {LAYER(0) "mlp.shared_expert_gate", NO, "it is no target"},
         {LAYER(3) "self_attn.k_proj", FP8_ROWS, "group_1.targets[0]"},
-        {LAYER(3) "self_attn.k_norm", FP8_ROWS, "group_1.targets[0]"}, /* the pattern says so */
+        {LAYER(3) "self_attn.k_norm", FP8_ROWS, "group_1.targets[0]"}, /* the pattern matches it */
         {LAYER(0) "linear_attn.in_proj_z", FP8_ROWS, "group_1.targets[1]"},
         {LAYER(0) "linear_attn.in_proj_a", NO, "it is no target"},
         {"lm_head", FP8_ROWS, "group_1.targets[2] \"lm_head\""},
@@ -94,7 +94,7 @@ TEST(test_mixed_precision)
     sb_declared_free(d);
 }
 
-/* re.match: from the first character on, and not to the last. */
+/* re.match: anchored at the first character, not at the last. */
 TEST(test_regular_expressions_of_the_ignore_list)
 {
     static const struct {
@@ -106,22 +106,22 @@ TEST(test_regular_expressions_of_the_ignore_list)
         {"re:mtp", "mtp.layers.0.self_attn.q_proj", 1},
         {"re:mtp$", "mtp.layers.0.self_attn.q_proj", 0},
         {"re:layers.3", LAYER(3) "self_attn.q_proj", 0},         /* anchored at the start */
-        {"re:.*layers.3", LAYER(30) "self_attn.q_proj", 1},      /* not at the end */
-        {"re:.*layers.3\\\\.", LAYER(30) "self_attn.q_proj", 0}, /* an end of its own */
-        {"re:.*mlp.gate", LAYER(0) "mlp.gate_proj", 1},          /* the trap of a dense model */
+        {"re:.*layers.3", LAYER(30) "self_attn.q_proj", 1},      /* not anchored at the end */
+        {"re:.*layers.3\\\\.", LAYER(30) "self_attn.q_proj", 0}, /* the pattern sets its own end */
+        {"re:.*mlp.gate", LAYER(0) "mlp.gate_proj", 1},          /* also matches gate_proj */
         {"re:.*mlp.gate$", LAYER(0) "mlp.gate_proj", 0},
         {"re:.*gate", LAYER(0) "mlp.experts.1.gate_proj", 1},
-        {"gate", LAYER(0) "mlp.experts.1.gate_proj", 0}, /* no part of a name */
+        {"gate", LAYER(0) "mlp.experts.1.gate_proj", 0}, /* names do not match in part */
         {"mlp.gate_proj", LAYER(0) "mlp.gate_proj", 0},
         {LAYER(0) "mlp", LAYER(0) "mlp.gate_proj", 0},
         {LAYER(0) "mlp.gate_proj", LAYER(0) "mlp.gate_proj", 1},
-        {"Linear", LAYER(0) "mlp.gate_proj", 1}, /* a class, of ignore, too */
+        {"Linear", LAYER(0) "mlp.gate_proj", 1}, /* ignore accepts classes, too */
         {"linear", LAYER(0) "mlp.gate_proj", 0},
-        {"re:Linear", LAYER(0) "mlp.gate_proj", 0}, /* patterns are for names */
+        {"re:Linear", LAYER(0) "mlp.gate_proj", 0}, /* patterns match names only */
         {"re:(?i).*GATE_PROJ", LAYER(0) "mlp.gate_proj", 1},
         {"re:.*(?<!shared_expert\\\\.)gate_proj", LAYER(0) "mlp.shared_expert.gate_proj", 0},
         {"re:.*(?<!shared_expert\\\\.)gate_proj", LAYER(0) "mlp.experts.0.gate_proj", 1},
-        {"re:", LAYER(0) "mlp.gate_proj", 1}, /* what is empty matches */
+        {"re:", LAYER(0) "mlp.gate_proj", 1}, /* an empty pattern matches */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[1024];
@@ -136,7 +136,7 @@ TEST(test_regular_expressions_of_the_ignore_list)
     }
 }
 
-/* Names before regular expressions, these in the order of their text, then classes. */
+/* Names come before regular expressions (in the order of their texts), and those before classes. */
 TEST(test_the_order_of_targets)
 {
 #define GROUP(name, size, targets)                                                                 \
@@ -155,7 +155,7 @@ TEST(test_the_order_of_targets)
     static const declared_case cases[] = {
         {LAYER(0) "mlp.up_proj", "INT4 in groups of 16, inputs as they are", "a.targets[0]"},
         {"mtp.fc", INT4_128, "d.targets[0] \"mtp.fc\""},
-        /* "mtp" < "mtp.*up", and of the two groups with "re:mtp" the last counts */
+        /* "mtp" < "mtp.*up"; of the two groups with "re:mtp" the last one decides */
         {"mtp.layers.0.mlp.up_proj", INT4_128, "d.targets[1] \"re:mtp\""},
     };
     DECLARED_CHECK(d, cases);
@@ -214,7 +214,7 @@ TEST(test_schemes)
     }
 }
 
-/* Groups without weights are of files that quantize only the cache. */
+/* Files that quantize only the cache have groups without weights. */
 TEST(test_nothing_but_the_cache)
 {
     sb_declared *d = declared_good(

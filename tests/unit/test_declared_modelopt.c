@@ -1,6 +1,5 @@
-/* test_declared_modelopt.c - what ModelOpt's two files declare, and where they contradict each
- * other.
- */
+/* test_declared_modelopt.c - what the two files of ModelOpt declare, and where they contradict each
+ * other. */
 #include "tests/lib/suite.h"
 #include "tests/unit/declared_cases.h"
 
@@ -12,8 +11,8 @@
 #define MIXED(more) "'quant_method':'modelopt','quant_algo':'MIXED_PRECISION'" more
 #define HF(more) "{'producer':{'name':'modelopt','version':'0.44.0'},'quantization':{" more "}}"
 
-/* Layers of three kinds, as in the releases with quantized attention: what is not listed is not
- * quantized, and one entry stands for the experts of a layer. */
+/* Layers of three kinds, as in the releases with quantized attention. Layers that are not listed
+ * are not quantized, and one entry covers the experts of a layer. */
 TEST(test_mixed_precision)
 {
     sb_declared *d =
@@ -39,7 +38,7 @@ TEST(test_mixed_precision)
     sb_declared_free(d);
 }
 
-/* One quant_algo and globs; a name is a whole name, and the answer says where vLLM takes a part. */
+/* One quant_algo and globs. Names match as a whole; the answer notes where vLLM matches a part. */
 TEST(test_one_algorithm)
 {
     sb_declared *d = declared_good(
@@ -56,12 +55,12 @@ TEST(test_one_algorithm)
         {LAYER(2) "mlp.experts.5.gate_proj", NO, "ignore[5]"},
         {LAYER(0) "mlp.shared_expert.gate_proj", NO, "ignore[1]"},
         {LAYER(0) "mlp.shared_expert_gate", W4A4, "quant_algo"},
-        {LAYER(0) "mlp.gate", NO, "no linear layer"}, /* listed nowhere */
+        {LAYER(0) "mlp.gate", NO, "no linear layer"}, /* in no list */
         {LAYER(0) "linear_attn.in_proj_qkv", NO, "ignore[3]"},
         {LAYER(0) "linear_attn.in_proj_qkvz", W4A4, "quant_algo"},
         {LAYER(1) "self_attn.q_proj", W4A4, "quant_algo"},
         {"mtp.layers.0.self_attn.q_proj", NO, "ignore[2]"},
-        {"mtp.fc", W4A4, "quant_algo"}, /* not excluded: its tensor will say otherwise */
+        {"mtp.fc", W4A4, "quant_algo"}, /* not excluded, although its tensor is not quantized */
         {LM "embed_tokens", NO, "no linear layer"},
     };
     DECLARED_CHECK(d, cases);
@@ -69,7 +68,7 @@ TEST(test_one_algorithm)
     assert_null(declared_ask(d, LAYER(0) "self_attn.q_proj").vllm_rule);
     assert_non_null(strstr(declared_ask(d, LAYER(1) "self_attn.q_proj").vllm_rule, "ignore[4]"));
     assert_non_null(strstr(declared_ask(d, LAYER(10) "self_attn.q_proj").vllm_rule, "ignore[4]"));
-    assert_null(declared_ask(d, "lm_head").vllm_rule); /* both say no */
+    assert_null(declared_ask(d, "lm_head").vllm_rule); /* we and vLLM agree: not quantized */
     assert_int_equal(sb_declared_notes(d), 0);
     sb_declared_free(d);
 }
@@ -87,7 +86,7 @@ TEST(test_algorithms)
         {"'NVFP4_SVD'", W4A4, 1},
         {"'W4A8_NVFP4_FP8','group_size':32",
          "NVFP4 in groups of 32, inputs 8-bit floats with a stored scale", 0},
-        {"'FP8','group_size':16", FP8_TENSOR, 0}, /* a group size without groups */
+        {"'FP8','group_size':16", FP8_TENSOR, 0}, /* a group size for a format without groups */
         {"'FP8_PC_PT'", FP8_ROWS, 0},
         {"'FP8_PER_CHANNEL_PER_TOKEN'", FP8_ROWS, 0},
         {"'fp8_pb_wo'", "FP8 in blocks of 128 x 128, inputs as they are", 0},
@@ -110,7 +109,7 @@ TEST(test_algorithms)
     }
 }
 
-/* config.json decides; what hf_quant_config.json says besides is noted. */
+/* config.json decides; differences in hf_quant_config.json are noted. */
 TEST(test_two_files_that_differ)
 {
 #define CONFIG                                                                                     \
@@ -137,7 +136,7 @@ TEST(test_two_files_that_differ)
     assert_true(declared_has_note(d, "lacks 2 quantized_layers of config.json"));
     assert_int_equal(sb_declared_notes(d), 5);
     sb_declared_free(d);
-    /* and nothing is noted where they agree */
+    /* and no note where they agree */
     d = declared_good(QUANT(MIXED(",'producer':{'version':'0.44.0'},'ignore':['mtp*']," LAYERS)),
                       HF("'quant_algo':'MIXED_PRECISION','exclude_modules':['mtp*']," LAYERS),
                       NULL);
@@ -146,7 +145,7 @@ TEST(test_two_files_that_differ)
 #undef CONFIG
 }
 
-/* The list of layers is looked for in three places. */
+/* The list of layers can be in three places. */
 TEST(test_where_the_layers_are_listed)
 {
     static const char in_hf[] = HF("'quant_algo':'MIXED_PRECISION'," LAYERS);

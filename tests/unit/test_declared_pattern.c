@@ -1,5 +1,5 @@
-/* test_declared_pattern.c - patterns of module names: what must be in a name is looked for first,
- * and never changes what matches. */
+/* test_declared_pattern.c - patterns of module names: the search for a part that must be in the
+ * name comes first, and never changes the result. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -17,12 +17,12 @@ static const struct {
     {"^mtp.*", 1, "mtp.fc", 1},
     {"^mtp.*", 1, "model.mtp.fc", 0},
     {"mtp", 0, "model.mtp.fc", 1},
-    {"gates?$", 0, "mlp.gate", 1}, /* the s is optional, what stands before it is not */
+    {"gates?$", 0, "mlp.gate", 1}, /* the s is optional, the text before it is not */
     {"gates?$", 0, "mlp.gates", 1},
     {"gat*e", 0, "mlp.gae", 1},
     {"gat+e", 0, "mlp.gattte", 1},
     {"gat+?e", 0, "mlp.gae", 0},
-    {"a.c", 0, "model.abc", 1}, /* a dot is any character */
+    {"a.c", 0, "model.abc", 1}, /* a dot matches any character */
     {"a.c", 0, "model.ac", 0},
     {"a\\.c", 0, "model.abc", 0},
     {"lm_head|mtp", 0, "mtp.fc", 1},
@@ -53,7 +53,7 @@ TEST(test_patterns)
     }
 }
 
-/* Longer than what is kept of a pattern. */
+/* Patterns longer than the part that is kept for the search. */
 TEST(test_long_patterns)
 {
     char pattern[400], name[500];

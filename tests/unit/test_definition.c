@@ -1,9 +1,10 @@
-/* test_definition.c - the twin (ref/fast) against the definition (ref/ops): every row of ops.def,
+/* test_definition.c - the twin (ref/fast) against the definition (ref/ops): every op of ops.def,
  * and the experts, to the bit, in every output, state and trail; under every instruction set of
  * this machine, every profile, every value of every knob, and numbers of every kind.
  *
- * An op without a definition_<op>() in definition_shapes.c does not link. Numbers on the screen are
- * how long the definition takes for its largest shape, in times of its twin. */
+ * An op without a definition_<op>() in definition_shapes.c is a link error. The tests print the
+ * time of
+ * the definition for its largest shape divided by the time of its twin. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -56,7 +57,7 @@ static int differ_ids(const char *name, const uint32_t *x, const uint32_t *y, si
     return 0;
 }
 
-/* Inputs are drawn, and outputs are not what any op writes. */
+/* Inputs are drawn; outputs are preset to values that no op writes. */
 static float *unwritten(definition_case *c, size_t n)
 {
     float *x = definition_room(c, n, sizeof *x);
@@ -106,7 +107,7 @@ static float *unwritten(definition_case *c, size_t n)
 #include "ref/ops/args.def"
 #undef DIFFER
 
-/* --- a row of the table ----------------------------------------------------------------------- */
+/* --- one op of the table ---------------------------------------------------------------------- */
 
 typedef struct row {
     const char *name;
@@ -115,10 +116,11 @@ typedef struct row {
     sb_status (*run)(const sb_backend *by, const sb_knobs *knobs, const void *args);
     int (*differs)(const void *a, const void *b, char *what);
     size_t cases;
-    double slow, fast; /* nanoseconds of the largest shape */
+    double slow, fast; /* times of the largest shape */
 } row;
 
-/* The experts as a row: what the definition has is the op of each row and slot. */
+/* The experts as one more op of the table. The definition runs the linear op of each row and
+ * slot. */
 typedef union any_args {
     sb_any_args op;
     sb_expert_linear_args experts[2];
@@ -198,8 +200,8 @@ static double now(void)
 
 /* --- knobs ------------------------------------------------------------------------------------ */
 
-/* Number i: the profiles, then each value of each knob in a model of BF16 and, with rounded
- * parameters, of F16. 0: there are no more. */
+/* Sets knobs number i: first the profiles, then each value of each knob in a BF16 model and in an
+ * F16 model with rounded parameters. Returns 0 beyond the last. */
 static int knobs_of(size_t i, sb_knobs *knobs, const char **name)
 {
     const size_t profiles = sb_profile_count();
@@ -222,7 +224,8 @@ static int knobs_of(size_t i, sb_knobs *knobs, const char **name)
 
 /* --- the cases -------------------------------------------------------------------------------- */
 
-/* One case: the definition once, and its twin under each set of kernels. 0: there is no shape s. */
+/* One case: the definition once, and its twin under each kernel set. Returns 0 if there is no shape
+ * s. */
 static int hold(row *r, size_t s, definition_regime regime, size_t knob, int last)
 {
     definition_case c = {.seed = s * 1000003 + regime * 101 + knob, .regime = regime};
@@ -244,7 +247,7 @@ static int hold(row *r, size_t s, definition_regime regime, size_t knob, int las
     r->slow += last ? now() - before : 0;
     const size_t written = c.blocks;
     for (size_t i = 1; sb_dot_set(i); i++) {
-        c.drawn = shaped.drawn; /* the same values again */
+        c.drawn = shaped.drawn; /* draw the same values again */
         c.arrays = shaped.arrays;
         r->arrays(&c, &got);
         select_isa(sb_dot_set(i)->name);
@@ -274,7 +277,7 @@ static size_t shapes_of(const row *r)
     return n;
 }
 
-/* Of so many combinations one is taken: of layers there are shapes for every container. */
+/* One of how many combinations is run. Ops with layers have shapes for every container. */
 static size_t thinned(const row *r, size_t shapes)
 {
     if (check_all())
@@ -284,15 +287,15 @@ static size_t thinned(const row *r, size_t shapes)
     return 11;
 }
 
-/* The same of values of knobs; two rows have cases that take long. */
+/* The same for the values of knobs; two ops have slow cases. */
 static size_t thinned_values(const row *r, size_t shapes)
 {
     const int slow = r == &rows[SB_OP_attention] || r == &rows[SB_OP_delta_rule_chunk];
     return check_all() || shapes > 20 ? thinned(r, shapes) : slow || check_few() ? 9 : 4;
 }
 
-/* Every shape with every regime and profile, and every value of every knob; in short, one of a few
- * of these combinations, so that each two of them still meet. */
+/* Every shape with every regime and profile, and every value of every knob. In a short run, one of
+ * several of these combinations, so that every pair of settings still occurs. */
 static void hold_row(row *r)
 {
     const size_t shapes = shapes_of(r), profiles = sb_profile_count();
@@ -333,7 +336,7 @@ TEST(test_experts)
     time_row(&rows[EXPERTS]);
 }
 
-/* A layer of every variant of every container. */
+/* Compares the linear op on one layer; the layers are every variant of every container. */
 static void hold_container(const sb_matrix *m, size_t knob, const char *of)
 {
     enum { INPUTS = 3 };
@@ -379,7 +382,7 @@ TEST(test_containers)
     }
 }
 
-/* `exact` chooses the definition whole, everything else the twin. */
+/* `exact` runs only the definition, every other kernel set the twin. */
 TEST(test_which_is_chosen)
 {
     assert_ptr_not_equal(definition, twin);

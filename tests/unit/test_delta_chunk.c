@@ -1,5 +1,6 @@
-/* test_delta_chunk.c - chunks of the delta rule of 16 to 512 rows, T-87: the sim of each length
- * lies in the balls of that length, and what is wrong at a border of chunks in those of none. */
+/* test_delta_chunk.c - the delta rule in chunks of 16 to 512 rows, T-87: the simulated engine of
+ * each length is within the balls of that length, and a mistake at the border of two chunks is
+ * outside the balls of every length. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -68,7 +69,7 @@ static const sb_op_table *sim_of(size_t chunk)
     return &sim->backend.ops;
 }
 
-/* `count` rows from `first` on, as a call of their own. */
+/* Runs `count` rows from `first` on as a separate call. */
 static void rows_of(size_t chunk, const sb_delta_rule_args *whole, size_t first, size_t count)
 {
     const sb_knobs knobs = test_knobs("delta_rule=chunk64");
@@ -83,7 +84,7 @@ static void rows_of(size_t chunk, const sb_delta_rule_args *whole, size_t first,
     assert_int_equal(sim_of(chunk)->delta_rule_chunk(&knobs, &a), SB_OK);
 }
 
-/* All rows in chunks, with what goes wrong at the first border. */
+/* Runs all rows in chunks, with a fault at the first border. */
 static void run(size_t chunk, const sb_delta_rule_args *a, fault f)
 {
     float before[DK * DV], *g = (float *)(uintptr_t)a->g;
@@ -133,8 +134,8 @@ static double worst(const sb_delta_rule_args *a, const balls *in)
     return most / SB_BOUND_SLACK;
 }
 
-/* Each length within its own balls; the longest is not within those of 64, so that what is declared
- * counts. */
+/* Each length is within its own balls. The longest is outside the balls of 64, so that the declared
+ * length matters. */
 TEST_WITH(test_lengths, NULL, test_release)
 {
     static balls in;
@@ -164,7 +165,7 @@ TEST_WITH(test_lengths, NULL, test_release)
     }
 }
 
-/* What is wrong at a border is outside whatever length is declared. */
+/* A fault at a border is outside the balls of every declared length. */
 TEST_WITH(test_borders, NULL, test_release)
 {
     static balls in[LENGTHS];

@@ -1,5 +1,5 @@
-/* test_detect.c - every container in every form: what is found of it, and the exact rows. Q-1, Q-2,
- * Q-5 to Q-7, Q-9, Q-10, Q-12. */
+/* test_detect.c - every container in every form: what sb_detect finds, and the exact rows. Q-1,
+ * Q-2, Q-5 to Q-7, Q-9, Q-10, Q-12. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static sb_checkpoint *save_and_open(const test_folder *folder)
     return quant_open(folder, "test_detect");
 }
 
-/* Equal, or both NaN; zeros by their sign. */
+/* Equal bits in value and sign, or both NaN. */
 static int same(double a, double b)
 {
     return (a != a && b != b) || sb_bits_f64(a) == sb_bits_f64(b);
@@ -60,7 +60,7 @@ static void check_found(const quant_layer *l, sb_found *found)
     assert_int_equal(q->block_cols, s->block[1]);
     int open = s->container == SB_CONTAINER_int_gptq && s->asymmetric;
     assert_int_equal(found->zeros_open, open);
-    if (open && s->v2) { /* what a declaration decides */
+    if (open && s->v2) { /* only a declaration tells v2 */
         assert_int_equal(q->zeros, SB_ZEROS_gptq_v1);
         q->zeros = SB_ZEROS_gptq_v2;
     }
@@ -112,7 +112,7 @@ TEST(test_every_variant)
             fail_msg("no variant is %s", sb_container_name((sb_container)c));
 }
 
-/* A plain layer and a plain stack, under each name. */
+/* A plain layer and a plain stack, under each of their names. */
 TEST(test_plain)
 {
     static const sb_dtype dtypes[] = {SB_DTYPE_BF16, SB_DTYPE_F16, SB_DTYPE_F32};
@@ -154,7 +154,8 @@ TEST(test_plain)
 
 static const float vector[8] = {-8, -1, 0, 1, 7, 3, -4, -7};
 
-/* One layer of 8 x 8 in words: the published word for the values above in both integer layouts. */
+/* One layer of 8 x 8 made of a published word: the values above, in the integer layout of GPTQ or
+ * of AWQ. */
 static void check_words(int gptq, uint32_t word, uint32_t zeros)
 {
     test_folder f = {.config = calloc(3, 1)};
@@ -191,8 +192,8 @@ TEST(test_words)
     check_words(0, 0x1B974F80, 0x88888888);
 }
 
-/* The borrow of v1: zero points 0, 3, 0, 15, 0, 0, 1, 0 are stored as their word less 0x11111111.
- */
+/* The borrow of v1: the zero points 0, 3, 0, 15, 0, 0, 1, 0 are stored as their word minus
+ * 0x11111111. */
 TEST(test_borrow)
 {
     static const uint32_t zero[8] = {0, 3, 0, 15, 0, 0, 1, 0};
@@ -222,7 +223,7 @@ TEST(test_borrow)
     quant_layer_free(&l);
 }
 
-/* Rows through first_row and a row map read the same stored rows, and pieces of rows the same
+/* Views through first_row and a row map read the same stored rows, and parts of rows the same
  * columns. */
 TEST(test_views)
 {

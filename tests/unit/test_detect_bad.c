@@ -1,5 +1,5 @@
-/* test_detect_bad.c - layers with one thing wrong: the status, and what the message names. Q-4,
- * Q-10. The variants with nothing wrong, and some harmless differences, stand among them. */
+/* test_detect_bad.c - layers with one error each: the status, and the words in the message. Q-4,
+ * Q-10. Variants without an error and some harmless differences are among them. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -52,20 +52,20 @@ static const quant_spec bases[] = {
 
 typedef struct bad_layer {
     base base;
-    const char *removed; /* parts, or NULL */
+    const char *removed; /* parts of the layer, or NULL */
     const char *added;
     sb_dtype dtype;
     unsigned rank;
     uint64_t shape[5];
-    const char *set; /* a part; the four bytes from `at` on get `value` */
+    const char *set; /* a part of the layer: its four bytes from `at` on become `value` */
     uint32_t at, value;
     sb_status status;
     const char *message[4];
-    uint32_t experts; /* instead of the base's, if not 0 */
+    uint32_t experts; /* replaces the number of the base if not 0 */
     uint64_t rows, cols;
 } bad_layer;
 
-/* One thing, and what it is called. */
+/* One change each. */
 #define GONE(b, part, ...)                                                                         \
     {                                                                                              \
         b, part, NULL, D(U8), 0, {0}, NULL, 0, 0, SB_ERR_INPUT, {__VA_ARGS__}, 0, 0, 0             \
@@ -114,7 +114,7 @@ static const bad_layer missing[] = {
     GONE(SN, "weight_scale_2", "has no tensor weight_scale_2"),
 };
 
-/* Bytes without scales are not unsound, but nobody knows what they mean. */
+/* Codes without scales are not damaged, but their meaning is unknown. */
 static const bad_layer unexplained[] = {
     {M8,
      "weight_scale",
@@ -161,7 +161,7 @@ static const bad_layer superfluous[] = {
     CHANGED(CH, "weight", BF16, 2, S(6, 40), IN, ".weight_scale does not belong",
             "stored as plain"),
     NEW(SC, "weight_scale_2", F32, 1, S(3), IN, "_weight_scale_2 does not belong"),
-    NEW(CH, "weight_scales", F32, 1, S(3), SB_OK, NULL), /* not a part: the binder's affair */
+    NEW(CH, "weight_scales", F32, 1, S(3), SB_OK, NULL), /* sb_weights_bind rejects it */
 };
 
 static const bad_layer types[] = {
@@ -296,8 +296,7 @@ static const bad_layer values[] = {
     SET(SN, "input_scale", 8, 0, IN, "input_scale, element 2, is 0", "expected a scale above 0"),
     SET(SN, "weight_scale_2", 8, 0x7f800000, IN, "weight_scale_2, element 2, is inf"),
     SET(SN, "input_scale", 4, 0xbf800000, IN, "input_scale, element 1, is -1"),
-    SET(NV, "weight_scale", 0, 0xff7f80ff, SB_OK,
-        NULL), /* NaN: of the elements, not of the layer */
+    SET(NV, "weight_scale", 0, 0xff7f80ff, SB_OK, NULL), /* NaN elements, but a valid layer */
     SET(BL, "weight_scale_inv", 0, 0xff800000, SB_OK, NULL),
     SET(GQ, "g_idx", 4 * 31, 2, IN, "g_idx, element 31, is group 0x2, expected 0 to 1"),
     SET(GQ, "g_idx", 4 * 7, 0xffffffff, IN, "g_idx, element 7, is group 0xffffffff"),
@@ -330,7 +329,7 @@ static const bad_layer asked[] = {
     ASKED(CH, 0, UINT64_MAX, UINT64_MAX, IN, "weight has shape [6, 40]"),
 };
 
-/* Detects the layer, and of a stack every expert. */
+/* Detects the layer, and every expert of a stack. */
 static sb_status detect(const sb_checkpoint *checkpoint, const quant_spec *s, uint64_t rows,
                         uint64_t cols, sb_error *err)
 {
@@ -371,7 +370,7 @@ static void check(const bad_layer *bad, const char *group, size_t row)
                    strchr(err.text, '\n')))
         fail_msg("%s %zu: message \"%s\" is not one line with the file and the layer", group, row,
                  err.text);
-    /* without an expectation the same must be found, or nothing that is out of bounds */
+    /* without expected rows and cols a good layer must be found, too */
     if (!bad->rows && (detect(checkpoint, &s, 0, 0, &err) == SB_OK) < (status == SB_OK))
         fail_msg("%s %zu: without rows and cols: %s", group, row, err.text);
     sb_checkpoint_close(checkpoint);
@@ -399,7 +398,8 @@ TEST(test_nothing_wrong)
         check(&(bad_layer){.base = (base)b, .status = SB_OK}, quant_spec_text(&bases[b]), b);
 }
 
-/* Every pair of numbers in weight_shape, with nobody to say what is right: found or refused. */
+/* Every pair of numbers in weight_shape, without expected rows and cols: found if they fit, else
+ * refused. */
 TEST(test_claimed_shapes)
 {
     static const uint64_t claims[] = {0,
@@ -433,7 +433,7 @@ TEST(test_claimed_shapes)
         sb_checkpoint *checkpoint = quant_open(&l.folder, "test_detect_bad");
         sb_error err = {""};
         sb_status status = detect(checkpoint, &s, 0, 0, &err);
-        int sound = n == 8 && (k == 32 || (k == 16 && i % 2 == 0)); /* 16 codes of 8 bits */
+        int sound = n == 8 && (k == 32 || (k == 16 && i % 2 == 0)); /* 16 8-bit codes */
         if ((status == SB_OK) != sound)
             fail_msg("weight_shape [%llu, %llu]: %d %s", (unsigned long long)n,
                      (unsigned long long)k, (int)status, err.text);

@@ -1,6 +1,6 @@
 /* test_detect_bind.c - quantized layers in whole folders, through sb_weights_bind: row maps, halves
- * of stacks, the scales of a cache, what is declared, what is counted, and memory that runs out.
- * M-7, M-8, Q-9, Q-11 to Q-13. */
+ * of stacks, scales of the cache, declarations, counts, and failing allocations. M-7, M-8, Q-9,
+ * Q-11 to Q-13. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct bound {
     const sb_declared *declared;
 } bound;
 
-/* The plain folder, made once. */
+/* A copy of the plain folder, which is made once. */
 static test_folder preset(const char *name)
 {
     static const char *made[10];
@@ -49,7 +49,7 @@ static void unbind(bound *b)
     sb_checkpoint_close(b->checkpoint);
 }
 
-/* Puts a drawn layer in the place of a plain one. */
+/* Replaces a plain layer by a drawn one. */
 static quant_layer put(test_folder *f, const quant_spec *spec)
 {
     char plain[256];
@@ -67,7 +67,7 @@ static quant_layer put(test_folder *f, const quant_spec *spec)
     return l;
 }
 
-/* Row `row` of a bound matrix is row n of expert e of what was drawn. */
+/* Row `row` of a bound matrix equals row n of expert e of the drawn layer. */
 static void check_row(const quant_layer *l, const sb_matrix *m, uint32_t row, uint32_t e,
                       uint32_t n)
 {
@@ -85,7 +85,7 @@ static void check_row(const quant_layer *l, const sb_matrix *m, uint32_t row, ui
 #define QKVZ .name = "model.layers.0.linear_attn.in_proj_qkvz", .rows = 768, .cols = 128
 #define BA .name = "model.layers.0.linear_attn.in_proj_ba", .rows = 8, .cols = 128
 
-/* T5: two key heads of dk 64, two value heads each of dv 64. */
+/* T5: two key heads of dk 64, each with two value heads of dv 64. */
 static void check_interleaved(const quant_spec *qkvz, const quant_spec *ba)
 {
     enum { HEADS = 2, DK = 64, PER = 2, DV = 64, PART = 2 * DK + 2 * PER * DV };
@@ -207,7 +207,7 @@ static const quant_spec o_proj = {.name = "model.layers.3.self_attn.o_proj",
                                   .factor = SB_DTYPE_F32,
                                   .input = 1};
 
-/* One quantized layer in T4, and what the cache's scales are called. */
+/* One quantized layer in T4, and the names of the cache's scales. */
 TEST(test_cache_scales)
 {
     static const struct {
@@ -258,8 +258,8 @@ TEST(test_cache_scales)
     }
 }
 
-/* GPTQ zero points: words that speak for themselves do, and others are what is declared (Q-12). A
- * declaration of other codes is one more disagreement (Q-11). */
+/* GPTQ zero points: some words show their version themselves; for others the declaration decides
+ * (Q-12). A declaration of other codes counts as one more disagreement (Q-11). */
 TEST(test_declared_zeros)
 {
     static const struct {
@@ -308,15 +308,15 @@ TEST(test_declared_zeros)
         quant_layer_free(&l);
         test_folder_free(&f);
     }
-    assert_true(disagreements[0] > 0); /* a declaration of nothing, and this layer */
+    assert_true(disagreements[0] > 0); /* nothing is declared, but this layer is quantized */
     assert_int_equal(disagreements[1], disagreements[2]);
     assert_int_equal(disagreements[7], disagreements[2] + 1);
     assert_int_equal(disagreements[8], disagreements[1] + 1);
     assert_int_equal(disagreements[9], disagreements[1] + 1);
 }
 
-/* Q-11: "a layer whose tensors are not what is declared" - by family and by blocks, of which a
- * small layer has less than one. */
+/* Q-11: "a layer whose tensors are not what is declared" - in its family or its blocks. A small
+ * layer is less than one block. */
 TEST(test_held)
 {
 #define MODELOPT(algo) "\"quant_method\":\"modelopt\",\"quant_algo\":\"" algo "\""
@@ -340,7 +340,7 @@ TEST(test_held)
          MODELOPT("FP8"),
          1},
         {BLOCKS(130, 200, 128, 128), FP8("128,128"), 0},
-        {BLOCKS(130, 200, 128, 128), FP8("100,100"), 1}, /* as many blocks, and other ones */
+        {BLOCKS(130, 200, 128, 128), FP8("100,100"), 1}, /* as many blocks of another size */
         {BLOCKS(130, 200, 64, 64), FP8("128,128"), 1},
         {BLOCKS(64, 40, 64, 40), FP8("128,128"), 0},
     };
@@ -376,7 +376,7 @@ static sb_status take_zeros(void *zeros, const char *name, const sb_found *found
 }
 
 /* Q-12 where layers are walked without a model: "the declaration decides, and without one they are
- * of v1" - and words that speak for themselves ask for none. */
+ * of v1" - and words that show their version do not need a declaration. */
 TEST(test_walked_zeros)
 {
     static const char v2[] = "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
@@ -419,7 +419,7 @@ TEST(test_walked_zeros)
     }
 }
 
-/* The values of a cache's scale: finite and above 0. */
+/* Scales of the cache must be finite and above 0. */
 TEST(test_bad_cache_scales)
 {
     static const struct {
@@ -445,7 +445,7 @@ TEST(test_bad_cache_scales)
     }
 }
 
-/* A superfluous part is an error here, too, and so is a part of a layer that has no codes. */
+/* A superfluous part is an error here, too, and so is a part of a layer without codes. */
 TEST(test_parts)
 {
     static const struct {
@@ -469,7 +469,7 @@ TEST(test_parts)
     }
 }
 
-/* Every allocation fails once: an error that says so, and nothing is lost. */
+/* Each allocation fails once: the result is an error that says so, and nothing leaks. */
 TEST(test_memory_runs_out)
 {
     static const char *const presets[] = {"T5", "T1"};
@@ -498,7 +498,7 @@ TEST(test_memory_runs_out)
                 assert_null(b.weights);
             }
         }
-        assert_true(n > 4); /* weights, marks, layers, and their experts or row maps */
+        assert_true(n > 4); /* at least: weights, marks, layers, and experts or row maps */
         check_row(&l,
                   i ? &b.weights->layers[2].experts[3].up
                     : &b.weights->layers[0].w[SB_ROLE_in_proj_qkv],

@@ -1,14 +1,14 @@
-/* The verdict of a whole from its parts, and the steps that an explanation keeps. */
+/* The verdict of a whole run from its parts, and the steps that an explanation keeps. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/suite.h"
 #include "tools/compare/explain.h"
 
-/* --- the verdict of a whole ---------------------------------------------------------------------
- */
+/* --- the verdict of a run
+ * ----------------------------------------------------------------------- */
 
-/* Tokens of these verdicts, and ops. */
+/* A run whose tokens have these verdicts, without any op. */
 static sb_verdicts make(const sb_verdict *tokens, size_t count)
 {
     sb_verdicts v = {0};
@@ -61,7 +61,7 @@ TEST(nothing_is_no_success)
     expect(&v, 0, SB_VERDICT_SKIPPED, "SKIPPED");
     v = MAKE(SB_VERDICT_INHERITED);
     expect(&v, 0, SB_VERDICT_INHERITED, "INHERITED");
-    /* beside what was compared they weigh nothing, unless they were asked for */
+    /* skipped parts do not count next to compared ones, unless every op is required */
     v = MAKE(SB_VERDICT_WITHIN, SB_VERDICT_INHERITED, SB_VERDICT_SKIPPED);
     v.ops[SB_OP_router] = (sb_op_verdict){.skipped = 1, .verdict = SB_VERDICT_SKIPPED};
     expect(&v, 0, SB_VERDICT_WITHIN, "");
@@ -70,7 +70,7 @@ TEST(nothing_is_no_success)
     expect(&v, 1, SB_VERDICT_SKIPPED, "op router could not be judged");
 }
 
-/* What is behind the place where a sequence was lost was not judged. */
+/* Tokens after the point where a sequence was lost were not judged. */
 TEST(what_is_lost_does_not_pass)
 {
     for (int required = 0; required < 2; required++) {
@@ -92,8 +92,8 @@ TEST(near_ties_are_few)
     expect(&v, 0, SB_VERDICT_MISTRUSTED, "2 of 4 tokens are near ties");
 }
 
-/* --- what is kept -------------------------------------------------------------------------------
- */
+/* --- the kept steps
+ * ----------------------------------------------------------------------------- */
 
 static sb_step make_step(uint64_t position, size_t rows, size_t entries)
 {
@@ -127,10 +127,10 @@ TEST(the_last_complete_step_is_kept)
 {
     sb_keep k = {0};
     keep(&k, make_step(0, 3, 2));
-    keep(&k, make_step(3, 1, 1)); /* without a state it needs what was before */
+    keep(&k, make_step(3, 1, 1)); /* without a state it needs the steps before */
     assert_int_equal(k.count, 2);
     sb_step step = make_step(4, 1, 1);
-    add_state(&step, 4, 0); /* digests do not help */
+    add_state(&step, 4, 0); /* a state of digests is not enough */
     keep(&k, step);
     assert_int_equal(k.count, 3);
     step = make_step(5, 1, 1);
@@ -166,9 +166,9 @@ TEST(rows_behind_the_failure_are_cut)
     assert_int_equal(rows_of(&k, "layers.0.mlp.out"), 3);
     assert_int_equal(rows_of(&k, "logits"), 3);
     assert_int_equal(rows_of(&k, "mtp.fc"), 2);
-    sb_keep_cut(&k, 0); /* a call of several rows stays one */
+    sb_keep_cut(&k, 0); /* a call of several rows stays a call of several rows */
     assert_int_equal(k.steps[0].row_count, 2);
-    sb_keep_cut(&k, 77); /* a failure behind all rows */
+    sb_keep_cut(&k, 77); /* a failure after all rows */
     assert_int_equal(k.steps[0].row_count, 2);
     sb_keep_free(&k);
     /* rows of two sequences stay together */
@@ -193,7 +193,7 @@ TEST(every_change_has_words)
         assert_true(strlen(words) > 20);
         bare += strchr(words, '=') != NULL;
     }
-    /* the ways in which libraries quantize activations are named as the knob names them */
+    /* activation quantizers keep the names of their libraries, with "knob=value" in the text */
     if (bare > 25)
         fail_msg("%zu values have no words in explain.def", bare);
 }

@@ -1,5 +1,5 @@
-/* test_dump_arrays.c - arrays of other programs' files: every value of the fixtures that these
- * programs wrote, what is refused, and that nothing hostile runs. */
+/* test_dump_arrays.c - arrays in files of other programs: every value of the fixtures that these
+ * programs wrote, refusals, and the proof that no hostile code runs. */
 #include "tests/lib/suite.h"
 #include "tests/unit/dump_case.h"
 
@@ -93,7 +93,7 @@ TEST(test_sglang)
     dump_refuse(GOLDEN "sglang", &three, SB_ERR_INPUT, "has 4 rows, and 3 token ids are given");
     four.ids[3] = 6;
     dump_refuse(GOLDEN "sglang", &four, SB_ERR_INPUT, "element 0 is 7, and the token given is 6");
-    /* the logits of a pass stand in the next file; those of the last are in none */
+    /* the logits of a pass are in the next file; those of the last pass are in no file */
     check_fixture(GOLDEN "sglang-hook", &mapped, 3, 5, 14, 3, "model.forward_batch_info.seq_lens");
     dump_expect(GOLDEN "sglang-hook", &mapped, &seen);
     assert_int_equal(seen.decodes, 2);
@@ -101,8 +101,8 @@ TEST(test_sglang)
     scratch_remove(dir.text);
 }
 
-/* --- what is refused ----------------------------------------------------------------------------
- */
+/* --- refusals
+ * ----------------------------------------------------------------------------------- */
 
 TEST(test_hostile)
 {
@@ -137,11 +137,11 @@ TEST(test_hostile)
         snprintf(path, sizeof path, GOLDEN "%s", cases[i].file);
         dump_refuse(path, &three, SB_ERR_INPUT, cases[i].fragment);
     }
-    /* what the pickles would do if anything did it */
+    /* the pickles would create this file if they were executed */
     assert_int_not_equal(access("executed-by-a-pickle", F_OK), 0);
 }
 
-/* A file with one place changed. */
+/* A file with some bytes changed must be refused. */
 static void refuse_changed(const char *golden, size_t at, const char *bytes, size_t n,
                            const char *suffix, const char *fragment)
 {
@@ -159,7 +159,7 @@ static void refuse_changed(const char *golden, size_t at, const char *bytes, siz
     scratch_remove(dir.text);
 }
 
-/* The place of some bytes behind the n-th of them. */
+/* The place of occurrence number `which` (from 0) of these n bytes. */
 static size_t find(const char *golden, const char *bytes, size_t n, unsigned which)
 {
     size_t size, at = 0;
@@ -190,7 +190,7 @@ TEST(test_archives)
     refuse_changed(npz, second + 42, "\0\0\0\0", 4, ".npz", "is not where the directory says");
     refuse_changed(npz, first + 46, "\0", 1, ".npz", "with a zero in it");
     refuse_changed(packed, deflated + 24, "\xff\xff\xff\x7f", 4, ".npz", "more than deflate");
-    /* the data itself: four bytes of the first array of each */
+    /* the data: four bytes of the first array of each archive */
     refuse_changed(npz, find(npz, "\x93NUMPY", 6, 0) + 128, "????", 4, ".npz", "checksum");
     refuse_changed(packed, 60, "????", 4, ".npz", "does not unpack to what it says");
 }
@@ -246,7 +246,7 @@ TEST(test_headers)
 /* --- rows ---------------------------------------------------------------------------------------
  */
 
-/* A .npy of binary32 or another type of 4 bytes, whose elements count from 0. */
+/* Writes a .npy of binary32, or of a type of 4-byte integers, with ascending elements. */
 static void write_npy(scratch_path dir, const char *name, const char *descr, const char *shape,
                       size_t elements)
 {
@@ -268,7 +268,7 @@ static const dump_given two_by_three = {.ids = {1, 2, 3, NO_ID, 4, 5, 6, NO_ID, 
                                         .vocab_size = 8};
 static const dump_given uneven = {.ids = {1, NO_ID, 3, 4, 5, NO_ID, NO_ID}, .vocab_size = 8};
 
-/* One array in a folder, and how it is taken: "" if it is. */
+/* One array in a folder, and the refusal; "" if it is accepted. */
 TEST(test_shapes)
 {
     static const struct {
@@ -305,7 +305,7 @@ TEST(test_shapes)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[64];
         scratch_path dir = scratch_new();
-        dump_seen seen = {.check = cases[i].elements >= 24}; /* of all rows, as they stand */
+        dump_seen seen = {.check = cases[i].elements >= 24}; /* all rows are given, in order */
         snprintf(name, sizeof name, "%s.npy", cases[i].name);
         write_npy(dir, name, cases[i].descr, cases[i].shape, cases[i].elements);
         if (cases[i].fragment[0])
@@ -377,7 +377,7 @@ TEST(test_map)
     scratch_remove(dir.text);
 }
 
-/* A call that is larger than a step may be: the file is sparse. */
+/* A call longer than a step may be; the file is sparse. */
 TEST(test_large)
 {
     static const char header[] = "{'descr': '<f2', 'fortran_order': False, 'shape': (450, 65536)}";
@@ -403,7 +403,7 @@ TEST(test_large)
     scratch_remove(dir.text);
 }
 
-/* An archive of zeros in three rows, compressed: the arrays are named "embed" and "norm". */
+/* Writes a compressed archive of zeros, in arrays of three rows named "embed" and "norm". */
 static void write_packed(const char *path, size_t arrays, unsigned columns)
 {
     static const char *const names[] = {"embed.npy", "norm.npy"};
@@ -427,14 +427,14 @@ static void write_packed(const char *path, size_t arrays, unsigned columns)
     free(bytes);
 }
 
-/* J-15: "what is compressed unpacks, in all, to at most 8 times the archive and 1 MiB" - of zeros
- * the archive is a few kB, so that it is the MiB that decides. */
+/* J-15: "what is compressed unpacks, in all, to at most 8 times the archive and 1 MiB" - an archive
+ * of zeros has only a few kB, so that the MiB decides. */
 TEST(test_unpacked)
 {
     scratch_path dir = scratch_new(), path = scratch_join(dir.text, "packed.npz");
     static const char *const words = "unpacks, with others, to more than 8 times the archive";
     dump_seen seen = {.check = 0};
-    write_packed(path.text, 1, 87000); /* 1 044 128 bytes of 1 048 576 and 8 times the archive */
+    write_packed(path.text, 1, 87000); /* 1 044 128 of 1 048 576 bytes and 8 times the archive */
     dump_expect(path.text, &three, &seen);
     assert_int_equal(seen.taps, 1);
     write_packed(path.text, 1, 90000);
@@ -449,7 +449,7 @@ TEST(test_unpacked)
 /* --- ranks --------------------------------------------------------------------------------------
  */
 
-/* A dump of two ranks, the second with this file of the fixture as its embedding. */
+/* Plays a dump of two ranks; the second has this file of the fixture as its embedding. */
 static sb_status play_ranks(const char *second, sb_error *err)
 {
     scratch_path dir = scratch_new();
@@ -485,7 +485,8 @@ TEST(test_ranks)
                  &err, SB_ERR_INPUT, "\"embed\" is not what the first rank has");
 }
 
-/* Every file of a folder is of one kind at most; how many are of one. */
+/* Every file of a folder belongs to at most one kind. Returns the number of files that belong to
+ * one. */
 static size_t one_kind_each(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -513,7 +514,7 @@ TEST(test_kinds)
     assert_null(sb_dump_find("no such file.npy"));
 }
 
-/* Whichever allocation fails, and all behind it: that is said, and nothing is left behind. */
+/* Each allocation fails in turn: the result is an error that says so, or success. */
 TEST(test_memory)
 {
     static const char *const files[][2] = {
@@ -523,7 +524,7 @@ TEST(test_memory)
     scratch_path dir = scratch_new();
     scratch_path map = scratch_map(dir, "{'model.layers.*': 'layers.*.output'}");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        dump_given given = i == 1 ? three : nothing; /* that archive has no ids */
+        dump_given given = i == 1 ? three : nothing; /* this archive has no ids */
         char path[128];
         sb_status status = SB_ERR_MEMORY;
         given.as = files[i][1];

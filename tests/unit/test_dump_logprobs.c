@@ -1,6 +1,5 @@
-/* test_dump_logprobs.c - log-probabilities of other programs: which rounding, floors and lists
- * pass, which are named wrong, and what the readers of KLD base files and of answers make of
- * theirs. */
+/* test_dump_logprobs.c - log-probabilities of other programs: the roundings, floors and lists that
+ * pass, those that are reported as wrong, and the readers of KLD base files and of answers. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -23,12 +22,12 @@ enum { TOP = 5 };
 
 typedef struct form {
     double shift;      /* added to all values of a row */
-    double grid;       /* values are rounded to multiples of it above the least */
-    double floor;      /* of values, or 0: none */
-    int list;          /* the largest TOP, in place of all */
-    int limits;        /* they are said */
-    int raw;           /* logits are called log-probabilities */
-    const char *words; /* of the failure, or NULL: WITHIN */
+    double grid;       /* values above the least are rounded to multiples of this */
+    double floor;      /* the least value, or 0: none */
+    int list;          /* only the largest TOP, not all */
+    int limits;        /* the file declares grid and floor */
+    int raw;           /* unnormalised logits instead of log-probabilities */
+    const char *words; /* in the message of the failure; NULL: WITHIN */
     void (*spoil)(float *ids, float *values, size_t count);
 } form;
 
@@ -65,7 +64,7 @@ static void list_row(const float *row, size_t V, float *ids, float *values)
     }
 }
 
-/* The logits of a step become what `now` says. */
+/* Replaces the logits of a step by the form in `now`. */
 static void convert(free_play *p, sb_step *step)
 {
     sb_step_value *v = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "logits");
@@ -148,7 +147,7 @@ static void unsorted(float *ids, float *values, size_t count)
     values[count - 2] = value;
 }
 
-/* Two that the file does not tell apart change places. */
+/* Exchanges two ids with equal values. */
 static void tie(float *ids, float *values, size_t count)
 {
     if (count > TOP || values[0] != values[1])
@@ -183,7 +182,7 @@ static void check(const form *f)
     sb_verdicts_free(&p.v);
 }
 
-/* Of the recorded run itself: whatever is off is so by the form. */
+/* The recorded run is correct; only the form differs. */
 TEST(test_what_passes)
 {
     static const form forms[] = {
@@ -217,7 +216,7 @@ TEST(test_what_is_named)
         check(&forms[i]);
 }
 
-/* Each value is within its bound; all of them together are not what a softmax gives. */
+/* Each value is within its bound, but all together are not the output of a softmax. */
 TEST(test_sums)
 {
     free_play p = play(NULL);
@@ -234,7 +233,7 @@ TEST(test_sums)
 }
 
 /* T-64: "Of a list, of values with a floor and of rounded ones" the divergence is at most the true
- * one, and where the rest is alike not far below it. */
+ * one, and not far below it if the remaining values are equal. */
 TEST(test_divergence_from_below)
 {
     static const float logits[] = {2, 1, 0, -1, -1.5f}, theirs[] = {1.5f, 1.5f, 0.25f, -1, -1.5f};
@@ -251,7 +250,7 @@ TEST(test_divergence_from_below)
         sb_near_row list = {ids, listed, count, 0, -INFINITY};
         double least = sb_near_kl_least(&ours, &list);
         assert_true(least <= whole && least >= 0);
-        assert_true(count < 3 || least > whole - 1e-4); /* the rest is alike */
+        assert_true(count < 3 || least > whole - 1e-4); /* the remaining values are equal */
         sb_near_rest rest = sb_near_left(&ours, &list);
         assert_true(rest.least <= rest.most && rest.ours >= 0 && rest.ours < 1);
     }
@@ -267,7 +266,8 @@ TEST(test_divergence_from_below)
 /* --- lists of answers ---------------------------------------------------------------------------
  */
 
-/* Token 7 with its own value in a list of three and perhaps itself. */
+/* Adds a token with its own value and a list of three. If is_beyond, the list does not contain the
+ * token, else as its first entry. */
 static void tell(sb_spoken *s, uint32_t own, int ranked, int is_beyond)
 {
     static const double values[] = {-0.5, -1.5, -2.5};
@@ -285,7 +285,7 @@ static void tell(sb_spoken *s, uint32_t own, int ranked, int is_beyond)
 TEST(test_lists_of_answers)
 {
     for (int ranked = 0; ranked < 2; ranked++)
-        for (int which = 0; which < 3; which++) { /* none, some or all stand beyond the list */
+        for (int which = 0; which < 3; which++) { /* none, one or all are beyond the list */
             sb_spoken s = {.floor = -9999};
             assert_int_equal(sb_spoken_token(&s, 1, NULL), SB_OK);
             for (uint32_t i = 0; i < 4; i++)
@@ -302,7 +302,8 @@ TEST(test_lists_of_answers)
         }
 }
 
-/* A drawn token stands before larger ones; one that is none of the largest has no value at all. */
+/* A drawn token is first in its list, before larger ones. Beyond the largest, a drawn token has no
+ * value of its own. */
 TEST(test_tokens_that_were_drawn)
 {
     static const double values[] = {-3, -0.5, -1.5};
@@ -352,7 +353,7 @@ TEST(test_a_list_of_all_ids)
     sb_spoken_finish(&s);
     assert_int_equal(sb_spoken_play(&s, 0, 3, see_whole, &seen, NULL), SB_OK);
     assert_int_equal(seen, 1);
-    s.list[2].id = 1; /* one stands twice: it is no whole */
+    s.list[2].id = 1; /* one id occurs twice: the list is incomplete */
     assert_int_equal(sb_spoken_play(&s, 0, 3, see_whole, &seen, NULL), SB_OK);
     assert_int_equal(seen, 1);
     sb_spoken_clear(&s);

@@ -1,4 +1,4 @@
-/* test_experts_batch.c - experts that run together leave the bits of one op per row and slot. */
+/* test_experts_batch.c - experts that run together give the bits of one op per row and slot. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"
 
-/* LONG rows are enough for loops over rows to be shared out. */
+/* With LONG rows, threads share the loops over rows. */
 enum { V = 384, LONG = 260 };
 
 static void set_knobs(sb_knobs *knobs, const char *profile)
@@ -48,7 +48,7 @@ static const char *first_apart(const test_record *a, const test_record *b)
     return NULL;
 }
 
-/* A table that runs one projection of the experts at a time. */
+/* A function that runs one projection of the experts at a time. */
 static sb_status no_pairs(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
     return n > 1 ? SB_ERR_UNSUPPORTED : sb_experts_fast(knobs, args, n);
@@ -94,8 +94,8 @@ static sb_status nudged(const sb_knobs *knobs, const sb_linear_args *args)
     return status;
 }
 
-/* A table with another `linear` is asked about experts, too, whatever else it has of the
- * reference. */
+/* A table with a replaced `linear` does not use the reference's experts, even if it contains
+ * them. */
 TEST(test_other_linear)
 {
     sb_model *model =
@@ -121,7 +121,7 @@ TEST(test_other_linear)
 
 static size_t experts_spoiled;
 
-/* The last bit of the last expert that the last row has kept, of the first down_proj. */
+/* Changes the last bit in the output of the first down_proj, at the last expert of the last row. */
 static sb_status spoiled(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
     sb_status status = sb_experts_fast(knobs, args, n);
@@ -130,7 +130,7 @@ static sb_status spoiled(const sb_knobs *knobs, const sb_expert_linear_args *arg
     return status;
 }
 
-/* One wrong value of one expert is seen, where it is. */
+/* One wrong value of one expert is found at its place. */
 TEST(test_one_wrong_value)
 {
     static const size_t rows[] = {1, 70};
@@ -163,7 +163,7 @@ static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *arg
     return sb_experts_fast(knobs, args, n);
 }
 
-/* So is one with another `experts`. */
+/* A replaced `experts` is used. */
 TEST(test_other_experts)
 {
     sb_model *model =
@@ -203,13 +203,14 @@ static void draw(uint32_t rows)
     }
     for (size_t i = 0; i < PAIRS * COLS; i++)
         made.in[i] = sb_rng_uniform(key, at++) - 0.5f;
-    for (size_t i = 0; i < PAIRS; i++) { /* expert 4 is chosen by nobody */
+    for (size_t i = 0; i < PAIRS; i++) { /* no row chooses expert 4 */
         uint32_t e = sb_rng_below(key, at++, 5);
         made.ids[i] = e == 4 ? 5 : e;
     }
 }
 
-/* Whether all outputs are those of one op per row and slot; plant: one bit of a copy is spoiled. */
+/* True if all outputs equal those of one op per row and slot. If `plant`, one expected bit is
+ * spoiled. */
 static int shape_is_sound(uint32_t rows, size_t kept, size_t each, size_t n, int plant)
 {
     static float out[2][PAIRS * MOST_ROWS], expected[2][PAIRS * MOST_ROWS];
@@ -237,7 +238,7 @@ static int shape_is_sound(uint32_t rows, size_t kept, size_t each, size_t n, int
         }
     }
     assert_int_equal(sb_experts_fast(&knobs, args, n), SB_OK);
-    if (plant) /* the last output that there is */
+    if (plant) /* the last output */
         expected[n - 1][PAIRS / kept * kept * rows - 1] *= 1 + 0x1p-23f;
     return memcmp(out, expected, sizeof out) == 0;
 }
@@ -249,7 +250,7 @@ static void check_shape(uint32_t rows, size_t kept, size_t each, size_t n)
         assert_false(shape_is_sound(rows, kept, each, n, 1));
 }
 
-/* Pieces of a matrix, at every number of threads. */
+/* Matrices of different heights, at several numbers of threads. */
 TEST(test_shapes)
 {
     static const uint32_t rows[] = {1, 16, 63, 64, 65, 200, MOST_ROWS};
@@ -266,7 +267,7 @@ TEST(test_shapes)
     sb_threads_set((size_t)threads);
 }
 
-/* Memory that is missing anywhere is said, and nothing is lost. */
+/* Each allocation fails in turn: the result is SB_ERR_MEMORY, and a later call succeeds. */
 TEST(test_no_memory)
 {
     sb_knobs knobs;

@@ -1,5 +1,5 @@
-/* test_finite.c - values of an engine that are NaN or infinite: the first is named, however little
- * is recorded around it, and is never passed over because nothing could be computed from it. */
+/* test_finite.c - NaN and infinite values of an engine. The first one is named, even if little is
+ * recorded around it. It is never passed over because nothing could be computed from it. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -15,15 +15,15 @@
 
 enum { PROMPT = 5, DECODED = 2 };
 
-/* An engine, what is recorded of it, and where a value is spoiled: in row `row` of the prompt, of
- * every tap that matches and stands at `from` or behind it, as a NaN goes through a model. */
+/* An engine, what is recorded, and the values that are spoiled: row `row` of the prompt in every
+ * matching tap from `from` on, in the way that a NaN spreads through a model. */
 typedef struct played {
     const sb_model *model;
     const char *taps, *from;
     size_t row;
     float value;
     int forced, free; /* as in sb_differ_options */
-    int of_state;     /* instead, the recurrent state of layer 0 behind the prompt */
+    int of_state;     /* instead, the recurrent state of layer 0 after the prompt */
     sb_differ *differ;
     sb_verdicts v;
 } played;
@@ -39,7 +39,7 @@ static void spoil_rows(const played *p, sb_step *step)
         if (!v->data || sb_finite_order(c, v->name) < from || strncmp(v->name, "mtp.", 4) == 0 ||
             row < 0 || (size_t)row >= v->rows)
             continue;
-        /* where NaN compares with nothing, the first experts are taken */
+        /* comparisons with NaN are false, so that the first experts are chosen */
         int ids = strstr(v->name, "router_ids") != NULL;
         for (size_t k = 0; k < v->cols; k++)
             v->data[(size_t)row * v->cols + k] = ids ? (float)k : p->value;
@@ -135,7 +135,7 @@ static void expect(const played *p, const char *op, const char *name, uint32_t l
                  (unsigned)f->layer, p->v.reason, name, (unsigned)layer, p->row, words);
 }
 
-/* What is recorded, in which ways it is judged, and which tap is then the first that shows it. */
+/* For each set of recorded taps and each way of judging, the first tap that shows the value. */
 TEST(test_the_first_is_named)
 {
     static const char without[] = "embed,layers.*.input_layernorm,layers.*.mlp.*,layers.*.output";
@@ -179,7 +179,7 @@ TEST(test_the_first_is_named)
             for (size_t t = 0; t <= p.row; t++)
                 assert_int_equal(p.v.tokens[t].verdict == SB_VERDICT_FAIL, t == p.row);
             sb_verdicts_free(&p.v);
-            p.from = NULL; /* the same engine without it passes */
+            p.from = NULL; /* the same engine without the value passes */
             play(&p);
             if (p.v.has_failure || p.v.verdict == SB_VERDICT_FAIL)
                 fail_msg("%s", p.v.reason);
@@ -188,7 +188,7 @@ TEST(test_the_first_is_named)
     sb_model_close(m);
 }
 
-/* A state that nothing else is recorded of. */
+/* A state without any other recording of it. */
 TEST(test_a_state)
 {
     sb_model *m = model();
@@ -202,14 +202,14 @@ TEST(test_a_state)
                     .of_state = 1};
         play(&p);
         expect(&p, "state", "layers.0.linear_attn.recurrent_state", 0, "nan");
-        assert_true(isnan(p.v.first_failure.expected)); /* nothing was held against it */
+        assert_true(isnan(p.v.first_failure.expected)); /* there is no expected value */
         sb_verdicts_free(&p.v);
     }
     sb_model_close(m);
 }
 
-/* A state that is wrong and finite has one name, one token and the same words, whether it is held
- * against what the ops gave or against the reference's own. */
+/* A state that is wrong and finite gets the same name, token and words in a forced and in a free
+ * comparison. */
 TEST(test_a_state_has_one_name)
 {
     sb_model *m = model();

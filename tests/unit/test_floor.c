@@ -1,4 +1,5 @@
-/* Bytes per token from headers: of whole models of the real shapes, whose data is a hole. */
+/* Bytes per token, computed from the headers of whole models of the real shapes. Their data is a
+ * hole in the file. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -15,9 +16,9 @@
 enum { SMALL, LARGE, MODELS };
 static const char *const presets[MODELS] = {"35b-a3b", "122b-a10b"};
 
-/* How a recipe stores each kind of linear layer, and the figures that were worked out for it by
- * hand, with two or three digits: GB per token, tokens per second at 273 and at 255 GB/s, and at
- * 273 GB/s with 32768 tokens in the cache. */
+/* How a recipe stores each kind of linear layer, and figures worked out by hand with two or three
+ * digits: GB per token, tokens per second at 273 and at 255 GB/s, and at 273 GB/s with 32768 tokens
+ * in the cache. */
 typedef struct recipe {
     const char *name;
     sb_scheme experts, shared, mixers, head;
@@ -126,8 +127,8 @@ static sb_floor floor_at(const sb_ledger *l, double bandwidth, uint64_t context,
     return f;
 }
 
-/* x has the digits of `by_hand`: one unit of the last of three is 0.5 % at least, of two 5 %, and
- * the figures above are rounded to whole units from 40 on. */
+/* x agrees with `by_hand`, which is rounded: to whole units from 39 on, to 0.1 from 10 on, else to
+ * 0.01. */
 static void about(double x, double by_hand)
 {
     double unit = by_hand >= 39 ? 1 : by_hand >= 10 ? 0.1 : 0.01;
@@ -152,8 +153,8 @@ TEST(figures_by_hand)
         }
 }
 
-/* Experts one by one or in stacks: the same bytes, but for input scales that stacks do not split.
- */
+/* Separate and stacked experts have the same bytes, except for the scalars that gate and up share
+ * in a stack. */
 TEST(split_and_stacked)
 {
     sb_ledger a = read_ledger(make(&recipes[MIX], SMALL, 0));
@@ -163,7 +164,7 @@ TEST(split_and_stacked)
     assert_int_equal(a.trunk[SB_FLOOR_experts].tensors, 40 * 256 * 3 * 4);
     assert_int_equal(b.trunk[SB_FLOOR_experts].tensors, 40 * 2 * 4);
     assert_true(a.trunk[SB_FLOOR_experts].routed == a.trunk[SB_FLOOR_experts].stored);
-    /* up_proj has scalars of its own where the stack of gate and up has one per expert */
+    /* up_proj has its own two scalars, the stack of gate and up has one of each per expert */
     assert_true(a.trunk[SB_FLOOR_experts].stored - b.trunk[SB_FLOOR_experts].stored ==
                 40 * 256 * 2 * 4);
     for (unsigned c = SB_FLOOR_experts + 1; c < SB_FLOOR_CLASSES; c++)
@@ -193,13 +194,13 @@ TEST(classes_by_hand)
     assert_true(f.token.conv == GDN * 8192.0 * (3 + 1) * 2);
     assert_true(f.kv_token == 10240 && f.token.kv_read == 10240.0 * 32768);
     assert_true(f.token.kv_written == 10240 && f.verify.kv_written == 3 * 10240);
-    /* the MTP head stays BF16: its own layer, the fusion, and the head of the trunk */
+    /* the MTP head stays BF16: its own layer and the fusion; the head of the trunk is shared */
     assert_true(f.draft.read[SB_FLOOR_experts] == 8 * 3.0 * I * H * 2);
     assert_true(f.draft.read[SB_FLOOR_fusion] == 2.0 * H * H * 2);
     assert_true(f.draft.read[SB_FLOOR_norms] == 5 * 2.0 * H);
     assert_true(f.draft.read[SB_FLOOR_head] == read[SB_FLOOR_head]);
     assert_true(f.draft.kv_read == 1024.0 * 32768 && f.draft.state + f.draft.conv == 0);
-    /* FP4 scales cannot be left out: 1/9 of the bytes of a quantized expert */
+    /* FP4 scales matter: 1/9 of the bytes of a quantized expert */
     assert_true(l.trunk[SB_FLOOR_experts].dtype[SB_DTYPE_U8] ==
                 8 * l.trunk[SB_FLOOR_experts].dtype[SB_DTYPE_F8_E4M3]);
 }
@@ -211,14 +212,14 @@ static void close_to(double x, double expected, double within)
         fail_msg("%.6f, expected %.6f", x, expected);
 }
 
-/* Unions of 8 of 256 and rounds, as worked out by hand. */
+/* The union of experts in a round and the rates of rounds, worked out by hand. */
 TEST(speculation)
 {
     static const double times[] = {1, 1.97, 2.91, 3.82}, gb[] = {2.38, 2.93, 3.46, 3.98};
     static const double rounds[] = {107, 87, 74, 64};
     assert_true(sb_floor_union(256, 8, 1) == 8 && sb_floor_union(10, 3, 1) == 3);
     assert_true(sb_floor_union(4, 4, 7) == 4);
-    /* 10 experts, 3 of them, two tokens: 10 (1 - 0.49) */
+    /* 10 experts, each token chooses 3, two tokens: 10 (1 - 0.49) */
     close_to(sb_floor_union(10, 3, 2), 5.1, 1e-12);
     sb_ledger l = read_ledger(make(&recipes[MIX], SMALL, 1));
     for (uint32_t k = 1; k <= 3; k++) {
@@ -231,12 +232,12 @@ TEST(speculation)
     }
     sb_floor f = floor_at(&l, 255, 0, 1, 2);
     close_to(f.emitted, 1 + 0.78 + 0.78 * 0.78, 1e-12);
-    close_to(255e9 / f.verify.total * f.emitted, 176, 0.5); /* before the head's own reads */
+    close_to(255e9 / f.verify.total * f.emitted, 176, 0.5); /* without the draft head's own reads */
     close_to(f.spec_rate, 141.9, 0.05);
     assert_true(f.token.total == floor_at(&l, 255, 0, 1, 0).token.total);
 }
 
-/* At the break-even acceptance both ways are equally fast, below it speculation is slower. */
+/* At the break-even acceptance both ways are equally fast; below it speculation is slower. */
 TEST(break_even)
 {
     sb_ledger l = read_ledger(make(&recipes[MIX], LARGE, 1));
@@ -275,7 +276,7 @@ TEST(options_count)
     close_to(sb_floor_implied(&f, &o, f.spec_rate), 273e9, 1);
 }
 
-/* A shard that is gone, and one without what the configuration asks for. */
+/* A missing shard, and a shard without tensors that the configuration asks for. */
 TEST(what_is_missing)
 {
     char path[1024];
@@ -303,8 +304,7 @@ static const char *config_of(const char *folder)
     return text;
 }
 
-/* Names of unknown meaning are listed and not read; so are the vision tower and what loaders need.
- */
+/* Tensors with unknown names, of the vision tower, or only for loaders are listed as not read. */
 TEST(not_read)
 {
     sb_error err;
@@ -314,7 +314,7 @@ TEST(not_read)
     sb_ledger l = read_ledger(o.dir);
     assert_int_equal(l.tensors.count, 0);
     assert_true(l.trunk[SB_FLOOR_vision].tensors > 10);
-    /* weight_shape, of every quantized matrix: attention, delta rule, experts, shared experts */
+    /* weight_shape of every quantized matrix: attention, delta rule, experts, shared experts */
     assert_int_equal(l.trunk[SB_FLOOR_loader].tensors, 4 + 3 * 3 + 4 * (32 * 3 + 3));
     assert_int_equal(l.trunk[SB_FLOOR_other].tensors, 0);
     sb_floor f = floor_at(&l, 273, 0, 1, 0);

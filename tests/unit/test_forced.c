@@ -1,5 +1,5 @@
-/* test_forced.c - each op alone: mistakes fail in their own op and nowhere else, other orders of
- * summation nowhere; one wrong element is named; what is not recorded is not passed. */
+/* test_forced.c - each op alone: a mistake fails in its own op only, another order of summation in
+ * no op; one wrong element is named; an op that is not recorded does not pass. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -27,8 +27,8 @@ static void expect(const char *what, const forced_run *run, sb_verdict verdict)
              sb_verdict_name(verdict), run->verdicts.reason);
 }
 
-/* The engine is the reference: every bit, in prefill, decode, rounds and drafts, with its own
- * arithmetic; where another is claimed, nobody believes it. */
+/* The engine is the reference. With its own arithmetic every bit is equal, in prefill, decode,
+ * rounds and drafts. With another declared arithmetic the verdict is MISTRUSTED. */
 TEST(test_reference)
 {
     static const char *const presets[] = {"T1", "T3", "T4", "T5"};
@@ -54,7 +54,7 @@ TEST(test_reference)
     }
 }
 
-/* Where a run failed: every op whose verdict is FAIL. */
+/* The names of all ops with verdict FAIL. */
 static void failed_ops(const sb_verdicts *v, char *text, size_t room)
 {
     size_t used = 0;
@@ -65,7 +65,8 @@ static void failed_ops(const sb_verdicts *v, char *text, size_t room)
                 (size_t)snprintf(text + used, room - used, "%s%s", used ? " " : "", sb_op_name(op));
 }
 
-/* States are recorded: else a wrong state fails in whichever form of the delta rule reads it. */
+/* States are recorded in both forms of the delta rule. Otherwise a wrong state fails in the op that
+ * reads it. */
 TEST(test_states)
 {
     sb_model *model = model_of("T1");
@@ -117,7 +118,7 @@ TEST(test_mistakes)
     sb_model_close(model);
 }
 
-/* Other orders in all models, in several profiles. */
+/* Other orders of summation in several models and profiles. */
 TEST(test_other_orders)
 {
     static const char *const presets[] = {"T1", "T4", "T3", "T5"};
@@ -147,8 +148,8 @@ TEST(test_other_orders)
     }
 }
 
-/* Bounds that let everything pass, for the arithmetic is said to lose whatever is below 2^100: the
- * op whose sums are in another order is not believed, in binary32 and where few elements differ. */
+/* The arithmetic declares an underflow at 2^100, so that its bounds let everything pass. The op
+ * with another order of summation is MISTRUSTED, in binary32 and where few elements differ. */
 TEST(test_bounds_for_nothing)
 {
     static const char *const settings[] = {"delta_rule=recurrent", "act=bf16"};
@@ -176,14 +177,14 @@ TEST(test_bounds_for_nothing)
     sb_model_close(model);
 }
 
-/* One element of the output of one op of the engine, moved: everything behind it reads it. */
+/* Moves one element in the output of one op of the engine; all later ops read the moved value. */
 typedef struct plant {
-    const char *name; /* of the op's first output, within the layer */
+    const char *name; /* the name of the op's first output, within the layer */
     size_t output;
     uint32_t layer;
     uint64_t position; /* of the row */
     size_t column;
-    double by, bound; /* so many times the bound, which a first run found out */
+    double by, bound; /* the distance is by times bound; a first run finds the bound */
     int done;
 } plant;
 
@@ -219,12 +220,13 @@ static void plant_one(const sb_model *model, plant *p, double by, sb_verdicts *o
     *out = run.verdicts;
 }
 
-/* A first run with a gross error tells the bound; then twice the bound is named, half is not. */
+/* A first run with a gross error gives the bound. Then twice the bound is found, and half the bound
+ * is not. */
 TEST(test_one_element)
 {
     static const struct {
         plant plant;
-        const char *op, *tap; /* the end of its name */
+        const char *op, *tap; /* tap: the end of its name */
     } cases[] = {
         {{"linear_attn.in_proj_qkv", 0, 0, 3, 17, 0, 0, 0}, "linear", "in_proj_qkv"},
         {{"self_attn.core_out", 0, 3, 5, 70, 0, 0, 0}, "attention", "core_out"},
@@ -258,7 +260,7 @@ TEST(test_one_element)
     sb_model_close(model);
 }
 
-/* A recorded expert that is none, or that stands twice: the row and the slot are named. */
+/* A recorded expert that does not exist or occurs twice: row and slot are named. */
 static void spoil_expert(void *ctx, sb_step *step)
 {
     const float *value = ctx;
@@ -287,7 +289,7 @@ TEST(test_no_expert)
     sb_model_close(model);
 }
 
-/* Taps whose names have this in them are not recorded. */
+/* Drops the taps whose names contain this text. */
 static void forget(void *ctx, sb_step *step)
 {
     const char *part = ctx;
@@ -301,8 +303,8 @@ static void forget(void *ctx, sb_step *step)
     }
 }
 
-/* T-23: of a mixture "what is inside an expert" is judged in what is behind it, and no other layer
- * is: one of them that is not recorded leaves `linear` SKIPPED. */
+/* T-23: "what is inside an expert" is judged through the output of the mixture. Any other layer
+ * that is not recorded leaves `linear` SKIPPED. */
 TEST(test_what_is_behind)
 {
     static const struct {
@@ -331,7 +333,8 @@ TEST(test_what_is_behind)
     sb_model_close(model);
 }
 
-/* What is not recorded is chained where balls pass, else skipped, and never passes unseen. */
+/* Taps that are not recorded are bridged by balls through several ops, if possible; else the op is
+ * skipped, and the run never passes unnoticed. */
 TEST(test_missing_taps)
 {
     static const struct {
@@ -345,10 +348,10 @@ TEST(test_missing_taps)
         {"*linear_attn*", SB_OP_delta_rule, 1, 0, SB_VERDICT_SKIPPED},
         {"*linear_attn*", SB_OP_linear, 1, 1, SB_VERDICT_SKIPPED},
         {"*linear_attn*", SB_OP_attention, 0, 1, SB_VERDICT_SKIPPED},
-        /* q and k of the delta rule are chained, then it has everything */
+        /* q and k of the delta rule are bridged; with g and beta its inputs are complete */
         {"*linear_attn.conv,*.g,*.beta,*core_out", SB_OP_delta_rule, 1, 0, SB_VERDICT_MISTRUSTED},
         {"*linear_attn.conv,*.g,*core_out", SB_OP_delta_rule, 0, 1, SB_VERDICT_MISTRUSTED},
-        /* the experts are chained from their input on */
+        /* the experts are bridged from their input on */
         {"*post_attention_layernorm,*router*,*mlp.gate,*expert_gate,*mlp.out", SB_OP_moe_combine, 1,
          0, SB_VERDICT_SKIPPED},
         {"*post_attention_layernorm,*router*,*mlp.gate,*mlp.out", SB_OP_moe_combine, 0, 1,

@@ -1,6 +1,6 @@
 /* test_formats.c - every code of BF16 and FP16, and every boundary between two codes.
  *
- * The oracle here is written from the definition of the formats with exact binary64 numbers: the
+ * The oracle is written from the definition of the formats with exact binary64 numbers: the
  * value of a code is a fraction times a power of two, and the nearest code is found by comparing
  * with the midpoint, never by shifting bits. */
 #include "tests/lib/suite.h"
@@ -19,7 +19,7 @@ typedef struct half {
     int fraction_bits;
     int bias;
     uint16_t infinity;  /* code of +infinity: all exponent bits */
-    uint16_t quiet_nan; /* what every NaN becomes, less its sign */
+    uint16_t quiet_nan; /* every NaN becomes this, with its sign */
     float (*decode)(uint16_t code);
     uint16_t (*encode)(float x);
 } half;
@@ -41,7 +41,7 @@ static double value_of(const half *h, unsigned code)
     return ldexp((double)fraction, exponent - h->bias - h->fraction_bits);
 }
 
-/* The code nearest to x, by its definition. */
+/* The code nearest to x, from the definition of the format. */
 static uint16_t nearest(const half *h, float x)
 {
     uint16_t sign = sb_bits_f32(x) >> 31 ? 0x8000 : 0;
@@ -57,13 +57,13 @@ static uint16_t nearest(const half *h, float x)
         else
             high = middle;
     }
-    /* beyond the largest code the next one would be infinity's, were its exponent a usual one */
+    /* beyond the largest code, the next value is that of infinity's code read as a finite one */
     double midpoint = (value_of(h, low) + value_of(h, low + 1)) / 2;
     unsigned up = magnitude > midpoint || (magnitude == midpoint && (low & 1));
     return (uint16_t)(sign | (low + up));
 }
 
-/* Equal bits; NaN codes must agree in sign and payload too. */
+/* Compares bits, also the sign and payload of a NaN. */
 static void check_encode(const half *h, float x)
 {
     uint16_t got = h->encode(x);
@@ -113,7 +113,7 @@ TEST(test_every_boundary_between_two_codes)
                 assert_int_equal(h->encode(m), s | even);
                 assert_int_equal(h->encode(next_bits(m, 1)), s | (code + 1));
                 assert_int_equal(h->encode(next_bits(m, 0)), s | code);
-                check_encode(h, m); /* the oracle says the same */
+                check_encode(h, m); /* the oracle agrees */
             }
         }
     }
@@ -133,7 +133,7 @@ TEST(test_special_and_random_values)
         for (uint64_t i = 0; i < 1000000; i++) {
             uint64_t bits = sb_rng_u64(key, i);
             check_encode(&halves[k], sb_f32_from_bits((uint32_t)bits));
-            /* binary16's own range: exponents 2^-26 to 2^17 */
+            /* around binary16's own range: exponents 2^-26 to 2^17 */
             uint32_t exponent = 101 + (uint32_t)(bits >> 32) % 44;
             check_encode(&halves[k],
                          sb_f32_from_bits(((uint32_t)bits & 0x807fffffu) | exponent << 23));
@@ -171,8 +171,9 @@ TEST(test_arrays_need_no_alignment)
     assert_true(sb_round_to(SB_FORMAT_f16, 70000.0f) == INFINITY);
 }
 
-/* Rounding many is rounding each, in place and beside: every upper half of a binary32, with lower
- * halves around the midpoint, and in arrays of all lengths up to 40. */
+/* Rounding an array gives the same as rounding each element, in place and into another array: every
+ * upper half of a binary32, with lower halves around the midpoint, and arrays of all lengths up to
+ * 40. */
 TEST(test_many_are_rounded_as_one)
 {
     static const uint16_t lower[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};

@@ -1,5 +1,5 @@
-/* test_formats_e2m1.c - where the encoders of E2M1 that are in use differ, and that they do nowhere
- * else. All 2^32 arguments, counted: tests/exhaustive/codecs32.c, docs/e2m1.md. */
+/* test_formats_e2m1.c - where the E2M1 encoders in use differ, and that they agree everywhere else.
+ * All 2^32 arguments are counted by tests/exhaustive/codecs32.c; see docs/e2m1.md. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -11,7 +11,7 @@
 
 static const double magnitudes[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
 
-/* The nearest magnitude; of two, the one of even code, or the smaller. */
+/* The nearest magnitude; on a tie the even code, or the smaller one if `smaller`. */
 static unsigned nearest(float x, int smaller)
 {
     double a = fabs((double)x);
@@ -25,7 +25,7 @@ static unsigned nearest(float x, int smaller)
     return code;
 }
 
-/* ggml beyond 6: the first of the least distances, each rounded once. */
+/* ggml beyond 6: the first code with the least distance, each distance rounded once. */
 static unsigned first_least(float x)
 {
     unsigned best = 0;
@@ -38,7 +38,7 @@ static unsigned first_least(float x)
     return best;
 }
 
-/* What a form is documented to do, class by class. */
+/* The documented result of a form, class by class. */
 static unsigned expected(sb_e2m1_form form, float x)
 {
     unsigned sign = signbit(x) ? 8 : 0, negative = x < 0 ? 8 : 0;
@@ -105,13 +105,13 @@ TEST(test_special_and_random_arguments)
     for (uint64_t i = 0; i < 1u << 20; i++) {
         uint64_t bits = sb_rng_u64(key, i);
         check(sb_f32_from_bits((uint32_t)bits));
-        /* around 6 and below, and where the distances of ggml fall together */
+        /* around 6 and below, and where several rounded distances of ggml are equal */
         uint32_t exponent = (bits >> 33 & 1 ? 122 : 148) + (uint32_t)(bits >> 34) % 8;
         check(sb_f32_from_bits(((uint32_t)bits & 0x807fffffu) | exponent << 23));
     }
 }
 
-/* One argument for each way in which two forms differ, in the order of the list. */
+/* One argument for each way in which two forms differ. */
 TEST(test_where_they_differ)
 {
     static const struct {

@@ -1,7 +1,7 @@
-/* test_formats_libraries.c - our codecs against those of ml_dtypes, numpy and torch, which
- * golden/quant/codecs.safetensors holds for chosen arguments and for all codes. NaNs are compared
- * as NaNs: their payloads and signs differ from library to library and from one vector path of
- * torch to another. Run from the root of the repository. */
+/* test_formats_libraries.c - our codecs against those of ml_dtypes, numpy and torch, recorded in
+ * golden/quant/codecs.safetensors for chosen arguments and for all codes. Any NaN equals any other:
+ * payloads and signs differ from library to library and from one vector path of torch to another.
+ * Run from the root of the repository. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -32,8 +32,8 @@ static uint32_t element(const sb_tensor *t, size_t i)
                         : t->data[i];
 }
 
-/* --- what each library is expected to give; a departure from ours stands here, by itself
- * ---------- */
+/* --- the expected result of each library, where it differs from ours
+ * ----------------------------- */
 static uint32_t e4m3_unsaturated(float x)
 {
     return sb_f32_to_e4m3_unsaturated(x);
@@ -49,14 +49,14 @@ static uint32_t e5m2_ieee(float x)
     return sb_f32_to_e5m2_ieee(x);
 }
 
-/* ml_dtypes makes NaN a zero of the other sign, where the hardware makes it +6. */
+/* ml_dtypes encodes NaN as a zero of the other sign, the hardware as +6. */
 static uint32_t e2m1_ml_dtypes(float x)
 {
     return x == x ? sb_f32_to_e2m1(x) : signbit(x) ? 0 : 8;
 }
 
-/* Both libraries send what is between 2^-127 and 1.5 times it, where a binary32 has no leading one,
- * to 2^-126; the nearest is 2^-127. */
+/* Both libraries round a subnormal between 2^-127 and 1.5 * 2^-127 to 2^-126; the nearest is
+ * 2^-127. */
 static uint32_t e8m0_of(float x)
 {
     return x > 0x1p-127f && x < 0x1.8p-127f ? 1 : sb_f32_to_e8m0(x);

@@ -1,6 +1,6 @@
-/* test_formats_small.c - the formats of at most eight bits, and what holds for all formats.
+/* test_formats_small.c - the formats of at most eight bits, and properties of all formats.
  *
- * The oracle is tests/exhaustive/codec_oracle.c, which knows the formats by their definition; the
+ * The oracle is tests/exhaustive/codec_oracle.c, which implements the definitions; the
  * landmarks below were worked out by hand. All 2^32 arguments: tests/exhaustive/codecs32.c. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
@@ -19,7 +19,7 @@ TEST_FIXTURE(setup)
     return 0;
 }
 
-/* The codec that the plain encoder of a format is; NULL of f32. */
+/* The codec of the plain encoder of a format; NULL for f32. */
 static const codec *plain_codec(sb_format format)
 {
     for (size_t k = 0; k < codec_count; k++)
@@ -35,7 +35,8 @@ static uint32_t last_code(sb_format format)
 
 /* --- decoding ------------------------------------------------------------------------------------
  */
-/* F-6, F-8, F-9, F-10, F-12 say what a code stands for; here by the list of values. */
+/* F-6, F-8, F-9, F-10 and F-12 define the value of a code; here it comes from the list of
+ * values. */
 static double value_of(const codec *c, uint32_t code)
 {
     uint32_t magnitude = code & ~c->sign;
@@ -71,20 +72,20 @@ TEST(test_every_code_decodes)
             float once_more = sb_round_to(format, got);
             if (want != want && c->format != SB_FORMAT_e2m1)
                 assert_true(once_more != once_more);
-            else if (!isinf(got)) /* a value of the format is its own rounding, sign and all */
+            else if (!isinf(got)) /* a value of the format is rounded to itself, sign included */
                 assert_int_equal(sb_bits_f32(once_more), sb_bits_f32(got));
         }
     }
 }
 
-/* What stands in the facts about the formats, and not in a list of ours. */
+/* Values from the published descriptions of the formats, not from our own list. */
 TEST(test_landmarks_of_decoding)
 {
     static const float e2m1[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     for (uint8_t code = 0; code < 8; code++) {
         assert_true(sb_e2m1_to_f32(code) == e2m1[code]);
         assert_true(sb_e2m1_to_f32(code + 8) == -e2m1[code]);
-        assert_true(sb_e2m1_to_f32(code + 0x50) == e2m1[code]); /* the low four bits count */
+        assert_true(sb_e2m1_to_f32(code + 0x50) == e2m1[code]); /* only the low four bits count */
     }
     assert_int_equal(sb_bits_f32(sb_e2m1_to_f32(8)), 0x80000000u);
     assert_true(sb_e4m3_to_f32(0x01) == 0.001953125f && sb_e4m3_to_f32(0x08) == 0.015625f);
@@ -123,7 +124,7 @@ static void check_around(const codec *c, double exact)
         return;
     assert_true((double)x == exact || fabs(exact) < 0x1p-126);
     for (uint32_t step = 0; step < 5; step++) {
-        float near = sb_f32_from_bits(sb_bits_f32(x) + step - 2); /* steps past 0 give NaNs */
+        float near = sb_f32_from_bits(sb_bits_f32(x) + step - 2); /* steps beyond 0 give NaNs */
         check_encode(c, near);
         check_encode(c, -near);
     }
@@ -136,7 +137,7 @@ TEST(test_every_value_and_every_boundary)
         for (uint32_t i = 0; i < c->list; i++) {
             double v = codec_value(c, i);
             check_around(c, v);
-            check_around(c, 1.75 * v); /* where compressed-tensors goes up */
+            check_around(c, 1.75 * v); /* where compressed-tensors rounds up */
             if (i + 1 < c->list)
                 check_around(c, (v + codec_value(c, i + 1)) / 2);
         }
@@ -201,7 +202,7 @@ TEST(test_landmarks_of_encoding)
     assert_int_equal(sb_f32_to_uint8(-3.0f), 0);
 }
 
-/* Powers of two: by hand, because the four ways differ on purpose. */
+/* Powers of two, by hand, because the four ways differ on purpose. */
 TEST(test_landmarks_of_scales)
 {
     static const struct {
@@ -260,13 +261,13 @@ TEST(test_arrays_of_every_format)
                 assert_int_equal(sb_bits_f32(back[i]), sb_bits_f32(sb_round_to(format, values[i])));
                 uint32_t code = sb_f32_to_code(format, values[i]);
                 for (size_t bit = 0; bit < sb_format_bits(format); bit++) {
-                    size_t at = i * sb_format_bits(format) + bit; /* in order of significance */
+                    size_t at = i * sb_format_bits(format) + bit; /* sorted by significance */
                     assert_int_equal(bytes[1 + at / 8] >> at % 8 & 1, code >> bit & 1);
                 }
             }
         }
     }
-    /* the low half comes first, and an odd number leaves the last high half zero */
+    /* the low half comes first; with an odd number the last high half is zero */
     float three[3] = {-8, -1, 7};
     sb_encode(SB_FORMAT_int4, three, 3, bytes);
     assert_int_equal(bytes[0], 0xf8);

@@ -1,5 +1,5 @@
-/* test_forms.c - K-30: prompts, decode steps and verifies under the knobs that tell them apart, and
- * the way back from a verify. */
+/* test_forms.c - K-30: prompts, decode steps and verifies under the knobs that distinguish them,
+ * and the rollback of a verify. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -71,8 +71,9 @@ static int same(const sb_digest *a, const sb_digest *b)
     return strcmp(a->hex, b->hex) == 0;
 }
 
-/* Two settings, and in which calls they differ. Convolution, gates and norms of layer 0 depend on
- * the tokens alone; the rule on its state, too, so that of its differences the first ends a row. */
+/* Two settings, and the calls in which they differ. Convolution, gates and norms of layer 0 depend
+ * on the tokens alone. The delta rule depends on its state, too: its rows stop at the first
+ * difference. */
 TEST(test_calls)
 {
     static const struct {
@@ -135,9 +136,9 @@ TEST(test_by_rows)
     assert_true(same(&five, &chunks) && !same(&five, &all_steps));
 }
 
-/* S-10 under the profiles of engines: what is kept of a verify is, to the bit, what a verify of
- * these rows alone leaves, by snapshots and by replay, one row of it as well as all; and a later
- * step is the same. */
+/* S-10 under the profiles of engines: the state kept after a verify equals, to the bit, the state
+ * after a verify of the kept rows alone, by snapshots and by replay, for several numbers of rows;
+ * and so does the state after a later step. */
 TEST(test_way_back)
 {
     static const char *const profiles[] = {"vllm", "sglang", "llamacpp"};
@@ -149,7 +150,7 @@ TEST(test_way_back)
         assert_int_equal(sb_knobs_set(&knobs, more[i % 2], NULL), SB_OK);
         int both = sb_knobs_have_row_states(&knobs);
         for (size_t kept = 2; kept <= 4; kept++)
-            for (int way = both ? 0 : 1; way < 3; way++) { /* snapshots, replay, these rows alone */
+            for (int way = both ? 0 : 1; way < 3; way++) { /* snapshots, replay, kept rows alone */
                 sb_session *session = test_session(model, &knobs, NULL);
                 test_feed(session, ids, 3);
                 assert_int_equal(
@@ -171,7 +172,8 @@ TEST(test_way_back)
     }
 }
 
-/* S-3 in one function: every value of these knobs that makes two of the calls above differ. */
+/* S-3 as a function: sb_knobs_split_anywhere is false for every value of these knobs that makes two
+ * of the calls above differ. */
 TEST(test_split_anywhere)
 {
     static const char *const not_so[] = {

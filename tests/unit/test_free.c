@@ -1,5 +1,5 @@
 /* test_free.c - the free comparison: correct engines pass in all profiles, and every kind of
- * difference is found, at the size that the bound says and not below it. */
+ * difference is found from the size of its bound on, and not below. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static sb_knobs profile(const char *name)
     return knobs;
 }
 
-/* Levels, presets, profiles and orders of summation; chunks behind rounds by replay. */
+/* Levels, presets, profiles and orders of summation; with chunks, rounds roll back by replay. */
 TEST(test_correct_engines_pass)
 {
     static const struct {
@@ -82,7 +82,7 @@ TEST(test_the_reference_is_identical)
 /* --- one fault at a time -------------------------------------------------------------------------
  */
 
-enum { ROW = 12 }; /* position of the row that is spoiled */
+enum { ROW = 12 }; /* the position of the spoiled row */
 
 static sb_step_value *value_at(sb_step *step, const char *name, size_t *row)
 {
@@ -145,7 +145,7 @@ TEST(test_one_logit)
     sb_verdicts_free(&p.v);
 }
 
-/* Logits become the log probabilities of the largest five, the first of which is moved. */
+/* Replaces the logits by the log-probabilities of the largest five, the first of which is moved. */
 static void shorten(free_play *p, sb_step *step)
 {
     enum { TOP = 5 };
@@ -175,7 +175,7 @@ static void shorten(free_play *p, sb_step *step)
     v->data = NULL;
 }
 
-/* The list lacks the largest, or has it twice; all log probabilities are right. */
+/* The list lacks the largest, or has it twice. All log-probabilities are right. */
 static void shorten_wrongly(free_play *p, sb_step *step)
 {
     shorten(&(free_play){.amount = 0}, step);
@@ -210,7 +210,7 @@ TEST(test_the_largest_only)
     }
 }
 
-/* The last expert of a row is another one. */
+/* Replaces the last expert of a row by another one. */
 static void swap_expert(free_play *p, sb_step *step)
 {
     size_t row;
@@ -256,7 +256,7 @@ static void skip_row(free_play *p, sb_step *step)
         step->rows[i].position += step->rows[i].position >= ROW;
 }
 
-/* One token, fed again and again, with the reference's own logits. */
+/* Feeds one token again and again, with the reference's own logits. */
 static void feed_same(sb_free *f, sb_session *session)
 {
     sb_error err = {""};
@@ -294,7 +294,7 @@ static const char *untrusted(sb_session *session, sb_verdicts *v)
 TEST(test_what_cannot_be_trusted)
 {
     free_play p = spoiled(flatten, 0);
-    assert_int_equal(p.v.verdict, SB_VERDICT_FAIL); /* far from the reference's */
+    assert_int_equal(p.v.verdict, SB_VERDICT_FAIL); /* far from the reference */
     sb_verdicts_free(&p.v);
     p = spoiled(skip_row, 0);
     assert_true(p.v.verdict >= SB_VERDICT_SKIPPED);
@@ -308,7 +308,7 @@ TEST(test_what_cannot_be_trusted)
     sb_session_free(session);
 }
 
-/* The same verdicts, to the last bit, whatever the number of threads. */
+/* The verdicts are the same to the last bit, for any number of threads. */
 TEST(test_threads_change_nothing)
 {
     sb_knobs knobs = profile("sglang");

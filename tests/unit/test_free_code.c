@@ -1,5 +1,5 @@
 /* test_free_code.c - an element of a cache of codes may be the code of any value within the bound
- * of the reference's, and none else (T-48). */
+ * around the reference's value, and no other code (T-48). */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "tests/unit/free_play.h"
 #include "tools/compare/free_parts.h"
 
-/* Codes between 2 and 4 are 0.25 apart; the tie of 2 and 2.25 is 2.125. */
+/* Between 2 and 4 the codes are 0.25 apart; the tie between 2 and 2.25 is 2.125. */
 TEST(test_what_a_value_within_the_bound_becomes)
 {
     static const struct {
@@ -28,7 +28,7 @@ TEST(test_what_a_value_within_the_bound_becomes)
         {-2.124, 0.01, -2.25, 1},
         {-2.124, 0.01, -2.5, 0},
         {-2.124, 0.01, 2, 0},
-        {0.0001, 0.01, 0.009, 1} /* no code, and before the last in reach */,
+        {0.0001, 0.01, 0.009, 1} /* not a code; the codes around it are in reach */,
         {0.0001, 0, 0, 1},
         {0.0001, 0, 0x1p-9, 0},
         {2, 1, (double)NAN, 0},
@@ -54,7 +54,7 @@ TEST(test_the_share_of_a_bound)
     assert_true(sb_free_code_reach(&of, 2) == 0);
 }
 
-/* Of a code alone the value may have been anything that becomes it. */
+/* If only the code is known, the value may be any value that is rounded to it. */
 TEST(test_a_value_that_is_not_known)
 {
     static const double codes[] = {-448, -2, -0x1p-9, 0, 0x1p-9, 0x1p-6, 1, 1.875, 2, 240, 448};
@@ -72,9 +72,9 @@ TEST(test_a_value_that_is_not_known)
 }
 
 static int spoils;
-enum { ROW = 2 * 64 }; /* of an early token */
+enum { ROW = 2 * 64 }; /* the row of an early token */
 
-/* Every element of a row is a code further from zero, in every state. */
+/* Moves every element of the row to the next code away from zero, in every state. */
 static void spoil(free_play *p, sb_step *step)
 {
     (void)p;

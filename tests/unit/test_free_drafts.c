@@ -1,4 +1,4 @@
-/* test_free_drafts.c - logits of drafts are held against the head as those of rows against the
+/* test_free_drafts.c - logits of drafts are compared with the head as logits of rows are with the
  * model: at level 2, with states, and from every correct engine. */
 #include "tests/lib/suite.h"
 
@@ -26,7 +26,7 @@ static void scale(free_play *p, sb_step *step)
         v->data[i] *= (float)p->amount;
 }
 
-/* Not the largest: no draft changes. */
+/* Changes a logit that is not the largest, so that no draft changes. */
 static void one_logit(free_play *p, sb_step *step)
 {
     sb_step_value *v = guess_of(step);
@@ -62,7 +62,7 @@ static const struct {
     {"another token", "expected token", token, 1, NULL, NULL, NULL},
 };
 
-/* Each is a failure of the head's logits and says so, where a recording has them. */
+/* Each mistake is reported as a failure of the head's logits, at the levels that record them. */
 TEST(test_mistakes_of_the_head)
 {
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
@@ -93,7 +93,7 @@ TEST(test_mistakes_of_the_head)
         }
 }
 
-/* What is far below the noise, and a drafter that is declared as another, are believed. */
+/* An error far below the noise passes, and so does a drafter that is declared as external. */
 TEST(test_what_is_no_mistake)
 {
     free_play p = {.model = model_of("T4", "mistakes"),
@@ -114,7 +114,7 @@ TEST(test_what_is_no_mistake)
     sb_verdicts_free(&p.v);
 }
 
-/* Every correct engine, at the two levels in turn; experts and bf16 where they are chosen. */
+/* Every correct engine, alternating between the two levels, with dense models, experts and bf16. */
 TEST(test_correct_engines)
 {
     static const struct {
@@ -137,7 +137,7 @@ TEST(test_correct_engines)
                        .drafts = 1,
                        .perturbed = 4};
         free_play_run(&p);
-        /* matrix units that cut may make any logits */
+        /* matrix units that truncate may leave the bounds of logits unlimited */
         int open = p.v.verdict == SB_VERDICT_MISTRUSTED && p.arithmetic->atom;
         if (p.v.failures || p.v.verdict < SB_VERDICT_IDENTICAL ||
             (p.v.verdict > SB_VERDICT_NEAR_TIE && !open))

@@ -1,5 +1,5 @@
-/* test_free_kept.c - rows of a cache that another state had before stay to the bit (T-85): one that
- * moves by less than any noise is found without the values of ops, too. */
+/* test_free_kept.c - rows of a cache that an earlier state contained stay equal to the bit (T-85):
+ * a row that changes by less than any noise is found even without the outputs of ops. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "tests/unit/free_play.h"
 
 static const char *piece;
-static uint64_t from;          /* the step whose state is the first that is changed */
-enum { ELEMENT = 2 * 64 + 7 }; /* of an early token */
+static uint64_t from;          /* the first step whose state is changed */
+enum { ELEMENT = 2 * 64 + 7 }; /* an element of an early token */
 
 static void spoil(free_play *p, sb_step *step)
 {
@@ -55,7 +55,7 @@ TEST(test_rows_before_a_round_stay)
     }
 }
 
-/* An engine that has this value in every state: it is within the noise, and stays. */
+/* An engine with this value in every state passes: it is within the noise, and does not change. */
 TEST(test_the_same_value_from_the_first_state_on_passes)
 {
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {

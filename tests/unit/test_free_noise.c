@@ -1,5 +1,5 @@
-/* test_free_noise.c - logits alone under a profile that rounds inputs and caches to fewer bits than
- * activations have: right engines lie well inside the noise, and wrong ones do not hide in it. */
+/* test_free_noise.c - logits alone, under a profile that rounds inputs and caches to fewer bits
+ * than activations: correct engines are well inside the noise, and wrong engines are outside. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 #define PROGRAM "test_free_noise"
 
-/* An engine under llamacpp, of which nothing but logits is seen. */
+/* An engine under llamacpp that records only logits. */
 static free_play play(const char *preset, const sb_backend *backend,
                       void (*spoil)(free_play *, sb_step *))
 {
@@ -44,7 +44,7 @@ TEST(test_right_engines_pass)
     }
 }
 
-/* These are off by 2 to 6 bounds; a noise that is multiplied with the root of K/6 (T-41) hides
+/* These mistakes are off by 2 to 6 bounds. A noise multiplied by the root of K/6 (T-41) would hide
  * them. */
 TEST(test_wrong_ops_are_seen)
 {
@@ -64,7 +64,7 @@ TEST(test_wrong_ops_are_seen)
     }
 }
 
-/* Every logit becomes that of another token. */
+/* Replaces every logit by that of another token. */
 static void exchange(free_play *p, sb_step *step)
 {
     sb_step_value *v = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "logits");
@@ -85,7 +85,7 @@ TEST(test_other_logits_are_seen)
         size_t failed = 0;
         for (size_t i = 0; i < p.v.token_count; i++)
             failed += p.v.tokens[i].verdict == SB_VERDICT_FAIL;
-        assert_int_equal(failed, 1 + 2); /* behind the prompt, and behind each round */
+        assert_int_equal(failed, 1 + 2); /* after the prompt, and after each round */
         sb_verdicts_free(&p.v);
     }
 }
@@ -94,8 +94,8 @@ TEST(test_other_logits_are_seen)
  * --------------------------------------------------------
  */
 
-/* T-40: "a random number that is a function of seed, run, call, op and element": where logits of
- * all rows of a call are asked for, the noise of what is fed behind it is no other. */
+/* T-40: "a random number that is a function of seed, run, call, op and element": whether the logits
+ * of all rows of a call are asked for does not change the noise of the next call. */
 TEST(test_what_is_asked_changes_no_noise)
 {
     enum { ROWS = 5, V = 384 };
@@ -123,7 +123,7 @@ TEST(test_what_is_asked_changes_no_noise)
     assert_true(noise[0].loose == noise[1].loose);
 }
 
-/* Activations in bfloat16, whose noise is drawn anew in each call. */
+/* bfloat16 activations, with new noise in each call. */
 static free_play narrow(size_t rounds, double amount, void (*spoil)(free_play *, sb_step *))
 {
     sb_knobs knobs;
@@ -141,8 +141,7 @@ static free_play narrow(size_t rounds, double amount, void (*spoil)(free_play *,
 }
 
 /* T-43: "stay within the tight one, a sequence that strayed is made a copy of one that did not":
- * tokens alone do not show that, and the noise grows.
- */
+ * tokens alone do not show which sequences strayed, and the noise grows. */
 TEST(test_tokens_alone_bring_nobody_back)
 {
     double sum[2] = {0};
@@ -163,7 +162,8 @@ TEST(test_tokens_alone_bring_nobody_back)
     assert_true(sum[0] > 1.2 * sum[1]);
 }
 
-/* Beside its logits each row has the log-probability of its largest, less so much. */
+/* Adds to the logits of each row a list with the log-probability of its largest logit, minus
+ * `amount`. */
 static void add_list(free_play *p, sb_step *step)
 {
     const sb_step_value *v = sb_step_find(&step->taps, "logits");
@@ -186,8 +186,8 @@ static void add_list(free_play *p, sb_step *step)
     }
 }
 
-/* T-43: of a row with logits these show that it stays within the tight noise; a list beside them,
- * which is off, does not make the bounds of the rows behind it wider. */
+/* T-43: the logits of a row show that it stays within the tight noise. A wrong list next to them
+ * does not widen the bounds of later rows. */
 TEST(test_a_list_widens_nothing)
 {
     sb_knobs knobs;
@@ -210,8 +210,8 @@ TEST(test_a_list_widens_nothing)
         sb_verdicts_free(&p[list].v);
 }
 
-/* In the last step the two largest logits move towards each other by this share of their margin
- * each, so that above a half the second is the largest, and the token is that one. */
+/* In the last step the two largest logits move towards each other, each by this share of their
+ * margin. Above one half the second one is the largest, and becomes the token. */
 static void turn_last(free_play *p, sb_step *step)
 {
     sb_step_value *v = (sb_step_value *)(uintptr_t)sb_step_find(&step->taps, "logits");
@@ -229,7 +229,7 @@ static void turn_last(free_play *p, sb_step *step)
 }
 
 /* T-44: "a token further below is a failure, with logits of its row or without": each of the two
- * logits may be within its own bound, and the token is not. */
+ * logits may be within its own bound although the token is a failure. */
 TEST(test_a_token_too_far_below)
 {
     enum { MOST = 120 };

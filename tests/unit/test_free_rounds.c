@@ -1,5 +1,6 @@
-/* test_free_rounds.c - mistakes on the way back from a round, planted in an engine: with its states
- * they are named, and from its tokens alone they are a failure with the right side. */
+/* test_free_rounds.c - mistakes in the rollback of a round, planted in an engine. With recorded
+ * states they are named. From tokens alone the verdict is a failure that says which side is
+ * right. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -55,8 +56,8 @@ TEST(test_named_from_states)
 }
 
 /* --- tokens alone --------------------------------------------------------------------------------
- * A model whose tokens a wrong state changes; its drafts are true ones, with every third changed.
- */
+ * In this model a wrong state changes the tokens. Drafts are the true tokens, with every third one
+ * changed. */
 
 static const sb_model *random_model(void)
 {
@@ -94,7 +95,7 @@ static const char *const like[] = {"from the first slot", "a round without draft
                                    "neither conv nor recurrent states", "one slot too early"};
 enum { CHANGING = sizeof changing / sizeof *changing };
 
-/* What was emitted and accepted is known, and no logits and no states. */
+/* Only the emitted tokens and the accepted counts are known, no logits and no states. */
 TEST(test_named_from_tokens)
 {
     free_play p = broken(NULL, 2, 1);
@@ -136,7 +137,8 @@ static void from_elsewhere(const char *slip, int external, sb_verdict least, sb_
     sb_verdicts_free(&p.v);
 }
 
-/* They are taken as they are, and what a rollback leaves is judged as behind any drafts. */
+/* External drafts are accepted as they are. The state after a rollback is judged as after any
+ * drafts. */
 TEST(test_drafts_from_elsewhere)
 {
     from_elsewhere(NULL, 0, SB_VERDICT_FAIL, SB_VERDICT_FAIL, "the head gives");
@@ -189,8 +191,8 @@ TEST(test_two_lists_of_tokens)
     }
 }
 
-/* (A dense model: where router rows are equal, experts part the sides in exact, too.) The second
- * largest logit, where rounding to bfloat16 leaves the choice open. */
+/* The second largest logit, where rounding to bfloat16 leaves the choice open. (A dense model: with
+ * experts, equal router rows separate the sides in profile exact, too.) */
 TEST(test_a_near_tie)
 {
     sb_knobs knobs;
@@ -216,7 +218,7 @@ TEST(test_a_near_tie)
     assert_int_equal(v.verdict, SB_VERDICT_NEAR_TIE);
     assert_int_equal(v.near_ties, 1);
     sb_verdicts_free(&v);
-    options.knobs = NULL; /* in profile exact it is not open */
+    options.knobs = NULL; /* in profile exact the choice is not open */
     assert_int_equal(sb_ids_compare(model, &options, &pair, 1, &out, &v, &err), SB_OK);
     assert_int_equal(v.verdict, SB_VERDICT_FAIL);
     sb_verdicts_free(&v);
@@ -231,7 +233,7 @@ typedef struct batch {
     sb_session *session[2];
     uint32_t token[2];
     sb_free *free;
-    int swapped; /* each keeps conv and recurrent states by the count of the other */
+    int swapped; /* each sequence keeps conv and recurrent states by the count of the other */
 } batch;
 
 static uint32_t greedy_at(sb_session *session, size_t row)
@@ -252,14 +254,14 @@ static void add_rows(sb_step *step, uint32_t sequence, uint64_t position, const 
     }
 }
 
-/* One sequence's round of true drafts, of which it is told how many stay true. */
+/* A round of one sequence. The first `right` of its three drafts are true. */
 static sb_round one_round(batch *b, size_t i, size_t right, sb_step *step)
 {
     sb_session *session = b->session[i];
     uint64_t position = sb_session_state(session)->position;
     sb_round round = {.position = position, .drafted = 3};
     uint32_t fed[4] = {b->token[i]};
-    for (size_t j = 0; j < 3; j++) { /* a look ahead, undone */
+    for (size_t j = 0; j < 3; j++) { /* finds the true token, then rolls back */
         assert_int_equal(sb_session_verify(session, fed, j + 1, SB_ROLLBACK_snapshots, NULL),
                          SB_OK);
         fed[j + 1] = (greedy_at(session, j) + (j >= right)) % 384;

@@ -1,7 +1,7 @@
 /* test_functions.c - the functions of one argument and the integer root against MPFR.
  *
- * All 2^32 inputs of a function are the business of tests/exhaustive/all32.c; here: its exceptions,
- * its special values, and a million inputs (SAMEBIT_FN_CASES) of each. */
+ * For each function: its exceptions, its special values, and a million inputs (SAMEBIT_FN_CASES).
+ * tests/exhaustive/all32.c tests all 2^32 inputs. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ TEST(test_random_inputs_equal_mpfr)
     }
 }
 
-/* Both binary32 neighbours of every exception are checked, too: the table must not spread. */
+/* Both binary32 neighbours of every exception are checked, too: they must not be affected. */
 TEST(test_exceptions)
 {
     static const size_t rows_found[SB_FN_COUNT] = {53, 191, 132, 2, 222, 246, 576, 82, 45};
@@ -48,7 +48,7 @@ TEST(test_exceptions)
     for (int fn = 0; fn < SB_FN_COUNT; fn++) {
         size_t count;
         const sb_fn_exception *rows = sb_fn_exceptions((sb_fn)fn, &count);
-        assert_int_equal(count, rows_found[fn]); /* by all32 --write-exceptions: none is missing */
+        assert_int_equal(count, rows_found[fn]); /* as found by all32 --write-exceptions */
         unsigned long needed = 0;
         for (size_t i = 0; i < count; i++) {
             float x = sb_f32_from_bits(rows[i].input);
@@ -70,7 +70,7 @@ TEST(test_exceptions)
     }
     print_message("%lu exceptions; binary64 alone rounds %lu of them wrongly\n", total,
                   naive_wrong);
-    assert_true(naive_wrong > 0); /* the twin without the table is told apart */
+    assert_true(naive_wrong > 0); /* the data can tell a twin without the table */
 }
 
 /* fn_round.h: the cores are off by less than 2^-50 = 8 u. */
@@ -93,8 +93,8 @@ TEST(test_cores_keep_their_bound)
     }
 }
 
-/* The binary32 values nearest to multiples of pi/2, where the reduction of sin and cos cancels
- * most. */
+/* The binary32 values nearest to multiples of pi/2, where the reduction of sin and cos cancels most
+ * bits. */
 TEST(test_hardest_angles)
 {
     static const uint32_t nearest[] = {0x6f79be45, 0x50a3e87f, 0x437ce5f1, 0x6a1976f1, 0x53b146a6,
@@ -188,7 +188,7 @@ TEST(test_special_values)
             check((sb_fn)fn, nans[i], NAN_BITS);
 }
 
-/* x, and the 2000 binary32 values on either side of it, for every x at which a branch is taken. */
+/* For every x at which the code branches: x and the 2000 binary32 values on either side. */
 TEST(test_around_the_branches)
 {
     static const float points[] = {0,          89,          -104,     104,       -110,
@@ -228,7 +228,7 @@ TEST(test_rope_frequencies)
                 check_root(thetas[t], -2 * (int)f, dims[d]);
 }
 
-/* K-8: exponents that torch has, of all widths that are no power of two. */
+/* K-8: the exponents of torch, for all widths that are not a power of two. */
 TEST(test_power_of_torch)
 {
     static const double thetas[] = {1e4, 5e5, 1e6, 5e6, 1e7, 1e8, 150000.5, 1.5, 0x1p50, 16777215};
@@ -236,7 +236,7 @@ TEST(test_power_of_torch)
         for (unsigned rd = 6; rd <= 512; rd += rd < 64 ? 2 : 38)
             for (unsigned f = 1; f < rd / 2 && (rd & (rd - 1)); f++) {
                 float e = (float)(2 * f) / (float)rd;
-                if (sb_bits_f32(e) << 16 == 0) /* a root */
+                if (sb_bits_f32(e) << 16 == 0) /* a root, see sb_root_power */
                     continue;
                 float got = sb_power(thetas[t], e), want = oracle_power(thetas[t], e);
                 if (sb_bits_f32(got) != sb_bits_f32(want))
@@ -251,7 +251,7 @@ TEST(test_root_power_at_large)
     uint64_t key = sb_rng_key(42, "root");
     for (uint64_t i = 0; i < 1500; i++) {
         uint64_t bits = sb_rng_u64(key, 4 * i) >> 1;
-        if (i % 2) /* exponents in which the result is seldom infinite or zero */
+        if (i % 2) /* exponents for which the result is rarely infinite or zero */
             bits = (bits & 0xfffffffffffffu) | (uint64_t)(1023 - 40 + (int)(bits >> 52) % 80) << 52;
         if (bits == 0 || bits >= (uint64_t)0x7ff << 52)
             continue;
@@ -263,8 +263,8 @@ TEST(test_root_power_at_large)
     }
 }
 
-/* Results that are binary32 values or midpoints exactly, where MPFR's interval would never close.
- */
+/* Results that are exactly binary32 values or midpoints, for which MPFR's interval would never
+ * close. */
 TEST(test_exact_roots_and_ties)
 {
     static const struct {
@@ -293,7 +293,7 @@ TEST(test_exact_roots_and_ties)
         {0x1.000001p0, 1, 1, 1.0f}, /* ties, to even */
         {0x1.000003p0, 1, 1, 0x1.000004p0f},
         {0x1.0000010000001p0, 1, 1, 0x1.000002p0f},
-        {0x1.000002000001p0, 1, 2, 1.0f}, /* (1 + 2^-24)^2: a tie again */
+        {0x1.000002000001p0, 1, 2, 1.0f}, /* (1 + 2^-24)^2: the root is a tie */
         {0x1.0000020000011p0, 1, 2, 0x1.000002p0f},
         {0x1.000002000000fp0, 1, 2, 1.0f},
         {0x1.000006000009p0, 1, 2, 0x1.000004p0f}, /* (1 + 3 * 2^-24)^2 */
@@ -308,7 +308,7 @@ TEST(test_exact_roots_and_ties)
     }
 }
 
-/* sqrt is an operation of IEEE 754, and the compiler's is one instruction. */
+/* sqrt is an IEEE 754 operation; sqrtf of the compiler is one instruction. */
 TEST(test_sqrt)
 {
     static const float special[] = {0.0f,  -0.0f,         INFINITY,     -INFINITY, NAN,

@@ -1,4 +1,5 @@
-/* test_graft.c - what the configuration of a graft says, dialect by dialect, and what it keeps. */
+/* test_graft.c - the configuration of a graft, dialect by dialect: what is changed and what is
+ * kept. */
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/suite.h"
 
@@ -14,7 +15,7 @@
 #include "tools/graft/adapt.h"
 #include "tools/graft/graft.h"
 
-/* Made when it is first asked for. */
+/* A checkpoint of this format, made at the first call. */
 static const char *made(const char *format)
 {
     static struct {
@@ -30,7 +31,7 @@ static const char *made(const char *format)
     return known[i].path;
 }
 
-/* What changed and what is told, a line each. */
+/* The changes and the notes, one line each. */
 typedef struct told {
     char changes[4000], notes[2000];
     size_t change_count, note_count;
@@ -73,7 +74,7 @@ static told graft(const char *base, const char *pattern, const char *other)
     return t;
 }
 
-/* How many layers of a folder are declared otherwise than they are stored. */
+/* Counts the layers of a folder whose declaration differs from their storage. */
 typedef struct count {
     sb_declared *declared;
     size_t layers, wrong;
@@ -115,7 +116,8 @@ static void agree(const char *base, const char *pattern, const char *other)
                  c.first, t.notes);
 }
 
-/* W-5 in every dialect: what comes is less, more, or otherwise quantized than what goes. */
+/* W-5 in every dialect: the grafted layers are quantized less, more, or otherwise than the replaced
+ * ones. */
 TEST(test_dialects)
 {
     static const char *const pairs[][2] = {
@@ -131,7 +133,7 @@ TEST(test_dialects)
             agree(pairs[i][0], patterns[(i + p) % 3], pairs[i][1]);
 }
 
-/* W-6: the modules that came, and no others, are declared as plain, and that is told. */
+/* W-6: only the grafted modules are declared as plain, and a note says so. */
 TEST(test_hybrid)
 {
     told t = graft(made("int4-autoround"), "layers.*.mlp.shared_expert.*", made("fp8-block"));
@@ -140,7 +142,7 @@ TEST(test_hybrid)
     assert_int_equal(disagreements().wrong, 3 * 4);
 }
 
-/* W-15: what no dialect has words for is refused by its name, in a dry run, too. */
+/* W-15: layers that the dialect cannot declare are refused with its name, in a dry run, too. */
 TEST(test_unsaid)
 {
     static const char *const rows[][4] = {
@@ -162,7 +164,7 @@ TEST(test_unsaid)
         }
 }
 
-/* W-16: FP8 blocks in the words of compressed-tensors and of ModelOpt. */
+/* W-16: FP8 blocks as compressed-tensors and ModelOpt declare them. */
 TEST(test_blocks)
 {
     static const char *const bases[] = {"nvfp4-ct", "fp8-channel", "int4-ct", "nvfp4-modelopt",
@@ -178,7 +180,7 @@ TEST(test_blocks)
     }
 }
 
-/* W-17: "rounded once from the exact value" - also a quotient that is nearly a tie, and is none. */
+/* W-17: "rounded once from the exact value" - also a quotient very close to a tie. */
 TEST(test_nearest)
 {
     static const struct {
@@ -191,16 +193,16 @@ TEST(test_nearest)
         {0, 1, 0, 1},
         {-0.0, 3, 0x8000, 1},
         {1.00390625, 1, 0x3f80, 0},           /* 1 + 2^-8: a tie, to even */
-        {1.01171875, 1, 0x3f82, 0},           /* 1 + 3 2^-8 */
+        {1.01171875, 1, 0x3f82, 0},           /* 1 + 3 2^-8: a tie, to even */
         {1.00390625 + 0x1p-40, 1, 0x3f81, 0}, /* a tie in binary32 only */
-        {1.01171875 - 0x1p-40, 1, 0x3f81, 0}, /* the same from above */
+        {1.01171875 - 0x1p-40, 1, 0x3f81, 0}, /* likewise, from above */
         {-1.00390625 - 0x1p-40, 1, 0xbf81, 0},
         {3, 1.5, 0x4000, 1},
         {1, 3, 0x3eab, 0},
         {0x1p-126, 1, 0x0080, 1},
         {0x1p-133, 1, 0x0001, 1},
         {0x1p-134, 1, 0, 0},
-        {0x1.ffp127, 1, 0x7f80, 0}, /* beyond the largest */
+        {0x1.ffp127, 1, 0x7f80, 0}, /* beyond the largest finite value */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int exact;
@@ -210,7 +212,7 @@ TEST(test_nearest)
     }
 }
 
-/* Rules are few; what is there already is not said twice; a dry run says the same. */
+/* Few rules are added, none that exists already; a dry run reports the same. */
 TEST(test_changes)
 {
     told t = graft(made("nvfp4-ct"), "mtp.*", made("bf16")), dry;
@@ -230,8 +232,7 @@ TEST(test_changes)
     assert_non_null(strstr(t.changes, "hf_quant_config.json: quant_algo: MIXED_PRECISION"));
 }
 
-/* All bytes of config.json that are not quantization stay, and the head's number of layers comes.
- */
+/* All bytes of config.json outside of the quantization stay, except the number of MTP layers. */
 TEST(test_bytes)
 {
     test_folder f = test_folder_load(made("nvfp4-ct"));
@@ -267,7 +268,7 @@ static sb_status refuse_all(void *ctx, const char *source, const char *result, s
     return sb_fail(err, SB_ERR_INPUT, "the verifier says no");
 }
 
-/* W-10: a verifier that says no takes everything away again. */
+/* W-10: if the verifier refuses, the result is removed. */
 TEST(test_verify)
 {
     int asked = 0;
@@ -289,7 +290,8 @@ TEST(test_verify)
     assert_int_equal(sb_checkpoint_open(o.target, &c, &err), SB_ERR_IO);
 }
 
-/* Tensors of a kind that come, and those of them under names that the base does not have. */
+/* The number of grafted tensors of a kind, and of those among them whose names the base does not
+ * have. */
 static void count_names(const sb_grafted *g, const char *kind, size_t *come, size_t *alone)
 {
     *come = *alone = 0;
@@ -300,8 +302,7 @@ static void count_names(const sb_grafted *g, const char *kind, size_t *come, siz
         }
 }
 
-/* The published hybrid of INT4 with FP8 blocks, in its real shape, of which only headers are there.
- */
+/* The published hybrid of INT4 and FP8 blocks, in its real shape, from headers alone. */
 TEST(test_published)
 {
     const char *const take[3] = {"layers.*.shared_expert.*", "layers.*.linear_attn.*",
@@ -318,7 +319,7 @@ TEST(test_published)
     size_t come, alone;
     if (sb_graft(&o, &g, &err))
         fail_msg("%s", err.text);
-    count_names(&g, ".shared_expert.", &come, &alone); /* 48 layers: codes, and scales alone */
+    count_names(&g, ".shared_expert.", &come, &alone); /* 48 layers */
     assert_true(come == 288 && alone == 144);
     count_names(&g, ".linear_attn.", &come, &alone); /* 36 layers */
     assert_true(come == 36 * 12 && alone == 36 * 8);

@@ -1,5 +1,5 @@
-/* test_hash.c - manifests and value hashes: equal for what means the same, different for every
- * planted fault. */
+/* test_hash.c - manifests and value hashes: equal for equal meaning, different for every planted
+ * fault. */
 #include "tests/lib/suite.h"
 #include "tests/unit/nvfp4_folder.h"
 
@@ -43,7 +43,7 @@ static const sb_manifest_value *value_of(const sb_manifest *m, const char *name)
     return NULL;
 }
 
-/* How many rows of the two differ; *first is the first. */
+/* The number of rows that differ; *first is the first one. */
 static size_t differences(const sb_manifest *now, const sb_manifest *then, int by_values,
                           char *first)
 {
@@ -79,7 +79,7 @@ static void expect_difference(const char *a, const char *b, int by_values, const
     sb_manifest_free(&y);
 }
 
-/* Two layers and what belongs to none. */
+/* Two quantized layers, and tensors outside of them. */
 static test_folder two_layers(nvfp4_dialect dialect, float factor, float input)
 {
     test_folder f = nvfp4_folder(dialect);
@@ -134,7 +134,7 @@ TEST(test_definition)
     sb_manifest_free(&m);
 }
 
-/* D-6 for a layer in FP4, whose values come out of a table: row by row under law exact. */
+/* D-6 for an FP4 layer, whose values come from a table: row by row under law exact. */
 TEST(test_exact_hash)
 {
     enum { ROWS = 3, COLS = 48 };
@@ -155,7 +155,7 @@ TEST(test_exact_hash)
     sb_checkpoint_close(checkpoint);
 }
 
-/* ModelOpt's multiplier is the reciprocal of a divisor here, with an exact one. */
+/* ModelOpt's multiplier here is the reciprocal of a divisor, and exact. */
 TEST(test_dialects_agree)
 {
     test_folder ct = two_layers(NVFP4_CT, 8192, 256);
@@ -169,7 +169,7 @@ TEST(test_dialects_agree)
     assert_string_not_equal(x.checkpoint.hex, y.checkpoint.hex);
     sb_manifest_free(&x);
     sb_manifest_free(&y);
-    /* and inexact ones do not: 1 / 10007 is rounded */
+    /* inexact reciprocals do not: 1 / 10007 is rounded */
     ct = two_layers(NVFP4_CT,
                     sb_canonical_divisor((sb_factor){SB_MULTIPLIER, 1 / other_divisor}, 0), 256);
     modelopt = two_layers(NVFP4_MODELOPT, 1 / other_divisor, 1 / 256.0f);
@@ -224,7 +224,7 @@ TEST(test_faults_are_seen)
     const char *less = save(&f, "less");
     expect_difference(less, sound, 0, "missing model.norm.weight: tensor");
     expect_difference(sound, less, 0, "extra model.norm.weight: tensor");
-    /* a multiplier where a divisor belongs, in both dialects */
+    /* a multiplier where a divisor is expected, in both dialects */
     f = two_layers(NVFP4_CT, 1 / divisor, 256);
     expect_difference(save(&f, "swapped"), sound, 1,
                       "differs model.layers.0.mlp.experts.0.up_proj: divisor");
@@ -243,7 +243,8 @@ static float factor_of(uint32_t e)
     return 0.0001f * (float)(e + 1);
 }
 
-/* The experts of one layer, stacked under names that hang on `joint`, or one by one. */
+/* The experts of one layer, one by one, or stacked under names with `joint` after the name of the
+ * stack. */
 static test_folder experts(int stacked, char joint)
 {
     test_folder f = nvfp4_folder(NVFP4_MODELOPT);
@@ -328,8 +329,8 @@ static void put_nibble(test_tensor *t, uint64_t word, unsigned nibble, unsigned 
     sb_store_u32(t->bytes + 4 * word, bits | (uint32_t)value << 4 * nibble);
 }
 
-/* The same weights in a packing: 1 GPTQ v1, 2 GPTQ v2 with a trivial g_idx, 3 AWQ, 4
- * compressed-tensors. sym: zero points are all 8. */
+/* The same weights in one packing: 1 GPTQ v1, 2 GPTQ v2 with a trivial g_idx, 3 AWQ, 4
+ * compressed-tensors. sym: all zero points are 8. */
 static const char *packed(int packing, int sym, const char *name)
 {
     static const unsigned place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -382,8 +383,8 @@ static const char *packed(int packing, int sym, const char *name)
     return save(&f, name);
 }
 
-/* GPTQ files do not say whether they are v1 unless all zero points are 8, so that is the case in
- * which both conventions can be compared. */
+/* Only with zero points of 8 does a GPTQ file show whether it is v1 or v2. So this case can compare
+ * both conventions. */
 TEST(test_integer_packings_agree)
 {
     const char *v1 = packed(1, 1, "gptq-v1");
@@ -417,7 +418,7 @@ static void compare_rows(const sb_matrix *m, const char *what)
     }
 }
 
-/* All 256 codes of E4M3 under scales that overflow, underflow and are no numbers. */
+/* All 256 codes of E4M3 under scales that overflow, underflow or are NaN. */
 TEST(test_exact_values_are_those_of_the_law)
 {
     static const uint32_t scales[] = {0x3f800000u, 0x00000001u, 0x00800001u, 0x7f000000u,
@@ -525,7 +526,7 @@ TEST(test_manifest_comes_back)
     assert_int_equal(sb_manifest_load(path, &back, NULL), SB_OK);
     assert_int_equal(differences(&m, &back, 0, first) + differences(&m, &back, 1, first), 0);
     sb_manifest_free(&back);
-    /* a digit of a digest, a lost line, a lost end, another order, no manifest at all */
+    /* a digit of a digest, a missing line, a missing end, a missing newline, no manifest */
     char *bad = strdup(text), *digit = strstr(bad, "tensor ") + 9;
     *digit = *digit == '0' ? '1' : '0';
     expect_refused(path, bad, "it was changed");
@@ -553,7 +554,7 @@ TEST(test_manifest_comes_back)
     sb_manifest_free(&m);
 }
 
-/* The digest of the manifest is that of golden files, and shards do not change it. */
+/* The digest of the manifest equals that of golden files, and does not depend on shards. */
 TEST(test_shards_do_not_matter)
 {
     const char *one = test_checkpoint_with(

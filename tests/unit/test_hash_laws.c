@@ -1,5 +1,5 @@
 /* test_hash_laws.c - the counts of `info --laws` against the laws written out here, and their rates
- * over factors as real tensors have them. */
+ * for factors in the range of real tensors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 enum { SCALES = 126, CODES = 7, COLS = 16 };
 
-/* Every positive block scale, one a row, with the codes 1 to 7 and zeros. */
+/* Every positive block scale, one per row, with the codes 1 to 7 and zeros. */
 static unsigned char all_codes[SCALES][COLS / 2], all_scales[SCALES];
 
 static sb_matrix all_pairs(sb_factor factor)
@@ -41,9 +41,9 @@ static sb_matrix all_pairs(sb_factor factor)
     return m;
 }
 
-/* A weight in one law, straight from its expression; m is a multiplier or d a divisor. Of the
- * exact one binary64 holds every q s m; a quotient rounded to its 53 bits rounds to the same
- * binary32, as 53 >= 2 * 24 + 2. */
+/* A weight under one law, computed from its expression; the factor is a multiplier m or a divisor
+ * d. For the exact law, binary64 holds every q s m exactly. A quotient is rounded first to 53 bits
+ * and then to the same binary32 as directly, because 53 >= 2 * 24 + 2. */
 static float weight(sb_law law, float q, float s, sb_factor f)
 {
     volatile float m = f.kind == SB_MULTIPLIER ? f.value : 1.0f / f.value;
@@ -94,7 +94,7 @@ static void expect_counts(const sb_law_counts *got, const sb_law_counts *want)
     }
 }
 
-/* Largest magnitudes from 0.01 to 20, as tensors have them. */
+/* Largest magnitudes from 0.01 to 20, as in real tensors. */
 static float amax(uint64_t i)
 {
     return 0.01f + 19.99f * sb_rng_uniform(sb_rng_key(42, "amax"), i);
@@ -106,7 +106,7 @@ static sb_factor factor_of(uint64_t i, int divisor)
                    : (sb_factor){SB_MULTIPLIER, amax(i) / 2688.0f};
 }
 
-/* LAWS_DRAWS=20000 is what docs/laws.md reports. */
+/* docs/laws.md reports the results for LAWS_DRAWS=20000. */
 static uint64_t draws(void)
 {
     const char *text = getenv("LAWS_DRAWS");
@@ -144,7 +144,7 @@ TEST(test_counts)
     }
 }
 
-/* A power of two rounds nowhere, and zeros of both signs are one value. */
+/* With a power of two no law rounds, and zeros of both signs are one value. */
 TEST(test_laws_that_agree)
 {
     sb_law_counts got = {0}, none = {0};
@@ -160,7 +160,8 @@ TEST(test_laws_that_agree)
     assert_false(sb_laws_differ(&m));
 }
 
-/* Between a tenth and a half of all values differ, by few steps, and hardly any after bf16. */
+/* The share of values that differ is between `low` and `high` percent, by at most 3 ulp, and after
+ * rounding to bf16 almost none differ. */
 static void expect_rate(const sb_law_counts *c, sb_law a, sb_law b, double low, double high)
 {
     for (unsigned p = 0; p < SB_LAW_PAIRS; p++) {
@@ -192,12 +193,12 @@ TEST(test_rates)
     expect_rate(&c, SB_LAW_ct_div, SB_LAW_ct_rcp, 10, 40);
 }
 
-/* INT4 under a binary16 scale: only law bf16_scale is another one. */
+/* INT4 with binary16 scales: only law bf16_scale differs. */
 TEST(test_bf16_scales)
 {
     unsigned char codes[16] = {0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe}, scales[4];
     sb_law_counts got = {0};
-    sb_store_u16(scales, sb_f32_to_f16(1.0f + 1.0f / 1024)); /* bf16 makes it 1 */
+    sb_store_u16(scales, sb_f32_to_f16(1.0f + 1.0f / 1024)); /* bf16 rounds it to 1 */
     sb_store_u16(scales + 2, sb_f32_to_f16(1.5f));
     sb_matrix m = {.data = codes, .format = SB_FORMAT_int4, .rows = 2, .cols = 16};
     m.quant = (sb_quant){.scales = scales,
@@ -214,6 +215,6 @@ TEST(test_bf16_scales)
         sb_law a = SB_LAW_exact, b = SB_LAW_exact;
         sb_law_pair(p, &a, &b);
         int other = (a == SB_LAW_bf16_scale) != (b == SB_LAW_bf16_scale);
-        assert_int_equal(got.f32[p], other ? 15 : 0); /* all codes of row 0 but 0 */
+        assert_int_equal(got.f32[p], other ? 15 : 0); /* all codes of row 0 except 0 */
     }
 }

@@ -1,4 +1,4 @@
-/* test_int_dot.c - sums of codes in integers are those of exact.h, in every kernel. */
+/* test_int_dot.c - integer dot products of codes equal the sums of exact.h, in every kernel. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -25,13 +25,13 @@ static uint32_t draw(uint32_t n)
     return sb_rng_below(key, drawn++, n);
 }
 
-/* What a family of cases has of scales. */
+/* The kind of scales. */
 typedef enum family {
-    ORDINARY,  /* all that have a value */
+    ORDINARY,  /* any scale with a value */
     LARGEST,   /* codes of 6 and scales of 448 */
     SUBNORMAL, /* scales below 2^-6 */
     CANCELLED, /* the second half is the first with the other sign */
-    SPOILED,   /* some scales have no value */
+    SPOILED,   /* some scales are NaN or otherwise without a value */
     FAMILIES
 } family;
 
@@ -139,7 +139,7 @@ TEST(test_layers)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-/* What other kernels must do: nothing here may take it. */
+/* Layers and inputs that other kernels compute: sb_int_dot_read refuses them. */
 TEST(test_not_read)
 {
     key = sb_rng_key(42, "others");
@@ -168,8 +168,7 @@ static float exactly(int64_t sum, const sb_scalar *factor)
 {
     sb_exact acc;
     sb_exact_clear(&acc);
-    for (int part = 0; part < 64;
-         part += 16) { /* by digits, so that nothing of int_dot.c is used */
+    for (int part = 0; part < 64; part += 16) { /* by digits, without any function of int_dot.c */
         uint64_t size = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum;
         double digit = (double)(size >> part & 0xffff) * (double)((uint64_t)1 << part);
         sb_exact_add_wide_product(&acc, sum < 0 ? -digit : digit, 0x1p-20);
@@ -177,7 +176,7 @@ static float exactly(int64_t sum, const sb_scalar *factor)
     return sb_exact_round_scaled(&acc, factor);
 }
 
-/* Ties, numbers beside ties, long sums; factors that only move the point, and others. */
+/* Ties, numbers next to ties, long sums; factors that are powers of two, and others. */
 TEST(test_rounding)
 {
     unsigned long ties = 0;
@@ -205,7 +204,7 @@ TEST(test_rounding)
     assert_true(ties > 20000);
 }
 
-/* Rows are shared out, and memory that is missing is said. */
+/* Threads share the rows without a change of bits; a failed allocation is SB_ERR_MEMORY. */
 TEST(test_threads_and_memory)
 {
     float one[INPUTS * ROWS], many[INPUTS * ROWS];

@@ -1,5 +1,5 @@
 /* test_knobs.c - knobs and profiles as text, and the law of section K: a knob changes its own tap
- * and nothing before it. */
+ * and no tap before. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ TEST(test_first_values_are_exact)
     assert_true(SB_IS(&knobs, params, stored) && SB_IS(&knobs, moe_sum, dot));
 }
 
-/* Every knob and value can be set by name, and sets nothing else. */
+/* Every knob and value can be set by name; setting it changes no other knob. */
 TEST(test_set_by_name)
 {
     for (unsigned v = 0; v < SB_VALUE_COUNT; v++) {
@@ -108,15 +108,15 @@ TEST(test_profiles)
         assert_non_null(strstr(err.text, sb_profile_name(p)));
 }
 
-/* The tap that a knob changes first, and where that can be seen. Every knob of knobs.def needs a
- * row. */
+/* The tap that a knob changes first, and the model and settings that show it. Every knob of
+ * knobs.def needs a row. */
 typedef struct law {
     const char *name, *tap;
     unsigned model;   /* row of made[] */
-    const char *base; /* settings beside which the knob is turned */
+    const char *base; /* the other settings */
 } law;
 
-/* What the laws are shown on. The dk^1/2 of T6 is no power of two. */
+/* The models. The dk^1/2 of T6 is not a power of two. */
 static const struct {
     const char *dir, *preset, *format;
     unsigned layers;
@@ -134,7 +134,7 @@ static const struct {
 
 #define FIRST_LINEAR "layers.0.linear_attn.in_proj_qkv"
 #define FIRST_IN_MLP                                                                               \
-    "layers.0.mlp.shared_expert.gate_proj" /* where linear attention is left as it is */
+    "layers.0.mlp.shared_expert.gate_proj" /* if linear attention is not affected */
 
 static const law laws[] = {
     {"act", "embed", 0, "act=bf16"},
@@ -144,20 +144,20 @@ static const law laws[] = {
     {"beta", "layers.0.linear_attn.beta", 0, "act=bf16"},
     {"swiglu", "layers.0.mlp.shared_expert.swiglu", 0, "act=bf16"},
     {"gated_norm", "layers.0.linear_attn.norm", 0, "act=bf16"},
-    {"rope_freq", "layers.3.self_attn.q_rope", 0, ""}, /* seen before rounding to bfloat16 */
+    {"rope_freq", "layers.3.self_attn.q_rope", 0, ""}, /* visible before rounding to bfloat16 */
     {"rope_table", "layers.3.self_attn.q_rope", 0, "act=bf16"},
     {"rope_pair", "layers.3.self_attn.q_rope", 0, "act=bf16"},
     {"scores", "layers.3.self_attn.core_out", 0, "act=bf16"},
     {"attn_gate", "layers.3.self_attn.gated", 0, "act=bf16"},
     {"router_weight", "layers.0.mlp.router_weights", 0, "act=bf16"},
     {"moe_sum", "layers.0.mlp.out", 0, "act=bf16"},
-    {"delta_rule", "layers.0.linear_attn.core_out", 0, "q_scale=output"}, /* R-22 does that */
+    {"delta_rule", "layers.0.linear_attn.core_out", 0, "q_scale=output"}, /* R-22 scales outputs */
     {"q_scale", "layers.0.linear_attn.q", 1, "act=bf16"},
     {"conv_product", "layers.0.linear_attn.conv", 0, "act=bf16"},
     {"l2norm", "layers.0.linear_attn.q", 0, "act=bf16"},
     {"l2norm_round", "layers.0.linear_attn.q", 0, "act=bf16"},
     {"a_log", "layers.0.linear_attn.g", 0, "act=bf16 params=act"},
-    {"delta_state", "layers.0.linear_attn.core_out", 0, "act=bf16"}, /* of the next call */
+    {"delta_state", "layers.0.linear_attn.core_out", 0, "act=bf16"}, /* in the next call */
     {"dequant", FIRST_IN_MLP, 2, ""},
     {"act_fp4", FIRST_IN_MLP, 2, ""},
     {"act_fp8_group", FIRST_LINEAR, 3, ""},
@@ -167,7 +167,7 @@ static const law laws[] = {
     {"act_mx", FIRST_LINEAR, 6, ""},
     {"kv_cache", "layers.3.self_attn.core_out", 0, ""},
     {"mtp_position", "mtp.layers.0.self_attn.q_rope", 0, ""},
-    {"mtp_first", "mtp.embed", 0, ""}, /* a row more */
+    {"mtp_first", "mtp.embed", 0, ""}, /* one row more */
     {"mtp_hidden", "mtp.pre_fc_norm_hidden", 0, ""},
     {"mtp_recycled", "mtp.pre_fc_norm_hidden", 0, ""},
     {"linear_input", FIRST_LINEAR, 7, ""},
@@ -175,13 +175,13 @@ static const law laws[] = {
     {"logits", "logits", 0, "act=bf16"},
     {"norm_input", "layers.0.post_attention_layernorm", 0, "act=bf16"},
     {"norm_weight", "layers.0.input_layernorm", 0, "act=bf16"},
-    {"router_tie", "layers.0.mlp.router_ids", 0, "act=bf16"}, /* where equal logits are frequent */
+    {"router_tie", "layers.0.mlp.router_ids", 0, "act=bf16"}, /* with frequent equal logits */
     {"swiglu_dense", "layers.0.mlp.swiglu", 8, "act=bf16 swiglu=act"},
     {"shared_gate", "layers.0.mlp.shared_expert_gate", 0, "act=bf16"},
     {"residual", "layers.0.attn_residual", 0, "act=bf16"},
 };
 
-/* Values that change another tap first than the others of their knob. */
+/* Values whose first changed tap differs from that of the other values of their knob. */
 static const struct {
     const char *name, *value, *tap;
 } exceptions[] = {
@@ -193,8 +193,7 @@ enum { CALL = 70 }; /* more than a chunk; then one step */
 
 static sb_model *models[COUNT(made)];
 
-/* Laws that turn their knob beside the same settings of a model share what was recorded under
- * these. */
+/* Laws with the same model and settings share one record. */
 static struct {
     unsigned model;
     const char *base;
@@ -223,7 +222,7 @@ TEST_FIXTURE(close_models)
     return 0;
 }
 
-/* Compares taps with a record as they come, and stops at the first that differs. */
+/* Compares each tap with a record, and stops at the first difference. */
 typedef struct follower {
     const test_record *record;
     size_t next;
@@ -243,7 +242,8 @@ static sb_status follow(void *ctx, const char *name, float *data, size_t rows, s
     return sb_fail(err, SB_ERR_DIFF, "%s differs", name);
 }
 
-/* One call of `first` rows, *in_step, a step with its logits, and two drafts. */
+/* One call of `first` rows, a step with its logits, and two drafts. *in_step is 1 after the first
+ * call. */
 static sb_status feed(sb_session *session, size_t first, int *in_step, sb_error *err)
 {
     static float logits[1024];
@@ -258,7 +258,7 @@ static sb_status feed(sb_session *session, size_t first, int *in_step, sb_error 
     return status ? status : sb_session_draft(session, 8, logits, err);
 }
 
-/* The taps of all this, the MTP head's among them. */
+/* The taps of all these calls, with those of the MTP head. */
 static test_record record(unsigned model, const sb_knobs *knobs, size_t first)
 {
     test_record taps = {NULL, 0, 0};
@@ -274,7 +274,7 @@ static test_record record(unsigned model, const sb_knobs *knobs, size_t first)
     return taps;
 }
 
-/* The first tap under these knobs that differs from the record; *in_step tells in which call. */
+/* The first tap under these knobs that differs from the record; *in_step: not in the first call. */
 static void first_difference(unsigned model, const sb_knobs *knobs, const test_record *base,
                              size_t first, char differs[96], int *in_step)
 {
@@ -303,7 +303,8 @@ static const test_record *record_of(const law *l, const sb_knobs *base)
     return &shared[i].taps;
 }
 
-/* Values that change nothing in a prompt, and the knobs that change nothing in a first call. */
+/* True for values that change nothing in a prompt, and for knobs that change nothing in a first
+ * call. */
 static int waits_for_step(const char *setting)
 {
     static const char *const late[] = {"conv_product=act_steps", "beta=act_decode",
@@ -360,7 +361,8 @@ TEST(test_knobs_change_their_tap)
     assert_int_equal(COUNT(laws), SB_KNOB_COUNT);
 }
 
-/* The same knobs twice give the same taps: what the law finds is the knob. */
+/* The same knobs give the same taps in a second run, so that the differences come from the
+ * knobs. */
 TEST(test_repetition)
 {
     char differs[96];

@@ -1,6 +1,6 @@
-/* test_lanes.c - kernels that work on many results at a time give the bits of each by itself (A-2,
- * A-4), under every set of kernels: lengths that no vector divides, values that nearly tie, are
- * subnormal, huge or not finite. */
+/* test_lanes.c - kernels that work on many results at a time give the same bits as each result
+ * alone (A-2, A-4), in every kernel set: lengths that are no multiple of a vector, near ties,
+ * subnormal, huge and non-finite values. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -26,8 +26,8 @@ static float a[MOST], b[MOST], first[MOST], second[MOST];
 
 typedef enum kind { PLAIN, TIES, HOSTILE, KINDS } kind;
 
-/* TIES: sums like 1 + 2^-24 + 2^-70, which binary64 takes for a tie. HOSTILE: subnormal, huge,
- * opposite to the one before, zeros of both signs, and now and then a NaN or an infinity. */
+/* TIES: sums like 1 + 2^-24 + 2^-70, which binary64 rounds to a tie. HOSTILE: subnormal, huge, the
+ * negative of the value before, zeros of both signs, and now and then a NaN or an infinity. */
 static void draw(float *x, size_t n, kind of, uint64_t seed)
 {
     static const float steps[] = {1.0f,     0x1p-24f,  0x1p-24f, 0x1.8p-23f,
@@ -89,7 +89,7 @@ static size_t add_input(size_t n, uint32_t bits)
     return n + 3;
 }
 
-/* All kinds of values, every exception with its neighbours, and the ends of the ranges. */
+/* All kinds of values, every exception and its neighbours, and the ends of the ranges. */
 static size_t inputs(const function *f)
 {
     static const float ends[] = {0.0f,      -0.0f,      89.0f,  -104.0f,  104.0f,
@@ -121,7 +121,7 @@ TEST(test_functions)
             same(functions[f].name, name, n, second, first, n);
             for (size_t length = 0; length < 300; length += length < 40 ? 1 : 37) {
                 memcpy(second, a + length, (length + 1) * sizeof *second);
-                functions[f].many(second, length, second); /* in place, and no further */
+                functions[f].many(second, length, second); /* in place, and not beyond `length` */
                 same(functions[f].name, name, length, second, first + length, length);
                 same("behind", name, length, second + length, a + 2 * length, 1);
             }
@@ -198,7 +198,7 @@ TEST(test_sweeps)
             sb_sweep_scale(&S, of == TIES ? 1.0f : 0.93f, &by, o);
             memcpy(o + SB_SWEEP, d, sizeof d);
             sb_sweeper_set(&left, k, n);
-            sb_sweep_add(&S, &left, o + SB_SWEEP, &by, o + SB_SWEEP); /* over d */
+            sb_sweep_add(&S, &left, o + SB_SWEEP, &by, o + SB_SWEEP); /* over an operand */
             same("swept state", name, n, s, first, n * stride);
             same("swept", name, n, o, out[0], columns);
             same("swept again", name, n, o + SB_SWEEP, out[0] + SB_SWEEP, columns);
@@ -208,7 +208,7 @@ TEST(test_sweeps)
 
 /* --- attention ------------------------------------------------------------------------------- */
 
-/* Both products of some heads with `rows`, one behind the other in out. */
+/* Both products of some heads with `rows`, one after the other in out. */
 static void products(const float *q, size_t heads, const sb_rows *rows, const float *p, float *out)
 {
     static double sums[2 * 3 * 9 * 528];
@@ -244,7 +244,7 @@ TEST(test_products)
     }
 }
 
-/* The op itself: rows that see different positions, over any number of threads. */
+/* The op itself: rows that see different positions, with any number of threads. */
 TEST(test_threads)
 {
     enum { HD = 32, HEADS = 6, KV = 2 };

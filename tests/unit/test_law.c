@@ -19,8 +19,8 @@ static int same(float a, float b)
     return (a != a && b != b) || sb_bits_f32(a) == sb_bits_f32(b);
 }
 
-/* RN( q s m ) or RN( q s / d ) of finite parts, and of others a NaN (A-6). A code or scale of 0
- * gives a zero with the sign of the product; 0 by the factor alone is +0. */
+/* RN( q s m ) or RN( q s / d ) of finite parts, otherwise a NaN (A-6). A code or scale of 0 gives a
+ * zero with the sign of the product; a 0 from the factor alone is +0. */
 static float exactly(float q, float s, const sb_factor *factor)
 {
     static mpfr_t value;
@@ -154,7 +154,7 @@ TEST(test_extreme_factors)
     }
 }
 
-/* Scales of F16 have three bits more than BF16. */
+/* F16 scales have three bits more than BF16, so that law bf16_scale differs. */
 static void check_f16_scales(void)
 {
     quant_spec s = {.container = SB_CONTAINER_int_gptq,
@@ -181,7 +181,7 @@ static void check_f16_scales(void)
     quant_layer_free(&l);
 }
 
-/* The laws are different laws: the shares of formats like these are far from 0. */
+/* The laws really differ: in many values of layers like these. */
 TEST(test_laws_differ)
 {
     static const sb_factor factors[] = {{SB_DIVISOR, 7399.2f},

@@ -1,5 +1,5 @@
 /* test_make.c - synthetic checkpoints: what their bytes depend on (G-1) and how they are stored.
- * Options are the matter of test_make_options.c, values of test_make_recipes.c. */
+ * test_make_options.c tests options, test_make_recipes.c tests values. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T5-raw", "T
 /* --- folders -----------------------------------------------------------------------------------
  */
 
-/* A folder that sb_make wrote, opened as a model: so its configuration is read back, and every
- * tensor is bound. */
+/* A folder of sb_make, opened as a model, so that its configuration is read back and every tensor
+ * is bound. */
 typedef struct made {
     const char *dir;
     sb_model *model;
@@ -38,12 +38,12 @@ static sb_digest stored_digest(const made *m)
     return digest;
 }
 
-/* --- values, whatever the layout ---------------------------------------------------------------
- */
+/* --- values, independent of the layout
+ * --------------------------------------------------------- */
 
 typedef void (*matrix_fn)(void *ctx, const sb_matrix *m);
 
-/* Every matrix of the model in an order that no layout changes. */
+/* Visits every matrix of the model in an order that does not depend on the layout. */
 static void each_matrix(const sb_model *model, matrix_fn visit, void *ctx)
 {
     const sb_weights *w = model->weights;
@@ -75,7 +75,7 @@ static void hash_matrix(void *ctx, const sb_matrix *m)
     }
 }
 
-/* Of all values rounded to BF16, in the order of each_matrix. */
+/* The digest of all values rounded to BF16, in the order of each_matrix. */
 static sb_digest value_digest(const made *m)
 {
     sb_hash *hash = sb_hash_new();
@@ -96,7 +96,7 @@ static void check_digest(const char *recipe, const char *expected)
     sb_model_close(m.model);
 }
 
-/* Recorded once: whoever changes one of these changes every golden file. */
+/* Recorded once: a change of these digests changes every golden file. */
 TEST(test_recorded_digests)
 {
     check_digest("mistakes", "d06d198f3e458dbb81f67f54feebfb10");
@@ -155,7 +155,7 @@ TEST(test_same_bytes_again)
     sb_model_close(a.model);
 }
 
-/* How a preset can be stored. */
+/* The ways to store a preset. */
 static const struct {
     const char *layout, *storage, *experts;
 } ways[] = {{"text", "qwen3.6", NULL}, {"vl", "qwen3.6", NULL},      {"text", "qwen3.5", NULL},
@@ -181,7 +181,7 @@ static void check_storage(const made *m, size_t way)
     assert_int_equal(layer->w[SB_ROLE_conv1d].format, SB_FORMAT_bf16);
 }
 
-/* T2 is a larger T1, and waits for CHECK_ALL. */
+/* T2 is a larger T1 and runs only with CHECK_ALL. */
 TEST(test_layouts_have_the_same_values)
 {
     const char *all = getenv("CHECK_ALL");
@@ -209,8 +209,8 @@ TEST(test_layouts_have_the_same_values)
     }
 }
 
-/* M-8: "they are read as the separate projections of Qwen3.5": T5 has the widths and names of T1,
- * so with as many layers its projections, read so, are those of T1. */
+/* M-8: "they are read as the separate projections of Qwen3.5": T5 has the widths and names of T1.
+ * With as many layers its separate projections equal those of T1. */
 TEST(test_interleaved)
 {
     static const sb_role roles[] = {SB_ROLE_in_proj_qkv, SB_ROLE_in_proj_z, SB_ROLE_in_proj_b,
@@ -241,7 +241,7 @@ static void count_wide(void *ctx, const sb_matrix *m)
     }
 }
 
-/* F32 holds what the others round: so some values must have more digits than BF16. */
+/* F32 holds the values that the other formats round: some must have more digits than BF16. */
 TEST(test_formats_differ_by_rounding)
 {
     made bf16 = make("bf16", (sb_make_options){.preset = "T5"});

@@ -1,6 +1,6 @@
-/* test_make_formats.c - folders of every quantized format: what stands in them is what their row of
- * formats.def says, is read as that, and every code is a nearest one to the weight that the folder
- * of format bf16 holds. */
+/* test_make_formats.c - folders of every quantized format: their tensors match their row of
+ * formats.def and are detected as such, and every code is a nearest one to the weight in the folder
+ * of format bf16. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -18,9 +18,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Which formats each preset is made in: all, or these. T1 has experts of every storage, T6 has the
- * edges of blocks and words, T2 is large, and T5 differs from the others by the names of its
- * projections only. CHECK_ALL=1 adds formats that take long, and whose parts others show. */
+/* The formats of each preset: all (NULL), or these. T1 has experts in every storage, T6 has the
+ * edges of blocks and words, T2 is large, and T5 differs from the others only in the names of its
+ * projections. CHECK_ALL=1 adds slow formats whose parts other formats cover. */
 static const struct {
     const char *preset, *formats, *added;
 } presets[] = {{"T1", " nvfp4-modelopt int4-autoround int4-fp8-hybrid ",
@@ -37,8 +37,7 @@ static int is_made(size_t preset, const char *format)
 {
     char word[64];
     const char *cases = getenv("SAMEBIT_CASES"), *all = getenv("CHECK_ALL");
-    int few =
-        cases && strtoul(cases, NULL, 10) < 100000; /* the sanitizers ask how, not how often */
+    int few = cases && strtoul(cases, NULL, 10) < 100000; /* the sanitizers need few cases */
     snprintf(word, sizeof word, " %s ", format);
     if (few &&
         (strcmp(presets[preset].preset, "T1") == 0 || strcmp(presets[preset].preset, "T2") == 0))
@@ -56,7 +55,7 @@ static double magnitude(double x)
 /* --- one layer against its original --------------------------------------------------------------
  */
 
-/* What is known of a layer when it is checked. */
+/* The properties of a layer that the checks need. */
 typedef struct layer {
     const sb_matrix *matrix;
     const sb_matrix *original;
@@ -64,14 +63,14 @@ typedef struct layer {
     int signed_scales;
 } layer;
 
-/* What was found: elements whose code is no nearest one, groups whose largest code is missing, and
- * the sums of squares of errors and weights. */
+/* The findings: elements whose code is not a nearest one, groups without a largest code, and the
+ * sums of squares of errors and weights. */
 typedef struct findings {
     size_t elements, wrong, groups, without_largest;
     double error, weight;
 } findings;
 
-/* The distance of t to the number that codes can hold nearest to it. */
+/* The distance between t and the nearest number that a code can represent. */
 static double least_distance(const layer *l, double t)
 {
     double nearest = t, lowest = l->matrix->format == SB_FORMAT_uint8 ? -128 : -8;
@@ -84,7 +83,7 @@ static double least_distance(const layer *l, double t)
         break;
     default:
         nearest = (double)(int)(t < 0 ? t - 0.5 : t + 0.5);
-        if (l->matrix->quant.zeros != SB_ZEROS_awq) { /* there the ends are the group's own */
+        if (l->matrix->quant.zeros != SB_ZEROS_awq) { /* AWQ: each group has its own range */
             nearest = nearest < lowest ? lowest : nearest;
             nearest = nearest > -lowest - 1 ? -lowest - 1 : nearest;
         }
@@ -92,8 +91,8 @@ static double least_distance(const layer *l, double t)
     return magnitude(t - nearest);
 }
 
-/* 1 if some number within the slack of t has this value as its nearest. A quotient that was rounded
- * to BF16 is 2^-9 off; with zero points the ends of a group may clip. */
+/* 1 if `value` is the nearest one to some number within the slack of t. A quotient rounded to BF16
+ * is off by up to 2^-9; with zero points the ends of a group may clip. */
 static int is_nearest(const layer *l, double t, double value)
 {
     double slack = magnitude(t) * 0x1p-8;
@@ -102,7 +101,7 @@ static int is_nearest(const layer *l, double t, double value)
     return magnitude(t - value) <= least_distance(l, t) + 2 * slack + 1e-12;
 }
 
-/* Whether a group's codes reach as far as those of its container do. */
+/* True if a group's codes reach the end of the container's range. */
 static int reaches(const layer *l, double least, double most, double step)
 {
     if (l->matrix->quant.scale_format == SB_FORMAT_f16 && magnitude(step) < 1.1e-5)
@@ -125,7 +124,7 @@ static int reaches(const layer *l, double least, double most, double step)
     case SB_CONTAINER_fp8_channel:
         return far == 448;
     default:
-        return 1; /* scales that several rows share */
+        return 1; /* several rows share a scale */
     }
 }
 
@@ -154,7 +153,7 @@ static double factor_of(const sb_quant *q)
     return q->factor.kind == SB_DIVISOR ? 1 / value : q->factor.kind == SB_MULTIPLIER ? value : 1;
 }
 
-/* Every `stride`-th row. */
+/* Checks every `stride`-th row. */
 static findings check_layer(const layer *l, uint32_t stride)
 {
     static float codes[4096], weights[4096];
@@ -239,7 +238,7 @@ static sb_found detect(const folder *f, const char *module)
     return found;
 }
 
-/* All laws stay within the same few units of the exact value; this one has one rounding. */
+/* All laws are within a few units of the exact value; law exact rounds once. */
 static void check_law(const layer *l)
 {
     static double wide[4096];
@@ -275,7 +274,7 @@ static void check_linear(const folder *f, const folder *original, const sb_make_
                  r.error / r.weight);
 }
 
-/* What is not quantized has the bytes of the original. */
+/* Tensors that are not quantized have the bytes of the original. */
 static void check_plain(const folder *f, const folder *original)
 {
     size_t same = 0;
@@ -294,8 +293,8 @@ static void check_plain(const folder *f, const folder *original)
     assert_true(same > 10);
 }
 
-/* --- what is declared ----------------------------------------------------------------------------
- */
+/* --- declarations
+ * -------------------------------------------------------------------------------- */
 
 static void check_declared_linear(const folder *f, const sb_declared *declared,
                                   const sb_make_linear *l)
@@ -327,7 +326,7 @@ static void check_declared_linear(const folder *f, const sb_declared *declared,
                                      l->scheme == SB_SCHEME_mxfp4 || l->scheme == SB_SCHEME_mxfp8);
 }
 
-/* No layer that is not quantized is declared to be. */
+/* No unquantized layer is declared as quantized. */
 static void check_declared(const folder *f)
 {
     sb_declared *declared = NULL;
@@ -378,7 +377,7 @@ TEST(test_every_format)
     }
 }
 
-/* The other prefix, and a vision tower that no dialect may declare quantized. */
+/* The other prefix, and a vision tower, which no dialect may declare quantized. */
 TEST(test_vision_layout)
 {
     static const char *const formats[] = {"nvfp4-ct",  "fp8-block",      "fp8-tensor", "nvidia-mix",
@@ -401,7 +400,7 @@ TEST(test_vision_layout)
     close_folder(&original);
 }
 
-/* Rules that are not the first of their format, too, make nearest codes. */
+/* The other scale rules of a format make nearest codes, too. */
 TEST(test_other_rules)
 {
     static const char *const ways[][2] = {{"fp8-block", "reciprocal"},
@@ -428,7 +427,7 @@ TEST(test_other_rules)
     close_folder(&original);
 }
 
-/* The findings of a copy of a layer in which one byte is another; -1: none. */
+/* The findings for a copy of a layer with one byte changed; -1: none. */
 static findings check_copy(const layer *l, long code_byte, unsigned code_flip, long scale_byte,
                            unsigned scale_flip)
 {
@@ -452,7 +451,7 @@ static findings check_copy(const layer *l, long code_byte, unsigned code_flip, l
     return f;
 }
 
-/* Damage that these checks must see, and what they must not mind. */
+/* Damage that these checks must find, and changes that are no damage. */
 TEST(test_planted)
 {
     folder original = make_original("T4");
@@ -461,14 +460,14 @@ TEST(test_planted)
     sb_found found = detect(&f, "model.layers.3.self_attn.q_proj");
     sb_found source = detect(&original, "model.layers.3.self_attn.q_proj");
     layer l = {&found.matrix, &source.matrix, found.container, 0};
-    found.matrix.rows = 8; /* which hold what is damaged */
+    found.matrix.rows = 8; /* the rows that are damaged */
     assert_int_equal(check_copy(&l, -1, 0, -1, 0).wrong, 0);
     unsigned seen = 0, planted = 0, zeros = 0;
     for (long byte = 0; byte < 400; byte++)
         for (unsigned bit = 0; bit < 8; bit++) {
             unsigned code = found.matrix.data[byte] >> (bit / 4 * 4) & 15;
             findings r = check_copy(&l, byte, 1u << bit, -1, 0);
-            if (bit % 4 == 3 && (code & 7) == 0) { /* -0 for +0 is no damage */
+            if (bit % 4 == 3 && (code & 7) == 0) { /* -0 instead of +0 is not damage */
                 assert_int_equal(r.wrong, 0);
                 zeros++;
                 continue;
@@ -504,8 +503,8 @@ static int is_bf16(float x)
     return x == sb_round_to(SB_FORMAT_bf16, x);
 }
 
-/* Scales of inputs: shared by what reads the same input, of every expert, and for ModelOpt such
- * that 2688 times them is a BF16 number. */
+/* Scales of inputs: layers with the same input share one, so do all experts, and for ModelOpt 2688
+ * times the scale is a BF16 number. */
 TEST(test_input_scales)
 {
     static const char *const same[][2] = {
@@ -542,7 +541,7 @@ TEST(test_input_scales)
     }
 }
 
-/* q, k and v, and gate and up, have one factor where engines fuse them. */
+/* Where engines fuse q, k and v, or gate and up, these have one factor. */
 TEST(test_fused_factors)
 {
     folder ct =
@@ -568,7 +567,7 @@ TEST(test_fused_factors)
     close_folder(&mo);
 }
 
-/* Tensors that published folders of these formats are known to hold, without the vision tower. */
+/* The numbers of tensors in published folders of these formats, without the vision tower. */
 TEST(test_published_counts)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* test_make_options.c - what can be asked of `samebit make`, and what it refuses. */
+/* test_make_options.c - the options of `samebit make`, and its refusals. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* A folder that sb_make wrote, opened as a model: so its configuration is read back, and every
- * tensor is bound. */
+/* A folder of sb_make, opened as a model, so that its configuration is read back and every tensor
+ * is bound. */
 typedef struct made {
     const char *dir;
     sb_model *model;
@@ -32,7 +32,7 @@ static sb_digest stored_digest(const made *m)
     return digest;
 }
 
-/* Layers that find no room to be held, some of them or all, have the same bytes. */
+/* If some or all layers exceed the memory limit `hold`, the bytes do not change. */
 TEST(test_hold)
 {
     static const char *const formats[] = {"nvfp4-ct", "nvidia-mix", "fp8-block", "mxfp4",
@@ -68,7 +68,7 @@ TEST(test_layers_and_mtp)
     sb_model_close(m.model);
 }
 
-/* What a published folder is known to hold: tensors and parameters without the vision tower. */
+/* Known numbers of published folders: tensors and parameters without the vision tower. */
 TEST(test_published_shapes)
 {
     static const struct {
@@ -130,7 +130,7 @@ TEST(test_refusals)
     }
 }
 
-/* A folder that holds something is left alone, to the byte. */
+/* A folder that is not empty keeps every byte. */
 TEST(test_nothing_is_overwritten)
 {
     made m = make("kept", (sb_make_options){.preset = "T4"});
@@ -140,7 +140,7 @@ TEST(test_nothing_is_overwritten)
     m.model = test_model_open(m.dir);
     assert_string_equal(stored_digest(&m).hex, before.hex);
     sb_model_close(m.model);
-    m = make("kept", (sb_make_options){.preset = "T5"}); /* which asks for it */
+    m = make("kept", (sb_make_options){.preset = "T5"}); /* make() sets .replace */
     assert_string_not_equal(stored_digest(&m).hex, before.hex);
     sb_model_close(m.model);
 }
@@ -172,8 +172,7 @@ TEST(test_progress)
     sb_model_close(m.model);
 }
 
-/* What --list prints is what can be asked for. */
-/* A folder whose weights are those of another is what the preset would have been. */
+/* A folder made from the weights of another folder equals the folder made from the preset. */
 TEST(test_weights)
 {
     static const struct {
@@ -204,7 +203,7 @@ TEST(test_weights)
     }
 }
 
-/* No head, so none is written; and what cannot be taken. */
+/* Without a head in the source none is written; and sources that are refused. */
 TEST(test_weights_refused)
 {
     made bare = make("bare", (sb_make_options){.preset = "T4", .no_mtp = 1});

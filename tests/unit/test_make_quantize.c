@@ -1,6 +1,6 @@
-/* test_make_quantize.c - the formulas by which tools/make quantizes, on numbers that are known from
- * elsewhere: published vectors, and values that distinguish a formula from its neighbours. Whole
- * folders are the matter of test_make_formats.c. */
+/* test_make_quantize.c - the formulas of tools/make for quantization, on known numbers: published
+ * vectors, and values that distinguish a formula from similar ones. test_make_formats.c tests whole
+ * folders. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -52,8 +52,8 @@ TEST(test_nvfp4_vector)
                 0x390db6db, 0x3c84db6d, 0);
 }
 
-/* Divisors that llm-compressor 0.14 wrote for these largest magnitudes; the quotient 2688/A,
- * rounded once, is another number for the first two. */
+/* Divisors that llm-compressor 0.14 wrote for these largest magnitudes. The quotient 2688/A rounded
+ * once differs for the first two. */
 TEST(test_nvfp4_divisors)
 {
     static const struct {
@@ -102,7 +102,7 @@ static double block_error(const float *w, const unsigned char *codes, unsigned c
 }
 
 /* G-9: "whichever has the smaller sum of squared errors": never worse than mapping to 6, better for
- * many, and its scale is that of the largest magnitude or half as much again. */
+ * many groups; the scale is the same or about 1.5 times as large. */
 TEST(test_four_over_six)
 {
     unsigned better = 0;
@@ -136,7 +136,7 @@ TEST(test_four_over_six)
 /* --- FP8 ---------------------------------------------------------------------------------------
  */
 
-/* G-10: "c = E4M3(bf16(w / S))": 455/448 of a tie, which the first rounding makes a tie. */
+/* G-10: "c = E4M3(bf16(w / S))": 455/448 of a tie, which the first rounding turns into a tie. */
 TEST(test_fp8_rounds_twice)
 {
     unsigned differ = 0;
@@ -154,7 +154,7 @@ TEST(test_fp8_rounds_twice)
     assert_in_range(differ, 20, 2000);
 }
 
-/* No -0, and no scale of zero, in compressed-tensors. */
+/* compressed-tensors has no -0 and no scale of zero. */
 TEST(test_fp8_zero)
 {
     const float w[2] = {-0.0f, 0.0f};
@@ -175,8 +175,8 @@ static float power_scale(float amax)
     return sb_f32_from_bits(sb_load_u32(scale));
 }
 
-/* G-12: "S is raised to a power of two": 448 2^k keeps its largest code, and what is above it loses
- * one bit. */
+/* G-12: "S is raised to a power of two": 448 2^k keeps the largest code, larger magnitudes lose one
+ * bit. */
 TEST(test_ue8m0)
 {
     for (int k = -20; k < 3; k++) {
@@ -191,7 +191,7 @@ TEST(test_ue8m0)
     }
 }
 
-/* A block of 128 x 128 and its neighbours at the edges each have a scale of their own. */
+/* A block of 128 x 128 and the smaller blocks at the edges each have their own scale. */
 TEST(test_fp8_edges)
 {
     static float w[3][130];
@@ -210,7 +210,7 @@ TEST(test_fp8_edges)
 /* --- integers -----------------------------------------------------------------------------------
  */
 
-/* -8, -1, 0, 1, 7, 3, -4, -7 with zero point 8 are these words. */
+/* -8, -1, 0, 1, 7, 3, -4, -7 with zero point 8 give these words. */
 TEST(test_int4_words)
 {
     const float q[8] = {-8, -1, 0, 1, 7, 3, -4, -7};

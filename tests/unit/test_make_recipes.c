@@ -1,6 +1,4 @@
-/* test_make_recipes.c - what the weights of the recipes are: G-2, statistically or exactly, and
- * G-3.
- */
+/* test_make_recipes.c - the weights of the recipes: G-2, statistically or exactly, and G-3. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -23,7 +21,7 @@ typedef struct moments {
     double low, high;
 } moments;
 
-/* Of rows first .. end-1, columns from .. to-1. */
+/* The moments of rows first .. end-1 and columns from .. to-1. */
 static moments of_part(const sb_matrix *m, uint32_t first, uint32_t end, uint32_t from, uint32_t to)
 {
     double sum = 0, squares = 0, n = (double)(end - first) * (to - from);
@@ -82,7 +80,7 @@ static void check_norms(const sb_weights *w)
     }
 }
 
-/* Pairs of projections, and how many of them have one scale. */
+/* Pairs of projections, and the number of pairs with the same scale. */
 typedef struct pairs {
     size_t count, alike;
 } pairs;
@@ -96,9 +94,9 @@ static void compare_scales(pairs *p, const sb_matrix *a, const sb_matrix *b)
     p->alike += fabs(ratio - 1) < 0.01;
 }
 
-/* G-2: "every projection at a scale of its own", drawn from 0.7 to 1.4 of a usual one: two may be
- * nearly equal by chance, but few. Pairs are what could be swapped: a projection and that of a
- * later layer or of the next expert, and gate and up, key and value of one layer. */
+/* G-2: "every projection at a scale of its own", drawn from 0.7 to 1.4 times the usual one, so that
+ * only few are nearly equal by chance. The pairs are projections that could be swapped: the same
+ * one of a later layer or of the next expert, and gate and up, key and value of one layer. */
 static void check_scales(const sb_model *model)
 {
     const sb_weights *w = model->weights;
@@ -139,7 +137,7 @@ static void check_decay(const sb_weights *w)
         check_between("A_log", i, a.high, a.low + 0.01, log(16) + 0.02);
         check_between("a", i,
                       of_matrix(&m[SB_ROLE_in_proj_a]).spread * sqrt(m[SB_ROLE_in_proj_a].cols),
-                      0.2, 0.8); /* so that a, of about that spread, leaves dt_bias where it is */
+                      0.2, 0.8); /* a, of about that spread, does not hide dt_bias */
         float bias[64];
         sb_matrix_row(&m[SB_ROLE_dt_bias], 0, bias);
         for (uint32_t h = 0; h < m[SB_ROLE_dt_bias].cols; h++) {
@@ -151,7 +149,7 @@ static void check_decay(const sb_weights *w)
     assert_true(low > 0 && middle > 0 && high > 0);
 }
 
-/* G-2: "a query and a key head near 0": which heads those are is part of the recipe. */
+/* G-2: "a query and a key head near 0": the recipe defines which heads these are. */
 static void check_heads(const sb_model *model)
 {
     const sb_config *c = &model->config;
@@ -179,8 +177,9 @@ static void check_heads(const sb_model *model)
     assert_int_equal(zero, 1);
 }
 
-/* G-2: "duplicated router rows in one layer": the last but one of the trunk, in pairs among the
- * first half of the experts; in the others, the last two rows are close, and no two are equal. */
+/* G-2: "duplicated router rows in one layer": in the last but one of the trunk, in pairs in the
+ * first half of the experts. In the other layers the last two rows are close, and no two are
+ * equal. */
 static void check_routers(const sb_model *model)
 {
     const sb_config *c = &model->config;
@@ -255,7 +254,7 @@ static sb_codes codes_of(const sb_model *model, uint32_t used)
     return codes;
 }
 
-/* One cycle through all ids that are used: whatever is generated comes back only after them all. */
+/* The used ids form one cycle: a generated id comes back only after all the others. */
 static void check_cycle(const sb_codes *codes)
 {
     uint32_t at = 0, steps = 0;
@@ -286,7 +285,8 @@ static uint32_t winner(const sb_matrix *head, const double *x)
     return best;
 }
 
-/* The embedding row of a token; or of two, through a half of mtp.fc each and the norm before it. */
+/* embedding_of: the embedding row of a token. through: the same row after an MTP norm and one half
+ * of mtp.fc. */
 static void embedding_of(const sb_weights *w, uint32_t token, double *out)
 {
     float x[512];
@@ -310,7 +310,8 @@ static void through(const sb_weights *w, uint32_t token, int hidden, double *out
     }
 }
 
-/* Whose code AHEAD holds with the wrong sign. */
+/* The token whose code has the smallest product with x: AHEAD stores codes with the opposite
+ * sign. */
 static uint32_t named(const sb_codes *codes, const double *x)
 {
     uint32_t best = 0;
@@ -327,10 +328,10 @@ static uint32_t named(const sb_codes *codes, const double *x)
     return best;
 }
 
-/* Without any layer, the head of the model sees the successor of every token in its embedding.
- * Behind mtp.fc some tokens are known from their own embedding. The others are known from the
- * embedding of the token before. G-3: "a part of it can be predicted by the MTP head only from the
- * hidden half of its input" */
+/* Without layers, the head of the model finds the successor of every token in its embedding. After
+ * mtp.fc, some tokens are found from their own embedding, the others from the embedding of the
+ * token before. G-3: "a part of it can be predicted by the MTP head only from the hidden half of
+ * its input" */
 static void check_halves_of_fc(const sb_model *model, const sb_codes *codes)
 {
     const sb_weights *w = model->weights;
@@ -351,8 +352,7 @@ static void check_halves_of_fc(const sb_model *model, const sb_codes *codes)
     check_between("share of both", 0, both / codes->used, 0, 0.01);
 }
 
-/* The model itself, layers and all, says the successor. Rows of ids that are not used are there,
- * and never win. */
+/* The whole model predicts the successor. Rows of unused ids exist and never win. */
 static void check_greedy(const sb_model *model, const sb_codes *codes)
 {
     enum { STEPS = 24 };
@@ -389,8 +389,7 @@ TEST(test_predictable)
             test_model_open(test_checkpoint("recipes", presets[p], "predictable", "bf16", "text"));
         sb_codes codes = codes_of(model, used[p]);
         check_cycle(&codes);
-        if (!model->config.tie_embeddings &&
-            used[p] < 400) /* large ones take long, and are alike */
+        if (!model->config.tie_embeddings && used[p] < 400) /* large ones are slow and similar */
             check_halves_of_fc(model, &codes);
         check_greedy(model, &codes);
         sb_codes_free(&codes);

@@ -55,7 +55,7 @@ static float oracle_reduce(mpfr_t sum, const family_case *c)
     return mpfr_zero_p(sum) ? 0.0f : mpfr_get_flt(sum, MPFR_RNDN);
 }
 
-/* What a set of cases has shown, so that it can be judged. */
+/* What a set of cases contained, to judge the set. */
 typedef struct seen {
     unsigned long cases, subnormal, infinite, zero, negative_zero, tie;
     unsigned long naive_wrong, compensated_wrong, float_wrong; /* broken twins, see below */
@@ -79,10 +79,10 @@ static void classify(seen *s, mpfr_t sum, float want)
     }
 }
 
-/* --- broken twins: plausible reductions that these cases must tell from the right one ----------
- */
+/* --- broken twins: plausible reductions that these cases must distinguish from the right one
+ * ---- */
 
-/* Adds in binary64 and rounds: what is left if the rounding test is dropped. */
+/* Adds in binary64 and rounds: the reduction without the rounding test. */
 static float naive(const family_case *c)
 {
     double sum = 0;
@@ -191,7 +191,7 @@ TEST(test_kernels_keep_their_bound)
         }
         exact_sum(sum, c.a, c.b, c.n);
         exact_sum(size, absolute_a, absolute_b, c.n);
-        for (size_t k = 1; sb_dot_set(k); k++) { /* "exact" has none */
+        for (size_t k = 1; sb_dot_set(k); k++) { /* kernel set "exact" has none */
             sb_partial p = sb_dot_set(k)->f32(c.a, c.b, c.n);
             mpfr_sub_d(error, sum, p.sum, MPFR_RNDA);
             mpfr_abs(error, error, MPFR_RNDN);
@@ -204,7 +204,7 @@ TEST(test_kernels_keep_their_bound)
     }
     mpfr_clears(sum, size, error, (mpfr_ptr)0);
     print_message("largest error of a kernel: %.2f of its bound\n", worst);
-    assert_true(worst > 0.01); /* else these cases say nothing about the bound */
+    assert_true(worst > 0.01); /* else these cases show nothing about the bound */
 }
 
 /* --- laws ---------------------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ TEST(test_order_does_not_matter)
     }
 }
 
-/* Zeros put in between move every term to other lanes and other pieces. */
+/* Zeros in between move every term to other lanes and other pieces. */
 TEST(test_chunks_do_not_matter)
 {
     static family_case c, apart;
@@ -260,7 +260,7 @@ TEST(test_chunks_do_not_matter)
     }
 }
 
-/* The readable functions of exact.h, and strides of 1, on the same cases. */
+/* The plain functions of exact.h, and strides of 1, on the same cases. */
 TEST(test_definition_by_itself)
 {
     static family_case c;
@@ -279,8 +279,8 @@ TEST(test_definition_by_itself)
     mpfr_clear(sum);
 }
 
-/* Every column is a dot product of its own, whatever stands beside it, and a row of the matrix may
- * take the results. */
+/* Every column gives its own dot product, independent of its neighbours, and the results may
+ * overwrite a row of the matrix. */
 TEST(test_columns_are_dot_products)
 {
     enum { COLUMNS = 75, STRIDE = COLUMNS + 2 };
@@ -324,7 +324,7 @@ TEST(test_rows_are_found_through_the_map)
     }
 }
 
-/* A NaN or an infinity anywhere, whatever stands beside it, gives 7fc00000. */
+/* A NaN or an infinity at any place gives 7fc00000. */
 TEST(test_non_finite_operands_poison)
 {
     static const uint32_t bad[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00001u, 0x7f800001u};
@@ -370,8 +370,8 @@ TEST(test_zeros_and_single_products)
         {1, {least, 0}, {least, 0}, 0},
         {1, {-least, 0}, {least, 0}, 0x80000000u},
         {1, {least, 0}, {0.5f, 0}, 0},         /* a tie with zero */
-        {2, {least, least}, {0.5f, least}, 1}, /* and more */
-        {2, {-least, least}, {0.5f, least}, 0x80000000u} /* and less */,
+        {2, {least, least}, {0.5f, least}, 1}, /* above the tie */
+        {2, {-least, least}, {0.5f, least}, 0x80000000u} /* below the tie */,
         {2, {-least, -least}, {0.5f, least}, 0x80000001u},
         {1, {least, 0}, {1.5f, 0}, 2}, /* tie, to even */
         {1, {most, 0}, {most, 0}, 0x7f800000u},
@@ -395,7 +395,7 @@ TEST(test_carries_are_resolved_in_time)
 {
     sb_exact acc;
     sb_exact_clear(&acc);
-    acc.pending = (1u << 30) - 2; /* as if after so many additions */
+    acc.pending = (1u << 30) - 2; /* as after that many additions */
     acc.digit[20] = ((int64_t)1 << 62) + ((int64_t)1 << 61);
     acc.digit[21] = -((int64_t)1 << 30) - ((int64_t)1 << 29); /* cancels digit 20 */
     sb_exact_add_product(&acc, 0x1.234568p60f, 0x1p70f);

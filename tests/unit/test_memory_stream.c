@@ -1,5 +1,5 @@
-/* test_memory_stream.c - a checkpoint under a limit of memory: the same bits, and no more pages in
- * memory than the limit and two layers. */
+/* test_memory_stream.c - a checkpoint under a memory limit: the same bits, and no more resident
+ * pages than the limit and two layers. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -29,8 +29,7 @@ TEST_FIXTURE(make_folder)
     return 0;
 }
 
-/* Bytes of the checkpoint's mappings that are in this process's memory; 0: the system does not say.
- */
+/* The resident bytes of the checkpoint's mappings; 0 if the system does not report them. */
 static uint64_t resident(void)
 {
     FILE *file = fopen("/proc/self/smaps", "r");
@@ -39,7 +38,7 @@ static uint64_t resident(void)
     unsigned long long from, to, kib;
     int ours = 0;
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%llx-%llx ", &from, &to) == 2) /* of a file or none */
+        if (sscanf(line, "%llx-%llx ", &from, &to) == 2) /* the first line of a mapping */
             ours = strstr(line, "test_memory_stream-") != NULL;
         else if (ours && sscanf(line, "Rss: %llu kB", &kib) == 1)
             bytes += kib * 1024;
@@ -49,7 +48,8 @@ static uint64_t resident(void)
     return bytes;
 }
 
-/* Mappings of the checkpoint that may have large pages; -1: the system does not say. */
+/* The number of mappings of the checkpoint that may have large pages; -1 if the system does not
+ * report it. */
 static int large(void)
 {
     FILE *file = fopen("/proc/self/smaps", "r");
@@ -139,7 +139,7 @@ TEST(test_limits)
         seen s = fed(model, &digest);
         assert_string_equal(digest.hex, free_of_it.hex);
         assert_int_equal(watched, limits[i] < all ? 2 * LAYERS + 1 : 0);
-        /* pages beside what is asked for come along, and of the embedding those of the tokens */
+        /* neighbouring pages become resident, too, and the embedding rows of the tokens */
         if (limits[i] < all && s.most > limits[i] + margin + MEGA)
             fail_msg("%llu bytes in memory, limit %llu, margin %llu", (unsigned long long)s.most,
                      (unsigned long long)limits[i], (unsigned long long)margin);
@@ -147,7 +147,7 @@ TEST(test_limits)
             assert_true(s.most == whole.most || s.most > all / 2);
         sb_model_close(model);
     }
-    /* without a limit far more is there: or the bound above says nothing */
+    /* without a limit far more is resident; else the bound above would show nothing */
     if (!whole.most) {
         print_message("the system does not say what is in memory\n");
         skip();
@@ -155,7 +155,7 @@ TEST(test_limits)
     assert_true(whole.most > 8 * MEGA + margin + MEGA);
 }
 
-/* They are asked for where all weights may stay, and no longer once there is a limit. */
+/* Large pages are requested while all weights may stay resident, and no longer with a limit. */
 TEST(test_large_pages)
 {
     sb_model *model = test_model_open(folder);
@@ -171,7 +171,7 @@ TEST(test_large_pages)
     assert_int_equal(after, 0);
 }
 
-/* A backend that does not read weights in place asks for none. */
+/* A backend that does not read weights in place does not use the pager. */
 static sb_status other_linear(const sb_knobs *knobs, const sb_linear_args *args)
 {
     return sb_linear_fast(knobs, args);

@@ -1,4 +1,4 @@
-/* test_model.c - which tensors a model has, and how those of a folder are bound: M-4 to M-9. */
+/* test_model.c - the tensors of a model, and how the tensors of a folder are bound: M-4 to M-9. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static sb_config parse(const char *text)
     return config;
 }
 
-/* The published shapes, as far as they are not the defaults of their family. */
+/* The published shapes where they differ from the defaults of their family. */
 #define ROPE "\"rope_parameters\":{\"rope_theta\":1e7}"
 static const char text_35b[] =
     "{\"model_type\":\"qwen3_5_moe\",\"mtp_num_hidden_layers\":1," ROPE "}";
@@ -40,7 +40,7 @@ static const char text_tied[] =
     "\"intermediate_size\":3584,\"tie_word_embeddings\":true,\"mtp_num_hidden_layers\":1," ROPE "}";
 static const char text_next[] = "{\"model_type\":\"qwen3_next\"," ROPE "}";
 
-/* What an enumeration came to. */
+/* The result of an enumeration. */
 typedef struct tally {
     size_t tensors, outside;
     uint64_t parameters, embedding, head_and_norm, blocks, mtp;
@@ -79,7 +79,8 @@ static tally enumerate(const char *text, sb_storage storage)
     return sum;
 }
 
-/* Tensors of a text model: outside the layers, per linear layer, per full layer. */
+/* The number of tensors of a text model: those outside the layers, and those of linear and full
+ * layers. */
 static size_t identity(size_t outside, size_t linear, size_t per_linear, size_t full,
                        size_t per_full)
 {
@@ -105,7 +106,7 @@ TEST(test_counts)
                      identity(3, 36, 14 + 3 * 512, 12, 13 + 3 * 512) + 17 + 3 * 512);
 }
 
-/* The published numbers of parameters of 35B-A3B, whose shapes they check. */
+/* The published numbers of parameters of 35B-A3B, which check the shapes. */
 TEST(test_parameters)
 {
     static const sb_storage layouts[] = {{"model.", 1, 1, 1}, {"model.", 0, 0, 1}};
@@ -125,7 +126,7 @@ TEST(test_prefixes)
                                            "language_model.model."};
     for (size_t i = 0; i < COUNT(prefixes); i++) {
         tally sum = enumerate(text_35b, (sb_storage){prefixes[i], 1, 1, 1});
-        assert_int_equal(sum.outside, 1 + 19); /* lm_head and mtp stand alone */
+        assert_int_equal(sum.outside, 1 + 19); /* lm_head and mtp have no prefix */
         sum = enumerate(text_tied, (sb_storage){prefixes[i], 1, 1, 0});
         assert_int_equal(sum.outside, 0);
     }
@@ -163,8 +164,8 @@ TEST(test_row_maps)
         free(maps[i]);
 }
 
-/* Moves rows of an interleaved tensor into one of the separate projections, group by group: rows
- * skip.. of every group, width rows each. */
+/* Copies rows of an interleaved tensor into a separate projection: from every group `width` rows
+ * after the first `skip`. */
 static void take_rows(test_folder *f, const test_tensor *from, const char *name, size_t groups,
                       size_t parts, const size_t *skip, const size_t *width)
 {
@@ -173,7 +174,7 @@ static void take_rows(test_folder *f, const test_tensor *from, const char *name,
            at = 0;
     for (size_t p = 0; p < parts; p++)
         shape[0] += groups * width[p];
-    test_tensor source = *from; /* adding moves the tensors */
+    test_tensor source = *from; /* adding a tensor moves the others */
     test_tensor *to = test_folder_add(f, name, from->dtype, 2, shape);
     for (size_t p = 0; p < parts; p++)
         for (size_t g = 0; g < groups; g++) {
@@ -182,7 +183,7 @@ static void take_rows(test_folder *f, const test_tensor *from, const char *name,
         }
 }
 
-/* A T5 as Qwen3.5 would store it: nK = 2, r = 2, dk = dv = 64. */
+/* A T5 stored as Qwen3.5 stores it: nK = 2, r = 2, dk = dv = 64. */
 static const char *separate(const char *interleaved)
 {
     static const size_t skip[] = {0, 64, 128, 256}, width[] = {64, 64, 128, 128};
@@ -212,7 +213,7 @@ static const char *separate(const char *interleaved)
     return folder;
 }
 
-/* Gives every row of the interleaved tensors of layer 0 its own number in column 0. */
+/* Writes to column 0 of every row in the interleaved tensors of layer 0 the number of the row. */
 static const char *number_rows(const char *folder)
 {
     static const char *const names[] = {"model.layers.0.linear_attn.in_proj_qkvz.weight",
@@ -237,7 +238,7 @@ static size_t row_number(const sb_matrix *m, uint32_t i)
     return (size_t)values[0];
 }
 
-/* T5, r = 2: value head h belongs to group h / 2, and groups are 64 q, 64 k, 128 v, 128 z rows. */
+/* T5, r = 2: value head h belongs to group h / 2, and a group is 64 q, 64 k, 128 v, 128 z rows. */
 TEST(test_interleaved_rows)
 {
     const char *folder = test_checkpoint_with(
@@ -294,7 +295,7 @@ static void same_matrix(const sb_matrix *a, const sb_matrix *b)
                         a->rows * (size_t)a->cols * sb_format_bytes(a->format));
 }
 
-/* M-7: gate above up in every expert of the trunk and of MTP, fused or not. */
+/* M-7: gate before up in every expert of the trunk and of MTP, fused or not. */
 TEST(test_fused_is_split)
 {
     sb_model *model[2];
@@ -328,7 +329,7 @@ TEST(test_tied_head)
     assert_null(w->layers[0].experts);
     assert_null(w->layers[0].w[SB_ROLE_q_proj].data);
     assert_null(w->layers[3].w[SB_ROLE_conv1d].data);
-    assert_non_null(w->layers[4].w[SB_ROLE_q_proj].data); /* MTP stands behind the trunk */
+    assert_non_null(w->layers[4].w[SB_ROLE_q_proj].data); /* MTP layers come after the trunk */
     assert_int_equal(w->bound, identity(2, 3, 14, 1, 11) + 15);
     assert_int_equal(w->bound, sb_checkpoint_count(model->checkpoint));
     assert_true(w->bound_bytes == sb_checkpoint_bytes(model->checkpoint));

@@ -1,4 +1,4 @@
-/* test_model_bind.c - folders whose tensors are not those that config.json asks for: M-4, M-6. */
+/* test_model_bind.c - folders whose tensors do not match config.json: M-4, M-6. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What is done to a sound folder, and what binding it then says. */
+/* A change to a good folder, and the message of binding it. */
 typedef struct bad_folder {
     const char *what;
     const char *removed; /* or NULL */
@@ -35,7 +35,7 @@ TEST_FIXTURE(unload)
     return 0;
 }
 
-/* A second list of the same tensors: the folder `sound` is left as it is. */
+/* A second list of the same tensors, so that the folder `sound` does not change. */
 static test_folder copy(void)
 {
     test_folder f = sound;
@@ -51,7 +51,7 @@ static sb_status bind(const char *folder, sb_weights *out, sb_error *err)
     sb_model *model = NULL;
     sb_status status = sb_model_open(folder, &model, err);
     if (!status && out)
-        *out = *model->weights; /* numbers only: the rest is gone below */
+        *out = *model->weights; /* *out has counters only; the arrays are freed below */
     if (!status)
         sb_model_close(model);
     return status;
@@ -279,7 +279,7 @@ TEST(test_vision_is_ignored)
     static const uint64_t shape[2] = {5, 7};
     test_folder f = copy();
     for (size_t i = 0; i < COUNT(names); i++)
-        test_folder_add(&f, names[i], SB_DTYPE_I8, 2, shape); /* whatever its type is */
+        test_folder_add(&f, names[i], SB_DTYPE_I8, 2, shape); /* of any type */
     sb_weights w;
     sb_error err;
     if (bind(test_folder_save(&f, "test_model_bind", "vision"), &w, &err))
@@ -292,7 +292,7 @@ TEST(test_vision_is_ignored)
     free(f.tensors);
 }
 
-/* No MTP tensors at all is another thing than some. */
+/* A folder without any MTP tensor is valid; one with some of them is not. */
 TEST(test_without_mtp)
 {
     test_folder f = copy();

@@ -1,5 +1,5 @@
-/* The ledger of a step against three others: the ledger of `samebit floor` of the same checkpoint,
- * the parameters of its matrices, and the ops that a run calls. */
+/* The ledger of a step against three others: the ledger of `samebit floor` for the same checkpoint,
+ * the parameters of its matrices, and the ops of a run. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ static void stored_alike(const sb_moves_weights *ours, const sb_ledger_row *thei
     }
 }
 
-/* Sums of other summands: equal but for their last bits. */
+/* Sums with terms in different order: equal except for their last bits. */
 static void nearly(double a, double b)
 {
     if (fabs(a - b) > 1e-12 * fabs(b))
@@ -145,7 +145,7 @@ TEST(bytes_of_recipes)
 
 /* --- against the parameters ------------------------------------------------------------------- */
 
-/* A row of a step multiplies each weight of a matrix once: in BF16, two bytes. */
+/* One row of a step multiplies each weight of a matrix once; in BF16 a weight has two bytes. */
 TEST(one_product_per_weight)
 {
     static const sb_moves_op matrices[] = {
@@ -169,7 +169,7 @@ TEST(one_product_per_weight)
         }
 }
 
-/* Keys that rows see: the context, and of the step all up to their own. */
+/* The keys that rows read: those of the context, and those of the step up to their own. */
 TEST(products_of_attention)
 {
     sb_moves_model m = model_of("T1", recipe_of("bf16")); /* 2 such layers, 4 heads of 64 */
@@ -179,13 +179,12 @@ TEST(products_of_attention)
     assert_true(step.row[SB_MOVES_attention].macs == 2 * (11 + 12 + 13) * 4 * 64 * 2.0);
 }
 
-/* --- by kernels ------------------------------------------------------------------------------- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
-/* B-16: "what packing adds" - to a matrix: rows that fill up a tile, columns that fill up a chunk
- * (no matrix here has any of these); FP8 a scale for each row, in blocks for each row and block;
- * less the factors of the tensor
- * and of its input, and scales of blocks, which a checkpoint has. Beside experts stands a factor of
- * each. */
+/* B-16: "what packing adds" - to a matrix. Rows are padded to a tile; columns would be padded to a
+ * chunk, but no matrix here needs that. FP8 gets a scale per row, with blocks a scale per row and
+ * block. The checkpoint's factors of the tensor and of its input and its block scales are
+ * subtracted. Experts get one factor each. */
 static double packing_adds(const sb_moves_matrix *m)
 {
     double rows = 16.0 * ceil(m->rows / 16.0), blocks = ceil(m->cols / 128.0);
@@ -208,7 +207,7 @@ static double packing_adds(const sb_moves_matrix *m)
     }
 }
 
-/* Norms, taps and decays: so many values, of which kernels have each in binary32. */
+/* The number of norm, tap and decay values, n times; kernels have each in binary32. */
 static double small_values(const sb_config *c, sb_moves_op op, double n)
 {
     switch (op) {
@@ -248,7 +247,7 @@ static double added_to(const sb_moves_model *m, sb_moves_op op, int mtp, uint32_
     return sum;
 }
 
-/* Of a step: weights op by op as they are stored, and what packing adds. */
+/* Weights, op by op: the stored ones plus what packing adds. */
 static void weights_of_kernels(const sb_moves_model *m, const sb_floor_options *o, int mtp,
                                uint32_t width)
 {
@@ -278,8 +277,8 @@ static void weights_of_kernels(const sb_moves_model *m, const sb_floor_options *
     nearly(k.stored, step.total.weights);
 }
 
-/* What is multiplied, and what is kept: as the ops have it, the convolution in binary32, and of the
- * rows of the call keys and values once more. */
+/* Products and kept bytes as in the ops, except that the convolution keeps binary32, and that the
+ * keys and values of the call's rows are counted once more. */
 static void rest_of_kernels(const sb_moves_model *m, const sb_floor_options *o, int mtp,
                             uint32_t width)
 {
@@ -302,7 +301,7 @@ static void rest_of_kernels(const sb_moves_model *m, const sb_floor_options *o, 
         if (op == SB_MOVES_attention)
             should += n * 2 * sb_config_kv_width(c) * o->kv_bytes * width;
         nearly(kept[op], should);
-        if (op != SB_MOVES_rope) /* which the ledger of ops has of whole heads */
+        if (op != SB_MOVES_rope) /* the ledger of ops counts whole heads */
             nearly(macs[op], step.row[op].macs);
     }
 }
@@ -329,7 +328,7 @@ TEST(ledger_of_kernels)
         }
 }
 
-/* The states of all rows of a verify are written, too; and nothing else changes. */
+/* A verify also writes the states of all its rows; nothing else changes. */
 TEST(trails_of_a_verify)
 {
     static sb_moves_kernels with, without;
@@ -343,15 +342,15 @@ TEST(trails_of_a_verify)
         sb_moves_kernels_of(&m, &o, &call, &without);
         call.trail = 1;
         sb_moves_kernels_of(&m, &o, &call, &with);
-        /* where ops are fused, in the place of the last row's */
+        /* with fused ops they replace the state of the last row */
         nearly(with.total.kept - without.total.kept, 30 * (4 - fused) * (states + columns));
         nearly(with.total.weights, without.total.weights);
         assert_int_equal(with.total.launches, without.total.launches);
     }
 }
 
-/* Of matrices and of what is multiplied the fused kernels have what ops have one by one; but one
- * factor of each expert for gate and up. */
+/* The fused kernels have the same matrices and products as separate ops, except that gate and up
+ * share one factor per expert. */
 TEST(fused_and_apart)
 {
     static sb_moves_kernels fused, apart;
@@ -377,8 +376,8 @@ TEST(fused_and_apart)
     }
 }
 
-/* A profile that quantizes inputs: what is multiplied and kept stays, op by op, and weights differ
- * by what fills up. */
+/* A profile that quantizes inputs keeps products and kept bytes, op by op; weights differ only by
+ * padding. */
 static void quantized_alike(const sb_moves_model *m, const sb_floor_options *o, const char *profile,
                             sb_kernel_call call)
 {
@@ -399,7 +398,7 @@ static void quantized_alike(const sb_moves_model *m, const sb_floor_options *o, 
         nearly(macs[1][op], macs[0][op]);
         nearly(kept[1][op], kept[0][op]);
     }
-    /* what quantizes an input is no part of a fused kernel; else it replaces what stages one */
+    /* a fused kernel does not quantize its input; otherwise quantizing replaces staging */
     assert_true(call.fused ? k[1].total.launches > k[0].total.launches
                            : k[1].total.launches == k[0].total.launches);
     assert_true(fabs(k[1].total.weights / k[0].total.weights - 1) < 0.005);
@@ -434,7 +433,7 @@ typedef struct calls {
     uint32_t count;
 } calls;
 
-/* With a hook an op over the experts comes one by one: it counts once. */
+/* With a hook, the op of the experts is called once per expert; it counts once. */
 static sb_status note(void *ctx, const sb_op_call *call)
 {
     calls *c = ctx;
@@ -485,7 +484,8 @@ TEST(calls_of_a_run)
 
 /* --- speculation ------------------------------------------------------------------------------ */
 
-/* By bytes alone, at acceptance 0.6 behind no context: the most drafts that still pay. */
+/* By bytes alone, at acceptance 0.6 without context: the largest number of drafts that still
+ * pays. */
 TEST(drafts_that_pay)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* test_normals.c - many normal numbers at a time are those of D-4, whatever computes them. */
+/* test_normals.c - many normal numbers at a time equal those of D-4, with every implementation. */
 #include "tests/lib/suite.h"
 
 #include <string.h>

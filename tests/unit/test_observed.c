@@ -43,10 +43,10 @@ TEST(wilson)
         near(got.low, rows[i].low, 5e-5);
         near(got.high, rows[i].high, 5e-5);
         near(got.rate, (double)rows[i].k / (double)rows[i].n, 1e-15);
-        /* k of n rejected is the mirror image */
+        /* k of n rejected gives the mirror image */
         sb_rate other = {rows[i].n - rows[i].k, rows[i].n, 1};
         near(sb_rate_interval(&other, SB_Z_SHOWN).low, 1 - got.high, 1e-12);
-        /* with an effect of 4, that of a quarter of the trials */
+        /* an effect of 4 gives the interval of a quarter of the trials */
         sb_rate four = {4 * rows[i].k, 4 * rows[i].n, 4};
         near(sb_rate_interval(&four, SB_Z_SHOWN).high, got.high, 1e-12);
     }
@@ -76,7 +76,7 @@ TEST(newcombe)
     }
 }
 
-/* The sum of covariances as a person would write it. */
+/* The sum of covariances, in the obvious way. */
 static double effect_by_hand(const unsigned char *x, size_t n, size_t most)
 {
     double mean = 0, own = 0, sum;
@@ -101,12 +101,12 @@ TEST(design_effects)
     assert_true(sb_design_effect(x, whole, 1) == 1);
     for (size_t t = 0; t < sizeof x; t++)
         x[t] = t % 2;
-    assert_true(sb_design_effect(x, whole, 1) == 1); /* spread evenly: not below 1 */
+    assert_true(sb_design_effect(x, whole, 1) == 1); /* evenly spread: not below 1 */
     for (size_t t = 0; t < sizeof x; t++)
         x[t] = t / 10 % 2;
     near(sb_design_effect(x, whole, 1), effect_by_hand(x, 120, 4), 1e-12);
     assert_true(sb_design_effect(x, whole, 1) > 3);
-    /* nothing goes over the end of a text */
+    /* covariances do not cross the end of a text */
     double both = sb_design_effect(x, ends, 2);
     assert_true(both > 3 && both != sb_design_effect(x, whole, 1));
     near(both, effect_by_hand(x, 60, 4), 1e-12); /* two equal halves */
@@ -175,7 +175,7 @@ TEST(vllm_metrics)
                 "accepted_tokens_per_pos{ model_name=\"m\", position=\"0\",} 80\n" V
                 "accepted_tokens_per_pos{a=\"x,position=\\\"9\\\"}\",position=\"1\"} 50");
     expect_vllm(&o, 1, 1);
-    /* quotes and braces in values, and what only looks like the label */
+    /* quotes and braces in values, and text that only looks like the label */
     o = parse(V "accepted_tokens_per_pos{a=\"\\\"}\",position=\"1\"} 0\n" V
                 "accepted_tokens_per_pos{a=\"\\\"position=\",position=\"0\"} 4\n" V
                 "accepted_tokens_per_pos{position:\"0\",position=\"2\"} 0\n");
@@ -188,7 +188,7 @@ TEST(vllm_metrics)
         at[8] = '1';
     o = parse(two);
     expect_vllm(&o, 2, 2);
-    /* two models, two moments */
+    /* the same metrics twice; two models */
     refuse(VLLM VLLM, "stands twice");
     at = two + strlen(VLLM);
     while ((at = strstr(at, "_name=\"m\"")))
@@ -271,7 +271,7 @@ TEST(llama_timings)
 /* --- the verdict --------------------------------------------------------------------------------
  */
 
-/* A reference of n positions and K drafts, of which so many are accepted by depth. */
+/* A reference of n positions and K drafts; by_depth counts the accepted ones. */
 static sb_accept reference(size_t n, size_t K, const uint64_t *by_depth)
 {
     sb_accept a = {.drafts = K, .count = n};
@@ -311,7 +311,7 @@ TEST(by_depth)
     c = compare(3, V "drafts 100\n" V "draft_tokens 300\n" POS("0", "99") POS("1", "50")
                        POS("2", "30"));
     assert_int_equal(c.verdict, SB_ACCEPT_ABOVE);
-    /* rounds of different length: only what stands first can be compared */
+    /* rounds of different length: only the first depth can be compared */
     c = compare(3, V "drafts 100\n" V "draft_tokens 250\n" POS("0", "80") POS("1", "20")
                        POS("2", "20"));
     assert_int_equal(c.verdict, SB_ACCEPT_CONSISTENT);
@@ -334,7 +334,7 @@ TEST(of_all_drafts)
         4, "{\"spec_verify_ct\":100,\"spec_draft_token_num\":400,\"spec_accept_token_num\":170}");
     assert_int_equal(c.verdict, SB_ACCEPT_CONSISTENT);
     assert_int_equal(c.lines[0].depth, 0);
-    /* as many trials as rounds */
+    /* as wide as for one trial per round */
     near(c.lines[0].difference.low, -0.19 - 0.0125 + 0.01, 0.02);
     c = compare(
         4, "{\"spec_verify_ct\":100,\"spec_draft_token_num\":400,\"spec_accept_token_num\":70}");
@@ -345,7 +345,8 @@ TEST(of_all_drafts)
     assert_int_equal(c.verdict, SB_ACCEPT_BELOW);
     c = compare(4, V "drafts 100\n" V "draft_tokens 400\n" V "accepted_tokens 300\n");
     assert_int_equal(c.verdict, SB_ACCEPT_ABOVE);
-    /* 100 rounds: 270 tokens are 170 drafts, a token per round, and the first one of 1 request */
+    /* 100 rounds: 271 tokens are 170 drafts, one token per round, and the first token of 1
+     * request */
     c = compare(4, "{\"timings\":{\"draft_n\":398,\"draft_n_accepted\":170,\"predicted_n\":271}}");
     assert_int_equal(c.verdict, SB_ACCEPT_CONSISTENT);
     c = compare(4, "{\"timings\":{\"draft_n\":398,\"draft_n_accepted\":60,\"predicted_n\":161}}");
@@ -365,7 +366,7 @@ TEST(not_enough)
         "{\"spec_verify_ct\":0}",
         "{\"spec_verify_ct\":10}",
         "{\"spec_verify_ct\":10,\"spec_accept_length\":2.4,\"completion_tokens\":24}",
-        "{\"spec_verify_ct\":10,\"spec_accept_rate\":0.33}", /* no share of 40 */
+        "{\"spec_verify_ct\":10,\"spec_accept_rate\":0.33}", /* not a multiple of 1/40 */
         "{\"spec_verify_ct\":10,\"spec_accept_token_num\":9}",
         "{\"meta_info\":{\"completion_tokens\":9}}",
         "{\"timings\":{\"predicted_n\":9}}",
@@ -404,9 +405,9 @@ TEST(effects_count)
     }
 }
 
-/* What the verdict claims of itself: with equal rates it is wrong in fewer than 1 of 100 runs, and
- * 0.8 against 0.6 is seen in nearly all. Rounds are drawn with their drafts, so that depths depend
- * on each other as they do. */
+/* The error rates of the verdict: with equal rates it is wrong in fewer than 1 of 100 runs, and 0.8
+ * against 0.6 is found in nearly all. Whole rounds are drawn, so that depths are correlated as in
+ * reality. */
 static uint64_t next(uint64_t *x)
 {
     *x += UINT64_C(0x9e3779b97f4a7c15);

@@ -1,5 +1,5 @@
-/* test_ops.c - every operation of ops.def against a plain computation, and exact structured cases:
- * of the twin (ref/fast), or what SAMEBIT_ISA says, and of the definition (ref/ops). */
+/* test_ops.c - every op of ops.def against a plain computation, and exact structured cases: for the
+ * twin (ref/fast) or the kernel set of SAMEBIT_ISA, and for the definition (ref/ops). */
 #include "tests/lib/suite.h"
 #include "tests/unit/ops.h"
 

@@ -1,5 +1,5 @@
-/* test_overlay.c - a checkpoint with tensors of another one in memory: it can be asked everything,
- * and is what the graft writes. */
+/* test_overlay.c - a checkpoint with tensors replaced in memory by those of another one: it answers
+ * every question, and equals what the graft writes. */
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/suite.h"
 
@@ -13,7 +13,7 @@
 #include "ref/model/take.h"
 #include "tools/graft/graft.h"
 
-/* Made when it is first asked for. */
+/* A checkpoint of this format and layout, made at the first call. */
 static const char *made(const char *format, const char *layout)
 {
     static struct {
@@ -52,7 +52,7 @@ static sb_checkpoint *overlaid(const char *base, const char *pattern, const char
     return c;
 }
 
-/* Every question that a checkpoint answers: order, files, offsets, bytes, folder. */
+/* Checks every function of a checkpoint: order, files, offsets, bytes, folder. */
 static void expect_whole(const sb_checkpoint *c, const char *base, const char *other)
 {
     uint64_t bytes = 0;
@@ -141,7 +141,8 @@ TEST(test_names)
     assert_string_equal(sb_plain_name("mtp.fc.weight"), "mtp.fc.weight");
 }
 
-/* Two layers of stacks, the others one by one: bound, and nothing counts as a disagreement. */
+/* Two layers with stacked experts, the others with separate ones: binding works without any
+ * disagreement. */
 TEST(test_binds)
 {
     const char *nvfp4 = made("nvfp4-ct", "text"), *plain = made("bf16", "text");
@@ -160,7 +161,7 @@ TEST(test_binds)
     sb_model_close(model);
 }
 
-/* A module goes with all its parts, and a plan that fails leaves the base as it was. */
+/* A module is replaced with all its parts, and a plan that fails does not change the base. */
 TEST(test_plan)
 {
     sb_checkpoint *base = opened(made("nvfp4-ct", "text")), *other = opened(made("bf16", "text"));
@@ -186,7 +187,7 @@ TEST(test_plan)
     sb_checkpoint_close(other);
 }
 
-/* Memory that ends anywhere is an error, and nothing leaks or is used after it is gone. */
+/* Any failing allocation is an error without leaks or use after free. */
 TEST(test_memory)
 {
     const char *base = made("bf16", "text"), *other = made("fp8-block", "text");

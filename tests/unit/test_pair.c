@@ -1,4 +1,4 @@
-/* test_pair.c - X-1 to X-5: two models on one text, held against sessions; planted differences. */
+/* test_pair.c - X-1 to X-5: two models on one text, compared with sessions; planted differences. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ TEST_FIXTURE(close_all)
     return 0;
 }
 
-/* The original with the signs of the first values of one tensor turned. */
+/* The original with the signs of the first values of one tensor flipped. */
 static sb_model *changed(const char *tensor)
 {
     test_folder f = test_folder_load(folder);
@@ -61,7 +61,7 @@ static sb_pair measure(const sb_model *b, size_t mixed)
 }
 
 /* X-1: "the KL of A's distribution from B's (T-45), the share of tokens whose largest logits agree"
- * - the same by sessions. */
+ * - the same computed from sessions. */
 static void by_sessions(const sb_model *b, const sb_pair *p)
 {
     sb_error err;
@@ -87,7 +87,8 @@ static void by_sessions(const sb_model *b, const sb_pair *p)
     assert_true(p->flip_count == p->tokens - same);
 }
 
-/* one layer differs: it contributes all, it is the first, and no other contributes a bit. */
+/* X-2: if one layer differs, that layer contributes everything, is ranked first, and the others
+ * contribute exactly 0. */
 static void one_place(const char *tensor, const char *name)
 {
     sb_model *b = changed(tensor);
@@ -121,8 +122,7 @@ TEST(test_ends)
     one_place("model.norm.weight", "head");
 }
 
-/* X-5: a head alone that is another one shows in the drafts, and is not taken for the same model.
- */
+/* a different MTP head alone shows in the drafts. */
 TEST(test_head_alone)
 {
     test_folder f =
@@ -145,7 +145,7 @@ TEST(test_head_alone)
     test_folder_free(&f);
 }
 
-/* a router that chooses otherwise is counted where it stands; layers behind it only drift. */
+/* a different choice of experts is counted at its own router; later layers only drift. */
 TEST(test_routing)
 {
     sb_model *b = changed("model.layers.0.mlp.gate.weight");

@@ -1,4 +1,4 @@
-/* test_philox.c - Philox4x32-10 against the known answers published with Random123. */
+/* test_philox.c - Philox4x32-10 against the published known answers of Random123. */
 #include "tests/lib/suite.h"
 
 #include "ref/base/philox.h"
@@ -26,7 +26,7 @@ TEST(test_known_answers)
     }
 }
 
-/* Every bit of the counter and of the key reaches every word: about half of the bits change. */
+/* Every bit of the counter and of the key changes about half of the bits of every word. */
 TEST(test_every_bit_counts)
 {
     for (int bit = 0; bit < 192; bit++) {

@@ -1,5 +1,5 @@
-/* test_pool.c - threads that share out turns: every turn once, whoever calls, however many threads
- * there are; and how many there are by default. */
+/* test_pool.c - threads that share turns: every turn runs once, for any caller and any number of
+ * threads; and the default number of threads. */
 #include "tests/lib/suite.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static int start_plain(pthread_t *thread, void *(*run)(void *), void *arg)
 typedef struct count {
     atomic_uint turns[TURNS];
     atomic_uint of[THREADS + 1]; /* workers */
-    atomic_uint in[THREADS + 1]; /* whether that worker is in a turn */
+    atomic_uint in[THREADS + 1]; /* 1 while that worker is in a turn */
     atomic_uint wrong, together;
     unsigned naps; /* milliseconds of each turn */
 } count;
@@ -105,7 +105,7 @@ TEST(every_turn_once)
     sb_threads_set(0);
 }
 
-/* Turns that sleep are shared: all threads come, on a busy machine after some time. */
+/* Turns that sleep are shared: all threads take part, on a busy machine after some time. */
 TEST(all_threads_come)
 {
     sb_threads_set(THREADS);
@@ -122,7 +122,8 @@ TEST(all_threads_come)
     sb_threads_set(0);
 }
 
-/* One turn takes as long as all the others: the thread that has it keeps none of its share. */
+/* Turn 0 takes longer than all others together: the other thread takes over the rest of the
+ * share. */
 static void slow_turn(void *ctx, size_t i, size_t worker)
 {
     one_turn(ctx, i, worker);
@@ -139,8 +140,8 @@ TEST(a_share_is_taken_over)
     sb_threads_set(0);
 }
 
-/* --- inside each other, at the same time ---------------------------------------------------------
- */
+/* --- nested loops, and loops at the same time
+ * ---------------------------------------------------- */
 typedef struct nest {
     count inner[THREADS];
     atomic_uint wrong;
@@ -170,7 +171,7 @@ TEST(inside_there_is_one_thread)
     sb_threads_set(0);
 }
 
-/* A loop that is none (many is 0) leaves the threads to those inside. */
+/* An outer loop without threads (many is 0) leaves them to the loops inside. */
 static void not_so_outer_turn(void *ctx, size_t i, size_t worker)
 {
     nest *n = ctx;
@@ -249,7 +250,7 @@ TEST(a_child_has_threads_of_its_own)
 {
     assert_true(child_is_well());
     look_at_a_child();
-    /* and while another thread has the pool */
+    /* also while another thread uses the pool */
     static count c;
     pthread_t other;
     assert_int_equal(start_plain(&other, one_host, &c), 0);
@@ -277,7 +278,7 @@ static void look_at_the_mode(void *ctx, size_t i, size_t worker)
     atomic_uint *wrong = ctx;
     const sb_fp_mode now = sb_fp_mode_now(), usual = sb_fp_mode_default();
     (void)i;
-    /* the low six bits of MXCSR are what has happened */
+    /* the low six bits of MXCSR are status flags */
     if (worker > 0 &&
         (fegetround() != FE_TONEAREST || now.word >> 6 != usual.word >> 6 || now.x87 != usual.x87))
         ++*wrong;
@@ -289,15 +290,15 @@ TEST(workers_set_their_mode)
     atomic_uint wrong = 0;
     sb_threads_set(THREADS);
     sb_parallel_for(20, 1, spoil, NULL);
-    assert_int_equal(fegetround(), FE_UPWARD); /* the caller's is its own */
+    assert_int_equal(fegetround(), FE_UPWARD); /* the caller keeps its own mode */
     sb_parallel_for(20, 1, look_at_the_mode, &wrong);
     fesetround(FE_TONEAREST);
     assert_int_equal(wrong, 0);
     sb_threads_set(0);
 }
 
-/* --- threads that are not to be had: each in a child, which has none yet -------------------------
- */
+/* --- threads that cannot be created: each test in a child, which has none yet
+ * -------------------- */
 static void in_a_child(int (*well)(void))
 {
     int status;
@@ -310,7 +311,7 @@ static void in_a_child(int (*well)(void))
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* The third cannot be started; nobody asks for it at every loop. */
+/* The third thread cannot be created, and creating it is not tried again in every loop. */
 static int two_only(void)
 {
     may_start = 2;
@@ -337,7 +338,7 @@ static int none_at_all(void)
     return c.of[0] == TURNS;
 }
 
-/* Where the kernel says no: root may start as many as it likes. */
+/* The kernel refuses; not as root, who has no limit. */
 static int no_more_processes(void)
 {
     const struct rlimit none = {0, 0};
@@ -354,8 +355,8 @@ TEST(fewer_threads_do)
     assert_int_equal(stacks_wrong, 0);
 }
 
-/* --- how many by default -------------------------------------------------------------------------
- */
+/* --- the default number
+ * -------------------------------------------------------------------------- */
 static void put(const char *folder, const char *name, const char *text)
 {
     char path[1024];
@@ -390,7 +391,7 @@ TEST(quotas_are_read)
                                       "cpu/c/cpu.cfs_quota_us"};
     const char *root = test_path(PROGRAM, "cgroup");
     folders(root, made);
-    for (size_t i = 0; i < sizeof old / sizeof *old; i++) { /* of an earlier run */
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++) { /* left by an earlier run */
         char path[1024];
         snprintf(path, sizeof path, "%s/%s", root, old[i]);
         assert_true(unlink(path) == 0 || errno == ENOENT);
@@ -400,11 +401,11 @@ TEST(quotas_are_read)
     assert_int_equal(quota(root, "0::/a/b\n"), 0);
     put(root, "a/b/cpu.max", "250000 100000\n");
     assert_int_equal(quota(root, "0::/a/b\n"), 3);
-    put(root, "a/cpu.max", "50000 100000\n"); /* the group above has less */
+    put(root, "a/cpu.max", "50000 100000\n"); /* the parent group has a smaller quota */
     assert_int_equal(quota(root, "0::/a/b\n"), 1);
     put(root, "cpu.max", "200000 100000\n");
     assert_int_equal(quota(root, "0::/\n"), 2);
-    assert_int_equal(quota(root, "0::/not/mounted/here\n"), 2); /* a container's */
+    assert_int_equal(quota(root, "0::/not/mounted/here\n"), 2); /* as in a container */
     put(root, "cpu/c/cpu.cfs_quota_us", "-1\n");
     put(root, "cpu/c/cpu.cfs_period_us", "100000\n");
     assert_int_equal(quota(root, "3:cpuset:/\n4:cpu,cpuacct:/c\n"), 0);

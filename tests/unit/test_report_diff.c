@@ -1,5 +1,5 @@
 /* The reports of a comparison, from verdicts made by hand: every key of the contract, the places
- * that are named, and what of a long run is shown. */
+ * that are named, and the part of a long run that is shown. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 #include "tools/report/diff.h"
@@ -236,7 +236,7 @@ TEST(text_says_it)
     sb_verdicts_free(&v);
 }
 
-/* A round belongs to the row it begins with, not to a rejected row of the round before it. */
+/* A round is printed at its first row, not at a rejected row of the round before. */
 TEST(rounds_stand_at_their_token)
 {
     sb_verdicts v = {.verdict = SB_VERDICT_WITHIN};
@@ -262,7 +262,7 @@ TEST(rounds_stand_at_their_token)
     sb_verdicts_free(&v);
 }
 
-/* Of a long run only what is not in order, and not without end. */
+/* A long report shows only the tokens that are not in order, up to a limit. */
 TEST(long_runs_are_short)
 {
     sb_verdicts v = {.verdict = SB_VERDICT_WITHIN};

@@ -1,6 +1,6 @@
 /* The page, the lines, the Markdown and the pack of a comparison, from verdicts made by hand:
- * hostile names stay text, tags are closed, maps are binned and stay small, all reports say one
- * verdict, and damaged packs are refused. */
+ * hostile names stay text, tags are closed, maps are binned and stay small, all reports give the
+ * same verdict, and damaged packs are refused. */
 #include <float.h>
 
 #include "ref/base/mem.h"
@@ -15,7 +15,7 @@
 static const char hostile[] =
     "</code><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\n`| &amp; \xff";
 
-/* Tokens of sequences of 100, each layer of each within its bound. */
+/* Tokens in sequences of 100, with each layer within its bound. */
 static void make_verdicts(sb_verdicts *v, size_t tokens, uint32_t layers)
 {
     *v = (sb_verdicts){.verdict = SB_VERDICT_WITHIN};
@@ -58,7 +58,7 @@ static void add_round(sb_verdicts *v, uint64_t position)
     snprintf(r->hypothesis, sizeof r->hypothesis, "%s", hostile);
 }
 
-/* One layer of one token outside, with all that may be shown of it. */
+/* One layer of one token is out of bounds, with every detail that can be shown. */
 static void make_failure(sb_verdicts *v, size_t token, uint32_t layer)
 {
     sb_place p = {.sequence = v->tokens[token].sequence,
@@ -119,8 +119,8 @@ static char *printed(sb_print_fn print, const void *ctx, size_t *size)
     return text;
 }
 
-/* strstr for a long page that is walked: under the sanitizers' strict_string_checks strstr, strchr
- * and strcspn read the whole rest of it in every call, which took minutes. */
+/* strstr() for scanning a long page. Under the sanitizers' strict_string_checks, strstr, strchr and
+ * strcspn read the whole rest of the page in every call, which took minutes. */
 static const char *next(const char *at, const char *what)
 {
     for (size_t n = strlen(what); *at; at++)
@@ -148,7 +148,7 @@ static void has(const char *text, const char *what)
 
 enum { DEPTH = 32 };
 
-/* Whether every tag is closed by its own name and attributes are quoted. */
+/* True if every tag is closed by its own name and attributes are quoted. */
 static int is_balanced(const char *page)
 {
     char open[DEPTH][16];
@@ -166,7 +166,7 @@ static int is_balanced(const char *page)
             return 0;
         memcpy(name, word, n);
         if (strcmp(name, "style") == 0 && closing)
-            continue; /* where we begin */
+            continue; /* the scan begins here */
         if (closing && strcmp(name, "head") == 0 && depth == 0)
             continue;
         if (closing && strcmp(name, "html") == 0 && depth == 0)
@@ -183,7 +183,7 @@ static int is_balanced(const char *page)
     return 0;
 }
 
-/* What of a page is tags: text between them cannot begin one. */
+/* Hostile text must not begin a tag. */
 static void is_safe(const char *page)
 {
     assert_null(strstr(page, "<script"));
@@ -217,7 +217,7 @@ TEST(says_what_failed)
     make_verdicts(&v, 20, 4);
     make_failure(&v, 3, 2);
     v.tokens[5].kl_is_lower = 1;
-    v.tokens[3].worst_ratio = 0.2; /* as of a draft: the op alone has it */
+    v.tokens[3].worst_ratio = 0.2; /* as for a draft: only the op shows it */
     v.ops[SB_OP_rmsnorm].worst = 0x1p20;
     sb_diff_reports r = reports_of(&v, 4);
     char *page = printed(sb_diff_html, &r, NULL);
@@ -228,12 +228,13 @@ TEST(says_what_failed)
     has(page, "up to 1 is inside</dt><dd>1.0e+06</dd>");
     has(page,
         "It first goes wrong at position 3, layer 2, in the op <b class=\"fail\">rmsnorm</b>");
-    /* a field per layer of each token, the head, no layer, and the token as a whole; the frame */
+    /* a field for each token and layer, for the head, for no layer and for the token as a whole;
+     * and the frame */
     assert_int_equal(occurrences(page, "<rect x=\""), 20 * 7 + 1);
     has(page, "<rect x=\"3\" y=\"3\" width=\"1\" height=\"1\" class=\"first\">");
     has(page, "class=\"h6\"><title>position 3, layer 2: 1.0e+06</title>");
     assert_int_equal(occurrences(page, "class=\"h6\"><title>position"), 2);
-    /* the element, among those around it */
+    /* the element and its neighbours */
     has(page, "<tr class=\"hit\"><td>7</td><td>2</td><td>1</td><td>1.0e+06</td>");
     has(page, "conv</td><td><span class=\"verdict fail\">FAIL</span></td><td>1</td><td>1</td>");
     has(page, "layer 1, head 3, row 4, column 5: 2, expected 1");
@@ -248,7 +249,7 @@ TEST(leaves_out_what_is_not_there)
 {
     sb_verdicts v;
     make_verdicts(&v, 20, 4);
-    free(v.cells.worst); /* as of a trace that has no ops */
+    free(v.cells.worst); /* as for a trace without ops */
     v.cells = (sb_cells){0};
     v.ops[SB_OP_rmsnorm] = (sb_op_verdict){.compared = 0};
     for (size_t i = 0; i < 20; i++)
@@ -265,7 +266,7 @@ TEST(leaves_out_what_is_not_there)
     assert_null(strstr(page, "data-section=\"ops\""));
     is_safe(page);
     free(page);
-    v.token_count = 0; /* nothing at all */
+    v.token_count = 0; /* no tokens at all */
     page = printed(sb_diff_html, &r, NULL);
     assert_null(strstr(page, "data-section=\"map\""));
     is_safe(page);
@@ -487,7 +488,7 @@ TEST(packs_are_read_again)
     assert_int_equal(again, size);
     assert_memory_equal(bytes, twice, size);
     assert_true(sb_tar_is(bytes, size));
-    assert_string_equal((char *)bytes + 100, "0000644"); /* mode, owner, group, time */
+    assert_string_equal((char *)bytes + 100, "0000644"); /* mode; then owner, group, time */
     assert_string_equal((char *)bytes + 108, "0000000");
     assert_string_equal((char *)bytes + 116, "0000000");
     assert_string_equal((char *)bytes + 136, "00000000000");
@@ -498,7 +499,7 @@ TEST(packs_are_read_again)
     }
     assert_int_equal(sb_tar_find(bytes, size, "p", "replay", &m, &err), SB_ERR_INPUT);
     has(err.text, "p: the pack has no replay");
-    bytes[5 + 512]++; /* the content is not the header's business */
+    bytes[5 + 512]++; /* the checksum does not cover the content */
     assert_int_equal(sb_tar_find(bytes, size, "p", "empty", &m, &err), SB_OK);
     bytes[1]++;
     assert_int_equal(sb_tar_find(bytes, size, "p", "empty", &m, &err), SB_ERR_INPUT);
@@ -507,7 +508,8 @@ TEST(packs_are_read_again)
     free(twice);
 }
 
-/* Any cut, any byte otherwise: a member within the bytes, or a refusal. */
+/* A pack cut at any length or with any byte changed: each member is inside the bytes, or the pack
+ * is refused. */
 TEST(damaged_packs_are_refused)
 {
     size_t size, found = 0;

@@ -1,5 +1,5 @@
-/* test_rounded.c - weights that a law, and then a type, rounds: with an input they give the bits of
- * exact.h for the values of law.h (Q-8, K-2, K-17), by every set of kernels, of every container. */
+/* test_rounded.c - weights rounded by a law and then to a type: with an input they give the bits of
+ * exact.h for the values of law.h (Q-8, K-2, K-17), with every kernel set, for every container. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ enum { INPUTS = 7, ROWS = 19 };
 static const sb_format types[] = {SB_FORMAT_f32, SB_FORMAT_bf16, SB_FORMAT_f16};
 enum { TYPES = sizeof types / sizeof *types };
 
-/* What a layer is taken with, and room for what comes out. */
+/* A layer, its inputs, and memory for outputs. */
 typedef struct layer {
     sb_matrix m;
     float *values, *in, *out, *expected;
@@ -61,7 +61,7 @@ static void close_layer(layer *l)
     free(l->x);
 }
 
-/* Value by value, and an exact sum. */
+/* The expected outputs: value by value, and an exact sum. */
 static void expect(layer *l, const sb_rounding *how)
 {
     for (uint32_t n = 0; n < l->m.rows; n++) {
@@ -73,7 +73,7 @@ static void expect(layer *l, const sb_rounding *how)
     }
 }
 
-/* One input and several. 0, and `what` is set, if a bit differs. */
+/* One input, and several. Returns 0 and sets `what` if a bit differs. */
 static int alike(layer *l, const sb_rounding *how, char what[160])
 {
     for (size_t count = 1; count <= INPUTS; count += INPUTS - 1) {
@@ -125,8 +125,8 @@ TEST(test_every_variant)
     }
 }
 
-/* A row that has 16 codes of four bits under each scale of eight bits, or 256 of eight bits; with
- * an input that is 1 in one place the output is the value there. */
+/* 256 rows, one for each 8-bit scale, with all 16 codes of four bits, or all 256 codes of eight
+ * bits. With an input that is 1 in one place the output is the value there. */
 static sb_matrix codes_of(sb_format format, sb_format scale, unsigned char *codes,
                           unsigned char *scales)
 {
@@ -154,7 +154,7 @@ static const sb_factor factors[] = {{SB_NO_FACTOR, 0},          {SB_DIVISOR, 739
                                     {SB_MULTIPLIER, 1.35e-4f},  {SB_MULTIPLIER, 0x1p120f},
                                     {SB_MULTIPLIER, 0x1p-130f}, {SB_DIVISOR, 0x1.8p126f}};
 
-/* Each value alone: what overflows, has no value or is less than the least normal number, too. */
+/* Each value alone, also those that overflow, are NaN or are subnormal. */
 static void check_values(const sb_matrix *m, const sb_rounding *how)
 {
     float values[256], *out = room_of(256, sizeof *out);
@@ -195,7 +195,7 @@ TEST(test_every_code)
         }
 }
 
-/* Every allocation that fails is told. */
+/* Every failed allocation is reported. */
 TEST(test_memory)
 {
     static unsigned char codes[256 * 256], scales[256];

@@ -1,5 +1,5 @@
-/* test_row.c - whole layers as ref/fast/dot/row.h computes them, by every set of kernels, against
- * exact.h: formats, groups, lengths that no vector divides, and values chosen to hurt. */
+/* test_row.c - whole layers as ref/fast/dot/row.h computes them, with every kernel set, against
+ * exact.h: formats, groups, lengths that are no multiple of a vector, and difficult values. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -14,18 +14,18 @@
 
 enum { ROWS = 3, INPUTS = 2 };
 
-/* What a layer and its inputs are made of. */
+/* The values of a layer and its inputs. */
 typedef enum family {
     ORDINARY, /* normal inputs, scales of one size */
-    SHORT,    /* inputs of a few bits: ties and sums that are exact */
+    SHORT,    /* inputs of a few bits: ties and exact sums */
     EXTREME,  /* largest and subnormal scales and inputs */
-    CANCELS,  /* each second input undoes the one before, or nearly so */
+    CANCELS,  /* each second input cancels the one before, exactly or nearly */
     ZEROS,    /* of both signs */
     POISON,   /* anything: a NaN or an infinity somewhere */
     FAMILIES
 } family;
 
-/* A way of storing a layer. group 0: a whole row. */
+/* How a layer is stored; group 0: a whole row. */
 typedef struct kind {
     sb_format format, scale;
     uint32_t group;
@@ -66,7 +66,7 @@ static float normal(void)
     return sb_rng_normal(key, (uint64_t)1 << 40 | at++);
 }
 
-/* A layer in memory of exactly its size, and inputs. */
+/* A layer in memory of exactly its size, and its inputs. */
 typedef struct layer {
     sb_matrix w;
     unsigned char *codes, *scales, *zeros;
@@ -101,7 +101,7 @@ static float a_value(family f)
     }
 }
 
-/* The code of the largest magnitude, or two of four bits. */
+/* The code of the largest magnitude; for four bits, two of them. */
 static unsigned char largest_code(sb_format format)
 {
     return format == SB_FORMAT_e4m3   ? 0xfe
@@ -110,7 +110,7 @@ static unsigned char largest_code(sb_format format)
                                       : 0xff;
 }
 
-/* No format of at most eight bits has infinities here; NaN is the business of POISON. */
+/* No format of at most eight bits has infinities here; only POISON has NaN. */
 static void draw_codes(const kind *k, family f, size_t count, unsigned char *codes)
 {
     const size_t bytes = sb_format_bits(k->format) * count / 8;
@@ -194,7 +194,7 @@ static int same(double a, double b)
     return sb_bits_f64(a) == sb_bits_f64(b) || (a != a && b != b);
 }
 
-/* A row has the same partial p in a pair, whichever of the two it is. */
+/* A row gives the same partial p in a pair, as its first or second row. */
 static void check_pair(const layer *l, uint32_t row, const sb_row_input *input, sb_partial p)
 {
     const sb_dot_kernels *set = sb_dot_kernels_now();
@@ -212,14 +212,14 @@ static void check_pair(const layer *l, uint32_t row, const sb_row_input *input, 
     free(room);
 }
 
-/* The promise of row.h on a kernel's partial, against sums in a wider type. Returns whether it is
- * certain of the answer. */
+/* Checks the promise of row.h for a kernel's partial, against sums in a wider type. Returns 1 if
+ * the kernel is certain of the result. */
 static int check_partial(const layer *l, family f, uint32_t row)
 {
     const size_t n = l->w.cols;
     const size_t doubles = sb_row_room(&l->w) + sb_row_input_room(&l->w) + n;
     double *room = malloc(doubles * sizeof *room);
-    memset(room, 0xff, doubles * sizeof *room); /* NaN: what is not filled must not be read */
+    memset(room, 0xff, doubles * sizeof *room); /* NaN: unfilled memory must not be read */
     double *input_room = room + sb_row_room(&l->w), *wide = input_room + sb_row_input_room(&l->w);
     sb_row_codes codes = sb_row_open(&l->w, row, room);
     sb_row_input input = sb_row_prepare(&l->w, l->x, input_room);
@@ -263,7 +263,7 @@ static void check_layer(const layer *l, family f, const float *want)
     }
 }
 
-/* A layer under all sets; counts the rows whose kernels are certain, and all. */
+/* Checks a layer with all kernel sets; counts the rows whose kernels are certain, and all rows. */
 static void check_under_all(const layer *l, family f, size_t *certain, size_t *all)
 {
     float want[INPUTS * ROWS];
@@ -321,28 +321,28 @@ FAMILY(test_cancels, CANCELS)
 FAMILY(test_zeros, ZEROS)
 FAMILY(test_poison, POISON)
 
-/* Codes of BF16 whose squares hurt where kernels add them up in binary32: most have one magnitude,
- * one that of `other`. */
+/* BF16 codes whose squares are difficult for kernels that add them in binary32: all have one
+ * magnitude, except one of magnitude `other`. */
 typedef struct hard_row {
     uint16_t most, other;
 } hard_row;
 static const hard_row hard_rows[] = {
-    {0x0000, 0x0000}, /* nothing at all */
+    {0x0000, 0x0000}, /* all zeros */
     {0x0001, 0x007f}, /* subnormal */
-    {0x0001, 0x7f7f}, /* the largest among the smallest */
+    {0x0001, 0x7f7f}, /* the largest among subnormals */
     {0x1f80, 0x1f80}, /* 2^-64: no square is a normal number */
-    {0x1f80, 0x2000}, /* 2^-63 among those: its square is */
+    {0x1f80, 0x2000}, /* 2^-63 among those: its square is a normal number */
     {0x2a80, 0x2b00}, /* 2^-42 and 2^-41 */
     {0x3980, 0x3f80}, /* 1 among 2^-12: its lane loses the squares of the others */
     {0x3980, 0x5f80}, /* 2^64: its square is infinite */
     {0x7f7f, 0x7f7f}, /* the largest */
     {0x3f80, 0x7f80}, /* infinity */
     {0x3f80, 0x7fff}, /* NaN */
-    {0x3f80, 0x7f81}, /* another, which signals */
+    {0x3f80, 0x7f81}, /* a signalling NaN */
 };
 
-/* Inputs of such rows: normal, zero, and as large as the weights, for which the product of both
- * sums of squares is no larger than it has to be. */
+/* Inputs of such rows: normal, zero, and as large as the weights, where the product of both sums of
+ * squares is a tight bound. */
 typedef enum hard_inputs { NORMAL, NOTHING, ALIKE, HARD_INPUTS } hard_inputs;
 
 static void draw_hard(const hard_row *hard, hard_inputs with, uint32_t place, layer *l)
@@ -358,7 +358,7 @@ static void draw_hard(const hard_row *hard, hard_inputs with, uint32_t place, la
     }
 }
 
-/* With one of its codes at each place, and all of either sign. */
+/* The other code is at each place in turn; signs are random. */
 TEST(test_hard_rows)
 {
     const kind plain = {SB_FORMAT_bf16, SB_FORMAT_f32, 0, SB_ZEROS_none, 0};
@@ -372,15 +372,16 @@ TEST(test_hard_rows)
                 draw_hard(&hard_rows[h], i % HARD_INPUTS, i / HARD_INPUTS, &l);
                 check_under_all(&l, ORDINARY, &certain, &all);
             }
-            if (hard_rows[h].other == 0) /* such rows cost no more than others */
+            if (hard_rows[h].other == 0) /* all-zero rows cost no more than others */
                 assert_int_equal(certain, all);
             free_layer(&l);
         }
 }
 
-/* A row of E2M1 with scales in E4M3 where kernels that round inputs to a fixed number of digits err
- * most: each group has one large input, and fifteen that are almost half of its 2^-47 and add up.
- * The last group has the largest scale. The large ones count for nothing unless `large`. */
+/* A row of E2M1 with E4M3 scales for which kernels that round inputs to a fixed number of digits
+ * have the largest errors. Each group has one large input, and fifteen that are almost half of its
+ * 2^-47 and add up. The last group has the largest scale. The codes of the large inputs are 0
+ * unless `large`. */
 static void lost_digits(size_t n, int large, unsigned char *codes, unsigned char *scales, double *x)
 {
     for (size_t k = 0; k < n; k++) {
@@ -410,7 +411,7 @@ static sb_matrix in_nvfp4(const unsigned char *codes, const unsigned char *scale
                                  .stored_rows = rows}};
 }
 
-/* Two rows: such a one, and the same with a quarter of each scale. */
+/* Two such rows; the second one with a quarter of each scale. */
 static sb_matrix lost_in_two(size_t n, int large, unsigned char *codes, unsigned char *scales,
                              double *x)
 {
@@ -421,8 +422,8 @@ static sb_matrix lost_in_two(size_t n, int large, unsigned char *codes, unsigned
     return in_nvfp4(codes, scales, 2, (uint32_t)n);
 }
 
-/* The promise of row.h with such rows, read as the layers do: their scales in place, one row or
- * two. Those of the second row are taken four times. */
+/* Checks the promise of row.h for such rows, read as layers read them: with scales in place, one
+ * row or two at a time. Partials of the second row are multiplied by four. */
 static void check_lost_digits(size_t n, int large)
 {
     const sb_dot_kernels *set = sb_dot_kernels_now();
@@ -434,7 +435,7 @@ static void check_lost_digits(size_t n, int large)
     const sb_row_input input = sb_row_prepare(&w, x, room + 2 * each);
     const sb_row_codes first = sb_row_open(&w, 0, room);
     sb_row_codes rows[3] = {first, sb_row_open(&w, 1, room + each), first};
-    static const int quarter[] = {0, 0, 1, 0, 1, 1, 0}; /* which partials are of the second row */
+    static const int quarter[] = {0, 0, 1, 0, 1, 1, 0}; /* 1: a partial of the second row */
     sb_partial p[7];
     p[0] = set->row[SB_FORMAT_e2m1](&first, &input);
     for (size_t i = 0; i < 3 && set->reads_scales && set->reads_scales(scales, n / 8); i++) {
@@ -480,7 +481,7 @@ TEST(test_lost_digits)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-/* The outputs of all sets; `want` has those of one input. */
+/* The outputs with all kernel sets; `want` has those for one input. */
 static void check_sets(const sb_matrix *w, const double *x, const float *want)
 {
     const sb_scalar one = SB_SCALAR_ONE;
@@ -497,9 +498,9 @@ static void check_sets(const sb_matrix *w, const double *x, const float *want)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-/* Two large inputs undo each other, and what is left are two small ones, as far from them as a
- * rounding test allows. The smaller has one binary digit after the other of a fixed number: where
- * it is not 0 it may not be left out. */
+/* Two large inputs cancel. The rest is two small inputs, as far below as a rounding test allows.
+ * The smaller one is one binary digit of a fixed-point number at a time: no nonzero digit may be
+ * dropped. */
 TEST(test_each_digit_counts)
 {
     enum { COLS = 512, COUNT = 3 };
@@ -522,7 +523,7 @@ TEST(test_each_digit_counts)
         }
 }
 
-/* More rows than a thread takes at once, each of which has other codes and scales. */
+/* More rows than a thread takes at once, each with its own codes and scales. */
 TEST(test_many_rows)
 {
     enum { COLS = 48, COUNT = 53 };
@@ -546,7 +547,7 @@ TEST(test_many_rows)
     }
 }
 
-/* The same without scales, and as they are stored or in another order. */
+/* The same without scales, with rows in stored order or in another. */
 TEST(test_many_plain_rows)
 {
     enum { COLS = 37, COUNT = 61 };
@@ -615,7 +616,7 @@ TEST(test_many_rows_of_a_block)
         }
 }
 
-/* Sums of nothing, many or one at a time, are +0, with scales and without. */
+/* Sums without terms, for one input or many, are +0, with scales and without. */
 TEST(test_no_columns)
 {
     for (size_t s = 0; sb_dot_set(s); s++)
@@ -623,7 +624,7 @@ TEST(test_no_columns)
             sb_matrix w = {.format = kinds[k / 2].format, .rows = ROWS};
             const sb_scalar one = SB_SCALAR_ONE;
             unsigned char *nothing =
-                calloc(1, 1); /* the heap: a sanitizer sees what is read behind */
+                calloc(1, 1); /* on the heap, so that a sanitizer detects a read beyond it */
             double *x = calloc(1, sizeof *x);
             assert_true(nothing && x);
             w.data = nothing;
@@ -648,7 +649,7 @@ TEST(test_no_columns)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-/* Codes that are the weights themselves; those of four bits always have scales. */
+/* Codes that are the weights themselves; 4-bit codes always have scales. */
 TEST(test_no_scales)
 {
     enum { LONGEST = 300 };
@@ -660,7 +661,7 @@ TEST(test_no_scales)
             float want[ROWS], got[ROWS];
             const sb_matrix w = {
                 .data = codes, .format = kinds[k].format, .rows = ROWS, .cols = (uint32_t)n};
-            for (size_t i = 0; i < sizeof codes; i++) /* a finite number, whatever the format */
+            for (size_t i = 0; i < sizeof codes; i++) /* a finite number in every format */
                 codes[i] = (unsigned char)(roll(256) & 0xbb);
             for (size_t i = 0; i < n; i++)
                 x[i] = (double)normal();
@@ -678,8 +679,8 @@ TEST(test_no_scales)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-/* One stored scale that kernels do not read in place, in any row: rows as they are stored, behind
- * each other in another order, and with room between their scales. */
+/* One stored scale that kernels do not read in place, in any row. Layouts: rows in stored order,
+ * rows in another order, and rows with gaps between their scales. */
 TEST(test_odd_scales)
 {
     enum { STORED = 40, COLS = 48, WITH = 3, FURTHER = 5 };

@@ -1,5 +1,5 @@
 /* test_sample.c - the sampler against golden/sampler, which another program wrote from section P;
- * mistakes that these vectors tell apart; and what a draw may not depend on. */
+ * mistakes that these vectors detect; and what a draw must not depend on. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ TEST_WITH(test_vectors, open_vectors, close_vectors)
         fail_msg("%zu answers of the plain twin differ; first: %s", different, where);
 }
 
-/* The bits do not depend on how sums are added up. */
+/* The bits do not depend on the kernel set that adds the sums. */
 TEST_WITH(test_kernels, open_vectors, close_vectors)
 {
     sample_vectors *v = *suite_state;
@@ -107,12 +107,13 @@ TEST_WITH(test_mistakes, open_vectors, close_vectors)
     assert_int_equal(missed, 0);
 }
 
-/* --- what a draw may not depend on -------------------------------------------------------------*/
+/* --- what a draw must not depend on
+ * ------------------------------------------------------------ */
 
 enum { PLACES = 120 };
 
-/* The same draws forwards, backwards, with other draws in between, and by a sampler of their own:
- * P-14: "a draw does not depend on which draws were made before it" */
+/* The same draws forwards, backwards, with other draws in between, and with a separate sampler for
+ * each: P-14: "a draw does not depend on which draws were made before it" */
 TEST(test_order)
 {
     float logits[V], other[V];
@@ -133,7 +134,7 @@ TEST(test_order)
     sb_sampler_free(sampler);
 }
 
-/* Seed, sequence, position and purpose each make other draws. */
+/* A different seed, sequence, position or purpose gives different draws. */
 TEST(test_streams)
 {
     float logits[V];
@@ -158,8 +159,8 @@ TEST(test_streams)
     }
 }
 
-/* A token's own noise is all that it has: what is cut or added elsewhere never lets a token win
- * that lost against one that is still there. */
+/* The noise of a token depends on that token alone: if other tokens are cut or added, a token that
+ * lost never wins against a remaining one. */
 TEST(test_other_tokens)
 {
     float logits[V];
@@ -182,7 +183,7 @@ TEST(test_other_tokens)
     sb_sampler_free(few);
 }
 
-/* R-20, and a temperature so low that nothing else can be drawn, agree. */
+/* R-20 agrees with a temperature so low that no other token can be drawn. */
 TEST(test_greedy)
 {
     sb_sampling cold = ALL, colder = ALL;
@@ -201,7 +202,7 @@ TEST(test_greedy)
     sb_sampler_free(low);
 }
 
-/* The largest vocabulary of a release, and what the filters promise about it. */
+/* The largest published vocabulary, and the promises of the filters for it. */
 TEST(test_large)
 {
     enum { LARGE = 248320 };
@@ -292,7 +293,7 @@ TEST(test_not_finite)
         }
 }
 
-/* Whatever is not above 0 is never drawn; without anything to draw, token 0. */
+/* A weight that is not above 0 is never drawn; without any positive weight the draw is token 0. */
 TEST(test_weights)
 {
     sb_sampler *sampler = sampler_of(ALL, 4);

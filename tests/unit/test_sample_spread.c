@@ -1,8 +1,8 @@
-/* test_sample_spread.c - draws follow the probabilities they are drawn from: chi-square tests with
- * fixed seeds, of plain sampling, of both ways of accepting drafts, and of neighbouring draws.
+/* test_sample_spread.c - draws follow their probabilities: chi-square tests with fixed seeds, of
+ * plain sampling, of both ways of accepting drafts, and of neighbouring draws.
  *
  * Each test counts N = 40000 draws of 7 tokens and compares 6 degrees of freedom with the value
- * that chance exceeds once in 1000 times. A sampler whose distribution is p' is found out with a
+ * that chance exceeds once in 1000 times. A sampler whose distribution is p' is detected with a
  * power of 99.8 % where N sum( (p' - p)^2 / p ) is 52, that is, where its probabilities are off
  * by 3.6 % of themselves (root mean square); the planted samplers below are. */
 #include "tests/lib/suite.h"
@@ -18,7 +18,7 @@ static const double LIMIT_6 = 22.458, LIMIT_36 = 67.985;
 static const float TARGET[V] = {0.5f, -1.0f, 1.5f, 0.0f, -2.0f, 1.0f, 0.25f};
 static const float HEAD[V] = {1.8f, -3.0f, 1.0f, -2.0f, -1.0f, 0.5f, 0.0f};
 
-/* Target and head on the same settings, each with its probabilities. */
+/* Target and head with the same settings, each with its own probabilities. */
 typedef struct pair {
     sb_sampler *sampler;
     float p[V], q[V];
@@ -44,7 +44,7 @@ static double chi_square(const uint32_t *count, const float *p, double n)
     return sum;
 }
 
-/* How a token comes to a position. */
+/* A way to emit the token of a position. */
 typedef uint32_t (*emit_fn)(const pair *m, uint64_t position);
 
 static uint32_t emit_plain(const pair *m, uint64_t position)
@@ -60,7 +60,7 @@ static uint32_t emit_residual(const pair *m, uint64_t position)
                : sb_sample_residual(m->sampler, m->p, m->q, position);
 }
 
-/* A draft of the head's best token, whose distribution is 1 there. */
+/* A draft of the head's best token, so that the draft's distribution is 1 at that token. */
 static uint32_t emit_greedy_draft(const pair *m, uint64_t position)
 {
     const float q[V] = {1};
@@ -69,7 +69,7 @@ static uint32_t emit_greedy_draft(const pair *m, uint64_t position)
                : sb_sample_residual(m->sampler, m->p, q, position);
 }
 
-/* A token comes plainly, or with a draft, as the token before it says. */
+/* The token before decides between plain sampling and a draft. */
 static uint32_t emit_mixed(const pair *m, uint64_t position)
 {
     uint32_t before = position ? emit_plain(m, position - 1) : 0;
@@ -84,7 +84,7 @@ static uint32_t wrong_replacement(const pair *m, uint64_t position)
                : sb_sample_pick(m->sampler, m->p, position, SB_DRAW_residual);
 }
 
-/* The draft was drawn, but is judged as if it had been certain. */
+/* The draft was drawn, but is judged as if its probability were 1. */
 static uint32_t wrong_proposal(const pair *m, uint64_t position)
 {
     uint32_t draft = sb_sample_pick(m->sampler, m->q, position, SB_DRAW_draft);
@@ -95,7 +95,7 @@ static uint32_t wrong_proposal(const pair *m, uint64_t position)
                : sb_sample_residual(m->sampler, m->p, m->q, position);
 }
 
-/* One word for the draft and for the token in its place. */
+/* One random word for the draft and for the token that replaces it. */
 static uint32_t wrong_word(const pair *m, uint64_t position)
 {
     uint32_t draft = sb_sample_pick(m->sampler, m->q, position, SB_DRAW_residual);
@@ -104,7 +104,7 @@ static uint32_t wrong_word(const pair *m, uint64_t position)
                : sb_sample_residual(m->sampler, m->p, m->q, position);
 }
 
-/* The head's own draw, where it equals nothing. */
+/* Draws from the head's distribution, without acceptance or residual. */
 static uint32_t wrong_everything(const pair *m, uint64_t position)
 {
     return sb_sample_pick(m->sampler, m->q, position, SB_DRAW_token);
@@ -149,7 +149,7 @@ TEST(test_wrong)
     expect_spread(wrong_everything, "drawn from q", 0);
 }
 
-/* Draws at a fixed position over sequences, where positions of one sequence were counted above. */
+/* Draws at a fixed position of many sequences; the tests above count positions of one sequence. */
 TEST(test_sequences)
 {
     uint32_t count[2][V] = {{0}};
@@ -201,8 +201,8 @@ TEST(test_neighbours)
     sb_sampler_free(seed.sampler);
 }
 
-/* With `match`, P-11, a draft is accepted as often as it is likely: its distribution is 1 at one
- * token, and then residual mode accepts as often. */
+/* With `match`, P-11, a draft is accepted with its probability. Its distribution is 1 at one token,
+ * and then residual mode accepts at the same rate. */
 TEST(test_acceptance_rate)
 {
     pair m = make_pair(42, 0);

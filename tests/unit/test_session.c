@@ -1,4 +1,4 @@
-/* test_session.c - one sequence through one model: S-1, S-4, S-5, S-6, D-3, and what is kept. */
+/* test_session.c - one sequence through one model: S-1, S-4, S-5, S-6, D-3, and the kept state. */
 #include "tests/lib/suite.h"
 
 #define XXH_INLINE_ALL
@@ -15,7 +15,7 @@
 
 enum { V = 384, H = 128, N = 7 };
 
-static sb_model *model; /* T5: three linear layers and a full one, experts */
+static sb_model *model; /* T5: three linear layers and a full-attention layer, with experts */
 static uint32_t ids[N];
 
 TEST_FIXTURE(open_model)
@@ -46,7 +46,7 @@ static void check_empty(const sb_session *session)
     }
 }
 
-/* Reset gives back a new session, and a session computes the same again. */
+/* A session after reset equals a new one and computes the same again. */
 TEST(test_reset)
 {
     sb_session *session = test_session(model, NULL, NULL);
@@ -66,7 +66,7 @@ TEST(test_reset)
     sb_session_free(NULL);
 }
 
-/* Two sessions of one model do not see each other. */
+/* Two sessions of one model are independent. */
 TEST(test_sessions_are_apart)
 {
     sb_session *a = test_session(model, NULL, NULL), *b = test_session(model, NULL, NULL);
@@ -81,7 +81,7 @@ TEST(test_sessions_are_apart)
     sb_session_free(b);
 }
 
-/* The logits of every row of a call are those of feeding up to there. */
+/* The logits of every row of a call equal those after feeding up to that row. */
 TEST(test_logits_of_all_rows)
 {
     static float all[N * V];
@@ -117,7 +117,7 @@ static void append(unsigned char **at, const float *values, size_t count)
         sb_store_u32(*at, sb_bits_f32(values[i]));
 }
 
-/* D-3 over one buffer, hashed in one piece. */
+/* D-3 computed over one buffer in one piece. */
 TEST(test_state_digest_is_d3)
 {
     enum { ROOM = 1 << 20 };
@@ -169,8 +169,8 @@ static sb_status keep(void *ctx, const char *name, float *data, size_t rows, siz
     return SB_OK;
 }
 
-/* What is remembered: the last three columns before the convolution, keys after norm and rotation,
- * values as projected; and hidden is the final norm. */
+/* The state in terms of taps: the last three inputs of the convolution, keys after norm and
+ * rotation, values as projected; hidden is the final norm. */
 TEST(test_state_is_what_taps_show)
 {
     kept taps[] = {{"layers.0.linear_attn.in_proj_qkv", NULL, 0},
@@ -197,7 +197,7 @@ TEST(test_state_is_what_taps_show)
         free(taps[i].data);
 }
 
-/* S-5, each refusal with a message; a refused call leaves everything as it was. */
+/* S-5: each refusal has a message, and a refused call changes nothing. */
 TEST(test_refused_calls)
 {
     static const uint32_t beyond[3] = {1, V, 0};
@@ -210,12 +210,12 @@ TEST(test_refused_calls)
     assert_int_equal(sb_session_feed(session, beyond, 3, &err), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "token 1"));
     assert_non_null(strstr(err.text, "id 384"));
-    /* the ids of a call that is too long are never looked at */
+    /* the ids of a call that is too long are not read */
     assert_int_equal(sb_session_feed(session, ids, (1u << 24) - N + 1, &err), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "2^24"));
     assert_int_equal(sb_session_feed(session, ids, SIZE_MAX, &err), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "2^24"));
-    /* one less would not be too long: its first id is looked at */
+    /* a call shorter by one is not too long: its first id is read */
     assert_int_equal(sb_session_feed(session, beyond + 1, (1u << 24) - N, &err), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "token 0"));
     assert_string_equal(test_state_digest(session).hex, before.hex);
@@ -223,7 +223,7 @@ TEST(test_refused_calls)
     sb_session_free(session);
 }
 
-/* A tap may stop the call with a status of its own (S-4), and may change what it is shown. */
+/* A tap may stop the call with a status of its own (S-4), and may change the values it is given. */
 static sb_status stop_at(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                          sb_error *err)
 {
@@ -261,7 +261,7 @@ TEST(test_greedy)
 {
     static const float logits[6] = {-3, 2, -0.0f, 2, 1, 2}, below[3] = {-5, -4, -4};
     static const float zeros[2] = {-0.0f, 0.0f};
-    assert_int_equal(sb_greedy(logits, 6), 1); /* the lowest id among equals */
+    assert_int_equal(sb_greedy(logits, 6), 1); /* the lowest id of equals */
     assert_int_equal(sb_greedy(below, 3), 1);
     assert_int_equal(sb_greedy(zeros, 2), 0);
     assert_int_equal(sb_greedy(logits, 1), 0);

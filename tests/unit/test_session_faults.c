@@ -1,4 +1,4 @@
-/* test_session_faults.c - values that are not finite (S-6) and memory that is not there. */
+/* test_session_faults.c - values that are not finite (S-6), and failing allocations. */
 #include "tests/lib/suite.h"
 
 #include <float.h>
@@ -20,7 +20,7 @@
 enum { V = 384, N = 3 };
 static const uint32_t ids[N] = {1, 5, 2};
 
-/* Element `at` of a tensor, in a folder in F32. */
+/* Element `at` of a tensor in an F32 folder. */
 typedef struct plant {
     const char *tensor;
     size_t at;
@@ -89,7 +89,7 @@ TEST(test_planted_values)
     }
 }
 
-/* The router of a backend that names an expert who is not there, in the last slot of row 1. */
+/* A router that names an expert that does not exist, in the last slot of row 1. */
 static sb_status wild_router(const sb_knobs *knobs, const sb_router_args *args)
 {
     sb_status status = sb_backend_ref()->ops.router(knobs, args);
@@ -113,7 +113,7 @@ TEST(test_expert_who_is_not_there)
     sb_model_close(model);
 }
 
-/* A hook that fails at its call number `at`, and counts those that came. */
+/* A hook that fails in its call number `at`, and counts its calls. */
 typedef struct failing {
     size_t calls, at, taps;
     char first[64]; /* the op that failed */
@@ -151,8 +151,8 @@ static sb_status fed_failing(const sb_model *model, failing *f, sb_error *err)
     return status;
 }
 
-/* Errors stick to a call: behind the op that failed none runs, no value is shown, and the message
- * is that of the first. Each op of a call of the trunk and of the head fails once. */
+/* Errors are final for a call: after the op that failed no op runs, no tap is called, and the
+ * message is that of the first error. Each op of a call of the trunk and of the head fails once. */
 TEST(test_errors_stick)
 {
     sb_model *model = test_model_open(test_checkpoint(PROGRAM, "T1", NULL, "bf16", "text"));
@@ -172,8 +172,7 @@ TEST(test_errors_stick)
     sb_model_close(model);
 }
 
-/* Only the row that meets the value fails; after a reset the other rows are what they always were.
- */
+/* Only the row that meets the value fails; after a reset the other rows give the same as ever. */
 TEST(test_reset_after_failure)
 {
     static const uint32_t harmless[2] = {1, 2};
@@ -214,8 +213,8 @@ TEST(test_planted_head)
     sb_model_close(model);
 }
 
-/* At every place of taps of all widths up to more than two vectors; the largest finite values pass.
- */
+/* Non-finite values at every place of taps, with widths up to more than two vectors; the largest
+ * finite values pass. */
 TEST(test_every_place)
 {
     enum { WIDTH = 37 };
@@ -245,9 +244,9 @@ TEST(test_every_place)
     sb_model_close(model);
 }
 
-/* Feeds with the n-th allocation failing, for n = 1, 2, 3, .., until there is none left to fail.
- * Every failure is SB_ERR_MEMORY with a message; what it leaves is refused until reset, and then as
- * new. */
+/* Feeds with the n-th allocation failing, for n = 1, 2, 3, .., until no allocation fails. Every
+ * failure is SB_ERR_MEMORY with a message. The session then refuses calls until reset, and is as
+ * new after it. */
 static void check_feed_faults(const sb_model *model, const char *settings,
                               const sb_digest *expected)
 {
@@ -280,7 +279,7 @@ TEST(test_no_memory_for_a_call)
 {
     static const char *const settings[] = {"",
                                            "act=bf16 params=act delta_rule=chunk64 moe_sum=slots"};
-    sb_threads_set(1); /* the counter of faults is not made for several */
+    sb_threads_set(1); /* the fault counter works in one thread only */
     sb_model *model = test_model_open(test_checkpoint_with(
         PROGRAM, &(sb_make_options){.dir = "T5-bf16", .preset = "T5", .no_mtp = 1}));
     for (size_t i = 0; i < COUNT(settings); i++) {
@@ -294,7 +293,7 @@ TEST(test_no_memory_for_a_call)
     sb_model_close(model);
 }
 
-/* A cache that could not grow is the cache it was: 65 positions need a second block. */
+/* A cache that could not grow does not change: 65 positions need a second block. */
 TEST(test_no_memory_for_more_positions)
 {
     enum { MANY = 64 };
@@ -304,7 +303,7 @@ TEST(test_no_memory_for_more_positions)
     sb_session *session = test_session(model, NULL, NULL);
     test_feed(session, many, MANY);
     sb_digest before = test_state_digest(session);
-    for (unsigned long n = 1; n <= 2; n++) { /* keys, then values, of the one full layer */
+    for (unsigned long n = 1; n <= 2; n++) { /* keys, then values, of the full-attention layer */
         sb_error err = {""};
         sb_alloc_fail_at(n);
         sb_status status = sb_session_feed(session, ids, 1, &err);
@@ -321,7 +320,7 @@ TEST(test_no_memory_for_more_positions)
     sb_model_close(model);
 }
 
-/* Opening, binding, a session, a digest: no pointer is lost (ASan) and *out is not set. */
+/* Opening, binding, a session, a digest: no memory leaks (ASan) and *out is not set. */
 TEST(test_no_memory_for_objects)
 {
     const char *folder = test_checkpoint_with(

@@ -1,5 +1,6 @@
 /* test_sim.c - simulated engines through whole models: with drafts, under every profile and every
- * knob, inside the balls of their own arithmetic, and with other bits than the reference. */
+ * knob. Their results are inside the balls of their own arithmetic, and differ in bits from the
+ * reference. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ TEST_FIXTURE(close_models)
     return 0;
 }
 
-/* A prompt of n tokens and a round with drafts, judged op by op. */
+/* Runs a prompt of n tokens and a round with drafts, judged op by op. */
 static void run(const sb_model *model, const sb_knobs *knobs, sim_judge *judge, size_t n)
 {
     uint32_t ids[LONG];
@@ -82,7 +83,7 @@ static size_t outside(const sim_judge *judge)
     return count;
 }
 
-/* Nothing outside; `what` names the run. */
+/* Asserts that nothing is outside its ball; `what` names the run. */
 static void assert_inside(const sim_judge *judge, const char *what)
 {
     for (size_t op = 0; op < SB_OP_COUNT; op++)
@@ -102,7 +103,7 @@ static void print(const sim_judge *judge, const char *what)
     printf("\n");
 }
 
-/* Every row on every kind of model, and of those with chunks a call that has two. */
+/* Every sim on every kind of model; sims with chunks also in a call of two chunks. */
 TEST(test_rows)
 {
     static const sb_op sums[] = {SB_OP_linear, SB_OP_rmsnorm, SB_OP_attention, SB_OP_conv,
@@ -111,7 +112,7 @@ TEST(test_rows)
     for (size_t i = 0; i < sb_sim_count(); i++)
         for (size_t m = 0; m < 3; m++) {
             const sb_sim *sim = sb_sim_at(i);
-            /* each on one model; CHECK_ALL=1: on all */
+            /* each sim on one model; with CHECK_ALL=1 on all */
             if (!(all && strcmp(all, "1") == 0) && m != (sim->settings[0] ? 1 : i % 3))
                 continue;
             sb_knobs knobs = knobs_of(sim, "exact");
@@ -129,7 +130,7 @@ TEST(test_rows)
         }
 }
 
-/* Under bfloat16 activations the matrix units really run, and have to lie in their own balls. */
+/* With bfloat16 activations the matrix units really run, and must be in their own balls. */
 TEST(test_profiles)
 {
     static const char *const names[] = {"sequential", "flash", "hmma", "blocks"};
@@ -173,10 +174,11 @@ TEST(test_knobs)
                 inherited++;
             }
     }
-    assert_in_range(inherited, 1, 4); /* the chunks of R-22 */
+    assert_in_range(inherited, 1, 4); /* the delta rule in chunks of R-22 */
 }
 
-/* What the bounds are for: 13 bits are not what a library does, and a unit is not a better one. */
+/* The purpose of the bounds: a unit of 13 bits is not accepted as a library, nor as a better
+ * unit. */
 TEST(test_wrong_description)
 {
     static const struct {

@@ -1,6 +1,6 @@
-/* test_sim_columns.c - sums side by side have the bits of the sums one by one: every order, every
- * number of terms and of columns, and operands at which roundings, signs of zero and infinities
- * tell orders apart. */
+/* test_sim_columns.c - sums of several columns have the same bits as the sum of each column: every
+ * order, every number of terms and of columns, and operands for which roundings, signs of zero and
+ * infinities distinguish the orders. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -21,11 +21,11 @@ static const sb_sim_arith all[] = {SB_SIMS(ARITH, )};
 static float draw(uint64_t key, uint64_t i, int set)
 {
     float x = sb_rng_normal(key, i);
-    if (set == 1) /* what a matrix unit reads */
+    if (set == 1) /* operands of a matrix unit */
         x = sb_f32_from_bits(sb_bits_f32(x) & 0xffff0000u);
     if (set == 2)
         x = ldexpf(x, (int)sb_rng_below(key, 5000 + i, 60) - 30);
-    if (set == 3) /* sums that vanish, and zeros of both signs */
+    if (set == 3) /* sums of zero, and zeros of both signs */
         x = (float)sb_rng_below(key, i, 5) - 2.0f, x = x == 0 && i % 2 ? -0.0f : x;
     if (set == 4) /* subnormal results */
         x = ldexpf(x, i % 2 ? -74 : -70);
@@ -34,7 +34,7 @@ static float draw(uint64_t key, uint64_t i, int set)
     return x;
 }
 
-/* No two of the sums that are not numbers need be the same. */
+/* Equal bits, or both NaN: NaNs may differ in their bits. */
 static int same(float a, float b)
 {
     return (a != a && b != b) || sb_bits_f32(a) == sb_bits_f32(b);
@@ -84,7 +84,7 @@ static size_t told_apart(const sb_sim_arith *s, const sb_sim_arith *other)
     return count;
 }
 
-/* The data tell the orders apart: else the test above shows nothing. */
+/* The data distinguish the orders; else the test above would show nothing. */
 TEST(test_orders_differ)
 {
     static const sb_sim_arith some[] = {{SUM_lanes, 1, 0, NO_ATOM, FORM_plain, FN_wide, 64},

@@ -1,5 +1,5 @@
-/* test_sim_parts.c - what simulated engines are made of: functions, fused operations, reductions
- * against the bounds of T-2 and T-50 on hostile data, and the table of known knobs. */
+/* test_sim_parts.c - the parts of simulated engines: functions, fused operations, reductions
+ * against the bounds of T-2 and T-50 on difficult data, and the table of known knobs. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static const struct {
     float (*f)(const sb_sim_arith *s, float x);
     long double (*want)(long double x);
     float low, high;
-    long double most; /* u */
+    long double most; /* in u */
 } functions[] = {
     {"exp", sb_sim_exp, expl, -103.0f, 88.0f, 1.001L},
     {"log", sb_sim_log, logl, 1.001f, 4e30f, 1.001L},
@@ -40,7 +40,8 @@ static const struct {
     {"sqrt", sb_sim_sqrt, sqrtl, 0.0f, 1e6f, 1.001L},
 };
 
-/* T-88: a divisor that may be 0. A radius below 0 lets nothing pass, not even the right value. */
+/* T-88: division by a ball that may contain 0. A radius below 0 would reject even the right
+ * value. */
 TEST(test_division_by_nearly_nothing)
 {
     static const double radii[] = {0.5, 1, 2, 0x1p60};
@@ -50,7 +51,7 @@ TEST(test_division_by_nearly_nothing)
     for (size_t i = 0; i < sizeof radii / sizeof *radii; i++) {
         sb_ball by = {1, radii[i]};
         sb_ball ball = sb_ball_div(&sb_arithmetic_library, sb_ball_of(3), by);
-        double least = radii[i] < 1 ? 3 : 0x1p900; /* 3 / (1 - 0.5) is 3 away */
+        double least = radii[i] < 1 ? 3 : 0x1p900; /* 3 / (1 - 0.5) is at a distance of 3 */
         assert_true(ball.rad >= least && (radii[i] >= 1 || ball.rad < 4));
         ball = sb_ball_act(&knobs, ball); /* rounded, too */
         assert_true(ball.rad >= least && ball.mid == ball.mid);
@@ -65,7 +66,7 @@ TEST(test_functions)
         for (uint64_t i = 0; i < CASES; i++) {
             float share = (float)sb_rng_below(key, i, 1u << 24) * 0x1p-24f;
             float x = functions[f].low + share * (functions[f].high - functions[f].low);
-            if (i % 3 == 1) /* near zero, where there is one */
+            if (i % 3 == 1) /* near x = 0, if the range contains it */
                 x *= ldexpf(1.0f, -(int)(i % 40));
             if (x < functions[f].low)
                 continue;
@@ -76,7 +77,8 @@ TEST(test_functions)
     }
 }
 
-/* What polynomials rounded once give, composed in binary32: some units of 2^-24, and not none. */
+/* Functions composed in binary32 from correctly rounded polynomials: their errors are some units of
+ * 2^-24, but not 0. */
 TEST(test_composed)
 {
     uint64_t key = sb_rng_key(42, "composed");
@@ -120,7 +122,7 @@ TEST(test_any_functions)
 
 enum { LIBRARY_FUNCTIONS = 9 };
 
-/* How far function f of a library is off at x, in shares of its ball. */
+/* The error of function f of a library at x, as a share of its ball. */
 static double off_by(const sb_sim_arith *s, const sb_arithmetic *ar, int f, float x)
 {
     const float size = fabsf(x) + 0x1p-20f, angle = 100.0f * x;
@@ -137,9 +139,9 @@ static double off_by(const sb_sim_arith *s, const sb_arithmetic *ar, int f, floa
     return error == 0.0 ? 0.0 : error / (SB_BOUND_SLACK * in[f].rad);
 }
 
-/* Each library, as far off as it may be, lies in its own balls, and comes near their ends; beside
- * the correctly rounded functions every other one is seen. The unit that rounds (ex2) is within the
- * balls of those whose instruction it has. */
+/* Each library with its largest errors is inside its own balls, and comes near their ends. Compared
+ * with the balls of the correctly rounded functions, every other library is detected. The unit ex2
+ * rounds, and is within the balls of the libraries with the same instruction. */
 TEST(test_libraries)
 {
     const uint64_t key = sb_rng_key(42, "libraries");
@@ -176,8 +178,9 @@ TEST(test_libraries)
                      SB_ERR_USAGE);
 }
 
-/* T-81: of a frequency of 1 a division that is no rounding leaves another: at the end of a table
- * that is rounded to bfloat16, no element of any library leaves its ball. */
+/* T-81: if a frequency of 1 is divided without correct rounding, the result is another frequency.
+ * Even at the end of a table that is rounded to bfloat16, no element of any library leaves its
+ * ball. */
 TEST(test_turns)
 {
     enum { ROWS = 128, HEADS = 16, WIDTH = 4, COUNT = ROWS * HEADS * WIDTH };
@@ -216,8 +219,8 @@ TEST(test_turns)
     }
 }
 
-/* A probability is divided by the sum before it is rounded to binary16 (K-11), and what comes out
- * of the values is not divided again: of one position it is the value, with any library. */
+/* A probability is divided by the sum before it is rounded to binary16 (K-11), and the output is
+ * not divided again: with one position the output is the value, with any library. */
 TEST(test_one_position)
 {
     enum { WIDTH = 64 };
@@ -245,7 +248,7 @@ TEST(test_one_position)
     }
 }
 
-/* Against the C library's, on sums that nearly vanish and near ties. */
+/* Against fmaf(), on sums close to zero and near ties. */
 TEST(test_fused)
 {
     const sb_sim_arith fused = {.fused = 1, .lanes = 1, .atom = NO_ATOM},
@@ -257,7 +260,7 @@ TEST(test_fused)
         float c = sb_rng_normal(key, 4 * i + 2) * ldexpf(1.0f, (int)(i % 90) - 60);
         if (i % 4 == 0)
             c = -(a * b);
-        if (i % 4 == 1) /* a tie of the sum, but for the last digits of the product */
+        if (i % 4 == 1) /* a tie of the sum, except for the last digits of the product */
             c = ldexpf(1.0f, (int)(i % 50)) + a;
         float got = sb_sim_multiply_add(&fused, a, b, c), want = fmaf(a, b, c);
         if (sb_bits_f32(got) != sb_bits_f32(want))
@@ -274,7 +277,8 @@ TEST(test_fused)
 
 enum { TERMS = 2100, SETS = 6 };
 
-/* Ordinary, of one sign, cancelling in pairs, of very different sizes, rising, with one giant. */
+/* Ordinary terms, terms of one sign, pairs that cancel, very different sizes, rising sizes, one
+ * huge term. */
 static void draw(int set, uint64_t key, size_t n, float *a, float *b)
 {
     for (size_t i = 0; i < n; i++) {
@@ -293,7 +297,7 @@ static void draw(int set, uint64_t key, size_t n, float *a, float *b)
         a[n / 2] = 1e6f;
 }
 
-/* The largest error over radius of this set, and whether one lies outside. */
+/* The largest error over radius in this set; adds to *outside the number of errors above it. */
 static double hold(const sb_sim_arith *s, const sb_arithmetic *ar, int set, size_t *outside)
 {
     static float a[TERMS], b[TERMS];
@@ -305,7 +309,7 @@ static double hold(const sb_sim_arith *s, const sb_arithmetic *ar, int set, size
         for (size_t k = 0; k < n; k++)
             sb_reduce(&r, sb_ball_of(a[k]), sb_ball_of(b[k]));
         sb_ball in = sb_ball_reduced(ar, &r);
-        if (ar->atom) /* without what T-51 allows besides */
+        if (ar->atom) /* without the further allowance of T-51 */
             in.rad = sb_atom_error(ar, &r) + 0x1p-50 * r.magnitude;
         double error = fabs((double)sb_sim_product(s, a, 1, b, 1, n) - in.mid);
         worst = fmax(worst, error / in.rad);
@@ -314,7 +318,7 @@ static double hold(const sb_sim_arith *s, const sb_arithmetic *ar, int set, size
     return worst;
 }
 
-/* Every order, and every accumulator as if it read binary32. */
+/* Every order of summation. */
 TEST(test_orders)
 {
     static const sb_sim_arith orders[] = {{SUM_lanes, 1, 0, NO_ATOM, FORM_plain, FN_wide, 64},
@@ -350,11 +354,12 @@ TEST(test_accumulators)
                 fail_msg("%s, set %d: %zu sums outside", ar->name, set, outside);
         }
         printf("\n");
-        assert_true(worst > 0x1p-7); /* one sum in each comes so near */
+        assert_true(worst > 0x1p-7); /* each accumulator reaches this in one sum */
     }
 }
 
-/* A description that claims more than the unit does fails: fewer terms cut, more bits kept. */
+/* A description that promises more than the unit does is detected: fewer terms truncated, more bits
+ * kept. */
 TEST(test_wrong_accumulators)
 {
     for (size_t i = 0; i < sb_arithmetic_count(); i++) {
@@ -395,8 +400,8 @@ TEST(test_arithmetics)
  * ----------------------------------------------------------------------------------------
  */
 
-/* Every knob has a row in known.def, and of no knob more values than it has; a value that no sim
- * knows makes its ops the reference's. */
+/* known.def has a row for every knob and knows all its values. A value that no sim implements makes
+ * the ops that read it those of the reference. */
 TEST(test_known)
 {
     const sb_sim *sim = sb_sim_at(0);

@@ -1,5 +1,5 @@
-/* test_state.c - the state as a value: copies, pieces, comparison (S-11), the way back inside a
- * call (S-10), and cells that nobody has written. */
+/* test_state.c - the state as a value: copies, pieces, comparison (S-11), rollback inside a call
+ * (S-10), and cells that were never written. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 enum { V = 384, N = 9, ROOM = 80 };
 
-static sb_model *model; /* T4: three linear layers and a full one, with a head */
+static sb_model *model; /* T4: three linear layers, a full-attention layer, and a head */
 static uint32_t ids[ROOM];
 static const uint32_t POISON = 0x7fa5a5a5u;
 
@@ -26,7 +26,7 @@ TEST_FIXTURE(open_model)
 {
     model = test_model_open(test_checkpoint("test_state", "T4", NULL, "bf16", "text"));
     test_draw_ids("state", V, ids, ROOM);
-    sb_threads_set(1); /* the counter of faults is not made for several */
+    sb_threads_set(1); /* the fault counter works in one thread only */
     return 0;
 }
 
@@ -47,7 +47,7 @@ TEST(test_copies)
              *bare = test_state_of(model, NULL, 0, ids, N), *copy = test_state_copy(nine);
     assert_int_equal(copy->capacity, N);
     test_same_state("copy", copy, nine);
-    copy->layers[3].keys[0] += 1; /* of its own */
+    copy->layers[3].keys[0] += 1; /* the copy has its own arrays */
     test_other_state("copy", copy, nine);
     assert_int_equal(sb_state_assign(copy, nine, &err), SB_OK);
     test_same_state("assigned", copy, nine);
@@ -69,7 +69,8 @@ TEST(test_copies)
     sb_state_free(NULL);
 }
 
-/* An assignment that fails leaves what was there; every allocation of both may fail. */
+/* An assignment that fails does not change the target; every allocation of copy and assignment may
+ * fail. */
 TEST(test_copies_without_memory)
 {
     unsigned long faults[2] = {0, 0};
@@ -103,7 +104,7 @@ TEST(test_copies_without_memory)
 /* --- pieces ------------------------------------------------------------------------------------
  */
 
-/* D-3 and D-9 are the pieces in their order behind the position, or the number of entries. */
+/* D-3 and D-9 hash the position, or the number of entries, and then the pieces in order. */
 TEST(test_pieces_are_what_digests_cover)
 {
     sb_digest target, mtp;
@@ -152,8 +153,8 @@ static void check_message(const sb_state *a, const sb_state *b, const char *expe
     assert_null(strchr(text.text, '\n'));
 }
 
-/* One element of every piece, at an index computed from head, row and column as D-10 lays them
- * out. The tiny model: kv 1 x 2, conv (2, 10), recurrent (2, 2, 3), hidden 3. */
+/* One element of every piece, at an index computed from head, row and column in the layout of D-10.
+ * The tiny model: kv 1 x 2, conv (2, 10), recurrent (2, 2, 3), hidden 3. */
 TEST(test_first_difference)
 {
     static const struct {
@@ -173,7 +174,7 @@ TEST(test_first_difference)
     };
     sb_state *a = test_tiny_state(3, 1), *b = test_tiny_state(3, 1);
     check_message(a, b, "the states are the same");
-    for (size_t i = sizeof cases / sizeof *cases; i-- > 0;) { /* from the last: each is the first */
+    for (size_t i = sizeof cases / sizeof *cases; i-- > 0;) { /* from the last to the first */
         char expected[200];
         float *x = &sb_state_piece(b, cases[i].piece).data[cases[i].element];
         float was = *x;
@@ -189,7 +190,7 @@ TEST(test_first_difference)
     sb_state_free(b);
 }
 
-/* S-11: "0 and -0 differ"; NaNs are compared by their bits, and measured by nothing. */
+/* S-11: "0 and -0 differ"; NaNs are compared by their bits, and have no distance. */
 TEST(test_bits_decide)
 {
     sb_state *a = test_tiny_state(3, 0), *b = test_tiny_state(3, 0);
@@ -213,7 +214,7 @@ TEST(test_bits_decide)
     sb_state_free(b);
 }
 
-/* Position and entries come first; of longer states the rows that both have are compared. */
+/* Position and entries come first; then the rows that both states have are compared. */
 TEST(test_other_lengths)
 {
     sb_state_difference d;
@@ -227,7 +228,7 @@ TEST(test_other_lengths)
                   "entries of the MTP head 2 and 1; layers.1.self_attn.values: head 0, "
                   "row 1, col 1");
     two->layers[1].values[3] -= 1;
-    two->layers[1].values[4] += 1; /* behind the position: no part of the state */
+    two->layers[1].values[4] += 1; /* beyond the position: not part of the state */
     assert_false(difference(three, two).has_element);
     check_message(three, bare, "only the first has an MTP head");
     check_message(bare, three, "only the second has an MTP head");
@@ -243,17 +244,18 @@ TEST(test_other_lengths)
     sb_state_free(foreign);
 }
 
-/* --- the way back ------------------------------------------------------------------------------
- */
+/* --- rollback
+ * ---------------------------------------------------------------------------------- */
 
-/* A trail puts back what its slot holds, and nothing else; slots that nobody wrote are poisoned. */
+/* A trail restores the content of a slot, and nothing else; slots that were not written are
+ * poisoned. */
 TEST(test_trail)
 {
     sb_trail trail = {0};
     sb_error err;
     sb_state *a = test_tiny_state(3, 1), *before = test_state_copy(a);
     size_t conv = sb_state_conv_size(a->config), recurrent = sb_state_recurrent_size(a->config);
-    for (size_t rows = 1; rows < 4; rows++) { /* the room grows */
+    for (size_t rows = 1; rows < 4; rows++) { /* the trail grows */
         assert_int_equal(sb_trail_begin(&trail, a, rows, 1, &err), SB_OK);
         assert_true(trail.rows == rows && trail.room >= rows + 1);
         for (size_t e = 0; e < rows * conv; e++)
@@ -262,19 +264,19 @@ TEST(test_trail)
             sb_trail_recurrent(&trail, 0, 1)[e] = sb_f32_from_bits(POISON);
         for (size_t e = 0; e < rows * a->config->hidden_size; e++)
             trail.hidden[a->config->hidden_size + e] = sb_f32_from_bits(POISON);
-        a->position += rows; /* the call */
+        a->position += rows; /* as a call does */
         for (size_t e = 0; e < conv; e++)
             a->layers[0].conv[e] += 1;
         sb_trail_recurrent(&trail, 0, 1)[0] = 5;
         sb_trail_restore(&trail, 0, a);
         test_same_state("slot 0", a, before);
-        sb_trail_restore(&trail, 1, a); /* what a row wrote, and the poison beside it */
+        sb_trail_restore(&trail, 1, a); /* what a row wrote, and the poison next to it */
         assert_true(a->position == 4 && a->layers[0].recurrent[0] == 5);
         assert_int_equal(sb_bits_f32(a->layers[0].conv[conv - 1]), POISON);
         assert_int_equal(sb_bits_f32(a->mtp_hidden[0]), POISON);
         sb_trail_restore(&trail, 0, a);
     }
-    assert_int_equal(sb_trail_begin(&trail, a, 100, 0, &err), SB_OK); /* slot 0 alone */
+    assert_int_equal(sb_trail_begin(&trail, a, 100, 0, &err), SB_OK); /* with slot 0 only */
     assert_true(trail.room < 100);
     sb_trail_restore(&trail, 0, a);
     test_same_state("replay", a, before);
@@ -310,7 +312,8 @@ TEST(test_trail_without_memory)
     sb_state_free(before);
 }
 
-/* The states of the rows of a verify, before its keep, behind it, and no longer. */
+/* The states after the rows of a verify: available before keep and after it, but not after the next
+ * call. */
 TEST(test_states_of_rows)
 {
     float logits[V];
@@ -342,7 +345,7 @@ TEST(test_states_of_rows)
     sb_session_free(session);
 }
 
-/* A state that is given, and a reset, end drafts and the way back of the verify before. */
+/* Setting a state and a reset both end drafts and the rollback of the verify before. */
 TEST(test_nothing_of_before)
 {
     float first[V], again[V];
@@ -362,7 +365,7 @@ TEST(test_nothing_of_before)
         }
         assert_int_equal(sb_session_state_at(session, 1, &row, &err), SB_ERR_USAGE);
         assert_int_equal(sb_session_keep(session, 1, &err), SB_ERR_USAGE);
-        if (given) { /* S-8: "The first draft behind token x_P", not one behind drafts */
+        if (given) { /* S-8: "The first draft behind token x_P", not one after drafts */
             assert_int_equal(sb_session_draft(session, 1, again, &err), SB_OK);
             assert_memory_equal(again, first, sizeof first);
         }
@@ -371,11 +374,12 @@ TEST(test_nothing_of_before)
     }
 }
 
-/* --- cells that nobody has written -------------------------------------------------------------
- */
+/* --- cells that were never written
+ * ------------------------------------------------------------- */
 
-/* Rounds of three drafts on 60 tokens, so that the arrays grow; with NaN in every free cell before
- * each call, or not. Returns the digests and the logits of the last rows. */
+/* Rounds of three drafts after 60 tokens, so that the arrays grow. If `poisoned`, every free cell
+ * is NaN before each call. Returns the state; *logits is the digest of the logits of all rows and
+ * drafts. */
 static sb_state *run_poisoned(sb_rollback rollback, int poisoned, sb_digest *logits)
 {
     static const int accepts[] = {3, 0, 1, 2, 3, 0};
@@ -422,7 +426,7 @@ TEST(test_free_cells_are_never_read)
     }
 }
 
-/* The poison shows where a row is read: of the trunk, and of the head. */
+/* Poison in a row that is read is detected: in the trunk and in the head. */
 TEST(test_poison_shows)
 {
     sb_error err;
@@ -440,7 +444,7 @@ TEST(test_poison_shows)
     }
 }
 
-/* A new sequence in a slot that another has left, with NaN everywhere. */
+/* A new sequence in a session that had another one, with NaN everywhere. */
 TEST(test_reused_slot)
 {
     sb_session *session = test_session_mtp(model, NULL, 1);

@@ -1,5 +1,5 @@
-/* test_state_file.c - a state on disk: the same bits come back (D-10), what it belongs to is asked
- * for (D-11), and no bit changes unseen (D-12). */
+/* test_state_file.c - a state on disk: the same bits come back (D-10), its model and knobs are
+ * checked (D-11), and no changed bit passes unseen (D-12). */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@
 
 enum { V = 384, N = 9, MORE = 3 };
 
-static sb_model *model; /* T4: three linear layers and a full one, dense, with a head */
+static sb_model *model; /* T4: three linear layers, a full-attention layer, dense, with a head */
 static uint32_t ids[N + MORE];
 static sb_knobs exact;
 static sb_state_origin origin;
@@ -68,7 +68,7 @@ static unsigned char *bytes_of(const char *path, size_t *size)
     return bytes;
 }
 
-/* Saved in the middle, loaded, and fed the rest: the same states and logits as fed through. */
+/* Saves in the middle, loads, and feeds the rest: states and logits equal those without a break. */
 static void check_round_trip(const char *preset, int mtp)
 {
     const char *path = test_path(PROGRAM, "round"), *again = test_path(PROGRAM, "again");
@@ -136,7 +136,7 @@ TEST(test_short_sequences)
     }
 }
 
-/* What is in a file, as it stands there, and what it says. */
+/* The content of a file as bytes, and as the reader gives it. */
 TEST(test_file_by_itself)
 {
     const char *path = test_path(PROGRAM, "itself");
@@ -188,8 +188,8 @@ static void check_load(const char *what, const char *path, const sb_model *m,
 
 #define PARTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* A state of another checkpoint, of another configuration, under other knobs, without a head; and
- * what makes no difference. */
+/* A state of another checkpoint, another configuration, other knobs, or without a head is refused;
+ * some differences do not matter. */
 TEST(test_what_it_belongs_to)
 {
     const char *path = test_path(PROGRAM, "belongs");
@@ -220,7 +220,7 @@ TEST(test_what_it_belongs_to)
     sb_session_free(session);
 }
 
-/* A file with a head serves a session without, and not the other way round. */
+/* A file with a head can be loaded into a session without one, but not the other way round. */
 TEST(test_with_and_without_head)
 {
     const char *path = test_path(PROGRAM, "head");
@@ -257,7 +257,7 @@ static void check_parts(const char *what, const test_parts *p, sb_status expecte
     free(bytes);
 }
 
-/* A file of N tokens with its head, to be changed. */
+/* A good file of N tokens with its head; tests change it. */
 static test_parts sound_parts(void)
 {
     const char *path = test_path(PROGRAM, "sound");
@@ -270,7 +270,7 @@ static test_parts sound_parts(void)
 
 #define META "samebit.state."
 
-/* Metadata that say something else, unsealed and sealed anew. */
+/* Metadata with other content, unsealed and sealed anew. */
 TEST(test_changed_metadata)
 {
     static const struct {
@@ -310,7 +310,7 @@ TEST(test_changed_metadata)
     }
 }
 
-/* Every key that a state with a head and tokens has is needed, and the message says so. */
+/* Every key of a state with a head and tokens is required, and the message names a missing one. */
 TEST(test_missing_metadata)
 {
     static const char *const keys[][2] = {{"spec", "spec"},
@@ -332,7 +332,7 @@ TEST(test_missing_metadata)
             at++;
         char *key = p.keys[at], *value = p.values[at];
         p.pairs--;
-        for (; at < p.pairs; at++) { /* a seal is over sorted keys */
+        for (; at < p.pairs; at++) { /* the seal covers the keys in sorted order */
             p.keys[at] = p.keys[at + 1];
             p.values[at] = p.values[at + 1];
         }
@@ -344,8 +344,8 @@ TEST(test_missing_metadata)
     }
 }
 
-/* What may change under a new seal: the name of the profile, and a knob named with its first value.
- */
+/* Metadata that may change under a new seal: the name of the profile, and a knob set to its first
+ * value. */
 TEST(test_sound_metadata)
 {
     const char *const none[] = {NULL};
@@ -366,7 +366,7 @@ TEST(test_sound_metadata)
     test_parts_free(&p);
 }
 
-/* The first value of config that stands behind `name=` becomes another. */
+/* Replaces the first value after `name=` in config. */
 static void change_config(test_parts *p, const char *name, const char *value)
 {
     char text[2048], *old = *test_part(p, META "config");
@@ -403,7 +403,7 @@ TEST(test_changed_config)
     }
 }
 
-/* Tensors that are missing, too many, of another shape or dtype, or not finite. */
+/* Tensors that are missing, superfluous, of another shape or dtype, or not finite. */
 TEST(test_changed_tensors)
 {
     static const char conv[] = "layers.0.linear_attn.conv_state",
@@ -424,7 +424,7 @@ TEST(test_changed_tensors)
     p = sound_parts();
     test_tensor *t = test_folder_find(&p.tensors, conv);
     t->shape[0] = 384;
-    t->shape[1] = 3; /* channels first, as some engines have it */
+    t->shape[1] = 3; /* channels first, the layout of some engines */
     check_parts("transposed", &p, SB_ERR_INPUT, PARTS(conv, "[384,3]", "[3,384]"));
     test_parts_free(&p);
     p = sound_parts();
@@ -472,11 +472,11 @@ TEST(test_bare_files)
     sb_state_difference d;
     test_parts p = sound_parts();
     assert_int_equal(sb_state_file_open(write_parts(&p), &like, &err), SB_OK);
-    file = open_like(write_parts(&p), like, NULL); /* not bare: as it is */
+    file = open_like(write_parts(&p), like, NULL); /* the file itself, not bare */
     assert_true(file->tokens && !file->bare);
     sb_state_file_free(file);
     test_folder_remove(&p.tensors, "tokens");
-    open_like(write_parts(&p), like, "\"tokens\""); /* with metadata, all of them count */
+    open_like(write_parts(&p), like, "\"tokens\""); /* a file with metadata needs all tensors */
     for (size_t i = 0; i < p.pairs; i++) {
         free(p.keys[i]);
         free(p.values[i]);
@@ -495,7 +495,7 @@ TEST(test_bare_files)
     assert_true(d.differs && strcmp(d.piece.name, keys) == 0 && d.different == 1);
     sb_state_file_free(file);
     test_tensor *t = test_folder_find(&p.tensors, keys);
-    t->dtype = SB_DTYPE_BF16; /* the upper halves */
+    t->dtype = SB_DTYPE_BF16; /* only the upper halves */
     t->size /= 2;
     for (size_t i = 0; i < t->size / 2; i++)
         memmove(t->bytes + 2 * i, t->bytes + 4 * i + 2, 2);
@@ -511,7 +511,7 @@ TEST(test_bare_files)
     test_parts_free(&p);
 }
 
-/* A head with more entries than the sequence has tokens is a difference, not a trap. */
+/* A head with more entries than the sequence has tokens is a reported difference, not a crash. */
 TEST(test_bare_file_with_long_head)
 {
     static const char *const names[] = {"mtp.layers.0.self_attn.keys",
@@ -574,7 +574,7 @@ TEST(test_every_bit_counts)
     free(bytes);
 }
 
-/* What cannot be saved leaves the file that stood there. */
+/* A failed save leaves an existing file unchanged. */
 TEST(test_saves_that_fail)
 {
     const char *path = test_path(PROGRAM, "kept");
@@ -610,7 +610,7 @@ TEST(test_no_memory)
 {
     const char *path = test_path(PROGRAM, "memory");
     unsigned long n, faults = 0;
-    sb_threads_set(1); /* the counter of faults is not made for several */
+    sb_threads_set(1); /* the fault counter works in one thread only */
     sb_session *session = test_session_mtp(model, NULL, 1);
     test_feed(session, ids, N);
     for (n = 1;; n++) {
@@ -643,8 +643,8 @@ TEST(test_no_memory)
     sb_session_free(session);
 }
 
-/* The files of golden/state are these, byte for byte: the layout stays what it is on every machine.
- * WRITE_SEEDS=1 writes them, for a change of the specification. */
+/* The files of golden/state equal these, byte for byte: the layout is the same on every machine.
+ * WRITE_SEEDS=1 writes them, after a change of the specification. */
 TEST(test_recorded_files)
 {
     static const struct {

@@ -25,7 +25,7 @@ TEST(test_spread)
     assert_int_equal(sb_spread_of(values, 200, &s), SB_ERR_NUMERIC);
 }
 
-/* L-3 against the textbook: independent counts have a design effect near 1. */
+/* L-3 against the textbook formula: independent counts have a design effect near 1. */
 TEST(test_mean)
 {
     const unsigned char one[] = {2, 2, 2, 2}, two[] = {0, 4, 1, 3, 0, 4, 1, 3};
@@ -39,7 +39,7 @@ TEST(test_mean)
     assert_true(m.count == 0);
 }
 
-/* Runs of equal counts tell less than independent ones: the interval is wider. */
+/* Runs of equal counts carry less information than independent ones: the interval is wider. */
 TEST(test_mean_correlated)
 {
     unsigned char mixed[64], runs[64];
@@ -75,10 +75,10 @@ TEST(test_never)
     t = sb_never();
     sb_sequential_see(&t, 1);
     assert_int_equal(t.claim, SB_CLAIM_broken);
-    assert_true(sb_sequential_rate(&t) == 1); /* one of one */
+    assert_true(sb_sequential_rate(&t) == 1); /* 1 of 1 */
 }
 
-/* The stated error rates, by many drawn sequences at both rates. */
+/* The promised error rates, from many sequences drawn at both rates. */
 TEST(test_error_rates)
 {
     enum { RUNS = 2000 };
@@ -98,7 +98,7 @@ TEST(test_error_rates)
     assert_true(wrong[1] <= RUNS * 0.115 && wrong[1] > 0);
 }
 
-/* L-2, L-3: flips are listed, tokens without both sides do not count. */
+/* L-2, L-3: flips are listed; tokens with only one side are not counted. */
 TEST(test_of_verdicts)
 {
     sb_verdicts v;
@@ -121,7 +121,7 @@ TEST(test_of_verdicts)
     for (size_t i = 0; i < 4; i++) {
         sb_round_verdict *r = sb_verdicts_round(&v);
         r->drafted[0] = 2;
-        r->drafted[1] = i < 3 ? 2 : 0; /* a round without a draft says nothing */
+        r->drafted[1] = i < 3 ? 2 : 0; /* rounds without drafts are not counted */
         r->accepted[0] = 1;
         r->accepted[1] = i % 2;
     }

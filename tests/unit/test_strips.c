@@ -1,5 +1,5 @@
-/* test_strips.c - layers whose codes of four bits lie side by side (Q-6), with one input: the bits
- * of exact.h by every set of kernels, and what its sums promise (ref/fast/dot/row.h). */
+/* test_strips.c - layers of 4-bit codes in strips of rows (Q-6), with one input: the bits of
+ * exact.h with every kernel set, and the promise of ref/fast/dot/row.h about their sums. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -36,8 +36,8 @@ static const kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* LARGE: all codes and digits of the largest size, so that what is added up is. LOST: many numbers
- * of few units beside a large one, with the largest codes, so that what a digit loses is seen. */
+/* LARGE: all codes and digits are of the largest size, and so are the sums. LOST: many small inputs
+ * next to a large one, with the largest codes, so that lost digits show. */
 typedef enum family {
     ORDINARY,
     SHORT,
@@ -51,7 +51,7 @@ typedef enum family {
 } family;
 
 static uint64_t key, at;
-static float units; /* of LOST */
+static float units; /* the small inputs of LOST */
 static unsigned char codes[STORED * COLS / 2], scales[STORED * GROUPS * 4],
     zeros[STORED * GROUPS / 2];
 static double x[COLS], wide[COLS];
@@ -70,7 +70,7 @@ static float draw_input(family f, size_t k)
         return sb_round_to(SB_FORMAT_bf16, normal);
     case LARGE: /* digits 127, -128, -128 and -126, -128, -128 */
         return k / 32 % 2 ? 0x7e7f80p0f : -0x7e8080p0f;
-    case LOST: /* a unit is 2^-46; a half is rounded away */
+    case LOST: /* the last digit is 2^-46; half is rounded away */
         return k % 32 == 0 ? 1 : units;
     case EXTREME:
         return roll(3) ? normal * 0x1p-140f : normal * 0x1p120f;
@@ -96,7 +96,8 @@ static void draw_scale(sb_format format, family f, size_t i)
     sb_encode(format, &scale, 1, scales + i * sb_format_bytes(format));
 }
 
-/* The first of these bytes where nothing is behind them, for who looks for what is read there. */
+/* A copy of these bytes with nothing after it, so that a sanitizer detects a read beyond the
+ * end. */
 static const unsigned char *alone(const unsigned char *bytes, size_t count)
 {
     unsigned char *copy = malloc(count);
@@ -120,7 +121,7 @@ static sb_matrix draw_layer(const kind *k, family f, uint32_t rows, uint32_t col
     m.first_row = 8 * roll((stored - (rows + 7) / 8 * 8) / 8 + 1);
     for (size_t i = 0; i < (size_t)stored * cols / 2; i += 4) {
         const uint32_t any = (uint32_t)sb_rng_u64(key, at++);
-        /* of neighbours that undo each other the codes are alike */
+        /* neighbours that cancel have equal codes */
         sb_store_u32(codes + i, f == LARGE || f == LOST ? 0xffffffffu
                                 : f == CANCELS && k->packing == SB_PACKING_gptq
                                     ? (any & 0x0f0f0f0fu) * 17u
@@ -152,7 +153,8 @@ static sb_matrix draw_layer(const kind *k, family f, uint32_t rows, uint32_t col
     return m;
 }
 
-/* The promise of row.h on the sums of a strip; how many of its rows the first test decides. */
+/* Checks the promise of row.h for the sums of a strip. Returns the number of its rows that the
+ * first rounding test decides. */
 static size_t check_sums(const sb_matrix *m, const sb_scalar *factor, const char *what)
 {
     const sb_strip_kernels *kernels = sb_dot_kernels_now()->strip;
@@ -180,7 +182,7 @@ static size_t check_sums(const sb_matrix *m, const sb_scalar *factor, const char
         if (magnitude - magnitude != 0)
             assert_false(sums[r] - sums[r] == 0 && magnitudes[r] - magnitudes[r] == 0);
         else if (magnitudes[r] - magnitudes[r] != 0)
-            continue; /* a group that it leaves to others */
+            continue; /* the kernel leaves this group to others */
         else if ((double)magnitude * (1 - steps * 0x1p-53) > magnitudes[r])
             fail_msg("%s, row %u: magnitude %a, not %a", what, r, magnitudes[r], (double)magnitude);
         else if (sb_absolute(off) > steps * 0x1.01p-53 * magnitudes[r])
@@ -243,8 +245,8 @@ TEST(test_families)
         }
 }
 
-/* What kernels do not read is left to others: the sums would be wrong, or what is not there read.
- */
+/* Layers that the strip kernels must refuse: their sums would be wrong, or they would read out of
+ * bounds. */
 TEST(test_refused)
 {
     static const uint32_t map[16] = {0};

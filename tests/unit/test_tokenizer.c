@@ -1,6 +1,6 @@
-/* test_tokenizer.c - the ids and the texts of golden/tokenizer, which the package of Hugging Face
- * gave, come out of this tokenizer, and do not where the tokenizer has a fault;
- * tools/gen/tokenizer.py says how they were recorded. */
+/* test_tokenizer.c - this tokenizer gives the ids and texts of golden/tokenizer, which the package
+ * of Hugging Face computed; with a fault it gives others. tools/gen/tokenizer.py says how they were
+ * recorded. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { MAX_CASES_BYTES = 1 << 28, LEAST_CASES = 350 };
 
-/* Bytes that grow. */
+/* A growing array of bytes. */
 typedef struct room {
     char *bytes;
     size_t used, size;
@@ -36,7 +36,7 @@ static unsigned hex(const char *text)
     return (unsigned)strtoul(digits, NULL, 16);
 }
 
-/* "t TEXT" or "t*N TEXT", behind the letter, up to the end of the line. */
+/* Reads "t TEXT" or "t*N TEXT" after the letter, up to the end of the line. */
 static void read_text(const char *line, size_t length, room *out)
 {
     const char *end = line + length;
@@ -50,7 +50,7 @@ static void read_text(const char *line, size_t length, room *out)
         if (byte == '\\') {
             byte = (char)hex(line + 2);
             line += 3;
-            if (byte & (char)0x80) { /* U+0080 to U+009F are written as they are */
+            if (byte & (char)0x80) { /* U+0080 to U+009F stand for themselves */
                 fail_msg("an escape that is no byte of ASCII");
             }
         }
@@ -65,7 +65,7 @@ static void read_text(const char *line, size_t length, room *out)
     }
 }
 
-/* "i 5 7*3", behind the letter. */
+/* Reads "i 5 7*3" after the letter. */
 static void read_ids(const char *line, size_t length, room *out)
 {
     const char *end = line + length;
@@ -88,9 +88,9 @@ static uint64_t fnv(const uint32_t *ids, size_t count)
     return value;
 }
 
-/* Of a sequence that is no UTF-8, the bytes that could have begun one: the Unicode standard's
- * "maximal subpart", for which the package writes one U+FFFD. 0 if the sequence is good; then *good
- * is its length. Written again here, apart from tools/text/utf8.c. */
+/* The length of a bad start of this text: the "maximal subpart" of the Unicode standard, for which
+ * the package writes one U+FFFD. Returns 0 if the sequence is good; then *good is its length.
+ * Written independently of tools/text/utf8.c. */
 static size_t bad_part(const unsigned char *s, size_t n, size_t *good)
 {
     unsigned low = 0x80, high = 0xbf;
@@ -142,7 +142,7 @@ static void differs(reading *r, const char *what)
         print_error("%s.cases:%zu: %s differ\n", r->name, r->line, what);
 }
 
-/* "i" or "n": the ids of r->text. */
+/* Line "i" or "n": the ids of r->text. */
 static void check_ids(reading *r, char kind, const char *line, size_t length)
 {
     uint32_t *ids = NULL;
@@ -166,7 +166,7 @@ static void check_ids(reading *r, char kind, const char *line, size_t length)
     r->cases++;
 }
 
-/* "d": what r->ids say; with '=' it is r->text. */
+/* Line "d": the text of r->ids; with '=' it equals r->text. */
 static void check_decoded(reading *r, const char *line, size_t length)
 {
     char *bytes = NULL;
@@ -211,7 +211,7 @@ static void check_line(reading *r, const char *line, size_t length)
     }
 }
 
-/* The whole file NAME.ENDING with a NUL behind it, for free(). */
+/* The whole file NAME.ENDING with a NUL after it; the caller releases it with free(). */
 static char *load(const char *name, const char *ending, size_t *size)
 {
     const char *folder = getenv("SAMEBIT_TOKENIZER");
@@ -224,7 +224,7 @@ static char *load(const char *name, const char *ending, size_t *size)
     return (char *)text;
 }
 
-/* Goes through NAME.cases with a tokenizer.json, which it releases. */
+/* Runs NAME.cases with this tokenizer.json, and releases it. */
 static void run_cases(reading *r, char *json, size_t json_size)
 {
     size_t size = 0;
@@ -262,7 +262,8 @@ static void test_variant(void **state)
         fail_msg("%s: %zu cases, %zu differ", r.name, r.cases, r.differ);
 }
 
-/* Faults that a tokenizer.json can be given: some ids must differ; and what must change none. */
+/* Changes to a tokenizer.json: faults, which must change some ids, and benign ones, which must
+ * change none. */
 static const struct {
     const char *name, *from, *to;
     int benign;
@@ -272,7 +273,7 @@ static const struct {
     {"qwen", "?[\\\\p{L}\\\\p{M}]+", "?\\\\p{L}+", 0},
     {"pairs", "\\\\s+(?!\\\\S)|", "", 0},
     {"pairs", "\\\\p{N}|", "\\\\p{N}+|", 0},
-    {"pairs", "(?!\\\\S)", "(?![^\\t\\n \\u000b\\f\\r])", 0}, /* white space of ASCII */
+    {"pairs", "(?!\\\\S)", "(?![^\\t\\n \\u000b\\f\\r])", 0}, /* only ASCII white space */
     {"ignore", "\"ignore_merges\":true", "\"ignore_merges\":false", 0},
     {"added", "\"single_word\":true", "\"single_word\":false", 0},
     {"added", "\"lstrip\":true", "\"lstrip\":false", 0},
@@ -283,7 +284,7 @@ static const struct {
     {"plain", "\"trim_offsets\":false", "\"trim_offsets\":true", 1},
 };
 
-/* The merge of the first rank becomes the last one. */
+/* Moves the merge of the first rank to the end. */
 static void move_first_merge(char *json, size_t size)
 {
     char first[64];

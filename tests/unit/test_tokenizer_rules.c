@@ -1,5 +1,5 @@
-/* test_tokenizer_rules.c - what the package of Hugging Face gives no answer to: bytes that are no
- * UTF-8, what is refused, memory that is out, and texts that are long. */
+/* test_tokenizer_rules.c - cases for which the package of Hugging Face gives no answer: bytes that
+ * are not UTF-8, refusals, failing allocations, and long texts. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -19,8 +19,8 @@ enum { DOCUMENT = 16384, AB = 256, YO = 257, NI = 258, EOT = 259, WORD = 260 };
 #define BYTES "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}"
 #define FLAGS "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true"
 
-/* Bytes are ids of the same number; merges "a b", the two bytes of U+00E9, and the first two of
- * U+4F60. */
+/* The id of each byte is its value. The merges: "a b", the two bytes of U+00E9, and the first two
+ * bytes of U+4F60. */
 static void write_document(char *out)
 {
     size_t at = (size_t)sprintf(
@@ -44,7 +44,7 @@ static void write_document(char *out)
                       "\"merges\":[\"a b\",[\"\u00c3\",\"\u00a9\"],[\"\u00e4\",\"\u00bd\"]]}}");
 }
 
-/* The document with one text in place of another. */
+/* Replaces one text in the document by another. */
 static void replace(char *document, const char *from, const char *to)
 {
     char *at = strstr(document, from);
@@ -101,7 +101,7 @@ TEST(test_invalid)
            'a', 0xff, 'b');
     EXPECT(t, "\xff", 0xff);
     EXPECT(t, "\x80\x80", 0x80, 0x80);
-    EXPECT(t, "\xe4\xbd", 0xe4, 0xbd); /* no merge of bytes that are no character */
+    EXPECT(t, "\xe4\xbd", 0xe4, 0xbd); /* no merge of bytes that are not a character */
     EXPECT(t,
            "\xe4\xbd"
            "ab",
@@ -118,7 +118,7 @@ TEST(test_invalid)
     EXPECT(t, "\0a\0", 0, 'a', 0);
     EXPECT(t, "word", WORD);
     EXPECT(t, "sword", 's', 'w', 'o', 'r', 'd');
-    EXPECT(t, "\xffword\xff", 0xff, WORD, 0xff); /* a lone byte ends a text */
+    EXPECT(t, "\xffword\xff", 0xff, WORD, 0xff); /* a lone byte separates texts */
     EXPECT(t, "<eo\xfft>", '<', 'e', 'o', 0xff, 't', '>');
     sb_tokenizer_free(t);
     t = make("\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}");
@@ -335,7 +335,7 @@ TEST(test_characters)
     assert_int_equal(sb_alphabet_character(0xad), 0x143);
 }
 
-/* Every allocation fails once; PCRE2 takes its memory the same way. */
+/* Every allocation fails once; PCRE2 uses the same allocator. */
 TEST(test_memory)
 {
     static char document[DOCUMENT];
@@ -366,7 +366,7 @@ TEST(test_memory)
     assert_true(failing > 30);
 }
 
-/* What took quadratic time would take hours. */
+/* Quadratic time would take hours. */
 TEST(test_long)
 {
     static const char *const units[] = {"ab",  "a",    "\u0307\u0323", " ",
@@ -386,7 +386,7 @@ TEST(test_long)
         assert_int_equal(sb_tokenizer_encode(t, text, size, &ids, &count, &err), SB_OK);
         assert_int_equal(sb_tokenizer_decode(t, ids, count, &back, &back_size, NULL, &err), SB_OK);
         assert_int_equal(back_size, size);
-        if (units[i][0] == '\xcc') /* all marks below come first */
+        if (units[i][0] == '\xcc') /* NFC sorts the marks: all marks below come first */
             assert_true(memcmp(back, "\u0323\u0323", 4) == 0 &&
                         memcmp(back + size - 2, "\u0307", 2) == 0);
         else
@@ -399,7 +399,8 @@ TEST(test_long)
     sb_tokenizer_free(t);
 }
 
-/* A blank that is an added token and takes the blanks around it: each match looks at them once. */
+/* A blank as an added token that strips the blanks around it: each match must not scan all of them
+ * again. */
 TEST(test_long_strip)
 {
     static char document[DOCUMENT];
@@ -421,7 +422,7 @@ TEST(test_long_strip)
             replace(document, "\"rstrip\":false", "\"rstrip\":true");
         assert_int_equal(sb_tokenizer_parse(document, strlen(document), "input", &t, &err), SB_OK);
         assert_int_equal(sb_tokenizer_encode(t, text, BLANKS, &ids, &count, &err), SB_OK);
-        assert_int_equal(count, BLANKS); /* as the package does it: N-3 */
+        assert_int_equal(count, BLANKS); /* the same as the package: N-3 */
         free(ids);
         sb_tokenizer_free(t);
     }

@@ -1,5 +1,5 @@
-/* test_trace.c - a session as steps, and steps as a folder: what comes back is what was computed.
- */
+/* test_trace.c - a session as steps, and steps as a folder: reading it gives back what was
+ * computed. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -24,15 +24,15 @@ static const sb_model *model_of(size_t i)
     return play_model("test_trace", presets[i], "predictable");
 }
 
-/* --- steps that are kept ------------------------------------------------------------------------
- */
+/* --- a sink that keeps steps
+ * -------------------------------------------------------------------- */
 
 typedef struct steps {
     sb_step step[MOST];
     size_t count;
 } steps;
 
-/* A sink that takes the step over: what is left has nothing to release. */
+/* Takes over the content of the step, so that the caller has nothing to release. */
 static sb_status keep(void *ctx, const sb_step *step, sb_error *err)
 {
     steps *s = ctx;
@@ -79,7 +79,8 @@ static uint32_t ask(sb_session *session, size_t row)
     return sb_greedy(logits, V);
 }
 
-/* A prompt of four, then rounds of 2, 0 and 3 drafts, one of which accepts by force. */
+/* A prompt of four tokens, then rounds of 2, 0 and 3 drafts, two of which have a forced
+ * acceptance. */
 static void play(sb_capture *c, sb_session *session, sb_rollback rollback)
 {
     static const struct {
@@ -153,7 +154,7 @@ static void same_step(const sb_step *a, const sb_step *b)
 /* --- the capture --------------------------------------------------------------------------------
  */
 
-/* What the steps have is what a plain tap sees, in its order, and the states are those between. */
+/* The steps contain what a plain tap sees, in the same order, and the states between the calls. */
 TEST(test_a_call_is_a_step)
 {
     const uint32_t prompt[] = {1, 2, 3};
@@ -166,7 +167,7 @@ TEST(test_a_call_is_a_step)
         assert_int_equal(sb_session_feed(session, prompt, 3, NULL), SB_OK);
         (void)ask(session, 1);
         (void)ask(session, 2);
-        (void)ask(session, 2); /* asked again: known */
+        (void)ask(session, 2); /* asked again: not recorded twice */
         assert_int_equal(sb_capture_finish(c, NULL), SB_OK);
         assert_int_equal(s.count, 2);
         const sb_step *step = &s.step[0];
@@ -200,7 +201,7 @@ TEST(test_a_call_is_a_step)
     }
 }
 
-/* A round is a step for each draft and one for the verify; feeding again is none. */
+/* A round gives one step for each draft and one for the verify; feeding for replay gives none. */
 TEST(test_rounds_are_steps)
 {
     static const sb_call_kind kinds[] = {SB_CALL_prompt, SB_CALL_draft,  SB_CALL_draft,
@@ -235,7 +236,7 @@ TEST(test_rounds_are_steps)
     }
 }
 
-/* A hook and a tap that were there before keep their work, and what they change is recorded. */
+/* An existing hook and tap are still called, and their changes are recorded. */
 static sb_status add_one(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                          sb_error *err)
 {
@@ -268,7 +269,7 @@ TEST(test_others_come_first)
     assert_int_equal(sb_session_feed(session, ids, 2, NULL), SB_OK);
     assert_int_equal(sb_session_feed(session, ids, 1, NULL), SB_OK); /* ends the step before */
     assert_int_equal(sb_capture_finish(c, NULL), SB_OK);
-    assert_int_equal(s.count, 2); /* without states there is nothing to finish with */
+    assert_int_equal(s.count, 2); /* without states there is no final step */
     assert_true(taps > 40 && ops > 40);
     assert_true(sb_step_find(&s.step[0].taps, "embed")->data[0] == 77.0f);
     assert_int_equal(s.step[1].rows[0].position, 2);
@@ -282,7 +283,7 @@ TEST(test_others_come_first)
 /* --- names --------------------------------------------------------------------------------------
  */
 
-/* Every tap that sessions show is in the list with its width, and the list has no other. */
+/* Every tap of sessions is in the list with its width, and the list has no other taps. */
 TEST(test_the_list_of_taps)
 {
     unsigned char seen[SB_AUDIT_TAPS] = {0};
@@ -310,7 +311,7 @@ TEST(test_the_list_of_taps)
         free_steps(&s);
     }
     for (size_t t = 0; sb_tap_row(t, &row); t++)
-        /* of logits a session shows no lists and no logarithms: those are other programs' */
+        /* sessions show logits only; lists and log-probabilities come from other programs */
         if (!seen[t] && (!sb_tap_is_of_logits(row.name) || strcmp(row.name, "logits") == 0))
             fail_msg("no session shows %s of taps.def", row.name);
 }
@@ -433,7 +434,7 @@ static void same_file(const char *a, const char *b, const char *name)
     }
 }
 
-/* Written, read, written again: the same steps, and the same bytes. */
+/* Written, read and written again: the same steps and the same bytes. */
 TEST(test_round_trip)
 {
     const char *first = test_path("test_trace", "first"),
@@ -470,7 +471,7 @@ TEST(test_round_trip)
     }
 }
 
-/* Until it is finished it is no trace, and it begins in an empty folder only. */
+/* An unfinished folder is not a trace, and a trace can begin only in an empty folder. */
 TEST(test_unfinished)
 {
     const char *dir = test_path("test_trace", "unfinished");
@@ -495,7 +496,7 @@ TEST(test_unfinished)
     sb_step_clear(&step);
 }
 
-/* Wherever memory ends, the message says so and nothing is lost or leaked. */
+/* Each allocation fails in turn: the message says so, and nothing leaks. */
 TEST(test_memory)
 {
     const char *dir = test_path("test_trace", "memory"), *other = test_path("test_trace", "other");

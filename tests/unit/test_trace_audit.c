@@ -1,4 +1,4 @@
-/* test_trace_audit.c - steps that contradict each other are named; lawful ones are not. */
+/* test_trace_audit.c - contradictions between steps are named; valid steps pass. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { STEPS = 8, ROWS = 8, ROUNDS = 2, STATES = 2 };
 
-/* A step as a literal. */
+/* The content of a step, as a literal. */
 typedef struct plan {
     size_t rows, rounds, states;
     sb_step_row row[ROWS];
@@ -24,8 +24,8 @@ typedef struct plan {
 #define VERIFY SB_CALL_verify
 #define DRAFT SB_CALL_draft
 
-/* Two sequences in one batch: prompts of 2 and 3 tokens; drafts; rounds of 2 and 1 drafts, of which
- * 2 and 0 are accepted; a round without drafts and one with; the end. */
+/* Two sequences in one batch: prompts of 2 and 3 tokens; drafts; rounds of 2 and 1 drafts, with 2
+ * and 0 accepted; a round without drafts and one with a draft; the final states. */
 static const plan sound[STEPS] = {
     {.rows = 5,
      .row = {{0, 3, 0, 10, PROMPT, 0},
@@ -72,13 +72,13 @@ static const plan sound[STEPS] = {
                  .drafts = {28},
                  .accepted = 1,
                  .emitted = 1,
-                 .tokens = {28}}}}}, /* cut: the end of sequence 1 */
+                 .tokens = {28}}}}}, /* cut: sequence 1 ends */
     {.states = 2,
      .state = {{.sequence = 0, .position = 7, .has_target = 1, .target = {"c"}},
                {.sequence = 1, .position = 7, .has_target = 1, .target = {"d"}}}},
 };
 
-/* The first finding: "check step row", "" without any. */
+/* The first finding as "check step row"; "" if there is none. */
 static const char *audit(plan *plans)
 {
     static char text[400];
@@ -106,7 +106,8 @@ static const char *audit(plan *plans)
 /* --- faults -------------------------------------------------------------------------------------
  */
 
-static void swap_accepted(plan *p) /* each got the count of the other, and emitted by it */
+static void swap_accepted(plan *p) /* each has the accepted count of the other and emits that
+                                    * many */
 {
     p[2].round[0].round.accepted = 0;
     p[2].round[0].round.emitted = 1;
@@ -142,7 +143,7 @@ static void skip_a_position(plan *p)
     p[0].row[4].position = 3;
 }
 
-static void keep_a_rejected(plan *p) /* the next call begins one too far */
+static void keep_a_rejected(plan *p) /* the next call begins one position too late */
 {
     p[3].row[0].position = 5;
     p[4].row[1].position = 5;
@@ -207,7 +208,7 @@ static void share_a_slot(plan *p)
     p[0].row[2].slot = p[0].row[3].slot = p[0].row[4].slot = 3;
 }
 
-static void steal_a_slot(plan *p) /* sequence 1 in the slot of sequence 0, which then reads it */
+static void steal_a_slot(plan *p) /* sequence 1 uses the slot of sequence 0, which then reads it */
 {
     p[4].rows = 2;
     memmove(&p[4].row[0], &p[4].row[1], 2 * sizeof p[4].row[0]);
@@ -286,15 +287,15 @@ static const fault faults[] = {
     {"two_states", two_states, "state 7 -1: the step lists two states"},
 };
 
-/* --- what is lawful -----------------------------------------------------------------------------
- */
+/* --- valid steps
+ * -------------------------------------------------------------------------------- */
 
 static void leave_it(plan *p)
 {
     (void)p;
 }
 
-static void no_rounds(plan *p) /* level 0: nobody says what was accepted */
+static void no_rounds(plan *p) /* level 0: accepted counts are not recorded */
 {
     for (size_t i = 0; i < STEPS; i++)
         p[i].rounds = p[i].states = 0;
@@ -312,7 +313,7 @@ static void no_slots(plan *p)
             p[i].row[k].slot = SB_NO_SLOT;
 }
 
-static void begin_later(plan *p) /* a sequence that goes on behind a state */
+static void begin_later(plan *p) /* sequences that continue from a state */
 {
     for (size_t i = 0; i < STEPS; i++) {
         for (size_t k = 0; k < p[i].rows; k++)
@@ -324,7 +325,7 @@ static void begin_later(plan *p) /* a sequence that goes on behind a state */
     }
 }
 
-static void verify_one(plan *p) /* a round without drafts may be called a verify call */
+static void verify_one(plan *p) /* a round without drafts may be recorded as a verify call */
 {
     p[4].row[0].kind = VERIFY;
 }
@@ -385,7 +386,7 @@ static const sb_config config = {.hidden_size = 8,
                                  .mtp_layers = 1,
                                  .layer_is_full = {0, 1}};
 
-/* One row of kind decode at position 1, one array or one piece. */
+/* Audits one row of kind decode at position 1, with one array or one piece. */
 static const char *audit_one(const char *name, size_t rows, size_t cols, const float *values,
                              int is_piece)
 {
@@ -461,13 +462,13 @@ TEST(test_shapes)
     }
 }
 
-/* Values that are no numbers, and arrays that are all the same, are counted. */
+/* Arrays with NaN or infinity and arrays of equal values are counted. */
 TEST(test_counts)
 {
     sb_audit *a = NULL;
     sb_step step = {.number = 0};
     sb_step_value *v = sb_step_add(&step.taps, "norm", 1, 2, 1);
-    v->data[1] = -0.0f; /* other bits */
+    v->data[1] = -0.0f; /* -0 differs in bits */
     v = sb_step_add(&step.taps, "embed", 1, 2, 1);
     v->data[0] = v->data[1] = sb_f32_from_bits(0x7fc00000);
     (void)sb_step_add(&step.taps, "layers.0.mlp.shared_expert_gate", 1, 1, 1);
@@ -483,7 +484,7 @@ TEST(test_counts)
     sb_step_clear(&step);
 }
 
-/* Each thing that is added is the next level. */
+/* Each addition raises the level by one. */
 TEST(test_levels)
 {
     sb_step step = {.number = 0};
@@ -505,7 +506,7 @@ TEST(test_levels)
             sb_level without = {0};
             sb_level_add(&without, &step);
             assert_int_equal(sb_level_reached(&without), 2);
-            s->position = 0; /* the empty state says all there is to say */
+            s->position = 0; /* the empty state needs no data */
         } else {
             sb_step_add(&step.taps, "norm", 1, 3, 0);
         }

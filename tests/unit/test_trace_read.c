@@ -1,4 +1,5 @@
-/* test_trace_read.c - a damaged trace is refused with the place; a harmless difference is not. */
+/* test_trace_read.c - a damaged trace is refused with the place of the damage; harmless differences
+ * pass. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -49,7 +50,7 @@ static char *changed(const char *from, const char *old, const char *new)
 /* --- trace.json ---------------------------------------------------------------------------------
  */
 
-/* The step's file is not there: its number of tensors is made 0. */
+/* A list with 0 tensors in the step's file, which does not exist. */
 static char *without_file(void)
 {
     return changed(list, "\"tensors\":9,", "");
@@ -135,7 +136,7 @@ TEST(test_list_faults)
     scratch_remove(dir.text);
 }
 
-/* Differences that mean nothing. */
+/* Differences without a meaning. */
 TEST(test_list_benign)
 {
     static const text_fault benign[] = {
@@ -143,7 +144,7 @@ TEST(test_list_benign)
         {"\"profile\":\"hf\",\"knobs\":{\"act\":\"bf16\"},\"arithmetic\":\"f32\",", "", ""},
         {"\"checkpoint\":\"0123456789abcdef0123456789abcdef\",", "", ""},
         {"\"slot\":0,", "", ""},
-        {"\"round\":0}", "\"round\":5}", ""}, /* the audit's matter */
+        {"\"round\":0}", "\"round\":5}", ""}, /* left to the audit */
         {"\"emitted\":[1,3]", "\"emitted\":[1]", ""},
         {"{\"step\":1,", "{\"note\":[],\"step\":1,", ""},
         {"\"logits_rows\":[2],", "", ""},
@@ -164,13 +165,13 @@ TEST(test_list_benign)
 /* --- a step file --------------------------------------------------------------------------------
  */
 
-/* A tensor and its numbers. */
+/* A tensor and its values. */
 typedef struct array {
     const char *name;
     sb_dtype dtype;
     unsigned rank;
     uint64_t shape[3];
-    uint32_t values[12]; /* bits of F32, bits of 16 in the low half, or whole numbers */
+    uint32_t values[12]; /* the bits of F32, of a 16-bit format in the low half, or integers */
 } array;
 
 enum { F1 = 0x3f800000, NAN_BITS = 0x7fc00001, ARRAYS = 9 };
@@ -206,7 +207,7 @@ static sb_status fill(void *ctx, const sb_tensor *t, uint64_t first, unsigned ch
         arrays++;
     for (size_t i = 0; i < count / each; i++) {
         unsigned char whole[8];
-        /* a whole number of 64 bits keeps its sign */
+        /* a 64-bit integer keeps its sign */
         sb_store_u64(whole, (uint64_t)(int64_t)(int32_t)arrays->values[i]);
         memcpy(bytes + i * each, whole, each);
     }
@@ -278,9 +279,9 @@ TEST(test_arrays_are_read)
 }
 
 typedef struct array_fault {
-    size_t at; /* which array it replaces */
+    size_t at; /* the index of the array it replaces */
     array with;
-    const char *words; /* of the refusal; NULL: none, it is harmless */
+    const char *words; /* in the refusal; NULL: harmless, no refusal */
 } array_fault;
 
 static const array_fault array_faults[] = {
@@ -370,7 +371,7 @@ TEST(test_digests)
     scratch_remove(dir.text);
 }
 
-/* Files against the list. */
+/* The files of a folder against the list. */
 TEST(test_files)
 {
     scratch_path dir = scratch_new();
@@ -408,8 +409,8 @@ TEST(test_files)
 /* --- seeds --------------------------------------------------------------------------------------
  */
 
-/* The files of golden/trace are trace.json, a NUL, and the file of step 0, byte for byte; made with
- * WRITE_SEEDS=1. */
+/* A file of golden/trace is trace.json, a NUL, and the file of step 0, byte for byte. WRITE_SEEDS=1
+ * writes it. */
 static void check_seed(const char *path, const char *digests)
 {
     scratch_path dir = scratch_new(), file = scratch_join(dir.text, "step-000000.safetensors");

@@ -1,4 +1,4 @@
-/* test_trace_schema.c - docs/trace.schema.json and the reader: what one refuses, the other does. */
+/* test_trace_schema.c - docs/trace.schema.json and the reader refuse the same traces. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
@@ -21,8 +21,8 @@ static int fits(const json_t *schema, const json_t *document, char *why, size_t 
     return schema_fits(schema, document, why, room);
 }
 
-/* --- traces that are right ----------------------------------------------------------------------
- */
+/* --- good traces
+ * -------------------------------------------------------------------------------- */
 
 static size_t check_recorded(const json_t *schema, const char *pattern)
 {
@@ -40,7 +40,7 @@ static size_t check_recorded(const json_t *schema, const char *pattern)
     return count;
 }
 
-/* Those of other programs, which are of version 1, too. */
+/* Recorded traces of other programs, also of version 1. */
 TEST(test_schema_recorded)
 {
     json_t *schema = schema_of();
@@ -74,7 +74,7 @@ static void write_all(const char *dir)
     sb_step_clear(&step);
 }
 
-/* Everything that version 2 has comes back, and fits. */
+/* A trace with everything in version 2 is read back and fits the schema. */
 TEST(test_schema_written)
 {
     scratch_path dir = scratch_new();
@@ -100,8 +100,8 @@ TEST(test_schema_written)
     scratch_remove(dir.text);
 }
 
-/* --- and planted ones ---------------------------------------------------------------------------
- */
+/* --- planted errors
+ * ----------------------------------------------------------------------------- */
 
 static const char list[] =
     "{'format':'samebit-trace','version':2,'spec':2,'engine':'mine','profile':'hf','rollback':"
@@ -124,7 +124,7 @@ static const change wrong[] = {
     {"'version':2", "'version':3"},
     {"'version':2", "'version':0"},
     {"'version':2,", ""},
-    {"'version':2", "'version':1"}, /* the keys are those of version 2 */
+    {"'version':2", "'version':1"}, /* these keys need version 2 */
     {"'format':'samebit-trace'", "'format':'trace'"},
     {"'rollback':'replay'", "'rollback':'copies'"},
     {"'rollback':'replay'", "'rollback':''"},

@@ -1,4 +1,4 @@
-/* test_trust.c - which bounds nobody believes: T-16 and T-71, from counts alone. */
+/* test_trust.c - bounds that are not trusted: T-16 and T-71, from counts alone. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "tests/lib/plain.h"
 #include "tools/compare/forced_parts.h"
 
-/* Elements that are evidence wherever below 2^-13 of their bounds they are. */
+/* So many differing elements are evidence, wherever they are below 2^-13 of their bounds. */
 enum { EVIDENCE = 20 };
 
 static sb_forced *comparison(sb_verdicts *verdicts)
@@ -31,8 +31,8 @@ static sb_verdict finished(sb_forced *f, sb_verdicts *verdicts)
     return verdict;
 }
 
-/* An op of 1000 elements: so many with spread, some of which differ, the worst of them by a share
- * of its bound, and so many that are 0. */
+/* The verdict for an op of 1000 elements: `open` have a bound with spread and `zeros` are 0;
+ * `differing` differ, the worst by `worst` of its bound. */
 static sb_verdict verdict_with(size_t open, size_t zeros, size_t differing, double worst)
 {
     sb_verdicts verdicts = {.tokens = NULL};
@@ -68,8 +68,8 @@ TEST(test_wide_bounds)
     assert_int_equal(verdict_of(499, 1.5), SB_VERDICT_FAIL);
 }
 
-/* T-16: "(2^12 w)^n is less than 2^-20" - that of one element is not, unless its error is next to
- * nothing; one that is outside fails alone. */
+/* T-16: "(2^12 w)^n is less than 2^-20" - for one element this is not so, unless its error is
+ * almost 0. A single element out of bounds is a FAIL. */
 TEST(test_evidence)
 {
     static const struct {
@@ -99,7 +99,7 @@ TEST(test_evidence)
                      cases[i].worst, sb_verdict_name(cases[i].verdict));
 }
 
-/* 1000 elements, the first of which differ, all within this bound. */
+/* 1000 elements with this bound; the first `differing` ones differ, within the bound. */
 static sb_verdict verdict_within(double bound, size_t differing)
 {
     sb_verdicts verdicts = {.tokens = NULL};
@@ -112,13 +112,13 @@ static sb_verdict verdict_within(double bound, size_t differing)
     return finished(f, &verdicts);
 }
 
-/* Bounds that are no wider than T-16 lets them be, that are, and that let everything pass: of these
- * one element is enough. */
+/* Bounds that T-16 still allows, wider ones, and bounds that let everything pass, for which one
+ * element is enough evidence. */
 TEST(test_bounds)
 {
     static const struct {
         double bound;
-        size_t evidence; /* 0: it is believed */
+        size_t evidence; /* 0: the bound is trusted */
     } cases[] = {{0x1p-12, 0},  {0x1p1, 0},    {0x1.0001p1, EVIDENCE},
                  {0x1.1p2, 10}, {0x1.1p5, 4},  {0x1.1p10, 2},
                  {0x1.1p20, 1}, {0x1p1023, 1}, {0x1p1023 * 2.0, 1}};

@@ -1,5 +1,5 @@
-/* test_walk.c - a model one layer at a time gives the bits of a session, sequence after sequence.
- */
+/* test_walk.c - a walk (one layer at a time) gives the bits of a session, for one sequence after
+ * another. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@ enum { V = 384, N = SB_WALK_ROWS + 5, FIRST = 7 }; /* N: more than one call of a
 
 static uint32_t ids[N];
 
-/* The session, fed in calls of `rows` rows; its head's guess at the token behind the first of each
- * call. */
+/* A session, fed in calls of `rows` rows. guess[t] is its head's draft for the token after the
+ * first token t of a call. */
 static void by_session(const sb_model *model, const sb_knobs *knobs, size_t rows, float *logits,
                        uint32_t *guess)
 {
@@ -36,7 +36,7 @@ static void by_session(const sb_model *model, const sb_knobs *knobs, size_t rows
     sb_session_free(s);
 }
 
-/* The first n tokens as one sequence of their own. */
+/* Walks the first n tokens as a separate sequence. */
 static void walk_through(sb_walk *w, const sb_model *model, size_t n, float *logits,
                          uint32_t *guess)
 {
@@ -53,7 +53,7 @@ static void walk_through(sb_walk *w, const sb_model *model, size_t n, float *log
     free(stream);
 }
 
-/* The second sequence of a walk: nothing of the first may stay behind. */
+/* Results of the second sequence of a walk: nothing of the first may remain. */
 static void by_walk(const sb_model *model, const sb_knobs *knobs, float *logits, uint32_t *guess)
 {
     sb_error err;
@@ -91,15 +91,15 @@ TEST(test_exact)
     same("exact", 1);
 }
 
-/* Profiles with chunks, which begin anew with each call; among them one that keeps the unrounded
- * residual (K-48). */
+/* Profiles with chunks, which begin anew in each call. One of them keeps the unrounded residual
+ * (K-48). */
 TEST(test_other_streams)
 {
     same("hf", SB_WALK_ROWS);
     same("vllm", SB_WALK_ROWS);
 }
 
-/* A layer left out is seen. */
+/* A skipped layer changes the logits. */
 TEST(test_planted)
 {
     sb_error err;

@@ -13,13 +13,13 @@
 #include "ref/fast/dot/dot.h"
 #include "ref/math/exact.h"
 
-/* Sums reach from 2^-402 to 2^350; a quotient that is cut off here is no nearer to a tie than a
- * unit of the sum. */
+/* Sums range from 2^-402 to 2^350. A quotient truncated to this many bits rounds to the same
+ * binary32 as the exact one. */
 enum { BITS = 2400, TERMS = 300 };
 
 static const char *const isas[] = {"exact", "scalar", "avx2", "avx512", "avx512vnni", "neon"};
 
-/* Where factors come from. */
+/* The factors of a case. */
 typedef enum kind { NONE, MULTIPLIER, DIVISOR, BOTH, TINY, KINDS } kind;
 static const char *const kind_names[KINDS] = {"none", "multiplier", "divisor", "both", "tiny"};
 
@@ -59,7 +59,7 @@ static float a_code(dice *d)
     return sb_is_finite_f32(x) ? x : 1.0f;
 }
 
-/* Scales as files have them: E4M3, powers of two, BF16, any binary32. */
+/* Scales as in files: E4M3, powers of two, BF16, any binary32. */
 static float a_scale(dice *d)
 {
     switch (roll(d, 5)) {
@@ -134,7 +134,7 @@ static double half_way(dice *d)
     return (double)(0x01000001u | roll(d, 0x00ffffffu) | 1u) * (roll(d, 2) ? 1.0 : -1.0);
 }
 
-/* Ties, and sums beside them, of the value after the division: divisor times an odd number. */
+/* A sum of divisor times an odd number: after the division the value is a tie, or next to one. */
 static void make_tie(dice *d, wide_case *c)
 {
     c->a[0] = (double)c->scalar.div[0];
@@ -158,7 +158,7 @@ static void make_case(uint64_t index, kind k, wide_case *c)
         c->a[i] = a_weight(&d);
         c->b[i] = an_input(&d);
     }
-    if (form == 1) { /* everything cancels but for one term */
+    if (form == 1) { /* everything cancels except for one term */
         for (size_t i = 0; i < c->n; i++) {
             c->a[c->n + i] = -c->a[i];
             c->b[c->n + i] = c->b[i];
@@ -190,7 +190,7 @@ static float oracle(const wide_case *c, mpfr_t sum)
     return mpfr_get_flt(sum, MPFR_RNDN);
 }
 
-/* Plausible mistakes that the cases must show: binary64 all the way, and a sum that is rounded
+/* Plausible mistakes that the cases must detect: binary64 throughout, and a sum that is rounded
  * before its factors. */
 static float in_binary64(const wide_case *c)
 {
@@ -256,7 +256,7 @@ SB_KIND_TEST(divisor, DIVISOR)
 SB_KIND_TEST(both, BOTH)
 SB_KIND_TEST(tiny, TINY)
 
-/* A-6, and what does not fit the contract: never a number. */
+/* A-6, and operands outside of the contract: the result is a NaN. */
 TEST(test_poison)
 {
     sb_scalar one = SB_SCALAR_ONE;
@@ -274,7 +274,7 @@ TEST(test_poison)
     }
 }
 
-/* A multiplier of 0 makes +0, a sum that vanishes keeps its sign. */
+/* A multiplier of 0 gives 0; a result that underflows to 0 keeps its sign. */
 TEST(test_zero)
 {
     sb_scalar none = {{0, 1}, {1, 1}}, small = {{0x1p-149f, 0x1p-149f}, {1, 1}};
@@ -287,8 +287,8 @@ TEST(test_zero)
     }
 }
 
-/* A factor and its like as a divisor cancel: a tie stays a tie, although a third of it has no end
- * in binary, and what stands just beside one stays beside it. */
+/* A factor and an equal divisor cancel: a tie remains a tie although a third of it has no finite
+ * binary expansion, and a value next to a tie remains next to it. */
 TEST(test_product_and_quotient)
 {
     static const float thirds[] = {3, 5, 7, 0x1.fffffep23f, 3 * 0x1p-20f};

@@ -1,4 +1,4 @@
-/* test_wide_fn.c - the binary64 functions of bounds against MPFR. */
+/* test_wide_fn.c - the binary64 functions of the bounds against MPFR. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "tools/compare/wide_fn.h"
 
-/* T-5's 2^-40 is the promise; what is seen is below this. */
+/* T-5 promises 2^-40; the observed errors are below this. */
 #define SEEN 0x1p-48
 
 typedef int (*exact_fn)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
@@ -19,7 +19,7 @@ static double uniform(uint64_t *seed)
     return (double)(*seed >> 11) * 0x1p-53;
 }
 
-/* |got - f(x)| / |f(x)|, or the numerator alone. */
+/* |got - f(x)| / |f(x)|; only the numerator if `absolute`. */
 static double error_of(exact_fn f, double x, double got, int absolute)
 {
     mpfr_t y;
@@ -38,7 +38,7 @@ typedef struct range {
     double (*got)(double);
     exact_fn exact;
     double low, high;
-    int absolute, powers; /* powers: arguments of all magnitudes up to high, of both signs or one */
+    int absolute, powers; /* powers: magnitudes up to high; both signs if low < 0 */
 } range;
 
 static int root(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t rnd)
