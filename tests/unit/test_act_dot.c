@@ -34,7 +34,7 @@ static unsigned long cases(void)
     return n ? n : 1;
 }
 
-/* sum = sum + a b, of which nothing is lost. */
+/* sum = sum + a b, without loss. */
 static void add_product(mpfr_t sum, double a, double b)
 {
     mpfr_t p;
@@ -57,8 +57,8 @@ typedef struct kind {
     const char *settings, *scheme, *form;
     sb_container container;
     sb_format format, scale_format;
-    uint32_t block_rows, block_cols, group; /* of the weight; columns of the input */
-    int factor, input;                      /* has one */
+    uint32_t block_rows, block_cols, group; /* blocks of the weight; columns of the input */
+    int factor, input;                      /* the layer has one */
 } kind;
 
 static const kind kinds[] = {
@@ -105,7 +105,7 @@ static sb_factor draw_factor(int direction)
     return direction == SB_MULTIPLIER ? multiplier : divisor;
 }
 
-/* Sums that cancel need every bit: some rows of the weight repeat with the other sign. */
+/* Some halves of rows repeat with the other sign: sums that cancel need every bit. */
 static void draw_layer(const kind *k, layer *l)
 {
     sb_knobs knobs = test_knobs(k->settings);
@@ -122,7 +122,7 @@ static void draw_layer(const kind *k, layer *l)
     }
     for (size_t i = 0; i < COUNT(l->in); i++)
         l->in[i] = sb_act(&knobs, sb_rng_normal(key, drawn++) * ldexpf(1, (int)draw(6) - 3));
-    for (size_t i = 0; i < K / 2; i++) /* the last row cancels against itself, all but a little */
+    for (size_t i = 0; i < K / 2; i++) /* the halves of the last row almost cancel */
         l->in[(T - 1) * K + K / 2 + i] = -l->in[(T - 1) * K + i];
     for (size_t i = 0; i < (size_t)K * (size_t)bits / 16; i++)
         l->codes[(size_t)K * (size_t)bits / 16 + i] = l->codes[i];
@@ -177,8 +177,8 @@ static float oracle(const kind *k, const layer *l, size_t t, uint32_t n)
     return y;
 }
 
-/* What a sum in binary32 makes of it, and what one over the unquantized input does: both must be
- * seen to differ, or the cases show nothing. */
+/* Counts the outputs that differ from a sum in binary32, and from one over the unquantized input.
+ * Without such differences the cases would show nothing. */
 static void count_differences(const kind *k, const layer *l, unsigned long *coarse,
                               unsigned long *unquantized)
 {
@@ -226,8 +226,8 @@ TEST_WITH(test_layers, NULL, test_release)
     free(l);
 }
 
-/* K-17: "factor_last applies the factor to the rounded dot product" - one number for weight and
- * input, in the direction of the file. */
+/* K-17: "factor_last applies the factor to the rounded dot product" - the factors of weight and
+ * input are multiplied into one number, which multiplies or divides as in the file. */
 TEST(test_factor_last)
 {
     unsigned long one_by_one = 0, folded = 0;
@@ -273,7 +273,7 @@ TEST(test_factor_last)
     free(l);
 }
 
-/* K-2: "act first rounds each parameter to the activation type" - also to binary32, which does not
+/* K-2: "act first rounds each parameter to the activation type" - also to binary32, which cannot
  * hold every exact value. */
 TEST(test_params_in_binary32)
 {
@@ -353,7 +353,7 @@ static float oracle_dot(const float *a, const float *b, size_t stride, size_t n,
 
 enum { HEADS = 4, KV = 2, HD = 12, FIRST = 5, ROWS = 3, ALL = FIRST + ROWS };
 
-/* R-12 with K-24, of one row and head. */
+/* R-12 with K-24, for one row and head. */
 static void plain_attend(const sb_knobs *k, const sb_attention_args *a, size_t t, size_t h,
                          float *o)
 {
@@ -380,7 +380,7 @@ static void plain_attend(const sb_knobs *k, const sb_attention_args *a, size_t t
 TEST_WITH(test_attention_over_codes, NULL, test_release)
 {
     static const char *const settings[] = {"kv_cache=fp8", "kv_cache=fp8 act=bf16 scores=act"};
-    unsigned long later = 0; /* rounding twice would have shown */
+    unsigned long later = 0; /* a second rounding would have changed this many */
     for (unsigned long c = 0; c < cases(); c++)
         for (size_t s = 0; s < COUNT(settings); s++) {
             sb_knobs k = test_knobs(settings[s]);

@@ -1,4 +1,5 @@
-/* test_act_group.c - scales of single groups (K-18 to K-21), where values do not show them. */
+/* test_act_group.c - scales of single groups (K-18 to K-21), in cases where the values do not show
+ * the scale. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -11,14 +12,14 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Where all codes are 0 no value shows the scale, but the byte in a kernel's output does: K-18
+/* With all codes 0 no value shows the scale, but the scale byte in a kernel's output does: K-18
  * "0.125 where that is 0", K-19 "the distance of 1 from the next value of the activation type". */
 TEST(test_scale_of_nothing)
 {
     static const struct {
         const char *settings;
         void (*quantize)(sb_act_group *group);
-        float scale, tiny; /* of zeros, and of one element of 0.001 */
+        float scale, tiny; /* for zeros; for one element of 0.001 */
     } cases[] = {
         {"act_fp4=ct", sb_act_nvfp4, 0.125f, 0.125f},
         {"act_fp4=vllm_ref", sb_act_nvfp4, 0, 0},
@@ -53,8 +54,8 @@ TEST(test_scale_of_nothing)
     }
 }
 
-/* Largest magnitudes whose E4M3 scale is within an ulp or two of a tie, where every last bit of the
- * formulas of K-18 decides. */
+/* Largest magnitudes whose E4M3 scale is within an ulp or two of a tie: there every last bit of the
+ * formulas of K-18 matters. */
 TEST(test_scales_near_ties)
 {
     static const float divisors[] = {5, 7, 11, 13, 100, 384, 2688.0f / 11.0625f, 0.3f};
@@ -67,7 +68,7 @@ TEST(test_scales_near_ties)
                 sb_factor input = {SB_DIVISOR, divisors[d / 2]};
                 if (d % 2)
                     input = (sb_factor){SB_MULTIPLIER, 1 / divisors[d / 2]};
-                float tie = ldexpf(17.0f + 2 * (float)(i % 8), (int)(i / 8 % 2)); /* of 4 bits */
+                float tie = ldexpf(17.0f + 2 * (float)(i % 8), (int)(i / 8 % 2)); /* a tie */
                 uint32_t at = sb_bits_f32(tie * 6 / divisors[d / 2]) + i / 16 - 2;
                 float x = sb_f32_from_bits(at);
                 uint8_t code;

@@ -1,8 +1,8 @@
-/* test_act_libraries.c - forms of K-18 to K-23 against the libraries that have them.
+/* test_act_libraries.c - forms of K-18 to K-23 compared with the libraries that use them.
  *
  * golden/quant/activations.safetensors, act-ct.safetensors (compressed-tensors) and
- * act-modelopt.safetensors (ModelOpt) hold inputs in binary32 and BF16 and what the quantizers made
- * of them: every value must be the same. */
+ * act-modelopt.safetensors (ModelOpt) contain inputs in binary32 and BF16 and the values after the
+ * libraries' quantizers: every value must be equal. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static const unsigned char scales[1];
 static const struct recording {
     const char *path;
     size_t rows;
-    int separate; /* a tensor of inputs for every result */
+    int separate; /* 1: each result has its own tensor of inputs */
     const char *law;
 } recordings[] = {
     {"golden/quant/activations.safetensors", 8, 0, "ct_div"},
@@ -39,7 +39,7 @@ static const struct scheme {
     sb_container container;
     sb_format format, scale_format;
     uint32_t block_cols;
-    sb_factor input; /* value 0: the recording has it */
+    sb_factor input; /* value 0: it is read from the recording */
 } schemes[] = {
     {OURS,
      "nvfp4",
@@ -217,7 +217,8 @@ static void read_tensor(size_t recording, const char *name, const char *type, co
     fail_msg("%s: no tensor %s", recordings[recording].path, full);
 }
 
-/* Values that are not those of the library under this form; zeros of either sign are the same. */
+/* The number of values that differ from the library's under this form; zeros of either sign are
+ * equal. */
 static size_t differences(const struct scheme *s, const char *type, const char *form)
 {
     const struct recording *r = &recordings[s->recording];
@@ -261,7 +262,8 @@ TEST(test_libraries)
         }
 }
 
-/* The recordings tell the forms apart: it is not these libraries that the others describe. */
+/* Forms that belong to other libraries give other values: the recordings can tell the forms
+ * apart. */
 TEST(test_other_forms)
 {
     assert_true(differences(&schemes[0], "bf16", "vllm_ref") > 0);

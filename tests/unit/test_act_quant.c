@@ -1,5 +1,6 @@
 /* test_act_quant.c - inputs of linear layers as K-18 to K-25 quantize them: every form against a
- * plain computation on drawn and on structured rows, and what decides whether there is one. */
+ * plain computation on random and on structured rows, and the choice whether an input is
+ * quantized. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -75,9 +76,9 @@ static sb_knobs set(sb_knobs knobs, const char *knob, const char *value)
 /* --- rows ----------------------------------------------------------------------------------------
  */
 
-/* The largest finite value, subnormals, ties of both formats, zeros of both signs, what saturates a
- * static scale: rows whose groups hold one kind each, and in every group an ordinary element or
- * none. */
+/* Rows whose groups hold one kind of value each: the largest finite value, subnormals, ties of both
+ * formats, zeros of both signs, values that saturate a static scale. Each group has one ordinary
+ * element or none. */
 static float structured(size_t row, size_t i)
 {
     static const float ties[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5, 6};
@@ -87,7 +88,7 @@ static float structured(size_t row, size_t i)
         return 0;
     case 1:
         return sign * 0.0f;
-    case 2: /* every group its own power of two, ties of E2M1 where amax is 6 */
+    case 2: /* each group has its own power of two; ties of E2M1, as amax is 6 */
         return sign * ldexpf(ties[i % 8], (int)(i / 16) - 8);
     case 3: /* ties of E4M3 under amax 448 */
         return sign * (i % 16 == 0 ? 448 : (float)(i % 128) + 0.5f + 16 * (float)(i % 2));
@@ -101,7 +102,7 @@ static float structured(size_t row, size_t i)
         return i == 100 ? 0x1.fffffep127f : sign * ldexpf(1, -(int)(i % 149));
     case 8: /* around the floors of FP8 scales */
         return sign * (i < 128 ? 1e-10f : 448.0f / 229376.0f) * (i % 128 ? 0.3f : 1.0f);
-    case 9: /* amax of 1.75 and just below, and powers of two */
+    case 9: /* amax 1.75 and just below it, times powers of two */
         return i % 32 == 7 ? ldexpf(i < 128 ? 1.75f : 0x1.bffffep0f, (int)(i / 32)) : sign * 0.1f;
     default:
         return i % 16 == row % 16 ? sign * 1.0625f
@@ -133,7 +134,7 @@ static int same_double(double a, double b)
     return a == b || (isnan(a) && isnan(b)); /* zeros of either sign are the same */
 }
 
-/* What differed at all, to show that the data could have told forms apart. */
+/* Counts of the kinds of values that can tell forms apart. */
 static unsigned long nonzero_codes, zero_scales, saturated;
 
 static void check_values(const kind *k, const char *form, const sb_knobs *knobs, sb_factor input,
@@ -227,23 +228,22 @@ TEST(test_special_cases)
     sb_factor G1 = {SB_DIVISOR, 1}, S = {SB_MULTIPLIER, 0.5f}, none = {SB_NO_FACTOR, 0};
     /* s = E4(6 / 6) = 1: the codes are the elements; E4(3 / 6) = 1/2 */
     assert_true(first_value("act_fp4=vllm_ref", fp4, G1, 6, -2.6f) == -3);
-    assert_true(first_value("act_fp4=vllm_ref", fp4, G1, 3, 1.2f) == 1); /* 2.4 -> 2 of 1/2 */
+    assert_true(first_value("act_fp4=vllm_ref", fp4, G1, 3, 1.2f) == 1); /* 2.4 -> 2 times 1/2 */
     /* s saturates at 448, then the codes at 6 */
     assert_true(first_value("act_fp4=ct", fp4, G1, 1, 1e6f) == 448 * 6);
-    /* s underflows although amax is not 0: nothing is left, but 0.125 in ct leaves nothing either
-     */
+    /* s underflows although amax is not 0: the values are 0, also with the 0.125 of ct */
     assert_true(first_value("act_fp4=precise", fp4, G1, 0.001f, 0.001f) == 0);
     assert_true(first_value("act_fp4=ct", fp4, G1, 0.005f, 0.005f) == 0);
-    /* E4(0.006 / 6) = 2^-9 by its tie above: 2^-10 < 0.001 */
+    /* E4(0.006 / 6) = 2^-9: above the tie at 2^-10; 0.006 / 2^-9 rounds to 3 */
     assert_true(first_value("act_fp4=fast", fp4, G1, 0.006f, 0.006f) == 3 * 0x1p-9);
     assert_true(first_value("act_fp8_group=vllm_cuda", group, none, 0, 448) == 448);
     assert_true(first_value("act_fp8_group=vllm_cuda", group, none, 448, 17) == 16);   /* a tie */
     assert_true(first_value("act_fp8_group=vllm_cuda", group, none, 448, -19) == -20); /* a tie */
     assert_true(first_value("act_fp8_group=hf", group, none, 0, 0) == 0);
     assert_true(first_value("act_fp8_token=vllm", token, none, 0, 0) == 0);
-    /* ue8m0: 3 / 448 -> 2^-7, so 3 is 384 of them, and 384 a value of E4M3 */
+    /* ue8m0: 3 / 448 -> 2^-7, so the code of 3 is 384, exact in E4M3 */
     assert_true(first_value("act_fp8_group=sglang fp8_scale=ue8m0", group, none, 1, 3) == 3);
-    /* static: the value is the code, S stands in the factor; 300 / 0.5 saturates */
+    /* static: the value is the code, S is in the factor; 300 / 0.5 saturates */
     assert_true(first_value("act_fp8_static=vllm", fixed, S, 1, 300) == 448);
     assert_true(first_value("act_fp8_static=ct", fixed, S, 1, -1.0625f) == -2.0); /* tie 2.125 */
 }
@@ -302,7 +302,7 @@ static float law_value(const sb_knobs *k, const char *law, sb_factor f, double c
     return sb_act(k, (float)(code * e));
 }
 
-/* One law and one input factor; returns how many values a law rounds. */
+/* One law and one input factor. Returns the number of values that a law rounds. */
 static unsigned long check_law(const kind *kd, const sb_knobs *k, const char *law, sb_factor input,
                                const float *x, int rounds)
 {
@@ -376,7 +376,7 @@ TEST(test_schemes)
     }
 }
 
-/* Without a scheme the values are the inputs, and nothing is rounded. */
+/* Without a scheme the values are the inputs, without any rounding. */
 TEST(test_none)
 {
     sb_knobs knobs = test_knobs("dequant=ct_div act=bf16");

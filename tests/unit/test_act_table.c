@@ -1,5 +1,5 @@
-/* test_act_table.c - how often the forms of K-18, K-19, K-21 and K-22 differ on seeded data; every
- * line of the tables must stand in docs/activations.md. */
+/* test_act_table.c - how often the forms of K-18, K-19, K-21 and K-22 differ on seeded data. Every
+ * line of the tables must be in docs/activations.md. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static const char *const types[] = {"f32", "bf16"};
 static float *x;
 static char *document;
 
-/* What a form makes of all elements. */
+/* The result of one form for all elements. */
 typedef struct made {
     float *scales;
     uint8_t *codes;
@@ -74,7 +74,7 @@ static made quantize_all(const struct table *t, const char *form, const char *ty
     return m;
 }
 
-/* "scales | codes" that differ; codes of zero are the same. */
+/* Writes the number of differing scales and codes as "scales | codes"; codes of zero are equal. */
 static void compare(const struct table *t, made a, made b, char *text, size_t size)
 {
     unsigned long scales = 0, codes = 0, zero = t->format == SB_FORMAT_e2m1 ? 7 : 0x7f;
@@ -95,7 +95,7 @@ static size_t forms_of(const char *knob, const char *forms[FORMS_MAX])
     return count;
 }
 
-/* Elements as activations are: bell-shaped, groups of 16 of different sizes, a few outliers. */
+/* Elements like activations: bell-shaped, groups of 16 of different sizes, a few outliers. */
 static void draw(const char *type)
 {
     uint64_t key = sb_rng_key(42, "act-table");

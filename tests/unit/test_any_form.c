@@ -1,5 +1,5 @@
-/* test_any_form.c - an engine of which nobody knows in which form it computes the delta rule, T-67:
- * chunks are believed beside the rows of `exact`, mistakes of either form are not. */
+/* test_any_form.c - T-67: an engine whose form of the delta rule is unknown. Beside the rows of
+ * `exact`, chunks are accepted, too; mistakes of either form are not. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static sb_model *model_of(const char *preset)
     return test_model_open(test_checkpoint("test_any_form", preset, "plain", "bf16", "text"));
 }
 
-/* A plain binary32 engine, held against rows. */
+/* A plain binary32 engine, compared with rows. */
 static forced_run run_of(const sb_model *model, const char *sim, const sb_knobs *engine,
                          const sb_knobs *judge, sb_op_table *ops)
 {
@@ -47,7 +47,7 @@ static void finish(const char *what, forced_run *run, sb_verdict verdict)
         assert_string_equal(run->verdicts.first_failure.op, "delta_rule");
 }
 
-/* Chunks are beside the bound of rows, and within that of any form; rows are within both. */
+/* Chunks are outside the bound of rows and within the bound of any form; rows are within both. */
 TEST(test_forms)
 {
     static const struct {
@@ -98,7 +98,7 @@ TEST(test_mistakes)
     sb_model_close(model);
 }
 
-/* One element of the prompt's output, moved by a multiple of its bound. */
+/* Moves one element of the prompt's output by a multiple of its bound. */
 typedef struct move {
     double by;
     size_t done;

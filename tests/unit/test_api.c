@@ -1,5 +1,5 @@
-/* test_api.c - ref/samebit.h: a session says what the library behind it says, wrong arguments are
- * errors, and no order of freeing is wrong. */
+/* test_api.c - ref/samebit.h: a session gives the results of the library behind it, wrong arguments
+ * are errors, and every order of freeing is valid. */
 #include "tests/lib/suite.h"
 
 #include <fenv.h>
@@ -24,7 +24,7 @@ static const uint32_t prompt[] = {1, 2, 3, 5, 8, 13, 21};
 enum { PROMPT = sizeof prompt / sizeof *prompt };
 
 static const char *folder;
-static samebit_checkpoint *checkpoint; /* T4: three linear layers and a full one, with a head */
+static samebit_checkpoint *checkpoint; /* T4: linear and full attention, and a head */
 static samebit_error err;
 
 static void good(samebit_status status)
@@ -33,7 +33,7 @@ static void good(samebit_status status)
         fail_msg("status %d: %s", (int)status, err.text);
 }
 
-/* The call was refused with one line that has `word`. */
+/* The call was refused with a message of one line that contains `word`. */
 static void refused(samebit_status status, samebit_status expected, const char *word)
 {
     assert_int_equal(status, expected);
@@ -148,7 +148,7 @@ TEST(open_refuses)
     samebit_checkpoint_close(NULL);
 }
 
-/* The layer of the library itself says what it is to be. */
+/* The expected results come from the library's own layer, without samebit.h. */
 TEST(logits_are_those_of_the_library)
 {
     float expected[V], found[PROMPT * V], hidden[H];
@@ -224,7 +224,7 @@ TEST(a_round_is_shown)
         samebit_session_round(session, round.tokens[round.emitted - 1], 0, NULL, 0, &small, &err),
         SAMEBIT_USAGE, "size");
     assert_int_equal(samebit_session_position(session), PROMPT + round.emitted);
-    /* a struct of an older header: nothing behind its end is written */
+    /* a struct of an older header: nothing is written beyond its end */
     small.size = offsetof(samebit_round, drafted);
     small.drafted = 77;
     good(samebit_session_round(session, round.tokens[round.emitted - 1], 0, NULL, 0, &small, &err));
@@ -500,7 +500,7 @@ TEST(missing_arguments_are_errors)
     samebit_session_free(session);
 }
 
-/* One life of a session; gives the first status that is not SAMEBIT_OK. */
+/* The whole life of a session; returns the first status that is not SAMEBIT_OK. */
 static samebit_status live(const char *path)
 {
     samebit_session *session = NULL;
@@ -538,7 +538,7 @@ TEST(memory_runs_out_anywhere)
     assert_true(failed > 20);
 }
 
-/* What a thread of the host has. */
+/* The variables of one thread of the host. */
 enum { HOSTS = 4, TOKENS = 6 };
 
 typedef struct host {
@@ -571,8 +571,8 @@ static void plain_tokens(uint32_t tokens[TOKENS])
     samebit_session_free(session);
 }
 
-/* The same sequence in many threads at the same time, on one checkpoint; each with its own errors.
- */
+/* Many threads run the same sequence at the same time on one checkpoint, each with its own
+ * error. */
 TEST(threads_do_not_meet)
 {
     host hosts[HOSTS];
@@ -589,7 +589,7 @@ TEST(threads_do_not_meet)
     }
 }
 
-/* Behind fork(), with the threads of the parent gone. */
+/* After fork() the child does not have the threads of the parent. */
 TEST(a_child_goes_on)
 {
     host h;
@@ -605,7 +605,7 @@ TEST(a_child_goes_on)
     assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
 }
 
-/* Rounds upwards and, where that has a bit, flushes subnormals. */
+/* Sets rounding upwards and, where the processor has such bits, flushing of subnormals. */
 static void spoil(void *ctx, size_t i, size_t worker)
 {
     (void)ctx;
@@ -641,7 +641,7 @@ static void feed_in_mode(int main_too, int workers, int tap)
     good(samebit_session_feed(plain, &token, 1, &err));
     good(samebit_session_logits(plain, 0, 1, expected, &err));
     sb_threads_set(3);
-    for (int call = 0; call < 2; call++) { /* before the first call, and between two */
+    for (int call = 0; call < 2; call++) { /* before the first call, and between two calls */
         if (workers)
             sb_parallel_for(64, 1, spoil, NULL);
         sb_fp_mode_set(before);
@@ -661,7 +661,7 @@ static void feed_in_mode(int main_too, int workers, int tap)
     samebit_session_free(plain);
 }
 
-/* A host that rounds upwards, or flushes, gets the same bits, and its mode back. */
+/* A host that rounds upwards or flushes subnormals gets the same bits, and its mode is restored. */
 TEST(a_mode_of_the_host_is_set_aside)
 {
     for (int which = 0; which < 8; which++)

@@ -1,5 +1,5 @@
-/* test_api_cases.c - cases of ref/samebit.h: they are those of the program, they can be made from a
- * caller's arrays, and wrong arguments are errors. */
+/* test_api_cases.c - cases of ref/samebit.h: they equal those of the program, they can be made from
+ * a caller's arrays, and wrong arguments are errors. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void good(samebit_status status)
         fail_msg("status %d: %s", (int)status, err.text);
 }
 
-/* The call was refused with one line that has `word`. */
+/* The call was refused with a message of one line that contains `word`. */
 static void refused(samebit_status status, samebit_status expected, const char *word)
 {
     assert_int_equal(status, expected);
@@ -40,7 +40,7 @@ static samebit_case *make(const char *format)
     return c;
 }
 
-/* The input of that name; all of them, in their order. */
+/* input() returns the input of that name; inputs() returns all of them, in order. */
 static samebit_array input(const samebit_case *c, const char *name)
 {
     samebit_array a;
@@ -176,7 +176,7 @@ TEST(a_file_comes_back)
     samebit_case_free(c);
 }
 
-/* The caller's own numbers: the expected values follow them. */
+/* The caller's own arrays: the expected values follow from them. */
 TEST(a_case_from_arrays)
 {
     samebit_case *c = make("nvfp4-ct"), *own = NULL;
@@ -184,7 +184,7 @@ TEST(a_case_from_arrays)
     char names[ARRAYS][64];
     uint16_t x[3 * 64];
     size_t count = inputs(c, arrays);
-    for (size_t i = 0; i < count; i++) { /* as a file has them, and the other way round */
+    for (size_t i = 0; i < count; i++) { /* names as in a file; first and last exchanged */
         snprintf(names[i], sizeof names[i], "in.%s", arrays[i].name);
         arrays[i].name = names[i];
         arrays[i].axes = NULL;
@@ -210,13 +210,13 @@ TEST(a_case_from_arrays)
     good(samebit_case_output(own, 0, &b, &err));
     for (size_t i = 0; i < ROWS * N; i++)
         assert_true(((const float *)b.data)[i] == 2 * ((const float *)a.data)[i]);
-    /* a file says which seed gives its inputs */
+    /* a file names the seed of its inputs, and these have none */
     refused(samebit_case_write(own, "fp32", "never.safetensors", &err), SAMEBIT_USAGE, "seed");
     samebit_case_free(own);
     samebit_case_free(c);
 }
 
-/* What is wrong with one array, or with their number. */
+/* Errors in one array, or in the number of arrays. */
 TEST(arrays_are_looked_at)
 {
     samebit_case *c = make("bf16"), *own = NULL;
@@ -299,7 +299,7 @@ TEST(requests_are_looked_at)
     samebit_case_free(c);
 }
 
-/* A case, the same from its own arrays, and a bound. */
+/* Makes a case, the same case from its own arrays, and a bound. */
 static samebit_status live(void)
 {
     samebit_case *c = NULL, *own = NULL;

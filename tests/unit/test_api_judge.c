@@ -1,5 +1,5 @@
-/* test_api_judge.c - judgements of ref/samebit.h: what is right passes, what is spoiled does not,
- * and wrong arguments are errors. */
+/* test_api_judge.c - judgements of ref/samebit.h: correct outputs pass, spoiled ones do not, and
+ * wrong arguments are errors. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void good(samebit_status status)
         fail_msg("status %d: %s", (int)status, err.text);
 }
 
-/* The call was refused with one line that has `word`. */
+/* The call was refused with a message of one line that contains `word`. */
 static void refused(samebit_status status, samebit_status expected, const char *word)
 {
     assert_int_equal(status, expected);
@@ -36,7 +36,7 @@ static samebit_case *make(const char *regime)
     return c;
 }
 
-/* A copy of what is expected, as an output. */
+/* A copy of the expected values, as an output. */
 static samebit_array expected(const samebit_case *c, float values[ROWS * N])
 {
     samebit_array a;
@@ -70,7 +70,7 @@ TEST(what_is_right_passes)
     assert_int_equal(r.identical, ROWS * N);
     assert_int_equal(r.has_first, 0);
     assert_int_equal(r.size, sizeof r);
-    /* no arithmetic: the tightest that passes */
+    /* without an arithmetic, the tightest that passes */
     good(samebit_case_judge(c, NULL, &got, 1, &r, &err));
     assert_string_equal(r.arith.text, "exact");
     got.name = NULL;
@@ -109,7 +109,7 @@ TEST(what_is_spoiled_fails)
     assert_true(r.found == (double)values[2 * N + 7]);
     assert_non_null(strstr(r.words, "7"));
     refused(samebit_case_judge(c, NULL, &got, 1, &r, &err), SAMEBIT_FAIL, "");
-    /* a struct of an older header: nothing behind its end is written */
+    /* a struct of an older header: nothing is written beyond its end */
     memset(&room.whole.worst, 0x5a, sizeof room - offsetof(samebit_result, worst));
     refused(samebit_case_judge(c, "fp32", &got, 1, &room.whole, &err), SAMEBIT_FAIL, "");
     const unsigned char *rest = (const unsigned char *)&room.whole.worst;
@@ -163,14 +163,14 @@ TEST(inputs_have_power)
     good(samebit_case_power(c, "bf16_mma+bf16", "BF16", &power, NULL, &err));
     refused(samebit_case_power(c, "fp32", "BLUE", &power, NULL, &err), SAMEBIT_USAGE, "BLUE");
     refused(samebit_case_power(c, "fp32", "F4", &power, NULL, &err), SAMEBIT_USAGE, "F4");
-    good(samebit_case_power(c, "fp32", "I32", &power, NULL, &err)); /* as of choices */
+    good(samebit_case_power(c, "fp32", "I32", &power, NULL, &err)); /* the type of choices */
     power.size = 0;
     refused(samebit_case_power(c, "fp32", NULL, &power, NULL, &err), SAMEBIT_USAGE, "size");
     refused(samebit_case_power(c, NULL, NULL, &power, NULL, &err), SAMEBIT_USAGE, "NULL");
     samebit_case_free(c);
 }
 
-/* Inputs of a caller that are all 0 show no mistake. */
+/* With a caller's inputs of 0 no mistake shows. */
 TEST(what_shows_nothing_is_mistrusted)
 {
     static const unsigned char zeros[N * K * 2];
@@ -197,7 +197,7 @@ TEST(what_shows_nothing_is_mistrusted)
     samebit_case_free(c);
 }
 
-/* A kernel, and what is wrong with it. */
+/* A kernel, and its fault. */
 typedef enum fault { NONE, COUNTS_CALLS, GIVES_UP } fault;
 
 typedef struct kernel {
@@ -248,7 +248,7 @@ TEST(kernels_are_called_again)
     k = (kernel){GIVES_UP, 0};
     refused(samebit_case_metamorphic(c, run, &k, NULL, 4, &meta, &err), SAMEBIT_USAGE, "");
     uint32_t rows = meta.rows;
-    meta.rows = 99; /* stays, where the call makes no sense */
+    meta.rows = 99; /* a call with wrong arguments leaves meta unchanged */
     refused(samebit_case_metamorphic(c, run, &k, wrong, 4, &meta, &err), SAMEBIT_USAGE, "BLUE");
     refused(samebit_case_metamorphic(c, run, &k, half, 4, &meta, &err), SAMEBIT_USAGE, "F4");
     assert_int_equal(meta.rows, 99);
@@ -257,7 +257,8 @@ TEST(kernels_are_called_again)
     samebit_case_free(c);
 }
 
-/* Not what the op computes, but of each row alone; ctx: unless there are several. */
+/* A function of each row alone, not the op of the case. If *ctx is set, the result depends on the
+ * number of rows, too. */
 static int of_rows(void *ctx, const samebit_case *c, const samebit_room *out)
 {
     const int *sees_rows = ctx;
@@ -287,7 +288,7 @@ TEST(a_row_must_not_see_others)
     samebit_case_free(c);
 }
 
-/* A choice as kernels give it: whole numbers. data is to be freed. */
+/* A choice in the type that kernels use: I32. The caller frees data. */
 static samebit_array as_choice(samebit_array a)
 {
     int32_t *numbers = malloc(a.bytes);
@@ -299,8 +300,8 @@ static samebit_array as_choice(samebit_array a)
     return a;
 }
 
-/* Of every op: the case, and the same from its own arrays; what is expected passes as what it is.
- */
+/* For every op, a case and the same case from its own arrays: the expected outputs are
+ * IDENTICAL. */
 TEST(every_op_can_be_judged)
 {
     enum { INPUTS = 32, OUTPUTS = 4 };

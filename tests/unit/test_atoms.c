@@ -1,6 +1,7 @@
 /* test_atoms.c - the interpreter of docs/atoms.md against small cases worked out by hand, and
- * against long double arithmetic on random and hostile operands; and that no row could be another.
- * SAMEBIT_CASES / 25 is the number of sums per row and kind of operands (default 4000). */
+ * against long double arithmetic on random and hostile operands; and a check that every number of a
+ * row matters. SAMEBIT_CASES / 25 is the number of sums per row and kind of operands (default
+ * 4000). */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -109,12 +110,12 @@ static const struct {
     {SB_FORMAT_bf16, -126, 0, 60},  {SB_FORMAT_bf16, -126, 0, 6}, {SB_FORMAT_f16, -14, 0, 13},
     {SB_FORMAT_f16, -14, 0, 3},     {SB_FORMAT_e4m3, -6, 0, 8},   {SB_FORMAT_e4m3, -6, 0, 2},
     {SB_FORMAT_e5m2, -14, 0, 12},   {SB_FORMAT_f32, -126, 0, 60}, {SB_FORMAT_f32, -126, 0, 4},
-    {SB_FORMAT_bf16, -126, -76, 1}, /* sums of the least numbers there are */
+    {SB_FORMAT_bf16, -126, -76, 1}, /* sums of the smallest numbers */
 };
 enum { TINY = sizeof kinds / sizeof *kinds - 1 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* Values of the format, one in eight of them 0, and some the negative of the one before. */
+/* Values of the format; one in eight is 0, and some are the negative of the value before. */
 static void draw(size_t kind, uint64_t key, size_t n, float *x)
 {
     for (size_t i = 0; i < n; i++) {
@@ -135,8 +136,8 @@ static uint64_t cases(void)
     return n ? n : 4000;
 }
 
-/* The first case in which the interpreter and the other program, which computes `other`, differ; or
- * how many cases there are. */
+/* The first case in which the interpreter with `atom` and the long double program with `other`
+ * differ; the number of cases if none does. */
 static uint64_t first_difference(const sb_atom *atom, const sb_atom *other, size_t kind)
 {
     uint64_t key = sb_rng_key(42, atom->name), most = cases();
@@ -153,8 +154,8 @@ static uint64_t first_difference(const sb_atom *atom, const sb_atom *other, size
     return most;
 }
 
-/* The same chain of binary32 operands in binary64, as the simulated engines have it; what is not
- * finite or not normal among them, now and then. */
+/* Compares with the binary64 version of the simulated engines on the same binary32 operands. Now
+ * and then one of them is not finite or not normal. */
 TEST(test_sooner)
 {
     static const float rare[] = {INFINITY, -INFINITY, NAN, 1e-40f, -3e-45f, 3e38f, -0.0f};
@@ -187,7 +188,7 @@ TEST(test_against_long_double)
         }
 }
 
-/* A row with one number changed gives other bits: the data could have shown it. */
+/* A row with one number changed gives other bits: the data depend on every number. */
 TEST(test_changed_rows)
 {
     for (int id = 0; id < SB_ATOM_COUNT; id++) {
@@ -233,27 +234,28 @@ static float of(sb_atom_id id, sb_format format, float c, size_t n, const float 
 TEST(test_cut)
 {
     const float s = 0x1p-12f, one = 1.0f, ulp = 0x1p-23f;
-    /* two terms of half a unit in the last place of C */
+    /* two terms of half an ulp of C */
     assert_true(OF(hopper_f16, bf16, one, s, s, s, s) == one + ulp);
     assert_true(OF(ampere_f16, bf16, one, s, s, s, s) == one + ulp);
-    /* two of a fourth: kept at F = 24 neither alone, at F = 25 both, which is half a unit */
+    /* two terms of a quarter ulp: F = 24 drops both, F = 25 keeps both, which together are half an
+     * ulp */
     assert_true(OF(hopper_f16, bf16, one, s, s / 2, s, s / 2) == one);
     assert_true(OF(hopper_f16, bf16, one, s, s / 2, s, s / 2, s, s) == one + ulp);
     assert_true(OF(ampere_f16, bf16, one, s, s / 2, s, s / 2, s, s) == one);
     /* toward zero, not down */
     assert_true(OF(hopper_f16, bf16, -one, s, s, s, s / 2) == -one + ulp);
     assert_true(OF(hopper_f16, bf16, -one, -s, s, -s, s) == -one - ulp);
-    /* 13 bits of the largest term, and 13 of the result */
+    /* 13 bits below the largest term, and 13 bits of the result */
     assert_true(OF(hopper_fp8_wgmma, f16, one, s, 0.5f) == one + 0x1p-13f);
     assert_true(OF(hopper_fp8_wgmma, f16, one, s, 0.25f, s, 0.25f) == one);
     assert_true(OF(hopper_fp8_wgmma, f16, one, one, one, s, 0.5f) == 2.0f);
-    /* C at the end, rounded to nearest */
+    /* C is added last, rounded to nearest */
     assert_true(OF(hopper_fp8_mma, f16, one, s, s, s, 0x1p-20f) == one + ulp);
     assert_true(OF(hopper_f16, f16, one, s, s, s, 0x1p-20f) == one);
 }
 
 /* H-4: "terms are taken two neighbours at a time, and each pair goes to the next block in turn":
- * the two pairs of 2^-26 lie in the first block, in the second, or one in each. */
+ * the two products of 2^-26 lie in the first block, in the second, or one in each. */
 TEST(test_pairs)
 {
     const float s = 0x1p-13f, one = 1.0f;
@@ -277,7 +279,7 @@ TEST(test_exponents)
     assert_true(OF(hopper_f16, bf16, 0.0f, 1.5f, 1.5f, -1.5f, 1.5f, s, half) == 0x1p-25f);
     assert_true(OF(hopper_f16, bf16, -2.25f, 1.5f, 1.5f, s, half) == 0.0f);
     assert_true(OF(hopper_f16, bf16, -2.25f, 1.5f, 1.5f, s, s) == 0x1p-24f);
-    /* E4M3's least 2^-9 counts as 2^-6, binary16's as itself */
+    /* E4M3's least value 2^-9 counts as 2^-6, binary16's 2^-9 counts as itself */
     const sb_atom_term small = sb_atom_product(SB_FORMAT_e4m3, 0x1p-9f, 1.0f);
     assert_true(small.exponent == -6 && small.digits == 8 && small.unit == -12);
     assert_int_equal(sb_atom_product(SB_FORMAT_f16, 0x1p-9f, 1.0f).exponent, -9);
@@ -289,9 +291,9 @@ TEST(test_exponents)
                      SB_ATOM_OF_ZERO);
 }
 
-/* H-2: "A product of zero and a C of zero have the exponent Z": beside a C of 0, terms too small
- * for binary32 are kept down to 2^(Z - F), 2^-156 of Ampere and 2^-158 of Hopper; beside any other
- * C, they are not. */
+/* H-2: "A product of zero and a C of zero have the exponent Z": with a C of 0, terms too small for
+ * binary32 are kept down to 2^(Z - F): 2^-156 for Ampere, 2^-158 for Hopper. With any other C they
+ * are not kept. */
 TEST(test_zero_exponent)
 {
     const float low = 0x1p-80f, tiny = 0x1p-149f;
@@ -301,7 +303,7 @@ TEST(test_zero_exponent)
     const sb_atom *hopper = &sb_atoms[SB_ATOM_hopper_f16], *ampere = &sb_atoms[SB_ATOM_ampere_f16];
     assert_true(sb_atom_dot(hopper, SB_FORMAT_bf16, a, 1, b, 1, 16) == tiny);
     assert_true(sb_atom_dot(ampere, SB_FORMAT_bf16, a, 1, b, 1, 16) == 0.0f); /* two blocks of 8 */
-    a[0] *= 0x1.ep-1f, a[1] *= 0x1.08p0f, a[2] *= 0x1.08p0f; /* 2^-158, twice, makes it whole */
+    a[0] *= 0x1.ep-1f, a[1] *= 0x1.08p0f, a[2] *= 0x1.08p0f; /* 2^-158 twice: still 2^-149 */
     assert_true(sb_atom_dot(hopper, SB_FORMAT_bf16, a, 1, b, 1, 16) == tiny);
     sb_atom nearer = *hopper;
     nearer.zero = -132;
@@ -309,7 +311,7 @@ TEST(test_zero_exponent)
     for (size_t i = 0; i < 8; i++)
         a[i] = 0x1p-72f;
     assert_true(sb_atom_dot(ampere, SB_FORMAT_bf16, a, 1, b, 1, 8) == tiny);
-    a[0] *= 0x1.ep-1f, a[1] *= 0x1.08p0f, a[2] *= 0x1.08p0f; /* 2^-157: below what Ampere keeps */
+    a[0] *= 0x1.ep-1f, a[1] *= 0x1.08p0f, a[2] *= 0x1.08p0f; /* 2^-157 is lost by Ampere */
     assert_true(sb_atom_dot(ampere, SB_FORMAT_bf16, a, 1, b, 1, 8) == 0.0f);
     assert_true(sb_atom_dot(hopper, SB_FORMAT_bf16, a, 1, b, 1, 8) == tiny);
     assert_true(OF(hopper_f16, bf16, tiny, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low,
@@ -320,7 +322,7 @@ TEST(test_zero_exponent)
 TEST(test_halves)
 {
     const float big = 0x1p15f, ten = 0x1p10f, one = 1.0f, two = 2.0f;
-    /* F, beside products of 2^25 */
+    /* the effect of F beside products of 2^25 */
     assert_true(OF(hopper_f16_half, f16, 0.0f, big, ten, -big, ten, one, one) == one);
     assert_true(OF(hopper_f16_half, f16, 0.0f, big, ten, -big, ten, one, 0.5f) == 0.0f);
     assert_true(OF(ampere_f16_half, f16, 0.0f, big, ten, -big, ten, one, two) == two);
@@ -328,7 +330,7 @@ TEST(test_halves)
     assert_true(OF(b200_f16_half, f16, 0.0f, big, ten, -big, ten, one, one) == one);
     assert_true(OF(ada_fp8_half, f16, 0.0f, one, 0x1p13f, -one, 0x1p13f, one, one) == one);
     assert_true(OF(ada_fp8_half, f16, 0.0f, one, 0x1p13f, -one, 0x1p13f, one, 0.5f) == 0.0f);
-    /* ties, also of numbers below 2^-14, and what is just above */
+    /* ties, also of numbers below 2^-14, and values just above a tie */
     assert_true(OF(hopper_f16_half, f16, one, one, 0x1p-11f) == one);
     assert_true(OF(hopper_f16_half, f16, one + 0x1p-10f, one, 0x1p-11f) == one + 0x1p-9f);
     assert_true(OF(hopper_f16_half, f16, one, one, 0x1p-11f, 0x1p-12f, 0x1p-12f) == one + 0x1p-10f);
@@ -337,15 +339,15 @@ TEST(test_halves)
     assert_true(OF(hopper_f16_half, f16, 0.0f, 0x1p-12f, 0x1p-13f) == 0.0f);
     assert_true(OF(hopper_f16_half, f16, 0x1p-24f, 0x1p-12f, 0x1p-13f) == 0x1p-23f);
     assert_int_equal(sb_bits_f32(OF(hopper_f16_half, f16, 0.0f, -0x1p-12f, 0x1p-13f)), 0x80000000);
-    /* 65519 is the largest number, 65520 infinite */
+    /* 65519 rounds to the largest number, 65520 to infinity */
     assert_true(OF(hopper_f16_half, f16, 0x1.ffcp15f, one, 15.0f) == 0x1.ffcp15f);
     assert_true(OF(hopper_f16_half, f16, 0x1.ffcp15f, one, 16.0f) == HUGE_VALF);
     assert_true(OF(hopper_f16_half, f16, -0x1.ffcp15f, one, -16.0f) == -HUGE_VALF);
-    /* a block rounds, and so does the next; what C of f16 is added to last is rounded before */
+    /* the sum of a block is rounded to f16, C is added, and the result is rounded again */
     assert_true(OF(hopper_fp8_mma_half, f16, one, one, 0x1p-11f) == one);
     assert_true(OF(hopper_fp8_mma_half, f16, -one, one, one, one, 0x1p-11f) == 0.0f);
     assert_true(OF(hopper_fp8_mma_half, f16, -one, one, 0x1p-11f) == -one + 0x1p-11f);
-    /* blocks, of two numbers that one rounding would have kept */
+    /* 1 + 2^-12 + 2^-12 is a tie, rounded to even */
     assert_true(OF(hopper_fp8_mma_half, f16, 0.0f, one, one, 0x1p-12f, one, 0.0f, 0.0f, 0.0f, 0.0f,
                    0x1p-12f, one) == one);
     const float inf = HUGE_VALF;
@@ -354,7 +356,7 @@ TEST(test_halves)
     assert_int_equal(sb_bits_f32(OF(hopper_fp8_mma, f16, NAN, big, two)), 0x7fffffff);
 }
 
-/* H-2: "a product of zero keeps Z": no scale makes a C of 39372510 less exact. */
+/* H-2: "a product of zero keeps Z": whatever the scale, a C of 39372510 stays exact. */
 TEST(test_scaled_zeros)
 {
     const float c = 39372510.0f;
@@ -379,12 +381,12 @@ TEST(test_range)
     assert_true(OF(hopper_f16, bf16, 0.0f, top, top, -top, 0x1p63f) == 0x1p127f);
     assert_true(OF(hopper_f16, bf16, 0x1p-149f, 0x1p-100f, 0x1p-48f) == 0x1p-148f + 0x1p-149f);
     assert_int_equal(sb_bits_f32(OF(hopper_f16, bf16, -1.0f, 1.0f, 1.0f)), 0);
-    assert_true(isinf(OF(hopper_f16, bf16, HUGE_VALF, -top, top))); /* which stays */
+    assert_true(isinf(OF(hopper_f16, bf16, HUGE_VALF, -top, top))); /* the infinity remains */
     const float a[2] = {1.0f, HUGE_VALF}, b[2] = {1.0f, 1.0f}, c[2] = {HUGE_VALF, -HUGE_VALF};
     const sb_atom *atom = &sb_atoms[SB_ATOM_hopper_f16];
     assert_true(sb_atom_dot(atom, SB_FORMAT_bf16, a, 1, b, 1, 2) == HUGE_VALF);
     assert_int_equal(sb_bits_f32(sb_atom_dot(atom, SB_FORMAT_bf16, c, 1, b, 1, 2)), 0x7fffffff);
-    /* H-6 goes block by block: 2^128 of the first is -infinity for the second */
+    /* H-6 applies block by block: -2^128 of the first block is -infinity in the second */
     float x[16] = {[0] = -top, [8] = HUGE_VALF}, y[16] = {[0] = top, [8] = 1.0f};
     const sb_atom *two = &sb_atoms[SB_ATOM_ampere_f16];
     assert_int_equal(sb_bits_f32(sb_atom_dot(two, SB_FORMAT_bf16, x, 1, y, 1, 16)), 0x7fffffff);
@@ -395,7 +397,7 @@ TEST(test_range)
     assert_int_equal(sb_bits_f32(sb_atom_dot(two, SB_FORMAT_bf16, x, 1, y, 1, 16)), 0x7fffffff);
 }
 
-/* H-5: groups of 16 against the exact sum, which nothing is cut from for ordinary scales. */
+/* H-5: groups of 16 against the exact sum; with ordinary scales no bits of the terms are cut. */
 TEST(test_groups)
 {
     const sb_atom *atom = &sb_atoms[SB_ATOM_sm120_nvfp4];
@@ -442,7 +444,7 @@ TEST(test_empty_group)
     assert_true(sb_atom_run(atom, terms, 0x1p-19f) == 0x1p-18f + 0x1p-19f);
 }
 
-/* H-13: the other readings, and what is not open. */
+/* H-13: the other readings, and a case that is not open. */
 TEST(test_open)
 {
     int8_t one[16] = {2}, apart[16] = {0, 2}, minus[16] = {2, 2}, both[16] = {2, -2};
@@ -456,7 +458,7 @@ TEST(test_open)
     assert_true(sb_atom_run(&other, terms, 0x1p-20f) == 0x1p-18f + 0x1p-20f);
     assert_int_equal(
         sb_atom_group(&sb_atoms[SB_ATOM_sm120_nvfp4], one, apart, 448.0f, 448.0f).exponent, 16);
-    /* products that cancel are no zeros */
+    /* products that cancel are not zeros */
     assert_int_equal(sb_atom_group(&other, minus, both, 448.0f, 448.0f).exponent, 16);
 
     sb_atom plus = sb_atoms[SB_ATOM_hopper_f16];

@@ -1,13 +1,13 @@
-/* test_atoms_published.c - rows of ref/formats/atoms.def against what tensor cores gave, as it was
- * published, and against another model of them.
+/* test_atoms_published.c - rows of ref/formats/atoms.def compared with published results of tensor
+ * cores, and with another model of them.
  *
- *   test_atoms_published                 golden/atoms/published.safetensors: every bit, and that
- *                                        other rows would not give them
- *   test_atoms_published FILE            the same of another file
+ *   test_atoms_published                 golden/atoms/published.safetensors: every bit is equal,
+ *                                        and changed rows would give other bits
+ *   test_atoms_published FILE            the same for another file
  *   test_atoms_published --table FILE    the lines of docs/atoms.md
  *
- * A result of another model (source mmasim) may differ where H-13 has two readings, and is then
- * that of the second; everything else must be equal, in every bit. */
+ * A result of the other model (source mmasim) may differ where H-13 has two readings, and then must
+ * equal the second reading. All other bits must be equal. */
 #include "tests/lib/suite.h"
 
 #include <inttypes.h>
@@ -18,8 +18,8 @@
 
 static const char *path = "golden/atoms/published.safetensors";
 
-/* --- rows that are another ----------------------------------------------------------------------
- */
+/* --- changed rows
+ * ------------------------------------------------------------------------------- */
 
 typedef enum change { FINER, COARSER, HALVED, REORDERED, CHANGES } change;
 
@@ -45,18 +45,18 @@ static size_t differences(const atom_vectors *v, const sb_atom *row)
     return count;
 }
 
-/* Whether vectors have terms in more than one block. */
+/* True if the vectors have terms in more than one block. */
 static int has_order(const atom_vectors *v)
 {
     return v->row->terms > v->row->block && v->width > v->row->block;
 }
 
-/* docs/atoms.md: what the vectors leave open. */
+/* True if the vectors can tell this change; docs/atoms.md lists what they leave open. */
 static int tells(const atom_vectors *v, change which)
 {
     if (which == REORDERED && !has_order(v))
         return 0;
-    if (which == FINER || which == COARSER) /* of sums in f16, only the 13 bits of Ada */
+    if (which == FINER || which == COARSER) /* among sums in f16, only those of Ada, with 13 bits */
         return v->row->sums == SB_ATOM_F32 ? v->row->addend == SB_ATOM_FIRST
                                            : v->row->fraction == 13;
     return v->row->addend == SB_ATOM_FIRST || v->row->sums == SB_ATOM_F16;
@@ -135,7 +135,7 @@ TEST(test_every_bit)
     assert_true(sets >= 10 && vectors >= 1000 * sets);
 }
 
-/* Sums of another model reach all that rows differ in; sums in f16 but for Ada's hide most of F. */
+/* Sums of the other model show every change, except that sums in f16 (other than Ada's) hide F. */
 static void perturb_simulated(const atom_vectors *v)
 {
     const size_t equal = differences(v, v->row);
@@ -167,7 +167,7 @@ static void perturb(const atom_vectors *v, void *ctx)
     }
 }
 
-/* Another row gives other bits; and every row that is MEASURED has vectors. */
+/* A changed row gives other bits; and exactly the MEASURED rows have vectors. */
 TEST(test_other_rows)
 {
     size_t rows = 0;

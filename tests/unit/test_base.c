@@ -43,7 +43,7 @@ TEST(test_allocation)
     assert_non_null(grown);
     assert_int_equal(grown[299], 7);
     assert_null(sb_realloc(grown, SIZE_MAX, 2));
-    assert_int_equal(grown[299], 7); /* the old array is still there */
+    assert_int_equal(grown[299], 7); /* the old array still exists */
     free(grown);
     assert_null(sb_alloc(SIZE_MAX, 2));
     assert_null(sb_alloc(SIZE_MAX / 2 + 1, 2));
@@ -73,7 +73,7 @@ TEST(test_lists_grow)
         list = grown;
         list[count] = (unsigned)count;
     }
-    assert_true(moved < 10); /* doubling, not one by one */
+    assert_true(moved < 10); /* it grows by doubling, not by one */
     for (size_t i = 0; i < count; i++)
         assert_int_equal(list[i], i);
     size_t full = room;
@@ -81,7 +81,7 @@ TEST(test_lists_grow)
     assert_null(sb_grow(list, full, &room, sizeof *list));
     sb_alloc_fail_at(0);
     assert_int_equal(room, full);
-    assert_int_equal(list[999], 999); /* the old list is still there */
+    assert_int_equal(list[999], 999); /* the old list still exists */
     free(list);
     for (size_t most = SIZE_MAX / 2; most >= SIZE_MAX / 2 - 1; most--) {
         room = most + 1;
@@ -97,7 +97,7 @@ TEST(test_allocations_fail_on_demand)
     void *two = sb_realloc(NULL, 1, 1);
     assert_true(one && two);
     assert_null(sb_alloc(1, 1));
-    assert_null(sb_strdup("x")); /* and all after it */
+    assert_null(sb_strdup("x")); /* and all later ones */
     assert_null(sb_realloc(two, 8, 1));
     sb_alloc_fail_at(0);
     void *three = sb_alloc(1, 1);
@@ -190,7 +190,7 @@ TEST(test_random_values_depend_on_everything)
     uint64_t forward[1000];
     for (uint64_t i = 0; i < 1000; i++)
         forward[i] = sb_rng_u64(key, i);
-    for (uint64_t i = 1000; i-- > 0;) /* any order, and a far index before it */
+    for (uint64_t i = 1000; i-- > 0;) /* any order, and a distant index before each */
         assert_true(sb_rng_u64(key, UINT64_MAX - i) != forward[i] &&
                     sb_rng_u64(key, i) == forward[i]);
     for (size_t i = 0; i < 1000; i++)
@@ -244,9 +244,9 @@ TEST(test_normal_values)
         neighbours += x * last;
         last = x;
     }
-    /* six standard errors of each: 1/1024 for the mean and the product of neighbours */
+    /* six standard errors; 1/1024 for the mean and for the product of neighbours */
     assert_true(sum / N > -0.006 && sum / N < 0.006);
     assert_true(squares / N > 0.99 && squares / N < 1.01);
-    assert_true(fourth / N > 2.84 && fourth / N < 2.96); /* twelve uniforms: 3 - 6/5/12 = 2.9 */
+    assert_true(fourth / N > 2.84 && fourth / N < 2.96); /* of twelve uniforms: 2.9 */
     assert_true(neighbours / N > -0.006 && neighbours / N < 0.006);
 }

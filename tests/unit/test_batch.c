@@ -1,5 +1,6 @@
-/* test_batch.c - many inputs at once give the bits of exact.h for each (A-2, Q-3), by every set of
- * kernels: all packings, lengths that no vector divides, any number of inputs, hostile values. */
+/* test_batch.c - many inputs at once give the bits of exact.h for each input (A-2, Q-3), with every
+ * kernel set: all packings, lengths that are no multiple of a vector, any number of inputs, hostile
+ * values. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 enum { STORED = 48, ROWS = 37, COLS = 2060, INPUTS = 200, GUARD = 5 };
 
-/* How a layer is stored; group 0: a whole row; map: its rows are in another order. */
+/* How a layer is stored; group 0: a whole row; map: the rows are in another order. */
 typedef struct kind {
     sb_format format, scale;
     uint32_t group;
@@ -44,7 +45,7 @@ static const kind kinds[] = {
     ROWS_OF(SB_FORMAT_e4m3, SB_FORMAT_f32, 0),
     ROWS_OF(SB_FORMAT_e5m2, SB_FORMAT_bf16, 48),
     ROWS_OF(SB_FORMAT_int8, SB_FORMAT_bf16, 0),
-    ROWS_OF(SB_FORMAT_int8, SB_FORMAT_bf16, 20), /* no multiple of sixteen */
+    ROWS_OF(SB_FORMAT_int8, SB_FORMAT_bf16, 20), /* not a multiple of sixteen */
     {SB_FORMAT_uint4, SB_FORMAT_f16, 128, SB_PACKING_rows, SB_ZEROS_rows, 0, 1, 0},
     {SB_FORMAT_uint4, SB_FORMAT_f16, 32, SB_PACKING_rows, SB_ZEROS_none, 8, 0, 1},
     {SB_FORMAT_uint4, SB_FORMAT_f16, 64, SB_PACKING_gptq, SB_ZEROS_gptq_v1, 0, 0, 0},
@@ -56,11 +57,11 @@ static const kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* What inputs are; POISON: anything, and codes and scales, too. */
+/* The kinds of inputs; POISON: any bits, also in codes and scales. */
 typedef enum family { ORDINARY, SHORT, EXTREME, CANCELS, ZEROS, POISON, FAMILIES } family;
 
 static uint64_t key, at;
-static uint32_t spread; /* of the exponents of inputs that cancel */
+static uint32_t spread; /* the range of exponents of inputs that cancel */
 static unsigned char codes[STORED * COLS * 4], scales[STORED * COLS * 4], zeros[STORED * COLS * 4],
     index_bytes[COLS * 4];
 static uint32_t map[ROWS];
@@ -72,11 +73,12 @@ static uint32_t roll(uint32_t n)
     return sb_rng_below(key, at++, n);
 }
 
-/* Bits of a scale or a plain weight without NaN and infinity, positive where one must be. */
+/* The bits of a scale or a plain weight without NaN and infinity (except POISON); positive where
+ * the format needs it. */
 static uint32_t draw_bits(sb_format format, family f)
 {
     const uint32_t any = (uint32_t)sb_rng_u64(key, at++);
-    const float middling = 0.02f * (1 + (float)(any % 1000) / 500); /* in E4M3 a normal number */
+    const float middling = 0.02f * (1 + (float)(any % 1000) / 500); /* a normal number in E4M3 */
     if (f == POISON && roll(200) == 0)
         return any;
     if (f == EXTREME && roll(8) == 0)
@@ -118,7 +120,7 @@ static void draw_codes(const kind *k, size_t count, family f)
         }
 }
 
-/* What inputs of CANCELS meet: columns 2i and 2i + 1 have the same code. */
+/* For CANCELS: columns 2i and 2i + 1 have the same code. */
 static void pair_codes(const kind *k, size_t cols)
 {
     const unsigned bits = sb_format_bits(k->format);
@@ -201,7 +203,7 @@ static sb_scalar draw_factor(const sb_matrix *m)
     return sb_matrix_quantized(m) && roll(3) ? some : one;
 }
 
-/* The definition, and how often binary64 all the way would have missed it. */
+/* Computes `want` by the definition. Returns how often binary64 alone would have missed it. */
 static size_t define(const sb_matrix *m, const sb_scalar *factor, size_t count)
 {
     size_t missed = 0;
@@ -266,7 +268,7 @@ static void check_sets(const sb_matrix *m, const sb_scalar *factor, size_t most)
     }
 }
 
-/* Words of GPTQ take 8 columns, what cancels and nibbles two. */
+/* GPTQ words hold 8 columns; inputs that cancel and nibbles need pairs. */
 static uint32_t draw_cols(const kind *k, family f)
 {
     static const uint32_t cols[FAMILIES] = {1042, 129, 16, 258, 31, 45};
@@ -293,7 +295,7 @@ TEST(test_all)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-/* Several blocks of columns, more inputs than meet a tile, any number of threads. */
+/* Several blocks of columns, more inputs than fit one call of a tile, any number of threads. */
 TEST(test_large)
 {
     static const size_t some[] = {0, 2, 3, 16};
@@ -303,7 +305,7 @@ TEST(test_large)
         sb_matrix m =
             draw_layer(&kinds[some[i]], i == 0 ? SHORT : CANCELS, i == 0 ? COLS - 2 : COLS);
         sb_scalar factor = draw_factor(&m);
-        if (some[i] == 2) /* a last block of columns that says nothing of the ones before */
+        if (some[i] == 2) /* the last block of columns is 0 and does not hide the blocks before */
             for (size_t n = 0; n < STORED; n++)
                 memset(codes + 4 * (n * COLS + 2048), 0, 4 * (COLS - 2048));
         define(&m, &factor, INPUTS);
@@ -314,8 +316,8 @@ TEST(test_large)
     }
 }
 
-/* A kernel that takes rows by four adds in the order of the one that takes them one by one, and has
- * its bounds: what is known of those (test_row.c) holds. Any scale that is fit, any digits. */
+/* A kernel for four rows adds in the same order as the kernel for one row, and has the same bounds:
+ * what test_row.c shows for one row holds for four. Any valid scale, any digits. */
 static void compare_by_four(const sb_dot_kernels *set, const sb_matrix *m)
 {
     double sums[SB_SMALL_GEMM_INPUTS][SB_SMALL_GEMM_ROWS],
@@ -357,8 +359,7 @@ TEST(test_by_four)
     assert_int_equal(sb_dot_select("auto", NULL), SB_OK);
 }
 
-/* Rows of binary32 that begin with these two weights, again and again, or with zeros behind them.
- */
+/* Rows of binary32 that repeat these two weights, or have zeros after them. */
 static sb_matrix rows_of(uint32_t cols, const float weights[2], int zeros_behind)
 {
     for (size_t i = 0; i < (size_t)ROWS * cols; i++)
@@ -366,8 +367,8 @@ static sb_matrix rows_of(uint32_t cols, const float weights[2], int zeros_behind
     return (sb_matrix){.data = codes, .format = SB_FORMAT_f32, .rows = ROWS, .cols = cols};
 }
 
-/* Of inputs that meet the same row, some are decided by each of the ways to get at the bits, in any
- * order: sums as they come, exact in binary64, with errors kept, by all bits. */
+/* For inputs of one row, each way to find the bits decides some, in any order: plain sums, sums
+ * exact in binary64, compensated sums, exact sums. */
 TEST(test_efforts)
 {
     enum { HERE = 64, WAYS = 5, MANY = 40 };
@@ -393,8 +394,8 @@ TEST(test_efforts)
     check_sets(&m, &one, MANY);
 }
 
-/* Sums that are exact in binary64, and after a product and a quotient so near to the middle of two
- * neighbours that binary64 cannot tell: between 2^49 and 2^50, by inputs of 26 bits. */
+/* Sums between 2^49 and 2^50, from inputs of 26 bits: exact in binary64. After a product and a
+ * quotient they are so close to the middle of two neighbours that binary64 cannot decide. */
 TEST(test_factors)
 {
     enum { HERE = 16, MANY = 40 };
@@ -423,7 +424,7 @@ TEST(test_factors)
     assert_true(missed > 0);
 }
 
-/* How often it fails until all of its memory is there. */
+/* The number of failures before all of its allocations succeed. */
 static unsigned long failures_of(dot_inputs *dot, const sb_matrix *m)
 {
     const sb_scalar one = SB_SCALAR_ONE;
@@ -438,7 +439,7 @@ static unsigned long failures_of(dot_inputs *dot, const sb_matrix *m)
     return failures;
 }
 
-/* Nothing is lost where memory is. */
+/* Without memory the result is an error; later calls succeed. */
 TEST(test_memory)
 {
     sb_matrix m = draw_layer(&kinds[16], ORDINARY, 64);
@@ -448,7 +449,7 @@ TEST(test_memory)
         assert_true(failures_of(sb_small_gemm, &m) > 1);
 }
 
-/* Of no inputs, nothing is asked and nothing is written. */
+/* With no inputs nothing is read or written. */
 TEST(test_no_inputs)
 {
     const sb_matrix w = {.data = codes, .format = SB_FORMAT_bf16, .rows = ROWS, .cols = 64};

@@ -111,7 +111,7 @@ TEST(test_json_limits)
     check_status("stack", sb_json_parse(text, strlen(text), "x", &root, &err), &err, SB_ERR_INPUT,
                  "nested deeper");
     free(text);
-    /* shallow but many: refused before jansson allocates any */
+    /* shallow but many values: refused before jansson allocates */
     size_t n = 2 * (size_t)SB_JSON_MAX_VALUES + 8;
     text = malloc(n);
     assert_non_null(text);
@@ -437,7 +437,7 @@ TEST(test_json_values)
         assert_true(json_equal(root, same));
         char *own = json_dumps(root, JSON_REAL_PRECISION(17)),
              *other = json_dumps(same, JSON_REAL_PRECISION(17));
-        assert_string_equal(own, other); /* order, and the sign of 0.0 */
+        assert_string_equal(own, other); /* also the order, and the sign of 0.0 */
         free(own);
         free(other);
         json_decref(same);

@@ -266,8 +266,8 @@ TEST(test_divergence_from_below)
 /* --- lists of answers ---------------------------------------------------------------------------
  */
 
-/* Adds a token with its own value and a list of three. If is_beyond, the list does not contain the
- * token, else as its first entry. */
+/* Adds a token with its own value and a list of three. The token is the first entry of the list
+ * unless is_beyond. */
 static void tell(sb_spoken *s, uint32_t own, int ranked, int is_beyond)
 {
     static const double values[] = {-0.5, -1.5, -2.5};

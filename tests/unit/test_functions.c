@@ -169,8 +169,8 @@ TEST(test_special_values)
         {SB_FN_silu, INF, INF},
         {SB_FN_silu, MINUS | INF, MINUS},
         {SB_FN_silu, MINUS | MOST, MINUS},
-        {SB_FN_silu, LEAST, LEAST},         /* 2^-150 and a little: up */
-        {SB_FN_silu, MINUS | LEAST, MINUS}, /* -2^-150 and a little: up, to -0 */
+        {SB_FN_silu, LEAST, LEAST},         /* just above 2^-150: rounded up */
+        {SB_FN_silu, MINUS | LEAST, MINUS}, /* just above -2^-150: rounded up, to -0 */
         {SB_FN_silu, 3, 2},
         {SB_FN_silu, 5, 3},
         {SB_FN_silu, MINUS | 3, MINUS | 1},

@@ -170,7 +170,7 @@ static void check_storage(const made *m, size_t way)
     int fused = m->model->config.family == SB_QWEN3_5_MOE;
     assert_string_equal(s->prefix, vl ? "model.language_model." : "model.");
     assert_int_equal(m->model->config.vl, vl);
-    assert_int_equal(m->model->weights->ignored, vl ? 21 : 0); /* 12 per block of one, and 9 */
+    assert_int_equal(m->model->weights->ignored, vl ? 21 : 0); /* 12 of a vision block, and 9 */
     if (ways[way].experts)
         fused = strcmp(ways[way].experts, "fused") == 0;
     assert_int_equal(s->fused_experts, fused);

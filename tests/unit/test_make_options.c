@@ -140,7 +140,7 @@ TEST(test_nothing_is_overwritten)
     m.model = test_model_open(m.dir);
     assert_string_equal(stored_digest(&m).hex, before.hex);
     sb_model_close(m.model);
-    m = make("kept", (sb_make_options){.preset = "T5"}); /* make() sets .replace */
+    m = make("kept", (sb_make_options){.preset = "T5"}); /* it sets .replace */
     assert_string_not_equal(stored_digest(&m).hex, before.hex);
     sb_model_close(m.model);
 }

@@ -18,7 +18,7 @@ typedef struct bad_folder {
     unsigned rank;
     uint64_t shape[3];
     sb_status status;
-    const char *message[2]; /* parts of the one line */
+    const char *message[2]; /* parts of the message */
 } bad_folder;
 
 static test_folder sound;

@@ -338,7 +338,7 @@ static int none_at_all(void)
     return c.of[0] == TURNS;
 }
 
-/* The kernel refuses; not as root, who has no limit. */
+/* The kernel refuses to create threads. Root has no limit and becomes another user first. */
 static int no_more_processes(void)
 {
     const struct rlimit none = {0, 0};

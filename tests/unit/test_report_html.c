@@ -484,7 +484,7 @@ TEST(packs_are_read_again)
     sb_tar_member m;
     sb_error err;
     unsigned char *bytes = make_pack(&size), *twice = make_pack(&again);
-    assert_int_equal(size, 7 * 512); /* three heads, two with a block, two at the end */
+    assert_int_equal(size, 7 * 512); /* three headers, two content blocks, two blocks at the end */
     assert_int_equal(again, size);
     assert_memory_equal(bytes, twice, size);
     assert_true(sb_tar_is(bytes, size));

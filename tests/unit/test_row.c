@@ -21,7 +21,7 @@ typedef enum family {
     EXTREME,  /* largest and subnormal scales and inputs */
     CANCELS,  /* each second input cancels the one before, exactly or nearly */
     ZEROS,    /* of both signs */
-    POISON,   /* anything: a NaN or an infinity somewhere */
+    POISON,   /* any values, with a NaN or an infinity */
     FAMILIES
 } family;
 

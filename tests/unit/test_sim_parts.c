@@ -297,7 +297,7 @@ static void draw(int set, uint64_t key, size_t n, float *a, float *b)
         a[n / 2] = 1e6f;
 }
 
-/* The largest error over radius in this set; adds to *outside the number of errors above it. */
+/* The largest error over radius in this set; counts the errors above the radius in *outside. */
 static double hold(const sb_sim_arith *s, const sb_arithmetic *ar, int set, size_t *outside)
 {
     static float a[TERMS], b[TERMS];

@@ -232,7 +232,7 @@ static void run_cases(reading *r, char *json, size_t json_size)
     sb_error err = {{0}};
     if (sb_tokenizer_parse(json, json_size, r->name, &r->t, &err))
         fail_msg("%s", err.text);
-    add(&r->text, "", 1); /* an empty text is a text */
+    add(&r->text, "", 1); /* a text may be empty */
     add(&r->ids, "", 1);
     add(&r->wanted, "", 1);
     add(&r->shown, "", 1);

@@ -106,8 +106,7 @@ static const char *audit(plan *plans)
 /* --- faults -------------------------------------------------------------------------------------
  */
 
-static void swap_accepted(plan *p) /* each has the accepted count of the other and emits that
-                                    * many */
+static void swap_accepted(plan *p) /* each has the other's accepted count */
 {
     p[2].round[0].round.accepted = 0;
     p[2].round[0].round.emitted = 1;
