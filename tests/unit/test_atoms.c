@@ -347,9 +347,11 @@ TEST(test_halves)
     assert_true(OF(hopper_fp8_mma_half, f16, one, one, 0x1p-11f) == one);
     assert_true(OF(hopper_fp8_mma_half, f16, -one, one, one, one, 0x1p-11f) == 0.0f);
     assert_true(OF(hopper_fp8_mma_half, f16, -one, one, 0x1p-11f) == -one + 0x1p-11f);
-    /* 1 + 2^-12 + 2^-12 is a tie, rounded to even */
+    /* 1 + 2^-12 + 2^-11 is above a tie in one block; in two blocks 1 + 2^-12 is rounded first, and
+     * then the tie of 1 + 2^-11 to even */
     assert_true(OF(hopper_fp8_mma_half, f16, 0.0f, one, one, 0x1p-12f, one, 0.0f, 0.0f, 0.0f, 0.0f,
-                   0x1p-12f, one) == one);
+                   0x1p-11f, one) == one + 0x1p-10f);
+    assert_true(OF(hopper_fp8_mma_half, f16, 0.0f, one, one, 0x1p-12f, one, 0x1p-11f, one) == one);
     const float inf = HUGE_VALF;
     assert_int_equal(sb_bits_f32(OF(hopper_fp8_mma_half, f16, -inf, big, two)), 0x7fffffff);
     assert_int_equal(sb_bits_f32(OF(hopper_fp8_mma, f16, inf, big, two)), 0x7f800000);
