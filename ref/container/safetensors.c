@@ -8,6 +8,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/json.h"
+#include "ref/container/kind.h"
 #include "ref/container/show.h"
 
 enum { PREFIX = 8 }; /* bytes of the header length, before the header */
@@ -26,13 +27,13 @@ static sb_status find_header(const unsigned char *bytes, size_t size, const char
 {
     if (size < PREFIX)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: the file has %zu bytes, expected 8 bytes of header length first",
-                       SB_SHOW(file), size);
+                       "%s: the file has %zu bytes, expected 8 bytes of header length first%s",
+                       SB_SHOW(file), size, sb_kind_of(bytes, size));
     uint64_t n = sb_load_u64(bytes);
     if (n > SB_MAX_HEADER_BYTES)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: header length at offset 0 is %" PRIu64 ", expected at most %d",
-                       SB_SHOW(file), n, SB_MAX_HEADER_BYTES);
+                       "%s: header length at offset 0 is %" PRIu64 ", expected at most %d%s",
+                       SB_SHOW(file), n, SB_MAX_HEADER_BYTES, sb_kind_of(bytes, size));
     if (n > size - PREFIX)
         return sb_fail(err, SB_ERR_INPUT,
                        "%s: header length at offset 0 is %" PRIu64

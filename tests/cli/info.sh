@@ -120,4 +120,18 @@ for isa in exact scalar; do
     SAMEBIT_ISA=$isa "$SAMEBIT" info --machine > "$out"
     says "dot product kernels: $isa"
 done
+# what is no safetensors file is named, with what to do
+given() { # BYTES WORDS
+    printf "$1" > "$work/given"
+    refused 3 info "$work/given"
+    says_err "$2"
+}
+given 'GGUF\3\0\0\0' 'this is a GGUF file of llama.cpp'
+given 'PK\3\4\0\0\10\10' 'this is a zip archive'
+given '\200\2ctorch._utils' 'this is a Python pickle'
+given 'version https://git-lfs.github.com/spec/v1' 'this is a pointer of Git LFS'
+given '<!DOCTYPE html><html>' 'this is a web page; the download failed'
+given '{}' 'this is JSON; give the folder that it is in'
+given '\377\377\377\377\0\0\0\0' 'expected at most 100000000'
+check "another file is named" test -z "$(grep 'this is' "$err")"
 finish
