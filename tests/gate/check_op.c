@@ -124,7 +124,7 @@ void check_mistakes(const sb_gate_case *c)
         for (size_t u = 0; u < c->op->use_count; u++)
             used |= c->op->uses[u] == m->op;
         int plain = strncmp(c->format, "bf16", 4) == 0 || c->format[0] == 0;
-        if (!used || (m->benign && !plain)) /* which read rows of plain weights */
+        if (!used || (m->benign && !plain)) /* a benign one needs plain weights */
             continue;
         sb_op_table ops = sb_backend_ref()->ops;
         m->plant(&ops);
@@ -136,7 +136,7 @@ void check_mistakes(const sb_gate_case *c)
     free(got);
 }
 
-/* The reference as a kernel; outputs are F32, of choices U32. */
+/* The reference as a kernel. Values are written as F32, choices as U32. */
 static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
 {
     float *values[SB_GATE_OUTPUTS] = {NULL};
@@ -195,7 +195,7 @@ void check_refused(const char *op, const char *format, const char *array, size_t
     sb_gate_case_free(c);
 }
 
-/* --- weights, from their bytes -------------------------------------------------------------- */
+/* --- weights decoded from their bytes --------------------------------------------------------- */
 
 static const unsigned char *tensor(const check_weight *w, const char *suffix)
 {
@@ -211,7 +211,7 @@ static const unsigned char *tensor(const check_weight *w, const char *suffix)
     return a->data + (stacked ? a->bytes / a->shape[0] * w->expert : 0);
 }
 
-/* The same of scales and factors. */
+/* Like tensor, for scales and factors. */
 static const unsigned char *scales_of(const check_weight *w, const char *suffix)
 {
     check_weight of = *w;
@@ -239,7 +239,7 @@ static double e4m3(const check_weight *w, unsigned char code)
     return x;
 }
 
-/* A scale and its factor as a kernel joins them. */
+/* The product of a scale and its factor, as a kernel computes it. */
 static double joined(const check_weight *w, double scale, double factor)
 {
     if (w->fault == CHECK_SUBNORMAL && scale < 0x1p-6)

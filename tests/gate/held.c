@@ -76,7 +76,8 @@ size_t held_outside_bf16(const sb_gate_case *c, const char *arith, size_t output
     return outside;
 }
 
-/* The output as I64 among exact ones, as samebit judge reads it from a file. */
+/* Gives the output as I64 beside the exact other outputs, as samebit judge reads them from a
+ * file. */
 held_choices held_choose(const sb_gate_case *c, const char *arith, size_t output, const float *got)
 {
     const sb_gate_output *y = &c->output[output];
@@ -144,7 +145,7 @@ static void check_output(const sb_gate_case *c, const char *where, size_t output
                  counted, useful);
 }
 
-/* Else a kernel that passes is MISTRUSTED. */
+/* The case must detect a mistake. Otherwise the judge calls kernels that pass MISTRUSTED. */
 static void check_power(const sb_gate_case *c, const char *where, const char *arith)
 {
     sb_gate_arith ar;

@@ -1,42 +1,44 @@
-/* held.h - outputs of kernels that are written in tests, held against what a case expects. */
+/* held.h - compares the outputs of kernels written in tests with the expectation of a case. */
 #ifndef TESTS_GATE_HELD_H
 #define TESTS_GATE_HELD_H
 
 #include "tools/gate/case.h"
 
-/* A case that is freed by the caller; the test fails where it cannot be made. */
+/* Makes a case, which the caller frees. The test fails if the case cannot be made. */
 sb_gate_case *held_case(const char *op, const char *shape, const char *regime, sb_dtype input);
 
-/* Element by element |got - real| / bound, the largest; infinite where got is no number, or differs
- * where the bound is 0. */
+/* The largest |got - real| / bound of all elements. Infinite if an element of got is no number, or
+ * differs where the bound is 0. */
 double held_worst(const sb_gate_case *c, const char *arith, size_t output, const float *got);
 
-/* The same of bounds that are at hand; those of an output, to be freed. */
+/* held_bounds returns the bounds of an output, to be freed; held_worst_in is held_worst with given
+ * bounds. */
 double *held_bounds(const sb_gate_case *c, const char *arith, size_t output);
 double held_worst_in(const sb_gate_output *y, const double *bound, const float *got);
 
-/* The share of elements that a bfloat16 kernel may have: got rounded to bfloat16 is within real +-
- * bound, both ends rounded to it (T-4). Returns the number that are outside. */
+/* The check for a bfloat16 kernel: got rounded to bfloat16 is within real +- bound, whose ends are
+ * also rounded to bfloat16 (T-4). Returns the number of elements outside. */
 size_t held_outside_bf16(const sb_gate_case *c, const char *arith, size_t output, const float *got);
 
-/* Of an output of choices: how many are wrong, and how many are not the exact ones, but open. */
+/* For an output of choices: the number of wrong ones, and of those that differ from the exact ones
+ * but are open. */
 typedef struct held_choices {
     size_t wrong, open;
 } held_choices;
 held_choices held_choose(const sb_gate_case *c, const char *arith, size_t output, const float *got);
 
-/* What the op gives with a mistake of mistakes.def planted, as held_worst of its first output. */
+/* held_worst of the first output when a mistake of mistakes.def is planted in the op. */
 double held_mistake(const sb_gate_case *c, const char *arith, const char *mistake);
 double held_mistake_in(const sb_gate_case *c, const char *arith, size_t output,
-                       const char *mistake); /* of that output */
+                       const char *mistake); /* the same, for that output */
 
-/* All that must hold of a case of this op in every regime of its contract and every shape, types of
- * inputs included: exact lies in the bound of fp32, bounds are numbers, real values are not all 0,
- * of `share` elements that are not 0 the bound is below the value, and the default shape shows one
- * of the planted mistakes at least. */
+/* Checks cases of this op in every regime of its contract, with every shape and every input type.
+ * exact lies within the bound of fp32, bounds are numbers, and not all real values are 0. The bound
+ * is below the value for `share` of the elements that are not 0. The default shape detects at least
+ * one of the planted mistakes. */
 void held_everywhere(const char *op, double share);
 
-/* The same of one case. */
+/* The same for one case. */
 void held_at(const char *op, const char *shape, const char *regime, sb_dtype input, double share);
 
 #endif

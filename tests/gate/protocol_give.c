@@ -1,5 +1,5 @@
-/* protocol_give.c - for tests/cli/protocol.sh: protocol_give F GOT [FAULT] writes what a plain
- * kernel makes of a protocol; FAULT is the number of one of kernel_fault. */
+/* protocol_give.c - for tests/cli/protocol.sh: protocol_give F GOT [FAULT] writes the outputs of a
+ * plain kernel for protocol F. FAULT is a number of enum kernel_fault. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "ref/base/bytes.h"
 
-/* A tensor in binary64, which keeps what binary32 has, quiet NaN included. */
+/* A tensor in binary64, which holds all binary32 values, quiet NaN included. */
 typedef struct array {
     double *x;
     uint64_t shape[SB_GATE_RANK];
@@ -31,11 +31,11 @@ struct kernel_run {
     sb_safetensors got;
 };
 
-/* A round at work. */
+/* The tensors of the round being computed. */
 typedef struct work {
     const kernel_run *k;
     int verify, entries;
-    size_t tokens; /* of a padded entry */
+    size_t tokens; /* per padded entry */
     array q, key, v, g, beta, x, weight;
     array lengths, indices, accepted, started, mask;
     array out, before, after;
@@ -66,7 +66,7 @@ static void *need(size_t count, size_t size)
     return p;
 }
 
-/* "round.N.in.NAME"; of rank 0 if the layout has none. */
+/* The tensor "round.N.in.NAME". Its rank is 0 if the layout has no such tensor. */
 static array fetch(const kernel_run *k, size_t round, const char *group, const char *name)
 {
     char full[80];
@@ -85,7 +85,7 @@ static array fetch(const kernel_run *k, size_t round, const char *group, const c
             const unsigned char *at = t->bytes + i * width;
             if (t->dtype == SB_DTYPE_I32)
                 a.x[i] = (double)(int32_t)sb_load_u32(at);
-            else if (width < 8) /* of binary64 only the shape is wanted */
+            else if (width < 8) /* only the shape of binary64 tensors is needed */
                 a.x[i] = (double)sb_f32_from_bits(width == 2 ? (uint32_t)sb_load_u16(at) << 16
                                                              : sb_load_u32(at));
         }
@@ -108,7 +108,7 @@ static size_t state_at(const work *w, size_t slot, size_t h, size_t i, size_t j)
     return value_first ? (head * p->dv + j) * p->dk + i : (head * p->dk + i) * p->dv + j;
 }
 
-/* One head, one row; S (dk, dv). `leak` is another row's key, or NULL. */
+/* One step of one head for one row. S is (dk, dv). `leak` is another row's key, or NULL. */
 static void rule_step(const work *w, size_t row, size_t h, const double *leak, double *S)
 {
     const sb_protocol *p = w->k->p;
@@ -143,7 +143,7 @@ static void rule_step(const work *w, size_t row, size_t h, const double *leak, d
     }
 }
 
-/* All heads' states of a slot, (nV, dk, dv), out of a pool or into one. */
+/* Loads the states of all heads in a slot, (nV, dk, dv); store_rule is the reverse. */
 static void load_rule(const work *w, const array *pool, long slot, double *S)
 {
     const sb_protocol *p = w->k->p;
@@ -172,8 +172,8 @@ static void rule_row(const work *w, size_t row, const double *leak, double *S)
         rule_step(w, row, h, leak, S + h * p->dk * p->dv);
 }
 
-/* The number of the state's column in a row of slots, or of the window's first; -1: not to be run.
- */
+/* The index of the slot with the state in an entry's row of slots, or of the first column of its
+ * conv window. -1: skip the entry. */
 static long begin_at(const work *w, int n)
 {
     int from = w->k->way.fault == KERNEL_ACCEPTED_SWAPPED && (n ^ 1) < w->entries ? n ^ 1 : n;
@@ -185,7 +185,7 @@ static long begin_at(const work *w, int n)
     return accepted - 1;
 }
 
-/* A slot out of the indices; -1: padding. */
+/* A slot from the indices; -1: padding. */
 static long slot_at(const work *w, int n, long column)
 {
     int rows = w->indices.rank == 2;
@@ -200,7 +200,7 @@ static int is_new(const work *w, int n)
     return !w->verify && w->k->way.fault != KERNEL_STALE && w->started.x && w->started.x[n] == 0.0;
 }
 
-/* plain, vLLM: fused_recurrent with ssm_state_indices; a prompt's state goes to its one slot. */
+/* plain, vLLM: fused_recurrent with ssm_state_indices. A prompt has one slot for its state. */
 static void rule_pool(const work *w)
 {
     const sb_protocol *p = w->k->p;
@@ -225,7 +225,7 @@ static void rule_pool(const work *w)
     free(S);
 }
 
-/* fla, mlx, llama.cpp: a state in, a state out per entry. */
+/* fla, mlx, llama.cpp: one input state and one output state per entry. */
 static void rule_each(const work *w)
 {
     double *S = need(w->k->p->size, sizeof *S);
@@ -243,8 +243,8 @@ static void rule_each(const work *w)
 
 /* --- convolution ------------------------------------------------------------------------------ */
 
-/* Columns u (history + rows, channels) of which the last 3 + rows count; output of row t at
- * out + t * channels. */
+/* u is (history + rows, channels); only its last 3 + rows columns are used. The output of row t is
+ * at out + t * channels. */
 static void convolve(const work *w, const double *u, size_t rows, const double *leak, double *out)
 {
     const sb_protocol *p = w->k->p;
@@ -329,7 +329,7 @@ static array copy_of(const array *a)
     return b;
 }
 
-/* Profile exact's own values in the place of a kernel's. */
+/* Takes the values of profile exact instead of a kernel's. */
 static void take_exact(kernel_run *k, size_t round, work *w)
 {
     array out = fetch(k, round, "exact.", "out");
@@ -358,7 +358,7 @@ static void run_round(kernel_run *k, size_t round)
     w.accepted = fetch(k, round, "in.", "num_accepted_tokens");
     w.started = fetch(k, round, "in.", "has_initial_state");
     w.mask = fetch(k, round, "in.", "mask");
-    w.out = fetch(k, round, "real.hi.", "out"); /* its shape */
+    w.out = fetch(k, round, "real.hi.", "out"); /* for its shape */
     w.before =
         p->chained && round ? copy_of(&k->out[2 * round - 1].a) : fetch(k, round, "in.", names[0]);
     w.after = copy_of(&w.before);

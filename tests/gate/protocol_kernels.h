@@ -1,5 +1,6 @@
-/* protocol_kernels.h - plain kernels for protocol vectors, one per way in which engines keep
- * states, written from the tensors of the file alone; and the faults that such kernels have had. */
+/* protocol_kernels.h - plain kernels for protocol vectors, one for each way in which engines keep
+ * states, written from the tensors of the file alone. Their faults are faults that real kernels
+ * have had. */
 #ifndef SB_TESTS_PROTOCOL_KERNELS_H
 #define SB_TESTS_PROTOCOL_KERNELS_H
 
@@ -7,17 +8,18 @@
 
 typedef enum kernel_fault {
     KERNEL_RIGHT,
-    KERNEL_FIRST_SLOT,       /* F08: goes on from slot or column 0 whatever was accepted */
+    KERNEL_FIRST_SLOT,       /* F08: continues from slot or column 0, whatever number was
+                              * accepted */
     KERNEL_WINDOW_KEPT,      /* F09: the new window starts where the old history did */
-    KERNEL_ACCEPTED_SWAPPED, /* F11: counts of neighbouring entries */
-    KERNEL_ZERO_WRAPS,       /* F12: accepted - 1 of 0 is the last one */
+    KERNEL_ACCEPTED_SWAPPED, /* F11: takes the count of the neighbouring entry */
+    KERNEL_ZERO_WRAPS,       /* F12: accepted is 0, and accepted - 1 becomes the last slot */
     KERNEL_PAD_IS_ZERO,      /* F16: a negative index is slot 0 */
-    KERNEL_STALE,            /* has_initial_state is not looked at */
-    KERNEL_STRAY,            /* the slot behind an entry's is written, too */
-    KERNEL_PAD_LEAKS,        /* the row behind an entry's enters with weight 0 */
-    KERNEL_TRANSPOSED,       /* the state's last two dimensions change places */
-    KERNEL_DRIFT,            /* states are a thousandth too large */
-    KERNEL_OTHER_DECAY,      /* exp(g) is taken for g, or g for exp(g) */
+    KERNEL_STALE,            /* ignores has_initial_state */
+    KERNEL_STRAY,            /* also writes the slot behind that of the entry */
+    KERNEL_PAD_LEAKS,        /* the row behind those of the entry enters with weight 0 */
+    KERNEL_TRANSPOSED,       /* the last two dimensions of the state are swapped */
+    KERNEL_DRIFT,            /* states are too large: by 0.1% (delta rule) or 1% (conv) */
+    KERNEL_OTHER_DECAY,      /* g is used as a factor where it is a logarithm, or vice versa */
     KERNEL_FAULTS
 } kernel_fault;
 const char *kernel_fault_name(kernel_fault fault);
@@ -25,8 +27,8 @@ const char *kernel_fault_name(kernel_fault fault);
 typedef struct kernel_way {
     int reversed; /* sums from the last term to the first */
     int bf16;     /* outputs are rounded to BF16 */
-    int wide;     /* everything in binary64 */
-    int exact;    /* no kernel: the values of profile exact */
+    int wide;     /* computes in binary64 */
+    int exact;    /* no kernel, but the values of profile exact */
     kernel_fault fault;
 } kernel_way;
 

@@ -1,5 +1,5 @@
-/* test_dd.c - double-double against MPFR, 300 bits: every operation and function over its range,
- * with both halves of the arguments drawn, and what is beyond the range. */
+/* test_dd.c - double-double against MPFR with 300 bits: every operation and function over its
+ * range, with both halves of the arguments drawn, and values beyond the range. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static double uniform(uint64_t *seed)
     return (double)(*seed >> 11) * 0x1p-53;
 }
 
-/* hi with a lo of random sign, size and sparsity below half a unit of it. */
+/* hi with a lo of random sign, size and sparsity, below half an ulp of hi. */
 static sb_dd draw(uint64_t *seed, double hi)
 {
     double lo = (uniform(seed) - 0.5) * 0x1p-53 * hi;
@@ -34,13 +34,13 @@ static void set(mpfr_ptr y, sb_dd x)
     mpfr_add_d(y, y, x.lo, MPFR_RNDN);
 }
 
-/* |got - y|, of |y| unless absolute, where it is more than SMALLEST; y is destroyed */
+/* The error of got, relative to y unless absolute. Errors up to SMALLEST count as 0. Destroys y. */
 static double error_of(mpfr_ptr y, sb_dd got, int absolute)
 {
     if (isinf(mpfr_get_d(y, MPFR_RNDN)))
         return got.hi == mpfr_get_d(y, MPFR_RNDN) ? 0.0 : INFINITY;
     if (!(fabs(got.lo) <= fabs(got.hi) * 0x1p-53 + 0x1p-1074))
-        return INFINITY; /* not normalised, or no number */
+        return INFINITY; /* not normalised, or NaN */
     mpfr_t d;
     mpfr_init2(d, BITS);
     set(d, got);
@@ -160,7 +160,7 @@ typedef struct range {
     const char *name;
     sb_dd (*got)(sb_dd);
     exact_one exact;
-    double low, high; /* LOGARITHMIC: of its exponent */
+    double low, high; /* LOGARITHMIC: range of the exponent */
     int way;
 } range;
 enum { LINEAR, LOGARITHMIC, ABSOLUTE, NEAR_ONE };
@@ -269,7 +269,7 @@ TEST(test_beyond_the_range)
     assert_true(isnan(sb_dd_sqrt(sb_dd_of(-1.0)).hi));
 }
 
-/* The constants of dd_fn.c, which are not exported: log 2 and the pi / 2 that sine sees. */
+/* The constants of dd_fn.c are not exported: log 2 and the pi / 2 used by sine. */
 TEST(test_constants)
 {
     mpfr_t y;
@@ -281,7 +281,7 @@ TEST(test_constants)
     sb_dd x = {mpfr_get_d(y, MPFR_RNDN), 0.0};
     mpfr_sub_d(y, y, x.hi, MPFR_RNDN);
     x.lo = mpfr_get_d(y, MPFR_RNDN);
-    mpfr_sub_d(y, y, x.lo, MPFR_RNDN); /* sine of x is what is missing, negative */
+    mpfr_sub_d(y, y, x.lo, MPFR_RNDN); /* the sine of x is the rest, with the sign reversed */
     mpfr_neg(y, y, MPFR_RNDN);
     assert_true(error_of(y, sb_dd_sin(x), 1) <= 0x1p-130);
     mpfr_clear(y);

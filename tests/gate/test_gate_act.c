@@ -1,4 +1,4 @@
-/* test_gate_act.c - vectors of activations: swiglu, and the quantization of inputs. */
+/* test_gate_act.c - vectors of swiglu and of the quantization of inputs. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -67,23 +67,23 @@ TEST(test_swiglu)
 
 /* --- quantized inputs ----------------------------------------------------------------------- */
 
-/* A mistake of a kernel. */
+/* The mistakes of a kernel. */
 typedef enum slip {
     NO_SLIP,
-    NEXT_ROW,   /* what stands behind a group enters its maximum */
-    LAST_LOST,  /* the last column of a group does not */
-    SIGNED_MAX, /* the maximum is of values, from 0 on */
-    AWAY,       /* halfway values go away from zero */
-    CUT,        /* all go towards zero */
-    SHORT,      /* E4M3 ends at 240 */
+    NEXT_ROW,   /* elements behind a group enter its maximum */
+    LAST_LOST,  /* the last column of a group does not enter its maximum */
+    SIGNED_MAX, /* the maximum of signed values, starting from 0 */
+    AWAY,       /* ties go away from zero */
+    CUT,        /* every value is truncated */
+    SHORT,      /* the largest E4M3 value is 240 */
     WIDE_BLOCK, /* groups of 125 columns */
-    INVERTED,   /* the factor the other way */
+    INVERTED,   /* divides by the factor instead of multiplying, or vice versa */
     NIBBLES,    /* the even column in the high half */
-    LINEAR,     /* scales_swizzled in the order of rows */
-    HALF        /* the scale goes through binary16 */
+    LINEAR,     /* scales_swizzled in row order */
+    HALF        /* the scale is rounded to binary16 */
 } slip;
 
-/* The code of x in a format, found among all codes. */
+/* The code of x in a format, found by comparing with all codes. */
 static unsigned nearest(sb_format format, double x, slip how)
 {
     const unsigned count = format == SB_FORMAT_e2m1 ? 8 : 0x7f;
@@ -120,7 +120,7 @@ static float amax_of(const kernel *k, uint32_t row, uint32_t group)
     uint32_t end = first + k->group < k->k ? first + k->group : k->k;
     float amax = 0;
     end -= k->how == LAST_LOST && end - first > 1;
-    if (k->how == NEXT_ROW) /* as far as a full group reaches, and one further */
+    if (k->how == NEXT_ROW) /* up to the length of a full group, and one element further */
         end = first + k->group + 1;
     for (uint32_t i = first; i < end; i++) {
         size_t at = (size_t)row * k->k + i;
@@ -131,7 +131,8 @@ static float amax_of(const kernel *k, uint32_t row, uint32_t group)
     return amax;
 }
 
-/* The formulas that the laws do not have: division where they multiply, and the other way. */
+/* Alternatives to the formulas of the laws: a division instead of a multiplication, and vice
+ * versa. */
 static float nvfp4_scale(const kernel *k, float amax, float G)
 {
     float t = amax / 6.0f * G;
@@ -158,7 +159,7 @@ static float fp8_scale(const kernel *k, float amax)
     y = fmaxf(y, floor);
     if (starts(k, "static"))
         return k->factor;
-    if (starts(k, "group-vllm_cuda-ue8m0")) /* so that 448 y is not below amax */
+    if (starts(k, "group-vllm_cuda-ue8m0")) /* so that 448 y is at least amax */
         y = exp2f(ceilf(log2f(amax / most > floor ? amax / most : floor)));
     if (k->how == HALF)
         y = sb_round_to(SB_FORMAT_f16, y);
@@ -223,7 +224,7 @@ static kernel run(const sb_gate_case *c, slip how)
     return k;
 }
 
-/* Elements that are wrong under the arithmetic, of all outputs. */
+/* The number of elements, over all outputs, that are wrong under the arithmetic. */
 static size_t wrong(const kernel *k, const char *arith)
 {
     const sb_gate_arith ar = check_arith(arith);
@@ -252,7 +253,7 @@ static void close_kernel(kernel *k)
         free(k->out[o]);
 }
 
-/* What the case expects is open itself, and so is what another formula gives. */
+/* The expected codes are open to themselves, and the codes of another formula are accepted. */
 static void check_act(const sb_gate_case *c)
 {
     kernel own = {.c = c};

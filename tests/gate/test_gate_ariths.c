@@ -1,4 +1,5 @@
-/* test_gate_ariths.c - arithmetics by name, and that those which cover several units do. */
+/* test_gate_ariths.c - arithmetics by name: those that cover several units have bounds large enough
+ * for each of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,7 +114,8 @@ TEST(rounding_points_are_values_of_profile_hf)
 enum { MOST = 700 };
 static float a[MOST], b[MOST];
 
-/* Random operands of a format, of exponents that differ by `spread`; some of one sign. */
+/* Random operands of a format, with exponents that differ by up to `spread`. Some keys give one
+ * sign only. */
 static sb_reduction random_terms(sb_format format, uint64_t key, size_t n, unsigned spread)
 {
     sb_reduction r = {0};
@@ -135,7 +137,7 @@ static double apart(double x, double y)
     return x < y ? y - x : x - y;
 }
 
-/* The terms in another order. */
+/* Puts the terms in another order. */
 static void shuffle(uint64_t key, size_t n)
 {
     for (size_t i = n; i > 1; i--) {
@@ -162,7 +164,7 @@ TEST(bf16_mma_covers_every_unit_of_its_kind)
             sb_reduction r = random_terms(SB_FORMAT_bf16, key, n, (unsigned)(key % 12));
             double limit = sb_atom_error(&cover.ar, &r);
             assert_true(limit >= sb_atom_error(row, &r));
-            sb_atom other = *row->atom; /* whose blocks have other terms */
+            sb_atom other = *row->atom; /* its blocks have other terms */
             other.order = other.order == SB_ATOM_IN_ROW ? SB_ATOM_IN_PAIRS : SB_ATOM_IN_ROW;
             for (uint64_t order = 0; order < 3; order++) {
                 float y = sb_atom_dot(row->atom, SB_FORMAT_bf16, a, 1, b, 1, n);
@@ -176,7 +178,7 @@ TEST(bf16_mma_covers_every_unit_of_its_kind)
     assert_true(rows >= 5);
 }
 
-/* rho of T-52 without the roundings that all share. */
+/* rho of T-52 without the roundings that all arithmetics have in common. */
 static double rho_of(const sb_atom *atom, size_t chain)
 {
     double cut = 1.0, kept = 1.0;
@@ -219,14 +221,16 @@ TEST(fp8_units_are_covered_at_every_length)
     assert_int_equal(rows, 6);
 }
 
-/* A chain of FP4 over 16 units, and 2^e of T-52, the exact sum and that of magnitudes. Supports of
- * some groups lie apart; with an odd key of none, and all products are positive. */
+/* The sum of a chain of 16 FP4 blocks, with the exact sum, the sum of the magnitudes and 2^e of
+ * T-52. For even keys, some groups have factors with disjoint supports. For odd keys no group has,
+ * and all products are positive. */
 typedef struct fp4_chain {
     float sum;
     double exact, magnitude, floor;
 } fp4_chain;
 
-/* Of any size with an odd key; else large where all products are zero, and small elsewhere. */
+/* A scale: any size for odd keys. For even keys, large if all products of the group are zero,
+ * otherwise small. */
 static float scale_at(uint64_t key, uint32_t at, uint32_t large)
 {
     const uint32_t code =
@@ -242,7 +246,7 @@ static fp4_chain chain_of(const sb_atom *unit, uint64_t key)
         int8_t x[16], y[16];
         double sum = 0.0, size = 0.0, scales;
         const uint32_t apart = key % 2 ? 0 : sb_rng_below(key, 100 * g, 2);
-        const uint32_t codes = key % 2 ? 8 : 16; /* those without a sign are the first */
+        const uint32_t codes = key % 2 ? 8 : 16; /* codes 0 to 7 have no sign */
         const float s = scale_at(key, 100 * g + 1, apart), t = scale_at(key, 100 * g + 2, apart);
         for (uint32_t k = 0; k < 16; k++) {
             x[k] =
@@ -283,5 +287,5 @@ TEST(the_bound_of_fp4_holds_for_both_readings)
         worst = sb_larger(worst, apart((double)first.sum, first.exact) / limit);
         differ += first.sum != second.sum;
     }
-    assert_true(differ > 0 && worst > 0.4); /* half of the bound would not do */
+    assert_true(differ > 0 && worst > 0.4); /* half of the bound would not suffice */
 }

@@ -1,5 +1,5 @@
-/* test_gate_attention.c - vectors of gated_attention: plain binary32 kernels pass, broken ones do
- * not. */
+/* test_gate_attention.c - vectors of gated_attention: plain binary32 kernels pass, broken ones
+ * fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,27 +13,28 @@
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
 
-/* What a kernel is written like: right in four ways, then mistakes. */
+/* Variants of the kernel: four right ones, then mistakes. */
 enum {
     TWO_PASSES,
     BACKWARDS,
-    BLOCKS_OF_16, /* one pass: sums are scaled again where a block has a larger maximum */
+    BLOCKS_OF_16, /* one pass: sums are rescaled when a block has a larger maximum */
     BLOCKS_OF_64,
     RIGHT_ONES,
-    AHEAD = RIGHT_ONES, /* a row sees the rows behind it */
-    STALE,              /* all rows of the cache */
-    MASKED_MAXIMUM,     /* masked rows enter the maximum, not the sum (F18) */
+    AHEAD = RIGHT_ONES, /* a row sees later rows of the call */
+    STALE,              /* sees all rows of the cache */
+    MASKED_MAXIMUM,     /* masked positions enter the maximum, but not the sum (F18) */
     MAXIMUM_FROM_0,     /* the maximum starts from 0 */
-    NO_MAXIMUM,         /* none is subtracted */
-    LAST_BLOCK_LOST,    /* positions behind the last multiple of 64 */
-    NOT_SCALED_AGAIN,   /* blocks of 16, sums as they were for a smaller maximum */
+    NO_MAXIMUM,         /* no maximum is subtracted */
+    LAST_BLOCK_LOST,    /* drops the positions behind the last multiple of 64 */
+    NOT_SCALED_AGAIN,   /* blocks of 16, sums are not rescaled for a larger maximum */
     GATE_MISSING,
     GATE_OF_HEAD_0,
     HALF_A_HEAD, /* scores from the first half of the channels */
     FIRST_ROUNDING,
-    FLASH = FIRST_ROUNDING, /* right in bfloat16: exponentials rounded before the second product */
-    FUSED,                  /* the same, and the gate in one kernel with it */
-    EAGER,                  /* every step rounded */
+    FLASH = FIRST_ROUNDING, /* right in bfloat16: exponentials are rounded before the second
+                             * product */
+    FUSED,                  /* the same, with the gate in the same kernel */
+    EAGER,                  /* every step is rounded */
     ROUNDING_ONES
 };
 
@@ -44,7 +45,7 @@ typedef struct kernel {
     float *s, *out; /* (capacity) scratch */
 } kernel;
 
-/* Rounded to bfloat16 where one of the kernels does that. */
+/* Rounds to bfloat16 if the kernel is one of these two kinds. */
 static float round_in(const kernel *k, int one, int other, float x)
 {
     return k->kind == one || k->kind == other ? sb_round_to(SB_FORMAT_bf16, x) : x;
@@ -68,7 +69,7 @@ static const float *value(const kernel *k, size_t kv, size_t u)
     return k->values + (u * k->kv_heads + kv) * k->hd;
 }
 
-/* Positions that enter the sum, and those that enter the maximum. */
+/* The number of positions that enter the sum, and of those that enter the maximum. */
 static size_t seen(const kernel *k, size_t t, size_t *maximum)
 {
     size_t n = k->first + t + 1;
@@ -197,7 +198,7 @@ TEST(exact_lies_within_every_bound)
     held_everywhere("gated_attention", 0.9);
 }
 
-/* In binary32, and rounded to bfloat16. */
+/* The right kernels pass, in binary32 and rounded to bfloat16. */
 static void check_plain(const char *shape, const char *regime)
 {
     sb_gate_case *c = held_case("gated_attention", shape, regime, SB_DTYPE_BF16);
@@ -219,8 +220,8 @@ TEST(plain_kernels_pass)
             check_plain(op->shapes[s], sb_gate_regime_name((sb_gate_regime)g));
 }
 
-/* V-51: "each of the roundings between the ops may be there or not" - and none of them is binary32.
- */
+/* V-51: "each of the roundings between the ops may be there or not"; without +bf16 in the
+ * arithmetic, each of these kernels fails. */
 TEST(kernels_in_bfloat16_pass_where_that_is_allowed)
 {
     static const char *const regimes[] = {"normal", "negative", "ties",         "tiny",
@@ -250,7 +251,7 @@ TEST(planted_mistakes_fail)
     sb_gate_case_free(c);
 }
 
-/* The regime that is made for each; NULL: where it is right all the same. */
+/* A mistake fails in the regime made for it. In the regime `passes`, it cannot show. */
 TEST(broken_kernels_fail)
 {
     static const struct {

@@ -71,7 +71,7 @@ TEST(defaults_are_those_of_the_list)
     sb_gate_case_free(c);
 }
 
-/* What is wrong is named, with what was found and what is expected. */
+/* The message names the wrong part, with the value found and the value expected. */
 TEST(wrong_requests_are_refused)
 {
     static const struct {
@@ -128,7 +128,7 @@ TEST(contracts_exclude_whole_names)
     assert_true(sb_gate_takes(&op, SB_GATE_REGIME_zeros));
 }
 
-/* Every op of the list can be looked up, once, and says all that the list shows. */
+/* Every op of the list is found by its name, occurs once, and has all data that the list shows. */
 TEST(the_list_is_whole)
 {
     for (size_t i = 0; i < sb_gate_op_count(); i++) {
@@ -187,7 +187,7 @@ static void write_case(const sb_gate_case *c, const char *name)
         fail_msg("%s", err.text);
 }
 
-/* A copy of the file, to be damaged. */
+/* A copy of the bytes of the file, to be damaged. */
 static unsigned char *bytes_of(size_t *size)
 {
     sb_map map;
@@ -261,7 +261,7 @@ TEST(the_same_case_is_the_same_bytes)
     free(bytes[1]);
 }
 
-/* The bytes of a tensor that has this type and the shape of `like`. */
+/* The bytes of a tensor. Its type must be dtype and its shape must be that of `like`. */
 static const unsigned char *tensor(const sb_safetensors *file, const char *name, sb_dtype dtype,
                                    const sb_gate_output *like)
 {
@@ -314,7 +314,7 @@ TEST(tensors_hold_what_they_are_called)
     sb_gate_case_free(c);
 }
 
-/* Every bit of the file but those of the container's own "format": one that is wrong is refused. */
+/* A file with one wrong bit is refused, for every bit but those of the container's own "format". */
 TEST(every_wrong_bit_is_refused)
 {
     static const char own[] = "\"format\":\"pt\"";
@@ -328,7 +328,7 @@ TEST(every_wrong_bit_is_refused)
     for (size_t i = 0; i < size; i++)
         for (unsigned bit = 0; bit < 8; bit++) {
             if (i >= skip + sizeof own - 4 && i < skip + sizeof own - 2)
-                continue; /* "pt" may be something else */
+                continue; /* "pt" may have another value */
             bytes[i] ^= (unsigned char)(1u << bit);
             sb_error err = {""};
             sb_status status = parsed(bytes, size, &err);
@@ -344,14 +344,13 @@ TEST(every_wrong_bit_is_refused)
     sb_gate_case_free(c);
 }
 
-/* --- files that are sound, and not of a case ---------------------------------------------------
- */
+/* --- sound files that are no case ------------------------------------------------------------ */
 
-/* A file that is written again with one thing changed. */
+/* Writes a file again with one change. */
 typedef struct edit {
-    const char *drop, *as_i32; /* tensors: is left out; has another type */
-    const char *add;           /* and one more */
-    const char *key, *value;   /* a key: another value, NULL: left out */
+    const char *drop, *as_i32; /* tensors: one is left out; one has another type */
+    const char *add;           /* a tensor to add */
+    const char *key, *value;   /* a metadata key: its new value; NULL: left out */
     const char *says;
 } edit;
 
@@ -469,7 +468,7 @@ TEST(what_is_missing_or_too_much_or_of_another_case_is_refused)
     }
 }
 
-/* All that is expected fits the inputs, and these are no inputs of the seed. */
+/* The expectation fits the inputs, but the inputs are not those of the seed. */
 TEST(other_inputs_than_those_of_the_seed_are_refused)
 {
     sb_gate_case *c = made(NULL, NULL, NULL, SB_DTYPE_F32, 42);
@@ -495,7 +494,7 @@ TEST(no_memory_is_said_wherever_it_runs_out)
     sb_status status = SB_ERR_MEMORY;
     for (unsigned long n = 1; status == SB_ERR_MEMORY; n++) {
         sb_error err;
-        memset(&err, '#', sizeof err); /* a caller's own, which nobody has written yet */
+        memset(&err, '#', sizeof err); /* memory of the caller that was never written */
         sb_alloc_fail_at(n);
         status = parsed(bytes, size, &err);
         sb_alloc_fail_at(0);

@@ -1,5 +1,5 @@
 /* test_gate_delta.c - vectors of the delta rule: plain binary32 kernels pass, row by row and in
- * chunks; broken ones do not. */
+ * chunks; broken ones fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,20 +15,21 @@
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
 
-/* What a kernel is written like: nothing wrong, other orders, then mistakes. */
+/* Variants of the kernel: a right one, right ones with another order, then mistakes. */
 enum {
     RIGHT,
     BACKWARDS,
-    LATE_SCALE,     /* dk^-1/2 behind the sum, and the decay behind the prediction's sum */
-    HEAD_MOD,       /* value head h has key head h mod nK (F30) */
-    TURNED,         /* the state is (value, key) */
-    NO_CARRY,       /* the initial state is not read (F32) */
+    LATE_SCALE,     /* dk^-1/2 is applied after the sum, and the decay after the prediction's sum */
+    HEAD_MOD,       /* value head h takes key head h mod nK (F30) */
+    TURNED,         /* the state is laid out as (value, key) */
+    NO_CARRY,       /* the initial state is ignored (F32) */
     UNSCALED,       /* no dk^-1/2 */
-    NO_BETA,        /* corrections are taken whole */
-    PREDICTS_FIRST, /* before the state decays */
-    LAST_DECAY,     /* the decay of a last chunk that is not full is that of its padding, 1 (F31) */
-    QUOTIENTS,      /* decays between rows are quotients of decays since the chunk began (B47) */
-    CLAMPED,        /* the same, the divisor being kept above 1e-6 */
+    NO_BETA,        /* the correction is not multiplied by beta */
+    PREDICTS_FIRST, /* predicts before the state decays */
+    LAST_DECAY,     /* an incomplete last chunk takes the decay of its padding, 1 (F31) */
+    QUOTIENTS,      /* decays between rows are quotients of decays since the start of the chunk
+                     * (B47) */
+    CLAMPED,        /* the same, with the divisor clamped to 1e-6 */
     UNSEEN          /* a row does not see its own key */
 };
 
@@ -40,7 +41,7 @@ typedef struct kernel {
     float *out, *state, *states;
 } kernel;
 
-/* The k-th of n terms. */
+/* The index of the i-th of n terms in the kernel's order. */
 static size_t term(const kernel *x, size_t i, size_t n)
 {
     return x->kind == BACKWARDS ? n - 1 - i : i;
@@ -65,7 +66,7 @@ static float root(const kernel *x)
     return x->kind == UNSCALED ? 1.0f : 1.0f / sqrtf((float)x->dk);
 }
 
-/* q and k of one row and head, the one scaled. */
+/* q and k of one row and head, with q scaled. */
 static void prepare(const kernel *x, size_t t, size_t h, float *q, float *k)
 {
     const float *from_q = x->q + key_of(x, t, h), *from_k = x->k + key_of(x, t, h);
@@ -99,14 +100,14 @@ static void step(const kernel *x, size_t t, size_t h, float *S)
     }
 }
 
-/* One chunk of one head in the form of R-22, nothing rounded in between: n rows from `first`. */
+/* One chunk of one head in the form of R-22, without roundings in between: n rows from `first`. */
 enum { LONGEST = 512 };
 typedef struct part {
     size_t first, n;
     float q[LONGEST][256], k[LONGEST][256], u[LONGEST][256], G[LONGEST];
 } part;
 
-/* exp( G - G of row j ), G being that of a row behind it. */
+/* exp( G - G of row j ), where G belongs to a later row. */
 static float decay_since(const kernel *x, const part *p, float G, size_t j)
 {
     if (x->kind == QUOTIENTS)
@@ -114,7 +115,7 @@ static float decay_since(const kernel *x, const part *p, float G, size_t j)
     return x->kind == CLAMPED ? expf(G) / fmaxf(expf(p->G[j]), 1e-6f) : expf(G - p->G[j]);
 }
 
-/* What each row adds to the state: its correction, those of the rows before it being known. */
+/* The correction that each row adds to the state. The corrections of the rows before are known. */
 static void solve(const kernel *x, part *p, size_t h, const float *S)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -248,7 +249,7 @@ static void limits_free(limits *l)
         free(l->of[o]);
 }
 
-/* The worst of each output; `worst` has three. */
+/* The largest quotient of error and bound for each output. `worst` has room for three. */
 static void held(const sb_gate_case *c, const limits *l, int kind, size_t length, double *worst)
 {
     kernel x = kernel_run(c, kind, length);
@@ -258,7 +259,7 @@ static void held(const sb_gate_case *c, const limits *l, int kind, size_t length
     kernel_free(&x);
 }
 
-/* The worst of one output, of all when output is SB_GATE_OUTPUTS. */
+/* The largest quotient of error and bound for one output. */
 static double one(const char *op, const char *shape, const char *regime, int kind, size_t length,
                   size_t output)
 {
@@ -271,8 +272,8 @@ static double one(const char *op, const char *shape, const char *regime, int kin
     return worst[output];
 }
 
-/* A listed shape; with few channels where it leaves them open and only its lengths are looked at.
- */
+/* A listed shape. With `few`, and if the shape leaves dk and dv open, they are 8: such tests need
+ * only its lengths. */
 typedef struct listed {
     char text[96];
 } listed;
@@ -285,7 +286,7 @@ static listed shape_of(const char *shape, int few)
     return s;
 }
 
-/* In other regimes also where kernels are held against them. */
+/* Every listed shape in regime normal, and the default shape in every regime and input type. */
 static void exact_lies_within_bounds(const char *name)
 {
     const sb_gate_op *op = sb_gate_op_find(name);
@@ -306,7 +307,7 @@ TEST(exact_lies_within_every_bound)
 
 static double most[SB_GATE_OUTPUTS];
 
-/* Of the kernels that are right, those that run in chunks of this length. */
+/* The last right kind among kernels with chunks of this length. */
 static int last_right(size_t length)
 {
     return length == 0 ? LATE_SCALE : length == 64 ? BACKWARDS : RIGHT;
@@ -352,7 +353,7 @@ TEST(kernels_row_by_row_pass)
     plain_kernels_pass("delta_rule", lengths, 1);
 }
 
-/* Where some decays are fast, chunks of 256 rows do not lie within the bound of 64. */
+/* With fast decays, chunks of 256 rows are outside the bound for chunks of 64. */
 TEST(chunks_have_the_length_that_is_declared)
 {
     static const char *const ariths[] = {"fp32", "fp32@16", "fp32@256", "fp32@512",
@@ -441,9 +442,9 @@ TEST(broken_kernels_fail)
             fail_msg("kernel %d passes in chunks", kind);
 }
 
-/* F31 needs a length that is not a multiple of the chunk, F32 a state, F30 two value heads per key
- * head and more than one key head, B47 decays that end the range. Without its mistake each kernel
- * passes. */
+/* F31 needs a length that is not a multiple of the chunk. F32 needs a state, F30 two value heads
+ * per key head and more than one key head, B47 decays that leave the range. With inputs that lack
+ * this, each kernel passes. */
 TEST(mistakes_need_the_inputs_made_for_them)
 {
     static const struct {
@@ -498,8 +499,8 @@ static double distance(const mpfr_t x, sb_dd y)
     return far;
 }
 
-/* The divisor of x[0..dk): its length where the kernel computes the norm, times dk^1/2 if scaled.
- */
+/* The divisor of x[0..dk): its length if the kernel computes the norm, otherwise 1; times dk^1/2 if
+ * scaled. */
 static void wide_divisor(const kernel *x, const float *from, int scaled, mpfr_t out)
 {
     mpfr_t y;
@@ -516,8 +517,8 @@ static void wide_divisor(const kernel *x, const float *from, int scaled, mpfr_t 
     mpfr_clear(y);
 }
 
-/* Column j of one head, all rows: s is its column of the state. The largest distance, against the
- * largest size that anything has in the case. */
+/* Computes column j of one head for all rows; s holds that column of the state. Returns the largest
+ * distance, relative to the largest value of the case. */
 static double wide_column(const kernel *x, size_t h, size_t j, mpfr_t *s)
 {
     const sb_gate_output *out = &x->c->output[0], *state = &x->c->output[1],

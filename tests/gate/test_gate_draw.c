@@ -1,4 +1,4 @@
-/* test_gate_draw.c - inputs of each regime are what docs/gates.md says of them. */
+/* test_gate_draw.c - the inputs of each regime are as docs/gates.md describes them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,8 @@ TEST(a_value_depends_on_seed_and_name_and_on_nothing_else)
     assert_memory_not_equal(v, w, bytes);
 }
 
-/* The mean square is 1/cols up to a factor of 2: the order is a power of two. */
+/* The mean square is 1/cols up to a factor of 2: the standard deviation of weights is a power of
+ * two. */
 TEST(weights_have_the_order_of_their_columns)
 {
     for (size_t cols = 1; cols <= COLS; cols = cols * 3 + 1) {
@@ -139,7 +140,8 @@ static double block_largest(size_t row, size_t block)
     return most;
 }
 
-/* A scale of E4M3 is a block's largest / 6 in units in which the tensor's largest has 448. */
+/* The E4M3 scale is the block's largest value / 6, in units that make the largest scale of the
+ * tensor 448. */
 TEST(some_blocks_have_subnormal_scales_and_some_rows_only_such)
 {
     drawn(SB_GATE_REGIME_subnormal, SB_GATE_WEIGHT);
@@ -148,7 +150,7 @@ TEST(some_blocks_have_subnormal_scales_and_some_rows_only_such)
         size_t small = 0;
         for (size_t block = 0; block < COLS / 16; block++) {
             double scale = block_largest(row, block) / unit;
-            assert_true(scale > 0x1p-10); /* not 0 yet */
+            assert_true(scale > 0x1p-10); /* does not round to 0 */
             small += scale < 0x1p-6;
         }
         if (row % 2)

@@ -1,5 +1,6 @@
-/* test_gate_experts.c - vectors of routed experts, of the shared expert and of their sum: against
- * formulas in 300 bits, plain kernels, and kernels with the mistakes of real ones. */
+/* test_gate_experts.c - vectors of routed experts, of the shared expert and of their sum. They are
+ * compared with formulas in 300 bits. Plain kernels pass, and kernels with mistakes of real kernels
+ * fail. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -16,11 +17,11 @@
 
 typedef enum layer { GATE, UP, DOWN } layer;
 
-/* A mistake of a kernel beyond those of enum check_fault. */
+/* Mistakes of a kernel beyond those of enum check_fault. */
 typedef enum slip {
     NO_SLIP,
-    HALVES,    /* up stands in front of gate */
-    COLLAPSED, /* the factor of gate for up, in one expert */
+    HALVES,    /* up is in front of gate */
+    COLLAPSED, /* up takes the factor of gate, in one expert */
     REVERSED,  /* weights go to the slots in reverse order */
     NO_GATE    /* the shared expert without its gate */
 } slip;
@@ -35,7 +36,7 @@ static uint32_t size_of(const sb_gate_case *c, const char *name)
     return (uint32_t)sb_gate_size(c, name);
 }
 
-/* Row `row` of a layer of an expert, cols values. */
+/* One row of a layer of an expert: cols values. */
 static void weight_row(const sb_gate_case *c, layer of, uint32_t expert, uint32_t row, int fault,
                        slip how, double *values)
 {
@@ -146,7 +147,7 @@ static void sum_of(const sb_gate_case *c, layer of, uint32_t expert, uint32_t ro
     mpfr_clear(product);
 }
 
-/* y / (1 + e^-x) in place of y */
+/* y becomes y / (1 + e^-x) */
 static void times_sigmoid(mpfr_t y, mpfr_t x)
 {
     mpfr_t e;
@@ -158,7 +159,7 @@ static void times_sigmoid(mpfr_t y, mpfr_t x)
     mpfr_clear(e);
 }
 
-/* out[hidden] of one MLP */
+/* The output of one MLP, out[hidden]. */
 static void real_mlp(const sb_gate_case *c, uint32_t expert, mpfr_t *x, mpfr_t *out)
 {
     const uint32_t hidden = size_of(c, "hidden"), inner = size_of(c, "inner");
@@ -181,7 +182,7 @@ static void real_mlp(const sb_gate_case *c, uint32_t expert, mpfr_t *x, mpfr_t *
     free(scratch);
 }
 
-/* Of the first token, all columns. */
+/* Checks all columns of the first token. */
 static void check_real(const sb_gate_case *c)
 {
     const uint32_t hidden = size_of(c, "hidden"), slots = shared(c) ? 1 : size_of(c, "slots");

@@ -1,5 +1,5 @@
 /* test_gate_gdn.c - vectors of the convolution, the gates of the delta rule and of norms: plain
- * binary32 kernels pass, broken ones do not. */
+ * binary32 kernels pass, broken ones fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,28 +14,28 @@
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
 
-/* What a kernel is written like: nothing wrong, another order, then mistakes. */
+/* Variants of the kernel: a right one, others with another order, then mistakes. */
 enum {
     RIGHT,
-    OTHER, /* sums from behind, factors in another order, the other form of softplus */
+    OTHER, /* sums from last to first, factors in another order, the other form of softplus */
     EX2,   /* e^x as 2^(x log2 e), both in binary32 */
     /* of the convolution */
     NO_SILU,
-    NO_STATE,     /* it starts from zeros */
-    NEWEST_FIRST, /* the columns of the state that comes in */
-    SHIFTED,      /* the state that goes out is that of the row before */
+    NO_STATE,     /* starts from zeros */
+    NEWEST_FIRST, /* the columns of the input state in reverse order */
+    SHIFTED,      /* the output state is that of the row before */
     /* of the gates */
-    WRONG_SIDE, /* softplus(x) is x below the threshold */
+    WRONG_SIDE, /* takes softplus(x) as x below the threshold */
     NO_LIMIT,   /* log1p(e^x) everywhere */
-    SHORT_SUM,  /* log(1 + e^x), the sum being rounded */
-    PLAIN_A,    /* A_log in place of its exponential */
-    TWICE_BETA, /* as for keys of negative eigenvalues */
+    SHORT_SUM,  /* log(1 + e^x) with the sum rounded */
+    PLAIN_A,    /* A_log instead of its exponential */
+    TWICE_BETA, /* beta doubled, as for negative eigenvalues */
     /* of norms */
     EPS_OUTSIDE,    /* eps added to the root */
-    EPS_ELSEWHERE,  /* to the mean where the sum has it, to the sum where the mean has it */
-    OTHER_WEIGHT,   /* w for 1 + w, 1 + w for w */
-    GATE_FIRST,     /* before the norm */
-    GATE_IS_SIGMOID /* in place of silu */
+    EPS_ELSEWHERE,  /* added to the mean instead of the sum, and vice versa */
+    OTHER_WEIGHT,   /* w instead of 1 + w, and vice versa */
+    GATE_FIRST,     /* the gate is applied before the norm */
+    GATE_IS_SIGMOID /* instead of silu */
 };
 
 typedef struct kernel {
@@ -110,7 +110,7 @@ static void gates(const kernel *x)
     }
 }
 
-/* The factor of a norm over y: of the sum or of the mean of the squares. */
+/* The factor of a norm over y, from the mean of the squares or from their sum. */
 static float shrink(const kernel *x, const float *y, int mean)
 {
     float sum = 0.0f, n = (float)x->n;
@@ -146,7 +146,7 @@ static float gate_of(const kernel *x, size_t at)
                                       : z * sigmoid(z);
 }
 
-/* rmsnorm; with z, gated_rmsnorm. */
+/* rmsnorm, or gated_rmsnorm if there is a z. */
 static void norm(const kernel *x)
 {
     float plain = (x->in[2] == NULL) == (x->kind == OTHER_WEIGHT) ? 0.0f : 1.0f;
@@ -219,15 +219,15 @@ static double worst_of(const char *op, const char *shape, const char *regime, in
     return worst;
 }
 
-/* In regime cancellation, sums of conv are less than their terms' roundings, and softplus of what
- * is far below 0 is less than the least number. */
+/* The share is 0.6: in regime cancellation, sums of conv are smaller than the roundings of their
+ * terms, and softplus far below 0 is smaller than the least number. */
 TEST(exact_lies_within_every_bound)
 {
     for (size_t i = 0; i < OPS; i++)
         held_everywhere(ops[i].name, 0.6);
 }
 
-/* In binary32, and rounded to bfloat16. */
+/* The right kernels pass, in binary32 and rounded to bfloat16. */
 static double check_plain(const char *op, const char *shape, const char *regime)
 {
     sb_gate_case *c = held_case(op, shape, regime, SB_DTYPE_BF16);
@@ -261,9 +261,9 @@ TEST(plain_kernels_pass)
     }
 }
 
-/* T-81: "E = F + G |x| of exp": right of the libraries that have
- * that exponential and where nobody says which, wrong of one that promises more; and what is wrong
- * of every library stays so. */
+/* T-81: "E = F + G |x| of exp": such an exponential is right for libraries that have it and if no
+ * library is named. For a library that promises more accuracy it is wrong. A mistake stays wrong
+ * for every library. */
 TEST(exponentials_that_round_their_argument)
 {
     static const char *const names[] = {"gates", "gated_rmsnorm"};
@@ -285,7 +285,7 @@ TEST(exponentials_that_round_their_argument)
             sb_gate_case_free(c);
         }
         print_message("%s: %.2f of the bound of sleef_u10\n", names[i], other);
-        assert_true(i || other > 1.0); /* of the norm most is the sum of squares */
+        assert_true(i || other > 1.0); /* in the norm, the sum of squares has most of the bound */
     }
 }
 
@@ -320,7 +320,7 @@ TEST(broken_kernels_fail)
         const char *op, *shape, *regime;
         int kind;
         size_t output;
-        int passes; /* these inputs cannot show it */
+        int passes; /* the inputs cannot show the mistake */
     } all[] = {
         {"conv", NULL, "normal", NO_SILU, 0, 0},
         {"conv", NULL, "normal", NO_STATE, 0, 0},

@@ -1,5 +1,5 @@
-/* test_gate_gdn_cases.c - cases of linear attention and norms: what is refused, that rows and cuts
- * are as the ops say, and that a wrong state fails beside a right output. */
+/* test_gate_gdn_cases.c - cases of linear attention and norms: wrong inputs are refused, rows and
+ * cuts behave as the ops declare, and a wrong state fails beside a right output. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -23,8 +23,7 @@ static const struct {
              {"delta_rule_chunk", "rows=5,dk=8,dv=4"}};
 enum { SMALL = sizeof small / sizeof *small };
 
-/* --- what is refused ---------------------------------------------------------------------------
- */
+/* --- refused inputs --------------------------------------------------------------------------- */
 
 static void refused(const sb_gate_case *damaged, const char *name, const char *words)
 {
@@ -88,7 +87,7 @@ TEST(values_that_no_layer_has_are_refused)
 /* --- rows and cuts -----------------------------------------------------------------------------
  */
 
-/* The ops of a table, as a kernel: ctx. */
+/* A kernel that runs the ops of a table, its ctx. */
 static sb_status by_table(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
 {
     const sb_op_table *table = ctx;
@@ -170,7 +169,8 @@ TEST(sequences_may_be_cut_where_the_op_says)
 /* --- several outputs ---------------------------------------------------------------------------
  */
 
-/* What a table gives for all outputs; of `states`, each may be that of the row before. */
+/* The judgement of all outputs that a table computes. With `late`, each of `states` is that of the
+ * row before. */
 static sb_gate_result judged(const sb_gate_case *c, const char *mistake, int late)
 {
     sb_op_table table = table_with(mistake);

@@ -1,5 +1,6 @@
-/* test_gate_judge.c - judgement: what is right passes in every type, what is one step outside does
- * not, and the words say where; inference, power, and the comparison with an earlier judgement. */
+/* test_gate_judge.c - judgement: right outputs pass in every type, outputs one step outside fail,
+ * and the message says where. Also inference, power, and the comparison with an earlier
+ * judgement. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 #include "tools/gate/element.h"
 #include "tools/gate/judged.h"
 
-/* A choice that is open: the second largest, in row 1 only. */
+/* Open choices: only in row 1, the second largest. */
 static int open_in_row_one(const sb_gate_case *c, const sb_gate_arith *ar, size_t output, size_t i,
                            double got)
 {
@@ -30,7 +31,7 @@ static sb_gate_op with_ties(void)
     return op;
 }
 
-/* The op with room around every value: a bound of 0 has no ends. */
+/* The bound of the op, widened a little: an interval of length 0 has no ends to test. */
 static sb_status bound_with_room(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
                                  sb_ball *const out[])
 {
@@ -40,7 +41,8 @@ static sb_status bound_with_room(const sb_gate_case *c, float *const in[], const
     return status;
 }
 
-/* The first value by nothing, where values are rounded to binary16; all by nothing useful. */
+/* Gives the first value no bound if values are rounded to binary16. bound_by_much gives all values
+ * useless bounds. */
 static sb_status bound_by_nothing(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
                                   sb_ball *const out[])
 {
@@ -85,7 +87,7 @@ static sb_gate_arith arith(const char *name)
     return ar;
 }
 
-/* An output of a kernel that gives profile exact, in a type. */
+/* The bytes of an output of a kernel that computes profile exact, in a type. */
 static unsigned char *encoded(const sb_gate_output *o, sb_dtype dtype)
 {
     size_t width = sb_dtype_bits(dtype) / 8;
@@ -131,8 +133,7 @@ static sb_gate_result judged(const sb_gate_case *c, const char *name, const sb_g
     return r;
 }
 
-/* --- what is right -----------------------------------------------------------------------------
- */
+/* --- right outputs ---------------------------------------------------------------------------- */
 
 TEST(a_right_output_passes_in_every_type)
 {
@@ -178,7 +179,7 @@ TEST(choices_are_read_in_every_type_of_whole_numbers)
 /* --- one step outside --------------------------------------------------------------------------
  */
 
-/* The first number of the type above real + bound, and the last one that is still inside. */
+/* The first number of the type above real + bound fails, and the last one inside passes. */
 TEST(the_ends_of_the_interval_decide)
 {
     static const sb_dtype types[] = {SB_DTYPE_F32, SB_DTYPE_F64, SB_DTYPE_BF16, SB_DTYPE_F16};
@@ -262,7 +263,7 @@ TEST(what_is_no_number_is_counted)
     sb_gate_case_free(c);
 }
 
-/* -0 is 0 within a bound, but other bits. */
+/* -0 equals 0 within a bound, but has other bits. */
 TEST(a_negative_zero_is_a_zero_but_to_the_bit)
 {
     sb_gate_case *c = made(tiny_op(), NULL, NULL);
@@ -431,7 +432,7 @@ TEST(the_tightest_arithmetic_is_inferred)
     assert_true(count > 1);
     sb_gate_result reduced;
     assert_int_equal(sb_gate_reduce(c, got, &ar, &reduced, NULL), SB_OK);
-    assert_int_equal(sb_gate_points(&ar, point), 1); /* an addition has no other */
+    assert_int_equal(sb_gate_points(&ar, point), 1); /* an addition has no other rounding points */
     assert_string_equal(point[0].knob, "act");
     sb_store_u32(at(&got[0], 0), sb_bits_f32(99.0f));
     assert_null(inferred(c, got, &ar));
@@ -439,7 +440,7 @@ TEST(the_tightest_arithmetic_is_inferred)
     sb_gate_case_free(c);
 }
 
-/* A row that bounds nothing explains nothing. */
+/* An arithmetic without a bound is never inferred. */
 TEST(what_has_no_bound_is_not_inferred)
 {
     sb_gate_arith ar;
@@ -459,7 +460,7 @@ TEST(what_has_no_bound_is_not_inferred)
     sb_gate_case_free(c);
 }
 
-/* What would have shown in an output that nobody gave has not been shown. */
+/* A mistake that shows only in an output which is not given does not count as detected. */
 TEST(only_what_is_given_shows_mistakes)
 {
     sb_gate_power all, some;
@@ -483,7 +484,7 @@ TEST(only_what_is_given_shows_mistakes)
     sb_gate_case_free(c);
 }
 
-/* In binary16 the rows are zeros: those of a kernel that wrote nothing are no better or worse. */
+/* In binary16 the rows are zeros, so that the zeros of a kernel that wrote nothing pass, too. */
 TEST(zeros_that_pass_are_mistrusted)
 {
     sb_gate_request r = {.op = "l2norm", .regime = "least", .input = SB_DTYPE_BF16, .seed = 42};
@@ -523,7 +524,7 @@ TEST(planted_mistakes_are_shown_by_name)
     sb_gate_case_free(c);
 }
 
-/* Inputs of zeros show no mistake: what passes on them is not believed. */
+/* Inputs of zeros detect no mistake, so that a pass with them is not trusted. */
 TEST(inputs_that_show_nothing_are_mistrusted)
 {
     sb_gate_arith ar = arith("fp32");
@@ -550,7 +551,8 @@ TEST(inputs_that_show_nothing_are_mistrusted)
 /* --- rounding ----------------------------------------------------------------------------------
  */
 
-/* Against the roundings of the formats, and the cell of a number is what is rounded to it. */
+/* Compares with the roundings of the formats. The cell of a number contains exactly the values that
+ * are rounded to it. */
 TEST(elements_are_rounded_as_their_formats_are)
 {
     for (uint32_t i = 0; i < 0x10000; i += 3) {

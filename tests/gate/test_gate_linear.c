@@ -1,6 +1,6 @@
-/* test_gate_linear.c - vectors of linear layers and of the head: what they expect against weights
- * decoded from their bytes by other code and summed in 300 bits; plain kernels pass, and kernels
- * with the mistakes of real ones do not. */
+/* test_gate_linear.c - vectors of linear layers and of the head. The expectation is compared with
+ * weights that independent code decodes, summed in 300 bits. Plain kernels pass, and kernels with
+ * mistakes of real kernels fail. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static float sum_forwards(const double *w, const double *x, size_t k)
     return sum;
 }
 
-/* Eight sums with fused operations, added in pairs. */
+/* Eight partial sums with fused multiply-add, added in pairs. */
 static float sum_lanes(const double *w, const double *x, size_t k)
 {
     float sum[8] = {0};
@@ -74,7 +74,7 @@ static float sum_lanes(const double *w, const double *x, size_t k)
     return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-/* A kernel of binary32. */
+/* A kernel in binary32. */
 static float *run(const sb_gate_case *c, int fault, order how)
 {
     const size_t rows = (size_t)sb_gate_size(c, "rows"), n = (size_t)c->output[0].shape[1],
@@ -94,7 +94,7 @@ static float *run(const sb_gate_case *c, int fault, order how)
     return out;
 }
 
-/* The real values are those of a sum in 300 bits of weights decoded by check_op.c. */
+/* The real values equal a sum in 300 bits over weights decoded by check_op.c. */
 static void check_real(const sb_gate_case *c)
 {
     const size_t rows = (size_t)sb_gate_size(c, "rows"), n = (size_t)c->output[0].shape[1],
@@ -118,7 +118,7 @@ static void check_real(const sb_gate_case *c)
             const sb_dd real = c->output[0].real[t * n + i];
             mpfr_sub_d(sum, sum, real.hi, MPFR_RNDN);
             mpfr_sub_d(sum, sum, real.lo, MPFR_RNDN);
-            /* check_value rounds a division or two to binary64 where there is a divisor */
+            /* with a divisor, check_value rounds one or two divisions to binary64 */
             double allowed = (divides ? 0x1p-49 : 0x1p-94) * size;
             if (!(fabs(mpfr_get_d(sum, MPFR_RNDN)) <= allowed))
                 fail_msg("%s %s: element (%zu, %zu) is off by %g", c->format,
@@ -175,8 +175,7 @@ TEST(test_shapes_and_inputs)
         }
 }
 
-/* Element of an odd shape that only some formats have: the last block has one row and one column.
- */
+/* Odd shapes, which only some formats have: the last block has one row and one column. */
 TEST(test_odd_widths)
 {
     static const char *const formats[] = {"bf16", "fp8-block", "fp8-channel", "fp8-tensor",
@@ -227,7 +226,7 @@ static const struct {
     {"int4-awq", CHECK_WORDS, SB_GATE_REGIME_normal, SHAPE},
 };
 
-/* Under the widest units that the format has, and rounded to bfloat16 as well. */
+/* Faults are detected under the widest units of the format, also in outputs rounded to bfloat16. */
 TEST(test_faults_of_kernels_show)
 {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -246,7 +245,7 @@ TEST(test_faults_of_kernels_show)
     }
 }
 
-/* What some regimes are made for is missed in regime normal, as the kernels' own tests miss it. */
+/* Regime normal misses faults for which another regime is made, as the kernels' own tests do. */
 TEST(test_normal_values_hide_faults)
 {
     static const struct {
@@ -279,14 +278,14 @@ TEST(test_shapes_that_a_format_does_not_have)
     }
 }
 
-/* Rows of inputs in other batches: what follows from them is made anew. */
+/* Rows of inputs in other batches: the arrays derived from them are computed anew. */
 TEST(test_rows_in_other_batches)
 {
     check_batches("linear", "rows=4,n=8,k=128");
     check_batches("head", "rows=3,vocabulary=10,padded=12,k=32");
 }
 
-/* What no maker would write, and a file can say. */
+/* Inputs that no program would write, but a file can contain. */
 TEST(test_damaged_inputs_are_refused)
 {
     check_refused("linear", "nvfp4-ct", "weight_scale_swizzled", 0, 0x01010101, "without blocks");
@@ -306,7 +305,7 @@ TEST(test_damaged_inputs_are_refused)
     check_refused("act_quant_nvfp4", "vllm_ref", "input_global_scale", 0, 0x80000000, "above 0");
 }
 
-/* The scales in blocks, read as tensor cores read them. */
+/* The swizzled scales, read as tensor cores read them. */
 TEST(test_scales_in_blocks)
 {
     sb_gate_case *c = check_case("linear", "nvfp4-w4a4", "rows=130,n=136,k=320",

@@ -1,5 +1,5 @@
-/* test_gate_meta.c - the metamorphic gate: kernels that are right pass, whatever their arithmetic,
- * and each that sees what it must not is caught by the variant that is made for it. */
+/* test_gate_meta.c - the metamorphic gate: right kernels pass, whatever their arithmetic. A kernel
+ * that reads or writes memory that is not its own is caught by the variant made for that fault. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -67,18 +67,18 @@ static sb_gate_op running_sum(void)
 
 typedef enum fault {
     NONE,
-    NEIGHBOUR,     /* a row's last element takes the next row's */
-    PADDING,       /* reads what lies behind the inputs */
-    SLOT,          /* every row but the first reads the first row's first element */
+    NEIGHBOUR,     /* the first element of the next row is added to the last of a row */
+    PADDING,       /* reads behind the inputs */
+    SLOT,          /* the first element of every row is that of the first row */
     RARELY,        /* wrong once in a hundred calls */
-    BY_WIDTH,      /* adds in another order where there are more than four rows */
+    BY_WIDTH,      /* another order of additions for more than four rows */
     OVERRUN,       /* writes one element too many */
-    UNWRITTEN,     /* leaves the last element as it was */
-    INTO_INPUT,    /* uses its input as room */
-    CONSTANT,      /* always the same */
+    UNWRITTEN,     /* leaves the last element unwritten */
+    INTO_INPUT,    /* writes into an input */
+    CONSTANT,      /* the output is constant */
     STATE_DROPPED, /* starts from zero */
-    STATE_STALE,   /* gives back the state it got */
-    STATE_OF_ONE,  /* does that where it has one row */
+    STATE_STALE,   /* returns its input state */
+    STATE_OF_ONE,  /* the same, but only for one row */
     GIVES_UP
 } fault;
 
@@ -107,7 +107,7 @@ static sb_status add_rows(void *ctx, const sb_gate_case *c, const sb_gate_room *
         for (size_t i = 0; i < k; i++) {
             float *v = &y[r * k + i];
             *v = x[r * k + i] + w[i];
-            if (self->fault == BY_WIDTH) /* (x + w) + w/2 or x + (w + w/2) */
+            if (self->fault == BY_WIDTH) /* (x + w) + 0.3w or x + (w + 0.3w) */
                 *v = rows > 4 ? *v + w[i] * 0.3f : x[r * k + i] + (w[i] + w[i] * 0.3f);
             best = *v > y[r * k + best] ? i : best;
         }
@@ -132,7 +132,7 @@ static sb_status add_rows(void *ctx, const sb_gate_case *c, const sb_gate_room *
     return SB_OK;
 }
 
-/* UNWRITTEN in its own function: the element keeps what it was before. */
+/* UNWRITTEN has its own function: the last element keeps its previous value. */
 
 static sb_status add_rows_but_one(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
 {
@@ -225,7 +225,7 @@ TEST(planted_faults_are_caught_where_they_show)
     caught(INTO_INPUT, SB_GATE_META_repeated, "the kernel writes into in.weight");
 }
 
-/* What a fault does not touch stays quiet. */
+/* Variants that a fault does not concern stay quiet. */
 TEST(other_variants_stay_quiet)
 {
     sb_gate_op op = with_rows();
@@ -300,8 +300,7 @@ static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room 
     return status;
 }
 
-/* What the ops say of their rows is true: the reference passes.
- */
+/* The reference passes, so that what the ops declare about their rows is true. */
 TEST(the_reference_passes_for_every_op)
 {
     for (size_t i = 0; i < sb_gate_op_count(); i++) {
@@ -336,7 +335,7 @@ TEST(a_kernel_that_gives_up_ends_the_gate)
     sb_gate_case_free(c);
 }
 
-/* Where memory runs out nothing has passed: no variant is left out for that. */
+/* If memory runs out, the gate does not pass by leaving out a variant. */
 TEST(no_memory_is_no_pass)
 {
     sb_gate_op op = with_rows();

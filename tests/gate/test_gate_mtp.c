@@ -1,5 +1,5 @@
 /* test_gate_mtp.c - vectors of the input of the MTP head: plain binary32 kernels pass, broken ones
- * do not. */
+ * fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,27 +12,27 @@
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
 
-/* What a kernel is written like: right in two ways, then mistakes. */
+/* Variants of the kernel: two right ones, then mistakes. */
 enum {
     FORWARDS,
     BACKWARDS,
     RIGHT_ONES,
-    HIDDEN_FIRST = RIGHT_ONES, /* the halves of what fc reads change places */
-    NORMS_SWAPPED,             /* their weights do */
-    ONE_NORM,                  /* both halves have that of the embedding */
-    PLAIN_EMBEDDING,           /* w in place of 1 + w, in one of the halves */
+    HIDDEN_FIRST = RIGHT_ONES, /* the halves of the input of fc are swapped */
+    NORMS_SWAPPED,             /* the weights of the norms are swapped */
+    ONE_NORM,                  /* both halves take the weight of the embedding's norm */
+    PLAIN_EMBEDDING,           /* w instead of 1 + w in one of the halves */
     PLAIN_HIDDEN,
     TWICE_SHIFTED, /* 2 + w (F05) */
-    NOT_NORMED,    /* the hidden vector goes in as it is */
+    NOT_NORMED,    /* the hidden vector is not normalized */
     NO_HIDDEN,
-    EVERYWHERE,              /* up to here in every regime */
-    JOINED_NORM = EVERYWHERE /* one mean of the squares over both halves: eps can hide it */
+    EVERYWHERE,              /* the kinds before this one fail in every regime */
+    JOINED_NORM = EVERYWHERE /* one mean of squares over both halves, which eps can hide */
 };
 
 typedef struct kernel {
     int kind;
     size_t rows, n;
-    float *half[2], *weight[2], *fc; /* the embedding first */
+    float *half[2], *weight[2], *fc; /* the embedding is first */
     float *joined, *out;
 } kernel;
 
@@ -135,7 +135,7 @@ TEST(plain_kernels_pass)
         }
 }
 
-/* The order of the halves and 1 + w of each show in every regime. */
+/* The order of the halves and the 1 + w of each half show in every regime. */
 TEST(mistakes_fail_in_every_regime)
 {
     const sb_gate_op *op = sb_gate_op_find("mtp");

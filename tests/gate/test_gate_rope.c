@@ -1,4 +1,4 @@
-/* test_gate_rope.c - vectors of qk_norm_rope: plain binary32 kernels pass, broken ones do not. */
+/* test_gate_rope.c - vectors of qk_norm_rope: plain binary32 kernels pass, broken ones fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,23 +14,23 @@
 #include "tests/lib/suite.h"
 #include "tools/gate/whole.h"
 
-/* What a kernel is written like: nothing wrong, sums from behind, then mistakes. */
+/* Variants of the kernel: right ones with two orders of summation, then mistakes. */
 enum {
     RIGHT,
     BACKWARDS,
-    PLAIN_WEIGHT,    /* w in place of 1 + w */
-    ALL_CHANNELS,    /* the first rd/2 pairs are those of hd (F33) */
-    HEAD_TABLE,      /* frequencies of hd in place of rd */
-    PAIRS,           /* 2f with 2f + 1 */
-    OTHER_WAY,       /* turned backwards */
-    NEXT_POSITION,   /* off by one */
-    NORM_BEHIND,     /* rope, then the norm */
-    EPS_OUTSIDE,     /* eps added to the root */
+    PLAIN_WEIGHT,    /* w instead of 1 + w */
+    ALL_CHANNELS,    /* rotates all hd channels, not rd (F33) */
+    HEAD_TABLE,      /* frequencies from hd instead of rd */
+    PAIRS,           /* rotates channel 2f with 2f + 1 */
+    OTHER_WAY,       /* rotates in the other direction */
+    NEXT_POSITION,   /* the position is off by one */
+    NORM_BEHIND,     /* rope before the norm */
+    EPS_OUTSIDE,     /* eps is added to the root */
     ALL_HEADS,       /* one norm for all heads of a row */
-    TIME_ALONE,      /* mRoPE sections are not read */
-    SECTIONS_IN_ROW, /* and taken one behind the other */
-    EAGER,           /* right in bfloat16: every step rounded */
-    CACHED           /* the output of the norm and a table, but not the products */
+    TIME_ALONE,      /* ignores the mRoPE sections */
+    SECTIONS_IN_ROW, /* takes the sections as consecutive, not interleaved */
+    EAGER,           /* right in bfloat16: every step is rounded */
+    CACHED           /* rounds the output of the norm and the table, but not the products */
 };
 
 typedef struct kernel {
@@ -42,7 +42,7 @@ typedef struct kernel {
     float *out;
 } kernel;
 
-/* Rounded to bfloat16 where one of the kernels does that. */
+/* Rounds to bfloat16 if the kernel is one of these two kinds. */
 static float round_in(const kernel *k, int one, int other, float x)
 {
     return k->kind == one || k->kind == other ? sb_round_to(SB_FORMAT_bf16, x) : x;
@@ -116,7 +116,8 @@ static void run(const kernel *k)
     }
 }
 
-/* What this kernel gives, against the bound of binary32; of bf16: how many are outside. */
+/* The largest quotient of the kernel's error and the bound. *outside_bf16 gets the number of
+ * elements outside after rounding to bfloat16. */
 static double held(const sb_gate_case *c, const char *arith, int kind, size_t *outside_bf16)
 {
     float *x = sb_gate_values(c, "x"), *weight = sb_gate_values(c, "weight");
@@ -154,7 +155,7 @@ TEST(exact_lies_within_every_bound)
     held_everywhere("qk_norm_rope", 0.95);
 }
 
-/* In binary32, and rounded to bfloat16. */
+/* The right kernels pass, in binary32 and rounded to bfloat16. */
 static void check_plain(const char *shape, const char *regime)
 {
     sb_gate_case *c = held_case("qk_norm_rope", shape, regime, SB_DTYPE_BF16);
@@ -176,8 +177,8 @@ TEST(plain_kernels_pass)
             check_plain(op->shapes[s], sb_gate_regime_name((sb_gate_regime)g));
 }
 
-/* V-51: "each of the roundings between the ops may be there or not" - and none of them is binary32.
- */
+/* V-51: "each of the roundings between the ops may be there or not"; without +bf16 in the
+ * arithmetic, each of these kernels fails. */
 TEST(kernels_in_bfloat16_pass_where_that_is_allowed)
 {
     static const char *const shapes[] = {"first=0", "rows=9", "first=16773119,rows=2,theta=10000"};
@@ -210,7 +211,7 @@ TEST(mistakes_fail)
         assert_true(one("hd=256,rd=64,heads=2,mrope=1", "normal", kind) > 1.0);
 }
 
-/* F33 passes at position 0, where nothing turns, and fails at all others. */
+/* F33 passes at position 0, where the rotation is the identity, and fails at all others. */
 TEST(turning_all_channels_shows_behind_position_0)
 {
     assert_true(one("first=0,rows=1", "normal", ALL_CHANNELS) <= 1.0);
@@ -227,7 +228,7 @@ typedef struct wide {
     mpfr_t root, angle, sine, cosine, a, b, y;
 } wide;
 
-/* (1 + w) x / sqrt( mean + eps ) of channel i of this head, into out. */
+/* (1 + w) x / sqrt( mean + eps ) for channel i of this head, into out. */
 static void wide_norm(wide *w, const kernel *k, size_t row, size_t i, mpfr_t out)
 {
     mpfr_set_zero(w->root, 1);

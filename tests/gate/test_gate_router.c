@@ -1,4 +1,4 @@
-/* test_gate_router.c - vectors of the router: plain binary32 kernels pass, broken ones do not. */
+/* test_gate_router.c - vectors of the router: plain binary32 kernels pass, broken ones fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,19 +12,19 @@
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
 
-/* What a kernel is written like: right in three ways, then mistakes. */
+/* Variants of the kernel: three right ones, then mistakes. */
 enum {
     BY_LOGIT,
-    BY_PROBABILITY, /* which may have lost the order of the logits; sums from behind */
+    BY_PROBABILITY, /* sums from last to first; probabilities can tie where logits do not */
     LAST_OF_EQUALS,
     RIGHT_ONES,
-    BEST_FROM_0 = RIGHT_ONES, /* the search starts from a largest of 0 (F24) */
-    MAXIMUM_FROM_0,           /* the maximum that is subtracted starts from 0 */
-    NO_MAXIMUM,               /* none is subtracted */
-    ALWAYS_RENORMALISED,      /* F25, either way */
+    BEST_FROM_0 = RIGHT_ONES, /* the search for the largest starts from 0 (F24) */
+    MAXIMUM_FROM_0,           /* the search for the maximum to subtract starts from 0 */
+    NO_MAXIMUM,               /* no maximum is subtracted */
+    ALWAYS_RENORMALISED,      /* F25, in both directions */
     NEVER_RENORMALISED,
-    EQUALS_SKIPPED, /* the next is one that is below the last */
-    EQUALS_AGAIN,   /* the next is one that is not above the last, and another than it */
+    EQUALS_SKIPPED, /* the next choice must be smaller than the last */
+    EQUALS_AGAIN,   /* the next choice is another than the last and not larger */
     LAST_LOST,      /* the last expert is never chosen */
     ASCENDING,
     SIGMOID,
@@ -190,11 +190,12 @@ TEST(equals_are_open_but_in_exact)
     assert_true(strict.ids.open == 0 && strict.ids.wrong == loose.ids.open);
     assert_int_equal(held(c, "exact", BY_LOGIT).ids.wrong, 0);
     sb_gate_case_free(c);
-    /* with 24 bits few logits are equal, and few choices are open */
+    /* with 24 bits few logits are equal, so that few choices are open */
     assert_int_equal(one(NULL, "normal", SB_DTYPE_F32, LAST_OF_EQUALS).ids.open, 0);
 }
 
-/* V-55: "an expert that stands twice in a row never is" - also where each alone would be. */
+/* V-55: "an expert that stands twice in a row never is" , even if each of them alone would be
+ * open. */
 TEST(equals_do_not_stand_twice)
 {
     sb_gate_case *c = held_case("router", "rows=1,experts=64,kept=4", "ties", SB_DTYPE_F32);
@@ -213,7 +214,7 @@ TEST(equals_do_not_stand_twice)
     sb_gate_case_free(c);
 }
 
-/* Other experts are not open: of 800 slots the neighbour is within the arithmetic of none. */
+/* The next expert is not open for any of the 800 slots. */
 TEST(neighbours_are_not_open)
 {
     sb_gate_case *c = held_case("router", "rows=100", "normal", SB_DTYPE_F32);
@@ -235,9 +236,9 @@ static int never_together(const sb_gate_case *c, const sb_gate_arith *ar, size_t
     return 0;
 }
 
-/* V-55: "Choices that are open one by one must also stand together" - of three experts each of
- * which may change places with its neighbour, the last two are no choice where the first is
- * certainly above the last. */
+/* V-55: "Choices that are open one by one must also stand together" . Each of three experts may be
+ * swapped with its neighbour. If the first is certainly above the last, the last two are no valid
+ * choice. */
 TEST(neighbours_of_neighbours)
 {
     sb_gate_case *c = held_case("router", "rows=1,experts=3,kept=2", "normal", SB_DTYPE_F32);
@@ -261,8 +262,8 @@ TEST(neighbours_of_neighbours)
     sb_gate_case_free(c);
 }
 
-/* The judge asks for it: in regime ties a choice that leaves a larger logit out fails as a whole.
- */
+/* The judge calls `together`: in regime ties, a choice of which `together` disapproves fails as a
+ * whole. */
 TEST(judged_together)
 {
     sb_gate_case *c = held_case("router", "rows=1,experts=64,kept=4", "ties", SB_DTYPE_F32);
@@ -303,7 +304,7 @@ TEST(mistakes_fail)
             fails(one(broken[i].shape, broken[i].passes, SB_DTYPE_F32, broken[i].kind)))
             fail_msg("kernel %d fails %s", broken[i].kind, broken[i].passes);
     }
-    /* equal ones are skipped or repeated where there are none: nobody sees it */
+    /* without equal logits, skipping or repeating equal ones cannot show */
     assert_false(fails(one(NULL, "normal", SB_DTYPE_F32, EQUALS_SKIPPED)));
     assert_false(fails(one(NULL, "normal", SB_DTYPE_F32, EQUALS_AGAIN)));
 }

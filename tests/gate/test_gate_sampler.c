@@ -1,4 +1,4 @@
-/* test_gate_sampler.c - vectors of the sampler: plain binary32 kernels pass, broken ones do not. */
+/* test_gate_sampler.c - vectors of the sampler: plain binary32 kernels pass, broken ones fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,19 +14,19 @@
 #include "tests/lib/suite.h"
 #include "tools/gate/whole.h"
 
-/* What a kernel is written like: right in three ways, then mistakes. */
+/* Variants of the kernel: three right ones, then mistakes. */
 enum {
     GUMBEL,
-    NOISE, /* divides first, and p by exponential noise at the end */
+    NOISE, /* divides before it subtracts, and divides p by exponential noise at the end */
     BACKWARDS,
     RIGHT_ONES,
-    TOP_P_FIRST = RIGHT_ONES, /* limits in another order */
-    TEMPERATURE_LAST,         /* behind the limits */
+    TOP_P_FIRST = RIGHT_ONES, /* top_p before top_k */
+    TEMPERATURE_LAST,         /* the temperature is applied after the limits */
     MIN_P_ABSOLUTE,           /* compared with p, not with the largest p */
-    HIGHEST_OF_EQUALS,        /* at the limit of top_k */
+    HIGHEST_OF_EQUALS,        /* keeps the highest of equal tokens at the limit of top_k */
     ALL_EQUALS,
-    REACHING_CUT, /* the token that reaches top_p is not kept */
-    ONE_MORE,     /* nor is it the last */
+    REACHING_CUT, /* drops the token that reaches top_p */
+    ONE_MORE,     /* keeps one token more */
     NOT_NORMALISED,
     NO_MAXIMUM,
     U_TURNED, /* 1 - u */
@@ -67,7 +67,7 @@ static void exponentials(const kernel *k, float temperature)
                                    : expf((k->logits[i] - most) / temperature);
 }
 
-/* The sum of the first tokens of the order. */
+/* The sum over the first tokens in the sorted order. */
 static float sum_of(const kernel *k, size_t count)
 {
     float sum = 0.0f;
@@ -207,7 +207,8 @@ TEST(exact_lies_within_every_bound)
     held_everywhere("sampler", 0.75);
 }
 
-/* Section P draws the same tokens: the case only gives it the random numbers. */
+/* Section P draws the same tokens; the only difference is that the case contains the random
+ * numbers. */
 TEST(exact_is_section_p)
 {
     sb_gate_case *c = held_case("sampler", "rows=16", "normal", SB_DTYPE_F32);
@@ -273,7 +274,7 @@ TEST(mistakes_fail)
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
         if (one(NULL, broken[i].regime, broken[i].input, broken[i].kind).worst <= 1.0)
             fail_msg("kernel %d passes %s", broken[i].kind, broken[i].regime);
-    /* p is right, the draw is not */
+    /* p is right, but the draw is wrong */
     for (int kind = U_TURNED; kind < KERNELS; kind++) {
         verdict v = one(NULL, "normal", SB_DTYPE_F32, kind);
         assert_true(v.worst <= 1.0);
@@ -281,7 +282,7 @@ TEST(mistakes_fail)
     }
 }
 
-/* What an arithmetic leaves open is little: of 400 draws in regime normal not one. */
+/* An arithmetic leaves few draws open: in regime normal, none of 400. */
 TEST(few_draws_are_open)
 {
     sb_gate_case *c = held_case("sampler", "rows=400,vocab=64", "normal", SB_DTYPE_F32);

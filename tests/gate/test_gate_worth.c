@@ -1,5 +1,5 @@
-/* test_gate_worth.c - every op of the list, in every format and regime: inputs that can show
- * something, and an exact profile that passes. */
+/* test_gate_worth.c - every op of the list, in every format and regime: the inputs can reveal
+ * mistakes, and profile exact passes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@ static double size_of(double x)
     return x < 0.0 ? -x : x;
 }
 
-/* A bound as large as the value would let 0 pass for it. `share` of the elements that are not 0
- * have a smaller one. */
+/* If a bound is as large as the value, an output of 0 passes. `share` of the elements that are not
+ * 0 have a smaller bound. */
 static void check_output(const sb_gate_case *c, const sb_gate_arith *ar, double share, size_t o)
 {
     const sb_gate_output *y = &c->output[o];
@@ -46,7 +46,7 @@ static void check_output(const sb_gate_case *c, const sb_gate_arith *ar, double 
 
 static void check_case(const sb_gate_op *op, const char *format, sb_gate_regime regime)
 {
-    /* a matrix unit loses a part of its largest term, which small elements need not have */
+    /* a matrix unit loses a part of its largest term, which can exceed small elements */
     static const struct {
         const char *name;
         double share;

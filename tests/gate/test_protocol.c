@@ -1,5 +1,6 @@
-/* test_protocol.c - protocol vectors: kernels written from the engines' own conventions pass, in
- * two orders and carrying their own states; each planted fault of the protocol is caught. */
+/* test_protocol.c - protocol vectors: kernels that follow the engines' own conventions pass, in two
+ * orders and also when they continue from their own states. Each planted fault of the protocol is
+ * caught. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -76,7 +77,7 @@ TEST(test_plain_kernels_pass)
             }
 }
 
-/* The real values are those of the same kernel without rounding, to what binary64 can say. */
+/* The real values equal those of the same kernel in binary64, up to the accuracy of binary64. */
 TEST(test_real_values)
 {
     for (size_t i = 0; sb_protocol_layout_at(i); i++)
@@ -92,7 +93,8 @@ TEST(test_real_values)
         }
 }
 
-/* Sums of the bounds and of the sizes of all that a protocol's last round leaves and gives. */
+/* Sums of the bounds and of the absolute values over the outputs and states of a protocol's last
+ * round. */
 typedef struct sums {
     double bound, real;
 } sums;
@@ -117,7 +119,8 @@ static sums sums_of(sb_protocol *p)
     return s;
 }
 
-/* A bound that is too wide shows nothing; and what a chained kernel brings with it widens it. */
+/* Bounds are narrow enough to show faults. A chained kernel has wider ones, because its states
+ * carry errors. */
 TEST(test_width_of_bounds)
 {
     for (int op = 0; op < 2; op++) {
@@ -133,7 +136,7 @@ TEST(test_width_of_bounds)
     }
 }
 
-/* Profile exact is within its bound, and every bit of it is asked for under "exact". */
+/* Profile exact is within its bound. Under "exact", every bit has to be right. */
 TEST(test_exact)
 {
     for (int op = 0; op < 2; op++) {
@@ -168,8 +171,8 @@ TEST(test_regimes)
         }
 }
 
-/* A kernel that goes on from its own states: only their sum of errors is allowed it, and a state
- * that is a thousandth off is seen. */
+/* A kernel that continues from its own states: its errors may add up, but a state that is 0.1% off
+ * is detected. */
 TEST(test_chained)
 {
     for (int form = 0; form < 2; form++) {
@@ -189,7 +192,7 @@ TEST(test_chained)
     assert_int_equal(sb_protocol_make(&request, &reference, &p, &err), SB_ERR_USAGE);
 }
 
-/* Which faults a kernel of this layout and op can have. */
+/* Whether a kernel of this layout and op can have the fault. */
 static int can_have(const sb_protocol *p, kernel_fault fault)
 {
     if (fault == KERNEL_OTHER_DECAY)
@@ -226,7 +229,7 @@ TEST(test_faults_are_caught)
     assert_true(caught > 30);
 }
 
-/* V-123: what a protocol of default length has in it. */
+/* V-123: the contents of a protocol of default length. */
 TEST(test_what_is_in_it)
 {
     for (uint64_t seed = 0; seed < 8; seed++)
@@ -259,8 +262,9 @@ TEST(test_what_is_in_it)
         }
 }
 
-/* Memory of nobody holds NaN and other values in every slot and row: a kernel that writes NaN over
- * NaN, as one does that takes padding for the null slot, changes no bit, or a sign alone. */
+/* Slots and rows without an owner hold NaN in half of their elements, and other values in the rest.
+ * A kernel that takes padding for the null slot writes NaN over NaN, which changes no bit, or only
+ * a sign. */
 TEST(test_hostile_memory)
 {
     for (int op = 0; op < 2; op++) {
@@ -305,7 +309,7 @@ TEST(test_files)
     rewind(f);
     assert_int_equal(fread(bytes, 1, (size_t)size, f), size);
     fclose(f);
-    for (long at = size - 1; at > size / 2; at -= size / 9) { /* one bit of its data anywhere */
+    for (long at = size - 1; at > size / 2; at -= size / 9) { /* one bit anywhere in its data */
         bytes[at] ^= 1;
         f = fopen(other, "wb");
         assert_non_null(f);
@@ -320,7 +324,7 @@ TEST(test_files)
     sb_protocol_free(p);
 }
 
-/* What is missing, of another shape or type, is refused and not passed. */
+/* Tensors that are missing, or have another shape or type, are refused. */
 TEST(test_incomplete)
 {
     sb_protocol *p = make("plain", "delta_rule", 0, 42);
@@ -345,7 +349,8 @@ TEST(test_incomplete)
     sb_protocol_free(p);
 }
 
-/* Memory that runs out anywhere is said, and all is given back (the sanitizers look). */
+/* Running out of memory anywhere is reported, and all memory is freed (the sanitizers check
+ * that). */
 TEST(test_out_of_memory)
 {
     const scratch_path folder = scratch_new(), v = scratch_join(folder.text, "v.safetensors");

@@ -1,4 +1,5 @@
-/* tiny_op.c - out = in + in of the op `add`, and largest = its place in the row. */
+/* tiny_op.c - out = x + weight by the op `add`, and largest = the index of the largest element of
+ * the row. */
 #include "tests/gate/tiny_op.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static sb_gate_list list(const sb_gate_case *c)
                    {"largest", "row", .shape = {rows}, .choices = 1}}};
 }
 
-/* x + weight, by one row after the other. */
+/* x + weight, row by row. */
 static sb_status exact(const sb_gate_case *c, float *const in[], const sb_knobs *knobs,
                        const sb_op_table *ops, float *const out[])
 {
