@@ -1,11 +1,14 @@
 /* all32.c - every one of the 2^32 inputs of every function of ref/math/fn.h.
  *
- *   all32 --screen [FUNCTION]             against the C library's binary64 function where that
- * leaves no doubt (2^-48), against MPFR where it does; minutes all32 --full FUNCTION --part I/N
- * [--log FILE] part I = 0 .. N-1 of the inputs against MPFR, all of them; one line is appended to
- * FILE, and a part already there is not run all32 --write-exceptions FILE         makes
- * ref/math/exceptions.inc: inputs that are ambiguous at 2^-48 (the functions test 2^-49), and
- * MPFR's results
+ *   all32 --screen [FUNCTION]
+ *       compares with the binary64 function of the C library where the result is beyond doubt
+ *       (2^-48), otherwise with MPFR; takes minutes
+ *   all32 --full FUNCTION --part I/N [--log FILE]
+ *       compares all inputs of part I = 0 .. N-1 with MPFR and appends one line to FILE; a part
+ *       that has its line in FILE is not run again
+ *   all32 --write-exceptions FILE
+ *       makes ref/math/exceptions.inc: the inputs that are ambiguous at 2^-48 (the functions test
+ *       2^-49), with the results of MPFR
  *
  * Exit status 0 if nothing differs, 1 if something does, 2 for a wrong command line. */
 #include <pthread.h>
@@ -28,8 +31,8 @@ typedef struct tally {
     uint64_t inputs, special, by_mpfr, wrong;
 } tally;
 
-/* Both ends of y (1 +- 2^-48) round alike. Zero and infinity are never certain, but for overflow.
- */
+/* Whether both ends of y (1 +- 2^-48) round to the same value. Zero and infinity are never certain,
+ * except by overflow. */
 static int certain(double y, float *rounded)
 {
     double reach = y * 0x1p-48;
@@ -192,7 +195,7 @@ static void search_block(void *ctx, size_t b, size_t worker)
     }
 }
 
-/* Collects the ambiguous inputs of one function, in order; returns how many. */
+/* Collects the ambiguous inputs of one function, in order; returns their number. */
 static size_t ambiguous(sb_fn fn, uint32_t *rows)
 {
     search s = {fn, rows, 0};

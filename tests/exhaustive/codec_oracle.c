@@ -114,7 +114,7 @@ static uint32_t below(const codec *c, const double *values, double v, uint32_t h
     if (values[low] <= v && (high == c->list || v < values[high]))
         return low;
     low = 0;
-    high = c->list; /* the answer is in low .. high - 1 */
+    high = c->list; /* the result is in low .. high - 1 */
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
         if (values[middle] <= v)
@@ -134,7 +134,7 @@ static uint32_t nearest(const codec *c, const double *values, double v, uint32_t
     return low + (v > midpoint || (v == midpoint && odd));
 }
 
-/* v is finite, so that there is a value above low. */
+/* v is finite, so that a value above low exists. */
 static uint32_t power(const codec *c, const double *values, double v, uint32_t low)
 {
     if (v == 0)

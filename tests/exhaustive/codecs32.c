@@ -1,8 +1,10 @@
 /* codecs32.c - every one of the 2^32 binary32 numbers through the encoders of ref/formats.
  *
- *   codecs32 --codecs [NAME]   every encoder, or one, against the definition (codec_oracle.h)
- *   codecs32 --forms FILE      how often any two encoders of e2m1_forms.def differ, and where;
- * every line of the table that is printed must stand in FILE
+ *   codecs32 --codecs [NAME]
+ *       compares every encoder, or one, with the definition (codec_oracle.h)
+ *   codecs32 --forms FILE
+ *       prints how often any two encoders of e2m1_forms.def differ, and where; FILE has to contain
+ *       every line of this table
  *
  * Exit status 0 if nothing differs, 1 if something does, 2 for a wrong command line. */
 #include <pthread.h>
@@ -172,7 +174,7 @@ static void compare_all(void)
     sb_parallel_in_order((size_t)BLOCKS, 1, all_forms, NULL);
 }
 
-/* One row of the table, for people and for the document. */
+/* One row of the table, as printed and as in the document. */
 static void row(char *line, size_t size, sb_e2m1_form f, sb_e2m1_form g)
 {
     const difference *d = &differences[f][g];
@@ -189,7 +191,7 @@ static void row(char *line, size_t size, sb_e2m1_form f, sb_e2m1_form g)
     snprintf(line + n, size - (size_t)n, " %s |", first);
 }
 
-/* Whether a file has exactly this line. */
+/* Whether a file contains exactly this line. */
 static int stands_in(const char *path, const char *wanted)
 {
     char line[512];

@@ -41,8 +41,8 @@ static void mpfr_sigmoid_of(mpfr_t y, mpfr_t x, mpfr_prec_t precision)
     mpfr_ui_div(y, 1, y, MPFR_RNDN);
 }
 
-/* For tiny x the quotient would need 300 bits to tell silu(x) from x/2, and e^-x all of them. There
- * x/2 + x^2/4 is enough, the next term of the series being x^4/48. */
+/* For tiny x, the quotient would need 300 bits to tell silu(x) from x/2, and so would e^-x. There
+ * x/2 + x^2/4 suffices; the next term of the series is x^4/48. */
 static void mpfr_silu_of(mpfr_t y, mpfr_t x, mpfr_prec_t precision)
 {
     if (mpfr_get_exp(x) < -(long)precision / 2) {
@@ -96,7 +96,7 @@ static double libm_softplus(double x)
 
 const oracle_fn oracle_table[SB_FN_COUNT] = {
     ROW(exp, -104.0f, 89.0f),         ROW(log, 0.0f, INFINITY),       ROW(log1p, -1.0f, INFINITY),
-    ROW(rsqrt, 0x1.fffffep-1f, 4.0f), /* 1 <= x < 4; elsewhere the same significands come again */
+    ROW(rsqrt, 0x1.fffffep-1f, 4.0f), /* 1 <= x < 4; elsewhere the same significands repeat */
     ROW(sin, -INFINITY, INFINITY),    ROW(cos, -INFINITY, INFINITY),  ROW(sigmoid, -104.0f, 104.0f),
     ROW(silu, -110.0f, 104.0f),       ROW(softplus, -104.0f, 104.0f),
 };
@@ -173,7 +173,7 @@ float oracle_value(sb_fn fn, float x)
         certain = oracle_round(y, 4, &rounded);
         mpfr_clears(in, y, (mpfr_ptr)0);
     }
-    if (!certain) /* a midpoint or the sign of a zero: does not exist for these functions */
+    if (!certain) /* a midpoint, or zero with an unknown sign: neither exists for these functions */
         abort();
     return rounded;
 }

@@ -1,4 +1,4 @@
-/* parts.h - long checks in parts, of which a log says which are done. */
+/* parts.h - long checks in parts. A log says which parts are done. */
 #ifndef SB_TESTS_PARTS_H
 #define SB_TESTS_PARTS_H
 

@@ -1,11 +1,12 @@
-/* rows_long.c - millions of rows by every kernel and many inputs at once, in parts:
+/* rows_long.c - compares every kernel and the functions for many inputs over millions of rows, in
+ * parts:
  *
  *     rows_long --matrices N --part I/P [--log FILE]
  *
- * compares part I = 0 .. P-1 of the first N matrices of tests/prop/rows.h and appends one line to
- * FILE; a part whose line is there is not run again.
+ * runs part I = 0 .. P-1 of the first N matrices of tests/prop/rows.h and appends one line to FILE.
+ * A part that has its line in FILE is not run again.
  *
- * The matrices are not those of prop_rows. */
+ * The matrices differ from those of prop_rows. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

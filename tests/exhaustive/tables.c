@@ -4,8 +4,8 @@
  *   log_table.inc   log(1 + i/64), halved above 1.41, in two parts; ln2 in two parts; 1/n of log
  *   trig_table.inc  the first bits of 2/pi; pi/2; Taylor coefficients of sin and cos
  *
- * Every constant is rounded to nearest from 400 bits. A high part is a multiple of the unit that is
- * written beside it, so that sums and products the code calls exact are exact. */
+ * Every constant is rounded to nearest from 400 bits. A high part is a multiple of the unit written
+ * beside it, so that the sums and products that the code calls exact are exact. */
 #include <mpfr.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void define(FILE *out, const char *name, mpfr_t x)
     fprintf(out, ";\n");
 }
 
-/* high = x rounded to a multiple of 2^-unit; x becomes the rest. */
+/* high = x rounded to a multiple of 2^-unit; x becomes the remainder. */
 static void split(mpfr_t high, mpfr_t x, unsigned unit)
 {
     mpfr_mul_2ui(high, x, unit, MPFR_RNDN);
@@ -40,7 +40,7 @@ static void split(mpfr_t high, mpfr_t x, unsigned unit)
     mpfr_sub(x, x, high, MPFR_RNDN);
 }
 
-/* sign/n! or sign/n for n = first, first + step, ...; alternating starts with -1. */
+/* sign/n! or sign/n for n = first, first + step, ... Alternating signs start with -1. */
 static void series(FILE *out, const char *name, int factorial, int alternating, unsigned first,
                    unsigned last, unsigned step)
 {

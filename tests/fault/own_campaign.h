@@ -1,4 +1,4 @@
-/* own_campaign.h - the campaign of a test file, in a folder of its own. */
+/* own_campaign.h - the campaign of a test file, in its own folder. */
 #ifndef SB_TESTS_OWN_CAMPAIGN_H
 #define SB_TESTS_OWN_CAMPAIGN_H
 
@@ -10,7 +10,8 @@
 static sb_campaign *campaign;
 static scratch_path folder;
 
-/* With these options but for the folder. Both return 0, or why a fixture failed. */
+/* The folder is set here; the other options are the caller's. campaign_begin and campaign_end
+ * return 0, or nonzero if the fixture failed. */
 static inline int campaign_begin(sb_campaign_options options)
 {
     sb_error err = {""};

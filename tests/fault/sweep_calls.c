@@ -37,7 +37,7 @@ const char *sweep_failed(void)
     return now.failed;
 }
 
-/* A call of the system; 1: it must fail. `changes`: it changes files. */
+/* Counts a system call. Returns 1 if it must fail. `changes`: the call changes files. */
 static int call(const char *name, int changes)
 {
     if (now.way > SWEEP_FAIL || (now.way == SWEEP_KILL && !changes))
@@ -75,7 +75,7 @@ static void note_path(unsigned long count)
     paths.list[count - 1] = hash;
 }
 
-/* The n-th of its kind, alone or with all behind it. */
+/* Whether the n-th call of its kind fails: alone, or with all later ones. */
 static int fails(const char *name, sweep_way alone, sweep_way with_all)
 {
     if (now.way != alone && now.way != with_all)
@@ -121,8 +121,8 @@ WRAP(void *, mmap, (void *at, size_t n, int how, int flags, int fd, off_t from),
 WRAP(DIR *, opendir, (const char *path), (path), 0, NULL)
 WRAP(struct dirent *, readdir, (DIR * dir), (dir), 0, NULL)
 
-/* A process that ends loses nothing that it wrote: the disk, which takes most of the time that
- * there is, is not waited for. */
+/* Does not sync: a process that ends loses none of its writes, and waiting for the disk would take
+ * most of the time. */
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd)
 {
@@ -141,7 +141,7 @@ int __wrap_open(const char *path, int flags, ...)
     return call("open", (flags & O_CREAT) != 0) ? -1 : __real_open(path, flags, mode);
 }
 
-/* Half of it is there when the process ends. */
+/* Writes half of the bytes before the process ends. */
 ssize_t __real_write(int fd, const void *bytes, size_t count);
 ssize_t __wrap_write(int fd, const void *bytes, size_t count);
 ssize_t __wrap_write(int fd, const void *bytes, size_t count)

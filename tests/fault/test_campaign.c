@@ -1,4 +1,4 @@
-/* test_campaign.c - the judge of faults judged: what it calls caught, survived, misplaced, an
+/* test_campaign.c - tests the judge of faults: the verdicts caught, survived, misplaced and
  * alarm. */
 #include "tests/lib/suite.h"
 
@@ -70,7 +70,8 @@ TEST(test_results)
     assert_int_equal(s->skipped, 1);
 }
 
-/* A site that no call has is a mistake of the list, and no fault that was caught. */
+/* A site that no call reaches is an error in the list of faults, and not a fault that was
+ * caught. */
 TEST(test_a_site_is_met)
 {
     sb_fault f = {.plant = SB_PLANT_op,
@@ -88,7 +89,8 @@ TEST(test_a_site_is_met)
     assert_non_null(strstr(err.text, "its site is never met"));
 }
 
-/* A fault of a kernel is gone behind its run; who does not see the right one has not caught it. */
+/* The fault of a kernel is removed after its run. A check that does not see the expected sign has
+ * not caught the fault. */
 TEST(test_kernels)
 {
     sb_fault f = {.plant = SB_PLANT_kernel,
@@ -117,7 +119,7 @@ TEST(test_kernels)
     judged(sound, SB_FAULT_PASSED);
 }
 
-/* What `seen` of plants.def may say. */
+/* The words allowed in `seen` of plants.def. */
 static int is_known(const char *word)
 {
     static const char *const words[] = {
@@ -135,7 +137,7 @@ static int is_known(const char *word)
     return strncmp(word, "op:", 3) == 0;
 }
 
-/* Every fault of kernels stands in the list, and its words mean something. */
+/* Every fault of kernels is in the list of faults, and its `seen` has known words only. */
 TEST(test_plants)
 {
     sb_faults faults;
@@ -175,14 +177,15 @@ TEST(test_signs)
     assert_string_equal(sb_signs_loud(&signs, "logits", "op:rope"), "logits");
 }
 
-/* Each plant that a row names exists, each row has what it needs, no name stands twice. */
+/* Counts findings. */
 static void count(void *ctx, const char *check)
 {
     (void)check;
     ++*(unsigned *)ctx;
 }
 
-/* To `samebit check` it is a finding; of a fault that was planted it says nothing. */
+/* A file that cannot be read is a finding of `samebit check`, but no evidence for a planted
+ * fault. */
 TEST(test_unread)
 {
     static const char *const files[] = {"config.json", "model-00001-of-00003.safetensors"};
@@ -208,6 +211,7 @@ TEST(test_unread)
     }
 }
 
+/* Each row has all that it needs, and no name occurs twice. */
 TEST(test_list)
 {
     sb_faults faults;

@@ -1,6 +1,6 @@
-/* test_codes.c - T-42: an engine whose inputs, or whose keys and values, become codes, some of
- * which fall on the other side of a tie, is right by the free way alone; one that leaves a state
- * wrong in such a model is not. */
+/* test_codes.c - T-42: an engine turns inputs, or keys and values, into codes, and some codes fall
+ * on the other side of a tie. The free comparison alone calls it right. An engine that leaves a
+ * wrong state in such a model fails. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -28,10 +28,11 @@ static const vehicle vehicles[] = {
 };
 enum { VEHICLES = sizeof vehicles / sizeof *vehicles, SEEDS = 4 };
 
-/* Of each of these a code at a tie fell where no run took it, and states or logits failed. */
+/* With these seeds, a code at a tie fell differently from all runs of the noise, and states or
+ * logits once failed. */
 static const uint32_t seeds[VEHICLES][SEEDS] = {{1, 4, 5, 7}, {1, 3, 4, 6}};
 
-/* What the free way alone says of it. */
+/* The verdict of the free comparison alone. */
 static sb_verdict verdict(const vehicle *v, uint32_t seed, const char *slip, char words[SB_WORDS])
 {
     sb_error err = {""};

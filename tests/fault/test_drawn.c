@@ -1,5 +1,5 @@
-/* test_drawn.c - runs of correct engines that `samebit fault clean` has drawn, and that once were
- * called wrong: T-40 and T-48. */
+/* test_drawn.c - runs of correct engines drawn by `samebit fault clean` that were once called
+ * wrong: T-40 and T-48. */
 #include "tests/lib/suite.h"
 
 #include "tests/fault/own_campaign.h"
@@ -32,7 +32,7 @@ TEST(right_engines_pass)
         uint64_t part, number;
         const char *setting, *slip;
     } runs[] = {
-        /* the functions of Metal's fast math are off by more than a unit in the last place */
+        /* the functions of Metal's fast math are wrong by more than one ulp */
         {"T1:4 bf16 mistakes",
          "w4a4",
          "metal_fast",
@@ -47,7 +47,7 @@ TEST(right_engines_pass)
          4,
          NULL,
          NULL},
-        /* of a small row of a state the four noisy runs show little, in a large column */
+        /* the four noisy runs hardly vary in a small row of a state, in a large column */
         {"T4 nvfp4-ct plain",
          "hf",
          "cuda",
@@ -65,8 +65,8 @@ TEST(right_engines_pass)
          2,
          NULL,
          NULL},
-        /* values that a cache keeps as codes fall on the other side of a tie: one step, above the
-         * noise of its row */
+        /* values that a cache keeps as codes fall on the other side of a tie: a difference of one
+         * code step, above the noise of the row */
         {"T1:4 bf16 predictable",
          "sm121",
          "lanes32",

@@ -1,4 +1,4 @@
-/* test_levels.c - the score by level of a recording, and of correct engines by their kinds. */
+/* test_levels.c - the score by recording level, and the score of correct engines by kind. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ TEST(test_cut)
 {
     static const struct {
         const char *name;
-        unsigned level; /* the lowest that has it */
+        unsigned level; /* the lowest level with this array */
     } arrays[] = {{"logits", 1},     {"top_ids", 1},
                   {"logprobs", 1},   {"mtp.logits", 2},
                   {"final_norm", 4}, {"layers.0.mlp.router_ids", 2},
@@ -57,7 +57,7 @@ TEST(test_cut)
     sb_step_clear(&step);
 }
 
-/* Who records states sees a forgotten one; each level's verdict is counted. */
+/* A forgotten state shows only in recordings with states. The verdict of each level is counted. */
 TEST(test_fault_by_level)
 {
     sb_fault f = {.name = "slip",
@@ -82,7 +82,7 @@ TEST(test_fault_by_level)
         assert_int_equal(s->failed[level], last.level[level] == SB_VERDICT_FAIL);
 }
 
-/* A token that is fed and was never emitted shows at every level, from the rows alone. */
+/* A fed token that was never emitted shows at every level, from the rows alone. */
 TEST(test_another_token_is_fed)
 {
     sb_fault f = {.name = "feed",
@@ -108,8 +108,8 @@ TEST(test_another_token_is_fed)
     }
 }
 
-/* T-43: an engine that breaks exact ties the other way is right at every level; where its experts
- * are not recorded, some run of the noise has taken the same. */
+/* T-43: an engine that breaks exact ties the other way is right at every level. If its experts are
+ * not recorded, some run of the noise has made the same choice. */
 TEST(test_ties_by_level)
 {
     sb_fault f = {.name = "ties",
@@ -123,7 +123,8 @@ TEST(test_ties_by_level)
                   .fires = "near_tie",
                   .quiet = "",
                   .benign = 1};
-    static const uint64_t seeds[] = {19, 25}; /* with coins of their own both runs miss it */
+    static const uint64_t seeds[] = {19, 25}; /* if the two runs drew independently, both would miss
+                                               * this choice */
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         scratch_path own = scratch_new();
         sb_campaign_options options = {
@@ -142,7 +143,7 @@ TEST(test_ties_by_level)
     }
 }
 
-/* T-70: a fault that more data hides has survived; a correct engine fails at no level. */
+/* T-70: a fault hidden by more data counts as survived. A correct engine fails at no level. */
 TEST(test_judge_of_levels)
 {
     sb_fault f = {.name = "f", .plant = SB_PLANT_op, .fires = "fail", .quiet = ""};
@@ -167,8 +168,8 @@ TEST(test_judge_of_levels)
     assert_int_equal(sb_campaign_score(campaign)->correct.failed[4], 0);
 }
 
-/* Each run counts once on every axis, and parts have no run in common. In part 2 the first run
- * feeds its prompt token by token: a call of one token of a prompt is no token that was emitted. */
+/* Each run counts once on every axis, and different parts share no run. In part 2, the first run
+ * feeds its prompt token by token: a call with one prompt token is not an emitted token. */
 TEST(test_correct_engines)
 {
     static const char *const axes[] = {"engine", "profile", "model",    "tokens", "prompt",

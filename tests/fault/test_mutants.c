@@ -1,4 +1,4 @@
-/* test_mutants.c - the comparison with transformers catches what is wrong and only that. */
+/* test_mutants.c - the comparison with transformers catches mistakes, and nothing else. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ TEST_FIXTURE(close_fixture)
     return 0;
 }
 
-/* Runs the comparison; the number of ops that did not pass, and the last of them. */
+/* Runs the comparison. Returns the number of ops that failed; *last is the last of them. */
 static unsigned failures(const sb_op_table *ops, forced *f, forced_op *last)
 {
     unsigned count = 0;
@@ -49,8 +49,7 @@ TEST(test_reference_passes)
         fail_msg("%s: %s", forced_op_name(last), f.rows[last].first);
 }
 
-/* A mistake fails in its own op, and in no other; a harmless twin fails nowhere although its bits
- * differ. */
+/* A mistake fails in its own op only. A harmless twin fails nowhere, although its bits differ. */
 static void run_mutant(const sb_planted *m)
 {
     static forced f;

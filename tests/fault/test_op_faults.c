@@ -1,4 +1,5 @@
-/* test_op_faults.c - each generated op fault is where it was planted, and changes something. */
+/* test_op_faults.c - each generated op fault acts where it was planted, and changes a value
+ * there. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 enum { PROMPT = 6, DECODE = 6, DRAFTS = 2 };
 
-/* Taps, and which of them the planted op made. */
+/* The taps, and which of them are outputs of the planted op. */
 typedef struct listener {
     sb_plant plant;
     test_record record;
@@ -23,7 +24,7 @@ static sb_status listen(void *ctx, const char *name, float *data, size_t rows, s
     return test_record_tap(&l->record, name, data, rows, cols, err);
 }
 
-/* A prompt, single tokens that do not depend on the logits, drafts in between. */
+/* A prompt, then single tokens that do not depend on the logits, with drafts in between. */
 static void run(const sb_model *model, const char *setting, listener *l)
 {
     sb_knobs knobs;
@@ -66,7 +67,7 @@ static const test_tap *difference(const test_record *a, const test_record *b)
     return NULL;
 }
 
-/* The outputs of the ops, by the ends of their taps. */
+/* Whether a tap is an output of the op, by the end of its name. */
 static int made_by(sb_op op, const char *tap)
 {
     static const struct {
@@ -144,7 +145,7 @@ TEST(test_mistakes_are_planted_too)
     silence(&sound);
 }
 
-/* Outside of the calls that have it a fault changes nothing: the benign twin. */
+/* The benign twin: outside of its calls, a fault changes nothing. */
 TEST(test_elsewhere_nothing_changes)
 {
     const sb_model *model = play_model("test_op_faults", "T1", "mistakes");

@@ -1,8 +1,9 @@
-/* test_rollback.c - T-85 and T-86: engines that make a state in another call than the recorded one,
- * with other roundings, are right at every level of a trace, and what a rollback leaves wrong is
- * caught at every level that shows it, whatever the trace says of how it goes back.
+/* test_rollback.c - T-85 and T-86: some engines compute a state in another call than the recorded
+ * one, with other roundings. They are right at every level of a trace. A state that a rollback
+ * leaves wrong is caught at every level that shows it, whatever kind of rollback the trace
+ * declares.
  *
- * A sample; CHECK_ALL=1: all. */
+ * Runs a sample, and everything with CHECK_ALL=1. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ TEST_FIXTURE(end)
     return campaign_end();
 }
 
-/* How an engine goes back, and what its trace says of that. */
+/* A kind of rollback, and the one that the trace declares. */
 typedef struct way {
     const char *name;
     sb_trace_rollback declared;
@@ -38,7 +39,7 @@ static const way ways[] = {{"replay", SB_TRACE_ROLLBACK_replay, 1},
                            {"slots", SB_TRACE_ROLLBACK_slots, 0}};
 enum { WAYS = sizeof ways / sizeof *ways, REPLAY = 0, UNSAID = 1, SNAPSHOTS = 2 };
 
-/* An engine whose sums depend on how many rows a call has. */
+/* An engine whose sums depend on the number of rows of a call. */
 static sb_trial batched(const char *profile, const char *vehicle, const way *w)
 {
     sb_error err = {""};
@@ -83,7 +84,7 @@ static void check_correct(const char *profile, const char *vehicle, const way *w
                      slip ? slip : "its own entries", level, sb_verdict_name(found.level[level]));
 }
 
-/* In every profile; nothing can go back by snapshots where a chunk has no states between rows. */
+/* In every profile. Rollback by snapshots is not possible if a chunk has no states between rows. */
 static void check_all_correct(void)
 {
     static const char *const vehicles[] = {"T1:4 bf16 predictable", "T4 bf16 predictable"};
@@ -109,8 +110,8 @@ TEST(test_correct_engines)
         check_all_correct();
 }
 
-/* A choice of experts that is nearly a tie falls otherwise when the row is fed again: the states
- * alone, of an engine that says so, and of one whose recorded call made them. */
+/* A choice of experts that is almost a tie changes when the row is fed again. Then only the states
+ * differ: in an engine that declares replay, and in one whose recorded call computed them. */
 TEST(test_other_experts)
 {
     const char *const t3 = "T3 nvfp4-ct plain";
@@ -133,7 +134,7 @@ TEST(test_other_experts)
     }
 }
 
-/* What a round leaves: which of them a sample has. */
+/* The errors that a round can leave. `often`: part of the sample. */
 static const struct {
     const char *slip;
     int often;
@@ -151,7 +152,7 @@ TEST(test_faults)
                 continue;
             sb_trial t = batched("exact", "T1:4 bf16 predictable", &ways[w]);
             t.levels = all;
-            t.script.replay = 0; /* slips take what was kept behind other rows */
+            t.script.replay = 0; /* slips take data kept after other rows */
             t.slip = sb_planted_find(sb_slips, faults[i].slip);
             sb_finding_of_fault found = see(&t);
             int caught = sb_sign_has(&found.signs, "fail") || sb_sign_has(&found.signs, "refused");

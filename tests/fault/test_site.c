@@ -1,4 +1,4 @@
-/* test_site.c - a fault of one place is in that place and nowhere else. */
+/* test_site.c - a fault with a site acts there and nowhere else. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static const sb_model *model(void)
     return play_model("test_site", "T1", "mistakes");
 }
 
-/* The tap of one call of PROMPT tokens, and the state behind it. */
+/* The tap of one call of PROMPT tokens, and the state after it. */
 static sb_state *run(sb_sited *sited, play_tap *taps)
 {
     uint32_t ids[PROMPT];
@@ -35,7 +35,7 @@ static sb_state *run(sb_sited *sited, play_tap *taps)
 static const struct {
     const char *fault, *site, *tap;
     size_t row, part, parts; /* row PROMPT: all */
-    const char *state;       /* that is changed in this part, too, or NULL */
+    const char *state;       /* a state that also changes in this part, or NULL */
 } sites[] = {
     {"linear.sign", "layer=3 tap=self_attn.v_proj part=1/2 token=4", "layers.3.self_attn.v_proj", 4,
      1, 2, NULL},
@@ -52,7 +52,7 @@ static const struct {
      "layers.0.linear_attn.recurrent_state"},
 };
 
-/* Which values of (rows, cols) differ: some of the part, and none besides. */
+/* Asserts which values of (rows, cols) differ: some of the part, and none outside. */
 static void only_there(const char *name, const float *a, const float *b, size_t rows, size_t cols,
                        size_t row, size_t part, size_t parts)
 {
@@ -104,7 +104,8 @@ TEST(test_only_there)
     }
 }
 
-/* One expert, in the calls that it is kept in, and no call of a layer that there is not. */
+/* A fault in one expert runs only in the calls that use this expert, and never for an expert that
+ * does not exist. */
 TEST(test_one_expert)
 {
     size_t all = 0;
@@ -124,7 +125,7 @@ TEST(test_one_expert)
     assert_int_equal(all, PROMPT * model()->config.experts_per_token);
 }
 
-/* Of two states: one head, one group of channels, one row of keys. */
+/* Sites in states: one head, one group of channels, one row of keys. */
 TEST(test_states)
 {
     static const struct {

@@ -1,12 +1,12 @@
-/* test_sweep.c - every command of sweep.def is ended at every call that changes files, and has
- * every call of the system, every allocation and every start of a thread of it fail, one at a time.
- * What an output is then: the old one, the new one, not there, or refused by name. An exit status
- * of 0 has the whole stdout, and 1 means a difference and nothing else. Without threads a command
- * does and says what it does with them.
+/* test_sweep.c - runs every command of sweep.def many times. Each run ends at another call that
+ * changes files, or has another system call, allocation or thread start fail. Afterwards an output
+ * is the old one, the new one, absent, or refused under its name. After exit status 0 stdout is
+ * complete, and 1 means a difference and nothing else. Without threads, a command has the same
+ * effects and the same output.
  *
- * A fixed sample of the places, all of them with CHECK_ALL=1; of allocations that the same
- * functions lead to, the first two and the last two. `test_sweep COMMAND...` sweeps the commands
- * that have such a text, whole. */
+ * By default, runs a fixed sample of the places; CHECK_ALL=1 runs all of them. Of the allocations
+ * with the same chain of callers, it takes the first two and the last two. `test_sweep COMMAND...`
+ * sweeps the commands that contain such a text, completely. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define _XOPEN_SOURCE 700
 
@@ -26,7 +26,7 @@
 #include "ref/base/hash.h"
 #include "tests/fault/sweep_calls.h"
 
-/* The program's own main, under a name that a test can call. */
+/* The main of the program, under a name that a test can call. */
 int samebit_main(int argc, char **argv);
 #define main samebit_main
 #include "tools/cli/main.c"
@@ -46,9 +46,10 @@ static const row rows[] = {
 };
 
 static const char *const ways[] = {"count", "kill", "fail", "starve", "one", "alone", "fewer"};
-static char root[PATH], place[PATH]; /* all of it, and the folder that commands run in */
+static char root[PATH], place[PATH]; /* the test's folder, and the folder in it where commands
+                                      * run */
 static unsigned passed, failed, skipped;
-static unsigned long threads; /* that were not started */
+static unsigned long threads; /* the number of threads not started */
 
 /* --- files
  * ---------------------------------------------------------------------------------------- */
@@ -100,7 +101,7 @@ static char *read_whole(const char *path, size_t *size)
     return text;
 }
 
-/* Names and bytes, in order of name; temporary files are nothing that a reader looks at. */
+/* Hashes names and bytes in order of name. Temporary files are skipped, as readers skip them. */
 static void digest_into(sb_hash *hash, const char *path, const char *name)
 {
     struct stat info;
@@ -169,9 +170,9 @@ static int has_temporary(const char *path)
  * -------------------------------------------------------------------------------------- */
 
 typedef struct ending {
-    int status; /* of wait */
+    int status; /* from wait */
     unsigned long calls;
-    char call[32]; /* that failed */
+    char call[32]; /* the name of the call that failed */
 } ending;
 
 static int words_of(char *text, char **argv)
@@ -186,7 +187,7 @@ static int words_of(char *text, char **argv)
     return argc;
 }
 
-/* In the child: stdout and stderr are files of the root. */
+/* Runs in the child: stdout and stderr go to files of the root. */
 static void become(const char *command, sweep_way way, unsigned long n, int error, int told)
 {
     char text[PATH], out[2 * PATH], err[2 * PATH], *argv[WORDS];
@@ -253,7 +254,7 @@ typedef struct expected {
     char *text; /* stdout */
 } expected;
 
-/* The folder as the command finds it: most runs that fail leave it so. */
+/* Restores the folder as the command expects it. Most runs that fail leave it unchanged. */
 static void fresh(const row *r)
 {
     static const row *of;
@@ -271,7 +272,7 @@ static void fresh(const row *r)
     as = tree_of(place);
 }
 
-/* Whether what stands at a path is the old, the new, nothing, or refused. */
+/* Whether the output at a path is the old one, the new one, absent, or refused by its reader. */
 static int sound(const expected *x, const char *suffix)
 {
     char path[3 * PATH], reader[PATH];
@@ -280,7 +281,7 @@ static int sound(const expected *x, const char *suffix)
     if (!is.there || same_tree(&is, &x->old) || same_tree(&is, &x->new))
         return 1;
     if (!*x->row->reader)
-        return *suffix != '\0'; /* by its name it is not whole */
+        return *suffix != '\0'; /* its name marks it as incomplete */
     const char *at = strstr(x->row->reader, x->row->output);
     snprintf(reader, sizeof reader, "%.*s%s%s%s", (int)(at - x->row->reader), x->row->reader,
              x->row->output, suffix, at + strlen(x->row->output));
@@ -298,7 +299,8 @@ static void report(const expected *x, sweep_way way, unsigned long n, const char
     free(err);
 }
 
-/* Whether what is left is the fault of the call that failed. */
+/* Whether remains are excusable, because the failing call is the one that would have removed
+ * them. */
 static int may_leave(sweep_way way, const char *call)
 {
     static const char *const calls[] = {"unlink", "rmdir", "opendir", "readdir", "lstat"};
@@ -312,7 +314,7 @@ static const char *wrong(const expected *x, sweep_way way, const ending *end)
 {
     int code = exit_of(end);
     if (code == 1 && way == SWEEP_FAIL && strncmp(x->row->command, "check ", 6) == 0)
-        return NULL; /* a file that cannot be read is a finding */
+        return NULL; /* an unreadable file is a finding */
     if (*x->row->output)
         for (int i = 0; i < 3; i++) {
             static const char *const suffixes[] = {"", ".partial", ".replaced"};
@@ -333,7 +335,8 @@ static const char *wrong(const expected *x, sweep_way way, const ending *end)
     return NULL;
 }
 
-/* To the next character that both texts must have: the times that `bench cpu` tells differ. */
+/* Skips to the next character that both texts must share: the times printed by `bench cpu`
+ * differ. */
 static const char *past(const char *text, const expected *x)
 {
     return strncmp(x->row->command, "bench cpu ", 10) == 0 ? text + strspn(text, "0123456789.+-e")
@@ -348,7 +351,7 @@ static int same_text(const expected *x, const char *a)
     return *a == *b;
 }
 
-/* A graft says that a file was not linked where links are not to be had. */
+/* A graft reports that a file was not linked if links are not possible. */
 static const char *wrong_text(const expected *x, const ending *end)
 {
     char *out = printed("stdout"), *err = printed("stderr");
@@ -376,8 +379,8 @@ static void one(const expected *x, sweep_way way, unsigned long n)
         passed++;
 }
 
-/* Whether the n-th allocation is one of the first or of the last that are reached by the same way.
- * A document of JSON is built by some ten thousand, of a few ways. */
+/* Whether the n-th allocation is among the first or the last ones with its chain of callers.
+ * Building a JSON document takes some ten thousand allocations with few different chains. */
 static int is_chosen(const uint64_t *paths, unsigned long count, unsigned long n)
 {
     unsigned long before = 0, behind = 0;
@@ -388,12 +391,12 @@ static int is_chosen(const uint64_t *paths, unsigned long count, unsigned long n
     return before < OF_A_PATH / 2 || behind < OF_A_PATH / 2;
 }
 
-/* Every place, or so many of them, evenly; returns how many. */
+/* Sweeps every place, or `most` of them, evenly spread; returns how many. */
 static unsigned long sweep(const expected *x, sweep_way way, unsigned long most)
 {
     static uint64_t *paths;
     const int by_path = !most && (way == SWEEP_STARVE || way == SWEEP_ONE);
-    if (!paths) /* of all processes */
+    if (!paths) /* shared by all processes */
         paths = mmap(NULL, MOST_PATHS * sizeof *paths, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (paths == MAP_FAILED)
@@ -440,7 +443,7 @@ static void command(const row *r, unsigned long most)
 /* --- all of them
  * ---------------------------------------------------------------------------------- */
 
-/* What a command of inputs() printed becomes an input. */
+/* Makes an input of the stdout of a command of inputs(). */
 static void keep_stdout(const char *name)
 {
     char from[2 * PATH], to[2 * PATH];
@@ -450,8 +453,8 @@ static void keep_stdout(const char *name)
         printf("%s is not there\n", name);
 }
 
-/* The output of a kernel: of the file that it was given, or of each in the folder, a copy in which
- * one tensor has the name that an output must have. */
+/* The output of a kernel: a copy of the given file, or of each file of the folder, with one tensor
+ * under the name of an output. */
 static void write_output(const char *from, const char *to, const char *tensor)
 {
     struct dirent **list = NULL;
@@ -479,7 +482,7 @@ static void write_output(const char *from, const char *to, const char *tensor)
     free(bytes);
 }
 
-/* From the folder of inputs to another. */
+/* Copies from the folder of inputs to another. */
 static void write_in(const char *from, const char *to, const char *tensor)
 {
     char whole[2][2 * PATH];
@@ -526,7 +529,8 @@ static void inputs(void)
         if (strstr(made[i].command, "n=7 --regime all -o cases/")) {
             write_in("cases", "done", "\"exact\"");
             ending judged = run("judge cases done", SWEEP_COUNT, 0, 0);
-            failed += exit_of(&judged) != 0; /* a reader that refuses all finds nothing */
+            failed += exit_of(&judged) != 0; /* a reader that refuses everything would find
+                                              * nothing */
         } else if (strstr(made[i].command, " -o v")) {
             write_in("v", "got", "\"exact\"");
             write_in("v", "wrong", "\"bound\"");
@@ -541,7 +545,7 @@ static void inputs(void)
     snprintf(place, sizeof place, "%.400s/run", root);
 }
 
-/* Whether every command has a row. */
+/* Checks that every command has a row. */
 static void all_have_rows(void)
 {
     for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
@@ -574,7 +578,8 @@ int main(int argc, char **argv)
     snprintf(root, sizeof root, "%.300s/samebit-sweep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(root))
         return 2;
-    if (setenv("TMPDIR", ".", 1) != 0) /* what a command makes for itself is made where we look */
+    if (setenv("TMPDIR", ".", 1) != 0) /* so that the command's own temporary files are in a folder
+                                        * that is checked */
         return 2;
     all_have_rows();
     inputs();

@@ -1,5 +1,5 @@
-/* test_whole.c - more data never weakens a verdict: mistakes between the calls of an engine, with
- * all that can be recorded of it, and with parts of that.
+/* test_whole.c - more data never weakens a verdict. Engines with mistakes between their calls are
+ * judged on complete recordings and on parts of them.
  *
  * T-70: "the verdict on all recorded data is never better than the verdict on a part of it" */
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define PROGRAM "test_whole"
 
-/* Engines whose inputs become codes have noise that others do not. */
+/* Engines whose inputs become codes have other noise than the rest. */
 static const struct {
     const char *preset, *format, *settings;
 } vehicles[] = {
@@ -30,18 +30,19 @@ enum { VEHICLES = sizeof vehicles / sizeof *vehicles };
 static const char *const engines[] = {"pairwise", "lanes8", "fma", "flash"};
 enum { ENGINES = sizeof engines / sizeof *engines };
 
-/* What a recording has: the levels of docs/trace.md, and all of it but one kind of array. */
+/* The parts of a recording: the levels of docs/trace.md, and everything except one kind of
+ * array. */
 typedef enum part {
     WHOLE,
     TOKENS,      /* level 0 */
     LOGITS,      /* level 1 */
-    CHOICES,     /* level 2: and the experts */
-    STATES,      /* level 3: and the states */
-    NO_LOGITS,   /* the rest without one kind */
-    NO_DRAFTS,   /* without logits of the head */
+    CHOICES,     /* level 2: also the experts */
+    STATES,      /* level 3: also the states */
+    NO_LOGITS,   /* everything except one kind */
+    NO_DRAFTS,   /* without logits of the MTP head */
     NO_EXPERTS,  /* without choices of experts */
     NO_STATES,   /* without states */
-    NO_TRUNK_OPS /* without what ops of layers made */
+    NO_TRUNK_OPS /* without outputs of the layers' ops */
 } part;
 enum { PARTS = NO_TRUNK_OPS + 1 };
 static const char *const part_names[PARTS] = {"all of it",      "tokens",
@@ -88,7 +89,7 @@ static int has(part p, kind k)
     return 0;
 }
 
-/* A step with fewer arrays, which stay the step's own. */
+/* A step with fewer arrays. The arrays still belong to the original step. */
 static sb_step cut(const sb_step *step, part p)
 {
     sb_step view = *step;
@@ -132,13 +133,13 @@ static sb_status keep(void *ctx, const sb_step *step, sb_error *err)
     return sb_keep_step(ctx, step, err);
 }
 
-/* What is wrong with the engine: a slip, or its draft is the token that its head finds second. */
+/* The mistake of the engine: a slip, or a draft that is the second-best token of the MTP head. */
 typedef struct mistake {
-    const char *name; /* NULL: nothing */
+    const char *name; /* NULL: no mistake */
     const sb_planted *slip;
 } mistake;
 
-/* The largest logit of a draft falls to the smallest. */
+/* Lowers the largest logit of a draft to the smallest. */
 static sb_status second_best(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                              sb_error *err)
 {
@@ -154,7 +155,7 @@ static sb_status second_best(void *ctx, const char *name, float *data, size_t ro
     return SB_OK;
 }
 
-/* What an engine with this mistake records. */
+/* Records an engine with this mistake. */
 static void record(const sb_model *model, const sb_knobs *knobs, const mistake *m,
                    const char *engine, sb_keep *to)
 {
@@ -182,7 +183,7 @@ static void record(const sb_model *model, const sb_knobs *knobs, const mistake *
     sb_outcome_clear(&outcome);
 }
 
-/* Whether a recording has all that another has. */
+/* Whether recording `outer` has all the data of `inner`. */
 static int is_within(part inner, part outer)
 {
     return outer == WHOLE || (outer == NO_STATES && inner >= TOKENS && inner <= CHOICES) ||
@@ -195,7 +196,7 @@ static int in_order(sb_verdict v)
     return v == SB_VERDICT_FAIL || (v >= SB_VERDICT_IDENTICAL && v <= SB_VERDICT_NEAR_TIE);
 }
 
-/* Whether the whole was a failure. */
+/* Returns whether the whole recording fails. */
 static int check(const sb_model *model, const sb_knobs *knobs, const mistake *m, const char *engine,
                  size_t vehicle)
 {

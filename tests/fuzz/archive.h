@@ -14,10 +14,10 @@ typedef struct archive {
     size_t members;
 } archive;
 
-/* One member, and its line of the directory; `wrong` is added to its checksum. Abort without
- * memory. */
+/* Adds a member and its entry of the directory; `wrong` is added to its checksum. Aborts if memory
+ * runs out. */
 void archive_add(archive *a, const char *name, const void *content, size_t size, unsigned wrong);
-void archive_finish(archive *a); /* file is whole, and stays until archive_free */
+void archive_finish(archive *a); /* completes `file`, which is valid until archive_free */
 void archive_free(archive *a);
 
 #endif

@@ -1,8 +1,8 @@
-/* bad_corpus.h - golden/bad as a table: what each damaged file or folder holds, and how it is
- * refused.
+/* bad_corpus.h - golden/bad as a table: the content of each damaged file or folder, and its
+ * refusal.
  *
- * make_bad.c writes the files and the list EXPECTED from it; test_container_bad.c compares them
- * with what is committed and opens each. In texts ' stands for ". */
+ * make_bad.c writes the files and the list EXPECTED from this table. test_container_bad.c compares
+ * them with the committed files and opens each. In texts, ' stands for ". */
 #ifndef SB_TESTS_BAD_CORPUS_H
 #define SB_TESTS_BAD_CORPUS_H
 
@@ -12,7 +12,7 @@
 typedef struct bad_case {
     const char *name; /* a file or a folder of golden/bad */
     int exit_status;
-    const char *fragment; /* of the message */
+    const char *fragment; /* part of the message */
 } bad_case;
 
 typedef enum bad_kind {
@@ -25,9 +25,9 @@ typedef struct bad_file {
     bad_kind kind;
     const char *text;
     size_t data_bytes;
-    uint64_t length; /* written in place of the true header length, if not 0 */
-    size_t cut;      /* bytes taken off the end */
-    size_t flip;     /* bit number flipped, if not 0 */
+    uint64_t length; /* written instead of the true header length, if not 0 */
+    size_t cut;      /* the number of bytes removed from the end */
+    size_t flip;     /* the number of the bit to flip, if not 0 */
 } bad_file;
 
 #define T(name, dtype, shape, offsets)                                                             \

@@ -83,7 +83,7 @@ static const char *const numbers[] = {
 static const char *const outputs[] = {"out", "state", "ids", "weights", "x",    "q", "k",
                                       "g",   "beta",  "in",  "logits",  "none", ""};
 
-/* What stands at `at` for `count` bytes becomes `by`, as far as there is room. */
+/* Replaces the `count` bytes at `at` by `by`, as far as there is room. */
 static void replace(pair *p, size_t at, size_t count, const char *by)
 {
     char text[sizeof p->value];
@@ -91,7 +91,7 @@ static void replace(pair *p, size_t at, size_t count, const char *by)
     memcpy(p->value, text, sizeof text);
 }
 
-/* One of the numbers in "rows=5 eps=0x1p-20", by another one or by one more or less. */
+/* Changes one of the numbers in a text like "rows=5 eps=0x1p-20", to another one or by one. */
 static void change_number(pair *p, json_draws *d)
 {
     size_t equals = 0, chosen = 0;
@@ -162,7 +162,7 @@ static void resize(part *t, size_t size)
     t->size = size;
 }
 
-/* As many bytes as type and shape ask for, where that is not absurd. */
+/* Gives the tensor as many bytes as its type and shape need, unless that is absurdly many. */
 static void fit(part *t)
 {
     uint64_t bytes;
@@ -181,7 +181,7 @@ static void change_shape(part *t, json_draws *d)
         for (size_t i = 0; i < t->rank; i++)
             t->shape[i] += t->shape[i] == 0;
         break;
-    case 1: /* turned round */
+    case 1: /* reverses the shape */
         if (t->rank >= 2) {
             uint64_t first = t->shape[0];
             t->shape[0] = t->shape[1];
@@ -198,7 +198,7 @@ static void change_shape(part *t, json_draws *d)
         fit(t);
 }
 
-/* A number of four bytes, or eight, of those that arithmetic stumbles over. */
+/* Writes a value that often breaks arithmetic, of four or eight bytes. */
 static void change_value(part *t, json_draws *d)
 {
     static const uint32_t bits[] = {0,          0x80000000, 1,          0x7f800000, 0xff800000,
@@ -240,7 +240,7 @@ static void change_tensor(parts *p, json_draws *d)
         if (json_draw(d, 2))
             fit(t);
         return;
-    case 3: /* the bytes of another one */
+    case 3: /* takes the bytes of another tensor */
         memmove(t->bytes, other->bytes, t->size < other->size ? t->size : other->size);
         return;
     case 4:
@@ -253,7 +253,7 @@ static void change_tensor(parts *p, json_draws *d)
     }
 }
 
-/* Where the number of one of the args stands, and its length: the first ones more often. */
+/* The position and length of the number of one argument; the first arguments are more likely. */
 static size_t size_in(const pair *args, json_draws *d, size_t *length)
 {
     const char *at = strchr(args->value, '=');
@@ -265,8 +265,8 @@ static size_t size_in(const pair *args, json_draws *d, size_t *length)
     return at ? (size_t)(at - args->value) + 1 : 0;
 }
 
-/* A size - of rows, experts, heads - changes everywhere at once, so that the bundle still fits
- * together and its sizes are held against each other. */
+/* Changes a size (rows, experts, heads) everywhere at once. The bundle still fits together, so that
+ * the checks between sizes run. */
 static void change_size(parts *p, json_draws *d)
 {
     static const uint64_t sizes[] = {1, 2, 3, 4, 5, 8, 16, 17, 64, 65};
@@ -293,7 +293,7 @@ static void change_size(parts *p, json_draws *d)
 /* --- the file -----------------------------------------------------------------------------------
  */
 
-/* Bytes that are no UTF-8 are no text of JSON: jansson says NULL, and the pair is left out. */
+/* Bytes that are not UTF-8 cannot be JSON text: jansson returns NULL, and the pair is left out. */
 static char *header_of(const parts *p, json_draws *d)
 {
     json_t *header = sure(json_object()), *map = sure(json_object());
@@ -372,7 +372,7 @@ static void write_sum(unsigned char *head, unsigned more)
     head[155] = ' ';
 }
 
-/* One field of a header is another one, and mostly the sum is made anew. */
+/* Changes one field of a header. Mostly the checksum is computed anew. */
 static void change_head(unsigned char *head, json_draws *d)
 {
     static const char *const sizes[] = {"00000000000", "00000000001", "77777777777", "37777777777",
@@ -384,7 +384,7 @@ static void change_head(unsigned char *head, json_draws *d)
     case 1:
         head[json_draw(d, 100)] = (unsigned char)json_draw(d, 256);
         break;
-    case 2: /* a name without an end */
+    case 2: /* a name without a terminating NUL */
         memset(head, 'n', 100);
         break;
     default:

@@ -14,7 +14,7 @@
 
 static struct {
     command_table *table;
-    guard_told *told; /* NULL: nothing is guarded */
+    guard_told *told; /* NULL: no guard */
     const char *inside;
     int argc;
     char **argv;
@@ -61,7 +61,7 @@ sb_status __wrap_sb_parse(sb_command_line *line, int argc, char **argv, sb_error
 /* --- files --------------------------------------------------------------------------------------
  */
 
-/* Where a path leads that need not exist: its folder, links followed, and its name. */
+/* Resolves a path that need not exist: its folder, with links followed, and its name. */
 static int place_of(const char *path, char out[PATH_MAX + NAME_MAX + 2])
 {
     char dir[PATH_MAX], real[PATH_MAX];
@@ -86,8 +86,7 @@ static int is_under(const char *place, const char *root)
     return strncmp(place, root, n) == 0 && (place[n] == '/' || place[n] == '\0');
 }
 
-/* Whether a word leads to a place, or to something in the same folder: a temporary file stands
- * beside the target. */
+/* Whether a word leads to a place, or to its folder: a temporary file is beside its target. */
 static int names(const char *word, const char *place)
 {
     char at[PATH_MAX + NAME_MAX + 2];
@@ -109,7 +108,7 @@ static int is_named(const char *place)
     return 0;
 }
 
-/* 1: the call may go on. */
+/* Returns 1 if the call may proceed. */
 static int may_change(const char *call, const char *path)
 {
     static const char *const devices[] = {"/dev/null", "/dev/full", "/dev/stdout", "/dev/stderr"};

@@ -18,7 +18,7 @@ const char *const command_given[] = {
     "diff bf --engine sim:sequential+last_column_lost --forced --tokens 1,2 -n 1 --bundle b",
     NULL};
 
-/* Command lines that end with 0 or 1, one or more of each command; those with a ! may end
+/* Command lines with exit status 0 or 1, at least one for each command. Those with a ! may end
  * otherwise. */
 static const char *const lines[] = {
     "--help",
@@ -240,7 +240,7 @@ static char *long_word(json_draws *d)
     return out;
 }
 
-/* A value of the kind that an option asks for, or of any. */
+/* A value of the kind that an option takes, or of any kind. */
 static char *value_of(sb_opt_kind kind, json_draws *d)
 {
     if (json_draw(d, 50) == 0)
@@ -282,7 +282,7 @@ static void take_out(command_words *w, int at)
     w->count--;
 }
 
-/* A place behind the command. */
+/* A random position after the command. */
 static int place(const command_words *w, json_draws *d)
 {
     return w->count < 2 ? w->count : 2 + (int)json_draw(d, (size_t)(w->count - 1));
@@ -322,7 +322,7 @@ static void change_word(command_words *w, json_draws *d)
     char *by = value_of((sb_opt_kind)json_draw(d, SB_OPT_REPEATED + 1), d);
     size_t n = strlen(old), cut = json_draw(d, n + 1);
     switch (json_draw(d, 5)) {
-    case 0: /* some of its letters */
+    case 0: /* cut after some letters */
         old[cut] = '\0';
         new = joined(old, json_draw(d, 2) ? by : "", "");
         break;
@@ -350,7 +350,7 @@ static void change(command_words *w, const command_table *table, json_draws *d)
         if (at < w->count)
             take_out(w, at);
         break;
-    case 1: /* twice */
+    case 1: /* doubled */
         if (at < w->count)
             insert(w, to, copy_of(w->word[at]));
         break;
@@ -366,7 +366,7 @@ static void change(command_words *w, const command_table *table, json_draws *d)
     }
 }
 
-/* Of "bench step" before "bench". */
+/* Finds the longest match: "bench step" before "bench". */
 static const command_table *table_of(const command_table *tables, size_t count,
                                      const command_words *w)
 {
@@ -400,7 +400,7 @@ void command_draw(const command_table *tables, size_t count, json_draws *d, comm
         const char *line = lines[json_draw(d, COUNT(lines))];
         out->works = *line != '!';
         split(line + (*line == '!'), out);
-    } else { /* of the table alone */
+    } else { /* from the table alone */
         split(tables[json_draw(d, count)].name, out);
         for (size_t n = json_draw(d, 3); n > 0; n--)
             insert(out, out->count, value_of(SB_OPT_INPUT, d));

@@ -1,5 +1,5 @@
-/* command_words.h - argument vectors of the program: command lines that work, with words of them
- * and options of the real tables changed, left out, doubled and put elsewhere. */
+/* command_words.h - argument vectors of the program: command lines that work, whose words, and
+ * options of the real tables, are changed, left out, doubled and moved. */
 #ifndef SB_TESTS_FUZZ_COMMAND_WORDS_H
 #define SB_TESTS_FUZZ_COMMAND_WORDS_H
 
@@ -9,15 +9,16 @@
 enum { COMMAND_WORDS = 96 };
 
 typedef struct command_words {
-    char *word[COMMAND_WORDS + 1]; /* a NULL behind the last */
+    char *word[COMMAND_WORDS + 1]; /* followed by a NULL */
     int count;
     int works; /* no word was changed */
 } command_words;
 
-/* What makes the folder ../given that the command lines read, in this order, in that folder. */
+/* The command lines that make the folder ../given, run in this order inside that folder. The drawn
+ * command lines read this folder. */
 extern const char *const command_given[];
 
-/* Aborts without memory; command_free releases it. */
+/* Aborts if memory runs out; command_free frees the result. */
 void command_draw(const command_table *tables, size_t count, json_draws *d, command_words *out);
 void command_free(command_words *w);
 

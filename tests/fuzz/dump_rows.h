@@ -1,4 +1,4 @@
-/* dump_rows.h - arrays that were read, made into steps; for the fuzz targets of tools/dump. */
+/* dump_rows.h - turns arrays that were read into steps; for the fuzz targets of tools/dump. */
 #ifndef SB_TESTS_FUZZ_DUMP_ROWS_H
 #define SB_TESTS_FUZZ_DUMP_ROWS_H
 
@@ -18,12 +18,12 @@ static inline sb_status fuzz_take_step(void *ctx, const sb_step *step, sb_error 
         FUZZ_CHECK(sb_tap_find(v->name, &tap) && v->rows > 0 && v->cols > 0);
         FUZZ_CHECK(v->rows <= step->row_count);
         for (size_t k = 0; k < v->rows * v->cols; k++)
-            *sum += v->data[k]; /* all of it is there */
+            *sum += v->data[k]; /* reads all of the data */
     }
     return SB_OK;
 }
 
-/* Every array lies where it says, and steps are made or refused. */
+/* Reads every array where it claims to be, and makes steps, which may be refused. */
 static inline int fuzz_play_arrays(const sb_dump_arrays *arrays)
 {
     static const uint32_t ids[3] = {1, 5, 3};

@@ -1,5 +1,5 @@
-/* fuzz.h - what a fuzz target and its drivers share. libFuzzer calls LLVMFuzzerTestOneInput by
- * itself; standalone.c is a driver that needs nothing but a C compiler. */
+/* fuzz.h - shared by fuzz targets and their drivers. libFuzzer calls LLVMFuzzerTestOneInput itself;
+ * standalone.c is a driver that needs only a C compiler. */
 #ifndef SB_TESTS_FUZZ_H
 #define SB_TESTS_FUZZ_H
 
@@ -11,13 +11,13 @@
 
 #include "ref/base/status.h"
 
-extern const char fuzz_name[]; /* of the target */
+extern const char fuzz_name[]; /* the name of the target */
 extern unsigned long
-    fuzz_accepted; /* inputs that were read: a target that accepts none is broken */
+    fuzz_accepted; /* the number of accepted inputs: a target that accepts none is broken */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What draws are made from where any bytes are an input: their hash. */
+/* The key of the draws for targets that take any bytes: a hash of them. */
 static inline uint64_t fuzz_key(const uint8_t *data, size_t size)
 {
     uint64_t key = UINT64_C(14695981039346656037);
@@ -26,7 +26,7 @@ static inline uint64_t fuzz_key(const uint8_t *data, size_t size)
     return key;
 }
 
-/* A law that every input must keep; a broken one stops the driver as a crash does. */
+/* A law that must hold for every input. If it is broken, the driver stops as after a crash. */
 #define FUZZ_CHECK(law)                                                                            \
     do {                                                                                           \
         if (!(law)) {                                                                              \
@@ -35,7 +35,7 @@ static inline uint64_t fuzz_key(const uint8_t *data, size_t size)
         }                                                                                          \
     } while (0)
 
-/* A refusal is one line with words in it, that begins with the name of the input. */
+/* A refusal is one line of text that begins with the name of the input. */
 static inline void fuzz_check_refusal(sb_status status, const sb_error *err)
 {
     FUZZ_CHECK(status == SB_ERR_INPUT || status == SB_ERR_UNSUPPORTED);

@@ -1,11 +1,10 @@
-/* fuzz_bundle.c - replay bundles, alone and in packs, that were changed where it means something
- * (bundle_mutate.h): `samebit replay` ends with a verdict or a refusal in one line, in bounded time
- * and memory, and prints nothing that steers a terminal. A router that keeps more experts than
- * there are has no verdict, and nothing is read behind the end of a file (guarded_map.h).
+/* fuzz_bundle.c - replay bundles, alone and in packs, with changes in meaningful parts
+ * (bundle_mutate.h). `samebit replay` ends with a verdict or a refusal in one line, in bounded time
+ * and memory, and prints no control characters. A router that keeps more experts than exist gets no
+ * verdict. Nothing is read behind the end of a file (guarded_map.h).
  *
- * The bundles to start from are made by the program itself: one for each op that a mistake can be
- * planted in, of linear layers in several formats. Input: any bytes; they are the key of the draws.
- */
+ * The program itself makes the original bundles: one for each op in which a mistake can be planted,
+ * and for linear layers in several formats. Input: any bytes, the key of the draws. */
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>
@@ -24,13 +23,13 @@
 #include "tools/cli/cli.h"
 
 const char fuzz_name[] = "bundle";
-unsigned long fuzz_accepted; /* an op was run */
+unsigned long fuzz_accepted; /* an op ran */
 
 enum { MOST_SECONDS = 8, MOST_MEGABYTES = 1024 };
 
 static struct seed {
     const char *mistake, *format, *taps;
-    const char *set; /* "": nothing */
+    const char *set; /* "": no setting */
     int opened;
     sb_safetensors file;
 } seeds[] = {
@@ -64,7 +63,7 @@ enum { SEEDS = sizeof seeds / sizeof *seeds, WORDS = 20 };
 
 typedef sb_status (*command)(int argc, char **argv, sb_error *err);
 
-/* Words of a list that ends with NULL; *p is what it printed. */
+/* Runs a command with words of a list that ends with NULL; *p gets its output. */
 static sb_status run(command of, const char *const *words, sb_error *err, printed *p)
 {
     char *argv[WORDS] = {NULL};
@@ -77,7 +76,7 @@ static sb_status run(command of, const char *const *words, sb_error *err, printe
     return status;
 }
 
-/* diff --bundle of an engine with one mistake. */
+/* Makes a bundle by diff --bundle, with an engine that has one mistake. */
 static const sb_safetensors *seed_at(size_t i)
 {
     struct seed *s = &seeds[i];
@@ -135,7 +134,8 @@ static void check_printed(sb_status status, const printed *p, int as_json)
     json_decref(document);
 }
 
-/* A bundle of a call that no model makes: the op itself would take it, and give some answer. */
+/* A bundle of a call that no model makes, although the op would accept it and compute some
+ * result. */
 static int is_nonsense(const bundle_text *text)
 {
     sb_safetensors file;
@@ -151,7 +151,7 @@ static int is_nonsense(const bundle_text *text)
     return is;
 }
 
-/* 1: there was a verdict. */
+/* Returns 1 if there was a verdict. */
 static int replay(const char *path, json_draws *d)
 {
     static const char *const engines[] = {"sim:pairwise", "ref", "sim:sequential+neighbour_pairs",

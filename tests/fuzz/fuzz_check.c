@@ -1,9 +1,9 @@
-/* fuzz_check.c - any config.json and any list of tensors as a checkpoint: the check comes to its
- * end, says what it found in single lines, and the same with one thread and with several.
+/* fuzz_check.c - any config.json and any list of tensors as a checkpoint: the check finishes,
+ * reports its findings in single lines, and reports the same with one thread and with several.
  *
- * Input: config.json; a line "---"; a line for each tensor: its name, dtype, shape ("64x32", "-" of
- * a scalar), and what it is filled with. The container around them is always sound, so that what
- * is changed reaches the checks. A line that cannot be read is left out. */
+ * Input: config.json; a line "---"; a line for each tensor: its name, dtype, shape ("64x32", "-"
+ * for a scalar) and content. The container around them is always sound, so that the changes reach
+ * the checks. Lines that cannot be parsed are skipped. */
 #include "tests/fuzz/fuzz.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ unsigned long fuzz_accepted;
 
 enum { MOST_BYTES = 1 << 16, MOST_ALL = 1 << 20, MOST_TENSORS = 512, MOST_LINE = 1200 };
 
-/* The file as it grows. */
+/* The file while it grows. */
 typedef struct maker {
     char *header;
     size_t header_used;
@@ -31,7 +31,7 @@ typedef struct maker {
     size_t count;
 } maker;
 
-/* "64x32": 1, or 0 if it is no shape or too large. */
+/* Parses a shape such as "64x32". Returns 0 if it is no shape or too large. */
 static int read_shape(const char *text, sb_dtype dtype, uint64_t *shape, unsigned *rank,
                       uint64_t *bytes)
 {
@@ -49,7 +49,7 @@ static int read_shape(const char *text, sb_dtype dtype, uint64_t *shape, unsigne
     return !sb_dtype_bytes(dtype, *rank, shape, bytes, NULL) && *bytes <= MOST_BYTES;
 }
 
-/* Weights 'w' and positive scales 'p' that a sound file could have. */
+/* Weights ('w') and positive scales ('p') as a sound file could have them. */
 static uint32_t number(sb_dtype dtype, int positive, uint32_t draw)
 {
     uint32_t sign = positive ? 0 : draw >> 31;
@@ -69,8 +69,8 @@ static uint32_t number(sb_dtype dtype, int positive, uint32_t draw)
     }
 }
 
-/* 'w', 'p'; 'r' any bytes; '7' the zero points of symmetric codes; "=64,32" these integers; else
- * each byte is that character's. */
+/* Fills a tensor. 'w' and 'p': see number. 'r': any bytes. '7': the zero points of symmetric codes.
+ * "=64,32": these integers. Any other character is the value of each byte. */
 static void fill(unsigned char *out, uint64_t bytes, sb_dtype dtype, const char *how, uint64_t key)
 {
     unsigned size = sb_dtype_bits(dtype) / 8;
@@ -94,7 +94,7 @@ static void fill(unsigned char *out, uint64_t bytes, sb_dtype dtype, const char 
     }
 }
 
-/* Names that JSON could not have as they are, and twins, are left out. */
+/* Leaves out names that would have to be escaped in JSON, and repeated names. */
 static int is_usable(const maker *m, const char *name)
 {
     size_t n = strlen(name);
@@ -145,7 +145,7 @@ static void write_file(const char *folder, const char *name, const unsigned char
     free(path);
 }
 
-/* The folder that the text describes; 0 if it has no tensor. */
+/* Makes the folder that the text describes; returns 0 if it has no tensor. */
 static int make_folder(const char *folder, const char *text, size_t size)
 {
     static const char mark[] = "\n---\n";

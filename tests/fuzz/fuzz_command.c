@@ -1,10 +1,9 @@
-/* fuzz_command.c - command lines out of the real tables of options: every command, run whole in a
- * child of its own, in a folder that is empty before it, ends with a status of 0 to 4 within its
- * time; says something unless all is well, in text that steers no terminal; prints one JSON
- * document where it was asked for one; and changes no file that no word of the line names.
+/* fuzz_command.c - command lines made from the real tables of options. Every command runs
+ * completely, in its own child process and in an empty folder. It ends with a status of 0 to 4
+ * within its time. Unless all is well it prints a message, and never control characters. It prints
+ * one JSON document if --json was given. It changes only files that a word of the line names.
  *
- * Input: any bytes; they are the key of the draws. SAMEBIT_FUZZ_SHOW=1 prints each line and what
- * came of it. */
+ * Input: any bytes, the key of the draws. SAMEBIT_FUZZ_SHOW=1 prints each line and its result. */
 #define _GNU_SOURCE
 
 #include "tests/fuzz/fuzz.h"
@@ -28,12 +27,12 @@
 #include "tools/cli/cli.h"
 
 const char fuzz_name[] = "command";
-unsigned long fuzz_accepted; /* the parser took the line */
+unsigned long fuzz_accepted; /* the parser accepted the line */
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-/* CPU seconds of a child, those of one that may take longer than any limit, wall seconds, and bytes
- * of a file. */
+/* Limits of a child: CPU seconds, CPU seconds of commands that may exceed any limit, wall seconds,
+ * and bytes of a file. */
 enum { MOST_CPU = 10, LONG_CPU = 1, MOST_WALL = 120, MOST_FILE = 1 << 26, WORDS = 32 };
 
 static const char *const commands[] = {
@@ -43,7 +42,7 @@ static const char *const commands[] = {
     "bench decode", "vectors protocol"};
 
 static command_table tables[COUNT(commands)];
-static char inside[PATH_MAX]; /* where commands run; beside it is given/ */
+static char inside[PATH_MAX]; /* the folder where commands run; given/ is beside it */
 static guard_told *told;
 static int out_fd = -1, err_fd = -1;
 
@@ -52,7 +51,7 @@ static int out_fd = -1, err_fd = -1;
 
 static void limit(int what, rlim_t most)
 {
-    const struct rlimit both = {most, most + 5}; /* at the first SIGXCPU, not SIGKILL */
+    const struct rlimit both = {most, most + 5}; /* so that SIGXCPU comes first, not SIGKILL */
     if (setrlimit(what, &both) != 0)
         _exit(97);
 }
@@ -79,7 +78,7 @@ static void become(const char *folder, int argc, char **argv, rlim_t seconds)
     exit(samebit_main(argc, argv));
 }
 
-/* The status of wait. seconds 0: nothing is limited, or guarded. */
+/* Returns the status from wait. seconds 0: no limits and no guard. */
 static int run(const char *folder, int argc, char **argv, rlim_t seconds)
 {
     int status = -1;
@@ -106,7 +105,7 @@ static char *printed_to(int fd, size_t *size)
 /* --- once ---------------------------------------------------------------------------------------
  */
 
-/* The tables of options, from the parser itself. */
+/* Gets the tables of options from the parser itself. */
 static void list_tables(void)
 {
     static sb_status (*const runs[])(int, char **, sb_error *) = {
@@ -169,7 +168,8 @@ static void start(void)
 /* --- laws ---------------------------------------------------------------------------------------
  */
 
-/* What may take longer than any limit: large numbers, and what measures time or plants faults. */
+/* Commands that may exceed any limit: those with large numbers, and those that measure time or
+ * plant faults. */
 static int may_be_long(const command_words *w)
 {
     static const char *const commands_of_time[] = {"bench", "fault"};
@@ -187,7 +187,7 @@ static int may_be_long(const command_words *w)
 }
 
 typedef struct result {
-    int code; /* -1: it was stopped after its time */
+    int code; /* -1: stopped by its time limit */
     char *out, *err;
     size_t out_size, err_size;
 } result;
@@ -210,7 +210,8 @@ static int is_document(const result *r)
 /* The first law that the end of a command breaks, or NULL. */
 static const char *broken_law(const command_words *w, int status, const result *r)
 {
-    int text_out = w->count > 1 && (strcmp(w->word[1], "tokenize") == 0); /* the text itself */
+    int text_out = w->count > 1 && (strcmp(w->word[1], "tokenize") == 0); /* prints text of the
+                                                                           * input */
     if (*told->broken)
         return told->broken;
     if (strstr(r->err, "Sanitizer") || strstr(r->err, "runtime error: "))

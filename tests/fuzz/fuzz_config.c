@@ -1,4 +1,5 @@
-/* fuzz_config.c - any text as config.json: what is accepted can be computed with. */
+/* fuzz_config.c - any text as config.json: the program can compute with every configuration it
+ * accepts. */
 #include "tests/fuzz/fuzz.h"
 
 #include "ref/model/config.h"

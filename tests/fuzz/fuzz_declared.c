@@ -1,5 +1,5 @@
 /* fuzz_declared.c - any text as config.json, as hf_quant_config.json and as both: every module gets
- * an answer that says what it must. */
+ * a complete answer. */
 #include "tests/fuzz/fuzz.h"
 
 #include "ref/model/declared.h"
@@ -28,7 +28,7 @@ static void check_answer(const sb_declaration *d)
     FUZZ_CHECK(d->family != SB_FAMILY_NVFP4 || (d->bits == 4 && d->group_size >= 1));
 }
 
-/* 1 if the files were read. */
+/* Returns 1 if the files were read. */
 static int check(const sb_declared_file *config, const sb_declared_file *hf_quant,
                  const sb_declared_file *quantization)
 {

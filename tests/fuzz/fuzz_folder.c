@@ -1,9 +1,9 @@
-/* fuzz_folder.c - folders of every format whose config.json, hf_quant_config.json, index or side
- * files were changed where it means something (json_mutate.h): the check, the audit of the MTP head
- * and every form of the report come to their end.
+/* fuzz_folder.c - folders of every format with changes in meaningful parts of config.json,
+ * hf_quant_config.json, the index or the side files (json_mutate.h). The check, the audit of the
+ * MTP head and every form of the report finish.
  *
- * Input: any bytes; they are the key of the draws. SAMEBIT_FUZZ_KEEP=1 leaves the folder of the
- * last one. */
+ * Input: any bytes, the key of the draws. SAMEBIT_FUZZ_KEEP=1 keeps the folder of the last
+ * input. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
@@ -16,15 +16,15 @@
 #include "tests/lib/checkpoint.h"
 
 const char fuzz_name[] = "folder";
-unsigned long fuzz_accepted; /* every text that was changed is still JSON */
+unsigned long fuzz_accepted; /* all changed texts are still JSON */
 
 enum { MOST_FILES = 16 };
 
-/* One folder to start from; made when it is first drawn. */
+/* An original folder; made when it is first drawn. */
 typedef struct vehicle {
     sb_make_options options;
     const char *path;
-    char *names[MOST_FILES], *texts[MOST_FILES]; /* of what is JSON */
+    char *names[MOST_FILES], *texts[MOST_FILES]; /* of the JSON files */
     char *shards[MOST_FILES];
     size_t files, shard_count;
 } vehicle;
@@ -102,7 +102,7 @@ static const vehicle *vehicle_at(size_t i)
     return v;
 }
 
-/* config.json more often than all others. */
+/* Draws a file: config.json more often than all others. */
 static size_t drawn_file(const vehicle *v, json_draws *d)
 {
     size_t i = json_draw(d, v->files);
@@ -112,8 +112,8 @@ static size_t drawn_file(const vehicle *v, json_draws *d)
     return i;
 }
 
-/* The folder with one to three texts changed, gone, or told under the name of another declaration;
- * whether all that was changed is still JSON. */
+/* Makes the folder with one to three texts changed, removed, or under the name of another
+ * declaration. Returns whether all changed texts are still JSON. */
 static int make_folder(const char *folder, const vehicle *v, json_draws *d)
 {
     static const char *const more[] = {"hf_quant_config.json", "quantization_config.json",
@@ -158,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     files_empty(folder);
     const vehicle *v = vehicle_at(json_draw(&d, VEHICLES));
     fuzz_accepted += (unsigned long)make_folder(folder, v, &d);
-    /* headers for most of them: the payload is not what was changed */
+    /* mostly headers only: the payload was not changed */
     sb_check_options options = {.path = folder,
                                 .against = json_draw(&d, 8) == 0 ? v->path : NULL,
                                 .headers_only = json_draw(&d, 16) != 0,

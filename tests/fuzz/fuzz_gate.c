@@ -1,6 +1,6 @@
-/* fuzz_gate.c - any bytes as test vectors, as the output of a kernel, and as an earlier judgement:
- * refused in one line; or a case that is judged, with a verdict that its counts give, and in whose
- * words nothing breaks a line. */
+/* fuzz_gate.c - any bytes as test vectors, as the output of a kernel, and as an earlier judgement.
+ * They are refused in one line, or a case is judged. Its verdict agrees with its counts, and its
+ * message has no line breaks. */
 #include "tests/fuzz/fuzz.h"
 
 #include "tests/gate/tiny_op.h"
@@ -13,7 +13,7 @@
 const char fuzz_name[] = "gate";
 unsigned long fuzz_accepted;
 
-/* The case that outputs are held against: made once. */
+/* The case that outputs are compared with; made once. */
 static const sb_gate_case *own_case(void)
 {
     static sb_gate_case *c;
@@ -97,7 +97,7 @@ static void read_baseline(const uint8_t *data, size_t size)
         return;
     }
     status = sb_judge_baseline_compare(d, d, "input", &change, &err);
-    FUZZ_CHECK(!status || status == SB_ERR_INPUT); /* two cases of one name */
+    FUZZ_CHECK(!status || status == SB_ERR_INPUT); /* two cases have the same name */
     if (!status)
         sb_judge_change_free(&change);
     fuzz_accepted++;

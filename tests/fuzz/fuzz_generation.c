@@ -1,10 +1,10 @@
-/* fuzz_generation.c - generation_config.json, with the files of a tokenizer beside it, changed
- * where it means something (json_mutate.h), alone and beside an original that was changed as well:
- * check 51 and the report come to their end, twice with the same findings, and what lies outside
- * the range of a sampling parameter is told.
+/* fuzz_generation.c - generation_config.json, with the files of a tokenizer beside it, changed in
+ * meaningful parts (json_mutate.h), alone and beside an original that was changed as well. Check 51
+ * and the report finish, twice with the same findings. Sampling parameters outside their range are
+ * reported.
  *
- * Input: any bytes; they are the key of the draws. SAMEBIT_FUZZ_KEEP=1 leaves the folders of the
- * last one. */
+ * Input: any bytes, the key of the draws. SAMEBIT_FUZZ_KEEP=1 keeps the folders of the last
+ * input. */
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>
@@ -27,7 +27,7 @@ static const char tokenizer[] =
     " \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"abc\": "
     "4},\n \"merges\": [[\"a\", \"b\"], [\"ab\", \"c\"]]}}";
 
-/* Files, of which the first is the one that is changed most. */
+/* The files; the first one is changed most often. */
 static const char *const names[] = {"generation_config.json", "tokenizer_config.json",
                                     "special_tokens_map.json", "added_tokens.json",
                                     "tokenizer.json"};
@@ -51,7 +51,7 @@ static const char *const settings[] = {
     "[{\"eos_token_id\": 6}]",
     "{}"};
 
-/* The checkpoint without tensors of its own beside it; made when it is first asked for. */
+/* The checkpoint beside these files, made at first use. */
 static const char *vehicle(void)
 {
     static const char *path;
@@ -62,7 +62,8 @@ static const char *vehicle(void)
     return path;
 }
 
-/* Its files, and what stands beside them; returns the text of generation_config.json, or NULL. */
+/* Links the checkpoint and writes the changed files. Returns the text of generation_config.json, or
+ * NULL. */
 static char *make_folder(const char *folder, json_draws *d)
 {
     static const char *const sound[] = {
@@ -90,7 +91,7 @@ static char *make_folder(const char *folder, json_draws *d)
     return kept;
 }
 
-/* What this target knows of the ranges by itself: a number that no engine takes is told. */
+/* Independent check of the ranges: a number that no engine accepts is reported. */
 static void check_ranges(const sb_check *check, const char *text)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* fuzz_kld.c - any bytes as a KLD base file: refused in one line, or steps that hold together. */
+/* fuzz_kld.c - any bytes as a KLD base file: refused in one line, or consistent steps. */
 #include "tests/fuzz/fuzz_steps.h"
 
 #include "tools/dump/kld.h"

@@ -1,8 +1,8 @@
-/* fuzz_layer.c - the tensors of one quantized layer with something changed: the layer is refused in
- * one line, or all of its rows can be read, under every law, from the bytes of its tensors.
+/* fuzz_layer.c - the tensors of one quantized layer with changes: the layer is refused in one line,
+ * or all of its rows can be read under every law, without reading outside its tensors.
  *
- * Input of up to 18 bytes: the variant (2 bytes), the seed, what is asked for, the experts, the
- * number of changes, and four bytes for each change. Of a longer one these are drawn. */
+ * An input of up to 18 bytes has the variant (2 bytes), the seed, the request, the experts, the
+ * number of changes, and four bytes for each change. For a longer input these are drawn. */
 #include "tests/fuzz/fuzz.h"
 
 #include "ref/base/bytes.h"
@@ -16,7 +16,7 @@ unsigned long fuzz_accepted;
 
 enum { MOST_TENSORS = 16, MOST_BYTES = 1 << 14, MOST_PROGRAM = 18 };
 
-/* Shape and dtype of a tensor that may have become unfit: then it is left as it was. */
+/* Changes shape and dtype of a tensor, unless the result does not fit. */
 static void reshape(test_tensor *t, sb_dtype dtype, unsigned rank, const uint64_t *shape)
 {
     uint64_t size = 0, kept[SB_MAX_RANK] = {0};
@@ -209,7 +209,8 @@ static void check_layer(const sb_checkpoint *checkpoint, uint32_t experts, uint6
     }
 }
 
-/* The bytes of every tensor in a block of their own, so that a sanitizer sees one byte too many. */
+/* Moves the bytes of every tensor into its own block, so that a sanitizer sees a read of one byte
+ * too many. */
 static void move_bytes(const sb_checkpoint *checkpoint, int out)
 {
     for (size_t i = 0; i < sb_checkpoint_count(checkpoint); i++) {
@@ -231,7 +232,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t program[MOST_PROGRAM];
     if (size < 6)
         return 0;
-    if (size > sizeof program) { /* any file says something */
+    if (size > sizeof program) { /* any file is a valid input */
         uint64_t key = 0xcbf29ce484222325u;
         for (size_t i = 0; i < size; i++)
             key = (key ^ data[i]) * 0x100000001b3u;

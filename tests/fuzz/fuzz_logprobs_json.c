@@ -1,5 +1,5 @@
-/* fuzz_logprobs_json.c - any text as answers of servers: refused in one line, or steps that hold
- * together. */
+/* fuzz_logprobs_json.c - any text as answers of servers: refused in one line, or consistent
+ * steps. */
 #include "tests/fuzz/fuzz_steps.h"
 
 #include "tools/dump/answers.h"

@@ -1,4 +1,4 @@
-/* fuzz_npy.c - any bytes as a NumPy file: refused in one line, or an array within them. */
+/* fuzz_npy.c - any bytes as a NumPy file: refused in one line, or an array inside these bytes. */
 #include "tests/fuzz/dump_rows.h"
 
 #include "tools/dump/npy.h"

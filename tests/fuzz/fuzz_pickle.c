@@ -1,5 +1,5 @@
 /* fuzz_pickle.c - any bytes as the pickle of a file of torch.save, in an archive with storages of
- * several sizes: refused in one line, or arrays that lie within these. */
+ * several sizes: refused in one line, or arrays inside these storages. */
 #include "tests/fuzz/dump_rows.h"
 
 #include "tests/fuzz/archive.h"
@@ -8,7 +8,7 @@
 const char fuzz_name[] = "pickle";
 unsigned long fuzz_accepted;
 
-/* The storages of nested.pt, or of protocol4.pt, by their sizes. */
+/* The storages of nested.pt or protocol4.pt, recognized by their sizes. */
 static void fill(archive *a, const uint8_t *data, size_t size)
 {
     static const unsigned char content[200] = {0, 0, 0x80, 0x3f, 1, 2, 3};

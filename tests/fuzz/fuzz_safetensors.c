@@ -34,7 +34,8 @@ static void check_file(const uint8_t *data, size_t size)
     sb_safetensors_close(&file);
 }
 
-/* Once as it is, and once with a length that fits, because most damage stops at the length. */
+/* Reads the input as it is, and again with a header length that fits, because most damage is found
+ * at the length. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     check_file(data, size);

@@ -1,10 +1,10 @@
-/* fuzz_sglang.c - folders that SGLang's dumper or its hooks wrote, whose file names and files were
- * changed where they mean something (torch_mutate.h), with names of other folders and passes of
- * others among them: refused in one line that steers no terminal, or steps whose arrays have all
- * their rows.
+/* fuzz_sglang.c - folders written by SGLang's dumper or its hooks, with changes in file names and
+ * in meaningful parts of files (torch_mutate.h), and with names and passes of other folders. They
+ * are refused in one line without control characters, or give steps whose arrays have all their
+ * rows.
  *
- * Input: any bytes; they are the key of the draws. SAMEBIT_FUZZ_KEEP=1 leaves the folder of the
- * last one. */
+ * Input: any bytes, the key of the draws. SAMEBIT_FUZZ_KEEP=1 keeps the folder of the last
+ * input. */
 #include "tests/fuzz/dump_rows.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@
 #include "tools/dump/dump.h"
 
 const char fuzz_name[] = "sglang";
-unsigned long fuzz_accepted; /* a folder was read to its end, and had steps */
+unsigned long fuzz_accepted; /* a folder was read completely and had steps */
 
 #define GOLDEN "golden/dumps/arrays/"
 #define COUNT(list) (sizeof(list) / sizeof *(list))
@@ -29,7 +29,7 @@ enum { FILES = 16, NAME = 256, MOST_SECONDS = 5 };
 
 typedef struct folder {
     const char *path;
-    int hook; /* of passes */
+    int hook; /* written by hooks, with passes */
     size_t count;
     char names[FILES][NAME];
     torch_seed files[FILES];
@@ -79,7 +79,7 @@ static const char *const words[] = {"embed",     "logits", "output",   "input_id
                                     "norm",      "*",      "",         "..",           "\033[2J",
                                     "recompute", "a=b",    "disabled", "\xe2\x80\xae", "\xff"};
 
-/* "Pass00001.pt", or nearly so. */
+/* "Pass00001.pt", or a name close to it. */
 static void draw_pass(char *name, json_draws *d)
 {
     static const size_t passes[] = {0, 1, 2, 3, 4, 5, 99999, 4294967295};
@@ -102,7 +102,7 @@ static void draw_pass(char *name, json_draws *d)
     }
 }
 
-/* One value of "step=0___rank=0___name=x.pt", or a tag more or less. */
+/* Changes one value of "step=0___rank=0___name=x.pt", or adds or removes a tag. */
 static void change_tags(char *name, json_draws *d)
 {
     char out[2 * NAME] = "", tag[NAME];
@@ -138,14 +138,14 @@ static void change_tags(char *name, json_draws *d)
 /* --- the folder ---------------------------------------------------------------------------------
  */
 
-/* Drawn names may be none of files. */
+/* A drawn name may be impossible for a file. */
 static void write_file(const char *dir, const char *name, const archive *a)
 {
     if (!strchr(name, '/'))
         files_write(dir, name, a->file.bytes, a->file.size);
 }
 
-/* One file of a folder, changed or not, under its name or another. */
+/* Writes one file of a folder, changed or not, under its own name or another. */
 static void make_file(const char *dir, const folder *f, size_t i, int changed, json_draws *d)
 {
     char name[NAME];
@@ -161,7 +161,7 @@ static void make_file(const char *dir, const folder *f, size_t i, int changed, j
     }
     if (json_draw(d, 120))
         write_file(dir, name, &a);
-    if (json_draw(d, 120) == 0) { /* twice */
+    if (json_draw(d, 120) == 0) { /* a second copy */
         if (f->hook)
             draw_pass(name, d);
         else
@@ -171,7 +171,7 @@ static void make_file(const char *dir, const folder *f, size_t i, int changed, j
     archive_free(&a);
 }
 
-/* Into the folder, or one of a rank in it. */
+/* Writes into the folder, or into the folder of a rank inside it. */
 static const folder *make_folder(const char *path, json_draws *d)
 {
     static const char *const ranks[] = {"TP0_PP0_Rank0_pid1", "TP1_PP0_Rank1_pid7", "TP_Rank_pid",
@@ -218,7 +218,7 @@ static const char *map_of(void)
     return path;
 }
 
-/* What the fixture that the folder was made from asks for, or mostly. */
+/* Reads the folder with the options of its original, mostly. */
 static void read_folder(const char *path, const folder *from, json_draws *d)
 {
     static const uint32_t ids[] = {1, 5, 3, 7, 2};

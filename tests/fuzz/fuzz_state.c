@@ -1,6 +1,6 @@
 /* fuzz_state.c - any bytes as a state file: refused in one line, or a state that a file can hold,
- * and the digests it claims. A damaged copy stops at the seal, so every input is also read with a
- * seal that fits, and with digests that do. */
+ * with the digests that it claims. A damaged copy is refused because of its seal. Therefore every
+ * input is read again with a fitting seal, and then with fitting digests. */
 #include "tests/fuzz/fuzz.h"
 
 #include "ref/base/bytes.h"
@@ -46,7 +46,7 @@ static int read_file(const uint8_t *data, size_t size, sb_error *err)
     return 1;
 }
 
-/* Puts 32 digits in the place of those behind "key":" in the header. */
+/* Replaces the 32 digits after "key":" in the header. */
 static void put_digits(uint8_t *data, size_t size, sb_state_key key, const char *digits)
 {
     char text[64];
@@ -58,7 +58,7 @@ static void put_digits(uint8_t *data, size_t size, sb_state_key key, const char 
         }
 }
 
-/* The seal that these metadata should have. */
+/* Writes the seal that fits these metadata. */
 static void fit_seal(uint8_t *data, size_t size)
 {
     sb_safetensors in;
@@ -73,7 +73,8 @@ static void fit_seal(uint8_t *data, size_t size)
     put_digits(data, size, SB_STATE_KEY_seal, seal.hex);
 }
 
-/* "... "samebit.state.target" is A, and the tensors give B: one of them was changed" */
+/* Reads the right digest from the message "... "samebit.state.target" is A, and the tensors give B:
+ * one of them was changed". */
 static int fit_digest(uint8_t *data, size_t size, const sb_error *err)
 {
     static const sb_state_key keys[] = {SB_STATE_KEY_target, SB_STATE_KEY_mtp, SB_STATE_KEY_tokens};

@@ -1,4 +1,4 @@
-/* fuzz_steps.h - what every step of a reader must keep. */
+/* fuzz_steps.h - the laws that hold for every step of a reader. */
 #ifndef SB_TESTS_FUZZ_STEPS_H
 #define SB_TESTS_FUZZ_STEPS_H
 
@@ -11,7 +11,7 @@ typedef struct fuzz_steps {
     size_t count;
 } fuzz_steps;
 
-/* Rows in order, arrays of the rows that the step says, all of it there. */
+/* Rows are in order, arrays have the rows that the step claims, and all data is readable. */
 static inline sb_status fuzz_take_step(void *ctx, const sb_step *step, sb_error *err)
 {
     fuzz_steps *s = ctx;

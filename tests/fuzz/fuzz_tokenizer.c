@@ -1,4 +1,5 @@
-/* fuzz_tokenizer.c - any bytes as a tokenizer.json, and, behind the first NUL, a text for it. */
+/* fuzz_tokenizer.c - any bytes as a tokenizer.json; a text to tokenize follows after the first
+ * NUL. */
 #include "tests/fuzz/fuzz.h"
 
 #include "tools/text/tokenizer.h"
@@ -6,10 +7,11 @@
 const char fuzz_name[] = "tokenizer";
 unsigned long fuzz_accepted;
 
-enum { MOST_TEXT = 256 }; /* a hostile expression may take its limit of steps at each byte */
+enum { MOST_TEXT = 256 }; /* a hostile expression may need its limit of steps at each byte */
 
-/* N-1: "where nothing is normalized and no added token strips, decoding gives back every byte"; an
- * escape could spell either, and an added token may be of the byte alphabet (N-8). */
+/* N-1: "where nothing is normalized and no added token strips, decoding gives back every byte".
+ * Returns 0 if the JSON text has a normalizer, an added token (which may be of the byte alphabet,
+ * N-8), or an escape, which could spell either. */
 static int gives_back(const char *json, size_t size)
 {
     static const char *const words[] = {"NFC", "content", "\\u"};

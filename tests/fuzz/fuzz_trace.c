@@ -1,6 +1,6 @@
-/* fuzz_trace.c - any bytes as a trace: trace.json, a NUL, and the bytes that every step's file has.
- * Refused in one line, or steps whose arrays have the rows that they say, and an audit that ends.
- */
+/* fuzz_trace.c - any bytes as a trace: trace.json, a NUL, and the bytes of the file of every step.
+ * They are refused in one line, or give steps whose arrays have the declared rows, and the audit
+ * finishes. */
 #include "tests/fuzz/fuzz.h"
 
 #include "ref/run/session.h"
@@ -18,7 +18,7 @@ static void check_values(const sb_step_values *values)
         float sum = 0;
         FUZZ_CHECK(v->rows > 0 && v->cols > 0 && v->name[0] && (v->data || v->has_digest));
         for (size_t k = 0; v->data && k < v->rows * v->cols; k++) {
-            sum += v->data[k]; /* all of it is there */
+            sum += v->data[k]; /* reads all of the data */
             FUZZ_CHECK(!sb_tap_is_ids(v->name) || (v->data[k] >= 0 && v->data[k] < 0x1p24f));
         }
         (void)sum;
@@ -48,11 +48,11 @@ static void check_step(const sb_trace *t, const sb_step *s)
         check_values(&s->states[i].pieces);
 }
 
-/* A step as sb_trace_step makes it, out of the bytes. */
+/* Reads a step from these bytes, as sb_trace_step does from a file. */
 static sb_status read_step(sb_trace *t, size_t i, const uint8_t *bytes, size_t size, sb_step *out,
                            sb_error *err)
 {
-    *out = t->steps[i]; /* it is read once, and takes what the outline owns */
+    *out = t->steps[i]; /* each step is read once, and takes the memory of the outline */
     t->steps[i] = (sb_step){.number = 0};
     if (!t->tensors[i])
         return SB_OK;

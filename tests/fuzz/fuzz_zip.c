@@ -1,5 +1,5 @@
-/* fuzz_zip.c - any bytes as an archive: refused in one line, or members that lie within them and
- * can be read, some of them arrays. */
+/* fuzz_zip.c - any bytes as an archive: refused in one line, or members that lie inside these bytes
+ * and can be read; some members are arrays. */
 #include "tests/fuzz/dump_rows.h"
 
 #include "ref/base/text.h"

@@ -26,7 +26,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* Room whose end is followed by a page that nobody may read. */
+/* Allocates memory that is followed by an inaccessible page. */
 static unsigned char *room_for(size_t bytes)
 {
     const size_t pages = whole_pages(bytes);
@@ -84,7 +84,7 @@ void __wrap_sb_map_close(sb_map *map)
     map->size = 0;
 }
 
-/* The copy is no file that pages could be read from again. */
+/* Does nothing: the copy cannot be read again from a file. */
 int __wrap_madvise(void *at, size_t bytes, int advice);
 int __wrap_madvise(void *at, size_t bytes, int advice)
 {

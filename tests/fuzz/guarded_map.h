@@ -1,9 +1,9 @@
-/* guarded_map.h - for fuzz targets: what stands behind a file that is mapped must not be read.
+/* guarded_map.h - for fuzz targets: detects reads behind the end of a mapped file.
  *
- * A mapping has the rest of its last page, and then whatever lies there, so a size that is believed
- * reads on in silence. The Makefile links the targets so that files are opened here (--wrap): a
- * file is a copy whose end is the end of memory, but for less than SB_GUARD_ALIGNED bytes; with the
- * address sanitizer it ends to the byte. */
+ * A mapping continues to the end of its last page, and other memory may follow. A reader that
+ * trusts a wrong size therefore reads on without an error. The Makefile links the targets so that
+ * this file opens files (--wrap). It copies a file so that inaccessible memory follows less than
+ * SB_GUARD_ALIGNED bytes behind its end; with the address sanitizer, directly behind its end. */
 #ifndef SB_TESTS_FUZZ_GUARDED_MAP_H
 #define SB_TESTS_FUZZ_GUARDED_MAP_H
 

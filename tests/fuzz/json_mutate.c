@@ -7,9 +7,10 @@
 
 #include "ref/base/rng.h"
 
-/* What jansson cannot hold stands in a string behind this mark, whose quotes go at the end. */
+/* Values that jansson cannot represent are strings with this mark. At the end their quotes and the
+ * mark are removed. */
 #define RAW "@raw "
-/* A key that comes twice has this mark until the end. */
+/* A key that occurs twice has this mark until the end. */
 #define TWICE "@twice "
 
 static const char *const raws[] = {"0",
@@ -62,7 +63,7 @@ static const char *const raws[] = {"0",
                                    "\"\xff\"",
                                    "NaN"};
 
-/* What the fields of configurations can be. */
+/* Possible values of the fields of configurations. */
 static const char *const words[] = {"fp8",
                                     "gptq",
                                     "awq",
@@ -142,11 +143,11 @@ static json_t *other_value(const json_t *old, json_draws *d)
     switch (json_draw(d, 5)) {
     case 0:
         return sure(json_string(words[json_draw(d, COUNT(words))]));
-    case 1: /* one more or less, or far more */
+    case 1: /* one more or less, or a much larger difference */
         if (json_is_integer(old)) {
             static const int by[] = {-1, 1, 2, 127, -64};
             const json_int_t value = json_integer_value(old), step = by[json_draw(d, COUNT(by))];
-            /* the ends of the type stay */
+            /* the limits of the type stay */
             if (step < 0 ? value < INT64_MIN - step : value > INT64_MAX - step)
                 return sure(json_integer(value));
             return sure(json_integer(value + step));
@@ -154,7 +155,7 @@ static json_t *other_value(const json_t *old, json_draws *d)
         if (json_is_string(old))
             return sure(json_string(words[json_draw(d, COUNT(words))]));
         return raw_value(d);
-    case 2: { /* in a list */
+    case 2: { /* put into a list */
         json_t *list = sure(json_array());
         for (size_t n = 1 + json_draw(d, 3); n > 0; n--)
             json_array_append_new(list, sure(json_deep_copy(old)));
@@ -183,7 +184,7 @@ static void change_member(json_t *object, const char *key, json_draws *d)
     case 0:
         json_object_del(object, key);
         return;
-    case 1: /* twice, with another value behind it or the same */
+    case 1: /* the key twice, with another value or the same */
         snprintf(text, sizeof text, TWICE "%.300s", key);
         json_object_set_new(object, text,
                             json_draw(d, 2) ? other_value(value, d) : sure(json_deep_copy(value)));
@@ -217,7 +218,7 @@ static void change_element(json_t *array, size_t i, json_draws *d)
     }
 }
 
-/* Goes down to some place, the deeper the likelier, and changes what is there. */
+/* Descends to some place, deeper ones being more likely, and changes it. */
 static void change(json_t *root, json_draws *d)
 {
     json_t *at = root;
@@ -240,7 +241,7 @@ static void change(json_t *root, json_draws *d)
     }
 }
 
-/* Marks become what they stand for. */
+/* Replaces the marks by their meaning. */
 static char *without_marks(char *text)
 {
     size_t size = strlen(text), used = 0;
@@ -268,7 +269,7 @@ static char *without_marks(char *text)
     return out;
 }
 
-/* Less text, or other bytes in it: what no editor of JSON writes. */
+/* Cuts the text or changes bytes: damage that no JSON editor would make. */
 static void damage(char *text, json_draws *d)
 {
     size_t n = strlen(text), at = json_draw(d, n ? n : 1);

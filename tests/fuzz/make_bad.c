@@ -13,7 +13,7 @@ static void die(const char *path)
     exit(3);
 }
 
-/* Writes folder/name, and makes the folder that name may stand in. */
+/* Writes folder/name. If name contains a folder, it is made. */
 static void write_file(const char *folder, const char *name, const void *bytes, size_t n)
 {
     char path[1024];
@@ -29,7 +29,7 @@ static void write_file(const char *folder, const char *name, const void *bytes, 
         die(path);
 }
 
-/* The list that a person, or a test in any language, reads. */
+/* Writes the list for people and for tests in any language. */
 static void write_expected(const char *folder)
 {
     static char text[64 * 1024];

@@ -1,5 +1,6 @@
-/* make_gate.c - writes golden/gate, what fuzz_gate begins with: make_gate FOLDER. Test vectors of
- * the op of tests, outputs of a kernel in several types, and a judgement. */
+/* make_gate.c - writes golden/gate, the seeds of fuzz_gate: make_gate FOLDER. They are test vectors
+ * of the small op of the tests (tiny_op.h), outputs of a kernel in several types, and a
+ * judgement. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ typedef struct output {
     sb_dtype dtype;
 } output;
 
-/* Both outputs as profile exact gives them. */
+/* Both outputs as in profile exact. */
 static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first, unsigned char *bytes,
                       size_t count, sb_error *unused)
 {

@@ -12,7 +12,7 @@
 #include "tools/cli/main.c"
 #undef main
 
-/* Memory with a descriptor, made once: 0 for stdout, 1 for stderr. */
+/* A memory file, made once: 0 for stdout, 1 for stderr. */
 static int file_of(int i)
 {
     static int files[2] = {-1, -1};

@@ -1,4 +1,4 @@
-/* program.h - the program inside a fuzz target: its main, and what it prints. */
+/* program.h - the program inside a fuzz target: its main, and its output. */
 #ifndef SB_TESTS_FUZZ_PROGRAM_H
 #define SB_TESTS_FUZZ_PROGRAM_H
 
@@ -7,10 +7,10 @@
 /* The program's own main, under another name. */
 int samebit_main(int argc, char **argv);
 
-/* From here on stdout and stderr of this process go to two files, until printed_end. */
+/* From printed_begin to printed_end, stdout and stderr of this process go to two files. */
 typedef struct printed {
-    int out, err;              /* what they were */
-    char *out_text, *err_text; /* by printed_end; printed_free */
+    int out, err;              /* the previous descriptors */
+    char *out_text, *err_text; /* set by printed_end, freed by printed_free */
     size_t out_size, err_size;
 } printed;
 

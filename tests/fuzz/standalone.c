@@ -2,11 +2,11 @@
  *
  *   fuzz_<target> [-n MUTATIONS] [-t SECONDS] [-f FIRST] [-s SEED] [-e SUFFIX] [-v] PATH...
  *
- * Runs the target over every file given or found in a folder given (those whose name ends in
- * SUFFIX), then over MUTATIONS damaged ones, from number FIRST on; with -t until SECONDS are over,
- * or so many mutations if -n stands there, too. Mutation i is a pure function of the files, SEED
- * and i: what ends the program says its number, and -f repeats it. Exit status 1 if no input at all
- * was accepted: then the target, or the choice of files, is broken. */
+ * Runs the target over every given file and over the files of given folders (with names that end in
+ * SUFFIX), then over MUTATIONS damaged copies, from number FIRST on. With -t it stops after
+ * SECONDS, or after MUTATIONS if -n is given, too. Mutation i is a pure function of the files, SEED
+ * and i. If a mutation ends the program, its number is printed, and -f repeats it. Exit status 1
+ * means that no input was accepted: the target, or the choice of files, is broken. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
@@ -80,7 +80,7 @@ static void add_path(corpus *c, const char *path)
     closedir(dir);
 }
 
-/* A folder lists its files in no order; mutations must not depend on that. */
+/* A folder lists its files in any order, but mutations must not depend on that order. */
 static int by_path(const void *left, const void *right)
 {
     const corpus_file *a = left;
@@ -88,7 +88,7 @@ static int by_path(const void *left, const void *right)
     return strcmp(a->path, b->path);
 }
 
-/* Draws of one mutation. */
+/* The draws of one mutation. */
 typedef struct draws {
     uint64_t key;
     uint64_t at;
@@ -162,27 +162,27 @@ static void mutate(victim *v, const corpus *c, draws *d)
     size_t length = draw(d, 32);
     unsigned char byte = (unsigned char)draw(d, 256);
     switch (draw(d, 7)) {
-    case 0: /* one bit */
+    case 0: /* flips one bit */
         if (v->size)
             v->bytes[at] ^= (unsigned char)(1u << byte % 8);
         break;
-    case 1: /* one byte */
+    case 1: /* changes one byte */
         if (v->size)
             v->bytes[at] = byte;
         break;
-    case 2: /* the end */
+    case 2: /* cuts the end */
         v->size = at;
         break;
-    case 3: /* a hole */
+    case 3: /* removes a part */
         splice(v, at, length < v->size - at ? length : v->size - at, "", 0);
         break;
-    case 4: { /* a piece of another file, or of itself */
+    case 4: { /* inserts a part of another file, or of itself */
         size_t from = draw(d, other->size);
         size_t count = length < other->size - from ? length : other->size - from;
         splice(v, at, 0, other->bytes + from, count);
         break;
     }
-    case 5: /* a digit for a digit */
+    case 5: /* replaces one digit by another */
         for (size_t i = at; i < v->size; i++) {
             if (v->bytes[i] >= '0' && v->bytes[i] <= '9') {
                 v->bytes[i] = (unsigned char)('0' + byte % 10);
@@ -196,7 +196,8 @@ static void mutate(victim *v, const corpus *c, draws *d)
     }
 }
 
-/* The target gets a block of exactly its size, so that a sanitizer sees one byte too many. */
+/* Runs the target on a block of exactly this size, so that a sanitizer sees a read of one byte too
+ * many. */
 static void run_exact(const unsigned char *bytes, size_t size)
 {
     unsigned char *exact = malloc(size ? size : 1);
@@ -234,7 +235,7 @@ static unsigned long number(const char *text)
  * ------------------------------------------------------------------------------------------ */
 
 static char current[48];         /* "fuzz_x: mutation N\n"; empty before the first */
-static int told = STDERR_FILENO; /* where stderr was in the beginning: a target may catch it */
+static int told = STDERR_FILENO; /* the original stderr: a target may redirect descriptor 2 */
 
 static void name_current(unsigned long i)
 {
@@ -254,7 +255,7 @@ static void on_signal(int signal_number)
     raise(signal_number);
 }
 
-/* A sanitizer ends the program by itself. */
+/* A sanitizer ends the program without calling the driver. */
 void __sanitizer_set_death_callback(void (*call)(void)) __attribute__((weak));
 void __sanitizer_set_report_fd(void *fd) __attribute__((weak));
 
@@ -283,7 +284,7 @@ typedef struct settings {
     int counted, verbose;
 } settings;
 
-/* Options up to the first path, whose place is returned. */
+/* Reads options up to the first path; returns its index. */
 static int read_options(int argc, char **argv, settings *o, corpus *c)
 {
     int i = 1;
@@ -309,7 +310,7 @@ static int read_options(int argc, char **argv, settings *o, corpus *c)
     return i;
 }
 
-/* Seconds of a clock that nobody sets. */
+/* Seconds of a clock that is never set. */
 static double now(void)
 {
     struct timespec t;
@@ -317,7 +318,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns how many ran. */
+/* Returns the number of mutations that ran. */
 static unsigned long run_mutations(const corpus *c, const settings *o)
 {
     double begin = now();

@@ -85,7 +85,8 @@ static const char *const texts[] = {"value",
                                     "\xe2\x80\xae",
                                     "a\nb"};
 
-/* The place of the n-th opcode `op`, as far as bytes look like one, counted round; or SIZE_MAX. */
+/* The position of the n-th byte equal to opcode `op`, counted cyclically; SIZE_MAX if there is
+ * none. */
 static size_t opcode(const torch_member *m, unsigned char op, size_t n)
 {
     size_t found = 0, last = SIZE_MAX;
@@ -98,7 +99,7 @@ static size_t opcode(const torch_member *m, unsigned char op, size_t n)
     return last;
 }
 
-/* A text of BINUNICODE, with its length. */
+/* Changes a text of BINUNICODE, with its length. */
 static void change_text(torch_member *m, json_draws *d)
 {
     size_t at = opcode(m, 'X', json_draw(d, 24));
@@ -113,7 +114,7 @@ static void change_text(torch_member *m, json_draws *d)
     splice(&m->bytes, &m->size, at + 1, 4 + (size_t)length, text, 4 + n);
 }
 
-/* A number of BININT1 by another one, which may be longer. */
+/* Replaces a number of BININT1 by another one, which may be longer. */
 static void change_number(torch_member *m, json_draws *d)
 {
     static const int32_t numbers[] = {0, 1, 2, 3, 4, 5, 12, 255, -1, 1 << 20, INT32_MAX, INT32_MIN};
@@ -145,7 +146,7 @@ static void change_bytes(torch_member *m, json_draws *d)
     case 0:
         splice(&m->bytes, &m->size, at, n, "", 0);
         return;
-    case 1: { /* a piece of itself once more */
+    case 1: { /* repeats a part of itself */
         unsigned char piece[16];
         memcpy(piece, m->bytes + at, n);
         splice(&m->bytes, &m->size, json_draw(d, m->size + 1), 0, piece, n);

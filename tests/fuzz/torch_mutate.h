@@ -1,5 +1,5 @@
-/* torch_mutate.h - a file of torch.save that is changed where it means something: numbers and texts
- * of its pickle, the data of its storages, names and sums of its members. */
+/* torch_mutate.h - changes the meaningful parts of a torch.save file: numbers and texts of its
+ * pickle, the data of its storages, names and checksums of its members. */
 #ifndef SB_TESTS_FUZZ_TORCH_MUTATE_H
 #define SB_TESTS_FUZZ_TORCH_MUTATE_H
 
@@ -19,10 +19,10 @@ typedef struct torch_seed {
     size_t count;
 } torch_seed;
 
-/* A sound file; asserts success, and lives as long as the program. */
+/* Loads a sound file; asserts success. The result stays valid until the program ends. */
 void torch_seed_load(torch_seed *seed, const char *path);
 
-/* With `steps` changes; archive_free releases it. */
+/* A copy with `steps` changes; archive_free frees it. */
 archive torch_mutate(const torch_seed *from, unsigned steps, json_draws *d);
 
 #endif

@@ -1,5 +1,6 @@
-/* check_all.h - how much is tested: what takes long, too, with CHECK_ALL=1 in the environment; and
- * where SAMEBIT_CASES is small, less, as under the sanitizers, who ask how and not how often. */
+/* check_all.h - the extent of a test. With CHECK_ALL=1 in the environment, tests include the slow
+ * cases. With a small SAMEBIT_CASES they run fewer, as under the sanitizers, which look for errors
+ * of memory and not for rare values. */
 #ifndef SB_TESTS_LIB_CHECK_ALL_H
 #define SB_TESTS_LIB_CHECK_ALL_H
 
@@ -20,7 +21,7 @@ static inline bool check_few(void)
     return cases && strtoul(cases, NULL, 10) < 100000;
 }
 
-/* Whether number i of a list is looked at: of `make check`, one in `of`. */
+/* Whether to test number i of a list. `make check` tests one in `of`. */
 static inline bool check_some(size_t i, size_t of)
 {
     return check_all() || i % of == 0;

@@ -13,7 +13,7 @@
 #include "ref/container/writer.h"
 #include "ref/fast/dot/dot.h"
 
-/* Paths that were handed out: they live as long as the program. */
+/* The paths given out; they stay until the program ends. */
 typedef struct path {
     struct path *next;
     char text[1024];
@@ -21,8 +21,8 @@ typedef struct path {
 
 static path *paths;
 
-/* At the end of the program: the files of these folders, and the folders. What a test did not write
- * into them itself (a folder in a folder) stays. */
+/* At the end of the program, removes these folders and their files. Folders that a test made inside
+ * them stay. */
 static void remove_folders(void)
 {
     for (const path *p = paths; p; p = p->next) {

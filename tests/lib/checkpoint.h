@@ -1,8 +1,7 @@
-/* checkpoint.h - folders for tests: synthetic checkpoints, and copies of them with something
- * changed.
+/* checkpoint.h - folders for tests: synthetic checkpoints, and changed copies of them.
  *
- * All stand under $SAMEBIT_TMP, or test-data in the build folder ($BUILD, or build). Every test
- * program has names of its own, so that programs can run at the same time. */
+ * All folders are in $SAMEBIT_TMP, or in test-data of the build folder ($BUILD, or build). Every
+ * test program has its own names, so that programs can run at the same time. */
 #ifndef SB_TESTS_LIB_CHECKPOINT_H
 #define SB_TESTS_LIB_CHECKPOINT_H
 
@@ -10,13 +9,12 @@
 #include "ref/run/model.h"
 #include "tools/make/make.h"
 
-/* Makes a checkpoint for the program `test` and returns its path, which lives as long as the
- * program. format and layout as in `samebit make`; asserts success. */
+/* Makes a checkpoint for the program `test` and returns its path, which stays valid until the
+ * program ends. format and layout as in `samebit make`; asserts success. */
 const char *test_checkpoint(const char *test, const char *preset, const char *recipe,
                             const char *format, const char *layout);
 
-/* The same with every option; options->dir is the last part of the name. The seed is 42 if it is 0.
- */
+/* The same with all options. options->dir is the last part of the name. A seed of 0 becomes 42. */
 const char *test_checkpoint_with(const char *test, const sb_make_options *options);
 
 /* "<the folder of test data>/<test>-<name>", which need not exist. */
@@ -25,7 +23,7 @@ const char *test_path(const char *test, const char *name);
 /* Starts the arithmetic (SAMEBIT_ISA) and opens a folder; asserts success. */
 sb_model *test_model_open(const char *folder);
 
-/* One tensor in memory, and all of a folder with its config.json. */
+/* One tensor in memory; and all tensors of a folder with its config.json. */
 typedef struct test_tensor {
     char name[256];
     sb_dtype dtype;
@@ -55,7 +53,7 @@ test_tensor *test_folder_add(test_folder *folder, const char *name, sb_dtype dty
 /* Replaces the first `old` in config.json; asserts that it is there. */
 void test_folder_configure(test_folder *folder, const char *old, const char *with);
 
-/* Writes it all to test_path(test, name), which it returns. */
+/* Writes the folder to test_path(test, name) and returns that path. */
 const char *test_folder_save(const test_folder *folder, const char *test, const char *name);
 
 #endif

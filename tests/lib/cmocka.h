@@ -1,5 +1,5 @@
-/* cmocka.h - cmocka with the headers that it wants before it; in C++ it does not say that it is C.
- */
+/* cmocka.h - cmocka with the headers that it needs before it. In C++, it needs extern "C" around
+ * it. */
 #ifndef SB_TESTS_LIB_CMOCKA_H
 #define SB_TESTS_LIB_CMOCKA_H
 

@@ -35,7 +35,7 @@ static pairwise_case draw(const cover *v, size_t index)
     return c;
 }
 
-/* The best of 40 cases that contain a given pair; 0 if none of them can be. */
+/* The best of 40 drawn cases that contain a given pair; 0 if none of them is possible. */
 static int next_case(cover *v, size_t index, size_t f, size_t i, size_t g, size_t j,
                      pairwise_case *best)
 {
@@ -99,7 +99,8 @@ size_t pairwise_each(const pairwise_factor *factors, size_t count, pairwise_allo
     assert_true(longest <= room && count <= PAIRWISE_FACTORS);
     for (size_t k = 0; k < longest; k++) {
         size_t turn = 0;
-        do { /* the shorter factors are shifted against each other, further where it cannot be */
+        do { /* shorter factors are shifted against each other, and further if a case is not
+              * possible */
             for (size_t f = 0; f < count; f++) {
                 size_t n = factors[f].count;
                 cases[k].value[f] = n == longest ? k : (k + turn + k / n * f) % n;

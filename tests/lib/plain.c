@@ -27,12 +27,12 @@ float plain_silu(float x)
     if (isinf(x) && x < 0)
         return -0.0f;
     if (x != 0 &&
-        fabsf(x) < 0x1p-64f) /* x/2 + x^2/4: half-way between subnormals, and a little more */
+        fabsf(x) < 0x1p-64f) /* x/2 + x^2/4: half-way between subnormals and a little more */
         return (float)nextafterl((long double)x / 2, HUGE_VALL);
     return (float)((long double)x / (1 + expl(-(long double)x)));
 }
 
-/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|) loses nothing on either side. */
+/* log(1 + e^x) = max(x, 0) + log1p(e^-|x|) is accurate for both signs of x. */
 float plain_softplus(float x)
 {
     long double wide = (long double)x, rest = log1pl(expl(-fabsl(wide)));
@@ -59,9 +59,9 @@ float plain_power(double base, long double exponent)
     return (float)powl((long double)base, exponent);
 }
 
-enum { PARTS = 300 }; /* products of binary32 values span 554 bits, and parts are not adjacent */
+enum { PARTS = 300 }; /* products of binary32 values span 554 bits */
 
-/* A sum kept as parts that do not overlap, smallest first: adding loses nothing. */
+/* A sum as parts that do not overlap, smallest first, so that additions are exact. */
 typedef struct expansion {
     long double part[PARTS];
     size_t count;
@@ -83,8 +83,8 @@ static void add(expansion *e, long double x)
     e->count = kept;
 }
 
-/* Makes the largest part the sum of all, rounded to nearest, and the next one tell the direction of
- * what is left (Shewchuk's compression). */
+/* Afterwards the largest part is the sum of all, rounded to nearest, and the sign of the next one
+ * is the sign of the rest (Shewchuk's compression). */
 static void compress(expansion *e)
 {
     size_t bottom = e->count - 1, top = 0;
@@ -107,8 +107,8 @@ static void compress(expansion *e)
     e->count = top + 1;
 }
 
-/* Rounds once: where the smaller parts are not zero, the true value lies between the largest part
- * and its neighbour; of the two, the one with the odd significand rounds as the true value does,
+/* Rounds once. If the smaller parts are not zero, the true value lies between the largest part and
+ * its neighbour. Of these two, the one with the odd significand rounds as the true value does,
  * because it is never half-way between two binary32 values. */
 static float round_once(expansion *e)
 {

@@ -1,6 +1,5 @@
 /* plain.h - the functions and reductions of docs/spec.md section A in their plainest form, for
- * tests: long double, libm, error-free sums, and one rounding. Nothing here is shared with
- * ref/math. */
+ * tests: long double, libm, error-free sums, and one rounding. They share nothing with ref/math. */
 #ifndef SB_TESTS_LIB_PLAIN_H
 #define SB_TESTS_LIB_PLAIN_H
 
@@ -22,10 +21,10 @@ float plain_power(double base, long double exponent);
 float plain_dot(const float *a, size_t step_a, const float *b, size_t step_b, size_t n);
 float plain_sum(const float *a, size_t n);
 
-/* The two results have the same bits; any NaN is like any other. */
+/* Asserts that both results have the same bits. All NaNs count as equal. */
 void test_same(const char *what, const float *got, const float *want, size_t count);
 
-/* |got - want| <= tolerance for every element, and got is finite. */
+/* Asserts |got - want| <= tolerance for every element, and that got is finite. */
 void test_near(const char *what, const float *got, const long double *want, size_t count,
                long double tolerance);
 

@@ -1,4 +1,4 @@
-/* plain_dot.h - the sums of programs that bounds are held against. */
+/* plain_dot.h - the sums of plain programs, for tests of bounds. */
 #ifndef SB_TESTS_LIB_PLAIN_DOT_H
 #define SB_TESTS_LIB_PLAIN_DOT_H
 

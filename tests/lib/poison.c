@@ -18,7 +18,7 @@ typedef struct block {
     struct block *next;
     unsigned char *bytes; /* guard, data, guard */
     size_t size;          /* of the data */
-    size_t shift;         /* bytes more in the first guard: matrices need no alignment */
+    size_t shift;         /* additional bytes in the first guard: matrices need no alignment */
     int constant;
     sb_digest digest; /* of the data, if constant */
 } block;

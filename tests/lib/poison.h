@@ -1,8 +1,8 @@
-/* poison.h - arrays for tests of operations: outputs that show what was not written, guards on both
- * sides that show what was written beside them, inputs that show what was written into them.
+/* poison.h - arrays for tests of operations. They reveal elements of an output that were not
+ * written, writes beside an array (by guards on both sides) and writes into an input.
  *
- * All arrays of a test belong to one list; test_release, the teardown of every test, checks the
- * guards and the inputs of all of them and frees them. */
+ * All arrays of a test are in one list. test_release, the teardown of every test, checks the guards
+ * and the inputs of all arrays and frees them. */
 #ifndef SB_TESTS_LIB_POISON_H
 #define SB_TESTS_LIB_POISON_H
 
@@ -18,25 +18,26 @@ float *test_output(size_t count);
 /* Fails if an element of an output still has the pattern. */
 void test_written(const char *what, const float *output, size_t count);
 
-/* An array that may change: `count` copies from values, or zeros if values is NULL. */
+/* An array that may change: a copy of `count` values, or zeros if values is NULL. */
 float *test_copy(const float *values, size_t count);
 
-/* An input: normal deviates of stream `name`, times scale, plus mean. Nobody may write to it. */
+/* An input: normal deviates of stream `name`, times scale, plus mean. It must not be written to. */
 const float *test_normal(const char *name, size_t count, float mean, float scale);
 
 /* An input with the given values. */
 const float *test_input(const float *values, size_t count);
 
-/* An input of hostile values: subnormals, both zeros, huge finite ones, ordinary ones. */
+/* An input of difficult values: subnormals, zeros of both signs, huge finite and ordinary
+ * values. */
 const float *test_hostile(const char *name, size_t count);
 
 /* A stored matrix with the given values, rounded to the format. */
 sb_matrix test_matrix(sb_format format, const float *values, size_t rows, size_t cols);
 
-/* Output and input of ids. */
+/* An output and an input of ids. */
 uint32_t *test_ids(size_t count);
 
-/* Of bytes as they stand. */
+/* The digest of raw bytes. */
 sb_digest test_digest(const void *bytes, size_t size);
 
 /* Teardown for cmocka. */

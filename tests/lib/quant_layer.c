@@ -24,8 +24,8 @@ static void *zeroed(size_t count, size_t size)
     return memory;
 }
 
-/* Field i of a packed tensor: words are little-endian, so the fields of word w are those from
- * w * 32 / bits on. */
+/* Writes field i of a packed tensor. Words are little-endian, so that the fields of word w begin at
+ * number w * 32 / bits. */
 static void put_field(unsigned char *bytes, uint64_t i, unsigned bits, uint32_t value)
 {
     if (bits == 8)
@@ -58,7 +58,7 @@ static float half(uint32_t c)
     return (float)(c & 0x8000 ? -x : x);
 }
 
-/* The value of the stored bits of a scale or factor. */
+/* The value of a scale or factor from its stored bits. */
 static float number(sb_dtype dtype, uint32_t raw)
 {
     switch (dtype) {
@@ -85,8 +85,8 @@ static void put_number(test_tensor *t, uint64_t i, uint32_t raw)
         t->bytes[i] = (unsigned char)raw;
 }
 
-/* The bits of a scale: middling values, negative ones only where they are usual; special ones any.
- */
+/* The bits of a scale: of middling size, and negative only where that is usual. Special scales have
+ * any bits. */
 static uint32_t draw_number(sb_dtype dtype, int negative, int special)
 {
     static const uint32_t odd32[] = {0,           0x80000000u, 1,           0x007fffffu,
@@ -123,7 +123,7 @@ const char *quant_part_name(const quant_spec *spec, const char *suffix)
     return name;
 }
 
-/* A part of shape [E,] d0, d1 cut to its rank. */
+/* A part of shape [E,] d0, d1. Lower ranks drop trailing dimensions; rank 4 is d0, 1, d1, 1. */
 static test_tensor *part(quant_layer *l, const char *suffix, sb_dtype dtype, unsigned rank,
                          uint64_t d0, uint64_t d1, int shared)
 {
@@ -153,7 +153,7 @@ static int is_fp4(sb_container c)
 
 static const uint32_t awq_order[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-/* Where code (n, k) of expert e stands, in fields. */
+/* The position of code (n, k) of expert e, in fields. */
 static uint64_t code_place(const quant_spec *s, uint64_t e, uint64_t n, uint64_t k)
 {
     uint64_t N = s->rows, K = s->cols, word = 32 / s->bits;
@@ -212,7 +212,7 @@ static test_tensor *code_tensor(quant_layer *l)
     }
 }
 
-/* The group of every column, and its tensor if there is one. */
+/* The group of every column, and the tensor of groups if there is one. */
 static uint32_t *draw_index(quant_layer *l, uint32_t groups)
 {
     const quant_spec *s = &l->spec;
@@ -252,7 +252,7 @@ static void draw_codes(quant_layer *l, const uint32_t *group, uint32_t groups, c
             }
 }
 
-/* Zero points (E, N, G), and their tensor. */
+/* The zero points (E, N, G), and their tensor. */
 static uint32_t *draw_zeros(quant_layer *l, uint32_t groups)
 {
     const quant_spec *s = &l->spec;
@@ -268,7 +268,8 @@ static uint32_t *draw_zeros(quant_layer *l, uint32_t groups)
         for (uint32_t n = 0; n < s->rows; n++)
             for (uint32_t g = 0; g < groups; g++) {
                 uint32_t z = 1u << (s->bits - 1);
-                if (s->asymmetric) /* a fifth are 0, whose v1 form borrows from the next field */
+                if (s->asymmetric) /* a fifth are 0, for which the v1 form borrows from the next
+                                    * field */
                     z = below(5) ? below(1u << s->bits) : 0;
                 zero[((size_t)e * s->rows + n) * groups + g] = z;
                 if (t)
@@ -328,7 +329,7 @@ static void draw_factors(quant_layer *l, const char *suffix, int kind, sb_factor
     test_tensor *t = part(l, suffix, s->factor, rank, 1, 1, !own);
     for (uint32_t e = 0; e < experts; e++) {
         uint32_t raw = draw_number(s->factor, 0, 0);
-        if (raw == 0) /* of F16 only */
+        if (raw == 0) /* only possible for F16 */
             raw = 0x3555;
         if (e == 0 || own)
             put_number(t, e, raw);
@@ -342,7 +343,7 @@ quant_layer quant_layer_draw(const quant_spec *spec, uint64_t seed)
     quant_layer l = {.spec = *spec, .container = spec->container};
     if (spec->container == SB_CONTAINER_fp8_tensor && spec->scale_rank == 2 && !spec->input &&
         spec->rows <= 128 && spec->cols <= 128)
-        l.container = SB_CONTAINER_fp8_block_ct; /* a grid of one block */
+        l.container = SB_CONTAINER_fp8_block_ct; /* a grid of one block is detected so */
     uint32_t experts = spec->experts ? spec->experts : 1;
     uint32_t groups = (spec->cols + spec->block[1] - 1) / spec->block[1];
     size_t count = (size_t)experts * spec->rows * spec->cols;

@@ -36,7 +36,7 @@ sb_checkpoint *quant_open(const test_folder *folder, const char *test)
     }
     header[n++] = '}';
     sb_store_u64(length, n);
-    (void)unlink(file); /* a file that is written over is flushed */
+    (void)unlink(file); /* some file systems flush a file that is overwritten */
     FILE *out = fopen(file, "wb");
     assert_non_null(out);
     int sound = fwrite(length, 1, 8, out) == 8 && fwrite(header, 1, n, out) == n;

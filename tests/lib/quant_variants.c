@@ -1,4 +1,4 @@
-/* Every container in every form that it occurs in, small. */
+/* Every container in every form in which it occurs, in small sizes. */
 #include "tests/lib/quant_layer.h"
 
 #include "tests/lib/cmocka.h"
@@ -56,7 +56,7 @@ static void add_fp4(void)
     }
 }
 
-/* Rows, columns and blocks; whole ones, and such that end in the middle. */
+/* Rows, columns and blocks; some grids end within a block. */
 static const uint32_t grids[][4] = {
     {256, 256, 128, 128}, {130, 200, 128, 128}, {24, 300, 24, 128}, {129, 40, 128, 40},
     {40, 96, 32, 32},     {96, 200, 64, 64},    {2, 256, 2, 128},   {300, 600, 128, 128},

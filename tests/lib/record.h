@@ -1,4 +1,4 @@
-/* record.h - the digest of every tap of a session, in the order in which they come. */
+/* record.h - the digests of all taps of a session, in order. */
 #ifndef SB_TESTS_LIB_RECORD_H
 #define SB_TESTS_LIB_RECORD_H
 
@@ -27,7 +27,7 @@ sb_session *test_session(const sb_model *model, const sb_knobs *knobs, test_reco
 /* Feeds ids; asserts success. */
 void test_feed(sb_session *session, const uint32_t *ids, size_t n);
 
-/* n ids below `vocabulary`, a function of the name alone. */
+/* n ids below `vocabulary`, which depend only on the name. */
 void test_draw_ids(const char *name, uint32_t vocabulary, uint32_t *ids, size_t n);
 
 sb_digest test_state_digest(const sb_session *session);

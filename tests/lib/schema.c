@@ -98,7 +98,7 @@ static int fits_items(const look *l, const json_t *rule, const json_t *value, co
     return 1;
 }
 
-/* A limit concerns values of its type alone. */
+/* A limit applies only to values of its type. */
 static int fits_limit(const char *word, const json_t *rule, const json_t *value)
 {
     long long limit = json_integer_value(rule), size;
@@ -120,7 +120,7 @@ static int is_limit(const char *word)
     return strncmp(word, "min", 3) == 0 || strncmp(word, "max", 3) == 0;
 }
 
-/* Words that other words read, or nobody. */
+/* Words that other words read, and words without a rule. */
 static int is_quiet(const char *word)
 {
     static const char *const quiet[] = {"$schema", "title", "description",         "$defs",

@@ -36,7 +36,7 @@ void test_sparse_add(test_sparse *s, const char *name, sb_dtype dtype, unsigned 
         fail_msg("%s", err.text);
 }
 
-/* A file of `size` bytes that begins with `text` (NULL if memory was out). */
+/* Writes a file of `size` bytes that begins with `text`, which is NULL if memory ran out. */
 static void write_start(const char *folder, const char *name, const char *text, size_t count,
                         uint64_t size)
 {
@@ -50,7 +50,7 @@ static void write_start(const char *folder, const char *name, const char *text, 
     free(path);
 }
 
-/* The shard of by_place[first]; returns where the next one begins. */
+/* Writes the shard of by_place[first]; returns the index of the next shard's first tensor. */
 static size_t write_shard(const test_sparse *s, size_t first)
 {
     size_t end = first;
@@ -67,7 +67,7 @@ static size_t write_shard(const test_sparse *s, size_t first)
     return end;
 }
 
-/* Makes the folder, or removes the shards and the index of another checkpoint from it. */
+/* Makes the folder, or removes the shards and the index of an earlier checkpoint from it. */
 static void prepare_folder(const char *folder)
 {
     (void)mkdir(folder, 0777);
@@ -140,7 +140,7 @@ static sb_scheme scheme_of(const model *m, const sb_expected *x)
     return m->choose(m->ctx, x, x->layer >= m->config->layers && strncmp(x->name, "mtp.", 4) == 0);
 }
 
-/* A layer and its parts; a stack has the number of its experts before every shape. */
+/* Adds a layer and its parts. In a stack, every shape begins with the number of experts. */
 static void add_layer(const model *m, const char *layer, int name, const sb_expected *x,
                       sb_scheme scheme)
 {

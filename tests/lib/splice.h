@@ -1,11 +1,12 @@
-/* splice.h - bytes in memory of which some become others, more or fewer. */
+/* splice.h - replaces a part of bytes in memory by another one, of any length. */
 #ifndef SB_TESTS_LIB_SPLICE_H
 #define SB_TESTS_LIB_SPLICE_H
 
 #include <stdlib.h>
 #include <string.h>
 
-/* In *bytes, which is of malloc and moves, `old` bytes at `at` become the n of `by`. */
+/* Replaces the `old` bytes at `at` of *bytes by the n bytes of `by`. *bytes is from malloc and
+ * moves. */
 static inline void splice(unsigned char **bytes, size_t *size, size_t at, size_t old,
                           const void *by, size_t n)
 {

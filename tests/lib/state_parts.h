@@ -1,4 +1,5 @@
-/* state_parts.h - a state file taken apart, to be changed and put together again. */
+/* state_parts.h - takes a state file apart, so that a test can change it and put it together
+ * again. */
 #ifndef SB_TESTS_LIB_STATE_PARTS_H
 #define SB_TESTS_LIB_STATE_PARTS_H
 
@@ -14,14 +15,15 @@ typedef struct test_parts {
 test_parts test_take_apart(const char *path);
 void test_parts_free(test_parts *p);
 
-/* The value of a key, which must be there; set replaces it by a copy. */
+/* The value of a key, which must exist; test_set_part replaces it by a copy. */
 char **test_part(test_parts *p, const char *key);
 void test_set_part(test_parts *p, const char *key, const char *value);
 
-/* D-12, written once more: over what is there, sorted as it is read. */
+/* Computes the seal of D-12 by independent code and stores it. The keys have to be sorted, as
+ * read. */
 void test_seal(test_parts *p);
 
-/* The bytes of a file of these parts; the caller frees them. */
+/* The bytes of a file made of these parts; the caller frees them. */
 unsigned char *test_put_together(const test_parts *p, size_t *size);
 
 #endif

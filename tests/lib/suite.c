@@ -22,13 +22,13 @@ typedef struct group {
     suite_args *args;
 } group;
 
-/* Until the program ends. */
+/* They stay until the program ends. */
 static entry *entries;
 static size_t entry_count;
 static group *groups;
 static size_t group_count;
 
-/* Room for one more: it doubles at powers of two. */
+/* Makes room for one more item: the array doubles at powers of two. */
 static void *grown(void *items, size_t count, size_t size)
 {
     if ((count & (count - 1)) == 0)
@@ -72,7 +72,8 @@ static int by_file(const void *a, const void *b)
     return strcmp(((const group *)a)->file, ((const group *)b)->file);
 }
 
-/* Constructors of different files come in any order, those of one line as the compiler wants. */
+/* Constructors of different files run in any order, and those of one line in the order of the
+ * compiler. */
 static int by_place(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
@@ -90,8 +91,7 @@ static void stem(const group *g, char *name, size_t size)
     name[strcspn(name, ".")] = 0;
 }
 
-/* Whether a case was named: `FILE`, or `FILE/CASE`, in which a shell's patterns mean what they do
- * there. */
+/* Whether a case was named: `FILE`, or `FILE/CASE`, which may have the patterns of a shell. */
 static int is_named(const char *file, const char *name, int argc, char **argv)
 {
     char whole[1024];
@@ -102,7 +102,7 @@ static int is_named(const char *file, const char *name, int argc, char **argv)
     return argc < 2;
 }
 
-/* The cases of a file that were named, in `tests`; how many. */
+/* Collects the named cases of a file in `tests`; returns their number. */
 static size_t named_of(const group *g, const char *file, int argc, char **argv,
                        struct CMUnitTest *tests)
 {
@@ -114,8 +114,8 @@ static size_t named_of(const group *g, const char *file, int argc, char **argv,
     return count;
 }
 
-/* One file of several: in a process of its own, as threads and whatever else it leaves behind are
- * not for the next. */
+/* Runs one file of several in a process of its own, so that its threads and other remains do not
+ * affect the next one. */
 static int run_apart(const group *g, const char *file, const struct CMUnitTest *tests, size_t count)
 {
     int status = 0;
@@ -140,7 +140,7 @@ static int list(void)
     return 0;
 }
 
-/* All that was named. */
+/* Runs all named cases. */
 static int run(int argc, char **argv)
 {
     struct CMUnitTest *tests = malloc((entry_count + 1) * sizeof *tests);
@@ -183,7 +183,7 @@ int suite_main(int argc, char **argv)
             const int status = groups[i].args(argc - 1, argv + 1);
             if (status != SUITE_RUNS)
                 return status;
-            argc = 2; /* the arguments were for the file */
+            argc = 2; /* the other arguments were for the file */
         }
     }
     return run(argc, argv);

@@ -1,13 +1,13 @@
-/* suite.h - cases that register themselves; those of all files of a folder are one program, a
- * suite.
+/* suite.h - test cases that register themselves. The cases of all files of a folder form one
+ * program, a suite.
  *
  *     TEST(test_sums)
  *     {
  *         assert_int_equal(1 + 1, 2);
  *     }
  *
- * is a case of its file, which nothing else has to name. Cases run in the order of their lines, and
- * each file is a group of cmocka. docs/testing.md says how a suite is asked for one of them. */
+ * is a complete case; no list has to name it. Cases run in the order of their lines, and each file
+ * is a group of cmocka. docs/testing.md explains how to run a single case. */
 #ifndef SB_TESTS_LIB_SUITE_H
 #define SB_TESTS_LIB_SUITE_H
 
@@ -17,33 +17,32 @@
 extern "C" {
 #endif
 
-/* Where a case stands. */
+/* The source position of a case. */
 typedef struct suite_place {
     const char *file;
     int line;
 } suite_place;
 
-/* More than one of a place run in the order in which they came. What is passed stays where it is.
- */
+/* Cases of the same place run in the order of registration. `test` is copied, but strings it points
+ * to must stay valid. */
 void suite_add(suite_place place, struct CMUnitTest test);
-/* The fixture of a whole file: one of a file. */
+/* The fixture of a whole file; a file has one at most. */
 void suite_add_group(suite_place place, CMFixtureFunction before, CMFixtureFunction after);
-/* What a file does with arguments of its own in place of running its cases: `SUITE FILE
- * ARGUMENT...`, of which argv has FILE first. It returns an exit status, or SUITE_RUNS for the
- * cases. */
+/* A function that runs instead of the cases of a file if the file gets arguments: `SUITE FILE
+ * ARGUMENT...`; argv[0] is FILE. Returns an exit status, or SUITE_RUNS to run the cases. */
 typedef int suite_args(int argc, char **argv);
 enum { SUITE_RUNS = -1 };
 void suite_add_args(suite_place place, suite_args *args);
 
-/* The program: runs the cases that were named, or all; its exit status. */
+/* The program: runs the named cases, or all; returns the exit status. */
 int suite_main(int argc, char **argv);
 
 #ifdef __cplusplus
 }
 #endif
 
-/* A body before main, so that no list of files or cases is kept anywhere; __BASE_FILE__ is the file
- * that is compiled, whatever it includes. */
+/* A function that runs before main, so that no list of files or cases is needed. __BASE_FILE__ is
+ * the file being compiled, even inside an included file. */
 #define SUITE_REGISTERS(name)                                                                      \
     static void name##_registers(suite_place place);                                               \
     __attribute__((constructor)) static void name##_constructor(void)                              \
@@ -53,7 +52,7 @@ int suite_main(int argc, char **argv);
     }                                                                                              \
     static void name##_registers(suite_place place)
 
-/* A case of a function that is declared, with a fixture: NULL, or a CMFixtureFunction. */
+/* A case from a declared function, with fixtures, which may be NULL. */
 #define TEST_OF(name, before, after)                                                               \
     SUITE_REGISTERS(name)                                                                          \
     {                                                                                              \
@@ -61,7 +60,7 @@ int suite_main(int argc, char **argv);
         suite_add(place, one);                                                                     \
     }
 
-/* A case, with a fixture; `suite_state` is its argument, as cmocka says. */
+/* A case with fixtures; `suite_state` is its argument, the state of cmocka. */
 #define TEST_WITH(name, before, after)                                                             \
     static void name(void **state);                                                                \
     TEST_OF(name, before, after)                                                                   \
@@ -69,7 +68,7 @@ int suite_main(int argc, char **argv);
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-/* What stands before or after cases; it returns 0 if it worked. */
+/* A function that runs before or after cases; it returns 0 on success. */
 #define TEST_FIXTURE(name) static int name(void **suite_state __attribute__((unused)))
 
 /* The fixture of all cases of the file. */
@@ -79,7 +78,7 @@ int suite_main(int argc, char **argv);
         suite_add_group(place, before, after);                                                     \
     }
 
-/* A body that adds cases by suite_add(place, ...): the rows of a table. */
+/* A function that adds cases by suite_add(place, ...), such as the rows of a table. */
 #define TEST_ROWS(name) SUITE_REGISTERS(name)
 
 /* A suite_args of the file. */

@@ -1,5 +1,4 @@
-/* suite_main.c - main of the suites; a test file with a main of its own is a program of its own.
- */
+/* suite_main.c - main of the suites. A test file that has its own main is a separate program. */
 #include "tests/lib/suite.h"
 
 int main(int argc, char **argv)

@@ -1,11 +1,12 @@
-/* table_file.h - a file of constants that a program of the tests writes with MPFR. */
+/* table_file.h - a file of constants, written with MPFR by a program of the tests. */
 #ifndef SB_TESTS_LIB_TABLE_FILE_H
 #define SB_TESTS_LIB_TABLE_FILE_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Created anew, with who wrote it in its first line; ends the program where it cannot be. */
+/* Creates the file. Its first line names the program that writes it. Exits if the file cannot be
+ * created. */
 static inline FILE *table_file(const char *directory, const char *name, const char *program)
 {
     char path[512];
