@@ -117,7 +117,7 @@ static sb_status folder_digest(const char *folder, char hex[65], sb_error *err)
     return status;
 }
 
-/* Where models are made: the folder is made if it is not there. */
+/* The folder for models; it is made if it does not exist. */
 static sb_status model_folder(const char *preset, char *path, size_t size, sb_error *err)
 {
     const char *tmp = getenv("SAMEBIT_TMP"), *build = getenv("BUILD");
@@ -132,8 +132,8 @@ static sb_status model_folder(const char *preset, char *path, size_t size, sb_er
     return SB_OK;
 }
 
-/* Programs that run at the same time share the folders: one at a time looks, and makes what is
- * missing. The lock ends with the descriptor. */
+/* Programs that run at the same time share the folders. One program at a time checks them and makes
+ * missing models. Closing the descriptor releases the lock. */
 static int lock_folder(const char *folder)
 {
     char path[600];
@@ -148,7 +148,7 @@ static int lock_folder(const char *folder)
     return fd;
 }
 
-/* The folder is only believed after its digest; what is there from another version is made anew. */
+/* Checks the digest before the folder is used. A folder of another version is made anew. */
 static sb_status made_model(const char *preset, const char *folder, const hf_fixture *fixture,
                             sb_error *err)
 {

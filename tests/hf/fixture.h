@@ -1,15 +1,14 @@
-/* fixture.h - a recording of transformers (tools/gen/hf_fixtures.py record) and the model it is
- * about.
+/* fixture.h - a recording of transformers (tools/gen/hf_fixtures.py record) and the recorded model.
  *
- * The recording lies in golden/hf (or $SAMEBIT_HF). The model is made again from its seed, in
- * $SAMEBIT_TMP or test-data of the build, and used only if it is the one that was recorded. */
+ * The recording is in golden/hf (or $SAMEBIT_HF). The model is made again from its seed, in
+ * $SAMEBIT_TMP or test-data of the build, and used only if its digest is the recorded one. */
 #ifndef SB_TESTS_HF_FIXTURE_H
 #define SB_TESTS_HF_FIXTURE_H
 
 #include "ref/container/safetensors.h"
 #include "ref/run/model.h"
 
-/* The recordings that must be there: X(preset, type). */
+/* The recordings that must exist: X(preset, type). */
 #define HF_FIXTURES(X)                                                                             \
     X(T1, f32)                                                                                     \
     X(T2, f32)                                                                                     \
@@ -22,12 +21,12 @@
     X(T4, bf16)                                                                                    \
     X(T5, bf16)
 
-/* Memory that is released in one go. */
+/* Memory that is freed all at once. */
 typedef struct hf_arena {
     struct hf_piece *pieces;
 } hf_arena;
 
-/* count * size zeroed bytes; stops the test program if memory is out. */
+/* count * size zeroed bytes; stops the test program if memory runs out. */
 void *hf_alloc(hf_arena *arena, size_t count, size_t size);
 float *hf_floats(hf_arena *arena, size_t count);
 void hf_release(hf_arena *arena);
@@ -41,14 +40,14 @@ typedef struct hf_fixture {
     unsigned gdn, attention, mlp; /* the layers recorded op by op */
 } hf_fixture;
 
-/* Opens the recording and makes or reuses the model. What is missing is an error. */
+/* Opens the recording and makes or reuses the model. Missing files are an error. */
 sb_status hf_fixture_open(const char *preset, const char *type, hf_fixture *out, sb_error *err);
 void hf_fixture_close(hf_fixture *fixture);
 
 /* The tensor of a formatted name, or NULL. */
 const sb_tensor *hf_find(const hf_fixture *fixture, const char *format, ...) SB_PRINTF(2, 3);
 
-/* Rows (elements of axis 0), and elements in a row. */
+/* The rows (elements of axis 0), and the elements of a row. */
 size_t hf_rows(const sb_tensor *tensor);
 size_t hf_row_size(const sb_tensor *tensor);
 

@@ -92,8 +92,8 @@ float *forced_rows(forced *f, const float *values, size_t size, const forced_cal
     return chosen;
 }
 
-/* An error in units of its bound. Outside a bound of 0 it is infinite, inside it is 0; what is not
- * a number is outside. */
+/* An error in units of its bound. With a bound of 0 it is infinite, unless the error is 0. NaN
+ * counts as outside. */
 static double ratio(double error, double bound)
 {
     if (error == 0.0)
@@ -128,7 +128,7 @@ static size_t compare_all(forced *f, forced_op op, const char *tap, const forced
     size_t nonzero = 0, distinct = 0, identical = 0;
     for (size_t i = 0; i < out->count; i++) {
         compare_one(f, op, tap, out, i, want[i], size);
-        identical += out->got[i] == want[i]; /* a zero of either sign is the same value */
+        identical += out->got[i] == want[i]; /* zeros of both signs are the same value */
         nonzero += want[i] != 0.0f;
         distinct += want[i] != want[0];
     }
@@ -195,7 +195,7 @@ void forced_add(forced *f, const char *tap, const float *a, const float *b, size
     forced_compare(f, FORCED_add, tap, &out, want, f->fixture->model->config.hidden_size);
 }
 
-/* A profile that does not exist leaves the status behind. */
+/* Sets f->status if a profile does not exist. */
 static void set_knobs(forced *f)
 {
     sb_knobs_exact(&f->knobs);

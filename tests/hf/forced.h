@@ -1,7 +1,7 @@
-/* forced.h - a recording against a table of ops, each op fed with what the recording fed its own.
+/* forced.h - compares a table of ops with a recording. Each op gets the recorded inputs of that op.
  *
- * Nothing travels from one check to the next, so an op that is wrong fails in its own row and in no
- * other: where a check needs values that nobody recorded, they come from the reference. Each
+ * No result is carried from one check to the next, so that a wrong op fails in its own row and in
+ * no other. If a check needs values that were not recorded, the reference computes them. Each
  * element must lie in its derived bound (docs/tolerances.md). */
 #ifndef SB_TESTS_HF_FORCED_H
 #define SB_TESTS_HF_FORCED_H
@@ -16,18 +16,18 @@ typedef enum forced_op {
     FORCED_OPS
 } forced_op;
 
-/* What was found about one op. Ratios are errors in units of their bound: above 1 is a failure. */
+/* The results for one op. Ratios are errors in units of their bound: above 1 is a failure. */
 typedef struct forced_row {
     size_t checks;
     size_t compared, identical;           /* values of the activation type */
     size_t wide_compared, wide_identical; /* in bfloat16: values that stay binary32 (states, g) */
-    size_t open;         /* elements whose bound is not 0: the others must be identical */
+    size_t open;         /* elements whose bound is not 0; all others must be identical */
     size_t adopted;      /* router: choices that the bound leaves open */
     double apart;        /* the op against the recording, in their common bound */
     double ours;         /* the op against the ball of the reference arithmetic */
     double theirs;       /* the recording against the ball of the library arithmetic */
-    unsigned mistrusted; /* checks whose data could not have shown a fault */
-    char first[256];     /* where apart first exceeded 1, or what was mistrusted */
+    unsigned mistrusted; /* checks whose data could not have revealed a fault */
+    char first[256];     /* where apart first exceeded 1, or the first mistrusted check */
 } forced_row;
 
 typedef struct forced {
@@ -36,7 +36,7 @@ typedef struct forced {
     sb_knobs knobs;       /* of the ops: profile exact, or hf for a bfloat16 recording */
     sb_knobs their_knobs; /* profile hf with the type of the recording */
     hf_arena arena;
-    sb_status status; /* the first that an op or a bound returned */
+    sb_status status; /* the first failure of an op or a bound */
     forced_row rows[FORCED_OPS];
 } forced;
 
@@ -53,14 +53,14 @@ int forced_passed(const forced *f, forced_op op);
 
 /* --- for the checks --------------------------------------------------------------------------- */
 
-/* The rows of a call that were recorded, for the call of `length` tokens. */
+/* The recorded rows of a call of `length` tokens. */
 typedef struct forced_call {
     size_t length, count;
     const uint32_t *at; /* (count) */
 } forced_call;
 extern const forced_call forced_calls[2];
 
-/* Room for what the two arithmetics allow for one output, and for the output itself. */
+/* One output, and the balls that the two arithmetics allow for it. */
 typedef struct forced_out {
     float *got;
     sb_ball *ours, *theirs;
@@ -73,11 +73,11 @@ const sb_tensor *forced_tensor(forced *f, forced_op op, size_t length, unsigned 
                                const char *tap);
 float *forced_values(forced *f, forced_op op, size_t length, unsigned layer, const char *tap);
 
-/* Chosen rows, one behind the other. */
+/* The chosen rows in consecutive memory. */
 float *forced_rows(forced *f, const float *values, size_t size, const forced_call *call);
 
-/* Balls for both arithmetics, first and (or NULL) second output; then the op. The balls come first:
- * some ops work in place. */
+/* Computes the balls of both arithmetics for the first and second (or NULL) output, then runs the
+ * op. The balls come first, because some ops work in place. */
 #define FORCED_BOUND(f, op, args, first, second)                                                   \
     do {                                                                                           \
         const forced_out *two = (second);                                                          \
@@ -90,7 +90,7 @@ float *forced_rows(forced *f, const float *values, size_t size, const forced_cal
 
 void forced_status(forced *f, sb_status status);
 
-/* Compares got with the recording, row by row of `size` elements; wide: of values that no profile
+/* Compares got with the recording, row by row of `size` elements. wide: values that no profile
  * rounds to the activation type. */
 void forced_compare(forced *f, forced_op op, const char *tap, const forced_out *out,
                     const float *want, size_t size);
@@ -99,7 +99,7 @@ void forced_compare_wide(forced *f, forced_op op, const char *tap, const forced_
 
 void hf_forced_fail(forced *f, forced_op op, const char *format, ...) SB_PRINTF(3, 4);
 
-/* The checks, by the part of the model they are about. */
+/* The checks for each part of the model. */
 void forced_check_gdn(forced *f, const forced_call *call);
 void forced_check_heads(forced *f);
 void forced_check_attention(forced *f, const forced_call *call);
@@ -107,7 +107,7 @@ void forced_check_mlp(forced *f, const forced_call *call);
 void forced_check_block(forced *f, const forced_call *call, unsigned layer);
 void forced_check_logits(forced *f);
 
-/* One linear layer, one norm, one sum: rows that are all recorded. */
+/* One linear layer, one norm or one sum, with all rows recorded. */
 void forced_linear(forced *f, const char *tap, const sb_matrix *weight, const float *in,
                    size_t rows, const float *want);
 void forced_rmsnorm(forced *f, const char *tap, const sb_matrix *weight, const float *in,

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* The two halves of every head of the packed query projection, without the op that splits it. */
+/* The two halves of every head of the packed query projection, computed without the op that splits
+ * it. */
 typedef struct halves {
     float *query, *gate; /* (T, nQ hd) */
 } halves;
@@ -21,7 +22,7 @@ static halves split(forced *f, const float *packed, size_t rows)
     return h;
 }
 
-/* R-13. transformers records what becomes of the halves: the norm of one, the product with the
+/* R-13. transformers records the results that use the halves: the norm of one, the product with the
  * other. */
 static void check_split(forced *f, const forced_call *call, const float *packed, const float *core,
                         const float *q_norm, const float *gated)
@@ -59,7 +60,7 @@ static void check_split(forced *f, const forced_call *call, const float *packed,
     forced_compare(f, FORCED_split_gate, "gated by the gate half", &gate, gated, hd);
 }
 
-/* R-7 of queries or keys, at the positions of the recorded rows. */
+/* R-7 for queries or keys, at the positions of the recorded rows. */
 static void check_rope(forced *f, const char *tap, const forced_call *call, const float *in,
                        size_t heads, const float *want)
 {

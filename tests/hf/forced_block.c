@@ -1,9 +1,10 @@
-/* forced_block.c - what every layer has: embedding, norms, residual sums; and the head. */
+/* forced_block.c - the parts that all layers have (embedding, norms, residual sums), and the
+ * head. */
 #include "tests/hf/forced.h"
 
 #include <stdio.h>
 
-/* R-1, of the rows that enter layer 0. */
+/* R-1, for the rows that enter layer 0. */
 static void check_embed(forced *f, const forced_call *call)
 {
     const sb_tensor *tokens = hf_find(f->fixture, "tokens");
@@ -52,7 +53,8 @@ void forced_check_block(forced *f, const forced_call *call, unsigned layer)
     forced_add(f, "output", middle, mlp, count, forced_values(f, FORCED_add, n, layer, "output"));
 }
 
-/* "the head is linear( rmsnorm(x, norm), lm_head )", of every recorded last hidden. */
+/* R-19: "the head is linear( rmsnorm(x, norm), lm_head )", for every recorded last hidden
+ * vector. */
 void forced_check_logits(forced *f)
 {
     static const char *const calls[] = {"prefill.1",  "prefill.3",  "prefill.63",

@@ -1,12 +1,12 @@
-/* forced_gdn.c - what surrounds the delta rule in a linear attention layer. */
+/* forced_gdn.c - the ops around the delta rule in a linear attention layer. */
 #include "tests/hf/forced.h"
 
 #include <string.h>
 
 #include "ref/fast/dot/dot.h"
 
-/* R-4 of the whole call, fed in two parts at `cut`: "columns before the call come from the conv
- * state". */
+/* R-4 for the whole call, fed in two parts that meet at `cut`: "columns before the call come from
+ * the conv state". */
 static void check_conv(forced *f, const forced_call *call, const float *u, const float *want,
                        size_t cut)
 {
@@ -55,8 +55,8 @@ static void check_gates(forced *f, const forced_call *call, const float *a, cons
     forced_compare(f, FORCED_gates, "linear_attn.beta", &second, beta, heads);
 }
 
-/* R-6, of the first row of a sequence: its state is 0, so o = beta v (q.k) without any delta rule.
- */
+/* R-6, for the first row of a sequence: its state is 0, so that o = beta v (q.k) without any delta
+ * rule. */
 static void check_l2norm(forced *f, const float *conv, const float *beta, const float *want)
 {
     const sb_config *c = &f->fixture->model->config;

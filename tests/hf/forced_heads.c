@@ -9,13 +9,13 @@
 typedef struct rule {
     const char *call;             /* "op.65.0" */
     const float *qkv;             /* (rows, stride) after the convolution */
-    const float *state;           /* (nV, dk, dv) that goes in */
+    const float *state;           /* (nV, dk, dv), the initial state */
     const float *out, *state_out; /* recorded; state_out may be NULL */
     sb_delta_rule_args args;
-    int steps; /* transformers ran its recurrent form */
+    int steps; /* whether transformers ran its recurrent form */
 } rule;
 
-/* q and k as the reference normalises them, and their balls. */
+/* q and k normalised by the reference, and their balls. */
 static void normalise(forced *f, const rule *r, forced_out *q, forced_out *k)
 {
     const sb_delta_rule_args *a = &r->args;
@@ -64,8 +64,8 @@ static void check_form(forced *f, const rule *r, int chunked)
         forced_compare_wide(f, op, tap, &state, r->state_out, a->dv);
 }
 
-/* Profile exact is recurrent at every length; profile hf does what transformers does (K-15). The
- * chunk form is compared where transformers chunks. */
+/* Profile exact is recurrent at every length. Profile hf uses the form that transformers uses
+ * (K-15). The chunk form is compared if transformers used chunks. */
 static void check_rule(forced *f, const rule *r)
 {
     if (!f->fixture->bf16 || r->steps)
@@ -74,7 +74,7 @@ static void check_rule(forced *f, const rule *r)
         check_form(f, r, 1);
 }
 
-/* All heads of the prompt of three tokens, of which every row is recorded. */
+/* All heads of the prompt of three tokens, for which every row is recorded. */
 static void check_all_heads(forced *f)
 {
     const sb_config *c = &f->fixture->model->config;
@@ -102,7 +102,7 @@ static void check_all_heads(forced *f)
     check_rule(f, &r);
 }
 
-/* The queries, keys and values of one head, as the convolution would lay them out. */
+/* The queries, keys and values of one head in the layout of the convolution's output. */
 static const float *lay_out(forced *f, const float *const part[3], size_t rows, size_t dk,
                             size_t dv)
 {

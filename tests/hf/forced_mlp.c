@@ -33,8 +33,8 @@ static void check_dense(forced *f, const forced_call *call)
     forced_linear(f, taps[4], &w[SB_ROLE_down_proj], v[3], rows, v[4]);
 }
 
-/* down( swiglu( gate(x), up(x) ) ), linear layers by the reference, swiglu by `swiglu`; with balls.
- */
+/* down( swiglu( gate(x), up(x) ) ) with balls: linear layers by the reference, swiglu by
+ * `swiglu`. */
 static forced_out feed_forward(forced *f, sb_mlp_kind kind, const sb_matrix *gate,
                                const sb_matrix *up, const sb_matrix *down, const float *x,
                                size_t rows,
@@ -114,7 +114,7 @@ static void check_router(forced *f, const forced_call *call, const float *logits
     forced_compare(f, FORCED_router, "mlp.router_weights", &weights, want, k);
 }
 
-/* R-17 of one row. */
+/* R-17 for one row. */
 static void check_combine(forced *f, const char *tap, const sb_moe_combine_args *a,
                           const forced_out *expert, const forced_out *shared, const float *want)
 {
@@ -142,7 +142,8 @@ static forced_out known(forced *f, const float *values, size_t n)
     return out;
 }
 
-/* The routed sum of one row, from the recorded experts and weights; the shared expert gives 0. */
+/* The routed sum of one row, from the recorded experts and weights. The shared expert contributes
+ * 0. */
 static void check_experts(forced *f, const float *x, const uint32_t *ids, const float *weights,
                           const float *want)
 {

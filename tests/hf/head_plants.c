@@ -7,7 +7,7 @@
 #include "ref/fast/fast.h"
 #include "tools/fault/mistakes.h"
 
-/* An op does not know where it is used; these tell by the weights. */
+/* An op is not told where it is used. The weights identify the place. */
 static const sb_weights *weights;
 static const sb_layer *trunk_attention, *head_layer;
 
@@ -55,8 +55,8 @@ static void plant_ungated(sb_op_table *ops)
     ops->moe_combine = sb_mistake_shared_gate_missing;
 }
 
-/* Which layer the next attention belongs to, and the keys and values of the last one of the trunk.
- * They are its cache, which lives as long as the run. */
+/* The layer of the next attention, and the keys and values of the last layer of the trunk. They are
+ * its cache, which is valid for the whole run. */
 static const sb_layer *projecting;
 static const float *trunk_keys, *trunk_values;
 static size_t trunk_rows;
@@ -113,7 +113,8 @@ static void plant_no_cache(sb_op_table *ops)
     ops->attention = sees_itself_only;
 }
 
-/* Earlier positions as far as the trunk has them; the row itself, and drafts, are the head's. */
+/* The row sees the trunk's keys and values for earlier positions, as far as the trunk has them. Its
+ * own, and those of drafts, are the head's. */
 static sb_status sees_the_trunk(const sb_knobs *knobs, const sb_attention_args *a)
 {
     size_t kv = a->kv_heads * a->hd, all = (a->first + a->rows) * kv;
@@ -143,7 +144,7 @@ static void plant_trunk_cache(sb_op_table *ops)
     ops->attention = sees_the_trunk;
 }
 
-/* A draft behind the first has a position that the trunk has not reached. */
+/* Drafts after the first one keep the position of the first. */
 static sb_status draft_stands_still(const sb_knobs *knobs, const sb_rope_args *a)
 {
     sb_rope_args args = *a;

@@ -1,5 +1,5 @@
-/* test_bounds.c - the bounds hold for plain binary32 programs in other orders of summation, on data
- * chosen to hurt, and they are not so wide that they say nothing. */
+/* test_bounds.c - the bounds hold for plain binary32 programs in other orders of summation, on
+ * difficult data. They are narrow enough to be useful. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static float *zeros(size_t count)
     return hf_floats(&hf_drawn, count);
 }
 
-/* The largest distance from the centre, in radii; and that not every element may be far inside. */
+/* The largest distance from the centre, in radii. Fails if an element is outside its ball. */
 static double worst(const char *what, const float *got, const sb_ball *in, size_t count)
 {
     double most = 0.0;
@@ -137,7 +137,7 @@ static void chunked(const sb_delta_rule_args *a, int order)
     in_chunks(a, CHUNK, order);
 }
 
-/* Both forms, each against the ball of its own form. */
+/* Both forms, each compared with the ball of its own form. */
 TEST_WITH(test_delta_rule, NULL, hf_release_drawn)
 {
     sb_knobs knobs;
@@ -160,8 +160,8 @@ TEST_WITH(test_delta_rule, NULL, hf_release_drawn)
             }
 }
 
-/* T-67: programs of both forms lie in the ball of any form, in all orders, those with smaller
- * chunks too; and that of rows is too small for chunks somewhere, or the clause would not be
+/* T-67: programs of both forms lie in the ball of any form, in all orders, also with smaller
+ * chunks. Some outputs of chunks lie outside the balls of rows; otherwise the clause would not be
  * needed. */
 TEST_WITH(test_any_form, NULL, hf_release_drawn)
 {
@@ -208,7 +208,8 @@ TEST_WITH(test_any_form, NULL, hf_release_drawn)
     assert_true(outside > 0);
 }
 
-/* T-12, T-66: a program that begins from another state, known up to the norms of its columns. */
+/* T-12, T-66: a program that begins from another state. Of the difference, only the norms of the
+ * columns are known. */
 TEST_WITH(test_incoming, NULL, hf_release_drawn)
 {
     sb_knobs knobs;
@@ -247,7 +248,8 @@ TEST_WITH(test_incoming, NULL, hf_release_drawn)
         }
 }
 
-/* The two forms compute the same: their balls meet, and the reference stays in its own. */
+/* Both forms compute the same real values: their balls intersect, and the reference stays in the
+ * ball of its form. */
 TEST_WITH(test_reference_forms, NULL, hf_release_drawn)
 {
     sb_knobs knobs;
@@ -317,7 +319,7 @@ TEST_WITH(test_reductions, NULL, hf_release_drawn)
         }
 }
 
-/* T-1, T-3: operands with spread, every corner of both balls, one operation of binary32. */
+/* T-1, T-3: operands with spread, all corners of both balls, one binary32 operation. */
 TEST_WITH(test_corners, NULL, hf_release_drawn)
 {
     const sb_arithmetic *ar = &sb_arithmetic_library;

@@ -1,6 +1,6 @@
-/* test_bounds_engines.c - the bounds under the knobs of engines: a plain binary32 program that
- * rounds where the knobs say lies in the ball of these knobs, in three orders of summation, and one
- * that rounds elsewhere does not. */
+/* test_bounds_engines.c - the bounds under the knobs of engines. A plain binary32 program that
+ * rounds where the knobs demand lies in the ball of these knobs, in three orders of summation. A
+ * program that rounds elsewhere does not. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 
 enum { ORDERS = 3, FORMS = 5 };
 
-/* Values as a layer before this one leaves them. */
+/* Values as the layer before leaves them. */
 static float *narrow(float *x, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -45,11 +45,12 @@ typedef struct subject {
     void (*plain)(const sb_knobs *knobs, int order, float *out);
     sb_status (*bound)(const sb_arithmetic *ar, const sb_knobs *knobs, sb_ball *out);
     sb_status (*reference)(const sb_knobs *knobs, float *out);
-    const char *covered; /* "ab": what settings[a] computes also lies in the ball of settings[b] */
-    const char *either;  /* "ab": nothing is asked of this pair: they differ too little */
+    const char *covered; /* "ab": the results of settings[a] also lie in the ball of settings[b] */
+    const char *either;  /* "ab": this pair is not checked, because the settings differ too
+                          * little */
 } subject;
 
-/* How many values lie outside; the largest distance from the centre, in radii. */
+/* The number of values outside; *most gets the largest distance from the centre, in radii. */
 static size_t outside(const float *got, const sb_ball *in, size_t count, double *most)
 {
     size_t found = 0;
@@ -91,7 +92,7 @@ static void check_pair(const subject *s, size_t program, size_t ball)
     }
 }
 
-/* The reference in its own ball, and in none of the others. */
+/* The reference lies in its own ball. */
 static void check_reference(const subject *s, size_t form)
 {
     sb_knobs knobs = test_knobs(s->settings[form]);
@@ -143,7 +144,7 @@ static float act_if(int rounds, const sb_knobs *k, float x)
     return rounds ? sb_act(k, x) : x;
 }
 
-/* Flash attention as kernels do it: blocks of positions, a running maximum, a running sum. */
+/* Flash attention as in kernels: blocks of positions, a running maximum, a running sum. */
 static void flash(const sb_knobs *k, const float *s, const float *values, size_t n, int order,
                   float *out)
 {
@@ -199,7 +200,7 @@ static void plain_attention(const sb_knobs *k, int order, float *out)
     float *keys = hf_floats(&hf_drawn, POSITIONS * HD),
           *values = hf_floats(&hf_drawn, POSITIONS * HD);
     float scale = cache_scale == 0.0f ? 1.0f : cache_scale;
-    for (size_t i = 0; i < POSITIONS * HD; i++) { /* decoded first */
+    for (size_t i = 0; i < POSITIONS * HD; i++) { /* decodes first */
         keys[i] = a.keys[i] * scale;
         values[i] = a.values[i] * scale;
     }
@@ -221,7 +222,8 @@ static sb_status reference_attention(const sb_knobs *k, float *out)
     return sb_attention_fast(k, &a);
 }
 
-/* The ball of flash holds whatever rounds each probability once, or not at all (T-21). */
+/* The ball of flash contains all programs that round each probability once, or not at all
+ * (T-21). */
 TEST_WITH(test_attention, NULL, hf_release_drawn)
 {
     static const struct {
@@ -298,7 +300,8 @@ static sb_status reference_rope(const sb_knobs *k, float *out)
 
 TEST_WITH(test_rope, NULL, hf_release_drawn)
 {
-    /* a chain has a wider ball around the same centre, and few steps stay in the narrow one */
+    /* a chain has a wider ball around the same centre, and its results partly lie in the narrow
+     * one */
     static const subject exact = {"rope",     3 * 4 * RD, {"", "rope_freq=chain"},
                                   plain_rope, bound_rope, reference_rope,
                                   "01",       "10"};
@@ -346,7 +349,7 @@ static sb_status reference_norm(const sb_knobs *k, float *out)
     return sb_rmsnorm_fast(k, &a);
 }
 
-static sb_linear_kind kind; /* of the linear layer at work */
+static sb_linear_kind kind; /* of the linear layer being tested */
 static sb_mlp_kind mlp;     /* of the swiglu */
 
 static sb_linear_args linear_inputs(const sb_matrix *weight, float *out)
@@ -477,8 +480,8 @@ TEST_WITH(test_swiglu, NULL, hf_release_drawn)
 
 enum { KEPT = 8, H = 384 };
 
-/* Outputs of experts are whatever down_proj left: epilogue is given them unrounded as the others.
- */
+/* The outputs of experts may be any results of down_proj. All settings get the same unrounded
+ * ones. */
 static sb_moe_combine_args combine_inputs(float *out)
 {
     static const uint32_t ids[KEPT] = {40, 7, 63, 0, 8, 21, 3, 62};

@@ -1,8 +1,8 @@
 /* test_end_to_end.c - the whole model against transformers.
  *
- * In binary32 a worst-case bound through all layers says nothing, so nothing here is a bound: the
- * yardstick is how far the model's own results move when every intermediate value is rounded anew
- * at random. In bfloat16 profile hf is compared bit by bit. */
+ * In binary32, a worst-case bound through all layers would be useless. Therefore the yardstick is
+ * no bound, but the change of the model's own results if every intermediate value is randomly
+ * rounded anew. In bfloat16, profile hf is compared bit by bit. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 
 enum { SEEDS = 3 };
 
-/* What is compared: the calls of one name together. */
+/* The calls that are compared together, under one name. */
 typedef struct part {
     const char *name;
     double error[2], envelope[2]; /* of hidden vectors, of logits */
@@ -35,7 +35,7 @@ static double distance(const float *a, const float *b, size_t n)
     double most = 0.0;
     for (size_t i = 0; i < n; i++) {
         double d = fabs((double)a[i] - (double)b[i]);
-        most = d <= most ? most : d; /* a NaN stays */
+        most = d <= most ? most : d; /* a NaN stays the maximum */
     }
     return most;
 }
@@ -51,7 +51,7 @@ static part *part_of(report *r, const char *name)
     return &r->parts[r->count++];
 }
 
-/* Errors of the run against the recording. */
+/* The errors of the run compared with the recording. */
 static void add_errors(report *r, whole *base)
 {
     const sb_config *c = &base->fixture->model->config;
@@ -74,7 +74,7 @@ static void add_errors(report *r, whole *base)
     }
 }
 
-/* How far a run with other roundings is from the run. */
+/* The distance between the run and a run with other roundings. */
 static void add_envelope(report *r, const whole *base, const whole *other)
 {
     const sb_config *c = &base->fixture->model->config;
@@ -174,8 +174,8 @@ static void run_f32(const char *preset)
     hf_fixture_close(&fixture);
 }
 
-/* What was identical when the recordings were made. Where it is not everything, a value next to a
- * rounding tie fell to the other side, and every later value depends on it (docs/profiles.md). */
+/* The identical values when the recordings were made. If some differ, a value next to a rounding
+ * tie fell to the other side, and every later value depends on it (docs/profiles.md). */
 static const struct share {
     const char *recording, *part;
     size_t same[2], all[2]; /* hidden values, logits */
@@ -188,7 +188,7 @@ static const struct share {
 #undef HF_WHOLE
 };
 
-/* SAMEBIT_SHARES=print is how tests/hf/shares.sh writes shares.def. */
+/* With SAMEBIT_SHARES=print, tests/hf/shares.sh writes shares.def from this output. */
 static void check_shares(const char *recording, const char *name, const size_t same[2],
                          const size_t all[2])
 {
@@ -212,7 +212,7 @@ static void check_shares(const char *recording, const char *name, const size_t s
     fail_msg("%s %s: not in shares.def (tests/hf/shares.sh writes it)", recording, name);
 }
 
-/* The share of bit-identical elements of one call: [0] hidden vectors, [1] logits. */
+/* Counts the bit-identical elements of one call: [0] hidden vectors, [1] logits. */
 static void count_same(whole *base, size_t call, size_t same[2], size_t all[2])
 {
     const sb_config *c = &base->fixture->model->config;
@@ -247,7 +247,7 @@ static void run_bf16(const char *preset)
     for (size_t i = 0; i < whole_call_count(); i++) {
         size_t same[2] = {0}, all[2] = {0};
         const char *name = whole_call_at(i)->name;
-        for (;; i++) { /* the calls of one name stand together */
+        for (;; i++) { /* the calls of one name are consecutive */
             count_same(&base, i, same, all);
             if (i + 1 == whole_call_count() || strcmp(whole_call_at(i + 1)->name, name) != 0)
                 break;

@@ -1,5 +1,5 @@
-/* test_forced.c - every op against transformers, fed with what transformers fed its own: profile
- * exact against binary32, profile hf against bfloat16. */
+/* test_forced.c - every op compared with transformers, with the recorded inputs: profile exact in
+ * binary32, profile hf in bfloat16. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@
 /* T-16: "a bound that no recorded error comes within 2^-13 of says nothing" */
 #define WIDEST 0x1p-13
 
-/* What was identical when the recordings were made: values of the activation type, and values that
- * stay binary32. docs/profiles.md names the reasons. */
+/* The identical values when the recordings were made: those of the activation type, and those that
+ * stay binary32. docs/profiles.md gives the reasons for differences. */
 static const struct share {
     const char *recording;
     forced_op op;
@@ -61,7 +61,7 @@ static void check_row(const forced *f, forced_op op)
                  r->apart);
 }
 
-/* SAMEBIT_SHARES=print is how tests/hf/shares.sh writes shares.def. */
+/* With SAMEBIT_SHARES=print, tests/hf/shares.sh writes shares.def from this output. */
 static void check_shares(const forced *f, forced_op op)
 {
     const forced_row *r = &f->rows[op];

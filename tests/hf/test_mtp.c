@@ -1,5 +1,6 @@
-/* test_mtp.c - the MTP head against an independent voice: value by value with recorded inputs, in
- * derived bounds; from recorded hidden vectors to drafts; with mistakes planted. */
+/* test_mtp.c - the MTP head compared with an independent implementation: value by value with
+ * recorded inputs, in derived bounds; from recorded hidden vectors to drafts; and with planted
+ * mistakes. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -39,7 +40,7 @@ TEST_FIXTURE(close_models)
     return 0;
 }
 
-/* Runs the traced entries value by value; how many values there were. */
+/* Runs the traced entries value by value; returns the number of values. */
 static size_t force(voice *v, const sb_backend *backend, const sb_knobs *knobs,
                     const sb_arithmetic *ours, forced *f)
 {
@@ -87,7 +88,7 @@ static void check_row(const forced *f, forced_op op)
         fail_msg("%s %s: mistrusted, the worst error is %g of the bound", model, name, r->theirs);
 }
 
-/* A call per entry traced that has others before it, and one per draft. */
+/* One call per traced entry that has earlier entries, and one per draft. */
 static size_t expected_steps(const voice *v)
 {
     size_t calls = (size_t)VOICE_TRACED * VOICE_DRAFTS;
@@ -121,7 +122,7 @@ static const float *end_to_end(voice *v, const sb_backend *backend, const sb_kno
     return run.logits;
 }
 
-/* The largest difference at one depth. */
+/* The largest difference of logits at one depth. */
 static double distance(const voice *v, const float *a, const float *b, size_t depth)
 {
     size_t V = v->fixture.model->config.vocab_size;
@@ -130,12 +131,12 @@ static double distance(const voice *v, const float *a, const float *b, size_t de
         for (size_t i = 0; i < V; i++) {
             size_t at = (t * VOICE_DRAFTS + depth) * V + i;
             double d = fabs((double)a[at] - (double)b[at]);
-            most = d <= most ? most : d; /* a NaN stays */
+            most = d <= most ? most : d; /* a NaN stays the maximum */
         }
     return most;
 }
 
-/* How far apart the two largest are. */
+/* The distance between the two largest logits. */
 static double margin_of(const float *logits, size_t V)
 {
     uint32_t best = sb_greedy(logits, V);
@@ -146,7 +147,7 @@ static double margin_of(const float *logits, size_t V)
     return (double)logits[best] - second;
 }
 
-/* Logits and drafts of one arrangement of the head; `prefix` names it in the recording. */
+/* The logits and drafts of one arrangement of the head. `prefix` is its name in the recording. */
 static void check_arrangement(voice *v, const sb_knobs *knobs, const char *prefix)
 {
     char name[64];
@@ -203,8 +204,8 @@ TEST(test_arrangements)
     }
 }
 
-/* A mistake fails in its own op, first at its own place; and from end to end, unless it is one that
- * exact arithmetic does not see. */
+/* A mistake fails in its own op, first at its own place. From end to end it fails, too, unless it
+ * makes no difference in exact arithmetic. */
 static void check_plant(voice *v, const head_plant *plant)
 {
     static forced f;
@@ -246,7 +247,7 @@ TEST(test_mistakes_are_caught)
                 check_plant(&models[i], head_plant_at(p));
 }
 
-/* Other orders of summation pass, in the ball of a library. */
+/* Twins with another order of summation pass, in the ball of a library. */
 TEST(test_harmless_twins_pass)
 {
     static forced f;
@@ -266,7 +267,7 @@ TEST(test_harmless_twins_pass)
             const forced_row *r = &f.rows[FORCED_linear];
             printf("harmless %-6s %-20s identical %zu of %zu, worst %.3f of the bound\n",
                    model_names[i], sb_mistakes[m].name, r->identical, r->compared, r->apart);
-            /* it is another op's twin, or it was there */
+            /* a twin of linear must change bits, or it did not run */
             assert_true(sb_mistakes[m].op != SB_OP_linear || r->identical < r->compared);
         }
     }

@@ -1,8 +1,9 @@
-/* test_small.c - checkpoints that transformers itself has written (save_pretrained), read by us.
+/* test_small.c - checkpoints written by transformers itself (save_pretrained) and read by samebit.
  *
- * Three folders of other widths than the presets: experts per file, two shards, a tied head, a rope
- * share that config.json states in two places. Router ids must be those of transformers; hidden
- * vectors and logits lie within 16 envelopes of the model's own re-rounding (T-15), an estimate. */
+ * Three folders with other widths than the presets: experts per file, two shards, a tied head, a
+ * partial rotary factor that config.json states in two places. Router ids must equal those of
+ * transformers. Hidden vectors and logits lie within 16 envelopes of the model's own re-rounding
+ * (T-15), an estimate. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -21,13 +22,13 @@ enum { ROWS = 9, SEEDS = 3 };
 typedef struct small {
     const char *name;
     sb_model *model;
-    hf_fixture file; /* only its file is used: the recorded values */
+    hf_fixture file; /* only the recorded values of its file are used */
     hf_arena arena;
-    uint64_t seed, draws; /* of the re-rounding; 0 rounds nothing anew */
+    uint64_t seed, draws; /* of the re-rounding; seed 0 rounds nothing */
     size_t ids_wrong, ids_compared;
 } small;
 
-/* T-15's re-rounding, and the comparison of router ids where nothing is rounded anew. */
+/* The re-rounding of T-15. Without it, compares router ids. */
 static sb_status watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                        sb_error *err)
 {
@@ -54,7 +55,7 @@ static sb_status watch(void *ctx, const char *name, float *data, size_t rows, si
     return SB_OK;
 }
 
-/* Hidden vectors and logits of all rows, one behind the other. */
+/* The hidden vectors and logits of all rows, in consecutive memory. */
 static float *run(small *s, const uint32_t *tokens, uint64_t seed)
 {
     const sb_config *c = &s->model->config;
@@ -82,7 +83,7 @@ static double distance(const float *a, const float *b, size_t n)
     double most = 0.0;
     for (size_t i = 0; i < n; i++) {
         double d = fabs((double)a[i] - (double)b[i]);
-        most = d <= most ? most : d; /* a NaN stays */
+        most = d <= most ? most : d; /* a NaN stays the maximum */
     }
     return most;
 }

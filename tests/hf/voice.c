@@ -76,7 +76,7 @@ static void round_anew(voice_run *run, const char *name, float *data, size_t cou
     run->draws += count;
 }
 
-/* The recorded trunk in place of ours: before and behind the final norm. */
+/* Replaces the output of our trunk by the recorded one, before and after the final norm. */
 static void give_hidden(voice_run *run, const char *name, float *data, size_t count)
 {
     char last[64];
@@ -118,7 +118,7 @@ static sb_status begin(voice_run *run, sb_session **session)
     return sb_session_new(run->v->fixture.model, &options, session, &run->err);
 }
 
-/* The drafts behind entry t, which the session has not made yet. */
+/* Makes the drafts after entry t, which the session has not made yet. */
 static sb_status draft(voice_run *run, sb_session *session, size_t t, float *logits)
 {
     size_t V = run->v->fixture.model->config.vocab_size;

@@ -1,9 +1,10 @@
-/* voice.h - the MTP head against tools/gen/mtp.py, which was written from its equations alone.
+/* voice.h - compares the MTP head with tools/gen/mtp.py, an independent implementation that was
+ * written from the head's equations alone.
  *
- * golden/mtp (or $SAMEBIT_MTP) has checkpoints and what mtp.py made of hidden vectors that
- * transformers computed: entry t pairs hidden vector t with the token behind it; behind every entry
- * come drafts fed with the head's own output. A run gives the recorded hidden vectors in place of
- * our own. */
+ * golden/mtp (or $SAMEBIT_MTP) has checkpoints, and the results of mtp.py for hidden vectors that
+ * transformers computed. Entry t pairs hidden vector t with the next token. After every entry come
+ * drafts, fed with the head's own output. A run replaces our hidden vectors by the recorded
+ * ones. */
 #ifndef SB_TESTS_HF_VOICE_H
 #define SB_TESTS_HF_VOICE_H
 
@@ -23,11 +24,11 @@ typedef struct voice {
     float *draft_ids;        /* (entries, VOICE_DRAFTS) */
 } voice;
 
-/* What is missing is an error. */
+/* Missing files are an error. */
 sb_status voice_open(const char *name, voice *out, sb_error *err);
 void voice_close(voice *v);
 
-/* The values of a recorded tensor; stops the test program if there is none. */
+/* The values of a recorded tensor; stops the test program if it does not exist. */
 const float *voice_values(voice *v, const char *name);
 
 typedef struct voice_run {
@@ -35,33 +36,33 @@ typedef struct voice_run {
     const sb_backend *backend; /* NULL: the reference */
     const sb_knobs *knobs;     /* NULL: profile exact */
     const float *proposed;     /* (entries, VOICE_DRAFTS) tokens fed as drafts */
-    uint64_t seed;             /* not 0: T-15's re-rounding of every value of the head */
-    float *logits;             /* out: (VOICE_DRAFTS, V) of an entry, one behind the other */
+    uint64_t seed;             /* if not 0: the re-rounding of T-15 for every value of the head */
+    float *logits;             /* out: (VOICE_DRAFTS, V) for each entry, in order */
 
-    /* voice_run_entry: every value of the head is compared, and replaced by the recorded one. */
-    forced *f;                 /* NULL: only the hidden vectors are given */
-    const sb_arithmetic *ours; /* what our side may do */
-    size_t steps;              /* values compared */
+    /* voice_run_entry: compares every value of the head and replaces it by the recorded one. */
+    forced *f;                 /* NULL: only the hidden vectors are replaced */
+    const sb_arithmetic *ours; /* the arithmetic allowed to our side */
+    size_t steps;              /* the number of values compared */
 
-    /* at work */
-    size_t fed;         /* tokens before the call of the trunk */
+    /* during a run */
+    size_t fed;         /* tokens before the current call of the trunk */
     size_t entry;       /* t */
-    size_t first, rows; /* of the head's call: entry numbers */
+    size_t first, rows; /* entry numbers of the head's call */
     uint64_t draws;
     sb_error err;
 } voice_run;
 
-/* Feeds tokens 0..t in one call, and drafts. run->err has the message of a failure. */
+/* Feeds tokens 0..t in one call, then drafts. run->err has the message of a failure. */
 sb_status voice_run_entry(voice_run *run, size_t t);
 
-/* Feeds one token after the other, and drafts behind each. */
+/* Feeds the tokens one by one, with drafts after each. */
 sb_status voice_run_all(voice_run *run);
 
 /* For voice.c: compares a value of the head with the recorded one in their derived bound, then
- * replaces it. Names that the head does not record are left alone. */
+ * replaces it. Values that the recording does not have are left alone. */
 void voice_force(voice_run *run, const char *name, float *data, size_t rows, size_t cols);
 
-/* How many values voice_force knows of one call of the head, logits apart. */
+/* The number of values that voice_force compares in one call of the head, without logits. */
 size_t voice_steps(const voice *v);
 
 #endif

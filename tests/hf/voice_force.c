@@ -1,8 +1,8 @@
 /* voice_force.c - every value of the head, from the recorded values it is made of.
  *
- * T-17: "lies in the ball of the reference arithmetic" - so both sides are bounded by it, with the
- * one difference that mtp.py rounds the routed sum and the gated shared expert before it adds them.
- * Where our side may sum in any order (run->ours), its ball is the library's. */
+ * T-17: "lies in the ball of the reference arithmetic" - so both sides are bounded by it. One
+ * difference remains: mtp.py rounds the routed sum and the gated shared expert before it adds them.
+ * If our side may sum in any order (run->ours), its ball is that of the library. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 
 #define LAYER "mtp.layers.0."
 
-/* The recorded rows of the call at work. Entries up to t are those of the sequence, the others of
- * the drafts behind t; a call never has both. */
+/* The recorded rows of the current call. Entries up to t belong to the sequence, the others to the
+ * drafts after t. A call never has both. */
 static const float *recorded(const voice_run *run, const char *tap)
 {
     char name[160];
@@ -31,7 +31,7 @@ static const float *recorded(const voice_run *run, const char *tap)
     return hf_values(&run->f->arena, t) + row * hf_row_size(t);
 }
 
-/* The same of all entries up to the last of the call: (first + rows, size). */
+/* The same for all entries up to the last one of the call: (first + rows, size). */
 static float *recorded_so_far(voice_run *run, const char *tap, size_t size)
 {
     size_t count = run->first + run->rows;
@@ -49,7 +49,7 @@ static const sb_config *config_of(const voice_run *run)
     return &run->v->fixture.model->config;
 }
 
-/* what the embedding norm reads. */
+/* the input of the embedding norm. */
 static float *embedded(voice_run *run)
 {
     const sb_weights *w = run->v->fixture.model->weights;
@@ -64,7 +64,8 @@ static float *embedded(voice_run *run)
     return rows;
 }
 
-/* R-21, S-8: the hidden vector of the trunk, or of the draft before behind mtp.norm. */
+/* R-21, S-8: the hidden vector of the trunk; for drafts, the output of mtp.norm of the draft
+ * before. */
 static const float *fed(voice_run *run)
 {
     voice_run before = *run;
@@ -99,11 +100,11 @@ static float *half_of(voice_run *run, size_t half)
     return out;
 }
 
-/* A value at work: what came, and its balls. */
+/* The value being compared, and its balls. */
 typedef struct value {
     voice_run *run;
     forced_out out;
-    const sb_arithmetic *ar[2]; /* ours, theirs */
+    const sb_arithmetic *ar[2]; /* of our side, of the recording */
     sb_ball *ball[2];
     const sb_knobs *knobs[2];
 } value;
@@ -184,7 +185,7 @@ static void feed_forward(const value *v, int side, sb_mlp_kind kind, const sb_ma
                                                    w[2], in, rows, out));
 }
 
-/* R-17, with the experts' outputs as far as they are known. */
+/* R-17, with the experts' outputs as far as they were recorded. */
 static forced_op combine(const value *v, const sb_layer *layer)
 {
     const sb_config *c = config_of(v->run);
@@ -217,7 +218,7 @@ static forced_op combine(const value *v, const sb_layer *layer)
     return FORCED_moe_combine;
 }
 
-/* The MLP of which only the ends are seen: the shared expert, or the dense one. */
+/* An MLP with only its input and output recorded: the shared expert, or the dense one. */
 static forced_op mlp(const value *v, const sb_matrix *gate, const sb_matrix *up,
                      const sb_matrix *down)
 {
@@ -228,7 +229,7 @@ static forced_op mlp(const value *v, const sb_matrix *gate, const sb_matrix *up,
     return FORCED_swiglu;
 }
 
-/* Whole numbers. */
+/* Compares whole numbers. */
 static forced_op same(const value *v, const float *want)
 {
     for (int side = 0; side < 2; side++)
@@ -330,12 +331,12 @@ static forced_op layer_value(const value *v, const char *tap, const float *want)
 
 size_t voice_steps(const voice *v)
 {
-    /* outside: 4; attention: 10; norms and sums: 4; a mixture: 6, a dense MLP: 1 */
+    /* outside of the layer: 4; attention: 10; norms and sums: 4; a mixture: 6, a dense MLP: 1 */
     return 18 + (v->fixture.model->config.experts ? 6 : 1);
 }
 
-/* What the other program does not record: the parts of packed queries, and what is inside an MLP.
- */
+/* Taps that the other program does not record: the parts of packed queries, and the values inside
+ * an MLP. */
 static int recorded_nowhere(const char *name)
 {
     static const char *const taps[] = {"self_attn.query",

@@ -8,7 +8,7 @@
 #include "ref/base/rng.h"
 #include "ref/run/session.h"
 
-/* A call of at == 0 that does not continue the one before it starts a new sequence: `fresh`. */
+/* `fresh`: a call with at == 0 that does not continue the one before starts a new sequence. */
 static const struct {
     whole_call call;
     int fresh;
@@ -55,12 +55,12 @@ static int among(const uint32_t *ids, size_t k, uint32_t id)
 }
 
 /* T-15: "each recorded expert that the largest logit of the others keeps out is raised just above
- * it": the row then chooses the recorded set. */
+ * it". The row then chooses the recorded set. */
 static void adopt_row(whole *run, unsigned layer, float *logits, const uint32_t *theirs)
 {
     const sb_config *c = &run->fixture->model->config;
     float others = -INFINITY;
-    uint32_t first = 0; /* the lowest index of an expert of the others with that logit */
+    uint32_t first = 0; /* the lowest index of another expert with that logit */
     double margin = -1.0;
     for (uint32_t e = c->experts; e-- > 0;)
         if (!among(theirs, c->experts_per_token, e) && logits[e] >= others) {
@@ -81,7 +81,7 @@ static void adopt_row(whole *run, unsigned layer, float *logits, const uint32_t 
     run->margin[layer] = fmax(run->margin[layer], margin);
 }
 
-/* The recorded experts of a row of the call at work. */
+/* The recorded experts of a row of the current call. */
 static sb_status recorded_experts(whole *run, unsigned layer, size_t row, uint32_t *ids,
                                   sb_error *err)
 {
@@ -115,7 +115,7 @@ static sb_status adopt(whole *run, unsigned layer, float *logits, size_t rows, s
     return status;
 }
 
-/* What was adopted must have been chosen. */
+/* Asserts that the adopted experts were chosen. */
 static sb_status check_adopted(whole *run, unsigned layer, const float *ids, size_t rows, size_t k,
                                sb_error *err)
 {
@@ -164,7 +164,7 @@ static sb_status watch(void *ctx, const char *name, float *data, size_t rows, si
     return adopt(run, layer, data, rows, cols, err);
 }
 
-/* Keeps the hidden vectors and logits of the compared rows of the call that was just fed. */
+/* Keeps the hidden vectors and logits of the compared rows after a call. */
 static sb_status keep(whole *run, sb_session *session, const whole_call *call)
 {
     const sb_config *c = &run->fixture->model->config;

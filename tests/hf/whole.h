@@ -1,16 +1,15 @@
-/* whole.h - a recording against the whole model: the same calls, fed one after the other.
+/* whole.h - compares the whole model with a recording: the same calls in the same order.
  *
- * What is recorded besides hidden vectors and logits are the experts of every row. Where the
- * reference would choose others, the recorded ones are adopted, and how far the logits concerned
- * were apart is noted: a choice that two programs may make differently must not make everything
- * behind it differ. */
+ * Besides hidden vectors and logits, the experts of every row are recorded. If the reference would
+ * choose others, it adopts the recorded experts, and the distance of the logits concerned is noted.
+ * Otherwise a choice that two programs may make differently would change everything after it. */
 #ifndef SB_TESTS_HF_WHOLE_H
 #define SB_TESTS_HF_WHOLE_H
 
 #include "tests/hf/fixture.h"
 #include "ref/run/backend.h"
 
-/* One call: `rows` tokens, whose experts are recorded under `name` from row `at` on; the last
+/* One call of `rows` tokens. Its experts are recorded under `name` from row `at` on. The last
  * `compared` rows have recorded hidden vectors and logits, from row `compared_at` on. */
 typedef struct whole_call {
     const char *name;
@@ -19,7 +18,7 @@ typedef struct whole_call {
 
 enum { WHOLE_CALLS = 24, WHOLE_PARTS = 9, WHOLE_LAYERS = 64 };
 
-/* What one run of all calls gave. */
+/* The results of one run of all calls. */
 typedef struct whole {
     const hf_fixture *fixture;
     const sb_knobs *knobs;
@@ -30,14 +29,15 @@ typedef struct whole {
     sb_error err;
 
     float *hidden[WHOLE_CALLS], *logits[WHOLE_CALLS]; /* (compared, H), (compared, V) */
-    float *router[WHOLE_CALLS][WHOLE_LAYERS];         /* (rows, E) before anything was adopted */
+    float *router[WHOLE_CALLS][WHOLE_LAYERS];         /* (rows, E) before any adoption */
 
-    size_t routed, adopted, tied;   /* choices of rows: all, adopted, and of these between equals */
-    double margin[WHOLE_LAYERS];    /* how far the logits of adopted choices were apart, at most */
+    size_t routed, adopted, tied;   /* choices of rows: all, adopted, and adopted between equal
+                                     * logits */
+    double margin[WHOLE_LAYERS];    /* the largest distance between the logits of adopted choices */
     size_t tied_rows[WHOLE_LAYERS]; /* adopted choices between equal logits */
 
-    size_t call;    /* at work */
-    uint64_t draws; /* taps seen */
+    size_t call;    /* the current call */
+    uint64_t draws; /* the number of taps so far */
 } whole;
 
 size_t whole_call_count(void);
