@@ -1,11 +1,11 @@
-/* atom_draw.c - operands for atoms: ordinary ones, and those that a wrong atom would stumble over.
- */
+/* atom_draw.c - operands for atoms: ordinary ones, and those that a wrong atom would treat
+ * wrongly. */
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
 #include "tests/gpu/atom_model.h"
 
-/* Codes that a body might treat wrongly, of each format. */
+/* For each format, codes that a body might treat wrongly. */
 static const uint16_t hostile_bf16[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x007f, 0x0080, 0x8080,
                                         0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0xffff, 0x3f80,
                                         0xbf80, 0x3fff, 0x2000, 0x5f80, 0x1f00, 0x6000};
@@ -41,7 +41,7 @@ static uint32_t draw_code(sb_format format, unsigned kind, uint64_t key, uint64_
     if (which % 8 == 0)
         return draw >> (bits - 1) << (bits - 1);
     float scale = which < 20 ? 0x1p-7f : 1.0f;
-    if (kind == ATOM_TINY) /* a product of two is one of the least number's, or below */
+    if (kind == ATOM_TINY) /* the product of two is about the least number, or below */
         scale *= format == SB_FORMAT_bf16 ? 0x1p-76f : format == SB_FORMAT_f16 ? 0x1p-12f : 0x1p-5f;
     return sb_f32_to_code(format, sb_rng_normal(key, 2 * at) * scale);
 }
@@ -65,7 +65,7 @@ static float draw_c(unsigned kind, uint64_t key, uint64_t at)
     return kind == ATOM_ORDINARY && which < 8 ? 0.0f : x;
 }
 
-/* Of ATOM_APART: the quarters of k in which supports lie apart, as bits. */
+/* For ATOM_APART: the quarters of k in which A and B have disjoint supports, as bits. */
 static unsigned apart(uint64_t key)
 {
     return (unsigned)(key >> 20 & 15) | 1u << (key >> 24 & 3);
@@ -88,8 +88,8 @@ static uint32_t draw_scales(unsigned kind, uint64_t key, uint64_t at)
     return word;
 }
 
-/* The negative of every second element of a word for the first, in A: with equal neighbours in B
- * all products cancel. */
+/* In A, makes every second element the negative of the first. With equal neighbours in B, all
+ * products cancel. */
 static void cancel(unsigned bits, uint32_t *a, uint32_t *b)
 {
     uint32_t low = bits == 16 ? 0xffffu : bits == 8 ? 0x00ff00ffu : 0x0f0f0f0fu;
@@ -100,7 +100,8 @@ static void cancel(unsigned bits, uint32_t *a, uint32_t *b)
         *b = (*b & low) | (*b & low) << bits;
 }
 
-/* Zero in every second element: in A the odd ones, in B the even ones, so that each product is. */
+/* Makes every second element zero: in A the odd ones, in B the even ones, so that all products are
+ * zero. */
 static uint32_t halved(unsigned bits, int of_a, uint32_t word)
 {
     const uint32_t low = bits == 16 ? 0xffffu : bits == 8 ? 0x00ff00ffu : 0x0f0f0f0fu;
@@ -118,7 +119,7 @@ void atom_draw(sb_format format, unsigned kind, uint64_t key, atom_warp *out)
             uint32_t word = 0;
             for (unsigned e = 0; e < width; e++)
                 word |= draw_code(format, kind, key, (6 * lane + r) * 8 + e) << bits * e;
-            if (kind == ATOM_APART && /* H-8: the quarter of k that the register has */
+            if (kind == ATOM_APART && /* H-8: the quarter of k that the register belongs to */
                 apart(key) >> (2 * (r < 4 ? r / 2 : r - 4) + lane % 4 / 2) & 1)
                 word = halved(bits, r < 4, word);
             if (r < 4)

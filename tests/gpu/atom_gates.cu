@@ -15,7 +15,7 @@ LDMATRIX(4, true)
 #else
 #include <stdint.h>
 
-/* The FP8 instruction where only its expansion exists: the gate must see it. */
+/* Has only the expansion of the FP8 instruction: the gate must detect that. */
 extern "C" __global__ void plant_expansion(const uint32_t *in, float *out)
 {
     float d[4] = {0, 0, 0, 0};
@@ -26,7 +26,7 @@ extern "C" __global__ void plant_expansion(const uint32_t *in, float *out)
     out[threadIdx.x] = d[0];
 }
 
-/* More values than 24 registers hold. */
+/* Has more values than fit into 24 registers. */
 extern "C" __global__ void __launch_bounds__(1024, 2) plant_spill(const uint32_t *in, uint32_t *out)
 {
     uint32_t x[64];

@@ -1,5 +1,5 @@
-/* atom_kernels.cuh - a kernel for each atom: what the gates compile for devices and what the tests
- * run in the emulator. A warp handles one fragment of each block. */
+/* atom_kernels.cuh - a kernel for each atom. The gates compile them for devices, and the tests run
+ * them in the emulator. A warp handles one fragment of each block. */
 #ifndef SB_TESTS_GPU_ATOM_KERNELS_CUH
 #define SB_TESTS_GPU_ATOM_KERNELS_CUH
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ void atom_write(sb_global<uint32_t> out, const uint32
         at[i] = d[i];
 }
 
-/* d = c + a b with the float MMA that is called. */
+/* d = c + a b by the given float MMA. */
 #define ATOM_KERNEL(name, call)                                                                    \
     extern "C" __global__ void atom_##name(sb_global<const uint32_t> in, sb_global<uint32_t> out)  \
     {                                                                                              \
@@ -80,7 +80,7 @@ extern "C" __global__ void atom_s8(sb_global<const uint32_t> in, sb_global<uint3
     atom_write(out, bits);
 }
 
-/* Each lane puts its A registers into a row of shared memory, and loads it back as matrices. */
+/* Each lane writes its A registers to a row of shared memory, and loads them back as matrices. */
 template <int COUNT, bool TRANSPOSED>
 __global__ void atom_ldmatrix(sb_global<const uint32_t> in, sb_global<uint32_t> out)
 {

@@ -76,7 +76,7 @@ static float grouped(const sb_atom *atom, const uint16_t *a, const uint16_t *b, 
     return sb_atom_run(atom, terms, c);
 }
 
-/* The lane whose word of scales row m, or column n, has. */
+/* The lane that holds the scale word of row m, or of column n. */
 static unsigned scale_lane_a(unsigned m, unsigned thread)
 {
     return m < 8 ? m * 4 + thread * 2 : (m - 8) * 4 + thread * 2 + 1;

@@ -1,5 +1,5 @@
-/* attention_call.h - calls of attention, and how they are cut into blocks, for the tests of
- * kernels of few rows and of many. */
+/* attention_call.h - calls of attention and their division into blocks, for the tests of the
+ * kernels for few rows and for many. */
 #ifndef SB_TESTS_GPU_ATTENTION_CALL_H
 #define SB_TESTS_GPU_ATTENTION_CALL_H
 

@@ -1,5 +1,6 @@
-/* back_kernels.cuh - ways back behind a verify that the kernels of gpu/kernel do not have: for
- * test_gpu_back, which counts what they move beside those that are used. */
+/* back_kernels.cuh - alternatives for the rollback after a verify that the kernels of gpu/kernel do
+ * not use. test_gpu_back counts their memory traffic and compares it with that of the kernels in
+ * use. */
 #ifndef SB_TESTS_GPU_BACK_KERNELS_CUH
 #define SB_TESTS_GPU_BACK_KERNELS_CUH
 
@@ -14,23 +15,23 @@ static __global__ void back_copy(sb_global<const float> from, sb_global<float> t
         to[i] = from[i];
 }
 
-/* What a row changes the state by: its key (k_heads, dk), of each value head the correction d (dv)
- * of R-9, and exp(g). */
+/* The change of the state by a row: its key (k_heads, dk), for each value head the correction d
+ * (dv) of R-9, and exp(g). */
 template <class T> struct back_kept {
     sb_global<T> k, d, decay;
     uint32_t rows;
 };
 
-/* The first `before.rows` rows were kept of the verify before: they change the state at from, which
- * goes to `to`. The rows of the job change it in registers alone, and leave in `after` what they
- * would change it by. */
+/* `before.rows` rows were kept from the verify before. They change the state at from, and the
+ * result goes to `to`. The rows of the job change the state only in registers, and their changes
+ * are stored in `after`. */
 struct back_job {
     sb_delta_job<float> now;
     back_kept<const float> before;
     back_kept<float> after;
 };
 
-/* A warp's columns are eight; of the four lanes of one, the first reads. */
+/* A warp has eight columns with four lanes each. The first lane of a column reads. */
 SB_KERNEL_FN float back_correction(const back_job &job, uint32_t row, uint32_t head,
                                    uint32_t column)
 {
@@ -61,7 +62,7 @@ SB_KERNEL_FN void back_replay(const back_job &job, uint32_t head, uint32_t colum
     }
 }
 
-/* Rows come into shared memory one by one. */
+/* Rows are loaded into shared memory one by one. */
 template <int DK>
 SB_KERNEL_FN void back_keep(const back_job &job, uint32_t row, uint32_t head,
                             const sb_delta_stage &stage)
@@ -76,7 +77,7 @@ SB_KERNEL_FN void back_keep(const back_job &job, uint32_t row, uint32_t head,
         job.after.decay[static_cast<size_t>(row) * job.now.v_heads + head] = stage.decay[0];
 }
 
-/* A row as in sb_delta_step, which says what the correction was. */
+/* One row as in sb_delta_step; returns the correction. */
 template <int DK>
 SB_KERNEL_FN float back_step(const sb_delta_stage &stage, float (&state)[DK / 4], uint32_t part,
                              float v, float *d)
@@ -112,7 +113,7 @@ SB_KERNEL_FN void back_verify(const back_job &job, uint32_t head, uint32_t colum
     }
 }
 
-/* Blocks: groups of 32 columns, value heads, as those of sb_delta_rule_kernel. */
+/* Blocks as in sb_delta_rule_kernel: groups of 32 columns, value heads. */
 template <int DK>
 static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1) back_rule(const back_job job)
 {

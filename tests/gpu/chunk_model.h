@@ -1,6 +1,6 @@
-/* chunk_model.h - R-22 in the order of the kernels, for tests: whole matrices, one head and one
- * chunk after the other. A product is a chain of the atom's host body over 16 terms at a time, and
- * where an operand is in pieces a second chain of all but the largest ones. */
+/* chunk_model.h - R-22 in the summation order of the kernels, for tests: whole matrices, one head
+ * and one chunk after the other. A product is a chain of the atom's host body over 16 terms at a
+ * time. If an operand is split into pieces, a second chain sums all products but the largest. */
 #ifndef SB_TESTS_GPU_CHUNK_MODEL_H
 #define SB_TESTS_GPU_CHUNK_MODEL_H
 
@@ -19,7 +19,7 @@ static inline float model_round(float x)
     return sb_round_to(SB_FORMAT_bf16, x);
 }
 
-/* Piece n of x, from the largest on, as the bits of a bfloat16. */
+/* Piece n of x, the largest first, as the bits of a bfloat16. */
 static inline uint32_t model_piece(float x, int n)
 {
     for (; n > 0; n--)
@@ -27,8 +27,8 @@ static inline uint32_t model_piece(float x, int n)
     return sb_gpu_bits(model_round(x)) >> 16;
 }
 
-/* How a product is made: its size, the pieces of its operands, and whether the left one is zero
- * above the tiles of its diagonal, which are then left out. */
+/* The form of a product: its size and the pieces of its operands. If the left operand is zero above
+ * the tiles of its diagonal, these tiles are skipped. */
 struct model_size {
     size_t rows, columns, terms;
     int left, right;
@@ -69,11 +69,11 @@ static inline void model_product(const chunk_matrix &a, const chunk_matrix &b, c
             model_tile(a, b, s, row, column, to);
 }
 
-/* One head: its state, and what one chunk has. Elements behind the last are zeros. */
+/* The state of one head, and the data of one chunk. Elements behind the last one are zeros. */
 struct chunk_model {
     chunk_matrix S, q, k, turned, v, A, P, X, U, W, V, late, before, within, more;
     float G[64], beta[64], scale;
-    size_t K, N; /* dk and dv, filled up */
+    size_t K, N; /* dk and dv, padded */
     int pieces;
 
     void bring(const sb_delta_rule_args &a, size_t head, size_t first)
@@ -124,7 +124,7 @@ struct chunk_model {
                 x = model_round(x);
     }
 
-    /* U, W and V from the state as it is read, and what of V the state takes. */
+    /* U, W and V from the state as it is read, and the part of V that the state takes. */
     void solve(chunk_matrix *read)
     {
         chunk_matrix vb = v, kg = k;
@@ -173,7 +173,7 @@ struct chunk_model {
     }
 };
 
-/* What the op makes of a call, whose outputs and state it leaves as they are. */
+/* The results of the op for a call. The call's own outputs and state are not changed. */
 static inline void chunk_model_run(const sb_delta_rule_args &a, int pieces, float *out,
                                    float *state)
 {

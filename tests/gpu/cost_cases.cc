@@ -9,7 +9,8 @@ typedef unsigned long long number;
 
 bool seen[SB_COST_KERNELS];
 
-/* "(sb_tile_kernel<LAYER, ...>)" and "sb_tile_kernel<sb_w4a4, ...>" are one kernel. */
+/* Whether two names, such as "(sb_tile_kernel<LAYER, ...>)" and "sb_tile_kernel<sb_w4a4, ...>",
+ * mean the same kernel. */
 bool is_of(const char *launched, const char *name)
 {
     launched += *launched == '(';
@@ -42,7 +43,8 @@ bool cost_counts::has(sb_cost_kernel kernel, const char *buffer) const
     return false;
 }
 
-/* B-15: "a kernel touches no buffer that its list lacks" - each that it should, as it should. */
+/* B-15: "a kernel touches no buffer that its list lacks"; and each buffer of the list is touched as
+ * it should be. */
 void cost_counts::compare(sb_cost_kernel kernel, const char *launched)
 {
     seen[kernel] = true;

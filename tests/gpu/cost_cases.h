@@ -1,5 +1,5 @@
-/* cost_cases.h - B-15 for tests: what the emulator has counted of a call, beside what
- * gpu/kernel/cost.def says that its kernels move; and what calls of several tests have. */
+/* cost_cases.h - B-15 for tests: compares the emulator's counts of a call with the traffic that
+ * gpu/kernel/cost.def gives for its kernels. Also calls that several tests share. */
 #ifndef SB_TESTS_GPU_COST_CASES_H
 #define SB_TESTS_GPU_COST_CASES_H
 
@@ -14,10 +14,10 @@ class cost_counts
 {
   public:
     sb_emu_counts counts = {};
-    uint64_t macs[SB_COST_KERNELS] = {}; /* of the shape that was compared last */
+    uint64_t macs[SB_COST_KERNELS] = {}; /* for the shape that was compared last */
 
-    /* What differs first, of a call of this shape that should have started these kernels and no
-     * others; NULL: nothing. */
+    /* The first difference for a call of this shape, which should have launched these kernels and
+     * no others; NULL: none. */
     const char *compared(const sb_cost_shape &shape, std::initializer_list<sb_cost_kernel> kernels);
 
   private:
@@ -42,26 +42,27 @@ class cost_gpu : public cost_counts
     cost_gpu(const cost_gpu &) = delete;
     cost_gpu &operator=(const cost_gpu &) = delete;
 
-    /* The same of the last call, which must have been one of this status; it is forgotten. */
+    /* The same for the last call, which must have returned this status. Clears the counts. */
     const char *compared(const sb_cost_shape &shape, sb_status status,
                          std::initializer_list<sb_cost_kernel> kernels);
     void is(const sb_cost_shape &shape, sb_status status,
             std::initializer_list<sb_cost_kernel> kernels);
 };
 
-/* No line is of a kernel that is not there any more: each of these has been compared. */
+/* Asserts that each of these kernels has been compared, so that cost.def has no lines for kernels
+ * that no longer exist. */
 void cost_all_seen(sb_cost_kernel first, sb_cost_kernel end);
 
-/* What was seen of a mistake says `why`. */
+/* Asserts that the difference found, `wrong`, contains `why`. */
 void cost_expect(const char *wrong, const char *why);
 
 enum { COST_EXPERTS = 8, COST_KEPT = 2 };
 
-/* Experts for the pairs of these rows, from `spread` on each side; those that have pairs, and the
- * sets that their pairs are in (Y-61). */
+/* Experts for the pairs of these rows, from `spread` on each side. The shape gets the number of
+ * experts with pairs, and of the sets of their pairs (Y-61). */
 void cost_route(size_t rows, unsigned spread, uint32_t *ids, sb_cost_shape *shape);
 
-/* A call of the delta rule, of either form, for 2 heads of keys and 4 of values. */
+/* A call of the delta rule, in either form, with 2 key heads and 4 value heads. */
 template <class ARGS> sb_cost_shape cost_delta(size_t rows, size_t dk, size_t dv, ARGS *args)
 {
     const size_t k_heads = 2, v_heads = 4;

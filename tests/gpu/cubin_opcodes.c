@@ -1,16 +1,19 @@
 /* cubin_opcodes.c - which instructions a cubin has, without a disassembler.
  *
- *   cubin_opcodes FILE                 one line per kernel and opcode: KERNEL OPCODE NAME COUNT
- *   cubin_opcodes OBJECT SM            the same of the code for sm_SM in what nvcc made for the
- * host cubin_opcodes --loads OBJECT SM    one line per kernel, of what it reads from global memory:
- * KERNEL, loads of 1, 2, 4, 8, 16 and 32 bytes, copies to shared memory of 4, 8 and 16, loads that
- * may be of either memory, the most loads of a thread on their way, and the most bytes
+ *   cubin_opcodes FILE
+ *       one line per kernel and opcode: KERNEL OPCODE NAME COUNT
+ *   cubin_opcodes OBJECT SM
+ *       the same for the code for sm_SM in an object that nvcc made for the host
+ *   cubin_opcodes --loads OBJECT SM
+ *       one line per kernel about its reads of global memory: KERNEL, the number of loads of 1, 2,
+ *       4, 8, 16 and 32 bytes, of copies to shared memory of 4, 8 and 16 bytes, of loads that may
+ *       read either memory, the most loads of a thread in flight, and their most bytes
  * (load_counts)
  *
- * A cubin is a little-endian ELF file of 64 bits with a section .text.KERNEL for each kernel; an
- * instruction has 16 bytes, the low twelve bits of which are the opcode. An object has cubins in
- * its section .nv_fatbin, each behind a header with its size and target; they must not be
- * compressed (nvcc --no-compress). Exit status 1 and a line on stderr for what is no such file. */
+ * A cubin is a little-endian 64-bit ELF file with a section .text.KERNEL for each kernel. An
+ * instruction has 16 bytes; its low twelve bits are the opcode. An object has its cubins in the
+ * section .nv_fatbin, each after a header with its size and target. They must not be compressed
+ * (nvcc --no-compress). For any other file, the exit status is 1, with a line on stderr. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,13 +72,13 @@ static int read_image(const char *path, image *out)
     return size < 0 || !out->bytes ? wrong(path, "cannot be read") : 0;
 }
 
-/* Whether [at, at + count) lies in the file. */
+/* Whether [at, at + count) is inside the file. */
 static int inside(const image *file, uint64_t at, uint64_t count)
 {
     return at <= file->size && count <= file->size - at;
 }
 
-/* The name at an offset of the table of strings, NULL unless it ends within the file. */
+/* The name at an offset of the string table; NULL if it does not end inside the file. */
 static const char *name_at(const image *file, uint64_t strings, uint32_t offset)
 {
     uint64_t at = strings + offset;
@@ -99,16 +102,15 @@ static void print_counts(const char *kernel, const unsigned char *code, uint64_t
     }
 }
 
-/* --- what a kernel reads -------------------------------------------------------------------------
- */
+/* --- the reads of a kernel -------------------------------------------------------------------- */
 enum { SCOREBOARDS = 6, WIDTHS = 6, COPIES = 3 };
 typedef struct load_counts {
-    uint64_t load[WIDTHS], copy[COPIES], either; /* of 2^i bytes; copies from 4 on */
+    uint64_t load[WIDTHS], copy[COPIES], either; /* by log2 of the bytes; copies begin at 4 bytes */
     uint64_t most, most_bytes;
 } load_counts;
 
-/* log2 of the bytes of a load or a copy; bits 73 to 75 say it, of a copy another way from sm_100
- * on. -1 for what is no width. */
+/* log2 of the bytes of a load or a copy, from bits 73 to 75. Copies have another encoding from
+ * sm_100 on. -1: no valid width. */
 static int width_of(unsigned opcode, uint64_t high, unsigned target)
 {
     static const int load[8] = {0, 0, 1, 1, 2, 3, 4, -1};
@@ -117,11 +119,11 @@ static int width_of(unsigned opcode, uint64_t high, unsigned target)
     return opcode == LDG256 ? 5 : opcode == LDGSTS ? copy[target >= 100][code] : load[code];
 }
 
-/* Of bits 110 to 112 a load has the scoreboard that it occupies until its value is there (7: none);
- * an instruction waits, before it does anything, for those of the mask in bits 116 to 121. So the
- * loads on their way are those since whose begin nothing has waited for their scoreboard. The code
- * is read from its begin to its end as if no jump were taken: what is behind one that always is, or
- * behind an end, begins with none. */
+/* Counts the loads in flight. Bits 110 to 112 of a load name the scoreboard that it occupies until
+ * its value has arrived (7: none). Before an instruction does anything, it waits for the
+ * scoreboards of the mask in bits 116 to 121. A load is in flight until an instruction waits for
+ * its scoreboard. The code is read from beginning to end as if no jump were taken. After an
+ * unconditional jump or an end, no load is in flight. */
 static const char *count_loads(const unsigned char *code, uint64_t bytes, unsigned target,
                                load_counts *out)
 {
@@ -177,7 +179,7 @@ static const char *print_loads(const char *kernel, const unsigned char *code, ui
 /* --- files
  * -----------------------------------------------------------------------------------------
  */
-/* What is printed: of the code for a target (0: of all of a cubin) the opcodes, or the loads. */
+/* The data to print for the code of a target (0: the whole cubin): the opcodes, or the loads. */
 typedef struct wanted {
     unsigned target;
     int loads;
@@ -188,7 +190,8 @@ typedef struct section {
     uint64_t at, bytes;
 } section;
 
-/* Section `index` of a file; why there is none, else NULL. `*more` says whether one follows. */
+/* Gets section `index` of a file. Returns the reason if it is invalid, otherwise NULL. `*more` says
+ * whether another section follows. */
 static const char *section_of(const image *file, unsigned index, section *out, int *more)
 {
     uint64_t table = sb_load_u64(file->bytes + 0x28);
@@ -233,9 +236,10 @@ static const char *print_cubin(const image *file, const wanted *want)
     return NULL;
 }
 
-/* The cubins of a target in a section .nv_fatbin: a header of its own (its size in bytes 6 and 7,
- * that of all entries in 8 to 15), then entries: the kind in two bytes, the size of the header in
- * 4 to 7, that of the contents in 8 to 15, the target in 28 to 31. */
+/* Prints the cubins of a target in a section .nv_fatbin. The section has a header with its own size
+ * in bytes 6 and 7 and the size of all entries in 8 to 15. Each entry has its kind in two bytes,
+ * the size of its header in 4 to 7, the size of its contents in 8 to 15, and the target in 28 to
+ * 31. */
 static const char *print_entries(const image *all, const wanted *want, int *found)
 {
     uint64_t at = 0;

@@ -1,4 +1,4 @@
-/* delta_call.h - calls of the delta rule, for the tests of both its forms. */
+/* delta_call.h - calls of the delta rule, for the tests of both of its forms. */
 #ifndef SB_TESTS_GPU_DELTA_CALL_H
 #define SB_TESTS_GPU_DELTA_CALL_H
 
@@ -33,8 +33,8 @@ static inline float *keys_of(const char *name, const shape &s, double size)
     return x;
 }
 
-/* A call of the first `rows` of 130 rows, with queries of this length; values lie between queries
- * and keys, as the convolution leaves them. */
+/* A call of the first `rows` of 130 rows, with queries of this length. In memory, the values of a
+ * row follow its queries and keys, as in the output of the convolution. */
 static inline sb_delta_rule_args call_of(const shape &s, size_t rows, bool trail, double query)
 {
     const size_t gates = CALL_ROWS * s.v_heads, state = s.v_heads * s.dk * s.dv;

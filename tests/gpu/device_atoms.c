@@ -1,14 +1,15 @@
-/* device_atoms.c - the atoms on a device against their host bodies, bit for bit: random and hostile
- * fragments, and those of golden/atoms. Where two readings are open (H-13), the device
- * has the bits of one of them throughout, and which is said.
+/* device_atoms.c - compares the atoms on a device with their host bodies, bit for bit: random and
+ * hostile fragments, and those of golden/atoms. Where two readings are open (H-13), the device must
+ * have the bits of one of them throughout, and the program prints which.
  *
  *   device_atoms COUNT SECONDS [host|other|mixed|plant]   so many fragments of each atom, if the
  *                                                         time is enough
  *
- * host: the interpreter of ref/formats/atoms.h in the place of the device. other: that, with the
- * second readings. mixed: that, with each in turn, and plant: the first, and one bit of each result
- * wrong, which must fail. Exit status 0, 1, 2 for wrong use, 4 without a
- * device, or where the time was over before the last fragment. */
+ * host: the interpreter of ref/formats/atoms.h instead of the device. other: the interpreter with
+ * the second readings. mixed: the interpreter with both readings in turn, which must fail. plant:
+ * the interpreter with the first readings and one wrong bit in each result, which must fail. Exit
+ * status 0, 1, 2 for wrong use, 4 without a device, or if the time was over before the last
+ * fragment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static const struct atom {
     sb_format format;
     sb_atom_id row;
     unsigned from_a, from_b;
-    unsigned open; /* of a device's own instruction, what H-13 leaves open of it */
+    unsigned open; /* the point of H-13 that is open for the device's own instruction */
 } atoms[DEVICE_ATOM_COUNT] = {
     [DEVICE_ATOM_bf16] = {"bf16", SB_FORMAT_bf16, SB_ATOM_sm120_f16, 0, 0, SB_ATOM_PLUS_ZERO},
     [DEVICE_ATOM_f16] = {"f16", SB_FORMAT_f16, SB_ATOM_sm120_f16, 0, 0, 0},
@@ -50,8 +51,8 @@ static const struct atom {
     [DEVICE_ATOM_ldmatrix] = {"ldmatrix", SB_FORMAT_e2m1, SB_ATOM_COUNT, 0, 0, 0},
 };
 
-/* of the device, the interpreter; its readings, the first, the second or each in turn; and a wrong
- * bit */
+/* instead: use the interpreter, with the first or second reading or both in turn. planted: with a
+ * wrong bit */
 static int instead, planted;
 static enum { FIRST, SECOND, MIXED } readings;
 
@@ -98,8 +99,7 @@ static void draw(int which, uint64_t at, uint32_t *out)
     }
 }
 
-/* --- what is right -----------------------------------------------------------------------------
- */
+/* --- the right results ------------------------------------------------------------------------ */
 static void right(int which, const uint32_t *in, int odd, uint32_t *out)
 {
     atom_warp w;
@@ -107,7 +107,7 @@ static void right(int which, const uint32_t *in, int odd, uint32_t *out)
     atom_host(which, &w, in, odd, out);
 }
 
-/* The row by the interpreter, with readings of H-13. */
+/* The same by the interpreter, with readings of H-13. */
 static void by_model(int which, const uint32_t *in, unsigned open, uint32_t *out)
 {
     atom_warp w;
@@ -152,11 +152,12 @@ static const char *call(int which, uint32_t *in, uint32_t *out, size_t warps)
 /* --- one atom ----------------------------------------------------------------------------------
  */
 typedef struct tally {
-    uint64_t fragments, differ, from_other, decide; /* elements; of both readings */
+    uint64_t fragments, differ, from_other, decide; /* decide: elements that tell the two readings
+                                                     * apart */
     char first[200];
 } tally;
 
-/* other: the second reading, or what is wanted where that is not known to be different. */
+/* Compares one fragment. other: the second reading, or `want` if it is not known to differ. */
 static void hold(int which, uint64_t fragment, const uint32_t *in, const uint32_t *got,
                  const uint32_t *want, const uint32_t *other, tally *t)
 {
@@ -190,7 +191,7 @@ static void draw_one(void *ctx, size_t i, size_t worker)
         memcpy(j->other + i * LANE_OUT, out, LANE_OUT * sizeof *out);
 }
 
-/* Of a batch: what goes in, what came out, and what should by both readings. */
+/* The data of a batch: inputs, outputs, and the wanted outputs by both readings. */
 typedef struct room {
     uint32_t *in, *out, *want, *other;
 } room;
@@ -206,10 +207,10 @@ static const char *batch(int which, uint64_t first, size_t warps, const room *r,
     return wrong;
 }
 
-/* SAID_skipped: nothing was wrong as far as it came. */
+/* SAID_skipped: ended early without a difference. */
 enum { SAID_failed, SAID_passed, SAID_skipped, SAID_WORDS };
 
-/* H-13: which reading the device has. */
+/* H-13: prints the device's reading. */
 static void say_reading(unsigned open, const tally *t)
 {
     static const char *const of_groups[] = {"a group of zeros has the exponent of its scales",
@@ -277,7 +278,8 @@ static int read_words(const json_t *from, const char *name, uint32_t *out, size_
     return 1;
 }
 
-/* A recorded fragment, as far as there is a kernel with its selectors; 0: the file is damaged. */
+/* Loads a recorded fragment if a kernel with its selectors exists. Returns 0 if the file is
+ * damaged. */
 static int golden_warp(int which, const json_t *from, uint64_t at, tally *t, const char **wrong)
 {
     static uint32_t in[LANE_IN], out[LANE_OUT], want[LANE_OUT], other[LANE_OUT];

@@ -24,7 +24,7 @@ static __global__ void both_ldmatrix(const uint32_t *in, uint32_t *out)
         to[i] = d[i];
 }
 
-/* Bytes to the device, a launch, and bytes back. */
+/* Copies bytes to the device, launches, and copies bytes back. */
 template <class LAUNCH>
 static const char *there_and_back(const void *in, size_t in_bytes, void *out, size_t out_bytes,
                                   LAUNCH launch)
@@ -35,7 +35,7 @@ static const char *there_and_back(const void *in, size_t in_bytes, void *out, si
         status = cudaMalloc(&to, out_bytes);
     if (status == cudaSuccess)
         status = cudaMemcpy(from, in, in_bytes, cudaMemcpyHostToDevice);
-    if (status == cudaSuccess) /* what no kernel writes is seen */
+    if (status == cudaSuccess) /* so that unwritten bytes are detected */
         status = cudaMemset(to, 0xa5, out_bytes);
     if (status == cudaSuccess) {
         launch(from, to);

@@ -1,5 +1,5 @@
-/* device_kernels.h - atoms and functions on the first device, for C; what is missing is said in
- * words. */
+/* device_kernels.h - atoms and functions on the first device, for C. Errors are returned as
+ * text. */
 #ifndef SB_TESTS_GPU_DEVICE_KERNELS_H
 #define SB_TESTS_GPU_DEVICE_KERNELS_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* The kernels of atom_kernels.cuh that are run, a warp for each fragment. */
+/* The kernels of atom_kernels.cuh that are run, with one warp per fragment. */
 #define DEVICE_ATOMS(X)                                                                            \
     X(bf16)                                                                                        \
     X(f16)                                                                                         \
@@ -32,13 +32,13 @@ enum {
 #undef X
         DEVICE_ATOM_COUNT
 };
-enum { DEVICE_IN = 12, DEVICE_OUT = 4 }; /* words of a lane */
+enum { DEVICE_IN = 12, DEVICE_OUT = 4 }; /* words per lane */
 
-/* What the atom makes of `warps` fragments, 32 lanes each; NULL, or what went wrong. ldmatrix: four
+/* Runs the atom on `warps` fragments of 32 lanes each. Returns NULL, or the error. ldmatrix: four
  * matrices, transposed in odd warps. */
 const char *device_atom(int which, const uint32_t *in, uint32_t *out, size_t warps);
 
-/* A function of gpu/math by its name. */
+/* Runs a function of gpu/math by its name. */
 const char *device_function(const char *name, const float *x, float *y, size_t count);
 
 /* The name of the device; NULL if there is none. */

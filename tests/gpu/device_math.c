@@ -1,11 +1,11 @@
-/* device_math.c - the functions of gpu/math on a device against those of ref/math, which are
+/* device_math.c - compares the functions of gpu/math on a device with those of ref/math, which are
  * correctly rounded: every STEP-th argument, the ends of all binades, and the exceptions.
  *
  *   device_math STEP SECONDS [host|plant]
  *
- * host: the functions as the host compiles them in the place of the device. plant: that, and one
- * result of each off by a unit, which must fail. Exit status 0, 1, 2 for wrong use, 4 without a
- * device, or where the time was over before the last argument. */
+ * host: the functions compiled for the host, instead of the device. plant: the same with one result
+ * of each function wrong by one ulp, which must fail. Exit status 0, 1, 2 for wrong use, 4 without
+ * a device, or if the time was over before the last argument. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct tally {
     char first[120];
 } tally;
 
-/* Arguments of a turn. */
+/* The number of arguments per turn. */
 enum { TURN = 4096 };
 
 typedef struct turns {
@@ -36,7 +36,7 @@ typedef struct turns {
     float *y;
     size_t count;
     tally *t;
-    pthread_mutex_t lock; /* of the tally */
+    pthread_mutex_t lock; /* protects the tally */
 } turns;
 
 static void run_turn(void *ctx, size_t turn, size_t worker)
@@ -54,7 +54,8 @@ static void hold_turn(void *ctx, size_t turn, size_t worker)
     for (size_t i = turn * TURN; i < j->count && i < (turn + 1) * TURN; i++) {
         const float expected = j->f->right(j->x[i]);
         const uint32_t want = sb_bits_f32(expected), got = sb_bits_f32(j->y[i]);
-        if (got == want || (j->y[i] != j->y[i] && expected != expected)) /* a NaN is a NaN */
+        if (got == want || (j->y[i] != j->y[i] && expected != expected)) /* all NaNs count as
+                                                                          * equal */
             continue;
         pthread_mutex_lock(&j->lock);
         if (j->t->differ++ == 0)
@@ -71,7 +72,8 @@ static const char *call(const math_function *f, const float *x, float *y, size_t
     turns j = {.f = f, .x = x, .y = y, .count = count};
     sb_parallel_for((count + TURN - 1) / TURN, 1, run_turn, &j);
     if (planted)
-        y[count / 4] = sb_f32_from_bits(sb_bits_f32(y[count / 4]) ^ 1); /* among the positive */
+        y[count / 4] = sb_f32_from_bits(sb_bits_f32(y[count / 4]) ^ 1); /* among the positive
+                                                                         * arguments */
     return NULL;
 }
 
@@ -93,8 +95,8 @@ static size_t put(const math_function *f, float *x, size_t n, uint32_t input)
     return n;
 }
 
-/* The ends of every binade and its middle; the exceptions and what stands beside them, of both
- * signs and, for rsqrt, in another binade. */
+/* The ends and the middle of every binade, and the exceptions with their neighbours, of both signs
+ * and, for rsqrt, in another binade. */
 static size_t difficult(const math_function *f, float *x)
 {
     size_t n = 0;
@@ -120,7 +122,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* SAID_skipped: nothing was wrong as far as it came. */
+/* SAID_skipped: ended early without a difference. */
 enum { SAID_failed, SAID_passed, SAID_skipped, SAID_WORDS };
 static const char *const said[SAID_WORDS] = {"[  FAILED  ]", "[       OK ]", "[  SKIPPED ]"};
 

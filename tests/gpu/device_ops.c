@@ -1,4 +1,5 @@
-/* device_ops.c - what a device must show of whole models, one check a call: tests/device/check.sh.
+/* device_ops.c - the checks of whole models on a device; each call runs one. Used by
+ * tests/device/check.sh.
  *
  *   device_ops twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS   every op on both, the same bits
  *   device_ops widths BACKEND PROFILE CKPT     a row's bits are the same in calls of 1 to 9 rows
@@ -9,8 +10,7 @@
  *   device_ops layers FIRST SECOND             layers that no checkpoint has, the same bits
  *
  * Backends are those of `samebit run`; behind a profile and a comma there may be a knob. Exit
- * status 0, 1, 2 for wrong use, 4 where one is not there.
- */
+ * status 0, 1, 2 for wrong use, 4 where one is not there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@
 
 enum { WIDTHS = 9, MOST = 1024 };
 
-/* A model and who runs it. */
+/* A model and the backend that runs it. */
 typedef struct bench {
     const sb_backend *backend;
     sb_knobs knobs;
@@ -93,8 +93,8 @@ static sb_digest of_logits(const bench *b)
     return sb_digest_f32(b->logits, b->model->config.vocab_size);
 }
 
-/* The prompt, the token behind it, and `count` tokens more in rounds of so many drafts. Every token
- * and at the end the state go into *all. */
+/* Plays the prompt, the next token, and `count` more tokens in rounds of `drafts` drafts. *all
+ * hashes every token, and the state at the end. */
 static sb_status play(bench *b, size_t prompt, size_t drafts, size_t count, sb_hash *all)
 {
     uint32_t tokens[MOST], token = 0;
@@ -128,7 +128,7 @@ static sb_status play(bench *b, size_t prompt, size_t drafts, size_t count, sb_h
 /* --- the checks --------------------------------------------------------------------------------
  */
 
-/* Says a line; what failed is in b->err. */
+/* Prints a result line; b->err has the error. */
 static int said(const char *what, int good, const char *words)
 {
     printf("[  %s ] %s: %s\n", good ? "     OK" : "FAILED ", what, words);
@@ -168,7 +168,7 @@ static int check_twin(bench *b, char **argv)
     return said("twin", !t.differ && calls > 0, words);
 }
 
-/* Rows of one call behind one state against the same rows one by one. */
+/* Compares rows of one call with the same rows one by one, after the same state. */
 static int check_widths(bench *b)
 {
     enum { PROMPT = 5 };
@@ -211,7 +211,7 @@ static int check_widths(bench *b)
     return said("widths", differ == 0, words);
 }
 
-/* `count` plays; how many digests are another than the first. */
+/* Plays `count` times; *differ gets the number of digests that differ from the first. */
 static sb_status plays(bench *b, size_t count, const size_t *drafts, size_t *differ)
 {
     sb_digest first = {""}, now = {""};
@@ -283,7 +283,7 @@ static int check_layers(bench *b, char **argv)
     return said("layers", !found.differ, words);
 }
 
-/* The N of repeats; 0 if it is none: one run is like itself. */
+/* The N of repeats; 0 if invalid: with one run there is no comparison. */
 static size_t repeats_of(const char *text)
 {
     char *end;

@@ -1,4 +1,4 @@
-/* emu_bench.h - buffers and a queue for tests that start kernels in the emulator themselves. */
+/* emu_bench.h - buffers and a queue for tests that launch kernels in the emulator directly. */
 #ifndef SB_TESTS_GPU_EMU_BENCH_H
 #define SB_TESTS_GPU_EMU_BENCH_H
 
@@ -7,8 +7,8 @@
 #include "gpu/cuda.h"
 #include "tests/gpu/plant.h"
 
-/* Gives regions to the arrays of a test; closes them when it ends. One emulator for all. `counts`:
- * what the kernels do is counted. */
+/* Opens a region for each array of a test, and closes all of them at the end. All tests share one
+ * emulator. `counts`: where to count the work of the kernels; may be NULL. */
 class emu_bench
 {
   public:
@@ -41,14 +41,14 @@ class emu_bench
     {
         return sb_global<T>(open(name, host, n * sizeof(T), SB_EMU_INOUT));
     }
-    /* Whether a launch has succeeded: only a planted fault may stop it. */
+    /* Whether a launch succeeded. Only a planted fault may stop it. */
     bool ran(sb_status status, const char *of = "") const
     {
         if (status != SB_OK && !*planted)
             fail_msg("%s %s", of, err.text);
         return status == SB_OK;
     }
-    /* Every buffer that was only to be written has been, all of it. */
+    /* Whether every output buffer has been written completely. */
     bool complete() const
     {
         for (int i = 0; i < count; i++)
@@ -77,7 +77,7 @@ class emu_bench
     }
 };
 
-/* Memory for a test: zeroed. */
+/* Zeroed memory for a test. */
 inline void *room_for(size_t count, size_t size)
 {
     void *room = sb_alloc(count ? count : 1, size);
@@ -85,7 +85,7 @@ inline void *room_for(size_t count, size_t size)
     return room;
 }
 
-/* The same bits; which NaN it is, nobody says. */
+/* Whether the bits are the same. All NaNs count as equal. */
 inline bool same_or_nan(float x, float y)
 {
     return (x != x && y != y) || memcmp(&x, &y, sizeof x) == 0;

@@ -1,4 +1,4 @@
-/* emu_gates.cu - the kernels of the emulator's tests as nvcc sees them: the same source, and a
+/* emu_gates.cu - the kernels of the emulator's tests, compiled by nvcc: the same source, with a
  * launch. */
 #include "tests/gpu/emu_kernels.cuh"
 

@@ -1,6 +1,6 @@
-/* emu_kernels.cuh - small kernels for the tests of the emulator, each with the faults it may have.
+/* emu_kernels.cuh - small kernels for the tests of the emulator, each with its possible faults.
  *
- * F is the fault that a kernel is built with; with NONE it is right. They are plain CUDA. */
+ * A kernel is compiled with fault F; with NONE it is right. The kernels are plain CUDA. */
 #ifndef SB_TESTS_GPU_EMU_KERNELS_CUH
 #define SB_TESTS_GPU_EMU_KERNELS_CUH
 
@@ -10,25 +10,25 @@
 
 enum fault {
     NONE,
-    NO_BARRIER,  /* the barrier between a write and a read of another thread is left out */
-    NO_BARRIER2, /* the one between that read and the next write */
-    NO_WAIT,     /* a copy is not waited for */
-    WAIT_EARLY,  /* fewer groups than needed are waited for, or the phase before */
+    NO_BARRIER,  /* no barrier between a write and a read by another thread */
+    NO_BARRIER2, /* no barrier between that read and the next write */
+    NO_WAIT,     /* no wait for a copy */
+    WAIT_EARLY,  /* a wait for fewer groups than needed, or for the phase before */
     OUTSIDE,     /* an index is one too large */
-    UNSET,       /* an element is read that nothing has written */
+    UNSET,       /* a read of an element that was never written */
     DIVERGENT,   /* a barrier that some threads do not reach */
-    TWO_LINES,   /* threads that meet at two barriers */
-    MISSING,     /* a lane that does not take part in a shuffle */
+    TWO_LINES,   /* threads that meet at two different barriers */
+    MISSING,     /* a lane missing from a shuffle */
     WRONG_MASK,  /* a mask without the lane that uses it */
     FROM_ABSENT, /* a shuffle from a lane that the mask lacks */
-    MISALIGNED,  /* a wide access at an odd place */
-    LEFT,        /* a copy that is on its way when the kernel ends */
-    TOO_FEW,     /* bytes expected of a bulk copy: fewer than it has */
-    TOO_MANY,    /* or more */
-    LATE_INIT    /* an mbarrier that threads use before they know that it was made */
+    MISALIGNED,  /* a wide access at a misaligned address */
+    LEFT,        /* a copy still in flight when the kernel ends */
+    TOO_FEW,     /* a bulk copy with fewer bytes expected than it has */
+    TOO_MANY,    /* or with more */
+    LATE_INIT    /* threads that use an mbarrier before they know that it is initialized */
 };
 
-/* out[b] = the sum of the block's part of x, by shuffles and one array. */
+/* out[b] = the sum of the block's part of x, by shuffles and a shared array. */
 template <int F> __global__ void sum_blocks(sb_global<const int> x, sb_global<int> out, int n)
 {
     SB_SHARED(int, part, 32);
@@ -77,7 +77,7 @@ __global__ void transpose(sb_global<const float> x, sb_global<float> out, int ro
             out[(left + c) * rows + top + tx] = tile[tx * (F == OUTSIDE ? 34 : 33) + c];
 }
 
-/* out[i] = x[i] + x[i ^ 1] of n / 64 tiles of 64, by two threads per pair, through two stages. */
+/* out[i] = x[i] + x[i ^ 1] for n / 64 tiles of 64, with two threads per pair and two stages. */
 template <int F> __global__ void pipeline(sb_global<const int> x, sb_global<int> out, int tiles)
 {
     SB_SHARED_DYNAMIC(int, stage);
@@ -105,8 +105,8 @@ template <int F> __global__ void pipeline(sb_global<const int> x, sb_global<int>
         sb_cp_async_wait_all();
 }
 
-/* The same by bulk copies: one thread issues them, all wait for their mbarriers; three stages, of
- * which a second mbarrier each says that it was read. */
+/* The same with bulk copies: one thread issues them, and all wait for their mbarriers. There are
+ * three stages, each with a second mbarrier that signals that the stage was read. */
 template <int F> __global__ void bulk(sb_global<const int> x, sb_global<int> out, int tiles)
 {
     SB_SHARED(int, stage, 3 * 64);
@@ -141,9 +141,9 @@ template <int F> __global__ void bulk(sb_global<const int> x, sb_global<int> out
     }
 }
 
-/* Thread 0 copies what 32 others wait for, thread 32 says how much it will be, warp 2 doubles it
- * where it lies: out[i] = 2 * x[i]. Only thread 0 waits until a stage is free, and each time
- * another thread has an element of it. */
+/* out[i] = 2 * x[i]. Thread 0 issues the copies for which 32 other threads wait. Thread 32 sets the
+ * expected bytes. Warp 2 doubles the values in place. Only thread 0 waits until a stage is free,
+ * and another thread has an element of it each time. */
 template <int F> __global__ void produce(sb_global<const int> x, sb_global<int> out, int tiles)
 {
     SB_SHARED(int, stage, 2 * 32);
@@ -179,7 +179,7 @@ template <int F> __global__ void produce(sb_global<const int> x, sb_global<int> 
     }
 }
 
-/* Two copies, each with its own mbarrier; two warps swap the halves: out[i] = x[i ^ 32]. */
+/* Two copies, each with its own mbarrier. Two warps swap the halves: out[i] = x[i ^ 32]. */
 template <int F> __global__ void two_copies(sb_global<const int> x, sb_global<int> out)
 {
     SB_SHARED(int, stage, 2 * 32);
@@ -222,7 +222,7 @@ __global__ void persistent(sb_global<const int> x, sb_global<int> out, sb_global
     }
 }
 
-/* Warp 0 writes, warp 1 reads, over named barriers: out[k * 32 + l] = k + l. */
+/* Warp 0 writes and warp 1 reads, synchronized by named barriers: out[k * 32 + l] = k + l. */
 template <int F> __global__ void hand_over(sb_global<int> out, int rounds)
 {
     SB_SHARED(int, box, 32);
@@ -242,7 +242,7 @@ template <int F> __global__ void hand_over(sb_global<int> out, int rounds)
     }
 }
 
-/* A warp turns 32 values around in shared memory, in rounds. */
+/* A warp reverses 32 values in shared memory, in rounds. */
 template <int F> __global__ void turn(sb_global<int> out, int rounds)
 {
     SB_SHARED(int, row, 32);

@@ -1,5 +1,5 @@
-/* fused.h - for tests of fused kernels: the sizes of presets, and the bits of the kernels that they
- * stand for. */
+/* fused.h - for tests of fused kernels: the sizes of presets, and comparison with the bits of the
+ * kernels that they replace. */
 #ifndef SB_TESTS_GPU_FUSED_H
 #define SB_TESTS_GPU_FUSED_H
 
@@ -26,8 +26,8 @@ static const fused_shape fused_shapes[] = {
     {"122b-a10b", 3072, 32, 2, 256, 16, 64, 128, 128, 256, 8, 1024, true},
 };
 
-/* 1 to 9 rows. In `make check` one, and a third of the others, which are not the same for every
- * model; of large ones the most, and of the largest, whose heads are more, none. */
+/* 1 to 9 rows. `make check` tests one row and a third of the other numbers, different ones for each
+ * model. Of the large models it tests 9 rows, except for the one with the most heads. */
 static inline bool fused_rows_there(const fused_shape &s, uint32_t rows)
 {
     if (rows == 1 || check_all())
@@ -35,7 +35,7 @@ static inline bool fused_rows_there(const fused_shape &s, uint32_t rows)
     return s.large ? rows == 9 && s.nV != 64 : (rows + s.nV) % 3 == 0;
 }
 
-/* What every row of the table and number of rows must pass. */
+/* Checks every shape of the table with every number of rows. */
 template <class F> static void fused_all(F same)
 {
     for (const fused_shape &s : fused_shapes)
@@ -45,7 +45,8 @@ template <class F> static void fused_all(F same)
                          rows);
 }
 
-/* A fault that one call shows under every schedule, and that nothing shows without it. */
+/* Asserts that a fault shows in this call under every schedule, and that without it the call is
+ * right. */
 template <class F> static void fused_catches(const char *fault, F same)
 {
     for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
@@ -76,7 +77,7 @@ static inline unsigned fused_blocks(size_t n, size_t each)
     return static_cast<unsigned>((n + each - 1) / each);
 }
 
-/* What layers read of `in` (rows, cols), by the kernels that have no other work. */
+/* The inputs of layers staged from `in` (rows, cols), by the separate staging kernels. */
 struct fused_input {
     uint2 *staged;
     uint32_t *pairs;

@@ -1,5 +1,5 @@
-/* gpu_op.h - for tests of one op of the GPU path: its host side and its kernels, run by the
- * emulator, beside the reference and its bounds. */
+/* gpu_op.h - for tests of one op of the GPU path: runs its host side and its kernels in the
+ * emulator, and compares with the reference and its bounds. */
 #ifndef SB_TESTS_GPU_GPU_OP_H
 #define SB_TESTS_GPU_GPU_OP_H
 
@@ -20,7 +20,7 @@ extern "C" {
 #include "tests/lib/poison.h"
 }
 
-/* Steps, verifies, and what lies about the tiles of 16 and 64 rows. */
+/* Steps, verifies, and sizes around the tiles of 16 and 64 rows. */
 static const size_t call_rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 65};
 
 inline const sb_op_table *ops()
@@ -41,7 +41,7 @@ inline const char *said()
     return why ? why : "";
 }
 
-/* An array that may change, of bfloat16 values. */
+/* A writable array of bfloat16 values. */
 inline float *bf16_values(const char *name, size_t count, float mean, float scale)
 {
     const float *drawn = test_normal(name, count, mean, scale);
@@ -56,7 +56,7 @@ inline bool same_bits(const float *a, const float *b, size_t count)
     return memcmp(a, b, count * sizeof *a) == 0;
 }
 
-/* The op, which must run, under a schedule. */
+/* Runs the op, which must succeed, under a schedule. */
 template <class A>
 static void runs(sb_op op, const A &args, uint64_t seed, const sb_knobs &knobs = sm121())
 {
@@ -65,7 +65,7 @@ static void runs(sb_op op, const A &args, uint64_t seed, const sb_knobs &knobs =
         fail_msg("%s", said());
 }
 
-/* The op under a schedule, beside the reference. */
+/* Runs the op under a schedule and compares it with the reference. */
 template <class A>
 static op_judged judged(sb_op op, const A &args, bool exact, uint64_t seed, const sb_knobs &knobs)
 {
@@ -94,7 +94,7 @@ static void is_within(sb_op op, const A &args, uint64_t seed = 0, const sb_knobs
                  result.first);
 }
 
-/* Values are wrong, or the emulator has seen a fault and says so. */
+/* Whether values are wrong, or the emulator has reported a fault. */
 template <class A>
 static bool is_wrong(sb_op op, const A &args, bool exact, uint64_t seed, const sb_knobs &knobs)
 {
@@ -104,7 +104,8 @@ static bool is_wrong(sb_op op, const A &args, bool exact, uint64_t seed, const s
     return status != SB_OK || (exact ? result.differ : result.outside) != 0;
 }
 
-/* A planted fault is seen under every schedule, and nothing without it. */
+/* Asserts that a planted fault is detected under every schedule, and that the op is right without
+ * it. */
 template <class A>
 static void catches(const char *which, sb_op op, const A &args, bool exact = false,
                     uint64_t schedules = SCHEDULES, const sb_knobs &knobs = sm121())

@@ -1,17 +1,25 @@
-/* launches.cu - in the place of the CUDA runtime: what launches ask for, where there is no device.
+/* launches.cu - a replacement of the CUDA runtime that records what launches ask for, without a
+ * device.
  *
- * The program of the build, linked with this instead of the runtime, has a gpu backend whose
- * kernels do nothing. When it ends it appends a line for each kernel that was started to the file
- * that SAMEBIT_LAUNCHES names: KERNEL THREADS BYTES, the most threads that a block had and the most
- * dynamic shared memory. Of graphs it appends lines to the file that SAMEBIT_GRAPHS names: `graph`
- * and a number when it is made, with how many launches it has and how many of them are dependent;
- * then `KERNEL yes|no` for each, in their order; and when it is launched, `run` and its number.
- * What a capture does not allow fails, and ends it. So does a launch behind a copy of the host's
- * memory that nobody has waited for, which may not have been read yet, and a launch with more
- * dynamic shared memory than its kernel was given, which never becomes less. SAMEBIT_CLOCK is A,B:
- * a launch takes A microseconds, one of a graph B, and nothing else takes any time; without it all
- * takes none. Whenever it is asked how much memory is free, it appends to the file that
- * SAMEBIT_MEMORY names how many bytes of the device are taken. */
+ * The program of the build, linked with this file instead of the runtime, has a gpu backend whose
+ * kernels do nothing.
+ *
+ * At its end it appends a line to the file named by SAMEBIT_LAUNCHES for each kernel that was
+ * launched: KERNEL THREADS BYTES, the largest number of threads in a block and the largest dynamic
+ * shared memory.
+ *
+ * It appends lines about graphs to the file named by SAMEBIT_GRAPHS. When a graph is made: `graph`
+ * with its number, the number of its launches and the number of dependent ones, then `KERNEL
+ * yes|no` for each launch in order. When it is launched: `run` and its number.
+ *
+ * A call that a capture does not allow fails, and ends the capture. A launch after a copy of the
+ * host's memory fails if nobody has waited for the copy, because the memory may not have been read
+ * yet. A launch with more dynamic shared memory than its kernel was given fails as well; the memory
+ * given never becomes less.
+ *
+ * SAMEBIT_CLOCK is A,B: a launch takes A microseconds, one of a graph B, and nothing else takes
+ * time. Without it, nothing takes time. Whenever the program asks for the free memory, the number
+ * of bytes allocated on the device is appended to the file named by SAMEBIT_MEMORY. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +31,7 @@ enum { KERNELS = 1024, LAUNCHES = 4096 };
 static struct kernel {
     const void *stub;
     const char *name;
-    size_t threads, bytes, given; /* given: bytes, too */
+    size_t threads, bytes, given; /* given: in bytes */
 } kernels[KERNELS];
 static size_t kernel_count;
 static const kernel *last;
@@ -48,8 +56,7 @@ static void write_launches()
         fclose(file);
 }
 
-/* --- what is captured --------------------------------------------------------------------------
- */
+/* --- captures --------------------------------------------------------------------------------- */
 static struct graph {
     struct {
         const kernel *of;
@@ -65,7 +72,7 @@ static void keep(const kernel *k, bool dependent)
         abort();
     capture->launch[capture->launches++] = {k, dependent};
 }
-/* Of a call that no capture of its thread allows. */
+/* Called by functions that a capture does not allow. */
 static bool breaks_capture()
 {
     if (capture)
@@ -77,8 +84,7 @@ static FILE *graph_file()
     return appended("SAMEBIT_GRAPHS");
 }
 
-/* --- what objects of nvcc call -----------------------------------------------------------------
- */
+/* --- the functions that objects of nvcc call -------------------------------------------------- */
 extern "C" void **__cudaRegisterFatBinary(void *)
 {
     static void *handle;
@@ -124,7 +130,7 @@ static kernel *kernel_of(const void *stub)
             return &kernels[i];
     return nullptr;
 }
-/* In microseconds; what was launched has ended at once. */
+/* In microseconds. A launch ends at once. */
 static double now;
 static void pass_time(size_t launches, bool of_graph)
 {
@@ -134,7 +140,7 @@ static void pass_time(size_t launches, bool of_graph)
         abort();
     now += each[of_graph] * static_cast<double>(launches);
 }
-static bool lent; /* memory of the host, to a copy */
+static bool lent; /* a copy may still read memory of the host */
 static const size_t UNASKED = 48 << 10;
 static cudaError_t start(kernel *k, dim3 block, size_t shared, bool dependent)
 {
@@ -165,8 +171,7 @@ extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t of, dim3, dim3 block, voi
     return start(reinterpret_cast<kernel *>(of), block, shared, false);
 }
 
-/* --- what the backend calls --------------------------------------------------------------------
- */
+/* --- the functions that the backend calls ----------------------------------------------------- */
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *stub, void **)
 {
     bool dependent = false;
@@ -193,7 +198,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int)
     *value = 0;
     return cudaSuccess;
 }
-/* Bytes that cudaMalloc gave, in front of what it gave. */
+/* The bytes given by cudaMalloc. Each allocation has its size in front of it. */
 static size_t taken;
 enum { FRONT = 256 };
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
@@ -266,12 +271,11 @@ cudaError_t cudaFreeHost(void *at)
     free(at);
     return cudaSuccess;
 }
-/* Results are zero; only the ids of a router differ where up to eight stand together, as they have
- * to. */
+/* Results are zero, except the ids of a router: up to eight ids in a row must differ. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t)
 {
-    if (breaks_capture()) /* it would be a node that reads the host's memory when it is launched */
+    if (breaks_capture()) /* it would become a node that reads the host's memory at launch */
         return cudaErrorStreamCaptureUnsupported;
     const bool ids = last && strstr(last->name, "router");
     lent = lent || kind == cudaMemcpyHostToDevice;
@@ -291,7 +295,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t)
 {
     return cudaSuccess;
 }
-/* An event is the time at which it was recorded. */
+/* An event holds the time at which it was recorded. */
 cudaError_t cudaEventCreate(cudaEvent_t *out)
 {
     *out = static_cast<cudaEvent_t>(calloc(1, sizeof now));

@@ -1,4 +1,4 @@
-/* launches_of.h - how often a kernel was launched, of all its instances, for tests. */
+/* launches_of.h - for tests: the number of launches of a kernel, over all its instances. */
 #ifndef SB_TESTS_GPU_LAUNCHES_OF_H
 #define SB_TESTS_GPU_LAUNCHES_OF_H
 

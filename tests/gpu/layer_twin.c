@@ -12,7 +12,7 @@
 
 enum { EXPERTS = 4 };
 
-/* A call of a layer, or of experts of which each row has one. */
+/* A call of a layer, or of experts with one expert per row. */
 typedef struct call {
     layer_kind kind;
     uint32_t n, k;
@@ -21,8 +21,7 @@ typedef struct call {
     size_t rows;
 } call;
 
-/* The last rows of each kind make blocks of many rows (Y-61, Y-85), but where inputs are quantized.
- */
+/* The last call of each kind has blocks of many rows (Y-61, Y-85), except for quantized inputs. */
 static const call calls[] = {
     {LAYER_mxfp4, 40, 32, "sm121", 0, 1},           {LAYER_mxfp4, 40, 32, "sm121", 0, 9},
     {LAYER_mxfp4, 40, 32, "sm121", 0, 17},          {LAYER_mxfp4, 8072, 32, "sm121", 0, 65},
@@ -35,7 +34,7 @@ typedef struct side {
     layer drawn[EXPERTS];
     sb_matrix weight[EXPERTS];
     uint32_t *ids;
-    float *in, *out[2]; /* of the first and the second */
+    float *in, *out[2]; /* of the first and the second backend */
     sb_knobs knobs;
 } side;
 

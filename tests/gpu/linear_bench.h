@@ -1,4 +1,4 @@
-/* linear_bench.h - a linear layer on the emulator, for tests: the layer, its input, a launch. */
+/* linear_bench.h - a linear layer in the emulator, for tests: the layer, its input, a launch. */
 #ifndef SB_TESTS_GPU_LINEAR_BENCH_H
 #define SB_TESTS_GPU_LINEAR_BENCH_H
 
@@ -48,7 +48,8 @@ static void bench_close(bench *b)
     free(b->in);
 }
 
-/* Rows `first` on of the input, under a schedule; out (rows, N), all of which is written. */
+/* Runs the layer on the input's rows from `first` on, under a schedule. out (rows, N) is written
+ * completely. */
 static sb_status bench_run(bench *b, uint32_t first, uint32_t rows, uint32_t wide, uint64_t seed,
                            float *out)
 {

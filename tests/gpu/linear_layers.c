@@ -112,7 +112,7 @@ static void draw_codes(layer *l, size_t count, uint64_t key)
         if (l->matrix.format == SB_FORMAT_bf16 || l->matrix.format == SB_FORMAT_f16) {
             float x = sb_round_to(SB_FORMAT_bf16, 0.05f * sb_rng_normal(key, i));
             if (l->matrix.format == SB_FORMAT_f16)
-                x = (float)(int)(bits % 511) / 256.0f - 1.0f; /* nine digits, eight needed */
+                x = (float)(int)(bits % 511) / 256.0f - 1.0f; /* exact in bfloat16 */
             if (l->matrix.format == SB_FORMAT_f16)
                 x = sb_round_to(SB_FORMAT_bf16, x);
             sb_encode(l->matrix.format, &x, 1, l->data + 2 * i);
@@ -123,7 +123,7 @@ static void draw_codes(layer *l, size_t count, uint64_t key)
     }
 }
 
-/* Positive, of different sizes, exact in each format. */
+/* Positive scales of different sizes, exact in each format. */
 static void draw_scales(layer *l, size_t count, uint64_t key)
 {
     size_t bytes = sb_format_bytes(l->matrix.quant.scale_format);

@@ -1,4 +1,4 @@
-/* linear_layers.h - matrices of every container for the tests of linear kernels, drawn. */
+/* linear_layers.h - drawn matrices of every container, for the tests of linear kernels. */
 #ifndef SB_TESTS_GPU_LINEAR_LAYERS_H
 #define SB_TESTS_GPU_LINEAR_LAYERS_H
 
@@ -10,7 +10,7 @@ extern "C" {
 
 typedef enum layer_kind {
     LAYER_bf16,
-    LAYER_f16, /* whose values bfloat16 holds */
+    LAYER_f16, /* with values that bfloat16 can hold */
     LAYER_nvfp4_ct,
     LAYER_nvfp4_modelopt,
     LAYER_mxfp4,
@@ -23,14 +23,14 @@ typedef enum layer_kind {
     LAYER_gptq_ordered, /* the same with a group index */
     LAYER_awq,          /* groups of 32 */
     LAYER_ct,           /* groups of 32, zero points along the rows */
-    LAYER_ct8,          /* groups of 48, of 8 bits */
+    LAYER_ct8,          /* groups of 48, 8 bits */
     LAYER_pairs,        /* groups of 128 */
     LAYER_COUNT
 } layer_kind;
 
 const char *layer_name(layer_kind kind);
 
-/* A matrix of its own memory; rows: a multiple of 8, cols: of 16. */
+/* A matrix with its own memory. rows is a multiple of 8, cols of 16. */
 typedef struct layer {
     sb_matrix matrix;
     unsigned char *data, *scales, *zeros, *index;

@@ -10,14 +10,14 @@
 
 enum { CHUNK = 64, STEP = 16, PART = 32, NONE = -1 };
 
-/* A layer laid out in places; a place is a column, or NONE. */
+/* The layout of a layer in places; a place is a column, or NONE. */
 typedef struct plan {
     const sb_matrix *weight;
-    uint32_t width;  /* places, a multiple of CHUNK */
-    uint32_t ends;   /* a chain ends at each multiple of it; 0: with the part */
+    uint32_t width;  /* the number of places, a multiple of CHUNK */
+    uint32_t ends;   /* a chain ends at each multiple of this; 0: only with the part */
     int in_operand;  /* scales are part of the operands */
     int64_t *column; /* (width) */
-    float *w, *x;    /* (width) operands of one row of weights, and of one of inputs */
+    float *w, *x;    /* (width) operands of one row of weights, and of one row of inputs */
 } plan;
 
 static uint32_t up(uint32_t n, uint32_t unit)

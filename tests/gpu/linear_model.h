@@ -1,4 +1,4 @@
-/* linear_model.h - what docs/gpu-linear.md says, as a plain program: no tiles, lanes or threads. */
+/* linear_model.h - docs/gpu-linear.md as a plain program, without tiles, lanes or threads. */
 #ifndef SB_TESTS_GPU_LINEAR_MODEL_H
 #define SB_TESTS_GPU_LINEAR_MODEL_H
 
@@ -8,7 +8,7 @@ extern "C" {
 
 #include "ref/formats/matrix.h"
 
-/* out (rows, N) of in (rows, K), values of bfloat16. 0 if memory is out. */
+/* out is (rows, N), in is (rows, K) with values of bfloat16. Returns 0 if memory runs out. */
 int linear_model(const sb_matrix *weight, const float *in, uint32_t rows, int wide, float *out);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
-/* lowbit_checks.h - what holds of every layer with quantized inputs: its sums are chains of atoms,
- * bit for bit; near the exact sums; the same wherever a row stands; and faults are seen. */
+/* lowbit_checks.h - checks for every layer with quantized inputs: its sums are chains of atoms, bit
+ * for bit, and near the exact sums; a row has the same bits in every position; and faults are
+ * detected. */
 #ifndef SB_TESTS_GPU_LOWBIT_CHECKS_H
 #define SB_TESTS_GPU_LOWBIT_CHECKS_H
 
@@ -19,7 +20,8 @@ namespace
 /* --- a plain chain of atoms --------------------------------------------------------------------
  */
 
-/* An input of one row, quantized by the reference: values of codes, and scales by column. */
+/* An input of one row, quantized by the reference: the values of its codes, and scales by
+ * column. */
 struct plain_input {
     float code[4096], scale[4096];
 };
@@ -56,7 +58,7 @@ inline void plain_quantize(const test_layer *l, const uint16_t *in, plain_input 
     }
 }
 
-/* Terms of one step, of the columns of a unit: those that are not there are zero. */
+/* The terms of one step for the columns of a unit. Missing columns are zero. */
 inline float plain_step(const test_layer *l, const float *w, const float *s, const plain_input *x,
                         uint32_t first, uint32_t count, float sum)
 {
@@ -81,8 +83,8 @@ inline float plain_step(const test_layer *l, const float *w, const float *s, con
     return sb_atom_run(&sb_atoms[SB_ATOM_sm120_nvfp4], terms, sum);
 }
 
-/* Output n of matrix m: chains of atoms over the units of each of 8 parts, added in their order
- * (Y-52 to Y-54). */
+/* Output n of matrix m: chains of atoms over the units of each of 8 parts. The parts are added in
+ * order (Y-52 to Y-54). */
 inline float plain_output(const test_layer *l, uint32_t m, uint32_t n, const plain_input *x)
 {
     static float w[4096], s[4096];
@@ -112,7 +114,7 @@ inline float plain_output(const test_layer *l, uint32_t m, uint32_t n, const pla
     return y * l->factor[m].x / l->factor[m].y;
 }
 
-/* Are the outputs of `rows` inputs those of plain_output? */
+/* Whether the outputs of `rows` inputs equal plain_output. */
 inline bool as_chain(const test_layer *l, const uint16_t *in, size_t rows, uint32_t wide,
                      const float *out)
 {
@@ -138,8 +140,8 @@ inline void draw_input(uint64_t seed, size_t count, uint16_t *in)
 /* --- near the exact sum ------------------------------------------------------------------------
  */
 
-/* How far the outputs, in binary32, are from the reference, in bounds of T-52: at most. 0: all
- * are equal to it, which would show nothing. */
+/* The largest distance between the binary32 outputs and the reference, in units of the bound of
+ * T-52. 0: all are equal, which would prove little. */
 inline double worst_of_bound(const test_layer *l, const uint16_t *in, size_t rows, const float *out)
 {
     const size_t n = l->kind->rows, k = l->kind->cols;
@@ -193,7 +195,7 @@ inline void close_room(check_room *r)
     free(r->other);
 }
 
-/* Every kind of layer, with few rows and with many, ordinary and extreme. */
+/* Every kind of layer, with few and with many rows, with ordinary and with extreme values. */
 inline void check_chain(const lowbit_kind *kinds, size_t count)
 {
     const size_t rows[] = {1, 3, 9, 16, 17, 8, 2};
@@ -212,8 +214,9 @@ inline void check_chain(const lowbit_kind *kinds, size_t count)
         }
 }
 
-/* Prints the worst part of the bound that was used up. Of E2M1 with scales of about one size no sum
- * has more bits than the unit keeps, and all are exact: scales are drawn from all there are. */
+/* Prints the largest fraction of the bound. For E2M1 with scales of similar size, no sum has more
+ * bits than the unit keeps, so that all sums are exact. Therefore the scales are drawn from all
+ * values. */
 inline void check_bound(const lowbit_kind *kinds, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -264,7 +267,7 @@ inline void check_single(const lowbit_kind *kind)
     drop_layer(&l);
 }
 
-/* A row's bits, alone and among others, in every place, in blocks of every size. */
+/* The bits of a row: alone and among others, in every position, in blocks of every size. */
 inline void check_places(const lowbit_kind *kind)
 {
     test_layer l = make_layer(kind, 1, 21, false, false);
@@ -288,7 +291,7 @@ inline void check_places(const lowbit_kind *kind)
     drop_layer(&l);
 }
 
-/* A fault in the kernel: the launch fails, or the results are not the chain's. */
+/* With a fault in the kernel, the launch fails or the results differ from the chain. */
 inline void check_fault(const lowbit_kind *kind, const char *fault)
 {
     test_layer l = make_layer(kind, 1, 31, false, false);
@@ -306,7 +309,8 @@ inline void check_fault(const lowbit_kind *kind, const char *fault)
     drop_layer(&l);
 }
 
-/* An input that is not finite makes its row NaN, or one of its units, and no other row. */
+/* An input that is not finite makes its row NaN, or one of the row's units, and changes no other
+ * row. */
 inline void check_poison(const lowbit_kind *kind)
 {
     test_layer l = make_layer(kind, 1, 41, false, false);

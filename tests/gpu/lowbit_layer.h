@@ -1,5 +1,5 @@
-/* lowbit_layer.h - linear layers with quantized inputs for tests: a drawn weight of a container,
- * the kernels on it, and the same as a plain chain of atoms. */
+/* lowbit_layer.h - linear layers with quantized inputs for tests: a drawn weight of a container and
+ * the kernels that use it. */
 #ifndef SB_TESTS_GPU_LOWBIT_LAYER_H
 #define SB_TESTS_GPU_LOWBIT_LAYER_H
 
@@ -36,7 +36,7 @@ struct lowbit_kind {
     sb_factor factor, input;
 };
 
-/* One weight, or some of one shape, one behind the other. */
+/* One weight, or several of one shape in consecutive memory. */
 struct test_layer {
     const lowbit_kind *kind;
     uint32_t matrices;
@@ -50,7 +50,7 @@ struct test_layer {
     float2 *factor;
 };
 
-/* Codes and scales of one matrix: of about the same size, or any that are finite. */
+/* The codes and scales of one matrix: of similar size, or any finite values. */
 inline void draw_matrix(const lowbit_kind *k, uint64_t key, bool any, sb_matrix *m,
                         unsigned char *data, unsigned char *scales)
 {
@@ -92,7 +92,7 @@ inline void pack(test_layer *l)
     }
 }
 
-/* After its data or scales were changed. */
+/* Packs again after a change of data or scales. */
 inline void repack(test_layer *l)
 {
     free(l->codes);
@@ -101,7 +101,7 @@ inline void repack(test_layer *l)
     pack(l);
 }
 
-/* `any`: extreme codes and scales; `mapped`: rows in another order than they are stored. */
+/* any: extreme codes and scales; mapped: rows in another order than stored. */
 inline test_layer make_layer(const lowbit_kind *k, uint32_t matrices, uint64_t seed, bool any,
                              bool mapped)
 {
@@ -161,7 +161,7 @@ inline void drop_layer(test_layer *l)
 /* --- the kernels -------------------------------------------------------------------------------
  */
 
-/* An input as kernels have it. */
+/* An input in the form that kernels take. */
 struct test_input {
     size_t rows;
     uint32_t *codes;
@@ -169,7 +169,7 @@ struct test_input {
     uint8_t *scales;
 };
 
-/* Of a fault that is planted, nothing: it is one of the product. */
+/* Quantizes without the planted fault, which belongs to the product. */
 inline void quantize(const test_layer *l, const uint16_t *in, size_t rows, uint64_t seed,
                      test_input *out)
 {
@@ -244,7 +244,7 @@ inline sb_w4a4 w4a4_of(emu_bench &b, const test_layer *l, const test_input *x)
     return k;
 }
 
-/* ROWS and a grid for them: of all kinds of layers. A launch that fails says so. */
+/* Launches with the right ROWS and grid, for all kinds of layers. Reports a failing launch. */
 template <int NT, class ROWS>
 sb_status launch(emu_bench &b, const test_layer *l, const test_input *x, const ROWS &rows,
                  unsigned sets, sb_global<float> out, uint32_t wide)
@@ -263,7 +263,8 @@ sb_status launch(emu_bench &b, const test_layer *l, const test_input *x, const R
                      sb_tile_alone(w8a8_of<false>(b, l, x), out), rows, wide);
 }
 
-/* out (rows, N) of one matrix; false if a launch failed. nt: tiles of inputs in a block. */
+/* out is (rows, N) for one matrix; returns false if a launch failed. nt: the number of tiles of
+ * inputs in a block. */
 inline bool multiply(const test_layer *l, const uint16_t *in, size_t rows, int nt, uint64_t seed,
                      uint32_t wide, float *out)
 {

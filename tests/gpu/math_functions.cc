@@ -10,7 +10,7 @@ extern "C" {
 namespace
 {
 
-/* the exceptions, each table in a namespace of its own */
+/* the exceptions, each table in its own namespace */
 namespace of_exp
 {
 #include "gpu/math/exp_exceptions.inc"

@@ -1,4 +1,4 @@
-/* math_functions.h - the functions of gpu/math, as C sees them. */
+/* math_functions.h - the functions of gpu/math, for C. */
 #ifndef SB_TESTS_GPU_MATH_FUNCTIONS_H
 #define SB_TESTS_GPU_MATH_FUNCTIONS_H
 
@@ -26,20 +26,21 @@ enum {
         MATH_FUNCTIONS
 };
 
-/* A function, that of ref/math which it must equal, its exceptions, and the sizes of arguments
- * among which these can be: those of positive and of negative arguments. rsqrt scales its argument
- * to [1, 4); sine and cosine go by size. Outside, the result is a constant, the argument or its
- * half; or, where `partial` says so, the function is never asked. */
+/* A function, the function of ref/math that it must equal, its exceptions, and the range of
+ * argument sizes in which exceptions are possible, for positive and for negative arguments. rsqrt
+ * scales its argument to [1, 4); sine and cosine have one range for both signs. Outside the range,
+ * the result is a constant, the argument or its half; if `partial` is set, the function is never
+ * called there. */
 typedef struct math_function {
     const char *name;
     float (*run)(float), (*right)(float);
-    const uint32_t *exceptions; /* argument, result, argument, result, .. */
+    const uint32_t *exceptions; /* argument, result, argument, result, ... */
     int count;
     uint32_t above, above_end, below, below_end;
     int partial;
 } math_function;
 
-/* Whether the function is ever asked for the argument with these bits. */
+/* Whether the function is ever called with the argument of these bits. */
 static inline int math_function_asked(const math_function *f, uint32_t input)
 {
     return !f->partial || (input >= f->above && input < f->above_end);

@@ -6,8 +6,8 @@
  *   trig_reduce.inc pi/2 in binary64, the first bits of 2/pi
  *   trig_series.inc 1/n! of sine and cosine, in binary64
  *
- * Every constant is rounded to nearest from 400 bits; of a pair, the second number from the rest.
- * ln2 parts have as many bits as gpu/math needs for products with n that are exact. */
+ * Every constant is rounded to nearest from 400 bits. The second number of a pair is the rounded
+ * rest. The parts of ln2 are short enough for exact products with n in gpu/math. */
 #include <mpfr.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static FILE *create(const char *directory, const char *name)
     return table_file(directory, name, "tests/gpu/math_tables.c");
 }
 
-/* The first `bits` bits of x, rounded to nearest; x becomes the rest. */
+/* The first `bits` bits of x, rounded to nearest; x becomes the remainder. */
 static double part(mpfr_t x, unsigned bits)
 {
     mpfr_t high;
@@ -71,7 +71,7 @@ static void write_exp(const char *directory)
     fclose(out);
 }
 
-/* sign/n! for n = first, first + 2, ..; the sign alternates and starts with -1. */
+/* sign/n! for n = first, first + 2, ... The sign alternates and starts with -1. */
 static void series(FILE *out, const char *name, unsigned first, unsigned last)
 {
     mpfr_t x;
@@ -86,7 +86,7 @@ static void series(FILE *out, const char *name, unsigned first, unsigned last)
     mpfr_clear(x);
 }
 
-/* 2/pi in words of 32 bits, behind one of zeros; word 1 starts at the weight 2^-1. */
+/* 2/pi in 32-bit words after a word of zeros; word 1 starts with the weight 2^-1. */
 static void write_trig(const char *directory)
 {
     FILE *out = create(directory, "trig_reduce.inc");

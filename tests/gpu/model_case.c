@@ -12,7 +12,8 @@
 enum { NOISE = 2 };
 static char wrong[sizeof(sb_error) + 16];
 
-/* A folder has the checkpoint of the case before: cases of one checkpoint come in a row. */
+/* The folder may already have the checkpoint of the case before: cases of one checkpoint are
+ * consecutive. */
 static sb_status make(const model_case *c, const char *folder, sb_error *err)
 {
     static char made[128];
@@ -35,12 +36,12 @@ static sb_status make(const model_case *c, const char *folder, sb_error *err)
     return status;
 }
 
-/* Ops in which no order of a sum is left open: the profile says every rounding. */
+/* Ops that leave no order of summation open: the profile determines every rounding. */
 static const int exact_ops[SB_OP_COUNT] = {
     [SB_OP_embed] = 1,     [SB_OP_gates] = 1,  [SB_OP_rope] = 1, [SB_OP_split_gate] = 1,
     [SB_OP_attn_gate] = 1, [SB_OP_swiglu] = 1, [SB_OP_add] = 1};
 
-/* The first thing that is not as it should be; NULL: none. */
+/* The first error; NULL: none. */
 static const char *fault_of(const sb_diff_run *run)
 {
     const sb_verdicts *v = &run->verdicts;

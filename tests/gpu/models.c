@@ -1,19 +1,22 @@
-/* models.c - every format x preset x length of a prompt, whole models by the kernels on the
- * emulator, held against the reference.
+/* models.c - compares whole models, run by the kernels in the emulator, with the reference: every
+ * format x preset x length of a prompt.
  *
- *   models --list                 the parts of `make check`, of whose cases it has a half to a
- *                                 quarter; with CHECK_ALL=1 all
- *   models --list-all             those of `make check-all`
- *   models short-I|long-I|wide|faults|cover  one of them; wide is T2 and T6 with more than 100
- *                                 tokens; cover counts what the others leave out and runs nothing
- *   models FORMAT/PRESET          all lengths of one checkpoint: the whole product in parts
- *   models FORMAT/PRESET/LENGTH/DRAFTS/QUANTIZED   one case again
+ *   models --list                 the parts of `make check`; it runs a half to a quarter of their
+ *                                 cases, and all with CHECK_ALL=1
+ *   models --list-all             the parts of `make check-all`
+ *   models short-I|long-I|wide|faults|cover
+ *                                 one part; wide is T2 and T6 with more than 100 tokens; cover runs
+ *                                 nothing and checks that the other parts have every pair of values
+ *   models FORMAT/PRESET          all lengths of one checkpoint: a part of the whole product
+ *   models FORMAT/PRESET/LENGTH/DRAFTS/QUANTIZED
+ *                                 a single case
  *
- * A checkpoint has one layer of linear attention and the MTP head, which has full attention: all
- * ops, and none twice. Each two of format, preset, length, number of drafts and whether inputs are
- * quantized, where a format has a profile for that, meet in a case, but for drafts and what is
- * long, behind which nothing is generated; that is done by T4, which is dense and the quickest, but
- * where a preset has not met a length. */
+ * A checkpoint has one layer of linear attention, and the MTP head, which has full attention: every
+ * op occurs, and none twice. The factors of a case are the format, the preset, the length, the
+ * number of drafts, and whether inputs are quantized, if the format has a profile for that. Each
+ * pair of values of two factors occurs in a case, except drafts with long prompts, after which
+ * nothing is generated. Long prompts run with T4, which is dense and the quickest, except where a
+ * preset still has to meet a length. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +54,7 @@ enum {
 static const char *formats[FORMATS];
 static size_t format_count;
 
-/* The formats that have kernels: values of f16 and f32 are none of bfloat16. */
+/* The formats that have kernels: the values of f16 and f32 need not be bfloat16 values. */
 static void find_formats(void)
 {
     size_t count;
@@ -61,7 +64,7 @@ static void find_formats(void)
             formats[format_count++] = choice[i].name;
 }
 
-/* The profile that quantizes the inputs of this format's layers, too; NULL: there is none. */
+/* The profile that also quantizes the inputs of this format's layers; NULL: none. */
 static const char *quantizing(const char *format)
 {
     static const struct {
@@ -76,7 +79,7 @@ static const char *quantizing(const char *format)
     return NULL;
 }
 
-/* What the program's main has, for those that look on. */
+/* A replacement of the function in the program's main. */
 void sb_progress(void *unused, const char *what, uint64_t done, uint64_t total)
 {
     (void)unused, (void)what, (void)done, (void)total;
@@ -90,9 +93,10 @@ void sb_set_threads(unsigned threads)
 static size_t passed, failed;
 static char part[64];
 
-/* A folder for each part: they run at the same time. The case is named before it runs: if it dies,
- * that is the last word; and the order of its threads is a function of the name alone. Of races
- * and of both sides on their own, what is quick has to say enough. */
+/* Runs a case. Each part has its own folder, because parts run at the same time. The case is
+ * printed before it runs: if the program dies, its name is the last output. The order of the
+ * threads depends only on the name. Only the short cases look for races (with T4) and run both
+ * sides on their own. */
 static void run(const pairwise_case *c)
 {
     char name[128];
@@ -125,7 +129,7 @@ static void run(const pairwise_case *c)
 
 static int by_checkpoint(const void *a, const void *b)
 {
-    return memcmp(a, b, sizeof(pairwise_case)); /* format, preset: equal ones come in a row */
+    return memcmp(a, b, sizeof(pairwise_case)); /* format, preset: equal ones are adjacent */
 }
 
 /* Inputs are quantized only where the format has a profile for it. */
@@ -134,7 +138,8 @@ static int has_way(const pairwise_case *c)
     return !c->value[WAY] || quantizing(formats[c->value[FORMAT]]);
 }
 
-/* Prompts of up to 5 tokens and behind them two steps, or a round of drafts; how many there are. */
+/* Prompts of up to 5 tokens, followed by two steps or a round of drafts. Returns the number of
+ * cases. */
 static size_t short_cases(pairwise_case cases[CASES])
 {
     const pairwise_factor factors[FACTORS] = {
@@ -158,9 +163,7 @@ static void run_short(size_t which)
             run(&cases[i]);
 }
 
-/* The preset that a format has at a length of more than SHORT: each meets each length in one
- * format.
- */
+/* The preset for a format at a length above SHORT. Each preset meets each length in one format. */
 static size_t preset_at(size_t format, size_t length)
 {
     static const size_t others[] = {0, 1, 2, 4, 5};
@@ -170,13 +173,13 @@ static size_t preset_at(size_t format, size_t length)
     return T4;
 }
 
-/* T2 and T6 take as long with more than 100 tokens as all others together. */
+/* T2 and T6 with more than 100 tokens take as long as all other cases together. */
 static int is_wide(size_t preset, size_t length)
 {
     return (preset == 1 || preset == 5) && strtoul(lengths[length], NULL, 10) > 100;
 }
 
-/* Every format with every long prompt, a length with inputs of both kinds. */
+/* Every format with every long prompt. The kind of inputs alternates with format and length. */
 static pairwise_case long_case(size_t format, size_t length)
 {
     pairwise_case c = {{[FORMAT] = format,
@@ -190,7 +193,7 @@ static pairwise_case long_case(size_t format, size_t length)
 static void run_long(size_t which)
 {
     for (size_t f = which * format_count / PARTS; f < (which + 1) * format_count / PARTS; f++)
-        for (int other = 0; other < 2; other++) /* one checkpoint at a time */
+        for (int other = 0; other < 2; other++) /* one checkpoint after the other */
             for (size_t l = SHORT; l < LENGTHS; l++) {
                 const pairwise_case c = long_case(f, l);
                 if (!is_wide(c.value[PRESET], l) && (c.value[PRESET] != T4) == other &&
@@ -209,14 +212,14 @@ static void run_wide(void)
         }
 }
 
-/* Which pairs of values are in the cases of short-I, long-I and wide. */
+/* The pairs of values that occur in the cases of short-I, long-I and wide. */
 typedef struct met {
     unsigned char pair[FACTORS][FORMATS][FACTORS][FORMATS];
 } met;
 
 static void meet(met *m, const pairwise_case *c)
 {
-    const int brief = c->value[LENGTH] < SHORT; /* else there are no drafts */
+    const int brief = c->value[LENGTH] < SHORT; /* long cases have no drafts */
     for (int f = 0; f < FACTORS; f++)
         for (int g = 0; g < FACTORS; g++)
             if (brief || (f != DRAFTS && g != DRAFTS))
@@ -231,7 +234,7 @@ static int can_meet(int f, size_t i, int g, size_t j)
     return f != LENGTH || g != DRAFTS || i < SHORT;
 }
 
-/* Counts the pairs; each that no case has is a failure. */
+/* Counts the pairs. A pair without a case is a failure. */
 static void run_cover(void)
 {
     static const size_t count[FACTORS - 1] = {PRESETS, LENGTHS, COUNTS, 2};
@@ -274,7 +277,7 @@ static void run_product(size_t format, size_t preset)
         }
 }
 
-/* A fault of the kernels in a model that is right without it. */
+/* Plants a fault of the kernels in a model that is right without it. */
 static void run_fault(const char *name)
 {
     const model_case c = {.preset = "T3",
@@ -317,7 +320,7 @@ static void list(int all)
             printf("%s/%s\n", formats[i], presets[j]);
 }
 
-/* *at: which of `count` names this is; 0: none. */
+/* *at: the index of the name among `count` names. Returns 0 if it is not there. */
 static int find(const char *name, const char *const *names, size_t count, size_t *at)
 {
     for (*at = 0; *at < count; ++*at)
@@ -326,7 +329,7 @@ static int find(const char *name, const char *const *names, size_t count, size_t
     return 0;
 }
 
-/* FORMAT/PRESET, or FORMAT/PRESET/LENGTH/DRAFTS/QUANTIZED. 0: it is none. */
+/* FORMAT/PRESET, or FORMAT/PRESET/LENGTH/DRAFTS/QUANTIZED. Returns 0 if the name is neither. */
 static int run_named(const char *name)
 {
     char text[sizeof part];
@@ -383,7 +386,7 @@ int main(int argc, char **argv)
     sb_dot_select("auto", NULL);
     strcpy(part, argv[1]);
     for (char *slash = strchr(part, '/'); slash; slash = strchr(slash, '/'))
-        *slash = '-'; /* a name for a folder */
+        *slash = '-'; /* the folder's name has no slash */
     if (!run_part(argv[1]))
         return 2;
     printf("%zu passed, %zu failed\n", passed, failed);

@@ -1,6 +1,6 @@
-/* occupancy_gates.cu - blocks of a multiprocessor by the calculator of the CUDA toolkit, against
- * which device_gates.sh holds its own. Of lines `SM REGISTERS THREADS BYTES` it prints the blocks
- * of each: a program for the host. */
+/* occupancy_gates.cu - the number of blocks per multiprocessor by the calculator of the CUDA
+ * toolkit. device_gates.sh compares its own numbers with it. Reads lines `SM REGISTERS THREADS
+ * BYTES` and prints the blocks for each; a program for the host. */
 #include <stdio.h>
 
 #include <cuda_occupancy.h>

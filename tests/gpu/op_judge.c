@@ -46,12 +46,12 @@ static sb_status bound(const sb_arithmetic *ar, sb_op op, const sb_knobs *knobs,
     }
 }
 
-/* --- what it writes --------------------------------------------------------------------------- */
+/* --- the arrays that an op writes ------------------------------------------------------------- */
 typedef struct piece {
     const char *name;
     float *at, *before, *wanted; /* in the arguments; copies */
     uint32_t *ids, *wanted_ids;
-    sb_ball *balls, *own; /* what the engine may give, and the reference */
+    sb_ball *balls, *own; /* allowed to the engine, and to the reference */
     size_t count;
 } piece;
 
@@ -93,7 +93,7 @@ static size_t gather(sb_op op, const void *args, piece *out)
     return n;
 }
 
-/* Keeps what the reference gave, and puts back what was there. */
+/* Keeps the results of the reference, and restores the arrays. */
 static void keep(piece *p)
 {
     if (p->ids) {
@@ -114,7 +114,7 @@ static void drop(piece *p)
     free(p->own);
 }
 
-/* The states behind each row, where the caller asks for them. */
+/* The states after each row, if the caller wants them. */
 static float *trail_of(sb_op op, const void *args, size_t *rows)
 {
     const sb_conv_args *conv = args;
@@ -167,7 +167,7 @@ static void judge_element(const piece *p, size_t i, int exact, op_judged *out)
     }
 }
 
-/* The last of the trail is the state, bit for bit. */
+/* The last state of the trail must equal the state, bit for bit. */
 static void judge_trail(const float *last, const piece *state, op_judged *out)
 {
     size_t wrong = 0;
@@ -180,7 +180,8 @@ static void judge_trail(const float *last, const piece *state, op_judged *out)
     out->outside += wrong;
 }
 
-/* The kernels': sums in any order, on the bf16 unit, and functions as the reference's. */
+/* The arithmetic of the kernels: sums in any order on the bf16 unit, functions as in the
+ * reference. */
 static const sb_arithmetic *own_arithmetic(void)
 {
     static sb_arithmetic own;
@@ -208,7 +209,7 @@ sb_status op_judge(const sb_op_table *table, sb_op op, const void *args, const s
     if (!exact && op != SB_OP_router)
         bound_all(op, args, knobs, pieces, n);
     assert_int_equal(op_run(&reference, op, knobs, args), SB_OK);
-    if (!exact && op == SB_OP_router) /* of the experts that were chosen */
+    if (!exact && op == SB_OP_router) /* the bounds of the chosen experts */
         bound_all(op, args, knobs, pieces, n);
     for (size_t i = 0; i < n; i++)
         keep(&pieces[i]);
@@ -228,7 +229,7 @@ sb_status op_judge(const sb_op_table *table, sb_op op, const void *args, const s
     return status;
 }
 
-/* --- what it reads ---------------------------------------------------------------------------- */
+/* --- the arrays that an op reads -------------------------------------------------------------- */
 void op_draw(const char *name, uint64_t seed, float scale, size_t count, float *out)
 {
     uint64_t key = sb_rng_key(seed, name);

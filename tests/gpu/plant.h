@@ -1,4 +1,4 @@
-/* plant.h - a fault of gpu/kernel/plants.def that the kernels have while a test says so. */
+/* plant.h - plants a fault of gpu/kernel/plants.def in the kernels, while a test wants it. */
 #ifndef SB_TESTS_GPU_PLANT_H
 #define SB_TESTS_GPU_PLANT_H
 
@@ -6,7 +6,7 @@
 
 #include "gpu/gpu.h"
 
-/* In C++ inline functions read it, of which a suite has one for all files. */
+/* In C++, inline functions read the variable; all files of a suite share one. */
 #ifdef __cplusplus
 inline
 #else
@@ -14,7 +14,7 @@ static
 #endif
     const char *planted = "";
 
-/* "": none. */
+/* "": no fault. */
 static inline void plant(const char *name)
 {
     planted = name;

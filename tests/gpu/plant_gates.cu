@@ -1,8 +1,8 @@
-/* plant_gates.cu - kernels with what device_gates.sh must find: compiled as the kernels of the
- * backend are, and named as some of these. */
+/* plant_gates.cu - kernels with properties that device_gates.sh must detect. They are compiled like
+ * the kernels of the backend, and some have similar names. */
 #include <stdint.h>
 
-/* More values than 32 registers hold. */
+/* Has more values than fit into 32 registers. */
 extern "C" __global__ void __launch_bounds__(1024) plant_spill(const uint32_t *in, uint32_t *out)
 {
     uint32_t x[64];
@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(1024) plant_spill(const uint32_t *i
         out[i * 1024 + threadIdx.x] = x[i];
 }
 
-/* FP8 by way of f16: what sm_90 makes of the instruction by itself. */
+/* FP8 by way of f16, as sm_90 expands the instruction. */
 extern "C" __global__ void plant_sb_w8a8(const uint32_t *in, float *out)
 {
     float d[4] = {0, 0, 0, 0};
@@ -33,7 +33,7 @@ extern "C" __global__ void plant_sb_w8a8(const uint32_t *in, float *out)
     out[threadIdx.x] = d[0];
 }
 
-/* No matrix unit in any. */
+/* Uses no matrix unit at all. */
 extern "C" __global__ void plant_sb_w4a4(const uint32_t *in, uint32_t *out)
 {
     out[threadIdx.x] = in[threadIdx.x] * 3;
@@ -43,7 +43,7 @@ extern "C" __global__ void plant_sb_linear_kernel(const uint32_t *in, uint32_t *
     out[threadIdx.x] = in[threadIdx.x] * 5;
 }
 
-/* Of these kernels the one that a dependent launch may have. */
+/* The only one of these kernels that may be launched dependently. */
 extern "C" __global__ void plant_waits(uint32_t *out)
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -51,7 +51,7 @@ extern "C" __global__ void plant_waits(uint32_t *out)
     out[threadIdx.x] = 1;
 }
 
-/* 40 KiB, beside which 60 KiB more are too much. */
+/* 40 KiB; with 60 KiB more, they exceed the limit. */
 extern "C" __global__ void plant_room(const uint32_t *in, uint32_t *out)
 {
     __shared__ uint32_t room[10240];
@@ -62,13 +62,13 @@ extern "C" __global__ void plant_room(const uint32_t *in, uint32_t *out)
     out[threadIdx.x] = room[in[threadIdx.x] % 10240] + more[in[threadIdx.x] % 10240];
 }
 
-/* Two operations, or one. */
+/* One operation if contracted, otherwise two. */
 extern "C" __global__ void plant_contracted(const float *in, float *out)
 {
     out[threadIdx.x] = in[threadIdx.x] * in[threadIdx.x + 1] + in[threadIdx.x + 2];
 }
 
-/* A load of each width: of bits that the next operation needs, so that none is moved. */
+/* A load of each width. The next operation needs the loaded bits, so that no load is moved. */
 #define PLANT_LOAD(bytes, type)                                                                    \
     extern "C" __global__ void plant_load_##bytes(const type *in, type *out)                       \
     {                                                                                              \
@@ -87,7 +87,7 @@ extern "C" __global__ void plant_load_32(const uint4 *in, uint64_t *out)
                  : "=l"(x[0]), "=l"(x[1]), "=l"(x[2]), "=l"(x[3])
                  : "l"(in + threadIdx.x));
     out[threadIdx.x] = x[0] ^ x[1] ^ x[2] ^ x[3];
-#else /* which has no such load */
+#else /* there is no such load */
     out[threadIdx.x] = in[threadIdx.x].x;
 #endif
 }
@@ -100,7 +100,7 @@ extern "C" __global__ void plant_load_either(const uint32_t *in, uint32_t *out)
     out[threadIdx.x] = from[threadIdx.x ^ 1] + in[threadIdx.x];
 }
 
-/* The same, to shared memory. */
+/* The same for copies to shared memory. */
 #define PLANT_COPY(name, kind, bytes)                                                              \
     extern "C" __global__ void name(const uint4 *in, uint4 *out)                                   \
     {                                                                                              \
@@ -121,7 +121,7 @@ static __device__ uint32_t plant_sum(const uint4 &x)
     return (x.x ^ x.y) + (x.z ^ x.w);
 }
 
-/* Four loads before the first use, and four of which each needs the one before. */
+/* Four loads before the first use; and four loads, each of which needs the one before. */
 extern "C" __global__ void plant_four_at_once(const uint4 *in, uint32_t *out)
 {
     uint4 x[4];
@@ -135,7 +135,7 @@ extern "C" __global__ void plant_one_by_one(const uint32_t *in, uint32_t *out)
     out[threadIdx.x] = in[in[in[in[threadIdx.x]]]];
 }
 
-/* What weights may be read with, and what not. */
+/* Loads that are allowed for weights, and loads that are not. */
 extern "C" __global__ void plant_sb_tile_kernel(const uint4 *in, uint4 *out)
 {
     out[threadIdx.x] = in[threadIdx.x];

@@ -1,4 +1,4 @@
-/* routing.h - pairs of rows and experts for tests: drawn, and sorted by the kernels. */
+/* routing.h - pairs of rows and experts for tests, drawn and then sorted by the kernels. */
 #ifndef SB_TESTS_GPU_ROUTING_H
 #define SB_TESTS_GPU_ROUTING_H
 
@@ -10,7 +10,7 @@
 namespace
 {
 
-/* A routing: what the kernels make of ids. */
+/* A routing: the results of the kernels for some ids. */
 struct routing {
     uint32_t pairs, experts, most, chunks;
     uint32_t *ids, *counts, *order, *begin, *sets;
@@ -22,7 +22,7 @@ inline uint32_t *words(size_t n)
     return static_cast<uint32_t *>(room_for(n, 4));
 }
 
-/* kind 0: any expert; 1: few of them; 2: one; 3: each row the next ones. */
+/* kind 0: any expert; 1: few experts; 2: a single one; 3: each row takes the next ones. */
 inline routing draw_routing(uint32_t pairs, uint32_t experts, uint32_t most, unsigned kind,
                             uint64_t seed)
 {
@@ -68,7 +68,8 @@ inline bool route(routing *r, uint64_t seed)
                      r->experts) == SB_OK;
 }
 
-/* Expert by expert, and of each all pairs in their order, in sets of at most `most`. */
+/* Whether the pairs are sorted by expert, keep their order within an expert, and form sets of at
+ * most `most`. */
 inline bool routed_as_said(const routing *r)
 {
     uint32_t at = 0, set = 0;

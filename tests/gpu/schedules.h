@@ -1,4 +1,4 @@
-/* schedules.h - under how many orders of threads the test of a kernel starts it. */
+/* schedules.h - the number of thread orders under which the test of a kernel launches it. */
 #ifndef SB_TESTS_GPU_SCHEDULES_H
 #define SB_TESTS_GPU_SCHEDULES_H
 

@@ -23,8 +23,8 @@ word first_of(const char *name)
     return {name, strcspn(name, "<)")};
 }
 
-/* A launch says "sb_all_rows" or "sb_routed_rows", which is of experts, and not which of the layers
- * it has that cost.def tells apart. */
+/* A launch says "sb_all_rows", or "sb_routed_rows" for experts, but not which of the layers that
+ * cost.def tells apart. */
 bool is_alike(const char *a, const char *b)
 {
     const word x = first_of(a), y = first_of(b);
@@ -40,7 +40,7 @@ bool is_kernel(const char *launched, sb_cost_kernel kernel)
     return is_alike(launched, sb_cost_name(kernel));
 }
 
-/* Of a kernel, or of one that is counted together with it. */
+/* The buffer of a kernel, or of one that is counted together with it. */
 template <class IS> const sb_cost_buffer *find_buffer(sb_cost_kernel kernel, IS is)
 {
     static sb_cost_buffer all[SB_COST_BUFFERS];
@@ -58,15 +58,15 @@ const sb_cost_buffer *buffer_of(sb_cost_kernel kernel, const char *name)
     return find_buffer(kernel, [&](const sb_cost_buffer &b) { return strcmp(b.name, name) == 0; });
 }
 
-/* SB_COST_ROLES: it has no such buffer. */
+/* SB_COST_ROLES: the kernel has no such buffer. */
 sb_cost_role role_of(sb_cost_kernel kernel, const char *buffer)
 {
     const sb_cost_buffer *b = buffer_of(kernel, buffer);
     return b ? b->role : SB_COST_ROLES;
 }
 
-/* In a step, what stays from call to call has a name of the step's own, and a weight that of the
- * kernel that had it first: where that was a fused one, this. */
+/* In a step, data kept between calls has a name given by the step. A weight has the name given by
+ * the kernel that used it first, which may be a fused one. */
 sb_cost_role role_in_step(sb_cost_kernel kernel, const char *buffer)
 {
     for (const char *kept :
@@ -79,8 +79,8 @@ sb_cost_role role_in_step(sb_cost_kernel kernel, const char *buffer)
     return role_of(kernel, buffer);
 }
 
-/* Whether cost.def says how much of it blocks read. Values have other names in a step, so of a
- * kernel that has some of which it does not say, none is counted. */
+/* Whether cost.def gives the bytes that blocks read again. Values have other names in a step.
+ * Therefore no value is counted for a kernel that has a value without such a number. */
 bool has_number(sb_cost_kernel kernel, const char *buffer, sb_cost_role role)
 {
     const sb_cost_buffer *b = buffer_of(kernel, buffer);
@@ -128,8 +128,8 @@ step_counts counted_of_step(sb_cost_kernel kernel)
 namespace
 {
 
-/* Counts from the first call on, which brings the weights, and no other before the last; so memory
- * that a call needs only behind 256 positions is seen where the context is no longer. */
+/* Counts the first call, which uploads the weights, and then only the last. Memory that a call
+ * needs only after 256 positions is therefore counted if the context is long enough. */
 sb_status run_context(sb_gpu_step *step, size_t context, sb_error *err)
 {
     uint32_t tokens[SB_STEP_SLOTS];
@@ -144,7 +144,7 @@ sb_status run_context(sb_gpu_step *step, size_t context, sb_error *err)
     return status;
 }
 
-/* Tokens that differ. */
+/* A prompt of different tokens. */
 sb_status run_prompt(sb_gpu_step *step, size_t rows, sb_error *err)
 {
     static uint32_t tokens[SB_COUNTED_ROWS];
@@ -164,7 +164,7 @@ sb_status run_verify(sb_gpu_step *step, size_t rows, sb_error *err)
     return status ? status : sb_gpu_step_run(step, rows, err);
 }
 
-/* Drafts that are right, since the same sequence had these tokens. */
+/* Drafts that are right, because the same sequence had these tokens before. */
 sb_status run_accept(sb_gpu_step *step, size_t context, size_t rows, sb_error *err)
 {
     uint32_t right[SB_STEP_SLOTS] = {};
@@ -205,7 +205,7 @@ sb_status run_part(sb_gpu_step *step, const step_part *part, sb_error *err)
     return sb_gpu_step_draft(step, 0, err);
 }
 
-/* A matrix, or what it is scaled by, as the products have it. */
+/* Whether a buffer is a matrix, or its scales. */
 bool is_matrix(const sb_emu_tally &t)
 {
     const bool coded = strcmp(t.what, "weight") == 0 || strcmp(t.what, "scales") == 0;

@@ -1,4 +1,5 @@
-/* step_counts.h - what the kernels of a session move, counted on the emulator, for tests in C. */
+/* step_counts.h - the memory traffic of the kernels of a session, counted in the emulator, for
+ * tests in C. */
 #ifndef SB_TESTS_GPU_STEP_COUNTS_H
 #define SB_TESTS_GPU_STEP_COUNTS_H
 
@@ -10,10 +11,10 @@ extern "C" {
 #include "ref/ops/knobs.h"
 #include "ref/run/model.h"
 
-/* A part of a step (gpu/step), behind so many tokens: a prompt of so many rows; a call of one row,
- * or a verify of several; what accepts one, whose drafts are right; or a draft. mtp: with the MTP
- * head fed along. */
-enum { SB_COUNTED_ROWS = 384 }; /* of a prompt at most: tokens of the smallest preset */
+/* A part of a step (gpu/step) after `context` tokens: a prompt of `rows` rows; a call of one row,
+ * or a verify of several; accepting a verify whose drafts are right; or a draft. mtp: the MTP head
+ * is fed as well. */
+enum { SB_COUNTED_ROWS = 384 }; /* the longest prompt: tokens of the smallest preset */
 typedef enum step_kind { STEP_PROMPT, STEP_VERIFY, STEP_ACCEPT, STEP_DRAFT } step_kind;
 typedef struct step_part {
     step_kind kind;
@@ -21,24 +22,26 @@ typedef struct step_part {
     int mtp, fused;
 } step_part;
 
-/* Runs it on an emulator that counts, every kernel launched by itself. `stays`: bytes of all
- * matrices that the step has brought. */
+/* Runs a part on a counting emulator, with every kernel launched separately. `stays`: the bytes of
+ * all matrices that the step has uploaded. */
 typedef struct step_passes {
-    double launches, read, by_blocks; /* of matrices and their scales */
-    double stays, experts;            /* sets of pairs of experts, of all launches that make some */
-    double used;                      /* experts whose weights are read, of all launches */
+    double launches, read, by_blocks; /* for matrices and their scales */
+    double stays, experts;            /* sets of pairs of experts, over all launches that make
+                                       * sets */
+    double used;                      /* experts whose weights are read, over all launches */
 } step_passes;
 sb_status counting_part(const sb_model *model, const sb_knobs *knobs, const step_part *part,
                         step_passes *passes, sb_error *err);
 
-/* Of all its launches of a kernel: different bytes of each, read and written; and what its blocks
- * read of them beyond the first time, where cost.def has a number for it. */
+/* Summed over all launches of a kernel: the different bytes of each launch, read and written; and
+ * the bytes that its blocks read again, if cost.def has a number for them. */
 typedef struct step_counts {
     double launches, weights, kept, activations, again;
 } step_counts;
 step_counts counted_of_step(sb_cost_kernel kernel);
 
-/* Of layers that a kernel is compiled for nobody sees which it has: those are counted together. */
+/* A launch does not show which of several layers its kernel was compiled for. These are counted
+ * together. */
 int counted_together(sb_cost_kernel a, sb_cost_kernel b);
 
 #ifdef __cplusplus

@@ -10,7 +10,8 @@
 
 enum { PROMPT = 3, STEPS = 5, TIMES = 3, WIDTHS = SB_STEP_SLOTS, POSITIONS = 256 };
 
-/* What a step has left: of the first that is played it is kept, and of the second compared. */
+/* The results of a step: those of the first are recorded, and those of the second compared with
+ * them. */
 typedef struct trace {
     unsigned char *bytes;
     size_t count, room, at;
@@ -63,7 +64,7 @@ static sb_status note_state(trace *t)
     return status;
 }
 
-/* Of a call of so many rows, the last `logits` of which have logits. */
+/* Notes a call of `rows` rows, whose last `logits` rows have logits. */
 static sb_status note_rows(trace *t, size_t rows, size_t logits)
 {
     const size_t V = t->model->config.vocab_size, H = t->model->config.hidden_size;
@@ -98,7 +99,7 @@ static sb_status play_steps(trace *t)
     return status;
 }
 
-/* A verify of drafts that the host gives, of which as many rows are kept as the round says. */
+/* A verify of drafts from the host; the round determines how many rows are kept. */
 static sb_status play_verify(trace *t, size_t width, size_t round)
 {
     uint32_t drafts[WIDTHS];

@@ -8,11 +8,11 @@
 #include "ref/base/mem.h"
 #include "ref/ops/values.h"
 
-/* What an op writes: outputs, the state, the states behind each row. */
+/* The arrays that an op writes: outputs, the state, the states after each row. */
 typedef struct part {
     const char *name;
     void *at;
-    size_t count;                /* of 4 bytes each */
+    size_t count;                /* elements of 4 bytes */
     uint32_t *before, *by_first; /* copies */
     int is_float;
 } part;
