@@ -1,6 +1,7 @@
-/* test_atoms_convert.cc - the packed conversions of gpu/atom/convert.h against ref/formats: out of
- * small formats every code, into them both neighbours and both sides of every middle between two
- * values, and random numbers. SAMEBIT_CASES is the number of those (default 200000). */
+/* test_atoms_convert.cc - compares the packed conversions of gpu/atom/convert.h with ref/formats.
+ * From small formats: every code. Into small formats: both neighbours and both sides of every
+ * midpoint between two values, and random numbers. SAMEBIT_CASES is the number of random ones
+ * (default 200000). */
 #include <stdlib.h>
 
 #include "gpu/atom/convert.h"
@@ -15,7 +16,7 @@ extern "C" {
 namespace
 {
 
-/* The code of x in both formats of ref/formats, but for NaN: H-11. */
+/* The code of x in each of the two formats by ref/formats, except for NaN: H-11. */
 uint32_t to_bf16(float x)
 {
     return x == x ? sb_f32_to_bf16(x) : 0x7fff;
@@ -55,7 +56,7 @@ TEST(test_out)
         assert_int_equal(sb_cvt_f16x2_e2m1x2(two & 0xff), half_of(value[0]) | half_of(value[1])
                                                                                   << 16);
     }
-    /* all of these are exact: nothing was rounded above */
+    /* all of these are exact: no rounding above */
     for (uint32_t code = 0; code < 0x7f; code++) {
         float x = sb_e4m3_to_f32((uint8_t)code);
         assert_true(sb_f16_to_f32(sb_f32_to_f16(x)) == x && sb_bf16_to_f32(sb_f32_to_bf16(x)) == x);
@@ -69,7 +70,7 @@ void into(float x, float y)
     assert_int_equal(sb_cvt_e2m1x2_f32(x, y), to_e2m1(x) | to_e2m1(y) << 4);
 }
 
-/* x and its neighbours, of both signs. */
+/* Checks x and its neighbours, of both signs. */
 void around(uint32_t bits)
 {
     for (uint32_t near = bits ? bits - 1 : 0; near <= bits + 1; near++) {

@@ -1,5 +1,6 @@
-/* test_atoms_golden.cc - the host bodies and the model of tests/gpu against golden/atoms, which
- * another program computed from docs/atoms.md in exact fractions, with layouts of its own. */
+/* test_atoms_golden.cc - compares the host bodies, and the model of tests/gpu, with golden/atoms.
+ * Another program computed golden/atoms from docs/atoms.md in exact fractions, with its own
+ * layouts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ void hold(const char *name, bool scaled, body *run, body *model)
         if (body_differs || model_differs)
             fail_msg("%s, warp %zu: %zu elements of the body differ, %zu of the model", name, i,
                      body_differs, model_differs);
-        for (unsigned lane = 0; lane < 32; lane++) { /* a wrong layout is seen */
+        for (unsigned lane = 0; lane < 32; lane++) { /* a wrong layout is detected */
             uint32_t kept = warp.before.a[lane][1];
             warp.before.a[lane][1] = warp.before.a[lane][2];
             warp.before.a[lane][2] = kept;
@@ -120,7 +121,7 @@ TEST(test_e4m3)
         [](const atom_warp *w, float d[32][4]) { model(SB_ATOM_sm120_fp8, SB_FORMAT_e4m3, w, d); });
 }
 
-/* H-13: the other reading gives other elements than those recorded, in the fragment made for it. */
+/* H-13: in the fragment made for it, the other reading differs from the recorded elements. */
 TEST(test_open)
 {
     json_t *file = NULL;

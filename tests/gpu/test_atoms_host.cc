@@ -1,7 +1,8 @@
-/* test_atoms_host.cc - the host bodies of gpu/atom against the interpreter of ref/formats/atoms.h:
- * every code and every pair of scales, random and hostile fragments; faults in the operands that
- * must show, changes that must not. SAMEBIT_CASES / 6 is the number of fragments per format and
- * kind of operands (default 200); beyond 2000 of them, one column each is compared. */
+/* test_atoms_host.cc - compares the host bodies of gpu/atom with the interpreter of
+ * ref/formats/atoms.h: every code and every pair of scales, random and hostile fragments. Faults in
+ * the operands must show, and harmless changes must not. SAMEBIT_CASES / 6 is the number of
+ * fragments per format and kind of operands (default 200); from the 2001st on, only one column of
+ * each is compared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ uint64_t cases()
     return n;
 }
 
-/* Elements of d of one column, or of all, with other bits than those of the model. */
+/* The number of elements of d, in one column or in all, whose bits differ from the model's. */
 size_t differences(const float d[32][4], const float want[32][4], unsigned only)
 {
     size_t count = 0;
@@ -72,7 +73,7 @@ size_t differences(const float d[32][4], const float want[32][4], unsigned only)
     return count;
 }
 
-/* The body on `given` against the model on `warp`. */
+/* Compares the body on `given` with the model on `warp`. */
 size_t compare(unsigned which, const sb_atom *model, const atom_warp *given, const atom_warp *warp,
                unsigned only)
 {
@@ -88,8 +89,7 @@ size_t compare_same(unsigned which, const atom_warp *warp, unsigned only)
     return compare(which, &sb_atoms[atoms[which].row], warp, warp, only);
 }
 
-/* --- random and hostile ------------------------------------------------------------------------
- */
+/* --- random and hostile fragments ------------------------------------------------------------- */
 
 TEST(test_random)
 {
@@ -108,7 +108,7 @@ TEST(test_random)
         }
 }
 
-/* What the fragments reach: without these the test above would show little. */
+/* The fragments reach these kinds of results. Otherwise the test above would prove little. */
 TEST(test_reach)
 {
     for (unsigned which = 0; which < ATOMS; which++) {
@@ -136,8 +136,8 @@ TEST(test_reach)
 
 const float addends[] = {0.0f, 1.0f, -0x1.fffffep-6f, 0x1.5p20f, 0x1.234568p-24f, -0x1p-140f};
 
-/* All 65536 pairs of E4M3, and all 16-bit codes against eight others, each alone in its sum, and
- * next to a product of 1. */
+/* All 65536 pairs of E4M3, and all 16-bit codes with eight others: each product alone in its sum,
+ * and beside a product of 1. */
 void every_pair(unsigned which, unsigned bits, unsigned columns)
 {
     unsigned half = bits == 16 ? 0x3f80 : 0x38, others = bits == 16 ? 8 : 256;
@@ -169,7 +169,7 @@ TEST(test_every_code)
     every_pair(2, 8, 8);
 }
 
-/* All pairs of scale bytes, in each of the four places, with codes that differ; and all pairs of
+/* All pairs of scale bytes in each of the four positions, with different codes; and all pairs of
  * E2M1 codes. */
 TEST(test_every_scale)
 {
@@ -268,7 +268,7 @@ void c_elements(atom_warp *w, unsigned lane)
     w->c[lane][2] = kept;
 }
 
-/* Changes that leave every result as it is: the same reordering of k in A and B within 16, and
+/* Changes that leave every result as it is: the same reordering of k within 16 in A and B, and
  * scales in lanes that are not read. */
 void same_order(atom_warp *w, unsigned lane)
 {
@@ -318,7 +318,8 @@ TEST(test_faults)
     assert_true(seen(NVFP4, scale_thread) > 0);
 }
 
-/* How many elements of 60 fragments of a kind are not those of a changed row. */
+/* The number of elements, in 60 fragments of a kind, that differ under a changed row of
+ * atoms.def. */
 size_t seen_in_row(unsigned which, const sb_atom *changed, unsigned kind)
 {
     size_t count = 0;
@@ -330,7 +331,7 @@ size_t seen_in_row(unsigned which, const sb_atom *changed, unsigned kind)
     return count;
 }
 
-/* H-2: "A product of zero and a C of zero have the exponent Z": seen in bfloat16 alone, whose
+/* H-2: "A product of zero and a C of zero have the exponent Z". Only bfloat16 shows this: its
  * products can be so small. */
 TEST(test_zero_exponent)
 {
@@ -346,7 +347,7 @@ TEST(test_zero_exponent)
         }
 }
 
-/* H-13: fragments decide between the readings, of each atom that has them. */
+/* H-13: for each atom with two readings, some fragments tell them apart. */
 TEST(test_open)
 {
     for (unsigned which = 0; which < ATOMS; which++) {
@@ -361,7 +362,7 @@ TEST(test_open)
     }
 }
 
-/* A model with one bit more or less, or one that rounds in two steps, is another. */
+/* A model with one bit more or less, or with rounding in two steps, gives other results. */
 TEST(test_other_models)
 {
     for (unsigned which = 0; which < ATOMS; which++) {
@@ -391,7 +392,7 @@ TEST(test_s8)
         atom_draw(SB_FORMAT_e2m1, ATOM_CODES, sb_rng_u64(8, i), &warp);
         for (unsigned at = 0; at < 128; at++)
             c[at / 4][at % 4] = (int32_t)sb_rng_u64(i, at) >> (i % 3 * 12);
-        if (i == 0) { /* the largest sum there is, and it wraps */
+        if (i == 0) { /* the largest possible sum, which wraps around */
             memset(warp.a, 0x80, sizeof warp.a);
             memset(warp.b, 0x80, sizeof warp.b);
             c[0][0] = INT32_MAX;
@@ -407,7 +408,7 @@ TEST(test_s8)
     }
 }
 
-/* Every element knows its matrix, row and column. */
+/* The value of every element encodes its matrix, row and column. */
 TEST(test_ldmatrix)
 {
     uint32_t rows[32][4];

@@ -1,7 +1,8 @@
-/* test_atoms_lanes.cc - the atoms as kernels call them, in the emulator: the bodies of the host by
- * their device names, and the portable bodies of sm_90, whose s8 instruction and shuffles are the
- * host's here, against the interpreter of ref/formats/atoms.h. SAMEBIT_CASES / (6 part) is the
- * number of fragments per kernel and kind of operands, `part` a kernel's own (default 60). */
+/* test_atoms_lanes.cc - the atoms as kernels call them, in the emulator, compared with the
+ * interpreter of ref/formats/atoms.h: the host bodies under their device names, and the portable
+ * bodies of sm_90, for which the host provides the s8 instruction and the shuffles. SAMEBIT_CASES /
+ * (6 part) is the number of fragments per kernel and kind of operands; each kernel has its own
+ * `part` (default 60). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ void fill(uint64_t key, given_words out)
                 out[i][lane][at] = (uint32_t)sb_rng_u64(key + i, 32 * at + lane);
 }
 
-/* A batch of fragments, a warp each, in the order that a seed gives to lanes and blocks. */
+/* Runs a batch of fragments, one warp each. The seed determines the order of lanes and blocks. */
 void run(const char *name, kernel *body, const given_words in, uint64_t seed, result_words out)
 {
     sb_error err;
@@ -89,7 +90,7 @@ const struct {
 };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
-/* A column of the results, or, as column 8, all of them. */
+/* Compares one column of the results, or all if `only` is 8. */
 bool as_model(unsigned which, const atom_warp *warp, const uint32_t out[32][4], unsigned only)
 {
     float want[32][4];
@@ -168,7 +169,7 @@ TEST(test_ldmatrix)
     one_ldmatrix<4, true>(in);
 }
 
-/* The two readings of an E2M1 code that the portable body of NVFP4 rests on. */
+/* Twice the value of an E2M1 code, on which the portable body of NVFP4 relies. */
 TEST(test_doubled)
 {
     const int size[8] = {0, 1, 2, 3, 4, 6, 8, 12};

@@ -1,5 +1,5 @@
-/* test_emu.cc - the emulator: right kernels under many schedules, and each fault caught and named.
- */
+/* test_emu.cc - the emulator: right kernels pass under many schedules, and each fault is caught and
+ * named. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -10,7 +10,7 @@
 
 enum { SCHEDULES = 20 };
 
-/* A launch and its buffers: x of ints 0, 1, 2, ..., and out, of which nothing has a value. */
+/* A launch and its buffers: x has the ints 0, 1, 2, ..., and out has no values. */
 struct bench {
     int x[4096], out[4096];
     float fx[4096], fout[4096];
@@ -20,7 +20,7 @@ struct bench {
     sb_queue queue;
 };
 
-/* One for all: a launch that failed leaves nothing behind. */
+/* Shared by all tests: a failed launch leaves nothing behind. */
 static sb_emu *emulator;
 static bool history = true; /* Y-14 */
 
@@ -53,7 +53,7 @@ static void close(bench *b)
     sb_emu_region_close(&b->count);
 }
 
-/* The launches: of the kernel that is named, right or with a fault. */
+/* Launches the given variant of a kernel, right or with a fault. */
 #define SUM(kernel) SB_LAUNCH(&b->queue, kernel, 8, 96, 0, &b->in, &b->result, 700)
 #define TRANSPOSE(kernel)                                                                          \
     SB_LAUNCH(&b->queue, kernel, dim3(2, 2), dim3(32, 8), 0, &b->fin, &b->fresult, 50, 40)
@@ -147,8 +147,8 @@ TEST(test_right_kernels)
 }
 
 /* --- faults ---------------------------------------------------------------------------------- */
-/* The launch fails, in every schedule, and the message has the kernel's name and one of the texts.
- */
+/* The launch fails in every schedule. The message contains the kernel's name and one of the
+ * texts. */
 template <class L>
 static void caught(size_t elements, L launch, const char *kernel,
                    std::initializer_list<const char *> texts)
@@ -171,7 +171,7 @@ static void caught(size_t elements, L launch, const char *kernel,
     }
 }
 
-/* Which of them is met first is a matter of the schedule. */
+/* The schedule determines which of these errors occurs first. */
 #define UNORDERED "a race: ", "which nothing has written", "an asynchronous copy is on its way"
 #define DRAWN(kernel) PERSISTENT(kernel, &b->result)
 #define INTO_X(kernel) PERSISTENT(kernel, &b->in)
@@ -248,7 +248,7 @@ TEST(test_without_history)
     CAUGHT(700, SUM, sum_blocks<FROM_ABSENT>, "a shuffle reads lane 16, which its mask 0x0000ffff");
     CAUGHT(2000, TILES, pipeline<MISALIGNED>, "buffer x is not aligned to 16");
     CAUGHT(2000, TILES, pipeline<LEFT>, "returns with 1 asynchronous copies that nothing has");
-    static bench b; /* and this is a race, as test_faults_of_barriers knows */
+    static bench b; /* this is a race, as test_faults_of_barriers shows */
     open(&b, 1, 2000);
     is_ok(&b, SB_LAUNCH(&b.queue, turn<NO_BARRIER2>, 1, 32, 0, &b.result, 9));
     close(&b);

@@ -1,4 +1,5 @@
-/* test_emu_count.cc - what the emulator counts (Y-15): bytes by direction, operations, launches. */
+/* test_emu_count.cc - the counts of the emulator (Y-15): bytes by direction, operations,
+ * launches. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ static sb_error err;
 static sb_queue queue;
 static sb_emu_counts counts;
 
-/* x is read only, y is written first, z has values and changes. */
+/* x is only read; y is written before it is read; z has values and changes. */
 static unsigned x[WORDS], y[WORDS], z[WORDS];
 static sb_emu_region in, out, both;
 
@@ -51,7 +52,7 @@ static void is(const char *kernel, const char *what, uint64_t times, uint64_t re
 #define ARGUMENTS sb_global<const unsigned> a, sb_global<unsigned> b, sb_global<unsigned> c
 #define RUN(kernel, grid) SB_LAUNCH(&queue, kernel, grid, 64, 0, &in, &out, &both)
 
-/* Of each thread: a word of a; of b a word; of c a word read and written. */
+/* Each thread reads a word of a, writes a word of b, and reads and writes a word of c. */
 static __global__ void words(ARGUMENTS)
 {
     const unsigned i = blockIdx.x * 64 + threadIdx.x;
@@ -74,8 +75,7 @@ static __global__ void fours(ARGUMENTS)
         atomicAdd(c, 1u);
 }
 
-/* 16 bytes to shared memory, of which 8 are read; what is on its way counts when it is asked for.
- */
+/* Copies 16 bytes to shared memory, of which 8 are read. A copy counts when it is issued. */
 static __global__ void copies(ARGUMENTS)
 {
     SB_SHARED(uint4, kept, 64);
@@ -94,7 +94,8 @@ static __global__ void wrong(ARGUMENTS)
     c[0] = 0u;
 }
 
-/* Every block the same 64 words, of which half twice; then its own, twice. */
+/* Every block reads the same 64 words, half of them twice; then its own words, and it writes
+ * twice. */
 static __global__ void again(ARGUMENTS)
 {
     const unsigned i = blockIdx.x * 64 + threadIdx.x;
@@ -117,7 +118,7 @@ static void are(const char *kernel, const char *what, const sb_emu_unlike &launc
 }
 
 /* Y-15: "how many different ones they are, in each launch and in each block, and how many are read
- * in pieces of less than 16" - both start anew with each launch. */
+ * in pieces of less than 16" ; both counts start again with each launch. */
 TEST(test_unlike)
 {
     open();
@@ -156,11 +157,11 @@ TEST(test_counts)
     is("copies", "z", 0, 0, 0);
     is(nullptr, nullptr, 4, 0, 0);
     is(nullptr, "x", 448, 2816, 0);
-    assert_int_equal(y[5], 20); /* the word that copies has brought, and a zero */
+    assert_int_equal(y[5], 20); /* the word from copies, and a zero */
     close();
 }
 
-/* Y-15: "what is a fault without it is a fault as ever" - an input stays one, and has all its
+/* Y-15: "what is a fault without it is a fault as ever" : an input stays an input, and has all its
  * values. */
 TEST(test_inputs)
 {
@@ -168,13 +169,14 @@ TEST(test_inputs)
     assert_int_equal(sb_emu_unset(&in, 0), sizeof x);
     assert_int_equal(sb_emu_unset(&out, 0), 0);
     const sb_status status =
-        SB_LAUNCH(&queue, wrong, 1, 64, 0, &both, &out, &in); /* its third may not change */
+        SB_LAUNCH(&queue, wrong, 1, 64, 0, &both, &out, &in); /* its third argument may not
+                                                               * change */
     assert_int_equal(status, SB_ERR_DIFF);
     assert_non_null(strstr(err.text, "in buffer x, which the host gave as an input"));
     close();
 }
 
-/* Nothing is counted that was not asked for. */
+/* Nothing is counted unless it was asked for. */
 TEST(test_silence)
 {
     open();
@@ -195,7 +197,8 @@ TEST(test_full)
     }
     assert_int_equal(RUN(words, 1), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "things to count"));
-    counts.tally[0].kernel = "words"; /* its launch has a place, and its buffers have none */
+    counts.tally[0].kernel = "words"; /* counts has an entry for its launch, and none for its
+                                       * buffers */
     assert_int_equal(RUN(words, 1), SB_ERR_DIFF);
     assert_non_null(strstr(err.text, "things to count"));
     close();

@@ -1,6 +1,5 @@
-/* test_emu_launch.cc - dependent launches on the emulator (Y-16): what a kernel may touch before it
- * waits for the launch before its own, and that each of its threads waits.
- */
+/* test_emu_launch.cc - dependent launches in the emulator (Y-16): a kernel may touch only some
+ * buffers before it waits for the launch before, and each of its threads has to wait. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -13,8 +12,8 @@ static sb_emu *emulator;
 static sb_error err;
 static sb_queue queue;
 
-/* The host gives weights before all launches, x between two of them; y changes, and z has no values
- * yet. */
+/* The host provides weights before all launches, and x between two launches; y changes, and z has
+ * no values yet. */
 static unsigned weights[WORDS], inputs[WORDS], both_ways[WORDS], results[WORDS];
 static sb_emu_region given, brought, both, out;
 
@@ -48,7 +47,7 @@ static void close()
 #define RUN(kernel)                                                                                \
     SB_LAUNCH(&queue, kernel, WORDS / BLOCK, BLOCK, 0, &given, &brought, &both, &out)
 
-/* --- what a kernel may do --------------------------------------------------------------------- */
+/* --- allowed accesses ------------------------------------------------------------------------- */
 static __device__ void work(unsigned weight, sb_global<const unsigned> x, sb_global<unsigned> y,
                             sb_global<unsigned> z)
 {
@@ -62,7 +61,7 @@ static __global__ void waits_first(ARGUMENTS)
     sb_launch_wait();
     work(__ldg(w + (blockIdx.x * BLOCK + threadIdx.x)), x, y, z);
 }
-/* Weights by copies, a barrier and shared memory before it waits; and it waits twice. */
+/* Reads weights by copies, a barrier and shared memory before it waits, and waits twice. */
 static __global__ void waits_late(ARGUMENTS)
 {
     SB_SHARED(unsigned, room, BLOCK);
@@ -117,14 +116,14 @@ TEST(right_kernels)
             IS_RIGHT(waits_first, BLOCK);
             IS_RIGHT(waits_late, BLOCK);
             IS_RIGHT(waits_and_leaves, BLOCK / 2);
-            /* and where the launch is not dependent, all the same, but needs no wait */
+            /* the same without a dependent launch, where no wait is needed */
             queue.dependent = false;
             IS_RIGHT(waits_late, BLOCK);
             IS_RIGHT(never_waits, BLOCK);
         }
 }
 
-/* --- and what not: each of these in one way -------------------------------------------------- */
+/* --- faults: each kernel has one -------------------------------------------------------------- */
 enum fault {
     READS,
     READS_BROUGHT,
@@ -166,7 +165,7 @@ template <int FAULT> static __global__ void early(ARGUMENTS)
         return;
     if (FAULT == ONE_READS && one)
         room[threadIdx.x] = y[i];
-    /* what one thread has waited for, another one has not */
+    /* a wait by one thread does not count for another thread */
     if (FAULT == BEHIND_BARRIER) {
         if (threadIdx.x < 32)
             sb_launch_wait();

@@ -1,5 +1,5 @@
-/* test_emu_words.cc - the words of CUDA, one by one: what they give, what they accept, what they
- * refuse. */
+/* test_emu_words.cc - the functions and variables of CUDA in the emulator, one by one: their
+ * results, and what they accept and refuse. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static sb_emu *emulator;
 static sb_error err;
 static sb_queue queue;
 
-/* A buffer of 32-bit words that stays for a test. */
+/* A buffer of 32-bit words for the length of a test. */
 struct buffer {
     unsigned word[1024];
     sb_emu_region region;
@@ -35,7 +35,7 @@ static void fresh(uint64_t seed)
                      SB_OK);
 }
 
-/* Runs a kernel of (input, output): under some schedules it is right, or fails with a text. */
+/* Runs a kernel of (input, output) under some schedules. It is right, or fails with a text. */
 using kernel_type = void(sb_global<const unsigned>, sb_global<unsigned>);
 
 static sb_status run(const char *name, kernel_type *kernel, dim3 grid, dim3 block, size_t shared)
@@ -77,7 +77,7 @@ static unsigned x_of(unsigned i)
     return i * 2654435761u;
 }
 
-/* --- where a thread is ----------------------------------------------------------------------- */
+/* --- the position of a thread ----------------------------------------------------------------- */
 KERNEL(places)
 {
     const unsigned t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
@@ -130,7 +130,7 @@ static unsigned shuffles_expected(unsigned i)
         return x_of(t / 8 * 8 + 1);
     case 2:
         return x_of(t ^ 3);
-    case 3: /* a later group is out of reach, an earlier one is not */
+    case 3: /* a later group cannot be read, but an earlier one can */
         return x_of(t & 8 ? t - 8 : t);
     case 4:
         return x_of(t + 3 < 32 ? t + 3 : t);
@@ -162,7 +162,7 @@ static unsigned reductions_expected(unsigned i)
         190, static_cast<unsigned>(-7), 12, 0xffffffffu, 0, 0x49249, 3, 15};
     return values[i / 20];
 }
-KERNEL(halves) /* two groups of lanes, each at its own pace, and all lanes after that */
+KERNEL(halves) /* two groups of lanes that progress independently, then all lanes */
 {
     const unsigned t = threadIdx.x;
     unsigned v = x[t];
@@ -174,8 +174,8 @@ KERNEL(halves) /* two groups of lanes, each at its own pace, and all lanes after
     }
     y[t] = __shfl_xor_sync(0xffffffffu, v, 1);
 }
-KERNEL(pairs) /* a collective of the caller's own: each lane gets the sum with its neighbour's
-                 double */
+KERNEL(pairs) /* a collective of the caller's own: each lane gets its value plus twice its
+               * neighbour's */
 {
     y[threadIdx.x] = sb_emu_warp<unsigned, unsigned>(
         "pairs", 0xffffffffu, x[threadIdx.x], [](uint32_t, const unsigned *in, unsigned *out) {
@@ -199,7 +199,7 @@ KERNEL(two_votes) /* the same types, another operation */
     y[threadIdx.x] = static_cast<unsigned>(threadIdx.x < 16 ? __any_sync(0xffffffffu, v)
                                                             : __all_sync(0xffffffffu, v));
 }
-KERNEL(two_names) /* what they do with the lanes is the same */
+KERNEL(two_names) /* the operations on the lanes are the same */
 {
     const unsigned v = x[threadIdx.x];
     y[threadIdx.x] = threadIdx.x < 16 ? __shfl_sync(0xffffffffu, v, static_cast<int>(threadIdx.x))
@@ -220,7 +220,7 @@ KERNEL(two_folds) /* the same name */
                          ? sb_emu_warp<unsigned, unsigned>("fold", 0xffffffffu, v, more)
                          : sb_emu_warp<unsigned, unsigned>("fold", 0xffffffffu, v, less);
 }
-KERNEL(two_lines) /* of one operation */
+KERNEL(two_lines) /* the same operation on two lines */
 {
     const unsigned v = x[threadIdx.x];
     if (threadIdx.x < 16)
@@ -305,7 +305,7 @@ KERNEL(unset_output)
 {
     y[threadIdx.x] += x[threadIdx.x];
 }
-KERNEL(same_element) /* of two blocks */
+KERNEL(same_element) /* in two blocks */
 {
     y[threadIdx.x] = x[threadIdx.x];
 }
@@ -316,7 +316,7 @@ KERNEL(of_another_block)
     else if (blockIdx.x == 1)
         y[64 + threadIdx.x] = y[threadIdx.x] + 1;
 }
-KERNEL(stale_shared) /* what an earlier block has left has no value */
+KERNEL(stale_shared) /* values left by an earlier block count as unwritten */
 {
     SB_SHARED(unsigned, left, 64);
     if (blockIdx.x == 0)
@@ -404,7 +404,7 @@ KERNEL(plain_and_atomic)
     y[threadIdx.x] = sum[0];
 }
 
-KERNEL(spinning) /* on what only a later block would write */
+KERNEL(spinning) /* waits for a value that only a later block writes */
 {
     if (atomicAdd(y, 0u) == x[1])
         y[1] = 0;
@@ -424,7 +424,7 @@ TEST(test_atomics)
 }
 
 /* --- barriers and copies --------------------------------------------------------------------- */
-KERNEL(zeros) /* a copy of 4 bytes of 16: the rest becomes zero */
+KERNEL(zeros) /* a copy of 4 bytes of 16: the others become zero */
 {
     SB_SHARED_DYNAMIC(unsigned, four);
     sb_cp_async<16>(four + 4 * threadIdx.x, x + 4 * threadIdx.x, 4);
@@ -437,7 +437,7 @@ static unsigned zeros_expected(unsigned i)
 {
     return i % 4 == 0 ? x_of(i) : 0;
 }
-KERNEL(nothing_read) /* of what is not there; all of it becomes zero */
+KERNEL(nothing_read) /* a copy of 0 bytes: all 16 become zero */
 {
     SB_SHARED_DYNAMIC(unsigned, four);
     const sb_global<const unsigned> none = nullptr;
@@ -462,7 +462,7 @@ KERNEL(read_beyond)
     sb_cp_async<16>(four, x + 1024, 4);
     y[0] = 0;
 }
-KERNEL(open_group) /* a wait for groups does not wait for what is in none */
+KERNEL(open_group) /* a wait for groups does not wait for copies outside of groups */
 {
     SB_SHARED(unsigned, one, 32);
     sb_cp_async<4>(one + threadIdx.x, x + threadIdx.x);
@@ -486,8 +486,8 @@ KERNEL(never_made)
     sb_mbarrier_wait(gate, 0);
     y[threadIdx.x] = x[threadIdx.x];
 }
-KERNEL(arrivals) /* an mbarrier as a barrier: what was written before an arrival is there after the
-                    wait */
+KERNEL(arrivals) /* an mbarrier as a barrier: data written before an arrival is visible after the
+                  * wait */
 {
     SB_SHARED(uint64_t, gate, 1);
     SB_SHARED(unsigned, row, 64);
@@ -548,7 +548,7 @@ TEST(test_launches)
                      SB_OK);
 }
 
-TEST(test_out_of_memory) /* wherever it is asked for */
+TEST(test_out_of_memory) /* at every allocation */
 {
     unsigned long n = 1;
     for (sb_status status = SB_ERR_MEMORY; status != SB_OK; n++) {
@@ -563,14 +563,15 @@ TEST(test_out_of_memory) /* wherever it is asked for */
             fail_msg("allocation %lu: status %d, %s", n, static_cast<int>(status), err.text);
         fresh(0);
         if (small && sb_emu_call(small, "zeros", zeros, 1, 32, 1024, &err, &input.region,
-                                 &output.region) != SB_OK) /* it is of use after that */
+                                 &output.region) != SB_OK) /* the emulator can still be used */
             fail_msg("after allocation %lu: %s", n, err.text);
         sb_emu_free(small);
     }
-    assert_true(n > 64); /* those of the emulator, of the launch, and of the copies of 32 threads */
+    assert_true(n > 64); /* the allocations of the emulator, of the launch, and for the copies of 32
+                          * threads */
 }
 
-TEST(test_seeds) /* the same seed: the same order, and the same fault first */
+TEST(test_seeds) /* the same seed gives the same order and the same first fault */
 {
     unsigned different = 0;
     for (uint64_t seed = 1; seed < 9; seed++) {
@@ -597,9 +598,9 @@ TEST(test_arithmetic)
         unsigned u[3];
         for (uint64_t k = 0; k < 3; k++)
             u[k] = static_cast<unsigned>(sb_rng_u64(key, 3 * i + k));
-        if (i & 1) /* near cancellation */
+        if (i & 1) /* close to cancellation */
             u[2] = __float_as_uint(-(__uint_as_float(u[0]) * __uint_as_float(u[1]))) + (u[2] & 3);
-        if (i % 4 >= 2) /* and where results are small */
+        if (i % 4 >= 2) /* small results */
             u[0] = (u[0] & 0x83ffffffu) | 0x1c000000u, u[1] = (u[1] & 0x83ffffffu) | 0x1c000000u;
         const float a = __uint_as_float(u[0]), b = __uint_as_float(u[1]), c = __uint_as_float(u[2]);
         const float got = __fmaf_rn(a, b, c), want = fmaf(a, b, c);

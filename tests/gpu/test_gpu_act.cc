@@ -61,8 +61,8 @@ float value_of(uint16_t bits)
 /* --- inputs ------------------------------------------------------------------------------------
  */
 
-/* A bfloat16 of one kind: ordinary, with any finite bits, tiny, huge, few digits (ties), zeros; and
- * one in a thousand of kind 6 not finite. */
+/* A bfloat16 of one kind: ordinary, with any finite bits, tiny, huge, few digits (ties), or zero.
+ * In kind 6, one in a thousand is not finite. */
 uint16_t drawn(uint64_t key, uint64_t i, unsigned kind)
 {
     const uint64_t bits = sb_rng_u64(key, i);
@@ -121,8 +121,7 @@ void run_fp4(room *r, uint64_t seed)
     assert_true(b.complete());
 }
 
-/* --- against the reference ---------------------------------------------------------------------
- */
+/* --- comparison with the reference ------------------------------------------------------------ */
 struct wanted {
     uint8_t codes[70000];
     float x[70000];
@@ -152,7 +151,7 @@ void want(const room *r, sb_format format, void (*quantize)(sb_act_group *), siz
     out->scale = g.scale;
 }
 
-/* Words of a row beyond the columns, and groups that are not finite, are also looked at. */
+/* Also compares the words of a row beyond its columns, and groups that are not finite. */
 bool fp8_as_reference(const room *r, void (*quantize)(sb_act_group *))
 {
     static wanted w;
@@ -220,7 +219,7 @@ TEST(test_fp8_token)
         }
 }
 
-/* Every finite bfloat16 under scales of all sizes, and as the largest of its row. */
+/* Every finite bfloat16, with scales of all sizes, and as the largest value of its row. */
 TEST(test_fp8_exhaustive)
 {
     const uint16_t largest[] = {0x7f7f, 0x43e0, 0x3f80, 0x2edc, 0x0001, 0x0000};
@@ -259,8 +258,8 @@ TEST(test_fp4)
         }
 }
 
-/* Every finite bfloat16 as the largest of a group; the others are drawn below it, many of them near
- * the middle of two values of E2M1. */
+/* Every finite bfloat16 as the largest value of a group. The others are drawn below it, many of
+ * them near the midpoint of two E2M1 values. */
 TEST(test_fp4_exhaustive)
 {
     const sb_factor factors[] = {
@@ -282,7 +281,7 @@ TEST(test_fp4_exhaustive)
     }
 }
 
-/* The comparisons see a code, a scale and a byte of the padding. */
+/* The comparisons detect a wrong code, a wrong scale and a wrong byte of the padding. */
 TEST(test_faults)
 {
     room r = make(2, 320, 8, 128, "sm121-w8a8");

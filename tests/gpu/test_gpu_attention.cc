@@ -1,10 +1,10 @@
 /* test_gpu_attention.cc - attention over bfloat16 and FP8 caches: within the bound of the
- * reference, and a row's bits whatever else is in the call, in one block for all parts of the cache
- * or in one for each. */
+ * reference. A row has the same bits whatever else is in the call, with one block for all parts of
+ * the cache or one block for each part. */
 #include "tests/gpu/attention_call.h"
 #include "tests/lib/suite.h"
 
-/* Groups of 3, 1 and 8; and heads as large models have them. */
+/* Groups of 3, 1 and 8, with heads as in large models. */
 static const shape shapes[] = {{3, 1, 64}, {2, 2, 128}, {16, 2, 256}};
 
 static void check(const shape &s, const cache &kv, size_t first, size_t rows, uint64_t seed)
@@ -35,7 +35,7 @@ TEST_WITH(test_steps, NULL, test_release)
     }
 }
 
-/* Rows 246 to 263, about the end of a part, in calls of `width`. */
+/* Rows 246 to 263, around the end of a part, in calls of `width`. */
 static bool same_in_calls_of(size_t width, const cache &kv, const sb_attention_args &whole)
 {
     const sb_knobs knobs = knobs_of_cache(kv);
@@ -65,8 +65,8 @@ TEST_WITH(test_rows, NULL, test_release)
     }
 }
 
-/* With CHECK_ALL=1: more parts than 64, in one block and in one for
- * each: within the bound, and the same bits; and prompts over the ends of parts. */
+/* With CHECK_ALL=1: more than 64 parts, in one block or one for each, within the bound and with the
+ * same bits; and prompts that cross the ends of parts. */
 static void test_many_parts(void **)
 {
     enum { MANY = 65 * 256 };
@@ -105,7 +105,7 @@ TEST_ROWS(at_length)
         suite_add(place, {"test_many_parts", test_many_parts, nullptr, test_release, nullptr});
 }
 
-/* A program of its own: it has a source of the program in it, changed by attention_call.h. */
+/* A separate program, because it includes a source of the program that attention_call.h changes. */
 int main(int argc, char **argv)
 {
     return suite_main(argc, argv);

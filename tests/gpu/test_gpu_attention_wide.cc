@@ -1,5 +1,6 @@
-/* test_gpu_attention_wide.cc - attention of many rows, whose blocks have four tiles: the bits of
- * blocks of one tile, what is read, counted, which calls have them, planted faults. */
+/* test_gpu_attention_wide.cc - attention of many rows, with blocks of four tiles: the same bits as
+ * with blocks of one tile, counts of the bytes read, the choice of the block size, planted
+ * faults. */
 #include "tests/gpu/attention_call.h"
 
 #include "gpu/emu/count.h"
@@ -13,7 +14,7 @@ static size_t outputs_of(const sb_attention_args &a)
     return a.rows * a.heads * a.hd;
 }
 
-/* The call by blocks of one tile, and of four. */
+/* Compares the call with blocks of one tile and of four. */
 static bool same_in_wide_blocks(const sb_attention_args &a, const cache &kv, uint64_t seed)
 {
     sb_attention_args many = a;
@@ -34,13 +35,13 @@ static void compare(const shape &s, const cache &kv, size_t first, size_t rows, 
     assert_int_equal(test_release(nullptr), 0);
 }
 
-/* Groups of 1 to 8 and more, also such that divide no tile, and every size of heads. */
+/* Groups of 1 to 8 and more, also sizes that do not divide a tile, and every size of heads. */
 static const shape shapes[] = {{1, 1, 64},  {2, 1, 128}, {3, 1, 64}, {4, 1, 64}, {5, 1, 64},
                                {6, 1, 64},  {7, 1, 64},  {8, 1, 64}, {9, 1, 64}, {4, 2, 64},
                                {16, 1, 64}, {20, 1, 64}, {3, 3, 64}, {1, 1, 256}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Numbers of rows up to 130, with CHECK_ALL=1 all of them, at the begin of a sequence or not, over
+/* Up to 130 rows (all numbers with CHECK_ALL=1), at the beginning of a sequence or later, across
  * the end of a part or not. */
 TEST_WITH(test_rows, NULL, test_release)
 {
@@ -53,7 +54,7 @@ TEST_WITH(test_rows, NULL, test_release)
     sb_backend_emu_history(1);
 }
 
-/* Heads of large models, of groups of 8, 6 and 16, in parts of their own and not. */
+/* Heads of large models in groups of 8, 6 and 16, with one block per part or one for all. */
 TEST_WITH(test_large_heads, NULL, test_release)
 {
     sb_backend_emu_history(0);
@@ -63,7 +64,7 @@ TEST_WITH(test_large_heads, NULL, test_release)
     sb_backend_emu_history(1);
 }
 
-/* Races are looked for. */
+/* With the search for races. */
 TEST_WITH(test_schedules, NULL, test_release)
 {
     const shape s = {8, 1, 64};
@@ -75,7 +76,7 @@ TEST_WITH(test_schedules, NULL, test_release)
     }
 }
 
-/* And the bound of the reference. */
+/* Also within the bound of the reference. */
 TEST_WITH(test_within, NULL, test_release)
 {
     wide_now = true;
@@ -83,14 +84,13 @@ TEST_WITH(test_within, NULL, test_release)
     is_within(SB_OP_attention, call_of(small, plain, 240, 40), 1, sm121());
 }
 
-/* --- what is read ------------------------------------------------------------------------------
- */
+/* --- bytes read ------------------------------------------------------------------------------- */
 struct counted {
     uint64_t keys, values, queries;
 };
 
-/* What blocks of so many tiles read, for a call of 16 query heads of 256 elements of 2 key heads.
- */
+/* The bytes that blocks of TILES tiles read in a call of 16 query heads of 256 elements, with 2 key
+ * heads. */
 template <class KV, int TILES> static counted bytes_read(uint32_t first, uint32_t rows)
 {
     enum : uint32_t { HEADS = 16, KV_HEADS = 2, HD = 256 };
@@ -137,7 +137,7 @@ template <class KV, int TILES> static counted bytes_read(uint32_t first, uint32_
 template <class KV, int TILES> static counted expect_read(uint32_t first, uint32_t rows)
 {
     const counted got = bytes_read<KV, TILES>(first, rows);
-    const uint32_t each = TILES * SB_ATTENTION_ROWS / 8; /* rows of a block */
+    const uint32_t each = TILES * SB_ATTENTION_ROWS / 8; /* the rows of a block */
     uint64_t positions = 0;
     for (uint32_t row = 0; row < rows; row += each)
         positions += first + (row + each < rows ? row + each : rows);
@@ -166,17 +166,16 @@ TEST_WITH(test_read_prompt, NULL, test_release)
                   static_cast<unsigned long long>(many.keys));
 }
 
-/* --- which calls -------------------------------------------------------------------------------
- */
-/* Of 16 query heads of 2 key heads so many rows. */
+/* --- the choice of the block size ------------------------------------------------------------- */
+/* Whether a call of `rows` rows, with 16 query heads and 2 key heads, is divided like this. */
 static bool rows_cut(size_t rows, size_t parts, bool split, bool wide)
 {
     const cut as = cut_of(8 * rows, 2, parts);
     return as.split == split && as.wide == wide;
 }
 
-/* Steps and verifies have blocks of one tile, also over a long cache; prompts have those of four
- * where they are 32 at least. */
+/* Steps and verifies have blocks of one tile, also over a long cache. Prompts have blocks of four
+ * tiles if there are at least 32 such blocks. */
 TEST_WITH(test_choice, NULL, test_release)
 {
     assert_true(rows_cut(1, 1, false, false));
@@ -206,7 +205,7 @@ TEST_WITH(test_faults, NULL, test_release)
         catches(fault, SB_OP_attention, call_of(small, plain, 50, 33), false, 1);
 }
 
-/* A program of its own: it has a source of the program in it, changed by attention_call.h. */
+/* A separate program, because it includes a source of the program that attention_call.h changes. */
 int main(int argc, char **argv)
 {
     return suite_main(argc, argv);

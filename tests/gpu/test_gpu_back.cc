@@ -1,6 +1,6 @@
-/* test_gpu_back.cc - the ways back behind a verify, counted: what the delta rule of one layer moves
- * and computes in each, and that all of them leave the same bits. Prints the table of docs/gpu.md.
- */
+/* test_gpu_back.cc - the ways to roll back after a verify, counted: the bytes moved and the
+ * operations of the delta rule of one layer, for each way. All ways leave the same bits. Prints the
+ * table of docs/gpu.md. */
 #include "tests/gpu/delta_call.h"
 
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/exp.h"
 
-/* Multiplications, fused ones too: of the rule, not of what is included above. */
+/* Counts multiplications, also fused ones: those of the rule, not those of the headers included
+ * above. */
 static uint64_t products;
 #define __fmaf_rn(a, b, c) (products++, __fmaf_rn(a, b, c))
 #define __fmul_rn(a, b) (products++, __fmul_rn(a, b))
@@ -21,19 +22,20 @@ static const char *const way_names[WAYS] = {
     "snapshots, as they are", "slots, the next call starting in one", "replay, as it is",
     "replay of the rule alone", "the same by the next call"};
 
-/* What one verify of n rows, of which m are kept, costs: bytes, except the first and the last. */
+/* The cost of one verify of n rows with m rows kept. In bytes, except for the launches and the
+ * products. */
 struct cost {
     uint64_t launches, state_read, state_written, rows_read, rows_written, products;
 };
 
-/* One layer, which does round after round. */
+/* One layer that runs round after round. */
 struct layer {
     shape s;
     way how;
     size_t n, m, state_size;
-    sb_delta_rule_args rows; /* all there are */
+    sb_delta_rule_args rows; /* all rows */
     float *state, *spare, *slots[2], *out;
-    float *k[2], *d[2], *decay[2]; /* kept of this round and the one before */
+    float *k[2], *d[2], *decay[2]; /* kept from this round and the one before */
 };
 
 /* --- launches ----------------------------------------------------------------------------------
@@ -49,7 +51,7 @@ static unsigned blocks_of(size_t n, size_t each)
     return static_cast<unsigned>((n + each - 1) / each);
 }
 
-/* One element where there is none: no kernel reads it. */
+/* Has one element if count is 0; no kernel reads it. */
 static sb_emu_region *buffer(const char *name, const float *data, size_t count, sb_emu_use use)
 {
     const size_t bytes = (count ? count : 1) * sizeof(float);
@@ -114,7 +116,7 @@ static sb_status launch(const layer &l, void (*kernel)(A...), const char *name, 
     return sb_emu_call(emulator, name, kernel, grid, SB_DELTA_THREADS, 0, &err, job...);
 }
 
-/* The kernel that samebit has. trail may be NULL. */
+/* The kernel used by samebit. trail may be NULL. */
 static void rule(const layer &l, size_t first, size_t rows, const float *from, float *to,
                  float *trail)
 {
@@ -134,7 +136,7 @@ static void rule(const layer &l, size_t first, size_t rows, const float *from, f
     done(launch(l, kernel, "sb_delta_rule_kernel", job));
 }
 
-/* The state gets `before` rows of the round before; `rows` rows follow. */
+/* Applies `before` rows of the round before to the state, then runs `rows` rows. */
 static void replay(const layer &l, size_t before, size_t from, size_t first, size_t rows)
 {
     const size_t keys = l.s.k_heads * l.s.dk, values = l.s.v_heads * l.s.dv, now = 1 - from;
@@ -158,7 +160,7 @@ static void replay(const layer &l, size_t before, size_t from, size_t first, siz
 static void round_of(layer *l, size_t round)
 {
     const size_t first = round * l->m, i = round % 2;
-    const int back = l->m < l->n; /* else nothing has to be taken back: S-10 */
+    const int back = l->m < l->n; /* otherwise nothing has to be rolled back: S-10 */
     switch (l->how) {
     case SNAPSHOTS:
         copy(*l, l->state, l->spare);
@@ -175,7 +177,7 @@ static void round_of(layer *l, size_t round)
         rule(*l, first, l->n, l->state, l->state, nullptr);
         if (back) {
             copy(*l, l->spare, l->state);
-            float *whole = l->out; /* these outputs are known */
+            float *whole = l->out; /* these outputs are already known */
             l->out = l->slots[0];
             rule(*l, first, l->m, l->state, l->state, nullptr);
             l->out = whole;
@@ -211,7 +213,7 @@ static layer open(const shape &s, way how, size_t n, size_t m)
     return l;
 }
 
-/* The second of two rounds; then the state is what the rows kept make of it. */
+/* Counts the second of two rounds. Afterwards the state is that of the kept rows. */
 static cost counted(layer *l)
 {
     static const char *const of_rows[] = {"q", "k", "v", "g", "beta", "out", "kept"};
@@ -229,12 +231,12 @@ static cost counted(layer *l)
         c.rows_read += sb_emu_counted(&counts, nullptr, name).read;
         c.rows_written += sb_emu_counted(&counts, nullptr, name).written;
     }
-    if (l->how == LATER) /* what the third round would begin with */
+    if (l->how == LATER) /* the work at the beginning of the third round */
         replay(*l, l->m, 1, 0, 0);
     return c;
 }
 
-/* The same by arithmetic: docs/gpu.md. */
+/* The expected cost, computed as in docs/gpu.md. */
 static cost expected(const shape &s, way how, size_t n, size_t m)
 {
     const uint64_t back = m < n, groups = (s.dv + 31) / 32;
@@ -244,7 +246,7 @@ static cost expected(const shape &s, way how, size_t n, size_t m)
     const uint64_t row_out = 4 * s.v_heads * s.dv;
     const uint64_t row_kept = 4 * (s.k_heads * s.dk + s.v_heads * s.dv + s.v_heads);
     const uint64_t again = 4 * s.v_heads * (groups * (s.dk + 1) + s.dv);
-    const uint64_t whole = 4 * elements + 4 * columns, update = 2 * elements; /* of a row */
+    const uint64_t whole = 4 * elements + 4 * columns, update = 2 * elements; /* per row */
     const cost all[WAYS] = {
         {2 + back, (2 + back) * state, (n + 2 + back) * state, n * row_in, n * row_out, n * whole},
         {1, state, (n + 1) * state, n * row_in, n * row_out, n * whole},
@@ -270,8 +272,8 @@ static void print(way how, size_t n, size_t m, const cost &c)
            static_cast<unsigned long long>(c.products));
 }
 
-/* Every way costs what it should, and leaves the outputs and the state that the kernel leaves which
- * is only fed the rows kept. */
+/* Every way has the expected cost, and leaves the same outputs and state as the kernel that is fed
+ * only the kept rows. */
 static void try_all(const shape &s, size_t n, size_t m, bool shown)
 {
     layer plain = open(s, SLOTS, n, m);
@@ -293,7 +295,7 @@ static void try_all(const shape &s, size_t n, size_t m, bool shown)
     test_release(nullptr);
 }
 
-/* Those of T1 and T5, T3, T4 and T6, and T2. */
+/* The shapes of T1 and T5, T3, T4 and T6, and T2. */
 TEST(test_presets)
 {
     static const shape presets[] = {

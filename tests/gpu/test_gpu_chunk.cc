@@ -1,6 +1,6 @@
-/* test_gpu_chunk.cc - the delta rule in chunks: outputs and states within the bound of R-22, with
- * the bits of a model in every variant, a row's bits whatever stands behind it or in other heads,
- * and what goes on from the state. */
+/* test_gpu_chunk.cc - the delta rule in chunks: outputs and states within the bound of R-22, and
+ * with the bits of a model in every variant. The bits of a row do not depend on later rows or other
+ * heads. Also continues from the state. */
 #include <stdio.h>
 
 #include "tests/gpu/chunk_model.h"
@@ -9,7 +9,7 @@
 static const shape small = {1, 2, 32, 33}, pair = {2, 4, 32, 8}, odd = {1, 3, 24, 7};
 static const shape shapes[] = {{1, 1, 64, 40}, {1, 1, 128, 16}, {1, 1, 72, 32}, odd};
 
-/* rounded: queries and keys are in bfloat16, as engines have them. */
+/* rounded: queries and keys are in bfloat16, as in engines. */
 static sb_knobs chunk_knobs(bool rounded)
 {
     sb_knobs knobs = sm121();
@@ -57,7 +57,7 @@ static void goes(uint64_t seed, const sb_knobs &knobs, const sb_delta_rule_args 
     runs(SB_OP_delta_rule_chunk, a, seed, knobs);
 }
 
-/* The bits of the model, which knows of no thread. */
+/* Compares with the bits of the model, which has no threads. */
 static void has_bits_of_model(const shape &s, size_t rows, bool rounded, uint64_t seed)
 {
     const size_t values = rows * s.v_heads * s.dv, state = s.v_heads * s.dk * s.dv;
@@ -81,7 +81,7 @@ TEST_WITH(test_model, NULL, test_release)
     }
 }
 
-/* The same values one float behind a multiple of two. */
+/* The same values at an odd offset of floats. */
 static const float *moved(const float *x, size_t count)
 {
     float *y = test_output(count + 1);
@@ -89,8 +89,8 @@ static const float *moved(const float *x, size_t count)
     return y + 1;
 }
 
-/* Y-98, Y-99: whether a key in bfloat16 is one operand, passed on by the first kernel, or three,
- * made by both; whether two elements are one access or two. */
+/* Y-98, Y-99: a bfloat16 key may be one operand, passed on by the first kernel, or three, made by
+ * both kernels; two elements may be read in one access or in two. */
 static void has_same_bits(const shape &s, size_t rows, uint64_t seed)
 {
     const size_t values = rows * s.v_heads * s.dv, state = s.v_heads * s.dk * s.dv;
@@ -108,8 +108,8 @@ static void has_same_bits(const shape &s, size_t rows, uint64_t seed)
         }
 }
 
-/* Heads of T1 to T6, those of 35B-A3B among them (T2's: 128 by 128, two heads to a key), and odd
- * ones; lengths about the ends of tiles and chunks. */
+/* The heads of T1 to T6, among them those of 35B-A3B (T2: 128 by 128, two heads per key), and odd
+ * ones; lengths around the ends of tiles and chunks. */
 TEST_WITH(test_variants, NULL, test_release)
 {
     static const shape heads[] = {{1, 2, 64, 64}, {1, 3, 64, 64}, {2, 4, 32, 32}, odd};
@@ -122,8 +122,8 @@ TEST_WITH(test_variants, NULL, test_release)
     has_same_bits({2, 2, 72, 40}, 130, seed);
 }
 
-/* S-3: "only for splits that leave the cut into chunks of R-10": rows do not know of what stands
- * behind them, and a call may end where a chunk does. */
+/* S-3: "only for splits that leave the cut into chunks of R-10": a row does not depend on later
+ * rows, and a call may end where a chunk ends. */
 TEST_WITH(test_rows, NULL, test_release)
 {
     const sb_knobs knobs = chunk_knobs(false);
@@ -143,11 +143,11 @@ TEST_WITH(test_rows, NULL, test_release)
         goes(cut + 1, knobs, rest_of(all, cut));
         const bool same = same_bits(all.out, whole.out, CALL_ROWS * values) &&
                           same_bits(all.state, whole.state, state);
-        assert_int_equal(same, cut % 64 == 0); /* docs/profiles.md: what chunks give up */
+        assert_int_equal(same, cut % 64 == 0); /* docs/profiles.md: the cost of chunks */
     }
 }
 
-/* The first head beside heads that have other values, also of another key head. */
+/* The first head beside heads with other values, also of another key head. */
 TEST_WITH(test_heads, NULL, test_release)
 {
     const sb_knobs knobs = chunk_knobs(false);
@@ -186,8 +186,8 @@ static double largest(const float *x, const float *y, size_t count)
     return most;
 }
 
-/* A prompt of 70 rows in chunks, and three steps row by row from where it ends: about the state of
- * 73 rows that went row by row. */
+/* A prompt of 70 rows in chunks, then three steps row by row. The state is close to that of 73 rows
+ * computed row by row. */
 TEST_WITH(test_steps, NULL, test_release)
 {
     const sb_knobs knobs = chunk_knobs(false);
@@ -212,8 +212,8 @@ TEST_WITH(test_steps, NULL, test_release)
     assert_true(steps < 0x1p-6);
 }
 
-/* K-16: "R-22 always does so": queries come unscaled, and rounded where K-33 says so; not so for
- * the rule row by row. */
+/* K-16: "R-22 always does so": queries come unscaled, and rounded if K-33 demands it. For the rule
+ * row by row they come scaled. */
 TEST_WITH(test_l2norm, NULL, test_release)
 {
     const size_t rows = 3, heads = 2, dk = 48, width = 2 * heads * dk + 5;
@@ -236,7 +236,7 @@ TEST_WITH(test_l2norm, NULL, test_release)
         }
 }
 
-/* Y-12: the chunks of R-10 are the reference's. */
+/* Y-12: the chunks of R-10 are computed by the reference. */
 TEST_WITH(test_forms, NULL, test_release)
 {
     sb_knobs knobs = chunk_knobs(false);

@@ -1,5 +1,6 @@
-/* test_gpu_chunk_count.cc - what the two kernels of the delta rule in chunks read and write in
- * global memory, to the byte (Y-98): what is passed between them, and what blocks read anew. */
+/* test_gpu_chunk_count.cc - the bytes that the two kernels of the delta rule in chunks read and
+ * write in global memory (Y-98): the data passed between them, and the data that blocks read
+ * again. */
 #include <stdio.h>
 
 #include "gpu/emu/count.h"
@@ -7,7 +8,7 @@
 #include "tests/gpu/delta_call.h"
 #include "tests/lib/suite.h"
 
-/* The buffers of one call; those between the kernels have no values before. */
+/* The buffers of one call. Those between the kernels have no values at first. */
 class chunk_call
 {
   public:
@@ -121,7 +122,7 @@ struct moved {
     uint64_t read, written; /* bytes */
 };
 
-/* Kernels are counted by the name that they are launched by. */
+/* Kernels are counted under the name used in the launch. */
 static const char *name_of(bool one, bool second)
 {
     if (second)
@@ -141,12 +142,12 @@ static void is(const sb_emu_counts &counts, const char *kernel, const moved &wan
                  static_cast<unsigned long long>(want.written));
 }
 
-/* Heads of keys of one key and more, rows that fill their chunks and not, columns that fill their
- * block and not. */
+/* Keys with one and with more heads; rows that fill their chunks or not; columns that fill their
+ * block or not. */
 static const shape shapes[] = {{1, 2, 128, 128}, {1, 1, 72, 40}, {2, 2, 80, 64}};
 
-/* Bytes of rows (of R rows, H heads, G heads of keys, dk and dv), and of what lies between the
- * kernels (C chunks, K and V: dk and dv filled up; V / 32 blocks have the columns of a head). */
+/* The bytes of the rows (R rows, H heads, G key heads, dk and dv), and of the data between the
+ * kernels (C chunks; K and V: dk and dv padded; V / 32 blocks have the columns of a head). */
 TEST_WITH(test_bytes, NULL, test_release)
 {
     for (const shape &s : shapes)
@@ -181,7 +182,7 @@ TEST_WITH(test_bytes, NULL, test_release)
             }
 }
 
-/* Of one chunk of a head of 128 by 128: what docs/gpu.md and docs/profiles.md say. */
+/* For one chunk of a head of 128 by 128: the numbers in docs/gpu.md and docs/profiles.md. */
 TEST_WITH(test_instructions, NULL, test_release)
 {
     for (const bool one : {true, false}) {

@@ -1,5 +1,5 @@
-/* test_gpu_conv.cc - the convolution: the reference's outputs within the bound, its states bit by
- * bit, and a row's bits whatever else is in the call. */
+/* test_gpu_conv.cc - the convolution: outputs within the bound of the reference, states with its
+ * bits, and the bits of a row do not depend on the rest of the call. */
 #include "tests/gpu/gpu_op.h"
 #include "tests/lib/suite.h"
 
@@ -15,7 +15,7 @@ static const sb_matrix *weights()
     return &matrix;
 }
 
-/* `rows` of the 65 that there are. */
+/* The first `rows` of 65 rows. */
 static sb_conv_args call_of(size_t rows)
 {
     sb_conv_args a = {};
@@ -41,7 +41,7 @@ TEST_WITH(test_values, NULL, test_release)
         }
 }
 
-/* 65 rows in one call, and in calls of `width`: the same bits. */
+/* 65 rows in one call, and in calls of `width`, have the same bits. */
 static bool same_in_calls_of(size_t width, const float *whole, const float *last)
 {
     sb_conv_args a = call_of(MOST);

@@ -1,5 +1,6 @@
-/* test_gpu_cost.cc - B-15: every kernel of an op moves what gpu/kernel/cost.def says, to the byte;
- * of weights and of what is kept, as often as it says, and nothing else. */
+/* test_gpu_cost.cc - B-15: every kernel of an op moves exactly the bytes given by
+ * gpu/kernel/cost.def. It reads weights and kept data as often as stated there, and touches nothing
+ * else. */
 #include "gpu/kernel/experts_rows.cuh"
 #include "gpu/kernel/linear_shape.h"
 #include "gpu/kernel/pack.h"
@@ -34,13 +35,14 @@ sb_cost_shape shape_of(const sb_matrix *m, size_t rows)
     shape.inputs = m->cols;
     shape.packed = sb_pack_tiles(s) * s.tile_bytes;
     if (s.parts == 0 && (s.codes == SB_CODES_e4m3 || s.codes == SB_CODES_e2m1))
-        shape.packed -= sizeof(float) * (16 * sb_pack_tiles(s) - s.rows); /* that fill up */
+        shape.packed -= sizeof(float) * (16 * sb_pack_tiles(s) - s.rows); /* the padding */
     shape.width = s.chunks * SB_CHUNK;
     shape.gathers = s.gathers != 0;
     return shape;
 }
 
-/* Codes are read 16 bytes at a time; scales in the pieces that a lane needs, of NVFP4 8 bytes. */
+/* Codes are read 16 bytes at a time, and scales in the pieces that a lane needs, 8 bytes for
+ * NVFP4. */
 void codes_are_wide(const account *a, const char *kernel, const layer &of, uint64_t tiles)
 {
     sb_linear_shape s;
@@ -50,7 +52,8 @@ void codes_are_wide(const account *a, const char *kernel, const layer &of, uint6
             assert_int_equal(t.read - t.narrow, tiles * s.scale_at);
 }
 
-/* Tiles that the blocks of a call read: of two, where the last is missing, the first once more. */
+/* The number of tiles that the blocks of a call read. A block of two tiles whose last one is
+ * missing reads the first one again. */
 uint64_t tiles_read(const sb_matrix &m, size_t rows)
 {
     const uint64_t tiles = sb_cost_up(m.rows, 16);
@@ -79,7 +82,7 @@ TEST(test_linear)
         }
 }
 
-/* Bytes of a matrix by its format alone, as `samebit bench` has them. */
+/* The bytes of a matrix computed from its format alone, as in `samebit bench`. */
 TEST(test_packed)
 {
     static const struct {
@@ -104,7 +107,7 @@ TEST(test_packed)
         }
 }
 
-/* Blocks of 128 rows by 128 outputs, of which 64 are as few as there may be. */
+/* Blocks of 128 rows by 128 outputs. 64 blocks are the minimum. */
 TEST(test_wide)
 {
     enum { N = 64 * 128 - 40, COLUMNS = 96 };
@@ -124,7 +127,7 @@ TEST(test_wide)
 
 enum { EXPERTS = COST_EXPERTS, KEPT = COST_KEPT, MANY = 130 };
 
-/* `each`: KEPT for the layers in front of the activation, and 1 behind it. */
+/* each: KEPT for the layers before the activation, 1 after it. */
 void check_experts(layer_kind kind, size_t rows, size_t each, unsigned spread)
 {
     layer of[EXPERTS];
@@ -321,7 +324,7 @@ void check_rope(account *a, size_t rows, size_t heads, size_t hd, size_t rd)
     sb_cost_shape shape = {};
     shape.rows = rows;
     shape.heads = heads;
-    shape.key = rd; /* what is behind it stays as it is */
+    shape.key = rd; /* the rest is left as it is */
     a->is(shape, sb_gpu_rope(a->gpu, &a->knobs, &args), {SB_COST_rope_table, SB_COST_rope});
 }
 
@@ -356,7 +359,7 @@ TEST(test_attention)
         test_release(nullptr);
     }
     check_attention(&a, 3, 30, 256, "kv_cache=act");
-    /* blocks of 64 pairs, whole and by parts, and one row too few for that */
+    /* blocks of 64 pairs, for all parts and for single ones, and one row too few for such blocks */
     check_attention(&a, 64, 3, 64, "kv_cache=act", 32, 16);
     check_attention(&a, 63, 3, 64, "kv_cache=act", 32, 16);
     check_attention(&a, 22, 250, 64, "kv_cache=fp8", 96, 16);
@@ -444,7 +447,8 @@ sb_status few_rows(account *a, const layer &l)
     return sb_gpu_linear(a->gpu, &a->knobs, &args);
 }
 
-/* A layer of 40 x 320 in 3 rows, whose kernel makes a mistake. */
+/* A layer of 40 x 320 in 3 rows, with a mistake in its kernel: the difference found contains
+ * `why`. */
 void is_seen(const char *fault, const char *why)
 {
     account a;
@@ -460,7 +464,8 @@ void is_seen(const char *fault, const char *why)
     test_release(nullptr);
 }
 
-/* And lines that are wrong: a byte too few of weights, a role's bytes in another buffer. */
+/* Also with wrong expectations: a byte of weights too few, the bytes of a role in another
+ * buffer. */
 TEST(test_mistakes)
 {
     is_seen("linear_tail", "bytes of weights read: 12672, not 15936");
@@ -481,7 +486,7 @@ TEST(test_mistakes)
     test_release(nullptr);
 }
 
-/* test_gpu_cost_fused and test_gpu_cost_lowbit say so of those from add_norm on. */
+/* test_gpu_cost_fused and test_gpu_cost_lowbit check the kernels from add_norm on. */
 TEST(test_all_seen)
 {
     cost_all_seen(static_cast<sb_cost_kernel>(0), SB_COST_add_norm);

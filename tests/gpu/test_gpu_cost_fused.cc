@@ -1,5 +1,5 @@
-/* test_gpu_cost_fused.cc - B-15 for fused kernels and those of a step: each moves what
- * gpu/kernel/cost.def says, to the byte, and nothing else. */
+/* test_gpu_cost_fused.cc - B-15 for fused kernels and those of a step: each moves exactly the bytes
+ * given by gpu/kernel/cost.def, and touches nothing else. */
 #include "gpu/kernel/fused_argmax.cuh"
 #include "gpu/kernel/fused_delta.cuh"
 #include "gpu/kernel/fused_heads.cuh"
@@ -14,7 +14,7 @@
 namespace
 {
 
-/* No size of it is one that fills blocks or chunks. */
+/* None of its sizes fills blocks or chunks. */
 const fused_shape odd = {"odd", 200, 6, 2, 72, 2, 4, 24, 48, 8, 3, 72, false};
 
 /* A launch, counted. */
@@ -504,8 +504,8 @@ TEST(test_many)
 
 /* --- mistakes ----------------------------------------------------------------------------------
  */
-/* A kernel that reads one row's gate for all; a token that is not written; and lines that are
- * wrong, of bytes, of a buffer and of a kernel. */
+/* A kernel that reads the gate of one row for all rows; a token that is not written; and wrong
+ * expectations of bytes, of a buffer and of a kernel. */
 TEST_WITH(test_mistakes, NULL, test_release)
 {
     sb_cost_shape shape = shape_of_norm(odd, 3, 7), step = {};

@@ -1,5 +1,6 @@
-/* test_gpu_cost_lowbit.cc - B-15 for quantized inputs, the delta rule in chunks, draws, and a cache
- * that is resident: kernels move what gpu/kernel/cost.def says, to the byte, and nothing else. */
+/* test_gpu_cost_lowbit.cc - B-15 for quantized inputs, the delta rule in chunks, draws, and a
+ * resident cache: kernels move exactly the bytes given by gpu/kernel/cost.def, and touch nothing
+ * else. */
 #include "tests/gpu/lowbit_layer.h"
 
 #include "gpu/op/draw.h"
@@ -11,7 +12,7 @@
 namespace
 {
 
-/* What is largest is not read again within a block, and codes come 16 bytes at a time. */
+/* A block reads the largest arrays (weights and states) only once, and codes 16 bytes at a time. */
 void once(const sb_emu_counts &counts)
 {
     for (const sb_emu_tally &t : counts.tally) {
@@ -79,7 +80,7 @@ bool is_fp4(const test_layer &l)
     return l.scheme == SB_SCHEME_nvfp4;
 }
 
-/* What quantizes the inputs of a layer, and what multiplies them. */
+/* The kernel that quantizes the inputs of a layer, and the kernel that multiplies them. */
 sb_cost_kernel quantizes(const test_layer &l)
 {
     return is_fp4(l) ? SB_COST_act_fp4 : SB_COST_act_fp8;
@@ -143,8 +144,8 @@ TEST(test_linear)
  */
 enum { EXPERTS = COST_EXPERTS, KEPT = COST_KEPT, MOST_ROWS = 200 };
 
-/* `each`: KEPT for the layers in front of the activation, and 1 behind it. `own`: each expert has
- * another factor for its inputs. */
+/* each: KEPT for the layers before the activation, 1 after it. own: each expert has another factor
+ * for its inputs. */
 void check_experts(const lowbit_kind &kind, size_t rows, size_t each, unsigned spread, bool own)
 {
     uint32_t ids[MOST_ROWS * KEPT];
@@ -193,7 +194,7 @@ TEST(test_experts)
 
 /* --- the delta rule ----------------------------------------------------------------------------
  */
-/* R-22, product by product: what each kernel has of them for a head, in chunks of 64 rows. */
+/* R-22, product by product: the products of each kernel for a head, in chunks of 64 rows. */
 void count_products(uint64_t rows, uint64_t dk, uint64_t dv, uint64_t *chunk, uint64_t *carry)
 {
     *chunk = *carry = 0;
@@ -204,7 +205,7 @@ void count_products(uint64_t rows, uint64_t dk, uint64_t dv, uint64_t *chunk, ui
         for (uint64_t before = first; before <= row; before++) {
             *chunk += before < row ? dk : 0; /* A */
             *chunk += dk + dv + dk;          /* P, U, W */
-            *chunk += row - before;          /* X: A with those rows of X that are between */
+            *chunk += row - before;          /* X: A with the rows of X between */
             *carry += dv;                    /* P V */
         }
     }
@@ -242,8 +243,8 @@ TEST(test_delta)
 
 /* --- tokens ------------------------------------------------------------------------------------
  */
-/* All tokens, few of them by each of the settings, and no draw: how often the row is read again
- * depends on its values, and moves no other byte. */
+/* Settings that keep all tokens, that keep few of them for each reason, and that do not draw. The
+ * values determine how often the row is read again, and change no other count. */
 const sb_sampling settings[] = {{1, 0, 1.0f, 0, 1.0f, 0.0f},
                                 {2, 1, 0.7f, 20, 1.0f, 0.0f},
                                 {3, 2, 0.7f, 40, 0.8f, 0.05f},
@@ -298,7 +299,7 @@ TEST(test_tokens)
 {
     account a;
     for (const uint32_t rows : {1u, 4u, 16u})
-        for (const uint32_t n : {1u, 300u, 9001u}) { /* the last in three parts */
+        for (const uint32_t n : {1u, 300u, 9001u}) { /* the last one in three parts */
             uint32_t tokens[16];
             sb_cost_shape shape = {};
             shape.rows = rows;
@@ -315,8 +316,7 @@ TEST(test_tokens)
         }
 }
 
-/* --- a cache that is resident ------------------------------------------------------------------
- */
+/* --- a resident cache ------------------------------------------------------------------------- */
 template <class KV> void check_append(account *a, const char *cache, size_t rows)
 {
     static KV codes[100 * 48];
@@ -348,7 +348,7 @@ TEST(test_append)
 
 /* --- mistakes ----------------------------------------------------------------------------------
  */
-/* A layer of 3 rows, whose kernel makes a mistake or whose shape is another one. */
+/* A layer of 3 rows whose kernel has a fault, or whose expected shape is wrong. */
 void is_seen(const lowbit_kind &kind, const char *fault, const sb_cost_shape &off, const char *why)
 {
     account a;
@@ -380,7 +380,7 @@ TEST(test_mistakes)
     is_seen(kinds[6], "", step, "bytes of codes written");
     is_seen(kinds[3], "", scale, "bytes of scales of the input written: 36, not 48");
 
-    /* and a kernel that is not named, or that is named and not there */
+    /* also a kernel that is not expected, and an expected one that is not launched */
     account a;
     uint32_t tokens[3];
     sb_cost_shape shape = {};

@@ -1,5 +1,5 @@
-/* test_gpu_cost_step.c - B-16: what `samebit bench` says that the kernels of a step move is what
- * they move in one, counted on the emulator. */
+/* test_gpu_cost_step.c - B-16: the traffic that `samebit bench` gives for the kernels of a step
+ * equals the traffic counted in the emulator. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static step_counts said(const sb_moves_kernels *k, sb_cost_kernel kernel)
     return sum;
 }
 
-static char first[200]; /* of what differs */
+static char first[200]; /* the first difference */
 
 static void is(const char *kernel, const char *what, double counted, double ledger)
 {
@@ -33,7 +33,7 @@ static void is(const char *kernel, const char *what, double counted, double ledg
                  ledger);
 }
 
-/* A preset, how its weights are stored, and a profile. */
+/* A preset, the format of its weights, and a profile. */
 typedef struct kind {
     const char *preset, *format, *profile;
 } kind;
@@ -49,8 +49,8 @@ static void open_kind(const kind *of, sb_moves_model *ledger, sb_knobs *knobs, s
         test_checkpoint("test_gpu_cost_step", of->preset, NULL, of->format, "text"));
 }
 
-/* What the profiles quantize: codes with a scale for each tensor, channel or block, and E2M1; and
- * what each leaves to the other, or to none. */
+/* Every kind of quantization in the profiles: codes with a scale per tensor, channel or block, and
+ * E2M1. Each profile leaves some layers of these formats unquantized. */
 static const kind coded[] = {
     {"T1", "nvidia-mix", "sm121-w8a8"},      {"T1", "nvidia-mix", "sm121-w4a4"},
     {"T4", "fp8-block", "sm121-w8a8"},       {"T4", "nvfp4-ct", "sm121-w4a4"},
@@ -62,7 +62,7 @@ static const kind coded[] = {
 };
 enum { CODED = sizeof coded / sizeof *coded, USUAL = 4 };
 
-/* Kernel by kernel; and no launch is of a kernel that the ledger lacks. */
+/* Compares kernel by kernel. Every launch belongs to a kernel of the ledger. */
 static int is_alike(const sb_moves_kernels *k, double launches)
 {
     *first = 0;
@@ -86,9 +86,9 @@ static int multiplies(sb_cost_kernel kernel)
            counted_together(kernel, SB_COST_tile_fp8);
 }
 
-/* "One pass": matrices are read once, whatever the rows, each byte by one launch and one block. Of
- * a model in BF16 without experts that is all that was packed, but of the embedding its rows alone;
- * the frequencies of rotations are no part of it. */
+/* "One pass": matrices are read once for any number of rows, each byte by one launch and one block.
+ * For a model in BF16 without experts, these are all packed bytes, except that only some rows of
+ * the embedding are read. The frequencies of rotations are not included. */
 static void is_one_pass(const sb_moves_kernels *k, const step_passes *p, const sb_config *c,
                         const char *format)
 {
@@ -99,7 +99,8 @@ static void is_one_pass(const sb_moves_kernels *k, const step_passes *p, const s
             matrices += k->row[i].weights;
     assert_true(p->by_blocks == p->read);
     if (c->experts || strcmp(format, "bf16") != 0) {
-        assert_true(p->read <= matrices && p->read > 0.99 * matrices); /* factors of experts */
+        assert_true(p->read <= matrices && p->read > 0.99 * matrices); /* the rest are factors of
+                                                                        * experts */
         return;
     }
     assert_true(p->read == matrices);
@@ -160,7 +161,7 @@ TEST(fused_coded_steps)
                 check_fused(&coded[i], 3, rows);
 }
 
-/* Behind so many tokens that parts of the cache are blocks of their own (Y-97). */
+/* After so many tokens that parts of the cache have their own blocks (Y-97). */
 TEST(split_steps)
 {
     static const kind all[] = {{"T4", "bf16", "sm121"},
@@ -184,7 +185,8 @@ static void join(sb_moves_kernels *to, const sb_moves_kernels *more)
     to->total.launches += more->total.launches;
 }
 
-/* In a draft, rows of the head are behind one token less, each with the vector before it. */
+/* In a draft, the rows of the head come after one token less: each goes with the vector before
+ * it. */
 static void check_part(const kind *of, const step_part *part)
 {
     static sb_moves_kernels k, entries;
@@ -256,7 +258,7 @@ TEST(coded_prompts)
     }
 }
 
-/* A call with the head fed along, a draft, and a round that is accepted. */
+/* A call that also feeds the head, a draft, and a round that is accepted. */
 static void check_head(const kind *of, size_t rows)
 {
     check_part(of, &(step_part){STEP_VERIFY, 3, rows, 1, 1});

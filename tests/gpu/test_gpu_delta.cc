@@ -1,9 +1,9 @@
-/* test_gpu_delta.cc - the delta rule: outputs and states within the bound, the trail, and a row's
- * bits whatever else is in the call. */
+/* test_gpu_delta.cc - the delta rule: outputs and states within the bound, the trail, and the bits
+ * of a row, which do not depend on the rest of the call. */
 #include "tests/gpu/delta_call.h"
 #include "tests/lib/suite.h"
 
-/* Those of the test models and of a large one, and odd ones. */
+/* The heads of the test models and of a large one, and odd ones. */
 static const shape small = {2, 4, 32, 32}, odd = {1, 3, 24, 40};
 static const shape shapes[] = {{1, 2, 64, 64}, {1, 1, 128, 128}, odd, {1, 1, 72, 16}};
 
@@ -22,8 +22,8 @@ TEST_WITH(test_values, NULL, test_release)
             is_within(SB_OP_delta_rule, scaled_call(s, rows), rows);
 }
 
-/* The rows in calls of `width`: outputs, states after each row, and the last state as in one call.
- */
+/* In calls of `width`: the outputs, the states after each row and the last state equal those of one
+ * call. */
 static bool same_in_calls_of(size_t width, const sb_delta_rule_args &whole)
 {
     const size_t values = odd.v_heads * odd.dv;

@@ -1,6 +1,6 @@
-/* test_gpu_drafts.c - what drafts leave behind on the emulator: tokens, logits and states are, bit
- * for bit, those of a run that is fed token by token; greedy or with any number of drafts accepted,
- * by either way back, under any order of threads. */
+/* test_gpu_drafts.c - drafts in the emulator leave no trace: tokens, logits and states equal, bit
+ * for bit, those of a run that is fed token by token. This holds for greedy drafts and for any
+ * number of accepted drafts, for both ways to roll back, and under any order of threads. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "tests/lib/check_all.h"
 #include "tests/mtp/play.h"
 
-enum { GREEDY = -1, LONG = 64 }; /* longer prompts are computed once */
+enum { GREEDY = -1, LONG = 64 }; /* longer prompts are computed only once */
 
 typedef struct setting {
     const char *preset, *format, *profile;
@@ -19,7 +19,7 @@ typedef struct setting {
     sb_rollback rollback;
 } setting;
 
-/* One of each. */
+/* A run with drafts and a plain one. */
 typedef struct two_runs {
     sb_session *drafting, *plain;
     sb_rounds *rounds;
@@ -68,7 +68,7 @@ static void end(two_runs *r)
     free(r->logits);
 }
 
-/* The rows that a round kept, fed one by one; what differs, NULL: nothing. */
+/* Feeds the rows that a round kept one by one. Returns the difference; NULL: none. */
 static const char *differs(two_runs *r, const sb_round *round)
 {
     const size_t V = sb_session_model(r->plain)->config.vocab_size;
@@ -86,8 +86,8 @@ static const char *differs(two_runs *r, const sb_round *round)
     return play_difference(sb_session_state(r->drafting), sb_session_state(r->plain));
 }
 
-/* A round; `forced` drafts are accepted, or as many as are right: then each token is the plain
- * run's own. */
+/* Plays a round. `forced` drafts are accepted. With GREEDY, the right ones are, and each token is
+ * also that of the plain run. */
 static const char *round_differs(two_runs *r, size_t drafts, int forced, uint64_t seed)
 {
     sb_backend_emu_seed(seed);
@@ -111,7 +111,8 @@ static void check(const setting *s, two_runs *r, size_t drafts, int forced, uint
                  s->format, drafts, forced, what);
 }
 
-/* Every number of drafts with every number of them accepted; in short the largest and the least. */
+/* Every number of drafts with every number of accepted ones. Otherwise, in `make check`, the
+ * largest and the smallest. */
 TEST(test_every_depth)
 {
     const setting s = {"T4", "bf16", "sm121", 5, SB_ROLLBACK_snapshots};
@@ -141,7 +142,7 @@ static void check_setting(const setting *s)
     sb_model_close(model);
 }
 
-/* Both ways back; over the first end of a part of attention, at 256. */
+/* Both ways to roll back, across the first end of a part of attention, at 256. */
 TEST(test_settings)
 {
     static const setting settings[] = {
@@ -154,7 +155,7 @@ TEST(test_settings)
         check_setting(&settings[i]);
 }
 
-/* Kernels that leave another state behind a call of several rows, or let a row see a draft. */
+/* Kernels that leave another state after a call of several rows, or in which a row sees a draft. */
 TEST(test_faults)
 {
     static const char *const faults[] = {"conv_state", "attention_mask"};

@@ -1,5 +1,5 @@
-/* test_gpu_elementwise.cc - the ops without a sum: the bits of the reference, whatever the values,
- * the shape and the schedule. */
+/* test_gpu_elementwise.cc - the ops without a sum: the bits of the reference for all values, shapes
+ * and schedules. */
 #include "tests/lib/suite.h"
 
 #include "gpu/kernel/elementwise.cuh"
@@ -38,7 +38,7 @@ TEST(test_embed)
         }
 }
 
-/* Values of binary32 that are no bfloat16, too. */
+/* Also binary32 values that are no bfloat16 values. */
 TEST(test_add)
 {
     draw(1);

@@ -26,7 +26,7 @@ TEST(test_routing)
     plant("");
     assert_false(routed_as_said(&r));
     assert_true(route(&r, 0) && routed_as_said(&r));
-    const uint32_t one = r.order[0]; /* of the same expert, but not in their order */
+    const uint32_t one = r.order[0]; /* of the same expert, but in the wrong order */
     r.order[0] = r.order[1];
     r.order[1] = one;
     assert_false(routed_as_said(&r));
@@ -45,7 +45,7 @@ sb_status launch_wide(emu_bench &b, const LAYER &layer, const sb_routed_rows &pa
                      layer, pairs, out, 0u);
 }
 
-/* NT: tiles of 8 pairs in a set; 16: those of Y-90. */
+/* NT: tiles of 8 pairs in a set; 16: the sets of Y-90. */
 template <int NT>
 sb_status launch_pairs(emu_bench &b, const test_layer *l, const test_input *x,
                        const sb_routed_rows &pairs, uint32_t sets, sb_global<float> out)
@@ -60,7 +60,7 @@ sb_status launch_pairs(emu_bench &b, const test_layer *l, const test_input *x,
         return launch_wide(b, w8a8_of<false>(b, l, x), pairs, sets, out);
 }
 
-/* out (pairs, N): each the product of its row with the matrix of its expert. */
+/* out is (pairs, N): for each pair, the product of its row with the matrix of its expert. */
 template <int NT>
 bool multiply_pairs(const test_layer *l, const uint16_t *in, size_t rows, const routing *r,
                     uint32_t each, uint64_t seed, float *out)
@@ -83,7 +83,7 @@ bool multiply_pairs(const test_layer *l, const uint16_t *in, size_t rows, const 
     return done;
 }
 
-/* Every pair by itself, as a plain chain of atoms. */
+/* Compares every pair with a plain chain of atoms. */
 bool pairs_as_chain(const test_layer *l, const uint16_t *in, const routing *r, uint32_t each,
                     const float *out)
 {
@@ -105,7 +105,7 @@ const lowbit_kind kinds[] = {
     {"W4A4", SB_CONTAINER_nvfp4_ct, 32, 96, 1, 16, {SB_DIVISOR, 3100.0f}, {SB_DIVISOR, 620.0f}},
 };
 
-/* Some of the matrices have factors of their own. */
+/* Some of the matrices have their own factors. */
 test_layer draw_experts(const lowbit_kind *kind, uint32_t experts, uint64_t seed)
 {
     test_layer l = make_layer(kind, experts, seed, false, false);
@@ -115,7 +115,7 @@ test_layer draw_experts(const lowbit_kind *kind, uint32_t experts, uint64_t seed
     return l;
 }
 
-/* One shape of a call: gate and up, which share rows, and down, which does not. */
+/* One shape of a call: gate and up, whose pairs share rows, and down, whose pairs do not. */
 void check_pairs(const lowbit_kind *kind, size_t rows, uint32_t kept, unsigned draw, uint64_t seed)
 {
     const uint32_t experts = 8, pairs = static_cast<uint32_t>(rows) * kept;
@@ -160,8 +160,8 @@ TEST(test_layers)
             check_pairs(&kind, calls[seed].rows, calls[seed].kept, calls[seed].draw, seed);
 }
 
-/* An expert with 260 pairs, one with a set and a pair, one that fills a set, one with one pair, and
- * four with none. */
+/* One expert with 260 pairs, one with a set and one more pair, one that fills a set, one with one
+ * pair, and four without pairs. */
 void check_uneven(const lowbit_kind *kind, const char *fault)
 {
     static const uint32_t of[8] = {0, 260, 1, 0, 129, 0, 128, 0};

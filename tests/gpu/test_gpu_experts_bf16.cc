@@ -1,5 +1,5 @@
-/* test_gpu_experts_bf16.cc - experts whose inputs stay in bfloat16: a pair has the bits that a
- * linear layer of its expert's weight gives its row. */
+/* test_gpu_experts_bf16.cc - experts with inputs in bfloat16: a pair has the bits of a linear layer
+ * with the expert's weight for this row. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -55,9 +55,9 @@ void close_experts(experts *e)
     free(e->tiles);
 }
 
-uint64_t read_of_tiles; /* bytes that the last call read of all experts' weights */
+uint64_t read_of_tiles; /* bytes of all experts' weights read by the last call */
 
-/* NT: tiles of 8 pairs in a set; 16: those of sb_wide_kernel. */
+/* NT: tiles of 8 pairs in a set; 16: the sets of sb_wide_kernel. */
 template <int CODES, bool GROUPED, int NT>
 bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *r, uint32_t each,
               uint64_t seed, float *out)
@@ -111,7 +111,7 @@ bool multiply(const experts *e, const uint16_t *in, size_t rows, const routing *
     return done;
 }
 
-/* Every pair by itself, as docs/gpu-linear.md says. */
+/* Compares every pair with docs/gpu-linear.md. */
 bool pairs_as_model(const experts *e, const uint16_t *in, const routing *r, uint32_t each,
                     const float *out)
 {
@@ -181,8 +181,8 @@ TEST(test_kinds)
     }
 }
 
-/* Y-66: "A set reads each code of its expert's weights once." So does a call of up to 8 rows, whose
- * pairs of an expert are one set: experts that nobody chose are not read. */
+/* Y-66: "A set reads each code of its expert's weights once." So does a call of up to 8 rows, in
+ * which the pairs of an expert form one set. Experts that no row chose are not read. */
 TEST(test_passes)
 {
     static experts e;
@@ -194,7 +194,7 @@ TEST(test_passes)
     for (uint32_t rows = 1; rows <= 8; rows++) {
         routing r = draw_routing(rows * kept, EXPERTS, SB_TILE_INPUTS, 0, rows);
         uint32_t used = 0;
-        for (uint32_t p = 0; p < rows * kept; p++) /* those of a row differ */
+        for (uint32_t p = 0; p < rows * kept; p++) /* the experts of a row differ */
             r.ids[p] = (p / kept * (rows % 2 ? 0 : 1) + p % kept) % (EXPERTS - 1);
         for (uint32_t x = 0; x < EXPERTS; x++) {
             bool here = false;
@@ -210,8 +210,8 @@ TEST(test_passes)
     close_experts(&e);
 }
 
-/* An expert with 260 pairs, one with a set and a pair, one that fills a set, one with one pair, and
- * four with none. */
+/* One expert with 260 pairs, one with a set and one more pair, one that fills a set, one with one
+ * pair, and four without pairs. */
 template <int CODES, bool GROUPED> void check_uneven(layer_kind kind, const char *fault)
 {
     static const uint32_t of[EXPERTS] = {0, 260, 1, 0, 129, 0, 128, 0};

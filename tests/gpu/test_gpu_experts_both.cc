@@ -1,5 +1,6 @@
-/* test_gpu_experts_both.cc - gate and up of experts in one launch (Y-66): the bits of each alone,
- * one sort and one staging; and every code of the experts that are needed is read once. */
+/* test_gpu_experts_both.cc - gate and up of experts in one launch (Y-66): the same bits as in
+ * separate launches, with one sort and one staging. Every code of the needed experts is read
+ * once. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -33,7 +34,8 @@ struct rig {
     sb_expert_linear_args args[2];
 };
 
-/* Rows choose experts 0 to 4 in turn, the last of them together; nobody chooses expert 5. */
+/* The rows choose experts 0 to 4 in turn, and the last rows the same ones. No row chooses expert
+ * 5. */
 void open(rig *r, layer_kind gate, layer_kind up, size_t rows, size_t each)
 {
     assert_int_equal(sb_gpu_open(&r->gpu, nullptr), SB_OK);
@@ -95,7 +97,7 @@ TEST(test_bits_and_launches)
             check(kind, kind, rows, KEPT, 1);
             check(kind, kind, rows, 1, 1);
         }
-    check(LAYER_bf16, LAYER_nvfp4_ct, 2, KEPT, 2); /* two kinds, one by one */
+    check(LAYER_bf16, LAYER_nvfp4_ct, 2, KEPT, 2); /* two kinds, in separate launches */
     check(LAYER_fp8_block, LAYER_fp8_channel, 2, KEPT, 2);
 }
 
@@ -123,7 +125,8 @@ TEST(test_planted)
     plant("experts_both");
     assert_int_equal(sb_gpu_experts_both(r.gpu, &r.knobs, r.args, nullptr, nullptr), SB_OK);
     assert_false(as_alone(&r));
-    assert_int_equal(sb_gpu_experts(r.gpu, &r.knobs, r.args), SB_OK); /* which it does not touch */
+    assert_int_equal(sb_gpu_experts(r.gpu, &r.knobs, r.args), SB_OK); /* without an effect of the
+                                                                       * fault */
     plant("");
     sb_expert_linear_args args = r.args[0];
     args.out = r.alone;

@@ -1,5 +1,5 @@
-/* test_gpu_experts_kept.cc - Y-63: weights of several matrices are packed once, whether they are
- * asked for together or one by one. */
+/* test_gpu_experts_kept.cc - Y-63: the weights of several matrices are packed once, whether the
+ * calls ask for them together or one by one. */
 #include "tests/lib/suite.h"
 
 #include "gpu/op/gpu.h"
@@ -24,7 +24,7 @@ sb_status pack_index(const sb_matrix *m, size_t first, size_t count, unsigned ch
     return m->first_row == 1000 ? SB_ERR_UNSUPPORTED : SB_OK;
 }
 
-/* right[i]: byte i is the one that it should be, of the matrices from `first` on. */
+/* right[i]: byte i is as expected for the matrices from `first` on. */
 __global__ void look_at(sb_global<const unsigned char> in, sb_global<int> right, unsigned count,
                         unsigned first)
 {
@@ -51,7 +51,7 @@ void open(rig *r)
     packed = 0;
 }
 
-/* Asks for some matrices and reads all of their bytes, and none behind them. */
+/* Asks for some matrices and reads all of their bytes, but none behind them. */
 sb_status ask(rig *r, unsigned first, unsigned count)
 {
     static int right[MATRICES * BYTES + 1];
@@ -88,16 +88,16 @@ TEST(test_once)
     assert_int_equal(ask(&r, 0, MATRICES), SB_OK);
     for (unsigned i = 0; i < MATRICES; i++)
         assert_int_equal(ask(&r, i, 1), SB_OK);
-    assert_int_equal(ask(&r, 100, 50), SB_OK); /* a part of it */
+    assert_int_equal(ask(&r, 100, 50), SB_OK); /* a part of them */
     assert_int_equal(packed, MATRICES);
-    assert_int_equal(beyond(&r, 7), SB_ERR_DIFF); /* the next matrix is not its own */
+    assert_int_equal(beyond(&r, 7), SB_ERR_DIFF); /* the next matrix is out of bounds */
     sb_gpu_forget_weights(r.gpu);
     assert_int_equal(ask(&r, 3, 1), SB_OK);
     assert_int_equal(packed, MATRICES + 1);
     sb_gpu_close(r.gpu);
 }
 
-/* Single ones first: they move to the others, and what they had is given back. */
+/* Single matrices first: they are packed again with the others, and their old memory is freed. */
 TEST(test_single_first)
 {
     static rig r;
@@ -109,7 +109,7 @@ TEST(test_single_first)
     for (unsigned i = 0; i < 40; i++)
         assert_int_equal(ask(&r, i, 1), SB_OK);
     assert_int_equal(packed, 50);
-    assert_int_equal(ask(&r, 5, 10), SB_OK); /* across both */
+    assert_int_equal(ask(&r, 5, 10), SB_OK); /* from both groups */
     assert_int_equal(packed, 60);
     assert_int_equal(ask(&r, 20, 1), SB_OK);
     assert_int_equal(ask(&r, 14, 1), SB_OK);
@@ -117,7 +117,7 @@ TEST(test_single_first)
     sb_gpu_close(r.gpu);
 }
 
-/* What fails leaves what was there. */
+/* A failure keeps the weights that were there. */
 TEST(test_failure)
 {
     static rig r;

@@ -1,5 +1,5 @@
-/* test_gpu_experts_model.c - experts together as a backend has them: Y-60, for weights of every
- * container, and a whole model. */
+/* test_gpu_experts_model.c - grouped experts in a backend: Y-60, for weights of every container,
+ * and for a whole model. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { MOST_ROWS = 145, MOST_KEPT = 8 };
 
-static size_t grouped; /* calls that the backend took */
+static size_t grouped; /* the calls that the backend accepted */
 
 static sb_status counted(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {
@@ -34,7 +34,7 @@ static sb_knobs knobs_of(const char *profile)
 /* --- one layer ---------------------------------------------------------------------------------
  */
 
-/* kind 0: any expert; 1: one has all rows, and the others none; 2: the next ones. */
+/* kind 0: any expert; 1: all rows choose one; 2: the next ones in turn. */
 static void draw_ids(uint32_t *ids, size_t count, size_t kept, size_t experts, unsigned kind)
 {
     uint64_t key = sb_rng_key(count * 7 + kind, "ids");
@@ -46,7 +46,7 @@ static void draw_ids(uint32_t *ids, size_t count, size_t kept, size_t experts, u
     }
 }
 
-/* The pairs of one expert in one call of the op `linear`. */
+/* Computes the pairs of one expert in one call of the op `linear`. */
 static void one_expert(const sb_knobs *knobs, const sb_expert_linear_args *a, uint32_t expert,
                        float *out)
 {
@@ -71,7 +71,8 @@ static void one_expert(const sb_knobs *knobs, const sb_expert_linear_args *a, ui
     free(all);
 }
 
-/* Whether the calls of rows 1 to 17 (or some of them) and many have the bits of single ones. */
+/* Whether calls with 1 to 17 rows (or some of these), and with many rows, have the bits of single
+ * calls. */
 static int is_the_same(const sb_knobs *knobs, const sb_expert_linear_args *of, size_t rows,
                        unsigned kind, uint64_t seed)
 {
@@ -124,7 +125,7 @@ TEST(test_rows)
         for (size_t rows = 1; rows <= 17; rows++)
             assert_true(is_the_same(&knobs, &a, rows, (unsigned)rows % 3, rows));
         assert_true(is_the_same(&knobs, &a, 64, 0, 1));
-        assert_true(is_the_same(&knobs, &a, 65, 1, 2)); /* 64 pairs in a set */
+        assert_true(is_the_same(&knobs, &a, 65, 1, 2)); /* 64 pairs per set */
     }
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(m);
@@ -176,7 +177,7 @@ TEST(test_formats)
     }
 }
 
-/* More than 32 pairs of an expert on average, of each kind of quantized inputs: blocks of 128. */
+/* More than 32 pairs per expert on average, for each kind of quantized inputs: blocks of 128. */
 TEST(test_many)
 {
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
@@ -195,8 +196,7 @@ TEST(test_many)
     }
 }
 
-/* --- no kernel for all of them -----------------------------------------------------------------
- */
+/* --- refused calls ---------------------------------------------------------------------------- */
 TEST(test_refusals)
 {
     uint32_t ids[2] = {0, 16};
@@ -217,7 +217,7 @@ TEST(test_refusals)
     ids[1] = 15;
     assert_int_equal(sb_backend_emu()->experts(&knobs, &a, 1), SB_OK);
     assert_int_equal(sb_backend_emu()->experts(&exact, &a, 1), SB_ERR_UNSUPPORTED);
-    in[3] = 0x1.000002p0f; /* not in bfloat16 */
+    in[3] = 0x1.000002p0f; /* not a bfloat16 value */
     assert_int_equal(sb_backend_emu()->experts(&knobs, &a, 1), SB_ERR_UNSUPPORTED);
     in[3] = 1.0f;
     a.rows = 0;
@@ -235,7 +235,7 @@ TEST(test_refusals)
     sb_model_close(m);
 }
 
-/* Y-62: each expert has a factor of its own for its input. */
+/* Y-62: each expert has its own factor for its input. */
 TEST(test_input_factors)
 {
     sb_model *m = test_model_open(test_checkpoint("gpu_experts", "T3", NULL, "nvfp4-ct", "text"));
@@ -266,7 +266,7 @@ static sb_status pass_on(void *ctx, const sb_op_call *call)
     return sb_op_run(call);
 }
 
-/* A prompt and a step: every tap and the state. 0: it failed. */
+/* A prompt and a step, with all taps and the state. Returns 0 on failure. */
 static int travel(const sb_model *m, const sb_session_options *options, test_record *taps,
                   sb_digest *end)
 {
@@ -296,7 +296,7 @@ static int travel(const sb_model *m, const sb_session_options *options, test_rec
     return !status;
 }
 
-/* Whether everything is what `single` has shown. */
+/* Whether all values equal those of `single`. */
 static int agrees(const sb_model *m, const sb_session_options *options, const test_record *single,
                   const sb_digest *state)
 {

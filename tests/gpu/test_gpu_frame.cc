@@ -1,5 +1,5 @@
-/* test_gpu_frame.cc - what every op stands on: who computes, buffers, weights that stay, and what
- * is said where something fails. */
+/* test_gpu_frame.cc - the common base of all ops: the choice of kernels or the reference, buffers,
+ * weights that stay on the device, and error messages. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ TEST(test_computes)
     assert_true(kernels > 0);
 }
 
-/* Under other knobs an op is the reference's, and what failed there is not the kernels'. */
+/* Under other knobs the reference computes an op, and its errors are not the kernels'. */
 TEST(test_reference)
 {
     float x[5] = {1.0f, 2.0f, 0x1.000002p0f, -4.0f, 0x1p-30f}, y[5] = {0}, out[5];
@@ -78,12 +78,13 @@ TEST(test_buffers)
     assert_int_equal(copy(gpu, 32, in, out), SB_OK);
     for (int i = 0; i < 32; i++)
         assert_int_equal(out[i], i + 1);
-    assert_int_equal(copy(gpu, 32, out, out), SB_OK); /* the host's may be one array */
+    assert_int_equal(copy(gpu, 32, out, out), SB_OK); /* input and output may be the same array of
+                                                       * the host */
     assert_int_equal(out[31], 33);
     assert_int_equal(copy(gpu, 9, in, out), SB_ERR_DIFF);
     assert_string_equal(sb_gpu_said(gpu)->text,
                         "no kernel has written byte 36 of 128 of buffer to");
-    assert_int_equal(out[31], 33); /* and nothing of it has reached the host */
+    assert_int_equal(out[31], 33); /* nothing has been copied to the host */
     sb_gpu_close(gpu);
 }
 
@@ -138,7 +139,7 @@ static void look(sb_gpu *gpu, const sb_matrix *m)
         assert_true(one);
 }
 
-/* Enough for a table that has to grow; twice, and once more when they were forgotten. */
+/* Enough weights to grow the table; twice, and once more after they were forgotten. */
 TEST(test_weights)
 {
     enum { MATRICES = 700 };
@@ -174,7 +175,7 @@ TEST(test_weights)
     sb_gpu_close(gpu);
 }
 
-/* Whatever allocation fails: a status, nothing lost. */
+/* At every failing allocation: a status is returned, and no memory is lost. */
 TEST(test_memory)
 {
     const sb_matrix table = op_matrix("table", 1, 1.0f, SB_FORMAT_bf16, 4, 8);
@@ -184,7 +185,7 @@ TEST(test_memory)
     const sb_embed_args args = {&table, tokens, 2, out};
     sb_status status = SB_ERR_MEMORY;
     unsigned long n = 0;
-    assert_int_equal(ops()->embed(&knobs, &args), SB_OK); /* the emulator is there */
+    assert_int_equal(ops()->embed(&knobs, &args), SB_OK); /* now the emulator exists */
     while (status != SB_OK && n < 100) {
         sb_gpu_forget(sb_backend_emu());
         sb_alloc_fail_at(++n);

@@ -1,5 +1,5 @@
-/* test_gpu_fused_choice.cc - Y-84: the choice of experts with the order of pairs, and the greedy
- * token, in one kernel each, have the bits of the kernels one by one. */
+/* test_gpu_fused_choice.cc - Y-84: one kernel chooses the experts and sorts the pairs, and another
+ * chooses the greedy token. Both have the bits of the separate kernels. */
 #include "gpu/kernel/fused_argmax.cuh"
 #include "gpu/kernel/experts.cuh"
 #include "gpu/kernel/fused_route.cuh"
@@ -23,7 +23,7 @@ static chosen room_for_choice(const fused_shape &s, uint32_t rows, uint32_t sets
             test_output(pairs)};
 }
 
-/* Logits that are often equal. */
+/* Logits with many equal values. */
 static const float *draw_logits(size_t n)
 {
     float *x = bf16_values("logits", n, 0.0f, 2.0f);
@@ -88,11 +88,11 @@ TEST_WITH(test_choice, NULL, test_release)
         test_release(nullptr);
         return same;
     });
-    fused_shape s = fused_shapes[7]; /* those of the largest model there is */
+    fused_shape s = fused_shapes[7]; /* the sizes of the largest model */
     s.E = 512;
     s.k = 10;
     assert_true(same_choice(s, 9, true, 8, 1));
-    emu_bench b(0); /* and none of more rows */
+    emu_bench b(0); /* more rows are not supported */
     sb_choice_job job = {};
     job.rows = 10;
     job.experts = 8;
@@ -102,7 +102,7 @@ TEST_WITH(test_choice, NULL, test_release)
 
 /* --- the greedy token --------------------------------------------------------------------------
  */
-/* Calls on one pair of counters, which each must leave as it found them. */
+/* Repeated calls with one pair of counters, which each call must restore. */
 static bool same_token(uint32_t n, uint32_t rows, uint32_t parts, uint64_t seed)
 {
     static uint64_t best[FUSED_ROWS];

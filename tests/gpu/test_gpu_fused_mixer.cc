@@ -1,6 +1,6 @@
-/* test_gpu_fused_mixer.cc - Y-82 and Y-83: what lies between the projections of attention and its
- * scores, and of linear attention between its projections, has the bits of the kernels one by one:
- * outputs, cache and states. */
+/* test_gpu_fused_mixer.cc - Y-82 and Y-83: the fused kernels between the projections of attention
+ * and its scores, and between the projections of linear attention, have the bits of the separate
+ * kernels: outputs, cache and states. */
 #include "gpu/kernel/fused_delta.cuh"
 #include "gpu/kernel/fused_heads.cuh"
 #include "gpu/kernel/rope.cuh"
@@ -66,7 +66,7 @@ static void norm_and_turn(const fused_shape &s, const float *in, const float *we
             SB_ROPE_THREADS, 0, to, b.in("table", turns, rows * half), rows, heads, s.hd, half);
 }
 
-/* As a session stores them, and then as the op of attention takes them. */
+/* Stores values like a session, and converts them to the type that the op of attention takes. */
 template <class KV> static void store(float *x, size_t n, float scale, KV *to)
 {
     emu_bench b(0);
@@ -78,7 +78,7 @@ template <class KV> static void store(float *x, size_t n, float scale, KV *to)
             b.in("values", x, n), b.out("codes", to, n), n);
 }
 
-/* A cache that has values already. */
+/* A cache that already has values. */
 template <class KV> static KV *old_cache(size_t n)
 {
     KV *cache = fused_room<KV>(n);
@@ -162,8 +162,8 @@ TEST_WITH(test_heads, NULL, test_release)
 
 /* --- the delta rule ----------------------------------------------------------------------------
  */
-/* Where states are: one, in its place; slots, of which one counts, and all rows are kept, or the
- * last one. */
+/* Where the states are: a single one, changed in place; a trail, which keeps the states of all
+ * rows; or slots, of which one is read, and which keep all rows' states or the last one. */
 enum states { IN_PLACE, TRAIL, SLOT, STATES };
 enum { COUNTS = 2, TAPS = SB_GDN_TAPS };
 
@@ -206,7 +206,7 @@ static gdn_out room_for_gdn(const fused_shape &s, uint32_t rows, const gdn_in &g
             fused_room<uint2>(fused_staged(sb_stage_shape(s.nV * s.dv), rows))};
 }
 
-/* The jobs of convolution and rule, as far as both ways share them. */
+/* The jobs of convolution and rule, as far as both variants share them. */
 static sb_conv_job<float> conv_job(emu_bench &b, const gdn_in &g, uint32_t rows, states how,
                                    sb_global<float> state, sb_global<const uint32_t> slot)
 {
@@ -364,7 +364,7 @@ TEST_WITH(test_faults, NULL, test_release)
     fused_catches("fused_heads_barrier",
                   [&](uint64_t seed) { return same_heads<uint16_t>(t2, 2, seed); });
     fused_catches("kv_first", [&](uint64_t seed) { return same_heads<uint8_t>(t1, 2, seed); });
-    fused_shape narrow = t1; /* keys that do not fill their places */
+    fused_shape narrow = t1; /* keys that do not fill their tiles */
     narrow.dk = 48;
     fused_catches("fused_gdn_padding",
                   [&](uint64_t seed) { return same_gdn(narrow, 2, TRAIL, false, seed); });

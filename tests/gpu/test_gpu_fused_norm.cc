@@ -1,5 +1,5 @@
-/* test_gpu_fused_norm.cc - Y-80 and Y-81: sums of the stream with the norm behind them, and inputs
- * of layers that are staged at once, have the bits of the kernels one by one. */
+/* test_gpu_fused_norm.cc - Y-80 and Y-81: sums of the stream with the norm after them, and layer
+ * inputs that are staged in the same kernel, have the bits of the separate kernels. */
 #include "gpu/kernel/fused_norm.cuh"
 #include "tests/gpu/fused.h"
 #include "tests/lib/suite.h"
@@ -30,7 +30,7 @@ struct left {
     fused_input in;
 };
 
-/* One kernel after the other. */
+/* With separate kernels. */
 static left one_by_one(const fused_shape &s, uint32_t rows, kind what, const stream &d)
 {
     emu_bench b(0);
@@ -125,8 +125,7 @@ TEST_WITH(test_norms, NULL, test_release)
     });
 }
 
-/* --- inputs that are computed ------------------------------------------------------------------
- */
+/* --- computed inputs -------------------------------------------------------------------------- */
 static bool same_swiglu(const fused_shape &s, uint32_t rows, uint64_t seed)
 {
     const uint32_t n = rows * s.I;

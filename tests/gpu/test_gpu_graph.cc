@@ -1,6 +1,5 @@
-/* test_gpu_graph.cc - launches that are recorded and replayed (Y-17), and what must not be done
- * while they are recorded (Y-18); on the emulator.
- */
+/* test_gpu_graph.cc - launches that are recorded and replayed (Y-17), and calls that are refused
+ * during a recording (Y-18), in the emulator. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -14,7 +13,7 @@
 
 enum { N = 64 };
 
-/* Arguments in a struct, a large one, as attention has them. */
+/* Arguments in a large struct, as in attention. */
 struct job {
     sb_global<int> x;
     sb_global<const int> by;
@@ -38,7 +37,7 @@ static __global__ void note(sb_global<const int> x, sb_global<int> seen, sb_glob
         next[0] = at + 1;
 }
 
-/* One op at work, whose buffers are there before and behind a recording. */
+/* An op with buffers that exist before and after a recording. */
 struct bench {
     sb_gpu *gpu;
     int x[N], by, seen[8];
@@ -55,7 +54,7 @@ static void open(bench *b)
 }
 
 /* x = 3 x + plus + by; x = 2 x + 1 + by; seen[next] = x[next]; next++. The arguments of a launch
- * are over when it was made. */
+ * exist only until it was made. */
 struct buffers {
     sb_global<int> x, seen;
     sb_global<const int> by;
@@ -79,7 +78,7 @@ static buffers bring(sb_gpu_work &work, bench *b)
             work.inout("next", &b->next, 1)};
 }
 
-/* The launches so many times, one behind the other. */
+/* Records the launches `times` times in sequence. */
 static sb_graph *recorded(const bench *b, sb_gpu_work &work, const buffers &of, int plus,
                           int times = 1)
 {
@@ -91,7 +90,7 @@ static sb_graph *recorded(const bench *b, sb_gpu_work &work, const buffers &of, 
     return graph;
 }
 
-/* What the launches make of the bench so many times. */
+/* The expected effect of running the launches `times` times. */
 static void model(bench *b, int times, int plus)
 {
     for (; times > 0; times--) {
@@ -124,7 +123,7 @@ TEST(test_replay)
             assert_int_equal(sb_graph_launches(graph), 3);
             for (int i = 0; i < replays; i++)
                 assert_int_equal(sb_graph_run(b.gpu, graph), SB_OK);
-            launch(work, of, 11); /* and these are run at once again */
+            launch(work, of, 11); /* launches in between run at once */
             assert_int_equal(sb_graph_run(b.gpu, graph), SB_OK);
             assert_int_equal(work.finish(), SB_OK);
         }
@@ -137,7 +136,7 @@ TEST(test_replay)
     }
 }
 
-/* Two graphs of one body. */
+/* Two graphs of one sb_gpu. */
 TEST(test_two)
 {
     bench b, want;
@@ -169,7 +168,7 @@ static void says(const bench *b, sb_status status, sb_status want, const char *t
         fail_msg("%s\nis not: %s", sb_gpu_said(b->gpu)->text, text);
 }
 
-/* A fault of a kernel ends the replay where it is. */
+/* A fault of a kernel ends the replay there. */
 TEST(test_faults)
 {
     bench b;
@@ -186,7 +185,7 @@ TEST(test_faults)
     sb_gpu_close(b.gpu);
 }
 
-/* A buffer that loses its values between two launches of a record does so in each replay. */
+/* A buffer that loses its values between two recorded launches also loses them in each replay. */
 TEST(test_unset)
 {
     bench b;
@@ -206,8 +205,7 @@ TEST(test_unset)
     sb_gpu_close(b.gpu);
 }
 
-/* --- while launches are recorded ---------------------------------------------------------------
- */
+/* --- during a recording ----------------------------------------------------------------------- */
 static sb_status zeros(const sb_matrix *, size_t, size_t bytes, unsigned char *to)
 {
     memset(to, 0, bytes);
@@ -266,7 +264,7 @@ TEST(test_refused)
             assert_false(work.ok());
         }
         {
-            sb_gpu_work work(b.gpu); /* the next one is no worse for it */
+            sb_gpu_work work(b.gpu); /* the next recording is not affected */
             graph = recorded(&b, work, bring(work, &b), 7);
             assert_int_equal(work.finish(), SB_OK);
         }
@@ -283,7 +281,7 @@ TEST(test_order)
     says(&b, sb_graph_end(b.gpu, &graph), SB_ERR_USAGE, "no launches are recorded");
     assert_int_equal(sb_graph_begin(b.gpu), SB_OK);
     says(&b, sb_graph_begin(b.gpu), SB_ERR_USAGE, "launches are recorded already");
-    assert_int_equal(sb_graph_end(b.gpu, &graph), SB_OK); /* an empty one */
+    assert_int_equal(sb_graph_end(b.gpu, &graph), SB_OK); /* an empty graph */
     assert_int_equal(sb_graph_run(b.gpu, graph), SB_OK);
     assert_int_equal(sb_graph_begin(b.gpu), SB_OK);
     says(&b, sb_graph_run(b.gpu, graph), SB_ERR_USAGE, "a graph: ");

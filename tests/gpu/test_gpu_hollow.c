@@ -1,5 +1,6 @@
-/* test_gpu_hollow.c - models of which only the shapes are there, on weights that kernels draw: what
- * they compute is finite, of the size of what it comes from, and different for every token. */
+/* test_gpu_hollow.c - models that consist only of shapes, with weights drawn by kernels. Their
+ * values are finite, keep about the size of the values they are computed from, and differ for every
+ * token. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -15,14 +16,14 @@ enum { TOKENS = 6, EXPERTS = 1024, VOCABULARY = 4096 };
 typedef struct watch {
     uint32_t chosen[EXPERTS];
     size_t layers, choices;
-    size_t rows, alike; /* behind the first of a call; those that chose what it chose */
+    size_t rows, alike; /* rows after the first of a call; those with the choice of the first */
 } watch;
 
 typedef struct outcome {
     sb_digest digest;       /* of the logits of the last row */
     float square;           /* their mean square */
-    size_t experts, chosen; /* those there are, and those that some row has chosen */
-    size_t most;            /* choices of the same one */
+    size_t experts, chosen; /* experts of the model; those chosen by some row */
+    size_t most;            /* choices of the most frequent expert */
     watch seen;
 } outcome;
 
@@ -32,7 +33,8 @@ static int ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Layers whose input has a spread of 1: the draw has their weights so large that they have, too. */
+/* Inputs of these layers have a mean square of about 1. The weights are drawn so that their outputs
+ * have that, too. */
 static void see_spread(const char *name, const float *data, size_t n)
 {
     static const char *const of_norms[] = {".in_proj_qkv", ".in_proj_z", ".q_proj",
@@ -123,8 +125,8 @@ static outcome run(const sb_hollow_options *o, const char *profile, uint64_t see
     return out;
 }
 
-/* B-18: "what layers compute of it stays about as large as what they are given" - and experts
- * differ. */
+/* B-18: "what layers compute of it stays about as large as what they are given" ; and the rows
+ * choose different experts. */
 static void held(const char *preset, const char *recipe, const char *profile, const outcome *x)
 {
     if (!(x->square > 0.25f && x->square < 4.0f))
@@ -156,7 +158,7 @@ TEST(test_finite)
             }
 }
 
-/* The seed says all of it; and the kernels that draw have no race. */
+/* The seed determines everything, and the drawing kernels have no race. */
 TEST(test_seed)
 {
     sb_hollow_options o = options_of("T1", "nvidia-mix");
@@ -169,7 +171,7 @@ TEST(test_seed)
     assert_memory_not_equal(&x.digest, &other.digest, sizeof x.digest);
 }
 
-/* As deep as the published model is: 40 layers. */
+/* As deep as the published model: 40 layers. */
 TEST(test_deep)
 {
     sb_hollow_options o = options_of("T1", "nvidia-mix");
@@ -179,8 +181,8 @@ TEST(test_deep)
     held("T1 of 40 layers", "nvidia-mix", "sm121", &x);
 }
 
-/* B-18: "nothing is made, written or brought" - only shapes
- * alone; and the bytes are those of the ledger. */
+/* B-18: "nothing is made, written or brought" , only shapes; and the bytes are those of the
+ * ledger. */
 TEST(test_large)
 {
     static const char *const recipes[] = {"nvidia-mix", "nvfp4-all", "fp8", "bf16"};

@@ -1,5 +1,5 @@
-/* test_gpu_linear.cc - linear layers on the bf16 atom: the bits of a plain program, of every width
- * and place; bounds; planted faults. */
+/* test_gpu_linear.cc - linear layers on the bf16 atom: the bits of a plain program for every width
+ * and position of a row, bounds, planted faults. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -23,7 +23,7 @@ static void is_ok(const bench *b, sb_status status)
 
 /* --- the bits ----------------------------------------------------------------------------------
  */
-/* Each container, odd shapes: what the plain program has, wide and rounded. */
+/* Every container with odd shapes, in binary32 and rounded: the bits of the plain program. */
 static void compare(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows, uint32_t wide)
 {
     bench b;
@@ -52,14 +52,14 @@ TEST(test_bits)
                     (kind + i) % 2);
 }
 
-/* NaN and infinities in weights and inputs stay in their rows, and zeros do not hide them. */
+/* NaN and infinities in weights and inputs affect only their rows, and zeros do not hide them. */
 TEST(test_hostile)
 {
     enum { N = 24, K = 96, ROWS = 4 };
     static float out[ROWS * N], expected[ROWS * N];
     bench b;
     bench_open(&b, LAYER_nvfp4_ct, N, K, ROWS);
-    b.of.scales[4 * (K / 16) + 2] = 0x7f; /* of row 4 */
+    b.of.scales[4 * (K / 16) + 2] = 0x7f; /* in row 4 */
     assert_int_equal(sb_pack_linear(&b.of.matrix, 0, 2 * b.shape.tile_bytes, b.tiles), SB_OK);
     b.in[1 * K + 50] = __uint_as_float(0x7f800000);
     b.in[2 * K + 95] = __uint_as_float(0x7fc00000);
@@ -75,8 +75,7 @@ TEST(test_hostile)
     bench_close(&b);
 }
 
-/* --- a row by itself ---------------------------------------------------------------------------
- */
+/* --- independence of rows --------------------------------------------------------------------- */
 /* Y-46: "no bit of it depends on what else is in the call" */
 TEST(test_widths)
 {
@@ -114,7 +113,7 @@ TEST(test_schedules)
 
 /* --- the bound ---------------------------------------------------------------------------------
  */
-/* How many outputs are not where an evaluation on the unit may have them. */
+/* The number of outputs outside the values that an evaluation on the unit may give. */
 static uint32_t outside(const bench *b, const float *out, uint32_t rows, sb_linear_kind kind)
 {
     const uint32_t n = b->shape.rows;
@@ -145,7 +144,8 @@ TEST(test_bound)
             if (outside(&b, out, 5, as))
                 fail_msg("%s: %u outputs of 200 are beyond their bounds",
                          layer_name(static_cast<layer_kind>(kind)), outside(&b, out, 5, as));
-            out[77] += (out[77] < 0 ? -out[77] : out[77]) / 64 + 0.01f; /* that would be seen */
+            out[77] += (out[77] < 0 ? -out[77] : out[77]) / 64 + 0.01f; /* such an error is
+                                                                         * detected */
             assert_int_equal(outside(&b, out, 5, as), 1);
             bench_close(&b);
         }
@@ -153,7 +153,7 @@ TEST(test_bound)
 
 /* --- faults ------------------------------------------------------------------------------------
  */
-/* The launch fails, or other outputs come than those of the right kernel. */
+/* Whether the launch fails, or the outputs differ from those of the right kernel. */
 static bool caught(layer_kind kind, const char *what, uint32_t rows, uint32_t k = 320)
 {
     static float right[17 * 40], wrong[17 * 40];
@@ -184,6 +184,7 @@ TEST(test_planted)
         assert_true(caught(kind, "linear_ring", 3, 2880));
         assert_true(caught(kind, "linear_ring", 9, 2880));
     }
-    assert_false(caught(LAYER_nvfp4_ct, "linear_ring", 3));    /* a chunk for each warp */
-    assert_false(caught(LAYER_fp8_block, "linear_scales", 3)); /* which has no such scales */
+    assert_false(caught(LAYER_nvfp4_ct, "linear_ring", 3));    /* with one chunk per warp, there is
+                                                                * no ring */
+    assert_false(caught(LAYER_fp8_block, "linear_scales", 3)); /* without such scales */
 }

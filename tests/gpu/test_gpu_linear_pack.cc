@@ -1,4 +1,5 @@
-/* test_gpu_linear_pack.cc - packed weights, read by the formulas of the layout, are the weights. */
+/* test_gpu_linear_pack.cc - packed weights, decoded by the formulas of the layout, equal the
+ * weights. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -37,9 +38,8 @@ static void drop(packed *p)
     free(p->columns);
 }
 
-/* --- a second reading of the layout: from lanes to rows and columns ----------------------------
- */
-/* Code `i` of a lane in a step: its bits. */
+/* --- independent decoding of the layout: from lanes to rows and columns ----------------------- */
+/* The bits of code `i` of a lane in a step. */
 static uint32_t code_at(const packed *p, const unsigned char *tile, uint32_t chunk, uint32_t step,
                         uint32_t lane, uint32_t i)
 {
@@ -85,8 +85,8 @@ static double value_of(const packed *p, const unsigned char *tile, uint32_t row,
     }
 }
 
-/* values (rows up to tiles, places); returns the number of places that only fill up and have a
- * code. */
+/* values is (rows padded to tiles, places). Returns the number of padding places whose code is not
+ * 0. */
 static uint32_t unpack(const packed *p, double *values)
 {
     const uint32_t width = p->shape.chunks * SB_CHUNK;
@@ -106,7 +106,8 @@ static uint32_t unpack(const packed *p, double *values)
     return dirty;
 }
 
-/* How many values are not those of the matrix; columns that nothing has, or two places, count. */
+/* The number of values that differ from the matrix, plus the rows in which a column is missing or
+ * occurs twice. */
 static uint32_t differing(const sb_matrix *m, const packed *p)
 {
     const uint32_t width = p->shape.chunks * SB_CHUNK;
@@ -153,7 +154,7 @@ TEST(test_values)
         }
 }
 
-/* Rows that begin within a matrix, in an order of their own. */
+/* Rows that begin within a matrix, with their own order of columns. */
 TEST(test_rows)
 {
     static const uint32_t map[20] = {3,  1, 4,  15, 9,  2, 6,  5,  35, 8,
@@ -170,7 +171,7 @@ TEST(test_rows)
     layer_free(&l);
 }
 
-/* A weight in F16 or F32 is taken if bfloat16 holds it: docs/gpu-linear.md behind Y-40. */
+/* Weights in F16 or F32 are accepted only if bfloat16 holds them: docs/gpu-linear.md after Y-40. */
 TEST(test_refused)
 {
     static const float held[2] = {0.5f, -1.25f}, not_held[2] = {0.5f, 1.001f};
@@ -190,7 +191,7 @@ TEST(test_refused)
     assert_int_equal(sb_pack_shape(&m, &shape), SB_ERR_UNSUPPORTED);
 }
 
-/* Codes and scales that are NaN stay so; a scale below zero has no value. */
+/* NaN codes and scales stay NaN; a scale below zero has no value. */
 TEST(test_hostile)
 {
     layer l;
@@ -212,7 +213,7 @@ TEST(test_hostile)
     layer_free(&l);
 }
 
-/* Tiles one by one are the tiles all at once. */
+/* Tiles packed one by one equal the tiles packed together. */
 TEST(test_parts)
 {
     layer l;
@@ -230,7 +231,8 @@ TEST(test_parts)
     layer_free(&l);
 }
 
-/* That the comparison sees: a code in another lane, exchanged scales, a lost column, a fill. */
+/* The comparison detects a code in another lane, swapped scales, a lost column, and a padding
+ * code. */
 TEST(test_planted)
 {
     layer l;

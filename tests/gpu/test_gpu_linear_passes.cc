@@ -1,5 +1,5 @@
-/* test_gpu_linear_passes.cc - a call of up to 64 rows reads the weights of a linear layer in one
- * pass: counted on the emulator (Y-15). */
+/* test_gpu_linear_passes.cc - a call of up to 64 rows reads the weights of a linear layer once, as
+ * counted in the emulator (Y-15). */
 #include "tests/lib/suite.h"
 
 #include "gpu/emu/count.h"
@@ -7,7 +7,7 @@
 
 enum { N = 64, K = 576, MOST = 65, ROWS_OF_A_PASS = 64 };
 
-/* Bytes of weights that the threads of a call read, and its outputs. */
+/* Runs a call; returns the bytes of weights that its threads read. */
 static uint64_t read_by(bench *b, uint32_t rows, float *out)
 {
     const size_t bytes = sb_pack_tiles(b->shape) * b->shape.tile_bytes;
@@ -36,9 +36,9 @@ static uint64_t read_by(bench *b, uint32_t rows, float *out)
     return sb_emu_counted(&counts, nullptr, "weights").read;
 }
 
-/* Codes, once in a pass; the scales of two rows, which a lane looks up with a chunk, those of each
- * half of it (a warp gets them from a few sectors), or, of integers without groups, once; and a
- * scale for each output, where a row has one. */
+/* The codes once per pass. For scales: those of two rows, which a lane looks up for each chunk, or
+ * for each half of a chunk (a warp gets them from a few sectors), or once for integers without
+ * groups. If a row has one scale, also one lookup per output. */
 static uint64_t expected(const bench *b, uint32_t rows)
 {
     const sb_linear_shape &shape = b->shape;

@@ -1,5 +1,6 @@
-/* test_gpu_linears.cc - several linear layers of one input (Y-65): the bits of each alone, in as
- * few launches as the kinds of their weights allow, with the input staged once or given staged. */
+/* test_gpu_linears.cc - several linear layers with one input (Y-65): the bits of each alone, in as
+ * few launches as the kinds of their weights allow, with the input staged once or already
+ * staged. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -35,7 +36,7 @@ struct several {
     one of[MOST];
 };
 
-/* Launches: of neighbours with one kind of codes and scales, four at most. */
+/* A launch covers up to four neighbours with one kind of codes and scales. */
 const several cases[] = {
     {"in_proj",
      4,
@@ -152,7 +153,7 @@ TEST(test_bits_and_launches)
         }
 }
 
-/* An input that was staged before; that of the arguments is not read. */
+/* With an already staged input, the input of the arguments is not read. */
 TEST(test_staged)
 {
     static rig r;
@@ -174,7 +175,7 @@ TEST(test_staged)
                 r.args[i].in = nothing;
             assert_int_equal(sb_gpu_linears(r.gpu, &r.knobs, r.args, c.count, x), SB_OK);
             assert_true(as_alone(&r, c));
-            memset(x, 0, sizeof *x * (staged / 2)); /* and that one is */
+            memset(x, 0, sizeof *x * (staged / 2)); /* and is the staged one used? */
             assert_int_equal(sb_gpu_linears(r.gpu, &r.knobs, r.args, c.count, x), SB_OK);
             assert_false(as_alone(&r, c));
             free(x);
@@ -182,7 +183,8 @@ TEST(test_staged)
         }
 }
 
-/* Others of the arguments' layers have another input, or other rows; one is no bfloat16. */
+/* Layers of the arguments with another input or other rows still have the bits of each alone. An
+ * input that is no bfloat16 value is refused. */
 TEST(test_apart)
 {
     static rig r;
@@ -213,7 +215,7 @@ TEST(test_planted)
             plant(fault);
             const sb_status single = sb_gpu_linears(r.gpu, &r.knobs, r.args, 1, nullptr);
             plant("");
-            if (strcmp(fault, "linear_block") == 0) /* which one matrix alone cannot show */
+            if (strcmp(fault, "linear_block") == 0) /* one matrix alone cannot show this fault */
                 assert_int_equal(single, SB_OK);
             close(&r, c);
         }

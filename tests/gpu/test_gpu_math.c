@@ -1,4 +1,4 @@
-/* test_gpu_math.c - the functions of gpu/math against those of ref/math, which are correctly
+/* test_gpu_math.c - compares the functions of gpu/math with those of ref/math, which are correctly
  * rounded.
  *
  *   test_gpu_math                      every 4099th of the 2^32 arguments, and the difficult ones;
@@ -31,13 +31,14 @@ typedef struct difference {
     uint32_t input, got, right;
 } difference;
 
-/* What a comparison found; of the differences, the first that were met. */
+/* The result of a comparison, with the first differences. */
 typedef struct tally {
     uint64_t inputs, wrong, worst;
     difference row[KEPT];
 } tally;
 
-/* Steps between two results of one sign; of different signs very many. */
+/* The number of representable values between two results of one sign; very large for different
+ * signs. */
 static uint64_t steps(uint32_t a, uint32_t b)
 {
     return (a ^ b) >> 31 ? INPUTS : a > b ? a - b : b - a;
@@ -71,7 +72,7 @@ typedef struct sweeping {
     function *run, *right;
     uint64_t first, stride, count;
     tally *t;
-    pthread_mutex_t lock; /* of t */
+    pthread_mutex_t lock; /* protects t */
 } sweeping;
 
 static void sweep_block(void *ctx, size_t b, size_t worker)
@@ -89,7 +90,7 @@ static void sweep_block(void *ctx, size_t b, size_t worker)
     }
 }
 
-/* All inputs from first to end in steps. */
+/* Compares all inputs from first to end in steps of `stride`. */
 static void sweep(function *run, function *right, uint64_t first, uint64_t end, uint64_t stride,
                   tally *t)
 {
@@ -105,8 +106,8 @@ static void near_by(const math_function *f, function *right, uint32_t input, tal
         look(f->run, right, input, t);
 }
 
-/* The ends of every binade and its middle, and what stands in the table and beside it, of both
- * signs; of rsqrt, in another binade as well. */
+/* The ends and the middle of every binade, the arguments in the table and their neighbours, of both
+ * signs; for rsqrt, also in another binade. */
 static void difficult(const math_function *f, function *right, tally *t)
 {
     for (uint32_t field = 0; field < 512; field++)
@@ -142,7 +143,7 @@ static int check(const math_function *f, uint64_t stride)
     return good;
 }
 
-/* A fault that the comparison must see: one unit, at arguments around 1 only. */
+/* A fault that the comparison must detect: one ulp, only at arguments around 1. */
 static float planted(float x)
 {
     float y = sb_exp(x);
@@ -164,8 +165,8 @@ static uint32_t next(uint64_t *state)
     return (uint32_t)(*state >> 32);
 }
 
-/* The fused multiply-add that the host makes of binary64 against the C library's: operands of all
- * sizes, sums that nearly cancel, results among the subnormals. */
+/* Compares the host's fused multiply-add, made of binary64 operations, with that of the C library:
+ * operands of all sizes, sums that nearly cancel, subnormal results. */
 static int check_fma(void)
 {
     enum { CASES = 2000000 };

@@ -1,5 +1,5 @@
-/* test_gpu_meter.cc - the kernels that measure a card: what they come to, that they do each access
- * once, and that nothing is said where nothing keeps time. */
+/* test_gpu_meter.cc - the kernels that measure a card: their results are right, they make each
+ * access once, and without a clock nothing is reported. */
 #include "tests/lib/suite.h"
 
 #include "gpu/emu/count.h"
@@ -59,7 +59,7 @@ TEST(test_meter)
     assert_int_equal(sb_meter(nullptr, &none, &report, &err), SB_ERR_UNSUPPORTED);
 }
 
-/* The memory's rate is that of what no cache holds. */
+/* The rate of the memory is that of the size which no cache can hold. */
 TEST(test_memory)
 {
     sb_meter_report report = sb_meter_report();
@@ -84,7 +84,7 @@ static sb_emu_region open_counted(emu_bench *e, const char *name, void *host, si
     return region;
 }
 
-/* B-17: "reads each byte once" - whether the words fill the last round of loads or not. */
+/* B-17: "reads each byte once" , whether or not the words fill the last round of loads. */
 TEST(test_once)
 {
     enum { BLOCKS = 2, MOST = 2 * BLOCKS * SB_METER_THREADS * SB_METER_LOADS + 5 };
@@ -119,7 +119,7 @@ TEST(test_once)
     }
 }
 
-/* The numbers of SplitMix64, which others have. */
+/* The published numbers of SplitMix64. */
 TEST(test_bits)
 {
     static const uint64_t of_42[] = {UINT64_C(0xbdd732262feb6e95), UINT64_C(0x28efe333b266f103)};
@@ -136,8 +136,8 @@ static void add_once(float *out)
     assert_int_equal(sb_backend_emu()->ops.add(&knobs, &args), SB_OK);
 }
 
-/* Launches are noted with the names of their ops while they are watched, up to the room there is,
- * and not behind that. */
+/* While launches are watched, they are noted with the names of their ops, up to the available room
+ * and not beyond. */
 TEST(test_watch)
 {
     const sb_backend *emu = sb_backend_emu();

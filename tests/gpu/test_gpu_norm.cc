@@ -1,4 +1,4 @@
-/* test_gpu_norm.cc - the norms: inside their bounds, and a row by itself. */
+/* test_gpu_norm.cc - the norms: inside their bounds, and independent rows. */
 #include "tests/lib/suite.h"
 
 #include "gpu/kernel/norm.cuh"
@@ -41,7 +41,7 @@ static sb_gated_rmsnorm_args gated(size_t width, const float *in, const float *g
     return {in, gate, &weights[width], eps, rows, 1, widths[width], to};
 }
 
-/* Some values behind queries and keys, as in the output of the convolution. */
+/* A row has some values after its queries and keys, as in the output of the convolution. */
 static sb_l2norm_args l2norm(const float *in, size_t rows, size_t heads, size_t dk, float *q,
                              float *k)
 {
@@ -128,7 +128,7 @@ TEST(test_rows)
         });
 }
 
-/* The same bits where activations are stored as bfloat16. */
+/* The same bits if activations are stored as bfloat16. */
 TEST(test_storage)
 {
     enum { ROWS = 3, N = 320 };
@@ -167,7 +167,7 @@ TEST(test_faults)
 {
     static float small[5 * 320];
     for (size_t i = 0; i < 5 * 320; i++)
-        small[i] = x[i] * 0x1p-12f; /* where eps counts */
+        small[i] = x[i] * 0x1p-12f; /* small enough for eps to matter */
     for (const char *which :
          {"reduce_half_warp", "reduce_barrier", "norm_eps", "norm_plain_weight"})
         catches(which, SB_OP_rmsnorm, rmsnorm(6, small, 5, out));

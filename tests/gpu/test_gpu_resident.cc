@@ -1,6 +1,6 @@
-/* test_gpu_resident.cc - what a call leaves in memory that stays is nothing to the next one (Y-75):
- * an output that is not written, and one that is read before it is, is a fault of the emulator,
- * though the call before has left the right values there. */
+/* test_gpu_resident.cc - values left in resident memory by one call are not valid for the next
+ * (Y-75). An output that is not written, or is read before it is written, is a fault in the
+ * emulator, even if the right values of the call before are still there. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -45,7 +45,7 @@ sb_status add(rig *r, const float *a, const float *b, float *out)
     return sb_gpu_add(r->gpu, &r->knobs, &args);
 }
 
-/* gated = a sigmoid(sum): whoever leaves something out of the sum, this reads it all. */
+/* gated = a sigmoid(sum). It reads all of the sum, so that an unwritten element is detected. */
 sb_status gate(rig *r)
 {
     const sb_attn_gate_args args = {r->a, r->sum, N, r->gated};
@@ -66,7 +66,7 @@ void is_sum(rig *r)
     assert_int_equal(sb_gpu_read(r->gpu, values, r->gated, sizeof values), SB_OK);
 }
 
-/* The emulator has stopped a read of the last element. */
+/* Asserts that the emulator stopped a read of the last element. */
 void is_stopped(rig *r, sb_status status)
 {
     assert_int_equal(status, SB_ERR_DIFF);
@@ -92,7 +92,7 @@ TEST(test_left_over)
     sb_gpu_close(r.gpu);
 }
 
-/* One that an input shares has the input's values: the last element stays what it was. */
+/* An output shared with an input has the input's values: an element not written keeps its value. */
 TEST(test_shared)
 {
     float values[N];
@@ -106,8 +106,8 @@ TEST(test_shared)
     sb_gpu_close(r.gpu);
 }
 
-/* Memory that is given to another buffer while it is still to be read: the sum's, of which the
- * second half becomes the output of a call that leaves out an element. */
+/* Memory given to another buffer while it is still to be read: the second half of the sum becomes
+ * the output of a call that leaves out an element. */
 TEST(test_reused)
 {
     rig r;
@@ -127,7 +127,7 @@ TEST(test_reused)
     sb_gpu_close(r.gpu);
 }
 
-/* A replay begins without values, too, each time. */
+/* Each replay begins without values, too. */
 TEST(test_replayed)
 {
     sb_graph *graph = nullptr;
@@ -146,7 +146,7 @@ TEST(test_replayed)
     sb_gpu_close(r.gpu);
 }
 
-/* What an op has as scratch has another op's values, of the same pool and name, or none. */
+/* The scratch memory of an op has values of another op with the same pool and name, or none. */
 TEST(test_scratch)
 {
     rig r;

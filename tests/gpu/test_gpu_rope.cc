@@ -1,5 +1,5 @@
-/* test_gpu_rope.cc - rotary positions: the reference's bits, for one and for three position
- * streams, and what is not turned. */
+/* test_gpu_rope.cc - rotary positions: the bits of the reference for one and for three position
+ * streams, and for the elements that are not rotated. */
 #include "tests/gpu/gpu_op.h"
 #include "tests/lib/suite.h"
 

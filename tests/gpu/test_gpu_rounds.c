@@ -1,6 +1,6 @@
-/* test_gpu_rounds.c - a session on the emulator's backend chooses its tokens there: under profile
- * exact, whose other ops are the reference's, the rounds are the reference's (Y-70), and a fault in
- * a kernel of section P changes them. */
+/* test_gpu_rounds.c - a session on the emulator's backend chooses its tokens by kernels. Under
+ * profile exact, the reference computes all other ops, so that the rounds equal the reference's
+ * (Y-70). A fault in a kernel of section P changes them. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ TEST_FIXTURE(close_model)
     return 0;
 }
 
-/* What is drawn, and how. */
+/* The settings of drafting and sampling. */
 typedef struct way {
     sb_sampling sampling;
     sb_acceptance acceptance;
@@ -39,7 +39,7 @@ typedef struct course {
     size_t rounds, accepted[TOKENS];
 } course;
 
-/* Zero, where the backend could not go on. */
+/* Returns 0 if the backend failed. */
 static int go(const sb_backend *backend, const way *w, course *out)
 {
     static float logits[V];
@@ -99,7 +99,7 @@ TEST(test_rounds)
     }
 }
 
-/* Each kernel is asked: a fault of it is in the tokens, or ends the call. */
+/* A fault of each kernel changes the tokens or ends the call. */
 TEST(test_faults)
 {
     const struct {
@@ -118,7 +118,7 @@ TEST(test_faults)
     }
 }
 
-/* A backend without them draws as the reference does. */
+/* A backend without these kernels draws like the reference. */
 TEST(test_without)
 {
     course right, got;

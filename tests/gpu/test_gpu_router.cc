@@ -1,4 +1,4 @@
-/* test_gpu_router.cc - the choice of experts, and the sum of what they gave. */
+/* test_gpu_router.cc - the choice of experts, and the sum of their outputs. */
 #include "tests/lib/suite.h"
 
 #include "gpu/cuda.h"
@@ -23,7 +23,7 @@ static sb_router_args router(const float *in, size_t rows, size_t experts, size_
     return {in, rows, experts, kept, 1, ids, weights};
 }
 
-/* Logits have eight bits of a bfloat16, so that ties are frequent. */
+/* Logits have the eight bits of a bfloat16, so that ties are frequent. */
 TEST(test_router)
 {
     static const size_t shapes[][2] = {{1, 1},   {4, 2},   {8, 8},    {31, 3},  {32, 4},
@@ -51,7 +51,7 @@ TEST(test_ties)
         assert_int_equal(ids[slot], slot % 7); /* the lowest first; -0 equals 0 */
 }
 
-/* Too many for the kernel, and values that the session refuses: nothing breaks. */
+/* More experts than the kernel takes, and values that the session refuses: nothing breaks. */
 TEST(test_limits)
 {
     static float many[1025];

@@ -1,6 +1,6 @@
-/* test_gpu_rows.c - a row of a whole model on the emulator has the same bits in a step and in every
- * place of a call of 1 to 9 rows or a prompt, whatever other sequence was computed in between: all
- * values, of all ops, and the state. */
+/* test_gpu_rows.c - a row of a whole model in the emulator has the same bits in a step and in every
+ * position of a call of 1 to 9 rows or of a prompt, even if another sequence is computed in
+ * between: all values of all ops, and the state. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { ROWS = 18, WIDEST = 9 };
 
-/* The values of a name, one row behind the other, however many calls made them. */
+/* The values of one name, row by row, from any number of calls. */
 typedef struct stream {
     char name[96];
     float *data;
@@ -63,7 +63,7 @@ static void free_record(record *r)
     *r = (record){.count = 0};
 }
 
-/* The first value that differs, as text; NULL: none. */
+/* The first difference, as text; NULL: none. */
 static const char *differs(const record *got, const record *want)
 {
     static char text[200];
@@ -85,7 +85,7 @@ static const char *differs(const record *got, const record *want)
     return NULL;
 }
 
-/* One sequence of 18 tokens and what was seen of it. */
+/* A sequence of 18 tokens and its recorded values. */
 typedef struct sequence {
     sb_session *session;
     record seen;
@@ -106,7 +106,7 @@ static void begin(sequence *q, const sb_model *model, const char *name)
     test_draw_ids(name, model->config.vocab_size, q->ids, ROWS);
 }
 
-/* The next rows in one call, all logits asked for. */
+/* Feeds the next rows in one call and gets all logits. */
 static void feed(sequence *q, size_t rows)
 {
     sb_error err = {""};
@@ -133,8 +133,8 @@ static const char *other_than(const sequence *got, const sequence *want)
                 : play_difference(sb_session_state(got->session), sb_session_state(want->session));
 }
 
-/* Two sequences in turn, in calls of `width` rows and of what is missing to 11; what differs from
- * rows that came one by one. */
+/* Feeds two sequences in turn, in calls of `width` rows and of 11 - `width`. Returns the difference
+ * from rows fed one by one. */
 static const char *in_calls_of(const sb_model *model, size_t width, const sequence single[2])
 {
     sequence both[2];
@@ -171,7 +171,7 @@ static void begin_single(const sb_model *model, sequence single[2])
             feed(&single[i], 1);
 }
 
-/* Widths from 2 to 9 in four pairs, and all in one call. */
+/* Widths from 2 to 9 in four pairs, and all rows in one call. */
 static void check_widths(const char *preset, const char *format)
 {
     sb_model *model = open_model(preset, format);
@@ -208,7 +208,7 @@ TEST(test_widths)
     check_widths("T6", "fp8-channel");
 }
 
-/* Kernels whose rows depend on the call that they are in. */
+/* Kernels whose rows depend on the rest of the call. */
 TEST(test_faults)
 {
     static const char *const faults[] = {"conv_state", "attention_mask", "conv_stretch"};

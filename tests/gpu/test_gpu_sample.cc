@@ -1,5 +1,5 @@
-/* test_gpu_sample.cc - draws by kernels: the bits of ref/run/sample.c. log(1 - u) is looked at by
- * test_gpu_math. With CHECK_ALL=1 in the environment there are more tokens and more settings. */
+/* test_gpu_sample.cc - draws by kernels have the bits of ref/run/sample.c. test_gpu_math checks
+ * log(1 - u). With CHECK_ALL=1 in the environment there are more tokens and more settings. */
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/plant.h"
 #include "tests/lib/check_all.h"
@@ -69,8 +69,8 @@ TEST(test_sums)
  */
 enum { KINDS = 6 };
 
-/* Ordinary; few values, so that many are equal; far apart; all equal; zeros of both signs; one that
- * stands out. */
+/* Ordinary; few different values, so that many are equal; far apart; all equal; zeros of both
+ * signs; one that is much larger. */
 float *draw_logits(size_t rows, uint32_t n, uint64_t seed)
 {
     float *logits = static_cast<float *>(room_for(rows * n, 4));
@@ -89,7 +89,7 @@ float *draw_logits(size_t rows, uint32_t n, uint64_t seed)
     return logits;
 }
 
-/* R-20, and what sb_greedy makes of NaNs. */
+/* R-20, and the treatment of NaNs by sb_greedy. */
 uint32_t plain_greedy(const float *logits, uint32_t n)
 {
     uint32_t best = 0;
@@ -99,7 +99,7 @@ uint32_t plain_greedy(const float *logits, uint32_t n)
     return best;
 }
 
-/* As many of `rows` as the kernel gives the token of R-20; none if it fails. */
+/* The number of rows for which the kernel gives the token of R-20; 0 if it fails. */
 uint32_t greedy_rows(const float *logits, uint32_t rows, uint32_t n, uint64_t seed)
 {
     uint32_t tokens[16], same = 0;
@@ -114,7 +114,7 @@ uint32_t greedy_rows(const float *logits, uint32_t rows, uint32_t n, uint64_t se
 TEST(test_greedy)
 {
     const uint64_t seeds = check_all() ? 5 : 2;
-    for (uint32_t n : {1u, 37u, 384u, 9001u}) /* the last in three parts */
+    for (uint32_t n : {1u, 37u, 384u, 9001u}) /* the last one in three parts */
         for (uint64_t seed = 0; seed < (n < 1000 ? seeds : 1); seed++)
             for (uint32_t rows : {1u, 6u, 16u}) {
                 float *logits = draw_logits(rows, n, seed);
@@ -146,15 +146,16 @@ const sb_sampling settings[] = {
     {4, 2, 0.0f, 5, 0.5f, 0.5f},                 /* greedy */
     {5, 3, 1e-30f, 0, 0.3f, 0.0f},               /* nearly greedy */
     {6, 4, 3.0f, 1, 1e-30f, 1.0f},               /* one token */
-    {7, 5, 1.0f, 4000000000u, 0.999999f, 1e-5f}, /* more than there are */
+    {7, 5, 1.0f, 4000000000u, 0.999999f, 1e-5f}, /* top_k beyond the number of tokens */
     {8, 6, 1e-45f, 3, 0.5f, 0.0f},               /* the smallest temperature */
-    {9, 7, 3e38f, 0, 0.5f, 0.0f},                /* the largest: all are equal */
+    {9, 7, 3e38f, 0, 0.5f, 0.0f},                /* the largest: all probabilities are equal */
 };
 enum { SETTINGS = sizeof settings / sizeof *settings, ROWS = 6 };
 
-const uint64_t POSITION = 0xfffffffdu; /* row 3 has position 2^32, of which 32 bits are 0 */
+const uint64_t POSITION = 0xfffffffdu; /* row 3 has position 2^32, whose lower 32 bits are 0 */
 
-/* Rows whose token or probabilities differ from the reference's; all if the kernel fails. */
+/* The number of rows whose token or probabilities differ from the reference's; all if the kernel
+ * fails. */
 uint32_t rows_that_differ(const float *logits, uint32_t rows, uint32_t n, const sb_sampling &s,
                           sb_purpose purpose, uint64_t seed)
 {
@@ -198,11 +199,11 @@ TEST(test_draws)
         if (check_all() || i % 3 == 0)
             draws_agree(ROWS, 384, i, i);
     }
-    draws_agree(ROWS * 3, 96, 0, 1); /* more rows than one launch has */
+    draws_agree(ROWS * 3, 96, 0, 1); /* more rows than one launch takes */
     draws_agree(1, check_all() ? 50001 : 1571, 0, 2);
 }
 
-/* Without p the tokens are the same; many seeds. */
+/* Without the output of p, the tokens are the same; with many seeds. */
 TEST(test_seeds)
 {
     const uint32_t n = 50, seeds = check_all() ? 400 : 25;
@@ -246,13 +247,13 @@ TEST(test_refused)
 
 /* --- drafts ------------------------------------------------------------------------------------
  */
-/* Drafts of q at rows of p, judged by the kernel. */
+/* Drafts from q for rows of p, judged by the kernel. */
 struct judged {
     float *p, *q; /* (ROWS, n) */
     uint32_t n, drafts[ROWS], accepted[ROWS], tokens[ROWS];
 };
 
-/* Rows where the kernel judges as the reference does; none if it fails. */
+/* The number of rows that the kernel judges like the reference; 0 if it fails. */
 uint32_t judged_rows(judged *j, const sb_sampling &s, uint64_t seed)
 {
     const sb_judge_args args = {s,         j->p,     j->q,        ROWS,     j->n,
@@ -271,7 +272,7 @@ uint32_t judged_rows(judged *j, const sb_sampling &s, uint64_t seed)
     return same;
 }
 
-/* From logits and others near them. */
+/* p from drawn logits, and q from logits near them. */
 judged draw_drafts(uint32_t n, const sb_sampling &s, uint64_t seed, float noise)
 {
     judged j = {static_cast<float *>(room_for(ROWS * n, 4)),
@@ -306,7 +307,7 @@ TEST(test_drafts)
         assert_int_equal(judged_rows(&j, s, seed), ROWS);
         for (uint32_t yes : j.accepted)
             seen[yes]++;
-        j.drafts[0] = 383 - j.drafts[0]; /* often one with q = 0 */
+        j.drafts[0] = 383 - j.drafts[0]; /* often a draft with q = 0 */
         assert_int_equal(judged_rows(&j, s, seed), ROWS);
         free(j.p);
         free(j.q);
@@ -314,7 +315,7 @@ TEST(test_drafts)
     assert_true(seen[0] > 5 && seen[1] > 5);
 }
 
-/* Where p(d) is u q(d) rounded up, a product that is rounded is not below it. */
+/* p(d) is u q(d) rounded up: the exact product is below p(d), but the rounded product is not. */
 judged narrow_drafts(const sb_sampling &s)
 {
     judged j = draw_drafts(8, s, 0, 0.5f);
@@ -333,7 +334,7 @@ judged narrow_drafts(const sb_sampling &s)
 
 /* --- faults ------------------------------------------------------------------------------------
  */
-/* The rows that differ under a fault; the same rows do not without it. */
+/* The number of rows that differ under a fault. Without the fault, the same rows do not differ. */
 uint32_t differing(const char *name, const float *logits, uint32_t n, const sb_sampling &s,
                    uint64_t seed)
 {
@@ -373,8 +374,8 @@ TEST(test_greedy_faults)
     free(logits);
 }
 
-/* Rows that are judged otherwise under a fault, of drafts that are judged as they should without.
- */
+/* The number of rows judged differently under a fault. Without the fault, all drafts are judged
+ * correctly. */
 uint32_t misjudged(const char *name, judged j, const sb_sampling &s)
 {
     assert_int_equal(judged_rows(&j, s, 0), ROWS);

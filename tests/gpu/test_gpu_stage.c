@@ -1,5 +1,5 @@
-/* test_gpu_stage.c - weights brought before the first token: each matrix once and as ops want it,
- * the files in their order and given back, and what is said where it does not work. */
+/* test_gpu_stage.c - weights uploaded before the first token: each matrix once and in the form that
+ * ops use, the files read in order and released, and the messages on failure. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static uint64_t packed(void)
     return bytes;
 }
 
-/* The digest of the last row's logits, and what was packed on the way. */
+/* The digest of the last row's logits, and the bytes packed during the run. */
 static sb_digest run(const sb_model *model, const sb_knobs *knobs, uint64_t *bytes)
 {
     static const uint32_t tokens[PROMPT] = {1, 2, 3};
@@ -43,7 +43,7 @@ static sb_digest run(const sb_model *model, const sb_knobs *knobs, uint64_t *byt
     if (sb_session_feed(session, tokens, PROMPT, &err))
         fail_msg("%s", err.text);
     assert_int_equal(sb_session_logits(session, PROMPT - 1, logits, &err), SB_OK);
-    if (options.mtp) /* whose head has weights of its own only in its layer */
+    if (options.mtp) /* only a draft uses the head's own weights */
         assert_int_equal(sb_session_draft(session, 4, logits, &err), SB_OK);
     const sb_digest digest = sb_digest_f32(logits, n);
     sb_session_free(session);
@@ -52,7 +52,8 @@ static sb_digest run(const sb_model *model, const sb_knobs *knobs, uint64_t *byt
     return digest;
 }
 
-/* Bytes of the tensors that no linear layer and no embedding has: vectors and convolutions. */
+/* The bytes of the tensors that belong to no linear layer and no embedding: vectors and
+ * convolutions. */
 static uint64_t others(const sb_model *model)
 {
     uint64_t bytes = 0;
@@ -74,7 +75,7 @@ static void watch(void *ctx, const char *what, uint64_t done, uint64_t total)
     calls++;
 }
 
-/* Of a model in bfloat16, every byte. */
+/* For a model in bfloat16, every byte. */
 TEST(test_once)
 {
     sb_model *model =
@@ -94,18 +95,18 @@ TEST(test_once)
     assert_int_equal(seen, staged.bytes);
     const sb_digest got = run(model, &knobs, &behind);
     assert_string_equal(got.hex, want.hex);
-    /* what the run packs besides are vectors; in all no more than without */
+    /* otherwise the run packs only vectors; in total no more than without staging */
     assert_int_equal(staged.counted, staged.packed);
     assert_true(behind < staged.packed / 20);
     assert_int_equal(staged.packed + behind, alone);
-    /* what is there is not brought again */
+    /* weights already there are not uploaded again */
     assert_int_equal(sb_stage(sb_backend_emu(), &knobs, model, NULL, &staged, &err), SB_OK);
     assert_int_equal(staged.packed, 0);
     sb_gpu_forget(sb_backend_emu());
     sb_model_close(model);
 }
 
-/* As the knobs want it: other profiles pack other codes. */
+/* As the knobs demand: other profiles pack other codes. */
 TEST(test_profiles)
 {
     static const char *const profiles[] = {"sm121", "sm121-w4a4"};
@@ -121,7 +122,7 @@ TEST(test_profiles)
         if (sb_stage(sb_backend_emu(), &knobs, model, NULL, &staged, &err))
             fail_msg("%s", err.text);
         assert_string_equal(run(model, &knobs, &behind).hex, want.hex);
-        /* experts that no row has kept may be among what was brought */
+        /* experts that no row chose may be among the staged weights */
         assert_int_equal(staged.counted, staged.packed);
         assert_true(staged.packed + behind >= alone);
         assert_true(behind < staged.packed / 10);
@@ -141,7 +142,7 @@ TEST(test_said)
     assert_int_equal(sb_stage(sb_backend_emu(), &knobs, model, NULL, &staged, &err),
                      SB_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.text, "weights cannot be brought to the device: "));
-    /* others have nothing to bring, and these knobs no kernels */
+    /* other backends have nothing to upload, and these knobs have no kernels */
     assert_int_equal(sb_stage(sb_backend_ref(), &knobs, model, NULL, &staged, &err), SB_OK);
     assert_int_equal(staged.matrices, 0);
     sb_knobs_exact(&exact);
@@ -152,7 +153,7 @@ TEST(test_said)
     sb_model_close(model);
 }
 
-/* Whatever allocation fails: a status, a message, nothing lost, and ops compute again. */
+/* At every failing allocation: a status, a message, no memory lost, and ops can compute again. */
 TEST(test_memory)
 {
     sb_model *model =

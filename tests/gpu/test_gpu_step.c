@@ -1,6 +1,6 @@
-/* test_gpu_step.c - a step on the emulator, whose arrays all stay where kernels run, has the bits
- * of a session that brings and fetches the arrays of each op (Y-71): tokens, logits, hidden vectors
- * and states, over prompts, steps, drafts, verifies and the way back. */
+/* test_gpu_step.c - a step in the emulator keeps all arrays where kernels run. It has the bits of a
+ * session that uploads and fetches the arrays of each op (Y-71): tokens, logits, hidden vectors and
+ * states, over prompts, steps, drafts, verifies and rollback. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -16,11 +16,11 @@ enum { ROWS = 40, POSITIONS = 400 };
 
 typedef struct script {
     const char *preset, *format, *profile, *set; /* set: knobs, or NULL */
-    unsigned layers;   /* 0: the preset's, which `make check-all` always has */
+    unsigned layers;   /* 0: as in the preset, which is also the number for `make check-all` */
     const char *words; /* see play */
 } script;
 
-/* Of a model whose tokens can be guessed. */
+/* For a model with predictable tokens. */
 static const char rounds[] = "p5 d d m3 v a d | g3 v k2 g1 v k1 d p20 m2 v a g4 v k5 d";
 
 typedef struct both {
@@ -29,15 +29,15 @@ typedef struct both {
     sb_session *session;
     sb_gpu_step *step;
     sb_knobs knobs;
-    size_t V, H, drafts, drawn; /* drafts of the round; ids drawn so far */
+    size_t V, H, drafts, drawn; /* drafts of the round; number of ids drawn so far */
     uint32_t tokens[SB_STEP_SLOTS];
     float *want, *got; /* (V) or (H) */
-    size_t sealed;     /* words left before launches may not bring anything */
+    size_t sealed;     /* words left until launches may no longer upload anything */
     char why[sizeof(sb_error) + 64];
     sb_error err;
 } both;
 
-/* The first difference is kept; what comes behind it does nothing. */
+/* The first difference is kept, and later words do nothing. */
 static int failed(const both *b)
 {
     return b->why[0] != 0;
@@ -53,7 +53,7 @@ static void said(both *b, sb_status status)
         snprintf(b->why, sizeof b->why, "%s", b->err.text);
 }
 
-/* Of a script that begins with a bar not even the checkpoint is needed. */
+/* A script that begins with a bar is skipped without making its checkpoint. */
 static int left_out(const script *s)
 {
     return *s->words == '|' && !check_all();
@@ -132,7 +132,7 @@ static void same_state(both *b)
     sb_state_free(state);
 }
 
-/* Hidden vectors of all rows; logits and tokens of the last `count`. */
+/* Compares the hidden vectors of all rows, and the logits and tokens of the last `count`. */
 static void same_rows(both *b, size_t count)
 {
     const size_t rows = sb_session_rows(b->session);
@@ -190,8 +190,8 @@ static void draft(both *b)
         differ(b, "the tokens before draft", at);
 }
 
-/* Drafts of the host: the right ones up to the last, as greedy tokens of a copy would be, are not
- * known; so any. */
+/* Drafts from the host. The right ones, the greedy tokens of a copy, are not known; therefore any
+ * tokens. */
 static void give(both *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -212,7 +212,7 @@ static void verify(both *b)
     b->drafts = n - 1;
 }
 
-/* Of the rows of a verify, `kept`; 0: those whose drafts are right. */
+/* Keeps `kept` rows of a verify; 0: those with right drafts. */
 static void keep(both *b, size_t kept)
 {
     uint32_t picked[SB_STEP_SLOTS] = {0};
@@ -234,9 +234,10 @@ static void keep(both *b, size_t kept)
     b->drafts = 0;
 }
 
-/* Words: p5 a prompt of 5 tokens, d a decode step, m3 drafts of the head, g2 drafts of the host, v
- * a verify of the token and its drafts, k2 keeps 2 rows of it, a those whose drafts are right, s
- * seals; what is behind a bar, `make check-all` alone plays. What differs, or NULL. */
+/* Plays words: p5 a prompt of 5 tokens, d a decode step, m3 drafts of the head, g2 drafts of the
+ * host, v a verify of the token and its drafts, k2 keeps 2 rows of it, a keeps those with right
+ * drafts, s seals. Only `make check-all` plays the words after a bar. Returns the difference, or
+ * NULL. */
 static const char *play(both *b)
 {
     const char *at = b->script->words;
@@ -274,9 +275,9 @@ static const char *play(both *b)
  */
 static const char plain[] = "p3 d g2 v k1 | p17 g3 v a d";
 
-/* Each preset, format, profile and knob that changes what is launched; the last ones beyond the 256
- * positions of the first bucket. One layer is one of linear attention: full attention is that of
- * the head. */
+/* All presets, formats, profiles and knobs that change the launches. The last scripts go beyond the
+ * 256 positions of the first bucket. A single layer is one of linear attention; the head has full
+ * attention. */
 static const script scripts[] = {
     {"T1", "bf16", "sm121", NULL, 4, rounds},
     {"T1", "fp8-block", "sm121-w8a8", NULL, 4, "p4 m2 v a d | m1 v k1 d"},
@@ -309,8 +310,8 @@ TEST(test_bits)
     }
 }
 
-/* Y-74: behind a first call of each kind, nothing is brought, fetched or allocated between the
- * first launch and the last; before, what would be is named. */
+/* Y-74: after a first call of each kind, nothing is uploaded, fetched or allocated between the
+ * first launch and the last. Before that, the error names what would be. */
 TEST(test_sealed)
 {
     static const script rows[] = {
@@ -335,7 +336,7 @@ TEST(test_sealed)
     close_both(&b);
 }
 
-/* Races are looked for (Y-6), in several orders of threads and blocks. */
+/* With the search for races (Y-6), in several orders of threads and blocks. */
 TEST(test_history)
 {
     static const script rows[] = {{"T4", "bf16", "sm121", NULL, 0, "p3 d g1 v k1 d"},
@@ -354,10 +355,9 @@ TEST(test_history)
     sb_backend_emu_history(0);
 }
 
-/* --- and they would not be, if -------------------------------------------------------------------
- */
-/* Y-75: "so is a read of a position that no call has written", which stops the second one; the
- * others go on to other bits. */
+/* --- detection of faults ---------------------------------------------------------------------- */
+/* Y-75: "so is a read of a position that no call has written". That stops the second fault; the
+ * others change the bits. */
 TEST(test_faults)
 {
     static const struct {
@@ -373,7 +373,7 @@ TEST(test_faults)
         script s = {"T4", "bf16", "sm121", NULL, 0, rows[i].words};
         both b;
         const int again = i > 0 && strcmp(rows[i].words, rows[i - 1].words) == 0;
-        for (int planted = again; planted < 2; planted++) { /* once without any */
+        for (int planted = again; planted < 2; planted++) { /* once without a fault */
             open_both(&b, &s);
             sb_gpu_plant(planted ? rows[i].plant : NULL);
             const char *found = play(&b);

@@ -1,6 +1,6 @@
-/* test_gpu_step_fused.cc - a step by fused kernels has the bits of a step op by op: tokens, logits,
- * hidden vectors and states, whatever the formats and profiles. Prints how many launches each has.
- */
+/* test_gpu_step_fused.cc - a step with fused kernels has the bits of a step op by op: tokens,
+ * logits, hidden vectors and states, for all formats and profiles. Prints the number of launches of
+ * each. */
 #include "tests/gpu/gpu_op.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ extern "C" {
 
 enum { ROWS = 12, SLOTS = 9, POSITIONS = 300 };
 
-/* words: p5 a prompt of 5 tokens, v3 a call of 3 rows (v1 a step), k2 keeps 2 of them, m2 drafts of
- * the head; what is behind a bar, `make check-all` alone plays. */
+/* words: p5 a prompt of 5 tokens, v3 a call of 3 rows (v1: a step), k2 keeps 2 of them, m2 drafts
+ * of the head. Only `make check-all` plays the words after a bar. */
 struct script {
     const char *preset, *format, *profile, *set, *words;
     unsigned layers;
@@ -30,7 +30,7 @@ struct side {
 struct both {
     const sb_model *model;
     sb_knobs knobs;
-    side sides[2]; /* one by one, fused */
+    side sides[2]; /* op by op, fused */
     uint32_t drawn;
     size_t rows; /* of the last call */
     sb_error err;
@@ -72,7 +72,7 @@ static void close_both(both *b)
     sb_model_close(const_cast<sb_model *>(b->model));
 }
 
-/* What both did, counted. */
+/* Runs a call on both sides and counts its launches. */
 template <class F> static void both_do(both *b, F call)
 {
     static sb_emu_counts counts;
@@ -165,7 +165,7 @@ static bool keep(both *b, size_t n)
     return same_state(b);
 }
 
-/* Whether all words had the same bits; the first that had not is named. */
+/* Whether all words had the same bits. Names the first that did not. */
 static bool play(both *b, const char *words)
 {
     for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
@@ -263,7 +263,7 @@ TEST_FIXTURE(setup)
     return 0;
 }
 
-/* Races are looked for. */
+/* With the search for races. */
 TEST_WITH(test_history, NULL, test_release)
 {
     const script s = {"T4", "bf16", "sm121", nullptr, "p3 v1 v3 k1 v1", 0};

@@ -1,5 +1,5 @@
 /* test_gpu_step_graph.c - decode steps and verifies of 2 to 9 rows as graphs have the bits of their
- * launches (Y-19), on the emulator; and what would make a graph another call is seen. */
+ * launches (Y-19), in the emulator. Changes that would require another graph are detected. */
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static sb_status compare(const subject *s, step_graphs *found, sb_error *err)
 
 TEST(test_bits)
 {
-    /* a layer of linear attention and the head, which has full attention; or a period of layers */
+    /* a layer of linear attention, with full attention in the head; or a whole period of layers */
     const subject subjects[] = {{"T4", "bf16", "sm121", 0},
                                 {"T1", "nvfp4-ct", "sm121-w4a4", check_all() ? 4 : 1}};
     sb_backend_emu_history(0);

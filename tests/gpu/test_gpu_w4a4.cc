@@ -52,9 +52,10 @@ TEST(test_single)
     check_single(&kinds[4]);
 }
 
-/* T-52: "a group with a scale of 0 as nothing", while one of zeros counts with its scales: beside
- * the largest, other groups lose nearly all. Without that scale the sums are the same numbers and
- * their bound is small, which the outputs with it do not keep. */
+/* T-52: "a group with a scale of 0 as nothing", while a group of zeros counts with its scales:
+ * beside the largest such scale, other groups lose nearly all of their bits. With a scale of 0 the
+ * exact sums are the same, but their bound is small, and the outputs with the large scale are
+ * outside. */
 TEST(test_empty_group)
 {
     static const lowbit_kind kind = {
@@ -101,8 +102,8 @@ TEST(test_poison)
         check_poison(&kind);
 }
 
-/* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value" - which the unit
- * would not see. */
+/* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value" . The unit itself
+ * ignores the sign. */
 TEST(test_signed_scale)
 {
     test_layer l = make_layer(&kinds[0], 1, 51, false, false);
@@ -117,7 +118,7 @@ TEST(test_signed_scale)
     drop_layer(&l);
 }
 
-/* Y-54: "which have been multiplied with each other before, if there are two" - where that is a
+/* Y-54: "which have been multiplied with each other before, if there are two" , if the product is a
  * number. */
 TEST(test_factors)
 {

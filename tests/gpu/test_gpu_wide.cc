@@ -1,5 +1,5 @@
-/* test_gpu_wide.cc - linear layers of many rows: the bits of those of few rows, in every format and
- * for sizes that no tile divides; what is read, counted; planted faults. */
+/* test_gpu_wide.cc - linear layers of many rows: the bits of the kernel for few rows, in every
+ * format and for sizes that no tile divides; counts of the bytes read; planted faults. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -14,9 +14,9 @@ namespace
 
 enum { MOST = 300 };
 
-/* The first rows of the input by sb_wide_kernel, whatever sb_wide_takes says of so few; out
- * (rows, N), all of which is written. Where something is to be counted, the weights and the staged
- * input are. */
+/* Runs the first rows of the input by sb_wide_kernel, even if sb_wide_takes would not choose it for
+ * so few rows. out (rows, N) is written completely. If counts is given, reads of the weights and
+ * the staged input are counted. */
 sb_status run_wide(bench *b, uint32_t rows, uint32_t wide, uint64_t seed, float *out,
                    sb_emu_counts *counts = nullptr)
 {
@@ -79,8 +79,8 @@ void close_pair(pair_of_outputs *p)
     bench_close(&p->b);
 }
 
-/* How many outputs differ from those of the kernel for few rows, which test_gpu_linear holds
- * against a plain program. */
+/* The number of outputs that differ from those of the kernel for few rows, which test_gpu_linear
+ * compares with a plain program. */
 size_t differing(const pair_of_outputs *p)
 {
     size_t n = 0;
@@ -102,8 +102,8 @@ void compare(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows, uint32_t wi
     close_pair(&p);
 }
 
-/* Fewer chunks than parts and more, as many as parts, one; N below a tile of 16, beside a block of
- * 128, and beyond one; groups of all sizes come with the kinds. */
+/* Fewer chunks than parts, more, as many, and a single one; N below a tile of 16, next to a block
+ * of 128, and beyond one. The kinds have groups of all sizes. */
 TEST(test_bits)
 {
     static const uint32_t shapes[][2] = {{24, 96},  {136, 320}, {40, 576},
@@ -151,11 +151,10 @@ TEST(test_schedules)
     close_pair(&p);
 }
 
-/* --- what is read ------------------------------------------------------------------------------
- */
-/* Y-86: codes and scales once for each 128 rows of inputs, inputs once for each 128 of weights.
- * Scales come again with each chunk they belong to, and where there is one of a row it is looked up
- * for each output. */
+/* --- bytes read ------------------------------------------------------------------------------- */
+/* Y-86: codes and scales are read once for each 128 rows of inputs, and inputs once for each 128
+ * rows of weights. Scales are read again with each chunk they belong to. If a row has one scale, it
+ * is looked up for each output. */
 void expect_read(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows)
 {
     pair_of_outputs p;
@@ -190,8 +189,7 @@ TEST(test_read)
     expect_read(LAYER_ct, 128, 128, 256);
 }
 
-/* --- which calls -------------------------------------------------------------------------------
- */
+/* --- the choice of the kernel ----------------------------------------------------------------- */
 TEST(test_choice)
 {
     sb_linear_shape shape = sb_linear_shape();
@@ -202,14 +200,14 @@ TEST(test_choice)
     shape.rows = 512;
     assert_false(sb_wide_takes(shape, 1920));
     assert_true(sb_wide_takes(shape, 1921));
-    shape.rows = 1 << 18; /* logits of a few rows are no matter of blocks that have 128 */
+    shape.rows = 1 << 18; /* logits of few rows do not use blocks of 128 rows */
     assert_false(sb_wide_takes(shape, 64));
     assert_true(sb_wide_takes(shape, 65));
     assert_false(sb_wide_takes_experts(256 * 32 + 31, 256));
     assert_true(sb_wide_takes_experts(256 * 33, 256));
 }
 
-/* Every block has its place once, in any grid. */
+/* In any grid, every position belongs to exactly one block. */
 __global__ void places(sb_global<uint32_t> out)
 {
     const uint2 at = sb_wide_block();
@@ -225,7 +223,7 @@ TEST(test_blocks)
             emu_bench e(x + y);
             EMU_RUN(e, places, dim3(x, y), 1, 0, e.out("seen", seen, size_t(x) * y));
             assert_true(e.complete());
-            if (y >= 8) /* the second block has the same weights, and the next inputs */
+            if (y >= 8) /* the second block has the same weights and the next inputs */
                 assert_int_equal(seen[x], 2);
         }
 }
@@ -256,7 +254,7 @@ TEST(test_planted)
     assert_true(caught(LAYER_mxfp4, "wide_piece"));
     assert_true(caught(LAYER_bf16, "linear_lanes"));
     assert_true(caught(LAYER_nvfp4_ct, "linear_scales"));
-    assert_false(caught(LAYER_fp8_block, "linear_scales")); /* which has no such scales */
+    assert_false(caught(LAYER_fp8_block, "linear_scales")); /* without such scales */
 }
 
 } // namespace

@@ -1,6 +1,6 @@
-/* test_gpu_wide_lowbit.cc - linear layers of many rows with quantized inputs: the bits of those of
- * few rows, for sizes that no tile divides, and of a plain chain of atoms; what is read, counted;
- * planted faults. */
+/* test_gpu_wide_lowbit.cc - linear layers of many rows with quantized inputs: the bits of the
+ * kernel for few rows, for sizes that no tile divides, and of a plain chain of atoms; counts of the
+ * bytes read; planted faults. */
 #include "gpu/emu/count.h"
 #include "gpu/kernel/wide_lowbit.cuh"
 #include "tests/gpu/lowbit_checks.h"
@@ -27,8 +27,8 @@ enum {
     FP4_K16,
     KINDS
 };
-/* Fewer units than parts and more, as many as parts, one, and more than have room in shared memory;
- * N below a tile of 16, beside a block of 128, and beyond two. */
+/* Fewer units than parts, more, as many, a single one, and more than shared memory holds; N below a
+ * tile of 16, next to a block of 128, and beyond two. */
 const lowbit_kind kinds[KINDS] = {
     {"blocks of 128, N 40", SB_CONTAINER_fp8_block, 40, 1280, 128, 128, none, none},
     {"blocks of 128, N 136", SB_CONTAINER_fp8_block, 136, 320, 128, 128, none, none},
@@ -53,7 +53,7 @@ const lowbit_kind kinds[KINDS] = {
 
 /* --- the kernel --------------------------------------------------------------------------------
  */
-/* What is counted of a launch. */
+/* The counts of a launch. */
 struct reads {
     sb_emu_counts counts;
     sb_emu_region weights, inputs, weight_scales, input_scales;
@@ -106,8 +106,8 @@ sb_status start(emu_bench *e, const test_layer *l, const test_input *x, LAYER la
     return status;
 }
 
-/* out (rows, N) by blocks of many rows, whatever sb_wide_takes says of so few; false if the launch
- * failed. most: 1, as targets do without the instruction. */
+/* out (rows, N) by blocks of many rows, even if sb_wide_takes would not choose them for so few
+ * rows; false if the launch failed. most: 1 as for targets without the instruction. */
 bool multiply_wide(const test_layer *l, const uint16_t *in, size_t rows, uint64_t seed,
                    uint32_t wide, float *out, uint32_t most = 2, reads *r = nullptr)
 {
@@ -159,7 +159,7 @@ void close_pair(pair_of_outputs *p)
     free(p->many);
 }
 
-/* How many outputs differ from those of the kernel for few rows. */
+/* The number of outputs that differ from those of the kernel for few rows. */
 size_t differing(const pair_of_outputs *p)
 {
     size_t n = 0;
@@ -191,7 +191,7 @@ TEST(test_bits)
     compare(&kinds[TENSOR], 300, 2);
 }
 
-/* Both against a plain program of Y-52 to Y-54, and the bound of T-52. */
+/* Compares both kernels with a plain program of Y-52 to Y-54, and with the bound of T-52. */
 TEST(test_chain)
 {
     for (size_t i = 0; i < KINDS; i++) {
@@ -205,7 +205,7 @@ TEST(test_chain)
     }
 }
 
-/* Zeros of either sign, infinities and NaN, of inputs and of scales of weights. */
+/* Zeros of both signs, infinities and NaN, in inputs and in scales of weights. */
 TEST(test_hostile)
 {
     for (const size_t kind : {BLOCKS_40, ROWS_24, FP4_40, STATIC_INPUT}) {
@@ -243,10 +243,9 @@ TEST(test_schedules)
     }
 }
 
-/* --- what is read ------------------------------------------------------------------------------
- */
-/* Y-91: codes and scales of weights once for each 128 inputs, of inputs once for each 128 rows of
- * weights; where a row has one scale, it is looked up for each output. */
+/* --- bytes read ------------------------------------------------------------------------------- */
+/* Y-91: codes and scales of weights are read once for each 128 inputs, and those of inputs once for
+ * each 128 rows of weights. If a row has one scale, it is looked up for each output. */
 void expect_read(const lowbit_kind *kind, size_t rows)
 {
     pair_of_outputs p = open_pair(kind, rows, 1, false);
@@ -277,8 +276,7 @@ TEST(test_read)
     expect_read(&kinds[FP4_K16], 128);
 }
 
-/* --- which calls -------------------------------------------------------------------------------
- */
+/* --- the choice of the kernel ----------------------------------------------------------------- */
 TEST(test_choice)
 {
     for (const uint32_t bits : {4u, 8u}) {
@@ -289,16 +287,16 @@ TEST(test_choice)
             assert_true(sb_wide_takes(shape, 385));
         }
     }
-    for (const uint32_t unit : {96u, 129u, 16u, 256u}) /* a unit is no chunk of shared memory */
+    for (const uint32_t unit : {96u, 129u, 16u, 256u}) /* the unit is no chunk of shared memory */
         assert_false(sb_wide_takes(sb_lowbit_shape_of(2048, 512, 8, unit), 4096));
-    const sb_lowbit_shape shape = sb_lowbit_shape_of(2048, 1 << 14, 8, 0); /* 2^10 places a row */
+    const sb_lowbit_shape shape = sb_lowbit_shape_of(2048, 1 << 14, 8, 0); /* 2^10 places per row */
     assert_true(sb_wide_takes(shape, (1 << 22) - 1));
     assert_false(sb_wide_takes(shape, 1 << 22));
     assert_true(sb_wide_fits(shape, 1, (1 << 11) - 1));
     assert_false(sb_wide_fits(shape, 1, 1 << 11));
 }
 
-/* The op: 65 sets of inputs for one block of weights. */
+/* Calls the op with 65 sets of inputs for one block of weights. */
 void call_op(const test_layer *l, const float *in, size_t rows, float *out)
 {
     const sb_linear_args args = {l->matrix, SB_LINEAR_head, in, rows, out};
@@ -340,7 +338,7 @@ TEST(test_op)
 
 /* --- faults ------------------------------------------------------------------------------------
  */
-/* Of E2M1 with scales of about one size all sums are exact, and no order of them is wrong. */
+/* For E2M1 with scales of similar size, all sums are exact, so that a wrong order does not show. */
 bool caught(size_t kind, const char *what)
 {
     pair_of_outputs p = open_pair(&kinds[kind], 70, 2, kind >= FP4_40);
@@ -367,8 +365,9 @@ TEST(test_planted)
     assert_true(caught(BLOCKS_40, "wide_fold"));
     assert_true(caught(FP4_40, "wide_scales"));
     assert_true(caught(FP4_40, "w4a4_scales"));
-    assert_false(caught(ROWS_24, "wide_scales")); /* which has none in shared memory */
-    assert_false(caught(FP4_40, "wide_fold"));    /* whose scales multiply in the instruction */
+    assert_false(caught(ROWS_24, "wide_scales")); /* without scales in shared memory */
+    assert_false(caught(FP4_40, "wide_fold"));    /* its scales are multiplied inside the
+                                                   * instruction */
 }
 
 } // namespace

@@ -1,6 +1,6 @@
-/* test_gpu_wide_ops.cc - which calls of the ops are computed by blocks of 128 rows (Y-61, Y-85), as
- * the launches of the ordinary calls say, and that this decides no bit: those of calls of few rows.
- */
+/* test_gpu_wide_ops.cc - the choice of calls that blocks of 128 rows compute (Y-61, Y-85), as seen
+ * in the launches of ordinary calls. The choice changes no bit: the results equal those of calls of
+ * few rows. */
 #include "tests/lib/suite.h"
 
 #include <initializer_list>
@@ -28,7 +28,7 @@ namespace
 struct rig {
     sb_gpu *gpu;
     sb_knobs knobs;
-    sb_emu_counts counts; /* of the call that was counted */
+    sb_emu_counts counts; /* of the counted call */
 };
 
 void open(rig *r)
@@ -49,7 +49,7 @@ template <class F> void counted(rig *r, F call)
         fail_msg("%s", sb_gpu_said(r->gpu)->text);
 }
 
-/* So many launches for many rows, and for few. */
+/* Asserts `many` launches of the kernel for many rows, and `few` of the one for few. */
 void launched(const rig &r, uint64_t many, const char *kernel, uint64_t few, const char *what)
 {
     if (launches_of(r.counts, "sb_wide_kernel") != many || launches_of(r.counts, kernel) != few)
@@ -81,10 +81,10 @@ const one linears[] = {
     {LAYER_bf16, 8192, 16, 64, false},         /* 64, but few rows */
     {LAYER_nvfp4_ct, 4040, 32, 129, true},     /* 32 times 2 */
     {LAYER_nvfp4_ct, 4040, 32, 128, false},    /* 32 */
-    {LAYER_gptq_ordered, 2696, 64, 257, true}, /* 22 times 3; columns have an order of their own */
+    {LAYER_gptq_ordered, 2696, 64, 257, true}, /* 22 times 3; columns in another order */
 };
 
-/* Each row by itself, or in calls of up to 64. */
+/* Computes each row separately, or in calls of up to `width` rows. */
 void in_few(rig *r, const sb_linear_args &all, size_t width, float *out)
 {
     for (size_t first = 0; first < all.rows; first += width) {
@@ -130,7 +130,7 @@ TEST(test_linear)
         check_linear(c);
 }
 
-/* Y-65: of several layers of one input those of many rows go alone. */
+/* Y-65: among several layers with one input, those with many rows are launched separately. */
 TEST(test_linears)
 {
     enum { N = 8072, K = 16, ROWS = 65 };
@@ -169,7 +169,7 @@ struct mixture {
     float *in;
 };
 
-/* A row for each pair; two of three choose expert 1. */
+/* One row per pair; two of three choose expert 1. */
 void open_mixture(mixture *m, layer_kind kind, size_t rows)
 {
     m->in = bf16_input(rows * WIDTH);
