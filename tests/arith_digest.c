@@ -1,8 +1,9 @@
-/* arith_digest.c - the arithmetic of samebit in a few lines of hex: arith_digest [ISA]
+/* arith_digest.c - prints digests of the arithmetic of samebit, a few lines of hex: arith_digest
+ * [ISA]
  *
  * One digest per operand kind (40000 hard reductions), for rows of every stored format, per
- * function (200000 inputs), for the integer root and for the sampler, all from seed 42. Whatever
- * the compiler, its options, the machine and the kernels, the output must be the same text. */
+ * function (200000 inputs), for the integer root and for the sampler, all from seed 42. The output
+ * must be the same text for every compiler, all of its options, every machine and all kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,7 +42,7 @@ static void reductions(family_kind kind, float *results)
     print_digest("reduce", family_kind_name(kind), results, REDUCTIONS);
 }
 
-/* Of matrices, an input at a time and all at once. */
+/* Products with matrices, one input at a time and all inputs at once. */
 static int rows(float *results)
 {
     static rows_case c;
@@ -78,8 +79,8 @@ static void roots(float *results)
     print_digest("root", "power", results, ROOTS);
 }
 
-/* Probabilities of rows of logits, with a hot and a cold temperature in turn, what is drawn from
- * them, and the noise of the draws. */
+/* The probabilities for rows of logits, alternately with a hot and a cold temperature, the tokens
+ * drawn from them, and the noise of the draws. */
 static int sampler(float *results)
 {
     sb_sampling s = {.seed = SEED, .top_k = 300, .top_p = 0.9f, .min_p = 0.001f};

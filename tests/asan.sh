@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The unit, command line and fuzz tests once more under the address and undefined behaviour sanitizers, in a
-# build of their own. First it is shown that the sanitizers are there: on every line of the build log, and
-# in the program. CHECK_ALL=1 adds the other suites.
+# The unit, command line and fuzz tests again under the address and undefined behaviour sanitizers, in a
+# separate build. First a check that the sanitizers are active: on every line of the build log, and in the
+# program. CHECK_ALL=1 adds the other suites.
 #
 #   tests/asan.sh long    the fuzz targets of whole folders and commands, each for BUDGET seconds (3600): what
 #                         `make check-long` runs
@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 plain=${BUILD:-build}
 asan=$plain/asan
 flag=-fsanitize=address,undefined
-# -Og compiles in two thirds of the time of -O1; xxhash insists on inlining, which -Og refuses it
+# -Og compiles in two thirds of the time of -O1. xxhash needs inlining, which -Og refuses.
 settings=(BUILD="$asan" CC="${ASAN_CC:-gcc}" OPT="-Og -g1"
     EXTRA="$flag -fno-sanitize-recover=all -fno-omit-frame-pointer -DXXH_NO_INLINE_HINTS=1")
 export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1:detect_leaks=1
@@ -20,8 +20,9 @@ if [ "${1-}" = long ]; then
     make -s -j"${JOBS:-2}" "${settings[@]}" "${long[@]/#/$asan/tests/fuzz/}" || exit 1
     BUILD=$asan BUDGET=${BUDGET:-3600} exec bash tests/fuzz.sh "${long[@]}"
 fi
-# the sanitizers ask how, not how often: of the unit tests those of what reads files and answers of others, of
-# states, and of the kernels of rows; the others run the same code and wait for CHECK_ALL
+# Sanitizers find errors of memory, not rare values. Therefore only these unit tests run: those of readers of
+# foreign files and answers, of states, and of the kernels of rows. The others run the same code and wait for
+# CHECK_ALL.
 if [ "${CHECK_ALL-}" != 1 ]; then
     export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000 MUTATIONS=${MUTATIONS:-2000}
     export LEAVE_OUT=
@@ -33,13 +34,13 @@ if [ "${CHECK_ALL-}" != 1 ]; then
             *) LEAVE_OUT="$LEAVE_OUT $source" ;;
         esac
     done
-    # of the command line what reads damaged files
+    # of the command line tests, those with damaged files
     for script in tests/cli/*.sh; do
         case $script in */damaged.sh | */state.sh | */tokenize.sh | */wrong_use.sh) ;;
             *) LEAVE_OUT="$LEAVE_OUT $script" ;;
         esac
     done
-    # and of the GPU path the emulator, where there is a C++ compiler
+    # and of the GPU path the emulator, if there is a C++ compiler
     cxx=$(sed 's/clang/clang++/; s/gcc/g++/' <<< "${ASAN_CC:-gcc}")
     for source in tests/gpu/test_*.c* tests/gpu/*.sh; do
         case $source in */test_emu*) command -v "$cxx" > /dev/null && continue ;; esac
@@ -61,7 +62,7 @@ echo "building $asan"
 targets=(tests) few=()
 if [ "${CHECK_ALL-}" != 1 ]; then # what will run, and no more
     targets=("$asan/samebit" "$asan/suites/unit")
-    # of the GPU path, too, the emulator: kernels, which are templates and take long, wait for CHECK_ALL
+    # also the emulator of the GPU path; kernels are templates, take long, and wait for CHECK_ALL
     if command -v "$cxx" > /dev/null; then
         settings+=(GPU_SRC="$(echo gpu/absent*.c gpu/*/absent*.c gpu/*/calls.c gpu/emu/*.cc gpu/atom/host/*.cc \
             gpu/kernel/plants.cc)")
@@ -77,7 +78,7 @@ if [ "${CHECK_ALL-}" != 1 ]; then # what will run, and no more
 fi
 make -s -j"${JOBS:-2}" "${settings[@]}" "${few[@]}" "${targets[@]}" || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 
-# what a build from nothing would run: every compilation and every link, with the flag
+# the commands of a build from nothing: every compilation and every link has the flag
 lines=$(make -n -B "${settings[@]}" tests | grep -E "^(${ASAN_CC:-gcc}|g\+\+|clang\+\+) ")
 without=$(grep -vc -- " $flag " <<< "$lines")
 echo "$(wc -l <<< "$lines") compiler lines, $without without $flag"

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Correct engines of every kind, of which none may fail, in parts of some minutes:
+# Runs correct engines of every kind, none of which may fail, in parts of some minutes:
 #   tests/correct.sh [PARTS [TOKENS]]     so many parts (100) of so many tokens (10000); WRITE=1: and the table
-#                                         of docs/faults.md
-# Each part that is done leaves a file in CORRECT_LOG (build/correct), and is not run again; so this can be
-# stopped and started at will, and several may run beside each other with PART=i/n, which takes each n-th part.
-# A part belongs to the program that ran it, by its SHA-256: parts of another program are neither added nor
-# removed. SAMEBIT=PROGRAM names a copy that stays as it is while the tree goes on. CONTINUE=1 goes on behind the
-# parts that the table of docs/faults.md has, and adds to it: on another machine, as long as no verdict has changed.
+#                                         of docs/faults.md A finished part leaves a file in CORRECT_LOG
+#                                         (build/correct) and is not run again, so that the script can be
+#                                         stopped and started at will. Several can run at the same time with
+#                                         PART=i/n, which takes each n-th part. A part belongs to the program
+#                                         that ran it, by its SHA-256; parts of another program are neither
+#                                         added nor removed. SAMEBIT=PROGRAM names a copy of the program that
+#                                         does not change while the tree does. CONTINUE=1 continues after the
+#                                         parts in the table of docs/faults.md and adds to that table: for
+#                                         another machine, as long as no verdict has changed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}
@@ -30,7 +33,7 @@ for ((part = ${every%/*}; part < parts; part += ${every#*/})); do
     [ $? -le 1 ] && mv "$done.partial" "$done" # 1: a false alarm is a result, too
 done
 
-# The rows "axis name runs tokens alarms mistrusted" of all parts, added up in the order of the first.
+# Sums the rows "axis name runs tokens alarms mistrusted" of all parts, in the order of the first part.
 table() {
     awk '
     function add(axis, name, r, t, a, m,    key) {

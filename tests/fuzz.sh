@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Every fuzz target over the files of golden/bad and over damaged copies of them: nothing may crash, hang or
-# break a law that the target states. MUTATIONS=N damaged copies for each target (20000; a part of them where
-# one takes long), or as many as BUDGET=SECONDS hold, from SEED (1). A failure says which mutation it was; it is
-# repeated by the command that is printed, with -f NUMBER -n 1 in place of -n or -t (Python: --first NUMBER --calls 1).
-# docs/fuzzing.md has the list.
+# Runs every fuzz target over the files of golden/bad and over damaged copies of them. Nothing may crash, hang
+# or break a law that the target states. Each target gets MUTATIONS=N damaged copies (20000; fewer for slow
+# targets), or as many as fit into BUDGET=SECONDS, from SEED (1). A failure prints the number of the mutation.
+# To repeat it, run the printed command with -f NUMBER -n 1 instead of -n or -t (Python: --first NUMBER
+# --calls 1). docs/fuzzing.md has the list of targets.
 #
 #   tests/fuzz.sh [TARGET...]   these targets, or all
 #   tests/fuzz.sh --list        their names
@@ -25,7 +25,7 @@ with_numpy() { # the first Python 3.9 or later that has numpy; BUILD/py-fuzz is 
 targets=(tests/fuzz/fuzz_*.c)
 targets=("${targets[@]##*/}")
 targets=("${targets[@]%.c}")
-# `make check` needs no Python; and the package loads the shared library, which a sanitized or static build has not
+# `make check` needs no Python. The package loads the shared library, which sanitized and static builds lack.
 [ -z "${BUDGET-}" ] || [ ! -f "$build/libsamebit.so.0" ] || targets+=(python)
 case "${1-}" in
     --list) printf '%s\n' "${targets[@]}" && exit ;;
@@ -49,7 +49,8 @@ for target in "${targets[@]}"; do
         fuzz_logprobs_json) files=(-e .json golden/dumps) count=$((mutations / 4)) ;;
         fuzz_observed) files=(golden/check/seed-observed{.metrics,-sglang.json,-llama.json}) ;;
         fuzz_waivers) files=(golden/check/seed.waivers) ;;
-        # a whole check each, of milliseconds; to it and those behind it any bytes are the key of what they change
+        # a whole check each, which takes milliseconds; for this target and the following, any bytes are the
+        # key of their changes
         fuzz_folder) files=(golden/bad/EXPECTED) count=$((mutations / 40)) ;;
         fuzz_generation) files=(golden/bad/EXPECTED) count=$((mutations / 20)) ;;
         fuzz_sglang) files=(golden/bad/EXPECTED) count=$((mutations / 10)) ;;

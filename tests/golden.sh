@@ -13,7 +13,7 @@ samebit=${SAMEBIT:-$build/samebit}
 work=${SAMEBIT_TMP:-$build/test-data}/golden
 passed=0 failed=0
 
-# name, options of make, options of run. 70 ids and more cross the chunk of 64 rows.
+# The rows: name, options of make, options of run. 70 ids and more cross the chunk of 64 rows.
 ids() { # how many, below what
     awk -v n="$1" -v below="$2" 'BEGIN { for (i = 0; i < n; i++) printf "%s%d", i ? "," : "", (i*i*7 + i*13 + 5) % below }'
 }
@@ -30,7 +30,7 @@ list() {
     echo "T5 | --preset T5 | --tokens $(ids 70 377) -n 8"
     echo "T5-hf-f16 | --preset T5 | --tokens $(ids 20 377) -n 8 --profile hf --set act=f16"
     echo "T6 | --preset T6 | --tokens $(ids 9 377) -n 8"
-    # every format once, on presets in turn; then the profiles that quantize inputs
+    # every format once, with the presets in turn; then the profiles that quantize inputs
     while read -r format preset options; do
         echo "$preset-$format | --preset $preset --format $format $options | --tokens $(ids 9 300) -n 4"
     done <<'FORMATS'
@@ -55,7 +55,7 @@ FORMATS
     echo "T1-fp8-block-w8a8 | --preset T1 --format fp8-block | --tokens $(ids 20 377) -n 4 --profile w8a8"
     echo "T6-fp8-channel-w8a8 | --preset T6 --format fp8-channel | --tokens $(ids 9 377) -n 4 --profile w8a8"
     echo "T2-nvidia-mix-kv | --preset T2 --format nvidia-mix --kv-scales | --tokens $(ids 20 1024) -n 4 --profile w8a8 --set act_fp4=fast --set kv_cache=fp8"
-    # drafts: the recipe whose head is right most of the time, K = 1 with enough rounds to count
+    # drafts: the recipe whose head is usually right, and K = 1 with enough rounds for statistics
     while read -r name preset n options; do
         echo "$name | --preset $preset --recipe predictable | --tokens $(ids 9 377) -n $n $options"
     done <<'ROUNDS'
@@ -81,12 +81,12 @@ T1-mtp-llamacpp T1 24 --draft 3 --profile llamacpp
 T4-mtp-vllm T4 24 --draft 3 --profile vllm
 T4-mtp-sglang T4 24 --draft 3 --profile sglang
 ROUNDS
-    # the head in containers, fused and per expert; and where drafts are hardly ever right
+    # the head in containers, fused and per expert; and drafts that are hardly ever right
     echo "T1-nvfp4-ct-mtp | --preset T1 --recipe predictable --format nvfp4-ct | --tokens $(ids 9 377) -n 12 --draft 2"
     echo "T4-fp8-block-mtp | --preset T4 --recipe predictable --format fp8-block | --tokens $(ids 9 377) -n 12 --draft 2 --profile w8a8"
     echo "T1-mistakes-mtp | --preset T1 | --tokens $(ids 9 377) -n 16 --draft 4 --force-accept 4,1"
     echo "T3-mistakes-mtp | --preset T3 | --tokens $(ids 70 377) -n 8 --draft 2"
-    # the kernels of engines, for a prompt of more than a chunk and steps
+    # the profiles of engines, with a prompt of more than a chunk and with steps
     echo "T1-vllm | --preset T1 | --tokens $(ids 70 377) -n 8 --profile vllm"
     echo "T3-sglang | --preset T3 | --tokens $(ids 70 377) -n 8 --profile sglang --set delta_state=act"
     echo "T5-llamacpp | --preset T5 | --tokens $(ids 70 377) -n 8 --profile llamacpp --set delta_rule=by_rows --set q_scale=multiply"

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# All 2^32 inputs of every function through MPFR, and 10^7 rows by every kernel against the definition, in parts
-# of a few minutes: tests/long.sh [PARTS]
-# Each part that is done is a line of docs/exhaustive.log, and is not run again; so this can be stopped and
-# started at will. A function that is done gets a line with the date. Remove the log after a change of
-# ref/math.
+# All 2^32 inputs of every function through MPFR, and 10^7 rows by every kernel against the definition, in
+# parts of a few minutes: tests/long.sh [PARTS] A finished part is a line of docs/exhaustive.log and is not
+# run again, so that the script can be stopped and started at will. A finished function gets a line with the
+# date. Remove the log after a change of ref/math.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 build=${BUILD:-build}

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The same bits on every machine: one fixed run of a synthetic checkpoint (T1, seed 42), of three quantized ones
-# (T4), and the digests of the arithmetic, by every compiler, optimization, instruction set and number of threads, on x86-64, AArch64 and
-# big-endian s390x. The first build writes the checkpoint and its output is the answer; each other
-# combination is one test and must print the same JSON document, or the same digests, or write the same
-# checkpoint. What a tool is missing for is SKIPPED by name.
+# The same bits on every machine: one fixed run of a synthetic checkpoint (T1, seed 42), runs of three
+# quantized ones (T4), and the digests of the arithmetic, with every compiler, optimization, instruction set
+# and number of threads, on x86-64, AArch64 and big-endian s390x. The first build writes the checkpoint, and
+# its output is the expected one. Each other combination is one test: it must print the same JSON document or
+# the same digests, or write the same checkpoint. Combinations whose tools are missing are SKIPPED by name.
 #
 #   tests/matrix.sh [PART...]   these parts, or all
 #   tests/matrix.sh --list      their names
 #
-# Builds go to BUILD/matrix, where a second run finds them. BUILD must have been built (make). Parts can run at
-# the same time.
+# Builds go to BUILD/matrix, where a second run finds them. BUILD must have been built (make). Parts can run
+# at the same time.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 unset MAKEFLAGS MFLAGS MAKELEVEL SAMEBIT_ISA OMP_NUM_THREADS
@@ -28,8 +28,8 @@ matrix=$plain/matrix
 logs=$matrix/logs
 jobs=${JOBS:-2}
 passed=0 failed=0 skipped=0
-# 70 tokens, so that a chunk of 64 is left behind; where that takes long, the first 14 of them, which is
-# enough for the loops of linear, delta_rule and delta_rule_chunk to be shared among threads
+# 70 tokens, more than a chunk of 64. If that takes long, their first 14, which is enough to share the
+# loops of linear, delta_rule and delta_rule_chunk among threads.
 prompt=$(seq 3 5 348 | tr '\n' ',') prompt=${prompt%,}
 long=$prompt short=$(cut -d, -f1-14 <<< "$prompt")
 few=$(cut -d, -f1-4 <<< "$prompt") # of an emulated machine: bytes and sums are what is looked at
@@ -62,7 +62,7 @@ run_model() { # run_model THREADS PROGRAM...: of the checkpoint in $model
         "$@" run "$model" --tokens "$prompt" -n 4 --threads "$threads" --profile $profile --json ||
             return 1
     done
-    # speculative and sampled, with drafts that are taken and such that are not
+    # speculative and sampled, with accepted and rejected drafts
     "$@" run "$model" --tokens 3,8,13,18,23 -n 7 --draft 2,0,3 --force-accept 1,0,3,0 --seed 42 --temp 2 --top-p 0.9 \
         --threads "$threads" --json &&
         "$@" run "$model" --tokens 3,8,13,18,23 -n 4 --draft 2 --accept-mode residual --rollback replay --seed 42 \
@@ -75,7 +75,7 @@ make_model() { # make_model FOLDER SEED PROGRAM...: with the ids of a text in it
         "$@" tokenize "$folder" $'The same bits, e\314\201t\303\251 it\'s  12\n\n\344\275\240\377<|im_end|>' \
             > "$folder/tokens"
 }
-# Quantized layers: three formats of the dense T4, written and run by one program, inputs quantized too.
+# Quantized layers: three formats of the dense T4, written and run by one program, also with quantized inputs.
 run_formats() { # run_formats PROGRAM...
     local format profile
     for format in nvfp4-ct fp8-block int4-gptq; do
@@ -84,11 +84,11 @@ run_formats() { # run_formats PROGRAM...
             "$@" hash "$scratch/format" --values > "$scratch/manifest" && cat "$scratch/manifest" &&
             "$@" run "$scratch/format" --tokens 3,8,13,18,23 -n 2 --profile $profile --json || return 1
     done
-    # a verdict with all that it was made of: bounds, noise, an engine of plain binary32
+    # a verdict with all of its parts: bounds, noise, an engine of plain binary32
     "$@" diff "$scratch/format" --engine sim:fma --tokens 3,8,13 -n 1 --json
 }
 
-# The kernels of the GPU path, whose instructions the emulator computes: of the check of all, as other checks
+# The kernels of the GPU path, computed by the emulator: only for the check of everything, as other checks
 # build no C++ here.
 run_emu() { # run_emu PROGRAM...
     local profile
@@ -101,7 +101,7 @@ agree_emu() { # agree_emu NAME PROGRAM...
     [ "${CHECK_ALL-}" != 1 ] || agree "$1, emulated kernels" "$scratch/emu" run_emu "${@:2}"
 }
 
-# agree NAME WANTED COMMAND...: its output is the wanted one
+# agree NAME WANTED COMMAND...: the output is the wanted one
 agree() {
     local name=$1 wanted=$2
     shift 2
@@ -125,7 +125,7 @@ same_model() { # same_model NAME PROGRAM...: writes the same checkpoint
 
 # --- builds -----------------------------------------------------------------------------------------------
 # built NAME SETTINGS...: builds the program and the digests into matrix/NAME, or fails as one test. No output
-# comes from a kernel: that other compilers build them is shown if all is asked for
+# comes from a GPU kernel: only the check of everything builds the kernels with other compilers.
 built() {
     local name=$1
     shift
@@ -167,7 +167,7 @@ part_kernels() { # of one binary, and its threads
     agree "threads 2" "$scratch/run" run_model 2 "$plain/samebit"
     same_model "the checkpoint, written again" "$plain/samebit"
 
-    # a comparison that cannot fail would prove nothing: another seed is another output
+    # a comparison that cannot fail would prove nothing: another seed gives another output
     make_model "$scratch/other" 43 "$plain/samebit"
     if model=$scratch/other run_model 1 "$plain/samebit" > "$scratch/got" && ! cmp -s "$scratch/run" "$scratch/got"; then
         passed=$((passed + 1)) && echo "differs seed 43"
@@ -196,12 +196,12 @@ part_kernels() { # of one binary, and its threads
     done
 }
 
-# where no time goes is little arithmetic: what optimization makes of that is seen if all is asked for
+# sources that take little time have little arithmetic: only the check of everything optimizes them
 cold=-O0
 [ "${CHECK_ALL-}" != 1 ] || cold=
 
-# a build takes most of the time: of them all, clang's -O3 with AVX is one that every check makes, and s390x, whose
-# bytes stand the other way round; the others are made if all are asked for, or AVX is not possible
+# Builds take most of the time. Every check builds clang's -O3 with AVX, and s390x, which has the other byte
+# order. The others are built for the check of everything, or if AVX is not possible.
 left_out() {
     case $1 in gcc-O3 | gcc-avx | clang-O0 | clang-O3)
         [ "${CHECK_ALL-}" != 1 ] && [ "$(uname -m)" = x86_64 ] && cpu_has avx2 fma ;;
@@ -287,7 +287,7 @@ part_aarch64() {
     machine aarch64 arm64
     local digest=$matrix/aarch64/tests/arith_digest qemu
     qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) && [ -x "$digest" ] || return 0
-    # what is chosen there is what is best there; and without it the same
+    # the kernels chosen there are the best ones there; without them, the output is the same
     SAMEBIT_ISA=scalar agree "aarch64, SAMEBIT_ISA=scalar, arithmetic" "$scratch/digest" "$qemu" "$digest"
     SAMEBIT_ISA=neon agree "aarch64, SAMEBIT_ISA=neon, formats" "$scratch/formats" run_formats "$qemu" \
         "$matrix/aarch64/samebit"

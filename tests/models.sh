@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Whole models on the emulator against the reference, in parts: tests/gpu/models.c.
+# Compares whole models in the emulator with the reference, in parts: tests/gpu/models.c.
 #
 #   tests/models.sh PART    one part
-#   tests/models.sh --list  their names; with CHECK_ALL=1 also every format x preset x length of a prompt, a part
-#                           for each checkpoint. Under sanitizers, which take ten times as long, the short list
-#                           with CHECK_ALL=1, and else nothing
+#   tests/models.sh --list  their names. With CHECK_ALL=1 also every format x preset x length of a prompt, one
+#                           part per checkpoint. Under sanitizers, which take ten times as long: the short list
+#                           with CHECK_ALL=1, otherwise none.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 models=${BUILD:-build}/tests/gpu/models

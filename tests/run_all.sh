@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the test suites in a fixed order and counts what they say of themselves.
+# Runs the test suites in a fixed order and adds up the results that they print.
 #
 #   tests/run_all.sh [--all] [--times] [SUITE...]     all suites of `make check`, or those named
 #   tests/run_all.sh --programs PROGRAM...           any programs that speak as tests do (the runner's own tests)
@@ -11,15 +11,16 @@
 #                   for themselves (the processors and one more: some members sleep, or wait for a file)
 #   CI=true         every tool is required: what would be SKIPPED is FAILED
 #
-# A test is a program of cmocka, whose summary lines are counted, or a script whose closing line is
-# `N passed, N failed[, N skipped]`. One that crashes, is silent, counts nothing, runs into the time limit
-# or ends well after a failure is a failure, and so is a suite without a member. What members that run at the
-# same time say is shown whole and in the order of the list; with JOBS=1, while it is said. A suite begins
-# while the last members of the one before it still run, so their times overlap. The last line is
-# `N passed, N failed, N skipped`, and the exit status is 1 if anything failed.
+# A test is a cmocka program, whose summary lines are counted, or a script with the closing line `N passed, N
+# failed[, N skipped]`. A test has failed if it crashes, prints nothing, counts nothing, exceeds the time
+# limit, or has exit status 0 after a failure. A suite without a member has failed, too. The outputs of
+# members that run at the same time are shown one after the other, in the order of the list; with JOBS=1 they
+# are shown while they are written. A suite begins while the last members of the suite before still run, so
+# that their times overlap. The last line is `N passed, N failed, N skipped`. The exit status is 1 if anything
+# failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
-# the suites call make with settings of their own
+# the suites call make with their own settings
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CMOCKA_XML_FILE CMOCKA_TEST_ABORT SAMEBIT_ISA OMP_NUM_THREADS
 export LC_ALL=C CMOCKA_MESSAGE_OUTPUT=stdout
 export BUILD=${BUILD:-build} JOBS=${JOBS:-$(($(nproc) + 1))}
@@ -31,7 +32,7 @@ grace=${GRACE:-10}  # seconds that it has left when it was asked to end
 at_once=$JOBS       # members that may run at the same time
 all=0
 
-# asan runs alone; in front of it stand suites of many short members, so that no processor waits long
+# asan runs alone. The suites before it have many short members, so that no processor waits long.
 SUITES=(lint meta unit prop fault mtp hf quant check gate gpu matrix cli golden fuzz asan)
 
 logs=$(mktemp -d) || exit 2
@@ -41,8 +42,8 @@ passed=0 failed=0 skipped=0
 problems=() # one line each, repeated at the end
 
 # --- one program ------------------------------------------------------------------------------------
-# Reads an output; writes "passed failed skipped told", told being 0 if there was no summary at all. A script
-# may show the summaries of programs that it runs: its own closing line is what counts.
+# Reads an output and prints "passed failed skipped told"; told is 0 if there was no summary. A script may
+# show the summaries of programs that it runs: only its own closing line counts.
 count() {
     awk '
     /^\[==========\] ([^ ]+: )?[0-9]+ test\(s\) run\./ {
@@ -65,15 +66,16 @@ count() {
 
 problem() { problems+=("$1"); printf '%s\n' "$1"; }
 
-# Every member runs in a shell of its own in the background, writes a file of its own, and tells its end through
-# a pipe: `wait -n` may miss one.
-# The members, of which the first `shown` were shown. The status is empty while one runs; `left`, of one that
-# is left out; `opens` and `closes`, of the two lines around a suite, which take a place among the members.
+# Every member runs in the background in its own shell, writes its own file, and reports its end through a
+# pipe, because `wait -n` may miss one. The first `shown` members have been shown. The status is empty while a
+# member runs, `left` for one that is left out, and `opens` or `closes` for the two lines around a suite,
+# which have entries among the members.
 names=() suites=() statuses=() shown=0 running=0
 live=() # those that are shown while they run
 times=0 # whether each leaves its times
 
-# begin INDEX OUTPUT COMMAND...: one member, up to its end; a signal passes on to the group that timeout makes
+# begin INDEX OUTPUT COMMAND...: runs one member to its end; a signal is passed to the group that timeout
+# makes
 begin() {
     local index=$1 output=$2 status stopped= start=$EPOCHREALTIME
     shift 2
@@ -82,14 +84,14 @@ begin() {
     timeout -k "$grace" "$limit" "$@" < /dev/null > "$output" 2>&1 {ended}>&- &
     [ -z "$stopped" ] || kill $!
     while wait $!; status=$?; [ -n "$stopped" ] && kill -0 $!; do :; done # a signal ends wait, not the program
-    # what its group has left behind, or timeout has missed
+    # ends processes that its group has left, or that timeout has missed
     if { [ -n "$stopped" ] || [ $status = 124 ]; } && kill -- -$!; then
         timeout "$grace" bash -c "while kill -0 -- -$!; do sleep 0.1; done" || kill -KILL -- -$!
     fi
     [ $times = 0 ] || { echo "$start $EPOCHREALTIME" && times; } > "$logs/$index.times"
     echo "$index $status" >&"$ended"
 }
-# member NAME COMMAND...: runs one test program, when there is room
+# member NAME COMMAND...: runs one test program as soon as there is room
 member() {
     local index=${#names[@]}
     names+=("$1")
@@ -108,7 +110,7 @@ member() {
         begin $index "$logs/$index" "$@" 2> /dev/null &
     fi
 }
-# Waits for the end of any member and shows all that can be shown.
+# Waits until any member ends, and shows all members that can be shown.
 one_ends() {
     local index status
     read -r index status <&"$ended"
@@ -126,13 +128,13 @@ show_ended() {
     done
 }
 all_end() { while [ $running -gt 0 ]; do one_ends; done; }
-# place STATUS NAME: what takes a place in the list and does not run
+# place STATUS NAME: adds an entry to the list that does not run
 place() {
     statuses[${#names[@]}]=$1
     names+=("$2")
     show_ended
 }
-# stop STATUS: what was started ends before we do
+# stop STATUS: ends everything that was started, then this script
 stop() {
     trap '' HUP INT PIPE TERM
     kill $(jobs -pr) 2> /dev/null
@@ -144,7 +146,7 @@ trap 'stop 130' INT
 trap 'stop 141' PIPE
 trap 'stop 143' TERM
 
-# verdict INDEX NAME STATUS: shows what a member said, and adds up
+# verdict INDEX NAME STATUS: shows the output of a member, and adds up its counts
 verdict() {
     local name=$2 status=$3 p f s told log="$logs/$1" why=
     if [ "$status" = left ]; then
@@ -174,9 +176,9 @@ verdict() {
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
-# --- suites: each calls member for what it has --------------------------------------------------------
-# The cases of a source: of its suite, BUILD/suites/FOLDER, or a program of its own, if it has a main. What was not
-# built is silent and therefore fails.
+# --- suites: each calls member for its tests ----------------------------------------------------------
+# The cases of a source: in its suite, BUILD/suites/FOLDER, or in a separate program, if it has a main. A
+# missing program prints nothing and therefore fails.
 compiled() {
     local source name
     for source in "$@"; do
@@ -196,12 +198,12 @@ scripts() {
         [ -e "$script" ] && wanted "$script" && member "$script" bash "$script"
     done
 }
-# A long script, each of the parts that `SCRIPT --list` names as a member.
+# A long script: each of the parts that `SCRIPT --list` prints is a member.
 parts() {
     local part
     for part in $(bash "$1" --list); do member "$1 $part" bash "$1" "$part"; done
 }
-# LEAVE_OUT names sources that a caller has a reason not to run: asan.sh
+# LEAVE_OUT names sources that a caller does not want to run: asan.sh
 wanted() {
     [[ " ${LEAVE_OUT-} " == *" $1 "* ]] || return 0
     place left "$1"
@@ -231,7 +233,7 @@ suite_gpu() {
     parts tests/models.sh
 }
 suite_matrix() { parts tests/matrix.sh; }
-# those that use every processor by themselves run alone, and are shown while they run
+# suites that use every processor by themselves run alone, and are shown while they run
 suite_asan() { # threads, too, if all is asked for
     at_once=1 scripts tests/asan.sh $([ "${CHECK_ALL-}" != 1 ] || echo tests/tsan.sh)
 }
@@ -253,7 +255,7 @@ opens() {
     before=$((passed + failed + skipped)) opened=$shown
     printf '=== %s\n' "$1"
 }
-# all members of the suite have ended; those of the next may run
+# all members of the suite have ended, so that those of the next may run
 closes() {
     if [ $((passed + failed + skipped)) = $before ]; then
         problem "FAILED $1: the suite has no tests"
@@ -262,7 +264,7 @@ closes() {
     printf '=== %s: %d s\n' "$1" $((SECONDS - began[opened]))
 }
 
-# Of each member `start end` and what bash's times says: of its own shell, and of all that this waited for.
+# For each member `start end` and the output of bash's times: those of its own shell, and of all its children.
 show_times() {
     local index
     echo

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The program once more under the thread sanitizer, in a build of its own: every command that shares out work, on a
-# small checkpoint and on several threads. First it is shown that a race would be seen.
+# The program again under the thread sanitizer, in a separate build: every command that shares work, on a
+# small checkpoint and with several threads. First a check that a race would be detected.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 tsan=${BUILD:-build}/tsan
@@ -26,7 +26,7 @@ verdict $? "a program with a race is not built"
 [ $? = 66 ] && grep -q 'data race' "$work/out"
 verdict $? "a race is not seen"
 
-# the GPU's kernels on the emulator are of one thread
+# the GPU's kernels in the emulator use one thread
 make -s -j"${JOBS:-2}" NVCC= CXX=none BUILD="$tsan" OPT=-O1 EXTRA=$flag \
     program "$tsan/tests/unit/test_pool" || { echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 
@@ -40,7 +40,7 @@ clean() { # clean STATUS COMMAND...: ends with this status and no race
     [ $status = "$expected" ]
     verdict $? "status $status of samebit ${*:2}: $(grep -m 3 -E 'WARNING|SUMMARY|^samebit' "$work/err" | tr '\n' ' ')"
 }
-# wide enough that ops of single tokens are shared out, too
+# wide enough for sharing the ops of single tokens, too
 clean 0 make "$work/T4" --preset T4 --seed 42
 clean 0 make "$work/nv" --preset T4 --format nvfp4-ct --seed 42
 clean 0 make "$work/T3" --preset T3 --format int4-gptq --seed 42

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A folder with all that tests/device/check.sh needs on a machine that has a GPU, and neither this tree nor its libraries:
-# programs without debug information, the libraries beside them, golden/atoms. make gpu-bundle
+# Makes a folder with everything that tests/device/check.sh needs on a machine with a GPU, but without this
+# tree and its libraries: programs without debug information, their libraries, golden/atoms. Used by make
+# gpu-bundle.
 #
 #   bundle.sh FOLDER     which is written anew
 set -euo pipefail
@@ -14,7 +15,7 @@ done
 rm -rf "$to.new"
 mkdir -p "$to.new"/{bin,lib,golden}
 for program in "${programs[@]}"; do strip -o "$to.new/bin/${program##*/}" "$program"; done
-# all but those of libc, of which every machine has its own
+# all libraries except those of libc, which every machine has
 ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | xargs -I{} cp -L {} "$to.new/lib/"
 cp -r golden/atoms "$to.new/golden/"

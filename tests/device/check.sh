@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Everything that a device can show, in one command: make check-gpu, or check.sh of a bundle (make gpu-bundle).
+# Every check that needs a device, in one command: make check-gpu, or check.sh of a bundle (make gpu-bundle).
 #
 #   check.sh [--limit S] [--patience S] [--jobs N] [--engine E] [--small] [PART...]
 #
-#   --limit S     seconds in all (560); parts come in the order of their worth, and what was not reached is SKIPPED
-#   --patience S  seconds that one case may take once it was begun (240): one that takes longer hangs, and has FAILED
-#   --jobs N      cases at the same time
-#   --engine E    another engine in the place of gpu, to try the command itself: emu
-#   --small       of each part the first cases, and few repetitions
-#   PART          atoms twin diff runs whole math sanitizer; all of them without a name
+#   --limit S     seconds in all (560); the most important parts come first, and those not reached are SKIPPED
+#   --patience S  seconds that one case may take (240); a case that takes longer hangs, and has FAILED
+#   --jobs N      the number of cases that run at the same time
+#   --engine E    another engine instead of gpu, to try the command itself: emu
+#   --small       only the first cases of each part, and few repetitions
+#   PART          atoms twin diff runs whole math sanitizer; without a name, all of them
 #
-# The last line is `N passed, N failed, N skipped`. Exit status 1 if anything failed, 4 if something was skipped: where
-# there is no device, all of it, and each part says what has therefore not been shown.
+# The last line is `N passed, N failed, N skipped`. The exit status is 1 if anything failed, and 4 if
+# something was skipped. Without a device everything is skipped, and each part says which of its claims are
+# not shown.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 2
 if [ -d "$here/bin" ]; then
@@ -43,7 +44,7 @@ children() { jobs -pr; }
 trap 'kill $(children) 2> /dev/null; rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
 
-# --- cases: `try NAME COMMAND...` puts one on the list of the part, `part_ends` runs the list ---------------
+# --- cases: `try NAME COMMAND...` adds one to the list of the part, `part_ends` runs the list ---------------
 names=() commands=()
 try() {
     names+=("$1")
@@ -99,12 +100,12 @@ part_ends() { # part_ends SECONDS AT-ONCE
     for i in "${!names[@]}"; do verdict "$i"; rm -f "$work/$i".*; done
     names=() commands=()
 }
-# of a part enough cases for --small
+# whether the part has enough cases for --small
 few() { [ -n "$small" ] && [ ${#names[@]} -ge "${1:-2}" ]; }
 
-# --- what is run ------------------------------------------------------------------------------------------
-# checkpoint PRESET FORMAT [OPTION...]: made once; its folder is in $made. Where the time is over none is made, and the
-# cases that want it are not reached; one that cannot be made is a failure
+# --- the checks -------------------------------------------------------------------------------------------
+# checkpoint PRESET FORMAT [OPTION...]: makes it once; its folder is in $made. If the time is over, none is
+# made, and its cases are not reached. A checkpoint that cannot be made is a failure.
 checkpoint() {
     made=$work/$1-$2
     [ $SECONDS -lt "$limit" ] || return 0
@@ -112,7 +113,8 @@ checkpoint() {
         > "$work/make.log" 2>&1 ||
         { cat "$work/make.log"; echo "[  FAILED  ] $1 $2 cannot be made"; failed=$((failed + 1)); return 1; }
 }
-# PROFILE PRESET FORMAT, by worth; of the quantized inputs the formats that have them
+# PROFILE PRESET FORMAT, the most important first; for profiles with quantized inputs, the formats that have
+# them
 pairs() {
     cat << END
 sm121 T1 bf16
@@ -180,7 +182,7 @@ part_diff() {
     checkpoint T1 bf16
     few 3 || [ "$engine" != gpu ] ||
         try "diff versus emu, T1" "$bin/samebit" diff "$made" --engine "$engine" --versus emu --profile sm121 --tokens 1,2,3 -n 3
-    # a part of the chunked rule; attention over two parts, and more pairs of experts than a set has
+    # a part of the chunked rule; attention over two parts; and more pairs of experts than a set holds
     few 3 || try "diff, T1 bf16 sm121, delta_rule=prompt_fla, prompt 130" "$bin/samebit" diff "$made" --engine "$engine" \
         --profile sm121 --set delta_rule=prompt_fla --tokens "$(seq -s, 130)" --rows 200 -n 2
     few 3 || try "diff, T1 bf16 sm121, prompt 300" "$bin/samebit" diff "$made" --engine "$engine" --profile sm121 \
@@ -188,7 +190,7 @@ part_diff() {
     part_ends 70 "$jobs"
 }
 
-# tokens, logits and states of both, as `run` prints them
+# compares tokens, logits and states of both, as `run` prints them
 same_runs() { # PROFILE FOLDER ENGINE [OPTION...]
     local way out=$2.$1.$3.$BASHPID
     for way in emu "$3"; do

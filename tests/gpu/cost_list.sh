@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Every kernel of gpu/kernel has its line in gpu/kernel/cost.def (B-15), every line its kernel, and a line its
-# buffers: a kernel that no test of the ledger starts is on the list, too, or this fails.
+# Every kernel of gpu/kernel has its line in gpu/kernel/cost.def (B-15), every line has its kernel, and a line
+# has its buffers. So a kernel that no test of the ledger launches is on the list as well, or this script
+# fails.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 export LC_ALL=C
@@ -8,7 +9,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 
-# kernels FOLDER: the names of what is __global__ there, in code that may go over several lines
+# kernels FOLDER: the names of the __global__ functions there; a declaration may take several lines
 kernels() {
     cat "$1"/*.cuh | awk '
         { sub(/^ *(\/?\*|\/\/).*/, "") }
@@ -24,10 +25,10 @@ kernels() {
             }
         }' | sort -u
 }
-# lines FILE: ID NAME of each, of "name<...>" the name
+# lines FILE: ID NAME of each line; for "name<...>" only the name
 lines() { sed -n 's/^SB_COST_KERNEL(\([a-z0-9_]*\), "\([A-Za-z0-9_]*\)["<].*/\1 \2/p' "$1"; }
 named() { lines "$1" | cut -d' ' -f2 | sort -u; }
-# buffers FILE: the ids that have some, by themselves or by a macro for several
+# buffers FILE: the ids that have buffers, directly or by a macro for several
 buffers() { sed -n 's/^SB_COST_[A-Z_]*(\([a-z0-9_]*\)[,)].*/\1/p' "$1" | sort | uniq -c | awk '$1 > 1 { print $2 }'; }
 
 wrong() { # wrong FOLDER: a line for each thing
@@ -47,7 +48,7 @@ check() { # check NAME EXPECTED FOLDER: the one thing that is wrong, or nothing
 }
 check "kernels and lines" "" gpu/kernel
 
-# and it would be seen; in a list that is right to begin with
+# errors would be detected; first, a list that is right
 mkdir "$work/right" && : > "$work/right/none.cuh"
 cat > "$work/right/some.cuh" <<'END'
 /* what is __global__ void in_words(int) here is none */

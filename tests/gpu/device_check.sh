@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The command for devices, tests/device/check.sh, where there is none: what its programs compare is compared with the
-# emulator, the interpreter and the host in the place of the device, they see what is planted, and where there is no
-# device the command says what has not been shown.
+# Tests the command for devices, tests/device/check.sh, without a device. Its programs compare the emulator,
+# the interpreter and the host instead of the device, and detect planted faults. Without a device, the command
+# says which claims are not shown.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 export BUILD=${BUILD:-build}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What nvcc made of the kernels of the gpu backend, in the build's own objects: code for both targets, no warning,
-# no spill, the instruction of the matrix unit that each kernel stands for and no other, weights read 16 bytes or more
-# at a time; and what the backend starts them with: no more shared memory and no more registers than the target has.
-# Needs the build, and no GPU.
+# Checks the code that nvcc made for the kernels of the gpu backend, in the objects of the build: code for
+# both targets, no warning, no spill, the matrix instruction that each kernel is made for and no other, and
+# weights read 16 bytes or more at a time. Also checks the launches of the backend: no more shared memory and
+# no more registers than the target has. Needs the build, but no GPU.
 #
 #   device_gates.sh            the tests, of which one is that docs/gpu-kernels.md has the tables of this build
 #   device_gates.sh --table    prints these
@@ -25,13 +25,13 @@ case ${1-} in
     *) echo "usage: device_gates.sh [--table | --write]" >&2 && exit 2 ;;
 esac
 
-# held FOLDER SM KERNEL-PATTERN OPCODE: each kernel of the name has it, and there is one
+# held FOLDER SM KERNEL-PATTERN OPCODE: there is such a kernel, and each has the opcode
 held() {
     awk -v sm="$2" -v like="$3" -v name="$4" '$1 == sm && $2 ~ like { seen[$2] += $4 == name ? $5 : 0 }
         END { for (k in seen) { n++; if (!seen[k]) { bad++; print "  " k " for sm_" sm " has no " name } }
             exit !(n && !bad) }' "$1/opcodes"
 }
-# free FOLDER SM KERNEL-PATTERN OPCODE-PATTERN: none of the kernels has one
+# free FOLDER SM KERNEL-PATTERN OPCODE-PATTERN: none of the kernels has such an opcode
 free() {
     awk -v sm="$2" -v like="$3" -v name="$4" '$1 == sm && $2 ~ like && $4 ~ name {
         bad++; print "  " $2 " for sm_" sm " has " $4 } END { exit bad > 0 }' "$1/opcodes"
@@ -47,15 +47,16 @@ bf16() { # and these two are right for both targets
         held "$1" $sm "$in_bf16" HMMA && free "$1" $sm "$in_bf16" '^([IDQ]MMA|OMMA|QMMA[.]SF)$' || return
     done
 }
-# dependent FOLDER: each kernel waits for the launch before its own, and says when the next one may begin (Y-16)
+# dependent FOLDER: each kernel waits for the launch before its own, and signals when the next one may begin
+# (Y-16)
 dependent() {
     local sm
     for sm in $targets; do held "$1" $sm . ACQBULK && held "$1" $sm . PREEXIT || return; done
 }
 spills() { grep 'bytes spill stores' "$1/log" | grep -v ' 0 bytes spill stores, 0 bytes spill loads'; }
 registered() { grep -q 'bytes spill stores' "$1/log" && ! spills "$1"; }
-# wide FOLDER SM: kernels that read weights, which are those of layers and all on the matrix unit that are no mixer,
-# have loads or copies of 16 bytes or more, none of 1 or 2, and none of which the memory is not known
+# wide FOLDER SM: kernels that read weights (those of layers, and all on the matrix unit except mixers) have
+# loads or copies of 16 bytes or more, none of 1 or 2, and none whose memory is unknown
 wide() {
     awk -v sm="$2" -v units="$units" '$1 != sm { next }
         FILENAME ~ /opcodes$/ { if ($4 ~ units && $2 !~ /sb_(attention|delta)/) reads[$2] = 1; next }
@@ -65,7 +66,7 @@ wide() {
         $3 + $4 + $12 > 0 { bad++; print "  " $2 " for sm_" sm " has " $3 + $4 " loads of 1 or 2 bytes, " $12 " of either memory" }
         END { exit !n || bad > 0 }' "$1/opcodes" "$1/loads"
 }
-# reads FOLDER KERNEL NUMBER...: what --loads says of it, for both targets
+# reads FOLDER KERNEL NUMBER...: the numbers that --loads prints for it, for both targets
 reads() {
     local sm
     for sm in $targets; do
@@ -75,9 +76,9 @@ reads() {
     done
 }
 
-# --- what the backend starts them with ---------------------------------------------------------------
-# fits FOLDER LAUNCHES: lines `KERNEL THREADS BYTES`; with what ptxas says of each, no block is larger than the
-# target has, and all of them were started
+# --- the launches of the backend ---------------------------------------------------------------------
+# fits FOLDER LAUNCHES: with lines `KERNEL THREADS BYTES` and the resources that ptxas prints, no block is
+# larger than the target allows, and all kernels were launched
 fits() {
     awk 'NR == FNR { if ($2 > threads[$1]) threads[$1] = $2; if ($3 > bytes[$1]) bytes[$1] = $3; next }
         !($2 in threads) { bad++; print "  " $2 " was not started"; next }
@@ -86,7 +87,7 @@ fits() {
         warps * 32 * registers > 65536 { bad++; print "  " $2 " has " registers " registers in " warps " warps" }
         END { exit bad > 0 || FNR == 0 }' "$2" "$1/kernels"
 }
-# captured FILE: of the graphs of a step every launch is dependent (Y-16), and each graph is replayed
+# captured FILE: every launch in the graphs of a step is dependent (Y-16), and each graph is replayed
 captured() {
     awk '$1 == "graph" { made[$2] = 1; n++ } $1 == "run" { runs[$2]++ }
         $1 == "graph" && ($3 != $4 || !$3) { bad++; print "  graph " $2 ": " $4 " of " $3 " launches are dependent" }
@@ -99,7 +100,7 @@ graphs() { # graphs HOW: in $work/HOW, of a decode step, of verifies of 2 to 9 r
     cat "$work/out"
     return 1
 }
-# calculated: blocks of a multiprocessor as the toolkit's own calculator has them
+# calculated: the blocks of a multiprocessor by the toolkit's own calculator
 calculated() {
     local sm registers threads bytes
     { for sm in $targets; do
@@ -122,8 +123,9 @@ documented() { # documented DOCUMENT: it has the tables of this build
 }
 
 # --- two compilations of one source ------------------------------------------------------------------
-# apart FOLDER DEVICE-OBJECT... -- OBJECT...: nothing is defined on both sides, weak or not: the linker would
-# take one for the other, and what is inline in the sources has another body on each
+# apart FOLDER DEVICE-OBJECT... -- OBJECT...: no symbol is defined on both sides, weak or not. Otherwise the
+# linker would take one for the other, and functions that are inline in the sources have different bodies on
+# each side.
 defined_on() { # defined_on device|host FILE...
     nm -g --defined-only "${@:2}" |
         awk -v of="$1" '/:$/ { left_out = of == "host" && /[.]cuda[.]o:$/ } NF == 3 && !left_out { print $3 }' | sort -u
@@ -139,7 +141,7 @@ apart() {
 check "the objects cannot be read" tables "$work/all" "${objects[@]}"
 check "kernels for sm_90" test "$(names "$work/all" 90 | wc -l)" -gt 30
 check "other kernels for sm_90 than for sm_121" test "$(names "$work/all" 90)" = "$(names "$work/all" 121)"
-# what one program has: the backend beside any of the tests, and beside the two that have kernels of their own
+# the contents of one program: the backend with any of the tests, and with the two that have their own kernels
 libraries=("$BUILD/libgpu.a" "$BUILD/libtools.a" "$BUILD/libsamebit.a" "$BUILD/libhelp.a")
 mapfile -t host < <(find "$BUILD/obj/tests/gpu" -name '*.o' ! -name launches.o)
 mapfile -t with_kernels < <(find "$BUILD/obj/tests/gpu" -name device_atoms.o -o -name device_math.o)
@@ -166,14 +168,14 @@ done
 check "a kernel has no place" fits "$work/all" "$work/launches"
 for sm in $targets; do check "weights are read in small pieces" wide "$work/all" $sm; done
 check "blocks of a multiprocessor" calculated
-# (of a pipe, grep -q would leave its writer without a reader, whose failure would count)
+# (with a pipe, grep -q would end before its writer, and the writer's failure would count)
 if grep -q "nvcc $("$nvcc" --version | sed -n 's/.*, V//p')\$" <<< "$(tables_in $document)"; then
     check "$document is not of this build: make kernels WRITE=1" documented $document
 else
     skipped=$((skipped + 1)) && echo "SKIPPED $document is of another nvcc"
 fi
 
-# --- and each of these would be seen --------------------------------------------------------------------
+# --- planted faults are detected ------------------------------------------------------------------------
 mkdir -p "$work/plants"
 compile_as_built() { # compile_as_built NAME FLAG...: as the Makefile does
     $(head -n 1 "$BUILD/flags-device") "${@:2}" -x cu -c tests/gpu/plant_gates.cu -o "$work/plants/$1.o" > "$work/plants/$1.log" 2>&1
@@ -208,7 +210,7 @@ echo '__attribute__((weak)) void plant_spill(void) { }' | gcc -x c -c - -o "$wor
 check "a weak definition on both sides goes unseen" unseen apart "$work/plain" "$work/plants/plain.o" -- "$work/plants/host.o"
 check "which one" grep -q 'both define plant_spill' "$work/out"
 check "other names are refused" apart "$work/plain" "$work/plants/plain.o" -- "${libraries[@]}"
-# the widths and what is on its way, of loads that are known: 1, 2, 4, 8, 16, 32; copies of 4, 8, 16; either; most
+# the widths, and the loads in flight, of known loads: 1, 2, 4, 8, 16, 32; copies of 4, 8, 16; either; most
 read -r -d '' widths <<- 'end'
 	plant_load_1 1 0 0 0 0 0 0 0 0 0 1 1
 	plant_load_2 0 1 0 0 0 0 0 0 0 0 1 2
@@ -238,7 +240,7 @@ sed '/^add /s/256/128/' $document > "$work/stale"
 check "a stale table goes unseen" unseen documented "$work/stale"
 into "$work/stale" <(tables_of "$work/all" "$work/launches")
 check "writing the tables" documented "$work/stale"
-# Z-1: the build contracts nothing, and it would be seen if it did
+# Z-1: the build contracts nothing; a contraction would be detected
 for sm in $targets; do
     check "sm_$sm: the build contracts" free "$work/plain" $sm plant_contracted FFMA
     check "sm_$sm: a contraction goes unseen" held "$work/contracted" $sm plant_contracted FFMA

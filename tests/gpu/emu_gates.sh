@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The kernels that test the emulator are one source: C++ for the host's compiler, and CUDA that nvcc compiles
-# for devices without a warning and without a spill. Needs no GPU; NVCC names nvcc.
+# The kernels that test the emulator have one source. It is C++ for the host's compiler, and CUDA that nvcc
+# compiles for devices without a warning or a spill. Needs no GPU; NVCC names nvcc.
 . "$(dirname "$0")/gates.bash"
 
 host_and_device() { # ARCHITECTURE FILE KERNELS FLAG...: so many, none of which spills
@@ -26,7 +26,7 @@ if [ -x "$nvcc" ]; then
             echo "FAILED sm_$architecture" && head -n 20 "$work/log"
         fi
     done
-    # and it would be seen if a kernel spilled, which is no error of the compiler
+    # a spill would be detected, although it is no error of the compiler
     if host_and_device 90a tests/gpu/atom_gates.cu 2 -DPLANT_EXPANSION || ! [ -s "$work/gates.o" ] ||
         ! grep -q '[1-9][0-9]* bytes spill stores' "$work/log"; then
         failed=$((failed + 1)) && echo "FAILED spills go unseen" && head -n 20 "$work/log"

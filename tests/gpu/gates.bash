@@ -1,5 +1,5 @@
-# gates.bash - what the gates of device code have in common: they need nvcc and no GPU; NVCC names it.
-# Sourced by the scripts beside it.
+# gates.bash - shared by the gates of device code. They need nvcc, but no GPU; NVCC names nvcc.
+# Sourced by the scripts in this folder.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 opcodes=${BUILD:-build}/tests/gpu/cubin_opcodes

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What the compiler makes of the atoms for a device: no warning, no spill, the instruction that each
-# atom stands for and no software in its place. Needs nvcc and no GPU; NVCC names it.
+# Checks the code that the compiler makes of the atoms for a device: no warning, no spill, the
+# instruction that each atom stands for, and no software instead of it. Needs nvcc, but no GPU; NVCC
+# names nvcc.
 . "$(dirname "$0")/gates.bash"
 
-# --- the reader of cubins, on what is none -----------------------------------------------------------
+# --- the reader of cubins, with files that are no cubins ---------------------------------------------
 refuses() { # refuses FILE TEXT: one line, status 1, no list
     local status
     "$opcodes" "$1" > "$work/list" 2> "$work/errors"
@@ -49,15 +50,15 @@ check "FP8 has HMMA" has target atom_e4m3 HMMA 0
 check "NVFP4 is one OMMA" has target atom_nvfp4 OMMA 1
 check "NVFP4 with selectors is one OMMA" has target atom_nvfp4_12 OMMA 1
 check "NVFP4 has IMMA" has target atom_nvfp4 IMMA 0
-# of E4M3 to bfloat16 the way leads through binary16
+# from E4M3 to bfloat16 by way of binary16
 check "six conversions are one F2FP each" has target atom_convert F2FP 6
-# elsewhere, integers
+# on other targets, integer operations
 for name in hopper plain; do
     check "$name: NVFP4 in four IMMA" has $name atom_nvfp4 IMMA 4
     check "$name: HMMA in FP8" has $name atom_e4m3 HMMA 0
 done
 
-# --- what the gates are for is seen ------------------------------------------------------------------
+# --- the gates detect faults -------------------------------------------------------------------------
 check "an expansion is not seen" has planted plant_expansion HMMA 2
 check "an expansion has no F2FP" eval '! has planted plant_expansion F2FP 0'
 check "a spill is not seen" eval '! in_registers planted'

@@ -1,12 +1,13 @@
-# kernel_table.bash - what nvcc made of the kernels of the gpu backend, and what the backend starts them with, as
-# tables. Sourced behind gates.bash, by device_gates.sh.
+# kernel_table.bash - tables of the code that nvcc made for the kernels of the gpu backend, and of their
+# launches by the backend. Sourced by device_gates.sh after gates.bash.
 targets='90 121'
-# objects_of BUILD: not what an earlier build has left
+# objects_of BUILD: the objects in use, without those left by an earlier build
 objects_of() { ar t "$1/libgpu.a" | grep '[.]cuda[.]o$'; }
 
 # --- tables of a set of objects, in a folder ---------------------------------------------------------
-# tables FOLDER OBJECT...: FOLDER/log, what ptxas said; /kernels, `SM KERNEL REGISTERS BYTES`, the bytes of shared
-# memory that it declares; /opcodes, `SM KERNEL CODE NAME COUNT`; /loads, `SM` and a line of cubin_opcodes --loads
+# tables FOLDER OBJECT...: writes FOLDER/log, the output of ptxas; /kernels, `SM KERNEL REGISTERS BYTES` with
+# the bytes of shared memory that it declares; /opcodes, `SM KERNEL CODE NAME COUNT`; /loads, `SM` and a line
+# of cubin_opcodes --loads
 tables() {
     local to=$1 object sm
     shift
@@ -29,8 +30,8 @@ tables() {
 }
 names() { awk -v sm="$2" '$1 == sm { print $2 }' "$1/kernels" | sort; } # names FOLDER SM
 
-# --- what they are started with ------------------------------------------------------------------------
-# launched: the program on a runtime that only writes down what is started, so that it comes to every kernel
+# --- the launches --------------------------------------------------------------------------------------
+# launched: runs the program on a runtime that only records launches, so that every kernel is reached
 run() { # run TOKENS PROFILE WORD...: of the checkpoint in $work/model
     SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/samebit_launches" run "$work/model" --tokens "$1" -n 2 \
         --profile "$2" --backend gpu "${@:3}" > "$work/out" 2>&1 && return
@@ -43,7 +44,7 @@ tokens() { # tokens COUNT: so many, with 8 ids
     for ((i = 1; i < $1; i++)); do printf '%d,' $((i % 8)); done
     echo 8
 }
-# what is drawn behind a prompt is a call of one row
+# a draw after a prompt is a call of one row
 formats() { # widths of linear layers, by format
     local format rows profile ten=1,2,3,4,5,6,7,8,9,10 twenty many
     twenty=$(seq -s, 1 20) many=$(tokens 8200) # a row of 64 blocks
@@ -109,12 +110,13 @@ launched() { : > "$work/launches" && formats && experts && mixers && meters && s
 
 
 # --- blocks of a multiprocessor -----------------------------------------------------------------------
-# What it has: registers, bytes of shared memory, warps and blocks; the table "Technical Specifications per Compute
-# Capability" of the CUDA C++ Programming Guide. A quarter of it has a quarter of the registers, a warp gets them in
-# units of 256, a block its shared memory in units of 128 bytes with 1024 that the system takes.
+# Its resources: registers, bytes of shared memory, warps and blocks, from the table "Technical Specifications
+# per Compute Capability" of the CUDA C++ Programming Guide. A quarter of it has a quarter of the registers. A
+# warp gets registers in units of 256. A block gets shared memory in units of 128 bytes, and the system takes
+# 1024 bytes of it.
 room_of='function up(n, unit) { return int((n + unit - 1) / unit) * unit }
     function least(a, b) { return a < b ? a : b }
-    # the blocks that fit, and in `limit` what there is too little of for one more
+    # the number of blocks that fit, and in `limit` the resource that is too small for one more
     function blocks(sm, registers, threads, bytes,    warps, by_warps, by_registers, by_bytes, n) {
         warps = up(threads, 32) / 32
         by_warps = int((sm == 90 ? 64 : 48) / warps)
@@ -124,9 +126,10 @@ room_of='function up(n, unit) { return int((n + unit - 1) / unit) * unit }
         limit = n == by_bytes ? "shared" : n == by_registers ? "regs" : n == by_warps ? "warps" : "blocks"
         return n
     }'
-# occupied: of lines `SM REGISTERS THREADS BYTES` the blocks of each
+# occupied: prints the blocks for lines `SM REGISTERS THREADS BYTES`
 occupied() { awk "$room_of"' { print blocks($1, $2, $3, $4) }'; }
-# table FOLDER LAUNCHES SM: a line per kernel; KiB is what loads have on their way, of all threads that fit
+# table FOLDER LAUNCHES SM: one line per kernel; KiB is the size of all loads in flight, of all threads that
+# fit
 table() {
     printf '%-45s %3s %4s %6s %3s %3s %-6s %4s %3s %3s %2s | %2s %3s | %2s %5s %5s\n' \
         kernel reg thr shared blk occ limit '<=4' 8 16 32 cp c16 n bytes KiB
@@ -142,7 +145,7 @@ table() {
           } else printf "%s# %3d    - %6d   -   - %-6s %s     -\n", $2, registers[$2], bytes[$2], "-", reads
         }' "$2" "$1/kernels" "$1/loads" | c++filt | short_names | LC_ALL=C sort -u
 }
-# the name of a kernel without what all of them have
+# the name of a kernel without the parts common to all
 short_names() {
     awk -F'#' '{ name = $1
         sub(/^void /, "", name); gsub(/[(]sb_act_form[)]/, "", name); sub(/[(][^()]*[)]$/, "", name)
@@ -151,7 +154,7 @@ short_names() {
         gsub(/ >/, ">", name)
         printf "%-45s%s\n", name, $2 }'
 }
-# tables_of FOLDER LAUNCHES: what docs/gpu-kernels.md has
+# tables_of FOLDER LAUNCHES: the tables of docs/gpu-kernels.md
 tables_of() {
     local sm
     for sm in 121 90; do
@@ -162,7 +165,7 @@ tables_of() {
     done
 }
 tables_in() { sed -n '/^```sm_/,/^```$/p' "$1"; } # tables_in DOCUMENT
-# into DOCUMENT TABLES: in the place of those that it has
+# into DOCUMENT TABLES: replaces the tables of the document
 into() {
     awk 'NR == FNR { tables = tables $0 "\n"; next } /^```sm_/ { inside = 1; if (!n++) printf "%s", tables }
         !inside { print } /^```$/ { inside = 0 }' "$2" "$1" > "$work/document" && cat "$work/document" > "$1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the compiler makes of gpu/math for a device: no warning, no spill, nothing contracted. Needs nvcc
-# and no GPU; NVCC names it.
+# Checks the code that the compiler makes of gpu/math for a device: no warning, no spill, nothing
+# contracted. Needs nvcc, but no GPU; NVCC names nvcc.
 . "$(dirname "$0")/gates.bash"
 functions=$(sed -n '/define MATH_FUNCTION_NAMES/,/^$/s/^ *X(\([a-z0-9_]*\)).*/\1/p' tests/gpu/math_functions.h)
 for f in $(grep -o 'sb_gpu_[a-z0-9_]*' gpu/math/fn.h | sort -u); do
@@ -13,9 +13,9 @@ fi
 count() { # count NAME FUNCTION DIGITS: an opcode's last two digits say what it does, the first with what
     awk -v k="math_$2" -v o="^0x[0-9a-f]$3\$" '$1 == k && $2 ~ o { n += $4 } END { print n + 0 }' "$work/$1.list"
 }
-# sine and cosine name no fused operation, so one in binary64 (2b) would be contracted; they add (29)
+# sine and cosine use no fused operation, so that one in binary64 (2b) would be a contraction; they add (29)
 separate() { [ "$(count "$1" "$2" 2b)" = 0 ] && [ "$(count "$1" "$2" 29)" -gt 0 ]; }
-# the others have fused ones (23), and nothing in binary64 (28, 29, 2b)
+# the others have fused operations (23), and none in binary64 (28, 29, 2b)
 single() { [ "$(count "$1" "$2" '2[89b]')" = 0 ] && [ "$(count "$1" "$2" 23)" -gt 0 ]; }
 
 compile tests/gpu/math_gates.cu 121a target -fmad=false & compile tests/gpu/math_gates.cu 90a hopper -fmad=false & wait

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/deps sees what is missing, installs exactly that where it may, and otherwise says the one command.
-# Compilers, apt-get, sudo and id are stand-ins, first in PATH.
+# tools/deps detects missing tools, installs exactly these if it may, and otherwise prints the one
+# command. Compilers, apt-get, sudo and id are replaced by scripts that come first in PATH.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 scratch=$(mktemp -d) || exit 2
@@ -34,7 +34,8 @@ installed() { # installed WHAT WANTED: what apt-get was asked to install
     rm -f "$scratch/asked"
 }
 
-# a gcc without jansson, until apt-get brings it; an apt-get that remembers; nobody, then root
+# a gcc without jansson until apt-get installs it; an apt-get that records its calls; an ordinary user, then
+# root
 stand_in gcc <<'END'
 cat > /dev/null # or who writes it the source dies of a pipe that nobody reads
 case " $* " in *" -ljansson "*) [ -e "$SCRATCH/has-jansson" ] ;; esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The flags that the build promises are the flags it uses: on every line of the build, as `make -n -B` prints
-# them, and in what `make info` says.
+# them, and in the output of `make info`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 unset MAKEFLAGS MFLAGS MAKELEVEL
@@ -9,16 +9,16 @@ promised='-std=c11 -pthread -ffp-contract=off -fno-fast-math -fno-math-errno -fr
     -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror'
 forbidden='-f(fast|unsafe|finite|associative|reciprocal)-?math|-Ofast|-ffp-contract=(fast|on)|-flto|-fopenmp'
 
-# lines SETTINGS...: the compilations that a build from nothing would run, and the link of the program
+# lines SETTINGS...: the compilations of a build from nothing, and the link of the program
 lines() { make -n -B BUILD=build/never "$@" program 2>&1 | grep -E "^[a-z0-9_-]*(gcc|clang) "; }
 
-# wrong LINES: what is wrong with them, a line each
+# wrong LINES: their errors, one per line
 wrong() {
     local flag count=0 line
     while IFS= read -r line; do
         case "$line" in
             *' -c '*)
-                # in gpu/ C asks the two sets of kernels, or stands in the place of C++ or CUDA
+                # in gpu/, C files use both sets of kernels, or replace C++ or CUDA
                 [[ $line == *' -c gpu/'* ]] || count=$((count + 1))
                 for flag in $promised; do
                     [[ " $line " == *" $flag "* ]] || echo "without $flag: $line"
@@ -27,12 +27,12 @@ wrong() {
         esac
         [[ $line =~ \ ($forbidden)(\ |$) ]] && echo "a flag that changes arithmetic: $line"
     done <<< "$1"
-    # tools/bench/bench*.c are `make bench`, a program of its own
+    # tools/bench/bench*.c are a separate program, `make bench`
     [ $count = "$(find ref tools -name '*.c' ! -path 'tools/bench/bench*' | wc -l)" ] ||
         echo "$count compilations: not one per source"
 }
 
-# judge right|REASON NAME LINES: nothing may be wrong, or something, and all of it for the reason (a pattern)
+# judge right|REASON NAME LINES: there must be no error, or errors that all match the reason (a pattern)
 judge() {
     if { [ "$1" = right ] && [ -z "$3" ]; } ||
         { [ "$1" != right ] && [ -n "$3" ] && ! grep -qvE -- "^($1)" <<< "$3"; }; then
@@ -52,14 +52,14 @@ else
     echo "SKIPPED the flags of clang: no clang for x86-64"
     skipped=$((skipped + 1))
 fi
-# kernels, by the host's compiler and by nvcc: nothing contracted in either
+# kernels, compiled by the host's compiler and by nvcc: neither contracts
 promised_kernels='-std=c++17 -fno-exceptions -fno-rtti -ffp-contract=off -fno-fast-math -frounding-math -Wall -Wextra
     -Wshadow -Wconversion -Werror'
 promised_device='-std=c++17 -fmad=false all-warnings'
-# by the name of the source: the two targets, or PTX once and code for both from that
+# depends on the name of the source: the two targets, or PTX first and code for both from that
 promised_lowbit='arch=compute_90a,code=sm_90a arch=compute_121a,code=sm_121a'
 promised_common='arch=compute_90,code=[sm_90,sm_121]'
-# kernel_flags SETTINGS...: the same for what is no C
+# kernel_flags SETTINGS...: the same for C++ and CUDA
 kernel_flags() {
     local flag line host=0 lowbit=0 common=0 all
     all=$(make -n -B BUILD=build/never CC=gcc "$@" program 2>&1 | grep -E '^([^ ]*/)?(g\+\+|nvcc) .* -c ')
@@ -81,13 +81,13 @@ expect_kernels() { judge "$1" "$2" "$(kernel_flags "${@:3}")"; } # like expect
 changed='a flag that changes arithmetic'
 expect_kernels right "the flags of kernels" NVCC=
 expect_kernels "$changed" "contraction of kernels goes unseen" NVCC= OPT='-O2 -ffp-contract=fast'
-# nothing is run: any name stands for nvcc
+# nothing is run, so that any name can be that of nvcc
 expect_kernels right "the flags of device code" NVCC=nvcc
 expect_kernels "$changed" "contraction of device code goes unseen" NVCC='nvcc -fmad=true'
 expect_kernels "without arch=compute_(90|121)a" "a missing target goes unseen" NVCC=nvcc NVCC_TARGETS=
 expect_kernels "without arch=compute_90," "missing PTX goes unseen" NVCC=nvcc NVCC_COMMON=
 
-# and this test would see it if they were not
+# wrong flags are detected
 expect "$changed" "fast mathematics goes unseen" OPT=-Ofast
 expect "$changed" "contraction goes unseen" EXTRA=-ffp-contract=fast
 expect "without -W" "a missing -Werror goes unseen" WARNINGS=

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every lint catches what it is there for, and lets the nearest harmless thing pass: each plants one thing
-# into a small tree of its own.
+# Every lint catches what it is made for, and passes the nearest harmless case. Each test plants one fault
+# into its own small tree.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 lints=$PWD/tools/lint
@@ -55,13 +55,13 @@ result() { # result STATUS NAME
 }
 lint() { bash "$lints/$1.sh" "$PWD" "${@:2}" > "$scratch/output" 2>&1; }
 
-# caught LINT WORDS WHAT: the lint fails, with these words
+# caught LINT WORDS WHAT: the lint fails with these words
 caught() {
     ! lint "$1" && grep -qF -- "$2" "$scratch/output" && tail -n 1 "$scratch/output" | grep -q ' [1-9][0-9]* failed'
     result $? "$1 does not catch: $3"
     clean_tree
 }
-# harmless LINT WHAT: the lint passes, having looked at something
+# harmless LINT WHAT: the lint passes and has checked something
 harmless() {
     lint "$1" && tail -n 1 "$scratch/output" | grep -qE '^[1-9][0-9]* passed, 0 failed, 0 skipped$'
     result $? "$1 complains about: $2"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/run_all.sh counts what its programs say, and sees those that crash, lie or say nothing; it runs several
-# at a time, shows them in order, and leaves nothing behind when it is stopped.
+# tests/run_all.sh counts the results that its programs print, and detects programs that crash, lie or print
+# nothing. It runs several at a time, shows them in order, and leaves nothing behind when it is stopped.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 runner=$PWD/tests/run_all.sh
@@ -8,7 +8,7 @@ scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 passed=0 failed=0 part=${1-}
 
-# most of this is waiting: the parts run at the same time, each in a folder of its own
+# most of the time is waiting: the parts run at the same time, each in its own folder
 if [ -z "$part" ]; then
     parts="one several stopped-1 stopped-2"
     for part in $parts; do bash "$0" $part > "$scratch/$part" 2>&1 & done
@@ -69,7 +69,7 @@ program quoting <<< 'echo "it says: 9 passed, 0 failed, 0 skipped"; echo "1 pass
 
 unset CI
 export JOBS
-# what is said of one program is the same beside another
+# a program has the same result alone and beside another
 one_by_one() {
     runs 0 "3 passed, 0 failed, 0 skipped" "a green program" good
     runs 0 "13 passed, 0 failed, 0 skipped" "sums" good named groups named
@@ -116,7 +116,7 @@ gone() { # gone NAME: the processes that a program has noted are there no more, 
 }
 program first <<< "echo one; sleep 0.3; echo two; echo '1 passed, 0 failed'"
 program second <<< "echo three; echo four >&2; echo '2 passed, 0 failed, 1 skipped'"
-# two that wait for each other, and end in the order in which they did not start
+# two programs that wait for each other, and end in the reverse order
 program meet_a <<< "touch '$scratch/here-a'; for ((i = 0; i < \${TRIES:-100}; i++)); do
     [ ! -e '$scratch/here-b' ] || { sleep 0.3; echo '1 passed, 0 failed'; exit; }; sleep 0.1; done; exit 1"
 program meet_b <<< "touch '$scratch/here-b'; for ((i = 0; i < \${TRIES:-100}; i++)); do
@@ -125,7 +125,7 @@ program third_too_many <<< "mkdir '$scratch/with-'\$\$; ls -d '$scratch'/with-* 
     rmdir '$scratch/with-'\$\$; [ \$(cat '$scratch/count-'\$\$) -le 2 ] && echo '1 passed, 0 failed'"
 program tidy <<< "trap 'sleep 0.5; touch \"$scratch/tidied\"; exit 1' TERM; echo \$\$ > '$scratch/tidy.pid'
     while :; do sleep 0.1; done"
-# a program with a child, which outlives it unless the whole group is ended
+# a program with a child that outlives it, unless the whole group is ended
 program lasting <<< "sleep 60 & echo \$! >> '$scratch/lasting.pid'; echo begins; wait; echo '1 passed, 0 failed'"
 program stubborn <<< "trap '' TERM; echo \$\$ >> '$scratch/stubborn.pid'; while :; do sleep 0.2; done"
 program childish <<< "'$scratch/stubborn' & echo begins; wait"
@@ -167,8 +167,8 @@ empty() { # empty FOLDER: or soon
     for ((i = 0; i < 50; i++)); do [ -n "$(ls -A "$1")" ] || return 0; sleep 0.1; done
     return 1
 }
-# stopped SIGNAL STATUS NAME [NOTES]: while programs run, as by a key, which the whole group gets; it leaves no
-# process and no file
+# stopped SIGNAL STATUS NAME [NOTES]: the whole group gets the signal while programs run, as from the
+# keyboard; no process and no file is left
 stopped() {
     local status i notes=${4:-$3}
     mkdir -p "$scratch/tmp"
@@ -202,8 +202,8 @@ done
         failed=$((failed + 1)) && echo "FAILED a suite without a member" && cat "$scratch/output"
     fi
 
-    # two suites of one member each, one of which is a program of its own, which wait for each other: JOBS=2 runs
-    # both, and shows one behind the other
+    # two suites of one member each, one of them a separate program, that wait for each other: JOBS=2 runs
+    # both, and shows one after the other
     cd "$scratch/empty" && mkdir -p tests/{prop,fault} b/{suites,tests/fault}
     touch tests/prop/prop_a.c && echo "int main(void)" > tests/fault/test_b.c
     cp "$scratch/meet_a" b/suites/prop && cp "$scratch/meet_b" b/tests/fault/test_b

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The programs of suites: every file has cases in them, and no inline function of C++, of which the linker keeps one
-# for all files, has a static variable of one file in it.
+# Checks the programs of suites: every file has cases in them. No inline C++ function uses a static variable
+# of one file: the linker keeps only one copy of the function for all files.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=${BUILD:-build}
@@ -13,7 +13,7 @@ check() { # check NAME COMMAND...
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $name"; fi
 }
 
-# Each file of each suite, as `SUITE FILE`, but for those with a main of their own.
+# Each file of each suite, as `SUITE FILE`, except those that have their own main.
 files() {
     local source
     for source in tests/*/{test,prop}_*.c tests/gpu/test_*.cc; do
@@ -32,7 +32,7 @@ have() {
 }
 check "a file without a case" diff <(files) <(have)
 
-# of_one_file OBJECT...: inline functions that use data of their file alone
+# of_one_file OBJECT...: inline functions that use data of their file only
 of_one_file() {
     local object
     for object in "$@"; do
