@@ -1,4 +1,5 @@
-# samebit - one Makefile, no recursion, no list of files: a new source in the right folder is built.
+# samebit - one Makefile without recursion and without lists of files: a new source in the right folder is
+# built.
 #
 #   make demo          installs what is missing, builds, runs the reference, says what it means
 #   make check         every test that needs no GPU
@@ -11,7 +12,7 @@
 #   TEST_OPT=, COLD_OPT=...  what follows OPT for tests (-Og -g1, where OPT has -O2), and for sources in which
 #                      little time is spent (nothing)
 #   EXTRA=...          further flags for compiling and linking (sanitizers, -mavx2, -static)
-#   PREFIX=/usr/local DESTDIR=DIR LIBDIR=...  where `make install` puts things, and what it puts in front of that
+#   PREFIX=/usr/local DESTDIR=DIR LIBDIR=...  where `make install` puts files, and a prefix for these paths
 #   NVCC=...           the CUDA compiler (found where it is installed, for a build with the flags above as
 #                      they are); NVCC= leaves the gpu backend out
 #   V=1                print the whole commands
@@ -49,8 +50,8 @@ ZIP_LIBS := -lminizip -lz
 CRYPTO_LIBS := -lcrypto
 
 # --- flags ------------------------------------------------------------------------------------------
-# Each operation is one IEEE operation, in the order the code has it (clause A-3 of docs/spec.md). Some
-# clangs have no -frounding-math for some targets; a compiler that refuses it works without.
+# Each operation is one IEEE operation, in the order of the code (clause A-3 of docs/spec.md). Some
+# clangs lack -frounding-math for some targets; a compiler that refuses it works without it.
 FP_FLAGS := -ffp-contract=off -fno-fast-math -fno-math-errno
 ifneq ($(filter s390x-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 FP_FLAGS += -fexcess-precision=fast # or gcc -std=c11 widens every float to double there
@@ -62,29 +63,31 @@ ROUNDING := $(shell printf 'float f(float x);float f(float x){return x+1;}' | \
 endif
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
     -Wvla -Werror
-# below -O2 clang makes no vectors where a pragma asks for them, and says so
+# below -O2, clang does not vectorize where a pragma asks for it, and warns
 ifneq ($(and $(findstring clang,$(shell $(CC) --version 2>/dev/null)),$(filter-out -O2 -O3,$(OPT))),)
 WARNINGS += -Wno-pass-failed
 endif
 CPPFLAGS := -D_POSIX_C_SOURCE=200809L -I. $(JANSSON_CFLAGS)
-# xxHash insists on inlining, of which -Og does little
+# xxHash needs inlining, which -Og hardly does
 ifneq ($(filter -Og,$(OPT)),)
 CPPFLAGS += -DXXH_NO_INLINE_HINTS=1
 endif
-# one set of objects for the program and the shared library: names are hidden unless ref/samebit.h has them
+# one set of objects for the program and the shared library: names are hidden unless ref/samebit.h declares
+# them
 PIC := -fPIC -fvisibility=hidden
 CFLAGS := -std=c11 $(OPT) -fopenmp-simd -pthread $(PIC) $(FP_FLAGS) $(ROUNDING) $(WARNINGS) $(EXTRA)
 COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
-# where nearly all of the time goes; loops over independent elements become vectors there
-# (lines are enough of debug information: all of it takes a quarter of their compilation)
+# the sources in which most of the time is spent; loops over independent elements are vectorized
+# there (line numbers suffice as debug information: all of it takes a quarter of the compilation
+# time)
 HOT := ref/formats/% ref/math/% ref/ops/% ref/fast/% tools/compare/% tools/gate/% tools/make/% tools/sim/%
 HOT_OPT := $(if $(filter -O2,$(OPT)),-O3 -g1)
 COLD_OPT :=
-# a test runs once: what -O2 gains it there is less than what it costs to compile
+# a test runs once: -O2 would save less time than its compilation costs
 TEST_OPT := $(if $(filter -O2,$(OPT)),-Og -g1)
 own_opt = $(if $(filter $(HOT),$(1)),$(HOT_OPT),$(if $(filter $(TEST_SRC) $(FUZZ_SRC),$(1)),$(TEST_OPT),$(COLD_OPT)))
-# kernels and their emulator: of C++ the language, nothing of its library, so that C links them
-# (of -Wconversion what both compilers mean by it in C++)
+# kernels and their emulator use the language C++, but not its library, so that C can link them (of
+# -Wconversion, only what both compilers mean by it in C++)
 CXX_WARNINGS := $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -Wno-sign-conversion
 CXXFLAGS := -std=c++17 $(OPT) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(FP_FLAGS) $(ROUNDING) \
     $(CXX_WARNINGS) $(EXTRA)
@@ -93,7 +96,7 @@ CXXFLAGS += -fno-sanitize=function,vptr # these need that library
 endif
 COMPILE_CXX := $(strip $(CXX) $(CPPFLAGS) $(CXXFLAGS))
 LINK := $(strip $(CC) $(OPT) -pthread $(EXTRA))
-# ref/ has functions of its own: neither the library nor the program sees libm
+# ref/ has its own functions: neither the library nor the program links libm
 API_LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS)
 LIBS := $(JANSSON_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(ZIP_LIBS) $(CRYPTO_LIBS)
 TEST_LIBS := -Wl,--as-needed -lcmocka -lmpfr -lgmp $(LIBS) -lm
@@ -111,7 +114,8 @@ NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /u
 endif
 NVCC_FLAGS := -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v --no-compress -I. -Xcompiler \
     -fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-ffp-contract=off
-# of sm_121a are the instructions of FP8 and FP4; the other sources are PTX once, and code for both from that
+# only sm_121a has the instructions of FP8 and FP4; the other sources become PTX once, and code for both
+# targets from it
 NVCC_TARGETS := -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_121a,code=sm_121a
 NVCC_COMMON := -gencode arch=compute_90,code=[sm_90,sm_121]
 nvcc_targets = $(if $(filter %_lowbit.cc tests/%,$(1)),$(NVCC_TARGETS),$(NVCC_COMMON))
@@ -124,7 +128,7 @@ objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 binaries = $(addprefix $(BUILD)/,$(basename $(1)))
 
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
-# of tools/bench, `make bench` is a program of its own; the rest is the library of `samebit bench`
+# in tools/bench, `make bench` is a separate program; the rest is the library of `samebit bench`
 BENCH_SRC := $(call sources,tools/bench/bench*.c)
 TOOL_SRC := $(filter-out $(BENCH_SRC),$(call sources,tools/*/*.c))
 # Without a C++ compiler the program has no kernels; without nvcc it has no device for them. The demo needs neither.
@@ -132,46 +136,46 @@ HAVE_CXX := $(if $(call unneeded,$(BUILD)/flags-cxx),,$(shell command -v $(CXX))
 NO_DEVICE_SRC := gpu/absent_device.c gpu/meter/absent_device.c gpu/step/absent_device.c
 GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c \
     gpu/meter/absent.c gpu/step/absent.c) $(if $(NVCC),,$(NO_DEVICE_SRC)) gpu/meter/calls.c gpu/step/calls.c
-# of the sources for a device, those with large kernels are compiled alone, the others in one go
+# sources for a device with large kernels are compiled separately, the others together
 # (gpu/op/small.cu)
 DEVICE_LARGE := $(addprefix gpu/op/,attention.cc delta_rule.cc delta_rule_chunk.cc draw.cc experts.cc experts_lowbit.cc \
     fused_mixer.cc fused_stream.cc linear.cc linear_lowbit.cc graph_cuda.cu small.cu)
 DEVICE_SMALL := $(if $(NVCC),$(filter-out $(DEVICE_LARGE) gpu/op/%_emu.cc gpu/op/room.cc,$(call sources,gpu/op/*.cc gpu/op/*.cu)))
 DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu gpu/meter/device.cu gpu/step/*.cu) $(DEVICE_LARGE))
 CLI_MAIN := tools/cli/main.c
-# a suite is one program of the cases of a folder; a test with a main is a program of its own, and says why
+# a suite is one program with the cases of a folder; a test with a main is a separate program, and says why
 SUITES := $(filter-out $(if $(HAVE_CXX),,gpu),$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.c tests/*/prop_*.c))))))
 TEST_SRC := $(call sources,$(foreach suite,$(SUITES),$(foreach end,c cc,tests/$(suite)/test_*.$(end) tests/$(suite)/prop_*.$(end))))
 ALONE_SRC := $(shell grep -lw '^int main' $(TEST_SRC))
-# (fewer of them, where some are left out: tests/asan.sh)
+# (fewer, if tests/asan.sh leaves some out)
 CASES := $(TEST_SRC)
 suite_sources = $(filter-out $(ALONE_SRC),$(filter tests/$(1)/%,$(CASES)))
 FUZZ_SRC := $(call sources,tests/fuzz/fuzz_*.c)
 FUZZ_DRIVER := tests/fuzz/standalone.c
-# what launches kernels of its own is there where nvcc is: tests/device/check.sh
+# tests that launch their own kernels exist only with nvcc: tests/device/check.sh
 DEVICE_TEST_SRC := tests/gpu/device_atoms.c tests/gpu/device_math.c
 DEVICE_TEST_KERNELS := $(call device_objects,tests/gpu/device_kernels.cu)
 OTHER_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(if $(NVCC),,$(DEVICE_TEST_SRC)),\
     $(call sources,tests/*.c $(if $(HAVE_CXX),tests/*/*.c tests/gpu/*.cc,$(filter-out tests/gpu/%,$(wildcard tests/*/*.c)))))
-# of the other sources of tests/, those with a main are programs, the rest help the tests
+# among the other sources of tests/, those with a main are programs, and the rest help the tests
 SUITE_MAIN := tests/lib/suite_main.c
 PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(filter-out $(SUITE_MAIN),$(OTHER_SRC))))
-# (what stands in for calls of the system, in one of them)
+# (replacements of system calls, in one of the programs each)
 WRAP_SRC := tests/fault/sweep_calls.c tests/fuzz/command_guard.c tests/fuzz/guarded_map.c
 HELP_SRC := $(filter-out $(PROGRAM_SRC) $(WRAP_SRC) $(SUITE_MAIN),$(OTHER_SRC))
-# the arithmetic digest is also built where there is no cmocka and no MPFR: only with what it includes
+# the arithmetic digest is also built without cmocka and MPFR: only with the helpers that it includes
 DIGEST_SRC := tests/arith_digest.c $(filter $(HELP_SRC),$(patsubst %.h,%.c,$(filter tests/%.h,\
     $(subst ",,$(shell grep -s 'include "tests/' tests/arith_digest.c)))))
 
 LIB := $(BUILD)/libsamebit.a
 TOOLS := $(BUILD)/libtools.a
 HELP := $(BUILD)/libhelp.a
-# what `make install` gives to others; a static link and the sanitizers of clang have no shared library
+# installed by `make install`; a static link and the sanitizers of clang have no shared library
 SHARED := $(BUILD)/libsamebit.so.0
 STATIC := $(BUILD)/install/libsamebit.a
 LIBRARIES := $(if $(findstring -static,$(EXTRA))$(findstring -fsanitize,$(EXTRA)),,$(SHARED) $(STATIC))
 GPU := $(BUILD)/libgpu.a
-# without a device, whose driver is a shared library
+# without a device, because its driver is a shared library
 GPU_STATIC := $(BUILD)/static/libgpu.a
 PROGRAM := $(BUILD)/samebit
 STATIC_PROGRAM := $(BUILD)/static/samebit
@@ -180,7 +184,7 @@ STATIC_TESTED := $(if $(findstring -fsanitize,$(EXTRA)),,$(STATIC_PROGRAM).spdx.
 SUITE_BIN := $(foreach suite,$(SUITES),$(if $(call suite_sources,$(suite)),$(BUILD)/suites/$(suite)))
 TEST_BIN := $(call binaries,$(ALONE_SRC) $(PROGRAM_SRC))
 FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
-# the program on a runtime that only writes down what kernels are started with
+# the program on a runtime that only records launches
 LAUNCHES := $(if $(NVCC),$(BUILD)/tests/gpu/samebit_launches $(BUILD)/tests/gpu/device_ops_launches)
 BENCH_BIN := $(if $(BENCH_SRC),$(BUILD)/bench)
 FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
@@ -223,8 +227,8 @@ $(info Building the program: about $(strip $(seconds_left)) seconds on $(shell n
 endif
 endif
 
-# note FILE,VARIABLES[,words]: a file with a line for each of these, or for each word of them; it is written only where
-# it would change, and what it decides is built again.
+# note FILE,VARIABLES[,words]: a file with one line for each variable, or for each word of the variables. It
+# is written only if it changes, and then everything that depends on it is built again.
 define note
 $(BUILD)/$(1): $$(if $$(call differs,$$(strip $$(file <$(BUILD)/$(1))),$$(strip $$(foreach line,$(2),$$($$(line))))),FORCE) | $(HAVE)
 	@mkdir -p $$(@D)
@@ -238,7 +242,7 @@ CC_IS := $(shell $(CC) --version 2> /dev/null | head -n 1)
 COMPILED_CXX := $(COMPILE_CXX) $(TEST_OPT)
 CXX_IS := $(shell $(CXX) --version 2> /dev/null | head -n 1)
 COMPILED_DEVICE := $(NVCC) $(NVCC_FLAGS) $(NVCC_TARGETS)
-# what `samebit --version` names
+# the version that `samebit --version` prints
 COMMIT := $(shell git describe --always --dirty --tags 2> /dev/null)
 $(eval $(call note,flags,COMPILED LINKED CC_IS))
 $(eval $(call note,commit,COMMIT))
@@ -258,7 +262,7 @@ $(BUILD)/obj/%.o: %.cc $(BUILD)/flags-cxx
 	$(call step,CXX,$<)
 	$(quiet)$(COMPILE_CXX) $(if $(filter tests/%,$<),$(call own_opt,$<)) -MMD -MP -c $< -o $@
 
-# what ptxas says of each kernel stays beside the object: tests/gpu/device_gates.sh reads it
+# the output of ptxas for each kernel stays beside the object: tests/gpu/device_gates.sh reads it
 define make_device
 @mkdir -p $(@D)
 $(call step,NVCC,$<)
@@ -271,7 +275,7 @@ $(BUILD)/device/%.cuda.o: %.cu $(BUILD)/flags-device
 $(BUILD)/device/gpu/op/small.cuda.o: NVCC_FLAGS += $(addprefix -include ,$(DEVICE_SMALL))
 $(BUILD)/device/gpu/op/small.cuda.o: $(DEVICE_SMALL)
 
-# in C++: the CUDA of nvcc has some of what it defines
+# compiled as C++: nvcc's CUDA already defines some of its functions
 $(BUILD)/obj/tests/gpu/launches.o: tests/gpu/launches.cu $(BUILD)/flags-device
 	@mkdir -p $(@D)
 	$(call step,NVCC,$<)
@@ -281,7 +285,7 @@ define make_archive
 $(call step,AR,$@)
 $(quiet)rm -f $@ && $(AR) rcsD $(1) $@ $(filter %.o,$^)
 endef
-# those of this build name the objects, and copy none
+# archives of this build refer to the objects and copy none
 THIN := --thin
 OBJECTS.$(LIB) := $(call objects,$(LIB_SRC))
 OBJECTS.$(TOOLS) := $(call objects,$(filter-out $(CLI_MAIN),$(TOOL_SRC)))
@@ -307,7 +311,8 @@ $(SHARED): $(API_OBJ) $(TOOLS) $(LIB) $(API_MAP)
 	$(quiet)$(LINK) -shared -Wl,-soname,$(@F),--version-script=$(API_MAP),-z,defs,-z,nodelete,--as-needed $(filter %.o %.a,$^) \
 	    $(API_LIBS) -o $@
 	$(quiet)ln -sf $(@F) $(BUILD)/libsamebit.so
-# one object of all that is needed, in which no name but those of the interface can meet another
+# one object with everything that is needed; only the names of the interface are visible, so that no others
+# can collide
 $(BUILD)/install/samebit.o: $(API_OBJ) $(TOOLS) $(LIB)
 	@mkdir -p $(@D)
 	$(call step,LD,$@)
@@ -315,10 +320,10 @@ $(BUILD)/install/samebit.o: $(API_OBJ) $(TOOLS) $(LIB)
 $(STATIC): $(BUILD)/install/samebit.o
 	$(call make_archive)
 
-# link ARCHIVES,LIBRARIES: a program that is linked again where an object changes that it has, not wherever an
-# archive does: the linker says what it took out of them, and $@.d names it. Archives are there before, in an order
-# in which each names what the later ones have.
-# ($@.d may name an object of the last link whose source is gone since)
+# link ARCHIVES,LIBRARIES: links a program again if one of its own objects changes, and not whenever an
+# archive does. The linker prints the objects that it took, and $@.d names them. The archives are built
+# before, in an order in which each may use the later ones.
+# ($@.d may name an object of the last link whose source no longer exists)
 own_objects = $(foreach object,$(filter-out $(foreach archive,$(1),$(OBJECTS.$(archive))),$(filter %.o,$^)),\
     $(if $(wildcard $(object:$(BUILD)/obj/%.o=%.c*)),$(object)))
 define link
@@ -331,9 +336,9 @@ $(quiet)$(LINK) -Wl,-t $(call own_objects,$(1)) $(1) $(2) -o $@ > $@.taken $(if 
 endef
 $(PROGRAM): $(call objects,$(CLI_MAIN)) | $(TOOLS) $(GPU) $(LIB)
 	$(call link,$(TOOLS) $(GPU) $(LIB),$(LIBS) $(NVCC_LIBS))
-# One file for any Linux: the same objects, and no library is loaded when it starts. The linker warns of dlopen, which
-# bench does not call there, and of functions of libcrypto that look up hosts, which nothing calls: the warnings go
-# into a file.
+# One file for any Linux: the same objects, and no library is loaded at start. The linker warns of dlopen,
+# which bench does not call there, and of functions of libcrypto that look up hosts, which nothing calls.
+# These warnings go into a file.
 $(STATIC_PROGRAM): LINK += -static -s
 $(STATIC_PROGRAM): WARNED = $@.warned
 $(STATIC_PROGRAM): $(call objects,$(CLI_MAIN)) | $(TOOLS) $(GPU_STATIC) $(LIB)
@@ -349,7 +354,7 @@ $(BUILD)/bench: $(call objects,$(BENCH_SRC)) | $(TOOLS) $(LIB)
 	$(call link,$(TOOLS) $(LIB),$(LIBS) -lm)
 $(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) | $(LIB)
 	$(call link,$(LIB),)
-# tests and fuzzers; those that run the whole program, or kernels, have all of it
+# tests and fuzzers; those that run the whole program, or kernels, are linked with all of it
 HAS_GPU := $(addprefix $(BUILD)/,suites/fault suites/gpu tests/fault/% tests/gpu/% tests/fuzz/fuzz_bundle \
     tests/fuzz/fuzz_command)
 $(filter $(HAS_GPU),$(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN)): | $(GPU)
@@ -363,8 +368,8 @@ $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(call objects,$(FUZZ_DRIVER)) | $(HEL
 	$(link_test)
 $(filter-out %/arith_digest,$(TEST_BIN)): $(BUILD)/%: $(BUILD)/obj/%.o | $(HELP) $(TOOLS) $(LIB)
 	$(link_test)
-# What the linker puts in the place of calls is so for a whole program; these have mains of their own.
-# check/test_decoding: its subject is a decoder that errs, which it plants
+# Replacing calls at link time (--wrap) affects a whole program. Therefore these have their own mains.
+# check/test_decoding: tests a wrong decoder, which it plants
 $(BUILD)/tests/check/test_decoding: LINK += -Wl,--wrap=sb_matrix_wide
 # unit/test_pool: threads that cannot be started
 $(BUILD)/tests/unit/test_pool: LINK += -Wl,--wrap=pthread_create
@@ -373,23 +378,23 @@ $(BUILD)/tests/fault/test_sweep: LINK += -Wl,-z,now $(addprefix -Wl$(comma)--wra
     unlink link symlink flock stat lstat fstat read pread mmap opendir readdir malloc calloc realloc posix_memalign \
     open_memstream pthread_create)
 $(BUILD)/tests/fault/test_sweep: $(call objects,tests/fault/sweep_calls.c)
-# all of fuzz/: nothing is read behind the end of a file
+# all of fuzz/: detects reads behind the end of a file
 $(FUZZ_BIN): LINK += $(addprefix -Wl$(comma)--wrap=,sb_map_open sb_map_close madvise)
 $(FUZZ_BIN): $(call objects,tests/fuzz/guarded_map.c)
-# fuzz_command: how far the parser came, and what is written where
+# fuzz_command: watches how far the parser came, and which files are written
 $(BUILD)/tests/fuzz/fuzz_command: LINK += $(addprefix -Wl$(comma)--wrap=,sb_parse open rename renameat2 mkdir rmdir unlink \
     link symlink)
 $(BUILD)/tests/fuzz/fuzz_command: $(call objects,tests/fuzz/command_guard.c)
 $(filter $(call binaries,$(DEVICE_TEST_SRC)),$(TEST_BIN)): $(DEVICE_TEST_KERNELS)
 
 -include $(addsuffix .d,$(PROGRAM) $(STATIC_PROGRAM) $(LAUNCHES) $(BUILD)/bench $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN))
-# a program of which it is not known what it has, as one that an older Makefile linked, is linked again
+# a program without a list of its objects, such as one linked by an older Makefile, is linked again
 $(foreach program,$(PROGRAM) $(STATIC_PROGRAM) $(LAUNCHES) $(BENCH_BIN) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN),\
     $(if $(wildcard $(program).d),,$(eval $(program): FORCE)))
 -include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(BUILD)/obj/tests/gpu/launches.o)
 
 # --- installing ---------------------------------------------------------------------------------------
-# RUN=qemu-aarch64: what runs the program here, where it is for another machine
+# RUN=qemu-aarch64: the command that runs the program here, if it is built for another machine
 RUN :=
 COMMANDS = $(shell sed -n 's/^SB_COMMAND.\([a-z]*\),.*/\1/p' tools/cli/commands.def)
 SHARE = $(DESTDIR)$(PREFIX)/share
@@ -419,7 +424,7 @@ define install_files
 endef
 install: $(PROGRAM) $(SHARED) $(STATIC)
 	$(install_files)
-# what was built, with whatever flags: nothing is built for it
+# installs what was built before, with any flags, and builds nothing
 install-built:
 	$(install_files)
 uninstall:
@@ -459,7 +464,7 @@ demo: $(PROGRAM)
 	@echo 'and so is its MTP head. Finally, a predictable model was run with drafts: the head'
 	@echo 'proposes three at a time, and tokens and states are those of a run without. docs/mtp.md explains it.'
 
-# what some tests use is fetched while the others are built
+# tools that some tests use are fetched while the others are built
 .PHONY: optional
 optional: | $(HAVE)
 	@tools/deps clang cross || echo 'What needs these is SKIPPED.'
@@ -470,7 +475,7 @@ check: tests optional
 check-all: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh --all
 
-# every one of the 2^32 inputs of every function through MPFR, and ten million rows, in parts; it goes on
+# all 2^32 inputs of every function through MPFR, and ten million rows, in parts; a later call continues
 # where it stopped; then every fuzz target for an hour (docs/fuzzing.md)
 check-long: tests
 	@BUILD=$(BUILD) bash tests/long.sh
@@ -480,7 +485,8 @@ check-long: tests
 asan: tests
 	@BUILD=$(BUILD) bash tests/run_all.sh asan
 
-# what only a device can show, in at most ten minutes; the bundle is the same for a machine without this tree
+# the checks that need a device, in at most ten minutes; the bundle is the same for a machine without this
+# tree
 DEVICE_PROGRAMS := $(PROGRAM) $(BUILD)/tests/gpu/device_ops $(if $(NVCC),$(call binaries,$(DEVICE_TEST_SRC)))
 .PHONY: check-gpu gpu-bundle
 check-gpu: $(DEVICE_PROGRAMS)
@@ -502,13 +508,13 @@ bench: $(BENCH_BIN) $(PROGRAM)
 fuzz: $(FUZZ_BIN) $(PROGRAM) $(LIBRARIES)
 	@BUILD=$(BUILD) BUDGET=600 LIMIT=1200 bash tests/run_all.sh fuzz
 
-# what was recorded; WRITE=1 records it anew, for a change of the specification and never for a failure
+# recorded runs; WRITE=1 records them anew, for a change of the specification and never for a failure
 golden: tests
 	@$(if $(WRITE),$(BUILD)/tests/fuzz/make_bad golden/bad && $(BUILD)/tests/fuzz/make_gate golden/gate)
 	@BUILD=$(BUILD) bash tests/golden.sh $(if $(WRITE),--write)
 	@bash tools/lint/manifest.sh $(if $(WRITE),--write)
 
-# golden/hf, recorded anew from the real transformers (Python and the network), and the shares with it
+# golden/hf, recorded anew from the real transformers (Python and the network), with the shares
 golden-hf: tests
 	@BUILD=$(BUILD) bash tools/gen/venv.sh $(BUILD)/venv-hf
 	@BUILD=$(BUILD) bash tools/gen/record.sh golden/hf
@@ -531,7 +537,7 @@ check-install: static deb wheel
 wheel:
 	@BUILD=$(BUILD) bash tools/py/wheel.sh $(ARCH)
 
-# environments of real engines, which make crosscheck runs where they are (docs/engines.md)
+# environments of real engines; make crosscheck runs those that exist (docs/engines.md)
 engines:
 	@BUILD=$(BUILD) bash tools/gen/engines/make.sh
 
@@ -550,7 +556,7 @@ info: $(HAVE)
 	@echo "kernels   SAMEBIT_ISA=$${SAMEBIT_ISA:-auto}"
 	@tools/deps --list
 
-# what was downloaded (the Python environment, foreign libraries) stays; `rm -rf build` removes it, too
+# downloads (the Python environment, foreign libraries) stay; `rm -rf build` removes them, too
 clean:
 	@[ -e $(BUILD)/flags ] || { echo 'clean: $(BUILD) is no build folder'; exit 1; }
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name 'venv-*' ! -name cross -exec rm -rf {} +

@@ -1,9 +1,10 @@
-# clauses.awk - documents with numbered clauses and the code quote each other truly. Input: the documents,
-# docs/spec.md among them, then the sources.
+# clauses.awk - checks that the code quotes the numbered clauses of the documents correctly. Input: the
+# documents, docs/spec.md among them, then the sources.
 #
-# A clause is a paragraph of a document that starts with `**R-10** `. A quotation is `R-10: "words"` in
-# a source, possibly over several lines of a comment; its words stand in the clause, white space apart.
-# Output: one line per quotation that does not, and per clause that no source quotes.
+# A clause is a paragraph of a document that starts with `**R-10** `. A quotation is `R-10: "words"` in a
+# source, possibly over several lines of a comment; its words have to be in the clause, apart from white
+# space. Output: one line for each quotation whose words are not, and for each clause that no source
+# quotes.
 
 function complain(where, what) { printf "%s: %s\n", where, what }
 
@@ -15,7 +16,7 @@ function squeeze(text)
     return text
 }
 
-# the quotations of one source, whose lines are joined in `code`
+# reads the quotations of one source, whose lines are joined in `code`
 function read_quotes(    id, rest, end, words)
 {
     rest = code

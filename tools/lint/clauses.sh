@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Every quotation of the specification is true, every clause is quoted, every row of a list has its clause.
+# Every quotation of a document is correct, every clause is quoted, and every row of a list has its clause.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 mapfile -t sources < <(files_matching '^(ref|gpu|tools|tests)/.*\.(c|cc|h|cu|cuh|def)$')
 mapfile -t documents < <(files_matching '^docs/.*\.md$')
 awk -f "$lint_dir/clauses.awk" "${documents[@]}" "${sources[@]}" 2>&1 |
     rule "quotations stand in their clauses, and every clause is quoted"
 
-# A row of ops.def names the clause that starts with the name of the op.
+# A row of ops.def names a clause, which starts with the name of the op.
 sed -n 's/^SB_OP(\([a-z0-9_]*\), "\([A-Z]-[0-9]*\)").*/\1 \2/p' ref/ops/ops.def | {
     rows=0
     while read -r op clause; do

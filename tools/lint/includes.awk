@@ -1,10 +1,10 @@
-# includes.awk - who may include whom. Input: the .c, .cc, .h, .cu and .cuh files of the tree, by their paths from
-# its root; output: one line per include that breaks the rule.
+# includes.awk - the rule of which folder may include which. Input: the .c, .cc, .h, .cu and .cuh files of the
+# tree, by their paths from its root. Output: one line for each include that breaks the rule.
 #
 #   container -> formats -> model -> ops -> fast -> state -> run -> compare -> report
 #
-# A folder includes what stands in its row. An entry is a folder, or one header of it; a folder always
-# includes itself. tests/ may include everything; nothing includes tests/, and ref/ neither gpu/ nor tools/.
+# A folder may include the entries of its row, and always itself. An entry is a folder, or one header of it.
+# tests/ may include everything. Nothing includes tests/, and ref/ includes neither gpu/ nor tools/.
 
 BEGIN {
     row("ref/base", "")
@@ -13,7 +13,7 @@ BEGIN {
     row("ref/math", "ref/base ref/formats")
     row("ref/model", "ref/base ref/container ref/formats")
     row("ref/ops", "ref/base ref/formats ref/math/exact.h ref/math/fn.h ref/math/law.h")
-    # threads, vectors and schedules, of reductions and then of ops; the definition knows nothing of them
+    # threads, vectors and schedules: those of reductions, then those of ops; the definition does not use them
     row("ref/fast/dot", "ref/base ref/formats ref/math")
     row("ref/fast/simd", "ref/base ref/formats ref/math ref/fast/dot")
     row("ref/fast", "ref/base ref/formats ref/math ref/ops ref/fast/dot")
@@ -30,48 +30,48 @@ BEGIN {
     row("tools/check", "ref/base ref/container ref/formats ref/math ref/fast/dot/dot.h ref/model tools/hash tools/make/vision.def " \
         "tools/report/xml.h tools/report/print.h ref/samebit.h")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
-    # writing to a partial folder, and JSON that keeps its bytes
+    # for writes to a partial folder, and JSON that keeps its bytes
     row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
         "tools/convert/plan.h")
-    # a run, and the struct in which check reports it
+    # for a run, and the struct in which check reports it
     row("tools/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run ref/state " \
         "tools/check/head_run.h")
     row("tools/trace", "ref/base ref/container ref/formats ref/model ref/ops ref/state ref/run")
-    # of other programs' files: steps; tokens that come as text
+    # for the files of other programs: their steps, and tokens that come as text
     row("tools/dump", "ref/base ref/container ref/formats ref/math/fn.h ref/model ref/ops tools/trace tools/text")
-    # plain binary32: of ref/math nothing but the tables of laws
+    # plain binary32: from ref/math only the tables of laws
     row("tools/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
-    # of ref/ops the types and the choices, not one reference function; of tools/fault the mistakes
-    # that a comparison is explained with
+    # from ref/ops the types and the choices, but no reference function; from tools/fault the
+    # mistakes that explain a difference
     row("tools/compare", "ref/base ref/container ref/formats ref/math/exact.h ref/math/law.h ref/model " \
         "ref/ops/op.h ref/ops/ops.def ref/ops/args.h ref/ops/args.def ref/ops/values.h ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h " \
         "ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h ref/state ref/run tools/trace tools/sim " \
         "tools/fault/mistakes.h")
     row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state ref/run " \
         "gpu/gpu.h tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
-    # intervals of rates, and the verdicts they are made of
+    # for intervals of rates, and the verdicts behind them
     row("tools/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/compare " \
         "tools/trace tools/accept/interval.h")
-    # inputs are quantized as checkpoints are made; of tools/fault the mistakes that inputs must show
+    # inputs are quantized like checkpoints; from tools/fault the mistakes that inputs must reveal
     row("tools/gate", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run tools/compare " \
         "tools/make tools/fault/mistakes.h tools/fault/op_faults.h")
     row("tools/text", "ref/base ref/container")
     row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/container/json_out.h ref/run ref/ops/op.h ref/ops/ops.def " \
         "tools/compare/verdict.h tools/quality")
-    # of the reductions the commands need the check at start and the name of the kernels it chose
+    # from the reductions, the commands need the check at start and the name of the chosen kernels
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
         "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
         "tools/quality tools/report tools/bench tools/gate ref/samebit.h")
-    # what stands behind ref/samebit.h
+    # the implementation of ref/samebit.h
     row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
         "ref/run ref/state tools/compare tools/gate")
-    # a step on a device, and what measures it; what its kernels must move, which needs none of them
+    # a step on a device, and its measurement; the traffic that its kernels need, which needs neither
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/fast/dot ref/state ref/run " \
         "gpu/gpu.h gpu/kernel/cost.h gpu/kernel/cost.def gpu/meter/meter.h gpu/meter/counter.h gpu/step/step.h " \
         "tools/check tools/floor tools/make")
 
-    # foreign headers: what only some folders may have
+    # foreign headers that only some folders may include
     only("jansson.h", "ref/container tools/text tools/check tools/graft tools/cli tools/report tests")
     only("pcre2.h", "ref/model tools/text tests")
     only("utf8proc.h", "tools/text tests")
@@ -111,7 +111,7 @@ function complain(what)
     printf "%s:%d: %s\n", FILENAME, FNR, what
 }
 
-# the folder of the table that a path belongs to: its longest beginning that is a row
+# the folder of the table that a path belongs to: the longest beginning that has a row
 function folder_of(path,    part)
 {
     part = path

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A folder includes only what stands to its left (the table is in includes.awk).
+# A folder includes only folders to its left (the table is in includes.awk).
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 mapfile -t sources < <(files_matching '^(ref|gpu|tools|tests)/.*\.(c|cc|h|cu|cuh|def|inc)$')
 {

@@ -1,5 +1,5 @@
-# Sourced by the lints: `. lib.bash "$@"`. A lint looks at the tree given as its operand, or at this one.
-# It collects findings, one line `file:line: what is wrong`, and closes with the counts as every test does.
+# Sourced by the lints: `. lib.bash "$@"`. A lint checks the tree given as its operand, or this one. It
+# collects findings, one per line as `file:line: what is wrong`, and ends with the counts like every test.
 set -uo pipefail
 shopt -s lastpipe # the end of a pipeline counts in this shell
 export LC_ALL=C
@@ -7,7 +7,7 @@ lint_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "${1:-$lint_dir/../..}" || exit 2
 passed=0 failed=0 skipped=0
 
-# Every file of the tree: what git tracks or would track, and without git (a tarball) all but build/.
+# All files of the tree: those that git tracks or would track; without git (a tarball), all but build/.
 tree_files() {
     if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$PWD" ]; then
         git ls-files -co --exclude-standard | while IFS= read -r file; do

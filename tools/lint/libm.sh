@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ref/ has its own functions: the library asks for nothing that the C library keeps in libm (A-4).
+# ref/ has its own functions: the library uses nothing from libm (A-4).
 #   tools/lint/libm.sh [TREE [LIBRARY]]
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 library=${2:-${BUILD:-build}/libsamebit.a}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# golden/MANIFEST: every file under golden/ with its SHA-256, its size and what made it.
+# golden/MANIFEST: every file under golden/ with its SHA-256, its size and the program that made it.
 #
 #   tools/lint/manifest.sh           checks that list and folder agree, both ways, byte for byte; ends with
 #                                    "N passed, N failed, N skipped"
@@ -9,8 +9,8 @@
 set -u
 golden=${GOLDEN:-golden}
 
-# What made a file, by the first pattern that fits. Versions of the real programs are inside the
-# recorded files themselves (__metadata__ of each safetensors file).
+# The program that made a file, by the first pattern that matches. The versions of the real programs
+# are in the recorded files themselves (__metadata__ of each safetensors file).
 generator() {
     case $1 in
         bad/*) echo "tests/fuzz/make_bad.c" ;;

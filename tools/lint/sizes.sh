@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# No source over 800 lines (generated tables apart), no function of ref/ and gpu/ over 60.
+# No source has more than 800 lines (except generated tables), and no function of ref/ and gpu/ more than 60.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 files_matching '\.(c|cc|h|cu|cuh|sh|bash|awk|py|def)$|(^|/)Makefile$|^tools/deps$' | while IFS= read -r file; do
     lines=$(wc -l < "$file")
     [ "$lines" -le 800 ] || echo "$file:$lines: over 800 lines: look for the two files inside"
 done | rule "no source has more than 800 lines"
 
-# the formatter puts the braces of a function, and of what is a class in C++, alone into the first column
+# the formatter puts the braces of functions, and of C++ classes, alone into the first column
 mapfile -t sources < <(files_matching '^(ref|gpu)/.*\.(c|cc|h|cu|cuh)$')
 {
     [ ${#sources[@]} -gt 0 ] || echo "no sources in ref/ and gpu/"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tree as a whole: its top level, its size, and words that have no place in it.
+# The tree as a whole: its top level, its size, and words that must not occur in it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 files=$(tree_files)
 
