@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # Runs correct engines of every kind, none of which may fail, in parts of some minutes:
-#   tests/correct.sh [PARTS [TOKENS]]     so many parts (100) of so many tokens (10000); WRITE=1: and the table
-#                                         of docs/faults.md A finished part leaves a file in CORRECT_LOG
-#                                         (build/correct) and is not run again, so that the script can be
-#                                         stopped and started at will. Several can run at the same time with
-#                                         PART=i/n, which takes each n-th part. A part belongs to the program
-#                                         that ran it, by its SHA-256; parts of another program are neither
-#                                         added nor removed. SAMEBIT=PROGRAM names a copy of the program that
-#                                         does not change while the tree does. CONTINUE=1 continues after the
-#                                         parts in the table of docs/faults.md and adds to that table: for
-#                                         another machine, as long as no verdict has changed.
+#   tests/correct.sh [PARTS [TOKENS]]     PARTS parts (100) of TOKENS tokens (10000); WRITE=1: also the table
+#                                         of docs/faults.md
+# A finished part leaves a file in CORRECT_LOG (build/correct) and is not run again, so that the script can be
+# stopped and started at will. Several can run at the same time with PART=i/n, which takes each n-th part. A
+# part belongs to the program that ran it, by its SHA-256; parts of another program are neither added nor
+# removed. SAMEBIT=PROGRAM names a copy of the program that does not change while the tree does. CONTINUE=1
+# continues after the parts in the table of docs/faults.md and adds to that table: for another machine, as long
+# as no verdict has changed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 SAMEBIT=${SAMEBIT:-${BUILD:-build}/samebit}

@@ -7,8 +7,8 @@
  *   cubin_opcodes --loads OBJECT SM
  *       one line per kernel about its reads of global memory: KERNEL, the number of loads of 1, 2,
  *       4, 8, 16 and 32 bytes, of copies to shared memory of 4, 8 and 16 bytes, of loads that may
- *       read either memory, the most loads of a thread in flight, and their most bytes
- * (load_counts)
+ *       read either memory, the most loads in flight of a thread, and the most
+ *       bytes in flight (load_counts)
  *
  * A cubin is a little-endian 64-bit ELF file with a section .text.KERNEL for each kernel. An
  * instruction has 16 bytes; its low twelve bits are the opcode. An object has its cubins in the

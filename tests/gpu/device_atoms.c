@@ -2,8 +2,8 @@
  * hostile fragments, and those of golden/atoms. Where two readings are open (H-13), the device must
  * have the bits of one of them throughout, and the program prints which.
  *
- *   device_atoms COUNT SECONDS [host|other|mixed|plant]   so many fragments of each atom, if the
- *                                                         time is enough
+ *   device_atoms COUNT SECONDS [host|other|mixed|plant]   COUNT fragments of each atom, if SECONDS
+ *                                                         suffice
  *
  * host: the interpreter of ref/formats/atoms.h instead of the device. other: the interpreter with
  * the second readings. mixed: the interpreter with both readings in turn, which must fail. plant:

@@ -9,8 +9,8 @@
  *   device_ops repeats BACKEND PROFILE CKPT N  N runs, two at least, give the same bits
  *   device_ops layers FIRST SECOND             layers that no checkpoint has, the same bits
  *
- * Backends are those of `samebit run`; behind a profile and a comma there may be a knob. Exit
- * status 0, 1, 2 for wrong use, 4 where one is not there. */
+ * The backends are those of `samebit run`. A knob may follow after a profile and a comma. Exit
+ * status 0, 1, 2 for wrong use, 4 if a backend does not exist. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
