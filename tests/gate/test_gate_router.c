@@ -194,7 +194,7 @@ TEST(equals_are_open_but_in_exact)
     assert_int_equal(one(NULL, "normal", SB_DTYPE_F32, LAST_OF_EQUALS).ids.open, 0);
 }
 
-/* V-55: "an expert that stands twice in a row never is" , even if each of them alone would be
+/* V-55: "an expert that stands twice in a row never is", even if each of them alone would be
  * open. */
 TEST(equals_do_not_stand_twice)
 {
@@ -236,7 +236,7 @@ static int never_together(const sb_gate_case *c, const sb_gate_arith *ar, size_t
     return 0;
 }
 
-/* V-55: "Choices that are open one by one must also stand together" . Each of three experts may be
+/* V-55: "Choices that are open one by one must also stand together". Each of three experts may be
  * swapped with its neighbour. If the first is certainly above the last, the last two are no valid
  * choice. */
 TEST(neighbours_of_neighbours)

@@ -118,7 +118,7 @@ static void are(const char *kernel, const char *what, const sb_emu_unlike &launc
 }
 
 /* Y-15: "how many different ones they are, in each launch and in each block, and how many are read
- * in pieces of less than 16" ; both counts start again with each launch. */
+ * in pieces of less than 16"; both counts start again with each launch. */
 TEST(test_unlike)
 {
     open();
@@ -161,7 +161,7 @@ TEST(test_counts)
     close();
 }
 
-/* Y-15: "what is a fault without it is a fault as ever" : an input stays an input, and has all its
+/* Y-15: "what is a fault without it is a fault as ever": an input stays an input, and has all its
  * values. */
 TEST(test_inputs)
 {

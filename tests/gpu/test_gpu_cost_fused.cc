@@ -490,7 +490,7 @@ TEST_WITH(test_steps, NULL, test_release)
 }
 
 /* --- many rows ---------------------------------------------------------------------------------
- * Which kernels the ledger takes a call to have is what the host side of the ops decides. */
+ * The ledger assigns the same kernels to a call as the host side of the ops. */
 TEST(test_many)
 {
     for (uint32_t rows = 1; rows < 1200; rows += 21)

@@ -14,8 +14,7 @@ extern "C" {
 #include "ref/base/mem.h"
 }
 
-/* --- who computes
- * ------------------------------------------------------------------------------------------- */
+/* --- kernels or the reference ----------------------------------------------------------------- */
 TEST(test_computes)
 {
     sb_knobs knobs, exact;

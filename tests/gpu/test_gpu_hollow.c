@@ -125,7 +125,7 @@ static outcome run(const sb_hollow_options *o, const char *profile, uint64_t see
     return out;
 }
 
-/* B-18: "what layers compute of it stays about as large as what they are given" ; and the rows
+/* B-18: "what layers compute of it stays about as large as what they are given"; and the rows
  * choose different experts. */
 static void held(const char *preset, const char *recipe, const char *profile, const outcome *x)
 {
@@ -181,7 +181,7 @@ TEST(test_deep)
     held("T1 of 40 layers", "nvidia-mix", "sm121", &x);
 }
 
-/* B-18: "nothing is made, written or brought" , only shapes; and the bytes are those of the
+/* B-18: "nothing is made, written or brought", only shapes; and the bytes are those of the
  * ledger. */
 TEST(test_large)
 {

@@ -84,7 +84,7 @@ static sb_emu_region open_counted(emu_bench *e, const char *name, void *host, si
     return region;
 }
 
-/* B-17: "reads each byte once" , whether or not the words fill the last round of loads. */
+/* B-17: "reads each byte once", whether or not the words fill the last round of loads. */
 TEST(test_once)
 {
     enum { BLOCKS = 2, MOST = 2 * BLOCKS * SB_METER_THREADS * SB_METER_LOADS + 5 };

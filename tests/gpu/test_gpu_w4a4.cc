@@ -102,7 +102,7 @@ TEST(test_poison)
         check_poison(&kind);
 }
 
-/* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value" . The unit itself
+/* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value". The unit itself
  * ignores the sign. */
 TEST(test_signed_scale)
 {
@@ -118,7 +118,7 @@ TEST(test_signed_scale)
     drop_layer(&l);
 }
 
-/* Y-54: "which have been multiplied with each other before, if there are two" , if the product is a
+/* Y-54: "which have been multiplied with each other before, if there are two", if the product is a
  * number. */
 TEST(test_factors)
 {
