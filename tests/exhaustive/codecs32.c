@@ -90,8 +90,7 @@ static int codecs(const char *only)
     return close_with(passed, failed);
 }
 
-/* --- forms of E2M1 against each other -----------------------------------------------------------
- */
+/* --- forms of E2M1 against each other --------------------------------------------------------- */
 typedef enum input_class {
     IS_NAN,
     IS_MINUS_ZERO,

@@ -164,8 +164,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*
                : __real_pthread_create(thread, how, run, arg);
 }
 
-/* --- memory -------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);

@@ -51,8 +51,7 @@ static char root[PATH], place[PATH]; /* the test's folder, and the folder in it 
 static unsigned passed, failed, skipped;
 static unsigned long threads; /* the number of threads not started */
 
-/* --- files
- * ---------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static int is_temporary(const char *name)
 {
@@ -166,8 +165,7 @@ static int has_temporary(const char *path)
     return found;
 }
 
-/* --- one run
- * -------------------------------------------------------------------------------------- */
+/* --- one run ---------------------------------------------------------------------------------- */
 
 typedef struct ending {
     int status; /* from wait */
@@ -243,8 +241,7 @@ static char *printed(const char *name)
     return read_whole(path, &size);
 }
 
-/* --- one command
- * ---------------------------------------------------------------------------------- */
+/* --- one command ------------------------------------------------------------------------------ */
 
 typedef struct expected {
     const row *row;
@@ -440,8 +437,7 @@ static void command(const row *r, unsigned long most)
     free(x.text);
 }
 
-/* --- all of them
- * ---------------------------------------------------------------------------------- */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 /* Makes an input of the stdout of a command of inputs(). */
 static void keep_stdout(const char *name)

@@ -67,8 +67,7 @@ static void free_parts(parts *p)
     free(p);
 }
 
-/* --- texts --------------------------------------------------------------------------------------
- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 static const char *const numbers[] = {
     "0",        "1",          "2",          "3",
@@ -151,8 +150,7 @@ static void change_pair(parts *p, json_draws *d)
     }
 }
 
-/* --- tensors ------------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static void resize(part *t, size_t size)
 {
@@ -290,8 +288,7 @@ static void change_size(parts *p, json_draws *d)
     }
 }
 
-/* --- the file -----------------------------------------------------------------------------------
- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 /* Bytes that are not UTF-8 cannot be JSON text: jansson returns NULL, and the pair is left out. */
 static char *header_of(const parts *p, json_draws *d)
@@ -359,8 +356,7 @@ bundle_text bundle_mutate(const sb_safetensors *from, unsigned steps, json_draws
     return out;
 }
 
-/* --- a pack -------------------------------------------------------------------------------------
- */
+/* --- a pack ----------------------------------------------------------------------------------- */
 
 static void write_sum(unsigned char *head, unsigned more)
 {

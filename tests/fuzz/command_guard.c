@@ -33,8 +33,7 @@ void guard_begin(const char *inside, int argc, char **argv, guard_told *told)
     now.told = told;
 }
 
-/* --- the parser ---------------------------------------------------------------------------------
- */
+/* --- the parser ------------------------------------------------------------------------------- */
 
 sb_status __real_sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err);
 sb_status __wrap_sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err);
@@ -58,8 +57,7 @@ sb_status __wrap_sb_parse(sb_command_line *line, int argc, char **argv, sb_error
     return status;
 }
 
-/* --- files --------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* Resolves a path that need not exist: its folder, with links followed, and its name. */
 static int place_of(const char *path, char out[PATH_MAX + NAME_MAX + 2])

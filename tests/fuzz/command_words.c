@@ -261,8 +261,7 @@ static char *value_of(sb_opt_kind kind, json_draws *d)
     }
 }
 
-/* --- a vector -----------------------------------------------------------------------------------
- */
+/* --- a vector --------------------------------------------------------------------------------- */
 
 static void insert(command_words *w, int at, char *word)
 {

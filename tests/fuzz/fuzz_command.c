@@ -46,8 +46,7 @@ static char inside[PATH_MAX]; /* the folder where commands run; given/ is beside
 static guard_told *told;
 static int out_fd = -1, err_fd = -1;
 
-/* --- a child ------------------------------------------------------------------------------------
- */
+/* --- a child ---------------------------------------------------------------------------------- */
 
 static void limit(int what, rlim_t most)
 {
@@ -102,8 +101,7 @@ static char *printed_to(int fd, size_t *size)
     return text;
 }
 
-/* --- once ---------------------------------------------------------------------------------------
- */
+/* --- once ------------------------------------------------------------------------------------- */
 
 /* Gets the tables of options from the parser itself. */
 static void list_tables(void)
@@ -165,8 +163,7 @@ static void start(void)
     make_given(given);
 }
 
-/* --- laws ---------------------------------------------------------------------------------------
- */
+/* --- laws ------------------------------------------------------------------------------------- */
 
 /* Commands that may exceed any limit: those with large numbers, and those that measure time or
  * plant faults. */

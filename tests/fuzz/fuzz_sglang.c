@@ -67,8 +67,7 @@ static const folder *folder_at(size_t i)
     return f;
 }
 
-/* --- names --------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static const char *const numbers[] = {"0",  "1",  "2",    "3",           "00",
                                       "-1", "",   "1e3",  "99999999999", "999999999999999999999",
@@ -135,8 +134,7 @@ static void change_tags(char *name, json_draws *d)
     snprintf(name, NAME, "%.250s.pt", out);
 }
 
-/* --- the folder ---------------------------------------------------------------------------------
- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 /* A drawn name may be impossible for a file. */
 static void write_file(const char *dir, const char *name, const archive *a)
@@ -195,8 +193,7 @@ static const folder *make_folder(const char *path, json_draws *d)
     return f;
 }
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void check_refused(sb_status status, const sb_error *err)
 {

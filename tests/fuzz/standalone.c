@@ -231,8 +231,7 @@ static unsigned long number(const char *text)
     return value;
 }
 
-/* --- which one it was
- * ------------------------------------------------------------------------------------------ */
+/* --- which one it was ------------------------------------------------------------------------- */
 
 static char current[48];         /* "fuzz_x: mutation N\n"; empty before the first */
 static int told = STDERR_FILENO; /* the original stderr: a target may redirect descriptor 2 */
@@ -275,8 +274,7 @@ static void watch_for_death(void)
         signal(signals[i], on_signal);
 }
 
-/* --- the command line
- * ------------------------------------------------------------------------------------------ */
+/* --- the command line ------------------------------------------------------------------------- */
 
 typedef struct settings {
     unsigned long mutations, first, seconds;

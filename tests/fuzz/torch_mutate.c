@@ -49,8 +49,7 @@ void torch_seed_load(torch_seed *seed, const char *path)
     free(bytes);
 }
 
-/* --- the pickle ---------------------------------------------------------------------------------
- */
+/* --- the pickle ------------------------------------------------------------------------------- */
 
 static const char *const texts[] = {"value",
                                     "meta",
@@ -158,8 +157,7 @@ static void change_bytes(torch_member *m, json_draws *d)
     }
 }
 
-/* --- the archive --------------------------------------------------------------------------------
- */
+/* --- the archive ------------------------------------------------------------------------------ */
 
 static torch_member *pickle_of(torch_seed *s)
 {

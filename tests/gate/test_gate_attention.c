@@ -282,8 +282,7 @@ TEST(broken_kernels_fail)
     }
 }
 
-/* --- the real value, computed with MPFR --------------------------------------------------------
- */
+/* --- the real value, computed with MPFR ------------------------------------------------------- */
 
 enum { BITS = 400 };
 

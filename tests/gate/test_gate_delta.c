@@ -483,8 +483,7 @@ TEST(mistakes_need_the_inputs_made_for_them)
     }
 }
 
-/* --- the real value, computed with MPFR --------------------------------------------------------
- */
+/* --- the real value, computed with MPFR ------------------------------------------------------- */
 
 enum { BITS = 300 };
 

@@ -354,8 +354,7 @@ TEST(broken_kernels_fail)
     }
 }
 
-/* --- the real value, computed with MPFR --------------------------------------------------------
- */
+/* --- the real value, computed with MPFR ------------------------------------------------------- */
 
 enum { BITS = 300 };
 

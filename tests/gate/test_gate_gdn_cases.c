@@ -84,8 +84,7 @@ TEST(values_that_no_layer_has_are_refused)
     check_refused("gated_rmsnorm", NULL, "z", 0, 0x7f800000, "in.z is not finite");
 }
 
-/* --- rows and cuts -----------------------------------------------------------------------------
- */
+/* --- rows and cuts ---------------------------------------------------------------------------- */
 
 /* A kernel that runs the ops of a table, its ctx. */
 static sb_status by_table(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
@@ -166,8 +165,7 @@ TEST(sequences_may_be_cut_where_the_op_says)
                      SB_VERDICT_SKIPPED);
 }
 
-/* --- several outputs ---------------------------------------------------------------------------
- */
+/* --- several outputs -------------------------------------------------------------------------- */
 
 /* The judgement of all outputs that a table computes. With `late`, each of `states` is that of the
  * row before. */

@@ -176,8 +176,7 @@ TEST(choices_are_read_in_every_type_of_whole_numbers)
     sb_gate_case_free(c);
 }
 
-/* --- one step outside --------------------------------------------------------------------------
- */
+/* --- one step outside ------------------------------------------------------------------------- */
 
 /* The first number of the type above real + bound fails, and the last one inside passes. */
 TEST(the_ends_of_the_interval_decide)
@@ -281,8 +280,7 @@ TEST(a_negative_zero_is_a_zero_but_to_the_bit)
     sb_gate_case_free(c);
 }
 
-/* --- shapes and types --------------------------------------------------------------------------
- */
+/* --- shapes and types ------------------------------------------------------------------------- */
 
 static void refused(const sb_gate_case *c, const sb_gate_got *got, const char *words)
 {
@@ -394,8 +392,7 @@ TEST(what_has_no_bound_is_not_judged)
     sb_gate_case_free(c);
 }
 
-/* --- inference and power -----------------------------------------------------------------------
- */
+/* --- inference and power ---------------------------------------------------------------------- */
 
 static const char *inferred(const sb_gate_case *c, const sb_gate_got *got, sb_gate_arith *ar)
 {
@@ -548,8 +545,7 @@ TEST(inputs_that_show_nothing_are_mistrusted)
     sb_gate_case_free(c);
 }
 
-/* --- rounding ----------------------------------------------------------------------------------
- */
+/* --- rounding --------------------------------------------------------------------------------- */
 
 /* Compares with the roundings of the formats. The cell of a number contains exactly the values that
  * are rounded to it. */
@@ -582,8 +578,7 @@ TEST(elements_are_rounded_as_their_formats_are)
     assert_true(sb_element_round(SB_DTYPE_F32, 0.1) == (double)0.1f);
 }
 
-/* --- since an earlier judgement ----------------------------------------------------------------
- */
+/* --- since an earlier judgement --------------------------------------------------------------- */
 
 static json_t *document(const char *text)
 {

@@ -13,8 +13,7 @@
 #include "tools/gate/case.h"
 #include "tools/gate/meta.h"
 
-/* --- the op: rows plus a weight; and one with a state: running sums of rows --------------------
- */
+/* --- the op: rows plus a weight; and one with a state: running sums of rows ------------------- */
 
 static sb_gate_op with_rows(void)
 {
@@ -62,8 +61,7 @@ static sb_gate_op running_sum(void)
                         .cut = 1};
 }
 
-/* --- kernels -----------------------------------------------------------------------------------
- */
+/* --- kernels ---------------------------------------------------------------------------------- */
 
 typedef enum fault {
     NONE,
@@ -159,8 +157,7 @@ static sb_status sum_rows(void *ctx, const sb_gate_case *c, const sb_gate_room *
     return SB_OK;
 }
 
-/* --- the gate ----------------------------------------------------------------------------------
- */
+/* --- the gate --------------------------------------------------------------------------------- */
 
 static sb_gate_case *made(const sb_gate_op *op)
 {
@@ -276,8 +273,7 @@ TEST(a_sequence_is_cut_with_its_state_carried)
     assert_int_equal(m.row[SB_GATE_META_split].verdict, SB_VERDICT_SKIPPED);
 }
 
-/* --- every op of the list ----------------------------------------------------------------------
- */
+/* --- every op of the list --------------------------------------------------------------------- */
 
 static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
 {

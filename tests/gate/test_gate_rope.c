@@ -219,8 +219,7 @@ TEST(turning_all_channels_shows_behind_position_0)
     assert_true(one("first=262143,rows=1", "normal", ALL_CHANNELS) > 1.0);
 }
 
-/* --- the real value, computed with MPFR --------------------------------------------------------
- */
+/* --- the real value, computed with MPFR ------------------------------------------------------- */
 
 enum { BITS = 300 };
 

@@ -176,9 +176,7 @@ static const char *print_loads(const char *kernel, const unsigned char *code, ui
     return NULL;
 }
 
-/* --- files
- * -----------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 /* The data to print for the code of a target (0: the whole cubin): the opcodes, or the loads. */
 typedef struct wanted {
     unsigned target;

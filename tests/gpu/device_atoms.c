@@ -56,8 +56,7 @@ static const struct atom {
 static int instead, planted;
 static enum { FIRST, SECOND, MIXED } readings;
 
-/* --- fragments as words ------------------------------------------------------------------------
- */
+/* --- fragments as words ----------------------------------------------------------------------- */
 static void to_words(const atom_warp *w, uint32_t *out)
 {
     for (unsigned lane = 0; lane < 32; lane++, out += DEVICE_IN) {
@@ -149,8 +148,7 @@ static const char *call(int which, uint32_t *in, uint32_t *out, size_t warps)
     return NULL;
 }
 
-/* --- one atom ----------------------------------------------------------------------------------
- */
+/* --- one atom --------------------------------------------------------------------------------- */
 typedef struct tally {
     uint64_t fragments, differ, from_other, decide; /* decide: elements that tell the two readings
                                                      * apart */
@@ -263,8 +261,7 @@ static int check(int which, uint64_t count, double seconds, const room *r)
     return said(atoms[which].name, atoms[which].open, wrong, &t, count);
 }
 
-/* --- golden/atoms ------------------------------------------------------------------------------
- */
+/* --- golden/atoms ----------------------------------------------------------------------------- */
 static int read_words(const json_t *from, const char *name, uint32_t *out, size_t count)
 {
     const char *text = json_string_value(json_object_get(from, name));

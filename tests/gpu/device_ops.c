@@ -125,8 +125,7 @@ static sb_status play(bench *b, size_t prompt, size_t drafts, size_t count, sb_h
     return status;
 }
 
-/* --- the checks --------------------------------------------------------------------------------
- */
+/* --- the checks ------------------------------------------------------------------------------- */
 
 /* Prints a result line; b->err has the error. */
 static int said(const char *what, int good, const char *words)

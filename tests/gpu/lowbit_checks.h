@@ -17,8 +17,7 @@ extern "C" {
 namespace
 {
 
-/* --- a plain chain of atoms --------------------------------------------------------------------
- */
+/* --- a plain chain of atoms ------------------------------------------------------------------- */
 
 /* An input of one row, quantized by the reference: the values of its codes, and scales by
  * column. */
@@ -137,8 +136,7 @@ inline void draw_input(uint64_t seed, size_t count, uint16_t *in)
         in[i] = sb_f32_to_bf16(sb_rng_normal(key, i) * (i / 64 % 5 == 3 ? 30.0f : 1.0f));
 }
 
-/* --- near the exact sum ------------------------------------------------------------------------
- */
+/* --- near the exact sum ----------------------------------------------------------------------- */
 
 /* The largest distance between the binary32 outputs and the reference, in units of the bound of
  * T-52. 0: all are equal, which would prove little. */
@@ -168,8 +166,7 @@ inline double worst_of_bound(const test_layer *l, const uint16_t *in, size_t row
     return worst;
 }
 
-/* --- checks of a layer -------------------------------------------------------------------------
- */
+/* --- checks of a layer ------------------------------------------------------------------------ */
 enum { MOST_ROWS = 65 };
 
 struct check_room {

@@ -158,8 +158,7 @@ inline void drop_layer(test_layer *l)
     free(l->factor);
 }
 
-/* --- the kernels -------------------------------------------------------------------------------
- */
+/* --- the kernels ------------------------------------------------------------------------------ */
 
 /* An input in the form that kernels take. */
 struct test_input {

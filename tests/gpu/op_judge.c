@@ -11,8 +11,7 @@
 #include "tests/lib/cmocka.h"
 #include "tools/compare/bound.h"
 
-/* --- running an op by its number --------------------------------------------------------------
- */
+/* --- running an op by its number -------------------------------------------------------------- */
 sb_status op_run(const sb_op_table *table, sb_op op, const sb_knobs *knobs, const void *args)
 {
     switch (op) {

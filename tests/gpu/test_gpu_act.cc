@@ -58,8 +58,7 @@ float value_of(uint16_t bits)
     return sb_f32_from_bits(static_cast<uint32_t>(bits) << 16);
 }
 
-/* --- inputs ------------------------------------------------------------------------------------
- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 /* A bfloat16 of one kind: ordinary, with any finite bits, tiny, huge, few digits (ties), or zero.
  * In kind 6, one in a thousand is not finite. */
@@ -94,8 +93,7 @@ void draw(room *r, uint64_t seed)
         r->in[i] = drawn(sb_rng_key(seed, "act"), i, static_cast<unsigned>((i / cols + seed) % 7));
 }
 
-/* --- the kernels -------------------------------------------------------------------------------
- */
+/* --- the kernels ------------------------------------------------------------------------------ */
 template <sb_act_form FORM> void run_fp8(room *r, uint64_t seed)
 {
     emu_bench b(seed);
@@ -189,8 +187,7 @@ bool fp4_as_reference(const room *r)
     return true;
 }
 
-/* --- tests -------------------------------------------------------------------------------------
- */
+/* --- tests ------------------------------------------------------------------------------------ */
 TEST(test_fp8_group)
 {
     const struct {

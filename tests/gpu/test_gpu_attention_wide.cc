@@ -7,8 +7,7 @@
 #include "tests/gpu/emu_bench.h"
 #include "tests/lib/suite.h"
 
-/* --- the bits ----------------------------------------------------------------------------------
- */
+/* --- the bits --------------------------------------------------------------------------------- */
 static size_t outputs_of(const sb_attention_args &a)
 {
     return a.rows * a.heads * a.hd;
@@ -192,8 +191,7 @@ TEST_WITH(test_choice, NULL, test_release)
     assert_true(rows_cut(4096, 1024, false, true));
 }
 
-/* --- faults ------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 TEST_WITH(test_faults, NULL, test_release)
 {
     wide_now = true;

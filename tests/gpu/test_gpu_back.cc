@@ -38,8 +38,7 @@ struct layer {
     float *k[2], *d[2], *decay[2]; /* kept from this round and the one before */
 };
 
-/* --- launches ----------------------------------------------------------------------------------
- */
+/* --- launches --------------------------------------------------------------------------------- */
 static sb_emu *emulator;
 static sb_error err;
 static sb_queue queue;
@@ -155,8 +154,7 @@ static void replay(const layer &l, size_t before, size_t from, size_t first, siz
     done(launch(l, kernel, "back_rule", job));
 }
 
-/* --- rounds ------------------------------------------------------------------------------------
- */
+/* --- rounds ----------------------------------------------------------------------------------- */
 static void round_of(layer *l, size_t round)
 {
     const size_t first = round * l->m, i = round % 2;
@@ -259,8 +257,7 @@ static cost expected(const shape &s, way how, size_t n, size_t m)
     return all[how];
 }
 
-/* --- tests -------------------------------------------------------------------------------------
- */
+/* --- tests ------------------------------------------------------------------------------------ */
 static void print(way how, size_t n, size_t m, const cost &c)
 {
     printf("| %s | %zu | %zu | %llu | %llu | %llu | %llu | %llu | %llu |\n", way_names[how], n, m,

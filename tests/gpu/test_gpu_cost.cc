@@ -21,8 +21,7 @@ float *drawn(size_t count)
     return bf16_values("x", count, 0.0f, 1.0f);
 }
 
-/* --- layers ------------------------------------------------------------------------------------
- */
+/* --- layers ----------------------------------------------------------------------------------- */
 const std::initializer_list<sb_cost_kernel> linear = {SB_COST_linear_stage, SB_COST_linear};
 
 sb_cost_shape shape_of(const sb_matrix *m, size_t rows)
@@ -174,8 +173,7 @@ TEST(test_experts)
                         check_experts(kind, rows, each, spread);
 }
 
-/* --- linear attention --------------------------------------------------------------------------
- */
+/* --- linear attention ------------------------------------------------------------------------- */
 sb_matrix plain(size_t rows, size_t cols)
 {
     return test_matrix(SB_FORMAT_bf16, test_normal("w", rows * cols, 0.0f, 1.0f), rows, cols);
@@ -276,8 +274,7 @@ TEST(test_recurrent)
     }
 }
 
-/* --- full attention ----------------------------------------------------------------------------
- */
+/* --- full attention --------------------------------------------------------------------------- */
 void check_attention(account *a, size_t rows, size_t first, size_t hd, const char *cache,
                      size_t heads = 6, size_t kv_heads = 2)
 {
@@ -366,8 +363,7 @@ TEST(test_attention)
     check_attention(&a, 65, 200, 64, "kv_cache=act", 16, 8);
 }
 
-/* --- the rest ----------------------------------------------------------------------------------
- */
+/* --- the rest --------------------------------------------------------------------------------- */
 void check_embed(account *a, size_t rows)
 {
     const sb_matrix table = plain(40, 72);
@@ -438,8 +434,7 @@ TEST(test_rest)
     }
 }
 
-/* --- mistakes ----------------------------------------------------------------------------------
- */
+/* --- mistakes --------------------------------------------------------------------------------- */
 sb_status few_rows(account *a, const layer &l)
 {
     const sb_linear_args args = {&l.matrix, SB_LINEAR_layer, drawn(3 * 320), 3,

@@ -147,8 +147,7 @@ TEST_WITH(test_norms, NULL, test_release)
     });
 }
 
-/* --- inputs of layers --------------------------------------------------------------------------
- */
+/* --- inputs of layers ------------------------------------------------------------------------- */
 void check_swiglu(const fused_shape &s, uint32_t rows)
 {
     const size_t n = size_t(rows) * s.I;
@@ -189,8 +188,7 @@ TEST_WITH(test_inputs, NULL, test_release)
     });
 }
 
-/* --- attention ---------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 template <class KV> void check_heads(const fused_shape &s, uint32_t rows, bool leaves)
 {
     const uint32_t first = 5, n = rows * s.nQ * s.hd, kv = s.nKV * s.hd, half = s.hd / 8;
@@ -233,8 +231,7 @@ TEST_WITH(test_heads, NULL, test_release)
     });
 }
 
-/* --- linear attention --------------------------------------------------------------------------
- */
+/* --- linear attention ------------------------------------------------------------------------- */
 enum { TAPS = SB_GDN_TAPS, SLOTS = 3 };
 const uint32_t slot = 1;
 
@@ -409,8 +406,7 @@ TEST_WITH(test_choices, NULL, test_release)
     });
 }
 
-/* --- a step ------------------------------------------------------------------------------------
- */
+/* --- a step ----------------------------------------------------------------------------------- */
 struct numbers {
     uint32_t position = 20, slot = 0, kept = 2, tokens[FUSED_ROWS] = {}, picked[FUSED_ROWS] = {};
 };
@@ -502,8 +498,7 @@ TEST(test_many)
         }
 }
 
-/* --- mistakes ----------------------------------------------------------------------------------
- */
+/* --- mistakes --------------------------------------------------------------------------------- */
 /* A kernel that reads the gate of one row for all rows; a token that is not written; and wrong
  * expectations of bytes, of a buffer and of a kernel. */
 TEST_WITH(test_mistakes, NULL, test_release)

@@ -38,8 +38,7 @@ float *drawn(size_t count)
     return bf16_values("x", count, 0.0f, 1.0f);
 }
 
-/* --- layers ------------------------------------------------------------------------------------
- */
+/* --- layers ----------------------------------------------------------------------------------- */
 const sb_factor none = {SB_NO_FACTOR, 0.0f};
 const lowbit_kind kinds[] = {
     {"a scale for each row", SB_CONTAINER_fp8_channel, 40, 320, 1, 0, none, none},
@@ -140,8 +139,7 @@ TEST(test_linear)
     }
 }
 
-/* --- experts -----------------------------------------------------------------------------------
- */
+/* --- experts ---------------------------------------------------------------------------------- */
 enum { EXPERTS = COST_EXPERTS, KEPT = COST_KEPT, MOST_ROWS = 200 };
 
 /* each: KEPT for the layers before the activation, 1 after it. own: each expert has another factor
@@ -192,8 +190,7 @@ TEST(test_experts)
                 }
 }
 
-/* --- the delta rule ----------------------------------------------------------------------------
- */
+/* --- the delta rule --------------------------------------------------------------------------- */
 /* R-22, product by product: the products of each kernel for a head, in chunks of 64 rows. */
 void count_products(uint64_t rows, uint64_t dk, uint64_t dv, uint64_t *chunk, uint64_t *carry)
 {
@@ -241,8 +238,7 @@ TEST(test_delta)
     check_delta(&a, 65, 128, 128, true);
 }
 
-/* --- tokens ------------------------------------------------------------------------------------
- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 /* Settings that keep all tokens, that keep few of them for each reason, and that do not draw. The
  * values determine how often the row is read again, and change no other count. */
 const sb_sampling settings[] = {{1, 0, 1.0f, 0, 1.0f, 0.0f},
@@ -346,8 +342,7 @@ TEST(test_append)
     }
 }
 
-/* --- mistakes ----------------------------------------------------------------------------------
- */
+/* --- mistakes --------------------------------------------------------------------------------- */
 /* A layer of 3 rows whose kernel has a fault, or whose expected shape is wrong. */
 void is_seen(const lowbit_kind &kind, const char *fault, const sb_cost_shape &off, const char *why)
 {

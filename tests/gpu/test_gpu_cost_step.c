@@ -174,8 +174,7 @@ TEST(split_steps)
                 check_fused(&all[i], 256, rows);
 }
 
-/* --- prompts and the MTP head ------------------------------------------------------------------
- */
+/* --- prompts and the MTP head ----------------------------------------------------------------- */
 static void join(sb_moves_kernels *to, const sb_moves_kernels *more)
 {
     for (uint32_t i = 0; i < more->count; i++) {

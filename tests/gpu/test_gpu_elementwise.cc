@@ -17,8 +17,7 @@ static void draw(uint64_t seed)
     op_draw("z", seed, 1.0f, MOST, z);
 }
 
-/* --- random values, every shape
- * ------------------------------------------------------------------------------------ */
+/* --- random values, every shape --------------------------------------------------------------- */
 TEST(test_embed)
 {
     static const sb_format formats[] = {SB_FORMAT_bf16, SB_FORMAT_f16, SB_FORMAT_f32};
@@ -89,8 +88,7 @@ TEST(test_products)
     }
 }
 
-/* --- values at the edges
- * ------------------------------------------------------------------------------------ */
+/* --- values at the edges ---------------------------------------------------------------------- */
 TEST(test_hostile)
 {
     static const uint32_t bits[] = {0,          0x80000000, 1,          0x80000001, 0x00010000,
@@ -131,9 +129,7 @@ TEST(test_in_place)
     assert_memory_equal(z, out, 1000 * sizeof *z);
 }
 
-/* --- faults
- * ------------------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 TEST(test_faults)
 {
     const sb_matrix a_log = op_matrix("a_log", 1, 1.0f, SB_FORMAT_f32, 1, 8);

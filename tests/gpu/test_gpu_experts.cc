@@ -33,8 +33,7 @@ TEST(test_routing)
     drop_routing(&r);
 }
 
-/* --- layers ------------------------------------------------------------------------------------
- */
+/* --- layers ----------------------------------------------------------------------------------- */
 
 template <class LAYER>
 sb_status launch_wide(emu_bench &b, const LAYER &layer, const sb_routed_rows &pairs, uint32_t sets,

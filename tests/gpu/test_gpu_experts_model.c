@@ -31,8 +31,7 @@ static sb_knobs knobs_of(const char *profile)
     return knobs;
 }
 
-/* --- one layer ---------------------------------------------------------------------------------
- */
+/* --- one layer -------------------------------------------------------------------------------- */
 
 /* kind 0: any expert; 1: all rows choose one; 2: the next ones in turn. */
 static void draw_ids(uint32_t *ids, size_t count, size_t kept, size_t experts, unsigned kind)
@@ -258,8 +257,7 @@ TEST(test_input_factors)
     sb_model_close(m);
 }
 
-/* --- a whole model -----------------------------------------------------------------------------
- */
+/* --- a whole model ---------------------------------------------------------------------------- */
 static sb_status pass_on(void *ctx, const sb_op_call *call)
 {
     (void)ctx;

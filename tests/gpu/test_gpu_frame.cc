@@ -48,9 +48,7 @@ TEST(test_reference)
     assert_string_equal(sb_backend_emu()->name, "emu");
 }
 
-/* --- buffers
- * ------------------------------------------------------------------------------------------------
- */
+/* --- buffers ---------------------------------------------------------------------------------- */
 static __global__ void all_but(sb_global<const int> in, sb_global<int> out, unsigned missing)
 {
     sb_launch_wait();
@@ -102,9 +100,7 @@ TEST(test_too_many)
     sb_gpu_close(gpu);
 }
 
-/* --- weights
- * ------------------------------------------------------------------------------------------------
- */
+/* --- weights ---------------------------------------------------------------------------------- */
 static size_t packed;
 
 static sb_status pack_index(const sb_matrix *m, size_t first, size_t bytes, unsigned char *to)
@@ -198,9 +194,7 @@ TEST(test_memory)
     free(const_cast<unsigned char *>(table.data));
 }
 
-/* --- room
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- room ------------------------------------------------------------------------------------- */
 static sb_status available(const char *text, uint64_t *bytes, sb_error *err)
 {
     const char *base = getenv("TMPDIR");

@@ -6,8 +6,7 @@
 #include "tests/gpu/fused.h"
 #include "tests/lib/suite.h"
 
-/* --- experts -----------------------------------------------------------------------------------
- */
+/* --- experts ---------------------------------------------------------------------------------- */
 struct chosen {
     uint32_t *ids, *order, *begin, *sets, count;
     float *weights;
@@ -100,8 +99,7 @@ TEST_WITH(test_choice, NULL, test_release)
     assert_int_equal(sb_choice_launch(&b.queue, job), SB_ERR_UNSUPPORTED);
 }
 
-/* --- the greedy token --------------------------------------------------------------------------
- */
+/* --- the greedy token ------------------------------------------------------------------------- */
 /* Repeated calls with one pair of counters, which each call must restore. */
 static bool same_token(uint32_t n, uint32_t rows, uint32_t parts, uint64_t seed)
 {

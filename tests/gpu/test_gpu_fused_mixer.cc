@@ -11,8 +11,7 @@ extern "C" {
 #include "ref/ops/kv_cache.h"
 }
 
-/* --- heads -------------------------------------------------------------------------------------
- */
+/* --- heads ------------------------------------------------------------------------------------ */
 enum { FIRST = 5, BEHIND = 2 };
 static const float k_scale = 0.0371f, v_scale = 0.25f, eps = 1e-6f;
 
@@ -160,8 +159,7 @@ TEST_WITH(test_heads, NULL, test_release)
     });
 }
 
-/* --- the delta rule ----------------------------------------------------------------------------
- */
+/* --- the delta rule --------------------------------------------------------------------------- */
 /* Where the states are: a single one, changed in place; a trail, which keeps the states of all
  * rows; or slots, of which one is read, and which keep all rows' states or the last one. */
 enum states { IN_PLACE, TRAIL, SLOT, STATES };

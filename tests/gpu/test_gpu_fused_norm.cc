@@ -4,8 +4,7 @@
 #include "tests/gpu/fused.h"
 #include "tests/lib/suite.h"
 
-/* --- the stream --------------------------------------------------------------------------------
- */
+/* --- the stream ------------------------------------------------------------------------------- */
 enum kind { NOTHING, VALUES, COMBINED, KINDS };
 
 struct stream {

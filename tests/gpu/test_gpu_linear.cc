@@ -21,8 +21,7 @@ static void is_ok(const bench *b, sb_status status)
         fail_msg("%s", b->err.text);
 }
 
-/* --- the bits ----------------------------------------------------------------------------------
- */
+/* --- the bits --------------------------------------------------------------------------------- */
 /* Every container with odd shapes, in binary32 and rounded: the bits of the plain program. */
 static void compare(layer_kind kind, uint32_t n, uint32_t k, uint32_t rows, uint32_t wide)
 {
@@ -111,8 +110,7 @@ TEST(test_schedules)
     bench_close(&b);
 }
 
-/* --- the bound ---------------------------------------------------------------------------------
- */
+/* --- the bound -------------------------------------------------------------------------------- */
 /* The number of outputs outside the values that an evaluation on the unit may give. */
 static uint32_t outside(const bench *b, const float *out, uint32_t rows, sb_linear_kind kind)
 {
@@ -151,8 +149,7 @@ TEST(test_bound)
         }
 }
 
-/* --- faults ------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 /* Whether the launch fails, or the outputs differ from those of the right kernel. */
 static bool caught(layer_kind kind, const char *what, uint32_t rows, uint32_t k = 320)
 {

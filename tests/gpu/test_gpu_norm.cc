@@ -48,8 +48,7 @@ static sb_l2norm_args l2norm(const float *in, size_t rows, size_t heads, size_t 
     return {in, rows, 2 * heads * dk + 5, heads, dk, eps, 1, SB_FORM_prompt, q, k};
 }
 
-/* --- bounds
- * ---------------------------------------------------------------------------------------------- */
+/* --- bounds ----------------------------------------------------------------------------------- */
 TEST(test_rmsnorm)
 {
     for (size_t width = 0; width < sizeof widths / sizeof *widths; width++)
@@ -87,8 +86,7 @@ TEST(test_edges)
     is_within(SB_OP_l2norm, l2);
 }
 
-/* --- a row by itself
- * ------------------------------------------------------------------------------------ */
+/* --- a row by itself -------------------------------------------------------------------------- */
 template <class F, class G> static void each_width(size_t most, size_t to, F run, G same)
 {
     run(0, most);
@@ -160,9 +158,7 @@ TEST(test_storage)
     sb_emu_free(emu);
 }
 
-/* --- faults
- * ------------------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 TEST(test_faults)
 {
     static float small[5 * 320];

@@ -27,8 +27,7 @@ const sb_backend *emu(uint64_t seed)
     return sb_backend_emu();
 }
 
-/* --- exact sums --------------------------------------------------------------------------------
- */
+/* --- exact sums ------------------------------------------------------------------------------- */
 bool sums_are_right()
 {
     static float x[3000];
@@ -65,8 +64,7 @@ TEST(test_sums)
     assert_false(right);
 }
 
-/* --- rows of logits ----------------------------------------------------------------------------
- */
+/* --- rows of logits --------------------------------------------------------------------------- */
 enum { KINDS = 6 };
 
 /* Ordinary; few different values, so that many are equal; far apart; all equal; zeros of both
@@ -136,8 +134,7 @@ TEST(test_greedy_bits)
     assert_int_equal(greedy_rows(rows[0], count, 4, 0), count);
 }
 
-/* --- draws -------------------------------------------------------------------------------------
- */
+/* --- draws ------------------------------------------------------------------------------------ */
 const sb_sampling settings[] = {
     {0x123456789abcdefULL, 0xfedcba9876543210ULL, 0.8f, 40, 0.95f, 0.0f},
     {1, 0, 1.0f, 0, 1.0f, 0.0f},                 /* no filter */
@@ -245,8 +242,7 @@ TEST(test_refused)
     free(logits);
 }
 
-/* --- drafts ------------------------------------------------------------------------------------
- */
+/* --- drafts ----------------------------------------------------------------------------------- */
 /* Drafts from q for rows of p, judged by the kernel. */
 struct judged {
     float *p, *q; /* (ROWS, n) */
@@ -332,8 +328,7 @@ judged narrow_drafts(const sb_sampling &s)
     return j;
 }
 
-/* --- faults ------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 /* The number of rows that differ under a fault. Without the fault, the same rows do not differ. */
 uint32_t differing(const char *name, const float *logits, uint32_t n, const sb_sampling &s,
                    uint64_t seed)

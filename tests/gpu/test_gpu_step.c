@@ -271,8 +271,7 @@ static const char *play(both *b)
     return failed(b) ? b->why : NULL;
 }
 
-/* --- the same bits ------------------------------------------------------------------------------
- */
+/* --- the same bits ---------------------------------------------------------------------------- */
 static const char plain[] = "p3 d g2 v k1 | p17 g3 v a d";
 
 /* All presets, formats, profiles and knobs that change the launches. The last scripts go beyond the

@@ -186,8 +186,7 @@ static bool play(both *b, const char *words)
     return true;
 }
 
-/* --- the same bits -----------------------------------------------------------------------------
- */
+/* --- the same bits ---------------------------------------------------------------------------- */
 TEST_WITH(test_bits, NULL, test_release)
 {
     static const char all[] = "p3 v1 v1 v4 k2 m2 v3 k3 p12 v9 k5 v1";

@@ -56,8 +56,7 @@ sb_status run_wide(bench *b, uint32_t rows, uint32_t wide, uint64_t seed, float 
     return status;
 }
 
-/* --- the bits ----------------------------------------------------------------------------------
- */
+/* --- the bits --------------------------------------------------------------------------------- */
 struct pair_of_outputs {
     bench b;
     size_t count;
@@ -228,8 +227,7 @@ TEST(test_blocks)
         }
 }
 
-/* --- faults ------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 bool caught(layer_kind kind, const char *what)
 {
     pair_of_outputs p;

@@ -51,8 +51,7 @@ const lowbit_kind kinds[KINDS] = {
     {"K 16", SB_CONTAINER_nvfp4_ct, 9, 16, 1, 16, by, of_input},
 };
 
-/* --- the kernel --------------------------------------------------------------------------------
- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 /* The counts of a launch. */
 struct reads {
     sb_emu_counts counts;
@@ -128,8 +127,7 @@ bool multiply_wide(const test_layer *l, const uint16_t *in, size_t rows, uint64_
     return done;
 }
 
-/* --- the bits ----------------------------------------------------------------------------------
- */
+/* --- the bits --------------------------------------------------------------------------------- */
 struct pair_of_outputs {
     test_layer l;
     size_t rows, count;
@@ -336,8 +334,7 @@ TEST(test_op)
     check_op(&kinds[FP4_K16]);
 }
 
-/* --- faults ------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 /* For E2M1 with scales of similar size, all sums are exact, so that a wrong order does not show. */
 bool caught(size_t kind, const char *what)
 {

@@ -40,8 +40,7 @@ static double worst(const char *what, const float *got, const sb_ball *in, size_
     return most;
 }
 
-/* --- the delta rule ------------------------------------------------------------------------------
- */
+/* --- the delta rule --------------------------------------------------------------------------- */
 
 static sb_delta_rule_args inputs(const struct regime *r)
 {
@@ -277,8 +276,7 @@ TEST_WITH(test_reference_forms, NULL, hf_release_drawn)
     }
 }
 
-/* --- softmax, norms, sums
- * -------------------------------------------------------------------------- */
+/* --- softmax, norms, sums --------------------------------------------------------------------- */
 
 TEST_WITH(test_softmax, NULL, hf_release_drawn)
 {

@@ -116,8 +116,7 @@ static void check(const subject *s)
     }
 }
 
-/* --- attention ----------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 enum { ROWS = 6, FIRST = 60, HEADS = 2, HD = 64, POSITIONS = FIRST + ROWS, BLOCK = 16 };
 
@@ -249,8 +248,7 @@ TEST_WITH(test_attention, NULL, hf_release_drawn)
         }
 }
 
-/* --- rotary positions ---------------------------------------------------------------------------
- */
+/* --- rotary positions ------------------------------------------------------------------------- */
 
 enum { RD = 32 };
 static const uint32_t position[3] = {1, 77, 5000};
@@ -308,8 +306,7 @@ TEST_WITH(test_rope, NULL, hf_release_drawn)
     check(&exact);
 }
 
-/* --- norm, linear, swiglu -----------------------------------------------------------------------
- */
+/* --- norm, linear, swiglu --------------------------------------------------------------------- */
 
 enum { T = 4, N = 96, WIDE = 200 };
 
@@ -475,8 +472,7 @@ TEST_WITH(test_swiglu, NULL, hf_release_drawn)
     }
 }
 
-/* --- the sum over the experts -------------------------------------------------------------------
- */
+/* --- the sum over the experts ----------------------------------------------------------------- */
 
 enum { KEPT = 8, H = 384 };
 
