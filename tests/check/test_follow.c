@@ -108,7 +108,7 @@ static void divide_norm(folder *f, const char *norm)
         folder_set(t, k, (1 + folder_get(t, k)) / two_of_three(k) - 1);
 }
 
-/* V-38: "it is the product that is compared" */
+/* V-38: "the product is compared" */
 TEST(test_smoothed)
 {
     static const char *const fed[] = {"q_proj", "k_proj", "v_proj"};
@@ -203,8 +203,9 @@ TEST(test_columns)
 
 /* --- AutoRound -------------------------------------------------------------------------------- */
 
-/* V-38: "of AutoRound a decoder layer" - AutoRound kept its tuning in layer 1 only, so that no code
- * of layer 1 is bound. A changed code in layer 0 is found, and so are changed scales in layer 1. */
+/* V-38: "in files of AutoRound a part is a decoder layer" - AutoRound kept its tuning in layer 1
+ * only, so that no code of layer 1 is bound. A changed code in layer 0 is found, and so are changed
+ * scales in layer 1. */
 TEST(test_layer)
 {
     folder *f = folder_of("T3 int8-gptq recipe=plain");

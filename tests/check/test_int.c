@@ -301,7 +301,8 @@ TEST(test_awq_as_v1)
     folder_free(f);
 }
 
-/* V-38: "the mean is more than half a step off": AWQ's zero points less one in every matrix. */
+/* V-38: "integers whose mean is more than half a step off": AWQ's zero points less one in every
+ * matrix. */
 TEST(test_awq_less_one)
 {
     folder *f = folder_of("T3 int4-awq recipe=plain");

@@ -130,7 +130,7 @@ static uint32_t group_of(const sb_matrix *m, uint32_t k)
     return index ? sb_load_u32(index + 4 * (size_t)k) : k / m->quant.block_cols;
 }
 
-/* V-38: "eight times what noise of this size does to a factor" */
+/* V-38: "eight times the effect that noise of this size has on a factor" */
 static void end_units(pass *p, uint32_t row, double noise2)
 {
     const sb_quant *q = &p->own->quant;

@@ -62,7 +62,7 @@ static unsigned scale_bytes(const sb_member *m)
 
 /* --- 28 --------------------------------------------------------------------------------------- */
 
-/* V-28: "the codes 0x7f and 0xff are no numbers" */
+/* V-28: "The E4M3 codes 0x7f and 0xff are not numbers" */
 static void judge_codes(const usual *u, const sb_member *m)
 {
     const sb_seen_fp8 *s = &m->seen->fp8;
@@ -74,7 +74,7 @@ static void judge_codes(const usual *u, const sb_member *m)
 
 /* --- 29 --------------------------------------------------------------------------------------- */
 
-/* V-29: "every scale of a unit that is alive is above 1" */
+/* V-29: "the scales of all live units of a matrix are above 1" */
 static int is_inverse(const sb_seen_fp8 *s)
 {
     return s->live > 0 && s->least > 1;
@@ -99,7 +99,7 @@ static int is_off_lattice(const sb_member *m)
     return low > 2 && low < 0xfffe;
 }
 
-/* V-29: "low ones are one WARN for the checkpoint" */
+/* V-29: "low scales are one WARN for the checkpoint" */
 static int is_low(const usual *u, const sb_member *m)
 {
     const sb_seen_fp8 *s = &m->seen->fp8;
@@ -232,7 +232,7 @@ static int misses_by_habit(const usual *u, const sb_member *m)
 static void judge_max(const usual *u, const sb_member *m)
 {
     const sb_seen_fp8 *s = &m->seen->fp8;
-    int amax = 2 * u->low <= u->live; /* V-30: "half of all units at least" */
+    int amax = 2 * u->low <= u->live; /* V-30: "at least half of all units" */
     if (2 * u->rounded <= u->matrices && was_rounded(u, m))
         sb_check_find(u->check, 30, SB_LEVEL_error, scale_name(m),
                       "%sall %" PRIu32 " scales are powers of two and every unit has code 0x7e: "
@@ -313,7 +313,7 @@ static const char *signature(double ratio)
                                             : "";
 }
 
-/* V-31: "rounded with compensation", by the recipe or, where there is none, by the codes */
+/* V-31: "was rounded with compensation", by the recipe or, where there is none, by the codes */
 static int is_tuned(const usual *u)
 {
     if (u->recipe)
@@ -322,8 +322,8 @@ static int is_tuned(const usual *u)
            2 * u->many_far > u->compared;
 }
 
-/* V-31: "Of such matrices" - single codes and scales are not bound, but the matrix as a whole
- * is. */
+/* V-31: "No single code of these matrices is judged" - single codes and scales are not bound, but
+ * the matrix as a whole is. */
 static void judge_whole(const usual *u, const sb_member *m, double ratio)
 {
     char text[256];
@@ -390,7 +390,7 @@ static void judge_nearest(usual *u, const sb_member *m)
         return;
     double ratio = sb_distance_ratio(&seen->distance);
     int tuned = u->producer != SB_PRODUCER_auto_round && is_tuned(u);
-    /* V-38: "it is the product that is compared" - also for weights that were not changed */
+    /* V-38: "the product is compared" - also for weights that were not changed */
     int smoothed = sb_follow_is_normed(u->check, m) ||
                    (s->far.count && (u->recipe & (SB_RECIPE_smoothed | SB_RECIPE_rotated)));
     if (smoothed || (tuned && s->far.count))
@@ -414,7 +414,7 @@ static void judge_nearest(usual *u, const sb_member *m)
                       SB_PIECE(m), ratio);
 }
 
-/* V-31: "no single code is bound: one INFO says so" */
+/* V-31: "one INFO says so" */
 static void tell_tuned(const usual *u)
 {
     if (u->producer != SB_PRODUCER_auto_round && is_tuned(u) && u->many_far)

@@ -134,7 +134,7 @@ static void judge_signs(const sb_int_usual *u, const sb_member *m, const sb_decl
                       PLACES(u, m, below_zero, sb_scale_byte, scale_bytes(m)));
 }
 
-/* V-34: "a matrix without a negative one among signed ones" */
+/* V-34: "A matrix without a negative scale in such a checkpoint" */
 static void judge_unsigned(const sb_int_usual *u, const sb_member *m)
 {
     const sb_seen_int *s = &m->seen->ints;
@@ -210,8 +210,7 @@ static void judge_extremes(const sb_int_usual *u, const sb_member *m)
                       s->dead.count, PLACES(u, m, dead, sb_scale_byte, scale_bytes(m)));
 }
 
-/* V-36: "between two bins that each hold at least 3 % there is one that holds less than half of the
- * lesser" */
+/* V-36: "a bin between two bins that each hold at least 3 % holds less than half of the lesser" */
 static int has_two_modes(const uint32_t *steps, uint64_t count)
 {
     for (unsigned b = 2; b < 14; b++) {
@@ -332,7 +331,7 @@ static void judge_balance(const sb_int_usual *u, const sb_member *m, const sb_de
     free(of);
 }
 
-/* V-37: "every entry is 0 to G - 1" - for layers that could not be read, possibly for this
+/* V-37: "Every entry of g_idx is 0 to G - 1" - for layers that could not be read, possibly for this
  * reason. */
 static void judge_index(sb_check *check, const sb_unit *unit)
 {
@@ -355,7 +354,7 @@ static void judge_index(sb_check *check, const sb_unit *unit)
                       bad, count, at, (int64_t)(int32_t)first, groups - 1);
 }
 
-/* V-39: "the two numbers are N and K" */
+/* V-39: "They are N and K of the configuration" */
 /* V-39: "another width that is declared" */
 static int is_declared_width(const sb_check *check, const sb_unit *unit, uint64_t bits)
 {

@@ -75,7 +75,7 @@ static int is_inside(const sb_member *m)
     return sb_int_member(m) && s->ints.compared && s->has_distance ? s->ints.beyond.count == 0 : -1;
 }
 
-/* V-38: "of AutoRound a decoder layer" */
+/* V-38: "in files of AutoRound a part is a decoder layer" */
 static int rounds_to_nearest(sb_int_usual *u, const sb_member *m)
 {
     sb_region region = m->unit->region;
@@ -97,7 +97,7 @@ static int judge_codes(sb_int_usual *u, const sb_member *m, double ratio)
     const char *what = "";
     if (m->seen->ints.far.count &&
         ((u->recipe & ~(unsigned)SB_RECIPE_there) || sb_follow_is_normed(u->check, m)))
-        return 0; /* V-38: "no single code is bound" */
+        return 0; /* V-38: "no single code is judged" */
     if (rounds_to_nearest(u, m)) {
         which = &s->far;
         what = "not a nearest one to the original's weight";
@@ -115,7 +115,7 @@ static int judge_codes(sb_int_usual *u, const sb_member *m, double ratio)
     return 1;
 }
 
-/* V-38: "What explains it" */
+/* V-38: "What explains a larger error" */
 static void judge_whole(const sb_int_usual *u, const sb_member *m, double limit, double usual)
 {
     char text[256];

@@ -207,7 +207,7 @@ static void note_live(sb_seen_fp8 *seen, float scale, unsigned char top, int who
     /* V-30: "a scale below 2^-126 is no longer in proportion to the largest weight" */
     if (whole && scale >= 0x1p-126f && top < (power ? 0x76 : 0x7e))
         sb_note_place(&seen->low, row, col);
-    if (scale > (float)(1e3 / 448)) /* V-29: "448 S is above 1e3" */
+    if (scale > (float)(1e3 / 448)) /* V-29: "A scale with 448 S above 1e3" */
         sb_note_place(&seen->high_scale, row, col);
 }
 
@@ -386,7 +386,7 @@ static void scan_row(pass *p, uint32_t row)
 
 /* --- a panel ---------------------------------------------------------------------------------- */
 
-/* V-30: "in blocks that a piece of a stack of experts shares with another" - the largest code may
+/* V-30: "a block is shared by two pieces of a stack of experts" - the largest code may
  * be in the other piece. If a piece begins inside a block, its panels also do. */
 static int is_whole(const sb_panel *panel, uint64_t end)
 {

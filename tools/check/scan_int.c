@@ -67,8 +67,8 @@ void sb_int_end_group(const sb_panel *panel, const sb_int_group *group, uint32_t
         sb_note_place(&seen->inner, row, column);
     if (!sb_int_finite(scale) || scale == 0)
         return;
-    /* V-34: "would mean a weight above 1e3, or is an F16 below 1e-5 (a sixteenth of it with 8
-     * bits)"
+    /* V-34: "it would mean a weight above 1e3. F16 scales of live groups below 1e-5 (a sixteenth of
+     * that with 8 bits)"
      */
     float steps = sb_int_is_wide(&panel->matrix) ? 128 : 8;
     if (size * steps > 1e3f)
@@ -89,7 +89,7 @@ void sb_int_end_row(const sb_panel *panel, const sb_int_row *sums, uint32_t row)
     seen->distance.count += cols;
     seen->distance.error2 += sums->error2;
     seen->distance.master2 += sums->master2;
-    /* V-38: "half as long as the original's row", "shorter than 1e-5 a weight" */
+    /* V-38: "half the length of the original's row", "shorter than 1e-5 a weight" */
     if (sums->error2 > 0.25 * sums->master2 && sums->master2 > 1e-10 * cols)
         sb_note_place(&seen->ints.rows_off, row, 0);
 }
@@ -185,7 +185,7 @@ void sb_scan_int_rows(const sb_panel *panel)
 
 /* --- zero points ------------------------------------------------------------------------------ */
 
-/* V-33: "0x77777777 in every word, or 0x88888888" */
+/* V-33: "every word is 0x77777777 or every word is 0x88888888" */
 static void count_words(const sb_panel *panel)
 {
     const sb_quant *q = &panel->matrix.quant;
