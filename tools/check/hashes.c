@@ -150,7 +150,7 @@ static void tell_commits(run *r)
     }
 }
 
-/* V-152: "some have a hash and others have none, that is an INFO" */
+/* V-152: "some files of tensors have a hash and others have none, that is an INFO" */
 static void tell_unknown(run *r)
 {
     const sb_checkpoint *c = r->check->self.checkpoint;

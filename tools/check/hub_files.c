@@ -29,7 +29,7 @@ static void take_hash(const char *text, size_t n, char *out)
         snprintf(out, SB_HUB_SHA256 + 1, "%.*s", (int)n, text);
 }
 
-/* V-152: "a file that is a link to blobs/HASH" - possibly through several links. */
+/* V-152: "a link to blobs/HASH" - possibly through several links. */
 static void ask_blob(sb_hub_file *file)
 {
     char *real = realpath(file->path, NULL);

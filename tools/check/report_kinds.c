@@ -96,7 +96,7 @@ const char *sb_nothing_for(const sb_check *check, unsigned number)
 {
     if (number == SB_CHECK_NUMBER_51 && !check->side_files)
         return "there are no tokenizer and no settings of generation";
-    /* V-152: "Without any the check has nothing to look at" */
+    /* V-152: "Without any hash the check has nothing to look at" */
     if (number == SB_CHECK_NUMBER_52 && !check->hub_files && !check->options->headers_only)
         return "no file has a hash of the hub beside it";
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
