@@ -105,7 +105,7 @@ static vote vote_of(sb_check *check, sb_region region)
     return v;
 }
 
-/* V-45: "It is an ERROR where the company tells" - most norms of its region, or the trunk as a
+/* V-45: "It is an ERROR where other norms confirm it" - most norms of its region, or the trunk as a
  * whole. */
 static int is_certain(sb_norm norm, int narrowly, const vote *beside, const vote *trunk)
 {

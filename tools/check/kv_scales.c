@@ -17,7 +17,7 @@ static int is_kv_scale(const char *name)
     return 0;
 }
 
-/* V-47: "they may only stand on full attention layers" */
+/* V-47: "They may only stand on full attention layers" */
 static int has_cache(const sb_check *check, const sb_unit *unit)
 {
     unsigned long layer;
@@ -47,7 +47,7 @@ static void judge_value(sb_check *check, const sb_unit *unit, float scale)
                       amax);
 }
 
-/* V-47: "keys without values" */
+/* V-47: "Scales of keys without values or values without keys" */
 static void judge_pair(sb_check *check, const sb_unit *unit)
 {
     char other[SB_MAX_TENSOR_NAME + 16];

@@ -116,7 +116,7 @@ static int look_at_bf16(const unsigned char *bytes, uint32_t n, int shape, sb_mo
     return 1;
 }
 
-/* V-12: "every value of a float tensor is looked at" */
+/* V-12: "Every value of a float tensor (BF16, F16 or F32) is examined" */
 static sb_moments sums_of(const sb_matrix *m, uint32_t row, int shape)
 {
     const unsigned char *bytes = sb_matrix_row_bytes(m, row);

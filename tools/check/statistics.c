@@ -81,7 +81,7 @@ static double gain(const sb_member *m)
     return mean_square(m) * (double)m->seen->cols;
 }
 
-/* V-42: "Of a kind with fewer than three matrices" */
+/* V-42: "For a kind with fewer than three matrices" */
 static void judge_few(sb_check *check, const sb_kin *kin, size_t first, size_t end, double median,
                       size_t count)
 {

@@ -19,7 +19,7 @@ static const char *page_name(const sb_zero_run *run, uint64_t offset, uint64_t f
     return at_both(run, offset, first, end, 1 << 16) ? "64 KiB" : "4 KiB";
 }
 
-/* V-153: "That a file system keeps no bytes there is said" */
+/* V-153: "If the file system keeps no bytes there, the message says that the file has a hole" */
 static void tell(sb_check *check, const sb_zero_run *run, const char *more)
 {
     const sb_checkpoint *c = check->self.checkpoint;
