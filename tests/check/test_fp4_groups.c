@@ -147,7 +147,7 @@ TEST(test_habit)
     folder_free(f);
 }
 
-/* V-24: "further than 0.04 from 1": every global scale of a role a tenth off. */
+/* V-24: "A factor further than 0.04 from 1": every global scale of a role a tenth off. */
 TEST(test_factor_of_all)
 {
     folder *f = folder_of(CT);

@@ -72,7 +72,7 @@ static void tally(const asked *a, const kind *k, uint32_t *count, uint32_t *brok
     }
 }
 
-/* V-19: "Few break it, and many do not: then who breaks it is damaged" */
+/* V-19: "If few matrices break it, these are damaged" */
 static int is_lone(uint32_t count, uint32_t broken)
 {
     return count >= 3 && broken <= (count < 20 ? 1 : count / 10);
@@ -89,7 +89,7 @@ static void tell(asked *a, const sb_member *m, kind *k)
     r->tell(a->check, m, text, sizeof text);
     if (is_lone(count, broken)) {
         int piece = m->unit->found.experts != 0;
-        /* V-19: "a WARN of producers that declare tuned codes" */
+        /* V-19: "a WARN if the producer declares tuned codes" */
         sb_level lone = a->tuned && r->number != 17 && r->number <= 25 ? SB_LEVEL_warn : r->lone;
         sb_check_find(a->check, r->number, lone < r->lone ? lone : r->lone, r->tensor(m), "%s%s%s",
                       piece ? SB_SHOW(m->name) : "", piece ? ": " : "", text);

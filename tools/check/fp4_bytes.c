@@ -85,7 +85,7 @@ static unsigned largest_code(const unsigned char *codes, unsigned bytes)
     return largest;
 }
 
-/* V-19: "every block with a scale byte of at least 4 and a code that is not zero has one of
+/* V-19: "every block with a scale byte of at least 4 and a code that is not zero has a code of
  * magnitude 7" */
 static unsigned judge_largest(const sb_fp4 *f, const unsigned char *codes, uint64_t sum,
                               uint8_t byte, uint32_t row, uint32_t block)

@@ -152,7 +152,7 @@ static int tell_normed(const sb_fp4 *f, const limits *l, const char *tensor, con
     return 1;
 }
 
-/* V-24: "above 0.20 an ERROR, above 0.12 a WARN" */
+/* V-24: "above 0.20 is an ERROR, above 0.12 a WARN" */
 void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
 {
     const sb_seen *seen = f->panel->seen;

@@ -254,7 +254,7 @@ static void check_zero_blocks(sb_check *check)
                       names[rarest], count[rarest] - 1, count[0], count[2], count[3], count[4]);
 }
 
-/* V-20: "code 8 stands for what was rounded to zero from below" */
+/* V-20: "code 8 stands for values that were rounded to zero from below" */
 static void check_minus_zero(sb_check *check)
 {
     const sb_units *u = &check->self.units;

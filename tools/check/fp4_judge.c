@@ -152,7 +152,7 @@ static void judge_histogram(const judge *j)
              minus, nonzero);
 }
 
-/* V-21: "zero codes under the scale of a block that was not zero" */
+/* V-21: "Zero codes under the scale of a block that was not zero" */
 static void judge_lost(const judge *j)
 {
     const sb_seen_fp4 *s = j->seen;
