@@ -75,7 +75,7 @@ static void count_layers(const sb_check *check, layer_count *counts)
     }
 }
 
-/* V-4: "a layer of which there is nothing is one finding" */
+/* V-4: "A layer without any tensor is one finding" */
 static void tell_layers(sb_check *check, const layer_count *counts)
 {
     for (uint32_t i = 0; i < check->self.config.layers; i++) {

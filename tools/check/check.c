@@ -58,8 +58,8 @@ static int is_absurd(const sb_config *c)
     return 3 * layers * c->experts > SB_MAX_TENSORS;
 }
 
-/* V-9: "what was not looked at is said" - checks that cannot look at anything are skipped by the
- * report (sb_lacks_for); this names the checks that lose a part. */
+/* V-9: "an INFO lists what was not checked" - checks that cannot look at anything are skipped by
+ * the report (sb_lacks_for); this names the checks that lose a part. */
 static void tell_unseen(sb_check *check, const sb_side *side)
 {
     if (!side->has_config)

@@ -61,7 +61,8 @@ static int is_buffer(const char *plain)
     return sb_ends(plain, "inv_freq");
 }
 
-/* V-150: "What the checkpoint's own configuration implies is told of by check 5 and check 10" */
+/* V-150: "Modules that the checkpoint's own configuration implies are reported by check 5 and check
+ * 10" */
 static int is_told(const sb_check *check, const sb_unit *unit, const char *plain)
 {
     char name[SB_MAX_TENSOR_NAME + 64];
@@ -125,7 +126,7 @@ static int is_misplaced(const sb_units *u)
     return 0;
 }
 
-/* V-150: "The MTP head" */
+/* V-150: "A missing MTP head" */
 static void tell_head(sb_check *check, const tally *t)
 {
     int declared = sb_mtp_declared(check), whole = t->missing[HEAD] == t->all[HEAD];
@@ -156,7 +157,7 @@ static void tell_head(sb_check *check, const tally *t)
                                : "its configuration does not declare one: speculation is off");
 }
 
-/* V-150: "The vision tower" */
+/* V-150: "A missing vision tower" */
 static void tell_tower(sb_check *check, const tally *t)
 {
     const sb_config *c = &check->self.config;

@@ -108,8 +108,8 @@ static void sum_up(const sb_check *check, const summary *s, sb_mtp_audit *audit)
         say(audit, s->question, SB_MTP_ok, "%s", s->sound);
 }
 
-/* V-2: "files that nothing names are an ERROR each" - a waiver of such a finding also covers the
- * head. */
+/* V-2: "Files that no index entry names are an ERROR each" - a waiver of such a finding also covers
+ * the head. */
 static int is_waived(const sb_check *check)
 {
     for (size_t i = 0; i < check->findings.count; i++) {

@@ -211,7 +211,7 @@ static int has_place(const sb_check *check, const sb_unit *unit)
     return unit->region == SB_REGION_vision && sb_is_vision_name(unit->tensor ? unit->name : full);
 }
 
-/* V-3: "What engines leave unread without harm is a WARN" */
+/* V-3: "Tensors that engines leave unread without harm are a WARN" */
 static const char *harmless(const sb_check *check, const sb_unit *unit)
 {
     if (sb_ends(unit->name, "rotary_emb.inv_freq"))

@@ -40,7 +40,7 @@ static void check_single(sb_check *check, sb_groups *groups, const sb_unit *unit
                   sb_show_shape(x->rank, x->shape, &expected));
 }
 
-/* V-7: "of a layer the rows and columns that its codes stand for" */
+/* V-7: "The codes of a layer must stand for the rows and columns" */
 static void check_layer(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     const sb_found *f = &unit->found;

@@ -79,7 +79,7 @@ static const char *misnamed_scales(const sb_found *f)
     return "";
 }
 
-/* V-4: "What is known and not read by this version is a WARN" */
+/* V-4: "A way of storing that is known and not read by this version is a WARN" */
 static void tell_unreadable(sb_check *check, sb_groups *groups, const sb_unit *unit)
 {
     char key[SB_MAX_TENSOR_NAME + 32];

@@ -37,9 +37,9 @@ static int has_step(const json_t *step, const char *type)
     return strcmp(type_of(step), type) == 0;
 }
 
-/* V-151: "as they act": a key with its default equals an absent key. trim_offsets does not affect
- * ids. For a ByteLevel decoder only the type matters, because its other keys concern reading
- * text. */
+/* V-151: "compared by their effect": a key with its default equals an absent key. trim_offsets does
+ * not affect ids. For a ByteLevel decoder only the type matters, because its other keys concern
+ * reading text. */
 static int acts(const char *key, const json_t *value, const char *type, int decoder)
 {
     static const struct {

@@ -57,7 +57,7 @@ static int is_same(const char *a, const char *b)
     return n == m && memcmp(a, b, n) == 0;
 }
 
-/* V-151: "A template" */
+/* V-151: "A chat template" */
 void sb_side_chat(sb_check *check, const char *folder, const char *original,
                   const sb_side_trees *trees)
 {

@@ -144,7 +144,7 @@ static int is_leftover(const char *name)
     return 0;
 }
 
-/* V-151: "What a download leaves that did not end" */
+/* V-151: "Leftovers of an unfinished download" */
 static void tell_leftovers(sb_check *check, const char *folder, const char *under)
 {
     char *path = sb_path_join(folder, under);
@@ -164,7 +164,8 @@ static void tell_leftovers(sb_check *check, const char *folder, const char *unde
                       *under ? "/" : "", SB_SHOW(first), count);
 }
 
-/* V-151: "What another run left": check 9 reports an hf_quant_config.json of another quantizer. */
+/* V-151: "Leftovers of another run": check 9 reports an hf_quant_config.json of another quantizer.
+ */
 static void tell_strangers(sb_check *check, const char *folder, const json_t *model)
 {
     static const char *const keys[] = {"bits", "group_size", "sym", "desc_act"};

@@ -152,7 +152,7 @@ static int has_id(const json_t *ids, uint64_t id)
     return 0;
 }
 
-/* V-151: "an end that is none" */
+/* V-151: "a token that cannot end a text" */
 static void tell_no_end(sb_check *check, const files *f, const char *file, const json_t *ids)
 {
     const char *end = token_named(f->config, "eos_token");
@@ -175,7 +175,7 @@ static void tell_no_end(sb_check *check, const files *f, const char *file, const
     }
 }
 
-/* V-151: "Of config.json" */
+/* V-151: "The ids of config.json" */
 static void tell_model_ids(sb_check *check, const files *f, const json_t *object, const char *where)
 {
     static const char *const keys[] = {"eos_token_id", "bos_token_id", "pad_token_id"};

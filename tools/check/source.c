@@ -246,7 +246,7 @@ static int whole_or_nothing(const sb_source *s, uint32_t shard)
     return count == 0 ? 0 : count >= (int64_t)((size + page - 1) / page) ? 1 : -1;
 }
 
-/* I-2: "asked before the first byte is read" */
+/* I-2: "Before the first byte is read" */
 static int look(sb_source *s, uint32_t shard)
 {
     asked a = {s, shard, (size_of(s, shard) + STRETCH - 1) / STRETCH};
@@ -334,7 +334,7 @@ static int is_cached(const sb_source *s, uint32_t shard)
     return there >= count - count / 10;
 }
 
-/* I-1: "Of a smaller file that is in the cache" */
+/* I-1: "A smaller file that is in the cache" */
 static sb_io measure_cached(trial *t)
 {
     static const sb_io ways[] = {SB_IO_pread, SB_IO_map};

@@ -24,7 +24,7 @@ static const sb_level levels[SB_CHECK_PROBLEMS] = {
 _Static_assert(SB_PROBLEM_TWIN_DIFFERS + 1 == SB_CHECK_PROBLEMS, "a kind of problem is missing");
 
 /* V-1: "each file that breaks a rule is named with the first rule that it breaks"
- * V-2: "A tensor of a file that the index names, which the index lacks, is an ERROR" */
+ * V-2: "A tensor that the index lacks, in a file that the index names, is an ERROR" */
 void sb_check_problem(void *ctx, int problem, const char *file, const char *tensor,
                       const char *message)
 {
@@ -70,8 +70,8 @@ static void tell_absent(sb_check *check, sb_file_state state)
                   held.tensors, held.text, fetch);
 }
 
-/* V-2: "a lost MTP head is found so, by its first tensor" - "" if the file has no part of a head.
- * Puts the first few names into the text. */
+/* V-2: "The check finds a lost MTP head this way, by its first tensor" - "" if the file has no part
+ * of a head. Puts the first few names into the text. */
 static const char *head_of(const sb_checkpoint *c, uint32_t shard, char *text, size_t size)
 {
     const char *first = "";
@@ -109,7 +109,7 @@ static void tell_stray(sb_check *check, sb_groups *groups, uint32_t shard)
                   held.mtp ? "; engines that go by the index load no MTP head" : "");
 }
 
-/* V-2: "files that nothing names are an ERROR each"
+/* V-2: "Files that no index entry names are an ERROR each"
  * V-2: "metadata.total_size is never a reason to refuse" */
 void sb_check_files(sb_check *check)
 {

@@ -96,7 +96,7 @@ static const char *show(const storage *s, const storage *other, storage_text *ro
     return room->text;
 }
 
-/* V-6: "The storage of most experts is what the others are held against" */
+/* V-6: "Each expert is compared with the storage of most experts" */
 static void tell_odd(sb_check *check, sb_groups *groups, const row *rows)
 {
     const sb_units *u = &check->self.units;

@@ -71,7 +71,7 @@ static int is_here(const sb_check *check, const char *name)
     return sb_unit_named(&check->self.units, module) != NULL;
 }
 
-/* V-5: "Of the vision tower" */
+/* V-5: "If there is a vision tower" */
 static void tell_missing(sb_check *check, const tower *t)
 {
     char name[SB_NAME_MAX], first[SB_NAME_MAX] = "";
