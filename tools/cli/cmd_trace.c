@@ -45,7 +45,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
     return status;
 }
 
-/* U-1: "of which checkpoint" */
+/* U-1: "tells which checkpoint was run" */
 static sb_status check_model(report *r, sb_error *err)
 {
     const sb_trace_head *head = head_of(r);

@@ -40,7 +40,7 @@ const char *sb_floor_class_title(sb_floor_class c)
     return classes[c].title;
 }
 
-/* True for tensors that only a loader reads. B-1: "What only says how to load a layer" */
+/* True for tensors that only a loader reads. B-1: "Tensors that only say how to load a layer" */
 static int is_for_loader(const char *name)
 {
     static const char *const parts[] = {".weight_shape", ".weight_g_idx", ".g_idx"};

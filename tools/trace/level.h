@@ -21,8 +21,8 @@ typedef struct sb_level_words {
 } sb_level_words;
 sb_level_words sb_level_next(const sb_level *level);
 
-/* U-2: "A trace that says a level has it in every step". Names what is missing for level `says`;
- * "": nothing. */
+/* U-2: "A trace that states a level has the data of this level in every step". Names what is
+ * missing for level `says`; "": nothing. */
 sb_level_words sb_level_lacks(const sb_level *level, unsigned says);
 
 #endif

@@ -55,7 +55,7 @@ static sb_status place_of(const reader *r, const char *name, sb_step_values **ou
     return SB_OK;
 }
 
-/* U-5: "axis 0 are the rows of the step, in their order" */
+/* U-5: "axis 0 is the rows of the step, in their order" */
 static size_t rows_of(const reader *r, const sb_tap_name *tap, size_t rows)
 {
     if (sb_tap_is_of_logits(tap->name))
