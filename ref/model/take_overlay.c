@@ -30,7 +30,7 @@ static sb_status load(zeros *z, sb_error *err)
     return status;
 }
 
-/* W-8: "Zero points of which only a declaration says that they are those of v2 are refused" */
+/* W-8: "Zero points that only a declaration marks as those of v2 are refused" */
 static sb_status refuse_v2(zeros *z, const char *layer, sb_error *err)
 {
     sb_declaration d = {0};

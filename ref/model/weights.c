@@ -224,7 +224,7 @@ static sb_status bind_linear(binder *b, const sb_expected *x, const char *module
         return status;
     if (found.container == SB_CONTAINER_COUNT)
         return missing(b, x->name, err);
-    /* W-7: "What is declared is not held against modules that were laid over" */
+    /* W-7: "The checkpoint's declaration is not compared with modules that were laid over" */
     if (!sb_found_origin(b->checkpoint, &found))
         status = sb_hold_against(b->weights, b->declared, module, &found, err);
     struct sb_stored *stored = &b->weights->stored[found.container];

@@ -43,7 +43,7 @@ static void explain(sb_accept_comparison *c, const char *format, ...)
     va_end(args);
 }
 
-/* E-7: "0 lies outside of it": then the rates differ. */
+/* E-7: "0 lies outside of Newcombe's interval": then the rates differ. */
 static void add_line(sb_accept_comparison *c, size_t depth, const sb_rate *engine,
                      const sb_rate *reference)
 {
@@ -57,8 +57,8 @@ static void add_line(sb_accept_comparison *c, size_t depth, const sb_rate *engin
 
 /* --- comparable counts ------------------------------------------------------------------------ */
 
-/* E-8: "depth 1 always, deeper ones only where every round had as many drafts". Returns that
- * number; 0: rounds differ, or it is not known. */
+/* E-8: "at depth 1 always, at deeper ones only where every round had that many drafts". Returns
+ * that number; 0: rounds differ, or it is not known. */
 static uint64_t drafts_of(const sb_observed *o)
 {
     int even = o->has_drafted && o->rounds && o->drafted % o->rounds == 0;
@@ -122,7 +122,7 @@ static void compare_counts(const sb_accept *a, const sb_observed *o, sb_accept_c
         compare_total(a, o->rounds, accepted, c);
 }
 
-/* E-13: "between the tokens of the responses less the accepted drafts, and as many less one per
+/* E-13: "between the tokens of the responses less the accepted drafts, and this number less one per
  * request" */
 static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_comparison *c)
 {

@@ -93,7 +93,7 @@ static int check_unit(sb_check *check, sb_groups *groups, const sb_unit *unit)
     sb_declared_text text;
     sb_error why;
     char key[SB_MAX_TENSOR_NAME + 64];
-    /* W-7: "What is declared is not held against modules that were laid over" */
+    /* W-7: "The checkpoint's declaration is not compared with modules that were laid over" */
     if (sb_found_origin(check->self.checkpoint, &unit->found))
         return 1;
     if (sb_declared_for(check->self.declared, unit->name, &d, &why)) {

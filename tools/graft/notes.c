@@ -26,7 +26,7 @@ static int is_published(const sb_graft_config *c, const sb_graft_layer *l)
                       (dialect == SB_DIALECT_gptq && strncmp(l->name, "mtp.", 4) != 0));
 }
 
-/* W-15: "Everything else that a dialect has no words for is refused by the name of the dialect" */
+/* W-15: "Everything else that a dialect cannot declare is refused by the name of the dialect" */
 sb_status sb_graft_refuse_unsaid(const sb_graft_config *c, sb_error *err)
 {
     size_t count = 0;
@@ -47,7 +47,7 @@ sb_status sb_graft_refuse_unsaid(const sb_graft_config *c, sb_error *err)
                          c->reindex ? "" : "; --as bf16 decodes them");
 }
 
-/* W-16: "a note tells of how many layers inputs are no longer quantized" */
+/* W-16: "a note gives the number of layers whose inputs are no longer quantized" */
 sb_status sb_graft_note_inputs(sb_graft_config *c, sb_error *err)
 {
     size_t count = 0;
