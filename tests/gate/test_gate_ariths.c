@@ -91,7 +91,7 @@ TEST(other_names_are_refused_with_those_there_are)
     }
 }
 
-/* V-104: "inside them what profile `hf` rounds" */
+/* V-104: "inside operations the values that profile `hf` rounds" */
 TEST(rounding_points_are_values_of_profile_hf)
 {
     sb_knobs hf, exact;

@@ -146,7 +146,7 @@ TEST(the_list_is_whole)
 
 /* --- bounds ----------------------------------------------------------------------------------- */
 
-/* V-107: "under exact it is |exact - real|" */
+/* V-107: "Under exact it is |exact - real|" */
 TEST(bounds_reach_from_real_to_the_end_of_the_ball)
 {
     sb_gate_case *c = made(NULL, "rows=5,k=33", "normal", SB_DTYPE_F32, 42);

@@ -125,8 +125,8 @@ static outcome run(const sb_hollow_options *o, const char *profile, uint64_t see
     return out;
 }
 
-/* B-18: "what layers compute of it stays about as large as what they are given"; and the rows
- * choose different experts. */
+/* B-18: "the outputs of layers stay about as large as their inputs" - and experts
+ * differ. */
 static void held(const char *preset, const char *recipe, const char *profile, const outcome *x)
 {
     if (!(x->square > 0.25f && x->square < 4.0f))
@@ -181,8 +181,8 @@ TEST(test_deep)
     held("T1 of 40 layers", "nvidia-mix", "sm121", &x);
 }
 
-/* B-18: "nothing is made, written or brought", only shapes; and the bytes are those of the
- * ledger. */
+/* B-18: "never made, written or copied to the device" - only shapes
+ * alone; and the bytes are those of the ledger. */
 TEST(test_large)
 {
     static const char *const recipes[] = {"nvidia-mix", "nvfp4-all", "fp8", "bf16"};

@@ -37,7 +37,7 @@ static void measure(const sb_meter_options *o, sb_meter_report *report)
     }
 }
 
-/* B-17: "the emulator shows that they come to what the host computes, and has no time" */
+/* B-17: "the emulator shows that the kernels give what the host computes, and has no time" */
 TEST(test_meter)
 {
     static const sb_meter_options none = sb_meter_options();
@@ -84,7 +84,8 @@ static sb_emu_region open_counted(emu_bench *e, const char *name, void *host, si
     return region;
 }
 
-/* B-17: "reads each byte once", whether or not the words fill the last round of loads. */
+/* B-17: "Each kernel reads each byte once" - whether the words fill the last round of loads or not.
+ */
 TEST(test_once)
 {
     enum { BLOCKS = 2, MOST = 2 * BLOCKS * SB_METER_THREADS * SB_METER_LOADS + 5 };

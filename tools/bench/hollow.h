@@ -1,7 +1,7 @@
 /* hollow.h - a model with shapes only. Its vectors have values, but its matrices are only addresses
  * that are never read: a backend draws their packed weights (gpu/meter/meter.h).
  *
- * B-18: "nothing is made, written or brought" */
+ * B-18: "never made, written or copied to the device" */
 #ifndef SB_BENCH_HOLLOW_H
 #define SB_BENCH_HOLLOW_H
 

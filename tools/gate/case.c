@@ -386,7 +386,7 @@ static sb_status bound_by_balls(const sb_gate_case *c, const sb_gate_arith *ar, 
     return status;
 }
 
-/* V-107: "|m - real| + r, a hundredth more" */
+/* V-107: "|m - real| + r, increased by a hundredth" */
 sb_status sb_gate_bound(const sb_gate_case *c, const sb_gate_arith *ar, size_t output,
                         double *bound, sb_error *err)
 {
