@@ -54,7 +54,7 @@ static sb_status read_entries(sb_telling *t, const char *what, const json_t *lis
     return status;
 }
 
-/* J-44: "says what was generated" */
+/* J-44: "gives the generated tokens" */
 static sb_status find_tokens(sb_telling *t, const char *what, const json_t *list, const json_t *ids,
                              items *s)
 {

@@ -14,7 +14,7 @@ static size_t sequences(const json_t *document)
     return json_is_array(json_object_get(document, "completion_probabilities"));
 }
 
-/* J-41: "{id, token, logprob}, or "prob" in its place" */
+/* J-41: "{id, token, logprob}, or "prob" in place of logprob" */
 static sb_status read_item(sb_telling *t, const json_t *item, uint32_t *id, double *logprob)
 {
     const json_t *value = sb_tell_get(item, "logprob"), *prob = sb_tell_get(item, "prob");

@@ -9,7 +9,7 @@ static size_t sequences(const json_t *document)
     return json_is_object(json_object_get(document, "meta_info"));
 }
 
-/* J-42: "null stands for what JSON has not" */
+/* J-42: "null stands for values that JSON cannot express" */
 static sb_status read_triple(sb_telling *t, const json_t *triple, uint32_t *id, double *logprob)
 {
     if (!json_is_array(triple) || json_array_size(triple) < 2)
@@ -35,8 +35,8 @@ static sb_status tell_list(sb_telling *t, const json_t *list)
     return status;
 }
 
-/* Adds the data of the last token. J-42: "in the first of the input it stands for nothing" - also
- * if the list begins within the prompt, although a row comes before it. */
+/* Adds the data of the last token. J-42: "in the first entry of the input null stands for nothing"
+ * - also if the list begins within the prompt, although a row comes before it. */
 static sb_status tell_token(sb_telling *t, const json_t *triple, double logprob, const json_t *list,
                             int opens)
 {
@@ -74,7 +74,7 @@ static sb_status tell_part(sb_telling *t, const json_t *info, const char *own_ke
     return status;
 }
 
-/* J-42: "list that is shorter than the prompt is of its end" */
+/* J-42: "A list that is shorter than the prompt is the end of the prompt" */
 static sb_status tell_prompt(sb_telling *t, const json_t *info)
 {
     const json_t *own = sb_tell_get(info, "input_token_logprobs");

@@ -133,8 +133,8 @@ static sb_status take_document(pass *p, const json_t *document)
     return no_answer(p, answer);
 }
 
-/* J-43: "a text may have the character 0, which is read as one that cannot be shown" - 0 would end
- * a text here. The caller frees *copy; NULL if nothing had to be changed. */
+/* J-43: "a text may have the character 0; such a text counts as one that cannot be shown" - 0 would
+ * end a text here. The caller frees *copy; NULL if nothing had to be changed. */
 static sb_status without_zeros(const char *text, size_t size, char **copy, sb_error *err)
 {
     static const char zero[] = "\\u0000", shown[] = "\\ufffd";

@@ -206,7 +206,7 @@ static sb_status open_single(const char *path, const sb_dump_options *options, s
     return status;
 }
 
-/* J-33: "one prompt, and of its last row the logits" */
+/* J-33: "the logits of one prompt, of its last row only" */
 static sb_status play_single(void *state, sb_step_fn take, void *ctx, sb_error *err)
 {
     const single *s = state;

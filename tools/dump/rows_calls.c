@@ -138,7 +138,7 @@ static sb_status read_ids(const sb_dump_rows *r, const sb_dump_call *c, size_t f
     return SB_OK;
 }
 
-/* J-13: "where a file has positions they are held against that" */
+/* J-13: "where a file has positions they must agree with that" */
 static sb_status check_positions(const sb_dump_call *c, sb_error *err)
 {
     if (!c->positions)

@@ -108,7 +108,7 @@ static void drop_first(const sb_spoken *s, sb_told *t)
     t->count--;
 }
 
-/* J-37: "the lists of a part are cut to the shortest" */
+/* J-37: "the lists of a part, prompt or generated tokens, are cut to the shortest" */
 static void cut(sb_spoken *s, size_t from, size_t to)
 {
     size_t least = SIZE_MAX, open = 0, lists = 0;

@@ -177,7 +177,7 @@ size_t sb_tell_count(const json_t *object, const char *key)
     return json_is_integer(value) && count > 0 && count < SB_POSITION_LIMIT ? (size_t)count : 0;
 }
 
-/* J-34: "ids of the prompt, where the answer does not have them" */
+/* J-34: "If the answer lacks the ids of the prompt" */
 static sb_status take_given(sb_telling *t)
 {
     size_t given = 0, n;

@@ -311,8 +311,8 @@ static sb_status walk_items(walk *w, const sb_pickle_node *list, size_t length, 
     return status;
 }
 
-/* J-17: "what is nested deeper than 32, or has more than 2^18 values" - a value that contains
- * itself is both. */
+/* J-17: "a pickle that is nested deeper than 32, or has more than 2^18 values" - a value that
+ * contains itself is both. */
 static sb_status walk_node(walk *w, const sb_pickle_node *node, size_t length, unsigned depth)
 {
     if (depth > TORCH_DEPTH || ++w->visits > TORCH_VISITS)

@@ -151,7 +151,7 @@ static int by_place(const void *left, const void *right)
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* J-15: "no two share a byte or a name" - so a small archive cannot contain one block a thousand
+/* J-15: "No two share a byte or a name" - so a small archive cannot contain one block a thousand
  * times. */
 static sb_status check_apart(sb_zip *z, sb_error *err)
 {
