@@ -25,7 +25,7 @@ void sb_emu_wake(sb_emu_thread *thread)
     emu->warps |= 1u << warp;
 }
 
-/* Y-2: "which of those that can go on does so is drawn" */
+/* Y-2: "The next fiber is drawn among those that can go on" */
 static sb_emu_thread *any_thread(sb_emu *emu)
 {
     if (emu->readies == 0)

@@ -73,7 +73,8 @@ __global__ void __launch_bounds__(SB_ACT_THREADS)
     }
     largest = __reduce_max_sync(0xffffffffu, largest);
     /* K-25: "a group with a value that is not finite has NaN for all of its values"; Y-51: "A group
-     * of E4M3 that is not finite has codes that are NaN, one of E2M1 a scale that is" */
+     * of E4M3 that is not finite has codes that are NaN, a group of E2M1 has a scale that is NaN"
+     */
     const bool finite = largest < 0x7f800000u;
     const float y = finite ? sb_act_scale<FORM>(sb_atom_float(largest)) : 1.0f;
     const float by = FORM == SB_ACT_static ? inverse : y;

@@ -10,9 +10,9 @@
  *
  * A tile is 16 pairs of a row and a head, from heads that share keys, and has 128 threads. Each of
  * the four warps has a quarter of the positions for scores, and a quarter of the columns for
- * outputs. Y-95: "A block of attention has one tile, or of many rows four, which read each key and
- * value once for all." A tile computes the same in both cases; the tiles of a block share one
- * stage. */
+ * outputs. Y-95: "A block of attention has one tile, or, if there are many rows, four tiles that
+ * read each key and value once for all." A tile computes the same in both cases; the tiles of a
+ * block share one stage. */
 #ifndef SB_GPU_KERNEL_ATTENTION_CUH
 #define SB_GPU_KERNEL_ATTENTION_CUH
 
@@ -334,7 +334,7 @@ static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
     const sb_attention_self me = sb_attention_me();
     const uint32_t tile = blockIdx.x * TILES + me.tile;
     const uint32_t end = sb_attention_end(job, blockIdx.x * TILES * ROWS, TILES * ROWS, SPLIT);
-    /* Y-96: "A tile computes nothing of what lies behind the positions that its own pairs see" */
+    /* Y-96: "A tile computes nothing behind the positions that its own pairs see" */
     const uint32_t own_end = sb_attention_end(
         job, (SB_PLANT(attention_tile) && TILES > 1 ? tile ^ 1 : tile) * ROWS, ROWS, SPLIT);
     float known[HD / 32][4] = {};

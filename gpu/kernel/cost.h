@@ -113,8 +113,8 @@ static inline uint64_t sb_cost_ends(const sb_cost_shape *s)
     return sum;
 }
 
-/* Y-85: "A call of more than 64 rows whose matrix and rows make at least 64 blocks of 128 rows of
- * weights by 128 of inputs is computed by such blocks." */
+/* Y-85: "If a call has more than 64 rows, and its matrix and rows make at least 64 blocks of 128
+ * rows of weights by 128 of inputs, it is computed by such blocks." */
 static inline int sb_cost_is_wide(uint64_t rows, uint64_t outputs)
 {
     return rows > 64 && sb_cost_up(rows, 128) * sb_cost_up(outputs, 128) >= 64;

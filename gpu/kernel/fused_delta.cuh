@@ -1,5 +1,5 @@
-/* fused_delta.cuh - Y-83: "Between the projections of linear attention there are two.", for calls
- * of few rows.
+/* fused_delta.cuh - Y-83: "Between the projections of linear attention there are two kernels.", for
+ * calls of few rows.
  *
  * sb_gdn_kernel has convolution, gates, norms of queries and keys, and the delta rule. A block has
  * 32 columns of a value head, as in delta_rule.cuh, and convolves all the channels that it reads:

@@ -210,7 +210,7 @@ constexpr size_t sb_linear_bytes(int mt, int nt)
            static_cast<size_t>(nt);
 }
 
-/* Y-65: "Matrices with codes and scales of one kind, up to four of one input, are one launch." */
+/* Y-65: "Up to four matrices of one input, with codes and scales of one kind, are one launch." */
 enum : uint32_t { SB_LINEAR_MATRICES = 4 };
 template <class OUT> struct sb_linear_matrix {
     sb_global<const uint4> weights; /* sb_pack_linear */

@@ -1,5 +1,5 @@
 /* linear_ring.cuh - weights in flight. Y-64: "A warp asks for the weights of four chunks of its
- * part, of BF16 for two, before it uses the first, and for another one when it has used one."
+ * part, for BF16 of two, before it uses the first, and for another chunk when it has used one."
  *
  * To keep memory busy, the bytes in flight must be its rate times its latency (Little). With an
  * assumed latency of 700 ns, 48 multiprocessors at 255 GB/s need 3.7 KB each, and 132 at 3.35 TB/s

@@ -4,9 +4,9 @@
 
 #include "gpu/kernel/wide.cuh"
 
-/* Y-85: "A call of more than 64 rows whose matrix and rows make at least 64 blocks of 128 rows of
- * weights by 128 of inputs is computed by such blocks." Fewer blocks would leave too many
- * multiprocessors idle; linear.cuh, whose warps share a sum, makes more blocks. */
+/* Y-85: "If a call has more than 64 rows, and its matrix and rows make at least 64 blocks of 128
+ * rows of weights by 128 of inputs, it is computed by such blocks." Fewer blocks would leave too
+ * many multiprocessors idle; linear.cuh, whose warps share a sum, makes more blocks. */
 enum : uint32_t { SB_WIDE_LEAST = 64 /* blocks */, SB_WIDE_FEW = 64 /* rows */ };
 
 static inline dim3 sb_wide_grid(uint32_t n, uint32_t sets)
@@ -24,7 +24,8 @@ static inline bool sb_wide_takes(const sb_linear_shape &shape, uint32_t rows)
     return sb_wide_takes(shape.rows, rows);
 }
 
-/* Y-61: "Where it has more than 32, sets of 128 go to the blocks of Y-85 or Y-90." */
+/* Y-61: "Where an expert has more than 32 on average, sets of 128 go to the blocks of Y-85 or
+ * Y-90." */
 static inline bool sb_wide_takes_experts(uint32_t pairs, uint32_t experts)
 {
     return pairs / 32 > experts;

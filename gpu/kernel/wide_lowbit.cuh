@@ -267,7 +267,7 @@ template <> struct sb_wide_unit_scales<sb_w4a4> {
     }
 };
 
-/* sum += the product of a unit of the warp's weights with its inputs. Y-92: "Of FP8 with blocks the
+/* sum += the product of a unit of the warp's weights with its inputs. Y-92: "In FP8 with blocks the
  * chain of a unit has an accumulator of its own." */
 template <class LAYER, uint32_t PAIR>
 SB_KERNEL_FN void sb_wide_unit_multiply(float (&sum)[SB_WIDE_MT][SB_WIDE_NT][4],

@@ -44,7 +44,7 @@ static sb_status find_weights(const sb_knobs *knobs, const sb_expert_linear_args
     return SB_OK;
 }
 
-/* Y-62: "for each pair where E2M1 inputs of the experts have different factors" */
+/* Y-62: "If E2M1 inputs of the experts have different factors, it is quantized for each pair" */
 static void quantize_pairs(const lowbit_call &c, const sb_expert_linear_args *a,
                            const expert_weights &weights)
 {

@@ -232,7 +232,7 @@ TEST(test_faults_of_warps)
     CAUGHT(700, SUM, sum_blocks<FROM_ABSENT>, "a shuffle reads lane 16, which its mask 0x0000ffff");
 }
 
-/* Y-14: "What stands in Y-4, Y-5 and Y-7 to Y-13 is a fault as ever." */
+/* Y-14: "The faults of Y-4, Y-5 and Y-7 to Y-13 are still faults." */
 TEST(test_without_history)
 {
     history = false;

@@ -117,8 +117,8 @@ static void are(const char *kernel, const char *what, const sb_emu_unlike &launc
     assert_int_equal(t.narrow, narrow);
 }
 
-/* Y-15: "how many different ones they are, in each launch and in each block, and how many are read
- * in pieces of less than 16"; both counts start again with each launch. */
+/* Y-15: "how many of these bytes are different, in each launch and in each block, and how many are
+ * read in pieces of less than 16" - both start anew with each launch. */
 TEST(test_unlike)
 {
     open();
@@ -161,7 +161,7 @@ TEST(test_counts)
     close();
 }
 
-/* Y-15: "what is a fault without it is a fault as ever": an input stays an input, and has all its
+/* Y-15: "Counting changes nothing about faults" - an input stays one, and has all its
  * values. */
 TEST(test_inputs)
 {

@@ -205,7 +205,7 @@ void experts_in_few(rig *r, mixture *m, uint32_t p)
     }
 }
 
-/* Y-61: "Where it has more than 32, sets of 128" */
+/* Y-61: "Where an expert has more than 32 on average, sets of 128" */
 void check_experts(layer_kind kind, size_t rows)
 {
     static mixture m;
