@@ -25,8 +25,8 @@ struct sb_gpu_pairs {
 };
 }
 
-/* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average" - "Where it
- * has more than 32, sets of 128" if `many`: such a kernel exists. */
+/* Y-61: "A set has at most 8 pairs, or 64 where an expert has more than 8 on average" - "Where
+ * an expert has more than 32 on average, sets of 128" if `many`: such a kernel exists. */
 static inline uint32_t sb_gpu_set_of(uint32_t pairs, uint32_t experts, bool many)
 {
     if (many && sb_wide_takes_experts(pairs, experts))

@@ -11,8 +11,8 @@
 
 #include "ref/container/safetensors.h"
 
-/* What starts at a mark. V-13: "rows of at least 64 bytes", "pages of 4 KiB of the file", "of
- * scales and zero points 512 bytes". */
+/* What starts at a mark. V-13: "rows of at least 64 bytes", "pages of 4 KiB of the file",
+ * "stretches of 512 bytes of scales and zero points". */
 typedef enum sb_grid { SB_GRID_row, SB_GRID_page, SB_GRID_sector, SB_GRIDS } sb_grid;
 
 enum { SB_MARK_KEY = 64 };

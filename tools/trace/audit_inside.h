@@ -57,7 +57,7 @@ void sb_audit_draft(sb_audit *audit, sb_course *course, const sb_step *step, siz
 void sb_audit_arrays(sb_audit *audit, const sb_step *step);
 void sb_audit_states(sb_audit *audit, const sb_step *step);
 
-/* audit_digests.c: U-6, "they are those of these arrays" */
+/* audit_digests.c: U-6: "it must be the digest of these arrays" */
 void sb_audit_digests(sb_audit *audit, const sb_step *step, const sb_step_state *state);
 
 #endif
