@@ -424,6 +424,14 @@ sb_status sb_envelope_rejoin(sb_envelope *e, sb_error *err)
     return status;
 }
 
+/* T-42: "counts twice" */
+double sb_envelope_loose(const sb_envelope *e, double tight, double loose)
+{
+    if (loose <= tight)
+        return tight;
+    return e->has_codes ? tight + 2 * (loose - tight) : loose;
+}
+
 /* The distance of the others' logits from the reference's. */
 static sb_noise noise_of(const sb_envelope *e)
 {
@@ -439,7 +447,7 @@ static sb_noise noise_of(const sb_envelope *e)
     double tight = lanes[0] ? squares[0] / ((double)lanes[0] * (double)V) : 0;
     double loose = lanes[1] ? squares[1] / ((double)lanes[1] * (double)V) : 0;
     noise.tight = sb_wide_sqrt(tight);
-    noise.loose = sb_wide_sqrt(loose > tight ? loose : tight);
+    noise.loose = sb_wide_sqrt(sb_envelope_loose(e, tight, loose));
     return noise;
 }
 

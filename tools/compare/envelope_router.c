@@ -162,15 +162,15 @@ static uint32_t runner_up(const float *logits, size_t E, const uint32_t *set, si
 
 double sb_envelope_router_bound(const sb_envelope *e, uint32_t layer, size_t row)
 {
-    double squares[2] = {0}, lanes[2] = {0}, most = 0;
+    double squares[2] = {0}, lanes[2] = {0};
     for (size_t j = 1; j < e->count; j++) {
         int loose = !sb_envelope_is_tight(e, j);
         squares[loose] += e->lanes[j].spread[(size_t)layer * e->rows + row];
         lanes[loose]++;
     }
     for (int loose = 0; loose < 2; loose++)
-        if (lanes[loose] > 0 && squares[loose] / lanes[loose] > most)
-            most = squares[loose] / lanes[loose];
+        squares[loose] /= lanes[loose] > 0 ? lanes[loose] : 1;
+    const double most = sb_envelope_loose(e, squares[0], squares[1]);
     return e->factor * sb_wide_sqrt(2 * most / e->model->config.experts);
 }
 

@@ -100,7 +100,7 @@ static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, co
         double tight = lanes[0] ? f->bounds[i] / (double)lanes[0] : 0;
         double loose = lanes[1] ? f->bounds[size + i] / (double)lanes[1] : 0;
         f->bounds[i] = tight;
-        f->bounds[size + i] = loose > tight ? loose : tight;
+        f->bounds[size + i] = sb_envelope_loose(e, tight, loose);
     }
     return SB_OK;
 }
