@@ -17,8 +17,8 @@ SB_ATOM_FN uint32_t sb_act_magnitude(float x)
     return sb_atom_bits(x) & 0x7fffffffu;
 }
 
-/* K-19: "E4 encodes by F-6, saturating; a NaN, which only 0 times an infinity makes here, becomes
- * 448" */
+/* K-19: "E4 encodes by F-6, saturating. A NaN, which here only 0 times an infinity can make,
+ * becomes 448" */
 SB_ATOM_FN float sb_act_no_nan(float x)
 {
     return x == x ? x : 448.0f;

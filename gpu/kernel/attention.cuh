@@ -19,9 +19,9 @@
 #include "gpu/kernel/attention_room.cuh"
 #include "gpu/math/exp.h"
 
-/* R-12: "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) )", K-24: "the dot products of R-12 are multiplied
- * with z before they are rounded" - here after the rounding, T-21. Computes the scores of the
- * tile's rows and the warp's positions of a chunk. */
+/* R-12: "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) )", K-24: "The dot products of R-12 are then
+ * multiplied by z before they are rounded" - here after the rounding, T-21. Computes the scores of
+ * the tile's rows and the warp's positions of a chunk. */
 template <int HD>
 SB_KERNEL_FN void sb_attention_score(float (&d)[4], const sb_attention_room &room,
                                      sb_shared<const uint16_t> keys, float key_scale, float scale)
@@ -115,7 +115,7 @@ SB_KERNEL_FN void sb_attention_largest(const sb_attention_scores &s, const uint3
     }
 }
 
-/* R-12: "e_u = exp( RN(s_u - max s) )", K-11: "flash takes R(e_u) for p_u". */
+/* R-12: "e_u = exp( RN(s_u - max s) )", K-11: "flash uses R(e_u) in place of p_u". */
 SB_KERNEL_FN void sb_attention_odds(sb_attention_scores &s, const sb_attention_room &room,
                                     const float (&top)[2], const uint32_t (&end)[2],
                                     uint32_t chunks)

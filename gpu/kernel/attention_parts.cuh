@@ -71,8 +71,8 @@ SB_KERNEL_FN void sb_kv_code(float x, uint8_t &code)
 {
     code = static_cast<uint8_t>(sb_cvt_e4m3x2_f32(x, 0.0f) & 0xff);
 }
-/* K-24: "fp8 keeps D4(E4(RN(x / z))) of every element x of a key, after rope, or value" - z is
- * `scale`. */
+/* K-24: "fp8 keeps D4(E4(RN(x / z))) for every element x of a value, and of a key after rope" - z
+ * is `scale`. */
 template <class KV> SB_KERNEL_FN KV sb_kv_element(float x, float scale)
 {
     KV code;

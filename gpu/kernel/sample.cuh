@@ -15,8 +15,7 @@
 
 enum : uint32_t { SB_SAMPLE_THREADS = SB_ARGMAX_THREADS, SB_SAMPLE_REFUSED = 0xffffffffu };
 
-/* P-8: "Word 0 is for the token that is drawn from the target" - the words of a block of random
- * bits. */
+/* P-8: "Word 0 draws a token from the target" - the words of a block of random bits. */
 enum sb_sample_word : uint32_t { SB_WORD_token, SB_WORD_draft, SB_WORD_accept, SB_WORD_residual };
 
 struct sb_sample_settings {
@@ -55,7 +54,7 @@ SB_KERNEL_FN float sb_sample_uniform(uint32_t w)
     return u < 1 ? u : 1 - 0x1p-24f;
 }
 
-/* P-10: "g_i = -log( -log1p(-u_i) ), both rounded" */
+/* P-10: "g_i = -log( -log1p(-u_i) ), both functions rounded" */
 SB_KERNEL_FN float sb_sample_gumbel(float u)
 {
     return -sb_gpu_log(-sb_gpu_log1p_minus(u));
@@ -64,7 +63,7 @@ SB_KERNEL_FN float sb_sample_gumbel(float u)
 /* --- weights -----------------------------------------------------------------------------------
  */
 
-/* P-2: "by falling logit, the lowest id first among equal logits" */
+/* P-2: "by falling logit, equal logits by ascending id" */
 SB_KERNEL_FN uint64_t sb_sample_key(float logit, uint32_t id)
 {
     return static_cast<uint64_t>(~sb_rising(logit)) << 32 | (SB_PLANT(sample_ties) ? id ^ 1 : id);
@@ -162,8 +161,8 @@ SB_KERNEL_FN void sb_sample_cut(sb_global<const float> logits, sb_global<float> 
     }
 }
 
-/* P-5: "the fewest first tokens of the order for which sum(e) is at least RN(top_p sum(e) of all
- * that top_k keeps)". Tokens that top_k does not keep have e = 0. */
+/* P-5: "the fewest first tokens of the order are kept for which sum(e) is at least RN(top_p sum(e)
+ * of all tokens that top_k keeps)". Tokens that top_k does not keep have e = 0. */
 SB_KERNEL_FN uint64_t sb_sample_top_p(sb_global<const float> logits, sb_global<const float> e,
                                       uint32_t n, float top_p, sb_shared<uint64_t> room)
 {
@@ -210,8 +209,8 @@ SB_KERNEL_FN float sb_sample_rest(float p, float q, bool rest)
     return !rest || SB_PLANT(sample_rest) ? p : p > q ? __fsub_rn(p, q) : 0.0f;
 }
 
-/* P-10: "the token with the largest RN( log(w_i) + g_i ) of those with w_i above 0, the lowest id
- * among equals"; 0 if there is none. With `rest` the weights are those of P-13. */
+/* P-10: "the token with the largest RN( log(w_i) + g_i ) among those with w_i above 0, the lowest
+ * id among equals"; 0 if there is none. With `rest` the weights are those of P-13. */
 SB_KERNEL_FN uint32_t sb_sample_pick(sb_global<const float> p, sb_global<const float> q, bool rest,
                                      uint32_t n, const sb_sample_settings &s, uint32_t position,
                                      uint32_t word, sb_shared<uint64_t> room)

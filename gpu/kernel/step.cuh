@@ -66,8 +66,8 @@ static __global__ void sb_step_accept_kernel(const sb_step_numbers step, uint32_
     *step.kept = rows;
 }
 
-/* S-10: "Keeping the first n rows of a round leaves the state, to the bit, that feeding only them
- * would have left": *kept of `rows` rows, at least one. */
+/* S-10: "Keeping the first n rows of a round leaves the state, to the bit, that feeding only these
+ * rows would have left": *kept of `rows` rows, at least one. */
 static __global__ void sb_step_keep_kernel(const sb_step_numbers step, uint32_t rows)
 {
     sb_launch_ready();

@@ -37,7 +37,7 @@ static int entry_ahead(const sb_knobs *knobs)
     return SB_IS(knobs, mtp_first, zeros) ? 0 : -1;
 }
 
-/* S-7: "the entry of h_i and x_{i+1} is made when x_{i+1} is fed". The first token of a sequence
+/* S-7: "The entry of h_i and x_{i+1} is made when x_{i+1} is fed". The first token of a sequence
  * has no vector before it, unless K-27 gives it zeros. */
 static void prime(sb_step_call &c, bool first)
 {
@@ -80,7 +80,7 @@ static sb_status run_keep(sb_queued_step *step, const sb_step_part &part, sb_err
     return c.status;
 }
 
-/* S-8; K-29: "residual feeds that before mtp.norm" */
+/* S-8; K-29: "residual feeds its output before mtp.norm" */
 static sb_status run_draft(sb_queued_step *step, const sb_step_part &part, sb_error *err)
 {
     sb_step_call c = call_of(step, part, SB_CALL_draft, 1, err);

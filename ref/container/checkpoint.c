@@ -52,8 +52,9 @@ sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *c
     return SB_OK;
 }
 
-/* Opens shards[at]. C-6: "a symbolic link is followed, as the hub cache lays its snapshots out" -
- * the link is in the folder under the shard's name, so open() is enough. */
+/* Opens shards[at]. C-6: "Symbolic links are followed when a file is opened, because the hub cache
+ * builds its snapshots from links" - the link is in the folder under the shard's name, so open() is
+ * enough. */
 sb_status sb_checkpoint_add_shard(sb_checkpoint *c, const char *path, const char *name,
                                   sb_error *err)
 {

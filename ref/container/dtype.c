@@ -39,8 +39,8 @@ int sb_dtype_find(const char *name, sb_dtype *out)
     return 0;
 }
 
-/* C-3: "the byte length of a tensor is the product of its dimensions times the size of its dtype,
- * computed without overflow" */
+/* C-3: "The byte length of every tensor is the product of its dimensions times the size of its
+ * dtype, computed without overflow" */
 sb_status sb_dtype_bytes(sb_dtype dtype, unsigned rank, const uint64_t *shape, uint64_t *bytes,
                          sb_error *err)
 {

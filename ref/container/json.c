@@ -33,8 +33,8 @@ typedef struct manner {
     int loose;
 } manner;
 
-/* C-8: "What its values would take is counted before memory is asked for" - this function checks
- * everything that needs no memory. */
+/* C-8: "The memory that the values would take is counted before it is requested" - this function
+ * checks everything that needs no memory. */
 static sb_status check(const char *text, size_t n, const char *file, manner how, size_t *token,
                        sb_error *err)
 {

@@ -154,7 +154,7 @@ static json_t *build_array(build *b)
     return array;
 }
 
-/* C-4: "a key that stands twice is refused". */
+/* C-4: "a duplicate key is refused". */
 static int build_member(build *b, json_t *object)
 {
     if (!read_string(b))

@@ -196,7 +196,7 @@ static int by_name(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* C-4: "a key that stands twice is refused" */
+/* C-4: "a duplicate key is refused" */
 static sb_status check_names(const reader *r, sb_error *err)
 {
     const sb_safetensors *out = r->out;
@@ -250,7 +250,7 @@ static int by_data(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* C-2: "sorted by offset the tensors cover the data buffer from 0 to its end without gap or
+/* C-2: "the tensors, sorted by offset, cover the data buffer from 0 to its end without gap or
  * overlap" */
 static sb_status check_cover(const reader *r, sb_error *err)
 {

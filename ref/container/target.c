@@ -259,7 +259,8 @@ void sb_target_close(sb_target *t)
 
 /* --- the exchange ----------------------------------------------------------------------------- */
 
-/* C-9: "it and the old folder change places at once" - sets *old to the name of the old folder. */
+/* C-9: "the new folder and the old folder exchange their names in one step" - sets *old to the name
+ * of the old folder. */
 static sb_status exchange(const sb_target *t, const char **old, sb_error *err)
 {
     *old = t->partial;

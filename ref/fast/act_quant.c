@@ -32,8 +32,9 @@ static int find_amax(sb_act_group *g)
     return sb_is_finite_f32(g->amax);
 }
 
-/* K-25: "the input is R of the value that the law of K-17 gives it: exact gives RN of the exact
- * value, factor_last that without the factor, bf16_scale gives what mo_mul does" */
+/* K-25: "the input is R of the value that the law of K-17 gives to it: exact gives RN of the exact
+ * value; factor_last gives RN of the value without the factor; bf16_scale gives the same as
+ * mo_mul" */
 static float rounded(const job *j, float code, float scale)
 {
     static const double one = 1;

@@ -22,8 +22,8 @@ static float narrow(const sb_knobs *knobs, float x)
 }
 
 /* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )", in place. Writes the weights of
- * the values; returns the divisor of the result. K-11: "flash takes R(e_u) for p_u and divides at
- * the end: o_t = R( RN( dot over u of R(e_u) with v_u / sum(e) ) )" */
+ * the values; returns the divisor of the result. K-11: "flash uses R(e_u) in place of p_u and
+ * divides at the end: o_t = R( RN( dot over u of R(e_u) with v_u / sum(e) ) )" */
 static float softmax(const sb_knobs *knobs, float *s, size_t n)
 {
     float largest = sb_largest_of(s, n);
@@ -84,7 +84,7 @@ static float scale_or_one(float scale)
 }
 
 /* The keys or values of one head that this row of the wave attends to: its own and all before it.
- * K-24: "the dot products of R-12 are multiplied with z before they are rounded" */
+ * K-24: "The dot products of R-12 are then multiplied by z before they are rounded" */
 static sb_rows seen(const wave *w, const float *cache, const group *g, float scale)
 {
     const sb_attention_args *a = w->a;

@@ -63,7 +63,8 @@ static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, 
     return status;
 }
 
-/* Q-3: "the exact sum, times the factors of weight and input, is rounded once" */
+/* Q-3: "RN of the exact sum of products times the factors of weight and input that the whole tensor
+ * shares" */
 static sb_status linear_exact(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *in)
 {
     sb_scalar factor = factors_of(a->weight, in);
@@ -105,7 +106,7 @@ static sb_status linear_plain(const sb_knobs *knobs, const sb_linear_args *a)
     return status;
 }
 
-/* K-45: "weight rounds the input of a linear layer that is not quantized" */
+/* K-45: "weight rounds the input of every linear layer that is not quantized" */
 static sb_status linear_narrowed(const sb_knobs *knobs, const sb_linear_args *a, sb_format format)
 {
     size_t count = a->rows * a->weight->cols;

@@ -65,8 +65,8 @@ typedef struct room {
 } room;
 
 /* R-17: "t_i = f_i w_i" and "routed = R( sum(t) )"; K-14: "eager takes the experts by ascending
- * index and rounds after each: routed = R( RN(routed + t_i) ), from 0". For `count` elements from i
- * on. */
+ * index and rounds after each: routed = R( RN(routed + t_i) ), starting from 0". For `count`
+ * elements from i on. */
 static void routed_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, const room *r, size_t i,
                        size_t count, float *routed)
 {
@@ -89,8 +89,8 @@ static void routed_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, cons
     sb_act_many(knobs, routed, count, routed);
 }
 
-/* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )"; K-52: "fused is R( dot of
- * (1, sigmoid(l_shared)) with (routed, f_shared) )" */
+/* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )"; K-52: "fused replaces its
+ * last step by R( dot of (1, sigmoid(l_shared)) with (routed, f_shared) )" */
 static void add_shared(const sb_knobs *knobs, const float *routed, float open, const float *shared,
                        size_t count, float *out)
 {
@@ -117,7 +117,7 @@ static void dot_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, const r
     sb_act_many(knobs, a->out, a->n, a->out);
 }
 
-/* K-14: "dot is the single sum of R-17, slots the slot form" */
+/* K-14: "dot is the single sum of R-17; slots is the slot form" */
 static void combine(const sb_knobs *knobs, const sb_moe_combine_args *a, const room *r)
 {
     const float open = sb_sigmoid(a->shared_logit);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* K-8: "chain has no frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) ),
- * that of 0 the position" */
+/* K-8: "chain has no frequencies: the angle of f = 0 is the position, and the angle of every other
+ * f is RN( the angle of f - 1 times RN( theta^(-2/rd) ) )" */
 static float angle_of(const sb_knobs *knobs, const float *frequency, size_t f, float position)
 {
     if (!SB_IS(knobs, rope_freq, chain))

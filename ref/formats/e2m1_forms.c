@@ -1,4 +1,4 @@
-/* F-14: "for every argument the row names the code" */
+/* F-14: "The row gives the code for every argument" */
 #include "ref/formats/e2m1_forms.h"
 
 #include "ref/base/bytes.h"

@@ -176,7 +176,7 @@ void sb_round_many(sb_format format, const float *x, size_t n, float *out)
             out[i] = sb_round_to(format, x[i]);
 }
 
-/* F-13: "two share a byte, the element of even index in the low half" */
+/* F-13: "Two codes of four bits share a byte, the element of even index in the low half" */
 static void store_small_code(unsigned char *bytes, unsigned bits, size_t i, uint32_t code)
 {
     if (bits == 8)

@@ -43,8 +43,8 @@ float sb_small_value(uint32_t code, unsigned fraction_bits, unsigned bias)
                             fraction << (FRACTION_BITS - fraction_bits));
 }
 
-/* F-5: "the nearest value, and of two equally near ones that with the even code" - shifts the
- * significand so that the last kept bit of the code is bit 0. The bits shifted out decide the
+/* F-5: "the nearest value, and between two equally near values the one with the even code" - shifts
+ * the significand so that the last kept bit of the code is bit 0. The bits shifted out decide the
  * rounding. A carry out of the fraction gives the next exponent. */
 uint32_t sb_small_nearest(uint32_t bits, unsigned fraction_bits, unsigned bias)
 {
@@ -162,7 +162,7 @@ float sb_e8m0_to_f32(uint8_t code)
     return sb_f32_from_bits(code == 0 ? 0x00400000u : (uint32_t)code << FRACTION_BITS);
 }
 
-/* F-11: "NaN, infinities and values below 0 become 255" */
+/* F-11: "NaN, infinities and values below 0 give 255" */
 static int e8m0_has_no_code(float x)
 {
     return !(x >= 0) || magnitude_of(x) >= INFINITE;
@@ -180,7 +180,7 @@ static uint32_t e8m0_below(float x, uint32_t *rest)
     return bits >> FRACTION_BITS;
 }
 
-/* F-11: "the nearest, of two equally near ones the larger" */
+/* F-11: "the nearest code, and the larger of two equally near ones" */
 uint8_t sb_f32_to_e8m0(float x)
 {
     uint32_t rest;
@@ -190,7 +190,7 @@ uint8_t sb_f32_to_e8m0(float x)
     return (uint8_t)(code + (rest >= 0x400000u));
 }
 
-/* F-11: "the one equal to the value, or else 255" */
+/* F-11: "the code equal to the value, or else 255" */
 uint8_t sb_f32_to_e8m0_exact(float x)
 {
     uint32_t rest;
@@ -200,7 +200,7 @@ uint8_t sb_f32_to_e8m0_exact(float x)
     return sb_e8m0_to_f32((uint8_t)code) == x || x == 0 ? (uint8_t)code : 255;
 }
 
-/* F-11: "the least that is not below the value" */
+/* F-11: "the least code that is not below the value" */
 uint8_t sb_f32_to_e8m0_up(float x)
 {
     uint32_t rest;
@@ -210,7 +210,8 @@ uint8_t sb_f32_to_e8m0_up(float x)
     return (uint8_t)(code + (rest > 0));
 }
 
-/* F-11: "or the one above it from 1.75 times it on" - adding a quarter of the power then carries */
+/* F-11: "or of the next power of two if a is at least 1.75 times that power" - adding a quarter of
+ * the power then carries */
 uint8_t sb_f32_to_e8m0_ct(float amax, unsigned element_exponent)
 {
     if (e8m0_has_no_code(amax))
@@ -221,7 +222,7 @@ uint8_t sb_f32_to_e8m0_ct(float amax, unsigned element_exponent)
     return (uint8_t)(code > element_exponent ? code - element_exponent : 0);
 }
 
-/* F-12: "the integer that its bits are" */
+/* F-12: "the integer that its bits represent" */
 float sb_uint8_to_f32(uint8_t code)
 {
     return (float)code;

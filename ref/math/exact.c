@@ -231,7 +231,7 @@ static uint32_t apply_factors(wide *w, const sb_scalar *scalar)
     return sign;
 }
 
-/* A-5: "a zero sum is +0 and a nonzero sum that rounds to zero keeps its sign"
+/* A-5: "a zero sum is +0, and a nonzero sum that rounds to zero keeps its sign"
  * A-6: "a reduction with a NaN or an infinity among its operands gives the canonical NaN
  * 0x7fc00000" */
 static float round_wide(const sb_exact *acc, const sb_scalar *scalar)
@@ -250,7 +250,7 @@ float sb_exact_round(const sb_exact *acc)
     return round_wide(acc, NULL);
 }
 
-/* Q-3: "rounded once, after the factors that the whole tensor shares" */
+/* Q-3: "it is rounded once, after these factors" */
 float sb_exact_round_scaled(const sb_exact *acc, const sb_scalar *scalar)
 {
     return round_wide(acc, scalar);

@@ -114,7 +114,7 @@ static void scale_groups(const sb_matrix *m, uint32_t row, sb_law law, float *va
     }
 }
 
-/* Q-8: "a law is an order of roundings" - the code is multiplied after the roundings of
+/* Q-8: "A law is an order of roundings" - the code is multiplied after the roundings of
  * sb_law_scale. */
 void sb_law_row(const sb_matrix *matrix, uint32_t row, sb_law law, double *wide, float *values)
 {

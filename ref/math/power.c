@@ -91,7 +91,8 @@ static float rounded(const uint32_t x[PRODUCT])
     return (float)significand * sb_f32_from_bits((uint32_t)(top - 23 - 32 * FRACTION + 127) << 23);
 }
 
-/* A-8: "base^e of a binary fraction e is the product of the square roots that its bits name"
+/* A-8: "For a binary fraction e, base^e is the product of the square roots that the bits of e
+ * select"
  *
  * Each root is too small by a relative error below 2^-95, and each of at most 40 products adds less
  * than that. So the 89 bits after the leading bit are correct, except for the last of them. A tie

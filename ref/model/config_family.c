@@ -21,7 +21,7 @@ const char *sb_family_name(sb_family family)
     return families[family].name;
 }
 
-/* M-3: "what is not of this family is refused by name" */
+/* M-3: "A model that is not of this family is refused by name" */
 static sb_status refuse_type(const sb_json_object *at, const char *type, sb_error *err)
 {
     const char *why = "this version computes qwen3_5_moe, qwen3_5 and qwen3_next only";

@@ -31,9 +31,9 @@ static sb_status find_rope(const sb_config_source *s, rope_source *rope, sb_erro
     return SB_OK;
 }
 
-/* M-10: "the first of rope_parameters, rope_scaling and the text configuration that has a RoPE
- * field decides it". Places may differ: transformers saves a class default in the root, but
- * computes with the value in rope_parameters. *out is 0 if no place has the key. */
+/* M-10: "the first of rope_parameters, rope_scaling and the text configuration that has this
+ * field". Places may differ: transformers saves a class default in the root, but computes with the
+ * value in rope_parameters. *out is 0 if no place has the key. */
 static sb_status rope_number(const rope_source *rope, const char *key, double *out, sb_error *err)
 {
     *out = 0;

@@ -97,8 +97,8 @@ static sb_status find_hf(const documents *docs, sb_declared_reading *reading, sb
                              &reading->hf, err);
 }
 
-/* Q-21: "quant_method names the dialect, and any other is refused by name" - except for files older
- * than the field. */
+/* Q-21: "quant_method names the dialect. The dialects are the rows of `ref/model/declared.def`; any
+ * other dialect is refused by name" - except for files older than the field. */
 static sb_status find_dialect(const sb_declared_reading *reading, sb_dialect *out, sb_error *err)
 {
     static const struct {

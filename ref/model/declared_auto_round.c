@@ -35,7 +35,7 @@ static sb_status read_scheme(const sb_json_object *at, ar_scheme *s, sb_error *e
     return status;
 }
 
-/* Q-28: "16 bits or more, and the data types of plain floats, are no quantization" */
+/* Q-28: "16 bits or more, and the data types of plain floats, mean no quantization" */
 static int is_plain(const ar_scheme *s)
 {
     static const char *const plain[] = {"float", "float16", "bfloat16", "float32"};
@@ -200,7 +200,8 @@ sb_status sb_declared_auto_round_read(sb_declared_reading *reading, sb_error *er
     return sb_declared_each(&reading->object, "extra_config", NULL, read_extra, &of, err);
 }
 
-/* Q-28: "the exact key, else the longest regular expression found anywhere in the name" */
+/* Q-28: "the key equal to its name, else the longest regular expression found anywhere in the
+ * name" */
 static sb_status find(const sb_declared *declared, const char *module, const sb_rule **out,
                       const sb_rule **first, sb_error *err)
 {

@@ -131,8 +131,8 @@ static sb_rule_kind kind_of(const char **text)
     return SB_RULE_MATCH;
 }
 
-/* Q-22: "a group may carry a format of its own, and must where the global one is mixed-precision"
- */
+/* Q-22: "A group may have a format of its own, and must have one where the global format is
+ * mixed-precision" */
 static sb_status read_group(sb_declared_reading *reading, const char *global,
                             const sb_json_object *group, sb_error *err)
 {
@@ -182,7 +182,7 @@ static sb_status refuse_empty(const sb_json_object *at, const char *key, const c
     return sb_json_fail(at, key, SB_ERR_UNSUPPORTED, err, "is not empty: %s", why);
 }
 
-/* Q-22: "weights that are not packed, sparse or rotated are refused" */
+/* Q-22: "Unpacked, sparse and rotated weights are refused" */
 static sb_status refuse(const sb_json_object *at, sb_error *err)
 {
     const char *state;

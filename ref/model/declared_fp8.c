@@ -6,8 +6,9 @@
 #include "ref/container/show.h"
 #include "ref/model/declared_parts.h"
 
-/* Q-26: "a name excludes the module it names, those below it and those whose name ends with it, at
- * dots; with special characters it is a regular expression from the start of the name" */
+/* Q-26: "a name excludes the module that it names, the modules below it, and the modules whose name
+ * ends with it, at dots. A name with special characters is a regular expression from the start of
+ * the name" */
 static sb_rule_kind kind_of(const char **text)
 {
     return sb_looks_like_regex(*text) ? SB_RULE_MATCH : SB_RULE_PART;

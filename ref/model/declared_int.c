@@ -79,8 +79,8 @@ typedef struct dynamic_of {
     const sb_declaration *base;
 } dynamic_of;
 
-/* Q-27: "a key that starts with -: excludes, any other, with or without +:, changes what its object
- * names, and the first that matches from the start of the name decides" */
+/* Q-27: "a key that starts with -: excludes modules; any other key, with or without +:, changes the
+ * settings that its object names. The first key that matches from the start of the name decides" */
 static sb_status read_dynamic(void *ctx, const sb_json_object *dynamic, const char *name,
                               const sb_json_object *changes, sb_error *err)
 {

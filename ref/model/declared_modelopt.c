@@ -169,7 +169,7 @@ static const char *version_of(const sb_json_object *at)
     return json_string_value(json_object_get(producer, "version"));
 }
 
-/* Q-25: "of two files that differ, config.json decides and each difference is a note" */
+/* Q-25: "where two files differ, config.json decides, and each difference is reported as a note" */
 static sb_status note_differences(sb_declared_reading *reading, const char *algo, sb_error *err)
 {
     sb_declared *declared = reading->declared;
@@ -244,7 +244,7 @@ static sb_status read_group(void *ctx, const sb_json_object *groups, const char 
     return sb_declared_names(group, "targets", kind_of, index, &declared->targets, err);
 }
 
-/* Q-25: "the list of layers is quantized_layers of config.json, else of hf_quant_config.json, else
+/* Q-25: "The list of layers is quantized_layers of config.json, else of hf_quant_config.json, else
  * the targets of config_groups" */
 static sb_status read_mixed(sb_declared_reading *reading, sb_error *err)
 {

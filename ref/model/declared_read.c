@@ -186,7 +186,7 @@ const char *sb_module_experts(const char *module, sb_module_name *room)
     return room->text;
 }
 
-/* "where no rule names such a module, the answer is unknown" */
+/* "Where no rule names such a module, the answer is unknown" */
 int sb_module_outside(const char *module)
 {
     static const char *const parts[] = {"mtp", "visual", "model.mtp", "model.visual",

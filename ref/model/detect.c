@@ -46,8 +46,8 @@ static sb_status read_one(const sb_probe *p, const sb_tensor *t, int kind, uint3
 }
 
 /* Reads the input scale, which any container may have. Only scalars of FP4 layers are converted;
- * their origin is read only to check it. Q-4: "or, of weights, a multiplier of 0" - for inputs, a
- * multiplier of 0 would make every output 0. */
+ * their origin is read only to check it. Q-4: "The multiplier of a weight may also be 0" - for
+ * inputs, a multiplier of 0 would make every output 0. */
 static sb_status read_input(const sb_probe *p, uint32_t e, sb_quant *q)
 {
     const sb_tensor *divisor = SB_FOUND_PART(p, input_global_scale);

@@ -69,7 +69,7 @@ int sb_declaration_agrees(const sb_declaration *d, const sb_found *f)
            (d->answer != SB_DECLARED_YES || sb_declared_blocks_agree(d, &f->matrix));
 }
 
-/* Q-12: "Where they are neither, the declaration decides" */
+/* Q-12: "In all other cases the declaration decides" */
 static void settle(const sb_declaration *d, sb_found *found)
 {
     if (d->answer == SB_DECLARED_YES && d->bits < 8 && sb_declared_kind_agrees(d, found) &&
@@ -89,7 +89,8 @@ sb_status sb_settle_zeros(const sb_declared *declared, const char *module, sb_fo
     return status;
 }
 
-/* Q-11: "a layer whose tensors are not what is declared is read as its tensors are, and counted" */
+/* Q-11: "A layer whose tensors differ from its declaration is read as its tensors are, and counted
+ * as a disagreement" */
 sb_status sb_hold_against(sb_weights *weights, const sb_declared *declared, const char *module,
                           sb_found *found, sb_error *err)
 {

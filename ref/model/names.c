@@ -168,7 +168,8 @@ static sb_status visit_layer(const walk *w, const char *prefix, uint32_t layer, 
     return status ? status : visit_mlp(w, prefix, layer, fused);
 }
 
-/* M-5: "the same enumeration writes a folder and binds one, so that no count is a constant"
+/* M-5: "The same enumeration is used to write a folder and to bind one, so that no count is a
+ * constant"
  * M-6: "`lm_head.weight` and `mtp.` stand alone, and a tied head is the embedding" */
 sb_status sb_each_tensor_mixed(const sb_config *config, const sb_storage *storage,
                                const unsigned char *fused_of, sb_expected_fn visit, void *ctx,

@@ -26,7 +26,7 @@ static int read_hex(const char *text, uint32_t *bits)
     return 1;
 }
 
-/* D-7: "an origin whose reciprocal is not the stored number is refused" */
+/* D-7: "An origin whose reciprocal is not the stored number is refused" */
 sb_status sb_origin_of(const sb_checkpoint *checkpoint, const sb_tensor *tensor, uint64_t count,
                        uint64_t e, float stored, float *origin, sb_error *err)
 {

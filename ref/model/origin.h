@@ -1,6 +1,6 @@
 /* origin.h - the number that a conversion replaced by its reciprocal.
  *
- * D-7: "A conversion keeps the number that it replaced" - in the metadata, under the name of the
+ * D-7: "A conversion keeps each number that it replaces" - in the metadata, under the name of the
  * tensor that now holds the reciprocal. */
 #ifndef SB_MODEL_ORIGIN_H
 #define SB_MODEL_ORIGIN_H

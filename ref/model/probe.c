@@ -182,7 +182,7 @@ sb_status sb_probe_scales(const sb_probe *p, const sb_tensor *t, sb_format forma
     return status;
 }
 
-/* "finite and positive, or, of weights, a multiplier of 0" */
+/* "finite and positive. The multiplier of a weight may also be 0" */
 sb_status sb_probe_factor(const sb_probe *p, const sb_tensor *t, int kind, uint32_t e,
                           sb_factor *factor)
 {

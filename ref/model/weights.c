@@ -102,7 +102,8 @@ static sb_status matrix_of(const binder *b, const sb_tensor *t, const sb_expecte
     return SB_OK;
 }
 
-/* M-7: "rows 0..I-1 of gate_up_proj[e] are the gate and rows I..2I-1 the up projection" */
+/* M-7: "rows 0..I-1 of gate_up_proj[e] are the gate projection and rows I..2I-1 the up
+ * projection" */
 static sb_status bind_fused(const binder *b, const sb_expected *x, const sb_found *found,
                             sb_error *err)
 {
@@ -282,7 +283,7 @@ static sb_status bind_kv(binder *b, const sb_expected *k_proj, sb_error *err)
     return status ? status : bind_kv_scale(b, prefix, v_names, &layer->v_scale, err);
 }
 
-/* M-4: "every role the configuration asks for is bound" */
+/* M-4: "Every role that the configuration requires is bound" */
 static sb_status bind_one(void *ctx, const sb_expected *x, sb_error *err)
 {
     binder *b = ctx;
@@ -297,7 +298,7 @@ static sb_status bind_one(void *ctx, const sb_expected *x, sb_error *err)
     return status || x->role != SB_ROLE_k_proj ? status : bind_kv(b, x, err);
 }
 
-/* M-4: "knowingly ignored because it belongs to the vision tower, or an error" */
+/* M-4: "is ignored because it belongs to the vision tower, or is an error" */
 static sb_status account_rest(binder *b, sb_error *err)
 {
     for (size_t i = 0; i < sb_checkpoint_count(b->checkpoint); i++) {

@@ -3,8 +3,8 @@
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_group.h"
 
-/* K-19: "E4 encodes by F-6, saturating; a NaN, which only 0 times an infinity makes here, becomes
- * 448" - the minimum and maximum before the conversion do this. */
+/* K-19: "E4 encodes by F-6, saturating. A NaN, which here only 0 times an infinity can make,
+ * becomes 448" - the minimum and maximum before the conversion do this. */
 static uint8_t e4(float x)
 {
     return x != x ? sb_f32_to_e4m3(448.0f) : sb_f32_to_e4m3(x);
@@ -39,7 +39,7 @@ static float scale_format(const sb_act_group *g, float y)
 }
 
 /* K-19: "vllm_cuda has y = max(amax, f) / 448 with f = RN(10^-10), and c = E4(x / y)"
- * K-20: "vllm_cuda first raises y to f" */
+ * K-20: "vllm_cuda raises y to f before the replacement" */
 static void vllm_cuda(sb_act_group *g)
 {
     float y = larger(g->amax, 1e-10f) / 448.0f;
@@ -56,7 +56,7 @@ static void vllm_triton(sb_act_group *g)
 }
 
 /* K-19: "vllm_native has y = max(amax / 448, RN(1 / 229376)), and the same c"
- * K-20: "vllm_native takes the maximum after it" */
+ * K-20: "vllm_native takes the maximum after the replacement" */
 static void vllm_native(sb_act_group *g)
 {
     float y = scale_format(g, g->amax / 448.0f);

@@ -69,8 +69,9 @@ sb_act_groups sb_act_groups_of(sb_act_scheme scheme, const sb_matrix *weight)
     return groups;
 }
 
-/* K-25: "the input is R of the value that the law of K-17 gives it: exact gives RN of the exact
- * value, factor_last that without the factor, bf16_scale gives what mo_mul does" */
+/* K-25: "the input is R of the value that the law of K-17 gives to it: exact gives RN of the exact
+ * value; factor_last gives RN of the value without the factor; bf16_scale gives the same as
+ * mo_mul" */
 static float rounded(const sb_knobs *knobs, sb_factor input, const sb_scalar *factor, float code,
                      float scale)
 {

@@ -18,7 +18,7 @@ static float narrow(const sb_knobs *knobs, float x)
     return SB_IS(knobs, scores, f16) ? sb_round_to(SB_FORMAT_f16, x) : x;
 }
 
-/* K-24: "Then the dot products of R-12 are multiplied with z before they are rounded" */
+/* K-24: "The dot products of R-12 are then multiplied by z before they are rounded" */
 static float rounded(const sb_exact *sum, float z)
 {
     const sb_scalar factor = {{z == 0 ? 1.0f : z, 1}, {1, 1}};
@@ -41,7 +41,7 @@ static void scores(const sb_knobs *knobs, const sb_attention_args *a, const floa
 }
 
 /* R-12: "e_u = exp( RN(s_u - max s) ); p_u = RN( e_u / sum(e) )", in place. Returns the divisor of
- * the output. K-11: "flash takes R(e_u) for p_u and divides at the end" */
+ * the output. K-11: "flash uses R(e_u) in place of p_u and divides at the end" */
 static float softmax(const sb_knobs *knobs, float *s, size_t n)
 {
     float largest = s[0];

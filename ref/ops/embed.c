@@ -14,8 +14,8 @@ sb_status sb_embed_ref(const sb_knobs *knobs, const sb_embed_args *a)
     return SB_OK;
 }
 
-/* R-18: "x = R( RN(x + y) )"; K-48: "sum norms RN(x + y)", a second output; K-53: "f32 leaves the
- * sums of R-18 in binary32" */
+/* R-18: "x = R( RN(x + y) )"; K-48: "Under sum, the norm reads RN(x + y) instead", a second output;
+ * K-53: "f32 leaves the sums of R-18, and so the inputs of the norms, in binary32" */
 sb_status sb_add_ref(const sb_knobs *knobs, const sb_add_args *a)
 {
     for (size_t i = 0; i < a->count; i++) {

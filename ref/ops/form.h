@@ -60,8 +60,8 @@ static inline int sb_scales_output(const sb_knobs *knobs, int recurrent)
     return SB_IS(knobs, q_scale, output) || (!recurrent && sb_chunks_are_fla(knobs));
 }
 
-/* K-35: "act to round every state that a call leaves, and those between the rows of a verify, which
- * goes on with the unrounded ones"; `to` may be `from`. */
+/* K-35: "act rounds every state that a call leaves, and the states kept between the rows of a
+ * verify; the verify itself goes on with the unrounded states"; `to` may be `from`. */
 static inline void sb_keep_state(const sb_knobs *knobs, const float *from, size_t n, float *to)
 {
     int rounds = SB_IS(knobs, delta_state, act);

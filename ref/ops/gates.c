@@ -10,9 +10,9 @@ static float log_exp(float x)
     return sb_log(sum);
 }
 
-/* K-4: "single is the function of A-4; log1p_exp is x for x > 20, else log1p( exp(x) ) with both
- * rounded; log_exp has log( RN(1 + exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 +
- * exp(-x)) ) ) for x > 0, else that" */
+/* K-4: "single is the function of A-4. log1p_exp is x for x > 20, else log1p( exp(x) ), with both
+ * functions rounded. log_exp is the same with log( RN(1 + exp(x)) ) in place of log1p( exp(x) ).
+ * log_exp_abs is RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else log( RN(1 + exp(x)) )" */
 float sb_softplus_form(sb_knob_value form, float x)
 {
     if (form == SB_softplus_single)

@@ -160,7 +160,7 @@ int sb_knobs_have_row_states(const sb_knobs *knobs)
     return SB_IS(knobs, delta_rule, recurrent) || SB_IS(knobs, delta_rule, prompt_fla);
 }
 
-/* S-3: "With any other delta_rule than recurrent, or with a knob that follows K-30 or rounds the
+/* S-3: "With any delta_rule other than recurrent, or with a knob that follows K-30 or rounds the
  * state (K-35)" */
 int sb_knobs_split_anywhere(const sb_knobs *knobs)
 {

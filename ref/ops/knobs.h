@@ -33,7 +33,7 @@ typedef struct sb_knobs {
 /* True if the knob has this value: SB_IS(knobs, beta, act). */
 #define SB_IS(knobs, knob, setting) ((knobs)->value[SB_KNOB_##knob] == SB_##knob##_##setting)
 
-/* K-30: "Engines run other kernels for a prompt, for a decode step and for a verify" */
+/* K-30: "Engines run different kernels for a prompt, for a decode step and for a verify" */
 typedef enum sb_form { SB_FORM_prompt, SB_FORM_decode, SB_FORM_verify } sb_form;
 
 /* The knobs of profile `exact`: the first value of each. */

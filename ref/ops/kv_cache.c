@@ -9,8 +9,8 @@ float sb_kv_scale(const sb_knobs *knobs, float stored_scale)
     return !SB_IS(knobs, kv_cache, fp8) || stored_scale == 0 ? 1.0f : stored_scale;
 }
 
-/* K-24: "fp8 keeps D4(E4(RN(x / z))) of every element x of a key, after rope, or value", "f16 keeps
- * x rounded to binary16" */
+/* K-24: "fp8 keeps D4(E4(RN(x / z))) for every element x of a value, and of a key after rope", "f16
+ * keeps x rounded to binary16" */
 void sb_kv_store(const sb_knobs *knobs, float stored_scale, const float *in, size_t count,
                  float *out)
 {

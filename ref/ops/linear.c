@@ -8,8 +8,8 @@
 #include "ref/ops/param.h"
 #include "ref/ops/rounding.h"
 
-/* K-45: "weight rounds the input of a linear layer that is not quantized to the type in which its
- * weight is stored" */
+/* K-45: "weight rounds the input of every linear layer that is not quantized to the type in which
+ * its weight is stored" */
 static sb_status read_input(const sb_knobs *knobs, const sb_linear_args *a, sb_input *x)
 {
     const sb_format type = sb_linear_input_format(knobs, a->weight, a->kind);
@@ -21,7 +21,7 @@ static sb_status read_input(const sb_knobs *knobs, const sb_linear_args *a, sb_i
         in[i] = sb_round_to(type, a->in[i]);
     sb_status status = sb_quantize_input(knobs, a->weight, in, a->rows, x);
     /* K-25: "Where K-2 or K-17 rounds the weights, the input is R of the value that the law of K-17
-     * gives it" */
+     * gives to it" */
     for (size_t i = 0; !status && x->rounded && i < count; i++)
         x->values[i] = (double)x->rounded[i];
     free(in);
@@ -49,8 +49,8 @@ static void read_weight(const sb_knobs *knobs, const sb_matrix *w, uint32_t n, d
     }
 }
 
-/* Q-3: "a linear output is RN of the exact sum of products, rounded once, after the factors that
- * the whole tensor shares" */
+/* Q-3: "a linear output is RN of the exact sum of products times the factors of weight and input
+ * that the whole tensor shares: it is rounded once, after these factors" */
 static float output(const sb_knobs *knobs, const sb_matrix *w, const double *row, const double *x,
                     const sb_scalar *factor)
 {
@@ -63,9 +63,9 @@ static float output(const sb_knobs *knobs, const sb_matrix *w, const double *row
     float y = sb_exact_round_scaled(&sum, cast ? &none : factor);
     if (!cast || !SB_IS(knobs, dequant, factor_last))
         return y;
-    /* K-17: "factor_last applies the factor to the rounded dot product, RN again; of a quantized
-     * input the factor goes with that of the weight, as RN of the product of both multipliers, or
-     * of both divisors" */
+    /* K-17: "factor_last applies the factor to the rounded dot product and rounds again with RN.
+     * For a quantized input this factor includes that of the input: it is RN of the product of both
+     * multipliers, or of both divisors" */
     float mul = factor->mul[0] * factor->mul[1], div = factor->div[0] * factor->div[1];
     float scaled = y * mul;
     return scaled / div;

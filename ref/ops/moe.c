@@ -50,7 +50,7 @@ static size_t by_index(const sb_moe_combine_args *a, size_t r)
 }
 
 /* R-17: "routed = R( sum(t) )"; K-14: "eager takes the experts by ascending index and rounds after
- * each: routed = R( RN(routed + t_i) ), from 0" */
+ * each: routed = R( RN(routed + t_i) ), starting from 0" */
 static float routed_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, size_t i)
 {
     float routed = 0.0f;
@@ -65,8 +65,8 @@ static float routed_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, siz
 }
 
 /* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) ), sigmoid rounded to the
- * activation type"; K-52: "fused is R( dot of (1, sigmoid(l_shared)) with (routed, f_shared) ) in
- * its place, where sigmoid is not rounded" */
+ * activation type"; K-52: "fused replaces its last step by R( dot of (1, sigmoid(l_shared)) with
+ * (routed, f_shared) ); there sigmoid is not rounded" */
 static float add_shared(const sb_knobs *knobs, const sb_moe_combine_args *a, float routed, size_t i)
 {
     float open = sb_sigmoid(a->shared_logit);
@@ -81,7 +81,8 @@ static float add_shared(const sb_knobs *knobs, const sb_moe_combine_args *a, flo
     return sb_act(knobs, routed + gated);
 }
 
-/* K-14: "dot is the single sum of R-17, slots the slot form. The others are slot forms, too." */
+/* K-14: "dot is the single sum of R-17; slots is the slot form. The other values are slot forms,
+ * too" */
 sb_status sb_moe_combine_ref(const sb_knobs *knobs, const sb_moe_combine_args *a)
 {
     for (size_t i = 0; i < a->n; i++)

@@ -7,7 +7,8 @@
 #include "ref/math/law.h"
 #include "ref/ops/knobs.h"
 
-/* K-17: "exact keeps the exact value, every other law of Q-8 rounds to binary32 as it says" */
+/* K-17: "exact keeps the exact value. Every other law of Q-8 rounds to binary32 in its own
+ * order" */
 static inline sb_law sb_dequant_law(const sb_knobs *knobs)
 {
     return (sb_law)(knobs->value[SB_KNOB_dequant] - SB_dequant_exact);

@@ -3,8 +3,8 @@
 #include "ref/ops/op.h"
 #include "ref/ops/rope.h"
 
-/* K-8: "torch is RN( 1 / RN( RN(theta)^e ) ) with e = RN(2f/rd), a binary32 exponent as torch has
- * it: another number than 2f/rd unless the odd factors of rd divide f" */
+/* K-8: "torch is RN( 1 / RN( RN(theta)^e ) ) with the binary32 exponent e = RN(2f/rd), as in torch.
+ * e equals 2f/rd only if the odd factors of rd divide f" */
 static float torch_power(double theta, size_t f, size_t rd)
 {
     size_t odd = rd;
@@ -26,8 +26,9 @@ float sb_rope_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd
     return sb_root_power(theta, -(int)(2 * power), (unsigned)rd);
 }
 
-/* R-7: "angle = RN(inv_freq[f] position)"; K-8: "chain has no frequencies: the angle of f is RN(
- * that of f - 1 times RN( theta^(-2/rd) ) ), that of 0 the position" */
+/* R-7: "angle = RN(inv_freq[f] position)"; K-8: "chain has no frequencies: the angle of f = 0 is
+ * the position, and the angle of every other f is RN( the angle of f - 1 times RN( theta^(-2/rd) )
+ * )" */
 static float angle_of(const sb_knobs *knobs, float frequency, size_t f, float position)
 {
     float angle = position;

@@ -7,8 +7,8 @@
 
 /* True if the outputs of this layer are not rounded to the activation type. K-46: "f32 leaves the
  * logits of the router in binary32", K-47: "f32 leaves the logits of the heads in binary32", K-52:
- * "its logit, which then is not rounded", K-14: "f_e of the expert's down_proj, which then is not
- * rounded", "wide leaves gate, up and f_e of routed experts in binary32". */
+ * "R-2 does not round its logit", K-14: "the unrounded binary32 output f_e of the expert's
+ * down_proj", "wide leaves gate, up, silu(gate) and f_e of routed experts in binary32". */
 static inline int sb_linear_stays_wide(const sb_knobs *knobs, sb_linear_kind kind)
 {
     switch (kind) {
@@ -27,9 +27,9 @@ static inline int sb_linear_stays_wide(const sb_knobs *knobs, sb_linear_kind kin
     }
 }
 
-/* The type to which the layer rounds its input. K-45: "weight rounds the input of a linear layer
- * that is not quantized to the type in which its weight is stored", "the router and the gate of the
- * shared expert are left out" */
+/* The type to which the layer rounds its input. K-45: "weight rounds the input of every linear
+ * layer that is not quantized to the type in which its weight is stored", "The router and the gate
+ * of the shared expert are exempt" */
 static inline sb_format sb_linear_input_format(const sb_knobs *knobs, const sb_matrix *weight,
                                                sb_linear_kind kind)
 {
@@ -40,8 +40,8 @@ static inline sb_format sb_linear_input_format(const sb_knobs *knobs, const sb_m
 }
 
 /* K-6: "act to round silu(gate) before the product"; K-51: "dense_f32 leaves it unrounded in dense
- * MLPs, shared_f32 in the shared expert as well"; K-14: "wide leaves gate, up and f_e of routed
- * experts in binary32, silu(gate) too" */
+ * MLPs, shared_f32 in the shared expert as well"; K-14: "wide leaves gate, up, silu(gate) and f_e
+ * of routed experts in binary32" */
 static inline int sb_rounds_silu(const sb_knobs *knobs, sb_mlp_kind kind)
 {
     int leaves = SB_IS(knobs, swiglu_dense, shared_f32)
@@ -52,15 +52,15 @@ static inline int sb_rounds_silu(const sb_knobs *knobs, sb_mlp_kind kind)
     return SB_IS(knobs, swiglu, act) && !leaves;
 }
 
-/* R of R-18. K-53: "f32 leaves the sums of R-18 in binary32" */
+/* R of R-18. K-53: "f32 leaves the sums of R-18, and so the inputs of the norms, in binary32" */
 static inline float sb_residual(const sb_knobs *knobs, float sum)
 {
     return SB_IS(knobs, residual, f32) ? sum : sb_act(knobs, sum);
 }
 
 /* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN)"; K-14: "after
- * rounds t_i in any case", "wide leaves gate, up and f_e of routed experts in
- * binary32, silu(gate) too, and rounds no t_i" */
+ * always rounds t_i", "wide leaves gate, up, silu(gate) and f_e of routed experts in binary32, and
+ * rounds no t_i" */
 static inline int sb_rounds_slots(const sb_knobs *knobs)
 {
     if (SB_IS(knobs, moe_sum, wide))

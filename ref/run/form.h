@@ -6,8 +6,8 @@
 #include "ref/model/config.h"
 #include "ref/run/hook.h"
 
-/* K-30: "a verify is a call of a round, but for one of a single row on a sequence that has a state"
- */
+/* K-30: "A verify is a call of a round, unless it has a single row on a sequence that has a state,
+ * which makes it a decode step" */
 static inline sb_form sb_form_of(sb_call_kind kind)
 {
     if (kind == SB_CALL_verify)
@@ -17,8 +17,8 @@ static inline sb_form sb_form_of(sb_call_kind kind)
 
 /* K-15: "by_call is recurrent for a call of one row on a sequence that has a state, R-10 for every
  * other call; by_rows is recurrent for every call of one row, R-10 for every other"
- * S-3: "holds only for splits that leave the cut into chunks of R-10 and the choice of form
- * unchanged" */
+ * S-3: "holds only for splits that change neither the cut into chunks of R-10, nor the choice of
+ * form" */
 static inline int sb_takes_chunks(const sb_knobs *knobs, sb_call_kind kind, size_t rows,
                                   int is_first)
 {
@@ -42,7 +42,7 @@ static inline float sb_l2norm_eps(const sb_knobs *knobs, const sb_config *config
     return SB_IS(knobs, l2norm, max_norm) ? config->eps_f32 : 1e-6f;
 }
 
-/* K-27: "zeros has an entry more, before all others: the pair of the zero vector and x_0, at
+/* K-27: "zeros has one more entry before all others: the pair of the zero vector and x_0, at
  * position 0"
  * K-26: "hidden gives the pair (h_t, x_{t+1}) the rotary position t, token gives it t + 1"
  * The position of an entry is its number plus this shift, and never below 0. */

@@ -253,7 +253,7 @@ static void mixture_of_experts(sb_call *call, const sb_layer *layer)
 
 /* --- the layer: x to x ------------------------------------------------------------------------ */
 
-/* x = x + out; K-48: "sum norms RN(x + y)" - the input of the next norm */
+/* x = x + out; K-48: "Under sum, the norm reads RN(x + y) instead" - the input of the next norm */
 static void residual(sb_call *call, const char *tap)
 {
     sb_scratch *s = call->s;

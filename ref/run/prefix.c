@@ -69,7 +69,7 @@ static int begins_with(const uint32_t *tokens, size_t n, const sb_prefix_entry *
     return entry->n <= n && memcmp(entry->tokens, tokens, entry->n * sizeof *tokens) == 0;
 }
 
-/* S-12: "the longest copy that is shorter than itself and whose tokens are all its own" */
+/* S-12: "the longest copy that is shorter than the sequence and whose tokens are all its own" */
 const sb_prefix_entry *sb_prefix_find(const sb_prefix_store *store, const uint32_t *tokens,
                                       size_t n)
 {
@@ -227,7 +227,7 @@ static sb_status restore(sb_prefix_store *store, sb_session *session, const uint
     return SB_OK;
 }
 
-/* S-12: "in calls that end at the multiples of B and at its end" */
+/* S-12: "in calls that end at the multiples of B and at the end of the sequence" */
 sb_status sb_prefix_feed(sb_prefix_store *store, sb_session *session, const uint32_t *tokens,
                          size_t n, size_t *reused, sb_error *err)
 {
@@ -272,8 +272,8 @@ static sb_status put_row(sb_prefix_store *store, const sb_session *session, cons
     return status;
 }
 
-/* S-12: "Behind a round under knobs with which S-2 holds (S-3), the state at a multiple of B within
- * the rows kept is stored, too" */
+/* S-12: "After a round, under knobs with which S-2 holds (S-3), the state at a multiple of B within
+ * the kept rows is stored, too" */
 sb_status sb_prefix_round(sb_prefix_store *store, const sb_session *session, const uint32_t *tokens,
                           size_t n, size_t rows, size_t *stored, sb_error *err)
 {

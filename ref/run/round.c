@@ -122,8 +122,8 @@ static sb_status verify(sb_rounds *r, const sb_round_ask *ask, const sb_round *r
     return sb_session_verify(r->session, tokens, round->drafted + 1, r->options.rollback, err);
 }
 
-/* S-9: "accepts drafts from the first on while each is the token that the row before it gives";
- * under residual, while P-12 accepts the draft. */
+/* S-9: "accepts drafts from the first on, as long as each is the token that the row before it
+ * gives"; under residual, while P-12 accepts the draft. */
 static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
 {
     const size_t rows = round->drafted + 1, V = r->V;
@@ -147,8 +147,8 @@ static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, s
     return status;
 }
 
-/* S-9: "emits those accepted and the token of the row behind them (the correction, or behind all k
- * the bonus)" */
+/* S-9: "emits the accepted drafts and the token of the row behind them (the correction, or the
+ * bonus token if all k were accepted)" */
 static void emit(const sb_round_ask *ask, sb_round *round)
 {
     round->emitted = round->accepted + 1;
@@ -178,6 +178,6 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
         return status;
     }
     emit(ask, out);
-    /* S-9: "keeps the rows of all emitted tokens but the last, and the first row" */
+    /* S-9: "keeps the first row and the rows of all emitted tokens but the last" */
     return sb_session_keep(r->session, out->emitted, err);
 }

@@ -86,9 +86,8 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* P-2: "by falling logit, the lowest id first among equal logits, and -0 equals +0" - one key holds
- * the logit above the id, so no two keys are equal, and every sorting algorithm gives the same
- * order. */
+/* P-2: "by falling logit, equal logits by ascending id; -0 equals +0" - one key holds the logit
+ * above the id, so no two keys are equal, and every sorting algorithm gives the same order. */
 static void sort_tokens(const float *logits, uint32_t n, uint64_t *order)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -109,9 +108,9 @@ static void exponentials(const float *logits, uint32_t n, float temperature, flo
     }
 }
 
-/* P-5: "the fewest first tokens of the order for which sum(e) is at least RN(top_p sum(e) of all
- * that top_k keeps)". A correctly rounded sum never decreases when a nonnegative term is added, so
- * that bisection finds the shortest run. */
+/* P-5: "the fewest first tokens of the order are kept for which sum(e) is at least RN(top_p sum(e)
+ * of all tokens that top_k keeps)". A correctly rounded sum never decreases when a nonnegative term
+ * is added, so that bisection finds the shortest run. */
 static uint32_t shortest_run(const float *run, uint32_t kept, float top_p)
 {
     float enough = top_p * sb_sum(run, kept);
@@ -142,7 +141,7 @@ static void keep_first(sb_sampler *sampler, const float *logits, float *e)
         e[sampler->order[j]] = 0;
 }
 
-/* P-6: "those with e_i of at least min_p"; P-7: "p_i = RN( e_i / sum(e) )" */
+/* P-6: "the tokens with e_i of at least min_p"; P-7: "p_i = RN( e_i / sum(e) )" */
 static void normalise(float *p, uint32_t n, float min_p)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -182,8 +181,8 @@ sb_status sb_sample_probabilities(sb_sampler *sampler, const float *logits, floa
     return SB_OK;
 }
 
-/* P-8: "the counter is token id, position modulo 2^32, and the sequence, low word first; the key is
- * the seed, low word first" */
+/* P-8: "The counter is token id, position modulo 2^32, and sequence, low word first; the key is the
+ * seed, low word first" */
 static uint32_t random_word(const sb_sampling *s, uint32_t token, uint64_t position,
                             sb_purpose purpose)
 {
@@ -201,15 +200,15 @@ float sb_sample_uniform(const sb_sampling *s, uint32_t token, uint64_t position,
     return u < 1 ? u : 1 - 0x1p-24f;
 }
 
-/* P-10: "g_i = -log( -log1p(-u_i) ), both rounded" */
+/* P-10: "g_i = -log( -log1p(-u_i) ), both functions rounded" */
 float sb_sample_gumbel(const sb_sampling *s, uint32_t token, uint64_t position, sb_purpose purpose)
 {
     float waiting = -sb_log1p(-sb_sample_uniform(s, token, position, purpose));
     return -sb_log(waiting);
 }
 
-/* P-10: "the token with the largest RN( log(w_i) + g_i ) of those with w_i above 0, the lowest id
- * among equals" */
+/* P-10: "the token with the largest RN( log(w_i) + g_i ) among those with w_i above 0, the lowest
+ * id among equals" */
 uint32_t sb_sample_pick(const sb_sampler *sampler, const float *p, uint64_t position,
                         sb_purpose purpose)
 {
@@ -248,7 +247,8 @@ int sb_sample_accepts(const sb_sampler *sampler, const float *p, const float *q,
     return q[draft] > 0 && (double)u * (double)q[draft] < (double)p[draft];
 }
 
-/* P-13: "w_i = max(RN(p_i - q_i), 0), or p_i where that is 0 for every token" */
+/* P-13: "w_i = max(RN(p_i - q_i), 0). If these are 0 for every token, which only rounding can
+ * cause, w_i = p_i" */
 uint32_t sb_sample_residual(const sb_sampler *sampler, const float *p, const float *q,
                             uint64_t position)
 {

@@ -3,8 +3,8 @@
  * A draw is a pure function of the logits, the settings and the place at which it is made: there is
  * no generator state that would depend on earlier draws, on drafts or on the batch.
  *
- * P-14: "What is drawn at one position reads random words of that position alone" - so plain
- * sampling and both ways of accepting drafts can be mixed from one position to the next.
+ * P-14: "A draw at a position reads random words of that position alone" - so plain sampling and
+ * both ways of accepting drafts can be mixed from one position to the next.
  *
  * Mode `match` of a speculative round computes nothing beside the draw: P-11: "a draft is accepted
  * exactly when it is the token that P-10 draws". */

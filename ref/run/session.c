@@ -71,8 +71,8 @@ void sb_session_free(sb_session *session)
 }
 
 /* Checks tokens that begin `ahead` positions after the fed tokens.
- * S-5: "that would reach position 2^24, from where on positions are no longer exact in binary32, or
- * that has an id that is not in 0..V-1" */
+ * S-5: "if it would reach position 2^24, from which on positions are no longer exact in binary32,
+ * or if it has an id outside 0..V-1" */
 static sb_status check_tokens(const sb_session *s, const uint32_t *tokens, size_t n, uint64_t ahead,
                               sb_error *err)
 {
@@ -122,13 +122,13 @@ static const float *feature(const sb_session *s, size_t row)
     return rows + row * s->model->config.hidden_size;
 }
 
-/* K-29: "residual feeds that before mtp.norm" */
+/* K-29: "residual feeds its output before mtp.norm" */
 static const float *recycled(const sb_session *s)
 {
     return SB_IS(&s->knobs, mtp_recycled, residual) ? s->head.x : s->head.hidden;
 }
 
-/* S-7: "a sequence of P tokens has P - 1 entries, one more under zeros of K-27" */
+/* S-7: "a sequence of P tokens has P - 1 entries, or P under zeros of K-27" */
 uint64_t sb_session_mtp_entries(const sb_knobs *knobs, uint64_t position)
 {
     if (SB_IS(knobs, mtp_first, zeros))
@@ -151,7 +151,7 @@ static sb_status run_entries(sb_session *s, const uint32_t *tokens, size_t rows,
     return sb_run_mtp(&call, s->head.hidden, tokens);
 }
 
-/* S-7: "the entry of h_i and x_{i+1} is made when x_{i+1} is fed" */
+/* S-7: "The entry of h_i and x_{i+1} is made when x_{i+1} is fed" */
 static sb_status prime(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
 {
     size_t H = s->model->config.hidden_size, rows = n;
@@ -252,8 +252,8 @@ static sb_status check_kept(const sb_session *s, size_t kept, sb_error *err)
     return SB_OK;
 }
 
-/* S-10: "Keeping the first n rows of a round leaves the state, to the bit, that feeding only them
- * would have left" */
+/* S-10: "Keeping the first n rows of a round leaves the state, to the bit, that feeding only these
+ * rows would have left" */
 sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
 {
     sb_status status = check_kept(s, kept, err);
@@ -306,7 +306,7 @@ static sb_status draft_step(sb_session *s, const float *from, uint32_t token, fl
     return sb_run_head(&call, 0, 1, "mtp.logits", logits);
 }
 
-/* S-8: "The first draft behind token x_P comes from the entry of h_{P-1} and x_P" - a failed step
+/* S-8: "The first draft after token x_P comes from the entry of h_{P-1} and x_P" - a failed step
  * may leave partial output, so the next step must not start from it. */
 sb_status sb_session_draft(sb_session *s, uint32_t token, float *logits, sb_error *err)
 {

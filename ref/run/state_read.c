@@ -31,7 +31,7 @@ static sb_status take_pair(sb_state_reader *r, const sb_metadata_pair *pair)
                 SB_SHOW(pair->key));
 }
 
-/* D-12: "A file whose seal is another is refused" */
+/* D-12: "A file with another seal is refused" */
 static sb_status read_metadata(sb_state_reader *r)
 {
     static const char is_optional[SB_STATE_KEY_COUNT] = {

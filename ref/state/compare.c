@@ -64,8 +64,8 @@ sb_piece_difference sb_piece_compare(const sb_piece *a, const sb_piece *b)
     return d;
 }
 
-/* S-11: "The first difference is that of the position, then of the number of entries, then of the
- * pieces in the order of layers" */
+/* S-11: "Differences are looked for in this order: position, number of entries, then the pieces in
+ * the order of the layers" */
 sb_status sb_state_compare(const sb_state *a, const sb_state *b, sb_state_difference *out,
                            sb_error *err)
 {

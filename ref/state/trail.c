@@ -81,7 +81,7 @@ sb_status sb_trail_begin(sb_trail *trail, const sb_state *state, size_t rows, in
     return SB_OK;
 }
 
-/* S-10: "conv state, recurrent state and last hidden vector are those after the last row kept" */
+/* S-10: "Conv state, recurrent state and last hidden vector are those after the last kept row" */
 void sb_trail_restore(const sb_trail *trail, size_t slot, sb_state *state)
 {
     const sb_config *c = state->config;

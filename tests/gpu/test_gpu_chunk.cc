@@ -122,8 +122,8 @@ TEST_WITH(test_variants, NULL, test_release)
     has_same_bits({2, 2, 72, 40}, 130, seed);
 }
 
-/* S-3: "only for splits that leave the cut into chunks of R-10": a row does not depend on later
- * rows, and a call may end where a chunk ends. */
+/* S-3: "holds only for splits that change neither the cut into chunks of R-10, nor the choice of
+ * form": rows do not know of what stands behind them, and a call may end where a chunk does. */
 TEST_WITH(test_rows, NULL, test_release)
 {
     const sb_knobs knobs = chunk_knobs(false);

@@ -139,7 +139,8 @@ static void check_trail(const char *settings)
     test_same("state", last, trail + (T - 1) * size, size);
 }
 
-/* K-35: "those between the rows of a verify, which goes on with the unrounded ones" */
+/* K-35: "the states kept between the rows of a verify; the verify itself goes on with the unrounded
+ * states" */
 OP_TEST(delta_rule_trail)
 {
     check_trail("");

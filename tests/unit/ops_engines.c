@@ -182,8 +182,8 @@ OP_TEST(weights_inside_down_proj)
     }
 }
 
-/* K-14: "wide leaves gate, up and f_e of routed experts in binary32, silu(gate) too, and rounds no
- * t_i"; the shared expert rounds its silu(gate). A t_e of 257 / 2 = 128.5 remains 128.5. */
+/* K-14: "wide leaves gate, up, silu(gate) and f_e of routed experts in binary32, and rounds no
+ * t_i", where the shared expert rounds its silu(gate). A t_e of 257 / 2 = 128.5 is not 128. */
 OP_TEST(routed_experts_that_stay_wide)
 {
     static const float gate = 1, zero = 0, f[2] = {257, 1}, halves[2] = {0.5f, 0.5f};

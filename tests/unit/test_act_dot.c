@@ -304,7 +304,7 @@ TEST(test_params_in_binary32)
 /* --- the cache
  * --------------------------------------------------------------------------------------- */
 
-/* K-24: "fp8 keeps D4(E4(RN(x / z))) of every element x" */
+/* K-24: "fp8 keeps D4(E4(RN(x / z))) for every element x" */
 TEST_WITH(test_store, NULL, test_release)
 {
     static const float z[] = {0, 1, 0.0371f, 3e-5f, 7, 0x1p-130f};
@@ -376,7 +376,7 @@ static void plain_attend(const sb_knobs *k, const sb_attention_args *a, size_t t
         o[i] = sb_act(k, oracle_dot(p, a->values + at + i, stride, n, a->value_scale));
 }
 
-/* K-24: "the dot products of R-12 are multiplied with z before they are rounded" */
+/* K-24: "The dot products of R-12 are then multiplied by z before they are rounded" */
 TEST_WITH(test_attention_over_codes, NULL, test_release)
 {
     static const char *const settings[] = {"kv_cache=fp8", "kv_cache=fp8 act=bf16 scores=act"};

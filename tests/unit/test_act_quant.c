@@ -281,7 +281,7 @@ static double single(double x)
     return (double)(float)x;
 }
 
-/* K-25: "the input is R of the value that the law of K-17 gives it" */
+/* K-25: "the input is R of the value that the law of K-17 gives to it" */
 static float law_value(const sb_knobs *k, const char *law, sb_factor f, double code, double scale)
 {
     double v = (double)f.value, e = scale;

@@ -315,8 +315,8 @@ TEST(test_declared_zeros)
     assert_int_equal(disagreements[9], disagreements[1] + 1);
 }
 
-/* Q-11: "a layer whose tensors are not what is declared" - in its family or its blocks. A small
- * layer is less than one block. */
+/* Q-11: "A layer whose tensors differ from its declaration" - by family and by blocks, of which a
+ * small layer has less than one. */
 TEST(test_held)
 {
 #define MODELOPT(algo) "\"quant_method\":\"modelopt\",\"quant_algo\":\"" algo "\""

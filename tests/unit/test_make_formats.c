@@ -305,7 +305,7 @@ static void check_declared_linear(const folder *f, const sb_declared *declared,
     if (sb_declared_for(declared, l->module, &said, &err))
         fail_msg("%s", err.text);
     if (strcmp(f->plan.format->name, "int4-fp8-hybrid") == 0 &&
-        l->scheme == f->plan.format->scheme[1]) { /* G-22: "tells of the FP8 layers" */
+        l->scheme == f->plan.format->scheme[1]) { /* G-22: "by a free key and nowhere else" */
         assert_int_equal(said.answer, SB_DECLARED_NO);
         return;
     }

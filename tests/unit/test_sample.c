@@ -112,8 +112,8 @@ TEST_WITH(test_mistakes, open_vectors, close_vectors)
 
 enum { PLACES = 120 };
 
-/* The same draws forwards, backwards, with other draws in between, and with a separate sampler for
- * each: P-14: "a draw does not depend on which draws were made before it" */
+/* The same draws forwards, backwards, with other draws in between, and by a sampler of their own:
+ * P-14: "a draw does not depend on earlier draws" */
 TEST(test_order)
 {
     float logits[V], other[V];

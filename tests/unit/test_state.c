@@ -365,7 +365,7 @@ TEST(test_nothing_of_before)
         }
         assert_int_equal(sb_session_state_at(session, 1, &row, &err), SB_ERR_USAGE);
         assert_int_equal(sb_session_keep(session, 1, &err), SB_ERR_USAGE);
-        if (given) { /* S-8: "The first draft behind token x_P", not one after drafts */
+        if (given) { /* S-8: "The first draft after token x_P", not one behind drafts */
             assert_int_equal(sb_session_draft(session, 1, again, &err), SB_OK);
             assert_memory_equal(again, first, sizeof first);
         }

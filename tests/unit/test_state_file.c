@@ -540,7 +540,7 @@ TEST(test_bare_file_with_long_head)
     test_parts_free(&p);
 }
 
-/* D-12: "no bit of it can change unseen": all bits of the header, and some of the data. */
+/* D-12: "no bit of a file can change unnoticed": all bits of the header, and some of the data. */
 TEST(test_every_bit_counts)
 {
     const char *path = test_path(PROGRAM, "flips");

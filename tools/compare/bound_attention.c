@@ -52,7 +52,7 @@ static sb_ball narrow(const sb_knobs *knobs, sb_ball x)
     return SB_IS(knobs, scores, f16) ? sb_ball_round_to(SB_FORMAT_f16, x) : x;
 }
 
-/* K-24: "the dot products of R-12 are multiplied with z before they are rounded"; T-21: "a cache
+/* K-24: "The dot products of R-12 are then multiplied by z before they are rounded"; T-21: "a cache
  * with scales may be decoded first, one rounding for each element" */
 static sb_ball cached(const row *r, float x, float scale)
 {
@@ -93,8 +93,9 @@ static sb_ball rounded_in_blocks(const row *r, sb_ball e)
     return e;
 }
 
-/* K-11: "flash takes R(e_u) for p_u and divides at the end"; T-21: "e_u is taken for the largest of
- * the centres, by which the quotient does not change". Writes R(e_u) to p and returns sum(e). */
+/* K-11: "flash uses R(e_u) in place of p_u and divides at the end"; T-21: "e_u is taken for the
+ * largest of the centres, by which the quotient does not change". Writes R(e_u) to p and returns
+ * sum(e). */
 static sb_ball flash(const row *r)
 {
     double largest = r->p[0].mid, delta = 0.0;

@@ -208,7 +208,7 @@ static void run_rows(const head *h)
     }
 }
 
-/* K-35: "act to round every state that a call leaves" */
+/* K-35: "act rounds every state that a call leaves" */
 sb_ball sb_ball_kept(const sb_knobs *knobs, sb_ball x)
 {
     return SB_IS(knobs, delta_state, act) ? sb_ball_act(knobs, x) : x;

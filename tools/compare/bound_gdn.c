@@ -62,8 +62,8 @@ static sb_ball log_exp(const sb_arithmetic *ar, sb_ball x)
     return sb_ball_log(ar, sb_ball_add(ar, sb_ball_of(1.0f), sb_ball_exp(ar, x)));
 }
 
-/* K-4: "log_exp_abs RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else that". The hull of both, if x
- * may have either sign. */
+/* K-4: "log_exp_abs is RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else log( RN(1 + exp(x)) )". The
+ * hull of both, if x may have either sign. */
 static sb_ball log_exp_abs(const sb_arithmetic *ar, sb_ball x)
 {
     sb_ball minus = {-x.mid, x.rad};
@@ -73,8 +73,8 @@ static sb_ball log_exp_abs(const sb_arithmetic *ar, sb_ball x)
     return x.mid - x.rad > 0.0 ? y : sb_ball_hull(y, log_exp(ar, x));
 }
 
-/* K-4: "log_exp has log( RN(1 + exp(x)) ) in its place". Beyond 20 the result is x. Next to 20 it
- * may be either; they differ by less than e^-20. */
+/* K-4: "log_exp is the same with log( RN(1 + exp(x)) ) in place of log1p( exp(x) )". Beyond 20 the
+ * result is x. Next to 20 it may be either; they differ by less than e^-20. */
 static sb_ball softplus(const sb_arithmetic *ar, sb_knob_value form, sb_ball x)
 {
     if (form != SB_softplus_log_exp && form != SB_softplus_log_exp_abs)

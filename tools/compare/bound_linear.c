@@ -59,7 +59,7 @@ static sb_ball factor_last(const sb_arithmetic *ar, const sb_knobs *knobs, const
     return sb_ball_div(ar, y, sb_ball_of(factor.div[0] * input->div[0]));
 }
 
-/* K-45: "weight rounds the input of a linear layer that is not quantized" */
+/* K-45: "weight rounds the input of every linear layer that is not quantized" */
 static void narrow_input(const sb_knobs *knobs, const sb_matrix *weight, sb_linear_kind kind,
                          const sb_ball *in, size_t count, sb_ball *out)
 {
@@ -404,7 +404,8 @@ sb_status sb_bound_swiglu(const sb_arithmetic *ar, const sb_knobs *knobs, const 
     return SB_OK;
 }
 
-/* R-18: "x = R( RN(x + y) )"; K-53: "f32 leaves the sums of R-18 in binary32" */
+/* R-18: "x = R( RN(x + y) )"; K-53: "f32 leaves the sums of R-18, and so the inputs of the norms,
+ * in binary32" */
 sb_status sb_bound_add(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_add_args *a,
                        sb_ball *out, sb_ball *second)
 {

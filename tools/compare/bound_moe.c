@@ -52,7 +52,7 @@ static size_t next_slot(const sb_knobs *knobs, const sb_moe_combine_args *a, siz
 }
 
 /* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN), routed = R(
- * sum(t) )"; K-14: "routed = R( RN(routed + t_i) ), from 0" */
+ * sum(t) )"; K-14: "routed = R( RN(routed + t_i) ), starting from 0" */
 static sb_ball routed_sum(const sb_arithmetic *ar, const sb_knobs *knobs,
                           const sb_moe_combine_args *a, size_t i, const sb_ball *expert)
 {
@@ -70,8 +70,8 @@ static sb_ball routed_sum(const sb_arithmetic *ar, const sb_knobs *knobs,
     return SB_IS(knobs, moe_sum, eager) ? routed : sb_ball_act(knobs, sb_ball_reduced(ar, &sum));
 }
 
-/* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )"; K-52: "fused is R( dot of
- * (1, sigmoid(l_shared)) with (routed, f_shared) )" */
+/* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )"; K-52: "fused replaces its
+ * last step by R( dot of (1, sigmoid(l_shared)) with (routed, f_shared) )" */
 static sb_ball add_shared(const sb_arithmetic *ar, const sb_knobs *knobs, sb_ball routed,
                           sb_ball open, sb_ball shared)
 {

@@ -26,7 +26,8 @@ static const char *contradiction(const sb_free *f, const sb_round *r, size_t fir
     return NULL;
 }
 
-/* S-9: "accepts drafts from the first on while each is the token that the row before it gives" */
+/* S-9: "accepts drafts from the first on, as long as each is the token that the row before it
+ * gives" */
 static size_t accepted_here(const sb_free *f, const sb_round *r, size_t first_verdict)
 {
     size_t n = 0;

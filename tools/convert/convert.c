@@ -99,7 +99,7 @@ static sb_status keep_metadata(const job *j, sb_writer *writer, const sb_item *f
     return status;
 }
 
-/* D-7: "A conversion keeps the number that it replaced" */
+/* D-7: "A conversion keeps each number that it replaces" */
 static sb_status put_metadata(sb_writer *writer, const sb_item *item, const char *prefix,
                               const char *value, sb_error *err)
 {

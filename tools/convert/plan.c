@@ -182,7 +182,7 @@ static sb_status put_values(const sb_convert_plan *p, const float *values, uint6
     return SB_OK;
 }
 
-/* D-7: "the reciprocal, rounded once, or the origin where there is one" */
+/* D-7: "its reciprocal, rounded once, or by its origin if it has one" */
 static sb_status invert(sb_convert_plan *p, const char *layer, int of_inputs, float *values,
                         uint64_t count, sb_item *item, sb_error *err)
 {

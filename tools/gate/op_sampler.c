@@ -133,7 +133,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* P-2: "by falling logit, the lowest id first among equal logits, and -0 equals +0" */
+/* P-2: "by falling logit, equal logits by ascending id; -0 equals +0" */
 static void sort(row *r)
 {
     for (uint32_t i = 0; i < r->in.n; i++)
@@ -209,8 +209,8 @@ static sb_status need(const sb_gate_case *c, sb_error *err)
 
 /* --- values -------------------------------------------------------------------------------- */
 
-/* P-10: "the token with the largest RN( log(w_i) + g_i ) of those with w_i above 0, the lowest id
- * among equals", with given u. */
+/* P-10: "the token with the largest RN( log(w_i) + g_i ) among those with w_i above 0, the lowest
+ * id among equals", with given u. */
 static uint32_t pick(const float *p, const float *uniform, uint32_t n)
 {
     uint32_t token = n;

@@ -41,8 +41,8 @@ static prefix prefix_of(const sb_arithmetic *ar, const sb_gate_row *row, const s
     return s;
 }
 
-/* P-5: "the fewest first tokens of the order for which sum(e) is at least RN(top_p sum(e) of all
- * that top_k keeps)", with the limit moved by `shift`. */
+/* P-5: "the fewest first tokens of the order are kept for which sum(e) is at least RN(top_p sum(e)
+ * of all tokens that top_k keeps)", with the limit moved by `shift`. */
 static size_t shortest(const prefix *s, double shift)
 {
     double enough = (double)s->row->settings.top_p * s->total + shift, sum = 0.0;
@@ -54,7 +54,7 @@ static size_t shortest(const prefix *s, double shift)
     return s->kept;
 }
 
-/* P-6: "those with e_i of at least min_p" - or p_i with at least min_p times the largest. */
+/* P-6: "the tokens with e_i of at least min_p" - or p_i with at least min_p times the largest. */
 static sb_gate_fate above(const sb_gate_row *row, sb_ball e)
 {
     double least = (double)row->settings.min_p, slack = e.rad + 4.0 * SB_UNIT * least;

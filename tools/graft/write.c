@@ -160,7 +160,7 @@ static const char *about(const char *key)
     return NULL;
 }
 
-/* D-7: "A conversion keeps the number that it replaced". That number moves with its tensor. */
+/* D-7: "A conversion keeps each number that it replaces". That number moves with its tensor. */
 static sb_status keep_origin(const job *j, sb_writer *writer, const sb_checkpoint *c,
                              uint32_t shard, sb_error *err)
 {

@@ -12,8 +12,8 @@
 #include "ref/model/origin.h"
 #include "tools/hash/nvfp4_table.h"
 
-/* D-5: "the stored divisor; or of a multiplier its origin, and without one RN(1/m)". So a
- * conversion in either direction does not change the divisor. */
+/* D-5: "the stored divisor; for a stored multiplier m, its origin (D-7), or RN(1/m) if it has
+ * none". So a conversion in either direction does not change the divisor. */
 float sb_canonical_divisor(sb_factor factor, float origin)
 {
     if (factor.kind == SB_NO_FACTOR)
@@ -74,7 +74,8 @@ static unsigned char *put_codes(const sb_matrix *m, uint32_t row, float *room, u
     return at + bytes;
 }
 
-/* D-5: "the first column and the scale, in binary32, of every run of columns that share one" */
+/* D-5: "for every run of columns with one scale: the first column as a 32-bit integer and the scale
+ * in binary32" */
 static unsigned char *put_scales(const sb_matrix *m, uint32_t row, unsigned char *at)
 {
     if (!sb_matrix_quantized(m))

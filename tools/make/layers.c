@@ -17,7 +17,8 @@ static sb_scheme scheme_of(const sb_make_plan *p, const sb_expected *w)
     return scheme;
 }
 
-/* G-6: "AutoRound leaves what has rows or columns that 32 does not divide" */
+/* G-6: "AutoRound leaves a matrix as it is if the number of its rows or of its columns is not a
+ * multiple of 32" */
 static int left_alone(sb_scheme scheme, const sb_expected *w)
 {
     return scheme == SB_SCHEME_int4_autoround && (w->shape[0] % 32 != 0 || w->shape[1] % 32 != 0);

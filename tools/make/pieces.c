@@ -41,7 +41,7 @@ void sb_pieces_free(sb_pieces *pieces)
     *pieces = (sb_pieces){0};
 }
 
-/* G-6: "the weights of `--format bf16` of the same options" */
+/* G-6: "the weights of `--format bf16` with the same options" */
 void sb_pieces_draw(const sb_pieces *p, const sb_make_linear *l, uint64_t first, uint64_t rows,
                     float *out)
 {
@@ -292,7 +292,7 @@ static float drawn_amax(const sb_maker *maker, const char *kind, sb_role role, u
     return sb_round_to(SB_FORMAT_bf16, 4.0f + 60.0f * u * u);
 }
 
-/* G-6: "bf16(4 + 60 u^2) with one u of the generator for all layers that read the same input" */
+/* G-6: "bf16(4 + 60 u^2); layers that read the same input share one u of the generator" */
 float sb_make_input_amax(const sb_maker *maker, sb_role role, uint32_t layer)
 {
     return drawn_amax(maker, "input", input_of(role), layer);

@@ -206,7 +206,7 @@ static void write_auto_round(sb_json_out *out, const sb_make_plan *plan, int wit
     sb_put_text(out, "sym", "true");
 }
 
-/* G-22: "a free key and nothing else tells of the FP8 layers" */
+/* G-22: "its FP8 layers are mentioned by a free key and nowhere else" */
 void sb_make_write_auto_round(sb_json_out *out, const sb_make_plan *plan)
 {
     if (plan->format->scheme[1] == SB_SCHEME_fp8_block)

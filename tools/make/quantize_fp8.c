@@ -12,7 +12,7 @@ static float bf16(float x)
     return sb_round_to(SB_FORMAT_bf16, x);
 }
 
-/* G-10: "S = bf16(a / 448), but 2^-7 where that is 0" */
+/* G-10: "S = bf16(a / 448), or 2^-7 where that is 0" */
 static float ct_scale(float amax)
 {
     float s = bf16(amax / 448.0f);
@@ -65,7 +65,7 @@ void sb_quantize_fp8_block(const sb_band *b)
     }
 }
 
-/* G-12: "r = RN(448 RN(1/a)), but 1 where a is 0; S = RN(1/r)" */
+/* G-12: "r = RN(448 RN(1/a)), or 1 where a is 0; S = RN(1/r)" */
 static float reciprocal(float amax)
 {
     return amax > 0.0f ? (1.0f / amax) * 448.0f : 1.0f;

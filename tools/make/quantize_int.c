@@ -44,7 +44,7 @@ static float f16(float x)
     return sb_round_to(SB_FORMAT_f16, x);
 }
 
-/* G-15: "S = bf16(a / 7.5), but 2^-7 where that is 0; q = RNE(bf16(w / S))" */
+/* G-15: "S = bf16(a / 7.5), or 2^-7 where that is 0; q = RNE(bf16(w / S))" */
 void sb_quantize_int4_ct(const sb_band *b)
 {
     for (uint64_t i = 0; i < b->rows * b->cols / b->group; i++) {
@@ -123,8 +123,9 @@ static void or_word(unsigned char *words, uint64_t word, uint32_t bits)
     sb_store_u32(words + 4 * word, sb_load_u32(words + 4 * word) | bits);
 }
 
-/* G-19: "word r of column n holds codes r c .. of row n from the lowest bits on, a word of qzeros
- * so many rows" - and GPTQ v1 stores each zero point minus 1. */
+/* G-19: "word r of column n holds codes r c to r c + c - 1 of row n of the weight, from the lowest
+ * bits on, where c codes fill a word. A word of qzeros holds the zero points of c rows" - and GPTQ
+ * v1 stores each zero point minus 1. */
 static void gptq(const sb_band *b, unsigned bits)
 {
     uint32_t top = (1u << bits) - 1, per = 32 / bits;

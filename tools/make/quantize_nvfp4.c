@@ -30,14 +30,14 @@ float sb_factor_nvfp4_modelopt(float amax, sb_scale_rule rule)
     return amax > 0.0f ? amax / largest : 1.0f;
 }
 
-/* G-8: "s = E4M3(RN(bf16(a/6) g)), but 0.125 where that is 0" and "c = E2M1(RN(w / RN(s / g)))" */
+/* G-8: "s = E4M3(RN(bf16(a/6) g)), or 0.125 where that is 0" and "c = E2M1(RN(w / RN(s / g)))" */
 static unsigned char ct_scale(float a, float g)
 {
     unsigned char s = sb_f32_to_e4m3(bf16(a / 6.0f) * g);
     return s ? s : 0x20;
 }
 
-/* G-9: "u = RN(a / RN(6 m)), but 1 where that is 0; s = E4M3(u), at least 2^-9" */
+/* G-9: "u = RN(a / RN(6 m)), or 1 where that is 0; s = E4M3(u), at least 2^-9" */
 static unsigned char modelopt_scale(float a, float m)
 {
     float u = a / (6.0f * m);

@@ -6,8 +6,8 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 
-/* K-8: "exact is RN( theta^(-2f/rd) )"; "torch is RN( 1 / RN( RN(theta)^e ) )"; "chain has no
- * frequencies: the angle of f is RN( that of f - 1 times RN( theta^(-2/rd) ) )" */
+/* K-8: "exact is RN( theta^(-2f/rd) )"; "torch is RN( 1 / RN( RN(theta)^e ) )"; "the angle of every
+ * other f is RN( the angle of f - 1 times RN( theta^(-2/rd) ) )" */
 static float angle_of(const sb_sim_arith *s, const sb_knobs *knobs, double theta, size_t f,
                       size_t rd, float position)
 {
@@ -98,7 +98,7 @@ static void scores(const head *of, const float *q, float scale)
     }
 }
 
-/* K-11: "flash takes R(e_u) for p_u and divides at the end". So do engines of FORM_late. */
+/* K-11: "flash uses R(e_u) in place of p_u and divides at the end". So do engines of FORM_late. */
 static int divides_outputs(const head *of)
 {
     return SB_IS(of->knobs, scores, flash) ||

@@ -64,8 +64,9 @@ sb_status sb_sim_conv(const sb_sim_arith *s, const sb_knobs *knobs, const sb_con
     return status;
 }
 
-/* K-4: "log_exp has log( RN(1 + exp(x)) ) in its place, and log_exp_abs RN( x + log( RN(1 +
- * exp(-x)) ) ) for x > 0, else that". The other forms are equal here. */
+/* K-4: "log_exp is the same with log( RN(1 + exp(x)) ) in place of log1p( exp(x) ). log_exp_abs is
+ * RN( x + log( RN(1 + exp(-x)) ) ) for x > 0, else log( RN(1 + exp(x)) )". The other forms are
+ * equal here. */
 static float softplus(const sb_sim_arith *s, sb_knob_value form, float x)
 {
     int adds_one = form == SB_softplus_log_exp || form == SB_softplus_log_exp_abs;

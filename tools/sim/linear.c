@@ -145,7 +145,7 @@ sb_status sb_sim_linear(const sb_sim_arith *s, const sb_knobs *knobs, const sb_l
     return status;
 }
 
-/* "x = R( RN(x + y) )"; K-48: "sum norms RN(x + y)" */
+/* "x = R( RN(x + y) )"; K-48: "Under sum, the norm reads RN(x + y) instead" */
 sb_status sb_sim_add(const sb_sim_arith *s, const sb_knobs *knobs, const sb_add_args *a)
 {
     (void)s; /* only one operation */

@@ -73,7 +73,8 @@ sb_status sb_sim_swiglu(const sb_sim_arith *s, const sb_knobs *knobs, const sb_s
 }
 
 /* K-14: "eager takes the experts by ascending index and rounds after each: routed = R( RN(routed +
- * t_i) ), from 0". The slot with the next index above `last` among the slots not yet added. */
+ * t_i) ), starting from 0". The slot with the next index above `last` among the slots not yet
+ * added. */
 static size_t next_slot(const sb_moe_combine_args *a, size_t added, uint32_t last)
 {
     size_t next = a->kept;
@@ -110,8 +111,8 @@ static float routed_sum(const sb_sim_arith *s, const sb_knobs *knobs, const sb_m
     return sb_act(knobs, sb_sim_sum(s, term, a->kept));
 }
 
-/* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )"; K-52: "fused is R( dot of
- * (1, sigmoid(l_shared)) with (routed, f_shared) )" */
+/* R-17: "y = R( RN( routed + R( RN( sigmoid(l_shared) f_shared ) ) ) )"; K-52: "fused replaces its
+ * last step by R( dot of (1, sigmoid(l_shared)) with (routed, f_shared) )" */
 static float add_shared(const sb_sim_arith *s, const sb_knobs *knobs, float routed, float open,
                         float shared)
 {
@@ -121,7 +122,7 @@ static float add_shared(const sb_sim_arith *s, const sb_knobs *knobs, float rout
     return sb_act(knobs, routed + gated);
 }
 
-/* R-17: "one sum of k+1 terms"; K-14: "dot is the single sum of R-17, slots the slot form" */
+/* R-17: "one sum of k+1 terms"; K-14: "dot is the single sum of R-17; slots is the slot form" */
 sb_status sb_sim_moe_combine(const sb_sim_arith *s, const sb_knobs *knobs,
                              const sb_moe_combine_args *a)
 {
