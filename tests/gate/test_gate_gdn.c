@@ -261,9 +261,8 @@ TEST(plain_kernels_pass)
     }
 }
 
-/* T-81: "E = F + G |x| of exp": such an exponential is right for libraries that have it and if no
- * library is named. For a library that promises more accuracy it is wrong. A mistake stays wrong
- * for every library. */
+/* T-81: "exp has E = F + G |x|": right of the libraries that have that exponential and where nobody
+ * says which, wrong of one that promises more; and what is wrong of every library stays so. */
 TEST(exponentials_that_round_their_argument)
 {
     static const char *const names[] = {"gates", "gated_rmsnorm"};

@@ -61,7 +61,7 @@ static forced_out feed_forward(forced *f, sb_mlp_kind kind, const sb_matrix *gat
     return out;
 }
 
-/* T-14: "a choice is open where the probabilities' balls overlap" */
+/* T-14: "a choice is open where the balls of the probabilities overlap" */
 static void check_choices(forced *f, const float *logits, const uint32_t *ids,
                           const uint32_t *theirs, const sb_ball *p, size_t row)
 {

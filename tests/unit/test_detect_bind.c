@@ -375,8 +375,8 @@ static sb_status take_zeros(void *zeros, const char *name, const sb_found *found
     return SB_OK;
 }
 
-/* Q-12 where layers are walked without a model: "the declaration decides, and without one they are
- * of v1" - and words that show their version do not need a declaration. */
+/* Q-12 where layers are walked without a model: "the declaration decides; without a declaration
+ * they are those of v1" - and words that are all of v1, or all of v2, need no declaration. */
 TEST(test_walked_zeros)
 {
     static const char v2[] = "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"

@@ -232,8 +232,8 @@ TEST(test_sums)
     check(&(form){.shift = -0.8 * pair, .list = 1, .words = "for all other ids, expected"});
 }
 
-/* T-64: "Of a list, of values with a floor and of rounded ones" the divergence is at most the true
- * one, and not far below it if the remaining values are equal. */
+/* T-64: "For a list, for values with a floor and for rounded values" the divergence is at most the
+ * true one, and where the rest is alike not far below it. */
 TEST(test_divergence_from_below)
 {
     static const float logits[] = {2, 1, 0, -1, -1.5f}, theirs[] = {1.5f, 1.5f, 0.25f, -1, -1.5f};

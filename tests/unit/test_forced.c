@@ -303,8 +303,8 @@ static void forget(void *ctx, sb_step *step)
     }
 }
 
-/* T-23: "what is inside an expert" is judged through the output of the mixture. Any other layer
- * that is not recorded leaves `linear` SKIPPED. */
+/* T-23: of the layers of a mixture, only "the inside of an expert" is judged through the ops that
+ * read it. Any other layer that is not recorded leaves `linear` SKIPPED. */
 TEST(test_what_is_behind)
 {
     static const struct {

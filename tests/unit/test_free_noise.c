@@ -94,8 +94,8 @@ TEST(test_other_logits_are_seen)
  * --------------------------------------------------------
  */
 
-/* T-40: "a random number that is a function of seed, run, call, op and element": whether the logits
- * of all rows of a call are asked for does not change the noise of the next call. */
+/* T-40: "The random number is a function of seed, run, call, op and element": where logits of all
+ * rows of a call are asked for, the noise of what is fed behind it is no other. */
 TEST(test_what_is_asked_changes_no_noise)
 {
     enum { ROWS = 5, V = 384 };
@@ -140,8 +140,8 @@ static free_play narrow(size_t rounds, double amount, void (*spoil)(free_play *,
     return p;
 }
 
-/* T-43: "stay within the tight one, a sequence that strayed is made a copy of one that did not":
- * tokens alone do not show which sequences strayed, and the noise grows. */
+/* T-43: "stay within the tight noise, a sequence that strayed is made a copy of one that did not":
+ * tokens alone do not show that, and the noise grows. */
 TEST(test_tokens_alone_bring_nobody_back)
 {
     double sum[2] = {0};
@@ -228,8 +228,8 @@ static void turn_last(free_play *p, sb_step *step)
     step->rounds[0].round.tokens[0] = sb_greedy(row, v->cols);
 }
 
-/* T-44: "a token further below is a failure, with logits of its row or without": each of the two
- * logits may be within its own bound although the token is a failure. */
+/* T-44: "A token further below is a failure, with or without logits of its row": each of the two
+ * logits may be within its own bound, and the token is not. */
 TEST(test_a_token_too_far_below)
 {
     enum { MOST = 120 };

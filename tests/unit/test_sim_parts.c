@@ -108,7 +108,7 @@ TEST(test_composed)
 /* --- libraries of functions ---------------------------------------------------------------------
  */
 
-/* T-81: "any is the largest of each column" */
+/* T-81: "`any` has the largest figure of each column" */
 TEST(test_any_functions)
 {
     const size_t columns = (sizeof(sb_functions) - offsetof(sb_functions, exp)) / sizeof(double);

@@ -55,7 +55,7 @@ static sb_verdict verdict_of(size_t open, double worst)
 }
 
 /* T-16: "a bound that no recorded error comes within 2^-13 of says nothing"; T-71: "more than half
- * of an op's elements were not 0 and had a bound of 0" */
+ * of the op's elements were not 0 and had a bound of 0" */
 TEST(test_wide_bounds)
 {
     assert_int_equal(verdict_of(1000, 2e-5), SB_VERDICT_MISTRUSTED);

@@ -148,7 +148,7 @@ static double least_of(const sb_atom *atom)
     return atom->form == SB_ATOM_HALF ? 0x1p-14 : 0x1p-6;
 }
 
-/* T-50: "rho = q (c + k) + s u, and the result lies within rho t / (1 - rho) + q 2^-126 of the
+/* T-50: "rho = q (c + k) + s u. Then the result lies within rho t / (1 - rho) + q 2^-126 of the
  * sum", for rho below 1. For a larger rho there is no bound. */
 double sb_atom_error(const sb_arithmetic *ar, const sb_reduction *r)
 {

@@ -4,7 +4,7 @@
 
 #include "tools/compare/wide_fn.h"
 
-/* T-5: "each step adds 2^-50 of its result for binary64" */
+/* T-5: "Each step adds 2^-50 of its result for the errors of binary64" */
 static sb_ball ball(double mid, double rad)
 {
     return (sb_ball){mid, rad + sb_wide_abs(mid) * 0x1p-50};
@@ -27,7 +27,7 @@ static sb_ball rounded(const sb_arithmetic *ar, double mid, double rad)
     return ball(mid, rad + SB_UNIT * (sb_wide_abs(mid) + rad) + ar->underflow);
 }
 
-/* T-1: "operands without spread give one result in every arithmetic" */
+/* T-1: "Operands without spread give one result in every arithmetic" */
 static int exact(sb_ball a, sb_ball b)
 {
     return a.rad == 0.0 && b.rad == 0.0;
@@ -54,8 +54,8 @@ sb_ball sb_ball_mul(const sb_arithmetic *ar, sb_ball a, sb_ball b)
                    sb_wide_abs(a.mid) * b.rad + a.rad * (sb_wide_abs(b.mid) + b.rad));
 }
 
-/* T-81: "a division whose D is above 1 has that in the place of a rounding"; T-88: "A quotient
- * whose divisor may be 0 may be anything" */
+/* T-81: "A division with D above 1 errs by D in place of a rounding"; T-88: "A quotient whose
+ * divisor may be 0 may have any value" */
 sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b)
 {
     double more = ar->functions->divide - 1.0, quotient = a.mid / b.mid;
@@ -68,7 +68,7 @@ sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b)
     return rounded(ar, quotient, spread + more * SB_UNIT * (sb_wide_abs(quotient) + spread));
 }
 
-/* T-4: "rounding is monotone, so the ends of the ball bound the rounded values" */
+/* T-4: "rounding is monotone, so the rounded ends of a ball bound the rounded values" */
 sb_ball sb_ball_round_to(sb_format format, sb_ball x)
 {
     if (format == SB_FORMAT_f32 || x.rad >= (double)FLT_MAX)
@@ -97,8 +97,8 @@ double sb_gamma(const sb_arithmetic *ar, size_t n)
     return ar->atom ? sb_larger(gamma, sb_atom_error(ar, &ones)) : gamma;
 }
 
-/* T-2: "the computed sum lies within gamma_n sum|a_i b_i| of the sum, a correctly rounded one
- * within u of its own magnitude" */
+/* T-2: "the computed sum lies within gamma_n sum|a_i b_i| of the real sum; a correctly rounded sum
+ * lies within u of its own magnitude" */
 sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r)
 {
     double measure = ar->any_order ? r->magnitude : sb_wide_abs(r->sum) + r->spread;
@@ -108,7 +108,7 @@ sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r)
     return sb_ball_summed(ar, r, error);
 }
 
-/* T-5: "reductions (n + 2) 2^-52 of their magnitude" */
+/* T-5: "reductions add (n + 2) 2^-52 of their magnitude" */
 sb_ball sb_ball_summed(const sb_arithmetic *ar, const sb_reduction *r, double error)
 {
     double n = (double)r->n;
@@ -137,7 +137,7 @@ static double reach(sb_ball x)
     return sb_wide_abs(x.mid) + x.rad;
 }
 
-/* T-81: "E = F + G |x| of exp" */
+/* T-81: "exp has E = F + G |x|" */
 double sb_exp_error(const sb_arithmetic *ar, double x)
 {
     return (ar->functions->exp + ar->functions->exp_slope * sb_wide_abs(x)) * SB_UNIT;
@@ -149,8 +149,8 @@ sb_ball sb_ball_exp(const sb_arithmetic *ar, sb_ball x)
     return function(ar, F, y, y * sb_wide_expm1(x.rad));
 }
 
-/* T-3: "log, rsqrt and sqrt are taken at the end of their interval"; T-81: "of an x in 0.5 .. 2 log
- * errs by log_near u, absolute, if that is more" */
+/* T-3: "log, rsqrt and sqrt are evaluated at the end of their interval"; T-81: "For x in 0.5 .. 2,
+ * log errs by log_near u, absolute, if that is more" */
 sb_ball sb_ball_log(const sb_arithmetic *ar, sb_ball x)
 {
     sb_ball y =
@@ -174,7 +174,7 @@ sb_ball sb_ball_rsqrt(const sb_arithmetic *ar, sb_ball x)
     return function(ar, ar->functions->rsqrt, y, 1.0 / sb_wide_sqrt(x.mid - x.rad) - y);
 }
 
-/* T-80: "Where they are single functions F is 1" */
+/* T-80: "Where these are single functions, F is 1" */
 static int single(const sb_arithmetic *ar)
 {
     return ar->functions == &sb_functions_table[SB_FUNCTIONS_exact];
@@ -199,8 +199,8 @@ sb_ball sb_ball_sigmoid(const sb_arithmetic *ar, sb_ball x)
     return function(ar, F, y, sb_wide_min(x.rad / 4, y * sb_wide_expm1(x.rad)));
 }
 
-/* T-3: "|silu'| <= 1.1"; "a sigmoid that underflows is multiplied by x"; T-80: "silu by one more"
- */
+/* T-3: "|silu'| <= 1.1"; T-80: "silu errs by one u more". silu multiplies a sigmoid that underflows
+ * by x. */
 sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x)
 {
     double F = single(ar) ? 1.0 : sigmoid_error(ar, x) + 1.0;
@@ -210,8 +210,8 @@ sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x)
 }
 
 /* T-3: "softplus' <= 1 and softplus' <= softplus"; The other form of K-4 leaves out log(1 + e^-x)
- * beyond 20: less than e^-20. T-80: "softplus is log1p(e^x): it errs by sigmoid E u, absolute, and
- * by F u of log1p" */
+ * beyond 20: less than e^-20. T-80: "softplus is log1p(e^x) and errs by sigmoid E u, absolute, plus
+ * F u for log1p" */
 sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x)
 {
     double F = single(ar) ? 1.0 : ar->functions->log1p, above = x.mid + x.rad;
@@ -226,7 +226,7 @@ sb_ball sb_ball_softplus(const sb_arithmetic *ar, sb_ball x)
     return z;
 }
 
-/* T-3: "sine and cosine err by at most F u, absolute" */
+/* T-3: "Sine and cosine err by at most F u, absolute" */
 sb_ball sb_ball_cos(const sb_arithmetic *ar, sb_ball x)
 {
     return (sb_ball){sb_wide_cos(x.mid), x.rad + ar->functions->turn * SB_UNIT};

@@ -14,7 +14,7 @@
 
 #define SB_UNIT 0x1p-24 /* u: a binary32 operation errs by at most u times its result */
 
-/* T-5: "every comparison allows one part in a hundred more" */
+/* T-5: "Every comparison allows one part in a hundred more" */
 #define SB_BOUND_SLACK 1.01
 
 typedef struct sb_ball {
@@ -51,8 +51,8 @@ const sb_arithmetic *sb_arithmetic_of(const char *name);
 size_t sb_arithmetic_count(void);
 const sb_arithmetic *sb_arithmetic_at(size_t i);
 
-/* T-51: "only linear, attention and delta_rule_chunk go through it". Returns the arithmetic of the
- * other ops: vector units with the same functions. */
+/* T-51: "Only linear, attention and delta_rule_chunk use the matrix unit". Returns the arithmetic
+ * of the other ops: vector units with the same functions. */
 const sb_arithmetic *sb_arithmetic_vector(const sb_arithmetic *ar);
 
 /* T-88: the radius of a ball that may hold any value. Sums of such radii stay finite. */

@@ -53,7 +53,7 @@ static sb_ball narrow(const sb_knobs *knobs, sb_ball x)
 }
 
 /* K-24: "The dot products of R-12 are then multiplied by z before they are rounded"; T-21: "a cache
- * with scales may be decoded first, one rounding for each element" */
+ * with scales may be decoded first, with one rounding for each element" */
 static sb_ball cached(const row *r, float x, float scale)
 {
     if (scale == 0.0f || scale == 1.0f)
@@ -80,9 +80,9 @@ static void scores(const row *r, const float *q)
     }
 }
 
-/* T-21: "in an arithmetic that adds in any order a block of positions may have had a smaller
- * maximum when its e_u was rounded: relative to any maximum the rounding is by at most half a unit
- * of the activation type" */
+/* T-21: "An arithmetic that adds in any order may have rounded e_u while a block of positions had a
+ * smaller maximum. Relative to any maximum, this rounding is at most half a unit of the activation
+ * type" */
 static sb_ball rounded_in_blocks(const row *r, sb_ball e)
 {
     sb_format format = sb_act_format(r->knobs);
@@ -93,8 +93,8 @@ static sb_ball rounded_in_blocks(const row *r, sb_ball e)
     return e;
 }
 
-/* K-11: "flash uses R(e_u) in place of p_u and divides at the end"; T-21: "e_u is taken for the
- * largest of the centres, by which the quotient does not change". Writes R(e_u) to p and returns
+/* K-11: "flash uses R(e_u) in place of p_u and divides at the end"; T-21: "e_u is taken relative to
+ * the largest of the centres, which does not change the quotient". Writes R(e_u) to p and returns
  * sum(e). */
 static sb_ball flash(const row *r)
 {
@@ -140,8 +140,9 @@ static void weigh(const row *r, sb_ball total, sb_ball *out)
     }
 }
 
-/* T-11: "each probability errs by the factor e^a_u and one that all share". Writes the real
- * probabilities, with radius e^a_u - 1, to p; returns the sum of p_u (e^a_u - 1). */
+/* T-11: "each probability errs by a factor e^a_u of its own and by one factor that all share".
+ * Writes the real probabilities, with radius e^a_u - 1, to p; returns the sum of p_u (e^a_u -
+ * 1). */
 static double soften(const row *r)
 {
     double largest = r->p[0].mid, delta = 0.0, total = 0.0, mean = 0.0;

@@ -86,8 +86,9 @@ void sb_chunk_balls_invert(sb_chunk_balls *c)
     }
 }
 
-/* T-13: "delta x = (I + A)^-1 e, where e_i is the error of b_i, of A_ij times the computed x_j, and
- * of the reduction of row i". Replaces column n of the right-hand sides by the solution. */
+/* T-13: "delta x = (I + A)^-1 e, where e_i is the sum of the errors of b_i, of A_ij times the
+ * computed x_j, and of the reduction of row i". Replaces column n of the right-hand sides by the
+ * solution. */
 void sb_chunk_balls_substitute(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
 {
     double e[SB_CHUNK_LONGEST];
@@ -153,8 +154,8 @@ void sb_chunk_balls_correct(sb_chunk_balls *c)
     }
 }
 
-/* T-66: "of the incoming error only its norm is left, times the product of the decays and of the
- * norms of I - beta k k^T". Computes that product up to each row of the chunk. */
+/* T-66: "only the norm of the error is kept, multiplied by the decays and by the norms of I - beta
+ * k k^T". Computes that product up to each row of the chunk. */
 static void contract(sb_chunk_balls *c)
 {
     double norm = 1.0;
@@ -235,7 +236,7 @@ static void settle(sb_chunk_balls *c)
     }
 }
 
-/* T-33: "under by_rows the ball of the library holds both ways". Solves for column n. */
+/* T-33: "under by_rows the ball of the library contains both ways". Solves for column n. */
 static void solve(const sb_chunk_balls *c, sb_ball *x, size_t n, size_t width)
 {
     sb_ball right[SB_CHUNK_LONGEST];

@@ -19,7 +19,7 @@ const sb_atom *sb_bound_unit(const sb_arithmetic *ar, sb_act_scheme scheme)
     }
 }
 
-/* T-52: "of exact weights, whose factors multiply sums" */
+/* T-52: "if its weights are exact and its factors multiply sums" */
 void sb_bound_codes_of(const sb_knobs *knobs, const sb_matrix *weight, sb_input *in,
                        sb_bound_codes *codes)
 {

@@ -5,7 +5,7 @@
 
 #include "ref/base/mem.h"
 
-/* T-67: "of both forms' balls the smallest ball around them". The result replaces `one`. */
+/* T-67: "the smallest ball that contains the balls of both forms". The result replaces `one`. */
 static void join(sb_ball *one, const sb_ball *other, size_t count)
 {
     for (size_t i = 0; one && i < count; i++)

@@ -6,8 +6,8 @@
 #include "ref/base/mem.h"
 #include "tools/compare/wide_fn.h"
 
-/* T-20: "a chain of f products has the error of its step f times, and u for each product but the
- * last, which is that with the position" */
+/* T-20: "the frequency f has f times the error of the step, and u for each product but the last,
+ * which is the product with the position" */
 static sb_ball chained(const sb_arithmetic *ar, double theta, size_t f, size_t rd)
 {
     double power = sb_wide_pow(theta, -2.0 * (double)f / (double)rd), n = (double)f;
@@ -18,13 +18,13 @@ static sb_ball chained(const sb_arithmetic *ar, double theta, size_t f, size_t r
     return (sb_ball){power, power * sb_wide_expm1(units * SB_UNIT)};
 }
 
-/* T-10: "theta^0 is 1 in every library; else the power errs by F u, the division by u, and an
- * exponent that is not a binary fraction adds (2f/rd) ln(theta) u" */
+/* T-10: "theta^0 is 1 in every library. For all other frequencies the power errs by F u, the
+ * division by u, and an exponent that is not a binary fraction adds (2f/rd) ln(theta) u" */
 static sb_ball frequency(const sb_arithmetic *ar, const sb_knobs *knobs, double theta, size_t f,
                          size_t rd)
 {
     const sb_ball one = sb_ball_of(1.0f);
-    if (f == 0) /* T-81: "has that in the place of a rounding, also of operands without spread" */
+    if (f == 0) /* T-81: "errs by D in place of a rounding, also for operands without spread" */
         return SB_IS(knobs, rope_freq, torch) ? sb_ball_div(ar, one, one) : one;
     if (SB_IS(knobs, rope_freq, chain))
         return chained(ar, theta, f, rd);

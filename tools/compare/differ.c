@@ -372,7 +372,7 @@ static void inherit(sb_verdicts *v, const unsigned char inherited[SB_OP_COUNT])
             v->ops[i].verdict = SB_VERDICT_INHERITED;
 }
 
-/* T-24: "an engine each of whose ops is within its bound is right as a whole" */
+/* T-24: "an engine whose ops are all within their bounds is right as a whole" */
 static int ops_decide(const sb_verdicts *v)
 {
     size_t compared = 0;
@@ -403,8 +403,8 @@ static sb_status finish_free(sb_differ *d, sb_error *err)
     return SB_OK;
 }
 
-/* T-82: "it is named before every failure of its token but that of an op alone that stands before
- * it". */
+/* T-82: "It is named before every failure of its token, except a failure of a single op that stands
+ * before it". */
 static void join_not_finite(sb_differ *d, int is_of_op)
 {
     sb_verdicts *v = d->options.verdicts;

@@ -373,7 +373,7 @@ sb_status sb_envelope_keep(sb_envelope *e, size_t kept, sb_error *err)
 {
     sb_status status = begin(e, kept ? kept : 1, err);
     e->replaying = 1;
-    /* T-85: "an open choice of experts may fall otherwise when the row is fed again" */
+    /* T-85: "an open choice of experts may fall differently when the row is fed again" */
     e->anew = !status && e->replays && kept < e->verified && sb_envelope_find_open(e, kept);
     if (!status)
         status = run_all(e, &(task){task_keep, e->fed, kept}, err);

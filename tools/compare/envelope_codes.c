@@ -171,8 +171,8 @@ double sb_envelope_mean_square(const float *a, const float *b, size_t n)
     return sb_envelope_squares(a, b, n) / (double)n;
 }
 
-/* T-42: "within the bound of T-41 for that row of the tight runs, or within its second factor times
- * the noise of its own" */
+/* T-42: "within the bound of T-41 for that row of the tight runs, or within the second factor of
+ * T-41 times the noise of the loose run itself" */
 double sb_envelope_window(const sb_envelope *e, const float *own, size_t at, size_t n)
 {
     double squares = 0, lanes = 0;
@@ -183,8 +183,8 @@ double sb_envelope_window(const sb_envelope *e, const float *own, size_t at, siz
     return tight > loose ? tight : loose;
 }
 
-/* T-42: "one open code of it falls the other way: the one that changes the row most, unless its own
- * codes change the row more" */
+/* T-42: "one open code of this input falls the other way: the code that changes the row most,
+ * unless the run's own codes change the row more" */
 static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, size_t at, float *own)
 {
     const float *x = e->tape + at;
@@ -211,7 +211,8 @@ static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, size_t a
     return status;
 }
 
-/* T-42: "in every second row, the next of them in the remaining ones" */
+/* T-42: "In every second row (the next loose run in the remaining rows; a single loose run in all
+ * rows)" */
 static sb_status fallen(sb_envelope_lane *lane, const sb_op_call *call, size_t at)
 {
     const sb_linear_args *a = call->args;
@@ -233,7 +234,7 @@ static sb_status fallen(sb_envelope_lane *lane, const sb_op_call *call, size_t a
     return status;
 }
 
-/* T-42: a tight run "reads the input that the reference's has" */
+/* T-42: a tight run "reads the input of the reference" */
 sb_status sb_envelope_linear(sb_envelope_lane *lane, const sb_op_call *call)
 {
     sb_envelope *e = lane->of;

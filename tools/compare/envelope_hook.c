@@ -117,7 +117,7 @@ static void move_word(float *data, uint32_t step, uint64_t random)
     }
 }
 
-/* T-40: "it stays, or becomes the next above or below"; in binary32 by `units` units. */
+/* T-40: "it stays, or becomes the next value above or below"; in binary32 by `units` units. */
 static void move_in(sb_format type, uint32_t units, uint64_t key, float *data, size_t rows,
                     size_t cols, size_t stride)
 {
@@ -163,7 +163,8 @@ static int is_function(sb_op op)
            op == SB_OP_attention || op == SB_OP_attn_gate || op == SB_OP_swiglu;
 }
 
-/* T-40: "what is binary32 in every row and call of a run the same way" */
+/* T-40: "for values that are binary32, a run moves an element the same way in every row and
+ * call" */
 static void move_output(sb_envelope_lane *lane, const sb_op_call *call, const sb_op_value *o,
                         size_t number)
 {
@@ -183,8 +184,8 @@ static int is_exact(sb_op op)
     return op == SB_OP_embed || op == SB_OP_split_gate;
 }
 
-/* T-40: "a binary32 value that some knob rounds on its way to the next op is moved in that type as
- * well" */
+/* T-40: "A binary32 value that a knob rounds on its way to the next op is moved in the narrower
+ * type as well" */
 static sb_format rounded_later(const sb_op_call *call)
 {
     const sb_knobs *k = call->knobs;
@@ -208,7 +209,7 @@ static sb_format rounded_later(const sb_op_call *call)
     }
 }
 
-/* T-40: "in each run e^g of a head is off by m_f 2^-23 the same way in every row" */
+/* T-40: "In each run e^g of a head is off by m_f 2^-23, the same way in every row" */
 static void move_decays(sb_envelope_lane *lane, const sb_op_call *call)
 {
     const sb_gates_args *a = call->args;

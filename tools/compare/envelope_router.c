@@ -69,8 +69,8 @@ static sb_status weigh(const sb_envelope *e, const sb_op_call *call, size_t row,
     return status;
 }
 
-/* T-43: the margin of a choice: "the largest logit of an expert that only one side has, less the
- * smallest of one that only the other has" */
+/* T-43: "The margin of a choice of experts is the largest logit of an expert that only one side
+ * has, less the smallest logit of an expert that only the other side has" */
 static double margin_of(const float *logits, const uint32_t *ours, const uint32_t *theirs, size_t k,
                         sb_adopted *out)
 {
@@ -204,9 +204,9 @@ int sb_envelope_find_open(sb_envelope *e, size_t rows)
     return any;
 }
 
-/* T-43, for an open choice: "each other one takes the runner-up in every second case that is open,
- * the next of them in the remaining ones; a single one takes it in all"; T-85: "the runner-up in
- * all that were open" if the engine fed the row again. */
+/* T-43: "Each other run takes the runner-up in every second open case, the next such run in the
+ * remaining cases; a single such run takes it in all cases"; T-85: "the runner-up in all open
+ * choices" if the engine fed the row again. */
 static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t row, double squares,
                        uint32_t *ids)
 {

@@ -23,7 +23,7 @@ static void free_sequence(const sb_forced *f, forced_sequence *s)
     free(s);
 }
 
-/* T-23: "An empty sequence is known" */
+/* T-23: "The state of an empty sequence is known" */
 static void begin_sequence(const sb_forced *f, forced_sequence *s)
 {
     const sb_config *c = &f->model->config;
@@ -122,8 +122,8 @@ static void lose(sb_forced *f, forced_sequence *s, const char *why)
         snprintf(v->reason, sizeof v->reason, "sequence %u: %.200s", (unsigned)s->id, why);
 }
 
-/* T-23: "where that takes another form of the delta rule than the verify took, nothing of the
- * states is known", because the results of the engine's replay are not recorded. */
+/* T-23: "If that takes another form of the delta rule than the verify took, nothing is known of the
+ * states", because the results of the engine's replay are not recorded. */
 static sb_status cut(sb_forced *f, forced_sequence *s, size_t kept, sb_error *err)
 {
     uint64_t first = sb_session_state(s->session)->position - s->verified;

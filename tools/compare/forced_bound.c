@@ -91,7 +91,7 @@ static int is_delta_rule(sb_op op)
     return op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk;
 }
 
-/* T-67: "where the knobs name the recurrent form, whatever they round" */
+/* T-67: "where the knobs name the recurrent form, with any roundings" */
 static int any_form(const sb_forced *f, const sb_op_call *call)
 {
     return f->options.any_form && call->op == SB_OP_delta_rule &&
@@ -127,8 +127,8 @@ static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta
     return status;
 }
 
-/* T-23: "what the engine's state may differ by is carried from call to call". Computes it from
- * both sides' balls of the outgoing state and from the norms of its columns. */
+/* T-23: "The distance by which the engine's state may differ is carried from call to call".
+ * Computes it from both sides' balls of the outgoing state and from the norms of its columns. */
 static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_args *a,
                   const sb_delta_side sides[2])
 {
@@ -287,7 +287,7 @@ static size_t elements(const sb_op_value *v)
     return v->rows * v->cols;
 }
 
-/* T-1: "operands without spread give one result in every arithmetic". True for values that can have
+/* T-1: "Operands without spread give one result in every arithmetic". True for values that can have
  * only one value: they need no recording. */
 static int pinned(const sb_ball *ours, const sb_ball *theirs, size_t count)
 {

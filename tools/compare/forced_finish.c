@@ -37,7 +37,7 @@ static double median_of(const forced_count *c)
     return 0.0;
 }
 
-/* T-23: "A value that is not recorded counts as judged where". Each row has the op, a part of its
+/* T-23: "A value that is not recorded counts as judged if". Each row has the op, a part of its
  * tap's name, and the later op. */
 static const struct {
     sb_op op;
@@ -103,7 +103,7 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
                  c->nonzero ? "the same" : "zero");
         return SB_VERDICT_MISTRUSTED;
     }
-    /* T-71: "more than half of an op's elements were not 0 and had a bound of 0" */
+    /* T-71: "more than half of the op's elements were not 0 and had a bound of 0" */
     if (is_evidence(c->differing, v->worst) && 2 * c->pinned <= v->compared) {
         snprintf(why, room, "%s: none of the %zu elements that differ comes near its bound: %.1e",
                  sb_op_name(op), c->differing, v->worst);

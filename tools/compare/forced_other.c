@@ -29,7 +29,7 @@ static void open_rows(forced_memory *m, uint64_t from, uint64_t to)
     m->open_to = none || to > m->open_to ? to : m->open_to;
 }
 
-/* T-85: "a trace that goes back by replay, or does not say how" */
+/* T-85: "a trace rolls back by replay, or does not say how" */
 void forced_undone(const sb_forced *f, forced_sequence *s, uint64_t first)
 {
     uint64_t end = sb_session_state(s->session)->position;
@@ -45,7 +45,7 @@ void forced_undone(const sb_forced *f, forced_sequence *s, uint64_t first)
     s->hidden = 0;
 }
 
-/* T-86: "the recorded draft step shows whether both are the same" */
+/* T-86: "The recorded draft step shows whether both entries are equal" */
 static int is_own(const forced_sequence *s, int which, const float *data, size_t cols)
 {
     return s->has_own[which] && memcmp(s->own[which], data, cols * sizeof *data) == 0;

@@ -156,9 +156,9 @@ static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p
         bundle(f, c, &place);
 }
 
-/* T-14: "a choice is open where the probabilities' balls overlap": those of the least probable
- * recorded expert and the most probable of the others. The engine may use any order of the slots.
- */
+/* T-14: "a choice is open where the balls of the probabilities overlap": those of the least
+ * probable recorded expert and the most probable of the others. The engine may use any order of the
+ * slots. */
 static void judge_row(sb_forced *f, const choice *c, size_t row)
 {
     size_t k = c->a->kept;

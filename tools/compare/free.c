@@ -327,7 +327,7 @@ sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
     return status;
 }
 
-/* T-46: "there is a larger share of tokens that are NEAR_TIE" and the other conditions. 1 if the
+/* T-46: "more than a tenth of the tokens are NEAR_TIE" and the other conditions. 1 if the
  * comparison says nothing; `why` then gives the reason with its numbers. */
 static int vacuous(const sb_free *f, char *why, size_t room)
 {

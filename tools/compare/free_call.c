@@ -36,7 +36,7 @@ static int has_experts(const sb_step *step)
     return 0;
 }
 
-/* T-43: "a set that only the bound explains is adopted, any other is a failure" */
+/* T-43: "a set that only the bound explains is adopted, any other set is a failure" */
 static void judge_experts(sb_free *f, const sb_free_sequence *s, size_t first_verdict)
 {
     size_t count;

@@ -84,7 +84,8 @@ static int has_other_bits(const sb_free *f)
     return other != 0;
 }
 
-/* T-89: "and something else has the reference's bits", which supports the claim of the trace */
+/* T-89: "and some other recorded value has the reference's bits", which supports the claim of the
+ * trace */
 static int is_failure(const sb_free *f, const sb_free_digests *d)
 {
     const sb_free_digests *all = f->digests;
@@ -92,8 +93,8 @@ static int is_failure(const sb_free *f, const sb_free_digests *d)
            all[0].same + all[0].rows + all[1].same + all[1].rows > 0;
 }
 
-/* T-89: "everything else that was compared has the reference's bits". Without data of the head its
- * state is not doubted. */
+/* T-89: "every other compared value has the reference's bits". Without data of the head its state
+ * is not doubted. */
 static int is_doubt(const sb_free *f, const sb_free_digests *d)
 {
     return d->apart && !has_other_bits(f) && nothing_is_narrow(f) && d->rows > 0;

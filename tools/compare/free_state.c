@@ -67,7 +67,7 @@ static void add_squares(const means *to, const shape *m, const float *a, const f
             }
 }
 
-/* T-48: "Of keys and values that a cache keeps as codes the values before count" */
+/* T-48: "For keys and values that a cache keeps as codes, the values before the code count" */
 static const float *values_of(const sb_envelope *e, size_t i, size_t index)
 {
     const float *before = sb_envelope_uncoded(e, i, index);
@@ -114,8 +114,8 @@ typedef struct bound {
     const float *before; /* values before they became codes; NULL: not known */
 } bound;
 
-/* T-48: "the largest of four: the mean of its matrix, the mean of its row, the mean of its column,
- * and the product of the last two divided by the first" */
+/* T-48: "the largest of four numbers: the mean of its matrix, the mean of its row, the mean of its
+ * column, and the product of the last two divided by the first" */
 static double bound_at(const bound *b, size_t e)
 {
     const shape *m = &b->shape;
@@ -221,7 +221,7 @@ static void fail_state(sb_free *f, sb_free_sequence *s, sb_state_verdict *out, s
         f->v->rounds[s->round].verdict = SB_VERDICT_FAIL;
 }
 
-/* T-85: "Keys, values and entries before the round stay as they were, bit by bit" */
+/* T-85: "Keys, values and entries before the round must stay as they were, bit by bit" */
 static void judge_kept(sb_free *f, sb_free_sequence *s, size_t index, const sb_piece *p,
                        const float *theirs, sb_state_verdict *out)
 {

@@ -169,7 +169,7 @@ static void fail_token(sb_free *f, const sb_free_sequence *s, sb_token_verdict *
     sb_free_fail_row(f, s, t, &place);
 }
 
-/* T-44: "a token further below is a failure, with logits of its row or without" */
+/* T-44: "A token further below is a failure, with or without logits of its row" */
 static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const float *ours,
                         uint32_t token)
 {

@@ -79,7 +79,7 @@ static size_t place_of(const sb_near_row *row, size_t id)
     return i;
 }
 
-/* T-63: "an id that is none or stands twice, a value behind a smaller one" */
+/* T-63: "an id outside the vocabulary or an id twice, a value behind a smaller one" */
 static int say_no_list(const part *p, size_t i, char *words, size_t room)
 {
     const sb_near_row *row = &p->row;
@@ -125,7 +125,7 @@ static int is_off(const part *p, sb_place *out)
     return 1;
 }
 
-/* T-62: "No row has probabilities that sum to more than 1" */
+/* T-62: "The probabilities of a row sum to at most 1" */
 static int sums_wrongly(const part *p, sb_place *out)
 {
     sb_near_rest rest = sb_near_left(&p->ours, &p->row);
@@ -153,7 +153,7 @@ static int sums_wrongly(const part *p, sb_place *out)
     return 0;
 }
 
-/* T-63: "no id that is not listed may stand above the last by more than d" */
+/* T-63: "no id that is not listed may stand above the last" */
 static int is_misplaced(const part *p, sb_place *out)
 {
     const sb_near_row *row = &p->row;

@@ -5,7 +5,7 @@
 #include "ref/base/bytes.h"
 #include "tools/compare/wide_fn.h"
 
-/* T-60: "2^-24 (|v| + 32) for the binary32 that it was computed in" */
+/* T-60: "2^-24 (|v| + 32) for the binary32 computation" */
 double sb_near_step(const sb_near_row *row, size_t i)
 {
     return row->step + 0x1p-24 * (sb_wide_abs((double)row->values[i]) + 32);
@@ -28,7 +28,7 @@ static double logprob_of(const sb_near_ours *ours, size_t id)
     return (double)ours->logits[id] - ours->log_sum;
 }
 
-/* T-61: "at the floor only in how far the reference lies above it" */
+/* T-61: "a value at the floor may be off in one direction only" */
 static double error_of(const sb_near_ours *ours, const sb_near_row *row, size_t i)
 {
     size_t id = sb_near_id(row, ours->V, i);
@@ -56,7 +56,7 @@ sb_near_errors sb_near_logprobs(const sb_near_ours *ours, const sb_near_row *row
     return e;
 }
 
-/* T-62: "a value at the floor may be any down to 0" */
+/* T-62: "a value at the floor as any number down to 0" */
 sb_near_rest sb_near_left(const sb_near_ours *ours, const sb_near_row *row)
 {
     double least = 0, most = 0, own = 0;
@@ -71,7 +71,7 @@ sb_near_rest sb_near_left(const sb_near_ours *ours, const sb_near_row *row)
     return (sb_near_rest){own > 0 ? own : 0, 1 - most, 1 - least};
 }
 
-/* T-64: "the ids that are listed, and all others as one" */
+/* T-64: "the listed ids, with all other ids as one" */
 double sb_near_kl_least(const sb_near_ours *ours, const sb_near_row *row)
 {
     sb_near_rest rest = sb_near_left(ours, row);

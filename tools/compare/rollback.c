@@ -371,7 +371,7 @@ void sb_trials_see_reference(sb_trials *t, double ratio)
         t->reference = ratio == ratio ? ratio : INFINITY;
 }
 
-/* T-47: "one that stays within the bounds everywhere" */
+/* T-47: "its run stays within the bounds everywhere" */
 int sb_trials_say(const sb_trials *t, char *words, size_t size)
 {
     size_t best = TRIALS, fitting = 0;

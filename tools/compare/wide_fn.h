@@ -5,7 +5,7 @@
 #ifndef SB_COMPARE_WIDE_FN_H
 #define SB_COMPARE_WIDE_FN_H
 
-/* T-5: "functions err by less than 2^-40, relative; sine and cosine absolute". Arguments of
+/* T-5: "functions err by less than 2^-40, relative (sine and cosine absolute)". Arguments of
  * wide_sin and wide_cos are below 2^25 (S-5: positions are below 2^24, frequencies at most 1). */
 double sb_wide_exp(double x); /* 0 and infinity beyond the range of binary64 */
 double sb_wide_expm1(double x);

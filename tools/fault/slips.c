@@ -197,7 +197,8 @@ void sb_slip_entry_of_recycled(sb_slip_game *game, sb_slip_stage stage)
         put_recycled(game, layer, row, j);
 }
 
-/* T-86: "draft step of a round is fed what the first row of its verify feeds the head" */
+/* T-86: "draft step of a round is fed the same as the head gets from the first row of the
+ * verify" */
 void sb_slip_entry_of_draft(sb_slip_game *game, sb_slip_stage stage)
 {
     if (stage != SB_SLIP_drafted && stage != SB_SLIP_kept)

@@ -190,7 +190,7 @@ double sb_element_error(sb_dtype dtype, double found, sb_dd real)
     return low > 0 ? low : high < 0 ? -high : found != found ? found : 0.0;
 }
 
-/* T-4: "The rounding to bfloat16 or binary16 is not bounded but done" */
+/* T-4: "The rounding to bfloat16 or binary16 is not bounded but carried out" */
 int sb_element_inside(sb_dtype dtype, double found, sb_dd real, double bound)
 {
     if (!is_narrow(dtype))

@@ -182,7 +182,7 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
     return SB_OK;
 }
 
-/* T-14: "a choice is open where the probabilities' balls overlap" */
+/* T-14: "a choice is open where the balls of the probabilities overlap" */
 static int overlap(sb_ball a, sb_ball b)
 {
     return sb_wide_abs(a.mid - b.mid) <= SB_BOUND_SLACK * (a.rad + b.rad);
