@@ -6,7 +6,7 @@
 #include "gpu/atom/accumulate.h"
 
 /* The four scales of a word: digits 2^(exponent - 3). A scale of 0 has an exponent so small that no
- * exponent sum with it is the largest. H-9: "a byte of 0x7f or 0xff is NaN" */
+ * exponent sum with it is the largest. H-9: "A byte of 0x7f or 0xff is NaN" */
 struct sb_nvfp4_scales {
     int32_t digits[4];
     int exponent[4];
@@ -38,7 +38,8 @@ SB_ATOM_FN float sb_nvfp4_end(const int32_t (&sums)[4], const sb_nvfp4_scales &a
     if (!sb_atom_finite(c))
         return sb_atom_beyond(c);
     sb_atom_parts addend = sb_atom_split(c);
-    /* H-5: "Its exponent is the sum of those of the scales, also where the sum is zero" */
+    /* H-5: "The exponent of the term is the sum of the exponents of the scales, also where the sum
+     * of the products is zero" */
     int most = addend.exponent;
 #ifdef __CUDA_ARCH__
 #pragma unroll

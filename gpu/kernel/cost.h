@@ -160,7 +160,7 @@ static inline const char *sb_cost_name(sb_cost_kernel kernel)
     return names[kernel];
 }
 
-/* B-15: "the different bytes that a launch reads and writes, and the bytes that its blocks read" -
+/* B-15: "the distinct bytes that a launch reads and writes, and the bytes that the blocks read" -
  * every buffer of every kernel, for one shape; and the multiply-adds of each kernel. */
 static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST_BUFFERS],
                               uint64_t macs[SB_COST_KERNELS])

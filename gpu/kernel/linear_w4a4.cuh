@@ -8,8 +8,9 @@
 #include "gpu/kernel/tile.cuh"
 
 /* A unit has two steps. The weights' scales for both are one word in each lane, chosen by the first
- * selector of the atom; the inputs' scales are one word in half of the lanes. H-9: "row m has the
- * word of lane 4 (m mod 8) + 2 p + m / 8, column n that of lane 4 n + q" */
+ * selector of the atom; the inputs' scales are one word in half of the lanes. H-9: "the scales of
+ * row m are in the word of lane 4 (m mod 8) + 2 p + m / 8, those of column n in the word of lane 4
+ * n + q" */
 struct sb_w4a4 {
     uint32_t rows, units;
     sb_global<const uint4> weight;      /* [tile][unit][2][lane] */

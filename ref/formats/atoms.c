@@ -82,7 +82,7 @@ sb_atom_term sb_atom_product(sb_format format, float a, float b)
 }
 
 /* H-3: "toward zero to the fraction bits of the row, counted from its own exponent, which is at
- * least -126; from 2^128 on it is infinite" */
+ * least -126. From 2^128 on it is infinite" */
 static float pack(int64_t sum, int unit, int kept)
 {
     uint64_t size = sum < 0 ? (uint64_t)-sum : (uint64_t)sum;
@@ -102,7 +102,7 @@ static float pack(int64_t sum, int unit, int kept)
     return sb_f32_from_bits(sign | (uint32_t)(exponent + 127) << 23 | tail);
 }
 
-/* H-3: "rounds its sum to binary16 instead, to nearest, ties to even" */
+/* H-3: "instead rounds its sum to binary16, to nearest, ties to even" */
 static float pack_half(int64_t sum, int unit)
 {
     uint64_t size = sum < 0 ? (uint64_t)-sum : (uint64_t)sum;
@@ -122,8 +122,8 @@ static float pack_half(int64_t sum, int unit)
     return sum < 0 ? -x : x;
 }
 
-/* H-6: "a NaN or an infinity among operands or C makes the result the NaN 0x7fffffff, but for sums
- * that IEEE 754 makes infinite" */
+/* H-6: "a NaN or an infinity among operands or C makes the result the NaN 0x7fffffff, except for
+ * sums that IEEE 754 makes infinite" */
 static float beyond(const sb_atom_term *terms, size_t n, float c)
 {
     float sum = sb_is_finite_f32(c) ? 0.0f : c;
@@ -153,7 +153,7 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
         sum += shifted(terms[i].digits, terms[i].unit - unit);
     const float cut =
         atom->sums == SB_ATOM_F16 ? pack_half(sum, unit) : pack(sum, unit, atom->kept);
-    /* H-13: "A negative sum of which the cut leaves nothing is -0, or +0" */
+    /* H-13: "A negative sum that is cut to nothing is -0, or +0" */
     return cut == 0.0f && atom->open & SB_ATOM_PLUS_ZERO ? 0.0f : cut;
 }
 
@@ -217,8 +217,8 @@ float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t 
 }
 
 /* H-5: "The sum of the products of a group is exact, and so is its product with both scales; each
- * group is one term of H-1. Its exponent is the sum of those of the scales, also where the sum is
- * zero; where a scale is zero, it is Z." */
+ * group is one term of H-1. The exponent of the term is the sum of the exponents of the scales,
+ * also where the sum of the products is zero; where a scale is zero, the exponent is Z." */
 sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b, float scale_a,
                            float scale_b)
 {

@@ -318,7 +318,7 @@ TEST(test_zero_exponent)
                    0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f, low, 0x1p-72f) == tiny);
 }
 
-/* H-3: "rounds its sum to binary16 instead, to nearest, ties to even" */
+/* H-3: "instead rounds its sum to binary16, to nearest, ties to even" */
 TEST(test_halves)
 {
     const float big = 0x1p15f, ten = 0x1p10f, one = 1.0f, two = 2.0f;

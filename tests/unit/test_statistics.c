@@ -7,7 +7,7 @@
 
 #include "tools/quality/statistics.h"
 
-/* L-1: "the smallest value that at least so many in a hundred do not exceed" */
+/* L-1: "the smallest value such that at least this percentage of the values do not exceed it" */
 TEST(test_spread)
 {
     double values[200];

@@ -158,7 +158,7 @@ static sb_status find_matrices(const sb_make_plan *plan, const sb_moves_recipe *
     return count_matrices(of, t->layer, m, err);
 }
 
-/* B-11: "What a loader alone reads is left out" */
+/* B-11: "Tensors that only a loader reads are left out" */
 static sb_status count_tensor(const sb_make_plan *plan, const sb_moves_recipe *recipe,
                               const sb_make_tensor *t, sb_moves_model *m, sb_error *err)
 {

@@ -237,7 +237,7 @@ static void print_table(const sb_moves *step)
     print_row("the step", &step->total, all);
 }
 
-/* B-16: "The weights are those of B-11 and what packing adds" */
+/* B-16: "The weights are those of B-11 plus what packing adds" */
 static void print_packing(const request *r)
 {
     const sb_moves_kernels *k = &r->kernels;
@@ -301,7 +301,7 @@ static void print_head(const request *r)
            round.weights, round.kept);
 }
 
-/* B-13: "From how many multiply-adds per second on" */
+/* B-13: "the rate of multiply-adds per second from which on memory is the limit" */
 static double enough_macs(const request *r)
 {
     return r->step.total.macs / (sb_moves_bytes(&r->step.total) / r->options.bandwidth);

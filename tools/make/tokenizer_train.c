@@ -1,7 +1,7 @@
 /* tokenizer_train.c - merges for a synthetic tokenizer, from the text below.
  *
- * N-10: "the pair that stands most often, and of several the one with the lowest left id, and then
- * the lowest right id" */
+ * N-10: "the most frequent pair is merged; of equally frequent pairs, the one with the lowest left
+ * id, then the lowest right id" */
 #include <stdlib.h>
 #include <string.h>
 

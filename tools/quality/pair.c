@@ -18,7 +18,7 @@ void pair_progress(const pair_work *w, const char *what, uint64_t done, uint64_t
         w->options->progress(w->options->progress_ctx, what, done, total);
 }
 
-/* "of one shape" */
+/* "the same layers, widths, vocabulary and experts" */
 static sb_status check_shapes(const sb_config *a, const sb_config *b, sb_error *err)
 {
     const struct {

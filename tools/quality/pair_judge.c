@@ -77,7 +77,7 @@ static sb_status judge_token(pair_work *w, judge *j, size_t text, size_t t, sb_e
         if (status)
             return status;
         top[of] = sb_near_top_of(j->logits[of], V);
-        /* "the head's guess is held against the same model's own largest logit" */
+        /* "the head's guess is compared with the largest logit of its own model" */
         if (out->has_drafts && t > 0)
             j->accepted[of][j->drafts] = w->guess[of][at] == top[of].token;
     }

@@ -15,8 +15,8 @@ static void pick(const pair_work *w, const float *stream, float *out)
     }
 }
 
-/* X-3: "the root of the sum of squares of what B's output is off by, over that of what the layer of
- * A adds" */
+/* X-3: "the root of the sum of squares of the differences between B's output and A's, divided by
+ * the same root for what A's layer adds" */
 static double added(const pair_work *w, const float *mixture)
 {
     double off = 0, all = 0;
@@ -92,7 +92,7 @@ static sb_status embed(pair_work *w, sb_error *err)
     return SB_OK;
 }
 
-/* X-2: "A but for one layer, which is B's" */
+/* X-2: "A mixture is A with one layer of B" */
 static sb_status begin_mixture(pair_work *w, uint32_t layer, sb_error *err)
 {
     float *mixture = pair_mixture(w, layer + 1);

@@ -25,7 +25,7 @@ static double miss(const sb_sequential *t)
     return sb_wide_log1p(-t->p1) - sb_wide_log1p(-t->p0);
 }
 
-/* L-4: "broken once the logarithm of the ratio of likelihoods reaches ln((1 - beta) / alpha), holds
+/* L-4: "broken once the logarithm of the likelihood ratio reaches ln((1 - beta) / alpha), holds
  * once it falls to ln(beta / (1 - alpha))" */
 void sb_sequential_see(sb_sequential *t, int hit)
 {
@@ -34,7 +34,7 @@ void sb_sequential_see(sb_sequential *t, int hit)
     if (t->claim != SB_CLAIM_open)
         return;
     if (hit && !(t->p0 > 0)) {
-        t->claim = SB_CLAIM_broken; /* L-4: "what never happens has happened" */
+        t->claim = SB_CLAIM_broken; /* L-4: "the first occurrence breaks the claim" */
         return;
     }
     t->likelihood += hit ? sb_wide_log(t->p1 / t->p0) : miss(t);

@@ -16,7 +16,7 @@ typedef struct sb_sequential {
     sb_claim claim;    /* final once decided */
 } sb_sequential;
 
-/* L-4: "once in a thousand, and both errors 1 in 100" */
+/* L-4: "p1 is one in a thousand, and both errors are 1 in 100" */
 sb_sequential sb_never(void);
 
 /* 0 <= p0 < p1 < 1, 0 < alpha, beta < 1. */

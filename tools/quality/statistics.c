@@ -12,7 +12,7 @@ static int ascending(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* L-1: "the smallest value that at least so many in a hundred do not exceed" */
+/* L-1: "the smallest value such that at least this percentage of the values do not exceed it" */
 static double percentile(const double *sorted, size_t count, size_t percent)
 {
     size_t rank = (count * percent + 99) / 100;
@@ -45,8 +45,8 @@ sb_status sb_spread_of(const double *values, size_t count, sb_spread *out)
     return SB_OK;
 }
 
-/* L-3: "the mean plus and minus 1.96 standard errors, the variance enlarged by the design effect"
- */
+/* L-3: "the mean plus and minus 1.96 standard errors, with the variance enlarged by the design
+ * effect" */
 sb_mean sb_mean_of_counts(const unsigned char *counts, const size_t *ends, size_t run_count)
 {
     size_t n = run_count ? ends[run_count - 1] : 0;

@@ -74,7 +74,7 @@ static const sb_text_merge *find_merge(const sb_tokenizer *t, uint32_t left, uin
     return low < t->first[left + 1] && t->merges[low].right == right ? &t->merges[low] : NULL;
 }
 
-/* N-6: "the lowest rank comes first, and of equal ones the leftmost" */
+/* N-6: "the pair of lowest rank, and among equal ranks the leftmost" */
 static int is_before(const pair *a, const pair *b)
 {
     return a->rank < b->rank || (a->rank == b->rank && a->at < b->at);

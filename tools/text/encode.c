@@ -156,8 +156,8 @@ static sb_status normalize(encoding *e, const unsigned char *text, size_t bytes)
     return status;
 }
 
-/* N-1: "each well-formed stretch is tokenized as a text of its own, and each other byte becomes the
- * token of that byte" */
+/* N-1: "Each stretch is tokenized as a text of its own, and each lone byte becomes the token of
+ * that byte" */
 static sb_status encode(encoding *e, const unsigned char *text, size_t bytes)
 {
     sb_status status = SB_OK;
