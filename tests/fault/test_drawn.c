@@ -1,5 +1,5 @@
 /* test_drawn.c - runs of correct engines drawn by `samebit fault clean` that were once called
- * wrong: T-40 and T-48. */
+ * wrong: T-40, T-42 and T-48. */
 #include "tests/lib/suite.h"
 
 #include "tests/fault/own_campaign.h"
@@ -97,6 +97,24 @@ TEST(right_engines_pass)
          73,
          1,
          "kv_cache=fp8",
+         "entry_of_draft"},
+        /* a code of one token's input falls in the engine, and moves its key by half */
+        {"T4 nvfp4-ct plain",
+         "hf",
+         "trunc13",
+         {.prompt = 24,
+          .calls = 5,
+          .decode = 6,
+          .rounds = 8,
+          .sequences = 2,
+          .drafts = 3,
+          .phrase = 5,
+          .replay = 1,
+          .drafting = SB_DRAFTING_forced},
+         SB_TRACE_ROLLBACK_replay,
+         129,
+         13,
+         NULL,
          "entry_of_draft"},
     };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
