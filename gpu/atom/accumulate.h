@@ -33,7 +33,7 @@ SB_ATOM_FN bool sb_atom_finite(float x)
     return (sb_atom_bits(x) & 0x7f800000u) != 0x7f800000u;
 }
 
-/* The result of a C that is not finite and finite products. H-6: "makes the result the NaN
+/* The result if C is not finite and all products are finite. H-6: "makes the result the NaN
  * 0x7fffffff, except for sums that IEEE 754 makes infinite" */
 SB_ATOM_FN float sb_atom_beyond(float c)
 {
@@ -69,8 +69,8 @@ SB_ATOM_FN sb_atom_parts sb_atom_split(float c)
 }
 
 /* H-3: "toward zero to the fraction bits of the row, counted from its own exponent, which is at
- * least -126. From 2^128 on it is infinite" - of sum 2^unit, with 23 fraction bits. |sum| <
- * 2^62. */
+ * least -126. From 2^128 on it is infinite" - packs the value sum * 2^unit with 23 fraction bits.
+ * |sum| < 2^62. */
 SB_ATOM_FN float sb_atom_pack(int64_t sum, int unit)
 {
     if (sum == 0)

@@ -36,8 +36,8 @@ SB_ATOM_FN void sb_e4m3_largest(uint32_t a, uint32_t b, sb_e4m3_element *out)
         uint32_t code_a = a >> i & 0xff, code_b = b >> i & 0xff;
         out->finite = out->finite && (code_a & 0x7f) != 0x7f && (code_b & 0x7f) != 0x7f;
         int exponent = sb_e4m3_split(code_a).exponent + sb_e4m3_split(code_b).exponent;
-        /* H-2: "A product of zero and a C of zero have the exponent Z", which is below that of any
-         * FP8 product: where it is the largest, the sum is zero */
+        /* H-2: "A product of zero and a C of zero have the exponent Z", which is below the exponent
+         * of any FP8 product. If Z is the largest exponent, the sum is zero. */
         bool more = (code_a & 0x7f) && (code_b & 0x7f) && exponent > out->most;
         out->most = more ? exponent : out->most;
     }
@@ -48,15 +48,16 @@ SB_ATOM_FN void sb_e4m3_add(uint32_t a, uint32_t b, sb_e4m3_element *out)
     for (int i = 0; i < 32; i += 8) {
         sb_e4m3_parts x = sb_e4m3_split(a >> i & 0xff), y = sb_e4m3_split(b >> i & 0xff);
         int64_t product = x.digits * y.digits;
-        /* in units of 2^(most - 25); a product is one of 64ths */
+        /* in units of 2^(most - 25); a product of digits counts 64ths */
         int places = out->most - x.exponent - y.exponent;
         if (product)
             out->sum += sb_atom_cut(product * (1 << (SB_ATOM_CUT_MMA - 6)), places);
     }
 }
 
-/* One pass over the 32 products of the four elements of a lane. Rows g and g + 8 of A are in the
- * four lanes of its quad; columns 2 t and 2 t + 1 of B in quads 2 t and 2 t + 1. */
+/* One pass over the 32 products of the four elements of a lane. For lane 4 g + t, rows g and g + 8
+ * of A are in the four lanes of quad g, and columns 2 t and 2 t + 1 of B are in quads 2 t and 2 t +
+ * 1. */
 template <bool ADDING>
 SB_ATOM_FN void sb_e4m3_pass(sb_e4m3_element (&out)[4], const uint32_t (&a)[4],
                              const uint32_t (&b)[2])

@@ -1,4 +1,5 @@
-/* mma_nvfp4.h - m16n8k64 of E2M1 with a UE4M3 scale for every 16, with the bits of row sm120_nvfp4.
+/* mma_nvfp4.h - m16n8k64 of E2M1 with a UE4M3 scale for every 16 elements, with the bits of row
+ * sm120_nvfp4.
  *
  * Only sm_12x has the instruction. Elsewhere four m16n8k32 of signed bytes compute the sums of the
  * four groups, since doubled E2M1 values are integers. To sum one of two groups, B is zero for the

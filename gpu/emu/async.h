@@ -43,7 +43,8 @@ inline void sb_cp_async_wait_all(sb_emu_site site = sb_emu_site::here())
     sb_emu_cp_async_wait_all(site);
 }
 
-/* One thread initializes it, for `count` arrivals in each phase; a fence and a barrier follow. */
+/* One thread initializes the mbarrier, for `count` arrivals in each phase. A fence and a barrier
+ * must follow. */
 inline void sb_mbarrier_init(sb_shared<uint64_t> at, uint32_t count,
                              sb_emu_site site = sb_emu_site::here())
 {
@@ -72,8 +73,8 @@ void sb_bulk_copy(sb_shared<T> to, sb_global<U> from, uint32_t bytes, sb_shared<
 {
     sb_emu_bulk_copy(&to.spot, &from.spot, bytes, &mbarrier.spot, site);
 }
-/* Orders earlier writes of threads, also those of an mbarrier, before bulk copies: hardware needs
- * it. */
+/* Orders earlier writes of threads, also those of an mbarrier, before bulk copies. Hardware needs
+ * this fence. */
 inline void sb_fence_async()
 {
 }

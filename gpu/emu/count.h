@@ -26,7 +26,7 @@ struct sb_emu_tally {
     sb_emu_unlike launch, block;   /* each byte once per launch, and once per block */
 };
 
-/* The most tallies, filled from the first on; a launch that needs more fails. */
+/* The most tallies. They are filled from the first on. A launch that needs more fails. */
 enum { SB_EMU_TALLIES = 224 };
 struct sb_emu_counts {
     sb_emu_tally tally[SB_EMU_TALLIES];

@@ -17,7 +17,7 @@
 #define SB_FIBER_ASAN 1
 #endif
 #endif
-/* The assembly switch is for x86-64; sanitizers only understand the one of the C library. */
+/* The assembly switch is for x86-64; sanitizers only understand the switch of the C library. */
 #if !defined(SB_FIBER_UCONTEXT) && (!defined(__x86_64__) || defined(SB_FIBER_ASAN))
 #define SB_FIBER_UCONTEXT 1
 #endif
@@ -25,7 +25,7 @@
 struct sb_fiber {
     void *stack_pointer; /* where it stopped, for the assembly switch */
     void *context;       /* where it stopped, for ucontext */
-    const void *low;     /* its stack: the lowest byte, and the size below */
+    const void *low;     /* the lowest byte of its stack, whose size is `bytes` */
     size_t bytes;
     void *shadow; /* data of the address sanitizer */
 };

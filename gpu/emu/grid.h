@@ -34,8 +34,8 @@ sb_emu *sb_emu_new(uint64_t seed); /* NULL: out of memory */
 void sb_emu_free(sb_emu *emu);
 void sb_emu_seed(sb_emu *emu, uint64_t seed); /* Y-3: "the same seed gives the same order" */
 
-/* Switches the history of accesses, which is on at first (Y-14). Call this between launches, and
- * before the buffers of a launch are opened. */
+/* Switches the history of accesses on or off (Y-14). It is on at first. Call this between launches,
+ * and before the buffers of a launch are opened. */
 void sb_emu_history(sb_emu *emu, bool kept);
 
 /* The number of switches from one thread to another since sb_emu_new. */
@@ -68,7 +68,7 @@ template <class... P> struct sb_emu_arguments {
     }
 };
 
-/* Runs the kernel; or, if `record` is not NULL, keeps it there (record.h). */
+/* Runs the kernel; or, if `record` is not NULL, stores the launch in the record (record.h). */
 struct sb_emu_record;
 void *sb_emu_keep(sb_emu_record *record, const sb_emu_launch *launch, size_t bytes, sb_error *err);
 
@@ -95,7 +95,7 @@ sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 
     return sb_emu_start(emu, nullptr, name, kernel, grid, block, shared, false, err, args...);
 }
 
-/* --- what the words of CUDA are made of: for the thread that runs ---------------------------- */
+/* --- primitives of CUDA, for the running thread ---------------------------------------------- */
 
 /* Ends the launch with this message. */
 [[noreturn]] void sb_emu_fail(const char *format, ...) SB_PRINTF(1, 2);

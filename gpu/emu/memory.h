@@ -26,8 +26,8 @@ struct sb_emu_touch {
 
 /* The history of four bytes: the last writer of each byte, the last atomic operation, the last two
  * readers. Most words need only the cell, which is small, so that it stays in the caches of the
- * host. The rest has further writers, for some of the bytes, the atomic operation and the other
- * reader. */
+ * host. sb_emu_rest holds what does not fit the cell: writers of some of the bytes, the atomic
+ * operation and the second reader. */
 struct sb_emu_cell {
     sb_emu_touch writer, reader;
 };
@@ -41,7 +41,7 @@ struct sb_emu_region {
     char *base;
     size_t bytes;
     uint8_t *state;    /* an sb_emu_state per byte; NULL: an input */
-    sb_emu_cell *cell; /* one per word; NULL: no race is possible, or races are not looked for */
+    sb_emu_cell *cell; /* one per word; NULL: no race is possible, or races are not checked */
     sb_emu_rest *rest; /* one per word */
     uint64_t *last;    /* two per byte: the epochs of its last counted read and write */
     bool shared;

@@ -28,8 +28,8 @@ static void check_mask(const char *name, uint32_t mask, uint32_t self)
         sb_emu_fail("%s: mask 0x%08x, in a warp of %u lanes", name, mask, lanes);
 }
 
-/* True if all lanes of the mask wait with the same mask. A lane that waits with another mask may
- * still come. */
+/* True if all lanes of the mask wait with the same mask. A lane that now waits with another mask
+ * may call with this one later. */
 static bool all_here(const sb_emu_thread *self, uint32_t waiting)
 {
     const uint32_t mask = self->mask;

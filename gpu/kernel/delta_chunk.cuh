@@ -1,6 +1,7 @@
-/* delta_chunk.cuh - the gated delta rule in chunks of 64 rows on the bf16 atom, with the roundings
- * of R-22, first part: everything in a chunk that does not depend on the state, with a block for
- * each chunk and head. delta_carry.cuh goes through the chunks.
+/* delta_chunk.cuh - the first part of the gated delta rule in chunks of 64 rows on the bf16 atom,
+ * with the roundings of R-22. It computes everything in a chunk that does not depend on the state.
+ * Each chunk and head has its own block. The second part, delta_carry.cuh, goes through the chunks
+ * in order.
  *
  * A binary32 operand is exactly the sum of three bfloat16 pieces, and a product of two such
  * operands is nine products of the atom. Products of the largest pieces form one sum; all others,
@@ -213,8 +214,8 @@ SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_room &room, uint32_t n, const fl
     sb_chunk_put(to, warp * (warp + 1) / 2 + n, words);
 }
 
-/* All tiles of a warp's rows. After each tile the others move up, so that the code exists only
- * once. */
+/* All tiles of a warp's rows. After each tile the other tiles move up in the arrays, so that the
+ * loop is not unrolled and the code exists only once. */
 SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_room &room,
                                   const float (&a)[SB_CHUNK_TILES][2][2][4],
                                   const float (&p)[SB_CHUNK_TILES][2][2][4], sb_global<uint4> to)
@@ -238,8 +239,8 @@ SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_room &room,
 }
 
 /* A and P: a warp has 16 rows, and the column tiles up to the diagonal. It loads the queries and
- * keys of its rows, and shares the fragments of the keys with all warps: transposed, a first
- * operand is two second operands. */
+ * keys of its rows, and shares the fragments of the keys with all warps. A fragment of 16 keys as a
+ * first operand has the same words as two second operands. */
 template <int N>
 SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const sb_chunk_rows &k,
                                     const sb_chunk_room &room, sb_global<uint4> to,
@@ -314,8 +315,8 @@ SB_KERNEL_FN void sb_chunk_invert(const sb_chunk_room &room)
     }
 }
 
-/* An operand of the inverse. `at` is an element in memory, `made` is the operand before R. R-22:
- * "vb_i = R(beta_i v_i)" */
+/* An operand that the inverse is multiplied with. `at` is an element in memory, `made` is the
+ * operand before R. R-22: "vb_i = R(beta_i v_i)" */
 template <class T> struct sb_chunk_values {
     sb_global<const T> first;
     uint32_t stride, rows, dv;
@@ -333,7 +334,7 @@ template <class T> struct sb_chunk_values {
     {
     }
 };
-/* R-22: "kg_i = R( RN(kb_i exp(G_i)) )"; keys of one piece are stored, transposed. */
+/* R-22: "kg_i = R( RN(kb_i exp(G_i)) )"; `keep` stores transposed keys if they are one piece. */
 struct sb_chunk_keys {
     sb_chunk_rows k;
     sb_global<uint4> turned;

@@ -80,7 +80,8 @@ SB_KERNEL_FN void sb_linear_stage_at(size_t i, const INPUT &in, sb_global<const 
         word[r] = sb_linear_pair(shape, in, columns, rows, row, place + 8 * r);
     out[i] = make_uint2(word[0], word[1]);
 }
-/* The index there, in 32-bit words, of the pair of places 2 `pair` and 2 `pair` + 1 of a row. */
+/* The index in `out` of sb_linear_stage, in 32-bit words, of the places 2 `pair` and 2 `pair` + 1
+ * of a row. */
 SB_KERNEL_FN size_t sb_linear_pair_at(const sb_linear_shape &shape, uint32_t row, uint32_t pair)
 {
     const size_t step = static_cast<size_t>(row / SB_LINEAR_COLUMNS) * shape.chunks * SB_STEPS +

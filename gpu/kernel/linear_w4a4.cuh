@@ -13,11 +13,12 @@
  * n + q" */
 struct sb_w4a4 {
     uint32_t rows, units;
-    sb_global<const uint4> weight;      /* [tile][unit][2][lane] */
-    sb_global<const uint32_t> scale;    /* [tile][unit][lane] */
-    sb_global<const uint32_t> codes;    /* (inputs, words) of sb_act_fp4_kernel */
-    sb_global<const uint32_t> in_scale; /* (inputs, 2 units), the bytes of the same */
-    sb_global<const float2> factor;     /* of each matrix and input: multiplier, divisor */
+    sb_global<const uint4> weight;   /* [tile][unit][2][lane] */
+    sb_global<const uint32_t> scale; /* [tile][unit][lane] */
+    sb_global<const uint32_t> codes; /* (inputs, words) of sb_act_fp4_kernel */
+    sb_global<const uint32_t>
+        in_scale;                   /* (inputs, 2 units) of sb_act_fp4_kernel: four scales each */
+    sb_global<const float2> factor; /* of each matrix and input: multiplier, divisor */
 
     SB_ATOM_FN sb_w4a4 at(uint32_t matrix) const
     {

@@ -70,7 +70,8 @@ static void group_places(const sb_matrix *m, uint32_t *first)
         first[g + 1] = first[g] + up(first[g + 1], PART);
 }
 
-/* Groups that do not match chunks: their columns are brought together. */
+/* The padded width if groups do not match chunks. The columns of each group are then stored next to
+ * each other. */
 static sb_status width_of_groups(const sb_matrix *m, uint32_t *width)
 {
     const uint32_t groups = m->quant.groups;
@@ -139,7 +140,7 @@ sb_status sb_pack_columns(const sb_matrix *m, const sb_linear_shape &s, uint32_t
 
 /* --- the tiles ---------------------------------------------------------------------------------
  */
-/* The buffers of a row: values of its columns, columns of its places, bases of its scales. */
+/* The buffers of a row: values by column, columns by place, bases by scale. */
 struct row_room {
     float *values;     /* (K) */
     uint32_t *columns; /* (chunks 64) */

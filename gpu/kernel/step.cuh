@@ -8,8 +8,8 @@
 
 constexpr uint32_t SB_STEP_THREADS = 128;
 
-/* The place of a call: row 0 stands `ahead` behind the position (before it, if negative). The
- * rotary positions of the rows are further ahead by `shift`, and at least 0. */
+/* Sets the positions of a call: *first, the position of row 0, is *position + ahead. The rotary
+ * position of each row is `shift` larger than its position, and at least 0. */
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_begin_kernel(sb_global<const uint32_t> position, int ahead, int shift, uint32_t rows,
                          sb_global<uint32_t> first, sb_global<uint32_t> positions)
@@ -29,13 +29,13 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
 /* The numbers that one step passes to the next. */
 struct sb_step_numbers {
     sb_global<uint32_t> position;     /* tokens fed */
-    sb_global<uint32_t> slot;         /* the slot that counts */
+    sb_global<uint32_t> slot;         /* the slot with the current state */
     sb_global<uint32_t> kept;         /* kept rows of the last call */
     sb_global<uint32_t> tokens;       /* of the rows; the first is the token of the next step */
     sb_global<const uint32_t> picked; /* the next token of each row with logits */
 };
 
-/* Ends a call of `rows` rows; picked[last] follows the last row. */
+/* Ends a call of `rows` rows. picked[last] is the token after the last row. */
 static __global__ void sb_step_end_kernel(const sb_step_numbers step, uint32_t rows, uint32_t trail,
                                           uint32_t last)
 {
@@ -50,8 +50,8 @@ static __global__ void sb_step_end_kernel(const sb_step_numbers step, uint32_t r
         step.tokens[0] = next;
 }
 
-/* S-9: drafts stand behind the first token. A draft is accepted if it is the token that follows the
- * row before it. *kept becomes the number of accepted rows. */
+/* S-9: drafts stand behind the first token. A draft is accepted if it is the token that was picked
+ * after the row before it. *kept becomes the number of accepted rows. */
 static __global__ void sb_step_accept_kernel(const sb_step_numbers step, uint32_t rows)
 {
     sb_launch_ready();

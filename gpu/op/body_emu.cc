@@ -124,7 +124,7 @@ sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
     return SB_OK;
 }
 
-/* In a recording this is repeated by every replay. */
+/* In a recording, each replay repeats this call. */
 void sb_gpu_unset(sb_gpu *gpu, const sb_gpu_part *part)
 {
     if (gpu->queue.record) {

@@ -34,7 +34,8 @@ template <int N> static void run_keys(sb_gpu_work &work, const sb_chunk_job<floa
         run<128, N>(work, job);
 }
 
-/* The norm has written, and rounded, values in resident memory. */
+/* True if all values are bfloat16. Values in resident memory need no test: the norm has written and
+ * rounded them. */
 static bool is_bf16(const sb_gpu_work &work, const float *x, size_t count)
 {
     uint32_t below = 0;
@@ -45,7 +46,8 @@ static bool is_bf16(const sb_gpu_work &work, const float *x, size_t count)
     return below == 0;
 }
 
-/* Copied arrays stand at the begin of a buffer; resident ones may stand anywhere. */
+/* True if pairs of elements are aligned. Copied arrays start at the beginning of a buffer; resident
+ * arrays may start anywhere. */
 static bool in_pairs(const sb_delta_rule_chunk_args *a)
 {
     const uintptr_t all = reinterpret_cast<uintptr_t>(a->q) | reinterpret_cast<uintptr_t>(a->k) |
@@ -53,8 +55,8 @@ static bool in_pairs(const sb_delta_rule_chunk_args *a)
     return a->dk % 2 == 0 && a->dv % 2 == 0 && all % (2 * sizeof(float)) == 0;
 }
 
-/* Queries and keys that the knobs round are one operand of the atom, others are three; the choice
- * changes no bit. */
+/* Queries and keys that the knobs round to bfloat16 are one operand of the atom, others are three.
+ * The choice changes no bit. */
 sb_status sb_gpu_delta_rule_chunk_slots(sb_gpu *gpu, const sb_knobs *knobs,
                                         const sb_delta_rule_chunk_args *a,
                                         const sb_gpu_slots *slots)

@@ -56,8 +56,8 @@ static sb_status check_ids(sb_gpu_work &work, const sb_expert_linear_args *a)
     return SB_OK;
 }
 
-/* Within the 32-bit counters of the kernels, and the most sets of a grid. */
-static const size_t most_pairs = size_t(1) << 20; /* of a launch */
+/* A limit that keeps the counters of the kernels within 32 bits and the sets within a grid. */
+static const size_t most_pairs = size_t(1) << 20; /* pairs of one launch */
 
 static bool fits(const sb_expert_linear_args *a)
 {

@@ -123,7 +123,7 @@ sb_gpu_part sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gpu_
 {
     if (!ok())
         return sb_gpu_part();
-    if (gpu->mode != SB_GPU_COMPUTES) { /* weights come before all buffers */
+    if (gpu->mode != SB_GPU_COMPUTES) { /* the op has brought its weights before its first buffer */
         did(SB_ERR_SKIPPED);
         return sb_gpu_part();
     }

@@ -9,8 +9,8 @@ extern "C" {
 }
 
 /* Y-50: "A layer whose input the knobs quantize (K-18 to K-22) multiplies codes with codes".
- * `scheme` is that of sb_input_scheme, and not none. Fails with a message and SB_ERR_UNSUPPORTED if
- * no kernel computes the layer under these knobs. */
+ * `scheme` is the result of sb_input_scheme, and is not SB_SCHEME_none. Fails with a message and
+ * SB_ERR_UNSUPPORTED if no kernel computes the layer under these knobs. */
 sb_status sb_gpu_linear_lowbit(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *a,
                                sb_act_scheme scheme);
 

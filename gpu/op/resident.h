@@ -20,7 +20,7 @@ void sb_gpu_void(sb_gpu *gpu, void *resident, size_t bytes);
 
 /* sb_gpu_use_pool: ops take their scratch from this pool from now on. The scratch stays in the
  * pool, so that a repeated sequence of ops allocates nothing and every op gets the same memory
- * again. NULL: scratch of the body, as at first. */
+ * again. NULL: ops allocate their scratch from the body, which is the default. */
 #ifdef __CUDACC__
 namespace sb_on_device
 #else
@@ -37,10 +37,10 @@ void sb_gpu_use_pool(sb_gpu *gpu, sb_gpu_pool *pool);
  * errors" from now on. */
 void sb_gpu_seal(sb_gpu *gpu, bool sealed);
 
-/* --- ops over what a sequence remembers --------------------------------------------------------
- * There are `count` states; the number in `slot` says which one counts. The state of the arguments
- * is the first of them, and the trail is the same array or NULL (slots.cuh). Slots NULL: one
- * state. */
+/* --- ops over the state of a sequence ----------------------------------------------------------
+ * There are `count` copies of the state (slots.cuh); *slot is the index of the current copy. The
+ * state in the arguments is the first copy, and the trail is the same array or NULL. Slots NULL:
+ * there is only one state. */
 struct sb_gpu_slots {
     const uint32_t *slot;
     size_t count;
@@ -52,9 +52,8 @@ sb_status sb_gpu_delta_rule_chunk_slots(sb_gpu *gpu, const sb_knobs *knobs,
                                         const sb_delta_rule_chunk_args *args,
                                         const sb_gpu_slots *slots);
 
-/* Keys and values as codes of K-24, or bfloat16, each (positions, nKV, hd). Row 0 of a call stands
- * at position *first, and no row behind position `reach`, an upper bound whose value changes no
- * bit. */
+/* Keys and values as codes of K-24, or bfloat16, each (positions, nKV, hd). Row 0 of a call has the
+ * position *first. No row has a position above `reach`; the value of this bound changes no bit. */
 struct sb_gpu_cache {
     void *keys, *values;
     const uint32_t *first;

@@ -59,7 +59,7 @@ struct sb_queued_step {
     float *keys_now;                    /* (rows, nKV hd) */
     float *conv, *recurrent;            /* (linear layers, slots, ...) */
     char *keys, *values;                /* (full layers, positions, nKV hd) codes */
-    float *before, *head_hidden;        /* (rows + 1, H) vectors before each token, (rows, H) */
+    float *before, *head_hidden;        /* (rows + 1, H) vector before each token; (rows, H) */
     size_t slots, full, linear, kv_row; /* number of slots; of layers; bytes of a position */
     sb_step_fused fused;
 
@@ -97,7 +97,7 @@ struct sb_step_call {
     size_t rows, reach;
     bool chunks, trail;  /* the delta rule in chunks; every row leaves its state */
     bool fused;          /* by fused kernels */
-    sb_gpu_added added;  /* what the next norm has to add to the stream first */
+    sb_gpu_added added;  /* the outputs that the next norm must first add to the stream */
     size_t full, linear; /* the number of earlier layers of each kind */
     uint32_t layer;
     sb_error *err;
@@ -156,9 +156,9 @@ void sb_step_prime(sb_step_call &c, const float *hidden, const uint32_t *tokens,
 void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens); /* of the present logits */
 
 /* numbers.cc: _begin writes the positions of the rows, which all layers read; _end ends a call
- * whose last rows have logits; _cut keeps or accepts rows; _note writes the vectors of the rows of
- * a call that the head reads before tokens, _turn the one that counts next; _join joins the two
- * vectors that mtp.fc reads. */
+ * whose last rows have logits; _cut keeps or accepts rows; _note copies the vectors of the rows of
+ * a call to `before`, from which the head reads the vector before each token; _turn copies the
+ * vector of the last kept row to row 0 of `before`; _join joins the two inputs of mtp.fc. */
 sb_status sb_step_begin(const sb_step_call &c, int ahead, int shift);
 sb_status sb_step_turns(const sb_step_call &c); /* mixer.cc, for fused kernels */
 sb_status sb_step_end(const sb_step_call &c, size_t logits);

@@ -26,7 +26,7 @@ struct sb_gpu_step_calls {
     void (*eager)(sb_gpu_step *step, int eager);
 };
 
-/* The first member of either set's own step. */
+/* The first member of the step type of each set. */
 struct sb_gpu_step {
     const sb_gpu_step_calls *calls;
 };

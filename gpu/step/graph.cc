@@ -1,7 +1,7 @@
-/* graph.cc - the parts of a step as graphs. The first time, a part is launched directly, which
- * copies and allocates what is missing. The second time it is recorded, and from then on it is one
- * launch.
- */
+/* graph.cc - the parts of a step as graphs. The first time, a part is launched directly. This
+ * launch brings missing weights and allocates missing memory. The second time the part is recorded,
+ * and from then on it is one launch. Prompts, and all parts under the option `eager`, are always
+ * launched directly. */
 #include "gpu/op/graph.h"
 
 #include <stdlib.h>

@@ -116,7 +116,7 @@ static sb_rope_args rotation(const sb_step_call &c, size_t heads, float *x)
             m->has_mrope ? m->mrope_section : nullptr};
 }
 
-/* Once for all layers. */
+/* Computes the table of rotations once for all layers. */
 sb_status sb_step_turns(const sb_step_call &c)
 {
     const sb_rope_args args = rotation(c, 0, nullptr);

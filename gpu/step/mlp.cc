@@ -52,7 +52,7 @@ static void shared_expert(sb_step_call &c, const sb_matrix *w)
                 c.normed(), c.rows, s->shared_logit);
 }
 
-/* A projection of every kept expert of every row, from rows of `in` that `each` slots share. */
+/* A projection of every kept expert of every row. `each` consecutive slots share a row of `in`. */
 static sb_expert_linear_args expert_args(const sb_step_call &c, const sb_matrix *first, size_t each,
                                          sb_linear_kind kind, const float *in, float *out)
 {

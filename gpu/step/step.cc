@@ -31,7 +31,7 @@ static sb_step_call call_of(sb_queued_step *step, const sb_step_part &part, sb_c
     return c;
 }
 
-/* The distance of an entry behind its token: S-7. */
+/* The position of an MTP entry minus the position of its token: S-7. */
 static int entry_ahead(const sb_knobs *knobs)
 {
     return SB_IS(knobs, mtp_first, zeros) ? 0 : -1;
@@ -110,7 +110,7 @@ sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_erro
     return status;
 }
 
-/* --- what the host sees to -----------------------------------------------------------------------
+/* --- checks and bookkeeping of the host ----------------------------------------------------------
  */
 /* Rounds the reach up to one of a few sizes, so that few graphs serve all positions. */
 static size_t bucket(const sb_queued_step *step, size_t reach)
@@ -309,7 +309,7 @@ static void eager(sb_gpu_step *it, int on)
     of(it)->options.eager = on;
 }
 
-/* --- its life ------------------------------------------------------------------------------------
+/* --- opening and closing -------------------------------------------------------------------------
  */
 static void close(sb_gpu_step *it)
 {

@@ -2,8 +2,8 @@
 
 enum { ROUNDS = 10 };
 
-/* The multipliers of a round, and the increments of the key after it: the fractional parts of the
- * golden ratio and of the square root of 3, in 32 bits. */
+/* The multipliers of a round, and the increments of the key after each round. The increments are
+ * the fractional parts of the golden ratio and of the square root of 3, in 32 bits. */
 static const uint32_t MULTIPLIER[2] = {0xd2511f53u, 0xcd9e8d57u};
 static const uint32_t KEY_STEP[2] = {0x9e3779b9u, 0xbb67ae85u};
 

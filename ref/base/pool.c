@@ -81,7 +81,8 @@ static void wake(atomic_uint *asleep, sem_t *bell)
         sem_post(bell);
 }
 
-/* Waits until is_so(gate, id, seen) is true. A ring for another reason is harmless. */
+/* Waits until is_so(gate, id, seen) is true. The bell may also ring for another reason: the
+ * condition is then checked again. */
 static uint64_t wait_until(int (*is_so)(uint64_t gate, uint32_t id, uint32_t seen), uint32_t id,
                            uint32_t seen, atomic_uint *asleep, sem_t *bell)
 {
@@ -238,8 +239,8 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, forked);
 }
 
-/* Starts missing threads. Returns the number available, at most `threads`, with the calling
- * thread. */
+/* Starts missing threads. Returns the number of available threads, at most `threads`, including the
+ * calling thread. */
 static uint32_t start(uint32_t threads)
 {
     if (pool.patience)
@@ -327,7 +328,7 @@ void sb_parallel_in_order(size_t count, int many, sb_turn *turn, void *ctx)
     loop(count, many, 1, turn, ctx);
 }
 
-/* --- how many ---------------------------------------------------------------------------------
+/* --- number of threads ------------------------------------------------------------------------
  */
 
 static size_t processors;

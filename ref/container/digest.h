@@ -8,7 +8,7 @@
 /* D-1. SB_ERR_MEMORY only. */
 sb_status sb_tensor_digest(const sb_tensor *tensor, sb_digest *digest, sb_error *err);
 
-/* A shape as text without blanks: "[2,3]", "[]". Returns room->text. */
+/* A shape as text without blanks: "[2,3]", "[]". The function returns room->text. */
 typedef struct sb_shape_text {
     char text[SB_MAX_RANK * 21 + 3];
 } sb_shape_text;

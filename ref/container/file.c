@@ -128,7 +128,7 @@ static sb_status open_temp(sb_file_out *out, sb_error *err)
     return status;
 }
 
-/* --- where it goes ---------------------------------------------------------------------------- */
+/* --- the target of a path --------------------------------------------------------------------- */
 
 enum { LINKS = 40, LINK_BYTES = 4096 };
 
@@ -176,8 +176,9 @@ sb_status sb_file_place(const char *path, char **place, sb_error *err)
     return SB_OK;
 }
 
-/* The descriptor that a path names, by its number or because the path is the file of stdout or
- * stderr; else -1. Such a file must not be replaced, because output of others would be lost. */
+/* The open descriptor that a path names: the number in "/dev/fd/3", or stdout or stderr if the path
+ * is the file behind them. Returns -1 if there is none. A file with an open descriptor must not be
+ * replaced, because the output of other writers would be lost. */
 static int named_descriptor(const char *path, const struct stat *info)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};

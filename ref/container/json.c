@@ -55,8 +55,8 @@ static sb_status check(const char *text, size_t n, const char *file, manner how,
     return SB_OK;
 }
 
-/* The text is, or was made from, the part of `whole` that starts at `from`; errors are located in
- * `whole`. */
+/* Parses a text, which is, or was made from, the part of `whole` that starts at `from`. Errors in
+ * values are located in `whole`. */
 static sb_status read_as(const char *text, size_t n, const char *file, const char *whole,
                          size_t from, manner how, json_t **out, sb_error *err)
 {

@@ -40,8 +40,8 @@ void sb_writer_free(sb_writer *writer);
 sb_status sb_writer_add(sb_writer *writer, const char *name, sb_dtype dtype, unsigned rank,
                         const uint64_t *shape, sb_error *err);
 
-/* The next tensor begins a new shard, even if the last one has room. No effect with SB_WRITER_FILE,
- * before the first tensor, or when repeated. */
+/* The next tensor begins a new shard, even if the current shard has room. No effect with
+ * SB_WRITER_FILE, before the first tensor, or when repeated. */
 sb_status sb_writer_cut(sb_writer *writer, sb_error *err);
 
 /* Adds key and value, both UTF-8, to the "__metadata__" of the shard that will hold `tensor`. The

@@ -46,9 +46,10 @@ typedef enum sb_atom_id {
 extern const sb_atom sb_atoms[SB_ATOM_COUNT];
 const sb_atom *sb_atom_find(const char *name); /* NULL if there is none */
 
-/* The value digits 2^unit, aligned as a number of this exponent; |digits| < 2^(exponent - unit +
- * 13), and at most 2^48. A zero has the exponent SB_ATOM_OF_ZERO: its true exponent depends on the
- * row. An infinity has SB_ATOM_BEYOND and digits 1 or -1; a NaN has SB_ATOM_BEYOND and digits 0. */
+/* A term has the value digits * 2^unit. The alignment treats it as a number with `exponent`.
+ * |digits| < 2^(exponent - unit + 13), and at most 2^48. A zero has the exponent SB_ATOM_OF_ZERO:
+ * its true exponent depends on the row. An infinity has SB_ATOM_BEYOND and digits 1 or -1; a NaN
+ * has SB_ATOM_BEYOND and digits 0. */
 enum { SB_ATOM_OF_ZERO = -4096, SB_ATOM_BEYOND = 4096 };
 
 typedef struct sb_atom_term {
@@ -74,13 +75,14 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
 /* One instruction (H-4) on atom->terms terms, or on terms / group terms for a grouped atom. */
 float sb_atom_run(const sb_atom *atom, const sb_atom_term *terms, float c);
 
-/* The number of blocks in a chain over n products, without blocks of padding only (H-4). */
+/* The number of blocks in a chain over n products (H-4). Blocks that contain only padding are not
+ * counted. */
 size_t sb_atom_blocks(const sb_atom *atom, size_t n);
 
-/* A chain of instructions over n pairs. Each adds to the result of the one before; the first C is
- * 0, and the last instruction is padded with zeros. All operands are values of `format`. The
- * hardware need not support this format: f32 applies the accumulator to arbitrary operands. Not for
- * grouped atoms. */
+/* A chain of instructions over n pairs. The C of an instruction is the result of the previous one;
+ * the first C is 0. The last instruction is padded with zeros. All operands are values of `format`.
+ * The hardware need not support this format: f32 applies the accumulator to arbitrary operands. Not
+ * for grouped atoms. */
 float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t step_a,
                   const float *b, size_t step_b, size_t n);
 

@@ -21,8 +21,8 @@ uint8_t sb_e2m1_encode(sb_e2m1_form form, float x);
 
 /* The six forms. Ties go to the even code unless noted. The comment gives the code of NaN. */
 uint8_t sb_e2m1_hardware(float x);   /* 7 */
-uint8_t sb_e2m1_thresholds(float x); /* 7 or 15: no comparison holds; the sign bit is kept */
-uint8_t sb_e2m1_predicates(float x); /* 0 or 8: no comparison counts; the sign bit is kept */
+uint8_t sb_e2m1_thresholds(float x); /* 7 or 15: no comparison is true; the sign bit is kept */
+uint8_t sb_e2m1_predicates(float x); /* 0 or 8: counts true comparisons; the sign bit is kept */
 
 /* The first code, in order, with the smallest distance in binary32. Ties go to the smaller
  * magnitude. Code 8 is never chosen. Far beyond 6 the distances of several codes round to the same

@@ -30,9 +30,9 @@ uint16_t sb_f32_to_bf16(float x);
 float sb_f16_to_f32(uint16_t code);
 uint16_t sb_f32_to_f16(float x);
 
-/* The value of one code, in the low bits of `code`; and the code of x. If a format has several
- * encoders, this is the one with the plain name sb_f32_to_<format>. For formats of at most eight
- * bits it saturates; for e8m0 it rounds to nearest. */
+/* The value of the code in the low bits of `code`; and the code of x. If a format has several
+ * encoders, sb_f32_to_code uses the encoder sb_f32_to_<format> without a suffix. Encoders of
+ * formats of at most eight bits saturate; the encoder of e8m0 rounds to nearest. */
 float sb_code_to_f32(sb_format format, uint32_t code);
 uint32_t sb_f32_to_code(sb_format format, float x);
 

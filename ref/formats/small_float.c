@@ -311,7 +311,7 @@ void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float
         values[i] = sb_e8m0_to_f32(codes[i]);
     if (nibble || format == SB_FORMAT_uint8 || format == SB_FORMAT_int8 || format == SB_FORMAT_e8m0)
         return;
-    unsigned others = format != SB_FORMAT_e4m3; /* or there is a NaN, which is not in the table */
+    unsigned others = format != SB_FORMAT_e4m3; /* or a NaN is found, which is not in the table */
     for (size_t i = 0; format == SB_FORMAT_e4m3 && i < count; i++) {
         values[i] = e4m3_values[codes[i]];
         others |= ((codes[i] & 0x7fu) + 1u) >> 7;

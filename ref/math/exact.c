@@ -108,8 +108,8 @@ void sb_exact_add_wide_product(sb_exact *acc, double a, double b)
 }
 
 /* A sum before its rounding: non-negative digits of 32 bits, and the bit position of the smallest
- * binary32, which may be below or above all digits. Three digits below the sum are for the fraction
- * bits of a division by 48 bits. */
+ * binary32, which may be below or above all digits. Three digits below the sum hold the fraction
+ * bits after a division by two 24-bit significands. */
 enum { ROOM_BELOW = 3, ROOM_ABOVE = 2, WIDE_DIGITS = SB_EXACT_DIGITS + ROOM_BELOW + ROOM_ABOVE };
 
 typedef struct wide {

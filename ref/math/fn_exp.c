@@ -21,9 +21,8 @@ double sb_core_exp(double x)
     return y * sb_f64_from_bits((uint64_t)(1023 + k) << 52);
 }
 
-/* The error of e^-x is 2.2 u, that of 1 + e^-x at most as much and one rounding, that of the
- * quotient one more rounding: 4.2 u. Both signs of x need the same formula only, because 1 + e^104
- * fits into binary64. */
+/* e^-x has an error of 2.2 u. The sum 1 + e^-x adds one rounding, and the quotient another one: 4.2
+ * u. One formula is enough for both signs of x, because 1 + e^110 fits into binary64. */
 double sb_core_sigmoid(double x)
 {
     return 1.0 / (1.0 + sb_core_exp(-x));

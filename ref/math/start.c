@@ -29,8 +29,8 @@ static int keeps_subnormals(void)
            sb_bits_f32(narrowed) == 0x200u && (double)same == 0x1p-149;
 }
 
-/* The rounded product equals the subtrahend; a fused multiply-add would leave the last bit of the
- * product. */
+/* The rounded product equals the subtrahend, so that the difference is 0. A fused multiply-add
+ * would give the rounding error of the product instead. */
 static int keeps_products_apart(void)
 {
     volatile float v = 0x1.001p0f, w = 0x1.002p0f;

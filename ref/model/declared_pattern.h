@@ -1,8 +1,8 @@
 /* declared_pattern.h - the three notations of configuration files for sets of module names.
  *
- * Regular expressions are those of Python's re module; PCRE2 matches them. Two constructs have
- * different meanings in the two and are refused. An expression that is too long or takes too many
- * steps is refused, too, because the file may be hostile. */
+ * Regular expressions are those of Python's re module; PCRE2 matches them. Two constructs that
+ * Python and PCRE2 interpret differently are refused. An expression that is too long or takes too
+ * many steps is refused, too, because the file may be hostile. */
 #ifndef SB_MODEL_DECLARED_PATTERN_H
 #define SB_MODEL_DECLARED_PATTERN_H
 

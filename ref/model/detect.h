@@ -33,8 +33,8 @@ typedef struct sb_found {
 /* Finds layer `name` (without a suffix: "...self_attn.q_proj", "...mlp.experts.gate_up_proj").
  * experts is 0 or the E of a stack; rows and cols are those of the configuration, or 0 to take them
  * from the tensors. SB_ERR_INPUT names a tensor that is missing, superfluous, or of a wrong shape,
- * dtype or value. SB_ERR_UNSUPPORTED names a known kind that is not supported. If no tensor of the
- * layer exists, the container is SB_CONTAINER_COUNT, and this is not an error. */
+ * dtype or value. SB_ERR_UNSUPPORTED names a known form of storage that is not supported. If no
+ * tensor of the layer exists, the container is SB_CONTAINER_COUNT, and this is not an error. */
 sb_status sb_detect(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
                     uint64_t rows, uint64_t cols, sb_found *found, sb_error *err);
 

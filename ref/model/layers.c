@@ -92,7 +92,8 @@ int sb_tensor_layer(const sb_tensor *t, char *layer, size_t size, uint32_t *expe
            (t->rank == 2 || !is_plain(t->dtype) || strcmp(t->name + strlen(layer), ".weight") != 0);
 }
 
-/* Lists the layers of all tensors, sorted by name. For a stack, the entry with E comes first. */
+/* Lists the layers of all tensors, sorted by name. Among entries with the same name, the largest
+ * number of experts comes first. */
 static sb_status collect(const sb_checkpoint *checkpoint, list *all, sb_error *err)
 {
     sb_status status = SB_OK;

@@ -9,7 +9,7 @@
 
 /* Keys of the metadata are "<prefix><name of the tensor>". */
 #define SB_ORIGIN_PREFIX "samebit.origin." /* 8 hexadecimal digits per element: its binary32 */
-#define SB_STORED_PREFIX "samebit.stored." /* restored when converting back: "F32 [1] name" */
+#define SB_STORED_PREFIX "samebit.stored." /* the form before the conversion: "F32 [1] name" */
 
 enum { SB_ORIGIN_KEY = SB_MAX_TENSOR_NAME + 16 };
 

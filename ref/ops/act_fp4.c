@@ -145,8 +145,8 @@ static void modelopt(sb_act_group *g)
     encode_quotients(g, e);
 }
 
-/* K-18: "Where s is 0, all values of the group are 0" - also if 0 times an overflowed reciprocal
- * gave something else. Codes of 0 represent this. */
+/* K-18: "Where s is 0, all values of the group are 0" - also if the product with an overflowed
+ * reciprocal gave other codes. So all codes become 0. */
 static void without_scale(sb_act_group *g)
 {
     for (size_t i = 0; i < g->n; i++)

@@ -18,8 +18,8 @@ static void run_expert(sb_call *call, const sb_expert_linear_args *all, size_t i
               SB_MADE({.tap = tap}));
 }
 
-/* True if the backend ran all of them at once. The reference's `experts` computes the reference's
- * `linear` only, so a table with a replaced `linear` does not use it. */
+/* True if the backend ran all experts at once. The `experts` of the reference always computes the
+ * `linear` of the reference, so a table with a replaced `linear` does not use it. */
 static int ran_together(sb_call *call, const sb_expert_linear_args *args, size_t n, const char *tap)
 {
     const sb_backend *ref = sb_backend_ref(), *by = call->backend;

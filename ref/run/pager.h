@@ -4,8 +4,8 @@
  *
  * Weights are read in place, so a page is in memory once it has been touched. The pager requests
  * the dense weights of the next layer while the current one is computed, and the experts of the
- * current layer as soon as they are chosen. Under a limit, layers and experts stay in the order in
- * which they come, until the limit is reached. Those that come later are released at the end of
+ * current layer as soon as they are chosen. Under a limit, the layers and experts that are
+ * requested first stay in memory, until the limit is reached. All others are released at the end of
  * their layer. The weights are read in a cycle, and for cyclic reads a fixed resident part saves
  * the most. */
 #ifndef SB_RUN_PAGER_H
@@ -20,13 +20,13 @@ typedef struct sb_pager sb_pager;
 sb_pager *sb_pager_new(const sb_weights *weights, const sb_config *config);
 void sb_pager_free(sb_pager *pager);
 
-/* Keeps the dense weights in memory, in large pages if the system has these for files: the
- * processor translates their addresses faster. Then only experts are requested ahead. Setting a
- * limit ends this mode. */
+/* Keeps the dense weights in memory, in large pages if the system has these for files. The
+ * processor translates addresses in large pages faster. Then only experts are requested ahead.
+ * Setting a limit ends this mode. */
 void sb_pager_large(sb_pager *pager);
 
-/* Sets the bytes of weights that may stay in memory; 0: all. Beside them at most sb_pager_margin
- * bytes are in memory, the size of the two largest layers. */
+/* Sets the bytes of weights that may stay in memory; 0: all. In addition, at most sb_pager_margin
+ * bytes are in memory: the largest size of two consecutive layers. */
 void sb_pager_limit(sb_pager *pager, uint64_t bytes);
 uint64_t sb_pager_margin(const sb_pager *pager);
 uint64_t sb_pager_bytes(const sb_pager *pager); /* of all weights */

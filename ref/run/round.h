@@ -9,8 +9,8 @@ enum { SB_MAX_DRAFTS = 8 };
 
 /* The acceptance rule for drafts. Without sampling both rules are the same. */
 typedef enum sb_acceptance {
-    SB_ACCEPT_match,   /* equal to the row's own draw: the tokens of a run without drafts */
-    SB_ACCEPT_residual /* by the ratio of both distributions: the same probabilities (P-13) */
+    SB_ACCEPT_match, /* if equal to the row's own draw; gives the tokens of a run without drafts */
+    SB_ACCEPT_residual /* by the ratio of both distributions; gives the same probabilities (P-13) */
 } sb_acceptance;
 
 typedef struct sb_round_options {
@@ -49,8 +49,8 @@ sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb
 void sb_rounds_free(sb_rounds *rounds);
 
 /* Runs one round. Afterwards all emitted tokens except the last have been fed. SB_ERR_USAGE: an
- * invalid request. The session must have no verify that is not yet cut. After a failure either the
- * state is unchanged, or the session refuses further calls (S-4). */
+ * invalid request. A verify that the caller has made must be cut by sb_session_keep before. After a
+ * failure either the state is unchanged, or the session refuses further calls (S-4). */
 sb_status sb_rounds_next(sb_rounds *rounds, const sb_round_ask *ask, sb_round *out, sb_error *err);
 
 /* The token that `logits` (V) give for `position`, chosen as in a row of a round. Also for the

@@ -78,7 +78,7 @@ static sb_status declare(sb_writer *writer, const sb_state *state, const uint32_
     return status;
 }
 
-/* The values of the keys. */
+/* The metadata of a file: its texts and digests, and a pointer to the value of each key. */
 typedef struct words {
     char config[SB_STATE_CONFIG_ROOM], layers[SB_MAX_LAYERS + 1], knobs[SB_STATE_KNOBS_ROOM];
     char position[24], entries[24], spec[16];

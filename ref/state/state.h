@@ -25,7 +25,7 @@ typedef struct sb_state {
     sb_layer_state *layers;  /* (L), and one more for the MTP layer if has_mtp */
     int has_mtp;             /* the MTP head is fed with the sequence (S-7) */
     uint64_t mtp_entries;    /* its entries: rows of layers[L] */
-    float *mtp_hidden;       /* (H) the last hidden vector; its entry needs the next token */
+    float *mtp_hidden;       /* (H) the last hidden vector, whose MTP entry needs the next token */
 } sb_state;
 
 /* A sequence of length 0; has_mtp: with a head. */
@@ -53,8 +53,8 @@ void sb_state_drop_mtp(sb_state *state);
 sb_status sb_state_digest(const sb_state *state, sb_digest *digest, sb_error *err);
 sb_status sb_state_mtp_digest(const sb_state *state, sb_digest *digest, sb_error *err);
 
-/* The number of layers in the state: L, plus 1 with a head. Whether a layer has full attention. The
- * number of valid rows of its keys and values. */
+/* sb_state_layers: the number of layers in the state, L, plus 1 with a head. _is_full: 1 if a layer
+ * has full attention. _kv_rows: the number of valid rows of its keys and values. */
 uint32_t sb_state_layers(const sb_state *state);
 int sb_state_is_full(const sb_state *state, uint32_t layer);
 uint64_t sb_state_kv_rows(const sb_state *state, uint32_t layer);

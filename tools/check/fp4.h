@@ -5,8 +5,8 @@
 #include "tools/check/follow.h"
 #include "tools/check/scan.h"
 
-/* How far a quotient may be beyond a rounding boundary, relative to itself: a quotient in BF16 has
- * an error of 2^-9, and reciprocals in place of divisions add little. */
+/* The relative distance by which a quotient may lie beyond a rounding boundary. A quotient in BF16
+ * has an error of 2^-9, and reciprocals in place of divisions add little. */
 #define SB_FP4_SLACK 0x1p-8
 
 /* For each of the 16 codes: its value, and the least and greatest quotient for which it is
@@ -15,8 +15,8 @@ typedef struct sb_fp4_ranges {
     float value[16], low[16], high[16];
 } sb_fp4_ranges;
 
-/* The last result for a largest magnitude and a scale byte of a block: the distance of the byte
- * from the byte of each formula. */
+/* A cache entry. For a largest magnitude and a scale byte of a block, it has the distance of this
+ * byte from the byte that each formula gives. */
 typedef struct sb_fp4_recent {
     uint32_t bits; /* of the magnitude */
     uint8_t known, stored, distance[SB_FP4_FORMULAS];
@@ -38,11 +38,11 @@ typedef enum sb_fp4_count {
     SB_FP4_COUNTS
 } sb_fp4_count;
 
-/* Counts of the codes of a panel. bytes[]: a count per byte value, for even and odd bytes apart.
- * totals[]: for many codes at once, in four partial sums each: codes of magnitude 1 to 6, codes 9
- * to 15, code 8, and the sum of x^2. The counts of the last steps (up to seven) are not in the
- * first eight totals yet, but in pending[], with two counters in each byte. If few is set, only the
- * counters of SB_FP4_COUNT_0 are kept, in the first two totals. */
+/* Counts of the codes of a panel. bytes[]: a count per byte value, even and odd bytes counted
+ * separately. totals[]: the number of codes of each magnitude from 1 to 6, of codes 9 to 15, of
+ * code 8, and the sum of x^2. Each total consists of four partial sums. The counts of the last
+ * steps (up to seven) are not in the first eight totals yet, but in pending[], with two counters in
+ * each byte. If few is set, only the counters of SB_FP4_COUNT_0 are kept (first two totals). */
 enum { SB_FP4_MINUS = 6, SB_FP4_MINUS_ZERO, SB_FP4_SQUARES, SB_FP4_TOTALS, SB_FP4_STEPS = 7 };
 typedef struct sb_fp4_tally {
     int few;
@@ -124,7 +124,7 @@ void sb_fp4_end_row(const sb_fp4 *f, const sb_fp4_rows *rows, uint32_t k, uint32
 void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
                       sb_fp4_sums *r);
 
-/* 1 if eight blocks are processed at once; only then it is possible to count few codes. */
+/* 1 if eight blocks are processed at once. Only this loop supports sb_fp4_tally.few. */
 static inline int sb_fp4_by_eights(const sb_fp4 *f)
 {
     return f->avx2 && !f->mx && !f->shape && f->blocks % 8 < 4;
@@ -133,8 +133,8 @@ static inline int sb_fp4_by_eights(const sb_fp4 *f)
 /* Adds the tally to what has been seen, and empties it. */
 void sb_fp4_add_tally(sb_seen *seen, sb_fp4_tally *tally);
 
-/* 1 if it is enough to count few codes from here on: every code has occurred, also outside of
- * all-zero blocks, and sb_fp4_count_all can count the others again. */
+/* 1 if sb_fp4_tally.few can be set from here on: every magnitude and code 8 have occurred, zeros
+ * also outside of all-zero blocks, and sb_fp4_count_all can count the magnitudes later. */
 int sb_fp4_few_will_do(const sb_fp4 *f);
 
 /* The member of the panel's matrix, or NULL. */
@@ -145,7 +145,8 @@ void sb_fp4_count_all(const sb_matrix *matrix, uint64_t magnitude[8]);
 
 /* --- comparison with the original (fp4_nearest.c, fp4_fast.c, fp4_avx2.c) --------------------- */
 
-/* One row and that of the original, which is BF16, or, if bf16 is NULL, converted to binary32. */
+/* One row, and the same row of the original: `bf16` if the original is BF16, else `weights`,
+ * converted to binary32. */
 typedef struct sb_fp4_line {
     const unsigned char *codes, *scales, *bf16;
     const float *weights;
@@ -155,7 +156,8 @@ typedef struct sb_fp4_line {
     uint32_t row;
 } sb_fp4_line;
 
-/* Compares with a row of the original. Returns 0 if every block of that row rounds to zeros. */
+/* Compares with a row of the original. Returns 0 if every block of the original's row rounds to
+ * zeros. */
 int sb_fp4_against(const sb_fp4 *f, sb_fp4_line *line);
 
 /* The definition of V-23 for one element: weight w, its code, scale e, in binary64. */
@@ -174,7 +176,7 @@ int sb_fp4_doubts_avx2(const sb_fp4 *f, sb_fp4_line *line);
  * a tensor with this factor. */
 uint8_t sb_fp4_scale(sb_fp4_formula formula, float a, const sb_factor *factor);
 void sb_fp4_prepare_scales(sb_fp4 *f);
-/* For a block that the fast test with low_bits and span does not prove. */
+/* Compares the scale of a block that the fast test with low_bits and span does not prove right. */
 void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
                           uint32_t block);
 
@@ -248,8 +250,8 @@ double sb_fp4_distance(const sb_seen *seen);
 /* What a large distance hints at: one clause of a sentence. */
 const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size);
 
-/* V-24: "a recipe that declares tuned codes" - 1 if tuned codes explain a large distance, and
- * nothing worse does. Reads the matrix once more. */
+/* V-24: "a recipe that declares tuned codes" - 1 if tuned codes explain a large distance, and no
+ * worse fault explains it. Reads the matrix once more. */
 int sb_fp4_may_be_tuned(const sb_panel *panel, sb_follow *follow);
 
 /* V-24 itself. */

@@ -7,7 +7,8 @@
 
 enum { LIMIT = 1 << 20 };
 
-/* 1 if the text has "GPTQModifier:" as a key: only blanks before it in its line. */
+/* 1 if the text has the modifier as a key: a line that begins with the modifier and ':', after
+ * blanks and hyphens only. */
 static int names(const char *text, const char *modifier)
 {
     size_t n = strlen(modifier);

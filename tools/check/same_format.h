@@ -1,5 +1,5 @@
-/* same_format.h - V-14 for layers that are quantized on both sides, and which tensors were
- * compared. */
+/* same_format.h - V-14 for layers that are quantized on both sides, and the test whether a tensor
+ * was compared. */
 #ifndef SB_CHECK_SAME_FORMAT_H
 #define SB_CHECK_SAME_FORMAT_H
 

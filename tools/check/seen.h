@@ -1,6 +1,6 @@
 /* seen.h - what one pass over the bytes of a matrix keeps, for checks that compare units.
  *
- * Kept small: a checkpoint has 10^5 of them. */
+ * sb_seen is kept small, because a checkpoint has 10^5 matrices. */
 #ifndef SB_CHECK_SEEN_H
 #define SB_CHECK_SEEN_H
 
@@ -42,7 +42,7 @@ typedef struct sb_seen {
     sb_moments moments;
     sb_distance distance;
     int has_distance;
-    int lone_apart; /* how many exponents the first of the lone scales is off */
+    int lone_apart; /* the error of the first lone scale, in powers of two */
     sb_places lone; /* V-154: block scales unlike those of their row and column */
     sb_fit fit;     /* V-155, for quantized matrices */
     unsigned signs; /* V-42, for floats and FP8: 1 values above zero, 2 below, 3 both */

@@ -1,4 +1,4 @@
-/* stored.c - check 9: compares what is declared besides the kind of a module with its tensors. */
+/* stored.c - check 9: compares the declarations of a module, except its kind, with its tensors. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static uint64_t ceil_div(uint64_t n, uint64_t by)
     return by ? (n + by - 1) / by : 0;
 }
 
-/* The rows, and below the columns, of a matrix's grid of scales. */
+/* The number of rows in the grid of scales of a matrix. scale_cols: the number of columns. */
 static uint64_t scale_rows(const sb_matrix *m)
 {
     return ceil_div(m->rows, m->quant.block_rows);

@@ -141,8 +141,8 @@ static double half_to(int n)
     return x;
 }
 
-/* The largest magnitude that an exponent stands for although no product reaches it: a number below
- * the least exponent of its format counts with that exponent. */
+/* 2^e for the least exponent e of the operands' format. Alignment treats a smaller operand as if it
+ * were this large. */
 static double least_of(const sb_atom *atom)
 {
     return atom->form == SB_ATOM_HALF ? 0x1p-14 : 0x1p-6;

@@ -26,7 +26,7 @@ sb_status sb_differ_new(const sb_model *model, const sb_differ_options *options,
                         sb_error *err);
 void sb_differ_free(sb_differ *differ);
 
-/* A sb_step_fn. */
+/* An sb_step_fn. */
 sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err);
 
 /* Replaces sb_differ_finish if the engine refused to go on: reports the failures so far. */
@@ -36,7 +36,7 @@ void sb_differ_stop(sb_differ *differ);
 sb_status sb_differ_finish(sb_differ *differ, sb_error *err);
 
 size_t sb_differ_steps(const sb_differ *differ);     /* calls that had rows */
-size_t sb_differ_sequences(const sb_differ *differ); /* the highest number plus 1 */
+size_t sb_differ_sequences(const sb_differ *differ); /* the highest sequence number plus 1 */
 
 /* True if anything has failed so far, in either way. */
 int sb_differ_failed(const sb_differ *differ);

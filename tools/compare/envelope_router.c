@@ -174,8 +174,8 @@ double sb_envelope_router_bound(const sb_envelope *e, uint32_t layer, size_t row
     return e->factor * sb_wide_sqrt(2 * most / e->model->config.experts);
 }
 
-/* The smallest margin of another choice: *other replaces the expert in slot *weakest of `held`. 0
- * if all experts are held. */
+/* The smallest margin of another choice: *other replaces the expert in slot *weakest of `held`.
+ * Returns 0 if all experts are held. */
 static int least_margin(const sb_envelope *e, const uint32_t *held, const float *logits,
                         double *margin, size_t *weakest, uint32_t *other)
 {

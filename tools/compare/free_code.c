@@ -17,7 +17,7 @@ static double code_of(double x)
     return (double)sb_e4m3_to_f32(sb_f32_to_e4m3((float)x));
 }
 
-/* True if the value, moved by `by`, becomes theirs or a code beyond it. */
+/* True if the code of the value moved by `by` is `theirs` or beyond it. */
 static int reaches(const sb_free_code *of, double theirs, double by)
 {
     return theirs > code_of(of->before) ? code_of(of->before + by) >= theirs

@@ -186,8 +186,8 @@ static int is_wrong(const part *p, sb_place *out)
 /* --- the verdict of a row -----------------------------------------------------------------------
  */
 
-/* The engine's largest. If the file's rounding makes several equal, the reference's largest if it
- * is among them. */
+/* The id of the engine's largest value. The rounding of the file may hide which of several close
+ * values is the largest: returns the reference's id if it is one of them. */
 static uint32_t top_of(const part *p, uint32_t ours)
 {
     const sb_near_row *row = &p->row;

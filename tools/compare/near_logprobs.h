@@ -21,8 +21,8 @@ typedef struct sb_near_ours {
     double log_sum; /* sb_near_log_sum */
 } sb_near_ours;
 
-/* T-60: the largest distance of the true number from value i; and whether the true number may be
- * any below value i. */
+/* T-60: the largest distance of the true number from value i. sb_near_at_floor: 1 if the true
+ * number may be any number below value i. */
 double sb_near_step(const sb_near_row *row, size_t i);
 int sb_near_at_floor(const sb_near_row *row, size_t i);
 
@@ -39,11 +39,12 @@ typedef struct sb_near_errors {
 } sb_near_errors;
 sb_near_errors sb_near_logprobs(const sb_near_ours *ours, const sb_near_row *row, double pair);
 
-/* T-62: the total probability of the ids that are not listed: in the reference, and as left by the
- * list. */
+/* T-62: the total probability of the ids that are not listed: in the reference, and 1 minus the
+ * listed probabilities. */
 typedef struct sb_near_rest {
     double ours;
-    double least, most; /* left by the list, least <= most; most < 0: it sums to more than 1 */
+    /* 1 minus the listed ones; least <= most; most < 0: they sum to more than 1 */
+    double least, most;
 } sb_near_rest;
 sb_near_rest sb_near_left(const sb_near_ours *ours, const sb_near_row *row);
 

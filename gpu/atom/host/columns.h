@@ -16,7 +16,8 @@ typedef int16_t sb_short8 __attribute__((vector_size(16)));
 typedef double sb_double2 __attribute__((vector_size(16)));
 typedef int64_t sb_long2 __attribute__((vector_size(16)));
 
-/* For a column where A B is zero: H-3: "A zero sum is +0." Most of its C is +0 already. */
+/* The results of a column in which all products are zero. H-3: "A zero sum is +0." Most elements of
+ * C are +0 already. */
 inline void sb_fragment_alone(float d[32][4], unsigned column)
 {
     float(*lane)[4] = d + column / 2;
@@ -30,8 +31,8 @@ inline void sb_fragment_alone(float d[32][4], unsigned column)
         }
 }
 
-/* The exponent of a zero: its sum with any other exponent is below all valid ones. And the least
- * exponent for which a sum of integers is a normal number. */
+/* The exponent of a zero: the sum of it and any other exponent is below all valid sums. And the
+ * least exponent for which the rounded sum is surely a normal number. */
 constexpr int sb_no_exponent = -4096, sb_least_exponent = -60;
 
 /* Values are exact in binary32, and so are their products, which have at most 22 bits and lie
@@ -75,8 +76,8 @@ void sb_mma_most(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, int16_t (&m
 }
 
 /* The products of 16 elements of four rows with those of the column, cut to integers. A term is
- * below 2^27, so 16 of them fit an int32. A product scaled below 1 may be rounded; it is cut to
- * 0. */
+ * below 2^27, so 16 of them fit an int32. The scaling rounds only products that become smaller than
+ * 1, and these are cut to 0. */
 template <int K>
 sb_int4 sb_mma_terms(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, unsigned from,
                      unsigned row, sb_float4 scale)

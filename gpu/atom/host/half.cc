@@ -134,8 +134,8 @@ void multiply(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
 
 /* --- in vectors, where products are normal numbers of binary32 ------------------------------- */
 
-/* Reads four bfloat16 elements from the upper halves of words. The result is not zero if one is
- * neither zero nor a normal number from 2^-62 to 2^62. */
+/* Reads four bfloat16 elements from the upper halves of words. The result is nonzero in each lane
+ * whose element is neither zero nor a normal number from 2^-62 to 2^62. */
 inline sb_int4 read_four(sb_int4 bits, float *value, int16_t *exponent)
 {
     const sb_int4 field = bits >> 23 & 0xff, zero = (bits & 0x7fffffff) == 0;
@@ -146,8 +146,8 @@ inline sb_int4 read_four(sb_int4 bits, float *value, int16_t *exponent)
     return ~zero & ((field < 127 - 62) | (field > 127 + 62));
 }
 
-/* H-8: like sb_fragment_gather, with the rows side by side. False if not all elements are such
- * numbers. */
+/* H-8: like sb_fragment_gather, with the rows side by side. True if every element is zero or a
+ * normal number from 2^-62 to 2^62. */
 bool read_rows(const uint32_t a[32][4], sb_mma_rows<K> *rows)
 {
     sb_int4 far = {};

@@ -1,4 +1,4 @@
-/* nvfp4.cc - m16n8k64 of E2M1 with UE4M3 scales for every 16 (row sm120_nvfp4). */
+/* nvfp4.cc - m16n8k64 of E2M1 with a UE4M3 scale for every 16 elements (row sm120_nvfp4). */
 #include <stddef.h>
 #include <string.h>
 

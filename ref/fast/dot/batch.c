@@ -13,8 +13,7 @@
 
 enum {
     DEPTH = SB_TILE_DEPTH,
-    ROWS_LEAST =
-        8, /* of a tile: as many as inputs, so that the tile of a few inputs stays in the cache */
+    ROWS_LEAST = 8, /* rows of a tile */
     ROWS_MOST = 32,
     AT_ONCE = 192 /* inputs per pass */
 };
@@ -49,7 +48,8 @@ typedef struct room {
     sb_row_codes *rows;   /* (height) */
 } room;
 
-/* An upper bound of the root of s, up to four roundings: (y + s/y) / 2 is one for any y. */
+/* An upper bound of the root of s, up to four roundings: (y + s/y) / 2 is at least the root for any
+ * y > 0. */
 static double root_above(double s)
 {
     if (!(s > 0 && s < 0x1p1000))
@@ -97,8 +97,7 @@ static double squares_of(const survey *s)
     return sum;
 }
 
-/* An exponent such that all values are multiples of this power of two; the values must be
- * finite. */
+/* An exponent g such that all values are multiples of 2^g. The values must be finite. */
 static int grid_of(const survey *s)
 {
     uint64_t bits = (uint64_t)1 << 52;
@@ -233,14 +232,14 @@ static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
     }
 }
 
-/* The error bound of a sum, without the norms of row and input. Let d be the number of roundings on
- * the way of a term, u = 2^-53 and M the sum of the terms' magnitudes. As error_bound() in dot.c
- * says, the error is below du/(1-du) M. A term passes through at most one rounding of its product,
- * those of a lane of its block, those that join at most eight lanes, those of the blocks, and two
- * for the factors. 16 roundings cover all except lane and blocks. M is at most the norm of the row
- * times the norm of the input (Cauchy-Schwarz). In the norms and their product, each square passes
- * through at most n + 8 roundings, and the root halves their effect. n < 2^28, so the 2^-16 covers
- * this, too. */
+/* The error bound of a sum, without the norms of row and input. Let d be the number of roundings
+ * that a term passes through, u = 2^-53 and M the sum of the terms' magnitudes. As error_bound() in
+ * dot.c says, the error is below du/(1-du) M. A term passes through at most one rounding of its
+ * product, the additions of its lane within the block, the additions that join at most eight lanes,
+ * one addition for each block, and two roundings for the factors. 16 roundings cover all of them
+ * except those of the lane and of the blocks. M is at most the norm of the row times the norm of
+ * the input (Cauchy-Schwarz). In the norms and their product, each square passes through at most n
+ * + 8 roundings, and the root halves their effect. n < 2^28, so the 2^-16 covers this, too. */
 static double error_factor(const job *j)
 {
     const size_t cols = sb_tile_padded(j->w->cols), depth = cols < DEPTH ? cols : DEPTH;
@@ -336,7 +335,8 @@ static sb_status some_inputs(job *j)
     return status;
 }
 
-/* The rows of a tile: fewer if each thread then gets several tiles. */
+/* The rows of a tile: as many as inputs, so that the tile of a few inputs stays in the cache.
+ * Fewer, if each thread gets several tiles in this way. */
 static size_t tile_height(size_t count, size_t rows)
 {
     const size_t fair = rows / (4 * sb_threads_here());

@@ -61,7 +61,7 @@ LANES_INLINE vd d_mul(vd a, vd b)
     return a;
 }
 
-/* a b + c. One rounding or two give the same number if the product is exact. */
+/* a b + c. If the product is exact, one rounding (fused) and two roundings give the same number. */
 LANES_INLINE vd d_mul_add(vd a, vd b, vd c)
 {
     EACH c.at[l] += a.at[l] * b.at[l];
@@ -124,7 +124,7 @@ LANES_INLINE vf f_mul(vf a, vf b)
     return a;
 }
 
-/* The larger magnitude. A NaN may be lost here, but the sum contains it. */
+/* The larger magnitude. A NaN may be lost here, but the sum over the same values is then NaN. */
 LANES_INLINE vf f_most(vf a, vf b)
 {
     EACH_OF_TWO

@@ -10,7 +10,7 @@
 
 enum { BLOCK = SB_STRIP_BLOCK, DIGITS = SB_STRIP_DIGITS, ROWS = SB_STRIP_ROWS };
 enum { EIGHTS = ROWS / 8, FOURS = BLOCK / 4 };
-enum { PIECE = 16 }; /* eights opened at once: their codes stay in the first-level cache */
+enum { PIECE = 16 }; /* groups of eight rows opened at once: their codes fit the L1 cache */
 _Static_assert((int)SB_STRIP_DIGITS == (int)SB_FIXED_DIGITS, "one form of numbers");
 
 /* --- the input ---------------------------------------------------------------------------------
@@ -48,8 +48,9 @@ static double added_up(const double lanes[16])
     return sum;
 }
 
-/* Writes up to BLOCK columns as digits of integer multiples of the unit. With 128 added to each
- * digit, the bytes of a number are its digits. Adds the rounding errors to errors, by lane. */
+/* Writes up to BLOCK columns as digits of integer multiples of the unit. After 128 is added to each
+ * digit, each byte of the number is one digit plus 128. Adds the rounding errors to errors, by
+ * lane. */
 AVX2 static void write_block(const double *x, size_t n, double units, sb_packing packing,
                              sb_strip_block *to, double errors[16])
 {
@@ -67,8 +68,9 @@ AVX2 static void write_block(const double *x, size_t n, double units, sb_packing
     to->lowest = sb_fixed_lowest(any);
 }
 
-/* As sb_fixed_spread(). A product passes through one rounding of the group's sum and one at each
- * group, at most n / 32 + 2. Of the roundings that row.h allows, 22 + n / 32 are left. */
+/* As sb_fixed_spread(). A product passes through one rounding of its group's sum and one for each
+ * group that is added, at most n / 32 + 2. row.h allows n / 16 + 24, so that 22 + n / 32 are left.
+ * 16 + n / 32 of them cover the rounding of the inputs. */
 static double spread_of(size_t n)
 {
     return 0x1p53 / (double)(16 + n / BLOCK);
@@ -110,7 +112,7 @@ typedef struct opened {
     __m256i fours[FOURS][PIECE];
 } opened;
 
-/* Up to PIECE eights of a strip, from stored row `first` on. */
+/* Up to PIECE groups of eight rows of a strip, from stored row `first` on. */
 typedef struct piece {
     const sb_matrix *w;
     size_t first, eights;
@@ -223,7 +225,7 @@ typedef struct digit_sums {
     __m256i of[DIGITS][EIGHTS];
 } digit_sums;
 
-/* Eight sums of two products are below 2^15, because 16 * 15 * 128 is. */
+/* Eight sums of two products fit 16 bits: 16 * 15 * 128 < 2^15. */
 INLINE void add_piece(digit_sums *to, size_t at, const piece *p, size_t k, const sb_strip_block *x)
 {
     const __m256i one = _mm256_set1_epi16(1);

@@ -100,10 +100,10 @@ LANES_INLINE vf f_mul(vf a, vf b)
     return _mm512_mul_ps(a, b);
 }
 
-/* Without optimization the intrinsic is a macro, which makes a signed number of its mask. */
+/* Without optimization the intrinsic is a macro that converts its mask to a signed number. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
-/* The larger magnitude. A NaN may be lost here, but the sum contains it. */
+/* The larger magnitude. A NaN may be lost here, but the sum over the same values is then NaN. */
 LANES_INLINE vf f_most(vf a, vf b)
 {
     return _mm512_range_ps(a, b, 0x0b);
