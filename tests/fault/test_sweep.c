@@ -544,7 +544,9 @@ static void inputs(void)
 /* Checks that every command has a row. */
 static void all_have_rows(void)
 {
-    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
+    size_t count;
+    const sb_command *commands = sb_commands(&count);
+    for (size_t c = 0; c < count; c++) {
         const size_t n = strlen(commands[c].name);
         size_t i = 0;
         while (i < sizeof rows / sizeof *rows &&

@@ -93,7 +93,7 @@ static int is_flag(const char *word, const char *flag, const char *letter)
     return strcmp(word, flag) == 0 || (letter && strcmp(word, letter) == 0);
 }
 
-static sb_status run(int argc, char **argv, sb_error *err)
+static sb_status run_command(int argc, char **argv, sb_error *err)
 {
     const sb_command *command;
     if (argc < 2 || is_flag(argv[1], "--help", "-h")) {
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     sb_json_watch();
     sb_watch_files();
     sb_color_start();
-    sb_status status = run(argc, argv, &err);
+    sb_status status = run_command(argc, argv, &err);
     if (argc < 2)
         return sb_exit_status(SB_ERR_USAGE);
     if (!status && sb_math_missed())
