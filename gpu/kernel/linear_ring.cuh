@@ -1,5 +1,6 @@
-/* linear_ring.cuh - weights in flight. Y-64: "A warp asks for the weights of four chunks of its
- * part, for BF16 of two, before it uses the first, and for another chunk when it has used one."
+/* linear_ring.cuh - weights in flight. Y-64: "Before a warp uses the first chunk of its
+ * part, it asks for the weights of four chunks, of two for BF16, and of one in blocks of more than
+ * 16 rows. When it has used a chunk, it asks for another."
  *
  * To keep memory busy, the bytes in flight must be its rate times its latency (Little). With an
  * assumed latency of 700 ns, 48 multiprocessors at 255 GB/s need 3.7 KB each, and 132 at 3.35 TB/s

@@ -97,8 +97,9 @@ static sb_status find_hf(const documents *docs, sb_declared_reading *reading, sb
                              &reading->hf, err);
 }
 
-/* Q-21: "quant_method names the dialect. The dialects are the rows of `ref/model/declared.def`; any
- * other dialect is refused by name" - except for files older than the field. */
+/* Q-21: "quant_method names the dialect. The dialects are the rows of `ref/model/declared.def`",
+ * "Any other dialect is refused by name." Q-21: "Without quant_method, an object with quant_algo is
+ * ModelOpt's, and one with config_groups is of compressed-tensors" - for older files. */
 static sb_status find_dialect(const sb_declared_reading *reading, sb_dialect *out, sb_error *err)
 {
     static const struct {

@@ -29,8 +29,8 @@ static void encode_products(sb_act_group *g, float y, float by)
         g->codes[i] = e4(g->x[i] * by);
 }
 
-/* K-20: "ue8m0 replaces y by the least power of two that is not below it" - and at least 2^-127,
- * the smallest value of the format (F-10). */
+/* K-20: "ue8m0 replaces y by the least power of two that is not below it, as if its logarithm were
+ * exact, and by 2^-127 at least (F-10); 0 stays 0" */
 static float scale_format(const sb_act_group *g, float y)
 {
     if (SB_IS(g->knobs, fp8_scale, f32) || y == 0)

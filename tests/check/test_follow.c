@@ -185,7 +185,7 @@ TEST(test_row)
     folder_free(f);
 }
 
-/* V-38: "a factor for each row, or for each column" */
+/* V-38: "a factor for each column" */
 TEST(test_columns)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");

@@ -5,7 +5,7 @@
 
 #include "tools/check/check.h"
 
-/* V-38: the first of these that explains the difference. */
+/* V-38: what explains the difference. Not in the order of the attempts. */
 typedef enum sb_follows {
     SB_FOLLOWS_unknown, /* no original, memory is out, or the values are not numbers */
     SB_FOLLOWS_noise,   /* none of the others: each weight is a little off, as tuned codes are */

@@ -281,7 +281,7 @@ static void tell_rounded(const usual *u)
             u->rounded, u->matrices);
 }
 
-/* V-30: "none reaches 0x7e and nine in ten matrices end at the same smaller code" */
+/* V-30: "nine in ten matrices end at the same smaller code" */
 static void judge_cut(const usual *u)
 {
     if (2 * u->low <= u->live || !u->matrices)

@@ -371,7 +371,8 @@ void sb_trials_see_reference(sb_trials *t, double ratio)
         t->reference = ratio == ratio ? ratio : INFINITY;
 }
 
-/* T-47: "its run stays within the bounds everywhere" */
+/* T-47: "its run stays within the bounds everywhere"; T-47: "more than twice as large in the
+ * reference as in the best of these runs" */
 int sb_trials_say(const sb_trials *t, char *words, size_t size)
 {
     size_t best = TRIALS, fitting = 0;
