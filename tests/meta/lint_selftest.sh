@@ -38,6 +38,8 @@ void sb_linear_ref(void)
 {
 }
 END
+    printf '%s\n' '# A tree' '' 'Its [pages](docs/index.md).' > README.md
+    printf '%s\n' '# The pages' '' '* [the specification](spec.md)' > docs/index.md
     printf '%s\n' '#include "ref/base/status.h"' 'void sb_embed_ref(void);' > ref/ops/op.h
     printf '%s\n' '#include <string.h>' 'int sb_status(void);' > ref/base/status.h
     printf '%s\n' '#include "ref/run/session.h"' > tools/cli/main.c
@@ -70,7 +72,7 @@ harmless() {
 lines() { local i; for ((i = 0; i < $1; i++)); do echo "    int line$i;"; done; } # lines COUNT
 
 clean_tree
-for name in includes clauses sizes tree; do harmless $name "a clean tree"; done
+for name in includes clauses sizes tree links; do harmless $name "a clean tree"; done
 
 # --- includes
 echo '#include "ref/run/session.h"' >> ref/ops/op.h
@@ -135,6 +137,22 @@ lines 800 > tests/unit/test_z.c
 lines 900 > ref/base/table.inc
 { echo 'static const int t[] = {' && lines 70 && echo '};'; } > ref/base/table.c
 harmless sizes "exactly 60 and 800 lines, tables"
+
+# --- links
+sed -i 's/spec.md/specs.md/' docs/index.md
+caught links "docs/index.md:3: leads to docs/specs.md, which is not there" "a link to no file"
+echo 'See [the section](docs/spec.md#another-sections).' >> README.md
+caught links "README.md:4: docs/spec.md has no heading #another-sections" "a link to no heading"
+echo '![A picture](docs/images/report.png)' >> README.md
+caught links "README.md:4: leads to docs/images/report.png" "a picture that is not there"
+mkdir docs/check && echo '# One check' > docs/check/one.md
+caught links "docs/check/one.md: does not stand in docs/index.md" "a page that no index lists"
+rm README.md && : > docs/index.md
+caught links "no link was found" "pages without a link"
+mkdir docs/check && printf '%s\n' '# One' '' 'Back to [R-2](../spec.md#another-section), [above](#one).' > docs/check/one.md
+echo '* [one](check/one.md), [the site](https://example.org/no/such/page)' >> docs/index.md
+printf '%s\n' 'In C++ `[](int x)`, and' '```' '[code](none.md)' '```' '' '    [more](none.md)' >> docs/spec.md
+harmless links "headings, folders, other sites, code"
 
 # --- tree (the planted words are put together here, so that this file stays clean)
 touch notes.txt
