@@ -5,9 +5,9 @@ extern "C" {
 #include "ref/math/fn.h"
 }
 
-/* The cut of a call into blocks; no bit depends on it. With few rows each part of the cache is a
- * block of its own. Tiles share blocks if there are tiles for two such blocks, and blocks enough
- * for most multiprocessors of a GB10. */
+/* How a call is cut into blocks; the choice changes no bit. `split`: few rows, so each part of the
+ * cache gets its own blocks. `wide`: SB_ATTENTION_WIDE tiles share a block. This needs tiles for
+ * two such blocks, and 32 blocks, enough for most multiprocessors of a GB10. */
 struct cut {
     bool split, wide;
 };
@@ -18,7 +18,7 @@ static cut cut_of(size_t pairs, size_t kv_heads, size_t parts)
     const size_t blocks = sb_gpu_blocks(pairs, wide) * kv_heads * (split ? parts : 1);
     return {split, pairs >= 2 * wide && blocks >= 32};
 }
-/* A test defines its own choice. */
+/* A test can replace this choice. */
 #ifndef SB_ATTENTION_CUT
 #define SB_ATTENTION_CUT cut_of
 #endif
@@ -58,7 +58,7 @@ static void run(sb_gpu_work &work, sb_attention_job<float, KV> job, size_t posit
                job);
 }
 
-/* For a cache of at most `positions` positions. */
+/* Runs attention over a cache with at most `positions` positions. */
 template <class KV>
 static sb_status attend(sb_gpu_work &work, const sb_attention_args *a, sb_global<const KV> keys,
                         sb_global<const KV> values, const uint32_t *first, size_t positions)
@@ -93,7 +93,7 @@ static sb_status check(const sb_gpu_work &work, const sb_attention_args *a)
                          "heads of %zu elements, not 64, 128 or 256", a->hd);
 }
 
-/* For host values; a resident cache already has codes. */
+/* Converts host values to the codes of a cache. A resident cache already has codes. */
 template <class KV>
 static sb_global<const KV> cached(sb_gpu_work &work, const char *name, const float *host, size_t n)
 {
@@ -123,7 +123,7 @@ sb_status sb_gpu_attention(sb_gpu *gpu, const sb_knobs *knobs, const sb_attentio
                                        : attend_values<uint16_t>(work, args);
 }
 
-/* --- a cache that is resident ------------------------------------------------------------------
+/* --- a resident cache --------------------------------------------------------------------------
  */
 template <class KV>
 static sb_status attend_cache(sb_gpu_work &work, const sb_attention_args *a,

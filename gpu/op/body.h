@@ -19,7 +19,7 @@ struct sb_gpu_key {
     sb_format format;
 };
 
-/* Memory that does not move; `users` matrices of the table have a part of it. */
+/* Memory at a fixed address, which holds the packed forms of `users` matrices of the table. */
 struct sb_gpu_kept {
     sb_gpu_piece piece;
     size_t users;
@@ -87,27 +87,29 @@ struct sb_gpu {
 };
 }
 
-/* The bytes that are packed at a time. */
+/* The size of the pinned buffer: the most bytes that are packed at once. */
 enum : size_t { SB_GPU_STAGE = size_t(32) << 20 };
 
 sb_status sb_gpu_begin(sb_gpu *gpu); /* after the allocation of a zeroed *gpu */
 void sb_gpu_end(sb_gpu *gpu);
 
-/* Memory of exactly that size, to be freed by sb_gpu_drop. */
+/* Allocates exactly `bytes` bytes, which sb_gpu_drop frees. */
 sb_status sb_gpu_allot(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, size_t bytes);
-/* A part of a piece: copies it from the host, which may change its array at once; copies it to the
- * host; makes it a part without values, which only the emulator notices. */
+/* sb_gpu_set copies host values into a part of a piece; the host may change its array at once.
+ * sb_gpu_get copies a part to the host. sb_gpu_unset marks a part as without values; only the
+ * emulator does so. */
 sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host);
 sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host);
 void sb_gpu_unset(sb_gpu *gpu, const sb_gpu_part *part);
 
-/* The resident piece that contains `at`, or NULL. */
+/* Returns the resident piece that contains `at`, or NULL. */
 sb_gpu_piece *sb_gpu_residence(const sb_gpu *gpu, const void *at);
 void sb_gpu_forget_constants(sb_gpu *gpu);
-/* Free scratch of the body's pool, or a new piece of it; NULL, with a message, on failure. */
+/* Returns free scratch of the body's pool, allocated if there is none; NULL, with a message, on
+ * failure. */
 sb_gpu_pooled *sb_gpu_from_pool(sb_gpu *gpu, const char *name, size_t bytes);
 
-/* A buffer of an op. On the emulator an input is the array of the host itself. */
+/* Provides a buffer for an op. On the emulator an input buffer is the host's array itself. */
 sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *host, size_t bytes,
                       sb_gpu_use use);
 void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use use);
@@ -117,8 +119,8 @@ void sb_gpu_trim(sb_gpu *gpu);
 sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host);
 sb_status sb_gpu_wait(sb_gpu *gpu);
 
-/* Y-18: "nothing is copied, allocated or waited for" while launches are recorded: an error of the
- * call and of the recording. */
+/* Y-18: "nothing is copied, allocated or waited for" while launches are recorded. The call fails,
+ * and so does sb_graph_end. */
 bool sb_gpu_records(const sb_gpu *gpu);
 static inline sb_status sb_gpu_unrecorded(sb_gpu *gpu, const char *name)
 {
@@ -132,7 +134,7 @@ static inline sb_status sb_gpu_unrecorded(sb_gpu *gpu, const char *name)
 /* Allocates memory for packed matrices, `bytes` each, and fills it in parts. */
 sb_status sb_gpu_fill(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
                       const sb_gpu_matrices &all, sb_gpu_pack pack, size_t bytes, size_t step);
-/* Writes the message why a matrix could not be packed, and returns `status`. */
+/* Writes the message that a matrix could not be packed, and returns `status`. */
 sb_status sb_gpu_unpacked(sb_gpu *gpu, const char *name, sb_status status);
 void sb_gpu_drop(sb_gpu *gpu, sb_gpu_piece *piece);
 

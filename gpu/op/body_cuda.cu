@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Memory that an op gave back, for another op that needs the same size. */
+/* Memory that an op gave back. A later op of the same size takes it. */
 namespace sb_on_device
 {
 struct sb_gpu_spare {
@@ -53,7 +53,7 @@ void sb_gpu_end(sb_gpu *gpu)
         cudaStreamDestroy(gpu->queue.stream);
 }
 
-/* Powers of two, so that few sizes serve all calls. */
+/* Rounds up to a power of two, so that few sizes serve all calls. */
 static size_t rounded(size_t bytes)
 {
     size_t size = 256;
@@ -81,9 +81,9 @@ static sb_status allocate(sb_gpu *gpu, const char *name, size_t bytes, void **ou
     return did(gpu, name, status);
 }
 
-/* Waits, so that the host may change its memory at once. A copy from memory that is not pinned may
- * be asynchronous: a device that reads the pages of the host itself needs no staging.
- */
+/* Copies from the host and waits, so that the host may change its memory at once. Without the wait,
+ * even a copy from memory that is not pinned may be asynchronous: a device that reads host pages
+ * directly needs no staging. */
 static sb_status copied(sb_gpu *gpu, const char *name, void *to, const void *host, size_t bytes)
 {
     const sb_status status =
@@ -103,7 +103,7 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
     return copied(gpu, name, piece->at, host, bytes);
 }
 
-/* No wait: kernels that still run are in the stream before the next use of the memory. */
+/* Does not wait: kernels that still use the memory precede its next use in the stream. */
 void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use)
 {
     sb_gpu_spare *spare = static_cast<sb_gpu_spare *>(sb_alloc(1, sizeof *spare));
@@ -163,10 +163,9 @@ void sb_gpu_unset(sb_gpu *, const sb_gpu_part *)
 {
 }
 
-/* If device and host share memory, a packed matrix would be in memory twice, so the pages of the
- * file may be dropped. This is only a hint, also for bytes that no file has, and only for rows that
- * lie together.
- */
+/* Lets the operating system drop the pages of a packed matrix: if device and host share memory, the
+ * matrix would be in memory twice. The call is only a hint, harmless for memory that is not a
+ * mapped file. It is made only if the rows are contiguous. */
 static void forget_pages(const sb_matrix *m)
 {
 #ifdef MADV_PAGEOUT
@@ -182,7 +181,7 @@ static void forget_pages(const sb_matrix *m)
 #endif
 }
 
-/* Through the pinned buffer, part by part. */
+/* Packs a matrix part by part into the pinned buffer and copies each part to the device. */
 static sb_status fill_one(sb_gpu *gpu, char *to, const char *name, const sb_matrix *matrix,
                           sb_gpu_pack pack, size_t bytes, size_t step)
 {

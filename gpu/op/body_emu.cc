@@ -91,7 +91,7 @@ sb_status sb_gpu_fetch(sb_gpu *gpu, sb_gpu_piece *piece, void *host)
     return SB_OK;
 }
 
-/* A launch returns when it has ended. */
+/* There is nothing to wait for: a launch on the emulator returns after its end. */
 sb_status sb_gpu_wait(sb_gpu *gpu)
 {
     return sb_gpu_unrecorded(gpu, "the end of all launches");
@@ -111,7 +111,7 @@ sb_status sb_gpu_set(sb_gpu *gpu, const sb_gpu_part *part, const void *host)
     return SB_OK;
 }
 
-/* Y-13, too */
+/* Y-13 holds here, too: a byte that no kernel has written is a fault. */
 sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
 {
     if (sb_gpu_unrecorded(gpu, part->of->region.name))
@@ -124,7 +124,7 @@ sb_status sb_gpu_get(sb_gpu *gpu, const sb_gpu_part *part, void *host)
     return SB_OK;
 }
 
-/* In a recording, each replay repeats this call. */
+/* While launches are recorded, the call is recorded, too, and each replay repeats it. */
 void sb_gpu_unset(sb_gpu *gpu, const sb_gpu_part *part)
 {
     if (gpu->queue.record) {

@@ -1,6 +1,6 @@
-/* bring.h - brings the arrays of an op's arguments to where kernels run. The result of
- * sb_bring_<op>(work, args) has a member for each row of args.def that is an array, in their
- * order. */
+/* bring.h - makes the arrays of an op's arguments accessible to kernels. The result of
+ * sb_bring_<op>(work, args) has one member for each array among the op's rows of args.def, in the
+ * order of the rows. */
 #ifndef SB_GPU_OP_BRING_H
 #define SB_GPU_OP_BRING_H
 

@@ -3,8 +3,9 @@
 
 enum { TAPS = 4 }; /* in all known models */
 
-/* With slots, the trail is the array of states itself. A thread has read what it overwrites, as
- * long as one block has all rows of a channel. */
+/* With slots, the trail is the array of states itself. A thread reads each state before it
+ * overwrites the state. This is only true if one block computes all rows of a channel, so a trail
+ * has at most SB_CONV_ROWS rows. */
 sb_status sb_gpu_conv_slots(sb_gpu *gpu, const sb_conv_args *args, const sb_gpu_slots *slots)
 {
     const size_t channels = args->weight->rows, rows = args->rows, kept = (TAPS - 1) * channels;

@@ -1,4 +1,4 @@
-/* delta_rule.h - the arguments of the kernels of both forms of the delta rule. */
+/* delta_rule.h - fills the arguments of the kernels, for both forms of the delta rule. */
 #ifndef SB_GPU_OP_DELTA_RULE_H
 #define SB_GPU_OP_DELTA_RULE_H
 

@@ -55,8 +55,8 @@ static bool in_pairs(const sb_delta_rule_chunk_args *a)
     return a->dk % 2 == 0 && a->dv % 2 == 0 && all % (2 * sizeof(float)) == 0;
 }
 
-/* Queries and keys that the knobs round to bfloat16 are one operand of the atom, others are three.
- * The choice changes no bit. */
+/* If the knobs round queries and keys to bfloat16, each is one operand of the atom; otherwise each
+ * is split into three. The choice changes no bit. */
 sb_status sb_gpu_delta_rule_chunk_slots(sb_gpu *gpu, const sb_knobs *knobs,
                                         const sb_delta_rule_chunk_args *a,
                                         const sb_gpu_slots *slots)

@@ -4,7 +4,7 @@
 #include "gpu/op/draw.h"
 #include "gpu/op/fused.h"
 
-enum : size_t { DRAW_ROWS = 16 }; /* rows at a time */
+enum : size_t { DRAW_ROWS = 16 }; /* the most rows of one launch */
 
 static sb_sample_settings as_settings(const sb_sampling &s)
 {

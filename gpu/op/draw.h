@@ -8,7 +8,7 @@ extern "C" {
 #include "ref/run/backend.h"
 }
 
-/* The tokens of a part of a row. Rows are cut into parts so that few rows still make many
+/* The number of tokens in a part of a row. Rows are cut into parts so that even few rows make many
  * blocks. */
 enum : size_t { SB_GREEDY_PART = 4096 };
 

@@ -43,7 +43,8 @@ sb_gpu_pairs sb_gpu_route(sb_gpu_work &work, const sb_expert_linear_args *a,
     return {{order, begin, found, count, static_cast<uint32_t>(a->each)}, most, sets};
 }
 
-/* The router's kernel has written ids in resident memory, so they are valid. */
+/* Checks ids of the host. Ids in resident memory are valid, since the router's kernel has written
+ * them. */
 static sb_status check_ids(sb_gpu_work &work, const sb_expert_linear_args *a)
 {
     if (work.resident(a->ids))
@@ -78,7 +79,8 @@ static bool alike(const sb_matrix *a, const sb_linear_shape &s, const sb_matrix 
                            a->quant.block_cols == b->quant.block_cols));
 }
 
-/* The shape of all weights and the factor of each; SB_ERR_UNSUPPORTED: the shapes differ. */
+/* Finds the common shape of all weights, and the factor of each weight. SB_ERR_UNSUPPORTED: the
+ * shapes differ, or the kernels refuse a layer. */
 static sb_status find_shape(const sb_knobs *knobs, const sb_expert_linear_args *a,
                             sb_linear_shape *shape, float *factor)
 {
@@ -162,8 +164,8 @@ static void multiply_codes(const expert_call &c)
     c.work->did(SB_ERR_UNSUPPORTED);
 }
 
-/* The shape of `count` projections of all experts, and the factors of their sums;
- * SB_ERR_UNSUPPORTED: no single kernel can compute them. */
+/* Finds the common shape of c->count projections of all experts, and the factors of their sums.
+ * SB_ERR_UNSUPPORTED: no single kernel can compute all projections. */
 static sb_status find_layers(const sb_knobs *knobs, const sb_expert_linear_args *a, expert_call *c)
 {
     for (unsigned i = 0; i < c->count; i++) {
@@ -226,7 +228,7 @@ static sb_status experts_bf16(sb_gpu_work &work, const sb_knobs *knobs,
     return work.finish();
 }
 
-/* Rows [first, first + rows) of a call. */
+/* Returns the arguments for rows [first, first + rows) of a call. */
 static sb_expert_linear_args part_of(const sb_expert_linear_args *a, size_t first, size_t rows)
 {
     sb_expert_linear_args part = *a;

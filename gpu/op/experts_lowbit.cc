@@ -6,8 +6,8 @@
 
 struct expert_weights {
     sb_lowbit_shape shape;
-    float2 factor[SB_ROUTE_EXPERTS]; /* of each expert with its input */
-    float divisor[SB_ROUTE_EXPERTS]; /* of the input only */
+    float2 factor[SB_ROUTE_EXPERTS]; /* for each expert: weight and input */
+    float divisor[SB_ROUTE_EXPERTS]; /* for each expert: input only */
     bool one_input;                  /* all divisors are equal */
 };
 
@@ -56,7 +56,8 @@ static void quantize_pairs(const lowbit_call &c, const sb_expert_linear_args *a,
                static_cast<uint32_t>(a->each));
 }
 
-/* The buffers. The input has `rows` rows; `quantized` rows of codes are multiplied. */
+/* Sets up the weights and buffers of a call. The input has `rows` rows, and its codes have
+ * `quantized` rows. */
 static void bring(lowbit_call *c, const sb_expert_linear_args *a, const expert_weights &weights,
                   size_t rows, size_t quantized)
 {

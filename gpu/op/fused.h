@@ -1,5 +1,5 @@
-/* fused.h - several ops as few kernels, over resident arrays (resident.h): Y-80 to Y-84. The bits
- * are those of the ops one by one. */
+/* fused.h - fused kernels, which compute several ops over resident arrays (resident.h): Y-80 to
+ * Y-84. Their bits are those of the single ops. */
 #ifndef SB_GPU_OP_FUSED_H
 #define SB_GPU_OP_FUSED_H
 
@@ -10,8 +10,8 @@
 enum : size_t { SB_FUSED_ROWS = 9 };
 
 /* --- inputs that are staged once ---------------------------------------------------------------
- * The input of layers on the bf16 unit in the order in which their kernels read it, one copy for
- * layers and one for experts. Either may be NULL. */
+ * The input of layers on the bf16 unit, in the order in which their kernels read it. Ordinary
+ * layers and experts read different orders, so there are two copies; either may be NULL. */
 struct sb_gpu_staged {
     void *layers, *experts;
 };
@@ -20,16 +20,16 @@ static inline size_t sb_gpu_staged_bytes(size_t rows, size_t cols) /* upper boun
     return (rows + 7) / 8 * 8 * ((cols + SB_CHUNK - 1) / SB_CHUNK * SB_CHUNK) * 2;
 }
 
-/* True if a layer takes such an input: it runs on that unit, and its columns have no order of their
- * own. */
+/* True if a layer can take a staged input: it runs on the bf16 unit, and its columns are not
+ * reordered by an index. */
 bool sb_gpu_takes_staged(const sb_gpu *gpu, const sb_knobs *knobs, const sb_matrix *weight,
                          sb_linear_kind kind);
 /* sb_gpu_linear with the input `staged`; the input of the arguments is not read. */
 sb_status sb_gpu_linear_staged(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args *args,
                                const void *staged);
 
-/* Write staged inputs: swiglu of (rows, cols), and attn_gate with the gates where q_proj left
- * them. */
+/* These ops write staged inputs. swiglu: (rows, cols). attn_gate: reads the gates from `packed`,
+ * the output of q_proj. */
 sb_status sb_gpu_swiglu_staged(sb_gpu *gpu, const float *gate, const float *up, size_t rows,
                                size_t cols, const sb_gpu_staged *out);
 sb_status sb_gpu_attn_gate_staged(sb_gpu *gpu, const float *in, const float *packed, size_t rows,
@@ -54,8 +54,8 @@ sb_status sb_gpu_add_norm(sb_gpu *gpu, const sb_gpu_add_norm_args *args);
 
 /* --- attention ---------------------------------------------------------------------------------
  */
-/* The table of sb_rope_table_kernel, (rows, rd / 2, 2), for the positions of the arguments, whose x
- * and heads are not read. */
+/* Writes the table of sb_rope_table_kernel, (rows, rd / 2, 2), for the positions of the arguments.
+ * args->x and args->heads are not read. */
 sb_status sb_gpu_turns(sb_gpu *gpu, const sb_rope_args *args, float *table);
 
 struct sb_gpu_heads_args {
@@ -79,7 +79,8 @@ struct sb_gpu_gdn_args {
 };
 sb_status sb_gpu_gdn(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_gdn_args *args,
                      const sb_gpu_slots *slots);
-/* The next kernel: the gated norm, whose out may be NULL, and the conv state. */
+/* The kernel after sb_gpu_gdn: it computes the gated norm and the conv state. norm->out may be
+ * NULL. */
 sb_status sb_gpu_gdn_end(sb_gpu *gpu, const sb_gated_rmsnorm_args *norm, const sb_conv_args *conv,
                          const sb_gpu_slots *slots, const sb_gpu_staged *staged);
 
@@ -90,13 +91,14 @@ struct sb_gpu_choice {
 };
 /* SB_ERR_UNSUPPORTED: too many rows, pairs or experts for one block. */
 sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *args, const sb_gpu_choice *choice);
-/* sb_gpu_experts with sorted pairs; staged is NULL, or the staged input of the arguments. */
+/* sb_gpu_experts with pairs that are already sorted. `staged` is the staged input, or NULL. */
 sb_status sb_gpu_experts_chosen(sb_gpu *gpu, const sb_knobs *knobs,
                                 const sb_expert_linear_args *args, const sb_gpu_choice *choice,
                                 const void *staged);
 /* Y-66: "Two projections of experts with the same inputs, of one shape and kind of codes, are one
- * launch". The projections are args[0] and args[1], gate and up. Choice and staged are as above, or
- * NULL. The result is that of two single calls, which are made where Y-66 does not apply. */
+ * launch". The projections are args[0] and args[1], gate and up. `choice` and `staged` are as
+ * above, or NULL. Where Y-66 does not apply, the function makes two single calls, with the same
+ * result. */
 sb_status sb_gpu_experts_both(sb_gpu *gpu, const sb_knobs *knobs, const sb_expert_linear_args *args,
                               const sb_gpu_choice *choice, const void *staged);
 

@@ -57,7 +57,7 @@ sb_status sb_gpu_heads(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_heads_ar
 }
 
 /* --- linear attention --------------------------------------------------------------------------
- * The convolution and its states; `weight` is already where kernels run. */
+ * Sets up the job of the convolution. If `writes`, the kernel also writes the conv state. */
 static sb_conv_job<float> bring_conv(sb_gpu_work &work, const sb_conv_args *a,
                                      sb_global<const float> weight, const sb_gpu_slots *slots,
                                      bool writes)

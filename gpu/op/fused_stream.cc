@@ -3,7 +3,7 @@
 #include "gpu/kernel/fused_norm.cuh"
 #include "gpu/op/fused.h"
 
-/* Both staged forms of some rows. */
+/* The two staged forms of an input: for ordinary layers and for experts. */
 struct staged_input {
     sb_linear_shape shape;
     sb_global<uint2> layers;

@@ -1,4 +1,4 @@
-/* gpu.cc - a running op: its buffers, from begin to end. */
+/* gpu.cc - a running op and its buffers: sb_gpu_work. */
 #include "gpu/op/body.h"
 #include "gpu/op/resident.h"
 
@@ -139,7 +139,7 @@ sb_gpu_part sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gpu_
     return ok() ? b->part : sb_gpu_part();
 }
 
-/* An op without outputs for the host does not wait. */
+/* Waits only if the op has outputs for the host. */
 sb_status sb_gpu_work::finish()
 {
     bool waited = false;

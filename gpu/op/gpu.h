@@ -1,4 +1,4 @@
-/* gpu.h - the base of the host side of an op: buffers, launches, weights that stay.
+/* gpu.h - the base of the host side of an op: buffers, launches, packed weights that are kept.
  *
  * gpu/op/NAME.cc has one function for each op, compiled twice: by the host's compiler for the
  * emulator, and by nvcc for a device. sb_gpu is a different type in each, so that both fit into one
@@ -32,7 +32,7 @@ namespace sb_on_host
 {
 struct sb_gpu;
 
-/* A piece of the body's memory, and on the emulator the region that describes it. */
+/* A piece of the body's memory. On the emulator a region describes it. */
 struct sb_gpu_piece {
     void *at;
     size_t bytes;
@@ -41,7 +41,7 @@ struct sb_gpu_piece {
 #endif
 };
 
-/* Matrices of one shape, each `stride` bytes behind the one before. */
+/* Matrices of one shape. Their sb_matrix structures are `stride` bytes apart. */
 struct sb_gpu_matrices {
     const sb_matrix *first;
     size_t stride, count;
@@ -82,8 +82,8 @@ class sb_gpu_work
     sb_gpu_work(const sb_gpu_work &) = delete;
     sb_gpu_work &operator=(const sb_gpu_work &) = delete;
 
-    /* A host array as kernels see it; outputs reach the host in finish(). `name` is a literal, for
-     * messages. An array in resident memory (resident.h) is used in place. */
+    /* Makes a host array accessible to kernels. finish() copies outputs back to the host. `name` is
+     * a literal, for messages. An array in resident memory (resident.h) is used in place. */
     template <class T> sb_global<const T> in(const char *name, const T *host, size_t n)
     {
         return as<const T>(add(name, const_cast<T *>(host), n * sizeof(T), SB_GPU_INPUT));
@@ -96,40 +96,40 @@ class sb_gpu_work
     {
         return as<T>(add(name, host, n * sizeof(T), SB_GPU_OUTPUT));
     }
-    /* Without values. */
+    /* Memory for the kernels of this op, without values at first. */
     template <class T> sb_global<T> scratch(const char *name, size_t n)
     {
         return as<T>(add(name, nullptr, n * sizeof(T), SB_GPU_SCRATCH));
     }
-    /* Values that the host computes from a model, the same for every call: copied once.
-     */
+    /* Values that the host computes from a model and that are the same for every call. They are
+     * copied once. */
     template <class T> sb_global<const T> constant(const char *name, const T *host, size_t n)
     {
         return as<const T>(bring(name, host, n * sizeof(T)));
     }
-    /* True if an array lies in resident memory: kernels made its values, and the host does not look
-     * at them. */
+    /* True if an array lies in resident memory. Kernels have written its values, and the host does
+     * not check them. */
     bool resident(const void *at) const;
-    /* A matrix packed into `bytes` bytes, which are kept: later ops with the same matrix and
-     * packing use the same bytes. The matrix is packed in parts that fit into the pinned buffer;
-     * the size of each but the last is a multiple of `step`. */
+    /* Returns the packed form of a matrix, of `bytes` bytes. It is kept: later ops with the same
+     * matrix and packing use the same bytes. The matrix is packed in parts that fit into the pinned
+     * buffer. The size of each part except the last is a multiple of `step`. */
     template <class T>
     sb_global<const T> kept(const char *name, const sb_matrix *matrix, sb_gpu_pack pack,
                             size_t bytes, size_t step)
     {
         return as<const T>(keep(name, {matrix, 0, 1}, pack, bytes, step));
     }
-    /* The same for several matrices, one behind the other, `bytes` bytes each. They are kept once:
-     * a single matrix of them uses its part of this memory, no matter which is requested first. */
+    /* The same for several matrices, `bytes` bytes each, stored one after the other. There is only
+     * one copy: kept() for one of them returns its part of this memory, no matter which of the two
+     * functions is called first. */
     template <class T>
     sb_global<const T> kept_all(const char *name, const sb_gpu_matrices &all, sb_gpu_pack pack,
                                 size_t bytes, size_t step)
     {
         return as<const T>(keep(name, all, pack, bytes, step));
     }
-    /* The values of a matrix that is not quantized, row by row; and the same rounded to bfloat16,
-     * as bits.
-     */
+    /* The values of a matrix that is not quantized, row by row. values_bf16 returns the bits of the
+     * values rounded to bfloat16. */
     sb_global<const float> values(const char *name, const sb_matrix *matrix);
     sb_global<const uint16_t> values_bf16(const char *name, const sb_matrix *matrix);
 
@@ -142,7 +142,7 @@ class sb_gpu_work
         status = status ? status : what;
     }
     const sb_queue *queue() const;
-    /* For a message of the op's own: work.did(sb_fail(work.err(), ...)). */
+    /* For an op's own error message: work.did(sb_fail(work.err(), ...)). */
     sb_error *err() const;
 
     /* Waits for the kernels and copies the outputs to the host. */
@@ -155,7 +155,7 @@ class sb_gpu_work
         sb_gpu_part part;
         void *host; /* the destination of finish() */
         sb_gpu_use use;
-        struct sb_gpu_pooled *pooled; /* the scratch of a step */
+        struct sb_gpu_pooled *pooled; /* scratch from the pool of a step */
     };
     sb_gpu *gpu;
     buffer buffers[PIECES];
@@ -198,7 +198,7 @@ using namespace sb_on_host;
             (work).did(SB_LAUNCH((work).queue(), kernel, grid, block, shared, __VA_ARGS__));       \
     } while (0)
 
-/* The number of blocks of `each` that hold n. */
+/* The number of blocks of `each` elements for n elements. */
 inline unsigned sb_gpu_blocks(size_t n, size_t each)
 {
     return static_cast<unsigned>((n + each - 1) / each);
@@ -209,19 +209,21 @@ inline unsigned sb_gpu_blocks(size_t n, size_t each)
 sb_status sb_gpu_open(sb_gpu **out, sb_error *err);
 void sb_gpu_close(sb_gpu *gpu);
 void sb_gpu_forget_weights(sb_gpu *gpu);
-/* An op asks for its weights before its buffers; they are then packed, or counted. Unless the mode
- * is SB_GPU_COMPUTES, the op ends there. Returns *bytes of sb_gpu_staging. */
+/* Sets the mode, and returns *bytes of sb_gpu_staging. An op requests its weights before its
+ * buffers. The requests pack or count the weights. Unless the mode is SB_GPU_COMPUTES, the op ends
+ * there. */
 uint64_t sb_gpu_stage(sb_gpu *gpu, sb_gpu_mode mode);
 const sb_error *sb_gpu_said(const sb_gpu *gpu); /* the message of the failed op */
-/* Tells the observer of launches that the launches since the last call of this belong to `op`. */
+/* Tells the observer of launches that all launches since the last call of sb_gpu_named belong to
+ * `op`. */
 void sb_gpu_named(sb_gpu *gpu, const char *op);
-/* The body of the emulator's backend, or of the device's, made on first use; NULL on failure, and
- * for another backend. */
+/* sb_emu_body and sb_device_body return the body of a backend, made on first use; NULL on failure,
+ * or if the backend is of another kind. */
 #ifndef __CUDACC__
 sb_emu *sb_gpu_emulator(sb_gpu *gpu);
 void sb_gpu_history(sb_gpu *gpu, bool kept);
-/* Counts all launches until the next call (Y-15); NULL: counts none. Weights that an op packs
- * meanwhile stay counted as long as they exist. */
+/* Counts all launches until the next call of sb_gpu_count (Y-15); NULL: counts none. Accesses to
+ * weights that an op packs meanwhile are counted as long as the weights exist. */
 void sb_gpu_count(sb_gpu *gpu, sb_emu_counts *counts);
 sb_gpu *sb_emu_body(const sb_backend *backend);
 #else

@@ -4,10 +4,10 @@
  *     sb_graph_begin(gpu);
  *     ... launches: they are not run
  *     sb_graph_end(gpu, &graph);
- *     sb_graph_run(gpu, graph);          as often as one likes
+ *     sb_graph_run(gpu, graph);          any number of times
  *
- * Arguments are kept as they were, pointers too: the memory that they point to must live until
- * sb_graph_free. */
+ * A recording copies the arguments of launches. Memory that these arguments point to must live
+ * until sb_graph_free. */
 #ifndef SB_GPU_OP_GRAPH_H
 #define SB_GPU_OP_GRAPH_H
 
@@ -23,13 +23,13 @@ struct sb_graph;
 }
 
 /* Y-18: "While launches are recorded, nothing is copied, allocated or waited for": sb_graph_end
- * returns the error of such an attempt. It ends the recording in any case; *out is NULL on
+ * returns the error of such an attempt. sb_graph_end always ends the recording; *out is NULL on
  * failure. */
 sb_status sb_graph_begin(sb_gpu *gpu);
 sb_status sb_graph_end(sb_gpu *gpu, sb_graph **out);
 
-/* Makes later launches of a device dependent (Y-16) or not; at first they are not. On the emulator
- * all launches are dependent. */
+/* Makes later launches of a device dependent (Y-16) or independent, which is the default. On the
+ * emulator all launches are dependent. */
 void sb_gpu_dependent(sb_gpu *gpu, bool dependent);
 
 /* Appends the launches to the queue; does not wait. */

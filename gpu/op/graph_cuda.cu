@@ -1,8 +1,7 @@
 /* graph_cuda.cu - a graph on a device, captured from its stream.
  *
  * The capture mode is thread-local: a cudaMalloc of this thread ends the capture with an error, as
- * it should (Y-18), and calls of other threads of the program do not disturb it.
- */
+ * Y-18 demands; calls of other threads of the program do not disturb the capture. */
 #include "gpu/op/graph.h"
 
 #include <stdlib.h>

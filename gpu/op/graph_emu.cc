@@ -23,7 +23,7 @@ sb_status sb_graph_begin(sb_gpu *gpu)
                              : sb_fail(&gpu->err, SB_ERR_MEMORY, "out of memory for a graph");
 }
 
-/* The record is the first member of a graph. */
+/* The cast is valid, since the record is the first member of a graph. */
 sb_status sb_graph_end(sb_gpu *gpu, sb_graph **out)
 {
     sb_graph *const graph = reinterpret_cast<sb_graph *>(gpu->queue.record);

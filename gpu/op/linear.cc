@@ -13,7 +13,8 @@ static sb_global<const uint4> weights_of(sb_gpu_work &work, const sb_matrix *mat
                             sb_pack_tiles(shape) * shape.tile_bytes, shape.tile_bytes);
 }
 
-/* True if a layer may be one of several and may read a staged input; also returns its shape. */
+/* True if a layer can read a staged input and share a launch with other layers. Writes its shape.
+ */
 static bool takes_staged(const sb_knobs *knobs, const sb_matrix *weight, sb_linear_kind kind,
                          sb_linear_shape *shape)
 {
@@ -72,10 +73,11 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
     return work.finish();
 }
 
-/* --- several of one input ----------------------------------------------------------------------
+/* --- several layers of one input ---------------------------------------------------------------
  */
-/* Collects the layers of `count` that can join the first, and returns their number. None if a layer
- * has the blocks for many rows (Y-85), which cannot use an input staged for few rows. */
+/* Returns how many of the first layers can share one launch, and writes their shapes. Returns 0 if
+ * the first layer runs in the blocks for many rows (Y-85), which cannot use an input staged for few
+ * rows. */
 static size_t join(const sb_knobs *knobs, const sb_linear_args *a, size_t count, const void *staged,
                    sb_linear_shape *shape)
 {

@@ -11,7 +11,7 @@ extern "C" {
 #include "ref/ops/rounding.h"
 }
 
-/* The reason why these kernels do not compute this layer; NULL: they do. */
+/* Returns the reason why these kernels cannot compute this layer; NULL: they can. */
 static inline const char *sb_linear_refusal(const sb_knobs *knobs, const sb_matrix *weight,
                                             sb_linear_kind kind)
 {
@@ -25,7 +25,8 @@ static inline const char *sb_linear_refusal(const sb_knobs *knobs, const sb_matr
     return nullptr;
 }
 
-/* Y-46: "The input is in bfloat16." A kernel has rounded inputs in resident memory. */
+/* Y-46: "The input is in bfloat16." Inputs in resident memory need no test: a kernel has rounded
+ * them. */
 static inline bool sb_linear_is_bf16(const sb_gpu_work &work, const float *x, size_t count)
 {
     uint32_t below = 0;

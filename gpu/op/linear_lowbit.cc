@@ -12,7 +12,7 @@ template <class LAYER, int NT> static void multiply_tiles(const lowbit_call &c, 
                sb_tile_bytes(NT), sb_tile_alone(layer, c.out), all, c.wide);
 }
 
-/* The number of tiles of a block changes no bit. */
+/* Starts the product of codes. The number of tiles per block changes no bit. */
 template <class LAYER> static void multiply(const lowbit_call &c, const LAYER &layer)
 {
     if (sb_wide_takes(c.shape, c.rows)) {

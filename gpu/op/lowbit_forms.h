@@ -20,7 +20,7 @@ extern "C" {
 struct lowbit_call {
     sb_gpu_work *work;
     sb_lowbit_shape shape;
-    uint32_t rows, wide; /* rows of the input */
+    uint32_t rows, wide; /* rows of the input; nonzero: the output is not rounded */
     sb_global<const uint4> weight;
     sb_global<const uint32_t> scale;
     sb_global<const float> in;
@@ -65,7 +65,7 @@ template <bool GROUPED> static sb_w8a8<GROUPED> lowbit_w8a8(const lowbit_call &c
             c.factor};
 }
 
-/* Calls multiply(layer) with the layer of tile.cuh that the codes need. */
+/* Calls multiply(layer), where `layer` is the type of tile.cuh for the codes of `scheme`. */
 template <class MULTIPLY>
 static void lowbit_layer(const lowbit_call &c, sb_act_scheme scheme, const MULTIPLY &multiply)
 {
@@ -79,7 +79,7 @@ static void lowbit_layer(const lowbit_call &c, sb_act_scheme scheme, const MULTI
         multiply(lowbit_w8a8<false>(c));
 }
 
-/* The reason why no kernel computes this form; NULL: one does. */
+/* Returns the reason why no kernel computes this form; NULL: a kernel computes it. */
 static inline const char *lowbit_refusal(const sb_knobs *knobs, const sb_matrix *weight,
                                          sb_act_scheme scheme)
 {

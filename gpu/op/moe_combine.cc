@@ -1,7 +1,7 @@
 #include "gpu/kernel/combine.cuh"
 #include "gpu/op/resident.h"
 
-/* `logits` has all rows; the logit of `a` is not read. */
+/* `logits` has one logit per row; a->shared_logit is not read. */
 sb_status sb_gpu_moe_combine_rows(sb_gpu *gpu, const sb_moe_combine_args *a, size_t rows,
                                   const float *logits)
 {

@@ -52,7 +52,8 @@ sb_gpu_piece *sb_gpu_residence(const sb_gpu *gpu, const void *at)
     return nullptr;
 }
 
-/* of is NULL if the range is not completely inside. */
+/* Returns the part at this address. Its `of` is NULL, with a message, if the range is not inside
+ * one resident array. */
 static sb_gpu_part part_at(sb_gpu *gpu, const void *at, size_t bytes)
 {
     sb_gpu_piece *const piece = sb_gpu_residence(gpu, at);

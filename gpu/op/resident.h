@@ -1,8 +1,8 @@
-/* resident.h - memory that stays where kernels run, from one op to the next.
+/* resident.h - memory that kernels can access, and that keeps its values from one op to the next.
  *
- * The arguments of ops contain its address: such a buffer is copied in neither direction, and an op
- * with only such buffers leaves its kernels in the queue. The host must not use the address itself;
- * it accesses the values by sb_gpu_write and sb_gpu_read. */
+ * Arguments of ops may point to resident memory. Such a buffer is not copied in either direction,
+ * and an op that has only such buffers returns without waiting for its kernels. The host must not
+ * dereference the address. It reads and writes the values by sb_gpu_read and sb_gpu_write. */
 #ifndef SB_GPU_OP_RESIDENT_H
 #define SB_GPU_OP_RESIDENT_H
 
@@ -18,9 +18,9 @@ sb_status sb_gpu_read(sb_gpu *gpu, void *host, const void *resident, size_t byte
 /* Marks bytes as without values: on the emulator a read of them is a fault. */
 void sb_gpu_void(sb_gpu *gpu, void *resident, size_t bytes);
 
-/* sb_gpu_use_pool: ops take their scratch from this pool from now on. The scratch stays in the
- * pool, so that a repeated sequence of ops allocates nothing and every op gets the same memory
- * again. NULL: ops allocate their scratch from the body, which is the default. */
+/* A pool keeps scratch memory of ops, so that a repeated sequence of ops allocates nothing and
+ * every op gets the same memory again. After sb_gpu_use_pool ops take their scratch from this pool.
+ * NULL, the default: ops allocate their scratch from the body. */
 #ifdef __CUDACC__
 namespace sb_on_device
 #else
@@ -39,8 +39,8 @@ void sb_gpu_seal(sb_gpu *gpu, bool sealed);
 
 /* --- ops over the state of a sequence ----------------------------------------------------------
  * There are `count` copies of the state (slots.cuh); *slot is the index of the current copy. The
- * state in the arguments is the first copy, and the trail is the same array or NULL. Slots NULL:
- * there is only one state. */
+ * `state` of the arguments points to the first copy. Their `trail` is the same pointer, or NULL. If
+ * `slots` is NULL, there is only one copy. */
 struct sb_gpu_slots {
     const uint32_t *slot;
     size_t count;
@@ -53,21 +53,22 @@ sb_status sb_gpu_delta_rule_chunk_slots(sb_gpu *gpu, const sb_knobs *knobs,
                                         const sb_gpu_slots *slots);
 
 /* Keys and values as codes of K-24, or bfloat16, each (positions, nKV, hd). Row 0 of a call has the
- * position *first. No row has a position above `reach`; the value of this bound changes no bit. */
+ * position *first. `reach` is an upper bound of the end of the call, *first + rows. Its value
+ * changes no bit. */
 struct sb_gpu_cache {
     void *keys, *values;
     const uint32_t *first;
     size_t positions, reach;
 };
-/* Does not read keys, values and first of the arguments. */
+/* Attention over this cache. args->keys, args->values and args->first are not read. */
 sb_status sb_gpu_attention_cache(sb_gpu *gpu, const sb_knobs *knobs, const sb_attention_args *args,
                                  const sb_gpu_cache *cache);
-/* Appends `in` (rows, width) to `to`, the keys or the values of the cache; scale is that of
- * K-24. */
+/* Appends `in` (rows, width) to `to`, which is cache->keys or cache->values; `scale` is the scale
+ * of K-24. */
 sb_status sb_gpu_append(sb_gpu *gpu, const sb_knobs *knobs, const float *in, size_t rows,
                         size_t width, float scale, void *to, const sb_gpu_cache *cache);
 
-/* All rows in one call: logits (rows). */
+/* sb_gpu_moe_combine for several rows. logits: (rows), one logit per row. */
 sb_status sb_gpu_moe_combine_rows(sb_gpu *gpu, const sb_moe_combine_args *args, size_t rows,
                                   const float *logits);
 

@@ -20,7 +20,7 @@ sb_status sb_gpu_available(const char *path, uint64_t *bytes, sb_error *err)
     return SB_OK;
 }
 
-/* Memory left for states, caches, buffers of ops and the runtime. */
+/* Memory reserved for states, caches, buffers of ops and the runtime. */
 static const uint64_t beside = 1ull << 30;
 
 static unsigned long long tenths(uint64_t bytes) /* of a GB */

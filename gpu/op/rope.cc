@@ -28,7 +28,8 @@ static sb_rope_positions bring_positions(sb_gpu_work &work, const sb_rope_args *
     return positions;
 }
 
-/* Writes the table into memory from `bring`, then calls `then`. */
+/* bring(work, angles) returns the memory for the table of rotations. The table is written there,
+ * then then(work, table) is called. */
 template <class BRING, class THEN>
 static sb_status with_table(sb_gpu *gpu, const sb_rope_args *args, BRING bring, THEN then)
 {

@@ -1,2 +1,3 @@
-/* small.cu - the sources that nvcc compiles together, DEVICE_SMALL of the Makefile. For each source
- * alone nvcc would spend more time on its own headers than on the kernels. */
+/* small.cu - the small sources, which nvcc compiles together (DEVICE_SMALL of the Makefile). If
+ * nvcc compiled them one by one, it would spend more time on its own headers than on the kernels.
+ */

@@ -1,5 +1,5 @@
-/* weights.cc - packed matrices that stay: a hash table, keyed by the address of their data. Several
- * may lie in one piece of memory, one behind the other. */
+/* weights.cc - packed matrices, which are kept in a hash table. Several matrices may lie in one
+ * piece of memory, one after the other. */
 #include "gpu/kernel/pack.h"
 #include "gpu/meter/body.h"
 #include "gpu/op/body.h"
@@ -14,7 +14,8 @@ static bool same(const sb_gpu_key &a, const sb_gpu_key &b)
            a.cols == b.cols && a.first_row == b.first_row && a.format == b.format;
 }
 
-/* The place of a key, or the free place for it. Nothing depends on the order. */
+/* Returns the place of a key, or the free place for it. No result depends on the order of places.
+ */
 static sb_gpu_weight *find(sb_gpu_weight *weights, size_t room, const sb_gpu_key &key)
 {
     size_t at = (reinterpret_cast<uintptr_t>(key.data) >> 4) * 0x9e3779b97f4a7c15u >> 20;
@@ -50,7 +51,7 @@ static bool grow(sb_gpu *gpu, size_t more)
     return true;
 }
 
-/* Removes a user; memory without users is freed. */
+/* Removes one user of the memory, and frees memory without users. */
 static void leave(sb_gpu *gpu, sb_gpu_kept *kept)
 {
     if (!kept || --kept->users)
@@ -81,7 +82,8 @@ sb_gpu_part sb_gpu_work::part_of(const sb_gpu_share &share)
     return {share.of ? &share.of->piece : nullptr, share.offset, share.bytes};
 }
 
-/* The memory in which all of them lie, one behind the other; of is NULL if there is none. */
+/* Returns the memory where all these matrices already lie one after the other. Its `of` is NULL if
+ * there is no such memory. */
 static sb_gpu_share together(sb_gpu *gpu, const sb_gpu_matrices &all, sb_gpu_pack pack,
                              size_t bytes)
 {
@@ -149,8 +151,8 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
     return sb_gpu_share();
 }
 
-/* --- matrices that are not quantized: their values
- * ------------------------------------------------------------------ */
+/* --- values of matrices that are not quantized ------------------------------------------------
+ */
 static bool is_plain(sb_gpu_work *work, const char *name, const sb_matrix *m)
 {
     if (sb_matrix_quantized(m))
