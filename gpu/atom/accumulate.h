@@ -1,5 +1,5 @@
-/* accumulate.h - the end of a block of products in integers (H-1, H-3), for one element. The
- * portable bodies of a device and the bodies of the host share it. */
+/* accumulate.h - adds a block of products and C in integers, and packs the result (H-1, H-3), for
+ * one element. The portable bodies of a device and the bodies of the host share this code. */
 #ifndef SB_ATOM_ACCUMULATE_H
 #define SB_ATOM_ACCUMULATE_H
 
@@ -8,7 +8,7 @@
 #include "gpu/atom/target.h"
 
 enum {
-    SB_ATOM_ZERO_EXPONENT = -133, /* of a zero term (Z of H-2): f16, bf16, FP8 */
+    SB_ATOM_ZERO_EXPONENT = -133, /* exponent of a zero term (Z of H-2): f16, bf16, FP8 */
     SB_ATOM_CUT_MMA = 25,         /* bits kept below the largest exponent: f16, bf16, FP8 */
     SB_ATOM_CUT_NVFP4 = 35,
 };
@@ -40,7 +40,7 @@ SB_ATOM_FN float sb_atom_beyond(float c)
     return c == c ? c : sb_atom_float(sb_atom_nan_bits);
 }
 
-/* The result of C and a zero sum of products. H-3: "A zero sum is +0." */
+/* The result if all products are zero: C alone. H-3: "A zero sum is +0." */
 SB_ATOM_FN float sb_atom_alone(float c)
 {
     return c == 0.0f ? 0.0f : sb_atom_beyond(c);
@@ -54,7 +54,7 @@ SB_ATOM_FN int64_t sb_atom_cut(int64_t digits, int places)
     return (digits + (digits >> 63 & below)) >> shift;
 }
 
-/* C as an integer of 24 bits and the exponent it is aligned with: digits 2^(exponent - 23). */
+/* C as an integer of 24 bits and the exponent for its alignment: digits 2^(exponent - 23). */
 struct sb_atom_parts {
     int64_t digits;
     int exponent;

@@ -1,5 +1,5 @@
-/* collective.h - operations of all lanes of a warp: on a device a shuffle; on the host the bodies
- * of gpu/atom/host, run once on the registers of 32 lanes of the emulator. */
+/* collective.h - operations of all lanes of a warp. On a device they use shuffles. On the emulator
+ * a body of gpu/atom/host runs once, on the registers of all 32 lanes. */
 #ifndef SB_ATOM_COLLECTIVE_H
 #define SB_ATOM_COLLECTIVE_H
 
@@ -8,7 +8,7 @@
 
 #ifdef __CUDACC__
 
-/* The source line of the kernel, for the emulator. */
+/* On the emulator these pass the source line of the kernel. */
 #define SB_ATOM_SITE
 #define SB_ATOM_PASS
 
@@ -41,7 +41,7 @@ template <class T> struct sb_atom_operands {
     T d[4];
 };
 
-/* The registers of 32 lanes in the order of the bodies. */
+/* The registers of 32 lanes, in the layout that the bodies of gpu/atom/host take. */
 template <class T> struct sb_atom_registers {
     uint32_t a[32][4], b[32][2], scales_a[32], scales_b[32];
     T d[32][4];
@@ -78,7 +78,7 @@ void sb_atom_apply_nvfp4(uint32_t, const sb_atom_operands<float> *in, sb_atom_re
     all.give(out);
 }
 
-/* d becomes the result of `apply` on the registers of all lanes. */
+/* Applies `apply` to the registers of all lanes, and writes this lane's part of the result to d. */
 template <class T>
 void sb_atom_collect(const char *name, T (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                      uint32_t scales_a, uint32_t scales_b,
@@ -93,7 +93,7 @@ void sb_atom_collect(const char *name, T (&d)[4], const uint32_t (&a)[4], const 
 
 #endif
 
-/* The word of lane `from`. All 32 lanes call it. */
+/* Returns the word of lane `from`. All 32 lanes must call this function. */
 SB_ATOM_FN uint32_t sb_atom_shuffle(uint32_t word, int from)
 {
     return __shfl_sync(0xffffffffu, word, from);

@@ -1,5 +1,5 @@
-/* convert.h - packed conversions of two values, the first in the low part of a word. A target uses
- * its instruction if it has one; otherwise the integer body is used, as on the host.
+/* convert.h - packed conversions of two values, the first in the low part of a word. Targets with
+ * an instruction use it. Other targets use the integer body, like the host.
  *
  * Conversions from E2M1 and E4M3 are exact; conversions to a smaller format round to nearest, ties
  * to even. H-11: "Every NaN becomes the NaN with all bits set except the sign; E2M1 has no NaN, and
@@ -10,17 +10,17 @@
 #include "gpu/atom/accumulate.h"
 #include "gpu/cuda.h"
 
-/* --- into smaller formats ------------------------------------------------------------------------
+/* --- to smaller formats --------------------------------------------------------------------------
  */
 
-/* The code of |x|, not NaN, in a format with `fraction` fraction bits and this bias; at most
- * `largest`. */
+/* The code of |x| in a format with `fraction` fraction bits and this bias, at most `largest`. x
+ * must not be NaN. */
 SB_ATOM_FN uint32_t sb_cvt_nearest(float x, int fraction, int bias, uint32_t largest)
 {
     uint32_t bits = sb_atom_bits(x) & 0x7fffffff, digits = (bits & 0x7fffff) | 0x800000;
-    int above = (int)(bits >> 23) - 127 + bias - 1; /* binades above the least normal one */
+    int above = (int)(bits >> 23) - 127 + bias - 1; /* binades above the smallest normal numbers */
     int drop = 23 - fraction + (above < 0 ? -above : 0);
-    drop = drop < 25 ? drop : 25; /* no digit is left */
+    drop = drop < 25 ? drop : 25; /* no digit remains from 25 on */
     uint32_t kept = digits >> drop, rest = digits & ((1u << drop) - 1), half = 1u << (drop - 1);
     kept += rest > half || (rest == half && (kept & 1));
     kept += above > 0 ? (uint32_t)above << fraction : 0;
@@ -56,7 +56,7 @@ SB_ATOM_FN uint32_t sb_cvt_bf16x2_f32(float low, float high)
 #endif
 }
 
-/* Saturating at 448; 16 bits. */
+/* Saturates at 448. The result has 16 bits. */
 SB_ATOM_FN uint32_t sb_cvt_e4m3x2_f32(float low, float high)
 {
 #ifdef __CUDACC__
@@ -68,7 +68,7 @@ SB_ATOM_FN uint32_t sb_cvt_e4m3x2_f32(float low, float high)
 #endif
 }
 
-/* Saturating at 6; 8 bits. */
+/* Saturates at 6. The result has 8 bits. */
 SB_ATOM_FN uint32_t sb_cvt_e2m1x2_f32(float low, float high)
 {
 #ifdef SB_ATOM_NATIVE_12X
@@ -82,17 +82,17 @@ SB_ATOM_FN uint32_t sb_cvt_e2m1x2_f32(float low, float high)
 #endif
 }
 
-/* --- out of them
- * ----------------------------------------------------------------------------------- */
+/* --- from smaller formats ----------------------------------------------------------------------
+ */
 
-/* An E4M3 code as sign, exponent and fraction of a 16-bit format with `fraction` fraction bits and
- * a bias larger by `more`. */
+/* Converts an E4M3 code to a 16-bit format with `fraction` fraction bits and a bias that is larger
+ * by `more`. */
 SB_ATOM_FN uint32_t sb_cvt_e4m3_fields(uint32_t code, int fraction, uint32_t more, uint32_t nan)
 {
     uint32_t size = code & 0x7f, sign = code >> 7 & 1, tail = size & 7;
     uint32_t fields = (size << (fraction - 3)) + (more << fraction);
-    if (size < 8) { /* 2^-9 times 0 to 7: normal numbers in the wider format */
-        uint32_t lead = tail > 3 ? 2 : tail > 1; /* the place of its first digit */
+    if (size < 8) {                              /* zero or subnormal: `tail` times 2^-9 */
+        uint32_t lead = tail > 3 ? 2 : tail > 1; /* the position of the leading digit */
         fields = (more + lead - 2) << fraction | (tail << (3 - lead) & 7) << (fraction - 3);
         fields = tail ? fields : 0;
     }
@@ -117,8 +117,8 @@ SB_ATOM_FN uint32_t sb_bf16x2_upper(float low, float high)
     return __byte_perm(sb_atom_bits(low), sb_atom_bits(high), 0x7632);
 }
 
-/* No target has an instruction for it, but all these values are exact in binary16 and then in
- * binary32. */
+/* No target has an instruction for this conversion. It goes through binary16 and binary32, which
+ * hold all E4M3 values exactly. */
 SB_ATOM_FN uint32_t sb_cvt_bf16x2_e4m3x2(uint32_t two)
 {
 #ifdef __CUDACC__
@@ -134,7 +134,8 @@ SB_ATOM_FN uint32_t sb_cvt_bf16x2_e4m3x2(uint32_t two)
 #endif
 }
 
-/* Four E2M1 values, from the low half of a word: the code selects both bytes of each result. */
+/* Converts four E2M1 codes in the low half of a word. Each code selects both bytes of its result.
+ */
 SB_ATOM_FN void sb_cvt_bf16x4_e2m1x4(uint32_t (&out)[2], uint32_t four)
 {
     uint32_t sizes = four & 0x7777, signs = four & 0x8888;
@@ -144,8 +145,8 @@ SB_ATOM_FN void sb_cvt_bf16x4_e2m1x4(uint32_t (&out)[2], uint32_t four)
     out[1] = __byte_perm(lower, upper, 0x7362) | (signs & 0x800) << 4 | (signs & 0x8000) << 16;
 }
 
-/* Eight of them: the sign bit of each is the top bit of a byte of the word, or of the word shifted
- * by four. */
+/* Converts eight E2M1 codes. The sign bit of each code is the top bit of a byte, of the word or of
+ * the word shifted by four. */
 SB_ATOM_FN void sb_cvt_bf16x8_e2m1x8(uint32_t (&out)[4], uint32_t eight)
 {
     const uint32_t sizes = eight & 0x77777777, shifted = eight << 4;
@@ -189,7 +190,7 @@ SB_ATOM_FN uint32_t sb_cvt_f16x2_e2m1x2(uint32_t two)
 /* --- pairs of bfloat16 -------------------------------------------------------------------------
  */
 
-/* For sums and products that bfloat16 holds exactly: nothing is rounded. */
+/* Only for sums and products that bfloat16 holds exactly, so nothing is rounded. */
 SB_ATOM_FN uint32_t sb_bf16x2_add(uint32_t x, uint32_t y)
 {
 #ifdef __CUDACC__

@@ -1,4 +1,5 @@
-/* ldmatrix.h - matrices of 8 x 8 16-bit elements from shared memory into the layout of fragments.
+/* ldmatrix.h - loads matrices of 8 x 8 16-bit elements from shared memory into the layout of
+ * fragments.
  *
  * H-10: "The address of lane 8 j + i is that of row i of matrix j: 16 bytes, at a multiple of 16."
  * Lanes beyond those of the matrices pass any valid address, for example their own row. */
@@ -58,7 +59,7 @@ SB_ATOM_FN void sb_ldmatrix(uint32_t (&d)[COUNT], sb_shared<const uint4> row SB_
     }
 #else
     sb_atom_row in = {};
-    if (sb_atom_lane() < 8 * COUNT) { /* the addresses of other lanes are not used */
+    if (sb_atom_lane() < 8 * COUNT) { /* the addresses of the remaining lanes are not used */
         const uint4 read = *row;
         memcpy(in.word, &read, sizeof read);
     }

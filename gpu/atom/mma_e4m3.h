@@ -1,15 +1,16 @@
 /* mma_e4m3.h - m16n8k32 of E4M3 with binary32 sums, with the bits of row sm120_fp8.
  *
  * Only sm_89 and sm_12x have the instruction. On sm_90 the compiler replaces it by two f16
- * instructions and an addition, which give other bits. So there each element is summed in
- * integers. */
+ * instructions and an addition, which give other bits. Therefore targets without the instruction
+ * sum each element in integers. */
 #ifndef SB_ATOM_MMA_E4M3_H
 #define SB_ATOM_MMA_E4M3_H
 
 #include "gpu/atom/accumulate.h"
 #include "gpu/atom/collective.h"
 
-/* An element of the result: the largest exponent, the sum, and whether all inputs were finite. */
+/* The state of one element of the result: the largest exponent, the sum, and whether all inputs are
+ * finite. */
 struct sb_e4m3_element {
     int most;
     int64_t sum;
@@ -17,7 +18,7 @@ struct sb_e4m3_element {
 };
 
 struct sb_e4m3_parts {
-    int32_t digits; /* digits 2^(exponent - 3), with the sign */
+    int32_t digits; /* signed; the value is digits 2^(exponent - 3) */
     int exponent;
 };
 
@@ -29,7 +30,8 @@ SB_ATOM_FN sb_e4m3_parts sb_e4m3_split(uint32_t code)
     return parts;
 }
 
-/* Four products: one pass for the largest exponent, then one for the sum. */
+/* A first pass finds the largest exponent (sb_e4m3_largest), a second pass adds (sb_e4m3_add). Each
+ * call handles the four products of two words. */
 SB_ATOM_FN void sb_e4m3_largest(uint32_t a, uint32_t b, sb_e4m3_element *out)
 {
     for (int i = 0; i < 32; i += 8) {
@@ -48,16 +50,16 @@ SB_ATOM_FN void sb_e4m3_add(uint32_t a, uint32_t b, sb_e4m3_element *out)
     for (int i = 0; i < 32; i += 8) {
         sb_e4m3_parts x = sb_e4m3_split(a >> i & 0xff), y = sb_e4m3_split(b >> i & 0xff);
         int64_t product = x.digits * y.digits;
-        /* in units of 2^(most - 25); a product of digits counts 64ths */
+        /* in units of 2^(most - 25); the product of two `digits` is in 64ths */
         int places = out->most - x.exponent - y.exponent;
         if (product)
             out->sum += sb_atom_cut(product * (1 << (SB_ATOM_CUT_MMA - 6)), places);
     }
 }
 
-/* One pass over the 32 products of the four elements of a lane. For lane 4 g + t, rows g and g + 8
- * of A are in the four lanes of quad g, and columns 2 t and 2 t + 1 of B are in quads 2 t and 2 t +
- * 1. */
+/* One pass over the products of a lane's four elements, 32 products each. For lane 4 g + t, rows g
+ * and g + 8 of A are in the four lanes of quad g, and columns 2 t and 2 t + 1 of B are in quads 2 t
+ * and 2 t + 1. */
 template <bool ADDING>
 SB_ATOM_FN void sb_e4m3_pass(sb_e4m3_element (&out)[4], const uint32_t (&a)[4],
                              const uint32_t (&b)[2])
@@ -103,7 +105,7 @@ SB_ATOM_FN void sb_mma_e4m3_portable(float (&d)[4], const uint32_t (&a)[4], cons
 }
 
 #if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
-/* Not inlined: copies of it would take most of nvcc's time for a kernel. */
+/* Not inlined: inlined copies would take most of nvcc's time for a kernel. */
 static __device__ __noinline__ float4 sb_mma_e4m3_call(float4 d, uint4 a, uint2 b)
 {
     float sum[4] = {d.x, d.y, d.z, d.w};

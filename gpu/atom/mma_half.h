@@ -1,5 +1,5 @@
-/* mma_half.h - m16n8k16 of bfloat16 and binary16 with binary32 sums: the one MMA that is the same
- * instruction on sm_80 and all that came after it, so there is no portable body. */
+/* mma_half.h - m16n8k16 of bfloat16 and binary16 with binary32 sums: the only MMA that is the same
+ * instruction on sm_80 and all later targets, so it has no portable body. */
 #ifndef SB_ATOM_MMA_HALF_H
 #define SB_ATOM_MMA_HALF_H
 
@@ -16,7 +16,7 @@
     sb_atom_collect("sb_mma_" #type, d, a, b, 0, 0, sb_atom_apply<float, sb_warp_mma_##type>, site)
 #endif
 
-/* d += a b over the 32 lanes of a warp, all of which call it. */
+/* d += a b, spread over the 32 lanes of a warp. All 32 lanes must call this function. */
 SB_ATOM_FN void sb_mma_bf16(float (&d)[4], const uint32_t (&a)[4],
                             const uint32_t (&b)[2] SB_ATOM_SITE)
 {

@@ -2,8 +2,8 @@
  * sm120_nvfp4.
  *
  * Only sm_12x has the instruction. Elsewhere four m16n8k32 of signed bytes compute the sums of the
- * four groups, since doubled E2M1 values are integers. To sum one of two groups, B is zero for the
- * other. The sums lie in the lanes that own the elements. */
+ * four groups, since doubled E2M1 values are integers. An m16n8k32 covers two groups; to sum only
+ * one of them, B is set to zero in the other. Each sum lies in the lane that owns the element. */
 #ifndef SB_ATOM_MMA_NVFP4_H
 #define SB_ATOM_MMA_NVFP4_H
 
@@ -11,7 +11,7 @@
 #include "gpu/atom/mma_s8.h"
 #include "gpu/atom/nvfp4_scales.h"
 
-/* The four codes in the low half of x, as bytes with twice their values. */
+/* Converts the four codes in the low half of x to bytes with twice their values. */
 SB_ATOM_FN uint32_t sb_e2m1_doubled(uint32_t x)
 {
     uint32_t size = __byte_perm(0x03020100, 0x0c080604, x & 0x7777);
@@ -21,8 +21,8 @@ SB_ATOM_FN uint32_t sb_e2m1_doubled(uint32_t x)
     return ((turned & 0x7f7f7f7f) + (minus & 0x01010101)) ^ (turned & 0x80808080);
 }
 
-/* The sums of groups 2 `pair` and 2 `pair` + 1. By H-8 the first group of a register lies in lanes
- * with t < 2. */
+/* Computes the sums of the two groups in registers a0, a1 and b. By H-8 the first of these groups
+ * lies in lanes with t < 2. */
 SB_ATOM_FN void sb_nvfp4_pair(int32_t (&even)[4], int32_t (&odd)[4], uint32_t a0, uint32_t a1,
                               uint32_t b)
 {
@@ -60,7 +60,7 @@ SB_ATOM_FN void sb_mma_nvfp4_portable(float (&d)[4], const uint32_t (&a)[4], con
 }
 
 #if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
-/* Not inlined: copies of it would take most of nvcc's time for a kernel. */
+/* Not inlined: inlined copies would take most of nvcc's time for a kernel. */
 template <int FROM_A, int FROM_B>
 static __device__ __noinline__ float4 sb_mma_nvfp4_call(float4 d, uint4 a, uint2 b,
                                                         uint32_t scales_a, uint32_t scales_b)
@@ -72,8 +72,8 @@ static __device__ __noinline__ float4 sb_mma_nvfp4_call(float4 d, uint4 a, uint2
 }
 #endif
 
-/* FROM_A (0, 1) and FROM_B (0 to 3) choose the lanes that the scales are read from: one word in
- * each lane serves two fragments of A and four of B. */
+/* FROM_A (0, 1) and FROM_B (0 to 3) choose the lanes that provide the scales. So one register of
+ * scales serves two fragments of A, or four of B. */
 template <int FROM_A = 0, int FROM_B = 0>
 SB_ATOM_FN void sb_mma_nvfp4(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                              uint32_t scales_a, uint32_t scales_b SB_ATOM_SITE)

@@ -1,4 +1,5 @@
-/* mma_s8.h - m16n8k32 of signed bytes with int32 sums, which wrap: native from sm_80 on. */
+/* mma_s8.h - m16n8k32 of signed bytes with int32 sums, which wrap. All targets from sm_80 on have
+ * the instruction. */
 #ifndef SB_ATOM_MMA_S8_H
 #define SB_ATOM_MMA_S8_H
 

@@ -1,12 +1,14 @@
-/* nvfp4_scales.h - the end of the NVFP4 atom for one element: four exact sums, their scales, and C
- * (H-5, H-1, H-3). Used by the portable body of a device and by that of the host. */
+/* nvfp4_scales.h - the last step of the NVFP4 atom for one element: adds four exact sums, each
+ * times its scales, and C (H-5, H-1, H-3). The portable body of a device and the body of the host
+ * share this code. */
 #ifndef SB_ATOM_NVFP4_SCALES_H
 #define SB_ATOM_NVFP4_SCALES_H
 
 #include "gpu/atom/accumulate.h"
 
-/* The four scales of a word: digits 2^(exponent - 3). A scale of 0 has an exponent so small that no
- * exponent sum with it is the largest. H-9: "A byte of 0x7f or 0xff is NaN" */
+/* The four scales of a word; each is digits 2^(exponent - 3). A scale of 0 has a very small
+ * exponent, so that its sum with another exponent is never the largest. H-9: "A byte of 0x7f or
+ * 0xff is NaN" */
 struct sb_nvfp4_scales {
     int32_t digits[4];
     int exponent[4];

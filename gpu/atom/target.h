@@ -1,11 +1,11 @@
 /* target.h - the choice of the body of an atom.
  *
  *   nvcc, sm_12x with family features   the native instruction of the target
- *   nvcc, any other (sm_90)             portable: what that machine has, and integers
+ *   nvcc, any other (sm_90)             portable: instructions of that target, and integers
  *   a host compiler                     integers over the registers of 32 lanes (gpu/atom/host)
  *
  * H-12: "Where a target has another instruction for the same name, as sm_90 for FP8, it is not
- * used." The portable bodies also compile for the host, where their collectives have host bodies.
+ * used." The portable bodies also compile for the host, where collective.h provides their shuffles.
  */
 #ifndef SB_ATOM_TARGET_H
 #define SB_ATOM_TARGET_H

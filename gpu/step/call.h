@@ -11,14 +11,15 @@ extern "C" {
 #include "ref/run/scratch.h"
 }
 
-/* Launches that follow each other without the host. Y-73: "The launches of a part depend on nothing
- * but its kind, its rows, its reach and whether it is the first of the sequence" */
+/* A part of a step: launches that follow each other without the host. Y-73: "The launches of a part
+ * depend on nothing but its kind, its rows, its reach and whether it is the first of the sequence"
+ */
 enum sb_step_kind { SB_STEP_prompt, SB_STEP_rows, SB_STEP_keep, SB_STEP_accept, SB_STEP_draft };
 struct sb_step_part {
     sb_step_kind kind;
-    size_t rows;  /* of the call; for a draft its number */
-    size_t reach; /* no position lies behind it */
-    bool first;   /* of the sequence */
+    size_t rows;  /* rows of the call; for a draft, the number of the draft */
+    size_t reach; /* an upper bound of the number of positions after the part */
+    bool first;   /* true if the sequence was empty before */
 };
 
 #ifdef __CUDACC__
@@ -29,9 +30,9 @@ namespace sb_on_host
 {
 struct sb_step_graph;
 
-/* Resident arrays that fused kernels pass to later ones (fused.h): the inputs of layers, staged by
- * a norm and by other ops, the table of rotations, the pairs of experts, and two zeros for each
- * row. */
+/* Resident arrays that fused kernels pass to later fused kernels (fused.h). `norm` and `other` are
+ * inputs of layers, staged by a norm and by other ops. `turns` is the table of rotations, `choice`
+ * the pairs of experts. `best` and `done` are zero between launches. */
 struct sb_step_fused {
     sb_gpu_staged norm, other;
     float *turns;
@@ -48,25 +49,27 @@ struct sb_queued_step {
     sb_knobs knobs;
     sb_gpu_step_options options;
     bool sealed;
-    sb_step_graph *graphs; /* of the parts seen so far */
+    sb_step_graph *graphs; /* of all parts started so far */
 
-    /* resident */
-    sb_scratch s;                       /* of options.rows rows */
-    uint32_t *position, *slot, *kept;   /* one number in each: step.cuh */
-    uint32_t *first;                    /* the position of row 0 of the running call */
-    uint32_t *tokens, *picked;          /* (rows or more), (slots) */
-    float *logits;                      /* (slots, V) */
-    float *keys_now;                    /* (rows, nKV hd) */
-    float *conv, *recurrent;            /* (linear layers, slots, ...) */
-    char *keys, *values;                /* (full layers, positions, nKV hd) codes */
-    float *before, *head_hidden;        /* (rows + 1, H) vector before each token; (rows, H) */
-    size_t slots, full, linear, kv_row; /* number of slots; of layers; bytes of a position */
+    /* resident arrays */
+    sb_scratch s;                     /* activations of options.rows rows */
+    uint32_t *position, *slot, *kept; /* one number each: step.cuh */
+    uint32_t *first;                  /* the position of row 0 of the running call */
+    uint32_t *tokens, *picked;        /* (rows or more), (slots) */
+    float *logits;                    /* (slots, V) */
+    float *keys_now;                  /* (rows, nKV hd) */
+    float *conv, *recurrent;          /* (linear layers, slots, ...) */
+    char *keys, *values;              /* (full layers, positions, nKV hd) codes */
+    float *before, *head_hidden; /* (rows + 1, H): for each token, the hidden vector of the token
+                                    before; (rows, H) */
+    size_t slots, full, linear, kv_row; /* number of slots; of attention layers; of linear layers;
+                                           bytes of a position in a layer */
     sb_step_fused fused;
 
     /* host state */
-    size_t reach; /* the position, or an upper bound after an accept whose count was not read */
-    size_t rows;  /* of the last call; 0: no call yet */
-    bool trail;   /* its rows can be rejected */
+    size_t reach; /* the position; after an accept, an upper bound until sb_gpu_step_kept */
+    size_t rows;  /* rows of the last call; 0: no call yet */
+    bool trail;   /* rows of the last call can be rejected */
     bool failed;
 };
 
@@ -79,7 +82,7 @@ struct sb_step_input {
     }
 };
 
-/* One of several layers whose input is the output of the last norm. */
+/* The argument of sb_step_call::matrices, for one layer. */
 struct sb_step_matrix {
     const char *name;
     const sb_matrix *weight;
@@ -95,9 +98,9 @@ struct sb_step_call {
     const sb_scratch *s;
     sb_call_kind kind;
     size_t rows, reach;
-    bool chunks, trail;  /* the delta rule in chunks; every row leaves its state */
-    bool fused;          /* by fused kernels */
-    sb_gpu_added added;  /* the outputs that the next norm must first add to the stream */
+    bool chunks, trail;  /* the delta rule runs in chunks; the state after every row is kept */
+    bool fused;          /* fused kernels run */
+    sb_gpu_added added;  /* what the next norm must first add to the stream */
     size_t full, linear; /* the number of earlier layers of each kind */
     uint32_t layer;
     sb_error *err;
@@ -113,13 +116,13 @@ struct sb_step_call {
     {
         return {s->y, fused ? step->fused.norm.layers : nullptr};
     }
-    /* The staged output of a fused kernel that feeds this layer; NULL: the layer takes values. */
+    /* Where a fused kernel stages the input of this layer. NULL: the layer takes values. */
     const sb_gpu_staged *stages_for(const sb_matrix &weight) const
     {
         const bool takes = fused && sb_gpu_takes_staged(gpu, knobs, &weight, SB_LINEAR_layer);
         return takes ? &step->fused.other : nullptr;
     }
-    /* Layers whose input is the output of the last norm. */
+    /* Runs several layers on the output of the last norm. */
     void matrices(const sb_step_matrix *all, size_t count); /* at most four */
     void linear_of(const char *name, sb_linear_kind of, const sb_matrix &weight, sb_step_input in,
                    size_t n, float *out);
@@ -139,26 +142,28 @@ struct sb_step_call {
             (call).did(name, run);                                                                 \
     } while (0)
 
-/* s->y to s->out, as in ref/run/layer.c; sb_step_entries computes only the keys and values of
- * attention. */
+/* These functions compute s->out from s->y, as in ref/run/layer.c. sb_step_entries computes only
+ * the keys and values of attention. */
 void sb_step_gdn(sb_step_call &c, const sb_layer *layer);
 void sb_step_attention(sb_step_call &c, const sb_layer *layer);
 void sb_step_entries(sb_step_call &c, const sb_layer *layer);
 void sb_step_mlp(sb_step_call &c, const sb_layer *layer);
 
-/* ref/run/layer.c and trunk.c: a layer, s->x to s->x; a call of the model, from its tokens to the
- * next tokens; the MTP head, from `hidden` and `tokens` to head_hidden, or only to its entries,
+/* As in ref/run/layer.c and trunk.c. sb_step_layer updates s->x by a layer. sb_step_trunk runs a
+ * call of the model, from its tokens to the next tokens. sb_step_head runs the MTP head from
+ * `hidden` and `tokens` to head_hidden. sb_step_prime computes only the entries of the MTP head,
  * "each a key and a value of the head's layer" (S-7). */
 void sb_step_layer(sb_step_call &c, const sb_layer *layer, bool is_full);
 void sb_step_trunk(sb_step_call &c, size_t logits);
 void sb_step_head(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead);
 void sb_step_prime(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead);
-void sb_step_greedy(sb_step_call &c, size_t rows, uint32_t *tokens); /* of the present logits */
+void sb_step_greedy(sb_step_call &c, size_t rows,
+                    uint32_t *tokens); /* the greedy tokens of step->logits */
 
-/* numbers.cc: _begin writes the positions of the rows, which all layers read; _end ends a call
- * whose last rows have logits; _cut keeps or accepts rows; _note copies the vectors of the rows of
- * a call to `before`, from which the head reads the vector before each token; _turn copies the
- * vector of the last kept row to row 0 of `before`; _join joins the two inputs of mtp.fc. */
+/* numbers.cc. _begin writes the positions of the rows, which all layers read. _end ends a call
+ * whose last `logits` rows have logits. _cut keeps or accepts rows. _note copies the hidden vectors
+ * of the rows of a call to `before`, where the MTP head reads them. _turn copies the vector of the
+ * last kept row to row 0 of `before`. _join joins the two inputs of mtp.fc. */
 sb_status sb_step_begin(const sb_step_call &c, int ahead, int shift);
 sb_status sb_step_turns(const sb_step_call &c); /* mixer.cc, for fused kernels */
 sb_status sb_step_end(const sb_step_call &c, size_t logits);
@@ -167,10 +172,10 @@ sb_status sb_step_note(const sb_step_call &c);
 sb_status sb_step_turn(const sb_step_call &c);
 sb_status sb_step_join(const sb_step_call &c);
 
-/* All launches of a part, and nothing else; a graph records them. */
+/* Makes all launches of a part, and does nothing else, so that a graph can record them. */
 sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_error *err);
 
-/* graph.cc: the same launches, or the replay of their recording. */
+/* graph.cc: makes the launches of a part, or replays their recording. */
 sb_status sb_step_start(sb_queued_step *step, const sb_step_part &part, sb_error *err);
 void sb_step_forget_graphs(sb_queued_step *step);
 

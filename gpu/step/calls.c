@@ -1,4 +1,4 @@
-/* calls.c - each call of step.h goes to the step's set of functions. */
+/* calls.c - each function of step.h calls the function of the same name in the step's set. */
 #include "gpu/step/calls.h"
 
 sb_status sb_gpu_step_open(const sb_backend *backend, const sb_model *model, const sb_knobs *knobs,

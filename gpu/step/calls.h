@@ -1,5 +1,5 @@
-/* calls.h - a set of the functions of step.h; step.cc makes one for the emulator and one for a
- * device. */
+/* calls.h - a set of implementations of the functions of step.h. step.cc defines one set for the
+ * emulator and one for a device. */
 #ifndef SB_GPU_STEP_CALLS_H
 #define SB_GPU_STEP_CALLS_H
 

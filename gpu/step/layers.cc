@@ -27,7 +27,8 @@ void sb_step_call::linear_of(const char *name, sb_linear_kind of, const sb_matri
         SB_STEP(*this, name, sb_gpu_linear(gpu, knobs, &args));
 }
 
-/* Fused calls use as few launches as Y-65 allows, named after the first layer. */
+/* With fused kernels several layers become one launch where Y-65 allows it. Messages name the first
+ * layer. */
 void sb_step_call::matrices(const sb_step_matrix *all, size_t count)
 {
     sb_linear_args args[4];
@@ -49,7 +50,8 @@ void sb_step_call::norm(const char *name, const sb_matrix &weight, const float *
     SB_STEP(*this, name, sb_gpu_rmsnorm(gpu, knobs, &args));
 }
 
-/* A norm of the stream; the outstanding sum is added first. */
+/* Computes a norm of the residual stream. If a sum is still outstanding, fused kernels add it
+ * first. */
 static void norm_of_stream(sb_step_call &c, const char *name, const sb_matrix &weight, float *out)
 {
     const sb_scratch *s = c.s;
@@ -68,7 +70,7 @@ static void norm_of_stream(sb_step_call &c, const char *name, const sb_matrix &w
     c.added = SB_ADDED_nothing;
 }
 
-/* x = x + out, now or before the next norm */
+/* x = x + out: now, or with fused kernels as part of the next norm. */
 static void residual(sb_step_call &c, const char *name)
 {
     const sb_scratch *s = c.s;
@@ -134,8 +136,8 @@ void sb_step_trunk(sb_step_call &c, size_t logits)
     sb_step_greedy(c, logits, c.step->picked);
 }
 
-/* R-21: the input of the head's layer; `hidden` may be s->x, which the embedding overwrites.
- */
+/* R-21: computes the input of the head's layer. `hidden` may be s->x: it is read before the
+ * embedding overwrites s->x. */
 static const sb_layer *fuse(sb_step_call &c, const float *hidden, const uint32_t *tokens, int ahead)
 {
     const sb_weights *w = c.step->model->weights;

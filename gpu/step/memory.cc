@@ -40,7 +40,7 @@ static sb_status settle(sb_queued_step *step, const char *name, size_t count, si
     return SB_OK;
 }
 
-/* Writes `bytes` zeros, in few parts, since each write waits. */
+/* Writes `bytes` zeros, in few large parts, since each write waits for the device. */
 static sb_status clear(sb_queued_step *step, void *at, size_t bytes, sb_error *err)
 {
     static char zeros[1 << 20]; /* never written */
@@ -56,7 +56,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* For fused kernels, which have few rows. */
+/* Allocates the arrays of fused kernels, for SB_FUSED_ROWS rows. */
 static sb_status settle_fused(sb_queued_step *step, sb_error *err)
 {
     const sb_config *m = &step->model->config;
@@ -168,7 +168,7 @@ void sb_step_leave(sb_queued_step *step)
     sb_gpu_pool_free(step->gpu, step->pool);
 }
 
-/* S-1: "It starts with position 0 and zero states." The cache has no values. */
+/* S-1: "It starts with position 0 and zero states." The cache becomes an array without values. */
 sb_status sb_step_empty(sb_queued_step *step, sb_error *err)
 {
     const sb_config *m = &step->model->config;

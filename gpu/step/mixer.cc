@@ -15,7 +15,7 @@ static void project(sb_step_call &c, const sb_matrix *w)
     c.matrices(all, 4);
 }
 
-/* The arguments of the ops between the projections. */
+/* The arguments of the ops between the projections of linear attention. */
 struct gdn_args {
     sb_conv_args conv;
     sb_gates_args gates;
@@ -57,7 +57,7 @@ static gdn_args args_of(const sb_step_call &c, const sb_matrix *w, float *conv, 
     return a;
 }
 
-/* One op after the other. */
+/* Runs these ops one by one, without fused kernels. */
 static void run_apart(sb_step_call &c, const gdn_args &a)
 {
     SB_STEP(c, "linear_attn.conv", sb_gpu_conv_slots(c.gpu, &a.conv, &a.slots));
@@ -123,7 +123,7 @@ sb_status sb_step_turns(const sb_step_call &c)
     return c.fused ? sb_gpu_turns(c.gpu, &args, c.step->fused.turns) : SB_OK;
 }
 
-/* Norm per head, then rotation in place. */
+/* Norms each head, then rotates the result in place. */
 static void norm_and_rope(sb_step_call &c, const sb_matrix &weight, const float *in, size_t heads,
                           float *out, const char *norm_name, const char *rope_name)
 {
@@ -132,7 +132,7 @@ static void norm_and_rope(sb_step_call &c, const sb_matrix &weight, const float 
     SB_STEP(c, rope_name, sb_gpu_rope(c.gpu, c.knobs, &rope));
 }
 
-/* Keys and values in the cache, and queries: one op after the other. */
+/* Appends keys and values to the cache and computes queries, without fused kernels. */
 static void append_apart(sb_step_call &c, const sb_matrix *w, const sb_gpu_cache &cache, float z_k,
                          float z_v)
 {
@@ -188,7 +188,7 @@ static void project_heads(sb_step_call &c, const sb_matrix *w, bool queries)
     c.matrices(queries ? all : all + 1, queries ? 3 : 2);
 }
 
-/* The cache of the next attention layer. */
+/* Returns the cache of the current attention layer. */
 static sb_gpu_cache cache_of(sb_step_call &c)
 {
     const size_t positions = c.step->options.positions;

@@ -52,7 +52,8 @@ static void shared_expert(sb_step_call &c, const sb_matrix *w)
                 c.normed(), c.rows, s->shared_logit);
 }
 
-/* A projection of every kept expert of every row. `each` consecutive slots share a row of `in`. */
+/* The arguments of one projection, for every kept expert of every row. `each` consecutive slots
+ * share a row of `in`. */
 static sb_expert_linear_args expert_args(const sb_step_call &c, const sb_matrix *first, size_t each,
                                          sb_linear_kind kind, const float *in, float *out)
 {
@@ -64,7 +65,7 @@ static sb_expert_linear_args expert_args(const sb_step_call &c, const sb_matrix 
             in,         out};
 }
 
-/* Gate and up. */
+/* Runs the gate and up projections of the experts. */
 static void experts_in(sb_step_call &c, const sb_expert *e)
 {
     const sb_scratch *s = c.s;

@@ -45,7 +45,7 @@ sb_status sb_step_cut(const sb_step_call &c, bool accepts)
     return work.finish();
 }
 
-/* Row *kept of the vectors before tokens becomes row 0, since the next token follows it. */
+/* Copies row *kept of `before` to row 0: the next token follows the last kept row. */
 sb_status sb_step_turn(const sb_step_call &c)
 {
     const size_t H = c.config->hidden_size;

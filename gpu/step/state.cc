@@ -1,6 +1,5 @@
 /* state.cc - copies the state of a sequence into the form of a session: values instead of codes,
- * one slot of several.
- */
+ * and only the current slot. */
 #include "gpu/step/call.h"
 
 #include <stdlib.h>

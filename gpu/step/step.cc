@@ -1,4 +1,4 @@
-/* step.cc - the calls of a step: what the host checks, and what is launched. */
+/* step.cc - the calls of a step: the checks of the host, and the launches of each part. */
 #include "gpu/op/draw.h"
 #include "gpu/op/graph.h"
 #include "gpu/step/call.h"
@@ -37,8 +37,8 @@ static int entry_ahead(const sb_knobs *knobs)
     return SB_IS(knobs, mtp_first, zeros) ? 0 : -1;
 }
 
-/* S-7: "The entry of h_i and x_{i+1} is made when x_{i+1} is fed". The first token of a sequence
- * has no vector before it, unless K-27 gives it zeros. */
+/* S-7: "The entry of h_i and x_{i+1} is made when x_{i+1} is fed". No vector precedes the first
+ * token of a sequence, so it has no entry, unless K-27 provides a zero vector. */
 static void prime(sb_step_call &c, bool first)
 {
     const size_t H = c.config->hidden_size;

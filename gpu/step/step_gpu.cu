@@ -1,5 +1,5 @@
-/* step_gpu.cu - the sources of gpu/step for a device, which nvcc compiles together. Compiled one by
- * one, they are for the emulator. */
+/* step_gpu.cu - the sources of gpu/step for a device, which nvcc compiles together. For the
+ * emulator, the host's compiler compiles them one by one. */
 #include "gpu/step/graph.cc"
 #include "gpu/step/layers.cc"
 #include "gpu/step/memory.cc"

@@ -1,6 +1,6 @@
-/* columns.h - an MMA in vectors: four rows at a time against one column. Nothing here rounds, so
- * the bits are those of the definition element by element (half.cc, e4m3.cc), which computes the
- * remaining cases. */
+/* columns.h - an MMA in vector arithmetic: four rows at once, for one column. Nothing here rounds,
+ * so the bits are the same as in the definition element by element (half.cc, e4m3.cc). That
+ * definition also computes the cases that this file refuses. */
 #ifndef SB_ATOM_HOST_COLUMNS_H
 #define SB_ATOM_HOST_COLUMNS_H
 
@@ -16,8 +16,8 @@ typedef int16_t sb_short8 __attribute__((vector_size(16)));
 typedef double sb_double2 __attribute__((vector_size(16)));
 typedef int64_t sb_long2 __attribute__((vector_size(16)));
 
-/* The results of a column in which all products are zero. H-3: "A zero sum is +0." Most elements of
- * C are +0 already. */
+/* Writes the results of a column in which all products are zero: C alone. H-3: "A zero sum is +0."
+ * Most elements of C are +0 already. */
 inline void sb_fragment_alone(float d[32][4], unsigned column)
 {
     float(*lane)[4] = d + column / 2;
@@ -31,12 +31,13 @@ inline void sb_fragment_alone(float d[32][4], unsigned column)
         }
 }
 
-/* The exponent of a zero: the sum of it and any other exponent is below all valid sums. And the
- * least exponent for which the rounded sum is surely a normal number. */
+/* sb_no_exponent is the exponent of a zero: added to any other exponent, it stays below all valid
+ * sums. sb_least_exponent is the least exponent for which the rounded sum is surely a normal
+ * number. */
 constexpr int sb_no_exponent = -4096, sb_least_exponent = -60;
 
-/* Values are exact in binary32, and so are their products, which have at most 22 bits and lie
- * between 2^-126 and 2^127. The exponents are those of H-2 for the alignment. */
+/* Values are exact in binary32. So are their products, which have at most 22 bits and lie between
+ * 2^-126 and 2^127. The exponents are those of H-2, for the alignment. */
 template <int K> struct sb_mma_rows {
     alignas(16) float value[K][SB_ROWS];
     alignas(16) int16_t exponent[K][SB_ROWS];
@@ -75,9 +76,9 @@ void sb_mma_most(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, int16_t (&m
     memcpy(most, best, sizeof best);
 }
 
-/* The products of 16 elements of four rows with those of the column, cut to integers. A term is
- * below 2^27, so 16 of them fit an int32. The scaling rounds only products that become smaller than
- * 1, and these are cut to 0. */
+/* For four rows: the sum of 16 products of row and column, each cut to an integer. A term is below
+ * 2^27, so 16 terms fit an int32. The scaling rounds only products that become smaller than 1, and
+ * these are cut to 0. */
 template <int K>
 sb_int4 sb_mma_terms(const sb_mma_rows<K> &a, const sb_mma_column<K> &b, unsigned from,
                      unsigned row, sb_float4 scale)

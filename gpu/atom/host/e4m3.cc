@@ -1,9 +1,8 @@
 /* e4m3.cc - m16n8k32 of E4M3 (row sm120_fp8).
  *
- * Like half.cc, in binary32: a product has 8 bits and lies between 2^-18 and 2^18, and the scale
- * between 2^-102 and 2^37 if some product is not zero. A term is below 3.6 2^25, so 16 of them fit
- * an int32.
- */
+ * Like half.cc, but in binary32. A product has 8 bits and lies between 2^-18 and 2^18. If some
+ * product is not zero, the scale lies between 2^-102 and 2^37. A term is below 3.6 2^25, so 16
+ * terms fit an int32. */
 #include <stddef.h>
 
 #include "gpu/atom/accumulate.h"
@@ -83,7 +82,7 @@ float element(const line &a, const line &b, float c)
     return sb_atom_pack(sum, unit);
 }
 
-/* The rows for columns.h. False if there is a NaN. */
+/* Reads the rows in the form of columns.h. Returns false if an element is NaN. */
 bool read_rows(const uint32_t words[SB_ROWS][8], sb_mma_rows<K> *rows)
 {
     bool finite = true;
@@ -132,7 +131,7 @@ void sb_warp_mma_e4m3(const uint32_t a[32][4], const uint32_t b[32][2], float d[
         bool empty = finite;
         for (unsigned i = 0; i < K / 4; i++)
             empty &= (words.b[column][i] & 0x7f7f7f7f) == 0;
-        if (empty) { /* only C, with all of its 24 bits */
+        if (empty) { /* the result is C, with all of its 24 bits */
             sb_fragment_alone(d, column);
             continue;
         }

@@ -1,4 +1,4 @@
-/* fragment.h - from the registers of a warp to the rows and columns of its matrices. */
+/* fragment.h - converts the registers of a warp to the rows and columns of its matrices. */
 #ifndef SB_ATOM_HOST_FRAGMENT_H
 #define SB_ATOM_HOST_FRAGMENT_H
 
@@ -33,7 +33,7 @@ template <class T> inline T &sb_fragment_result(T d[32][4], unsigned row, unsign
     return d[4 * (row & 7) + column / 2][2 * (row >> 3) + (column & 1)];
 }
 
-/* The elements of all rows of a column: read, and written back. */
+/* Read and write the elements of all rows of a column. */
 inline void sb_fragment_column(const float d[32][4], unsigned column, float rows[SB_ROWS])
 {
     const float(*lane)[4] = d + column / 2;

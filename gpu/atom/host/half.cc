@@ -2,7 +2,7 @@
  *
  * Products and their alignment are computed exactly in binary64: a product has at most 22 bits and
  * lies between 2^-266 and 2^256, scaling by a power of two is exact, and the conversion to an
- * integer truncates toward zero. A term is below 2^27, so 16 of them stay below 2^31. */
+ * integer truncates toward zero. A term is below 2^27, so 16 terms stay below 2^31. */
 #include <stddef.h>
 #include <string.h>
 
@@ -75,7 +75,8 @@ template <class Code> line read_line(const uint32_t words[8])
     return out;
 }
 
-/* For operands with an infinity or a NaN: the sum of IEEE 754, in any order. */
+/* The result for operands with an infinity or a NaN: the sum of IEEE 754. Its order does not
+ * matter. */
 float special(const line &a, const line &b, float c)
 {
     double sum = (double)c;
@@ -124,7 +125,7 @@ void multiply(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
     }
     for (unsigned column = 0; column < SB_COLUMNS; column++) {
         line b_line = read_line<Code>(words.b[column]);
-        bool empty = finite && b_line.zero; /* only C, with all of its 24 bits */
+        bool empty = finite && b_line.zero; /* the result is C, with all of its 24 bits */
         for (unsigned row = 0; row < SB_ROWS; row++) {
             float *c = &sb_fragment_result(d, row, column);
             *c = empty ? sb_atom_alone(*c) : element(rows[row], b_line, *c);
@@ -132,7 +133,7 @@ void multiply(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
     }
 }
 
-/* --- in vectors, where products are normal numbers of binary32 ------------------------------- */
+/* --- in vectors, if all products are normal numbers of binary32 ------------------------------ */
 
 /* Reads four bfloat16 elements from the upper halves of words. The result is nonzero in each lane
  * whose element is neither zero nor a normal number from 2^-62 to 2^62. */
@@ -146,8 +147,8 @@ inline sb_int4 read_four(sb_int4 bits, float *value, int16_t *exponent)
     return ~zero & ((field < 127 - 62) | (field > 127 + 62));
 }
 
-/* H-8: like sb_fragment_gather, with the rows side by side. True if every element is zero or a
- * normal number from 2^-62 to 2^62. */
+/* H-8: like sb_fragment_gather, but the elements of all rows at one k are adjacent. Returns true if
+ * every element is zero or a normal number from 2^-62 to 2^62. */
 bool read_rows(const uint32_t a[32][4], sb_mma_rows<K> *rows)
 {
     sb_int4 far = {};
@@ -165,7 +166,7 @@ bool read_rows(const uint32_t a[32][4], sb_mma_rows<K> *rows)
     return !sb_any(far);
 }
 
-/* True if a column has only zeros, like the columns behind the last row of a call. */
+/* True if a column has only zeros, like the padding columns after the last row of a call. */
 bool is_empty(const uint32_t b[4][2])
 {
     uint32_t any = 0;
@@ -211,7 +212,7 @@ void sb_warp_mma_bf16(const uint32_t a[32][4], const uint32_t b[32][2], float d[
         sb_mma_column<K> of_b;
         int16_t most[SB_ROWS];
         float c[SB_ROWS];
-        if (is_empty(b + 4 * column)) { /* only C, with all of its 24 bits */
+        if (is_empty(b + 4 * column)) { /* the result is C, with all of its 24 bits */
             sb_fragment_alone(d, column);
             continue;
         }

@@ -11,7 +11,7 @@ namespace
 
 enum { K = 64, GROUPS = 4, GROUP = 16 };
 
-/* The doubled values of both codes of a byte. */
+/* A table of the doubled values of both codes of a byte. */
 struct pair_table {
     int16_t value[256][2];
     pair_table()
@@ -32,9 +32,8 @@ void read_line(const uint32_t words[8], int16_t out[K])
         memcpy(out + 2 * i, table.value[words[i / 4] >> 8 * (i & 3) & 0xff], sizeof *table.value);
 }
 
-/* True if all codes of a column are zero, with any sign. Its sums are then zero, but their scales
- * still count.
- */
+/* True if all codes of a column are zeros, of either sign. Its sums are then zero, but the
+ * exponents of their scales still count. */
 bool all_zero(const uint32_t words[8])
 {
     uint32_t any = 0;

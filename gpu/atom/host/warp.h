@@ -1,6 +1,7 @@
 /* warp.h - the atoms as pure functions of the registers of 32 lanes, in integers or in exact
- * arithmetic, by the rows sm120_f16, sm120_fp8 and sm120_nvfp4 of docs/atoms.md. [lane][register],
- * low element in the low bits; d is C before and D after.
+ * arithmetic, according to the rows sm120_f16, sm120_fp8 and sm120_nvfp4 of docs/atoms.md. Arrays
+ * are indexed [lane][register]; the first element of a register is in its low bits. d is C before
+ * the call and D after it.
  *
  * H-7: "g = lane / 4 and t = lane % 4" are used for all layouts. */
 #ifndef SB_ATOM_HOST_WARP_H
@@ -25,7 +26,7 @@ void sb_warp_mma_nvfp4(const uint32_t a[32][4], const uint32_t b[32][2], const u
 void sb_warp_mma_s8(const uint32_t a[32][4], const uint32_t b[32][2], int32_t d[32][4]);
 
 /* ldmatrix of `count` (1, 2, 4) matrices of 8 x 8 16-bit elements: rows[i] is the row of 16 bytes
- * that the address of lane i points to (H-10). The first `count` of each d[lane] are written. */
+ * at the address of lane i (H-10). The first `count` registers of each d[lane] are written. */
 void sb_warp_ldmatrix(const uint32_t rows[32][4], unsigned count, int transposed,
                       uint32_t d[32][4]);
 
