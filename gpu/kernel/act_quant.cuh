@@ -30,8 +30,8 @@ SB_ATOM_FN float sb_act_larger(float a, float b)
 }
 
 /* The scale of a group. K-19: "vllm_cuda has y = max(amax, f) / 448 with f = RN(10^-10)"; K-21:
- * "vllm has y = max(amax / 448, RN(1 / 229376))"; K-22 has one scale for all groups, applied after
- * the sums. */
+ * "vllm has y = max(amax / 448, RN(1 / 229376))"; K-22 has one scale for all groups, which
+ * multiplies the sums, so the scale of a group is 1. */
 template <sb_act_form FORM> SB_ATOM_FN float sb_act_scale(float amax)
 {
     if (FORM == SB_ACT_group)
@@ -41,14 +41,14 @@ template <sb_act_form FORM> SB_ATOM_FN float sb_act_scale(float amax)
     return 1.0f;
 }
 
-/* An element before E4: "c = E4(x / y)", or K-22: "vllm has c = E4(x (1 / S))". */
+/* The argument of E4 for an element: "c = E4(x / y)", or K-22: "vllm has c = E4(x (1 / S))". */
 template <sb_act_form FORM> SB_ATOM_FN float sb_act_quotient(float x, float by)
 {
     return sb_act_no_nan(FORM == SB_ACT_static ? __fmul_rn(x, by) : __fdiv_rn(x, by));
 }
 
-/* codes (rows, words) and scales (rows, groups). A warp has a group; grid: (rows groups) / 8 blocks
- * of 8 warps. inverse: 1 / S of K-22, else not read. */
+/* codes (rows, words) and scales (rows, groups). A warp quantizes one group. grid: (rows groups) /
+ * 8 blocks of 8 warps. inverse: 1 / S of K-22; the other forms do not read it. */
 template <sb_act_form FORM, class T>
 __global__ void __launch_bounds__(SB_ACT_THREADS)
     sb_act_fp8_kernel(sb_global<const T> in, sb_global<uint32_t> codes, sb_global<float> scales,
@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(SB_ACT_THREADS)
         scales[group] = y;
 }
 
-/* A group of 16: its codes in two words, and the code of its scale. K-18: "vllm_ref has s = D4(E4(G
- * (amax r))) with r = RN(1 / 6), and c = E2(x (1 / (s (1 / G))))" */
+/* Quantizes a group of 16: writes its codes to two words, and returns the code of its scale. K-18:
+ * "vllm_ref has s = D4(E4(G (amax r))) with r = RN(1 / 6), and c = E2(x (1 / (s (1 / G))))" */
 SB_ATOM_FN uint32_t sb_act_e2m1(const float (&x)[16], float G, uint32_t (&words)[2])
 {
     uint32_t largest = 0;
@@ -124,7 +124,7 @@ SB_ATOM_FN uint32_t sb_act_e2m1(const float (&x)[16], float G, uint32_t (&words)
     return code;
 }
 
-/* Group `group`, counted over all rows; it begins at column `first` of the row `in`. */
+/* Quantizes group `group`, counted over all rows. It begins at column `first` of the row `in`. */
 template <class T>
 SB_ATOM_FN void sb_act_fp4_group(sb_global<const T> in, sb_global<uint32_t> codes,
                                  sb_global<uint8_t> scales, const sb_lowbit_shape &shape,
@@ -146,8 +146,8 @@ SB_ATOM_FN void sb_act_fp4_group(sb_global<const T> in, sb_global<uint32_t> code
     codes[group * 2 + 1] = words[1];
 }
 
-/* codes (rows, words) and the bytes of the scales (rows, 4 for each step). A thread has a group of
- * 16; columns behind the last one are zero. G is the divisor of the input. */
+/* codes (rows, words) and the bytes of the scales (rows, 4 for each step). A thread quantizes one
+ * group of 16. Padding columns are zero. G is the divisor of the input. */
 template <class T>
 __global__ void __launch_bounds__(SB_ACT_THREADS)
     sb_act_fp4_kernel(sb_global<const T> in, sb_global<uint32_t> codes, sb_global<uint8_t> scales,

@@ -9,7 +9,7 @@
 
 enum : uint32_t { SB_ARGMAX_THREADS = 256, SB_ARGMAX_WARPS = SB_ARGMAX_THREADS / 32 };
 
-/* An integer that increases with x; equal for both zeros, and 0 for a NaN. */
+/* Maps x to an integer in the same order. Both zeros have the same integer; a NaN has 0. */
 SB_KERNEL_FN uint32_t sb_rising(float x)
 {
     const uint32_t bits = x == 0 ? 0 : sb_gpu_bits(x);
@@ -18,8 +18,8 @@ SB_KERNEL_FN uint32_t sb_rising(float x)
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* The larger key has the larger number, or for equal numbers the lower id. Y-70: "Nothing is larger
- * than a NaN that stands first, and no other NaN is the largest" */
+/* The key of a logit: a larger key means a larger logit, or a lower id among equal logits. Y-70:
+ * "Nothing is larger than a NaN that stands first, and no other NaN is the largest" */
 SB_KERNEL_FN uint64_t sb_argmax_key(float x, uint32_t id)
 {
     const uint32_t rising = x != x && id == 0 ? 0xffffffffu : sb_rising(x);
@@ -30,7 +30,7 @@ SB_KERNEL_FN uint32_t sb_argmax_id(uint64_t key)
     return SB_PLANT(argmax_highest_id) ? static_cast<uint32_t>(key) : ~static_cast<uint32_t>(key);
 }
 
-/* The largest key of a block of SB_ARGMAX_THREADS, for all of its threads. */
+/* Returns, in every thread, the largest key of a block of SB_ARGMAX_THREADS threads. */
 SB_KERNEL_FN uint64_t sb_argmax_block(uint64_t key, sb_shared<uint64_t> room)
 {
     for (int with = 16; with > 0; with /= 2) {
@@ -49,7 +49,7 @@ SB_KERNEL_FN uint64_t sb_argmax_block(uint64_t key, sb_shared<uint64_t> room)
     return key;
 }
 
-/* The largest key of a block's part of a row. grid (parts, rows) */
+/* Returns the largest key of the block's part of a row. grid (parts, rows) */
 SB_KERNEL_FN uint64_t sb_argmax_of_part(sb_global<const float> logits, sb_shared<uint64_t> room,
                                         uint32_t n)
 {

@@ -1,18 +1,18 @@
-/* attention.cuh - causal attention over the cache on the bf16 unit, with one order of sums for
- * every row.
+/* attention.cuh - causal attention over the cache on the bf16 unit. The order of sums is the same
+ * for every row.
  *
- * The cache is cut into parts of 256 positions, counted from position 0. For each part a row has
- * its largest score, the sum of its e and the sum of R(e) v, always computed in the same way; the
- * parts are then folded in order. One block may go through all parts (long prompts), or each part
- * has its own block and another kernel folds them (steps): no bit depends on that. No bit depends
- * on the rest of the call either: a position that a row does not see adds a zero, which rounds
- * nothing.
+ * The cache is cut into parts of 256 positions, counted from position 0. For each row and part
+ * there are three numbers or vectors, always computed in the same way: the largest score, the sum
+ * of e and the sum of R(e) v. The parts are then folded in order. Either one block goes through all
+ * parts (long prompts), or each part has its own block and another kernel folds the parts (steps).
+ * No bit depends on this choice, nor on the other rows of the call: a position that a row does not
+ * see adds a zero, which rounds nothing.
  *
- * A tile is 16 pairs of a row and a head, from heads that share keys, and has 128 threads. Each of
- * the four warps has a quarter of the positions for scores, and a quarter of the columns for
- * outputs. Y-95: "A block of attention has one tile, or, if there are many rows, four tiles that
- * read each key and value once for all." A tile computes the same in both cases; the tiles of a
- * block share one stage. */
+ * A tile is 16 pairs of a row and a head, from heads that share keys; 128 threads compute it. Each
+ * of the four warps computes the scores of a quarter of the positions, and a quarter of the output
+ * columns. Y-95: "A block of attention has one tile, or, if there are many rows, four tiles that
+ * read each key and value once for all." The results of a tile are the same in both cases. The
+ * tiles of a block share one stage. */
 #ifndef SB_GPU_KERNEL_ATTENTION_CUH
 #define SB_GPU_KERNEL_ATTENTION_CUH
 
@@ -49,8 +49,8 @@ SB_KERNEL_FN void sb_attention_score(float (&d)[4], const sb_attention_room &roo
         d[i] = __fmul_rn(__fmul_rn(d[i], key_scale), scale);
 }
 
-/* The factors of the result so far of a row and of a further part, which make both relative to the
- * larger of their largest scores. */
+/* Returns two factors, for the result so far of a row and for a further part. The factors make both
+ * relative to the larger of the two largest scores. */
 SB_KERNEL_FN float2 sb_attention_factors(float known, float part)
 {
     const float top = part > known ? part : known;
@@ -62,9 +62,9 @@ SB_KERNEL_FN float sb_attention_fold(float known, float part, float2 factors)
                      SB_PLANT(attention_fold) ? part : __fmul_rn(part, factors.y));
 }
 
-/* A thread's scores of a part: for each chunk those of the rows lane / 4 and lane / 4 + 8 at two
- * neighbouring positions; later their e. Registers cannot be indexed, so _put and _got go through
- * all of them. */
+/* A thread's scores of a part, later replaced by their e: for each chunk, rows lane / 4 and lane /
+ * 4 + 8 at two neighbouring positions. Registers cannot be indexed, so _put and _got loop over all
+ * registers. */
 struct sb_attention_scores {
     float of[SB_ATTENTION_CHUNKS][4];
 };
@@ -84,14 +84,14 @@ SB_KERNEL_FN float sb_attention_got(const sb_attention_scores &s, uint32_t chunk
         d = n == chunk ? s.of[n][i] : d;
     return d;
 }
-/* The first of the two positions, counted within the part. */
+/* The first of a thread's two positions in a chunk, counted within the part. */
 SB_KERNEL_FN uint32_t sb_attention_column(uint32_t chunk, uint32_t chunks)
 {
     return (sb_attention_me().warp * chunks + chunk) * SB_ATTENTION_KEYS + threadIdx.x % 4 * 2;
 }
 
-/* Writes the largest score of each of the two rows at positions below `limit` to `words`, warp by
- * warp. */
+/* For each of the thread's two rows: finds the largest score at positions below `limit`. Each warp
+ * writes its own results to `words`. */
 SB_KERNEL_FN void sb_attention_largest(const sb_attention_scores &s, const uint32_t (&limit)[2],
                                        uint32_t chunks, sb_shared<float> words)
 {
@@ -115,7 +115,8 @@ SB_KERNEL_FN void sb_attention_largest(const sb_attention_scores &s, const uint3
     }
 }
 
-/* R-12: "e_u = exp( RN(s_u - max s) )", K-11: "flash uses R(e_u) in place of p_u". */
+/* R-12: "e_u = exp( RN(s_u - max s) )", K-11: "flash uses R(e_u) in place of p_u". Replaces the
+ * scores by e, and writes R(e) to room.p. */
 SB_KERNEL_FN void sb_attention_odds(sb_attention_scores &s, const sb_attention_room &room,
                                     const float (&top)[2], const uint32_t (&end)[2],
                                     uint32_t chunks)
@@ -141,9 +142,9 @@ SB_KERNEL_FN void sb_attention_odds(sb_attention_scores &s, const sb_attention_r
     }
 }
 
-/* The sums of e of the thread's two rows, in the last warp. Y-97: "The e of a part are added as
- * eight sums, of the positions that are the same modulo 8, each from the first to the last" -
- * `words` passes the sums from warp to warp. */
+/* Computes the sums of e of the thread's two rows; only the last warp has the results. Y-97: "The e
+ * of a part are added as eight sums, of the positions that are the same modulo 8, each from the
+ * first to the last" - `words` passes the sums from warp to warp. */
 SB_KERNEL_FN void sb_attention_total(const sb_attention_scores &s, sb_shared<float> words,
                                      float (&total)[2])
 {
@@ -176,8 +177,9 @@ SB_KERNEL_FN void sb_attention_total(const sb_attention_scores &s, sb_shared<flo
     }
 }
 
-/* For the two rows of the thread and the part that begins at position `part`: the largest scores of
- * all warps, e, its sum, and the factors of a part that is not the first. */
+/* The softmax of one part, which begins at position `part`, for the two rows of the thread:
+ * computes the largest score over all warps, e, the sum of e, and the factors unless the part is
+ * the first. */
 SB_KERNEL_FN void sb_attention_softmax(sb_attention_scores &s, const sb_attention_room &room,
                                        sb_shared<float> words, uint32_t part, uint32_t chunks,
                                        bool first)
@@ -218,8 +220,8 @@ SB_KERNEL_FN void sb_attention_softmax(sb_attention_scores &s, const sb_attentio
     }
 }
 
-/* sum += R(e) v over the positions of a chunk that the tile sees (the first `seen` of the part),
- * for the warp's quarter of the columns. */
+/* sum += R(e) v, for the warp's quarter of the columns, over the positions of a chunk that the tile
+ * sees. The tile sees the first `seen` positions of the part. */
 template <int HD>
 SB_KERNEL_FN void sb_attention_weigh(const sb_attention_room &room,
                                      sb_shared<const uint16_t> values, uint32_t chunk,
@@ -273,7 +275,7 @@ template <class T> SB_KERNEL_FN T sb_attention_out(float sum, float value_scale,
     return sb_narrow<T>(__fdiv_rn(__fmul_rn(sum, value_scale), total));
 }
 
-/* Writes to the output, or with SPLIT to the arrays of the parts. */
+/* Writes the results to the output, or with SPLIT to the arrays of the parts. */
 template <class T, class KV, int HD, bool SPLIT>
 SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job, uint32_t first,
                                      const sb_attention_room &room, const float (&sum)[HD / 32][4])
@@ -304,8 +306,8 @@ SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job, uint32_
     }
 }
 
-/* Requests the next chunk, and returns the chunk of this step after all threads have waited for
- * it. */
+/* Requests the next chunk, then waits until all threads have received the chunk of this step, and
+ * returns that chunk. */
 template <class T, class KV, int HD, int TILES>
 SB_KERNEL_FN sb_shared<const uint16_t>
 sb_attention_arrived(const sb_attention_job<T, KV> &job, sb_attention_step at, uint32_t end,
@@ -321,7 +323,7 @@ sb_attention_arrived(const sb_attention_job<T, KV> &job, sb_attention_step at, u
     return room.stage + side * sb_attention_stage<HD>();
 }
 
-/* Blocks: (groups of TILES tiles, key heads, and with SPLIT the parts). */
+/* grid: (groups of TILES tiles, key heads, parts with SPLIT or else 1). */
 template <class T, class KV, int HD, bool SPLIT, int TILES>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
     sb_attention_kernel(const sb_attention_job<T, KV> job)
@@ -358,7 +360,7 @@ static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
             if (!SB_PLANT(attention_barrier2))
                 __syncthreads();
         }
-        /* the half of the stage that the last keys have used */
+        /* the half of the stage where the last keys were */
         const sb_shared<uint16_t> used = room.stage + (side ^ 1) * sb_attention_stage<HD>();
         sb_attention_softmax(scores, room, sb_cast<float>(used) + me.tile * SB_ATTENTION_WORDS,
                              part, chunks, first);

@@ -1,15 +1,16 @@
-/* attention_parts.cuh - folds, in order, the parts of the cache that had blocks of their own; and
- * writes the cache in the form that attention reads. */
+/* attention_parts.cuh - two things: folds, in order, the parts of the cache that had their own
+ * blocks; and writes the cache in the form that attention reads. */
 #ifndef SB_GPU_KERNEL_ATTENTION_PARTS_CUH
 #define SB_GPU_KERNEL_ATTENTION_PARTS_CUH
 
 #include "gpu/kernel/attention.cuh"
 
-/* The number of parts whose factors are in shared memory at a time: a thread for each. */
+/* The most parts whose factors are in shared memory at once; one thread computes the factors of one
+ * part. */
 constexpr uint32_t SB_ATTENTION_FOLDED = 64;
 
-/* Computes the factors and the sums of e of `count` parts that follow parts with the largest score
- * `known`. Returns the new largest score. */
+/* Computes the factors of `count` parts and reads their sums of e. `known` is the largest score of
+ * all parts before. Returns the new largest score. */
 SB_KERNEL_FN float sb_attention_factors_of(sb_global<const float2> top, uint32_t count, float known,
                                            sb_shared<float> tops, sb_shared<float> totals,
                                            sb_shared<float2> factors)
@@ -31,7 +32,7 @@ SB_KERNEL_FN float sb_attention_factors_of(sb_global<const float2> top, uint32_t
     return known;
 }
 
-/* Blocks of HD threads: (rows, heads). */
+/* grid: (rows, heads), HD threads. */
 template <class T, class KV, int HD>
 static __global__ void __launch_bounds__(HD)
     sb_attention_parts_kernel(const sb_attention_job<T, KV> job)
@@ -80,7 +81,7 @@ template <class KV> SB_KERNEL_FN KV sb_kv_element(float x, float scale)
     return code;
 }
 
-/* Appends rows of `width` elements; row 0 goes to position *first of the cache. */
+/* Appends rows of `width` elements to the cache, from position *first on. */
 template <class KV>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS)
     sb_kv_append_kernel(sb_global<const float> in, sb_global<KV> cache,

@@ -1,5 +1,5 @@
-/* attention_room.cuh - the rows of a block of attention, its shared memory, and the order in which
- * pieces of the cache come there. */
+/* attention_room.cuh - the rows of an attention block, its shared memory, and the order in which
+ * the block loads pieces of the cache. */
 #ifndef SB_GPU_KERNEL_ATTENTION_ROOM_CUH
 #define SB_GPU_KERNEL_ATTENTION_ROOM_CUH
 
@@ -9,30 +9,31 @@
 #include "gpu/kernel/kernel.h"
 #include "gpu/kernel/value.cuh"
 
-/* The threads and the pairs of a tile; the positions of a part, of a chunk, which lies in shared
- * memory, and of one warp's keys in a chunk. */
+/* A tile has THREADS threads and ROWS pairs. A part has PART positions. Shared memory holds one
+ * chunk of CHUNK positions at a time; KEYS of its keys belong to each warp. */
 constexpr uint32_t SB_ATTENTION_THREADS = 128, SB_ATTENTION_ROWS = 16, SB_ATTENTION_PART = 256,
                    SB_ATTENTION_CHUNK = 32, SB_ATTENTION_KEYS = 8;
 constexpr uint32_t SB_ATTENTION_CHUNKS = SB_ATTENTION_PART / SB_ATTENTION_CHUNK;
-/* Tiles of a block of many rows: more would not fit with heads of 256 elements. */
+/* The number of tiles in a block for many rows. With heads of 256 elements, shared memory has no
+ * room for more. */
 constexpr int SB_ATTENTION_WIDE = 4;
 
 /* The shapes of sb_attention_args, with heads of HD elements. KV is uint16_t for bfloat16, or
- * uint8_t for E4M3 codes. There may be more parts than the rows see; blocks of such parts return at
- * once. */
+ * uint8_t for E4M3 codes. Some parts may lie behind all positions that the rows see; the blocks of
+ * these parts return at once. */
 template <class T, class KV> struct sb_attention_job {
     sb_global<const T> q;
     sb_global<const KV> keys, values;
     sb_global<T> out;
     sb_global<float> part; /* (rows, heads, parts, HD) sums of parts, for SPLIT */
-    sb_global<float2> top; /* (rows, heads, parts) their largest score, and the sum of e */
+    sb_global<float2> top; /* (rows, heads, parts) largest score and sum of e of parts, for SPLIT */
     sb_global<const uint32_t> first; /* the position of row 0 */
     uint32_t rows, heads, kv_heads, parts;
     float scale, key_scale, value_scale; /* RN(hd^-1/2), and K-24's z */
 };
 
-/* A pair of the call: its row and head, and the number of positions that it sees; 0 if the pair
- * does not exist. R-12: "query head j uses key/value head floor(j / (nQ / nKV))" */
+/* A pair of the call: its row and head, and the number of positions that it sees. This limit is 0
+ * if the pair does not exist. R-12: "query head j uses key/value head floor(j / (nQ / nKV))" */
 struct sb_attention_place {
     uint32_t row, head, limit;
 };
@@ -46,8 +47,8 @@ SB_KERNEL_FN sb_attention_place sb_attention_place_of(const sb_attention_job<T, 
     return {row, kv_head * group + pair % group, row < job.rows ? first + row + 1 : 0};
 }
 
-/* The end of the positions that the `count` pairs from `pair` on see, or with `split` at most the
- * end of the block's part; 0 if none of the pairs exists. */
+/* Returns the end of the positions that the `count` pairs from `pair` on see; with `split`, at most
+ * the end of the block's part. 0 if none of the pairs exists. */
 template <class T, class KV>
 SB_KERNEL_FN uint32_t sb_attention_end(const sb_attention_job<T, KV> &job, uint32_t pair,
                                        uint32_t count, bool split)
@@ -71,7 +72,8 @@ SB_KERNEL_FN sb_attention_self sb_attention_me()
 
 /* --- shared memory
  * ----------------------------------------------------------------------------------- */
-/* The memory of one tile, and the stage of the block. Rows consist of pieces of 16 bytes. */
+/* The arrays of one tile, and the stage, which all tiles of a block share. Rows consist of pieces
+ * of 16 bytes. */
 struct sb_attention_room {
     sb_shared<uint16_t> q;                               /* (16, HD) */
     sb_shared<uint16_t> p;                               /* (16, PART) R(e) of a part */
@@ -83,8 +85,8 @@ template <int HD> __host__ __device__ constexpr uint32_t sb_attention_stage()
 {
     return SB_ATTENTION_CHUNK * HD;
 }
-/* The words that the warps of a tile exchange in a half of the stage: the largest scores of four
- * warps, and eight sums of e for each row. */
+/* The number of words that the warps of a tile exchange in a half of the stage: for each row, the
+ * largest scores of four warps and eight sums of e. */
 constexpr uint32_t SB_ATTENTION_WORDS = SB_ATTENTION_ROWS * (4 + 8);
 template <int HD, int TILES> __host__ __device__ constexpr uint32_t sb_attention_bytes()
 {
@@ -96,14 +98,14 @@ template <int HD, int TILES> __host__ __device__ constexpr uint32_t sb_attention
            4 * TILES * SB_ATTENTION_ROWS * 5;
 }
 
-/* The begin of piece p of a row of WIDTH elements, swizzled so that eight rows have it in different
- * banks. */
+/* The index of the first element of piece p of a row with WIDTH elements. Pieces are swizzled:
+ * piece p of eight successive rows lies in different banks. */
 template <int WIDTH> SB_KERNEL_FN uint32_t sb_attention_piece(uint32_t row, uint32_t p)
 {
     return row * WIDTH + (p / 8 * 8 + (p % 8 ^ row % 8)) * 8;
 }
 
-/* The next `count` elements of the block's memory. */
+/* Takes the next `count` elements of the block's shared memory. */
 template <class U>
 SB_KERNEL_FN sb_shared<U> sb_attention_take(sb_shared<unsigned char> &from, uint32_t count)
 {
@@ -111,7 +113,7 @@ SB_KERNEL_FN sb_shared<U> sb_attention_take(sb_shared<unsigned char> &from, uint
     from += count * sizeof(U);
     return taken;
 }
-/* The same with `count` elements for each tile. */
+/* Takes `count` elements for each tile, and returns those of the thread's tile. */
 template <class U, int TILES>
 SB_KERNEL_FN sb_shared<U> sb_attention_own(sb_shared<unsigned char> &from, uint32_t count)
 {
@@ -134,7 +136,8 @@ SB_KERNEL_FN sb_attention_room sb_attention_room_of(sb_shared<unsigned char> byt
     return room;
 }
 
-/* The queries of the tile that begins with this pair; zeros for missing pairs. */
+/* Copies the queries of the tile that begins with this pair to shared memory. Missing pairs become
+ * zeros. */
 template <class T, class KV, int HD>
 SB_KERNEL_FN void sb_attention_queries(const sb_attention_job<T, KV> &job, uint32_t pair,
                                        const sb_attention_room &room)
@@ -154,8 +157,8 @@ SB_KERNEL_FN void sb_attention_queries(const sb_attention_job<T, KV> &job, uint3
 
 /* --- the cache, piece by piece
  * ------------------------------------------------------------------------- */
-/* First the chunks of keys of a part, then those of its values: `chunks` of each, 0 behind the end.
- */
+/* A step loads one chunk: first all `chunks` chunks of keys of a part, then all its chunks of
+ * values. `chunks` is 0 after the last part. */
 struct sb_attention_step {
     uint32_t part, chunk, chunks;
     bool values;
@@ -176,10 +179,10 @@ SB_KERNEL_FN sb_attention_step sb_attention_next(sb_attention_step at, uint32_t 
     return sb_attention_first(at.part + 1, end);
 }
 
-/* The position in its part of row r of a chunk. Values are summed over positions, so they come in
- * order. Of the keys of a chunk, eight rows belong to each warp, and a warp's positions in all
- * chunks lie behind those of the warp before. So a row's sum of e goes from warp to warp, and each
- * adds its own. */
+/* The position, within the part, of row r of a chunk. Chunks of values are in the order of
+ * positions, since the sums run over positions. In a chunk of keys, eight rows belong to each warp.
+ * Over all chunks of the part, the positions of a warp follow those of the warp before, so that the
+ * sum of e of a row can pass from warp to warp in order. */
 SB_KERNEL_FN uint32_t sb_attention_position(sb_attention_step at, uint32_t r)
 {
     return at.values ? at.chunk * SB_ATTENTION_CHUNK + r
@@ -187,9 +190,9 @@ SB_KERNEL_FN uint32_t sb_attention_position(sb_attention_step at, uint32_t r)
                            r % SB_ATTENTION_KEYS;
 }
 
-/* Requests eight elements of a row, or zeros if they do not exist: an asynchronous copy for
- * bfloat16, or a load of codes for E4M3. sb_attention_widen writes the codes to the stage as
- * bfloat16 after all loads of a thread. */
+/* Requests eight elements of a row, or zeros if they do not exist. For bfloat16 this is an
+ * asynchronous copy. For E4M3 the thread loads codes; after all its loads, sb_attention_widen
+ * writes them to the stage as bfloat16. */
 SB_KERNEL_FN void sb_attention_ask(sb_shared<uint16_t> to, sb_global<const uint16_t> from,
                                    bool there, uint2 &)
 {

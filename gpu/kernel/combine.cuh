@@ -10,8 +10,8 @@
 enum { SB_COMBINE_THREADS = 256 };
 
 /* R-17 with K-14's dot and K-52's fused: "one sum of k+1 terms", first the slots in order, then the
- * shared expert, each product fused into the sum. One element of a row; expert_out (kept, width),
- * weights (kept) and shared_out (width) are those of the row. */
+ * shared expert, each product fused into the sum. Computes element `column` of a row. expert_out
+ * (kept, width), weights (kept) and shared_out (width) belong to this row. */
 template <class T>
 SB_KERNEL_FN T sb_combined(sb_global<const T> expert_out, sb_global<const float> weights,
                            sb_global<const T> shared_out, float open, unsigned kept, size_t width,
@@ -25,7 +25,7 @@ SB_KERNEL_FN T sb_combined(sb_global<const T> expert_out, sb_global<const float>
     return sb_narrow<T>(__fmaf_rn(sb_wide(static_cast<T>(shared_out[column])), open, sum));
 }
 
-/* A thread has one element of one row; n elements in total. */
+/* A thread computes one element; there are n elements in all rows together. */
 template <class T>
 static __global__ void __launch_bounds__(SB_COMBINE_THREADS)
     sb_moe_combine_kernel(sb_global<const T> expert_out, sb_global<const float> weights,

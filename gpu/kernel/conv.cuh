@@ -1,8 +1,8 @@
 /* conv.cuh - the causal convolution in front of the delta rule, its state, and the trail of states.
  *
- * A thread has one channel and a stretch of rows, and keeps the last columns in registers. It first
- * reads the columns before the stretch, from the input or from the state, so that no row depends on
- * the rest of the call. The state is read from one buffer and written to another. */
+ * A thread computes a range of rows of one channel, and keeps the last columns in registers. It
+ * first reads the columns before its range, from the input or from the state, so that no row
+ * depends on how the call is cut. The state is read from one buffer and written to another. */
 #ifndef SB_GPU_KERNEL_CONV_CUH
 #define SB_GPU_KERNEL_CONV_CUH
 
@@ -13,8 +13,8 @@
 
 constexpr uint32_t SB_CONV_THREADS = 128, SB_CONV_ROWS = 16;
 
-/* Elements of T are values between ops; next or trail may be NULL. With a slot, state and next are
- * the first of several (slots.cuh). */
+/* T is the type of values between ops. next or trail may be NULL. With a slot, `state` and `next`
+ * point to the first of several states (slots.cuh). */
 template <class T> struct sb_conv_job {
     sb_global<const T> in;         /* (rows, channels) */
     sb_global<const float> weight; /* (channels, TAPS) */
@@ -26,8 +26,8 @@ template <class T> struct sb_conv_job {
     uint32_t rows, channels;
 };
 
-/* R-4: "columns before the call come from the conv state": column `at`, counted from the first
- * column of the state. */
+/* R-4: "columns before the call come from the conv state". Returns column `at`, counted from the
+ * first column of the state. */
 template <class T, int TAPS>
 SB_KERNEL_FN T sb_conv_column(const sb_conv_job<T> &job, uint32_t at, uint32_t channel)
 {
@@ -37,7 +37,7 @@ SB_KERNEL_FN T sb_conv_column(const sb_conv_job<T> &job, uint32_t at, uint32_t c
     return job.in[(at - (TAPS - 1)) * channels + channel];
 }
 
-/* R-4: "s_t = R( silu( c_t ) )", c_t being one chain of fused operations over the taps. */
+/* R-4: "s_t = R( silu( c_t ) )", c_t is one chain of fused operations over the taps. */
 template <class T, int TAPS>
 SB_KERNEL_FN T sb_conv_value(const float (&weight)[TAPS], const T (&window)[TAPS])
 {
@@ -57,8 +57,8 @@ SB_KERNEL_FN void sb_conv_keep(sb_global<T> to, const T (&window)[TAPS], uint32_
         to[static_cast<size_t>(tap) * channels + channel] = window[tap + first];
 }
 
-/* The window of a channel. sb_conv_begin loads the columns before row `first`, one place too late;
- * sb_conv_go_on shifts the window and adds a row. */
+/* The window of a channel. sb_conv_begin loads the columns before row `first`, each one place above
+ * its final place. sb_conv_go_on moves the window down by one place and adds a row. */
 template <class T, int TAPS>
 SB_KERNEL_FN void sb_conv_begin(const sb_conv_job<T> &job, uint32_t first, uint32_t channel,
                                 T (&window)[TAPS])
@@ -75,8 +75,8 @@ SB_KERNEL_FN void sb_conv_go_on(const sb_conv_job<T> &job, uint32_t row, uint32_
         window[tap] = window[tap + 1];
     window[TAPS - 1] = job.in[static_cast<size_t>(row) * job.channels + channel];
 }
-/* Writes the state after a row to the trail, and that after the last row to next, unless these are
- * NULL. */
+/* Writes the state after a row to `trail`, and the state after the last row to `next`, unless the
+ * pointer is NULL. */
 template <class T, int TAPS>
 SB_KERNEL_FN void sb_conv_keep_row(const sb_conv_job<T> &job, uint32_t row, uint32_t channel,
                                    const T (&window)[TAPS])

@@ -1,6 +1,6 @@
-/* cost.h - the bytes and multiplications of kernels, computed from the shapes of a call: for tests,
- * which compare them with the emulator's counts, and for the ledger of `samebit bench`. In C and
- * C++. */
+/* cost.h - the bytes and multiplications of kernels, computed from the shapes of a call. Tests
+ * compare them with the emulator's counts; the ledger of `samebit bench` uses them. For C and C++.
+ */
 #ifndef SB_GPU_KERNEL_COST_H
 #define SB_GPU_KERNEL_COST_H
 
@@ -40,14 +40,14 @@ typedef struct sb_cost_shape {
     uint64_t scales;        /* Q, binary32 scales of a row of E4M3 */
     uint64_t quantized;     /* M, rows of E2M1 inputs: R, or P if experts have input factors */
     int gathers, trail, split, draws;
-    int slots; /* several states; memory says which counts */
-    /* For fused kernels: values are added; outputs are written as values, staged for layers, staged
-     * for experts. */
+    int slots; /* nonzero: several states; a number in memory selects the current one */
+    /* For fused kernels. adds: values are added to the stream. The output is written as values
+     * (leaves), staged for layers (stages) and staged for experts (feeds). */
     int adds, leaves, stages, feeds;
     int rounded; /* queries and keys are bfloat16 */
 } sb_cost_shape;
 
-/* `again`: no number is given for the bytes that blocks read. */
+/* `again` in cost.def: the row gives no number for the bytes that blocks read. */
 #define SB_COST_AGAIN UINT64_MAX
 
 typedef struct sb_cost_buffer {
@@ -62,7 +62,7 @@ static inline uint64_t sb_cost_up(uint64_t n, uint64_t unit)
     return (n + unit - 1) / unit;
 }
 
-/* The number of parts of 256 positions that rows see, summed over rows. */
+/* The number of parts of 256 positions that a row sees, summed over rows. */
 static inline uint64_t sb_cost_parts(const sb_cost_shape *s)
 {
     uint64_t sum = 0;
@@ -71,22 +71,22 @@ static inline uint64_t sb_cost_parts(const sb_cost_shape *s)
     return sum;
 }
 
-/* The number of pairs of a row and a row of the same chunk of 64 up to and including it. */
+/* The number of pairs (i, j) of rows of the same chunk of 64 with j <= i. */
 static inline uint64_t sb_cost_inside(const sb_cost_shape *s)
 {
     const uint64_t left = s->rows % 64;
     return s->rows / 64 * (64 * 65 / 2) + left * (left + 1) / 2;
 }
 
-/* The products of the inverse of R-22: the sum, over all pairs of rows of a chunk, of their
- * distance. */
+/* The number of products in the inverse of R-22: the sum of i - j over all pairs (i, j) of rows of
+ * the same chunk. */
 static inline uint64_t sb_cost_inverse(const sb_cost_shape *s)
 {
     const uint64_t left = s->rows % 64;
     return s->rows / 64 * (63 * 64 * 65 / 6) + left * (left + 1) * (left - (left > 0)) / 6;
 }
 
-/* True if each part of the cache is a block of its own. */
+/* True if each part of the cache has its own blocks. */
 static inline int sb_cost_splits(const sb_cost_shape *s)
 {
     const uint64_t group = s->groups ? s->heads / s->groups : 1;
@@ -101,7 +101,7 @@ static inline uint64_t sb_cost_pairs(const sb_cost_shape *s)
     return pairs >= 128 && sb_cost_up(pairs, 64) * s->groups * parts >= 32 ? 64 : 16;
 }
 
-/* The positions that the last row of a block sees, summed over blocks. */
+/* The number of positions that the last row of a block sees, summed over blocks. */
 static inline uint64_t sb_cost_ends(const sb_cost_shape *s)
 {
     const uint64_t group = s->groups ? s->heads / s->groups : 1, pairs = sb_cost_pairs(s);
@@ -120,7 +120,7 @@ static inline int sb_cost_is_wide(uint64_t rows, uint64_t outputs)
     return rows > 64 && sb_cost_up(rows, 128) * sb_cost_up(outputs, 128) >= 64;
 }
 
-/* Y-61: the most pairs of a set, for inputs in bfloat16. */
+/* Y-61: the most pairs in a set, for inputs in bfloat16. */
 static inline uint64_t sb_cost_set(uint64_t pairs, uint64_t experts)
 {
     return pairs / 32 > experts ? 128 : pairs / 8 > experts ? 64 : 8;
@@ -141,7 +141,7 @@ enum {
 #include "gpu/kernel/cost.def"
 };
 
-/* "linear" of "sb_linear_kernel". */
+/* The id of a kernel in cost.def, like "linear" for "sb_linear_kernel". */
 static inline const char *sb_cost_id(sb_cost_kernel kernel)
 {
     static const char *const ids[] = {
@@ -161,7 +161,8 @@ static inline const char *sb_cost_name(sb_cost_kernel kernel)
 }
 
 /* B-15: "the distinct bytes that a launch reads and writes, and the bytes that the blocks read" -
- * every buffer of every kernel, for one shape; and the multiply-adds of each kernel. */
+ * computes them for every buffer of every kernel, for one shape, and the multiply-adds of each
+ * kernel. */
 static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST_BUFFERS],
                               uint64_t macs[SB_COST_KERNELS])
 {
@@ -194,14 +195,14 @@ static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST
 /* --- matrices ----------------------------------------------------------------------------------
  */
 /* The packed form of a matrix for the bf16 unit (docs/gpu-linear.md): bits of a code, bytes of a
- * scale, and columns that share a scale; group 0: one scale for each row, or none if `scale` is
- * 0. */
+ * scale, and the number of columns that share a scale. group 0: one scale for each row, or none if
+ * `scale` is 0. */
 typedef struct sb_cost_format {
     uint32_t bits, scale, group;
 } sb_cost_format;
 
-/* Its bytes: rows in tiles of 16, columns in chunks of 64. With one binary32 scale for each row,
- * the scales of padding rows are not read and do not count. */
+/* The bytes of a packed matrix: rows are in tiles of 16, columns in chunks of 64. With one binary32
+ * scale for each row, the scales of padding rows are not read and do not count. */
 static inline uint64_t sb_cost_packed(sb_cost_format f, uint64_t rows, uint64_t cols)
 {
     const uint64_t chunks = sb_cost_up(cols, 64), places = 16 * sb_cost_up(rows, 16);

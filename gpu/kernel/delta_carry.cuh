@@ -1,11 +1,11 @@
 /* delta_carry.cuh - the gated delta rule in chunks, second part: carries the state from chunk to
  * chunk and computes the outputs.
  *
- * The columns of a head's state are independent: a block has 32 columns of one head, from the first
- * chunk to the last, in the accumulators of its warps. A warp has 16 rows of a chunk, and every
- * fourth group of 16 rows of the state. No other warp needs the operands that it multiplies with
- * the state, so they go to registers, a chunk ahead, in the fragments that the first kernel has
- * written. All warps need state and values, so these go through shared memory. */
+ * The columns of a head's state are independent. A block keeps 32 columns of one head in the
+ * accumulators of its warps, from the first chunk to the last. A warp owns 16 rows of each chunk,
+ * and every fourth group of 16 rows of the state. Operands that only one warp multiplies with the
+ * state are loaded into registers, a chunk ahead, as fragments that the first kernel has written.
+ * All warps need state and values, so these go through shared memory. */
 #ifndef SB_GPU_KERNEL_DELTA_CARRY_CUH
 #define SB_GPU_KERNEL_DELTA_CARRY_CUH
 
@@ -17,7 +17,7 @@ struct sb_carry_room {
     sb_shared<uint16_t> S, V, late; /* (DK | 64 | 64, WIDTH): R(S), R(V), R(V exp(G_last - G_i)) */
 };
 
-/* The tiles of the state in a warp. */
+/* The tiles of the state that a warp owns. */
 template <int DK> struct sb_carry_state {
     static constexpr uint32_t TILES = DK > 64 ? DK / 64 : 1;
     float x[TILES][SB_CARRY_TILES][4];
@@ -28,9 +28,9 @@ template <int DK> struct sb_carry_state {
     }
 };
 
-/* --- what is on its way ----------------------------------------------------------------------- */
-/* A warp's operands for one chunk, and the factors of its rows and of the state. Keys and queries
- * in three pieces are computed when they are needed. */
+/* --- operands in flight ----------------------------------------------------------------------- */
+/* A warp's operands for one chunk, loaded ahead, and the factors of its rows and of the state. Keys
+ * and queries that need three pieces are loaded and split only where they are used. */
 template <int DK, int N> struct sb_carry_ahead {
     static constexpr uint32_t STEPS = DK / 16, PIECES = N == 1 ? STEPS : 1;
     uint4 w[STEPS], q[PIECES], k[PIECES], p[SB_CHUNK_TILES], u[2];
@@ -38,14 +38,14 @@ template <int DK, int N> struct sb_carry_ahead {
     float grown;
 };
 
-/* This lane's part of fragment `first`, where each place has `each` fragments. */
+/* A pointer to this lane's part of fragment `first` of a place; a place has `each` fragments. */
 SB_KERNEL_FN sb_global<const uint4> sb_carry_at(sb_global<const uint4> from, size_t place,
                                                 uint32_t each, uint32_t first)
 {
     return from + ((place * each + first) * 32 + threadIdx.x % 32);
 }
-/* The same for the n-th fragment behind it. Missing fragments become zeros, so that the old values
- * need no registers any more. */
+/* Loads this lane's part of the n-th fragment after `from`. Missing fragments become zeros, so that
+ * the old values no longer occupy registers. */
 SB_KERNEL_FN uint4 sb_carry_get(sb_global<const uint4> from, uint32_t n, bool there)
 {
     uint4 words = make_uint4(0, 0, 0, 0);
@@ -54,7 +54,7 @@ SB_KERNEL_FN uint4 sb_carry_get(sb_global<const uint4> from, uint32_t n, bool th
     return words;
 }
 
-/* Y-99: "for W and queries of a chunk while the state takes in the chunk before": requests W of a
+/* Y-99: "for W and queries of a chunk while the state takes in the chunk before": requests W of the
  * chunk, if the chunk exists. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_ask(const sb_chunk_job<T> &job, uint32_t chunk,
@@ -67,7 +67,7 @@ SB_KERNEL_FN void sb_carry_ask(const sb_chunk_job<T> &job, uint32_t chunk,
     for (uint32_t n = 0; n < ahead.STEPS; n++)
         ahead.w[n] = sb_carry_get(w, n, chunk < job.chunks && n < steps);
 }
-/* Requests its queries, if they are one piece. */
+/* Requests fragment n of the chunk's queries, if queries are one piece. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_ask_query(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t n,
                                      sb_carry_ahead<DK, N> &ahead)
@@ -78,7 +78,8 @@ SB_KERNEL_FN void sb_carry_ask_query(const sb_chunk_job<T> &job, uint32_t chunk,
         ahead.q[n] = sb_carry_get(sb_carry_at(job.q, at.of_keys, SB_CHUNK_TILES * steps, first), n,
                                   chunk < job.chunks && n < steps);
 }
-/* Requests its keys, if they are one piece: those of 16 rows for a tile of the state. */
+/* Requests fragment n of the chunk's keys, if keys are one piece: 16 rows of the chunk for one tile
+ * of the state. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_ask_key(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t n,
                                    sb_carry_ahead<DK, N> &ahead)
@@ -91,7 +92,7 @@ SB_KERNEL_FN void sb_carry_ask_key(const sb_chunk_job<T> &job, uint32_t chunk, u
                                   tile * SB_CHUNK_WARPS * SB_CHUNK_TILES + more,
                                   sb_carry_state<DK>::row(tile) < job.keys);
 }
-/* Request its factors, U and P. */
+/* _factors requests the chunk's factors, _value its U, _score its P. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_ask_factors(const sb_chunk_job<T> &job, uint32_t chunk,
                                        sb_carry_ahead<DK, N> &ahead)
@@ -127,7 +128,7 @@ SB_KERNEL_FN void sb_carry_words(uint32_t (&a)[1][4], const uint4 &of)
     a[0][0] = of.x, a[0][1] = of.y, a[0][2] = of.z, a[0][3] = of.w;
 }
 
-/* Two column tiles of 16 rows of a matrix in shared memory. */
+/* 16 rows of two neighbouring column tiles of a matrix in shared memory. */
 struct sb_carry_columns {
     uint32_t low[1][2], high[1][2];
 };
@@ -168,8 +169,8 @@ SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, uint32_t keys,
     }
 }
 
-/* "dot(W_i, S')" and "dot(q_i, S')" of R-22. The operands that the chunk needs next replace the
- * used ones. */
+/* "dot(W_i, S')" and "dot(q_i, S')" of R-22. Meanwhile requests U, P and the keys of the chunk,
+ * which are used next. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_look(const sb_chunk_job<T> &job, uint32_t chunk,
                                 const sb_carry_room &room, sb_carry_ahead<DK, N> &ahead,
@@ -206,8 +207,8 @@ SB_KERNEL_FN void sb_carry_look(const sb_chunk_job<T> &job, uint32_t chunk,
     }
 }
 
-/* R-22: "V_i = RN( U_i - dot(W_i, S') )"; writes R(V) for the rows, and for the state "R( RN(
- * V_i[b] exp(RN(G_last - G_i)) ) )". */
+/* R-22: "V_i = RN( U_i - dot(W_i, S') )"; writes R(V) for the outputs, and "R( RN( V_i[b]
+ * exp(RN(G_last - G_i)) ) )" for the state. */
 template <int DK, int N>
 SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, const sb_carry_ahead<DK, N> &ahead,
                                    const float (&known)[SB_CARRY_TILES][2][4])
@@ -291,8 +292,7 @@ SB_KERNEL_FN void sb_carry_out(const sb_chunk_job<T> &job, uint32_t chunk,
 }
 
 /* R-22: "S[a, b] = RN( RN(S[a, b] exp(G_last)) + dot over i of k_i[a] with R( RN( V_i[b]
- * exp(RN(G_last - G_i)) ) ) )". The queries of the chunk `next`, if it exists, replace the used
- * keys. */
+ * exp(RN(G_last - G_i)) ) ) )". Meanwhile requests the queries of chunk `next`, if it exists. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_on(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t next,
                               const sb_carry_room &room, float grown, sb_carry_ahead<DK, N> &ahead,
@@ -336,7 +336,7 @@ SB_KERNEL_FN void sb_carry_on(const sb_chunk_job<T> &job, uint32_t chunk, uint32
     }
 }
 
-/* The row and column of element i of tiles m and n of the state within its head. */
+/* The row and column, within the head, of element i of the state's row tile m and column tile n. */
 template <int DK>
 SB_KERNEL_FN uint32_t sb_carry_row(const sb_carry_state<DK> &state, uint32_t m, uint32_t i)
 {
@@ -378,7 +378,7 @@ SB_KERNEL_FN void sb_carry_store(sb_global<float> to, uint32_t dk, uint32_t dv,
     }
 }
 
-/* Blocks: (groups of 32 columns, value heads). */
+/* grid: (groups of 32 columns, value heads). */
 template <class T, int DK, int N>
 static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     sb_delta_carry_kernel(const sb_chunk_job<T> job)
@@ -418,7 +418,7 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
         if (SB_PLANT(chunk_decay) && chunk + 1 == job.chunks)
             grown = 1.0f;
         sb_carry_on(job, chunk, next, room, grown, ahead, state);
-        if (N > 1) /* earlier, the sums of pieces leave no registers for it */
+        if (N > 1) /* no earlier, since the sums of pieces leave no free registers */
             sb_carry_ask(job, next, ahead);
     }
     sb_carry_store(call.to + sb_delta_state(call, sb_slot_written(call.slot), blockIdx.y), call.dk,

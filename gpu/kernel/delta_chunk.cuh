@@ -4,12 +4,11 @@
  * in order.
  *
  * A binary32 operand is exactly the sum of three bfloat16 pieces, and a product of two such
- * operands is nine products of the atom. Products of the largest pieces form one sum; all others,
- * at most 2^-7 of it, form a second one. If queries and keys are bfloat16, they are a single piece;
- * the other pieces would be zeros, which change no bit.
+ * operands is nine products of the atom. Products of the largest pieces form one sum. All other
+ * products, each at most 2^-7 as large, form a second sum. If queries and keys are bfloat16, they
+ * are a single piece; the other pieces would be zeros, which change no bit.
  *
- * The bits of a row depend on the rows of its chunk up to itself and on the chunks before, but on
- * no later row. */
+ * The bits of a row depend on this row and earlier rows, but on no later row. */
 #ifndef SB_GPU_KERNEL_DELTA_CHUNK_CUH
 #define SB_GPU_KERNEL_DELTA_CHUNK_CUH
 
@@ -17,14 +16,14 @@
 #include "gpu/atom/mma_half.h"
 #include "gpu/kernel/delta_rule.cuh"
 
-/* Rows of a chunk, and the widths of matrices in shared memory. */
+/* Rows, threads and warps of a chunk, and the row widths of A, X and R(X) in shared memory. */
 constexpr uint32_t SB_CHUNK_ROWS = 64, SB_CHUNK_THREADS = 128, SB_CHUNK_WARPS = 4;
 constexpr uint32_t SB_CHUNK_OF_A = 66, SB_CHUNK_OF_X = 80, SB_CHUNK_OF_R = 72;
-/* Tiles of 16 rows of a chunk; tiles of P up to the diagonal. */
+/* Tiles of 16 rows in a chunk; tiles of P on and below the diagonal. */
 constexpr uint32_t SB_CHUNK_TILES = 4, SB_CHUNK_OF_P = 10;
 
-/* A call. The arrays between the two kernels are padded to whole chunks, head by head. Y-98: "in
- * fragments of 16 x 16 bfloat16, 16 bytes of each lane" */
+/* A call. Arrays that the first kernel passes to the second are padded to whole chunks for each
+ * head. Y-98: "in fragments of 16 x 16 bfloat16, 16 bytes of each lane" */
 template <class T> struct sb_chunk_job {
     sb_delta_job<T> call;      /* its trail is not read */
     float scale;               /* RN(dk^-1/2) */
@@ -33,7 +32,7 @@ template <class T> struct sb_chunk_job {
     sb_global<uint4> q, k;     /* (k_heads, chunks, ...): queries and transposed keys of one
                                 * piece */
     uint32_t chunks;
-    uint32_t columns, keys; /* dv and dk, filled up to multiples of 32 and 16 */
+    uint32_t columns, keys; /* dv and dk, rounded up to multiples of 32 and 16 */
     bool pairs; /* dk and dv are even, and pairs of elements of q, k and out are aligned */
 };
 template <class T> struct alignas(2 * sizeof(T)) sb_chunk_pair {
@@ -60,7 +59,8 @@ struct sb_chunk_rows {
             return 0.0f;
         return *place(row, column);
     }
-    /* The two elements of each word of the fragment with this first row and column. */
+    /* Loads the elements of the lane's four words of a fragment, two each. The fragment starts at
+     * this row and column. */
     SB_ATOM_FN void bring(float2 (&to)[4], uint32_t row, uint32_t column) const
     {
         const uint32_t lane = threadIdx.x % 32, c = column + 2 * (lane % 4);
@@ -80,8 +80,9 @@ struct sb_chunk_rows {
     }
 };
 
-/* One chunk of one head: its first row, its number of rows, its index among the chunks of all value
- * heads and among those of all key heads; `leads`: its head is the first with these keys. */
+/* One chunk of one value head: its first row and number of rows. `place` is its index among the
+ * chunks of all value heads, `of_keys` the index of its keys among the chunks of all key heads.
+ * `leads`: the head is the first value head with these keys. */
 struct sb_chunk_place {
     size_t first, place, of_keys;
     uint32_t head, key_head, rows;
@@ -109,8 +110,8 @@ SB_KERNEL_FN sb_chunk_rows sb_chunk_take(const sb_chunk_job<T> &job, const sb_ch
             job.pairs};
 }
 
-/* Word r of lane l in a fragment has two neighbours of row l / 4 + 8 (r % 2), the first in column 2
- * (l % 4) + 8 (r / 2), like the first operand of the atom. */
+/* Writes this lane's words of a fragment. Word r of lane l holds two neighbours of row l / 4 + 8 (r
+ * % 2), the first in column 2 (l % 4) + 8 (r / 2), as in the first operand of the atom. */
 SB_KERNEL_FN void sb_chunk_put(sb_global<uint4> to, size_t fragment, const uint32_t (&words)[4])
 {
     to[fragment * 32 + threadIdx.x % 32] = make_uint4(words[0], words[1], words[2], words[3]);
@@ -130,7 +131,7 @@ SB_KERNEL_FN void sb_chunk_split(uint32_t (&to)[N][R], uint32_t r, float low, fl
     }
 }
 
-/* sum[0] adds the products of the largest pieces, sum[1] the others. */
+/* Adds the product of the largest pieces to sum[0], and all other products to sum[1]. */
 template <int NA, int NB>
 SB_KERNEL_FN void sb_chunk_mma(float (&sum)[2][4], const uint32_t (&a)[NA][4],
                                const uint32_t (&b)[NB][2])
@@ -154,8 +155,8 @@ struct sb_chunk_room {
     sb_shared<uint4> stage;             /* (2, N, 4, 32) fragments of keys, in the memory of X */
 };
 
-/* R-10: "G_i = sum of g_0..g_i"; missing rows have g = 0 and beta = 0. The factors of the state and
- * of the rows follow from G alone. */
+/* R-10: "G_i = sum of g_0..g_i"; missing rows have g = 0 and beta = 0. Also writes the factors of
+ * the state and of the rows, which depend only on G. */
 template <class T>
 SB_KERNEL_FN void sb_chunk_gates(const sb_chunk_job<T> &job, const sb_chunk_place &at,
                                  const sb_chunk_room &room)
@@ -214,8 +215,8 @@ SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_room &room, uint32_t n, const fl
     sb_chunk_put(to, warp * (warp + 1) / 2 + n, words);
 }
 
-/* All tiles of a warp's rows. After each tile the other tiles move up in the arrays, so that the
- * loop is not unrolled and the code exists only once. */
+/* sb_chunk_weigh for all tiles of a warp's rows. The loop always uses tile 0 of the arrays and then
+ * moves the other tiles down by one, so that it need not be unrolled. */
 SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_room &room,
                                   const float (&a)[SB_CHUNK_TILES][2][2][4],
                                   const float (&p)[SB_CHUNK_TILES][2][2][4], sb_global<uint4> to)
@@ -238,9 +239,9 @@ SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_room &room,
     }
 }
 
-/* A and P: a warp has 16 rows, and the column tiles up to the diagonal. It loads the queries and
- * keys of its rows, and shares the fragments of the keys with all warps. A fragment of 16 keys as a
- * first operand has the same words as two second operands. */
+/* Computes A and P. A warp computes 16 rows, for the column tiles up to the diagonal. It loads the
+ * queries and keys of its rows, and shares the fragments of keys with all warps. A fragment of 16
+ * keys for the first operand has the same words as two fragments for the second operand. */
 template <int N>
 SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const sb_chunk_rows &k,
                                     const sb_chunk_room &room, sb_global<uint4> to,
@@ -296,8 +297,8 @@ SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const
 }
 
 /* R-22: "row by row X_i = dot of (1, -A_i0, .., -A_i,i-1) with (e_i, X_0, .., X_i-1), the inverse,
- * and all of it is rounded with R". Two lanes share a column: one has its even rows, one the odd
- * rows, and no other thread reads them. The tiles above the diagonal are never read. */
+ * and all of it is rounded with R". Two lanes share a column, one for even rows and one for odd
+ * rows; no other thread reads this column. The tiles above the diagonal are never read. */
 SB_KERNEL_FN void sb_chunk_invert(const sb_chunk_room &room)
 {
     const uint32_t part = threadIdx.x % 2, column = threadIdx.x / 2;
@@ -315,8 +316,8 @@ SB_KERNEL_FN void sb_chunk_invert(const sb_chunk_room &room)
     }
 }
 
-/* An operand that the inverse is multiplied with. `at` is an element in memory, `made` is the
- * operand before R. R-22: "vb_i = R(beta_i v_i)" */
+/* The right operand of a product with the inverse. `at` returns an element in memory; `made`
+ * returns the operand before R. R-22: "vb_i = R(beta_i v_i)" */
 template <class T> struct sb_chunk_values {
     sb_global<const T> first;
     uint32_t stride, rows, dv;
@@ -361,8 +362,8 @@ struct sb_chunk_keys {
 };
 
 /* R-22: "U_i = R( dot over j <= i of X_ij with vb_j ) and W_i = R( dot over j <= i of X_ij with
- * kg_j )". A warp has every fourth group of 16 columns, with all rows. Fragments of neighbouring
- * row tiles lie `rows` apart, those of neighbouring column groups `groups`. */
+ * kg_j )". A warp computes all rows of every fourth group of 16 columns. Fragments of neighbouring
+ * row tiles are `rows` apart; fragments of neighbouring column groups are `groups` apart. */
 template <class SIDE>
 SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_room &room, const SIDE &side, uint32_t columns,
                                  sb_global<uint4> to, uint32_t rows, uint32_t groups)
@@ -408,7 +409,7 @@ SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_room &room, const SIDE &side, ui
     }
 }
 
-/* Blocks: (chunks, value heads). */
+/* grid: (chunks, value heads). */
 template <class T, int N>
 static __global__ void __launch_bounds__(SB_CHUNK_THREADS, N == 1 ? 3 : 2)
     sb_delta_chunk_kernel(const sb_chunk_job<T> job)

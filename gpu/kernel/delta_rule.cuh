@@ -1,9 +1,10 @@
 /* delta_rule.cuh - the gated delta rule, row by row, for any number of rows.
  *
- * The columns of a head's state are independent. A block has 32 columns of one head, a warp eight.
- * Four lanes share a column: each has every fourth group of four elements, in registers from the
- * first row to the last. A sum over dk is four chains in a lane, then a sum over lanes, so its
- * order depends on dk only. Queries and keys come through shared memory, a few rows at a time. */
+ * The columns of a head's state are independent. A block computes 32 columns of one head, a warp
+ * eight. Four lanes share a column. Each lane keeps every fourth group of four elements in
+ * registers, from the first row to the last. A sum over dk is four chains in a lane, then a sum
+ * over lanes, so its order depends on dk only. Queries and keys are staged in shared memory, a few
+ * rows at a time. */
 #ifndef SB_GPU_KERNEL_DELTA_RULE_CUH
 #define SB_GPU_KERNEL_DELTA_RULE_CUH
 
@@ -15,7 +16,7 @@
 constexpr uint32_t SB_DELTA_THREADS = 128, SB_DELTA_COLUMNS = 32, SB_DELTA_ROWS = 8;
 
 /* The shapes of sb_delta_rule_args. `from` and `to` may be one buffer; to or trail may be NULL.
- * With a slot, from and to are the first of several (slots.cuh). */
+ * With a slot, `from` and `to` point to the first of several states (slots.cuh). */
 template <class T> struct sb_delta_job {
     sb_global<const float> q, k;
     sb_global<const T> v; /* of value head 0 */
@@ -34,12 +35,12 @@ SB_KERNEL_FN size_t sb_delta_state(const sb_delta_job<T> &job, uint32_t slot, ui
     return (static_cast<size_t>(slot) * job.v_heads + head) * job.dk * job.dv;
 }
 
-/* Rows in shared memory, with zeros behind dk; exp(g) and beta of each row. */
+/* A few rows of q and k in shared memory, with zeros behind dk; exp(g) and beta of each row. */
 struct sb_delta_stage {
     sb_shared<float> q, k, decay, beta;
 };
 
-/* The index of element n of a lane with part `part`, 0 to 3. */
+/* The index, in the column, of element n of the lane with part `part` (0 to 3). */
 SB_KERNEL_FN uint32_t sb_delta_element(uint32_t n, uint32_t part)
 {
     return n / 4 * 16 + 4 * part + n % 4;
@@ -65,7 +66,7 @@ SB_KERNEL_FN void sb_delta_fetch(const sb_delta_job<T> &job, uint32_t head, uint
     }
 }
 
-/* The dot product of a row with the column that four lanes share, in all four lanes. */
+/* The dot product of a row with the column that four lanes share. All four lanes get it. */
 template <int DK>
 SB_KERNEL_FN float sb_delta_dot(sb_shared<const float4> row, const float (&state)[DK / 4],
                                 uint32_t part)
@@ -84,7 +85,7 @@ SB_KERNEL_FN float sb_delta_dot(sb_shared<const float4> row, const float (&state
     return SB_PLANT(delta_lanes) ? all : __fadd_rn(all, __shfl_xor_sync(0xffffffffu, all, 16));
 }
 
-/* For one column: "S = RN(exp(g_t) S)", and S + k d, which is one fused operation here. */
+/* For one column: "S = RN(exp(g_t) S)"; and S + k d, here one fused operation per element. */
 template <int DK> SB_KERNEL_FN void sb_delta_decay(float (&state)[DK / 4], float decay)
 {
     SB_UNROLL
@@ -143,7 +144,8 @@ SB_KERNEL_FN void sb_delta_store(sb_global<float> to, uint32_t dk, uint32_t dv, 
     }
 }
 
-/* A row that is row `r` in shared memory: writes its output, and its state to the trail. */
+/* Runs the step of the row that is row `r` in shared memory. Writes its output, and the state after
+ * it to the trail. */
 template <class T, int DK>
 SB_KERNEL_FN void sb_delta_row(const sb_delta_job<T> &job, const sb_delta_stage &stage, uint32_t r,
                                size_t row, uint32_t head, uint32_t column, float v,
@@ -160,7 +162,7 @@ SB_KERNEL_FN void sb_delta_row(const sb_delta_job<T> &job, const sb_delta_stage 
         sb_delta_store<DK>(job.trail + at * job.dk * job.dv, job.dk, job.dv, column, part, state);
 }
 
-/* Blocks: (groups of 32 columns, value heads). R-9: "per value head h, whose query and key head is
+/* grid: (groups of 32 columns, value heads). R-9: "per value head h, whose query and key head is
  * floor(h / r)" */
 template <class T, int DK>
 static __global__ void __launch_bounds__(SB_DELTA_THREADS, 1)

@@ -1,7 +1,8 @@
-/* elementwise.cuh - the ops without a sum. Each computes its formula with single IEEE operations
- * and functions of gpu/math, so that its results have the bits of the reference.
+/* elementwise.cuh - the ops that need no sum over elements. Each op computes its formula with
+ * single IEEE operations and functions of gpu/math, so that its results have the bits of the
+ * reference.
  *
- * A thread has one element. */
+ * A thread computes one element. */
 #ifndef SB_GPU_KERNEL_ELEMENTWISE_CUH
 #define SB_GPU_KERNEL_ELEMENTWISE_CUH
 
@@ -31,7 +32,7 @@ static __global__ void __launch_bounds__(SB_EACH_THREADS)
         out[row * n + i] = sb_narrow<T>(sb_wide(static_cast<uint16_t>(table[token * n + i])));
 }
 
-/* R-18: "x = R( RN(x + y) )", where K-53 has no R. */
+/* R-18: "x = R( RN(x + y) )", where K-53 omits R. */
 template <class T>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_add_kernel(sb_global<const float> a, sb_global<const T> b, sb_global<float> out, size_t n)

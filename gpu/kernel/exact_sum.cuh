@@ -1,7 +1,9 @@
-/* exact_sum.cuh - sums of numbers from 0 to 1 in any order, rounded once: the bits of sb_sum.
+/* exact_sum.cuh - exact sums of numbers from 0 to 1, rounded once. The order does not matter, and
+ * the bits are those of sb_sum.
  *
- * A binary32 number of at most 1 is an integer of at most 150 bits in units of 2^-149. Threads add
- * such integers in digits of 32 bits, with room for the carries of 2^32 additions. */
+ * A binary32 number of at most 1 is an integer of at most 150 bits in units of 2^-149. A thread
+ * keeps its sum in digits of 32 bits, each in a 64-bit word, which holds the carries of 2^32
+ * additions. */
 #ifndef SB_KERNEL_EXACT_SUM_CUH
 #define SB_KERNEL_EXACT_SUM_CUH
 
@@ -22,7 +24,7 @@ SB_KERNEL_FN void sb_digits_clear(sb_digits *sum)
         sum->digit[d] = 0;
 }
 
-/* 0 <= x <= 1 */
+/* Adds x, where 0 <= x <= 1. */
 SB_KERNEL_FN void sb_digits_add(sb_digits *sum, float x)
 {
     const uint32_t bits = sb_gpu_bits(x), field = bits >> 23;
@@ -35,7 +37,7 @@ SB_KERNEL_FN void sb_digits_add(sb_digits *sum, float x)
         sum->digit[d] += d == place / 32 ? low : d == place / 32 + 1 ? high : 0;
 }
 
-/* To nearest, ties to even. */
+/* Rounds the sum to nearest, ties to even. */
 SB_KERNEL_FN float sb_digits_round(const sb_digits &sum)
 {
     uint32_t word[SB_SUM_DIGITS + 1], dropped = 0, sticky = 0;
@@ -76,7 +78,8 @@ SB_KERNEL_FN float sb_digits_round(const sb_digits &sum)
     return sb_gpu_float(((dropped + drop) << 23) + static_cast<uint32_t>(kept) + up);
 }
 
-/* The sum over the threads of a block, for all of them. room: SB_SUM_DIGITS for each warp. */
+/* Returns, in every thread, the rounded sum over the threads of a block. room: SB_SUM_DIGITS words
+ * for each warp. */
 SB_KERNEL_FN float sb_digits_block(sb_digits sum, sb_shared<uint64_t> room)
 {
     SB_UNROLL

@@ -1,16 +1,16 @@
-/* experts.cuh - sorts the pairs of row and slot of a call by expert, in tiles for a layer of
- * tile.cuh.
+/* experts.cuh - sorts the pairs of row and slot of a call by expert, and cuts them into sets for a
+ * layer of tile.cuh.
  *
  * A pair is numbered row * kept + slot. Y-61: "Pairs are sorted by expert, those of one expert in
  * the order of row and slot, by counting and without atomic operations." So the result is the same
- * for every schedule. Three kernels, for `chunks` of SB_ROUTE_CHUNK pairs:
+ * for every schedule. There are three kernels, each with sb_route_threads threads; `chunks` is the
+ * number of chunks of SB_ROUTE_CHUNK pairs:
  *
- *   sb_route_count  <<<chunks>>>  how many pairs of a chunk each expert has
- *   sb_route_place  <<<1>>>       where they begin, and the sets of at most `most` pairs
- *   sb_route_order  <<<chunks>>>  the pairs in their places
+ *   sb_route_count  <<<chunks>>>  counts the pairs of each expert in a chunk
+ *   sb_route_place  <<<1>>>       finds where they begin, and the sets of at most `most` pairs
+ *   sb_route_order  <<<chunks>>>  writes the pairs to their places
  *
- * each with sb_route_threads threads. Then sb_tile_kernel<LAYER, NT, sb_routed_rows, ...> with a
- * grid of sb_route_most sets. */
+ * Then follows sb_tile_kernel<LAYER, NT, sb_routed_rows, ...> with a grid of sb_route_most sets. */
 #ifndef SB_KERNEL_EXPERTS_CUH
 #define SB_KERNEL_EXPERTS_CUH
 

@@ -1,11 +1,12 @@
-/* experts_act.cuh - quantizes inputs of experts to E2M1 if each expert has its own input factor: a
- * row that several experts share is quantized for each of them. */
+/* experts_act.cuh - quantizes inputs of experts to E2M1 if experts have different input factors. A
+ * row is then quantized once for each of its experts. */
 #ifndef SB_KERNEL_EXPERTS_ACT_CUH
 #define SB_KERNEL_EXPERTS_ACT_CUH
 
 #include "gpu/kernel/act_quant.cuh"
 
-/* sb_act_fp4_kernel for pairs; `each` consecutive pairs share a row of `in`. divisor (experts) */
+/* Like sb_act_fp4_kernel, but for pairs; `each` consecutive pairs share a row of `in`. divisor
+ * (experts) */
 static __global__ void __launch_bounds__(SB_ACT_THREADS)
     sb_expert_act_fp4(sb_global<const float> in, sb_global<const uint32_t> ids,
                       sb_global<const float> divisor, sb_global<uint32_t> codes,

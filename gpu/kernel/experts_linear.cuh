@@ -1,16 +1,16 @@
 /* experts_linear.cuh - a layer of tile.cuh on the bf16 atom, for experts whose inputs are not
- * quantized. Weights and sequence of instructions are those of linear.cuh, so that a pair has the
- * bits that sb_linear_kernel gives its row. Inputs are read row by row, since the rows of an expert
- * are scattered.
- */
+ * quantized. The packed weights and the sequence of instructions are the same as in linear.cuh, so
+ * a pair has the same bits as its row in sb_linear_kernel. Inputs are read row by row, since the
+ * rows of an expert are scattered. */
 #ifndef SB_KERNEL_EXPERTS_LINEAR_CUH
 #define SB_KERNEL_EXPERTS_LINEAR_CUH
 
 #include "gpu/kernel/linear.cuh"
 #include "gpu/kernel/tile.cuh"
 
-/* out (inputs, 32 chunks): pairs of bfloat16 in the places of the chunks, padding is zero. Writes
- * pair `i` if it exists. `columns`, which all experts share, is read if the shape gathers. */
+/* Writes word `i` of `out`, if it exists. out (inputs, 32 chunks): words of two bfloat16, in the
+ * order of the chunks; padding is zero. `columns` is the same for all experts, and is read only if
+ * the shape gathers. */
 template <class INPUT>
 SB_KERNEL_FN void sb_expert_stage_at(size_t i, const INPUT &in, sb_global<const uint32_t> columns,
                                      sb_global<uint32_t> out, const sb_linear_shape &shape,
@@ -22,7 +22,7 @@ SB_KERNEL_FN void sb_expert_stage_at(size_t i, const INPUT &in, sb_global<const 
         out[i] = sb_linear_pair(shape, in, columns, inputs, row, 2 * place);
 }
 
-/* One thread for each pair. */
+/* A thread writes one word, a pair of bfloat16. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     sb_expert_stage(sb_global<const T> in, sb_global<const uint32_t> columns,
@@ -34,7 +34,7 @@ static __global__ void __launch_bounds__(256)
     sb_expert_stage_at(i, sb_linear_memory<T>{in, shape.cols}, columns, out, shape, inputs);
 }
 
-/* Scattered input rows as the second operand. */
+/* The second operand of the atom, from input rows at arbitrary places. */
 template <int NT> struct sb_expert_inputs {
     sb_global<const uint32_t> inputs; /* of sb_expert_stage */
     size_t wide;                      /* words of a row */
@@ -52,7 +52,7 @@ template <int NT> struct sb_expert_inputs {
 template <int CODES, bool GROUPED> struct sb_expert_linear {
     uint32_t rows, units;
     sb_linear_shape shape;
-    sb_global<const uint4> weight;    /* sb_pack_linear of each matrix, one behind the other */
+    sb_global<const uint4> weight;    /* sb_pack_linear of each matrix, one after the other */
     sb_global<const uint32_t> inputs; /* of sb_expert_stage */
     sb_global<const float> factor;    /* of each matrix; shape.is_divisor is common to all */
 
