@@ -7,7 +7,7 @@
 
 enum : uint32_t { SB_ROUTE_EXPERTS = 1024 }; /* at most */
 
-/* An upper bound for the number of sets: each expert with pairs has at most one set that is not
+/* An upper bound of the number of sets: each expert with pairs has at most one set that is not
  * full. */
 inline uint32_t sb_route_most(uint32_t pairs, uint32_t experts, uint32_t most)
 {
@@ -21,7 +21,7 @@ struct sb_routed_rows {
     sb_global<const uint32_t> begin; /* (experts + 1) the first pair of each expert in `order` */
     sb_global<const uint2> sets;     /* expert, and the first place in `order` */
     sb_global<const uint32_t> count; /* (1) the number of sets */
-    uint32_t each;                   /* pairs that share an input row: kept, or 1 */
+    uint32_t each;                   /* consecutive pairs that share an input row: kept, or 1 */
 
     SB_ATOM_FN bool find(uint32_t block, uint32_t most, sb_tile_set *set) const
     {

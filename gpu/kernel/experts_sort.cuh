@@ -1,5 +1,5 @@
-/* experts_sort.cuh - the steps of the sort by expert (experts.cuh), for kernels that do one or all
- * of them. */
+/* experts_sort.cuh - the steps of the sort by expert (experts.cuh). The kernels of experts.cuh do
+ * one step each; fused_route.cuh does all steps. */
 #ifndef SB_KERNEL_EXPERTS_SORT_CUH
 #define SB_KERNEL_EXPERTS_SORT_CUH
 
@@ -7,7 +7,8 @@
 
 enum : uint32_t { SB_ROUTE_CHUNK = 256, SB_ROUTE_THREADS = 256 };
 
-/* Whole warps, and no more of them than there are experts for. */
+/* The number of threads: one for each expert, rounded up to whole warps, at most SB_ROUTE_THREADS.
+ */
 inline uint32_t sb_route_threads(uint32_t experts)
 {
     return experts < SB_ROUTE_THREADS ? (experts + 31) / 32 * 32 : uint32_t(SB_ROUTE_THREADS);
@@ -56,7 +57,8 @@ SB_ATOM_FN uint32_t sb_route_scan(sb_shared<uint32_t> pairs, sb_shared<uint32_t>
     return total_sets;
 }
 
-/* The same, called by all threads of a block; writes the sum of all sets to *set_count. */
+/* Like sb_route_scan, but called by all threads of a block. Writes the sum of all sets to
+ * *set_count. */
 SB_ATOM_FN void sb_route_begin(sb_shared<uint32_t> pairs, sb_shared<uint32_t> first_set,
                                uint32_t experts, sb_global<uint32_t> set_count)
 {
@@ -69,7 +71,7 @@ SB_ATOM_FN void sb_route_begin(sb_shared<uint32_t> pairs, sb_shared<uint32_t> fi
     __syncthreads();
 }
 
-/* Writes the begin of the pairs of an expert, and its sets. */
+/* Writes where the pairs of an expert begin, and its sets. */
 SB_ATOM_FN void sb_route_sets(sb_shared<const uint32_t> pairs, sb_shared<const uint32_t> first_set,
                               uint32_t e, uint32_t most, sb_global<uint32_t> begin,
                               sb_global<uint2> sets)
@@ -81,8 +83,8 @@ SB_ATOM_FN void sb_route_sets(sb_shared<const uint32_t> pairs, sb_shared<const u
         sets[set++] = make_uint2(e, at);
 }
 
-/* Writes the pairs of expert e among `count` pairs, which begin with pair `first`, from place `at`
- * on. */
+/* Finds the pairs of expert e among the `count` pairs from pair `first` on, and writes them to
+ * `order` from place `at` on. */
 SB_ATOM_FN void sb_route_put(sb_shared<const uint32_t> mine, uint32_t count, uint32_t e,
                              uint32_t at, uint32_t first, sb_global<uint32_t> order)
 {

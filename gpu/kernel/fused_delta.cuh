@@ -1,14 +1,14 @@
 /* fused_delta.cuh - Y-83: "Between the projections of linear attention there are two kernels.", for
  * calls of few rows.
  *
- * sb_gdn_kernel has convolution, gates, norms of queries and keys, and the delta rule. A block has
- * 32 columns of a value head, as in delta_rule.cuh, and convolves all the channels that it reads:
- * its columns, and its head's query and key, which the other blocks that need them convolve as
- * well. It does so while the state, which is far larger, is in flight from memory. It does not
- * write the conv state, since other blocks may not have read it yet.
+ * sb_gdn_kernel computes the convolution, the gates, the norms of queries and keys, and the delta
+ * rule. A block computes 32 columns of a value head, as in delta_rule.cuh. It convolves all
+ * channels that it reads: its columns, and the query and key of its head, which other blocks
+ * convolve again. Meanwhile the state, which is far larger, is in flight from memory. The kernel
+ * does not write the conv state, since other blocks may not have read it yet.
  *
- * sb_gdn_end_kernel has the gated norm, in the form that the next layer reads, and in other blocks
- * the conv state. */
+ * sb_gdn_end_kernel computes the gated norm, in the form that the next layer reads. Other blocks of
+ * it write the conv state. */
 #ifndef SB_GPU_KERNEL_FUSED_DELTA_CUH
 #define SB_GPU_KERNEL_FUSED_DELTA_CUH
 
@@ -19,14 +19,14 @@
 
 enum : uint32_t { SB_GDN_ROWS = 9 }; /* at most */
 
-/* Members of the ops' jobs that pass values between these ops are not used: `out` of conv, and q,
- * k, v, g and beta of delta. The number of rows is that of `delta`. */
+/* Not used are the members that would pass values between the ops: `out` of conv, and q, k, v, g
+ * and beta of delta. delta.rows is the number of rows. */
 template <class T> struct sb_gdn_job {
     sb_conv_job<T> conv;
     sb_delta_job<T> delta;
     sb_global<const T> a, b; /* (rows, v_heads) */
     sb_global<const float> a_log, dt_bias;
-    float eps, scale; /* of the norms; the factor of queries */
+    float eps, scale; /* eps of the norms; the factor of queries */
     bool rounds;      /* K-33 */
 };
 
@@ -36,8 +36,8 @@ struct sb_gdn_room {
     sb_shared<float> v;
 };
 
-/* Convolves the channels that a block needs, in this order: dk of the query, dk of the key, and its
- * columns. Writes all rows of each channel to their places. */
+/* Convolves the channels that a block needs, in this order: dk channels of the query, dk of the
+ * key, and the columns of the block. Writes all rows of each channel to shared memory. */
 template <class T, int DK, int TAPS>
 SB_KERNEL_FN void sb_gdn_convolve(const sb_gdn_job<T> &job, uint32_t key_head, uint32_t head,
                                   const sb_gdn_room &room)
@@ -64,7 +64,7 @@ SB_KERNEL_FN void sb_gdn_convolve(const sb_gdn_job<T> &job, uint32_t key_head, u
     }
 }
 
-/* Norms queries and keys in place, with zeros behind dk; a warp has a vector. */
+/* Norms queries and keys in place, with zeros behind dk. A warp norms one vector at a time. */
 template <class T, int DK>
 SB_KERNEL_FN void sb_gdn_norm(const sb_gdn_job<T> &job, const sb_delta_stage &stage)
 {
@@ -96,7 +96,7 @@ SB_KERNEL_FN void sb_gdn_gates(const sb_gdn_job<T> &job, uint32_t head, const sb
     stage.beta[threadIdx.x] = sb_gpu_sigmoid(sb_wide(static_cast<T>(job.b[at])));
 }
 
-/* Blocks as for sb_delta_rule_kernel. */
+/* The grid is that of sb_delta_rule_kernel. */
 template <class T, int DK, int TAPS>
 static __global__ void __launch_bounds__(SB_DELTA_THREADS, 3) sb_gdn_kernel(const sb_gdn_job<T> job)
 {
@@ -135,9 +135,9 @@ static __global__ void __launch_bounds__(SB_DELTA_THREADS, 3) sb_gdn_kernel(cons
                            column, part, state);
 }
 
-/* --- behind it ---------------------------------------------------------------------------------
+/* --- the second kernel -------------------------------------------------------------------------
  * out or staged may be NULL. staged has the form of sb_linear_stage for a layer of `shape`, whose
- * columns have no order of their own. */
+ * columns must not be reordered by an index. */
 template <class T> struct sb_gdn_end_job {
     sb_conv_job<T> conv;
     sb_global<const T> in, z; /* (rows, heads, n) */
@@ -149,7 +149,7 @@ template <class T> struct sb_gdn_end_job {
     float eps;
 };
 
-/* A head of a row as columns of the next layer's input. */
+/* One head of one row, as an input of the next layer. */
 template <class T> struct sb_gated_row {
     sb_global<const T> in, z; /* of the head */
     sb_global<const float> weight;
@@ -183,8 +183,9 @@ SB_KERNEL_FN void sb_gdn_gated(const sb_gdn_end_job<T> &job, uint32_t row, uint3
     sb_stage_row(mine, job.shape, job.rows, row, head * n / 2, end, job.staged, nullptr);
 }
 
-/* Blocks: first the heads of rows (with `staged` also padding rows), then blocks with one channel
- * for each thread. Threads as for the norm of a head. */
+/* The first blocks norm one head of one row each (with `staged` also of padding rows). The other
+ * blocks write the conv state, one channel per thread. The number of threads is that of the norm of
+ * a head. */
 template <class T, int TAPS>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_gdn_end_kernel(const sb_gdn_end_job<T> job, uint32_t gated)

@@ -1,6 +1,6 @@
 /* fused_heads.cuh - Y-82: "Between the projections of attention and its scores there is one kernel:
  * norm and rotation of queries and keys, and keys and values into the cache". Gates may stay in
- * place: sb_attn_gate_input reads them there. */
+ * `packed`, where sb_attn_gate_input reads them. */
 #ifndef SB_GPU_KERNEL_FUSED_HEADS_CUH
 #define SB_GPU_KERNEL_FUSED_HEADS_CUH
 
@@ -10,7 +10,7 @@
 
 enum : uint32_t { SB_HEADS_MOST = 256 }; /* elements of a head */
 
-/* KV is that of sb_attention_job. */
+/* KV is the same type as in sb_attention_job. */
 template <class T, class KV> struct sb_heads_job {
     sb_global<const T> packed;                 /* (rows, heads, 2 hd) queries and gates */
     sb_global<const T> key, value;             /* (rows, kv_heads, hd) */
@@ -18,12 +18,12 @@ template <class T, class KV> struct sb_heads_job {
     sb_global<const float2> table;             /* (rows, half) of sb_rope_table_kernel */
     sb_global<T> query, gate;                  /* (rows, heads, hd); gate may be NULL */
     sb_global<KV> keys, values;                /* (positions, kv_heads, hd) the cache */
-    sb_global<const uint32_t> first;           /* the position of row 0 in it */
+    sb_global<const uint32_t> first;           /* the position of row 0 in the cache */
     uint32_t rows, heads, kv_heads, hd, half;
     float eps, key_scale, value_scale; /* K-24's z */
 };
 
-/* Element i of a normed and rotated head; `normed` has the whole normed head. */
+/* Returns element i of the rotated head; `normed` is the whole normed head. */
 template <class T>
 SB_KERNEL_FN T sb_heads_turned(sb_shared<const float> normed, sb_global<const float2> table,
                                uint32_t half, uint32_t i)
@@ -36,7 +36,7 @@ SB_KERNEL_FN T sb_heads_turned(sb_shared<const float> normed, sb_global<const fl
     return i < half ? sb_rope_first<T>(x, other, turn) : sb_rope_second<T>(other, x, turn);
 }
 
-/* Writes a vector of hd elements, normed and rounded, to shared memory. */
+/* Norms and rounds a vector of hd elements, and writes it to shared memory. */
 template <class T>
 SB_KERNEL_FN void sb_heads_norm(sb_global<const T> x, sb_global<const float> weight, uint32_t hd,
                                 float eps, sb_shared<float> part, sb_shared<float> normed)
@@ -48,7 +48,8 @@ SB_KERNEL_FN void sb_heads_norm(sb_global<const T> x, sb_global<const float> wei
         __syncthreads();
 }
 
-/* Blocks: (heads of queries, keys and values; rows). Threads as for the norm of a head. */
+/* grid: (heads of queries, keys and values; rows). The number of threads is that of the norm of a
+ * head. */
 template <class T, class KV>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_heads_kernel(const sb_heads_job<T, KV> job)

@@ -1,6 +1,6 @@
-/* fused_norm.cuh - a sum into the residual stream, and the norm behind it. Y-80: "A norm of the
- * residual stream adds first what the sublayer before it gave", "A norm is staged for the layers
- * and the experts that read it, once for all of them." A block has a row in shared memory. */
+/* fused_norm.cuh - adds to the residual stream, and norms the sum. Y-80: "A norm of the residual
+ * stream adds first what the sublayer before it gave", "A norm is staged for the layers and the
+ * experts that read it, once for all of them." A block keeps one row in shared memory. */
 #ifndef SB_GPU_KERNEL_FUSED_NORM_CUH
 #define SB_GPU_KERNEL_FUSED_NORM_CUH
 
@@ -11,7 +11,7 @@
 enum : uint32_t { SB_FUSED_NORM_THREADS = 1024 }; /* at most */
 
 /* --- what is added to the stream (rows, n) -----------------------------------------------------
- * of_row selects a row, value an element of it. */
+ * of_row selects a row; value returns one element of this row. */
 struct sb_add_nothing {
     static constexpr bool ADDS = false;
     SB_ATOM_FN sb_add_nothing of_row(uint32_t, uint32_t) const
@@ -36,13 +36,13 @@ template <class T> struct sb_add_values {
         return sb_wide(static_cast<T>(y[i]));
     }
 };
-/* The outputs of the experts of a row and of its shared expert. */
+/* The combined outputs of the experts of a row and of the shared expert. */
 template <class T> struct sb_add_combined {
     static constexpr bool ADDS = true;
     sb_global<const T> expert_out;      /* (rows, kept, n) */
     sb_global<const float> weights;     /* (rows, kept) */
     sb_global<const T> shared_out;      /* (rows, n) */
-    sb_global<const float> shared_gate; /* (rows) logits; `open` is the sigmoid of one row's */
+    sb_global<const float> shared_gate; /* (rows) logits; `open` is the sigmoid of a row's logit */
     uint32_t kept, n;
     float open;
 
@@ -65,7 +65,7 @@ template <class T> struct sb_add_combined {
 /* --- the kernel --------------------------------------------------------------------------------
  */
 /* Each of out, staged and pairs may be NULL. staged and pairs have the forms of sb_linear_stage and
- * sb_expert_stage for layers of `shape`, whose columns have no order of their own. */
+ * sb_expert_stage for layers of `shape`, whose columns must not be reordered by an index. */
 template <class ADDED, class T> struct sb_add_norm_job {
     sb_global<const float> x; /* (rows, n) the stream */
     ADDED added;
@@ -79,7 +79,7 @@ template <class ADDED, class T> struct sb_add_norm_job {
     float eps;
 };
 
-/* A row of the norm as an input of layers, computed from the sums in shared memory. */
+/* A normed row as an input of layers, computed from the sums in shared memory. */
 template <class T> struct sb_normed_row {
     sb_shared<const float> sum;
     sb_global<const float> weight;
@@ -95,7 +95,8 @@ template <class T> struct sb_normed_row {
     }
 };
 
-/* Blocks: rows, and with `staged` also the padding rows of the last tile. Shared: n floats. */
+/* One block for each row, and with `staged` also for each padding row of the last tile. Shared
+ * memory: n floats. */
 template <class ADDED, class T>
 static __global__ void __launch_bounds__(SB_FUSED_NORM_THREADS)
     sb_add_norm_kernel(const sb_add_norm_job<ADDED, T> job)

@@ -16,11 +16,11 @@ struct sb_choice_job {
     sb_global<uint32_t> begin;
     sb_global<uint2> sets;
     sb_global<uint32_t> count;
-    uint32_t rows, experts, kept, most; /* most: the most pairs of a set */
+    uint32_t rows, experts, kept, most; /* most: the most pairs in a set */
     bool renormalise;
 };
 
-/* A warp has a row. Shared: 2 experts + kept floats for each row. */
+/* A warp computes one row. Shared memory: 2 experts + kept floats for each row. */
 static __global__ void __launch_bounds__(SB_CHOICE_ROWS *SB_WARP)
     sb_choice_kernel(const sb_choice_job job)
 {

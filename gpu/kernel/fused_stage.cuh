@@ -6,7 +6,7 @@
 #include "gpu/kernel/elementwise.cuh"
 #include "gpu/kernel/experts_linear.cuh"
 
-/* The shape that staging needs, for a layer whose columns have no order of their own. */
+/* The shape for staging the input of a layer whose columns are not reordered by an index. */
 static inline sb_linear_shape sb_stage_shape(uint32_t cols)
 {
     sb_linear_shape shape = sb_linear_shape();
@@ -15,9 +15,9 @@ static inline sb_linear_shape sb_stage_shape(uint32_t cols)
     return shape;
 }
 
-/* --- a row that a block has --------------------------------------------------------------------
- * Stages the pairs of columns [from, end) of row `row`, in each of the two forms that is not NULL.
- * Padding rows are written to the fragments only. */
+/* --- a row that one block stages ---------------------------------------------------------------
+ * Stages column pairs [from, end) of row `row`, in both forms unless a pointer is NULL. Padding
+ * rows are written to the fragments only. */
 template <class INPUT>
 SB_KERNEL_FN void sb_stage_row(const INPUT &in, const sb_linear_shape &shape, uint32_t rows,
                                uint32_t row, uint32_t from, uint32_t end, sb_global<uint2> staged,
@@ -60,7 +60,7 @@ template <class T> struct sb_swiglu_input {
     }
 };
 
-/* The gates lie where the projection wrote them, behind the query of each head (R-13). */
+/* The gates are still in `packed`, the output of q_proj, after the query of each head (R-13). */
 template <class T> struct sb_attn_gate_input {
     sb_global<const T> in;     /* (rows, heads, hd); a row has `cols` elements */
     sb_global<const T> packed; /* (rows, heads, 2 hd) */
@@ -75,7 +75,7 @@ template <class T> struct sb_attn_gate_input {
     }
 };
 
-/* One thread for two words of a layer's input, or for one word of experts' inputs. */
+/* A thread writes two words of a layer's input, or one word of the experts' inputs. */
 template <class INPUT>
 static __global__ void __launch_bounds__(SB_EACH_THREADS)
     sb_stage_kernel(const INPUT in, sb_global<const uint32_t> columns, sb_global<uint2> out,

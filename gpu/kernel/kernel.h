@@ -1,7 +1,7 @@
-/* kernel.h - the common part of all kernels, beside gpu/cuda.h.
+/* kernel.h - definitions for all kernels, in addition to gpu/cuda.h.
  *
- * SB_PLANT(name) is true if sb_gpu_plant (gpu/gpu.h) has planted this fault of plants.def. Device
- * code has no faults. */
+ * SB_PLANT(name) is true if sb_gpu_plant (gpu/gpu.h) has planted this fault of plants.def. In
+ * device code it is always false. */
 #ifndef SB_KERNEL_KERNEL_H
 #define SB_KERNEL_KERNEL_H
 

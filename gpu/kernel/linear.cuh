@@ -25,8 +25,8 @@ SB_KERNEL_FN uint32_t sb_linear_bits(uint16_t x)
     return x;
 }
 
-/* An input (rows, cols) in memory. Any type with the member `bits` is an input of a layer:
- * fused_stage.cuh has others. */
+/* An input (rows, cols) in memory. Any type with the member `bits` can be the input of a layer;
+ * fused_stage.cuh defines other such types. */
 template <class T> struct sb_linear_memory {
     sb_global<const T> in;
     uint32_t cols;
@@ -38,7 +38,7 @@ template <class T> struct sb_linear_memory {
     }
 };
 
-/* The element at a place of a row; padding is zero. */
+/* Returns the element at a place of a row; padding is zero. */
 template <class INPUT>
 SB_KERNEL_FN uint32_t sb_linear_input(const sb_linear_shape &shape, const INPUT &in,
                                       sb_global<const uint32_t> columns, uint32_t rows,
@@ -51,7 +51,7 @@ SB_KERNEL_FN uint32_t sb_linear_input(const sb_linear_shape &shape, const INPUT 
         return 0;
     return in.bits(row, column);
 }
-/* The elements at a place and at the next one. */
+/* Returns the elements at a place and at the next place, in one word. */
 template <class INPUT>
 SB_KERNEL_FN uint32_t sb_linear_pair(const sb_linear_shape &shape, const INPUT &in,
                                      sb_global<const uint32_t> columns, uint32_t rows, uint32_t row,
@@ -62,7 +62,8 @@ SB_KERNEL_FN uint32_t sb_linear_pair(const sb_linear_shape &shape, const INPUT &
 }
 
 /* out (row tiles, 4 chunks, 32): H-8: "register r of B has column g and starts at k = W t + 4 W r".
- * Writes the words of index `i` if they exist; `columns` is read if the shape gathers. */
+ * Writes element `i` of out, two words, if it exists. `columns` is read only if the shape gathers.
+ */
 template <class INPUT>
 SB_KERNEL_FN void sb_linear_stage_at(size_t i, const INPUT &in, sb_global<const uint32_t> columns,
                                      sb_global<uint2> out, const sb_linear_shape &shape,
@@ -80,7 +81,7 @@ SB_KERNEL_FN void sb_linear_stage_at(size_t i, const INPUT &in, sb_global<const 
         word[r] = sb_linear_pair(shape, in, columns, rows, row, place + 8 * r);
     out[i] = make_uint2(word[0], word[1]);
 }
-/* The index in `out` of sb_linear_stage, in 32-bit words, of the places 2 `pair` and 2 `pair` + 1
+/* The index, in 32-bit words of the output of sb_linear_stage, of places 2 `pair` and 2 `pair` + 1
  * of a row. */
 SB_KERNEL_FN size_t sb_linear_pair_at(const sb_linear_shape &shape, uint32_t row, uint32_t pair)
 {
@@ -90,7 +91,7 @@ SB_KERNEL_FN size_t sb_linear_pair_at(const sb_linear_shape &shape, uint32_t row
     return (step * 32 + lane) * 2 + pair / 4 % 2;
 }
 
-/* One thread for each pair of words. */
+/* A thread writes two words. */
 template <class T>
 static __global__ void __launch_bounds__(256)
     sb_linear_stage(sb_global<const T> in, sb_global<const uint32_t> columns, sb_global<uint2> out,
@@ -119,8 +120,8 @@ SB_KERNEL_FN void sb_linear_fold(float (&sum)[NT][4], float (&part)[NT][4],
     }
 }
 
-/* Staged inputs of a block as the second operand. Lanes whose column is padding have zeros and read
- * nothing. */
+/* The second operand, from the staged inputs of a block. Lanes with a padding column get zeros and
+ * read nothing. */
 struct sb_linear_fragments {
     sb_global<const uint2> x; /* sb_linear_stage, from the first row tile of the block on */
     size_t row_tile;          /* elements of a row tile */
@@ -136,8 +137,8 @@ struct sb_linear_fragments {
 };
 
 /* sum[m][n] += the product of MT tiles of weights with the first `live` of NT tiles of inputs, over
- * the chunks [first, last). Called by all 32 lanes of a warp; `ring` has begun with these
- * chunks. */
+ * the chunks [first, last). All 32 lanes of a warp must call this function, after ring.begin for
+ * the same chunks. */
 template <int CODES, bool GROUPED, int MT, int NT, class INPUTS>
 SB_KERNEL_FN void
 sb_linear_product(float (&sum)[MT][NT][4], sb_linear_ring<CODES, GROUPED, MT, NT> &ring,
@@ -204,7 +205,7 @@ SB_KERNEL_FN void sb_linear_store(sb_global<uint16_t> out, size_t at, float y, u
     out[at] = static_cast<uint16_t>(sb_linear_bits(y));
 }
 
-/* Bytes of dynamic shared memory. */
+/* The bytes of dynamic shared memory of sb_linear_kernel. */
 constexpr size_t sb_linear_bytes(int mt, int nt)
 {
     return sizeof(float) * SB_LINEAR_WARPS * 128 * static_cast<size_t>(mt) *
@@ -218,7 +219,7 @@ template <class OUT> struct sb_linear_matrix {
     sb_global<OUT> out;             /* (rows, N), rounded to bfloat16 unless `wide` */
     sb_linear_shape shape;
     uint32_t wide;
-    uint32_t begin; /* its first block */
+    uint32_t begin; /* the first block of this matrix */
 };
 template <class OUT> struct sb_linear_list {
     sb_linear_matrix<OUT> of[SB_LINEAR_MATRICES];
@@ -236,8 +237,8 @@ template <class OUT> struct sb_linear_list {
     }
 };
 
-/* A block has MT tiles of weights and NT row tiles; its warps split the chunks. grid (blocks of all
- * matrices, tiles / MT each; row tiles / NT), SB_LINEAR_THREADS threads. */
+/* A block computes MT tiles of weights for NT row tiles; its warps split the chunks. grid: x is the
+ * sum of tiles / MT over all matrices, y is row tiles / NT. SB_LINEAR_THREADS threads. */
 template <int CODES, bool GROUPED, int MT, int NT, class OUT>
 static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 2)
     sb_linear_kernel(const __grid_constant__ sb_linear_list<OUT> list, sb_global<const uint2> x,

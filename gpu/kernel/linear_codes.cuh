@@ -8,12 +8,12 @@
 #include "gpu/kernel/linear_shape.h"
 #include "gpu/kernel/kernel.h"
 
-/* For the rows g and g + 8 of a lane. */
+/* The scales and bases of a lane's rows g and g + 8. */
 struct sb_linear_scales {
     float scale[2], base[2];
 };
 
-/* The words of a lane for one chunk, of a tile in global or shared memory. */
+/* Loads a lane's words of one chunk. The tile is in global or shared memory. */
 template <int CODES, class AT>
 SB_KERNEL_FN void sb_linear_load(uint32_t (&raw)[sb_codes_bits(CODES)], AT tile, uint32_t chunk,
                                  uint32_t lane)
@@ -29,16 +29,15 @@ SB_KERNEL_FN void sb_linear_load(uint32_t (&raw)[sb_codes_bits(CODES)], AT tile,
     }
 }
 
-/* The number of 16-byte words of a tile's scales: for a chunk (NVFP4), or for one scale of all its
- * rows.
- */
+/* The number of 16-byte words for scales of a tile: all block scales of one chunk (NVFP4), or else
+ * one scale for each of its 16 rows. */
 SB_SHAPE_FN constexpr uint32_t sb_linear_scale_words(uint32_t codes)
 {
     return sb_codes_integer(codes) ? 8 : 4;
 }
 
-/* The block scales of a step, whose products are exact; eight bytes of a lane have those of a
- * chunk. */
+/* The block scales of a step, from the eight bytes that hold a lane's block scales of a chunk.
+ * Products of codes and block scales are exact. */
 SB_KERNEL_FN sb_linear_scales sb_linear_block_scales(uint2 eight, uint32_t step)
 {
     const uint32_t turn = SB_PLANT(linear_scales) ? step ^ 1 : step;
@@ -46,8 +45,8 @@ SB_KERNEL_FN sb_linear_scales sb_linear_block_scales(uint2 eight, uint32_t step)
     return {{__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)}, {0.0f, 0.0f}};
 }
 
-/* The scales of a step at `at`, in global or shared memory. Block scales of NVFP4 are converted
- * when needed. */
+/* Loads the scales of a step from `at`, in global or shared memory. Block scales of NVFP4 are
+ * converted. */
 template <int CODES, class AT>
 SB_KERNEL_FN void sb_linear_scales_at(sb_linear_scales *out, AT at, uint32_t step, uint32_t lane)
 {
@@ -69,7 +68,7 @@ SB_KERNEL_FN void sb_linear_scales_at(sb_linear_scales *out, AT at, uint32_t ste
     }
 }
 
-/* The scales that multiply sums, and the bases of codes: scale number `which` of each row. */
+/* Loads scale number `which` of each row: scales that multiply sums, and bases of codes. */
 template <int CODES>
 SB_KERNEL_FN void sb_linear_find(sb_linear_scales *out, sb_global<const uint4> tile,
                                  const sb_linear_shape &shape, uint32_t which, uint32_t lane)
@@ -79,14 +78,15 @@ SB_KERNEL_FN void sb_linear_find(sb_linear_scales *out, sb_global<const uint4> t
         lane);
 }
 
-/* A pair of one value that is exact in bfloat16. */
+/* A word that holds x twice in bfloat16. x must be exact in bfloat16. */
 SB_KERNEL_FN uint32_t sb_linear_twice(float x)
 {
     return sb_bf16x2_upper(x, x);
 }
 
-/* Y-40: "an integer of at most eight bits less its zero point". Two codes of 4 bits, byte r of
- * `raw`, plus their base. 2^7 with a code in its fraction bits is 2^7 + code. */
+/* Y-40: "an integer of at most eight bits less its zero point". Decodes two codes of 4 bits, byte r
+ * of `raw`, and adds their base. A bfloat16 of 2^7 with a code in its fraction bits has the value
+ * 2^7 + code. */
 SB_KERNEL_FN uint32_t sb_linear_fours(uint32_t raw, uint32_t r, float base)
 {
     const uint32_t byte = __byte_perm(raw, 0, 0x4440 + r);
@@ -94,8 +94,8 @@ SB_KERNEL_FN uint32_t sb_linear_fours(uint32_t raw, uint32_t r, float base)
                          sb_linear_twice(__fadd_rn(base, -128.0f)));
 }
 
-/* Two codes of 8 bits, bytes r and r + 1, plus their base. 2^23 with a code in its fraction bits is
- * 2^23 + code. */
+/* Decodes two codes of 8 bits, bytes r and r + 1, and adds their base. A binary32 of 2^23 with a
+ * code in its fraction bits has the value 2^23 + code. */
 SB_KERNEL_FN uint32_t sb_linear_eights(uint32_t raw, uint32_t r, float base)
 {
     const float shift = __fadd_rn(base, -8388608.0f);
@@ -105,7 +105,7 @@ SB_KERNEL_FN uint32_t sb_linear_eights(uint32_t raw, uint32_t r, float base)
                            __fadd_rn(__uint_as_float(high), shift));
 }
 
-/* a becomes the weights of a step. */
+/* Decodes the weights of a step to a. */
 template <int CODES>
 SB_KERNEL_FN void sb_linear_fragment(uint32_t (&a)[4], const uint32_t (&raw)[sb_codes_bits(CODES)],
                                      const sb_linear_scales &scales, uint32_t step)

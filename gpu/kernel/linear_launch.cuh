@@ -5,7 +5,7 @@
 #include "gpu/kernel/linear.cuh"
 #include "gpu/kernel/wide_launch.cuh"
 
-/* The arguments of a layer, as kernels see them. */
+/* The arguments of a layer, in memory of the kernels. */
 struct sb_linear_call {
     const sb_queue *queue;
     sb_global<const uint4> weights; /* sb_pack_linear */
@@ -56,7 +56,7 @@ static sb_status sb_linear_tiles(const sb_queue *queue, sb_linear_list<float> li
                      SB_LINEAR_THREADS, sb_linear_bytes(MT, NT), list, x, rows);
 }
 
-/* The number of tiles of a block changes no bit. */
+/* Chooses the tiles per block by the number of rows; the choice changes no bit. */
 template <int CODES, bool GROUPED>
 static sb_status sb_linear_rows(const sb_queue *queue, const sb_linear_list<float> &list,
                                 sb_global<const uint2> x, uint32_t rows, bool many)
@@ -72,14 +72,15 @@ static sb_status sb_linear_rows(const sb_queue *queue, const sb_linear_list<floa
     return sb_linear_tiles<CODES, GROUPED, 2, 8>(queue, list, x, rows);
 }
 
-/* True if one instance can compute both. */
+/* True if one instance of the kernel can compute both layers. */
 static inline bool sb_linear_together(const sb_linear_shape &a, const sb_linear_shape &b)
 {
     return a.codes == b.codes && (a.parts != 0) == (b.parts != 0) && a.chunks == b.chunks &&
            !a.gathers && !b.gathers;
 }
 
-/* Launches matrices of one input that one instance can compute. */
+/* Launches several matrices with the same input; one instance must be able to compute all of them.
+ */
 static inline sb_status sb_linear_list_launch(const sb_queue *queue,
                                               const sb_linear_list<float> &list,
                                               sb_global<const uint2> x, uint32_t rows, bool many)

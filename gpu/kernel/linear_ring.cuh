@@ -2,34 +2,33 @@
  * part, it asks for the weights of four chunks, of two for BF16, and of one in blocks of more than
  * 16 rows. When it has used a chunk, it asks for another."
  *
- * To keep memory busy, the bytes in flight must be its rate times its latency (Little). With an
- * assumed latency of 700 ns, 48 multiprocessors at 255 GB/s need 3.7 KB each, and 132 at 3.35 TB/s
- * need 17.8 KB. The eight warps of a single block have 16 KB of 4-bit codes in flight, or 32 KB of
- * 8 or 16 bits. */
+ * To keep memory busy, the bytes in flight must be the memory rate times the memory latency
+ * (Little's law). With an assumed latency of 700 ns, 48 multiprocessors at 255 GB/s need 3.7 KB
+ * each, and 132 at 3.35 TB/s need 17.8 KB. The eight warps of a single block have 16 KB of 4-bit
+ * codes in flight, or 32 KB of 8 or 16 bits. */
 #ifndef SB_KERNEL_LINEAR_RING_CUH
 #define SB_KERNEL_LINEAR_RING_CUH
 
 #include "gpu/kernel/linear_codes.cuh"
 
-/* The number of chunks that a warp requests ahead. In blocks of many rows, registers hold sums
- * instead. */
+/* The number of chunks that a warp requests ahead. In blocks for many rows, the sums need the
+ * registers. */
 SB_SHAPE_FN constexpr uint32_t sb_linear_depth(int codes, int nt)
 {
     return nt > 2 ? 1 : sb_codes_bits(static_cast<uint32_t>(codes)) == 16 ? 2 : 4;
 }
 
-/* A lane's part of a chunk: codes; NVFP4's block scales; the group scales of its halves.
- */
+/* A lane's part of a chunk: codes, block scales (NVFP4), and the group scales of both halves. */
 template <int CODES> struct sb_linear_held {
     uint32_t raw[sb_codes_bits(CODES)];
     uint2 blocks;
     sb_linear_scales of[2];
 };
 
-/* The index of the scale of a half of a chunk: sb_linear_scale without branches and division, which
- * would delay the loads behind it. */
+/* Returns the index of the scale for half a chunk. The same as sb_linear_scale, but without
+ * branches and division, which would delay the loads that follow. */
 struct sb_linear_halves {
-    uint32_t each; /* 2^32 / (halves that share a scale), rounded up; 0: each has its own */
+    uint32_t each; /* 2^32 / (halves that share a scale), rounded up; 0: nothing is shared */
 
     SB_ATOM_FN void begin(const sb_linear_shape &shape)
     {
@@ -42,11 +41,11 @@ struct sb_linear_halves {
     }
 };
 
-/* The weights of a warp in flight, for MT tiles `stride` elements apart. */
+/* The weights that a warp has in flight, for MT tiles that are `stride` elements apart. */
 template <int CODES, bool GROUPED, int MT, int NT> struct sb_linear_ring {
     enum : uint32_t { DEPTH = sb_linear_depth(CODES, NT), LOADS = sb_codes_bits(CODES) / 4 };
     sb_linear_held<CODES> held[DEPTH][MT];
-    sb_linear_scales row[MT]; /* for integer codes without group scales, which need a base */
+    sb_linear_scales row[MT]; /* scales and bases of integer codes without group scales */
     sb_linear_halves halves;
 
     SB_ATOM_FN void ask_tile(sb_linear_held<CODES> &to, sb_global<const uint4> tile,
@@ -78,7 +77,7 @@ template <int CODES, bool GROUPED, int MT, int NT> struct sb_linear_ring {
             ask_tile(held[place][m], weights + m * stride, shape, chunk, threadIdx.x % 32);
     }
 
-    /* Requests the first of the chunks [first, last). Reads nothing but weights. */
+    /* Requests the first DEPTH of the chunks [first, last). Reads only weights. */
     SB_ATOM_FN void begin(sb_global<const uint4> weights, size_t stride,
                           const sb_linear_shape &shape, uint32_t first, uint32_t last)
     {

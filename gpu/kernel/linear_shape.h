@@ -1,9 +1,9 @@
 /* linear_shape.h - the memory layout of a linear layer's weights for the bf16 atom.
  *
- * A tile has 16 rows of the matrix. Its columns come in chunks of 64, four steps of the atom
- * (m16n8k16); a lane has its codes of a chunk in BITS / 4 words of 16 bytes, the lanes side by
- * side. The scales of a tile follow its codes. Padding rows and columns are zero.
- */
+ * A tile has 16 rows of the matrix. Its columns are cut into chunks of 64, which are four steps of
+ * the atom (m16n8k16). Each lane has its codes of a chunk in BITS / 4 words of 16 bytes; word i of
+ * all 32 lanes is contiguous. The scales of a tile follow its codes. Padding rows and columns are
+ * zero. */
 #ifndef SB_KERNEL_LINEAR_SHAPE_H
 #define SB_KERNEL_LINEAR_SHAPE_H
 
@@ -25,10 +25,10 @@ enum : uint32_t {
     SB_LINEAR_WARPS = 8, /* parts of a sum, and warps of a block */
 };
 
-/* The type of a code, and the data behind the codes of a tile. */
+/* The type of a code. The comments give the scales that follow the codes of a tile. */
 enum sb_linear_codes : uint32_t {
-    SB_CODES_bf16,  /* nothing */
-    SB_CODES_nvfp4, /* E2M1; [chunk][row % 8][row / 8][step] E4M3; the products are exact */
+    SB_CODES_bf16,  /* no scales */
+    SB_CODES_nvfp4, /* E2M1; [chunk][row % 8][row / 8][step] E4M3, exact products */
     SB_CODES_e4m3,  /* [scale][row] binary32 */
     SB_CODES_e2m1,  /* the same */
     SB_CODES_u4,    /* [scale][row] pairs of binary32: scale, and base to add to a code */
@@ -50,13 +50,13 @@ struct sb_linear_shape {
     sb_linear_codes codes;
     uint32_t rows, cols; /* N, K */
     uint32_t chunks;
-    uint32_t parts;  /* scales of a row in a chunk: 1 or 2; 0: one for the whole row, or none */
-    uint32_t shared; /* chunks that share a scale, where parts is 1 */
-    uint32_t scales; /* of a row, in binary32 */
+    uint32_t parts;  /* scales of a row in a chunk, 1 or 2; 0: one for the whole row, or none */
+    uint32_t shared; /* chunks that share a scale, if parts is 1 */
+    uint32_t scales; /* binary32 scales of a row */
     uint32_t scale_at, tile_bytes;
-    uint32_t gathers;    /* columns have an order of their own: sb_pack_columns */
-    float factor;        /* of the whole matrix */
-    uint32_t is_divisor; /* sums are divided by it */
+    uint32_t gathers;    /* columns are reordered: sb_pack_columns */
+    float factor;        /* the factor of the whole matrix */
+    uint32_t is_divisor; /* sums are divided by the factor, not multiplied */
 };
 
 /* The index of a step's scale within its row. */

@@ -7,10 +7,10 @@
 #include "gpu/kernel/lowbit_shape.h"
 #include "gpu/kernel/tile.cuh"
 
-/* A unit has two steps. The weights' scales for both are one word in each lane, chosen by the first
- * selector of the atom; the inputs' scales are one word in half of the lanes. H-9: "the scales of
- * row m are in the word of lane 4 (m mod 8) + 2 p + m / 8, those of column n in the word of lane 4
- * n + q" */
+/* A unit has two steps. For both steps together, the scales of weights are one word in each lane;
+ * the first selector of the atom chooses the step. The scales of inputs are one word in half of the
+ * lanes. H-9: "the scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8, those of
+ * column n in the word of lane 4 n + q" */
 struct sb_w4a4 {
     uint32_t rows, units;
     sb_global<const uint4> weight;   /* [tile][unit][2][lane] */
@@ -18,7 +18,7 @@ struct sb_w4a4 {
     sb_global<const uint32_t> codes; /* (inputs, words) of sb_act_fp4_kernel */
     sb_global<const uint32_t>
         in_scale;                   /* (inputs, 2 units) of sb_act_fp4_kernel: four scales each */
-    sb_global<const float2> factor; /* of each matrix and input: multiplier, divisor */
+    sb_global<const float2> factor; /* multiplier and divisor for each matrix and its input */
 
     SB_ATOM_FN sb_w4a4 at(uint32_t matrix) const
     {
@@ -44,7 +44,7 @@ struct sb_w4a4 {
         sb_mma_nvfp4<P, P>(sum, a, b, scales_a, scales_b);
     }
 
-    /* Codes and scales of units in flight: see linear_ring.cuh. */
+    /* The codes and scales of units in flight: see linear_ring.cuh. */
     template <int NT> struct ring {
         enum : uint32_t { DEPTH = NT > 2 ? 1 : 2 };
         uint4 codes[DEPTH][2];
@@ -70,7 +70,7 @@ struct sb_w4a4 {
                 ask(to, d, tile, first + d);
     }
 
-    /* sum[n] += the product of unit u, which is at `place` of the ring. */
+    /* sum[n] += the product of unit u. Its weights are at `place` of the ring. */
     template <int NT>
     SB_ATOM_FN void multiply(float (&sum)[NT][4], const ring<NT> &from, uint32_t place,
                              const uint32_t (&row)[NT], uint32_t live, uint32_t u) const

@@ -1,7 +1,7 @@
 /* linear_w8a8.cuh - E4M3 weights with E4M3 inputs on the FP8 atom, a layer of tile.cuh.
  *
- * The atom multiplies codes exactly and sums them. Scales of inputs and weights multiply sums: the
- * sum of each unit if groups have scales, else the whole sum. */
+ * The atom multiplies codes exactly and sums them. If groups have scales, the scales of input and
+ * weight multiply the sum of each unit; otherwise they multiply the whole sum. */
 #ifndef SB_KERNEL_LINEAR_W8A8_CUH
 #define SB_KERNEL_LINEAR_W8A8_CUH
 
@@ -15,7 +15,7 @@ template <bool GROUPED> struct sb_w8a8 {
     sb_global<const float> scale;    /* [tile][scale][16] */
     sb_global<const uint32_t> codes; /* (inputs, words) of sb_act_fp8_kernel */
     sb_global<const float> y;        /* (inputs, scales) */
-    sb_global<const float2> factor;  /* of each matrix and input: multiplier, divisor */
+    sb_global<const float2> factor;  /* multiplier and divisor for each matrix and its input */
 
     SB_ATOM_FN sb_w8a8 at(uint32_t matrix) const
     {
@@ -28,7 +28,7 @@ template <bool GROUPED> struct sb_w8a8 {
         return other;
     }
 
-    /* Codes of steps in flight, across the ends of units: see linear_ring.cuh. */
+    /* The codes of steps in flight, also of the next unit: see linear_ring.cuh. */
     template <int NT> struct ring {
         enum : uint32_t { DEPTH = NT > 2 ? 2 : 4 };
         uint4 codes[DEPTH];
@@ -53,8 +53,8 @@ template <bool GROUPED> struct sb_w8a8 {
                 ask(to, d, tile, at + d);
     }
 
-    /* The products of a step. A lane reads of an input: H-8: "register r of B has column g and
-     * starts at k = W t + 4 W r" */
+    /* Adds the products of a step. The layout of the input is that of H-8: "register r of B has
+     * column g and starts at k = W t + 4 W r" */
     template <int NT>
     SB_ATOM_FN void multiply(float (&sum)[NT][4], const uint4 &four, const uint32_t (&row)[NT],
                              uint32_t live, size_t step) const

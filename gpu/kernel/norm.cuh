@@ -1,6 +1,7 @@
-/* norm.cuh - the three norms. A block has one vector. Its threads take the elements in turn, add
- * their squares fused, and then add the sums of the threads (reduce.cuh). Kernels with a vector in
- * shared memory (fused_*.cuh) add with as many threads as the kernels here. */
+/* norm.cuh - the three norms. A block norms one vector. Thread t of T takes elements t, t + T, and
+ * so on, and adds their squares with fused operations. Then the sums of the threads are added
+ * (reduce.cuh). Kernels with a vector in shared memory (fused_*.cuh) use the same number of adding
+ * threads. */
 #ifndef SB_GPU_KERNEL_NORM_CUH
 #define SB_GPU_KERNEL_NORM_CUH
 
@@ -8,7 +9,7 @@
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/fn.h"
 
-/* The share of thread `thread` of `threads` in ss = dot(x, x). */
+/* Returns the part of ss = dot(x, x) that thread `thread` of `threads` adds. */
 template <class T, class P>
 SB_KERNEL_FN float sb_squares_of(P x, size_t n, unsigned thread, unsigned threads)
 {
@@ -21,7 +22,7 @@ SB_KERNEL_FN float sb_squares_of(P x, size_t n, unsigned thread, unsigned thread
     return sum;
 }
 
-/* ss, in every thread of a block with one vector. */
+/* Returns ss, in every thread of the block. */
 template <class T>
 SB_KERNEL_FN float sb_sum_of_squares(sb_global<const T> x, size_t n, sb_shared<float> part)
 {
@@ -89,7 +90,7 @@ SB_KERNEL_FN float sb_l2normed(float x, float n, bool rounds, bool query, float 
     return query ? __fmul_rn(y, scale) : y;
 }
 
-/* A block has one head of one row, first the heads of queries, then those of keys. */
+/* A block norms one head of one row: first the heads of queries, then the heads of keys. */
 template <class T>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_l2norm_kernel(sb_global<const T> qkv, size_t stride, unsigned heads, size_t dk, float eps,

@@ -12,7 +12,7 @@ extern "C" {
 #include "ref/formats/small_float.h"
 }
 
-enum : uint32_t { PART = 32 }; /* columns of the smallest group with its own scale */
+enum : uint32_t { PART = 32 }; /* half a chunk, the least width with its own scale */
 
 /* --- the shape ---------------------------------------------------------------------------------
  */
@@ -58,8 +58,8 @@ static uint32_t group_of(const sb_matrix *m, uint32_t column)
     return index ? sb_load_u32(index + 4 * size_t(column)) : column / m->quant.block_cols;
 }
 
-/* The first column of each group, and then the padded width: groups are padded to a multiple of
- * PART. first[] has q->groups + 1 elements. */
+/* Finds the first place of each group, and in first[groups] the padded width. Each group is padded
+ * to a multiple of PART. */
 static void group_places(const sb_matrix *m, uint32_t *first)
 {
     const sb_quant *q = &m->quant;
@@ -70,8 +70,7 @@ static void group_places(const sb_matrix *m, uint32_t *first)
         first[g + 1] = first[g] + up(first[g + 1], PART);
 }
 
-/* The padded width if groups do not match chunks. The columns of each group are then stored next to
- * each other. */
+/* The padded width if columns are reordered so that each group is contiguous. */
 static sb_status width_of_groups(const sb_matrix *m, uint32_t *width)
 {
     const uint32_t groups = m->quant.groups;
@@ -140,7 +139,7 @@ sb_status sb_pack_columns(const sb_matrix *m, const sb_linear_shape &s, uint32_t
 
 /* --- the tiles ---------------------------------------------------------------------------------
  */
-/* The buffers of a row: values by column, columns by place, bases by scale. */
+/* Buffers for one row: values indexed by column, columns by place, bases by scale. */
 struct row_room {
     float *values;     /* (K) */
     uint32_t *columns; /* (chunks 64) */
@@ -174,7 +173,7 @@ static void find_bases(const sb_linear_shape &s, const row_room &room)
     }
 }
 
-/* The code of a value; false if it has none. */
+/* Finds the code of a value; returns false if the value has no code. */
 static bool code_of(const sb_linear_shape &s, float value, float base, uint32_t *code)
 {
     if (sb_codes_integer(s.codes)) {
@@ -225,7 +224,7 @@ static void pack_block_scales(const sb_matrix *m, const sb_linear_shape &s, uint
     }
 }
 
-/* The scale of an element; the planted fault uses blocks of 125 rows and columns. */
+/* Returns the scale of an element. A planted fault uses blocks of 125 rows and columns. */
 static float scale_at(const sb_matrix *m, uint32_t row, uint32_t column)
 {
     if (!SB_PLANT(linear_blocks))
@@ -287,7 +286,7 @@ sb_status sb_pack_linear(const sb_matrix *m, size_t first, size_t bytes, unsigne
     return status;
 }
 
-/* --- matrices that are not quantized: their values -------------------------------------------- */
+/* --- values of matrices that are not quantized ------------------------------------------------ */
 sb_status sb_pack_values(const sb_matrix *m, size_t first, size_t bytes, unsigned char *to)
 {
     const size_t row = m->cols * sizeof(float);

@@ -6,7 +6,7 @@
 #include "gpu/kernel/kernel.h"
 #include "gpu/cuda.h"
 
-enum { SB_WARP = 32, SB_SUM_WARPS = 8 }; /* the most warps that add */
+enum { SB_WARP = 32, SB_SUM_WARPS = 8 }; /* the most warps in a sum */
 static const unsigned sb_all_lanes = 0xffffffffu;
 
 /* A butterfly: all lanes get the same bits, since a + b is b + a. */
@@ -26,8 +26,8 @@ SB_KERNEL_FN float sb_warp_max(float x)
     return x;
 }
 
-/* Called once in a block, by all threads of its whole warps. The first `threads` threads have
- * values to add; their warps are added in order. */
+/* Call this once per block, with all threads; all warps must be whole. Adds the values of the first
+ * `threads` threads: first within each warp, then the warps in order. */
 SB_KERNEL_FN float sb_block_sum(float x, sb_shared<float> part, unsigned threads)
 {
     x = sb_warp_sum(x);
@@ -43,8 +43,8 @@ SB_KERNEL_FN float sb_block_sum(float x, sb_shared<float> part, unsigned threads
     return sum;
 }
 
-/* The number of threads that add n terms. It depends on n only, and so does the order of the
- * sum. */
+/* The number of threads that add n terms. It depends only on n, so the order of the sum depends
+ * only on n, too. */
 __host__ __device__ inline unsigned sb_sum_threads(size_t n)
 {
     const size_t warps = (n + 127) / 128, most = SB_SUM_WARPS;

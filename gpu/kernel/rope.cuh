@@ -1,5 +1,5 @@
-/* rope.cuh - rotary positions: a table of cosines and sines for the rows of a call, once for all
- * layers, and the rotation of queries or keys by it. */
+/* rope.cuh - rotary positions: a table of cosines and sines for the rows of a call, and the
+ * rotation of queries or keys with this table. */
 #ifndef SB_GPU_KERNEL_ROPE_CUH
 #define SB_GPU_KERNEL_ROPE_CUH
 
@@ -9,8 +9,8 @@
 
 constexpr uint32_t SB_ROPE_THREADS = 128;
 
-/* Up to three position streams (a NULL stream is never used), and the ends of height and width: by
- * R-8 three times section[1] and section[2]; 0 for one stream. */
+/* Up to three position streams (a NULL stream is never read), and the limits of f for height and
+ * width in R-8: 3 section[1] and 3 section[2], or 0 if there is one stream. */
 struct sb_rope_positions {
     sb_global<const uint32_t> stream[3];
     uint32_t height_end, width_end;
@@ -26,7 +26,7 @@ SB_KERNEL_FN uint32_t sb_rope_stream(const sb_rope_positions &positions, uint32_
 }
 
 /* R-7: "angle = RN(inv_freq[f] position)": cosine and sine of row t and frequency f at t * half +
- * f. A thread has one angle. */
+ * f. A thread computes one angle. */
 static __global__ void __launch_bounds__(SB_ROPE_THREADS)
     sb_rope_table_kernel(const sb_rope_positions positions, sb_global<const float> frequency,
                          sb_global<float2> table, uint32_t rows, uint32_t half)
@@ -48,7 +48,8 @@ static __global__ void __launch_bounds__(SB_ROPE_THREADS)
     table[at] = make_float2(sb_gpu_cos(angle), sb_gpu_sin(angle));
 }
 
-/* x (rows, heads, hd) in place, a thread for each pair; "dimensions from rd on are untouched". */
+/* Rotates x (rows, heads, hd) in place; a thread rotates one pair. "dimensions from rd on are
+ * untouched". */
 template <class T>
 static __global__ void __launch_bounds__(SB_ROPE_THREADS)
     sb_rope_kernel(sb_global<T> x, sb_global<const float2> table, uint32_t rows, uint32_t heads,

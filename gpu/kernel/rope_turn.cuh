@@ -6,7 +6,7 @@
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/trig.h"
 
-/* x c + y s: products and sum are pairs, with an error of 2^-46 of the products. */
+/* x c + y s: products and sum are pairs of binary32. The error is at most 2^-46 of the products. */
 SB_KERNEL_FN float sb_rope_turn(float x, float c, float y, float s)
 {
     const sb_gpu_pair p = sb_gpu_product(x, c), q = sb_gpu_product(y, s);

@@ -1,4 +1,4 @@
-/* router.cuh - the experts of a row. */
+/* router.cuh - the choice of experts for a row. */
 #ifndef SB_GPU_KERNEL_ROUTER_CUH
 #define SB_GPU_KERNEL_ROUTER_CUH
 
@@ -6,9 +6,9 @@
 #include "gpu/kernel/value.cuh"
 #include "gpu/math/fn.h"
 
-enum { SB_ROUTER_EXPERTS = 32 * SB_WARP }; /* a bit for each expert of a lane */
+enum { SB_ROUTER_EXPERTS = 32 * SB_WARP }; /* a lane has a mask of 32 bits, one per expert */
 
-/* The best expert of a lane that is not taken; none: SB_ROUTER_EXPERTS. */
+/* The best expert that is not taken yet; id SB_ROUTER_EXPERTS: none. */
 struct sb_best {
     float logit;
     unsigned id;
@@ -34,11 +34,11 @@ SB_KERNEL_FN sb_best sb_best_left(sb_shared<const float> logit, unsigned experts
         const float other = __shfl_xor_sync(sb_all_lanes, best.logit, with);
         best = sb_better(best, {other, __shfl_xor_sync(sb_all_lanes, best.id, with)});
     }
-    best.id = __shfl_sync(sb_all_lanes, best.id, 0); /* with NaN the lanes may disagree */
+    best.id = __shfl_sync(sb_all_lanes, best.id, 0); /* if a logit is NaN, the lanes may disagree */
     return best.id < SB_ROUTER_EXPERTS ? best : sb_best{best.logit, 0};
 }
 
-/* R-15: "e_i = exp( RN(l_i - max l) )", to `e`; their sum, in every lane. */
+/* R-15: "e_i = exp( RN(l_i - max l) )". Writes them to `e`, and returns their sum in every lane. */
 SB_KERNEL_FN float sb_exponentials(sb_shared<const float> logit, unsigned experts,
                                    sb_shared<float> e)
 {
@@ -56,9 +56,8 @@ SB_KERNEL_FN float sb_exponentials(sb_shared<const float> logit, unsigned expert
     return sb_warp_sum(sum);
 }
 
-/* One warp does one row, with 2 experts + kept floats of shared memory. IDS is a pointer to global
- * or shared memory.
- */
+/* One warp computes one row, with 2 experts + kept floats of shared memory. IDS is a pointer to
+ * global or shared memory. */
 template <class IDS>
 SB_KERNEL_FN void sb_router_row(sb_global<const float> logits, unsigned experts, unsigned kept,
                                 bool renormalise, sb_shared<float> logit, IDS ids,
@@ -91,7 +90,7 @@ SB_KERNEL_FN void sb_router_row(sb_global<const float> logits, unsigned experts,
         weights[slot] = renormalise ? __fdiv_rn(p[slot], total) : p[slot];
 }
 
-/* A warp has one row; shared memory has 2 experts + kept floats. */
+/* A warp computes one row. Shared memory: 2 experts + kept floats. */
 static __global__ void __launch_bounds__(SB_WARP)
     sb_router_kernel(sb_global<const float> logits, unsigned experts, unsigned kept,
                      bool renormalise, sb_global<uint32_t> ids, sb_global<float> weights)

@@ -1,10 +1,10 @@
-/* sample.cuh - section P of docs/spec.md: from a row of logits to probabilities and a token, and
- * the judgement of a draft. The bits are those of ref/run/sample.c: all sums are exact, all
- * functions are correctly rounded, and no order matters.
+/* sample.cuh - section P of docs/spec.md: computes probabilities and a token from a row of logits,
+ * and judges drafts. The bits are those of ref/run/sample.c: all sums are exact, all functions are
+ * correctly rounded, and no order matters.
  *
- * A block has a row. Tokens are not sorted: only a limit in the order of P-2 is needed, a key of
- * logit and id. A bisection finds its bits one by one, until the bounds "too few" and "enough"
- * differ by one token. */
+ * A block computes one row. Tokens are not sorted. It suffices to find a limit in the order of P-2,
+ * as a key of logit and id. A bisection finds the bits of this key one by one, until only one token
+ * lies between a limit with too few tokens and a limit with enough tokens. */
 #ifndef SB_KERNEL_SAMPLE_CUH
 #define SB_KERNEL_SAMPLE_CUH
 
@@ -15,7 +15,7 @@
 
 enum : uint32_t { SB_SAMPLE_THREADS = SB_ARGMAX_THREADS, SB_SAMPLE_REFUSED = 0xffffffffu };
 
-/* P-8: "Word 0 draws a token from the target" - the words of a block of random bits. */
+/* P-8: "Word 0 draws a token from the target" - the use of the four words of a random block. */
 enum sb_sample_word : uint32_t { SB_WORD_token, SB_WORD_draft, SB_WORD_accept, SB_WORD_residual };
 
 struct sb_sample_settings {
@@ -69,10 +69,10 @@ SB_KERNEL_FN uint64_t sb_sample_key(float logit, uint32_t id)
     return static_cast<uint64_t>(~sb_rising(logit)) << 32 | (SB_PLANT(sample_ties) ? id ^ 1 : id);
 }
 
-/* Loops over a thread's tokens of the row. */
+/* Loops over the tokens of the row that belong to this thread. */
 #define SB_SAMPLE_EACH(i, n) for (uint32_t i = threadIdx.x; i < (n); i += SB_SAMPLE_THREADS)
 
-/* The sum of counts over the threads of a block, for all of them. */
+/* Returns, in every thread, the sum of `count` over the threads of a block. */
 SB_KERNEL_FN uint32_t sb_sample_total(uint32_t count, sb_shared<uint64_t> room)
 {
     for (int with = 16; with > 0; with /= 2)
@@ -91,7 +91,7 @@ SB_KERNEL_FN uint32_t sb_sample_total(uint32_t count, sb_shared<uint64_t> room)
     return count;
 }
 
-/* The number of tokens before a limit of the order, and with SUMS the sum of their e. */
+/* The number of tokens before a limit in the order of P-2, and with SUMS the sum of their e. */
 struct sb_sample_run {
     uint32_t tokens;
     float sum;
@@ -120,15 +120,17 @@ SB_KERNEL_FN sb_sample_run sb_sample_before(sb_global<const float> logits, sb_gl
     return run;
 }
 
-/* The next bit of a key to be found, from 63 down. Ids only need the bits of n - 1. */
+/* The next bit of the key in the bisection, from 63 down. Ids are below n, so their highest bits
+ * are skipped. */
 SB_KERNEL_FN int sb_sample_next_bit(int bit, uint32_t n)
 {
     const int ids = 32 - __clz(static_cast<int>(n - 1));
     return bit == 32 ? ids - 1 : bit - 1;
 }
 
-/* The limit after the fewest first tokens that are enough: enough.tokens of them, or with SUMS a
- * sum of enough.sum. Before `last` stand too few, before `end` enough. */
+/* Returns the limit after the fewest first tokens that are enough: enough.tokens tokens, or with
+ * SUMS a sum of e of at least enough.sum. In the loop, too few tokens precede `last`, and enough
+ * precede `end`. */
 template <bool SUMS>
 SB_KERNEL_FN uint64_t sb_sample_end(sb_global<const float> logits, sb_global<const float> e,
                                     uint32_t n, sb_sample_run enough, sb_shared<uint64_t> room)
@@ -149,7 +151,7 @@ SB_KERNEL_FN uint64_t sb_sample_end(sb_global<const float> logits, sb_global<con
     return SUMS && SB_PLANT(sample_top_p) && few ? last : end;
 }
 
-/* Sets e to 0 for tokens that are not before the limit. Each thread does its own tokens. */
+/* Sets e to 0 for all tokens at or after the limit. Each thread handles its own tokens. */
 SB_KERNEL_FN void sb_sample_cut(sb_global<const float> logits, sb_global<float> e, uint32_t n,
                                 uint64_t end)
 {
@@ -170,7 +172,7 @@ SB_KERNEL_FN uint64_t sb_sample_top_p(sb_global<const float> logits, sb_global<c
     return sb_sample_end<true>(logits, e, n, {0, __fmul_rn(top_p, all.sum)}, room);
 }
 
-/* P-3 to P-7: e becomes the probabilities. A thread reads and writes its own tokens only. */
+/* P-3 to P-7: replaces e by the probabilities. A thread reads and writes only its own tokens. */
 SB_KERNEL_FN void sb_sample_weights(sb_global<const float> logits, sb_global<float> e, uint32_t n,
                                     const sb_sample_settings &s, float largest,
                                     sb_shared<uint64_t> room)
@@ -203,14 +205,14 @@ SB_KERNEL_FN void sb_sample_weights(sb_global<const float> logits, sb_global<flo
 /* --- a draw ------------------------------------------------------------------------------------
  */
 
-/* P-13: "w_i = max(RN(p_i - q_i), 0)", or p_i. */
+/* P-13: "w_i = max(RN(p_i - q_i), 0)", or p_i if `rest` is false. */
 SB_KERNEL_FN float sb_sample_rest(float p, float q, bool rest)
 {
     return !rest || SB_PLANT(sample_rest) ? p : p > q ? __fsub_rn(p, q) : 0.0f;
 }
 
 /* P-10: "the token with the largest RN( log(w_i) + g_i ) among those with w_i above 0, the lowest
- * id among equals"; 0 if there is none. With `rest` the weights are those of P-13. */
+ * id among equals". Returns 0 if all weights are 0. With `rest` the weights are those of P-13. */
 SB_KERNEL_FN uint32_t sb_sample_pick(sb_global<const float> p, sb_global<const float> q, bool rest,
                                      uint32_t n, const sb_sample_settings &s, uint32_t position,
                                      uint32_t word, sb_shared<uint64_t> room)
@@ -233,8 +235,8 @@ SB_KERNEL_FN uint32_t sb_sample_pick(sb_global<const float> p, sb_global<const f
     return best ? sb_argmax_id(best) : 0;
 }
 
-/* probabilities (rows, n) and tokens (rows); a row with a logit that is not finite is refused
- * (P-1): its token is SB_SAMPLE_REFUSED. grid: rows */
+/* probabilities (rows, n) and tokens (rows); if a logit is not finite, the row is refused (P-1) and
+ * its token is SB_SAMPLE_REFUSED. grid: rows */
 static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
     sb_sample_kernel(sb_global<const float> logits, sb_global<float> probabilities,
                      sb_global<const uint32_t> positions, sb_global<uint32_t> tokens,
@@ -274,9 +276,9 @@ static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
         tokens[blockIdx.x] = token;
 }
 
-/* P-12: "accepted exactly when u q(d) < p(d), the product not rounded", and P-13 where not: the
- * draft or the token in its place. p and q (rows, n) are probabilities of the kernel above. grid:
- * rows */
+/* P-12: "accepted exactly when u q(d) < p(d), the product not rounded". Writes the draft if it is
+ * accepted, else the token of P-13. p and q (rows, n) are probabilities from sb_sample_kernel.
+ * grid: rows */
 static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
     sb_sample_judge(sb_global<const float> p, sb_global<const float> q,
                     sb_global<const uint32_t> drafts, sb_global<const uint32_t> positions,

@@ -1,4 +1,5 @@
-/* slots.cuh - several copies of a state; a number in memory says which one counts. */
+/* slots.cuh - several copies of a state, called slots; a number in memory selects the current slot.
+ */
 #ifndef SB_GPU_KERNEL_SLOTS_CUH
 #define SB_GPU_KERNEL_SLOTS_CUH
 
@@ -6,8 +7,8 @@
 #include "gpu/kernel/kernel.h"
 
 /* Y-72: "A call reads the slot that counts, and leaves the state behind row t in slot t" if it has
- * a trail, and else the last one "in slot 1 if it has read slot 0, and in slot 0 if another".
- * Without that number there is only one state. */
+ * a trail. Without a trail it leaves the last state "in slot 1 if it has read slot 0, and in slot 0
+ * if another". If `slot` is NULL, there is only one state. */
 SB_KERNEL_FN uint32_t sb_slot_read(sb_global<const uint32_t> slot)
 {
     if (!slot)

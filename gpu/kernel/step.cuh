@@ -1,5 +1,5 @@
-/* step.cuh - the state of a step's sequence, in memory that kernels read and write, so that the
- * same launches make the next step. A single thread updates these numbers. */
+/* step.cuh - the numbers of a step's sequence, in memory that kernels read and write, so that the
+ * same launches also run the next step. A single thread updates these numbers. */
 #ifndef SB_GPU_KERNEL_STEP_CUH
 #define SB_GPU_KERNEL_STEP_CUH
 
@@ -28,10 +28,10 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
 
 /* The numbers that one step passes to the next. */
 struct sb_step_numbers {
-    sb_global<uint32_t> position;     /* tokens fed */
+    sb_global<uint32_t> position;     /* the number of tokens fed */
     sb_global<uint32_t> slot;         /* the slot with the current state */
     sb_global<uint32_t> kept;         /* kept rows of the last call */
-    sb_global<uint32_t> tokens;       /* of the rows; the first is the token of the next step */
+    sb_global<uint32_t> tokens;       /* tokens of the rows; the first is for the next step */
     sb_global<const uint32_t> picked; /* the next token of each row with logits */
 };
 
@@ -50,8 +50,9 @@ static __global__ void sb_step_end_kernel(const sb_step_numbers step, uint32_t r
         step.tokens[0] = next;
 }
 
-/* S-9: drafts stand behind the first token. A draft is accepted if it is the token that was picked
- * after the row before it. *kept becomes the number of accepted rows. */
+/* S-9: tokens[1] and later are drafts. A draft is accepted if it equals the token that was picked
+ * after the row before, and all earlier drafts were accepted. *kept becomes the number of accepted
+ * rows. */
 static __global__ void sb_step_accept_kernel(const sb_step_numbers step, uint32_t rows)
 {
     sb_launch_ready();
@@ -67,7 +68,7 @@ static __global__ void sb_step_accept_kernel(const sb_step_numbers step, uint32_
 }
 
 /* S-10: "Keeping the first n rows of a round leaves the state, to the bit, that feeding only these
- * rows would have left": *kept of `rows` rows, at least one. */
+ * rows would have left". Keeps *kept of `rows` rows, at least one. */
 static __global__ void sb_step_keep_kernel(const sb_step_numbers step, uint32_t rows)
 {
     sb_launch_ready();
@@ -80,7 +81,7 @@ static __global__ void sb_step_keep_kernel(const sb_step_numbers step, uint32_t 
     step.tokens[0] = next;
 }
 
-/* Copies row *row of `rows`, of n elements, to row 0, which may be the same row. */
+/* Copies row *row of `rows` to row 0, which may be the same row. A row has n elements. */
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_row_kernel(sb_global<float> rows, sb_global<const uint32_t> row, size_t n)
 {
@@ -107,7 +108,8 @@ static __global__ void __launch_bounds__(SB_STEP_THREADS)
     }
 }
 
-/* R-21: "the embedding half first": rows of 2 `width` elements; n elements in each input. */
+/* R-21: "the embedding half first": an output row has 2 width elements. Each input has n elements
+ * in all rows together. */
 static __global__ void __launch_bounds__(SB_STEP_THREADS)
     sb_step_join_kernel(sb_global<const float> embedding, sb_global<const float> hidden,
                         sb_global<float> joined, size_t width, size_t n)

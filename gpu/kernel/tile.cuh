@@ -1,21 +1,22 @@
-/* tile.cuh - the frame of linear layers on matrix units: 16 rows of weights by columns of inputs.
+/* tile.cuh - the frame of linear layers on matrix units: 16 rows of weights times tiles of 8
+ * inputs.
  *
- * A LAYER knows its operands and its atom:
+ * A LAYER provides its operands and its atom:
  *
  *   template <int NT> ring
  *       weights that a warp has requested and not used yet
  *   template <int NT> void begin(ring<NT> &, uint32_t tile, uint32_t first, uint32_t last) const
- *       requests the first of the units [first, last) of a tile; reads nothing but weights
+ *       requests the first few of the units [first, last) of a tile; reads only weights
  *   template <int NT> void product(float (&sum)[NT][4], ring<NT> &, uint32_t tile,
  *                                  const uint32_t (&row)[NT], uint32_t live, uint32_t first,
  *                                  uint32_t last) const
- *       follows begin with the same tile and units. sum, which is 0, becomes the product of the
+ *       follows begin with the same tile and units. sum, 0 at first, becomes the product of the
  *       tile with the first `live` of NT tiles of 8 inputs. row[n] is the input row of this lane's
  *       column of tile n, or SB_NO_ROW. All 32 lanes of a warp call it.
  *   float finish(float y, uint32_t at, uint32_t row) const
- *       the output for a complete sum, of row `at` of the weight and an input row
+ *       the output from the complete sum y, for row `at` of the weight and input row `row`
  *   LAYER at(uint32_t matrix) const
- *       the layer of another matrix, of several of one shape
+ *       the layer of another matrix, if there are several of one shape
  *   uint32_t rows, units
  *
  * The sequence of instructions is the same for any number of inputs: the atom computes each column
@@ -28,19 +29,19 @@
 #include "gpu/kernel/kernel.h"
 
 enum : uint32_t {
-    SB_TILE_WARPS = 8, /* parts of a sum */
+    SB_TILE_WARPS = 8, /* warps of a block; each adds one part of a sum */
     SB_TILE_THREADS = 32 * SB_TILE_WARPS,
     SB_TILE_INPUTS = 8, /* columns of an atom */
     SB_NO_ROW = 0xffffffffu
 };
 
-/* The inputs of a block: `count` inputs of one matrix. */
+/* The inputs of a block: `count` inputs from `first` on, all of one matrix. */
 struct sb_tile_set {
     uint32_t matrix, first, count;
 };
 
-/* Every input row, in its order, for one matrix. EARLY: Y-64: "Where no launch before
- * decides which weights these are, the first are asked for before it is waited for (Y-16)." */
+/* All input rows in order, for one matrix. EARLY: Y-64: "Where no launch before decides which
+ * weights these are, the first are asked for before it is waited for (Y-16)." */
 struct sb_all_rows {
     enum : bool { EARLY = true };
     uint32_t rows;
@@ -77,9 +78,10 @@ SB_ATOM_FN uint32_t sb_tile_part(uint32_t units, uint32_t warp)
     return static_cast<uint32_t>(static_cast<uint64_t>(units) * warp / SB_TILE_WARPS);
 }
 
-/* Y-52: "the eight are added in binary32, from the first to the last"; they stand in `room` as
- * [part][n][lane][4]. With fewer units than warps each unit is a part, and the parts of the other
- * warps are 0. Only one of these zeros can change the sum, so the sum starts from 0 instead. */
+/* Y-52: "the eight are added in binary32, from the first to the last"; `room` holds the parts as
+ * [part][n][lane][4]. With fewer units than warps each unit is a part, and the other warps have
+ * empty parts, which are 0. Adding several zeros has the same effect as adding one, so the sum
+ * starts from 0 instead. */
 SB_ATOM_FN float sb_tile_sum(sb_shared<const float> room, uint32_t units, uint32_t size,
                              uint32_t at)
 {
@@ -92,13 +94,13 @@ SB_ATOM_FN float sb_tile_sum(sb_shared<const float> room, uint32_t units, uint32
     return y;
 }
 
-/* Bytes of dynamic shared memory. */
+/* The bytes of dynamic shared memory of sb_tile_kernel. */
 constexpr size_t sb_tile_bytes(int nt)
 {
     return sizeof(float) * SB_TILE_WARPS * 128 * static_cast<size_t>(nt);
 }
 
-/* One layer, or two of one shape with the same inputs (Y-66). */
+/* One layer, or two layers of one shape with the same inputs (Y-66). */
 template <class LAYER, class OUT> struct sb_tile_layers {
     LAYER of[2];
     sb_global<OUT> out[2]; /* (rows, N), rounded to bfloat16 unless `wide` */

@@ -1,5 +1,5 @@
-/* value.cuh - activations in memory: binary32, or the bits of a bfloat16. One kernel serves both
- * and gives the same values, as long as all stored values are bfloat16. */
+/* value.cuh - activations in memory: binary32, or the bits of a bfloat16. A kernel is compiled for
+ * either type. Both give the same values if all stored values are exact in bfloat16. */
 #ifndef SB_GPU_KERNEL_VALUE_CUH
 #define SB_GPU_KERNEL_VALUE_CUH
 

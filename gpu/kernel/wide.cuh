@@ -1,11 +1,12 @@
-/* wide.cuh - linear layers of many rows on the bf16 atom: the bits of linear.cuh, with weights and
- * inputs in shared memory, once for the whole block.
+/* wide.cuh - linear layers of many rows on the bf16 atom. The bits are those of linear.cuh. Weights
+ * and inputs are loaded to shared memory once for the whole block.
  *
- * A block has 128 rows of weights by 128 of inputs, and all of K. Y-87: "A warp takes the parts of
- * Y-43 one after the other, and adds each to the sum of those before." It has 32 rows of weights by
- * 64 of inputs, so for an instruction it reads 128 bytes of inputs and packed weights from shared
- * memory. Y-88: "A weight is decoded by the two warps of a block that share its row" - if one warp
- * decoded for both, weights would be written and read back as bfloat16, four times the bytes. */
+ * A block computes 128 rows of weights times 128 inputs, over all of K. Y-87: "A warp takes the
+ * parts of Y-43 one after the other, and adds each to the sum of those before." A warp computes 32
+ * rows of weights times 64 inputs, so for each instruction it reads 128 bytes of inputs, and packed
+ * weights, from shared memory. Y-88: "A weight is decoded by the two warps of a block that share
+ * its row" - so both warps do the same decoding. If one warp decoded for both, the decoded weights
+ * would pass through shared memory as bfloat16, with four times the bytes. */
 #ifndef SB_KERNEL_WIDE_CUH
 #define SB_KERNEL_WIDE_CUH
 
@@ -13,16 +14,17 @@
 #include "gpu/kernel/experts_linear.cuh"
 
 enum : uint32_t {
-    SB_WIDE_ROWS = 128,  /* of weights, and of inputs, of a block */
+    SB_WIDE_ROWS = 128,  /* rows of weights, and inputs, of a block */
     SB_WIDE_TILES = 8,   /* tiles of weights of a block */
     SB_WIDE_ACROSS = 2,  /* warps that share rows of weights */
-    SB_WIDE_STAGES = 3,  /* chunks that fit into shared memory */
+    SB_WIDE_STAGES = 3,  /* chunks that shared memory holds at once */
     SB_WIDE_PIECES = 8,  /* pieces of 16 bytes of a row of inputs in a chunk */
-    SB_WIDE_TOGETHER = 8 /* rows of blocks that run side by side */
+    SB_WIDE_TOGETHER = 8 /* rows of blocks that run side by side: Y-89 */
 };
 enum : int { SB_WIDE_MT = 2, SB_WIDE_NT = 8 }; /* tiles of weights and of inputs of a warp */
 
-/* A layer of experts, or with ALONE of one matrix, whose factor is in its shape. */
+/* A layer of experts, or with ALONE a layer of one matrix. The factor of a single matrix is in its
+ * shape. */
 template <int CODES, bool GROUPED, bool ALONE>
 struct sb_wide_layer : sb_expert_linear<CODES, GROUPED> {
     enum : int { codes = CODES };
@@ -38,19 +40,19 @@ struct sb_wide_layer : sb_expert_linear<CODES, GROUPED> {
     }
 };
 
-/* --- what a chunk has in shared memory, in words of 16 bytes -----------------------------------
+/* --- sizes in shared memory for one chunk, in words of 16 bytes --------------------------------
  */
 SB_SHAPE_FN constexpr uint32_t sb_wide_inputs()
 {
     return SB_WIDE_ROWS * SB_WIDE_PIECES;
 }
-/* Codes of a tile. */
+/* The codes of a tile. */
 SB_SHAPE_FN constexpr uint32_t sb_wide_codes(uint32_t codes)
 {
     return sb_codes_bits(codes) / 4 * 32;
 }
-/* Scales of a tile: NVFP4 has 4 bytes in a row; an integer needs its base, grouped or not.
- */
+/* The scales of a tile. NVFP4 has 4 bytes per row. Integer codes need their base even without group
+ * scales. */
 SB_SHAPE_FN constexpr uint32_t sb_wide_scales(uint32_t codes, bool grouped)
 {
     return codes == SB_CODES_nvfp4 ? 4
@@ -69,13 +71,15 @@ constexpr size_t sb_wide_bytes(uint32_t codes, bool grouped)
     return sizeof(uint4) * SB_WIDE_STAGES * sb_wide_stage(codes, grouped);
 }
 
-/* The place of piece p of a row, swizzled so that eight rows have it in eight different banks. */
+/* The place of piece p of a row. Pieces are swizzled: piece p of eight successive rows lies in
+ * eight different banks. */
 SB_KERNEL_FN uint32_t sb_wide_piece(uint32_t row, uint32_t p)
 {
     return row * SB_WIDE_PIECES + (p ^ row % 8);
 }
 
-/* The coordinates of this block. Y-89: "Eight rows of blocks go along the weights side by side" */
+/* The coordinates of this block: tiles of weights, and inputs. Y-89: "Eight rows of blocks go along
+ * the weights side by side" */
 SB_KERNEL_FN uint2 sb_wide_block()
 {
     const uint32_t id = blockIdx.y * gridDim.x + blockIdx.x, each = SB_WIDE_TOGETHER * gridDim.x;
@@ -89,13 +93,13 @@ SB_KERNEL_FN uint2 sb_wide_block()
 /* The sources of a thread's copies for the next chunk. */
 struct sb_wide_source {
     sb_global<const uint4> inputs, codes, scales;
-    size_t step;             /* from one tile of weights that it copies to the next */
+    size_t step;             /* the distance between tiles of weights that the thread copies */
     uint32_t inputs_live;    /* existing rows of inputs */
     uint32_t tiles_live;     /* existing tiles of weights */
-    uint32_t scale, of_this; /* the next chunk's first scale; number of chunks that have used it */
+    uint32_t scale, of_this; /* the next chunk's first scale; how many chunks have used it */
 };
 
-/* The distance, in tiles, of the codes that a thread copies. */
+/* The distance, in tiles, between two tiles of codes that a thread copies. */
 SB_SHAPE_FN constexpr uint32_t sb_wide_apart(uint32_t codes)
 {
     return SB_LINEAR_THREADS / sb_wide_codes(codes);
@@ -124,8 +128,8 @@ SB_KERNEL_FN sb_wide_source sb_wide_open(const LAYER &layer, uint32_t first_tile
 }
 
 /* Y-86: "A block brings codes, scales and inputs to shared memory chunk by chunk": all threads copy
- * the next chunk into its stage. `row` has the begins of the block's input rows; missing rows and
- * tiles become zeros. */
+ * the next chunk into its stage. `row` holds the begin of each input row of the block. Missing rows
+ * and tiles become zeros. */
 template <class LAYER>
 SB_KERNEL_FN void sb_wide_copy(sb_shared<uint4> stage, sb_wide_source *from,
                                sb_shared<const uint64_t> row, const sb_linear_shape &shape)
@@ -167,7 +171,7 @@ SB_KERNEL_FN void sb_wide_copy(sb_shared<uint4> stage, sb_wide_source *from,
 
 /* --- products ----------------------------------------------------------------------------------
  */
-/* The weights of a warp for a chunk: two tiles, four steps. */
+/* The decoded weights of a warp for a chunk: two tiles, four steps. */
 template <int CODES> struct sb_wide_weights {
     uint32_t a[SB_WIDE_MT][SB_STEPS][4];
     sb_linear_scales scales[SB_WIDE_MT][2]; /* for both halves of the chunk */
@@ -195,7 +199,8 @@ SB_KERNEL_FN void sb_wide_decode(sb_wide_weights<CODES> *w, sb_shared<const uint
     }
 }
 
-/* Y-44, for the two tiles of inputs from n on; the next chain starts from 0. */
+/* Y-44: adds the chains of two tiles of inputs, n and n + 1, to their sums. The next chains start
+ * from 0. */
 SB_KERNEL_FN void sb_wide_fold(float (&sum)[SB_WIDE_NT][4], uint32_t n, float (&chain)[2][4],
                                const sb_linear_scales &scales)
 {
@@ -208,14 +213,15 @@ SB_KERNEL_FN void sb_wide_fold(float (&sum)[SB_WIDE_NT][4], uint32_t n, float (&
     }
 }
 
-/* sum += the product of a chunk of the warp's weights with its inputs. The warp's tile n is tile
- * SB_WIDE_ACROSS n + across of the block, which exists below `live`. */
+/* sum += the product of a chunk of the warp's weights with its inputs. Tile n of the warp is tile
+ * SB_WIDE_ACROSS n + across of the block; it exists if this number is below `live`. */
 template <int CODES, bool GROUPED>
 SB_KERNEL_FN void sb_wide_multiply(float (&sum)[SB_WIDE_MT][SB_WIDE_NT][4],
                                    const sb_wide_weights<CODES> &w, sb_shared<const uint4> inputs,
                                    uint32_t across, uint32_t live, uint32_t parts, uint32_t lane)
 {
-    /* lane 8 j + i has row i of matrix j; the matrices are the halves of a step of two tiles */
+    /* lane 8 j + i points to row i of matrix j; the matrices are the two halves of a step, for two
+     * tiles */
     const uint32_t row = (lane / 16 * SB_WIDE_ACROSS + across) * SB_TILE_INPUTS + lane % 8;
     SB_UNROLL
     for (uint32_t n = 0; n < SB_WIDE_NT; n += 2) {
@@ -245,8 +251,8 @@ SB_KERNEL_FN void sb_wide_multiply(float (&sum)[SB_WIDE_MT][SB_WIDE_NT][4],
     }
 }
 
-/* The first part becomes the sum so far: it is added to -0, or to 0 if there are fewer chunks than
- * parts (tile.cuh). */
+/* Sets the total before the first part: to -0, which changes no part, or to 0 if there are fewer
+ * chunks than parts (tile.cuh). */
 SB_KERNEL_FN void sb_wide_begin(float (&total)[SB_WIDE_MT][SB_WIDE_NT][4], uint32_t chunks)
 {
     SB_UNROLL
@@ -270,7 +276,7 @@ SB_KERNEL_FN void sb_wide_add(float (&total)[SB_WIDE_MT][SB_WIDE_NT][4],
     }
 }
 
-/* Writes the sums of a warp to the outputs; first_tile is its first tile of weights. */
+/* Writes the sums of a warp to the outputs; first_tile is the first tile of weights of the warp. */
 template <class LAYER, class ROWS, class OUT>
 SB_KERNEL_FN void sb_wide_store(sb_global<OUT> out, const float (&total)[SB_WIDE_MT][SB_WIDE_NT][4],
                                 const LAYER &layer, const ROWS &rows, const sb_tile_set &set,

@@ -1,4 +1,5 @@
-/* wide_launch.cuh - layers of many rows: the calls that use them, and their launch. */
+/* wide_launch.cuh - decides which calls use the kernels for many rows, and launches these kernels.
+ */
 #ifndef SB_KERNEL_WIDE_LAUNCH_CUH
 #define SB_KERNEL_WIDE_LAUNCH_CUH
 
@@ -6,7 +7,8 @@
 
 /* Y-85: "If a call has more than 64 rows, and its matrix and rows make at least 64 blocks of 128
  * rows of weights by 128 of inputs, it is computed by such blocks." Fewer blocks would leave too
- * many multiprocessors idle; linear.cuh, whose warps share a sum, makes more blocks. */
+ * many multiprocessors idle; linear.cuh makes more blocks, since the warps of a block share a sum.
+ */
 enum : uint32_t { SB_WIDE_LEAST = 64 /* blocks */, SB_WIDE_FEW = 64 /* rows */ };
 
 static inline dim3 sb_wide_grid(uint32_t n, uint32_t sets)
@@ -31,7 +33,7 @@ static inline bool sb_wide_takes_experts(uint32_t pairs, uint32_t experts)
     return pairs / 32 > experts;
 }
 
-/* A single matrix; `inputs` have the form of sb_expert_stage. */
+/* Launches the layer of a single matrix; `inputs` have the form of sb_expert_stage. */
 template <int CODES, bool GROUPED>
 static sb_status sb_wide_launch(const sb_queue *queue, const sb_linear_shape &shape,
                                 sb_global<const uint4> weights, sb_global<const uint32_t> inputs,

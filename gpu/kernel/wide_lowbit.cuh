@@ -1,9 +1,10 @@
-/* wide_lowbit.cuh - linear layers of many rows with quantized inputs: the bits of linear_w8a8.cuh
- * and linear_w4a4.cuh, with codes and scales in shared memory, once for the whole block.
+/* wide_lowbit.cuh - linear layers of many rows with quantized inputs. The bits are those of
+ * linear_w8a8.cuh and linear_w4a4.cuh. Codes and scales are loaded to shared memory once for the
+ * whole block.
  *
- * Blocks, warps and tiles are those of wide.cuh; a unit of Y-52 takes the place of its chunk.
- * Nothing is decoded: the matrix unit gets codes of weights as they are packed, and codes of inputs
- * through ldmatrix. */
+ * Blocks, warps and tiles are as in wide.cuh, with a unit of Y-52 in place of a chunk. Nothing is
+ * decoded: the matrix unit gets the packed codes of weights, and codes of inputs through ldmatrix.
+ */
 #ifndef SB_KERNEL_WIDE_LOWBIT_CUH
 #define SB_KERNEL_WIDE_LOWBIT_CUH
 
@@ -11,21 +12,21 @@
 #include "gpu/kernel/linear_w8a8.cuh"
 #include "gpu/kernel/wide_launch.cuh"
 
-/* --- what a unit has in shared memory ----------------------------------------------------------
+/* --- the layout of a unit in shared memory -----------------------------------------------------
  */
-/* WEIGHT: 16-byte words of the scales of a tile of weights; INPUT: bytes of the scales of an input.
- * Places count words of 16 bytes. */
+/* WEIGHT is the number of 16-byte words for the scales of a tile of weights. INPUT is the number of
+ * bytes for the scales of an input. Members ..._AT are places in words of 16 bytes. */
 template <uint32_t OF_STEPS, uint32_t OF_STAGES, uint32_t OF_WEIGHT, uint32_t OF_INPUT>
 struct sb_wide_room {
     enum : uint32_t {
         STEPS = OF_STEPS,
-        STAGES = OF_STAGES, /* units that fit into shared memory */
+        STAGES = OF_STAGES, /* units that shared memory holds at once */
         WEIGHT = OF_WEIGHT,
         INPUT = OF_INPUT,
-        PIECES = 2 * OF_STEPS, /* pieces of 16 bytes: the codes of an input */
-        CODE = 32 * OF_STEPS,  /* words of the codes of a tile */
+        PIECES = 2 * OF_STEPS, /* pieces of 16 bytes for the codes of an input */
+        CODE = 32 * OF_STEPS,  /* words of 16 bytes for the codes of a tile */
         CODES_AT = SB_WIDE_ROWS * PIECES,
-        WEIGHTS_AT = CODES_AT + SB_WIDE_TILES * CODE, /* scales */
+        WEIGHTS_AT = CODES_AT + SB_WIDE_TILES * CODE, /* scales of weights */
         INPUTS_AT = WEIGHTS_AT + SB_WIDE_TILES * WEIGHT,
         STAGE = INPUTS_AT + SB_WIDE_ROWS * INPUT / 16
     };
@@ -38,7 +39,7 @@ template <> struct sb_wide_unit<sb_w8a8<true>> : sb_wide_room<4, 3, 4, 4> {
 template <> struct sb_wide_unit<sb_w4a4> : sb_wide_room<2, 5, 8, 8> {
 };
 
-/* True if sums of units have scales. */
+/* True if scales multiply the sum of each unit. */
 template <class LAYER> constexpr bool sb_wide_is_grouped = false;
 template <> inline constexpr bool sb_wide_is_grouped<sb_w8a8<true>> = true;
 
@@ -47,8 +48,8 @@ template <class LAYER> constexpr size_t sb_wide_unit_bytes()
     return sizeof(uint4) * sb_wide_unit<LAYER>::STAGES * sb_wide_unit<LAYER>::STAGE;
 }
 
-/* The place of piece p of a row, swizzled so that rows that ldmatrix reads together have it in
- * different banks. */
+/* The place of piece p of a row. Pieces are swizzled: in rows that ldmatrix reads together, piece p
+ * lies in different banks. */
 template <uint32_t PIECES> SB_KERNEL_FN uint32_t sb_wide_unit_piece(uint32_t row, uint32_t p)
 {
     return row * PIECES + (p ^ row * PIECES / 8 % PIECES);
@@ -66,7 +67,8 @@ SB_KERNEL_FN sb_global<const uint32_t> sb_wide_input_scales(const sb_w4a4 &layer
     return layer.in_scale;
 }
 
-/* The inputs of which a thread copies a piece. Some threads also copy the scales of one input. */
+/* The inputs that a thread copies: one piece of each. Some threads also copy the scales of one
+ * input. */
 template <class LAYER> struct sb_wide_unit_rows {
     enum : uint32_t {
         TOGETHER = SB_LINEAR_THREADS / sb_wide_unit<LAYER>::PIECES, /* inputs of a pass */
@@ -87,7 +89,7 @@ template <class LAYER> struct sb_wide_unit_rows {
 };
 
 /* Y-91: "A block brings the codes of a unit, and the scales that belong to it, to shared memory by
- * asynchronous copies": all threads copy unit u into its stage; missing rows and tiles become
+ * asynchronous copies": all threads copy unit u into its stage. Missing rows and tiles become
  * zeros. */
 template <class LAYER>
 SB_KERNEL_FN void sb_wide_unit_copy(sb_shared<uint4> stage, const LAYER &layer,
@@ -133,9 +135,9 @@ SB_KERNEL_FN void sb_wide_unit_copy(sb_shared<uint4> stage, const LAYER &layer,
 
 /* --- products ----------------------------------------------------------------------------------
  */
-/* The place of a warp in its block: its first tile of weights, its index among the two warps that
- * share rows, and the number of existing tiles of inputs. Its tile n is tile SB_WIDE_ACROSS n +
- * across of the block. */
+/* The place of a warp in its block. tile: its first tile of weights. across: its index among the
+ * two warps that share rows. live: the number of existing tiles of inputs. Tile n of inputs of the
+ * warp is tile SB_WIDE_ACROSS n + across of the block. */
 struct sb_wide_warp {
     uint32_t tile, across, live, lane;
 
@@ -149,18 +151,17 @@ struct sb_wide_warp {
     }
 };
 
-/* PAIR below is the number of tiles of inputs that a warp has at a time. With two, it holds the
- * codes of its weights for a whole unit. With one, it holds the codes of one tile of weights: then
- * the product is a call of a portable body (gpu/atom/target.h), which leaves fewer registers. No
- * bit depends on it.
- */
+/* PAIR below is the number of tiles of inputs that a warp multiplies at a time. With PAIR 2, the
+ * warp holds the codes of its weights for a whole unit. PAIR 1 is for the portable bodies
+ * (gpu/atom/target.h), whose calls leave fewer registers: the warp then holds the codes of only one
+ * tile of weights. The choice changes no bit. */
 #if defined(__CUDACC__) && !defined(SB_ATOM_NATIVE_12X)
 enum : uint32_t { SB_WIDE_PAIR = 1 };
 #else
 enum : uint32_t { SB_WIDE_PAIR = 2 };
 #endif
 
-/* The codes of a warp's tile m of weights for step s. */
+/* Loads the codes of the warp's tile m of weights for step s. */
 template <uint32_t STEPS>
 SB_KERNEL_FN void sb_wide_unit_weights(uint32_t (&a)[4], uint32_t m, uint32_t s,
                                        sb_shared<const uint4> codes, const sb_wide_warp &warp)
@@ -170,8 +171,8 @@ SB_KERNEL_FN void sb_wide_unit_weights(uint32_t (&a)[4], uint32_t m, uint32_t s,
     a[0] = four.x, a[1] = four.y, a[2] = four.z, a[3] = four.w;
 }
 
-/* The codes for step s of its PAIR tiles of inputs from n on, each in two registers: lane 8 j + i
- * has row i of matrix j. */
+/* Loads the codes of the warp's PAIR tiles of inputs from n on for step s, two registers per tile.
+ * Lane 8 j + i points to row i of matrix j. */
 template <uint32_t PIECES, uint32_t PAIR>
 SB_KERNEL_FN void sb_wide_unit_inputs(uint32_t (&b)[2 * PAIR], sb_shared<const uint4> inputs,
                                       uint32_t n, uint32_t s, const sb_wide_warp &warp)
@@ -183,7 +184,7 @@ SB_KERNEL_FN void sb_wide_unit_inputs(uint32_t (&b)[2 * PAIR], sb_shared<const u
 }
 
 /* Applies scales to the products of a step and to the sum of a unit. For E4M3 with a scale for each
- * row this does nothing: finish() applies the scales. */
+ * row there is nothing to apply here: finish() applies the scales. */
 template <class LAYER> struct sb_wide_unit_scales {
     SB_ATOM_FN void of_weights(sb_shared<const uint4>, const sb_wide_warp &)
     {
@@ -246,7 +247,7 @@ template <> struct sb_wide_unit_scales<sb_w4a4> {
                 w[m] = __byte_perm(w[m], 0, 0x2301);
         }
     }
-    /* H-9: "those of column n in the word of lane 4 n + q": q is the step */
+    /* H-9: "those of column n in the word of lane 4 n + q". q is the step. */
     template <uint32_t PAIR>
     SB_ATOM_FN void of_inputs(sb_shared<const uint4> stage, uint32_t n, const sb_wide_warp &warp)
     {
@@ -323,8 +324,8 @@ SB_KERNEL_FN uint32_t sb_wide_unit_part(uint32_t units, uint32_t part)
 /* --- the kernel --------------------------------------------------------------------------------
  */
 /* out (rows, N), rounded to bfloat16 unless `wide`. grid: (blocks of the weight, sets of
- * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_unit_bytes(). MOST: the most tiles of
- * inputs that a warp has at a time. */
+ * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_unit_bytes() of shared memory. MOST: an
+ * upper bound of PAIR. */
 template <class LAYER, class ROWS, class OUT, uint32_t MOST = 2>
 static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)
     sb_wide_lowbit_kernel(LAYER layer, ROWS rows, sb_global<OUT> out, uint32_t wide)
@@ -377,10 +378,10 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)
                   wide);
 }
 
-/* --- which calls -------------------------------------------------------------------------------
+/* --- the calls that use the kernel -------------------------------------------------------------
  */
-/* Y-90: "where a unit has as many instructions as one of 128 columns." Places of 16 bytes must be
- * countable in 32 bits. */
+/* Y-90: "where a unit has as many instructions as one of 128 columns." Indices of 16-byte words
+ * must fit into 32 bits. */
 static inline bool sb_wide_fits(const sb_lowbit_shape &shape, uint64_t inputs, uint64_t matrices)
 {
     const uint32_t steps = shape.bits == 8 ? uint32_t(sb_wide_unit<sb_w8a8<true>>::STEPS)
@@ -394,7 +395,7 @@ static inline bool sb_wide_takes(const sb_lowbit_shape &shape, uint32_t rows)
     return sb_wide_fits(shape, rows, 1) && sb_wide_takes(shape.rows, rows);
 }
 
-/* A single layer. */
+/* Launches the kernel for a single layer. */
 template <uint32_t MOST = 2, class LAYER>
 static sb_status sb_wide_lowbit_launch(const sb_queue *queue, const LAYER &layer,
                                        sb_global<float> out, uint32_t rows, uint32_t wide)
