@@ -1,4 +1,4 @@
-/* array.cc - the places of a block's arrays in its shared memory. */
+/* array.cc - places the arrays of a block in its shared memory. */
 #include "gpu/emu/array.h"
 
 #include <string.h>

@@ -31,7 +31,7 @@ static void issue(sb_emu_copies *copies, const sb_emu_copy *copy, size_t align, 
     if (copy->read) {
         sb_emu_range(&copy->from, copy->read, align, name);
         sb_emu_check(&copy->from, copy->read, SB_EMU_READ);
-    } else if ((static_cast<size_t>(copy->from.at) & (align - 1)) != 0) { /* at any address */
+    } else if ((static_cast<size_t>(copy->from.at) & (align - 1)) != 0) { /* any source address */
         sb_emu_fail("%s from byte %lld of buffer %s is not aligned to %zu", name,
                     static_cast<long long>(copy->from.at),
                     copy->from.region ? copy->from.region->name : "(none)", align);
@@ -67,7 +67,7 @@ void sb_emu_cp_async_commit()
     sb_emu_self->group++;
 }
 
-/* Carries out the copies of the groups before `end`. */
+/* Carries out all copies of groups before `end`. */
 static void wait_groups(uint64_t end)
 {
     sb_emu_thread *self = sb_emu_self;
@@ -117,7 +117,7 @@ static sb_emu_mbarrier *find(const sb_emu_spot *at)
     return nullptr;
 }
 
-/* The mbarrier of an operation, which must come after its initialization. */
+/* Returns the mbarrier that an operation uses. Its initialization must have happened before. */
 static sb_emu_mbarrier *use(const sb_emu_spot *at, const char *name, sb_emu_site site)
 {
     called(name, site);
@@ -161,9 +161,8 @@ static bool has_waiters(const sb_emu *emu, const sb_emu_mbarrier *b)
     return false;
 }
 
-/* Ends the phase if all threads have arrived and all bytes have come. The bytes come if a thread
- * waits for them.
- */
+/* Ends the phase if all threads and all bytes have arrived. The copies are carried out only when a
+ * thread waits for them. */
 static void advance(sb_emu *emu, sb_emu_mbarrier *b, bool waited_for)
 {
     if (b->pending != 0)
@@ -233,8 +232,8 @@ void sb_emu_bulk_copy(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t b
         sb_emu_fail("sb_bulk_copy: %u bytes, not a multiple of 16", bytes);
     const sb_emu_copy copy = {*to, *from, bytes, bytes, 0};
     issue(&b->copies, &copy, 16, "sb_bulk_copy");
-    sb_emu_release(&b->coming); /* the copy comes after all that its issuer knows */
-    advance(sb_emu_now, b, has_waiters(sb_emu_now, b)); /* the others may already wait */
+    sb_emu_release(&b->coming); /* what precedes this call also precedes the copy */
+    advance(sb_emu_now, b, has_waiters(sb_emu_now, b)); /* other threads may already wait */
 }
 
 void sb_emu_block_ends()

@@ -1,12 +1,13 @@
-/* atomic.h - atomic operations on integers. There are none on floats, because their order is not
- * fixed. */
+/* atomic.h - atomic operations on integers. There are none on floats, because the order of atomic
+ * operations is not fixed. */
 #ifndef SB_GPU_EMU_ATOMIC_H
 #define SB_GPU_EMU_ATOMIC_H
 
 #include "gpu/emu/grid.h"
 #include "gpu/emu/pointer.h"
 
-/* Another thread may go first: the order is drawn. Returns the old value. */
+/* Applies `change` to *p and returns the old value. Other threads may go first: the order is drawn.
+ */
 template <class T, sb_emu_space S, class F> T sb_emu_atomic(sb_emu_pointer<T, S> p, F change)
 {
     static_assert(std::is_integral_v<T>, "atomic operations are for integers");
@@ -24,7 +25,7 @@ template <class T, sb_emu_space S, class F> T sb_emu_atomic(sb_emu_pointer<T, S>
 template <class T> struct sb_emu_same {
     using type = T;
 };
-template <class T> using sb_emu_as = typename sb_emu_same<T>::type; /* not deduced from */
+template <class T> using sb_emu_as = typename sb_emu_same<T>::type; /* no deduction of T */
 
 #define SB_EMU_ATOMIC(name, expression)                                                            \
     template <class T, sb_emu_space S> T name(sb_emu_pointer<T, S> p, sb_emu_as<T> value)          \

@@ -1,4 +1,4 @@
-/* barrier.cc - barriers of the block, and of some of its warps. */
+/* barrier.cc - barriers of all threads of a block, and of some of its warps. */
 #include "gpu/emu/thread.h"
 
 void sb_emu_release(sb_emu_clock *into)

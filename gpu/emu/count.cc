@@ -1,4 +1,4 @@
-/* count.cc - counts of kernels in a list, which is short enough. */
+/* count.cc - counts of kernels, in a list. The list is short, so it is searched linearly. */
 #include "gpu/emu/count.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static bool same(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* NULL: too many tallies. */
+/* Finds or adds the tally of `what` for the running kernel. NULL: too many tallies. */
 static sb_emu_tally *tally_of(const sb_emu *emu, const char *what)
 {
     sb_emu_counts *counts = emu->counts;
@@ -35,7 +35,7 @@ static sb_emu_tally *tally_of(const sb_emu *emu, const char *what)
     return nullptr;
 }
 
-/* The same in a thread of the kernel; counts once. */
+/* Like tally_of, but called by a thread of the kernel. Adds one to the tally's `times`. */
 static sb_emu_tally *tally_within(const sb_emu *emu, const char *what)
 {
     sb_emu_tally *tally = tally_of(emu, what);
@@ -60,7 +60,8 @@ void sb_emu_count_operation(sb_emu *emu, const char *name)
     tally_within(emu, name);
 }
 
-/* Counts the bytes that were not accessed before in this launch, and in this block. */
+/* Counts the bytes that this launch accesses for the first time, and those that this block accesses
+ * for the first time. */
 static void count_unlike(const sb_emu *emu, uint64_t *last, size_t bytes, uint64_t *in_launch,
                          uint64_t *in_block)
 {

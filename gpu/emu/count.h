@@ -11,7 +11,7 @@
 #include "gpu/emu/grid.h"
 #include "gpu/emu/memory.h"
 
-/* Distinct bytes. */
+/* Counts of distinct bytes. */
 struct sb_emu_unlike {
     uint64_t read, written;
 };
@@ -23,20 +23,21 @@ struct sb_emu_tally {
     const char *kernel, *what;
     uint64_t times, read, written; /* bytes */
     uint64_t narrow;               /* bytes read in accesses of less than 16 */
-    sb_emu_unlike launch, block;   /* each byte once per launch, and once per block */
+    sb_emu_unlike launch, block;   /* each byte counts once per launch, or once per block */
 };
 
-/* The most tallies. They are filled from the first on. A launch that needs more fails. */
+/* The most tallies; they are filled in order. A launch that needs more fails. */
 enum { SB_EMU_TALLIES = 224 };
 struct sb_emu_counts {
     sb_emu_tally tally[SB_EMU_TALLIES];
-    uint8_t found[64]; /* a cache of indices, by the address of the name */
+    uint8_t found[64]; /* a cache of tally indices, hashed by the address of `what` */
 };
 
-/* The count; zeros if nothing was counted. kernel NULL: the sum of all kernels. */
+/* Returns the count of `what`; zeros if nothing was counted. kernel NULL: the sum over all kernels.
+ */
 sb_emu_tally sb_emu_counted(const sb_emu_counts *counts, const char *kernel, const char *what);
 
-/* For gpu/emu: count for the running kernel. */
+/* For gpu/emu only: these functions count for the running kernel. */
 sb_status sb_emu_count_launch(sb_emu *emu);
 void sb_emu_count_operation(sb_emu *emu, const char *name);
 void sb_emu_count_access(sb_emu *emu, const sb_emu_spot *spot, size_t bytes, sb_emu_access access);

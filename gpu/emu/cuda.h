@@ -59,19 +59,19 @@ inline void __threadfence_block()
 {
 }
 
-/* Y-16: "waits until these have ended". On the emulator they have ended, but a thread must not rely
- * on it before this call. */
+/* Y-16: "waits until these have ended". On the emulator these launches have always ended, but a
+ * thread must not rely on this before the call. */
 inline void sb_launch_wait(sb_emu_site site = sb_emu_site::here())
 {
     sb_emu_launch_wait(site);
 }
-/* This block lets the next launch begin. */
+/* From this block's side, the next launch may begin. The emulator does nothing. */
 inline void sb_launch_ready()
 {
 }
 
-/* The destination of launches: the emulator, the error of the first failure, whether launches are
- * dependent, and the record that keeps them instead of a run. */
+/* The destination of launches: the emulator, the message of the first failure, whether launches are
+ * dependent, and the record. If `record` is not NULL, launches are recorded instead of run. */
 struct sb_queue {
     sb_emu *emu;
     sb_error *err;

@@ -1,4 +1,4 @@
-/* fiber.cc - stacks, and the switch between them. */
+/* fiber.cc - the stacks of fibers, and the switch between fibers. */
 #include "gpu/emu/fiber.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void sb_fiber_arrived(sb_fiber_set *set)
     const void *low;
     size_t bytes;
     __sanitizer_finish_switch_fiber(nullptr, &low, &bytes);
-    if (!set->home.low) { /* the first fiber comes from home and so learns home's stack */
+    if (!set->home.low) { /* the first fiber was entered from home, so it learns home's stack */
         set->home.low = low;
         set->home.bytes = bytes;
     }
@@ -72,8 +72,8 @@ static void prepare(sb_fiber *fiber, void (*entry)())
     makecontext(context, entry, 0);
 }
 #else
-/* Saves the callee-saved registers (System V ABI of x86-64), switches stacks, and goes on where the
- * other fiber stopped. */
+/* Saves the callee-saved registers (System V ABI of x86-64), switches stacks, and continues where
+ * the other fiber stopped. */
 extern "C" void sb_fiber_jump(void **save, void *load);
 asm(".text\n"
     ".globl sb_fiber_jump\n"
@@ -96,8 +96,8 @@ static void jump(sb_fiber *from, sb_fiber *to)
     sb_fiber_jump(&from->stack_pointer, to->stack_pointer);
 }
 
-/* Makes a stack as sb_fiber_jump leaves it: six registers and the return address, and one word that
- * aligns the stack as after a call. */
+/* Prepares a new stack like one that sb_fiber_jump has left: six registers, the return address, and
+ * one word that aligns the stack as after a call. */
 static void prepare(sb_fiber *fiber, void (*entry)())
 {
     char *top = static_cast<char *>(const_cast<void *>(fiber->low)) + fiber->bytes;
@@ -125,7 +125,7 @@ void sb_fiber_begin(sb_fiber_set *set, uint32_t i, void (*entry)())
 {
     sb_fiber *fiber = &set->fiber[i];
 #ifdef SB_FIBER_ASAN
-    __asan_unpoison_memory_region(fiber->low, fiber->bytes); /* of an earlier run */
+    __asan_unpoison_memory_region(fiber->low, fiber->bytes); /* poisoned in an earlier run */
 #endif
     prepare(fiber, entry);
 }
@@ -155,7 +155,8 @@ sb_status sb_fiber_open(sb_fiber_set *set, uint32_t count, sb_error *err)
         sb_fiber *fiber = &set->fiber[set->count];
         char *low = set->area + set->count * set->stack_bytes;
         fiber->low = low + page;
-        /* shifted within the page, since a cache holds only few lines with the same page offset */
+        /* Stack tops are shifted within the page, since a cache holds only few lines with the same
+         * page offset. */
         fiber->bytes = STACK_BYTES - set->count * 704 % page;
         fiber->context = sb_alloc(1, context_bytes());
         if (!fiber->context || mprotect(low, page, PROT_NONE) != 0) {

@@ -1,6 +1,6 @@
 /* float.h - CUDA's intrinsics for IEEE 754 arithmetic and for bits.
  *
- * Nothing of libm is used: the program does not link it. */
+ * They use no function of libm, which the program does not link. */
 #ifndef SB_GPU_EMU_FLOAT_H
 #define SB_GPU_EMU_FLOAT_H
 
@@ -53,7 +53,7 @@ inline float __fsqrt_rn(float a)
     return __builtin_sqrtf(a);
 }
 
-/* a * b is exact in binary64, and the sum is rounded there to odd, so that the final rounding to
+/* a * b is exact in binary64. The sum is rounded to odd in binary64, so that the final rounding to
  * binary32 is correct (Boldo and Melquiond, 2008). */
 inline float __fmaf_rn(float a, float b, float c)
 {
@@ -79,7 +79,7 @@ inline float __uint2float_rn(unsigned i)
 {
     return static_cast<float>(i);
 }
-/* Conversions from float saturate, and a NaN gives 0. */
+/* Conversions from float to integers saturate; a NaN becomes 0. */
 inline int __float2int_rz(float x)
 {
     if (!(x == x))
@@ -88,7 +88,7 @@ inline int __float2int_rz(float x)
 }
 inline int __float2int_rn(float x)
 {
-    const double even = 6755399441055744.0; /* 1.5 * 2^52: above it binary64 has only integers */
+    const double even = 6755399441055744.0; /* 1.5 * 2^52: here binary64 has only integers */
     if (!(x > -2147483648.0f && x < 2147483648.0f))
         return __float2int_rz(x);
     return static_cast<int>((static_cast<double>(x) + even) - even);
@@ -111,7 +111,7 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
     const uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
     unsigned result = 0;
     for (unsigned i = 0; i < 4; i++) {
-        const unsigned s = selector >> (4 * i) & 7; /* __byte_perm has no sign mode */
+        const unsigned s = selector >> (4 * i) & 7; /* bit 3, the sign mode of PTX, is ignored */
         result |= static_cast<unsigned>(bytes >> (8 * s) & 255) << (8 * i);
     }
     return result;

@@ -62,7 +62,7 @@ void sb_emu_history(sb_emu *emu, bool kept)
     emu->history = kept;
 }
 
-/* --- stopping and going on ------------------------------------------------------------------- */
+/* --- stopping and continuing threads --------------------------------------------------------- */
 static sb_fiber *fiber_of(sb_emu *emu, const sb_emu_thread *thread)
 {
     return thread ? &emu->fibers.fiber[thread->index] : &emu->fibers.home;
@@ -76,7 +76,7 @@ static void becomes(sb_emu_thread *thread)
         threadIdx = thread->place;
 }
 
-/* The end of a fiber: after a failure, or when it is not needed any more. */
+/* Ends the running fiber, after a failure or when it is no longer needed. */
 [[noreturn]] static void leave()
 {
     sb_emu *emu = sb_emu_now;
@@ -202,7 +202,7 @@ static void begin_thread(sb_emu *emu, uint32_t i, uint3 place)
     sb_emu_wake(t);
 }
 
-/* Ends all fibers where they are; the status is that of a failure. */
+/* Ends all fibers wherever they stopped. The caller has set emu->status to a failure. */
 static void end_fibers(sb_emu *emu)
 {
     for (uint32_t i = 0; i < emu->fibers.count; i++) {
@@ -271,7 +271,7 @@ static sb_status check_launch(const sb_emu_launch *launch, sb_error *err)
     return SB_OK;
 }
 
-/* Storage for the clocks of `threads` threads, of the bulk copies, barriers and mbarriers. */
+/* Allocates the clocks of `threads` threads, of barriers and of mbarriers. */
 sb_status sb_emu_clocks(sb_emu *emu, uint32_t threads)
 {
     const size_t row = sb_emu_clock_row(threads);
@@ -291,7 +291,7 @@ sb_status sb_emu_clocks(sb_emu *emu, uint32_t threads)
     return SB_OK;
 }
 
-/* Ends fibers that will not run again. */
+/* Ends fibers that are no longer needed. */
 static void retire(sb_emu *emu)
 {
     sb_emu *before = sb_emu_now;

@@ -1,8 +1,8 @@
 /* grid.h - runs a kernel on the CPU, block by block, with a fiber for each thread.
  *
- * A seed decides the order of the blocks and, whenever a thread stops at a barrier, a collective or
- * an atomic operation, which thread goes on. A fault ends the launch with one line that names
- * kernel, block, thread and fault: docs/gpu.md. */
+ * A seed decides the order of the blocks. It also decides which thread runs next whenever a thread
+ * stops at a barrier, a collective or an atomic operation. A fault ends the launch with one line
+ * that names kernel, block, thread and fault: docs/gpu.md. */
 #ifndef SB_GPU_EMU_GRID_H
 #define SB_GPU_EMU_GRID_H
 
@@ -26,7 +26,8 @@ struct dim3 {
     }
 };
 
-/* The most shared memory and threads that a block of the target may have. */
+/* The most bytes of shared memory and the most threads of a block on the target; the lanes of a
+ * warp. */
 enum { SB_EMU_SHARED_BYTES = 101376, SB_EMU_THREADS = 1024, SB_EMU_WARP = 32 };
 
 struct sb_emu;
@@ -34,14 +35,14 @@ sb_emu *sb_emu_new(uint64_t seed); /* NULL: out of memory */
 void sb_emu_free(sb_emu *emu);
 void sb_emu_seed(sb_emu *emu, uint64_t seed); /* Y-3: "the same seed gives the same order" */
 
-/* Switches the history of accesses on or off (Y-14). It is on at first. Call this between launches,
- * and before the buffers of a launch are opened. */
+/* Switches the history of accesses on or off (Y-14). The default is on. Call this function between
+ * launches, before the buffers of the next launch are opened. */
 void sb_emu_history(sb_emu *emu, bool kept);
 
 /* The number of switches from one thread to another since sb_emu_new. */
 uint64_t sb_emu_switches(const sb_emu *emu);
 
-/* Later launches are counted in `counts` (count.h, Y-15); NULL: not counted. */
+/* Counts later launches in `counts` (count.h, Y-15); NULL: stops counting. */
 struct sb_emu_counts;
 void sb_emu_count(sb_emu *emu, sb_emu_counts *counts);
 
@@ -103,8 +104,8 @@ sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 
 void sb_emu_block_barrier(sb_emu_site site);                            /* __syncthreads */
 unsigned sb_emu_block_count(bool predicate, sb_emu_site site);          /* __syncthreads_count */
 void sb_emu_named_barrier(int id, int threads, bool wait, sb_emu_site); /* bar.sync, bar.arrive */
-void sb_emu_progress(bool changed); /* an atomic operation has changed a value, or not */
-void sb_emu_pause();                /* another thread may go on */
+void sb_emu_progress(bool changed); /* reports whether an atomic operation has changed a value */
+void sb_emu_pause();                /* lets another thread run */
 void sb_emu_launch_wait(sb_emu_site site);
 
 #endif

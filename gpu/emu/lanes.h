@@ -32,7 +32,8 @@ T sb_emu_shuffle(const char *name, unsigned mask, T value, int from, sb_emu_site
     return sb_emu_warp<sb_emu_sent<T>, T>(name, mask, sent, sb_emu_exchange<T>, site);
 }
 
-/* `width` is a power of two; a read outside the lane's group of `width` gives its own value. */
+/* `width` is a power of two; a lane that reads outside its group of `width` lanes gets its own
+ * value. */
 template <class T>
 T __shfl_sync(unsigned mask, T value, int from, int width = SB_EMU_WARP,
               sb_emu_site site = sb_emu_site::here())

@@ -134,7 +134,7 @@ static bool is_before(const sb_emu *emu, const sb_emu_touch *touch, uint32_t thr
     if (touch->epoch < (shared ? emu->block_epoch : emu->launch_epoch))
         return true;
     if (touch->epoch < emu->block_epoch)
-        return false; /* another block of this launch */
+        return false; /* by another block of this launch */
     if (touch->epoch < emu->epoch || touch->thread == thread)
         return true;
     return sb_emu_known(&emu->thread[thread].clock, emu->epoch, touch->thread) >= touch->step;
@@ -156,14 +156,15 @@ static bool is_before(const sb_emu *emu, const sb_emu_touch *touch, uint32_t thr
                 access_names[access], byte, kind(region), region->name, who, did);
 }
 
-/* True if the access happened before all later ones of this launch or block, so that it need not be
- * kept. */
+/* True if the access happened before all later accesses of this launch or block, so that the
+ * history need not keep it. */
 static bool is_over(const sb_emu *emu, const sb_emu_touch *touch, bool shared)
 {
     return touch->mask == 0 || touch->epoch < (shared ? emu->epoch : emu->launch_epoch);
 }
 
-/* A writer comes after the last writers and readers of its bytes, so these need not be kept. */
+/* Records a write. It comes after the last writes and reads of its bytes, so the history need not
+ * keep these. */
 static void record_write(sb_emu_cell *cell, sb_emu_rest *rest, const sb_emu_touch *now)
 {
     if (now->mask == 15) {
@@ -185,8 +186,8 @@ static void record_write(sb_emu_cell *cell, sb_emu_rest *rest, const sb_emu_touc
     cell->writer.more = static_cast<uint8_t>(others | (n > 0 ? SB_EMU_WRITERS : 0));
 }
 
-/* Readers may come in any order. A read replaces the thread's own last read, or a read that is
- * over, or the oldest one. */
+/* Records a read. Reads are not ordered among each other. A new read replaces the thread's own last
+ * read, or a read that is over, or the oldest read. */
 static void record_read(const sb_emu *emu, bool shared, sb_emu_cell *cell, sb_emu_rest *rest,
                         const sb_emu_touch *now)
 {
@@ -204,7 +205,8 @@ static void record_read(const sb_emu *emu, bool shared, sb_emu_cell *cell, sb_em
     reader->mask = mask;
 }
 
-/* The current access of the running thread. An access that did not happen before it is a race. */
+/* The current access of the running thread. An earlier access that did not happen before it is a
+ * race. */
 struct sb_emu_visit {
     const sb_emu *emu;
     const sb_emu_region *region;
@@ -246,7 +248,7 @@ static void check_cell(const sb_emu_visit &visit)
     }
 }
 
-/* The usual case of is_before; false otherwise. */
+/* A quick test that covers the usual cases of is_before. May be false where is_before is true. */
 static inline bool is_past(const sb_emu_visit &visit, const sb_emu_touch &touch)
 {
     const sb_emu *emu = visit.emu;
@@ -256,8 +258,8 @@ static inline bool is_past(const sb_emu_visit &visit, const sb_emu_touch &touch)
            touch.epoch >= emu->block_epoch;
 }
 
-/* check_cell with a fast path for nearly all accesses: a whole word without `rest`, whose readers
- * are this thread or over. */
+/* check_cell, with a fast path for nearly all accesses: a whole word that does not use `rest`,
+ * whose last reader is this thread or is over. */
 static inline void check_word(const sb_emu_visit &visit)
 {
     sb_emu_cell *cell = &visit.region->cell[visit.word];
@@ -352,7 +354,7 @@ void sb_emu_mark(const sb_emu_spot *spot, size_t bytes, uint32_t thread, uint32_
 void *sb_emu_reach(const sb_emu_spot *spot, size_t bytes, size_t align, sb_emu_access access)
 {
     if (!sb_emu_now)
-        __builtin_trap(); /* the host uses the memory directly */
+        __builtin_trap(); /* the host must not use checked pointers */
     if (!sb_emu_inside(*spot, bytes, align))
         sb_emu_range(spot, bytes, align, access_names[access]);
     sb_emu_check(spot, bytes, access);

@@ -1,4 +1,4 @@
-/* order.cc - chooses the thread that goes on. */
+/* order.cc - chooses the thread that runs next. */
 #include "gpu/emu/thread.h"
 
 uint32_t sb_emu_draw(sb_emu *emu, uint32_t n)
@@ -9,7 +9,7 @@ uint32_t sb_emu_draw(sb_emu *emu, uint32_t n)
 void sb_emu_nobody(sb_emu *emu)
 {
     emu->readies = emu->ready_first = emu->warps = 0;
-    emu->warp = emu->turn = SB_EMU_WARP - 1; /* so that seed 0 begins with the first one */
+    emu->warp = emu->turn = SB_EMU_WARP - 1; /* so that seed 0 begins with the first thread */
 }
 
 void sb_emu_wake(sb_emu_thread *thread)
@@ -39,8 +39,7 @@ static sb_emu_thread *any_thread(sb_emu *emu)
     return &emu->thread[index];
 }
 
-/* Chooses another warp: a drawn number of places behind the last one, among warps that can go
- * on. */
+/* Chooses another warp: moves by a drawn number of places, counting only warps that can run. */
 static void choose_warp(sb_emu *emu)
 {
     const uint32_t ready = static_cast<uint32_t>(__builtin_popcount(emu->warps));

@@ -1,8 +1,10 @@
-/* pointer.h - the pointers of emulated kernels: they know their bounds, and every use is checked.
+/* pointer.h - the pointers of emulated kernels. They know their bounds, and every access is
+ * checked.
  *
- * On a device both are plain pointers (gpu/native/cuda.h), so a kernel uses only what both support:
- * p[i], *p, p + n, p - q, comparisons, and sb_cast and sb_part for another type and for a part.
- * p[i] is a stand-in for an element: read it into a variable of a named type, never `auto`. */
+ * On a device sb_global and sb_shared are plain pointers (gpu/native/cuda.h). A kernel may use only
+ * operations that both support: p[i], *p, p + n, p - q, comparisons, sb_cast for another type, and
+ * sb_part for a part. p[i] is a proxy of an element: read it into a variable of a named type, never
+ * `auto`. */
 #ifndef SB_GPU_EMU_POINTER_H
 #define SB_GPU_EMU_POINTER_H
 
@@ -17,7 +19,7 @@ template <class T> struct sb_emu_element {
     using value = std::remove_const_t<T>;
     sb_emu_spot spot;
 
-    char *reach(sb_emu_access access) const /* a copy, to keep `spot` in registers */
+    char *reach(sb_emu_access access) const /* works on a copy, to keep `spot` in registers */
     {
         const sb_emu_spot here = {spot.region, spot.at, spot.low, spot.high};
         return static_cast<char *>(sb_emu_reach(&here, sizeof(value), alignof(value), access));
@@ -98,7 +100,7 @@ template <class T, sb_emu_space S> class sb_emu_pointer
     explicit sb_emu_pointer(const sb_emu_spot &where) : spot(where)
     {
     }
-    /* The whole of a registered buffer, as the host passes it to a kernel. */
+    /* A pointer to a whole registered buffer, as the host passes it to a kernel. */
     explicit sb_emu_pointer(sb_emu_region *region)
         : spot({region, 0, 0, static_cast<int64_t>(region->bytes)})
     {
@@ -164,14 +166,14 @@ template <class T, sb_emu_space S> class sb_emu_pointer
 template <class T> using sb_global = sb_emu_pointer<T, SB_EMU_GLOBAL>;
 template <class T> using sb_shared = sb_emu_pointer<T, SB_EMU_SHARED>;
 
-/* The same bytes as elements of another type. */
+/* A pointer to the same bytes, as elements of another type. */
 template <class U, class T, sb_emu_space S> sb_emu_pointer<U, S> sb_cast(sb_emu_pointer<T, S> p)
 {
     static_assert(std::is_const_v<U> || !std::is_const_v<T>, "this would forget a const");
     return sb_emu_pointer<U, S>(p.spot);
 }
 
-/* The `count` elements from p on, and nothing beyond them. */
+/* A pointer that may access only the `count` elements from p on. */
 template <class T, sb_emu_space S, class I>
 sb_emu_pointer<T, S> sb_part(sb_emu_pointer<T, S> p, I count)
 {

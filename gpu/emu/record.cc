@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A launch, followed by its arguments; or, without a body, bytes that lose their values. */
+/* An entry of the list: a launch, followed by its arguments. Without a body, the entry marks bytes
+ * of a region as without values. */
 struct alignas(max_align_t) sb_emu_kept {
     sb_emu_kept *next;
     sb_emu_launch launch;

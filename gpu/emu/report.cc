@@ -1,9 +1,9 @@
-/* report.cc - explains why no thread can go on. */
+/* report.cc - explains why no thread can continue. */
 #include "gpu/emu/thread.h"
 
 #include <stdio.h>
 
-/* Describes what a thread, for which others wait, does. */
+/* Describes the state of a thread for which other threads wait. */
 static void describe(const sb_emu_thread *t, char *text, size_t size)
 {
     if (t->waiting == SB_EMU_RETURNED)
@@ -24,7 +24,7 @@ static const sb_emu_thread *first_waiting(const sb_emu *emu, sb_emu_waiting how)
 static void report_warp(const sb_emu *emu, const sb_emu_thread *t, char *text, size_t size)
 {
     const uint32_t warp = t->index / SB_EMU_WARP;
-    unsigned lane = 0; /* the first lane of the mask that does not wait with this mask */
+    unsigned lane = 0; /* becomes the first lane of the mask that does not wait with this mask */
     for (; lane < SB_EMU_WARP - 1; lane++) {
         const sb_emu_thread *o = &emu->thread[warp * SB_EMU_WARP + lane];
         if ((t->mask >> lane & 1) && (o->waiting != SB_EMU_WARP_OP || o->mask != t->mask))

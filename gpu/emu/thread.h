@@ -17,14 +17,15 @@ enum sb_emu_waiting : uint8_t {
 };
 enum { SB_EMU_BARRIERS = 16, SB_EMU_MBARRIERS = 64, SB_EMU_STATICS = 32 };
 
-/* The entries of a clock: one for each thread, and one for the bulk copies of each mbarrier, so
- * that a thread that waits for one mbarrier learns nothing about the copies of others. */
+/* The number of entries of a clock: one for each thread, and one for the bulk copies of each
+ * mbarrier. So a thread that waits for one mbarrier is not ordered after the copies of other
+ * mbarriers. */
 static inline size_t sb_emu_clock_row(uint32_t threads)
 {
     return static_cast<size_t>(threads) + SB_EMU_MBARRIERS;
 }
 
-/* An asynchronous copy in flight: nothing has been copied yet. */
+/* An asynchronous copy that was started but not carried out yet. */
 struct sb_emu_copy {
     sb_emu_spot to, from;
     uint32_t bytes, read; /* the bytes behind `read` become zero */
@@ -40,37 +41,38 @@ struct sb_emu_thread {
     uint32_t index;
     uint3 place;
     sb_emu_waiting waiting;
-    bool ran;         /* its fiber has begun, and stopped somewhere */
-    bool early;       /* in a dependent launch, before its wait for the launch before */
-    sb_emu_site site; /* the last call that may wait */
-    const char *what; /* its name */
-    uint32_t barrier; /* the barrier that it waits for */
-    uint32_t mask;    /* of the collective that it waits in; box: its operands */
+    bool ran;         /* its fiber has started and has not ended */
+    bool early;       /* in a dependent launch, before sb_launch_wait */
+    sb_emu_site site; /* the last call that could wait */
+    const char *what; /* the name of this call */
+    uint32_t barrier; /* the barrier that the thread waits for */
+    uint32_t mask;    /* mask of the collective that the thread waits in; box: its operands */
     void *box;
     sb_emu_operation *operation;
     void (*apply)(uint32_t mask, void *const *boxes);
-    uint32_t parity; /* of the mbarrier phase that it waits for */
+    uint32_t parity; /* parity of the mbarrier phase that the thread waits for */
     uint32_t step;
     sb_emu_clock clock;
-    sb_emu_copies copies; /* its cp.async */
+    sb_emu_copies copies; /* cp.async of the thread in flight */
     uint64_t group;       /* the number of the open group */
 };
 
 struct sb_emu_barrier {
-    uint32_t arrived, wanted, count, first; /* count: true predicates; first: first thread */
+    uint32_t arrived, wanted, count,
+        first; /* count: true predicates; first: first thread to come */
     sb_emu_clock clock;
 };
 
 struct sb_emu_mbarrier {
-    int64_t at; /* its place in the arena of shared memory */
+    int64_t at; /* the place of the mbarrier in shared memory */
     uint32_t count, pending, phase;
     int64_t expected;            /* bytes of bulk copies still to come */
-    sb_emu_clock coming, passed; /* of the current phase, and of completed phases */
+    sb_emu_clock coming, passed; /* clocks of the current phase, and of completed phases */
     sb_emu_copies copies;
 };
 
 struct sb_emu_array {
-    const void *tag; /* of the declaration; NULL: the dynamic one */
+    const void *tag; /* identifies the declaration; NULL: dynamic shared memory */
     sb_emu_region region;
 };
 
@@ -80,27 +82,28 @@ struct sb_emu {
     sb_error *err;
     sb_status status;
     const sb_emu_launch *launch;
-    uint3 place; /* of the block */
+    uint3 place; /* the coordinates of the running block */
     sb_fiber_set fibers;
     sb_emu_thread *thread;
     uint32_t threads, returned;
-    uint32_t answer; /* of the last barrier of the block, until all threads are at the next one */
-    uint32_t *ready; /* a ring of threads that may go on */
+    uint32_t answer; /* result of the last block barrier, valid until all threads are at the next */
+    uint32_t *ready; /* a ring of threads that can run */
     uint32_t ready_first, readies;
-    sb_emu_counts *counts;      /* NULL: nothing is counted */
-    bool history;               /* a history of accesses is kept */
-    bool gives_way;             /* the running thread yields to another warp */
-    uint32_t warps, warp, turn; /* warps with threads that can run; the current warp */
+    sb_emu_counts *counts; /* NULL: nothing is counted */
+    bool history;          /* a history of accesses is kept */
+    bool gives_way;        /* the running thread yields to another warp */
+    uint32_t warps, warp,
+        turn; /* mask of warps with threads that can run; current warp; its first lane */
     uint32_t lanes[SB_EMU_THREADS / SB_EMU_WARP]; /* the threads that can run, for each such warp */
     uint32_t *steps;                              /* storage of all clocks */
     sb_emu_clock scratch;
-    uint32_t bulk_step; /* of bulk copies; entry threads + i of a clock: mbarrier i */
+    uint32_t bulk_step; /* the last step of bulk copies; entry threads + i of a clock: mbarrier i */
     uint64_t epoch, block_epoch, launch_epoch;           /* now; first of block and of launch */
     uint32_t warp_waiting[SB_EMU_THREADS / SB_EMU_WARP]; /* lanes that wait in collectives */
     sb_emu_barrier barrier[SB_EMU_BARRIERS];
     sb_emu_mbarrier mbarrier[SB_EMU_MBARRIERS];
     uint32_t mbarriers;
-    char *arena; /* shared memory, its states and its history */
+    char *arena; /* shared memory; then its states and its history */
     uint8_t *arena_state;
     sb_emu_cell *arena_cell;
     sb_emu_rest *arena_rest;
@@ -113,35 +116,36 @@ struct sb_emu {
 extern __thread sb_emu *sb_emu_now;
 extern __thread sb_emu_thread *sb_emu_self;
 
-/* Ends the launch because of what another thread did. */
+/* Ends the launch because of a fault of another thread. */
 [[noreturn]] void sb_emu_fail_of(const sb_emu_thread *thread, const char *format, ...)
     SB_PRINTF(2, 3);
 
-/* Ends the launch, without a fault of the kernel. */
+/* Ends the launch for lack of memory, which is no fault of the kernel. */
 [[noreturn]] void sb_emu_out_of_memory(const char *what);
 
-/* Marks the launch as failed. */
+/* Marks the launch as failed, with this thread and message. */
 void sb_emu_blame(const sb_emu_thread *thread, const char *text);
 
-/* order.cc: draws a number below n; clears the threads that can run; picks the next thread, NULL:
- * none. */
+/* order.cc. _draw draws a number below n. _nobody clears the set of threads that can run. _next
+ * picks the next thread; NULL: no thread can run. */
 uint32_t sb_emu_draw(sb_emu *emu, uint32_t n);
 void sb_emu_nobody(sb_emu *emu);
 sb_emu_thread *sb_emu_next(sb_emu *emu);
 
 void sb_emu_wait(); /* stops the running thread until sb_emu_wake */
 void sb_emu_wake(sb_emu_thread *thread);
-/* _release adds the running thread's steps so far to `into`; _acquire adds those of `from` to its
- * clock. */
+/* _release adds the running thread's steps so far to `into`. _acquire adds the steps in `from` to
+ * the clock of the running thread. */
 void sb_emu_release(sb_emu_clock *into);
 void sb_emu_acquire(const sb_emu_clock *from);
 sb_status sb_emu_clocks(sb_emu *emu, uint32_t threads);
 
-/* async.cc: the end of a thread, and of the block; ends the launch if copies are in flight. */
+/* async.cc: called at the end of a thread, and of a block. If copies are still in flight, the
+ * launch fails. */
 void sb_emu_returns();
 void sb_emu_block_ends();
 
-/* report.cc: no thread can go on; writes the message why. */
+/* report.cc: writes the message why no thread can continue. */
 void sb_emu_report_stuck(sb_emu *emu);
 
 #endif

@@ -28,8 +28,8 @@ static void check_mask(const char *name, uint32_t mask, uint32_t self)
         sb_emu_fail("%s: mask 0x%08x, in a warp of %u lanes", name, mask, lanes);
 }
 
-/* True if all lanes of the mask wait with the same mask. A lane that now waits with another mask
- * may call with this one later. */
+/* True if all lanes of the mask wait with this mask. A lane that waits with another mask may still
+ * come with this mask later. */
 static bool all_here(const sb_emu_thread *self, uint32_t waiting)
 {
     const uint32_t mask = self->mask;
@@ -91,7 +91,7 @@ void sb_emu_lane_fail(int lane, const char *format, ...)
     sb_emu_fail_of(lane_of(static_cast<unsigned>(lane)), "%s", text);
 }
 
-/* Each lane of the mask learns the steps of all others. */
+/* Adds, to the clock of each lane of the mask, the steps of all other lanes of the mask. */
 static void share_clocks(uint32_t mask, void *const *)
 {
     sb_emu *emu = sb_emu_now;

@@ -1,11 +1,11 @@
-/* warp.h - operations of a warp: each lane brings operands, and the last lane computes for all.
+/* warp.h - operations of a warp: each lane brings its operands, and the lane that comes last
+ * computes the results of all lanes.
  *
  *   Out sb_emu_warp<In, Out>(name, mask, in, apply)
  *
- * is called by every lane of the mask, with the same mask and apply; each gets its element of `out`
- * after apply. `apply(mask, in, out)` is a pure function of 32 elements; those of lanes outside the
- * mask are zero. The operation orders no memory accesses; __syncwarp does.
- */
+ * Every lane of the mask calls it with the same mask and apply, and gets its element of `out`.
+ * `apply(mask, in, out)` is a pure function of 32 elements; the elements of lanes outside the mask
+ * are zero. The operation does not order memory accesses; only __syncwarp does. */
 #ifndef SB_GPU_EMU_WARP_H
 #define SB_GPU_EMU_WARP_H
 
@@ -14,10 +14,11 @@
 #include "gpu/emu/grid.h"
 #include "gpu/emu/words.h"
 
-/* The function that lanes must agree on, beside the name, as a type-erased pointer. */
+/* A type-erased function pointer. All lanes must pass the same function and the same name. */
 using sb_emu_operation = void();
 
-/* Waits until all lanes of the mask have come, each with its box; the last lane calls apply. */
+/* Waits until all lanes of the mask have called this function, each with its box. The last lane
+ * calls apply. */
 void sb_emu_meet(const char *name, uint32_t mask, void *box, sb_emu_operation *operation,
                  void (*apply)(uint32_t mask, void *const *boxes), sb_emu_site site);
 
@@ -64,7 +65,7 @@ Out sb_emu_warp(const char *name, uint32_t mask, const In &in,
     return out;
 }
 
-/* For use in an apply: reports an impossible request of lane `lane`. */
+/* For `apply` functions: fails because of an invalid request of lane `lane`. */
 [[noreturn]] void sb_emu_lane_fail(int lane, const char *format, ...) SB_PRINTF(2, 3);
 
 void sb_emu_sync_warp(uint32_t mask, sb_emu_site site);

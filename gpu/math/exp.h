@@ -5,9 +5,9 @@
 #include "gpu/math/pair.h"
 
 /* e^x, normalised, for |x| <= 110: x = n ln2/32 + r, |r| < 2^-6.5, n = 32 k + j, and e^x = 2^k
- * 2^(j/32) e^r. The first step of r is exact (both terms are multiples of 2^-30), and so is n LN2_B
- * (13 and 11 bits). The low part of r is multiplied by e^r. The terms from r^3/6 on are a single
- * binary32: below 2^-22, with an error of some units of 2^-46. */
+ * 2^(j/32) e^r. The first step of r is exact, since both terms are multiples of 2^-30. n LN2_B is
+ * exact, too (13 and 11 bits). The low part of r is multiplied by e^r. The terms from r^3/6 on need
+ * only one binary32: they are below 2^-22, with an error of some units of 2^-46. */
 SB_GPU_FN sb_gpu_scaled sb_gpu_exp_scaled(float x)
 {
 #include "gpu/math/exp_table.inc"
@@ -29,7 +29,7 @@ SB_GPU_FN sb_gpu_scaled sb_gpu_exp_scaled(float x)
     return {y.h, y.l, (i - j) / 32};
 }
 
-/* e^89 > 2^128, e^-104 < 2^-150 (half of the smallest binary32). */
+/* The limits: e^89 > 2^128, and e^-104 < 2^-150, half of the smallest binary32. */
 SB_GPU_FN float sb_gpu_exp(float x)
 {
 #include "gpu/math/exp_exceptions.inc"
@@ -70,7 +70,7 @@ SB_GPU_FN float sb_gpu_sigmoid_small(float x)
     return s.h + t.h;
 }
 
-/* From 18 on e^-x < 2^-25.9 rounds away beside 1; below -104 e^x < 2^-150. */
+/* From 18 on, e^-x is below 2^-25.9, so the result rounds to 1. Below -104, e^x is below 2^-150. */
 SB_GPU_FN float sb_gpu_sigmoid(float x)
 {
 #include "gpu/math/sigmoid_exceptions.inc"
@@ -95,7 +95,7 @@ SB_GPU_FN float sb_gpu_silu_tiny(float x)
     return sb_gpu_float(sign | (sign ? units : units + 1) >> 1);
 }
 
-/* From 104 on x (1 - e^-x) rounds to x; below -110 |x| e^x < 2^-150. */
+/* From 104 on, x (1 - e^-x) rounds to x. Below -110, |x| e^x is below 2^-150. */
 SB_GPU_FN float sb_gpu_silu(float x)
 {
 #include "gpu/math/silu_exceptions.inc"

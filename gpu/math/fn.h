@@ -1,4 +1,4 @@
-/* fn.h - all functions of one argument of the GPU path: the bits of A-4 on host and device.
+/* fn.h - all functions of one argument of the GPU path, with the bits of A-4 on host and device.
  *
  *   sb_gpu_exp  sb_gpu_log  sb_gpu_rsqrt  sb_gpu_sin  sb_gpu_cos
  *   sb_gpu_sigmoid  sb_gpu_silu  sb_gpu_softplus

@@ -5,7 +5,8 @@
 #include "gpu/math/exp.h"
 
 /* log(1 + r), for a pair |r| < 2^-6: r + r^2 (-1/2 + r/3 + rest), where the rest, from -r^2/4 on,
- * is a single binary32. The error relative to r is some units of 2^-46. Normalised. */
+ * is a single binary32. The error relative to r is some units of 2^-46. The result is normalised.
+ */
 SB_GPU_FN sb_gpu_pair sb_gpu_log1p_near(sb_gpu_pair r)
 {
 #include "gpu/math/log_series.inc"
@@ -23,7 +24,7 @@ SB_GPU_FN sb_gpu_pair sb_gpu_log1p_near(sb_gpu_pair r)
 
 /* log(2^e (m + l)) for 0.70 < m < 1.42 and |l| < 2^-23: with v near 1/m, log m = log(1 + r) - log
  * v, r = v m - 1 + v l, |r| < 2^-6.5. v m is exact as a pair, and so is v m - 1. e ln2 has three
- * parts, two of them exact. Near m = 1, v is 1 and nothing cancels. */
+ * parts, two of them exact. Near m = 1, v is 1, so there is no cancellation. */
 SB_GPU_FN sb_gpu_pair sb_gpu_log_pair(float m, float l, int e)
 {
 #include "gpu/math/log_table.inc"
@@ -38,14 +39,14 @@ SB_GPU_FN sb_gpu_pair sb_gpu_log_pair(float m, float l, int e)
     return sb_gpu_sum_ordered(s.h, s.l + (low + y.l));
 }
 
-/* The binary32 value of a normalised pair of either sign, for normal results. */
+/* Rounds a normalised pair of either sign to binary32; the result must be a normal number. */
 SB_GPU_FN float sb_gpu_finish_signed(sb_gpu_pair y, const sb_gpu_exception *rows, int count,
                                      uint32_t input)
 {
     return sb_gpu_doubtful(y.h, y.l) ? sb_gpu_look_up(rows, count, input, y.h) : y.h;
 }
 
-/* NaN for x < 0, -Inf for 0. */
+/* The result is NaN for x < 0 and -Inf for 0. */
 SB_GPU_FN float sb_gpu_log(float x)
 {
 #include "gpu/math/log_exceptions.inc"
@@ -61,7 +62,7 @@ SB_GPU_FN float sb_gpu_log(float x)
         bits = sb_gpu_bits(x * 0x1p24f);
         e -= 24;
     }
-    /* m from 0.707 to 1.414 */
+    /* makes m lie between 0.707 and 1.414 */
     bits += 0x3f800000u - 0x3f3504f3u;
     e += (int)(bits >> 23);
     float m = sb_gpu_float((bits & 0x7fffffu) + 0x3f3504f3u);
@@ -80,8 +81,8 @@ SB_GPU_FN sb_gpu_pair sb_gpu_log1p_pair(sb_gpu_pair u)
     return d.h < 1.414f ? sb_gpu_log_pair(d.h, d.l, 0) : sb_gpu_log_pair(0.5f * d.h, 0.5f * d.l, 1);
 }
 
-/* With u = e^-|x| the value is log(1 + u), plus x for positive x. From 18 on x + u rounds to x;
- * below -35 u^2/2 is negligible beside u; below -104 u < 2^-150. */
+/* With u = e^-|x| the value is log(1 + u), plus x for positive x. From 18 on, x + u rounds to x.
+ * Below -35, u^2/2 is negligible compared with u. Below -104, u is below 2^-150. */
 SB_GPU_FN float sb_gpu_softplus(float x)
 {
 #include "gpu/math/softplus_exceptions.inc"

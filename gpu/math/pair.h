@@ -1,10 +1,11 @@
-/* pair.h - a number as the sum of two binary32 numbers, some 47 bits, and its rounding to one. */
+/* pair.h - a number as the sum of two binary32 numbers, with some 47 bits, and its rounding to one
+ * binary32. */
 #ifndef SB_GPU_MATH_PAIR_H
 #define SB_GPU_MATH_PAIR_H
 
 #include "gpu/math/word.h"
 
-/* h + l, |l| at most about a unit in the last place of h; normalised: at most half of one. */
+/* h + l, where |l| is at most about one ulp of h; normalised: at most half an ulp of h. */
 struct sb_gpu_pair {
     float h, l;
 };
@@ -44,8 +45,8 @@ SB_GPU_FN sb_gpu_pair sb_gpu_pair_product(sb_gpu_pair x, sb_gpu_pair y)
     return sb_gpu_sum_ordered(p.h, l);
 }
 
-/* 1/d for a pair d with h in [1, 2]: Newton's step from the rounded quotient q. With r = 1 - q d
- * the quotient is q (1 + r + r^2 + ..), |r| < 2^-22; the first product is exact. */
+/* 1/d for a pair d with h in [1, 2], by Newton's step from the rounded quotient q. With r = 1 - q
+ * d, the quotient is q (1 + r + r^2 + ..), and |r| < 2^-22. 1 - q d.h is exact. */
 SB_GPU_FN sb_gpu_pair sb_gpu_reciprocal(sb_gpu_pair d)
 {
     float q = 1.0f / d.h;
@@ -53,20 +54,20 @@ SB_GPU_FN sb_gpu_pair sb_gpu_reciprocal(sb_gpu_pair d)
     return sb_gpu_sum_ordered(q, q * sb_gpu_fma(r, r, r));
 }
 
-/* True if h + l, normalised, may round to another number than h when l changes by 2^-18 of itself,
- * which is more than the error of any function here. */
+/* True if the rounding of the normalised h + l may change when l changes by 2^-18 of its value. The
+ * error of every function here is smaller. */
 SB_GPU_FN bool sb_gpu_doubtful(float h, float l)
 {
     return h + l * (1.0f + 0x1p-18f) != h + l * (1.0f - 0x1p-18f);
 }
 
-/* One argument whose rounding 47 bits do not decide, and the correctly rounded value. */
+/* An argument for which 47 bits do not decide the rounding, and the correctly rounded value. */
 struct sb_gpu_exception {
     uint32_t input, output;
 };
 
-/* The output of `input` in a table sorted by input, or `otherwise` if it has none. A program
- * without tables, SB_GPU_MATH_BARE, makes the tables. */
+/* Returns the output of `input` in a table sorted by input, or `otherwise` if the table lacks this
+ * input. The program that makes the tables is built without them (SB_GPU_MATH_BARE). */
 SB_GPU_FN float sb_gpu_look_up(const sb_gpu_exception *rows, int count, uint32_t input,
                                float otherwise)
 {
@@ -84,8 +85,9 @@ SB_GPU_FN float sb_gpu_look_up(const sb_gpu_exception *rows, int count, uint32_t
     return low < count && rows[low].input == input ? sb_gpu_float(rows[low].output) : otherwise;
 }
 
-/* Rounds 2^k (h + l), 0 < h, below 2^-126, to the grid of subnormals, 2^-149: adding 2^23 units of
- * that grid, scaled by 2^-k, rounds h to the grid, and the rest is added once more. */
+/* Rounds 2^k (h + l), where 0 < h and the value is below 2^-126, to a multiple of 2^-149. `base` is
+ * 2^23 such units, scaled by 2^-k: base + h rounds h to whole units, and then the rounding error
+ * and l are added. */
 SB_GPU_FN float sb_gpu_round_tiny(float h, float l, int k)
 {
     float base = sb_gpu_power_of_two(23 - 149 - k);
@@ -95,7 +97,8 @@ SB_GPU_FN float sb_gpu_round_tiny(float h, float l, int k)
     return units * sb_gpu_power_of_two(half) * sb_gpu_power_of_two(k - half);
 }
 
-/* The binary32 value of y, normalised, 0 < y.h; looked up in `rows` if 47 bits do not decide it. */
+/* Rounds y, which is normalised with 0 < y.h, to binary32. Looks the value up in `rows` if 47 bits
+ * do not decide the rounding. */
 SB_GPU_FN float sb_gpu_finish(sb_gpu_scaled y, const sb_gpu_exception *rows, int count,
                               uint32_t input)
 {

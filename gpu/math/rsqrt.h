@@ -4,9 +4,9 @@
 
 #include "gpu/math/pair.h"
 
-/* 1/sqrt(m) for 1 <= m < 4, from a line with a relative error of at most 8.6 %. Newton's step turns
- * a relative error e into 1.5 e^2; four steps reach binary32. With r = 1 - m y^2, which is small
- * and nearly exact, the value is y (1 + r/2 + 3 r^2/8 + ..). */
+/* 1/sqrt(m) for 1 <= m < 4, starting from a linear approximation with a relative error of at most
+ * 8.6 %. Newton's step turns a relative error e into 1.5 e^2; four steps reach binary32. With r = 1
+ * - m y^2, which is small and nearly exact, the value is y (1 + r/2 + 3 r^2/8 + ..). */
 SB_GPU_FN sb_gpu_pair sb_gpu_rsqrt_pair(float m)
 {
     float y = sb_gpu_fma(m, -0.15234f, 1.0664f);
@@ -17,8 +17,8 @@ SB_GPU_FN sb_gpu_pair sb_gpu_rsqrt_pair(float m)
     return sb_gpu_sum_ordered(y, y * sb_gpu_fma(0.375f * r, r, 0.5f * r));
 }
 
-/* x = 4^k m: the rounding of 1/sqrt(m) is that of 1/sqrt(x), which is never near the ends of the
- * range. The exceptions are indexed by m. */
+/* With x = 4^k m, 1/sqrt(m) and 1/sqrt(x) round in the same way, since 1/sqrt(x) is never near the
+ * ends of the range. The exceptions are indexed by m. */
 SB_GPU_FN float sb_gpu_rsqrt(float x)
 {
 #include "gpu/math/rsqrt_exceptions.inc"

@@ -1,7 +1,7 @@
 /* trig.h - sine and cosine of every binary32 angle, correctly rounded.
  *
- * They compute in binary64, which is slow on a GPU, but a model needs only rd/2 angles for a token.
- * Z-2: "sine and cosine alone compute in binary64" */
+ * The functions compute in binary64, which is slow on a GPU, but a model needs only rd/2 angles for
+ * each token. Z-2: "sine and cosine alone compute in binary64" */
 #ifndef SB_GPU_MATH_TRIG_H
 #define SB_GPU_MATH_TRIG_H
 
@@ -13,10 +13,10 @@ struct sb_gpu_angle {
     uint32_t quadrant;
 };
 
-/* |x| times 2/pi modulo 4, in units of 2^-126, in integers. Bits of 2/pi that only add multiples of
- * 4 are not read; bits behind the window of four words would add less than 2^-102. No binary32 is
- * nearer to a multiple of pi/2 than 2^-30 of it. A rest of half a quadrant or more is measured back
- * from the next quadrant. */
+/* Computes |x| times 2/pi modulo 4 in integers, in units of 2^-126. Bits of 2/pi that only add
+ * multiples of 4 are not read. Bits after the window of four words would add less than 2^-102.
+ * Every binary32 differs from a multiple of pi/2 by at least 2^-30 of that multiple. A fraction of
+ * half a quadrant or more is counted back from the next quadrant. */
 SB_GPU_FN sb_gpu_angle sb_gpu_reduce(uint32_t bits)
 {
 #include "gpu/math/trig_reduce.inc"
@@ -39,7 +39,7 @@ SB_GPU_FN sb_gpu_angle sb_gpu_reduce(uint32_t bits)
     return flip ? sb_gpu_angle{-r, quadrant + 1} : sb_gpu_angle{r, quadrant};
 }
 
-/* The angle of |x|; below pi/4 it is x itself. */
+/* The angle of |x|. Below pi/4 the angle is |x| itself. */
 SB_GPU_FN sb_gpu_angle sb_gpu_angle_of(uint32_t bits)
 {
     if (bits < 0x3f490fdbu)
@@ -47,7 +47,7 @@ SB_GPU_FN sb_gpu_angle sb_gpu_angle_of(uint32_t bits)
     return sb_gpu_reduce(bits);
 }
 
-/* Sine, or cosine, of |r| <= pi/4: the series to r^17, or to r^18. */
+/* The sine of r, |r| <= pi/4, by the series up to r^17; or the cosine, up to r^18. */
 SB_GPU_FN double sb_gpu_series(double r, bool cosine)
 {
 #include "gpu/math/trig_series.inc"
@@ -57,7 +57,7 @@ SB_GPU_FN double sb_gpu_series(double r, bool cosine)
     return cosine ? (1.0 + COSINE[0] * square) + square * square * y : r + r * square * y;
 }
 
-/* Sine of an angle in this quadrant, without the sign of x. */
+/* The sine of an angle in this quadrant, without the sign of x. */
 SB_GPU_FN float sb_gpu_turn(sb_gpu_angle a, uint32_t quadrant)
 {
     double y = sb_gpu_series(a.r, (quadrant & 1u) != 0);
@@ -70,7 +70,7 @@ SB_GPU_FN float sb_gpu_sin(float x)
     uint32_t bits = sb_gpu_bits(x), size = bits & 0x7fffffffu;
     if (size >= 0x7f800000u)
         return sb_gpu_nan();
-    if (size < 0x39000000u) /* x^3/6 < 2^-26 x: x is the nearest, a power of two included */
+    if (size < 0x39000000u) /* x^3/6 < 2^-26 x: rounds to x, even for a power of two */
         return x;
     sb_gpu_angle a = sb_gpu_angle_of(size);
     float y = sb_gpu_look_up(ROWS, COUNT, size, sb_gpu_turn(a, a.quadrant));

@@ -1,5 +1,5 @@
-/* word.h - the basis of gpu/math: access to bits, one fused multiply-add, and the qualifier of its
- * functions. One source for the host's C++17 and for nvcc.
+/* word.h - the basis of gpu/math: access to bits, the fused multiply-add, and the function
+ * qualifier SB_GPU_FN. The same source compiles as C++17 for the host and with nvcc.
  *
  * Z-1: "only IEEE binary32 operations, each rounded to nearest even, and fused multiply-adds where
  * the source names one" - so the host needs -ffp-contract=off and nvcc -fmad=false. */
@@ -42,9 +42,10 @@ SB_GPU_FN float sb_gpu_float(uint32_t bits)
 }
 
 #if !defined(__CUDA_ARCH__)
-/* fl(a b + c) without the instruction: the product is exact in binary64, the sum is rounded to odd
- * (an inexact even result moves to its odd neighbour on the side of the exact value). With 29 bits
- * to spare, rounding such a number to binary32 rounds the exact sum correctly. */
+/* The fused a b + c without the instruction. The product is exact in binary64. The sum is rounded
+ * to odd: an inexact even result moves to its odd neighbour on the side of the exact value.
+ * Binary64 has 29 bits more than binary32, so rounding this number to binary32 rounds the exact sum
+ * correctly. */
 SB_GPU_FN float sb_gpu_fma_in_double(float a, float b, float c)
 {
     double p = (double)a * (double)b, wide = (double)c;

@@ -1,4 +1,4 @@
-/* body_cuda.cu - time from the events of a device; memory for drawn weights. */
+/* body_cuda.cu - times from the events of a device; memory for random weights. */
 #include "gpu/meter/body.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ sb_status sb_gpu_drawn_close(sb_gpu *, sb_gpu_piece *piece, const char *, size_t
     return SB_OK;
 }
 
-/* One thread waits for 2 ms, longer than the host needs for a hundred launches. */
+/* One thread waits for 2 ms. The host needs less time for a hundred launches. */
 static __global__ void sb_meter_hold()
 {
     uint64_t begin, now;

@@ -1,4 +1,4 @@
-/* body_emu.cc - the emulator keeps no time, so marks are empty; memory for drawn weights. */
+/* body_emu.cc - the emulator keeps no time, so marks are empty; memory for random weights. */
 #include "gpu/meter/body.h"
 
 #include <stdio.h>

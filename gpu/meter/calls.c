@@ -1,4 +1,5 @@
-/* calls.c - each call of meter.h goes to the set of functions of its backend. */
+/* calls.c - each function of meter.h calls the function of the same name in the set of the backend.
+ */
 #include "gpu/meter/calls.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* calls.h - a set of the functions of meter.h; set.cc makes one for the emulator and one for a
- * device. */
+/* calls.h - a set of implementations of the functions of meter.h. set.cc defines one set for the
+ * emulator and one for a device. */
 #ifndef SB_METER_CALLS_H
 #define SB_METER_CALLS_H
 
@@ -21,7 +21,7 @@ typedef struct sb_meter_calls {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* NULL: the backend is another one, or was not built. */
+/* Return the set for this backend; NULL: the backend is of another kind, or was not built. */
 const sb_meter_calls *sb_meter_calls_emu(const sb_backend *backend);
 const sb_meter_calls *sb_meter_calls_gpu(const sb_backend *backend);
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-/* counter.h - random bits from an index: the same on host and device, in any order. */
+/* counter.h - random bits as a function of an index, so that any order of computation, on host or
+ * device, gives the same bits. */
 #ifndef SB_METER_COUNTER_H
 #define SB_METER_COUNTER_H
 
@@ -10,7 +11,7 @@
 #define SB_METER_FN static inline
 #endif
 
-/* The 64 bits of number `at` in the stream of a key: the mixing function of SplitMix64. */
+/* Returns number `at`, of 64 bits, in the stream of a key, by the mixing function of SplitMix64. */
 SB_METER_FN uint64_t sb_counter_bits(uint64_t key, uint64_t at)
 {
     uint64_t x = key + (at + 1) * 0x9e3779b97f4a7c15u;

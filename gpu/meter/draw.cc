@@ -1,4 +1,4 @@
-/* draw.cc - draws the packed form of a matrix (B-18). */
+/* draw.cc - fills the packed form of a matrix with random numbers (B-18). */
 #include "gpu/kernel/lowbit_pack.h"
 #include "gpu/kernel/pack.h"
 #include "gpu/meter/body.h"
@@ -15,10 +15,11 @@ bool sb_gpu_is_hollow(const sb_gpu *gpu, const sb_matrix *matrix)
     return reinterpret_cast<uintptr_t>(matrix->data) - first < gpu->hollow.bytes;
 }
 
-/* --- how large they are ------------------------------------------------------------------------
- * Every weight has a spread of about 1 / sqrt(K), so that an output has about that of an input. */
+/* --- the size of weights -----------------------------------------------------------------------
+ * The root mean square of weights is about 1 / sqrt(K), so that outputs are about as large as
+ * inputs. */
 
-/* The exponent of about 1 / sqrt(n), one less for 4 n, as bfloat16 stores it. */
+/* The biased exponent of about 1 / sqrt(n) in bfloat16: 127, less one for each factor 4 in n. */
 static uint32_t exponent_of(uint32_t n)
 {
     uint32_t top = 127;
@@ -27,7 +28,7 @@ static uint32_t exponent_of(uint32_t n)
     return top;
 }
 
-/* Computed without libm, which nothing else here needs. */
+/* A square root without libm, which the program does not link otherwise. */
 static float root_of(float n)
 {
     float root = n > 1 ? n : 1;
@@ -36,7 +37,8 @@ static float root_of(float n)
     return root;
 }
 
-/* The scale for codes with this spread. The factor of the matrix comes on top. */
+/* The scale for codes with the root mean square `spread`, such that scale, codes and the factor of
+ * the matrix together give the wanted size. */
 static float scale_of(const sb_matrix *m, float spread)
 {
     const sb_factor f = m->quant.factor;
@@ -78,13 +80,14 @@ static sb_status tiles_of(const sb_matrix *m, sb_gpu_pack pack, sb_drawn_tiles *
     if (pack == sb_pack_values)
         t->codes = SB_DRAWN_float;
     else if (pack == sb_pack_bf16)
-        t->top = exponent_of(1); /* rows that are looked up */
+        t->top = exponent_of(1); /* rows of an embedding, which are looked up, not summed */
     else
         return SB_ERR_UNSUPPORTED;
     return SB_OK;
 }
 
-/* The key of the random stream: from the address of the matrix and its packing. */
+/* The key of the random stream: depends on the place of the matrix in the hollow bytes and on its
+ * packing. */
 static uint64_t key_of(const sb_gpu *gpu, const sb_matrix *m, const sb_drawn_tiles *t)
 {
     const uint64_t place = static_cast<uint64_t>(m->data - gpu->hollow.first);

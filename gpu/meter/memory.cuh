@@ -1,5 +1,5 @@
-/* memory.cuh - kernels that are timed. They store a result that depends on all their work, so that
- * no work can be optimized away, and the host checks the result. */
+/* memory.cuh - timed kernels for memory. They store a result that depends on all their work, so
+ * that the compiler cannot remove any work, and the host checks this result. */
 #ifndef SB_METER_MEMORY_CUH
 #define SB_METER_MEMORY_CUH
 
@@ -12,7 +12,7 @@ enum : uint32_t {
     SB_METER_LOADS = 8 /* loads of 16 bytes that a thread has in flight */
 };
 
-/* Word i of 16 bytes has numbers 2 i and 2 i + 1 of the stream. */
+/* The 16-byte word i becomes numbers 2 i and 2 i + 1 of the stream. */
 static __global__ void __launch_bounds__(SB_METER_THREADS)
     sb_meter_fill(sb_global<uint4> to, size_t words, uint64_t key)
 {
@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(SB_METER_THREADS)
     }
 }
 
-/* The sum of a block's threads, in thread 0. */
+/* Returns, in thread 0, the sum over the threads of a block. */
 SB_KERNEL_FN uint32_t sb_meter_sum(uint32_t sum, sb_shared<uint32_t> part)
 {
     for (uint32_t lanes = 16; lanes > 0; lanes /= 2)

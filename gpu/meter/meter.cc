@@ -1,4 +1,4 @@
-/* meter.cc - measures the card: memory, the bf16 unit, launches. */
+/* meter.cc - measures the card: memory, the bf16 unit and launches. */
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
 #include "gpu/meter/body.h"
@@ -12,7 +12,7 @@ extern "C" {
 #include "ref/base/bytes.h"
 }
 
-enum : uint32_t { CHECKED = 64 }; /* outputs of the layer that the host recomputes */
+enum : uint32_t { CHECKED = 64 }; /* the number of outputs of the layer that the host recomputes */
 
 /* --- passes ------------------------------------------------------------------------------------
  */
@@ -21,13 +21,13 @@ namespace
 struct bench {
     sb_gpu *gpu;
     const sb_meter_options *o;
-    sb_gpu_marks *marks;       /* passes + 1 */
-    double *seconds;           /* passes */
-    uint32_t blocks, products; /* blocks of the memory kernels, and of the matrix unit's kernel */
+    sb_gpu_marks *marks;       /* (passes + 1) */
+    double *seconds;           /* (passes) */
+    uint32_t blocks, products; /* blocks of the memory kernels; blocks of sb_meter_matrix */
 };
 } // namespace
 
-/* Warms up, and then times pass after pass without a wait between them. */
+/* Warms up, then times all passes, without waiting between passes. */
 template <class RUN>
 static void time_passes(const bench &b, sb_gpu_work &work, sb_meter_time *out, RUN run)
 {
@@ -46,7 +46,7 @@ static void time_passes(const bench &b, sb_gpu_work &work, sb_meter_time *out, R
 
 /* --- memory ------------------------------------------------------------------------------------
  */
-/* The result of sb_meter_read for the words [first, last) of sb_meter_fill. */
+/* The sum that sb_meter_read must find in the words [first, last) of sb_meter_fill. */
 static uint32_t sum_of(uint64_t key, uint64_t first, uint64_t last)
 {
     uint32_t sum = 0;
@@ -65,7 +65,8 @@ static uint32_t added(const uint32_t *sums, uint32_t n)
     return sum;
 }
 
-/* `sums`: for each size the sums of all blocks for the buffer, then those for its copy */
+/* Checks the sums. `sums` has, for each size, the sums of all blocks over the buffer; then, for
+ * each size, the sums over the copy. */
 static void check_memory(const bench &b, const uint32_t *sums, sb_meter_report *report)
 {
     uint32_t expected = 0;
@@ -121,7 +122,7 @@ static sb_status measure_memory(const bench &b, sb_meter_report *report)
 
 /* --- products ----------------------------------------------------------------------------------
  */
-/* The value of an element of a matrix: -2 to 2, so that every sum is exact. */
+/* The value of an element of a matrix, an integer from -2 to 2, so that every sum is exact. */
 static int value_at(uint64_t key, uint64_t at)
 {
     return static_cast<int>(sb_counter_bits(key, at) % 5) - 2;
@@ -133,7 +134,8 @@ static uint32_t bf16_of(int value)
 }
 
 /* H-8: "register r of A has row g + 8 (r mod 2) and starts at k = W t + 4 W (r / 2)", and of B
- * "column g and starts at k = W t + 4 W r". a (16, 16) and b (CHAINS, 8, 16), drawn by index. */
+ * "column g and starts at k = W t + 4 W r". The matrices are a (16, 16) and b (CHAINS, 8, 16), with
+ * random elements. */
 static void place_operands(uint64_t key, uint32_t *a, uint32_t *b)
 {
     for (uint32_t lane = 0; lane < 32; lane++) {
@@ -200,7 +202,7 @@ static sb_status measure_matrix(const bench &b, sb_meter_report *report)
 namespace
 {
 struct layer {
-    unsigned char *plain; /* the data of `weight` (N, K) */
+    unsigned char *plain; /* the data of `weight`, (N, K) */
     sb_matrix weight;
     float *in, *out;
     sb_linear_shape shape;
@@ -284,7 +286,7 @@ static sb_status measure_linear(const bench &b, sb_meter_report *report)
         status = measure_layer(b, &l, &report->linear);
     if (!status)
         report->linear.right = layer_right(b.o, &l);
-    sb_gpu_forget_weights(b.gpu); /* its table identifies this matrix by its address */
+    sb_gpu_forget_weights(b.gpu); /* the table of weights identifies this matrix by its address */
     free_layer(&l);
     return status;
 }
@@ -296,7 +298,7 @@ namespace
 /* A chain of kernels, each of which waits for its predecessor. */
 struct chain {
     bool dependent; /* Y-16: each starts after the begin, not after the end, of its predecessor */
-    uint32_t nodes; /* launches in one graph; 0: the host launches each */
+    uint32_t nodes; /* the number of launches in one graph; 0: the host makes each launch */
 };
 } // namespace
 
@@ -360,7 +362,7 @@ static sb_status measure_launches(const bench &b, sb_meter_report *report)
     return status ? status : measure_chain(b, {true, 1}, &report->graphs);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
+/* --- the whole measurement ---------------------------------------------------------------------
  */
 #ifdef __CUDACC__
 static const sb_meter_options usual = {
@@ -395,7 +397,7 @@ sb_status sb_gpu_meter(sb_gpu *gpu, const sb_meter_options *options, sb_meter_re
         status = SB_ERR_MEMORY;
     if (!status)
         status = measure(b, report);
-    sb_gpu_trim(gpu); /* frees 2 GiB for weights */
+    sb_gpu_trim(gpu); /* frees 2 GiB, so that weights can use them */
     sb_gpu_marks_close(gpu, b.marks);
     free(b.seconds);
     return status;

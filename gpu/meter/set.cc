@@ -1,4 +1,4 @@
-/* set.cc - the functions of meter.h on a body. */
+/* set.cc - implements the functions of meter.h on a body. */
 #include "gpu/meter/body.h"
 #include "gpu/meter/calls.h"
 
@@ -10,7 +10,7 @@
 #define CALLS_OF sb_meter_calls_emu
 #endif
 
-/* Passes the body's message on. */
+/* Copies the body's message to err if there is a failure. */
 static sb_status said(sb_gpu *gpu, sb_status status, sb_error *err)
 {
     const char *text = sb_gpu_said(gpu)->text;

@@ -7,11 +7,11 @@
 
 enum : uint32_t {
     SB_METER_CHAINS = 8, /* independent chains of products */
-    SB_METER_BLOCKS = 4  /* for each multiprocessor: as many as registers allow */
+    SB_METER_BLOCKS = 4  /* blocks for each multiprocessor, as many as registers allow */
 };
 
-/* out (warps, CHAINS, 32, 4): `rounds` products of a, which all chains share, with one b for each
- * chain. H-8 says which lane has which values. */
+/* out (warps, CHAINS, 32, 4). Each chain adds `rounds` products of a and its own b; all chains
+ * share a. H-8 defines the values of each lane. */
 static __global__ void __launch_bounds__(SB_METER_THREADS)
     sb_meter_matrix(sb_global<const uint4> a, sb_global<const uint2> b, sb_global<float> out,
                     uint32_t rounds)

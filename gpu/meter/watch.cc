@@ -1,4 +1,4 @@
-/* watch.cc - the launches of a step by name, in their order, with the time of each. */
+/* watch.cc - notes the launches of a step by name, in order, with the time of each. */
 #include "gpu/meter/body.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ namespace sb_on_host
 struct sb_gpu_watching {
     sb_launch_watch watch; /* first member: the queue points to it */
     sb_gpu *gpu;
-    sb_gpu_marks *marks; /* of launch i: 2 i before it, 2 i + 1 behind it if it is the last */
+    sb_gpu_marks *marks; /* 2 i: before launch i; 2 i + 1: after it, if it is the last of a group */
     sb_meter_launch *launches;
     size_t count, room, labelled;
     sb_status status;
@@ -85,7 +85,8 @@ sb_status sb_gpu_watch(sb_gpu *gpu, sb_meter_launch *launches, size_t room)
     return status;
 }
 
-/* The time of a launch ends at the begin of the next launch, or at its own end. */
+/* The time of a launch runs to the begin of the next launch, or for the last launch of a group to
+ * its own end. */
 sb_status sb_gpu_watched(sb_gpu *gpu, size_t *count)
 {
     sb_gpu_watching *w = gpu->watching;
