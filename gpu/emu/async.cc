@@ -232,7 +232,7 @@ void sb_emu_bulk_copy(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t b
         sb_emu_fail("sb_bulk_copy: %u bytes, not a multiple of 16", bytes);
     const sb_emu_copy copy = {*to, *from, bytes, bytes, 0};
     issue(&b->copies, &copy, 16, "sb_bulk_copy");
-    sb_emu_release(&b->coming); /* what precedes this call also precedes the copy */
+    sb_emu_release(&b->coming); /* accesses before this call also precede the copy */
     advance(sb_emu_now, b, has_waiters(sb_emu_now, b)); /* other threads may already wait */
 }
 

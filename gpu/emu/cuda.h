@@ -65,7 +65,7 @@ inline void sb_launch_wait(sb_emu_site site = sb_emu_site::here())
 {
     sb_emu_launch_wait(site);
 }
-/* From this block's side, the next launch may begin. The emulator does nothing. */
+/* Y-16: this block no longer holds back the next launch. On the emulator this has no effect. */
 inline void sb_launch_ready()
 {
 }

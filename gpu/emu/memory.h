@@ -50,7 +50,7 @@ struct sb_emu_region {
     bool brought; /* an input that the host may change between launches */
 };
 
-/* True if the running thread has not waited for the launch before its own (Y-16). */
+/* True until the running thread has called sb_launch_wait in a dependent launch (Y-16). */
 extern __thread bool sb_emu_early;
 
 enum sb_emu_access { SB_EMU_READ, SB_EMU_WRITE, SB_EMU_ATOMIC };

@@ -1,4 +1,4 @@
-/* warp.h - operations of a warp: each lane brings its operands, and the lane that comes last
+/* warp.h - operations of a warp: each lane brings its operands, and the last lane to arrive
  * computes the results of all lanes.
  *
  *   Out sb_emu_warp<In, Out>(name, mask, in, apply)

@@ -2,11 +2,11 @@
  * for every row.
  *
  * The cache is cut into parts of 256 positions, counted from position 0. For each row and part
- * there are three numbers or vectors, always computed in the same way: the largest score, the sum
- * of e and the sum of R(e) v. The parts are then folded in order. Either one block goes through all
- * parts (long prompts), or each part has its own block and another kernel folds the parts (steps).
- * No bit depends on this choice, nor on the other rows of the call: a position that a row does not
- * see adds a zero, which rounds nothing.
+ * there are three results, always computed in the same way: the largest score, the sum of e and the
+ * sum of R(e) v. The parts are then folded in order. Either one block goes through all parts (long
+ * prompts), or each part has its own block and another kernel folds the parts (steps). No bit
+ * depends on this choice, nor on the other rows of the call: a position that a row does not see
+ * adds a zero, which rounds nothing.
  *
  * A tile is 16 pairs of a row and a head, from heads that share keys; 128 threads compute it. Each
  * of the four warps computes the scores of a quarter of the positions, and a quarter of the output
@@ -323,7 +323,7 @@ sb_attention_arrived(const sb_attention_job<T, KV> &job, sb_attention_step at, u
     return room.stage + side * sb_attention_stage<HD>();
 }
 
-/* grid: (groups of TILES tiles, key heads, parts with SPLIT or else 1). */
+/* grid: (groups of TILES tiles, key heads, parts); without SPLIT, the last number is 1. */
 template <class T, class KV, int HD, bool SPLIT, int TILES>
 static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
     sb_attention_kernel(const sb_attention_job<T, KV> job)

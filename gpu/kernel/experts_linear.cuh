@@ -54,7 +54,7 @@ template <int CODES, bool GROUPED> struct sb_expert_linear {
     sb_linear_shape shape;
     sb_global<const uint4> weight;    /* sb_pack_linear of each matrix, one after the other */
     sb_global<const uint32_t> inputs; /* of sb_expert_stage */
-    sb_global<const float> factor;    /* of each matrix; shape.is_divisor is common to all */
+    sb_global<const float> factor;    /* the factor of each matrix; all share shape.is_divisor */
 
     SB_ATOM_FN sb_expert_linear at(uint32_t matrix) const
     {

@@ -8,7 +8,7 @@
  * does not write the conv state, since other blocks may not have read it yet.
  *
  * sb_gdn_end_kernel computes the gated norm, in the form that the next layer reads. Other blocks of
- * it write the conv state. */
+ * the same kernel write the conv state. */
 #ifndef SB_GPU_KERNEL_FUSED_DELTA_CUH
 #define SB_GPU_KERNEL_FUSED_DELTA_CUH
 

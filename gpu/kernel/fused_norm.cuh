@@ -10,7 +10,7 @@
 
 enum : uint32_t { SB_FUSED_NORM_THREADS = 1024 }; /* at most */
 
-/* --- what is added to the stream (rows, n) -----------------------------------------------------
+/* --- inputs that are added to the stream (rows, n) ---------------------------------------------
  * of_row selects a row; value returns one element of this row. */
 struct sb_add_nothing {
     static constexpr bool ADDS = false;

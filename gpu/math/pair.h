@@ -16,28 +16,28 @@ struct sb_gpu_scaled {
     int k;
 };
 
-/* a + b exactly, for |a| >= |b| or a = 0. */
+/* The exact sum a + b, for |a| >= |b| or a = 0. */
 SB_GPU_FN sb_gpu_pair sb_gpu_sum_ordered(float a, float b)
 {
     float s = a + b;
     return {s, b - (s - a)};
 }
 
-/* a + b exactly. */
+/* The exact sum a + b. */
 SB_GPU_FN sb_gpu_pair sb_gpu_sum(float a, float b)
 {
     float s = a + b, back = s - a;
     return {s, (a - (s - back)) + (b - back)};
 }
 
-/* a b exactly, if nothing underflows. */
+/* The exact product a b, if nothing underflows. */
 SB_GPU_FN sb_gpu_pair sb_gpu_product(float a, float b)
 {
     float p = a * b;
     return {p, sb_gpu_fma(a, b, -p)};
 }
 
-/* x y with a relative error of at most 3 2^-48. */
+/* The product x y with a relative error of at most 3 2^-48. */
 SB_GPU_FN sb_gpu_pair sb_gpu_pair_product(sb_gpu_pair x, sb_gpu_pair y)
 {
     sb_gpu_pair p = sb_gpu_product(x.h, y.h);

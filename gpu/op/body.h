@@ -45,14 +45,14 @@ struct sb_gpu_pool {
     sb_gpu_pooled *first;
 };
 
-/* Values that the host has computed, and their copy where kernels run. */
+/* Values that the host has computed, and their copy for kernels. */
 struct sb_gpu_constant {
     sb_gpu_piece piece;
     void *host;
     sb_gpu_constant *next;
 };
 
-/* Bytes that stand for weights, and are never read (gpu/meter/body.h). */
+/* A range of bytes in place of weights; the bytes are never read (gpu/meter/body.h). */
 struct sb_gpu_hollow {
     const unsigned char *first;
     size_t bytes;

@@ -100,7 +100,7 @@ struct sb_step_call {
     size_t rows, reach;
     bool chunks, trail;  /* the delta rule runs in chunks; the state after every row is kept */
     bool fused;          /* fused kernels run */
-    sb_gpu_added added;  /* what the next norm must first add to the stream */
+    sb_gpu_added added;  /* outputs that the next norm must first add to the stream */
     size_t full, linear; /* the number of earlier layers of each kind */
     uint32_t layer;
     sb_error *err;
