@@ -29,7 +29,7 @@ again() {
     check "another document with $*" cmp "$out" "$work/first"
 }
 again --tokens '5 6 7 8 9'
-again --tokens '5, 6,7,,8 9,'
+again --tokens '5, 6,7 ,8 9 '
 printf '# a comment\n\n5,6,7,8,9\n' > "$work/file"
 again --tokens-file "$work/file"
 printf '5 6\t7 8 9\r\n' > "$work/crlf"
