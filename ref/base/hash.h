@@ -14,7 +14,7 @@ typedef struct sb_digest {
 
 typedef struct sb_hash sb_hash;
 
-sb_hash *sb_hash_new(void); /* NULL if memory is out */
+sb_hash *sb_hash_new(void); /* NULL if out of memory */
 void sb_hash_free(sb_hash *hash);
 void sb_hash_bytes(sb_hash *hash, const void *data, size_t bytes);
 void sb_hash_u64(sb_hash *hash, uint64_t value); /* 8 bytes, little-endian */

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* count * size zeroed bytes; NULL if the product overflows or memory is out. free() releases it. A
- * count of 0 gives a valid pointer, so that NULL always means failure. */
+/* count * size zeroed bytes; NULL if the product overflows or the memory is exhausted. free()
+ * releases the memory. A count of 0 gives a valid pointer, so that NULL always means failure. */
 void *sb_alloc(size_t count, size_t size);
 
 /* Grows an array. On failure returns NULL, and the old array stays valid. */
@@ -21,16 +21,17 @@ void *sb_grow(void *old, size_t count, size_t *room, size_t size);
 void *sb_alloc_hook(size_t bytes, void *unused);
 void sb_free_hook(void *block, void *unused);
 
-/* The bytes of a cache line; and the first line boundary from `memory` on (NULL for NULL). Vectors
- * that straddle two lines take twice as long. */
+/* SB_LINE is the size of a cache line in bytes. sb_at_line() returns the first address from
+ * `memory` on that is a multiple of SB_LINE (NULL for NULL). A vector across two cache lines takes
+ * twice as long to load. */
 enum { SB_LINE = 64 };
 void *sb_at_line(void *memory);
 
-/* A copy of a string; NULL if memory is out. */
+/* A copy of a string; NULL if out of memory. */
 char *sb_strdup(const char *text);
 
-/* For tests: the n-th allocation from now (1 = the next) fails, and all after it; 0 switches off.
- */
+/* For tests: makes the n-th allocation from now (1 = the next) and all later ones fail; 0 switches
+ * this off. */
 void sb_alloc_fail_at(unsigned long n);
 
 #endif

@@ -31,12 +31,12 @@ typedef struct worker {
 } worker;
 
 static struct {
-    _Alignas(LINE) atomic_uint taken; /* 1: a thread of the host has the pool */
+    _Alignas(LINE) atomic_uint taken; /* 1: some thread uses the pool */
     _Alignas(LINE) _Atomic uint64_t gate;
     _Alignas(LINE) _Atomic uint64_t next; /* the next turn of a loop in order */
     _Alignas(LINE) atomic_uint waits;     /* 1: the caller sleeps until all workers are outside */
     sem_t outside;
-    /* the loop; valid while the gate is open or a worker is inside */
+    /* the current loop; valid while the gate is open or a worker is inside */
     sb_turn *turn;
     void *ctx;
     size_t base;
@@ -74,15 +74,15 @@ static void sleep_on(sem_t *bell)
         ;
 }
 
-/* Rings if the other thread sleeps or is about to sleep. */
+/* Posts the bell if the other thread sleeps or is about to sleep. */
 static void wake(atomic_uint *asleep, sem_t *bell)
 {
     if (atomic_load(asleep) && atomic_exchange(asleep, 0))
         sem_post(bell);
 }
 
-/* Waits until is_so(gate, id, seen) is true. The bell may also ring for another reason: the
- * condition is then checked again. */
+/* Waits until is_so(gate, id, seen) is true. The bell may also be posted for another reason, so the
+ * condition is checked again after each wake-up. */
 static uint64_t wait_until(int (*is_so)(uint64_t gate, uint32_t id, uint32_t seen), uint32_t id,
                            uint32_t seen, atomic_uint *asleep, sem_t *bell)
 {
@@ -194,8 +194,8 @@ static void *be_worker(void *arg)
     return NULL;
 }
 
-/* Blocks all signals in workers, so that threads of the host receive them; except signals that the
- * worker's own code raises. */
+/* Blocks signals in workers, so that threads of the host program receive them. Signals that the
+ * worker's own code raises stay unblocked. */
 static void block_signals(sigset_t *before)
 {
     static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};

@@ -10,8 +10,8 @@ uint64_t sb_rng_key(uint64_t seed, const char *path)
     return XXH3_64bits_withSeed(path, strlen(path), seed);
 }
 
-/* A bijection of 64-bit words that mixes every bit into every other (constants of Stafford's mix
- * 13). */
+/* A bijection of 64-bit words in which every input bit affects every output bit (constants of
+ * Stafford's mix 13). */
 static uint64_t mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -29,8 +29,8 @@ typedef struct sb_error {
 #define SB_PRINTF(format_at, args_at)
 #endif
 
-/* Writes the message (err may be NULL) and returns code, so that `return sb_fail(...)` reads well.
- */
+/* Writes the message (err may be NULL) and returns code, so that callers can write `return
+ * sb_fail(...)`. */
 sb_status sb_fail(sb_error *err, sb_status code, const char *format, ...) SB_PRINTF(3, 4);
 
 /* Puts "prefix: " before the existing message; returns code. */

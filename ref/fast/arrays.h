@@ -11,13 +11,14 @@ static inline void sb_act_many(const sb_knobs *knobs, const float *x, size_t n, 
     sb_round_many(sb_act_format(knobs), x, n, out);
 }
 
-/* `count` rows of a plain matrix from `row` on, contiguous in `values`. */
+/* Decodes `count` rows of a plain matrix from `row` on to `values`, where they are contiguous. */
 static inline void sb_param_rows(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row,
                                  size_t count, float *values)
 {
     const size_t bytes = matrix->cols * sb_format_bytes(matrix->format);
     const unsigned char *first = sb_matrix_row_bytes(matrix, row);
-    int follow = !sb_param_cast(knobs, matrix); /* contiguous in memory, and nothing is rounded */
+    int follow =
+        !sb_param_cast(knobs, matrix); /* 1: the rows are contiguous in memory and not rounded */
     for (size_t i = 1; i < count && follow; i++)
         follow = sb_matrix_row_bytes(matrix, row + (uint32_t)i) == first + i * bytes;
     if (follow)

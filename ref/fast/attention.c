@@ -42,12 +42,13 @@ static float softmax(const sb_knobs *knobs, float *s, size_t n)
     return 1.0f;
 }
 
-/* A wave: rows of one pass, and their intermediate values. */
+/* A wave: the rows that are computed together, and their intermediate values. */
 typedef struct wave {
     const sb_knobs *knobs;
     const sb_attention_args *a;
     size_t row, rows;        /* the first row, and the number of rows */
-    size_t longest, parts;   /* positions of the last row, and their parts */
+    size_t longest, parts;   /* number of positions that the last row attends to, and of parts of
+                                these positions */
     float scale;             /* RN(hd^-1/2) */
     float *q;                /* (rows, heads, hd) */
     float *p;                /* (rows, heads, longest) scores, then probabilities */
@@ -83,8 +84,9 @@ static float scale_or_one(float scale)
     return scale == 0 ? 1.0f : scale;
 }
 
-/* The keys or values of one head that this row of the wave attends to: its own and all before it.
- * K-24: "The dot products of R-12 are then multiplied by z before they are rounded" */
+/* The keys or values of one head that this row of the wave attends to: the position of this row and
+ * all positions before it. K-24: "The dot products of R-12 are then multiplied by z before they are
+ * rounded" */
 static sb_rows seen(const wave *w, const float *cache, const group *g, float scale)
 {
     const sb_attention_args *a = w->a;
@@ -136,7 +138,8 @@ static void join(const wave *w, size_t index, size_t h)
         out[i] = sb_act(w->knobs, out[i] / w->total[head]);
 }
 
-/* --- the steps of a wave: each needs all of the step before ----------------------------------- */
+/* --- the steps of a wave: each needs the complete step before
+ * ----------------------------------- */
 
 static void score_tile(void *ctx, size_t i, size_t worker)
 {
@@ -180,7 +183,8 @@ static void attend(wave *w)
     sb_parallel_for(rows, many, join_row, w);
 }
 
-/* The number of rows of a wave: enough for all threads, but with few parts in memory. */
+/* The number of rows of a wave. A wave has work for all threads, but its parts need little
+ * memory. */
 static size_t wave_rows(size_t rows, size_t parts)
 {
     enum { PARTS = 64 };

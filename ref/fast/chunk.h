@@ -6,18 +6,19 @@
 
 enum { SB_CHUNK = 64 };
 
-/* The operands of a chunk, and the matrices of the clauses. */
+/* The operands of a chunk, and the matrices that the clauses name. */
 typedef struct sb_chunk {
-    const float *q, *k, *v, *g, *beta;         /* row 0; rows are a stride apart */
+    const float *q, *k, *v, *g, *beta;         /* the first row of each; rows are a stride apart */
     size_t k_stride, v_stride, gate_stride, m; /* m <= SB_CHUNK rows */
     size_t dk, dv;
-    float scale;                         /* of the outputs: 1, or K-16 */
-    float G[SB_CHUNK];                   /* sums of g */
-    float A[SB_CHUNK], scaled[SB_CHUNK]; /* one row of A or of the scores; one row of weights */
-    float *U, *V;                        /* (SB_CHUNK, dv) */
-    float *W, *row;                      /* (SB_CHUNK, dk), (max(SB_CHUNK, dk)) scratch */
-    float *within;                       /* (dv) sums over the rows of the chunk */
-    float *X, *S;                        /* (SB_CHUNK, SB_CHUNK), (dk, dv): for R-22 only */
+    float scale;       /* of the outputs: 1, or K-16 */
+    float G[SB_CHUNK]; /* sums of g */
+    float A[SB_CHUNK],
+        scaled[SB_CHUNK]; /* A: one row of A or of the scores; scaled: one row of weights */
+    float *U, *V;         /* (SB_CHUNK, dv) */
+    float *W, *row;       /* (SB_CHUNK, dk), (max(SB_CHUNK, dk)) scratch */
+    float *within;        /* (dv) sums over the rows of the chunk */
+    float *X, *S;         /* (SB_CHUNK, SB_CHUNK), (dk, dv): for R-22 only */
 } sb_chunk;
 
 /* exp( RN(G_i - G_j) ) */

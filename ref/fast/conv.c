@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 64 /* channels at once */, STRIPS = 16 /* of blocks, for threads */ };
+enum {
+    BLOCK = 64 /* channels computed together */,
+    STRIPS = 16 /* strips of blocks, shared out among threads */
+};
 
 /* One tap of a block of channels: weights, inputs, rounded products. */
 typedef struct tap {

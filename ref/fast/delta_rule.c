@@ -25,7 +25,7 @@ static const float *fetch(const one_head *at, size_t j)
 
 /* One row of one head. S (dk, dv) is decayed, gives a prediction, is corrected, and is read: R-9:
  * "S = RN(exp(g_t) S); m[j] = dot(S[:, j], k_t); d[j] = RN( RN(v_t[j] - m[j]) beta_t )" Columns are
- * independent: groups of columns go through all steps, in two sweeps. */
+ * independent, so each group of columns goes through all steps, in two sweeps. */
 static void step(const one_head *at, const float *q, const float *k, const float *v, float g,
                  float beta, float *o)
 {

@@ -1,5 +1,6 @@
-/* delta_rule_chunk.c - the gated delta rule in chunks of 64 rows: mathematically the recurrent
- * form, with other roundings. Engines prefill this way; profile `exact` never does (R-9). */
+/* delta_rule_chunk.c - the gated delta rule in chunks of 64 rows: in exact arithmetic it equals the
+ * recurrent form, but it rounds at other places. Engines prefill this way; profile `exact` never
+ * does (R-9). */
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
 #include "ref/fast/dot/dot.h"

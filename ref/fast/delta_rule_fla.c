@@ -1,5 +1,6 @@
 /* delta_rule_fla.c - one chunk of the gated delta rule with the roundings of the Triton kernels
- * that vLLM and SGLang run for a prompt: matrices between two products have the activation type. */
+ * that vLLM and SGLang run for a prompt: a matrix that is the result of one product and an operand
+ * of the next is rounded to the activation type. */
 #include "ref/fast/dot/dot.h"
 #include "ref/math/fn.h"
 #include "ref/fast/chunk.h"
@@ -12,7 +13,7 @@ static void round_all(const sb_knobs *knobs, float *x, size_t n)
         x[i] = sb_act(knobs, x[i]);
 }
 
-/* The right-hand sides. R-22: "vb_i = R(beta_i v_i) and kg_i = R( RN(kb_i exp(G_i)) )" */
+/* Computes the right-hand sides. R-22: "vb_i = R(beta_i v_i) and kg_i = R( RN(kb_i exp(G_i)) )" */
 static void right_hand_sides(const sb_knobs *knobs, sb_chunk *c, size_t i)
 {
     float beta = c->beta[i * c->gate_stride], grown = sb_exp(c->G[i]);

@@ -1,8 +1,8 @@
-/* experts.c - the experts of the twin. Rows that chose the same expert are gathered and multiplied
- * by its weights together. Threads share all matrices of a call in one loop.
+/* experts.c - the twin of the expert ops. Rows that chose the same expert are gathered and
+ * multiplied by its weights together. Threads share all matrices of a call in one loop.
  *
  * Each output of `linear` depends on one row of weights and one row of the input (R-2), so any
- * grouping gives the bits of one op per row and slot. */
+ * grouping gives the same bits as one op for each row and slot. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "ref/base/threads.h"
 #include "ref/fast/fast.h"
 
-/* The pairs of row and slot, grouped by expert. Group g is order[first[g]] up to order[first[g +
- * 1]]. */
+/* The pairs of row and slot, grouped by expert. Group g is order[first[g]] to order[first[g + 1] -
+ * 1]. */
 typedef struct grouped {
     size_t *order, *first;
     size_t groups;
@@ -108,8 +108,8 @@ static sb_status run_piece(const sb_knobs *knobs, const piece *p)
                                        .out = a->out + p->pairs[0] * w->rows + p->first});
 }
 
-/* The number of rows of a piece. There are enough pieces that a thread that ends early finds
- * another. */
+/* The number of rows of a piece. Pieces are so small that there are several for each thread, and a
+ * thread that finishes early takes another piece. */
 static uint32_t piece_rows(uint32_t rows, size_t matrices)
 {
     size_t threads = sb_threads();

@@ -1,6 +1,6 @@
 /* fast.h - the twins: for every row of ops.def a faster function with the bits of its definition in
- * ref/ops. Threads, vectors, waves and prefetches are here and nowhere else.
- * tests/unit/test_definition.c compares each twin with its definition. */
+ * ref/ops. Only the twins use threads, vectors, waves and prefetches. tests/unit/test_definition.c
+ * compares each twin with its definition. */
 #ifndef SB_FAST_FAST_H
 #define SB_FAST_FAST_H
 
@@ -13,7 +13,7 @@
 #include "ref/ops/ops.def"
 #undef SB_OP
 
-/* n projections of the same experts, on all threads (experts.c). */
+/* Computes n projections of the same experts, on all threads (experts.c). */
 sb_status sb_experts_fast(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n);
 
 /* sb_quantize_input, on all threads. */

@@ -1,5 +1,6 @@
 /* l2norm.c - the norm of queries and keys in linear attention, in the forms of different engines.
- * They differ by an ulp, and completely near zero, because eps is in different places. */
+ * Their results differ by an ulp. Near zero they differ completely, because eps enters at different
+ * places. */
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
 #include "ref/fast/dot/dot.h"
@@ -13,7 +14,7 @@
 /* One vector's norm: x n, x / d, or (x n) scale. */
 typedef struct norm {
     sb_knob_value form;
-    float n, d; /* n, or d if the form divides */
+    float n, d; /* n for forms that multiply, d for forms that divide */
     float root; /* RN(dk^-1/2) */
 } norm;
 

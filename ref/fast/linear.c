@@ -19,7 +19,7 @@ static sb_scalar factors_of(const sb_matrix *weight, const sb_input *in)
     return factor;
 }
 
-/* R of R-2; some kinds of layers are not rounded. */
+/* Applies the R of R-2; the outputs of some kinds of layers are not rounded. */
 static void round_outputs(const sb_knobs *knobs, const sb_linear_args *a)
 {
     if (!sb_linear_stays_wide(knobs, a->kind))
@@ -42,7 +42,7 @@ static sb_rounding rounding_of(const sb_knobs *knobs, const sb_matrix *matrix)
     return how;
 }
 
-/* Weights that K-2 or K-17 rounds cannot be read in place. */
+/* A layer whose weights K-2 or K-17 rounds, so that they cannot be read in place. */
 static sb_status linear_rounded(const sb_knobs *knobs, const sb_linear_args *a, const sb_input *of)
 {
     const size_t count = a->rows * a->weight->cols, outputs = a->rows * a->weight->rows;
@@ -122,7 +122,8 @@ static sb_status linear_narrowed(const sb_knobs *knobs, const sb_linear_args *a,
     return status;
 }
 
-/* "y_t[n] = R( dot(W[n], x_t) )". Outputs are independent, so threads share them freely. */
+/* R-2: "y_t[n] = R( dot(W[n], x_t) )". Outputs are independent of each other, so threads can share
+ * them in any way. */
 sb_status sb_linear_fast(const sb_knobs *knobs, const sb_linear_args *a)
 {
     sb_format format = sb_linear_input_format(knobs, a->weight, a->kind);

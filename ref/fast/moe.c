@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { BLOCK = 256 /* elements at once */ };
+enum { BLOCK = 256 /* elements computed together */ };
 
 typedef struct job {
     const sb_knobs *knobs;
@@ -56,8 +56,8 @@ static void order_slots(const sb_knobs *knobs, const sb_moe_combine_args *a, siz
 
 static const float one = 1.0f;
 
-/* The scratch for the sum over slots: their order, and a term and a block of values for each slot
- * and one more. */
+/* The scratch for the sum over slots: the order of the slots, and terms and blocks of values for k
+ * slots and one more. */
 typedef struct room {
     size_t *order;
     sb_dots_term *terms;

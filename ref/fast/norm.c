@@ -1,6 +1,6 @@
 /* norm.c - the two norms of the model that have a weight. They differ in the factor (1 + w or w)
- * and in their rounding points, exactly where engines make mistakes. The third norm is in
- * l2norm.c. */
+ * and in their rounding points. Engines make mistakes in exactly these two details. The third norm
+ * is in l2norm.c. */
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
 #include "ref/fast/dot/dot.h"

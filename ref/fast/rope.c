@@ -37,8 +37,9 @@ static float table_entry(const sb_knobs *knobs, float x)
     return SB_IS(knobs, rope_table, act) ? sb_act(knobs, x) : x;
 }
 
-/* R-7: "dot of (x_f, -x_{f+rd/2}) with (cos, sin)": computes the first of each pair; the second is
- * the same with (x_{f+rd/2}, x_f). K-10: "products is R( R(x_f cos) + R(-x_{f+rd/2} sin) )". */
+/* R-7: "dot of (x_f, -x_{f+rd/2}) with (cos, sin)": computes the first value of each pair. The
+ * second value is computed in the same way from (x_{f+rd/2}, x_f). K-10: "products is R( R(x_f cos)
+ * + R(-x_{f+rd/2} sin) )". */
 static void rotate(const sb_knobs *knobs, const float *x, const float *y, const float *cosine,
                    const float *sine, size_t half, float *out)
 {

@@ -24,9 +24,9 @@ static void softmax(const float *logits, size_t n, float *p)
 }
 
 /* R-15: "the k experts with the largest l are kept, the lowest index first among equals": finds the
- * next expert after (last, last_id) in this order. The first call passes last_id = n.
- * K-50: "highest keeps the highest index first among equals": with `behind`, the search runs from
- * the highest index down. */
+ * next expert after expert last_id with the logit `last` in this order. The first call passes
+ * last_id = n. K-50: "highest keeps the highest index first among equals": with `behind`, the
+ * search runs from the highest index down. */
 static uint32_t next_best(const float *logits, uint32_t n, float last, uint32_t last_id, int behind)
 {
     uint32_t best = n;
@@ -55,7 +55,7 @@ sb_status sb_router_fast(const sb_knobs *knobs, const sb_router_args *a)
         for (size_t i = 0; i < a->kept; i++) {
             uint32_t last = i ? ids[i - 1] : n;
             uint32_t best = next_best(logits, n, i ? logits[last] : 0.0f, last, behind);
-            ids[i] = best < n ? best : 0; /* NaN logits have no best; the session refuses them */
+            ids[i] = best < n ? best : 0; /* only NaN logits are left; the session refuses them */
             weights[i] = p[ids[i]];
         }
         float total = a->renormalise ? sb_sum(weights, a->kept) : 1.0f;

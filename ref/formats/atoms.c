@@ -42,7 +42,7 @@ static const struct {
     [SB_FORMAT_e4m3] = {-6, 3},   [SB_FORMAT_e5m2] = {-14, 2},  [SB_FORMAT_e2m1] = {0, 1},
 };
 
-/* digits 2^shift, toward zero */
+/* digits * 2^shift, rounded toward zero */
 static int64_t shifted(int64_t digits, int shift)
 {
     uint64_t size = digits < 0 ? (uint64_t)-digits : (uint64_t)digits;
@@ -60,7 +60,7 @@ static sb_atom_term split(float x, int least, int fraction)
     int exponent = field ? (int)field - 127 : -126;
     sb_atom_term term = {.exponent = exponent > least ? exponent : least};
     term.unit = term.exponent - fraction;
-    /* for a value of the format, only zero bits are cut */
+    /* if x is a value of the format, only zero bits are cut off */
     term.digits = shifted(bits >> 31 ? -digits : digits, exponent - 23 - term.unit);
     return term;
 }
@@ -174,7 +174,7 @@ static const sb_atom_term *block_of(const sb_atom *atom, const sb_atom_term *ter
 /* H-4: "the result is RN(D + C)", D and C are values of the format of the sums; H-6 */
 static float added(const sb_atom *atom, float d, float c)
 {
-    float sum = d + c; /* for binary16 operands, rounding twice gives the same result */
+    float sum = d + c; /* binary16: rounding to binary32 first does not change the result */
     if (sum != sum)
         return sb_f32_from_bits(0x7fffffffu);
     return atom->sums == SB_ATOM_F16 ? sb_round_to(SB_FORMAT_f16, sum) : sum;
@@ -195,7 +195,7 @@ size_t sb_atom_blocks(const sb_atom *atom, size_t n)
 {
     size_t blocks = atom->terms / atom->block, rest = n % atom->terms;
     size_t spread =
-        atom->order == SB_ATOM_IN_PAIRS ? 2 : atom->block; /* products before the next block */
+        atom->order == SB_ATOM_IN_PAIRS ? 2 : atom->block; /* neighbouring products in one block */
     size_t touched = (rest + spread - 1) / spread;
     return n / atom->terms * blocks + (touched < blocks ? touched : blocks);
 }

@@ -19,13 +19,13 @@ typedef enum sb_atom_form { SB_ATOM_HALF, SB_ATOM_FP8, SB_ATOM_FP4 } sb_atom_for
 /* The evidence for a row: bits of that hardware were reproduced, or only published models agree. */
 typedef enum sb_atom_evidence { SB_ATOM_MEASURED, SB_ATOM_PUBLISHED } sb_atom_evidence;
 
-/* The unmeasured details (H-13), as bits. A bit is set if the second of its two readings
- * applies. */
+/* The details that were not measured (H-13), one bit each. H-13 allows two readings of each detail;
+ * a set bit selects the second. */
 enum { SB_ATOM_EMPTY_AS_ZERO = 1, SB_ATOM_PLUS_ZERO = 2 };
 
 typedef struct sb_atom {
     const char *name, *what;
-    unsigned terms, block, group; /* pairs per instruction; per addition; per exact sum */
+    unsigned terms, block, group; /* pairs per instruction, per block, and per exact sum */
     sb_atom_order order;
     int fraction, kept; /* bits kept below the largest exponent; in the result */
     sb_atom_sums sums;  /* the format of C and of results */
@@ -46,10 +46,10 @@ typedef enum sb_atom_id {
 extern const sb_atom sb_atoms[SB_ATOM_COUNT];
 const sb_atom *sb_atom_find(const char *name); /* NULL if there is none */
 
-/* A term has the value digits * 2^unit. The alignment treats it as a number with `exponent`.
- * |digits| < 2^(exponent - unit + 13), and at most 2^48. A zero has the exponent SB_ATOM_OF_ZERO:
- * its true exponent depends on the row. An infinity has SB_ATOM_BEYOND and digits 1 or -1; a NaN
- * has SB_ATOM_BEYOND and digits 0. */
+/* A term has the value digits * 2^unit. When terms are aligned, the term counts as a number with
+ * this `exponent`. |digits| < 2^(exponent - unit + 13), and at most 2^48. A zero has the exponent
+ * SB_ATOM_OF_ZERO: its true exponent depends on the row. An infinity has SB_ATOM_BEYOND and digits
+ * 1 or -1; a NaN has SB_ATOM_BEYOND and digits 0. */
 enum { SB_ATOM_OF_ZERO = -4096, SB_ATOM_BEYOND = 4096 };
 
 typedef struct sb_atom_term {
@@ -81,12 +81,13 @@ size_t sb_atom_blocks(const sb_atom *atom, size_t n);
 
 /* A chain of instructions over n pairs. The C of an instruction is the result of the previous one;
  * the first C is 0. The last instruction is padded with zeros. All operands are values of `format`.
- * The hardware need not support this format: f32 applies the accumulator to arbitrary operands. Not
- * for grouped atoms. */
+ * The hardware need not support this format: SB_FORMAT_f32 allows arbitrary operands. Not for
+ * grouped atoms. */
 float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t step_a,
                   const float *b, size_t step_b, size_t n);
 
-/* A group of 16 (H-5). The codes are E2M1 values times two; the scales are UE4M3 values. */
+/* The term of a group of 16 pairs (H-5). The codes are E2M1 values times two; the scales are UE4M3
+ * values. */
 sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b, float scale_a,
                            float scale_b);
 

@@ -73,7 +73,7 @@ uint8_t sb_e2m1_predicates(float x)
 static const float values[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                                  -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
-/* The first of `count` codes with the smallest distance from x, where distances are rounded. */
+/* The first of `count` codes whose distance from x, rounded to binary32, is smallest. */
 static uint8_t first_nearest(float x, unsigned count)
 {
     unsigned best = 0;

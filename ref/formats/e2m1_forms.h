@@ -1,6 +1,6 @@
 /* e2m1_forms.h - E2M1 codes as engines and quantizers choose them. They agree on ordinary numbers.
- * They differ for NaN, for -0 and numbers that round to it, for ties, and far beyond 6:
- * docs/e2m1.md. */
+ * They differ for NaN, for -0 and numbers that round to -0, for ties, and far beyond 6
+ * (docs/e2m1.md). */
 #ifndef SB_FORMATS_E2M1_FORMS_H
 #define SB_FORMATS_E2M1_FORMS_H
 

@@ -25,14 +25,15 @@ int sb_format_is_plain(sb_format format);
 float sb_bf16_to_f32(uint16_t code);
 uint16_t sb_f32_to_bf16(float x);
 
-/* FP16 (IEEE binary16): decoding is exact, also for subnormals (F-3). Encoding as F-4; NaN becomes
- * 0x7e00. */
+/* FP16 (IEEE binary16): decoding is exact, also for subnormals (F-3). Encoding follows F-4; NaN
+ * becomes 0x7e00. */
 float sb_f16_to_f32(uint16_t code);
 uint16_t sb_f32_to_f16(float x);
 
-/* The value of the code in the low bits of `code`; and the code of x. If a format has several
- * encoders, sb_f32_to_code uses the encoder sb_f32_to_<format> without a suffix. Encoders of
- * formats of at most eight bits saturate; the encoder of e8m0 rounds to nearest. */
+/* sb_code_to_f32 returns the value of the code in the low bits of `code`; sb_f32_to_code returns
+ * the code of x. If a format has several encoders, sb_f32_to_code uses the encoder
+ * sb_f32_to_<format> without a suffix. Encoders of formats of at most eight bits saturate; the
+ * encoder of e8m0 rounds to nearest. */
 float sb_code_to_f32(sb_format format, uint32_t code);
 uint32_t sb_f32_to_code(sb_format format, float x);
 

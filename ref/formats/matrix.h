@@ -19,7 +19,7 @@ typedef enum sb_packing {
 /* The layout of the zero points. */
 typedef enum sb_zeros {
     SB_ZEROS_none,    /* sb_quant.zero for every element */
-    SB_ZEROS_gptq_v1, /* I32 [G, N bits/32], each word less 0x11111111 or 0x01010101 */
+    SB_ZEROS_gptq_v1, /* I32 [G, N bits/32], each word minus 0x11111111 or 0x01010101 */
     SB_ZEROS_gptq_v2, /* as v1, without the subtraction */
     SB_ZEROS_awq,     /* I32 [G, N bits/32], interleaved like the codes */
     SB_ZEROS_rows,    /* I32 [N bits/32, G]: packed along the rows (compressed-tensors) */
@@ -32,8 +32,8 @@ typedef struct sb_factor {
     float value;
 } sb_factor;
 
-/* The factor as a multiplier or as a divisor. The direction that the file lacks is a binary32
- * reciprocal. */
+/* The factor as a multiplier or as a divisor. If the file stores the other kind, the result is a
+ * binary32 reciprocal. */
 static inline float sb_factor_multiplier(sb_factor factor)
 {
     return factor.kind == SB_DIVISOR ? 1.0f / factor.value : factor.value;

@@ -4,7 +4,8 @@
 
 #include "ref/base/bytes.h"
 
-/* The number of rows that share a word in AWQ, and of columns in a word of a row. */
+/* The number of nibbles in a word: rows that share the word in AWQ, columns of one row
+ * otherwise. */
 enum { SHARING = 8 };
 
 /* Q-6: "nibble i of word (r, n) is element k = 8r + i of row n": a word is four bytes of the row.
@@ -23,7 +24,7 @@ static void of_gptq(const sb_matrix *m, uint64_t row, unsigned char *codes)
 /* The nibble of row j of eight in an AWQ word. */
 static const uint32_t awq_nibble[SHARING] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-/* Columns from `first` to the end of one row. */
+/* Converts the columns of one row from `first` to the end. */
 static void of_awq(const sb_matrix *m, uint64_t row, size_t first, unsigned char *codes)
 {
     const uint64_t words = m->quant.stored_rows / SHARING;
@@ -43,7 +44,7 @@ static inline void exchange(uint32_t *a, uint32_t *b, unsigned shift, uint32_t m
     *a ^= moved << shift;
 }
 
-/* The transpose of eight words of eight nibbles: halves, then bytes, then nibbles. */
+/* Transposes eight words of eight nibbles: exchanges halves, then bytes, then nibbles. */
 static void transpose(uint32_t w[SHARING])
 {
     for (int i = 0; i < 4; i++)
@@ -55,7 +56,7 @@ static void transpose(uint32_t w[SHARING])
         exchange(&w[i], &w[i + 1], 4, 0x0f0f0f0fu);
 }
 
-/* Eight rows from `row` on; row is a multiple of eight. */
+/* Converts eight rows from `row` on; row is a multiple of eight. */
 static void of_awq_words(const sb_matrix *m, uint64_t row, unsigned char *codes, size_t each)
 {
     const uint64_t words = m->quant.stored_rows / SHARING;
@@ -73,8 +74,8 @@ static void of_awq_words(const sb_matrix *m, uint64_t row, unsigned char *codes,
         of_awq(m, row + r, k, codes + r * each);
 }
 
-/* Eight bytes at a time: extracts one nibble of each, then joins them in steps of two, four and
- * eight. */
+/* Converts eight bytes at a time: extracts one nibble of each, then joins two, four and eight
+ * nibbles. */
 static void of_pairs(const sb_matrix *m, uint64_t row, unsigned char *codes)
 {
     const unsigned char *at = m->data + row / 2 * m->cols;

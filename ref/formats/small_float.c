@@ -116,7 +116,7 @@ float sb_e5m2_to_f32(uint8_t code)
     return signed_value(code, sb_small_value(magnitude, 2, 15));
 }
 
-/* `largest` is the largest code; only NaN gives a larger one. */
+/* `largest` is the largest code that a number may get; only NaN gets a larger code. */
 static uint8_t e5m2_up_to(uint32_t largest, float x)
 {
     if (x != x)
@@ -175,7 +175,7 @@ static uint32_t e8m0_below(float x, uint32_t *rest)
     uint32_t bits = magnitude_of(x);
     uint32_t fraction = bits & 0x7fffffu;
     *rest = fraction;
-    if (bits < 0x00800000u) /* subnormal: from 2^-127 on as if normal, with twice the unit */
+    if (bits < 0x00800000u) /* subnormal x from 2^-127 on: its unit is 2^-22 of the power */
         *rest = fraction > 0x400000u ? (fraction - 0x400000u) << 1 : 0;
     return bits >> FRACTION_BITS;
 }
@@ -280,7 +280,7 @@ uint8_t sb_f32_to_uint4(float x)
     return (uint8_t)nearest_integer(x, 0, 15);
 }
 
-/* F-6 and F-9 again, as literal tables, because every weight is looked up here. */
+/* The values of F-6 and F-9 as tables, because decoding weights has to be fast. */
 static const float e4m3_values[256] = {
 #include "ref/formats/e4m3_values.inc"
 };
@@ -311,7 +311,8 @@ void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float
         values[i] = sb_e8m0_to_f32(codes[i]);
     if (nibble || format == SB_FORMAT_uint8 || format == SB_FORMAT_int8 || format == SB_FORMAT_e8m0)
         return;
-    unsigned others = format != SB_FORMAT_e4m3; /* or a NaN is found, which is not in the table */
+    unsigned others =
+        format != SB_FORMAT_e4m3; /* true also after a NaN, because the E4M3 table has no NaN */
     for (size_t i = 0; format == SB_FORMAT_e4m3 && i < count; i++) {
         values[i] = e4m3_values[codes[i]];
         others |= ((codes[i] & 0x7fu) + 1u) >> 7;

@@ -19,8 +19,8 @@
  * (below 127). Codes of infinities and NaNs are read as if they were numbers. */
 float sb_small_value(uint32_t code, unsigned fraction_bits, unsigned bias);
 
-/* The code without its sign bit whose value is nearest to the magnitude of a finite x, ties to the
- * even code; `bits` is the pattern of x without its sign bit. The exponent field has no upper limit
+/* The code, without sign bit, of the value nearest to the magnitude of a finite x, ties to the even
+ * code; `bits` is the bit pattern of x without its sign bit. The exponent field has no upper limit
  * here: the caller handles results beyond the largest value (F-5). fraction_bits 0 to 22, bias 1 to
  * 103. */
 uint32_t sb_small_nearest(uint32_t bits, unsigned fraction_bits, unsigned bias);
@@ -32,7 +32,7 @@ uint8_t sb_f32_to_e4m3(float x);
 uint8_t sb_f32_to_e4m3_unsaturated(float x);
 
 /* UE4M3 (F-7): the scale byte of a block as tensor cores read it, with the sign bit ignored.
- * Encoding is that of E4M3 (saturating) without the sign. */
+ * Encoding is the saturating E4M3 encoding with the sign bit cleared. */
 float sb_ue4m3_to_f32(uint8_t code);
 uint8_t sb_f32_to_ue4m3(float x);
 

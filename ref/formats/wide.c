@@ -36,7 +36,7 @@ static void unpack(const sb_matrix *m, uint64_t row, uint64_t first, size_t coun
     }
 }
 
-/* The values of rows with contiguous codes, one or two per byte. */
+/* Decodes columns of a row with contiguous codes, one or two per byte. */
 static void decode_dense(const sb_matrix *m, uint64_t row, uint64_t first, size_t count,
                          float *values)
 {
@@ -166,7 +166,7 @@ float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column)
     return valid_scale(matrix, scale);
 }
 
-/* Reads contiguous scales together. */
+/* Decodes contiguous scales in one call. */
 void sb_matrix_scales_part(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                            float *scales)
 {
@@ -194,8 +194,8 @@ void sb_matrix_scales(const sb_matrix *matrix, uint32_t row, double *scales)
     }
 }
 
-/* Q-1: "(code - zero point) times block scale times multiplier, or divided by the divisor"; this
- * product is exact in binary64: 8 bits times 24. */
+/* Q-1: "(code - zero point) times block scale times multiplier, or divided by the divisor"; the
+ * first product is exact in binary64, because it has 8 bits times 24 bits. */
 static void scale_run(const float *codes, size_t count, double scale, double *values)
 {
     for (size_t i = 0; i < count; i++)
@@ -204,7 +204,7 @@ static void scale_run(const float *codes, size_t count, double scale, double *va
 
 enum { PIECE = 256 };
 
-/* The values of columns k .. k + count - 1 from their codes. */
+/* Computes the values of columns k .. k + count - 1 from their codes. */
 static void scale_piece(const sb_matrix *matrix, uint32_t row, uint32_t k, uint32_t count,
                         const float *codes, double *values)
 {

@@ -4,18 +4,18 @@
 
 #include "ref/formats/matrix.h"
 
-/* The cols values of row i without the factor of the whole tensor: (code - zero point) * block
- * scale, exact (Q-1, Q-2). A NaN code or scale gives NaN, and so does a negative block scale of an
+/* Writes the exact values of row i without the factor of the whole tensor: (code - zero point) *
+ * block scale (Q-1, Q-2). A NaN code or scale gives NaN, and so does a negative block scale of an
  * FP4 or FP8 format (Q-5). Also reads plain matrices. */
 void sb_matrix_wide(const sb_matrix *matrix, uint32_t row, double *values);
 
-/* Columns first .. first + count - 1 of this row. */
+/* The same for columns first .. first + count - 1 only. */
 void sb_matrix_wide_part(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                          double *values);
 
-/* The two operands of the products of sb_matrix_wide, for the laws of dequantization: code - zero
- * point of columns first .. first + count - 1, and the block scale of column k. Both are exact in
- * binary32. */
+/* The two operands of the products of sb_matrix_wide, for the laws of dequantization:
+ * sb_matrix_codes writes code - zero point of columns first .. first + count - 1, and
+ * sb_matrix_scale returns the block scale of one column. Both are exact in binary32. */
 void sb_matrix_codes(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                      float *codes);
 float sb_matrix_scale(const sb_matrix *matrix, uint32_t row, uint32_t column);

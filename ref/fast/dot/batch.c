@@ -27,7 +27,7 @@ typedef struct job {
     sb_tile_factor product; /* products of the factors */
     float *out;             /* (count, rows) */
     const sb_tile_kernels *tile;
-    double *packed;     /* the inputs by blocks of columns, each block (count, columns) */
+    double *packed;     /* the inputs, block by block; each block is (count, columns) */
     double *norms;      /* (count) upper bounds of the norms of the inputs */
     int *grids;         /* (count) */
     size_t height;      /* rows of a tile */
@@ -36,7 +36,7 @@ typedef struct job {
 
 /* The scratch of a thread. */
 typedef struct room {
-    double *memory;       /* one block for the members up to wide */
+    double *memory;       /* one allocation for the members up to wide */
     double *tile;         /* (height, DEPTH): a block of columns of decoded rows */
     double *sums;         /* (count, height) */
     double *squares;      /* (height): sums of squares of the rows; then their norms */
@@ -48,8 +48,8 @@ typedef struct room {
     sb_row_codes *rows;   /* (height) */
 } room;
 
-/* An upper bound of the root of s, up to four roundings: (y + s/y) / 2 is at least the root for any
- * y > 0. */
+/* The square root of s: an upper bound, apart from at most four roundings. For any y > 0, (y + s/y)
+ * / 2 is at least the root. */
 static double root_above(double s)
 {
     if (!(s > 0 && s < 0x1p1000))
@@ -61,7 +61,7 @@ static double root_above(double s)
 }
 
 /* Properties of a set of values: the sum of squares, the OR of their bits, and the least nonzero
- * magnitude. Eight lanes, so that the compiler vectorizes. */
+ * magnitude. It has eight lanes, so that the compiler vectorizes it. */
 typedef struct survey {
     double squares[8], least[8];
     uint64_t bits[8];
@@ -112,7 +112,7 @@ static int grid_of(const survey *s)
     return exponent;
 }
 
-/* Copies input t block by block, and sets its norm and grid. */
+/* Copies input t to j->packed, block by block, and sets its norm and grid. */
 static void pack_input(const job *j, size_t t)
 {
     const size_t cols = j->w->cols;
@@ -144,7 +144,7 @@ static size_t code_room(const sb_matrix *w)
     return w->quant.packing == SB_PACKING_rows ? 0 : sb_matrix_repack_each(w);
 }
 
-/* Opens the rows of a tile from `row` on, for widen(). */
+/* Opens the rows of a tile, from `row` on, so that widen() can decode them. */
 static void open_rows(const job *j, const room *m, uint32_t row, size_t rows)
 {
     const size_t each = code_room(j->w);
@@ -157,7 +157,7 @@ static void open_rows(const job *j, const room *m, uint32_t row, size_t rows)
     }
 }
 
-/* Decodes n columns from `first` on, of `rows` rows from `row` on, to m->tile. */
+/* Decodes columns first .. first + n - 1 of `rows` rows from `row` on to m->tile. */
 static void decode_block(const job *j, const room *m, uint32_t row, size_t rows, size_t first,
                          size_t n)
 {
@@ -209,7 +209,7 @@ static int exact_sum(const job *j, double sum, double magnitude, int grid, float
            sb_round_within((sb_partial){value, sb_absolute(value)}, 4, rounded);
 }
 
-/* Computes the outputs of row r of the tile that the sums left open. */
+/* Computes those outputs of row r of the tile that are still open after the rounding test. */
 static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
 {
     const size_t cols = j->w->cols;
@@ -233,13 +233,14 @@ static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
 }
 
 /* The error bound of a sum, without the norms of row and input. Let d be the number of roundings
- * that a term passes through, u = 2^-53 and M the sum of the terms' magnitudes. As error_bound() in
- * dot.c says, the error is below du/(1-du) M. A term passes through at most one rounding of its
- * product, the additions of its lane within the block, the additions that join at most eight lanes,
- * one addition for each block, and two roundings for the factors. 16 roundings cover all of them
- * except those of the lane and of the blocks. M is at most the norm of the row times the norm of
- * the input (Cauchy-Schwarz). In the norms and their product, each square passes through at most n
- * + 8 roundings, and the root halves their effect. n < 2^28, so the 2^-16 covers this, too. */
+ * that a term passes through, u = 2^-53 and M the sum of the terms' magnitudes. As shown at
+ * error_bound() in dot.c, the error is below du/(1-du) M. A term passes through at most one
+ * rounding of its product, the additions of its lane within the block, the additions that join at
+ * most eight lanes, one addition for each block, and two roundings for the factors. 16 roundings
+ * cover all of these except the additions of the lane and of the blocks. M is at most the norm of
+ * the row times the norm of the input (Cauchy-Schwarz). In the norms and their product, each square
+ * passes through at most n + 8 roundings, and the square root halves their effect. n < 2^28, so the
+ * reserve of 2^-16 in error_bound() covers these roundings, too. */
 static double error_factor(const job *j)
 {
     const size_t cols = sb_tile_padded(j->w->cols), depth = cols < DEPTH ? cols : DEPTH;
@@ -281,7 +282,7 @@ static void one_tile(void *ctx, size_t i, size_t worker)
     round_tile(j, m, row, rows);
 }
 
-/* Allocates the scratch of all threads; each thread has one allocation per type. */
+/* Allocates the scratch of all threads, for each thread one array per element type. */
 static sb_status make_room(const job *j, size_t threads, room *rooms)
 {
     const size_t h = j->height, each = sb_row_room(j->w);
@@ -335,8 +336,8 @@ static sb_status some_inputs(job *j)
     return status;
 }
 
-/* The rows of a tile: as many as inputs, so that the tile of a few inputs stays in the cache.
- * Fewer, if each thread gets several tiles in this way. */
+/* The number of rows of a tile: equal to the number of inputs, so that the tile for a few inputs
+ * stays in the cache. It is smaller if otherwise a thread would get fewer than four tiles. */
 static size_t tile_height(size_t count, size_t rows)
 {
     const size_t fair = rows / (4 * sb_threads_here());

@@ -1,8 +1,9 @@
-/* batch.h - many inputs in one pass over the weights, with the bits of one input at a time.
+/* batch.h - many inputs in one pass over the weights. The bits are the same as for one input at a
+ * time.
  *
  * A few rows at a time are decoded to doubles once and multiplied with every input. The magnitudes
- * of terms are bounded by the norms of rows and inputs. If the rounding stays open, that output is
- * computed again alone. */
+ * of terms are bounded by the norms of rows and inputs. If the rounding test cannot decide an
+ * output, this output is computed again alone. */
 #ifndef SB_DOT_BATCH_H
 #define SB_DOT_BATCH_H
 

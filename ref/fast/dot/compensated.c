@@ -16,8 +16,8 @@ static inline double two_sum(double x, double y, double *sum)
     return (x - x_seen) + (y - y_seen);
 }
 
-/* The error of the sum is added to the errors, and the error of that addition to the rest. Only the
- * additions to the rest are rounded. */
+/* Adds `term` to the sum, the error of this addition to `errors`, and the error of the second
+ * addition to `rest`. Only the additions to `rest` lose bits. */
 static inline void join(sb_compensated *to, double term)
 {
     double error = two_sum(to->sum, term, &to->sum);
@@ -31,7 +31,8 @@ void sb_compensated_join(sb_compensated *to, double term)
     join(to, term);
 }
 
-/* The upper 16 of 32 significant bits: either part times 32 bits is exact. */
+/* The upper 16 of 32 significant bits: the product of either part and a number of 32 bits is
+ * exact. */
 static inline double upper(double x)
 {
     return sb_f64_from_bits(sb_bits_f64(x) & 0xffffffe000000000u);
@@ -94,7 +95,7 @@ static pair pair_of(const sb_compensated *k, size_t n)
     return p;
 }
 
-/* p times factor. Adds no error if p.second is 0. */
+/* p times factor. The product is exact if p.second is 0. */
 static pair times(pair p, double factor)
 {
     pair q;
@@ -153,7 +154,7 @@ static int round_pair(pair p, float *rounded)
     return sb_absolute(second) > bound;
 }
 
-/* "a zero sum is +0" - with either sign of the factor. */
+/* "a zero sum is +0" - for both signs of the factor. */
 int sb_compensated_round(const sb_compensated *from, size_t n, const sb_scalar *factor,
                          float *rounded)
 {

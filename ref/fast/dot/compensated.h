@@ -1,5 +1,5 @@
-/* compensated.h - compensated sums. They decide a reduction, ties included, if its binary64 sum
- * does not; only the remaining cases need exact.h. */
+/* compensated.h - compensated sums. They can decide the rounding of a reduction, ties included, if
+ * its binary64 sum cannot. Only the remaining cases need exact.h. */
 #ifndef SB_DOT_COMPENSATED_H
 #define SB_DOT_COMPENSATED_H
 
@@ -7,9 +7,9 @@
 
 #include "ref/math/exact.h"
 
-/* sum + errors + rest is the sum of n products up to a small error: rest was rounded at each
- * addition, and size is the sum of the magnitudes of its terms. sb_compensated_round bounds the
- * error from n and `size`. */
+/* sum + errors + rest is the sum of n products, apart from a small error: `rest` was rounded at
+ * each addition. `size` is the sum of the magnitudes of the terms of `rest`. sb_compensated_round
+ * bounds the error from n and `size`. */
 typedef struct sb_compensated {
     double sum, errors, rest, size;
 } sb_compensated;
@@ -21,7 +21,7 @@ void sb_compensated_add(sb_compensated *to, const double *a, const double *b, si
 /* Adds one exact term. */
 void sb_compensated_join(sb_compensated *to, double term);
 
-/* Nonzero, and *rounded set, if RN32( sum of n products * factor ) is certain. */
+/* Returns nonzero and sets *rounded if RN32( sum of n products * factor ) is certain. */
 int sb_compensated_round(const sb_compensated *from, size_t n, const sb_scalar *factor,
                          float *rounded);
 

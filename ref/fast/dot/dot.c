@@ -14,10 +14,10 @@
 /* Terms of strided or stored arrays are copied in pieces of this size. */
 enum { PIECE = 256 };
 
-/* Extra roundings allowed on the way of a term, beyond n - 1 for n terms. */
+/* The number of roundings that a term may pass through beyond n - 1 for n terms. */
 enum { SPARE = 8 };
 
-/* For more terms the factor of error_bound() is not proven. */
+/* The factor in error_bound() is proven up to this number of terms. */
 static const size_t TERMS_MAX = (size_t)1 << 28;
 
 static const sb_dot_kernels exact_only = {.name = "exact"};
@@ -79,7 +79,8 @@ int sb_math_is_exact(void)
 }
 
 /* An upper bound of |S^ - S|, where S^ is a binary64 sum in which no term passes through more than
- * d roundings, S the exact sum, and `magnitude` the sum of absolute values, rounded as often.
+ * d roundings, S the exact sum, and `magnitude` the sum of absolute values, in which each term also
+ * passes through at most d roundings.
  *
  * Let u = 2^-53 and M = sum |p_i|. The terms are the leaves of a binary tree of additions and
  * multiplications by exact factors. Each rounding multiplies by a factor within 1 +- u. Nothing
@@ -92,10 +93,10 @@ static double error_bound(size_t steps, double magnitude)
     return (double)steps * 0x1.0001p-53 * magnitude;
 }
 
-/* The interval from sum - bound to sum + bound contains the exact sum; the 2^-52 |sum| in it covers
- * the rounding of its two ends. Rounding is monotonic, so if both ends have equal bits, everything
- * between has these bits. This includes the sign of zero: -0 at both ends needs high < 0, and +0
- * needs low >= 0. */
+/* The interval from sum - bound to sum + bound contains the exact sum. `bound` includes 2^-52
+ * |sum|, which covers the rounding of the two ends. Rounding is monotonic, so if both ends round to
+ * the same bits, so does every number between them. This includes the sign of zero: both ends round
+ * to -0 only if high < 0, and to +0 only if low >= 0. */
 int sb_round_within(sb_partial partial, size_t steps, float *rounded)
 {
     double size = sb_absolute(partial.sum);
@@ -108,8 +109,8 @@ int sb_round_within(sb_partial partial, size_t steps, float *rounded)
     return sb_bits_f32(low) == sb_bits_f32(high);
 }
 
-/* A term passes through d <= n - 1 additions, because adding to zero is exact; 8 more are
- * allowed. */
+/* A term passes through d <= n - 1 additions, because adding to zero is exact. The test allows 8
+ * more. */
 int sb_round_certain(sb_partial partial, size_t n, float *rounded)
 {
     return n <= TERMS_MAX && sb_round_within(partial, n + SPARE, rounded);
@@ -119,7 +120,7 @@ int sb_round_certain(sb_partial partial, size_t n, float *rounded)
 typedef struct terms {
     const float *a;
     size_t stride_a;
-    const unsigned char *codes; /* if not NULL, used instead of a */
+    const unsigned char *codes; /* if not NULL, replaces a */
     sb_format format;
     const float *b;
     size_t stride_b;
@@ -169,7 +170,7 @@ static size_t load_wide(const terms *t, size_t i, double a[PIECE], double b[PIEC
     return count;
 }
 
-/* The definition itself, on the same terms. */
+/* Applies the definition to the same terms. */
 static float round_exact(const terms *t)
 {
     float a[PIECE], b[PIECE];
@@ -183,8 +184,8 @@ static float round_exact(const terms *t)
     return sb_exact_round(&acc);
 }
 
-/* Decides a reduction that its binary64 sum left open: by a compensated sum, and if that does not
- * decide, by an exact sum. */
+/* Computes a reduction whose rounding the binary64 sum could not decide. Tries a compensated sum
+ * first, then uses the exact sum. */
 static float settle(const terms *t)
 {
     static const sb_scalar one = SB_SCALAR_ONE;
@@ -300,7 +301,7 @@ static float wide_exact(const double *a, const double *b, size_t n, const sb_sca
     return sb_exact_round_scaled(&acc, scalar);
 }
 
-/* The exact sum, from a few parts if the chosen set can make them. */
+/* The exact sum. Adds only a few parts if the chosen set can reduce the products to parts. */
 static sb_exact wide_sum(const double *a, const double *b, size_t n)
 {
     sb_superacc bins = {{0}, {0}, 0};
@@ -319,9 +320,9 @@ static sb_exact wide_sum(const double *a, const double *b, size_t n)
     return sum;
 }
 
-/* Here products may be rounded, and so is the sum times the factors: at most n + 4 roundings on the
- * way of each term, which the 8 extra roundings of error_bound() cover. The two products of factors
- * are exact, 24 x 24 bits. Nothing underflows: the smallest value is above 2^-340 2^-298 2^-256. */
+/* Here products may be rounded, and so is the sum times the factors. A term passes through at most
+ * n + 4 roundings, which n - 1 and the SPARE of 8 cover. The two products of factors are exact, 24
+ * x 24 bits. Nothing underflows: the smallest value is above 2^-340 2^-298 2^-256. */
 static int wide_binary64(const double *a, const double *b, size_t n, const sb_scalar *scalar,
                          float *rounded)
 {

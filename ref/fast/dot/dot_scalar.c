@@ -15,7 +15,7 @@ static inline double value_at(const void *w, sb_format format, size_t i)
 
 static inline void add_term(sb_partial *lane, double w, double x)
 {
-    double product = w * x; /* exact if 24 x 24 bits */
+    double product = w * x; /* exact if both factors have 24 bits */
     lane->sum += product;
     lane->magnitude += sb_absolute(product);
 }
@@ -91,8 +91,8 @@ static inline void load_block(const sb_row_codes *w, sb_format format, size_t i,
         sb_decode(format, at, count, values);
 }
 
-/* Sums the products of a block. A product may be rounded and is added to one of LANES sums: at most
- * 6 roundings on its way. */
+/* Sums the products of a block. A product may be rounded and is added to one of LANES sums. It
+ * passes through at most 6 roundings. */
 static inline double block_sum(const float *values, double zero, const double *x, size_t count)
 {
     double lane[LANES] = {0};
@@ -105,7 +105,7 @@ static inline double block_sum(const float *values, double zero, const double *x
     return (lane[0] + lane[1]) + (lane[2] + lane[3]);
 }
 
-/* On the way of a product are the roundings of block_sum, one at its scale, and one at each block.
+/* A product passes through the roundings of block_sum, one at its scale, and one at each block.
  * row.h allows more. */
 static inline sb_partial row_of(sb_format format, const sb_row_codes *w, const sb_row_input *x)
 {

@@ -8,7 +8,7 @@ enum { PIECE = 256 };
 typedef float one_fn(float x);
 typedef size_t many_fn(const float *x, size_t n, float *out, uint32_t *open);
 
-/* Uses the kernel for pieces of the array. `one` computes the values that the kernel leaves open
+/* Applies the kernel to pieces of the array. `one` computes the values that the kernel leaves open
  * and those that do not fill a vector. */
 static void many(const float *x, size_t n, float *out, many_fn *kernel, size_t width, one_fn *one)
 {

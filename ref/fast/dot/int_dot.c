@@ -13,7 +13,7 @@
 
 static const int8_t halves[16] = {SB_INT_HALVES};
 
-/* Multiplies the codes directly, without the 12 of the vector kernels. */
+/* Multiplies the codes directly; the vector kernels multiply codes + 12. */
 static int scalar_row(const unsigned char *codes, const unsigned char *scales, size_t blocks,
                       const sb_int_block *x, size_t stride, size_t count, int64_t *sums)
 {
@@ -89,7 +89,8 @@ static inline int is_certain(double v)
     return (rest - (0x10000000u - 16u) > 32u) & (exponent - (1023 - 125) < 252);
 }
 
-/* The exact rounding of the remaining cases: adds the sum in two halves of at most 32 bits. */
+/* The exact rounding of the remaining cases: adds the two halves of the sum, of at most 32 bits
+ * each, to an exact sum. */
 static float round_exactly(int64_t sum, const sb_scalar *factor)
 {
     const int64_t low = sum & 0xffffffff;
@@ -100,7 +101,7 @@ static float round_exactly(int64_t sum, const sb_scalar *factor)
     return sb_exact_round_scaled(&acc, factor);
 }
 
-/* The multipliers and the divisors, each as one number of at most 48 bits. */
+/* The product of the multipliers and the product of the divisors, of at most 48 bits each. */
 typedef struct factors {
     double mul, div;
 } factors;
@@ -144,9 +145,9 @@ typedef struct job {
     factors by;
     float *out;
     sb_int_rows_fn rows;
-    size_t blocks;         /* of an input; the last may be padded with zeros */
+    size_t blocks;         /* blocks of an input; the last one may be padded with zeros */
     sb_int_block *in;      /* (count, blocks) */
-    unsigned char *poison; /* (count) 1: a scale has no value */
+    unsigned char *poison; /* (count) 1: a scale of the input has no value */
     double *wide;          /* (threads, cols) */
 } job;
 
@@ -182,7 +183,8 @@ typedef struct tile {
     const unsigned char *last[SB_INT_ROWS], *last_scales[SB_INT_ROWS];
 } tile;
 
-/* The columns after the last whole block are padded with zeros. */
+/* Sets the rows of a tile. The columns after the last whole block are copied and padded with
+ * zeros. */
 static void open_tile(const job *j, uint32_t row, tile *of)
 {
     const size_t whole = j->w->cols / SB_INT_COLUMNS, rest = j->w->cols % SB_INT_COLUMNS;
@@ -201,8 +203,8 @@ static void open_tile(const job *j, uint32_t row, tile *of)
     }
 }
 
-/* Rounds the outputs of a tile with `count` inputs from t on. Nearly all sums are certain, so there
- * is no branch for each sum. */
+/* Rounds the outputs of a tile with `count` inputs from t on. Nearly all sums are certain, so one
+ * branch tests the sums of all rows together. */
 static void round_tile(const job *j, uint32_t row, size_t t, size_t count, const int64_t *sums)
 {
     const size_t rows = j->w->rows, here = rows - row < SB_INT_ROWS ? rows - row : SB_INT_ROWS;
@@ -259,7 +261,8 @@ static void tile_of(void *ctx, size_t i, size_t worker)
     one_tile(j, (uint32_t)(i * SB_INT_ROWS), j->wide + worker * j->w->cols);
 }
 
-/* The cost of an integer product counts as half of another product. */
+/* An integer product takes half the time of another product, so sb_worth_threads gets half their
+ * number. */
 static void all_rows(job *j)
 {
     const double products = (double)j->count * j->w->rows * j->w->cols;

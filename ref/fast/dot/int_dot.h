@@ -1,10 +1,10 @@
-/* int_dot.h - layers with codes as weights and as input: their sums are integers.
+/* int_dot.h - layers whose weights and input are codes, so that their sums are integers.
  *
- * NVFP4 with an NVFP4 input. An E2M1 code is an integer multiple of 1/2, at most 12 of them in
- * magnitude. An E4M3 scale is an integer multiple of 2^-9, at most 448 * 2^9 of them. The product
- * of two codes and two scales is an integer multiple of 2^-20. The 16 products of a group sum up to
- * at most 2304 times two scales, below 2^47. So 64 bits hold the sum of 2^20 columns, and the only
- * rounding is at the end. */
+ * Used for NVFP4 weights with an NVFP4 input. The value of an E2M1 code is k / 2 with an integer
+ * |k| <= 12. An E4M3 scale is 2^-9 m with an integer m <= 448 * 2^9. So a product of two codes and
+ * two scales is an integer multiple of 2^-20. In this unit, the 16 products of a group sum up to at
+ * most 2304 m m', below 2^47. So 64 bits hold the sum of 2^20 columns, and the only rounding is at
+ * the end. */
 #ifndef SB_DOT_INT_DOT_H
 #define SB_DOT_INT_DOT_H
 
@@ -24,7 +24,7 @@ typedef struct sb_codes_input {
     const double *values; /* (count, cols) code times scale, the operands for exact.h */
 } sb_codes_input;
 
-/* True if the layer with this matrix and this input is computed in integers. */
+/* True if sb_int_dot_matrix can compute the layer with this matrix and this input. */
 int sb_int_dot_read(const sb_matrix *w, const sb_codes_input *x);
 
 /* out[t rows + i] = RN32( sum_k w[i, k] values[t, k] * factor ), as sb_dot_matrix. */

@@ -15,7 +15,7 @@ extern const sb_dot_kernels *const sb_dot_scalar; /* portable C: never NULL */
 extern const sb_dot_kernels *const sb_dot_avx2;   /* x86 with AVX2, FMA and F16C; else NULL */
 extern const sb_dot_kernels
     *const sb_dot_avx512; /* x86-64 with AVX-512 F, BW, DQ and VL; else NULL */
-/* the same with VNNI; other extensions are tested where they are used; else NULL */
+/* the AVX-512 set with VNNI; else NULL. Further extensions are tested where they are used */
 extern const sb_dot_kernels *const sb_dot_avx512vnni;
 extern const sb_dot_kernels *const sb_dot_neon; /* any little-endian AArch64; else NULL */
 
@@ -26,7 +26,7 @@ int sb_dot_avx2_supported(void);
 int sb_dot_avx512_supported(void);
 int sb_dot_avx512vnni_supported(void);
 
-/* Without a branch, which would be mispredicted half of the time. */
+/* |x| without a branch, which would be mispredicted half of the time. */
 static inline double sb_absolute(double x)
 {
     return sb_f64_from_bits(sb_bits_f64(x) & 0x7fffffffffffffffu);

@@ -4,7 +4,7 @@
 
 const sb_lane_kernels *sb_lanes(void)
 {
-    const char *name = sb_dot_selected(); /* the string of the set itself, so == is enough */
+    const char *name = sb_dot_selected(); /* a pointer to the set's own string, so == is enough */
     if (name == sb_dot_set(0)->name)
         return NULL;
     if ((sb_dot_avx512 && name == sb_dot_avx512->name) ||

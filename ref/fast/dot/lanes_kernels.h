@@ -1,16 +1,18 @@
-/* lanes_kernels.h - the kernels of lanes.h, in the lanes of the lanes_*.h that was included before.
+/* lanes_kernels.h - the kernels of lanes.h. They use the lanes of the lanes_*.h that the source
+ * includes first.
  *
- * Every product of two binary32 values is exact, so d_mul_add rounds only once even if it is two
- * instructions. */
+ * Every product of two binary32 values is exact, so d_mul_add rounds only once even where it
+ * consists of two instructions. */
 #ifndef SB_DOT_LANES_KERNELS_H
 #define SB_DOT_LANES_KERNELS_H
 
 #include "ref/fast/dot/lanes.h"
 
-/* A few rows are changed, then read again as doubles, which is faster than splitting registers. */
+/* A few rows are changed and stored, then loaded again as doubles, which is faster than splitting
+ * registers. */
 enum { ROWS_AT_ONCE = 8, LINE = 16 /* floats of one prefetch */ };
 
-/* The row of s at `at`, changed by the sweep. */
+/* The values of row i of s at `at` after the change of the sweep. */
 LANES_INLINE vf change(const sb_lanes_sweep *t, size_t i, const float *at, size_t j)
 {
     if (t->d)
@@ -18,7 +20,7 @@ LANES_INLINE vf change(const sb_lanes_sweep *t, size_t i, const float *at, size_
     return f_mul(f_set(t->decay), f_load(at));
 }
 
-/* `groups` times 2 W columns from column j on. */
+/* Sweeps `groups` times 2 W columns from column j on. */
 LANES_INLINE uint32_t sweep_groups(const sb_lanes_sweep *t, size_t j, size_t groups, float *most,
                                    float *out)
 {
@@ -80,7 +82,7 @@ LANES_INLINE uint32_t sweep(const sb_lanes_sweep *t, float *most, float *out)
 LANES_TARGET static uint32_t sweep_scale(const sb_lanes_sweep *t, float *most, float *out)
 {
     sb_lanes_sweep scale = *t;
-    scale.d = NULL; /* so that the compiler knows */
+    scale.d = NULL; /* so that the compiler knows this value */
     return sweep(&scale, most, out);
 }
 
@@ -92,8 +94,8 @@ LANES_TARGET static uint32_t sweep_add(const sb_lanes_sweep *t, float *most, flo
     return sweep(&add, most, out);
 }
 
-/* Writes the rows of a tile as doubles, in groups of W columns of all rows. Missing rows are 0.
- * most[u] is the largest magnitude of row u. */
+/* Writes the rows of a tile as doubles, in groups of W columns of all rows. Rows past the last one
+ * are 0. most[u] is the largest magnitude of row u. */
 LANES_INLINE void widen_tile(const sb_lanes_tile *t, double *tile, double *most)
 {
     for (size_t u = 0; u < SB_LANES_ROWS; u++) {
@@ -113,7 +115,7 @@ LANES_INLINE void widen_tile(const sb_lanes_tile *t, double *tile, double *most)
     }
 }
 
-/* `count` inputs with the rows of a tile: sums (count, SB_LANES_ROWS). */
+/* Multiplies `count` inputs with the rows of a tile; sums is (count, SB_LANES_ROWS). */
 LANES_INLINE void dot_tile(const double *a, size_t count, const double *tile, size_t n,
                            double *sums)
 {
@@ -160,7 +162,7 @@ LANES_TARGET static void dot_tiles(const sb_lanes_tile *t, float *out, size_t ou
     }
 }
 
-/* HEADS_AT_ONCE heads of 2 W columns. */
+/* Adds the weighted rows for HEADS_AT_ONCE heads and 2 W columns. */
 LANES_INLINE void weigh_group(const sb_lanes_weighing *t, const double *p, const float *v,
                               double *sum)
 {

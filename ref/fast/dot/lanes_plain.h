@@ -86,7 +86,7 @@ LANES_INLINE double d_total(vd a)
     return total;
 }
 
-/* The totals of eight vectors. */
+/* Writes the total of the lanes of each of eight vectors. */
 LANES_INLINE void d_totals(const vd *a, double *out)
 {
     for (size_t i = 0; i < 8; i++)

@@ -6,9 +6,10 @@
 #include "ref/fast/dot/kernels.h"
 #include "ref/fast/dot/lanes.h"
 
-enum { BLOCK = 256 /* rows of a block of sums */, AHEAD = 2 /* tiles */ };
+enum { BLOCK = 256 /* rows of a block */, AHEAD = 2 /* tiles */ };
 
-/* factor dot(a, b), for results that kernels leave open. The only reduction of this file. */
+/* factor dot(a, b), for results that kernels leave open. All such results of this file are computed
+ * here. */
 static float one_dot(const float *a, const float *b, size_t stride, size_t n, float factor)
 {
     if (factor == 1.0f)
@@ -29,11 +30,12 @@ static const sb_lane_kernels *lanes_for(size_t n)
     return lanes && n > 0 && n <= SB_LANES_TERMS && n % lanes->width == 0 ? lanes : NULL;
 }
 
-/* Multiplies at most SB_LANES_HEADS inputs with all rows. A product passes through the additions of
- * its lane, n / W with W lanes, and those of the lanes, fewer than W. With M the largest magnitude
- * of a row, the error of a sum is at most sb_lanes_coefficient(n / W + W) sum |a_i| M. That sum of
- * magnitudes is one chain of n <= SB_LANES_TERMS additions, possibly more than the coefficient
- * counts. Its rounding error is far below the reserve of 2^-16 in the coefficient. */
+/* Multiplies at most SB_LANES_HEADS inputs with all rows. With W lanes, a product passes through n
+ * / W additions within its lane and fewer than W additions that join the lanes. Let M be the
+ * largest magnitude of a row. Then the error of a sum is at most sb_lanes_coefficient(n / W + W)
+ * sum |a_i| M. The sum of the |a_i| is one chain of n <= SB_LANES_TERMS additions, possibly more
+ * than the coefficient counts. Its rounding error is far below the reserve of 2^-16 in the
+ * coefficient. */
 static void dots_by_tiles(const sb_lane_kernels *lanes, const float *a, size_t heads,
                           const sb_rows *b, float *out, size_t out_stride)
 {
@@ -79,8 +81,8 @@ void sb_product_dots(const float *a, size_t heads, const sb_rows *b, float *out,
     }
 }
 
-/* One block of rows: at most SB_LANES_HEADS heads, with sums (SB_LANES_HEADS, n) and the largest
- * magnitudes (n) in scratch of the caller. weight[h] is the sum of |p|. */
+/* The sums of one block of rows, for at most SB_LANES_HEADS heads: sum is (SB_LANES_HEADS, n),
+ * `most` (n) has the largest magnitudes, and weight[h] is the sum of |p|. */
 typedef struct block {
     double sum[SB_LANES_HEADS * SB_LANES_TERMS], weight[SB_LANES_HEADS];
     float most[SB_LANES_TERMS];
@@ -109,7 +111,7 @@ static void weigh_block(const sb_lane_kernels *lanes, const float *p, size_t p_s
     }
 }
 
-/* Sums tiles to blocks, and blocks to a part. */
+/* Adds up the tiles of each block, and the blocks of a part. */
 static void weigh_part(const sb_lane_kernels *lanes, const float *p, size_t p_stride, size_t heads,
                        const sb_rows *v, size_t part, double *sum, double *magnitude)
 {
@@ -141,9 +143,10 @@ void sb_product_part(const float *p, size_t p_stride, size_t heads, const sb_row
                    magnitude + h * v->n);
 }
 
-/* A product passes through at most the additions of its tile, its block, its part, and the parts.
- * The weights in the magnitude pass through more, up to BLOCK in one chain. At least (1 - BLOCK u)
- * of them remains, u = 2^-53; the 2^-16 in error_bound() of dot.c covers this, too. */
+/* A product passes through at most the additions within its tile, its block and its part, and those
+ * that join the parts. The weights in the magnitude pass through more, up to BLOCK additions in one
+ * chain. These roundings reduce the weights at most by the factor 1 - BLOCK u, u = 2^-53; the 2^-16
+ * in error_bound() of dot.c covers this, too. */
 void sb_product_join(const float *p, size_t heads, size_t h, const sb_rows *v, const double *sum,
                      const double *magnitude, float *out)
 {

@@ -1,5 +1,5 @@
 /* product.h - dot products of a few vectors with the rows of a long array, and weighted sums of
- * these rows, for attention. Same bits as sb_dot of each pair. */
+ * these rows, for attention. The bits are those of sb_dot for each pair of vectors. */
 #ifndef SB_DOT_PRODUCT_H
 #define SB_DOT_PRODUCT_H
 
@@ -15,15 +15,15 @@ typedef struct sb_rows {
 /* out[h out_stride + u] = RN32( factor dot(a_h, row_u) ); a (heads, n) */
 void sb_product_dots(const float *a, size_t heads, const sb_rows *b, float *out, size_t out_stride);
 
-/* The rows of one partial sum. Different threads may add different parts of an array. */
+/* The number of rows of a part. Different threads may sum different parts of an array. */
 enum { SB_PRODUCT_PART = 2048 };
 static inline size_t sb_product_parts(size_t count)
 {
     return (count + SB_PRODUCT_PART - 1) / SB_PRODUCT_PART;
 }
 
-/* The sum of p[h p_stride + u] row_u[i] over the rows of part `part`, and an upper bound of the sum
- * of magnitudes. sum and magnitude are (parts, heads, n). */
+/* Computes the sum of p[h p_stride + u] row_u[i] over the rows u of part `part`, and an upper bound
+ * of the sum of magnitudes. sum and magnitude are (parts, heads, n). */
 void sb_product_part(const float *p, size_t p_stride, size_t heads, const sb_rows *v, size_t part,
                      double *sum, double *magnitude);
 

@@ -13,16 +13,16 @@
 
 /* --- a row ------------------------------------------------------------------------------------ */
 
-/* Doubles of scratch for a row: for the kernel, or for the definition of laws, which needs a row of
- * values more. */
+/* The number of doubles of scratch for a row: enough for the kernel, and for the definition of
+ * laws, which needs one more row of values. */
 static size_t room_for(const sb_matrix *m)
 {
     return sb_row_room(m) + 2 * sb_tile_padded(m->cols);
 }
 
-/* Opens the row for the kernels of tile.h, with the law's multipliers of codes as scales. A product
- * of code and multiplier is exact in binary64, and rounding it to binary32 is the rounding of the
- * law. Returns 0 if no kernel reads the row. */
+/* Opens the row for the kernels of tile.h. Its scales become the numbers by which the law
+ * multiplies codes. A product of code and multiplier is exact in binary64, and its rounding to
+ * binary32 is the rounding of the law. Returns 0 if no kernel reads the row. */
 static int open_row(const sb_matrix *m, uint32_t row, sb_law law, double *scales, sb_row_codes *out)
 {
     if (law == SB_LAW_exact || !sb_matrix_quantized(m) || !sb_row_reads(m))
@@ -63,7 +63,7 @@ static void make_row(const sb_matrix *m, uint32_t row, const sb_rounding *how, d
 
 /* --- rows of E2M1 with scales of eight bits --------------------------------------------------- */
 
-/* The value in BF16 of each code under each scale code. */
+/* The BF16 value for each scale code and each code. */
 typedef struct worth {
     uint16_t at[256][16];
 } worth;
@@ -80,7 +80,8 @@ static int has_table(const sb_matrix *m, const sb_rounding *how)
            m->cols % q->block_cols == 0;
 }
 
-/* Makes the table as a row of the same matrix with every code under every scale. */
+/* Makes the table: rounds one row of a matrix of the same kind that has every code with every
+ * scale. */
 static void make_table(const sb_matrix *m, const sb_rounding *how, worth *to)
 {
     enum { SCALES = 256, CODES = 16 };
@@ -115,7 +116,7 @@ static void pick_row(const sb_matrix *m, uint32_t row, const worth *of, unsigned
 /* --- a layer ---------------------------------------------------------------------------------- */
 
 /* The number of values in a strip of rows. For one input a strip fits into the second-level cache.
- * For many inputs it is larger, because each strip has to arrange the inputs again. */
+ * For many inputs a strip is larger, because the inputs are arranged again for each strip. */
 enum { STRIP_OF_ONE = 1 << 16, STRIP_OF_MANY = 1 << 19, ROWS_LEAST = 16, MANY = 4 };
 
 typedef struct job {
@@ -186,7 +187,8 @@ static void one_strip(void *ctx, size_t i, size_t worker)
         atomic_store(&j->failed, 1);
 }
 
-/* The rows of a strip: the given number of values, but at least one strip for each thread. */
+/* The number of rows of a strip: STRIP_OF_ONE or STRIP_OF_MANY values, but fewer if otherwise a
+ * thread would get no strip. */
 static uint32_t height_of(const sb_matrix *w, size_t count)
 {
     const size_t values = count < MANY ? STRIP_OF_ONE : STRIP_OF_MANY;

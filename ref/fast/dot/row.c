@@ -41,7 +41,7 @@ size_t sb_row_room(const sb_matrix *w)
 }
 
 /* Q-5: "A block scale of an FP4 or FP8 format with its sign bit set has no value" - rows with such
- * scales, and scales of other formats, are read one scale at a time. */
+ * scales, or with scales of another format than E4M3, are read one scale at a time. */
 static void open_scales(const sb_matrix *w, uint32_t row, double *scales)
 {
     const sb_quant *q = &w->quant;
@@ -76,13 +76,13 @@ static size_t padded(const sb_matrix *w)
     return (w->cols + blocks - 1) / blocks * blocks;
 }
 
-/* Space for alignment, then x, lanes and the sums x16. */
+/* The room has space for alignment, then x, lanes and the sums x16. */
 size_t sb_row_input_room(const sb_matrix *w)
 {
     return 2 * padded(w) + padded(w) / NEIGHBOURS + SB_LINE / sizeof(double);
 }
 
-/* Sums by halves, so that additions are independent. */
+/* Adds the two halves repeatedly, so that additions are independent. */
 static double magnitude_of(const double x[NEIGHBOURS])
 {
     double sum[NEIGHBOURS];
@@ -142,7 +142,7 @@ float sb_row_settle(const sb_matrix *w, uint32_t row, const double *x, const sb_
     return sb_dot_wide_slowly(wide, x, w->cols, factor);
 }
 
-/* The sum of squares of a tile decoder shows if a value is not finite. */
+/* The sum of squares that a tile decoder returns is finite only if all values are. */
 void sb_row_widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, double *wide)
 {
     const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
@@ -168,7 +168,7 @@ typedef struct job {
     const sb_scalar *factor;
     float *out;
     const sb_dot_kernels *set;
-    int in_place;       /* 1: the kernel reads suitable scales in place */
+    int in_place;       /* 1: the kernel can read scales in place if reads_scales() accepts them */
     sb_row_input input; /* the only input, if kernels read the matrix; else input.x is NULL */
     double *room;       /* scratch of each thread: twice sb_row_room, and a row */
     size_t each;
@@ -179,8 +179,8 @@ static const unsigned char *scales_at(const sb_matrix *w, uint32_t row)
     return w->quant.scales + sb_matrix_stored_row(w, row) * w->quant.scale_row;
 }
 
-/* True if the codes of all these rows are one array, and their scales either are one array that the
- * kernel can read, or are the same for all rows, or do not exist. */
+/* True if the codes of all these rows are one array, and one of these holds: the scales are one
+ * array that the kernel can read, all rows share their scales, or there are no scales. */
 static int all_fit(const job *j, uint32_t first, uint32_t rows)
 {
     const sb_quant *q = &j->w->quant;
@@ -194,8 +194,8 @@ static int all_fit(const job *j, uint32_t first, uint32_t rows)
                sb_matrix_stored_row(j->w, first + rows - 1) / q->block_rows;
 }
 
-/* Computes a row that its kernel left open. Begins with *effort, the method that decided the row
- * before. */
+/* Computes a row whose rounding its kernel could not decide. Begins with *effort, the method that
+ * decided the last such row. */
 static void settle(const job *j, uint32_t row, double *room, sb_effort *effort)
 {
     double *wide = room + 2 * sb_row_room(j->w);
@@ -203,8 +203,9 @@ static void settle(const job *j, uint32_t row, double *room, sb_effort *effort)
     j->out[row] = sb_dot_wide_from(wide, j->x, j->w->cols, j->factor, effort);
 }
 
-/* Opens a row for a kernel. fit: its scales are known to be suitable. `before`, if not NULL, is the
- * row before; the two may share their scales. `room` has space for the scales of both. */
+/* Opens a row for a kernel. fit: reads_scales() has already accepted its scales. `before`, if not
+ * NULL, is the row before; the two may share their scales. `room` has space for the scales of
+ * both. */
 static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *before, double *room,
                      sb_row_codes *codes)
 {
@@ -226,7 +227,8 @@ static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *be
     *codes = sb_row_open(j->w, row, taken ? room + sb_row_room(j->w) : room);
 }
 
-/* Computes pairs of rows that all_fit. All rows have the distance of the first two. */
+/* Computes pairs of rows that all_fit() has accepted. All neighbouring rows are as far apart as the
+ * first two. */
 static void fit_pairs(const job *j, uint32_t first, uint32_t rows, double *room,
                       sb_partial partials[AT_ONCE])
 {
@@ -322,8 +324,8 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
     return SB_OK;
 }
 
-/* The number of inputs from which on a tile is faster. Fewer inputs read the rows again, which for
- * narrow floats takes no longer than storing their values. */
+/* The least number of inputs for which a tile is faster. With fewer inputs, the rows are read again
+ * for each input. For narrow floats this takes no longer than storing the decoded values. */
 static size_t many_inputs(const sb_matrix *w)
 {
     const size_t inputs = sb_dot_kernels_now()->tile_inputs[w->format];

@@ -21,7 +21,7 @@ typedef struct job {
     float *out; /* (count, rows) */
     const sb_dot_kernels *set;
     sb_row_input *inputs; /* (count) */
-    double *room;         /* scratch of each thread, then of the inputs, input_room each */
+    double *room;         /* scratch: `each` for each thread, then input_room for each input */
     size_t each, input_room, threads;
 } job;
 
@@ -79,7 +79,7 @@ static void add_rows(const job *j, uint32_t first, uint32_t rows, double *room, 
     }
 }
 
-/* Computes the outputs of a row that the sums left open. */
+/* Computes those outputs of a row that are still open after the rounding test. */
 static void settle_row(const job *j, const piece *p, uint32_t first, uint32_t r, double *room)
 {
     double *wide = room + sb_row_room(j->w);

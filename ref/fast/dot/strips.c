@@ -19,15 +19,15 @@ typedef struct job {
     const sb_dot_kernels *set;
     sb_strip_input input;
     uint32_t height; /* rows of a strip */
-    double *room;    /* scratch of each thread: a row, its scales, and codes of TOGETHER rows */
+    double *room; /* scratch of each thread: one row, its scales, and the codes of TOGETHER rows */
     size_t each;
 } job;
 
-/* Rows that are repacked together if one of them stays open, because they share words. */
+/* The number of rows that share words. They are repacked together if one of them is still open. */
 enum { TOGETHER = 8 };
 
-/* The rows of a strip: as many as possible, so that a thread reads long pieces of each column, but
- * every thread gets a strip. */
+/* The number of rows of a strip: as many as possible, so that a thread reads long pieces of each
+ * column, but few enough that every thread gets a strip. */
 static uint32_t height_of(const sb_matrix *w)
 {
     enum { STEP = 64 };
@@ -35,7 +35,7 @@ static uint32_t height_of(const sb_matrix *w)
     return each < STEP ? STEP : each < SB_STRIP_ROWS ? (uint32_t)each : SB_STRIP_ROWS;
 }
 
-/* Sums of digits times codes stay below 2^31, because 2^20 * 15 * 128 does. */
+/* Sums of digits times codes stay below 2^31, because 2^20 * 15 * 128 is below 2^31. */
 int sb_strips_read(const sb_matrix *w)
 {
     const sb_quant *q = &w->quant;
@@ -53,7 +53,7 @@ static sb_strip strip_at(const job *j, uint32_t first)
     return (sb_strip){j->w, first, left < j->height ? left : j->height};
 }
 
-/* Computes the outputs from `row` on that the sums left open. */
+/* Computes the outputs of rows from `row` on whose rounding the sums could not decide. */
 static void settle(const job *j, uint32_t row, uint32_t rows, const unsigned char *open,
                    double *wide, sb_effort *effort)
 {

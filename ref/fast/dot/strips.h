@@ -1,6 +1,6 @@
 /* strips.h - one input with rows of interleaved four-bit codes, as GPTQ and AWQ store them: up to
- * 512 rows at once, column after column. row.h has one input with other rows, and the error
- * bounds. */
+ * 512 rows at once, column after column. row.h handles one input with other kinds of rows, and has
+ * the error bounds. */
 #ifndef SB_DOT_STRIPS_H
 #define SB_DOT_STRIPS_H
 
@@ -13,15 +13,16 @@ enum {
     SB_STRIP_INPUTS = 12 /* least inputs for which tiles are faster than strips */
 };
 
-/* An input in the fixed point of fixed.h, but with one unit for each group of the weights. A block
- * of columns: digits in groups of four, in the order of a word of codes, lowest digits first. */
+/* A block of columns of an input in the fixed point of fixed.h, but with one unit for each group of
+ * the weights. The digits are in groups of four, in the order of the codes of a word, lowest digits
+ * first. */
 typedef struct sb_strip_block {
     int8_t digits[SB_STRIP_DIGITS][SB_STRIP_BLOCK];
     int lowest; /* the number of lowest digits that are 0 everywhere, 0 to 3 */
 } sb_strip_block;
 
 typedef struct sb_strip_group {
-    double unit;                   /* unit of the numbers; NaN if there is none */
+    double unit;                   /* unit of the numbers; NaN if no unit is possible */
     double size;                   /* sum of magnitudes, plus a part that covers their rounding */
     int32_t sums[SB_STRIP_DIGITS]; /* of the digits over all columns */
 } sb_strip_group;
@@ -54,7 +55,7 @@ int sb_strips_read(const sb_matrix *w);
 /* sb_dot_matrix of row.h for such a matrix and one input. */
 sb_status sb_dot_strips(const sb_matrix *w, const double *x, const sb_scalar *factor, float *out);
 
-/* The partials of the kernels for each row. */
+/* Writes the partial that the kernels compute for each row. */
 sb_status sb_strips_partials(const sb_matrix *w, const double *x, sb_partial *partials);
 
 #endif

@@ -12,8 +12,8 @@ static inline uint64_t significand_of(uint64_t bits, uint64_t *outside)
     return ((bits & 0xfffffffffffffu) | (uint64_t)1 << 52) >> 21 & all;
 }
 
-/* A 64-bit product is at most 31 places up in its bin: 95 bits, which leaves room for 2^30
- * products. The bin number is limited even for values outside the range. */
+/* A 64-bit product is shifted by at most 31 places in its bin, to 95 bits. This leaves room for
+ * 2^30 products. The bin number is valid even for values outside the range. */
 static inline void add_product(sb_superacc *restrict to, double a, double b, uint64_t *outside)
 {
     const uint64_t bits_a = sb_bits_f64(a), bits_b = sb_bits_f64(b);
@@ -38,8 +38,8 @@ void sb_superacc_add(sb_superacc *to, const double *a, const double *b, size_t n
     to->outside |= outside;
 }
 
-/* Adds the part as two products, for its upper 32 bits and its lower bits. Each factor has half of
- * the exponent, so that it is in range. */
+/* Adds the part as two products, one for its upper 32 bits and one for its lower bits. The exponent
+ * is divided between the two factors, so that each factor is in range. */
 void sb_superacc_add_part(sb_superacc *to, double part)
 {
     const uint64_t bits = sb_bits_f64(part), field = bits >> 52 & 0x7ffu, half = (field + 1023) / 2;
@@ -61,7 +61,7 @@ static void add_digits(int64_t *digit, uint64_t low, uint64_t high, int64_t sign
     digit[3] += sign * (int64_t)(high >> 32);
 }
 
-/* Four bins overlap each digit. */
+/* Adds the bins to the digits of `sum`. Each digit overlaps four bins. */
 void sb_superacc_sum(const sb_superacc *from, sb_exact *sum)
 {
     sb_exact_clear(sum);
@@ -77,9 +77,9 @@ void sb_superacc_sum(const sb_superacc *from, sb_exact *sum)
 }
 
 /* A level begins with 1.5 2^k, the middle of its range. A term moves it by less than twice the
- * term's size. With 2^m >= n, all terms together move it by at most 2^(m+2) times the largest term,
- * which has to stay below 2^(k-1). The error of a product is below 2^-53 of the product, so less
- * than the rest of the first level, which is at most 2^(k-53). */
+ * term's size. With 2^m >= n, all terms together move it by at most 2^(m+2) times the largest term.
+ * This movement has to stay below 2^(k-1). The error of a product is below 2^-53 times the product,
+ * so it is less than the rest that the first level passes on, which is at most 2^(k-53). */
 int sb_levels_start(double largest, size_t n, double start[SB_LEVELS])
 {
     int m = 0, k = (int)(sb_bits_f64(largest) >> 52) - 1023 + 1; /* largest < 2^k */

@@ -7,9 +7,9 @@
 /* Let M be the largest magnitude of a column. The sum of its products with a is one chain of
  * additions, with an error of at most sb_lanes_coefficient(n) sum |a_i| M. The sum of magnitudes
  * has its own chain of n <= SB_SWEEP_ROWS additions, whose error is far below the 2^-16 in the
- * coefficient. In sb_sweep_add, M is at most the sum of the largest magnitude before, the largest
- * |k| times |d_j|, and 2^-149, up to two roundings to binary32, which the factor 1 + 2^-20
- * covers. */
+ * coefficient. In sb_sweep_add, M is at most the sum of three numbers: the largest magnitude
+ * before, the largest |k| times |d_j|, and 2^-149. The factor 1 + 2^-20 covers two roundings of
+ * this sum to binary32. */
 void sb_sweeper_set(sb_sweeper *a, const float *x, size_t n)
 {
     double size = 0;

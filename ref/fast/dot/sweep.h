@@ -1,5 +1,6 @@
 /* sweep.h - changes a matrix and multiplies it with a vector in one pass: the two halves of a step
- * of the delta rule, for a few columns. Same bits as a separate change and sb_dot_columns. */
+ * of the delta rule, for a few columns. The bits are the same as with a separate change followed by
+ * sb_dot_columns. */
 #ifndef SB_DOT_SWEEP_H
 #define SB_DOT_SWEEP_H
 
@@ -23,8 +24,9 @@ typedef struct sb_columns {
 typedef struct sb_sweeper {
     const float *x;
     size_t n;
-    float most;   /* the largest magnitude */
-    double reach; /* reach times the largest magnitude of a column bounds the error of their sum */
+    float most; /* the largest magnitude */
+    double
+        reach; /* the error of a sum is at most reach times the largest magnitude of the column */
     double wide[SB_SWEEP_ROWS];
 } sb_sweeper;
 
@@ -33,7 +35,8 @@ void sb_sweeper_set(sb_sweeper *a, const float *x, size_t n);
 /* S[i, j] = RN(decay S[i, j]); out[j] = RN32( dot(S[:, j], a) ) */
 void sb_sweep_scale(sb_columns *s, float decay, const sb_sweeper *a, float *out);
 
-/* After that, S[i, j] = RN( S[i, j] + RN(k[i] d[j]) ); out[j] as above. out may be d. */
+/* Called after sb_sweep_scale: S[i, j] = RN( S[i, j] + RN(k[i] d[j]) ); out[j] as above. out may be
+ * d. */
 void sb_sweep_add(sb_columns *s, const sb_sweeper *k, const float *d, const sb_sweeper *a,
                   float *out);
 

@@ -11,20 +11,20 @@
  * the rows of a tile and their inputs must fit into the second-level cache. */
 enum {
     SB_TILE_ROWS = 4,  /* rows of one multiply() */
-    SB_TILE_STEP = 16, /* columns are padded with zeros to a multiple */
+    SB_TILE_STEP = 16, /* columns are padded with zeros to a multiple of this */
     SB_TILE_DEPTH = 1024
 };
 
-/* n columns, padded. */
+/* n rounded up to a multiple of SB_TILE_STEP. */
 static inline size_t sb_tile_padded(size_t n)
 {
     return (n + SB_TILE_STEP - 1) / SB_TILE_STEP * SB_TILE_STEP;
 }
 
 /* Decodes columns first .. first + n - 1 of a row to exact values, (code - zero point) * scale,
- * padded with zeros to a multiple of SB_TILE_STEP. first is such a multiple. Returns the sum of the
- * squares of the values, with at most n roundings on the way of each square. If a value is NaN or
- * infinite, so is the sum. */
+ * padded with zeros to a multiple of SB_TILE_STEP. `first` is a multiple of SB_TILE_STEP. Returns
+ * the sum of the squares of the values; each square passes through at most n roundings. If a value
+ * is NaN or infinite, so is the sum. */
 typedef double sb_tile_widen(const sb_row_codes *w, size_t first, size_t n, double *values);
 
 /* Decodes a row with binary32 scales to BF16 in file order: each product is rounded to binary32,
@@ -36,15 +36,15 @@ typedef void sb_tile_bf16(const sb_row_codes *w, size_t n, unsigned char *values
 typedef void sb_tile_pick(const unsigned char *codes, const unsigned char *scales, size_t group,
                           size_t n, const uint16_t (*table)[16], unsigned char *values);
 
-/* The factors of a sum: both products are exact, 24 x 24 bits. */
+/* The factors of a sum. mul and div are exact products of 24 x 24 bits. */
 typedef struct sb_tile_factor {
     double mul, div;
 } sb_tile_factor;
 
 /* The tile kernels of an instruction set, an entry of its sb_dot_kernels. */
 typedef struct sb_tile_kernels {
-    size_t lanes;  /* partial sums of the columns of a block before they are joined */
-    size_t inputs; /* the most inputs of multiply() */
+    size_t lanes;  /* number of partial sums of a block before they are joined */
+    size_t inputs; /* the largest number of inputs of multiply() */
     /* sums[t * stride + r] += the dot product of row r and input t, for SB_TILE_ROWS rows w and
      * `inputs` inputs x of n columns, all contiguous */
     void (*multiply)(const double *w, const double *x, size_t inputs, size_t n, double *sums,

@@ -4,7 +4,7 @@
 
 enum { ROWS = SB_TILE_ROWS, LANES = 4, STEP = SB_TILE_STEP };
 
-/* Four rows with one input. The compiler vectorizes the lanes. */
+/* Multiplies four rows with one input. The compiler vectorizes the lanes. */
 static void one_input(const double *w, const double *x, size_t n, double *sums)
 {
     double acc[ROWS][LANES] = {{0}};

@@ -55,7 +55,7 @@ AVX2 static inline double across(__m256d x)
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
 }
 
-/* Adds the lanes and the terms that did not fill a step. */
+/* Adds up the lanes and adds `rest`, the sum of the terms that did not fill a step. */
 AVX2 static inline sb_partial finish(const lanes *acc, sb_partial rest)
 {
     sb_partial partial;
@@ -134,7 +134,7 @@ AVX2 static sb_partial dot_f64(const double *a, const double *b, size_t n)
     return finish(&acc, i < n ? sb_dot_scalar->f64(a + i, b + i, n - i) : (sb_partial){0, 0});
 }
 
-/* Eight columns at a time, each in its own lane. */
+/* Computes eight columns at a time, each in its own lane. */
 AVX2 static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b,
                              size_t n, size_t count, sb_partial *partials)
 {
@@ -185,7 +185,7 @@ static int ask_cpu(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-/* Tested once, because CPUID takes microseconds under a hypervisor. */
+/* The CPU is tested only once, because CPUID takes microseconds under a hypervisor. */
 int sb_dot_avx2_supported(void)
 {
     static int answer = -1;

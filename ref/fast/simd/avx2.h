@@ -1,4 +1,4 @@
-/* avx2.h - shared by the AVX2 kernels. Only for files guarded by the architecture. */
+/* avx2.h - shared by the AVX2 kernels. Include it only where the architecture is already tested. */
 #ifndef SB_SIMD_AVX2_H
 #define SB_SIMD_AVX2_H
 
@@ -9,8 +9,9 @@
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define INLINE AVX2 static inline __attribute__((always_inline))
 
-/* Prefetches memory after a line of codes, because rows are contiguous. Distant lines go to the
- * second-level cache, because the first-level cache holds the input. */
+/* Prefetches lines after this line of codes, which belong to the next rows, because rows are
+ * contiguous. Distant lines go to the second-level cache, because the first-level cache holds the
+ * input. */
 INLINE void sb_avx2_fetch(const unsigned char *codes)
 {
     enum { FAR = 16384, NEAR = 2048 };

@@ -26,7 +26,7 @@ INLINE void join_error(kept_lanes *to, __m256d error)
     to->size = _mm256_add_pd(to->size, _mm256_andnot_pd(_mm256_set1_pd(-0.0), left));
 }
 
-/* True if any lane has an error. Products of few bits have none, so the branch is well
+/* True if any lane has an error. Products of few bits have no error, so the branch is well
  * predicted. */
 INLINE int any(__m256d error)
 {
@@ -93,7 +93,8 @@ INLINE __m256d drop(__m256d *level, __m256d term)
     return left;
 }
 
-/* Nonzero if the levels lose nothing. */
+/* Adds the products to the levels and writes the sums of the levels to `parts`. Returns nonzero if
+ * the last level passes nothing on. */
 INLINE int fill(const double *a, const double *b, size_t n, const double *start, int levels,
                 double parts[SB_PARTS])
 {

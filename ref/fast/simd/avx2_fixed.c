@@ -12,16 +12,17 @@
 enum { DIGITS = SB_FIXED_DIGITS, GROUP = SB_FIXED_GROUP, GROUPS = SB_ROW_BLOCK / GROUP };
 
 /* The content of sb_row_input.lanes for a block. A group has eight bytes of codes and one
- * doubleword of each array of digits, in the order of groups 0, 1, 4, 5, 2, 3, 6, 7: a shuffle
- * within 128-bit lanes puts the halves of their codes in this order. */
+ * doubleword of each array of digits. The doublewords are in the order of groups 0, 1, 4, 5, 2, 3,
+ * 6, 7, because a shuffle within 128-bit lanes puts the halves of their codes in this order. */
 typedef struct fixed_block {
-    int8_t digits[DIGITS][2][2]
-                 [32]; /* by digit, lowest first; by half, four bytes each; low, high nibbles */
-    uint32_t start[2][GROUPS]; /* for three digits each: 2^31 - 12 times their sum */
-    double unit[GROUPS];       /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
-    double size[GROUPS];       /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
-    double sizes;              /* in the first block: the sum of all sizes */
-    uint64_t lowest;           /* the number of lowest digits that are 0 everywhere, 0 to 3 */
+    int8_t digits[DIGITS][2][2][32]; /* indices: digit, lowest first; half of the group, four bytes
+                                        each; low or high nibbles */
+    uint32_t
+        start[2][GROUPS]; /* for the lower and the upper three digits: 2^31 - 12 times their sum */
+    double unit[GROUPS];  /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
+    double size[GROUPS];  /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
+    double sizes;         /* in the first block: the sum of all sizes */
+    uint64_t lowest;      /* the number of lowest digits that are 0 everywhere, 0 to 3 */
 } fixed_block;
 
 _Static_assert(sizeof(fixed_block) <= SB_ROW_BLOCK * sizeof(double), "a block has no more room");
@@ -43,8 +44,8 @@ INLINE double added_up(__m256d x)
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-/* Four numbers as multiples of the unit, rounded to integers: adding 1.5 * 2^52 moves the integer
- * to the low bits. */
+/* Rounds four numbers to integer multiples of the unit: adding 1.5 * 2^52 moves the integer to the
+ * low bits. */
 INLINE __m256i whole(const double *x, __m256d units, __m256d *errors)
 {
     const __m256d by = _mm256_set1_pd(0x1.8p52), exact = _mm256_mul_pd(_mm256_load_pd(x), units);
@@ -53,15 +54,16 @@ INLINE __m256i whole(const double *x, __m256d units, __m256d *errors)
     return _mm256_sub_epi64(_mm256_castpd_si256(shifted), _mm256_castpd_si256(by));
 }
 
-/* The digits of a group, one doubleword per digit, lowest first; by half (four bytes) and by low or
- * high nibbles. */
+/* The digits of a group, one doubleword per digit, lowest first. Indices: half of the group (four
+ * bytes of codes); low or high nibbles. */
 typedef struct group_digits {
     __m128i lower[2][2], upper[2][2]; /* the lower four digits, and the upper two */
 } group_digits;
 
-/* With 128 added to each, the digits are unsigned and equal the bytes. numbers: 0, 2 | 1, 3 in the
- * required order. Adds to *sums the lower three digits and, times 2^32, the upper three digits,
- * both with the added 128s. */
+/* Splits four numbers into digits. After 128 is added to each digit, the digits are unsigned and
+ * are the bytes of the number. `numbers` has numbers 0 and 2 in the lower half, 1 and 3 in the
+ * upper. Adds to *sums the number formed by the lower three digits and, times 2^32, the number
+ * formed by the upper three digits, both with the added 128s. */
 INLINE void digits_of(__m256i numbers, __m128i *lower, __m128i *upper, __m256i *sums)
 {
     const __m256i added = _mm256_set1_epi64x((int64_t)0x808080808080);
@@ -75,7 +77,8 @@ INLINE void digits_of(__m256i numbers, __m128i *lower, __m128i *upper, __m256i *
     *sums = _mm256_add_epi64(*sums, _mm256_slli_epi64(_mm256_srli_epi64(biased, 24), 32));
 }
 
-/* Writes group g of a block; its doublewords are at `slot`. ORs all its numbers into *any. */
+/* Writes start, unit and size of group g to the block, and its digits to *digits. ORs all numbers
+ * into *any. */
 INLINE void write_group(const double *x, double spread, size_t g, size_t slot, fixed_block *to,
                         group_digits *digits, __m256i *any)
 {
@@ -182,7 +185,7 @@ AVX2 int sb_avx2_reads_scales(const unsigned char *codes, size_t n)
     return _mm256_testz_si256(bad, bad);
 }
 
-/* Codes + 12 of a block: by half of each group, and by low and high nibbles. */
+/* Codes + 12 of a block. Indices: half of each group; low or high nibbles. */
 typedef struct halves {
     __m256i at[2][2];
 } halves;
@@ -205,8 +208,8 @@ INLINE halves halves_of(__m256i first, __m256i second)
 }
 
 /* The sums of each group, in doublewords, plus 2^31, for the lower or the upper three digits.
- * Without the added 12 the sums are below 2^31, because 16 * 12 * 2^23 is. Sums of eight products
- * are below 2^15, because 8 * 24 * 128 is. The lowest `lowest` digits (a constant) are 0. */
+ * Without the added 12 the sums are below 16 * 12 * 2^23 < 2^31. Sums of eight products are below 8
+ * * 24 * 128 < 2^15. The lowest `lowest` digits (a constant) are 0. */
 INLINE __m256i by_digits(const halves *codes, const fixed_block *x, int upper, int lowest)
 {
     __m256i sum = load(x->start[upper]);
@@ -228,8 +231,9 @@ INLINE __m256i by_digits(const halves *codes, const fixed_block *x, int upper, i
     return sum;
 }
 
-/* Joins both sums of four groups. As the low bits of 2^52 and of 2^76 they are binary64 numbers.
- * The terms added to them, 2^31 + 2^52 and 2^24 times 2^31 + 2^52, are subtracted exactly. */
+/* Joins the lower and the upper sum of each of four groups. As the low bits of 2^52 and of 2^76,
+ * the sums become binary64 numbers. The numbers 2^31 + 2^52 and 2^24 (2^31 + 2^52), which this adds
+ * to them, are subtracted exactly. */
 INLINE __m256d joined(__m256i lower, __m256i upper)
 {
     const __m256d added = _mm256_set1_pd(0x1p76 + 0x1p55 + 0x1p52 + 0x1p31);
@@ -254,14 +258,14 @@ INLINE void sums_of_groups(const halves *codes, const fixed_block *x, int lowest
     to[1] = joined(_mm256_unpackhi_epi32(lower, low), _mm256_unpackhi_epi32(upper, high));
 }
 
-/* The sums of a row by lane: groups 0 to 3 of all blocks, and groups 4 to 7. With coded scales,
- * magnitude is not used. */
+/* The sums of a row, one lane per group: [0] for groups 0 to 3 of all blocks, [1] for groups 4 to
+ * 7. With coded scales, magnitude is not used. */
 typedef struct row_sums {
     __m256d sum[2], magnitude[2];
 } row_sums;
 
-/* A block of a row. Coded scales are 2^-1016 of their values. Data past the end is 0 and is not
- * read. `whole` (a constant): the block is complete. */
+/* A block of a row. Coded scales are stored as 2^-1016 of their values. Columns past the end of the
+ * row are 0, and their memory is not read. `whole` (a constant): the block is complete. */
 typedef struct opened {
     halves codes;
     __m256d scale[2];

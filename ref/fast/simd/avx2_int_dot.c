@@ -10,7 +10,7 @@
 
 enum { AHEAD = 8192 }; /* as in avx512_int_dot.c */
 
-/* Eight scales in units of 2^-9. */
+/* Returns eight scales in units of 2^-9. */
 INLINE __m256i scales_of(__m128i codes)
 {
     const __m256i one = _mm256_set1_epi32(1), wide = _mm256_cvtepu8_epi32(codes);
@@ -22,7 +22,7 @@ INLINE __m256i scales_of(__m128i codes)
     return _mm256_sllv_epi32(whole, _mm256_sub_epi32(exponent, _mm256_andnot_si256(bare, one)));
 }
 
-/* Half of the slots of a block: codes + 12 in the order of sb_int_block, and scales. */
+/* Half of the slots of a block of weights: codes + 12 in the order of sb_int_block, and scales. */
 typedef struct decoded {
     __m256i half[4], scales;
 } decoded;
@@ -50,8 +50,8 @@ INLINE decoded decode(const unsigned char *codes, __m128i scales)
         scales_of(scales)};
 }
 
-/* Sums of eight products of at most 24 times 12 fit into 16 bits. A group times the scale of the
- * weight is below 2^30. */
+/* Sums of eight products of at most 24 times 12 fit into 16 bits. The sum of a group times the
+ * scale of the weight is below 2^30. */
 INLINE __m256i multiplied(const decoded *w, const sb_int_block *x, size_t part, __m256i to)
 {
     __m256i pairs = _mm256_setzero_si256();
@@ -69,7 +69,7 @@ INLINE __m256i multiplied(const decoded *w, const sb_int_block *x, size_t part, 
                             _mm256_mul_epi32(_mm256_srli_epi64(sum, 32), _mm256_loadu_si256(odd)));
 }
 
-/* One row with `count` inputs; count is a constant. */
+/* Multiplies one row with `count` inputs; count is a constant. */
 INLINE int one(const unsigned char *codes, const unsigned char *scales, size_t blocks,
                const sb_int_block *x, size_t stride, const int count, int64_t *sums)
 {

@@ -14,8 +14,8 @@ enum { WIDTH = 4, SUMS = 4 };
 
 /* Tables for decoding, and the sums of a group. */
 typedef struct row {
-    __m256i low, high; /* tables of bytes */
-    __m256i top;       /* the largest codes without sign, for formats with a wide range */
+    __m256i low, high; /* tables of the lower and the upper byte */
+    __m256i top;       /* the largest codes without sign, for E4M3 and floats */
     int zeroed;
     vec zero, sum[SUMS];
 } row;
@@ -55,7 +55,7 @@ INLINE __m128i load8(const void *at)
     return _mm_loadl_epi64(at);
 }
 
-/* Sixteen bytes, copied to both lanes, because shuffles work within lanes. */
+/* Copies sixteen bytes to both lanes, because shuffles work within lanes. */
 INLINE __m256i twice(const void *at)
 {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(at));
@@ -82,8 +82,8 @@ INLINE void store_top(const row *r, unsigned char *codes)
     _mm256_storeu_si256((void *)codes, r->top);
 }
 
-/* Doubles from their upper two bytes: in each lane, bytes a and b for the first double, c and d for
- * the second. */
+/* Makes doubles from their upper two bytes: in each lane, bytes a and b are for the first double, c
+ * and d for the second. */
 INLINE vec from_bytes(__m256i bytes, int a, int b, int c, int d)
 {
     const __m128i at = _mm_setr_epi8(-1, -1, -1, -1, -1, -1, (char)a, (char)b, /* */
@@ -91,9 +91,9 @@ INLINE vec from_bytes(__m256i bytes, int a, int b, int c, int d)
     return _mm256_castsi256_pd(_mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(at)));
 }
 
-/* 32 four-bit codes. half[h] has 16 elements: pairs 2q in the first lane, pairs 2q + 1 in the
- * second. Each lane has the low bytes of the first elements of its four pairs, then those of the
- * second elements, then the high bytes in the same order. */
+/* Looks up 32 four-bit codes. half[h] has 16 elements: pairs 2q in the first lane, pairs 2q + 1 in
+ * the second. Each lane has the low bytes of the first elements of its four pairs, then the low
+ * bytes of the second elements, then the high bytes in the same order. */
 INLINE void nibbles(const row *r, const unsigned char *codes, sixteen half[2])
 {
     const __m256i by_lane =
@@ -113,8 +113,8 @@ INLINE vec nibble_quad(sixteen half, int q)
     return from_bytes(half, q, q + 8, q + 4, q + 12);
 }
 
-/* 32 codes of E4M3, as 2^-8 of their values: half[h] has the bytes of elements 0, 1, 4, 5 ... of 16
- * in its first lane, and the bytes of the other elements in its second lane. */
+/* Converts 32 codes of E4M3 to 2^-8 of their values: half[h] has the bytes of elements 0, 1, 4, 5
+ * ... of 16 in its first lane, and the bytes of the other elements in its second lane. */
 INLINE void e4m3(row *r, const unsigned char *codes, sixteen half[2])
 {
     const __m256i by_lane = _mm256_broadcastsi128_si256(
@@ -167,14 +167,14 @@ INLINE void keep_top(row *r, sb_format format, const unsigned char *codes)
 INLINE void add(row *r, int i, vec value, const double *x)
 {
     if (r->zeroed)
-        value = _mm256_sub_pd(value, r->zero); /* exact: integers */
+        value = _mm256_sub_pd(value, r->zero); /* exact, because both are integers */
     r->sum[i] = fused(value, load_vec(x), r->sum[i]);
 }
 
 /* Adds the products of the next sb_row_block elements. */
 INLINE void add_block(row *r, sb_format format, const unsigned char *codes, const double *x)
 {
-    const size_t bytes = sb_row_bits(format) / 2; /* of four elements */
+    const size_t bytes = sb_row_bits(format) / 2; /* bytes of four elements */
     sixteen half[2];
     if (sb_row_bits(format) == 4) {
         nibbles(r, codes, half);

@@ -10,14 +10,16 @@
 
 enum { BLOCK = SB_STRIP_BLOCK, DIGITS = SB_STRIP_DIGITS, ROWS = SB_STRIP_ROWS };
 enum { EIGHTS = ROWS / 8, FOURS = BLOCK / 4 };
-enum { PIECE = 16 }; /* groups of eight rows opened at once: their codes fit the L1 cache */
+enum {
+    PIECE = 16
+}; /* groups of eight rows that are opened together: their codes fit the L1 cache */
 _Static_assert((int)SB_STRIP_DIGITS == (int)SB_FIXED_DIGITS, "one form of numbers");
 
 /* --- the input ---------------------------------------------------------------------------------
  */
 
-/* The place of column k of a block among the digits. A GPTQ word has the even columns of eight in
- * its low nibbles. */
+/* The place of column k of a block among the digits. A GPTQ word has eight columns; the even
+ * columns are in the low nibbles. */
 static size_t place_of(sb_packing packing, size_t k)
 {
     return packing == SB_PACKING_gptq ? k / 8 * 8 + k % 2 * 4 + k % 8 / 2 : k;
@@ -49,8 +51,8 @@ static double added_up(const double lanes[16])
 }
 
 /* Writes up to BLOCK columns as digits of integer multiples of the unit. After 128 is added to each
- * digit, each byte of the number is one digit plus 128. Adds the rounding errors to errors, by
- * lane. */
+ * digit, each byte of the number is one digit plus 128. Adds the magnitudes of the rounding errors
+ * to `errors`, by lane. */
 AVX2 static void write_block(const double *x, size_t n, double units, sb_packing packing,
                              sb_strip_block *to, double errors[16])
 {
@@ -68,9 +70,10 @@ AVX2 static void write_block(const double *x, size_t n, double units, sb_packing
     to->lowest = sb_fixed_lowest(any);
 }
 
-/* As sb_fixed_spread(). A product passes through one rounding of its group's sum and one for each
- * group that is added, at most n / 32 + 2. row.h allows n / 16 + 24, so that 22 + n / 32 are left.
- * 16 + n / 32 of them cover the rounding of the inputs. */
+/* The factor of rounding errors in the size of a group, as in sb_fixed_spread(). A product passes
+ * through one rounding of its group's sum and one for each group that is added, at most n / 32 + 2.
+ * row.h allows n / 16 + 24, so that 22 + n / 32 are left. 16 + n / 32 of them cover the rounding of
+ * the inputs. */
 static double spread_of(size_t n)
 {
     return 0x1p53 / (double)(16 + n / BLOCK);
@@ -157,9 +160,9 @@ INLINE void open_gptq(const piece *p, size_t k, opened *to)
     }
 }
 
-/* Sorts the rows of a column: lane l gets rows 32 l to 32 l + 15 in rows[0], and the next 16 in
- * rows[1]. In the bytes of a word, rows 0, 4, 1, 5 are low nibbles, and rows 2, 6, 3, 7 are high
- * nibbles. */
+/* Sorts the rows of a column: lane l of rows[0] gets rows 32 l to 32 l + 15, and lane l of rows[1]
+ * gets the next 16 rows. In the bytes of a word, rows 0, 4, 1, 5 are low nibbles, and rows 2, 6, 3,
+ * 7 are high nibbles. */
 INLINE void in_order(__m256i codes, __m256i rows[2])
 {
     const __m128i by_pairs = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
@@ -225,7 +228,7 @@ typedef struct digit_sums {
     __m256i of[DIGITS][EIGHTS];
 } digit_sums;
 
-/* Eight sums of two products fit 16 bits: 16 * 15 * 128 < 2^15. */
+/* The sum of 16 products fits 16 bits: 16 * 15 * 128 < 2^15. */
 INLINE void add_piece(digit_sums *to, size_t at, const piece *p, size_t k, const sb_strip_block *x)
 {
     const __m256i one = _mm256_set1_epi16(1);
@@ -239,7 +242,7 @@ INLINE void add_piece(digit_sums *to, size_t at, const piece *p, size_t k, const
 #pragma GCC unroll 8
         for (size_t f = 0; f < FOURS; f++) {
             fours[f] = codes.fours[f][e];
-            __asm__("" : "+x"(fours[f])); /* keeps it in a register for all digits */
+            __asm__("" : "+x"(fours[f])); /* keeps the codes in a register for all digits */
         }
         for (int d = x->lowest; d < DIGITS; d++) {
             __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -256,7 +259,7 @@ INLINE void add_piece(digit_sums *to, size_t at, const piece *p, size_t k, const
     }
 }
 
-/* "un-borrowed on the whole word". The zero points of eight rows. */
+/* "un-borrowed on the whole word" - returns the zero points of eight rows. */
 INLINE __m256i zeros_of(const sb_matrix *w, size_t row, size_t group)
 {
     const sb_quant *q = &w->quant;

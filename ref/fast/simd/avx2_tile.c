@@ -8,7 +8,7 @@
 
 enum { ROWS = SB_TILE_ROWS, STEP = SB_TILE_STEP, INPUTS = 3, LANES = 4 };
 
-/* The sums of four registers. */
+/* Returns the sum of each of four registers. */
 INLINE __m256d across4(const __m256d *a)
 {
     const __m256d ab = _mm256_hadd_pd(a[0], a[1]), cd = _mm256_hadd_pd(a[2], a[3]);
@@ -16,7 +16,7 @@ INLINE __m256d across4(const __m256d *a)
                          _mm256_permute2f128_pd(ab, cd, 0x31));
 }
 
-/* Four rows with a constant number of inputs. */
+/* Multiplies four rows with a constant number of inputs. */
 INLINE void block(const double *w, const double *x, const size_t inputs, size_t n, double *sums,
                   size_t stride)
 {
@@ -90,7 +90,7 @@ INLINE values16 of_f16(const unsigned char *at)
     return of_ps(_mm256_cvtph_ps(bytes16(at)), _mm256_cvtph_ps(bytes16(at + 16)));
 }
 
-/* 2^-8 of the value: E4M3 bits are read as a binary16, whose exponent has another bias. */
+/* Returns 2^-8 of the values: E4M3 bits are read as a binary16, whose exponent has another bias. */
 INLINE values16 of_e4m3(const unsigned char *at)
 {
     const __m256i code = _mm256_cvtepu8_epi16(bytes16(at)), mask = _mm256_set1_epi16(0x7f);
@@ -103,7 +103,7 @@ INLINE values16 of_e4m3(const unsigned char *at)
                  _mm256_cvtph_ps(_mm256_extracti128_si256(all, 1)));
 }
 
-/* Sixteen signed bytes. */
+/* Converts sixteen signed bytes. */
 INLINE values16 of_bytes(__m128i x)
 {
     const __m256i low = _mm256_cvtepi8_epi32(x);
@@ -129,7 +129,7 @@ INLINE values16 of_uint8(const unsigned char *at)
                        _mm256_cvtepi32_pd(_mm256_extracti128_si256(high, 1))}};
 }
 
-/* Sixteen four-bit codes, looked up in the table. */
+/* Looks up sixteen four-bit codes in the table. */
 INLINE values16 of_table(const unsigned char *at, __m128i table)
 {
     const __m128i codes = _mm_loadl_epi64((const __m128i *)(const void *)at);
@@ -139,7 +139,7 @@ INLINE values16 of_table(const unsigned char *at, __m128i table)
     return of_bytes(_mm_shuffle_epi8(table, _mm_unpacklo_epi8(low, high)));
 }
 
-/* Twice the value. */
+/* Returns twice the values. */
 INLINE values16 of_e2m1(const unsigned char *at)
 {
     return of_table(at, _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
@@ -171,7 +171,7 @@ INLINE values16 scaled(values16 x, __m256d zero, __m256d scale)
     return x;
 }
 
-/* Sets the values from index `left` on to zero. */
+/* Returns x with the values from index `left` on set to zero. */
 INLINE values16 first_of(values16 x, size_t left)
 {
     double all[STEP];
@@ -193,8 +193,8 @@ INLINE double total(const values16 *x)
     return (all[0] + all[1]) + (all[2] + all[3]);
 }
 
-/* A kernel for codes of `bits` bits; `of` reads sixteen of them as code / unit. The last ones are
- * read from a copy, so that no byte past the row is read. */
+/* A kernel for codes of `bits` bits. `of` reads sixteen codes and returns their values divided by
+ * `unit`. The last codes are read from a copy, so that no byte past the row is read. */
 #define WIDEN(name, bits, of, unit)                                                                \
     AVX2 static double name(const sb_row_codes *w, size_t first, size_t n, double *values)         \
     {                                                                                              \

@@ -64,7 +64,7 @@ AVX512 static sb_partial dot_f64(const double *a, const double *b, size_t n)
     return finish(&acc);
 }
 
-/* Sixteen columns at a time, each in its own lane. */
+/* Computes sixteen columns at a time, each in its own lane. */
 AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b,
                                size_t n, size_t count, sb_partial *partials)
 {
@@ -89,7 +89,7 @@ AVX512 static void dot_columns(const float *a, size_t stride_a, const float *b, 
     }
 }
 
-/* At most four roundings on the way of each magnitude. */
+/* Each magnitude passes through at most four roundings. */
 AVX512 static void magnitudes(const double *x, size_t count, double *sums)
 {
     for (size_t i = 0; i < count; i++) {
@@ -99,7 +99,7 @@ AVX512 static void magnitudes(const double *x, size_t count, double *sums)
     }
 }
 
-/* At most n / 16 + 5 roundings on the way of each square. */
+/* Each square passes through at most n / 16 + 5 roundings. */
 AVX512 static double squares(const double *x, size_t n)
 {
     lanes acc;
@@ -114,7 +114,7 @@ AVX512 static double squares(const double *x, size_t n)
 
 #define ROW(format) [SB_FORMAT_##format] = sb_avx512_row_##format
 
-/* Both sets. They differ only in rows of E2M1 and BF16. */
+/* Defines a set. The two AVX-512 sets differ only in rows of E2M1 and BF16. */
 #define SET(set, e2m1, e2m1_pair, e2m1_many, in_order, bf16_row, bf16_pair, bf16_squares)          \
     {                                                                                              \
         .name = (set), .f32 = dot_f32, .bf16 = dot_bf16, .f16 = dot_f16, .f64 = dot_f64,           \
@@ -151,7 +151,7 @@ static const sb_dot_kernels vnni =
         sb_avx512_arrange_fixed, sb_avx512_squares_row_bf16, sb_avx512_squares_pair_bf16, squares);
 const sb_dot_kernels *const sb_dot_avx512 = &avx512, *const sb_dot_avx512vnni = &vnni;
 
-/* Tested once, because CPUID takes microseconds under a hypervisor. */
+/* The CPU is tested only once, because CPUID takes microseconds under a hypervisor. */
 int sb_dot_avx512_supported(void)
 {
     static int answer = -1;

@@ -44,16 +44,18 @@ INLINE __m512 of_f16(const void *at, __mmask16 mask)
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
 }
 
-/* Prefetches memory after a line of codes, because rows are contiguous. The data goes to the
- * second-level cache, because the first-level cache holds the input. */
+/* Prefetches a line far after this line of codes, which belongs to a later row, because rows are
+ * contiguous. The data goes to the second-level cache, because the first-level cache holds the
+ * input. */
 INLINE void sb_fetch_far(const unsigned char *codes)
 {
     enum { AHEAD = 16384 };
     _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T1);
 }
 
-/* Prefetches from there to the first-level cache shortly before use. If rows are short and read in
- * pairs, the processor does not predict the next line in time. */
+/* The distance in bytes at which data is prefetched from the second-level to the first-level cache,
+ * shortly before use. If rows are short and read in pairs, the processor does not predict the next
+ * line in time. */
 enum { SB_FETCH_NEAR = 2048 };
 INLINE void sb_fetch_near(const unsigned char *codes)
 {

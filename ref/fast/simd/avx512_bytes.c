@@ -63,7 +63,8 @@ INLINE __m512d value_of(__m512i words, int k)
     }
 }
 
-/* Lane 2 l + h of step 4 p + k is for column 16 l + 8 p + 4 h + k of 64. */
+/* Writes an input in the order of sums_64(): lane 2 l + h of step 4 p + k has column 16 l + 8 p + 4
+ * h + k of 64. */
 AVX512 void sb_avx512_arrange_e4m3(const double *x, size_t n, double *lanes)
 {
     const size_t end = (n + SB_ROW_BLOCK - 1) / SB_ROW_BLOCK * SB_ROW_BLOCK;
@@ -74,7 +75,8 @@ AVX512 void sb_avx512_arrange_e4m3(const double *x, size_t n, double *lanes)
                     x[i + 16 * (l / 2) + 8 * (step / 4) + 4 * (l % 2) + step % 4];
 }
 
-/* The sums by lane of 64 codes times their inputs, for each of `rows` rows (a constant). */
+/* Computes, by lane, the sums of 64 codes times their inputs, for each of `rows` rows (a
+ * constant). */
 INLINE void sums_64(const __m512i *codes, size_t rows, int all_normal, const double *lanes,
                     __m512i *twice, __m512d *sums)
 {
@@ -98,8 +100,8 @@ INLINE void sums_64(const __m512i *codes, size_t rows, int all_normal, const dou
         sums[r] = _mm512_add_pd(sum[r][0], sum[r][1]);
 }
 
-/* For blocks with one scale per lane: adds lanes 2 l and 2 l + 1 of both halves to get the sums of
- * 16 neighbouring columns each. */
+/* For groups smaller than a block: adds lanes 2 l and 2 l + 1 of both halves, so that each lane has
+ * the sum of 16 neighbouring columns. */
 INLINE __m512d join(__m512d first, __m512d second)
 {
     const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
@@ -113,7 +115,7 @@ typedef struct byte_sums {
     __m512i twice[2];
 } byte_sums;
 
-/* Adds the block from column i on of `rows` rows; it has `here` columns. */
+/* Adds the block from column i on, for `rows` rows. The block has `here` columns. */
 INLINE void add_codes(byte_sums *to, const sb_row_codes *w, size_t rows, grouping g,
                       const sb_row_input *x, size_t i, size_t here)
 {
@@ -147,7 +149,7 @@ INLINE void add_codes(byte_sums *to, const sb_row_codes *w, size_t rows, groupin
     }
 }
 
-/* The NaN code 0x7f is 0xfe when doubled. */
+/* The partial of a row. NaN codes are found in `twice`: the code 0x7f is 0xfe when doubled. */
 INLINE sb_partial of_bytes(const row_sums *sums, __m512i twice, const sb_row_codes *w, grouping g,
                            const sb_row_input *x)
 {
@@ -163,8 +165,8 @@ INLINE sb_partial of_bytes(const row_sums *sums, __m512i twice, const sb_row_cod
     return partial;
 }
 
-/* Roundings on the way of a product: 1 for itself, 4 in sums_64, 1 in join, n / 128 + 1 at the
- * blocks, 3 when lanes are added, 1 with the scale. */
+/* A product passes through these roundings: 1 of the product itself, 4 in sums_64, 1 in join, n /
+ * 128 + 1 when blocks are added, 3 when lanes are added, 1 for the scale. */
 INLINE void rows_of(const sb_row_codes *w, size_t rows, grouping g, const sb_row_input *x,
                     sb_partial *partials)
 {
@@ -206,7 +208,7 @@ AVX512 sb_partial sb_avx512_row_e4m3(const sb_row_codes *w, const sb_row_input *
 AVX512 void sb_avx512_pair_e4m3(const sb_row_codes w[2], const sb_row_input *x,
                                 sb_partial partials[2]){ROWS(2)}
 
-/* Decodes sixteen codes at a time; the last step may have fewer. */
+/* Decodes sixteen codes at a time; the last step may have fewer codes. */
 AVX512 int sb_avx512_scales(const unsigned char *codes, size_t n, double *values)
 {
     const __m512 factor = _mm512_set1_ps(256); /* the exponents of binary16 are 8 higher */

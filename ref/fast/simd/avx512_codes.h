@@ -1,6 +1,6 @@
 /* avx512_codes.h - rows of codes in blocks of SB_ROW_BLOCK columns. Each of the eight lanes of a
- * block covers sixteen neighbouring columns. Here are scales, magnitudes, and the end of the
- * row. */
+ * block covers sixteen neighbouring columns. This header handles scales, magnitudes, and the end of
+ * the row. */
 #ifndef SB_SIMD_AVX512_CODES_H
 #define SB_SIMD_AVX512_CODES_H
 
@@ -8,7 +8,8 @@
 
 enum { NEIGHBOURS = 16, GROUPS = SB_ROW_BLOCK / NEIGHBOURS };
 
-/* The relation of groups to blocks. Kernels are compiled for each case. */
+/* The size of groups: the whole row, a block, or another size. Kernels are compiled for each
+ * case. */
 typedef enum grouping { WHOLE_ROW, BLOCKS, OTHER_GROUPS } grouping;
 
 INLINE grouping grouping_of(const sb_row_codes *w)
@@ -19,7 +20,8 @@ INLINE grouping grouping_of(const sb_row_codes *w)
 }
 
 /* Prefetches the coded scales of a row some rows ahead. The scales of a row are few, contiguous
- * bytes. Called once per row: prefetching many at once would delay the codes. */
+ * bytes. Called once per row, because prefetching the scales of many rows together would delay the
+ * codes. */
 INLINE void fetch_scales(const sb_row_codes *w)
 {
     enum { AHEAD = 2048 };
@@ -27,8 +29,8 @@ INLINE void fetch_scales(const sb_row_codes *w)
         _mm_prefetch((const char *)w->scale_codes + i + AHEAD, _MM_HINT_T0);
 }
 
-/* The element of `values` for each lane of the block from column i on; 0 past the end of the
- * row. */
+/* Returns, for each lane of the block from column i on, the element of `values` (one per group) for
+ * its columns; 0 past the end of the row. */
 INLINE __m512d by_lane(const sb_row_codes *w, grouping g, const double *values, size_t i)
 {
     const size_t left = w->n - i;
@@ -54,7 +56,8 @@ typedef struct row_sums {
 } row_sums;
 
 /* sums: the sums of codes (minus zero points) times inputs. largest: an upper bound of these codes.
- * Adding with the scale takes one rounding; for the magnitude, one more for its product. */
+ * The fused addition of scale times sum takes one rounding. The magnitude has one more, in its
+ * product. */
 INLINE void add_block(row_sums *to, const sb_row_codes *w, grouping g, const sb_row_input *x,
                       size_t i, __m512d sums, __m512d largest)
 {

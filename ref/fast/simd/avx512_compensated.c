@@ -24,8 +24,8 @@ INLINE void join_error(kept_lanes *to, __m512d error)
     to->size = _mm512_add_pd(to->size, _mm512_abs_pd(left));
 }
 
-/* True if any lane has an error. Products of few bits have none, and neither have their sums, which
- * often are ties. So the branches are well predicted. */
+/* True if any lane has an error. Products of few bits have no error, and neither have their sums,
+ * which often are ties. So the branches are well predicted. */
 INLINE int any(__m512d error)
 {
     return _mm512_cmp_pd_mask(error, _mm512_setzero_pd(), _CMP_NEQ_UQ) != 0;
@@ -82,7 +82,8 @@ INLINE __m512d drop(__m512d *level, __m512d term)
     return left;
 }
 
-/* Nonzero if the levels lose nothing. */
+/* Adds the products to the levels and writes the sums of the levels to `parts`. Returns nonzero if
+ * the last level passes nothing on. */
 INLINE int fill(const double *a, const double *b, size_t n, const double *start, int levels,
                 double parts[SB_PARTS])
 {

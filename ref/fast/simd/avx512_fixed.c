@@ -15,15 +15,16 @@ enum { DIGITS = SB_FIXED_DIGITS, PAIR = 2 * SB_ROW_BLOCK, PAIR_GROUPS = 2 * GROU
 
 /* The content of sb_row_input.lanes for a pair of blocks. A group has eight bytes of codes and one
  * doubleword of each array here: doubleword 4 l + 2 b + g is for group 2 l + g of block b. Shuffles
- * within 128-bit lanes put the two halves of its codes there. */
+ * within 128-bit lanes put the two halves of the group's codes there. */
 typedef struct fixed_pair {
-    int8_t digits[DIGITS][2][2]
-                 [64]; /* by digit, lowest first; by half, four bytes each; low, high nibbles */
-    uint32_t start[2][PAIR_GROUPS]; /* for three digits each: 2^31 - 12 times their sum */
-    double unit[PAIR_GROUPS];       /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
-    double size[PAIR_GROUPS];       /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
-    double sizes;                   /* in the first pair: the sum of all sizes */
-    uint64_t lowest;                /* the number of lowest digits that are 0 everywhere, 0 to 3 */
+    int8_t digits[DIGITS][2][2][64]; /* indices: digit, lowest first; half of the group, four bytes
+                                        each; low or high nibbles */
+    uint32_t start[2][PAIR_GROUPS];  /* for the lower and the upper three digits: 2^31 - 12 times
+                                        their sum */
+    double unit[PAIR_GROUPS];        /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
+    double size[PAIR_GROUPS];        /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
+    double sizes;                    /* in the first pair: the sum of all sizes */
+    uint64_t lowest;                 /* the number of lowest digits that are 0 everywhere, 0 to 3 */
 } fixed_pair;
 
 _Static_assert(sizeof(fixed_pair) <= PAIR * sizeof(double), "a pair of blocks has no more room");
@@ -52,7 +53,8 @@ VINLINE __m512i meet(meeting how, __m512i a, __m512i b)
                : _mm512_castpd_si512(_mm512_add_pd(_mm512_castsi512_pd(a), _mm512_castsi512_pd(b)));
 }
 
-/* Reduces eight vectors at once, each to one lane, in three steps, as many as for one vector. */
+/* Reduces eight vectors together, each to one lane. This takes three steps, as many as for one
+ * vector. */
 VINLINE __m512i of_each(const __m512i v[GROUPS], meeting how)
 {
     __m512i two[4], four[2];
@@ -68,8 +70,8 @@ VINLINE __m512i of_each(const __m512i v[GROUPS], meeting how)
                 _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
 }
 
-/* 2^47 u of each of eight groups from the bits of its largest magnitude, see SB_FIXED_ABOVE. 0 if
- * the magnitude is 0. */
+/* Computes 2^47 u of each of eight groups from the bits of its largest magnitude (see
+ * SB_FIXED_ABOVE); 0 if the magnitude is 0. */
 VINLINE __m512d tops_of(__m512i most)
 {
     const __m512i least = _mm512_castpd_si512(_mm512_set1_pd(SB_FIXED_LEAST));
@@ -139,8 +141,9 @@ VINLINE __m512d write_block(const double *x, double spread, whole_block *block, 
     return sizes;
 }
 
-/* The digits of eight numbers of a group. With 128 added to each, the digits are unsigned and equal
- * the bytes. Each 128-bit lane has the digits of two numbers, alternating, lowest first. */
+/* The digits of eight numbers of a group. After 128 is added to each digit, the digits are unsigned
+ * and are the bytes of the numbers. Each 128-bit lane has the digits of two numbers, alternating,
+ * lowest first. */
 VINLINE __m512i digits_of(__m512i numbers)
 {
     const __m512i by_two =
@@ -150,8 +153,8 @@ VINLINE __m512i digits_of(__m512i numbers)
     return _mm512_shuffle_epi8(_mm512_xor_si512(biased, _mm512_set1_epi8(-128)), by_two);
 }
 
-/* The digits of groups 4 l to 4 l + 3 of both blocks. Each 128-bit lane has four groups, first half
- * or second half. */
+/* The digits of groups 4 l to 4 l + 3 of both blocks. Each 128-bit lane has the first or the second
+ * halves of four groups. */
 VINLINE void digits_of_eight(const whole_block blocks[2], int odd, size_t l, __m512i to[DIGITS])
 {
     __m512i low[4], high[4];
@@ -192,7 +195,8 @@ VINLINE void write_digits(const whole_block blocks[2], int odd, fixed_pair *to)
     }
 }
 
-/* The lower halves of the lanes of two blocks, as doublewords in the order of a pair. */
+/* Returns the lower halves of the lanes of two blocks, as doublewords in the order of
+ * fixed_pair. */
 VINLINE __m512i in_order(const __m512i of[2])
 {
     return _mm512_permutex2var_epi64(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(of[0])),
@@ -256,7 +260,7 @@ VNNI void sb_avx512_arrange_fixed(const double *x, size_t n, double *lanes)
         ((fixed_pair *)(void *)lanes)->sizes = _mm512_reduce_add_pd(sizes);
 }
 
-/* Codes + 12 of a pair of blocks: by half of each group, and by low and high nibbles. */
+/* Codes + 12 of a pair of blocks. Indices: half of each group; low or high nibbles. */
 typedef struct halves {
     __m512i at[2][2];
 } halves;
@@ -280,8 +284,8 @@ VINLINE halves halves_of(__m512i first, __m512i second)
 }
 
 /* The sums of each group of `rows` rows, in doublewords, plus 2^31: for the lower three digits, and
- * for the upper three. Without the added 12 the sums are below 2^31, because 16 * 12 * 2^23 is. The
- * lowest `lowest` digits (a constant) are 0. */
+ * for the upper three. Without the added 12 the sums are below 16 * 12 * 2^23 < 2^31. The lowest
+ * `lowest` digits (a constant) are 0. */
 VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed_pair *x,
                        __m512i sums[][2])
 {
@@ -299,7 +303,7 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
 #pragma GCC unroll 4
             for (int part = 0; part < 4; part++) {
                 __m512i digits = _mm512_load_si512(x->digits[3 * upper + d][part / 2][part % 2]);
-                if (rows > 1) /* loads it once, not for each product */
+                if (rows > 1) /* so that the digits are loaded once, not for each product */
                     __asm__("" : "+v"(digits));
 #pragma GCC unroll 4
                 for (size_t r = 0; r < rows; r++)
@@ -309,7 +313,7 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
         }
 #pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++)
-        if (lowest == 1 || lowest == 2) /* the skipped steps would have shifted the sums */
+        if (lowest == 1 || lowest == 2) /* replaces the shifts of the skipped steps */
             sums[r][0] = _mm512_slli_epi32(sums[r][0], 8 * (unsigned)lowest);
 #pragma GCC unroll 4
     for (size_t r = 0; r < rows; r++)
@@ -318,8 +322,9 @@ VINLINE void by_digits(const halves *codes, size_t rows, int lowest, const fixed
             sums[r][upper] = _mm512_add_epi32(sums[r][upper], _mm512_load_si512(x->start[upper]));
 }
 
-/* Joins both sums of eight groups. As the low bits of 2^52 and of 2^76 they are binary64 numbers.
- * The terms added to them, 2^31 + 2^52 and 2^24 times 2^31 + 2^52, are subtracted exactly. */
+/* Joins the lower and the upper sum of each of eight groups. As the low bits of 2^52 and of 2^76,
+ * the sums become binary64 numbers. The numbers 2^31 + 2^52 and 2^24 (2^31 + 2^52), which this adds
+ * to them, are subtracted exactly. */
 VINLINE __m512d joined(__m512i lower, __m512i upper)
 {
     const __m512d added = _mm512_set1_pd(0x1p76 + 0x1p55 + 0x1p52 + 0x1p31);
@@ -341,8 +346,8 @@ VINLINE void sums_of_groups(const __m512i sums[2], int lowest, __m512d to[2])
     to[1] = joined(_mm512_unpackhi_epi32(sums[0], low), _mm512_unpackhi_epi32(sums[1], high));
 }
 
-/* The scales of the eight groups from column i on; 2^-1016 of them if they are coded. 0 past the
- * end of the row, which is not checked if `whole`. */
+/* Returns the scales of the eight groups from column i on, or 2^-1016 of the scales if they are
+ * coded. Scales past the end of the row are 0; `whole` promises that there are none. */
 VINLINE __m512d scales_of(const sb_row_codes *w, int coded, size_t i, int whole)
 {
     if (!whole && i >= w->n)
@@ -357,7 +362,8 @@ VINLINE __m512d scales_of(const sb_row_codes *w, int coded, size_t i, int whole)
     return _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_cvtepu8_epi64(codes), 49));
 }
 
-/* The pair of blocks from column i on; the rows have `here` columns of it. */
+/* The pair of blocks from column i on, and the number of its columns that the rows have
+ * (`here`). */
 typedef struct place {
     const sb_row_codes *w;
     size_t i, here;
@@ -431,7 +437,7 @@ VINLINE void add_pair(row_sums *to, const sb_row_codes *w, size_t rows, int code
     add_input(to, &at, codes, NULL, rows, coded, x);
 }
 
-/* The sums of the lanes of a and of b. */
+/* Returns the sum of the lanes of a and the sum of the lanes of b. */
 VINLINE __m128d added_up(__m512d a, __m512d b)
 {
     const __m512d both = _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
@@ -440,7 +446,7 @@ VINLINE __m128d added_up(__m512d a, __m512d b)
     return _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
 }
 
-/* A vector of 16 bytes whose maximum is the largest coded scale of a row. */
+/* Returns 16 bytes whose maximum is the largest coded scale of a row. */
 VINLINE __m128i largest_by_byte(const sb_row_codes *w)
 {
     const size_t n = (w->n + NEIGHBOURS - 1) / NEIGHBOURS;
@@ -513,7 +519,8 @@ VNNI void sb_avx512_fixed_pair_e2m1(const sb_row_codes w[2], const sb_row_input 
         fixed_rows(w, 2, 0, x, partials);
 }
 
-/* Rows with coded scales and many inputs: the codes stay in registers, the sums do not. */
+/* The number of rows with coded scales that are multiplied with many inputs together. The codes
+ * stay in registers, the sums do not. */
 enum { ROWS = SB_SMALL_GEMM_ROWS };
 
 VINLINE void add_many(row_sums (*to)[ROWS], const sb_row_codes *w, const sb_row_input *x,

@@ -13,12 +13,13 @@
  * track only a few outstanding lines. */
 enum { AHEAD = 8192 };
 
-/* 256 columns of a row by slots: codes + 12 in the order of sb_int_block, and scales. */
+/* 256 columns of a row of weights: codes + 12 in the order of sb_int_block, and scales by slot. */
 typedef struct decoded {
     __m512i half[4], scales;
 } decoded;
 
-/* Sixteen scales in units of 2^-9: E4M3 bits, read as a binary16, give 2^-8 of the value. */
+/* Returns sixteen scales in units of 2^-9. E4M3 bits, read as a binary16, give 2^-8 of the
+ * value. */
 INLINE __m512i scales_of(__m128i codes)
 {
     const __m128i slots = _mm_shuffle_epi8(
@@ -49,7 +50,8 @@ INLINE decoded decode(const unsigned char *codes, __m128i scales)
         scales_of(scales)};
 }
 
-/* Multiplies a row with an input. A group times the scale of the weight is below 2^30. */
+/* Multiplies a row with an input. The sum of a group times the scale of the weight is below
+ * 2^30. */
 INLINE __m512i multiplied(const decoded *w, const sb_int_block *x, __m512i to)
 {
     __m512i sum = _mm512_loadu_si512(x->start);
@@ -62,7 +64,7 @@ INLINE __m512i multiplied(const decoded *w, const sb_int_block *x, __m512i to)
     return _mm512_add_epi64(to, _mm512_add_epi64(even, odd));
 }
 
-/* The sums of two registers. */
+/* Returns the sum of each of two registers. */
 INLINE __m128i across(__m512i a, __m512i b)
 {
     const __m512i ab = _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
@@ -77,12 +79,13 @@ typedef struct tile {
     __m128i largest[SB_INT_ROWS]; /* the largest scales */
 } tile;
 
-/* Rows first to first + rows - 1 with `count` inputs; all three numbers are constants. */
+/* Multiplies rows first to first + rows - 1 with `count` inputs; all three numbers are
+ * constants. */
 INLINE void add_rows(tile *to, const unsigned char *const *codes,
                      const unsigned char *const *scales, size_t blocks, const sb_int_block *x,
                      size_t stride, const int first, const int rows, const int count)
 {
-    tile of; /* a local without an address stays in registers */
+    tile of; /* a local variable whose address is not taken stays in registers */
     for (int r = 0; r < rows; r++) {
         of.largest[r] = _mm_setzero_si128();
         for (int t = 0; t < count; t++)

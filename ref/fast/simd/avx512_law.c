@@ -6,7 +6,7 @@
 
 #include "ref/fast/simd/avx512.h"
 
-/* Sixteen four-bit codes, the low half of a byte first, looked up in a table of values. */
+/* Looks up sixteen four-bit codes, the low half of a byte first, in a table of values. */
 INLINE __m512 of_e2m1(const unsigned char *at)
 {
     const __m512 table =
@@ -16,7 +16,8 @@ INLINE __m512 of_e2m1(const unsigned char *at)
     return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(codes), table);
 }
 
-/* Sixteen E4M3 codes: their bits, shifted to those of a binary16, give 2^-8 of the value. */
+/* Decodes sixteen E4M3 codes. Their bits, shifted to the fields of a binary16, give 2^-8 of the
+ * value. */
 INLINE __m512 of_e4m3(const unsigned char *at)
 {
     const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
@@ -29,7 +30,7 @@ INLINE __m512 of_e4m3(const unsigned char *at)
     return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256));
 }
 
-/* Rounds to nearest, ties to even. */
+/* Rounds to BF16, to nearest, ties to even. */
 INLINE __m256i in_bf16(__m512 x)
 {
     const __m512i u = _mm512_castps_si512(x);
@@ -40,8 +41,8 @@ INLINE __m256i in_bf16(__m512 x)
         _mm512_mask_mov_epi32(_mm512_srli_epi32(up, 16), nan, _mm512_set1_epi32(0x7fc0)));
 }
 
-/* A kernel for codes of `bits` bits; `of` reads sixteen of them. The last ones are read from a
- * copy, so that no byte past the row is read. */
+/* A kernel for codes of `bits` bits; `of` reads sixteen codes. The last codes are read from a copy,
+ * so that no byte past the row is read. */
 #define BF16(name, bits, of)                                                                       \
     AVX512 void name(const sb_row_codes *w, size_t n, unsigned char *values)                       \
     {                                                                                              \

@@ -5,7 +5,7 @@
 #include "ref/fast/simd/avx512_codes.h"
 
 /* Sixteen codes are eight bytes, one lane. Step k shifts code k of each lane to the lowest bits. So
- * lane l is for column 16 l + k in step k. */
+ * lane l of step k gets column 16 l + k. */
 AVX512 void sb_avx512_arrange_nibbles(const double *x, size_t n, double *lanes)
 {
     for (size_t i = 0; i < n; i += SB_ROW_BLOCK)
@@ -19,8 +19,8 @@ typedef struct table {
     __m512d first, second;
 } table;
 
-/* The sums by lane of codes times inputs of a block. The lookup uses the low four bits of an index.
- * A product is exact or rounded once; 8 additions follow. */
+/* Computes, by lane, the sums of codes times inputs of a block. The lookup uses only the low four
+ * bits of an index. A product passes through at most one rounding of its own and 8 of additions. */
 INLINE __m512d sum_block(__m512i codes, const table *values, __m512d zero, int has_zeros,
                          const double *lanes)
 {
@@ -36,7 +36,8 @@ INLINE __m512d sum_block(__m512i codes, const table *values, __m512d zero, int h
     return _mm512_add_pd(sum[0], sum[1]);
 }
 
-/* The properties of a row, all constants. Codes are from least to largest. */
+/* The properties of a row, all constants. `least` and `largest` are the limits of the values of
+ * codes. */
 typedef struct form {
     double least, largest;
     grouping groups;
@@ -62,8 +63,9 @@ INLINE void add_codes(row_sums *sums, const sb_row_codes *w, const sb_row_input 
     add_block(sums, w, f.groups, x, i, sum, most);
 }
 
-/* Roundings on the way of a product: 1 for itself, 9 in sum_block, n / 128 + 1 at the blocks, 3
- * when lanes are added. Codes past the end of the row are multiplied with inputs of 0. */
+/* A product passes through these roundings: 1 of the product itself, 9 in sum_block, n / 128 + 1
+ * when blocks are added, 3 when lanes are added. Codes past the end of the row are multiplied with
+ * inputs of 0. */
 INLINE sb_partial row_of(const sb_row_codes *w, const sb_row_input *x, const table *values, form f)
 {
     row_sums sums = {_mm512_setzero_pd(), _mm512_setzero_pd()};

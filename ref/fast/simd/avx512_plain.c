@@ -4,14 +4,14 @@
 
 #include "ref/fast/simd/avx512_codes.h"
 
-/* The sums of a row, and the largest magnitude of its values by lane. A NaN may be missing there,
- * but then the sum is NaN. */
+/* The sums of a row, and the largest magnitude of its values by lane. `largest` may miss a NaN, but
+ * then the sum is NaN. */
 typedef struct plain_sums {
     __m512d sum[2];
     __m512 largest;
 } plain_sums;
 
-/* Without optimization the intrinsic is a macro, which makes a signed number of its mask. */
+/* Without optimization the intrinsic is a macro that converts its mask to a signed number. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 INLINE __m512 larger_magnitude(__m512 a, __m512 b)
@@ -35,8 +35,8 @@ INLINE sb_partial of_plain(const plain_sums *from, const sb_row_input *x)
                         largest * x->size};
 }
 
-/* Roundings on the way of a product: 1 for itself, n / 16 + 1, then 1 and 3 when sums and lanes are
- * added. */
+/* A product passes through these roundings: 1 of the product itself, n / 16 + 1 within a sum, 1
+ * when the sums are added, 3 when lanes are added. */
 #define ROW(format, size)                                                                          \
     AVX512 sb_partial sb_avx512_row_##format(const sb_row_codes *w, const sb_row_input *x)         \
     {                                                                                              \
@@ -57,15 +57,15 @@ ROW(f32, 4)
 
 /* --- BF16 -------------------------------------------------------------------------------------
  *
- * A code of sign, eight bits of exponent and seven of fraction, put at the top of a binary64 with
- * three zeros after the sign, gives 2^-896 of its value: the exponent biases are 127 and 1023.
- * Subnormal codes become subnormal binary64 values. Inputs are multiplied by 2^448, so that no
- * product underflows (exact.h: magnitudes of at least 2^-133 and 2^-170 are multiplied). Infinite
- * codes and NaN become finite here; the bound by the largest code or by squares still shows
- * them. */
+ * A code has a sign, eight bits of exponent and seven of fraction. At the top of a binary64, with
+ * three zeros after the sign, these bits give 2^-896 of the value, because the exponent biases are
+ * 127 and 1023. Subnormal codes become subnormal binary64 values. Inputs are multiplied by 2^448,
+ * so that no product underflows (by exact.h, the magnitudes of codes are at least 2^-133 and those
+ * of inputs at least 2^-170). Infinite codes and NaN become finite numbers here. The bound by the
+ * largest code or by squares still detects them. */
 enum { LINE = 32 }; /* codes */
 
-/* Lane q of vector k is for column 4 q + k of 32. */
+/* Lane q of vector k gets column 4 q + k of 32. */
 AVX512 void sb_avx512_arrange_bf16(const double *x, size_t n, double *lanes)
 {
     const __m512i first = _mm512_setr_epi64(0, 4, 8, 12, 0, 4, 8, 12);
@@ -82,8 +82,8 @@ AVX512 void sb_avx512_arrange_bf16(const double *x, size_t n, double *lanes)
         }
 }
 
-/* The bound of the sum of magnitudes of a row's products: by its largest code, or by its sum of
- * squares, which needs AVX512_BF16. */
+/* How the sum of magnitudes of a row's products is bounded: by the largest code of the row, or by
+ * the sum of squares of the row, which needs AVX512_BF16. */
 typedef enum bound { LARGEST, SQUARES } bound;
 
 typedef struct line_sums {
@@ -98,8 +98,8 @@ INLINE __m512d value_at_top(__m512i codes)
     return _mm512_castsi512_pd(_mm512_and_si512(codes, fields));
 }
 
-/* Adds the squares of two codes to each lane. Not an intrinsic, because all calling functions would
- * then have to target AVX512_BF16. */
+/* Adds the squares of two codes to each lane. It uses no intrinsic, because then all calling
+ * functions would have to target AVX512_BF16. */
 INLINE __m512 plus_squares(__m512 squares, __m512i codes)
 {
     __asm__("vdpbf16ps %1, %1, %0" : "+v"(squares) : "v"(codes));
@@ -136,15 +136,15 @@ INLINE sb_partial of_largest(const line_sums *from, const sb_row_input *x)
     return (sb_partial){sum_of(from), (double)sb_f32_from_bits(largest >> 17 << 16) * x->size};
 }
 
-/* By Cauchy-Schwarz the sum of magnitudes is at most the root of the product of both sums of
- * squares. Let S be the exact sum for the codes and T the computed one. VDPBF16PS may add two
- * squares to a lane in any way: it rounds at most three times, each time by less than 2^-23 of the
- * result, and may treat codes, squares and results below 2^-126 as zero. Fewer than 2^20 columns
- * are at most 2^15 lines, (1 - 2^-23)^(3 2^15) > 0.98, and adding the lanes takes four more
- * roundings. So T is at least 0.98 S - 2^-100, and if T > 2^-80, S < 1.03 T. The rest of 1.0625
- * covers the roundings of the input's sum and of the lines below. Infinities and NaN stay in T.
- * Rows with a T outside the tested range, rows of zeros and rows that are too long are read
- * again. */
+/* By Cauchy-Schwarz, the sum of magnitudes is at most the root of the product of the two sums of
+ * squares, of the codes and of the input. Let S be the exact sum of squares of the codes and T the
+ * computed sum. VDPBF16PS may add two squares to a lane in any way: it rounds at most three times,
+ * each time by less than 2^-23 of the result, and may treat codes, squares and results below 2^-126
+ * as zero. Fewer than 2^20 columns are at most 2^15 lines, (1 - 2^-23)^(3 2^15) > 0.98, and adding
+ * the lanes takes four more roundings. So T is at least 0.98 S - 2^-100, and if T > 2^-80, S < 1.03
+ * T. The factor 1.0625 also covers the roundings of the input's sum of squares and of the lines
+ * below. Infinities and NaN stay in T. Rows with a T outside the tested range, rows of zeros and
+ * rows that are too long are read again. */
 INLINE sb_partial of_squares(const line_sums *from, const sb_row_codes *w, const sb_row_input *x)
 {
     const double squares = (double)_mm512_reduce_add_ps(from->squares);
@@ -154,8 +154,8 @@ INLINE sb_partial of_squares(const line_sums *from, const sb_row_codes *w, const
     return (sb_partial){sum_of(from), _mm_cvtsd_f64(_mm_sqrt_sd(product, product))};
 }
 
-/* Adds the codes from column i on of `rows` rows (a constant); nothing is read beyond `here`
- * columns. Near the end of a row the prefetch skips the other row of the pair. */
+/* Adds the codes from column i on of `rows` rows (a constant); no memory beyond the first `here`
+ * columns is read. Near the end of a row the prefetch skips the other row of the pair. */
 INLINE void add_lines(line_sums *sums, bound by, const sb_row_codes *w, size_t rows,
                       const sb_row_input *x, size_t i, size_t here)
 {
@@ -170,12 +170,13 @@ INLINE void add_lines(line_sums *sums, bound by, const sb_row_codes *w, size_t r
         sb_fetch_far(at);
         sb_fetch_near(at + skipped);
         __m512i codes = load_end(at, 2 * here);
-        __asm__("" : "+v"(codes)); /* loads it once, not for each instruction */
+        __asm__("" : "+v"(codes)); /* so that the codes are loaded once, not for each instruction */
         add_line(&sums[r], by, codes, lanes);
     }
 }
 
-/* Roundings on the way of a product: n / 32 + 1, 2 when sums are added, 3 when lanes are added. */
+/* A product passes through these roundings: n / 32 + 1 within a sum, 2 when sums are added, 3 when
+ * lanes are added. */
 INLINE void bf16_rows(bound by, const sb_row_codes *w, size_t rows, const sb_row_input *x,
                       sb_partial *partials)
 {
@@ -211,7 +212,7 @@ AVX512 void sb_avx512_pair_bf16(const sb_row_codes w[2], const sb_row_input *x,
     bf16_rows(LARGEST, w, 2, x, partials);
 }
 
-/* __builtin_cpu_supports is ready: the CPU was tested when the set was chosen. */
+/* __builtin_cpu_init was called when the set was chosen. */
 static int has_squares(void)
 {
     return __builtin_cpu_supports("avx512bf16") != 0;
@@ -235,8 +236,9 @@ AVX512 void sb_avx512_squares_pair_bf16(const sb_row_codes w[2], const sb_row_in
         sb_avx512_pair_bf16(w, x, partials);
 }
 
-/* Eight-bit integers: sixteen columns share a scale and a zero point. Roundings: 1 for the product,
- * 1 when two are added, n / 16 + 1, and 3 when lanes are added. */
+/* Eight-bit integers: sixteen columns share a scale and a zero point. A product passes through
+ * these roundings: 1 of the product itself, 1 when two products are added, n / 16 + 1 within a sum,
+ * 3 when lanes are added. */
 #define INTEGERS(format, widen, least)                                                             \
     AVX512 sb_partial sb_avx512_row_##format(const sb_row_codes *w, const sb_row_input *x)         \
     {                                                                                              \

@@ -9,7 +9,7 @@
 enum { ROWS = SB_TILE_ROWS, INPUTS = 6, LANES = 8 };
 _Static_assert((int)STEP == (int)SB_TILE_STEP, "two registers are a step of columns");
 
-/* The sums of four registers. */
+/* Returns the sum of each of four registers. */
 INLINE __m256d across4(const __m512d *a)
 {
     const __m512d ab =
@@ -21,7 +21,7 @@ INLINE __m256d across4(const __m512d *a)
     return _mm256_add_pd(_mm256_permute2f128_pd(x, y, 0x20), _mm256_permute2f128_pd(x, y, 0x31));
 }
 
-/* Four rows with a constant number of inputs. */
+/* Multiplies four rows with a constant number of inputs. */
 INLINE void block(const double *w, const double *x, const size_t inputs, size_t n, double *sums,
                   size_t stride)
 {
@@ -103,7 +103,7 @@ INLINE __m128i bytes16(const unsigned char *at)
     return _mm_loadu_si128((const __m128i *)(const void *)at);
 }
 
-/* 2^-8 of the value: E4M3 bits are read as a binary16, whose exponent has another bias. */
+/* Returns 2^-8 of the values: E4M3 bits are read as a binary16, whose exponent has another bias. */
 INLINE pair of_e4m3(const unsigned char *at)
 {
     const __m256i code = _mm256_cvtepu8_epi16(bytes16(at)), mask = _mm256_set1_epi16(0x7f);
@@ -131,7 +131,7 @@ INLINE pair of_uint8(const unsigned char *at)
     return of_epi32(_mm512_cvtepu8_epi32(bytes16(at)));
 }
 
-/* Sixteen four-bit codes, each shifted to the place of a table index. */
+/* Looks up sixteen four-bit codes, each shifted to the place of a table index. */
 INLINE pair of_table(const unsigned char *at, __m512d first, __m512d second)
 {
     long long word;
@@ -183,8 +183,8 @@ INLINE pair shifted(pair x, __m512d zero)
     return (pair){_mm512_sub_pd(x.low, zero), _mm512_sub_pd(x.high, zero)};
 }
 
-/* Columns i to end of a row of codes of `bits` bits: `of` reads sixteen codes, and `with`
- * multiplies them. The last ones are read from a copy, so that no byte past the row is read. */
+/* Decodes columns i to `end` of a row of codes of `bits` bits: `of` reads sixteen codes, and `with`
+ * multiplies them. The last codes are read from a copy, so that no byte past the row is read. */
 #define RUN(bits, of, with)                                                                        \
     for (; i + STEP <= end; i += STEP)                                                             \
         squares = put(squares, with(of(codes + i / 8 * (bits))), STEP, values + i);                \
@@ -213,7 +213,7 @@ WIDEN_PLAIN(widen_f32, 32, of_f32s)
 WIDEN_PLAIN(widen_bf16, 16, of_bf16s)
 WIDEN_PLAIN(widen_f16, 16, of_f16s)
 
-/* A kernel for codes that `of` reads as code / unit. */
+/* A kernel for codes with scales; `of` returns values divided by `unit`. */
 #define WIDEN(name, bits, of, unit)                                                                \
     AVX512 static double name(const sb_row_codes *w, size_t first, size_t n, double *values)       \
     {                                                                                              \
@@ -239,7 +239,8 @@ WIDEN(widen_groups_e2m1, 4, of_e2m1, 1)
 WIDEN(widen_int4, 4, of_int4, 1)
 WIDEN(widen_uint4, 4, of_uint4, 1)
 
-/* For one scale per sixteen columns, as in NVFP4 files, without a loop for each group. */
+/* The kernel for E2M1. One scale per sixteen columns, as in NVFP4 files, needs no loop for each
+ * group. */
 AVX512 static double widen_e2m1(const sb_row_codes *w, size_t first, size_t n, double *values)
 {
     if (w->group != STEP || !w->scales || w->zeros || n % STEP)

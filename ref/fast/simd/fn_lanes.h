@@ -1,9 +1,9 @@
-/* fn_lanes.h - exp, sigmoid and silu of fn.h, in the lanes of the lanes_*.h that was included
- * before. It must also have d_quotient, d_clamp and d_powers_of_two.
+/* fn_lanes.h - exp, sigmoid and silu of fn.h. They use the lanes of the lanes_*.h that the source
+ * includes first. The source must also define d_quotient, d_clamp and d_powers_of_two.
  *
- * The steps are those of the cores in fn_exp.c, and so is the error, with two differences. Products
- * are added without a rounding in between, which only removes an error. An x halfway between
- * multiples of ln2/32 may be rounded to the other side, where |r| is as large. The cases that the
+ * The steps and the error are those of the cores in fn_exp.c, with two differences. Fused additions
+ * of products omit a rounding, which only removes an error. An x halfway between two multiples of
+ * ln2/32 may be reduced by the other multiple; |r| is the same for both. The cases that the
  * rounding test leaves open (the exceptions, NaN, results that are -0 or tiny) are left to fn.h. */
 #ifndef SB_SIMD_FN_LANES_H
 #define SB_SIMD_FN_LANES_H
@@ -48,7 +48,7 @@ LANES_INLINE vd wide_silu(vd x)
     return d_quotient(d_clamp(x, -110, 0x1p128), d_add(d_set(1), e));
 }
 
-/* The test of sb_fn_round: 2^-49 |y| to both sides; d_round adds an eighth of it. */
+/* The test of sb_fn_round has the error bound 2^-49 |y|; d_round adds an eighth of this bound. */
 #define FUNCTION(name)                                                                             \
     LANES_TARGET static size_t many_##name(const float *x, size_t n, float *out, uint32_t *open)   \
     {                                                                                              \

@@ -17,7 +17,7 @@ LANES_INLINE vd d_clamp(vd x, double least, double most)
     return _mm256_min_pd(d_set(most), _mm256_max_pd(d_set(least), x));
 }
 
-/* n, the integer nearest to x; *root = roots[n mod 32], *power = 2^floor(n / 32). */
+/* Returns n, the integer nearest to x; sets *root = roots[n mod 32], *power = 2^floor(n / 32). */
 LANES_INLINE vd d_powers_of_two(vd x, const double *roots, vd *root, vd *power)
 {
     const vd n = _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -62,7 +62,7 @@ LANES_INLINE double d_total(vd a)
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
 }
 
-/* The totals of eight vectors: adds pairs of lanes, then halves. */
+/* Writes the total of the lanes of each of eight vectors: adds pairs of lanes, then halves. */
 LANES_INLINE void d_totals(const vd *a, double *out)
 {
     for (int i = 0; i < 8; i += 4) {
@@ -98,7 +98,7 @@ LANES_INLINE vf f_mul(vf a, vf b)
     return _mm256_mul_ps(a, b);
 }
 
-/* The larger magnitude. A NaN may be lost here, but the sum contains it. */
+/* The larger magnitude. A NaN may be lost here, but the sum over the same values is then NaN. */
 LANES_INLINE vf f_most(vf a, vf b)
 {
     return _mm256_max_ps(a, _mm256_andnot_ps(_mm256_set1_ps(-0.0f), b));

@@ -17,7 +17,7 @@ LANES_INLINE vd d_clamp(vd x, double least, double most)
     return _mm512_min_pd(d_set(most), _mm512_max_pd(d_set(least), x));
 }
 
-/* Without optimization the intrinsic is a macro, which makes a signed number of its mask. */
+/* Without optimization the intrinsic is a macro that converts its mask to a signed number. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 LANES_INLINE vd d_nearest(vd x)
@@ -26,7 +26,7 @@ LANES_INLINE vd d_nearest(vd x)
 }
 #pragma GCC diagnostic pop
 
-/* n, the integer nearest to x; *root = roots[n mod 32], *power = 2^floor(n / 32). */
+/* Returns n, the integer nearest to x; sets *root = roots[n mod 32], *power = 2^floor(n / 32). */
 LANES_INLINE vd d_powers_of_two(vd x, const double *roots, vd *root, vd *power)
 {
     const vd n = d_nearest(x);

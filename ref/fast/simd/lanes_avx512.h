@@ -61,7 +61,8 @@ LANES_INLINE double d_total(vd a)
     return _mm512_reduce_add_pd(a);
 }
 
-/* The totals of eight vectors at once: adds pairs of lanes, then quarters, then halves. */
+/* Writes the total of the lanes of each of eight vectors: adds pairs of lanes, then quarters, then
+ * halves. */
 LANES_INLINE void d_totals(const vd *a, double *out)
 {
     vd four[4], two[2];

@@ -40,7 +40,7 @@ INLINE double across(const float64x2_t x[4])
     return vaddvq_f64(vaddq_f64(vaddq_f64(x[0], x[1]), vaddq_f64(x[2], x[3])));
 }
 
-/* Adds the lanes and the terms that did not fill a step. */
+/* Adds up the lanes and adds `rest`, the sum of the terms that did not fill a step. */
 INLINE sb_partial finish(const lanes *acc, sb_partial rest)
 {
     return (sb_partial){across(acc->sum) + rest.sum, across(acc->magnitude) + rest.magnitude};
@@ -62,7 +62,7 @@ INLINE float32x4_t of_f16(const unsigned char *at)
 }
 
 /* A kernel for a row of `size`-byte codes, read by `of`, with one input. `rest`, an entry of the
- * scalar set, takes the elements that do not fill a step. */
+ * scalar set, handles the elements that do not fill a step. */
 #define ONE(name, type, size, of, rest)                                                            \
     static sb_partial name(const type *w, const float *x, size_t n)                                \
     {                                                                                              \
@@ -91,7 +91,7 @@ static sb_partial dot_f64(const double *a, const double *b, size_t n)
     return finish(&acc, i < n ? sb_dot_scalar->f64(a + i, b + i, n - i) : (sb_partial){0, 0});
 }
 
-/* Eight columns at a time, each in its own lane. */
+/* Computes eight columns at a time, each in its own lane. */
 static void dot_columns(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n,
                         size_t count, sb_partial *partials)
 {

@@ -9,13 +9,13 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float64x2_t vec;
-typedef uint8x16x2_t sixteen; /* eight elements each, of two bytes */
+typedef uint8x16x2_t sixteen; /* twice eight elements of two bytes */
 enum { WIDTH = 2, SUMS = 8 };
 
 /* Tables for decoding, and the sums of a group. */
 typedef struct row {
-    uint8x16_t low, high; /* tables of bytes */
-    uint8x16_t top;       /* the largest codes without sign, for formats with a wide range */
+    uint8x16_t low, high; /* tables of the lower and the upper byte */
+    uint8x16_t top;       /* the largest codes without sign, for E4M3 and floats */
     int zeroed;
     vec zero, sum[SUMS];
 } row;
@@ -55,7 +55,7 @@ INLINE row row_start(const sb_two_bytes *bytes)
     return (row){.low = vld1q_u8(bytes->low), .high = vld1q_u8(bytes->high), .top = vdupq_n_u8(0)};
 }
 
-/* Elements i and i + 1 of eight as doubles, from their upper two bytes. */
+/* Makes doubles of elements i and i + 1 of eight, from their upper two bytes. */
 INLINE vec from_bytes(uint8x16_t bytes, int i)
 {
     const uint8_t none = 255, at = (uint8_t)(2 * i);
@@ -84,7 +84,7 @@ INLINE vec pair(sixteen s, int p)
     return from_bytes(s.val[p / 4], 2 * (p % 4));
 }
 
-/* 32 codes of four bits. */
+/* Looks up 32 codes of four bits. */
 INLINE void nibbles(const row *r, const unsigned char *codes, sixteen half[2])
 {
     const uint8x16_t c = vld1q_u8(codes), even = vandq_u8(c, vdupq_n_u8(15));
@@ -94,7 +94,7 @@ INLINE void nibbles(const row *r, const unsigned char *codes, sixteen half[2])
             vzipq_u8(vqtbl1q_u8(r->low, in_order.val[h]), vqtbl1q_u8(r->high, in_order.val[h]));
 }
 
-/* 16 codes of E4M3, as 2^-8 of their values. */
+/* Converts 16 codes of E4M3 to 2^-8 of their values. */
 INLINE sixteen e4m3(row *r, const unsigned char *codes)
 {
     const uint8x16_t c = vld1q_u8(codes), sign = vdupq_n_u8(0x80);
@@ -145,7 +145,7 @@ INLINE void keep_top(row *r, sb_format format, const unsigned char *codes)
 /* Decodes the next sb_row_block codes, two per vec. */
 INLINE void block_values(row *r, sb_format format, const unsigned char *codes, vec *values)
 {
-    const size_t bytes = sb_row_bits(format) / 2; /* of four elements */
+    const size_t bytes = sb_row_bits(format) / 2; /* bytes of four elements */
     sixteen half[2];
     if (sb_row_bits(format) == 4 || format == SB_FORMAT_e4m3) {
         if (format == SB_FORMAT_e4m3)

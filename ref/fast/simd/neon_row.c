@@ -33,7 +33,7 @@ INLINE void add_block(row *r, sb_format format, const unsigned char *codes, cons
     block_values(r, format, codes, values);
     for (size_t p = 0; p < sb_row_block(format) / 2; p++) {
         if (r->zeroed)
-            values[p] = vsubq_f64(values[p], r->zero); /* exact: integers */
+            values[p] = vsubq_f64(values[p], r->zero); /* exact, because both are integers */
         r->sum[p % SUMS] = fused(values[p], load_vec(x + 2 * p), r->sum[p % SUMS]);
     }
 }

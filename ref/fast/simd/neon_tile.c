@@ -9,7 +9,7 @@
 
 enum { ROWS = SB_TILE_ROWS, INPUTS = 4 };
 
-/* Four rows with a constant number of inputs. */
+/* Multiplies four rows with a constant number of inputs. */
 INLINE void block(const double *w, const double *x, const size_t inputs, size_t n, double *sums,
                   size_t stride)
 {
@@ -94,7 +94,7 @@ INLINE double widen(sb_format format, const sb_row_codes *w, size_t first, size_
     }
     for (; i % SB_TILE_STEP; i++)
         values[i] = 0;
-    /* a NaN of E4M3 gets the bytes of a number */
+    /* a NaN code of E4M3 was decoded to a number */
     const int nan = format == SB_FORMAT_e4m3 && vmaxvq_u8(r.top) == 0x7f;
     return nan ? sb_e4m3_to_f32(0x7f) : squares_of(values, i);
 }

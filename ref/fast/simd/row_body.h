@@ -1,7 +1,7 @@
-/* row_body.h - a row kernel without its instructions. The including set must define:
+/* row_body.h - a row kernel for any instruction set. The file that includes it must define:
  *
  * - KERNEL, INLINE: qualifiers of functions
- * - vec, WIDTH: a register of doubles, and their number
+ * - vec, WIDTH: a register of doubles, and the number of doubles in it
  * - all, load_vec, plus, fused, absolute, across: from one double; from memory; a + b; a b + c;
  *   |a|; the sum of its elements
  * - row, row_start: the decoding state, with members zeroed, zero (a vec that is subtracted
@@ -11,12 +11,12 @@
  *   and the sum of products of 16
  * - store_top: stores the largest codes without sign, by lane
  *
- * Roundings; row.h allows n / 16 + 24. An element passes through here / 16 + 2 additions in its
- * group of `here` columns, because the elements of `sum` are sixteen sums in turn; 3 when these are
- * added to one vec; one with the scale, for its group and for each later group; and 4 at the end. A
- * group has at least 16 columns, so this is at most n / 16 + 11. Magnitudes have the 15 roundings
- * of x16, here / 32 in a group, one with the scale, for the group and for each later group, and 5
- * at the end: less than n / 16 + 22. */
+ * Roundings; row.h allows n / 16 + 24. In a group of `here` columns, an element passes through here
+ * / 16 + 2 additions, because `sum` consists of sixteen sums that take the elements in turn. 3 more
+ * join these sums to one vec. One adds the sum times scale, for its own group and for each later
+ * group. 4 follow at the end. A group has at least 16 columns, so the total is at most n / 16 + 11.
+ * A magnitude passes through the 15 roundings of x16, here / 32 in a group, one for its own group
+ * and for each later group, and 5 at the end. The total is less than n / 16 + 22. */
 #ifndef SB_SIMD_ROW_BODY_H
 #define SB_SIMD_ROW_BODY_H
 
@@ -24,7 +24,7 @@
 
 #include "ref/fast/simd/rows.h"
 
-/* The sum of a group. An incomplete block is padded with zeros. */
+/* Returns the sum of a group. An incomplete block is padded with zeros. */
 INLINE vec group_sum(row *r, sb_format format, const unsigned char *codes, const double *x,
                      size_t n)
 {
@@ -43,13 +43,14 @@ INLINE vec group_sum(row *r, sb_format format, const unsigned char *codes, const
     return all_sums(r);
 }
 
-/* The magnitudes so far: in whole vectors, and the rest. */
+/* The sum of magnitudes so far: `most` has the part from whole vectors, `rest` the remaining
+ * part. */
 typedef struct sizes {
     vec most;
     double rest;
 } sizes;
 
-/* Adds the magnitudes of `count` times 16 neighbours; their codes times scale are at most
+/* Adds the magnitudes of `count` times 16 neighbours, whose codes times scale are at most
  * `largest`. */
 INLINE void add_sizes(sizes *s, const double *x16, size_t count, double largest)
 {
@@ -85,7 +86,7 @@ INLINE vec pairs_of_16(const row *r, const sb_row_codes *w, const sb_row_input *
     return plus(even, odd);
 }
 
-/* The value of the largest code. It is NaN or infinite if a code is. */
+/* Returns the value of the largest code. It is NaN or infinite if any code is. */
 INLINE double largest_of(const row *r, sb_format format)
 {
     unsigned char codes[WIDTH * sizeof(double)];

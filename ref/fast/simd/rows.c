@@ -18,7 +18,8 @@ const sb_two_bytes *sb_nibble_bytes(sb_format format)
     return format == SB_FORMAT_e2m1 ? &e2m1 : format == SB_FORMAT_int4 ? &int4 : &uint4;
 }
 
-/* The bytes of 0, 2^-17, 2 2^-17 ... 7 2^-17, XORed with the uncorrected bytes of the codes. */
+/* The bytes of the doubles 0, 2^-17, 2 * 2^-17 ... 7 * 2^-17, XORed with the uncorrected bytes of
+ * the codes. */
 const sb_two_bytes sb_e4m3_fix = {
     {0, 0, 0, 0, 0, 0, 0, 0, 0x00, 0xe0 ^ 2, 0xf0 ^ 4, 0xf8 ^ 6, 0x00 ^ 8, 0x04 ^ 10, 0x08 ^ 12,
      0x0c ^ 14},

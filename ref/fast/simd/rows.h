@@ -1,10 +1,10 @@
-/* rows.h - shared by the row kernels of several sets: their names, and the decoding of codes to
- * binary64.
+/* rows.h - the common part of the row kernels of several sets: their names, and the decoding of
+ * codes to binary64.
  *
  * The binary64 value of a small code has only two nonzero bytes, the upper two. A byte shuffle
- * reads each of them from a table: for four-bit codes directly by the code. For E4M3 (times 2^-8)
- * the bytes come from the code itself, with a correction from a table if the exponent field is
- * 0. */
+ * reads each of the two from a table. For four-bit codes, the code is the index. For E4M3 (times
+ * 2^-8) the bytes come from the code itself, with a correction from a table if the exponent field
+ * is 0. */
 #ifndef SB_SIMD_ROWS_H
 #define SB_SIMD_ROWS_H
 
@@ -38,8 +38,8 @@ typedef struct sb_two_bytes {
 /* The bytes of a four-bit format, by code. */
 const sb_two_bytes *sb_nibble_bytes(sb_format format);
 
-/* The XOR corrections for E4M3 codes c without sign, whose uncorrected bytes are 2 c and 0x3f: at
- * index 8 + c for c below 8; 0 at indices 0 to 7. */
+/* The XOR corrections for E4M3 codes c without sign, whose uncorrected bytes are 2 c and 0x3f.
+ * Index 8 + c has the correction for c below 8; indices 0 to 7 have 0. */
 extern const sb_two_bytes sb_e4m3_fix;
 #define SB_E4M3_UNIT 256.0
 
@@ -67,7 +67,8 @@ static inline size_t sb_row_block(sb_format format)
     return sb_row_bits(format) == 4 || format == SB_FORMAT_e4m3 ? 32 : 16;
 }
 
-/* The largest |code - zero| for formats whose rows are not searched for it; 1 for the others. */
+/* The largest possible |code - zero| of a format. 1 for formats where the kernel finds the largest
+ * code of each row instead. */
 static inline double sb_row_largest(sb_format format, double zero)
 {
     double below, above;
