@@ -10,8 +10,8 @@ static float through_e4m3(float x)
 }
 
 /* sb_f32_to_e2m1 without a branch, so that the compiler vectorizes the loops around it. The code is
- * the number of midpoints between neighbouring values that lie below x (there are seven). A
- * midpoint itself goes to the even code; F-9: "saturates at 6, infinity included, and makes every
+ * the number of midpoints between neighbouring values that lie below x (there are seven). A value
+ * equal to a midpoint gets the even code. F-9: "saturates at 6, infinity included, and makes every
  * NaN +6". */
 static inline uint8_t encode(float x)
 {
@@ -24,8 +24,8 @@ static inline uint8_t encode(float x)
     return (uint8_t)((uint32_t)code | sign);
 }
 
-/* n is 16 except in tests. The fixed trip count and restrict allow vectorization: without restrict,
- * a store to codes, a byte array, could change any object. */
+/* n is 16 except in tests. The fixed trip count and `restrict` allow vectorization. Without
+ * `restrict`, a store to the byte array `codes` could change any object. */
 static void encode_all(const float *restrict x, size_t n, uint8_t *restrict codes)
 {
     for (; n >= 16; n -= 16, x += 16, codes += 16)
@@ -145,8 +145,8 @@ static void modelopt(sb_act_group *g)
     encode_quotients(g, e);
 }
 
-/* K-18: "Where s is 0, all values of the group are 0" - also if the product with an overflowed
- * reciprocal gave other codes. So all codes become 0. */
+/* K-18: "Where s is 0, all values of the group are 0" - sets all codes to 0, because the product
+ * with an overflowed reciprocal may have given other codes. */
 static void without_scale(sb_act_group *g)
 {
     for (size_t i = 0; i < g->n; i++)

@@ -1,5 +1,5 @@
-/* act_fp8.c - K-19 to K-23: inputs in E4M3 under scales of groups, rows and tensors, and in E2M1 or
- * E4M3 under E8M0 scales. */
+/* act_fp8.c - K-19 to K-23: inputs in E4M3 with a scale per group, row or tensor, and inputs in
+ * E2M1 or E4M3 with E8M0 scales. */
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_group.h"
 

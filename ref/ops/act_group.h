@@ -1,7 +1,7 @@
 /* act_group.h - one group of a layer's input, quantized to a scale and codes as an engine does it.
  *
- * Each form of knobs K-18 to K-23 is a row of a table in act_fp4.c or act_fp8.c. It is written
- * there as in its clause, one binary32 operation at a time (A-3). */
+ * Each form of knobs K-18 to K-23 is a function in act_fp4.c or act_fp8.c. The function follows its
+ * clause step by step, one binary32 operation at a time (A-3). */
 #ifndef SB_OPS_ACT_GROUP_H
 #define SB_OPS_ACT_GROUP_H
 
@@ -23,7 +23,8 @@ typedef struct sb_act_group {
     uint8_t *codes;   /* (n) out */
 } sb_act_group;
 
-/* Set scale and codes in the form that the knob names. The knob must not be `off`. */
+/* These functions set scale and codes in the form that the knob names. The knob must not be
+ * `off`. */
 void sb_act_nvfp4(sb_act_group *group);      /* K-18 */
 void sb_act_fp8_group(sb_act_group *group);  /* K-19, K-20 */
 void sb_act_fp8_token(sb_act_group *group);  /* K-21 */

@@ -9,7 +9,7 @@
 #include "ref/ops/act_group.h"
 #include "ref/ops/param.h"
 
-/* The scheme that the container allows, independent of the knobs. */
+/* Returns the scheme that the container of the weight allows, whatever the knobs are. */
 static sb_act_scheme possible_scheme(const sb_matrix *w)
 {
     int has_input = w->quant.input.kind != SB_NO_FACTOR;

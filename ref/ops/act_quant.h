@@ -1,8 +1,9 @@
-/* act_quant.h - the input of a linear layer as the layer multiplies it, quantized if the knobs say
- * so.
+/* act_quant.h - the input of a linear layer in the form that the layer multiplies: quantized if the
+ * knobs say so.
  *
  * The engine, not the file, decides which layers quantize their input. The container of the weight
- * sets the possible scheme; knobs K-18 to K-23 say whether it is used and by which formula. */
+ * sets the possible scheme; knobs K-18 to K-23 say if the scheme is used, and with which
+ * formula. */
 #ifndef SB_OPS_ACT_QUANT_H
 #define SB_OPS_ACT_QUANT_H
 
@@ -25,7 +26,7 @@ typedef enum sb_act_scheme {
     SB_SCHEME_fp8_static /* E4M3, the scale of the file */
 } sb_act_scheme;
 
-/* The input of a linear layer as the layer multiplies it. */
+/* The input of a linear layer in the form that the layer multiplies. */
 typedef struct sb_input {
     double *values; /* (T, K) code * scale, exact, without the factor; NaN in a group that is not
                        finite */
@@ -35,7 +36,7 @@ typedef struct sb_input {
     float *rounded;   /* (T, K) the values in binary32 as K-25 rounds them, with the factor except
                          under dequant=factor_last; NULL if no knob rounds the weights (K-2, K-17) */
     float *scales;    /* (T, groups) NULL if nothing is quantized; NaN: the group is not finite */
-    size_t group, groups; /* columns of a group (the last may have fewer); groups of a row */
+    size_t group, groups; /* columns of a group (the last group may have fewer); groups of a row */
 } sb_input;
 
 /* The scheme of this layer's input under these knobs; SB_SCHEME_none if it is not quantized. */

@@ -52,8 +52,8 @@ const sb_arg *sb_arg_find(sb_op op, const char *name)
 
 /* --- a copy of an op's arguments -------------------------------------------------------------- */
 
-/* The copies are generated from the rows, in their order. If a member has no row, the compiler
- * reports that it is not initialized. */
+/* The code of the copies is generated from the rows of args.def, in their order. If a member has no
+ * row, the compiler reports that the member is not initialized. */
 #define SB_ARGS(op)                                                                                \
     static sb_##op##_args copy_of_##op(const sb_##op##_args *a)                                    \
     {                                                                                              \

@@ -1,4 +1,4 @@
-/* args.h - the members of the ops' argument structs as data: args.def. */
+/* args.h - the members of the ops' argument structs, as a table made from args.def. */
 #ifndef SB_OPS_ARGS_H
 #define SB_OPS_ARGS_H
 
@@ -57,7 +57,7 @@ static inline void *sb_arg_at(void *args, const sb_arg *arg)
     return (unsigned char *)args + arg->offset;
 }
 
-/* The number of ids or positions in arguments of its op. */
+/* The number of ids or positions of the member in arguments of its op. */
 static inline size_t sb_arg_count(const void *args, const sb_arg *arg)
 {
     return *(const size_t *)(const void *)((const unsigned char *)args + arg->count_offset);

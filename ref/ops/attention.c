@@ -89,7 +89,7 @@ sb_status sb_attention_ref(const sb_knobs *knobs, const sb_attention_args *a)
 /* "the q projection holds per head hd query rows, then hd gate rows" */
 sb_status sb_split_gate_ref(const sb_knobs *knobs, const sb_split_gate_args *a)
 {
-    (void)knobs; /* copies only */
+    (void)knobs; /* this op only copies */
     for (size_t row = 0; row < a->rows * a->heads; row++)
         for (size_t i = 0; i < a->hd; i++) {
             a->query[row * a->hd + i] = a->in[row * 2 * a->hd + i];

@@ -1,5 +1,6 @@
-/* delta_rule_chunk.c - the gated delta rule in chunks of 64 rows: mathematically the recurrent
- * form, with other roundings. Engines prefill this way; profile `exact` never does (R-9). */
+/* delta_rule_chunk.c - the gated delta rule in chunks of 64 rows: in exact arithmetic it equals the
+ * recurrent form, but it rounds at other places. Engines prefill this way; profile `exact` never
+ * does (R-9). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 enum { CHUNK = 64 };
 
-/* The matrices of the clauses, for m rows of one head from row `first` on. */
+/* The matrices that the clauses name, for m rows of one head from row `first` on. */
 typedef struct chunk {
     const sb_delta_rule_args *a;
     size_t h, first, m;
@@ -81,7 +82,7 @@ static void coefficients(chunk *c)
     }
 }
 
-/* "dot of (1, -A_i0, .., -A_i,i-1)" with row i of x and the rows before it, written to row i. */
+/* Writes to row i of x the "dot of (1, -A_i0, .., -A_i,i-1)" with row i and the rows before it. */
 static void substitute(const chunk *c, float *x, size_t i, size_t width)
 {
     for (size_t n = 0; n < width; n++) {

@@ -4,9 +4,9 @@
 
 #include "ref/ops/op.h"
 
-/* One projection of the experts that each row has kept: the op `linear` for every (row, slot), with
- * the weight of its expert. The sb_matrix of expert e lies `stride` bytes after that of expert e -
- * 1. All have the same shape (N, K). */
+/* One projection of the experts that the router kept for each row: the op `linear` for every (row,
+ * slot), with the weight of the expert in this slot. The sb_matrix of expert e is `stride` bytes
+ * after the sb_matrix of expert e - 1. All experts have the same shape (N, K). */
 typedef struct sb_expert_linear_args {
     const sb_matrix *weight; /* of expert 0 */
     size_t stride, experts;

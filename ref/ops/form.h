@@ -47,7 +47,7 @@ static inline int sb_l2norm_rounds(const sb_knobs *knobs, sb_form form)
            (SB_IS(knobs, l2norm_round, act_prompt) && form == SB_FORM_prompt);
 }
 
-/* True if the chunks are those of R-22, not those of R-10. */
+/* True if calls in chunks use R-22 instead of R-10. */
 static inline int sb_chunks_are_fla(const sb_knobs *knobs)
 {
     return SB_IS(knobs, delta_rule, chunk_fla) || SB_IS(knobs, delta_rule, prompt_fla);

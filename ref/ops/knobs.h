@@ -39,10 +39,10 @@ typedef enum sb_form { SB_FORM_prompt, SB_FORM_decode, SB_FORM_verify } sb_form;
 /* The knobs of profile `exact`: the first value of each. */
 void sb_knobs_exact(sb_knobs *knobs);
 
-/* The first knob with another value in b; SB_KNOB_COUNT if there is none. */
+/* The first knob whose values in a and b differ; SB_KNOB_COUNT if all are equal. */
 sb_knob sb_knobs_first_other(const sb_knobs *a, const sb_knobs *b);
 
-/* Sets all knobs to those of a named profile; SB_ERR_USAGE lists the profiles. */
+/* Sets all knobs to the values of a named profile; SB_ERR_USAGE lists the profiles. */
 sb_status sb_knobs_profile(sb_knobs *knobs, const char *profile, sb_error *err);
 
 /* Sets one knob from the text "knob=value"; SB_ERR_USAGE lists the choices. */

@@ -6,8 +6,8 @@
 
 #include "ref/ops/knobs.h"
 
-/* The multiplier of the cached values: that of the file; 1 if the file has none (stored_scale 0) or
- * if the cache holds the values themselves. */
+/* The multiplier of the cached values: stored_scale, the scale in the file. It is 1 if the file has
+ * no scale (stored_scale 0) or if the cache holds unscaled values. */
 float sb_kv_scale(const sb_knobs *knobs, float stored_scale);
 
 /* Writes in (count) to out as the cache holds it: unchanged, rounded, or as decoded E4M3 codes

@@ -29,7 +29,7 @@ static sb_status read_input(const sb_knobs *knobs, const sb_linear_args *a, sb_i
 }
 
 /* A-1: "A stored weight has an exact real value, and no operation ever uses a rounded copy of it
- * unless knob K-2 or K-17 says so." `narrow` is scratch. */
+ * unless knob K-2 or K-17 says so." Reads row n of the weight. `narrow` is scratch. */
 static void read_weight(const sb_knobs *knobs, const sb_matrix *w, uint32_t n, double *row,
                         float *narrow)
 {

@@ -18,7 +18,7 @@ sb_status sb_swiglu_ref(const sb_knobs *knobs, const sb_swiglu_args *a)
 }
 
 /* R-17: "y = R( dot of (w_1, .., w_k, sigmoid(l_shared)) with (f_1, .., f_k, f_shared) ): one sum
- * of k+1 terms", element i of it. */
+ * of k+1 terms", for element i. */
 static float one_sum(const sb_knobs *knobs, const sb_moe_combine_args *a, size_t i)
 {
     sb_exact sum;

@@ -1,5 +1,6 @@
 /* norm.c - the two norms of the model that have a weight. They differ in the factor (1 + w or w)
- * and in their rounding points. Engines make mistakes exactly there. The third norm: l2norm.c. */
+ * and in their rounding points. Engines make mistakes in exactly these two details. The third norm
+ * is in l2norm.c. */
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
 #include "ref/ops/op.h"

@@ -4,11 +4,12 @@
  * An op knows arrays, shapes, stored matrices and knobs, but no models and no files. Arrays are
  * dense, row-major, binary32; the comments give their shapes. Outputs never alias inputs unless the
  * struct says "in place". Every op returns SB_OK, or SB_ERR_MEMORY if it could not allocate
- * scratch. A value that is not finite propagates as A-6 says, and the session catches it. Formulas:
- * docs/spec.md. Each member needs a row in args.def, else args.c does not compile.
+ * scratch. A value that is not finite propagates as A-6 says, and the session catches it. The
+ * formulas are in docs/spec.md. Each member needs a row in args.def, else args.c does not compile.
  *
  * A-3: "one IEEE 754 binary32 operation at a time, rounded to nearest even, in the order in which
- * the clause writes it, and never contracted". Therefore the functions have many named steps. */
+ * the clause writes it, and never contracted". Therefore the functions store many intermediate
+ * results in named variables. */
 #ifndef SB_OPS_OP_H
 #define SB_OPS_OP_H
 
@@ -29,7 +30,7 @@ typedef struct sb_embed_args {
 typedef enum sb_linear_kind {
     SB_LINEAR_layer,
     SB_LINEAR_router,
-    SB_LINEAR_shared_gate, /* the one row of the shared expert's gate */
+    SB_LINEAR_shared_gate, /* the gate of the shared expert, a matrix of one row */
     SB_LINEAR_expert_down, /* down_proj of a routed expert */
     SB_LINEAR_head,        /* logits, of the model or of its MTP head */
     SB_LINEAR_expert_in    /* gate_proj and up_proj of a routed expert */
@@ -75,7 +76,7 @@ typedef struct sb_l2norm_args {
     const float *qkv;    /* (T, 2*nK*dk + nV*dv): queries, keys, values of the convolution */
     size_t rows, stride; /* T, 2*nK*dk + nV*dv */
     size_t heads, dk;    /* nK, dk */
-    float eps;           /* 1e-6, added to the sum of squares; other uses: K-32 */
+    float eps;           /* 1e-6, added to the sum of squares; K-32 has other uses of eps */
     int recurrent;       /* the delta rule will run in its recurrent form (K-16) */
     sb_form form;        /* of the call (K-30) */
     float *q;            /* (T, nK, dk) normalised; scaled by dk^-1/2 except under K-16 and R-22 */
@@ -97,7 +98,7 @@ typedef struct sb_delta_rule_args {
     const float *g, *beta; /* (T, nV) */
     size_t rows, k_heads, v_heads, dk, dv;
     float *state; /* (nV, dk, dv), in place */
-    float *trail; /* (T, nV, dk, dv) the state after each row, or NULL; NULL in chunks */
+    float *trail; /* (T, nV, dk, dv) the state after each row, or NULL; always NULL in chunk form */
     float *out;   /* (T, nV, dv) */
 } sb_delta_rule_args;
 typedef sb_delta_rule_args sb_delta_rule_chunk_args;
@@ -112,9 +113,10 @@ typedef struct sb_gated_rmsnorm_args {
 } sb_gated_rmsnorm_args;
 
 typedef struct sb_attention_args {
-    const float *q;             /* (T, heads, hd) */
-    const float *keys, *values; /* (first + T, kv_heads, hd): the cache, with these rows */
-    size_t rows, first;         /* T, and the position of row 0 */
+    const float *q; /* (T, heads, hd) */
+    const float *keys,
+        *values; /* (first + T, kv_heads, hd): the cache, including the T rows of this call */
+    size_t rows, first; /* T, and the position of row 0 */
     size_t heads, kv_heads, hd;
     float key_scale, value_scale; /* multipliers of keys and values; 0: 1 (K-24) */
     float *out;                   /* (T, heads, hd) */

@@ -1,4 +1,4 @@
-/* param.h - reads parameters as knobs K-2 and K-17 say. */
+/* param.h - reads parameters with the roundings of knobs K-2 and K-17. */
 #ifndef SB_OPS_PARAM_H
 #define SB_OPS_PARAM_H
 
@@ -22,11 +22,11 @@ static inline int sb_param_rounds(const sb_knobs *knobs, const sb_matrix *matrix
            (SB_IS(knobs, params, plain_act) && !sb_matrix_quantized(matrix));
 }
 
-/* True if this rounding, or a law of dequantization, changes any value. */
+/* True if this rounding, or a law of dequantization, can change a value of the matrix. */
 static inline int sb_param_cast(const sb_knobs *knobs, const sb_matrix *matrix)
 {
     int rounds = sb_param_rounds(knobs, matrix);
-    if (sb_matrix_quantized(matrix)) /* binary32 need not hold its exact values */
+    if (sb_matrix_quantized(matrix)) /* its exact values may have more bits than binary32 */
         return rounds || sb_dequant_law(knobs) != SB_LAW_exact;
     return rounds && sb_act_format(knobs) != matrix->format &&
            sb_act_format(knobs) != SB_FORMAT_f32;
@@ -66,7 +66,7 @@ static inline void sb_param_row(const sb_knobs *knobs, const sb_matrix *matrix, 
     sb_weight_row(knobs, matrix, row, NULL, values);
 }
 
-/* A_log. K-34: "stored never casts it, whatever K-2 says" */
+/* Reads A_log. K-34: "stored never casts it, whatever K-2 says" */
 static inline void sb_a_log_row(const sb_knobs *knobs, const sb_matrix *matrix, float *values)
 {
     if (SB_IS(knobs, a_log, stored))

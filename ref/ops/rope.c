@@ -16,8 +16,8 @@ static float torch_power(double theta, size_t f, size_t rd)
     return sb_power((double)base, (float)(2 * f) / (float)rd);
 }
 
-/* R-7: "inv_freq[f] = RN( theta^(-2f/rd) )"; under chain, the ratio of each angle to the angle
- * before. */
+/* R-7: "inv_freq[f] = RN( theta^(-2f/rd) )"; under chain, returns the ratio of each angle to the
+ * angle before. */
 float sb_rope_frequency(const sb_knobs *knobs, double theta, size_t f, size_t rd)
 {
     if (SB_IS(knobs, rope_freq, torch))

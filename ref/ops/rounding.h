@@ -1,5 +1,5 @@
-/* rounding.h - the knobs whose rounding depends on the kind of layer. Shared by the ops and their
- * bounds. */
+/* rounding.h - the knobs whose rounding depends on the kind of layer. Used by the ops and by the
+ * code that computes their bounds. */
 #ifndef SB_OPS_ROUNDING_H
 #define SB_OPS_ROUNDING_H
 

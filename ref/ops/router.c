@@ -20,9 +20,9 @@ static void softmax(const float *logits, size_t n, float *p)
         p[i] = p[i] / total;
 }
 
-/* The number of experts before expert i. R-15: "the k experts with the largest l are kept, the
- * lowest index first among equals, in descending order"; K-50: "highest keeps the highest index
- * first among equals" */
+/* Returns the number of experts that come before expert i. R-15: "the k experts with the largest l
+ * are kept, the lowest index first among equals, in descending order"; K-50: "highest keeps the
+ * highest index first among equals" */
 static size_t rank_of(const sb_knobs *knobs, const float *logits, size_t n, size_t i)
 {
     size_t before = 0;
@@ -46,7 +46,7 @@ sb_status sb_router_ref(const sb_knobs *knobs, const sb_router_args *a)
         softmax(logits, a->experts, p);
         for (size_t s = 0; s < a->kept; s++)
             ids[s] =
-                0; /* NaN logits have no order and leave slots empty; the session refuses them */
+                0; /* NaN logits have no order, so slots may stay empty; the session refuses NaN */
         for (size_t i = 0; i < a->experts; i++) {
             size_t rank = rank_of(knobs, logits, a->experts, i);
             if (rank < a->kept)

@@ -26,7 +26,8 @@ static sb_op_value numbers(const char *name, const uint32_t *ids, size_t rows, s
                          .stride = cols};
 }
 
-/* values_of_<op>, generated from the rows of the op. The state is also an input. */
+/* The functions values_of_<op>, generated from the rows of the op in args.def. The state is also an
+ * input. */
 #define IN(value) add(v->in, &v->inputs, (value))
 #define OUT(value) add(v->out, &v->outputs, (value))
 #define SB_ARGS(op)                                                                                \

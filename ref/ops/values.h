@@ -1,15 +1,15 @@
-/* values.h - the arrays that an op reads and writes, found in its arguments. For hooks that treat
- * all ops alike. */
+/* values.h - the arrays that an op reads and writes, found in its arguments. Used by hooks that
+ * treat all ops alike. */
 #ifndef SB_OPS_VALUES_H
 #define SB_OPS_VALUES_H
 
 #include "ref/ops/op.h"
 
-/* rows of cols values, `stride` elements apart. For tokens and expert ids, `ids` is set and data is
- * NULL. */
+/* An array of rows; a row has cols values, and rows are `stride` elements apart. For tokens and
+ * expert ids, `ids` is set and data is NULL. */
 typedef struct sb_op_value {
     const char *name; /* the name of the member: "in", "state" */
-    float *data;      /* must not be written if this is an input other than the state */
+    float *data;      /* the data of an input must not be written, except for the state */
     uint32_t *ids;
     size_t rows, cols, stride;
 } sb_op_value;
@@ -25,8 +25,8 @@ typedef struct sb_op_values {
     const char *param_name[SB_OP_PARAMS];
 } sb_op_values;
 
-/* args: the arguments of op. An op that works in place has the same array as input and as
- * output. */
+/* Finds the arrays in `args`, the arguments of `op`. If an op works in place, the same array is an
+ * input and an output. */
 sb_op_values sb_op_values_of(sb_op op, const void *args);
 
 #endif

@@ -3,7 +3,7 @@
 #include "ref/fast/fast.h"
 #include "ref/fast/dot/dot.h"
 
-/* Every op is its sb_<op>_ref; experts run one by one. */
+/* The table of the definitions: op <op> is sb_<op>_ref, and experts run one by one. */
 static const sb_backend definition = {
     .name = "ref",
     .ops =

@@ -20,7 +20,7 @@ typedef struct sb_draw_args {
     uint32_t *tokens; /* (rows) */
 } sb_draw_args;
 
-/* Drafts that were drawn from q, held against p (P-12, P-13). */
+/* Decides about drafts that were drawn from q while the target has p (P-12, P-13). */
 typedef struct sb_judge_args {
     sb_sampling settings;
     const float *p, *q; /* (rows, n) */
@@ -36,19 +36,20 @@ typedef struct sb_backend {
     const char *name;
     sb_op_table ops;
     const char *(*why)(void); /* message of the last op that failed; may be NULL or return NULL */
-    /* Optional: runs the ops of n projections of the same experts, with the bits that they have one
-     * by one. No projection reads what another one writes. SB_ERR_UNSUPPORTED: not these experts,
-     * or not as many at once; the caller then runs them in smaller portions. */
+    /* Optional: runs the ops of n projections of the same experts together. The bits are the same
+     * as for one op at a time. No projection reads what another one writes. SB_ERR_UNSUPPORTED: the
+     * function does not support these experts, or not so many in one call; the caller then runs
+     * them in smaller portions. */
     sb_status (*experts)(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n);
-    /* Choose the tokens of R-20 for logits (rows, n), draw tokens, and judge drafts. NULL, as in
-     * the reference: sample.h does it. */
+    /* These three choose the tokens of R-20 for logits (rows, n), draw tokens, and judge drafts.
+     * NULL (as in the reference): the functions of sample.h are used. */
     sb_status (*greedy)(const float *logits, size_t rows, uint32_t n, uint32_t *tokens);
     sb_status (*draw)(const sb_draw_args *args);
     sb_status (*judge)(const sb_judge_args *args);
 } sb_backend;
 
 /* The reference backend: the definition (ref/ops) under SAMEBIT_ISA=exact, else its twin
- * (ref/fast), which has the same bits. The choice is made at start (sb_math_start) and stays. */
+ * (ref/fast), which has the same bits. sb_math_start makes this choice once, at program start. */
 const sb_backend *sb_backend_ref(void);
 
 size_t sb_op_count(void);

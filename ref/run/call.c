@@ -42,7 +42,7 @@ void sb_run_op(sb_call *call, sb_op op, const void *args, const sb_at *at, const
         sb_run_tap(call, made->tap, made->data, call->rows, made->cols);
 }
 
-/* Adding one to the exponent carries into the sign bit for infinities and NaNs only. */
+/* Adds one to the exponent. This carries into the sign bit only for infinities and NaNs. */
 static uint32_t beyond(float x)
 {
     return (sb_bits_f32(x) & 0x7fffffffu) + 0x00800000u;

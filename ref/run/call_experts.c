@@ -1,5 +1,5 @@
-/* call_experts.c - the ops of the kept experts: together if the backend can do so and no hook
- * watches, else one row and slot after the other. */
+/* call_experts.c - the ops of the kept experts: together if the backend can do so and no hook has
+ * to see them, otherwise one row and slot after the other. */
 #include <stdatomic.h>
 
 #include "ref/base/threads.h"
@@ -18,8 +18,9 @@ static void run_expert(sb_call *call, const sb_expert_linear_args *all, size_t i
               SB_MADE({.tap = tap}));
 }
 
-/* True if the backend ran all experts at once. The `experts` of the reference always computes the
- * `linear` of the reference, so a table with a replaced `linear` does not use it. */
+/* True if the backend ran all experts together. The reference's `experts` always computes the
+ * reference's `linear`. So a table that has this `experts`, but another `linear`, does not run them
+ * together. */
 static int ran_together(sb_call *call, const sb_expert_linear_args *args, size_t n, const char *tap)
 {
     const sb_backend *ref = sb_backend_ref(), *by = call->backend;
@@ -50,7 +51,7 @@ void sb_run_experts(sb_call *call, const sb_expert_linear_args *args, size_t n,
     }
 }
 
-/* The arguments of row t. */
+/* Returns the arguments of row t. */
 static sb_moe_combine_args combine_args(const sb_moe_combine_args *first, const float *logits,
                                         size_t t)
 {

@@ -52,7 +52,7 @@ static sb_status by_backend(const sb_drawer *d, sb_status status, sb_error *err)
     return sb_fail(err, status, "a draw failed%s%s", why && *why ? ": " : "", why ? why : "");
 }
 
-/* Draws tokens; also gives the probabilities (rows, V) unless p is NULL. */
+/* Draws tokens. Also writes the probabilities (rows, V) to p unless p is NULL. */
 static sb_status draw(sb_drawer *d, const float *logits, size_t rows, uint64_t position,
                       sb_purpose purpose, float *p, uint32_t *tokens, sb_error *err)
 {

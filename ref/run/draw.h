@@ -1,5 +1,5 @@
-/* draw.h - the draws of a session: by the kernels of its backend if there are any (backend.h), else
- * by sample.h. Section P leaves nothing open, so both give the same tokens. */
+/* draw.h - the draws of a session. They use the kernels of its backend if it has any (backend.h),
+ * otherwise sample.h. Section P of docs/spec.md defines every bit, so both give the same tokens. */
 #ifndef SB_RUN_DRAW_H
 #define SB_RUN_DRAW_H
 
@@ -18,7 +18,7 @@ void sb_drawer_free(sb_drawer *drawer);
 sb_status sb_draw_tokens(sb_drawer *drawer, const float *logits, size_t rows, uint64_t position,
                          sb_purpose purpose, uint32_t *tokens, sb_error *err);
 
-/* The token of R-20, under any settings. */
+/* Sets *token to the token of R-20, whatever the settings are. */
 sb_status sb_draw_greedy(sb_drawer *drawer, const float *logits, uint32_t *token, sb_error *err);
 
 /* P-12 and P-13 for a draft (below V) that was drawn from the logits `head` (V), while the target

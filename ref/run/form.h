@@ -1,5 +1,5 @@
 /* form.h - the form of a call for the ops of linear attention, and the positions of the MTP head.
- * Shared by all code that runs layers. */
+ * Used by all code that runs layers. */
 #ifndef SB_RUN_FORM_H
 #define SB_RUN_FORM_H
 

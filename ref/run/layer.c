@@ -1,7 +1,7 @@
 /* layer.c - a decoder layer of each kind, op by op in the order of its formulas (R-19).
  *
- * The arrays are those of the call's scratch: x is the residual stream, y the input of a mixer or
- * an MLP, out its output. An op that follows a failed one does nothing (call.h). */
+ * The arrays are those of the call's scratch: x is the residual stream, y is the input and `out`
+ * the output of a mixer or an MLP. An op that follows a failed one does nothing (call.h). */
 #include "ref/run/layer.h"
 
 #include "ref/ops/kv_cache.h"
@@ -23,7 +23,7 @@ static void linear(sb_call *call, const char *tap, const sb_matrix *weight, cons
     linear_of(call, SB_LINEAR_layer, tap, weight, in, out);
 }
 
-/* Norms `heads` vectors of n elements in each row. */
+/* Normalises `heads` vectors of n elements in each row. */
 static void rmsnorm(sb_call *call, const char *tap, const sb_matrix *weight, const float *in,
                     size_t heads, size_t n, float *out)
 {
@@ -100,7 +100,7 @@ static void rope(sb_call *call, const char *tap, size_t heads, float *x)
            .section = c->has_mrope ? c->mrope_section : NULL);
 }
 
-/* K-24, for both caches. */
+/* Applies K-24 to the new keys and values. */
 static void store(const sb_call *call, const sb_layer *layer, float *keys, float *values)
 {
     const size_t count = call->rows * sb_config_kv_width(&call->model->config);
@@ -171,8 +171,8 @@ static void shared_expert(sb_call *call, const sb_layer *layer)
               s->shared_logit);
 }
 
-/* Copies the ids into the values of a tap. Checks that the experts exist before their weights are
- * looked up. */
+/* Copies the expert ids to ids_shown, the floats that taps see. Checks that the experts exist
+ * before their weights are looked up. */
 static void take_ids(sb_call *call)
 {
     const sb_config *c = &call->model->config;
@@ -192,8 +192,8 @@ static void take_ids(sb_call *call)
         sb_pager_experts(sb_call_pager(call), call->layer, call->s->ids, call->rows * k);
 }
 
-/* One projection of every kept expert of every row: (T, k, n). `each` neighbouring slots share a
- * row of `in`. */
+/* The arguments for one projection of every kept expert of every row. The output is (T, k, n).
+ * `each` neighbouring slots share a row of `in`. */
 static sb_expert_linear_args projection(const sb_call *call, const sb_matrix *weight,
                                         sb_linear_kind kind, const float *in, size_t each,
                                         float *out)
@@ -253,7 +253,8 @@ static void mixture_of_experts(sb_call *call, const sb_layer *layer)
 
 /* --- the layer: x to x ------------------------------------------------------------------------ */
 
-/* x = x + out; K-48: "Under sum, the norm reads RN(x + y) instead" - the input of the next norm */
+/* x = x + out; K-48: "Under sum, the norm reads RN(x + y) instead" - here s->sum, the input of the
+ * next norm */
 static void residual(sb_call *call, const char *tap)
 {
     sb_scratch *s = call->s;

@@ -5,8 +5,8 @@
 #include "ref/run/call.h"
 
 /* R-19 on scratch->x in place, with linear or with full attention. call->layer is the number of the
- * layer. scratch->stream is the input of its first norm; at the end it is set to the input of the
- * next layer's first norm. */
+ * layer. scratch->stream is the input of its first norm; at the end, scratch->stream is the input
+ * of the next layer's first norm. */
 void sb_run_layer(sb_call *call, const sb_layer *layer, int full);
 
 #endif

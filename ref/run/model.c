@@ -9,7 +9,7 @@
 #include "ref/container/file.h"
 #include "ref/model/take.h"
 
-/* config.json of a folder. */
+/* Reads config.json of a folder. */
 static sb_status load_config(const char *folder, sb_config *out, sb_error *err)
 {
     char *path = sb_path_join(folder, "config.json");

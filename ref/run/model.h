@@ -14,7 +14,8 @@ typedef struct sb_model {
     sb_pager *pager; /* the only member that changes */
 } sb_model;
 
-/* Weights that take more than this share of the machine's memory get a limit (pager.h). */
+/* If the weights take more than this share of the machine's memory, the pager gets a limit
+ * (pager.h). */
 enum { SB_RESIDENT_PERCENT = 75 };
 
 /* Opens a folder: reads config.json, the declared quantization and the tensors, and binds each

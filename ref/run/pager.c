@@ -6,23 +6,23 @@
 #include "ref/base/mem.h"
 #include "ref/container/map.h"
 
-/* A range is bytes of the mapping. A unit is a set of ranges that are requested and released
- * together: a layer without its experts, an expert, or the head. */
+/* A range is a run of bytes of the mapping. A unit is a set of ranges that are requested and
+ * released together: the dense part of a layer, one expert, or the head. */
 typedef struct range {
     const unsigned char *from;
     uint64_t bytes;
 } range;
 
 typedef struct unit {
-    size_t first, count; /* of the ranges */
+    size_t first, count; /* ranges of the unit */
     uint64_t bytes;
 } unit;
 
-/* The state of a unit: never requested; stays; released at the end of its layer. */
+/* The state of a unit: never requested; stays in memory; is released at the end of its layer. */
 enum { ABSENT, STAYS, PASSES };
 
 struct sb_pager {
-    uint32_t layers, experts; /* the head is number `layers` */
+    uint32_t layers, experts; /* the head counts as layer number `layers` */
     range *ranges;
     size_t range_count, range_room;
     unit *units;         /* (layers + 1, 1 + experts): the dense part, then each expert */
@@ -39,10 +39,11 @@ static size_t unit_of(const sb_pager *p, uint32_t layer, uint32_t expert)
     return (size_t)layer * (1 + p->experts) + expert;
 }
 
-/* --- where the weights lie ---------------------------------------------------------------------
- */
+/* --- the bytes of the weights
+ * --------------------------------------------------------------------- */
 
-/* Joins adjacent ranges, because the tensors of a module mostly follow each other. */
+/* Adds a range to a unit. Joins it with an adjacent range, because the tensors of a module mostly
+ * follow each other. */
 static int add_range(sb_pager *p, unit *u, const unsigned char *from, uint64_t bytes)
 {
     if (!from || bytes == 0)
@@ -194,7 +195,7 @@ static void advise(const sb_pager *p, const unit *u, sb_pages what)
         sb_map_advise(p->ranges[i].from, p->ranges[i].bytes, what);
 }
 
-/* The dense weights and the head. */
+/* Advises the system how to read the dense weights and the head. */
 static void advise_dense(sb_pager *p, sb_pages what)
 {
     for (uint32_t i = 0; i <= p->layers; i++)
@@ -218,7 +219,7 @@ void sb_pager_limit(sb_pager *pager, uint64_t bytes)
         advise_dense(pager, SB_PAGES_usual);
 }
 
-/* True if the limit leaves room for a unit to stay; then its bytes are counted as kept. */
+/* True if a unit of this size may stay under the limit; then its bytes are counted as kept. */
 static int takes_room(sb_pager *p, uint64_t bytes)
 {
     const uint64_t limit = atomic_load(&p->limit);
@@ -230,9 +231,9 @@ static int takes_room(sb_pager *p, uint64_t bytes)
     return 1;
 }
 
-/* Starts reading while the caller continues. Dense weights in large pages are not requested here,
- * because that would read them in small pages. A unit that stays is requested once only: if the
- * system drops its pages, the system reads them again. */
+/* Asks the system to read a unit while the caller continues. Dense weights in large pages are not
+ * requested here, because that would read them in small pages. A unit that stays is requested only
+ * once. If the system drops its pages, the system reads them again at the next touch. */
 static void want(sb_pager *p, size_t number)
 {
     const unit *u = &p->units[number];
@@ -268,7 +269,7 @@ void sb_pager_experts(sb_pager *pager, uint32_t layer, const uint32_t *ids, size
             want(pager, unit_of(pager, layer, 1 + ids[i]));
 }
 
-/* The system also reads neighbours of a touched page, which may belong to experts that were not
+/* The system also reads pages next to a touched page. These may belong to experts that were not
  * chosen. So all units of the layer that do not stay are released. */
 void sb_pager_leave(sb_pager *pager, uint32_t layer)
 {

@@ -95,8 +95,8 @@ static void use(sb_prefix_store *store, sb_prefix_entry *entry)
     entry->used = ++store->uses;
 }
 
-/* Makes room for `bytes` more: removes the least recently used entries. The order of the others
- * stays. */
+/* Makes room for `bytes` more bytes: removes the least recently used entries and keeps the order of
+ * the others. */
 static void evict(sb_prefix_store *store, uint64_t bytes)
 {
     while (store->most_bytes && store->count && store->bytes + bytes > store->most_bytes) {
@@ -261,9 +261,11 @@ static sb_status put_row(sb_prefix_store *store, const sb_session *session, cons
     sb_status status = row ? sb_session_state_at(session, row, &state, err)
                            : sb_state_copy(sb_session_state(session), &state, err);
     if (status)
-        return status == SB_ERR_USAGE ? SB_OK : status; /* replay has no row states */
+        return status == SB_ERR_USAGE ? SB_OK
+                                      : status; /* under replay there are no states of rows */
     status = check_put(store, at, state, err);
-    if (status) { /* the caller's rows are not those of the last round */
+    if (status) { /* the state is not at position `at`: the caller's rows are not those of the last
+                     round */
         sb_state_free(state);
         return status;
     }

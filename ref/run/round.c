@@ -11,9 +11,9 @@ struct sb_rounds {
     sb_sampling sampling;
     sb_drawer *drawer;
     size_t V;
-    float *logits; /* (SB_MAX_DRAFTS + 1, V) of the rows of the target */
-    float *drafts; /* (SB_MAX_DRAFTS, V) of the head */
-    int given;     /* the drafts of the last round came from elsewhere */
+    float *logits; /* (SB_MAX_DRAFTS + 1, V) logits of the target's rows */
+    float *drafts; /* (SB_MAX_DRAFTS, V) logits of the head */
+    int given;     /* 1: the caller gave the drafts of the last round */
 };
 
 sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb_rounds **out,
@@ -137,7 +137,7 @@ static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, s
                                round->drafts[row], position + row, &open, &round->chosen[row], err);
         accepted += (size_t)(open && !status);
     }
-    if (!status) /* the remaining rows; under match, all */
+    if (!status) /* draws for the remaining rows; under match, for all rows */
         status = sb_draw_tokens(r->drawer, r->logits + row * V, rows - row, position + row,
                                 SB_DRAW_token, round->chosen + row, err);
     while (!is_residual(r) && accepted < round->drafted &&
@@ -170,10 +170,10 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
     status = propose(r, ask, out, err);
     if (!status)
         status = verify(r, ask, out, err);
-    if (status) /* nothing was fed, or the session refuses further calls (S-4) */
+    if (status) /* either nothing was fed, or the session refuses further calls (S-4) */
         return status;
     status = judge(r, ask, out, err);
-    if (status) { /* undoes the rows that were fed and not judged */
+    if (status) { /* undoes the rows that were fed, but not judged */
         (void)sb_session_keep(r->session, 0, NULL);
         return status;
     }

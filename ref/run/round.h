@@ -9,8 +9,10 @@ enum { SB_MAX_DRAFTS = 8 };
 
 /* The acceptance rule for drafts. Without sampling both rules are the same. */
 typedef enum sb_acceptance {
-    SB_ACCEPT_match, /* if equal to the row's own draw; gives the tokens of a run without drafts */
-    SB_ACCEPT_residual /* by the ratio of both distributions; gives the same probabilities (P-13) */
+    SB_ACCEPT_match,   /* accepts a draft equal to the row's own draw; gives the tokens of a run
+                          without drafts */
+    SB_ACCEPT_residual /* accepts by the ratio of both distributions; gives the same probabilities
+                          (P-13) */
 } sb_acceptance;
 
 typedef struct sb_round_options {
@@ -21,23 +23,23 @@ typedef struct sb_round_options {
 
 /* The request for one round. */
 typedef struct sb_round_ask {
-    uint32_t token;        /* the last token emitted, not yet fed */
+    uint32_t token;        /* the last emitted token, which is not fed yet */
     size_t drafts;         /* k, 0 .. SB_MAX_DRAFTS; 0 needs no head */
-    const uint32_t *given; /* (drafts) drafts from elsewhere; NULL: the head proposes */
-    int forced;            /* -1, or how many drafts are accepted regardless of the rows */
-    size_t limit;          /* the most tokens to emit; 0: no limit */
+    const uint32_t *given; /* (drafts) drafts of the caller; NULL: the head proposes drafts */
+    int forced;   /* -1, or the number of drafts that are accepted regardless of the rows */
+    size_t limit; /* the largest number of tokens to emit; 0: no limit */
 } sb_round_ask;
 
 typedef struct sb_round {
     uint64_t position; /* of the first row, which is `token` */
     size_t drafted;
     uint32_t drafts[SB_MAX_DRAFTS];
-    size_t accepted;                    /* 0 .. drafted, without the bonus token */
-    int forced;                         /* `accepted` comes from the request, not from the rows */
-    size_t emitted;                     /* 1 .. accepted + 1, or cut by the limit */
+    size_t accepted; /* 0 .. drafted, without the bonus token */
+    int forced;      /* 1: `accepted` comes from the request, not from the rows */
+    size_t emitted;  /* accepted + 1, or the limit if it is smaller */
     uint32_t tokens[SB_MAX_DRAFTS + 1]; /* (emitted) */
-    /* (drafted + 1) the token that each row gives; under residual, rows after `accepted` give their
-     * own draw */
+    /* (drafted + 1) the token that each row gives; under residual, the rows after row `accepted`
+     * have their own draws */
     uint32_t chosen[SB_MAX_DRAFTS + 1];
 } sb_round;
 
@@ -49,17 +51,18 @@ sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb
 void sb_rounds_free(sb_rounds *rounds);
 
 /* Runs one round. Afterwards all emitted tokens except the last have been fed. SB_ERR_USAGE: an
- * invalid request. A verify that the caller has made must be cut by sb_session_keep before. After a
- * failure either the state is unchanged, or the session refuses further calls (S-4). */
+ * invalid request. If the caller has called sb_session_verify itself, it must have called
+ * sb_session_keep, too. After a failure either the state is unchanged, or the session refuses
+ * further calls (S-4). */
 sb_status sb_rounds_next(sb_rounds *rounds, const sb_round_ask *ask, sb_round *out, sb_error *err);
 
-/* The token that `logits` (V) give for `position`, chosen as in a row of a round. Also for the
+/* Chooses the token for `position` from `logits` (V) as a round does for a row. Also used for the
  * first token after a prompt. */
 sb_status sb_rounds_pick(sb_rounds *rounds, const float *logits, uint64_t position, uint32_t *token,
                          sb_error *err);
 
-/* Logits (V) of the last round: of row 0 .. drafted, and of the head's draft 0 .. drafted - 1 (NULL
- * if the drafts were given). */
+/* Logits (V) of the last round: of row 0 .. drafted of the target, and of draft 0 .. drafted - 1 of
+ * the head (NULL if the caller gave the drafts). */
 const float *sb_rounds_logits(const sb_rounds *rounds, size_t row);
 const float *sb_rounds_draft_logits(const sb_rounds *rounds, size_t draft);
 

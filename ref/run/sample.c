@@ -86,8 +86,9 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* P-2: "by falling logit, equal logits by ascending id; -0 equals +0" - one key holds the logit
- * above the id, so no two keys are equal, and every sorting algorithm gives the same order. */
+/* P-2: "by falling logit, equal logits by ascending id; -0 equals +0" - a key has the logit in its
+ * upper half and the id in its lower half. So no two keys are equal, and every sorting algorithm
+ * gives the same order. */
 static void sort_tokens(const float *logits, uint32_t n, uint64_t *order)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -97,8 +98,8 @@ static void sort_tokens(const float *logits, uint32_t n, uint64_t *order)
         order[i] &= 0xffffffffu;
 }
 
-/* P-3: "e_i = exp( RN( RN(l_i - max l) / temperature ) )" - the difference comes first, so that a
- * small temperature can make it -Inf, and e_i 0, but never NaN. */
+/* P-3: "e_i = exp( RN( RN(l_i - max l) / temperature ) )" - the difference is computed first, so
+ * that a small temperature can make the quotient -Inf, and e_i 0, but never NaN. */
 static void exponentials(const float *logits, uint32_t n, float temperature, float *e)
 {
     float largest = logits[sb_greedy(logits, n)];
@@ -238,8 +239,8 @@ sb_status sb_sample_draw(sb_sampler *sampler, const float *logits, uint64_t posi
     return SB_OK;
 }
 
-/* P-12: "accepted exactly when u q(d) < p(d), the product not rounded" - 48 bits, which binary64
- * holds. If q(d) is 0, d cannot have been drawn; it is rejected. */
+/* P-12: "accepted exactly when u q(d) < p(d), the product not rounded" - the product has 48 bits,
+ * so it is exact in binary64. If q(d) is 0, d cannot have been drawn; it is rejected. */
 int sb_sample_accepts(const sb_sampler *sampler, const float *p, const float *q, uint32_t draft,
                       uint64_t position)
 {

@@ -1,12 +1,12 @@
 /* sample.h - the sampler: from logits to probabilities to a token (section P of docs/spec.md).
  *
- * A draw is a pure function of the logits, the settings and the place at which it is made: there is
- * no generator state that would depend on earlier draws, on drafts or on the batch.
+ * A draw is a pure function of the logits, the settings and the position. There is no generator
+ * state that depends on earlier draws, on drafts or on the batch.
  *
  * P-14: "A draw at a position reads random words of that position alone" - so plain sampling and
  * both ways of accepting drafts can be mixed from one position to the next.
  *
- * Mode `match` of a speculative round computes nothing beside the draw: P-11: "a draft is accepted
+ * Mode `match` of a speculative round computes nothing but the draw. P-11: "a draft is accepted
  * exactly when it is the token that P-10 draws". */
 #ifndef SB_RUN_SAMPLE_H
 #define SB_RUN_SAMPLE_H
@@ -17,7 +17,7 @@
 #include "ref/base/status.h"
 
 typedef struct sb_sampling {
-    uint64_t seed;     /* of the run */
+    uint64_t seed;     /* seed of the run */
     uint64_t sequence; /* index of the sequence in the run */
     float temperature; /* 0: greedy (R-20) */
     uint32_t top_k;    /* 0: all */
@@ -35,7 +35,8 @@ sb_status sb_sampler_new(const sb_sampling *s, uint32_t vocab, sb_sampler **out,
 void sb_sampler_free(sb_sampler *sampler);
 const sb_sampling *sb_sampler_settings(const sb_sampler *sampler);
 
-/* The purpose of a random word. The value is the index of the word in its block (P-8). */
+/* The purpose of a random word. The value of the enumerator is the index of the word in its block
+ * (P-8). */
 typedef enum sb_purpose {
     SB_DRAW_token,   /* the target's own draw */
     SB_DRAW_draft,   /* a draft whose distribution is kept */
@@ -51,13 +52,13 @@ float sb_sample_gumbel(const sb_sampling *s, uint32_t token, uint64_t position, 
 /* P-1: SB_ERR_NUMERIC if one of the logits (rows, V) is not finite. */
 sb_status sb_sample_check(const float *logits, size_t rows, uint32_t vocab, sb_error *err);
 
-/* Computes p (V) after temperature, top_k, top_p and min_p; tokens that are cut have 0. Temperature
- * 0: the greedy token has 1. SB_ERR_NUMERIC if a logit is not finite. */
+/* Computes p (V) after temperature, top_k, top_p and min_p; tokens that are cut off get 0. At
+ * temperature 0 the greedy token gets 1. SB_ERR_NUMERIC if a logit is not finite. */
 sb_status sb_sample_probabilities(sb_sampler *sampler, const float *logits, float *p,
                                   sb_error *err);
 
-/* Draws a token from p (V). `position` is its future index in the sequence. Returns 0 if no p is
- * above 0. */
+/* Draws a token from p (V). `position` is its future index in the sequence. Returns token 0 if no p
+ * is above 0. */
 uint32_t sb_sample_pick(const sb_sampler *sampler, const float *p, uint64_t position,
                         sb_purpose purpose);
 

@@ -4,15 +4,15 @@
 
 #include "ref/model/config.h"
 
-/* T rows. No two arrays share memory, even if they never live at the same time, because a tap may
- * show any of them. */
+/* The arrays for T rows. No two arrays share memory, even if they are never in use at the same
+ * time, because a tap may show any of them. */
 typedef struct sb_scratch {
     float *block;
     size_t rows;              /* T, the capacity of the block */
     float *x, *y, *out;       /* (T, H): residual stream, norm output, sublayer */
     float *sum;               /* (T, H): the residual stream before it is rounded (K-48) */
     const float *stream;      /* input of the next norm: x or sum */
-    float *hidden;            /* (T, H): after the final norm */
+    float *hidden;            /* (T, H): the output of the final norm */
     float *joined;            /* (T, 2 H): input of mtp.fc */
     float *qkv, *conv;        /* (T, C) */
     float *z, *core, *normed; /* (T, Vd) */
@@ -32,11 +32,11 @@ typedef struct sb_scratch {
     uint32_t *position;                            /* (T) */
 } sb_scratch;
 
-/* Sets all arrays except ids and position to their places in `base`, a block for `rows` rows. base
- * NULL: sets none. Returns the number of elements of the block. */
+/* Points all arrays except ids and position into `base`, a block for `rows` rows. base NULL: sets
+ * no array. Returns the number of elements of the block. */
 size_t sb_scratch_lay_out(sb_scratch *scratch, const sb_config *config, size_t rows, float *base);
 
-/* Grows the block to `rows` rows; the old contents are lost. Returns nonzero if memory is out. */
+/* Grows the block to `rows` rows; the old contents are lost. Returns nonzero if out of memory. */
 int sb_scratch_reserve(sb_scratch *scratch, const sb_config *config, size_t rows);
 void sb_scratch_free(sb_scratch *scratch);
 

@@ -15,14 +15,14 @@ struct sb_session {
     sb_op_hook hook;
     void *hook_ctx;
     int hook_skips_experts;
-    sb_call_kind kind; /* of the last call of the trunk */
+    sb_call_kind kind; /* kind of the last call of the trunk */
     sb_state *state;
     sb_scratch scratch;
-    size_t rows; /* of the last call, as far as still available */
+    size_t rows; /* rows of the last call that are still available */
     int failed;
-    sb_scratch head;  /* of the MTP head */
+    sb_scratch head;  /* scratch of the MTP head */
     uint64_t drafted; /* steps of the head since the last feed */
-    sb_trail trail;   /* of the last verify */
+    sb_trail trail;   /* trail of the last verify */
     uint32_t *replay; /* (trail.rows) its tokens */
     sb_rollback rollback;
     size_t reach; /* rows after trail slot 0 whose states can still be copied */
@@ -113,8 +113,8 @@ static sb_call begin(sb_session *s, uint64_t position, size_t rows, sb_error *er
                      .err = err};
 }
 
-/* The head's input from a row of the last trunk call.
- * K-28: "residual feeds the residual stream of that row before the final norm" */
+/* The input of the MTP head that comes from a row of the last trunk call. K-28: "residual feeds the
+ * residual stream of that row before the final norm" */
 static const float *feature(const sb_session *s, size_t row)
 {
     const sb_scratch *of = &s->scratch;
@@ -376,7 +376,7 @@ const sb_state *sb_session_state(const sb_session *session)
 
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err)
 {
-    /* S-7: another number of entries means a session with another K-27 */
+    /* S-7: a state with another number of entries comes from a session with another K-27 */
     if (state->has_mtp && state->mtp_entries != entries_at(session, state->position))
         return sb_fail(err, SB_ERR_USAGE,
                        "a state of %llu tokens with %llu entries of the MTP head; expected %llu",

@@ -21,9 +21,9 @@ typedef struct sb_session_options {
     void *tap_ctx;
     sb_op_hook hook; /* NULL: none */
     void *hook_ctx;
-    int hook_skips_experts; /* the hook does not need the linear ops of experts, one for each row
-                               and slot; the backend may run them together */
-    int mtp; /* feed the MTP head, too (S-7); SB_ERR_USAGE if the checkpoint has none */
+    int hook_skips_experts; /* 1: the hook does not need the linear ops of experts, one op for each
+                               row and slot; the backend may run these together */
+    int mtp; /* 1: feed the MTP head, too (S-7); SB_ERR_USAGE if the checkpoint has no MTP head */
 } sb_session_options;
 
 /* The model must outlive the session. */
@@ -36,7 +36,7 @@ void sb_session_free(sb_session *session);
  * a..c."; S-3 lists the profiles without this property. */
 sb_status sb_session_feed(sb_session *session, const uint32_t *tokens, size_t n, sb_error *err);
 
-/* How a call is undone from some row on (S-10). Both ways leave the same bits. */
+/* The way in which the last rows of a call are undone (S-10). Both ways leave the same bits. */
 typedef enum sb_rollback {
     SB_ROLLBACK_snapshots, /* the state after each row is kept; recurrent form only (K-15) */
     SB_ROLLBACK_replay     /* the state before the call is kept, and the rows are fed again */
@@ -47,24 +47,24 @@ typedef enum sb_rollback {
 sb_status sb_session_verify(sb_session *session, const uint32_t *tokens, size_t n,
                             sb_rollback rollback, sb_error *err);
 
-/* Keeps the first `kept` rows of the last call, a verify, as if only these had been fed. At most
- * once per verify. The hidden vectors and logits of the kept rows stay available. */
+/* Called after a verify. Undoes its rows except the first `kept`, as if only these had been fed. At
+ * most once per verify. The hidden vectors and logits of the kept rows stay available. */
 sb_status sb_session_keep(sb_session *session, size_t kept, sb_error *err);
 
-/* Copies the state that sb_session_keep(session, kept) would leave, kept >= 0. Also works after the
- * keep, until the next call, for kept up to the number of rows that the keep left, if that is at
- * least 1. SB_ROLLBACK_snapshots only. */
+/* Copies the state that sb_session_keep(session, kept) would leave, kept >= 0. After
+ * sb_session_keep it still works until the next call, if at least one row was kept, for `kept` up
+ * to the number of kept rows. Needs SB_ROLLBACK_snapshots. */
 sb_status sb_session_state_at(const sb_session *session, size_t kept, sb_state **out,
                               sb_error *err);
 
 /* One step of the MTP head after the fed tokens. The first step after a feed, keep or set_state
- * pairs `token` with the last hidden vector of the model, each further step with the head's own
- * output (S-8). logits (V) predict the token after `token`. The state does not change. SB_ERR_USAGE
- * without a head, or before a token has been fed. After a step that failed, the next step is a
- * first one. */
+ * pairs `token` with the last hidden vector of the model. Each further step pairs `token` with the
+ * head's own output (S-8). logits (V) predict the token after `token`. The state does not change.
+ * SB_ERR_USAGE without a head, or before a token has been fed. After a step that failed, the next
+ * step counts as a first step. */
 sb_status sb_session_draft(sb_session *session, uint32_t token, float *logits, sb_error *err);
 
-/* Discards the drafts: the next step is a first one. */
+/* Discards the drafts: the next step of the head counts as a first step. */
 void sb_session_forget_drafts(sb_session *session);
 
 /* The hidden vectors (rows, H) after the final norm, for the rows of the last call. */
@@ -72,7 +72,7 @@ const float *sb_session_hidden(const sb_session *session);
 size_t sb_session_rows(const sb_session *session);
 
 /* Logits of the last call: (V) of one row, or (count, V) of `count` rows from `row` on. The second
- * function reads the head once for all its rows. */
+ * function reads the weights of the head once for all rows. */
 sb_status sb_session_logits(sb_session *session, size_t row, float *logits, sb_error *err);
 sb_status sb_session_logits_of(sb_session *session, size_t row, size_t count, float *logits,
                                sb_error *err);
@@ -82,9 +82,9 @@ void sb_session_reset(sb_session *session);
 
 const sb_state *sb_session_state(const sb_session *session);
 
-/* Continues from a copy of `state` (of the same model, and with a head if the session has one), as
- * if its tokens had been fed. Allowed after a failed call. SB_ERR_USAGE if the number of head
- * entries is not the one of this session's K-27. */
+/* Continues from a copy of `state` as if the tokens of the state had been fed. The state must be of
+ * the same model, and must have a head if the session has one. Allowed after a failed call.
+ * SB_ERR_USAGE if the number of head entries does not fit this session's K-27. */
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err);
 
 const sb_model *sb_session_model(const sb_session *session);

@@ -18,7 +18,7 @@ static int has_metadata(const sb_safetensors *in)
     return 0;
 }
 
-/* The rows of a tensor of keys; `otherwise` if the tensor is absent. */
+/* The number of rows of a tensor of keys; `otherwise` if the tensor is absent. */
 static uint64_t rows_of(const sb_state_reader *r, const char *name, uint64_t otherwise)
 {
     const sb_tensor *t = sb_state_find_tensor(r, name);
@@ -26,7 +26,7 @@ static uint64_t rows_of(const sb_state_reader *r, const char *name, uint64_t oth
 }
 
 /* Takes the position and the number of entries from the tensors. If no tensor shows the position,
- * takes it from `like`. */
+ * takes the position from `like`. */
 static void guess_sizes(const sb_state_reader *r, const sb_state *like, sb_state *sizes)
 {
     *sizes = (sb_state){.config = &r->out->config, .position = like->position};

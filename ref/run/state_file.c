@@ -52,7 +52,8 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first, unsign
         return fill_tokens(from, first, bytes, count);
     size_t i = 0;
     sb_piece piece = sb_state_piece(from->state, 0);
-    while (strcmp(piece.name, tensor->name) != 0) /* the name was declared from this list */
+    while (strcmp(piece.name, tensor->name) !=
+           0) /* every declared tensor is a piece, so the search ends */
         piece = sb_state_piece(from->state, ++i);
     return fill_piece(from, &piece, first, bytes, count, err);
 }
@@ -78,7 +79,8 @@ static sb_status declare(sb_writer *writer, const sb_state *state, const uint32_
     return status;
 }
 
-/* The metadata of a file: its texts and digests, and a pointer to the value of each key. */
+/* The metadata of a file to write: its texts and digests, and a pointer to the value of each
+ * key. */
 typedef struct words {
     char config[SB_STATE_CONFIG_ROOM], layers[SB_MAX_LAYERS + 1], knobs[SB_STATE_KNOBS_ROOM];
     char position[24], entries[24], spec[16];
@@ -230,7 +232,8 @@ sb_status sb_state_file_take(sb_state_file *file, const char *path, const sb_mod
         return status;
     if (!has_mtp)
         sb_state_drop_mtp(file->state);
-    file->state->config = &model->config; /* the state outlives the file */
+    file->state->config =
+        &model->config; /* not the file's config, because the state outlives the file */
     *out = file->state;
     file->state = NULL;
     return SB_OK;

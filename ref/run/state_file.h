@@ -8,9 +8,10 @@
 #include "ref/run/model.h"
 #include "ref/state/state.h"
 
-/* The checkpoint, knobs and tokens of a state. Its numbers mean nothing without them. */
+/* The checkpoint, knobs and tokens of a state. The numbers of a state mean nothing without
+ * these. */
 typedef struct sb_state_origin {
-    sb_digest checkpoint; /* sb_checkpoint_digest, which reads the whole checkpoint */
+    sb_digest checkpoint; /* from sb_checkpoint_digest, which reads the whole checkpoint */
     const sb_knobs *knobs;
     const char *profile;    /* for readers: "exact"; only the knobs are compared */
     const uint32_t *tokens; /* (position) the ids that were fed, or NULL */
@@ -26,13 +27,14 @@ sb_status sb_state_save(const char *path, const sb_state *state, const sb_state_
 sb_status sb_state_load(const char *path, const sb_model *model, const sb_state_origin *origin,
                         int has_mtp, sb_state **out, sb_error *err);
 
-/* A file by itself. Everything is checked, except that it belongs to a checkpoint. */
+/* A state file without a model. Opening checks everything except that the file belongs to a
+ * checkpoint. */
 typedef struct sb_state_file {
     sb_config config; /* only the fields that set a state's shape or its bits */
-    sb_state *state;  /* of this config */
+    sb_state *state;  /* state with this config */
     sb_knobs knobs;
     char profile[64];
-    char config_text[1024]; /* as in the file (D-11) */
+    char config_text[1024]; /* the text in the file (D-11) */
     sb_digest checkpoint, target;
     sb_digest mtp;    /* "" without a head */
     uint32_t *tokens; /* (position), or NULL */
@@ -41,19 +43,20 @@ typedef struct sb_state_file {
 
 sb_status sb_state_file_open(const char *path, sb_state_file **out, sb_error *err);
 
-/* Opens a file that may be bare: the tensors of D-10 in F32, BF16 or F16, without metadata.
- * Everything else then comes from `like`. A bare file cannot show that it belongs to the model or
- * that it is unchanged. */
+/* Opens a file that may be bare: the tensors of D-10 in F32, BF16 or F16, without metadata. For a
+ * bare file, everything else comes from `like`. A bare file cannot show that it belongs to the
+ * model or that it is unchanged. */
 sb_status sb_state_file_open_like(const char *path, const sb_state_file *like, sb_state_file **out,
                                   sb_error *err);
 
-/* Reads the bytes of a file in memory and keeps no pointer to them. `name` names the file in
+/* Parses a file whose bytes are in memory, and keeps no pointer to them. `name` names the file in
  * messages. */
 sb_status sb_state_file_parse(const unsigned char *bytes, size_t size, const char *name,
                               sb_state_file **out, sb_error *err);
 void sb_state_file_free(sb_state_file *file);
 
-/* SB_ERR_INPUT, naming the file by `path`, unless it belongs to this checkpoint and these knobs. */
+/* SB_ERR_INPUT, with `path` in the message, unless the file belongs to this checkpoint and these
+ * knobs. */
 sb_status sb_state_file_belongs(const sb_state_file *file, const char *path, const sb_model *model,
                                 const sb_state_origin *origin, sb_error *err);
 

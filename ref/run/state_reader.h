@@ -1,4 +1,4 @@
-/* state_reader.h - a state file during reading; for state_read.c, state_tensors.c and
+/* state_reader.h - a state file while it is read. Used by state_read.c, state_tensors.c and
  * state_bare.c. */
 #ifndef SB_RUN_STATE_READER_H
 #define SB_RUN_STATE_READER_H
@@ -10,7 +10,7 @@
 typedef struct sb_state_reader {
     const char *path;
     const sb_safetensors *in;
-    int bare; /* a file without metadata: elements of any plain float type */
+    int bare; /* 1: a file without metadata, whose elements may have any plain float type */
     const char *values[SB_STATE_KEY_COUNT];
     sb_state_file *out;
     sb_error *err;

@@ -119,7 +119,7 @@ static int too_wide(uint32_t a, uint32_t b)
     return (uint64_t)a * b > SB_MAX_WIDTH;
 }
 
-/* Reads only the fields. sb_state_file_belongs compares the rest of the text as text. */
+/* Reads only the fields above. sb_state_file_belongs compares the whole texts. */
 sb_status sb_state_config_parse(const char *text, const char *layers, sb_config *out, sb_error *err)
 {
     *out = (sb_config){.layers = 0};

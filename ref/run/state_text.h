@@ -1,4 +1,4 @@
-/* state_text.h - the metadata texts of a state file; for state_file.c and state_read.c. */
+/* state_text.h - the metadata texts of a state file. Used by state_file.c and state_read.c. */
 #ifndef SB_RUN_STATE_TEXT_H
 #define SB_RUN_STATE_TEXT_H
 
@@ -24,11 +24,11 @@ void sb_state_config_text(const sb_config *config, char text[SB_STATE_CONFIG_ROO
 /* "lllf": one letter for each layer, l linear and f full attention. */
 void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1]);
 
-/* Parses both texts. SB_ERR_INPUT: the message does not name the file. */
+/* Parses both texts. The message of SB_ERR_INPUT does not name the file. */
 sb_status sb_state_config_parse(const char *text, const char *layers, sb_config *out,
                                 sb_error *err);
 
-/* "act=bf16 scores=act": the knobs that differ from their first value. sb_state_knobs_parse reads
+/* "act=bf16 scores=act": the knobs whose value is not their first value. sb_state_knobs_parse reads
  * this text. */
 void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM]);
 sb_status sb_state_knobs_parse(const char *text, sb_knobs *out, sb_error *err);

@@ -8,8 +8,8 @@
 #include "ref/base/status.h"
 
 /* Called after a value is computed. name: "layers.3.linear_attn.core_out". data: (rows, cols). The
- * callee may overwrite data. In this way a comparison forces recorded inputs, or adopts a recorded
- * expert set. Router ids arrive as whole numbers in binary32 and are only shown. */
+ * callee may overwrite data. Comparisons do this to force recorded inputs or recorded expert sets.
+ * Router ids arrive as whole numbers in binary32 and are only shown. */
 typedef sb_status (*sb_tap_fn)(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                                sb_error *err);
 

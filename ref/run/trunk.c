@@ -1,5 +1,5 @@
-/* trunk.c - from tokens to logits; and the MTP head, which predicts from a hidden vector and the
- * next token the token after that. */
+/* trunk.c - from tokens to logits; and the MTP head, which predicts the token after the next one
+ * from a hidden vector and the next token. */
 #include "ref/run/trunk.h"
 
 #include <string.h>

@@ -63,7 +63,7 @@ size_t sb_walk_width(const sb_walk *w)
     return (size_t)w->model->config.hidden_size * (keeps_sum(w) ? 2 : 1);
 }
 
-/* A token's row of a stream: x, then the unrounded sum (K-48). */
+/* Copies rows of a stream to the scratch. Each row has x, then the unrounded sum (K-48). */
 static void put(sb_walk *w, const float *stream, size_t rows)
 {
     size_t H = w->model->config.hidden_size, width = sb_walk_width(w);
@@ -162,7 +162,7 @@ sb_status sb_walk_logits(sb_walk *w, const float *stream, float *logits, sb_erro
     return sb_run_head(&call, 0, 1, "logits", logits);
 }
 
-/* The head's input from a token: K-28. */
+/* Computes the input of the MTP head for one token (K-28). */
 static sb_status feature(sb_walk *w, const float *stream, float *out, sb_error *err)
 {
     size_t H = w->model->config.hidden_size;
@@ -175,7 +175,7 @@ static sb_status feature(sb_walk *w, const float *stream, float *out, sb_error *
     return sb_run_norm(&call, out);
 }
 
-/* The entries of S-7, one after the other. */
+/* Makes the entries of S-7, one after the other. */
 sb_status sb_walk_drafts(sb_walk *w, const float *stream, const uint32_t *tokens, size_t n,
                          uint32_t *guess, sb_error *err)
 {

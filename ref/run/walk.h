@@ -1,9 +1,9 @@
-/* walk.h - runs a model one layer at a time. The caller holds the values between two layers and may
+/* walk.h - runs a model one layer at a time. Between two layers the caller has the values and may
  * continue with a layer of another model. The bits are those of a session.
  *
- * A sequence goes through a layer as a whole, in calls of at most SB_WALK_ROWS rows, from an empty
- * state. A layer leaves no state, so many sequences and many mixtures of models can pass one layer
- * before the next is read. */
+ * A layer processes a whole sequence, in calls of at most SB_WALK_ROWS rows, from an empty state.
+ * No state is kept between layers. So many sequences and many mixtures of models can pass one layer
+ * before the weights of the next layer are read. */
 #ifndef SB_RUN_WALK_H
 #define SB_RUN_WALK_H
 
@@ -20,14 +20,15 @@ sb_status sb_walk_new(const sb_model *model, const sb_knobs *knobs, sb_tap_fn ta
                       sb_walk **out, sb_error *err);
 void sb_walk_free(sb_walk *walk);
 
-/* The floats per token between two layers: H, or 2 H if K-48 keeps the unrounded residual. */
+/* The number of floats per token between two layers: H, or 2 H if K-48 keeps the unrounded
+ * residual. */
 size_t sb_walk_width(const sb_walk *walk);
 
 /* the input of the first layer. stream: (n, width). */
 sb_status sb_walk_embed(sb_walk *walk, const uint32_t *tokens, size_t n, float *stream,
                         sb_error *err);
 
-/* one layer of the trunk, for n tokens from position 0 on, in place. */
+/* runs one layer of the trunk for n tokens from position 0 on, in place. */
 sb_status sb_walk_layer(sb_walk *walk, uint32_t layer, size_t n, float *stream, sb_error *err);
 
 /* the logits (V) of one token, from its row (width) of the last layer's output. */
