@@ -16,7 +16,7 @@ static sb_status no_memory(const char *path, sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
 }
 
-/* A link counts as existing even if it is dangling: opening it then gives the error. */
+/* True if a file exists. A dangling link counts as existing, so that opening it gives the error. */
 static int exists(const char *path)
 {
     struct stat info;
@@ -44,7 +44,7 @@ sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *c
         return SB_OK;
     char *slash = strrchr(c->folder, '/');
     if (!slash)
-        strcpy(c->folder, "."); /* fits: a path that stat found has at least one byte */
+        strcpy(c->folder, "."); /* fits, because a path that stat found has at least one byte */
     else if (slash == c->folder)
         slash[1] = '\0';
     else
@@ -107,7 +107,7 @@ static sb_status open_indexed(sb_checkpoint *c, sb_error *err)
     return SB_OK;
 }
 
-/* 1 for a name that ends in .safetensors and is not in the index. */
+/* True if the name ends in .safetensors and is not in the index. */
 static int is_stray(const char *name, const sb_index *index)
 {
     size_t n = strlen(name);
@@ -116,9 +116,9 @@ static int is_stray(const char *name, const sb_index *index)
     return index ? !sb_index_has_shard(index, name) : strcmp(name, SB_SINGLE_NAME) != 0;
 }
 
-/* A file that is not in the index is either a lost part or a stale file, and tensors would be wrong
- * in both cases. The first such file by name is reported, so that the message does not depend on
- * the order of the folder. */
+/* Refuses *.safetensors that are not in the index. Such a file is either a lost part or a stale
+ * file, and tensors would be wrong in both cases. The first such file by name is reported, so that
+ * the message does not depend on the order of the folder. */
 static sb_status refuse_strays(const sb_checkpoint *c, sb_error *err)
 {
     const sb_index *index = sb_checkpoint_index(c);
@@ -192,7 +192,7 @@ static sb_status refuse_twins(const sb_checkpoint *c, sb_error *err)
 }
 
 /* C-5: "every tensor of the index is in the shard the index names, and every tensor of a shard is
- * in the index" - walks both sorted lists together. */
+ * in the index" - goes through both sorted lists together. */
 static sb_status check_index(const sb_checkpoint *c, sb_error *err)
 {
     const sb_index *index = &c->index;

@@ -1,10 +1,10 @@
 /* checkpoint.h - a published checkpoint, a folder or a single file, as one set of tensors.
  *
- * A folder holds model.safetensors.index.json and the shards it names, or model.safetensors alone.
- * Every *.safetensors in the folder must belong to the checkpoint. A file that the index does not
- * name is an error, because such files are the usual source of stale or lost tensors.
- * metadata.total_size of the index is never compared: published folders have other sums there, or
- * 0. */
+ * A folder contains model.safetensors.index.json and the shards that the index names, or only
+ * model.safetensors. Every *.safetensors in the folder must belong to the checkpoint. A file that
+ * the index does not name is an error, because such files usually mean stale or lost tensors.
+ * metadata.total_size of the index is never compared, because published folders have other sums
+ * there, or 0. */
 #ifndef SB_CONTAINER_CHECKPOINT_H
 #define SB_CONTAINER_CHECKPOINT_H
 
@@ -35,8 +35,8 @@ const char *
 sb_checkpoint_path(const sb_checkpoint *checkpoint); /* as given, without trailing '/' */
 const char *sb_checkpoint_folder(const sb_checkpoint *checkpoint); /* the folder of config.json */
 
-/* The "__metadata__" of a shard's file, sorted bytewise by key; and the value of one key, or
- * NULL. */
+/* The "__metadata__" of a shard's file: the number of pairs, pair i in bytewise order of keys, and
+ * the value of one key, or NULL. */
 size_t sb_checkpoint_metadata_count(const sb_checkpoint *checkpoint, uint32_t shard);
 const sb_metadata_pair *sb_checkpoint_metadata_at(const sb_checkpoint *checkpoint, uint32_t shard,
                                                   size_t i);
@@ -46,8 +46,8 @@ const char *sb_checkpoint_metadata(const sb_checkpoint *checkpoint, uint32_t sha
 /* Offset of the tensor's first byte in its file, for messages. */
 uint64_t sb_checkpoint_offset(const sb_checkpoint *checkpoint, const sb_tensor *tensor);
 
-/* The sum of the tensors' bytes. sb_checkpoint_declared_bytes: returns 1 and the total of the
- * index, if the index has an integer there. */
+/* The sum of the tensors' bytes. sb_checkpoint_declared_bytes returns 1 and sets the total of the
+ * index if the index has an integer total. */
 uint64_t sb_checkpoint_bytes(const sb_checkpoint *checkpoint);
 int sb_checkpoint_declared_bytes(const sb_checkpoint *checkpoint, uint64_t *declared);
 

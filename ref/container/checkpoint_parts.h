@@ -11,7 +11,7 @@
 
 typedef struct sb_shard {
     char *name;
-    char *folder; /* of the checkpoint from which the shard was overlaid; NULL: own shard */
+    char *folder; /* folder of the checkpoint from which the shard was overlaid; NULL: own shard */
     sb_safetensors file;
 } sb_shard;
 
@@ -25,11 +25,11 @@ struct sb_checkpoint {
     uint64_t bytes;
     int has_index;
     sb_index index;
-    char **names; /* of tensors that were renamed by an overlay (overlay.h) */
+    char **names; /* names of tensors that an overlay renamed (overlay.h) */
     size_t name_count;
 };
 
-/* Sets path, without trailing slashes, and the folder of config.json. */
+/* Sets the members `path` (without trailing slashes) and `folder` (the folder of config.json). */
 sb_status sb_checkpoint_set_paths(const char *path, int folder, sb_checkpoint *checkpoint,
                                   sb_error *err);
 

@@ -5,7 +5,7 @@
 #include "ref/base/hash.h"
 #include "ref/container/checkpoint.h"
 
-/* D-1. SB_ERR_MEMORY only. */
+/* Computes the digest of D-1. Fails only with SB_ERR_MEMORY. */
 sb_status sb_tensor_digest(const sb_tensor *tensor, sb_digest *digest, sb_error *err);
 
 /* A shape as text without blanks: "[2,3]", "[]". The function returns room->text. */

@@ -46,7 +46,7 @@ sb_status sb_dtype_bytes(sb_dtype dtype, unsigned rank, const uint64_t *shape, u
 {
     uint64_t bits = sb_dtype_bits(dtype);
     for (unsigned i = 0; i < rank; i++) {
-        /* The format allows empty tensors; no model has one, and a damaged header often does. */
+        /* The format allows empty tensors, but no model has one, while damaged headers often do. */
         if (shape[i] == 0)
             return sb_fail(err, SB_ERR_INPUT, "dimension %u of shape is 0, expected at least 1", i);
         if (bits > UINT64_MAX / shape[i])

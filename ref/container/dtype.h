@@ -17,7 +17,7 @@ const char *sb_dtype_name(sb_dtype dtype);    /* "BF16", as in the file */
 unsigned sb_dtype_bits(sb_dtype dtype);       /* 4, 6, 8, 16, 32 or 64 */
 const char *sb_dtype_refused(sb_dtype dtype); /* reason for refusing the dtype, or NULL */
 
-/* Returns 1 and *out if a header may have this dtype name, else 0. */
+/* Returns 1 and sets *out if a header may have this dtype name, else returns 0. */
 int sb_dtype_find(const char *name, sb_dtype *out);
 
 /* The byte length of a tensor. SB_ERR_INPUT if a dimension is 0, a product overflows 64 bits, or

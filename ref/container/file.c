@@ -20,7 +20,8 @@ static sb_status io_failed(const char *doing, const char *path, sb_error *err)
 sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err)
 {
     struct stat info;
-    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
+    int opened = open(path, O_RDONLY | O_CLOEXEC |
+                                O_NONBLOCK); /* O_NONBLOCK, because opening a pipe must not block */
     if (opened < 0)
         return io_failed("open", path, err);
     if (fstat(opened, &info) != 0) {
@@ -106,8 +107,9 @@ char *sb_path_join(const char *dir, const char *name)
     return path;
 }
 
-/* Opens a new temporary file. If a crash leaves it behind, its name shows the file it belongs to.
- * The name does not end in .safetensors, so that the folder stays a readable checkpoint. */
+/* Opens a new temporary file. The name contains the name of the final file, so that a file left by
+ * a crash can be recognised. It does not end in .safetensors, so that the folder stays a readable
+ * checkpoint. */
 static sb_status open_temp(sb_file_out *out, sb_error *err)
 {
     size_t room = strlen(out->path) + 64;
@@ -132,8 +134,9 @@ static sb_status open_temp(sb_file_out *out, sb_error *err)
 
 enum { LINKS = 40, LINK_BYTES = 4096 };
 
-/* The target of a link as a path from the current folder; the caller frees it. Returns NULL with
- * *wrong 0 if path is not a link, NULL with *wrong 1 if the link cannot be followed. */
+/* The target of a link as a path from the current folder; the caller frees it. If path is not a
+ * link, returns NULL and sets *wrong to 0. If the link cannot be followed, returns NULL and sets
+ * *wrong to 1. */
 static char *behind(const char *path, int *wrong)
 {
     char text[LINK_BYTES];
@@ -177,8 +180,8 @@ sb_status sb_file_place(const char *path, char **place, sb_error *err)
 }
 
 /* The open descriptor that a path names: the number in "/dev/fd/3", or stdout or stderr if the path
- * is the file behind them. Returns -1 if there is none. A file with an open descriptor must not be
- * replaced, because the output of other writers would be lost. */
+ * is the file to which they write. Returns -1 if the path names none. A file with an open
+ * descriptor must not be replaced, because the output of other writers would be lost. */
 static int named_descriptor(const char *path, const struct stat *info)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -196,7 +199,7 @@ static int named_descriptor(const char *path, const struct stat *info)
     return -1;
 }
 
-/* Opens a file that is written directly. For other files out->fd stays -1. */
+/* Opens the file if it has to be written directly. For other files out->fd stays -1. */
 static sb_status open_straight(sb_file_out *out, sb_error *err)
 {
     struct stat info;
@@ -209,7 +212,7 @@ static sb_status open_straight(sb_file_out *out, sb_error *err)
     if (fd < 0 && S_ISREG(info.st_mode))
         return SB_OK;
     if (fd >= 0)
-        fflush(stdout); /* earlier output must come first */
+        fflush(stdout); /* so that earlier output comes first */
     out->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open(out->path, O_WRONLY | O_CLOEXEC);
     return out->fd >= 0 ? SB_OK : io_failed("open for writing", out->path, err);
 }
@@ -287,7 +290,7 @@ sb_status sb_sync_folder_of(const char *path, sb_error *err)
 sb_status sb_file_commit(sb_file_out *out, sb_error *err)
 {
     if (!out->temp)
-        return SB_OK; /* written directly */
+        return SB_OK; /* the file was written directly */
     if (rename(out->temp, out->path) != 0)
         return io_failed("rename the finished file to this name", out->path, err);
     free(out->temp);

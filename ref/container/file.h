@@ -7,7 +7,8 @@
 
 #include "ref/base/status.h"
 
-/* Opens a regular file for reading and returns its size. SB_ERR_IO, naming the path, on failure. */
+/* Opens a regular file for reading and returns its size. Fails with SB_ERR_IO and the path in the
+ * message. */
 sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err);
 
 /* Reads a regular file of at most `limit` bytes. *bytes ends with an extra NUL that *count does not
@@ -15,21 +16,21 @@ sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err
 sb_status sb_read_file(const char *path, size_t limit, unsigned char **bytes, size_t *count,
                        sb_error *err);
 
-/* The place where a file of this name is written: the end of the chain of links, whether it exists
- * or not. The caller frees *place. */
+/* Finds the path at which a file of this name is written: the end of the chain of links, even if no
+ * file exists there. The caller frees *place. */
 sb_status sb_file_place(const char *path, char **place, sb_error *err);
 
 /* Writes a file. After success it is complete and on disk; after a failure the old file is
- * unchanged. Links are followed. Devices and pipes are written directly, without a temporary file,
- * and so are files that are the process's stdout, stderr or /dev/fd/N. */
+ * unchanged. Links are followed. Devices, pipes, and files that are the process's stdout, stderr or
+ * /dev/fd/N are written directly, without a temporary file. */
 sb_status sb_write_file(const char *path, const void *bytes, size_t count, sb_error *err);
 
-/* Writes a file in steps, for files that are not in memory as a whole: begin, any number of append,
+/* Writes a file in steps, so that it need not be in memory as a whole: begin, any number of append,
  * sync, commit. abort, at any step, removes the temporary file. Several files can be synced before
  * the first is committed. */
 typedef struct sb_file_out {
-    char *path; /* the final place */
-    char *temp; /* the temporary file; NULL if there is none to remove, or if written directly */
+    char *path; /* the final path */
+    char *temp; /* the temporary file; NULL if none has to be removed */
     int fd;     /* -1 after sync */
 } sb_file_out;
 
@@ -43,7 +44,7 @@ void sb_file_abort(sb_file_out *out); /* also needed after commit, to free the s
  * file system without sync (EINVAL), is not an error; any other failure is. */
 sb_status sb_sync_folder_of(const char *path, sb_error *err);
 
-/* Returns "dir/name", which the caller frees; NULL if memory is out. An empty dir gives "name". */
+/* Returns "dir/name", which the caller frees; NULL if out of memory. An empty dir gives "name". */
 char *sb_path_join(const char *dir, const char *name);
 
 #endif

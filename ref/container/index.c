@@ -23,7 +23,8 @@ static int by_shard(const void *left, const void *right)
     return strcmp(a->shard_name, b->shard_name);
 }
 
-/* An index must not name files outside the checkpoint, such as "../../other/file". */
+/* Returns a message if a shard name is not allowed, else NULL. An index must not name files outside
+ * the checkpoint, such as "../../other/file". */
 static const char *bad_shard_name(const char *name)
 {
     static const char suffix[] = ".safetensors";

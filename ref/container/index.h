@@ -31,13 +31,13 @@ typedef struct sb_index {
     uint64_t total;
 } sb_index;
 
-/* Parses and checks the text of an index. `file` names it in messages. */
+/* Parses and checks the text of an index. `file` names the index in messages. */
 sb_status sb_index_parse(const char *text, size_t n, const char *file, sb_index *out,
                          sb_error *err);
 sb_status sb_index_load(const char *path, sb_index *out, sb_error *err);
 void sb_index_free(sb_index *index);
 
-/* 1 if a shard of the index has this name. */
+/* True if a shard of the index has this name. */
 int sb_index_has_shard(const sb_index *index, const char *name);
 
 #endif

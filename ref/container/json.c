@@ -26,8 +26,8 @@ static sb_status fail_at(const char *file, const char *text, size_t at, const ch
                    at - line_start + 1, SB_SHOW(what));
 }
 
-/* The way of reading a text: the memory limit as a multiple of its size (0: no limit), and `loose`
- * of json_build.h. */
+/* The way in which a text is read: the memory limit as a multiple of the text's size (0: no limit),
+ * and `loose` as in json_build.h. */
 typedef struct manner {
     size_t times;
     int loose;
@@ -55,8 +55,8 @@ static sb_status check(const char *text, size_t n, const char *file, manner how,
     return SB_OK;
 }
 
-/* Parses a text, which is, or was made from, the part of `whole` that starts at `from`. Errors in
- * values are located in `whole`. */
+/* Parses a text. The text is the part of `whole` that starts at `from`, or was made from this part.
+ * Messages about values give the line and column in `whole`. */
 static sb_status read_as(const char *text, size_t n, const char *file, const char *whole,
                          size_t from, manner how, json_t **out, sb_error *err)
 {
@@ -94,7 +94,8 @@ sb_status sb_json_parse_loose(const char *text, size_t n, const char *file, json
 /* --- one member at a time -----------------------------------------------------------------------
  */
 
-/* The byte after the first brace. strspn cannot be used, because the text has no NUL at its end. */
+/* Returns the position after the first brace. strspn cannot be used, because the text has no NUL at
+ * its end. */
 static size_t begin_of(const char *text, size_t n)
 {
     size_t at = 0;
@@ -122,7 +123,7 @@ sb_status sb_json_measure(const char *text, size_t n, const char *file, const ch
     return SB_OK;
 }
 
-/* Parses one member as a text of its own, an object with this one member. */
+/* Parses one member. Copies it to a text of its own, an object with this one member. */
 static sb_status visit_one(const char *text, const sb_json_member *m, const char *file,
                            sb_json_member_fn visit, void *ctx, char *room, sb_error *err)
 {

@@ -2,7 +2,7 @@
  *
  * Strict: the whole text is one object or array, no key occurs twice in an object, and there are no
  * comments, no NaN and nothing after the end. The first pass allocates no memory (json_scan.h), so
- * that a hostile text is refused before it costs any. The second pass builds the values
+ * that a hostile text is refused before it takes memory. The second pass builds the values
  * (json_build.h). */
 #ifndef SB_CONTAINER_JSON_H
 #define SB_CONTAINER_JSON_H
@@ -17,22 +17,22 @@ enum {
     SB_JSON_MAX_BYTES = 100000000, /* the header limit of the safetensors reference */
     SB_JSON_MAX_DEPTH = 64,
     SB_JSON_MAX_VALUES = 16000000, /* enough for 10^6 tensors */
-    /* The memory limit of a text is TIMES (or TIMES_RICH) its size plus MORE. */
+    /* The memory limit of a text is its size times TIMES (or TIMES_RICH), plus MORE. */
     SB_JSON_TIMES = 8,
     SB_JSON_TIMES_RICH =
         24, /* for many short strings and small objects: tokenizers, server responses */
     SB_JSON_MORE = 1 << 20
 };
 
-/* Parses n bytes within the memory limit of SB_JSON_TIMES, or SB_JSON_TIMES_RICH for the second
- * function. `file` names the text in messages: "file:line:column: ...". json_decref releases
- * *out. */
+/* Parses n bytes. The memory limit is that of SB_JSON_TIMES, or for the second function that of
+ * SB_JSON_TIMES_RICH. `file` names the text in messages: "file:line:column: ...". json_decref
+ * releases *out. */
 sb_status sb_json_parse(const char *text, size_t n, const char *file, json_t **out, sb_error *err);
 sb_status sb_json_parse_rich(const char *text, size_t n, const char *file, json_t **out,
                              sb_error *err);
 
-/* Reads as Python does, except that all numbers are reals. The last value of a repeated key counts.
- * An integer may be -0 or exceed 64 bits. */
+/* Parses as Python does, except that all numbers become reals. If a key is repeated, the last value
+ * counts. An integer may be -0 or exceed 64 bits. */
 sb_status sb_json_parse_loose(const char *text, size_t n, const char *file, json_t **out,
                               sb_error *err);
 
@@ -42,16 +42,17 @@ typedef sb_status (*sb_json_member_fn)(void *ctx, const char *key, json_t *value
 sb_status sb_json_each(const char *text, size_t n, const char *file, sb_json_member_fn visit,
                        void *ctx, sb_error *err);
 
-/* For use before sb_json_each: checks the text, counts the members of its object, except those with
- * the key `besides`, and sums the bytes of all keys as written. */
+/* Prepares a call of sb_json_each: checks the text, counts the members of its object except those
+ * with the key `besides`, and adds up the bytes of all keys as written. */
 sb_status sb_json_measure(const char *text, size_t n, const char *file, const char *besides,
                           size_t *members, size_t *key_bytes, sb_error *err);
 
 /* Reads and parses a file. */
 sb_status sb_json_load(const char *path, json_t **out, sb_error *err);
 
-/* An object and its place in the file. `path` is "" for the root, else for example "text_config".
- * If `tensor` is not NULL, the object describes that tensor, and path is not used. */
+/* An object and its place in the file. `path` is "" for the root, for other objects for example
+ * "text_config". If `tensor` is not NULL, the object describes that tensor, and path is not
+ * used. */
 typedef struct sb_json_object {
     json_t *json;
     const char *file;
@@ -77,15 +78,16 @@ sb_status sb_json_fail(const sb_json_object *object, const char *key, sb_status 
 sb_status sb_json_wrong(const sb_json_object *object, const char *key, const json_t *found,
                         const char *expected, sb_error *err);
 
-/* "an object", "the string "abc"", "-5", "null": a value in the words of a message. */
+/* "an object", "the string "abc"", "-5", "null": a value in words, for messages. */
 typedef struct sb_json_text {
     char text[96];
 } sb_json_text;
 const char *sb_json_found(const json_t *value, sb_json_text *room);
 
 /* Typed fields. An unsigned integer has digits only: no sign, fraction or exponent. A number is an
- * integer or a real. The plain forms refuse an absent key; the _or forms then return `otherwise`.
- * Both refuse null as a value of the wrong type. Strings live as long as the document. */
+ * integer or a real. If the key is absent, the plain forms fail, and the _or forms return
+ * `otherwise`. Both refuse null as a value of the wrong type. Strings live as long as the
+ * document. */
 sb_status sb_json_u64(const sb_json_object *object, const char *key, uint64_t *out, sb_error *err);
 sb_status sb_json_u64_or(const sb_json_object *object, const char *key, uint64_t otherwise,
                          uint64_t *out, sb_error *err);
@@ -100,7 +102,7 @@ sb_status sb_json_string(const sb_json_object *object, const char *key, const ch
 sb_status sb_json_string_or(const sb_json_object *object, const char *key, const char *otherwise,
                             const char **out, sb_error *err);
 
-/* An array of `least` to `most` unsigned integers. */
+/* Reads an array of `least` to `most` unsigned integers. */
 sb_status sb_json_u64_array(const sb_json_object *object, const char *key, size_t least,
                             size_t most, uint64_t *out, size_t *count, sb_error *err);
 

@@ -15,8 +15,8 @@
 typedef struct build {
     const char *text;
     size_t at;
-    char *room; /* scratch for a string or number and a NUL; the keys of the enclosing objects come
-                   before it */
+    char *room;   /* scratch for a string or number and a NUL; the keys of the enclosing objects are
+                     stored before it */
     size_t count; /* bytes of the string */
     int loose;
     const char *wrong;
@@ -29,7 +29,8 @@ static int refuse(build *b, size_t at, const char *wrong)
     return 0;
 }
 
-/* Moves to the next token. The text was checked, so commas and colons can be skipped. */
+/* Moves to the next token and returns its first byte. The text was checked, so commas and colons
+ * can be skipped. */
 static char peek(build *b)
 {
     while (strchr(" \t\r\n,:", b->text[b->at]))
@@ -50,7 +51,7 @@ static size_t put_utf8(char *to, uint32_t code)
     return n;
 }
 
-/* The part of an escape after the backslash. */
+/* Reads the part of an escape after the backslash. */
 static void read_escape(build *b)
 {
     static const char letters[] = "bfnrt", means[] = "\b\f\n\r\t";
@@ -99,7 +100,7 @@ static json_t *build_string(build *b)
     return json_stringn_nocheck(b->room, b->count);
 }
 
-/* strtod expects the decimal point of the host's locale. */
+/* Replaces the decimal point, because strtod expects the decimal point of the locale. */
 static void turn_point(char *number)
 {
     const char point = localeconv()->decimal_point[0];
@@ -112,7 +113,9 @@ static json_t *build_number(build *b)
 {
     const size_t begin = b->at;
     size_t n = 1;
-    while (strchr("+-.0123456789eE", b->text[begin + n])) /* no text ends with a number */
+    while (
+        strchr("+-.0123456789eE",
+               b->text[begin + n])) /* stops inside the text, because no text ends with a number */
         n++;
     memcpy(b->room, b->text + begin, n);
     b->room[n] = '\0';
@@ -212,7 +215,7 @@ json_t *sb_json_build(const char *text, size_t n, size_t token, int loose, size_
                       const char **wrong)
 {
     const size_t most =
-        (SB_JSON_MAX_DEPTH + 1) * (token + 1); /* one key for each enclosing object */
+        (SB_JSON_MAX_DEPTH + 1) * (token + 1); /* room for one key of each enclosing object */
     char *room = sb_alloc((most < n ? most : n) + 1, 1);
     build b = {.text = text, .room = room, .loose = loose};
     json_t *root = room ? build_value(&b) : NULL;

@@ -1,4 +1,4 @@
-/* json_fields.c - typed fields of a parsed object; json.c is the parser. */
+/* json_fields.c - typed fields of a parsed object. The parser is in json.c. */
 #include "ref/container/json.h"
 
 #include <stdarg.h>

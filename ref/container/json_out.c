@@ -42,8 +42,9 @@ char *sb_json_dumps(const json_t *document, size_t flags)
     return text;
 }
 
-/* A character beyond ASCII is always in a string, so its escape has the same meaning. All
- * characters that must not be shown have 16-bit code points, except U+1FFFE and similar ones. */
+/* Prints, as \uXXXX, a character that must not be shown. A character beyond ASCII is always in a
+ * string, so its escape means the same. All such characters have 16-bit code points, except U+1FFFE
+ * and similar ones, which are printed unchanged. */
 static void print_escaped(const char *text, FILE *out)
 {
     const unsigned char *c = (const unsigned char *)text;

@@ -15,7 +15,7 @@ typedef struct scan {
     char closers[SB_JSON_MAX_DEPTH]; /* the closing character of each open object or array */
 } scan;
 
-/* The current byte, or 0 at the end: a NUL is not valid JSON either. */
+/* The current byte, or 0 at the end. A NUL in the text is not valid JSON either. */
 static char peek(const scan *s)
 {
     return s->at < s->n ? s->text[s->at] : '\0';
@@ -45,8 +45,8 @@ int sb_json_hex4(const char *text)
     return value;
 }
 
-/* The part of an escape after the backslash. Refuses \u0000, which would end a C string, and half
- * of a surrogate pair, which is not a character. */
+/* Scans the part of an escape after the backslash. Refuses \u0000, which would end a C string, and
+ * half of a surrogate pair, which is not a character. */
 static const char *scan_escape(scan *s)
 {
     char c = peek(s);
@@ -97,7 +97,8 @@ static size_t scan_digits(scan *s)
     return s->at - begin;
 }
 
-/* An integer -0 is refused: its sign would be lost. -0.0 and -0e1 are reals. */
+/* Scans a number. An integer -0 is refused, because its sign would be lost; -0.0 and -0e1 are
+ * reals. */
 static const char *scan_number(scan *s)
 {
     size_t begin = s->at;
@@ -144,8 +145,8 @@ static const char *scan_word(scan *s)
     return "expected a value";
 }
 
-/* Memory of values in jansson 2.14, with the allocator's overhead: an object with its buckets, a
- * member with its bucket entry, an array with its slots, a string with its text. */
+/* The memory that values take in jansson 2.14, with the allocator's overhead: an object with its
+ * buckets, a member with its bucket entry, an array with its slots, a string with its text. */
 enum {
     COST_OBJECT = 224,
     COST_MEMBER = 104,
@@ -210,7 +211,8 @@ static const char *scan_open(scan *s, int *entered)
     return closer == '}' ? scan_key(s) : NULL;
 }
 
-/* After a value: closes objects and arrays that end here and moves to the next value, if any. */
+/* Called after a value. Closes objects and arrays that end here, and moves to the next value if
+ * there is one. */
 static const char *scan_next(scan *s, size_t outside)
 {
     skip_space(s);
@@ -227,7 +229,7 @@ static const char *scan_next(scan *s, size_t outside)
     return s->closers[s->depth - 1] == '}' ? scan_key(s) : NULL;
 }
 
-/* Scans one value with all its contents. Enclosing objects and arrays stay open. */
+/* Scans one value with all its contents. Leaves enclosing objects and arrays open. */
 static const char *scan_value(scan *s)
 {
     const size_t outside = s->depth;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* In this order: a longer beginning stands before a shorter one. */
+/* The first match counts, so a longer beginning comes before a shorter one. */
 static const struct {
     const char *first, *words;
 } kinds[] = {

@@ -1,4 +1,4 @@
-/* madvise is not in POSIX; posix_madvise does not release pages. */
+/* For madvise, which is not in POSIX. posix_madvise does not release pages. */
 #define _DEFAULT_SOURCE
 #include "ref/container/map.h"
 
@@ -25,7 +25,7 @@ sb_status sb_map_open(const char *path, sb_map *out, sb_error *err)
     sb_status status = sb_open_regular(path, &fd, &size, err);
     if (status != SB_OK)
         return status;
-    out->data = nothing; /* mmap refuses a length of 0 */
+    out->data = nothing; /* used for an empty file, because mmap refuses a length of 0 */
     out->size = size;
     if (size > 0) {
         void *base = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -44,7 +44,7 @@ sb_status sb_map_open(const char *path, sb_map *out, sb_error *err)
 void sb_map_close(sb_map *map)
 {
     if (map->size > 0) {
-        /* munmap takes a pointer to non-const; the bytes are not written */
+        /* munmap takes a pointer to non-const, but does not write the bytes */
         union {
             const unsigned char *given;
             void *taken;
@@ -54,7 +54,7 @@ void sb_map_close(sb_map *map)
     *map = (sb_map){nothing, 0};
 }
 
-/* madvise takes a pointer to non-const; no byte is written. */
+/* madvise takes a pointer to non-const, but does not write the bytes. */
 void sb_map_advise(const unsigned char *from, uint64_t bytes, sb_pages what)
 {
     static const int advice[] = {[SB_PAGES_soon] = MADV_WILLNEED,

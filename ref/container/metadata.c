@@ -22,7 +22,8 @@ static char *put(char *at, const char **where, const char *text)
     return at + n;
 }
 
-/* C-7: "`__metadata__` maps strings to strings" - the strict parser refuses NUL characters. */
+/* C-7: "`__metadata__` maps strings to strings" - no text contains a NUL, because the strict parser
+ * refuses it. */
 sb_status sb_metadata_read(json_t *value, const char *file, sb_metadata *out, sb_error *err)
 {
     sb_json_object object;

@@ -17,7 +17,8 @@ typedef struct sb_metadata {
     char *texts; /* one block with all keys and values */
 } sb_metadata;
 
-/* Copies the map; `file` names it in messages. SB_ERR_INPUT if it is not an object of strings. */
+/* Copies the map. `file` names the file in messages. SB_ERR_INPUT if the value is not an object of
+ * strings. */
 sb_status sb_metadata_read(json_t *value, const char *file, sb_metadata *out, sb_error *err);
 void sb_metadata_free(sb_metadata *metadata);
 

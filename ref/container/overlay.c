@@ -7,7 +7,7 @@
 #include "ref/container/checkpoint_parts.h"
 #include "ref/container/show.h"
 
-/* Lists the remaining tensors of base and the added ones. Names of added tensors are copied,
+/* Lists the remaining tensors of base and the added tensors. Names of added tensors are copied,
  * because they may be new. */
 static sb_status list_tensors(const sb_checkpoint *base, const unsigned char *dropped,
                               const sb_overlaid *taken, size_t count, sb_checkpoint *out,
@@ -53,7 +53,7 @@ static sb_status sort_tensors(const sb_checkpoint *base, sb_checkpoint *out, sb_
     return SB_OK;
 }
 
-/* Makes room for the files of both, and sets the folder of the added files. */
+/* Makes room for the files of both checkpoints, and sets the folder of the added files. */
 static sb_status list_shards(const sb_checkpoint *base, sb_checkpoint *over, sb_checkpoint *out,
                              sb_error *err)
 {

@@ -11,7 +11,7 @@
 #include "ref/container/kind.h"
 #include "ref/container/show.h"
 
-enum { PREFIX = 8 }; /* bytes of the header length, before the header */
+enum { PREFIX = 8 }; /* bytes of the header length, which come before the header */
 
 /* The data of one pass over a file. */
 typedef struct reader {
@@ -157,7 +157,7 @@ static sb_status read_entry(const reader *r, json_t *value, sb_tensor *t, sb_err
  * {"a":{"dtype":"F4","shape":[],"data_offsets":[0,0]}} */
 enum { LEAST = 50 };
 
-/* The part of the header read so far. */
+/* The state of reading the header. */
 typedef struct reading {
     const reader *r;
     char *name; /* the place of the next name */
@@ -165,7 +165,7 @@ typedef struct reading {
     int has_metadata;
 } reading;
 
-/* One member: a tensor, or the metadata. */
+/* Reads one member: a tensor, or the metadata. */
 static sb_status read_member(void *ctx, const char *key, json_t *value, sb_error *err)
 {
     reading *at = ctx;
@@ -217,7 +217,7 @@ static sb_status check_names(const reader *r, sb_error *err)
     return status;
 }
 
-/* Parses the header tensor by tensor, so that memory is needed only for the tensors. */
+/* Parses the header tensor by tensor, so that only the tensors take memory, not a JSON document. */
 static sb_status read_tensors(const reader *r, const char *text, size_t n, sb_error *err)
 {
     size_t members, key_bytes;
@@ -229,7 +229,9 @@ static sb_status read_tensors(const reader *r, const char *text, size_t n, sb_er
     if (members > SB_MAX_TENSORS)
         return sb_fail(err, SB_ERR_INPUT, "%s: the header lists %zu tensors, expected at most %d",
                        SB_SHOW(r->file), members, SB_MAX_TENSORS);
-    if (members > n / LEAST + 1) /* not all can be valid; reading ends at the first invalid one */
+    if (members >
+        n / LEAST +
+            1) /* some members must be invalid then, and reading ends at the first invalid member */
         members = n / LEAST + 1;
     r->out->tensors = sb_alloc(members, sizeof *r->out->tensors);
     r->out->names = sb_alloc(key_bytes, 1);

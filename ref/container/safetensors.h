@@ -1,7 +1,7 @@
-/* safetensors.h - one safetensors file. The whole header is checked before any of it is used.
+/* safetensors.h - one safetensors file. The whole header is checked before any part of it is used.
  *
- * Values are not checked and may be NaN or infinite. Tensors may be unaligned, so their bytes are
- * read only with ref/base/bytes.h or sb_decode. */
+ * The values of elements are not checked and may be NaN or infinite. Tensors may be unaligned, so
+ * their bytes are read only with ref/base/bytes.h or sb_decode. */
 #ifndef SB_CONTAINER_SAFETENSORS_H
 #define SB_CONTAINER_SAFETENSORS_H
 

@@ -93,7 +93,7 @@ static size_t escape(const char *text, char *out, size_t room)
     return i;
 }
 
-/* True for the bytes inside a UTF-8 character: a cut must not come before such a byte. */
+/* True for bytes that continue a UTF-8 character. A cut must not come before such a byte. */
 static int is_continuation(char c)
 {
     return ((unsigned char)c & 0xc0u) == 0x80u;
@@ -117,7 +117,8 @@ const char *sb_show(const char *text, sb_shown *room)
 
 const char *sb_show_behind(const char *message, const char *path)
 {
-    const char *shown = SB_SHOW(path); /* as in messages, which cut a long path */
+    const char *shown =
+        SB_SHOW(path); /* the path as messages show it, because messages cut a long path */
     size_t n = strlen(shown);
     if (strncmp(message, shown, n) != 0 || message[n] != ':')
         return message;

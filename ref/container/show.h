@@ -1,8 +1,8 @@
 /* show.h - makes text from files safe for a terminal, a report and a one-line message.
  *
  * Names and paths in files may be long and contain line breaks. Messages escape unsafe characters
- * in them and cut the middle. So a message stays one line, and the text after the name always fits
- * into the sb_error. */
+ * in these texts and cut out the middle. So a message stays one line, and the text after the name
+ * always fits into the sb_error. */
 #ifndef SB_CONTAINER_SHOW_H
 #define SB_CONTAINER_SHOW_H
 
@@ -16,9 +16,9 @@
 size_t sb_utf8_bytes(const char *text, uint32_t *code);
 
 /* The number of bytes of the character at text, which ends with a NUL; 0 if the character must not
- * be shown. Not shown are: bytes that are not well-formed UTF-8, controls (C0, DEL, C1), line and
- * paragraph separators, the marks, embeddings, overrides and isolates that change text direction,
- * and characters that XML forbids. All foreign text is checked by this function. */
+ * be shown. These must not be shown: bytes that are not well-formed UTF-8, controls (C0, DEL, C1),
+ * line and paragraph separators, the marks, embeddings, overrides and isolates that change text
+ * direction, and characters that XML forbids. This function checks all foreign text. */
 size_t sb_shown_bytes(const char *text);
 
 /* Prints a whole text; bytes that must not be shown appear as \xHH. */
@@ -34,10 +34,10 @@ typedef struct sb_shown {
 /* Writes the text to *room, escaped and cut, and returns it. */
 const char *sb_show(const char *text, sb_shown *room);
 
-/* The part of a message after "path:", where the caller knows path. */
+/* Returns the part of a message after "path:", for callers that name the path elsewhere. */
 const char *sb_show_behind(const char *message, const char *path);
 
-/* For a single use as an argument of sb_fail. */
+/* The text of sb_show as an argument of one call, such as sb_fail. */
 #define SB_SHOW(string) sb_show((string), &(sb_shown){{0}})
 
 #endif

@@ -17,7 +17,7 @@ typedef struct survey {
     sb_checkpoint *c;
     char **names; /* files of the folder that end in .safetensors, sorted */
     size_t count, room;
-    int index_damaged; /* the files that it names are then unknown */
+    int index_damaged; /* 1: the files that the index names are unknown */
     sb_problem_fn tell;
     void *ctx;
 } survey;
@@ -91,7 +91,7 @@ static sb_status read_index(survey *s, sb_error *err)
     return status;
 }
 
-/* A file of the folder during opening. */
+/* A file of the folder while it is opened. */
 typedef struct opening {
     sb_safetensors file;
     sb_status status;
@@ -121,8 +121,8 @@ static void open_one(void *ctx, size_t i, size_t worker)
     free(path);
 }
 
-/* Opens all files of the folder that can be opened. This takes most of the time of reading
- * headers. */
+/* Opens all files of the folder that can be opened. Of the work of reading headers, this takes the
+ * most time. */
 static sb_status open_files(survey *s, sb_error *err)
 {
     opening *all = sb_alloc(s->count, sizeof *all);
@@ -216,7 +216,7 @@ static const sb_shard *shard_named(const sb_checkpoint *c, const char *name)
     return NULL;
 }
 
-/* Reports lost tensors: walks two sorted lists together, in which tensors may have twins. */
+/* Reports lost tensors: goes through two sorted lists together, in which tensors may have twins. */
 static void tell_lost(const survey *s)
 {
     const sb_checkpoint *c = s->c;
@@ -249,8 +249,8 @@ static int same_bytes(const sb_tensor *a, const sb_tensor *b)
            memcmp(a->data, b->data, (size_t)a->bytes) == 0;
 }
 
-/* Reports the tensors that are in several files and drops all copies but one. equal[i] is 1 for a
- * twin with the same bytes, so that the bytes are compared once only. */
+/* Reports the tensors that are in several files and drops all copies but one. equal[i] is set to 1
+ * for a twin with the same bytes, so that bytes are compared only once. */
 static void drop_twins(const survey *s, sb_problem which, unsigned char *equal)
 {
     sb_checkpoint *c = s->c;
@@ -307,7 +307,7 @@ static sb_status survey_folder(survey *s, sb_error *err)
     return SB_OK;
 }
 
-/* A single file: if it is damaged, there is nothing to survey. */
+/* Surveys a single file. If the file is damaged, the survey fails. */
 static sb_status survey_file(survey *s, sb_error *err)
 {
     const char *slash = strrchr(s->c->path, '/');

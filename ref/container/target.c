@@ -81,8 +81,8 @@ int sb_target_is_passing(const char *folder)
     return 0;
 }
 
-/* --- before ------------------------------------------------------------------------------------
- */
+/* --- opening
+ * ------------------------------------------------------------------------------------ */
 
 /* True if a folder cannot be renamed: its name is "." or "..", or it is a mount point (it and its
  * parent are on different devices), or its parent is not writable. */
@@ -149,12 +149,12 @@ sb_status sb_target_open(const char *folder, sb_target *t, sb_error *err)
     return status;
 }
 
-/* --- the end of a folder ------------------------------------------------------------------------
- */
+/* --- removing an old folder
+ * ------------------------------------------------------------------------ */
 
 typedef struct leaving {
-    sb_target_goes goes; /* NULL: all */
-    const char *to;      /* the new folder, for kept entries; NULL: they are not moved */
+    sb_target_goes goes; /* NULL: all entries are removed */
+    const char *to;      /* the new folder, to which kept entries move; NULL: they do not move */
     int heads;           /* 1: only config.json and the index */
 } leaving;
 
@@ -206,7 +206,7 @@ sb_status sb_target_begin(sb_target *t, sb_target_goes goes, sb_error *err)
     t->fd = open(t->partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (t->fd >= 0 && flock(t->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(t->fd);
-        t->fd = -1; /* the lock of another process: left alone */
+        t->fd = -1; /* another process has the lock */
         return in_the_way(t->partial, err);
     }
     if (t->fd >= 0)
@@ -236,7 +236,8 @@ static sb_status remove_inner(void *ctx, const char *path, const char *name,
     return SB_OK;
 }
 
-/* Removes everything in the partial folder, including folders: this process made it all. */
+/* Removes everything in the partial folder, including folders, because this process has made all of
+ * it. */
 static void remove_partial(const char *partial)
 {
     (void)empty(partial, NULL, NULL, NULL);
@@ -282,7 +283,7 @@ static sb_status exchange(const sb_target *t, const char **old, sb_error *err)
     return status;
 }
 
-/* From here on the partial folder must not be removed. */
+/* Gives up ownership of the partial folder. From here on it must not be removed. */
 static void let_go(sb_target *t)
 {
     close(t->fd);
@@ -298,7 +299,7 @@ sb_status sb_target_commit(sb_target *t, int replace, sb_target_goes goes, sb_er
         let_go(t);
         return SB_OK;
     }
-    int there = rename(t->partial, t->place) != 0; /* rename replaces an empty folder */
+    int there = rename(t->partial, t->place) != 0; /* rename also replaces an empty folder */
     if (there && errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
         return io_failed(t->partial, "take its place", err);
     if (there && !replace)

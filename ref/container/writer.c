@@ -58,8 +58,8 @@ void sb_writer_free(sb_writer *w)
     free(w);
 }
 
-/* Allows printable ASCII only. All published names are, and no reader can decode ASCII
- * differently. */
+/* Allows printable ASCII only. All published names are ASCII, and all readers decode ASCII in the
+ * same way. */
 static sb_status check_name(const sb_writer *w, const char *name, sb_error *err)
 {
     size_t n = strlen(name);
@@ -168,7 +168,8 @@ static sb_status check_entry(const sb_writer *w, const char *name, sb_error *err
     return SB_OK;
 }
 
-/* Sets *created if this function made the folder, which is then removed on failure. */
+/* Creates the folder if necessary. Sets *created if this function made the folder, so that it can
+ * be removed on failure. */
 static sb_status prepare_folder(const sb_writer *w, int *created, sb_error *err)
 {
     if (mkdir(w->path, 0777) == 0) {
@@ -291,7 +292,7 @@ static int is_written(const sb_writer *w, const char *name)
     return 0;
 }
 
-/* Removes the shards and the index of the replaced checkpoint. Called when the new one is
+/* Removes the shards and the index of the replaced checkpoint. Called when the new checkpoint is
  * complete. */
 static sb_status remove_stale(const sb_writer *w, sb_error *err)
 {
@@ -332,7 +333,8 @@ sb_status sb_writer_run(sb_writer *w, sb_writer_fill fill, void *ctx, sb_error *
     for (size_t i = 0; i <= w->shards; i++) {
         const sb_file_out *file = &w->files[i];
         if (status != SB_OK && created && file->path && !file->temp)
-            unlink(file->path); /* renamed before a later rename failed; a partial set is useless */
+            unlink(file->path); /* this file was renamed before a later rename failed; a partial set
+                                   of files is useless */
         sb_file_abort(&w->files[i]);
     }
     if (status != SB_OK && created)

@@ -1,7 +1,7 @@
-/* writer.h - writes a checkpoint in the published layout: the same bytes for the same input.
+/* writer.h - writes a checkpoint in the published layout. The same input gives the same bytes.
  *
  * The caller declares tensors, then produces their bytes piece by piece, so memory stays bounded.
- * Tensors fill shards in the order of declaration. Inside a shard their order is that of the
+ * Tensors fill shards in the order of declaration. Within a shard, tensors have the order of the
  * reference writer. All files get temporary names and are renamed when all are complete. On failure
  * the temporary files are removed and the old files are unchanged. */
 #ifndef SB_CONTAINER_WRITER_H
@@ -20,8 +20,8 @@ enum {
     SB_WRITER_FILE = 2     /* the target is one file, not a folder; max_shard_bytes is ignored */
 };
 
-/* Pieces start at multiples of this many bytes: a multiple of every element size, and of the three
- * bytes that four 6-bit elements take. */
+/* Pieces start at multiples of this number of bytes. It is a multiple of every element size, and of
+ * the three bytes that four 6-bit elements take. */
 enum { SB_WRITER_PIECE = 3 << 20 };
 
 /* Produces bytes first_byte .. first_byte + count - 1 of a tensor (whose data is NULL). Called in
@@ -40,8 +40,8 @@ void sb_writer_free(sb_writer *writer);
 sb_status sb_writer_add(sb_writer *writer, const char *name, sb_dtype dtype, unsigned rank,
                         const uint64_t *shape, sb_error *err);
 
-/* The next tensor begins a new shard, even if the current shard has room. No effect with
- * SB_WRITER_FILE, before the first tensor, or when repeated. */
+/* The next tensor begins a new shard, even if the current shard has room. Has no effect with
+ * SB_WRITER_FILE, before the first tensor, or directly after another cut. */
 sb_status sb_writer_cut(sb_writer *writer, sb_error *err);
 
 /* Adds key and value, both UTF-8, to the "__metadata__" of the shard that will hold `tensor`. The
@@ -50,7 +50,7 @@ sb_status sb_writer_cut(sb_writer *writer, sb_error *err);
 sb_status sb_writer_metadata(sb_writer *writer, const char *tensor, const char *key,
                              const char *value, sb_error *err);
 
-/* Plans, writes, renames. A writer runs once. */
+/* Plans, writes and renames the files. A writer runs only once. */
 sb_status sb_writer_run(sb_writer *writer, sb_writer_fill fill, void *ctx, sb_error *err);
 
 #endif

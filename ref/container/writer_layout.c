@@ -39,7 +39,7 @@ static sb_status fill_shards(sb_writer *w, sb_error *err)
     w->total = 0;
     for (size_t i = 0; i < w->count; i++) {
         sb_tensor *t = &w->tensors[i];
-        if (t->bytes > INT64_MAX - w->total) /* the range of integers in JSON readers */
+        if (t->bytes > INT64_MAX - w->total) /* JSON readers have integers of 63 bits */
             return sb_fail(err, SB_ERR_USAGE, "%s: tensor \"%s\": the total overflows 63 bits",
                            SB_SHOW(w->path), SB_SHOW(t->name));
         int cut_here = cut < w->cut_count && w->cuts[cut] == i;
@@ -125,7 +125,9 @@ static int make_room(sb_text *text, size_t bytes)
 
 void sb_text_put(sb_text *text, const char *format, ...)
 {
-    enum { LONGEST = 2 * SB_MAX_TENSOR_NAME + 512 }; /* no caller appends more in one call */
+    enum {
+        LONGEST = 2 * SB_MAX_TENSOR_NAME + 512
+    }; /* no caller appends a longer text in one call */
     if (!make_room(text, LONGEST))
         return;
     va_list args;

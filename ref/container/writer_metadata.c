@@ -1,4 +1,4 @@
-/* writer_metadata.c - the metadata strings in the headers of shards; for writer.c. */
+/* writer_metadata.c - the metadata strings in the headers of shards. Used by writer.c. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 
 enum { MAX_CONFIG_BYTES = 16 << 20 };
 
-/* Files have this switch at the root, in text_config, or in both. */
+/* Reads tie_word_embeddings. Files have this switch at the root, in text_config, or in both. */
 static sb_status read_tie(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     static const char key[] = "tie_word_embeddings";
@@ -27,7 +27,7 @@ static sb_status read_tie(const sb_config_source *s, sb_config *out, sb_error *e
     return SB_OK;
 }
 
-/* The declared dtype of the weights; quantizers change it at the root only. */
+/* Reads the declared dtype of the weights. Quantizers change this field at the root only. */
 static sb_status read_dtype(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     static const char *const keys[] = {"dtype", "torch_dtype"};
@@ -47,7 +47,7 @@ static sb_status read_dtype(const sb_config_source *s, sb_config *out, sb_error 
     return SB_OK;
 }
 
-/* The object that has this key: text_config first. */
+/* Returns the object that has this key. text_config comes first. */
 static const sb_json_object *place_of(const sb_config_source *s, const char *key)
 {
     return sb_json_get(&s->text, key) ? &s->text : &s->root;
@@ -59,8 +59,8 @@ static sb_status too_large(const sb_json_object *at, const char *key, uint64_t i
                         "holds %" PRIu64 ", expected token ids below 2^24", id);
 }
 
-/* An id beyond the vocabulary never occurs, so it is no error: reduced test models keep the ids of
- * the original model. */
+/* Reads the token ids. An id beyond the vocabulary is not an error, because it never occurs:
+ * reduced test models keep the ids of the original model. */
 static sb_status read_ids(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     uint64_t ids[SB_MAX_EOS] = {0};

@@ -1,10 +1,10 @@
 /* config.h - config.json as a checked struct, which is safe to compute with.
  *
- * After success every field is in range, every divisibility the model needs holds, and no product
- * of two widths overflows 64 bits. A model of another family, or one that needs mathematics not in
- * this version, is refused by name (SB_ERR_UNSUPPORTED). A contradiction or a wrong type means a
- * damaged file (SB_ERR_INPUT). Keys without meaning for the text model are ignored, and so is
- * quantization_config, which declared.h reads. */
+ * After success every field is in range, all divisibility conditions of the model hold, and no
+ * product of two widths overflows 64 bits. A model of another family, or a model with formulas that
+ * this version lacks, is refused by name (SB_ERR_UNSUPPORTED). A contradiction or a wrong type
+ * means a damaged file (SB_ERR_INPUT). Keys without meaning for the text model are ignored, and so
+ * is quantization_config, which declared.h reads. */
 #ifndef SB_MODEL_CONFIG_H
 #define SB_MODEL_CONFIG_H
 
@@ -16,14 +16,14 @@
 enum {
     SB_MAX_LAYERS = 1024,
     SB_MAX_EXPERTS = 4096,
-    SB_MAX_WIDTH = 1 << 24, /* of every dimension, and of products like heads * head_dim */
+    SB_MAX_WIDTH = 1 << 24, /* limit of every dimension, and of products like heads * head_dim */
     SB_MAX_CONV_KERNEL = 64,
     SB_MAX_EOS = 16
 };
 
 typedef enum sb_family {
     SB_QWEN3_5_MOE, /* Qwen3.5 and 3.6 mixture of experts */
-    SB_QWEN3_5,     /* the dense models of both series */
+    SB_QWEN3_5,     /* the dense models of Qwen3.5 and 3.6 */
     SB_QWEN3_NEXT   /* interleaved in_proj_qkvz and in_proj_ba, flat config */
 } sb_family;
 
@@ -54,18 +54,19 @@ typedef struct sb_config {
     uint32_t lin_v_heads;     /* nV, a multiple of nK */
     uint32_t lin_k_dim;       /* dk */
     uint32_t lin_v_dim;       /* dv */
-    char output_gate_type[8]; /* always "silu": "swish" means the same, others are refused */
+    char output_gate_type[8]; /* always "silu": "swish" means the same, other types are refused */
 
     uint32_t experts;             /* E; 0 in a dense model */
     uint32_t experts_per_token;   /* k, 1 .. E; 0 in a dense model */
     uint32_t moe_intermediate;    /* I; 0 in a dense model */
     uint32_t shared_intermediate; /* Is; 0 in a dense model */
-    uint32_t intermediate;        /* F of a dense model; 0 in the others */
+    uint32_t intermediate;        /* F; 0 in a mixture of experts */
     uint8_t norm_topk_prob;       /* 0 only if a Qwen3-Next file says so */
 
     uint8_t tie_embeddings;
     uint8_t mtp_declared; /* the file has mtp_num_hidden_layers */
-    uint32_t mtp_layers;  /* 0 or 1; if not declared, 1 in Qwen3-Next (tensors decide), else 0 */
+    uint32_t
+        mtp_layers; /* 0 or 1; if not declared, 1 in Qwen3-Next (where tensors decide), else 0 */
 
     uint8_t
         layer_is_full[SB_MAX_LAYERS]; /* 1 full attention, 0 linear attention; 0 beyond layers */
@@ -89,7 +90,8 @@ sb_status sb_config_parse(const char *text, size_t n, const char *name, sb_confi
 
 const char *sb_family_name(sb_family family); /* the model_type: "qwen3_5_moe" */
 
-/* Widths made of two fields: Kd = nK dk, Vd = nV dv, C = 2 Kd + Vd, nQ hd, nKV hd. */
+/* The widths that are products of two fields: Kd = nK dk, Vd = nV dv, C = 2 Kd + Vd, nQ hd, nKV
+ * hd. */
 static inline uint32_t sb_config_key_width(const sb_config *c)
 {
     return c->lin_k_heads * c->lin_k_dim;

@@ -38,7 +38,8 @@ static int is_type(const char *type, const char *name, int with_text)
     return strncmp(type, name, n) == 0 && strcmp(type + n, with_text ? "_text" : "") == 0;
 }
 
-/* The class name: needed only to refuse models without logits, such as sequence classifiers. */
+/* Reads the class name, which is needed only to refuse models without logits, such as sequence
+ * classifiers. */
 static sb_status read_architecture(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     json_t *list = sb_json_get(&s->root, "architectures");
@@ -85,8 +86,8 @@ sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_er
     return read_architecture(s, out, err);
 }
 
-/* Refuses switches that would change the mathematics. Absent, null and `harmless` mean no
- * change. */
+/* Refuses switches that would change the mathematics. A switch that is absent, null or has its
+ * `harmless` value changes nothing. */
 static sb_status refuse_switches(const sb_config_source *s, sb_error *err)
 {
     static const struct {

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ABSENT = 0 }; /* the family does not have the field: it is not read and stays 0 */
+enum { ABSENT = 0 }; /* the family does not have this field, so the field is not read and stays 0 */
 
-/* Every count and width. The defaults are those of the three configuration classes that wrote the
- * published files (mixture of experts, dense, Next). All values are at least 1. */
+/* All counts and widths. The defaults are those of the three configuration classes (mixture of
+ * experts, dense, Next) that wrote the published files. All values are at least 1. */
 static const struct {
     const char *key;
     size_t at;
@@ -44,8 +44,8 @@ static const struct {
 #undef COUNT
 };
 
-/* Refuses a mixture with some dense layers, and a dense model with experts: these are other
- * models. */
+/* Refuses a mixture of experts with some dense layers, and a dense model with experts: these are
+ * other models. */
 static sb_status read_mixture(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     uint64_t step;
@@ -152,7 +152,7 @@ sb_status sb_config_read_counts(const sb_config_source *s, sb_config *out, sb_er
     if (!(out->eps < 1 && out->eps_f32 >= FLT_MIN))
         return sb_json_fail(&s->text, "rms_norm_eps", SB_ERR_INPUT, err,
                             "is %.17g, expected a normal binary32 number below 1", out->eps);
-    out->attn_output_gate = 1; /* otherwise refused before */
+    out->attn_output_gate = 1; /* other values were refused before */
     memcpy(out->output_gate_type, "silu", 5);
     return SB_OK;
 }
@@ -173,9 +173,9 @@ static sb_status read_kind(const sb_config_source *s, const json_t *types, uint3
     return SB_OK;
 }
 
-/* M-2: "layer i is full attention exactly when (i+1) mod full_attention_interval is 0" - unless
- * there is a list, which then decides. Some engines read only the interval; check 9 reports a
- * difference. */
+/* M-2: "layer i is full attention exactly when (i+1) mod full_attention_interval is 0" - if the
+ * file has a list of layer types, the list decides instead. Some engines read only the interval;
+ * check 9 reports a difference. */
 sb_status sb_config_read_layers(const sb_config_source *s, sb_config *out, sb_error *err)
 {
     uint64_t interval;

@@ -32,8 +32,8 @@ static sb_status find_rope(const sb_config_source *s, rope_source *rope, sb_erro
 }
 
 /* M-10: "the first of rope_parameters, rope_scaling and the text configuration that has this
- * field". Places may differ: transformers saves a class default in the root, but computes with the
- * value in rope_parameters. *out is 0 if no place has the key. */
+ * field". The values at these places may differ: transformers saves a class default in the root,
+ * but computes with the value in rope_parameters. *out is 0 if no place has the key. */
 static sb_status rope_number(const rope_source *rope, const char *key, double *out, sb_error *err)
 {
     *out = 0;
@@ -73,8 +73,8 @@ static sb_status check_rope_type(const rope_source *rope, sb_error *err)
 
 enum { MAX_SECTION = 1 << 24 };
 
-/* The sections may have any sum: R-8 requires none, and transformers accepts it. Check 9 reports a
- * sum other than half of the rotary dimensions. */
+/* The sections may have any sum: R-8 requires no certain sum, and transformers accepts any. Check 9
+ * reports a sum other than half of the rotary dimensions. */
 static sb_status read_mrope(const rope_source *rope, sb_config *out, sb_error *err)
 {
     for (size_t i = 0; i + 1 < rope->count && !out->has_mrope; i++) {
@@ -111,7 +111,8 @@ sb_status sb_config_read_rope(const sb_config_source *s, sb_config *out, sb_erro
         status = rope_number(&rope, "partial_rotary_factor", &factor, err);
     if (status != SB_OK)
         return status;
-    /* if it is missing, engines take 10000 or 1e7: too different to choose silently */
+    /* if rope_theta is missing, engines take 10000 or 1e7, which differ too much to choose
+     * silently */
     if (!(out->rope_theta > 1 && out->rope_theta <= 1e15))
         return sb_json_fail(&s->text, "rope_theta", SB_ERR_INPUT, err,
                             "is %.17g%s, expected above 1 and up to 1e15", out->rope_theta,
@@ -120,7 +121,7 @@ sb_status sb_config_read_rope(const sb_config_source *s, sb_config *out, sb_erro
         factor = 0.25;
     double rotary = factor <= 1 ? out->head_dim * factor : 0;
     out->rotary_dim = (uint32_t)rotary;
-    /* at most 256 frequencies are proven (sb_root_power) */
+    /* sb_root_power is proven for at most 256 frequencies */
     if (out->rotary_dim < 2 || out->rotary_dim % 2 != 0 || out->rotary_dim > 512)
         return sb_json_fail(
             &s->text, "partial_rotary_factor", SB_ERR_INPUT, err,

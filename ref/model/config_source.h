@@ -1,4 +1,4 @@
-/* config_source.h - shared by the sources of config.c and included nowhere else. */
+/* config_source.h - included only by config.c and the other config_*.c. */
 #ifndef SB_MODEL_CONFIG_SOURCE_H
 #define SB_MODEL_CONFIG_SOURCE_H
 
@@ -13,7 +13,7 @@ typedef struct sb_config_source {
     int nested;
 } sb_config_source;
 
-/* Each fills its part of *out, in this order. */
+/* These functions are called in this order, and each fills its part of *out. */
 sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_error *err);
 sb_status sb_config_refuse(const sb_config_source *s, sb_error *err);
 sb_status sb_config_read_counts(const sb_config_source *s, sb_config *out, sb_error *err);

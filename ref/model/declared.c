@@ -30,9 +30,10 @@ const char *sb_dialect_name(sb_dialect dialect)
     return dialects[dialect].method;
 }
 
-/* --- which object declares ----------------------------------------------------------------- */
+/* --- finding the object that declares
+ * ----------------------------------------------------------------- */
 
-/* The three documents during reading; NULL: absent. */
+/* The three documents while they are read; NULL: absent. */
 typedef struct documents {
     const sb_declared_file *file[3];
     json_t *json[3];
@@ -187,7 +188,8 @@ static sb_status note_others(const documents *docs, sb_declared_reading *reading
     return status;
 }
 
-/* --- the whole ----------------------------------------------------------------------------- */
+/* --- reading everything
+ * ----------------------------------------------------------------------------- */
 
 static sb_status read_declared(const documents *docs, sb_declared_reading *reading, sb_error *err)
 {
@@ -203,7 +205,7 @@ static sb_status read_declared(const documents *docs, sb_declared_reading *readi
     if (status == SB_OK)
         status = note_others(docs, reading, err);
     if (status != SB_OK)
-        return status; /* after a failure a rule may lack its text */
+        return status; /* no sb_rules_close: after a failure a rule may lack its text */
     sb_rules_close(&declared->ignore);
     sb_rules_close(&declared->targets);
     sb_rules_close(&declared->blocks);
@@ -247,7 +249,8 @@ sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_fi
     return status;
 }
 
-/* Reads the files whose bit is set in `which`. config.json must exist if it is among them. */
+/* Reads the files whose bits are set in `which`. If config.json is one of these files, it must
+ * exist. */
 static sb_status load(const char *folder, unsigned which, sb_declared **out, sb_error *err)
 {
     static const char *const names[3] = {"config.json", "hf_quant_config.json",

@@ -1,9 +1,9 @@
 /* declared.h - the quantization that the configuration files of a checkpoint declare.
  *
- * The tensors decide how a module is stored (Q-10). Declarations are only compared with them,
- * because configuration files are copied and edited and contradict each other. No computation uses
- * a declaration: the loader reads the tensors, and a check compares them with the answers below. An
- * sb_config contains none of this. */
+ * The tensors decide how a module is stored (Q-10). Declarations are only compared with the
+ * tensors, because configuration files are copied and edited, and contradict each other. No
+ * computation uses a declaration: the loader reads the tensors, and a check compares them with the
+ * answers below. An sb_config contains none of this. */
 #ifndef SB_MODEL_DECLARED_H
 #define SB_MODEL_DECLARED_H
 
@@ -44,9 +44,9 @@ typedef enum sb_declared_strategy {
     SB_STRATEGY_NONE,
     SB_STRATEGY_TENSOR,
     SB_STRATEGY_CHANNEL,     /* one scale per row; group_size -1 of GPTQ and similar files */
-    SB_STRATEGY_GROUP,       /* per row and group_size columns */
-    SB_STRATEGY_BLOCK,       /* per block_rows x block_cols */
-    SB_STRATEGY_TENSOR_GROUP /* group, and one scale per tensor */
+    SB_STRATEGY_GROUP,       /* one scale per row and group_size columns */
+    SB_STRATEGY_BLOCK,       /* one scale per block of block_rows x block_cols */
+    SB_STRATEGY_TENSOR_GROUP /* as GROUP, and one scale per tensor */
 } sb_declared_strategy;
 
 /* The declared quantization of the input of a linear layer. */
@@ -55,8 +55,8 @@ typedef enum sb_declared_activation {
     SB_ACTIVATION_STATIC_TENSOR, /* input_scale is in the file */
     SB_ACTIVATION_DYNAMIC_TENSOR,
     SB_ACTIVATION_DYNAMIC_TOKEN,
-    SB_ACTIVATION_DYNAMIC_GROUP, /* per token and activation_group columns */
-    SB_ACTIVATION_NVFP4_LOCAL    /* per 16 columns, with a tensor scale from the file */
+    SB_ACTIVATION_DYNAMIC_GROUP, /* one scale per token and activation_group columns */
+    SB_ACTIVATION_NVFP4_LOCAL    /* one scale per 16 columns, and a tensor scale from the file */
 } sb_declared_activation;
 
 /* The set of tensors that store the module. */
@@ -84,7 +84,7 @@ typedef struct sb_declaration {
     sb_declared_packing packing;
     sb_declared_strategy strategy;
     sb_declared_activation activation;
-    uint32_t bits;                   /* of a weight */
+    uint32_t bits;                   /* bits of a weight code */
     uint32_t group_size;             /* columns; 0 unless strategy is group or tensor_group */
     uint32_t block_rows, block_cols; /* 0 unless strategy is block */
     uint32_t activation_bits;        /* 0 unless activations are quantized */
@@ -95,7 +95,7 @@ typedef struct sb_declaration {
     uint8_t ue8m0;                   /* every scale is a power of two */
     uint8_t pre_scaled;              /* inputs are multiplied by pre_quant_scale first */
     const char *rule;                /* the rule that decided, for messages; never NULL */
-    const char *vllm_rule; /* the rule by which vLLM decides otherwise (Q-24, Q-28), or NULL */
+    const char *vllm_rule; /* the rule by which vLLM gives another answer (Q-24, Q-28), or NULL */
 } sb_declaration;
 
 typedef enum sb_declared_kv {
@@ -116,17 +116,17 @@ typedef struct sb_declared_file {
 } sb_declared_file;
 
 /* Reads config.json and, if present, hf_quant_config.json and quantization_config.json. *out is
- * NULL if none of them declares a quantization. SB_ERR_INPUT: malformed. SB_ERR_UNSUPPORTED:
- * well-formed, but not supported (another quant_method, rotations, weights that are not packed).
- * Clauses Q-20 to Q-29. */
+ * NULL if none of them declares a quantization. SB_ERR_INPUT: a file is malformed.
+ * SB_ERR_UNSUPPORTED: the declaration is well-formed, but not supported (another quant_method,
+ * rotations, weights that are not packed). Clauses Q-20 to Q-29. */
 sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_file *hf_quant,
                             const sb_declared_file *quantization, sb_declared **out, sb_error *err);
 
 /* Reads the files of a folder; the last two may be absent. */
 sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err);
 
-/* Reads quantization_config.json alone, as readers that prefer this file do. *out is NULL if the
- * folder has no such file. */
+/* Reads only quantization_config.json, because some other readers prefer this file. *out is NULL if
+ * the folder has no such file. */
 sb_status sb_declared_load_copy(const char *folder, sb_declared **out, sb_error *err);
 
 void sb_declared_free(sb_declared *declared); /* NULL is fine */
@@ -134,23 +134,23 @@ void sb_declared_free(sb_declared *declared); /* NULL is fine */
 /* The declaration of a module. `module` is the full name of its tensors, without ".weight" or
  * another suffix ("model.language_model.layers.3.mlp.experts.5.gate_proj"); for fused experts it is
  * "....mlp.experts.gate_up_proj" or "....mlp.experts". If declared is NULL, the answer is no. Fails
- * only if a regular expression needs too many steps or memory is out. */
+ * only if a regular expression needs too many steps or there is no memory. */
 sb_status sb_declared_for(const sb_declared *declared, const char *module, sb_declaration *out,
                           sb_error *err);
 
-/* True if memory was out for any answer so far. For callers that ask many times and treat a failure
- * as no answer. */
+/* True if any answer so far failed for lack of memory. For callers that ask for many modules and
+ * treat a failure as no answer. */
 int sb_declared_lost(const sb_declared *declared);
 
 /* True if two declarations agree in everything but the names of their rules. */
 int sb_declaration_same(const sb_declaration *a, const sb_declaration *b);
 
-/* SB_DIALECT_COUNT if declared is NULL: nothing is declared, or the declaration could not be
- * read. */
+/* The dialect of the declaration. SB_DIALECT_COUNT if `declared` is NULL, because nothing is
+ * declared or the declaration could not be read. */
 sb_dialect sb_declared_dialect(const sb_declared *declared);
 
-/* The KV cache format in the file that decides (config.json before the others). If another file
- * differs, there is a note. */
+/* The KV cache format according to the file that decides (config.json before the other files). If
+ * another file differs, sb_declared_notes says so. */
 sb_declared_kv sb_declared_kv_cache(const sb_declared *declared);
 
 /* The contradictions between the files: "hf_quant_config.json says kv_cache_quant_algo fp8, but

@@ -1,5 +1,5 @@
-/* declared_auto_round.c - AutoRound: one scheme, the blocks that have it, and extra_config for
- * single modules or regular expressions. */
+/* declared_auto_round.c - AutoRound: one scheme, the blocks of layers to which it applies, and
+ * extra_config for single modules or regular expressions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "ref/container/show.h"
 #include "ref/model/declared_parts.h"
 
-/* The keys that extra_config may change. Keys that it lacks keep their global value. */
+/* The keys that extra_config may change. A key that is absent there keeps its global value. */
 typedef struct ar_scheme {
     uint64_t bits;
     int64_t group;
@@ -125,7 +125,7 @@ static sb_status add_scheme(sb_declared *declared, const sb_json_object *at, con
     return sb_declared_scheme(declared, &out, index, err);
 }
 
-/* Context of the visit of extra_config. */
+/* The context for visiting extra_config. */
 typedef struct extra_of {
     sb_declared *declared;
     const char *packing;
@@ -154,7 +154,7 @@ static sb_rule_kind prefix(const char **text)
     return SB_RULE_PREFIX;
 }
 
-/* An array of names, or one string with commas. */
+/* Reads the blocks: an array of names, or one string with commas. */
 static sb_status read_blocks(sb_declared_reading *reading, sb_error *err)
 {
     static const char key[] = "block_name_to_quantize";

@@ -166,7 +166,8 @@ static sb_status read_group(sb_declared_reading *reading, const char *global,
     return sb_declared_names(group, "targets", kind_of, index, &reading->declared->targets, err);
 }
 
-/* --- the whole ----------------------------------------------------------------------------- */
+/* --- reading everything
+ * ----------------------------------------------------------------------------- */
 
 static sb_status refuse_empty(const sb_json_object *at, const char *key, const char *why,
                               sb_error *err)
@@ -211,7 +212,7 @@ static int by_text(const void *left, const void *right)
     return order != 0 ? order : (a->order < b->order) - (a->order > b->order);
 }
 
-/* Context of sb_declared_each for a group. */
+/* The context of sb_declared_each for reading groups. */
 typedef struct group_of {
     sb_declared_reading *reading;
     const char *format; /* the format of groups that name none */

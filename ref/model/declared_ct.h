@@ -1,10 +1,10 @@
-/* declared_ct.h - the quantization arguments of compressed-tensors; for declared_ct.c. */
+/* declared_ct.h - the quantization arguments of compressed-tensors. Used by declared_ct.c. */
 #ifndef SB_MODEL_DECLARED_CT_H
 #define SB_MODEL_DECLARED_CT_H
 
 #include "ref/model/declared_parts.h"
 
-/* QuantizationArgs whose strategy, group size and block are consistent. */
+/* The checked QuantizationArgs: strategy, group size and block are consistent. */
 typedef struct sb_ct_args {
     int present; /* the key exists and is not null */
     int is_float;

@@ -57,7 +57,8 @@ static sb_status read_order(const sb_json_object *at, sb_ct_args *out, sb_error 
     return SB_OK;
 }
 
-/* If absent: group if there is a group size, channel if the group size is -1, else tensor. */
+/* Reads the strategy. If it is absent, it is channel if the group size is -1, group for other group
+ * sizes, and tensor without a group size. */
 static sb_status read_strategy(const sb_json_object *at, sb_ct_args *out, sb_error *err)
 {
     static const char *const known[] = {"tensor", "channel",      "group",    "block",

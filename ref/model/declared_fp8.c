@@ -136,7 +136,7 @@ sb_status sb_declared_mxfp4_read(sb_declared_reading *reading, sb_error *err)
     return status == SB_OK ? read_excluded(reading, err) : status;
 }
 
-/* Only experts have this form. */
+/* The answer for MXFP4, a form that only experts have. */
 sb_status sb_declared_mxfp4_for(const sb_declared *declared, const char *module,
                                 sb_declaration *out, sb_error *err)
 {

@@ -50,7 +50,8 @@ static sb_status read_gptq(const sb_json_object *at, sb_declaration *scheme, sb_
     return SB_OK;
 }
 
-/* Older files have checkpoint_format, newer files format, some both. */
+/* Reads the packing. Older files name it in checkpoint_format, newer files in format, some files in
+ * both. */
 static sb_status read_packing(const sb_json_object *at, sb_declaration *scheme, sb_error *err)
 {
     static const char *const keys[] = {"checkpoint_format", "format"};
@@ -73,7 +74,7 @@ static sb_status read_packing(const sb_json_object *at, sb_declaration *scheme, 
     return SB_OK;
 }
 
-/* Context of the visit of dynamic. */
+/* The context for visiting `dynamic`. */
 typedef struct dynamic_of {
     sb_declared *declared;
     const sb_declaration *base;

@@ -37,7 +37,8 @@ static int is_mixed(const char *algo)
     return strcasecmp(algo, "MIXED_PRECISION") == 0;
 }
 
-/* group_size is used only if the scheme has groups: files have one beside FP8, too. */
+/* Reads a scheme. Its group_size is used only if the scheme has groups, because files have a
+ * group_size for FP8, too. */
 static sb_status read_scheme(const sb_json_object *at, const char *algo, sb_declared *declared,
                              int32_t *index, sb_error *err)
 {
@@ -77,7 +78,7 @@ static sb_rule_kind kind_of(const char **text)
     return strpbrk(*text, "*?[") ? SB_RULE_GLOB : SB_RULE_EXACT;
 }
 
-/* Context of the visit of quantized_layers, module -> {quant_algo, group_size, ...}. */
+/* The context for visiting quantized_layers, a map module -> {quant_algo, group_size, ...}. */
 typedef struct layer_of {
     sb_declared *declared;
     sb_rules *out;
@@ -105,7 +106,8 @@ static sb_status read_layers(const sb_json_object *at, sb_declared *declared, sb
                             err);
 }
 
-/* --- where the two files differ ------------------------------------------------------------ */
+/* --- differences between the two files
+ * ------------------------------------------------------------ */
 
 static sb_status note_layers(sb_declared *declared, const sb_rules *theirs, sb_error *err)
 {
@@ -209,8 +211,8 @@ static sb_status note_differences(sb_declared_reading *reading, const char *algo
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-/* Reads a group of config.json, for files that list the layers nowhere else. ModelOpt's converter
- * writes these kinds of numbers there, without a strategy. */
+/* Reads a group of config_groups, for files that list the layers nowhere else. ModelOpt's converter
+ * writes these number formats there, without a strategy. */
 static sb_status read_group(void *ctx, const sb_json_object *groups, const char *name,
                             const sb_json_object *group, sb_error *err)
 {
@@ -260,8 +262,8 @@ static sb_status read_mixed(sb_declared_reading *reading, sb_error *err)
     return SB_OK;
 }
 
-/* config.json may have the group size only in config_groups; hf_quant_config.json has it next to
- * the scheme. */
+/* Returns the object that has the group size: config.json may have the group size only in
+ * config_groups, hf_quant_config.json has it next to the scheme. */
 static const sb_json_object *groups_in(const sb_declared_reading *reading)
 {
     return reading->hf.json && !sb_json_get(&reading->object, "group_size") ? &reading->hf
@@ -291,7 +293,8 @@ sb_status sb_declared_modelopt_read(sb_declared_reading *reading, sb_error *err)
 
 /* --- matching ------------------------------------------------------------------------------ */
 
-/* Lists name experts one by one, or name the module that holds all of them. */
+/* Finds the rule for a module. Lists name experts one by one, or name the module that contains all
+ * experts. */
 static sb_status find(const sb_declared *declared, const sb_rules *rules, const char *module,
                       const sb_rule **out, sb_error *err)
 {

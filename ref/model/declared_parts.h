@@ -1,4 +1,4 @@
-/* declared_parts.h - shared by the sources of declared.c and included nowhere else. */
+/* declared_parts.h - included only by declared.c and the other declared_*.c. */
 #ifndef SB_MODEL_DECLARED_PARTS_H
 #define SB_MODEL_DECLARED_PARTS_H
 
@@ -10,12 +10,12 @@
 
 typedef enum sb_rule_kind {
     SB_RULE_EXACT,     /* the full name */
-    SB_RULE_MATCH,     /* re.match */
-    SB_RULE_SEARCH,    /* re.search */
-    SB_RULE_GLOB,      /* fnmatch, the whole name */
-    SB_RULE_PART,      /* begins or ends the name, at a dot */
-    SB_RULE_PREFIX,    /* begins the name, at a dot */
-    SB_RULE_SUBSTRING, /* anywhere in the name */
+    SB_RULE_MATCH,     /* as Python's re.match */
+    SB_RULE_SEARCH,    /* as Python's re.search */
+    SB_RULE_GLOB,      /* as Python's fnmatch, the whole name */
+    SB_RULE_PART,      /* the name begins or ends with the text, bounded by a dot */
+    SB_RULE_PREFIX,    /* the name begins with the text, bounded by a dot */
+    SB_RULE_SUBSTRING, /* the text is anywhere in the name */
 } sb_rule_kind;
 
 enum { SB_NOT_QUANTIZED = -1 };
@@ -26,7 +26,7 @@ typedef struct sb_rule {
     char *where; /* "quantization_config.ignore[3] \"re:.*gate\"" */
     sb_regex *regex;
     int32_t scheme; /* index into sb_declared.schemes, or SB_NOT_QUANTIZED */
-    uint32_t order; /* in the file */
+    uint32_t order; /* position in the file */
 } sb_rule;
 
 /* After sb_rules_close the first `exact` rules are the exact ones, sorted by text; the others keep
@@ -36,7 +36,7 @@ typedef struct sb_rules {
     size_t count, exact;
 } sb_rules;
 
-/* The place of a rule in a file: "key[index]", or "key" if index is SIZE_MAX. */
+/* The place of a rule in a file, for messages: "key[index]", or "key" if index is SIZE_MAX. */
 typedef struct sb_rule_place {
     const char *file;
     const char *key;
@@ -52,11 +52,11 @@ void sb_rules_free(sb_rules *rules);
 const sb_rule *sb_rules_exact(const sb_rules *rules, const char *name);
 
 /* Finds the first matching rule that is not exact, from index *next on, and sets *next to the index
- * after it. *out is NULL if there is none. Start with *next = 0. */
+ * after it. *out is NULL if no rule matches. The first call has *next = 0. */
 sb_status sb_rules_next(const sb_declared *declared, const sb_rules *rules, const char *name,
                         size_t *next, const sb_rule **out, sb_error *err);
 
-/* The exact rule if there is one, else the first matching pattern. */
+/* Finds the exact rule for the name if there is one, else the first matching pattern. */
 sb_status sb_rules_find(const sb_declared *declared, const sb_rules *rules, const char *name,
                         const sb_rule **out, sb_error *err);
 
@@ -75,10 +75,10 @@ struct sb_declared {
     uint8_t unlisted; /* modelopt: MIXED_PRECISION without a list of layers */
     char **notes;
     size_t note_count;
-    atomic_int *lost; /* 1: memory was out for an answer */
+    atomic_int *lost; /* 1: an answer failed for lack of memory */
 };
 
-/* The documents during reading. `object` is the declaring object: quantization_config, or the
+/* The documents while they are read. `object` is the declaring object: quantization_config, or the
  * object of another file. `hf` is "quantization" of hf_quant_config.json; its json is NULL if there
  * is none. */
 typedef struct sb_declared_reading {
@@ -89,7 +89,8 @@ typedef struct sb_declared_reading {
     int from_hf; /* object is from hf_quant_config.json; config.json declares nothing */
 } sb_declared_reading;
 
-/* Appends a copy unless there is an equal scheme; *index is its place. */
+/* Appends a copy of the scheme unless an equal scheme exists; sets *index to the place of the copy
+ * or the equal scheme. */
 sb_status sb_declared_scheme(sb_declared *declared, const sb_declaration *scheme, int32_t *index,
                              sb_error *err);
 
@@ -100,8 +101,8 @@ sb_status sb_declared_add_note(sb_declared *declared, sb_error *err, const char 
 sb_status sb_declared_no_memory(const sb_declared *declared, sb_error *err);
 
 /* Visits the members of object `key` of `at` in the order of the file. Each member must be an
- * object. An array that is known but not supported is refused with the words of if_array. if_array
- * NULL: there is no such array. */
+ * object. If if_array is not NULL, a member that is an array is refused with this message, as a
+ * known form that is not supported. */
 typedef sb_status (*sb_declared_visit)(void *ctx, const sb_json_object *list, const char *name,
                                        const sb_json_object *member, sb_error *err);
 sb_status sb_declared_each(const sb_json_object *at, const char *key, const char *if_array,
@@ -125,11 +126,11 @@ sb_status sb_declared_read_kv(const sb_json_object *at, const char *key, sb_decl
 /* The kind of a module, from its name. Classes are those of the model code. */
 typedef enum sb_module_kind {
     SB_MODULE_LINEAR,
-    SB_MODULE_HEAD,    /* lm_head, also an nn.Linear */
+    SB_MODULE_HEAD,    /* lm_head, which is also an nn.Linear */
     SB_MODULE_EXPERTS, /* fused experts: parameters of a module that is not an nn.Linear */
     SB_MODULE_ROUTER,  /* mlp.gate: not an nn.Linear */
-    SB_MODULE_ONE_ROW, /* shared_expert_gate: an nn.Linear whose single row does not fill a word of
-                          8 rows */
+    SB_MODULE_ONE_ROW, /* shared_expert_gate: an nn.Linear with a single row, which cannot fill a
+                          packed word of 8 rows */
     SB_MODULE_OTHER    /* embeddings, norms, convolutions */
 } sb_module_kind;
 sb_module_kind sb_module_kind_of(const char *module);
@@ -142,7 +143,7 @@ typedef struct sb_module_name {
 } sb_module_name;
 const char *sb_module_experts(const char *module, sb_module_name *room);
 
-/* The answers. */
+/* These functions make an answer. */
 sb_declaration sb_declared_no(const char *rule);
 sb_declaration sb_declared_unknown(const char *rule);
 sb_declaration sb_declared_yes(const sb_declared *declared, int32_t scheme, const char *rule);

@@ -20,12 +20,12 @@ struct sb_regex {
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     pcre2_code *code;
-    char needle[NEEDLE]; /* part of every matching name; "" if unknown */
+    char needle[NEEDLE]; /* a text that is part of every matching name; "" if unknown */
 };
 
 /* Returns a construct that the two libraries read differently, or NULL. Python 3.11 reads {,3} as
- * {0,3}, and [:alpha:] within brackets as a set of characters. PCRE2 10.42 reads the first as
- * literal text and the second as a class. */
+ * {0,3}, and [:alpha:] within brackets as a set of characters. PCRE2 10.42 reads {,3} as literal
+ * text and [:alpha:] as a class. */
 static const char *read_differently(const char *text)
 {
     if (strstr(text, "{,"))
@@ -46,8 +46,8 @@ static char literal_at(const char **text)
 }
 
 /* Finds the longest literal text that a matching name must contain. Lists have a pattern for each
- * layer and up to 10^5 names, and this text excludes most pairs without a regex match. Only for
- * patterns without groups, classes, counts and alternatives. */
+ * layer, and there are up to 10^5 names. This text excludes most pairs of pattern and name without
+ * a regex match. Finds nothing for patterns with groups, classes, counts or alternatives. */
 static void find_needle(const char *text, char *needle)
 {
     char run[NEEDLE];
@@ -153,7 +153,7 @@ sb_status sb_regex_matches(const sb_regex *regex, const char *name, const char *
                        "%s: the regular expression takes too long on module \"%s\": %s", where,
                        SB_SHOW(name), why);
     }
-    *out = code >= 0; /* 0: a match, but without room for its groups */
+    *out = code >= 0; /* 0: the regex matches, but there is no room for its groups */
     return SB_OK;
 }
 

@@ -1,4 +1,4 @@
-/* declared_pattern.h - the three notations of configuration files for sets of module names.
+/* declared_pattern.h - the three notations that configuration files use for sets of module names.
  *
  * Regular expressions are those of Python's re module; PCRE2 matches them. Two constructs that
  * Python and PCRE2 interpret differently are refused. An expression that is too long or takes too
@@ -10,8 +10,9 @@
 
 typedef struct sb_regex sb_regex;
 
-/* anchored: as re.match, which matches from the first character on and need not reach the last;
- * else as re.search. `where` names file and rule in messages. */
+/* Compiles a pattern. If `anchored`, the pattern matches as re.match does: from the first character
+ * of a name on, but not necessarily to the last. Else it matches as re.search does. `where` names
+ * file and rule in messages. */
 sb_status sb_regex_compile(const char *text, int anchored, const char *where, sb_regex **out,
                            sb_error *err);
 sb_status sb_regex_matches(const sb_regex *regex, const char *name, const char *where, int *out,
@@ -21,12 +22,13 @@ void sb_regex_free(sb_regex *regex);
 /* True if text has a special character of regular expressions other than '.'. */
 int sb_looks_like_regex(const char *text);
 
-/* 1 if the whole name matches: '*' matches any characters, including dots; '?' matches one. As
- * Python's fnmatch, without sets in brackets. */
+/* 1 if the whole name matches: '*' matches any characters, including dots; '?' matches one. Equals
+ * Python's fnmatch, but without sets in brackets. */
 int sb_glob_matches(const char *glob, const char *name);
 
-/* 1 if name begins, or ends, with part, and part is the whole name or is bounded by a dot: "gate"
- * ends "mlp.gate", but neither "mlp.shared_expert_gate" nor "mlp.gate_proj". */
+/* 1 if `name` begins (prefix) or ends (suffix) with `part`, and `part` is the whole name or is
+ * bounded by a dot: "gate" ends "mlp.gate", but neither "mlp.shared_expert_gate" nor
+ * "mlp.gate_proj". */
 int sb_has_prefix_part(const char *name, const char *part);
 int sb_has_suffix_part(const char *name, const char *part);
 

@@ -1,4 +1,4 @@
-/* declared_read.c - shared by the readers of all dialects. */
+/* declared_read.c - functions that the readers of all dialects use. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
  * have hundreds of names, but only a few patterns. */
 enum { MAX_PATTERNS = 4096 };
 
-/* The rule in the form of messages. */
+/* Returns the place of a rule in words, for messages. */
 static char *place_text(const sb_rule_place *place, const char *shown)
 {
     char text[640];

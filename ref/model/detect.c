@@ -34,7 +34,8 @@ int sb_layer_of(const char *tensor, char *layer, size_t size)
     return 0;
 }
 
-/* Reads a factor of expert e, and the number that a conversion replaced by it (D-7). */
+/* Reads a factor of expert e, and its origin: the number that a conversion replaced by this factor
+ * (D-7). */
 static sb_status read_one(const sb_probe *p, const sb_tensor *t, int kind, uint32_t e,
                           sb_factor *factor, float *origin)
 {
@@ -45,9 +46,9 @@ static sb_status read_one(const sb_probe *p, const sb_tensor *t, int kind, uint3
     return sb_origin_of(p->checkpoint, t, count, count == 1 ? 0 : e, factor->value, origin, p->err);
 }
 
-/* Reads the input scale, which any container may have. Only scalars of FP4 layers are converted;
- * their origin is read only to check it. Q-4: "The multiplier of a weight may also be 0" - for
- * inputs, a multiplier of 0 would make every output 0. */
+/* Reads the input scale, which any container may have. Conversions replace only scalars of FP4
+ * layers. Their origin is read only to check it. Q-4: "The multiplier of a weight may also be 0" -
+ * this is not allowed for inputs, because a multiplier of 0 would make every output 0. */
 static sb_status read_input(const sb_probe *p, uint32_t e, sb_quant *q)
 {
     const sb_tensor *divisor = SB_FOUND_PART(p, input_global_scale);
@@ -78,7 +79,7 @@ static sb_status read_factor(const sb_probe *p, uint32_t e, sb_quant *q)
     return SB_OK;
 }
 
-/* NVFP4 and MXFP4: nibbles, and a scale per 16 or 32 columns. */
+/* Sets up NVFP4 and MXFP4: nibbles, and a scale per 16 or 32 columns. */
 static sb_status take_fp4(sb_probe *p, sb_model_part codes, sb_model_part factor)
 {
     const sb_tensor *scale = SB_FOUND_PART(p, weight_scale);
@@ -86,7 +87,7 @@ static sb_status take_fp4(sb_probe *p, sb_model_part codes, sb_model_part factor
     sb_status status = sb_probe_codes(p, p->found->part[codes], SB_FORMAT_e2m1, 2);
     if (!status && factor != SB_PART_COUNT)
         status = sb_probe_want(p, factor, SB_DTYPE_COUNT);
-    /* checked before the shapes, whose message would call the scales cut off */
+    /* checked before the shapes, because the message about shapes would be misleading */
     if (!status && !mx && sb_dtype_bits(scale->dtype) == 8 && p->cols % 32 == 0 &&
         scale->rank == 2 && scale->shape[1] * 32 == p->cols)
         return sb_probe_refuse(p, SB_ERR_INPUT,
@@ -102,9 +103,9 @@ static sb_status take_fp4(sb_probe *p, sb_model_part codes, sb_model_part factor
     return status;
 }
 
-/* The container of byte codes with scales of this format and block. A single scale is that of the
- * tensor. Exception: a scale [1, 1] without an input scale is a grid if one block of 128 x 128
- * covers the layer. */
+/* Returns the container of byte codes with scales of this format and block size. A single scale
+ * counts as the scale of the tensor. Exception: a scale [1, 1] without an input scale counts as a
+ * grid of blocks if one block of 128 x 128 covers the layer. */
 static sb_container bytes_container(const sb_probe *p, const sb_tensor *scale, sb_format format,
                                     const uint64_t block[2])
 {
@@ -123,14 +124,15 @@ static sb_container bytes_container(const sb_probe *p, const sb_tensor *scale, s
                                                 : SB_CONTAINER_fp8_block_ct;
 }
 
-/* True if the scales fit integer codes: one per row, one per group of a row, or one in all. */
+/* True if the scales fit integer codes: one per row, one per group of a row, or one for the whole
+ * tensor. */
 static int fits_integers(const sb_probe *p, const uint64_t d[2])
 {
     return d[1] == 1 ? d[0] == 1 || d[0] == p->rows
                      : d[0] == p->rows && d[1] && p->cols % d[1] == 0;
 }
 
-/* FP8 with scales in any grid, and INT8. */
+/* Sets up FP8 with scales in any grid, and INT8. */
 static sb_status take_bytes(sb_probe *p, const sb_tensor *scale, sb_format codes)
 {
     uint64_t d[2] = {0, 0}, block[2];
@@ -195,7 +197,7 @@ static sb_status classify(sb_probe *p)
             status = sb_probe_scale_format(p, scale, SB_SCALES_POWER, &(sb_format){SB_FORMAT_e8m0});
             return status ? status : take_fp4(p, SB_PART_weight_packed, SB_PART_COUNT);
         }
-        /* MXFP4 with ModelOpt's name: the same bytes in `weight` */
+        /* MXFP4 of ModelOpt: the same bytes as usual, but the tensor is called `weight` */
         if (scale->dtype == SB_DTYPE_U8 || scale->dtype == SB_DTYPE_F8_E8M0) {
             *container = SB_CONTAINER_mxfp4;
             return take_fp4(p, SB_PART_weight, SB_PART_COUNT);
@@ -218,7 +220,7 @@ static sb_status classify(sb_probe *p)
 
 #define BIT(suffix) (1u << SB_PART_##suffix)
 
-/* The parts that each container may have. Any other part is superfluous. */
+/* The parts that each container may have, as bits. Any other part is an error. */
 static const uint32_t allowed[SB_CONTAINER_COUNT] = {
     [SB_CONTAINER_plain] = BIT(weight),
     [SB_CONTAINER_nvfp4_ct] =
@@ -258,7 +260,7 @@ static sb_status refuse_superfluous(const sb_probe *p)
     for (unsigned part = 0; part < SB_PART_COUNT; part++)
         if ((f->part[part] && !sb_container_takes(f->container, (sb_model_part)part)) ||
             (part == SB_PART_weight && f->container == SB_CONTAINER_mxfp4 && f->part[part] &&
-             SB_FOUND_PART(p, weight_packed))) /* either name */
+             SB_FOUND_PART(p, weight_packed))) /* either of the two names */
             return sb_fail(p->err, SB_ERR_INPUT,
                            "%s: tensor %s does not belong to a layer stored as %s (%s)",
                            SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(f->part[part]->name),
@@ -279,8 +281,8 @@ static sb_status detect(sb_probe p)
                                        "weight_packed or qweight");
         return SB_OK;
     }
-    if (found->experts >
-        SB_MAX_EXPERTS) /* a small file can claim any number, and each expert takes memory */
+    if (found->experts > SB_MAX_EXPERTS) /* limited, because a small file can claim any number, and
+                                            each expert takes memory */
         return sb_probe_refuse(&p, SB_ERR_INPUT, "has %" PRIu32 " experts, expected at most %d",
                                found->experts, SB_MAX_EXPERTS);
     sb_status status = classify(&p);
@@ -321,7 +323,7 @@ sb_status sb_detect_headers(const sb_checkpoint *checkpoint, const char *name, u
     return detect((sb_probe){checkpoint, name, found, 0, 0, err});
 }
 
-/* Expert e's part of a tensor at `data`; the whole tensor if the experts share it. */
+/* Returns expert e's part of the tensor at `data`, or `data` if the experts share the tensor. */
 static const unsigned char *expert_part(const sb_found *f, const unsigned char *data, uint32_t e)
 {
     for (unsigned part = 0; part < SB_PART_COUNT && data; part++) {

@@ -1,4 +1,4 @@
-/* detect.h - how one linear layer is stored, from its tensors alone. */
+/* detect.h - finds out how one linear layer is stored, from its tensors alone. */
 #ifndef SB_MODEL_DETECT_H
 #define SB_MODEL_DETECT_H
 
@@ -39,7 +39,7 @@ sb_status sb_detect(const sb_checkpoint *checkpoint, const char *name, uint32_t 
                     uint64_t rows, uint64_t cols, sb_found *found, sb_error *err);
 
 /* As sb_detect, but does not check the factors of weights and inputs, which may be infinite, NaN or
- * negative. For checks that judge the factors themselves. Such a layer must not be used for
+ * negative. Used by checks that judge the factors themselves. Such a layer must not be used for
  * computing. */
 sb_status sb_detect_unjudged(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
                              uint64_t rows, uint64_t cols, sb_found *found, sb_error *err);
@@ -49,7 +49,7 @@ sb_status sb_detect_unjudged(const sb_checkpoint *checkpoint, const char *name, 
 sb_status sb_detect_headers(const sb_checkpoint *checkpoint, const char *name, uint32_t experts,
                             sb_found *found, sb_error *err);
 
-/* Expert e of a stack. */
+/* Sets *out to the matrix of expert e of a stack. */
 sb_status sb_found_expert(const sb_checkpoint *checkpoint, const sb_found *found, uint32_t e,
                           sb_matrix *matrix, sb_error *err);
 

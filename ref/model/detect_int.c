@@ -21,7 +21,7 @@ static sb_status refuse_groups(const sb_probe *p, uint64_t groups)
 }
 
 /* Q-12: "every word of qzeros is 0x77777777 or 0x7f7f7f7f" - this distinguishes v1 from v2. Sets
- * zeros_open if the words are those of neither. */
+ * zeros_open if the words show neither. */
 static void read_gptq_zeros(const sb_tensor *t, uint32_t bits, sb_found *found)
 {
     uint32_t v1 = bits == 4 ? 0x77777777u : 0x7f7f7f7fu;
@@ -39,8 +39,8 @@ static void read_gptq_zeros(const sb_tensor *t, uint32_t bits, sb_found *found)
     found->zeros_open = first != words && second != words;
 }
 
-/* Reads the group index of the columns; every entry must be in range. An index of only -1, or one
- * equal to the natural groups, counts as no index. */
+/* Reads the group index of the columns; every entry must be in range. An index that is -1
+ * everywhere, or equal to the natural groups k / group_size, counts as no index. */
 static sb_status take_group_index(sb_probe *p, sb_model_part part)
 {
     const sb_tensor *t = p->found->part[part];
@@ -66,7 +66,7 @@ static sb_status take_group_index(sb_probe *p, sb_model_part part)
     return SB_OK;
 }
 
-/* Checks the three tensors of GPTQ and AWQ: all must be matrices. */
+/* Checks the three tensors of GPTQ and AWQ, which must be matrices. */
 static sb_status find_gptq_parts(const sb_probe *p, sb_format *format)
 {
     static const sb_model_part parts[] = {SB_PART_qweight, SB_PART_qzeros, SB_PART_scales};
@@ -80,8 +80,8 @@ static sb_status find_gptq_parts(const sb_probe *p, sb_format *format)
                   : sb_probe_scale_format(p, SB_FOUND_PART(p, scales), SB_SCALES_REAL, format);
 }
 
-/* GPTQ and AWQ: [G, N] scales and [G, N bits/32] zero points; the shape of qweight distinguishes
- * the two. */
+/* Sets up GPTQ and AWQ. Both have [G, N] scales and [G, N bits/32] zero points; the shape of
+ * qweight distinguishes them. */
 sb_status sb_take_gptq_awq(sb_probe *p)
 {
     const sb_tensor *codes = SB_FOUND_PART(p, qweight), *zeros = SB_FOUND_PART(p, qzeros),
@@ -173,7 +173,7 @@ static sb_status read_weight_shape(sb_probe *p, uint64_t *n, uint64_t *k)
         SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(t->name), *n, *k, p->rows, p->cols);
 }
 
-/* compressed-tensors pack-quantized: a row is one string of bits in 32-bit words. */
+/* Sets up pack-quantized of compressed-tensors: a row is one string of bits in 32-bit words. */
 sb_status sb_take_int_ct(sb_probe *p)
 {
     const sb_tensor *codes = SB_FOUND_PART(p, weight_packed),
@@ -223,7 +223,7 @@ sb_status sb_take_int_ct(sb_probe *p)
                                                      : take_group_index(p, SB_PART_weight_g_idx);
 }
 
-/* ModelOpt INT4: two rows per byte, codes in two's complement. */
+/* Sets up ModelOpt's INT4: two rows per byte, codes in two's complement. */
 sb_status sb_take_int4_modelopt(sb_probe *p)
 {
     const sb_tensor *codes = SB_FOUND_PART(p, weight), *scale = SB_FOUND_PART(p, weight_scale);

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* The family and the packings that each container may be declared as. */
+/* For each container, the family and the packings that a declaration may have. */
 static const struct {
     sb_declared_family family;
     sb_declared_packing packing[3];
@@ -29,8 +29,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Compares declared block sizes of FP8 and group sizes of integers. A layer may be smaller than one
- * block. */
+/* Compares declared block sizes of FP8 and group sizes of integers. The layer may be smaller than
+ * one declared block. */
 int sb_declared_blocks_agree(const sb_declaration *d, const sb_matrix *m)
 {
     const sb_quant *q = &m->quant;
@@ -42,7 +42,8 @@ int sb_declared_blocks_agree(const sb_declaration *d, const sb_matrix *m)
     return 1;
 }
 
-/* compressed-tensors' int-quantized stores every code in a byte, regardless of its width. */
+/* True if the widths of codes agree. int-quantized of compressed-tensors stores every code in a
+ * byte, whatever its declared width is. */
 static int bits_agree(const sb_declaration *d, const sb_found *f)
 {
     unsigned stored = (unsigned)sb_format_bits(f->matrix.format);

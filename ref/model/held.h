@@ -1,19 +1,22 @@
-/* held.h - compares a layer as found with the layer as declared. */
+/* held.h - compares a layer as it is stored with its declaration. */
 #ifndef SB_MODEL_HELD_H
 #define SB_MODEL_HELD_H
 
 #include "ref/model/weights.h"
 
-/* True if the tensors are as declared. Also true if the answer for the module is unknown. */
+/* True if the tensors are stored as declared. Also true if the declaration does not cover the
+ * module (SB_DECLARED_UNKNOWN). */
 int sb_declaration_agrees(const sb_declaration *declaration, const sb_found *found);
 
-/* The two halves of sb_declaration_agrees: the kind of storage; and the sizes of blocks or groups,
- * which matter only if the layer is declared as quantized. */
+/* The two halves of sb_declaration_agrees. The first compares the kind of storage. The second
+ * compares the sizes of blocks or groups, which matter only if the layer is declared as
+ * quantized. */
 int sb_declared_kind_agrees(const sb_declaration *declaration, const sb_found *found);
 int sb_declared_blocks_agree(const sb_declaration *declaration, const sb_matrix *matrix);
 
-/* Counts a disagreement in weights. Lets the declaration decide what the tensors leave open (Q-12).
- * Fails only as sb_declared_for does. */
+/* Compares a layer with its declaration, and counts a disagreement in `weights`. Sets in `found`
+ * the details that the tensors do not show, as declared (Q-12). Fails only if sb_declared_for
+ * fails. */
 sb_status sb_hold_against(sb_weights *weights, const sb_declared *declared, const char *module,
                           sb_found *found, sb_error *err);
 

@@ -26,7 +26,8 @@ static int is_plain(sb_dtype dtype)
     return dtype == SB_DTYPE_BF16 || dtype == SB_DTYPE_F16 || dtype == SB_DTYPE_F32;
 }
 
-/* True if the text after the name of a stack denotes a part: "", ".weight_packed", "_scale_inv". */
+/* True if the text after the name of a stack is the suffix of a part: "", ".weight_packed",
+ * "_scale_inv". */
 static int is_stack_part(const char *tail)
 {
     if (!*tail)
@@ -42,7 +43,7 @@ static int is_stack_part(const char *tail)
     return 0;
 }
 
-/* If the tensor is a part of a stack: returns 1 and the name of the stack. */
+/* If the tensor is a part of a stack, returns 1 and writes the name of the stack to `layer`. */
 static int stack_of(const char *tensor, char *layer, size_t size)
 {
     static const char mark[] = ".experts.";
@@ -109,7 +110,7 @@ static sb_status collect(const sb_checkpoint *checkpoint, list *all, sb_error *e
     return status;
 }
 
-/* Loads the declarations of the folder; none without a config.json. */
+/* Loads the declarations of the folder. *out is NULL if there is no config.json. */
 static sb_status load_declared(const sb_checkpoint *checkpoint, sb_declared **out, sb_error *err)
 {
     const char *folder = sb_checkpoint_folder(checkpoint);
@@ -175,7 +176,7 @@ sb_status sb_each_layer(const sb_checkpoint *checkpoint, sb_layer_fn visit, void
     return status;
 }
 
-/* Visits one matrix of an expert: rows first .. first + rows - 1 of the stored matrix. */
+/* Visits one matrix of an expert, which is rows first .. first + rows - 1 of the stored matrix. */
 static sb_status visit_part(const sb_piece *whole, const char *name, const char *part,
                             uint32_t first, uint32_t rows, sb_piece_fn visit, void *ctx,
                             sb_error *err)
@@ -196,7 +197,8 @@ sb_status sb_each_piece(const sb_checkpoint *checkpoint, const char *name, const
     snprintf(piece.name, sizeof piece.name, "%s", name);
     if (!found->experts)
         return visit(ctx, &piece, err);
-    const char *last = strrchr(name, '.') + 1; /* a stack's name has ".experts." */
+    const char *last =
+        strrchr(name, '.') + 1; /* not NULL, because a stack's name has ".experts." */
     int both = strcmp(last, "gate_up_proj") == 0;
     uint32_t rows = found->matrix.rows;
     if (both && rows % 2 != 0)

@@ -10,18 +10,18 @@ typedef sb_status (*sb_layer_fn)(void *ctx, const char *name, const sb_found *fo
 
 /* Visits the layers: modules with tensors of parts.def. Plain tensors count only if they are
  * matrices or stacks of experts, not norms or convolutions. Embeddings are visited, too. If zero
- * points do not show their convention, the declaration decides (Q-12). Fails as sb_detect does and,
- * for such zero points, as sb_declared_load does. */
+ * points do not show their convention, the declaration decides (Q-12). Fails if sb_detect fails, or
+ * sb_declared_load, which is called only for such zero points. */
 sb_status sb_each_layer(const sb_checkpoint *checkpoint, sb_layer_fn visit, void *ctx,
                         sb_error *err);
 
-/* If the tensor alone shows that a layer exists: returns 1, the name of the layer, and the E of a
- * stack or 0. Returns 0 for vectors, for convolutions, and for names without the suffix of a part.
- * Some parts of layers give 0, too. */
+/* If the tensor alone shows that a layer exists, returns 1 and sets the name of the layer, and the
+ * E of a stack or 0. Returns 0 for vectors, for convolutions, and for names without the suffix of a
+ * part. It also returns 0 for some parts of layers. */
 int sb_tensor_layer(const sb_tensor *tensor, char *layer, size_t size, uint32_t *experts);
 
-/* Visits only the names of these layers, each once, with the E of a stack or 0. Reads no tensor
- * data. */
+/* Visits the names of the layers that sb_tensor_layer finds, each once, with the E of a stack or 0.
+ * Reads no tensor data. */
 typedef sb_status (*sb_layer_name_fn)(void *ctx, const char *name, uint32_t experts, sb_error *err);
 sb_status sb_each_layer_name(const sb_checkpoint *checkpoint, sb_layer_name_fn visit, void *ctx,
                              sb_error *err);
@@ -37,7 +37,8 @@ typedef struct sb_piece {
 typedef sb_status (*sb_piece_fn)(void *ctx, const sb_piece *piece, sb_error *err);
 
 /* Visits the matrices of a layer: the layer itself, or the matrices of each expert of a stack, with
- * the names that unstacked experts have. M-7 divides the rows of gate_up_proj. */
+ * the names that they would have as single tensors. The rows of gate_up_proj are divided as in
+ * M-7. */
 sb_status sb_each_piece(const sb_checkpoint *checkpoint, const char *name, const sb_found *found,
                         sb_piece_fn visit, void *ctx, sb_error *err);
 

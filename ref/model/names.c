@@ -126,7 +126,7 @@ static sb_status visit_one(const walk *w, sb_role role, const char *prefix, uint
     return w->visit(w->ctx, &t, w->err);
 }
 
-/* Every tensor of one scope, in the order of the table. */
+/* Visits every tensor of one scope, in the order of the table. */
 static sb_status visit_scope(const walk *w, scope s, const char *prefix, uint32_t layer,
                              uint32_t expert)
 {

@@ -19,8 +19,8 @@ typedef enum sb_role {
 /* The storage choices of a checkpoint that are not in its configuration. */
 typedef struct sb_storage {
     const char *prefix;    /* "model.", "model.language_model.", "language_model.model." */
-    int fused_experts;     /* trunk experts as 3-D tensors, or one tensor per expert */
-    int fused_mtp_experts; /* MTP experts, likewise */
+    int fused_experts;     /* 1: experts of the trunk are 3-D tensors; 0: one tensor per expert */
+    int fused_mtp_experts; /* the same for experts of the MTP layers */
     int has_mtp;           /* mtp.* tensors exist */
 } sb_storage;
 
@@ -43,14 +43,14 @@ typedef sb_status (*sb_expected_fn)(void *ctx, const sb_expected *tensor, sb_err
 sb_status sb_each_tensor(const sb_config *config, const sb_storage *storage, sb_expected_fn visit,
                          void *ctx, sb_error *err);
 
-/* As sb_each_tensor, for layers that differ: fused_of says for each layer, the MTP layers after the
- * trunk, whether its experts are fused. NULL: as storage says. */
+/* As sb_each_tensor, for layers with different storage: fused_of[i] is 1 if the experts of layer i
+ * are fused, where MTP layers follow the trunk. NULL: as in `storage`. */
 sb_status sb_each_tensor_mixed(const sb_config *config, const sb_storage *storage,
                                const unsigned char *fused_of, sb_expected_fn visit, void *ctx,
                                sb_error *err);
 
-/* The possible prefixes of tensor names of the text model (M-6). A prefix comes after any longer
- * prefix that starts with it. */
+/* The possible prefixes of tensor names of the text model (M-6). A longer prefix comes before a
+ * shorter prefix with which it starts. */
 enum { SB_TEXT_PREFIXES = 3 };
 extern const char *const sb_text_prefixes[SB_TEXT_PREFIXES];
 

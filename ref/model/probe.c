@@ -14,7 +14,7 @@ static const sb_tensor *find_part(const sb_probe *p, unsigned part)
 {
     const char *suffix = sb_part_suffix((sb_model_part)part);
     char full[SB_MAX_TENSOR_NAME + 64];
-    if (strlen(p->name) > SB_MAX_TENSOR_NAME) /* no tensor name is longer */
+    if (strlen(p->name) > SB_MAX_TENSOR_NAME) /* no tensor has a longer name */
         return NULL;
     snprintf(full, sizeof full, "%s.%s", p->name, suffix);
     const sb_tensor *t = sb_checkpoint_find(p->checkpoint, full);
@@ -26,7 +26,8 @@ static const sb_tensor *find_part(const sb_probe *p, unsigned part)
         return t;
     if (part == SB_PART_weight)
         return sb_checkpoint_find(p->checkpoint, p->name);
-    if (strncmp(suffix, "weight_", 7) != 0 || part == SB_PART_weight_g_idx) /* P_g_idx is GPTQ's */
+    if (strncmp(suffix, "weight_", 7) != 0 ||
+        part == SB_PART_weight_g_idx) /* P_g_idx belongs to GPTQ */
         return NULL;
     snprintf(full, sizeof full, "%s_%s", p->name, suffix + 7);
     return sb_checkpoint_find(p->checkpoint, full);

@@ -17,12 +17,12 @@ typedef struct sb_probe {
 /* Fills found->part. */
 void sb_probe_find(const sb_probe *probe);
 
-/* An error about the layer: "file: layer P <text>". The text must not contain names from the
- * file. */
+/* Fails with a message about the layer: "file: layer P <text>". The text must not contain names
+ * from the file. */
 sb_status sb_probe_refuse(const sb_probe *probe, sb_status status, const char *format, ...)
     SB_PRINTF(3, 4);
 
-/* The part must exist and have this dtype; SB_DTYPE_COUNT: any dtype. */
+/* Fails unless the part exists and has this dtype; SB_DTYPE_COUNT: any dtype. */
 sb_status sb_probe_want(const sb_probe *probe, sb_model_part part, sb_dtype dtype);
 
 /* The shape of a part as a matrix [d0, d1], without the E of a stack: [] as [1, 1], [N] as [N, 1],
@@ -31,7 +31,7 @@ int sb_probe_plane(const sb_probe *probe, const sb_tensor *tensor, uint64_t d[2]
 sb_status sb_probe_want_shape(const sb_probe *probe, const sb_tensor *tensor, uint64_t d0,
                               uint64_t d1);
 
-/* Codes must have two dimensions, after the E of a stack. */
+/* Fails unless a tensor of codes has two dimensions, after the E of a stack. */
 sb_status sb_probe_want_matrix(const sb_probe *probe, const sb_tensor *tensor);
 
 /* The side of a block if `count` blocks cover n elements; 0 if there is no such block. */
@@ -60,12 +60,12 @@ int sb_plain_format(sb_dtype dtype, sb_format *format);
 sb_status sb_read_factor(const sb_checkpoint *checkpoint, const sb_tensor *tensor,
                          sb_factor *factor, sb_error *err);
 
-/* Begins found->matrix with codes [rows, cols / per_element]. If rows and cols are unknown, takes
- * them from the tensor. */
+/* Sets found->matrix to codes [rows, cols / per_element], still without scales. If rows and cols
+ * are unknown, takes them from the tensor. */
 sb_status sb_probe_codes(sb_probe *probe, const sb_tensor *codes, sb_format format,
                          uint64_t per_element);
 
-/* detect_int.c: the integer containers. */
+/* In detect_int.c: the integer containers. */
 sb_status sb_take_gptq_awq(sb_probe *probe);
 sb_status sb_take_int_ct(sb_probe *probe);
 sb_status sb_take_int4_modelopt(sb_probe *probe);

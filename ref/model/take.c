@@ -10,7 +10,7 @@
 #include "ref/model/layers.h"
 #include "ref/model/take_parts.h"
 
-/* How each side stores the experts of one layer. */
+/* The way in which each side stores the experts of one layer. */
 typedef struct block {
     char *name;
     int style[2];
@@ -38,8 +38,8 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for names of tensors");
 }
 
-/* Notes the storage style of a block. The tensors of a block are neighbours in the order of each
- * side. */
+/* Notes the storage style of a block. Each side lists the tensors of a block one after the
+ * other. */
 static sb_status note_block(plan *p, int side, const char *plain, sb_error *err)
 {
     char name[SB_MAX_TENSOR_NAME];
@@ -161,7 +161,7 @@ static sb_status make_entries(plan *p, sb_error *err)
 
 /* --- matching the patterns -------------------------------------------------------------------- */
 
-/* The longest piece of a pattern without wildcards. */
+/* Copies the longest piece of the pattern without wildcards. */
 static void literal_of(const char *pattern, char *text, size_t size)
 {
     size_t best = 0;
@@ -188,7 +188,7 @@ static sb_status no_match(const plan *p, const char *pattern, sb_error *err)
                 snprintf(near + strlen(near), sizeof near - strlen(near), "%s%s",
                          found++ ? ", " : "", SB_SHOW(p->entries[i].module));
     for (size_t i = 0, n = 0; i < p->count && !found;
-         i++) { /* no similar name: shows how names begin */
+         i++) { /* if no name is similar, the message lists the first parts of names */
         const char *module = p->entries[i].module, *before = i ? p->entries[i - 1].module : "";
         if (i == 0 || strncmp(module, before, n + 1) != 0)
             snprintf(near + strlen(near), sizeof near - strlen(near), "%s%.*s", i ? ", " : "",
@@ -300,7 +300,7 @@ static sb_status exchange_all(plan *p, sb_error *err)
     int vision_in_model = 0;
     for (size_t i = 0; i < sb_checkpoint_count(p->side[0]) && !vision_in_model; i++)
         vision_in_model = in_model(p->side[0], i);
-    if (!vision_in_model) /* an added vision tower keeps its names */
+    if (!vision_in_model) /* if only `other` has a vision tower, the tower keeps its names */
         for (size_t i = 0; i < sb_checkpoint_count(p->side[1]) && !vision_in_model; i++)
             vision_in_model = in_model(p->side[1], i);
     sb_status status = SB_OK;

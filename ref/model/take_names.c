@@ -38,7 +38,7 @@ const char *sb_text_prefix(const sb_checkpoint *checkpoint)
     return seen[best] ? sb_text_prefixes[best] : "";
 }
 
-/* W-2: "under the prefix that the names of the checkpoint have" - NULL if memory is out. */
+/* W-2: "under the prefix that the names of the checkpoint have" - returns NULL if out of memory. */
 char *sb_take_name(const char *name, const char *prefix, int vision_in_model)
 {
     const char *plain = sb_plain_name(name);
@@ -51,11 +51,10 @@ char *sb_take_name(const char *name, const char *prefix, int vision_in_model)
     return sb_strdup(text);
 }
 
-/* --- which module a tensor belongs to -----------------------------------------------------------
- */
+/* --- the module of a tensor ----------------------------------------------------------- */
 
-/* The length of "....mlp.experts" in a plain name, or 0. *style says whether the experts are
- * stacked. */
+/* The length of "....mlp.experts" in a plain name, or 0. Sets *style to SB_EXPERTS_STACKED or
+ * SB_EXPERTS_SPLIT. */
 size_t sb_take_experts(const char *plain, int *style)
 {
     static const char mark[] = ".experts.";
@@ -67,7 +66,7 @@ size_t sb_take_experts(const char *plain, int *style)
     return (size_t)(next - 1 - plain);
 }
 
-/* The smallest module: for a stack, each code tensor with its scales. */
+/* The smallest module of a tensor. In a stack, each code tensor with its scales is a module. */
 void sb_take_module(const char *plain, char *module, size_t size)
 {
     int style = 0;

@@ -1,4 +1,4 @@
-/* take_parts.h - shared by take.c, take_names.c and take_shapes.c. */
+/* take_parts.h - the internals of take.c, take_names.c and take_shapes.c. */
 #ifndef SB_MODEL_TAKE_PARTS_H
 #define SB_MODEL_TAKE_PARTS_H
 
@@ -21,11 +21,10 @@ typedef struct sb_take_group {
 } sb_take_group;
 
 /* take_names.c. The name of a tensor in a checkpoint whose text model has the given prefix; NULL if
- * memory is out. */
+ * out of memory. */
 char *sb_take_name(const char *name, const char *prefix, int vision_in_model);
 
-/* The length of "....mlp.experts" in a plain name, or 0; *style says whether the experts are
- * stacked. */
+/* The length of "....mlp.experts" in a plain name, or 0; *style is set to one of these values. */
 enum { SB_EXPERTS_STACKED = 1, SB_EXPERTS_SPLIT = 2 };
 size_t sb_take_experts(const char *plain, int *style);
 

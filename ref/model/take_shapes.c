@@ -13,7 +13,7 @@
 
 /* A matrix, or a tensor outside the linear layers. */
 typedef struct shape {
-    char *name; /* without prefix */
+    char *name; /* name without the prefix */
     uint64_t rows, cols;
     const sb_tensor *alone; /* NULL: a matrix */
     int side;
@@ -60,8 +60,8 @@ static sb_status add_layer(shapes *s, const sb_checkpoint *c, const char *layer,
     return status ? status : sb_each_piece(c, layer, &found, add_piece, s, err);
 }
 
-/* Adds a tensor or its layer, unless the layer was just added: the tensors of a layer are
- * neighbours in the order of names. Small parts of a stack add nothing, because its codes give
+/* Adds a tensor or its layer, unless the layer was just added (the tensors of a layer are
+ * neighbours in the order of names). Small parts of a stack add nothing, because its codes give
  * E. */
 static sb_status add_tensor(shapes *s, const sb_checkpoint *c, const sb_tensor *t, char *before,
                             sb_error *err)
@@ -119,7 +119,7 @@ static sb_status compare_sorted(const sb_take_group *g, const shapes *s, sb_erro
         const shape *a = &s->rows[i], *b = i + 1 < s->count ? a + 1 : NULL;
         if (!b || strcmp(a->name, b->name) != 0) {
             if (a->side == SB_SIDE_OTHER && a->alone)
-                continue; /* an extra vector, such as a bias: it is added, too */
+                continue; /* an extra vector, such as a bias, is added, too */
             return sb_fail(err, SB_ERR_INPUT, "%s: has %s, which %s lacks: this is another model",
                            SB_SHOW(path[a->side]), SB_SHOW(a->name), SB_SHOW(path[!a->side]));
         }

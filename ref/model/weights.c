@@ -243,7 +243,7 @@ static sb_status bind_linear(binder *b, const sb_expected *x, const char *module
 
 enum { KV_NAMES = 5 };
 
-/* Binds the multiplier of an FP8 cache, under any name that exporters use. */
+/* Binds the multiplier of an FP8 cache. The tensor may have any name that exporters use. */
 static sb_status bind_kv_scale(binder *b, const char *layer, const char *const names[KV_NAMES],
                                float *scale, sb_error *err)
 {

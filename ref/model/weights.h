@@ -18,8 +18,8 @@ typedef struct sb_expert {
 } sb_expert;
 
 /* One decoder layer: w[SB_ROLE_...].data is NULL for roles that the layer does not have. Vectors
- * are (1, n); conv1d is (C, kw). The projections of Qwen3-Next have the roles of Qwen3.5, through
- * row maps. */
+ * are (1, n); conv1d is (C, kw). Row maps give the projections of Qwen3-Next the roles of
+ * Qwen3.5. */
 typedef struct sb_layer {
     sb_matrix w[SB_ROLE_COUNT];
     sb_expert *experts;     /* (E), NULL in a dense model */
@@ -28,17 +28,19 @@ typedef struct sb_layer {
 
 typedef struct sb_weights {
     sb_matrix embed_tokens, final_norm, lm_head;
-    sb_layer *layers;             /* (L + mtp_layers): the MTP layers come after the trunk */
+    sb_layer *layers;             /* (L + mtp_layers): the MTP layers follow the trunk */
     sb_matrix mtp[SB_ROLE_COUNT]; /* mtp_fc, mtp_norm_embedding, mtp_norm_hidden, mtp_norm */
-    sb_storage storage;           /* as found */
+    sb_storage storage;           /* the storage of this checkpoint */
     size_t bound, ignored;        /* numbers of tensors: bound, and deliberately ignored (vision) */
     uint64_t bound_bytes, ignored_bytes;
-    /* How the linear layers are stored; every expert counts as a layer. */
+    /* The linear layers in each container: their number, where every expert counts as a layer, and
+     * their bytes. */
     struct sb_stored {
         size_t layers;
         uint64_t bytes;
     } stored[SB_CONTAINER_COUNT];
-    /* The number of layers whose tensors are not as declared, and the first of them. */
+    /* The number of layers whose tensors differ from their declaration (Q-11), and messages about
+     * the first of these layers. */
     size_t disagreements;
     char disagreement[SB_DISAGREEMENTS][512];
     uint32_t *row_maps[4];   /* qkv, z, b, a of Qwen3-Next */
