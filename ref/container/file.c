@@ -20,8 +20,8 @@ static sb_status io_failed(const char *doing, const char *path, sb_error *err)
 sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err)
 {
     struct stat info;
-    int opened = open(path, O_RDONLY | O_CLOEXEC |
-                                O_NONBLOCK); /* O_NONBLOCK, because opening a pipe must not block */
+    /* O_NONBLOCK, because opening a pipe must not block */
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0)
         return io_failed("open", path, err);
     if (fstat(opened, &info) != 0) {

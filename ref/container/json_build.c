@@ -113,9 +113,8 @@ static json_t *build_number(build *b)
 {
     const size_t begin = b->at;
     size_t n = 1;
-    while (
-        strchr("+-.0123456789eE",
-               b->text[begin + n])) /* stops inside the text, because no text ends with a number */
+    /* stops inside the text, because no text ends with a number */
+    while (strchr("+-.0123456789eE", b->text[begin + n]))
         n++;
     memcpy(b->room, b->text + begin, n);
     b->room[n] = '\0';

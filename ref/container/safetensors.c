@@ -229,9 +229,8 @@ static sb_status read_tensors(const reader *r, const char *text, size_t n, sb_er
     if (members > SB_MAX_TENSORS)
         return sb_fail(err, SB_ERR_INPUT, "%s: the header lists %zu tensors, expected at most %d",
                        SB_SHOW(r->file), members, SB_MAX_TENSORS);
-    if (members >
-        n / LEAST +
-            1) /* some members must be invalid then, and reading ends at the first invalid member */
+    /* some members must be invalid then, and reading ends at the first invalid member */
+    if (members > n / LEAST + 1)
         members = n / LEAST + 1;
     r->out->tensors = sb_alloc(members, sizeof *r->out->tensors);
     r->out->names = sb_alloc(key_bytes, 1);

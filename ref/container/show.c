@@ -117,8 +117,8 @@ const char *sb_show(const char *text, sb_shown *room)
 
 const char *sb_show_behind(const char *message, const char *path)
 {
-    const char *shown =
-        SB_SHOW(path); /* the path as messages show it, because messages cut a long path */
+    /* the path as messages show it, because messages cut a long path */
+    const char *shown = SB_SHOW(path);
     size_t n = strlen(shown);
     if (strncmp(message, shown, n) != 0 || message[n] != ':')
         return message;

@@ -81,8 +81,7 @@ int sb_target_is_passing(const char *folder)
     return 0;
 }
 
-/* --- opening
- * ------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* True if a folder cannot be renamed: its name is "." or "..", or it is a mount point (it and its
  * parent are on different devices), or its parent is not writable. */
@@ -149,8 +148,7 @@ sb_status sb_target_open(const char *folder, sb_target *t, sb_error *err)
     return status;
 }
 
-/* --- removing an old folder
- * ------------------------------------------------------------------------ */
+/* --- removing an old folder ------------------------------------------------------------------- */
 
 typedef struct leaving {
     sb_target_goes goes; /* NULL: all entries are removed */

@@ -125,9 +125,8 @@ static int make_room(sb_text *text, size_t bytes)
 
 void sb_text_put(sb_text *text, const char *format, ...)
 {
-    enum {
-        LONGEST = 2 * SB_MAX_TENSOR_NAME + 512
-    }; /* no caller appends a longer text in one call */
+    /* no caller appends a longer text in one call */
+    enum { LONGEST = 2 * SB_MAX_TENSOR_NAME + 512 };
     if (!make_room(text, LONGEST))
         return;
     va_list args;

@@ -17,8 +17,8 @@ static inline void sb_param_rows(const sb_knobs *knobs, const sb_matrix *matrix,
 {
     const size_t bytes = matrix->cols * sb_format_bytes(matrix->format);
     const unsigned char *first = sb_matrix_row_bytes(matrix, row);
-    int follow =
-        !sb_param_cast(knobs, matrix); /* 1: the rows are contiguous in memory and not rounded */
+    /* 1: the rows are contiguous in memory and not rounded */
+    int follow = !sb_param_cast(knobs, matrix);
     for (size_t i = 1; i < count && follow; i++)
         follow = sb_matrix_row_bytes(matrix, row + (uint32_t)i) == first + i * bytes;
     if (follow)

@@ -138,8 +138,7 @@ static void join(const wave *w, size_t index, size_t h)
         out[i] = sb_act(w->knobs, out[i] / w->total[head]);
 }
 
-/* --- the steps of a wave: each needs the complete step before
- * ----------------------------------- */
+/* --- the steps of a wave: each needs the complete step before --------------------------------- */
 
 static void score_tile(void *ctx, size_t i, size_t worker)
 {

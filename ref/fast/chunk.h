@@ -13,12 +13,12 @@ typedef struct sb_chunk {
     size_t dk, dv;
     float scale;       /* of the outputs: 1, or K-16 */
     float G[SB_CHUNK]; /* sums of g */
-    float A[SB_CHUNK],
-        scaled[SB_CHUNK]; /* A: one row of A or of the scores; scaled: one row of weights */
-    float *U, *V;         /* (SB_CHUNK, dv) */
-    float *W, *row;       /* (SB_CHUNK, dk), (max(SB_CHUNK, dk)) scratch */
-    float *within;        /* (dv) sums over the rows of the chunk */
-    float *X, *S;         /* (SB_CHUNK, SB_CHUNK), (dk, dv): for R-22 only */
+    /* A: one row of A or of the scores; scaled: one row of weights */
+    float A[SB_CHUNK], scaled[SB_CHUNK];
+    float *U, *V;   /* (SB_CHUNK, dv) */
+    float *W, *row; /* (SB_CHUNK, dk), (max(SB_CHUNK, dk)) scratch */
+    float *within;  /* (dv) sums over the rows of the chunk */
+    float *X, *S;   /* (SB_CHUNK, SB_CHUNK), (dk, dv): for R-22 only */
 } sb_chunk;
 
 /* exp( RN(G_i - G_j) ) */

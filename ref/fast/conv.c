@@ -9,10 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    BLOCK = 64 /* channels computed together */,
-    STRIPS = 16 /* strips of blocks, shared out among threads */
-};
+/* Channels that are computed together, and strips of such blocks, which threads share out. */
+enum { BLOCK = 64, STRIPS = 16 };
 
 /* One tap of a block of channels: weights, inputs, rounded products. */
 typedef struct tap {

@@ -311,8 +311,8 @@ void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float
         values[i] = sb_e8m0_to_f32(codes[i]);
     if (nibble || format == SB_FORMAT_uint8 || format == SB_FORMAT_int8 || format == SB_FORMAT_e8m0)
         return;
-    unsigned others =
-        format != SB_FORMAT_e4m3; /* true also after a NaN, because the E4M3 table has no NaN */
+    /* true also after a NaN, because the E4M3 table has no NaN */
+    unsigned others = format != SB_FORMAT_e4m3;
     for (size_t i = 0; format == SB_FORMAT_e4m3 && i < count; i++) {
         values[i] = e4m3_values[codes[i]];
         others |= ((codes[i] & 0x7fu) + 1u) >> 7;

@@ -65,8 +65,8 @@ typedef struct sb_config {
 
     uint8_t tie_embeddings;
     uint8_t mtp_declared; /* the file has mtp_num_hidden_layers */
-    uint32_t
-        mtp_layers; /* 0 or 1; if not declared, 1 in Qwen3-Next (where tensors decide), else 0 */
+    /* 0 or 1; if not declared, 1 in Qwen3-Next (where tensors decide), else 0 */
+    uint32_t mtp_layers;
 
     uint8_t
         layer_is_full[SB_MAX_LAYERS]; /* 1 full attention, 0 linear attention; 0 beyond layers */

@@ -30,8 +30,7 @@ const char *sb_dialect_name(sb_dialect dialect)
     return dialects[dialect].method;
 }
 
-/* --- finding the object that declares
- * ----------------------------------------------------------------- */
+/* --- finding the object that declares --------------------------------------------------------- */
 
 /* The three documents while they are read; NULL: absent. */
 typedef struct documents {
@@ -188,8 +187,7 @@ static sb_status note_others(const documents *docs, sb_declared_reading *reading
     return status;
 }
 
-/* --- reading everything
- * ----------------------------------------------------------------------------- */
+/* --- reading everything ----------------------------------------------------------------------- */
 
 static sb_status read_declared(const documents *docs, sb_declared_reading *reading, sb_error *err)
 {

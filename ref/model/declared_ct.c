@@ -166,8 +166,7 @@ static sb_status read_group(sb_declared_reading *reading, const char *global,
     return sb_declared_names(group, "targets", kind_of, index, &reading->declared->targets, err);
 }
 
-/* --- reading everything
- * ----------------------------------------------------------------------------- */
+/* --- reading everything ----------------------------------------------------------------------- */
 
 static sb_status refuse_empty(const sb_json_object *at, const char *key, const char *why,
                               sb_error *err)

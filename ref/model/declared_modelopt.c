@@ -106,8 +106,7 @@ static sb_status read_layers(const sb_json_object *at, sb_declared *declared, sb
                             err);
 }
 
-/* --- differences between the two files
- * ------------------------------------------------------------ */
+/* --- differences between the two files -------------------------------------------------------- */
 
 static sb_status note_layers(sb_declared *declared, const sb_rules *theirs, sb_error *err)
 {

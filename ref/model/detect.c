@@ -281,8 +281,8 @@ static sb_status detect(sb_probe p)
                                        "weight_packed or qweight");
         return SB_OK;
     }
-    if (found->experts > SB_MAX_EXPERTS) /* limited, because a small file can claim any number, and
-                                            each expert takes memory */
+    /* limited, because a small file can claim any number, and each expert takes memory */
+    if (found->experts > SB_MAX_EXPERTS)
         return sb_probe_refuse(&p, SB_ERR_INPUT, "has %" PRIu32 " experts, expected at most %d",
                                found->experts, SB_MAX_EXPERTS);
     sb_status status = classify(&p);

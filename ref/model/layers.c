@@ -197,8 +197,8 @@ sb_status sb_each_piece(const sb_checkpoint *checkpoint, const char *name, const
     snprintf(piece.name, sizeof piece.name, "%s", name);
     if (!found->experts)
         return visit(ctx, &piece, err);
-    const char *last =
-        strrchr(name, '.') + 1; /* not NULL, because a stack's name has ".experts." */
+    /* not NULL, because a stack's name has ".experts." */
+    const char *last = strrchr(name, '.') + 1;
     int both = strcmp(last, "gate_up_proj") == 0;
     uint32_t rows = found->matrix.rows;
     if (both && rows % 2 != 0)

@@ -8,10 +8,10 @@
 #include "ref/container/checkpoint.h"
 
 /* Keys of the metadata are "<prefix><name of the tensor>". */
-#define SB_ORIGIN_PREFIX                                                                           \
-    "samebit.origin." /* 8 hexadecimal digits per element: the bits of its binary32 */
-#define SB_STORED_PREFIX                                                                           \
-    "samebit.stored." /* dtype, shape and name before the conversion: "F32 [1] name" */
+/* 8 hexadecimal digits per element: the bits of its binary32 */
+#define SB_ORIGIN_PREFIX "samebit.origin."
+/* dtype, shape and name before the conversion: "F32 [1] name" */
+#define SB_STORED_PREFIX "samebit.stored."
 
 enum { SB_ORIGIN_KEY = SB_MAX_TENSOR_NAME + 16 };
 

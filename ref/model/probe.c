@@ -26,8 +26,8 @@ static const sb_tensor *find_part(const sb_probe *p, unsigned part)
         return t;
     if (part == SB_PART_weight)
         return sb_checkpoint_find(p->checkpoint, p->name);
-    if (strncmp(suffix, "weight_", 7) != 0 ||
-        part == SB_PART_weight_g_idx) /* P_g_idx belongs to GPTQ */
+    /* P_g_idx belongs to GPTQ */
+    if (strncmp(suffix, "weight_", 7) != 0 || part == SB_PART_weight_g_idx)
         return NULL;
     snprintf(full, sizeof full, "%s_%s", p->name, suffix + 7);
     return sb_checkpoint_find(p->checkpoint, full);

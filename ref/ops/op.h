@@ -114,8 +114,8 @@ typedef struct sb_gated_rmsnorm_args {
 
 typedef struct sb_attention_args {
     const float *q; /* (T, heads, hd) */
-    const float *keys,
-        *values; /* (first + T, kv_heads, hd): the cache, including the T rows of this call */
+    /* (first + T, kv_heads, hd): the cache, including the T rows of this call */
+    const float *keys, *values;
     size_t rows, first; /* T, and the position of row 0 */
     size_t heads, kv_heads, hd;
     float key_scale, value_scale; /* multipliers of keys and values; 0: 1 (K-24) */

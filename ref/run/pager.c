@@ -39,8 +39,7 @@ static size_t unit_of(const sb_pager *p, uint32_t layer, uint32_t expert)
     return (size_t)layer * (1 + p->experts) + expert;
 }
 
-/* --- the bytes of the weights
- * --------------------------------------------------------------------- */
+/* --- the bytes of the weights ----------------------------------------------------------------- */
 
 /* Adds a range to a unit. Joins it with an adjacent range, because the tensors of a module mostly
  * follow each other. */

@@ -261,8 +261,8 @@ static sb_status put_row(sb_prefix_store *store, const sb_session *session, cons
     sb_status status = row ? sb_session_state_at(session, row, &state, err)
                            : sb_state_copy(sb_session_state(session), &state, err);
     if (status)
-        return status == SB_ERR_USAGE ? SB_OK
-                                      : status; /* under replay there are no states of rows */
+        /* under replay there are no states of rows */
+        return status == SB_ERR_USAGE ? SB_OK : status;
     status = check_put(store, at, state, err);
     if (status) { /* the state is not at position `at`: the caller's rows are not those of the last
                      round */

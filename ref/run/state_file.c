@@ -52,8 +52,8 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first, unsign
         return fill_tokens(from, first, bytes, count);
     size_t i = 0;
     sb_piece piece = sb_state_piece(from->state, 0);
-    while (strcmp(piece.name, tensor->name) !=
-           0) /* every declared tensor is a piece, so the search ends */
+    /* every declared tensor is a piece, so the search ends */
+    while (strcmp(piece.name, tensor->name) != 0)
         piece = sb_state_piece(from->state, ++i);
     return fill_piece(from, &piece, first, bytes, count, err);
 }
@@ -232,8 +232,8 @@ sb_status sb_state_file_take(sb_state_file *file, const char *path, const sb_mod
         return status;
     if (!has_mtp)
         sb_state_drop_mtp(file->state);
-    file->state->config =
-        &model->config; /* not the file's config, because the state outlives the file */
+    /* not the file's config, because the state outlives the file */
+    file->state->config = &model->config;
     *out = file->state;
     file->state = NULL;
     return SB_OK;

@@ -31,8 +31,8 @@ void sb_compensated_join(sb_compensated *to, double term)
     join(to, term);
 }
 
-/* The upper 16 of 32 significant bits: the product of either part and a number of 32 bits is
- * exact. */
+/* The upper 16 of 32 significant bits. The products of this part, and of the rest, with a number of
+ * 32 bits are exact. */
 static inline double upper(double x)
 {
     return sb_f64_from_bits(sb_bits_f64(x) & 0xffffffe000000000u);

@@ -43,8 +43,8 @@ typedef struct sb_lanes_tile {
     const float *b;     /* (rows, n), rows b_stride apart */
     const float *ahead; /* the next rows, to prefetch; or NULL */
     size_t b_stride, heads, rows, n;
-    const double
-        *reach;    /* (heads) the error is at most reach times the largest magnitude of a row */
+    /* (heads) the error is at most reach times the largest magnitude of a row */
+    const double *reach;
     double factor; /* out = RN32(factor sum); the error bound covers both */
 } sb_lanes_tile;
 

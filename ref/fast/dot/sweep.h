@@ -25,8 +25,8 @@ typedef struct sb_sweeper {
     const float *x;
     size_t n;
     float most; /* the largest magnitude */
-    double
-        reach; /* the error of a sum is at most reach times the largest magnitude of the column */
+    /* the error of a sum is at most reach times the largest magnitude of the column */
+    double reach;
     double wide[SB_SWEEP_ROWS];
 } sb_sweeper;
 

@@ -15,14 +15,14 @@ enum { DIGITS = SB_FIXED_DIGITS, GROUP = SB_FIXED_GROUP, GROUPS = SB_ROW_BLOCK /
  * doubleword of each array of digits. The doublewords are in the order of groups 0, 1, 4, 5, 2, 3,
  * 6, 7, because a shuffle within 128-bit lanes puts the halves of their codes in this order. */
 typedef struct fixed_block {
-    int8_t digits[DIGITS][2][2][32]; /* indices: digit, lowest first; half of the group, four bytes
-                                        each; low or high nibbles */
-    uint32_t
-        start[2][GROUPS]; /* for the lower and the upper three digits: 2^31 - 12 times their sum */
-    double unit[GROUPS];  /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
-    double size[GROUPS];  /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
-    double sizes;         /* in the first block: the sum of all sizes */
-    uint64_t lowest;      /* the number of lowest digits that are 0 everywhere, 0 to 3 */
+    /* indices: digit, lowest first; half of the group, four bytes each; low or high nibbles */
+    int8_t digits[DIGITS][2][2][32];
+    /* for the lower and the upper three digits: 2^31 - 12 times their sum */
+    uint32_t start[2][GROUPS];
+    double unit[GROUPS]; /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
+    double size[GROUPS]; /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
+    double sizes;        /* in the first block: the sum of all sizes */
+    uint64_t lowest;     /* the number of lowest digits that are 0 everywhere, 0 to 3 */
 } fixed_block;
 
 _Static_assert(sizeof(fixed_block) <= SB_ROW_BLOCK * sizeof(double), "a block has no more room");

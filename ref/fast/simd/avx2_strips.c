@@ -10,9 +10,8 @@
 
 enum { BLOCK = SB_STRIP_BLOCK, DIGITS = SB_STRIP_DIGITS, ROWS = SB_STRIP_ROWS };
 enum { EIGHTS = ROWS / 8, FOURS = BLOCK / 4 };
-enum {
-    PIECE = 16
-}; /* groups of eight rows that are opened together: their codes fit the L1 cache */
+/* groups of eight rows that are opened together: their codes fit the L1 cache */
+enum { PIECE = 16 };
 _Static_assert((int)SB_STRIP_DIGITS == (int)SB_FIXED_DIGITS, "one form of numbers");
 
 /* --- the input ---------------------------------------------------------------------------------

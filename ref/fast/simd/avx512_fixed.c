@@ -17,14 +17,14 @@ enum { DIGITS = SB_FIXED_DIGITS, PAIR = 2 * SB_ROW_BLOCK, PAIR_GROUPS = 2 * GROU
  * doubleword of each array here: doubleword 4 l + 2 b + g is for group 2 l + g of block b. Shuffles
  * within 128-bit lanes put the two halves of the group's codes there. */
 typedef struct fixed_pair {
-    int8_t digits[DIGITS][2][2][64]; /* indices: digit, lowest first; half of the group, four bytes
-                                        each; low or high nibbles */
-    uint32_t start[2][PAIR_GROUPS];  /* for the lower and the upper three digits: 2^31 - 12 times
-                                        their sum */
-    double unit[PAIR_GROUPS];        /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
-    double size[PAIR_GROUPS];        /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
-    double sizes;                    /* in the first pair: the sum of all sizes */
-    uint64_t lowest;                 /* the number of lowest digits that are 0 everywhere, 0 to 3 */
+    /* indices: digit, lowest first; half of the group, four bytes each; low or high nibbles */
+    int8_t digits[DIGITS][2][2][64];
+    uint32_t start[2][PAIR_GROUPS]; /* for the lower and the upper three digits: 2^31 - 12 times
+                                       their sum */
+    double unit[PAIR_GROUPS];       /* unit of products, in group order: u / 2 * SB_FIXED_UNIT */
+    double size[PAIR_GROUPS];       /* magnitude times SB_FIXED_UNIT: see sb_fixed_spread() */
+    double sizes;                   /* in the first pair: the sum of all sizes */
+    uint64_t lowest;                /* the number of lowest digits that are 0 everywhere, 0 to 3 */
 } fixed_pair;
 
 _Static_assert(sizeof(fixed_pair) <= PAIR * sizeof(double), "a pair of blocks has no more room");
