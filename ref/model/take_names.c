@@ -51,7 +51,7 @@ char *sb_take_name(const char *name, const char *prefix, int vision_in_model)
     return sb_strdup(text);
 }
 
-/* --- the module of a tensor ----------------------------------------------------------- */
+/* --- the module of a tensor ------------------------------------------------------------------- */
 
 /* The length of "....mlp.experts" in a plain name, or 0. Sets *style to SB_EXPERTS_STACKED or
  * SB_EXPERTS_SPLIT. */

@@ -26,7 +26,7 @@ void sb_pager_free(sb_pager *pager);
 void sb_pager_large(sb_pager *pager);
 
 /* Sets the number of bytes of weights that may stay in memory; 0: all. In addition, at most
- * sb_pager_margin bytes are in memory, the size of the two largest consecutive layers. */
+ * sb_pager_margin bytes are in memory: the largest total size of two consecutive layers. */
 void sb_pager_limit(sb_pager *pager, uint64_t bytes);
 uint64_t sb_pager_margin(const sb_pager *pager);
 uint64_t sb_pager_bytes(const sb_pager *pager); /* of all weights */

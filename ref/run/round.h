@@ -36,7 +36,7 @@ typedef struct sb_round {
     uint32_t drafts[SB_MAX_DRAFTS];
     size_t accepted; /* 0 .. drafted, without the bonus token */
     int forced;      /* 1: `accepted` comes from the request, not from the rows */
-    size_t emitted;  /* accepted + 1, or the limit if it is smaller */
+    size_t emitted;  /* accepted + 1; at most the limit if there is a limit */
     uint32_t tokens[SB_MAX_DRAFTS + 1]; /* (emitted) */
     /* (drafted + 1) the token that each row gives; under residual, the rows after row `accepted`
      * have their own draws */

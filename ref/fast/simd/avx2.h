@@ -1,4 +1,5 @@
-/* avx2.h - shared by the AVX2 kernels. Include it only where the architecture is already tested. */
+/* avx2.h - shared by the AVX2 kernels. Only for files that an #if of the architecture
+ * guards. */
 #ifndef SB_SIMD_AVX2_H
 #define SB_SIMD_AVX2_H
 

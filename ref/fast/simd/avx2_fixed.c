@@ -208,8 +208,8 @@ INLINE halves halves_of(__m256i first, __m256i second)
 }
 
 /* The sums of each group, in doublewords, plus 2^31, for the lower or the upper three digits.
- * Without the added 12 the sums are below 16 * 12 * 2^23 < 2^31. Sums of eight products are below 8
- * * 24 * 128 < 2^15. The lowest `lowest` digits (a constant) are 0. */
+ * Without the added 12 the sums are below 16 * 12 * 2^23 < 2^31. Sums of eight products are below
+ * 8 * 24 * 128 < 2^15. The lowest `lowest` digits (a constant) are 0. */
 INLINE __m256i by_digits(const halves *codes, const fixed_block *x, int upper, int lowest)
 {
     __m256i sum = load(x->start[upper]);
