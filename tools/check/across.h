@@ -33,7 +33,7 @@ size_t sb_kin_end(const sb_kin *kin, size_t count, size_t first);
 /* The median; sorts the values. 0 if there are none. */
 double sb_median(double *values, size_t count);
 
-/* Square root of a number >= 0, of the accuracy of a binary32: for messages. */
+/* Square root of a number >= 0, accurate to binary32. For messages. */
 double sb_root(double x);
 
 /* All values of a tensor of floats, read from the mapped file; NULL if the tensor is not of floats

@@ -16,7 +16,7 @@ typedef struct sb_bf16_sums {
     uint16_t top; /* bits of the largest magnitude; 0x7f80 or more: an infinity or a NaN */
 } sb_bf16_sums;
 
-/* Adds by halves. */
+/* Adds the upper half of the lanes to the lower half, until one lane is left. */
 static inline double sb_bf16_fold(const float lanes[SB_BF16_STEP])
 {
     double sums[SB_BF16_STEP];

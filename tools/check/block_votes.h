@@ -1,5 +1,5 @@
-/* block_votes.h - V-38: what is usual in one decoder layer. AutoRound tunes one layer at a time and
- * keeps its best iteration, which may be the one before the first step. */
+/* block_votes.h - V-38: the majority vote of the members of one decoder layer. AutoRound tunes one
+ * layer at a time and keeps the best iteration. The best iteration may be the untuned start. */
 #ifndef SB_CHECK_BLOCK_VOTES_H
 #define SB_CHECK_BLOCK_VOTES_H
 
@@ -8,8 +8,8 @@
 /* 1 or 0, or -1 for a member without a vote. */
 typedef int (*sb_vote)(const sb_member *member);
 
-/* The layer of the last question: members of a layer are neighbours in the list. Zeroed: no
- * question yet. */
+/* A cache: the layer that was asked about last. The members of a layer are neighbours in the list.
+ * Zeroed: empty. */
 typedef struct sb_block_votes {
     const sb_member *first, *end;
     int agrees;

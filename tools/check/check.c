@@ -75,7 +75,7 @@ static void tell_unseen(sb_check *check, const sb_side *side)
                       "9, 27, 32, 33, 37, 47), and nobody knows who wrote the scales (29, 30)");
 }
 
-/* Reads config.json and the declarations. What cannot be read is a finding of check 9. */
+/* Reads config.json and the declarations. A file that cannot be read is a finding of check 9. */
 static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error *err)
 {
     sb_error why;

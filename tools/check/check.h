@@ -27,7 +27,7 @@ enum {
 #undef SB_PASS
     SB_CHECK_END,
     SB_CHECK_LAST = SB_CHECK_END - 1,
-    SB_CHECK_PROBLEMS = 9 /* of survey.h */
+    SB_CHECK_PROBLEMS = 9 /* number of kinds of problems that survey.h reports */
 };
 
 typedef enum sb_check_needs {
@@ -55,12 +55,13 @@ typedef void (*sb_check_progress)(void *ctx, const char *what, uint64_t done, ui
 
 typedef struct sb_check_options {
     const char *path;
-    const char *against;         /* NULL: no original */
-    const char *const *overlays; /* "PATTERN=FOLDER": modules laid over path first */
+    const char *against; /* NULL: no original */
+    /* "PATTERN=FOLDER": FOLDER replaces these modules of path before the checks */
+    const char *const *overlays;
     size_t overlay_count;
-    unsigned char skip[SB_CHECK_LAST + 1]; /* by number: 1 leaves the check out */
+    unsigned char skip[SB_CHECK_LAST + 1]; /* skip[n] = 1: check n is not made */
     int headers_only;
-    /* the audit of the head lists only loader faults of this engine; NULL: of all */
+    /* the audit of the head lists only loader faults of this engine; NULL: of all engines */
     const struct sb_mtp_engine *engine;
     sb_io io;      /* how bytes are read; never changes a finding */
     int no_hashes; /* skip check 52; the report names this option as the reason */
@@ -85,11 +86,11 @@ typedef struct sb_check {
     sb_side stranger;     /* the folder of --against, if it is the original of another model */
     sb_findings findings; /* at the end: sorted by check, then by unit */
     uint64_t bytes_read;  /* of the payload, of both sides */
-    uint64_t mark_mask;   /* V-13: the bits of a key that must be 0 in the keys that are kept */
+    uint64_t mark_mask;   /* V-13: only keys in which all these bits are 0 are kept */
     size_t hub_files;     /* files for which the hub recorded a hash */
     size_t side_files;    /* files that check 51 could look at */
-    /* how many problems sb_check_problem was told, by sb_problem, and how many of them about
-     * mtp.* */
+    /* by sb_problem: the number of problems reported to sb_check_problem, and the number of those
+     * about mtp.* */
     size_t told[SB_CHECK_PROBLEMS], told_mtp[SB_CHECK_PROBLEMS];
     int unread; /* some file exists but cannot be read, which is a finding */
 } sb_check;
@@ -100,7 +101,7 @@ typedef struct sb_check {
 sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error *err);
 void sb_check_free(sb_check *check);
 
-/* Whether check `number` is to be made. */
+/* 1 if check `number` is to be made. */
 static inline int sb_check_wanted(const sb_check *check, unsigned number)
 {
     return !check->options->skip[number];

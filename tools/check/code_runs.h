@@ -14,7 +14,7 @@ typedef struct sb_code_run {
     uint64_t first, end;
 } sb_code_run;
 
-/* For the codes of a unit: 4 or 8 bits each, with 0 in the middle of the range. */
+/* Runs of the codes of a unit. Codes have 4 or 8 bits each, with 0 in the middle of the range. */
 typedef struct sb_code_runs {
     unsigned bits; /* 0: the unit has no such codes */
     /* codes outside of runs; of them, those in the outer half of the range */
@@ -28,7 +28,7 @@ typedef struct sb_code_scan {
     sb_code_runs *to; /* NULL: the bytes are not such codes */
     uint64_t at, size;
     uint64_t open; /* where the current run of random-looking stretches begins */
-    /* outer codes of the current stretch; of the only stretch since `open` */
+    /* outer codes of the current stretch, and of the random-looking stretch before it */
     uint32_t outer, last_outer;
 } sb_code_scan;
 

@@ -88,7 +88,7 @@ static void tell_layer(pair *p, const row *r)
     while (i < a->layers && i < b->layers && a->layer_is_full[i] == b->layer_is_full[i])
         i++;
     if (i == a->layers || i == b->layers)
-        return; /* another number of layers is a finding of its own */
+        return; /* a different number of layers has its own finding */
     sb_check_find(p->check, 49, r->level, "",
                   "layer_types of layer %u is %s_attention, in the original %s_attention: %s", i,
                   a->layer_is_full[i] ? "full" : "linear", b->layer_is_full[i] ? "full" : "linear",

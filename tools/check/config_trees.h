@@ -9,7 +9,7 @@
 /* Where a key is looked for. */
 typedef enum sb_config_place {
     SB_PLACE_text,   /* text_config, or the root of a flat file */
-    SB_PLACE_rope,   /* rope_parameters, rope_scaling, text: the first that has it (M-10) */
+    SB_PLACE_rope,   /* rope_parameters, rope_scaling, text: the first that has the key (M-10) */
     SB_PLACE_either, /* text, else the root */
     SB_PLACE_root
 } sb_config_place;
@@ -38,8 +38,8 @@ int sb_value_same(const json_t *a, const json_t *b);
 /* Compares token ids: an id equals a list of that id; the order of lists is ignored. */
 int sb_ids_same(const json_t *a, const json_t *b);
 
-/* 1 if this is the default of the model's class for a RoPE key, which is saved in the root whatever
- * the model computes with. */
+/* 1 if `value` is the default of the model's class for this RoPE key. The default is saved in the
+ * root even if the model computes with another value. */
 int sb_rope_is_default(const char *key, const json_t *value);
 
 /* "0.25", "[1,2]", "absent"; long values are cut. */

@@ -10,8 +10,8 @@ int sb_is_periodic(const unsigned char *bytes, size_t count, size_t most)
     return 0;
 }
 
-/* Two bytes drawn with these frequencies are equal with probability p, and all of them with
- * p^count. log2 p is computed in sixteenths, from p^16. */
+/* Two bytes drawn with these frequencies are equal with probability p, and all `count` pairs of
+ * bytes with p^count. log2 p is computed in sixteenths, from p^16. */
 unsigned sb_bits_said(const unsigned char *bytes, size_t count)
 {
     size_t seen[256] = {0};

@@ -27,8 +27,9 @@ sb_norm sb_norm_of(const sb_unit *unit)
                                                                                     : SB_NORM_none;
 }
 
-/* The whole number around which the values of a vector lie, minus the expected one; also 0 if they
- * lie around no such number. V-45: "within 0.3 of it, with a variance of at most a quarter" */
+/* The whole number near the mean of a vector, minus the expected one. Also 0 if the mean is near no
+ * other number, or the values vary too much. V-45: "within 0.3 of it, with a variance of at most a
+ * quarter" */
 static int shift_of(const sb_unit *unit, double *mean, int *narrowly)
 {
     const sb_moments *m = &unit->seen->moments;
@@ -47,7 +48,8 @@ static int shift_of(const sb_unit *unit, double *mean, int *narrowly)
 static int close_to(double x, double y)
 {
     double size = y < 0 ? -y : y, error = x < y ? y - x : x - y;
-    return error <= (size < 1 ? 1 : size) / 128; /* one rounding to BF16, and one of 1 + w */
+    /* allows one rounding to BF16, and one rounding of 1 + w */
+    return error <= (size < 1 ? 1 : size) / 128;
 }
 
 typedef enum sb_relation { UNKNOWN, SAME, OTHER } sb_relation;
@@ -79,7 +81,8 @@ static sb_relation against_master(const sb_check *check, const sb_unit *unit, in
     return relation;
 }
 
-/* How many layer norms of a region lie around a wrong number, and the number for most of them. */
+/* The number of layer norms of a region, the number of them around a wrong value, and the typical
+ * mean. */
 typedef struct vote {
     size_t norms, shifted;
     double median; /* of their means */
@@ -147,7 +150,7 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
 
 enum { DECAY_LAYERS = 3, DECAY_HEADS = 12 }; /* a sixteenth of all heads starts at 0 or below */
 
-/* The function of the original's values that gives these values. */
+/* Names the function that turns the original's values into these. */
 static const char *conversion_of(const float *own, const float *master, uint64_t n)
 {
     static const char *const names[] = {"the same", "-exp(A_log)", "exp(A_log)", "-A_log"};
@@ -180,8 +183,8 @@ static int is_decay(const sb_unit *unit)
            sb_ends(unit->name, ".linear_attn.A_log");
 }
 
-/* V-46: "in every layer" - with enough heads, no model that was initialized for this architecture
- * has none. */
+/* V-46: "in every layer" - with enough heads, every model that was initialized for this
+ * architecture has a positive value. */
 static int none_is_positive(const sb_check *check)
 {
     size_t layers = 0;

@@ -51,7 +51,7 @@ static int class_of(sb_role role)
     return -1;
 }
 
-/* Each half of gate_up_proj counts, one for gate_proj and one for up_proj. */
+/* Counts a unit by class and container. gate_up_proj counts twice, as gate_proj and as up_proj. */
 static void count_unit(const sb_unit *unit, count *counts)
 {
     const sb_expected *x = unit->expected;

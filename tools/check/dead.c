@@ -58,7 +58,7 @@ static int is_rank(uint64_t first, uint64_t count, uint64_t all)
            first % count == 0;
 }
 
-/* Zero rows at the end of the embedding or head are padding; zero rows before others are not. */
+/* 1 if the zero rows are padding: they are at the end of the embedding or head. */
 static int is_padding(const sb_member *m)
 {
     const sb_seen *s = m->seen;
@@ -82,8 +82,8 @@ static int covers(uint64_t first, uint64_t count, uint64_t own_first, uint64_t o
     return first <= own_first && first + count >= own_first + own_count;
 }
 
-/* Check 21: "pruned" - a removed neuron is zero in the matrices that write it and in the one that
- * reads it. */
+/* Check 21: "pruned" - a removed neuron is zero in the matrices that write it and in the matrix
+ * that reads it. */
 static int is_pruned(const sb_check *check, const sb_member *m, uint64_t first, uint64_t count)
 {
     if (sb_ends(m->plain, ".down_proj")) {
@@ -120,7 +120,8 @@ static void tell(sb_check *check, const sb_member *m, sb_level level, const char
                       why);
 }
 
-/* All rows of q, k or v in in_proj_qkv or conv1d; without a configuration, half of all rows. */
+/* 1 if the run covers all rows of q, k or v in in_proj_qkv or conv1d. Without a configuration: 1 if
+ * it covers half of all rows. */
 static int is_part(const sb_check *check, const sb_seen *s)
 {
     const sb_config *c = &check->self.config;
@@ -136,7 +137,8 @@ static int is_qkv(const sb_member *m)
     return strstr(m->plain, ".in_proj_qkv") != NULL && strstr(m->plain, ".in_proj_qkvz") == NULL;
 }
 
-/* Half of a matrix, or a part of in_proj_qkv; a single zero head occurs in sound models. */
+/* 1 if half of a matrix is zero, or a part of in_proj_qkv. A single zero head is not enough,
+ * because sound models have some. */
 static int is_large(const sb_check *check, const sb_member *m)
 {
     const sb_seen *s = m->seen;
@@ -170,7 +172,8 @@ static void judge(sb_check *check, const sb_member *m, double usual, size_t kin,
             tell(check, m, SB_LEVEL_error, "; in the original they are not");
         return;
     }
-    int routed_expert = strstr(m->plain, ".experts.") != NULL; /* may be sparse, and may be dead */
+    /* a routed expert may be sparse, or dead */
+    int routed_expert = strstr(m->plain, ".experts.") != NULL;
     int gone = !routed_expert && (whole || (is_qkv(m) && is_part(check, s)));
     if (!gone && kin >= FEW && usual * 10 >= zero_share(m))
         return; /* the other matrices of the kind are similar */
@@ -210,7 +213,7 @@ static void judge_columns(sb_check *check, const sb_member *m, size_t *routed)
                   s->column_votes);
 }
 
-/* Check 21: "a convolution" - which is not a linear layer. */
+/* Check 21: "a convolution" - judged here, because a convolution is not a linear layer. */
 static void judge_convolutions(sb_check *check)
 {
     for (size_t i = 0; i < check->self.units.count; i++) {
@@ -252,7 +255,7 @@ static int same_in_master(const sb_check *check, const sb_member *m, uint32_t on
                   (size_t)master->matrix.cols * sb_format_bits(master->matrix.format) / 8) == 0;
 }
 
-/* Check 21: "rows of a router" - a row alone decides about an expert. */
+/* Check 21: "rows of a router" - each row alone scores one expert. */
 static void judge_router(sb_check *check, const sb_member *m)
 {
     const sb_seen *s = m->seen;
@@ -273,8 +276,8 @@ static void judge_router(sb_check *check, const sb_member *m)
                       one, two);
 }
 
-/* The lower quartile stays usual until three quarters of a kind are damaged: "the lower
- * quartile". */
+/* Check 21: "the lower quartile" - it stays a usual value until three quarters of a kind are
+ * damaged. */
 static double lower_quartile(double *shares, size_t count)
 {
     (void)sb_median(shares, count); /* sorts */

@@ -13,7 +13,7 @@
 typedef struct verdict {
     sb_level level;
     const char *key;  /* NULL: no disagreement */
-    const char *what; /* the text behind the declaration */
+    const char *what; /* the text that follows the declaration in the message */
 } verdict;
 
 static int is_fp8_block(sb_container c)

@@ -22,7 +22,7 @@ typedef struct payload {
     const char *digest; /* for a tensor */
     const unsigned char *bytes;
     uint64_t count;
-    int codes; /* the tensor with the module's codes, not one of its scales */
+    int codes; /* 1: the tensor has the module's codes; 0: one of its scales */
 } payload;
 
 typedef struct payloads {
@@ -57,7 +57,7 @@ static int is_code_part(sb_model_part part)
     return part == SB_PART_weight || part == SB_PART_weight_packed || part == SB_PART_qweight;
 }
 
-/* Column orders and shapes are rightly equal in all layers with the same shape. */
+/* Column orders and shapes may be equal in all layers with the same shape. */
 static int may_repeat(sb_model_part part)
 {
     return part == SB_PART_g_idx || part == SB_PART_weight_g_idx || part == SB_PART_weight_shape ||
@@ -185,8 +185,8 @@ static void judge_all(sb_check *check, const payloads *all, unsigned char *told)
         }
 }
 
-/* V-13: "a head that is tied" and stored all the same: no engine reads it, so that it must equal
- * the embedding. Check 3 reports a head in another container. */
+/* V-13: "a head that is tied" but stored: no engine reads the stored head, so it must equal the
+ * embedding. Check 3 reports a head in another container. */
 static void tell_untied(sb_check *check)
 {
     const sb_units *u = &check->self.units;

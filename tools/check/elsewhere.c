@@ -1,4 +1,4 @@
-/* elsewhere.c - small questions that several checks of names and shapes share. */
+/* elsewhere.c - small functions that several checks of names and shapes share. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -107,14 +107,15 @@ static int same_matrix(search *s, const sb_matrix *own, const sb_matrix *other)
     return product > 0 && product * product > 0.25 * own2 * other2;
 }
 
-/* 1 if the payload pass has already seen that a matrix is near its original. */
+/* 1 if the payload pass has already found that a matrix is near its original. */
 static int is_near(const sb_seen *seen)
 {
     return seen->has_distance && seen->distance.count &&
            seen->distance.error2 < 0.5 * seen->distance.master2;
 }
 
-/* Where the original has this matrix: the expert and the last part of the name. 0: nowhere. */
+/* Finds the expert and the last part of the name under which the original has this matrix. 0:
+ * nowhere. */
 static int find_origin(search *s, const sb_member *m, const address *a, int64_t *expert,
                        const char **last)
 {
@@ -211,7 +212,7 @@ static void tell(sb_check *check, const sb_unit *unit, const verdict *v)
                       unit->seen_count);
 }
 
-/* An expert in its place, while its router row is that of another expert. */
+/* Reports an expert that is in its place while its router row is that of another expert. */
 static void judge_router(search *s, const sb_member *m, const address *a)
 {
     const sb_member *router;

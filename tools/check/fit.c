@@ -11,14 +11,16 @@
 #include "tools/check/scan_fit.h"
 
 enum {
-    KIN = 5 /* needed matrices of a kind; fewer are judged with other kinds */
+    /* least number of matrices of a kind; a smaller kind is judged together with other kinds */
+    KIN = 5
 };
 #define CHANCE 2.5 /* standard deviations that are possible by chance */
 #define APART 7.0  /* ... between the observed value and the value that the others make likely */
-/* of the usual relation: below it, a matrix is neither sound nor clearly damaged */
+/* fraction of the usual relation; a matrix below it is stray: neither sound nor clearly damaged */
 #define STRAY 0.4
-#define SHIFT 0.5 /* steps between the mean of the codes and their zero points */
-#define LEVEL 0.2 /* ... at most, for most matrices */
+/* distance of the mean code from the zero points, in steps, of a damaged matrix */
+#define SHIFT 0.5
+#define LEVEL 0.2 /* ... and of most other matrices, at most */
 
 /* Matrices that are stored alike. */
 typedef struct pool {
@@ -44,7 +46,7 @@ static uint64_t base_of(const sb_kin *kin, int which)
     return which == SB_FIT_SCALES && !coarse ? f->pairs : f->ranked[which];
 }
 
-/* From 0, by chance, to 1. */
+/* 0: the order is as by chance; 1: it agrees in every pair. */
 static double relation(const sb_kin *kin, int which)
 {
     uint64_t base = base_of(kin, which);
@@ -157,7 +159,7 @@ static void judge_shift(const pool *p)
 static int alike(const sb_kin *a, const sb_kin *b, int by_kind)
 {
     const sb_quant *x = &a->member->matrix.quant, *y = &b->member->matrix.quant;
-    int rows = x->groups == 1 && y->groups == 1; /* whole rows, of any length */
+    int rows = x->groups == 1 && y->groups == 1; /* one scale per row: rows may have any length */
     return x->container == y->container && x->scale_format == y->scale_format &&
            (rows || x->block_cols == y->block_cols) && (!by_kind || strcmp(a->kind, b->kind) == 0);
 }

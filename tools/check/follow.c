@@ -27,7 +27,7 @@ typedef struct pass {
     double *v, *w;               /* one row of each */
     double *norm;                /* (cols) expected factor of each column; NULL: 1 */
     dots all, *rows, *columns, *units;
-    double units_left; /* sum over the finished strips of units */
+    double units_left; /* sum of left_of() over all finished units */
     double steps;      /* integers: sum of (v - w) / S */
     uint64_t counted;
     int cuts;       /* weights beyond the largest code count as equal to it */
@@ -262,7 +262,8 @@ static void end(pass *p)
 
 /* --- pairs ------------------------------------------------------------------------------------ */
 
-/* The layer behind one whose rows may be scaled, or before one whose columns may be. */
+/* The layer that may have the inverse factors: the layer after m for factors of rows, the layer
+ * before m for factors of columns. Sets *rows to 1 in the first case. */
 static const sb_member *partner_of(const sb_check *check, const sb_member *m, int *rows)
 {
     static const char *const pairs[][2] = {{"up_proj", "down_proj"}, {"v_proj", "o_proj"}};

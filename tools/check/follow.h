@@ -14,16 +14,18 @@ typedef enum sb_follows {
     SB_FOLLOWS_offset,  /* integers: every weight is off by the same number of steps */
     SB_FOLLOWS_rows,    /* each row times a factor */
     SB_FOLLOWS_columns, /* each column times a factor */
-    SB_FOLLOWS_units,   /* each unit that shares a scale times a factor: scales are misplaced */
-    SB_FOLLOWS_part     /* some rows or scales are off, and the others are not */
+    /* each group of weights under one scale times a factor: scales are misplaced */
+    SB_FOLLOWS_units,
+    SB_FOLLOWS_part /* some rows or scales are off, and the others are not */
 } sb_follows;
 
 typedef struct sb_follow {
     sb_follows how;
-    double error;  /* |v - w| / |w|, w with its columns scaled as the norm before the layer is */
-    double left;   /* the part of error that the factors do not explain */
-    double cosine; /* between v and w */
-    double factor; /* for a scale, the factor; for an offset, the steps */
+    /* |v - w| / |w|, where the columns of w are scaled like the norm before the layer */
+    double error;
+    double left;                 /* the part of error that the factors do not explain */
+    double cosine;               /* between v and w */
+    double factor;               /* for a scale, the factor; for an offset, the steps */
     uint32_t parts, row, column; /* number of rows or units that are off, and the first of them */
     double cut;    /* share of weights beyond the largest code, where the producer tunes scales */
     uint32_t dead; /* columns that are zero only here, not in the original; left excludes them */
@@ -33,7 +35,8 @@ typedef struct sb_follow {
 
 sb_follow sb_follow_of(const sb_check *check, const sb_member *member);
 
-/* 1 if a quantizer may do that: tuned codes, or a smoothed pair; V-24: "up to a fifth" cut. */
+/* 1 if a correct quantizer can cause the difference: tuned codes, a smoothed pair, or (V-24) "up to
+ * a fifth" of the weights cut. */
 static inline int sb_follow_may_be(const sb_follow *f)
 {
     if (f->cut > 0.2)

@@ -6,10 +6,10 @@
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
 
-/* The ends of kinds, each starting at a dot. */
+/* Endings of kinds, each starting at a dot. */
 static const struct {
     const char *end;
-    sb_level level; /* if it is quantized */
+    sb_level level; /* of the finding, if such a tensor is quantized */
 } rules[] = {
     {"mlp.gate", SB_LEVEL_error},     {"shared_expert_gate", SB_LEVEL_error},
     {"embed_tokens", SB_LEVEL_error}, {"conv1d", SB_LEVEL_error},

@@ -112,15 +112,15 @@ int sb_fp4_uses_avx2(const char *kernels);
 /* Returns a bit for each row of zeros. */
 uint32_t sb_fp4_add_rows(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally);
 
-/* One block, except its moments. */
+/* Counts one block, except its moments. */
 void sb_fp4_block(const sb_fp4 *f, const unsigned char *codes, uint8_t byte, uint32_t row,
                   uint32_t block, sb_fp4_sums *r);
 
-/* The blocks of row k from `block` on, and the end of the row. */
+/* Counts the blocks of row k from `block` on, and ends the row. */
 void sb_fp4_end_row(const sb_fp4 *f, const sb_fp4_rows *rows, uint32_t k, uint32_t block,
                     sb_fp4_tally *tally, sb_fp4_sums *r);
 
-/* The rows, many blocks at once. */
+/* Counts the rows, many blocks at once. */
 void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
                       sb_fp4_sums *r);
 
@@ -197,7 +197,8 @@ const sb_member *sb_fused_sibling(const sb_units *units, const sb_member *member
 unsigned sb_fused_group(const sb_units *units, const sb_member *member, unsigned set,
                         const sb_member *group[SB_FUSED_MOST]);
 
-/* 1 if a matrix was read and holds FP4 codes; 1 if its global scale is a positive number. */
+/* sb_member_fp4: 1 if a matrix was read and holds FP4 codes. sb_member_has_global: 1 if its global
+ * scale is a positive number. */
 int sb_member_fp4(const sb_member *member);
 int sb_member_has_global(const sb_member *member);
 
@@ -247,7 +248,7 @@ double sb_fp4_root(double x);
  * compare. */
 double sb_fp4_distance(const sb_seen *seen);
 
-/* What a large distance hints at: one clause of a sentence. */
+/* The likely cause of a large distance, as one clause of a sentence. */
 const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size);
 
 /* V-24: "a recipe that declares tuned codes" - 1 if tuned codes explain a large distance, and no

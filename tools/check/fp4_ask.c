@@ -46,7 +46,7 @@ static void find_sixes(asked *a)
             continue;
         const sb_seen_fp4 *s = &m->seen->fp4;
         kind *k = kind_of(a, m->unit->kind);
-        /* under a shared global scale, its own may be smaller */
+        /* under a shared global scale, the matrix's own largest scale may be smaller */
         unsigned largest = sb_fp4_group_largest(u, m);
         k->full += largest > 0x7c;
         k->less += largest >= 0x78 && largest <= 0x7c && s->not_six.count > 0;

@@ -12,8 +12,8 @@ enum { CHUNK = 16 };
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE static inline __attribute__((always_inline))
 
-/* By magnitude, for quotients multiplied by the sign of their code: eight entries fill a
- * register. */
+/* Bounds by magnitude. Quotients are multiplied by the sign of their code before, so that eight
+ * entries are enough; eight fill a register. */
 typedef struct ranges {
     __m256 value, low, high;
 } ranges;

@@ -171,7 +171,7 @@ static double all(const double *x)
     return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
 }
 
-/* 1 if each value of a row is 0, where some scales are not above zero. */
+/* 1 if each value of the row is 0. For rows in which some scales are not above zero. */
 static int is_zero(const sb_fp4 *f, const unsigned char *codes, const unsigned char *scales)
 {
     size_t bytes = (size_t)f->chunks * BYTES;

@@ -108,7 +108,8 @@ static int tell_cut(const sb_fp4 *f, const sb_follow *follow, double d, const ch
     return 1;
 }
 
-/* A large distance that tuned codes explain. */
+/* Reports a large distance that tuned codes explain. Returns 1 if they do, with or without a
+ * finding. */
 static int tell_tuned(const sb_fp4 *f, double d, const char *tensor, const char *piece)
 {
     sb_follow follow;

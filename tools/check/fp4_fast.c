@@ -10,8 +10,8 @@ enum { CHUNK = 16, PAIRS = CHUNK / 2 };
 #define SURE 0x1p-20
 #define HUGE_QUOTIENT 3e38f
 
-/* Bounds for certainty at the midpoint of two codes: the lower code up to out_of(), the upper from
- * in_of(). */
+/* Bounds for certainty at the midpoint of two codes: the lower code up to out_of(), the upper code
+ * from in_of() on. */
 static float out_of(double middle)
 {
     return (float)(middle * (1 - SURE) / (1 - SB_FP4_SLACK));

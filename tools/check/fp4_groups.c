@@ -212,7 +212,8 @@ static void check_fused(sb_check *check, unsigned set)
         tell_many(check, &f, set);
         return;
     }
-    /* no producer promises these, and fewer are not yet a pattern */
+    /* no producer promises equal scales for these sets, and fewer than three groups show no
+     * pattern */
     if (set >= 2 && f.groups < 3) {
         tell_many(check, &f, set);
         return;

@@ -273,8 +273,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* 1 for one matrix of those that share an input: experts and fused layers have one scale in
- * common. */
+/* 1 for exactly one of the matrices that share an input scale, as experts and fused layers do. */
 static int stands_alone(const sb_check *check, const sb_member *m)
 {
     return m->seen->done && has_number(m) && !partner(check, m) && !expert_zero(check, m);

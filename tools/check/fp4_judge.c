@@ -126,7 +126,7 @@ static void judge_histogram(const judge *j)
         return;
     uint64_t all[8] = {0};
     const uint64_t *magnitude = s->magnitude;
-    /* else not all magnitudes are */
+    /* if magnitude 0 has no eighth, the other magnitudes need not be counted */
     if (s->few && is_an_eighth((double)magnitude[0] - zero_blocks, n)) {
         sb_fp4_count_all(&sb_fp4_member(j->p)->matrix, all);
         magnitude = all;
@@ -209,9 +209,9 @@ static void judge_nearest(const judge *j)
          j->piece, s->wrong, s->compared, list, s->wrong > SB_FP4_LISTED ? ", ..." : "");
 }
 
-/* The formula that fits best; among formulas that fit nine tenths, the one with the fewest scales
- * that are far off: after a conversion, another formula may fit as many blocks, but not the tiny
- * ones. */
+/* The formula that most scales follow. If several formulas fit nine tenths of the scales: the one
+ * with the fewest scales that are far off. In a converted file another formula may fit as many
+ * blocks, but not those with tiny scales. */
 static unsigned best_formula(const sb_seen_fp4 *s)
 {
     unsigned best = 0;

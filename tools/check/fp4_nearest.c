@@ -64,8 +64,8 @@ static void exactly(const sb_fp4 *f, const sb_fp4_line *x, uint32_t chunk)
     }
 }
 
-/* The sums of a chunk whose scale the fast test cannot handle; a scale that is not above zero means
- * zeros. */
+/* Adds the sums of a chunk whose scale the fast test cannot handle. Under a scale that is not above
+ * zero, all values are zero. */
 static void no_inverse(const sb_fp4 *f, sb_fp4_line *x, uint32_t chunk)
 {
     double scale = f->scale[x->scales[chunk / f->chunks]];
@@ -78,7 +78,8 @@ static void no_inverse(const sb_fp4 *f, sb_fp4_line *x, uint32_t chunk)
     }
 }
 
-/* Puts the largest magnitude of each block first: that of its two chunks. */
+/* For blocks of two chunks: replaces the largest magnitudes of the chunks by those of the
+ * blocks. */
 static void join_chunks(const sb_fp4 *f, sb_fp4_line *x)
 {
     for (uint32_t b = 0; b < f->blocks && f->chunks == 2; b++) {

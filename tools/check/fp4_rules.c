@@ -1,5 +1,5 @@
 /* fp4_rules.c - rules that hold for one way to choose scales and codes. The files do not say which
- * way was used, so V-19: "it is applied to the matrices of a kind together": fp4_ask.c. */
+ * way was used. V-19: "it is applied to the matrices of a kind together" (fp4_ask.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

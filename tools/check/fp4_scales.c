@@ -35,7 +35,8 @@ uint8_t sb_fp4_scale(sb_fp4_formula formula, float a, const sb_factor *factor)
     return scale_modelopt(1.5f * a, sb_factor_multiplier(*factor));
 }
 
-/* The bits of positive numbers are ordered like their values. */
+/* Sets the range of magnitudes for which `byte` is certainly right. The bits of positive numbers
+ * are ordered like their values. */
 static void between(sb_fp4 *f, unsigned byte, double low, double high)
 {
     uint32_t first = sb_bits_f32((float)low), last = sb_bits_f32((float)high);
@@ -68,7 +69,8 @@ static int apart(uint8_t a, uint8_t b)
     return d > 2 ? 2 : d;
 }
 
-/* MXFP4 exponents are rounded in two ways: up from 1.75 on, or always down. */
+/* The distances of an MXFP4 exponent. Producers round exponents in two ways: up from 1.75 on, or
+ * always down. */
 static void distances_mx(const sb_fp4 *f, uint8_t stored, float a, int *distance)
 {
     int ct = apart(stored, sb_f32_to_e8m0_ct(a, 2));
@@ -79,8 +81,8 @@ static void distances_mx(const sb_fp4 *f, uint8_t stored, float a, int *distance
     distance[SB_FP4_four_over_six] = down;
 }
 
-/* The scale byte of an all-zero block only shows who wrote it (V-22): converted files keep the byte
- * of the other dialect. */
+/* 1 for a scale byte that some tool writes for all-zero blocks. It only shows who wrote the block
+ * (V-22): converted files keep the byte of the other dialect. */
 static int is_zero_convention(uint8_t s)
 {
     return s == 0x00 || s == 0x01 || s == 0x20 || s == 0x38 || s == 0x7e;

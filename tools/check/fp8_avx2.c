@@ -19,7 +19,8 @@ enum { GROUP = SB_FP8_GROUP, HALF = GROUP / 2 };
 /* How the weights are given: not at all, as binary32, as BF16. */
 typedef enum kind { NONE, F32, BF16 } kind;
 
-/* For eight of the sixteen lanes: each half has its own chain of additions. */
+/* Sums of eight of the sixteen lanes. The other eight lanes have a second object, so that two
+ * chains of additions run side by side. */
 typedef struct sums {
     __m256 sum, sum2, sum4, error2, master2;
 } sums;
@@ -192,7 +193,7 @@ INLINE void end_run(const fours *run, double scale, kind of, int shape, fours *r
 /* --- a row -------------------------------------------------------------------------------------
  */
 
-/* The end of a run behind its whole groups, padded with zeros. */
+/* The columns of a run after its last whole group, padded with zeros. */
 typedef struct rest {
     unsigned char codes[GROUP];
     float weights[GROUP];
@@ -281,16 +282,17 @@ INLINE void look(const sb_fp8_line *x, kind of, int shape, sb_fp8_sums *out)
 /* --- a row for which only squares are needed -------------------------------------------------- */
 
 /* The square of an E4M3 value has at most 8 significant bits, so it is a BF16 number. Two tables
- * give its bytes. The last three bits of the code select the lower byte, and the carry into the
- * upper byte, to which the exponent of the code is added. Codes below the least normal one have
- * entries of their own. */
+ * give its two bytes. The last three bits of the code select the lower byte, and the upper byte for
+ * exponent 0. The exponent of the code is added to the upper byte. Codes below the least normal one
+ * have entries of their own. */
 typedef struct squares {
     __m256i low, high;
 } squares;
 
 INLINE squares squares_of(void)
 {
-    /* of (k 2^-17)^2: k < 8 below the least normal code, else the code has exponent 1 */
+    /* entry k: the bytes of (k 2^-17)^2; from k = 8 on, less the exponent 1, which is added
+     * later */
     static const unsigned char low[16] = {0x00, 0x80, 0x80, 0x10, 0x80, 0xc8, 0x10, 0x44,
                                           0x80, 0xa2, 0xc8, 0xf2, 0x10, 0x29, 0x44, 0x61};
     static const unsigned char high[16] = {0x00, 0x2e, 0x2f, 0x30, 0x30, 0x30, 0x31, 0x31,
@@ -308,7 +310,7 @@ INLINE void add_squares(__m256 s[2], __m256i bf16)
     s[1] = _mm256_add_ps(s[1], _mm256_castsi256_ps(_mm256_and_si256(bf16, upper)));
 }
 
-/* Adds to the even lanes and to the odd lanes. */
+/* Adds the squares of a group to the even lanes and to the odd lanes. */
 INLINE void square_group(const squares *t, __m256 s[2], __m256i magnitudes)
 {
     __m256i exponents = _mm256_and_si256(_mm256_srli_epi16(magnitudes, 3), _mm256_set1_epi8(15));

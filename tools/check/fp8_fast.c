@@ -31,7 +31,7 @@ static void decode(const unsigned char *codes, float *values)
     memcpy(values, bits, sizeof bits);
 }
 
-/* Sums of a piece by lane; below, of more than a piece, by lane modulo 4. */
+/* Sums of a piece by lane; `fours`: sums of more than a piece, by lane modulo 4. */
 typedef struct lanes {
     float sum[LANES], sum2[LANES], sum4[LANES], error2[LANES], master2[LANES];
 } lanes;
@@ -40,7 +40,7 @@ typedef struct fours {
     double sum[4], sum2[4], sum4[4], error2[4], master2[4];
 } fours;
 
-/* The first half of a group goes to the first half of the lanes. */
+/* The first lane for column i: the first half of a group goes to the first half of the lanes. */
 static unsigned lanes_from(unsigned i)
 {
     return i < GROUP / 2 ? 0 : PART;
@@ -200,7 +200,7 @@ void sb_fp8_look_plain(const sb_fp8_line *x, sb_fp8_sums *out)
 
 #include <cpuid.h>
 
-/* Not every compiler knows F16C by name. */
+/* Tests the F16C bit itself, because not every compiler knows F16C by name. */
 static int has_avx2_f16c(void)
 {
     unsigned a, b, c, d;
