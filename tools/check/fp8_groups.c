@@ -20,7 +20,9 @@ typedef struct usual {
     sb_producer producer;
     uint64_t live, low; /* live units, and those whose largest code is too small */
     uint64_t powers,
-        full_powers; /* live units of matrices with only powers of two; those with code 448 */
+        /* live units of matrices whose scales are all powers of two, and those of them with code
+         * 448 */
+        full_powers;
     uint64_t matrices, all_powers;
     uint64_t rounded; /* matrices whose scales were probably rounded afterwards */
     uint64_t cut;     /* matrices without a full code whose units all have the same largest code */
@@ -28,7 +30,8 @@ typedef struct usual {
     uint64_t compared; /* matrices compared with an original */
     /* of these, matrices with more than one far code in 64, but no large error */
     uint64_t many_far;
-    sb_block_votes near;    /* votes of AutoRound's layers: all codes are nearest ones */
+    /* votes of members in AutoRound's layers: 1 if all codes are nearest ones */
+    sb_block_votes near;
     uint64_t some_low;      /* matrices with a unit whose largest code is slightly too small */
     unsigned recipe;        /* sb_recipe */
     int has_middle, middle; /* median over matrices of the mean exponent of their scales */
@@ -250,7 +253,7 @@ static void judge_max(const usual *u, const sb_member *m)
                   PLACES(u, m, low, sb_scale_byte, scale_bytes(m)));
 }
 
-/* One finding for all matrices in which that is usual. */
+/* Reports all matrices whose codes usually miss the end of the range, in one finding. */
 static void tell_misses(const usual *u, const sb_units *units)
 {
     const sb_member *first = NULL;
@@ -269,7 +272,7 @@ static void tell_misses(const usual *u, const sb_units *units)
                       low, count);
 }
 
-/* One finding, if that holds for most matrices. */
+/* Reports rounded scales in one finding, if most matrices have them. */
 static void tell_rounded(const usual *u)
 {
     if (2 * u->rounded > u->matrices)
@@ -322,8 +325,8 @@ static int is_tuned(const usual *u)
            2 * u->many_far > u->compared;
 }
 
-/* V-31: "No single code of these matrices is judged" - single codes and scales are not bound, but
- * the matrix as a whole is. */
+/* V-31: "No single code of these matrices is judged" - single codes and scales have no limits, but
+ * the matrix as a whole has. */
 static void judge_whole(const usual *u, const sb_member *m, double ratio)
 {
     char text[256];

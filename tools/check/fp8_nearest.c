@@ -22,7 +22,8 @@ int sb_fp8_nearest(uint8_t code, double weight, double scale)
 {
     unsigned magnitude = code & 0x7fu;
     double slack = weight < 0 ? -weight : weight;
-    double w = code & 0x80u ? -weight : weight; /* as for a positive code */
+    /* a negative code is compared like the positive one */
+    double w = code & 0x80u ? -weight : weight;
     if (magnitude == NAN_CODE)
         return 1;
     double below = magnitude ? halves(2 * magnitude - 1) : -halves(1);
@@ -33,7 +34,8 @@ int sb_fp8_nearest(uint8_t code, double weight, double scale)
 
 void sb_fp8_fill(sb_fp8_table *table)
 {
-    /* times a scale it is still above every weight; finite, so that infinity * 0 cannot occur */
+    /* above every weight, even after multiplication by a scale; finite, so that infinity * 0 cannot
+     * occur */
     const double huge = 0x1p1000;
     for (unsigned code = 0; code < 256; code++) {
         unsigned magnitude = code & 0x7fu;

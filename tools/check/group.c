@@ -14,7 +14,7 @@ typedef struct sb_group {
     sb_level level;
     char *key;
     size_t count;
-    char *next; /* the first tensor that is counted only */
+    char *next; /* the first tensor that is only counted */
 } sb_group;
 
 static sb_group *group_of(sb_groups *groups, unsigned number, sb_level level, const char *key)

@@ -22,8 +22,8 @@ void sb_group_find(sb_groups *groups, sb_check *check, unsigned number, sb_level
 /* Reports for each group how many findings were left out, and frees the groups. */
 void sb_groups_end(sb_groups *groups, sb_check *check);
 
-/* Check 9 for a unit that is of the declared kind: its scales, and those of its inputs
- * (stored.c). */
+/* Check 9 for a unit of the declared kind: compares its scales, and those of its inputs, with the
+ * declaration (stored.c). */
 void sb_check_stored(sb_check *check, sb_groups *groups, const sb_unit *unit,
                      const sb_declaration *declaration);
 

@@ -24,7 +24,7 @@ typedef struct run {
     sb_check *check;
     sb_hub_files files;
     result *results;   /* one per file */
-    sb_source *source; /* NULL: what is read stays in the page cache */
+    sb_source *source; /* NULL: the bytes that are read stay in the page cache */
     _Atomic uint64_t done;
     uint64_t total;
 } run;
@@ -120,8 +120,8 @@ static void tell_file(run *r, size_t i)
     }
 }
 
-/* The first file with a commit other than that of `other` (NULL: with any commit), among files of
- * tensors or among all; NULL: there is none. */
+/* The first file whose commit differs from that of `other` (NULL: the first file with a commit).
+ * payload: only files of tensors count. Returns NULL if there is none. */
 static const sb_hub_file *commit_unlike(const sb_hub_files *files, int payload,
                                         const sb_hub_file *other)
 {

@@ -149,7 +149,7 @@ static void add_tensor(tally *t, const char *name)
     t->has_layer = 1;
 }
 
-/* The head first, then the kinds with the most modules. */
+/* The next kind to report: the head first, then the kinds with the most modules. */
 static size_t next_kind(const tally *t)
 {
     size_t best = 0;

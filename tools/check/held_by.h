@@ -8,7 +8,8 @@ typedef enum sb_file_state { SB_FILE_OPEN, SB_FILE_MISSING, SB_FILE_UNREADABLE }
 
 /* The state of a file that the index names. */
 sb_file_state sb_file_state_of(const sb_checkpoint *checkpoint, const char *file);
-int sb_file_is_open(const sb_checkpoint *checkpoint, const char *file); /* the same, quickly */
+/* 1 if the state is SB_FILE_OPEN; makes no system call */
+int sb_file_is_open(const sb_checkpoint *checkpoint, const char *file);
 
 /* 1 if the index names the file, or if the file is found without an index. */
 int sb_file_is_named(const sb_check *check, const char *file);
@@ -25,10 +26,10 @@ typedef struct sb_held_by {
     char text[320];      /* "mtp.* 17 modules, mlp.experts.gate_proj 256, ... of layers 3 to 5" */
 } sb_held_by;
 
-/* What the index puts into all files with this state. */
+/* Counts the tensors that the index puts into all files with this state. */
 void sb_held_by_files(const sb_check *check, sb_file_state state, sb_held_by *out);
 
-/* What is read from one file, given by sb_tensor.shard. */
+/* Counts the tensors that are read from one file, given by sb_tensor.shard. */
 void sb_held_by_shard(const sb_check *check, uint32_t shard, sb_held_by *out);
 
 #endif

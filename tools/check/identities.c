@@ -52,7 +52,8 @@ static matrices count_matrices(const sb_config *c, uint64_t vision)
                               !c->tie_embeddings + vision};
 }
 
-/* The kind of MTP head with this number of tensors, 17 of which do not belong to the E experts. */
+/* The kind of MTP head with this number of tensors. 17 tensors of a head do not belong to the E
+ * experts. */
 static const char *head_of(uint64_t experts, uint64_t tensors)
 {
     const struct {

@@ -215,7 +215,8 @@ static int has_two_modes(const uint32_t *steps, uint64_t count)
 {
     for (unsigned b = 2; b < 14; b++) {
         uint32_t before = 0, behind = 0;
-        for (unsigned i = 1; i < 15; i++) { /* clamped codes are at the ends */
+        /* the two end bins are left out, because they also hold clamped codes */
+        for (unsigned i = 1; i < 15; i++) {
             if (i < b)
                 before = steps[i] > before ? steps[i] : before;
             if (i > b)

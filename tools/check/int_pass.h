@@ -8,7 +8,7 @@
 typedef struct sb_int_group {
     float scale;
     int16_t zero;
-    unsigned char flags; /* of its codes so far: SB_GROUP_... */
+    unsigned char flags; /* SB_GROUP_... bits of its codes so far */
 } sb_int_group;
 
 enum {
@@ -32,7 +32,7 @@ sb_int_group sb_int_begin_group(const sb_matrix *m, uint32_t row, uint32_t colum
 /* V-35: the ends of the range that a code reaches. */
 unsigned sb_int_flags(int code, int zero, sb_int_range range);
 
-/* The counter, of sixteen, for a step. */
+/* The index of the counter for a step: 0 to 15. */
 static inline unsigned sb_int_bin(int step, int wide)
 {
     int bin = (wide ? step >> 4 : step) + 8;

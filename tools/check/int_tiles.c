@@ -25,7 +25,7 @@ typedef struct run {
     uint32_t zeros;
 } run;
 
-/* For four bits, how often each code occurs is enough. */
+/* Adds 4-bit codes, from the number of times that each code occurs. */
 static run add_nibbles(const tile *t, const int16_t *codes, uint32_t count, int zero,
                        uint32_t *steps)
 {

@@ -121,7 +121,7 @@ static void judge_whole(const sb_int_usual *u, const sb_member *m, double limit,
     char text[256];
     const char *name = sb_tensor_with(m, m->matrix.data);
     sb_follow f = sb_follow_of(u->check, m);
-    /* AWQ writes no norm if there is none to scale: then scaled columns alone are normal for it */
+    /* AWQ scales no norm if there is none before the layer: then scaled columns alone are normal */
     int awq = u->producer == SB_PRODUCER_awq || (u->recipe & SB_RECIPE_smoothed);
     int scaled = f.how == SB_FOLLOWS_columns || f.how == SB_FOLLOWS_rows;
     if (f.how == SB_FOLLOWS_unknown)

@@ -11,18 +11,20 @@ typedef struct sb_int_usual {
     unsigned recipe; /* sb_recipe */
     uint64_t matrices;
     uint64_t v1, v2, versions; /* GPTQ's matrices with zero points of v1, of v2, of either */
-    unsigned told_version;     /* how often all of them were found to differ from the declaration */
+    /* number of findings about matrices with another version than declared */
+    unsigned told_version;
     uint64_t groups, negative, live, inner;
-    /* by region: matrices that were compared with the original; those with nearest codes only */
+    /* by region: matrices compared with the original, and those of them with nearest codes only */
     uint64_t compared[SB_REGION_other + 1], nearest[SB_REGION_other + 1];
-    int tunes;  /* AutoRound, unless it declares no iterations */
+    int tunes;  /* 1 for AutoRound, unless it declares 0 iterations */
     int strays; /* the producer may have moved codes by more than half a step */
-    /* votes of AutoRound's layers: nearest codes only; no code more than a step off */
+    /* votes of members in AutoRound's layers: nearest codes only; no code more than a step off */
     sb_block_votes near, inside;
 } sb_int_usual;
 
 int sb_int_member(const sb_member *member); /* a matrix of integers that has been seen */
 void sb_int_usual_make(sb_check *check, sb_int_usual *usual);
-void sb_judge_int_distance(sb_int_usual *usual, const sb_member *member); /* 38 */
+/* Check 38 for one matrix. */
+void sb_judge_int_distance(sb_int_usual *usual, const sb_member *member);
 
 #endif

@@ -34,9 +34,9 @@ unsigned sb_int_stands(int code, int zero, sb_int_range range, double weight, do
 void sb_int_unpack(const sb_matrix *m, uint64_t first_row, uint32_t rows, uint32_t first,
                    uint32_t count, int16_t *codes, uint32_t stride);
 
-/* Both ways see the same of a panel. By rows: one function call per code, for any order of groups
- * and any original. By tiles: faster, but not always possible. sb_scan_int uses tiles wherever it
- * can. */
+/* Two ways to scan a panel, with the same results. By rows: one function call per code, for any
+ * order of groups and any original. By tiles: faster, but not always possible. sb_scan_int uses
+ * tiles wherever it can. */
 void sb_scan_int_rows(const sb_panel *panel);
 void sb_scan_int_tiles(const sb_panel *panel);
 int sb_scan_int_can_tile(const sb_panel *panel);

@@ -37,7 +37,7 @@ typedef struct named_digest {
 
 typedef struct comparison {
     const sb_check *check;
-    sb_loaded_entry *entries; /* of the parameters first, then of what was dropped */
+    sb_loaded_entry *entries; /* entries of the parameters, followed by those of dropped modules */
     size_t count, dropped;
     unsigned char *member_held; /* by member: 1 if the engine holds it */
     unsigned char *tensor_held; /* by tensor: 1 if the engine holds it */
@@ -93,7 +93,7 @@ static void note_held(comparison *c, const sb_held_values *held)
         c->tensor_held[held->raw - base] = 1;
 }
 
-/* Bytes that are still to digest, as binary32 values. */
+/* The number of bytes that are still to digest, with values as binary32. */
 static uint64_t value_bytes(const sb_loaded_entry *e)
 {
     uint64_t bytes = e->held.raw ? e->held.raw->bytes : 0;
@@ -168,7 +168,7 @@ static sb_loaded_entry *next_dropped(comparison *c, const char *name)
     return e;
 }
 
-/* For a layer that the engine holds as stored: reports the tensors of it that the engine lacks. */
+/* For a layer that the engine holds as stored: reports its tensors that the engine lacks. */
 static sb_status drop_tensors(comparison *c, const sb_unit *unit, sb_error *err)
 {
     const sb_tensor *base = sb_checkpoint_at(c->check->self.checkpoint, 0);
@@ -226,7 +226,8 @@ static sb_status drop_unit(comparison *c, const sb_unit *unit, size_t members, s
     return held ? SB_OK : add_row(c, SB_LOADED_dropped, unit->name, NULL, 0, text, err);
 }
 
-/* Members are sorted by plain name, so the members of a unit are scattered: count them first. */
+/* Finds the modules that the engine lacks. Members are sorted by plain name, so that the members of
+ * a unit are scattered: counts them first. */
 static sb_status find_dropped(comparison *c, sb_error *err)
 {
     const sb_units *u = &c->check->self.units;
@@ -251,7 +252,7 @@ static sb_status find_dropped(comparison *c, sb_error *err)
         }
         e->held.segments[0] = sb_segment_of(&u->members[i]);
         e->held.count = 1;
-        if (held[unit - u->rows]) /* others of the stack are held */
+        if (held[unit - u->rows]) /* the engine holds other experts of the stack */
             status = add_row(c, SB_LOADED_dropped, u->members[i].name, NULL, 0,
                              "other experts of its stack are held", err);
     }
@@ -358,8 +359,7 @@ static sb_status prepare(comparison *c, const sb_loaded_list *list, sb_error *er
     return status;
 }
 
-/* What was dropped is read only if some parameter is wrong, because its values may be those of a
- * dropped one. */
+/* Reads dropped modules only if some parameter is wrong: the parameter may hold their values. */
 static sb_status compare(comparison *c, sb_error *err)
 {
     int strange = 0;

@@ -76,7 +76,7 @@ typedef struct sb_loaded {
     sb_loaded_row *rows;        /* sorted by verdict, then name; OK first */
     size_t count, room;
     size_t parameters;              /* of the list */
-    size_t counts[SB_LOADED_COUNT]; /* those that decide: neither explained nor waived */
+    size_t counts[SB_LOADED_COUNT]; /* rows that decide: neither explained nor waived */
     size_t explained, waived;
 } sb_loaded;
 

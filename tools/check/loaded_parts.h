@@ -24,7 +24,8 @@ typedef struct sb_held_values {
     const char *lacks; /* the first module of a fused parameter that no file has */
 } sb_held_values;
 
-/* If the files have nothing for it, count is 0 and raw NULL. Fails when memory is out. */
+/* Finds what the files have for a parameter. If they have nothing, count is 0 and raw NULL. Fails
+ * when memory is out. */
 sb_status sb_loaded_find(const sb_check *check, const sb_loaded_param *param, sb_held_values *out,
                          sb_error *err);
 void sb_held_values_free(sb_held_values *held);

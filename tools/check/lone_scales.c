@@ -7,9 +7,10 @@
 #include "tools/check/scan_scales.h"
 
 enum {
-    USUAL_PART = 64, /* of the quantized matrices: if more have lone scales, these are normal */
-    USUAL = 2,       /* ... but this number is always few */
-    MOST = 8         /* lone scales in a matrix that is reported */
+    /* as a fraction of the quantized matrices: if more have lone scales, these are normal */
+    USUAL_PART = 64,
+    USUAL = 2, /* ... but up to this number of matrices is always few */
+    MOST = 8   /* a matrix with more lone scales is not reported */
 };
 
 const char *sb_scale_name(const sb_unit *unit)

@@ -19,7 +19,7 @@ static int name_order(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* "model.visual." and "visual." are one tower. */
+/* Removes the prefix of the vision tower: "model.visual." and "visual." are one tower. */
 static const char *bare(const char *plain)
 {
     return strncmp(plain, "model.visual.", 13) == 0 ? plain + 6 : plain;
@@ -55,7 +55,7 @@ typedef struct tally {
     int experts_unread;
 } tally;
 
-/* Tensors that engines compute themselves, whether or not files have them. */
+/* 1 for a tensor that engines compute themselves, whether or not files have it. */
 static int is_buffer(const char *plain)
 {
     return sb_ends(plain, "inv_freq");

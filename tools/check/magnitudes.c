@@ -1,4 +1,5 @@
-/* magnitudes.c - magnitudes of vectors and convolutions: can their op work with them? */
+/* magnitudes.c - magnitudes of vectors and convolutions: are they in the range of the operations
+ * that use them? */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static outside beyond(const sb_unit *unit, double bound, double plus)
     return o;
 }
 
-/* 1 if an element is out of the interval, which is reported then. */
+/* Reports the elements out of the interval. Returns 1 if there are any. */
 static int judge_elements(sb_check *check, const sb_unit *unit, double bound, double plus,
                           const char *op)
 {
@@ -90,7 +91,7 @@ static void judge_norm(sb_check *check, const sb_unit *unit)
 
 /* V-154: "from what A_log and dt_bias give together" */
 typedef struct head {
-    double least, most; /* of A_log, for the given dt_bias */
+    double least, most; /* bounds of A_log, for the given dt_bias */
 } head;
 
 static head head_of(double step)
@@ -115,7 +116,7 @@ static void judge_heads(sb_check *check, const sb_unit *unit, const float *decay
     for (uint64_t k = 0; k < n; k++) {
         double s = step ? (double)step[k] : 0, x = (double)decay[k];
         if (!is_step(s) || !sb_is_finite_f32(decay[k]))
-            continue; /* dt_bias is reported already; check 12 */
+            continue; /* dt_bias is reported above, and infinite A_log by check 12 */
         head h = head_of(s);
         if (x >= h.least && x <= h.most)
             continue;

@@ -72,7 +72,7 @@ void sb_check_mtp_presence(sb_check *check)
 /* --- 41 --------------------------------------------------------------------------------------- */
 
 /* V-41: "All of these conditions must hold" - each bound is widened by five standard deviations for
- * so many normal numbers. */
+ * this number of normal numbers. */
 static int looks_drawn(const sb_moments *m)
 {
     if (!m->count || !(m->sum2 > 0))

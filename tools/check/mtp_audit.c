@@ -32,7 +32,8 @@ static void explain(sb_mtp_audit *a, const char *text)
     snprintf(a->why, sizeof a->why, "%s", text);
 }
 
-/* A line about missing or unindexed files comes first, because they cause most other bad lines. */
+/* The worst line. A line about missing or unindexed files comes first, because such files cause
+ * most other bad lines. */
 static const sb_mtp_line *worst_of(const sb_mtp_places *places, const sb_mtp_audit *a)
 {
     const sb_mtp_line *index = &a->lines[SB_MTP_index];

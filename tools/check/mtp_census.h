@@ -6,7 +6,7 @@
 
 typedef struct sb_mtp_census {
     uint64_t tensors;            /* whose names begin with "mtp." */
-    uint64_t misplaced;          /* whose names have "mtp." further behind */
+    uint64_t misplaced;          /* whose names contain "mtp.", but do not begin with it */
     const char *first_misplaced; /* NULL: none */
     int declared, stacked;
     /* Identities: tensors of the architecture; a quantized one counts once. */

@@ -19,7 +19,7 @@ static int against_tensor(const void *key, const void *entry)
     return strcmp(key, ((const sb_index_entry *)entry)->tensor);
 }
 
-/* Without an index, engines read only model.safetensors. */
+/* 1 if engines find the tensor. Without an index, they read only model.safetensors. */
 static int is_indexed(const sb_checkpoint *c, const sb_tensor *t)
 {
     const sb_index *index = sb_checkpoint_index(c);
@@ -29,7 +29,7 @@ static int is_indexed(const sb_checkpoint *c, const sb_tensor *t)
                                    against_tensor) != NULL;
 }
 
-/* 0 for a single file that was asked about, and for a damaged index: neither says where tensors
+/* 0 if the checkpoint is a single file, or the index is damaged: then nothing tells where tensors
  * are. */
 static int has_places(const sb_check *check)
 {

@@ -8,7 +8,7 @@
 #include "tools/check/group.h"
 #include "tools/check/structure.h"
 
-/* A guess what was meant: static text, and the part of the name that it is about. */
+/* A guess at the intended name: static text, and the part of the name that it is about. */
 typedef struct reason {
     const char *key;
     char text[400];
@@ -98,7 +98,7 @@ static int why_prefix(const sb_units *units, const char *name, reason *why)
     return 0;
 }
 
-/* The number behind a part such as "layers."; returns 0 if there is none. */
+/* The number after a part such as "layers."; returns 0 if there is none. */
 static int number_after(const char *name, const char *part, unsigned long *out, const char **rest)
 {
     const char *at = part_from(name, part);

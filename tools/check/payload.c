@@ -64,7 +64,7 @@ static uint64_t unit_marks(const sb_unit *unit)
     return marks;
 }
 
-/* A thread opens its reader with its first unit. */
+/* Reads one unit. A thread opens its reader for its first unit. */
 static void one_unit(void *ctx, size_t at, size_t worker)
 {
     run *r = ctx;

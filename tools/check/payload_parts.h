@@ -30,8 +30,8 @@ sb_status sb_read_unit(sb_worker *worker, sb_unit *unit, sb_findings *findings, 
 /* The part of a layer that contains the byte; SB_PART_COUNT: none. */
 sb_model_part sb_part_of(const sb_found *found, const unsigned char *byte);
 
-/* Only matrices whose rows follow each other in memory come in panels, of sb_panel_rows rows
- * each. */
+/* 1 if the matrix is read in panels of sb_panel_rows rows each, because its rows follow each other
+ * in memory. Other matrices come as one panel. */
 int sb_is_sliced(const sb_matrix *matrix);
 uint64_t sb_row_bytes(const sb_matrix *matrix);
 uint32_t sb_panel_rows(const sb_matrix *matrix);

@@ -8,7 +8,8 @@ enum { SB_PLACES = 3 };
 
 typedef struct sb_places {
     uint64_t count;
-    uint32_t row[SB_PLACES], col[SB_PLACES]; /* of the first ones, of the whole matrix */
+    /* coordinates of the first places, in the whole matrix */
+    uint32_t row[SB_PLACES], col[SB_PLACES];
 } sb_places;
 
 static inline void sb_note_place(sb_places *places, uint32_t row, uint32_t col)

@@ -20,7 +20,7 @@ const char *sb_producer_name(sb_producer producer)
     return names[producer];
 }
 
-/* AutoRound writes its name into the configuration, under every quant_method. */
+/* 1 if the object names AutoRound, which writes its name under every quant_method. */
 static int names_auto_round(const json_t *object)
 {
     const char *provider = json_string_value(json_object_get(object, "provider"));

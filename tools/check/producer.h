@@ -20,8 +20,8 @@ const char *sb_producer_name(sb_producer producer);
 sb_producer sb_producer_of(const sb_check *check);
 
 /* 1 if AutoRound, as configured, may have moved codes by more than half a step. The steps of its
- * descent start at 1 / iterations and get smaller. Nothing bounds their sum, which exceeds half a
- * step if there are few of them. */
+ * descent start at 1 / iterations and get smaller. AutoRound does not limit their sum. With few
+ * iterations the sum exceeds half a step. */
 int sb_producer_strays(const sb_check *check);
 
 /* 1 if the producer is AutoRound and does not declare 0 iterations: it tunes codes and scales. */

@@ -35,7 +35,7 @@ struct sb_reader {
     const sb_source *sources[2];
     slot slots[SB_READER_SLOTS];
     file files[FILES];
-    unsigned next; /* the next of files to be closed */
+    unsigned next; /* index of the file that is closed next */
 };
 
 sb_reader *sb_reader_new(const sb_source *own, const sb_source *other)
@@ -74,7 +74,8 @@ static void drop(sb_reader *r, slot *s)
     s->drop_first = s->drop_end;
 }
 
-/* Before the content of a slot is replaced: adds it to the range that will leave the page cache. */
+/* Call it before the content of a slot is replaced: adds the content to the range that will leave
+ * the page cache. */
 static void let_go(sb_reader *r, slot *s)
 {
     if (!s->tensor)

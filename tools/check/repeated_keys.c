@@ -194,7 +194,8 @@ static void look_into_part(void *ctx, size_t part, size_t worker)
                   &s->found[part]);
 }
 
-/* Bins, and so parts of them, are in ascending order. */
+/* Joins the keys of all parts, in ascending order: bins are in ascending order, and so are parts of
+ * them. */
 static void join(search *s, found *all)
 {
     for (size_t part = 0; part < s->bins.parts; part++) {

@@ -76,7 +76,7 @@ static void judge_check(sb_report *r, unsigned number)
     r->nothing += c->state == SB_STATE_nothing;
 }
 
-/* Findings are sorted by check. */
+/* Counts the findings of each check. Findings are sorted by check. */
 static void count_findings(sb_report *r)
 {
     const sb_findings *f = &r->check->findings;

@@ -50,8 +50,8 @@ typedef struct sb_report_shards {
     size_t tensors;
 } sb_report_shards;
 
-/* Tensors of the checkpoint with no counterpart in the original, or with no known rule by which
- * they follow from it. */
+/* Tensors of the checkpoint with no counterpart in the original, or that follow from the original
+ * by no known rule. */
 typedef struct sb_report_role {
     char *name; /* "mlp.experts.gate_proj.input_scale" */
     size_t count;
@@ -59,7 +59,7 @@ typedef struct sb_report_role {
 
 typedef struct sb_report_compared {
     size_t tensors, not_compared;
-    sb_report_role *roles; /* of those not compared; sorted by name */
+    sb_report_role *roles; /* roles of the tensors that were not compared; sorted by name */
     size_t role_count;
 } sb_report_compared;
 
@@ -106,8 +106,8 @@ const char *sb_report_unseen(const sb_report *report);
 
 enum { SB_REPORT_LINES = 8 }; /* default number of findings per check in the text */
 
-/* lines: findings per check, SIZE_MAX for all; quiet: only the closing line; verbose: also what is
- * in order. */
+/* lines: findings per check, SIZE_MAX for all; quiet: only the closing line; verbose: also checks
+ * without findings. */
 typedef struct sb_report_style {
     size_t lines;
     int quiet, verbose;
