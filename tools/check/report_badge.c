@@ -1,5 +1,5 @@
-/* report_badge.c - the verdict in a few words, for the page of a model: a picture, or the JSON that
- * shields.io draws one from. */
+/* report_badge.c - the verdict in a few words, for the page of a model: a picture, or the JSON from
+ * which shields.io draws a picture. */
 #include <string.h>
 
 #include "ref/base/text.h"

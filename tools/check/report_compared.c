@@ -47,7 +47,7 @@ static sb_status one_unit(sb_report_compared *c, size_t *room, const sb_unit *un
     return status;
 }
 
-/* Merges equal roles, with their number. */
+/* Merges equal roles and adds up their numbers. */
 static void merge(sb_report_compared *c)
 {
     size_t kept = 0;

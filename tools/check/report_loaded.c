@@ -36,7 +36,7 @@ static void print_rows(const sb_loaded *l, const sb_waivers *w, sb_loaded_verdic
         fprintf(out, "    and %zu more (--verbose or --json lists all)\n", all - shown);
 }
 
-/* The usual reason why speculation gains nothing: the engine's class has no MTP head. */
+/* Prints the usual reason why speculation gains nothing: the engine's class has no MTP head. */
 static void print_mtp(const sb_loaded *l, FILE *out)
 {
     size_t n = 0;

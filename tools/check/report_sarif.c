@@ -27,7 +27,8 @@ static json_t *rules(void)
     return out;
 }
 
-/* The file of a tensor, else config.json: below the path that the command was given. */
+/* The place of a finding: the file of its tensor, else config.json, below the path of the command
+ * line. */
 static json_t *location(const sb_report *r, const sb_finding *f)
 {
     const sb_checkpoint *c = r->check->self.checkpoint;

@@ -24,7 +24,7 @@ static size_t worst_first(const sb_report *r, unsigned *order)
             if (c->count > c->waived && (int)c->worst == level)
                 order[n++] = i;
         }
-    for (unsigned i = 1; i <= SB_CHECK_LAST; i++) /* those with waived findings only */
+    for (unsigned i = 1; i <= SB_CHECK_LAST; i++) /* then checks with waived findings only */
         if (r->checks[i].count && r->checks[i].count == r->checks[i].waived)
             order[n++] = i;
     return n;
@@ -74,7 +74,8 @@ static void print_check(const printer *p, unsigned number)
         fprintf(p->out, "  engines: %s\n  what to do: %s\n", row->engines, row->advice);
 }
 
-/* The verdict comes first, for readers of one line; it is repeated at the end, with the counts. */
+/* Prints the verdict, for readers of the first line only. It is repeated at the end, with the
+ * counts. */
 static void print_head(const printer *p)
 {
     const sb_check *c = p->report->check;
@@ -111,7 +112,7 @@ static void print_shards(const printer *p)
     fputc('\n', p->out);
 }
 
-/* How much of the checkpoint the original says nothing about; always printed. */
+/* Prints how much of the checkpoint was not compared with the original. Always printed. */
 static void print_compared(const printer *p)
 {
     const sb_report_compared *c = &p->report->compared;

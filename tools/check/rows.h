@@ -9,10 +9,10 @@
  * original. Exact for a plain original, else rounded to binary32. */
 const float *sb_master_row(const sb_panel *panel, uint32_t row);
 
-/* Values of a plain format, with a fast path for BF16. */
+/* Decodes values of a plain format, with a fast path for BF16. */
 void sb_plain_decode(sb_format format, const unsigned char *bytes, size_t count, float *values);
 
-/* Columns first .. first + count - 1 of a row of a plain matrix. */
+/* Decodes columns first .. first + count - 1 of a row of a plain matrix. */
 void sb_plain_values(const sb_matrix *matrix, uint32_t row, uint32_t first, uint32_t count,
                      float *values);
 
@@ -35,8 +35,8 @@ const char *sb_show_places(const sb_check *check, const sb_member *member, const
 const unsigned char *sb_code_byte(const sb_matrix *matrix, uint32_t row, uint32_t col);
 const unsigned char *sb_scale_byte(const sb_matrix *matrix, uint32_t row, uint32_t col);
 
-/* The begin of findings: "NAME: " for a piece of a stack, because the finding names the tensor of
- * the whole stack; else "". */
+/* The beginning of a finding's text: "NAME: " for a piece of a stack, because the finding names the
+ * tensor of the whole stack; else "". */
 typedef struct sb_piece_text {
     char text[288];
 } sb_piece_text;
@@ -44,7 +44,8 @@ typedef struct sb_piece_text {
 const char *sb_piece_prefix(const sb_member *member, sb_piece_text *room);
 #define SB_PIECE(member) sb_piece_prefix((member), &(sb_piece_text){{0}})
 
-/* The name of the tensor that contains this byte; if none does, of the codes. */
+/* The name of the tensor that contains this byte; if there is none, of the tensor with the
+ * codes. */
 const char *sb_tensor_with(const sb_member *member, const unsigned char *byte);
 
 #endif

@@ -18,12 +18,13 @@ typedef struct sb_part_difference {
     uint32_t piece;      /* for values: the index of the piece in sb_each_piece */
 } sb_part_difference;
 
-enum { SB_SAME_VALUES = SB_PART_COUNT, SB_SAME_ROWS }; /* behind the parts; number of rows */
+/* the row of the values, after the rows of the parts; the number of rows */
+enum { SB_SAME_VALUES = SB_PART_COUNT, SB_SAME_ROWS };
 
 /* What the payload pass keeps for a unit; differences stays NULL if nothing differs. */
 typedef struct sb_same {
-    uint32_t compared;               /* bit p: part p was, by bytes, values or distance */
-    uint32_t in_bytes;               /* bit p: by bytes */
+    uint32_t compared;               /* bit p: part p was compared, by bytes, values or distance */
+    uint32_t in_bytes;               /* bit p: part p was compared by bytes */
     int of_four;                     /* the original has codes of 4 bits */
     int by_value;                    /* the values of both sides were compared one by one */
     sb_part_difference *differences; /* SB_SAME_ROWS of them */

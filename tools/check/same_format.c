@@ -11,12 +11,13 @@
 #include "tools/check/payload_parts.h"
 #include "tools/check/same_format.h"
 
-/* V-14: how far two quantizations of the same weights are apart at most, by bits per code. AWQ
- * scales columns and the layer before, which moves weights further. */
+/* V-14: upper bounds of the distance between two quantizations of the same weights, by bits per
+ * code. AWQ scales columns and the layer before, which moves weights further. */
 static const double FAR_FOUR = 0.35, FAR_EIGHT = 0.1, FAR_SCALED = 1.0;
 
 /* In a layer that was quantized anew, at least one in ANEW codes, scales or values differs. If its
- * codes are the same, its distance is at most that of one BF16 amax to the next. */
+ * codes are the same, its distance is at most NEAR, the relative step from one BF16 amax to the
+ * next. */
 enum { ANEW = 100, MOST_NUMERATOR = 3, MOST_DENOMINATOR = 4 };
 static const double NEAR = 1.0 / 128;
 
@@ -255,7 +256,7 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
         tell_values(check, unit);
 }
 
-/* A single tensor without floats. */
+/* Judges a single tensor without floats. */
 static void judge_single(sb_check *check, const sb_unit *unit)
 {
     const sb_part_difference *d = unit->same.differences;

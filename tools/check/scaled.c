@@ -41,7 +41,8 @@ static uint32_t reference_row(const pair *p)
     return best;
 }
 
-/* The factor of a row besides those of the columns, from its largest value; 0: none. */
+/* The factor of a row, in addition to the factors of the columns, from its largest value; 0:
+ * none. */
 static double row_factor(const pair *p, uint32_t r)
 {
     const float *own = p->own + (size_t)r * p->cols, *other = p->other + (size_t)r * p->cols;

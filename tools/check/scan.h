@@ -13,10 +13,11 @@
 typedef struct sb_panel {
     const sb_check *check;
     const sb_unit *unit;
-    const char *name; /* of the matrix: that of the unit, or of the piece of a stack */
-    sb_matrix matrix; /* rows of the panel, starting at 0; quant.factor as stored, unjudged */
-    uint32_t first;   /* the row of the whole matrix that is row 0 here */
-    uint32_t rows;    /* number of rows of the whole matrix */
+    const char *name; /* the name of the unit, or of the piece of a stack */
+    /* rows of the panel, starting at 0; quant.factor as stored, not yet checked */
+    sb_matrix matrix;
+    uint32_t first; /* the row of the whole matrix that is row 0 here */
+    uint32_t rows;  /* number of rows of the whole matrix */
     int last;
     const sb_matrix *master; /* the same rows of the original, plain or quantized; NULL: none */
     sb_seen *seen;           /* kept over the panels of a matrix, zeroed before the first */
@@ -29,7 +30,7 @@ void sb_scan_fp8(const sb_panel *panel);   /* FP8 and MXFP8: 28 - 31 */
 void sb_scan_int(const sb_panel *panel);   /* all integers: 33 - 38 */
 void sb_scan_plain(const sb_panel *panel); /* floats, vectors as one row: 12, 40 */
 
-/* Besides: check 48, on samples. */
+/* Check 48, on samples. Called in addition to the scans above. */
 void sb_scan_decoding(const sb_panel *panel);
 
 /* 1 if V-41 or V-45 needs the mean and the kurtosis of a unit: the sums of values and of their

@@ -90,7 +90,7 @@ static void look_at_block(const sb_panel *panel, uint32_t row, uint32_t rows, ui
         seen->most = found->distinct;
 }
 
-/* The parts of 128 x 128 blocks in this panel; most panels hold whole blocks. */
+/* Looks at the parts of 128 x 128 blocks in this panel. Most panels hold whole blocks. */
 static void look_at_blocks(const sb_panel *panel, magnitudes *found)
 {
     const sb_matrix *m = &panel->matrix;

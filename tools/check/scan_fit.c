@@ -28,7 +28,7 @@ typedef struct sample {
 /* --- Kendall's statistic ------------------------------------------------------------------------
  */
 
-/* The rank of a number: how many are smaller. */
+/* Sets the rank of each number: how many numbers are smaller. */
 static void rank(const double *x, unsigned n, sb_fit_keys key)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -114,8 +114,8 @@ static void fill(nibble_sums *t)
     }
 }
 
-/* The same for NVFP4. The bytes of E4M3 scales are ordered like their values, and the variance of
- * 16 codes times 32^2 fits into a key. */
+/* As take_group, for NVFP4. The bytes of E4M3 scales are ordered like their values, and the
+ * variance of 16 codes times 32^2 fits into a key. */
 static void take_nibbles(sample *s, const nibble_sums *t, uint32_t row, uint32_t index)
 {
     const sb_quant *q = &s->m->quant;
@@ -126,7 +126,7 @@ static void take_nibbles(sample *s, const nibble_sums *t, uint32_t row, uint32_t
     for (unsigned i = 0; i < BYTES; i++)
         both += t->of[codes[i]];
     int sum = (int)(both & 0xffff) - NONE * BYTES, squares = (int)(both >> 16);
-    if (!squares || scale >= 0x7f) /* as above */
+    if (!squares || scale >= 0x7f) /* dead group; NaN or negative scale */
         return;
     s->scale_key[s->count] = (int16_t)scale;
     s->spread_key[s->count] = (int16_t)(16 * squares - sum * sum - (1 << 15));

@@ -13,7 +13,7 @@ enum {
     VOTES = 8,    /* of these, the number that a run of columns needs */
     AT_LEAST = 2, /* consecutive sampled rows */
     COLUMNS = 32, /* consecutive columns */
-    PART = 8      /* ... and of all columns */
+    PART = 8      /* ... and least part of all columns: 1 / PART */
 };
 
 /* Codes and marks of a panel, in its scratch: 4 bytes and 1 byte per column. */
@@ -28,8 +28,8 @@ static uint32_t group_of(const sb_quant *q, uint32_t column)
                           : column / q->block_cols;
 }
 
-/* Marks the codes of a row with no bit set whose zero point gives them a nonzero weight; returns
- * their number. */
+/* Marks the codes of a row that have no bit set, but a nonzero weight because of their zero point.
+ * Returns their number. */
 static uint32_t mark(const sb_matrix *m, uint32_t row, double *zeros, marks *at, unsigned char *own)
 {
     double *scales = zeros + m->quant.groups;

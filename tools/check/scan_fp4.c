@@ -98,7 +98,8 @@ static void master_row(const sb_panel *p, uint32_t i, float *values, sb_fp4_line
         values[k] = (float)(wide[k] * (double)factor);
 }
 
-/* Some rows, which follow each other in memory unless a row map selects them. */
+/* Rows i and following, as many as are processed together. Only row i if a row map selects the
+ * rows. */
 static sb_fp4_rows rows_from(const sb_panel *panel, uint32_t i)
 {
     const sb_matrix *m = &panel->matrix;

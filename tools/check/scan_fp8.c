@@ -21,8 +21,8 @@ typedef struct pass {
     uint64_t scaled;
     int fast;
     unsigned char *doubts; /* for one row, as in sb_fp8_line */
-    /* for units that continue: the largest code plus 1; in several parts where the fast scan keeps
-     * it by column */
+    /* for units that continue in the next row: the largest code plus 1; `parts` values per unit,
+     * because the fast scan keeps it by column */
     unsigned char *tops;
     uint32_t parts;
 } pass;

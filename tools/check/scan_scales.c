@@ -77,8 +77,8 @@ static unsigned bin_of_byte(const grid *g, unsigned byte)
     return bin_of_value(sb_code_to_f32(g->m->quant.scale_format, byte));
 }
 
-/* The least and the largest byte outside of bin ZERO, without signs, and the number of bytes in bin
- * ZERO. The bytes of E4M3 and E8M0 are ordered like their values. */
+/* The least and the largest byte, without signs, outside of bin ZERO, and the number of bytes in
+ * bin ZERO. The bytes of E4M3 and E8M0 are ordered like their values. */
 typedef struct range {
     unsigned char least, most;
     uint64_t zeros;
@@ -162,7 +162,8 @@ static unsigned middle_of(const uint32_t *bins)
     return ZERO;
 }
 
-/* V-154: "half of its codes are not zero, of three magnitudes" - not so for small weights. */
+/* V-154: "half of its codes are not zero, of three magnitudes" - blocks of small weights are not
+ * like this. */
 static int is_dense(const grid *g, scale_place at)
 {
     const sb_quant *q = &g->m->quant;
@@ -215,7 +216,8 @@ static int alone(const grid *g, scale_place at)
     return least - own >= APART && g->groups >= GROUPS ? own - least : 0;
 }
 
-/* V-154: lone_scales.c reports it, because it knows how many matrices have lone scales. */
+/* Keeps a lone scale (V-154). lone_scales.c reports it, because it knows how many matrices have
+ * lone scales. */
 static void note_alone(const grid *g, scale_place at, int apart)
 {
     sb_seen *seen = g->panel->seen;
@@ -242,7 +244,7 @@ static void judge_alone(const grid *g, unsigned middle)
 
 /* --- zeros ------------------------------------------------------------------------------------ */
 
-/* Rows of unused tokens are neighbours and small. */
+/* 1 for the embedding and lm_head: their rows of unused tokens are neighbours and small. */
 static int is_vocabulary(const sb_unit *unit)
 {
     return strcmp(unit->kind, "lm_head") == 0 || strcmp(unit->kind, "embed_tokens") == 0;

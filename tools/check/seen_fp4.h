@@ -32,16 +32,17 @@ typedef struct sb_seen_fp4 {
     uint64_t wrong;        /* V-23: elements whose code is not a nearest one */
     uint64_t compared;     /* elements compared with the original */
     uint32_t blocks, zero_blocks;
-    uint32_t fours;            /* blocks whose largest code is 6, the value 4 */
-    uint32_t lower;            /* blocks whose largest code is smaller than 6 */
-    sb_fp4_places not_six;     /* V-19: blocks under the rule without a code of magnitude 7 */
+    uint32_t fours; /* blocks whose largest code is 6, the value 4 */
+    uint32_t lower; /* blocks whose largest code is smaller than 6 */
+    /* V-19: blocks to which the rule applies, without a code of magnitude 7 */
+    sb_fp4_places not_six;
     sb_fp4_places not_four;    /* of these, blocks without a code of magnitude 6 */
     sb_fp4_places nan_scale;   /* V-15 */
     sb_fp4_places minus_scale; /* V-15 */
     sb_fp4_places vanished;    /* V-15: codes under a zero scale */
     sb_fp4_places lost;        /* V-21: all-zero blocks under a scale that only other blocks get */
     sb_fp4_places died;        /* V-21: rows of zeros that the original does not have */
-    sb_fp4_places flushed;     /* scales below 2^-6 over codes */
+    sb_fp4_places flushed;     /* scales below 2^-6 in blocks with nonzero codes */
     sb_fp4_places off[SB_FP4_FORMULAS]; /* V-25: block scales that differ from the formula's */
     uint32_t far[SB_FP4_FORMULAS];      /* of these, those that differ by more than one code */
     uint32_t scales_compared;

@@ -20,10 +20,11 @@ typedef struct sb_seen_fp8 {
     sb_places nan;       /* NaN codes */
     sb_places bad_scale; /* scales that are neither positive finite numbers nor 0 */
     sb_places lost;      /* codes other than 0 under a scale of 0 */
-    /* units of zero codes under a live scale: not a power of two, so that weights gave it */
+    /* units of zero codes under a live scale: no power of two, so that it was computed from
+     * weights */
     sb_places dead;
     float dead_least;     /* the least of these scales */
-    sb_places high_scale; /* scales that make 448 times the scale implausible */
+    sb_places high_scale; /* scales S for which 448 S is implausibly large */
     sb_places low;        /* live units whose largest code is too small: V-30 */
     sb_places far;        /* codes that are not a nearest one: V-31 */
     sb_places clipped;    /* weights a tenth beyond the largest value under the scale: V-31 */

@@ -23,9 +23,10 @@ typedef struct sb_seen_int {
     sb_places below_zero; /* places of the negative scales */
     sb_places high_scale; /* scales that would mean too large weights */
     uint32_t low_scales;  /* scales of live groups in the range where F16 has few digits */
-    sb_places dead;       /* groups with only zero points under a scale that weights gave */
-    sb_places inner;      /* live groups that reach no end of the range: V-35 */
-    sb_places outside;    /* groups with a code outside of the declared width */
+    /* groups with only zero points under a scale that was computed from weights */
+    sb_places dead;
+    sb_places inner;   /* live groups that reach no end of the range: V-35 */
+    sb_places outside; /* groups with a code outside of the declared width */
     /* codes that are not a nearest one; that are more than a step off: V-38 */
     sb_places far, beyond;
     sb_places rows_off;     /* rows far from the original's */

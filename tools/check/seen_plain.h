@@ -21,7 +21,8 @@ typedef struct sb_seen_plain {
     uint64_t far;  /* of these, those that differ by more than a rounding to BF16 */
     sb_spot first; /* the first differing one; first_master: the original's bits there */
     uint32_t first_master;
-    /* V-40: number of samples, and of those with no more values than a narrow format has */
+    /* V-40: number of samples, and number of samples with no more values than a narrow format
+     * has */
     uint32_t blocks, narrow_blocks; /* of 128 x 128 */
     uint32_t lines, narrow_lines;   /* rows */
     uint32_t fours, narrow_fours;   /* rows as groups of 16 and 32 */

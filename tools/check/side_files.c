@@ -71,7 +71,7 @@ json_t *sb_side_json(sb_check *check, const char *folder, const char *name, int 
 
 /* --- ids in other files ----------------------------------------------------------------------- */
 
-/* The end ids, one or several, that have no token. */
+/* The end-of-text ids, one or several, that have no token. */
 typedef struct ends {
     size_t count, absent;
     json_int_t first;

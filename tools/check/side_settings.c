@@ -254,7 +254,7 @@ static size_t class_length(const char *name)
     return n > 4 && strcmp(name + n - 4, "Fast") == 0 ? n - 4 : n;
 }
 
-/* Classes that only do what tokenizer.json says, and classes of this family, for which
+/* 1 for a class that only does what tokenizer.json says, or of this family, for which
  * tokenizer.json is compared. */
 static int is_plain_class(const char *name)
 {

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* 1 if every tag of a Jinja template ends and every block is closed; else 0, and why names the line
- * that is wrong. Also 1 if only an interpreter could tell. */
+/* 1 if every tag of a Jinja template ends and every block is closed; else 0, and `why` names the
+ * wrong line. Also 1 if only an interpreter could tell. */
 int sb_template_is_whole(const char *text, char *why, size_t room);
 
 #endif

@@ -212,8 +212,8 @@ sb_status sb_source_read(const sb_source *s, uint32_t shard, int fd, int direct,
 
 /* --- the state of the page cache at the start ------------------------------------------------- */
 
-/* The number of a file's pages in the page cache, from one call that Linux has since 6.5, even if
- * these headers are older. -1: unknown. */
+/* The number of a file's pages in the page cache, from a system call that Linux has since 6.5. The
+ * headers may be older. -1: unknown. */
 static int64_t pages_cached(int fd, size_t size)
 {
     int64_t count = -1;
@@ -278,8 +278,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Reads the bytes from `at` to `end` in pieces, in one way, and looks at them. Afterwards they
- * leave the page cache if they have to. */
+/* Reads the bytes from `at` to `end` in pieces, in one way, and hashes them. Drops them from the
+ * page cache if they were not cached before. */
 static void try_one(trial *t, sb_io io, uint64_t at, uint64_t end, size_t piece)
 {
     sb_error err;

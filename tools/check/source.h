@@ -12,7 +12,7 @@ typedef enum sb_io {
     SB_IO_auto,  /* one of the others, chosen by a short measurement on the largest file */
     SB_IO_map,   /* the mapping of the file */
     SB_IO_pread, /* read into memory that is reused */
-    /* the same past the page cache, where the file system supports it; else as pread */
+    /* as SB_IO_pread, but past the page cache, where the file system supports it */
     SB_IO_direct,
     SB_IO_COUNT
 } sb_io;

@@ -70,7 +70,8 @@ static void judge_kind(sb_check *check, const sb_kin *kin, size_t first, size_t 
         if (is_known(kin[i].member))
             continue;
         judge(check, &kin[i], "root mean square", mean_square(kin[i].member), middle, count);
-        if (check->findings.count == before) /* the largest magnitude would say the same */
+        /* after a finding about the mean square, one about the largest magnitude adds nothing */
+        if (check->findings.count == before)
             judge(check, &kin[i], "largest magnitude", largest_square(kin[i].member), top, count);
     }
 }

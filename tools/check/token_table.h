@@ -1,7 +1,7 @@
 /* token_table.h - the tokens of a tokenizer.json of any kind, and its contradictions.
  *
- * tools/text reads only tokenizers that it can run. This reads what every tokenizer.json has: ids,
- * contents, merges. */
+ * tools/text reads only tokenizers that it can run. This table holds what every tokenizer.json has:
+ * ids, contents, merges. */
 #ifndef SB_CHECK_TOKEN_TABLE_H
 #define SB_CHECK_TOKEN_TABLE_H
 

@@ -138,7 +138,7 @@ static void judge(sb_check *check, const sb_unit *unit, totals *t)
     }
 }
 
-/* The original has this tensor with another shape, so nothing could be compared. */
+/* Reports a tensor that has another shape in the original, so that nothing could be compared. */
 static void judge_shape(sb_check *check, const sb_unit *unit)
 {
     const sb_tensor *own = tensor_of(unit), *other = tensor_of(sb_master_unit(check, unit));

@@ -25,7 +25,7 @@ typedef struct vector {
     char kind[64];
     int constant;
     float value;   /* if it is constant */
-    double square; /* mean of the squares of what a norm multiplies by */
+    double square; /* mean square of the factors of a norm */
 } vector;
 
 typedef struct company {

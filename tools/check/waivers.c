@@ -29,7 +29,7 @@ static span trim(span s)
     return s;
 }
 
-/* The first word; *rest is the text behind it. */
+/* The first word; *rest is the text after it. */
 static span word(span s, span *rest)
 {
     span first = {s.at, 0};
@@ -64,7 +64,7 @@ static sb_status add(sb_waivers *w, unsigned line, unsigned check, span glob, sp
     return row->glob && row->why ? SB_OK : no_memory(file, err);
 }
 
-/* The reason starts at the first '#' behind a blank, because names may contain '#'. */
+/* The reason starts at the first '#' after a blank, because names may contain '#'. */
 static size_t reason_at(span s)
 {
     for (size_t i = 1; i < s.n; i++)

@@ -4,8 +4,8 @@
 
 #include "tools/check/check.h"
 
-/* If it is not, one finding of check 14 says so, and the side moves from check->master to
- * check->stranger: the run continues as without an original. */
+/* If the folder is not the original, one finding of check 14 says so, and the side moves from
+ * check->master to check->stranger: the run continues as without an original. */
 void sb_check_original(sb_check *check);
 
 #endif

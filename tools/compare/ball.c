@@ -247,5 +247,5 @@ sb_ball sb_ball_hull(sb_ball a, sb_ball b)
 double sb_ball_distance(sb_ball a, sb_ball b)
 {
     double apart = sb_wide_abs(a.mid - b.mid) + a.rad + b.rad;
-    return apart == apart ? apart : 0x1p1023 * 2.0; /* balls without an end: no bound */
+    return apart == apart ? apart : 0x1p1023 * 2.0; /* infinite balls have no bound */
 }

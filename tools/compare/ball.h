@@ -105,7 +105,7 @@ static inline void sb_reduce(sb_reduction *r, sb_ball a, sb_ball b)
     r->n++;
 }
 sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r);
-/* The same with this error of the sum. */
+/* As sb_ball_reduced, with this error of the sum. */
 sb_ball sb_ball_summed(const sb_arithmetic *ar, const sb_reduction *r, double error);
 sb_ball sb_ball_dot(const sb_arithmetic *ar, const sb_ball *a, const sb_ball *b, size_t n);
 

@@ -268,7 +268,7 @@ static void run_chunk(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
     for (size_t j = 0; j < c->a->dk; j++)
         solve(c, c->W, j, c->a->dk);
     for (size_t i = 0; i < c->a->dk * c->a->dv; i++)
-        c->S[i].rad = 0.0; /* in c->before */
+        c->S[i].rad = 0.0; /* c->before has the error of the state */
     contract(c);
     sb_chunk_balls_correct(c);
     for (size_t i = 0; i < c->m; i++)

@@ -17,8 +17,8 @@ typedef struct sb_bound_codes {
 /* The unit of this arithmetic for inputs of the scheme; NULL: none, T-50 holds. */
 const sb_atom *sb_bound_unit(const sb_arithmetic *ar, sb_act_scheme scheme);
 
-/* Collects the data of the quantized input that the bound needs. Takes over the scales of `in`; the
- * caller frees them. Leaves *codes empty if T-52 does not cover the knobs. */
+/* Collects the data of the quantized input that the bound needs. The scales of `in` move to *codes,
+ * where the caller frees them. Leaves *codes empty if T-52 does not cover the knobs. */
 void sb_bound_codes_of(const sb_knobs *knobs, const sb_matrix *weight, sb_input *in,
                        sb_bound_codes *codes);
 

@@ -107,7 +107,7 @@ static void sum_plain(const double *w, const double *x, size_t k, sums *s)
     memcpy(s->magnitude, size, sizeof size);
 }
 
-/* The same sums plus the values that T-50 needs: the common loop of all bodies. */
+/* The same sums plus the values that T-50 needs. All versions share this loop. */
 static inline __attribute__((always_inline)) void units_of(const double *w, const double *x,
                                                            size_t k, sums *s)
 {

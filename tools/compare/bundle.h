@@ -17,7 +17,7 @@
 typedef struct sb_bundle_source {
     const sb_op_call *call; /* args as they were before the op ran */
     const sb_place *place;  /* the failure; element[0] counts from column `column` of the tap */
-    const char *arithmetic; /* name of the engine's */
+    const char *arithmetic; /* name of the engine's arithmetic */
     const char *output;     /* its name in the argument struct */
     size_t rows, cols, row, column; /* of the output; and the element that failed */
     const float *expected, *recorded;
@@ -41,7 +41,7 @@ typedef struct sb_bundle {
     sb_any_args args;
     void **blocks;
     size_t block_count;
-    sb_matrix matrices[SB_OP_PARAMS]; /* with the bytes of the file */
+    sb_matrix matrices[SB_OP_PARAMS]; /* they point into the bytes of the file */
     size_t matrix_count;
     sb_safetensors *file;
 } sb_bundle;

@@ -11,8 +11,8 @@ enum { BUNDLE_MATRIX_NUMBERS = 23 };
 extern const char *const bundle_matrix_names[BUNDLE_MATRIX_NUMBERS];
 void bundle_matrix_numbers(const sb_matrix *matrix, double numbers[BUNDLE_MATRIX_NUMBERS]);
 
-/* The reverse; 0 if a number is out of its range. Pointers stay NULL; *parts says which of them the
- * matrix has. */
+/* Makes a matrix from its numbers; 0 if a number is out of its range. Pointers stay NULL. *parts
+ * says which parts the matrix has. */
 typedef struct bundle_parts {
     int scales, zero_points, group_index, row_map;
 } bundle_parts;

@@ -14,8 +14,9 @@ struct sb_differ {
     sb_differ_options options;
     sb_forced *forced;
     sb_free *free;
-    sb_verdicts ops; /* results of the forced way until the end, as both ways run at once */
-    double *worst;   /* (room) per row of a step */
+    /* results of the forced way, kept apart until the end, because both ways run at once */
+    sb_verdicts ops;
+    double *worst; /* (room) per row of a step */
     size_t room;
     sb_cells cells; /* per row of a step */
     size_t steps, sequences;
@@ -99,8 +100,8 @@ static int has_taps(const sb_step *step)
     return 0;
 }
 
-/* True if the step shows no values of a head. A single row makes no entry, so it shows nothing
- * either way. */
+/* True if the step shows that there is no head: it has no values of a head. A step of a single row
+ * shows nothing, because a single row makes no MTP entry. */
 static int shows_no_head(const sb_step *step)
 {
     for (size_t i = 0; i < step->taps.count; i++)
@@ -364,7 +365,8 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
     return status || !d->forced ? status : add_cells(d, step, first, err);
 }
 
-/* An op that the reference ran in place of the engine shows nothing of the engine. */
+/* Marks the ops that the reference ran in place of the engine: their results say nothing about the
+ * engine. */
 static void inherit(sb_verdicts *v, const unsigned char inherited[SB_OP_COUNT])
 {
     for (size_t i = 0; i < SB_OP_COUNT; i++)

@@ -220,7 +220,7 @@ static void enter(sb_envelope *e, uint64_t row)
     e->tape_count = 0;
 }
 
-/* Before a call. */
+/* Prepares a call. */
 static sb_status begin(sb_envelope *e, size_t rows, sb_error *err)
 {
     sb_status status = reserve(e, rows, err);
@@ -493,7 +493,7 @@ const sb_session *sb_envelope_session(const sb_envelope *e, size_t i)
 }
 
 /* Odd sequences keep the reference's experts. If another program's experts are known, all sequences
- * keep to those. */
+ * use those. */
 int sb_envelope_keeps_experts(const sb_envelope *e, size_t i)
 {
     return is_odd(i) || e->source != NULL || e->model->config.experts == 0;

@@ -85,8 +85,8 @@ const sb_session *sb_envelope_session(const sb_envelope *envelope, size_t i);
 int sb_envelope_is_tight(const sb_envelope *envelope, size_t i);
 size_t sb_envelope_count(const sb_envelope *envelope); /* N + 1 */
 
-/* The mean square that a value is held against, of those of the tight and of the loose sequences.
- */
+/* The mean square against which a value is compared, from the mean squares of the tight and of the
+ * loose sequences. */
 double sb_envelope_loose(const sb_envelope *envelope, double tight, double loose);
 
 /* The rows of a piece (keys or values, piece.h) of sequence i before they became codes, each value

@@ -47,7 +47,8 @@ static int rounds_any(sb_format type, const float *data, size_t n)
     return 0;
 }
 
-/* In pieces, because most arrays of another type differ in the first piece. */
+/* True if all values are values of the type. Tests them in pieces, because most arrays of another
+ * type differ in the first piece. */
 static int row_of_type(sb_format type, const float *data, size_t n)
 {
     enum { PIECE = 256 };
@@ -177,7 +178,7 @@ static void move_output(sb_envelope_lane *lane, const sb_op_call *call, const sb
         move_in(type, 1, sb_envelope_key(lane), o->data, o->rows, o->cols, o->stride);
 }
 
-/* Ops without rounding: copies. Also the router: its ids are no numbers, and its weights are moved
+/* Ops without rounding: copies. Also the router: its ids are not numbers, and its weights are moved
  * elsewhere. */
 static int is_exact(sb_op op)
 {

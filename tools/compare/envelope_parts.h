@@ -8,10 +8,11 @@
 typedef struct sb_envelope_lane {
     struct sb_envelope *of;
     sb_session *session;
-    size_t number;     /* 0: the reference itself */
-    uint64_t key, ops; /* key of its random numbers; ops that took one at this moment */
-    size_t at;         /* next entry on the tape */
-    uint32_t *ids;     /* (rows, k) of the current layer */
+    size_t number; /* 0: the reference itself */
+    /* key of its random numbers; number of ops that have taken one at this moment */
+    uint64_t key, ops;
+    size_t at;      /* next entry on the tape */
+    uint32_t *ids;  /* (rows, k) of the current layer */
     double *spread; /* (L + 1, rows): squared distance of its router logits from the reference's */
     float *logits;  /* (V) */
     double *apart;  /* tight ones: mean square of the distance from a row of the tape, at the row's
@@ -30,7 +31,7 @@ struct sb_envelope {
     uint64_t seed;
     uint64_t calls;  /* so far; requests for logits do not count */
     uint64_t moment; /* number of the current call, or of a row of it whose logits are requested */
-    size_t count;    /* of lanes: N + 1 */
+    size_t count;    /* number of lanes: N + 1 */
     int has_codes;
     sb_envelope_lane *lanes;
     sb_expert_source source;
@@ -38,7 +39,7 @@ struct sb_envelope {
     int replaying;       /* rows are fed again, with the experts in `ids` */
     int replays;         /* the engine undoes rejected rows by feeding the others again */
     int anew;            /* rows were fed again: loose sequences may choose other experts */
-    unsigned char *open; /* (L + 1, rows): in these choices */
+    unsigned char *open; /* (L + 1, rows): 1 if that choice is open */
     uint32_t *fed;       /* the tokens of the last verify, and how many */
     size_t verified;
     double factor;         /* T-41, for router logits */

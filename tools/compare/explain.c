@@ -9,8 +9,8 @@ enum { BEST = 4 }; /* single changes that are tried in pairs */
 
 /* A measure of the failures of a comparison. */
 typedef struct badness {
-    double score; /* sum over all ratios beyond their bound of the doublings beyond it, plus
-                     failures */
+    /* the doublings beyond its bound of every ratio, summed, plus the number of failures */
+    double score;
     double worst;
 } badness;
 
@@ -157,7 +157,7 @@ static void write_explanation(const search *s, const trial *t, sb_explanation *e
              t->second ? ", and " : "", t->second ? t->second->words + LIKE : "");
 }
 
-/* If some changes leave no difference, only these are written. */
+/* If some changes leave no difference, writes only these changes. */
 static void write_explanations(const search *s, sb_verdicts *v)
 {
     int vanishes = s->count && s->trials[0].left.score == 0;

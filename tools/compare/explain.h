@@ -13,7 +13,7 @@ typedef struct sb_change {
     sb_knob_value value;  /* SB_VALUE_COUNT: it changes no knob */
     sb_op_hook twin;      /* runs ops in place of the reference's; NULL: it changes no op */
     void *twin_ctx;
-    void (*begin)(void *twin_ctx); /* before each use, or NULL */
+    void (*begin)(void *twin_ctx); /* called before each use, or NULL */
 } sb_change;
 
 typedef struct sb_changes {
@@ -44,7 +44,7 @@ typedef struct sb_keep {
     int lost;   /* the steps took too much memory */
 } sb_keep;
 
-/* Before a step is compared. */
+/* Keeps a step. Call it before the step is compared. */
 sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err);
 void sb_keep_free(sb_keep *keep);
 

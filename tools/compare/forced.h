@@ -24,7 +24,7 @@ typedef struct sb_forced_options {
     int mtp;                         /* the steps have the head's taps */
     int any_form;                    /* the engine's form of the delta rule is not known: T-67 */
     sb_trace_rollback rollback;      /* how the engine undoes rows, if known: T-85 */
-    int external;    /* the drafts are not the head's, which has no entries of them: T-86 */
+    int external;    /* the drafts do not come from the head, which has no entries for them: T-86 */
     sb_op_hook twin; /* runs the ops of the reference, changed by an explanation; or NULL */
     void *twin_ctx;
 } sb_forced_options;

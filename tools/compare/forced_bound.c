@@ -147,7 +147,7 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
             size_t at = h * a->dv + j;
             double norm = SB_BOUND_SLACK *
                           (sides[0].column[at] + sides[1].column[at] + sb_wide_sqrt(centres));
-            if (SB_IS(call->knobs, delta_state, act)) /* the norms lack that rounding */
+            if (SB_IS(call->knobs, delta_state, act)) /* the norms lack the rounding of the state */
                 norm =
                     call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_wide_sqrt(squares);
             m->column[at] = norm;
@@ -343,7 +343,7 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call)
     return status;
 }
 
-/* The kept rows of a verify are fed again, which adds the error of the form. */
+/* Adds the error of the form, because the kept rows of a verify are fed again. */
 sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call)
 {
     if (!is_delta_rule(call->op))

@@ -88,7 +88,7 @@ static const struct forced_kept *find(const sb_forced *f, const float *p, sb_op_
         sb_op_values v = sb_op_values_of(k->call.op, &k->args);
         for (size_t j = 0; j < v.outputs && j < SB_OP_OUTPUTS; j++) {
             *out = v.out[j];
-            if (k->call.op == SB_OP_rope) /* works in place, the only op of the tap */
+            if (k->call.op == SB_OP_rope) /* rope works in place, and is the only op of its tap */
                 out->data = (float *)(uintptr_t)sb_known_find(&f->known, p)->base;
             if (out->data && p >= out->data && p < out->data + out->rows * out->cols)
                 return k;

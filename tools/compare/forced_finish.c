@@ -10,7 +10,7 @@
 /* T-16: "a bound that no recorded error comes within 2^-13 of says nothing" */
 static const double widest = 0x1p-13;
 
-/* Open elements among which an engine of another arithmetic must differ somewhere. */
+/* Among this number of open elements, an engine of another arithmetic must differ somewhere. */
 enum { FORCED_OPEN = 64 };
 
 /* T-16: "(2^12 w)^n is less than 2^-20": the probability that n errors under a fitting bound all

@@ -65,7 +65,7 @@ sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, s
 {
     sb_forced *f = ctx;
     if (ends_with(name, "mlp.router_ids"))
-        return SB_OK; /* adopted where the op ran */
+        return SB_OK; /* the recorded values were adopted where the op ran */
     sb_status status = forced_do_later(f);
     if (!status)
         status = forced_judge(f, name, data, rows, cols);

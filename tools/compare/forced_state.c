@@ -86,7 +86,7 @@ static void judge_piece(sb_forced *f, forced_sequence *s, const piece *p, uint64
     }
 }
 
-/* A piece that is not finite is not used further. */
+/* Marks a piece that is not finite as unknown, so that it is not used further. */
 static void mark_unknown(forced_sequence *s, const sb_piece *p)
 {
     forced_memory *m = memory_of(s, p);

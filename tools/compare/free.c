@@ -128,8 +128,8 @@ static void restart(sb_free_sequence *s)
         .number = s->number, .envelope = envelope, .trials = trials, .logits = logits};
 }
 
-/* The counts of a round, with that of another sequence in the same step, which an engine could have
- * taken by mistake. */
+/* The counts of a round, and the count of another sequence in the same step, which an engine could
+ * have taken by mistake. */
 static sb_trial_round counts_of(const sb_free *f, const sb_free_sequence *s, size_t kept)
 {
     sb_trial_round round = {.kept = kept, .before = s->accepted[1]};
@@ -141,7 +141,7 @@ static sb_trial_round counts_of(const sb_free *f, const sb_free_sequence *s, siz
     return round;
 }
 
-/* The engine continues at another position than its round implies. */
+/* Fails a sequence whose engine continues at another position than the round implies. */
 static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
 {
     sb_place place = {.layer = SB_NO_LAYER, .op = "position"};
@@ -218,7 +218,7 @@ static sb_status settle(sb_free *f, sb_free_sequence *s, const uint64_t *next, s
     return status;
 }
 
-/* One sequence of the step. */
+/* Judges one sequence of the step. */
 static sb_status take_sequence(sb_free *f, sb_free_sequence *s, const sb_step_state *state,
                                size_t first, size_t n, sb_error *err)
 {

@@ -23,7 +23,7 @@ typedef struct sb_free_options {
     sb_verdicts *verdicts;      /* receives tokens, rounds, states, first failure */
     int mtp;                    /* the head makes the drafts, and they are compared, too */
     int external;               /* the drafts are not the head's and not judged (U-10) */
-    int sampled;                /* the drafts are drawn: any token may be one */
+    int sampled;                /* the drafts are sampled: any token may be a draft */
     sb_trace_rollback rollback; /* how the engine undoes rows, if known: T-85 */
     int greedy;          /* the engine emits the token of the largest logit: tokens are judged */
     int same_arithmetic; /* the engine claims to use the reference's arithmetic */

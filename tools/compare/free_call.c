@@ -52,7 +52,7 @@ static void judge_experts(sb_free *f, const sb_free_sequence *s, size_t first_ve
         double ratio = sb_free_ratio(a->margin, a->bound);
         t->worst_ratio = ratio > t->worst_ratio ? ratio : t->worst_ratio;
         if (ratio <= 1) {
-            f->v->near_ties++; /* of the experts, not of the token */
+            f->v->near_ties++; /* a near tie of the experts, not of the token */
             continue;
         }
         snprintf(place.name, sizeof place.name, "layers.%u.mlp.router_ids", (unsigned)a->layer);

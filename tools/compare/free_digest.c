@@ -13,7 +13,8 @@ static void see(sb_free *f, const sb_free_sequence *s, int same, const char *nam
 {
     int is_piece = strchr(name, '.') != NULL;
     sb_free_digests *d = &f->digests[layer != SB_NO_LAYER && layer >= f->model->config.layers];
-    d->same += same && s->position + s->rows; /* every state is zero at first */
+    /* not for an empty state: every empty state is zero */
+    d->same += same && s->position + s->rows;
     if (same || d->apart++)
         return;
     d->round = s->has_round ? s->round : SIZE_MAX;

@@ -31,11 +31,11 @@ typedef struct sb_free_sequence {
     float *logits; /* (V) the reference's, of the row that gives the next token */
     sb_free_draft drafted[SB_MAX_DRAFTS]; /* draft steps since the last call */
     size_t drafts;
-    int waits;        /* that token is still to come */
-    size_t token;     /* index of that row's verdict */
+    int waits;        /* the next token is still to come */
+    size_t token;     /* index of the verdict of the row that gives the next token */
     int within_tight; /* logits were compared in the last call, all within the tight noise */
     int anew;         /* some runs took other experts when rows were fed again: T-85 */
-    int flipped;      /* a state shows that the engine did, too */
+    int flipped;      /* a state shows that the engine also took other experts */
     int misplaced;    /* its rows continued at a wrong position */
     int lost;         /* the sequence cannot be followed any more */
     int ended;        /* no more rows will come: sessions and logits are released */
@@ -48,10 +48,11 @@ typedef struct sb_free_sequence {
 /* Digests of states without data, and evidence for whether the engine makes the same bits
  * (free_digest.c). One of these for the model, one for its head. */
 typedef struct sb_free_digests {
-    size_t same, apart; /* equal to the reference's, or not */
-    size_t rows;        /* of whole logits identical to the reference's and not constant */
-    sb_place first;     /* the first digest that differs */
-    size_t round;       /* round before it; SIZE_MAX: none */
+    size_t same, apart; /* number of digests equal to the reference's, and of other digests */
+    /* rows of whole logits that are identical to the reference's and not constant */
+    size_t rows;
+    sb_place first; /* the first digest that differs */
+    size_t round;   /* round before that digest; SIZE_MAX: none */
 } sb_free_digests;
 
 struct sb_free {
@@ -69,7 +70,8 @@ struct sb_free {
     double *bounds;      /* bounds of a piece of a state */
     size_t bounds_room;
     size_t compared, near_tokens, open_tokens, alone, choices, constant;
-    size_t rows_judged, rows_wide; /* T-46: with logits; whose bound hides another distribution */
+    /* T-46: rows with logits; rows whose bound hides another distribution */
+    size_t rows_judged, rows_wide;
     sb_free_digests digests[2];
     size_t other_bits;    /* rows of logits and arrays of states that are not identical */
     char doubt[SB_WORDS]; /* T-89: why digests leave the comparison in doubt, or "" */
@@ -149,14 +151,14 @@ typedef struct sb_free_code {
 } sb_free_code;
 sb_free_code sb_free_code_unknown(double code, double bound);
 
-/* The share of the bound by which `before` has to move to become theirs, to a factor of 2; above 1
- * if the whole bound is not enough. */
+/* The share of the bound by which `before` has to move to become theirs, accurate to a factor of 2;
+ * above 1 if the whole bound is not enough. */
 double sb_free_code_ratio(const sb_free_code *of, double theirs);
 
 /* The largest distance from the reference's code to a code that the bound allows. */
 double sb_free_code_reach(const sb_free_code *of, double code);
 
-/* Note a digest without data, of a piece or of a whole state. judge_digests: their verdict, at the
+/* Note a digest without data, of a piece or of a whole state. judge_digests: judges them, at the
  * end. */
 void sb_free_digest_of_piece(sb_free *f, const sb_free_sequence *s, const sb_piece *piece,
                              const sb_digest *theirs, sb_state_verdict *out);

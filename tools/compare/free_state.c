@@ -305,7 +305,8 @@ sb_status sb_free_state(sb_free *f, sb_free_sequence *s, const sb_step_state *re
         with_data += value->data != NULL;
         status = judge_piece(f, s, i, value, err);
     }
-    if (!status && with_data < sb_state_pieces(ours)) /* else the trace has the arrays */
+    /* with data of every piece, the digest adds nothing */
+    if (!status && with_data < sb_state_pieces(ours))
         status = sb_free_digest_of_whole(f, s, recorded, err);
     if (f->v->failures > failures)
         sb_free_explain(f, s);

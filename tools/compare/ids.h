@@ -1,5 +1,5 @@
-/* ids.h - two runs of which only the tokens are known: the first place where they part, and which
- * of them is right there.
+/* ids.h - compares two runs that have only tokens: the first place where they part, and which of
+ * them is right there.
  *
  * The reference is fed the tokens that both have in common. Where the runs part, a token whose
  * logit is within the noise of rounding of the largest could be right (T-44). */
@@ -25,7 +25,7 @@ typedef struct sb_ids_options {
 
 typedef struct sb_ids_verdict {
     size_t common;      /* tokens before the first difference */
-    int parts;          /* there is a difference; else the shorter side ends there */
+    int parts;          /* 1: the tokens differ there; 0: the shorter side ends there */
     uint32_t tokens[2]; /* the tokens that differ */
     uint32_t top;       /* the reference's token */
     double below[2];    /* distance of each token's logit below that of `top` */

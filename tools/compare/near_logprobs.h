@@ -11,7 +11,7 @@ typedef struct sb_near_row {
     const float *ids;    /* (count); NULL: value i is that of id i, and count is V */
     const float *values; /* (count) */
     size_t count;
-    double step, floor; /* logprob_limits of the file; 0 and -infinity without */
+    double step, floor; /* logprob_limits of the file; without them 0 and -infinity */
 } sb_near_row;
 
 /* The logits of the reference, with their sum. */

@@ -15,9 +15,9 @@ typedef enum slot {
     SLOT_late,   /* one row too late */
     SLOT_last,   /* after all rows, rejected or not */
     SLOT_begin,  /* before the round */
-    SLOT_wraps,  /* the last one if nothing was accepted */
-    SLOT_before, /* the count of the round before */
-    SLOT_other   /* the count of another sequence in the call */
+    SLOT_wraps,  /* after the last row if nothing was accepted */
+    SLOT_before, /* after the count of the round before */
+    SLOT_other   /* after the count of another sequence in the call */
 } slot;
 
 typedef struct mistake {
@@ -63,9 +63,9 @@ enum { TRIALS = sizeof mistakes / sizeof *mistakes };
 typedef struct trial {
     sb_session *session;
     sb_state *before; /* the state before the last verify; NULL where the session has snapshots */
-    sb_state *stale;  /* the state after the first row of the last round, if that kept several rows,
-                         or NULL */
-    int dead;         /* the trial could not be followed */
+    /* the state after the first row of the last round, if that round kept several rows; or NULL */
+    sb_state *stale;
+    int dead; /* the trial could not be followed */
     size_t seen;
     double worst;
 } trial;

@@ -60,8 +60,9 @@ typedef struct sb_token_verdict {
                         token) */
     int has_top[2];
     int has_kl;
-    int kl_is_lower;         /* kl is a lower bound: T-64 */
-    double kl;               /* of the reference's distribution from the engine's, nats */
+    int kl_is_lower; /* kl is a lower bound: T-64 */
+    /* divergence of the reference's distribution from the engine's, in nats */
+    double kl;
     double margin, envelope; /* between the reference's two largest logits; bound of its noise */
     double worst_ratio;      /* largest error / bound in this row */
     sb_verdict verdict;

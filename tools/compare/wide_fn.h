@@ -17,7 +17,7 @@ double sb_wide_pow(double base, double exponent); /* base > 0 */
 
 double sb_wide_sqrt(double x); /* x >= 0 */
 
-/* The nearest whole number below |x| = 2^51. */
+/* The whole number nearest to x, for |x| < 2^51. */
 static inline double sb_wide_round(double x)
 {
     double shifted = x + 0x1.8p52;
