@@ -37,7 +37,7 @@ double sb_median(double *values, size_t count);
 double sb_root(double x);
 
 /* All values of a tensor of floats, read from the mapped file; NULL if the tensor is not of floats
- * or memory is out. */
+ * or memory ran out. */
 float *sb_floats_of(const sb_tensor *tensor, uint64_t *count);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct sb_findings {
     int lost; /* memory was out, so that the list is incomplete */
 } sb_findings;
 
-/* Adds a row. If memory is out it sets lost; the caller turns that into a status at the end. */
+/* Adds a row. If memory ran out it sets lost; the caller turns that into a status at the end. */
 void sb_find(sb_findings *to, unsigned check, sb_level level, const char *tensor,
              const char *format, ...) SB_PRINTF(5, 6);
 void sb_find_list(sb_findings *to, unsigned check, sb_level level, const char *tensor,

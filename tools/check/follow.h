@@ -7,7 +7,7 @@
 
 /* V-38: what explains the difference. Not in the order of the attempts. */
 typedef enum sb_follows {
-    SB_FOLLOWS_unknown, /* no original, memory is out, or the values are not numbers */
+    SB_FOLLOWS_unknown, /* no original, memory ran out, or the values are not numbers */
     SB_FOLLOWS_noise,   /* none of the others: each weight is a little off, as tuned codes are */
     SB_FOLLOWS_not,     /* another tensor, or permuted, or with inverted signs */
     SB_FOLLOWS_scale,   /* the original times a factor */

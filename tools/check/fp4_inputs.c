@@ -281,7 +281,7 @@ static int stands_alone(const sb_check *check, const sb_member *m)
 
 enum { FEW = 8 }; /* fewer inputs say nothing about a checkpoint */
 
-/* In ascending order; NULL: too few, or memory is out. */
+/* In ascending order; NULL: too few, or memory ran out. */
 static double *multipliers(const sb_check *check, size_t *count)
 {
     const sb_units *u = &check->self.units;

@@ -44,6 +44,6 @@ void sb_mtp_audit_join(sb_mtp_audit *audit, const sb_head_run *run, const char *
                        const char *original);
 
 void sb_report_head_text(const sb_head_run *run, FILE *out);
-json_t *sb_report_head_json(const sb_head_run *run); /* NULL if memory is out */
+json_t *sb_report_head_json(const sb_head_run *run); /* NULL if memory runs out */
 
 #endif

@@ -80,7 +80,7 @@ static char *below(const char *variable, const char *under)
     return value && *value ? sb_path_join(value, under) : NULL;
 }
 
-/* The folder of the cache; NULL: memory is out, or there is no home directory. */
+/* The folder of the cache; NULL: memory ran out, or there is no home directory. */
 static char *cache_folder(void)
 {
     static const char *const direct[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"};

@@ -80,7 +80,7 @@ typedef struct sb_loaded {
     size_t explained, waived;
 } sb_loaded;
 
-/* Call it after sb_check_run. waivers may be NULL. Fails when memory is out. */
+/* Call it after sb_check_run. waivers may be NULL. Fails when memory runs out. */
 sb_status sb_loaded_compare(const sb_check *check, const sb_loaded_list *list, const char *path,
                             sb_waivers *waivers, sb_loaded *out, sb_error *err);
 void sb_loaded_result_free(sb_loaded *loaded);

@@ -25,7 +25,7 @@ typedef struct sb_held_values {
 } sb_held_values;
 
 /* Finds what the files have for a parameter. If they have nothing, count is 0 and raw NULL. Fails
- * when memory is out. */
+ * when memory runs out. */
 sb_status sb_loaded_find(const sb_check *check, const sb_loaded_param *param, sb_held_values *out,
                          sb_error *err);
 void sb_held_values_free(sb_held_values *held);

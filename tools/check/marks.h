@@ -61,7 +61,7 @@ typedef struct sb_mark_scan {
     uint64_t at;   /* position of the next byte */
     uint64_t mask; /* V-13: "those whose key has as many zero bits" */
     uint8_t part;
-    int lost; /* memory is out */
+    int lost; /* memory ran out */
     sb_mark_line lines[SB_GRIDS];
 } sb_mark_scan;
 

@@ -111,7 +111,7 @@ typedef struct sb_mtp_audit {
     char why[320]; /* the verdict in one sentence */
 } sb_mtp_audit;
 
-/* Fails only when memory is out. */
+/* Fails only when memory runs out. */
 sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *err);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct sb_mtp_census {
     char first_missing[SB_NAME_MAX];
 } sb_mtp_census;
 
-/* Without a configuration, the members after stacked stay 0. Fails only when memory is out. */
+/* Without a configuration, the members after stacked stay 0. Fails only when memory runs out. */
 sb_status sb_mtp_census_take(const sb_check *check, sb_mtp_census *out, sb_error *err);
 
 /* A number of tensors that a known exporter writes for this head, and which exporter. */

@@ -9,7 +9,7 @@
 
 typedef struct sb_reader sb_reader;
 
-/* Reads from these sources; other may be NULL. Returns NULL if memory is out. A reader belongs to
+/* Reads from these sources; other may be NULL. Returns NULL if memory runs out. A reader belongs to
  * one thread. */
 sb_reader *sb_reader_new(const sb_source *own, const sb_source *other);
 void sb_reader_free(sb_reader *reader);

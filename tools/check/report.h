@@ -82,7 +82,7 @@ typedef struct sb_report {
     sb_check_verdict verdict;
 } sb_report;
 
-/* Apply the waivers first. Fails when memory is out. */
+/* Apply the waivers first. Fails when memory runs out. */
 sb_status sb_report_make(sb_report *report, sb_error *err);
 void sb_report_free(sb_report *report);
 
@@ -115,7 +115,7 @@ typedef struct sb_report_style {
 
 void sb_report_text(const sb_report *report, const sb_report_style *style, FILE *out);
 
-/* Adds the report to document. Returns NULL if memory is out; document is released then. */
+/* Adds the report to document. Returns NULL if memory runs out; document is released then. */
 json_t *sb_report_json(const sb_report *report, json_t *document);
 
 /* Well-formed XML, whatever bytes names contain. The file is written completely or not at all. */

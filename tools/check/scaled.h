@@ -5,7 +5,7 @@
 #include "tools/check/check.h"
 
 /* V-14: "AWQ and SmoothQuant scale by factors": 1 if factors of rows and columns explain every
- * matrix of the unit, or if memory is out, which the findings record. */
+ * matrix of the unit, or if memory runs out, which the findings record. */
 int sb_is_scaled(sb_check *check, const sb_unit *unit);
 
 /* 1 if the decoder layer of the unit ("layers.3.") has quantized matrices: other layers are not

@@ -103,7 +103,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Drops matrices whose global scale check 16 refused: their size says nothing, and many of them
- * would distort the median. Moves the others to the front; 0 if memory is out. */
+ * would distort the median. Moves the others to the front; 0 if memory runs out. */
 static int drop_refused(const sb_check *check, sb_kin *kin, size_t *count)
 {
     const sb_findings *f = &check->findings;

@@ -29,7 +29,7 @@ typedef struct sb_zero_scan {
     uint64_t start, at; /* positions in its file: of its first byte, and of the next byte */
     /* begin of the zeros directly before `at`; equal to `at` if there are none */
     uint64_t open;
-    int lost; /* memory is out */
+    int lost; /* memory ran out */
 } sb_zero_scan;
 
 /* offset: of the tensor in its file. */

@@ -43,7 +43,7 @@ static void say(char *text, const char *format, ...)
     va_end(args);
 }
 
-/* Adds a tensor (rows, cols); NULL, with the status set, if memory is out. */
+/* Adds a tensor (rows, cols); NULL, with the status set, if memory runs out. */
 static unsigned char *add(bundle *b, const char *group, const char *name, sb_dtype dtype,
                           size_t rows, size_t cols)
 {

@@ -84,7 +84,7 @@ static size_t uncoded_count(const sb_envelope *e)
     return 2 * ((size_t)e->model->config.layers + 1);
 }
 
-/* Allocates room for `elements` elements; NULL if memory is out. */
+/* Allocates room for `elements` elements; NULL if memory runs out. */
 static float *uncoded_room(sb_envelope_lane *lane, size_t piece, size_t elements)
 {
     if (!lane->uncoded)

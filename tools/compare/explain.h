@@ -21,7 +21,7 @@ typedef struct sb_changes {
     size_t count, room;
 } sb_changes;
 
-/* NULL if memory is out. The pointer is valid until the next call. */
+/* NULL if memory runs out. The pointer is valid until the next call. */
 sb_change *sb_changes_add(sb_changes *changes);
 void sb_changes_free(sb_changes *changes);
 

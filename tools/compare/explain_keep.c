@@ -32,7 +32,7 @@ static size_t step_bytes(const sb_step *step)
     return bytes;
 }
 
-/* 0 if memory is out; `to` then owns the values copied so far. */
+/* 0 if memory runs out; `to` then owns the values copied so far. */
 static int copy_values(const sb_step_values *from, sb_step_values *to)
 {
     to->count = 0;

@@ -45,7 +45,7 @@ void sb_known_balls(const sb_known_arrays *known, const float *p, size_t count, 
 
 /* Adds the array that an op has written. Forgets arrays that overlap. A call that continues where
  * the last call of the same name ended extends that call's array. Takes over the balls, and frees
- * them if memory is out. */
+ * them if memory runs out. */
 sb_status sb_known_make(sb_known_arrays *known, const sb_known *made);
 
 /* Marks the values as recorded, or as not known. */

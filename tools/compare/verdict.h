@@ -146,11 +146,11 @@ typedef struct sb_verdicts {
 
 void sb_verdicts_free(sb_verdicts *verdicts);
 
-/* Appends a zeroed row; NULL if memory is out. The pointer is valid until the next call. */
+/* Appends a zeroed row; NULL if memory runs out. The pointer is valid until the next call. */
 sb_token_verdict *sb_verdicts_token(sb_verdicts *verdicts);
 sb_round_verdict *sb_verdicts_round(sb_verdicts *verdicts);
 
-/* Sets the number of rows; new rows are empty. layers: of the model. 0 if memory is out. */
+/* Sets the number of rows; new rows are empty. layers: of the model. 0 if memory runs out. */
 int sb_cells_rows(sb_cells *cells, uint32_t layers, size_t rows);
 
 /* Notes a ratio of a row. SB_NO_LAYER counts as one more layer, the last. */
