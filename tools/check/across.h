@@ -23,8 +23,8 @@ typedef struct sb_kin {
 } sb_kin;
 
 /* All members whose bytes were read, sorted by kind and name. NULL if there are none, or if memory
- * is out (then the findings record it). The caller frees the list. head_apart: matrices of the MTP
- * head are kinds of their own. */
+ * runs out (then the findings record it). The caller frees the list. head_apart: matrices of the
+ * MTP head are kinds of their own. */
 sb_kin *sb_kin_make(sb_check *check, int head_apart, size_t *count);
 
 /* One past the last row of the kind that begins at first. */

@@ -17,7 +17,7 @@ typedef struct sb_code_run {
 /* Runs of the codes of a unit. Codes have 4 or 8 bits each, with 0 in the middle of the range. */
 typedef struct sb_code_runs {
     unsigned bits; /* 0: the unit has no such codes */
-    /* codes outside of runs; of them, those in the outer half of the range */
+    /* codes outside of runs, and the number of these in the outer half of the range */
     uint64_t codes, outer;
     uint64_t count; /* number of runs of two stretches or more */
     sb_code_run runs[SB_CODE_RUNS];

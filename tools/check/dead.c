@@ -14,7 +14,7 @@ enum {
     LARGE_PART = 2,    /* a run of this part of the rows is an error */
     SCATTERED = 6,     /* above this part of the rows, zero rows count even if scattered */
     COLUMNS = 64,      /* a shorter run of columns is ignored ... */
-    LARGE_COLUMNS = 8, /* ... and one of this part of the columns is an error */
+    LARGE_COLUMNS = 8, /* ... and a run of this part of the columns is an error */
     RANK = 32,         /* least number of rows or columns of a rank */
     RANKS = 8,         /* largest number of ranks */
     FEW = 3,           /* least number of members of a kind to compare with */

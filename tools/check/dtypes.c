@@ -13,7 +13,7 @@ enum {
     ENOUGH = 64,            /* values that are not 0 */
     LOOKED_AT = 1 << 16,    /* values of a tensor; more would not change the result */
     DISTINCT = 16,          /* magnitudes: a matrix of 1 and -1 has few */
-    PART_OF_EITHER_SIGN = 8 /* each sign has at least one value in this many */
+    PART_OF_EITHER_SIGN = 8 /* each sign has at least one in this number of values */
 };
 
 static int is_bf16_inside(const sb_tensor *t)

@@ -54,7 +54,7 @@ static const sb_member *member_at(const sb_units *units, const address *a, int64
     return sb_member_plain(units, name);
 }
 
-/* The result for one unit; a stack has one for all its experts. */
+/* The result for one unit; a stack has one result for all its experts. */
 typedef struct verdict {
     size_t moved, exchanged; /* matrices */
     const sb_member *first_moved, *first_exchanged;
@@ -83,8 +83,8 @@ static int has_room(search *s, uint32_t cols)
     return s->room > 0;
 }
 
-/* V-43: "the cosine of sampled rows" - above one half it counts as the same matrix. Returns 1: the
- * same, 0: not, -1: nothing to compare. Factors of whole tensors do not matter. */
+/* V-43: "the cosine of sampled rows" - above one half, the matrices count as the same. Returns 1:
+ * the same, 0: not, -1: nothing to compare. Factors of whole tensors do not matter. */
 static int same_matrix(search *s, const sb_matrix *own, const sb_matrix *other)
 {
     double product = 0, own2 = 0, other2 = 0;

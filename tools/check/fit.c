@@ -1,5 +1,5 @@
-/* fit.c - check 55: matrices whose codes do not match their scales or zero points, while those of
- * the other matrices do. */
+/* fit.c - check 55: matrices whose codes do not match their scales or zero points, although the
+ * codes of the other matrices do. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

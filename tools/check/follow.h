@@ -30,7 +30,7 @@ typedef struct sb_follow {
     double cut;    /* share of weights beyond the largest code, where the producer tunes scales */
     uint32_t dead; /* columns that are zero only here, not in the original; left excludes them */
     int normed;    /* the norm that feeds this layer is the original's divided by columns */
-    int paired;    /* rows, columns: the layer behind or before has the inverse factors */
+    int paired;    /* rows, columns: the layer after or before this layer has the inverse factors */
 } sb_follow;
 
 sb_follow sb_follow_of(const sb_check *check, const sb_member *member);

@@ -61,7 +61,7 @@ static int is_float(const sb_tensor *t)
     return t->dtype == SB_DTYPE_BF16 || t->dtype == SB_DTYPE_F16 || t->dtype == SB_DTYPE_F32;
 }
 
-/* The tensor that shows that a unit is not stored as floats; NULL: it is. */
+/* The tensor that shows that a unit is not stored as floats; NULL: the unit is stored as floats. */
 static const sb_tensor *quantized_part(const sb_unit *unit)
 {
     if (unit->tensor)

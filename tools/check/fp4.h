@@ -53,8 +53,8 @@ typedef struct sb_fp4_tally {
     uint64_t codes; /* number of codes in the totals */
 } sb_fp4_tally;
 
-/* What stays the same over the rows of a panel. A scale byte that is zero, negative or a NaN has
- * value and inverse 0. A chunk is 16 columns that share a scale, 8 bytes of codes. */
+/* The values that stay the same over the rows of a panel. A scale byte that is zero, negative or a
+ * NaN has value and inverse 0. A chunk is 16 columns that share a scale, 8 bytes of codes. */
 typedef struct sb_fp4 {
     const sb_panel *panel;
     sb_seen_fp4 *seen;
@@ -93,9 +93,9 @@ typedef struct sb_fp4_rows {
     uint32_t first, count;
 } sb_fp4_rows;
 
-/* What these rows add to the moments, in units of half the multiplier. sum[0..3] are by chunk
- * modulo 4, so that the number of chunks that are added at once does not matter. sum[4..7] are the
- * same for the last chunks of each row, up to three. */
+/* The sums that these rows add to the moments, in units of half the multiplier. sum[0..3] are by
+ * chunk modulo 4, so that the number of chunks that are added at once does not matter. sum[4..7]
+ * are the same for the last chunks of each row, up to three. */
 typedef struct sb_fp4_sums {
     double sum[8], sum2[8], sum4[8], largest;
     uint64_t vanished; /* codes other than zero under scales that are not above zero */
@@ -130,7 +130,7 @@ static inline int sb_fp4_by_eights(const sb_fp4 *f)
     return f->avx2 && !f->mx && !f->shape && f->blocks % 8 < 4;
 }
 
-/* Adds the tally to what has been seen, and empties it. */
+/* Adds the tally to `seen`, and empties the tally. */
 void sb_fp4_add_tally(sb_seen *seen, sb_fp4_tally *tally);
 
 /* 1 if sb_fp4_tally.few can be set from here on: every magnitude and code 8 have occurred, zeros

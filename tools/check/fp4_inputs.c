@@ -180,8 +180,8 @@ static void tell_lattice(const sb_check *check, const sb_member *m, char *text, 
              (double)input_of(m));
 }
 
-/* The first of the matrices that are fused with this one, if its input scale is comparable; NULL:
- * there is none, or it is this one. */
+/* The first of the matrices that are fused with m, if its input scale is comparable; NULL: there is
+ * none, or m is the first. */
 static const sb_member *partner(const sb_check *check, const sb_member *m)
 {
     const sb_member *group[SB_FUSED_MOST];
@@ -216,7 +216,7 @@ static void tell_fused(const sb_check *check, const sb_member *m, char *text, si
              (double)input_of(m), p ? SB_SHOW(p->name) : "", p ? (double)input_of(p) : 0.0);
 }
 
-/* The same projection of expert 0 of the layer; NULL: it is this one, or there is none. */
+/* The same projection of expert 0 of the layer; NULL: m belongs to expert 0, or there is none. */
 static const sb_member *expert_zero(const sb_check *check, const sb_member *m)
 {
     char plain[SB_MAX_TENSOR_NAME + 32];

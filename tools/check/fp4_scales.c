@@ -1,4 +1,4 @@
-/* fp4_scales.c - compares block scales with those that the original's blocks give. */
+/* fp4_scales.c - compares block scales with the scales that follow from the original's blocks. */
 #include <float.h>
 
 #include "ref/base/bytes.h"

@@ -1,5 +1,5 @@
 /* fp8_avx2.c - the scan of fp8_fast.c, with eight codes at once: the same operations on the same
- * lanes, so the same results. The square of a value has 8 significant bits and the square of that
+ * lanes, so the same results. The square of a value has 8 significant bits and its fourth power has
  * 16: such products are exact, so that a fused multiply-add gives the same bits, and squares may be
  * looked up. */
 #include "tools/check/fp8.h"

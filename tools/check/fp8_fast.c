@@ -7,7 +7,7 @@
 
 enum { GROUP = SB_FP8_GROUP, LANES = SB_FP8_LANES, PART = LANES / 2 };
 
-/* The values, with the bits of a code read as those of an F16. A subnormal code is given an
+/* The values. The bits of a code are read as the bits of an F16. A subnormal code is given an
  * implicit one, which is subtracted again. */
 static void decode(const unsigned char *codes, float *values)
 {

@@ -35,7 +35,7 @@ typedef struct sb_head_run {
     sb_head_cell cell[SB_HEAD_SIDES][SB_HEAD_SIDES]; /* [head][trunk] */
     uint64_t common; /* positions at which the target's choice is its most frequent token */
     char text[300];  /* source of the text; names in it went through SB_SHOW */
-    char why[600];   /* the verdict in one sentence, likewise */
+    char why[600];   /* the verdict in one sentence; names in it went through SB_SHOW, too */
 } sb_head_run;
 
 /* Joins the run into the verdict of the audit: HEAD-WEAK if the files are not bad and the head is

@@ -11,7 +11,7 @@ typedef struct sb_int_usual {
     unsigned recipe; /* sb_recipe */
     uint64_t matrices;
     uint64_t v1, v2, versions; /* GPTQ's matrices with zero points of v1, of v2, of either */
-    /* number of matrices whose version is not the declared version, if all have the same */
+    /* number of matrices whose version is not the declared version, if all have the same version */
     unsigned told_version;
     uint64_t groups, negative, live, inner;
     /* by region: matrices compared with the original, and those of them with nearest codes only */

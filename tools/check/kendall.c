@@ -1,4 +1,4 @@
-/* kendall.c - compares each item with those 1, 2, .. n / 2 places further, in a circle, so that
+/* kendall.c - compares each item with the items 1, 2, .. n / 2 places further, in a circle, so that
  * every pair is compared once. */
 #include "tools/check/kendall.h"
 

@@ -4,13 +4,13 @@
 
 #include <stdint.h>
 
-/* One quantity of the items: only the order of the keys counts. */
+/* The keys of one quantity of the items. Only the order of the keys counts. */
 enum { SB_FIT_WINDOW = 64 };
 typedef int16_t sb_fit_keys[SB_FIT_WINDOW];
 
 /* Among the pairs of n <= SB_FIT_WINDOW items: the number that x and y order alike minus the number
  * that they order oppositely. Adds to *ranked the number of pairs with different x. Both versions
- * give the same. */
+ * give the same result. */
 typedef int64_t sb_kendall_fn(const sb_fit_keys x, const sb_fit_keys y, unsigned n,
                               uint64_t *ranked);
 sb_kendall_fn sb_kendall_plain;

@@ -162,7 +162,7 @@ static sb_status from_parts(const sb_check *check, const sb_loaded_param *p, sb_
 }
 
 /* Adds the modules of a list below `base` ("model.layers.3.self_attn.", "...experts.5."). *all
- * becomes 0 if one is missing. */
+ * becomes 0 if a module is missing. */
 static sb_status add_named(const sb_check *check, const char *base, int n, const char *const *parts,
                            sb_held_values *held, int *all, sb_error *err)
 {

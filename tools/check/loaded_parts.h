@@ -65,8 +65,8 @@ sb_journey sb_journey_of(unsigned law, sb_format to);
 
 /* A parameter of the list and what the files have for it. */
 typedef struct sb_loaded_entry {
-    const sb_loaded_param *param; /* NULL for what was dropped */
-    const char *name;             /* of the parameter, or of what was dropped */
+    const sb_loaded_param *param; /* NULL for a dropped module or tensor */
+    const char *name;             /* name of the parameter, or of the dropped module or tensor */
     sb_held_values held;
     sb_digest digest[SB_LOADED_LAWS]; /* the expected digests, by law */
     unsigned digests;                 /* 1 where the laws cannot differ; 0: nothing to compare */

@@ -17,7 +17,7 @@
 /* V-154: bounds far beyond those of trained models, whose largest norm weights are 20 to 30. */
 #define NORM_ELEMENT 1024.0   /* times a normalized 64, this exceeds the range of F16 */
 #define NORM_MOST 64.0        /* root mean square of the factors of a norm */
-#define NORM_LEAST 0x1p-10    /* of the same, lower bound */
+#define NORM_LEAST 0x1p-10    /* lower bound of the same root mean square */
 #define DECAY_LEAST (-40.0)   /* A_log */
 #define DECAY_MOST 30.0       /* A_log */
 #define STEP_MOST 100.0       /* dt_bias */

@@ -240,7 +240,7 @@ static void say_containers(const sb_check *check, sb_mtp_audit *a)
             "%s", used ? text : "nothing there");
 }
 
-/* The first module that is stored otherwise than declared; NULL: none. */
+/* The first module that is not stored as declared; NULL: none. */
 static sb_status find_contradiction(const sb_check *check, const sb_unit **out, const char **rule,
                                     size_t *count, sb_error *err)
 {

@@ -239,7 +239,7 @@ static sb_status scan_piece(void *ctx, const sb_piece *piece, sb_error *err)
     return status;
 }
 
-/* Compares a part that is in memory as a whole with that of the original. */
+/* Compares a part that is in memory as a whole with the same part of the original. */
 static sb_status compare_part(job *j, unsigned p, const unsigned char *own, sb_error *err)
 {
     const unsigned char *other;

@@ -78,7 +78,7 @@ typedef struct sb_report {
     size_t made, found, passed, skipped, nothing;
     sb_report_shards shards;
     sb_report_compared compared; /* with an original */
-    const char *need;            /* why --need is not met; NULL: it is, or was not given */
+    const char *need;            /* why --need is not met; NULL: it is met, or was not given */
     sb_check_verdict verdict;
 } sb_report;
 
@@ -134,7 +134,7 @@ sb_status sb_report_badge(const sb_report *report, const char *path, sb_error *e
  * out. */
 char *sb_report_clean(const char *text);
 
-/* The loaded parameters, in the same three forms. */
+/* The loaded parameters, and the audit of the MTP head, as text and as JSON. */
 void sb_report_loaded_text(const sb_loaded *loaded, const sb_waivers *waivers,
                            const sb_report_style *style, FILE *out);
 json_t *sb_report_loaded_json(const sb_loaded *loaded, const sb_waivers *waivers);

@@ -22,7 +22,8 @@ enum { ANEW = 100, MOST_NUMERATOR = 3, MOST_DENOMINATOR = 4 };
 static const double NEAR = 1.0 / 128;
 
 typedef struct totals {
-    size_t compared, anew; /* layers; those that differ all over, or at rounding boundaries */
+    /* number of layers; of layers that differ all over, or at rounding boundaries */
+    size_t compared, anew;
     int is_anew;
     size_t requantized, inputs;
     const char *first_requantized, *first_input;

@@ -41,7 +41,7 @@ static inline int sb_asks_shape(const sb_unit *unit)
 }
 
 /* sb_seen_row adds the values of the next row to the moments, and notes whether the row is zero.
- * sb_seen_zero does only the second, for scans with faster moments of their own. */
+ * sb_seen_zero only notes whether the row is zero, for scans with faster moments of their own. */
 void sb_seen_row(sb_seen *seen, const double *values, uint32_t cols);
 void sb_seen_zero(sb_seen *seen, int zero);
 

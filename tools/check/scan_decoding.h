@@ -4,9 +4,9 @@
 
 #include "tools/check/scan.h"
 
-/* values are those of sb_matrix_wide for a row of a quantized matrix. Returns the first sampled
- * column whose value differs from the definition, with the correct value in *expected; if there is
- * none, the number of columns. */
+/* values: a row of a quantized matrix, as sb_matrix_wide gives it. Returns the first sampled column
+ * whose value differs from the definition, with the correct value in *expected; if there is none,
+ * the number of columns. */
 uint32_t sb_decoding_differs(const sb_matrix *matrix, uint32_t row, const double *values,
                              double *expected);
 

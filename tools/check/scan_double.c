@@ -13,7 +13,7 @@ enum {
     AT_LEAST = 4, /* ... at least this number */
     /* values other than zero that a block needs: BF16 weights then have 500 magnitudes */
     BLOCK_VALUES = 2048,
-    LINE_VALUES = 96, /* the same for a row: BF16 weights then have 85 */
+    LINE_VALUES = 96, /* the same for a row: BF16 weights then have 85 magnitudes */
     NARROW = 127,     /* the largest number of magnitudes that eight bits can have */
     LONGEST = 4096    /* columns of a sampled row that are used */
 };

@@ -1,4 +1,5 @@
-/* scan_scales.h - block scales that differ from those of both their row and their column. */
+/* scan_scales.h - block scales that differ from the other scales of their row and of their
+ * column. */
 #ifndef SB_CHECK_SCAN_SCALES_H
 #define SB_CHECK_SCAN_SCALES_H
 

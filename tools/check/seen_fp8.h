@@ -13,7 +13,7 @@ typedef struct sb_seen_fp8 {
     uint32_t units, live;
     uint32_t powers;      /* units whose scale is a power of two */
     uint32_t live_powers; /* live units among them */
-    /* live units with a code of magnitude 448; those with a power of two as scale */
+    /* live units with a code of magnitude 448, and those of them whose scale is a power of two */
     uint32_t full, full_powers;
     float least, most;   /* least and largest scale of live units */
     int64_t exponents;   /* sum of the exponents of the scales of live units */

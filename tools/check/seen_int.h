@@ -27,7 +27,7 @@ typedef struct sb_seen_int {
     sb_places dead;
     sb_places inner;   /* live groups that reach no end of the range: V-35 */
     sb_places outside; /* groups with a code outside of the declared width */
-    /* codes that are not a nearest one; that are more than a step off: V-38 */
+    /* codes that are not a nearest one; codes that are more than a step off: V-38 */
     sb_places far, beyond;
     sb_places rows_off;     /* rows far from the original's */
     unsigned char compared; /* the original exists and is not quantized itself */

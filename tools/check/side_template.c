@@ -30,7 +30,7 @@ static int refuse(reader *r, const char *at, const char *what, const char *word)
     return 0;
 }
 
-/* The position behind the tag that opens at `at` and ends with `end`; NULL: it never ends. Strings
+/* The position after the tag that opens at `at` and ends with `end`; NULL: it never ends. Strings
  * are skipped, because they may contain anything. As in Jinja, the end counts only outside of
  * braces. */
 static const char *behind_tag(const char *at, const char *end)

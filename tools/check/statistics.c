@@ -5,7 +5,8 @@
 #include "ref/container/show.h"
 #include "tools/check/across.h"
 
-/* Squared factors, so that no root is needed: a factor of 8 is 64 here, one of 64 is 4096. */
+/* Squared factors, so that no root is needed: a factor of 8 is 64 here, and a factor of 64 is
+ * 4096. */
 #define SUSPICIOUS 64.0
 #define ABSURD 4096.0
 

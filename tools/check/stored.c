@@ -61,7 +61,7 @@ static void tell_strategy(sb_check *check, sb_groups *groups, const sb_unit *uni
 }
 
 /* V-9: "a scale of the inputs where the declaration has none is a WARN" - except for ModelOpt,
- * which exports one with every layer that it calibrated. */
+ * which exports an input scale with every layer that it calibrated. */
 static void tell_input(sb_check *check, sb_groups *groups, const sb_unit *unit,
                        const sb_declaration *d)
 {

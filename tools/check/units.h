@@ -29,12 +29,12 @@ typedef struct sb_unit {
     const sb_tensor *tensor; /* the tensor, if the unit is one; NULL for a layer */
     sb_found found;          /* for a layer: what was detected, not yet judged */
     sb_status status;        /* whether found can be read; SB_OK for single tensors */
-    char *problem;           /* if it cannot: why, in one line */
+    char *problem;           /* if the layer cannot be read: why, in one line */
     /* What the configuration expects under this name, with experts stacked or one by one; NULL:
-     * nothing, or there is no configuration. For a layer, the name is that of its "weight". */
+     * nothing, or there is no configuration. For a layer: the expectation for its "weight". */
     const sb_expected *expected;
-    /* By part of parts.def ([0] for a single tensor): the digest of its bytes as D-1 defines it,
-     * once the payload has been read; before that, empty. */
+    /* By part of parts.def ([0] for a single tensor): the digest of its bytes, as D-1 defines it.
+     * Empty until the payload has been read. */
     sb_digest digest[SB_PART_COUNT];
     /* What the payload pass saw: one entry for a layer or tensor; for a stack, one per piece, in
      * the order of sb_each_piece. */

@@ -16,7 +16,7 @@ typedef struct totals {
     size_t rounded_norms; /* as llm-compressor writes them back */
     /* another dtype: with the original's values rounded; with exact values */
     size_t narrowed, retyped;
-    size_t scaled;    /* AWQ and similar tools scale what feeds quantized layers */
+    size_t scaled;    /* scaled as AWQ and similar tools scale the layers before quantized layers */
     size_t rerounded; /* another dtype, and neither side is the other rounded */
     size_t caches;    /* scales of the KV cache */
     const char *first_cache;

@@ -18,7 +18,7 @@ typedef enum kin { EMBEDDING, HEAD, ROUTERS, NORMS, CONVOLUTIONS, KINDS, NO_KIND
 
 typedef struct survey {
     size_t compared[KINDS], foreign[KINDS];
-    const char *first; /* the first foreign tensor of the first kind with one */
+    const char *first; /* the first foreign tensor of the first kind that has some */
     kin first_kind;
 } survey;
 

@@ -29,8 +29,9 @@ typedef struct sb_arithmetic {
     double underflow;              /* absolute error of any operation by underflow */
     const sb_atom *atom;           /* matrix products may use this unit (T-50); NULL: they do not */
     int in_order;                  /* that unit takes the terms in their order */
-    const sb_atom *fp8, *fp4;      /* units for codes of quantized inputs (T-52); NULL: as above */
-    unsigned chunk;                /* rows of a chunk of the delta rule (T-87); 0: 64, as in R-10 */
+    /* units for codes of quantized inputs (T-52); NULL: `atom` is used */
+    const sb_atom *fp8, *fp4;
+    unsigned chunk; /* rows of a chunk of the delta rule (T-87); 0: 64, as in R-10 */
 } sb_arithmetic;
 
 enum { SB_CHUNK_SHORTEST = 16, SB_CHUNK_USUAL = 64, SB_CHUNK_LONGEST = 512 };

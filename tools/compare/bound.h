@@ -38,7 +38,7 @@ typedef struct sb_bound_side {
 sb_status sb_bound_linear_sides(const sb_knobs *knobs, const sb_linear_args *args,
                                 const sb_bound_side *sides, size_t count);
 
-/* The same for inputs that are balls because they were not recorded. */
+/* As above, for inputs that are balls because they were not recorded. */
 sb_status sb_bound_linear_of_sides(const sb_knobs *knobs, const sb_matrix *weight,
                                    sb_linear_kind kind, size_t rows, const sb_bound_side *sides,
                                    size_t count);

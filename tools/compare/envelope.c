@@ -276,8 +276,9 @@ static sb_status reserve_apart(sb_envelope *e)
     return SB_OK;
 }
 
-/* Runs the reference first. The others read its results, but not each other's. With codes the tight
- * lanes run before the loose ones, which read the distances of the tight lanes. */
+/* Runs the reference first. The other lanes read its results, but not the results of each other.
+ * With codes the tight lanes run before the loose ones, which read the distances of the tight
+ * lanes. */
 static sb_status run_all(sb_envelope *e, const task *t, sb_error *err)
 {
     run_lane(&e->lanes[0], t);
@@ -396,7 +397,8 @@ void sb_envelope_reset(sb_envelope *e)
 }
 
 /* The sequence whose state replaces that of strayed sequence i. If the model has codes, only
- * another loose sequence can: its state contains loose codes, too. Returns i if there is none. */
+ * another loose sequence can, because its state contains loose codes, too. Returns i if no sequence
+ * can. */
 static size_t stand_in(const sb_envelope *e, size_t i)
 {
     if (sb_envelope_is_tight(e, i) || !e->has_codes)
@@ -432,7 +434,7 @@ double sb_envelope_loose(const sb_envelope *e, double tight, double loose)
     return e->has_codes ? tight + 2 * (loose - tight) : loose;
 }
 
-/* The distance of the others' logits from the reference's. */
+/* The distance of the logits of the other sequences from the reference's. */
 static sb_noise noise_of(const sb_envelope *e)
 {
     size_t V = e->model->config.vocab_size, lanes[2] = {0};

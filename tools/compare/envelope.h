@@ -21,7 +21,7 @@ typedef struct sb_envelope_options {
     size_t perturbed;                /* N; 0: no noise is estimated */
     uint64_t seed;
     int mtp;
-    int replays;     /* the engine undoes rejected rows by feeding the others again: T-85 */
+    int replays;     /* the engine undoes rejected rows by feeding the kept rows again: T-85 */
     sb_op_hook twin; /* runs the ops in place of sb_op_run, or NULL */
     void *twin_ctx;
 } sb_envelope_options;

@@ -9,7 +9,7 @@ typedef struct sb_envelope_lane {
     struct sb_envelope *of;
     sb_session *session;
     size_t number; /* 0: the reference itself */
-    /* key of its random numbers; number of ops that have taken one at this moment */
+    /* key of its random numbers; number of ops that took a random number in the current moment */
     uint64_t key, ops;
     size_t at;      /* next entry on the tape */
     uint32_t *ids;  /* (rows, k) of the current layer */
@@ -37,7 +37,7 @@ struct sb_envelope {
     sb_expert_source source;
     void *source_ctx;
     int replaying;       /* rows are fed again, with the experts in `ids` */
-    int replays;         /* the engine undoes rejected rows by feeding the others again */
+    int replays;         /* the engine undoes rejected rows by feeding the kept rows again */
     int anew;            /* rows were fed again: loose sequences may choose other experts */
     unsigned char *open; /* (L + 1, rows): 1 if that choice is open */
     uint32_t *fed;       /* the tokens of the last verify, and how many */

@@ -26,7 +26,7 @@ sb_change *sb_changes_add(sb_changes *changes);
 void sb_changes_free(sb_changes *changes);
 
 /* Adds, for every knob that can matter to a difference in this layer of the model, every value
- * other than that of `knobs`. */
+ * other than the value in `knobs`. */
 sb_status sb_changes_of_knobs(sb_changes *changes, const sb_model *model, const sb_knobs *knobs,
                               uint32_t layer, sb_error *err);
 
@@ -48,8 +48,8 @@ typedef struct sb_keep {
 sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err);
 void sb_keep_free(sb_keep *keep);
 
-/* Drops the rows after the failed one if all rows belong to one sequence: no earlier row depends
- * on them. */
+/* Drops the rows after the failed row if all rows belong to one sequence: no earlier row depends on
+ * them. */
 void sb_keep_cut(sb_keep *keep, uint64_t position);
 
 typedef void (*sb_explain_progress)(void *unused, const char *what, uint64_t done, uint64_t total);

@@ -145,8 +145,8 @@ sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
     return SB_OK;
 }
 
-/* The rows that stay if all are of one sequence: up to the failed row, but at least two, so that a
- * call of several rows stays one. 0: all. */
+/* The number of rows that stay if all rows are of one sequence: up to the failed row, but at least
+ * two, so that a call of several rows remains such a call. 0: all rows stay. */
 static size_t rows_kept(const sb_step *step, uint64_t position)
 {
     size_t kept = 0;

@@ -199,7 +199,7 @@ int forced_all_finite(const float *x, size_t count)
 }
 
 /* Replaces the reference's values by the recorded ones. If any of these is not finite, keeps the
- * reference's, and nothing that reads them is judged. */
+ * reference's values, and ops that read them are not judged. */
 static sb_status adopt(sb_forced *f, const float *found, float *data, size_t count)
 {
     int finite = forced_all_finite(found, count);

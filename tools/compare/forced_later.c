@@ -65,7 +65,8 @@ static sb_status hand_out(struct forced_later *later, const sb_ball *ours, const
 }
 
 /* Computes the balls of several calls together. Each output is a sum over one row of inputs, and
- * inputs are quantized row by row. So the balls are the same as one by one. */
+ * inputs are quantized row by row. So the balls do not depend on whether calls are computed
+ * together. */
 static sb_status bound_alike(sb_forced *f, const size_t *which, size_t count)
 {
     sb_linear_args a = f->later[which[0]].args;

@@ -91,8 +91,8 @@ sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call);
  * theirs[1], which are taken over; each may be NULL. */
 sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *const balls[4]);
 
-/* forced_later.c: linear ops of one row with recorded inputs wait until an op of another name, or
- * the tap, comes. */
+/* forced_later.c: linear ops of one row with recorded inputs wait until an op with another name
+ * runs, or the tap is called. */
 sb_status forced_put_later(sb_forced *f, const sb_op_call *call);
 int forced_joins_later(const sb_forced *f, const sb_op_call *call);
 sb_status forced_do_later(sb_forced *f);
@@ -133,12 +133,12 @@ void forced_drop_kept(sb_forced *f);
 sb_status forced_bundle(sb_forced *f, const sb_place *place, const sb_known *from,
                         const float *expected, const float *recorded, sb_error *err);
 
-/* The same for a choice of experts; recorded and bound are (T, k). */
+/* As forced_bundle, for a choice of experts; recorded and bound are (T, k). */
 sb_status forced_bundle_choice(sb_forced *f, const sb_place *place, const sb_router_args *args,
                                const float *recorded, const double *bound, sb_error *err);
 
-/* forced_bundle_state.c: the same for a state that an op left and whose element `at` failed. apart:
- * the bounds before slack; NULL: all bounds are 0. */
+/* forced_bundle_state.c: as forced_bundle, for a state that an op left and whose element `at`
+ * failed. apart: the bounds before slack; NULL: all bounds are 0. */
 sb_status forced_keep_state(sb_forced *f, const sb_op_call *call);
 void forced_drop_states(forced_memory *memory);
 sb_status forced_bundle_state(sb_forced *f, const sb_place *place, sb_op op, size_t at,

@@ -13,7 +13,7 @@ typedef struct choice {
     const sb_router_args *a;
     const char *name;       /* the tap of the ids */
     const float *recorded;  /* (T, k) ids as recorded */
-    uint32_t *ids;          /* (T, k) the same as integers */
+    uint32_t *ids;          /* (T, k) the recorded ids as integers */
     sb_ball *p;             /* (T, E) probabilities in the engine's arithmetic */
     sb_ball *ours, *theirs; /* (T, k) weights of the recorded experts */
 } choice;
@@ -157,8 +157,8 @@ static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p
 }
 
 /* T-14: "a choice is open where the balls of the probabilities overlap": those of the least
- * probable recorded expert and the most probable of the others. The engine may use any order of the
- * slots. */
+ * probable recorded expert and of the most probable other expert. The engine may use any order of
+ * the slots. */
 static void judge_row(sb_forced *f, const choice *c, size_t row)
 {
     size_t k = c->a->kept;
@@ -177,8 +177,8 @@ static void judge_row(sb_forced *f, const choice *c, size_t row)
     fail_row(f, c, row, &at, c->ids[row * k + at.slot]);
 }
 
-/* Adopts the recorded experts. Their weights are the reference's own if it chose the same experts,
- * else the centres of their balls. */
+/* Adopts the recorded experts. If the reference chose the same experts, their weights are the
+ * reference's own; else they are the centres of the weights' balls. */
 static void adopt_row(const choice *c, size_t row)
 {
     size_t k = c->a->kept;

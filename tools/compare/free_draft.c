@@ -112,7 +112,7 @@ static void judge_token(sb_free *f, const sb_free_sequence *s, sb_round_verdict 
 }
 
 /* The reference's head makes one proposal after each of the engine's drafts; also after the last
- * one if the engine's head did. */
+ * draft if the engine's head did. */
 sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,
                          sb_round_verdict *round, sb_error *err)
 {

@@ -1,4 +1,5 @@
-/* free_kept.c - compares the rows of a recorded cache with those of the state recorded before. */
+/* free_kept.c - compares the rows of a recorded cache with the rows of the state recorded
+ * before. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -21,7 +21,7 @@ typedef struct sb_free_sequence {
     sb_trials *trials;  /* for --explain, or NULL */
     uint64_t position;  /* position of row 0 of the last call */
     size_t rows;        /* rows of the last call; 0: no call yet */
-    int verify;         /* the last call's rows are not yet cut to the kept ones */
+    int verify;         /* the last call's rows are not yet cut to the kept rows */
     size_t kept;        /* kept rows that its round states; 0: not stated */
     uint32_t last;      /* the last token that it emitted */
     size_t accepted[2]; /* accepted drafts of the last round, and of the round before */
@@ -145,7 +145,7 @@ sb_status sb_free_keep_rows(sb_free_sequence *s, size_t index, const float *thei
 void sb_free_drop_rows(sb_free_sequence *s);
 
 /* T-48: an element of a cache of codes (free_code.c): the reference's value before it became a
- * code, and its bound. unknown: for a value of which only the code is known. */
+ * code, and its bound. unknown: for a value that is known only as a code. */
 typedef struct sb_free_code {
     double before, bound;
 } sb_free_code;

@@ -158,7 +158,7 @@ static sb_status judge_parting(comparison *c, uint32_t sequence, const sb_ids_pa
                      err);
 }
 
-/* Feeds the common tokens as a run does: the prompt in one call, the rest one by one. */
+/* Feeds the common tokens as a run does: the prompt in one call, the other tokens one by one. */
 static sb_status feed_common(comparison *c, uint32_t sequence, const sb_ids_pair *pair,
                              sb_ids_verdict *out, sb_error *err)
 {

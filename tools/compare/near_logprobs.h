@@ -8,7 +8,7 @@
 
 /* The recorded row. */
 typedef struct sb_near_row {
-    const float *ids;    /* (count); NULL: value i is that of id i, and count is V */
+    const float *ids;    /* (count); NULL: value i belongs to id i, and count is V */
     const float *values; /* (count) */
     size_t count;
     double step, floor; /* logprob_limits of the file; without them 0 and -infinity */
@@ -43,7 +43,7 @@ sb_near_errors sb_near_logprobs(const sb_near_ours *ours, const sb_near_row *row
  * listed probabilities. */
 typedef struct sb_near_rest {
     double ours;
-    /* 1 minus the listed ones; least <= most; most < 0: they sum to more than 1 */
+    /* 1 minus the listed probabilities; least <= most; most < 0: they sum to more than 1 */
     double least, most;
 } sb_near_rest;
 sb_near_rest sb_near_left(const sb_near_ours *ours, const sb_near_row *row);

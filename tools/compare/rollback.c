@@ -9,7 +9,7 @@
 
 /* Which of the states within a round is read. */
 typedef enum slot {
-    SLOT_kept,   /* the right one */
+    SLOT_kept,   /* the right state */
     SLOT_first,  /* after the first row */
     SLOT_early,  /* one row too early */
     SLOT_late,   /* one row too late */

@@ -42,7 +42,7 @@ sb_status sb_trial_logits(sb_trials *trials, size_t i, size_t row, float *logits
 /* Notes that the distance of trial i from the engine is `ratio` bounds. */
 void sb_trial_see(sb_trials *trials, size_t i, double ratio);
 
-/* The same for the reference itself: the failure to be explained. */
+/* Notes the distance of the reference itself: the failure to be explained. */
 void sb_trials_see_reference(sb_trials *trials, double ratio);
 
 /* Writes "behaves as if ...", or that no known mistake fits. 0, and no words, if there is nothing

@@ -115,8 +115,8 @@ typedef struct sb_around {
 
 /* The largest error / bound of each layer in each row; SB_CELL_EMPTY: nothing was compared. */
 typedef struct sb_cells {
-    size_t layers; /* per row: the trunk's layers, the head, and one for values in no layer; 0: no
-                      cells */
+    /* per row: the trunk's layers, the head, and one entry for values in no layer; 0: no cells */
+    size_t layers;
     size_t rows, room;
     float *worst; /* (room, layers) */
 } sb_cells;

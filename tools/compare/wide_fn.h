@@ -1,5 +1,5 @@
 /* wide_fn.h - the program's own functions in binary64. C libraries differ in the last bits; with
- * these a bound, and so a verdict, is the same on every machine.
+ * these functions a bound, and so a verdict, is the same on every machine.
  *
  * They use only +, -, * and /, each rounded once. */
 #ifndef SB_COMPARE_WIDE_FN_H
