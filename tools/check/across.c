@@ -15,7 +15,7 @@ int sb_unit_is_plain(const sb_unit *unit)
     return unit->tensor || (!unit->status && unit->found.container == SB_CONTAINER_plain);
 }
 
-/* sb_each_piece visits the experts in order, gate before up. */
+/* Names a piece of a unit. sb_each_piece visits the experts in order, gate before up. */
 static void piece_text(const sb_unit *unit, size_t piece, char *text, size_t size)
 {
     const char *last = strrchr(unit->name, '.');

@@ -9,7 +9,7 @@ void sb_code_begin(sb_code_scan *s, sb_code_runs *to, unsigned bits, uint64_t si
         to->bits = bits;
 }
 
-/* A code is in the outer half of its range if its two highest bits are equal. */
+/* The number of codes in the outer half of their range: their two highest bits are equal. */
 static uint32_t outer_of(uint64_t word, unsigned bits)
 {
     uint64_t same = ~(word ^ word << 1);

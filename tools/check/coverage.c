@@ -68,7 +68,7 @@ static void count_unit(const sb_unit *unit, count *counts)
     }
 }
 
-/* Side 0 is the text model, 1 the MTP head. */
+/* Counts all units: counts[0] is for the text model, counts[1] for the MTP head. */
 static void count_all(const sb_check *check, count counts[2][CLASSES])
 {
     const sb_units *u = &check->self.units;

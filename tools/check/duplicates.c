@@ -116,8 +116,8 @@ static int compare(double x, double y)
     return (x > y) - (x < y);
 }
 
-/* Equal bytes have equal moments, so that pieces of a stack need no digests: bytes are compared
- * only where moments are equal. */
+/* Orders pieces by their moments, then by their bytes. Equal bytes have equal moments, so that
+ * pieces of a stack need no digests. */
 static int bytes_order(const payload *x, const payload *y)
 {
     int order = compare(x->member->seen->moments.sum2, y->member->seen->moments.sum2);
@@ -174,7 +174,8 @@ static void judge(sb_check *check, const payloads *all, size_t first, size_t end
         tell(check, &rows[i], &rows[i == first ? first + 1 : first], end - first - 1, told);
 }
 
-/* Codes first: if several tensors of a module are copies, the finding names the codes. */
+/* Judges all tensors, codes first: if several tensors of a module are copies, the finding names the
+ * codes. */
 static void judge_all(sb_check *check, const payloads *all, unsigned char *told)
 {
     for (int codes = 1; codes >= 0; codes--)

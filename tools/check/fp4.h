@@ -180,7 +180,7 @@ void sb_fp4_prepare_scales(sb_fp4 *f);
 void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32_t row,
                           uint32_t block);
 
-/* fp4_judge.c: what one matrix shows by itself, after its last row. */
+/* fp4_judge.c: judges one matrix by itself, after its last row. */
 void sb_fp4_judge(const sb_fp4 *f);
 
 /* --- across matrices (fp4_groups.c, fp4_rules.c) ---------------------------------------------- */

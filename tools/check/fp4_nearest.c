@@ -29,7 +29,7 @@ static void add_wrong(sb_seen_fp4 *seen, uint32_t row, uint32_t column, unsigned
     seen->wrong++;
 }
 
-/* The values of a block with scale zero are zeros. That is right if the scale of the original's
+/* 1 if a block may have scale zero, which makes all its values zeros: the scale of the original's
  * block is nearer to zero than to the smallest scale, 2^-9. */
 static int rounds_to_zero(const sb_fp4 *f, float largest)
 {

@@ -99,7 +99,7 @@ typedef struct tally {
     int has_layer;
 } tally;
 
-/* The MTP head is one kind, and the vision tower another. */
+/* Writes the kind of a module. The MTP head is one kind, and the vision tower another. */
 static void kind_of(const char *module, char *kind, size_t size)
 {
     char full[SB_MAX_TENSOR_NAME];

@@ -30,7 +30,8 @@ static int is_id_char(char c)
            c == '_' || c == '.';
 }
 
-/* A revision becomes a path below refs, so it must not contain "." or ".." as a part. */
+/* 1 if the text may be a revision. A revision becomes a path below refs, so it must not contain "."
+ * or ".." as a part. */
 static int is_revision(const char *text)
 {
     size_t n = strlen(text);

@@ -16,7 +16,7 @@ sb_int_range sb_int_range_of(sb_format format);
 sb_int_range sb_int_range_in(const sb_matrix *matrix);
 int sb_int_is_wide(const sb_matrix *matrix); /* more than four bits */
 
-/* V-38: "1e-5 is the least scale that tools write" - a group with such a scale holds nothing. */
+/* V-38: "1e-5 is the least scale that tools write" - a group with such a scale holds only zeros. */
 static inline int sb_int_at_floor(double scale)
 {
     return scale <= 1.01e-5 && scale >= -1.01e-5;

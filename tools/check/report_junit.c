@@ -20,7 +20,8 @@ static void finding_lines(FILE *out, const sb_report *r, const sb_report_check *
     }
 }
 
-/* ERROR and FATAL are failures. WARN, notes and waived findings are only output of the case. */
+/* Writes the test case of a check. ERROR and FATAL are failures. WARN, notes and waived findings
+ * are only output of the case. */
 static void check_case(FILE *out, const sb_report *r, unsigned number)
 {
     const sb_check_row *row = sb_check_row_of(number);

@@ -12,7 +12,8 @@ static const char *container_of(const sb_unit *unit)
     return known ? sb_container_name(unit->found.container) : "";
 }
 
-/* The intended format of a layer that cannot be read is unknown, so it counts for every format. */
+/* 1 for a layer that cannot be read. Its intended format is unknown, so it counts for every
+ * format. */
 static int is_broken(const sb_unit *unit)
 {
     return !unit->tensor && unit->status != SB_OK;

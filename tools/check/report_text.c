@@ -171,7 +171,7 @@ static void print_unseen(const printer *p)
         fprintf(p->out, "UNSEEN (only --against or the hub's hashes show it): %s\n", unseen);
 }
 
-/* One line per reason, with the checks that were skipped for that reason. */
+/* Prints one line per reason, with the checks that were skipped for that reason. */
 static void print_skipped(const printer *p)
 {
     int begun = 0;
@@ -244,7 +244,7 @@ void sb_report_mtp_text(const sb_mtp_audit *audit, const sb_report_style *style,
             fprintf(out, "    %s\n", audit->settle[i]);
 }
 
-/* With --need mtp, everything about the head is printed. */
+/* Prints the audit of the head. With --need mtp, prints all of it. */
 static void print_mtp(const printer *p)
 {
     sb_report_style style = *p->style;

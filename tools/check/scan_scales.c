@@ -122,7 +122,8 @@ static int is_even(const grid *g)
            (r.least > r.most || bin_of_byte(g, r.most) - bin_of_byte(g, r.least) < APART - 1);
 }
 
-/* Four tables, so that increments of the same byte do not depend on each other. */
+/* Counts the bytes in four tables, so that increments of the same byte do not depend on each
+ * other. */
 static void count_bytes(grid *g)
 {
     uint32_t bytes[4][256] = {{0}};

@@ -50,7 +50,7 @@ static int is_id(const files *f, json_int_t id)
 /* --- tokens by name ------------------------------------------------------------------------------
  */
 
-/* In ChatML, this token begins every turn, so a text cannot end with it. */
+/* 1 for the token that begins every turn in ChatML: a text cannot end with it. */
 static int begins_turn(const char *content)
 {
     return content && strcmp(content, "<|im_start|>") == 0;

@@ -62,7 +62,8 @@ static size_t size_of(const sb_source *s, uint32_t shard)
     return s->checkpoint->shards[shard].file.size;
 }
 
-/* mincore and madvise take the pointer of mmap, which is not const; no byte is written. */
+/* The address of a byte in the mapping. It is not const, because mincore and madvise take such
+ * pointers; no byte is written. */
 static unsigned char *mapped(const sb_source *s, uint32_t shard, uint64_t at)
 {
     union {

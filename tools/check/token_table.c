@@ -32,8 +32,8 @@ static sb_status take(sb_token_table *t, const sb_json_object *where, const char
     return SB_OK;
 }
 
-/* A vocabulary is an object of ids, or, for a unigram model, an array of pairs of content and
- * score. */
+/* Takes a vocabulary. It is an object of ids, or, for a unigram model, an array of pairs of content
+ * and score. */
 static sb_status take_vocabulary(sb_token_table *t, const sb_json_object *model, json_t *vocab,
                                  sb_error *err)
 {

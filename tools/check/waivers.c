@@ -64,7 +64,8 @@ static sb_status add(sb_waivers *w, unsigned line, unsigned check, span glob, sp
     return row->glob && row->why ? SB_OK : no_memory(file, err);
 }
 
-/* The reason starts at the first '#' after a blank, because names may contain '#'. */
+/* The position of the reason. It starts at the first '#' after a blank, because names may contain
+ * '#'. */
 static size_t reason_at(span s)
 {
     for (size_t i = 1; i < s.n; i++)

@@ -18,7 +18,7 @@ typedef enum kin { EMBEDDING, HEAD, ROUTERS, NORMS, CONVOLUTIONS, KINDS, NO_KIND
 
 typedef struct survey {
     size_t compared[KINDS], foreign[KINDS];
-    const char *first; /* the first foreign tensor of the first kind that has some */
+    const char *first; /* the first foreign tensor of the first kind that has a foreign tensor */
     kin first_kind;
 } survey;
 

@@ -139,7 +139,7 @@ __attribute__((target("avx2"))) static void units_avx2(const double *w, const do
     units_of(w, x, k, s);
 }
 
-/* The same operations in wider registers give the same bits. */
+/* Uses wider registers if the machine has them: the same operations give the same bits. */
 static void sum_units(const double *w, const double *x, size_t k, sums *s)
 {
     (__builtin_cpu_supports("avx2") ? units_avx2 : units_anywhere)(w, x, k, s);

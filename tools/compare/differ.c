@@ -237,9 +237,9 @@ static void one_way(void *ctx, size_t i, size_t worker)
         w->whole = sb_free_step(d->free, w->step, w->err);
 }
 
-/* Each way has its own sessions and verdicts, so both can run at once. With many threads it is
- * better to run one after the other and to share the work inside each, because nested parallel work
- * does not share. */
+/* Runs both ways. Each way has its own sessions and verdicts, so both can run at once. With many
+ * threads it is better to run one after the other and to share the work inside each, because nested
+ * parallel work does not share. */
 static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
 {
     enum { FEW = 4 };

@@ -39,7 +39,7 @@ static sb_ball *gather(const sb_forced *f, const float *p, size_t count, const s
     return balls;
 }
 
-/* Reads the weights of a linear op only once for both sides. */
+/* Bounds a linear op for both sides. Reads its weights only once. */
 static sb_status both_linear(sb_forced *f, const sb_op_call *call, int chained, sb_ball *ours,
                              sb_ball *theirs)
 {

@@ -15,9 +15,9 @@ typedef enum slot {
     SLOT_late,   /* one row too late */
     SLOT_last,   /* after all rows, rejected or not */
     SLOT_begin,  /* before the round */
-    SLOT_wraps,  /* after the last row if nothing was accepted */
-    SLOT_before, /* after the count of the round before */
-    SLOT_other   /* after the count of another sequence in the call */
+    SLOT_wraps,  /* after the last row if nothing was accepted; else the right state */
+    SLOT_before, /* after as many rows as the round before kept */
+    SLOT_other   /* after as many rows as another sequence in the call kept */
 } slot;
 
 typedef struct mistake {
