@@ -84,8 +84,8 @@ typedef struct sb_check {
     const sb_check_options *options;
     sb_side self, master; /* master.checkpoint is NULL without --against */
     sb_side stranger;     /* the folder of --against, if it is the original of another model */
-    sb_findings findings; /* at the end: sorted by check, then by unit */
-    uint64_t bytes_read;  /* of the payload, of both sides */
+    sb_findings findings; /* sorted by check, then by unit, once all checks are made */
+    uint64_t bytes_read;  /* number of payload bytes read, of both sides */
     uint64_t mark_mask;   /* V-13: only keys in which all these bits are 0 are kept */
     size_t hub_files;     /* files for which the hub recorded a hash */
     size_t side_files;    /* files that check 51 could look at */

@@ -85,7 +85,7 @@ static sb_relation against_master(const sb_check *check, const sb_unit *unit, in
  * mean. */
 typedef struct vote {
     size_t norms, shifted;
-    double median; /* of their means */
+    double median; /* median of their means */
 } vote;
 
 static vote vote_of(sb_check *check, sb_region region)

@@ -19,7 +19,7 @@ typedef struct payload {
     const sb_member *member; /* NULL: the tensor as a whole */
     const sb_tensor *tensor;
     const char *name;
-    const char *digest; /* for a tensor */
+    const char *digest; /* digest of the whole tensor */
     const unsigned char *bytes;
     uint64_t count;
     int codes; /* 1: the tensor has the module's codes; 0: one of its scales */

@@ -9,7 +9,7 @@
 #include "tools/check/across.h"
 
 enum {
-    LINES = 3,      /* compared rows of two matrices */
+    LINES = 3,      /* number of rows of two matrices that are compared */
     SEARCHES = 512, /* number of matrices for which all others are tried */
     SHOWN = 256
 };
@@ -58,13 +58,14 @@ static const sb_member *member_at(const sb_units *units, const address *a, int64
 typedef struct verdict {
     size_t moved, exchanged; /* matrices */
     const sb_member *first_moved, *first_exchanged;
-    int64_t expert, own, row; /* of the first moved matrix */
-    const char *last;         /* what the first exchanged matrix holds */
+    /* of the first moved matrix: its expert in the original, its expert here, its router row */
+    int64_t expert, own, row;
+    const char *last; /* what the first exchanged matrix holds */
 } verdict;
 
 typedef struct search {
     sb_check *check;
-    verdict *verdicts;   /* by unit */
+    verdict *verdicts;   /* one per unit */
     double *own, *other; /* rows */
     uint32_t room;
     size_t searches;

@@ -13,7 +13,7 @@ typedef enum sb_level { SB_LEVEL_info, SB_LEVEL_warn, SB_LEVEL_error, SB_LEVEL_f
 const char *sb_level_name(sb_level level); /* "ERROR" */
 
 typedef struct sb_finding {
-    unsigned check; /* its number */
+    unsigned check; /* number of the check */
     sb_level level;
     char *tensor;  /* full name of a tensor or layer as the file has it; "" for the whole folder */
     char *message; /* one line; names in it went through SB_SHOW */

@@ -23,7 +23,7 @@ typedef struct dots {
  * that its norm was multiplied by. */
 typedef struct pass {
     const sb_matrix *own, *other;
-    double factor, other_factor; /* of the whole tensors */
+    double factor, other_factor; /* factors of the whole tensors */
     double *v, *w;               /* one row of each */
     double *norm;                /* (cols) expected factor of each column; NULL: 1 */
     dots all, *rows, *columns, *units;

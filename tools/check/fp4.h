@@ -18,7 +18,7 @@ typedef struct sb_fp4_ranges {
 /* A cache entry. For a largest magnitude and a scale byte of a block, it has the distance of this
  * byte from the byte that each formula gives. */
 typedef struct sb_fp4_recent {
-    uint32_t bits; /* of the magnitude */
+    uint32_t bits; /* bits of the magnitude */
     uint8_t known, stored, distance[SB_FP4_FORMULAS];
 } sb_fp4_recent;
 enum { SB_FP4_RECENT = 512 };
@@ -31,10 +31,10 @@ typedef enum sb_fp4_count {
     SB_FP4_FOURTH,  /* x^4 modulo 256 */
     SB_FP4_FOURTHS, /* x^4 / 256 */
     SB_FP4_COUNT_1, /* counters of magnitudes 1 and 2, one in each half of the byte */
-    SB_FP4_COUNT_3, /* of magnitudes 3 and 4 */
-    SB_FP4_COUNT_5, /* of magnitudes 5 and 6 */
-    SB_FP4_COUNT_9, /* of the codes 9 to 15, and of code 8 */
-    SB_FP4_COUNT_0, /* of magnitude 0, and of the codes 9 to 15 */
+    SB_FP4_COUNT_3, /* counters of magnitudes 3 and 4 */
+    SB_FP4_COUNT_5, /* counters of magnitudes 5 and 6 */
+    SB_FP4_COUNT_9, /* counters of the codes 9 to 15, and of code 8 */
+    SB_FP4_COUNT_0, /* counters of magnitude 0, and of the codes 9 to 15 */
     SB_FP4_COUNTS
 } sb_fp4_count;
 
@@ -59,21 +59,21 @@ typedef struct sb_fp4 {
     const sb_panel *panel;
     sb_seen_fp4 *seen;
     int mx;
-    int avx2;           /* as sb_dot_select() chose */
+    int avx2;           /* 1 if the AVX2 loops run, as sb_dot_select() chose */
     unsigned chunks;    /* per block: 1, for MXFP4 2 */
     uint32_t blocks;    /* per row */
     int usable;         /* the multiplier is a normal number of binary32 */
     int nearest;        /* V-23 applies: the original is plain and the producer rounds to nearest */
     double multiplier;  /* 1 for MXFP4 */
     int shape;          /* V-41 needs the sums of values and of their fourth powers */
-    double scale[256];  /* of a byte */
-    double scale2[256]; /* its square */
+    double scale[256];  /* scale of each scale byte */
+    double scale2[256]; /* square of that scale */
     /* 1 / (scale * multiplier); the scale's square; both 0 if squares would not fit binary32 */
     float inverse[256], square[256];
     /* V-25, fast test: this byte is certainly right if the bits of the block's largest magnitude
      * are in low_bits .. low_bits + span */
     uint32_t low_bits[256], span[256];
-    uint64_t sums[256]; /* fp4_bytes.c: for the two codes of a byte */
+    uint64_t sums[256]; /* sums over the two codes of each byte (fp4_bytes.c) */
     uint8_t counts[SB_FP4_COUNTS][16];
     sb_fp4_ranges ranges;
     sb_fp4_recent *recent; /* SB_FP4_RECENT of them, zeroed */

@@ -14,7 +14,7 @@ enum { KINDS = 96 };
 typedef struct kind {
     const char *name;
     uint32_t asked, broken;
-    uint32_t full, less; /* with a largest block scale of 448; of 256 to 384 */
+    uint32_t full, less; /* matrices with a largest block scale of 448; matrices with 256 to 384 */
     int told;
 } kind;
 

@@ -24,7 +24,8 @@ typedef struct pairs {
     __m256 error2, weight2, bad, least; /* the least inverse */
 } pairs;
 
-/* A BF16 number is the upper half of a binary32 number. */
+/* Loads a chunk of BF16 weights and returns the bits of the largest magnitude. A BF16 number is the
+ * upper half of a binary32 number. */
 AVX2 INLINE uint32_t load_bf16(const unsigned char *bytes, pairs *p)
 {
     const __m256i magnitude = _mm256_set1_epi16(0x7fff);

@@ -17,7 +17,7 @@ enum { CHUNK = 16, FOUR = 4, EIGHT = 8, BYTES = FOUR * CHUNK / 2 };
 /* Sums over rows, and the counters of a panel. */
 typedef struct sums {
     __m256d sum, sum2, sum4;
-    __m256i squares; /* for four chunks, or for eight */
+    __m256i squares; /* sums of squares of four chunks, or of eight */
     /* two counters per byte, for up to SB_FP4_STEPS steps */
     __m256i count_1, count_3, count_5, count_9;
     __m128i top; /* the largest scale byte of ordinary blocks */

@@ -69,7 +69,8 @@ static int equal(const sb_member *a, const sb_member *b)
     return sb_bits_f32(a->matrix.quant.factor.value) == sb_bits_f32(b->matrix.quant.factor.value);
 }
 
-/* The fused matrices, if all have a global scale in the same direction; else 0. */
+/* Fills group with the fused matrices and returns their number, if all have a global scale in the
+ * same direction; else returns 0. */
 static unsigned comparable(const sb_units *u, const sb_member *m, unsigned set,
                            const sb_member *group[SB_FUSED_MOST])
 {

@@ -188,7 +188,7 @@ static void judge_nearest(const judge *j)
     double d = sb_fp4_distance(j->p->seen);
     if (s->wrong == 0)
         return;
-    if (s->wrong > s->compared / 64) { /* then sb_check_fp4_groups reports it */
+    if (s->wrong > s->compared / 64) { /* sb_check_fp4_groups reports the matrix then */
         sb_follow follow;
         if (d > 0.2 && !sb_fp4_may_be_tuned(j->p, &follow))
             FIND(j, 23, error, j->codes,
@@ -232,7 +232,7 @@ static void judge_scales(const judge *j)
     char at[96];
     uint32_t off = s->off[best].count, far = s->far[best];
     if (off == 0 || off > s->scales_compared / 10 || !s->nearest)
-        return; /* then sb_check_fp4_groups reports it */
+        return; /* sb_check_fp4_groups reports the matrix then */
     /* V-25: "where every code is a nearest one under them" */
     sb_level level = far                                         ? SB_LEVEL_error
                      : s->wrong == 0                             ? SB_LEVEL_info

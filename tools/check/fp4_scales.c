@@ -6,8 +6,8 @@
 #include "ref/formats/small_float.h"
 #include "tools/check/fp4.h"
 
-/* The relative error of the quotient before it is rounded to a scale: double rounding, and
- * reciprocals in place of divisions. */
+/* The relative error of the quotient before it is rounded to a scale. Its causes are double
+ * rounding, and reciprocals in place of divisions. */
 #define DOUBT 0x1.4p-9
 
 /* V-25: "compressed-tensors E4M3(bf16(a / 6) g)" with 0x20 for zero */

@@ -34,7 +34,7 @@ typedef struct sb_fp8_weights {
 typedef struct sb_fp8_line {
     const unsigned char *codes;
     sb_fp8_weights weights;
-    uint32_t cols, run;    /* the last run may be shorter */
+    uint32_t cols, run;    /* columns of the row and of a run; the last run may be shorter */
     const float *scales;   /* one per run */
     const float *inverses; /* 1 / (256 * scale), if there are weights */
     int shape;             /* whether sum and sum4 are needed */
@@ -51,9 +51,9 @@ typedef struct sb_fp8_line {
  * nothing. */
 typedef struct sb_fp8_sums {
     double sum2;
-    double sum, sum4;       /* if needed */
-    double error2, master2; /* if there are weights */
-    uint32_t zeros, doubts; /* codes, groups */
+    double sum, sum4;       /* only if the line's `shape` is set */
+    double error2, master2; /* only if there are weights */
+    uint32_t zeros, doubts; /* number of zero codes, and of groups with a doubt */
     int nan;
     int odd; /* in some run, the sum of the squared weights is out of range (sb_fp8_holds) */
 } sb_fp8_sums;

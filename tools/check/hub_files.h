@@ -19,15 +19,15 @@ typedef struct sb_hub_file {
     char *name; /* the file's own name, without the folder */
     char *path;
     uint64_t size;
-    /* of the checkpoint; SB_HUB_NO_SHARD: not a shard, or one that cannot be read */
+    /* shard of the checkpoint; SB_HUB_NO_SHARD: not a shard, or one that cannot be read */
     uint32_t shard;
-    int is_payload; /* its name ends in .safetensors */
+    int is_payload; /* 1 if the name ends in .safetensors */
     char hash[SB_HUB_WITNESSES][SB_HUB_SHA256 + 1];
     char commit[SB_HUB_SHA1 + 1];
 } sb_hub_file;
 
 typedef struct sb_hub_files {
-    sb_hub_file *rows; /* by name */
+    sb_hub_file *rows; /* sorted by name */
     size_t count, room;
 } sb_hub_files;
 

@@ -17,7 +17,7 @@ enum {
     SB_GROUP_REACHES = 4,
     SB_GROUP_WEIGHTS = 8,
     SB_GROUP_OUTSIDE = 32, /* some code is outside of the declared width */
-    SB_GROUP_EMPTY = 16    /* it has no column, which is possible only with g_idx */
+    SB_GROUP_EMPTY = 16    /* the group has no column, which is possible only with g_idx */
 };
 
 /* State of a row while it is read. */

@@ -12,7 +12,7 @@ typedef struct tile {
     const sb_panel *panel;
     sb_int_range range;
     int wide, bytes, has_master; /* wide: more than 4 bits per code; bytes: one code per byte */
-    uint32_t row, rows;          /* of the panel */
+    uint32_t row, rows;          /* first row of the tile in the panel, number of rows */
     int16_t codes[ROWS][COLS];
     sb_int_group groups[ROWS];
     sb_int_row sums[ROWS];

@@ -22,7 +22,7 @@ typedef struct sb_int_usual {
     sb_block_votes near, inside;
 } sb_int_usual;
 
-int sb_int_member(const sb_member *member); /* a matrix of integers that has been seen */
+int sb_int_member(const sb_member *member); /* 1 for a matrix of integers that was scanned */
 void sb_int_usual_make(sb_check *check, sb_int_usual *usual);
 /* Check 38 for one matrix. */
 void sb_judge_int_distance(sb_int_usual *usual, const sb_member *member);

@@ -63,7 +63,7 @@ const char *sb_loaded_text(sb_loaded_verdict verdict);
 
 typedef struct sb_loaded_row {
     sb_loaded_verdict verdict;
-    char *name;      /* of the parameter; for DROPPED, of the module or tensor in the files */
+    char *name;      /* name of the parameter; for DROPPED, of the module or tensor in the files */
     char *message;   /* one line; "" for most rows that are OK */
     const char *law; /* for a quantized layer that is OK: the law of dequantization; else NULL */
     int explained;   /* without effect on the verdict: a buffer that no file holds */
@@ -75,7 +75,7 @@ typedef struct sb_loaded {
     const char *path, *program; /* program belongs to the list, which must live as long */
     sb_loaded_row *rows;        /* sorted by verdict, then name; OK first */
     size_t count, room;
-    size_t parameters;              /* of the list */
+    size_t parameters;              /* number of parameters of the list */
     size_t counts[SB_LOADED_COUNT]; /* rows that decide: neither explained nor waived */
     size_t explained, waived;
 } sb_loaded;

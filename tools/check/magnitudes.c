@@ -21,7 +21,7 @@
 #define DECAY_LEAST (-40.0)   /* A_log */
 #define DECAY_MOST 30.0       /* A_log */
 #define STEP_MOST 100.0       /* dt_bias */
-#define INPUT_MOST 32.0       /* a, in both directions from 0 */
+#define INPUT_MOST 32.0       /* a lies between -32 and 32 */
 #define LOG_NOTHING (-17.329) /* log of 2^-25: exp(-x) of a smaller x is 1 in binary32 */
 #define LOG_ALL 4.644         /* log of 104: exp(-x) of a larger x is 0 in binary32 */
 #define CONV_ELEMENT 1000.0   /* a tap */

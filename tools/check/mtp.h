@@ -82,7 +82,7 @@ typedef struct sb_mtp_part {
     sb_container container;
     int mixed;      /* its modules are stored in different containers */
     int stacked;    /* experts in three dimensions */
-    size_t modules; /* that exist */
+    size_t modules; /* number of existing modules */
     size_t expected;
 } sb_mtp_part;
 
@@ -93,12 +93,12 @@ typedef struct sb_mtp_audit {
     sb_mtp_verdict verdict;
     int has_config;
     int declared; /* the configuration has mtp_num_hidden_layers > 0 (or the family implies it) */
-    uint32_t layers;           /* as declared */
-    uint64_t tensors;          /* whose names begin with "mtp." */
+    uint32_t layers;           /* number of declared layers */
+    uint64_t tensors;          /* number of tensors whose names begin with "mtp." */
     char fingerprint[96];      /* the exporter of this number: "19: stacked BF16" */
-    uint64_t expected_tensors; /* of the nearest known fingerprint */
+    uint64_t expected_tensors; /* number of tensors of the nearest known fingerprint */
     uint64_t found, implied;   /* identities of the head: modules and tensors of the architecture */
-    uint64_t model_found, model_implied; /* of trunk and head together, as stored here */
+    uint64_t model_found, model_implied; /* identities of trunk and head together, as stored here */
     sb_mtp_part parts[SB_MTP_PARTS];
     sb_mtp_line lines[SB_MTP_QUESTIONS];
     /* for FILE-OK: the faults that match this layout */

@@ -101,8 +101,10 @@ sb_mtp_fingerprint sb_mtp_fingerprint_of(const sb_config *config, uint64_t tenso
 {
     uint64_t experts = 3 * (uint64_t)config->experts;
     int moe = config->experts > 0;
-    uint64_t all = moe ? experts + 7 : 7, rest = moe ? 10 : 8; /* attention, MLP; norms and gates */
-    uint64_t tuned = moe ? experts + 4 : 7, untuned = moe ? 13 : 8; /* without the shared expert */
+    /* quantized: attention, MLP; rest: norms and gates */
+    uint64_t all = moe ? experts + 7 : 7, rest = moe ? 10 : 8;
+    /* the same without the shared expert */
+    uint64_t tuned = moe ? experts + 4 : 7, untuned = moe ? 13 : 8;
     const sb_mtp_fingerprint known[] = {
         {moe ? 19 : 15, "floats as published"},
         {all + rest, "floats, one tensor per expert"},

@@ -5,8 +5,9 @@
 #include "tools/check/check.h"
 
 typedef struct sb_mtp_census {
-    uint64_t tensors;            /* whose names begin with "mtp." */
-    uint64_t misplaced;          /* whose names contain "mtp.", but do not begin with it */
+    uint64_t tensors; /* number of tensors whose names begin with "mtp." */
+    /* number of tensors whose names contain "mtp.", but do not begin with it */
+    uint64_t misplaced;
     const char *first_misplaced; /* NULL: none */
     int declared, stacked;
     /* Identities: tensors of the architecture; a quantized one counts once. */

@@ -10,15 +10,16 @@
 typedef struct sb_mtp_traits {
     int present, moe, stacked;
     int quantized;       /* the trunk is quantized, at least in part */
-    sb_container trunk;  /* the container of its experts, or of its MLP */
+    sb_container trunk;  /* the container of the trunk's experts, or of its MLP */
     sb_dialect dialect;  /* SB_DIALECT_COUNT: nothing is declared */
     int head_plain;      /* all linear layers of the head are floats */
     int uniform;         /* all routed and shared experts of the head are stored alike */
-    int attention_plain; /* of the head */
+    int attention_plain; /* the linear layers of the head's attention are floats */
     int fc_plain;
     sb_container head_experts;
-    int linear_attention_plain;        /* of the trunk */
-    int fc_excluded, experts_excluded; /* by the configuration */
+    /* the linear layers of the trunk's linear attention are floats */
+    int linear_attention_plain;
+    int fc_excluded, experts_excluded; /* the configuration excludes them from quantization */
     /* the rule that excludes the head's q_proj names this projection */
     int by_projection;
     int shared_is_routed; /* shared and routed experts have the same width */

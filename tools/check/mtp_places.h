@@ -12,7 +12,7 @@ typedef struct sb_mtp_places {
     /* tensors that the index puts into files that are missing or cannot be read */
     uint64_t absent;
     size_t absent_files;
-    sb_files_text files; /* these files */
+    sb_files_text files; /* names of these files */
     int missing;         /* the first of these files is missing; 0: it cannot be read */
 } sb_mtp_places;
 

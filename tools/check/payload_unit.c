@@ -22,7 +22,7 @@ typedef struct job {
     sb_zero_scan zeros;
     sb_mark_scan marks;
     sb_code_scan codes;
-    sb_hash *hash;         /* of the codes, in the order in which they come */
+    sb_hash *hash;         /* hash of the codes, in the order in which they come */
     const sb_unit *master; /* the same layer or tensor of the original, or NULL */
     size_t piece;
 } job;

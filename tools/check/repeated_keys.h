@@ -4,8 +4,8 @@
 
 #include "tools/check/units.h"
 
-/* All sb_mark_kind() that at least two marks of the units have, in ascending order. The caller
- * frees the memory. Returns 0 if memory runs out; there are no keys then. */
+/* All values of sb_mark_kind() that at least two marks of the units have, in ascending order. The
+ * caller frees the memory. Returns 0 if memory runs out; there are no keys then. */
 int sb_repeated_keys(const sb_units *units, uint64_t **keys, size_t *count);
 
 int sb_is_repeated(const uint64_t *keys, size_t count, uint64_t key);

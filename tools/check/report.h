@@ -36,7 +36,7 @@ const char *sb_check_verdict_name(sb_check_verdict verdict); /* "PASS", "FAIL", 
 typedef struct sb_report_check {
     sb_check_state state;
     const char *why;     /* the reason for skipped and nothing */
-    size_t first, count; /* its findings, in the order of sb_check */
+    size_t first, count; /* findings of the check: the first, and their number */
     size_t level[4];     /* number of findings that are not waived, by level */
     size_t waived;
     sb_level worst; /* worst level of the findings that are not waived */
@@ -77,7 +77,7 @@ typedef struct sb_report {
     size_t level[4], waived, unused_waivers;
     size_t made, found, passed, skipped, nothing;
     sb_report_shards shards;
-    sb_report_compared compared; /* with an original */
+    sb_report_compared compared; /* filled if there is an original */
     const char *need;            /* why --need is not met; NULL: it is met, or was not given */
     sb_check_verdict verdict;
 } sb_report;
@@ -130,7 +130,7 @@ sb_status sb_report_markdown(const sb_report *report, const char *path, sb_error
 /* Both verdicts as an SVG picture, or in a file that ends in .json as an endpoint of shields.io. */
 sb_status sb_report_badge(const sb_report *report, const char *path, sb_error *err);
 
-/* The text as valid UTF-8; control characters and invalid bytes become '?'. NULL if memory is
+/* The text as valid UTF-8; control characters and invalid bytes become '?'. NULL if memory runs
  * out. */
 char *sb_report_clean(const char *text);
 

@@ -11,11 +11,12 @@
  * layer. */
 typedef struct sb_part_difference {
     uint64_t differing;
-    uint64_t apart;      /* for codes: elements in which some code differs by more than one step */
-    uint64_t first;      /* element of the part; for values, row * cols + column of the piece */
-    uint64_t own, other; /* its bits; for values, the bits of a double without the global scale */
-    unsigned bits;       /* per element */
-    uint32_t piece;      /* for values: the index of the piece in sb_each_piece */
+    uint64_t apart; /* for codes: elements in which some code differs by more than one step */
+    uint64_t first; /* element of the part; for values, row * cols + column of the piece */
+    /* bits of that element; for values, the bits of a double without the global scale */
+    uint64_t own, other;
+    unsigned bits;  /* per element */
+    uint32_t piece; /* for values: the index of the piece in sb_each_piece */
 } sb_part_difference;
 
 /* the row of the values, after the rows of the parts; the number of rows */

@@ -21,7 +21,7 @@ typedef struct sb_panel {
     int last;
     const sb_matrix *master; /* the same rows of the original, plain or quantized; NULL: none */
     sb_seen *seen;           /* kept over the panels of a matrix, zeroed before the first */
-    sb_findings *findings;   /* of this unit */
+    sb_findings *findings;   /* findings of this unit */
     double *scratch;         /* 2 * cols values */
 } sb_panel;
 

@@ -7,7 +7,7 @@
 
 /* V-40: "samples of a matrix, the same ones in every run" */
 enum {
-    SIDE = 128,   /* of a block */
+    SIDE = 128,   /* rows and columns of a block */
     BLOCKS = 64,  /* blocks sampled per matrix */
     ONE_IN = 16,  /* at most one in this number of a matrix's blocks, but ... */
     AT_LEAST = 4, /* ... at least this number */

@@ -15,8 +15,8 @@ typedef struct pass {
     sb_fp8_table table; /* filled when needed */
     int filled;
     sb_fp8_look_fn *look;
-    /* (groups) each, for the rows that share scales with the last row; `scaled`: their line of
-     * scales; `fast`: whether the fast scan can handle them */
+    /* (groups) each, of the line of scales that was decoded last; `scaled`: the number of that
+     * line; `fast`: 1 if the fast scan can handle its rows */
     float *scales, *inverses;
     uint64_t scaled;
     int fast;

@@ -16,11 +16,11 @@
 
 /* The values that a matrix represents (code x scale x factor), in double. */
 typedef struct sb_moments {
-    uint64_t count; /* of finite values */
-    uint64_t zeros; /* zeros among them */
+    uint64_t count; /* number of finite values */
+    uint64_t zeros; /* number of zeros among them */
     double sum2;
-    double sum, sum4; /* if needed: sb_asks_shape() */
-    double largest;   /* magnitude */
+    double sum, sum4; /* 0 unless sb_asks_shape() is 1 for the unit */
+    double largest;   /* largest magnitude */
 } sb_moments;
 
 /* Distance to the original. */

@@ -8,7 +8,7 @@
 enum { SB_FIT_SCALES, SB_FIT_ZEROS, SB_FITS };
 
 typedef struct sb_fit {
-    uint64_t pairs;           /* of sampled groups */
+    uint64_t pairs;           /* pairs of sampled groups */
     uint64_t ranked[SB_FITS]; /* pairs with different scales; with different zero points */
     /* for scales: pairs in which the larger scale has the smaller codes, minus those in which it
      * has the larger codes; for zero points: pairs in which the larger one has the larger codes,

@@ -48,7 +48,7 @@ typedef struct sb_seen_fp4 {
     uint32_t scales_compared;
     uint32_t zero_bytes;   /* V-22: bit i: an all-zero block has scale byte i of the conventions */
     uint8_t lost_byte;     /* the scale byte of the lost blocks, if all have the same */
-    uint8_t lost_mixed;    /* they have different scale bytes */
+    uint8_t lost_mixed;    /* the lost blocks have different scale bytes */
     uint8_t largest_scale; /* V-18 */
     uint8_t has_master;
     uint8_t few;          /* every code has occurred, and since then only some are counted */

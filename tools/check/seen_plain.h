@@ -23,7 +23,7 @@ typedef struct sb_seen_plain {
     uint32_t first_master;
     /* V-40: number of samples, and number of samples with no more values than a narrow format
      * has */
-    uint32_t blocks, narrow_blocks; /* of 128 x 128 */
+    uint32_t blocks, narrow_blocks; /* blocks of 128 x 128 */
     uint32_t lines, narrow_lines;   /* rows */
     uint32_t fours, narrow_fours;   /* rows as groups of 16 and 32 */
     uint32_t most;                  /* largest number of distinct magnitudes in a block */

@@ -268,8 +268,9 @@ typedef struct trial {
     sb_source *source;
     uint32_t shard;
     sb_hash *hash;
-    unsigned char *memory;                           /* PIECE bytes, aligned */
-    double seconds[SB_IO_COUNT], least[SB_IO_COUNT]; /* of all rounds; of the fastest round */
+    unsigned char *memory; /* PIECE bytes, aligned */
+    /* seconds of all rounds, and of the fastest round */
+    double seconds[SB_IO_COUNT], least[SB_IO_COUNT];
 } trial;
 
 static double now(void)

@@ -50,7 +50,7 @@ typedef struct sb_unit {
 typedef struct sb_member {
     /* "layers.3.mlp.experts.5.gate_proj": the same name whether experts are stacked or not */
     char *plain;
-    char *name; /* with its prefix, for messages */
+    char *name; /* the name with its prefix, for messages */
     sb_unit *unit;
     sb_seen *seen;
     sb_matrix matrix; /* bytes in the mapped file */
@@ -59,7 +59,7 @@ typedef struct sb_member {
 typedef struct sb_units {
     sb_unit *rows; /* sorted by name */
     size_t count;
-    sb_member *members; /* of all readable units, sorted by plain */
+    sb_member *members; /* members of all readable units, sorted by plain */
     size_t member_count;
     /* all that the configuration implies, with experts both stacked and one by one; sorted by
      * name */

@@ -13,7 +13,7 @@
 enum { FEW = 64 }; /* with fewer values, it is unclear how they were rounded */
 
 typedef struct totals {
-    size_t rounded_norms; /* as llm-compressor writes them back */
+    size_t rounded_norms; /* norms that are rounded as llm-compressor writes them back */
     /* another dtype: with the original's values rounded; with exact values */
     size_t narrowed, retyped;
     size_t scaled;    /* scaled as AWQ and similar tools scale the layers before quantized layers */

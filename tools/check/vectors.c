@@ -24,7 +24,7 @@ typedef struct vector {
     const sb_unit *unit;
     char kind[64];
     int constant;
-    float value;   /* if it is constant */
+    float value;   /* the value, if the vector is constant */
     double square; /* mean square of the factors of a norm */
 } vector;
 

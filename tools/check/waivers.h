@@ -13,7 +13,7 @@ enum { SB_WAIVERS_MAX_BYTES = 1 << 20 };
 
 typedef struct sb_waiver {
     unsigned line;
-    unsigned check; /* its number; 0: the comparison with an engine */
+    unsigned check; /* number of the check; 0: the comparison with an engine */
     char *glob, *why;
     size_t covered; /* number of findings that it covers */
     size_t fatal;   /* number of findings that it would cover if they were not FATAL */

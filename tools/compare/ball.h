@@ -28,7 +28,7 @@ typedef struct sb_arithmetic {
     const sb_functions *functions; /* errors of its functions (T-81) */
     double underflow;              /* absolute error of any operation by underflow */
     const sb_atom *atom;           /* matrix products may use this unit (T-50); NULL: they do not */
-    int in_order;                  /* that unit takes the terms in their order */
+    int in_order;                  /* that unit adds the terms in their order */
     /* units for codes of quantized inputs (T-52); NULL: `atom` is used */
     const sb_atom *fp8, *fp4;
     unsigned chunk; /* rows of a chunk of the delta rule (T-87); 0: 64, as in R-10 */
@@ -77,13 +77,13 @@ sb_ball sb_ball_div(const sb_arithmetic *ar, sb_ball a, sb_ball b); /* b may hol
 
 /* The R of the specification: rounds a ball of binary32 values to the activation type. */
 sb_ball sb_ball_act(const sb_knobs *knobs, sb_ball x);
-sb_ball sb_ball_round_to(sb_format format, sb_ball x); /* to any format */
+sb_ball sb_ball_round_to(sb_format format, sb_ball x); /* rounds to any format */
 
 /* T-2: a reduction, gathered term by term. */
 typedef struct sb_reduction {
     double sum, magnitude, spread;
     double peak, largest; /* largest magnitude of a partial sum, and of a product (T-50) */
-    double a, b;          /* and of the left and right operands */
+    double a, b;          /* largest magnitude of the left and right operands */
     size_t n;
 } sb_reduction;
 

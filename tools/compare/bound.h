@@ -80,9 +80,9 @@ typedef struct sb_delta_error {
 typedef struct sb_delta_side {
     const sb_arithmetic *ar;
     const sb_ball *q, *k;
-    const sb_delta_error *from; /* or NULL */
+    const sb_delta_error *from; /* error of the incoming state, or NULL */
     sb_ball *out, *state;       /* state may be NULL */
-    double *column;             /* or NULL: receives the norms as in sb_delta_error, without K-35 */
+    double *column;             /* receives the norms as in sb_delta_error, without K-35; or NULL */
 } sb_delta_side;
 sb_status sb_bound_delta_rule_sides(const sb_knobs *knobs, const sb_delta_rule_args *args,
                                     const sb_delta_side *sides, size_t count);

@@ -111,9 +111,10 @@ static sb_ball read_column(const head *h, const sb_arithmetic *ar, const dots *d
 
 /* The effect of a row on LANES columns, the same in every arithmetic. */
 typedef struct change {
-    dots read;                                    /* k with the decayed columns */
-    double decay, norm[LANES], difference[LANES]; /* of the decayed column; v - m */
-    double after[LANES];                          /* norm of the corrected column */
+    dots read; /* dot products of k with the decayed columns */
+    /* norm: of the decayed column; difference: v - m */
+    double decay, norm[LANES], difference[LANES];
+    double after[LANES]; /* norm of the corrected column */
 } change;
 
 /* T-12: "delta'' = |I - beta k k^T| (alpha delta + e0) + beta |dk| (|v - m| + |k| |s'|) + |k| e1 +

@@ -85,7 +85,7 @@ typedef struct layer {
     size_t side_count;
     const double *mids;   /* (rows, K) inputs of all sides, if equal and without spread; or NULL */
     const double *widest; /* (rows) largest magnitude of each; NULL: no side needs it */
-    sb_bound_codes codes; /* for quantized inputs */
+    sb_bound_codes codes; /* data of quantized inputs */
 } layer;
 
 /* Sums of LANES outputs, in the order of their terms. */

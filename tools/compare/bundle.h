@@ -18,8 +18,8 @@ typedef struct sb_bundle_source {
     const sb_op_call *call; /* args as they were before the op ran */
     const sb_place *place;  /* the failure; element[0] counts from column `column` of the tap */
     const char *arithmetic; /* name of the engine's arithmetic */
-    const char *output;     /* its name in the argument struct */
-    size_t rows, cols, row, column; /* of the output; and the element that failed */
+    const char *output;     /* name of the output in the argument struct */
+    size_t rows, cols, row, column; /* size of the output; the element that failed */
     const float *expected, *recorded;
     const double *bound;
 } sb_bundle_source;

@@ -79,7 +79,8 @@ static double tail_of(size_t among)
 static uint32_t units_of_functions(const sb_arithmetic *arithmetic)
 {
     const sb_functions *f = (arithmetic ? arithmetic : &sb_arithmetic_library)->functions;
-    const double error = f->exp + 16 * f->exp_slope + f->divide; /* in u, of silu(-16): T-81 */
+    /* error of silu(-16), in u: T-81 */
+    const double error = f->exp + 16 * f->exp_slope + f->divide;
     const double units = error / (2 * tail_of(1));
     const uint32_t least = (uint32_t)units;
     return least + (uint32_t)(units > least);

@@ -17,7 +17,7 @@ typedef struct sb_envelope sb_envelope;
 
 typedef struct sb_envelope_options {
     const sb_knobs *knobs;           /* NULL: profile exact */
-    const sb_arithmetic *arithmetic; /* of the other program; NULL: library */
+    const sb_arithmetic *arithmetic; /* arithmetic of the other program; NULL: library */
     size_t perturbed;                /* N; 0: no noise is estimated */
     uint64_t seed;
     int mtp;

@@ -30,7 +30,7 @@ static double kept(const sb_op_call *call, float scale, float x)
     return (double)code;
 }
 
-/* x moved by the smallest by / 2^i that still changes its code. */
+/* x moved by `by` / 2^i, for the largest i that still changes its code. */
 static float other_side(const sb_op_call *call, float scale, float x, double by)
 {
     enum { HALVES = 12 };

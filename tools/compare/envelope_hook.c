@@ -124,7 +124,7 @@ static void move_in(sb_format type, uint32_t units, uint64_t key, float *data, s
 {
     uint32_t step = type == SB_FORMAT_bf16 ? 0x10000u : units;
     uint64_t random = 0, n = 0;
-    size_t whole = 0; /* elements of row 0 that were moved by words */
+    size_t whole = 0; /* number of elements of row 0 that move_word moved */
     if (stride == cols) {
         cols *= rows;
         rows = 1;

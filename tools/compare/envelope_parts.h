@@ -17,8 +17,9 @@ typedef struct sb_envelope_lane {
     float *logits;  /* (V) */
     double *apart;  /* tight ones: mean square of the distance from a row of the tape, at the row's
                        first element */
-    struct sb_uncoded *uncoded; /* for a cache of codes (envelope_cache.c), or NULL */
-    sb_status status;           /* of the current call */
+    /* values before a cache made them codes (envelope_cache.c), or NULL */
+    struct sb_uncoded *uncoded;
+    sb_status status; /* status of the current call */
     sb_error err;
     int strayed; /* it chose other experts than the reference */
 } sb_envelope_lane;

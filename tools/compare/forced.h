@@ -16,8 +16,8 @@
 typedef struct sb_forced sb_forced;
 
 typedef struct sb_forced_options {
-    const sb_knobs *knobs;           /* of both sides */
-    const sb_arithmetic *arithmetic; /* of the engine */
+    const sb_knobs *knobs;           /* knobs of both sides */
+    const sb_arithmetic *arithmetic; /* arithmetic of the engine */
     sb_verdicts *verdicts;           /* receives ops, first failure, near ties */
     const char *bundle;              /* file for the first failing op (bundle.h), or NULL */
     sb_cells *cells;                 /* receives the ratios of each row of a step, or NULL */

@@ -8,7 +8,7 @@
 struct forced_kept {
     sb_op_call call;
     sb_any_args args;
-    float *copy[SB_OP_INPUTS]; /* of inputs that will be overwritten */
+    float *copy[SB_OP_INPUTS]; /* copies of inputs that will be overwritten */
 };
 
 /* Sets *k to a copy of the call. Copies the inputs that the op overwrites; all: copies every input.

@@ -15,8 +15,9 @@ typedef struct forced_count {
     size_t unshown; /* calls whose output is not recorded */
     size_t chained; /* of these, those judged in a later op (T-23) */
     int has_first;
-    float first;               /* the first value, to see if all others equal it */
-    size_t ratio[FORCED_BINS]; /* of elements with a bound that differ from the reference's */
+    float first; /* the first value, to see if all others equal it */
+    /* histogram of error / bound, of elements with a bound that differ from the reference's */
+    size_t ratio[FORCED_BINS];
 } forced_count;
 
 /* What is known of the engine's memory in one layer of one sequence. */
@@ -64,7 +65,7 @@ struct sb_forced {
     forced_sequence *at;
     double *worst;    /* (row_count) of the step, or NULL */
     size_t row, rows; /* first row of the sequence in the step; rows of the call */
-    size_t entry;     /* its first entry in the step's "mtp." taps */
+    size_t entry;     /* first entry of the call in the step's "mtp." taps */
     size_t logits;    /* requested row of "logits", and its row of the step */
     size_t logits_row;
     size_t kept;    /* kept rows of a verify; SIZE_MAX: not known */

@@ -17,7 +17,7 @@ typedef struct sb_free sb_free;
 
 typedef struct sb_free_options {
     const sb_knobs *knobs;
-    const sb_arithmetic *arithmetic; /* of the engine; NULL: library */
+    const sb_arithmetic *arithmetic; /* arithmetic of the engine; NULL: library */
     size_t perturbed;                /* N */
     uint64_t seed;
     sb_verdicts *verdicts;      /* receives tokens, rounds, states, first failure */

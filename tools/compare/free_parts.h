@@ -18,7 +18,7 @@ typedef struct sb_free_draft {
 typedef struct sb_free_sequence {
     uint32_t number;
     sb_envelope *envelope;
-    sb_trials *trials;  /* for --explain, or NULL */
+    sb_trials *trials;  /* trials for --explain, or NULL */
     uint64_t position;  /* position of row 0 of the last call */
     size_t rows;        /* rows of the last call; 0: no call yet */
     int verify;         /* the last call's rows are not yet cut to the kept rows */

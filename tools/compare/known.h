@@ -21,7 +21,7 @@ typedef struct sb_known {
     sb_knowledge kind;
     sb_op op; /* the op that made it, in this layer */
     uint32_t layer;
-    const char *name;       /* of the op's call */
+    const char *name;       /* name of the op's call */
     int single;             /* made by one of several calls that fill the array */
     sb_ball *ours, *theirs; /* (count), or NULL */
 } sb_known;

@@ -29,7 +29,7 @@ enum { SB_ELEMENT_RANK = 3, SB_WORDS = 320 };
 /* The place of a finding. */
 typedef struct sb_place {
     uint32_t sequence;
-    uint64_t token; /* its position */
+    uint64_t token; /* position of the token */
     uint32_t layer; /* SB_NO_LAYER: none; L: the MTP head */
     char op[24];    /* "delta_rule", "router", "logits", "state" */
     char name[96];  /* the tap or piece */
@@ -63,8 +63,9 @@ typedef struct sb_token_verdict {
     int kl_is_lower; /* kl is a lower bound: T-64 */
     /* divergence of the reference's distribution from the engine's, in nats */
     double kl;
-    double margin, envelope; /* between the reference's two largest logits; bound of its noise */
-    double worst_ratio;      /* largest error / bound in this row */
+    /* distance between the reference's two largest logits; bound of its noise */
+    double margin, envelope;
+    double worst_ratio; /* largest error / bound in this row */
     sb_verdict verdict;
 } sb_token_verdict;
 
@@ -87,7 +88,7 @@ const char *sb_state_part_name(sb_state_part part);
 typedef struct sb_round_verdict {
     uint32_t sequence;
     uint64_t round, position;
-    size_t drafted[2]; /* by the reference, by the engine */
+    size_t drafted[2]; /* number of drafts of the reference, and of the engine */
     uint32_t drafts[2][SB_MAX_DRAFTS];
     size_t accepted[2];
     int has_reference; /* the reference proposed, too: drafts[0] is valid */
@@ -136,7 +137,7 @@ typedef struct sb_verdicts {
     sb_around around;
     char bundled[SB_WORDS];   /* the failure in the replay bundle; empty: no bundle */
     char unbundled[SB_WORDS]; /* why the first failure has no bundle */
-    sb_cells cells;           /* of the forced comparison */
+    sb_cells cells;           /* cells of the forced comparison */
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
     size_t near_ties, failures, skipped_taps;
