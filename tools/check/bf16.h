@@ -11,7 +11,7 @@ enum { SB_BF16_PIECE = 1024, SB_BF16_STEP = 16 };
  * lanes in binary64. */
 typedef struct sb_bf16_sums {
     double sum2;
-    double sum, sum4; /* 0 unless asked for */
+    double sum, sum4; /* 0 if `shape` is 0 */
     uint32_t zeros;
     uint16_t top; /* bits of the largest magnitude; 0x7f80 or more: an infinity or a NaN */
 } sb_bf16_sums;
@@ -39,7 +39,7 @@ static inline int sb_bf16_fits(const sb_bf16_sums *l)
 typedef void sb_bf16_look_fn(const unsigned char *bytes, unsigned steps, int shape,
                              sb_bf16_sums *out);
 sb_bf16_look_fn sb_bf16_look_plain;
-sb_bf16_look_fn sb_bf16_look_avx2; /* on a machine with AVX2 */
+sb_bf16_look_fn sb_bf16_look_avx2; /* needs AVX2 */
 
 /* The faster version that this machine supports. */
 sb_bf16_look_fn *sb_bf16_look(void);

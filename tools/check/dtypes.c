@@ -8,11 +8,12 @@
  * magnitudes from 2^-31 to 2 are read as 1/8 to 2, most of them as 1 to 2, with either sign. Real
  * weights around 0 also have values near 0, which such data does not have. */
 enum {
-    LEAST_BITS = 0x3400,    /* 0.25 as F16 */
-    MOST_BITS = 0x4400,     /* 4 as F16 */
-    ENOUGH = 64,            /* values that are not 0 */
-    LOOKED_AT = 1 << 16,    /* values of a tensor; more would not change the result */
-    DISTINCT = 16,          /* magnitudes: a matrix of 1 and -1 has few */
+    LEAST_BITS = 0x3400, /* 0.25 as F16 */
+    MOST_BITS = 0x4400,  /* 4 as F16 */
+    ENOUGH = 64,         /* least number of values that are not 0 */
+    /* number of values of a tensor that are read; more would not change the result */
+    LOOKED_AT = 1 << 16,
+    DISTINCT = 16,          /* least number of distinct magnitudes: a matrix of 1 and -1 has few */
     PART_OF_EITHER_SIGN = 8 /* each sign has at least one in this number of values */
 };
 

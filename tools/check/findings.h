@@ -7,7 +7,8 @@
 
 #include "ref/base/status.h"
 
-/* In order of severity. FATAL: an engine must refuse to load it. ERROR: refuse, unless waived. */
+/* In order of severity. FATAL: an engine must refuse to load the checkpoint. ERROR: refuse, unless
+ * waived. */
 typedef enum sb_level { SB_LEVEL_info, SB_LEVEL_warn, SB_LEVEL_error, SB_LEVEL_fatal } sb_level;
 
 const char *sb_level_name(sb_level level); /* "ERROR" */

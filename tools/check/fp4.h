@@ -60,7 +60,7 @@ typedef struct sb_fp4 {
     sb_seen_fp4 *seen;
     int mx;
     int avx2;           /* 1 if the AVX2 loops run, as sb_dot_select() chose */
-    unsigned chunks;    /* per block: 1, for MXFP4 2 */
+    unsigned chunks;    /* chunks per block: 1, for MXFP4 2 */
     uint32_t blocks;    /* per row */
     int usable;         /* the multiplier is a normal number of binary32 */
     int nearest;        /* V-23 applies: the original is plain and the producer rounds to nearest */

@@ -52,8 +52,8 @@ AVX2 INLINE uint32_t load_f32(const float *weights, pairs *p)
     return largest;
 }
 
-/* Eight columns. The low four bits of `code` are their codes; the top bit of `sign` is the sign of
- * the code. Returns the squared error. */
+/* Tests eight columns. The low four bits of `code` are their codes; the top bit of `sign` is the
+ * sign of the code. Returns the squared error. */
 AVX2 INLINE __m256 eight(const ranges *r, __m256i code, __m256i sign, __m256 t, __m256 *bad)
 {
     const __m256i top = _mm256_set1_epi32((int)0x80000000u);

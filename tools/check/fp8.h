@@ -74,7 +74,7 @@ static inline int sb_fp8_holds(double master2)
 /* Both versions give the same bits. */
 typedef void sb_fp8_look_fn(const sb_fp8_line *line, sb_fp8_sums *out);
 sb_fp8_look_fn sb_fp8_look_plain;
-sb_fp8_look_fn sb_fp8_look_avx2; /* on a machine with AVX2, FMA and F16C */
+sb_fp8_look_fn sb_fp8_look_avx2; /* needs AVX2, FMA and F16C */
 
 /* The faster version that this machine supports. Call it once per panel. */
 sb_fp8_look_fn *sb_fp8_look(void);

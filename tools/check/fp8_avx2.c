@@ -107,7 +107,7 @@ INLINE __m256i look_at_bytes(bytes *b, const unsigned char *codes)
     return magnitudes;
 }
 
-/* 0x7f + 1 is the least signed byte. */
+/* Raises the tops. 0x7f + 1 is the least signed byte, so that NaN codes do not raise them. */
 INLINE void end_tops(bytes *b, unsigned char *tops)
 {
     __m256i *at = (__m256i *)(void *)tops;
@@ -221,7 +221,7 @@ INLINE void end_zeros(bytes *b, unsigned groups, sb_fp8_sums *out)
     b->groups = 0;
 }
 
-/* A piece of up to SB_FP8_PIECE columns. */
+/* Scans a piece of up to SB_FP8_PIECE columns. */
 INLINE void look_at_piece(const sb_fp8_line *x, uint32_t first, uint32_t count, __m256 by, kind of,
                           int shape, unsigned char **doubts, bytes *b, fours *run, sb_fp8_sums *out)
 {

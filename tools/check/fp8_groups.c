@@ -364,7 +364,8 @@ static int layer_is_tuned(usual *u, const sb_member *m, double ratio)
            !sb_block_agrees(&u->near, &u->check->self.units, m, is_near);
 }
 
-/* For a huge ratio, the last digits would show only rounding errors of binary32 sums. */
+/* Writes a ratio. For a huge ratio, the last digits would show only rounding errors of binary32
+ * sums. */
 static const char *show_ratio(double ratio, char *text, size_t size)
 {
     snprintf(text, size, ratio < 1e6 ? "%.4f" : "%.3g", ratio);

@@ -14,7 +14,7 @@ sb_int_range sb_int_range_of(sb_format format);
 
 /* The range in a matrix: I8 codes may be declared to have fewer bits. */
 sb_int_range sb_int_range_in(const sb_matrix *matrix);
-int sb_int_is_wide(const sb_matrix *matrix); /* more than four bits */
+int sb_int_is_wide(const sb_matrix *matrix); /* 1 for more than four bits */
 
 /* V-38: "1e-5 is the least scale that tools write" - a group with such a scale holds only zeros. */
 static inline int sb_int_at_floor(double scale)

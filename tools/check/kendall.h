@@ -14,7 +14,7 @@ typedef int16_t sb_fit_keys[SB_FIT_WINDOW];
 typedef int64_t sb_kendall_fn(const sb_fit_keys x, const sb_fit_keys y, unsigned n,
                               uint64_t *ranked);
 sb_kendall_fn sb_kendall_plain;
-sb_kendall_fn sb_kendall_avx2; /* on a machine with AVX2 */
+sb_kendall_fn sb_kendall_avx2; /* needs AVX2 */
 
 /* The faster version that this machine supports. */
 sb_kendall_fn *sb_kendall(void);

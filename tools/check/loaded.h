@@ -72,7 +72,7 @@ typedef struct sb_loaded_row {
 } sb_loaded_row;
 
 typedef struct sb_loaded {
-    const char *path, *program; /* program belongs to the list, which must live as long */
+    const char *path, *program; /* program belongs to the list, which must outlive this structure */
     sb_loaded_row *rows;        /* sorted by verdict, then name; OK first */
     size_t count, room;
     size_t parameters;              /* number of parameters of the list */

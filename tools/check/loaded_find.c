@@ -1,8 +1,8 @@
 /* loaded_find.c - where the files have a parameter, given an engine's name for it.
  *
- * Engines drop or add the prefix of the text model, fuse projections and stack experts; some of
- * that is also done in files. Everything is looked up by plain names of members, which do not
- * depend on how a checkpoint stores its experts. */
+ * Engines drop or add the prefix of the text model, fuse projections and stack experts. Some files
+ * do so, too. Everything is looked up by plain names of members, which do not depend on how a
+ * checkpoint stores its experts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "tools/check/scan_scales.h"
 
 enum {
-    /* as a fraction of the quantized matrices: if more have lone scales, these are normal */
+    /* if more than 1 / USUAL_PART of the quantized matrices have lone scales, these are normal */
     USUAL_PART = 64,
     USUAL = 2, /* ... but up to this number of matrices is always few */
     MOST = 8   /* a matrix with more lone scales is not reported */

@@ -210,7 +210,7 @@ static void say_prefix(const sb_mtp_census *c, sb_mtp_audit *a)
         say(a, SB_MTP_prefix, SB_MTP_unknown, "nothing there");
 }
 
-/* "fc plain, attention plain, experts fp8-block": counts findings about storage, too. */
+/* Writes "fc plain, attention plain, experts fp8-block". Counts findings about storage, too. */
 static void say_containers(const sb_check *check, sb_mtp_audit *a)
 {
     static const unsigned checks[] = {4, 6, 7, 8, 11, 32, 0};

@@ -35,7 +35,7 @@ const char *sb_check_verdict_name(sb_check_verdict verdict); /* "PASS", "FAIL", 
 /* The result of one check. */
 typedef struct sb_report_check {
     sb_check_state state;
-    const char *why;     /* the reason for skipped and nothing */
+    const char *why;     /* why the check was skipped, or had nothing to look at */
     size_t first, count; /* findings of the check: the first, and their number */
     size_t level[4];     /* number of findings that are not waived, by level */
     size_t waived;

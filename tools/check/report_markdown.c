@@ -4,7 +4,7 @@
 #include "tools/check/report.h"
 #include "tools/report/print.h"
 
-enum { SHOWN = 50 }; /* findings; the rest is counted */
+enum { SHOWN = 50 }; /* number of findings that are listed; the others are counted */
 
 /* Text from a file inside a cell of a table: no character of it ends the cell or begins markup. */
 static int print_cell(FILE *out, const char *text)

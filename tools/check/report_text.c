@@ -14,7 +14,7 @@ typedef struct printer {
     FILE *out;
 } printer;
 
-/* Checks with findings, the worst level first; within a level by number. */
+/* Lists the checks with findings, the worst level first; within a level by number. */
 static size_t worst_first(const sb_report *r, unsigned *order)
 {
     size_t n = 0;

@@ -11,8 +11,8 @@
 enum {
     ROWS = 16,    /* sampled rows of a panel */
     VOTES = 8,    /* of these, the number that a run of columns needs */
-    AT_LEAST = 2, /* consecutive sampled rows */
-    COLUMNS = 32, /* consecutive columns */
+    AT_LEAST = 2, /* least number of consecutive sampled rows */
+    COLUMNS = 32, /* least number of consecutive columns */
     PART = 8      /* ... and least part of all columns: 1 / PART */
 };
 

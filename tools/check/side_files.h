@@ -5,8 +5,8 @@
 #include "tools/check/check.h"
 #include "tools/check/token_table.h"
 
-/* A file of a folder as JSON; NULL: it does not exist, or cannot be read. If it exists and cannot
- * be read, and `tell` is set, that is an ERROR of check 51. Release with json_decref. */
+/* A file of a folder as JSON; NULL: it does not exist, or cannot be read. If the file exists but
+ * cannot be read, and `tell` is set, adds an ERROR of check 51. Release with json_decref. */
 json_t *sb_side_json(sb_check *check, const char *folder, const char *name, int tell);
 int sb_side_exists(const char *folder, const char *name);
 

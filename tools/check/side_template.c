@@ -75,7 +75,7 @@ static int is_one_of(const char *word, const char *const *list)
     return 0;
 }
 
-/* "{% set x = 1 %}" is complete, "{% set x %}" needs an end. */
+/* 1 for "{% set x = 1 %}", which is complete; 0 for "{% set x %}", which needs an end. */
 static int is_assignment(const char *at, const char *end)
 {
     for (; at < end; at++)

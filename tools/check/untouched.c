@@ -14,10 +14,10 @@ enum { FEW = 64 }; /* with fewer values, it is unclear how they were rounded */
 
 typedef struct totals {
     size_t rounded_norms; /* norms that are rounded as llm-compressor writes them back */
-    /* another dtype: with the original's values rounded; with exact values */
+    /* tensors of another dtype: with the original's values rounded; with exact values */
     size_t narrowed, retyped;
     size_t scaled;    /* scaled as AWQ and similar tools scale the layers before quantized layers */
-    size_t rerounded; /* another dtype, and neither side is the other rounded */
+    size_t rerounded; /* tensors of another dtype, where neither side is the other rounded */
     size_t caches;    /* scales of the KV cache */
     const char *first_cache;
     const char *first_norm, *first_narrowed, *first_retyped, *first_rerounded, *first_scaled;

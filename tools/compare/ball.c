@@ -199,8 +199,8 @@ sb_ball sb_ball_sigmoid(const sb_arithmetic *ar, sb_ball x)
     return function(ar, F, y, sb_wide_min(x.rad / 4, y * sb_wide_expm1(x.rad)));
 }
 
-/* T-3: "|silu'| <= 1.1"; T-80: "silu errs by one u more". silu multiplies a sigmoid that underflows
- * by x. */
+/* T-3: "|silu'| <= 1.1"; T-80: "silu errs by one u more". x also multiplies
+ * the underflow error of the sigmoid. */
 sb_ball sb_ball_silu(const sb_arithmetic *ar, sb_ball x)
 {
     double F = single(ar) ? 1.0 : sigmoid_error(ar, x) + 1.0;

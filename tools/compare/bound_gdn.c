@@ -74,7 +74,7 @@ static sb_ball log_exp_abs(const sb_arithmetic *ar, sb_ball x)
 }
 
 /* K-4: "log_exp is the same with log( RN(1 + exp(x)) ) in place of log1p( exp(x) )". Beyond 20 the
- * result is x. Next to 20 it may be either; they differ by less than e^-20. */
+ * result is x. Near 20 either of the two may be computed; they differ by less than e^-20. */
 static sb_ball softplus(const sb_arithmetic *ar, sb_knob_value form, sb_ball x)
 {
     if (form != SB_softplus_log_exp && form != SB_softplus_log_exp_abs)

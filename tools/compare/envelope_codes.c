@@ -35,7 +35,7 @@ static int same_expert(const sb_envelope_lane *lane, const sb_op_call *call)
 /* An element of the reference's row that may fall on the other side of a tie. */
 typedef struct tie {
     size_t at;
-    double by;      /* the change that takes it there */
+    double by;      /* the change that takes it to the other side */
     double squares; /* squared change of the quantized row */
 } tie;
 

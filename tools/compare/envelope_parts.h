@@ -12,7 +12,7 @@ typedef struct sb_envelope_lane {
     /* key of its random numbers; number of ops that took a random number in the current moment */
     uint64_t key, ops;
     size_t at;      /* next entry on the tape */
-    uint32_t *ids;  /* (rows, k) of the current layer */
+    uint32_t *ids;  /* (rows, k) experts in the current layer */
     double *spread; /* (L + 1, rows): squared distance of its router logits from the reference's */
     float *logits;  /* (V) */
     double *apart;  /* tight ones: mean square of the distance from a row of the tape, at the row's
@@ -30,7 +30,7 @@ struct sb_envelope {
     sb_op_hook twin;
     void *twin_ctx;
     uint64_t seed;
-    uint64_t calls;  /* so far; requests for logits do not count */
+    uint64_t calls;  /* number of calls so far; requests for logits do not count */
     uint64_t moment; /* number of the current call, or of a row of it whose logits are requested */
     size_t count;    /* number of lanes: N + 1 */
     int has_codes;
@@ -41,7 +41,7 @@ struct sb_envelope {
     int replays;         /* the engine undoes rejected rows by feeding the kept rows again */
     int anew;            /* rows were fed again: loose sequences may choose other experts */
     unsigned char *open; /* (L + 1, rows): 1 if that choice is open */
-    uint32_t *fed;       /* the tokens of the last verify, and how many */
+    uint32_t *fed;       /* the tokens of the last verify, and their number */
     size_t verified;
     double factor;         /* T-41, for router logits */
     double input_factor;   /* T-41, for a quantized input */

@@ -9,7 +9,7 @@ enum { BEST = 4 }; /* single changes that are tried in pairs */
 
 /* A measure of the failures of a comparison. */
 typedef struct badness {
-    /* the doublings beyond its bound of every ratio, summed, plus the number of failures */
+    /* sum over all ratios of the doublings beyond the bound, plus the number of failures */
     double score;
     double worst;
 } badness;

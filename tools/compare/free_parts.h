@@ -22,13 +22,13 @@ typedef struct sb_free_sequence {
     uint64_t position;  /* position of row 0 of the last call */
     size_t rows;        /* rows of the last call; 0: no call yet */
     int verify;         /* the last call's rows are not yet cut to the kept rows */
-    size_t kept;        /* kept rows that its round states; 0: not stated */
+    size_t kept;        /* number of kept rows according to its round; 0: not stated */
     uint32_t last;      /* the last token that it emitted */
     size_t accepted[2]; /* accepted drafts of the last round, and of the round before */
     uint64_t call;      /* step number of its last round */
     int has_round;
     size_t round;  /* index of the last round's verdict */
-    float *logits; /* (V) the reference's, of the row that gives the next token */
+    float *logits; /* (V) the reference's logits of the row that gives the next token */
     sb_free_draft drafted[SB_MAX_DRAFTS]; /* draft steps since the last call */
     size_t drafts;
     int waits;        /* the next token is still to come */
@@ -41,7 +41,7 @@ typedef struct sb_free_sequence {
     int ended;        /* no more rows will come: sessions and logits are released */
     int explained;    /* a failure was explained, after this round */
     size_t explained_round;
-    struct sb_free_rows *rows_before; /* (pieces) of the last recorded state, or NULL */
+    struct sb_free_rows *rows_before; /* (pieces) rows of the last recorded state, or NULL */
     size_t pieces;
 } sb_free_sequence;
 
@@ -66,7 +66,7 @@ struct sb_free {
     const sb_step *step; /* the current step */
     uint64_t steps;      /* steps so far */
     size_t first;        /* row 0 of the current call */
-    float *logits;       /* (V) the reference's */
+    float *logits;       /* (V) the reference's logits */
     double *bounds;      /* bounds of a piece of a state */
     size_t bounds_room;
     size_t compared, near_tokens, open_tokens, alone, choices, constant;

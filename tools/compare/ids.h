@@ -27,7 +27,7 @@ typedef struct sb_ids_verdict {
     size_t common;      /* tokens before the first difference */
     int parts;          /* 1: the tokens differ there; 0: the shorter side ends there */
     uint32_t tokens[2]; /* the tokens that differ */
-    uint32_t top;       /* the reference's token */
+    uint32_t top;       /* the token of the reference's largest logit */
     double below[2];    /* distance of each token's logit below that of `top` */
     double margin, envelope;
     int could[2]; /* the side could be right */

@@ -19,7 +19,7 @@ typedef struct sb_known {
     const float *base;
     size_t count;
     sb_knowledge kind;
-    sb_op op; /* the op that made it, in this layer */
+    sb_op op; /* the op that made the array, in this layer */
     uint32_t layer;
     const char *name;       /* name of the op's call */
     int single;             /* made by one of several calls that fill the array */

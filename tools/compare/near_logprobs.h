@@ -18,7 +18,7 @@ typedef struct sb_near_row {
 typedef struct sb_near_ours {
     const float *logits; /* (V) */
     size_t V;
-    double log_sum; /* sb_near_log_sum */
+    double log_sum; /* sb_near_log_sum of the logits */
 } sb_near_ours;
 
 /* T-60: the largest distance of the true number from value i. sb_near_at_floor: 1 if the true

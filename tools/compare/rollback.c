@@ -137,7 +137,7 @@ const char *sb_trial_words(size_t i)
     return mistakes[i].words;
 }
 
-/* A trial that reaches a value that is not finite is dropped. Lack of memory is an error. */
+/* Drops a trial that reaches a value that is not finite. Lack of memory is an error. */
 static sb_status survive(trial *one, sb_status status)
 {
     if (!status || status == SB_ERR_MEMORY)
@@ -159,7 +159,7 @@ static void take(const sb_state *conv, const sb_state *recurrent, sb_state *to)
     }
 }
 
-/* The mistake `stale`: a round without drafts, after a round that kept several rows. */
+/* Makes the mistake `stale` in a round without drafts, after a round that kept several rows. */
 static sb_status read_stale(trial *one, size_t i, size_t rows, sb_error *err)
 {
     sb_state *copy = NULL;

@@ -42,12 +42,13 @@ typedef struct sb_place {
 
 /* One op of ops.def over all steps, in the forced comparison. */
 typedef struct sb_op_verdict {
-    size_t compared, identical, open; /* elements; open: their bound is not 0 */
-    size_t skipped;                   /* calls not judged because inputs are not recorded */
-    size_t blind;                     /* of these, calls whose output is recorded */
-    size_t near_ties;                 /* router choices that the bounds leave open */
-    double worst;                     /* largest error / bound */
-    double median;                    /* tightness (T-16) */
+    /* number of elements; open: of elements with a bound other than 0 */
+    size_t compared, identical, open;
+    size_t skipped;   /* calls not judged because inputs are not recorded */
+    size_t blind;     /* of these, calls whose output is recorded */
+    size_t near_ties; /* router choices that the bounds leave open */
+    double worst;     /* largest error / bound */
+    double median;    /* tightness (T-16) */
     sb_verdict verdict;
 } sb_op_verdict;
 
