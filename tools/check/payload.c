@@ -8,15 +8,22 @@
 #include "ref/base/pool.h"
 #include "tools/check/payload_parts.h"
 
+enum { LARGE = 32 }; /* a unit with more than this part of all bytes is large */
+
 typedef struct place {
+    int small;
     uint32_t shard;
     uint64_t offset;
     size_t unit;
 } place;
 
+/* Large units come first: a thread that began one last would keep all others waiting. The rest is
+ * read from the first file to the last. */
 static int place_order(const void *a, const void *b)
 {
     const place *x = a, *y = b;
+    if (x->small != y->small)
+        return x->small - y->small;
     if (x->shard != y->shard)
         return x->shard < y->shard ? -1 : 1;
     return (x->offset > y->offset) - (x->offset < y->offset);
@@ -29,8 +36,8 @@ static place place_of(const sb_check *check, size_t i)
     for (unsigned p = 0; p < SB_PART_COUNT; p++)
         if (unit->found.part[p] && (!t || unit->found.part[p]->bytes > t->bytes))
             t = unit->found.part[p];
-    return t ? (place){t->shard, sb_checkpoint_offset(check->self.checkpoint, t), i}
-             : (place){0, 0, i};
+    return t ? (place){1, t->shard, sb_checkpoint_offset(check->self.checkpoint, t), i}
+             : (place){1, 0, 0, i};
 }
 
 typedef struct run {
@@ -121,6 +128,8 @@ static sb_status start(run *r, sb_error *err)
         marks += unit_marks(&check->self.units.rows[i]);
         r->total += unit_bytes(&check->self.units.rows[i]);
     }
+    for (size_t i = 0; i < count; i++)
+        r->order[i].small = unit_bytes(&check->self.units.rows[i]) <= r->total / LARGE;
     check->mark_mask = sb_mark_mask(marks);
     if (count)
         qsort(r->order, count, sizeof *r->order, place_order);

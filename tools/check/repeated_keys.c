@@ -206,7 +206,24 @@ static void join(search *s, found *all)
     }
 }
 
-int sb_repeated_keys(const sb_units *u, uint64_t **keys, size_t *count)
+static size_t first_bits(uint64_t key)
+{
+    return (size_t)(key >> (64 - SB_KEY_BITS));
+}
+
+static int make_set(found *all, sb_key_set *out)
+{
+    *out = (sb_key_set){all->keys, all->count, sb_alloc((1 << SB_KEY_BITS) / 8, 1)};
+    if (!out->maybe)
+        return 0;
+    for (size_t i = 0; i < all->count; i++) {
+        size_t at = first_bits(all->keys[i]);
+        out->maybe[at / 8] |= (unsigned char)(1u << at % 8);
+    }
+    return 1;
+}
+
+int sb_repeated_keys(const sb_units *u, sb_key_set *out)
 {
     search s = {.bins = {.units = u}};
     found all = {.keys = NULL};
@@ -222,14 +239,22 @@ int sb_repeated_keys(const sb_units *u, uint64_t **keys, size_t *count)
     free(s.bins.keys);
     free(s.bins.first);
     free(s.bins.next);
-    if (!sound || all.lost)
-        all.count = 0;
-    *keys = all.keys;
-    *count = all.count;
-    return sound && !all.lost;
+    if (make_set(&all, out) && sound && !all.lost)
+        return 1;
+    sb_key_set_free(out);
+    return 0;
 }
 
-int sb_is_repeated(const uint64_t *keys, size_t count, uint64_t key)
+int sb_key_set_has(const sb_key_set *set, uint64_t key)
 {
-    return count && bsearch(&key, keys, count, sizeof *keys, by_value) != NULL;
+    size_t at = first_bits(key);
+    return set->count && set->maybe[at / 8] >> at % 8 & 1 &&
+           bsearch(&key, set->keys, set->count, sizeof *set->keys, by_value) != NULL;
+}
+
+void sb_key_set_free(sb_key_set *set)
+{
+    free(set->keys);
+    free(set->maybe);
+    *set = (sb_key_set){0};
 }

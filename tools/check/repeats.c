@@ -135,14 +135,14 @@ static void find(repeats *r)
 static void gather(repeats *r)
 {
     sb_units *u = &r->check->self.units;
-    uint64_t *keys;
-    size_t count, room = 0;
-    r->check->findings.lost |= !sb_repeated_keys(u, &keys, &count);
+    sb_key_set keys;
+    size_t room = 0;
+    r->check->findings.lost |= !sb_repeated_keys(u, &keys);
     for (size_t i = 0; i < u->count; i++) {
         sb_mark_list *list = &u->rows[i].marks;
-        for (size_t k = 0; k < list->count && count; k++) {
+        for (size_t k = 0; k < list->count && keys.count; k++) {
             const sb_mark *m = &list->rows[k];
-            if (!sb_is_repeated(keys, count, sb_mark_kind(m)))
+            if (!sb_key_set_has(&keys, sb_mark_kind(m)))
                 continue;
             mark *grown = sb_grow(r->marks, r->mark_count, &room, sizeof *grown);
             r->check->findings.lost |= !grown;
@@ -158,7 +158,7 @@ static void gather(repeats *r)
         free(list->rows);
         *list = (sb_mark_list){0};
     }
-    free(keys);
+    sb_key_set_free(&keys);
     if (r->mark_count)
         qsort(r->marks, r->mark_count, sizeof *r->marks, by_key);
 }
