@@ -10,10 +10,11 @@
 #include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
-#include "tools/cli/tokens.h"
+#include "tools/cli/prompt.h"
 
 typedef struct wishes {
-    const char *folder, *tokens_file, *observed_file, *profile;
+    sb_prompts from;
+    const char *folder, *observed_file, *profile;
     sb_repeated settings, overlays;
     uint64_t depth, threads;
     int as_json, verbose;
@@ -252,7 +253,7 @@ static sb_status accept_all(const wishes *w, sb_error *err)
     sb_status status =
         w->observed_file ? sb_observed_load(w->observed_file, &r.observed, err) : SB_OK;
     if (!status)
-        status = sb_tokens_load(w->tokens_file, &r.sequences, &r.count, err);
+        status = sb_prompts_read(&w->from, w->folder, NULL, &r.sequences, &r.count, err);
     if (!status)
         status = measure(&r, err);
     if (!status && w->observed_file)
@@ -275,14 +276,14 @@ static sb_status accept_all(const wishes *w, sb_error *err)
 
 static sb_status read_wishes(wishes *w, sb_error *err)
 {
-    if (!w->tokens_file)
-        return sb_fail(err, SB_ERR_USAGE, "expected --tokens-file: the text to measure along");
     if (w->depth < 1 || w->depth > SB_MAX_DRAFTS)
         return sb_fail(err, SB_ERR_USAGE, "-K is %" PRIu64 "; expected 1 to %d", w->depth,
                        SB_MAX_DRAFTS);
     if (w->threads > 4096)
         return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
-    sb_status status = sb_knobs_profile(&w->knobs, w->profile, err);
+    sb_status status = sb_prompts_check(&w->from, err);
+    if (!status)
+        status = sb_knobs_profile(&w->knobs, w->profile, err);
     for (size_t i = 0; i < w->settings.count && !status; i++)
         status = sb_knobs_set(&w->knobs, w->settings.item[i], err);
     return status;
@@ -292,7 +293,7 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
 {
     wishes w = {.profile = "exact", .depth = 4};
     const sb_opt opts[] = {
-        {"tokens-file", 0, SB_OPT_INPUT, &w.tokens_file, "F", "texts, one list of ids per line"},
+        SB_PROMPT_OPTS(&w.from, "the text to measure along"),
         {"drafts", 'K', SB_OPT_NUMBER, &w.depth, "K", "drafts at each position, 1 to 8 (4)"},
         {"observed", 0, SB_OPT_INPUT, &w.observed_file, "FILE",
          "counters of vLLM, SGLang or llama-server to hold against it"},
@@ -305,7 +306,7 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
         {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL, "a line per position"},
     };
     sb_command_line line = {
-        .usage = "accept CKPT --tokens-file F [-K 4] [--observed FILE] [options]",
+        .usage = "accept CKPT (--tokens-file F | --text F) [-K 4] [--observed FILE] [options]",
         .about =
             "Measures the MTP head along given texts, without generating any: at every position\n"
             "what it would propose and how much of that the target would accept, and from that\n"

@@ -9,13 +9,13 @@
 #include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
-#include "tools/cli/tokens.h"
+#include "tools/cli/prompt.h"
 
 /* The command line. */
 typedef struct wishes {
     const char *path, *against, *need, *engine_name, *only, *skip, *waivers, *loaded, *junit, *io;
     const char *sarif, *markdown, *badge;
-    const char *tokens_file;
+    sb_prompts from; /* of --run */
     const sb_mtp_engine *engine;
     int headers, no_hashes, as_json, list, quiet, verbose;
     sb_repeated overlays;
@@ -128,8 +128,11 @@ static sb_status choose(wishes *w, sb_error *err)
     if (!status && w->positions > SB_HEAD_MAX_POSITIONS)
         status = sb_fail(err, SB_ERR_USAGE, "--run is %llu; at most %d",
                          (unsigned long long)w->positions, SB_HEAD_MAX_POSITIONS);
-    if (!status && w->tokens_file && !w->positions)
-        status = sb_fail(err, SB_ERR_USAGE, "--tokens-file is the text of --run N");
+    if (!status && sb_prompts_given(&w->from))
+        status = w->positions
+                     ? sb_prompts_check(&w->from, err)
+                     : sb_fail(err, SB_ERR_USAGE, "%s is the text of --run N, which is not given",
+                               SB_SHOW(sb_prompts_name(&w->from)));
     if (!status && w->positions && w->headers)
         status = sb_fail(err, SB_ERR_USAGE, "--run and --headers exclude each other");
     if (!status && w->io && sb_io_named(w->io) == SB_IO_COUNT)
@@ -151,7 +154,7 @@ typedef struct run {
     sb_check check;
     sb_loaded loaded;
     sb_mtp_audit mtp;
-    sb_sequence *sequences; /* of --tokens-file */
+    sb_sequence *sequences; /* the text of --run */
     size_t sequence_count;
     sb_head_run head;
     sb_report report;
@@ -164,10 +167,10 @@ static sb_status read_inputs(run *r, sb_error *err)
     sb_status status = w->waivers ? sb_waivers_load(w->waivers, &r->waivers, err) : SB_OK;
     if (!status && w->loaded)
         status = sb_loaded_load(w->loaded, &r->list, err);
-    if (!status && w->tokens_file)
-        status = sb_tokens_load(w->tokens_file, &r->sequences, &r->sequence_count, err);
     if (!status)
         status = sb_hub_resolve(w->path, &r->path, err);
+    if (!status && sb_prompts_given(&w->from))
+        status = sb_prompts_read(&w->from, r->path, NULL, &r->sequences, &r->sequence_count, err);
     if (!status && w->against)
         status = sb_hub_resolve(w->against, &r->against, err);
     return status;
@@ -176,19 +179,20 @@ static sb_status read_inputs(run *r, sb_error *err)
 /* Runs the head after the audit of the files; SB_HEAD_UNKNOWN if the audit found no head. */
 static sb_status run_head(run *r, sb_error *err)
 {
+    const int given = sb_prompts_given(&r->w->from);
     sb_head_options options = {.path = r->path,
                                .original = r->against,
                                .overlays = r->w->overlays.item,
                                .overlay_count = r->w->overlays.count,
                                .positions = r->w->positions,
-                               .text_name = r->w->tokens_file,
+                               .text_name = given ? sb_prompts_name(&r->w->from) : NULL,
                                .progress = sb_progress};
     if (r->mtp.verdict == SB_MTP_NONE_DECLARED) {
         r->head = (sb_head_run){.verdict = SB_HEAD_UNKNOWN, .why = "there is no head to run"};
         return SB_OK;
     }
-    sb_accept_text *texts = r->w->tokens_file ? calloc(r->sequence_count + 1, sizeof *texts) : NULL;
-    if (r->w->tokens_file && !texts)
+    sb_accept_text *texts = given ? calloc(r->sequence_count + 1, sizeof *texts) : NULL;
+    if (given && !texts)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for texts");
     for (size_t i = 0; i < r->sequence_count; i++)
         texts[i] = (sb_accept_text){r->sequences[i].ids, r->sequences[i].count, 0};
@@ -358,9 +362,8 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
         {"for", 0, SB_OPT_STRING, &w.engine_name, "ENGINE",
          "known faults of this engine's loader only: vllm, sglang, llamacpp, mlx, ..."},
         {"run", 0, SB_OPT_NUMBER, &w.positions, "N",
-         "run the MTP head along N tokens: does it draft well?"},
-        {"tokens-file", 0, SB_OPT_INPUT, &w.tokens_file, "F",
-         "the text of --run, a list of ids per line; else the model's own"},
+         "run the MTP head along N tokens (its own without a text): does it draft well?"},
+        SB_PROMPT_OPTS(&w.from, "the text of --run"),
         {"headers", 0, SB_OPT_FLAG, &w.headers, NULL, "names, shapes and configuration only"},
         {"no-hashes", 0, SB_OPT_FLAG, &w.no_hashes, NULL,
          "do not compute the hashes under which the hub stores files"},

@@ -9,10 +9,11 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/compare_show.h"
 #include "tools/cli/opts.h"
-#include "tools/cli/tokens.h"
+#include "tools/cli/prompt.h"
 
 typedef struct wishes {
-    const char *folder[2], *tokens, *tokens_file, *profile;
+    sb_prompts from;
+    const char *folder[2], *profile;
     sb_repeated settings, second;
     uint64_t mixed, threads;
     float most_kl, least_same;
@@ -45,7 +46,7 @@ static sb_status measure(const wishes *w, const sb_sequence *sequences, size_t c
         status = sb_model_open(w->folder[i], &models[i], err);
     for (int i = 0; i < 2 && !status; i++)
         status =
-            sb_tokens_check(w->tokens_file, sequences, count, models[i]->config.vocab_size, err);
+            sb_prompts_check_ids(&w->from, sequences, count, models[i]->config.vocab_size, err);
     if (!status)
         status = sb_pair_measure((const sb_model *const *)models, texts, count, &options, out, err);
     sb_model_close(models[0]);
@@ -105,24 +106,12 @@ static sb_status show(const wishes *w, const sb_compared *c, sb_error *err)
     return fflush(stdout) == 0 ? SB_OK : sb_fail(err, SB_ERR_IO, "the result could not be written");
 }
 
-/* Loads the text; --tokens is one sequence. */
-static sb_status load(const wishes *w, sb_sequence **sequences, size_t *count, sb_error *err)
-{
-    if (!w->tokens)
-        return sb_tokens_load(w->tokens_file, sequences, count, err);
-    *sequences = sb_alloc(1, sizeof **sequences);
-    if (!*sequences)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
-    *count = 1;
-    return sb_numbers_parse(w->tokens, "--tokens", *sequences, err);
-}
-
 static sb_status compare(const wishes *w, sb_error *err)
 {
     sb_sequence *sequences = NULL;
     size_t count = 0;
     sb_pair pair = {.tokens = 0};
-    sb_status status = load(w, &sequences, &count, err);
+    sb_status status = sb_prompts_read(&w->from, w->folder[0], NULL, &sequences, &count, err);
     if (!status)
         status = measure(w, sequences, count, &pair, err);
     if (!status) {
@@ -156,14 +145,13 @@ static void name_arithmetic(wishes *w)
 
 static sb_status read_wishes(wishes *w, sb_error *err)
 {
-    if (!w->tokens == !w->tokens_file)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "expected one of --tokens-file and --tokens: the text to compare on");
     if (w->threads > 4096)
         return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
     if (w->least_same > 1)
         return sb_fail(err, SB_ERR_USAGE, "--min-same is a share: expected 0 to 1");
-    sb_status status = sb_knobs_profile(&w->knobs[0], w->profile, err);
+    sb_status status = sb_prompts_check(&w->from, err);
+    if (!status)
+        status = sb_knobs_profile(&w->knobs[0], w->profile, err);
     for (size_t i = 0; i < w->settings.count && !status; i++)
         status = sb_knobs_set(&w->knobs[0], w->settings.item[i], err);
     w->knobs[1] = w->knobs[0];
@@ -176,10 +164,9 @@ static sb_status read_wishes(wishes *w, sb_error *err)
 sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
 {
     wishes w = {.profile = "exact", .mixed = 64};
-    enum { MAX_KL = 7, MIN_SAME = 8 };
+    enum { MAX_KL = 9, MIN_SAME = 10 };
     const sb_opt opts[] = {
-        {"tokens-file", 0, SB_OPT_INPUT, &w.tokens_file, "F", "texts, one list of ids per line"},
-        {"tokens", 0, SB_OPT_STRING, &w.tokens, "1,2,3", "one text as token ids"},
+        SB_PROMPT_OPTS(&w.from, "the text to compare on"),
         {"mixed", 0, SB_OPT_NUMBER, &w.mixed, "N",
          "tokens for the contributions of layers (64; 0: none)"},
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",
@@ -196,7 +183,7 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
         SB_OPT_JSON(&w.as_json),
     };
     sb_command_line line = {
-        .usage = "compare A B --tokens-file F | --tokens 1,2,3 [options]",
+        .usage = "compare A B (--tokens-file F | --text F) [options]",
         .about =
             "What does B, a quantized form of A, do otherwise? KL, largest logits, experts and\n"
             "acceptance of drafts on one text, and which layers it comes from: each layer of B is\n"

@@ -46,22 +46,14 @@ static sb_status add_wanted(sb_request *r, const sb_runner *runner, sb_error *er
     return SB_OK;
 }
 
-static int has_tokens(const sb_request *r)
-{
-    return r->tokens || r->tokens_file || r->prompt;
-}
-
 /* Tokens of a trace come from the trace, those of a dump also from the command line. Without
  * options for knobs, a trace's own knobs are used. */
 static sb_status settle_recorded(wishes *w, const sb_side *side, sb_error *err)
 {
     sb_request *r = &w->request;
-    int dumped = w->has_dump && !r->prompt;
-    if (dumped) {
-        w->dumped.tokens = r->tokens;
-        w->dumped.tokens_file = r->tokens_file;
-    }
-    if ((has_tokens(r) && !dumped) || r->draft || w->has_generate)
+    if (w->has_dump)
+        w->dumped.from = r->from;
+    if ((sb_prompts_given(&r->from) && !w->has_dump) || r->draft || w->has_generate)
         return sb_fail(err, SB_ERR_USAGE,
                        "%s has tokens of its own: expected no --tokens, -n or --draft",
                        SB_SHOW(side->spec));
@@ -86,7 +78,7 @@ static sb_status settle_live(wishes *w, const sb_side *side, sb_error *err)
     sb_request *r = &w->request;
     if (takes_own_profile(w, side))
         r->profile = "sm121";
-    if (!w->has_generate && r->tokens_file)
+    if (!w->has_generate && r->from.tokens_file)
         r->generate = 0;
     sb_status status = add_wanted(r, &side->runner, err);
     return status ? status : sb_request_check(r, w->folder, err);
@@ -379,7 +371,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 36 };
+enum { OPTS = 37 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -391,10 +383,7 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
          "tokens that the engine generates (16; 0 with --tokens-file)"},
         {"profile", 0, SB_OPT_STRING, &r->profile, "P",
          "roundings of the engine (of a trace its own, else exact)"},
-        {"tokens", 0, SB_OPT_STRING, &r->tokens, "1,2,3", "the prompt as token ids"},
-        {"tokens-file", 0, SB_OPT_INPUT, &r->tokens_file, "F",
-         "sequences, one list of ids per line"},
-        {"prompt", 0, SB_OPT_STRING, &r->prompt, "TEXT", "the prompt as text"},
+        SB_PROMPT_OPTS(&r->from, "the prompt"),
         {"draft", 0, SB_OPT_STRING, &r->draft, "K", "drafts per round, 0 to 8; or in turn 3,0,2"},
         {"rollback", 0, SB_OPT_STRING, &r->rollback, "WAY", "of the engine: snapshots or replay"},
         {"rows", 0, SB_OPT_NUMBER, &w->rows, "R", "rows of a call while tokens are fed (64)"},

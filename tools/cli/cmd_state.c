@@ -9,11 +9,12 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/continued.h"
 #include "tools/cli/opts.h"
+#include "tools/cli/prompt.h"
 #include "tools/cli/state_show.h"
-#include "tools/cli/tokens.h"
 
 typedef struct state_request {
-    const char *tokens, *tokens_file, *profile, *from, *output;
+    sb_prompts prompts;
+    const char *profile, *from, *output;
     sb_repeated settings;
     uint64_t threads;
     int no_mtp, as_json;
@@ -22,19 +23,20 @@ typedef struct state_request {
     sb_knobs knobs;
 } state_request;
 
-static sb_status read_request(state_request *r, sb_error *err)
+static sb_status read_request(const char *folder, state_request *r, sb_error *err)
 {
-    if (!r->output || !r->tokens == !r->tokens_file)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "save needs -o FILE and one of --tokens and --tokens-file");
-    sb_status status = sb_knobs_profile(&r->knobs, r->profile, err);
+    if (!r->output)
+        return sb_fail(err, SB_ERR_USAGE, "save needs -o FILE");
+    sb_status status = sb_prompts_check(&r->prompts, err);
+    if (!status)
+        status = sb_knobs_profile(&r->knobs, r->profile, err);
     for (size_t i = 0; i < r->settings.count && !status; i++)
         status = sb_knobs_set(&r->knobs, r->settings.item[i], err);
     if (status)
         return status;
-    status = sb_tokens_read(r->tokens, r->tokens_file, &r->sequences, &r->sequence_count, err);
-    if (!status && r->tokens_file && !r->sequence_count)
-        return sb_fail(err, SB_ERR_INPUT, "%s: no token ids", SB_SHOW(r->tokens_file));
+    status = sb_prompts_read(&r->prompts, folder, NULL, &r->sequences, &r->sequence_count, err);
+    if (!status && r->prompts.tokens_file && !r->sequence_count)
+        return sb_fail(err, SB_ERR_INPUT, "%s: no token ids", SB_SHOW(r->prompts.tokens_file));
     if (!status && (r->sequence_count != 1 || r->sequences[0].count == 0))
         status = sb_fail(err, SB_ERR_USAGE, "save takes one sequence of at least one token");
     return status;
@@ -80,15 +82,15 @@ static sb_status save(const char *folder, state_request *r, sb_error *err)
     sb_model *model = NULL;
     sb_session *session = NULL;
     sb_state_file *from = NULL;
-    sb_status status = read_request(r, err);
+    sb_status status = read_request(folder, r, err);
     sb_set_threads((unsigned)r->threads);
     if (!status && r->from)
         status = sb_state_file_open(r->from, &from, err);
     if (!status)
         status = sb_model_open(folder, &model, err);
     if (!status)
-        status = sb_tokens_check(r->tokens_file, r->sequences, r->sequence_count,
-                                 model->config.vocab_size, err);
+        status = sb_prompts_check_ids(&r->prompts, r->sequences, r->sequence_count,
+                                      model->config.vocab_size, err);
     if (!status) {
         int mtp = from ? from->state->has_mtp : sb_model_has_mtp(model);
         sb_session_options options = {.knobs = &r->knobs, .mtp = mtp && !r->no_mtp};
@@ -141,7 +143,7 @@ static sb_status dispatch(const sb_command_line *line, state_request *r, sb_erro
                                  : "one checkpoint folder");
     if (!is_diff && !is_info)
         return save(line->operand[1], r, err);
-    if (r->tokens || r->tokens_file || r->from || r->output || r->settings.count || r->no_mtp ||
+    if (sb_prompts_given(&r->prompts) || r->from || r->output || r->settings.count || r->no_mtp ||
         r->threads || strcmp(r->profile, "exact") != 0)
         return sb_fail(err, SB_ERR_USAGE, "the only option of %s is --json", what);
     return is_diff ? diff(line->operand + 1, r->as_json, err)
@@ -152,8 +154,7 @@ sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
 {
     state_request r = {.profile = "exact"};
     const sb_opt opts[] = {
-        {"tokens", 0, SB_OPT_STRING, &r.tokens, "1,2,3", "save: the token ids to feed"},
-        {"tokens-file", 0, SB_OPT_INPUT, &r.tokens_file, "F", "save: the same from a file"},
+        SB_PROMPT_OPTS(&r.prompts, "save: the prompt"),
         {"continue", 0, SB_OPT_INPUT, &r.from, "STATE", "save: feed them behind this state"},
         {"output", 'o', SB_OPT_OUTPUT, &r.output, "STATE", "save: the file to write, or replace"},
         {"no-mtp", 0, SB_OPT_FLAG, &r.no_mtp, NULL, "save: without the MTP head"},

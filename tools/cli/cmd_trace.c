@@ -77,10 +77,9 @@ static sb_status open_steps(report *r, sb_error *err)
     const sb_config *config = r->model ? &r->model->config : NULL;
     if (sb_dumped_is(&r->dumped, r->dir))
         return sb_dumped_open(&r->dumped, r->dir, config, r->checkpoint, &r->dump, err);
-    if (r->dumped.map || r->dumped.tokens || r->dumped.tokens_file)
+    if (r->dumped.map || sb_prompts_given(&r->dumped.from))
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s is no file of another program: expected no --map, --tokens or "
-                       "--tokens-file",
+                       "%s is no file of another program: expected no --map and no tokens",
                        SB_SHOW(r->dir));
     return sb_trace_open(r->dir, &r->trace, err);
 }
@@ -325,10 +324,7 @@ static sb_status parse(report *r, sb_command_line *line, int argc, char **argv, 
         SB_OPT_JSON(&r->as_json),
         {"write", 0, SB_OPT_OUTPUT, &r->write, "DIR", "write what was read as a trace folder"},
         SB_DUMPED_OPTS(&r->dumped),
-        {"tokens", 0, SB_OPT_STRING, &r->dumped.tokens, "1,2,3",
-         "the tokens that it was fed, where it does not say"},
-        {"tokens-file", 0, SB_OPT_INPUT, &r->dumped.tokens_file, "F",
-         "the same of more sequences, a line each"},
+        SB_PROMPT_OPTS(&r->dumped.from, "what the engine was fed, if the file does not say,"),
         {"kinds", 0, SB_OPT_FLAG, &r->kinds, NULL, "the files of other programs that are read"},
     };
     *line = (sb_command_line){.usage = "trace DIR|FILE [--checkpoint CKPT] [--write DIR] [--json]",

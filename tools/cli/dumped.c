@@ -24,13 +24,13 @@ int sb_dumped_is(const sb_dumped *d, const char *path)
 }
 
 /* Loads the token lists in the form for the readers. */
-static sb_status load(sb_dumped *d, sb_error *err)
+static sb_status load(sb_dumped *d, const char *folder, sb_error *err)
 {
-    if (d->ids || (!d->tokens && !d->tokens_file))
+    if (d->ids || !sb_prompts_given(&d->from))
         return SB_OK;
-    if (d->tokens && d->tokens_file)
-        return sb_fail(err, SB_ERR_USAGE, "--tokens and --tokens-file exclude each other");
-    sb_status status = sb_tokens_read(d->tokens, d->tokens_file, &d->sequences, &d->count, err);
+    sb_status status = sb_prompts_check(&d->from, err);
+    if (!status)
+        status = sb_prompts_read(&d->from, folder, NULL, &d->sequences, &d->count, err);
     if (status)
         return status;
     d->ids = sb_alloc(d->count, sizeof *d->ids);
@@ -47,7 +47,7 @@ static sb_status load(sb_dumped *d, sb_error *err)
 sb_status sb_dumped_open(sb_dumped *d, const char *path, const sb_config *config,
                          const char *folder, sb_dump **out, sb_error *err)
 {
-    sb_status status = load(d, err);
+    sb_status status = load(d, folder, err);
     d->options = (sb_dump_options){.as = d->as,
                                    .ids = d->ids,
                                    .id_count = d->id_count,

@@ -4,13 +4,13 @@
 #define SB_CLI_DUMPED_H
 
 #include "ref/model/config.h"
-#include "tools/cli/tokens.h"
+#include "tools/cli/prompt.h"
 #include "tools/dump/dump.h"
 
 typedef struct sb_dumped {
-    const char *as, *map;             /* --as, --map */
-    const char *tokens, *tokens_file; /* --tokens, --tokens-file */
-    sb_sequence *sequences;           /* (count) of tokens or tokens_file, loaded when needed */
+    const char *as, *map;   /* --as, --map */
+    sb_prompts from;        /* what the engine was fed */
+    sb_sequence *sequences; /* (count) of `from`, loaded when needed */
     size_t count;
     const uint32_t **ids;
     size_t *id_count;

@@ -242,9 +242,9 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
 {
     sb_traced traced = {NULL, NULL};
     sb_status status = check_head(model, r, err);
-    if (!status && !r->prompt)
-        status = sb_tokens_check(r->tokens_file, r->sequences, r->sequence_count,
-                                 model->config.vocab_size, err);
+    if (!status)
+        status = sb_prompts_check_ids(&r->from, r->sequences, r->sequence_count,
+                                      model->config.vocab_size, err);
     if (!status && r->given)
         status =
             sb_tokens_check(r->draft_file, r->given, r->given_count, model->config.vocab_size, err);

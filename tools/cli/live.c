@@ -148,9 +148,9 @@ sb_status sb_live_run(const sb_model *model, const sb_request *r, const sb_live 
     j.logits = sb_alloc(LOGITS_ROWS * j.vocabulary, sizeof *j.logits);
     sb_status status = j.logits ? sb_capture_new(&options, &j.capture, err)
                                 : sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
-    if (!status && !r->prompt)
-        status = sb_tokens_check(r->tokens_file, r->sequences, r->sequence_count,
-                                 model->config.vocab_size, err);
+    if (!status)
+        status = sb_prompts_check_ids(&r->from, r->sequences, r->sequence_count,
+                                      model->config.vocab_size, err);
     for (size_t i = 0; i < r->sequence_count && !status; i++)
         status = travel(&j, model, i, err);
     sb_capture_free(j.capture);

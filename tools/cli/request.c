@@ -26,10 +26,7 @@ void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
 {
     *r = (sb_request){.profile = "exact", .backend = "ref", .generate = 16, .seed = 42, .top_p = 1};
     const sb_opt table[SB_REQUEST_OPTS] = {
-        {"tokens", 0, SB_OPT_STRING, &r->tokens, "1,2,3", "the prompt as token ids"},
-        {"tokens-file", 0, SB_OPT_INPUT, &r->tokens_file, "F", "prompts, one list of ids per line"},
-        {"prompt", 0, SB_OPT_STRING, &r->prompt, "TEXT",
-         "the prompt as text, and text out: tokenizer.json of CKPT"},
+        SB_PROMPT_OPTS(&r->from, "the prompt"),
         {"generate", 'n', SB_OPT_NUMBER, &r->generate, "N",
          "tokens to generate (16); 0: prompt only"},
         {"draft", 0, SB_OPT_STRING, &r->draft, "K",
@@ -214,39 +211,21 @@ sb_status sb_request_check_settings(sb_request *r, sb_error *err)
     return status ? status : check_sampling(r, err);
 }
 
-static sb_status tokenize(sb_request *r, const char *folder, sb_error *err)
-{
-    sb_status status = sb_prompt_tokenizer(folder, &r->tokenizer, err);
-    r->sequences = sb_alloc(1, sizeof *r->sequences);
-    if (!status && !r->sequences)
-        status = sb_fail(err, SB_ERR_MEMORY, "out of memory");
-    if (status)
-        return status;
-    r->sequence_count = 1;
-    status = sb_tokenizer_encode(r->tokenizer, r->prompt, strlen(r->prompt), &r->sequences[0].ids,
-                                 &r->sequences[0].count, err);
-    if (!status && r->sequences[0].count == 0)
-        status = sb_fail(err, SB_ERR_USAGE, "--prompt gives no token; a run needs at least one");
-    return status;
-}
-
 static sb_status read_prompts(sb_request *r, const char *folder, sb_error *err)
 {
-    if (r->prompt)
-        return tokenize(r, folder, err);
     sb_status status =
-        sb_tokens_read(r->tokens, r->tokens_file, &r->sequences, &r->sequence_count, err);
+        sb_prompts_read(&r->from, folder, &r->tokenizer, &r->sequences, &r->sequence_count, err);
     if (!status && (r->sequence_count == 0 || r->sequences[0].count == 0))
-        status = sb_fail(err, r->tokens_file ? SB_ERR_INPUT : SB_ERR_USAGE,
+        status = sb_fail(err, r->from.tokens_file ? SB_ERR_INPUT : SB_ERR_USAGE,
                          "no token ids: a run needs at least one");
     return status;
 }
 
 sb_status sb_request_check(sb_request *r, const char *folder, sb_error *err)
 {
-    if ((r->tokens != NULL) + (r->tokens_file != NULL) + (r->prompt != NULL) != 1)
-        return sb_fail(err, SB_ERR_USAGE, "expected one of --tokens, --tokens-file and --prompt");
-    sb_status status = sb_request_check_settings(r, err);
+    sb_status status = sb_prompts_check(&r->from, err);
+    if (!status)
+        status = sb_request_check_settings(r, err);
     if (!status)
         status = read_prompts(r, folder, err);
     const char *single = r->logits_file ? "--logits"

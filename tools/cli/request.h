@@ -13,7 +13,8 @@
 /* The options in the table of sb_request_opts fill in the first part; sb_request_check derives the
  * second part. */
 typedef struct sb_request {
-    const char *tokens, *tokens_file, *prompt, *profile, *backend, *logits_file;
+    sb_prompts from;
+    const char *profile, *backend, *logits_file;
     const char *state_in, *state_out, *trace, *taps;           /* only for run */
     const char *draft_file;                                    /* only for run */
     const char *draft, *force_accept, *accept_mode, *rollback; /* NULL: not given */
@@ -23,7 +24,7 @@ typedef struct sb_request {
     uint64_t seed, top_k;
     float temperature, top_p, min_p;
 
-    sb_tokenizer *tokenizer; /* of --prompt; NULL: the input was ids */
+    sb_tokenizer *tokenizer; /* of --prompt and --text; NULL: the input was ids */
     sb_sequence *sequences;
     size_t sequence_count;
     const sb_backend *engine; /* of --backend */
@@ -36,7 +37,7 @@ typedef struct sb_request {
     sb_sampling sampling;    /* all except `sequence` */
 } sb_request;
 
-enum { SB_REQUEST_OPTS = 18 };
+enum { SB_REQUEST_OPTS = 19 };
 void sb_request_opts(sb_request *request, sb_opt opts[SB_REQUEST_OPTS]);
 
 /* Reads tokens and patterns, resolves the profile, tokenizes with the tokenizer of the checkpoint
