@@ -72,7 +72,6 @@ static void ask(const model_case *c, sb_request *request, uint32_t *ids, sb_sequ
     request->sequences = prompt;
     request->sequence_count = 1;
     request->generate = c->generate;
-    request->prompt = "ids";
     if (c->drafts)
         request->drafts = (sb_sequence){.ids = drafts, .count = 1};
 }
