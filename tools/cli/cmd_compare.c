@@ -185,7 +185,7 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "compare A B (--tokens-file F | --text F) [options]",
         .about =
-            "What does B, a quantized form of A, do otherwise? KL, largest logits, experts and\n"
+            "How does B, a quantized form of A, differ from A? KL, largest logits, experts and\n"
             "acceptance of drafts on one text, and which layers it comes from: each layer of B is\n"
             "put into A alone. Both files are read once, layer by layer. docs/compare.md.",
         .opts = opts,

@@ -9,8 +9,8 @@
 #include "ref/run/hook.h"
 #include "ref/run/round.h"
 
-/* In ascending order of weight. The verdict of a whole is the heaviest of its parts, but SKIPPED
- * and INHERITED parts never count as passed. */
+/* In ascending order of severity. The verdict of a whole is the most severe of its parts, but
+ * SKIPPED and INHERITED parts never count as passed. */
 typedef enum sb_verdict {
     SB_VERDICT_none,       /* not compared */
     SB_VERDICT_IDENTICAL,  /* every bit */
