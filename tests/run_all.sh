@@ -34,6 +34,9 @@ all=0
 
 # asan runs alone. The suites before it have many short members, so that no processor waits long.
 SUITES=(lint meta unit prop fault mtp hf quant check gate gpu matrix cli golden fuzz asan)
+# seconds of processor that they took once: only their ratios count, for the time that is left
+declare -A cost=([lint]=40 [meta]=130 [unit]=280 [prop]=20 [fault]=180 [mtp]=30 [hf]=20 [quant]=15 [check]=150
+    [gate]=60 [gpu]=400 [matrix]=140 [cli]=280 [golden]=25 [fuzz]=25 [asan]=300 [exhaustive]=40000)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
@@ -261,7 +264,21 @@ closes() {
         problem "FAILED $1: the suite has no tests"
         failed=$((failed + 1))
     fi
-    printf '=== %s: %d s\n' "$1" $((SECONDS - began[opened]))
+    printf '=== %s: %d s%s\n' "$1" $((SECONDS - began[opened])) "$(time_left "$1")"
+}
+# how many suites are left behind this one, and the minutes that they take at the rate of those that ended
+time_left() {
+    local suite left=0 spent=0 suites=0 behind=0
+    for suite in "${chosen[@]}"; do
+        if [ $behind = 1 ]; then
+            suites=$((suites + 1)) left=$((left + cost[$suite]))
+        else
+            spent=$((spent + cost[$suite]))
+        fi
+        [ "$suite" != "$1" ] || behind=1
+    done
+    [ $suites = 0 ] || printf '; %d of %d suites left, about %d min' \
+        $suites ${#chosen[@]} $((SECONDS * left / spent / 60 + 1))
 }
 
 # For each member `start end` and the output of bash's times: those of its own shell, and of all its children.
@@ -310,6 +327,7 @@ if [ ${#chosen[@]} = 0 ]; then
 fi
 export CHECK_ALL=$all
 [ $all = 0 ] || export SAMEBIT_CASES="${SAMEBIT_CASES:-1000000}" # reductions of each kind against MPFR
+[ ${#chosen[@]} -lt 2 ] || printf '%d suites: %s\n' ${#chosen[@]} "${chosen[*]}"
 for suite in "${chosen[@]}"; do [ "$suite" = none ] || run_suite "$suite"; done
 all_end
 [ $times = 0 ] || show_times

@@ -209,12 +209,12 @@ done
     cp "$scratch/meet_a" b/suites/prop && cp "$scratch/meet_b" b/tests/fault/test_b
     for JOBS in 1 2; do
         rm -f "$scratch"/here-*
-        TRIES=$((JOBS == 1 ? 5 : 100)) BUILD=b bash "$runner" prop fault 2>&1 | sed 's/: [0-9]* s$/: N s/' > "$scratch/output"
+        TRIES=$((JOBS == 1 ? 5 : 100)) BUILD=b bash "$runner" prop fault 2>&1 | sed 's/: [0-9]* s/: N s/' > "$scratch/output"
         check "JOBS=$JOBS: that many suites at a time" \
             [ "$(tail -n 1 "$scratch/output")" = "$JOBS passed, $((2 - JOBS)) failed, 0 skipped" ]
     done
-    check "suites at the same time are shown in order" shown "=== prop" "--- tests/prop/prop_a" "1 passed, 0 failed" \
-        "=== prop: N s" "=== fault" "--- tests/fault/test_b" "1 passed, 0 failed" "=== fault: N s"
+    check "suites at the same time are shown in order" shown "2 suites: prop fault" "=== prop" "--- tests/prop/prop_a" \
+        "1 passed, 0 failed" "=== prop: N s; 1 of 2 suites left, about 1 min" "=== fault" "--- tests/fault/test_b" "1 passed, 0 failed" "=== fault: N s"
 }
 
 printf '%d passed, %d failed, 0 skipped\n' $passed $failed
