@@ -10,6 +10,7 @@
 #include "tools/cli/diff_files.h"
 #include "tools/cli/diff_ids.h"
 #include "tools/cli/diff_needs.h"
+#include "tools/cli/diff_propose.h"
 #include "tools/compare/envelope.h"
 #include "tools/report/diff.h"
 
@@ -23,7 +24,7 @@ typedef struct wishes {
     sb_request request;
     sb_dumped dumped;
     uint64_t rows, runs, given, chunk;
-    int forced, free, explain, allow_self, sampled, as_json, quiet, all;
+    int forced, free, explain, allow_self, sampled, as_json, quiet, all, propose;
     int has_generate, has_profile, has_dump;
 } wishes;
 
@@ -167,7 +168,8 @@ static json_t *one_document(const sb_diff_run *run, const sb_diff_report *r, jso
     return document;
 }
 
-static json_t *document_of(const sb_diff_run *run, const sb_diff_reports *r)
+static json_t *document_of(const sb_diff_run *run, const sb_diff_reports *r,
+                           const sb_proposals *proposals)
 {
     json_t *document = one_document(&run[0], &r->item[0], sb_document("diff"));
     if (document && r->count > 1) {
@@ -176,11 +178,13 @@ static json_t *document_of(const sb_diff_run *run, const sb_diff_reports *r)
     }
     if (document && run->side->kind == SB_SIDE_ids)
         json_object_set_new(document, "pairs", pairs_json(run));
+    if (document && proposals)
+        json_object_set_new(document, "proposed", sb_proposals_json(proposals));
     return document;
 }
 
 static sb_status print_reports(const wishes *w, const sb_diff_run *runs, size_t count,
-                               sb_error *err)
+                               const sb_proposals *proposals, sb_error *err)
 {
     sb_diff_style style = {.all = w->all, .quiet = w->quiet};
     sb_diff_reports r = {.count = count,
@@ -195,7 +199,9 @@ static sb_status print_reports(const wishes *w, const sb_diff_run *runs, size_t 
     }
     if (count > 1 && !w->as_json)
         printf("right: %s\n", r.right);
-    json_t *document = document_of(&runs[0], &r);
+    if (proposals && !w->as_json)
+        sb_proposals_print(proposals, stdout);
+    json_t *document = document_of(&runs[0], &r, proposals);
     sb_status status = w->as_json ? sb_print_document(json_incref(document), err) : SB_OK;
     if (!status)
         status = sb_diff_files_write(&w->files, &r, document, runs[0].model, err);
@@ -291,6 +297,7 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
 {
     sb_model *model = NULL;
     sb_diff_run runs[2] = {{.notes = ""}, {.notes = ""}};
+    sb_proposals proposals = {.count = 0};
     sb_status status = settle(w, &sides[0], err);
     if (!status)
         status =
@@ -309,8 +316,12 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
                          ? sb_diff_run_ids(&runs[i], w->versus, w->given, err)
                          : sb_diff_run_side(&runs[i], err);
     }
+    if (!status && w->propose)
+        status = sb_propose(model, &w->request.knobs, &runs[0].verdicts.coverage, w->request.seed,
+                            &proposals, err);
     if (!status)
-        status = print_reports(w, runs, count, err);
+        status = print_reports(w, runs, count, w->propose ? &proposals : NULL, err);
+    sb_proposals_free(&proposals);
     for (size_t i = 0; i < count && !status; i++)
         status = conclude(w, &runs[i], err);
     for (size_t i = 0; i < count; i++)
@@ -371,7 +382,7 @@ static const char more[] =
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 37 };
+enum { OPTS = 38 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -417,6 +428,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
          "write a page for a browser (docs/report.md)"},
         {"jsonl", 0, SB_OPT_OUTPUT, &w->files.jsonl, "F", "write the result as lines of JSON, too"},
         {"junit", 0, SB_OPT_OUTPUT, &w->files.junit, "F", "write the result as JUnit XML, too"},
+        {"propose", 0, SB_OPT_FLAG, &w->propose, NULL,
+         "prompts that reach what the compared data did not reach"},
         {"quiet", 'q', SB_OPT_FLAG, &w->quiet, NULL, "the closing line only"},
         {"all", 0, SB_OPT_FLAG, &w->all, NULL, "a line per token, however many"},
         {"drafter", 0, SB_OPT_STRING, &w->drafter, "WHO",

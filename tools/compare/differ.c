@@ -41,8 +41,10 @@ sb_status sb_differ_new(const sb_model *model, const sb_differ_options *options,
                         sb_error *err)
 {
     sb_differ *d = sb_alloc(1, sizeof *d);
-    if (!d)
+    if (!d || !sb_coverage_begin(&options->verdicts->coverage, &model->config)) {
+        free(d);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    }
     d->model = model;
     d->options = *options;
     d->options.forced.verdicts = &d->ops;
@@ -125,6 +127,10 @@ static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
         snprintf(d->options.verdicts->note, SB_WORDS,
                  "the first call shows nothing of the MTP head: its ops were not judged");
     }
+    if (ops) /* the engine's values, if they are recorded */
+        d->options.forced.coverage = &d->options.verdicts->coverage;
+    else
+        d->options.free.coverage = &d->options.verdicts->coverage;
     if (ops)
         status = sb_forced_new(d->model, &d->options.forced, &d->forced, err);
     if (!status && d->options.with_free)
@@ -360,6 +366,9 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
         judge_finite(d, step, first);
     if (!status)
         judge_lengths(d, step);
+    for (size_t i = 0; i < step->round_count; i++)
+        sb_coverage_round(&v->coverage, step->rounds[i].round.drafted,
+                          step->rounds[i].round.accepted);
     if (!status)
         add_worst(d, step, first);
     return status || !d->forced ? status : add_cells(d, step, first, err);

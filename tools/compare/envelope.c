@@ -132,6 +132,7 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
         sb_knobs_exact(&e->knobs);
     e->twin = options->twin;
     e->twin_ctx = options->twin_ctx;
+    e->coverage = options->coverage;
     e->replays = options->replays && model->config.experts;
     e->count = options->perturbed + 1;
     e->seed = options->seed;

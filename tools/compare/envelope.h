@@ -12,6 +12,7 @@
 
 #include "ref/run/session.h"
 #include "tools/compare/ball.h"
+#include "tools/compare/coverage.h"
 
 typedef struct sb_envelope sb_envelope;
 
@@ -21,6 +22,7 @@ typedef struct sb_envelope_options {
     size_t perturbed;                /* N; 0: no noise is estimated */
     uint64_t seed;
     int mtp;
+    sb_coverage *coverage; /* receives the regimes of the reference's values, or NULL */
     int replays;     /* the engine undoes rejected rows by feeding the kept rows again: T-85 */
     sb_op_hook twin; /* runs the ops in place of sb_op_run, or NULL */
     void *twin_ctx;

@@ -276,9 +276,8 @@ static sb_status chunk(sb_envelope_lane *lane, const sb_op_call *call)
     return status;
 }
 
-sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
+static sb_status run_and_move(sb_envelope_lane *lane, const sb_op_call *call)
 {
-    sb_envelope_lane *lane = ctx;
     if (call->op == SB_OP_router)
         return sb_envelope_route(lane, call);
     if (call->op == SB_OP_linear) {
@@ -301,4 +300,13 @@ sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
     if (!status)
         move_outputs(lane, call);
     return status ? status : sb_envelope_cache(lane, call);
+}
+
+sb_status sb_envelope_hook(void *ctx, const sb_op_call *call)
+{
+    sb_envelope_lane *lane = ctx;
+    sb_status status = run_and_move(lane, call);
+    if (!status && lane->number == 0 && lane->of->coverage)
+        sb_coverage_op(lane->of->coverage, call);
+    return status;
 }

@@ -29,6 +29,7 @@ struct sb_envelope {
     sb_knobs knobs;
     sb_op_hook twin;
     void *twin_ctx;
+    sb_coverage *coverage;
     uint64_t seed;
     uint64_t calls;  /* number of calls so far; requests for logits do not count */
     uint64_t moment; /* number of the current call, or of a row of it whose logits are requested */

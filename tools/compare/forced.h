@@ -21,6 +21,7 @@ typedef struct sb_forced_options {
     sb_verdicts *verdicts;           /* receives ops, first failure, near ties */
     const char *bundle;              /* file for the first failing op (bundle.h), or NULL */
     sb_cells *cells;                 /* receives the ratios of each row of a step, or NULL */
+    sb_coverage *coverage;           /* receives the regimes of the values, or NULL */
     int mtp;                         /* the steps have the head's taps */
     int any_form;                    /* the engine's form of the delta rule is not known: T-67 */
     sb_trace_rollback rollback;      /* how the engine undoes rows, if known: T-85 */

@@ -26,9 +26,14 @@ sb_status forced_on_op(void *ctx, const sb_op_call *call)
     if (status)
         return status;
     if (call->op == SB_OP_router)
-        return forced_route(f, call);
-    status = f->replay ? forced_bound_replay(f, call) : forced_bound(f, call);
-    return status ? status : forced_run(f, call);
+        status = forced_route(f, call);
+    else
+        status = f->replay ? forced_bound_replay(f, call) : forced_bound(f, call);
+    if (!status && call->op != SB_OP_router)
+        status = forced_run(f, call);
+    if (!status && f->options.coverage && !f->replay)
+        sb_coverage_op(f->options.coverage, call);
+    return status;
 }
 
 static int ends_with(const char *name, const char *end)

@@ -79,6 +79,7 @@ static sb_status open_sequence(sb_free *f, sb_free_sequence *s, sb_error *err)
                                    .seed = f->options.seed,
                                    .mtp = f->options.mtp,
                                    .replays = sb_trace_replays(f->options.rollback),
+                                   .coverage = f->options.coverage,
                                    .twin = f->options.twin,
                                    .twin_ctx = f->options.twin_ctx};
     sb_session_options session = {

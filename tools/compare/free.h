@@ -25,10 +25,11 @@ typedef struct sb_free_options {
     int external;               /* the drafts are not the head's and not judged (U-10) */
     int sampled;                /* the drafts are sampled: any token may be a draft */
     sb_trace_rollback rollback; /* how the engine undoes rows, if known: T-85 */
-    int greedy;          /* the engine emits the token of the largest logit: tokens are judged */
-    int same_arithmetic; /* the engine claims to use the reference's arithmetic */
-    int explain;         /* try the rollback mistakes if a round fails (rollback.h) */
-    sb_op_hook twin;     /* runs the ops of the reference, changed by an explanation; or NULL */
+    int greedy;            /* the engine emits the token of the largest logit: tokens are judged */
+    int same_arithmetic;   /* the engine claims to use the reference's arithmetic */
+    int explain;           /* try the rollback mistakes if a round fails (rollback.h) */
+    sb_coverage *coverage; /* receives the regimes of the reference's values, or NULL */
+    sb_op_hook twin;       /* runs the ops of the reference, changed by an explanation; or NULL */
     void *twin_ctx;
 } sb_free_options;
 

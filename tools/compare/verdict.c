@@ -30,6 +30,7 @@ void sb_verdicts_free(sb_verdicts *verdicts)
     free(verdicts->tokens);
     free(verdicts->rounds);
     free(verdicts->cells.worst);
+    sb_coverage_free(&verdicts->coverage);
     *verdicts = (sb_verdicts){0};
 }
 

@@ -8,6 +8,7 @@
 #include "ref/base/status.h"
 #include "ref/run/hook.h"
 #include "ref/run/round.h"
+#include "tools/compare/coverage.h"
 
 /* In ascending order of severity. The verdict of a whole is the most severe of its parts, but
  * SKIPPED and INHERITED parts never count as passed. */
@@ -139,6 +140,7 @@ typedef struct sb_verdicts {
     char bundled[SB_WORDS];   /* the failure in the replay bundle; empty: no bundle */
     char unbundled[SB_WORDS]; /* why the first failure has no bundle */
     sb_cells cells;           /* cells of the forced comparison */
+    sb_coverage coverage;
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
     size_t near_ties, failures, skipped_taps;

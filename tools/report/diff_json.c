@@ -243,6 +243,22 @@ static json_t *statistics(const sb_verdicts *v)
     return out;
 }
 
+static json_t *coverage_json(const sb_coverage *c, int *failed)
+{
+    json_t *out = json_object();
+    for (int i = 0; i < SB_REGIMES; i++) {
+        sb_regime_seen seen = sb_coverage_seen(c, (sb_regime)i);
+        if (!seen.applies)
+            continue;
+        json_t *one = json_object();
+        put(one, "reached", count(seen.reached), failed);
+        put(one, "of", seen.of ? count(seen.of) : json_null(), failed);
+        put(one, "detail", *seen.detail ? string(seen.detail) : json_null(), failed);
+        put(out, sb_regime_name((sb_regime)i), one, failed);
+    }
+    return out;
+}
+
 json_t *sb_diff_json(const sb_diff_report *r, json_t *document)
 {
     const sb_verdicts *v = r->verdicts;
@@ -266,6 +282,7 @@ json_t *sb_diff_json(const sb_diff_report *r, json_t *document)
     put(document, "failures", count(v->failures), &failed);
     put(document, "skipped_taps", count(v->skipped_taps), &failed);
     put(document, "first_failure", failure_json(r, &failed), &failed);
+    put(document, "coverage", coverage_json(&v->coverage, &failed), &failed);
     put(document, "explanations", explanations_json(v, &failed), &failed);
     if (!failed)
         return document;

@@ -175,6 +175,28 @@ static void print_ops(const sb_verdicts *v, FILE *out)
     }
 }
 
+/* With --all every regime, else those that were not reached, unless there is a failure. */
+static void print_coverage(const sb_verdicts *v, int all, FILE *out)
+{
+    int missed = 0;
+    for (int i = 0; i < SB_REGIMES && sb_diff_compared(v); i++) {
+        const char *words = sb_regime_words((sb_regime)i), *unit = sb_regime_unit((sb_regime)i);
+        sb_regime_seen seen = sb_coverage_seen(&v->coverage, (sb_regime)i);
+        if (all && seen.applies) {
+            fprintf(out, "%s %-36s %" PRIu64, i ? "        " : "reached:", words, seen.reached);
+            if (seen.of)
+                fprintf(out, " of %" PRIu64, seen.of);
+            fprintf(out, " (%s)%s%s\n", unit, *seen.detail ? "; " : "", seen.detail);
+        } else if (!all && !v->has_failure && sb_regime_missed(&seen)) {
+            fprintf(out, "%s%s", missed++ ? ", " : "not reached: ", words);
+            if (seen.reached)
+                fprintf(out, " (%" PRIu64 " of %" PRIu64 ")", seen.reached, seen.of);
+        }
+    }
+    if (missed)
+        fputc('\n', out);
+}
+
 static void print_failure(const sb_diff_report *r, FILE *out)
 {
     const sb_place *p = &r->verdicts->first_failure;
@@ -216,6 +238,7 @@ void sb_diff_text(const sb_diff_report *r, const sb_diff_style *style, FILE *out
         print_tokens(r, style, out);
         print_sums(v, out);
         print_ops(v, out);
+        print_coverage(v, style->all, out);
         print_failure(r, out);
         print_explanations(v, out);
     }
