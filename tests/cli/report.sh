@@ -32,7 +32,7 @@ agree pass 0 WITHIN --engine sim:sequential --tokens 1,2,3 -n 6 --draft 2
 same "lines of the failure" "$(wc -l < "$work/fail.jsonl")" "$((
     $(grep -c '"type":"token"' "$work/fail.jsonl") + $(grep -c '"type":"round"' "$work/fail.jsonl") +
     $(grep -c '"type":"op"' "$work/fail.jsonl") + $(grep -c '"type":"explanation"' "$work/fail.jsonl") + 3))"
-has "$work/fail.html" 'in the op <b class="fail">gates</b>. It <b>behaves like a mistake: dt_bias is not added</b>'
+has "$work/fail.html" 'in the op <b class="bad">gates</b>. It <b>behaves like a mistake: dt_bias is not added</b>'
 has "$work/fail.jsonl" '"layers":[0,1,2,3,"mtp.0",null]'
 check "a pass has a first failure" test "$(grep -c first_failure "$work/pass.jsonl")" = 0
 check "a failure in a pass" test "$(grep -c 'class="h[56]"><title>' "$work/pass.html")" = 0

@@ -226,8 +226,7 @@ TEST(says_what_failed)
     assert_int_equal(occurrences(page, "<td>&gt; 1.00e-14</td>"), 1);
     has(page, "data-verdict=\"FAIL\"");
     has(page, "up to 1 is inside</dt><dd>1.0e+06</dd>");
-    has(page,
-        "It first goes wrong at position 3, layer 2, in the op <b class=\"fail\">rmsnorm</b>");
+    has(page, "It first goes wrong at position 3, layer 2, in the op <b class=\"bad\">rmsnorm</b>");
     /* a field for each token and layer, for the head, for no layer and for the token as a whole;
      * and the frame */
     assert_int_equal(occurrences(page, "<rect x=\""), 20 * 7 + 1);
@@ -236,7 +235,7 @@ TEST(says_what_failed)
     assert_int_equal(occurrences(page, "class=\"h6\"><title>position"), 2);
     /* the element and its neighbours */
     has(page, "<tr class=\"hit\"><td>7</td><td>2</td><td>1</td><td>1.0e+06</td>");
-    has(page, "conv</td><td><span class=\"verdict fail\">FAIL</span></td><td>1</td><td>1</td>");
+    has(page, "conv</td><td><span class=\"verdict bad\">FAIL</span></td><td>1</td><td>1</td>");
     has(page, "layer 1, head 3, row 4, column 5: 2, expected 1");
     has(page, "<tr><td>draft 2</td><td class=\"left\"><span class=\"bar\"><i "
               "style=\"width:100%\"></i></span> 1 of 1</td><td class=\"left\"><span "

@@ -40,10 +40,10 @@ static map make_map(const sb_diff_report *r)
 {
     map m = {.r = r, .layers = used_layers(&r->verdicts->cells)};
     size_t tokens = r->verdicts->token_count;
-    m.per_row = over(m.layers, HTML_ROWS - 1);
+    m.per_row = over(m.layers, SB_PAGE_ROWS - 1);
     m.rows = 1 + (m.layers ? over(m.layers, m.per_row) : 0);
-    size_t most = HTML_FIELDS / m.rows;
-    most = most < HTML_COLUMNS ? most : HTML_COLUMNS;
+    size_t most = SB_PAGE_FIELDS / m.rows;
+    most = most < SB_PAGE_COLUMNS ? most : SB_PAGE_COLUMNS;
     m.per_column = over(tokens, most);
     m.columns = over(tokens, m.per_column);
     return m;
@@ -135,16 +135,16 @@ static void print_layers(FILE *out, const map *m, size_t row)
         fprintf(out, " to %s", html_layer(m->r, last < m->layers ? last : m->layers - 1).text);
 }
 
-static void print_field(FILE *out, const map *m, size_t column, size_t row)
+static void print_field(FILE *out, const void *ctx, size_t row, size_t column)
 {
+    const map *m = ctx;
     double ratio;
     sb_verdict whole = SB_VERDICT_none;
     if (row == 0)
         whole = token_verdict(m, column, &ratio);
     else
         ratio = cell(m, column, row - 1);
-    fprintf(out, "<rect x=\"%zu\" y=\"%zu\" width=\"1\" height=\"1\" class=\"%s\"><title>", column,
-            row, row ? colour(ratio) : token_colour(whole, ratio));
+    sb_page_field(out, row, column, row ? colour(ratio) : token_colour(whole, ratio));
     print_tokens(out, m, column);
     fputs(", ", out);
     if (row > 0)
@@ -156,8 +156,8 @@ static void print_field(FILE *out, const map *m, size_t column, size_t row)
     else if (row == 0 && ratio == 0)
         fprintf(out, ": %s", sb_verdict_name(whole));
     else
-        fprintf(out, ": %s", html_ratio(ratio).text);
-    fputs("</title></rect>\n", out);
+        fprintf(out, ": %s", sb_page_ratio(ratio).text);
+    sb_page_field_end(out);
 }
 
 /* --- the first failure -------------------------------------------------------------------------
@@ -175,8 +175,9 @@ static int is_failed(const sb_verdicts *v, size_t token, size_t layer, int draft
                  : t->position == p->token && t->verdict == SB_VERDICT_FAIL;
 }
 
-static void print_mark(FILE *out, const map *m)
+static void print_mark(FILE *out, const void *ctx)
 {
+    const map *m = ctx;
     const sb_verdicts *v = m->r->verdicts;
     size_t row = 0, layer = v->first_failure.layer, token = v->token_count;
     if (v->cells.rows && html_is_op(v->first_failure.op)) {
@@ -196,58 +197,28 @@ static void print_mark(FILE *out, const map *m)
 /* --- around the fields -------------------------------------------------------------------------
  */
 
-static void print_names(FILE *out, const map *m)
+static void print_name(FILE *out, const void *ctx, size_t row)
 {
-    size_t each = m->rows > 40 ? 4 : 1;
-    fprintf(out, "<div class=\"names%s\">\n<div>whole token</div>\n", each > 1 ? " dense" : "");
-    for (size_t row = 0; row + 1 < m->rows; row++) {
-        fputs("<div>", out);
-        if (row % each == 0 || row + 3 > m->rows)
-            print_layers(out, m, row);
-        fputs("</div>\n", out);
-    }
-    fputs("</div>\n", out);
+    if (row)
+        print_layers(out, ctx, row - 1);
+    else
+        fputs("whole token", out);
 }
 
-static void print_axis(FILE *out, const map *m)
+static void print_position(FILE *out, const void *ctx, size_t column)
 {
-    const sb_verdicts *v = m->r->verdicts;
-    size_t marks = m->columns < 3 ? 1 : m->columns < 12 ? 2 : 5;
-    fputs("<div class=\"axis\">", out);
-    for (size_t i = 0; i < marks; i++) {
-        size_t column = marks == 1 ? 0 : i * (m->columns - 1) / (marks - 1);
-        const sb_token_verdict *t = &v->tokens[column * m->per_column];
-        fprintf(out, "<span%s style=\"left:%.2f%%\">",
-                i == 0           ? " class=\"start\""
-                : i + 1 == marks ? " class=\"end\""
-                                 : "",
-                i == 0           ? 0.0
-                : i + 1 == marks ? 100.0
-                                 : 100.0 * ((double)column + 0.5) / (double)m->columns);
-        if (m->r->sequences > 1)
-            fprintf(out, "%u:", (unsigned)t->sequence);
-        fprintf(out, "%" PRIu64 "</span>", t->position);
-    }
-    fputs("</div>\n", out);
+    const map *m = ctx;
+    const sb_token_verdict *t = &m->r->verdicts->tokens[column * m->per_column];
+    if (m->r->sequences > 1)
+        fprintf(out, "%u:", (unsigned)t->sequence);
+    fprintf(out, "%" PRIu64, t->position);
 }
 
-static void print_legend(FILE *out)
-{
-    static const struct {
-        const char *class, *words;
-    } keys[] = {
-        {"h0", "0, the same bits"}, {"h1", "up to 0.06"},      {"h2", "up to 0.25"},
-        {"h3", "up to 0.5"},        {"h4", "up to 1: inside"}, {"h5", "above 1: wrong"},
-        {"h6", "above 16: wrong"},  {"ht", "near tie"},        {"n", "grey: not compared"},
-    };
-    fputs("<p class=\"legend\">", out);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        fprintf(out,
-                "<span><svg viewBox=\"0 0 14 12\" aria-hidden=\"true\"><rect width=\"14\" "
-                "height=\"12\" class=\"%s\"/></svg>%s</span>",
-                keys[i].class, keys[i].words);
-    fputs("</p>\n", out);
-}
+static const sb_page_key keys[] = {{"h0", "0, the same bits"},  {"h1", "up to 0.06"},
+                                   {"h2", "up to 0.25"},        {"h3", "up to 0.5"},
+                                   {"h4", "up to 1: inside"},   {"h5", "above 1: wrong"},
+                                   {"h6", "above 16: wrong"},   {"ht", "near tie"},
+                                   {"n", "grey: not compared"}, {NULL, NULL}};
 
 static void print_binning(FILE *out, const map *m)
 {
@@ -268,32 +239,25 @@ void html_map(FILE *out, const sb_diff_report *r)
     if (!r->verdicts->token_count)
         return;
     map m = make_map(r);
-    unsigned height = m.rows > 40 ? 9 : 16;
-    html_open(out, "map", m.layers ? "Where: layer by token" : "Where: token by token",
-              m.layers
-                  ? "Each field is the largest error / bound of one layer in one token, every "
-                    "op fed what the engine itself recorded. Blue is inside the bound; orange "
-                    "and red are wrong; grey was not compared. Tokens go from left to right in "
-                    "the order they were fed; the frame is the first failure."
-                  : "No values of ops were recorded: only tokens as a whole can be shown. Blue "
-                    "is inside the bound; orange and red are wrong; grey was not compared.");
+    sb_page_section(
+        out, "map", m.layers ? "Where: layer by token" : "Where: token by token",
+        m.layers ? "Each field is the largest error / bound of one layer in one token, every "
+                   "op fed what the engine itself recorded. Blue is inside the bound; orange "
+                   "and red are wrong; grey was not compared. Tokens go from left to right in "
+                   "the order they were fed; the frame is the first failure."
+                 : "No values of ops were recorded: only tokens as a whole can be shown. Blue "
+                   "is inside the bound; orange and red are wrong; grey was not compared.");
     print_binning(out, &m);
-    fprintf(out, "<div class=\"grid\" style=\"--rh:%upx\">\n", height);
-    print_names(out, &m);
-    fprintf(
-        out,
-        "<div style=\"width:min(100%%,%zupx)\">\n<svg class=\"map%s\" viewBox=\"0 0 %zu %zu\" "
-        "preserveAspectRatio=\"none\" style=\"height:%zupx\" role=\"img\" aria-label=\"error by "
-        "layer and token\">\n",
-        m.columns * 24, m.columns > 120 || m.rows > 40 ? " dense" : "", m.columns, m.rows,
-        m.rows * height);
-    for (size_t row = 0; row < m.rows; row++)
-        for (size_t column = 0; column < m.columns; column++)
-            print_field(out, &m, column, row);
-    print_mark(out, &m);
-    fputs("</svg>\n", out);
-    print_axis(out, &m);
-    fputs("</div>\n</div>\n", out);
-    print_legend(out);
-    html_close(out);
+    const sb_page_map shown = {.ctx = &m,
+                               .label = "error by layer and token",
+                               .rows = m.rows,
+                               .columns = m.columns,
+                               .wide = 24,
+                               .field = print_field,
+                               .row = print_name,
+                               .column = print_position,
+                               .marks = print_mark,
+                               .keys = keys};
+    sb_page_map_print(out, &shown);
+    sb_page_section_end(out);
 }

@@ -15,11 +15,11 @@ static void print_place(FILE *out, const sb_diff_report *r, const sb_place *p)
         fprintf(out, "sequence %u, ", (unsigned)p->sequence);
     fprintf(out, "position %" PRIu64 "</dd>\n<dt>layer</dt><dd>%s</dd>\n<dt>op</dt><dd><code>",
             p->token, *layer.text ? layer.text : "none");
-    html_text(out, p->op);
+    sb_page_text(out, p->op);
     fputs("</code></dd>\n", out);
     if (*p->name && strcmp(p->name, p->op) != 0) {
         fputs("<dt>value</dt><dd><code>", out);
-        html_text(out, p->name);
+        sb_page_text(out, p->name);
         fputs("</code></dd>\n", out);
     }
     if (p->rank) {
@@ -45,42 +45,37 @@ static double ratio_of(const sb_around *a, size_t i)
 static void print_around(FILE *out, const sb_verdicts *v)
 {
     const sb_around *a = &v->around;
-    fputs("<h3>What stands around it</h3>\n<div class=\"scroll\"><table class=\"around\">\n"
-          "<tr><th>column</th><th>engine</th><th>reference</th><th>error / bound</th><th></th>"
-          "<th>error</th><th>bound</th></tr>\n",
-          out);
+    fputs("<h3>What stands around it</h3>\n", out);
+    sb_page_table(out, "around", "column|engine|reference|error / bound||error|bound");
     for (size_t i = 0; i < a->count; i++) {
         double ratio = ratio_of(a, i);
         int hit = v->first_failure.rank == 1 && v->first_failure.element[0] == a->first + i;
         fprintf(out, "<tr%s><td>%" PRIu64 "</td><td>%s</td><td>%s</td><td>%s</td><td>",
                 hit ? " class=\"hit\"" : "", a->first + i, html_value((double)a->found[i]).text,
-                html_value((double)a->expected[i]).text, html_ratio(ratio).text);
-        html_bar(out, ratio);
+                html_value((double)a->expected[i]).text, sb_page_ratio(ratio).text);
+        sb_page_bar(out, ratio);
         fprintf(out, "</td><td>%.3g</td><td>%.3g</td></tr>\n",
                 (double)a->found[i] - (double)a->expected[i], a->bound[i]);
     }
-    fputs("</table></div>\n", out);
+    sb_page_table_end(out);
 }
 
 static void print_explanations(FILE *out, const sb_verdicts *v)
 {
     if (!v->explanation_count)
         return;
-    fputs(
-        "<h3>What would explain it</h3>\n<div class=\"scroll\"><table "
-        "class=\"explanations\">\n<tr><th>the engine</th><th class=\"left\">change</th><th>error / "
-        "bound</th><th>with the change</th></tr>\n",
-        out);
+    fputs("<h3>What would explain it</h3>\n", out);
+    sb_page_table(out, "explanations", "the engine|<change|error / bound|with the change");
     for (size_t i = 0; i < v->explanation_count; i++) {
         const sb_explanation *e = &v->explanations[i];
         fputs("<tr><td class=\"words\">", out);
-        html_text(out, e->words);
+        sb_page_text(out, e->words);
         fputs("</td><td class=\"left\"><code>", out);
-        html_text(out, e->change);
-        fprintf(out, "</code></td><td>%s</td><td>%s</td></tr>\n", html_ratio(e->before).text,
-                html_ratio(e->after).text);
+        sb_page_text(out, e->change);
+        fprintf(out, "</code></td><td>%s</td><td>%s</td></tr>\n", sb_page_ratio(e->before).text,
+                sb_page_ratio(e->after).text);
     }
-    fputs("</table></div>\n", out);
+    sb_page_table_end(out);
 }
 
 void html_failure(FILE *out, const sb_diff_report *r)
@@ -88,19 +83,20 @@ void html_failure(FILE *out, const sb_diff_report *r)
     const sb_verdicts *v = r->verdicts;
     if (!v->has_failure)
         return;
-    html_open(out, "failure", "The first failure",
-              "Of the earliest token that is wrong, the first value that is. What comes behind it "
-              "may be its consequence.");
+    sb_page_section(
+        out, "failure", "The first failure",
+        "Of the earliest token that is wrong, the first value that is. What comes behind it "
+        "may be its consequence.");
     print_place(out, r, &v->first_failure);
     if (*v->first_failure.words && strcmp(v->first_failure.words, v->reason) != 0) {
         fputs("<p><code>", out);
-        html_text(out, v->first_failure.words);
+        sb_page_text(out, v->first_failure.words);
         fputs("</code></p>\n", out);
     }
     if (v->around.count)
         print_around(out, v);
     print_explanations(out, v);
-    html_close(out);
+    sb_page_section_end(out);
 }
 
 /* --- states -------------------------------------------------------------------------------------
@@ -148,17 +144,16 @@ void html_state(FILE *out, const sb_diff_report *r)
     }
     if (worst == SB_VERDICT_none)
         return;
-    html_open(out, "state", "State behind the rounds",
-              "What the engine remembers after a speculative round: when drafts were rejected, it "
-              "has to be as if they had never been fed.");
-    fputs("<div class=\"scroll\"><table class=\"state\">\n<tr><th>part</th><th>verdict</th><th>"
-          "rounds</th><th>wrong or open</th><th class=\"left\">holds</th><th class=\"left\">the "
-          "first that is not in order</th></tr>\n",
-          out);
+    sb_page_section(
+        out, "state", "State behind the rounds",
+        "What the engine remembers after a speculative round: when drafts were rejected, it "
+        "has to be as if they had never been fed.");
+    sb_page_table(out, "state",
+                  "part|verdict|rounds|wrong or open|<holds|<the first that is not in order");
     for (size_t part = 0; part < SB_STATE_PARTS; part++)
         print_part(out, r, (sb_state_part)part);
-    fputs("</table></div>\n", out);
-    html_close(out);
+    sb_page_table_end(out);
+    sb_page_section_end(out);
 }
 
 /* --- ops ----------------------------------------------------------------------------------------
@@ -172,13 +167,12 @@ void html_ops(FILE *out, const sb_diff_report *r)
         met += sb_diff_met(&v->ops[i]) != 0;
     if (!met)
         return;
-    html_open(out, "ops", "Each op alone",
-              "Every op of the reference was fed the values that the engine recorded, so that "
-              "nothing that went wrong before counts against it.");
-    fputs("<div class=\"scroll\"><table class=\"ops\">\n<tr><th>op</th><th>verdict</th>"
-          "<th>worst error / bound</th><th></th><th>tightness</th><th>elements</th>"
-          "<th>same bits</th><th>not judged</th></tr>\n",
-          out);
+    sb_page_section(
+        out, "ops", "Each op alone",
+        "Every op of the reference was fed the values that the engine recorded, so that "
+        "nothing that went wrong before counts against it.");
+    sb_page_table(out, "ops",
+                  "op|verdict|worst error / bound||tightness|elements|same bits|not judged");
     for (size_t i = 0; i < SB_OP_COUNT; i++) {
         const sb_op_verdict *op = &v->ops[i];
         if (!sb_diff_met(op))
@@ -187,15 +181,15 @@ void html_ops(FILE *out, const sb_diff_report *r)
                 op->verdict == SB_VERDICT_FAIL ? " class=\"hit\"" : "", sb_op_name(i),
                 sb_op_name(i));
         html_verdict(out, op->verdict);
-        fprintf(out, "</td><td>%s</td><td>", html_ratio(op->worst).text);
-        html_bar(out, op->worst);
+        fprintf(out, "</td><td>%s</td><td>", sb_page_ratio(op->worst).text);
+        sb_page_bar(out, op->worst);
         fprintf(out, "</td><td>%.2g</td><td>%zu</td><td>", op->median, op->compared);
         if (op->compared)
             fprintf(out, "%.1f%%", 100.0 * (double)op->identical / (double)op->compared);
         fprintf(out, "</td><td>%zu</td></tr>\n", op->skipped);
     }
-    fputs("</table></div>\n", out);
-    html_close(out);
+    sb_page_table_end(out);
+    sb_page_section_end(out);
 }
 
 /* --- tokens -------------------------------------------------------------------------------------
@@ -222,7 +216,7 @@ static void print_round(FILE *out, const sb_round_verdict *round)
     }
     if (*round->hypothesis) {
         fputs("; ", out);
-        html_text(out, round->hypothesis);
+        sb_page_text(out, round->hypothesis);
     }
 }
 
@@ -234,7 +228,7 @@ static void print_token(FILE *out, const sb_diff_report *r, const sb_token_verdi
         fprintf(out, "<td>%u</td>", (unsigned)t->sequence);
     fprintf(out, "<td>%" PRIu64 "</td><td>%u</td><td>", t->position, (unsigned)t->id);
     html_verdict(out, t->verdict);
-    fprintf(out, "</td><td>%s</td>", html_ratio(t->worst_ratio).text);
+    fprintf(out, "</td><td>%s</td>", sb_page_ratio(t->worst_ratio).text);
     if (t->has_kl)
         fprintf(out, "<td>%s%.2e</td>", t->kl_is_lower ? "&gt; " : "", t->kl);
     else
@@ -252,11 +246,9 @@ static void print_token(FILE *out, const sb_diff_report *r, const sb_token_verdi
 
 static void open_tokens(FILE *out, const sb_diff_report *r)
 {
-    fprintf(out,
-            "<div class=\"scroll\"><table class=\"tokens\">\n<tr>%s<th>position</th><th>token</th>"
-            "<th>verdict</th><th>error / bound</th><th>KL</th><th>reference says</th>"
-            "<th>engine says</th><th class=\"left\">speculative round</th></tr>\n",
-            r->sequences > 1 ? "<th>sequence</th>" : "");
+    static const char columns[] = "sequence|position|token|verdict|error / bound|KL|reference says|"
+                                  "engine says|<speculative round";
+    sb_page_table(out, "tokens", r->sequences > 1 ? columns : strchr(columns, '|') + 1);
 }
 
 /* O-3: "the first 20 that are not in order" */
@@ -268,11 +260,12 @@ void html_tokens(FILE *out, const sb_diff_report *r)
     sb_diff_cursor at = {0, 0};
     if (!v->token_count)
         return;
-    html_open(out, "tokens", "Tokens",
-              few ? "All of them, in the order they were fed. A position stands twice where a "
-                    "draft was rejected."
-                  : "Of many tokens only the first that are not in order. A position stands twice "
-                    "where a draft was rejected.");
+    sb_page_section(
+        out, "tokens", "Tokens",
+        few ? "All of them, in the order they were fed. A position stands twice where a "
+              "draft was rejected."
+            : "Of many tokens only the first that are not in order. A position stands twice "
+              "where a draft was rejected.");
     for (size_t i = 0; i < v->token_count; i++) {
         const sb_token_verdict *t = &v->tokens[i];
         const sb_round_verdict *round = sb_diff_round_of(v, t, &at);
@@ -286,11 +279,11 @@ void html_tokens(FILE *out, const sb_diff_report *r)
         }
     }
     if (shown)
-        fputs("</table></div>\n", out);
+        sb_page_table_end(out);
     else
         fprintf(out, "<p>Of %zu tokens that were compared none is out of order.</p>\n",
                 sb_diff_compared(v));
     if (left)
         fprintf(out, "<p>... and %zu more.</p>\n", left);
-    html_close(out);
+    sb_page_section_end(out);
 }

@@ -10,6 +10,7 @@
 #include "ref/run/backend.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
+#include "tools/report/page.h"
 
 /* Prints untrusted text in backquotes; backquotes and table bars in it are replaced. */
 static void print_code(FILE *out, const char *text)
@@ -26,28 +27,10 @@ static void print_code(FILE *out, const char *text)
     free(clean);
 }
 
-/* Prints an argument, in quotes if a shell needs them. */
-static void print_argument(FILE *out, const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_=+./:,%@";
-    int quoted = !*text || strspn(text, plain) != strlen(text);
-    fputs(quoted ? " '" : " ", out);
-    for (const char *c = text; *c; c++)
-        if (*c == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*c, out);
-    fputs(quoted ? "'" : "", out);
-}
-
 int sb_diff_command(FILE *out, const void *reports)
 {
     const sb_diff_reports *r = reports;
-    fputs("samebit", out);
-    for (size_t i = 0; i < r->argument_count; i++)
-        print_argument(out, r->arguments[i]);
-    fputc('\n', out);
+    sb_page_command(out, r->arguments, r->argument_count);
     return 1;
 }
 

@@ -1,9 +1,9 @@
-/* html_style.c - the style of the page: light and dark, narrow and wide, on paper. */
-#include "tools/report/html_parts.h"
+/* page_style.c - the style of pages: light and dark, narrow and wide, on paper. */
+#include "tools/report/page.h"
 
 /* Blue is inside the bound; orange and red are outside. No two colours differ only in red and
  * green. */
-const char *const html_style[] = {
+const char *const sb_page_style[] = {
     /* colours, text, the head */
     ":root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--ink:#1a1d21;--soft:#5b636d;"
     "--line:#dde1e6;--good:#1f7a45;--tie:#8a6100;--open:#5b636d;--bad:#b3202c;--badbg:#fdecec;"
@@ -20,9 +20,9 @@ const char *const html_style[] = {
     "section,header{background:var(--card);border:1px solid var(--line);border-radius:8px;"
     "padding:14px 16px;margin:0 0 14px}\n"
     "header{border-left:8px solid var(--open)}\n"
-    "header.fail{border-left-color:var(--bad)}\n"
-    "header.identical,header.within{border-left-color:var(--good)}\n"
-    "header.near_tie{border-left-color:var(--tie)}\n"
+    "header.bad{border-left-color:var(--bad)}\n"
+    "header.good{border-left-color:var(--good)}\n"
+    "header.tie{border-left-color:var(--tie)}\n"
     "h1{font-size:17px;font-weight:600;margin:0;overflow-wrap:anywhere}\n"
     "h2{font-size:16px;margin:0 0 2px}\n"
     "h3{font-size:14px;margin:14px 0 2px}\n"
@@ -33,12 +33,10 @@ const char *const html_style[] = {
     "code,.number,td,pre{font-variant-numeric:tabular-nums}\n"
     "code,pre{font-family:ui-monospace,monospace;font-size:.92em;overflow-wrap:anywhere}\n"
     "pre{white-space:pre-wrap;margin:6px 0;padding:8px;background:var(--bg);border-radius:6px}\n"
-    ".fail b,b.fail,.badge.fail,span.fail{color:var(--bad)}\n"
-    ".identical,.within{color:var(--good)}\n"
-    ".near_tie{color:var(--tie)}\n"
-    ".inherited,.skipped,.mistrusted,.none{color:var(--open)}\n"
-    "header.identical,header.within,header.near_tie,header.inherited,header.skipped,"
-    "header.mistrusted{color:var(--ink)}\n"
+    "b.bad,.badge.bad,span.bad{color:var(--bad)}\n"
+    ".badge.good,span.good{color:var(--good)}\n"
+    ".badge.tie,span.tie{color:var(--tie)}\n"
+    ".badge.open,span.open{color:var(--open)}\n"
     "span.verdict{font-weight:600;white-space:nowrap}\n",
     /* lists, tables, maps, charts */
     ".facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:8px;"
@@ -66,7 +64,10 @@ const char *const html_style[] = {
     ".bar i{display:block;height:100%;background:var(--h3)}\n"
     ".bar.over i{background:var(--h6)}\n"
     ".grid{display:grid;grid-template-columns:max-content 1fr;gap:0 8px}\n"
-    ".names div{height:var(--rh);line-height:var(--rh);font-size:11px;text-align:right;"
+    ".names{min-width:0;max-width:min(38vw,230px)}\n"
+    ".names "
+    "div{text-overflow:ellipsis;height:var(--rh);line-height:var(--rh);font-size:12px;text-align:"
+    "right;"
     "color:var(--soft);white-space:nowrap;overflow:hidden}\n"
     ".names.dense div{overflow:visible}\n"
     "svg{display:block;width:100%}\n"
@@ -76,10 +77,10 @@ const char *const html_style[] = {
     "h3)}"
     ".h4{fill:var(--h4)}.h5{fill:var(--h5)}.h6{fill:var(--h6)}.ht{fill:var(--ht)}\n"
     ".map rect.first{fill:none;stroke:var(--ink);stroke-width:3}\n"
-    ".axis{position:relative;height:18px;font-size:11px;color:var(--soft)}\n"
+    ".axis{position:relative;height:18px;font-size:12px;color:var(--soft)}\n"
     ".axis span{position:absolute;transform:translateX(-50%);white-space:nowrap}\n"
     ".axis span.start{transform:none}.axis span.end{transform:translateX(-100%)}\n"
-    ".ticks{position:relative;width:44px;font-size:11px;color:var(--soft)}\n"
+    ".ticks{position:relative;width:44px;font-size:12px;color:var(--soft)}\n"
     ".ticks span{position:absolute;right:0;transform:translateY(-50%)}\n"
     ".legend{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:12px;color:var(--soft);"
     "margin:8px 0 0}\n"
@@ -94,7 +95,8 @@ const char *const html_style[] = {
     ".ref{stroke:var(--ref);stroke-width:2}.eng{fill:var(--eng)}\n"
     "i.ref,i.eng{display:inline-block;width:12px;height:4px;margin-right:5px;"
     "background:var(--ref);vertical-align:middle}i.eng{background:var(--eng);height:10px}\n"
-    "footer{color:var(--soft);font-size:13px;padding:0 2px}\n"
+    "svg.interval{display:inline-block;width:160px;vertical-align:middle}\n"
+    ".interval .eng{fill:none;stroke:var(--eng);stroke-width:2}.interval .at{stroke-width:3}\n"
     "@media(max-width:560px){main{padding:8px}section,header{padding:10px}"
     ".badge{font-size:26px}.list{gap:2px 8px}"
     ".bar{width:60px}}\n"
