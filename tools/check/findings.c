@@ -49,6 +49,18 @@ void sb_find(sb_findings *to, unsigned check, sb_level level, const char *tensor
     va_end(args);
 }
 
+void sb_find_place(sb_findings *to, unsigned check, sb_level level, const char *tensor)
+{
+    sb_finding *grown = sb_grow(to->places, to->place_count, &to->place_room, sizeof *grown);
+    char *name = grown ? sb_strdup(tensor) : NULL;
+    to->places = grown ? grown : to->places;
+    if (!name) {
+        to->lost = 1;
+        return;
+    }
+    grown[to->place_count++] = (sb_finding){.check = check, .level = level, .tensor = name};
+}
+
 void sb_findings_move(sb_findings *to, sb_findings *from)
 {
     for (size_t i = 0; i < from->count; i++) {
@@ -73,6 +85,9 @@ void sb_findings_free(sb_findings *findings)
         free(findings->rows[i].tensor);
         free(findings->rows[i].message);
     }
+    for (size_t i = 0; i < findings->place_count; i++)
+        free(findings->places[i].tensor);
+    free(findings->places);
     free(findings->rows);
     *findings = (sb_findings){0};
 }

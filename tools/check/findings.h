@@ -25,6 +25,10 @@ typedef struct sb_finding {
 typedef struct sb_findings {
     sb_finding *rows;
     size_t count, room;
+    /* further places of findings of which a group (group.h) reports only the number: without a
+     * message, and in no list and no count; maps show them */
+    sb_finding *places;
+    size_t place_count, place_room;
     int lost; /* memory was out, so that the list is incomplete */
 } sb_findings;
 
@@ -34,7 +38,10 @@ void sb_find(sb_findings *to, unsigned check, sb_level level, const char *tensor
 void sb_find_list(sb_findings *to, unsigned check, sb_level level, const char *tensor,
                   const char *format, va_list args);
 
-/* Appends all rows of `from` to `to`, and empties `from`. */
+/* Adds a place. */
+void sb_find_place(sb_findings *to, unsigned check, sb_level level, const char *tensor);
+
+/* Appends all rows of `from` to `to`, and empties `from`, which has no places. */
 void sb_findings_move(sb_findings *to, sb_findings *from);
 void sb_findings_free(sb_findings *findings);
 

@@ -51,9 +51,11 @@ void sb_group_find(sb_groups *groups, sb_check *check, unsigned number, sb_level
         va_start(args, format);
         sb_find_list(&check->findings, number, level, tensor, format, args);
         va_end(args);
-    } else if (!g->next && !(g->next = sb_strdup(tensor))) {
-        check->findings.lost = 1;
+        return;
     }
+    sb_find_place(&check->findings, number, level, tensor);
+    if (!g->next && !(g->next = sb_strdup(tensor)))
+        check->findings.lost = 1;
 }
 
 void sb_groups_end(sb_groups *groups, sb_check *check)

@@ -72,6 +72,8 @@ typedef struct sb_report {
     const char *path, *against;
     /* the hub id by which `against` was found; NULL: `against` was given as a path */
     const char *original_id;
+    const char *const *arguments; /* the command line after "samebit", for the page */
+    size_t argument_count;
     /* filled by sb_report_make */
     sb_report_check checks[SB_CHECK_LAST + 1];
     size_t level[4], waived, unused_waivers;
@@ -129,6 +131,12 @@ sb_status sb_report_markdown(const sb_report *report, const char *path, sb_error
 
 /* Both verdicts as an SVG picture, or in a file that ends in .json as an endpoint of shields.io. */
 sb_status sb_report_badge(const sb_report *report, const char *path, sb_error *err);
+
+/* A page for a browser (docs/report.md). */
+sb_status sb_report_html(const sb_report *report, const char *path, sb_error *err);
+
+/* The verdict and the map of the folder as an SVG picture for the page of a model. */
+sb_status sb_report_image(const sb_report *report, const char *path, sb_error *err);
 
 /* The text as valid UTF-8; control characters and invalid bytes become '?'. NULL if memory runs
  * out. */

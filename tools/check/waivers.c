@@ -151,6 +151,15 @@ void sb_waivers_free(sb_waivers *waivers)
     *waivers = (sb_waivers){0};
 }
 
+/* 1 if a waiver covers a place: places are not counted. */
+static int covers_place(const sb_waivers *waivers, const sb_finding *f)
+{
+    for (size_t i = 0; i < waivers->count && f->level != SB_LEVEL_fatal; i++)
+        if (waivers->rows[i].check == f->check && sb_glob_matches(waivers->rows[i].glob, f->tensor))
+            return 1;
+    return 0;
+}
+
 int sb_waivers_cover(sb_waivers *waivers, unsigned check, sb_level level, const char *tensor)
 {
     for (size_t i = 0; i < waivers->count && i < INT32_MAX; i++) {
@@ -173,4 +182,6 @@ void sb_waivers_apply(sb_waivers *waivers, sb_findings *findings)
         sb_finding *f = &findings->rows[i];
         f->waived = sb_waivers_cover(waivers, f->check, f->level, f->tensor);
     }
+    for (size_t i = 0; i < findings->place_count; i++)
+        findings->places[i].waived = covers_place(waivers, &findings->places[i]);
 }

@@ -14,7 +14,9 @@
 /* The command line. */
 typedef struct wishes {
     const char *path, *against, *need, *engine_name, *only, *skip, *waivers, *loaded, *junit, *io;
-    const char *sarif, *markdown, *badge;
+    const char *sarif, *markdown, *badge, *html, *image;
+    const char *const *arguments; /* the command line */
+    size_t argument_count;
     sb_prompts from; /* of --run */
     const sb_mtp_engine *engine;
     int headers, no_hashes, as_json, list, quiet, verbose;
@@ -223,7 +225,9 @@ static sb_status make_report(run *r, sb_error *err)
                             .mtp = &r->mtp,
                             .head = r->w->positions ? &r->head : NULL,
                             .path = r->path,
-                            .against = r->against};
+                            .against = r->against,
+                            .arguments = r->w->arguments,
+                            .argument_count = r->w->argument_count};
     if (r->against && strcmp(r->against, r->w->against) != 0)
         r->report.original_id = r->w->against;
     return status ? status : sb_report_make(&r->report, err);
@@ -240,6 +244,10 @@ static sb_status write_files(const run *r, sb_error *err)
         status = sb_report_markdown(&r->report, w->markdown, err);
     if (!status && w->badge)
         status = sb_report_badge(&r->report, w->badge, err);
+    if (!status && w->html)
+        status = sb_report_html(&r->report, w->html, err);
+    if (!status && w->image)
+        status = sb_report_image(&r->report, w->image, err);
     return status;
 }
 
@@ -384,6 +392,10 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
          "write a summary, too: for a CI job or an issue"},
         {"badge", 0, SB_OPT_OUTPUT, &w.badge, "FILE",
          "write the verdict as an SVG picture, or FILE.json for shields.io"},
+        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE",
+         "write a page for a browser, too: to hand on (docs/report.md)"},
+        {"image", 0, SB_OPT_OUTPUT, &w.image, "FILE",
+         "write the verdict and a map of the folder as an SVG picture, for the page of a model"},
         {"list", 0, SB_OPT_FLAG, &w.list, NULL,
          "all checks: number, id, worst level, what it needs"},
         {"quiet", 'q', SB_OPT_FLAG, &w.quiet, NULL, "the closing line only"},
@@ -402,6 +414,8 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
     if (!w.list && line.operands == 0)
         return sb_fail(err, SB_ERR_USAGE, "found 0 operands; usage: samebit %s", line.usage);
     w.path = line.operand[0];
+    w.arguments = (const char *const *)argv;
+    w.argument_count = (size_t)argc;
     status = choose(&w, err);
     if (status)
         return status;

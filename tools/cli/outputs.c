@@ -41,7 +41,7 @@ static int holds(const char *folder, const struct stat *file, int deep)
 
 static int is_report(const char *path)
 {
-    return sb_ends(path, ".xml") || sb_ends(path, ".html");
+    return sb_ends(path, ".xml") || sb_ends(path, ".html") || sb_ends(path, ".svg");
 }
 
 /* One output of the command line. */

@@ -28,7 +28,7 @@ BEGIN {
     row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
     row("tools/check", "ref/base ref/container ref/formats ref/math ref/fast/dot/dot.h ref/model tools/hash tools/make/vision.def " \
-        "tools/report/xml.h tools/report/print.h ref/samebit.h")
+        "tools/report/xml.h tools/report/print.h tools/report/page.h ref/samebit.h")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # for writes to a partial folder, and JSON that keeps its bytes
     row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
