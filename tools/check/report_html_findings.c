@@ -31,7 +31,7 @@ static void print_advice(FILE *out, const sb_report *r)
             sb_page_text(out, row->title);
             fputs("</td><td class=\"words\">", out);
             sb_page_text(out, row->engines);
-            fputs("<br><b>What to do</b>: ", out);
+            fputs("<br/><b>What to do</b>: ", out);
             sb_page_text(out, row->advice);
             fputs("</td></tr>\n", out);
         }

@@ -8,13 +8,16 @@
 #include "ref/container/show.h"
 #include "tools/accept/verdict.h"
 #include "tools/check/report.h"
+#include "tools/cli/accept_html.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
 
 typedef struct wishes {
     sb_prompts from;
-    const char *folder, *observed_file, *profile;
+    const char *folder, *observed_file, *profile, *html;
+    const char *const *arguments; /* the command line */
+    size_t argument_count;
     sb_repeated settings, overlays;
     uint64_t depth, threads;
     int as_json, verbose;
@@ -247,6 +250,20 @@ static sb_status verdict(const run *r, sb_error *err)
                    c->why);
 }
 
+static sb_status write_page(const run *r, sb_error *err)
+{
+    const wishes *w = r->w;
+    const sb_accept_page page = {.folder = w->folder,
+                                 .profile = w->profile,
+                                 .observed_file = w->observed_file,
+                                 .accept = &r->accept,
+                                 .observed = &r->observed,
+                                 .comparison = &r->comparison,
+                                 .arguments = w->arguments,
+                                 .argument_count = w->argument_count};
+    return w->html ? sb_accept_html(&page, w->html, err) : SB_OK;
+}
+
 static sb_status accept_all(const wishes *w, sb_error *err)
 {
     run r = {.w = w};
@@ -258,6 +275,8 @@ static sb_status accept_all(const wishes *w, sb_error *err)
         status = measure(&r, err);
     if (!status && w->observed_file)
         sb_accept_compare(&r.accept, &r.observed, &r.comparison);
+    if (!status)
+        status = write_page(&r, err);
     if (!status && w->as_json) {
         status = print_json(&r, err);
     } else if (!status) {
@@ -303,6 +322,7 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
         {"set", 0, SB_OPT_REPEATED, &w.settings, "KNOB=VALUE", "override a knob of the profile"},
         {"threads", 0, SB_OPT_NUMBER, &w.threads, "T", "threads; never changes a bit"},
         SB_OPT_JSON(&w.as_json),
+        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE", "write a page for a browser, too: to hand on"},
         {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL, "a line per position"},
     };
     sb_command_line line = {
@@ -325,6 +345,8 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
     if (status || line.helped)
         return status;
     w.folder = line.operand[0];
+    w.arguments = (const char *const *)argv;
+    w.argument_count = (size_t)argc;
     status = read_wishes(&w, err);
     if (status)
         return status;

@@ -13,7 +13,9 @@
 
 typedef struct wishes {
     sb_prompts from;
-    const char *folder[2], *profile;
+    const char *folder[2], *profile, *html;
+    const char *const *arguments; /* the command line */
+    size_t argument_count;
     sb_repeated settings, second;
     uint64_t mixed, threads;
     float most_kl, least_same;
@@ -97,6 +99,9 @@ static judgement judge(const wishes *w, const sb_pair *p)
 
 static sb_status show(const wishes *w, const sb_compared *c, sb_error *err)
 {
+    sb_status status = w->html ? sb_compared_html(c, w->html, err) : SB_OK;
+    if (status)
+        return status;
     if (w->as_json)
         return sb_compared_json(c, err);
     if (w->card)
@@ -122,7 +127,10 @@ static sb_status compare(const wishes *w, sb_error *err)
                                .pair = &pair,
                                .verdict = j.verdict,
                                .reason = j.reason,
-                               .lines = w->all ? pair.layer_count : 10};
+                               .lines = w->all ? pair.layer_count : 10,
+                               .failed = j.status == SB_ERR_DIFF,
+                               .arguments = w->arguments,
+                               .argument_count = w->argument_count};
         status = show(w, &c, err);
         if (!status && j.status)
             status = sb_fail(err, j.status, "%s: %s", j.verdict, j.reason);
@@ -181,6 +189,7 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
         {"card", 0, SB_OPT_FLAG, &w.card, NULL, "Markdown for a model card"},
         {"all", 0, SB_OPT_FLAG, &w.all, NULL, "every layer, not the first ten"},
         SB_OPT_JSON(&w.as_json),
+        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE", "write a page for a browser, too: to hand on"},
     };
     sb_command_line line = {
         .usage = "compare A B (--tokens-file F | --text F) [options]",
@@ -200,6 +209,8 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
         return status;
     w.folder[0] = line.operand[0];
     w.folder[1] = line.operand[1];
+    w.arguments = (const char *const *)argv;
+    w.argument_count = (size_t)argc;
     w.has_kl = (line.given >> MAX_KL & 1) != 0;
     w.has_same = (line.given >> MIN_SAME & 1) != 0;
     status = read_wishes(&w, err);

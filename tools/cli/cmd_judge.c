@@ -104,7 +104,9 @@ static sb_status list_pairs(const char *file, const char *got, pairs *p, sb_erro
 
 typedef struct wishes {
     sb_gate_wish gate;
-    const char *baseline, *junit;
+    const char *baseline, *junit, *html, *file, *got;
+    const char *const *arguments; /* the command line */
+    size_t argument_count;
     int same_bits, metamorphic, as_json;
 } wishes;
 
@@ -180,17 +182,29 @@ static sb_status compare(sb_judge_report *r, sb_judge_change *change, sb_error *
     return status;
 }
 
+/* A report without cases. */
+static sb_judge_report begin(const wishes *w)
+{
+    return (sb_judge_report){.baseline = w->baseline,
+                             .same_bits = w->same_bits,
+                             .file = w->file,
+                             .got = w->got,
+                             .arguments = w->arguments,
+                             .argument_count = w->argument_count};
+}
+
 static sb_status report(const wishes *w, const sb_gate_judged *cases, size_t count, sb_error *err)
 {
     sb_judge_change change = {.rows = NULL};
-    sb_judge_report r = {.cases = cases,
-                         .count = count,
-                         .verdict = heaviest(cases, count),
-                         .baseline = w->baseline,
-                         .same_bits = w->same_bits};
+    sb_judge_report r = begin(w);
+    r.cases = cases;
+    r.count = count;
+    r.verdict = heaviest(cases, count);
     sb_status status = w->baseline ? compare(&r, &change, err) : SB_OK;
     if (!status && w->junit)
         status = sb_judge_junit(&r, w->junit, err);
+    if (!status && w->html)
+        status = sb_judge_html(&r, w->html, err);
     if (!status && w->as_json) {
         json_t *d = sb_judge_json(&r);
         status = d ? sb_print_document(d, err)
@@ -204,10 +218,10 @@ static sb_status report(const wishes *w, const sb_gate_judged *cases, size_t cou
     return status;
 }
 
-static sb_status judge_all(const wishes *w, const char *file, const char *got, sb_error *err)
+static sb_status judge_all(const wishes *w, sb_error *err)
 {
     pairs p = {NULL, 0, 0};
-    sb_status status = list_pairs(file, got, &p, err);
+    sb_status status = list_pairs(w->file, w->got, &p, err);
     sb_gate_judged *cases = sb_alloc(p.count, sizeof *cases);
     if (!status && !cases)
         status = sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu cases", p.count);
@@ -224,12 +238,16 @@ static sb_status judge_all(const wishes *w, const char *file, const char *got, s
 
 /* --- the metamorphic gate --------------------------------------------------------------------- */
 
-static sb_status judge_meta(const wishes *w, const char *folder, const char *got, sb_error *err)
+static sb_status judge_meta(const wishes *w, sb_error *err)
 {
     sb_gate_meta meta;
-    sb_status status = sb_gate_meta_judge(folder, got, &meta, err);
+    sb_status status = sb_gate_meta_judge(w->file, w->got, &meta, err);
     if (!status && w->junit)
         status = sb_judge_meta_junit(&meta, w->junit, err);
+    if (!status && w->html) {
+        const sb_judge_report r = begin(w);
+        status = sb_judge_meta_html(&meta, &r, w->html, err);
+    }
     if (!status && w->as_json) {
         json_t *d = sb_judge_meta_json(&meta);
         status = d ? sb_print_document(d, err)
@@ -290,6 +308,7 @@ sb_status sb_cmd_judge(int argc, char **argv, sb_error *err)
          "F is a folder of samebit vectors --metamorphic: same bits in every batch?"},
         SB_OPT_JSON(&w.as_json),
         {"junit", 0, SB_OPT_OUTPUT, &w.junit, "FILE", "write JUnit XML, too: a test case per file"},
+        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE", "write a page for a browser, too: to hand on"},
     };
     sb_command_line line = {.usage = "judge F GOT [--arith A] [options]",
                             .about = about,
@@ -301,17 +320,21 @@ sb_status sb_cmd_judge(int argc, char **argv, sb_error *err)
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
+    w.file = line.operand[0];
+    w.got = line.operand[1];
+    w.arguments = (const char *const *)argv;
+    w.argument_count = (size_t)argc;
     if (w.same_bits && !w.baseline)
         return sb_fail(err, SB_ERR_USAGE, "--same-bits is of a --baseline");
     if (w.metamorphic && (w.gate.arith || w.gate.need || w.baseline))
         return sb_fail(err, SB_ERR_USAGE,
                        "--metamorphic expects nothing: no --arith, --need or --baseline");
     if (w.metamorphic)
-        return judge_meta(&w, line.operand[0], line.operand[1], err);
-    if (!is_folder(line.operand[0]) && sb_protocol_file(line.operand[0])) {
-        if (w.gate.need || w.baseline || w.junit)
+        return judge_meta(&w, err);
+    if (!is_folder(w.file) && sb_protocol_file(w.file)) {
+        if (w.gate.need || w.baseline || w.junit || w.html)
             return sb_fail(err, SB_ERR_USAGE, "a protocol is judged whole: --arith and --json");
-        return sb_protocol_verdict(line.operand[0], line.operand[1], w.gate.arith, w.as_json, err);
+        return sb_protocol_verdict(w.file, w.got, w.gate.arith, w.as_json, err);
     }
-    return judge_all(&w, line.operand[0], line.operand[1], err);
+    return judge_all(&w, err);
 }

@@ -11,8 +11,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 
-/* The changed and all kept routes, summed over all layers. */
-static void sum_routes(const sb_pair *p, uint64_t total[2])
+void sb_compared_routes(const sb_pair *p, uint64_t total[2])
 {
     total[0] = total[1] = 0;
     for (size_t i = 0; i < p->layer_count; i++) {
@@ -80,7 +79,7 @@ void sb_compared_print(const sb_compared *c)
 {
     const sb_pair *p = c->pair;
     uint64_t routes[2];
-    sum_routes(p, routes);
+    sb_compared_routes(p, routes);
     printf("A %s\nB %s\n%zu text%s, %zu token%s, profile %s\n", SB_SHOW(c->folder[0]),
            SB_SHOW(c->folder[1]), c->texts, sb_s(c->texts), p->tokens, sb_s(p->tokens), c->profile);
     printf("KL of A from B, nats: mean %.3e, median %.3e, 90 %% %.3e, 99 %% %.3e, largest %.3e\n",
@@ -97,8 +96,7 @@ void sb_compared_print(const sb_compared *c)
     printf("%s: %s\n", c->verdict, c->reason);
 }
 
-/* The last part of a path: the checkpoint's name in a card. */
-static const char *last_part(const char *path)
+const char *sb_compared_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
@@ -108,9 +106,9 @@ void sb_compared_card(const sb_compared *c)
 {
     const sb_pair *p = c->pair;
     uint64_t routes[2];
-    sum_routes(p, routes);
-    printf("### %s against %s\n\n", SB_SHOW(last_part(c->folder[1])),
-           SB_SHOW(last_part(c->folder[0])));
+    sb_compared_routes(p, routes);
+    printf("### %s against %s\n\n", SB_SHOW(sb_compared_name(c->folder[1])),
+           SB_SHOW(sb_compared_name(c->folder[0])));
     printf("| | |\n|---|---|\n");
     printf("| tokens | %zu in %zu text%s |\n", p->tokens, c->texts, sb_s(c->texts));
     printf("| KL divergence, mean (nats) | %.3e |\n", p->kl.mean);
@@ -150,6 +148,19 @@ static json_t *flips(const sb_pair *p)
             out, json_pack("{s:I,s:I,s:{s:I,s:I},s:f}", "sequence", (json_int_t)f->sequence,
                            "position", (json_int_t)f->position, "top", "a", (json_int_t)f->top[0],
                            "b", (json_int_t)f->top[1], "margin", f->margin));
+    }
+    return out;
+}
+
+/* A list per text. */
+static json_t *kl_by_token(const sb_pair *p)
+{
+    json_t *out = json_array();
+    for (size_t i = 0, at = 0; i < p->texts; i++) {
+        json_t *text = json_array();
+        for (; at < p->ends[i]; at++)
+            json_array_append_new(text, json_real(p->kl_at[at]));
+        json_array_append_new(out, text);
     }
     return out;
 }
@@ -203,16 +214,16 @@ sb_status sb_compared_json(const sb_compared *c, sb_error *err)
 {
     const sb_pair *p = c->pair;
     uint64_t all[2];
-    sum_routes(p, all);
+    sb_compared_routes(p, all);
     json_t *document = sb_document("compare");
     json_t *rest = json_pack(
-        "{s:o,s:o,s:s,s:I,s:I,s:{s:f,s:f,s:f,s:f,s:f},s:o,s:o,s:o,s:o,s:I,s:o,s:o,s:s,s:s}", "a",
-        folder(c->folder[0]), "b", folder(c->folder[1]), "profile", c->profile, "sequences",
+        "{s:o,s:o,s:s,s:I,s:I,s:{s:f,s:f,s:f,s:f,s:f,s:o},s:o,s:o,s:o,s:o,s:I,s:o,s:o,s:s,s:s}",
+        "a", folder(c->folder[0]), "b", folder(c->folder[1]), "profile", c->profile, "sequences",
         (json_int_t)c->texts, "tokens", (json_int_t)p->tokens, "kl", "mean", p->kl.mean, "median",
-        p->kl.median, "p90", p->kl.p90, "p99", p->kl.p99, "max", p->kl.most, "top1",
-        rate(&p->agreement, &p->agreement_at), "flips", flips(p), "routing", routes(all),
-        "acceptance", acceptance(p), "mixed_tokens", (json_int_t)p->mixed, "layers", layers(p),
-        "ranking", ranking(p), "verdict", c->verdict, "reason", c->reason);
+        p->kl.median, "p90", p->kl.p90, "p99", p->kl.p99, "max", p->kl.most, "by_token",
+        kl_by_token(p), "top1", rate(&p->agreement, &p->agreement_at), "flips", flips(p), "routing",
+        routes(all), "acceptance", acceptance(p), "mixed_tokens", (json_int_t)p->mixed, "layers",
+        layers(p), "ranking", ranking(p), "verdict", c->verdict, "reason", c->reason);
     int failed = !document || !rest || json_object_update(document, rest) != 0;
     json_decref(rest);
     if (!failed)

@@ -1,5 +1,5 @@
-/* compare_show.h - the result of samebit compare as text, as JSON, and as a block for a model
- * card. */
+/* compare_show.h - the result of samebit compare as text, as JSON, as a page, and as a
+ * block for a model card. */
 #ifndef SB_CLI_COMPARE_SHOW_H
 #define SB_CLI_COMPARE_SHOW_H
 
@@ -13,11 +13,21 @@ typedef struct sb_compared {
     size_t texts;
     const sb_pair *pair;
     const char *verdict, *reason;
-    size_t lines; /* number of layers listed in the text */
+    size_t lines;                 /* number of layers listed in the text */
+    int failed;                   /* beyond a limit */
+    const char *const *arguments; /* the command line after "samebit", for the page */
+    size_t argument_count;
 } sb_compared;
+
+/* The changed and all kept routes, summed over all layers. */
+void sb_compared_routes(const sb_pair *pair, uint64_t total[2]);
+
+/* The last part of a path: the checkpoint's name. */
+const char *sb_compared_name(const char *path);
 
 void sb_compared_print(const sb_compared *c);
 void sb_compared_card(const sb_compared *c);
+sb_status sb_compared_html(const sb_compared *c, const char *path, sb_error *err);
 sb_status sb_compared_json(const sb_compared *c, sb_error *err);
 
 #endif

@@ -156,8 +156,7 @@ static void print_junit_case(FILE *out, const sb_gate_judged *j)
     sb_xml_close_case(out);
 }
 
-/* True if the test case of the baseline fails. */
-static int change_fails(const sb_judge_report *r)
+int sb_judge_change_fails(const sb_judge_report *r)
 {
     return r->change && (r->change->worse || (r->same_bits && r->change->changed));
 }
@@ -166,7 +165,7 @@ static void print_junit_change(FILE *out, const sb_judge_report *r)
 {
     const sb_judge_change *change = r->change;
     sb_xml_open_case(out, "samebit.judge", "baseline");
-    if (change_fails(r)) {
+    if (sb_judge_change_fails(r)) {
         sb_xml_open_failure(out, "FAIL", "not as the baseline");
         for (size_t i = 0; i < json_array_size(change->rows); i++) {
             const json_t *row = json_array_get(change->rows, i);
@@ -183,7 +182,7 @@ static void print_junit_change(FILE *out, const sb_judge_report *r)
 static void print_suite(FILE *out, const void *ctx)
 {
     const sb_judge_report *r = ctx;
-    size_t failures = (size_t)change_fails(r);
+    size_t failures = (size_t)sb_judge_change_fails(r);
     for (size_t i = 0; i < r->count; i++)
         failures += !r->cases[i].c || r->cases[i].result.verdict >= SB_VERDICT_MISTRUSTED;
     fprintf(out,

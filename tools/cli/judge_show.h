@@ -14,17 +14,26 @@ typedef struct sb_judge_report {
     sb_verdict verdict;            /* the most severe one */
     const sb_judge_change *change; /* since the baseline, or NULL */
     const char *baseline;
-    int same_bits; /* a changed bit fails */
+    int same_bits;                /* a changed bit fails */
+    const char *file, *got;       /* the operands */
+    const char *const *arguments; /* the command line after "samebit", for the page */
+    size_t argument_count;
 } sb_judge_report;
+
+/* True if the comparison with the baseline fails. */
+int sb_judge_change_fails(const sb_judge_report *report);
 
 void sb_judge_text(const sb_judge_report *report, FILE *out);
 json_t *sb_judge_json(const sb_judge_report *report);     /* NULL if memory is out */
 json_t *sb_judge_case_json(const sb_gate_judged *judged); /* one of its cases */
+sb_status sb_judge_html(const sb_judge_report *report, const char *path, sb_error *err);
 sb_status sb_judge_junit(const sb_judge_report *report, const char *path, sb_error *err);
 
 /* The same for the metamorphic gate. */
 void sb_judge_meta_text(const sb_gate_meta *meta, FILE *out);
 json_t *sb_judge_meta_json(const sb_gate_meta *meta); /* NULL if memory is out */
+sb_status sb_judge_meta_html(const sb_gate_meta *meta, const sb_judge_report *report,
+                             const char *path, sb_error *err); /* the operands of report */
 sb_status sb_judge_meta_junit(const sb_gate_meta *meta, const char *path, sb_error *err);
 
 #endif

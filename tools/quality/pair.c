@@ -151,6 +151,8 @@ void sb_pair_free(sb_pair *pair)
 {
     free(pair->flips);
     free(pair->layers);
+    free(pair->kl_at);
+    free(pair->ends);
     *pair = (sb_pair){.tokens = 0};
 }
 

@@ -36,6 +36,9 @@ typedef struct sb_pair_layer {
 typedef struct sb_pair {
     size_t tokens, mixed; /* all tokens; those for the contributions */
     sb_spread kl;         /* */
+    double *kl_at;        /* (tokens) of each, text after text */
+    size_t *ends;         /* (texts) the number of tokens up to the end of each text */
+    size_t texts;
     sb_rate agreement;
     sb_interval agreement_at;
     sb_flip *flips;

@@ -11,9 +11,8 @@
 /* Rows of logits, and the data per token for the rates. */
 typedef struct judge {
     float *logits[3]; /* A, B, a mixture */
-    double *kl;       /* (tokens) */
     unsigned char *same, *accepted[2];
-    size_t *ends, *draft_ends;
+    size_t *draft_ends;
     size_t drafts; /* drafts of each side so far */
 } judge;
 
@@ -21,17 +20,19 @@ static sb_status make(const pair_work *w, judge *j)
 {
     size_t V = w->models[0]->config.vocab_size, n = w->out->tokens;
     int room = 1;
-    *j = (judge){.kl = sb_alloc(n, sizeof *j->kl),
-                 .same = sb_alloc(n, 1),
-                 .ends = sb_alloc(w->text_count, sizeof *j->ends),
+    *j = (judge){.same = sb_alloc(n, 1),
                  .draft_ends = sb_alloc(w->text_count, sizeof *j->draft_ends)};
     for (int i = 0; i < 3; i++)
         room &= (j->logits[i] = sb_alloc(V, sizeof(float))) != NULL;
     for (int i = 0; i < 2; i++)
         room &= (j->accepted[i] = sb_alloc(n, 1)) != NULL;
     w->out->flips = sb_alloc(n, sizeof *w->out->flips);
-    return room && j->kl && j->same && j->ends && j->draft_ends && w->out->flips ? SB_OK
-                                                                                 : SB_ERR_MEMORY;
+    w->out->kl_at = sb_alloc(n, sizeof *w->out->kl_at);
+    w->out->ends = sb_alloc(w->text_count, sizeof *w->out->ends);
+    w->out->texts = w->text_count;
+    return room && j->same && j->draft_ends && w->out->flips && w->out->kl_at && w->out->ends
+               ? SB_OK
+               : SB_ERR_MEMORY;
 }
 
 static void release(judge *j)
@@ -40,9 +41,7 @@ static void release(judge *j)
         free(j->logits[i]);
     for (int i = 0; i < 2; i++)
         free(j->accepted[i]);
-    free(j->kl);
     free(j->same);
-    free(j->ends);
     free(j->draft_ends);
 }
 
@@ -83,7 +82,7 @@ static sb_status judge_token(pair_work *w, judge *j, size_t text, size_t t, sb_e
     }
     j->drafts += out->has_drafts && t > 0;
     out->other_drafts += out->has_drafts && t > 0 && w->guess[0][at] != w->guess[1][at];
-    j->kl[at] = sb_near_kl(j->logits[0], j->logits[1], V);
+    out->kl_at[at] = sb_near_kl(j->logits[0], j->logits[1], V);
     j->same[at] = top[0].token == top[1].token;
     if (!j->same[at])
         out->flips[out->flip_count++] = (sb_flip){.sequence = (uint32_t)text,
@@ -105,7 +104,7 @@ static sb_rate rate_of(const unsigned char *flags, const size_t *ends, size_t ru
 static sb_status sum(pair_work *w, const judge *j)
 {
     sb_pair *out = w->out;
-    out->agreement = rate_of(j->same, j->ends, w->text_count);
+    out->agreement = rate_of(j->same, out->ends, w->text_count);
     out->agreement_at = sb_rate_interval(&out->agreement, SB_Z_SHOWN);
     for (int of = 0; of < 2 && out->has_drafts; of++) {
         out->drafts[of] = rate_of(j->accepted[of], j->draft_ends, w->text_count);
@@ -116,7 +115,7 @@ static sb_status sum(pair_work *w, const judge *j)
     out->has_drafts &= j->drafts > 0;
     for (size_t i = 0; i < out->layer_count && out->mixed; i++)
         out->layers[i].kl /= (double)out->mixed;
-    return sb_spread_of(j->kl, out->tokens, &out->kl);
+    return sb_spread_of(out->kl_at, out->tokens, &out->kl);
 }
 
 sb_status pair_judge(pair_work *w, sb_error *err)
@@ -133,7 +132,7 @@ sb_status pair_judge(pair_work *w, sb_error *err)
             if (!status && t < s->mixed)
                 status = judge_mixtures(w, &j, s->from + t, s->mixed_from + t, err);
         }
-        j.ends[i] = s->from + s->count;
+        w->out->ends[i] = s->from + s->count;
         j.draft_ends[i] = j.drafts;
     }
     if (!status) {

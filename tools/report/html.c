@@ -14,7 +14,7 @@ sb_page_number html_value(double value)
     return out;
 }
 
-sb_page_tone html_tone(sb_verdict verdict)
+sb_page_tone sb_diff_tone(sb_verdict verdict)
 {
     switch (verdict) {
     case SB_VERDICT_IDENTICAL:
@@ -31,7 +31,7 @@ sb_page_tone html_tone(sb_verdict verdict)
 
 void html_verdict(FILE *out, sb_verdict verdict)
 {
-    sb_page_chip(out, html_tone(verdict), sb_verdict_name(verdict));
+    sb_page_chip(out, sb_diff_tone(verdict), sb_verdict_name(verdict));
 }
 
 int html_is_op(const char *name)
@@ -160,7 +160,7 @@ static void print_short(FILE *out, const sb_diff_report *r)
 void html_head(FILE *out, const sb_diff_report *r)
 {
     const sb_verdicts *v = r->verdicts;
-    sb_page_head(out, html_tone(v->verdict), sb_verdict_name(v->verdict), r->of,
+    sb_page_head(out, sb_diff_tone(v->verdict), sb_verdict_name(v->verdict), r->of,
                  " against the reference", sb_diff_meaning(v->verdict));
     print_short(out, r);
     if (*v->reason) {

@@ -4,7 +4,11 @@
 #define SB_REPORT_HTML_H
 
 #include "tools/report/diff.h"
+#include "tools/report/page.h"
 #include "tools/report/print.h"
+
+/* The colour of a verdict on a page. */
+sb_page_tone sb_diff_tone(sb_verdict verdict);
 
 /* A sb_print_fn of sb_diff_reports. */
 int sb_diff_html(FILE *out, const void *reports);

@@ -37,6 +37,7 @@ void html_kl(FILE *out, const sb_diff_report *r)
                 lower);
     const sb_page_curve curve = {.ctx = v,
                                  .label = "KL divergence by token",
+                                 .unit = "position",
                                  .count = v->token_count,
                                  .value = kl_of,
                                  .flag = differs,
@@ -122,7 +123,7 @@ static void print_rounds(FILE *out, const sb_verdicts *v, size_t most)
         fprintf(out, "%s%.1f %.1fh%.1f", i ? "L" : "M", (double)i * wide,
                 190.0 - 180.0 * mean_accepted(v, &b, i, 0) / (double)most, wide);
     fputs("\"/>\n</svg>\n", out);
-    sb_page_ends(out, v->rounds[0].position, v->rounds[v->round_count - 1].position);
+    sb_page_ends(out, "position", v->rounds[0].position, v->rounds[v->round_count - 1].position);
     fputs("</div>\n</div>\n<p class=\"legend\"><span><i class=\"eng\"></i>engine</span><span><i "
           "class=\"ref\"></i>reference</span></p>\n",
           out);

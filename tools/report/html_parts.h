@@ -4,13 +4,12 @@
 #define SB_REPORT_HTML_PARTS_H
 
 #include "tools/report/diff.h"
-#include "tools/report/page.h"
+#include "tools/report/html.h"
 
 /* A value with the fewest digits that tell it from its binary32 neighbours. */
 sb_page_number html_value(double value);
 
-/* The colour of a verdict; the verdict as a chip. */
-sb_page_tone html_tone(sb_verdict verdict);
+/* The verdict as a chip. */
 void html_verdict(FILE *out, sb_verdict verdict);
 
 /* True for the name of an op; false for "logits", for example. */

@@ -29,12 +29,14 @@ void sb_page_code(FILE *out, const char *text)
     fputs("</code>", out);
 }
 
+/* A name like vLLM stays as it is. */
 void sb_page_sentence(FILE *out, const char *text)
 {
     size_t n = strlen(text);
-    if (n)
-        fputc(*text >= 'a' && *text <= 'z' ? *text - 'a' + 'A' : *text, out);
-    sb_page_text(out, text + (n != 0));
+    int lower = n && *text >= 'a' && *text <= 'z' && !(text[1] >= 'A' && text[1] <= 'Z');
+    if (lower)
+        fputc(*text - 'a' + 'A', out);
+    sb_page_text(out, text + lower);
     if (n && text[n - 1] != '.')
         fputc('.', out);
 }
@@ -85,10 +87,10 @@ void sb_page_count(FILE *out, uint64_t count, const char *noun)
 /* O-1: "loads nothing and runs nothing". The page also tells the browser so. */
 void sb_page_open(FILE *out, const char *word, const char *title)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-          "style-src 'unsafe-inline'\">\n<title>",
+          "style-src 'unsafe-inline'\"/>\n<title>",
           out);
     fprintf(out, "%s: ", word);
     sb_page_text(out, title);

@@ -125,7 +125,8 @@ typedef struct sb_page_curve {
     size_t count;
     int (*value)(const void *ctx, size_t i, double *value); /* 0: it has none */
     int (*flag)(const void *ctx, size_t i);                 /* 1: a red stroke */
-    uint64_t first, last;                                   /* the positions at both ends */
+    const char *unit;                                       /* "position": of both ends */
+    uint64_t first, last;
 } sb_page_curve;
 
 /* Returns the number of flags. */
@@ -138,7 +139,7 @@ typedef struct sb_page_bins {
 sb_page_bins sb_page_bins_of(size_t things);
 
 /* The names of both ends below a chart. */
-void sb_page_ends(FILE *out, uint64_t first, uint64_t last);
+void sb_page_ends(FILE *out, const char *unit, uint64_t first, uint64_t last);
 
 /* The style; NULL at the end, and no string exceeds the limit of C11. */
 extern const char *const sb_page_style[];

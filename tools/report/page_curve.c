@@ -99,12 +99,12 @@ static void print_frame(FILE *out, const char *label)
     fputs("\"/>\n", out);
 }
 
-void sb_page_ends(FILE *out, uint64_t first, uint64_t last)
+void sb_page_ends(FILE *out, const char *unit, uint64_t first, uint64_t last)
 {
     fprintf(out,
-            "<div class=\"axis\"><span class=\"start\" style=\"left:0\">position %" PRIu64
+            "<div class=\"axis\"><span class=\"start\" style=\"left:0\">%s %" PRIu64
             "</span><span class=\"end\" style=\"left:100%%\">%" PRIu64 "</span></div>\n",
-            first, last);
+            unit, first, last);
 }
 
 size_t sb_page_curve_print(FILE *out, const sb_page_curve *c)
@@ -124,7 +124,7 @@ size_t sb_page_curve_print(FILE *out, const sb_page_curve *c)
         print_line(out, c, &b, 2);
     size_t flags = print_flags(out, c, &b);
     fputs("</svg>\n", out);
-    sb_page_ends(out, c->first, c->last);
+    sb_page_ends(out, c->unit, c->first, c->last);
     fputs("</div>\n</div>\n", out);
     return flags;
 }

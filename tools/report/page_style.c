@@ -40,7 +40,7 @@ const char *const sb_page_style[] = {
     "span.verdict{font-weight:600;white-space:nowrap}\n",
     /* lists, tables, maps, charts */
     ".facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:8px;"
-    "margin:12px 0 0}\n"
+    "margin:12px 0}\n"
     ".facts div{border:1px solid var(--line);border-radius:6px;padding:6px 10px}\n"
     "dt{color:var(--soft);font-size:12px}\n"
     "dd{margin:0;overflow-wrap:anywhere}\n"
@@ -58,8 +58,10 @@ const char *const sb_page_style[] = {
     "th{color:var(--soft);font-weight:500;vertical-align:bottom}\n"
     "th:first-child,td:first-child,.left{text-align:left}\n"
     "td.words{white-space:normal;min-width:180px;text-align:left;overflow-wrap:anywhere}\n"
+    "td code{font-size:12px}\n"
+    "td.cell{text-align:left;vertical-align:top;font-size:12px;padding-right:6px}\n"
     "tr.name td{border-bottom:none;padding-top:8px;white-space:normal}\n"
-    "tr.hit td{background:var(--badbg);font-weight:600}\n"
+    "tr.hit td{background:var(--badbg);font-weight:600}tr.hit td.words{font-weight:400}\n"
     ".bar{display:inline-block;width:90px;height:9px;background:var(--n);border-radius:2px;"
     "overflow:hidden;vertical-align:middle;text-align:left}\n"
     ".bar i{display:block;height:100%;background:var(--h3)}\n"
