@@ -51,13 +51,15 @@ CRYPTO_LIBS := -lcrypto
 
 # --- flags ------------------------------------------------------------------------------------------
 # Each operation is one IEEE operation, in the order of the code (clause A-3 of docs/spec.md). Some
-# clangs lack -frounding-math for some targets; a compiler that refuses it works without it.
+# clangs lack -frounding-math for some targets; a compiler that refuses it works without it. (With ROUNDING=...
+# nothing is asked: zig would leave an a.out here.)
 FP_FLAGS := -ffp-contract=off -fno-fast-math -fno-math-errno
-ifneq ($(filter s390x-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
+TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
+ifneq ($(filter s390x-%,$(TARGET)),)
 FP_FLAGS += -fexcess-precision=fast # or gcc -std=c11 widens every float to double there
 endif
 ROUNDING := -frounding-math
-ifneq ($(findstring clang,$(shell $(CC) --version 2>/dev/null)),)
+ifneq ($(and $(filter file,$(origin ROUNDING)),$(findstring clang,$(shell $(CC) --version 2>/dev/null))),)
 ROUNDING := $(shell printf 'float f(float x);float f(float x){return x+1;}' | \
     $(CC) $(EXTRA) -frounding-math -Werror -Wno-unused-command-line-argument -x c -fsyntax-only - 2>/dev/null && echo -frounding-math)
 endif
@@ -68,6 +70,10 @@ ifneq ($(and $(findstring clang,$(shell $(CC) --version 2>/dev/null)),$(filter-o
 WARNINGS += -Wno-pass-failed
 endif
 CPPFLAGS := -D_POSIX_C_SOURCE=200809L -I. $(JANSSON_CFLAGS)
+# macOS declares what is more than POSIX only if it is asked
+ifneq ($(findstring macos,$(TARGET))$(findstring darwin,$(TARGET)),)
+CPPFLAGS += -D_DARWIN_C_SOURCE
+endif
 # xxHash needs inlining, which -Og hardly does
 ifneq ($(filter -Og,$(OPT)),)
 CPPFLAGS += -DXXH_NO_INLINE_HINTS=1
@@ -198,12 +204,14 @@ INSTALLING := $(filter demo check check-all check-long asan fuzz golden crossche
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
-.PHONY: all program static lib install install-built uninstall tests demo check check-all check-long asan bench golden golden-hf crosscheck wheel deb check-install engines fuzz format info \
+.PHONY: all program static lib objects install install-built uninstall tests demo check check-all check-macos check-long asan bench golden golden-hf crosscheck wheel deb check-install engines fuzz format info \
     clean help FORCE
 all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
 static: $(STATIC_PROGRAM).spdx.json
 lib: $(SHARED) $(STATIC)
+# every source of ref/ and tools/ compiled, and nothing linked: tests/macos.sh
+objects: $(call objects,$(LIB_SRC) $(TOOL_SRC) $(BENCH_SRC))
 tests: $(PROGRAM) $(STATIC_TESTED) $(LIBRARIES) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN) $(LAUNCHES)
 
 $(HAVE): tools/deps $(if $(filter-out tests,$(INSTALLING)),FORCE)
@@ -475,6 +483,10 @@ check: tests optional
 check-all: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh --all
 
+# every source compiled for macOS, with zig; nothing runs
+check-macos: $(HAVE)
+	@BUILD=$(BUILD) bash tests/macos.sh
+
 # all 2^32 inputs of every function through MPFR, and ten million rows, in parts; a later call continues
 # where it stopped; then every fuzz target for an hour (docs/fuzzing.md)
 check-long: tests
@@ -569,6 +581,7 @@ help:
 	@echo 'make demo        install what is missing, build, run the reference on a checkpoint made with seed 42'
 	@echo 'make check       every test that needs no GPU; the last line counts them'
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
+	@echo 'make check-macos every source compiled for macOS (zig); nothing has run there'
 	@echo 'make check-gpu   on a machine with a GPU and nvcc: the kernels on it, in at most ten minutes once built'
 	@echo 'make gpu-bundle  a folder for another x86-64 machine that does the same where nothing is installed'
 	@echo 'make check-long  all 2^32 inputs of each function through MPFR, 10^7 rows, resumable, hours; then an hour of each fuzzer'

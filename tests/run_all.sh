@@ -235,7 +235,10 @@ suite_gpu() {
     scripts tests/gpu/*.sh
     parts tests/models.sh
 }
-suite_matrix() { parts tests/matrix.sh; }
+suite_matrix() {
+    parts tests/matrix.sh
+    [ "${CHECK_ALL-}" != 1 ] || scripts tests/macos.sh
+}
 # suites that use every processor by themselves run alone, and are shown while they run
 suite_asan() { # threads, too, if all is asked for
     at_once=1 scripts tests/asan.sh $([ "${CHECK_ALL-}" != 1 ] || echo tests/tsan.sh)

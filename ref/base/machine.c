@@ -7,8 +7,13 @@
 
 uint64_t sb_peak_resident(void)
 {
+#ifdef __APPLE__
+    enum { UNIT = 1 };
+#else
+    enum { UNIT = 1024 };
+#endif
     struct rusage used;
-    return getrusage(RUSAGE_SELF, &used) == 0 ? (uint64_t)used.ru_maxrss * 1024 : 0;
+    return getrusage(RUSAGE_SELF, &used) == 0 ? (uint64_t)used.ru_maxrss * UNIT : 0;
 }
 
 uint64_t sb_machine_memory(void)

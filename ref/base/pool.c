@@ -1,13 +1,12 @@
 #include "ref/base/pool.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
+#include "ref/base/bell.h"
 #include "ref/base/fp_mode.h"
 #include "ref/base/processors.h"
 
@@ -27,7 +26,7 @@ enum {
 typedef struct worker {
     _Alignas(LINE) _Atomic uint64_t turns; /* its remaining turns: first | end << 32 */
     atomic_uint asleep;
-    sem_t bell;
+    sb_bell bell;
 } worker;
 
 static struct {
@@ -35,7 +34,7 @@ static struct {
     _Alignas(LINE) _Atomic uint64_t gate;
     _Alignas(LINE) _Atomic uint64_t next; /* the next turn of a loop in order */
     _Alignas(LINE) atomic_uint waits;     /* 1: the caller sleeps until all workers are outside */
-    sem_t outside;
+    sb_bell outside;
     /* the current loop; valid while the gate is open or a worker is inside */
     sb_turn *turn;
     void *ctx;
@@ -68,23 +67,17 @@ static int64_t now(void)
     return clock_gettime(CLOCK_MONOTONIC, &t) ? 0 : (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void sleep_on(sem_t *bell)
-{
-    while (sem_wait(bell) != 0 && errno == EINTR)
-        ;
-}
-
-/* Posts the bell if the other thread sleeps or is about to sleep. */
-static void wake(atomic_uint *asleep, sem_t *bell)
+/* Rings the bell if the other thread sleeps or is about to sleep. */
+static void wake(atomic_uint *asleep, sb_bell *bell)
 {
     if (atomic_load(asleep) && atomic_exchange(asleep, 0))
-        sem_post(bell);
+        sb_bell_ring(bell);
 }
 
-/* Waits until is_so(gate, id, seen) is true. The bell may also be posted for another reason, so the
+/* Waits until is_so(gate, id, seen) is true. The bell may also ring for another reason, so the
  * condition is checked again after each wake-up. */
 static uint64_t wait_until(int (*is_so)(uint64_t gate, uint32_t id, uint32_t seen), uint32_t id,
-                           uint32_t seen, atomic_uint *asleep, sem_t *bell)
+                           uint32_t seen, atomic_uint *asleep, sb_bell *bell)
 {
     for (;;) {
         uint64_t gate = atomic_load(&pool.gate);
@@ -99,7 +92,7 @@ static uint64_t wait_until(int (*is_so)(uint64_t gate, uint32_t id, uint32_t see
             return gate;
         atomic_store(asleep, 1);
         if (!is_so(atomic_load(&pool.gate), id, seen) || !atomic_exchange(asleep, 0))
-            sleep_on(bell);
+            sb_bell_wait(bell);
     }
 }
 
@@ -211,7 +204,7 @@ static int start_one(worker *w)
     pthread_t thread;
     pthread_attr_t how;
     sigset_t before;
-    if (sem_init(&w->bell, 0, 0) != 0 || pthread_attr_init(&how) != 0)
+    if (!sb_bell_new(&w->bell) || pthread_attr_init(&how) != 0)
         return 0;
     block_signals(&before);
     atomic_store(&w->asleep, 0);
@@ -229,13 +222,13 @@ static void forked(void)
     atomic_store(&pool.gate, atomic_load(&pool.gate) >> 32 << 32);
     atomic_store(&pool.waits, 0);
     pool.started = pool.patience = 0;
-    sem_init(&pool.outside, 0, 0);
+    sb_bell_new(&pool.outside);
     atomic_store(&pool.taken, 0);
 }
 
 static void prepare(void)
 {
-    sem_init(&pool.outside, 0, 0);
+    sb_bell_new(&pool.outside);
     pthread_atfork(NULL, NULL, forked);
 }
 

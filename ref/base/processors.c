@@ -110,16 +110,24 @@ size_t sb_quota_threads(const char *groups, const char *root)
     return threads;
 }
 
-/* The number of processors in the affinity of the process. */
-static size_t allowed(void)
+/* The number of processors in the affinity of the process; 0: unknown. */
+static size_t in_affinity(void)
 {
-    enum { MANY = 1 << 16 };
     size_t count = 0;
+#ifdef __linux__
+    enum { MANY = 1 << 16 };
     cpu_set_t *set = CPU_ALLOC(MANY);
     if (set && sched_getaffinity(0, CPU_ALLOC_SIZE(MANY), set) == 0)
         count = (size_t)CPU_COUNT_S(CPU_ALLOC_SIZE(MANY), set);
     if (set)
         CPU_FREE(set);
+#endif
+    return count;
+}
+
+static size_t allowed(void)
+{
+    size_t count = in_affinity();
     if (!count) {
         const long online = sysconf(_SC_NPROCESSORS_ONLN);
         count = online > 0 ? (size_t)online : 1;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,17 @@
 static sb_status io_failed(const char *doing, const char *path, sb_error *err)
 {
     return sb_fail(err, SB_ERR_IO, "%s: cannot %s: %s", SB_SHOW(path), doing, strerror(errno));
+}
+
+void sb_file_advise(int fd, uint64_t from, uint64_t bytes, sb_file_use use)
+{
+#ifdef POSIX_FADV_DONTNEED
+    static const int advice[] = {
+        [SB_FILE_in_order] = POSIX_FADV_SEQUENTIAL, [SB_FILE_done] = POSIX_FADV_DONTNEED};
+    (void)posix_fadvise(fd, (off_t)from, (off_t)bytes, advice[use]);
+#else
+    (void)fd, (void)from, (void)bytes, (void)use;
+#endif
 }
 
 sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err)

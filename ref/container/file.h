@@ -4,12 +4,18 @@
 #define SB_CONTAINER_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "ref/base/status.h"
 
 /* Opens a regular file for reading and returns its size. Fails with SB_ERR_IO and the path in the
  * message. */
 sb_status sb_open_regular(const char *path, int *fd, size_t *size, sb_error *err);
+
+/* Tells the operating system how a part of a file is used: it is read in order, or no longer needed
+ * in memory. 0 bytes: to the end of the file. Does nothing on a system that cannot be told. */
+typedef enum sb_file_use { SB_FILE_in_order, SB_FILE_done } sb_file_use;
+void sb_file_advise(int fd, uint64_t from, uint64_t bytes, sb_file_use use);
 
 /* Reads a regular file of at most `limit` bytes. *bytes ends with an extra NUL that *count does not
  * include. free() releases *bytes. */

@@ -159,11 +159,12 @@ static int bench_rows(sb_format format, uint32_t n)
         exact[p] = t1 - t0;
         plain[p] = t2 - t1;
     }
+    const double rows = ROWS;
     double e = sb_bench_noise_of(exact, PASSES).median, f = sb_bench_noise_of(plain, PASSES).median;
     printf(
         "%-5s n=%-5u exact_over_f32 %.2f  (%.2f against %.2f ns per weight)  fallback_rate %.4f\n",
-        sb_format_name(format), (unsigned)n, f / e, 1e9 * e / ROWS / n, 1e9 * f / ROWS / n,
-        (double)uncertain / ROWS);
+        sb_format_name(format), (unsigned)n, f / e, 1e9 * e / rows / n, 1e9 * f / rows / n,
+        (double)uncertain / rows);
     free_work(&w);
     return 1;
 }

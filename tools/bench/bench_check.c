@@ -105,7 +105,7 @@ static void leave_cache(const char *path)
     int fd = open(path, O_RDONLY);
     if (fd < 0)
         return;
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    sb_file_advise(fd, 0, 0, SB_FILE_done);
     close(fd);
 }
 

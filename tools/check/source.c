@@ -9,9 +9,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 #include "ref/base/hash.h"
 #include "ref/base/mem.h"
@@ -113,8 +115,7 @@ static void forget(const sb_source *s, uint32_t shard, int fd, uint64_t first, u
         while (at < end && s->cached[shard][at / STRETCH] == kept)
             at += STRETCH;
         if (!kept)
-            (void)posix_fadvise(fd, (off_t)from, (off_t)((at < end ? at : end) - from),
-                                POSIX_FADV_DONTNEED);
+            sb_file_advise(fd, from, (at < end ? at : end) - from, SB_FILE_done);
     }
 }
 
@@ -150,11 +151,13 @@ static sb_status open_as(const sb_source *s, uint32_t shard, sb_io io, int *fd, 
     if (io == SB_IO_direct)
         *fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
     *direct = *fd >= 0;
+#else
+    (void)io;
 #endif
     if (*fd < 0)
         status = sb_open_regular(path, fd, &size, err);
     if (!status && !*direct)
-        (void)posix_fadvise(*fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+        sb_file_advise(*fd, 0, 0, SB_FILE_in_order);
     free(path);
     return status;
 }

@@ -26,20 +26,6 @@ if ! cmp -s tools/py/requirements-wheel.txt "$env/made"; then
     cp tools/py/requirements-wheel.txt "$env/made"
 fi
 
-# Headers of the foreign libraries and nothing else: those of this system's libc are for another version of it.
-headers() { # ROOT TRIPLET DIR
-    local name
-    rm -rf "$3" && mkdir -p "$3/openssl"
-    for name in xxhash.h xxh3.h jansson.h jansson_config.h pcre2.h utf8proc.h zlib.h zconf.h minizip; do
-        for from in "$1/include/$2" "$1/include"; do
-            [ ! -e "$from/$name" ] || ln -sfn "$(realpath "$from/$name")" "$3/$name"
-        done
-    done
-    for from in "$1/include" "$1/include/$2"; do
-        ln -sf "$(realpath "$from/openssl")"/*.h "$3/openssl/"
-    done
-}
-
 wheel_of() { # ARCH
     local arch=$1 triplet=$1-linux-gnu root=/usr here=$work/$1 cc
     if [ "$arch" != "$(uname -m)" ]; then
@@ -49,7 +35,7 @@ wheel_of() { # ARCH
     fi
     local lib=$root/lib/$triplet
     mkdir -p "$here"
-    headers "$root" "$triplet" "$here/include"
+    bash tools/pack/headers.sh "$root" "$triplet" "$here/include"
     cc=$here/cc
     printf '#!/bin/sh\nexec "%s" -m ziglang cc -target %s-linux-gnu.2.%s "$@"\n' "$env/bin/python" "$arch" "$newest" > "$cc"
     chmod +x "$cc"
