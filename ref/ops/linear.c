@@ -72,7 +72,7 @@ static float output(const sb_knobs *knobs, const sb_matrix *w, const double *row
     return scaled / div;
 }
 
-/* R-2: "y_t[n] = R( dot(W[n], x_t) ), of a quantized layer as Q-3 says. K-45 rounds x first; K-14,
+/* R-2: "y_t[n] = R( dot(W[n], x_t) ), in a quantized layer as Q-3 says. K-45 rounds x first; K-14,
  * K-46, K-47 and K-52 leave some outputs in binary32." */
 sb_status sb_linear_ref(const sb_knobs *knobs, const sb_linear_args *a)
 {

@@ -10,7 +10,7 @@
 #include "ref/run/backend.h"
 #include "tests/hf/forced.h"
 
-/* T-16: "a bound that no recorded error comes within 2^-13 of says nothing" */
+/* T-16: "A bound says nothing if every recorded error is below 2^-13 of it" */
 #define WIDEST 0x1p-13
 
 /* The identical values when the recordings were made: those of the activation type, and those that

@@ -12,7 +12,7 @@
 #include "tests/hf/head_plants.h"
 #include "tests/hf/voice.h"
 
-/* T-16: "a bound that no recorded error comes within 2^-13 of says nothing" */
+/* T-16: "A bound says nothing if every recorded error is below 2^-13 of it" */
 #define WIDEST 0x1p-13
 
 /* T-15: "A difference of more than 16 envelopes fails" */

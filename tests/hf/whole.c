@@ -54,8 +54,8 @@ static int among(const uint32_t *ids, size_t k, uint32_t id)
     return 0;
 }
 
-/* T-15: "each recorded expert that the largest logit of the others keeps out is raised just above
- * it". The row then chooses the recorded set. */
+/* T-15: "each recorded expert whose logit is below the largest logit of the other experts is raised
+ * just above that logit". The row then chooses the recorded set. */
 static void adopt_row(whole *run, unsigned layer, float *logits, const uint32_t *theirs)
 {
     const sb_config *c = &run->fixture->model->config;

@@ -53,7 +53,7 @@ static void inside(const char *what, const float *got, const sb_ball *in, size_t
     }
 }
 
-/* T-16: "a bound that no recorded error comes within 2^-13 of says nothing" */
+/* T-16: "A bound says nothing if every recorded error is below 2^-13 of it" */
 static void tight(const char *what, double most)
 {
     printf("  %-70s worst %.4f of the bound\n", what, most);

@@ -101,7 +101,7 @@ static double block_error(const float *w, const unsigned char *codes, unsigned c
     return sum;
 }
 
-/* G-9: "whichever has the smaller sum of squared errors": never worse than mapping to 6, better for
+/* G-9: "the one with the smaller sum of squared errors": never worse than mapping to 6, better for
  * many groups; the scale is the same or about 1.5 times as large. */
 TEST(test_four_over_six)
 {
@@ -175,8 +175,8 @@ static float power_scale(float amax)
     return sb_f32_from_bits(sb_load_u32(scale));
 }
 
-/* G-12: "S is raised to a power of two": 448 2^k keeps the largest code, larger magnitudes lose one
- * bit. */
+/* G-12: "S is raised as in the second way of F-11": 448 2^k keeps the largest code, larger
+ * magnitudes lose one bit. */
 TEST(test_ue8m0)
 {
     for (int k = -20; k < 3; k++) {

@@ -54,7 +54,7 @@ static sb_verdict verdict_of(size_t open, double worst)
     return verdict_with(open, 0, EVIDENCE, worst);
 }
 
-/* T-16: "a bound that no recorded error comes within 2^-13 of says nothing"; T-71: "more than half
+/* T-16: "A bound says nothing if every recorded error is below 2^-13 of it"; T-71: "more than half
  * of the op's elements were not 0 and had a bound of 0" */
 TEST(test_wide_bounds)
 {

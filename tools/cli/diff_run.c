@@ -87,7 +87,7 @@ static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
     return sb_live_run(run->model, run->request, &live, take, s, err);
 }
 
-/* U-10: "how the engine goes back behind rejected drafts" - from the trace, or unknown. For an
+/* U-10: "how the engine undoes rejected drafts" - from the trace, or unknown. For an
  * engine of this program, from the options. */
 static sb_trace_rollback rollback_of(const sb_diff_run *run)
 {

@@ -7,7 +7,7 @@
 
 #include "ref/base/bytes.h"
 
-/* T-16: "a bound that no recorded error comes within 2^-13 of says nothing" */
+/* T-16: "A bound says nothing if every recorded error is below 2^-13 of it" */
 static const double widest = 0x1p-13;
 
 /* Among this number of open elements, an engine of another arithmetic must differ somewhere. */

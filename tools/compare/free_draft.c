@@ -60,8 +60,8 @@ static void judge_fed(sb_free *f, const sb_free_sequence *s, sb_round_verdict *r
     fail_draft(f, s, round, j, &place);
 }
 
-/* T-44: "Logits of a draft are compared with the head's as those of a row with the model's".
- * f->logits are the head's. */
+/* T-44: "Logits of a draft are compared with those of the head, in the same way as logits of a row
+ * with those of the model". f->logits are the head's. */
 static void judge_logits(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
                          double bound)
 {

@@ -77,7 +77,7 @@ static void fp8_block_as_transformers(const sb_band *b, int power_of_two)
         uint64_t n = width(b, col);
         float r = reciprocal(block_largest(b, col, n));
         float s = 1.0f / r;
-        if (power_of_two) { /* G-12: "S is raised to a power of two and r = 1/S" */
+        if (power_of_two) { /* G-12: "S is raised as in the second way of F-11, and r = 1/S" */
             s = sb_e8m0_to_f32(sb_f32_to_e8m0_up(s));
             r = 1.0f / s;
         }

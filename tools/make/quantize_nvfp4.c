@@ -57,7 +57,7 @@ static double error_of(const float *w, float e)
     return sum;
 }
 
-/* G-9: "the scale of a or that of 1.5 a, whichever has the smaller sum of squared errors" */
+/* G-9: "the scale of a or the scale of 1.5 a: the one with the smaller sum of squared errors" */
 static unsigned char four_over_six(const float *w, float a, float m)
 {
     unsigned char six = modelopt_scale(a, m);

@@ -104,7 +104,7 @@ static sb_owner *owner_of(sb_audit *a, uint32_t slot)
 /* --- slots --------------------------------------------------------------------------------------
  */
 
-/* U-4: "No two sequences that go on may read one slot" */
+/* U-4: "Two sequences that both go on must not read the same slot" */
 static sb_status check_slot(sb_audit *a, const sb_course *c, const sb_block *b, sb_error *err)
 {
     const sb_step_row *row = &b->step->rows[b->first];

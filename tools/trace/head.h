@@ -8,7 +8,7 @@
 /* Version 2 is version 1 plus the keys of U-10. Both are read; 2 is written. */
 enum { SB_TRACE_VERSION = 2, SB_TRACE_OLDEST = 1, SB_TRACE_LEVELS = 5 };
 
-/* U-10: "how the engine goes back behind rejected drafts" */
+/* U-10: "how the engine undoes rejected drafts" */
 typedef enum sb_trace_rollback {
     SB_TRACE_ROLLBACK_unknown,
     SB_TRACE_ROLLBACK_replay,
