@@ -254,7 +254,7 @@ static sb_status add_module(plan *p, const sb_take_group *g, sb_error *err)
     return SB_OK;
 }
 
-/* W-3: "all parts of the module go, and all parts that the other one has come" */
+/* W-3: "all parts that the checkpoint has go. All parts that the other side has come instead" */
 static sb_status exchange(plan *p, const sb_take_group *g, const char *prefix, int vision_in_model,
                           sb_error *err)
 {

@@ -236,9 +236,9 @@ static int never_together(const sb_gate_case *c, const sb_gate_arith *ar, size_t
     return 0;
 }
 
-/* V-55: "Choices that are open one by one must also stand together". Each of three experts may be
- * swapped with its neighbour. If the first is certainly above the last, the last two are no valid
- * choice. */
+/* V-55: "Choices that are open one by one must also be possible together". Each of three experts
+ * may be swapped with its neighbour. If the first is certainly above the last, the last two are no
+ * valid choice. */
 TEST(neighbours_of_neighbours)
 {
     sb_gate_case *c = held_case("router", "rows=1,experts=3,kept=2", "normal", SB_DTYPE_F32);

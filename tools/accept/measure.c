@@ -28,7 +28,7 @@ static float margin_of(const float *logits, size_t n)
     return logits[best] - second;
 }
 
-/* E-1: "Of this call one row is kept": with limit 1 the row of the token itself. */
+/* E-1: "Only the row of the token itself is kept from this call": hence limit 1. */
 static sb_status measure_position(work *w, uint32_t token, uint32_t expected, sb_error *err)
 {
     sb_accept_row *row = &w->out->rows[w->out->count];

@@ -122,8 +122,8 @@ static void compare_counts(const sb_accept *a, const sb_observed *o, sb_accept_c
         compare_total(a, o->rounds, accepted, c);
 }
 
-/* E-13: "between the tokens of the responses less the accepted drafts, and this number less one per
- * request" */
+/* E-13: "at most n, the tokens of the responses less the accepted drafts, and at least n less the
+ * number of requests" */
 static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_comparison *c)
 {
     uint64_t K = a->drafts;

@@ -212,7 +212,7 @@ static double weights_read(const sb_moves_model *m, const sb_moves_weights *w, u
     return (double)(w->stored - w->routed) + (double)w->routed * read / c->experts;
 }
 
-/* B-1: "Of the embedding, one row per token is read", "the head is the embedding where config.json
+/* B-1: "The embedding is read one row per token", "the head is the embedding where config.json
  * ties them" */
 static double weights_of(const sb_moves_model *m, int mtp, sb_moves_op op, uint32_t width)
 {

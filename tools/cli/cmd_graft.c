@@ -31,7 +31,7 @@ static int was_there(const sb_findings *before, const sb_finding *f)
     return 0;
 }
 
-/* W-10: "Findings that refuse the result and neither of the two folders" */
+/* W-10: "If a finding refuses the result and neither of the two folders" */
 static sb_status verify(void *ctx, const char *source, const char *result, sb_error *err)
 {
     const sb_grafted *g = ctx;

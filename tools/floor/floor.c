@@ -32,7 +32,7 @@ static double head_read(const sb_ledger *l, int in_mtp)
     return (double)l->trunk[l->config.tie_embeddings ? SB_FLOOR_embedding : SB_FLOOR_head].stored;
 }
 
-/* B-1: "Of the embedding, one row per token is read" */
+/* B-1: "The embedding is read one row per token" */
 static double embedding_read(const sb_ledger *l, int in_mtp, uint32_t width)
 {
     const sb_ledger_row *row = &l->trunk[SB_FLOOR_embedding];

@@ -67,7 +67,7 @@ static sb_floor_class class_of(const char *name, int *in_mtp)
     return SB_FLOOR_other;
 }
 
-/* B-2: "belongs to one expert if its name has the number of one" */
+/* B-2: "belongs to experts if its name has the number of an expert" */
 static int is_routed(const sb_tensor *t, uint32_t experts)
 {
     const char *at = strstr(t->name, ".experts.");

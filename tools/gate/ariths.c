@@ -71,7 +71,8 @@ static const struct {
 };
 enum { POINTS = sizeof points / sizeof *points };
 
-/* V-104: "points, not forms of functions" - the points where values are rounded. */
+/* V-104: "add rounding points and change no form of a function" - the points where values are
+ * rounded. */
 static const sb_knob_value rounded[] = {
     SB_conv_sum_act,      SB_beta_act,           SB_swiglu_act,    SB_gated_norm_act,
     SB_rope_table_act,    SB_scores_act,         SB_attn_gate_act, SB_moe_sum_slots,

@@ -64,7 +64,7 @@ double sb_gate_rounding(const sb_knobs *knobs, double magnitude)
 }
 
 /* V-53: "p_u is at most 1 / (1 + sum of e^(s_v - d_v - s_u - d_u)) over the other positions v, and
- * at least that with + in the place of -" */
+ * at least 1 / (1 + sum of e^(s_v + d_v - s_u + d_u))" */
 static sb_ball probability(const row *r, size_t u)
 {
     double most = 1.0, least = 1.0,

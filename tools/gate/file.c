@@ -20,7 +20,7 @@ static void add_key(sb_gate_file *f, const char *key, const char *value)
     f->keys++;
 }
 
-/* V-102: "Every key is a string" */
+/* V-102: "Every key of the metadata begins with `samebit.vectors`" */
 static void add_keys(sb_gate_file *f, const sb_gate_case *c, const sb_gate_arith *ar)
 {
     char number[24];

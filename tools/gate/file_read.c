@@ -343,7 +343,7 @@ static sb_status compare_metadata(const reader *r, const sb_gate_file *f, sb_err
     return SB_OK;
 }
 
-/* V-105: "a file that says anything else is refused" */
+/* V-105: "A file with any difference is refused" */
 static sb_status check_expected(reader *r, sb_error *err)
 {
     sb_gate_file *f = sb_alloc(1, sizeof *f);

@@ -13,7 +13,7 @@ typedef struct sb_gate_gots {
     char ignored[256];                /* tensors that are no outputs; not read */
 } sb_gate_gots;
 
-/* V-113: "GOT holds the tensor `out`, and of further outputs `out.NAME`". SB_ERR_INPUT for an
+/* V-113: "GOT holds the tensor `out`, and `out.NAME` for each further output". SB_ERR_INPUT for an
  * out.NAME that the case does not have; sb_gate_judge checks types and shapes. */
 sb_status sb_gate_got_open(const char *path, const sb_gate_case *c, sb_gate_gots *out,
                            sb_error *err);

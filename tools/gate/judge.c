@@ -113,7 +113,7 @@ static uint64_t count_of(unsigned rank, const uint64_t *shape)
     return count;
 }
 
-/* V-111: "An output may have other axes than are expected if these are merged or split" */
+/* V-111: "The axes of an output may be merged or split" */
 static int fits(const sb_gate_output *o, const sb_gate_got *g)
 {
     if (count_of(g->rank, g->shape) != o->count)
@@ -207,8 +207,8 @@ static void judge_value(const judged *j, size_t i, finding *f)
     }
 }
 
-/* V-112: "of choices that an operation makes only once along the last axis, none that stands there
- * twice is open" */
+/* V-112: "Where an operation makes each choice only once along the last axis, a choice that stands
+ * there twice is not open" */
 static int made_again(const judged *j, size_t i, double found)
 {
     size_t width = (size_t)j->o->shape[j->o->rank - 1], first = i / width * width, times = 0;
@@ -217,7 +217,7 @@ static int made_again(const judged *j, size_t i, double found)
     return times > 1;
 }
 
-/* V-112: "and only where all choices of its row can stand together" */
+/* V-112: "and all choices of its row are possible together" */
 static int stands_with_others(const judged *j, size_t i)
 {
     size_t width = (size_t)j->o->shape[j->o->rank - 1], first = i / width * width;
@@ -230,7 +230,7 @@ static int stands_with_others(const judged *j, size_t i)
     return yes;
 }
 
-/* V-112: "A choice is the one of profile exact, or a NEAR_TIE" */
+/* V-112: "A choice is right if it is the one of profile exact" */
 static void judge_choice(const judged *j, size_t i, finding *f)
 {
     const sb_gate_op *op = j->c->op;

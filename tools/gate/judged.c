@@ -7,7 +7,7 @@
 #include "ref/container/show.h"
 #include "tools/gate/case.h"
 
-/* V-116: "What GOT lacks of the further outputs fails only by --need" */
+/* V-116: "A further output that GOT lacks is listed as not given" */
 static sb_status look_for(const sb_gate_judged *j, const char *need, sb_gate_result *r,
                           sb_error *err)
 {

@@ -15,7 +15,7 @@
 #include "tools/gate/element.h"
 #include "tools/gate/meta_parts.h"
 
-/* V-119: "Every file but base.safetensors says which rows of that its rows are" */
+/* V-119: "Every file says which rows of base.safetensors its rows are" */
 static const char key_rows[] = "samebit.meta.rows", base_name[] = "base.safetensors";
 
 /* --- writing ---------------------------------------------------------------------------------- */

@@ -268,7 +268,8 @@ static int may_stand(const sb_gate_case *c, const sb_gate_arith *ar, size_t outp
     return yes;
 }
 
-/* V-55: "none of the row, and none that is left out, is certainly above one that stands before it"
+/* V-55: "no expert of the row, and none that is left out, is certainly above an expert that stands
+ * before it"
  */
 static int stand_together(const sb_gate_case *c, const sb_gate_arith *ar, size_t output,
                           size_t first, const double *got)

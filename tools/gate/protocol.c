@@ -107,7 +107,7 @@ static size_t verify_rows(const sb_protocol *p, size_t s, size_t number)
     return 1 + (number + s / 2) % SB_PROTOCOL_ROWS;
 }
 
-/* V-123: "entries change their order, one sequence stays away in a verify" */
+/* V-123: "Entries change their order; one sequence is absent from a verify" */
 static void plan_verify(planner *at, sb_protocol_round *r, size_t number)
 {
     const sb_protocol *p = at->p;

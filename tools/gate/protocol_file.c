@@ -93,7 +93,7 @@ static int fill_part(const sb_protocol *p, size_t round, const sb_protocol_tenso
     return !part->bytes;
 }
 
-/* V-126: "a chained protocol gives the pool of its first round alone" */
+/* V-126: "A chained protocol gives the pool of its first round alone" */
 static int is_given(const sb_protocol *p, size_t round, const sb_protocol_tensor *t)
 {
     return !(p->chained && round && t->kind == SB_PROTOCOL_BEFORE);
@@ -243,7 +243,7 @@ static const sb_tensor *find(const sb_safetensors *file, const char *name)
     return NULL;
 }
 
-/* V-127: "a protocol file whose content is not what its metadata make is refused" */
+/* V-127: "a protocol file whose content does not follow from its metadata is refused" */
 static sb_status compare(const sb_safetensors *file, const sb_protocol *p, const char *path,
                          sb_error *err)
 {

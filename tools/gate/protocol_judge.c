@@ -91,7 +91,7 @@ static int first_failure(sb_protocol_result *out)
     return first;
 }
 
-/* V-125: "memory that is nobody's keeps every bit" */
+/* V-125: "memory to which no row writes keeps every bit" */
 static void judge_memory(const judging *j, const held *h, size_t i, float before)
 {
     uint32_t now = bits_at(h->got, i);

@@ -82,9 +82,9 @@ static void decide(const sb_arithmetic *ar, const sb_gate_row *row, const sb_bal
     }
 }
 
-/* P-7: "p_i = RN( e_i / sum(e) )", in place. V-57: "the probability of an open token lies between 0
- * and what it has if it stays, that of the others between what all or none of the open tokens
- * leave"
+/* P-7: "p_i = RN( e_i / sum(e) )", in place. V-57: "The probability of an open token lies between 0
+ * and its value if the token is kept. The probability of any other token lies between its values
+ * with all and with none of the open tokens kept"
  */
 static void normalise(const sb_arithmetic *ar, const sb_gate_row *row, const sb_gate_fate *fate,
                       sb_ball *p)
@@ -140,7 +140,8 @@ static sb_ball score(const sb_arithmetic *ar, const sb_gate_row *row, const sb_b
     return sb_ball_sub(ar, logarithm, sb_ball_log(ar, w));
 }
 
-/* V-58: "no token that certainly stays has a score whose ball is above its own" */
+/* V-58: "no token that is certainly kept has a score whose ball lies wholly above the ball of its
+ * own score" */
 int sb_gate_may_draw(const sb_arithmetic *ar, const sb_gate_row *row, const sb_gate_fate *fate,
                      const sb_ball *p, uint32_t token)
 {

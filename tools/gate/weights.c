@@ -56,7 +56,8 @@ static int is_nvfp4(sb_scheme scheme)
     return scheme == SB_SCHEME_nvfp4a16_ct || scheme == SB_SCHEME_nvfp4_modelopt;
 }
 
-/* V-130: "an INT4 or INT8 group is that of `samebit make`, 128 or 32, where it divides K, else 32"
+/* V-130: "An INT4 or INT8 group has the length that it has in `samebit make`, 128 or 32, if that
+ * divides K, else 32"
  */
 uint32_t sb_gate_group_of(sb_scheme scheme, uint32_t cols)
 {
@@ -202,9 +203,9 @@ static float order_of(const sb_gate_case *c, const sb_gate_stored *s)
     return c->regime == SB_GATE_REGIME_tiny ? 0x1p-27f : 0x1p-76f;
 }
 
-/* V-133: "In regime zeros every eighth row is 0, every fourth block of 16 columns, another in each
- * row, and of more than 256 columns the last 128 of the first 128 rows" - never all weights of a
- * nonzero input. */
+/* V-133: "In regime zeros these are 0: every eighth row; every fourth block of 16 columns, shifted
+ * from row to row; and with more than 256 columns, the last 128 of them in the first 128 rows" -
+ * never all weights of a nonzero input. */
 static int is_zero(const sb_gate_case *c, const sb_gate_stored *s, uint64_t row, uint64_t col)
 {
     int last = s->cols > 256 && row < 128 && col / 128 == (s->cols - 1) / 128;
@@ -299,7 +300,7 @@ static void quantize_rows(const sb_gate_case *c, const sb_gate_stored *s, uint32
     }
 }
 
-/* V-133: "of every other block of zeros the scale is 0", even if the quantizer gives another
+/* V-133: "Every other block of zeros has the scale 0", even if the quantizer gives another
  * scale. */
 static void clear_zero_scales(const sb_gate_case *c, const sb_gate_stored *s, uint32_t expert)
 {

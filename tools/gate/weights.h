@@ -1,6 +1,6 @@
-/* weights.h - matrices among the inputs of a case. V-130: "A stored matrix is the tensors that a
- * checkpoint of its format has, made by the quantizers of `samebit make`" - and read in place
- * (docs/gates/ops-linear.md). */
+/* weights.h - matrices among the inputs of a case. V-130: "A stored matrix is given as the tensors
+ * that a checkpoint of its format has, made by the quantizers of `samebit make`" - and read in
+ * place (docs/gates/ops-linear.md). */
 #ifndef SB_GATE_WEIGHTS_H
 #define SB_GATE_WEIGHTS_H
 

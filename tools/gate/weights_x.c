@@ -8,8 +8,8 @@
 #include "ref/formats/wide.h"
 #include "tools/gate/weights_parts.h"
 
-/* V-133: "In regime least the inputs of quantized weights are normal, for the weights are not". In
- * regime cancellation, coded inputs are normal: codes cannot hold the difference of two large
+/* V-133: "In regime least the inputs of quantized weights are normal, because the weights are not".
+ * In regime cancellation, coded inputs are normal: codes cannot hold the difference of two large
  * numbers. */
 static sb_gate_regime x_regime(const sb_gate_case *c)
 {
@@ -27,8 +27,8 @@ static void draw_x(const sb_gate_case *c, uint32_t rows, uint32_t cols, float *v
     sb_gate_draw(&as, "x", SB_GATE_ACTIVATION, rows, cols, values);
 }
 
-/* V-133: "In regime cancellation each second code stands for 3/4 of the one before it, with the
- * other sign" */
+/* V-133: "In regime cancellation every second input given as a code stands for 3/4 of the input
+ * before it, with the other sign" */
 void sb_gate_draw_codes(const sb_gate_case *c, const sb_gate_stored *s, float *values)
 {
     const int cancels = c->regime == SB_GATE_REGIME_cancellation;

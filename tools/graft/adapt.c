@@ -179,8 +179,8 @@ void sb_graft_decoded(const sb_graft_made *made, uint64_t first, size_t count, d
     }
 }
 
-/* W-17: "refused, with the count, the first, and nothing written". Examines every value before
- * anything is written. */
+/* W-17: "the message gives the number of such values and the first, and nothing is written".
+ * Examines every value before anything is written. */
 static sb_status look(sb_grafted *g, const sb_graft_made *made, const char *layer, int round,
                       sb_error *err)
 {
