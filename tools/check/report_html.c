@@ -134,7 +134,8 @@ static void print_head(FILE *out, const sb_report *r)
 {
     const char *slash = strrchr(r->path, '/');
     sb_page_head(out, sb_report_tone(r), sb_check_verdict_name(r->verdict),
-                 slash && slash[1] ? slash + 1 : r->path, ", from its files alone", meaning(r));
+                 slash && slash[1] ? slash + 1 : r->path,
+                 r->against ? ", against its original" : ", from its files alone", meaning(r));
     print_worst(out, r);
     print_facts(out, r);
     print_subject(out, r);
