@@ -2,6 +2,7 @@
 # accept: the table and the document, counters of engines and exit statuses, wrong use; check --run with and without an
 # original.
 . "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/page.bash"
 
 make_checkpoint t4 --preset T4 --recipe predictable --layers 1
 t4=$work/t4
@@ -92,6 +93,17 @@ observed 0 --json
 at observed.compared.length 1
 at observed.compared.0.depth null
 metrics 100 300 20 12 5 3 > "$work/observed"
+observed 1 --html "$work/below.html" --json
+page "$work/below.html" BELOW
+has() { check "the page lacks: $1" grep -qF -- "$1" "$work/below.html"; }
+has "$(printf '<td>%.4f</td><td>%.4f</td>' "$(value observed.compared.0.reference)" "$(value observed.compared.0.engine)")"
+has "$(printf '<td>%.4f to %.4f</td>' "$(value by_depth.2.low)" "$(value by_depth.2.high)")"
+has '<dt>engine</dt><dd>vLLM</dd>'
+same "depths observed" "$(grep -c '^<tr><td>depth ' "$work/below.html")" 3
+same "spans of both sides" "$(grep -c 'class="eng at"' "$work/below.html")" 3
+same "depths" "$(grep -c '^<tr><td>[1-3]</td><td>[0-9]*</td><td>47</td>' "$work/below.html")" 3
+same "all positions" "$(sed -n '/data-section="lengths"/,/section>/s/^<tr><td>[0-9]<.td><td>\([0-9]*\)<.*/\1/p' "$work/below.html" |
+    awk '{ n += $1 } END { print n }')" 47
 observed 1
 says 'BELOW: vLLM accepts less often than the reference at depth 1'
 check "not one line on stderr" one_line
@@ -118,6 +130,17 @@ echo "{\"timings\": {\"draft_n\": $drafted, \"draft_n_accepted\": $accepted, \"p
 observed 0 --json
 at observed.engine llama-server
 at observed.verdict CONSISTENT
+observed 0 --html "$work/same.html"
+page "$work/same.html" CONSISTENT
+run 0 accept "$t4" --tokens-file "$work/text" -K 3 --html "$work/alone.html"
+page "$work/alone.html" MEASURED
+check "counters without counters" test "$(grep -c 'data-section="observed"' "$work/alone.html")" = 0
+cp "$work/alone.html" "$work/first.html"
+run 0 accept "$t4" --tokens-file "$work/text" -K 3 --html "$work/alone.html"
+check "another page" cmp "$work/alone.html" "$work/first.html"
+refused 3 accept "$t4" --tokens-file "$work/text" --html "$work/none/page.html"
+refused 2 accept "$t4" --tokens-file "$work/text" --html "$work/text"
+pages_seen
 for bad in golden/bad/config-good.json golden/bad/config-truncated.json golden/bad/good.safetensors "$work/none" "$work"; do
     refused 3 accept "$t4" --tokens-file "$work/text" --observed "$bad"
     says_err "$bad"

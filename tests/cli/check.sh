@@ -2,6 +2,7 @@
 # check: options, exit statuses, the report as text, JSON and JUnit, waivers, the cache of the hub, missing files of the
 # original. Other tests cover the findings of single checks.
 . "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/page.bash"
 
 make_checkpoint a --preset T4 --recipe plain
 make_checkpoint other --preset T4 --recipe plain --seed 43
@@ -252,14 +253,14 @@ printf '14 * # a\0b\n' > "$work/waivers"
 refused 3 check "$a" --waivers "$work/waivers"
 
 # names with all special characters of XML: still well-formed
-header='{"a<b>&\"'\''\u0001\uffff\u00e9":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},"n":{"dtype":"BF16","shape":[1],"data_offsets":[2,4]}}'
+header='{"a<b>&\"'\''\u0001\uffff\u00e9":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},"n":{"dtype":"BF16","shape":[1],"data_offsets":[2,4]},"layers.1.</code></title><script>alert(1)</script>":{"dtype":"BF16","shape":[1],"data_offsets":[4,6]}}'
 while [ $((${#header} % 8)) != 0 ]; do header="$header "; done
 mkdir "$work/<&>"
 {
-    printf "\\$(printf %o ${#header})\0\0\0\0\0\0\0%s\0\0\0\0" "$header"
+    printf "\\$(printf %o ${#header})\0\0\0\0\0\0\0%s\0\0\0\0\0\0" "$header"
 } > "$work/<&>/model.safetensors"
 # NaN, so that a payload check names it
-printf '\300\177\300\177' | dd of="$work/<&>/model.safetensors" bs=1 seek=$((8 + ${#header})) conv=notrunc 2> "$err"
+printf '\300\177\300\177\300\177' | dd of="$work/<&>/model.safetensors" bs=1 seek=$((8 + ${#header})) conv=notrunc 2> "$err"
 run 1 check "$work/<&>" --junit "$work/names.xml"
 xml "$work/names.xml"
 check "the name is not in the report" grep -q 'a&lt;b&gt;&amp;&quot;&apos;' "$work/names.xml"
@@ -288,6 +289,62 @@ at message 'PASS, MTP FILE-OK'
 check "summary" grep -q '^MTP head: \*\*FILE-OK\*\*' "$work/a.md"
 check "a warning in the summary of a sound folder" test -z "$(grep '^| ' "$work/a.md")"
 refused 3 check "$a" --sarif "$work/no-such-folder/report.sarif"
+
+# the page and the picture: the same verdict, every finding, and a map that is red where damage is
+field() { # field FILE COLOUR TEXT: the page has such a field
+    check "$1: no field $2 of: $3" grep -q "class=\"$2\"><title>$3" "$work/$1.html"
+}
+run 1 check "$work/<&>" --json --html "$work/names.html" --image "$work/names.svg"
+page "$work/names.html" FAIL
+check "the name is not on the page" grep -qF '<code>layers.1.&lt;/code&gt;&lt;/title&gt;&lt;script&gt;alert(1)' "$work/names.html"
+check "not every finding is on the page" test "$(grep -c '^<tr><td><span class="verdict' "$work/names.html")" -ge "$findings"
+field names h6 'model.safetensors, layer 1: 1 tensor, '
+xml "$work/names.svg"
+check "no verdict in the picture" grep -q '>FAIL</text>' "$work/names.svg"
+run 0 check "$a" --against "$a" --skip untouched --html "$work/sound.html" --image "$work/sound.svg" -q
+page "$work/sound.html" PASS
+check "damage in a sound folder" test "$(grep -c 'class="h[t6]"><title>' "$work/sound.html")" = 0
+check "red in the picture of a sound folder" test "$(grep -c 'height="16" class="[wd]"' "$work/sound.svg")" = 0
+cp "$work/sound.html" "$work/first.html"
+cp "$work/sound.svg" "$work/first.svg"
+run 0 check "$a" --against "$a" --skip untouched --html "$work/sound.html" --image "$work/sound.svg" -q --threads 1 2> /dev/null
+check "another picture" cmp "$work/sound.svg" "$work/first.svg"
+check "another page" cmp <(grep -v '<pre class="command">' "$work/sound.html") <(grep -v '<pre class="command">' "$work/first.html")
+# a fault of every layer is red in every layer, also where the text only counts it; a missing file, and a finding about
+# no tensor
+make_checkpoint deep --preset T4 --layers 12 --shard-bytes 300000
+cp -r "$work/deep" "$work/narrow"
+sed -i 's/"intermediate_size": *[0-9]*/"intermediate_size": 100/' "$work/narrow/config.json"
+run 1 check "$work/narrow" --headers --verbose --html "$work/narrow.html" --image "$work/narrow.svg"
+says 'more from here on, '
+page "$work/narrow.html" FAIL
+for layer in 0 1 2 3 4 5 6 7 8 9 10 11; do field narrow h6 "model-[-0-9of]*.safetensors, layer $layer: "; done
+field narrow h6 'model-00017-of-00017.safetensors, MTP head: 7 tensors, 3 findings<'
+field narrow h2 'model-00001-of-00017.safetensors, embedding: 1 tensor<'
+check "three matrices of each layer are too wide" test "$(grep -c 'class="h6"><title>' "$work/narrow.html")" = 19
+check "the picture has other fields" test "$(grep -c 'height="16" class="d"' "$work/narrow.svg")" = 19
+echo '7 *.layers.* # known' > "$work/known"
+run 1 check "$work/narrow" --headers --waivers "$work/known" --html "$work/waived.html" -q
+field waived h6 'model-00002-of-00017.safetensors, layer 0: ' # FATAL cannot be waived
+rm "$work/deep/model-00005-of-00017.safetensors"
+run 1 check "$work/deep" --html "$work/gone.html" --image "$work/deep/gone.svg" -q
+page "$work/gone.html" FAIL
+field gone h6 'model-00005-of-00017.safetensors, layer 3: 0 tensors, 9 missing<'
+field gone h6 'the folder, layer 3: 0 tensors, 1 finding<'
+field gone h2 'model-00006-of-00017.safetensors, layer 3: 2 tensors<'
+check "a finding that is no damage" test "$(grep -c 'h6"><title>model' "$work/gone.html")" = 2
+# what was not looked at, and what it drafts; a picture that lies in the folder is written again
+run 1 check "$work/deep" --html "$work/gone.html" --image "$work/deep/gone.svg" -q --only index,finite
+check "the skipped checks" grep -q '<td class="words">not wanted</td>' "$work/gone.html"
+run 0 check "$a" --run 70 --html "$work/drafts.html" -q
+page "$work/drafts.html" PASS
+check "no draft on the page" grep -q '<h3>What it drafts</h3>' "$work/drafts.html"
+check "no interval" grep -q 'class="chart interval"' "$work/drafts.html"
+refused 3 check "$a" --html "$work/no-such-folder/page.html"
+refused 2 check "$a" --html "$work/x.html" --image "$work/x.html"
+refused 2 check "$a" --image "$a/config.json"
+check "config.json was written" grep -q vocab_size "$a/config.json"
+pages_seen
 refused 2 check "$a" --sarif "$work/x" --junit "$work/x"
 # a report that cannot be written leaves the old file
 mkdir "$work/taken.xml"

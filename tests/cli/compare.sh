@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # compare: a quantized form against its original, a planted bad layer, limits, the card, wrong use.
 . "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/page.bash"
 
 make_checkpoint a --preset T5 --recipe predictable
 make_checkpoint fp8 --preset T5 --recipe predictable --format fp8-block
@@ -54,6 +55,34 @@ says_err "at least 1 was asked for"
 run 4 compare "$a" "$a" --tokens-file "$work/text"
 says "MISTRUSTED: both give the same bits"
 run 0 compare "$a" "$a" --tokens-file "$work/text" --allow-self --mixed 0
+
+# the page: the same numbers as the document
+run 0 compare "$a" "$work/bad" --tokens-file "$work/text" --json --html "$work/bad.html"
+at kl.by_token.length 2
+at kl.by_token.0.length 8
+at kl.by_token.1.length 5
+flips=$(value top1.count)
+page "$work/bad.html" MEASURED
+has() { check "the page lacks: $1" grep -qF -- "$1" "$work/bad.html"; }
+has '<h1>bad against a</h1>'
+has "<p>$((13 - flips)) of 13.</p>"
+same "rows of layers" "$(grep -c '^<tr><td><code>' "$work/bad.html")" 6
+same "rows of flips" "$(grep -c '^<tr><td>[01]</td>' "$work/bad.html")" $((13 - flips))
+same "red strokes" "$(grep 'class="flip"' "$work/bad.html" | grep -o 'v-14' | wc -l)" $((13 - flips))
+has "<td>$(printf %.3e "$(value layers.2.kl)")</td>"
+has "<dd>$(printf %.3e "$(value kl.mean)") nats</dd>"
+has "$(printf '<td>%.4f</td><td>%.4f to %.4f</td>' "$(value acceptance.b.rate)" "$(value acceptance.b.low)" "$(value acceptance.b.high)")"
+run 1 compare "$a" "$work/bad" --tokens-file "$work/text" --mixed 0 --max-kl 0.0001 --html "$work/limit.html"
+page "$work/limit.html" FAIL
+cp "$work/limit.html" "$work/first.html"
+run 1 compare "$a" "$work/bad" --tokens-file "$work/text" --mixed 0 --max-kl 0.0001 --html "$work/limit.html"
+check "another page" cmp "$work/limit.html" "$work/first.html"
+mkdir "$work/<script>"
+cp "$work/fp4"/* "$work/<script>/"
+run 0 compare "$a" "$work/<script>" --tokens 5,6,7 --mixed 0 --html "$work/names.html"
+page "$work/names.html" MEASURED
+refused 3 compare "$a" "$work/fp4" --tokens 5,6 --mixed 0 --html "$work/none/page.html"
+pages_seen
 
 run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --card
 says "### fp4 against a"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # judge: compares the output of a kernel with test vectors; outputs that pass, outputs that fail, and the messages.
 . "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/page.bash"
 
 v=$work/v.safetensors got=$work/got.safetensors
 made() { "$helpers/gate_got" "$@" || bad "gate_got $*"; }
@@ -122,6 +123,30 @@ check "not one failure and one refusal" test "$(grep -c '<failure ' "$work/fail.
 check "the suite does not count both" grep -q '<testsuite name="samebit judge" tests="[0-9]*" failures="2"' "$work/fail.xml"
 check "no refusal" grep -q '<failure type="REFUSED"' "$work/fail.xml"
 check "the failure has no place" grep -q 'type="FAIL" message="1 of 48 .*token 2, row 1 is 5,' "$work/fail.xml"
+# the page: a matrix of regimes, the failure in words, the refusal
+run 1 judge "$work/vectors" "$work/outputs" --arith bf16_mma --html "$work/fail.html"
+page "$work/fail.html" FAIL
+has() { check "the page lacks: $1" grep -qE -- "$1" "$work/fail.html"; }
+has '^<tr><td class="cell"><code>linear</code><br/>bf16, BF16</td><td class="cell"><span class="verdict bad">FAIL</span>'
+has '1 of 48 elements outside their bound; first out: token 2, row 1 is 5,'
+has 'linear.bf16.ties.*: cannot open'
+check "not one case fails" test "$(grep -c '^<tr class="hit"><td><span class="verdict bad">FAIL' "$work/fail.html")" = 1
+check "not one case is refused" test "$(grep -c '^<tr><td><span class="verdict open">SKIPPED' "$work/fail.html")" = 1
+same "cases" "$(grep -cE '^<tr[^>]*><td><span class="verdict' "$work/fail.html")" "$(find "$work/vectors" -type f | wc -l)"
+same "regimes of the matrix, without the refused one" \
+    "$(grep '^<tr><td class="cell"><code>' "$work/fail.html" | grep -o 'class="verdict' | wc -l)" \
+    $(($(find "$work/vectors" -type f | wc -l) - 1))
+cp "$work/fail.html" "$work/first.html"
+run 1 judge "$work/vectors" "$work/outputs" --arith bf16_mma --html "$work/fail.html"
+check "another page" cmp "$work/fail.html" "$work/first.html"
+made "$v" "$work/<script>" out=exact:F32
+run 0 judge "$v" "$work/<script>" --json
+cp "$out" "$work/main.json"
+made "$v" "$work/<script>" out=exact:BF16
+run 1 judge "$v" "$work/<script>" --baseline "$work/main.json" --same-bits --html "$work/bits.html"
+page "$work/bits.html" FAIL
+check "no baseline on the page" grep -q 'data-section="baseline"' "$work/bits.html"
+refused 3 judge "$v" "$work/<script>" --html "$work/none/page.html"
 if command -v xmllint > /dev/null; then
     for name in pass fail; do
         check "$name.xml breaks the schema" xmllint --noout --schema tests/cli/junit.xsd "$work/$name.xml" 2> /dev/null
@@ -190,7 +215,10 @@ kernel neighbour
 run 1 judge --metamorphic "$batches" "$gave"
 says 'alone-0: out: row 0, element 0 of it is '
 kernel rows
-run 1 judge --metamorphic "$batches" "$gave" --json
+run 1 judge --metamorphic "$batches" "$gave" --json --html "$work/batches.html"
+page "$work/batches.html" FAIL
+check "relations: all, and one that fails" test "$(grep -c '^<tr><td>[a-z]* *[a-z]*</td><td class="left"><span class="verdict' \
+    "$work/batches.html")" = 6
 at verdict FAIL
 at variants.4.name width
 at variants.4.verdict FAIL
@@ -202,4 +230,5 @@ kernel
 rm "$gave/width-5.safetensors"
 refused 3 judge --metamorphic "$batches" "$gave"
 refused 3 judge --metamorphic "$gave" "$gave"
+pages_seen
 finish

@@ -53,8 +53,9 @@ void sb_group_find(sb_groups *groups, sb_check *check, unsigned number, sb_level
         va_end(args);
         return;
     }
-    sb_find_place(&check->findings, number, level, tensor);
-    if (!g->next && !(g->next = sb_strdup(tensor)))
+    if (g->next)
+        sb_find_place(&check->findings, number, level, tensor);
+    else if (!(g->next = sb_strdup(tensor)))
         check->findings.lost = 1;
 }
 
