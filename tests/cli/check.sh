@@ -333,6 +333,14 @@ field gone h6 'model-00005-of-00017.safetensors, layer 3: 0 tensors, 9 missing<'
 field gone h6 'the folder, layer 3: 0 tensors, 1 finding<'
 field gone h2 'model-00006-of-00017.safetensors, layer 3: 2 tensors<'
 check "a finding that is no damage" test "$(grep -c 'h6"><title>model' "$work/gone.html")" = 2
+# O-2: many files and layers share fields, and damage stays red
+make_checkpoint tall --preset T4 --layers 300 --shard-bytes 300000
+rm "$work/tall/model-00100-of-00377.safetensors"
+run 1 check "$work/tall" --headers --html "$work/tall.html" --image "$work/tall.svg" -q
+check "files do not share a row" grep -q '3 files share a row' "$work/tall.html"
+check "layers do not share a column" grep -q '4 layers share a column' "$work/tall.html"
+field tall h6 'model-00100-of-00377.safetensors and 2 more, layer 79 to layer 82: [0-9]* tensors, [0-9]* missing<'
+check "the picture has more than 24 rows" test "$(grep -c 'class="e"' "$work/tall.svg")" -le 25
 # what was not looked at, and what it drafts; a picture that lies in the folder is written again
 run 1 check "$work/deep" --html "$work/gone.html" --image "$work/deep/gone.svg" -q --only index,finite
 check "the skipped checks" grep -q '<td class="words">not wanted</td>' "$work/gone.html"

@@ -115,7 +115,7 @@ static void meet(maker *m, const char *name)
         m->layers = p.layer + 1;
 }
 
-static int list_columns(maker *m)
+static int list_places(maker *m)
 {
     sb_folder_map *map = m->map;
     const sb_findings *f = &m->report->check->findings;
@@ -128,36 +128,47 @@ static int list_columns(maker *m)
             meet(m, f->rows[i].tensor);
     for (size_t i = 0; i < f->place_count; i++)
         meet(m, f->places[i].tensor);
-    map->columns = sb_alloc((size_t)m->layers + SB_FOLDER_PARTS, sizeof *map->columns);
-    if (!map->columns)
+    map->places = sb_alloc((size_t)m->layers + SB_FOLDER_PARTS, sizeof *map->places);
+    if (!map->places)
         return 0;
-    for (int part = 0; part < SB_FOLDER_PARTS; part++)
+    m->has[SB_FOLDER_other] |= !m->layers; /* findings about no tensor need a column, too */
+    for (int part = 0; part < SB_FOLDER_PARTS; part++) {
+        map->first[part] = map->place_count;
         for (uint32_t i = 0; i < (part == SB_FOLDER_layer ? m->layers : m->has[part] != 0); i++)
-            map->columns[map->column_count++] = (sb_folder_place){(sb_folder_part)part, i};
-    if (!map->column_count) /* findings about no tensor need a column, too */
-        map->columns[map->column_count++] = (sb_folder_place){SB_FOLDER_other, 0};
+            map->places[map->place_count++] = (sb_folder_place){(sb_folder_part)part, i};
+    }
     return 1;
 }
 
-static size_t column_of(const sb_folder_map *map, const char *name)
+static size_t over(size_t a, size_t b)
 {
-    sb_folder_place p = sb_folder_place_of(name);
-    size_t i = 0;
-    while (i + 1 < map->column_count &&
-           (map->columns[i].part != p.part || map->columns[i].layer != p.layer))
-        i++;
-    return i;
+    return (a + b - 1) / b;
 }
 
+/* Two rows may follow those of the files. */
+static int make_cells(sb_folder_map *map, sb_folder_limits most)
+{
+    map->per_row = over(map->file_count, most.rows - 2);
+    map->file_rows = over(map->file_count, map->per_row);
+    if (most.columns > most.fields / (map->file_rows + 2))
+        most.columns = most.fields / (map->file_rows + 2);
+    map->per_column = over(map->place_count, most.columns);
+    map->columns = over(map->place_count, map->per_column);
+    map->cells = sb_alloc((map->file_rows + 2) * map->columns, sizeof *map->cells);
+    return map->cells != NULL;
+}
+
+/* The row of a file; that of tensors in no file for a file that is not in the list. */
 static size_t row_of(const sb_folder_map *map, const char *file)
 {
     const char **at = bsearch(&file, map->files, map->file_count, sizeof *map->files, by_name);
-    return at ? (size_t)(at - map->files) : map->file_count;
+    return at ? (size_t)(at - map->files) / map->per_row : map->file_rows;
 }
 
 static sb_folder_cell *cell_of(const sb_folder_map *map, size_t row, const char *tensor)
 {
-    return &map->cells[row * map->column_count + column_of(map, tensor)];
+    sb_folder_place p = sb_folder_place_of(tensor);
+    return &map->cells[row * map->columns + (map->first[p.part] + p.layer) / map->per_column];
 }
 
 static void worsen(sb_folder_cell *cell, sb_folder_state state)
@@ -293,17 +304,17 @@ static int mark_member(const maker *m, const sb_finding *f)
 /* Marks the file with whose name the message begins, or no file: the folder as a whole. */
 static void mark_whole(const maker *m, const sb_finding *f)
 {
-    size_t row = m->map->file_count + 1;
-    for (size_t i = 0; i < m->map->file_count; i++) {
-        const char *name = SB_SHOW(m->map->files[i]);
+    const sb_folder_map *map = m->map;
+    size_t row = map->file_rows + 1;
+    for (size_t i = 0; i < map->file_count; i++) {
+        const char *name = SB_SHOW(map->files[i]);
         size_t n = strlen(name);
         if (strncmp(f->message, name, n) == 0 && f->message[n] == ':')
-            row = i;
+            row = i / map->per_row;
     }
-    m->map->whole += row > m->map->file_count && !f->waived;
-    for (size_t i = 0; i < m->map->column_count; i++) {
-        sb_folder_cell *cell = &m->map->cells[row * m->map->column_count + i];
-        if (row < m->map->file_count && !cell->tensors && !cell->missing)
+    for (size_t i = 0; i < map->columns; i++) {
+        sb_folder_cell *cell = &map->cells[row * map->columns + i];
+        if (row < map->file_rows && !cell->state)
             continue;
         cell->findings += !f->waived;
         worsen(cell, state_of(f));
@@ -317,41 +328,39 @@ static void mark_finding(const maker *m, const sb_finding *f)
     if (!*f->tensor)
         mark_whole(m, f);
     else if (!mark_tensors(m, f, f->tensor) && !mark_member(m, f) && !mark_entries(m, f))
-        mark(m->map, m->map->file_count, f->tensor, f);
+        mark(m->map, m->map->file_rows, f->tensor, f);
 }
 
 /* --- the map ---------------------------------------------------------------------------------- */
 
-static size_t over(size_t a, size_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int is_used(const sb_folder_map *map, size_t row)
 {
-    for (size_t i = 0; i < map->column_count; i++)
-        if (map->cells[row * map->column_count + i].state)
+    for (size_t i = 0; i < map->columns; i++)
+        if (map->cells[row * map->columns + i].state)
             return 1;
     return 0;
 }
 
-static int fill(maker *m)
+static int fill(maker *m, sb_folder_limits most)
 {
-    sb_folder_map *map = m->map;
     const sb_findings *f = &m->report->check->findings;
-    if (!list_files(m) || !list_columns(m) ||
-        !(map->cells = sb_alloc((map->file_count + 2) * map->column_count, sizeof *map->cells)))
+    sb_folder_map *map = m->map;
+    if (!list_files(m) || !list_places(m) || !make_cells(map, most))
         return 0;
     place_tensors(m);
     for (size_t i = 0; i < f->count; i++)
         mark_finding(m, &f->rows[i]);
     for (size_t i = 0; i < f->place_count; i++)
         mark_finding(m, &f->places[i]);
+    map->rows = map->file_rows;
+    for (size_t i = 0; i < 2; i++)
+        if (is_used(map, map->file_rows + i))
+            map->extra[map->rows++ - map->file_rows] = i;
     return 1;
 }
 
-sb_status sb_folder_map_make(const sb_report *report, size_t most_rows, size_t most_columns,
-                             sb_folder_map *out, sb_error *err)
+sb_status sb_folder_map_make(const sb_report *report, sb_folder_limits most, sb_folder_map *out,
+                             sb_error *err)
 {
     const sb_report_check *files = &report->checks[2];
     *out = (sb_folder_map){.files = NULL};
@@ -360,61 +369,44 @@ sb_status sb_folder_map_make(const sb_report *report, size_t most_rows, size_t m
                .index = sb_checkpoint_index(report->check->self.checkpoint),
                .map = out,
                .lost_is_bad = files->level[SB_LEVEL_error] + files->level[SB_LEVEL_fatal] > 0};
-    if (!fill(&m)) {
-        sb_folder_map_free(out);
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the map of the folder");
-    }
-    out->per_row = over(out->file_count, most_rows - 2);
-    out->per_row += out->per_row == 0;
-    for (size_t i = out->file_count; i < out->file_count + 2; i++)
-        if (is_used(out, i))
-            out->extra[out->extra_count++] = i;
-    out->rows = over(out->file_count, out->per_row) + out->extra_count;
-    out->per_column = over(out->column_count, most_columns);
-    out->shown = over(out->column_count, out->per_column);
-    return SB_OK;
+    if (fill(&m, most))
+        return SB_OK;
+    sb_folder_map_free(out);
+    return sb_fail(err, SB_ERR_MEMORY, "out of memory for the map of the folder");
 }
 
 void sb_folder_map_free(sb_folder_map *map)
 {
     free(map->files);
-    free(map->columns);
+    free(map->places);
     free(map->cells);
     *map = (sb_folder_map){.files = NULL};
 }
 
-/* The first cell row of a picture's row, and how many it stands for. */
-static size_t rows_at(const sb_folder_map *map, size_t row, size_t *count)
+const sb_folder_cell *sb_folder_cell_at(const sb_folder_map *map, size_t row, size_t column)
 {
-    size_t files = over(map->file_count, map->per_row), first = row * map->per_row;
-    *count = 1;
-    if (row >= files)
-        return map->extra[row - files];
-    *count = map->file_count - first < map->per_row ? map->file_count - first : map->per_row;
-    return first;
-}
-
-sb_folder_cell sb_folder_cell_at(const sb_folder_map *map, size_t row, size_t column)
-{
-    sb_folder_cell sum = {SB_FOLDER_none, 0, 0, 0};
-    size_t count, first = rows_at(map, row, &count);
-    for (size_t i = first; i < first + count; i++)
-        for (size_t k = column * map->per_column;
-             k < (column + 1) * map->per_column && k < map->column_count; k++) {
-            const sb_folder_cell *c = &map->cells[i * map->column_count + k];
-            sum.tensors += c->tensors;
-            sum.missing += c->missing;
-            sum.findings += c->findings;
-            worsen(&sum, c->state);
-        }
-    return sum;
+    if (row >= map->file_rows)
+        row = map->file_rows + map->extra[row - map->file_rows];
+    return &map->cells[row * map->columns + column];
 }
 
 const char *sb_folder_row_name(const sb_folder_map *map, size_t row, size_t *more)
 {
-    size_t count, first = rows_at(map, row, &count);
-    *more = count - 1;
-    if (first < map->file_count)
-        return map->files[first];
-    return first == map->file_count ? "in no file" : "the folder";
+    *more = 0;
+    if (row >= map->file_rows)
+        return map->extra[row - map->file_rows] ? "the folder" : "in no file";
+    size_t first = row * map->per_row, left = map->file_count - first;
+    *more = (left < map->per_row ? left : map->per_row) - 1;
+    return map->files[first];
+}
+
+sb_folder_place sb_folder_first(const sb_folder_map *map, size_t column)
+{
+    return map->places[column * map->per_column];
+}
+
+sb_folder_place sb_folder_last(const sb_folder_map *map, size_t column)
+{
+    size_t end = (column + 1) * map->per_column;
+    return map->places[(end < map->place_count ? end : map->place_count) - 1];
 }

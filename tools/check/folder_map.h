@@ -48,28 +48,38 @@ typedef struct sb_folder_cell {
     size_t findings;         /* WARN and worse, not waived; with those that are only counted */
 } sb_folder_cell;
 
+/* A picture of the folder. Neighbouring files share a row and neighbouring columns a field if there
+ * are too many. */
 typedef struct sb_folder_map {
     const char **files; /* sorted */
     size_t file_count;
-    sb_folder_place *columns;
-    size_t column_count;
-    sb_folder_cell *cells; /* (file_count + 2, column_count) */
-    size_t whole;          /* findings about no tensor */
-    /* what a picture shows: rows and columns, each of several if there are many */
-    size_t rows, per_row, shown, per_column;
-    size_t extra[2], extra_count; /* the rows of cells that follow the files */
+    sb_folder_place *places; /* what the columns stand for, in order */
+    size_t place_count;
+    size_t per_row, per_column;    /* files of a row, places of a column */
+    size_t file_rows, columns;     /* rows of files */
+    size_t rows;                   /* with those that follow the files */
+    size_t extra[2];               /* which of the two these are */
+    sb_folder_cell *cells;         /* (file_rows + 2, columns) */
+    size_t first[SB_FOLDER_PARTS]; /* the place at which each part begins */
 } sb_folder_map;
 
-/* most_rows, most_columns: of a picture. */
-sb_status sb_folder_map_make(const sb_report *report, size_t most_rows, size_t most_columns,
-                             sb_folder_map *out, sb_error *err);
+/* The limits of a picture. */
+typedef struct sb_folder_limits {
+    size_t rows, columns, fields;
+} sb_folder_limits;
+
+sb_status sb_folder_map_make(const sb_report *report, sb_folder_limits most, sb_folder_map *out,
+                             sb_error *err);
 void sb_folder_map_free(sb_folder_map *map);
 
-/* The sum of the cells of a picture's row and column, with the worst state. */
-sb_folder_cell sb_folder_cell_at(const sb_folder_map *map, size_t row, size_t column);
+const sb_folder_cell *sb_folder_cell_at(const sb_folder_map *map, size_t row, size_t column);
 
 /* The first file of a row, or what the row stands for; *more: how many files share the row
  * besides. */
 const char *sb_folder_row_name(const sb_folder_map *map, size_t row, size_t *more);
+
+/* The first and the last place of a column. */
+sb_folder_place sb_folder_first(const sb_folder_map *map, size_t column);
+sb_folder_place sb_folder_last(const sb_folder_map *map, size_t column);
 
 #endif

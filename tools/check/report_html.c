@@ -146,17 +146,14 @@ static void print_head(FILE *out, const sb_report *r)
 
 static void print_columns(FILE *out, const sb_folder_map *m, size_t column)
 {
-    size_t first = column * m->per_column, last = first + m->per_column - 1;
-    last = last < m->column_count ? last : m->column_count - 1;
-    fputs(sb_folder_place_text(m->columns[first]).text, out);
-    if (last > first)
-        fprintf(out, " to %s", sb_folder_place_text(m->columns[last]).text);
+    fputs(sb_folder_place_text(sb_folder_first(m, column)).text, out);
+    if (m->per_column > 1)
+        fprintf(out, " to %s", sb_folder_place_text(sb_folder_last(m, column)).text);
 }
 
 static void print_column(FILE *out, const void *ctx, size_t column)
 {
-    const sb_folder_map *m = ctx;
-    fputs(sb_folder_place_short(m->columns[column * m->per_column]).text, out);
+    fputs(sb_folder_place_short(sb_folder_first(ctx, column)).text, out);
 }
 
 static void print_row(FILE *out, const void *ctx, size_t row)
@@ -167,23 +164,25 @@ static void print_row(FILE *out, const void *ctx, size_t row)
 
 static void print_field(FILE *out, const void *ctx, size_t row, size_t column)
 {
-    static const char *const classes[] = {"e", "h2", "n", "ht", "h6"};
+    static const char *const classes[] = {"", "h2", "n", "ht", "h6"};
     const sb_folder_map *m = ctx;
     size_t more;
-    sb_folder_cell c = sb_folder_cell_at(m, row, column);
-    sb_page_field(out, row, column, classes[c.state]);
+    const sb_folder_cell *c = sb_folder_cell_at(m, row, column);
+    if (!c->state)
+        return; /* the ground of the map */
+    sb_page_field(out, row, column, classes[c->state]);
     sb_page_text(out, sb_folder_row_name(m, row, &more));
     if (more)
         fprintf(out, " and %zu more", more);
     fputs(", ", out);
     print_columns(out, m, column);
     fputs(": ", out);
-    sb_page_count(out, c.tensors, "tensor");
-    if (c.missing)
-        fprintf(out, ", %zu missing", c.missing);
-    if (c.findings) {
+    sb_page_count(out, c->tensors, "tensor");
+    if (c->missing)
+        fprintf(out, ", %zu missing", c->missing);
+    if (c->findings) {
         fputs(", ", out);
-        sb_page_count(out, c.findings, "finding");
+        sb_page_count(out, c->findings, "finding");
     }
     sb_page_field_end(out);
 }
@@ -196,7 +195,7 @@ void sb_report_html_map(FILE *out, const sb_folder_map *m)
     const sb_page_map shown = {.ctx = m,
                                .label = "findings by file and layer",
                                .rows = m->rows,
-                               .columns = m->shown,
+                               .columns = m->columns,
                                .wide = 40,
                                .field = print_field,
                                .row = print_row,
@@ -356,8 +355,8 @@ static int print_page(FILE *out, const void *ctx)
 sb_status sb_report_html(const sb_report *r, const char *path, sb_error *err)
 {
     sb_folder_map map;
-    sb_status status =
-        sb_folder_map_make(r, SB_PAGE_ROWS, SB_PAGE_FIELDS / SB_PAGE_ROWS, &map, err);
+    sb_status status = sb_folder_map_make(
+        r, (sb_folder_limits){SB_PAGE_ROWS, SB_PAGE_COLUMNS, SB_PAGE_FIELDS}, &map, err);
     if (!status)
         status = sb_print_file(path, print_page, &(page){r, &map}, "page", err);
     sb_folder_map_free(&map);

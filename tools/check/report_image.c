@@ -59,7 +59,7 @@ static void print_name(FILE *out, const char *name, size_t most)
     sb_xml_escape(out, text);
 }
 
-static void print_head(FILE *out, const sb_report *r)
+static void print_head(FILE *out, const sb_report *r, const sb_folder_map *m)
 {
     const sb_check *c = r->check;
     const char *slash = strrchr(r->path, '/'), *tone = sb_page_tone_name(sb_report_tone(r));
@@ -81,21 +81,29 @@ static void print_head(FILE *out, const sb_report *r)
             sb_checkpoint_count(c->self.checkpoint), sb_checkpoint_shards(c->self.checkpoint),
             c->options->headers_only ? "headers only" : "every byte read",
             r->mtp ? "; MTP head " : "", r->mtp ? sb_mtp_verdict_name(r->mtp->verdict) : "");
+    if (m->per_row > 1)
+        fprintf(out, "; %zu files share a row", m->per_row);
     fputs("</text>\n", out);
 }
 
 static void print_row(FILE *out, const sb_folder_map *m, size_t row, unsigned y)
 {
     size_t more;
-    double wide = (double)(WIDE - 2 * MARGIN - NAMES) / (double)m->shown;
+    double wide = (double)(WIDE - 2 * MARGIN - NAMES) / (double)m->columns;
     double gap = wide > 4 ? 1 : 0;
     open_text(out, MARGIN, y + 13, "");
     print_name(out, sb_folder_row_name(m, row, &more), NAME_CHARS);
     fputs("</text>\n", out);
-    for (size_t i = 0; i < m->shown; i++)
-        fprintf(out, "  <rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" class=\"%s\"/>\n",
-                (double)(MARGIN + NAMES) + wide * (double)i, y, wide - gap, ROW - 2,
-                classes[sb_folder_cell_at(m, row, i).state]);
+    fprintf(out, "  <rect x=\"%d\" y=\"%u\" width=\"%d\" height=\"%d\" class=\"e\"/>\n",
+            MARGIN + NAMES, y, WIDE - 2 * MARGIN - NAMES, ROW - 2);
+    for (size_t i = 0; i < m->columns; i++) {
+        const sb_folder_cell *c = sb_folder_cell_at(m, row, i);
+        if (c->state)
+            fprintf(out,
+                    "  <rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%d\" class=\"%s\"/>\n",
+                    (double)(MARGIN + NAMES) + wide * (double)i, y, wide - gap, ROW - 2,
+                    classes[c->state]);
+    }
 }
 
 /* The names of the first, the middle and the last column. */
@@ -103,15 +111,17 @@ static void print_axis(FILE *out, const sb_folder_map *m, unsigned y)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
     for (unsigned i = 0; i < 3; i++) {
-        size_t column = i * (m->shown - 1) / 2;
+        size_t column = i * (m->columns - 1) / 2;
         double left = (double)(MARGIN + NAMES), wide = (double)(WIDE - MARGIN) - left;
         double x = i == 0   ? left
                    : i == 2 ? left + wide
-                            : left + wide * ((double)column + 0.5) / (double)m->shown;
-        if ((i && m->shown == 1) || (i == 1 && m->shown < 5))
+                            : left + wide * ((double)column + 0.5) / (double)m->columns;
+        if ((i && m->columns == 1) || (i == 1 && m->columns < 5))
             continue;
-        fprintf(out, "  <text x=\"%.2f\" y=\"%u\" text-anchor=\"%s\">%s</text>\n", x, y, anchors[i],
-                sb_folder_place_short(m->columns[column * m->per_column]).text);
+        fprintf(
+            out, "  <text x=\"%.2f\" y=\"%u\" text-anchor=\"%s\">%s</text>\n", x, y, anchors[i],
+            sb_folder_place_short(i == 2 ? sb_folder_last(m, column) : sb_folder_first(m, column))
+                .text);
     }
 }
 
@@ -140,7 +150,7 @@ static int print_picture(FILE *out, const void *ctx)
             "  <rect x=\"0.5\" y=\"0.5\" width=\"%d\" height=\"%u\" rx=\"8\" class=\"card\"/>\n",
             WIDE, high, WIDE, high, sb_check_verdict_name(p->report->verdict), style, WIDE - 1,
             high - 1);
-    print_head(out, p->report);
+    print_head(out, p->report, m);
     for (size_t row = 0; row < m->rows; row++)
         print_row(out, m, row, TOP + ROW * (unsigned)row);
     print_axis(out, m, below + 14);
@@ -152,7 +162,8 @@ static int print_picture(FILE *out, const void *ctx)
 sb_status sb_report_image(const sb_report *r, const char *path, sb_error *err)
 {
     sb_folder_map map;
-    sb_status status = sb_folder_map_make(r, MOST_ROWS, MOST_COLUMNS, &map, err);
+    sb_status status = sb_folder_map_make(
+        r, (sb_folder_limits){MOST_ROWS, MOST_COLUMNS, MOST_ROWS * MOST_COLUMNS}, &map, err);
     if (!status)
         status = sb_print_file(path, print_picture, &(picture){r, &map}, "picture", err);
     sb_folder_map_free(&map);

@@ -74,6 +74,7 @@ const char *const sb_page_style[] = {
     "color:var(--soft);white-space:nowrap;overflow:hidden}\n"
     ".names.dense div{overflow:visible}\n"
     "svg{display:block;width:100%}\n"
+    ".map{background:var(--n)}\n"
     ".map rect{stroke:var(--card);stroke-width:1;vector-effect:non-scaling-stroke}\n"
     ".map.dense rect{stroke:none}\n"
     ".e{fill:var(--n)}.n{fill:var(--none)}.h0{fill:var(--h0)}.h1{fill:var(--h1)}.h2{fill:var(--h2)}"
