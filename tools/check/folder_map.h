@@ -1,7 +1,8 @@
 /* folder_map.h - where in the folder tensors and findings are: a row per file, a column per layer.
  *
- * Two more rows may follow the files: findings about tensors that are in no file, and findings
- * about no tensor. A finding about a layer counts for every tensor of the layer. */
+ * O-6: "A finding about a layer counts for every tensor of the layer, and one that a list only
+ * counts has its field, too. Two rows may follow: tensors that are in no file, and the folder as a
+ * whole, for findings about no tensor." */
 #ifndef SB_CHECK_FOLDER_MAP_H
 #define SB_CHECK_FOLDER_MAP_H
 
