@@ -32,7 +32,10 @@ fi
 export ZIG_GLOBAL_CACHE_DIR=$work/cache ZIG_LOCAL_CACHE_DIR=$work/cache
 cat > "$work/cc" <<CC
 #!/bin/sh
-[ "\$*" != -dumpmachine ] || { echo aarch64-macos; exit; } # zig would leave a file a.o here
+case "\$*" in # zig would leave a file a.o here
+    -dumpmachine) echo aarch64-macos; exit ;;
+    --version) echo "clang of zig $(cat "$work/version")"; exit ;;
+esac
 exec "$zig" cc -target aarch64-macos "\$@"
 CC
 chmod +x "$work/cc"
