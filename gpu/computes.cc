@@ -38,8 +38,8 @@ static bool knows(unsigned knob, sb_knob_value value)
     return false;
 }
 
-/* Y-12: "An op under knobs that no profile of the GPU path has is the reference's". The op does
- * not matter: all have kernels. */
+/* Y-12: "An op under knobs that no profile of the GPU path has is computed by the reference". The
+ * op does not matter: all have kernels. */
 int sb_gpu_computes(sb_op, const sb_knobs *knobs)
 {
     load();

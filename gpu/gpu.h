@@ -11,7 +11,8 @@ extern "C" {
 
 #include "ref/run/backend.h"
 
-/* Y-12: "An op under knobs that no profile of the GPU path has is the reference's" - then 0. */
+/* Y-12: "An op under knobs that no profile of the GPU path has is computed by the reference" - then
+ * 0. */
 int sb_gpu_computes(sb_op op, const sb_knobs *knobs);
 
 /* The emulator (docs/gpu.md). The process has one; all calls come from one thread. NULL if this

@@ -174,7 +174,7 @@ static void thread_runs()
     sb_emu_self->ran = true;
     for (;;) {
         emu->launch->body(emu->launch->all);
-        /* Y-16: "Each of its threads waits before it returns" */
+        /* Y-16: "Each thread waits before it returns" */
         if (sb_emu_early)
             sb_emu_fail("returns without sb_launch_wait, in a dependent launch");
         sb_emu_returns();

@@ -52,7 +52,7 @@ struct sb_emu_launch {
     size_t shared;                 /* bytes of dynamic shared memory */
     void (*body)(const void *all); /* calls the kernel with its arguments */
     const void *all;
-    bool dependent; /* Y-16: "may begin while those before it still run" */
+    bool dependent; /* Y-16: "may begin while the launches before it still run" */
 };
 
 sb_status sb_emu_run(sb_emu *emu, const sb_emu_launch *launch, sb_error *err);

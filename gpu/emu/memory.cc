@@ -290,7 +290,7 @@ static bool stays(const sb_emu_region *region)
     return region->shared || (region->input && !region->brought);
 }
 
-/* Y-16: "Until then it touches nothing but shared memory and weights" */
+/* Y-16: "Until then a thread touches nothing but shared memory and weights" */
 static void check_early(const sb_emu_region *region, sb_emu_access access)
 {
     if (!stays(region))

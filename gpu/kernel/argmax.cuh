@@ -19,7 +19,7 @@ SB_KERNEL_FN uint32_t sb_rising(float x)
 }
 
 /* The key of a logit: a larger key means a larger logit, or a lower id among equal logits. Y-70:
- * "Nothing is larger than a NaN that stands first, and no other NaN is the largest" */
+ * "A NaN that stands first counts as the largest, and no other NaN does" */
 SB_KERNEL_FN uint64_t sb_argmax_key(float x, uint32_t id)
 {
     const uint32_t rising = x != x && id == 0 ? 0xffffffffu : sb_rising(x);

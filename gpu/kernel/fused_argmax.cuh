@@ -1,5 +1,5 @@
 /* fused_argmax.cuh - the greedy token of each row in one kernel: the block of the row that finishes
- * last writes the token. Y-84: "Which block comes last decides nothing, since the largest key is
+ * last writes the token. Y-84: "It does not matter which block comes last, since the largest key is
  * the same in any order" */
 #ifndef SB_GPU_KERNEL_FUSED_ARGMAX_CUH
 #define SB_GPU_KERNEL_FUSED_ARGMAX_CUH

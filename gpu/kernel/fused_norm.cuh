@@ -1,5 +1,5 @@
 /* fused_norm.cuh - adds to the residual stream, and norms the sum. Y-80: "A norm of the residual
- * stream adds first what the sublayer before it gave", "A norm is staged for the layers and the
+ * stream first adds the output of the sublayer before it", "A norm is staged for the layers and the
  * experts that read it, once for all of them." A block keeps one row in shared memory. */
 #ifndef SB_GPU_KERNEL_FUSED_NORM_CUH
 #define SB_GPU_KERNEL_FUSED_NORM_CUH

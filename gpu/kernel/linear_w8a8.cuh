@@ -75,8 +75,8 @@ template <bool GROUPED> struct sb_w8a8 {
         }
     }
 
-    /* Y-53: "Its result times the scale of the input is rounded; that times the scale of the
-     * weight, and the part, are added with one rounding" */
+    /* Y-53: "Its result times the scale of the input is rounded. The product of this and the scale
+     * of the weight is added to the part with one rounding" */
     template <int NT>
     SB_ATOM_FN void fold(float (&sum)[NT][4], float (&part)[NT][4], uint32_t tile,
                          const uint32_t (&row)[NT], uint32_t live, uint32_t u) const

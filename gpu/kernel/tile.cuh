@@ -40,8 +40,9 @@ struct sb_tile_set {
     uint32_t matrix, first, count;
 };
 
-/* All input rows in order, for one matrix. EARLY: Y-64: "Where no launch before decides which
- * weights these are, the first are asked for before it is waited for (Y-16)." */
+/* All input rows in order, for one matrix. EARLY: Y-64: "If these weights do not depend on an
+ * earlier launch, the warp asks for the first of them before it waits for the launch before
+ * (Y-16)." */
 struct sb_all_rows {
     enum : bool { EARLY = true };
     uint32_t rows;

@@ -219,8 +219,8 @@ template <> struct sb_wide_unit_scales<sb_w8a8<true>> : sb_wide_unit_scales<sb_w
             y[t] = of_inputs[SB_PLANT(wide_scales) ? at ^ 1 : at];
         }
     }
-    /* Y-53: "Its result times the scale of the input is rounded; that times the scale of the
-     * weight, and the part, are added with one rounding" */
+    /* Y-53: "Its result times the scale of the input is rounded. The product of this and the scale
+     * of the weight is added to the part with one rounding" */
     SB_ATOM_FN void fold(float (&sum)[4], const float (&chain)[4], uint32_t m, uint32_t t) const
     {
         SB_UNROLL
@@ -380,8 +380,8 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)
 
 /* --- the calls that use the kernel -------------------------------------------------------------
  */
-/* Y-90: "where a unit has as many instructions as one of 128 columns." Indices of 16-byte words
- * must fit into 32 bits. */
+/* Y-90: "if their units have as many instructions as a unit of 128 columns." Indices of 16-byte
+ * words must fit into 32 bits. */
 static inline bool sb_wide_fits(const sb_lowbit_shape &shape, uint64_t inputs, uint64_t matrices)
 {
     const uint32_t steps = shape.bits == 8 ? uint32_t(sb_wide_unit<sb_w8a8<true>>::STEPS)

@@ -84,7 +84,8 @@ static bool meet(const sb_gpu_part &a, const sb_gpu_part &b)
     return a.of == b.of && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-/* Y-75: "an output that no input of its op shares is without a value before" */
+/* Y-75: "an output whose memory is not shared with an input of its op has no value before the op"
+ */
 static bool shared(const sb_gpu_part &part, const sb_gpu_part &before)
 {
     return before.of && meet(part, before);

@@ -228,7 +228,7 @@ inline void check_bound(const lowbit_kind *kinds, size_t count)
         const double wrong = done ? worst_of_bound(&l, r.in, 9, r.out) : 0.0;
         print_message("%s: %.4f of the bound; without the last unit %.3g\n", kinds[i].name, worst,
                       wrong);
-        if (fp4 && kinds[i].cols == SB_LOWBIT_GROUP) /* Y-55: "one group of it is an exact sum" */
+        if (fp4 && kinds[i].cols == SB_LOWBIT_GROUP) /* Y-55: "the sum of one group is exact" */
             assert_true(worst == 0.0);
         else
             assert_true(worst > 0x1p-13 && worst <= SB_BOUND_SLACK);

@@ -74,7 +74,8 @@ void is_stopped(rig *r, sb_status status)
         fail_msg("%s", sb_gpu_said(r->gpu)->text);
 }
 
-/* Y-75: "an output that no input of its op shares is without a value before" */
+/* Y-75: "an output whose memory is not shared with an input of its op has no value before the op"
+ */
 TEST(test_left_over)
 {
     float values[N];

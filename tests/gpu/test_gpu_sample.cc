@@ -121,7 +121,7 @@ TEST(test_greedy)
             }
 }
 
-/* Y-70: "Nothing is larger than a NaN that stands first, and no other NaN is the largest" */
+/* Y-70: "A NaN that stands first counts as the largest, and no other NaN does" */
 TEST(test_greedy_bits)
 {
     const float nan = sb_f32_from_bits(0x7fc00000), minus = sb_f32_from_bits(0xffc00001);

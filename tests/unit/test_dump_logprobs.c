@@ -281,7 +281,7 @@ static void tell(sb_spoken *s, uint32_t own, int ranked, int is_beyond)
             SB_OK);
 }
 
-/* J-37: "it is taken out of the list where its rank says so" */
+/* J-37: "The token is taken out of the list if its rank says so" */
 TEST(test_lists_of_answers)
 {
     for (int ranked = 0; ranked < 2; ranked++)
@@ -386,7 +386,7 @@ static sb_status see_row(void *ctx, const sb_step *step, sb_error *err)
     return SB_OK;
 }
 
-/* J-31: "The widest row of the file says which it is" */
+/* J-31: "The widest row of the file decides which of the two it is" */
 TEST(test_clamps)
 {
     static const struct {

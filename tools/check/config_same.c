@@ -73,7 +73,7 @@ static void tell(pair *p, const row *r, sb_level level, const json_t *found, con
                   sb_value_show(found, &a), sb_value_show(expected, &b), r->changes);
 }
 
-/* V-49: "one level less" */
+/* V-49: "one level lower" */
 static sb_level less(sb_level level)
 {
     return level == SB_LEVEL_error ? SB_LEVEL_warn : SB_LEVEL_info;

@@ -21,8 +21,8 @@ static int is_fp8_block(sb_container c)
     return c == SB_CONTAINER_fp8_block || c == SB_CONTAINER_fp8_block_ct;
 }
 
-/* V-9: "Floats that the configuration targets are an ERROR, but for" modules that no engine
- * quantizes in this dialect, and the MTP head's fc. */
+/* V-9: "Floats that the configuration targets are an ERROR, with three exceptions": modules that no
+ * engine quantizes in this dialect, and the MTP head's fc. */
 static verdict targeted(const sb_check *check, const sb_unit *unit)
 {
     sb_dialect dialect = sb_declared_dialect(check->self.declared);

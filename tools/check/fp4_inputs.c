@@ -162,7 +162,7 @@ static void check_presence(sb_check *check)
 
 /* --- rules ------------------------------------------------------------------------------------ */
 
-/* V-27: "2688 times it, for FP8 448 times it, is a BF16 number" */
+/* V-27: "2688 times the scale, for FP8 448 times the scale, is a BF16 number" */
 static sb_answer ask_lattice(const sb_check *check, const sb_member *m, int six)
 {
     double v = (double)input_of(m);

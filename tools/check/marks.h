@@ -59,7 +59,7 @@ typedef struct sb_mark_line {
 typedef struct sb_mark_scan {
     sb_mark_list *list;
     uint64_t at;   /* position of the next byte */
-    uint64_t mask; /* V-13: "those whose key has as many zero bits" */
+    uint64_t mask; /* V-13: "only parts whose key has a certain number of zero bits are compared" */
     uint8_t part;
     int lost; /* memory ran out */
     sb_mark_line lines[SB_GRIDS];

@@ -5,7 +5,7 @@
 #include "ref/base/bytes.h"
 #include "tools/check/rows.h"
 
-/* V-40: "samples of a matrix, the same ones in every run" */
+/* V-40: "samples, the same ones in every run" */
 enum {
     SIDE = 128,   /* rows and columns of a block */
     BLOCKS = 64,  /* blocks sampled per matrix */

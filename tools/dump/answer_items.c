@@ -82,7 +82,7 @@ static sb_status find_tokens(sb_telling *t, const char *what, const json_t *list
     return status;
 }
 
-/* J-44: "an entry belongs to a token where only one way to put them in order is left" */
+/* J-44: "an entry is assigned to a token if only one assignment keeps the order of both" */
 static sb_status align(const sb_telling *t, items *s)
 {
     size_t at = 0;

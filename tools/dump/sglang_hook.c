@@ -80,8 +80,8 @@ static int model_of(const sb_dump_arrays *arrays, size_t from, char *out, size_t
     return 0;
 }
 
-/* J-20: "what ran behind the model stands in the file of the next pass" - 1 for the output of the
- * model itself and for everything outside it. */
+/* J-20: "they stand in the file of the next pass" - 1 for the output of the model itself and for
+ * everything outside it. */
 static int is_of_before(const char *name, const char *model)
 {
     size_t n = strlen(model);

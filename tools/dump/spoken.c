@@ -98,7 +98,7 @@ static void find_own(sb_spoken *s, sb_told *t)
     }
 }
 
-/* J-37: "A list that is in order may have it first, before larger ones" */
+/* J-37: "A list that is in order may have this token first, before larger ones" */
 static void drop_first(const sb_spoken *s, sb_told *t)
 {
     const sb_listed *list = s->list + t->first;

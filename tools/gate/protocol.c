@@ -22,8 +22,8 @@ typedef struct planner {
     size_t left[SB_PROTOCOL_SEQUENCES];
 } planner;
 
-/* V-122: "slot 0 is the first slot of a sequence and live"; "Of the pool one sequence's worth of
- * slots is never used" */
+/* V-122: "slot 0 is the first slot of a sequence and live"; "The pool has slots for one
+ * sequence more, which are never used" */
 static void deal_slots(planner *at)
 {
     sb_protocol *p = at->p;
