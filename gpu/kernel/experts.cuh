@@ -1,9 +1,9 @@
 /* experts.cuh - sorts the pairs of row and slot of a call by expert, and cuts them into sets for a
  * layer of tile.cuh.
  *
- * A pair is numbered row * kept + slot. Y-61: "Pairs are sorted by expert, those of one expert in
- * the order of row and slot, by counting and without atomic operations." So the result is the same
- * for every schedule. There are three kernels, each with sb_route_threads threads; `chunks` is the
+ * A pair is numbered row * kept + slot. Y-61: "Pairs are sorted by expert, and the pairs of one
+ * expert by row and slot, by counting and without atomic operations." So the result is the same for
+ * every schedule. There are three kernels, each with sb_route_threads threads; `chunks` is the
  * number of chunks of SB_ROUTE_CHUNK pairs:
  *
  *   sb_route_count  <<<chunks>>>  counts the pairs of each expert in a chunk

@@ -127,8 +127,8 @@ template <bool GROUPED> struct sb_w8a8 {
         }
     }
 
-    /* Y-54: "Where a row has one scale, the sum is multiplied by that of the input, then by that of
-     * the weight" */
+    /* Y-54: "Where a row has one scale, the sum is multiplied by the scale of the input, then by
+     * the scale of the weight" */
     SB_ATOM_FN float finish(float sum, uint32_t at, uint32_t row) const
     {
         if (!GROUPED) {

@@ -2,8 +2,8 @@
  * the kernels. In a session (ref/run/session.h) the host takes part in every op; in a step the
  * launches follow each other without the host.
  *
- * Y-71: "The bits are those of a session on the same backend" - tokens, logits, hidden vectors and
- * states. A step has no taps and does not check values: S-6 applies to sessions only. */
+ * Y-71: "A step gives the bits of a session on the same backend" - tokens, logits, hidden vectors
+ * and states. A step has no taps and does not check values: S-6 applies to sessions only. */
 #ifndef SB_GPU_STEP_STEP_H
 #define SB_GPU_STEP_STEP_H
 

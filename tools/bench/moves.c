@@ -273,7 +273,7 @@ static effort effort_of(const sb_config *c, sb_moves_op op, double past)
 
 /* B-3: "nV dk dv values per layer", "the last kw - 1 columns are read, and one is written per
  * token"
- * B-4: "A pass reads those of all past tokens and writes those of its own" */
+ * B-4: "A pass reads the keys and values of all past tokens and writes those of its own" */
 static double kept_of(const sb_config *c, const sb_floor_options *o, sb_moves_op op, uint32_t width)
 {
     if (op == SB_MOVES_delta_rule)

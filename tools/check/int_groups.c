@@ -210,7 +210,7 @@ static void judge_extremes(const sb_int_usual *u, const sb_member *m)
                       s->dead.count, PLACES(u, m, dead, sb_scale_byte, scale_bytes(m)));
 }
 
-/* V-36: "a bin between two bins that each hold at least 3 % holds less than half of the lesser" */
+/* V-36: "A bin between two bins that each hold at least 3 % holds less than half of the lesser" */
 static int has_two_modes(const uint32_t *steps, uint64_t count)
 {
     for (unsigned b = 2; b < 14; b++) {

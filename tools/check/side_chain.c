@@ -119,7 +119,7 @@ static json_t *laid_out(const sb_token_table *t, size_t i)
     return list;
 }
 
-/* V-151: "the steps around the merges" */
+/* V-151: "other steps around the merges" */
 static void tell_chain(sb_check *check, const sb_token_table *t, const sb_token_table *o)
 {
     for (size_t i = 0; i < sizeof chain / sizeof *chain; i++) {
@@ -150,7 +150,7 @@ static int is_nothing(const json_t *value)
            (json_is_number(value) && json_number_value(value) == 0);
 }
 
-/* V-151: "the flags of the model" */
+/* V-151: "other flags of the model" */
 static void tell_flags(sb_check *check, const sb_token_table *t, const sb_token_table *o)
 {
     static const char *const keys[] = {"type",
@@ -187,7 +187,7 @@ static const json_t *added_row(const sb_token_table *t, const char *content)
     return NULL;
 }
 
-/* V-151: "the flags of an added token" */
+/* V-151: "or of an added token" */
 static void tell_added_flags(sb_check *check, const sb_token_table *t, const sb_token_table *o)
 {
     static const struct {

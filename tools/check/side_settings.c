@@ -282,7 +282,7 @@ static void tell_class(sb_check *check, const files *own, const files *other)
                       SB_SHOW(a), SB_SHOW(b));
 }
 
-/* V-151: "which tokens begin, end and fill a text" */
+/* V-151: "other tokens that begin, end and fill a text" */
 static void compare_named(sb_check *check, const files *own, const files *other)
 {
     static const char *const keys[] = {"eos_token", "bos_token", "pad_token"};

@@ -74,7 +74,7 @@ static int is_rounded_norm(const sb_unit *unit, const sb_unit *master)
     return is;
 }
 
-/* V-14: "what AWQ may scale: norms, and layers that are not quantized" */
+/* V-14: "AWQ may scale norms, and layers that are not quantized" */
 static int may_be_scaled(sb_check *check, const sb_unit *unit)
 {
     return unit->region != SB_REGION_vision && strcmp(unit->kind, "embed_tokens") != 0 &&

@@ -99,7 +99,8 @@ static sb_trace_rollback rollback_of(const sb_diff_run *run)
     return way;
 }
 
-/* U-1: "each is rounded once, as the reference's" - and the knobs are those of the comparison. */
+/* U-1: "each sum is rounded once, as in the reference" - and the knobs are those of the comparison.
+ */
 static int same_arithmetic(const sb_diff_run *run)
 {
     const sb_trace_head *head = run->side->trace ? sb_trace_info(run->side->trace) : NULL;

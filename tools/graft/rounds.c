@@ -62,7 +62,7 @@ static int is_settled(const sb_graft_config *c, const sb_graft_layer *l, sb_dial
     return sb_declaration_agrees(&l->now, &l->found) && (!l->taken || says_the_same(c, l));
 }
 
-/* W-5: "Engines ask about a stack by the names that its experts have one by one". So the
+/* W-5: "Engines ask about a stack by the names of its single experts". So the
  * declaration of single experts counts if that of the stack is not "yes". */
 static sb_status look_at(sb_graft_layer *l, const sb_declared *declared, sb_error *err)
 {

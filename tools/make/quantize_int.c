@@ -61,7 +61,7 @@ void sb_quantize_int4_ct(const sb_band *b)
     }
 }
 
-/* G-16: "S = f16(RN(2a / (2^bits - 1))), and that of a = 1 where a is 0" */
+/* G-16: "S = f16(RN(2a / (2^bits - 1))), computed with a = 1 where a is 0" */
 static step symmetric(const float *w, uint32_t n, uint32_t top)
 {
     float a = sb_largest(w, n);

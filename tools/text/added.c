@@ -37,8 +37,8 @@ static size_t lower(const sb_text_list *list, size_t low, size_t high, size_t at
     return low;
 }
 
-/* N-3: "of those that begin there the longest". The rows that match the text so far are a range;
- * the first of them may end here. */
+/* N-3: "if several tokens begin there, the longest is taken". The rows that match the text so far
+ * are a range; the first of them may end here. */
 const sb_text_added *sb_text_longest(const sb_text_list *list, const unsigned char *text,
                                      size_t bytes)
 {

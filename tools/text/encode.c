@@ -96,8 +96,8 @@ static sb_status put_id(encoding *e, uint32_t id)
     return status;
 }
 
-/* N-3: "the leftmost token, and of those that begin there the longest". Matches are found as if
- * none was refused or widened; `done` is the end of the last one after widening. */
+/* N-3: "the leftmost token; if several tokens begin there, the longest is taken". Matches are found
+ * as if none was refused or widened; `done` is the end of the last one after widening. */
 static sb_status isolate(encoding *e, const sb_text_list *list, step *rest,
                          const unsigned char *text, size_t bytes)
 {
