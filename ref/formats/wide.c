@@ -194,8 +194,8 @@ void sb_matrix_scales(const sb_matrix *matrix, uint32_t row, double *scales)
     }
 }
 
-/* Q-1: "(code - zero point) times block scale times multiplier, or divided by the divisor"; the
- * first product is exact in binary64, because it has 8 bits times 24 bits. */
+/* Q-1: "(code - zero point) times block scale, then times the multiplier or divided by the
+ * divisor"; the first product is exact in binary64, because it has 8 bits times 24 bits. */
 static void scale_run(const float *codes, size_t count, double scale, double *values)
 {
     for (size_t i = 0; i < count; i++)

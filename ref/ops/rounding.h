@@ -58,9 +58,9 @@ static inline float sb_residual(const sb_knobs *knobs, float sum)
     return SB_IS(knobs, residual, f32) ? sum : sb_act(knobs, sum);
 }
 
-/* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN)"; K-14: "after
- * always rounds t_i", "wide leaves gate, up, silu(gate) and f_e of routed experts in binary32, and
- * rounds no t_i" */
+/* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN)"; K-14:
+ * "`after` always rounds t_i", "wide leaves gate, up, silu(gate) and f_e of routed experts in
+ * binary32, and rounds no t_i" */
 static inline int sb_rounds_slots(const sb_knobs *knobs)
 {
     if (SB_IS(knobs, moe_sum, wide))

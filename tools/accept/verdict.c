@@ -75,7 +75,7 @@ static void compare_depths(const sb_accept *a, const sb_observed *o, sb_accept_c
     }
 }
 
-/* E-8: "the share of all drafts, with as many trials as there are rounds". A round's share is a
+/* E-8: "The number of trials is then the number of rounds". A round's share is a
  * number from 0 to 1, whose variance is at most that of a coin with the same mean. */
 static void compare_total(const sb_accept *a, uint64_t rounds, uint64_t accepted,
                           sb_accept_comparison *c)

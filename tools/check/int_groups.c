@@ -43,7 +43,7 @@ static int words_version(const sb_seen_int *s)
     return s->words_v1 == s->words ? 1 : s->words_v2 == s->words ? 2 : 0;
 }
 
-/* V-33: "words of the other convention" */
+/* V-33: "Words of another convention than most layers have" */
 static void judge_version(sb_int_usual *u, const sb_member *m, const sb_declaration *said)
 {
     const sb_seen_int *s = &m->seen->ints;

@@ -52,7 +52,7 @@ void sb_manifest_free(sb_manifest *m)
 }
 
 /* D-8: "over the tensors that belong to no layer as G-5 says, and then, in order of name, for each
- * matrix its name, its D-5 and the divisor of its inputs" */
+ * matrix its name, its value hash (D-5) and the canonical divisor of its inputs" */
 static void add_meaning(sb_hash *hash, const sb_manifest *m)
 {
     for (size_t i = 0; i < m->tensor_count; i++) {
