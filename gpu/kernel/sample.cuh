@@ -163,8 +163,8 @@ SB_KERNEL_FN void sb_sample_cut(sb_global<const float> logits, sb_global<float> 
     }
 }
 
-/* P-5: "the fewest first tokens of the order are kept for which sum(e) is at least RN(top_p sum(e)
- * of all tokens that top_k keeps)". Tokens that top_k does not keep have e = 0. */
+/* P-5: "the shortest beginning of the order is kept whose sum(e) is at least RN(top_p sum(e) of all
+ * tokens that top_k keeps)". Tokens that top_k does not keep have e = 0. */
 SB_KERNEL_FN uint64_t sb_sample_top_p(sb_global<const float> logits, sb_global<const float> e,
                                       uint32_t n, float top_p, sb_shared<uint64_t> room)
 {

@@ -90,7 +90,7 @@ sb_status sb_settle_zeros(const sb_declared *declared, const char *module, sb_fo
     return status;
 }
 
-/* Q-11: "A layer whose tensors differ from its declaration is read as its tensors are, and counted
+/* Q-11: "A layer whose tensors differ from its declaration is read as its tensors say, and counted
  * as a disagreement" */
 sb_status sb_hold_against(sb_weights *weights, const sb_declared *declared, const char *module,
                           sb_found *found, sb_error *err)

@@ -109,9 +109,9 @@ static void exponentials(const float *logits, uint32_t n, float temperature, flo
     }
 }
 
-/* P-5: "the fewest first tokens of the order are kept for which sum(e) is at least RN(top_p sum(e)
- * of all tokens that top_k keeps)". A correctly rounded sum never decreases when a nonnegative term
- * is added, so that bisection finds the shortest run. */
+/* P-5: "the shortest beginning of the order is kept whose sum(e) is at least RN(top_p sum(e) of all
+ * tokens that top_k keeps)". A correctly rounded sum never decreases when a nonnegative term is
+ * added, so that bisection finds the shortest run. */
 static uint32_t shortest_run(const float *run, uint32_t kept, float top_p)
 {
     float enough = top_p * sb_sum(run, kept);

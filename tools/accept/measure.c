@@ -138,7 +138,7 @@ static sb_status find_common(sb_accept *a, sb_error *err)
     return SB_OK;
 }
 
-/* E-6: "from the first position on from which all tokens are what the target chooses", to the last
+/* E-6: "from the first position after which every token is the target's choice", to the last
  * round that ends within the text. */
 static void follow_rounds(sb_accept *a, size_t first, size_t end)
 {

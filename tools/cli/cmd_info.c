@@ -161,7 +161,7 @@ static size_t kept_disagreements(const sb_weights *w)
     return w->disagreements < SB_DISAGREEMENTS ? w->disagreements : SB_DISAGREEMENTS;
 }
 
-/* "read as its tensors are, and counted as a disagreement" */
+/* "read as its tensors say, and counted as a disagreement" */
 static json_t *disagreements_json(const sb_weights *w)
 {
     json_t *first = json_array();

@@ -41,8 +41,8 @@ static prefix prefix_of(const sb_arithmetic *ar, const sb_gate_row *row, const s
     return s;
 }
 
-/* P-5: "the fewest first tokens of the order are kept for which sum(e) is at least RN(top_p sum(e)
- * of all tokens that top_k keeps)", with the limit moved by `shift`. */
+/* P-5: "the shortest beginning of the order is kept whose sum(e) is at least RN(top_p sum(e) of all
+ * tokens that top_k keeps)", with the limit moved by `shift`. */
 static size_t shortest(const prefix *s, double shift)
 {
     double enough = (double)s->row->settings.top_p * s->total + shift, sum = 0.0;
