@@ -336,7 +336,7 @@ static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
     const sb_attention_self me = sb_attention_me();
     const uint32_t tile = blockIdx.x * TILES + me.tile;
     const uint32_t end = sb_attention_end(job, blockIdx.x * TILES * ROWS, TILES * ROWS, SPLIT);
-    /* Y-96: "A tile computes nothing behind the positions that its own pairs see" */
+    /* Y-96: "A tile computes nothing after the positions that its own pairs see" */
     const uint32_t own_end = sb_attention_end(
         job, (SB_PLANT(attention_tile) && TILES > 1 ? tile ^ 1 : tile) * ROWS, ROWS, SPLIT);
     float known[HD / 32][4] = {};

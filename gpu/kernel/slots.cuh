@@ -6,7 +6,7 @@
 #include "gpu/cuda.h"
 #include "gpu/kernel/kernel.h"
 
-/* Y-72: "A call reads the slot that counts, and leaves the state behind row t in slot t" if it has
+/* Y-72: "A call reads the slot that counts, and leaves the state after row t in slot t" if it has
  * a trail. Without a trail it leaves the last state "in slot 1 if it has read slot 0, and in slot 0
  * if another". If `slot` is NULL, there is only one state. */
 SB_KERNEL_FN uint32_t sb_slot_read(sb_global<const uint32_t> slot)

@@ -147,7 +147,7 @@ static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, s
     return status;
 }
 
-/* S-9: "emits the accepted drafts and the token of the row behind them (the correction, or the
+/* S-9: "emits the accepted drafts and the token of the row after them (the correction, or the
  * bonus token if all k were accepted)" */
 static void emit(const sb_round_ask *ask, sb_round *round)
 {

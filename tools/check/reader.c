@@ -64,7 +64,7 @@ static sb_status file_of(sb_reader *r, const sb_source *source, uint32_t shard, 
     return status;
 }
 
-/* I-2: "behind the reader" */
+/* I-2: "after it was read" */
 static void drop(sb_reader *r, slot *s)
 {
     file *f;

@@ -171,7 +171,7 @@ static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
         snprintf(round->hypothesis, sizeof round->hypothesis, "behaves as if %s", like);
 }
 
-/* U-4: "The next row of the sequence is the token emitted last, at the position behind those that
+/* U-4: "The next row of the sequence is the token emitted last, at the position after those that
  * were kept". A further prompt is not the engine's output and not judged. */
 static void judge_fed(sb_free *f, sb_free_sequence *s, const sb_step_row *next)
 {

@@ -79,7 +79,7 @@ static size_t place_of(const sb_near_row *row, size_t id)
     return i;
 }
 
-/* T-63: "an id outside the vocabulary or an id twice, a value behind a smaller one" */
+/* T-63: "an id outside the vocabulary or an id twice, a value after a smaller one" */
 static int say_no_list(const part *p, size_t i, char *words, size_t room)
 {
     const sb_near_row *row = &p->row;

@@ -32,7 +32,7 @@ static int is_hidden(const char *path)
     return found;
 }
 
-/* J-45: "the writer holds a lock on the file with `.lock` behind its name" */
+/* J-45: "the writer holds a lock on the file with `.lock` after its name" */
 static sb_status check_lock(const char *path, sb_error *err)
 {
     size_t room = strlen(path) + sizeof ".lock";

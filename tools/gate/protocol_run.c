@@ -17,7 +17,7 @@ float sb_protocol_scale(const sb_protocol *p)
                               : (float)(1.0 / sb_wide_sqrt((double)p->dk));
 }
 
-/* V-120: "A verify begins with the state behind the last accepted row" */
+/* V-120: "A verify begins with the state after the last accepted row" */
 size_t sb_protocol_slot(const sb_protocol_round *r, const sb_protocol_entry *e, int row)
 {
     if (row < 0)
