@@ -37,7 +37,7 @@ static void measure(const sb_meter_options *o, sb_meter_report *report)
     }
 }
 
-/* B-17: "the emulator shows that the kernels give what the host computes, and has no time" */
+/* B-17: "the emulator shows that the kernels give what the host computes; it measures no time" */
 TEST(test_meter)
 {
     static const sb_meter_options none = sb_meter_options();

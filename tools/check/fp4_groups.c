@@ -277,7 +277,7 @@ static void check_minus_zero(sb_check *check)
                       without, with + without, with ? ", that of the others does not" : "");
 }
 
-/* V-15: "Scales below 2^-6 over codes are told" */
+/* V-15: "Scales below 2^-6 over codes are an INFO" */
 static void check_flushed(sb_check *check)
 {
     enum { LINES = 16 };
