@@ -298,7 +298,7 @@ static double *multipliers(const sb_check *check, size_t *count)
     return all;
 }
 
-/* V-27: "above 1, and its reciprocal within a factor of 8 of the median" */
+/* V-27: "above 1, and the reciprocal of the multiplier is within a factor of 8 of the median" */
 static void tell_reciprocal(sb_check *check, const sb_member *m, double median)
 {
     double v = multiplier(m);

@@ -65,7 +65,7 @@ double sb_near_kl(const float *a, const float *b, size_t n)
     return kl > 0 ? kl : 0;
 }
 
-/* T-44: "come together by at most sqrt 2 of the bound of one" */
+/* T-44: "approach each other by at most sqrt 2 of the bound of one" */
 double sb_near_pair(double bound)
 {
     return 1.4142135623730951 * bound;
