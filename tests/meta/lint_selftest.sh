@@ -112,6 +112,12 @@ printf '%s\n' '/* R-2: "y_t" */' >> ref/ops/embed.c
 caught clauses "quotes too little" "an empty quotation"
 printf '%s\n' '/* R-2: "y_t[n] = R( */' >> ref/ops/embed.c
 caught clauses "a quotation without an end" "a quotation that never ends"
+printf '%s\n' '/* R-2: "y_t[n] = R( dot(W[n]" and "dot(W[m], x_t)" */' >> ref/ops/embed.c
+caught clauses "R-2: the clause does not say: dot(W[m], x_t)" "a second quotation that is false"
+printf '%s\n' '/* R-2:' ' * "y_t[n] = S( dot(W[n]" */' >> ref/ops/embed.c
+caught clauses "R-2: the clause does not say: y_t[n] = S( dot(W[n]" "a false quotation on the next line"
+printf '%s\n' '/* R-2: "y_t[n] = R( dot(W[n]" and' ' * "dot(W[n], x_t) )" */' >> ref/ops/embed.c
+harmless clauses "two quotations of a clause"
 printf '%s\n' '**T-1** an error is at most half an ulp.' > docs/tolerances.md
 caught clauses "docs/tolerances.md: T-1: no source quotes this clause" "a clause of another document without code"
 sed -i 's/(linear, "R-2")/(linear, "R-1")/' ref/ops/ops.def

@@ -16,26 +16,37 @@ function squeeze(text)
     return text
 }
 
-# reads the quotations of one source, whose lines are joined in `code`
+# checks `words`, said to be of clause `id`
+function judge(id, words)
+{
+    if (!(id in clause))
+        complain(source, id ": there is no such clause")
+    else if (length(words) < 10)
+        complain(source, id ": quotes too little to mean anything: " words)
+    else if (index(clause[id], words) == 0)
+        complain(source, id ": the clause does not say: " words)
+    else
+        quoted[id]++
+}
+
+# reads the quotations of one source, whose lines are joined in `code`: after the number of a clause one,
+# or several with a comma or "and" between them
 function read_quotes(    id, rest, end, words)
 {
     rest = code
-    while (match(rest, /[A-Z]-[0-9]+: "/)) {
-        id = substr(rest, RSTART, RLENGTH - 3)
+    while (match(rest, /[A-Z]-[0-9]+: +"/)) {
+        id = substr(rest, RSTART, RLENGTH)
+        sub(/:.*/, "", id)
         rest = substr(rest, RSTART + RLENGTH)
-        end = index(rest, "\"")
-        words = squeeze(substr(rest, 1, end ? end - 1 : 80))
-        if (!end)
-            complain(source, id ": a quotation without an end: " words)
-        else if (!(id in clause))
-            complain(source, id ": there is no such clause")
-        else if (length(words) < 10)
-            complain(source, id ": quotes too little to mean anything: " words)
-        else if (index(clause[id], words) == 0)
-            complain(source, id ": the clause does not say: " words)
-        else
-            quoted[id]++
-        rest = substr(rest, end + 1)
+        do {
+            end = index(rest, "\"")
+            words = squeeze(substr(rest, 1, end ? end - 1 : 80))
+            if (end)
+                judge(id, words)
+            else
+                complain(source, id ": a quotation without an end: " words)
+            rest = substr(rest, end + 1)
+        } while (end && match(rest, /^[,;]? +(and )?"/) && (rest = substr(rest, RLENGTH + 1)) != "")
     }
     code = ""
 }
