@@ -13,7 +13,7 @@ printf '5,6,7,8,9,10,11,12\n3,4,5,6,7\n' > "$work/text"
 
 run 0 compare "$a" "$work/fp4" --tokens-file "$work/text" --mixed 6
 says "2 texts, 13 tokens, profile exact"
-says "layers of B in A, by what they contribute (6 tokens):"
+says "layers of B put into A, largest contribution first (6 tokens):"
 says "MEASURED: no limit was given"
 check "something on stderr" test ! -s "$err"
 cp "$out" "$work/table"

@@ -45,11 +45,11 @@ for folder in whole bare turns; do
     run 0 diff "$t4" --engine "$work/$folder"
 done
 edited whole '/"step": 11,/s/"kind": "verify", "round": 0}\],/"kind": "decode", "round": 0}],/' \
-    'kind: step 11, row 2, sequence 1: is of kind decode, and the row before of kind verify'
+    'kind: step 11, row 2, sequence 1: is of kind decode, but the previous row of kind verify'
 edited whole '/"step": 6,/s/"round": 1, "position": 5/"round": 1, "position": 6/' \
     'round: step 6, row 0, sequence 0: round 1 is at position 6'
 edited whole '/"step": 6,/s/"round": 1/"round": 5/g' \
-    'round: step 6, row 0, sequence 0: is round 5, and the one before was round 0'
+    'round: step 6, row 0, sequence 0: is round 5, but the previous one was round 0'
 edited whole '/"step": 6,/s/"rounds": \[\({.*}\)\], "states"/"rounds": [\1, \1], "states"/' \
     'round: step 6, sequence 0: round 1 is the second of this sequence in this step'
 edited turns 's/"slot": 1/"slot": 0/g' 'slot: step 6, row 0, sequence 0: slot 0 was read by sequence 1 in step 1'
@@ -60,7 +60,7 @@ run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 4 --draft 2 --trace "$w
 run 0 diff "$t4" --engine "$work/arrays"
 for name in target mtp; do
     edited arrays "/\"step\": 6,/s/\"$name\": \"[0-9a-f]*\"/\"$name\": \"0123456789abcdef0123456789abcdef\"/" \
-        "state: step 6, sequence 0: the digest $name is 0123456789abcdef0123456789abcdef, and the arrays beside it give "
+        "state: step 6, sequence 0: the digest $name is 0123456789abcdef0123456789abcdef, but the recorded arrays give "
 done
 sed -i 's/, "target": "[0-9a-f]*"//; s/, "mtp": "[0-9a-f]*"//' "$work/arrays/trace.json"
 check "there are digests" test "$(grep -c '"target"\|"mtp"' "$work/arrays/trace.json")" = 0
@@ -72,7 +72,7 @@ run 0 diff "$t4" --engine "$work/some"
 # an unrecorded round is no fault of the engine: the next row, or the next draft, says how many rows stayed
 run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 6 --draft 2 --trace "$trace.all" --taps 'all,state.*'
 sed -i '/"step": 3,/s/"rounds": \[{.*}\], "states"/"rounds": [], "states"/' "$trace.all/trace.json"
-lacks='the trace says level 4, and step 3 has no round of row 0'
+lacks='the trace claims level 4, but step 3 lacks the round of row 0'
 run 1 trace "$trace.all" --checkpoint "$t4"
 says "FAIL level: step 0, sequence 0: $lacks"
 run 0 diff "$t4" --engine "$trace.all" --json

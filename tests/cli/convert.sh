@@ -13,8 +13,8 @@ for pair in nvfp4-ct:nvfp4-modelopt nvfp4a16-ct:nvfp4-modelopt nvfp4-modelopt:nv
     "$SAMEBIT" hash "$work/a" --values > "$work/manifest"
     run 0 convert "$work/a" "$work/b" --to $to
     says "layers as $to"
-    says '0 put back from their origin'
-    says 'the reciprocal of the reciprocal is another number'
+    says '0 restored from their origins'
+    says 'the reciprocal of the reciprocal differs from the original'
     run 0 hash "$work/b" --values --verify "$work/manifest"
     run 1 hash "$work/b" --verify "$work/manifest"
     run 0 info "$work/b" --json
@@ -86,7 +86,7 @@ mkdir "$work/sub/original"
 echo there > "$work/there"
 ln -s "$work/there" "$work/sub/link"
 run 0 convert "$work/sub" "$work/sub/out" --to nvfp4-modelopt
-says 'left out: original/, because it is a folder'
+says 'left out: original/, a folder'
 check "the result is told as a folder of the source" test "$(grep -c 'left out' "$out")" = 1
 check "a link is no file" cmp "$work/there" "$work/sub/out/link"
 check "the link is a link" test ! -L "$work/sub/out/link"

@@ -52,7 +52,7 @@ check "no state at position 5" grep -q '"states": *\[{"sequence": 0, "position":
 sed -i 's/\("states": *\[{"sequence": 0, "position": \)5/\16/' "$work/length/trace.json"
 for way in '' --forced --free; do
     run 1 diff "$t4" --engine "$work/length" $way
-    says_err 'is said to be of 6 tokens; the call that reads it begins at position 5'
+    says_err 'claims 6 tokens, but the call that reads it begins at position 5'
 done
 # a last round that is cut to -n in a form without states between rows; accumulators of 13 bits
 run 0 diff "$t1" --engine sim:blocks --tokens 1,2,3 -n 4 --draft 2 -q
@@ -130,7 +130,7 @@ says 'chunks of the delta rule: 256 rows (T-87)'
 cp -r "$work/long256" "$work/undeclared"
 sed -i 's/, "delta_chunk": 256//' "$work/undeclared/trace.json"
 run 1 diff "$work/t4_2" --engine "$work/undeclared" --forced --json
-at notes.0 "nobody says how many rows a chunk of the engine's delta rule has: 64 were taken; of more the bounds are wider (--delta-chunk)"
+at notes.0 "the number of rows in a chunk of the engine's delta rule is unknown and 64 was assumed; longer chunks have wider bounds (--delta-chunk)"
 sed -i 's/"delta_chunk": 256/"delta_chunk": 64/' "$work/long256/trace.json"
 run 1 diff "$work/t4_2" --engine "$work/long256" --forced
 says_err 'layers.1.linear_attn.core_out: '
@@ -182,7 +182,7 @@ explained 'mistake last_chunk_decay' --engine sim:sequential+last_chunk_decay --
 explained 'beta=f32 swiglu=f32' --engine sim:sequential --profile hf --engine-set beta=f32 --engine-set swiglu=f32
 # logits say less than the ops, and a note says so
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2 -n 1 --free --runs 1 --explain
-says 'explained without values of ops'
+says 'explained from outputs only, without values of ops'
 says 'behaves like a mistake: gate and up projection change places'
 # where nothing is wrong nothing is explained
 run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 1 --explain --json
@@ -298,7 +298,7 @@ says_err 'expected --engine'
 refused 2 diff "$t4" --engine sim:nobody --tokens 1,2
 refused 2 diff "$t4" --engine sim:sequential+nothing --tokens 1,2
 refused 2 diff "$t4" --engine sim:sequential+at.router-order --tokens 1,2
-says_err "'at.router-order' is no mistake that is planted in an engine"
+says_err "there is no mistake 'at.router-order' for engines"
 refused 2 diff "$t4" --engine "$work/nowhere" --tokens 1,2
 refused 2 diff "$t4" --engine sim:sequential
 refused 2 diff "$t4" --engine "$work/trace" --tokens 1,2
@@ -308,7 +308,7 @@ refused 2 diff "$t4" --engine sim:sequential --tokens 1 --quiet --all
 # an option without effect is wrong use, and the message says what the option needs
 refused_as_idle() { # refused_as_idle OPTION ARG...: the option in question stands first
     refused 2 diff "$t4" "$@"
-    says_err "$1 would do nothing here: it needs "
+    says_err "$1 has no effect here: it needs "
 }
 for engine in "$work/trace" "$work/on.ids"; do
     refused_as_idle --engine-set beta=f32 --engine "$engine"

@@ -236,11 +236,11 @@ no 'number 1 is 9' --draft 1,9
 for k in x -1 1.5 '1;2' ''; do no --draft --draft "$k"; done
 for option in '--force-accept 1' '--accept-mode match' '--rollback replay'; do
     # shellcheck disable=SC2086
-    no "${option% *} says" $option
+    no "${option% *} applies to drafts" $option
 done
 no 'round 0' --draft 1 --force-accept 2
 no 'round 3' --draft 3,1 --force-accept 1,1,0,2
-no 'accept 2 of 0' --draft 2,0 --force-accept 2
+no 'accepts 2 of 0' --draft 2,0 --force-accept 2
 no 'at most 8' --draft 8 --force-accept 9
 no 'match or residual' --draft 1 --accept-mode typical
 no 'snapshots or replay' --draft 1 --rollback none

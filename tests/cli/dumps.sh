@@ -63,7 +63,7 @@ check "no word for it" grep -q '<skipped message="SKIPPED: no speculative round 
 run 0 trace "$from/kld-16.bin"
 says 'llama.cpp (KLD base, 16 nats)'
 says 'values of logprobs, logprob_limits'
-says 'level 0; for level 1: step 0 has no logits of row 15 (sequence 0, position 15); 14 of 32 rows have them'
+says 'level 0; for level 1: step 0 lacks the logits of row 15 (sequence 0, position 15); 14 of 32 rows have logits'
 run 0 trace "$from/kld-24.bin"
 says 'ik_llama.cpp (KLD base, 24 nats)'
 run 0 trace "$from/vllm.json" --checkpoint "$t1" --write "$work/trace"
@@ -80,7 +80,7 @@ says 'right: both'
 # --- what would be passed over without a word, or is of another kind than expected ------------------------
 echo '{"choices":[{"prompt_token_ids":[1,2],"token_ids":[2],"routed_experts":[[1]]}]}' > "$work/list.json"
 refused 3 diff "$t1" --engine "$work/list.json"
-says_err "routed_experts is no text"
+says_err "routed_experts is not text"
 echo '{"choices":[{"prompt_token_ids":[1,2],"token_ids":[2],"routed_experts":"AAAA","logprobs":{"tokens":["token_id:1","token_id:2","token_id:2"],"token_logprobs":[null,-1,-1],"top_logprobs":[null,null,null],"text_offset":[0,1,2]}}]}' > "$work/echo.json"
 run 3 diff "$t1" --engine "$work/echo.json"
 
@@ -103,7 +103,7 @@ at statistics.kl.tokens 6
 refused 3 diff "$t1" --engine "$from/llamacpp-v1-completions.json" --tokens $given
 says_err '6 entries for 8 tokens'
 refused 3 diff "$t1" --engine "$from/llamacpp-v1-completions.json" --tokens $given,283,65,203,279,123,179,230,313
-says_err 'entry 5 is of 312, and that was not generated there'
+says_err 'entry 5 is of id 312, but another token was generated there'
 refused 3 diff "$t1" --engine "$from/llamacpp-v1-chat.json" --tokens $given
 says_err 'the prompt had 18 tokens; 4 were given'
 
@@ -130,14 +130,14 @@ sglang_end
 run 0 diff "$t1" --engine "$f.json" --json "${prompt[@]}"
 at tokens.0.verdict WITHIN
 refused 3 diff "$t1" --engine "$f.json"
-says_err '1 tokens of the prompt are not in it: expected --tokens'
+says_err 'the answer lacks 1 tokens of the prompt: expected --tokens'
 edit 's/-10\.807089805603027/-11.807089805603027/'
 run 1 diff "$t1" --engine "$f.json" "${prompt[@]}"
 says 'first failure: token 0, logits (next_logprobs)'
 sglang_end
 edit 's/"prompt_tokens": 5/"prompt_tokens": 4/'
 refused 3 diff "$t1" --engine "$f.json"
-says_err 'the first token of a prompt has a log-probability; expected null'
+says_err 'the first token of the prompt has a log-probability; expected null'
 sglang_end
 edit 's/("input_token_logprobs": \[\[)-10\.[0-9]*/\1null/; s/("input_top_logprobs": \[)\[\[[^]]*\](, \[[^]]*\])*\]/\1null/'
 run 0 diff "$t1" --engine "$f.json" --json "${prompt[@]}"
@@ -160,7 +160,7 @@ fails '384 of 384 log-probabilities are NaN or infinite'
 
 take sglang.json
 edit 's/, 127, null\]/, 126, null]/'
-fails 'the log probability of id 126 is'
+fails 'the log-probability of id 126 is'
 take sglang.json
 edit 's/(\[[-0-9.e]+, 159, null\]), (\[[-0-9.e]+, 174, null\])/\2, \1/'
 fails 'the list is not sorted'
@@ -172,11 +172,11 @@ edit 's/\[\[[-0-9.e]+, 127, null\]/[[null, 127, null]/'
 fails '1 of 5 log-probabilities are NaN or infinite'
 take sglang.json
 edit 's/-8.319109916687012, 174/-8.318109916687012, 174/'
-fails 'the log probability of id 174 is -8.31811, expected -8.31911'
+fails 'the log-probability of id 174 is -8.31811, expected -8.31911'
 take sglang.json
 edit 's/\[-8.319109916687012, 174, null\], //'
 edit 's/, \[[-0-9.e]+, [0-9]+, null\]\](, \[\[|\]| *\})/]\1/2g'
-fails 'does not belong at place 3 of the largest: id 174 has -8.31911'
+fails 'is listed at place 3, but id 174 has -8.31911'
 take sglang.json
 edit 's/\[-0.0010602812981233, 192, null\]/[-0.0110602812981233, 192, null]/'
 fails 'first failure: token 4, logits (next_logprobs)'
@@ -204,7 +204,7 @@ refuse 'token 0 is 3; --tokens or --tokens-file has 4' --tokens 4,1
 take vllm.json
 tr -d '\n' < "$f.json" | sed -E 's/("prompt_token_ids": \[ *3, *1, *)4/\15/' > "$f.before"
 cp "$f.before" "$f.json"
-refuse 'prompt_logprobs[2]: has no entry for 5, the token that stands there: of another prompt?'
+refuse 'prompt_logprobs[2]: has no entry for 5, the token at this place: does the answer belong to another prompt?'
 for word in NaN -Infinity Infinity; do
     take sglang.json
     edit "s/-8.319109916687012/$word/"
@@ -216,13 +216,13 @@ says_err '--tokens'
 edit '0,/"token": "[^"]*"/s//"token": "no such token"/; 0,/"bytes": \[/s//"was": [/'
 refuse 'no token has the text' "${prompt[@]}"
 echo '{"choices": 1}' > "$f.json"
-refuse 'is no answer of a server'
+refuse 'is not an answer of a server'
 take vllm.json
 edit 's/"routed_experts": "/&!/'
-refuse 'routed_experts is no base64'
+refuse 'routed_experts is not base64'
 take vllm.json
 edit 's/token_id:111"/token_id:384"/'
-refuse '384 is no id of a token'
+refuse '384 is not a token id'
 # hidden states of vLLM: the map names the layers, and a file that is still being written is not read
 cp "$from/vllm-hidden.safetensors" "$work/h.safetensors"
 echo '{"hidden_states.0": "layers.1.output", "hidden_states.1": "layers.5.output"}' > "$work/map"
@@ -230,7 +230,7 @@ run 0 trace "$work/h.safetensors" --map "$work/map" --checkpoint "$t1"
 says 'values of output'
 says '5 prompt'
 refused 3 trace "$work/h.safetensors"
-says_err 'named as a tap'
+says_err 'has the name of a tap'
 refused 3 trace "$work/h.safetensors" --map "$work/map" --tokens 3,1,5
 # alone they can be read but not judged, which is no pass
 for way in '' --free --forced; do

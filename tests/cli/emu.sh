@@ -29,11 +29,11 @@ check "another arithmetic" grep -q 'profile sm121-w4a4, arithmetic sm120$' "$out
 judged
 # the default profile is the one that these kernels compute, and the output says so
 run 0 diff "$work/t1" --engine emu --tokens 1,2,3 -n 1
-says 'profile sm121: it is what these kernels compute'
+says 'profile sm121, which these kernels compute'
 says 'against the reference, profile sm121, '
 judged
 run 0 diff "$work/t1" --engine emu --profile sm121 --tokens 1,2,3 -n 1
-check "a note where a profile was named" test -z "$(grep 'what these kernels compute' "$out")"
+check "a note where a profile was named" test -z "$(grep 'which these kernels compute' "$out")"
 run 0 diff "$work/t1" --engine sim:sequential --tokens 1,2,3 -n 1
 says 'against the reference, profile exact, '
 # under other knobs the kernels compute nothing
@@ -49,7 +49,7 @@ for seed in 1 2; do
 done
 check "a note where kernels compute" test ! -s "$err"
 run 0 run "$work/t1" --tokens 1,2,3 -n 5 --backend emu
-says_err 'note: under profile exact no op is computed by kernels'
+says_err 'note: under profile exact the kernels compute no op'
 cp "$out" "$work/first"
 run 0 run "$work/t1" --tokens 1,2,3 -n 5
 check "profile exact is not the reference's" cmp "$out" "$work/first"
@@ -86,9 +86,9 @@ for name in emu: emu:x emu:1234567890123456789; do
     says_err 'expected emu, or emu:SEED'
 done
 refused 2 run "$work/t1" --tokens 1 --backend emulator
-says_err 'the backends are: ref, sim:NAME, emu, gpu'
+says_err 'expected ref, sim:NAME, emu or gpu'
 refused 2 run "$work/t1" --tokens 1 --backend emu --state-out "$work/state"
-says_err 'this run is that of emu'
+says_err 'this run uses emu'
 # a device, or a reason why not
 if ! "$SAMEBIT" run "$work/t1" --tokens 1 -n 0 --backend gpu > "$out" 2> "$err"; then
     refused 4 run "$work/t1" --tokens 1 -n 0 --backend gpu

@@ -188,7 +188,7 @@ run 0 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/o" --r
 ln -s bf16 "$work/other-name"
 for from in bf16 other-name; do
     refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/$from" -o "$work//bf16/" --replace
-    says_err 'is read by this command'
+    says_err 'this command reads this file'
 done
 refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o ''
 says_err 'is empty'

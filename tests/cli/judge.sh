@@ -12,7 +12,7 @@ for type in F32 F64 BF16 F16; do
     made "$v" "$got" out=exact:$type
     run 0 judge "$v" "$got"
     says 'v.safetensors: IDENTICAL: all 640 elements have the bits of profile exact'
-    says 'arithmetic exact, the tightest of 16 under which this passes'
+    says 'arithmetic exact, the tightest of 16 under which the output passes'
     run 0 judge "$v" "$got" --arith bf16_mma --json
     at command judge
     at verdict IDENTICAL
@@ -49,7 +49,7 @@ at cases.0.element.index.1 3
 at cases.0.element.place 'token 2, row 3'
 at cases.0.element.found 99.0
 run 1 judge "$v" "$got"
-says 'arithmetic: none of 16 explains this'
+says 'arithmetic: none of 16 explains the output'
 made "$v" "$got" out=exact:BF16@7=nan
 run 1 judge "$v" "$got" --arith fp32
 says '(1 NaN); first out: token 0, row 7 is NaN'
@@ -80,7 +80,7 @@ refused 3 judge "$v" "$got"
 says_err 'out.state is no output of linear, expected out'
 made "$v" "$got" out=real.hi:F32 other=exact:F32
 run 0 judge "$v" "$got"
-says 'note: not looked at: other'
+says 'note: ignored: other'
 run 0 vectors linear --format bf16 --shape rows=2,n=160 -o "$work/small.safetensors"
 made "$work/small.safetensors" "$got" out=exact:F32
 refused 3 judge "$v" "$got"
@@ -99,7 +99,7 @@ refused 2 judge "$v" "$got" --metamorphic --arith fp32
 run 0 vectors conv -o "$work/conv.safetensors"
 made "$work/conv.safetensors" "$got" out=exact:F32
 run 0 judge "$work/conv.safetensors" "$got"
-says 'out.state: not given, not judged'
+says 'out.state: missing, not judged'
 for need in state all; do
     run 1 judge "$work/conv.safetensors" "$got" --need $need
     says 'FAIL: out.state is needed and not there'
@@ -178,10 +178,10 @@ made "$v" "$got" out=exact:F32
 run 0 judge "$v" "$got" --arith bf16_mma --json
 cp "$out" "$work/main.json"
 run 0 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json" --same-bits
-says 'main.json: 0 worse, 0 better, 0 outputs with other bits'
+says 'main.json: 0 worse, 0 better, 0 outputs with changed bits'
 made "$v" "$got" out=exact:F32@0=-0.84406
 run 0 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json"
-says 'out: bits changed, in '
+says 'out: bits changed, at '
 says '; worst error / bound '
 run 1 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json" --same-bits
 says_err '--same-bits: 1 output is not that of '
@@ -190,12 +190,12 @@ check "other bits fail in JUnit, too" grep -q 'failures="1"' "$work/bits.xml"
 made "$v" "$got" out=exact:F32@5=99
 run 1 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json" --junit "$work/change.xml"
 says 'WORSE v.safetensors: verdict FAIL, was IDENTICAL'
-says 'in 1 of 4 along its first axis, from 0 on'
+says 'at 1 of 4 indices of the first axis, first at 0'
 check "the baseline is no case" grep -q 'name="baseline"' "$work/change.xml"
 run 0 vectors linear --format nvfp4-ct --seed 43 -o "$v"
 made "$v" "$got" out=exact:F32
 refused 3 judge "$v" "$got" --baseline "$work/main.json"
-says_err 'case v.safetensors has other inputs than now'
+says_err 'case v.safetensors has different inputs in this run'
 refused 3 judge "$v" "$got" --baseline "$v"
 
 # --- the metamorphic gate -------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ refused 2 run t4 --tokens 1 --force-accept @ids --draft 1 --logits ids
 check "an input was written" unchanged
 check "an input was written" grep -qx 1,2 ids
 refused 2 run t4 --tokens 1 --logits same --state-out ./same
-says_err 'would be lost'
+says_err 'would overwrite the other'
 run 0 run t4 --tokens 1 --state-out state
 refused 2 run t4 --state-in state --tokens 1 --state-out state
 # a report beside the shards is no input, and neither is a file that does not exist yet

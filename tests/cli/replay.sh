@@ -58,12 +58,12 @@ at verdict WITHIN
 
 # a failure without an op is not replayed: from a pack, and with a file left by another run
 run 1 diff "$a" --engine sim:sequential+neighbour_pairs --free --tokens 1,2,3 -n 1 --bundle "$work/free.tar" -q
-says_err 'free.tar: only reports, nothing to replay: no op was judged alone'
+says_err 'free.tar: contains reports only, nothing to replay: no op was judged alone'
 refused 3 replay "$work/free.tar"
 says_err 'no replay.safetensors, for no op was judged alone'
-says_err 'its members are: report.html, report.json, '
+says_err 'the members are: report.html, report.json, '
 run 1 diff "$a" --engine sim:sequential+neighbour_pairs --free --tokens 1,2,3 -n 1 --bundle "$b" --json
-says_err 'b.safetensors: not written, what is there is of another run: no op was judged alone'
+says_err 'b.safetensors: not written, the existing file is from another run: no op was judged alone'
 at bundle.op null
 check "an old bundle was touched" cmp "$b" "$work/first"
 

@@ -122,7 +122,7 @@ mkdir "$work/taken"
 # two reports of one name, however it is spelled
 for pair in '--report --jsonl' '--jsonl --junit' '--junit --bundle' '--report --bundle'; do
     refused 2 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 1 ${pair% *} "$work/x.tar" ${pair#* } "$work/taken/../x.tar"
-    says_err 'are one file'
+    says_err 'name the same file'
 done
 check "one of two reports was written" test ! -e "$work/x.tar"
 for option in --report --jsonl --junit --bundle; do

@@ -71,6 +71,6 @@ one='"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"speci
 sed "/\"id\": 383,/,/}/ s/}/},{\"id\":384,\"content\":\"bits again\",$one}/" "$p/tokenizer.json" \
     > "$work/small/tokenizer.json"
 refused 3 run "$work/small" --text "$work/text"
-says_err 'of the text 384; the vocabulary of the model has 384'
+says_err 'of the text has id 384 in tokenizer.json; the vocabulary of the model has 384'
 
 finish

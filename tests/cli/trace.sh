@@ -91,7 +91,7 @@ refused 3 run "$t1" --tokens 1 --trace "$work/none/here"
 refused 2 trace
 refused 3 trace "$work/none"
 refused 3 trace "$t1"
-says_err 'is no trace'
+says_err 'is a checkpoint, not a trace'
 # the message names what is there and what is expected
 mkdir -p "$work/nothing" "$work/other"
 : > "$work/zero"
@@ -101,23 +101,23 @@ no_trace() { # no_trace PATH TEXT
     refused 3 trace "$1"
     says_err "$2"
 }
-no_trace "$t1" 'is no trace, but a checkpoint; samebit run CKPT'
-no_trace "$work/nothing" 'an empty folder; samebit run --trace writes one'
-no_trace "$work/other" 'a folder of 1 file without trace.json'
+no_trace "$t1" 'is a checkpoint, not a trace; samebit run CKPT'
+no_trace "$work/nothing" 'the folder is empty; samebit run --trace or an engine writes one'
+no_trace "$work/other" 'the folder has 1 file but no trace.json'
 no_trace "$work/other/text" "it begins with 'hello, world'"
-no_trace "$work/zero" 'an empty file'
-no_trace "$work/some.ids" 'but token ids; samebit diff CKPT --engine FILE takes them'
+no_trace "$work/zero" 'the file is empty'
+no_trace "$work/some.ids" 'contains token ids, not a trace; samebit diff CKPT --engine FILE reads them'
 no_trace "$work/nowhere" 'no such file or folder'
 no_trace "$t1/config.json" 'this is the config.json of a checkpoint'
-no_trace "$trace/trace.json" 'this is the list of a trace, whose folder is what to give'
+no_trace "$trace/trace.json" 'this is the list of a trace; pass the trace folder instead'
 no_trace "$(ls "$t1"/model-*.safetensors | head -n 1)" 'weights of a checkpoint'
 refused 3 diff "$t1" --engine "$t1"
-says_err 'is no trace, but a checkpoint'
+says_err 'is a checkpoint, not a trace'
 refused 3 trace "$t1/config.json"
 new trace --draft 2
 rm "$trace/trace.json"
 refused 3 trace "$trace"
-says_err 'was not finished'
+says_err 'is an unfinished trace'
 
 # --- planted faults: one of each kind -------------------------------------------------------------------
 new whole --draft 1 --taps 'logits,*.g,state.*'
@@ -140,10 +140,10 @@ refused 3 trace "$trace"
 says_err 'step-000004.safetensors: "tokens" has 16 at 0, expected 17'
 again
 edit '"emitted": \[153, 16\]' '"emitted": [153, 17]'
-planted 'token: step 3, row 0, sequence 0: drafts behind token 16, expected 17'
+planted 'token: step 3, row 0, sequence 0: drafts after token 16, expected 17'
 again
 edit '"round": 1, "position": 5, "drafts"' '"round": 2, "position": 5, "drafts"'
-planted 'is round 2, and the one before was round 0'
+planted 'is round 2, but the previous one was round 0'
 again
 edit '"states": \[{"sequence": 0, "position": 5' '"states": [{"sequence": 0, "position": 4'
 planted 'is of position 4, expected 5'
@@ -157,13 +157,13 @@ says_err 'lists no state of sequence 0'
 again
 edit '"level": 4' '"level": 3'
 run 0 trace "$trace"
-says 'the trace says less'
+says 'trace.json claims less'
 edit '"rounds": \[{[^]]*\][^]]*\]}\], ' ''
-planted 'FAIL level: step 0, sequence 0: the trace says level 3, and step 2 has no round of row 0'
+planted 'FAIL level: step 0, sequence 0: the trace claims level 3, but step 2 lacks the round of row 0'
 again
 edit '"slot": 0, ' ''
 sed -i 's/"slot": 0, //g' "$trace/trace.json"
-planted 'the trace says level 4, and step 0 has no slot of row 0'
+planted 'the trace claims level 4, but step 0 lacks the slot of row 0'
 
 # files
 again
@@ -203,7 +203,7 @@ awk '/^```json/ { on = ++n == 1; next } /^```/ { on = 0 } on' docs/trace.md > "$
 run 0 trace "$trace" --json
 at level 0
 at rows.decode 3
-at missing 'step 0 has no logits of row 2 (sequence 0, position 2)'
+at missing 'step 0 lacks the logits of row 2 (sequence 0, position 2)'
 sed -n 's/^SB_TAP([a-z]*, "\([^"]*\)".*, "\([^"]*\)")$/| `\1` | \2 | /p' tools/trace/taps.def > "$work/taps"
 check "no taps in taps.def" test "$(wc -l < "$work/taps")" -gt 40
 while IFS= read -r row; do

@@ -623,8 +623,8 @@ TEST(what_changed_since_a_baseline_is_said)
     c = change(good, other);
     assert_int_equal(c.worse, 0);
     assert_int_equal(c.changed, 1);
-    assert_string_equal(words_of(&c, 0), "out: bits changed, in 2 of 3 along its first axis, from "
-                                         "1 on; worst error / bound 0.5, was 0.25");
+    assert_string_equal(words_of(&c, 0), "out: bits changed, at 2 of 3 indices of the first axis, "
+                                         "first at 1; worst error / bound 0.5, was 0.25");
     sb_judge_change_free(&c);
     c = change(good, bad);
     assert_int_equal(c.worse, 1);
@@ -670,7 +670,7 @@ TEST(a_baseline_of_other_inputs_or_of_anything_else_is_refused)
            *b = document(CASE("WITHIN", "j", "d", "", "1"));
     sb_judge_change c;
     assert_int_equal(sb_judge_baseline_compare(a, b, "b.json", &c, &err), SB_ERR_INPUT);
-    assert_non_null(strstr(err.text, "case a has other inputs than now"));
+    assert_non_null(strstr(err.text, "case a has different inputs in this run"));
     json_decref(a);
     json_decref(b);
 }

@@ -141,7 +141,7 @@ TEST(test_said)
     uint64_t bytes;
     assert_int_equal(sb_stage(sb_backend_emu(), &knobs, model, NULL, &staged, &err),
                      SB_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "weights cannot be brought to the device: "));
+    assert_non_null(strstr(err.text, "cannot copy the weights to the device: "));
     /* other backends have nothing to upload, and these knobs have no kernels */
     assert_int_equal(sb_stage(sb_backend_ref(), &knobs, model, NULL, &staged, &err), SB_OK);
     assert_int_equal(staged.matrices, 0);

@@ -168,7 +168,7 @@ static void check_router(const char *path)
         sb_error err = {{0}};
         sb_status status = with_size(path, cases[i].key, cases[i].by, &err);
         if (status != cases[i].status ||
-            (status && !strstr(err.text, "has numbers that do not fit together")))
+            (status && !strstr(err.text, "has numbers that contradict each other")))
             fail_msg("%s%llu: status %d: %s", cases[i].key, (unsigned long long)cases[i].by,
                      (int)status, err.text);
     }
@@ -305,7 +305,7 @@ TEST(test_choices_and_states)
         {"layers.1.linear_attn.recurrent_state", 6, larger, "state", ""},
         {"layers.1.linear_attn.conv_state", 6, larger, "state", ""},
         {"layers.1.linear_attn.conv_state", 6, unchanged, NULL, ""},
-        {"layers.3.self_attn.keys", 5, larger, NULL, "is no op's"},
+        {"layers.3.self_attn.keys", 5, larger, NULL, "is not computed by an op"},
     };
     sb_model *model =
         test_model_open(test_checkpoint("test_bundle", "T1", "mistakes", "bf16", "text"));

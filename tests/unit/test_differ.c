@@ -41,7 +41,7 @@ TEST(the_heaviest_counts)
     v = MAKE(SB_VERDICT_WITHIN, SB_VERDICT_FAIL, SB_VERDICT_MISTRUSTED);
     expect(&v, 0, SB_VERDICT_FAIL, "beyond its bound");
     v = MAKE(SB_VERDICT_WITHIN, SB_VERDICT_MISTRUSTED);
-    expect(&v, 0, SB_VERDICT_MISTRUSTED, "could not have shown");
+    expect(&v, 0, SB_VERDICT_MISTRUSTED, "could not reveal");
     v = MAKE(SB_VERDICT_WITHIN);
     v.ops[SB_OP_linear] = (sb_op_verdict){.compared = 9, .verdict = SB_VERDICT_FAIL};
     expect(&v, 0, SB_VERDICT_FAIL, "");

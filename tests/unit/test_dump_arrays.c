@@ -44,7 +44,7 @@ TEST(test_numpy)
     check_fixture(GOLDEN "alone.npy", &three, 1, 3, 1, 0, "");
     check_fixture(GOLDEN "arrays.npz", &nothing, 1, 3, 6, 0, "");
     check_fixture(GOLDEN "packed.npz", &three, 1, 3, 6, 0, "");
-    dump_refuse(GOLDEN "packed.npz", &nothing, SB_ERR_USAGE, "says no token ids");
+    dump_refuse(GOLDEN "packed.npz", &nothing, SB_ERR_USAGE, "contains no token ids");
     scratch_remove(dir.text);
 }
 
@@ -65,7 +65,7 @@ TEST(test_safetensors)
     dump_seen seen = {.check = 0};
     check_fixture(GOLDEN "arrays.safetensors", &nothing, 1, 3, 6, 0, "");
     dump_refuse(GOLDEN "hf", &three, SB_ERR_INPUT, "none of its 6 arrays");
-    dump_refuse(GOLDEN "hf", &mapped, SB_ERR_USAGE, "says no token ids");
+    dump_refuse(GOLDEN "hf", &mapped, SB_ERR_USAGE, "contains no token ids");
     map =
         scratch_map(dir, "{'*.lm_head_outputs': 'logits', '*_inputs_kwargs_input_ids': 'tokens',"
                          " '*.input_layernorm_outputs': '',"
@@ -90,9 +90,9 @@ TEST(test_sglang)
     dump_seen seen = {.check = 1};
     check_fixture(GOLDEN "sglang", &nothing, 2, 4, 8, 0, "");
     check_fixture(GOLDEN "sglang", &four, 2, 4, 8, 0, "");
-    dump_refuse(GOLDEN "sglang", &three, SB_ERR_INPUT, "has 4 rows, and 3 token ids are given");
+    dump_refuse(GOLDEN "sglang", &three, SB_ERR_INPUT, "has 4 rows, but 3 token ids are given");
     four.ids[3] = 6;
-    dump_refuse(GOLDEN "sglang", &four, SB_ERR_INPUT, "element 0 is 7, and the token given is 6");
+    dump_refuse(GOLDEN "sglang", &four, SB_ERR_INPUT, "element 0 is 7, but the given token is 6");
     /* the logits of a pass are in the next file; those of the last pass are in no file */
     check_fixture(GOLDEN "sglang-hook", &mapped, 3, 5, 14, 3, "model.forward_batch_info.seq_lens");
     dump_expect(GOLDEN "sglang-hook", &mapped, &seen);
@@ -115,19 +115,19 @@ TEST(test_hostile)
         {"bad-instance.pt", "opcode 0x69 (INST)"},
         {"bad-legacy.pt", "bare pickle"},
         {"bad-negated.pt", "resolve_neg()"},
-        {"bad-bounds.pt", "reaches behind the 96 bytes"},
-        {"bad-offset.pt", "begins behind the end of its storage"},
+        {"bad-bounds.pt", "reaches beyond the 96 bytes"},
+        {"bad-offset.pt", "begins after the end of its storage"},
         {"bad-repeated.pt", "repeats its 1 elements"},
         {"bad-overflow.pt", "too large"},
-        {"bad-numel.pt", "a storage of another size"},
-        {"bad-key.pt", "a storage that the archive lacks"},
+        {"bad-numel.pt", "a storage whose size differs"},
+        {"bad-key.pt", "a storage that is missing in the archive"},
         {"bad-deep.pt", "nested deeper than 32"},
         {"bad-self.pt", "nested deeper than 32"},
         {"bad-bomb.pt", "more than 2^18 values"},
-        {"bad-memo.pt", "under a number far off"},
-        {"bad-underflow.pt", "takes from an empty stack"},
-        {"bad-overlap.npz", "lies in the bytes of another"},
-        {"bad-twice.npz", "stands twice"},
+        {"bad-memo.pt", "under a number out of range"},
+        {"bad-underflow.pt", "pops from an empty stack"},
+        {"bad-overlap.npz", "overlaps another member"},
+        {"bad-twice.npz", "occurs twice"},
         {"bad-objects.npy", "Python objects"},
         {"bad-order.npy", "the other byte order"},
         {"bad-fields.npy", "several fields"},
@@ -179,20 +179,23 @@ TEST(test_archives)
     const char *npz = GOLDEN "arrays.npz", *packed = GOLDEN "packed.npz";
     size_t first = find(npz, central, 4, 0), second = find(npz, central, 4, 1);
     size_t end = find(npz, "PK\x05\x06", 4, 0), deflated = find(packed, central, 4, 0);
-    refuse_changed(npz, 0, "XY", 2, ".npz", "does not begin as a ZIP archive");
-    refuse_changed(npz, end, "XY", 2, ".npz", "does not end with the directory");
+    refuse_changed(npz, 0, "XY", 2, ".npz", "does not begin like a ZIP archive");
+    refuse_changed(npz, end, "XY", 2, ".npz", "does not end with a ZIP directory");
     refuse_changed(npz, end + 20, "\x01", 1, ".npz", "its directory is damaged");
     refuse_changed(npz, end + 10, "\x06\x00", 2, ".npz", "its directory is damaged");
     refuse_changed(npz, first + 8, "\x01", 1, ".npz", "is encrypted");
-    refuse_changed(npz, first + 10, "\x0c", 1, ".npz", "another method than deflate");
-    refuse_changed(npz, first + 24, "\x01", 1, ".npz", "is stored and has two sizes");
-    refuse_changed(npz, first + 16, "\x01", 1, ".npz", "is not where the directory says");
-    refuse_changed(npz, second + 42, "\0\0\0\0", 4, ".npz", "is not where the directory says");
-    refuse_changed(npz, first + 46, "\0", 1, ".npz", "with a zero in it");
-    refuse_changed(packed, deflated + 24, "\xff\xff\xff\x7f", 4, ".npz", "more than deflate");
+    refuse_changed(npz, first + 10, "\x0c", 1, ".npz", "a compression method other than deflate");
+    refuse_changed(npz, first + 24, "\x01", 1, ".npz",
+                   "is stored uncompressed but has two different sizes");
+    refuse_changed(npz, first + 16, "\x01", 1, ".npz", "is missing at the offset in the directory");
+    refuse_changed(npz, second + 42, "\0\0\0\0", 4, ".npz",
+                   "is missing at the offset in the directory");
+    refuse_changed(npz, first + 46, "\0", 1, ".npz", "with a zero byte");
+    refuse_changed(packed, deflated + 24, "\xff\xff\xff\x7f", 4, ".npz",
+                   "a larger unpacked size than deflate");
     /* the data: four bytes of the first array of each archive */
     refuse_changed(npz, find(npz, "\x93NUMPY", 6, 0) + 128, "????", 4, ".npz", "checksum");
-    refuse_changed(packed, 60, "????", 4, ".npz", "does not unpack to what it says");
+    refuse_changed(packed, 60, "????", 4, ".npz", "does not unpack to its declared size");
 }
 
 TEST(test_headers)
@@ -204,26 +207,27 @@ TEST(test_headers)
         {good, NULL},
         {"{\"shape\":(3,8,),\"descr\":\"<f4\",\"fortran_order\":False}", NULL},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 9)}",
-         "reaches behind the 96 bytes"},
+         "reaches beyond the 96 bytes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 7)}",
          "96 bytes of data, expected 84"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (24)}", "expected a tuple"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, -8)}", "whole numbers"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,3,8)}", "8 axes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (3 8)}", "expected a tuple"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8 8)}", "no tuple of numbers"},
-        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (3, 8)}", "no True or False"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8 8)}", "not a tuple of numbers"},
+        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (3, 8)}", "neither True nor False"},
         {"{'descr': '<f4', 'fortran_order': False}", "lacks descr"},
         {"{'descr': '<f4', 'descr': '<f4', 'shape': (3, 8)}", "each once"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8), 'x': 1}", "other keys"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8)} 1", "behind its header"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8), 'x': 1}", "keys other than"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 8)} 1",
+         "unexpected text follows its header"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (3, 4)}", "expected numbers"},
         {"{'descr': '|V4', 'fortran_order': False, 'shape': (3, 8)}", "expected numbers"},
         {"{'descr': '<b1', 'fortran_order': False, 'shape': (3, 32)}", "is BOOL, expected F64"},
-        {"{'descr': '<u2', 'fortran_order': False, 'shape': (3, 16)}", "a map can say"},
+        {"{'descr': '<u2', 'fortran_order': False, 'shape': (3, 16)}", "--map can declare"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999)}",
          "too large"},
-        {"['descr']", "no dictionary"},
+        {"['descr']", "not a dictionary"},
     };
     scratch_path dir = scratch_new(), path = scratch_join(dir.text, "logits.npy");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -238,8 +242,8 @@ TEST(test_headers)
         else
             dump_refuse(path.text, &three, SB_ERR_INPUT, cases[i].fragment);
     }
-    refuse_changed(GOLDEN "alone.npy", 6, "\x04", 1, ".npy", "another version");
-    refuse_changed(GOLDEN "alone.npy", 8, "\xff", 1, ".npy", "reaches behind its end");
+    refuse_changed(GOLDEN "alone.npy", 6, "\x04", 1, ".npy", "an unknown version");
+    refuse_changed(GOLDEN "alone.npy", 8, "\xff", 1, ".npy", "reaches beyond the end of the file");
     scratch_remove(dir.text);
 }
 
@@ -329,14 +333,14 @@ TEST(test_ids)
     write_npy(dir, "tokens.npy", "<i4", "(3,)", 3); /* 0, 1, 2 */
     dump_expect(dir.text, &nothing, &seen);
     assert_int_equal(seen.last_id, 2);
-    dump_refuse(dir.text, &three, SB_ERR_INPUT, "element 0 is 0, and the token given is 1");
+    dump_refuse(dir.text, &three, SB_ERR_INPUT, "element 0 is 0, but the given token is 1");
     dump_refuse(dir.text, &(dump_given){.vocab_size = 9}, SB_ERR_INPUT, "expected vocab_size 9");
     write_npy(dir, "positions.npy", "<i4", "(3,)", 3);
     dump_expect(dir.text, &nothing, &seen);
     write_npy(dir, "positions.npy", "<i4", "(1, 2)", 2);
     dump_refuse(dir.text, &nothing, SB_ERR_INPUT, "expected one of 3 rows");
     write_npy(dir, "token_ids.npy", "<i4", "(3,)", 3);
-    dump_refuse(dir.text, &nothing, SB_ERR_INPUT, "the same of one call");
+    dump_refuse(dir.text, &nothing, SB_ERR_INPUT, "the same values of one call");
     scratch_remove(dir.text);
 }
 
@@ -347,17 +351,17 @@ TEST(test_map)
     } cases[] = {
         {"{'a.*': 'layers.*.output'}", ""},
         {"{'a.0': 'embed', 'a.*': 'layers.*.output'}", ""},
-        {"{'a.*': 'layers.*.output', '*.0': 'embed'}", "both \"a.*\" and \"*.0\" fit"},
+        {"{'a.*': 'layers.*.output', '*.0': 'embed'}", "\"a.*\" and \"*.0\" both match"},
         {"{'a.*': 'layers.*.outputs'}", "expected a tap"},
         {"{'a.*': 'layers.7.*'}", "none of its 1 arrays"},
         {"{'a.*': 'layers.x.*'}", "expected a tap"},
-        {"{'a.0': 'layers.*.output'}", "only where the name has it"},
+        {"{'a.0': 'layers.*.output'}", "none in the tap if the name has none"},
         {"{'a.*.*': 'layers.*.output'}", "at most one *"},
         {"{'a.0': 7}", "is 7"},
         {"{'a.0': {'tap': 'embed'}}", "dtype"},
         {"{'a.0': {'tap': 'embed', 'dtype': 'bf16'}}", "BF16"},
         {"{'a.0': {'tap': 'embed', 'dtype': 'BF16'}}", "is F32, and the map says BF16"},
-        {"['a.0']", "is no object"},
+        {"['a.0']", "is not an object"},
         {"{'b': 'embed'}", "none of its 1 arrays"},
         {"{'a.0': 'embed', 'a.0': 'norm'}", "duplicate"},
     };
@@ -432,7 +436,8 @@ static void write_packed(const char *path, size_t arrays, unsigned columns)
 TEST(test_unpacked)
 {
     scratch_path dir = scratch_new(), path = scratch_join(dir.text, "packed.npz");
-    static const char *const words = "unpacks, with others, to more than 8 times the archive";
+    static const char *const words =
+        "unpacks, together with the others, to more than 8 times the size of the archive";
     dump_seen seen = {.check = 0};
     write_packed(path.text, 1, 87000); /* 1 044 128 of 1 048 576 bytes and 8 times the archive */
     dump_expect(path.text, &three, &seen);
@@ -477,12 +482,12 @@ TEST(test_ranks)
     check_fixture(GOLDEN "sglang-whole", &three, 1, 3, 1, 0, "");
     dump_refuse(GOLDEN "bad-sglang-cut", &three, SB_ERR_INPUT, "one rank's part of an array");
     dump_refuse(GOLDEN "bad-sglang-old", &three, SB_ERR_INPUT, "one rank's part of an array");
-    dump_refuse(GOLDEN "bad-sglang-axis", &three, SB_ERR_INPUT, "no axis of tokens");
+    dump_refuse(GOLDEN "bad-sglang-axis", &three, SB_ERR_INPUT, "not an axis of tokens");
     sb_error err = {{0}};
     check_status("two ranks that agree",
                  play_ranks("step=0___rank=0___dump_index=3___name=embed", &err), &err, SB_OK, "");
     check_status("two that do not", play_ranks("step=1___rank=0___dump_index=9___name=embed", &err),
-                 &err, SB_ERR_INPUT, "\"embed\" is not what the first rank has");
+                 &err, SB_ERR_INPUT, "\"embed\" differs from the first rank's array");
 }
 
 /* Every file of a folder belongs to at most one kind. Returns the number of files that belong to

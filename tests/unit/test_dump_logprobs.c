@@ -200,17 +200,17 @@ TEST(test_what_passes)
 TEST(test_what_is_named)
 {
     static const form forms[] = {
-        {.grid = 1e-3, .words = "the log probability of id"},
-        {.floor = -8, .words = "the log probability of id"},
-        {.floor = -8, .grid = 1e-3, .shift = -8, .limits = 1, .words = "the log probability of id"},
-        {.raw = 1, .words = "the log probability of id"},
+        {.grid = 1e-3, .words = "the log-probability of id"},
+        {.floor = -8, .words = "the log-probability of id"},
+        {.floor = -8, .grid = 1e-3, .shift = -8, .limits = 1, .words = "the log-probability of id"},
+        {.raw = 1, .words = "the log-probability of id"},
         {.spoil = not_a_number, .words = "1 of 384 log-probabilities are NaN or infinite"},
         {.spoil = minus_infinity, .words = "1 of 384 log-probabilities are NaN or infinite"},
-        {.spoil = swapped, .words = "the log probability of id"},
+        {.spoil = swapped, .words = "the log-probability of id"},
         {.list = 1, .spoil = not_a_number, .words = "1 of 5 log-probabilities are NaN or infinite"},
         {.list = 1, .spoil = no_id, .words = "there is no id 1e+06; the vocabulary has 384"},
         {.list = 1, .spoil = unsorted, .words = "the list is not sorted"},
-        {.list = 1, .shift = 0.5, .words = "the log probability of id"},
+        {.list = 1, .shift = 0.5, .words = "the log-probability of id"},
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         check(&forms[i]);
@@ -227,7 +227,7 @@ TEST(test_sums)
     sb_verdicts_free(&p.v);
     assert_true(pair > 2e-5 && pair < 1e-2);
     check(&(form){.shift = 0.8 * pair, .words = "which is above 1"});
-    check(&(form){.shift = -0.8 * pair, .words = "they are of no softmax"});
+    check(&(form){.shift = -0.8 * pair, .words = "they are not a softmax"});
     check(&(form){.shift = 0.8 * pair, .list = 1, .words = "for all other ids, expected"});
     check(&(form){.shift = -0.8 * pair, .list = 1, .words = "for all other ids, expected"});
 }

@@ -149,19 +149,19 @@ TEST(test_the_first_is_named)
         {"all", -1, 1, "layers.3.self_attn.core_out", "attention", "layers.3.self_attn.core_out", 3,
          "inf times the bound"},
         {"all", 0, 1, "layers.3.self_attn.core_out", "attention", "layers.3.self_attn.core_out", 3,
-         "layers.3.self_attn.k_rope before it is finite"},
+         "the last recorded values before it, layers.3.self_attn.k_rope, are finite"},
         {without, -1, 1, "layers.3.self_attn.core_out", "linear", "layers.3.mlp.gate", 3,
-         "nothing is recorded between it and layers.3.input_layernorm"},
+         "no values are recorded between it and layers.3.input_layernorm"},
         {without, 1, 0, "layers.3.self_attn.core_out", "linear", "layers.3.mlp.gate", 3,
-         "nothing is recorded between it and layers.3.input_layernorm"},
+         "no values are recorded between it and layers.3.input_layernorm"},
         {without, 0, 1, "layers.3.self_attn.core_out", "linear", "layers.3.mlp.gate", 3,
-         "nothing is recorded between"},
+         "no values are recorded between"},
         {"layers.*.mlp.router_ids,logits", 0, 1, "logits", "linear", "logits", SB_NO_LAYER,
-         "nothing is recorded before it"},
+         "no values are recorded before it"},
         {"layers.*.mlp.router_ids,logits", 0, 1, "layers.1.mlp.gate", "linear", "logits",
-         SB_NO_LAYER, "nothing is recorded before it"},
+         SB_NO_LAYER, "no values are recorded before it"},
         {"layers.*.output", -1, 1, "embed", "add", "layers.0.output", 0,
-         "nothing is recorded before it"},
+         "no values are recorded before it"},
     };
     static const float values[] = {NAN, INFINITY, -INFINITY};
     sb_model *m = model();
@@ -223,7 +223,7 @@ TEST(test_a_state_has_one_name)
                     .of_state = 1};
         play(&p);
         expect(&p, forced ? "delta_rule" : "state", "layers.0.linear_attn.recurrent_state", 0,
-               "state behind token 4 of sequence 0: layers.0.linear_attn.recurrent_state, head 0, "
+               "state after token 4 of sequence 0: layers.0.linear_attn.recurrent_state, head 0, "
                "row 0, column 3 is 7, expected ");
         sb_verdicts_free(&p.v);
     }

@@ -274,7 +274,7 @@ TEST(test_no_expert)
     static const struct {
         float value; /* below 0: the expert of the slot before */
         const char *words;
-    } cases[] = {{-1, "stands in the row already"}, {1000, "no such expert"}, {0.5, "no such"}};
+    } cases[] = {{-1, "already contains this expert"}, {1000, "no such expert"}, {0.5, "no such"}};
     sb_model *model = model_of("T1");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float value = cases[i].value;

@@ -48,7 +48,7 @@ TEST(test_rows_before_a_round_stay)
         free_play p = play(9);
         const sb_place *first = &p.v.first_failure;
         if (p.v.verdict != SB_VERDICT_FAIL || strcmp(first->name, piece) != 0 ||
-            !strstr(first->words, "in the state recorded before"))
+            !strstr(first->words, "in an earlier recorded state"))
             fail_msg("%s: %s %s", piece, sb_verdict_name(p.v.verdict), first->words);
         assert_true(first->found != first->expected);
         sb_verdicts_free(&p.v);

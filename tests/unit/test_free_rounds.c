@@ -26,8 +26,9 @@ static const struct {
     {"slot_off_by_one", "state", "layers.0.linear_attn.conv_state", "one slot too early"},
     {"crop_keeps_rejected", "state", "layers.0.linear_attn.conv_state",
      "neither conv nor recurrent states"},
-    {"keys_of_rejected", "state", "layers.3.self_attn.keys", "keys and values of the last row"},
-    {"counts_swapped", "position", "", "that of the round before"},
+    {"keys_of_rejected", "state", "layers.3.self_attn.keys",
+     "the last kept row has the keys and values"},
+    {"counts_swapped", "position", "", "from the previous round"},
     {"bonus_counted", "position", "", "the bonus token counted"},
 };
 
@@ -346,7 +347,7 @@ TEST(test_counts_of_another_sequence)
             said = v.rounds[r].hypothesis;
     print_message("%s\n%s\n", v.first_failure.words, said);
     assert_int_equal(v.verdict, SB_VERDICT_FAIL);
-    assert_non_null(strstr(said, "another sequence in the batch"));
+    assert_non_null(strstr(said, "another sequence of the batch"));
     sb_verdicts_free(&v);
 }
 

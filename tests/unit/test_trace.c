@@ -487,7 +487,7 @@ TEST(test_unfinished)
     assert_int_equal(sb_trace_write(w, &step, &err), SB_OK);
     assert_int_equal(sb_trace_write(w, &step, &err), SB_ERR_USAGE); /* again number 0 */
     assert_int_equal(sb_trace_open(dir, &t, &err), SB_ERR_INPUT);
-    assert_non_null(strstr(err.text, "was not finished: it has 1 file"));
+    assert_non_null(strstr(err.text, "is an unfinished trace: it has 1 step file"));
     sb_trace_writer_free(w);
     assert_int_equal(sb_trace_open(dir, &t, &err), SB_ERR_INPUT);
     w = NULL;

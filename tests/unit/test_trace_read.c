@@ -285,7 +285,9 @@ typedef struct array_fault {
 } array_fault;
 
 static const array_fault array_faults[] = {
-    {0, {"embed", SB_DTYPE_F32, 2, {2, 2}, {0}}, "\"embed\" has 2 rows, expected 3: step 0"},
+    {0,
+     {"embed", SB_DTYPE_F32, 2, {2, 2}, {0}},
+     "\"embed\" has 2 rows, expected 3: the number of rows of step 0"},
     {0, {"embed", SB_DTYPE_F64, 2, {3, 1}, {0}}, "\"embed\" is F64, expected F32, BF16 or F16"},
     {0, {"embed", SB_DTYPE_I32, 2, {3, 1}, {0}}, "\"embed\" is I32, expected F32"},
     {0, {"embed", SB_DTYPE_F32, 0, {0}, {0}}, "\"embed\" is a scalar"},
@@ -296,8 +298,8 @@ static const array_fault array_faults[] = {
     {3, {"layers.0.mlp.router_ids", SB_DTYPE_I64, 2, {3, 2}, {0, 0, ~0u}}, "row 1, column 0 is -1"},
     {4,
      {"logits", SB_DTYPE_F32, 2, {3, 4}, {0}},
-     "\"logits\" has 3 rows, expected 1: step 0 has so "
-     "many in logits_rows"},
+     "\"logits\" has 3 rows, expected 1: the number of rows of step 0 "
+     "listed in logits_rows"},
     {4, {"logits", SB_DTYPE_F32, 2, {1, 3}, {0}}, "has 3 columns, expected vocab_size 4"},
     {5, {"mtp.embed", SB_DTYPE_F32, 2, {4, 1}, {0}}, "\"mtp.embed\" has 4 rows, expected 3"},
     {6, {"state.3.mtp.hidden", SB_DTYPE_F32, 1, {4}, {0}}, "step 0 lists no state of sequence 3"},
@@ -345,13 +347,15 @@ TEST(test_digests)
     } cases[] = {
         {"{\"layers.0.mlp.out\":[3,2,\"0123456789abcdef0123456789abcdef\"]}", NULL},
         {"{\"mine\":1}", NULL},
-        {"{\"embed\":[3,2,\"0123456789abcdef0123456789abcdef\"]}", "one of them was changed"},
-        {"{\"embed\":[3,1,\"0123456789abcdef0123456789abcdef\"]}", "its digest is one of 3 and 1"},
+        {"{\"embed\":[3,2,\"0123456789abcdef0123456789abcdef\"]}", "one of the two was changed"},
+        {"{\"embed\":[3,1,\"0123456789abcdef0123456789abcdef\"]}",
+         "its digest is of 3 rows and 1 columns"},
         {"{\"layers.0.mlp.out\":[2,2,\"0123456789abcdef0123456789abcdef\"]}", "has 2 rows"},
-        {"{\"layers.0.mlp.out\":[3,2]}", "is not rows, columns and 32"},
-        {"{\"layers.0.mlp.out\":[3,0,\"0123456789abcdef0123456789abcdef\"]}", "is not rows"},
+        {"{\"layers.0.mlp.out\":[3,2]}", "is not a list of rows, columns and 32"},
+        {"{\"layers.0.mlp.out\":[3,0,\"0123456789abcdef0123456789abcdef\"]}",
+         "is not a list of rows"},
         {"{\"state.1.mtp.hidden\":[1,4,\"0123456789abcdef0123456789abcdef\"]}", "no state of"},
-        {"[]", "is no object"},
+        {"[]", "is not an object"},
         {"{", "step-000000"},
     };
     scratch_path dir = scratch_new();
@@ -402,7 +406,7 @@ TEST(test_files)
                  "no such file or folder");
     dir = scratch_new();
     check_status("an empty one", sb_trace_open(dir.text, &t, &err), &err, SB_ERR_INPUT,
-                 "is no trace");
+                 "is not a trace");
     scratch_remove(dir.text);
 }
 

@@ -15,11 +15,11 @@ sb_status sb_case_folder_begin(const char *folder, sb_target *target, sb_error *
         return status;
     if (target->in_place) /* C-9: "a folder that cannot be renamed is refused" */
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s: this folder cannot be renamed, and so several cases cannot take its "
-                       "place at once; name a folder in it",
+                       "%s: this folder cannot be renamed, so several cases cannot replace it at "
+                       "once; name a subfolder of it",
                        SB_SHOW(folder));
     if (stat(target->place, &info) == 0 && !S_ISDIR(info.st_mode))
-        return sb_fail(err, SB_ERR_IO, "%s: is no folder", SB_SHOW(target->place));
+        return sb_fail(err, SB_ERR_IO, "%s: is not a folder", SB_SHOW(target->place));
     return sb_target_begin(target, NULL, err);
 }
 

@@ -50,10 +50,10 @@ static sb_status print_json(const sb_convert_options *o, const sb_conversion *c,
 static void print_text(const sb_convert_options *o, const sb_conversion *c)
 {
     sb_scalars all = {.count = 0};
-    printf("scalars x that became y:\n");
+    printf("scalars x and their replacements y:\n");
     for (size_t i = 0; i < c->scalar_count; i++) {
         const sb_scalars *s = &c->scalars[i];
-        printf("  %-32s %-7s %6" PRIu64 " scalars: %" PRIu64 " put back, %" PRIu64
+        printf("  %-32s %-7s %6" PRIu64 " scalars: %" PRIu64 " restored, %" PRIu64
                " exact, %" PRIu64 " inexact, |xy - 1| <= %.3g\n",
                s->kind, s->of_inputs ? "inputs" : "weights", s->count, s->restored, s->exact,
                s->count - s->exact, s->largest);
@@ -63,18 +63,18 @@ static void print_text(const sb_convert_options *o, const sb_conversion *c)
         all.lost += s->lost;
         all.largest = s->largest > all.largest ? s->largest : all.largest;
     }
-    printf("together: %" PRIu64 " scalars, %" PRIu64 " put back from their origin, %" PRIu64
-           " reciprocals exact, %" PRIu64 " inexact, |xy - 1| at most %.3g\n",
+    printf("in all: %" PRIu64 " scalars, %" PRIu64 " restored from their origins, %" PRIu64
+           " exact reciprocals, %" PRIu64 " inexact, |xy - 1| at most %.3g\n",
            all.count, all.restored, all.exact, all.count - all.exact, all.largest);
     if (all.lost)
-        printf("the reciprocal of the reciprocal is another number for %" PRIu64
-               " of them and would not restore them; the origins in the metadata do\n",
+        printf("for %" PRIu64 " of them the reciprocal of the reciprocal differs from the "
+               "original; the origins in the metadata restore the original\n",
                all.lost);
-    printf("codes and block scales kept their bytes; %" PRIu64 " tensors and %" PRIu64
+    printf("codes and block scales are unchanged; %" PRIu64 " tensors and %" PRIu64
            " other files copied\n",
            c->copied, c->files);
     for (size_t i = 0; i < c->folder_count; i++)
-        printf("left out: %s/, because it is a folder\n", SB_SHOW(c->folders[i]));
+        printf("left out: %s/, a folder\n", SB_SHOW(c->folders[i]));
     printf("wrote %s: %" PRIu64 " layers as %s%s", o->target, c->layers, o->to,
            c->fp8_layers ? "" : "\n");
     if (c->fp8_layers)
@@ -87,19 +87,20 @@ sb_status sb_cmd_convert(int argc, char **argv, sb_error *err)
     sb_conversion result;
     int as_json = 0;
     const sb_opt opts[] = {
-        {"to", 0, SB_OPT_STRING, &o.to, "D", "the dialect: nvfp4-ct or nvfp4-modelopt"},
-        {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "DST may be a checkpoint; it is replaced"},
+        {"to", 0, SB_OPT_STRING, &o.to, "D", "dialect to write: nvfp4-ct or nvfp4-modelopt"},
+        {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "replace DST if it is a checkpoint"},
         SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
         .usage = "convert SRC DST --to nvfp4-ct|nvfp4-modelopt [--replace] [--json]",
         .about =
-            "Writes an NVFP4 checkpoint in the dialect of compressed-tensors or of ModelOpt.\n"
-            "Codes and block scales keep their bytes. One dialect divides by its scalars and the\n"
-            "other multiplies, so every scalar becomes its reciprocal, rounded once; what stood\n"
-            "there is kept in the metadata of the file, and converting back puts it back to the\n"
-            "byte. FP8 layers with one scale, plain layers and the files beside are taken over;\n"
-            "folders in SRC are not.",
+            "Converts an NVFP4 checkpoint to the dialect of compressed-tensors or of ModelOpt.\n"
+            "Codes and block scales keep their bytes. One dialect divides by its scalars (global\n"
+            "scales and input scales), the other multiplies by them: every scalar becomes its\n"
+            "reciprocal, rounded once. The metadata of the file keep the original scalars, so "
+            "that\n"
+            "converting back restores every byte. FP8 layers with one scale, plain layers and the\n"
+            "other files are copied; folders in SRC are left out.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .min_operands = 2,

@@ -39,7 +39,7 @@ static sb_status add_wanted(sb_request *r, const sb_runner *runner, sb_error *er
     r->settings.count = 0;
     for (const char *const *s = runner->settings; *s; s++) {
         if (r->settings.count + own.count == SB_MAX_REPEATS)
-            return sb_fail(err, SB_ERR_USAGE, "--set stands too often");
+            return sb_fail(err, SB_ERR_USAGE, "--set is given too many times");
         r->settings.item[r->settings.count++] = *s;
     }
     memcpy(r->settings.item + r->settings.count, own.item, own.count * sizeof *own.item);
@@ -56,7 +56,7 @@ static sb_status settle_recorded(wishes *w, const sb_side *side, sb_error *err)
         w->dumped.from = r->from;
     if ((sb_prompts_given(&r->from) && !w->has_dump) || r->draft || w->has_generate)
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s has tokens of its own: expected no --tokens, -n or --draft",
+                       "%s contains its own tokens; expected no --tokens, -n or --draft",
                        SB_SHOW(side->spec));
     sb_status status = sb_request_check_settings(r, err);
     const sb_trace_head *head = side->trace ? sb_trace_info(side->trace) : NULL;
@@ -282,8 +282,7 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
     sb_status status = sb_arithmetic_with(named ? named : sb_side_arithmetic(side), functions,
                                           chunk, &run->arithmetic, err);
     if (takes_own_profile(w, side) && strcmp(w->request.profile, "sm121") == 0)
-        sb_diff_note(run,
-                     "profile sm121: it is what these kernels compute (--profile names another)");
+        sb_diff_note(run, "profile sm121, which these kernels compute (--profile chooses another)");
     if (!status && functions)
         sb_diff_note(run, "functions: %s (T-81)", run->arithmetic.functions->help);
     if (!status && chunk)
@@ -341,8 +340,8 @@ static sb_status diff_all(wishes *w, sb_error *err)
         status = sb_side_open(w->versus, &w->dumped, &sides[1], err);
     if (!status && w->versus && !sb_side_alike(&sides[0], &sides[1]))
         status = sb_fail(err, SB_ERR_USAGE,
-                         "--engine and --versus are of different kinds; expected two traces or "
-                         "files of other programs, two files of token ids, or two engines");
+                         "--engine and --versus differ in kind; expected two traces or files of "
+                         "other programs, two files of token ids, or two engines");
     if (!status && w->versus && sb_side_same(&sides[0], &sides[1]))
         status = sb_fail(err, SB_ERR_SKIPPED, "MISTRUSTED: --engine and --versus are the same: %s",
                          SB_SHOW(w->engine));
@@ -360,17 +359,17 @@ static sb_status diff_all(wishes *w, sb_error *err)
 /* --- the command line ------------------------------------------------------------------------- */
 
 static const char about[] =
-    "Holds an engine against the reference, token by token. Each op is judged alone on the "
-    "engine's\n"
-    "own recorded inputs (forced), and both sides are run on their own from the tokens (free); "
-    "every\n"
-    "limit is derived, none is chosen. The first wrong token, layer, op and element are named.\n"
+    "Compares an engine with the reference, token by token. Each op is judged alone on the\n"
+    "engine's own recorded inputs (forced), and both sides run on their own from the tokens\n"
+    "(free). Every limit is derived, none is chosen. The first wrong token, layer, op and element\n"
+    "are named.\n"
     "\n"
-    "E is a trace folder (docs/trace.md), a file that another program wrote (docs/dumps.md, "
+    "E is a trace folder (docs/trace.md), a file written by another program (docs/dumps.md, "
     "samebit\n"
     "trace --kinds), a file of token ids, or an engine of this program: sim:NAME (plain float32),\n"
-    "emu (the kernels of the GPU path on an emulator; emu:SEED draws the order of its threads),\n"
-    "gpu (the same on a device), ref; each with +MISTAKE behind it for a mistake planted.";
+    "emu (the kernels of the GPU path on an emulator; emu:SEED shuffles the order of its "
+    "threads),\n"
+    "gpu (the same kernels on a device), ref. +MISTAKE after an engine's name plants a mistake.";
 
 static const char more[] =
     "Verdict and exit status: IDENTICAL, WITHIN, NEAR_TIE 0; FAIL 1; wrong use 2; input refused "
@@ -388,40 +387,49 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
     sb_request *r = &w->request;
     const sb_opt table[OPTS] = {
-        {"engine", 0, SB_OPT_INPUT, &w->engine, "E", "what is held against the reference"},
-        {"versus", 0, SB_OPT_INPUT, &w->versus, "E", "another of its kind: which one is right?"},
+        {"engine", 0, SB_OPT_INPUT, &w->engine, "E", "the engine to compare with the reference"},
+        {"versus", 0, SB_OPT_INPUT, &w->versus, "E",
+         "a second engine of the same kind: which of the two is right?"},
         {"generate", 'n', SB_OPT_NUMBER, &r->generate, "N",
          "tokens that the engine generates (16; 0 with --tokens-file)"},
         {"profile", 0, SB_OPT_STRING, &r->profile, "P",
-         "roundings of the engine (of a trace its own, else exact)"},
+         "rounding profile of the engine (default: the trace's own, else exact)"},
         SB_PROMPT_OPTS(&r->from, "the prompt"),
-        {"draft", 0, SB_OPT_STRING, &r->draft, "K", "drafts per round, 0 to 8; or in turn 3,0,2"},
-        {"rollback", 0, SB_OPT_STRING, &r->rollback, "WAY", "of the engine: snapshots or replay"},
-        {"rows", 0, SB_OPT_NUMBER, &w->rows, "R", "rows of a call while tokens are fed (64)"},
+        {"draft", 0, SB_OPT_STRING, &r->draft, "K",
+         "drafts per round, 0 to 8; 3,0,2: per round in turn"},
+        {"rollback", 0, SB_OPT_STRING, &r->rollback, "WAY",
+         "how the engine rolls back: snapshots or replay"},
+        {"rows", 0, SB_OPT_NUMBER, &w->rows, "R", "rows per call while tokens are fed (64)"},
         {"given", 0, SB_OPT_NUMBER, &w->given, "N",
-         "of a file of token ids: so many of each sequence are its prompt"},
+         "for a file of token ids: the first N tokens of each sequence are the prompt"},
         SB_DUMPED_OPTS(&w->dumped),
         {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
         {"engine-set", 0, SB_OPT_REPEATED, &w->engine_settings, "KNOB=VALUE",
-         "the same for the engine alone, to see it found"},
-        {"overlay", 0, SB_OPT_REPEATED, &w->overlays, "P=DIR", "as if P were grafted from DIR"},
-        {"forced", 0, SB_OPT_FLAG, &w->forced, NULL, "ops alone, and all of them must be judged"},
-        {"free", 0, SB_OPT_FLAG, &w->free, NULL, "both sides on their own"},
-        {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "of the noise (42)"},
+         "override a knob of the engine alone: plants a fault"},
+        {"overlay", 0, SB_OPT_REPEATED, &w->overlays, "P=DIR",
+         "replace the tensors P by those of DIR, as samebit graft does"},
+        {"forced", 0, SB_OPT_FLAG, &w->forced, NULL,
+         "judge each op alone only; fail if an op cannot be judged"},
+        {"free", 0, SB_OPT_FLAG, &w->free, NULL, "compare the two free runs only"},
+        {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "seed of the noise (42)"},
         {"runs", 0, SB_OPT_NUMBER, &w->runs, "N", "perturbed runs that measure the noise"},
-        {"explain", 0, SB_OPT_FLAG, &w->explain, NULL, "which change would explain a failure?"},
+        {"explain", 0, SB_OPT_FLAG, &w->explain, NULL,
+         "search for the change that explains a failure"},
         {"bundle", 0, SB_OPT_OUTPUT, &w->files.bundle, "F",
-         "the first failing op, for samebit replay; F.tar: with all reports"},
+         "write the first failing op for samebit replay; F.tar: with all reports"},
         {"arithmetic", 0, SB_OPT_STRING, &w->arithmetic, "NAME",
-         "how the engine adds: hopper_f16, ... (library, or the sim's own)"},
+         "how the engine sums: hopper_f16, ... (library, or the sim's own)"},
         {"functions", 0, SB_OPT_STRING, &w->functions, "NAME",
-         "whose exp, log, ... the engine calls: cuda_fast, triton, ... (any)"},
+         "library of the engine's exp, log, ...: cuda_fast, triton, ... (any)"},
         {"delta-chunk", 0, SB_OPT_NUMBER, &w->chunk, "N",
-         "rows of the engine's chunks of the delta rule: 16, 32, .. 512 (as the trace says; 64)"},
-        {"taps", 0, SB_OPT_STRING, &w->taps, "GLOB", "the values that an engine shows (all)"},
-        {"allow-self", 0, SB_OPT_FLAG, &w->allow_self, NULL, "trust the reference with itself"},
+         "rows per chunk of the engine's delta rule: 16, 32, .. 512 (default: the trace's, else "
+         "64)"},
+        {"taps", 0, SB_OPT_STRING, &w->taps, "GLOB",
+         "the taps that an engine of this program shows (all)"},
+        {"allow-self", 0, SB_OPT_FLAG, &w->allow_self, NULL,
+         "accept a comparison of the reference with itself"},
         {"sampled", 0, SB_OPT_FLAG, &w->sampled, NULL,
-         "the engine draws its tokens: they need not be the largest"},
+         "the engine samples: its tokens need not have the largest logit"},
         {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
         SB_OPT_JSON(&w->as_json),
         {"report", 0, SB_OPT_OUTPUT, &w->files.report, "F",
@@ -429,12 +437,12 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"jsonl", 0, SB_OPT_OUTPUT, &w->files.jsonl, "F", "write the result as lines of JSON, too"},
         {"junit", 0, SB_OPT_OUTPUT, &w->files.junit, "F", "write the result as JUnit XML, too"},
         {"propose", 0, SB_OPT_FLAG, &w->propose, NULL,
-         "prompts that reach what the compared data did not reach"},
-        {"quiet", 'q', SB_OPT_FLAG, &w->quiet, NULL, "the closing line only"},
-        {"all", 0, SB_OPT_FLAG, &w->all, NULL, "a line per token, however many"},
+         "print prompts that reach what the compared data did not reach"},
+        {"quiet", 'q', SB_OPT_FLAG, &w->quiet, NULL, "print the closing line only"},
+        {"all", 0, SB_OPT_FLAG, &w->all, NULL, "print a line for every token"},
         {"drafter", 0, SB_OPT_STRING, &w->drafter, "WHO",
-         "own (the checkpoint's head), sampled (so, and by chance) or external: who drafts (as the "
-         "trace says; own)"},
+         "who drafts: own (the checkpoint's head), sampled (the same, drawn at random) or external "
+         "(default: the trace's, else own)"},
     };
     memcpy(opts, table, sizeof table);
 }

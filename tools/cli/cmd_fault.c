@@ -93,7 +93,7 @@ static sb_status check_names(const sb_faults *faults, const sb_repeated *names, 
         while (i < faults->count && !sb_fault_matches(&faults->items[i], names->item[n]))
             i++;
         if (i == faults->count && strcmp(names->item[n], "clean") != 0)
-            return sb_fail(err, SB_ERR_USAGE, "no fault %s; see samebit fault --list",
+            return sb_fail(err, SB_ERR_USAGE, "there is no fault %s; see samebit fault --list",
                            names->item[n]);
     }
     return SB_OK;
@@ -107,17 +107,16 @@ static sb_status check_write(const sb_faults *faults, fault_request *r, sb_error
     while (r->names.count == 1 && i < faults->count && !wanted(&faults->items[i], i, r))
         i++;
     if (r->names.count != 1 || i == faults->count || sb_fault_why_not(&faults->items[i]))
-        return sb_fail(
-            err, SB_ERR_USAGE,
-            "--write takes one fault that can be planted, by its whole name; see samebit "
-            "fault --list");
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--write takes exactly one fault, by its full name, and the fault must be "
+                       "one that can be planted here; see samebit fault --list");
     sb_status status = sb_target_open(r->write, &r->target, err);
     if (status)
         return status;
     if (strlen(r->target.partial) > 500)
         return sb_fail(err, SB_ERR_USAGE, "--write: the path is longer than 492 bytes");
     if (lstat(r->target.place, &info) == 0)
-        return sb_fail(err, SB_ERR_USAGE, "%s: exists; expected a folder that is not there yet",
+        return sb_fail(err, SB_ERR_USAGE, "%s: exists; expected a folder that does not exist yet",
                        SB_SHOW(r->write));
     return sb_target_begin(&r->target, NULL, err);
 }
@@ -126,8 +125,8 @@ static sb_status check_write(const sb_faults *faults, fault_request *r, sb_error
 static void print_written(const fault_request *r)
 {
     static const char *const names[] = {"checkpoint", "engine", "trace/trace.json"};
-    static const char *const what[] = {"the sound checkpoint", "the one that the engine reads",
-                                       "what the engine recorded"};
+    static const char *const what[] = {
+        "the sound checkpoint", "the checkpoint that the engine reads", "what the engine recorded"};
     char path[700];
     int have[3];
     for (size_t i = 0; i < 3; i++) {
@@ -311,7 +310,8 @@ static sb_status make_folder(char folder[512], sb_error *err)
 {
     const char *tmp = getenv("TMPDIR");
     snprintf(folder, 512, "%.400s/samebit-fault-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    return mkdtemp(folder) ? SB_OK : sb_fail(err, SB_ERR_IO, "%s: cannot be made", folder);
+    return mkdtemp(folder) ? SB_OK
+                           : sb_fail(err, SB_ERR_IO, "%s: cannot create this folder", folder);
 }
 
 static void print_curve(const sb_sensitivity *s, json_t *rows, int json)
@@ -355,11 +355,10 @@ static sb_status curve(const fault_request *r, sb_campaign *c, sb_error *err)
     if (!status && r->json)
         status = sb_print_document(json_incref(document), err);
     json_decref(document);
-    return status || !missed ? status
-                             : sb_fail(err, SB_ERR_DIFF,
-                                       "%zu faults of twice their bound and more "
-                                       "were not named",
-                                       missed);
+    return status || !missed
+               ? status
+               : sb_fail(err, SB_ERR_DIFF,
+                         "%zu faults of at least twice their bound were not named", missed);
 }
 
 /* Runs the selected faults and the correct engines, then computes the score. */
@@ -413,30 +412,32 @@ sb_status sb_cmd_fault(int argc, char **argv, sb_error *err)
 {
     fault_request r = {.tokens = 400, .seed = 42, .elements = 2, .target = {.fd = -1}};
     const sb_opt opts[] = {
-        {"list", 0, SB_OPT_FLAG, &r.list, NULL, "what can be planted, and who must see it"},
+        {"list", 0, SB_OPT_FLAG, &r.list, NULL,
+         "list the faults, and the checks that must name each"},
         {"all", 0, SB_OPT_FLAG, &r.all, NULL,
-         "every fault of ops, places and kernels, not one in eight"},
-        {"tokens", 0, SB_OPT_NUMBER, &r.tokens, "N", "of correct engines: how many (400)"},
+         "plant every fault of ops, places and kernels; default: one in eight"},
+        {"tokens", 0, SB_OPT_NUMBER, &r.tokens, "N", "tokens of correct engines (400)"},
         {"levels", 0, SB_OPT_FLAG, &r.levels, NULL,
-         "and how many fail by a trace of each level alone"},
+         "also count the faults that a trace of each level alone would catch"},
         {"part", 0, SB_OPT_NUMBER, &r.part, "P",
-         "of correct engines: part P, which has no run in common with others (0)"},
+         "part P of the runs of correct engines; parts share no run (0)"},
         {"sensitivity", 0, SB_OPT_FLAG, &r.sensitivity, NULL,
-         "how small a fault of one element is still named"},
-        {"elements", 0, SB_OPT_NUMBER, &r.elements, "N", "of each op, for --sensitivity (2)"},
-        {"seed", 0, SB_OPT_NUMBER, &r.seed, "S", "of tokens and noise (42)"},
-        {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "0: as many as there are cores"},
+         "measure the smallest named error of a single element"},
+        {"elements", 0, SB_OPT_NUMBER, &r.elements, "N", "elements per op, for --sensitivity (2)"},
+        {"seed", 0, SB_OPT_NUMBER, &r.seed, "S", "seed of tokens and noise (42)"},
+        {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "number of threads; 0: one per core"},
         {"write", 0, SB_OPT_OUTPUT, &r.write, "DIR",
-         "of one NAME: leave checkpoint and trace there, for samebit diff"},
-        {"quiet", 0, SB_OPT_FLAG, &r.quiet, NULL, "only what was not as it should be"},
+         "for one NAME: write checkpoint and trace to DIR, for samebit diff"},
+        {"quiet", 0, SB_OPT_FLAG, &r.quiet, NULL, "print unexpected results only"},
         SB_OPT_JSON(&r.json),
     };
     sb_command_line line = {
         .usage = "fault [NAME...] [--list] [--all] [--tokens N] [options]",
-        .about = "Plants faults in engines of this program, in checkpoints and traces, and holds\n"
-                 "them against the reference: each must be named by its check and by no other.\n"
-                 "Correct engines must pass. NAME: F08, op.linear.sign, op.rope.*, clean (at\nmost "
-                 "four).",
+        .about =
+            "Plants faults in engines of this program, in checkpoints and in traces, and compares\n"
+            "them with the reference: each fault must be named by its own check and by no other.\n"
+            "Correct engines must pass. NAME: F08, op.linear.sign, op.rope.*, clean (at most "
+            "four).",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 4,

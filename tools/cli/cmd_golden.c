@@ -80,8 +80,8 @@ static sb_status check_ground(const json_t *golden, const char *path, const char
     sb_digest digest;
     if (!json_is_integer(spec) || json_integer_value(spec) != SB_SPEC_VERSION || !stored)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: written under specification %lld, this program realises %d: the "
-                       "definition changed, which is no difference in results",
+                       "%s: written under specification %lld, but this program implements %d: the "
+                       "definition changed, not the results",
                        path, (long long)json_integer_value(spec), SB_SPEC_VERSION);
     sb_status status = sb_checkpoint_open(folder, &checkpoint, err);
     if (!status)
@@ -143,8 +143,8 @@ static sb_status check_repeats(const sb_command_line *line, sb_error *err)
         const char *name = line->opts[i].name;
         if ((line->given >> i & 1) && strcmp(name, "threads") != 0 && strcmp(name, "json") != 0)
             return sb_fail(err, SB_ERR_USAGE,
-                           "verify repeats the recorded request; the only options it takes are "
-                           "--threads and --json, found --%s",
+                           "verify repeats the recorded request; its only options are --threads "
+                           "and --json, found --%s",
                            name);
     }
     return SB_OK;
@@ -160,11 +160,12 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "golden (write DIR CKPT --tokens 1,2,3 [options of run] | verify DIR CKPT)",
         .about =
-            "write runs the request and keeps specification version, checkpoint digest, request,\n"
-            "tokens and digests per position, and the rounds, in DIR/golden.json. verify repeats "
-            "the\n"
-            "request and compares: exit 1 names the first position or round that differs; another\n"
-            "checkpoint or another specification version is refused with exit 3.",
+            "write runs the request and stores the results in DIR/golden.json: specification "
+            "version,\n"
+            "checkpoint digest, request, tokens and digests per position, and the rounds. verify\n"
+            "repeats the request and compares: exit 1 names the first position or round that "
+            "differs.\n"
+            "Another checkpoint or another specification version is refused with exit 3.",
         .opts = opts,
         .opt_count = SB_REQUEST_OPTS + 1,
         .min_operands = 3,
@@ -181,11 +182,11 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
         return verify_golden(line.operand[1], line.operand[2], as_json, err);
     }
     if (strcmp(line.operand[0], "write") != 0)
-        return sb_fail(err, SB_ERR_USAGE, "golden knows write and verify, found '%s'",
+        return sb_fail(err, SB_ERR_USAGE, "expected golden write or golden verify, found '%s'",
                        line.operand[0]);
     status = sb_request_check(&request, line.operand[2], err);
     if (!status && request.engine != sb_backend_ref())
-        status = sb_fail(err, SB_ERR_USAGE, "golden files are of the reference, not of %s",
+        status = sb_fail(err, SB_ERR_USAGE, "golden files record the reference only, not %s",
                          request.engine->name);
     if (!status)
         status = write_golden(line.operand[1], line.operand[2], &request, as_json, err);

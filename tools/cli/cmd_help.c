@@ -55,14 +55,14 @@ sb_status sb_cmd_help(int argc, char **argv, sb_error *err)
     int man = 0;
     const char *shell = NULL;
     const sb_opt opts[] = {
-        {"man", 0, SB_OPT_FLAG, &man, NULL, "as a man page: of COMMAND, or of samebit itself"},
+        {"man", 0, SB_OPT_FLAG, &man, NULL, "print a man page: of COMMAND, or of samebit itself"},
         {"completion", 0, SB_OPT_STRING, &shell, "SHELL",
-         "what bash, zsh or fish needs to complete commands and options"},
+         "print the completion of commands and options for bash, zsh or fish"},
     };
     sb_command_line line = {
         .usage = "help [COMMAND] [--man] | help --completion SHELL",
         .about =
-            "Explains a command, or lists all of them. `make install` puts the man pages and the\n"
+            "Explains a command, or lists all commands. `make install` puts the man pages and the\n"
             "completions where man and the shells find them.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
@@ -77,7 +77,7 @@ sb_status sb_cmd_help(int argc, char **argv, sb_error *err)
     if (status || line.helped)
         return status;
     if (shell && (man || line.operands))
-        return sb_fail(err, SB_ERR_USAGE, "--completion is of all commands: expected no %s",
+        return sb_fail(err, SB_ERR_USAGE, "--completion covers all commands: expected no %s",
                        man ? "--man" : "COMMAND");
     if (shell)
         return print_completion(shell, err);

@@ -15,8 +15,8 @@ static const char formats[] = "formats:\n"
                               "  samebit make /tmp/t1 --preset T1 --format nvfp4-ct --seed 42\n";
 
 static const char about[] = "Writes a synthetic checkpoint in the published layout (config.json,\n"
-                            "index, shards). Every byte is a function of the options and the\n"
-                            "seed, on every machine.";
+                            "index, shards). The bytes depend on the options and the seed only:\n"
+                            "they are the same on every machine.";
 
 typedef struct wishes {
     sb_make_options o;
@@ -37,23 +37,23 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
          "text (default), or vl with a vision tower"},
         {"storage", 0, SB_OPT_STRING, &w->o.storage, "S", "qwen3.6 (default) or qwen3.5"},
         {"experts", 0, SB_OPT_STRING, &w->o.experts, "E",
-         "fused or split, instead of the family's way"},
+         "fused or split; default: as the model family stores them"},
         {"scale-rule", 0, SB_OPT_STRING, &w->o.scale_rule, "R",
-         "how scales are chosen, where a format has a choice; see --list"},
+         "how scales are chosen, if the format has a choice; see --list"},
         {"group-size", 0, SB_OPT_NUMBER, &w->group_size, "G",
          "columns that share a scale of INT4 (128 by default) and INT8 (32)"},
         {"kv-scales", 0, SB_OPT_FLAG, &w->o.kv_scales, NULL,
-         "scales of FP8 keys and values in a quantized format"},
+         "add scales of FP8 keys and values to a quantized format"},
         {"weights", 0, SB_OPT_STRING, &w->o.weights, "CKPT",
-         "values and shape of this checkpoint of floats, instead of a preset and drawn ones"},
+         "quantize this checkpoint of floats: its shape and values instead of a preset and drawn "
+         "values"},
         {"seed", 0, SB_OPT_NUMBER, &w->o.seed, "S", "42 by default; same seed, same bytes"},
-        {"shard-bytes", 0, SB_OPT_NUMBER, &w->o.shard_bytes, "B",
-         "largest shard, instead of the default"},
+        {"shard-bytes", 0, SB_OPT_NUMBER, &w->o.shard_bytes, "B", "largest size of a shard"},
         {"tokenizer", 0, SB_OPT_FLAG, &w->o.tokenizer, NULL,
-         "a tokenizer.json, too: every byte, some merges, <|im_end|> and the like"},
+         "also write a tokenizer.json: every byte, some merges, <|im_end|> and the like"},
         {"no-mtp", 0, SB_OPT_FLAG, &w->o.no_mtp, NULL, "leave the MTP head out"},
         {"replace", 0, SB_OPT_FLAG, &w->o.replace, NULL,
-         "a folder that is not empty is replaced: written beside it, then both change places"},
+         "replace a folder that is not empty: write beside it, then exchange the two"},
         SB_OPT_JSON(&w->as_json),
         {"list", 0, SB_OPT_FLAG, &w->list, NULL, "list presets, formats and recipes; no DIR"},
     };

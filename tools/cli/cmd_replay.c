@@ -87,7 +87,7 @@ static void print_text(const judged *j, const result *r)
     printf("%s: %zu of %zu elements outside their bound", sb_verdict_name(r->verdict), r->outside,
            r->count);
     if (!r->infinite)
-        printf(", worst %.3g of it", r->worst);
+        printf(", worst %.3g times the bound", r->worst);
     printf("; row %zu, column %zu is %.9g, expected %.9g within %.3g\n", r->first / b->cols,
            r->first % b->cols, (double)j->found[r->first], (double)b->out[r->first],
            b->bound[r->first]);
@@ -126,7 +126,8 @@ static sb_status print_json(const judged *j, const result *r, sb_error *err)
 static sb_status conclude(const judged *j, const result *r, const char *path, sb_error *err)
 {
     if (r->changed)
-        return sb_fail(err, SB_ERR_DIFF, "%s: the reference has changed", SB_SHOW(path));
+        return sb_fail(err, SB_ERR_DIFF,
+                       "%s: the reference has changed since the bundle was written", SB_SHOW(path));
     if (r->verdict != SB_VERDICT_FAIL)
         return SB_OK;
     if (j->backend)
@@ -173,7 +174,7 @@ static sb_status no_bundle(const sb_map *map, const char *path, sb_error *err)
         json_string_value(json_object_get(json_object_get(document, "bundle"), "missing"));
     sb_tar_names(map->data, map->size, names, sizeof names);
     status = sb_fail(err, SB_ERR_INPUT,
-                     "%s: the pack has no replay.safetensors%s%s; its members are: %s",
+                     "%s: the pack has no replay.safetensors%s%s; the members are: %s",
                      SB_SHOW(path), why ? ", for " : "", why ? SB_SHOW(why) : "", SB_SHOW(names));
     json_decref(document);
     return status;
@@ -215,9 +216,10 @@ static sb_status find_backend(const char *name, sb_side *out, sb_error *err)
 {
     const sb_dumped none = {0};
     if (!sb_side_is_live(name))
-        return sb_fail(err, SB_ERR_USAGE,
-                       "--backend is '%s'; expected ref or sim:NAME, with +MISTAKE behind it",
-                       SB_SHOW(name));
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "--backend is '%s'; expected ref or sim:NAME, optionally followed by +MISTAKE",
+            SB_SHOW(name));
     return sb_side_open(name, &none, out, err);
 }
 
@@ -227,18 +229,19 @@ sb_status sb_cmd_replay(int argc, char **argv, sb_error *err)
     const char *name = NULL;
     sb_side backend = {.spec = NULL};
     const sb_opt opts[] = {
-        {"backend", 0, SB_OPT_INPUT, &name, "E", "judge what E gives: ref, sim:NAME[+MISTAKE]"},
+        {"backend", 0, SB_OPT_INPUT, &name, "E", "judge the output of E: ref, sim:NAME[+MISTAKE]"},
         SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
         .usage = "replay FILE [--backend E] [--json]",
-        .about =
-            "Runs the one op of a replay bundle (diff --bundle, alone or in a pack) again: its\n"
-            "inputs, its part of the parameters, state and knobs are in the file. Says whether the "
-            "reference still\n"
-            "gives what the bundle expects, and whether what the engine recorded lies within\n"
-            "the bound of each element; with --backend, whether that engine of this program does.\n"
-            "Exit status 1: one of the two does not.",
+        .about = "Repeats the one op of a replay bundle (diff --bundle, alone or in a pack). The "
+                 "file holds\n"
+                 "the op's inputs, its part of the parameters, state and knobs. Prints whether the "
+                 "reference\n"
+                 "still gives the expected values of the bundle, and whether each recorded value "
+                 "of the\n"
+                 "engine lies within its bound; with --backend, the values of that engine of this\n"
+                 "program are judged instead. Exit status 1: one of the two checks fails.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .min_operands = 1,

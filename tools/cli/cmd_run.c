@@ -109,8 +109,8 @@ static void note_inherited(const sb_request *r)
         if (sb_gpu_computes((sb_op)op, &r->knobs))
             return;
     fprintf(stderr,
-            "samebit: note: under profile %s%s no op is computed by kernels, only draws are; "
-            "--profile sm121 (or sm121-w8a8, sm121-w4a4) is theirs\n",
+            "samebit: note: under profile %s%s the kernels compute no op and only draw tokens; "
+            "they compute --profile sm121 (or sm121-w8a8, sm121-w4a4)\n",
             SB_SHOW(r->profile), r->settings.count ? " and --set" : "");
 }
 
@@ -126,43 +126,48 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
     sb_request_opts(&request, opts);
     const sb_opt own[RUN_OPTS] = {
         SB_OPT_JSON(&as_json),
-        {"overlay", 0, SB_OPT_REPEATED, &overlays, "P=DIR", "as if P were grafted from DIR"},
-        {"state-in", 0, SB_OPT_INPUT, &request.state_in, "F", "go on behind this state file"},
+        {"overlay", 0, SB_OPT_REPEATED, &overlays, "P=DIR",
+         "replace the tensors P by those of DIR, as samebit graft does"},
+        {"state-in", 0, SB_OPT_INPUT, &request.state_in, "F", "continue from this state file"},
         {"state-out", 0, SB_OPT_OUTPUT, &request.state_out, "F", "write the state at the end"},
         {"trace", 0, SB_OPT_OUTPUT, &request.trace, "DIR", "record every call in a new folder"},
         {"taps", 0, SB_OPT_STRING, &request.taps, "LIST",
-         "whose values the trace keeps: all, none, patterns"},
+         "taps whose values the trace keeps: all, none, patterns"},
         {"resident-limit", 0, SB_OPT_NUMBER, &m.limit, "B",
          "bytes of weights that stay in memory; never changes a bit"},
         {"draft-file", 0, SB_OPT_INPUT, &request.draft_file, "F",
-         "drafts from elsewhere: one list of ids per line, a line for each round in turn"},
-        {"stats", 0, SB_OPT_FLAG, &m.stats, NULL, "peak memory, on stderr"},
+         "read the drafts from F: one line of ids per round, used in turn"},
+        {"stats", 0, SB_OPT_FLAG, &m.stats, NULL, "print peak memory to stderr"},
     };
     memcpy(opts + SB_REQUEST_OPTS, own, sizeof own);
     sb_command_line line = {
         .usage = "run CKPT (--tokens 1,2,3 | --tokens-file F | --prompt TEXT) [options]",
-        .about = "Feeds a prompt to the reference and generates: greedily (ties go to the lowest "
-                 "id), or\n"
-                 "sampled with --temp. For every generated position it prints the digest of its "
-                 "logits,\n"
-                 "and at the end the digests of the state in which all tokens but the last have "
-                 "been fed.\n"
-                 "CKPT is a checkpoint folder. End-of-sequence ids do not stop the run.\n\n"
-                 "With --draft the MTP head drafts and the trunk verifies, round after round; "
-                 "every round\n"
-                 "is printed, and how many drafts were accepted. A list of numbers stands for the "
-                 "rounds\n"
-                 "in turn and begins anew behind its end; @FILE reads it from a file. docs/mtp.md "
-                 "has more.\n\n"
-                 "--backend emu and gpu compute with kernels under --profile sm121, sm121-w8a8 or "
-                 "sm121-w4a4;\n"
-                 "under another, as exact, the ops are the reference's and only draws are theirs "
-                 "(docs/gpu.md).\n\n"
-                 "Weights are read where they lie in the files. Where they take more than three "
-                 "quarters of\n"
-                 "the machine's memory, or more than --resident-limit, that much of them stays "
-                 "and the rest\n"
-                 "leaves memory behind each layer.",
+        .about =
+            "Feeds a prompt to the reference and generates tokens: greedily (ties go to the lowest "
+            "id), or\n"
+            "sampled with --temp. Prints a digest of the logits for every generated position, and "
+            "at\n"
+            "the end the digests of the state in which all tokens but the last have been fed.\n"
+            "CKPT is a checkpoint folder. End-of-sequence ids do not stop the run.\n"
+            "\n"
+            "With --draft the MTP head drafts and the trunk verifies, round after round. Every "
+            "round\n"
+            "is printed, and the number of accepted drafts. A list of numbers applies to the "
+            "rounds in\n"
+            "turn and starts again at its end; @FILE reads the list from a file. docs/mtp.md has "
+            "more.\n"
+            "\n"
+            "--backend emu and gpu compute with kernels under --profile sm121, sm121-w8a8 or "
+            "sm121-w4a4.\n"
+            "Under any other profile, such as exact, the reference computes the ops and the "
+            "kernels\n"
+            "only draw tokens (docs/gpu.md).\n"
+            "\n"
+            "Weights are read in place from the files. If they take more than three quarters of "
+            "the\n"
+            "machine's memory, or more than --resident-limit, only that much stays in memory and "
+            "the\n"
+            "rest is released after each layer.",
         .opts = opts,
         .opt_count = SB_REQUEST_OPTS + RUN_OPTS,
         .more = "examples:\n"
@@ -178,7 +183,8 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
     if (status || line.helped)
         return status;
     if (request.taps && !request.trace)
-        return sb_fail(err, SB_ERR_USAGE, "--taps says what a trace keeps; expected --trace DIR");
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--taps selects the values of a trace; expected --trace DIR");
     status = sb_request_check(&request, line.operand[0], err);
     if (!status)
         note_inherited(&request);

@@ -134,9 +134,10 @@ static sb_status dispatch(const sb_command_line *line, state_request *r, sb_erro
     const char *what = line->operand[0];
     int is_diff = strcmp(what, "diff") == 0, is_info = strcmp(what, "info") == 0;
     if (!is_diff && !is_info && strcmp(what, "save") != 0)
-        return sb_fail(err, SB_ERR_USAGE, "state knows save, diff and info, found '%s'", what);
+        return sb_fail(err, SB_ERR_USAGE,
+                       "expected state save, state diff or state info, found '%s'", what);
     if (line->operands != (is_diff ? 3u : 2u))
-        return sb_fail(err, SB_ERR_USAGE, "found %u operands behind '%s', expected %s",
+        return sb_fail(err, SB_ERR_USAGE, "found %u operands after '%s', expected %s",
                        line->operands - 1, what,
                        is_diff   ? "two state files"
                        : is_info ? "one state file"
@@ -155,9 +156,9 @@ sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
     state_request r = {.profile = "exact"};
     const sb_opt opts[] = {
         SB_PROMPT_OPTS(&r.prompts, "save: the prompt"),
-        {"continue", 0, SB_OPT_INPUT, &r.from, "STATE", "save: feed them behind this state"},
+        {"continue", 0, SB_OPT_INPUT, &r.from, "STATE", "save: continue from this state"},
         {"output", 'o', SB_OPT_OUTPUT, &r.output, "STATE", "save: the file to write, or replace"},
-        {"no-mtp", 0, SB_OPT_FLAG, &r.no_mtp, NULL, "save: without the MTP head"},
+        {"no-mtp", 0, SB_OPT_FLAG, &r.no_mtp, NULL, "save: leave the MTP head out"},
         {"profile", 0, SB_OPT_STRING, &r.profile, "P", "save: exact, or one of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &r.settings, "KNOB=VALUE", "save: override a knob"},
         {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "save: threads; never changes a bit"},
@@ -166,14 +167,17 @@ sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "state (save CKPT --tokens 1,2,3 -o STATE | diff A B | info STATE)",
         .about =
-            "All that a sequence remembers, as a file: keys and values, convolution columns and\n"
-            "recurrent states, and what the MTP head keeps; docs/state.md has the layout.\n"
-            "save feeds tokens and writes the state behind them. It reads the whole checkpoint\n"
-            "once for its digest, which the file carries together with the knobs: --continue\n"
-            "refuses a state of another checkpoint or under other knobs (exit 3).\n"
+            "The state of a sequence as a file: keys and values, conv states, recurrent states "
+            "and\n"
+            "the state of the MTP head; docs/state.md has the layout.\n"
+            "save feeds tokens and writes the state after them. It reads the whole checkpoint "
+            "once\n"
+            "for its digest. The file carries this digest and the knobs: --continue refuses a "
+            "state\n"
+            "of another checkpoint or of other knobs (exit 3).\n"
             "info verifies a file and shows it. diff compares two files bit by bit, without a\n"
             "checkpoint: exit 1 names the first layer, head, row and column that differ. B may be\n"
-            "another program's tensors under the same names, without any metadata.",
+            "written by another program: tensors of the same names, without metadata.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "examples:\n  samebit state save CKPT --tokens 1,2,3 -o a.state\n"

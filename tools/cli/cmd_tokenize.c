@@ -102,19 +102,20 @@ sb_status sb_cmd_tokenize(int argc, char **argv, sb_error *err)
     const char *path = NULL, *ids = NULL;
     int pieces = 0, as_json = 0;
     const sb_opt opts[] = {
-        {"file", 0, SB_OPT_INPUT, &path, "F", "the text is the bytes of this file"},
-        {"decode", 0, SB_OPT_STRING, &ids, "1,2,3", "the other way: the text of these ids"},
-        {"pieces", 0, SB_OPT_FLAG, &pieces, NULL, "one line for each id, with its bytes"},
+        {"file", 0, SB_OPT_INPUT, &path, "F", "read the text from this file"},
+        {"decode", 0, SB_OPT_STRING, &ids, "1,2,3", "print the text of these ids"},
+        {"pieces", 0, SB_OPT_FLAG, &pieces, NULL, "print one line for each id, with its bytes"},
         SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
         .usage = "tokenize CKPT (TEXT | --file F | --decode 1,2,3) [options]",
         .about =
-            "Prints the token ids of a text, as the tokenizer.json of the checkpoint says (CKPT "
-            "is\n"
-            "a folder, or the path of a .json file): byte-level BPE with added tokens. What the\n"
-            "file asks for and is not done here is refused by name. No chat template is applied:\n"
-            "write <|im_start|> and the like into the text.",
+            "Prints the token ids of a text, using the tokenizer.json of the checkpoint (CKPT is "
+            "a\n"
+            "folder, or the path of a .json file): byte-level BPE with added tokens. A feature of "
+            "the\n"
+            "file that is not supported is refused by name. No chat template is applied: write\n"
+            "<|im_start|> and the like into the text.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "example:\n  samebit make /tmp/t1 --preset T1 --tokenizer\n"
@@ -127,7 +128,7 @@ sb_status sb_cmd_tokenize(int argc, char **argv, sb_error *err)
         return status;
     if ((line.operands == 2) + (path != NULL) + (ids != NULL) != 1)
         return sb_fail(err, SB_ERR_USAGE,
-                       "expected a text, --file or --decode, one of them; usage: samebit %s",
+                       "expected exactly one of a text, --file and --decode; usage: samebit %s",
                        line.usage);
     sb_tokenizer *t = NULL;
     both b = {0};

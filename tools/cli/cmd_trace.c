@@ -54,13 +54,13 @@ static sb_status check_model(report *r, sb_error *err)
     if (!r->model)
         return SB_OK;
     if (head->vocab_size != r->model->config.vocab_size)
-        sb_audit_add(r->audit, "checkpoint", 0, 0, -1, "vocab_size is %u, and the checkpoint's %u",
+        sb_audit_add(r->audit, "checkpoint", 0, 0, -1, "vocab_size is %u, but %u in the checkpoint",
                      (unsigned)head->vocab_size, (unsigned)r->model->config.vocab_size);
     if (head->checkpoint.hex[0])
         status = sb_checkpoint_digest(r->model->checkpoint, &digest, err);
     if (!status && head->checkpoint.hex[0] && strcmp(digest.hex, head->checkpoint.hex) != 0)
         sb_audit_add(r->audit, "checkpoint", 0, 0, -1,
-                     "the trace is of the checkpoint %s, and this one has the digest %s",
+                     "the trace names a checkpoint with digest %s, but this checkpoint has %s",
                      head->checkpoint.hex, digest.hex);
     return status;
 }
@@ -79,7 +79,7 @@ static sb_status open_steps(report *r, sb_error *err)
         return sb_dumped_open(&r->dumped, r->dir, config, r->checkpoint, &r->dump, err);
     if (r->dumped.map || sb_prompts_given(&r->dumped.from))
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s is no file of another program: expected no --map and no tokens",
+                       "%s is not a file of another program: expected no --map and no tokens",
                        SB_SHOW(r->dir));
     return sb_trace_open(r->dir, &r->trace, err);
 }
@@ -90,7 +90,7 @@ static sb_status begin_writing(report *r, sb_error *err)
         return SB_OK;
     if (!head_of(r)->vocab_size)
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s does not say how large the vocabulary is: --write needs --checkpoint",
+                       "%s does not give the size of the vocabulary: --write needs --checkpoint",
                        SB_SHOW(r->dir));
     return sb_trace_begin(r->write, head_of(r), &r->writer, err);
 }
@@ -154,7 +154,7 @@ static void print_head(const sb_trace_head *h)
     if (*h->functions)
         printf("functions %s\n", SB_SHOW(h->functions));
     if (h->delta_chunk)
-        printf("delta rule in chunks of %u rows\n", (unsigned)h->delta_chunk);
+        printf("delta rule: chunks of %u rows\n", (unsigned)h->delta_chunk);
 }
 
 static void print_counts(const sb_audit_counts *c)
@@ -169,10 +169,9 @@ static void print_counts(const sb_audit_counts *c)
     if (c->not_finite)
         printf("%zu values are NaN or infinite\n", c->not_finite);
     if (c->constant)
-        printf("%zu arrays have one value throughout, the first %s\n", c->constant,
-               SB_SHOW(c->first_constant));
+        printf("%zu arrays are constant, the first %s\n", c->constant, SB_SHOW(c->first_constant));
     if (c->unknown)
-        printf("%zu arrays are no taps and were not read, the first %s\n", c->unknown,
+        printf("%zu arrays are not taps and were not read, the first %s\n", c->unknown,
                SB_SHOW(c->first_unknown));
 }
 
@@ -182,7 +181,7 @@ static void print_level(const sb_level *level, unsigned says)
     printf("level %u", reached);
     if (reached + 1 < SB_TRACE_LEVELS)
         printf("; for level %u: %s", reached + 1, sb_level_next(level).text);
-    printf("%s\n", says < reached ? " (the trace says less)" : "");
+    printf("%s\n", says < reached ? " (trace.json claims less)" : "");
 }
 
 static void print_report(const report *r)
@@ -302,14 +301,13 @@ static sb_status verdict_of(const report *r, sb_error *err)
 }
 
 static const char about[] =
-    "Reads a whole trace, which samebit run --trace or another engine wrote: does every\n"
-    "array have the shape that its step needs, is it what its digest says, do positions,\n"
-    "rounds, drafts, slots and states of every sequence fit together? It says which level\n"
-    "the trace has, what is missing for the next one, and every contradiction by step,\n"
-    "row and sequence. docs/trace.md is the contract of the folder.\n"
-    "What other programs write (docs/dumps.md) is read in its place, and --write makes a\n"
-    "trace of it.\n"
-    "Exit status 1: a contradiction; 3: what is there cannot be read as a trace.";
+    "Checks a whole trace that samebit run --trace or another engine wrote. Does every array\n"
+    "have the shape that its step requires, does it match its digest, and do positions, rounds,\n"
+    "drafts, slots and states of every sequence fit together? Prints the level of the trace,\n"
+    "what is missing for the next level, and every contradiction by step, row and sequence.\n"
+    "docs/trace.md defines the folder.\n"
+    "Files of other programs (docs/dumps.md) are read, too; --write converts them to a trace.\n"
+    "Exit status 1: a contradiction; 3: the input cannot be read as a trace.";
 
 static const char more[] = "examples:\n"
                            "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3 --trace t --taps all\n"
@@ -320,12 +318,12 @@ static sb_status parse(report *r, sb_command_line *line, int argc, char **argv, 
 {
     const sb_opt opts[] = {
         {"checkpoint", 0, SB_OPT_INPUT, &r->checkpoint, "CKPT",
-         "hold digest, widths and shapes of states against it"},
+         "compare digest, widths and shapes of states with it"},
         SB_OPT_JSON(&r->as_json),
-        {"write", 0, SB_OPT_OUTPUT, &r->write, "DIR", "write what was read as a trace folder"},
+        {"write", 0, SB_OPT_OUTPUT, &r->write, "DIR", "write the input as a trace folder"},
         SB_DUMPED_OPTS(&r->dumped),
-        SB_PROMPT_OPTS(&r->dumped.from, "what the engine was fed, if the file does not say,"),
-        {"kinds", 0, SB_OPT_FLAG, &r->kinds, NULL, "the files of other programs that are read"},
+        SB_PROMPT_OPTS(&r->dumped.from, "the engine's input, if the file lacks it,"),
+        {"kinds", 0, SB_OPT_FLAG, &r->kinds, NULL, "list the readable files of other programs"},
     };
     *line = (sb_command_line){.usage = "trace DIR|FILE [--checkpoint CKPT] [--write DIR] [--json]",
                               .about = about,

@@ -70,8 +70,8 @@ static void print_shape(unsigned rank, const uint64_t *shape, const char *axes)
 /* The arrays of a case: the names are those of the parameters of a kernel in Python. */
 static void print_members(const sb_gate_case *c)
 {
-    printf("  arrays%s%s, by default or as --format, --shape and --input say:\n",
-           *c->format ? " of " : "", c->format);
+    printf("  arrays%s%s, as chosen by --format, --shape and --input:\n", *c->format ? " of " : "",
+           c->format);
     for (size_t i = 0; i < c->arrays; i++) {
         const sb_gate_array *a = &c->array[i];
         printf("    in.%-18s %-8s ", a->name, sb_dtype_name(a->dtype));
@@ -270,7 +270,7 @@ static sb_status find_op(const char *name, const sb_gate_op **out, sb_error *err
     if (*out)
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE,
-                   "there are no vectors for '%s'; 'samebit vectors --list' says for what",
+                   "there are no vectors for '%s'; 'samebit vectors --list' shows the ops",
                    SB_SHOW(name));
 }
 
@@ -301,7 +301,8 @@ static sb_status name_files(const request *r, plan *p, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE, "-o is too long a path");
     if (!sb_ends(r->output, "/")) {
         if (p->count != 1)
-            return sb_fail(err, SB_ERR_USAGE, "-o is '%s' for %zu cases; expected a folder, DIR/",
+            return sb_fail(err, SB_ERR_USAGE,
+                           "-o is '%s', a file, for %zu cases; expected a folder, DIR/",
                            SB_SHOW(r->output), p->count);
         snprintf(p->items[0].path, sizeof p->items[0].path, "%s", r->output);
         return SB_OK;
@@ -349,7 +350,7 @@ static sb_status write_batches(const request *r, const plan *p, sb_error *err)
     sb_gate_case *c = NULL;
     size_t files = 0;
     if (p->count != 1)
-        return sb_fail(err, SB_ERR_USAGE, "--metamorphic is of one case, not of %zu", p->count);
+        return sb_fail(err, SB_ERR_USAGE, "--metamorphic takes one case, found %zu", p->count);
     sb_status status = make_case(r, &p->items[0], &c, err);
     if (!status)
         status = sb_gate_meta_write(c, r->output, &files, err);
@@ -384,7 +385,7 @@ static sb_status say_written(const sb_gate_case *c, const char *written, const c
                   c->format, "regime", sb_gate_regime_name(c->regime), "shape",
                   sb_gate_shape_of(c).text, "digest", digest.hex, "bytes", (json_int_t)bytes);
     if (json_array_append_new(files, one))
-        return sb_fail(err, SB_ERR_MEMORY, "%s: its path is no UTF-8, or memory is out",
+        return sb_fail(err, SB_ERR_MEMORY, "%s: its path is not UTF-8, or memory is exhausted",
                        SB_SHOW(path));
     return SB_OK;
 }
@@ -432,7 +433,7 @@ static sb_status write_plan(const request *r, const plan *p, sb_error *err)
     sb_status status = write_all(r, p, files, err);
     if (!r->as_json) {
         if (!status && p->excluded)
-            printf("%zu regime%s %s not in the contract of the op: not written\n", p->excluded,
+            printf("%zu regime%s %s not written: outside the contract of the op\n", p->excluded,
                    sb_s(p->excluded), p->excluded == 1 ? "is" : "are");
         return status;
     }
@@ -499,7 +500,7 @@ static sb_status vectors(request *r, const char *name, sb_error *err)
     if (r->list)
         return list(r, name, err);
     if (!name)
-        return sb_fail(err, SB_ERR_USAGE, "OP is missing; 'samebit vectors --list' says which");
+        return sb_fail(err, SB_ERR_USAGE, "OP is missing; 'samebit vectors --list' shows the ops");
     if (!r->output)
         return sb_fail(err, SB_ERR_USAGE, "-o is missing: the file to write, or a folder, DIR/");
     sb_status status = read_input(r, err);
@@ -526,31 +527,36 @@ sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
         return sb_protocol_vectors(argc, argv, err);
     request r = {.input = "bf16", .arith = "bf16_mma", .seed = 42};
     const sb_opt opts[] = {
-        {"format", 0, SB_OPT_STRING, &r.format, "F", "of quantized weights; all: each in turn"},
+        {"format", 0, SB_OPT_STRING, &r.format, "F",
+         "format of quantized weights; all: every format"},
         {"shape", 0, SB_OPT_STRING, &r.shape, "S",
-         "rows=4,k=256; all: the default and those at the limits of kernels"},
-        {"regime", 0, SB_OPT_STRING, &r.regime, "R", "kind of inputs, normal if absent; or all"},
-        {"input", 0, SB_OPT_STRING, &r.input, "T",
-         "type of activations: bf16 (if absent), f32, f16"},
-        {"arith", 0, SB_OPT_STRING, &r.arith, "A", "whose bound is written: bf16_mma if absent"},
-        {"seed", 0, SB_OPT_NUMBER, &r.seed, "N", "42 if absent"},
+         "rows=4,k=256; all: the default and the shapes at limits of kernels"},
+        {"regime", 0, SB_OPT_STRING, &r.regime, "R",
+         "regime of the inputs (normal); all: every regime"},
+        {"input", 0, SB_OPT_STRING, &r.input, "T", "type of activations: bf16 (default), f32, f16"},
+        {"arith", 0, SB_OPT_STRING, &r.arith, "A",
+         "arithmetic whose bounds are written (bf16_mma)"},
+        {"seed", 0, SB_OPT_NUMBER, &r.seed, "N", "seed (42)"},
         {"output", 'o', SB_OPT_OUTPUT, &r.output, "FILE", "the file to write; DIR/ for several"},
         {"list", 0, SB_OPT_FLAG, &r.list, NULL,
-         "what there is; of OP also the names, types and shapes of its arrays"},
+         "list ops, regimes and arithmetics; with OP also names, types and shapes of its arrays"},
         {"metamorphic", 0, SB_OPT_FLAG, &r.metamorphic, NULL,
-         "batches of the same rows into the folder -o, for samebit judge --metamorphic"},
+         "write batches of the same rows to the folder -o, for samebit judge --metamorphic"},
         SB_OPT_JSON(&r.as_json),
     };
     sb_command_line line = {
         .usage = "vectors OP|all|protocol [options] -o FILE.safetensors|DIR/",
         .about =
-            "Writes inputs of one operation in the layouts that kernels take, the value of the\n"
-            "operation without any rounding and as profile exact gives it, and how far from it a\n"
-            "correct kernel may be, element by element. 'samebit judge' holds the output of a\n"
-            "kernel against the file. Of several cases each has a file,\n"
-            "DIR/OP.FORMAT.REGIME.SHAPE.safetensors, and all are there or none; other files in\n"
-            "DIR stay. docs/gates.md explains all of it.\n"
-            "For kernels with a state there is 'samebit vectors protocol --help'.",
+            "Writes test vectors of one operation in the layouts that kernels take: the inputs, "
+            "the\n"
+            "exact outputs without any rounding, the outputs of profile exact, and for each "
+            "element\n"
+            "the largest error of a correct kernel. 'samebit judge' compares the output of a "
+            "kernel\n"
+            "with the file. Several cases are written to one file each,\n"
+            "DIR/OP.FORMAT.REGIME.SHAPE.safetensors: all of them or none; other files in DIR are\n"
+            "kept. docs/gates.md explains the details.\n"
+            "For kernels with a state see 'samebit vectors protocol --help'.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 1,

@@ -38,15 +38,19 @@ sb_status sb_command_find(const char *name, const sb_command **out, sb_error *er
 void sb_print_commands(void)
 {
     printf(
-        "usage: samebit COMMAND [options]\n\n"
-        "A deterministic reference of the Qwen3.5 / Qwen3.6 / Qwen3-Next models: the same bits on\n"
-        "every machine.\n\ncommands:\n");
+        "usage: samebit COMMAND [options]\n"
+        "\n"
+        "A deterministic reference implementation of the Qwen3.5 / Qwen3.6 / Qwen3-Next models:\n"
+        "the same bits on every machine.\n"
+        "\n"
+        "commands:\n");
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-8s %s\n", commands[i].name, commands[i].help);
-    printf("\n'samebit COMMAND --help' explains one, 'samebit --version' names this build.\n"
+    printf("\n"
+           "'samebit COMMAND --help' explains a command, 'samebit --version' names this build.\n"
            "SAMEBIT_ISA=auto|exact|scalar|avx2|avx512|avx512vnni|neon chooses the instructions,\n"
            "never the result.\n"
-           "A file that is written follows links, goes straight into a device or pipe, and is\n"
-           "never one that the same command reads.\n"
+           "Output files: links are followed, devices and pipes are written directly, and a file\n"
+           "that the same command reads is refused.\n"
            "Exit status: 0 passed, 1 a difference, 2 wrong use, 3 input refused, 4 skipped.\n");
 }

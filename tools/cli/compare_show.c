@@ -36,7 +36,8 @@ static void print_layers(const sb_compared *c)
         return;
     }
     sb_pair_rank(p, ranks);
-    printf("layers of B in A, by what they contribute (%zu token%s):\n", p->mixed, sb_s(p->mixed));
+    printf("layers of B put into A, largest contribution first (%zu token%s):\n", p->mixed,
+           sb_s(p->mixed));
     printf("layer          KL, mean      added  flips  experts changed: own  with drift\n");
     for (size_t i = 0; i < p->layer_count && i < c->lines; i++) {
         const sb_pair_layer *l = &p->layers[ranks[i]];
@@ -84,7 +85,7 @@ void sb_compared_print(const sb_compared *c)
            SB_SHOW(c->folder[1]), c->texts, sb_s(c->texts), p->tokens, sb_s(p->tokens), c->profile);
     printf("KL of A from B, nats: mean %.3e, median %.3e, 90 %% %.3e, 99 %% %.3e, largest %.3e\n",
            p->kl.mean, p->kl.median, p->kl.p90, p->kl.p99, p->kl.most);
-    printf("the same largest logit: %" PRIu64 " of %" PRIu64 ", %.4f (%.4f to %.4f)\n",
+    printf("same top-1 token: %" PRIu64 " of %" PRIu64 ", %.4f (%.4f to %.4f)\n",
            p->agreement.accepted, p->agreement.of, p->agreement_at.rate, p->agreement_at.low,
            p->agreement_at.high);
     print_flips(c);

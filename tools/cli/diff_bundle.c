@@ -13,16 +13,16 @@ static const char *missing(const sb_diff_run *run)
     if (!v->has_failure)
         return *v->bundled ? "an op failed, but the comparison as a whole did not" : "no op failed";
     if (run->side->kind == SB_SIDE_ids)
-        return "a file of token ids shows no ops";
+        return "a file of token ids contains no ops";
     if (!run->has_forced)
-        return "no op was judged alone (forced), which takes a trace of level 4";
+        return "no op was judged alone (forced): that needs a trace of level 4";
     if (*v->unbundled)
         return v->unbundled;
     if (*v->bundled)
         return strcmp(v->bundled, v->first_failure.words) == 0
                    ? NULL
-                   : "what failed first was seen in no op; this one failed behind it";
-    return "each op is right on the engine's own inputs: what failed lies between them";
+                   : "the first failure was not in an op; this op failed after it";
+    return "each op is right on the engine's own inputs: the failure lies between the ops";
 }
 
 json_t *sb_diff_bundle_json(const sb_diff_run *run)
@@ -42,13 +42,13 @@ void sb_diff_bundle_say(const sb_diff_run *run, const char *path, int packed)
     if (!run->bundle)
         return;
     if (*op)
-        fprintf(stderr, "samebit: %s: 'samebit replay' runs again: %s\n", SB_SHOW(path),
+        fprintf(stderr, "samebit: %s: 'samebit replay' repeats %s\n", SB_SHOW(path),
                 why ? SB_SHOW(op) : "the first op that failed");
     if (why)
         fprintf(stderr, "samebit: %s: %s: %s\n", SB_SHOW(path),
-                *op                       ? "of the first failure there is nothing to replay"
-                : packed                  ? "only reports, nothing to replay"
-                : access(path, F_OK) == 0 ? "not written, what is there is of another run"
+                *op                       ? "the first failure cannot be replayed"
+                : packed                  ? "contains reports only, nothing to replay"
+                : access(path, F_OK) == 0 ? "not written, the existing file is from another run"
                                           : "not written",
                 SB_SHOW(why));
 }

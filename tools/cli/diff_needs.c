@@ -15,23 +15,26 @@ static const struct {
     const char *needs;
 } needs[] = {
     {"engine-set", LIVE, "an engine of this program, --engine sim:NAME or ref"},
-    {"rows", LIVE, "an engine of this program, --engine sim:NAME or ref: it says how it is fed"},
+    {"rows", LIVE,
+     "an engine of this program, --engine sim:NAME or ref, because it sets how that engine is fed"},
     {"taps", LIVE,
-     "an engine of this program, --engine sim:NAME or ref: what was recorded is there or is not"},
-    {"given", IDS, "a file of token ids: it says how many of them are the prompt"},
+     "an engine of this program, --engine sim:NAME or ref, because a recording has a fixed set of "
+     "taps"},
+    {"given", IDS, "a file of token ids, because it gives the length of the prompts"},
     {"as", DUMP, "a file of another program (samebit trace --kinds)"},
     {"map", DUMP, "a file of another program (samebit trace --kinds) whose arrays have names"},
     {"sampled", TRACE | DUMP,
-     "a trace or a file of another program: an engine of this program draws nothing, and of token "
-     "ids --given says which are judged"},
+     "a trace or a file of another program: engines of this program do not sample, and for token "
+     "ids --given selects the judged tokens"},
     {"drafter", TRACE,
-     "a trace: drafts of an engine of this program are its head's, and nothing else has rounds"},
-    {"forced", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
-    {"free", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
-    {"explain", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
-    {"arithmetic", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
-    {"functions", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
-    {"delta-chunk", LIVE | TRACE | DUMP, "values: a file of token ids has none"},
+     "a trace: an engine of this program drafts with its own head, and other inputs have no "
+     "rounds"},
+    {"forced", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
+    {"free", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
+    {"explain", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
+    {"arithmetic", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
+    {"functions", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
+    {"delta-chunk", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
 };
 
 static int was_given(const sb_command_line *line, const char *name)
@@ -50,7 +53,7 @@ sb_status sb_diff_needs(const sb_command_line *line, const sb_side *sides, size_
         kinds |= 1U << sides[i].kind;
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
         if (was_given(line, needs[i].option) && !(kinds & needs[i].kinds))
-            return sb_fail(err, SB_ERR_USAGE, "--%s would do nothing here: it needs %s",
+            return sb_fail(err, SB_ERR_USAGE, "--%s has no effect here: it needs %s",
                            needs[i].option, needs[i].needs);
     return SB_OK;
 }

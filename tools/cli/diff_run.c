@@ -225,9 +225,8 @@ static sb_status search(sb_diff_run *run, const sb_differ_options *options, sb_k
         sb_diff_note(run, "no explanation: none of %zu changes makes the difference smaller",
                      s.changes.count);
     else if (!status && !run->has_forced)
-        sb_diff_note(run, "explained without values of ops, from what comes out: a change that "
-                          "rounds more also widens the bounds, and may fit without being the "
-                          "cause");
+        sb_diff_note(run, "explained from outputs only, without values of ops: a change that "
+                          "rounds more also widens the bounds and may fit without being the cause");
     free_suspects(&s);
     return status;
 }
@@ -236,11 +235,10 @@ static sb_status explain(sb_diff_run *run, const sb_differ_options *options, sb_
                          sb_error *err)
 {
     if (keep->lost)
-        sb_diff_note(run, "no explanation: the steps up to the failure are too many to repeat");
+        sb_diff_note(run, "no explanation: too many steps before the failure to repeat them");
     else if (run->has_forced && !op_failed(&run->verdicts))
-        sb_diff_note(run,
-                     "every op is right on its own inputs: what is wrong lies between them, in a "
-                     "state, a cache or a rollback");
+        sb_diff_note(run, "every op is right on its own inputs: the mistake lies between the ops, "
+                          "in a state, a cache or a rollback");
     else
         return search(run, options, keep, err);
     return SB_OK;
@@ -267,8 +265,7 @@ static void check_knobs(sb_diff_run *run)
     which = sb_knobs_first_other(&head->knobs, &run->request->knobs);
     if (which == SB_KNOB_COUNT)
         return;
-    snprintf(why, sizeof why,
-             "the trace says %s=%s (profile %.40s), and it was compared under %s=%s",
+    snprintf(why, sizeof why, "the trace says %s=%s (profile %.40s), but the comparison used %s=%s",
              sb_knob_name(which), sb_knob_value_name(head->knobs.value[which]), head->profile,
              sb_knob_name(which), sb_knob_value_name(run->request->knobs.value[which]));
     sb_diff_note(run, "%s", why);
@@ -299,8 +296,8 @@ static void check_read(sb_diff_run *run, const stream *s)
     if (s->more)
         snprintf(others, sizeof others, " and %zu other array%s", s->more, sb_s(s->more));
     snprintf(why, sizeof why,
-             "read %s%s, and nothing was judged: expected logits, log-probabilities, or of an "
-             "op all that it reads and gives",
+             "read %s%s, but nothing was judged: expected logits, log-probabilities, or all inputs "
+             "and outputs of an op",
              s->first, others);
     run->verdicts.verdict = SB_VERDICT_MISTRUSTED;
     snprintf(run->verdicts.reason, sizeof run->verdicts.reason, "%s", why);
@@ -310,7 +307,7 @@ static void check_trust(sb_diff_run *run)
 {
     if (sb_side_is_reference(run->side) && !run->allow_self)
         mistrust(&run->verdicts,
-                 "the reference was compared with itself, which shows nothing of an engine");
+                 "the reference was compared with itself: that shows nothing about an engine");
     check_knobs(run);
 }
 
@@ -342,9 +339,8 @@ static void hint_chunk(sb_diff_run *run)
                        : v->ops[SB_OP_delta_rule_chunk].worst;
     if (v->has_failure && delta && worst <= (double)MOST && !run->arithmetic.chunk &&
         sb_side_recorded(run->side))
-        sb_diff_note(run,
-                     "nobody says how many rows a chunk of the engine's delta rule has: 64 were "
-                     "taken; of more the bounds are wider (--delta-chunk)");
+        sb_diff_note(run, "the number of rows in a chunk of the engine's delta rule is unknown and "
+                          "64 was assumed; longer chunks have wider bounds (--delta-chunk)");
 }
 
 sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
@@ -354,7 +350,7 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
     int unknown;
     sb_status status = sb_side_check(run->side, run->model, &unknown, err);
     if (!status && unknown && run->side->kind == SB_SIDE_trace)
-        sb_diff_note(run, "the trace does not say of which checkpoint it is");
+        sb_diff_note(run, "the trace does not name its checkpoint");
     set_options(run, &options);
     if (!status && run->side->trace)
         status = sb_audit_new(&run->model->config, &s.audit.audit, err);
@@ -370,12 +366,12 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
         run->has_forced = sb_differ_forced(s.differ);
         check_read(run, &s);
         if (run->verdicts.digests)
-            sb_diff_note(run,
-                         "%zu digest%s of states differ%s from the reference's and %s not judged: "
-                         "there is no data, and an engine that adds otherwise has others",
-                         run->verdicts.digests, sb_s(run->verdicts.digests),
-                         run->verdicts.digests == 1 ? "s" : "",
-                         run->verdicts.digests == 1 ? "was" : "were");
+            sb_diff_note(
+                run,
+                "%zu digest%s of states differ%s from the reference's and %s not judged: their "
+                "data are missing, and an engine with another order of sums has other digests",
+                run->verdicts.digests, sb_s(run->verdicts.digests),
+                run->verdicts.digests == 1 ? "s" : "", run->verdicts.digests == 1 ? "was" : "were");
         if (run->has_forced && !s.logits)
             sb_diff_note(run, "no logits are recorded: lm_head was not judged as an op");
         check_trust(run);

@@ -32,8 +32,8 @@ static sb_status plant(sb_side *side, const char *name, sb_error *err)
     if (side->has_fault)
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE,
-                   "--engine: '%s' is no mistake that is planted in an engine, as mistake.* and "
-                   "op.* of samebit fault --list are",
+                   "--engine: there is no mistake '%s' for engines; expected a mistake.* or op.* "
+                   "name of samebit fault --list",
                    SB_SHOW(name));
 }
 
@@ -66,11 +66,10 @@ int sb_side_is_live(const char *spec)
 
 static sb_status nothing(const char *spec, sb_error *err)
 {
-    return sb_fail(
-        err, SB_ERR_USAGE,
-        "engine '%s' is neither ref, emu, gpu or sim:NAME, nor a trace folder, nor a file of "
-        "another program (samebit trace --kinds), nor a file of token ids",
-        SB_SHOW(spec));
+    return sb_fail(err, SB_ERR_USAGE,
+                   "engine '%s' is not known; expected ref, emu, gpu, sim:NAME, a trace folder, a "
+                   "file of another program (samebit trace --kinds) or a file of token ids",
+                   SB_SHOW(spec));
 }
 
 sb_status sb_side_open(const char *spec, const sb_dumped *dumped, sb_side *side, sb_error *err)
@@ -78,7 +77,8 @@ sb_status sb_side_open(const char *spec, const sb_dumped *dumped, sb_side *side,
     struct stat st;
     *side = (sb_side){.spec = spec};
     if (sb_side_is_live(spec) && dumped->as)
-        return sb_fail(err, SB_ERR_USAGE, "--as is of files, and '%s' is none", SB_SHOW(spec));
+        return sb_fail(err, SB_ERR_USAGE, "--as applies to files, but '%s' is an engine",
+                       SB_SHOW(spec));
     if (sb_side_is_live(spec))
         return open_live(side, err);
     if (stat(spec, &st) != 0)
@@ -190,7 +190,7 @@ sb_status sb_side_check(const sb_side *side, const sb_model *model, int *unknown
         return SB_OK;
     const sb_trace_head *head = side->dump ? sb_dump_info(side->dump) : sb_trace_info(side->trace);
     if (head->vocab_size && head->vocab_size != model->config.vocab_size)
-        return sb_fail(err, SB_ERR_INPUT, "%s: a vocabulary of %u; the checkpoint has %u",
+        return sb_fail(err, SB_ERR_INPUT, "%s: the vocabulary has %u ids, but %u in the checkpoint",
                        SB_SHOW(side->spec), (unsigned)head->vocab_size,
                        (unsigned)model->config.vocab_size);
     if (!*head->checkpoint.hex)
@@ -199,7 +199,7 @@ sb_status sb_side_check(const sb_side *side, const sb_model *model, int *unknown
     sb_status status = sb_checkpoint_digest(model->checkpoint, &own, err);
     if (!status && strcmp(own.hex, head->checkpoint.hex) != 0)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: recorded from a checkpoint with digest %s; this one has %s",
+                       "%s: recorded from a checkpoint with digest %s, but this checkpoint has %s",
                        SB_SHOW(side->spec), head->checkpoint.hex, own.hex);
     return status;
 }

@@ -19,9 +19,9 @@ typedef struct sb_dumped {
 
 /* The rows --as and --map. */
 #define SB_DUMPED_OPTS(dumped)                                                                     \
-    {"as", 0, SB_OPT_STRING, &(dumped)->as, "KIND", "what a file of another program is"},          \
+    {"as", 0, SB_OPT_STRING, &(dumped)->as, "KIND", "kind of a file of another program"},          \
     {                                                                                              \
-        "map", 0, SB_OPT_INPUT, &(dumped)->map, "F", "JSON: which of its arrays is which tap"      \
+        "map", 0, SB_OPT_INPUT, &(dumped)->map, "F", "JSON that maps its arrays to taps"           \
     }
 
 /* True if sb_dumped_open reads the path: the user named a reader, or the path is no trace folder

@@ -217,10 +217,9 @@ static sb_status check_head(const sb_model *model, const sb_request *r, sb_error
         return SB_OK;
     return sb_fail(
         err, SB_ERR_USAGE,
-        "--draft %u, but the checkpoint has no MTP head to draft with: no mtp.fc.weight, "
-        "mtp.norm.weight, mtp.pre_fc_norm_embedding.weight, "
-        "mtp.pre_fc_norm_hidden.weight or mtp.layers.0.*; 'samebit check CKPT --need "
-        "mtp' says what was lost",
+        "--draft %u, but the checkpoint has no MTP head to draft with: it lacks mtp.fc.weight, "
+        "mtp.norm.weight, mtp.pre_fc_norm_embedding.weight, mtp.pre_fc_norm_hidden.weight or "
+        "mtp.layers.0.*; 'samebit check CKPT --need mtp' names what is missing",
         (unsigned)most_drafts(r));
 }
 
@@ -232,8 +231,8 @@ static sb_status open_state(course *c, sb_error *err)
     if (status || !c->from || c->from->state->has_mtp || r->given || !most_drafts(r))
         return status;
     return sb_fail(err, SB_ERR_USAGE,
-                   "--draft %u, but the state %s was saved without an MTP head, which cannot go on "
-                   "without its entries",
+                   "--draft %u, but the state %s was saved without an MTP head; the head cannot "
+                   "draft without the entries of earlier tokens",
                    (unsigned)most_drafts(r), SB_SHOW(r->state_in));
 }
 

@@ -116,7 +116,7 @@ sb_status sb_golden_compare(const json_t *was, const json_t *is, sb_error *err)
     /* files without sampling are from versions that did not run the head */
     int without_mtp = !json_object_get(json_object_get(was, "request"), "sampling");
     if (json_array_size(a) != json_array_size(b))
-        return sb_fail(err, SB_ERR_INPUT, "the golden file has %zu sequences for %zu prompts",
+        return sb_fail(err, SB_ERR_INPUT, "the golden file has %zu sequences, but %zu prompts",
                        json_array_size(a), json_array_size(b));
     sb_status status = SB_OK;
     for (size_t s = 0; s < json_array_size(a) && !status; s++)

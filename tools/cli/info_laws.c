@@ -194,8 +194,7 @@ static void print_group(const group *g)
     double n = g->counts.values ? (double)g->counts.values : 1;
     if (!g->differ) {
         printf("%s (%s): %" PRIu64 " matrices, %" PRIu64
-               " values: no factor of the whole tensor and no scale wider than bf16, so all laws "
-               "agree\n",
+               " values: no factor per tensor and no scale wider than bf16, so all laws agree\n",
                g->kind, sb_container_name(g->container), g->matrices, g->counts.values);
         return;
     }
@@ -231,7 +230,8 @@ static void print_laws(const laws *l)
     for (unsigned law = 0; law < SB_LAW_COUNT; law++)
         printf("%-11s %s (%s)%s\n", sb_law_name((sb_law)law), sb_law_expression((sb_law)law),
                sb_law_users((sb_law)law),
-               law == SB_LAW_factor_last ? ": has no weights of its own, and is not counted" : "");
+               law == SB_LAW_factor_last ? ": changes the sum, not the weights, and is not counted"
+                                         : "");
     for (size_t i = 0; i < l->count; i++)
         print_group(&l->groups[i]);
     if (l->all.matrices)

@@ -15,7 +15,7 @@ static const char *text_of(const json_t *object, const char *key)
 
 static sb_status wrong(const char *file, const char *what, sb_error *err)
 {
-    return sb_fail(err, SB_ERR_INPUT, "%s: %s; expected what samebit judge --json prints",
+    return sb_fail(err, SB_ERR_INPUT, "%s: %s; expected the output of samebit judge --json",
                    SB_SHOW(file), what);
 }
 
@@ -24,9 +24,10 @@ static sb_status check_case(const json_t *d, const char *file, sb_error *err)
 {
     const json_t *outputs = json_object_get(d, "outputs");
     if (!text_of(d, "name") || !text_of(d, "verdict"))
-        return wrong(file, "a case has no name or no verdict", err);
+        return wrong(file, "a case lacks its name or verdict", err);
     if (outputs && (!json_is_array(outputs) || !text_of(d, "inputs")))
-        return wrong(file, "the outputs of a case are no list, or its inputs have no digest", err);
+        return wrong(file, "the outputs of a case are not a list, or its inputs have no digest",
+                     err);
     for (size_t i = 0; i < json_array_size(outputs); i++)
         if (!text_of(json_array_get(outputs, i), "name"))
             return wrong(file, "an output has no name", err);
@@ -107,7 +108,8 @@ static void rows_text(const json_t *before, const json_t *now, char *out, size_t
             continue;
         first = changed++ ? first : i;
     }
-    snprintf(out, size, ", in %zu of %zu along its first axis, from %zu on", changed, count, first);
+    snprintf(out, size, ", at %zu of %zu indices of the first axis, first at %zu", changed, count,
+             first);
 }
 
 static void worst_text(const json_t *d, char *out, size_t size)
@@ -131,7 +133,7 @@ static sb_status compare_output(const char *name, const json_t *before, const js
     c->changed++;
     if (!a || !b) {
         snprintf(what, sizeof what, "%.80s is %s", text_of(now, "name"),
-                 b ? "given, and was not" : "not given any more");
+                 b ? "present now, but not before" : "missing now, but not before");
         return say(c, name, 0, what);
     }
     rows_text(before, now, rows, sizeof rows);
@@ -148,8 +150,8 @@ static sb_status compare_case(const json_t *before, const json_t *now, const cha
     const char *name = text_of(now, "name");
     const char *a = text_of(before, "inputs"), *b = text_of(now, "inputs");
     if (a && b && strcmp(a, b) != 0)
-        return sb_fail(err, SB_ERR_INPUT, "%s: case %s has other inputs than now", SB_SHOW(file),
-                       SB_SHOW(name));
+        return sb_fail(err, SB_ERR_INPUT, "%s: case %s has different inputs in this run",
+                       SB_SHOW(file), SB_SHOW(name));
     char what[200];
     sb_status status = SB_OK;
     int worse = passes(before) && !passes(now), better = !passes(before) && passes(now);
@@ -186,7 +188,7 @@ sb_status sb_judge_baseline_compare(const json_t *before, const json_t *now, con
         if (named(new, name))
             continue;
         out->worse++;
-        status = say(out, name, 1, "is not there any more");
+        status = say(out, name, 1, "is missing now");
     }
     if (status)
         sb_judge_change_free(out);

@@ -14,7 +14,7 @@ static void print_output(const sb_gate_judged *j, size_t i, FILE *out)
     const sb_gate_tally *t = &j->result.of[i];
     fprintf(out, "  out%s%s: ", *o->name ? "." : "", o->name);
     if (!t->given) {
-        fprintf(out, "not given, not judged\n");
+        fprintf(out, "missing, not judged\n");
         return;
     }
     fprintf(out, "%s, %zu elements: %zu have the bits of profile exact, %zu are outside",
@@ -37,12 +37,14 @@ static void print_arith(const sb_gate_judged *j, FILE *out)
     sb_gate_point point[SB_KNOB_COUNT];
     size_t count = sb_gate_points(&j->ar, point);
     if (!j->rows)
-        fprintf(out, "  arithmetic %s, as asked for\n", j->ar.name);
+        fprintf(out, "  arithmetic %s, as requested\n", j->ar.name);
     else if (j->row < j->rows)
-        fprintf(out, "  arithmetic %s, the tightest of %zu under which this passes: %s\n",
+        fprintf(out, "  arithmetic %s, the tightest of %zu under which the output passes: %s\n",
                 j->ar.name, j->rows, sb_gate_arith_help(j->row));
     else
-        fprintf(out, "  arithmetic: none of %zu explains this; what is said is of the widest, %s\n",
+        fprintf(out,
+                "  arithmetic: none of %zu explains the output; the numbers are those of the "
+                "widest, %s\n",
                 j->rows, j->ar.name);
     if (!count)
         fprintf(out, "  rounding points: none, binary32 between ops\n");
@@ -56,7 +58,7 @@ static void print_power(const sb_gate_power *p, FILE *out)
             p->planted);
     fprintf(out, "%s%s\n", *p->shown ? ": " : "", p->shown);
     if (*p->missed)
-        fprintf(out, "  and not: %s\n", p->missed);
+        fprintf(out, "  not shown: %s\n", p->missed);
 }
 
 static void print_case(const sb_gate_judged *j, FILE *out)
@@ -77,14 +79,14 @@ static void print_case(const sb_gate_judged *j, FILE *out)
     if (*j->result.note)
         fprintf(out, "  note: %s\n", j->result.note);
     if (j->gots.same_as)
-        fprintf(out, "  note: out is in.%s, bit for bit\n", j->gots.same_as);
+        fprintf(out, "  note: out equals in.%s, bit for bit\n", j->gots.same_as);
     if (*j->gots.ignored)
-        fprintf(out, "  note: not looked at: %s\n", SB_SHOW(j->gots.ignored));
+        fprintf(out, "  note: ignored: %s\n", SB_SHOW(j->gots.ignored));
 }
 
 static void print_change(const sb_judge_report *r, FILE *out)
 {
-    fprintf(out, "since %s: %zu worse, %zu better, %zu output%s with other bits\n",
+    fprintf(out, "since %s: %zu worse, %zu better, %zu output%s with changed bits\n",
             SB_SHOW(r->baseline), r->change->worse, r->change->better, r->change->changed,
             r->change->changed == 1 ? "" : "s");
     for (size_t i = 0; i < json_array_size(r->change->rows); i++) {
@@ -166,7 +168,7 @@ static void print_junit_change(FILE *out, const sb_judge_report *r)
     const sb_judge_change *change = r->change;
     sb_xml_open_case(out, "samebit.judge", "baseline");
     if (sb_judge_change_fails(r)) {
-        sb_xml_open_failure(out, "FAIL", "not as the baseline");
+        sb_xml_open_failure(out, "FAIL", "differs from the baseline");
         for (size_t i = 0; i < json_array_size(change->rows); i++) {
             const json_t *row = json_array_get(change->rows, i);
             sb_xml_escape(out, json_string_value(json_object_get(row, "name")));

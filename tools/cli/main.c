@@ -123,7 +123,7 @@ int main(int argc, char **argv)
         status = sb_fail(&err, SB_ERR_IO, "the result could not be written to stdout");
     sb_color_end();
     if ((!status || status == SB_ERR_DIFF) && sb_json_lost())
-        status = sb_fail(&err, SB_ERR_MEMORY, "out of memory: what was told may lack something");
+        status = sb_fail(&err, SB_ERR_MEMORY, "out of memory: the output may be incomplete");
     if (status) {
         fputs("samebit: ", stderr);
         sb_print_shown(err.text, stderr); /* escapes control characters in quoted text */

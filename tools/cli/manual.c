@@ -129,7 +129,9 @@ void sb_manual_write(const sb_command_line *line)
     puts(".SH OPTIONS");
     for (size_t i = 0; i < line->opt_count; i++)
         print_option(&line->opts[i]);
-    puts(".TP\n.B \"\\-h, \\-\\-help\"\nthe text of this page");
+    puts(".TP\n"
+         ".B \"\\-h, \\-\\-help\"\n"
+         "print the text of this page");
     if (line->more) {
         puts(".SH NOTES");
         print_kept(line->more);
@@ -147,10 +149,15 @@ void sb_manual_of_all(void)
     size_t count;
     const sb_command *commands = sb_commands(&count);
     print_title(NULL, "samebit \\- a deterministic reference and test oracle for Qwen3.5 models\n");
-    puts(".SH SYNOPSIS\n.B samebit\n.I COMMAND\n[options]\n.SH DESCRIPTION\n"
-         "A deterministic reference of the Qwen3.5 / Qwen3.6 / Qwen3\\-Next models: the same bits "
-         "on\n"
-         "every machine.\n.SH COMMANDS");
+    puts(".SH SYNOPSIS\n"
+         ".B samebit\n"
+         ".I COMMAND\n"
+         "[options]\n"
+         ".SH DESCRIPTION\n"
+         "A deterministic reference implementation of the Qwen3.5 / Qwen3.6 / Qwen3\\-Next models: "
+         "the same bits on\n"
+         "every machine.\n"
+         ".SH COMMANDS");
     for (size_t i = 0; i < count; i++) {
         printf(".TP\n.BR samebit\\-");
         print_word(commands[i].name);
@@ -158,9 +165,13 @@ void sb_manual_of_all(void)
         print_word(commands[i].help);
         putchar('\n');
     }
-    puts(".SH ENVIRONMENT\n.TP\n.B SAMEBIT_ISA\n"
-         "auto, exact, scalar, avx2, avx512, avx512vnni or neon: the instructions, never the "
-         "result.\n"
-         ".TP\n.B SAMEBIT_THREADS\nthe number of threads.");
+    puts(".SH ENVIRONMENT\n"
+         ".TP\n"
+         ".B SAMEBIT_ISA\n"
+         "auto, exact, scalar, avx2, avx512, avx512vnni or neon: selects the instructions, never "
+         "the result.\n"
+         ".TP\n"
+         ".B SAMEBIT_THREADS\n"
+         "the number of threads.");
     print_statuses();
 }

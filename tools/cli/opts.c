@@ -89,7 +89,7 @@ static void print_help(const sb_command_line *line)
                  o->arg ? o->arg : "");
         printf("  %-26s %s\n", head, o->help);
     }
-    printf("  %-26s %s\n", "-h, --help", "this text");
+    printf("  %-26s %s\n", "-h, --help", "print this text");
     if (line->more)
         printf("\n%s", line->more);
 }
@@ -113,13 +113,12 @@ static sb_status take(const sb_opt *o, const char *arg, sb_error *err)
     case SB_OPT_REAL:
         if (sb_parse_f32(arg, o->value))
             return SB_OK;
-        return sb_fail(
-            err, SB_ERR_USAGE,
-            "--%s is '%s'; expected a number that is not negative, such as 0.7, within binary32",
-            o->name, arg);
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--%s is '%s'; expected a number from 0 on within binary32, such as 0.7",
+                       o->name, arg);
     case SB_OPT_REPEATED:
         if (list->count == SB_MAX_REPEATS)
-            return sb_fail(err, SB_ERR_USAGE, "--%s stands more than %d times", o->name,
+            return sb_fail(err, SB_ERR_USAGE, "--%s is given more than %d times", o->name,
                            SB_MAX_REPEATS);
         list->item[list->count++] = arg;
         return SB_OK;
@@ -237,7 +236,7 @@ sb_status sb_parse(sb_command_line *line, int argc, char **argv, sb_error *err)
     reading r = {line, argc, 1, argv};
     int ended = 0; /* after "--" */
     if (line->opt_count > MAX_OPTS)
-        return sb_fail(err, SB_ERR_USAGE, "%s has more options than there is room for", argv[0]);
+        return sb_fail(err, SB_ERR_USAGE, "%s has too many options", argv[0]);
     line->operands = 0;
     while (r.next < argc) {
         const char *text = argv[r.next++];

@@ -57,13 +57,15 @@ static sb_status check_input(const output *out, const char *text, sb_error *err)
     if (!out->there || !text || stat(text, &info) != 0)
         return SB_OK;
     if (same(&info, &out->info))
-        return sb_fail(err, SB_ERR_USAGE, "%s: is read by this command, and so is not written",
+        return sb_fail(err, SB_ERR_USAGE,
+                       "%s: this command reads this file and therefore does not write it",
                        SB_SHOW(out->path));
     if (S_ISDIR(info.st_mode) && S_ISREG(out->info.st_mode) && !is_report(out->path) &&
         holds(text, &out->info, DEEP))
-        return sb_fail(err, SB_ERR_USAGE,
-                       "%s: is a file of %s, which this command reads, and so is not written",
-                       SB_SHOW(out->path), SB_SHOW(text));
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "%s: this file belongs to %s, which this command reads, and therefore is not written",
+            SB_SHOW(out->path), SB_SHOW(text));
     return SB_OK;
 }
 
@@ -135,9 +137,10 @@ static sb_status check_others(const output *all, size_t count, sb_error *err)
         if (status)
             return status;
         if (is)
-            return sb_fail(err, SB_ERR_USAGE,
-                           "--%s and --%s are one file, %s: one of them would be lost",
-                           all[i].option, last->option, SB_SHOW(last->path));
+            return sb_fail(
+                err, SB_ERR_USAGE,
+                "--%s and --%s name the same file, %s: one output would overwrite the other",
+                all[i].option, last->option, SB_SHOW(last->path));
     }
     return SB_OK;
 }

@@ -106,7 +106,7 @@ sb_status sb_prompts_read(const sb_prompts *from, const char *folder, sb_tokeniz
         return sb_tokens_read(from->tokens, from->tokens_file, out, count, err);
     if (!folder)
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s needs a checkpoint, whose tokenizer makes token ids of text",
+                       "%s needs a checkpoint: its tokenizer converts text to token ids",
                        from->text ? "--text" : "--prompt");
     *out = sb_alloc(1, sizeof **out);
     sb_status status = *out ? sb_prompt_tokenizer(folder, t, err)
@@ -126,8 +126,8 @@ sb_status sb_prompts_check_ids(const sb_prompts *from, const sb_sequence *items,
     for (size_t i = 0; i < items[0].count; i++)
         if (items[0].ids[i] >= vocabulary)
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s: tokenizer.json makes token %zu of the text %u; the vocabulary of "
-                           "the model has %u",
+                           "%s: token %zu of the text has id %u in tokenizer.json; the vocabulary "
+                           "of the model has %u",
                            SB_SHOW(sb_prompts_name(from)), i, (unsigned)items[0].ids[i],
                            (unsigned)vocabulary);
     return SB_OK;

@@ -18,9 +18,9 @@ typedef struct sb_prompts {
         {"tokens-file",        0,   SB_OPT_INPUT,                                                  \
          &(from)->tokens_file, "F", "token ids from a file, one sequence per line"},               \
         {"prompt",        0,      SB_OPT_STRING,                                                   \
-         &(from)->prompt, "TEXT", what " as text: tokenizer.json of CKPT"},                        \
+         &(from)->prompt, "TEXT", what " as text (needs tokenizer.json in CKPT)"},                 \
     {                                                                                              \
-        "text", 0, SB_OPT_INPUT, &(from)->text, "F", "the same, the text of a file (UTF-8)"        \
+        "text", 0, SB_OPT_INPUT, &(from)->text, "F", "the same text, read from a file (UTF-8)"     \
     }
 
 /* The number of options that were given. */

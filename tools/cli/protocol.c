@@ -46,7 +46,7 @@ static sb_status write(const request *r, sb_error *err)
     if (!r->output)
         return sb_fail(err, SB_ERR_USAGE, "-o is missing: the file to write, or a folder, DIR/");
     if (strlen(r->output) > 1000)
-        return sb_fail(err, SB_ERR_USAGE, "-o is too long a path");
+        return sb_fail(err, SB_ERR_USAGE, "-o is too long");
     sb_status status = sb_gate_arith_of(r->arith, &ar, err);
     if (!status)
         status = sb_protocol_make(&r->protocol, &reference, &p, err);
@@ -68,24 +68,27 @@ sb_status sb_protocol_vectors(int argc, char **argv, sb_error *err)
     request r = {.protocol = {.seed = 42}, .arith = "fp32"};
     const sb_opt opts[] = {
         {"layout", 0, SB_OPT_STRING, &r.protocol.layout, "L",
-         "plain, vllm (if absent), fla, flashinfer, mlx, llamacpp"},
-        {"op", 0, SB_OPT_STRING, &r.protocol.op, "OP", "delta_rule (if absent) or conv"},
+         "plain, vllm (default), fla, flashinfer, mlx, llamacpp"},
+        {"op", 0, SB_OPT_STRING, &r.protocol.op, "OP", "delta_rule (default) or conv"},
         {"rounds", 0, SB_OPT_NUMBER, &r.protocol.rounds, "R",
-         "1 to 64; 8 if absent, 4 of flashinfer"},
-        {"regime", 0, SB_OPT_STRING, &r.protocol.regime, "R", "normal (if absent), tiny, huge"},
+         "number of rounds, 1 to 64 (8; 4 for flashinfer)"},
+        {"regime", 0, SB_OPT_STRING, &r.protocol.regime, "R", "normal (default), tiny, huge"},
         {"chained", 0, SB_OPT_FLAG, &r.protocol.chained, NULL,
-         "the kernel goes on from its own states; layouts with a pool"},
-        {"arith", 0, SB_OPT_STRING, &r.arith, "A", "whose bound is written: fp32 if absent"},
-        {"seed", 0, SB_OPT_NUMBER, &r.protocol.seed, "N", "42 if absent"},
+         "the kernel continues from its own states; for layouts with a pool"},
+        {"arith", 0, SB_OPT_STRING, &r.arith, "A", "arithmetic whose bounds are written (fp32)"},
+        {"seed", 0, SB_OPT_NUMBER, &r.protocol.seed, "N", "seed (42)"},
         {"output", 'o', SB_OPT_OUTPUT, &r.output, "FILE", "the file to write, or a folder, DIR/"},
-        {"list", 0, SB_OPT_FLAG, &r.list, NULL, "the layouts, and where they were read"},
+        {"list", 0, SB_OPT_FLAG, &r.list, NULL, "list the layouts and their sources"},
     };
     sb_command_line line = {
         .usage = "vectors protocol [--layout L] [--op OP] [options] -o FILE.safetensors|DIR/",
-        .about =
-            "Writes several rounds over a pool of states, prompts and verifies of drafts, in the\n"
-            "tensors of an engine: what a kernel must give, and what it must leave alone.\n"
-            "'samebit judge' holds it against the file. docs/gates/protocol.md explains it.",
+        .about = "Writes several rounds over a pool of states, with prompts and verifications of "
+                 "drafts, in\n"
+                 "the tensor layout of an engine: the outputs that a kernel must give, and the "
+                 "slots that it\n"
+                 "must not change. 'samebit judge' compares its output with the file. "
+                 "docs/gates/protocol.md\n"
+                 "explains the format.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 0};
@@ -138,8 +141,9 @@ sb_status sb_protocol_verdict(const char *file, const char *got, const char *ari
     if (as_json)
         status = print_json(file, &r, err);
     else if (r.fail)
-        printf("FAIL  %s\n      %zu of %zu elements outside their bounds, %zu changed that are "
-               "nobody's\n",
+        printf("FAIL  %s\n"
+               "      %zu of %zu elements outside their bounds, %zu changed that belong to no "
+               "sequence\n",
                r.words, r.outside, r.count, r.changed);
     else
         printf("pass  %s\n", r.words);

@@ -32,24 +32,26 @@ void sb_request_opts(sb_request *r, sb_opt opts[SB_REQUEST_OPTS])
         {"draft", 0, SB_OPT_STRING, &r->draft, "K",
          "drafts per round, 0 to 8; 3,0,2: per round in turn"},
         {"force-accept", 0, SB_OPT_INPUT, &r->force_accept, "2,0,1",
-         "drafts to accept, per round in turn; or @FILE"},
+         "number of drafts to accept, per round in turn; or @FILE"},
         {"accept-mode", 0, SB_OPT_STRING, &r->accept_mode, "MODE",
-         "match (default), or residual, if --temp is not 0"},
+         "match (default), or residual (needs --temp above 0)"},
         {"rollback", 0, SB_OPT_STRING, &r->rollback, "WAY",
-         "snapshots (default where the profile has them), or replay"},
-        {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "of the sampler (42)"},
+         "snapshots (default if the profile has them) or replay"},
+        {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "seed of the sampler (42)"},
         {"temp", 0, SB_OPT_REAL, &r->temperature, "T", "temperature; 0 (default) is greedy"},
-        {"top-k", 0, SB_OPT_NUMBER, &r->top_k, "K", "the K likeliest tokens only; 0: all"},
-        {"top-p", 0, SB_OPT_REAL, &r->top_p, "P", "the likeliest that make up the share P; 1: all"},
-        {"min-p", 0, SB_OPT_REAL, &r->min_p, "P", "from P times the likeliest on only; 0: all"},
+        {"top-k", 0, SB_OPT_NUMBER, &r->top_k, "K", "keep the K likeliest tokens; 0: all"},
+        {"top-p", 0, SB_OPT_REAL, &r->top_p, "P",
+         "keep the likeliest tokens of total probability P; 1: all"},
+        {"min-p", 0, SB_OPT_REAL, &r->min_p, "P",
+         "keep tokens of at least P times the largest probability; 0: all"},
         {"profile", 0, SB_OPT_STRING, &r->profile, "P",
          "exact (default) or another of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &r->settings, "KNOB=VALUE", "override a knob of the profile"},
         {"backend", 0, SB_OPT_INPUT, &r->backend, "B",
-         "ref (default), sim:NAME, emu or gpu: the kernels"},
+         "ref (default), sim:NAME, or the kernels: emu or gpu"},
         {"threads", 0, SB_OPT_NUMBER, &r->threads, "T", "threads; never changes a bit"},
         {"logits", 0, SB_OPT_OUTPUT, &r->logits_file, "F.npy",
-         "all logits, [fed positions, V] f32"},
+         "write all logits, [fed positions, V] f32"},
     };
     memcpy(opts, table, sizeof table);
 }
@@ -103,7 +105,7 @@ static sb_status read_given(sb_request *r, sb_error *err)
     if (status)
         return status;
     if (!r->given_count)
-        return sb_fail(err, SB_ERR_INPUT, "%s: no drafts: expected a line of token ids for a round",
+        return sb_fail(err, SB_ERR_INPUT, "%s: no drafts: expected one line of token ids per round",
                        SB_SHOW(r->draft_file));
     r->drafts.ids = sb_alloc(r->given_count, sizeof *r->drafts.ids);
     if (!r->drafts.ids)
@@ -127,9 +129,8 @@ static sb_status check_forced(const sb_request *r, sb_error *err)
         int drafts = sb_pattern_at(&r->drafts, round, 0);
         int accepted = sb_pattern_at(&r->forced, round, 0);
         if (accepted > drafts)
-            return sb_fail(err, SB_ERR_USAGE,
-                           "round %zu: --force-accept has it accept %d of %d drafts", round,
-                           accepted, drafts);
+            return sb_fail(err, SB_ERR_USAGE, "round %zu: --force-accept accepts %d of %d drafts",
+                           round, accepted, drafts);
         emitted += (uint64_t)accepted + 1;
     }
     return SB_OK;
@@ -143,8 +144,7 @@ static sb_status check_lonely(const sb_request *r, sb_error *err)
                                           : NULL;
     if (!lonely || r->drafts.count)
         return SB_OK;
-    return sb_fail(err, SB_ERR_USAGE,
-                   "%s says what becomes of drafts, and without --draft there are none", lonely);
+    return sb_fail(err, SB_ERR_USAGE, "%s applies to drafts; expected --draft as well", lonely);
 }
 
 static sb_status check_speculation(sb_request *r, sb_error *err)
@@ -164,11 +164,10 @@ static sb_status check_speculation(sb_request *r, sb_error *err)
         status = choose("rollback", r->rollback, ways,
                         recurrent ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay, &way, err);
     if (!status && !recurrent && way == SB_ROLLBACK_snapshots)
-        status =
-            sb_fail(err, SB_ERR_USAGE,
-                    "--rollback snapshots: delta_rule=%s has no state between the rows of a chunk; "
-                    "expected --rollback replay, or --set delta_rule=recurrent",
-                    sb_knob_value_name(r->knobs.value[SB_KNOB_delta_rule]));
+        status = sb_fail(err, SB_ERR_USAGE,
+                         "--rollback snapshots: delta_rule=%s keeps no state between the rows of a "
+                         "chunk; expected --rollback replay, or --set delta_rule=recurrent",
+                         sb_knob_value_name(r->knobs.value[SB_KNOB_delta_rule]));
     r->rounds = (sb_round_options){.acceptance = (sb_acceptance)mode, .rollback = (sb_rollback)way};
     return status;
 }
@@ -237,7 +236,7 @@ sb_status sb_request_check(sb_request *r, const char *folder, sb_error *err)
                          r->sequence_count);
     if (!status && r->state_out && r->engine != sb_backend_ref())
         status = sb_fail(err, SB_ERR_USAGE,
-                         "--state-out keeps states of the reference, and this run is that of %s",
+                         "--state-out saves states of the reference only, but this run uses %s",
                          r->engine->name);
     if (!status)
         sb_set_threads((unsigned)r->threads);

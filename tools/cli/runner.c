@@ -40,7 +40,7 @@ sb_status sb_runner_find(const char *name, sb_runner *out, sb_error *err)
     *out = (sb_runner){.backend = sb_backend_ref(), .settings = nothing};
     if (!sb_runner_is(name))
         return sb_fail(err, SB_ERR_USAGE,
-                       "there is no backend '%s'; the backends are: ref, sim:NAME, emu, gpu",
+                       "there is no backend '%s'; expected ref, sim:NAME, emu or gpu",
                        SB_SHOW(name));
     if (strcmp(name, "ref") == 0)
         return SB_OK;

@@ -221,7 +221,7 @@ static sb_status bring(const stage *s, const item *i)
 static sb_status failed(const stage *s, sb_status status)
 {
     const char *why = s->backend->why ? s->backend->why() : NULL;
-    return sb_fail(s->err, status, "weights cannot be brought to the device: %s",
+    return sb_fail(s->err, status, "cannot copy the weights to the device: %s",
                    why && *why ? SB_SHOW(why) : "an op failed");
 }
 

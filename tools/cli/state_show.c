@@ -129,10 +129,10 @@ sb_status sb_state_show(const char *path, const sb_state_file *file, int as_json
 /* --- two files -------------------------------------------------------------------------------- */
 
 /* Reasons why two valid files may differ. */
-static const char *const notes[] = {"they belong to different checkpoints",
-                                    "they were made under different knobs",
-                                    "they belong to different configurations",
-                                    "the second has no metadata: nothing says what it belongs to"};
+static const char *const notes[] = {
+    "they belong to different checkpoints", "they were made under different knobs",
+    "they belong to different configurations",
+    "the second has no metadata: its checkpoint and knobs are unknown"};
 
 static int has_note(const sb_state_file *a, const sb_state_file *b, size_t i)
 {

@@ -22,7 +22,7 @@ static sb_status wrong_number(const char *where, size_t number, const char *at, 
     snprintf(start, sizeof start, "%s", at);
     if (*at == ',' || *at == '\0')
         return sb_fail(err, SB_ERR_USAGE, "%s: number %zu is missing; %s", where, number, expected);
-    return sb_fail(err, SB_ERR_USAGE, "%s: number %zu starts with '%s'; %s", where, number,
+    return sb_fail(err, SB_ERR_USAGE, "%s: number %zu begins with '%s'; %s", where, number,
                    SB_SHOW(start), expected);
 }
 
@@ -147,7 +147,7 @@ sb_status sb_numbers_parse(const char *text, const char *option, sb_sequence *ou
         return status;
     sb_numbers_free(out);
     return sb_fail(err, *text == '@' ? SB_ERR_INPUT : SB_ERR_USAGE,
-                   "%s is '%s', which holds no number", option, SB_SHOW(text));
+                   "%s is '%s'; expected at least one number", option, SB_SHOW(text));
 }
 
 void sb_numbers_free(sb_sequence *numbers)

@@ -124,8 +124,8 @@ sb_status sb_arithmetic_with(const sb_arithmetic *ar, const char *functions, uin
     *own = *ar;
     if (chunk && !sb_chunk_is_bounded(chunk))
         return sb_fail(err, SB_ERR_USAGE,
-                       "a chunk of the delta rule of %" PRIu64
-                       " rows has no bound; expected a power of two from 16 to 512",
+                       "no bound is known for delta rule chunks of %" PRIu64
+                       " rows; expected a power of two from 16 to 512",
                        chunk);
     if (chunk)
         own->chunk = (unsigned)chunk;

@@ -94,13 +94,13 @@ static sb_status read_number(const reader *r, const sb_arg *arg)
     void *member = sb_arg_at(&r->b->args, arg);
     double x;
     if (!number_of(text_of(r, "args"), arg->name, &x))
-        return wrong(r, arg->name, "is no argument of the bundle");
+        return wrong(r, arg->name, "is missing in the arguments of the bundle");
     if (arg->kind == SB_ARG_float || arg->kind == SB_ARG_scalar)
         *(float *)member = (float)x;
     else if (arg->kind == SB_ARG_double)
         *(double *)member = x;
     else if (!(x >= 0 && x <= (double)BUNDLE_MOST) || x != (double)(size_t)x)
-        return wrong(r, arg->name, "is no whole number below 2^26");
+        return wrong(r, arg->name, "is not a whole number below 2^26");
     else if (arg->kind == SB_ARG_int)
         *(int *)member = (int)x;
     else
@@ -136,13 +136,13 @@ static sb_status read_matrix(reader *r, const sb_arg *arg)
     snprintf(group, sizeof group, "param.%s.", arg->name);
     for (size_t i = 0; i < BUNDLE_MATRIX_NUMBERS; i++)
         if (!number_of(text_of(r, key), bundle_matrix_names[i], &numbers[i]))
-            return wrong(r, key, "lacks a number");
+            return wrong(r, key, "lacks one of its numbers");
     if (!bundle_matrix_of(numbers, m, &parts))
-        return wrong(r, key, "has numbers that no matrix has");
+        return wrong(r, key, "has numbers that describe no valid matrix");
     if (parts.row_map && !(m->row_map = words_of(r, group, "row_map", SB_DTYPE_U32, m->rows)))
         return wrong(r, key, "lacks its row_map");
     if (!indices_fit(m))
-        return wrong(r, key, "has a row_map beyond 2^26");
+        return wrong(r, key, "has a row_map entry above 2^26");
     uint64_t last = 0;
     for (uint32_t i = 0; i < m->rows; i++)
         last = sb_matrix_stored_row(m, i) > last ? sb_matrix_stored_row(m, i) : last;
@@ -157,7 +157,7 @@ static sb_status read_matrix(reader *r, const sb_arg *arg)
     if (!m->data || (parts.scales && !m->quant.scales) ||
         (parts.zero_points && !m->quant.zero_points) ||
         (parts.group_index && !m->quant.group_index) || !indices_fit(m))
-        return wrong(r, key, "has tensors that do not fit its numbers");
+        return wrong(r, key, "has tensors that contradict its numbers");
     *(const sb_matrix **)sb_arg_at(&r->b->args, arg) = m;
     return SB_OK;
 }
@@ -250,10 +250,10 @@ static sb_status read_ids(reader *r, const sb_arg *arg)
     uint32_t *ids = words_of(r, "in.", arg->name, SB_DTYPE_U32, count);
     const uint32_t most = b->op == SB_OP_embed ? b->args.embed.table->rows : 0;
     if (!ids && most)
-        return wrong(r, arg->name, "is missing, or of another size");
+        return wrong(r, arg->name, "is missing or has the wrong size");
     for (size_t i = 0; most && i < count; i++)
         if (ids[i] >= most)
-            return wrong(r, arg->name, "has an id that the table has not");
+            return wrong(r, arg->name, "has an id outside the embedding table");
     *(const uint32_t **)sb_arg_at(&b->args, arg) = ids;
     return SB_OK;
 }
@@ -269,7 +269,7 @@ static sb_status read_array(reader *r, const sb_arg *arg, const sb_op_values *v)
     float *x =
         is_out ? keep(r, count, sizeof *x) : words_of(r, "in.", arg->name, SB_DTYPE_F32, count);
     if (!x)
-        return wrong(r, arg->name, "is missing, or of another size");
+        return wrong(r, arg->name, "is missing or has the wrong size");
     *(float **)sb_arg_at(&r->b->args, arg) = x;
     if (strcmp(arg->name, r->b->output) == 0 && arg->kind != SB_ARG_input) {
         r->b->out = x;
@@ -287,7 +287,7 @@ static sb_status read_positions(reader *r, const sb_arg *arg)
         position[i] =
             words_of(r, "in.position.", names[i], SB_DTYPE_U32, sb_arg_count(&r->b->args, arg));
         if (!position[i])
-            return wrong(r, "in.position", "is missing, or of another size");
+            return wrong(r, "in.position", "is missing or has the wrong size");
     }
     return SB_OK;
 }
@@ -346,7 +346,7 @@ static sb_status read_args(reader *r)
         else if (list.args[i].kind == SB_ARG_weight)
             status = read_matrix(r, &list.args[i]);
     if (!status && !args_fit(b->op, &b->args))
-        status = wrong(r, "samebit.bundle.args", "has numbers that do not fit together");
+        status = wrong(r, "samebit.bundle.args", "has numbers that contradict each other");
     if (status)
         return status;
     const sb_op_values v = sb_op_values_of(b->op, &b->args);
@@ -368,7 +368,7 @@ static sb_status read_results(reader *r)
     b->recorded = words_of(r, "", "recorded", SB_DTYPE_F32, count);
     b->bound = keep(r, count, sizeof *b->bound);
     if (!b->expected || !b->recorded || !b->bound || !bound || bound->bytes != 8 * (uint64_t)count)
-        return wrong(r, "expected, recorded or bound", "is missing, or of another size");
+        return wrong(r, "expected, recorded or bound", "is missing or has the wrong size");
     for (size_t i = 0; i < count; i++)
         b->bound[i] = sb_f64_from_bits(sb_load_u64(bound->data + 8 * i));
     return SB_OK;
@@ -382,7 +382,7 @@ static sb_status read_knobs(const reader *r)
     for (const char *at = text_of(r, "knobs"); *at && !status;) {
         size_t n = strcspn(at, " ");
         if (n >= sizeof one)
-            return wrong(r, "samebit.bundle.knobs", "has a word that is no knob");
+            return wrong(r, "samebit.bundle.knobs", "has a word that is not a knob");
         memcpy(one, at, n);
         one[n] = '\0';
         status = n ? sb_knobs_set(&r->b->knobs, one, r->err) : SB_OK;
@@ -402,7 +402,7 @@ static sb_status read_keys(reader *r)
 {
     sb_bundle *b = r->b;
     if (!*text_of(r, ""))
-        return wrong(r, "is no replay bundle:", "its metadata have no samebit.bundle");
+        return wrong(r, "is not a replay bundle:", "its metadata lack samebit.bundle");
     copy_text(b->op_name, sizeof b->op_name, text_of(r, "op"));
     copy_text(b->name, sizeof b->name, text_of(r, "name"));
     copy_text(b->words, sizeof b->words, text_of(r, "words"));
@@ -416,7 +416,7 @@ static sb_status read_keys(reader *r)
         if (strcmp(sb_op_name(op), b->op_name) == 0)
             b->op = (sb_op)op;
     if (b->op == SB_OP_COUNT)
-        return wrong(r, "samebit.bundle.op", "is no op");
+        return wrong(r, "samebit.bundle.op", "is not the name of an op");
     return read_knobs(r);
 }
 

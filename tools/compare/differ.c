@@ -125,7 +125,7 @@ static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
     if (ops && d->options.forced.mtp && shows_no_head(step)) {
         d->options.forced.mtp = 0;
         snprintf(d->options.verdicts->note, SB_WORDS,
-                 "the first call shows nothing of the MTP head: its ops were not judged");
+                 "the first call shows no values of the MTP head: its ops were not judged");
     }
     if (ops) /* the engine's values, if they are recorded */
         d->options.forced.coverage = &d->options.verdicts->coverage;
@@ -337,8 +337,8 @@ static void judge_lengths(sb_differ *d, const sb_step *step)
         place.found = (double)state->position;
         place.expected = (double)row->position;
         snprintf(place.words, sizeof place.words,
-                 "sequence %u: the state of step %llu is said to be of %llu tokens; the call that "
-                 "reads it begins at position %llu",
+                 "sequence %u: the state of step %llu claims %llu tokens, but the call that reads "
+                 "it begins at position %llu",
                  (unsigned)state->sequence, (unsigned long long)step->number,
                  (unsigned long long)state->position, (unsigned long long)row->position);
         sb_verdicts_fail(v, &place);
@@ -407,7 +407,8 @@ static sb_status finish_free(sb_differ *d, sb_error *err)
     if (status || !decided || v->verdict != SB_VERDICT_MISTRUSTED || before > SB_VERDICT_MISTRUSTED)
         return status;
     snprintf(v->note, sizeof v->note,
-             "of both sides on their own: %.200s; each op alone has decided", v->reason);
+             "the free runs alone are not conclusive: %.200s; the verdict comes from each op alone",
+             v->reason);
     memcpy(v->reason, reason, sizeof v->reason);
     v->verdict = before;
     d->options.tie_limit = 1.0;

@@ -53,11 +53,10 @@ static void say_ops(sb_verdicts *v)
         const sb_op_verdict *op = &v->ops[i];
         if (op->verdict != SB_VERDICT_MISTRUSTED)
             continue;
-        snprintf(
-            text, sizeof text,
-            "op %s: %zu elements compared, %zu identical, median error/bound %.2g: its data could "
-            "not have shown a fault",
-            sb_op_name(i), op->compared, op->identical, op->median);
+        snprintf(text, sizeof text,
+                 "op %s: %zu elements compared, %zu identical, median error/bound %.2g: these data "
+                 "could not reveal a fault",
+                 sb_op_name(i), op->compared, op->identical, op->median);
         say(v, SB_VERDICT_MISTRUSTED, text);
     }
 }
@@ -70,7 +69,8 @@ static void say_ties(sb_verdicts *v, double limit)
         ties += v->tokens[i].verdict == SB_VERDICT_NEAR_TIE;
     if (!ties || (double)ties <= limit * (double)v->token_count)
         return;
-    snprintf(text, sizeof text, "%zu of %zu tokens are near ties, more than a share of %.2g", ties,
+    snprintf(text, sizeof text,
+             "%zu of %zu tokens are near ties, more than the allowed share of %.2g", ties,
              v->token_count, limit);
     say(v, SB_VERDICT_MISTRUSTED, text);
 }
@@ -95,7 +95,7 @@ void sb_differ_judge(sb_verdicts *v, int forced_required, double tie_limit)
         say_failure(v);
     if (w.compared == SB_VERDICT_MISTRUSTED) {
         say_ops(v);
-        say(v, SB_VERDICT_MISTRUSTED, "the data could not have shown a fault");
+        say(v, SB_VERDICT_MISTRUSTED, "these data could not reveal a fault");
     }
     say_ties(v, tie_limit);
     if (!v->token_count)
@@ -110,7 +110,7 @@ void sb_differ_judge(sb_verdicts *v, int forced_required, double tie_limit)
     if (v->lost) { /* the rest of the sequence was not judged */
         char why[SB_WORDS];
         memcpy(why, v->reason, sizeof why);
-        say(v, SB_VERDICT_SKIPPED, *why ? why : "a sequence could not be followed");
+        say(v, SB_VERDICT_SKIPPED, *why ? why : "the tokens of a sequence could not be followed");
     }
     if (w.compared == SB_VERDICT_none && w.missing != SB_VERDICT_none)
         say(v, w.missing, sb_verdict_name(w.missing));

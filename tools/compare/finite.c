@@ -179,11 +179,11 @@ static void say_birth(const sb_finite *f, size_t row, const char *name, char *wo
     uint64_t order = sb_finite_order(f->config, name);
     const char *last = last_before(f, row, order);
     if (last && has_gap(f, sb_finite_order(f->config, last), order))
-        snprintf(words, room, "nothing is recorded between it and %.60s, which is finite", last);
+        snprintf(words, room, "no values are recorded between it and %.60s, which is finite", last);
     else if (last)
-        snprintf(words, room, "%.60s before it is finite", last);
+        snprintf(words, room, "the last recorded values before it, %.60s, are finite", last);
     else
-        snprintf(words, room, "nothing is recorded before it");
+        snprintf(words, room, "no values are recorded before it");
 }
 
 static void fill(const sb_finite *f, size_t row, const sb_step_value *v, size_t column,

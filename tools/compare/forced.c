@@ -246,7 +246,7 @@ static sb_status run_rows(sb_forced *f, forced_sequence *s, const sb_step *step,
     if (first->position == 0 && state->position > 0)
         begin_sequence(f, s);
     if (sb_session_state(s->session)->position != first->position) {
-        lose(f, s, "its rows do not go on where the last ended");
+        lose(f, s, "its rows do not continue at the end of its last call");
         return SB_OK;
     }
     return feed(f, s, step, row, err);

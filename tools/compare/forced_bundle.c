@@ -126,7 +126,7 @@ sb_status forced_bundle(sb_forced *f, const sb_place *place, const sb_known *fro
     sb_op_value out;
     const struct forced_kept *k = find(f, expected, &out);
     if (!k) {
-        forced_no_bundle(f, place, "was made by a call that was not kept");
+        forced_no_bundle(f, place, "comes from a call that is no longer in memory");
         return SB_OK;
     }
     size_t count = out.rows * out.cols, at = (size_t)(expected - out.data);

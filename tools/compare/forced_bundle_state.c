@@ -85,7 +85,7 @@ sb_status forced_bundle_state(sb_forced *f, const sb_place *place, sb_op op, siz
 {
     struct forced_kept *k = *slot_of(forced_memory_of(f, place->layer), op);
     if (!k || !cut_rows(k, expected)) {
-        forced_no_bundle(f, place, "was not left by one call of an op");
+        forced_no_bundle(f, place, "was not written by a single call of an op");
         return SB_OK;
     }
     sb_op_value state = sb_op_values_of(k->call.op, &k->args).state;

@@ -99,13 +99,14 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
     if (v->compared == 0)
         return SB_VERDICT_WITHIN;
     if (c->nonzero == 0 || (v->compared > 1 && c->distinct == 0)) {
-        snprintf(why, room, "%s: all of %zu elements are %s", sb_op_name(op), v->compared,
-                 c->nonzero ? "the same" : "zero");
+        snprintf(why, room, "%s: all %zu elements are %s", sb_op_name(op), v->compared,
+                 c->nonzero ? "equal" : "zero");
         return SB_VERDICT_MISTRUSTED;
     }
     /* T-71: "more than half of the op's elements were not 0 and had a bound of 0" */
     if (is_evidence(c->differing, v->worst) && 2 * c->pinned <= v->compared) {
-        snprintf(why, room, "%s: none of the %zu elements that differ comes near its bound: %.1e",
+        snprintf(why, room,
+                 "%s: %zu elements differ, but none comes near its bound: largest error/bound %.1e",
                  sb_op_name(op), c->differing, v->worst);
         return SB_VERDICT_MISTRUSTED;
     }
@@ -148,7 +149,7 @@ sb_status sb_forced_finish(sb_forced *f, sb_error *err)
         weigh(v, SB_VERDICT_MISTRUSTED, "nothing was compared");
     else if (is_the_reference(f))
         weigh(v, SB_VERDICT_MISTRUSTED,
-              "every element is the reference's, though the arithmetic leaves them open");
+              "every element has the reference's bits, although this arithmetic may give others");
     if (v->has_failure) {
         v->verdict = SB_VERDICT_FAIL;
         snprintf(v->reason, sizeof v->reason, "%s", v->first_failure.words);

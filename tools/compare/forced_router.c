@@ -133,7 +133,7 @@ static void fail_id(sb_forced *f, const choice *c, size_t at)
     place.expected = (double)a->ids[at];
     snprintf(place.words, sizeof place.words, "%s: sequence %u, token %llu, slot %zu is %.9g: %s",
              c->name, (unsigned)place.sequence, (unsigned long long)place.token, slot, place.found,
-             twice ? "that expert stands in the row already" : "the model has no such expert");
+             twice ? "the row already contains this expert" : "the model has no such expert");
     int first = forced_fail(f, &place, forced_step_row(f, c->name, row, a->rows), 0x1p1000);
     if (first && f->options.bundle && !f->broken)
         bundle(f, c, &place);
@@ -145,12 +145,11 @@ static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p
     sb_place place = place_of(f, c, row, p->slot);
     place.expected = (double)p->missing;
     place.bound = p->allowed;
-    snprintf(
-        place.words, sizeof place.words,
-        "%s: sequence %u, token %llu, slot %zu is expert %u, expected %u, whose probability is "
-        "%.3g larger; %.3g is what the arithmetic allows",
-        c->name, (unsigned)place.sequence, (unsigned long long)place.token, p->slot,
-        (unsigned)found, (unsigned)p->missing, p->apart, p->allowed);
+    snprintf(place.words, sizeof place.words,
+             "%s: sequence %u, token %llu, slot %zu is expert %u, expected %u, whose probability "
+             "is %.3g larger; the arithmetic allows %.3g",
+             c->name, (unsigned)place.sequence, (unsigned long long)place.token, p->slot,
+             (unsigned)found, (unsigned)p->missing, p->apart, p->allowed);
     int first = forced_fail(f, &place, at, p->allowed > 0.0 ? p->apart / p->allowed : 0x1p1000);
     if (first && f->options.bundle && !f->broken)
         bundle(f, c, &place);

@@ -62,7 +62,8 @@ static void fail_at(sb_forced *f, forced_sequence *s, const piece *p, size_t i, 
         f->broken =
             forced_bundle_state(f, &place, p->op, i, p->expected, p->found, p->apart, &f->why);
     else
-        forced_no_bundle(f, &place, "is no op's: it must be a copy of what was recorded before");
+        forced_no_bundle(
+            f, &place, "is not computed by an op: it must be a copy of an earlier recorded value");
 }
 
 static void judge_piece(sb_forced *f, forced_sequence *s, const piece *p, uint64_t position)

@@ -148,8 +148,8 @@ static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
     sb_place place = {.layer = SB_NO_LAYER, .op = "position"};
     uint64_t expected = s->position + s->kept;
     snprintf(place.words, sizeof place.words,
-             "the call behind the round begins at position %llu; expected %llu, as %zu tokens were "
-             "emitted",
+             "the call after the round begins at position %llu; expected %llu, because %zu tokens "
+             "were emitted",
              (unsigned long long)next, (unsigned long long)expected, s->kept);
     place.found = (double)next;
     place.expected = (double)expected;
@@ -162,7 +162,7 @@ static void wrong_place(sb_free *f, sb_free_sequence *s, uint64_t next)
     const char *like = NULL;
     size_t before = s->accepted[1] + 1 < s->rows ? s->accepted[1] + 1 : s->rows;
     if (next == s->position + before)
-        like = "the accepted count was that of the round before";
+        like = "the accepted count came from the previous round";
     if (next + 1 == expected)
         like = "the row of the last accepted draft was not kept";
     if (next == expected + 1)
@@ -179,9 +179,8 @@ static void judge_fed(sb_free *f, sb_free_sequence *s, const sb_step_row *next)
     if (!s->verify || !s->kept || next->token == s->last || next->kind == SB_CALL_prompt ||
         next->position != s->position + s->kept)
         return;
-    snprintf(place.words, sizeof place.words,
-             "token %u was emitted last, and token %u is fed behind it", (unsigned)s->last,
-             (unsigned)next->token);
+    snprintf(place.words, sizeof place.words, "token %u was emitted last, but token %u is fed next",
+             (unsigned)s->last, (unsigned)next->token);
     place.found = next->token;
     place.expected = s->last;
     sb_free_fail(f, s, next->position, &place);
@@ -199,7 +198,7 @@ static sb_status settle(sb_free *f, sb_free_sequence *s, const uint64_t *next, s
         if (s->verify && s->kept)
             wrong_place(f, s, *next);
         if (!s->verify || *next <= s->position || *next > s->position + s->rows) {
-            lose(f, s, "rows do not follow one another");
+            lose(f, s, "the rows are not consecutive");
             return SB_OK;
         }
         kept = (size_t)(*next - s->position);
@@ -334,22 +333,22 @@ static int vacuous(const sb_free *f, char *why, size_t room)
 {
     const char *words = NULL;
     if (f->compared == 0)
-        words = "not one row was compared";
+        words = "no row was compared";
     else if (f->rows > 1 && !f->varied)
-        words = "all tokens are one";
+        words = "all tokens are the same";
     else if (f->constant == f->compared)
         words = "the engine's logits are constant";
     if (words)
         snprintf(why, room, "%s", words);
     else if ((double)f->near_tokens > SB_NEAR_TIE_LIMIT * (double)f->choices)
         snprintf(why, room,
-                 "too many of the tokens are near ties: the noise could hide a fault (%zu of %zu "
-                 "near ties, limit %g)",
+                 "too many tokens are near ties: the noise could hide a fault (%zu of %zu near "
+                 "ties, limit %g)",
                  f->near_tokens, f->choices, SB_NEAR_TIE_LIMIT);
     else if (2 * f->rows_wide > f->rows_judged)
         snprintf(why, room,
-                 "rounding alone could give other logits altogether at more than half of the "
-                 "tokens (%zu of %zu)",
+                 "rounding alone could change the logits beyond recognition at more than half of "
+                 "the tokens (%zu of %zu)",
                  f->rows_wide, f->rows_judged);
     else if (f->alone && 2 * f->open_tokens > f->alone)
         snprintf(why, room, "rounding alone could change more than half of the tokens (%zu of %zu)",

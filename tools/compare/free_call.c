@@ -57,7 +57,8 @@ static void judge_experts(sb_free *f, const sb_free_sequence *s, size_t first_ve
         }
         snprintf(place.name, sizeof place.name, "layers.%u.mlp.router_ids", (unsigned)a->layer);
         snprintf(place.words, sizeof place.words,
-                 "expert %u in the place of %u, whose logit is %.3g larger; rounding explains %.3g",
+                 "expert %u was chosen instead of %u, whose logit is %.3g larger; rounding "
+                 "explains %.3g",
                  (unsigned)a->theirs, (unsigned)a->ours, a->margin, a->bound);
         sb_free_fail_row(f, s, t, &place);
     }
@@ -144,10 +145,10 @@ sb_status sb_free_call(sb_free *f, sb_free_sequence *s, size_t first, size_t n, 
     for (size_t i = 0; i < n && !status; i++) {
         tokens[i] = rows[i].token;
         if (rows[i].position != rows[0].position + i)
-            status =
-                sb_fail(err, SB_ERR_INPUT, "sequence %u: position %llu behind %llu in one call",
-                        (unsigned)s->number, (unsigned long long)rows[i].position,
-                        (unsigned long long)rows[0].position + i - 1);
+            status = sb_fail(err, SB_ERR_INPUT,
+                             "sequence %u: position %llu follows %llu within one call",
+                             (unsigned)s->number, (unsigned long long)rows[i].position,
+                             (unsigned long long)rows[0].position + i - 1);
     }
     f->first = first;
     if (!status && rows[0].kind != SB_CALL_prompt)

@@ -27,12 +27,12 @@ static void see(sb_free *f, const sb_free_sequence *s, int same, const char *nam
                           .bound = (double)NAN};
     snprintf(d->first.name, sizeof d->first.name, "%s", name);
     snprintf(d->first.words, sizeof d->first.words,
-             "the digest %s%s%s differs, and its data are not recorded; %s", is_piece ? "of " : "",
+             "the digest %s%s%s differs and its data are not recorded; %s", is_piece ? "of " : "",
              name, is_piece ? "" : " of the whole state",
              f->options.same_arithmetic
                  ? "the trace says that its arithmetic is exact"
-                 : "everything else has the reference's bits: a wrong state, or another arithmetic "
-                   "(then \"arithmetic\" in the trace says it)");
+                 : "all other values have the reference's bits: the state is wrong, or the "
+                   "arithmetic is another (then the trace must name it in \"arithmetic\")");
 }
 
 void sb_free_digest_of_piece(sb_free *f, const sb_free_sequence *s, const sb_piece *p,

@@ -22,7 +22,8 @@ sb_status sb_free_take_draft(sb_free *f, sb_free_sequence *s, size_t row, sb_err
     sb_free_draft *d = &s->drafted[s->drafts];
     *d = (sb_free_draft){f->step->rows[row].position, f->step->rows[row].token, NULL};
     if (logits && cols != V)
-        return sb_fail(err, SB_ERR_INPUT, "a row of %zu logits of a draft; expected %zu", cols, V);
+        return sb_fail(err, SB_ERR_INPUT, "a row of draft logits has %zu columns; expected %zu",
+                       cols, V);
     s->drafts++;
     if (!logits)
         return SB_OK;
@@ -54,7 +55,7 @@ static void judge_fed(sb_free *f, const sb_free_sequence *s, sb_round_verdict *r
     if (d->position == position && d->token == token)
         return;
     snprintf(place.words, sizeof place.words,
-             "draft %zu was made behind token %u at position %llu; expected token %u at %llu", j,
+             "draft %zu was made after token %u at position %llu; expected token %u at %llu", j,
              (unsigned)d->token, (unsigned long long)d->position, (unsigned)token,
              (unsigned long long)position);
     fail_draft(f, s, round, j, &place);
@@ -118,7 +119,7 @@ sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens
 {
     sb_status status = SB_OK;
     if (n - 1 > SB_MAX_DRAFTS)
-        return sb_fail(err, SB_ERR_INPUT, "%zu drafts in a round; expected at most %d", n - 1,
+        return sb_fail(err, SB_ERR_INPUT, "a round has %zu drafts; expected at most %d", n - 1,
                        SB_MAX_DRAFTS);
     sb_envelope_forget_drafts(s->envelope);
     for (size_t j = 0; j < n && (j + 1 < n || j < s->drafts) && !status; j++) {

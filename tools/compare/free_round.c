@@ -9,20 +9,20 @@
 static const char *contradiction(const sb_free *f, const sb_round *r, size_t first, size_t rows)
 {
     if (r->drafted > SB_MAX_DRAFTS || r->drafted + 1 != rows)
-        return "it has other drafts than rows";
+        return "the number of drafts does not fit the number of rows";
     if (r->accepted > r->drafted)
-        return "more drafts are accepted than there are";
+        return "it accepts more drafts than it has";
     if (r->emitted < 1 || r->emitted > r->accepted + 1)
-        return "the tokens emitted are not those accepted and one more";
+        return "the emitted tokens are not the accepted drafts and one more token";
     for (size_t i = 0; i < r->drafted; i++)
         if (r->drafts[i] != f->step->rows[first + 1 + i].token)
-            return "its drafts are not the tokens that were verified";
+            return "its drafts differ from the verified tokens";
     for (size_t i = 0; i < r->emitted && i < r->accepted; i++)
         if (r->tokens[i] != r->drafts[i])
-            return "a draft is accepted, and another token is emitted in its place";
+            return "a draft is accepted, but another token is emitted instead";
     if (!r->forced && r->emitted == r->accepted + 1 && r->accepted < r->drafted &&
         r->tokens[r->accepted] == r->drafts[r->accepted])
-        return "a draft is rejected, and the same token is emitted in its place";
+        return "a draft is rejected, but the same token is emitted";
     return NULL;
 }
 

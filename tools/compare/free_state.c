@@ -233,10 +233,9 @@ static void judge_kept(sb_free *f, sb_free_sequence *s, size_t index, const sb_p
     sb_state_place(&f->model->config, p, s->number, s->position + s->rows, at, &place);
     place.found = (double)theirs[at];
     place.expected = (double)*was;
-    sb_place_say(&place,
-                 " is %.9g, and it was %.9g in the state recorded before, of which every row stays "
-                 "to the bit",
-                 place.found, place.expected);
+    sb_place_say(
+        &place, " is %.9g, but was %.9g in an earlier recorded state: written rows must not change",
+        place.found, place.expected);
     fail_state(f, s, out, &place);
 }
 

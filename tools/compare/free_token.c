@@ -73,9 +73,9 @@ static void fail_logits(sb_free *f, const sb_free_sequence *s, sb_token_verdict 
                       .expected = (double)ours[d->at],
                       .bound = bound};
     snprintf(place.words, sizeof place.words,
-             "logit %zu is %.9g, expected %.9g within %.3g; the largest is %s", d->at, place.found,
-             place.expected, bound,
-             t->has_top[1] && t->top[1] == t->top[0] ? "the same" : "another one");
+             "logit %zu is %.9g, expected %.9g within %.3g; the top-1 token is %s", d->at,
+             place.found, place.expected, bound,
+             t->has_top[1] && t->top[1] == t->top[0] ? "unchanged" : "another token");
     sb_free_fail_row(f, s, t, &place);
 }
 
@@ -162,10 +162,10 @@ static void fail_token(sb_free *f, const sb_free_sequence *s, sb_token_verdict *
                  "token %u was emitted, but the engine's own logits give %u", (unsigned)token,
                  (unsigned)t->top[1]);
     else
-        snprintf(place.words, sizeof place.words,
-                 "token %u was emitted, expected %u, which stands %.3g higher; rounding explains "
-                 "%.3g",
-                 (unsigned)token, (unsigned)t->top[0], gap, t->envelope);
+        snprintf(
+            place.words, sizeof place.words,
+            "token %u was emitted, expected %u, whose logit is %.3g larger; rounding explains %.3g",
+            (unsigned)token, (unsigned)t->top[0], gap, t->envelope);
     sb_free_fail_row(f, s, t, &place);
 }
 
@@ -210,7 +210,7 @@ sb_status sb_free_row(sb_free *f, sb_free_sequence *s, size_t first_verdict, siz
     if (!theirs && !listed && !needed && !emitted)
         return SB_OK;
     if (theirs && cols != f->model->config.vocab_size)
-        return sb_fail(err, SB_ERR_INPUT, "a row of %zu logits; expected %u", cols,
+        return sb_fail(err, SB_ERR_INPUT, "a row of logits has %zu columns; expected %u", cols,
                        (unsigned)f->model->config.vocab_size);
     sb_status status = sb_envelope_logits(s->envelope, row, s->logits, &noise, err);
     if (status)

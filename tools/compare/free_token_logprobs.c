@@ -92,9 +92,9 @@ static int say_no_list(const part *p, size_t i, char *words, size_t room)
         return snprintf(words, room, "there is no id %g; the vocabulary has %zu",
                         (double)row->ids[i], p->ours.V);
     if (p->is_list && place_of(row, id) < i)
-        return snprintf(words, room, "id %zu stands twice in the list", id);
+        return snprintf(words, room, "id %zu occurs twice in the list", id);
     if (p->is_list && i && row->values[i] > row->values[i - 1])
-        return snprintf(words, room, "the list is not sorted: %.6g at place %zu behind %.6g",
+        return snprintf(words, room, "the list is not sorted: %.6g at place %zu follows %.6g",
                         (double)row->values[i], i, (double)row->values[i - 1]);
     return 0;
 }
@@ -118,7 +118,7 @@ static int is_off(const part *p, sb_place *out)
         return 0;
     *out = place_at(p, at, "logits");
     snprintf(out->words, sizeof out->words,
-             "the log probability of id %zu is %s%.6g, expected %.6g; off by %.3g, rounding "
+             "the log-probability of id %zu is %s%.6g, expected %.6g; the error is %.3g, rounding "
              "explains %.3g",
              id, sb_near_at_floor(&p->row, at) ? "at most " : "", out->found, out->expected,
              p->errors.error, p->errors.allowed);
@@ -138,7 +138,7 @@ static int sums_wrongly(const part *p, sb_place *out)
     }
     if (!p->row.ids && least > 0) {
         snprintf(out->words, sizeof out->words,
-                 "all probabilities together sum to %.9g only: they are of no softmax", 1 - least);
+                 "the probabilities sum to only %.9g: they are not a softmax", 1 - least);
         return 1;
     }
     if (!p->is_list)
@@ -146,8 +146,8 @@ static int sums_wrongly(const part *p, sb_place *out)
     if (least > rest.ours * sb_wide_exp(pair) || rest.most < rest.ours * sb_wide_exp(-pair)) {
         *out = place_at(p, p->row.count - 1, "logits");
         snprintf(out->words, sizeof out->words,
-                 "the list leaves %.6g to %.6g for all other ids, expected %.6g", least, rest.most,
-                 rest.ours);
+                 "the list leaves a probability of %.6g to %.6g for all other ids, expected %.6g",
+                 least, rest.most, rest.ours);
         return 1;
     }
     return 0;
@@ -170,7 +170,7 @@ static int is_misplaced(const part *p, sb_place *out)
             continue;
         *out = place_at(p, at, "logits");
         snprintf(out->words, sizeof out->words,
-                 "id %zu with %.6g does not belong at place %zu of the largest: id %zu has %.6g",
+                 "id %zu with %.6g is listed at place %zu, but id %zu has %.6g",
                  above_first ? first : least, out->found, at, id, logit - p->ours.log_sum);
         return 1;
     }

@@ -99,8 +99,8 @@ static sb_status judge_common(comparison *c, uint32_t sequence, const sb_ids_pai
                                              : SB_VERDICT_FAIL;
     if (verdict == SB_VERDICT_FAIL && out->verdict != SB_VERDICT_FAIL) {
         snprintf(out->words, sizeof out->words,
-                 "token %zu is %u on both sides, and neither is right: %u stands %.3g higher, "
-                 "rounding explains %.3g",
+                 "token %zu is %u on both sides, but both are wrong: the logit of %u is %.3g "
+                 "larger, rounding explains %.3g",
                  at, (unsigned)token, (unsigned)o.top.token, gap, o.envelope);
         fail_at(c, sequence, at - 1, out->words, token, &o);
     }
@@ -118,9 +118,9 @@ static void say_parting(const comparison *c, const opinion *o, sb_ids_verdict *o
 {
     char who[100];
     if (out->could[0] && out->could[1])
-        snprintf(who, sizeof who, "rounding alone could part them");
+        snprintf(who, sizeof who, "rounding alone explains the difference");
     else if (!out->could[0] && !out->could[1])
-        snprintf(who, sizeof who, "neither is right, it is %u", (unsigned)o->top.token);
+        snprintf(who, sizeof who, "both are wrong, expected %u", (unsigned)o->top.token);
     else
         snprintf(who, sizeof who, "%.60s is right", SB_SHOW(side(c, out->could[0] ? 0 : 1)));
     snprintf(out->words, sizeof out->words,
@@ -192,10 +192,10 @@ static sb_status compare_pair(comparison *c, uint32_t sequence, const sb_ids_pai
     *out = (sb_ids_verdict){.common = common_of(pair)};
     out->parts = out->common < pair->count[0] && out->common < pair->count[1];
     if (out->common < c->options->prompt || out->common == 0)
-        return sb_fail(err, SB_ERR_INPUT,
-                       "sequence %u: the two have %zu tokens in common; expected the prompt of %zu",
-                       (unsigned)sequence, out->common,
-                       c->options->prompt ? c->options->prompt : (size_t)1);
+        return sb_fail(
+            err, SB_ERR_INPUT,
+            "sequence %u: the two sides share only %zu tokens; expected at least the prompt of %zu",
+            (unsigned)sequence, out->common, c->options->prompt ? c->options->prompt : (size_t)1);
     sb_envelope_reset(c->envelope);
     sb_status status = feed_common(c, sequence, pair, out, err);
     if (!status && out->parts)
@@ -205,7 +205,7 @@ static sb_status compare_pair(comparison *c, uint32_t sequence, const sb_ids_pai
                  out->common, sb_s(out->common),
                  c->options->prompt
                      ? ""
-                     : "; none was judged: --given N says how many of them are the prompt");
+                     : "; none was judged: expected --given N, the length of the prompt");
     return status;
 }
 
@@ -220,7 +220,7 @@ static void conclude(const comparison *c, const sb_ids_verdict *out, size_t coun
         v->verdict = sb_verdict_worse(v->verdict, out[i].verdict);
     }
     if (c->judged == 0)
-        why = "not one token was judged";
+        why = "no token was judged";
     else if (2 * c->open > c->judged && c->judged > 1)
         why = "rounding alone could change more than half of the tokens";
     if (!why || v->verdict == SB_VERDICT_FAIL)

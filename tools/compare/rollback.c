@@ -32,11 +32,11 @@ typedef struct mistake {
 static const mistake mistakes[] = {
     {"the recurrent states are read from the first slot, whatever was accepted", SLOT_kept,
      SLOT_first, 0, 0, 0},
-    {"a round without drafts reads the recurrent states of the first slot of the round before",
+    {"a round without drafts reads the recurrent states from the first slot of the previous round",
      SLOT_kept, SLOT_kept, 0, 1, 0},
-    {"the conv states are not rolled back: columns of rejected rows stay", SLOT_last, SLOT_kept, 0,
-     0, 0},
-    {"the recurrent states are not rolled back: rejected rows stay in them", SLOT_kept, SLOT_last,
+    {"the conv states are not rolled back: they keep the columns of rejected rows", SLOT_last,
+     SLOT_kept, 0, 0, 0},
+    {"the recurrent states are not rolled back: they include rejected rows", SLOT_kept, SLOT_last,
      0, 0, 0},
     {"neither conv nor recurrent states are rolled back", SLOT_last, SLOT_last, 0, 0, 0},
     {"conv and recurrent states are read one slot too early (accepted - 1)", SLOT_early, SLOT_early,
@@ -49,14 +49,15 @@ static const mistake mistakes[] = {
      0},
     {"the conv window is shifted: it ends one column too early", SLOT_early, SLOT_kept, 1, 0, 0},
     {"the conv window is shifted: it ends one column too late", SLOT_late, SLOT_kept, 0, 0, 0},
-    {"conv and recurrent states are those before the round", SLOT_begin, SLOT_begin, 0, 0, 0},
-    {"where no draft is accepted, the slot accepted - 1 is the last one", SLOT_wraps, SLOT_wraps, 0,
-     0, 0},
-    {"the accepted count is that of the round before", SLOT_before, SLOT_before, 0, 0, 0},
-    {"the accepted count is that of another sequence in the batch", SLOT_other, SLOT_other, 0, 0,
+    {"conv and recurrent states stay as they were before the round", SLOT_begin, SLOT_begin, 0, 0,
      0},
-    {"keys and values of the last row are those of the rejected one behind it", SLOT_kept,
-     SLOT_kept, 0, 0, 1},
+    {"if no draft is accepted, the slot accepted - 1 wraps to the last slot", SLOT_wraps,
+     SLOT_wraps, 0, 0, 0},
+    {"the accepted count comes from the previous round", SLOT_before, SLOT_before, 0, 0, 0},
+    {"the accepted count comes from another sequence of the batch", SLOT_other, SLOT_other, 0, 0,
+     0},
+    {"the last kept row has the keys and values of the rejected row after it", SLOT_kept, SLOT_kept,
+     0, 0, 1},
 };
 enum { TRIALS = sizeof mistakes / sizeof *mistakes };
 
@@ -387,11 +388,12 @@ int sb_trials_say(const sb_trials *t, char *words, size_t size)
             best = i;
     }
     if (best == TRIALS || !(t->trial[best].worst < t->reference / 2)) {
-        snprintf(words, size, "no mistake of rounds that is known here explains it");
+        snprintf(words, size, "no known rollback mistake explains it");
         return 0;
     }
     if (fitting == 0) {
-        snprintf(words, size, "nearest, but not within the bounds (%.3g, without it %.3g): %s",
+        snprintf(words, size,
+                 "closest known mistake, still outside the bounds (%.3g, without it %.3g): %s",
                  t->trial[best].worst, t->reference, mistakes[best].words);
         return 0;
     }

@@ -22,7 +22,7 @@ void sb_state_place(const sb_config *config, const sb_piece *piece, uint32_t seq
     snprintf(place->name, sizeof place->name, "%s", piece->name);
     if (position)
         sb_place_say(place,
-                     "state behind token %llu of sequence %u: ", (unsigned long long)place->token,
+                     "state after token %llu of sequence %u: ", (unsigned long long)place->token,
                      (unsigned)sequence);
     else
         sb_place_say(place, "state before the first token of sequence %u: ", (unsigned)sequence);

@@ -39,7 +39,8 @@ static sb_status read_entries(sb_telling *t, const char *what, const json_t *lis
     int named = sb_tell_get(json_array_get(list, 0), "id") != NULL;
     sb_status status = SB_OK;
     if (ids && !named && json_array_size(ids) != s->entries)
-        return sb_tell_fail(t, "%zu entries and %zu ids", s->entries, json_array_size(ids));
+        return sb_tell_fail(t, "the numbers of entries and ids differ: %zu and %zu", s->entries,
+                            json_array_size(ids));
     for (size_t i = 0; i < s->entries && !status; i++) {
         const json_t *item = json_array_get(list, i);
         sb_tell_where(t, "%s[%zu]", what, i);
@@ -65,10 +66,11 @@ static sb_status find_tokens(sb_telling *t, const char *what, const json_t *list
     sb_status status = SB_OK;
     sb_tell_where(t, "%s", what);
     if (!ids && !all && named && t->said_generated > s->entries)
-        return sb_tell_fail(t,
-                            "%zu entries for %zu tokens: pieces of a character have none; expected "
-                            "--tokens with the prompt and all that was generated",
-                            s->entries, t->said_generated);
+        return sb_tell_fail(
+            t,
+            "%zu entries for %zu tokens: a token that is only a part of a character has no entry; "
+            "expected --tokens with the prompt and all generated tokens",
+            s->entries, t->said_generated);
     s->count = ids ? json_array_size(ids) : all ? t->said_generated : s->entries;
     s->tokens = sb_alloc(s->count, sizeof *s->tokens);
     if (!s->tokens)
@@ -90,8 +92,8 @@ static sb_status align(const sb_telling *t, items *s)
         while (at < s->count && s->tokens[at] != s->ids[k])
             at++;
         if (at == s->count)
-            return sb_tell_fail(t, "entry %zu is of %u, and that was not generated there", k,
-                                (unsigned)s->ids[k]);
+            return sb_tell_fail(t, "entry %zu is of id %u, but another token was generated there",
+                                k, (unsigned)s->ids[k]);
         s->token_of[k] = at++;
     }
     at = s->count;

@@ -37,7 +37,7 @@ static sb_status tell_entry(sb_telling *t, const char *key, const json_t *entry)
         status = sb_tell_number(t, json_is_object(entry) ? sb_tell_get(entry, "logprob") : entry,
                                 &logprob);
     if (!status && (rank && (!json_is_integer(rank) || place < 1 || place > SB_DUMP_MAX_VOCAB)))
-        status = sb_tell_fail(t, "the rank of id %u is none", (unsigned)id);
+        status = sb_tell_fail(t, "the rank of id %u is not a rank", (unsigned)id);
     return status ? status : sb_spoken_list(t->out, id, logprob, (uint32_t)place, t->err);
 }
 
@@ -48,8 +48,10 @@ static sb_status check_own(sb_telling *t, size_t i)
     for (size_t k = 0; k < own->count; k++)
         if (t->out->list[own->first + k].id == own->id)
             return SB_OK;
-    return sb_tell_fail(t, "has no entry for %u, the token that stands there: of another prompt?",
-                        (unsigned)own->id);
+    return sb_tell_fail(
+        t,
+        "has no entry for %u, the token at this place: does the answer belong to another prompt?",
+        (unsigned)own->id);
 }
 
 static sb_status tell_prompt_logprobs(sb_telling *t, json_t *list)
@@ -67,9 +69,9 @@ static sb_status tell_prompt_logprobs(sb_telling *t, json_t *list)
         if (json_is_null(entry) && i == 0)
             continue;
         if (!json_is_object(entry) || i == 0)
-            return sb_tell_fail(t, "%s stands where %s was expected",
+            return sb_tell_fail(t, "found %s, expected %s",
                                 sb_json_found(entry, &(sb_json_text){""}),
-                                i ? "an object" : "null, as nothing is before the first token");
+                                i ? "an object" : "null, because nothing precedes the first token");
         sb_spoken_at(t->out, i, 1);
         json_object_foreach(entry, key, value)
         {
@@ -103,7 +105,7 @@ static sb_status tell_map(sb_telling *t, json_t *map)
     if (!map || json_is_null(map))
         return SB_OK;
     if (!json_is_object(map))
-        return sb_tell_fail(t, "an entry of top_logprobs is no object");
+        return sb_tell_fail(t, "an entry of top_logprobs is not an object");
     sb_spoken_at(t->out, t->out->at, 1);
     json_object_foreach(map, key, value)
     {
@@ -130,8 +132,10 @@ static sb_status tell_completion(sb_telling *t, const json_t *logprobs, const js
     sb_status status = SB_OK;
     if ((ids && json_array_size(ids) != n) || (own && json_array_size(own) != n) ||
         (top && json_array_size(top) != n))
-        return sb_tell_fail(t, "%zu tokens, %zu ids, %zu token_logprobs and %zu top_logprobs", n,
-                            json_array_size(ids), json_array_size(own), json_array_size(top));
+        return sb_tell_fail(t,
+                            "the numbers of tokens, ids, token_logprobs and top_logprobs differ: "
+                            "%zu, %zu, %zu and %zu",
+                            n, json_array_size(ids), json_array_size(own), json_array_size(top));
     for (size_t i = 0; i < n && !status; i++) {
         const json_t *value = json_array_get(own, i);
         double logprob = 0;
@@ -181,7 +185,7 @@ static sb_status tell_echo(sb_telling *t, const json_t *logprobs, const json_t *
         uint32_t id = 0;
         status = sb_tell_id(t, json_array_get(prompt, i), &id);
         if (!status && id != t->out->told[i].id)
-            status = sb_tell_fail(t, "token %zu is %u, and prompt_token_ids has %u", i,
+            status = sb_tell_fail(t, "token %zu is %u, but %u in prompt_token_ids", i,
                                   (unsigned)t->out->told[i].id, (unsigned)id);
     }
     return status;
@@ -198,12 +202,11 @@ static sb_status tell(sb_telling *t, const json_t *document, size_t i)
     t->out->floor = SB_SPOKEN_UNLIKELY;
     sb_tell_where(t, "choice %zu", i);
     if (!json_is_object(choice))
-        return sb_tell_fail(t, "is no object");
+        return sb_tell_fail(t, "is not an object");
     if (is_echo(logprobs)) {
         if (experts || either(choice, document, "prompt_logprobs"))
-            return sb_tell_fail(t,
-                                "has an echo and routed_experts or prompt_logprobs: one of them is "
-                                "expected");
+            return sb_tell_fail(t, "has an echo together with routed_experts or prompt_logprobs; "
+                                   "expected only one of them");
         return tell_echo(t, logprobs, document, prompt);
     }
     if (sb_tell_get(json_array_get(content, 0), "id"))

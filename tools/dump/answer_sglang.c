@@ -13,7 +13,7 @@ static size_t sequences(const json_t *document)
 static sb_status read_triple(sb_telling *t, const json_t *triple, uint32_t *id, double *logprob)
 {
     if (!json_is_array(triple) || json_array_size(triple) < 2)
-        return sb_tell_fail(t, "%s stands where [logprob, id, text] was expected",
+        return sb_tell_fail(t, "found %s, expected [logprob, id, text]",
                             sb_json_found(triple, &(sb_json_text){""}));
     *logprob = NAN;
     sb_status status = sb_tell_id(t, json_array_get(triple, 1), id);
@@ -44,8 +44,8 @@ static sb_status tell_token(sb_telling *t, const json_t *triple, double logprob,
     if (silent && !json_array_size(list))
         return SB_OK;
     if (t->out->count == 1)
-        return sb_tell_fail(t, "the first token of a prompt has a log-probability; expected null, "
-                               "or prompt_tokens and --tokens to say what stands before it");
+        return sb_tell_fail(t, "the first token of the prompt has a log-probability; expected "
+                               "null, or prompt_tokens and --tokens for the tokens before it");
     if (!silent)
         sb_spoken_own(t->out, logprob);
     return tell_list(t, list);
@@ -88,7 +88,8 @@ static sb_status tell_prompt(sb_telling *t, const json_t *info)
     if (!listed)
         return sb_tell_prompt(t, NULL);
     if (before && given < before)
-        return sb_tell_fail(t, "%zu tokens of the prompt are not in it: expected --tokens", before);
+        return sb_tell_fail(t, "the answer lacks %zu tokens of the prompt: expected --tokens",
+                            before);
     for (size_t i = 0; i < before && !status; i++)
         status = sb_spoken_token(t->out, ids[i], t->err);
     if (!status)
@@ -107,8 +108,9 @@ static sb_status tell(sb_telling *t, const json_t *document, size_t i)
     sb_status status = tell_prompt(t, info);
     size_t told = json_array_size(sb_tell_get(info, "output_token_logprobs"));
     if (!status && told && ids && json_array_size(ids) != told)
-        status = sb_tell_fail(t, "%zu output_token_logprobs and %zu output_ids; expected as many",
-                              told, json_array_size(ids));
+        status = sb_tell_fail(
+            t, "the numbers of output_token_logprobs and output_ids differ: %zu and %zu", told,
+            json_array_size(ids));
     else if (!status && told)
         status = tell_part(t, info, "output_token_logprobs", "output_top_logprobs", 0);
     else if (!status && ids)

@@ -42,7 +42,7 @@ static sb_status check_experts(sb_telling *t)
     uint64_t rows = s->experts.count ? s->experts.items[0].shape[0] : 0;
     if (!rows || rows == s->count || rows + 1 == s->count)
         return SB_OK;
-    return sb_tell_fail(t, "routed_experts has %llu rows, and there are %zu tokens",
+    return sb_tell_fail(t, "routed_experts has %llu rows, expected %zu, one per token",
                         (unsigned long long)rows, s->count);
 }
 
@@ -57,7 +57,7 @@ static sb_status check_all_ids(sb_telling *t)
         const uint32_t *own = sb_dump_given_ids(t->options, t->sequence, &given);
         if (i < given && own[i] != s->told[i].id)
             status = sb_fail(t->err, SB_ERR_INPUT,
-                             "%s: token %zu is %u; --tokens or --tokens-file has %u", where, i,
+                             "%s: token %zu is %u, but %u in --tokens or --tokens-file", where, i,
                              (unsigned)s->told[i].id, (unsigned)own[i]);
     }
     return status;
@@ -87,7 +87,7 @@ static sb_status take_sequence(pass *p, const sb_answer_format *format, const js
     sb_spoken_clear(&spoken);
     p->sequences++;
     if (!status && p->sequences >= SB_DUMP_MAX_SEQUENCES)
-        status = sb_tell_fail(&t, "there are more than %d sequences", SB_DUMP_MAX_SEQUENCES);
+        status = sb_tell_fail(&t, "more than %d sequences", SB_DUMP_MAX_SEQUENCES);
     return status;
 }
 
@@ -107,14 +107,14 @@ static sb_status no_answer(const pass *p, const json_t *answer)
     const char *key = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)answer));
     const char *format = json_string_value(json_object_get(answer, "format"));
     const char *hint = format && strcmp(format, SB_TRACE_FORMAT) == 0
-                           ? ": this is the list of a trace, whose folder is what to give"
+                           ? ": this is the list of a trace; pass the trace folder instead"
                        : json_object_get(answer, "architectures")
                            ? ": this is the config.json of a checkpoint"
                            : "";
     return sb_fail(p->err, SB_ERR_INPUT,
-                   "%s: document %zu: is no answer of a server: expected choices, "
+                   "%s: document %zu: is not an answer of a server: expected choices, "
                    "completion_probabilities or meta_info, found %s%s%s%s",
-                   SB_SHOW(p->a->path), p->documents, key ? "the key \"" : "none of them",
+                   SB_SHOW(p->a->path), p->documents, key ? "the key \"" : "none of these keys",
                    key ? SB_SHOW(key) : "", key ? "\" first" : "", hint);
 }
 

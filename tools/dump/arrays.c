@@ -139,14 +139,14 @@ static sb_status check_bounds(const sb_dump_array *a, const char *name, uint64_t
         return SB_OK;
     if (reach == 0 || reach > bytes / size)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: \"%s\" of shape %s and type %s reaches behind the %" PRIu64
-                       " bytes that are there",
+                       "%s: \"%s\" of shape %s and type %s reaches beyond the %" PRIu64
+                       " bytes of the file",
                        SB_SHOW(a->file), SB_SHOW(name), sb_dump_shape_show(a, &shown),
                        sb_dtype_name(a->dtype), bytes);
     /* J-11: "An array that repeats elements" - with a stride of 0, four bytes become terabytes */
     if (elements > reach && elements > SB_DUMP_STEP_BYTES / 4)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: \"%s\" of shape %s repeats its %" PRIu64 " elements: too large",
+                       "%s: \"%s\" of shape %s repeats its %" PRIu64 " elements and is too large",
                        SB_SHOW(a->file), SB_SHOW(name), sb_dump_shape_show(a, &shown), reach);
     return SB_OK;
 }

@@ -72,10 +72,10 @@ sb_status sb_dump_open(const char *path, const sb_dump_options *options, sb_dump
     if (!reader && options->as)
         return no_reader(options->as, err);
     if (!reader)
-        return sb_fail(err, SB_ERR_USAGE, "%s: no kind of file that is known", SB_SHOW(path));
+        return sb_fail(err, SB_ERR_USAGE, "%s: not a known kind of file", SB_SHOW(path));
     if (options->map && !reader->mapped)
         return sb_fail(err, SB_ERR_USAGE,
-                       "--map would do nothing here: %s is read as %s, which has no named arrays",
+                       "--map has no effect here: %s is read as %s, which has no named arrays",
                        SB_SHOW(path), reader->name);
     sb_dump *dump = sb_alloc(1, sizeof *dump);
     if (!dump)
@@ -146,9 +146,10 @@ static sb_status check_pair(const sb_dump *d, const sb_step *step, const char *i
     const sb_step_value *a = sb_step_find(&step->taps, ids), *b = sb_step_find(&step->taps, values);
     if ((!a && !b) || (a && b && a->cols == b->cols && a->rows == b->rows))
         return SB_OK;
-    return sb_fail(err, SB_ERR_INPUT,
-                   "%s: %s and %s belong together and have %zu and %zu columns; expected as many",
-                   SB_SHOW(d->path), ids, values, a ? a->cols : 0, b ? b->cols : 0);
+    return sb_fail(
+        err, SB_ERR_INPUT,
+        "%s: %s and %s belong together but have %zu and %zu columns; expected equal numbers",
+        SB_SHOW(d->path), ids, values, a ? a->cols : 0, b ? b->cols : 0);
 }
 
 static sb_status take_checked(void *ctx, const sb_step *step, sb_error *err)

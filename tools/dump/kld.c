@@ -127,7 +127,7 @@ static sb_status check_tokens(const sb_kld *k, sb_error *err)
     if (!ids)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
     if (k->options->sequence_count > 1 && k->options->sequence_count != k->chunks)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: has %zu chunks; %zu sequences were given",
+        status = sb_fail(err, SB_ERR_INPUT, "%s: has %zu chunks, but %zu sequences are given",
                          SB_SHOW(k->path), k->chunks, k->options->sequence_count);
     for (size_t chunk = 0; chunk < k->chunks && !status; chunk++) {
         for (size_t i = 0; i < k->context; i++)

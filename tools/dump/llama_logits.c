@@ -69,7 +69,8 @@ static sb_status read_tokens(single *s, const char *path, sb_error *err)
     for (size_t i = 0; i < s->count && !status; i++) {
         s->ids[i] = sb_load_u32(bytes + 4 * i);
         if (s->ids[i] >= s->vocabulary)
-            status = sb_fail(err, SB_ERR_INPUT, "%s: token %zu is %ld; there are %zu logits",
+            status = sb_fail(err, SB_ERR_INPUT,
+                             "%s: token %zu is %ld, expected an id below %zu, the number of logits",
                              SB_SHOW(path), i, (long)(int32_t)s->ids[i], s->vocabulary);
     }
     free(bytes);
@@ -83,7 +84,7 @@ static sb_status take_given(single *s, const char *beside, const sb_dump_options
     const uint32_t *given = sb_dump_given_ids(options, 0, &s->count);
     if (!given)
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s: does not say what was fed, and there is no %s: expected --tokens",
+                       "%s: does not contain the fed tokens, and there is no %s: expected --tokens",
                        SB_SHOW(s->path), SB_SHOW(base_of(beside)));
     s->ids = sb_alloc(s->count, sizeof *s->ids);
     if (!s->ids)
@@ -105,7 +106,7 @@ static sb_status load_tokens(single *s, const sb_dump_options *options, sb_error
         status = sb_dump_check_ids(options, 0, s->ids, s->count, s->path, err);
     size_t given = 0;
     if (!status && sb_dump_given_ids(options, 0, &given) && given != s->count)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: was fed %zu tokens; %zu were given",
+        status = sb_fail(err, SB_ERR_INPUT, "%s: was fed %zu tokens, but %zu are given",
                          SB_SHOW(s->path), s->count, given);
     free(beside);
     return status;
@@ -158,14 +159,14 @@ static sb_status parse_text(single *s, const char *text, size_t size, sb_error *
         lines += text[k] == '\n';
     lines += size && text[size - 1] != '\n';
     if (strlen(text) != size)
-        return sb_fail(err, SB_ERR_INPUT, "%s: is no text: byte %zu is 0", SB_SHOW(s->path),
+        return sb_fail(err, SB_ERR_INPUT, "%s: is not text: byte %zu is 0", SB_SHOW(s->path),
                        strlen(text));
     sb_status status = room_for(s, lines, err);
     for (; i < s->vocabulary && !status; i++)
         if (!parse_line(&text, i, &s->logits[i]))
-            status =
-                sb_fail(err, SB_ERR_INPUT, "%s:%zu: is no line of logits, expected \"%zu: VALUE\"",
-                        SB_SHOW(s->path), i + 1, i);
+            status = sb_fail(err, SB_ERR_INPUT,
+                             "%s:%zu: is not a line of logits, expected \"%zu: VALUE\"",
+                             SB_SHOW(s->path), i + 1, i);
     return status;
 }
 
@@ -190,7 +191,7 @@ static sb_status open_single(const char *path, const sb_dump_options *options, s
     *state = s; /* the caller closes it also after a failure */
     s->path = path;
     if (strlen(path) < 4)
-        return sb_fail(err, SB_ERR_INPUT, "%s: expected a name that ends in .bin or .txt",
+        return sb_fail(err, SB_ERR_INPUT, "%s: expected a file name that ends in .bin or .txt",
                        SB_SHOW(path));
     sb_status status = sb_read_file(path, MAX_TEXT, &bytes, &size, err);
     if (!status)

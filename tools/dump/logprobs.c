@@ -24,8 +24,8 @@ sb_status sb_dump_check_ids(const sb_dump_options *options, size_t sequence, con
     for (size_t i = 0; i < count && i < given; i++)
         if (ids[i] != own[i])
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s: token %zu is %u; --tokens or --tokens-file has %u", SB_SHOW(where),
-                           i, (unsigned)ids[i], (unsigned)own[i]);
+                           "%s: token %zu is %u, but %u in --tokens or --tokens-file",
+                           SB_SHOW(where), i, (unsigned)ids[i], (unsigned)own[i]);
     return SB_OK;
 }
 

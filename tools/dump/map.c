@@ -121,8 +121,8 @@ static sb_status check_row(const sb_dump_map *map, const char *key, const row *r
     const char *star = strchr(key, '*'), *other = strchr(r->target, '*');
     if ((star && strchr(star + 1, '*')) || (other && (!star || strchr(other + 1, '*'))))
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: \"%s\" to \"%s\": expected at most one *, and in the tap only where "
-                       "the name has it",
+                       "%s: \"%s\" to \"%s\": expected at most one *, and none in the tap if the "
+                       "name has none",
                        SB_SHOW(map->file), SB_SHOW(key), SB_SHOW(r->target));
     if (other ? !can_be_tap(r->target) : kind_of(r->target) == SB_DUMP_UNKNOWN)
         return sb_fail(err, SB_ERR_INPUT,
@@ -139,7 +139,8 @@ static sb_status check(const sb_dump_map *map, sb_error *err)
     const char *key;
     json_t *value;
     if (!json_is_object(map->root))
-        return sb_fail(err, SB_ERR_INPUT, "%s: is no object of names and taps", SB_SHOW(map->file));
+        return sb_fail(err, SB_ERR_INPUT, "%s: is not an object that maps names to taps",
+                       SB_SHOW(map->file));
     json_object_foreach(map->root, key, value)
     {
         row r;
@@ -233,7 +234,7 @@ static sb_status find_pattern(const sb_dump_map *map, const char *name, const ch
         if (!strchr(key, '*') || !fits(key, name, &part, &n))
             continue;
         if (*found) /* J-2: "A name that two patterns fit is refused" */
-            return sb_fail(err, SB_ERR_INPUT, "%s: both \"%s\" and \"%s\" fit the name \"%s\"",
+            return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" and \"%s\" both match the name \"%s\"",
                            SB_SHOW(map->file), SB_SHOW(*found), SB_SHOW(key), SB_SHOW(name));
         *found = key;
         *text = part;

@@ -85,17 +85,17 @@ static sb_status read_shape(parser *p, sb_dump_array *a)
 {
     int more = 1;
     if (!eat(p, '('))
-        return refuse(p, "its shape is no tuple");
+        return refuse(p, "its shape is not a tuple");
     while (!eat(p, ')')) {
         if (!more)
-            return refuse(p, "its shape is no tuple of numbers");
+            return refuse(p, "its shape is not a tuple of numbers");
         if (a->rank == SB_MAX_RANK)
             return refuse(p, "it has more than 8 axes");
         if (!read_number(p, &a->shape[a->rank++]))
-            return refuse(p, "its shape has something else than whole numbers");
+            return refuse(p, "its shape contains something other than whole numbers");
         more = eat(p, ',');
         if (a->rank == 1 && !more)
-            return refuse(p, "its shape is a number in brackets, expected a tuple");
+            return refuse(p, "its shape is a number in parentheses, expected a tuple");
     }
     return SB_OK;
 }
@@ -132,9 +132,9 @@ static sb_status read_descr(parser *p, sb_dtype *out)
     char descr[32];
     skip_blanks(p);
     if (p->at < p->end && (*p->at == '[' || *p->at == '('))
-        return refuse(p, "its type is one of several fields, expected numbers");
+        return refuse(p, "its type is a record of several fields, expected numbers");
     if (!read_text(p, descr, sizeof descr))
-        return refuse(p, "its type is no text, or a long one");
+        return refuse(p, "its type is not a text, or too long");
     return find_dtype(p, descr, out);
 }
 
@@ -146,12 +146,12 @@ static sb_status read_pair(parser *p, sb_dump_array *a, int *fortran, unsigned *
     char key[32];
     unsigned which = 0;
     if (!read_text(p, key, sizeof key) || !eat(p, ':'))
-        return refuse(p, "its header is no dictionary of texts");
+        return refuse(p, "its header is not a dictionary with text keys");
     while (which < 3 && strcmp(key, keys[which]) != 0)
         which++;
     if (which == 3 || (*seen & 1u << which))
         return refuse(p,
-                      "its header has other keys than descr, fortran_order and shape, each once");
+                      "its header has keys other than descr, fortran_order and shape, each once");
     *seen |= 1u << which;
     if (which == 0)
         return read_descr(p, &a->dtype);
@@ -159,27 +159,27 @@ static sb_status read_pair(parser *p, sb_dump_array *a, int *fortran, unsigned *
         return read_shape(p, a);
     *fortran = eat_word(p, "True");
     return *fortran || eat_word(p, "False") ? SB_OK
-                                            : refuse(p, "fortran_order is no True or False");
+                                            : refuse(p, "fortran_order is neither True nor False");
 }
 
 static sb_status read_header(parser *p, sb_dump_array *a, int *fortran)
 {
     unsigned seen = 0;
     if (!eat(p, '{'))
-        return refuse(p, "its header is no dictionary");
+        return refuse(p, "its header is not a dictionary");
     while (!eat(p, '}')) {
         sb_status status = read_pair(p, a, fortran, &seen);
         if (status)
             return status;
         if (!eat(p, ',')) {
             if (!eat(p, '}'))
-                return refuse(p, "its header is no dictionary");
+                return refuse(p, "its header is not a dictionary");
             break;
         }
     }
     skip_blanks(p);
     if (p->at != p->end)
-        return refuse(p, "there is something behind its header");
+        return refuse(p, "unexpected text follows its header");
     return seen == 7 ? SB_OK : refuse(p, "its header lacks descr, fortran_order or shape");
 }
 
@@ -188,14 +188,15 @@ static sb_status find_header(parser *p, const unsigned char *bytes, size_t size,
 {
     size_t start = size > 6 && bytes[6] == 1 ? 10 : 12;
     if (size < 6 || memcmp(bytes, "\x93NUMPY", 6) != 0)
-        return refuse(p, "does not begin as a NumPy file does");
+        return refuse(p, "does not begin like a NumPy file");
     if (size < start)
-        return refuse(p, "is cut off");
+        return refuse(p, "is truncated");
     if (bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0)
-        return refuse(p, "is of another version than 1.0, 2.0 and 3.0");
+        return refuse(p, "has an unknown version, expected 1.0, 2.0 or 3.0");
     size_t length = start == 10 ? sb_load_u16(bytes + 8) : sb_load_u32(bytes + 8);
     if (length > NPY_MAX_HEADER || length > size - start)
-        return refuse(p, "its header reaches behind its end, or is longer than 65536 bytes");
+        return refuse(
+            p, "its header reaches beyond the end of the file, or is longer than 65536 bytes");
     p->at = (const char *)bytes + start;
     p->end = p->at + length;
     *data = start + length;

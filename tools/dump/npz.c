@@ -31,8 +31,8 @@ static sb_status add_members(sb_dump_store *s, sb_zip *zip, const char *file, sb
         char stem[SB_ZIP_MAX_NAME + 1];
         size_t n = strlen(name);
         if (!sb_ends(name, ".npy"))
-            return sb_fail(err, SB_ERR_INPUT, "%s: member \"%s\" is no .npy", SB_SHOW(file),
-                           SB_SHOW(name));
+            return sb_fail(err, SB_ERR_INPUT, "%s: member \"%s\" is not an .npy file",
+                           SB_SHOW(file), SB_SHOW(name));
         memcpy(stem, name, n - 4);
         stem[n - 4] = '\0';
         status = sb_zip_read(zip, i, &bytes, &size, err);

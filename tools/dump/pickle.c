@@ -15,7 +15,7 @@ static sb_status operand(sb_pickle_machine *m, size_t width, uint64_t *out)
 {
     *out = 0;
     if ((size_t)(m->end - m->at) < width)
-        return sb_pickle_refuse(m, "is cut off");
+        return sb_pickle_refuse(m, "is truncated");
     for (size_t i = 0; i < width; i++)
         *out |= (uint64_t)m->at[i] << 8 * i;
     m->at += width;
@@ -29,7 +29,7 @@ static sb_status push_text(sb_pickle_machine *m, size_t width)
     if (status)
         return status;
     if (length > (uint64_t)(m->end - m->at))
-        return sb_pickle_refuse(m, "is cut off");
+        return sb_pickle_refuse(m, "is truncated");
     const unsigned char *text = m->at;
     m->at += length;
     return sb_pickle_push_new(
@@ -58,7 +58,7 @@ static sb_status push_real(sb_pickle_machine *m)
 {
     uint64_t bits = 0;
     if (m->end - m->at < 8)
-        return sb_pickle_refuse(m, "is cut off");
+        return sb_pickle_refuse(m, "is truncated");
     for (size_t i = 0; i < 8; i++)
         bits = bits << 8 | m->at[i];
     m->at += 8;
@@ -74,7 +74,7 @@ static sb_status read_global(sb_pickle_machine *m)
     const unsigned char *second =
         first ? memchr(first + 1, '\n', (size_t)(m->end - first - 1)) : NULL;
     if (!second)
-        return sb_pickle_refuse(m, "is cut off");
+        return sb_pickle_refuse(m, "is truncated");
     m->at = second + 1;
     return sb_pickle_push_global(m, module, (size_t)(first - module), first + 1,
                                  (size_t)(second - first - 1));
@@ -116,7 +116,7 @@ static sb_status unknown_op(const sb_pickle_machine *m, unsigned char op)
                  {'V', "UNICODE"},        {'B', "BINBYTES"},   {'U', "SHORT_BINSTRING"},
                  {'C', "SHORT_BINBYTES"}, {0x96, "BYTEARRAY8"}};
     char text[80];
-    const char *name = "which no version knows";
+    const char *name = "unknown in every version";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].op == op)
             name = names[i].name;
@@ -130,7 +130,7 @@ static sb_status protocol(sb_pickle_machine *m)
     sb_status status = operand(m, 1, &version);
     return status || (version >= 2 && version <= 5)
                ? status
-               : sb_pickle_refuse(m, "has another protocol than 2 to 5");
+               : sb_pickle_refuse(m, "has an unknown protocol, expected 2 to 5");
 }
 
 /* Opcodes that push a value. */
@@ -220,7 +220,7 @@ static sb_status run(sb_pickle_machine *m)
         status = sb_pickle_add(m, none, 0);
     for (unsigned char op = 0; !status && op != '.';) {
         if (m->at == m->end)
-            return sb_pickle_refuse(m, "is cut off");
+            return sb_pickle_refuse(m, "is truncated");
         op = *m->at++;
         status = op == '.' ? SB_OK : step(m, op);
     }

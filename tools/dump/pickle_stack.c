@@ -117,7 +117,7 @@ sb_status sb_pickle_collect(sb_pickle_machine *m, sb_pickle_kind kind, size_t co
     uint32_t list = 0;
     for (size_t i = 1; i <= count; i++)
         if (!top(m, i))
-            return sb_pickle_refuse(m, "takes from an empty stack");
+            return sb_pickle_refuse(m, "pops from an empty stack");
     sb_status status = sb_pickle_new(m, &(sb_pickle_node){.kind = kind}, &list);
     for (size_t i = count; i > 0 && !status; i--)
         status = sb_pickle_add(m, list, top(m, i));
@@ -130,7 +130,7 @@ sb_status sb_pickle_collect(sb_pickle_machine *m, sb_pickle_kind kind, size_t co
 sb_status sb_pickle_collect_marked(sb_pickle_machine *m, sb_pickle_kind kind)
 {
     long long count = above_mark(m);
-    return count < 0 ? sb_pickle_refuse(m, "takes up to a mark that is not there")
+    return count < 0 ? sb_pickle_refuse(m, "pops to a missing mark")
                      : sb_pickle_collect(m, kind, (size_t)count, 1);
 }
 
@@ -141,9 +141,9 @@ sb_status sb_pickle_extend(sb_pickle_machine *m, sb_pickle_kind kind, size_t cou
     uint32_t list = top(m, count + marks + 1);
     for (size_t i = 1; i <= count; i++)
         if (!top(m, i))
-            return sb_pickle_refuse(m, "takes from an empty stack");
+            return sb_pickle_refuse(m, "pops from an empty stack");
     if (!is_kind(m, list, kind) || (kind == SB_PICKLE_DICT && count % 2))
-        return sb_pickle_refuse(m, "adds items to what is no list or dictionary");
+        return sb_pickle_refuse(m, "adds items to something other than a list or dictionary");
     for (size_t i = count; i > 0 && !status; i--)
         status = sb_pickle_add(m, list, top(m, i));
     m->depth -= count + marks;
@@ -153,7 +153,7 @@ sb_status sb_pickle_extend(sb_pickle_machine *m, sb_pickle_kind kind, size_t cou
 sb_status sb_pickle_extend_marked(sb_pickle_machine *m, sb_pickle_kind kind)
 {
     long long count = above_mark(m);
-    return count < 0 ? sb_pickle_refuse(m, "takes up to a mark that is not there")
+    return count < 0 ? sb_pickle_refuse(m, "pops to a missing mark")
                      : sb_pickle_extend(m, kind, (size_t)count, 1);
 }
 
@@ -171,8 +171,8 @@ sb_status sb_pickle_push_global(sb_pickle_machine *m, const unsigned char *modul
     snprintf(found, sizeof found, "%.*s.%.*s", (int)(m_length < 90 ? m_length : 90), module,
              (int)(n_length < 90 ? n_length : 90), name);
     return sb_fail(m->err, SB_ERR_INPUT,
-                   "%s: its pickle names \"%s\", which is none of the names of tensors: it was not "
-                   "read further, and nothing was executed",
+                   "%s: its pickle names \"%s\", which is not a name that tensors need: reading "
+                   "stopped, and nothing was executed",
                    SB_SHOW(m->file), SB_SHOW(found));
 }
 
@@ -180,7 +180,7 @@ sb_status sb_pickle_stack_global(sb_pickle_machine *m)
 {
     uint32_t name = top(m, 1), module = top(m, 2);
     if (!is_kind(m, name, SB_PICKLE_TEXT) || !is_kind(m, module, SB_PICKLE_TEXT))
-        return sb_pickle_refuse(m, "makes a name of what is no text");
+        return sb_pickle_refuse(m, "makes a name from something other than text");
     const sb_pickle_node *a = &m->out->nodes[module], *b = &m->out->nodes[name];
     m->depth -= 2;
     return sb_pickle_push_global(m, a->as.text, a->count, b->as.text, b->count);
@@ -192,7 +192,7 @@ sb_status sb_pickle_reduce(sb_pickle_machine *m)
 {
     uint32_t args = top(m, 1), global = top(m, 2);
     if (!is_kind(m, args, SB_PICKLE_TUPLE) || !is_kind(m, global, SB_PICKLE_GLOBAL))
-        return sb_pickle_refuse(m, "calls what is no name");
+        return sb_pickle_refuse(m, "calls something other than a name");
     const sb_pickle_global *g = m->out->nodes[global].as.global;
     if (g->what == SB_PICKLE_dict) {
         if (m->out->nodes[args].count != 0)
@@ -209,7 +209,7 @@ sb_status sb_pickle_reduce(sb_pickle_machine *m)
 sb_status sb_pickle_build(sb_pickle_machine *m)
 {
     if (!is_kind(m, top(m, 1), SB_PICKLE_DICT) || !is_kind(m, top(m, 2), SB_PICKLE_DICT))
-        return sb_pickle_refuse(m, "sets the state of what is no dictionary");
+        return sb_pickle_refuse(m, "sets the state of something other than a dictionary");
     m->depth--;
     return SB_OK;
 }
@@ -217,7 +217,7 @@ sb_status sb_pickle_build(sb_pickle_machine *m)
 sb_status sb_pickle_persistent(sb_pickle_machine *m)
 {
     if (!is_kind(m, top(m, 1), SB_PICKLE_TUPLE))
-        return sb_pickle_refuse(m, "names what is stored elsewhere by something else than a tuple");
+        return sb_pickle_refuse(m, "refers to external storage by something other than a tuple");
     return sb_pickle_collect(m, SB_PICKLE_STORED, 1, 0);
 }
 
@@ -229,7 +229,7 @@ sb_status sb_pickle_memo_put(sb_pickle_machine *m, size_t i)
 {
     uint32_t node = top(m, 1);
     if (!node || i > m->memo_count)
-        return sb_pickle_refuse(m, "remembers nothing, or under a number far off");
+        return sb_pickle_refuse(m, "memoizes nothing, or under a number out of range");
     if (i < m->memo_count) {
         m->memo[i] = node;
         return SB_OK;
@@ -245,5 +245,5 @@ sb_status sb_pickle_memo_put(sb_pickle_machine *m, size_t i)
 sb_status sb_pickle_memo_get(sb_pickle_machine *m, size_t i)
 {
     return i < m->memo_count ? sb_pickle_push(m, m->memo[i])
-                             : sb_pickle_refuse(m, "recalls what was not remembered");
+                             : sb_pickle_refuse(m, "recalls a memo entry that does not exist");
 }

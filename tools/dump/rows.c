@@ -20,7 +20,7 @@ static sb_status dtype_of(sb_dump_item *item, sb_error *err)
         return SB_OK;
     if (sb_dtype_bits(a->dtype) != sb_dtype_bits(item->named.dtype) ||
         (a->dtype != item->named.dtype && !sb_dump_is_integer(a->dtype)))
-        return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" is %s, and the map says %s", SB_SHOW(a->file),
+        return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" is %s, but the map says %s", SB_SHOW(a->file),
                        SB_SHOW(a->name), sb_dtype_name(a->dtype), sb_dtype_name(item->named.dtype));
     item->dtype = item->named.dtype;
     return SB_OK;
@@ -35,7 +35,7 @@ static sb_status check_dtype(const sb_dump_item *item, sb_error *err)
     return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" is %s, expected %s%s", SB_SHOW(a->file),
                    SB_SHOW(a->name), sb_dtype_name(item->dtype),
                    item->is_ids ? "integers" : "F64, F32, F16, BF16, F8_E4M3 or F8_E5M2",
-                   of_bits && !item->is_ids ? "; a map can say what its bits are" : "");
+                   of_bits && !item->is_ids ? "; --map can declare the type of its bits" : "");
 }
 
 static sb_status name_item(const sb_dump_rows *r, sb_dump_item *item, sb_error *err)
@@ -81,11 +81,11 @@ static sb_status name_items(sb_dump_rows *r, const sb_dump_arrays *arrays, sb_er
         status = sb_fail(err, SB_ERR_INPUT, "%s: has no array", SB_SHOW(r->file));
     if (!status && taps == 0)
         status = sb_fail(err, SB_ERR_INPUT,
-                         "%s: none of its %zu arrays is named as a tap, or by --map as one; the "
-                         "first is \"%s\"%s",
+                         "%s: none of its %zu arrays has the name of a tap, its own or by --map; "
+                         "the first is \"%s\"%s",
                          SB_SHOW(r->file), arrays->count, SB_SHOW(arrays->items[0].name),
                          sb_ends(arrays->items[0].name, ".weight")
-                             ? ": weights of a checkpoint, and no values of a run?"
+                             ? ": are these weights of a checkpoint instead of values of a run?"
                              : "");
     if (!status)
         qsort(r->items, r->item_count, sizeof *r->items, by_call);
@@ -133,7 +133,7 @@ static sb_status check_columns(sb_dump_rows *r, sb_dump_item *item, unsigned axe
     for (unsigned k = axes; k < a->rank; k++)
         cols *= a->shape[k];
     if (cols == 0 || cols > SB_DUMP_STEP_BYTES)
-        return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" has %" PRIu64 " columns: none, or too many",
+        return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" has %" PRIu64 " columns, zero or too many",
                        SB_SHOW(a->file), SB_SHOW(a->name), cols);
     item->cols = (size_t)cols;
     if (whole && r->vocab_size == 0)
@@ -156,7 +156,7 @@ static sb_status check_alone(const sb_dump_call *c, const sb_dump_item *item, sb
             return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" and \"%s\" are %s",
                            SB_SHOW(item->array->file), SB_SHOW(other->array->name),
                            SB_SHOW(item->array->name),
-                           both ? "of different rows" : "the same tap of one call");
+                           both ? "from different rows" : "the same tap of one call");
     }
     return SB_OK;
 }

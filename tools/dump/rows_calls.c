@@ -12,7 +12,7 @@
 static sb_status take_once(const sb_dump_item **slot, const sb_dump_item *item, sb_error *err)
 {
     if (*slot)
-        return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" and \"%s\" are the same of one call",
+        return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" and \"%s\" are the same values of one call",
                        SB_SHOW(item->array->file), SB_SHOW((*slot)->array->name),
                        SB_SHOW(item->array->name));
     *slot = item;
@@ -71,14 +71,13 @@ static sb_status shape_call(const sb_dump_rows *r, sb_dump_call *c, sb_error *er
     sb_dump_shape shown;
     if (!t && o->sequence_count == 0)
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s: says no token ids: they are given with --tokens or --tokens-file",
+                       "%s: contains no token ids: expected --tokens or --tokens-file",
                        SB_SHOW(r->file));
     if (t && (t->rank == 0 || t->rank > 2 || (t->rank == 2 && t->shape[0] > 1 && !alone)))
         return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" has the shape %s, expected one id per row",
                        SB_SHOW(t->file), SB_SHOW(t->name), sb_dump_shape_show(t, &shown));
     if (rows == 0 || rows > SB_POSITION_LIMIT)
-        return sb_fail(err, SB_ERR_INPUT, "%s: one of its calls has no rows, or too many",
-                       SB_SHOW(r->file));
+        return sb_fail(err, SB_ERR_INPUT, "%s: a call has no rows, or too many", SB_SHOW(r->file));
     c->rows = (size_t)rows;
     c->span_count = 1;
     if (alone && o->sequence_count)
@@ -127,11 +126,11 @@ static sb_status read_ids(const sb_dump_rows *r, const sb_dump_call *c, size_t f
         sb_dump_gather(t, i, 1, bytes);
         uint64_t id = sb_dump_integer(t->dtype, bytes, &negative);
         if (negative || id >= UINT32_MAX)
-            return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\": element %zu is no token id",
+            return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\": element %zu is not a token id",
                            SB_SHOW(t->file), SB_SHOW(t->name), i);
         if (r->options->sequence_count && id != r->ids[first + i])
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s: \"%s\": element %zu is %" PRIu64 ", and the token given is %u",
+                           "%s: \"%s\": element %zu is %" PRIu64 ", but the given token is %u",
                            SB_SHOW(t->file), SB_SHOW(t->name), i, id, (unsigned)r->ids[first + i]);
         r->ids[first + i] = (uint32_t)id;
     }
@@ -157,8 +156,8 @@ static sb_status check_positions(const sb_dump_call *c, sb_error *err)
             uint64_t found = sb_dump_integer(a->dtype, bytes, &negative);
             if (negative || found != expected)
                 return sb_fail(err, SB_ERR_INPUT,
-                               "%s: \"%s\": row %zu stands at another position than %" PRIu64
-                               ": rows of several requests, or a call is missing",
+                               "%s: \"%s\": row %zu is not at position %" PRIu64
+                               ": the rows belong to several requests, or a call is missing",
                                SB_SHOW(a->file), SB_SHOW(a->name), c->spans[s].row + i, expected);
         }
     return SB_OK;
@@ -177,8 +176,7 @@ static sb_status make_calls(sb_dump_rows *r, sb_error *err)
         status = add_item(&r->calls[r->items[i].array->call], &r->items[i], err);
     if (!status && r->call_count > 1 && r->options->sequence_count > 1)
         status = sb_fail(err, SB_ERR_USAGE,
-                         "%s: has %zu calls, which are of one sequence; %zu are "
-                         "given",
+                         "%s: has %zu calls, all of one sequence, but %zu sequences are given",
                          SB_SHOW(r->file), r->call_count, r->options->sequence_count);
     for (size_t i = 0; i < r->call_count && !status; i++) {
         status = shape_call(r, &r->calls[i], err);
@@ -194,8 +192,8 @@ static sb_status check_count(const sb_dump_rows *r, sb_error *err)
     if (r->options->sequence_count == 0 || given == r->id_count)
         return SB_OK;
     return sb_fail(err, SB_ERR_INPUT,
-                   "%s: has %zu rows, and %zu token ids are given: expected those that were fed, "
-                   "without one that was only made",
+                   "%s: has %zu rows, but %zu token ids are given: expected the fed tokens, "
+                   "without a last token that was only generated",
                    SB_SHOW(r->file), r->id_count, given);
 }
 

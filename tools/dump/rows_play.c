@@ -51,9 +51,9 @@ static sb_status read_values(const sb_dump_item *item, size_t first, sb_step_val
         long long bad = sb_dump_decode(item->dtype, found ? found : bytes, item->cols,
                                        v->data + row * item->cols);
         if (bad >= 0)
-            status = sb_fail(err, SB_ERR_INPUT, "%s: \"%s\": row %zu, column %lld is no %s",
+            status = sb_fail(err, SB_ERR_INPUT, "%s: \"%s\": row %zu, column %lld is not %s",
                              SB_SHOW(item->array->file), SB_SHOW(item->array->name), first + row,
-                             bad, item->is_ids ? "id below 2^24" : "number of binary32");
+                             bad, item->is_ids ? "an id below 2^24" : "a binary32 number");
     }
     free(bytes);
     return status;

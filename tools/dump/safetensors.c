@@ -56,8 +56,9 @@ static sb_status add_tensor(sb_dump_store *s, const char *path, const sb_tensor 
     sb_dump_array a = {.file = path, .dtype = t->dtype, .rank = t->rank, .data = t->data};
     char name[2 * SB_MAX_TENSOR_NAME + 2];
     if (sb_dtype_bits(t->dtype) < 8)
-        return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" is %s, which no value of a run is",
-                       SB_SHOW(path), SB_SHOW(t->name), sb_dtype_name(t->dtype));
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: \"%s\" is %s, a type that values of a run never have", SB_SHOW(path),
+                       SB_SHOW(t->name), sb_dtype_name(t->dtype));
     memcpy(a.shape, t->shape, sizeof a.shape);
     if (prefix && strcmp(t->name, "data") == 0) /* J-18: "is named as its file" */
         snprintf(name, sizeof name, "%s", prefix);

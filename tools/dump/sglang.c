@@ -121,13 +121,13 @@ static sb_status check_meta(const sb_torch *torch, const char *path, sb_error *e
         return SB_OK;
     if (!begins_with_rows(dims))
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: the first of its dims is no axis of tokens (t, s, b or 1)",
+                       "%s: the first of its dims is not an axis of tokens (t, s, b or 1)",
                        SB_SHOW(path));
     int alone = !size || (size->kind == SB_PICKLE_INT && size->as.integer == 1);
     if (!alone && is_cut(dims))
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: its dims say that it is one rank's part of an array: expected a dump "
-                       "of one GPU, or of what every rank has whole",
+                       "%s: its dims mark it as one rank's part of an array: expected a dump of a "
+                       "single GPU, or of an array that every rank holds completely",
                        SB_SHOW(path));
     return SB_OK;
 }
@@ -159,10 +159,10 @@ static sb_status fold_rank(sb_dump_arrays *arrays, size_t from, sb_error *err)
             if (strcmp(arrays->items[k].name, a->name) == 0)
                 first = &arrays->items[k];
         if (!first || !same_values(first, a))
-            status = sb_fail(err, SB_ERR_INPUT,
-                             "%s: \"%s\" is not what the first rank has: parts of an array, which "
-                             "are not put together",
-                             SB_SHOW(a->file), SB_SHOW(a->name));
+            status = sb_fail(
+                err, SB_ERR_INPUT,
+                "%s: \"%s\" differs from the first rank's array: parts of an array are not joined",
+                SB_SHOW(a->file), SB_SHOW(a->name));
     }
     while (arrays->count > from)
         free(arrays->items[--arrays->count].name);

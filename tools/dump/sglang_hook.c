@@ -108,8 +108,8 @@ static sb_status sort_pass(sb_dump_arrays *arrays, size_t from, const char *file
     char model[SB_MAX_TENSOR_NAME + 1];
     sb_status status = SB_OK;
     if (!model_of(arrays, from, model, sizeof model))
-        return sb_fail(err, SB_ERR_INPUT, "%s: has no NAME%s: expected the ids that were fed",
-                       SB_SHOW(file), input_ids);
+        return sb_fail(err, SB_ERR_INPUT, "%s: has no NAME%s: expected the fed ids", SB_SHOW(file),
+                       input_ids);
     for (size_t i = from; i < arrays->count && !status; i++) {
         sb_dump_array *a = &arrays->items[i];
         if (sb_ends(a->name, input_ids))
@@ -161,7 +161,8 @@ static sb_status find_folder(sb_dump_store *s, const char *path, const char **ou
     sb_status status = ranks_of(path, &ranks, err);
     if (!status && ranks.count != 1)
         status = sb_fail(err, SB_ERR_INPUT,
-                         "%s: has folders of %zu ranks, which hold parts: expected that of one GPU",
+                         "%s: has folders of %zu ranks, each with a part of the arrays: expected a "
+                         "dump of a single GPU",
                          SB_SHOW(path), ranks.count);
     if (!status)
         status = sb_dump_store_path(s, path, ranks.items[0], out, err);

@@ -39,8 +39,7 @@ sb_status sb_tell_number(const sb_telling *t, const json_t *value, double *out)
 {
     sb_json_text room;
     if (!json_is_number(value))
-        return sb_tell_fail(t, "%s stands where a number was expected",
-                            sb_json_found(value, &room));
+        return sb_tell_fail(t, "found %s, expected a number", sb_json_found(value, &room));
     *out = json_number_value(value);
     return SB_OK;
 }
@@ -49,8 +48,9 @@ static sb_status check_id(const sb_telling *t, int64_t id, uint32_t *out)
 {
     int64_t most = t->options->vocab_size ? t->options->vocab_size : SB_DUMP_MAX_VOCAB;
     if (id < 0 || id >= most)
-        return sb_tell_fail(t, "%lld is no id of a token; the vocabulary has %s%lld", (long long)id,
-                            t->options->vocab_size ? "" : "at most ", (long long)most);
+        return sb_tell_fail(t, "%lld is not a token id; the vocabulary has %s%lld ids",
+                            (long long)id, t->options->vocab_size ? "" : "at most ",
+                            (long long)most);
     *out = (uint32_t)id;
     return SB_OK;
 }
@@ -59,7 +59,7 @@ sb_status sb_tell_id(const sb_telling *t, const json_t *value, uint32_t *out)
 {
     sb_json_text room;
     if (!json_is_integer(value))
-        return sb_tell_fail(t, "%s stands where an id was expected", sb_json_found(value, &room));
+        return sb_tell_fail(t, "found %s, expected an id", sb_json_found(value, &room));
     return check_id(t, json_integer_value(value), out);
 }
 
@@ -90,8 +90,8 @@ static sb_status find_text(const sb_telling *t, const char *bytes, size_t size, 
         return check_id(t, *out, out);
     if (n > 1)
         return sb_tell_fail(t,
-                            "the text \"%.60s\" is ambiguous: %zu tokens have it, the first is %u; "
-                            "ask the server for ids",
+                            "the text \"%.60s\" is ambiguous: %zu tokens have this text, the first "
+                            "is %u; ask the server for ids",
                             SB_SHOW(bytes), n, (unsigned)*out);
     return sb_tell_fail(t, "no token has the text \"%.60s\"; ask the server for ids",
                         SB_SHOW(bytes));
@@ -123,10 +123,10 @@ static sb_status token_of_text(const sb_telling *t, const char *text, const json
     if (bytes) {
         own = bytes_of(bytes, &size);
         if (!own)
-            return sb_tell_fail(t, "\"bytes\" is no list of bytes");
+            return sb_tell_fail(t, "\"bytes\" is not a list of bytes");
     } else if (is_cut(text)) {
-        return sb_tell_fail(t, "a token is part of a character: its text says too little; ask the "
-                               "server for ids");
+        return sb_tell_fail(t, "a token is part of a character: its text does not identify it; ask "
+                               "the server for ids");
     }
     status = find_text(t, own ? own : text, size, out);
     free(own);
@@ -146,7 +146,7 @@ sb_status sb_tell_token(const sb_telling *t, const char *text, const json_t *byt
     const char *digits = text + strlen(named);
     n = strspn(digits, "0123456789");
     if (n == 0 || n > 9 || digits[n])
-        return sb_tell_fail(t, "\"%.40s\" is no id of a token", SB_SHOW(text));
+        return sb_tell_fail(t, "\"%.40s\" is not a token id", SB_SHOW(text));
     for (size_t i = 0; i < n; i++)
         id = id * 10 + (digits[i] - '0');
     return check_id(t, id, out);
@@ -159,8 +159,7 @@ sb_status sb_tell_ids(sb_telling *t, const json_t *ids)
     sb_json_text room;
     sb_status status = SB_OK;
     if (!json_is_array(ids))
-        return sb_tell_fail(t, "%s stands where a list of ids was expected",
-                            sb_json_found(ids, &room));
+        return sb_tell_fail(t, "found %s, expected a list of ids", sb_json_found(ids, &room));
     for (size_t i = 0; i < json_array_size(ids) && !status; i++) {
         uint32_t id = 0;
         status = sb_tell_id(t, json_array_get(ids, i), &id);
@@ -185,12 +184,13 @@ static sb_status take_given(sb_telling *t)
     sb_status status = SB_OK;
     if (!given)
         return sb_fail(t->err, SB_ERR_USAGE,
-                       "%s: document %zu: %s: does not say which tokens the prompt had: expected "
+                       "%s: document %zu: %s: does not contain the tokens of the prompt: expected "
                        "--tokens or --tokens-file",
                        SB_SHOW(t->file), t->document, t->where);
     n = t->said_prompt && given == t->said_prompt + t->said_generated ? t->said_prompt : given;
     if (t->said_prompt && n != t->said_prompt)
-        return sb_tell_fail(t, "the prompt had %zu tokens; %zu were given", t->said_prompt, given);
+        return sb_tell_fail(t, "the prompt had %zu tokens, but %zu are given", t->said_prompt,
+                            given);
     for (size_t i = 0; i < n && !status; i++)
         status = check_id(t, own[i], &(uint32_t){0});
     for (size_t i = 0; i < n && !status; i++)
@@ -241,10 +241,10 @@ sb_status sb_tell_experts(sb_telling *t, const char *text)
 {
     size_t size = 0;
     if (!text)
-        return sb_tell_fail(t, "routed_experts is no text");
+        return sb_tell_fail(t, "routed_experts is not text");
     t->out->experts_bytes = from_base64(text, &size);
     if (!t->out->experts_bytes)
-        return sb_tell_fail(t, "routed_experts is no base64");
+        return sb_tell_fail(t, "routed_experts is not base64");
     sb_status status = sb_npy_parse(t->out->experts_bytes, size, t->file, "routed_experts",
                                     &t->out->experts, t->err);
     if (status)

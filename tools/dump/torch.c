@@ -73,7 +73,7 @@ static sb_status check_order(const sb_torch *t, sb_error *err)
     sb_status status = member(t, "byteorder", &bytes, &size, &found, err);
     if (status || !found || (size == 6 && memcmp(bytes, "little", 6) == 0))
         return status;
-    return sb_fail(err, SB_ERR_INPUT, "%s: its byteorder is not little", SB_SHOW(t->file));
+    return sb_fail(err, SB_ERR_INPUT, "%s: its byteorder is not \"little\"", SB_SHOW(t->file));
 }
 
 /* Refuses a file of PyTorch before 1.6, which is a bare pickle, or older, a pickle in a tar. */
@@ -81,9 +81,9 @@ static sb_status no_archive(const char *file, const unsigned char *found, size_t
                             sb_error *err)
 {
     const char *what = size > 0 && found[0] == 0x80
-                           ? "is a bare pickle, as torch.save made them before 1.6: expected an "
-                             "archive; torch.save of today makes one of it"
-                           : "is no archive of torch.save";
+                           ? "is a bare pickle, the format of torch.save before 1.6: expected an "
+                             "archive; load it and save it again with a current torch"
+                           : "is not an archive of torch.save";
     return sb_fail(err, SB_ERR_INPUT, "%s: %s", SB_SHOW(file), what);
 }
 
@@ -162,15 +162,15 @@ static sb_status storage_of(const sb_torch *t, const sb_pickle_node *stored, con
         type->kind != SB_PICKLE_GLOBAL || type->as.global->what != SB_PICKLE_storage ||
         key->kind != SB_PICKLE_TEXT || key->count == 0 || key->count > 64 ||
         count->kind != SB_PICKLE_INT || count->as.integer < 0)
-        return refuse(t, name, "has a storage that is not named as torch.save names one", err);
+        return refuse(t, name, "has a storage whose name is not one of torch.save", err);
     *class = type->as.global;
     snprintf(path, sizeof path, "data/%.*s", (int)key->count, key->as.text);
     sb_status status = member(t, path, bytes, size, &found, err);
     if (!status && !found)
-        status = refuse(t, name, "has a storage that the archive lacks", err);
+        status = refuse(t, name, "has a storage that is missing in the archive", err);
     size_t element = (*class)->dtype == SB_DTYPE_COUNT ? 1 : sb_dtype_bits((*class)->dtype) / 8;
     if (!status && (*size % element || *size / element != (uint64_t)count->as.integer))
-        status = refuse(t, name, "has a storage of another size than it says", err);
+        status = refuse(t, name, "has a storage whose size differs from the declared size", err);
     return status;
 }
 
@@ -199,8 +199,8 @@ static sb_status dtype_of(const sb_torch *t, const sb_pickle_node *args, int typ
     const sb_pickle_node *more = sb_pickle_item(&t->pickle, args, typed ? 7 : 6);
     if (more && (more->kind == SB_PICKLE_DICT ? more->count > 0 : more->kind != SB_PICKLE_NONE))
         return refuse(t, name,
-                      "is negated or conjugated only when it is read: expected resolve_neg() and "
-                      "resolve_conj() before torch.save",
+                      "is stored with a pending negation or conjugation: expected resolve_neg() "
+                      "and resolve_conj() before torch.save",
                       err);
     *out = class->dtype;
     if (typed && type && type->kind == SB_PICKLE_GLOBAL && type->as.global->what == SB_PICKLE_dtype)
@@ -225,7 +225,7 @@ static sb_status add_tensor(const sb_torch *t, const sb_pickle_node *args, int t
     if (args->count < 6 || stored->kind != SB_PICKLE_STORED || offset->kind != SB_PICKLE_INT ||
         offset->as.integer < 0 || !read_sizes(p, size, a.shape) || !read_sizes(p, steps, stride) ||
         size->count != steps->count)
-        return refuse(t, name, "is a tensor with other arguments than torch.save writes", err);
+        return refuse(t, name, "is a tensor with arguments that torch.save does not write", err);
     a.rank = size->count;
     sb_status status = storage_of(t, stored, name, &class, &bytes, &room, err);
     if (!status)
@@ -234,7 +234,7 @@ static sb_status add_tensor(const sb_torch *t, const sb_pickle_node *args, int t
         return status;
     size_t element = sb_dtype_bits(a.dtype) / 8;
     if ((uint64_t)offset->as.integer > room / element) /* J-17: "views reach into their storage" */
-        return refuse(t, name, "begins behind the end of its storage", err);
+        return refuse(t, name, "begins after the end of its storage", err);
     size_t skipped = (size_t)offset->as.integer * element;
     a.data = bytes + skipped;
     return sb_dump_arrays_add(sb_dump_store_arrays(store), &a, name, stride, room - skipped, err);
@@ -261,7 +261,7 @@ static sb_status walk_call(walk *w, const sb_pickle_node *call)
         const sb_pickle_node *inner = sb_pickle_item(p, args, 0);
         if (!inner || inner->kind != SB_PICKLE_CALL ||
             sb_pickle_item(p, inner, 0)->as.global->what == SB_PICKLE_parameter)
-            return refuse(w->torch, w->name, "is a parameter that is no tensor", w->err);
+            return refuse(w->torch, w->name, "is a parameter but not a tensor", w->err);
         return walk_call(w, inner);
     }
     if (what != SB_PICKLE_tensor && what != SB_PICKLE_typed)
@@ -274,7 +274,8 @@ static sb_status name_item(walk *w, size_t *length, const char *key, size_t n)
 {
     size_t dot = *length > 0;
     if (n > SB_MAX_TENSOR_NAME || *length + dot + n > SB_MAX_TENSOR_NAME || memchr(key, 0, n))
-        return refuse(w->torch, w->name, "has a key that is too long, or holds a zero", w->err);
+        return refuse(w->torch, w->name, "has a key that is too long, or contains a zero byte",
+                      w->err);
     if (dot)
         w->name[(*length)++] = '.';
     memcpy(w->name + *length, key, n);
@@ -296,7 +297,7 @@ static sb_status walk_items(walk *w, const sb_pickle_node *list, size_t length, 
         if (is_dict)
             cell = p->cells[cell].next;
         if (key && key->kind != SB_PICKLE_TEXT && key->kind != SB_PICKLE_INT)
-            return refuse(w->torch, w->name, "has a key that is no text or number", w->err);
+            return refuse(w->torch, w->name, "has a key that is neither text nor a number", w->err);
         if (key && key->kind == SB_PICKLE_TEXT) {
             status = name_item(w, &n, (const char *)key->as.text, key->count);
         } else {

@@ -99,17 +99,18 @@ static sb_status check_info(const sb_zip *z, const unz_file_info64 *info, const 
 {
     if (info->size_filename == 0 || info->size_filename > SB_ZIP_MAX_NAME ||
         strlen(name) != info->size_filename)
-        return refuse(z, NULL, "a member has an empty name, a long one, or one with a zero in it",
+        return refuse(z, NULL, "a member has an empty name, a long one, or one with a zero byte",
                       err);
     if (info->flag & 1)
         return refuse(z, name, "is encrypted", err);
     if (info->compression_method != 0 && info->compression_method != Z_DEFLATED)
-        return refuse(z, name, "is compressed with another method than deflate", err);
+        return refuse(z, name, "uses a compression method other than deflate", err);
     if (info->compression_method == 0 && info->compressed_size != info->uncompressed_size)
-        return refuse(z, name, "is stored and has two sizes", err);
+        return refuse(z, name, "is stored uncompressed but has two different sizes", err);
     /* deflate expands one byte to at most 1032 */
     if (info->uncompressed_size / 1032 > info->compressed_size)
-        return refuse(z, name, "says that it unpacks to more than deflate can make of it", err);
+        return refuse(z, name, "declares a larger unpacked size than deflate can produce from it",
+                      err);
     return SB_OK;
 }
 
@@ -125,7 +126,8 @@ static sb_status read_entry(sb_zip *z, member *m, sb_error *err)
     if (status)
         return status;
     if (unzOpenCurrentFile(z->unz) != UNZ_OK)
-        return refuse(z, name, "is not where the directory says, or is another there", err);
+        return refuse(z, name,
+                      "is missing at the offset in the directory, or another member is there", err);
     m->at = unzGetCurrentFileZStreamPos64(z->unz);
     unzCloseCurrentFile(z->unz); /* the checksum does not matter: nothing was read */
     m->packed = info.compressed_size;
@@ -133,7 +135,7 @@ static sb_status read_entry(sb_zip *z, member *m, sb_error *err)
     m->crc = (uint32_t)info.crc;
     m->is_stored = info.compression_method == 0;
     if (m->at > z->size || m->packed > z->size - m->at || m->size > SIZE_MAX / 2)
-        return refuse(z, name, "reaches behind the end", err);
+        return refuse(z, name, "reaches beyond the end of the archive", err);
     m->name = sb_strdup(name);
     return m->name ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(z->file));
 }
@@ -158,11 +160,11 @@ static sb_status check_apart(sb_zip *z, sb_error *err)
     qsort(z->members, z->count, sizeof *z->members, by_place);
     for (size_t i = 1; i < z->count; i++)
         if (z->members[i - 1].at + z->members[i - 1].packed > z->members[i].at)
-            return refuse(z, z->members[i].name, "lies in the bytes of another", err);
+            return refuse(z, z->members[i].name, "overlaps another member", err);
     qsort(z->members, z->count, sizeof *z->members, by_name);
     for (size_t i = 1; i < z->count; i++)
         if (strcmp(z->members[i - 1].name, z->members[i].name) == 0)
-            return refuse(z, z->members[i].name, "stands twice", err);
+            return refuse(z, z->members[i].name, "occurs twice", err);
     return SB_OK;
 }
 
@@ -174,8 +176,8 @@ static sb_status check_unpacked(const sb_zip *z, sb_error *err)
         const member *m = &z->members[i];
         if (!m->is_stored && m->size > most - all)
             return refuse(z, m->name,
-                          "unpacks, with others, to more than 8 times the archive: expected it "
-                          "without compression",
+                          "unpacks, together with the others, to more than 8 times the size of the "
+                          "archive: expected it without compression",
                           err);
         all += m->is_stored ? 0 : m->size;
     }
@@ -187,13 +189,13 @@ static sb_status check_ends(const sb_zip *z, sb_error *err)
 {
     unz_global_info64 info = {0, 0};
     if (z->size < 22 || memcmp(z->bytes, "PK\x03\x04", 4) != 0)
-        return refuse(z, NULL, "does not begin as a ZIP archive with a member does", err);
+        return refuse(z, NULL, "does not begin like a ZIP archive with a member", err);
     if (memcmp(z->bytes + z->size - 22, "PK\x05\x06", 4) != 0)
-        return refuse(z, NULL, "does not end with the directory of a ZIP archive", err);
+        return refuse(z, NULL, "does not end with a ZIP directory", err);
     if (!z->unz || unzGetGlobalInfo64(z->unz, &info) != UNZ_OK || info.size_comment != 0)
         return refuse(z, NULL, "its directory is damaged", err);
     if (info.number_entry == 0 || info.number_entry > SB_ZIP_MAX_MEMBERS)
-        return refuse(z, NULL, "has no member, or more than 131072", err);
+        return refuse(z, NULL, "has no members, or more than 131072", err);
     return SB_OK;
 }
 
@@ -213,7 +215,9 @@ static sb_status read_directory(sb_zip *z, sb_error *err)
         at = unzGoToNextFile(z->unz);
     }
     if (!status && (at != UNZ_END_OF_LIST_OF_FILE || z->count != info.number_entry))
-        status = refuse(z, NULL, "its directory has another number of members than it says", err);
+        status =
+            refuse(z, NULL,
+                   "the number of members in its directory differs from the declared number", err);
     if (!status)
         status = check_apart(z, err);
     return status ? status : check_unpacked(z, err);
@@ -324,7 +328,8 @@ static sb_status unpack(sb_zip *z, member *m, sb_error *err)
     m->unpacked = sb_alloc((size_t)m->size, 1);
     if (!m->unpacked)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(z->file));
-    return inflate_all(z, m) ? SB_OK : refuse(z, m->name, "does not unpack to what it says", err);
+    return inflate_all(z, m) ? SB_OK
+                             : refuse(z, m->name, "does not unpack to its declared size", err);
 }
 
 sb_status sb_zip_read(sb_zip *z, size_t i, const unsigned char **bytes, size_t *size, sb_error *err)
@@ -334,7 +339,7 @@ sb_status sb_zip_read(sb_zip *z, size_t i, const unsigned char **bytes, size_t *
     if (!m->is_checked && !m->is_stored)
         status = unpack(z, m, err);
     else if (!m->is_checked && !is_intact(z, m))
-        status = refuse(z, m->name, "does not have the checksum that the directory says", err);
+        status = refuse(z, m->name, "does not match the checksum in the directory", err);
     if (status)
         return status;
     m->is_checked = 1;

@@ -116,12 +116,13 @@ static sb_status check_slot(sb_audit *a, const sb_course *c, const sb_block *b, 
     int other = o->used && o->sequence != row->sequence;
     if (other && o->step == b->step->number)
         sb_audit_add(a, "slot", b->step->number, row->sequence, (long long)b->first,
-                     "slot %u is also that of sequence %u in this step", (unsigned)row->slot,
+                     "slot %u is also read by sequence %u in this step", (unsigned)row->slot,
                      (unsigned)o->sequence);
     else if (other && c->seen && c->slot == row->slot)
         sb_audit_add(a, "slot", b->step->number, row->sequence, (long long)b->first,
                      "slot %u was read by sequence %u in step %" PRIu64
-                     ", between this call and the one before (step %" PRIu64 ")",
+                     ", between this call and the previous call of its own sequence (step %" PRIu64
+                     ")",
                      (unsigned)row->slot, (unsigned)o->sequence, o->step, c->call);
     *o = (sb_owner){1, row->sequence, b->step->number};
     return SB_OK;
@@ -140,14 +141,14 @@ static void check_start(sb_audit *a, const sb_course *c, const sb_block *b)
         return;
     if (c->was_cut)
         sb_audit_add(a, "round", n, row->sequence, at,
-                     "round %" PRIu64 " accepted %zu drafts and emitted %zu tokens, which only the "
-                     "last round of a sequence may do, and the sequence goes on",
+                     "round %" PRIu64 " accepted %zu drafts and emitted %zu tokens: only the last "
+                     "round of a sequence may do that, but the sequence continues",
                      c->round, c->accepted, c->emitted);
     if (c->open ? row->position < c->least || row->position > c->next : row->position != c->next)
         sb_audit_add(a, "position", n, row->sequence, at,
                      "begins at position %" PRIu64 ", expected %s%" PRIu64 "%s", row->position,
                      c->open ? "at most " : "", c->next,
-                     c->has_round ? ": what the round before has left" : "");
+                     c->has_round ? ", the end of the previous round" : "");
     else if (c->has_token && row->position == c->next && row->token != c->token)
         sb_audit_add(a, "token", n, row->sequence, at,
                      "feeds token %u at position %" PRIu64 ", expected %u, which round %" PRIu64
@@ -161,17 +162,17 @@ static void check_block(sb_audit *a, const sb_block *b)
     for (size_t i = b->first + 1; i < b->end; i++) {
         if (rows[i].position != rows[i - 1].position + 1)
             sb_audit_add(a, "position", b->step->number, rows[i].sequence, (long long)i,
-                         "stands at position %" PRIu64 ", expected %" PRIu64
-                         ", one behind the row before",
+                         "is at position %" PRIu64 ", expected %" PRIu64
+                         ", one after the previous row",
                          rows[i].position, rows[i - 1].position + 1);
         if (rows[i].kind != rows[b->first].kind)
             sb_audit_add(a, "kind", b->step->number, rows[i].sequence, (long long)i,
-                         "is of kind %s, and the row before of kind %s",
+                         "is of kind %s, but the previous row of kind %s",
                          sb_call_kind_name(rows[i].kind), sb_call_kind_name(rows[b->first].kind));
     }
     if (rows[b->first].kind == SB_CALL_decode && b->end - b->first > 1)
         sb_audit_add(a, "kind", b->step->number, rows[b->first].sequence, (long long)b->first,
-                     "begins %zu rows of kind decode, which has one", b->end - b->first);
+                     "begins %zu rows of kind decode, expected a single row", b->end - b->first);
 }
 
 /* Checks that the rows of one sequence are contiguous. */
@@ -180,11 +181,9 @@ static void check_together(sb_audit *a, const sb_block *b)
     for (size_t i = 0; i < b->first; i++)
         if (b->step->rows[i].sequence == b->step->rows[b->first].sequence &&
             b->step->rows[i].kind != SB_CALL_draft) {
-            sb_audit_add(a, "rows", b->step->number, b->step->rows[b->first].sequence,
-                         (long long)b->first,
-                         "is apart from row %zu of the same sequence: rows of other sequences "
-                         "stand between",
-                         i);
+            sb_audit_add(
+                a, "rows", b->step->number, b->step->rows[b->first].sequence, (long long)b->first,
+                "is separated from row %zu of the same sequence by rows of other sequences", i);
             return;
         }
 }
@@ -223,7 +222,7 @@ static sb_status audit_drafts(sb_audit *a, const sb_step *step, sb_error *err)
     }
     if (others && others != step->row_count)
         sb_audit_add(a, "kind", step->number, step->rows[0].sequence, -1,
-                     "has rows of kind draft beside others: drafts are steps of their own");
+                     "mixes rows of kind draft with other rows: drafts need steps of their own");
     return SB_OK;
 }
 

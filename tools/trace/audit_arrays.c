@@ -36,8 +36,9 @@ static void check_experts(sb_audit *a, const sb_step *step, const sb_step_value 
                 return;
             }
         if (a->config && v->data[i] >= (float)a->config->experts) {
-            sb_audit_add(a, "shape", step->number, 0, (long long)row, "%s names expert %.0f of %u",
-                         SB_SHOW(v->name), (double)v->data[i], (unsigned)a->config->experts);
+            sb_audit_add(a, "shape", step->number, 0, (long long)row,
+                         "%s names expert %.0f, expected an expert below %u", SB_SHOW(v->name),
+                         (double)v->data[i], (unsigned)a->config->experts);
             return;
         }
     }
@@ -128,7 +129,7 @@ static void check_piece(sb_audit *a, const sb_step *step, const sb_step_state *s
             p.layer == a->config->layers && is_of_rows(v->name) && found + row == elements;
         if (found != elements && !one_less)
             sb_audit_add(a, "state", step->number, s->sequence, -1,
-                         "%s has %zu times %zu values, expected %" PRIu64 " at position %" PRIu64,
+                         "%s has %zu x %zu values, expected %" PRIu64 " at position %" PRIu64,
                          SB_SHOW(v->name), v->rows, v->cols, elements, s->position);
         return;
     }
@@ -165,7 +166,8 @@ static void check_changed(sb_audit *a, const sb_step *step, const sb_step_state 
     if (c->has_digest && c->digest_position != s->position &&
         strcmp(c->digest.hex, s->target.hex) == 0)
         sb_audit_add(a, "state", step->number, s->sequence, -1,
-                     "the state at position %" PRIu64 " has the digest of the one at %" PRIu64,
+                     "the state at position %" PRIu64
+                     " has the same digest as the state at %" PRIu64,
                      s->position, c->digest_position);
     c->has_digest = 1;
     c->digest = s->target;
@@ -186,7 +188,8 @@ void sb_audit_states(sb_audit *a, const sb_step *step)
                              "the step lists two states of this sequence");
         if (position_of(step, s->sequence, c, &expected) && s->position != expected)
             sb_audit_add(a, "state", step->number, s->sequence, -1,
-                         "is of position %" PRIu64 ", expected %" PRIu64, s->position, expected);
+                         "is a state at position %" PRIu64 ", expected %" PRIu64, s->position,
+                         expected);
         check_pieces(a, step, s);
         sb_audit_digests(a, step, s);
         check_changed(a, step, s, c);

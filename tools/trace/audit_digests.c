@@ -60,7 +60,7 @@ void sb_audit_digests(sb_audit *a, const sb_step *step, const sb_step_state *s)
             strcmp(found.hex, said[i].digest->hex) == 0)
             continue;
         sb_audit_add(a, "state", step->number, s->sequence, -1,
-                     "the digest %s is %s, and the arrays beside it give %s", said[i].name,
+                     "the digest %s is %s, but the recorded arrays give %s", said[i].name,
                      said[i].digest->hex, found.hex);
     }
 }

@@ -20,7 +20,7 @@ static void check_rows(sb_audit *a, const sb_block *b, const sb_step_round *r)
     long long at = (long long)b->first;
     if (r->position != rows[0].position)
         sb_audit_add(a, "round", n, r->sequence, at,
-                     "round %" PRIu64 " is at position %" PRIu64 ", and its rows at %" PRIu64,
+                     "round %" PRIu64 " is at position %" PRIu64 ", but its rows are at %" PRIu64,
                      r->number, r->position, rows[0].position);
     if (count != r->round.drafted + 1) {
         sb_audit_add(a, "round", n, r->sequence, at,
@@ -32,11 +32,11 @@ static void check_rows(sb_audit *a, const sb_block *b, const sb_step_round *r)
     for (size_t i = 0; i < count; i++) {
         if (rows[i].kind == SB_CALL_verify && rows[i].round != r->number)
             sb_audit_add(a, "round", n, r->sequence, at + (long long)i,
-                         "is of round %" PRIu64 ", and the round of its call is %" PRIu64,
+                         "belongs to round %" PRIu64 ", but its call to round %" PRIu64,
                          rows[i].round, r->number);
         if (i && rows[i].token != r->round.drafts[i - 1])
             sb_audit_add(a, "draft", n, r->sequence, at + (long long)i,
-                         "verifies token %u, and draft %zu of round %" PRIu64 " is %u",
+                         "verifies token %u, but draft %zu of round %" PRIu64 " is %u",
                          (unsigned)rows[i].token, i - 1, r->number,
                          (unsigned)r->round.drafts[i - 1]);
     }
@@ -47,8 +47,8 @@ static void check_emitted(sb_audit *a, const sb_block *b, const sb_step_round *r
     for (size_t i = 0; i < r->round.accepted && i < r->round.emitted; i++)
         if (r->round.tokens[i] != r->round.drafts[i])
             sb_audit_add(a, "round", b->step->number, r->sequence, -1,
-                         "round %" PRIu64 " accepted %zu drafts, and token %zu that it emitted is "
-                         "%u, not draft %u",
+                         "round %" PRIu64
+                         " accepted %zu drafts, but its emitted token %zu is %u, not draft %u",
                          r->number, r->round.accepted, i, (unsigned)r->round.tokens[i],
                          (unsigned)r->round.drafts[i]);
 }
@@ -62,16 +62,16 @@ static void check_drafted(sb_audit *a, const sb_course *c, const sb_block *b,
         return;
     if (c->draft_position != rows[0].position)
         sb_audit_add(a, "draft", b->step->number, r->sequence, (long long)b->first,
-                     "verifies from position %" PRIu64 " on, and the drafts began at %" PRIu64,
+                     "verifies from position %" PRIu64 " on, but the drafts began at %" PRIu64,
                      rows[0].position, c->draft_position);
     for (size_t i = 0; i < c->drafted && i < r->round.drafted; i++)
         if (c->drafts[i] != rows[0].token && i == 0)
             sb_audit_add(a, "draft", b->step->number, r->sequence, (long long)b->first,
-                         "verifies behind token %u, and the head drafted behind %u",
+                         "verifies after token %u, but the head drafted after %u",
                          (unsigned)rows[0].token, (unsigned)c->drafts[0]);
         else if (i && c->drafts[i] != r->round.drafts[i - 1])
             sb_audit_add(a, "draft", b->step->number, r->sequence, (long long)b->first,
-                         "draft %zu is %u, and the head went on from %u", i - 1,
+                         "draft %zu is %u, but the head continued from %u", i - 1,
                          (unsigned)r->round.drafts[i - 1], (unsigned)c->drafts[i]);
 }
 
@@ -100,7 +100,7 @@ void sb_audit_round(sb_audit *a, sb_course *c, const sb_block *b)
     }
     if (c->has_round && r->number != c->round + 1)
         sb_audit_add(a, "round", b->step->number, r->sequence, (long long)b->first,
-                     "is round %" PRIu64 ", and the one before was round %" PRIu64, r->number,
+                     "is round %" PRIu64 ", but the previous one was round %" PRIu64, r->number,
                      c->round);
     check_rows(a, b, r);
     check_emitted(a, b, r);
@@ -126,7 +126,7 @@ void sb_audit_draft(sb_audit *a, sb_course *c, const sb_step *step, size_t row)
                      "drafts at position %" PRIu64 ", expected %" PRIu64, r->position, expected);
     else if (c->seen && !c->drafted && c->has_token && r->token != c->token)
         sb_audit_add(a, "token", step->number, r->sequence, (long long)row,
-                     "drafts behind token %u, expected %u, which round %" PRIu64 " emitted last",
+                     "drafts after token %u, expected %u, which round %" PRIu64 " emitted last",
                      (unsigned)r->token, (unsigned)c->token, c->round);
     c->drafts[c->drafted++] = r->token;
 }

@@ -75,14 +75,15 @@ void sb_level_add(sb_level *level, const sb_step *step)
         level->with_logits += (size_t)with_logits;
         if (!draft && is_last_of_sequence(step, i) && !with_logits)
             MISSING(level, 1,
-                    "step %" PRIu64 " has no logits of row %zu (sequence %u, position %" PRIu64 ")",
+                    "step %" PRIu64 " lacks the logits of row %zu (sequence %u, position %" PRIu64
+                    ")",
                     n, i, s, row->position);
         if (row->slot == SB_NO_SLOT)
-            MISSING(level, 2, "step %" PRIu64 " has no slot of row %zu", n, i);
+            MISSING(level, 2, "step %" PRIu64 " lacks the slot of row %zu", n, i);
         if (row->kind == SB_CALL_verify && !has_round(step, row))
-            MISSING(level, 2, "step %" PRIu64 " has no round of row %zu", n, i);
+            MISSING(level, 2, "step %" PRIu64 " lacks the round of row %zu", n, i);
         if (!draft && !has_state(step, s))
-            MISSING(level, 3, "step %" PRIu64 " has no state of sequence %u", n, s);
+            MISSING(level, 3, "step %" PRIu64 " lacks the state of sequence %u", n, s);
     }
     if (!drafts_only && !has_taps(step))
         MISSING(level, 4, "step %" PRIu64 " has no taps", n);
@@ -105,7 +106,7 @@ sb_level_words sb_level_next(const sb_level *level)
     if (next == 1 && level->with_logits) {
         size_t used = strlen(out.text);
         snprintf(out.text + used, sizeof out.text - used,
-                 "; %zu of %zu rows have them and can be compared", level->with_logits,
+                 "; %zu of %zu rows have logits and can be compared", level->with_logits,
                  level->rows);
     }
     return out;
@@ -116,7 +117,7 @@ sb_level_words sb_level_lacks(const sb_level *level, unsigned says)
     sb_level_words out = {""};
     for (unsigned i = 1; i <= says && !*out.text; i++)
         if (level->missing[i][0])
-            snprintf(out.text, sizeof out.text, "the trace says level %u, and %s", says,
+            snprintf(out.text, sizeof out.text, "the trace claims level %u, but %s", says,
                      level->missing[i]);
     return out;
 }

@@ -31,7 +31,7 @@ static sb_status no_folder_of_ours(const char *dir, sb_error *err)
     size_t steps = 0, files = 0;
     DIR *d = opendir(dir);
     if (!d)
-        return sb_fail(err, SB_ERR_IO, "%s: this folder cannot be listed", SB_SHOW(dir));
+        return sb_fail(err, SB_ERR_IO, "%s: cannot list this folder", SB_SHOW(dir));
     for (struct dirent *e = readdir(d); e; e = readdir(d)) {
         steps += sb_trace_is_step(e->d_name) != 0;
         files += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
@@ -39,22 +39,22 @@ static sb_status no_folder_of_ours(const char *dir, sb_error *err)
     closedir(d);
     if (steps)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: was not finished: it has %zu file%s of steps and no " SB_TRACE_LIST
+                       "%s: is an unfinished trace: it has %zu step file%s but no " SB_TRACE_LIST
                        ", which is written at the end",
                        SB_SHOW(dir), steps, sb_s(steps));
     if (!files)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: is no trace: an empty folder; samebit run --trace writes one, and so "
-                       "does an engine (docs/trace.md)",
+                       "%s: is not a trace: the folder is empty; samebit run --trace or an engine "
+                       "writes one (docs/trace.md)",
                        SB_SHOW(dir));
     if (has_file(dir, "config.json"))
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: is no trace, but a checkpoint; samebit run CKPT --tokens 1,2,3 --trace "
+                       "%s: is a checkpoint, not a trace; samebit run CKPT --tokens 1,2,3 --trace "
                        "DIR records a run of it",
                        SB_SHOW(dir));
     return sb_fail(err, SB_ERR_INPUT,
-                   "%s: is no trace: a folder of %zu file%s without " SB_TRACE_LIST
-                   ", and nothing that samebit trace --kinds lists",
+                   "%s: is not a trace: the folder has %zu file%s but no " SB_TRACE_LIST
+                   ", and samebit trace --kinds lists no such folder",
                    SB_SHOW(dir), files, sb_s(files));
 }
 
@@ -64,19 +64,20 @@ static sb_status no_file_of_ours(const char *path, sb_error *err)
     char start[17];
     FILE *file = fopen(path, "rb");
     if (!file)
-        return sb_fail(err, SB_ERR_IO, "%s: this file cannot be read", SB_SHOW(path));
+        return sb_fail(err, SB_ERR_IO, "%s: cannot read this file", SB_SHOW(path));
     size_t n = fread(start, 1, sizeof start - 1, file);
     fclose(file);
     start[n] = '\0';
     start[strcspn(start, "\r\n")] = '\0';
     if (!n)
-        return sb_fail(err, SB_ERR_INPUT, "%s: is no trace: an empty file", SB_SHOW(path));
+        return sb_fail(err, SB_ERR_INPUT, "%s: is not a trace: the file is empty", SB_SHOW(path));
     if (strspn(start, "0123456789, \t") == strlen(start) && *start)
-        return sb_fail(err, SB_ERR_INPUT,
-                       "%s: is no trace, but token ids; samebit diff CKPT --engine FILE takes them",
-                       SB_SHOW(path));
+        return sb_fail(
+            err, SB_ERR_INPUT,
+            "%s: contains token ids, not a trace; samebit diff CKPT --engine FILE reads them",
+            SB_SHOW(path));
     return sb_fail(err, SB_ERR_INPUT,
-                   "%s: is no trace folder, and no file that samebit trace --kinds lists: it "
+                   "%s: is neither a trace folder nor a file that samebit trace --kinds lists: it "
                    "begins with '%s'",
                    SB_SHOW(path), SB_SHOW(start));
 }

@@ -29,8 +29,8 @@ static sb_status check_files(const sb_trace *t, sb_error *err)
         if (step >= t->count || !t->tensors[step] ||
             strcmp(sb_trace_file_name(step).text, e->d_name) != 0)
             status = sb_fail(err, SB_ERR_INPUT,
-                             "%s: has the file %s, and " SB_TRACE_LIST
-                             " no such step with tensors among its %zu",
+                             "%s: has the file %s, but " SB_TRACE_LIST
+                             " has no such step with tensors among its %zu",
                              SB_SHOW(t->dir), SB_SHOW(e->d_name), t->count);
     }
     closedir(d);

@@ -58,7 +58,7 @@ static sb_status read_digest(const sb_json_object *o, const char *key, sb_digest
         return status;
     if (strlen(text) != 32 || strspn(text, "0123456789abcdef") != 32)
         return sb_json_fail(o, key, SB_ERR_INPUT, err,
-                            "is %s, expected 32 hexadecimal digits, in small letters",
+                            "is %s, expected 32 hexadecimal digits, in lower case",
                             sb_json_found(sb_json_get(o, key), &room));
     memcpy(out->hex, text, sizeof out->hex);
     *has = 1;
@@ -187,7 +187,7 @@ static sb_status read_head(const sb_json_object *o, sb_trace *t, sb_error *err)
         status = read_text(o, "engine", t->head.engine, sizeof t->head.engine, err);
     if (!status && !t->head.engine[0])
         status = sb_json_fail(o, "engine", SB_ERR_INPUT, err,
-                              "is absent or empty, expected the name of who computed");
+                              "is absent or empty, expected the name of the engine");
     if (!status)
         status = read_text(o, "arithmetic", t->head.arithmetic, sizeof t->head.arithmetic, err);
     if (!status)
@@ -384,7 +384,7 @@ static sb_status read_logits_rows(const sb_json_object *o, sb_step *step, sb_err
         if (rows[i] >= step->row_count || (i && rows[i] <= rows[i - 1]))
             status =
                 sb_json_fail(o, "logits_rows", SB_ERR_INPUT, err,
-                             "has %" PRIu64 " at %zu, expected ascending numbers of the %zu rows",
+                             "has %" PRIu64 " at %zu, expected ascending row numbers below %zu",
                              rows[i], i, step->row_count);
     }
     free(rows);
@@ -426,10 +426,9 @@ static sb_status read_step(place *p, sb_trace *t, json_t *value, sb_error *err)
     if (!status)
         status = sb_json_u64(&o, "step", &number, err);
     if (!status && number != p->step)
-        status =
-            sb_json_fail(&o, "step", SB_ERR_INPUT, err,
-                         "is %" PRIu64 ", expected %zu: steps are numbered from 0 in their order",
-                         number, p->step);
+        status = sb_json_fail(&o, "step", SB_ERR_INPUT, err,
+                              "is %" PRIu64 ", expected %zu: steps are numbered in order from 0",
+                              number, p->step);
     if (!status)
         status = sb_json_u64_or(&o, "tensors", 0, &t->tensors[p->step], err);
     step->number = number;

@@ -69,9 +69,10 @@ static sb_status check_rows(const reader *r, const char *name, const sb_tap_name
     if (rows == expected)
         return SB_OK;
     return sb_fail(r->err, SB_ERR_INPUT,
-                   "%s: \"%s\" has %zu rows, expected %zu: step %" PRIu64 " has so many%s",
+                   "%s: \"%s\" has %zu rows, expected %zu: the number of rows of step %" PRIu64
+                   "%s",
                    SB_SHOW(r->file), SB_SHOW(name), rows, expected, r->out->number,
-                   expected == r->out->row_count ? "" : " in logits_rows");
+                   expected == r->out->row_count ? "" : " listed in logits_rows");
 }
 
 /* --- tensors -----------------------------------------------------------------------------------
@@ -138,10 +139,10 @@ static sb_status value_for(const reader *r, sb_step_values *list, const char *na
 {
     sb_step_value *v = (sb_step_value *)sb_step_find(list, within);
     if (v && (v->rows != rows || v->cols != cols))
-        return sb_fail(
-            r->err, SB_ERR_INPUT,
-            "%s: \"%s\" has %zu rows and %zu columns, and its digest is one of %zu and %zu",
-            SB_SHOW(r->file), SB_SHOW(name), rows, cols, v->rows, v->cols);
+        return sb_fail(r->err, SB_ERR_INPUT,
+                       "%s: \"%s\" has %zu rows and %zu columns, but its digest is of %zu rows and "
+                       "%zu columns",
+                       SB_SHOW(r->file), SB_SHOW(name), rows, cols, v->rows, v->cols);
     if (!v)
         v = sb_step_add(list, within, rows, cols, 0);
     if (v)
@@ -158,9 +159,10 @@ static sb_status check_digest(const reader *r, const char *name, const sb_step_v
     sb_digest found = sb_digest_f32(v->data, v->rows * v->cols);
     if (!v->has_digest || strcmp(found.hex, v->digest.hex) == 0)
         return SB_OK;
-    return sb_fail(r->err, SB_ERR_INPUT,
-                   "%s: \"%s\": its digest is %s, and its values give %s: one of them was changed",
-                   SB_SHOW(r->file), SB_SHOW(name), v->digest.hex, found.hex);
+    return sb_fail(
+        r->err, SB_ERR_INPUT,
+        "%s: \"%s\": its digest is %s, and its values give %s: one of the two was changed",
+        SB_SHOW(r->file), SB_SHOW(name), v->digest.hex, found.hex);
 }
 
 static sb_status check_vocabulary(const reader *r, const sb_tap_name *tap, const sb_tensor *t,
@@ -224,7 +226,7 @@ static sb_status check_repeated(const reader *r, const sb_tensor *t)
         if (found != want)
             return sb_fail(r->err, SB_ERR_INPUT,
                            "%s: \"%s\" has %" PRIu64 " at %zu, expected %" PRIu64
-                           ", as step %" PRIu64 " of trace.json says",
+                           ", the value for step %" PRIu64 " in trace.json",
                            SB_SHOW(r->file), t->name, found, i, want, r->out->number);
     }
     return SB_OK;
@@ -253,8 +255,8 @@ static sb_status read_digest(const reader *r, const char *name, const json_t *en
         !read_size(json_array_get(entry, 1), &cols) || !hex || strlen(hex) != 32 ||
         strspn(hex, "0123456789abcdef") != 32)
         return sb_fail(r->err, SB_ERR_INPUT,
-                       "%s: " SB_TRACE_DIGESTS ": \"%s\" is not rows, columns and 32 hexadecimal "
-                       "digits",
+                       "%s: " SB_TRACE_DIGESTS
+                       ": \"%s\" is not a list of rows, columns and 32 hexadecimal digits",
                        SB_SHOW(r->file), SB_SHOW(name));
     status = check_rows(r, name, &tap, rows);
     if (status)
@@ -275,7 +277,7 @@ static sb_status read_digests(const reader *r)
         return SB_OK;
     sb_status status = sb_json_parse_rich(text, strlen(text), r->file, &root, r->err);
     if (!status && !json_is_object(root))
-        status = sb_fail(r->err, SB_ERR_INPUT, "%s: " SB_TRACE_DIGESTS " is no object",
+        status = sb_fail(r->err, SB_ERR_INPUT, "%s: " SB_TRACE_DIGESTS " is not an object",
                          SB_SHOW(r->file));
     if (!status)
         json_object_foreach(root, name, value)
@@ -298,7 +300,7 @@ sb_status sb_trace_read_arrays(const sb_trace *trace, size_t i, const unsigned c
     reader r = {trace, file, &in, out, err};
     if (in.count != trace->tensors[i])
         status = sb_fail(err, SB_ERR_INPUT,
-                         "%s: has %zu tensors, expected %" PRIu64 ", as trace.json says",
+                         "%s: has %zu tensors, expected %" PRIu64 ", the number in trace.json",
                          SB_SHOW(file), in.count, trace->tensors[i]);
     if (!status)
         status = read_digests(&r);

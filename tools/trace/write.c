@@ -315,9 +315,10 @@ static sb_status check_empty(const char *dir, sb_error *err)
                        strerror(errno));
     for (struct dirent *e = readdir(d); e && !status; e = readdir(d))
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            status = sb_fail(err, SB_ERR_USAGE,
-                             "%s: the folder is not empty (%s); a trace begins in a new one",
-                             SB_SHOW(dir), SB_SHOW(e->d_name));
+            status =
+                sb_fail(err, SB_ERR_USAGE,
+                        "%s: the folder is not empty (%s); a trace needs a new or empty folder",
+                        SB_SHOW(dir), SB_SHOW(e->d_name));
     closedir(d);
     return status;
 }
