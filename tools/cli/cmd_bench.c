@@ -6,6 +6,7 @@
 #include "ref/container/show.h"
 #include "tools/bench/hogs.h"
 #include "tools/bench/made.h"
+#include "tools/cli/bench_plan.h"
 #include "tools/cli/bench_show.h"
 #include "tools/cli/bench_step.h"
 #include "tools/cli/cli.h"
@@ -33,8 +34,10 @@ static const char more[] =
     "  samebit bench cpu --preset 35b-a3b --format nvidia-mix --layers 4 --vs f32\n"
     "  samebit bench cpu --worst\n"
     "\n"
-    "samebit bench decode | verify | prefill: bytes and multiply-adds of a step, without running\n"
-    "it; each has a --help of its own\n";
+    "samebit bench plan: what each command costs for a checkpoint; samebit bench decode | verify "
+    "|\n"
+    "prefill: bytes and multiply-adds of a step, without running it; each has a --help of its "
+    "own\n";
 
 typedef struct wishes {
     sb_make_options make;
@@ -168,7 +171,7 @@ static sb_status check(wishes *w, const sb_command_line *line, sb_error *err)
 {
     if (line->operands == 0 || strcmp(line->operand[0], "cpu") != 0)
         return sb_fail(err, SB_ERR_USAGE,
-                       "expected what to measure: cpu, decode, verify or prefill");
+                       "expected what to measure: cpu, plan, decode, verify or prefill");
     w->folder = line->operands > 1 ? line->operand[1] : NULL;
     if (!w->worst && !w->folder == !w->make.preset)
         return sb_fail(err, SB_ERR_USAGE, "expected a checkpoint folder or --preset");
@@ -309,6 +312,8 @@ sb_status sb_cmd_bench(int argc, char **argv, sb_error *err)
                 .threads = "1,2",
                 .profile = "exact"};
     sb_command_line line;
+    if (argc > 1 && strcmp(argv[1], "plan") == 0)
+        return sb_bench_plan(argc - 1, argv + 1, err);
     if (argc > 1 && sb_is_bench_step(argv[1]))
         return sb_bench_step(argc - 1, argv + 1, err);
     sb_status status = parse(&w, &line, argc, argv, err);
