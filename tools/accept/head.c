@@ -200,7 +200,7 @@ static int is_below(const sb_head_cell *a, const sb_head_cell *b)
     return a->known && b->known && a->rate < b->low;
 }
 
-/* True if the cell is not surely above the best constant. */
+/* True if the cell's rate is not certainly above that of the best constant. */
 static int is_constant(const sb_head_run *run, const sb_head_cell *c)
 {
     return c->low * (double)c->of <= (double)run->common;
@@ -270,7 +270,7 @@ static sb_status measure_table(table *t, sb_error *err)
         sb_error problem;
         int head = i & 1, trunk = i >> 1;
         if (head == SB_HEAD_OWN && t->o->overlay_count)
-            continue; /* that head would be the folder's, without the overlays */
+            continue; /* that head would lack the overlays */
         status = measure_cell(t, head, trunk, &problem);
         if (status == SB_ERR_MEMORY) {
             *err = problem;

@@ -29,7 +29,8 @@ static const char *present(const sb_json_object *o, const char *const *keys)
     return *keys;
 }
 
-/* Adds the first of these keys in the object; without one the sum becomes unknown. */
+/* Adds the value of the first of these keys in the object. Without any of them the sum becomes
+ * unknown. */
 static sb_status add_first(const sb_json_object *o, const char *const *keys, uint64_t *sum,
                            int *known, sb_error *err)
 {

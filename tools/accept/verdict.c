@@ -155,7 +155,7 @@ static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_co
 /* --- the verdict --------------------------------------------------------------------------------
  */
 
-/* Decides by the worst line, and among equals by the shallowest. */
+/* The worst line decides; among equally bad lines, the one with the smallest depth. */
 static void decide(const sb_observed *o, sb_accept_comparison *c)
 {
     static const char *const words[] = {

@@ -52,7 +52,7 @@ static sb_status check_token(task *t, sb_error *err)
     t->meter->checking = 1;
     sb_status status = one_token(t, SB_BENCH_TOKENS, err);
     t->meter->checking = 0;
-    if (t->meter->status) { /* the session gave it another message */
+    if (t->meter->status) { /* reports the meter's message, not the session's */
         *err = t->meter->err;
         return t->meter->status;
     }

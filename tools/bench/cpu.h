@@ -79,8 +79,9 @@ typedef struct sb_bench_report {
     size_t versus_count;
     sb_bench_blas blas[SB_BENCH_THREADS];
     size_t blas_count;
-    /* The peak of bytes in memory up to the last token and prompt, including mapped files, and the
-     * parts of the weights and of the array that is read. */
+    /* peak_bytes: the peak of memory up to the last token and prompt, including mapped files.
+     * weight_bytes and stream_bytes: the parts of the peak for weights and for the array that is
+     * read. */
     uint64_t peak_bytes, weight_bytes, stream_bytes;
 } sb_bench_report;
 

@@ -58,7 +58,7 @@ static sb_status time_plain(sb_device_sequence *s, sb_device_report *out, sb_err
 static sb_status time_rounds(sb_device_sequence *s, sb_device_report *out, sb_error *err)
 {
     const unsigned passes = s->o->passes, rounds = s->o->warm + passes;
-    uint64_t positions = 0; /* as if all were accepted: the host does not ask */
+    uint64_t positions = 0; /* if all drafts are accepted: the host does not ask */
     for (unsigned k = 1; k <= s->o->drafts; k++)
         positions += (uint64_t)rounds * (k + 1);
     sb_status status = sb_device_sequence_open(s, s->o->drafts + 1, positions, 1, err);

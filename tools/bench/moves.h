@@ -37,8 +37,8 @@ typedef struct sb_moves_weights {
     uint64_t stored, routed;
 } sb_moves_weights;
 
-/* All matrices of an op with one shape and one format. leads: the number of them that come first in
- * their layer, op and format; the others may share the launch. */
+/* All matrices of an op with one shape and one format. leads: the number of matrices that are the
+ * first of their format in their layer and op. The others can share the launch of the first. */
 typedef struct sb_moves_matrix {
     sb_moves_op op;
     int in_mtp, routed;
@@ -55,7 +55,7 @@ typedef struct sb_moves_model {
     sb_moves_matrix matrix[SB_MOVES_MATRICES];
     uint32_t matrices;
     uint32_t layer;               /* during construction: layer of the last matrix */
-    uint64_t begun[SB_MOVES_OPS]; /* and its layer's formats per op, one bit each */
+    uint64_t begun[SB_MOVES_OPS]; /* formats seen in that layer: one bit each, per op */
 } sb_moves_model;
 
 sb_status sb_moves_model_of(const char *preset, const sb_moves_recipe *recipe, sb_moves_model *out,

@@ -47,9 +47,9 @@ static sb_moves_kernel *row_of(sb_moves_kernels *out, sb_moves_op op, sb_cost_ke
 }
 
 /* Adds the bytes and multiply-adds of `times` matrices, or of launches without a matrix. `joins`:
- * do not count the data passed on by earlier kernels again, because another matrix of the launch
- * read them; the same for the factors of experts, which are equal for gate and up in `samebit
- * make`. */
+ * does not count the data passed on by earlier kernels again, because another matrix of the launch
+ * has read them. Nor does it count the factors of experts again, which are equal for gate and up in
+ * `samebit make`. */
 static void add_moved(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape shape, int joins)
 {
     sb_cost_buffer all[SB_COST_BUFFERS];
@@ -82,8 +82,8 @@ static void add(walk *w, sb_cost_kernel kernel, double launches, sb_cost_shape s
 }
 
 /* The same for experts. The expected numbers of read experts and of sets of pairs may be fractions;
- * bytes are interpolated in both. An expert has one set, and one more for each full set of
- * pairs. */
+ * bytes are interpolated in both. Each expert that is read has one set, and every full set of pairs
+ * adds one. */
 static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape shape, int joins)
 {
     const uint64_t most = sb_cost_set(shape.pairs, shape.experts);
@@ -92,7 +92,7 @@ static void add_read(walk *w, sb_cost_kernel kernel, double times, sb_cost_shape
     shape.used = (uint64_t)w->read;
     shape.sets = (uint64_t)sets;
     const double used_rest = w->read - (double)shape.used, sets_rest = sets - (double)shape.sets;
-    const int first = used_rest > sets_rest; /* experts: rounded up more often than sets */
+    const int first = used_rest > sets_rest; /* `used` is rounded up more often than `sets` */
     const double both = first ? sets_rest : used_rest, one = first ? used_rest : sets_rest;
     add_moved(w, kernel, times * (1 - one), shape, joins);
     shape.used += (uint64_t)first;
@@ -166,7 +166,8 @@ static sb_cost_shape shape_of(const sb_moves_matrix *m, sb_moves_input input, ui
 }
 
 /* B-2: counts the expected number of experts read. Y-66: a fused step has one launch for gate and
- * up, with input and pairs already prepared; for quantized inputs only the pairs are. */
+ * up, for which input and pairs are already prepared. For quantized inputs only the pairs are
+ * prepared, and gate and up have a launch each. */
 static void add_experts(walk *w, const sb_moves_matrix *m)
 {
     const sb_config *c = w->config;

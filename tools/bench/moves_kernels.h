@@ -14,7 +14,7 @@ typedef struct sb_moves_kernel {
     double weights;     /* as packed */
     double kept;        /* states, keys and values, read and written */
     double activations; /* values between ops, and between kernels of one op */
-    double again;       /* repeated reads of all this by blocks, as far as known */
+    double again;       /* repeated reads of these bytes by blocks, as far as known */
     double macs;
 } sb_moves_kernel;
 
@@ -24,7 +24,7 @@ typedef struct sb_moves_kernels {
     sb_moves_kernel row[SB_MOVES_LAUNCHES];
     uint32_t count;
     sb_moves_kernel total;
-    double stored; /* bytes in the checkpoint of the weights of a call or a draft: B-11 */
+    double stored; /* checkpoint bytes of the weights that a call or a draft reads: B-11 */
 } sb_moves_kernels;
 
 /* Launches without a wait for the host in between (gpu/step): a call of all layers; additional

@@ -176,8 +176,9 @@ static void draw_scales(work *w, sb_worst_family family)
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-/* Whole numbers, and at the end, where weights are 1, the rest to 2^24 + 1, which is a tie. All
- * partial sums are exact in binary64. */
+/* Draws whole numbers. The weights at the end are 1; the inputs there cancel the sum and add 2^24 +
+ * 1, which is a tie. These partial sums are exact in binary64. `decided`: adds 2^-126, too, which
+ * decides the tie and is lost in binary64. */
 static void aim_at_tie(const work *w, draw *d, int decided, double *x)
 {
     double sum = 0;

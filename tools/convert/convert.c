@@ -177,7 +177,8 @@ typedef struct proof {
 } proof;
 
 /* Checks that every layer is there in the wanted dialect, and that the configuration does not
- * contradict it. The configuration may leave modules open on which engines differ. */
+ * contradict it. The configuration may leave open whether a module is quantized if engines differ
+ * on it. */
 static sb_status prove_layer(void *ctx, const char *layer, const sb_found *found, sb_error *err)
 {
     proof *p = ctx;

@@ -40,8 +40,8 @@ typedef struct sb_conversion {
     size_t folder_count;
 } sb_conversion;
 
-/* Everything is written to "<target>.partial", read again and, if it is whole, renamed. Refuses a
- * target that is the source or that exists (unless replace), layers without words in the dialect
+/* Everything is written to "<target>.partial", read again and, if complete, renamed. Refuses a
+ * target that is the source or that exists (unless replace), layers that the dialect cannot declare
  * (SB_ERR_UNSUPPORTED), a factor of 0, and a damaged origin (SB_ERR_INPUT). */
 sb_status sb_convert(const sb_convert_options *options, sb_conversion *out, sb_error *err);
 void sb_conversion_free(sb_conversion *conversion);

@@ -37,7 +37,7 @@ typedef struct sb_dump_reader {
      * them. */
     sb_status (*open)(const char *path, const sb_dump_options *options, sb_trace_head *head,
                       void **state, sb_error *err);
-    /* Passes on all steps from the first one, at every call. The caller numbers the steps. */
+    /* Every call passes on all steps, beginning with the first. The caller numbers the steps. */
     sb_status (*play)(void *state, sb_step_fn take, void *ctx, sb_error *err);
     void (*close)(void *state); /* NULL is fine */
     int mapped;                 /* its arrays have names, so a map can name their taps */

@@ -190,7 +190,7 @@ static int read_sizes(const sb_pickle *p, const sb_pickle_node *tuple, uint64_t 
 }
 
 /* The dtype of a tensor: from its storage, or from the argument after the hooks. Refuses a tensor
- * with metadata, because its values are the storage's with another sign. */
+ * with metadata, because the signs of its values differ from those in the storage. */
 static sb_status dtype_of(const sb_torch *t, const sb_pickle_node *args, int typed,
                           const sb_pickle_global *class, const char *name, sb_dtype *out,
                           sb_error *err)

@@ -332,8 +332,8 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error
     return SB_OK;
 }
 
-/* Records the engine's steps as a trace, as a user would have it: it states the sound checkpoint
- * and the knobs of the reference. */
+/* Records the engine's steps as the trace that a user would have: its head states the reference's
+ * checkpoint and knobs. */
 static sb_status record(const sb_campaign *c, int kernel, sb_trial *t, sb_trace_writer **out,
                         sb_error *err)
 {

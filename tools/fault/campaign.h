@@ -49,7 +49,7 @@ typedef struct sb_clean_kind {
     size_t runs, false_alarms, mistrusted;
 } sb_clean_kind;
 
-/* The faults of one kind, and how many of them fail with only a trace of each level. */
+/* The faults of one kind; failed[i]: the number of them that fail with a trace of level i. */
 typedef struct sb_level_score {
     size_t planted, failed[SB_TRACE_LEVELS];
 } sb_level_score;
@@ -61,7 +61,7 @@ typedef struct sb_score {
     size_t benign, false_alarms, mistrusted;
     uint64_t clean_tokens;
     size_t peers_caught[SB_PEERS], peers_alarms[SB_PEERS];
-    size_t peers_faults, peers_clean; /* runs with logits for them */
+    size_t peers_faults, peers_clean; /* runs that had logits for the peers to judge */
     /* Only with sb_campaign_options.levels: a score per kind of plant, and one for correct engines,
      * which must not fail at any level. */
     sb_level_score levels[SB_PLANT_covered + 1], correct;

@@ -57,7 +57,7 @@ static void put(unsigned char *at, sb_dtype dtype, float x)
         sb_store_u16(at, (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16));
 }
 
-/* Through a grid of 15 steps per row. */
+/* x rounded to a grid of 15 values per row. */
 static float coarse(float x, float largest)
 {
     float step = largest / 7.0f;

@@ -37,9 +37,8 @@ typedef struct sb_fault {
     const char *vehicle; /* "T1 bf16 mistakes": preset, format, recipe */
     const char *setting; /* profile and knobs of both sides, "a=b c=d"; "": exact */
     const char *script;  /* a row of script_of in campaign.c */
-    const char
-        *fires; /* signs (sign.h) that all have to fire, separated by blanks; a|b: one of them */
-    const char *quiet; /* signs that must not fire */
+    const char *fires;   /* signs (sign.h) between blanks: all have to fire; a|b: one of them */
+    const char *quiet;   /* signs that must not fire */
     const char *words;
     int benign;       /* a correct engine: only the signs of `fires` may fire */
     const char *site; /* the only place where it is planted (site.h); NULL: everywhere */

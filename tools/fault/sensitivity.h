@@ -13,8 +13,7 @@ typedef struct sb_sensitivity {
     size_t elements; /* moved elements */
     size_t exact;    /* of these, elements with a bound of 0: any change is named */
     double bound;    /* the largest bound */
-    size_t
-        named[SB_SENSITIVITY_STEPS]; /* named with token, layer, op and element, without `exact` */
+    size_t named[SB_SENSITIVITY_STEPS]; /* the others: with token, layer, op and element */
 } sb_sensitivity;
 
 /* Measures op i with `elements` elements. Call with i = 0, 1, ... until *more is 0. */

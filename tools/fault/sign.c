@@ -46,8 +46,8 @@ static int drafts_differ(const sb_round_verdict *r)
            memcmp(r->drafts[0], r->drafts[1], r->drafted[1] * sizeof *r->drafts[1]) != 0;
 }
 
-/* Adds the wrong states after the first round that has any. Later ones are consequences, and so
- * are these if a state was wrong before that round. */
+/* Adds the wrong parts of the state after the first round with any. Those of later rounds are
+ * consequences. If a state was wrong before that round, all are consequences, and none is added. */
 static void add_states(const sb_verdicts *v, sb_signs *signs)
 {
     int found = 0;

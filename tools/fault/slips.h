@@ -31,7 +31,7 @@ typedef struct sb_slip_game {
     int by_rounds;  /* sb_rounds_next runs the rounds instead of the driver */
     sb_rounds *rounds;
     size_t prompt_call; /* tokens of the first call of the prompt */
-    /* of the current round, or of the last one */
+    /* of the current round; between rounds, of the last round */
     size_t drafts, accepted, before; /* before: accepted in the round before */
     size_t draft;                    /* number of the current draft */
     int drafting;
@@ -39,7 +39,7 @@ typedef struct sb_slip_game {
     /* values of taps */
     float *g[SB_SLIP_LAYERS]; /* (rows, nV) of each linear-attention layer, in the last call */
     float *stream;            /* (rows, H) of the head before mtp.norm */
-    float *head;              /* (rows, H) after mtp.norm, where the session keeps it */
+    float *head; /* trial.c: (V) logits; tests/mtp: the session's own (rows, H) after mtp.norm */
     float *embedded, *last; /* (rows, H) of the trunk's call; (H) the last row of the call before */
     size_t rows;            /* rows of the trunk's call */
     float *stored;          /* conv and recurrent states of a snapshot */

@@ -277,7 +277,7 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
     sb_round round = {.position = sb_session_state(g->session)->position};
     r->round = number;
     g->before = number ? g->accepted : 0;
-    /* every third round has no drafts: its state is read by the next */
+    /* every third round has no drafts; the next round reads the state that it leaves */
     g->drafts = number % 3 == 2 ? 0 : r->trial->script.drafts;
     at(r, SB_SLIP_begin);
     sb_capture_round(r->capture, number);

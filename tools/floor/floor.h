@@ -46,7 +46,7 @@ void sb_floor_compute(const sb_ledger *ledger, const sb_floor_options *options, 
 /* The expected number of tokens from a round of `draft` drafts. */
 double sb_floor_emitted(uint32_t draft, double accept);
 
-/* The least acceptance at which a round pays that costs `need` plain steps; above 1: none. */
+/* The least acceptance at which a round that costs `need` plain steps pays; above 1: none. */
 double sb_floor_break_even(uint32_t draft, double need);
 
 /* The bandwidth that a claimed number of tokens per second needs. */

@@ -40,7 +40,7 @@ typedef struct sb_ledger {
     size_t shards;
     int has_mtp;
     sb_ledger_row trunk[SB_FLOOR_CLASSES], mtp[SB_FLOOR_CLASSES];
-    sb_ledger_lack files;   /* missing or damaged; valid ones without an index's tensors */
+    sb_ledger_lack files;   /* missing, damaged, or without a tensor of the index */
     sb_ledger_lack tensors; /* missing weights that the configuration requires */
 } sb_ledger;
 

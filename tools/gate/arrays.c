@@ -21,7 +21,8 @@ static size_t count_of(const sb_gate_member *m)
     return count;
 }
 
-/* is_there: the list has an input i. is_own: the list describes it; add does not make it. */
+/* is_there: the list has an input i. is_own: the list describes the input, so `add` does not make
+ * it. */
 static int is_there(const sb_gate_list *list, size_t i)
 {
     return i < SB_GATE_MEMBERS && list->input[i].name;

@@ -120,7 +120,7 @@ static float zeros(const place *p)
     return row || (block && !stays) ? 0.0f : p->normal;
 }
 
-/* The one of the first row is in the last column, which loops tend to miss. */
+/* In the first row the nonzero value is in the last column, which loops tend to miss. */
 static float one_hot(const place *p)
 {
     if (!is_input(p->role))
@@ -137,7 +137,8 @@ static float index_coded(const place *p)
     return code * half_to(6 + (unsigned)(p->col / 16 % 4));
 }
 
-/* Neighbours x and d - x have equal weights, so that d remains of their products. */
+/* Neighbours are x and d - x. Their weights are equal, so that the sum of their products depends
+ * only on d. */
 static float cancellation(const place *p)
 {
     float x = sb_rng_normal(p->key, p->row * p->cols + p->col / 2 * 2);

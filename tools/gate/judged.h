@@ -16,10 +16,11 @@ typedef struct sb_gate_judged {
     sb_gate_case *c;  /* NULL: the files could not be read */
     sb_gate_gots gots;
     sb_gate_arith ar; /* the arithmetic of the verdict */
-    size_t rows, row; /* the inferred row of `rows` rows of the table; rows 0: given */
+    size_t rows, row; /* row: the inferred row of the table, which has `rows` rows; rows 0: the
+                         arithmetic was given */
     sb_gate_result result;
     sb_gate_power power;
-    sb_status refused; /* set if this case of several could not be judged */
+    sb_status refused; /* the error if this case, one of several, could not be judged */
     sb_error why;
 } sb_gate_judged;
 

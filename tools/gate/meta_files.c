@@ -170,7 +170,7 @@ static sb_status read_rows(const sb_safetensors *in, const char *path, size_t mo
                           SB_SHOW(path), key_rows);
 }
 
-/* One variant: the file of its inputs, the file of outputs, and both of the base. */
+/* One variant: the outputs of the base, and its own. */
 typedef struct files {
     const char *name; /* "width-5" */
     const sb_safetensors *base, *got;

@@ -311,9 +311,9 @@ static float bring_to_one(const sb_gate_case *c, const sb_gate_arith *ar, float 
     return by;
 }
 
-/* The core, with or without rounding its output to the activation type. If probabilities are
- * rounded, the output is always rounded; without that rounding its error is added instead. `by` is
- * the factor of the values. */
+/* The core, with or without rounding its output to the activation type. Forms that round the
+ * probabilities always round the output, too. So without `rounded`, such a form adds the error of
+ * that rounding to the radius. `by` is the factor of the values. */
 static sb_status core(const sb_gate_arith *ar, const sb_attention_args *a, float by,
                       unsigned scores, int rounded, sb_ball *o)
 {
@@ -334,8 +334,8 @@ static sb_status core(const sb_gate_arith *ar, const sb_attention_args *a, float
     return status;
 }
 
-/* V-51: "each of the roundings between the ops may be there or not" - here both gates for one
- * core. */
+/* V-51: "each of the roundings between the ops may be there or not" - here the core with a gate
+ * that is rounded and with one that is not. */
 static void cover(const sb_gate_arith *ar, const float *gate, size_t count, int first,
                   const sb_ball *o, sb_ball *gated, sb_ball *out)
 {

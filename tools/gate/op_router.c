@@ -65,8 +65,8 @@ static sb_gate_list list(const sb_gate_case *c)
 }
 
 /* Regime negative: every second row is so far below 0 that e^l is 0 for each expert. Regime huge:
- * one row of four has close logits whose e^l is infinite; in two of four the logits are close
- * enough that the second largest counts. */
+ * in one row of four, the logits are close and every e^l is infinite. In two of four, the logits
+ * are close enough that the second largest counts. */
 static void adapt(const sb_gate_case *c, float *const x[])
 {
     const shape s = shape_of(c);

@@ -15,7 +15,8 @@ enum { CHANNELS = 24, TAPS = 4, LONG_PROMPT = 66, TAIL = 3, DEFAULT_ROUNDS = 8 }
 
 /* --- plan ------------------------------------------------------------------------------------- */
 
-/* The plan between rounds. left: stored states from which a sequence can continue. */
+/* The plan between rounds. left: per sequence, the number of stored states from which it can
+ * continue. */
 typedef struct planner {
     sb_protocol *p;
     int32_t slot[(SB_PROTOCOL_SEQUENCES + 1) * SB_PROTOCOL_ROWS];
@@ -85,7 +86,8 @@ static size_t prompt_rows(const sb_protocol *p, size_t s, size_t number)
     return number ? 3 : first[s];
 }
 
-/* In the first round all sequences start. Later one restarts in its slots and another continues. */
+/* In the first round all sequences start. In a later round one sequence restarts in its slots, and
+ * another one continues. */
 static void plan_prompts(planner *at, sb_protocol_round *r, size_t number)
 {
     size_t restarts = (at->p->layout->prompts ? number : number / 4) % SB_PROTOCOL_SEQUENCES;

@@ -27,7 +27,7 @@ typedef struct sb_protocol_request {
 /* The form of an engine's tensors. */
 typedef struct sb_protocol_layout {
     const char *name;
-    const char *source;  /* the source that this was read from */
+    const char *source;  /* the source from which the layout was taken */
     int pool;            /* states lie in slots, addressed by indices; else one state per entry */
     int null_slot;       /* slot 0 belongs to no sequence; padding has index 0 */
     int padded;          /* (entry, token) instead of consecutive rows */

@@ -198,8 +198,8 @@ static void real_row(const sb_protocol *p, const rule *x, size_t t, sb_dd *S, sb
         real_step(p, x, t, h, S + h * p->dk * p->dv, out);
 }
 
-/* The real states from which a kernel continues in a chained protocol, and the 2-norms of columns
- * by which its own states may differ from them. */
+/* Of a chained protocol: the states from which a kernel continues, in real numbers, and for each
+ * column the largest 2-norm of the difference between the kernel's state and the real one. */
 typedef struct world {
     sb_dd *state;   /* (slots, size) */
     double *column; /* (slots, nV dv) */
@@ -272,8 +272,8 @@ static int bench_set(const sb_protocol *p, const sb_protocol_round *r, const sb_
     return failed;
 }
 
-/* S gets the real initial state, x.state the same rounded to binary32, from and element the largest
- * difference of a kernel's state from x.state. */
+/* S becomes the real initial state, and x.state its rounding to binary32. `from` (per column) and
+ * `element` become bounds of the difference between a kernel's state and x.state. */
 static void begin(const sb_protocol *p, const sb_protocol_round *r, const sb_protocol_entry *e,
                   const world *w, bench *b)
 {

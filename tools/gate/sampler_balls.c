@@ -130,7 +130,7 @@ static sb_ball score(const sb_arithmetic *ar, const sb_gate_row *row, const sb_b
     sb_ball w = {waiting, ar->functions->log1p * SB_UNIT * waiting + ar->underflow};
     double low = p[i].mid - p[i].rad, high = p[i].mid + p[i].rad;
     if (!(low > 0x1p-126))
-        low = 0x1p-126; /* a token with less is drawn only with that probability */
+        low = 0x1p-126; /* a token below 2^-126 is drawn with less than that probability */
     high = sb_wide_max(high, low);
     double from = sb_wide_log(low), to = sb_wide_log(high);
     sb_ball logarithm = {(from + to) / 2, (to - from) / 2};

@@ -19,12 +19,12 @@ sb_gate_coding sb_gate_coding_of(const sb_gate_case *c);
 /* Matrices of one shape, stored in the tensors of one layer. */
 typedef struct sb_gate_stored {
     const char *prefix; /* prefix of the tensor names: "", "w13_", "gate_proj." */
-    uint32_t experts;   /* E of a stack: an axis more in its tensors; 0: no stack */
+    uint32_t experts;   /* E of a stack, whose tensors have one more axis; 0: no stack */
     uint32_t parts;     /* matrices in one tensor, each with a factor: 2 for gate and up */
     uint32_t rows, cols;
     uint32_t spare; /* rows after the last that belong to no output: a padded vocabulary */
     int steady;     /* not made small in regimes tiny and least */
-    int small;      /* made small in tiny and least even if plain: its input is not */
+    int small;      /* made small in tiny and least even if plain, because its input is not small */
     int input;      /* an input of a layer: its tensor names have "x" instead of "weight" */
 } sb_gate_stored;
 

@@ -9,7 +9,7 @@
 #include "tools/compare/bound.h"
 #include "tools/gate/weights.h"
 
-/* The power of two that brings a magnitude to [1, 2); 1 of 0. */
+/* The power of two that brings a magnitude to [1, 2); 1 for a magnitude of 0. */
 static double scale_of(double magnitude)
 {
     double by = 1.0;

@@ -75,7 +75,7 @@ static void make_four(sb_tensor *scale)
 }
 
 /* W-16: "`weight_scale_inv` is called `weight_scale`, and not a byte of it changes". Other dialects
- * have no words for such blocks. */
+ * cannot declare such blocks. */
 static sb_status rename_one(sb_grafted *g, sb_overlaid *taken, int four, sb_error *err)
 {
     static const char old[] = "weight_scale_inv";

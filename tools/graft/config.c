@@ -109,7 +109,7 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
     l->taken = c->reindex ? sb_reindex_is_new(c->result, name, &l->found)
                           : sb_found_origin(c->result, &l->found) != NULL;
     if (c->reindex)
-        l->found.zeros_open = 0; /* W-8: their declaration stays in this folder */
+        l->found.zeros_open = 0; /* W-8: this folder declares the zero points */
     else if (l->taken)
         status = sb_detect_unjudged(c->result, name, experts, 0, 0, &l->found, &why);
     if (status && l->taken && !c->reindex)

@@ -26,8 +26,9 @@ typedef struct sb_graft_layer {
     char *name;
     sb_found found;
     int taken;
-    int due;            /* 1: has to be declared as stored; 0: was not declared so before, either */
-    int hybrid;         /* W-6: the dialect has no words for it; declared as not quantized */
+    int due;    /* 1: must be declared as stored; 0: not taken, and the source did not declare it as
+                   stored, either */
+    int hybrid; /* W-6: the dialect cannot declare it; declared as not quantized */
     sb_declaration now; /* its declaration in the current document */
 } sb_graft_layer;
 
@@ -63,12 +64,12 @@ sb_status sb_graft_edit(sb_graft_config *c, int which, sb_error *err);
 sb_status sb_graft_look(sb_graft_config *c, const sb_declared *declared, size_t *open,
                         sb_error *err);
 
-/* SB_ERR_UNSUPPORTED, naming the layer, if there is such a layer. */
+/* SB_ERR_UNSUPPORTED, naming the layer, if a due layer is not declared as it is stored. */
 sb_status sb_graft_not_said(const sb_graft_config *c, const sb_graft_doc *doc, sb_error *err);
 
-/* notes.c: errors and notes about layers for which the dialect has no words, inputs that are no
- * longer quantized, rules that engines read differently, and layers that engines fuse but that are
- * stored differently. */
+/* notes.c: errors and notes about layers that the dialect cannot declare, inputs that are no longer
+ * quantized, rules that engines read differently, and layers that engines fuse but that are stored
+ * differently. */
 sb_status sb_graft_refuse_unsaid(const sb_graft_config *c, sb_error *err);
 sb_status sb_graft_note_inputs(sb_graft_config *c, sb_error *err);
 sb_status sb_graft_note_hybrid(sb_graft_config *c, sb_error *err);
@@ -86,12 +87,12 @@ typedef enum sb_name_kind {
 sb_status sb_graft_exclude(sb_graft_config *c, sb_graft_doc *doc, const char *name,
                            sb_name_kind kind, sb_error *err);
 
-/* Declares a layer as quantized the way it is stored; *done is 0 if the dialect has no words for
+/* Declares a layer as quantized the way it is stored; *done is 0 if the dialect cannot declare
  * that. whole: all experts of its layer are alike. */
 sb_status sb_graft_include(sb_graft_config *c, sb_graft_doc *doc, const sb_graft_layer *layer,
                            int whole, int *done, sb_error *err);
 
-/* True if the dialect has words for this layer. */
+/* True if the dialect can declare this layer. */
 int sb_graft_can(const sb_graft_config *c, const sb_graft_doc *doc, const sb_graft_layer *layer);
 
 /* Removes the list entry that `rule` names. 0 if it names none. */

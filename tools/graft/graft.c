@@ -15,8 +15,8 @@
 #include "tools/graft/reindex.h"
 #include "tools/graft/write.h"
 
-/* Makes the result in memory from newly opened checkpoints. The plan keeps its own, which hold the
- * bytes of the result's tensors. */
+/* Makes the result in memory from newly opened checkpoints. The plan keeps its own open
+ * checkpoints, which hold the bytes of the result's tensors. */
 static sb_status lay_over(const sb_graft_options *o, const sb_grafted *g, sb_checkpoint **out,
                           sb_error *err)
 {

@@ -41,7 +41,8 @@ typedef struct sb_graft_file {
     char *name;     /* in the source; for the created file, in the target */
     char *new_name; /* in the target */
     sb_graft_action action;
-    size_t stays, goes; /* tensors that stay and go; for the created file, stays: taken ones */
+    size_t stays, goes; /* numbers of kept and of removed tensors; in the created file, `stays`
+                           counts the taken ones */
     uint64_t stays_bytes, goes_bytes;
 } sb_graft_file;
 
@@ -66,7 +67,7 @@ typedef struct sb_grafted {
     uint64_t total;         /* bytes of all tensors of the result */
 } sb_grafted;
 
-/* Everything is written to "<target>.partial", read again and, if it is whole, renamed. Call
+/* Everything is written to "<target>.partial", read again and, if complete, renamed. Call
  * sb_grafted_free in any case. */
 sb_status sb_graft(const sb_graft_options *options, sb_grafted *out, sb_error *err);
 void sb_grafted_free(sb_grafted *grafted);

@@ -140,8 +140,8 @@ static json_t *block_group(const sb_graft_config *c, const sb_graft_layer *layer
                      "float-quantized");
 }
 
-/* The group that declares the layer, to be freed by the caller; NULL: the dialect has no words for
- * it. */
+/* The group that declares the layer, to be freed by the caller; NULL: the dialect cannot declare
+ * the layer. */
 static json_t *wanted_group(const sb_graft_config *c, const sb_graft_layer *layer)
 {
     json_t *theirs = their_group(c, layer);
@@ -319,7 +319,7 @@ int sb_graft_modelopt_unlist(sb_graft_config *c, sb_graft_doc *doc, const char *
     return removed;
 }
 
-/* For files that also list their layers in config_groups, which have a group for each number of
+/* For files that also list their layers in config_groups, with one group for each number of
  * bits. */
 static int list_target(sb_graft_doc *doc, const char *name, const char *algo)
 {

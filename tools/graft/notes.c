@@ -16,7 +16,7 @@ static sb_status no_memory(sb_error *err)
 
 /* --- layers without words --------------------------------------------------------------------- */
 
-/* W-15: true for layers of which hybrids are published and known to the check. */
+/* W-15: true for layers that published hybrids have in this form; the check knows these hybrids. */
 static int is_published(const sb_graft_config *c, const sb_graft_layer *l)
 {
     sb_dialect dialect = c->doc[SB_DOC_CONFIG].dialect;

@@ -49,7 +49,7 @@ static int says_the_same(const sb_graft_config *c, const sb_graft_layer *l)
                       d->activation != SB_ACTIVATION_NVFP4_LOCAL);
 }
 
-/* Taken layers need an answer, unless the dialect has none to give. */
+/* Taken layers need an answer, unless the dialect cannot give one. */
 static int is_settled(const sb_graft_config *c, const sb_graft_layer *l, sb_dialect dialect)
 {
     int open = l->now.answer == SB_DECLARED_UNKNOWN;

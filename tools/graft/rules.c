@@ -62,7 +62,7 @@ static sb_status append(sb_graft_config *c, sb_graft_doc *doc, const char *key, 
                : no_memory(err);
 }
 
-/* Puts the member first, because the first match decides, or an exact one. */
+/* Puts the member first: either the first match decides, or an exact match does. */
 static sb_status put_first(sb_graft_config *c, sb_graft_doc *doc, const char *key, const char *name,
                            json_t *value, sb_error *err)
 {

@@ -126,7 +126,7 @@ static sb_law_counts count_row(const sb_matrix *m, uint32_t row, float *x, float
     return c;
 }
 
-/* Adds to every pair with exactly one law bf16_scale; all other laws are equal here. */
+/* Adds to every pair of bf16_scale and another law; all other laws are equal here. */
 static void add_row(const sb_law_counts *row, sb_law_counts *counts)
 {
     for (unsigned pair = 0; pair < SB_LAW_PAIRS; pair++) {

@@ -21,8 +21,8 @@ typedef struct sb_law_counts {
 /* The two laws of a pair. Pair 0 has the first two laws of laws.def. */
 void sb_law_pair(unsigned pair, sb_law *a, sb_law *b);
 
-/* True if laws can differ. Without a factor of the whole tensor all laws except bf16_scale are RN(q
- * s), and bf16_scale is so, too, if scales are no wider than bf16. */
+/* True if laws can differ. If the tensor has no factor, every law except bf16_scale is RN(q s). If
+ * scales are no wider than bf16, bf16_scale is RN(q s), too. */
 int sb_laws_differ(const sb_matrix *matrix);
 
 /* Adds the counts of a matrix whose laws differ. Both zeros count as equal, and so do all NaNs.

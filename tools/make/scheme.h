@@ -28,7 +28,7 @@ typedef enum sb_content {
     SB_CONTENT_kv
 } sb_content;
 
-/* The layers fused by engines that share their factor. */
+/* Layers that share a factor, because engines fuse them. */
 typedef enum sb_fused { SB_FUSED_NOBODY, SB_FUSED_EXPERTS, SB_FUSED_ALL } sb_fused;
 
 typedef struct sb_scheme_info {

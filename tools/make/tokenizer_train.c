@@ -138,7 +138,7 @@ static void replace(training *t, uint32_t left, uint32_t right, uint32_t made)
     t->count = out;
 }
 
-/* Makes the token of both texts, unless an earlier merge of other halves has made it. */
+/* Makes the token for both texts joined, unless an earlier merge of other halves has made it. */
 static sb_status merge(training *t, uint32_t left, uint32_t right, sb_error *err)
 {
     sb_made_vocabulary *v = t->v;

@@ -29,7 +29,7 @@ typedef struct sb_pair_layer {
     double added;        /* relative, on the same input, per mixed token */
     double kl;           /* mean over the mixed tokens */
     uint64_t flips;      /* mixed tokens with another largest logit */
-    uint64_t routed[2];  /* X-4, on the same input: experts kept; of these, not kept by A */
+    uint64_t routed[2];  /* X-4, on the same input: experts that B keeps; of these, not kept by A */
     uint64_t drifted[2]; /* the same on B's own input, for all tokens */
 } sb_pair_layer;
 

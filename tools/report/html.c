@@ -77,7 +77,7 @@ static void print_facts(FILE *out, const sb_diff_report *r)
 {
     const sb_verdicts *v = r->verdicts;
     sb_diff_sums sums = sb_diff_add(v);
-    double worst = sums.worst; /* for drafts, only the ops have it */
+    double worst = sums.worst; /* the ops also count errors in drafts */
     size_t tokens[SB_VERDICT_FAIL + 1] = {0}, ops[SB_VERDICT_FAIL + 1] = {0};
     for (size_t i = 0; i < v->token_count; i++)
         tokens[as_word(v->tokens[i].verdict)]++;

@@ -20,7 +20,7 @@ const char *sb_page_tone_name(sb_page_tone tone); /* "good": a class of the styl
 void sb_page_open(FILE *out, const char *word, const char *title);
 void sb_page_close(FILE *out);
 
-/* Opens the head: the verdict, the subject (untrusted) with a few words behind it, and the meaning
+/* Opens the head: the verdict, the subject (untrusted) with a few words after it, and the meaning
  * of the verdict as a sentence. Facts and lists follow; then close it. */
 void sb_page_head(FILE *out, sb_page_tone tone, const char *word, const char *subject,
                   const char *what, const char *meaning);
@@ -30,7 +30,8 @@ void sb_page_head_end(FILE *out);
 void sb_page_section(FILE *out, const char *id, const char *title, const char *hint);
 void sb_page_section_end(FILE *out);
 
-/* The last section: the command line, and what it read, as items between both calls. */
+/* Opens the last section with the command line. Between the two calls, the caller prints an item
+ * for each thing that the command read. */
 void sb_page_again(FILE *out, const char *const *arguments, size_t count);
 void sb_page_again_end(FILE *out);
 
@@ -53,7 +54,8 @@ sb_page_number sb_page_ratio(double ratio);
 
 /* --- facts, lists, tables --------------------------------------------------------------------- */
 
-/* Facts stand side by side; the value of one is printed between the two calls. */
+/* Facts stand side by side. The caller prints the value of a fact between sb_page_fact and its
+ * end. */
 void sb_page_facts(FILE *out);
 void sb_page_fact(FILE *out, const char *name);
 void sb_page_fact_end(FILE *out);
@@ -95,7 +97,7 @@ double sb_page_octaves(double x);
 /* O-2: "at most 12,000 fields"; rows and columns are binned to fit. */
 enum { SB_PAGE_FIELDS = 12000, SB_PAGE_COLUMNS = 240, SB_PAGE_ROWS = 160, SB_PAGE_POINTS = 360 };
 
-/* A field of the map: its class, one of n, h0 to h6 and ht, and what it means in words. */
+/* An entry of the map's key: the class of a field (n, h0 to h6 or ht), and its meaning in words. */
 typedef struct sb_page_key {
     const char *class, *words;
 } sb_page_key;
@@ -109,7 +111,7 @@ typedef struct sb_page_map {
     void (*field)(FILE *out, const void *ctx, size_t row, size_t column); /* sb_page_field */
     void (*row)(FILE *out, const void *ctx, size_t row);
     void (*column)(FILE *out, const void *ctx, size_t column);
-    void (*marks)(FILE *out, const void *ctx); /* what lies on the fields, or NULL */
+    void (*marks)(FILE *out, const void *ctx); /* prints marks over the fields; or NULL */
     const sb_page_key *keys;                   /* NULL at the end */
 } sb_page_map;
 void sb_page_map_print(FILE *out, const sb_page_map *map);
@@ -132,7 +134,7 @@ typedef struct sb_page_curve {
 /* Returns the number of flags. */
 size_t sb_page_curve_print(FILE *out, const sb_page_curve *curve);
 
-/* Points of a curve or bars: `count` bins of `size` things each. */
+/* Points of a curve or bars: `count` bins of `size` items each. */
 typedef struct sb_page_bins {
     size_t count, size;
 } sb_page_bins;
@@ -141,7 +143,7 @@ sb_page_bins sb_page_bins_of(size_t things);
 /* The names of both ends below a chart. */
 void sb_page_ends(FILE *out, const char *unit, uint64_t first, uint64_t last);
 
-/* The style; NULL at the end, and no string exceeds the limit of C11. */
+/* The style in parts, none longer than C11 allows for a string; NULL at the end. */
 extern const char *const sb_page_style[];
 
 #endif

@@ -28,7 +28,7 @@ static double middle(const sb_page_bins *b, size_t i)
     return (double)WIDE * ((double)i + 0.5) / (double)b->count;
 }
 
-/* The mean and the largest value of a bin; 0 if none of it has one. */
+/* The mean and the largest value of a bin; 0 if no item of the bin has a value. */
 static int bin_of(const sb_page_curve *c, const sb_page_bins *b, size_t bin, double *mean,
                   double *max)
 {
@@ -46,7 +46,7 @@ static int bin_of(const sb_page_curve *c, const sb_page_bins *b, size_t bin, dou
     return n > 0;
 }
 
-/* way 0: the largest; 1: the mean; 2: a dot for each. */
+/* way 0: a line through the largest values; 1: a line through the means; 2: a dot at each mean. */
 static void print_line(FILE *out, const sb_page_curve *c, const sb_page_bins *b, int way)
 {
     static const char *const classes[] = {"max", "mean", "dots"};

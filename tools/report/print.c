@@ -17,7 +17,7 @@ sb_status sb_print_memory(sb_print_fn print, const void *ctx, const char *what, 
         return SB_OK;
     free(*text);
     *text = NULL;
-    sb_json_lose(); /* a JSON document that should have it is incomplete */
+    sb_json_lose(); /* a JSON document that was to contain the text is incomplete */
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for the %s", what);
 }
 

@@ -1,8 +1,8 @@
 /* bpe.c - the merges of one piece, with a list of symbols and a heap of mergeable pairs.
  *
- * A pair in the heap may be stale: one of its two symbols has become part of another. Then the two
- * symbols now at this place have another rank, or there are no two, and the pair is dropped when it
- * comes up. A piece of n bytes takes n log n steps. */
+ * A pair in the heap may be stale: one of its two symbols has become part of another. Then the
+ * symbols now at this place are a pair of another rank, or no pair, and the stale pair is dropped
+ * when it comes up. A piece of n bytes takes n log n steps. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,7 +20,7 @@ typedef struct sb_text_merge {
     uint32_t right, rank, made;
 } sb_text_merge;
 
-/* A token that is searched in the text before splitting. */
+/* An added token, which is searched for in the text before splitting. */
 typedef struct sb_text_added {
     char *content; /* as in the file */
     char *match;   /* the searched text: normalized, or the content itself */
@@ -50,7 +50,7 @@ struct sb_tokenizer {
     int ignore_merges, nfc, byte_level;
     sb_pattern *patterns[SB_TEXT_PATTERNS];
     size_t pattern_count;
-    sb_text_list plain, normalized; /* searched before normalization, and after it */
+    sb_text_list plain, normalized; /* searched for before normalization, and after it */
 };
 
 /* The ids of a text during encoding. */

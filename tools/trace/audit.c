@@ -226,7 +226,8 @@ static sb_status audit_drafts(sb_audit *a, const sb_step *step, sb_error *err)
     return SB_OK;
 }
 
-/* Checks that every round of a step has its rows there, and that a sequence has only one round. */
+/* Checks that every round of a step has its rows in this step, and that a sequence has only one
+ * round. */
 static void check_rounds(sb_audit *a, const sb_step *step)
 {
     for (size_t i = 0; i < step->round_count; i++) {

@@ -9,7 +9,7 @@
 typedef struct sb_level {
     size_t steps;
     size_t rows, with_logits;           /* rows of the trunk */
-    char missing[SB_TRACE_LEVELS][160]; /* reason, by the first step below a level; "": reached */
+    char missing[SB_TRACE_LEVELS][160]; /* why a level is not reached; "": reached */
 } sb_level;
 
 void sb_level_add(sb_level *level, const sb_step *step);

@@ -60,7 +60,7 @@ typedef struct sb_step {
     size_t row_count;
     sb_step_values taps; /* axis 0: the rows; for "mtp." taps the entries made in this call */
     size_t *logits_rows; /* ascending: the rows of "logits" and log-probabilities */
-    size_t logits_count; /* with logits_rows NULL they have all rows */
+    size_t logits_count; /* logits_rows NULL: logits and log-probabilities have all rows */
     sb_step_state *states;
     size_t state_count;
     size_t unknown; /* arrays of the file with unknown names, which are not read */
