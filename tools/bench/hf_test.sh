@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests tools/bench/hf.py --device cuda without a GPU: what it refuses, with clear messages and before it loads
-# anything; its calls of transformers, on the CPU instead of the GPU; and its handling of samebit's output, from an
-# emulated device with a timer. PYTHON runs it, with the packages of tools/gen/venv.sh; BUILD has samebit (build).
+# Tests tools/bench/hf.py --device cuda without a GPU. Wrong requests must be refused with a clear message before
+# anything is loaded. The calls of transformers run on the CPU instead of the GPU. The output of samebit comes from an
+# emulated device with a timer. PYTHON: an interpreter with the packages of tools/gen/venv.sh (python3). BUILD has
+# samebit (build).
 # Ends with the line "N passed, N failed, N skipped".
 . "$(dirname "$0")/../../tests/cli/lib.bash"
 python=${PYTHON:-python3} launches=$BUILD/tests/gpu/samebit_launches
@@ -39,7 +40,7 @@ script() { # script ARG...: Python on stdin, beside hf.py
     last="(python $*)"
     PYTHONPATH=tools/bench "$python" - "$@" > "$out" 2> "$err"
 }
-# the calls for a GPU: four prompts and three steps more than those that count, with two waits each
+# the function for a GPU: it runs four prompts and five steps, three of them untimed, with two waits each
 script "$work/model" << 'PY'
 import argparse, json, sys
 from pathlib import Path

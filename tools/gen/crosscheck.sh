@@ -75,7 +75,7 @@ for file in golden/hf/*.safetensors; do
     echo "note    golden/hf/$name: $same"
 done
 
-# A trace written again in Python in other types must be complete and have the same numbers.
+# A trace that Python writes again with other types must be complete and have the same numbers.
 trace=$work/trace
 rm -rf "$trace" "$trace"-*
 "$build/samebit" make "$trace-ckpt" --preset T1 --recipe predictable >/dev/null &&
@@ -100,8 +100,8 @@ status=$?
 report $status "the plug-ins of tools/record"
 [ $status -eq 0 ] || tail -n 20 "$work/plugins.log"
 
-# Live recordings of hf.py: golden/trace again, and every preset, judged at once; the lines are the table of
-# docs/trace.md.
+# Live recordings of hf.py. First golden/trace again; then every preset, compared at once. The lines that the second
+# part prints are the table of docs/trace.md.
 bash tools/record/hf_traces.sh "$work/traces" >"$work/traces.log" 2>&1 &&
     TRACES=$work/traces bash tests/cli/hf_traces.sh >>"$work/traces.log" 2>&1
 status=$?
@@ -120,7 +120,7 @@ status=$?
 report $status "hf.py around generate(), batches and padding"
 [ $status -eq 0 ] || tail -n 20 "$work/hf-test.log"
 
-# The probe of running servers, tested with a server that has all faults that it should find.
+# The probe of running servers, tested with a server that has every fault that the probe should find.
 PYTHON=$venv/bin/python BUILD=$build bash tools/record/probe_test.sh >"$work/probe.log" 2>&1
 status=$?
 report $status "tools/record/probe.py: $(tail -n 1 "$work/probe.log")"

@@ -9,7 +9,7 @@
 # Each folder of tools/gen/quant/matrix.py gets: samebit info; check alone; check --against its source; check
 # --loaded with the library's values, if the library gives them; run. Prints one line per folder, then "N
 # passed, N failed, N skipped". tools/gen/quant/matrix.expected lists folders with problems, the expected
-# outcome and the reason: skip (the quantizer does not write it), refuse (samebit does not read it, and a WARN
+# outcome and the reason: skip (the quantizer does not write the folder), refuse (samebit does not read it, and a WARN
 # names the cause), fail NUMBER (the folder is invalid: an ERROR of that check, and evidence from the library's
 # own code: FOLDER.claims, or a missing tensor).
 set -uo pipefail

@@ -58,8 +58,8 @@ wanted_versions() {
         sort -u
 }
 
-# C definitions of the functions named in FILE. Those that describe an error are really called: torch
-# puts their text into the exception after another one failed.
+# C definitions of the functions named in FILE. Functions that describe an error are really called:
+# torch puts their text into the exception after another function failed.
 function_bodies() { # FILE
     local describing='^(.*(Error|Status)(String|Name)|ncclGetLastError)$'
     sed -E -e "s/$describing/const char *&(void) { return TEXT; }/" -e t \

@@ -3,8 +3,8 @@
 #
 # A clause is a paragraph of a document that starts with `**R-10** `. A quotation is `R-10: "words"` in a
 # source, possibly over several lines of a comment; its words have to be in the clause, apart from white
-# space. Output: one line for each quotation whose words are not, and for each clause that no source
-# quotes.
+# space. Output: one line for each quotation whose words are not there, and for each clause that no
+# source quotes.
 
 function complain(where, what) { printf "%s: %s\n", where, what }
 
@@ -29,8 +29,8 @@ function judge(id, words)
         quoted[id]++
 }
 
-# reads the quotations of one source, whose lines are joined in `code`: after the number of a clause one,
-# or several with a comma or "and" between them
+# reads the quotations of one source, whose lines are joined in `code`. The number of a clause is followed
+# by one quotation, or by several with a comma or "and" between them
 function read_quotes(    id, rest, end, words)
 {
     rest = code

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The C, C++ and CUDA sources are as clang-format 14 leaves them (`make format`).
+# The C, C++ and CUDA sources are formatted by clang-format 14 (`make format`).
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 name="clang-format leaves the sources as they are"
 if clang_format=$("$lint_dir/../deps" --clang-format 2>/dev/null); then

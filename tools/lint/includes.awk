@@ -33,11 +33,11 @@ BEGIN {
     # for writes to a partial folder, and JSON that keeps its bytes
     row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
         "tools/convert/plan.h")
-    # for a run, and the struct in which check reports it
+    # ref/run, ref/state: runs the heads; head_run.h: the struct in which check reports the result
     row("tools/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run ref/state " \
         "tools/check/head_run.h")
     row("tools/trace", "ref/base ref/container ref/formats ref/model ref/ops ref/state ref/run")
-    # for the files of other programs: their steps, and tokens that come as text
+    # converts files of other programs to steps, and tokens that come as text to ids
     row("tools/dump", "ref/base ref/container ref/formats ref/math/fn.h ref/model ref/ops tools/trace tools/text")
     # plain binary32: from ref/math only the tables of laws
     row("tools/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
@@ -49,7 +49,7 @@ BEGIN {
         "tools/fault/mistakes.h")
     row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state ref/run " \
         "gpu/gpu.h tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
-    # for intervals of rates, and the verdicts behind them
+    # intervals of rates, and the verdicts that the rates count
     row("tools/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/compare " \
         "tools/trace tools/accept/interval.h")
     # inputs are quantized like checkpoints; from tools/fault the mistakes that inputs must reveal
@@ -66,7 +66,7 @@ BEGIN {
     # the implementation of ref/samebit.h
     row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
         "ref/run ref/state tools/compare tools/gate")
-    # a step on a device, and its measurement; the traffic that its kernels need, which needs neither
+    # a step on a device, and its measurement; the traffic of its kernels, which is computed without a device
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/fast/dot ref/state ref/run " \
         "gpu/gpu.h gpu/kernel/cost.h gpu/kernel/cost.def gpu/meter/meter.h gpu/meter/counter.h gpu/step/step.h " \
         "tools/check tools/floor tools/make")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Links between the pages lead somewhere, and every page stands in the index.
+# Every link between pages has an existing target, and the index lists every page.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 mapfile -t pages < <(files_matching '^(README|docs/.*)\.md$')
 links=$([ ${#pages[@]} = 0 ] || awk -f "$lint_dir/links.awk" "${pages[@]}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What `make static`, `make wheel` and `make deb` wrote, on systems where nothing is installed: make check-install, or
-# tools/pack/check.sh [SUITE...] (bookworm trixie: Debian 12 and 13). Each is a folder made by debootstrap, without a
-# compiler. Needs root, debootstrap and the network. Ends with `N passed, N failed, N skipped`.
+# Tests the output of `make static`, `make wheel` and `make deb` on systems where nothing is installed: make
+# check-install, or tools/pack/check.sh [SUITE...] (bookworm trixie: Debian 12 and 13). Each system is a folder made by
+# debootstrap, without a compiler. Needs root, debootstrap and the network. Ends with `N passed, N failed, N skipped`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=$(realpath "${BUILD:-build}")
@@ -39,14 +39,14 @@ for suite in "${suites[@]}"; do
     cp "$build"/wheel/*"$(uname -m)".whl "$root/tmp/given/"
     cp "$build"/deb/{samebit,libsamebit0,libsamebit-dev}_*.deb "$root/tmp/given/"
     inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root sh -ec "cd /tmp/given; $1" > "$log" 2>&1; }
-    # PROGRAM: the same bits there
+    # runs PROGRAM: commands that check whether the program computes the same bits on that system
     runs() { echo "$1 --version; $1 make made --preset T1 --seed 42 --replace; $1 golden verify T1 made"; }
 
     inside '! command -v gcc && ! command -v cc'
     report $? "$suite: no compiler" "$log"
     inside "$(runs ./samebit)"
     report $? "$suite: the static program" "$log"
-    # NumPy comes from this system's pip, which knows how to reach an index from here
+    # this machine's pip downloads NumPy, because it is configured for the network here
     "$build/venv-wheel/bin/pip" download -q --no-deps --only-binary=:all: -d "$root/tmp/given" numpy==2.4.6 \
         --python-version "$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')" > "$log" 2>&1
     report $? "$suite: NumPy" "$log"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debian packages of what `make` has built: `make deb`. They lie in BUILD/deb/: samebit (program, man pages,
+# Debian packages of the output of `make`: `make deb`. They are in BUILD/deb/: samebit (program, man pages,
 # completions), libsamebit0 and libsamebit-dev. Needs debhelper; lintian checks the packages where it is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

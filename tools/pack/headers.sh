@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The headers of the libraries of the program in a folder, and nothing else: tools/pack/headers.sh ROOT TRIPLET FOLDER.
-# For a compiler that has its own C library: the headers beside them are of another one.
+# Links the headers of the program's libraries, and nothing else, into a folder: tools/pack/headers.sh ROOT TRIPLET
+# FOLDER. For a compiler with its own C library: the folder of the system also has headers of the system's C library.
 set -euo pipefail
 root=$1 triplet=$2 folder=$3
 rm -rf "$folder" && mkdir -p "$folder/openssl"

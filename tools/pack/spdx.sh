@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What is inside a static program, as an SPDX 2.3 document on stdout: tools/pack/spdx.sh PROGRAM
+# Prints the contents of a static program as an SPDX 2.3 document: tools/pack/spdx.sh PROGRAM
 set -euo pipefail
 program=$(realpath "${1:?usage: tools/pack/spdx.sh PROGRAM}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 version=$(sed -n 's/^.define SAMEBIT_VERSION "\(.*\)"/\1/p' ref/samebit.h)
 sum=$(sha256sum < "$program" | cut -d' ' -f1)
 created=$(TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2> /dev/null || echo 1980-01-01T00:00:00Z)
-# libgcc-12-dev stands for the one of the compiler
+# libgcc-12-dev in contents.def stands for the libgcc of this compiler's version
 compiler=$(gcc -dumpversion | cut -d. -f1)
 
 package() { # ID NAME VERSION LICENSE HOME [SHA256]

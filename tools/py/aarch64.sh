@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The wheel for AArch64 on this machine: tools/py/aarch64.sh DIR. tools/py/wheel.sh cross-compiles it; its program and
-# docs/examples/example.c with its library run under qemu, and their output is that of this machine. Exit status: 0,
-# 1, or 77 where a tool is missing. The last line says what there is.
+# Tests the wheel for AArch64 on this machine: tools/py/aarch64.sh DIR. tools/py/wheel.sh cross-compiles the wheel. Its
+# program, and docs/examples/example.c with its library, run under qemu; their output must equal that of this machine.
+# Exit status: 0, 1, or 77 if a tool is missing. The last line names the tested wheel, or the missing tool.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 out=$(realpath -m "${1:?usage: tools/py/aarch64.sh DIR}")

@@ -2,10 +2,10 @@
 # Wheels of the package for x86-64 and AArch64 Linux: `make wheel` or tools/py/wheel.sh [ARCH...] (x86_64 aarch64).
 # A wheel has the package, the library and the program. The library is compiled by zig for an old glibc, with the
 # code of jansson and PCRE2 in it; the program is static. auditwheel says which systems the result runs on: glibc 2.28
-# or older must do. Neither has kernels for a device.
+# or older must suffice. Library and program have no kernels for a device.
 #
-# Python 3.9 or later and the network are needed for the packages of requirements-wheel.txt, and for another
-# architecture than this one what `tools/deps cross` installs. BUILD=DIR; the wheels lie in BUILD/wheel/.
+# Needs Python 3.9 or later, the network for the packages of requirements-wheel.txt, and for another architecture than
+# this one the packages of `tools/deps cross`. BUILD=DIR; the wheels are in BUILD/wheel/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 mkdir -p "${BUILD:-build}"

@@ -42,8 +42,8 @@ summary() {
 mkdir -p "$out"
 if [ "${2-}" = live ]; then
     status=0
-    # name, type, prompt, options of diff. A binary32 prompt uses the chunk form in transformers and row by row in
-    # `exact`.
+    # name, type, prompt, options of diff. A binary32 prompt is computed in chunks by transformers and row by row by
+    # profile `exact`.
     kinds="
     f32      f32  6  --profile exact
     f32-long f32  66 --profile exact
