@@ -61,7 +61,7 @@ static sb_status check_token(task *t, sb_error *err)
     return status;
 }
 
-/* Extrapolates a token to more layers, of which every fourth has full attention. */
+/* Extrapolates a token to more layers, every fourth with full attention. */
 static double whole_token(const task *t, double seconds)
 {
     const sb_config *c = &t->model->config;

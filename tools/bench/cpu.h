@@ -15,7 +15,7 @@ typedef struct sb_bench_options {
     const sb_knobs *knobs; /* NULL: profile exact */
     size_t tokens;         /* timed tokens; at most SB_BENCH_TOKENS */
     size_t context;        /* tokens fed before */
-    size_t prefill;        /* also times a prompt of so many tokens; 0: no prompt */
+    size_t prefill;        /* tokens of a prompt that is also timed; 0: no prompt */
     unsigned threads[SB_BENCH_THREADS];
     size_t thread_count;
     size_t stream_mib; /* size of the array that is read; 0: large enough */

@@ -19,7 +19,7 @@ typedef struct sb_device_options {
     uint64_t context;      /* tokens before the call, if it is not the first */
     unsigned warm, passes; /* 1 to SB_DEVICE_PASSES */
     unsigned looks;        /* passes in which each launch is timed; at most SB_DEVICE_PASSES */
-    unsigned drafts;       /* also times rounds of 1 to so many; at most SB_DEVICE_DRAFTS */
+    unsigned drafts;       /* also times rounds of 1 to `drafts` drafts; at most SB_DEVICE_DRAFTS */
 } sb_device_options;
 
 /* Launches of one kernel, or for one op, in one call. */

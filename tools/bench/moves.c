@@ -129,8 +129,8 @@ static sb_status count_matrices(sb_moves_matrix *of, uint32_t layer, sb_moves_mo
     return SB_OK;
 }
 
-/* Counts the matrices of a tensor: one, or two or one per expert for experts that are stored
- * together. The taps of the convolution are no matrix. */
+/* Counts the matrices of a tensor: one, or if all experts are stored together, two (gate and up) or
+ * one (down) per expert. The taps of the convolution are no matrix. */
 static sb_status find_matrices(const sb_make_plan *plan, const sb_moves_recipe *recipe,
                                const sb_make_tensor *t, sb_moves_matrix *of, sb_moves_model *m,
                                sb_error *err)

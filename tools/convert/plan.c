@@ -101,7 +101,7 @@ static sb_status read_stored(const sb_convert_plan *p, const char *text, uint64_
     return item->name ? SB_OK : no_memory(err);
 }
 
-/* Notes how the tensor was stored, unless converting back gives the same by the rules. */
+/* Notes how the tensor was stored, unless the rules of a conversion back give the same. */
 static sb_status note_stored(const char *layer, sb_model_part back, int to_ct, uint64_t count,
                              int is_scalar, sb_item *item, sb_error *err)
 {

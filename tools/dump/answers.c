@@ -101,7 +101,7 @@ static const json_t *unwrapped(const json_t *document)
     return json_is_object(inner) ? inner : document;
 }
 
-/* Refuses a document, with a hint what it is instead. */
+/* Refuses a document, with a hint about what the document is instead. */
 static sb_status no_answer(const pass *p, const json_t *answer)
 {
     const char *key = json_object_iter_key(json_object_iter((json_t *)(uintptr_t)answer));

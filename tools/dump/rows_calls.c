@@ -87,7 +87,7 @@ static sb_status shape_call(const sb_dump_rows *r, sb_dump_call *c, sb_error *er
     return SB_OK;
 }
 
-/* The spans of a call, the first of which begins at `position`. */
+/* Makes the spans of a call; the first one begins at `position`. */
 static void fill_spans(const sb_dump_rows *r, sb_dump_call *c, sb_dump_span *spans,
                        uint64_t position, const uint32_t *ids)
 {

@@ -1,5 +1,5 @@
-/* store.h - common parts of the readers of arrays: objects kept open, arrays and their rows,
- * playing them, and the files of a folder. */
+/* store.h - common parts of the readers of arrays: open objects, the arrays and their rows, playing
+ * the rows, and the files of a folder. */
 #ifndef SB_DUMP_STORE_H
 #define SB_DUMP_STORE_H
 

@@ -44,7 +44,7 @@ typedef struct sb_script {
 
 typedef struct sb_trial {
     const sb_model *reference;
-    const sb_model *engine; /* another checkpoint; NULL: that of the reference */
+    const sb_model *engine; /* another checkpoint; NULL: the reference's */
     sb_knobs knobs;         /* of the reference */
     sb_knobs engine_knobs;  /* of the engine */
     const sb_sim *sim;      /* NULL: the reference's ops */

@@ -49,7 +49,7 @@ sb_dd sb_dd_exp(sb_dd x)
 
 sb_dd sb_dd_expm1(sb_dd x)
 {
-    if (sb_wide_abs(x.hi) < 0x1p-100) /* x + x^2/2, whose second term is below 2^-100 of it */
+    if (sb_wide_abs(x.hi) < 0x1p-100) /* x + x^2/2: the second term is below 2^-100 of the first */
         return x;
     if (sb_wide_abs(x.hi) < 0.36)
         return series_expm1(x);
@@ -81,7 +81,7 @@ sb_dd sb_dd_log(sb_dd x)
 
 sb_dd sb_dd_log1p(sb_dd x)
 {
-    if (sb_wide_abs(x.hi) < 0x1p-100) /* x - x^2/2, whose second term is below 2^-101 of it */
+    if (sb_wide_abs(x.hi) < 0x1p-100) /* x - x^2/2: the second term is below 2^-101 of the first */
         return x;
     if (x.hi > -0.29 && x.hi < 0.41)
         return series_log(sb_dd_div(x, sb_dd_add(x, sb_dd_of(2.0))));

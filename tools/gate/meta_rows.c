@@ -113,7 +113,7 @@ sb_status sb_meta_variant_at(sb_gate_meta_kind kind, size_t i, size_t rows, sb_m
 
 /* --- their cases ------------------------------------------------------------------------------ */
 
-/* A scale that all rows share has one element, whatever its axes are called. */
+/* A scale that all rows share has one element, regardless of the names of its axes. */
 static sb_status add_array(sb_gate_case *c, const sb_gate_array *from, size_t rows,
                            const sb_meta_variant *v)
 {

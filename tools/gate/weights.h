@@ -56,7 +56,8 @@ sb_gate_case sb_gate_in_regime(const sb_gate_case *c, sb_gate_regime regime);
  * the values of an x exactly. */
 float *sb_gate_matrix_values(const sb_matrix *m);
 
-/* The knobs without quantization of layer inputs: these are values, or codes already. */
+/* The knobs without quantization of layer inputs, because these inputs are values, or codes
+ * already. */
 sb_knobs sb_gate_given_inputs(const sb_knobs *knobs);
 
 /* out (rows, w->rows): the products of w and x (rows, w->cols), including the factor. */

@@ -124,7 +124,7 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
 /* --- nothing was declared ----------------------------------------------------------------------
  */
 
-/* Translates names of the other side's text model to names of this one. */
+/* Translates names of the other side's text model to names of this side's. */
 static json_t *renamed(const sb_graft_config *c, json_t *value)
 {
     const char *text = json_string_value(value), *name;

@@ -30,7 +30,7 @@ typedef enum sb_graft_action {
     SB_GRAFT_symlinked,
     SB_GRAFT_copied,
     SB_GRAFT_rewritten,
-    SB_GRAFT_dropped, /* no tensor of it stays */
+    SB_GRAFT_dropped, /* none of its tensors is kept */
     SB_GRAFT_created
 } sb_graft_action;
 

@@ -14,7 +14,7 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for a configuration");
 }
 
-/* --- layers without words --------------------------------------------------------------------- */
+/* --- layers that the dialect cannot declare --------------------------------------------------- */
 
 /* W-15: true for layers that published hybrids have in this form; the check knows these hybrids. */
 static int is_published(const sb_graft_config *c, const sb_graft_layer *l)

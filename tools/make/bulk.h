@@ -23,7 +23,8 @@ void sb_bulk_largest_of(const float *weights, size_t n, float *out);
 /* out[g] = the largest magnitude of the 16 weights of group g */
 void sb_bulk_largest(const float *weights, size_t groups, float *out);
 
-/* sb_e2m1_compressed_tensors(w / steps[g]), and sb_e2m1_modelopt of it, two codes to a byte */
+/* sb_e2m1_compressed_tensors(w / steps[g]), and sb_e2m1_modelopt(w / steps[g]), two codes to a
+ * byte */
 void sb_bulk_e2m1(const float *weights, const float *steps, size_t groups, unsigned char *codes);
 
 /* sb_f32_to_e4m3 */

@@ -161,7 +161,7 @@ static size_t scratch_bytes(const sb_bands *b)
            b->bytes[2];
 }
 
-/* Computes a band in scratch; results[] get the places of its three results there. */
+/* Computes a band in scratch; results[] receive the addresses of its three results. */
 static void compute(const sb_pieces *p, const sb_bands *b, uint64_t band, void *scratch,
                     unsigned char *results[3])
 {

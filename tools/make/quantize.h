@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The choice of scales, if a container leaves one. */
+/* The rule for scales, if the container leaves a choice. */
 typedef enum sb_scale_rule {
 #define SB_SCALE_RULE(id, name, help) SB_SCALE_RULE_##id,
 #include "tools/make/scale_rules.def"

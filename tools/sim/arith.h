@@ -9,7 +9,7 @@
 typedef enum sb_sim_order {
     SUM_lanes,    /* term i goes to accumulator i mod lanes, which are folded in halves */
     SUM_backward, /* one accumulator, the last term first */
-    SUM_pairwise  /* recursively, the sum of one half plus that of the other */
+    SUM_pairwise  /* recursively, the sum of one half plus the sum of the other */
 } sb_sim_order;
 
 typedef enum sb_sim_form {
@@ -55,7 +55,7 @@ float sb_sim_product(const sb_sim_arith *s, const float *a, size_t step_a, const
 float sb_sim_atom_dot(const sb_atom *atom, const float *a, size_t step_a, const float *b,
                       size_t step_b, size_t n);
 
-/* --- many reductions: out[j] is that of x and column j of b, bit by bit ----------------------- */
+/* --- many reductions: out[j] is the reduction of x and column j of b, bit by bit -------------- */
 
 enum { SB_SIM_COLUMNS = 16 }; /* columns that are computed together */
 

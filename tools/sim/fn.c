@@ -112,7 +112,7 @@ static double share(float x)
     return bits >> 31 ? size : -size;
 }
 
-/* y with a relative error of at most F u, of which its rounding is one u. */
+/* y with a relative error of at most F u, including one u for its rounding. */
 static float off(float x, double y, double F)
 {
     return (float)(y * (1.0 + share(x) * (F - 1.0) * UNIT));

@@ -166,7 +166,7 @@ static void find_ends(const sb_trace *t, size_t *last)
     }
 }
 
-/* Adds a sequence to the ended ones of step i, once, if that is its last step. */
+/* Adds a sequence, once, to the sequences that end with step i, if i is its last step. */
 static sb_status add_end(size_t *last, size_t i, uint32_t sequence, sb_step *step)
 {
     if (last[sequence] != i + 1)

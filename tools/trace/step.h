@@ -87,8 +87,8 @@ sb_step_state *sb_step_add_state(sb_step *step);
 sb_step_round *sb_step_add_round(sb_step *step);
 sb_status sb_step_add_ended(sb_step *step, uint32_t sequence); /* SB_OK or SB_ERR_MEMORY */
 
-/* Makes a step of which only token ids are known (level 0): `count` rows of one sequence from
- * `position` on. The rest of *out is empty. */
+/* Makes a step that has only token ids (level 0): `count` rows of one sequence from `position` on.
+ * The rest of *out is empty. */
 sb_status sb_step_of_ids(uint32_t sequence, uint64_t position, const uint32_t *ids, size_t count,
                          sb_call_kind kind, sb_step *out, sb_error *err);
 
