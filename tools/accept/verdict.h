@@ -36,7 +36,7 @@ void sb_accept_compare(const sb_accept *accept, const sb_observed *observed,
 typedef struct sb_accept_definitions {
     int has_length, has_rate, has_drafts;
     double length;       /* accepted per round, without the bonus token */
-    double bonus_length; /* with it */
+    double bonus_length; /* the same with the bonus token */
     double rate;         /* accepted per drafted token */
     double drafts;       /* drafted tokens per round */
 } sb_accept_definitions;

@@ -115,7 +115,7 @@ static void free_work(work *w)
 }
 
 /* Returns whether all rows have the bits of the wide accumulator. *uncertain: rows that the
- * rounding test left to it. */
+ * rounding test leaves to the accumulator. */
 static int check_work(const work *w, uint32_t n, size_t *uncertain)
 {
     *uncertain = 0;

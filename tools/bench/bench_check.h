@@ -2,7 +2,7 @@
 #ifndef SB_BENCH_BENCH_CHECK_H
 #define SB_BENCH_BENCH_CHECK_H
 
-/* Prints a line per way of reading, with the files cached and without; original may be NULL.
+/* Prints a line per way of reading, with cached and with uncached files; original may be NULL.
  * Returns 0 if something cannot be read. */
 int sb_bench_check(const char *folder, const char *original);
 

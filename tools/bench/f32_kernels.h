@@ -16,8 +16,8 @@ const char *sb_f32_kind_name(sb_f32_kind kind);
  * 128. */
 sb_f32_kind sb_f32_kind_of(const sb_matrix *matrix);
 
-/* Selects the kernels for the reference's kernel set of that name ("avx512", "avx2"), or portable
- * ones for other names. Returns the name of the selected set. */
+/* Selects the kernels that match the reference's kernel set of that name ("avx512", "avx2"), or
+ * portable kernels for any other name. Returns the name of the selected set. */
 const char *sb_f32_select(const char *set);
 
 /* Brings x (n) into the layout for rows of this kind. */

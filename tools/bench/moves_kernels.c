@@ -15,7 +15,7 @@ typedef struct walk {
     sb_moves_part part;
     int in_mtp, trail, fused;
     uint64_t rows, logits; /* logits: rows with logits */
-    double read, sets;     /* experts of a layer whose weights are read; sets of its pairs, or 0 */
+    double read, sets;     /* experts that a layer reads; its sets of pairs, 0: unknown */
 } walk;
 
 /* --- rows ------------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ typedef struct sb_script {
     size_t calls;     /* calls of the prompt, about equal; 0: two, of 2/3 and 1/3 */
     sb_drafting drafting;
     size_t phrase;    /* length of the phrase that the prompt repeats; 0: no repeat */
-    int replay;       /* undo rounds by feeding rows again, even if snapshots could */
+    int replay;       /* undo rounds by feeding rows again, even if snapshots could undo them */
     const char *name; /* names the random tokens */
 } sb_script;
 

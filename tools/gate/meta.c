@@ -221,8 +221,8 @@ static sb_status repeat(gate *g)
     return status;
 }
 
-/* 0xFF is NaN in every float type, and -1. 0x7F is NaN in FP8, and a large number in other
- * types. */
+/* Bytes 0xFF are NaN in every float type, and -1 in integers. Bytes 0x7F are NaN in FP8, and a
+ * large number in other types. */
 static sb_status surround(gate *g)
 {
     sb_status status = again(g, SB_GATE_META_surroundings, 0x7f, "among bytes 0x7F");

@@ -141,7 +141,8 @@ enum { SB_PROTOCOL_TENSORS = 16 };
 size_t sb_protocol_tensors(const sb_protocol *p, const sb_protocol_round *r,
                            sb_protocol_tensor out[SB_PROTOCOL_TENSORS]);
 
-/* The element of the array here that is element i of a tensor; -1: padding; -2: a zero. */
+/* The element of the protocol's array that is element i of an engine's tensor; -1: padding; -2: a
+ * zero. */
 enum { SB_PROTOCOL_PAD = -1, SB_PROTOCOL_ZERO = -2 };
 int64_t sb_protocol_place(const sb_protocol *p, const sb_protocol_round *r,
                           const sb_protocol_tensor *t, size_t i);

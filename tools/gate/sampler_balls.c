@@ -54,7 +54,8 @@ static size_t shortest(const prefix *s, double shift)
     return s->kept;
 }
 
-/* P-6: "the tokens with e_i of at least min_p" - or p_i with at least min_p times the largest. */
+/* P-6: "the tokens with e_i of at least min_p" - or the tokens with p_i of at least min_p times the
+ * largest. */
 static sb_gate_fate above(const sb_gate_row *row, sb_ball e)
 {
     double least = (double)row->settings.min_p, slack = e.rad + 4.0 * SB_UNIT * least;

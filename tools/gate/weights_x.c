@@ -46,7 +46,7 @@ static sb_gate_stored stored(uint32_t rows, uint32_t cols)
     return (sb_gate_stored){.prefix = "x", .parts = 1, .rows = rows, .cols = cols, .input = 1};
 }
 
-/* FP8 inputs: the name of the scales, columns that share one, and their shape. */
+/* FP8 inputs: the name and the shape of the scales, and the columns that share a scale. */
 typedef struct grid {
     const char *name;
     uint32_t rows, cols, across; /* elements of a block, and blocks along a row */

@@ -41,7 +41,7 @@ static int says_the_same(const sb_graft_config *c, const sb_graft_layer *l)
                d->group_size == theirs.group_size && d->block_rows == theirs.block_rows &&
                d->block_cols == theirs.block_cols && d->symmetric == theirs.symmetric &&
                d->act_order == theirs.act_order;
-    /* W-16: blocks under another name; their kinds also agree with those of channels */
+    /* W-16: blocks with renamed scales; their kinds do not tell blocks from channels */
     if (theirs.answer == SB_DECLARED_YES && l->found.container == SB_CONTAINER_fp8_block_ct)
         return d->strategy == SB_STRATEGY_BLOCK && d->block_rows == theirs.block_rows &&
                d->block_cols == theirs.block_cols;

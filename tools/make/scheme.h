@@ -56,7 +56,7 @@ typedef struct sb_scheme_tensor {
 int sb_scheme_tensor_at(sb_scheme scheme, size_t i, uint64_t rows, uint64_t cols, uint32_t group,
                         sb_scheme_tensor *out);
 
-/* Sets of modules, of one role or of a row of formats.def. */
+/* Sets of modules, as bits. A role belongs to one of them; a row of formats.def names several. */
 enum {
     SB_MODULES_ATTENTION = 1,
     SB_MODULES_LINEAR = 2,

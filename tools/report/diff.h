@@ -12,8 +12,7 @@ typedef struct sb_diff_report {
     const sb_verdicts *verdicts;
     const char *checkpoint, *engine;
     const char *versus; /* the other engine, or NULL: the reference alone */
-    const char
-        *of; /* the subject of the verdict: `engine`, or `versus` if only `versus` is wrong */
+    const char *of;     /* the verdict's subject: `engine`, or `versus` if only `versus` is wrong */
     const char *profile, *arithmetic;
     const char *ways;  /* "forced and free" */
     const char *notes; /* further lines for the reader, each with its newline; or NULL */

@@ -175,7 +175,8 @@ static void print_ops(const sb_verdicts *v, FILE *out)
     }
 }
 
-/* With --all every regime, else those that were not reached, unless there is a failure. */
+/* With --all prints every regime. Otherwise, and if there is no failure, prints those that were not
+ * reached. */
 static void print_coverage(const sb_verdicts *v, int all, FILE *out)
 {
     int missed = 0;

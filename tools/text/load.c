@@ -100,7 +100,7 @@ static sb_status load_split(sb_tokenizer *t, const sb_json_object *object, sb_er
     return status ? status : add_pattern(t, object, text, err);
 }
 
-/* Reads the members of ByteLevel as any kind of step. */
+/* Reads the members of ByteLevel, which are the same for every kind of step. */
 static sb_status read_byte_level(const sb_json_object *object, int *prefix, int *regex,
                                  sb_error *err)
 {

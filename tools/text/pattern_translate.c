@@ -12,7 +12,7 @@ enum {
     MAX_LENGTH = 4096,
     MAX_GROUPS = 64,
     MAX_REPEAT = 1000,
-    GROWTH = 128 /* most bytes from one byte */
+    GROWTH = 128 /* most bytes of the translation of one byte */
 };
 
 /* N-5: "U+0009 to U+000D, U+0020, U+0085" and so on, and the complement. */

@@ -41,7 +41,7 @@ typedef struct sb_trace_head {
     uint32_t delta_chunk; /* rows of a chunk of the delta rule; 0: not stated */
 } sb_trace_head;
 
-/* The words for both; "" for unknown. */
+/* The words for a rollback and for a drafter; "" for unknown. */
 const char *sb_trace_rollback_name(sb_trace_rollback rollback);
 const char *sb_trace_drafter_name(sb_trace_drafter drafter);
 
