@@ -13,8 +13,8 @@ typedef struct sb_device_sequence {
     uint32_t *tokens; /* of a call */
 } sb_device_sequence;
 
-/* Opens an empty sequence. rows: of a call after the context; positions: room after the context;
- * mtp: for drafts. */
+/* Opens an empty sequence. rows: the most rows of a call after the context; positions: how many can
+ * follow the context; mtp: the head is to make drafts. */
 sb_status sb_device_sequence_open(sb_device_sequence *s, size_t rows, uint64_t positions, int mtp,
                                   sb_error *err);
 void sb_device_sequence_close(sb_device_sequence *s);

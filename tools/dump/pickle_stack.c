@@ -223,7 +223,7 @@ sb_status sb_pickle_persistent(sb_pickle_machine *m)
 
 /* --- the memo --------------------------------------------------------------------------------- */
 
-/* Memo numbers must come in order, as in all programs: so the memo is not longer than the
+/* Memo numbers must come in order, as all programs write them, so the memo is not longer than the
  * pickle. */
 sb_status sb_pickle_memo_put(sb_pickle_machine *m, size_t i)
 {

@@ -76,7 +76,8 @@ static sb_status check_order(const sb_torch *t, sb_error *err)
     return sb_fail(err, SB_ERR_INPUT, "%s: its byteorder is not \"little\"", SB_SHOW(t->file));
 }
 
-/* Refuses a file of PyTorch before 1.6, which is a bare pickle, or older, a pickle in a tar. */
+/* Refuses a file of PyTorch before 1.6: a bare pickle or, from much older versions, a pickle in a
+ * tar. */
 static sb_status no_archive(const char *file, const unsigned char *found, size_t size,
                             sb_error *err)
 {

@@ -33,7 +33,7 @@ typedef struct sb_planted {
     int benign;
     sb_op op; /* for a fault in an op */
     sb_op_fault_kind kind;
-    /* the function, one of these by list; none: no such fault is possible */
+    /* the function: the list decides which member is set; all NULL: no such fault is possible */
     sb_status (*run)(struct sb_plant *plant, const sb_op_call *call);
     void (*plant)(sb_op_table *table);
     void (*at)(sb_slip_game *game, sb_slip_stage stage);

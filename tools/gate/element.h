@@ -35,8 +35,8 @@ typedef struct sb_cell {
 } sb_cell;
 sb_cell sb_element_cell(sb_dtype dtype, double g);
 
-/* sb_element_error: the least distance to the real value of a number that becomes `found` by the
- * last rounding to BF16 or F16. sb_element_inside: whether a number within the bound can become
+/* sb_element_error: the least distance between the real value and a number that becomes `found` by
+ * the last rounding to BF16 or F16. sb_element_inside: whether a number within the bound can become
  * `found`. */
 double sb_element_error(sb_dtype dtype, double found, sb_dd real);
 int sb_element_inside(sb_dtype dtype, double found, sb_dd real, double bound);

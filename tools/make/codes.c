@@ -8,7 +8,7 @@
 enum { EMBEDDING_PERCENT = 42, HIDDEN_PERCENT = 38, DEFAULT_SEED = 42 };
 
 /* A random order of all ids (Fisher-Yates), closed to one cycle: in a text of any length, no id
- * comes again before all others came. G-3: "a seeded permutation bigram" */
+ * repeats before all others have occurred. G-3: "a seeded permutation bigram" */
 static void draw_cycle(uint64_t seed, sb_codes *codes, uint32_t *order)
 {
     uint64_t key = sb_rng_key(seed, "make/predictable/cycle");
