@@ -333,6 +333,14 @@ field gone h6 'model-00005-of-00017.safetensors, layer 3: 0 tensors, 9 missing<'
 field gone h6 'the folder, layer 3: 0 tensors, 1 finding<'
 field gone h2 'model-00006-of-00017.safetensors, layer 3: 2 tensors<'
 check "a finding that is no damage" test "$(grep -c 'h6"><title>model' "$work/gone.html")" = 2
+waive '14 * # the seed was changed on purpose'
+run 0 check "$a" --against "$other" --only 14 --waivers "$work/waivers" -q --html "$work/waived.html" --image "$work/waived.svg"
+page "$work/waived.html" PASS
+field waived n 'model-00002-of-[0-9]*.safetensors, layer 2: [0-9]* tensors<'
+check "red, and every finding is waived" test "$(grep -c 'class="h[t6]"><title>' "$work/waived.html")" = 0
+check "the reason is not on the page" grep -q '<i>waived: the seed was changed on purpose</i>' "$work/waived.html"
+run 1 check "$a" --against "$other" --only 14 -q --html "$work/unwaived.html"
+field unwaived h6 'model-00002-of-[0-9]*.safetensors, layer 2: [0-9]* tensors, [0-9]* finding'
 # O-2: many files and layers share fields, and damage stays red
 make_checkpoint tall --preset T4 --layers 300 --shard-bytes 300000
 rm "$work/tall/model-00100-of-00377.safetensors"

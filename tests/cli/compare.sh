@@ -57,18 +57,22 @@ says "MISTRUSTED: both give the same bits"
 run 0 compare "$a" "$a" --tokens-file "$work/text" --allow-self --mixed 0
 
 # the page: the same numbers as the document
-run 0 compare "$a" "$work/bad" --tokens-file "$work/text" --json --html "$work/bad.html"
+run 0 compare "$a" "$work/other" --tokens-file "$work/text" --json --html "$work/other.html"
 at kl.by_token.length 2
 at kl.by_token.0.length 8
 at kl.by_token.1.length 5
 flips=$(value top1.count)
-page "$work/bad.html" MEASURED
-has() { check "the page lacks: $1" grep -qF -- "$1" "$work/bad.html"; }
-has '<h1>bad against a</h1>'
+page "$work/other.html" MEASURED
+has() { check "the page lacks: $1" grep -qF -- "$1" "$work/other.html"; }
+has '<h1>other against a</h1>'
 has "<p>$((13 - flips)) of 13.</p>"
-same "rows of layers" "$(grep -c '^<tr><td><code>' "$work/bad.html")" 6
-same "rows of flips" "$(grep -c '^<tr><td>[01]</td>' "$work/bad.html")" $((13 - flips))
-same "red strokes" "$(grep 'class="flip"' "$work/bad.html" | grep -o 'v-14' | wc -l)" $((13 - flips))
+same "rows of layers" "$(grep -c '^<tr><td><code>' "$work/other.html")" 6
+same "rows of flips" "$(grep -c '^<tr><td>[01]</td>' "$work/other.html")" $((13 - flips))
+same "red strokes" "$(grep 'class="flip"' "$work/other.html" | grep -o 'v-14' | wc -l)" $((13 - flips))
+check "no flip" test $((13 - flips)) -gt 0
+last_flip=flips.$((12 - flips))
+has "M$(awk -v s="$(value $last_flip.sequence)" -v p="$(value $last_flip.position)" \
+    'BEGIN { printf "%.1f", 1000 * (8 * s + p + 0.5) / 13 }') 200v-14"
 has "<td>$(printf %.3e "$(value layers.2.kl)")</td>"
 has "<dd>$(printf %.3e "$(value kl.mean)") nats</dd>"
 has "$(printf '<td>%.4f</td><td>%.4f to %.4f</td>' "$(value acceptance.b.rate)" "$(value acceptance.b.low)" "$(value acceptance.b.high)")"

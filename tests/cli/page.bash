@@ -93,7 +93,7 @@ pages_seen() {
     for i in "${!seen[@]}"; do
         for scheme in light dark; do
             for width in 400 1280; do
-                name=$(basename "${seen[$i]}"), line=$(grep "^$i-$scheme-$width " "$work/measured")
+                name=$(basename "${seen[$i]}") line=$(grep "^$i-$scheme-$width " "$work/measured")
                 check "$name, $scheme, $width: $line" \
                     grep -q "^$i-$scheme-$width fits=true texts=true scripts=0 size=true contrast=true " "$work/measured"
             done
