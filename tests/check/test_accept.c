@@ -345,9 +345,9 @@ TEST(judgement)
     assert_int_equal(cells(3, 2, NOT, NOT, NOT).verdict, SB_HEAD_WEAK);
     assert_int_equal(cells(3, 30, NOT, NOT, NOT).verdict, SB_HEAD_UNKNOWN);
     assert_int_equal(cells(40, 40, NOT, NOT, NOT).verdict, SB_HEAD_WEAK); /* ties the constant */
-    /* above the constant, but not surely: a sound head on a hard text can be like that */
+    /* above the constant, but not significantly: a sound head on a hard text can be like that */
     assert_int_equal(cells(40, 41, NOT, NOT, NOT).verdict, SB_HEAD_UNKNOWN);
-    assert_non_null(strstr(cells(40, 48, NOT, NOT, NOT).why, "not surely"));
+    assert_non_null(strstr(cells(40, 48, NOT, NOT, NOT).why, "not significantly"));
     assert_int_equal(cells(51, 51, NOT, NOT, NOT).verdict, SB_HEAD_UNKNOWN);
     assert_int_equal(cells(3, 140, 141, NOT, NOT).verdict, SB_HEAD_OK);
 }

@@ -189,7 +189,7 @@ at mtp.suspects '[]'
 at mtp.settle '[]'
 check "no HEAD-WEAK in JUnit" grep -q '<system-out>HEAD-WEAK: ' "$work/report.xml"
 run 1 check "$work/grafted" --run 80 --need mtp --junit "$work/report.xml"
-says 'MTP HEAD-WEAK: the head drafts no better than a constant token would'
+says 'MTP HEAD-WEAK: the head drafts no better than a constant token'
 says "  next: samebit graft $work/grafted --take 'mtp.*' --from ORIGINAL -o OUT"
 says_err '--need mtp: the MTP head drafts worse than it should'
 check "no failure in JUnit" grep -q '<failure type="HEAD-WEAK"' "$work/report.xml"
@@ -203,7 +203,7 @@ at mtp_verdict FILE-BAD
 at run.verdict HEAD-WEAK
 # text from a file, cut
 run 0 check "$t4" --run 30 --tokens-file "$work/text" --only 1
-says 'HEAD UNKNOWN: fewer than 64 positions tell nothing'
+says 'HEAD UNKNOWN: fewer than 64 positions are not conclusive'
 says "  text: $work/text"
 says ' of 30, '
 run 0 check "$work/headless" --run 80
@@ -212,7 +212,7 @@ says 'HEAD UNKNOWN: there is no head to run'
 mkdir "$work/files"
 cp "$t4"/*.safetensors* "$work/files/"
 run 4 check "$work/files" --run 80 --only 1
-says 'HEAD UNKNOWN: the head could not be run: '
+says 'HEAD UNKNOWN: cannot run the head: '
 check "not one line on stderr" one_line
 refused 2 check "$t4" --tokens-file "$work/text"
 refused 2 check "$t4" --run 80 --headers

@@ -174,7 +174,7 @@ at explanations.0.words 'behaves like beta kept in float32'
 explained norm_input=sum --engine sim:sequential --profile hf --engine-set norm_input=sum
 at explanations.0.words 'behaves like norm of the unrounded residual'
 explained 'mistake gate_up_swapped' --engine sim:sequential+gate_up_swapped
-at explanations.0.words 'behaves like a mistake: gate and up projection change places'
+at explanations.0.words 'behaves like a mistake: gate and up projections are exchanged'
 explained 'mistake linear.plus' --engine sim:pairwise+linear.plus
 # in the prompt, with whole steps behind it
 explained 'mistake last_chunk_decay' --engine sim:sequential+last_chunk_decay --profile hf --forced -n 3
@@ -183,7 +183,7 @@ explained 'beta=f32 swiglu=f32' --engine sim:sequential --profile hf --engine-se
 # logits say less than the ops, and a note says so
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2 -n 1 --free --runs 1 --explain
 says 'explained from outputs only, without values of ops'
-says 'behaves like a mistake: gate and up projection change places'
+says 'behaves like a mistake: gate and up projections are exchanged'
 # where nothing is wrong nothing is explained
 run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 1 --explain --json
 at explanations.length 0

@@ -64,7 +64,7 @@ says 'no token'
 for file in golden/tokenizer/*.json; do run 0 tokenize "$file" 'a b'; done
 sed 's/"NFC"/"NFKC"/' "$a/tokenizer.json" > "$work/nfkc.json"
 refused 3 tokenize "$work/nfkc.json" x
-says_err 'nfkc.json: normalizer.type is the string "NFKC", which is not done here'
+says_err 'nfkc.json: normalizer.type is the string "NFKC", which is not supported'
 sed 's/"behavior": "Isolated"/"behavior": "Removed"/' "$a/tokenizer.json" > "$work/removed.json"
 refused 3 tokenize "$work/removed.json" x
 says_err 'pre_tokenizer.pretokenizers.0.behavior is the string "Removed"'

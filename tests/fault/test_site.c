@@ -174,7 +174,7 @@ TEST(test_words)
     assert_int_equal(site.kinds, 1U << SB_CALL_draft | 1U << SB_CALL_verify);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(sb_site_read(wrong[i], &site, &err), SB_ERR_USAGE);
-        assert_non_null(strstr(err.text, "is no site of a fault"));
+        assert_non_null(strstr(err.text, "is not a site of a fault"));
     }
 }
 

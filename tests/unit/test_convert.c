@@ -494,11 +494,11 @@ TEST(test_targets_are_not_lost)
     refuse(a, odd, "nvfp4-modelopt", 1, SB_ERR_USAGE, "holds no checkpoint");
     snprintf(link, sizeof link, "%s/inner", odd);
     assert_int_equal(mkdir(link, 0700), 0);
-    refuse(a, odd, "nvfp4-modelopt", 1, SB_ERR_USAGE, "is no file");
+    refuse(a, odd, "nvfp4-modelopt", 1, SB_ERR_USAGE, "is not a file");
     assert_true(has_file(odd, "precious"));
     assert_int_equal(rmdir(link), 0);
     snprintf(link, sizeof link, "%s/model.safetensors", a);
-    refuse(link, b, "nvfp4-modelopt", 1, SB_ERR_USAGE, "is no folder");
+    refuse(link, b, "nvfp4-modelopt", 1, SB_ERR_USAGE, "is not a folder");
     refuse(a, "/nonexistent/x", "nvfp4-modelopt", 0, SB_ERR_IO, "/nonexistent/x");
 }
 

@@ -360,7 +360,7 @@ TEST(test_map)
         {"{'a.0': 7}", "is 7"},
         {"{'a.0': {'tap': 'embed'}}", "dtype"},
         {"{'a.0': {'tap': 'embed', 'dtype': 'bf16'}}", "BF16"},
-        {"{'a.0': {'tap': 'embed', 'dtype': 'BF16'}}", "is F32, and the map says BF16"},
+        {"{'a.0': {'tap': 'embed', 'dtype': 'BF16'}}", "is F32, but the map says BF16"},
         {"['a.0']", "is not an object"},
         {"{'b': 'embed'}", "none of its 1 arrays"},
         {"{'a.0': 'embed', 'a.0': 'norm'}", "duplicate"},

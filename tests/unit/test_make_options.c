@@ -214,7 +214,8 @@ TEST(test_weights_refused)
     made codes = make("codes", (sb_make_options){.preset = "T4", .format = "fp8-block"});
     made next = make("next", (sb_make_options){.preset = "T5"});
     const char *dir = test_path("options", "no-weights");
-    check_refused(&(sb_make_options){.dir = dir, .weights = codes.dir}, "not floats", "floats");
+    check_refused(&(sb_make_options){.dir = dir, .weights = codes.dir}, "not stored as floats",
+                  "floats");
     check_refused(&(sb_make_options){.dir = dir, .weights = next.dir}, "Qwen3-Next", "Qwen3.5");
     sb_model_close(codes.model);
     sb_model_close(next.model);

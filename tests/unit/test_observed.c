@@ -189,7 +189,7 @@ TEST(vllm_metrics)
     o = parse(two);
     expect_vllm(&o, 2, 2);
     /* the same metrics twice; two models */
-    refuse(VLLM VLLM, "stands twice");
+    refuse(VLLM VLLM, "occurs twice");
     at = two + strlen(VLLM);
     while ((at = strstr(at, "_name=\"m\"")))
         at[7] = 'n';
@@ -201,23 +201,23 @@ TEST(vllm_metrics)
 TEST(contradictions)
 {
     refuse(V "drafts 100\n" V "draft_tokens 300\n" V "accepted_tokens 301\n", "bonus");
-    refuse(V "drafts 100\n" V "draft_tokens 99\n", "one in each");
+    refuse(V "drafts 100\n" V "draft_tokens 99\n", "at least one per round");
     refuse(V "drafts 9\n" POS("0", "10"), "accepted 10 times");
     refuse(V "drafts 9\n" POS("0", "5") POS("1", "6"), "accepted 6 times");
     refuse(V "drafts 9\n" V "accepted_tokens 12\n" POS("0", "7") POS("1", "6"), "13 accepted");
-    refuse(V "drafts{a=\"b\" 9\n", "input:1: labels without an end");
+    refuse(V "drafts{a=\"b\" 9\n", "input:1: labels without a closing brace");
     refuse("\n" V "drafts -1\n", "input:2: ");
     refuse(V "drafts\n", "without a value");
-    refuse(V "drafts NaN\n", "no number");
-    refuse(V "drafts 0x10\n", "no number");
-    refuse(V "drafts 1.5\n", "no whole number");
-    refuse(V "drafts 1e300\n", "no whole number");
-    refuse(V "drafts 1e2e\n", "no whole number");
+    refuse(V "drafts NaN\n", "not a number");
+    refuse(V "drafts 0x10\n", "not a number");
+    refuse(V "drafts 1.5\n", "not a whole number");
+    refuse(V "drafts 1e300\n", "not a whole number");
+    refuse(V "drafts 1e2e\n", "not a whole number");
     refuse(V "drafts 281474976710656\n" V "drafts{engine=\"1\"} 1\n", "2^48");
     refuse(V "accepted_tokens_per_pos 3\n", "without the label");
-    refuse(POS("64", "3"), "position that is not");
-    refuse(POS("-1", "3"), "position that is not");
-    refuse(POS("", "3"), "position that is not");
+    refuse(POS("64", "3"), "position outside");
+    refuse(POS("-1", "3"), "position outside");
+    refuse(POS("", "3"), "position outside");
 }
 
 TEST(sglang_responses)
@@ -242,14 +242,14 @@ TEST(sglang_responses)
     o = parse("{\"meta_info\":{\"spec_verify_ct\":10,\"spec_accept_rate\":0.5}}");
     assert_true(o.has_rounds && o.has_rate && !o.has_accepted && !o.has_drafted && !o.depths);
     near(sb_observed_definitions(&o).rate, 0.5, 1e-15);
-    refuse("[]", "a list of 0");
+    refuse("[]", "the list has 0");
     refuse("[3]", "expected an object");
     refuse("{\"meta\":{}}", "neither meta_info");
     refuse("{\"meta_info\":[]}", "expected an object");
     refuse("{\"meta_info\":{\"spec_verify_ct\":-1}}", "spec_verify_ct");
     refuse("{\"meta_info\":{\"spec_verify_ct\":1,\"spec_accept_rate\":1.5}}", "0 to 1");
     refuse("{\"spec_verify_ct\":4,\"spec_accept_histogram\":[1,2]}", "expected the 4");
-    refuse("[{\"spec_verify_ct\":4},{\"draft_n\":1}]", "in one list");
+    refuse("[{\"spec_verify_ct\":4},{\"draft_n\":1}]", "the list mixes responses");
 }
 
 TEST(llama_timings)
@@ -353,7 +353,7 @@ TEST(of_all_drafts)
     assert_int_equal(c.verdict, SB_ACCEPT_BELOW);
     c = compare(1, "{\"timings\":{\"draft_n\":100,\"draft_n_accepted\":100,\"predicted_n\":201}}");
     assert_int_equal(c.verdict, SB_ACCEPT_ABOVE);
-    assert_non_null(strstr(c.why, "accepted whole"));
+    assert_non_null(strstr(c.why, "fully accepted rounds"));
 }
 
 TEST(not_enough)

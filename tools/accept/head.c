@@ -221,19 +221,19 @@ static void judge_against(sb_head_run *run)
     run->trunk_bad = is_below(other, best);
     if (is_below(own, other) || is_below(there, best))
         say(run, SB_HEAD_WEAK,
-            run->trunk_bad ? "the head drafts worse than the original's, and so does the "
-                             "original's on this trunk"
-                           : "the head drafts worse than the original's on the same text");
+            run->trunk_bad ? "the head drafts worse than the original's head, but the original's "
+                             "head also drafts worse on this trunk"
+                           : "the head drafts worse than the original's head on the same text");
     else if (run->trunk_bad)
         say(run, SB_HEAD_OK,
-            "the head drafts like the original's; it is the trunk: with it the original's head "
-            "drafts worse, too");
+            "the head drafts like the original's head; the trunk is the cause: the original's head "
+            "drafts worse on it, too");
     else if (is_constant(run, best->known ? best : other))
         say(run, SB_HEAD_UNKNOWN,
-            "on this text the original's head, too, is no better than a constant: another text "
-            "(--tokens-file) would tell");
+            "on this text the original's head is no better than a constant token, either: try "
+            "another text (--tokens-file)");
     else
-        say(run, SB_HEAD_OK, "the head drafts like the original's on the same text");
+        say(run, SB_HEAD_OK, "the head drafts like the original's head on the same text");
 }
 
 /* E-15: "Against an original". Without an original: E-9. */
@@ -241,23 +241,24 @@ void sb_head_judge(sb_head_run *run)
 {
     const sb_head_cell *own = cell(run, SB_HEAD_OWN, SB_HEAD_OWN);
     if (own->of < LEAST)
-        say(run, SB_HEAD_UNKNOWN, "fewer than 64 positions tell nothing: give --run more");
+        say(run, SB_HEAD_UNKNOWN,
+            "fewer than 64 positions are not conclusive: expected a larger --run");
     else if (cell(run, SB_HEAD_ORIGINAL, SB_HEAD_OWN)->known)
         judge_against(run);
     else if (run->common * 4 > own->of)
         say(run, SB_HEAD_UNKNOWN,
-            "the text repeats one token too often to tell: another text (--tokens-file) or "
-            "--against ORIGINAL would");
+            "the text repeats one token too often: try another text (--tokens-file) or --against "
+            "ORIGINAL");
     else if (own->accepted <= run->common) /* E-9: "no more of its drafts are accepted" */
-        say(run, SB_HEAD_WEAK, "the head drafts no better than a constant token would");
+        say(run, SB_HEAD_WEAK, "the head drafts no better than a constant token");
     else if (is_constant(run, own))
         say(run, SB_HEAD_UNKNOWN,
-            "the head drafts better than a constant, but not surely: a longer --run or --against "
-            "ORIGINAL would tell");
+            "the head drafts better than a constant token, but not significantly: try a longer "
+            "--run or --against ORIGINAL");
     else
         say(run, SB_HEAD_UNKNOWN,
-            "the head drafts better than a constant, but how well it should only its original can "
-            "tell: --against ORIGINAL");
+            "the head drafts better than a constant token; whether it drafts well enough needs its "
+            "original: --against ORIGINAL");
 }
 
 /* A cell that cannot be measured stays unknown; the first problem is kept. */
@@ -289,7 +290,7 @@ sb_status sb_head_measure(const sb_head_options *options, sb_head_run *out, sb_e
     sb_status status = measure_table(&t, err);
     if (status && status != SB_ERR_MEMORY) {
         out->failed = 1;
-        snprintf(out->why, sizeof out->why, "the head could not be run: %.500s", err->text);
+        snprintf(out->why, sizeof out->why, "cannot run the head: %.500s", err->text);
         status = SB_OK;
     } else if (!status) {
         sb_head_judge(out);

@@ -179,12 +179,13 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
                                                ? SB_ROLLBACK_snapshots
                                                : SB_ROLLBACK_replay};
     if (w->options->drafts == 0 || w->options->drafts > SB_MAX_DRAFTS)
-        return sb_fail(err, SB_ERR_USAGE, "%zu drafts per round; expected 1 to %d",
+        return sb_fail(err, SB_ERR_USAGE, "the number of drafts per round is %zu; expected 1 to %d",
                        w->options->drafts, SB_MAX_DRAFTS);
     for (size_t i = 0; i < count; i++)
         w->total += texts[i].count > first_of(&texts[i]) ? texts[i].count - first_of(&texts[i]) : 0;
     if (w->total == 0)
-        return sb_fail(err, SB_ERR_INPUT, "no position: a text needs at least two tokens");
+        return sb_fail(err, SB_ERR_INPUT,
+                       "no positions to measure: a text needs at least two tokens");
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < texts[i].count; k++)
             if (texts[i].ids[k] >= model->config.vocab_size)

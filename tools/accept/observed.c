@@ -33,22 +33,23 @@ static sb_status check_sense(const sb_observed *o, const char *file, sb_error *e
                        (unsigned long long)o->drafted);
     if (o->has_rounds && o->has_drafted && o->drafted < o->rounds)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: %llu drafted tokens in %llu rounds; expected one in each at least",
+                       "%s: %llu drafted tokens in %llu rounds; expected at least one per round",
                        SB_SHOW(file), (unsigned long long)o->drafted,
                        (unsigned long long)o->rounds);
     for (size_t j = 0; j < o->depths; j++) {
         uint64_t most = j ? o->by_depth[j - 1] : o->rounds;
         if ((j || o->has_rounds) && o->by_depth[j] > most)
-            return sb_fail(
-                err, SB_ERR_INPUT,
-                "%s: draft %zu was accepted %llu times, what stands before it %llu times",
-                SB_SHOW(file), j + 1, (unsigned long long)o->by_depth[j], (unsigned long long)most);
+            return sb_fail(err, SB_ERR_INPUT,
+                           "%s: draft %zu was accepted %llu times, but the draft or round before "
+                           "it only %llu times",
+                           SB_SHOW(file), j + 1, (unsigned long long)o->by_depth[j],
+                           (unsigned long long)most);
         sum += o->by_depth[j];
     }
     if (o->depths && o->has_accepted && sum != o->accepted)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: %llu accepted tokens by position, %llu in all: two counts of different "
-                       "times?",
+                       "%s: %llu accepted tokens by position, %llu in all: were the two counters "
+                       "read at different times?",
                        SB_SHOW(file), (unsigned long long)sum, (unsigned long long)o->accepted);
     return SB_OK;
 }
@@ -59,7 +60,7 @@ sb_status sb_observed_parse(const char *text, size_t n, const char *file, sb_obs
     size_t start = 0;
     *out = (sb_observed){.engine = SB_ENGINE_vllm};
     if (n > SB_OBSERVED_MAX_BYTES)
-        return sb_fail(err, SB_ERR_INPUT, "%s: has %zu bytes; at most %d are read", SB_SHOW(file),
+        return sb_fail(err, SB_ERR_INPUT, "%s: has %zu bytes; expected at most %d", SB_SHOW(file),
                        n, SB_OBSERVED_MAX_BYTES);
     while (start < n && strchr(" \t\r\n", text[start]) && text[start])
         start++;

@@ -169,7 +169,7 @@ static sb_status take_response(reader *r, json_t *value, sb_error *err)
                        SB_SHOW(r->file), r->out->parts);
     }
     if (!status && r->any && engine != r->out->engine)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: responses of %s and of %s in one list",
+        status = sb_fail(err, SB_ERR_INPUT, "%s: the list mixes responses of %s and %s",
                          SB_SHOW(r->file), sb_engine_name(r->out->engine), sb_engine_name(engine));
     if (status)
         return status;
@@ -188,7 +188,7 @@ static sb_status take_document(reader *r, json_t *document, sb_error *err)
     if (!json_is_array(document))
         status = take_response(r, document, err);
     else if (json_array_size(document) == 0 || json_array_size(document) > SB_OBSERVED_PARTS)
-        return sb_fail(err, SB_ERR_INPUT, "%s: a list of %zu responses, expected 1 to %d",
+        return sb_fail(err, SB_ERR_INPUT, "%s: the list has %zu responses, expected 1 to %d",
                        SB_SHOW(r->file), json_array_size(document), SB_OBSERVED_PARTS);
     for (size_t i = 0; i < json_array_size(document) && !status; i++)
         status = take_response(r, json_array_get(document, i), err);

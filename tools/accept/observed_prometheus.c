@@ -117,12 +117,12 @@ static sb_status take_value(const reader *r, const char *at, const char *end, ui
     text[n] = '\0';
     if (strspn(text, "0123456789.eE+-") != n ||
         (text[0] != '.' && (text[0] < '0' || text[0] > '9')))
-        return bad(r, err, "a counter that is no number of at least 0");
+        return bad(r, err, "a counter that is not a number from 0 on");
     char *behind = text;
     double value = strtod(text, &behind);
     if (*behind || !(value >= 0) || !(value <= (double)SB_OBSERVED_MAX_COUNT) ||
         (double)(uint64_t)value != value)
-        return bad(r, err, "a counter that is no whole number up to 2^48");
+        return bad(r, err, "a counter that is not a whole number up to 2^48");
     *out = (uint64_t)value;
     return SB_OK;
 }
@@ -133,13 +133,13 @@ static sb_status take_position(const reader *r, series *s, sb_error *err)
     if (!find_label(s, "position", &position))
         return bad(r, err, "a counter by position without the label position");
     if (position.bytes == 0 || position.bytes > 2)
-        return bad(r, err, "a position that is not 0 to 63");
+        return bad(r, err, "a position outside 0 to 63");
     for (size_t i = 0; i < position.bytes; i++) {
         if (position.text[i] < '0' || position.text[i] > '9')
-            return bad(r, err, "a position that is not 0 to 63");
+            return bad(r, err, "a position outside 0 to 63");
         s->position = s->position * 10 + (uint64_t)(position.text[i] - '0');
     }
-    return s->position < SB_OBSERVED_DEPTHS ? SB_OK : bad(r, err, "a position that is not 0 to 63");
+    return s->position < SB_OBSERVED_DEPTHS ? SB_OK : bad(r, err, "a position outside 0 to 63");
 }
 
 static sb_status add_series(reader *r, const series *s, sb_error *err)
@@ -170,7 +170,7 @@ static sb_status take_line(reader *r, const char *at, const char *end, sb_error 
         s.labels = at + 1;
         at = labels_end(s.labels, end);
         if (!at)
-            return bad(r, err, "labels without an end");
+            return bad(r, err, "labels without a closing brace");
         s.label_bytes = (size_t)(at++ - s.labels);
     }
     sb_status status = take_value(r, at, end, &s.value, err);
@@ -208,9 +208,10 @@ static sb_status check_series(reader *r, sb_error *err)
     for (size_t i = 0; i < r->count; i++) {
         label model = {0};
         if (i && by_series(&r->rows[i - 1], &r->rows[i]) == 0)
-            return sb_fail(err, SB_ERR_INPUT,
-                           "%s: a series of %s stands twice: expected the metrics of one moment",
-                           SB_SHOW(r->file), metrics[r->rows[i].metric]);
+            return sb_fail(
+                err, SB_ERR_INPUT,
+                "%s: a series of %s occurs twice: expected the metrics of a single scrape",
+                SB_SHOW(r->file), metrics[r->rows[i].metric]);
         if (!find_label(&r->rows[i], "model_name", &model))
             continue;
         if (named && !same_bytes(first.text, first.bytes, model.text, model.bytes))

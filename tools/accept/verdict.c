@@ -104,14 +104,16 @@ static void compare_counts(const sb_accept *a, const sb_observed *o, sb_accept_c
 {
     uint64_t accepted = o->accepted, K = a->drafts;
     if (o->has_drafted && o->drafted != o->rounds * K)
-        explain(c, "%s drafted %llu tokens in %llu rounds, not %zu in each: repeat with its own K",
+        explain(c,
+                "%s drafted %llu tokens in %llu rounds, expected %zu per round: repeat with the K "
+                "of the engine",
                 sb_engine_name(o->engine), (unsigned long long)o->drafted,
                 (unsigned long long)o->rounds, a->drafts);
     else if (!o->has_accepted && !o->has_rate)
-        explain(c, "neither a number of accepted drafts nor a rate is there: a length alone counts "
-                   "other tokens, too");
+        explain(c, "both the number of accepted drafts and the acceptance rate are missing: a mean "
+                   "length alone also counts other tokens");
     else if (!o->has_accepted && !accepted_from_rate(o, a->drafts, &accepted))
-        explain(c, "the rate is no share of %zu drafts per round: repeat with the K of the engine",
+        explain(c, "the rate does not fit %zu drafts per round: repeat with the K of the engine",
                 a->drafts);
     else if (!o->has_drafted && o->has_accepted)
         explain(c, "the number of drafted tokens is missing");
@@ -132,21 +134,20 @@ static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_co
     /* one round of each request may have up to K drafts fewer, or be missing */
     uint64_t short_of = K * o->parts;
     if (!o->has_emitted) {
-        explain(c, "predicted_n is missing, so nobody knows in how many rounds the drafts were "
-                   "made");
+        explain(c, "predicted_n is missing, so the number of rounds is unknown");
         return;
     }
     if (o->drafted > K * most || o->drafted + short_of < K * least) {
         explain(c,
-                "%llu drafts in %llu to %llu rounds are not %zu in each: rounds were cut short (by "
-                "a probability?), or K is another",
+                "%llu drafts in %llu to %llu rounds are not %zu per round: rounds were cut short "
+                "(by a probability limit?), or the engine has another K",
                 (unsigned long long)o->drafted, (unsigned long long)least, (unsigned long long)most,
                 a->drafts);
         return;
     }
     uint64_t rounds = o->drafted / K;
     if (rounds == 0 || o->accepted > rounds * K) {
-        explain(c, "too few drafts to say anything");
+        explain(c, "too few drafts for a verdict");
         return;
     }
     compare_total(a, rounds, o->accepted, c);
@@ -159,7 +160,7 @@ static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_co
 static void decide(const sb_observed *o, sb_accept_comparison *c)
 {
     static const char *const words[] = {
-        "accepts as often as the reference, as far as so many rounds tell",
+        "accepts as often as the reference, within the resolution of this number of rounds",
         "accepts less often than the reference", "accepts more often than the reference"};
     char which[40] = "";
     c->verdict = SB_ACCEPT_CONSISTENT;
@@ -170,7 +171,7 @@ static void decide(const sb_observed *o, sb_accept_comparison *c)
     }
     explain(c, "%s %s%s%s", sb_engine_name(o->engine), words[c->verdict], which,
             o->engine == SB_ENGINE_llama && o->accepted == o->drafted
-                ? "; all drafts are accepted: some builds count only rounds that are accepted whole"
+                ? "; all drafts are accepted: some builds count only fully accepted rounds"
                 : "");
 }
 

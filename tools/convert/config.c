@@ -242,12 +242,14 @@ static sb_status check_expressible(const sb_convert_plan *p, const lister *l, sb
 {
     sb_declared_kv kv = p->declared ? sb_declared_kv_cache(p->declared) : SB_KV_NONE;
     if (kv != SB_KV_NONE && kv != SB_KV_FP8)
-        return sb_fail(err, SB_ERR_UNSUPPORTED, "%s: a KV cache in %s, which is not converted",
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "%s: declares a KV cache in %s, which cannot be converted",
                        SB_SHOW(sb_checkpoint_path(p->source)), sb_declared_kv_name(kv));
     if (!p->to_ct && l->used[SB_SCHEME_fp8_a16])
-        return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "%s: has FP8 layers without input_scale, which ModelOpt has no name for",
-                       SB_SHOW(sb_checkpoint_path(p->source)));
+        return sb_fail(
+            err, SB_ERR_UNSUPPORTED,
+            "%s: has FP8 layers without input_scale, and ModelOpt has no declaration for them",
+            SB_SHOW(sb_checkpoint_path(p->source)));
     return SB_OK;
 }
 

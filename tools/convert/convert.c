@@ -194,8 +194,8 @@ static sb_status prove_layer(void *ctx, const char *layer, const sb_found *found
         (!plain && found->container != wanted && found->container != SB_CONTAINER_fp8_tensor) ||
         said.answer == (plain ? SB_DECLARED_YES : SB_DECLARED_NO))
         return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "layer %s would be stored as %s and declared as %s (%s): this checkpoint is "
-                       "not converted",
+                       "layer %s would be stored as %s and declared as %s (%s): this checkpoint "
+                       "cannot be converted",
                        SB_SHOW(layer), sb_container_name(found->container),
                        said.answer == SB_DECLARED_YES ? "quantized" : "not quantized",
                        SB_SHOW(said.rule));
@@ -213,9 +213,10 @@ static sb_status prove(const job *j, sb_error *err)
         proof p = {j, result, declared, 0};
         status = sb_each_layer(result, prove_layer, &p, err);
         if (!status && p.seen != j->plan.module_count)
-            status = sb_fail(err, SB_ERR_UNSUPPORTED,
-                             "%zu layers would become %zu: this checkpoint is not converted",
-                             j->plan.module_count, p.seen);
+            status = sb_fail(
+                err, SB_ERR_UNSUPPORTED,
+                "the result would have %zu layers read as %zu: this checkpoint cannot be converted",
+                j->plan.module_count, p.seen);
     }
     sb_declared_free(declared);
     sb_checkpoint_close(result);

@@ -23,8 +23,8 @@ static sb_status check_old(void *ctx, const char *path, const char *name, const 
         strcmp(name, "config.json") == 0 || sb_ends(name, ".safetensors") ? CHECKPOINT : OTHERS;
     if (S_ISREG(info->st_mode) || S_ISLNK(info->st_mode))
         return SB_OK;
-    return sb_fail(err, SB_ERR_USAGE, "%s: is no file; a folder that has such is not replaced",
-                   SB_SHOW(path));
+    return sb_fail(err, SB_ERR_USAGE,
+                   "%s: is not a file; a folder that contains it is not replaced", SB_SHOW(path));
 }
 
 int sb_target_is(const char *folder, const char *target)
@@ -41,17 +41,17 @@ static sb_status check_replaced(const char *source, const char *target, int repl
     if (lstat(target, &to) != 0)
         return SB_OK;
     if (sb_target_is(source, target))
-        return sb_fail(err, SB_ERR_USAGE, "%s: is the source, which is never written to",
+        return sb_fail(err, SB_ERR_USAGE, "%s: is the source folder and cannot be the target",
                        SB_SHOW(target));
     if (!replace)
-        return sb_fail(err, SB_ERR_USAGE, "%s: exists, and replacing it was not asked for",
+        return sb_fail(err, SB_ERR_USAGE, "%s: exists; expected --replace or a new folder",
                        SB_SHOW(target));
     if (lstat(target, &to) == 0 && !S_ISDIR(to.st_mode))
-        return sb_fail(err, SB_ERR_USAGE, "%s: is no folder, and so is not replaced",
+        return sb_fail(err, SB_ERR_USAGE, "%s: is not a folder and therefore not replaced",
                        SB_SHOW(target));
     sb_status status = sb_each_entry(target, check_old, &found, err);
     if (!status && found == OTHERS) /* an empty folder may be replaced */
-        status = sb_fail(err, SB_ERR_USAGE, "%s: holds no checkpoint, and so is not replaced",
+        status = sb_fail(err, SB_ERR_USAGE, "%s: holds no checkpoint and is therefore not replaced",
                          SB_SHOW(target));
     return status;
 }
@@ -62,8 +62,7 @@ sb_status sb_target_check(const char *source, const char *folder, int replace, s
     struct stat info;
     *target = (sb_target){.fd = -1};
     if (stat(source, &info) == 0 && !S_ISDIR(info.st_mode))
-        return sb_fail(err, SB_ERR_USAGE,
-                       "%s: is no folder; a conversion needs its config.json, too",
+        return sb_fail(err, SB_ERR_USAGE, "%s: is not a folder; expected a folder with config.json",
                        SB_SHOW(source));
     sb_status status = sb_target_open(folder, target, err);
     if (!status)

@@ -172,7 +172,7 @@ static sb_status put_values(const sb_convert_plan *p, const float *values, uint6
         if (format == SB_FORMAT_COUNT || sb_round_to(format, values[i]) != values[i])
             return sb_fail(err, SB_ERR_INPUT,
                            "%s: tensor %s, element %" PRIu64
-                           ", is to become %.9g, which %s cannot hold: its metadata are damaged",
+                           ", should become %.9g, which %s cannot hold: its metadata are damaged",
                            SB_SHOW(sb_checkpoint_path(p->source)), SB_SHOW(item->from->name), i,
                            (double)values[i], sb_dtype_name(item->dtype));
     item->bytes = sb_alloc(count, sb_format_bytes(format));
@@ -302,7 +302,7 @@ static sb_status input_scheme(const sb_convert_plan *p, const char *layer, const
         said.activation != SB_ACTIVATION_NVFP4_LOCAL)
         return sb_fail(err, SB_ERR_UNSUPPORTED,
                        "%s: layer %s is declared to quantize its inputs without a stored scale, "
-                       "which is not converted (%s)",
+                       "which cannot be converted (%s)",
                        SB_SHOW(sb_checkpoint_path(p->source)), SB_SHOW(layer), SB_SHOW(said.rule));
     return SB_OK;
 }
@@ -318,8 +318,8 @@ static sb_status take_layer(void *ctx, const char *layer, const sb_found *found,
         return add_module(p, layer, SB_SCHEME_plain, err);
     if (!nvfp4 && found->container != SB_CONTAINER_fp8_tensor)
         return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "%s: layer %s is stored as %s, which is not converted between the dialects "
-                       "of NVFP4: only layers in NVFP4, in FP8 with one scale, and plain ones are",
+                       "%s: layer %s is stored as %s and cannot be converted; expected NVFP4, FP8 "
+                       "with one scale, or a plain layer",
                        SB_SHOW(sb_checkpoint_path(p->source)), SB_SHOW(layer),
                        sb_container_name(found->container));
     sb_status status = input_scheme(p, layer, found, &quantized, err);

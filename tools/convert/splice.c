@@ -107,10 +107,10 @@ sb_status sb_splice_quantization(const char *file, const char *text, const char 
     const char *old_inner = inner && *inner == '{' ? find_value(inner, key) : NULL;
     char *first = NULL;
     if (find_value(root, "compression_config"))
-        return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "%s: declares its quantization as compression_config, which is not "
-                       "rewritten",
-                       SB_SHOW(file));
+        return sb_fail(
+            err, SB_ERR_UNSUPPORTED,
+            "%s: declares its quantization as compression_config, which cannot be rewritten",
+            SB_SHOW(file));
     if (old)
         first = replace(text, old, skip_value(old), "", value, 2, "");
     else if (old_inner)

@@ -108,7 +108,7 @@ static sb_status make(const char *name, const char *path, sb_error *err)
     for (char *w = strtok_r(copy, " ", &next); w && n < 4; w = strtok_r(NULL, " ", &next))
         word[n++] = w;
     if (n < 3)
-        return sb_fail(err, SB_ERR_USAGE, "\"%s\" is no vehicle", name);
+        return sb_fail(err, SB_ERR_USAGE, "\"%s\" is not a vehicle", name);
     char *layers = strchr(word[0], ':');
     if (layers)
         *layers++ = '\0';
@@ -373,7 +373,7 @@ static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *
     if (!status && writer)
         status = sb_trace_commit(writer, err);
     if (!status && t.hook == sb_sited_hook && !at.sited.ran)
-        status = sb_fail(err, SB_ERR_USAGE, "%s: its site is never met", f->name);
+        status = sb_fail(err, SB_ERR_USAGE, "%s: its site is never reached", f->name);
     sb_trace_writer_free(writer);
     sb_kernel_unplant();
     sb_plant_clear(&at.plant);
@@ -463,7 +463,7 @@ void sb_campaign_judge(sb_campaign *c, sb_finding_of_fault *found)
         unsigned weak = weakened(found);
         int caught = sb_signs_all(&found->signs, f->fires) && weak == SB_TRACE_LEVELS;
         if (weak < SB_TRACE_LEVELS)
-            snprintf(found->place, sizeof found->place, "fails at level %u, and not at %u", weak,
+            snprintf(found->place, sizeof found->place, "fails at level %u, but not at %u", weak,
                      weak + 1);
         found->result = !caught ? SB_FAULT_SURVIVED : loud ? SB_FAULT_MISPLACED : SB_FAULT_CAUGHT;
         s->planted++;

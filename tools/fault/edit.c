@@ -181,7 +181,7 @@ static sb_status one_edit(const shards *all, char *text, sb_error *err)
     for (char *w = strtok_r(copy, " ", &next); w && e.words < WORDS; w = strtok_r(NULL, " ", &next))
         e.word[e.words++] = w;
     if (e.words < 2)
-        return sb_fail(err, SB_ERR_USAGE, "\"%s\" is no edit", text);
+        return sb_fail(err, SB_ERR_USAGE, "\"%s\" is not an edit", text);
     e.number = e.words > 2 ? strtof(e.word[2], NULL) : 0;
     if (strcmp(e.word[0], "swap") == 0)
         swap(all, &e);
@@ -195,7 +195,7 @@ static sb_status one_edit(const shards *all, char *text, sb_error *err)
                 e.met++;
             }
     }
-    return e.met ? SB_OK : sb_fail(err, SB_ERR_USAGE, "\"%s\" meets no tensor", text);
+    return e.met ? SB_OK : sb_fail(err, SB_ERR_USAGE, "\"%s\" matches no tensor", text);
 }
 
 /* --- the folder ---------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ static sb_status open_shard(const char *path, shard *s, sb_error *err)
 static sb_status open_all(const char *folder, shards *all, sb_error *err)
 {
     DIR *dir = opendir(folder);
-    sb_status status = dir ? SB_OK : sb_fail(err, SB_ERR_IO, "%s cannot be opened", folder);
+    sb_status status = dir ? SB_OK : sb_fail(err, SB_ERR_IO, "cannot open %s", folder);
     for (struct dirent *d; !status && (d = readdir(dir)) != NULL && all->count < FILES;) {
         char path[512];
         const char *end = strrchr(d->d_name, '.');

@@ -171,7 +171,7 @@ sb_status sb_kernel_plant(const sb_fault *f, sb_trial *t, sb_error *err)
     sb_backend_emu_seed(seed ? strtoull(seed, NULL, 10) : 0);
     sb_kernel_forget(); /* some faults are in the packed weights */
     if (!sb_gpu_plant(seed ? NULL : f->arg))
-        return sb_fail(err, SB_ERR_USAGE, "%s: kernels have no fault %s", f->name, f->arg);
+        return sb_fail(err, SB_ERR_USAGE, "%s: there is no kernel fault %s", f->name, f->arg);
     t->sim = &emu;
     t->with_free = 0;
     t->perturbed = 0;

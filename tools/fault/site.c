@@ -45,7 +45,7 @@ sb_status sb_site_read(const char *words, sb_site *out, sb_error *err)
     snprintf(copy, sizeof copy, "%s", words);
     for (char *w = strtok_r(copy, " ", &next); w; w = strtok_r(NULL, " ", &next))
         if (!read_word(w, out))
-            return sb_fail(err, SB_ERR_USAGE, "\"%s\" is no site of a fault", w);
+            return sb_fail(err, SB_ERR_USAGE, "\"%s\" is not a site of a fault", w);
     return SB_OK;
 }
 

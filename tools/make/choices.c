@@ -45,11 +45,11 @@ static const sb_make_choice rule_choices[] = {
 
 static const sb_make_choice layout_choices[] = {
     {"text", "names start with model., flat config.json"},
-    {"vl", "model.language_model. and text_config, beside a small vision tower"},
+    {"vl", "model.language_model. and text_config, with a small vision tower"},
 };
 
 static const sb_make_choice storage_choices[] = {
-    {"qwen3.6", "every tensor in the format, MTP experts as the trunk's"},
+    {"qwen3.6", "every tensor in the format, MTP experts stored like those of the trunk"},
     {"qwen3.5", "A_log and linear_attn.norm in F32, one tensor per MTP expert"},
 };
 
@@ -115,7 +115,7 @@ sb_status sb_make_find(sb_make_list_id list, const char *name, size_t *position,
         if (*name && sb_starts(lists[list].choices[i].name, name))
             add_name(close, sizeof close, " or ", lists[list].choices[i].name);
     }
-    return sb_fail(err, SB_ERR_USAGE, "%s \"%s\" is not known%s%s; expected one of %s",
+    return sb_fail(err, SB_ERR_USAGE, "%s \"%s\" is unknown%s%s; expected one of %s",
                    lists[list].name, SB_SHOW(name), *close ? ", is it " : "", close, known);
 }
 

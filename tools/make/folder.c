@@ -28,13 +28,13 @@ static sb_status check_entry(void *ctx, const char *path, const char *name, cons
     (void)path;
     if (!l->replace)
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s: the folder is not empty (%s), and replacing was not asked for",
+                       "%s: the folder is not empty (%s); expected --replace or an empty folder",
                        SB_SHOW(l->place), SB_SHOW(name));
     if (sb_ends(name, ".safetensors") && !sb_writer_is_shard_name(name))
-        return sb_fail(err, SB_ERR_USAGE,
-                       "%s: %s would stand beside the new files without belonging to them: remove "
-                       "it first",
-                       SB_SHOW(l->place), SB_SHOW(name));
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "%s: %s is not one of the new files and would stay beside them: remove it first",
+            SB_SHOW(l->place), SB_SHOW(name));
     if (S_ISDIR(info->st_mode) && sb_make_goes(name))
         return sb_fail(err, SB_ERR_IO, "%s: %s is a folder, expected a file", SB_SHOW(l->place),
                        SB_SHOW(name));
@@ -51,7 +51,7 @@ sb_status sb_make_folder_open(const char *dir, int replace, sb_target *out, sb_e
     if (lstat(out->place, &info) == 0)
         status = S_ISDIR(info.st_mode)
                      ? sb_each_entry(out->place, check_entry, &l, err)
-                     : sb_fail(err, SB_ERR_IO, "%s: is no folder", SB_SHOW(out->place));
+                     : sb_fail(err, SB_ERR_IO, "%s: is not a folder", SB_SHOW(out->place));
     if (status)
         sb_target_close(out);
     return status;
@@ -74,6 +74,6 @@ sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err)
     double free_bytes = known ? (double)disk.f_bavail * (double)disk.f_frsize : 0;
     if (!known || free_bytes >= (double)bytes + (double)MORE)
         return SB_OK;
-    return sb_fail(err, SB_ERR_IO, "%s: needs %.3f GB, and its disk has %.3f GB left",
+    return sb_fail(err, SB_ERR_IO, "%s: needs %.3f GB, but the disk has only %.3f GB left",
                    SB_SHOW(target->place), (double)bytes * 1e-9, free_bytes * 1e-9);
 }

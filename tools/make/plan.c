@@ -33,11 +33,10 @@ static sb_status check_family(const sb_make_options *o, const sb_make_plan *p, s
                        "\"text\"",
                        dims->name);
     if (o->experts && dims->experts == 0)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "preset %s is dense: it has no experts to be stored \"%s\"", dims->name,
-                       o->experts);
+        return sb_fail(err, SB_ERR_USAGE, "preset %s is dense: it has no experts to store \"%s\"",
+                       dims->name, o->experts);
     if (o->layers > SB_MAX_LAYERS)
-        return sb_fail(err, SB_ERR_USAGE, "%u layers; expected 1 to %d", o->layers,
+        return sb_fail(err, SB_ERR_USAGE, "--layers is %u; expected 1 to %d", o->layers,
                        (int)SB_MAX_LAYERS);
     return SB_OK;
 }
@@ -65,14 +64,14 @@ static sb_status check_format(const sb_make_options *o, const sb_make_plan *p, s
                        f->name, o->scale_rule,
                        f->rules ? sb_make_scale_rule_name(own_rule(f)) : "none: it has no scales");
     if (o->group_size && sb_scheme_at(f->scheme[0])->group == 0)
-        return sb_fail(err, SB_ERR_USAGE, "format %s has no group size to choose", f->name);
+        return sb_fail(err, SB_ERR_USAGE, "format %s has no choice of group size", f->name);
     if (o->group_size % 8 || o->group_size > 4096)
-        return sb_fail(err, SB_ERR_USAGE, "group size %u; expected a multiple of 8, at most 4096",
+        return sb_fail(err, SB_ERR_USAGE,
+                       "the group size is %u; expected a multiple of 8, at most 4096",
                        o->group_size);
     if (o->kv_scales && f->dialect == SB_MAKE_DIALECT_none)
         return sb_fail(err, SB_ERR_USAGE,
-                       "format %s has no scales of keys and values: nothing of it is quantized",
-                       f->name);
+                       "format %s has no scales of keys and values: it is not quantized", f->name);
     if (o->experts && f->scheme[0] != SB_SCHEME_plain && p->storage.fused_experts)
         return sb_fail(err, SB_ERR_USAGE,
                        "format %s stores one tensor per expert; expected experts \"split\"",

@@ -154,7 +154,7 @@ sb_status sb_make_write_tokenizer(const char *dir, uint32_t ids_used, sb_error *
     sb_status status = SB_OK;
     if (ids_used < 256 + SPECIAL)
         return sb_fail(err, SB_ERR_USAGE,
-                       "a tokenizer has at least %d ids, and the preset uses only %u",
+                       "a tokenizer needs at least %d ids, but the preset has only %u",
                        256 + SPECIAL, (unsigned)ids_used);
     status = sb_make_train(qwen3_5, ids_used - SPECIAL, &v, err);
     if (!status)

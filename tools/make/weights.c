@@ -59,12 +59,11 @@ static sb_status take(void *ctx, const sb_expected *x, sb_error *err)
     if (!fits)
         return sb_fail(
             err, SB_ERR_USAGE,
-            "--weights %s: %s is %s; expected a checkpoint of floats that has all of its "
-            "model",
+            "--weights %s: %s is %s; expected a checkpoint of floats with all tensors of its model",
             sb_checkpoint_path(w->checkpoint), x->name,
             !t                    ? "absent"
-            : !is_float(t->dtype) ? "not floats"
-                                  : "of another shape");
+            : !is_float(t->dtype) ? "not stored as floats"
+                                  : "of the wrong shape");
     *place_of(w, x->layer, x->expert, x->role) = t;
     return SB_OK;
 }
@@ -159,8 +158,10 @@ sb_status sb_weights_fit(const sb_weights *w, const sb_config *made, sb_error *e
                         : own->eps != made->eps                 ? "rms_norm_eps"
                                                                 : NULL;
     if (other)
-        return sb_fail(err, SB_ERR_USAGE, "--weights %s: %s is not what every model of `make` has",
-                       sb_checkpoint_path(w->checkpoint), other);
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "--weights %s: %s differs from the value that all models of samebit make share",
+            sb_checkpoint_path(w->checkpoint), other);
     return SB_OK;
 }
 

@@ -109,14 +109,14 @@ static sb_status check_id(const sb_tokenizer *t, const sb_json_object *row, uint
     if (id != expected)
         return sb_json_fail(row, "id", SB_ERR_INPUT, err, "is %llu, expected %llu, %s",
                             (unsigned long long)id, (unsigned long long)expected,
-                            in_vocabulary ? "as in the vocabulary" : "the next free one");
+                            in_vocabulary ? "the id in the vocabulary" : "the next free id");
     if (id >= SB_TOKENIZER_MAX_IDS)
         return sb_json_fail(row, "id", SB_ERR_UNSUPPORTED, err, "is %llu, expected less than %d",
                             (unsigned long long)id, SB_TOKENIZER_MAX_IDS);
     *next += !in_vocabulary;
     if (!in_vocabulary && id < t->size && t->tokens[id].known)
         return sb_json_fail(row, "id", SB_ERR_INPUT, err,
-                            "is %llu, which another token of the vocabulary has",
+                            "is %llu, the id of another token of the vocabulary",
                             (unsigned long long)id);
     return SB_OK;
 }
@@ -135,7 +135,7 @@ static sb_status sort_list(sb_text_list *list, const sb_json_object *root, sb_er
     for (size_t i = 1; i < list->count; i++)
         if (compare_rows(&list->rows[i - 1], &list->rows[i]) == 0)
             return sb_json_fail(root, "added_tokens", SB_ERR_INPUT, err,
-                                "has the token \"%s\" twice", SB_SHOW(list->rows[i].match));
+                                "lists the token \"%s\" twice", SB_SHOW(list->rows[i].match));
     for (unsigned byte = 0; byte <= 256; byte++) {
         while (byte > 0 && at < list->count && byte_at(list, at, 0) < byte)
             at++;

@@ -176,7 +176,7 @@ sb_status sb_tokenizer_encode(const sb_tokenizer *tokenizer, const void *text, s
                               uint32_t **ids, size_t *count, sb_error *err)
 {
     if (bytes > SB_TOKENIZER_MAX_TEXT)
-        return sb_fail(err, SB_ERR_USAGE, "a text of %zu bytes, expected at most %d", bytes,
+        return sb_fail(err, SB_ERR_USAGE, "the text has %zu bytes, expected at most %d", bytes,
                        SB_TOKENIZER_MAX_TEXT);
     encoding e = {.t = tokenizer, .work = sb_text_work_new(), .match = sb_match_new(), .err = err};
     sb_status status = SB_OK;

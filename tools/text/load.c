@@ -52,7 +52,7 @@ static sb_status load_normalizer(sb_tokenizer *t, const sb_json_object *object, 
     if (strcmp(type, "Sequence") == 0)
         return load_sequence(t, object, "normalizers", load_normalizer, last, err);
     if (strcmp(type, "NFC") != 0)
-        return sb_text_unsupported(object, "type", "NFC or a Sequence of it", err);
+        return sb_text_unsupported(object, "type", "NFC or a Sequence of NFC", err);
     t->nfc = 1;
     return sb_json_only(object, keys, err);
 }
@@ -63,7 +63,8 @@ static sb_status add_pattern(sb_tokenizer *t, const sb_json_object *object, cons
     char where[WHERE];
     if (t->pattern_count == SB_TEXT_PATTERNS)
         return sb_json_fail(object, "type", SB_ERR_UNSUPPORTED, err,
-                            "is one more step that splits, expected at most %d", SB_TEXT_PATTERNS);
+                            "is one splitting step too many, expected at most %d",
+                            SB_TEXT_PATTERNS);
     snprintf(where, sizeof where, "%s: %.200s", SB_SHOW(object->file), object->path);
     sb_status status = sb_pattern_compile(text, where, &t->patterns[t->pattern_count], err);
     t->pattern_count += !status;
@@ -92,7 +93,7 @@ static sb_status load_split(sb_tokenizer *t, const sb_json_object *object, sb_er
         status = sb_json_object_at(json_object_get(object->json, "pattern"), object->file, path,
                                    &pattern, err);
     if (!status && json_object_get(pattern.json, "String"))
-        return sb_text_unsupported(&pattern, "String", "a Regex in its place", err);
+        return sb_text_unsupported(&pattern, "String", "a Regex instead", err);
     if (!status)
         status = sb_json_only(&pattern, pattern_keys, err);
     if (!status)

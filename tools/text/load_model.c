@@ -25,7 +25,7 @@ sb_status sb_text_unsupported(const sb_json_object *object, const char *key, con
 {
     sb_json_text room;
     return sb_json_fail(object, key, SB_ERR_UNSUPPORTED, err,
-                        "is %s, which is not done here; expected %s",
+                        "is %s, which is not supported; expected %s",
                         sb_json_found(json_object_get(object->json, key), &room), expected);
 }
 
@@ -84,7 +84,7 @@ static sb_status read_vocabulary(loading *l)
         json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || id >= SB_TOKENIZER_MAX_IDS)
             return sb_json_fail(&l->model, "vocab", SB_ERR_INPUT, l->err,
-                                "has the id %s for \"%s\", expected 0 to %d",
+                                "has the id %s for the token \"%s\", expected 0 to %d",
                                 sb_json_found(value, &room), SB_SHOW(key),
                                 SB_TOKENIZER_MAX_IDS - 1);
         ids = (size_t)id >= ids ? (size_t)id + 1 : ids;
@@ -97,7 +97,8 @@ static sb_status read_vocabulary(loading *l)
         uint32_t id = (uint32_t)json_integer_value(value);
         if (t->tokens[id].known)
             return sb_json_fail(&l->model, "vocab", SB_ERR_INPUT, l->err,
-                                "has the id %u twice, once for \"%s\"", (unsigned)id, SB_SHOW(key));
+                                "gives the id %u to two tokens, one of them \"%s\"", (unsigned)id,
+                                SB_SHOW(key));
         status = sb_text_set_token(t, id, key, strlen(key), 1, l->err);
         if (status)
             return status;
@@ -112,10 +113,10 @@ static sb_status read_bytes(loading *l)
         sb_utf8_put(sb_alphabet_character(byte), (unsigned char *)name);
         const json_t *id = json_object_get(l->vocab, name);
         if (!id)
-            return sb_json_fail(&l->model, "vocab", SB_ERR_UNSUPPORTED, l->err,
-                                "has no token for the byte 0x%02x (\"%s\"), expected one for each "
-                                "of 256",
-                                byte, name);
+            return sb_json_fail(
+                &l->model, "vocab", SB_ERR_UNSUPPORTED, l->err,
+                "has no token for the byte 0x%02x (\"%s\"), expected tokens for all 256 bytes",
+                byte, name);
         l->t->byte_ids[byte] = (uint32_t)json_integer_value(id);
     }
     return SB_OK;
@@ -149,8 +150,8 @@ static sb_status find_id(loading *l, size_t rank, const char *token, uint32_t *i
     const json_t *value = json_object_get(l->vocab, token);
     if (!value)
         return sb_json_fail(&l->model, "merges", SB_ERR_INPUT, l->err,
-                            "has number %zu with \"%s\", which the vocabulary lacks", rank,
-                            SB_SHOW(token));
+                            "has a merge number %zu with \"%s\", which is not in the vocabulary",
+                            rank, SB_SHOW(token));
     *id = (uint32_t)json_integer_value(value);
     return SB_OK;
 }
@@ -160,9 +161,9 @@ static sb_status read_merge(loading *l, const json_t *merge, size_t rank, full_m
     char *left = NULL, *right = NULL, *both = NULL;
     sb_status status = SB_OK;
     if (!halves(merge, &left, &right))
-        return sb_json_fail(&l->model, "merges", SB_ERR_INPUT, l->err,
-                            "has number %zu that is neither two strings nor one with one blank",
-                            rank);
+        return sb_json_fail(
+            &l->model, "merges", SB_ERR_INPUT, l->err,
+            "has a merge number %zu that is neither two strings nor a string with one blank", rank);
     if (left && right)
         both = sb_alloc(strlen(left) + strlen(right) + 1, 1);
     if (!both)
@@ -205,7 +206,7 @@ static sb_status index_merges(loading *l, full_merge *all, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && compare_merges(&all[i - 1], &all[i]) == 0)
             return sb_json_fail(&l->model, "merges", SB_ERR_INPUT, l->err,
-                                "has the pair of %u and %u twice: numbers %u and %u",
+                                "has the merge of ids %u and %u twice: numbers %u and %u",
                                 (unsigned)all[i].left, (unsigned)all[i].rest.right,
                                 (unsigned)all[i - 1].rest.rank, (unsigned)all[i].rest.rank);
         t->merges[i] = all[i].rest;

@@ -48,11 +48,11 @@ static sb_status compile(sb_pattern *pattern, const char *text, sb_error *err)
     if (!pattern->code) {
         char why[128] = "";
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-        return sb_fail(err, SB_ERR_INPUT, "%s: no regular expression: %s", pattern->where, why);
+        return sb_fail(err, SB_ERR_INPUT, "%s: not a regular expression: %s", pattern->where, why);
     }
     if (pcre2_pattern_info(pattern->code, PCRE2_INFO_MATCHEMPTY, &empty) != 0 || empty)
         return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "%s: the regular expression may match nothing at all", pattern->where);
+                       "%s: the regular expression can match the empty string", pattern->where);
     return SB_OK;
 }
 
@@ -126,7 +126,7 @@ sb_status sb_pattern_find(const sb_pattern *pattern, sb_match *match, const unsi
         return out_of_memory(pattern->where, err);
     const PCRE2_SIZE *place = pcre2_get_ovector_pointer(match->found);
     if (code < 0 || place[1] <= place[0]) {
-        char why[128] = "a match of nothing";
+        char why[128] = "an empty match";
         if (code < 0)
             pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
         return sb_fail(err, SB_ERR_UNSUPPORTED,

@@ -76,11 +76,11 @@ static sb_status check_caseless(translation *t, uint32_t c, sb_error *err)
     if (!caseless(t))
         return SB_OK;
     if (c > 0x7f)
-        return refuse(t, "a character that is not ASCII, without regard to case", err);
+        return refuse(t, "a non-ASCII character in a case-insensitive group", err);
     t->letter = (c >= 'A' && c <= 'Z') ? (int)c + 32 : (int)c;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (before == pairs[i][0] && t->letter == pairs[i][1])
-            return refuse(t, "two letters that are a ligature without regard to case", err);
+            return refuse(t, "two letters that match a ligature in a case-insensitive group", err);
     return SB_OK;
 }
 
@@ -100,7 +100,7 @@ static sb_status translate_property(translation *t, sb_error *err)
     if (!strstr(names, name))
         return refuse(t, "expected \\p{} with a general category", err);
     if (caseless(t))
-        return refuse(t, "a property without regard to case", err);
+        return refuse(t, "a property in a case-insensitive group", err);
     memcpy(whole, t->at, n + 4);
     whole[n + 4] = '\0';
     put(t, whole);
@@ -125,7 +125,7 @@ static sb_status translate_escape(translation *t, int in_class, sb_error *err)
     if (c == 'p' || c == 'P')
         return translate_property(t, err);
     if (!c || !strchr("sSdD", c))
-        return refuse(t, "an escape that is not known to mean the same in every library", err);
+        return refuse(t, "an escape that may differ between libraries", err);
     if (c == 'd' || c == 'D') {
         put(t, c == 'd' ? "\\p{Nd}" : "\\P{Nd}");
     } else {
@@ -159,7 +159,7 @@ static sb_status translate_member(translation *t, int first, sb_error *err)
     if (*t->at == '[' || (t->at[0] == '&' && t->at[1] == '&'))
         return refuse(t, "a class within a class", err);
     if (*t->at == '-' && !first && t->at[1] != ']')
-        return refuse(t, "a range with a set at its end", err);
+        return refuse(t, "a range that ends in a set", err);
     size_t n = single(t, &low);
     if (n == 0)
         return translate_escape(t, 1, err);
@@ -174,7 +174,7 @@ static sb_status translate_member(translation *t, int first, sb_error *err)
     t->at++;
     n = *t->at == '[' ? 0 : single(t, &high);
     if (n == 0 || high < low)
-        return refuse(t, "no end of a range", err);
+        return refuse(t, "a range without an end", err);
     status = check_caseless(t, high, err);
     t->letter = 0;
     t->at += n;
@@ -219,9 +219,9 @@ static sb_status open_group(translation *t, sb_error *err)
     while (strncmp(t->at, kinds[i].begins, strlen(kinds[i].begins)) != 0)
         i++;
     if (kinds[i].begins[1] == '\0' && (t->at[1] == '?' || t->at[1] == '*'))
-        return refuse(t, "a kind of group that is not known", err);
+        return refuse(t, "an unknown kind of group", err);
     if (t->depth == MAX_GROUPS)
-        return refuse(t, "too many groups in each other", err);
+        return refuse(t, "groups nested too deep", err);
     t->at += strlen(kinds[i].begins);
     put(t, kinds[i].means);
     t->depth++;
@@ -235,7 +235,7 @@ static sb_status open_group(translation *t, sb_error *err)
 static sb_status close_group(translation *t, sb_error *err)
 {
     if (t->depth == 0)
-        return refuse(t, "a group that was not opened", err);
+        return refuse(t, "a closing parenthesis without a group", err);
     t->last = t->assertion[t->depth] ? ASSERTION : GROUP;
     t->depth--;
     t->at++;
@@ -280,7 +280,7 @@ static sb_status translate_repeat(translation *t, sb_error *err)
     else if (t->at[1] == '?' || t->at[1] == '+')
         n = 2;
     if (n == 0 || n >= sizeof whole || strspn(t->at + n, "*+?{"))
-        return refuse(t, "a repetition that is not known to mean the same in every library", err);
+        return refuse(t, "a repetition that may differ between libraries", err);
     memcpy(whole, t->at, n);
     put(t, whole);
     t->at += n;
@@ -313,7 +313,7 @@ static sb_status translate_next(translation *t, sb_error *err)
     case '$':
     case '}':
     case ']':
-        return refuse(t, "libraries read this differently", err);
+        return refuse(t, "the meaning differs between libraries", err);
     default:
         break;
     }
@@ -344,8 +344,8 @@ sb_status sb_pattern_translate(const char *text, const char *where, char **out, 
     size_t length = strlen(text);
     if (length > MAX_LENGTH)
         return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "%s: a regular expression of %zu bytes, expected at most %d", where, length,
-                       MAX_LENGTH);
+                       "%s: the regular expression has %zu bytes, expected at most %d", where,
+                       length, MAX_LENGTH);
     t.out = sb_alloc(length + 1, GROWTH);
     if (!t.out)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for a regular expression", where);
