@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The unit, command line and fuzz tests again under the address and undefined behaviour sanitizers, in a
-# separate build. First a check that the sanitizers are active: on every line of the build log, and in the
-# program. CHECK_ALL=1 adds the other suites.
+# Runs the unit, command line and fuzz tests again under the address and undefined behaviour sanitizers, in a separate
+# build. First it checks that the sanitizers are active: on every line of the build log, and in the program.
+# CHECK_ALL=1 adds the other suites.
 #
 #   tests/asan.sh long    the fuzz targets of whole folders and commands, each for BUDGET seconds (3600): what
 #                         `make check-long` runs
@@ -20,9 +20,8 @@ if [ "${1-}" = long ]; then
     make -s -j"${JOBS:-2}" "${settings[@]}" "${long[@]/#/$asan/tests/fuzz/}" || exit 1
     BUILD=$asan BUDGET=${BUDGET:-3600} exec bash tests/fuzz.sh "${long[@]}"
 fi
-# Sanitizers find errors of memory, not rare values. Therefore only these unit tests run: those of readers of
-# foreign files and answers, of states, and of the kernels of rows. The others run the same code and wait for
-# CHECK_ALL.
+# Sanitizers find errors of memory, not rare values. Therefore only some unit tests run: those of the readers of files
+# and answers, of states, and of the kernels that add up rows. The others run the same code and wait for CHECK_ALL.
 if [ "${CHECK_ALL-}" != 1 ]; then
     export SAMEBIT_CASES=10000 SAMEBIT_FN_CASES=100000 MUTATIONS=${MUTATIONS:-2000}
     export LEAVE_OUT=
@@ -40,7 +39,7 @@ if [ "${CHECK_ALL-}" != 1 ]; then
             *) LEAVE_OUT="$LEAVE_OUT $script" ;;
         esac
     done
-    # and of the GPU path the emulator, if there is a C++ compiler
+    # of the tests of the GPU path, those of the emulator, if there is a C++ compiler
     cxx=$(sed 's/clang/clang++/; s/gcc/g++/' <<< "${ASAN_CC:-gcc}")
     for source in tests/gpu/test_*.c* tests/gpu/*.sh; do
         case $source in */test_emu*) command -v "$cxx" > /dev/null && continue ;; esac
@@ -62,7 +61,7 @@ echo "building $asan"
 targets=(tests) few=()
 if [ "${CHECK_ALL-}" != 1 ]; then # what will run, and no more
     targets=("$asan/samebit" "$asan/suites/unit")
-    # also the emulator of the GPU path; kernels are templates, take long, and wait for CHECK_ALL
+    # also the emulator of the GPU path; its kernels are templates, which compile slowly and wait for CHECK_ALL
     if command -v "$cxx" > /dev/null; then
         settings+=(GPU_SRC="$(echo gpu/absent*.c gpu/*/absent*.c gpu/*/calls.c gpu/emu/*.cc gpu/atom/host/*.cc \
             gpu/kernel/plants.cc)")

@@ -49,8 +49,8 @@ for target in "${targets[@]}"; do
         fuzz_logprobs_json) files=(-e .json golden/dumps) count=$((mutations / 4)) ;;
         fuzz_observed) files=(golden/check/seed-observed{.metrics,-sglang.json,-llama.json}) ;;
         fuzz_waivers) files=(golden/check/seed.waivers) ;;
-        # a whole check each, which takes milliseconds; for this target and the following, any bytes are the
-        # key of their changes
+        # each input is a whole check, which takes milliseconds; for this target and the next ones, any bytes are the
+        # key of the changes
         fuzz_folder) files=(golden/bad/EXPECTED) count=$((mutations / 40)) ;;
         fuzz_generation) files=(golden/bad/EXPECTED) count=$((mutations / 20)) ;;
         fuzz_sglang) files=(golden/bad/EXPECTED) count=$((mutations / 10)) ;;

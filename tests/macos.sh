@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whether every source of ref/ and tools/ compiles for macOS on AArch64, with zig, which has the headers of its C
+# Checks that every source of ref/ and tools/ compiles for macOS on AArch64, with zig, which has the headers of its C
 # library: `make check-macos`, and a part of `make check-all`. Nothing is linked, and nothing has run there. The
 # headers of libraries are those of this system. One test for each folder.
 #
@@ -41,7 +41,7 @@ CC
 chmod +x "$work/cc"
 bash tools/pack/headers.sh /usr "$(uname -m)-linux-gnu" "$work/include" || exit 2
 
-# compiles TEXT: so that what follows could fail
+# compiles TEXT: whether TEXT compiles; the two checks show that this compiler can fail
 compiles() { echo "$1" | "$work/cc" -x c -c - -o "$work/one.o"; }
 not() { ! "$@"; }
 check "the compiler is one for macOS" compiles '#if !__APPLE__ || !__aarch64__

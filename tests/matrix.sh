@@ -196,7 +196,7 @@ part_kernels() { # of one binary, and its threads
     done
 }
 
-# sources that take little time have little arithmetic: only the check of everything optimizes them
+# sources with little run time have little arithmetic: only the check of everything optimizes them
 cold=-O0
 [ "${CHECK_ALL-}" != 1 ] || cold=
 
@@ -287,7 +287,7 @@ part_aarch64() {
     machine aarch64 arm64
     local digest=$matrix/aarch64/tests/arith_digest qemu
     qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static) && [ -x "$digest" ] || return 0
-    # the kernels chosen there are the best ones there; without them, the output is the same
+    # by default the best kernels of AArch64 are chosen; the other kernels must give the same output
     SAMEBIT_ISA=scalar agree "aarch64, SAMEBIT_ISA=scalar, arithmetic" "$scratch/digest" "$qemu" "$digest"
     SAMEBIT_ISA=neon agree "aarch64, SAMEBIT_ISA=neon, formats" "$scratch/formats" run_formats "$qemu" \
         "$matrix/aarch64/samebit"

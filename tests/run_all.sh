@@ -2,7 +2,7 @@
 # Runs the test suites in a fixed order and adds up the results that they print.
 #
 #   tests/run_all.sh [--all] [--times] [SUITE...]     all suites of `make check`, or those named
-#   tests/run_all.sh --programs PROGRAM...           any programs that speak as tests do (the runner's own tests)
+#   tests/run_all.sh --programs PROGRAM...           any programs with the output of tests (the runner's own tests)
 #
 #   --all           the longer forms of `make check-all`
 #   --times         at the end, seconds of wall clock and of processor: of the slowest members and of each suite
@@ -34,7 +34,7 @@ all=0
 
 # asan runs alone. The suites before it have many short members, so that no processor waits long.
 SUITES=(lint meta unit prop fault mtp hf quant check gate gpu matrix cli golden fuzz asan)
-# seconds of processor that they took once: only their ratios count, for the time that is left
+# processor seconds of each suite, measured once: only their ratios are used, to estimate the time left
 declare -A cost=([lint]=40 [meta]=130 [unit]=280 [prop]=20 [fault]=180 [mtp]=30 [hf]=20 [quant]=15 [check]=150
     [gate]=60 [gpu]=400 [matrix]=140 [cli]=280 [golden]=25 [fuzz]=25 [asan]=300 [exhaustive]=40000)
 
@@ -87,7 +87,7 @@ begin() {
     timeout -k "$grace" "$limit" "$@" < /dev/null > "$output" 2>&1 {ended}>&- &
     [ -z "$stopped" ] || kill $!
     while wait $!; status=$?; [ -n "$stopped" ] && kill -0 $!; do :; done # a signal ends wait, not the program
-    # ends processes that its group has left, or that timeout has missed
+    # ends the processes that remain in the group, or that timeout has missed
     if { [ -n "$stopped" ] || [ $status = 124 ]; } && kill -- -$!; then
         timeout "$grace" bash -c "while kill -0 -- -$!; do sleep 0.1; done" || kill -KILL -- -$!
     fi
@@ -269,7 +269,7 @@ closes() {
     fi
     printf '=== %s: %d s%s\n' "$1" $((SECONDS - began[opened])) "$(time_left "$1")"
 }
-# how many suites are left behind this one, and the minutes that they take at the rate of those that ended
+# the number of suites after this one, and the minutes that they take at the speed of those before
 time_left() {
     local suite left=0 spent=0 suites=0 behind=0
     for suite in "${chosen[@]}"; do
@@ -284,7 +284,7 @@ time_left() {
         $suites ${#chosen[@]} $((SECONDS * left / spent / 60 + 1))
 }
 
-# For each member `start end` and the output of bash's times: those of its own shell, and of all its children.
+# For each member: `start end`, and the output of bash's `times`, for its own shell and for all of its children.
 show_times() {
     local index
     echo

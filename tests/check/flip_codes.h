@@ -1,4 +1,5 @@
-/* flip_codes.h - decides from the bytes, by the definition, if a flipped code is still nearest. */
+/* flip_codes.h - decides by the definition, from the bytes, whether a flipped code is still a
+ * nearest one. */
 #ifndef SB_TESTS_CHECK_FLIP_CODES_H
 #define SB_TESTS_CHECK_FLIP_CODES_H
 

@@ -67,7 +67,7 @@ void folder_drop(folder *f, const char *name);
 /* Drops every tensor with `part` in its name; returns their number. */
 size_t folder_drop_all(folder *f, const char *part);
 void folder_rename(folder *f, const char *name, const char *to);
-/* In every name that contains `part`; returns the number of names. */
+/* Replaces `part` by `by` in every name that contains it; returns the number of names. */
 size_t folder_rename_all(folder *f, const char *part, const char *by);
 /* Adds a tensor of zeros behind all tensors of `file` (NULL: the first file). */
 folder_tensor *folder_add(folder *f, const char *name, sb_dtype dtype, unsigned rank,

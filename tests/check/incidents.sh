@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/check/incidents.md quotes what the program says of planted faults: is it still so?
+# Checks that the program still prints for planted faults what docs/check/incidents.md quotes.
 #
 #   tests/check/incidents.sh            compares
 #   tests/check/incidents.sh --write    writes the tables anew

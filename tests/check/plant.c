@@ -247,7 +247,7 @@ static void unindex_all(folder *f, const plant_words *w)
 
 static void move_all(folder *f, const plant_words *w) /* PART FILE */
 {
-    /* a moved tensor goes behind those still to come, so that none is met twice */
+    /* after a move, the next tensor has the same index; `left` counts the tensors to come */
     for (size_t i = 0, left = f->count; left > 0; left--) {
         if (!strstr(f->tensors[i]->name, w->word[1]) ||
             strcmp(f->tensors[i]->file, w->word[2]) == 0)
@@ -302,7 +302,7 @@ static void side(folder *f, const plant_words *w)
     free(text);
 }
 
-/* Writes what a download into a folder leaves beside a file, with this hash. */
+/* Writes the metadata that a download leaves beside a file, with this hash. */
 static void metadata(folder *f, const plant_words *w)
 {
     char name[512], text[256];

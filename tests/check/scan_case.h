@@ -1,5 +1,5 @@
 /* scan_case.h - runs a scan over one drawn layer, and computes its results by the definitions: by
- * sb_matrix_wide element by element, and by the test of each code by itself. */
+ * sb_matrix_wide element by element, and by a test of each code alone. */
 #ifndef SB_TESTS_CHECK_SCAN_CASE_H
 #define SB_TESTS_CHECK_SCAN_CASE_H
 

@@ -1,4 +1,4 @@
-/* score.c - how many planted faults does `samebit check` refuse, alone and with the original?
+/* score.c - counts the planted faults that `samebit check` refuses, alone and with the original.
  *
  *   score            the tables of docs/check/score.md, on stdout
  *   score --rows     a line per fault: group, format, FAIL or not alone and with the original
@@ -59,7 +59,7 @@ static const char *format_of(const score_row *row, char text[TEXT])
     return text;
 }
 
-/* The vehicle of the same model before it was quantized and had scales of the cache. */
+/* The vehicle of the same model in bf16, without scales of the cache. */
 static const char *original_of(const score_row *row, char text[TEXT])
 {
     const char *from = strchr(row->vehicle, ' ') + 1;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/check/score.md says how many planted faults are refused: is it still so?
+# Checks that as many planted faults are refused as docs/check/score.md says.
 #
 #   tests/check/score.sh            compares; without CHECK_ALL only the number of faults
 #   tests/check/score.sh --write    writes the tables anew

@@ -352,7 +352,8 @@ TEST(judgement)
     assert_int_equal(cells(3, 140, 141, NOT, NOT).verdict, SB_HEAD_OK);
 }
 
-/* How often E-15 calls the first of two heads weak that are equally good and err independently. */
+/* How often E-15 calls the first of two heads weak. The heads are equally good and err
+ * independently. */
 static size_t weak_by_chance(uint64_t of, float rate, size_t runs)
 {
     size_t weak = 0;

@@ -285,7 +285,7 @@ static void print_table(const target *t)
         seen += share * (double)c->bits;
         if (strncmp(c->name, "length", 6) == 0)
             assert_int_equal(c->caught, c->drawn);
-        if (strncmp(c->name, "plain", 5) == 0) /* all are caught but signs of zeros in norms */
+        if (strncmp(c->name, "plain", 5) == 0) /* all are caught, except signs of zeros in norms */
             assert_true(c->drawn - c->caught <= 1 + c->drawn / 20);
     }
     printf("%-36s %9.0f %7s %6.1f%%\n", "any bit", all, "", 100 * seen / all);

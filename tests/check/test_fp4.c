@@ -1,4 +1,4 @@
-/* test_fp4.c - the FP4 checks on panels made here: the fast pass against the definitions. */
+/* test_fp4.c - compares the fast pass of the FP4 checks with the definitions, on drawn panels. */
 #include "tests/lib/suite.h"
 
 #include <math.h>

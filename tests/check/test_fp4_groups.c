@@ -1,5 +1,5 @@
-/* test_fp4_groups.c - FP4 matrices side by side: which one is to blame, and what is a habit of the
- * producer. */
+/* test_fp4_groups.c - compares FP4 matrices with each other: one that differs is damaged, a
+ * difference in all is a habit of the producer. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -41,9 +41,9 @@ static size_t count_of(const folder_result *r, unsigned check, sb_level level)
     return count;
 }
 
-/* V-20: once every code has occurred, only few codes are counted, and the others once more if
- * needed. draw_codes draws from these tables: with random signs in all rows, or, with `below`, with
- * negative signs below the first 16 rows. */
+/* V-20: after every code has occurred, only a few codes are counted, and the others in a second
+ * pass if a check needs them. draw_codes draws from these tables: all rows with random signs, or,
+ * with `below`, only the rows after the first 16, with negative signs. */
 static const unsigned char even[16] = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
 static const unsigned char zeros_even[16] = {0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 7, 7};
 

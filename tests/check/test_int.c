@@ -1,6 +1,6 @@
-/* test_int.c - integers under `samebit check`: both ways through a matrix agree with each other and
- * with the decoder, codes agree with the definition, and faults in files are found. V-33 to V-39.
- */
+/* test_int.c - integers under `samebit check`: the passes by rows and by tiles agree with each
+ * other and with the decoder, codes agree with the definition, and faults in files are found. V-33
+ * to V-39. */
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static void same_places(const char *what, const sb_places *a, const sb_places *b
         fail_msg("%s: %d and %d places", what, (int)a->count, (int)b->count);
 }
 
-/* Compares only the numbers of places: the two ways meet places in different orders. */
+/* Compares only the numbers of places, because the two passes find places in different orders. */
 static void expect_same_ints(const char *what, const sb_seen_int *a, const sb_seen_int *b)
 {
     assert_memory_equal(a->steps, b->steps, sizeof a->steps);
@@ -93,7 +93,7 @@ static void expect_same_ints(const char *what, const sb_seen_int *a, const sb_se
     same_places(what, &a->rows_off, &b->rows_off);
 }
 
-static int tiled; /* the number of variants that went both ways */
+static int tiled; /* the number of variants that had both passes */
 
 static void rows_only(const sb_panel *panel)
 {

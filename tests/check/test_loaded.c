@@ -1,5 +1,5 @@
-/* test_loaded.c - an engine made here, which dequantizes by a law, rounds, and makes mistakes: each
- * is recognized. tests/cli/check_loaded.sh has what real engines hold. */
+/* test_loaded.c - recognizes the law, the rounding and the mistake of a simulated engine.
+ * tests/cli/check_loaded.sh has the lists of real engines. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* test_looks.c - the fast looks at BF16 and FP8 give the same bits with AVX2 and without, and
- * nearly the sums of a loop in binary64. Every FP8 code without a doubt is nearest. V-12, V-31. */
+/* test_looks.c - the fast scans of BF16 and FP8 ("looks") give the same bits with AVX2 and without.
+ * Their sums are close to those of a loop in binary64. Every FP8 code that they do not doubt is
+ * nearest. V-12, V-31. */
 #include "tests/lib/suite.h"
 
 #include <math.h>

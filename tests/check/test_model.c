@@ -83,7 +83,7 @@ TEST(moved_experts)
     expect_text(r, 43, SB_LEVEL_fatal, "model.layers.1.mlp.experts.1.down_proj",
                 "holds the original's expert 2, while row 1 of the router is the original's row 1");
     folder_result_free(r);
-    /* with the rows of the router exchanged, too, it is the same model */
+    /* if the rows of the router are exchanged, too, it is the same model */
     folder_tensor *router = folder_find(f, "model.layers.1.mlp.gate.weight");
     unsigned char row[256];
     memcpy(row, router->bytes + 256, 256);

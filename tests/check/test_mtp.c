@@ -162,7 +162,7 @@ TEST(not_in_the_index)
     expect(&a, SB_MTP_FILE_OK);
 }
 
-/* The next command fetches the file, and is no graft: no original is needed. */
+/* The proposed next command fetches the file. It is not a graft, because no original is needed. */
 TEST(file_of_the_head_is_lost)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* test_original.c - which originals are taken for those of another model, and what must still be
- * compared (V-14). */
+/* test_original.c - which folders are recognized as originals of another model, and which must
+ * still be compared (V-14). */
 #include "tests/lib/suite.h"
 
 #include <string.h>

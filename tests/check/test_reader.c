@@ -1,5 +1,5 @@
-/* test_reader.c - all ways of reading give the same bytes, read them once, and leave the cache as
- * they found it. */
+/* test_reader.c - all ways of reading give the same bytes, read them once, and leave the page cache
+ * as they found it. */
 #include "tests/lib/suite.h"
 
 #include <fcntl.h>

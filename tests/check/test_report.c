@@ -1,4 +1,4 @@
-/* test_report.c - waivers, and text that may hold anything. */
+/* test_report.c - waivers, and names and messages that may contain any bytes. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* test_same_format.c - V-14 against an original that is quantized, too. In every format the
- * smallest fault of every part is found; copies, other calibrations and other quantizers pass. */
+/* test_same_format.c - V-14 with an original that is itself quantized. In every format the smallest
+ * fault of every part is found; copies, other calibrations and other quantizers pass. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -194,8 +194,8 @@ TEST(test_globals)
     folder_free(f);
 }
 
-/* V-14: bits lost in every layer are not the work of another quantizer, unless each changes a code
- * to the next. */
+/* V-14: bits that are flipped in every layer are an ERROR, and not the work of another quantizer,
+ * unless each flip changes a code to its neighbour. */
 TEST(test_rot)
 {
     static const char *const rotten[] = {"nvfp4-ct", "fp8-block", "int4-gptq"};

@@ -145,7 +145,7 @@ TEST(test_missing_files)
     folder_free(f);
 }
 
-/* No other check reports it even if no file of the text model is here. */
+/* The same if only the file of the MTP head is here. */
 TEST(test_only_mtp_is_here)
 {
     sb_check_options headers = {.headers_only = 1};
@@ -187,7 +187,7 @@ TEST(test_stray_files)
     folder_free(f);
 }
 
-/* Many equal faults are a few findings and a number. */
+/* Many equal faults give a few findings and their number. */
 TEST(test_repetitions)
 {
     sb_check_options headers = {.headers_only = 1};

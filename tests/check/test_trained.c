@@ -96,8 +96,9 @@ TEST(sound_formats)
     }
 }
 
-/* --- what large models have beside ---------------------------------------------------------------
- * A few hundred steps give no outliers. Outliers that are put in are no fault, either. */
+/* --- what only large models have -----------------------------------------------------------------
+ * A few hundred steps of training give no outliers. Outliers that this test adds are no fault,
+ * either. */
 
 static int is_matrix(const folder_tensor *t)
 {

@@ -1,5 +1,5 @@
-/* test_zero_runs.c - runs of zeros do not depend on how the bytes come, and only runs that end at
- * pages count. */
+/* test_zero_runs.c - the runs of zeros found do not depend on how the bytes are cut into slices. A
+ * run counts only if its ends are ends of pages or of the tensor. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
@@ -37,8 +37,8 @@ static sb_zero_list *look(const sb_tensor *t, uint64_t offset, size_t most)
     return list;
 }
 
-/* Writes zeros from `first` to `end` of the file. Returns how many runs count, which no size of
- * slices changes. */
+/* Writes zeros from `first` to `end` of the file. Returns the number of runs that count. Asserts
+ * that it is the same for all sizes of slices. */
 static uint64_t count_of(const sb_tensor *t, uint64_t offset, uint64_t first, uint64_t end)
 {
     static const size_t slices[] = {1, 100, 5000, 70000, BYTES};

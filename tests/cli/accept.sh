@@ -56,12 +56,12 @@ at positions.length 5
 at by_depth.length 4
 at positions.2.text 2
 at rounds null
-# a foreign half of mtp.fc shows
+# the half of mtp.fc from another head is detected
 make_checkpoint weak --preset T4 --recipe mistakes --layers 1
 run 0 accept "$t4" --overlay "mtp.*=$work/weak" --tokens-file "$work/text" -K 3 --json
 check "a foreign head is accepted" test "$(value by_depth.0.accepted)" -lt 5
 
-# counters of an engine: the right ones for this text, fewer, more, too few
+# counters of an engine: the right ones for this text, lower ones, higher ones, and counters without a verdict
 v=vllm:spec_decode_num_
 metrics() { # rounds drafted accepted, then by position
     printf '%s{engine="0"} %s\n' ${v}drafts_total "$1" ${v}draft_tokens_total "$2" ${v}accepted_tokens_total "$3"
@@ -163,7 +163,7 @@ make_checkpoint headless --preset T4 --layers 1 --no-mtp
 refused 2 accept "$work/headless" --tokens-file "$work/text"
 says_err 'no MTP head'
 
-# check --run: unknown without an original, like it, weak
+# check --run: without an original the verdict is UNKNOWN; with it, HEAD-OK for the same head and HEAD-WEAK for another
 run 0 check "$t4" --run 80
 run 4 check "$t4" --run 80 --need mtp
 says_err '--need mtp: not known: '
@@ -197,18 +197,18 @@ run 0 check "$work/grafted" --run 80 --against "$t4" --skip untouched --json
 at mtp_verdict HEAD-WEAK
 at mtp.next "samebit graft $work/grafted --take 'mtp.*' --from $t4 -o OUT"
 same "the original's head" "$(value run.table.2.accepted)" "$(value run.table.3.accepted)"
-# faults of the files stay the verdict
+# a fault of the files stays the verdict, whatever the run says
 run 1 check "$work/grafted" --run 80 --against "$t4" --json
 at mtp_verdict FILE-BAD
 at run.verdict HEAD-WEAK
-# text from a file, cut
+# a text from a file, cut to 30 tokens
 run 0 check "$t4" --run 30 --tokens-file "$work/text" --only 1
 says 'HEAD UNKNOWN: fewer than 64 positions are not conclusive'
 says "  text: $work/text"
 says ' of 30, '
 run 0 check "$work/headless" --run 80
 says 'HEAD UNKNOWN: there is no head to run'
-# requested, but not possible: 4
+# a run that is requested but not possible: exit status 4
 mkdir "$work/files"
 cp "$t4"/*.safetensors* "$work/files/"
 run 4 check "$work/files" --run 80 --only 1

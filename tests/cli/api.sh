@@ -69,12 +69,12 @@ check "what is installed: $(installed "$work/to")" test "$(installed "$work/to")
 check "the tree is named in what is installed" test -z "$(grep -l "$PWD" "$work"/to/opt/samebit/lib/pkgconfig/samebit.pc)"
 check "the installed program" "$work/to/opt/samebit/bin/samebit" --help > /dev/null
 
-# the command of a user, except for the folder in front
+# pkg-config as a user calls it, except that the prefix lies inside $work/to
 if command -v pkg-config > /dev/null; then
     wants() { PKG_CONFIG_PATH=$work/to/opt/samebit/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/to pkg-config "$@" samebit; }
     check "pkg-config --modversion" test "$(wants --modversion)" = "$(sed -n 's/^.define SAMEBIT_VERSION "\(.*\)"/\1/p' $header)"
 else
-    # the fields that such a program would read
+    # without pkg-config: the fields that it would read
     wants() {
         local line
         for line in "$@"; do
@@ -138,7 +138,7 @@ if command -v "$cxx" > /dev/null; then
     check "example.cpp, static" build static "$cxx" docs/examples/example.cpp "$work/example" -std=c++11
     check "example.cpp, static, judges" shows 'with a mistake: FAIL' "$work/example"
     check "its right kernel passes" grep -q '^\(WITHIN\|IDENTICAL\): ' "$out"
-    # the mistake in the other kernel; in neither
+    # with the mistake in the other kernel, and in neither
     for planted in 's/!(mistaken/!(!mistaken/' 's/!(mistaken \&\&/!(mistaken \&\& false \&\&/'; do
         sed "$planted" docs/examples/example.cpp > "$work/planted.cpp"
         check "the planted example" build shared "$cxx" "$work/planted.cpp" "$work/planted" -std=c++11
@@ -156,7 +156,7 @@ else
     skip "kernel.cu by nvcc" "no nvcc"
 fi
 
-# --- and gone again -------------------------------------------------------------------------------------
+# --- uninstalling ---------------------------------------------------------------------------------------
 check "make uninstall" make -s uninstall BUILD="$BUILD" DESTDIR="$work/to" PREFIX=/opt/samebit
 check "make uninstall left: $(installed "$work/to")" test -z "$(installed "$work/to")"
 finish

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The tables of docs/atoms.md are right, and the program behind them sees a wrong bit.
+# The tables of docs/atoms.md are right, and the program that writes them detects a wrong bit.
 #
-#   tests/cli/atoms.sh                      the table of published vectors is what the program says
+#   tests/cli/atoms.sh                      compares the table of published vectors with the output of the program
 #   tests/cli/atoms.sh --write [FILE]       writes it; with a file of tools/gen/atoms/simulated.py that of MMA-Sim
-#   tests/cli/atoms.sh --simulated FILE     the table of MMA-Sim is what the program says of this file
+#   tests/cli/atoms.sh --simulated FILE     compares the table of MMA-Sim with the output for this file
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 document=docs/atoms.md

@@ -62,7 +62,7 @@ run 0 bench cpu --preset T2 --format nvfp4-ct --profile w4a4 --tokens 2 --stream
 says ' integers'
 says 'peak resident set'
 
-# hard rows: the purpose of each family shows in the counts
+# hard rows: the counts show that each family serves its purpose
 run 0 bench cpu --worst --passes 1 --json
 at what cpu
 at worst.length 88
@@ -94,7 +94,7 @@ says 'extrapolated without a full attention layer'
 says 'fp8    1 thread'
 check "the checkpoint was changed" test "$(cat "$work"/T4/* | cksum)" = "$before"
 
-# after one wrong bit there is no figure
+# if one bit is wrong, no figure is printed
 for isa in scalar auto; do
     # shellcheck disable=SC2086
     SAMEBIT_ISA=$isa refused 1 bench cpu "$work/T4" $quick --threads 1 --self-test

@@ -77,7 +77,7 @@ few=$(value run.launches)
 run 0 bench decode --preset T1 --layers 4 --backend emu --json --seed 43
 check "more layers, and no more launches" test "$(value run.launches)" -gt "$few"
 
-# no device: the ledger, what is missing, and why; status 0
+# without a device: the ledger, and why there are no measurements; status 0
 if [ ! -e /dev/nvidia0 ]; then
     run 0 bench decode --preset 35b-a3b --backend gpu
     says 'no device: nothing was measured'
@@ -112,8 +112,9 @@ if [ -x "$launches" ]; then
     awk '$1 == "graph" { n = $2; size[n] = $3; all[n] = $3 == $4 } $1 == "run" { runs[$2]++ }
         END { for (i = 1; i <= n; i++) print size[i], all[i] ? "dependent" : "-", runs[i] }' "$work/graphs" > "$work/each"
     node() { awk -v n="$1" 'NR == n { print $1 }' "$work/each"; } # launches of graph number n
-    # 18 calls each, the first by the host: the meters, the verify, keeping its rows, a plain step, and for 1, 2 and 3
-    # drafts: the last draft, the verify, keeping the right rows
+    # Every call is made 18 times, the first time without a graph. The graphs, in this order: three of the meters; the
+    # verify; keeping its rows; a plain step; and for 1, 2 and 3 drafts: the last draft, the verify, keeping the right
+    # rows. Longer rounds reuse the graphs of the drafts before the last one.
     same "runs of each graph" "$(awk '{ print $3 }' "$work/each" | xargs)" \
         '18 18 18000 17 17 17 53 17 17 35 17 17 17 17 17'
     same "launches of the meters' graphs" "$(head -n 3 "$work/each" | xargs)" '1000 - 18 1000 dependent 18 1 dependent 18000'

@@ -2,7 +2,7 @@
 # bench decode, verify, prefill: the ledger as text and as JSON, against that of floor, and wrong use.
 . "$(dirname "$0")/lib.bash"
 
-# the same bytes as floor counts in a checkpoint of this recipe
+# the bytes are those that `samebit floor` counts in a checkpoint of this recipe
 make_checkpoint mix --preset T2 --format nvidia-mix
 run 0 floor "$work/mix" --bandwidth 255 --context 100 --kv fp8 --json
 bytes=$(value token.total)
@@ -51,7 +51,8 @@ run 0 bench decode --preset 35b-a3b --bandwidth 510 --latency 0
 says 'at 510 GB/s: 4.671 ms, at most '
 says 'both, implied: 4.671 ms'
 
-# the kernels of a profile: layers whose inputs are quantized, and what comes before them; else nothing changes
+# a profile changes the kernels of layers whose inputs it quantizes, and adds the kernels that quantize these inputs;
+# nothing else changes
 run 0 bench decode --preset 35b-a3b --profile sm121-w8a8
 says 'launches of the kernels: 827 of 2.3 us: 1.902 ms, which no sum has'
 says 'both, implied: 10.845 ms'
@@ -76,7 +77,8 @@ same "a step in BF16, of which no profile quantizes an input" \
 run 0 bench decode --preset T2 --context 100 --kv bf16 --json
 same "BF16 keys and values" "$(awk "BEGIN { print $(value step.weights) + $(value step.kept) }")" $((bytes + 101 * 2 * 2 * 256))
 
-# speculation: at acceptance 0.6 and by bytes alone, two drafts lose where everything is NVFP4, three in the mixture
+# speculation at acceptance 0.6, by bytes alone: two drafts do not pay if everything is NVFP4; in the mixture three do
+# not
 run 0 bench verify --preset 35b-a3b --recipe nvfp4-all --latency 0 --json
 at rows 4
 at rounds.length 3

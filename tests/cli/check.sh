@@ -10,7 +10,7 @@ make_checkpoint q --preset T4 --recipe plain --format nvfp4-ct
 a=$work/a other=$work/other q=$work/q
 stranger=$work/stranger
 cp -r "$other" "$stranger"
-# of another original in one file alone: the others say that it is the original
+# $other differs from $a in one file alone; the other files show that it is the original
 for file in "$a"/model-*.safetensors; do
     case $file in *-00002-of-*) ;; *) cp "$file" "$other/" ;; esac
 done
@@ -76,7 +76,7 @@ run 0 check "$a" --headers --json
 at skipped.0.id finite
 at skipped.0.why 'reads the payload, and --headers was given'
 
-# some checks
+# only some of the checks
 checks=$(grep -c '^SB_CHECK(' tools/check/checks.def)
 run 0 check --list
 check "not a line per check" test "$(wc -l < "$out")" = "$checks"
@@ -111,14 +111,14 @@ refused 3 check "$work/no-such-folder"
 refused 3 check "$a" --against "$work/no-such-folder"
 refused 3 check "$a" --waivers "$work/no-such-file"
 refused 3 check "$a" --junit "$work/no-such-folder/report.xml"
-# none of the requested checks can be made: neither right nor wrong
+# none of the requested checks can be made: the verdict is neither PASS nor FAIL
 run 4 check "$a" --only 14
 says 'MISTRUSTED'
 check "not one line on stderr" one_line
 run 4 check "$a" --only 14 --json
 at verdict MISTRUSTED
 
-# the MTP head: there, not declared, declared and not there
+# the MTP head: there; there but not declared; declared but not there
 run 0 check "$a" --need mtp
 says 'MTP FILE-OK: '
 says '  ok      presence: '
@@ -349,7 +349,7 @@ check "files do not share a row" grep -q '3 files share a row' "$work/tall.html"
 check "layers do not share a column" grep -q '4 layers share a column' "$work/tall.html"
 field tall h6 'model-00100-of-00377.safetensors and 2 more, layer 79 to layer 82: [0-9]* tensors, [0-9]* missing<'
 check "the picture has more than 24 rows" test "$(grep -c 'class="e"' "$work/tall.svg")" -le 25
-# what was not looked at, and what it drafts; a picture that lies in the folder is written again
+# the page lists skipped checks, and shows the drafts of a run; a picture inside the folder is replaced
 run 1 check "$work/deep" --html "$work/gone.html" --image "$work/deep/gone.svg" -q --only index,finite
 check "the skipped checks" grep -q '<td class="words">not wanted</td>' "$work/gone.html"
 run 0 check "$a" --run 70 --html "$work/drafts.html" -q
@@ -406,7 +406,7 @@ says_err "$work/none/huggingface/hub"
 mkdir -p "$work/elsewhere/.cache/huggingface"
 ln -s "$work/home/hub" "$work/elsewhere/.cache/huggingface/hub"
 HF_HOME='' run 0 check org/tiny --quiet
-# a real folder of that name wins
+# a real folder of that name takes precedence over the cache
 last="check org/tiny in a folder that has it"
 mkdir -p "$work/here/org"
 cp -r "$q" "$work/here/org/tiny"
@@ -437,7 +437,7 @@ says "--include '$gone'"
 run 0 check "$q" --against "$work/shards" --json
 at against.missing_files "[\"$gone\"]"
 check "nothing was left out" test "$(value against.not_compared)" -gt 0
-# the same of the checkpoint itself is fatal
+# a missing file of the checkpoint itself is FATAL
 run 1 check "$work/shards" --headers
 says "$gone"
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # check --loaded: the lists that tools/record/params.py wrote for real transformers models, and the verdicts on them.
-# golden/check/loaded-T1.json is a sound model, whose class has no MTP head. loaded-T1-planted.json is the same list
-# with changes of tools/gen/loaded_plants.py.
+# golden/check/loaded-T1.json is the list of a sound model, whose class has no MTP head. loaded-T1-planted.json is the
+# same list with changes of tools/gen/loaded_plants.py.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint a --preset T1
 lists=${LOADED:-golden/check} # crosscheck.sh gives newly recorded lists
 a=$work/a sound=$lists/loaded-T1.json planted=$lists/loaded-T1-planted.json
 
-# verdict_of NAME: of the parameter in the document on stdout, and its message
+# row NAME VERDICT MESSAGE: the parameter has these in the document on stdout
 rows() { "$helpers/json_at" loaded.differences < "$out" | sed 's/},{/}\n{/g'; }
 row() { # NAME VERDICT MESSAGE
     local line
@@ -47,7 +47,7 @@ done
 run 1 check "$a" --loaded $sound --headers --json
 at loaded.ok 141
 
-# waived, and for a checkpoint without a head nothing is dropped
+# the missing head is waived; in a checkpoint without a head nothing is missing
 echo 'loaded mtp.* # this class has no head' > "$work/waivers"
 run 0 check "$a" --loaded $sound --waivers "$work/waivers" --json
 at verdict PASS
@@ -96,7 +96,7 @@ run 1 check "$work/other" --loaded $sound --json
 at loaded.ok 0
 counts 'OTHER VALUES' 141
 
-# fused parameters by parts, and by names that are known
+# fused parameters: declared by their parts, and recognized by their names
 half=$(sed -n 's/.*"name": "model.layers.3.self_attn.k_proj.weight".*"digest": "\([0-9a-f]*\)".*/\1/p' $sound)
 list() { # ENTRY: a list of this entry alone
     printf '{"format": "samebit-loaded 1", "parameters": [%s]}\n' "$1" > "$work/list.json"

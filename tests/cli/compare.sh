@@ -51,7 +51,7 @@ run 1 compare "$a" "$work/bad" --tokens-file "$work/text" --mixed 0 --max-kl 0.0
 says "FAIL: the mean KL is"
 run 1 compare "$a" "$work/other" --tokens-file "$work/text" --mixed 0 --min-same 1
 says_err "at least 1 was asked for"
-# the same twice is no comparison
+# a checkpoint compared with itself shows nothing
 run 4 compare "$a" "$a" --tokens-file "$work/text"
 says "MISTRUSTED: both give the same bits"
 run 0 compare "$a" "$a" --tokens-file "$work/text" --allow-self --mixed 0
@@ -98,7 +98,7 @@ refused 3 compare "$a" "$work/t4" --tokens-file "$work/text"
 refused 2 compare "$a" "$work/fp4" --tokens-file "$work/text" --profile nobody
 echo 100000 > "$work/large"
 refused 3 compare "$a" "$work/fp4" --tokens-file "$work/large"
-# one row of one text shows nothing; --tokens is a text, and no short form of --tokens-file
+# a single row shows nothing; --tokens has a meaning of its own and is no abbreviation of --tokens-file
 run 0 compare "$a" "$work/fp4" --tokens 5,6,7 --mixed 0
 says "1 text, 3 tokens"
 run 4 compare "$a" "$work/fp4" --tokens 5 --mixed 0 --max-kl 100

@@ -43,7 +43,7 @@ says_err "$work/other/tokenizer.json"
 # --- state -------------------------------------------------------------------------------------------------
 prompt=5,25,59,107,169,245
 results() { for path in tokens logits_digest state_digest.target state_digest.mtp; do "$helpers/json_at" $path < "$1"; done; }
-# cut OPTION...: 12 tokens at once, and 5 of them, a file, and 7 more; prompt likewise
+# cut_in_two OPTION...: 12 tokens in one run equal 5 tokens, a state file and 7 more tokens; a prompt is cut likewise
 cut_in_two() {
     local first all
     run 0 run "$p" --tokens $prompt -n 12 --json "$@" --state-out "$work/whole"
@@ -72,13 +72,13 @@ tokens=$(value tokens | tr -d '[]')
 run 0 state save "$p" --tokens "$prompt,${tokens%,*}" -o "$work/fed"
 run 0 state diff "$work/forced" "$work/fed"
 
-# without a head there is nothing to draft from, and the digest is none
+# without a head drafts are refused, and the digest of the head is null
 run 0 state save "$p" --tokens 1,2,3 --no-mtp -o "$work/headless"
 run 0 run "$p" --state-in "$work/headless" --tokens 4 -n 2 --json
 at state_digest.mtp null
 refused 2 run "$p" --state-in "$work/headless" --tokens 4 -n 2 --draft 1
 says_err "$work/headless"
-# another checkpoint or other settings, several sequences, no file
+# refused: another checkpoint, other settings, several sequences, a missing file
 refused 3 run "$work/other" --state-in "$work/half" --tokens 4 -n 2
 says_err "$work/half"
 refused 3 run "$p" --state-in "$work/half" --tokens 4 -n 2 --set act=bf16

@@ -66,7 +66,7 @@ sed -i 's/, "target": "[0-9a-f]*"//; s/, "mtp": "[0-9a-f]*"//' "$work/arrays/tra
 check "there are digests" test "$(grep -c '"target"\|"mtp"' "$work/arrays/trace.json")" = 0
 run 0 trace "$work/arrays" --checkpoint "$t4"
 run 0 diff "$t4" --engine "$work/arrays"
-# of a part of the arrays the digest cannot be made
+# a part of the arrays does not give a digest, so that nothing is compared
 run 0 run "$t4" --backend sim:pairwise --tokens 1,2,3 -n 4 --draft 2 --trace "$work/some" --taps 'logits,state.*conv_state'
 run 0 diff "$t4" --engine "$work/some"
 # an unrecorded round is no fault of the engine: the next row, or the next draft, says how many rows stayed

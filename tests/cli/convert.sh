@@ -29,7 +29,7 @@ for pair in nvfp4-ct:nvfp4-modelopt nvfp4a16-ct:nvfp4-modelopt nvfp4-modelopt:nv
         check "$format: another $(basename "$file")" cmp "$file" "$work/c/$(basename "$file")"
     done
     [[ $format = nvfp4-ct || $format = nvidia-mix ]] || continue
-    # both are models that run, and the one converted back is the same model
+    # both folders can be run, and the one converted back gives the same result
     run 0 run "$work/a" --tokens 1,2,3 -n 2
     cp "$out" "$work/tokens"
     run 0 run "$work/b" --tokens 1,2,3 -n 2

@@ -6,7 +6,7 @@ make_checkpoint t1 --preset T1
 make_checkpoint dense --preset T4 --recipe predictable
 t1=$work/t1
 
-# reached NAME: of the last JSON
+# reached NAME: the count of this regime in the last document
 reached() { value "coverage.$1.reached"; }
 
 # --- what is reached ---------------------------------------------------------------------------------------
@@ -17,7 +17,7 @@ at coverage.chunk.reached 0
 check "$few experts of three tokens" test "$few" -gt 20 -a "$few" -lt "$(value coverage.experts.of)"
 check "no detail" grep -q ' lacks ' "$out"
 check "accepted counts without drafts" test -z "$("$helpers/json_at" coverage.accepted < "$out" 2> /dev/null)"
-# from the trace of another engine the same, with ops and without
+# the trace of another engine gives the same, compared by ops or freely
 run 0 run "$t1" --tokens 1,2,3 -n 2 --trace "$work/trace" --taps all
 for way in --forced --free; do
     run 0 diff "$t1" --engine "$work/trace" --allow-self $way --json
@@ -62,7 +62,7 @@ check "proposed prompts miss something" test -z "$(grep '^not reached' "$out")"
 cp "$work/proposed" "$work/first"
 run 0 diff "$t1" --engine sim:sequential --tokens 1,2,3 -n 2 --propose --threads 1
 check "another proposal with one thread" cmp <(sed -n '/^# proposed/,$p' "$out") "$work/first"
-# what random prompts do not reach is said
+# regimes that no random prompt reaches are named
 run 0 diff "$work/dense" --engine sim:sequential --tokens 1,2,3 -n 2 --propose
 says '# no prompt that was tried reaches all of: beta below 2^-8'
 run 0 diff "$work/dense" --engine sim:sequential --tokens 1,2,3 -n 2 --propose --json

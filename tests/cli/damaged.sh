@@ -47,7 +47,7 @@ fresh single && sed -i 's/"BF16"/"BF61"/' "$bad/model.safetensors" && all BF61
 refused 3 info "$work/no
 such"
 
-# weights that are no numbers: they are found when they are used
+# weights that are NaN: they are found when they are used
 fresh single
 size=$(wc -c < "$bad/model.safetensors")
 printf '\377\177%.0s' $(seq 1000) | dd of="$bad/model.safetensors" bs=1 seek=$((size / 2)) conv=notrunc status=none

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The definition (SAMEBIT_ISA=exact: ref/ops, plain loops over exact sums) and its twin (ref/fast) give whole models one
-# document, with the digests of logits and states: every preset, every profile, and formats that quantize their inputs.
+# The definition (SAMEBIT_ISA=exact: ref/ops, plain loops over exact sums) and its twin (ref/fast) print the same
+# document for whole models, digests of logits and states included: every preset, every profile, and formats that
+# quantize their inputs.
 . "$(dirname "$0")/lib.bash"
 
-# both FOLDER OPTION...: the documents of a run with drafts and of a run without
+# both FOLDER OPTION...: the definition and the twin print the same document of a run
 both() {
     local folder=$1
     shift
@@ -31,7 +32,7 @@ for format in nvfp4-ct fp8-block fp8-channel mxfp4 mxfp8 int4-gptq; do
     both "$work/$format" --profile $profile
 done
 
-# the field `kernels` says which one ran
+# `info --machine` says which one runs
 SAMEBIT_ISA=exact run 0 info --machine
 says "dot product kernels: exact"
 finish

@@ -27,8 +27,8 @@ for profile in hf vllm llamacpp; do
     run 0 diff "$t4" --engine sim:sequential --profile $profile --tokens 7,8,9,10 -n 3
     says "profile $profile"
 done
-# 24 layers of activations in bfloat16: each op decides; without their values nothing can be decided, which is no
-# failure
+# 24 layers with activations in bfloat16: if the values of ops are recorded, each op decides; without them nothing can
+# be decided, and the verdict is MISTRUSTED
 make_checkpoint deep --preset T1 --recipe mistakes --layers 24
 for profile in hf vllm sglang; do
     for engine in fma pairwise sequential lanes16 backward; do
@@ -45,7 +45,8 @@ again=$(printf '5,%.0s' {1..60})5
 run 0 diff "$t1" --engine sim:metal --tokens "$again" -n 2 --free
 says 'WITHIN: '
 run 1 diff "$t1" --engine sim:metal+no_dt_bias --tokens "$again" -n 2 --free
-# a state with another declared length than the call that reads it: the ops that follow would not be judged
+# a state whose declared length contradicts the call that reads it is a failure, because the ops after it would not be
+# judged
 run 0 run "$t4" --backend sim:sequential --tokens 1,2,3,4,5 -n 3 --trace "$work/length" --taps 'all,state.*'
 run 0 diff "$t4" --engine "$work/length"
 check "no state at position 5" grep -q '"states": *\[{"sequence": 0, "position": 5' "$work/length/trace.json"
@@ -54,14 +55,14 @@ for way in '' --forced --free; do
     run 1 diff "$t4" --engine "$work/length" $way
     says_err 'claims 6 tokens, but the call that reads it begins at position 5'
 done
-# a last round that is cut to -n in a form without states between rows; accumulators of 13 bits
+# a last round that -n cuts, in a form without states between rows; accumulators of 13 bits
 run 0 diff "$t1" --engine sim:blocks --tokens 1,2,3 -n 4 --draft 2 -q
 run 0 diff "$t4" --engine sim:trunc13 --profile hf --tokens 7,8,9,10 -n 3 -q
 run 0 diff "$t4" --engine sim:trunc13 --tokens 7,8,9,10 -n 3 -q
-# a value is rounded to few bits in the other direction: the ops say that this is right
+# the engine rounds a value to few bits in the other direction than the reference; the ops show that this is right
 run 0 diff "$t5" --engine sim:hmma --profile llamacpp --tokens 17,8,9,10 -n 5
 run 1 diff "$t5" --engine sim:hmma+no_dt_bias --profile llamacpp --tokens 17,8,9,10 -n 5
-# sequences fed whole, in calls of a size, every row compared
+# whole texts are fed in calls of 3 rows, and every row is compared
 printf '5,6,7,8,9,10,11\n\n9,8,7\n' > "$work/texts"
 run 0 diff "$t4" --engine sim:pairwise --tokens-file "$work/texts" --rows 3 --json
 at tokens.length 10
@@ -90,7 +91,7 @@ wrong sim:pairwise+norm_plain_weight rmsnorm 0 layers.0.input_layernorm
 wrong sim:sequential+no_dt_bias gates 0 layers.0.linear_attn.g
 wrong ref+scores_unscaled attention 3 layers.3.self_attn.core_out 1
 wrong sim:sequential+linear.sign linear 0 layers.0.linear_attn.in_proj_qkv
-# under the names of samebit fault --list
+# the same with the names of `samebit fault --list`
 wrong sim:sequential+op.linear.sign linear 0 layers.0.linear_attn.in_proj_qkv
 wrong sim:sequential+mistake.no_dt_bias gates 0 layers.0.linear_attn.g
 # a unit with 13 bits is right only if --arithmetic names it
@@ -176,11 +177,11 @@ at explanations.0.words 'behaves like norm of the unrounded residual'
 explained 'mistake gate_up_swapped' --engine sim:sequential+gate_up_swapped
 at explanations.0.words 'behaves like a mistake: gate and up projections are exchanged'
 explained 'mistake linear.plus' --engine sim:pairwise+linear.plus
-# in the prompt, with whole steps behind it
+# a mistake in the prompt, followed by whole steps
 explained 'mistake last_chunk_decay' --engine sim:sequential+last_chunk_decay --profile hf --forced -n 3
 # two changes at once
 explained 'beta=f32 swiglu=f32' --engine sim:sequential --profile hf --engine-set beta=f32 --engine-set swiglu=f32
-# logits say less than the ops, and a note says so
+# logits alone say less than ops, and a note says so
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2 -n 1 --free --runs 1 --explain
 says 'explained from outputs only, without values of ops'
 says 'behaves like a mistake: gate and up projections are exchanged'
@@ -257,7 +258,7 @@ run 4 diff "$t4" --engine "$work/own"
 refused 4 diff "$t4" --engine "$work/trace" --versus "$work/trace/."
 cp -r "$work/trace" "$work/copy"
 refused 4 diff "$t4" --engine "$work/trace" --versus "$work/copy"
-# the same list of calls with one other value
+# the same list of calls, but one value differs
 last=$(ls "$work/copy"/step-*.safetensors | tail -n 1)
 size=$(wc -c < "$last")
 printf '\177\300' | dd of="$last" bs=1 seek=$((size - 2)) conv=notrunc 2> /dev/null

@@ -48,7 +48,7 @@ for name in target mtp; do
     at verdict FAIL
     at first_failure.tap $name
     at first_failure.expected null
-    # another failure is no excuse
+    # a second failure does not excuse the digest
     cp -r "$work/exact" "$work/exact-off"
     nudge "$work/exact-off" mtp.logits
     edited exact-off trace.json "$change" 1 "the digest $name of the whole state differs, $none"
@@ -57,7 +57,7 @@ for name in target mtp; do
     edited exact trace.json "$change; s/\"arithmetic\": \"exact\", //" 4 "the digest $name of the whole state"
     at verdict MISTRUSTED
 done
-# only digests: the digests of other pieces show that the bits are the reference's
+# only digests are recorded: those of the other pieces show that the engine has the reference's bits
 record bare --taps none
 run 0 diff "$t4" --engine "$work/bare" --json
 at notes '[]'

@@ -10,13 +10,13 @@ make_checkpoint bare --preset T4 --no-mtp
 p=$work/p t4=$work/t4
 prompt=5,25,59,107,169,245
 
-# json NAME PATH: of the document in $work/NAME
+# json NAME PATH: the value at PATH in the document $work/NAME
 json() { "$helpers/json_at" "$2" < "$work/$1"; }
 keep() { cp "$out" "$work/$1"; }
 # the four things that no draft may change
 results() { for path in tokens logits_digest state_digest.target state_digest.mtp; do json "$1" $path; done; }
 alike() { same "$3 changes the result" "$(results "$1")" "$(results "$2")"; }
-# speculate ARG...: as the plain run in $work/plain
+# speculate ARG...: the results equal those of the plain run in $work/plain
 speculate() {
     run 0 run "$p" --tokens $prompt -n 24 --json "$@"
     keep now
@@ -110,15 +110,15 @@ done
 run 0 run "$p" --tokens $prompt -n 0 --json --draft 3
 at rounds '[]'
 
-# chunks have no states between rows: replay by itself
+# chunks have no states between rows, so that rollback is by replay
 run 0 run "$p" --tokens $prompt -n 6 --json --draft 2 --profile hf
 at rollback replay
 run 0 run "$p" --tokens $prompt -n 6 --json --draft 2 --profile hf --set delta_rule=recurrent
 at rollback snapshots
 
 # --- forced patterns --------------------------------------------------------------------------------------
-# rounds_are NAME DRAFTS ACCEPTED: lists that begin anew; every round but the last, which -n may cut, emits the
-# drafts accepted and one token more
+# rounds_are NAME DRAFTS ACCEPTED: the rounds have these counts; both lists repeat after their ends. Every round but
+# the last, which -n may cut, emits the accepted drafts and one token more
 rounds_are() {
     local i drafts accepted emitted count
     read -ra drafts <<< "$2"
@@ -135,7 +135,7 @@ rounds_are() {
             "$(json "$1" rounds.$i.drafted | tr -d '[]' | cut -d, -f1-"$a")"
     done
 }
-# the rounds emit all tokens but the first, and the state is that of feeding them
+# the rounds emit all tokens but the first, and the state is the one after feeding these tokens
 follows() {
     local i tokens fed
     tokens=$(json "$1" tokens | tr -d '[]')
@@ -302,7 +302,7 @@ says_err mtp
 plant sequences.0.acceptance.accepted 99
 refused 1 golden verify "$work/g" "$p"
 says_err acceptance
-# another request is another run, and one that makes no sense is refused
+# a changed request makes another run, and a request without meaning is refused
 plant request.sampling.seed '"8"'
 refused 1 golden verify "$work/g" "$p"
 for wrong in 'request.sampling.temp "hot"' 'request.sampling.top_p 1' 'request.sampling.min_p "-1"' \

@@ -77,7 +77,7 @@ check "a trace of it says otherwise" cmp "$work/direct" "$work/written"
 run 0 diff "$t1" --engine "$work/trace" --versus "$from/echo.json"
 says 'right: both'
 
-# --- what would be passed over without a word, or is of another kind than expected ------------------------
+# --- members of another kind than expected are not ignored ------------------------------------------------
 echo '{"choices":[{"prompt_token_ids":[1,2],"token_ids":[2],"routed_experts":[[1]]}]}' > "$work/list.json"
 refused 3 diff "$t1" --engine "$work/list.json"
 says_err "routed_experts is not text"
@@ -121,7 +121,7 @@ take sglang.json
 edit 's/.*/{"custom_id": "a", "response": {"status_code": 200, "body": &}}/'
 run 0 diff "$t1" --engine "$f.json"
 
-# only the end of a prompt: SGLang has null for its first token, and a number there is read and judged
+# only the end of a prompt: the first token of a whole prompt has null in SGLang; a number there is read and judged
 sglang_end() {
     take sglang.json
     edit 's/("input_token_logprobs": \[)\[null, 3, null\], /\1/; s/("input_top_logprobs": \[)null, /\1/'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Whole models on the kernels whose layers have quantized inputs: every op within its bound, with drafts and in both
-# profiles; another arithmetic is named; a row has the same bits in a prompt, in a step and in a verify of any width.
+# Whole models with quantized layer inputs on the kernels: every op is within its bound, with drafts and in both
+# profiles; under another arithmetic, the failing op is named; a row has the same bits in a prompt, in a step and in a
+# verify of any width.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint fp4 --preset T1 --format nvfp4-ct --layers 4
@@ -30,7 +31,7 @@ done
 run 0 diff "$work/mix" --engine emu --profile sm121-w4a4 --tokens 3,1,4 -n 1 --set act_fp8_group=vllm_cuda \
     --set act_fp8_token=vllm --set act_fp8_static=vllm
 within
-# sums on a unit differ from those of the reference, and so do inputs that are not quantized
+# sums of a matrix unit are outside the bounds of the reference's arithmetic
 run 1 diff "$work/mix" --engine emu --profile sm121-w4a4 --tokens 3,1,4 -n 1 --arithmetic reference --json
 at first_failure.op linear
 

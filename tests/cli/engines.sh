@@ -10,7 +10,7 @@ FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 mlx/T4-f32 transformers/T4-bf
 field() { "$helpers/json_at" "$1" < "$recording"; } # of the case in $recording
 lists() { tr -d ' ' | sed -e 's/^\[\[//' -e 's/\]\]$//' -e 's/\],\[/\n/g'; }
 
-# The folder of the options of make, made once.
+# Makes the folder with the recorded options of `samebit make`, once.
 made() {
     local options
     options=$(field make)
@@ -19,7 +19,7 @@ made() {
     [ -d "$folder" ] || run 0 make "$folder" "${words[@]}"
 }
 
-# rounds, drafted tokens, and those accepted by depth, of what `samebit run` printed
+# the number of rounds, of drafted tokens, and of accepted tokens by depth, from the output of `samebit run`
 counted() {
     awk '/^accepted / { drafted += $4; rounds += $(NF - 1) }
          /^depth /    { depth = $2 + 0; accepted[depth] += $3; if (depth > deepest) deepest = depth }
@@ -28,7 +28,7 @@ counted() {
                print "]" }' "$out"
 }
 
-# What the engine says and what the reference says, one line each: tokens of all sequences, then the counters.
+# The output of the engine and of the reference: one line of tokens for each sequence, then the counters.
 engine_says() {
     for ((i = 0; i < $(field answers.length); i++)); do
         field "answers.$i.choices.0.token_ids" | tr -d '[]'
@@ -43,7 +43,8 @@ reference_says() {
 }
 agrees() { diff <(engine_says) "$work/reference" > "$work/differences"; }
 
-# parted: the recording says that the tokens part, which is no fault if the verdict about the values is none
+# Compares tokens and counters with the recorded verdict. If it is not EQUAL, they must differ; the verdict about the
+# values then decides whether that is a fault.
 judge() { # NAME
     made
     reference_says > "$work/reference"

@@ -44,7 +44,7 @@ edit() {
 }
 flip() { if [ "${1:0:1}" = 0 ]; then echo "1${1:1}"; else echo "0${1:1}"; fi; }
 
-# differences: exit 1, where they are
+# differences: exit 1, and the message says where
 edit "s/$digest/$(flip "$digest")/"
 verify refused 1
 says_err 'sequence 1'

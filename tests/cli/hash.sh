@@ -74,7 +74,7 @@ says 'experts.3.up_proj (exact values)'
 sed 's/ nvfp4-modelopt / nvfp4-ct /' "$work/exact" > "$work/dialect"
 run 0 hash "$work/modelopt" --values --verify "$work/dialect"
 
-# manifests that are none, or damaged
+# files that are no manifests, and damaged manifests
 refused 3 hash "$a" --verify "$work/no-such-file"
 refused 3 hash "$a" --verify "$a/config.json"
 refused 3 hash "$a" --values --verify "$work/plain"

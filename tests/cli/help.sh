@@ -55,7 +55,7 @@ check "'help run' is not 'run --help'" cmp -s "$out" "$work/run"
 run 0 help
 says 'usage: samebit COMMAND'
 
-# which program this is
+# the version of the program
 run 0 --version
 says "samebit $(sed -n 's/^.define SAMEBIT_VERSION "\(.*\)"/\1/p' ref/samebit.h)"
 says "specification $(sed -n 's/.*SB_SPEC_VERSION = \([0-9]*\).*/\1/p' ref/base/spec.h)"
@@ -63,7 +63,7 @@ SAMEBIT_ISA=scalar run 0 --version
 says 'instructions scalar'
 SAMEBIT_ISA=mmx refused 2 --version
 
-# a name that is nearly one is answered with that one, and another with none
+# for a mistyped name the message suggests the closest one, if there is a close one
 while read -r typed meant; do
     refused 2 "$typed"
     says_err "there is no command '$typed', but there is $meant; see"
@@ -97,7 +97,7 @@ for command in $commands; do says "samebit\\-$command"; done
 refused 2 help rnu --man
 says_err "but there is run; see"
 
-# color: on a terminal alone, for the verdict at the beginning of a line alone, and not where it is not wanted
+# color: only on a terminal, only for a verdict at the beginning of a line, and never if the user does not want it
 on_terminal() { # ENVIRONMENT... -- ARG...: what a terminal gets
     local set=()
     while [ "$1" != -- ]; do set+=("$1") && shift; done

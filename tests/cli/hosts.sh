@@ -7,7 +7,7 @@ make_checkpoint other --preset T4 --layers 1 --seed 7
 t4=$work/t4
 shard=model-00002-of-00003.safetensors
 
-# --- a pipe for a shard: nothing is known of it, while one that is missing is counted ---
+# --- a pipe in the place of a shard is refused; a missing shard is counted ---
 cp -r "$t4" "$work/pipe"
 rm "$work/pipe/$shard"
 run 0 floor "$work/pipe" --bandwidth 100
@@ -18,7 +18,7 @@ says_err "$shard: is a pipe, socket or device"
 refused 3 floor "$work/pipe" --bandwidth 100 --json
 run 1 check "$work/pipe" --quiet
 
-# --- space, asked for before anything is written ---
+# --- a disk that is too small: refused before anything is written ---
 refused 3 make "$work/huge" --preset 397b-a17b
 says_err 'needs 8'
 says_err 'GB left'
@@ -35,7 +35,7 @@ check "exit status $?, expected 3" test $? = 3
 says_err 'File too large'
 check "something was written" test -z "$(ls "$work" | grep state)"
 
-# --- help that nobody gets ---
+# --- help on a stdout that is full ---
 if mknod "$work/full" c 1 7 2> /dev/null && ! (echo > "$work/full") 2> /dev/null; then
     for command in '' check make run; do
         last="$command --help > full"
@@ -50,7 +50,7 @@ fi
 run 0 --help
 says 'commands:'
 
-# --- two writers of one folder: one wins, the other says so; and what a killed one has left is said ---
+# --- two writers of one folder: one wins, the other is refused; the remains of a killed writer are named ---
 # The first is stopped while it writes; if it had already finished, the test starts again.
 for ((try = 0; try < 50; try++)); do
     rm -rf "$work/two"
@@ -85,7 +85,7 @@ shrink() {
         cp -r "$t4" "$work/short"
         "$SAMEBIT" "$@" > "$out" 2> "$err" < /dev/null &
         command=$!
-        # `read` is of the shell itself: no process is begun between two looks
+        # `read` is a builtin of the shell, so that no process has to start between two looks
         while read -r -d '' maps < /proc/$command/maps || [ -n "$maps" ]; do
             [[ $maps == *"short/$shard"* ]] && break
         done 2> /dev/null

@@ -120,7 +120,7 @@ for isa in exact scalar; do
     SAMEBIT_ISA=$isa "$SAMEBIT" info --machine > "$out"
     says "dot product kernels: $isa"
 done
-# what is no safetensors file is named, with what to do
+# a file of another kind: the message names the kind, and says what to do
 given() { # BYTES WORDS
     printf "$1" > "$work/given"
     refused 3 info "$work/given"

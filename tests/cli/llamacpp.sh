@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Traces of llama.cpp (golden/dumps/llamacpp-*, tools/record/llamacpp.sh) against the reference under its profile, no
-# knob changed: within the bounds, rounds and drafts of its MTP head included. TRACES names a folder with more traces,
-# recorded anew (`make crosscheck`).
+# Traces of llama.cpp (golden/dumps/llamacpp-*, tools/record/llamacpp.sh) against the reference under its profile,
+# without a changed knob: within the bounds, rounds and drafts of its MTP head included. TRACES names a folder with
+# more traces, recorded anew (`make crosscheck`).
 . "$(dirname "$0")/lib.bash"
 traces=${TRACES:-golden/dumps}
 
@@ -23,7 +23,7 @@ says "first failure: token 0, layer 0, linear"
 run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set scores=f32 --forced
 says "attention (layers.3.self_attn.core_out)"
 
-# the MTP head, drafting by llama.cpp's own code; of the trunk the trace has only logits
+# the MTP head, with drafts made by llama.cpp's own code; the trace has only logits of the trunk
 run 0 diff "$work/P1" --engine "$traces/llamacpp-T1-mtp" --profile llamacpp
 says "WITHIN: what differs"
 says "tokens: 22 WITHIN"
@@ -44,7 +44,7 @@ done
 
 if [ -d "$traces/T1-mtp" ]; then
     within P1 T1-mtp
-    # each interpretation of the head is told from the other one
+    # the other interpretation of each knob of the head fails
     for knob in mtp_first=pair mtp_hidden=residual mtp_position=hidden mtp_recycled=residual; do
         run 1 diff "$work/P1" --engine "$traces/T1-mtp" --profile llamacpp --forced --set $knob
         says ", mtp.0, "

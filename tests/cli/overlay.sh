@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# samebit run --overlay: the numbers are those of the grafted folder, whatever is mixed.
+# samebit run --overlay: the numbers are those of the grafted folder, for every mix of checkpoints.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 
 for format in bf16 nvfp4-ct nvidia-mix fp8-block int4-autoround int4-awq; do

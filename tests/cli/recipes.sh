@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Outputs of other people's kernels, recorded in golden/gate/recipes (tools/py/recipes/record.py), are judged again: the
-# vectors are made anew, and the verdict is that of the list. One kernel under Triton's interpreter is wrong and must
-# fail. Every other kernel must fail with one changed bit in its output.
+# Outputs of other people's kernels, recorded in golden/gate/recipes (tools/py/recipes/record.py), are judged again:
+# the vectors are made anew, and the verdict must be the one in the list. One kernel under Triton's interpreter is
+# wrong and must fail. Every other kernel must fail with one changed bit in its output.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 samebit=${SAMEBIT:-build/samebit}

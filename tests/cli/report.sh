@@ -8,7 +8,7 @@ make_checkpoint t4 --preset T4 --recipe predictable --layers 4
 t4=$work/t4
 there=$PWD
 has() { check "$1 lacks: $2" grep -qF -- "$2" "$1"; }
-# last_line FILE PATH: a member of the summary
+# last_line FILE PATH: a member of the summary, which is the last line
 last_line() { tail -n 1 "$1" | "$there/$helpers/json_at" "$2"; }
 
 # --- a run that fails, and one that passes ------------------------------------------------------------------
@@ -106,7 +106,7 @@ agree fail 1 FAIL --engine sim:sequential+no_dt_bias --tokens 1,2,3 -n 6 --draft
 check "two packs of one run differ" cmp "$work/fail.tar" "$work/first"
 check "two JUnit files of one run differ" cmp "$work/fail.xml" "$work/first.xml"
 
-# --- two engines, and names that are none ----------------------------------------------------------------------
+# --- two engines; a file name with markup ----------------------------------------------------------------------
 run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 2 --versus sim:pairwise --report "$work/two.html" \
     --jsonl "$work/two.jsonl" --junit "$work/two.xml" -q
 has "$work/two.html" 'Right: <b>both</b>'

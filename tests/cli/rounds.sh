@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# diff of rounds that the checkpoint's head and the rows did not decide alone: forced acceptance, drafts from elsewhere,
-# and a rollback that makes other roundings. Declared facts are taken as given; everything else about the round is
-# judged as ever.
+# diff of rounds that the checkpoint's head and the rows did not decide alone: forced acceptance, drafts from
+# elsewhere, and a rollback that makes other roundings. Declared facts are taken as given; everything else about the
+# round is judged as usual.
 . "$(dirname "$0")/lib.bash"
 
 make_checkpoint t1 --preset T1 --recipe predictable
@@ -53,7 +53,7 @@ run 0 diff "$t1" --engine "$work/trace" --free --sampled --json
 at verdict WITHIN
 run 1 diff "$t1" --engine "$work/trace" --free --sampled --drafter own
 says_err 'the head gives'
-# the inputs of the head are judged as ever
+# the inputs of the head are judged as usual
 refused 2 diff "$t1" --engine "$work/trace" --drafter drawn
 says_err 'expected own, sampled or external'
 

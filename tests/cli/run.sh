@@ -17,7 +17,7 @@ tokens=$(value tokens) state=$(value state_digest.target) logits=$(value logits_
 check "no digest" grep -qE '^[0-9a-f]{32}$' <<< "$state"
 cp "$out" "$work/first"
 
-# text says the same
+# the text output says the same
 run 0 run "$t3" --tokens 5,6,7,8,9 -n 3
 says "tokens $(tr -d '[]' <<< "$tokens")"
 says "state target $state after 7 positions"
@@ -45,7 +45,7 @@ again --tokens 5,6,7,8,9 --profile exact --set act=f32 --set beta=f32 --backend 
 again --tokens=5,6,7,8,9 --generate=3
 for isa in exact scalar auto; do SAMEBIT_ISA=$isa again --tokens 5,6,7,8,9; done
 
-# other engines: the same tokens here, other bits, and no golden files or states of theirs
+# other engines: here the same tokens, but other bits; golden files and states are refused
 run 0 run "$t3" --tokens 5,6,7,8,9 -n 3 --json --backend sim:sequential
 at backend sim:sequential
 check "the reference's bits" test "$(value logits_digest)" != "$logits"

@@ -29,7 +29,7 @@ alike --preset T5 -- --preset T5 --experts fused
 alike --preset T4 --format f32 -- --preset T4 --format f32 --storage qwen3.5
 alike --preset T3 --format f32 -- --preset T3 --format f32 --storage qwen3.5 --layout vl
 alike --preset T4 --recipe plain -- --preset T4 --recipe plain --shard-bytes 100000
-# without its head the model is the same, and has no digest of one
+# without its head the trunk is the same, and the digest of the head is null
 result --preset T3
 grep -v '"mtp"' "$out" > "$work/a"
 result --preset T3 --no-mtp

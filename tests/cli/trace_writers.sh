@@ -113,7 +113,7 @@ check "the same without misuse" "$work/misuse" "$work/m0" 0
 run 0 trace "$work/m0" --json
 at head.engine 'mine "1.0"'
 
-# --- what version 2 says more ------------------------------------------------------------------------------
+# --- what version 2 adds -----------------------------------------------------------------------------------
 cat > "$work/two.c" <<'C'
 #include "tools/record/samebit_trace.h"
 int main(int argc, char **argv)

@@ -66,7 +66,7 @@ for file in bad none beyond; do
     refused 3 golden write "$work/g" "$t4" --tokens-file "$work/$file"
 done
 refused 3 state save "$t4" -o "$work/s" --tokens-file "$work/none"
-# a number that is missing is not left out in silence
+# a missing number in a list is reported, not skipped
 for list in 1,,2 1,2, ,1 ,; do
     refused 2 run "$t4" --tokens "$list"
     says_err "is missing"

@@ -104,7 +104,7 @@ part_ends() { # part_ends SECONDS AT-ONCE
 few() { [ -n "$small" ] && [ ${#names[@]} -ge "${1:-2}" ]; }
 
 # --- the checks -------------------------------------------------------------------------------------------
-# checkpoint PRESET FORMAT [OPTION...]: makes it once; its folder is in $made. If the time is over, none is
+# checkpoint PRESET FORMAT [OPTION...]: makes it once; its folder is in $made. If the time is over, no checkpoint is
 # made, and its cases are not reached. A checkpoint that cannot be made is a failure.
 checkpoint() {
     made=$work/$1-$2

@@ -1,6 +1,6 @@
 /* test_codes.c - T-42: an engine turns inputs, or keys and values, into codes, and some codes fall
- * on the other side of a tie. The free comparison alone calls it right. An engine that leaves a
- * wrong state in such a model fails. */
+ * on the other side of a tie. The free comparison alone calls this engine right. An engine that
+ * leaves a wrong state in such a model fails. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>

@@ -98,7 +98,8 @@ TEST(right_engines_pass)
          1,
          "kv_cache=fp8",
          "entry_of_draft"},
-        /* a code of one token's input falls in the engine, and moves its key by half */
+        /* one code of a token's input is another in the engine, and moves the token's key by half
+         */
         {"T4 nvfp4-ct plain",
          "hf",
          "trunc13",

@@ -152,7 +152,7 @@ TEST(test_faults)
                 continue;
             sb_trial t = batched("exact", "T1:4 bf16 predictable", &ways[w]);
             t.levels = all;
-            t.script.replay = 0; /* slips take data kept after other rows */
+            t.script.replay = 0; /* slips restore the snapshot of another row */
             t.slip = sb_planted_find(sb_slips, faults[i].slip);
             sb_finding_of_fault found = see(&t);
             int caught = sb_sign_has(&found.signs, "fail") || sb_sign_has(&found.signs, "refused");

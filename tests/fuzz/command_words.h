@@ -1,5 +1,5 @@
-/* command_words.h - argument vectors of the program: command lines that work, whose words, and
- * options of the real tables, are changed, left out, doubled and moved. */
+/* command_words.h - makes argument vectors of the program from command lines that work and options
+ * of the real tables. Words are changed, left out, doubled and moved. */
 #ifndef SB_TESTS_FUZZ_COMMAND_WORDS_H
 #define SB_TESTS_FUZZ_COMMAND_WORDS_H
 

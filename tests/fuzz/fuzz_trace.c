@@ -52,7 +52,7 @@ static void check_step(const sb_trace *t, const sb_step *s)
 static sb_status read_step(sb_trace *t, size_t i, const uint8_t *bytes, size_t size, sb_step *out,
                            sb_error *err)
 {
-    *out = t->steps[i]; /* each step is read once, and takes the memory of the outline */
+    *out = t->steps[i]; /* each step is read once, and takes over the memory of its outline */
     t->steps[i] = (sb_step){.number = 0};
     if (!t->tensors[i])
         return SB_OK;

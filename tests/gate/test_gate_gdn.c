@@ -261,8 +261,9 @@ TEST(plain_kernels_pass)
     }
 }
 
-/* T-81: "exp has E = F + G |x|": right of the libraries that have that exponential and where nobody
- * says which, wrong of one that promises more; and what is wrong of every library stays so. */
+/* T-81: "exp has E = F + G |x|": such an exponential passes under the libraries that have it and if
+ * no library is named. It fails under a library that promises more. A kernel that is wrong in every
+ * library still fails. */
 TEST(exponentials_that_round_their_argument)
 {
     static const char *const names[] = {"gates", "gated_rmsnorm"};

@@ -222,7 +222,7 @@ TEST(planted_faults_are_caught_where_they_show)
     caught(INTO_INPUT, SB_GATE_META_repeated, "the kernel writes into in.weight");
 }
 
-/* Variants that a fault does not concern stay quiet. */
+/* Variants that a fault does not concern pass. */
 TEST(other_variants_stay_quiet)
 {
     sb_gate_op op = with_rows();

@@ -22,7 +22,7 @@ template <class T> struct back_kept {
     uint32_t rows;
 };
 
-/* `before.rows` rows were kept from the verify before. They change the state at from, and the
+/* `before.rows` rows were kept from the verify before. They change the state at `from`, and the
  * result goes to `to`. The rows of the job change the state only in registers, and their changes
  * are stored in `after`. */
 struct back_job {

@@ -91,7 +91,7 @@ static void draw(int which, uint64_t at, uint32_t *out)
         return;
     }
     for (unsigned i = 0; i < LANE_IN; i++) {
-        const float x = sb_rng_normal(key, i); /* bits of all sizes find few of E4M3 and E2M1 */
+        const float x = sb_rng_normal(key, i); /* random bits seldom fit E4M3 and E2M1 */
         out[i] = (uint32_t)sb_rng_u64(key, LANE_IN + i);
         if (i % DEVICE_IN >= 8 && key & 1)
             memcpy(&out[i], &x, sizeof x);

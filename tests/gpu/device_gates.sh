@@ -141,7 +141,8 @@ apart() {
 check "the objects cannot be read" tables "$work/all" "${objects[@]}"
 check "kernels for sm_90" test "$(names "$work/all" 90 | wc -l)" -gt 30
 check "other kernels for sm_90 than for sm_121" test "$(names "$work/all" 90)" = "$(names "$work/all" 121)"
-# the contents of one program: the backend with any of the tests, and with the two that have their own kernels
+# the objects that one program may contain: the backend with any of the tests, or with the two tests that have their
+# own kernels
 libraries=("$BUILD/libgpu.a" "$BUILD/libtools.a" "$BUILD/libsamebit.a" "$BUILD/libhelp.a")
 mapfile -t host < <(find "$BUILD/obj/tests/gpu" -name '*.o' ! -name launches.o)
 mapfile -t with_kernels < <(find "$BUILD/obj/tests/gpu" -name device_atoms.o -o -name device_math.o)

@@ -5,7 +5,7 @@
  *   device_ops widths BACKEND PROFILE CKPT     a row's bits are the same in calls of 1 to 9 rows
  *   device_ops rounds BACKEND PROFILE CKPT     the same tokens and state with drafts and without
  *   device_ops graphs BACKEND PROFILE CKPT     a step as graphs has the bits of its launches
- *   device_ops fused BACKEND PROFILE CKPT      and so has one of fused kernels
+ *   device_ops fused BACKEND PROFILE CKPT      a step of fused kernels has them, too
  *   device_ops repeats BACKEND PROFILE CKPT N  N runs, two at least, give the same bits
  *   device_ops layers FIRST SECOND             layers that no checkpoint has, the same bits
  *

@@ -123,7 +123,7 @@ TEST_WITH(test_variants, NULL, test_release)
 }
 
 /* S-3: "holds only for splits that change neither the cut into chunks of R-10, nor the choice of
- * form": rows do not know of what stands behind them, and a call may end where a chunk does. */
+ * form": rows do not depend on later rows, and a call may end at the end of a chunk. */
 TEST_WITH(test_rows, NULL, test_release)
 {
     const sb_knobs knobs = chunk_knobs(false);

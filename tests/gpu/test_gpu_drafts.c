@@ -86,8 +86,8 @@ static const char *differs(two_runs *r, const sb_round *round)
     return play_difference(sb_session_state(r->drafting), sb_session_state(r->plain));
 }
 
-/* Plays a round. `forced` drafts are accepted. With GREEDY, the right ones are, and each token is
- * also that of the plain run. */
+/* Plays a round in which `forced` drafts are accepted. With GREEDY, the right drafts are accepted,
+ * and each token must be the token of the plain run. */
 static const char *round_differs(two_runs *r, size_t drafts, int forced, uint64_t seed)
 {
     sb_backend_emu_seed(seed);
@@ -111,8 +111,8 @@ static void check(const setting *s, two_runs *r, size_t drafts, int forced, uint
                  s->format, drafts, forced, what);
 }
 
-/* Every number of drafts with every number of accepted ones. Otherwise, in `make check`, the
- * largest and the smallest. */
+/* Every number of drafts with every number of accepted ones. `make check` has only the smallest and
+ * the largest number of drafts. */
 TEST(test_every_depth)
 {
     const setting s = {"T4", "bf16", "sm121", 5, SB_ROLLBACK_snapshots};

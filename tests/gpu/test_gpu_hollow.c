@@ -16,7 +16,7 @@ enum { TOKENS = 6, EXPERTS = 1024, VOCABULARY = 4096 };
 typedef struct watch {
     uint32_t chosen[EXPERTS];
     size_t layers, choices;
-    size_t rows, alike; /* rows after the first of a call; those with the choice of the first */
+    size_t rows, alike; /* rows after the first; those with the first row's choice */
 } watch;
 
 typedef struct outcome {
@@ -33,8 +33,8 @@ static int ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Inputs of these layers have a mean square of about 1. The weights are drawn so that their outputs
- * have that, too. */
+/* Inputs of these layers have a mean square of about 1. The weights are drawn so that the mean
+ * square of the outputs is about 1, too. */
 static void see_spread(const char *name, const float *data, size_t n)
 {
     static const char *const of_norms[] = {".in_proj_qkv", ".in_proj_z", ".q_proj",

@@ -175,7 +175,7 @@ TEST(test_staged)
                 r.args[i].in = nothing;
             assert_int_equal(sb_gpu_linears(r.gpu, &r.knobs, r.args, c.count, x), SB_OK);
             assert_true(as_alone(&r, c));
-            memset(x, 0, sizeof *x * (staged / 2)); /* and is the staged one used? */
+            memset(x, 0, sizeof *x * (staged / 2)); /* then the result must differ */
             assert_int_equal(sb_gpu_linears(r.gpu, &r.knobs, r.args, c.count, x), SB_OK);
             assert_false(as_alone(&r, c));
             free(x);

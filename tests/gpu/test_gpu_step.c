@@ -190,8 +190,7 @@ static void draft(both *b)
         differ(b, "the tokens before draft", at);
 }
 
-/* Drafts from the host. The right ones, the greedy tokens of a copy, are not known; therefore any
- * tokens. */
+/* Gives drafts from the host: any tokens, because the right drafts are not known. */
 static void give(both *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)

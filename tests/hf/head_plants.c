@@ -55,8 +55,8 @@ static void plant_ungated(sb_op_table *ops)
     ops->moe_combine = sb_mistake_shared_gate_missing;
 }
 
-/* The layer of the next attention, and the keys and values of the last layer of the trunk. They are
- * its cache, which is valid for the whole run. */
+/* The layer whose attention runs next; and the keys and values of the trunk's last layer, which lie
+ * in its cache and are valid for the whole run. */
 static const sb_layer *projecting;
 static const float *trunk_keys, *trunk_values;
 static size_t trunk_rows;

@@ -1,6 +1,6 @@
 /* check_all.h - the extent of a test. With CHECK_ALL=1 in the environment, tests include the slow
- * cases. With a small SAMEBIT_CASES they run fewer, as under the sanitizers, which look for errors
- * of memory and not for rare values. */
+ * cases. With a small SAMEBIT_CASES they run fewer cases: the sanitizers look for errors of memory
+ * and not for rare values. */
 #ifndef SB_TESTS_LIB_CHECK_ALL_H
 #define SB_TESTS_LIB_CHECK_ALL_H
 

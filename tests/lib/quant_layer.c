@@ -343,7 +343,7 @@ quant_layer quant_layer_draw(const quant_spec *spec, uint64_t seed)
     quant_layer l = {.spec = *spec, .container = spec->container};
     if (spec->container == SB_CONTAINER_fp8_tensor && spec->scale_rank == 2 && !spec->input &&
         spec->rows <= 128 && spec->cols <= 128)
-        l.container = SB_CONTAINER_fp8_block_ct; /* a grid of one block is detected so */
+        l.container = SB_CONTAINER_fp8_block_ct; /* what one block is detected as */
     uint32_t experts = spec->experts ? spec->experts : 1;
     uint32_t groups = (spec->cols + spec->block[1] - 1) / spec->block[1];
     size_t count = (size_t)experts * spec->rows * spec->cols;

@@ -36,7 +36,8 @@ void test_sparse_add(test_sparse *s, const char *name, sb_dtype dtype, unsigned 
         fail_msg("%s", err.text);
 }
 
-/* Writes a file of `size` bytes that begins with `text`, which is NULL if memory ran out. */
+/* Writes a file of `size` bytes that begins with `text`. Fails the test if `text` is NULL: memory
+ * ran out. */
 static void write_start(const char *folder, const char *name, const char *text, size_t count,
                         uint64_t size)
 {

@@ -23,10 +23,10 @@ void test_sparse_save(test_sparse *sparse, const char *config);
 /* The folder that `samebit make` writes with these options; its headers have the same bytes. */
 void test_sparse_make(const sb_make_options *options);
 
-/* A model of a preset. `choose` gives the scheme of each weight; layer counts as in sb_expected,
- * and among experts it is called for the weights of one only. With `stacked`, the experts of a
- * layer share one tensor per part, [E, ...]. Otherwise quantized experts have their own tensors,
- * and plain ones are a stack. config.json declares no quantization. */
+/* A model of a preset. `choose` gives the scheme of each weight; the layer is numbered as in
+ * sb_expected. For experts it is called only for the weights of one expert. With `stacked`, the
+ * experts of a layer share one tensor per part, [E, ...]. Otherwise quantized experts have their
+ * own tensors, and plain ones are a stack. config.json declares no quantization. */
 typedef sb_scheme (*test_sparse_choice)(void *ctx, const sb_expected *weight, int in_mtp);
 void test_sparse_model(const char *folder, const char *preset, int stacked,
                        test_sparse_choice choose, void *ctx);

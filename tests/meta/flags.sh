@@ -52,11 +52,12 @@ else
     echo "SKIPPED the flags of clang: no clang for x86-64"
     skipped=$((skipped + 1))
 fi
-# kernels, compiled by the host's compiler and by nvcc: neither contracts
+# kernels are compiled by the host's compiler and by nvcc; neither may contract
 promised_kernels='-std=c++17 -fno-exceptions -fno-rtti -ffp-contract=off -fno-fast-math -frounding-math -Wall -Wextra
     -Wshadow -Wconversion -Werror'
 promised_device='-std=c++17 -fmad=false all-warnings'
-# depends on the name of the source: the two targets, or PTX first and code for both from that
+# the name of the source decides: code for the two targets (*_lowbit), or PTX and code for both targets made from the
+# PTX
 promised_lowbit='arch=compute_90a,code=sm_90a arch=compute_121a,code=sm_121a'
 promised_common='arch=compute_90,code=[sm_90,sm_121]'
 # kernel_flags SETTINGS...: the same for C++ and CUDA
@@ -81,7 +82,7 @@ expect_kernels() { judge "$1" "$2" "$(kernel_flags "${@:3}")"; } # like expect
 changed='a flag that changes arithmetic'
 expect_kernels right "the flags of kernels" NVCC=
 expect_kernels "$changed" "contraction of kernels goes unseen" NVCC= OPT='-O2 -ffp-contract=fast'
-# nothing is run, so that any name can be that of nvcc
+# nothing is compiled, so that NVCC may be a name that does not exist
 expect_kernels right "the flags of device code" NVCC=nvcc
 expect_kernels "$changed" "contraction of device code goes unseen" NVCC='nvcc -fmad=true'
 expect_kernels "without arch=compute_(90|121)a" "a missing target goes unseen" NVCC=nvcc NVCC_TARGETS=

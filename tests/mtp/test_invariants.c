@@ -311,8 +311,9 @@ TEST(test_13_entries_of_the_head)
     }
 }
 
-/* K-27: "the pair of the zero vector and x_0, at position 0", whatever K-26 says: the same keys to
- * the bit, while the entry behind it turns with the position. */
+/* K-27: "the pair of the zero vector and x_0, at position 0", for both values of K-26: the keys of
+ * the first entry are the same to the bit, those of the second entry are not, because its position
+ * differs. */
 TEST(test_13_first_entry_is_at_position_0)
 {
     static const char *const settings[] = {"mtp_first=zeros", "mtp_first=zeros mtp_position=token"};
@@ -332,7 +333,7 @@ TEST(test_13_first_entry_is_at_position_0)
     sb_session_free(s[1]);
 }
 
-/* Logits of the first draft behind `token` from a state. */
+/* Logits of the first draft after `token` from a state. */
 static void first_draft(const sb_state *from, uint32_t token, float *logits)
 {
     sb_session *s = play_session(t4(), NULL);

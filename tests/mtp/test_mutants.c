@@ -1,5 +1,5 @@
-/* test_mutants.c - every mistake of mutants.def is seen, and first exactly where it is made.
- * Harmless variants are never taken for a mistake. */
+/* test_mutants.c - every mistake of mutants.def is detected, and the first difference is exactly
+ * where it is made. Harmless variants show no difference. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* prop_rows.c - rows of every format by every kernel, and many inputs at once, against the
- * definition; and the promises of row.h one by one.
+/* prop_rows.c - compares rows of every format with the definition, by every kernel and for many
+ * inputs at once. Checks the promises of row.h one by one.
  *
  * SAMEBIT_CASES / 10 is the number of matrices (default 10000, about 70000 rows). */
 #include "tests/lib/suite.h"

@@ -78,7 +78,7 @@ sb_matrix quant_layer(const quant_fixture *f, const char *module)
     sb_error err = {""};
     if (sb_detect(f->model->checkpoint, module, 0, 0, 0, &found, &err))
         fail_msg("%s", err.text);
-    /* ModelOpt writes a grid of one block as a scalar, and so the scale of a tensor */
+    /* ModelOpt writes a grid of one block as a scalar, like the scale of a tensor */
     int one_block = found.container == SB_CONTAINER_fp8_tensor && found.matrix.cols <= 128 &&
                     f->row->container == SB_CONTAINER_fp8_block_ct;
     if (found.container != f->row->container && !one_block)

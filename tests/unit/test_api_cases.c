@@ -210,7 +210,7 @@ TEST(a_case_from_arrays)
     good(samebit_case_output(own, 0, &b, &err));
     for (size_t i = 0; i < ROWS * N; i++)
         assert_true(((const float *)b.data)[i] == 2 * ((const float *)a.data)[i]);
-    /* a file names the seed of its inputs, and these have none */
+    /* a file must name the seed of its inputs, and a caller's inputs have none */
     refused(samebit_case_write(own, "fp32", "never.safetensors", &err), SAMEBIT_USAGE, "seed");
     samebit_case_free(own);
     samebit_case_free(c);

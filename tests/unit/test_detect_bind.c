@@ -315,8 +315,8 @@ TEST(test_declared_zeros)
     assert_int_equal(disagreements[9], disagreements[1] + 1);
 }
 
-/* Q-11: "A layer whose tensors differ from its declaration" - by family and by blocks, of which a
- * small layer has less than one. */
+/* Q-11: "A layer whose tensors differ from its declaration" - by family and by size of blocks. A
+ * small layer has less than one block. */
 TEST(test_held)
 {
 #define MODELOPT(algo) "\"quant_method\":\"modelopt\",\"quant_algo\":\"" algo "\""

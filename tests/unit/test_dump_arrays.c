@@ -431,8 +431,8 @@ static void write_packed(const char *path, size_t arrays, unsigned columns)
     free(bytes);
 }
 
-/* J-15: "All compressed members together may unpack to at most 8 times the archive and 1 MiB" - of
- * zeros the archive is a few kB, so that it is the MiB that decides. */
+/* J-15: "All compressed members together may unpack to at most 8 times the archive and 1 MiB" - an
+ * archive of zeros has only a few kB, so that the limit is about 1 MiB. */
 TEST(test_unpacked)
 {
     scratch_path dir = scratch_new(), path = scratch_join(dir.text, "packed.npz");

@@ -233,7 +233,7 @@ TEST(test_sums)
 }
 
 /* T-64: "For a list, for values with a floor and for rounded values" the divergence is at most the
- * true one, and where the rest is alike not far below it. */
+ * true one. If the values that the list lacks are equal, it is not far below. */
 TEST(test_divergence_from_below)
 {
     static const float logits[] = {2, 1, 0, -1, -1.5f}, theirs[] = {1.5f, 1.5f, 0.25f, -1, -1.5f};

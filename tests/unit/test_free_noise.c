@@ -94,8 +94,8 @@ TEST(test_other_logits_are_seen)
  * --------------------------------------------------------
  */
 
-/* T-40: "The random number is a function of seed, run, call, op and element": where logits of all
- * rows of a call are asked for, the noise of what is fed behind it is no other. */
+/* T-40: "The random number is a function of seed, run, call, op and element": asking for the logits
+ * of all rows of a call does not change the noise of later calls. */
 TEST(test_what_is_asked_changes_no_noise)
 {
     enum { ROWS = 5, V = 384 };

@@ -70,7 +70,7 @@ TEST(test_exceptions)
     }
     print_message("%lu exceptions; binary64 alone rounds %lu of them wrongly\n", total,
                   naive_wrong);
-    assert_true(naive_wrong > 0); /* the data can tell a twin without the table */
+    assert_true(naive_wrong > 0); /* the data distinguish a twin without the table of exceptions */
 }
 
 /* fn_round.h: the cores are off by less than 2^-50 = 8 u. */

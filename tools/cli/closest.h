@@ -1,4 +1,4 @@
-/* closest.h - the name that somebody meant who typed another. */
+/* closest.h - finds the name that a user meant but mistyped. */
 #ifndef SB_CLI_CLOSEST_H
 #define SB_CLI_CLOSEST_H
 

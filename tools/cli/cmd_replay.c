@@ -161,7 +161,8 @@ static sb_status replay(sb_bundle *b, sb_bundle *other, sb_side *backend, const 
     return status ? status : conclude(&j, &r, path, err);
 }
 
-/* Fails with the pack's members and the reason in its document why it has no op. */
+/* Fails. The message lists the pack's members, and the reason from the pack's document why there is
+ * no replay bundle. */
 static sb_status no_bundle(const sb_map *map, const char *path, sb_error *err)
 {
     char names[400];

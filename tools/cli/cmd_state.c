@@ -76,7 +76,8 @@ static sb_status show_written(const state_request *r, sb_error *err)
     return status;
 }
 
-/* A continued file determines whether there is a head; without one the checkpoint does. */
+/* If a state file is continued, the file determines whether there is a head; otherwise the
+ * checkpoint does. */
 static sb_status save(const char *folder, state_request *r, sb_error *err)
 {
     sb_model *model = NULL;

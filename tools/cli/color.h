@@ -6,7 +6,8 @@
  * Nothing changes if NO_COLOR is set and not empty, if TERM is "dumb", or without memory. */
 void sb_color_start(void);
 
-/* Behind the last flush of stdout: shows the letters of a line without an end. */
+/* Call this after the last flush of stdout: prints the letters held back from an unfinished line.
+ */
 void sb_color_end(void);
 
 #endif

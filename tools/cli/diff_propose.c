@@ -115,7 +115,8 @@ sb_status sb_propose(const sb_model *model, const sb_knobs *knobs, const sb_cove
                            : sb_fail(err, SB_ERR_MEMORY, "out of memory for proposed prompts");
     if (!status && have->layers == all.layers)
         sb_coverage_add(&all, have);
-    /* without any data every regime of the model is missing, but that shows only in the first */
+    /* without any data every regime of the model is missing; which ones it has is known only after
+     * the first prompt */
     while (!status && out->tried < TRIES && out->count < SB_PROPOSALS &&
            (!have->layers || !out->tried || still_missed(&all, NULL))) {
         status = try_one(model, knobs, key, &all, out, err);

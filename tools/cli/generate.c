@@ -122,7 +122,7 @@ static sb_status go(course *c, sb_error *err)
     return status ? status : describe_state(c, err);
 }
 
-/* Prepares --state-in and --state-out, and continues from the former. */
+/* Prepares --state-in and --state-out, and continues from --state-in. */
 static sb_status resume(course *c, sb_error *err)
 {
     const sb_request *r = c->request;
