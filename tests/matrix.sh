@@ -54,7 +54,8 @@ same() {
 }
 
 # --- the three outputs ------------------------------------------------------------------------------------
-# Both profiles: exact, and hf, which rounds everywhere and has the chunked delta rule; and rounds.
+# Runs with both profiles: exact, and hf, which rounds everywhere and has the chunked delta rule. Then a run with
+# rounds.
 run_model() { # run_model THREADS PROGRAM...: of the checkpoint in $model
     local threads=$1 profile
     shift

@@ -36,7 +36,7 @@ says "first failure: "
 refused 3 diff "$t1" --engine "$from/hf" --tokens 1,2,3,4
 says_err "none of its 6 arrays"
 
-# --- a trace of what was read says the same ------------------------------------------------------------------
+# --- the arrays, written as a trace, are the same ------------------------------------------------------------
 run 0 trace "$from/nested.pt" --write "$work/trace"
 run 0 trace "$work/trace"
 says "taps 6, 6 with values"

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/lib.bash"
 
 commands=$(sed -n 's/^SB_COMMAND(\([a-z_]*\),.*/\1/p' tools/cli/commands.def)
-# options SOURCE...: the long names in tables of options, and -x for those with a letter
-# and those of the macros that stand for rows
+# options SOURCE...: the long names of the options in the tables of these sources, including the rows that macros stand
+# for
 options() {
     sed -n "s/.*{\"\([a-z-]*\)\", *[0'][^\"]*SB_OPT_.*/--\1/p" "$@"
     ! grep -q 'SB_OPT_JSON(' "$@" || echo --json

@@ -46,7 +46,7 @@ for other in '--format f16' '--format f32' '--seed 1' '--recipe plain' '--layers
     differ "T4 and T4 $other" "$state" "$(value state_digest.target)"
 done
 
-# both ways to store a head: the path may end in a slash, and be a link
+# the path of a folder may end in a slash, be a link, or contain ./
 make_checkpoint t4 --preset T4
 ln -s t4 "$work/link"
 run 0 run "$work/t4" --tokens 1 -n 1

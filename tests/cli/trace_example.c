@@ -79,7 +79,7 @@ static void run_in_rounds(sbt_trace *t, int level, FILE *logits, FILE *g, FILE *
     sbt_prompt(t, &chat, prompt, 3);
     sbt_logits(t, SBT_F32, take(logits, VOCAB), 1, &last);
     call_seen(t, level, &chat, g, conv);
-    for (int i = 0; i < 4; i += 2) { /* a draft is right in both rounds */
+    for (int i = 0; i < 4; i += 2) { /* in both rounds the draft is right */
         sbt_verify(t, &chat, emitted[i], &emitted[i + 1], 1, 1, &emitted[i + 1], 2);
         sbt_logits(t, SBT_F32, take(logits, 2 * VOCAB), 2, NULL);
         call_seen(t, level, &chat, g, conv);

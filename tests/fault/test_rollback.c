@@ -1,7 +1,7 @@
 /* test_rollback.c - T-85 and T-86: some engines compute a state in another call than the recorded
  * one, with other roundings. They are right at every level of a trace. A state that a rollback
- * leaves wrong is caught at every level that shows it, whatever kind of rollback the trace
- * declares.
+ * leaves wrong is caught at every level that shows it, for every kind of rollback that the trace
+ * can declare.
  *
  * Runs a sample, and everything with CHECK_ALL=1. */
 #include "tests/lib/suite.h"

@@ -262,8 +262,7 @@ TEST(neighbours_of_neighbours)
     sb_gate_case_free(c);
 }
 
-/* The judge calls `together`: in regime ties, a choice of which `together` disapproves fails as a
- * whole. */
+/* The judge calls `together`: in regime ties, a choice that `together` rejects fails as a whole. */
 TEST(judged_together)
 {
     sb_gate_case *c = held_case("router", "rows=1,experts=64,kept=4", "ties", SB_DTYPE_F32);

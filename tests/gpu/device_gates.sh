@@ -4,8 +4,8 @@
 # weights read 16 bytes or more at a time. Also checks the launches of the backend: no more shared memory and
 # no more registers than the target has. Needs the build, but no GPU.
 #
-#   device_gates.sh            the tests, of which one is that docs/gpu-kernels.md has the tables of this build
-#   device_gates.sh --table    prints these
+#   device_gates.sh            the tests; one checks that docs/gpu-kernels.md has the tables of this build
+#   device_gates.sh --table    prints these tables
 #   device_gates.sh --write    writes them into the document
 . "$(dirname "${BASH_SOURCE[0]}")/gates.bash"
 . tests/gpu/kernel_table.bash

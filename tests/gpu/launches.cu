@@ -4,9 +4,9 @@
  * The program of the build, linked with this file instead of the runtime, has a gpu backend whose
  * kernels do nothing.
  *
- * At its end it appends a line to the file named by SAMEBIT_LAUNCHES for each kernel that was
- * launched: KERNEL THREADS BYTES, the largest number of threads in a block and the largest dynamic
- * shared memory.
+ * At its end the program appends a line to the file named by SAMEBIT_LAUNCHES for each kernel that
+ * was launched: KERNEL THREADS BYTES, the largest number of threads in a block and the largest
+ * dynamic shared memory.
  *
  * It appends lines about graphs to the file named by SAMEBIT_GRAPHS. When a graph is made: `graph`
  * with its number, the number of its launches and the number of dependent ones, then `KERNEL
@@ -17,9 +17,9 @@
  * yet. A launch with more dynamic shared memory than its kernel was given fails as well; the memory
  * given never becomes less.
  *
- * SAMEBIT_CLOCK is A,B: a launch takes A microseconds, one of a graph B, and nothing else takes
- * time. Without it, nothing takes time. Whenever the program asks for the free memory, the number
- * of bytes allocated on the device is appended to the file named by SAMEBIT_MEMORY. */
+ * SAMEBIT_CLOCK is A,B: a launch takes A microseconds, a launch inside a graph B, and nothing else
+ * takes time. Without it, nothing takes time. Whenever the program asks for the free memory, the
+ * number of bytes allocated on the device is appended to the file named by SAMEBIT_MEMORY. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

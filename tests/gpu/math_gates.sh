@@ -13,7 +13,7 @@ fi
 count() { # count NAME FUNCTION DIGITS: an opcode's last two digits say what it does, the first with what
     awk -v k="math_$2" -v o="^0x[0-9a-f]$3\$" '$1 == k && $2 ~ o { n += $4 } END { print n + 0 }' "$work/$1.list"
 }
-# sine and cosine use no fused operation, so that one in binary64 (2b) would be a contraction; they add (29)
+# sine and cosine add (29) and use no fused operation, so that one in binary64 (2b) would be a contraction
 separate() { [ "$(count "$1" "$2" 2b)" = 0 ] && [ "$(count "$1" "$2" 29)" -gt 0 ]; }
 # the others have fused operations (23), and none in binary64 (28, 29, 2b)
 single() { [ "$(count "$1" "$2" '2[89b]')" = 0 ] && [ "$(count "$1" "$2" 23)" -gt 0 ]; }

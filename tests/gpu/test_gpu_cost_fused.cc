@@ -323,7 +323,7 @@ TEST_WITH(test_gdn, NULL, test_release)
 }
 
 /* --- choices -----------------------------------------------------------------------------------
- * And the kernels whose files these need. */
+ * Also the kernels in the files that these include. */
 void check_apart(const fused_shape &s, uint32_t rows)
 {
     const uint32_t pairs = rows * s.k, n = 5000, parts = fused_blocks(n, 4096);

@@ -184,8 +184,8 @@ static void join(sb_moves_kernels *to, const sb_moves_kernels *more)
     to->total.launches += more->total.launches;
 }
 
-/* In a draft, the rows of the head come after one token less: each goes with the vector before
- * it. */
+/* In a draft, each row of the head goes with the hidden vector before it, so that the rows come
+ * after one token less. */
 static void check_part(const kind *of, const step_part *part)
 {
     static sb_moves_kernels k, entries;

@@ -161,7 +161,7 @@ TEST_WITH(test_heads, NULL, test_release)
 
 /* --- the delta rule --------------------------------------------------------------------------- */
 /* Where the states are: a single one, changed in place; a trail, which keeps the states of all
- * rows; or slots, of which one is read, and which keep all rows' states or the last one. */
+ * rows; or slots: one is read, and they keep the states of all rows or of the last row. */
 enum states { IN_PLACE, TRAIL, SLOT, STATES };
 enum { COUNTS = 2, TAPS = SB_GDN_TAPS };
 

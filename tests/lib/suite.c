@@ -22,7 +22,7 @@ typedef struct group {
     suite_args *args;
 } group;
 
-/* They stay until the program ends. */
+/* The entries and groups stay until the program ends. */
 static entry *entries;
 static size_t entry_count;
 static group *groups;

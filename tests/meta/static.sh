@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The static program: it needs no library and no environment, gives the bits of the other one, and says what is in it.
+# The static program: it needs no library and no environment, gives the same bits as the shared one, and comes with a
+# list of its contents.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=${BUILD:-build}

@@ -3,9 +3,9 @@
  * A node is a state that was reached by feeding one token at a time, and the next token. Its
  * children are the states that one round of K drafts leaves if 0, 1, .. K of them are accepted.
  * Each child is made by replay, through sb_rounds_next with forced acceptance, and by snapshots,
- * where one verify gives the states of all children; one child, another at every node, also comes
- * through sb_rounds_next with snapshots. All must have the digests of the state that feeding one
- * token at a time leaves. */
+ * where one verify gives the states of all children; one child, a different one at every node, is
+ * also made by sb_rounds_next with snapshots. All must have the digests of the state that feeding
+ * one token at a time leaves. */
 #ifndef SB_TESTS_MTP_TREE_H
 #define SB_TESTS_MTP_TREE_H
 

@@ -225,7 +225,7 @@ TEST(test_bins)
 enum { LONG = 70001 };
 
 /* n products of 48-bit or 64-bit magnitude: the first and every seventh have the largest exponent,
- * the others lie down to 2^-bits of it, and one exactly at 2^-bits. Unless `alike`, every second
+ * the others are smaller by up to 2^-bits, and one by exactly 2^-bits. Unless `alike`, every second
  * product is cancelled by the next. */
 static void draw_products(double *a, double *b, size_t n, unsigned bits, int alike)
 {

@@ -277,7 +277,8 @@ static size_t shapes_of(const row *r)
     return n;
 }
 
-/* One of how many combinations is run. Ops with layers have shapes for every container. */
+/* The test runs one combination out of this number. Ops with layers have shapes for every
+ * container. */
 static size_t thinned(const row *r, size_t shapes)
 {
     if (check_all())

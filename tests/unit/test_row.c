@@ -379,9 +379,9 @@ TEST(test_hard_rows)
 }
 
 /* A row of E2M1 with E4M3 scales for which kernels that round inputs to a fixed number of digits
- * have the largest errors. Each group has one large input, and fifteen that are almost half of its
- * 2^-47 and add up. The last group has the largest scale. The codes of the large inputs are 0
- * unless `large`. */
+ * have the largest errors. Each group has one large input and fifteen small ones, each of almost
+ * half of 2^-47 of the large one. The small ones add up. The last group has the largest scale. The
+ * codes of the large inputs are 0 unless `large`. */
 static void lost_digits(size_t n, int large, unsigned char *codes, unsigned char *scales, double *x)
 {
     for (size_t k = 0; k < n; k++) {

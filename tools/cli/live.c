@@ -28,8 +28,8 @@ static void progress(journey *j, uint64_t tokens)
     sb_progress(NULL, "token", j->done, j->total);
 }
 
-/* Requests the logits of every row, so that they are taps of the step. A planted mistake sees calls
- * of one row. */
+/* Requests the logits of every row, so that they are taps of the step. With a planted mistake, each
+ * request is for one row. */
 static sb_status show_logits(journey *j, sb_error *err)
 {
     const size_t rows = sb_session_rows(j->session), most = j->live->fault ? 1 : LOGITS_ROWS;
