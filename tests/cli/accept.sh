@@ -146,7 +146,7 @@ for bad in golden/bad/config-good.json golden/bad/config-truncated.json golden/b
     says_err "$bad"
 done
 
-# wrong use, and what cannot be measured
+# wrong use, and requests that cannot be measured
 refused 2 accept "$t4"
 says_err --tokens-file
 for K in 0 9 x; do refused 2 accept "$t4" --tokens-file "$work/text" -K $K; done

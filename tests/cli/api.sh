@@ -84,7 +84,7 @@ else
     }
 fi
 
-# build KIND COMPILER SOURCE PROGRAM [OPTION...]: as docs/examples say it
+# build KIND COMPILER SOURCE PROGRAM [OPTION...]: compiles an example as docs/examples describe
 build() {
     local kind=$1 compiler=$2 source=$3 program=$4
     shift 4
@@ -138,7 +138,7 @@ if command -v "$cxx" > /dev/null; then
     check "example.cpp, static" build static "$cxx" docs/examples/example.cpp "$work/example" -std=c++11
     check "example.cpp, static, judges" shows 'with a mistake: FAIL' "$work/example"
     check "its right kernel passes" grep -q '^\(WITHIN\|IDENTICAL\): ' "$out"
-    # with the mistake in the other kernel, and in neither
+    # the example itself must fail if the mistake is in the other kernel, or in neither
     for planted in 's/!(mistaken/!(!mistaken/' 's/!(mistaken \&\&/!(mistaken \&\& false \&\&/'; do
         sed "$planted" docs/examples/example.cpp > "$work/planted.cpp"
         check "the planted example" build shared "$cxx" "$work/planted.cpp" "$work/planted" -std=c++11

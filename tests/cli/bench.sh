@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 
 positive() { check "$1 is $(value "$1"), expected a number above 0" awk -v x="$(value "$1")" 'BEGIN { exit !(x > 0) }'; }
-# for weights and tokens as in a model, the first rounding test leaves at most one output in a thousand open
+# with weights and tokens like those of a model, the first rounding test leaves at most one output in a thousand open
 rate() { check "$1 is $(value "$1"), expected below 1e-3" awk -v x="$(value "$1")" 'BEGIN { exit !(x >= 0 && x < 1e-3) }'; }
 quick='--tokens 2 --stream 4 --passes 1'
 mkdir "$work/tmp"
@@ -104,7 +104,7 @@ for isa in scalar auto; do
     says_err 'nothing is timed'
 done
 
-# a run that is ended early leaves nothing either, and dies from the signal
+# a run that a signal ends leaves nothing behind either, and its status is that of the signal
 for signal in TERM HUP; do
     # under nohup HUP is ignored from the start
     env --default-signal=HUP "$SAMEBIT" bench cpu --preset T2 --tokens 256 --context 60000 --stream 4 --threads 1 > /dev/null 2>&1 &
@@ -135,7 +135,7 @@ refused 3 bench cpu "$work/none"
 # shellcheck disable=SC2086
 run 4 bench cpu "$work/T4" $quick --threads 1 --blas "$work/none.so"
 says_err 'no OpenBLAS can be loaded'
-# --- beside busy processes: they are gone at the end ---------------------------------------------------
+# --- beside busy processes, which are gone at the end --------------------------------------------------
 run 0 bench cpu --preset T1 --tokens 2 --passes 1 --hogs 2 --json
 at hogs 2
 at passes 1

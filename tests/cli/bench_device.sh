@@ -34,7 +34,8 @@ at run.kernels.0.kernel sb_step_begin_kernel
 at run.kernels.0.bytes 12.0
 check "a step without launches" test "$(value run.launches)" -gt 50
 
-# the same for the profiles that quantize inputs, also after a cache of more than one part; no launch is unknown
+# the same for the profiles that quantize inputs, also with a cache of more than one part; every launch is in the
+# ledger
 while read -r what; do
     run 0 bench $what --backend emu
     check "$what: a kernel without its bytes" eval '! grep -vqE "^  sb_[a-z0-9_]+ +[0-9]+ +[0-9]+ +- +- +- +-$" <<< "$(grep -E "^  sb_" "$out")"'
@@ -52,7 +53,7 @@ run 0 bench decode --preset T4 --recipe fp8 --profile sm121-w8a8 --backend emu -
 at profile sm121-w8a8
 at run.kernels.0.bytes 12.0
 
-# rounds of one draft up to the requested number, each beside that of the ledger
+# rounds of 1 draft up to the requested number, each next to the round of the ledger
 run 0 bench verify --preset T1 --layers 2 --draft 2 --backend emu
 says "rounds as they were run, in plain steps of one token; the ledger's at 255 GB/s and 2.30 us from a phase to the next"
 same "rounds that have no time" "$(grep -cE '^ +[12] measured( +-){6}$' "$out")" 2
@@ -64,7 +65,7 @@ at run.rounds.0.round_s null
 at run.rounds.0.ledger.accept null
 check "the ledger's is another one" test "$(value rounds.0.verify)" = "$(value run.rounds.0.ledger.verify)"
 
-# every recipe and profile, all kinds of calls, fewer layers; the same launches whatever the weights
+# every recipe and profile, all kinds of calls, fewer layers; the launches do not depend on the weights
 for recipe in nvidia-mix nvfp4-all fp8 bf16; do
     run 0 bench verify --preset T3 --recipe $recipe --draft 2 --backend emu --profile sm121-w4a4
     says 'verify of T3: 3 rows behind 0 tokens'

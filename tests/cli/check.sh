@@ -160,12 +160,12 @@ run 1 check "$work/headless" --need mtp --skip 10
 says 'MTP FILE-BAD'
 says "samebit graft $work/headless --take 'mtp.*' --from "
 says_err '--need mtp: the MTP head of these files is not usable'
-# a name is one word of the printed command, whatever characters it has
+# a name with any characters is one word of the printed command
 mv "$work/headless" "$work/a \$(b)'c"
 run 0 check "$work/a \$(b)'c" --headers
 says "samebit graft '$work/a \$(b)'\\''c' --take 'mtp.*' --from "
 
-# wrong: many findings of one check, shown up to a limit
+# a damaged folder: many findings of one check are shown up to a limit
 run 1 check "$a" --against "$other"
 check "not one line on stderr" one_line
 says 'ERROR 14 untouched: '
@@ -252,7 +252,7 @@ done
 printf '14 * # a\0b\n' > "$work/waivers"
 refused 3 check "$a" --waivers "$work/waivers"
 
-# names with all special characters of XML: still well-formed
+# reports with names that have all special characters of XML are well-formed
 header='{"a<b>&\"'\''\u0001\uffff\u00e9":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},"n":{"dtype":"BF16","shape":[1],"data_offsets":[2,4]},"layers.1.</code></title><script>alert(1)</script>":{"dtype":"BF16","shape":[1],"data_offsets":[4,6]}}'
 while [ $((${#header} % 8)) != 0 ]; do header="$header "; done
 mkdir "$work/<&>"
@@ -290,7 +290,7 @@ check "summary" grep -q '^MTP head: \*\*FILE-OK\*\*' "$work/a.md"
 check "a warning in the summary of a sound folder" test -z "$(grep '^| ' "$work/a.md")"
 refused 3 check "$a" --sarif "$work/no-such-folder/report.sarif"
 
-# the page and the picture: the same verdict, every finding, and a map that is red where damage is
+# the page and the picture have the same verdict, every finding, and a map that is red where damage is
 field() { # field FILE COLOUR TEXT: the page has such a field
     check "$1: no field $2 of: $3" grep -q "class=\"$2\"><title>$3" "$work/$1.html"
 }
@@ -310,8 +310,8 @@ cp "$work/sound.svg" "$work/first.svg"
 run 0 check "$a" --against "$a" --skip untouched --html "$work/sound.html" --image "$work/sound.svg" -q --threads 1 2> /dev/null
 check "another picture" cmp "$work/sound.svg" "$work/first.svg"
 check "another page" cmp <(grep -v '<pre class="command">' "$work/sound.html") <(grep -v '<pre class="command">' "$work/first.html")
-# a fault of every layer is red in every layer, also where the text only counts it; a missing file, and a finding about
-# no tensor
+# a fault of every layer is red in every layer, although the text only counts it; also a missing file, and a finding
+# about no tensor
 make_checkpoint deep --preset T4 --layers 12 --shard-bytes 300000
 cp -r "$work/deep" "$work/narrow"
 sed -i 's/"intermediate_size": *[0-9]*/"intermediate_size": 100/' "$work/narrow/config.json"

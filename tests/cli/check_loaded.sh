@@ -8,7 +8,7 @@ make_checkpoint a --preset T1
 lists=${LOADED:-golden/check} # crosscheck.sh gives newly recorded lists
 a=$work/a sound=$lists/loaded-T1.json planted=$lists/loaded-T1-planted.json
 
-# row NAME VERDICT MESSAGE: the parameter has these in the document on stdout
+# row NAME VERDICT MESSAGE: the document on stdout has this verdict and message for the parameter NAME
 rows() { "$helpers/json_at" loaded.differences < "$out" | sed 's/},{/}\n{/g'; }
 row() { # NAME VERDICT MESSAGE
     local line
@@ -86,7 +86,7 @@ for verdict in DROPPED EXTRA SHAPE RESCALED SWAPPED 'OTHER VALUES'; do
     says "  $verdict ("
 done
 
-# the list of BF16 values compared with F32 files: rounded; with another seed: all wrong
+# the list of BF16 values is compared with F32 files: all are rounded; with files of another seed: all are wrong
 make_checkpoint f32 --preset T1 --format f32
 run 1 check "$work/f32" --loaded $sound --json
 counts DTYPE 141

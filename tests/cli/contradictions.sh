@@ -6,7 +6,7 @@ make_checkpoint t4 --preset T4 --recipe predictable --layers 4
 t4=$work/t4 trace=$work/trace
 printf '1,2,3\n\n9,8,7\n' > "$work/texts"
 run 0 run "$t4" --backend sim:pairwise --tokens-file "$work/texts" -n 4 --draft 2 --trace "$work/whole" --taps logits
-# the same without values, and with alternating calls of both sequences
+# the same trace without values, and with alternating calls of the two sequences
 mkdir "$work/bare" "$work/turns"
 sed 's/"tensors": [0-9]*/"tensors": 0/; s/"states": \[{[^]]*\]/"states": []/; s/"level": [0-9]/"level": 0/' \
     "$work/whole/trace.json" > "$work/bare/trace.json"

@@ -37,7 +37,7 @@ for pair in nvfp4-ct:nvfp4-modelopt nvfp4a16-ct:nvfp4-modelopt nvfp4-modelopt:nv
     check "$format: another result after there and back" cmp "$out" "$work/tokens"
 done
 
-# folders of real producers: the tensors come back to the byte, and their declarations key by key
+# folders of real producers: after the way back, the tensors are the same bytes and the declarations have the same keys
 for name in ct-nvfp4:nvfp4-modelopt:nvfp4-ct ct-nvfp4a16:nvfp4-modelopt:nvfp4-ct modelopt-nvfp4:nvfp4-ct:nvfp4-modelopt; do
     IFS=: read -r name to back <<< "$name"
     run 0 convert "golden/quant/$name" "$work/there" --to "$to"
@@ -110,7 +110,7 @@ says_err 'File too large'
 check "something was left" test ! -e "$work/full" -a ! -e "$work/full.partial" -a ! -e "$work/kept.partial"
 check "what was to be replaced has changed" diff -r "$work/b" "$work/kept"
 
-# a recorded origin that no longer fits: one hexadecimal digit of the metadata
+# a recorded origin that no longer fits, because one hexadecimal digit of the metadata was changed
 cp -r "$work/b" "$work/d"
 file=$(grep -l 'samebit.origin' "$work"/d/*.safetensors | head -1)
 sed -i 's/\(samebit\.origin\.[^"]*":"....\)./\1x/' "$file"

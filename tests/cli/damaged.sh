@@ -8,7 +8,7 @@ bad=$work/bad
 
 # fresh [FOLDER]: a new copy to damage
 fresh() { rm -rf "$bad"; cp -r "$work/${1:-sound}" "$bad"; }
-# all TEXT...: every command that opens a checkpoint refuses it, and the line has every TEXT
+# all TEXT...: every command that opens a checkpoint refuses this one, with a line that has every TEXT
 all() {
     local text
     for command in "info $bad" "info $bad --json" "run $bad --tokens 1 -n 1" \

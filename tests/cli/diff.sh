@@ -121,7 +121,7 @@ run 0 diff "$t4" --engine "$work/ex2" --forced --functions any
 sed -i 's/"functions": "libm"/"functions": "nobody"/' "$work/ex2/trace.json"
 refused 2 diff "$t4" --engine "$work/ex2" --forced
 
-# chunks of the delta rule: a trace or the command line gives the rows of a chunk, and the length matters
+# chunks of the delta rule: a trace or the command line gives their number of rows, and a wrong number fails
 make_checkpoint t4_2 --preset T4 --recipe predictable --layers 2
 awk 'BEGIN { x = 7; for (i = 0; i < 300; i++) { x = (x * 1103 + 12345) % 65536; printf "%d,", 1 + x % 119 } print 1 }' \
     > "$work/long"
@@ -185,7 +185,7 @@ explained 'beta=f32 swiglu=f32' --engine sim:sequential --profile hf --engine-se
 run 1 diff "$t4" --engine sim:sequential+gate_up_swapped --tokens 1,2 -n 1 --free --runs 1 --explain
 says 'explained from outputs only, without values of ops'
 says 'behaves like a mistake: gate and up projections are exchanged'
-# where nothing is wrong nothing is explained
+# if nothing is wrong, nothing is explained
 run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 1 --explain --json
 at explanations.length 0
 at first_failure null
@@ -326,8 +326,8 @@ for option in --forced --free --explain '--arithmetic library'; do
     refused_as_idle $option --engine "$work/on.ids" --given 3
 done
 refused 3 diff "$work/nowhere" --engine sim:sequential --tokens 1
-# T-16: "For correct engines (`tools/sim`), a median below 10^-3 is a defect of the bound, and their tests fail": the
-# fifth word of an op's line
+# T-16: "For correct engines (`tools/sim`), a median below 10^-3 is a defect of the bound, and their tests fail"- the
+# median is the fifth word of an op's line
 run 0 diff "$t1" --engine sim:sequential --tokens 1,2,3,4,5,6,7,8 -n 4 --forced
 check "an op is bounded too widely" awk '/^op +compared/ { ops = 1; next }
     ops && $6 ~ /^WITHIN/ { seen++; if ($5 < 0.001) wide = 1 }

@@ -73,8 +73,7 @@ sed -i 's/"arithmetic": "exact", //' "$work/bare/trace.json"
 edited bare step-000006.safetensors "$change" 0 '1 digest of states differs from the reference'
 at rounds.0.state.recurrent.verdict SKIPPED
 
-# correct engines that add in another way: in binary32 no logits are the same, in bfloat16 all logits of such a short
-# run
+# correct engines that add in another order: in binary32 all logits differ; in bfloat16, in such a short run, none does
 for options in '' '--profile hf'; do
     # shellcheck disable=SC2086
     record "sim${options##* }" --backend sim:pairwise $options

@@ -64,7 +64,7 @@ for ckpt in "$work/t1" "$t4"; do
     done
 done
 
-# sampled: the tokens are those of the seed, and a draft is accepted if it is the draw
+# sampling: the seed determines the tokens, and a draft is accepted if it equals the drawn token
 sampling=(--temp 5 --top-k 40 --top-p 0.95 --min-p 0.02)
 greedy=$(json now tokens)
 run 0 run "$p" --tokens $prompt -n 24 --json "${sampling[@]}"
@@ -73,7 +73,7 @@ differ "greedy and sampled" "$greedy" "$(json plain tokens)"
 for k in 1 4 2,0,3; do speculate --draft $k "${sampling[@]}"; done
 speculate --draft 3 --rollback replay --seed 42 --temp 5.0 --top-k 40 --top-p 95e-2 --min-p .02
 at sampling '{"seed":"42","temp":"5","top_k":"40","top_p":"0.95","min_p":"0.02"}'
-# a draw belongs to its position, whatever rounds led there
+# a draw depends on its position, not on the rounds that led there
 drawn=$(json plain tokens | tr -d '[]')
 run 0 run "$p" --tokens "$prompt,$(cut -d, -f1-5 <<< "$drawn")" -n 19 --json "${sampling[@]}" --draft 2
 at tokens "[$(cut -d, -f6- <<< "$drawn")]"
@@ -89,7 +89,7 @@ run 0 run "$p" --tokens $prompt -n 24 --json "${sampling[@]}" --draft 3 --accept
 alike residual stdout "replay"
 same "rounds" "$(json residual rounds)" "$(value rounds)"
 
-# every sequence has draws of its own, and rounds that begin with the pattern
+# every sequence has its own draws, and its rounds start at the beginning of the pattern
 printf '%s\n%s\n' $prompt $prompt > "$work/two"
 run 0 run "$p" --tokens-file "$work/two" -n 24 --json "${sampling[@]}" --draft 2,0
 same "sequence 0" "$(json plain tokens)" "$(value sequences.0.tokens)"

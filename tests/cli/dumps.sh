@@ -8,7 +8,7 @@ f=$work/f
 
 # take NAME: a copy of a fixture at $f.json, for edit to spoil
 take() { cp "$from/$1" "$f.json"; }
-# edit SED...: must change something
+# edit SED...: edits the copy, and must change something
 edit() {
     cp "$f.json" "$f.before"
     sed -i -E "$@" "$f.json"
@@ -37,7 +37,7 @@ says_err '_logits_'
 refused 2 trace "$from/vllm.json" --write "$work/new"
 says_err --checkpoint
 
-# --- right ones pass, and as a trace they say the same ----------------------------------------------------
+# --- correct files pass, also if they are written as a trace ----------------------------------------------
 for name in kld-16.bin kld-24.bin llamacpp-T1.bin llamacpp-T1.txt vllm.json echo.json sglang.json; do
     run 0 diff "$t1" --engine "$from/$name" --json
     at verdict WITHIN
@@ -188,7 +188,7 @@ take sglang.json
 edit 's/\[-0.0010602812981233, 192, null\], \[/[-8, 77, null], [/; s/"output_ids": \[192/"output_ids": [77/'
 run 1 diff "$t1" --engine "$f.json"
 
-# --- refused: damaged, or it says too little --------------------------------------------------------------
+# --- refused: damaged files, and files that say too little ------------------------------------------------
 refuse() {
     local text=$1
     shift
@@ -232,7 +232,7 @@ says '5 prompt'
 refused 3 trace "$work/h.safetensors"
 says_err 'has the name of a tap'
 refused 3 trace "$work/h.safetensors" --map "$work/map" --tokens 3,1,5
-# alone they can be read but not judged, which is no pass
+# without other data, hidden states can be read but not judged, which is no pass
 for way in '' --free --forced; do
     # shellcheck disable=SC2086
     run 4 diff "$t1" --engine "$work/h.safetensors" --map "$work/map" $way

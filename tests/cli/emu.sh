@@ -89,7 +89,7 @@ refused 2 run "$work/t1" --tokens 1 --backend emulator
 says_err 'expected ref, sim:NAME, emu or gpu'
 refused 2 run "$work/t1" --tokens 1 --backend emu --state-out "$work/state"
 says_err 'this run uses emu'
-# a device, or a reason why not
+# --backend gpu: a device, or the reason why there is none
 if ! "$SAMEBIT" run "$work/t1" --tokens 1 -n 0 --backend gpu > "$out" 2> "$err"; then
     refused 4 run "$work/t1" --tokens 1 -n 0 --backend gpu
     check "no reason" grep -qE 'without nvcc|no device|the device is' "$err"

@@ -27,7 +27,7 @@ says "check:fp4-scale-bytes"
 run 0 fault op.rmsnorm.sign --levels --tokens 0
 says "| generated, in one op | 1 | 1 | 1 | 1 | 1 | 1 |"
 
-# the other commands find a written fault without being told: between calls, in files, in the trace
+# the other commands find a fault that --write has written: between calls, in files, in the trace
 run 0 fault F09 --write "$work/slip"
 says "samebit diff $work/slip/checkpoint --engine $work/slip/trace"
 run 0 trace "$work/slip/trace" --checkpoint "$work/slip/checkpoint"

@@ -117,7 +117,7 @@ refused 2 floor "$mix" --bandwidth 273 --claim -1
 refused 2 floor "$mix" --bandwidth 273 --context 5000000000
 refused 3 floor "$work/nowhere" --bandwidth 273
 
-# by its id in the cache of the hub
+# a checkpoint named by its id, in the cache of the hub
 mkdir -p "$work/hub/models--org--mix/refs" "$work/hub/models--org--mix/snapshots"
 mv "$mix" "$work/hub/models--org--mix/snapshots/abc"
 printf abc > "$work/hub/models--org--mix/refs/main"

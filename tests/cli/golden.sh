@@ -37,7 +37,7 @@ check "verify changed the file" cmp "$golden" "$work/sound.json"
 run 0 golden write "$work/again" "$t4" --tokens-file "$work/prompts" -n 4 --set act=bf16
 check "written twice, other bytes" cmp "$work/again/golden.json" "$golden"
 
-# edit SED: the sound file with something changed
+# edit SED: makes a changed copy of the sound file
 edit() {
     sed "$1" "$work/sound.json" > "$golden"
     check "the edit changed nothing: $1" test "$(cksum < "$golden")" != "$(cksum < "$work/sound.json")"

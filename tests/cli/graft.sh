@@ -8,7 +8,7 @@ declared_as_stored() { # folder
     run 0 info "$1"
     says 'every layer is stored as declared'
 }
-# graft_of BASE PATTERN OTHER OPTION...: into $work/o
+# graft_of BASE PATTERN OTHER OPTION...: grafts into $work/o
 graft_of() {
     local base=$1 pattern=$2 other=$3
     shift 3
@@ -52,7 +52,7 @@ check "it kept its name" test "$work/single/model.safetensors" -ef "$work/o/mode
 same "the place of the norm" model-base-00001.safetensors "$(place model.norm.weight "$work/o")"
 declared_as_stored "$work/o"
 
-# bytes that are no text leave the keys of the document intact
+# a path with bytes that are not UTF-8 leaves the keys of the document intact
 run 0 graft "$work/single" --take 'mtp.*' --from "$work/bf16" -o "$work/o"$'\377' --json
 at folder "$work/o?"
 # nothing of the old head stays: stacked experts replace single ones
@@ -131,7 +131,7 @@ for base in int4-awq int4-gptq; do
     run 0 check "$work/o" --need mtp
     says ' 0 FATAL, 0 ERROR, '
 done
-# decoded exactly it is the same head, and a second decoding changes nothing
+# a head that is decoded exactly is the same head, and a second decoding changes nothing
 run 0 run "$work/int4-gptq" --tokens 1,2,3 -n 2 --overlay 'mtp.*'="$work/o"
 grep '^state mtp' "$out" > "$work/overlaid"
 run 0 run "$work/o" --tokens 1,2,3 -n 2
@@ -184,7 +184,7 @@ refused 3 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/shards" -o "$work/
 says_err 'model-00002-of-'
 check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
 run 0 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/bf16" -o "$work/o" --replace
-# the source is never replaced, by whatever path it is named
+# the source is never replaced, also if it is named by another path
 ln -s bf16 "$work/other-name"
 for from in bf16 other-name; do
     refused 2 graft "$work/nvfp4-ct" --take 'mtp.*' --from "$work/$from" -o "$work//bf16/" --replace
@@ -259,7 +259,7 @@ refused 3 graft "$work/unindexed" --reindex -o "$work/n"
 says_err 'the index puts '
 check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
 
-# by its id in the cache of the hub: links to the blobs, or copies
+# a checkpoint named by its id, in the cache of the hub: links to the blobs, or copies
 mkdir -p "$work/hub/models--org--tiny/"{refs,blobs,snapshots/abc}
 printf abc > "$work/hub/models--org--tiny/refs/main"
 for file in "$work"/headless/*; do

@@ -31,7 +31,7 @@ at spec 2
 at command hash
 at checkpoint "$digest"
 same "digests of text and JSON" "$(value meaning)" "$(sed -n 's/^meaning //p' "$work/values")"
-# the digest is the one of golden files
+# the digest is the one that golden files have
 run 0 golden write "$work/g" "$a" --tokens 1 -n 1 --json
 at checkpoint "$digest"
 

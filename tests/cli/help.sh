@@ -48,7 +48,7 @@ done
 run 0 run --help
 says '-n, --generate'
 
-# the same text by its other name
+# `samebit help run` prints the same text
 cp "$out" "$work/run"
 run 0 help run
 check "'help run' is not 'run --help'" cmp -s "$out" "$work/run"

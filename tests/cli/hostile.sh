@@ -22,7 +22,7 @@ sed -i "s/\"model_type\": \"[^\"]*\"/\"model_type\": \"$bad\"/" "$work/value/con
 cp -r "$work/plain" "$work/"$'f\xff'"$bad"
 cp "$work/plain/model-00001-of-00003.safetensors" "$work/plain/"$'x\xff'"$bad.safetensors"
 
-# whatever the verdict is, the output is safe to show
+# under every verdict the output is safe to show
 told() {
     last="$*"
     "$SAMEBIT" "$@" > "$out" 2> "$err" < /dev/null

@@ -50,8 +50,8 @@ sed -i 's/"mtp_num_hidden_layers": 0/"mtp_num_hidden_layers": 1/' "$work/vl/conf
 run 0 info "$work/vl"
 says "MTP head: ABSENT, although config.json declares one"
 
-# what is declared, against what is stored: the hybrid declares its INT4 layers only (three matrices of
-# each of four layers are FP8), and the two files of nvidia-mix disagree
+# differences between declaration and storage: the hybrid declares its INT4 layers only (three matrices of each of four
+# layers are FP8), and the two files of nvidia-mix disagree
 make_checkpoint bf16 --preset T2
 make_checkpoint hybrid --preset T2 --format int4-fp8-hybrid
 make_checkpoint mix --preset T2 --format nvidia-mix
@@ -97,7 +97,7 @@ says 'exact: '
 says 'act=bf16'
 run 0 info --machine
 says 'dot product kernels: '
-# every list as a document, which --json promises
+# every list is also a JSON document, as --json promises
 run 0 info --ops --json
 at ops.0.name "$(sed -n 's/^SB_OP(\([a-z_0-9]*\),.*/\1/p' ref/ops/ops.def | head -n 1)"
 run 0 info --knobs --json

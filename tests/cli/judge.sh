@@ -60,7 +60,7 @@ run 0 judge "$v" "$got"
 says 'rounding point act=bf16: type to which activations are rounded'
 check "a point that is not needed is listed" test "$(grep -c '^  rounding point ' "$out")" = 1
 
-# --- what the inputs were worth -------------------------------------------------------------------------------------
+# --- what the inputs can show ---------------------------------------------------------------------------------------
 made "$v" "$got" out=exact:F32
 run 0 judge "$v" "$got" --arith fp32
 says 'these inputs would have shown 12 of 12 planted mistakes: last_column_lost, linear.dropped, '
@@ -68,7 +68,7 @@ made "$v" "$got" out=exact:BF16
 run 0 judge "$v" "$got" --arith fp32 --json
 at cases.0.power.planted 12
 
-# --- what does not fit ----------------------------------------------------------------------------------------------
+# --- files that do not belong together ------------------------------------------------------------------------------
 made "$v" "$got" out=exact:I32
 refused 3 judge "$v" "$got"
 says_err 'got.safetensors: out: found I32, expected F32, BF16, F16 or F64'

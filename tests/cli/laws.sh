@@ -31,7 +31,7 @@ says 'bf16_scale'
 make_checkpoint bf16 --preset T1
 run 0 info "$work/bf16" --laws
 says 'the laws agree everywhere'
-# any folder, also one that is no model of this family
+# any folder is accepted, also one that is no model of this family
 rm "$work/ct/config.json"
 refused 3 info "$work/ct"
 run 0 info "$work/ct" --laws

@@ -14,7 +14,7 @@ run 0 make "$work/P1" --preset T1 --recipe predictable-1 --seed 42 # the checkpo
 within T4 llamacpp-T4
 says "delta_rule "
 says "attention "
-# every op is judged, and one wrong knob is an op that fails
+# every op is judged, and with one wrong knob an op fails
 run 0 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --forced -q
 run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set q_scale=multiply --forced
 says "first failure: token 0, layer 0, l2norm (layers.0.linear_attn.q)"

@@ -35,7 +35,7 @@ mkdir "$work/empty"
 run 0 make "$work/empty" --preset T4
 check "an empty folder gets other bytes" diff -r "$work/a" "$work/empty"
 
-# shards hold the same values
+# a folder with shards holds the same values
 run 0 make "$work/one" --preset T4 --shard-bytes 1000000000
 check "more than one shard" test -e "$work/one/model.safetensors"
 run 0 make "$work/many" --preset T4 --shard-bytes 200000

@@ -9,7 +9,7 @@ make_checkpoint T1 --preset T1
 make_checkpoint vl --preset T3 --layout vl
 make_checkpoint split --preset T3 --experts split
 
-# digests BASE PATTERN OTHER: run on the graft, and with the overlay
+# digests BASE PATTERN OTHER: a run on the graft and a run with the overlay print the same
 digests() {
     rm -rf "$work/grafted"
     run 0 graft "$work/$1" --take "$2" --from "$work/$3" -o "$work/grafted"

@@ -3,8 +3,8 @@
 # filled cell of a row with a knob has its setting, and every --set of the document runs.
 . "$(dirname "$0")/lib.bash"
 
-# differences DOCUMENT: one line for each. The tables of settings have the engines as columns; the knob of a
-# row stands as "name (K-n)", with a fixed value behind it where all engines have the same.
+# differences DOCUMENT: one line for each difference. The tables of settings have the engines as columns. The knob of a
+# row is written "name (K-n)", followed by a fixed value if all engines have the same.
 differences() {
     awk -F'|' '
         function trim(s) { gsub(/^ +| +$/, "", s); return s }

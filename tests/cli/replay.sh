@@ -75,7 +75,7 @@ run 1 replay "$b" --json
 at output state
 at verdict FAIL
 
-# another file of the same kind is no bundle
+# another safetensors file is no bundle
 refused 3 replay "$a/model-00001-of-00003.safetensors"
 refused 3 replay "$work/none"
 refused 2 replay

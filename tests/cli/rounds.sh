@@ -7,7 +7,7 @@
 make_checkpoint t1 --preset T1 --recipe predictable
 t1=$work/t1
 
-# record OPTION...: $work/trace by an engine that is not the reference
+# record OPTION...: records $work/trace by an engine that is not the reference
 record() {
     rm -rf "$work/trace"
     run 0 run "$t1" --backend sim:pairwise --tokens 1,2,3 -n 10 --trace "$work/trace" --taps 'logits,state.*' "$@" --json
@@ -24,7 +24,7 @@ edited() {
     cp "$work/kept" "$work/trace/trace.json"
 }
 
-# --- acceptance that was dictated ---------------------------------------------------------------------------
+# --- forced acceptance --------------------------------------------------------------------------------------
 record --draft 3 --force-accept 1,0,3
 check "no round is forced" grep -q '"forced": true' "$work/trace/trace.json"
 check "not version 2" grep -q '"version": 2' "$work/trace/trace.json"
@@ -39,7 +39,7 @@ edited '0,/"emitted": \[153, [0-9]*\]/s//"emitted": [153, 7]/' '7 was emitted'
 edited '0,/"drafts": \[153, /s//"drafts": [152, /' 'round 0'
 edited '0,/"accepted": 1, "emitted": \[153, /s//"accepted": 0, "emitted": [153], "note": [/; s/, "note": \[[0-9]*\]//' 'round'
 
-# a draft that was right and was rejected is counted as the reference counts it
+# a right draft that was rejected is counted as the reference counts it
 record --draft 1
 edited '0,/"accepted": 1, "emitted": \[\([0-9]*\), [0-9]*\]/s//"accepted": 0, "emitted": [\1]/' 'is rejected'
 counts=$(tr -d ' \n' < "$out" | grep -o '"accepted":{"ref":1,"engine":0}')
@@ -80,7 +80,7 @@ says_err 'the head gives'
 run 0 diff "$t1" --engine "$work/trace" --free --drafter external
 sed -i 's/"rollback"/"drafter": "external", "rollback"/' "$work/trace/trace.json"
 run 0 diff "$t1" --engine "$work/trace" --free
-# verification, acceptance, bonus, place and states
+# mistakes in verification, acceptance, bonus token, position and states fail
 bonus="\"accepted\": 2, \"emitted\": \\[${ids[1]}, ${ids[2]}, ${ids[3]}\\]"
 edited "0,/$bonus/s//\"accepted\": 2, \"emitted\": [${ids[1]}, ${ids[2]}, 7]/" '7 was emitted'
 edited "0,/$bonus/s//\"accepted\": 1, \"emitted\": [${ids[1]}, ${ids[2]}]/" 'a draft is rejected'

@@ -119,7 +119,7 @@ $(sed -n 2,4p "$work/rows")"
 run 0 run "$t3" --tokens 5,6,7 -n 1 --logits "$work/n.npy"
 check "-n 1 feeds nothing more" cmp "$work/m.npy" "$work/n.npy"
 
-# what cannot be read or written: exit 3, and nothing half
+# files that cannot be read or written: exit 3, and no partial output
 refused 3 run "$t3" --tokens-file "$work/absent"
 says_err "$work/absent"
 refused 3 run "$t3" --tokens 1 -n 0 --logits "$work/absent/l.npy"

@@ -36,7 +36,7 @@ result --preset T3 --no-mtp
 at state_digest.mtp null
 check "the trunk without a head" cmp <(grep -v '"mtp"' "$out") "$work/a"
 
-# where values differ, digests do
+# if values differ, digests differ
 result --preset T4
 state=$(value state_digest.target)
 for other in '--format f16' '--format f32' '--seed 1' '--recipe plain' '--layers 3'; do

@@ -11,7 +11,7 @@ run 0 tokenize "$p" "$text"
 ids=$(sed 's/^tokens //' "$out")
 check "more than ten ids" test "$(tr -cd , <<< "$ids" | wc -c)" -gt 10
 
-# the_same STATUS COMMAND...: with {} in the place of the option
+# the_same STATUS COMMAND...: the results are the same with --tokens, --text and --prompt in the place of {}
 the_same() {
     local status=$1 form
     shift

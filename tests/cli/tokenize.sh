@@ -60,7 +60,7 @@ at unknown 1
 run 0 tokenize "$a" --decode '5000' --pieces
 says 'no token'
 
-# every recorded variant loads; a step that a file asks for and the program does not do is named
+# every recorded variant loads; a step that the program lacks is named
 for file in golden/tokenizer/*.json; do run 0 tokenize "$file" 'a b'; done
 sed 's/"NFC"/"NFKC"/' "$a/tokenizer.json" > "$work/nfkc.json"
 refused 3 tokenize "$work/nfkc.json" x

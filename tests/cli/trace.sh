@@ -24,7 +24,7 @@ planted() {
     says "$1"
 }
 
-# --- what a run leaves ----------------------------------------------------------------------------------
+# --- the trace of a run ---------------------------------------------------------------------------------
 for ckpt in t1 t4 t5; do
     for options in '' '--draft 3' '--draft 2,0,3 --force-accept 1,0,3' '--draft 2 --rollback replay --temp 0.7'; do
         rm -rf "$trace"

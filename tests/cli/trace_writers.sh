@@ -46,7 +46,7 @@ for level in 0 1 2 3 4; do
     at head.engine 'mine 1.0'
     check "a file is left" test -z "$(find "$work/$level" -name '*.part')"
 done
-# the document shows the written text: all of level 0, a round, the state at the end
+# docs/trace.md shows the text that is written: all of level 0, a round, the state at the end
 shown() { # BLOCK LEVEL
     check "docs/trace.md, block $1, is not what is written at level $2" \
         grep -qF -- "$(block "$1" | plain)" <(plain < "$work/$2/trace.json")
@@ -60,7 +60,7 @@ for level in 1 2 3 4; do
     [ $level -lt 4 ] || free=--free # one tap does not judge every op
     run 0 diff "$work/t1" --engine "$work/$level" ${free-}
 done
-# a wrong number is seen
+# a wrong number is detected
 cp -r "$numbers" "$work/planted"
 printf '\x40' | dd of="$work/planted/logits.f32" bs=1 seek=$((3 * 384 * 4 + 3)) conv=notrunc 2> "$work/dd"
 check "a trace of wrong numbers" "$helpers/trace_example" "$work/wrong" 2 "$work/planted"

@@ -98,8 +98,7 @@ TEST(right_engines_pass)
          1,
          "kv_cache=fp8",
          "entry_of_draft"},
-        /* one code of a token's input is another in the engine, and moves the token's key by half
-         */
+        /* in the engine one code of a token's input differs, which moves the token's key by half */
         {"T4 nvfp4-ct plain",
          "hf",
          "trunc13",

@@ -313,7 +313,7 @@ TEST(planted_mistakes_fail)
     }
 }
 
-/* V-144: "is not one of them" - of the forms of softplus */
+/* V-144: "is not one of them" - the forms of softplus */
 TEST(broken_kernels_fail)
 {
     static const struct {

@@ -142,8 +142,8 @@ template <int F> __global__ void bulk(sb_global<const int> x, sb_global<int> out
 }
 
 /* out[i] = 2 * x[i]. Thread 0 issues the copies for which 32 other threads wait. Thread 32 sets the
- * expected bytes. Warp 2 doubles the values in place. Only thread 0 waits until a stage is free,
- * and another thread has an element of it each time. */
+ * expected bytes. Warp 2 doubles the values in place. Only thread 0 waits until a stage is free.
+ * Each time a stage is used again, its elements belong to other threads. */
 template <int F> __global__ void produce(sb_global<const int> x, sb_global<int> out, int tiles)
 {
     SB_SHARED(int, stage, 2 * 32);

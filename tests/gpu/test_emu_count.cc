@@ -75,7 +75,8 @@ static __global__ void fours(ARGUMENTS)
         atomicAdd(c, 1u);
 }
 
-/* Copies 16 bytes to shared memory, of which 8 are read. A copy counts when it is issued. */
+/* Each thread writes 16 bytes of shared memory by a copy that reads only 8 bytes. A copy counts
+ * when it is issued. */
 static __global__ void copies(ARGUMENTS)
 {
     SB_SHARED(uint4, kept, 64);

@@ -207,8 +207,8 @@ TEST_WITH(test_any_form, NULL, hf_release_drawn)
     assert_true(outside > 0);
 }
 
-/* T-12, T-66: a program that begins from another state. Of the difference, only the norms of the
- * columns are known. */
+/* T-12, T-66: a program that begins from another state. Only the norms of the columns of the
+ * difference are known. */
 TEST_WITH(test_incoming, NULL, hf_release_drawn)
 {
     sb_knobs knobs;

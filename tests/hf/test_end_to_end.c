@@ -174,8 +174,8 @@ static void run_f32(const char *preset)
     hf_fixture_close(&fixture);
 }
 
-/* The identical values when the recordings were made. If some differ, a value next to a rounding
- * tie fell to the other side, and every later value depends on it (docs/profiles.md). */
+/* The numbers of identical values when the recordings were made. If some differ, a value next to a
+ * rounding tie fell to the other side, and every later value depends on it (docs/profiles.md). */
 static const struct share {
     const char *recording, *part;
     size_t same[2], all[2]; /* hidden values, logits */

@@ -13,8 +13,8 @@
 /* T-16: "A bound says nothing if every recorded error is below 2^-13 of it" */
 #define WIDEST 0x1p-13
 
-/* The identical values when the recordings were made: those of the activation type, and those that
- * stay binary32. docs/profiles.md gives the reasons for differences. */
+/* The numbers of identical values when the recordings were made: those of the activation type, and
+ * those that stay binary32. docs/profiles.md gives the reasons for differences. */
 static const struct share {
     const char *recording;
     forced_op op;

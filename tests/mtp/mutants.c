@@ -29,8 +29,8 @@ const char slip_letters[] = "PKCREHLT";
 
 enum { PROMPT = 9 };
 
-/* The drafts of each round, and how many of them are accepted. Rounds with all, some, no accepted
- * drafts and rounds without drafts follow one another. */
+/* The drafts of each round, and how many of them are accepted. Rounds with all, some or no drafts
+ * accepted alternate with rounds without drafts. */
 static const struct {
     size_t drafts, accepted;
 } script[SLIP_ROUNDS] = {{3, 1}, {2, 0}, {3, 2}, {0, 0}, {4, 4}, {0, 0},

@@ -25,7 +25,7 @@ extern const sb_planted slip_list[]; /* mutants.def */
 #undef SB_PLANTED
 #undef SB_HARMLESS
 
-/* What is seen after the prompt, before a round, and after it. */
+/* The digests at one place: after the prompt, before a round, or after a round. */
 typedef struct slip_seen {
     sb_digest of[8]; /* in the order of slip_letters */
 } slip_seen;

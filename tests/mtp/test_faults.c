@@ -281,8 +281,8 @@ TEST(test_drafts_of_a_round_begin_anew)
     tear_down(&twin);
 }
 
-/* Calls that end a series of drafts: all that feed, undo or set. Each is made after two drafts of
- * one session and after none of its twin; the next draft of both is the same. */
+/* Calls that end a series of drafts: all that feed, undo or set. Each call is made after two drafts
+ * in one session, and without drafts in a twin session. The next draft of both must be the same. */
 enum { FEED, VERIFY, KEEP, SET_STATE, ENDS };
 
 static void end_drafts(bench *b, int how, const sb_state *set)

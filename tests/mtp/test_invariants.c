@@ -259,7 +259,7 @@ TEST(test_10_a_reused_session_starts_anew)
 }
 
 /* 11: a session is one row of a batch; the sessions are fed in two orders, and alone. A call has no
- * padding rows, and 4 tests the rejected rows of a round. */
+ * padding rows; the test of invariant 4 has the rejected rows of a round. */
 TEST(test_11_order_of_sequences)
 {
     enum { SEQUENCES = 3 };

@@ -136,7 +136,8 @@ TEST(test_regular_expressions_of_the_ignore_list)
     }
 }
 
-/* Names come before regular expressions (in the order of their texts), and those before classes. */
+/* Names come before regular expressions (in the order of their texts), and regular expressions
+ * before classes. */
 TEST(test_the_order_of_targets)
 {
 #define GROUP(name, size, targets)                                                                 \

@@ -127,7 +127,7 @@ TEST(the_last_complete_step_is_kept)
 {
     sb_keep k = {0};
     keep(&k, make_step(0, 3, 2));
-    keep(&k, make_step(3, 1, 1)); /* without a state it needs the steps before */
+    keep(&k, make_step(3, 1, 1)); /* a step without a state needs the steps before it */
     assert_int_equal(k.count, 2);
     sb_step step = make_step(4, 1, 1);
     add_state(&step, 4, 0); /* a state of digests is not enough */

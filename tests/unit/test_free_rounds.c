@@ -234,7 +234,7 @@ typedef struct batch {
     sb_session *session[2];
     uint32_t token[2];
     sb_free *free;
-    int swapped; /* each sequence keeps conv and recurrent states by the count of the other */
+    int swapped; /* conv and recurrent states are kept by the other sequence's count */
 } batch;
 
 static uint32_t greedy_at(sb_session *session, size_t row)

@@ -137,7 +137,7 @@ static void check_decay(const sb_weights *w)
         check_between("A_log", i, a.high, a.low + 0.01, log(16) + 0.02);
         check_between("a", i,
                       of_matrix(&m[SB_ROLE_in_proj_a]).spread * sqrt(m[SB_ROLE_in_proj_a].cols),
-                      0.2, 0.8); /* a, of about that spread, does not hide dt_bias */
+                      0.2, 0.8); /* so that a does not hide dt_bias */
         float bias[64];
         sb_matrix_row(&m[SB_ROLE_dt_bias], 0, bias);
         for (uint32_t h = 0; h < m[SB_ROLE_dt_bias].cols; h++) {
