@@ -27,7 +27,7 @@ static const fused_shape fused_shapes[] = {
 };
 
 /* 1 to 9 rows. `make check` tests one row and a third of the other numbers, different ones for each
- * model. Of the large models it tests 9 rows, except for the one with the most heads. */
+ * model. It tests large models with 1 and 9 rows, and the one with the most heads with 1 row. */
 static inline bool fused_rows_there(const fused_shape &s, uint32_t rows)
 {
     if (rows == 1 || check_all())

@@ -33,7 +33,7 @@ sb_status sb_judge_junit(const sb_judge_report *report, const char *path, sb_err
 void sb_judge_meta_text(const sb_gate_meta *meta, FILE *out);
 json_t *sb_judge_meta_json(const sb_gate_meta *meta); /* NULL if memory is out */
 sb_status sb_judge_meta_html(const sb_gate_meta *meta, const sb_judge_report *report,
-                             const char *path, sb_error *err); /* the operands of report */
+                             const char *path, sb_error *err); /* report: for its operands */
 sb_status sb_judge_meta_junit(const sb_gate_meta *meta, const char *path, sb_error *err);
 
 #endif
