@@ -4,7 +4,7 @@
  * Each test counts N = 40000 draws of 7 tokens and compares 6 degrees of freedom with the value
  * that chance exceeds once in 1000 times. A sampler whose distribution is p' is detected with a
  * power of 99.8 % where N sum( (p' - p)^2 / p ) is 52, that is, where its probabilities are off by
- * 3.6 % of themselves (root mean square). The planted samplers below are at least that far off. */
+ * 3.6 % of themselves (root mean square). The planted samplers below are detected. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>
