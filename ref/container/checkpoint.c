@@ -97,7 +97,7 @@ static sb_status open_indexed(sb_checkpoint *c, sb_error *err)
             status = sb_fail(err, SB_ERR_INPUT,
                              "%s: shard %s is %s: " SB_INDEX_NAME " puts %zu tensors into it",
                              SB_SHOW(c->path), SB_SHOW(want->name),
-                             exists(path) ? "a link to nothing" : "missing", want->tensors);
+                             exists(path) ? "a broken link" : "missing", want->tensors);
         if (status == SB_OK)
             status = sb_checkpoint_add_shard(c, path, want->name, err);
         free(path);

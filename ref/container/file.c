@@ -177,8 +177,7 @@ sb_status sb_file_place(const char *path, char **place, sb_error *err)
         at = next;
         if (links == LINKS) {
             free(at);
-            return sb_fail(err, SB_ERR_IO, "%s: more than %d links, one behind the other",
-                           SB_SHOW(path), LINKS);
+            return sb_fail(err, SB_ERR_IO, "%s: more than %d links in a row", SB_SHOW(path), LINKS);
         }
     }
     if (wrong) {

@@ -16,7 +16,7 @@ static const struct {
                                 "lfs pull' gets it)"},
     {"<!", ": this is a web page; the download failed"},
     {"<html", ": this is a web page; the download failed"},
-    {"{", ": this is JSON; give the folder that it is in"},
+    {"{", ": this is JSON; pass the folder that contains it"},
 };
 
 const char *sb_kind_of(const unsigned char *bytes, size_t size)

@@ -42,11 +42,11 @@ static int by_name(const void *left, const void *right)
 static sb_status sort_tensors(const sb_checkpoint *base, sb_checkpoint *out, sb_error *err)
 {
     if (out->count == 0)
-        return sb_fail(err, SB_ERR_INPUT, "%s: an overlay leaves no tensor", SB_SHOW(base->path));
+        return sb_fail(err, SB_ERR_INPUT, "%s: the overlay leaves no tensors", SB_SHOW(base->path));
     qsort(out->tensors, out->count, sizeof *out->tensors, by_name);
     for (size_t i = 0; i < out->count; i++) {
         if (i > 0 && strcmp(out->tensors[i].name, out->tensors[i - 1].name) == 0)
-            return sb_fail(err, SB_ERR_INPUT, "%s: tensor \"%s\" would stand there twice",
+            return sb_fail(err, SB_ERR_INPUT, "%s: tensor \"%s\" would occur twice",
                            SB_SHOW(base->path), SB_SHOW(out->tensors[i].name));
         out->bytes += out->tensors[i].bytes;
     }

@@ -183,7 +183,8 @@ static sb_status read_member(void *ctx, const char *key, json_t *value, sb_error
                        "%s: tensor \"%s\": its name has %zu bytes, expected 1 to %d",
                        SB_SHOW(r->file), SB_SHOW(key), n, SB_MAX_TENSOR_NAME);
     if (r->out->count == at->room)
-        return sb_fail(err, SB_ERR_INPUT, "%s: the header has no %d bytes for each of its tensors",
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: the header is too short, expected at least %d bytes per tensor",
                        SB_SHOW(r->file), LEAST);
     sb_tensor *t = &r->out->tensors[r->out->count++];
     t->name = strcpy(at->name, key);

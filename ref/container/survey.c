@@ -204,7 +204,7 @@ static void tell_unindexed(const survey *s)
         const char *file = s->c->shards[t->shard].name;
         if (!entry_of(index, t->name) && sb_index_has_shard(index, file))
             s->tell(s->ctx, SB_PROBLEM_UNINDEXED, file, t->name,
-                    "stands in the file, but not in " SB_INDEX_NAME);
+                    "is in the file, but not in " SB_INDEX_NAME);
     }
 }
 
@@ -268,7 +268,7 @@ static void drop_twins(const survey *s, sb_problem which, unsigned char *equal)
             int same = equal[i + k];
             if (which != (same ? SB_PROBLEM_TWIN_EQUAL : SB_PROBLEM_TWIN_DIFFERS))
                 continue;
-            snprintf(text, sizeof text, "stands in %s, too, with %s",
+            snprintf(text, sizeof text, "is also in %s, with %s",
                      SB_SHOW(c->shards[first[k].shard].name),
                      same ? "the same bytes" : "other bytes");
             s->tell(s->ctx, which, c->shards[first->shard].name, first->name, text);

@@ -114,7 +114,7 @@ static sb_status in_the_way(const char *path, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE, "%s: exists, another process is writing it",
                        SB_SHOW(path));
     return sb_fail(err, SB_ERR_USAGE,
-                   "%s: exists, left by a run that was cut off: remove it first, or move it away",
+                   "%s: exists, left by an interrupted run: remove it first, or move it away",
                    SB_SHOW(path));
 }
 
@@ -301,7 +301,7 @@ sb_status sb_target_commit(sb_target *t, int replace, sb_target_goes goes, sb_er
     if (there && errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
         return io_failed(t->partial, "take its place", err);
     if (there && !replace)
-        return sb_fail(err, SB_ERR_USAGE, "%s: came into being meanwhile, and is not replaced",
+        return sb_fail(err, SB_ERR_USAGE, "%s: was created meanwhile and is not replaced",
                        SB_SHOW(t->place));
     sb_status status = there ? exchange(t, &old, err) : SB_OK;
     if (status)

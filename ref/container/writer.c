@@ -142,7 +142,7 @@ static sb_status check_file_target(const sb_writer *w, sb_error *err)
     struct stat info;
     if ((w->flags & SB_WRITER_REPLACE) || lstat(w->path, &info) != 0)
         return SB_OK;
-    return sb_fail(err, SB_ERR_USAGE, "%s: exists, and replacing it was not asked for",
+    return sb_fail(err, SB_ERR_USAGE, "%s: exists, and replacement was not requested",
                    SB_SHOW(w->path));
 }
 
@@ -158,13 +158,13 @@ static sb_status check_entry(const sb_writer *w, const char *name, sb_error *err
         return SB_OK;
     if (!(w->flags & SB_WRITER_REPLACE))
         return sb_fail(err, SB_ERR_USAGE,
-                       "%s: the folder is not empty (%s), and replacing was not asked for",
+                       "%s: the folder is not empty (%s), and replacement was not requested",
                        SB_SHOW(w->path), SB_SHOW(name));
     if (n >= m && strcmp(name + n - m, suffix) == 0 && !sb_writer_is_shard_name(name))
-        return sb_fail(err, SB_ERR_USAGE,
-                       "%s: %s would stand beside the new files without belonging to them: remove "
-                       "it first",
-                       SB_SHOW(w->path), SB_SHOW(name));
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "%s: %s is not one of the new files and would stay beside them: remove it first",
+            SB_SHOW(w->path), SB_SHOW(name));
     return SB_OK;
 }
 

@@ -63,7 +63,8 @@ static sb_status fill_shards(sb_writer *w, sb_error *err)
 sb_status sb_writer_plan(sb_writer *w, sb_error *err)
 {
     if (w->by_name || w->count == 0)
-        return sb_fail(err, SB_ERR_USAGE, "%s: a writer runs once, and needs a tensor",
+        return sb_fail(err, SB_ERR_USAGE,
+                       "%s: a writer runs only once and needs at least one tensor",
                        SB_SHOW(w->path));
     sb_status status = fill_shards(w, err);
     if (status != SB_OK)

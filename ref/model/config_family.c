@@ -26,7 +26,7 @@ static sb_status refuse_type(const sb_json_object *at, const char *type, sb_erro
 {
     const char *why = "this version computes qwen3_5_moe, qwen3_5 and qwen3_next only";
     if (strncmp(type, "qwen4_exp", 9) == 0)
-        why = "its hyper-connections, n-gram embeddings and indexer are another architecture";
+        why = "its hyper-connections, n-gram embeddings and indexer belong to another architecture";
     return sb_json_fail(at, "model_type", SB_ERR_UNSUPPORTED, err,
                         "is \"%s\", which is not read: %s", SB_SHOW(type), why);
 }
@@ -76,9 +76,9 @@ sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_er
     if (i == 3 || (i == SB_QWEN3_NEXT && (s->nested || is_type(type, families[i].name, 1))))
         return refuse_type(&s->root, type, err);
     if (s->nested && is_type(type, families[i].name, 1))
-        return sb_json_fail(&s->root, "model_type", SB_ERR_INPUT, err,
-                            "is \"%s\", which is that of a text_config, beside a text_config",
-                            type);
+        return sb_json_fail(
+            &s->root, "model_type", SB_ERR_INPUT, err,
+            "is \"%s\", a type for text_config, but the file also has a text_config", type);
     if (text_type && !is_type(text_type, families[i].name, 1))
         return refuse_type(&s->text, text_type, err);
     out->family = families[i].family;
@@ -100,7 +100,7 @@ static sb_status refuse_switches(const sb_config_source *s, sb_error *err)
         {"attn_output_gate", JSON_TRUE, "every release gates, and engines do not agree on false"},
         {"layer_scale", JSON_FALSE, "no release scales the outputs of its layers"},
         {"mtp_use_dedicated_embeddings", JSON_FALSE,
-         "no release has an embedding of its own there"},
+         "no release has separate embeddings for the MTP head"},
     };
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
         json_t *value = sb_json_get(&s->text, switches[i].key);

@@ -71,8 +71,8 @@ static sb_status read_mixture(const sb_config_source *s, sb_config *out, sb_erro
                             "is %" PRIu64 ", but model_type qwen3_5 is dense", stray);
     if (out->family == SB_QWEN3_5_MOE && !norm)
         return sb_json_fail(&s->text, "norm_topk_prob", SB_ERR_UNSUPPORTED, err,
-                            "is false, which is not read: no release of qwen3_5_moe has it, and "
-                            "engines do not agree on it");
+                            "is false, which is not read: no release of qwen3_5_moe uses false, "
+                            "and engines disagree about it");
     out->norm_topk_prob = (uint8_t)norm;
     return SB_OK;
 }
@@ -167,8 +167,8 @@ static sb_status read_kind(const sb_config_source *s, const json_t *types, uint3
         out->layer_is_full[layer] = 1;
     else if (!name || strcmp(name, "linear_attention") != 0)
         return sb_json_fail(&s->text, "layer_types", name ? SB_ERR_UNSUPPORTED : SB_ERR_INPUT, err,
-                            "says of layer %" PRIu32
-                            " %s, expected \"linear_attention\" or \"full_attention\"",
+                            "declares layer %" PRIu32
+                            " as %s, expected \"linear_attention\" or \"full_attention\"",
                             layer, sb_json_found(value, &found));
     return SB_OK;
 }

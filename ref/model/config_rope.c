@@ -125,8 +125,8 @@ sb_status sb_config_read_rope(const sb_config_source *s, sb_config *out, sb_erro
     if (out->rotary_dim < 2 || out->rotary_dim % 2 != 0 || out->rotary_dim > 512)
         return sb_json_fail(
             &s->text, "partial_rotary_factor", SB_ERR_INPUT, err,
-            "is %.17g, which of head_dim %" PRIu32
-            " leaves %.17g rotary dimensions, expected an even number up to it and 512",
+            "is %.17g, which gives, with head_dim %" PRIu32
+            ", %.17g rotary dimensions, expected an even number up to head_dim and 512",
             factor, out->head_dim, factor * out->head_dim);
     return read_mrope(&rope, out, err);
 }

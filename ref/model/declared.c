@@ -180,10 +180,10 @@ static sb_status note_others(const documents *docs, sb_declared_reading *reading
         status = note_copy(declared, &reading->object, copy, err);
     if (status == SB_OK && reading->hf.json && !reading->from_hf &&
         declared->dialect != SB_DIALECT_modelopt)
-        status = sb_declared_add_note(declared, err,
-                                      "hf_quant_config.json stands beside a declaration with "
-                                      "quant_method %s, which decides",
-                                      sb_dialect_name(declared->dialect));
+        status = sb_declared_add_note(
+            declared, err,
+            "hf_quant_config.json is ignored: the declaration with quant_method %s decides",
+            sb_dialect_name(declared->dialect));
     return status;
 }
 

@@ -238,15 +238,15 @@ sb_status sb_declared_auto_round_for(const sb_declared *declared, const char *mo
     if (rule && rule->scheme == SB_NOT_QUANTIZED)
         *out = sb_declared_no(rule->where);
     else if (kind == SB_MODULE_OTHER || kind == SB_MODULE_ROUTER || kind == SB_MODULE_ONE_ROW)
-        *out = sb_declared_no("it is no linear layer of more than one row");
+        *out = sb_declared_no("it is not a linear layer of more than one row");
     else if (rule)
         *out = sb_declared_by_rule(declared, rule);
     else if (declared->blocks.count > 0 && !block)
-        *out = sb_declared_no("it is in no block of block_name_to_quantize");
+        *out = sb_declared_no("it is outside the blocks of block_name_to_quantize");
     else if (kind == SB_MODULE_HEAD)
-        *out = sb_declared_no("AutoRound leaves the head as it is unless extra_config names it");
+        *out = sb_declared_no("AutoRound does not quantize the head unless extra_config names it");
     else if (!block && sb_module_outside(module))
-        *out = sb_declared_unknown("no rule speaks of what lies outside the decoder");
+        *out = sb_declared_unknown("no rule covers modules outside the decoder");
     else
         *out = sb_declared_yes(declared, declared->base, block ? block->where : "bits");
     if (first && first->scheme != rule->scheme)

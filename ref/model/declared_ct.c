@@ -86,7 +86,7 @@ static sb_status weights(const sb_json_object *group, const char *format, const 
             out->strategy = strategies[i].strategy;
     if (out->strategy == SB_STRATEGY_NONE || w->dynamic)
         return sb_json_fail(group, "weights", SB_ERR_INPUT, err,
-                            "have strategy %s%s, which is for activations", w->strategy,
+                            "have strategy %s%s, which is valid for activations only", w->strategy,
                             w->dynamic ? " and are dynamic" : "");
     out->bits = (uint32_t)w->bits;
     out->group_size = w->group > 0 ? (uint32_t)w->group : 0;
@@ -236,7 +236,7 @@ sb_status sb_declared_ct_read(sb_declared_reading *reading, sb_error *err)
         status = sb_json_string_or(&reading->object, "format", "dense", &format, err);
     if (status == SB_OK)
         status = sb_declared_each(&reading->object, "config_groups",
-                                  "is a scheme by its name, which is not read", visit_group,
+                                  "is the name of a preset scheme, which is not read", visit_group,
                                   &(group_of){reading, format}, err);
     if (status == SB_OK)
         status = sb_declared_names(&reading->object, "ignore", kind_of, SB_NOT_QUANTIZED,
@@ -306,6 +306,6 @@ sb_status sb_declared_ct_for(const sb_declared *declared, const char *module, sb
     else if (target)
         *out = sb_declared_by_rule(declared, target);
     else
-        *out = sb_declared_no("it is no target of quantization_config.config_groups");
+        *out = sb_declared_no("no target of quantization_config.config_groups matches it");
     return SB_OK;
 }

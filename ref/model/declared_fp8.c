@@ -115,7 +115,7 @@ sb_status sb_declared_fp8_for(const sb_declared *declared, const char *module, s
     if (rule)
         *out = sb_declared_no(rule->where);
     else if (kind == SB_MODULE_OTHER || kind == SB_MODULE_ROUTER)
-        *out = sb_declared_no("it is no linear layer");
+        *out = sb_declared_no("it is not a linear layer");
     else
         *out =
             sb_declared_yes(declared, declared->base, "quantization_config.quant_method \"fp8\"");

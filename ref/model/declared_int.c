@@ -133,7 +133,7 @@ sb_status sb_declared_gptq_for(const sb_declared *declared, const char *module, 
     if (rule && rule->scheme == SB_NOT_QUANTIZED)
         *out = sb_declared_no(rule->where);
     else if (kind == SB_MODULE_OTHER || kind == SB_MODULE_ROUTER)
-        *out = sb_declared_no("it is no linear layer");
+        *out = sb_declared_no("it is not a linear layer");
     else if (kind == SB_MODULE_ONE_ROW)
         *out = sb_declared_no("one row does not fill a word of zero points");
     else if (kind == SB_MODULE_HEAD && !declared->lm_head)
@@ -141,7 +141,7 @@ sb_status sb_declared_gptq_for(const sb_declared *declared, const char *module, 
     else if (rule)
         *out = sb_declared_by_rule(declared, rule);
     else if (sb_module_outside(module))
-        *out = sb_declared_unknown("no rule speaks of what lies outside the decoder");
+        *out = sb_declared_unknown("no rule covers modules outside the decoder");
     else
         *out = sb_declared_yes(declared, declared->base, "quantization_config.bits");
     return SB_OK;
@@ -196,11 +196,11 @@ sb_status sb_declared_awq_for(const sb_declared *declared, const char *module, s
     if (rule)
         *out = sb_declared_no(rule->where);
     else if (kind == SB_MODULE_HEAD)
-        *out = sb_declared_no("AWQ leaves the head as it is");
+        *out = sb_declared_no("AWQ does not quantize the head");
     else if (kind != SB_MODULE_LINEAR && kind != SB_MODULE_EXPERTS)
-        *out = sb_declared_no("it is no linear layer of more than one row");
+        *out = sb_declared_no("it is not a linear layer of more than one row");
     else if (sb_module_outside(module))
-        *out = sb_declared_unknown("no rule speaks of what lies outside the decoder");
+        *out = sb_declared_unknown("no rule covers modules outside the decoder");
     else
         *out = sb_declared_yes(declared, declared->base, "quantization_config.bits");
     return SB_OK;

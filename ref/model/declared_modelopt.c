@@ -127,8 +127,8 @@ static sb_status note_layers(sb_declared *declared, const sb_rules *theirs, sb_e
         sb_declared_text text;
         sb_declaration said = sb_declared_by_rule(declared, first);
         status = sb_declared_add_note(declared, err,
-                                      "hf_quant_config.json says otherwise than config.json of "
-                                      "%zu of its %zu quantized_layers: \"%s\" is %s",
+                                      "hf_quant_config.json contradicts config.json for %zu of its "
+                                      "%zu quantized_layers: \"%s\" is %s there",
                                       differ, theirs->exact, SB_SHOW(first->text),
                                       sb_declaration_text(&said, &text));
     }
@@ -333,7 +333,7 @@ sb_status sb_declared_modelopt_for(const sb_declared *declared, const char *modu
     if (rule)
         *out = sb_declared_no(rule->where);
     else if (kind == SB_MODULE_OTHER || kind == SB_MODULE_ROUTER)
-        *out = sb_declared_no("it is no linear layer");
+        *out = sb_declared_no("it is not a linear layer");
     else if (declared->unlisted)
         *out = sb_declared_unknown("quant_algo MIXED_PRECISION without a list of layers");
     else if (declared->by_layer)

@@ -255,8 +255,8 @@ static sb_status refuse_superfluous(const sb_probe *p)
                                "quantized are not read");
     if (f->container == SB_CONTAINER_int4_modelopt && SB_FOUND_PART(p, weight_scale_2))
         return sb_probe_refuse(p, SB_ERR_UNSUPPORTED,
-                               "has a weight_scale_2 beside INT4 codes: ModelOpt's W4A8_AWQ, "
-                               "which has FP8 between them, is not read");
+                               "has a weight_scale_2 beside INT4 codes: ModelOpt's W4A8_AWQ with "
+                               "intermediate FP8 values is not read");
     for (unsigned part = 0; part < SB_PART_COUNT; part++)
         if ((f->part[part] && !sb_container_takes(f->container, (sb_model_part)part)) ||
             (part == SB_PART_weight && f->container == SB_CONTAINER_mxfp4 && f->part[part] &&
@@ -276,9 +276,9 @@ static sb_status detect(sb_probe p)
         !SB_FOUND_PART(&p, qweight)) {
         for (unsigned part = 0; part < SB_PART_COUNT; part++)
             if (found->part[part])
-                return sb_probe_refuse(&p, SB_ERR_INPUT,
-                                       "has scales and no codes: expected weight, "
-                                       "weight_packed or qweight");
+                return sb_probe_refuse(
+                    &p, SB_ERR_INPUT,
+                    "has scales but no codes: expected weight, weight_packed or qweight");
         return SB_OK;
     }
     /* limited, because a small file can claim any number, and each expert takes memory */
@@ -288,7 +288,8 @@ static sb_status detect(sb_probe p)
     sb_status status = classify(&p);
     if (!status && (p.rows > UINT32_MAX || p.cols > UINT32_MAX))
         status = sb_probe_refuse(&p, SB_ERR_UNSUPPORTED,
-                                 "is [%" PRIu64 ", %" PRIu64 "], expected less than 2^32 of each",
+                                 "is [%" PRIu64 ", %" PRIu64
+                                 "], expected fewer than 2^32 rows and columns",
                                  p.rows, p.cols);
     if (!status)
         status = refuse_superfluous(&p);

@@ -244,10 +244,9 @@ sb_status sb_take_int4_modelopt(sb_probe *p)
         p->cols = codes->shape[1];
     }
     if (p->rows % 2 != 0)
-        return sb_probe_refuse(p, SB_ERR_INPUT,
-                               "has %" PRIu64 " rows, expected an even number, two of which share "
-                               "bytes",
-                               p->rows);
+        return sb_probe_refuse(
+            p, SB_ERR_INPUT, "has %" PRIu64 " rows, expected an even number: two rows share bytes",
+            p->rows);
     if (p->cols % grid[1] != 0)
         return refuse_groups(p, grid[1]);
     *m = (sb_matrix){.data = codes->data,

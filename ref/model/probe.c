@@ -109,7 +109,7 @@ sb_status sb_probe_want(const sb_probe *p, sb_model_part part, sb_dtype dtype)
     const sb_tensor *t = p->found->part[part];
     if (!t)
         return sb_fail(p->err, SB_ERR_INPUT,
-                       "%s: layer %s has no tensor %s, which its other tensors ask for",
+                       "%s: layer %s lacks tensor %s, which its other tensors require",
                        SB_SHOW(sb_checkpoint_path(p->checkpoint)), SB_SHOW(p->name),
                        sb_part_suffix((sb_model_part)part));
     if (t->dtype != dtype && dtype != SB_DTYPE_COUNT)

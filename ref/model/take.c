@@ -224,8 +224,8 @@ static sb_status check_whole(const sb_take_group *g, sb_error *err)
     if (!experts || (all[0] && asked[0] == all[0]) || (all[1] && asked[1] == all[1]))
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE,
-                   "%s: one side stores these experts as a stack and the other one by one, so that "
-                   "only all of them can be taken: \"%s.*\"",
+                   "%s: one side stores these experts as a stack and the other one by one: they "
+                   "can only be taken together, by \"%s.*\"",
                    SB_SHOW(g->entries[0].module), SB_SHOW(g->entries[0].module));
 }
 

@@ -39,8 +39,8 @@ static sb_status refuse_v2(zeros *z, const char *layer, sb_error *err)
         status = sb_declared_for(z->declared, layer, &d, err);
     if (!status && d.packing == SB_PACKED_GPTQ_V2)
         status = sb_fail(err, SB_ERR_UNSUPPORTED,
-                         "%s: that the zero points of %s are those of gptq_v2 stands in its "
-                         "configuration only, which an overlay does not bring along",
+                         "%s: only its configuration declares the gptq_v2 zero points of %s, and "
+                         "an overlay does not include the configuration",
                          SB_SHOW(sb_checkpoint_path(z->other)), SB_SHOW(layer));
     return status;
 }

@@ -130,11 +130,11 @@ static sb_status compare_sorted(const sb_take_group *g, const shapes *s, sb_erro
                        ? same_vector(a->alone, b->alone)
                        : !a->alone && !b->alone && a->rows == b->rows && a->cols == b->cols;
         if (!same)
-            return sb_fail(err, SB_ERR_INPUT,
-                           "%s: %s is %s, but %s of %s: this is another model, and nothing of it "
-                           "is taken",
-                           SB_SHOW(path[SB_SIDE_OTHER]), SB_SHOW(b->name), texts[1], texts[0],
-                           SB_SHOW(path[SB_SIDE_BASE]));
+            return sb_fail(
+                err, SB_ERR_INPUT,
+                "%s: %s is %s, but %s in %s: this is another model, and nothing is taken from it",
+                SB_SHOW(path[SB_SIDE_OTHER]), SB_SHOW(b->name), texts[1], texts[0],
+                SB_SHOW(path[SB_SIDE_BASE]));
         i++;
     }
     return SB_OK;

@@ -196,7 +196,7 @@ static void mark_used(binder *b, const sb_tensor *t)
 
 static sb_status missing(const binder *b, const char *name, sb_error *err)
 {
-    return sb_fail(err, SB_ERR_INPUT, "%s: tensor %s is missing; config.json asks for it",
+    return sb_fail(err, SB_ERR_INPUT, "%s: tensor %s is missing, but config.json requires it",
                    SB_SHOW(sb_checkpoint_path(b->checkpoint)), name);
 }
 
@@ -306,12 +306,11 @@ static sb_status account_rest(binder *b, sb_error *err)
         if (b->used[i])
             continue;
         if (strncmp(t->name, "model.visual.", 13) != 0 && strncmp(t->name, "visual.", 7) != 0)
-            return sb_fail(
-                err, SB_ERR_INPUT,
-                "%s: tensor %s (shard %s) has no place in this model: expected no tensor "
-                "beyond those that config.json implies and the vision tower",
-                SB_SHOW(sb_checkpoint_path(b->checkpoint)), SB_SHOW(t->name),
-                SB_SHOW(sb_checkpoint_shard_name(b->checkpoint, t->shard)));
+            return sb_fail(err, SB_ERR_INPUT,
+                           "%s: tensor %s (shard %s) does not belong to this model: expected only "
+                           "the tensors implied by config.json and the vision tower",
+                           SB_SHOW(sb_checkpoint_path(b->checkpoint)), SB_SHOW(t->name),
+                           SB_SHOW(sb_checkpoint_shard_name(b->checkpoint, t->shard)));
         b->weights->ignored++;
         b->weights->ignored_bytes += t->bytes;
     }

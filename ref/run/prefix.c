@@ -134,12 +134,13 @@ static sb_status check_put(const sb_prefix_store *store, size_t n, const sb_stat
 {
     if (state->config != &store->model->config || !state->has_mtp != !store->mtp)
         return sb_fail(err, SB_ERR_USAGE,
-                       "a state of another model, or with and without a head, for a store of "
-                       "prefixes");
+                       "the state does not fit the prefix store: it belongs to another model, or "
+                       "only one of them has an MTP head");
     if (n == 0 || n % store->block != 0 || state->position != n)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "a state at position %llu for a prefix of %zu tokens in blocks of %zu",
-                       (unsigned long long)state->position, n, store->block);
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "the state is at position %llu, but the prefix has %zu tokens in blocks of %zu",
+            (unsigned long long)state->position, n, store->block);
     return SB_OK;
 }
 
@@ -196,8 +197,8 @@ static sb_status check_session(const sb_prefix_store *store, const sb_session *s
         memcmp(sb_session_knobs(session), &store->knobs, sizeof store->knobs) == 0)
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE,
-                   "a session of another model, under other knobs, or with and without a head, "
-                   "for a store of prefixes");
+                   "the session does not fit the prefix store: another model, other knobs, or only "
+                   "one of them has an MTP head");
 }
 
 /* S-12: "A later sequence continues from the longest copy" */
@@ -214,11 +215,11 @@ static sb_status restore(sb_prefix_store *store, sb_session *session, const uint
     if (status)
         return status;
     if (strcmp(target.hex, found->target.hex) != 0 || strcmp(mtp.hex, found->mtp.hex) != 0)
-        return sb_fail(err, SB_ERR_DIFF,
-                       "the state stored for a prefix of %zu tokens was changed: its digest is %s, "
-                       "and was %s",
-                       found->n, strcmp(target.hex, found->target.hex) ? target.hex : mtp.hex,
-                       strcmp(target.hex, found->target.hex) ? found->target.hex : found->mtp.hex);
+        return sb_fail(
+            err, SB_ERR_DIFF,
+            "the state stored for a prefix of %zu tokens was changed: its digest is %s, but was %s",
+            found->n, strcmp(target.hex, found->target.hex) ? target.hex : mtp.hex,
+            strcmp(target.hex, found->target.hex) ? found->target.hex : found->mtp.hex);
     status = sb_session_set_state(session, found->state, err);
     if (status)
         return status;

@@ -76,14 +76,14 @@ static int is_residual(const sb_rounds *r)
 static sb_status check_ask(const sb_rounds *r, const sb_round_ask *ask, sb_error *err)
 {
     if (ask->drafts > SB_MAX_DRAFTS)
-        return sb_fail(err, SB_ERR_USAGE, "%zu drafts in a round; expected at most %d", ask->drafts,
-                       SB_MAX_DRAFTS);
+        return sb_fail(err, SB_ERR_USAGE, "a round has %zu drafts; expected at most %d",
+                       ask->drafts, SB_MAX_DRAFTS);
     if (ask->forced > (int)ask->drafts)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "%d of %zu drafts are to be accepted; expected no more than there are",
-                       ask->forced, ask->drafts);
+        return sb_fail(err, SB_ERR_USAGE, "a round cannot accept %d of %zu drafts", ask->forced,
+                       ask->drafts);
     if (ask->given && is_residual(r))
-        return sb_fail(err, SB_ERR_USAGE, "given drafts have no distribution to be held against");
+        return sb_fail(err, SB_ERR_USAGE,
+                       "given drafts have no distribution, which residual acceptance needs");
     return SB_OK;
 }
 

@@ -221,8 +221,8 @@ sb_status sb_session_verify(sb_session *s, const uint32_t *tokens, size_t n, sb_
         return status;
     if (rollback == SB_ROLLBACK_snapshots && !sb_knobs_have_row_states(&s->knobs))
         return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "delta_rule=%s has no state between the rows of a chunk: rejected rows are "
-                       "undone by replay only",
+                       "delta_rule=%s keeps no state between the rows of a chunk: rejected rows "
+                       "can only be undone by replay",
                        sb_knob_value_name(s->knobs.value[SB_KNOB_delta_rule]));
     uint32_t *copy = sb_realloc(s->replay, n, sizeof *copy);
     if (!copy)
@@ -245,7 +245,7 @@ static sb_status check_kept(const sb_session *s, size_t kept, sb_error *err)
     if (s->failed)
         return sb_fail(err, SB_ERR_USAGE, "the session failed earlier and has not been reset");
     if (!s->trail.rows)
-        return sb_fail(err, SB_ERR_USAGE, "the last call was no verify, or was cut already");
+        return sb_fail(err, SB_ERR_USAGE, "the last call was not a verify, or was already cut");
     if (kept > s->trail.rows)
         return sb_fail(err, SB_ERR_USAGE, "cannot keep %zu rows of a call of %zu", kept,
                        s->trail.rows);
@@ -278,8 +278,8 @@ sb_status sb_session_state_at(const sb_session *s, size_t kept, sb_state **out, 
 {
     if (s->failed || s->reach == 0 || kept > s->reach)
         return sb_fail(err, SB_ERR_USAGE,
-                       "the state after row %zu was not kept: the last call was no verify with "
-                       "snapshots of so many rows",
+                       "the state after row %zu was not kept: the last call was not a verify with "
+                       "snapshots of that many rows",
                        kept);
     sb_state *state = NULL;
     sb_status status = sb_state_copy(s->state, &state, err);
@@ -313,7 +313,7 @@ sb_status sb_session_draft(sb_session *s, uint32_t token, float *logits, sb_erro
     if (!s->state->has_mtp)
         return sb_fail(err, SB_ERR_USAGE, "a session without an MTP head cannot draft");
     if (s->state->position == 0)
-        return sb_fail(err, SB_ERR_USAGE, "before the first token there is nothing to draft from");
+        return sb_fail(err, SB_ERR_USAGE, "cannot draft before the first token");
     sb_status status = check_tokens(s, &token, 1, s->drafted, err);
     if (!status)
         status = sb_state_reserve(s->state, s->drafted + 2, err);
@@ -379,7 +379,7 @@ sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_er
     /* S-7: a state with another number of entries comes from a session with another K-27 */
     if (state->has_mtp && state->mtp_entries != entries_at(session, state->position))
         return sb_fail(err, SB_ERR_USAGE,
-                       "a state of %llu tokens with %llu entries of the MTP head; expected %llu",
+                       "the state has %llu tokens and %llu MTP entries; expected %llu entries",
                        (unsigned long long)state->position, (unsigned long long)state->mtp_entries,
                        (unsigned long long)entries_at(session, state->position));
     sb_status status = sb_state_assign(session->state, state, err);

@@ -73,7 +73,7 @@ static sb_status declare(sb_writer *writer, const sb_state *state, const uint32_
         status = sb_writer_add(writer, p.name, SB_DTYPE_F32, p.rank, p.shape, err);
     }
     if (!status && !first[0])
-        status = sb_fail(err, SB_ERR_USAGE, "this state has no elements that a file could hold");
+        status = sb_fail(err, SB_ERR_USAGE, "the state is empty and cannot be saved");
     if (!status && tokens && state->position)
         status = sb_writer_add(writer, "tokens", SB_DTYPE_I32, 1, &state->position, err);
     return status;
@@ -189,7 +189,7 @@ static sb_status other_config(const char *path, const char *file, const char *mo
         model += in_model + (model[in_model] == ' ');
     }
     return sb_fail(err, SB_ERR_INPUT,
-                   "%s: belongs to a model with %.*s, and this checkpoint has %.*s", SB_SHOW(path),
+                   "%s: belongs to a model with %.*s, but this checkpoint has %.*s", SB_SHOW(path),
                    (int)strcspn(file, " "), file, (int)strcspn(model, " "), model);
 }
 
@@ -198,9 +198,10 @@ sb_status sb_state_file_belongs(const sb_state_file *file, const char *path, con
 {
     char config[SB_STATE_CONFIG_ROOM];
     if (strcmp(file->checkpoint.hex, origin->checkpoint.hex) != 0)
-        return sb_fail(err, SB_ERR_INPUT,
-                       "%s: belongs to the checkpoint with the digest %s, and this one has %s",
-                       SB_SHOW(path), file->checkpoint.hex, origin->checkpoint.hex);
+        return sb_fail(
+            err, SB_ERR_INPUT,
+            "%s: belongs to the checkpoint with the digest %s, but this checkpoint has %s",
+            SB_SHOW(path), file->checkpoint.hex, origin->checkpoint.hex);
     sb_state_config_text(&model->config, config);
     if (strcmp(config, file->config_text) != 0)
         return other_config(path, file->config_text, config, err);
@@ -211,8 +212,7 @@ sb_status sb_state_file_belongs(const sb_state_file *file, const char *path, con
     for (unsigned k = 0; k < SB_KNOB_COUNT; k++)
         if (file->knobs.value[k] != origin->knobs->value[k])
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s: was made under %s=%s (profile %s), and is to be continued under "
-                           "%s=%s",
+                           "%s: was made under %s=%s (profile %s), but is continued under %s=%s",
                            SB_SHOW(path), sb_knob_name((sb_knob)k),
                            sb_knob_value_name(file->knobs.value[k]), SB_SHOW(file->profile),
                            sb_knob_name((sb_knob)k), sb_knob_value_name(origin->knobs->value[k]));

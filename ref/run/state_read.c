@@ -27,7 +27,7 @@ static sb_status take_pair(sb_state_reader *r, const sb_metadata_pair *pair)
             r->values[k] = pair->value;
             return SB_OK;
         }
-    return FAIL(r, "%s: metadata \"%s\" is none of a state file", SB_SHOW(r->path),
+    return FAIL(r, "%s: metadata \"%s\" does not belong in a state file", SB_SHOW(r->path),
                 SB_SHOW(pair->key));
 }
 
@@ -42,12 +42,12 @@ static sb_status read_metadata(sb_state_reader *r)
         status = take_pair(r, &r->in->metadata.pairs[i]);
     for (unsigned k = 0; k < SB_STATE_KEY_COUNT && !status; k++)
         if (!r->values[k] && !is_optional[k])
-            status = FAIL(r, "%s: is no state file: its metadata has no \"%s\"", SB_SHOW(r->path),
+            status = FAIL(r, "%s: is not a state file: its metadata lack \"%s\"", SB_SHOW(r->path),
                           sb_state_key_name((sb_state_key)k));
     if (!status)
         status = sb_state_seal(r->values, &seal, r->err);
     if (!status && strcmp(seal.hex, r->values[SB_STATE_KEY_seal]) != 0)
-        status = FAIL(r, "%s: the seal of its metadata is %s, and the metadata give %s",
+        status = FAIL(r, "%s: the seal of its metadata is %s, but the metadata give %s",
                       SB_SHOW(r->path), SB_SHOW(r->values[SB_STATE_KEY_seal]), seal.hex);
     return status;
 }
@@ -84,7 +84,7 @@ static sb_status check_spec(sb_state_reader *r)
     if (!status && spec != SB_SPEC_VERSION)
         status = sb_fail(r->err, SB_ERR_UNSUPPORTED,
                          "%s: was made under version %" PRIu64
-                         " of the specification, and this is version %d",
+                         " of the specification, but this program implements version %d",
                          SB_SHOW(r->path), spec, SB_SPEC_VERSION);
     return status;
 }
@@ -148,7 +148,7 @@ static sb_status check_digest(sb_state_reader *r, sb_state_key key, const sb_dig
     const char *was = r->values[key];
     if (strcmp(is->hex, was) == 0)
         return SB_OK;
-    return FAIL(r, "%s: \"%s\" is %s, and the tensors give %s: one of them was changed",
+    return FAIL(r, "%s: \"%s\" is %s, but the tensors give %s: one of the two was changed",
                 SB_SHOW(r->path), sb_state_key_name(key), SB_SHOW(was), is->hex);
 }
 

@@ -158,8 +158,9 @@ sb_status sb_state_assign(sb_state *to, const sb_state *from, sb_error *err)
     if (to == from)
         return SB_OK;
     if (to->config != c || !to->has_mtp != !from->has_mtp)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "a state belongs to another model, or only one of two has an MTP head");
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "the states belong to different models, or only one of them has an MTP head");
     uint64_t most = from->mtp_entries > from->position ? from->mtp_entries : from->position;
     if (most > to->capacity) {
         sb_status status = grow(to, most, err);
@@ -228,7 +229,7 @@ sb_status sb_state_digest(const sb_state *state, sb_digest *digest, sb_error *er
 sb_status sb_state_mtp_digest(const sb_state *state, sb_digest *digest, sb_error *err)
 {
     if (!state->has_mtp)
-        return sb_fail(err, SB_ERR_USAGE, "a state without an MTP head has no digest of it");
+        return sb_fail(err, SB_ERR_USAGE, "a state without an MTP head has no MTP digest");
     sb_hash *hash = sb_hash_new();
     if (!hash)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a digest");

@@ -272,9 +272,9 @@ TEST(test_damaged_folders)
     } folders[] = {
         {"missing-shard", SB_LEVEL_fatal, "1 of 2 files are missing: s2.safetensors"},
         {"not-in-shard", SB_LEVEL_fatal, "s2.safetensors: is not in this file"},
-        {"not-in-index", SB_LEVEL_error, "s2.safetensors: stands in the file, but not in"},
+        {"not-in-index", SB_LEVEL_error, "s2.safetensors: is in the file, but not in"},
         {"wrong-shard", SB_LEVEL_fatal, "is not in this file"},
-        {"in-two-shards", SB_LEVEL_fatal, "stands in s2.safetensors, too, with other bytes"},
+        {"in-two-shards", SB_LEVEL_fatal, "is also in s2.safetensors, with other bytes"},
         {"stray-file", SB_LEVEL_error, "s3.safetensors: the index never names this file"},
         {"stray-single", SB_LEVEL_error, "model-mtp.safetensors: there is no index"},
         {"index-leaves-folder", SB_LEVEL_fatal, "expected a plain file name"},

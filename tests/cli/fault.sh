@@ -48,7 +48,7 @@ refused 3 fault F09 --write "$work/none/deeper"
 check "a folder of nothing" test ! -e "$work/none" -a ! -e "$work/none.partial"
 mkdir "$work/slip2.partial" # of a run that was cut off
 refused 2 fault F09 --write "$work/slip2"
-says_err "left by a run that was cut off"
+says_err "left by an interrupted run"
 
 refused 2 fault no-such-fault
 refused 2 fault --tokens many

@@ -248,7 +248,7 @@ run 0 check "$work/i" --need mtp
 size=$(stat -c %s "$work/unindexed/mtp.safetensors")
 printf '\1\2\3' | dd of="$work/unindexed/mtp.safetensors" bs=1 seek=$((size - 3)) conv=notrunc 2> /dev/null
 refused 3 graft "$work/unindexed" --reindex -o "$work/n"
-says_err 'stands in mtp.safetensors, too, with other bytes'
+says_err 'is also in mtp.safetensors, with other bytes'
 lost unindexed
 truncate -s -1 "$work/unindexed/model-graft-00001.safetensors"
 refused 3 graft "$work/unindexed" --reindex -o "$work/n"

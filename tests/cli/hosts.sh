@@ -70,7 +70,7 @@ check "the first writer fails" test $? = 0
 run 0 info "$work/two"
 mkdir "$work/old.partial"
 refused 2 make "$work/old" --preset T4
-says_err 'left by a run that was cut off'
+says_err 'left by an interrupted run'
 check "a leftover was touched" test -d "$work/old.partial" -a ! -e "$work/old"
 
 # --- a shard that becomes shorter while it is mapped ---

@@ -131,7 +131,7 @@ given 'PK\3\4\0\0\10\10' 'this is a zip archive'
 given '\200\2ctorch._utils' 'this is a Python pickle'
 given 'version https://git-lfs.github.com/spec/v1' 'this is a pointer of Git LFS'
 given '<!DOCTYPE html><html>' 'this is a web page; the download failed'
-given '{}' 'this is JSON; give the folder that it is in'
+given '{}' 'this is JSON; pass the folder that contains it'
 given '\377\377\377\377\0\0\0\0' 'expected at most 100000000'
 check "another file is named" test -z "$(grep 'this is' "$err")"
 finish

@@ -65,7 +65,7 @@ refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "=$work/bf16"
 refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "mpt.*=$work/bf16"
 says_err 'there are embed_tokens, layers, lm_head, mtp, norm'
 refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "layers.0.mlp.experts.1.*=$work/bf16"
-says_err 'only all of them can be taken'
+says_err 'they can only be taken together'
 refused 2 run "$work/nvfp4-ct" --tokens 1 --overlay "a[b]=$work/bf16"
 refused 3 run "$work/nvfp4-ct" --tokens 1 --overlay "mtp.*=$work/no-such-folder"
 refused 3 run "$work/nvfp4-ct" --tokens 1 --overlay "*linear_attn.*=$work/T1"

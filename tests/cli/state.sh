@@ -67,7 +67,7 @@ says_err act=bf16
 refused 3 state save "$t4" --tokens 5 --continue "$work/t1.whole" -o "$work/kept"
 refused 3 state save "$t4" --tokens 5 --continue "$t4/config.json" -o "$work/kept"
 refused 3 state save "$t4" --tokens 5 --continue "$(ls "$t4"/*.safetensors | head -n 1)" -o "$work/kept"
-says_err 'no state file'
+says_err 'not a state file'
 check "a refusal wrote something" cmp "$work/t4.whole" "$work/kept"
 run 0 state save "$t4" --tokens 1,2 -o "$work/bf16" --set act=bf16
 run 0 state info "$work/bf16"
@@ -121,7 +121,7 @@ refused 3 state info "$work/hurt"
 # one byte of the last tensor, one of the metadata
 { head -c $((size - 100)) "$work/t4.whole"; printf '\001'; tail -c 99 "$work/t4.whole"; } > "$work/hurt"
 refused 3 state info "$work/hurt"
-says_err 'one of them was changed'
+says_err 'one of the two was changed'
 sed 's/"samebit.state.profile":"exact"/"samebit.state.profile":"exacz"/' "$work/t4.whole" > "$work/hurt"
 refused 3 state info "$work/hurt"
 says_err seal

@@ -146,7 +146,7 @@ edit '"round": 1, "position": 5, "drafts"' '"round": 2, "position": 5, "drafts"'
 planted 'is round 2, but the previous one was round 0'
 again
 edit '"states": \[{"sequence": 0, "position": 5' '"states": [{"sequence": 0, "position": 4'
-planted 'is of position 4, expected 5'
+planted 'is a state at position 4, expected 5'
 again
 edit '"target": "[0-9a-f]*", ' ''
 run 0 trace "$trace" # the arrays are there

@@ -89,7 +89,7 @@ check "a case of another shape is not the old one" test -s "$work/all/$op.$forma
 check "something is left beside the folder" test ! -e "$work/all.partial" -a ! -e "$work/all.replaced"
 mkdir "$work/all.partial"
 refused 2 vectors "$op" --regime all -o "$work/all/"
-says_err "$work/all.partial: exists, left by a run that was cut off"
+says_err "$work/all.partial: exists, left by an interrupted run"
 run 0 vectors "$op" -o "$work/all/" # one case is written or not
 refused 3 judge "$work/all.partial/" "$work/all"
 says_err 'cases may be missing'

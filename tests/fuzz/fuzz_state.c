@@ -73,12 +73,12 @@ static void fit_seal(uint8_t *data, size_t size)
     put_digits(data, size, SB_STATE_KEY_seal, seal.hex);
 }
 
-/* Reads the right digest from the message "... "samebit.state.target" is A, and the tensors give B:
+/* Reads the right digest from the message "... "samebit.state.target" is A, but the tensors give B:
  * one of them was changed". */
 static int fit_digest(uint8_t *data, size_t size, const sb_error *err)
 {
     static const sb_state_key keys[] = {SB_STATE_KEY_target, SB_STATE_KEY_mtp, SB_STATE_KEY_tokens};
-    const char *gives = strstr(err->text, "and the tensors give ");
+    const char *gives = strstr(err->text, "but the tensors give ");
     for (size_t i = 0; gives && i < sizeof keys / sizeof *keys; i++) {
         char quoted[64];
         snprintf(quoted, sizeof quoted, "\"%s\" is ", sb_state_key_name(keys[i]));

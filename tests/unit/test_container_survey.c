@@ -95,7 +95,7 @@ TEST(test_index_and_files_apart)
                        "{'weight_map':{'a':'s1.safetensors','b':'s1.safetensors',"
                        "'d':'s2.safetensors'}}");
     check_survey(dir.text,
-                 "unindexed s2.safetensors c: stands in the file, but not in " INDEX "\n"
+                 "unindexed s2.safetensors c: is in the file, but not in " INDEX "\n"
                  "lost s1.safetensors b: is not in this file, where " INDEX
                  " puts it, but in s2.safetensors\n"
                  "lost s2.safetensors d: is not in this file, where " INDEX " puts it\n",
@@ -119,12 +119,11 @@ TEST(test_of_twins_the_indexed_one_stays)
                               "{" U8("a", "0", "1") "," //
                               U8("b", "1", "2") "}",
                               2);
-    check_survey(
-        dir.text,
-        "stray s1.safetensors -: holds 1 tensors, but " INDEX " does not name it\n"
-        "twin-equal s1.safetensors a: stands in s3.safetensors, too, with the same bytes\n"
-        "twin-equal s2.safetensors b: stands in s3.safetensors, too, with the same bytes\n",
-        "a@s3.safetensors b@s2.safetensors c@s2.safetensors");
+    check_survey(dir.text,
+                 "stray s1.safetensors -: holds 1 tensors, but " INDEX " does not name it\n"
+                 "twin-equal s1.safetensors a: is also in s3.safetensors, with the same bytes\n"
+                 "twin-equal s2.safetensors b: is also in s3.safetensors, with the same bytes\n",
+                 "a@s3.safetensors b@s2.safetensors c@s2.safetensors");
     scratch_remove(dir.text);
 }
 

@@ -161,7 +161,7 @@ TEST(test_pieces_are_bounded)
     add(w, "large", SB_DTYPE_U8, 0, BYTES);
     add(w, "exact", SB_DTYPE_U8, 0, SB_WRITER_PIECE);
     assert_int_equal(sb_writer_run(w, fill, &f, &err), SB_OK);
-    check_status("again", sb_writer_run(w, fill, &f, &err), &err, SB_ERR_USAGE, "runs once");
+    check_status("again", sb_writer_run(w, fill, &f, &err), &err, SB_ERR_USAGE, "runs only once");
     sb_writer_free(w);
     assert_int_equal(f.pieces, 4);
     scratch_path path = scratch_join(dir.text, "model.safetensors");
@@ -187,7 +187,8 @@ TEST(test_what_cannot_be_declared)
     name[sizeof name - 1] = '\0';
     scratch_path dir = scratch_new();
     assert_int_equal(sb_writer_new(dir.text, 0, 0, &w, &err), SB_OK);
-    check_status("none", sb_writer_run(w, fill, &f, &err), &err, SB_ERR_USAGE, "needs a tensor");
+    check_status("none", sb_writer_run(w, fill, &f, &err), &err, SB_ERR_USAGE,
+                 "needs at least one tensor");
     check_status("empty", sb_writer_add(w, "", SB_DTYPE_U8, 1, one, &err), &err, SB_ERR_USAGE,
                  "expected a name of 1 to 1024 bytes");
     check_status("long", sb_writer_add(w, name, SB_DTYPE_U8, 1, one, &err), &err, SB_ERR_USAGE,
@@ -252,7 +253,7 @@ TEST(test_what_exists_is_not_lost)
     assert_int_equal(scratch_entries(dir.text), 6);
     scratch_path file = scratch_join(dir.text, "config.json");
     run_bad(five(file.text, 0, 0), 0, SB_ERR_IO, "config.json: cannot create or list");
-    run_bad(five(file.text, 0, SB_WRITER_FILE), 0, SB_ERR_USAGE, "exists, and replacing it was");
+    run_bad(five(file.text, 0, SB_WRITER_FILE), 0, SB_ERR_USAGE, "exists, and replacement was");
     check_file(dir.text, "config.json", "{}", 2);
     run_bad(five(file.text, 0, SB_WRITER_FILE | SB_WRITER_REPLACE), 1, SB_ERR_NUMERIC, "told to");
     check_file(dir.text, "config.json", "{}", 2);

@@ -17,7 +17,7 @@ TEST(test_block_fp8)
         {LAYER(0) "mlp.experts.gate_up_proj", FP8_BLOCKS, "\"fp8\""},
         {LAYER(0) "mlp.gate", NO, "modules_to_not_convert[1]"},
         {LAYER(0) "mlp.gate_proj", FP8_BLOCKS, "\"fp8\""}, /* "mlp.gate" ends at a dot */
-        {LAYER(3) "mlp.gate", NO, "no linear layer"},
+        {LAYER(3) "mlp.gate", NO, "not a linear layer"},
         {LAYER(0) "mlp.shared_expert_gate", NO, "modules_to_not_convert[4]"},
         {LAYER(0) "linear_attn.in_proj_a", NO, "modules_to_not_convert[2]"},
         {LAYER(0) "linear_attn.in_proj_b", FP8_BLOCKS, "\"fp8\""},
@@ -27,7 +27,7 @@ TEST(test_block_fp8)
         {LAYER(10) "linear_attn.out_proj", NO, "modules_to_not_convert[6]"}, /* also layers.10 */
         {"mtp.fc", NO, "modules_to_not_convert[5]"},
         {"mtp.layers.0.self_attn.q_proj", FP8_BLOCKS, "\"fp8\""},
-        {LM "embed_tokens", NO, "no linear layer"},
+        {LM "embed_tokens", NO, "not a linear layer"},
     };
     DECLARED_CHECK(d, cases);
     sb_declaration w = declared_ask(d, "mtp.layers.0.self_attn.q_proj");
@@ -60,8 +60,8 @@ TEST(test_gptq)
         {LAYER(3) "mlp.experts.0.down_proj",
          "INT8 in groups of 32 with zero points, inputs as they are", "+:.*layers"},
         {LAYER(3) "mlp.experts.0.up_proj", INT4_128, "dynamic \".*layers"}, /* the first match */
-        {LAYER(0) "mlp.gate", NO, "no linear layer"},
-        {LM "embed_tokens", NO, "no linear layer"},
+        {LAYER(0) "mlp.gate", NO, "not a linear layer"},
+        {LM "embed_tokens", NO, "not a linear layer"},
         {"lm_head", NO, "lm_head is not true"},
         {"mtp.layers.0.mlp.experts.0.up_proj", NO, "-:mtp"},
         {"model.visual.blocks.0.mlp.linear_fc1", UNKNOWN, "outside the decoder"},
@@ -132,12 +132,12 @@ TEST(test_auto_round)
         {LAYER(1) "mlp.shared_expert.down_proj", NO, "extra_config \".*shared_expert.*\""},
         {LAYER(0) "self_attn.q_proj", "INT4 in groups of 64 with zero points, inputs as they are",
          "self_attn.q_proj"},
-        {LAYER(0) "mlp.gate", NO, "no linear layer"},
+        {LAYER(0) "mlp.gate", NO, "not a linear layer"},
         {"lm_head", "INT8 in groups of 128, inputs as they are", "extra_config \"lm_head\""},
         {"mtp.fc", NO, "extra_config \"mtp.fc\""},
         {"mtp.layers.0.mlp.experts.0.up_proj", INT4_128, "block_name_to_quantize[1]"},
-        {"model.visual.blocks.0.attn.qkv", NO, "in no block"},
-        {LM "layersx.0.self_attn.q_proj", NO, "in no block"},
+        {"model.visual.blocks.0.attn.qkv", NO, "outside the blocks"},
+        {LM "layersx.0.self_attn.q_proj", NO, "outside the blocks"},
     };
     DECLARED_CHECK(d, cases);
     assert_non_null(strstr(declared_ask(d, LAYER(1) "mlp.shared_expert.up_proj").vllm_rule,
@@ -172,8 +172,8 @@ TEST(test_packings_of_auto_round)
         sb_declaration answer = declared_ask(d, LAYER(0) "mlp.experts.0.up_proj");
         assert_string_equal(sb_declaration_text(&answer, &room), cases[i].answer);
         assert_int_equal(answer.packing, cases[i].packing);
-        /* without a list of blocks, the head is in no block and modules outside of the text model
-         * stay open */
+        /* without a list of blocks, the head is outside the blocks and modules outside of the text
+         * model stay open */
         assert_int_equal(declared_ask(d, "lm_head").answer, SB_DECLARED_NO);
         assert_int_equal(declared_ask(d, "mtp.fc").answer, SB_DECLARED_UNKNOWN);
         sb_declared_free(d);
@@ -254,8 +254,8 @@ TEST(test_notes_about_other_files)
     assert_int_equal(sb_declared_notes(d), 2);
     assert_true(
         declared_has_note(d, "quantization_config.json has group_size 64, but config.json 128"));
-    assert_true(declared_has_note(d, "hf_quant_config.json stands beside a declaration with "
-                                     "quant_method awq"));
+    assert_true(declared_has_note(
+        d, "hf_quant_config.json is ignored: the declaration with quant_method awq"));
     sb_declared_free(d);
     d = declared_good(QUANT(AWQ ",'group_size':128"), NULL, "{" AWQ ",'group_size':128}");
     assert_int_equal(sb_declared_notes(d), 0);

@@ -68,7 +68,7 @@ TEST(test_compressed_tensors)
 {
     static const bad cases[] = {
         {CT "[]", IN, "quantization_config.config_groups is an array of 0, expected an object"},
-        {CT "{'g':[]}", UN, "config_groups.g is a scheme by its name"},
+        {CT "{'g':[]}", UN, "config_groups.g is the name of a preset scheme"},
         {CT "{'g':7}", IN, "config_groups.g is 7, expected an object"},
         {CT "{'g':{}}", IN, "config_groups.g.targets is absent, expected an array"},
         {CT "{'g':{'targets':[],'observer':1}}", IN, "g.observer is a key that does not belong"},
@@ -96,7 +96,8 @@ TEST(test_compressed_tensors)
         {CT8(",'strategy':'block','block_structure':'128'"), IN, "expected two numbers from 1"},
         {CT8(",'strategy':'block','block_structure':'1x1x1'"), IN, "expected two numbers from 1"},
         {CT8(",'strategy':'block','block_structure':'1x-1'"), IN, "expected two numbers from 1"},
-        {CT8(",'strategy':'token'"), IN, "weights have strategy token, which is for activations"},
+        {CT8(",'strategy':'token'"), IN,
+         "weights have strategy token, which is valid for activations only"},
         {CT8(",'dynamic':true"), IN, "weights have strategy tensor and are dynamic"},
         {CT8(",'dynamic':'global'"), IN, "dynamic is the string \"global\", expected true"},
         {CT8(",'actorder':'rows'"), IN, "actorder is the string \"rows\", expected"},

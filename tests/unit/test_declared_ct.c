@@ -39,15 +39,15 @@ TEST(test_an_expanded_list)
         {LAYER(0) "linear_attn.in_proj_qkv", NO, "quantization_config.ignore[1]"},
         {LAYER(1) "linear_attn.in_proj_qkv", W4A4, "\"Linear\""},
         {LAYER(0) "mlp.gate", NO, "ignore[3]"},
-        {LAYER(1) "mlp.gate", NO, "it is no target"}, /* the router is not an nn.Linear */
+        {LAYER(1) "mlp.gate", NO, "no target of"}, /* the router is not an nn.Linear */
         {LAYER(0) "mlp.shared_expert_gate", NO, "ignore[4]"},
         {LAYER(1) "mlp.shared_expert_gate", W4A4, "\"Linear\""},
-        {LAYER(0) "mlp.experts.gate_up_proj", NO, "it is no target"}, /* nor are fused experts */
-        {LAYER(0) "mlp.experts", NO, "it is no target"},
+        {LAYER(0) "mlp.experts.gate_up_proj", NO, "no target of"}, /* nor are fused experts */
+        {LAYER(0) "mlp.experts", NO, "no target of"},
         {LAYER(0) "linear_attn.conv1d", NO, "ignore[2]"},
-        {LAYER(1) "linear_attn.conv1d", NO, "it is no target"},
-        {LAYER(1) "input_layernorm", NO, "it is no target"},
-        {LM "embed_tokens", NO, "it is no target"},
+        {LAYER(1) "linear_attn.conv1d", NO, "no target of"},
+        {LAYER(1) "input_layernorm", NO, "no target of"},
+        {LM "embed_tokens", NO, "no target of"},
         {"lm_head", NO, "ignore[5]"},
         {"mtp.layers.0.mlp.experts.5.gate_proj", NO, "ignore[6] \"re:^mtp.*\""},
         {"mtp.fc", NO, "ignore[6]"},
@@ -81,11 +81,11 @@ TEST(test_mixed_precision)
     static const declared_case cases[] = {
         {LAYER(0) "mlp.experts.5.gate_proj", W4A16, "group_0.targets[0] \"re:.*mlp"},
         {LAYER(0) "mlp.shared_expert.up_proj", W4A16, "group_0"},
-        {LAYER(0) "mlp.shared_expert_gate", NO, "it is no target"},
+        {LAYER(0) "mlp.shared_expert_gate", NO, "no target of"},
         {LAYER(3) "self_attn.k_proj", FP8_ROWS, "group_1.targets[0]"},
         {LAYER(3) "self_attn.k_norm", FP8_ROWS, "group_1.targets[0]"}, /* the pattern matches it */
         {LAYER(0) "linear_attn.in_proj_z", FP8_ROWS, "group_1.targets[1]"},
-        {LAYER(0) "linear_attn.in_proj_a", NO, "it is no target"},
+        {LAYER(0) "linear_attn.in_proj_a", NO, "no target of"},
         {"lm_head", FP8_ROWS, "group_1.targets[2] \"lm_head\""},
     };
     DECLARED_CHECK(d, cases);

@@ -27,7 +27,7 @@ TEST(test_mixed_precision)
         {LAYER(0) "linear_attn.in_proj_qkv", FP8_TENSOR, "in_proj_qkv"},
         {LAYER(0) "linear_attn.in_proj_a", NO, "not in the list of layers"},
         {LAYER(1) "mlp.experts.5.gate_proj", NO, "not in the list of layers"},
-        {LAYER(0) "mlp.gate", NO, "no linear layer"},
+        {LAYER(0) "mlp.gate", NO, "not a linear layer"},
         {"mtp.fc", NO, "quantization_config.ignore[0] \"mtp*\""},
         {"mtp.layers.0.mlp.experts.3.up_proj", NO, "ignore[0]"},
         {"model.visual.blocks.0.attn.qkv", NO, "ignore[1]"},
@@ -55,13 +55,13 @@ TEST(test_one_algorithm)
         {LAYER(2) "mlp.experts.5.gate_proj", NO, "ignore[5]"},
         {LAYER(0) "mlp.shared_expert.gate_proj", NO, "ignore[1]"},
         {LAYER(0) "mlp.shared_expert_gate", W4A4, "quant_algo"},
-        {LAYER(0) "mlp.gate", NO, "no linear layer"}, /* in no list */
+        {LAYER(0) "mlp.gate", NO, "not a linear layer"}, /* in no list */
         {LAYER(0) "linear_attn.in_proj_qkv", NO, "ignore[3]"},
         {LAYER(0) "linear_attn.in_proj_qkvz", W4A4, "quant_algo"},
         {LAYER(1) "self_attn.q_proj", W4A4, "quant_algo"},
         {"mtp.layers.0.self_attn.q_proj", NO, "ignore[2]"},
         {"mtp.fc", W4A4, "quant_algo"}, /* not excluded, although its tensor is not quantized */
-        {LM "embed_tokens", NO, "no linear layer"},
+        {LM "embed_tokens", NO, "not a linear layer"},
     };
     DECLARED_CHECK(d, cases);
     assert_int_equal(sb_declared_kv_cache(d), SB_KV_FP8);
@@ -168,7 +168,7 @@ TEST(test_where_the_layers_are_listed)
     d = declared_good(QUANT(MIXED(",'ignore':['lm_head']")), NULL, NULL);
     static const declared_case nowhere[] = {
         {LAYER(0) "mlp.experts.0.up_proj", UNKNOWN, "without a list of layers"},
-        {LAYER(0) "mlp.gate", NO, "no linear layer"},
+        {LAYER(0) "mlp.gate", NO, "not a linear layer"},
         {"lm_head", NO, "ignore[0]"}};
     DECLARED_CHECK(d, nowhere);
     sb_declared_free(d);

@@ -452,8 +452,8 @@ TEST(test_parts)
         const char *name, *message;
     } cases[] = {{"model.layers.3.self_attn.o_proj.g_idx", "does not belong"},
                  {"model.layers.3.self_attn.q_proj.weight_scale", "does not belong"},
-                 {"model.layers.3.self_attn.q_norm.weight_scale", "no place"},
-                 {"model.embed_tokens.weight_scale", "no place"}};
+                 {"model.layers.3.self_attn.q_norm.weight_scale", "does not belong to this model"},
+                 {"model.embed_tokens.weight_scale", "does not belong to this model"}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         test_folder f = preset("T4");
         quant_layer l = put(&f, &o_proj);

@@ -601,7 +601,7 @@ TEST(test_refusals)
     } cases[] = {
         {{.preset = "T6", .format = "int4-ct"}, "in_proj_qkv.weight has 320 columns"},
         {{.preset = "T6", .format = "int4-gptq"}, "gate_proj.weight has 320 columns"},
-        {{.preset = "T1", .format = "int4-ct", .group_size = 12}, "group size 12"},
+        {{.preset = "T1", .format = "int4-ct", .group_size = 12}, "the group size is 12"},
         {{.preset = "T1", .format = "nvfp4-ct", .group_size = 32}, "no choice of group size"},
         {{.preset = "T1", .format = "nvfp4-ct", .scale_rule = "rtn"}, "no scale rule \"rtn\""},
         {{.preset = "T1", .format = "bf16", .scale_rule = "amax"}, "no scale rule \"amax\""},

@@ -176,7 +176,7 @@ TEST(test_plan)
     sb_take_free(&take);
     const char *const part[1] = {"*layers.0.mlp.experts.3.gate_proj*"};
     assert_int_equal(sb_take_plan(base, other, part, 1, &take, &err), SB_ERR_USAGE);
-    assert_non_null(strstr(err.text, "only all of them can be taken"));
+    assert_non_null(strstr(err.text, "they can only be taken together"));
     const char *const near[1] = {"layers.*.linear_atn.*"};
     assert_int_equal(sb_take_plan(base, other, near, 1, &take, &err), SB_ERR_USAGE);
     assert_non_null(strstr(err.text, "linear_attn"));

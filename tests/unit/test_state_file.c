@@ -362,7 +362,8 @@ TEST(test_sound_metadata)
     for (size_t i = 0; i < p.pairs; i++)
         if (strcmp(p.keys[i], META "knobs") == 0)
             strcpy(p.keys[i], META "knobz");
-    check_parts("another key", &p, SB_ERR_INPUT, PARTS("samebit.state.knobz", "none of a state"));
+    check_parts("another key", &p, SB_ERR_INPUT,
+                PARTS("samebit.state.knobz", "does not belong in a state"));
     test_parts_free(&p);
 }
 
@@ -438,7 +439,7 @@ TEST(test_changed_tensors)
     test_parts_free(&p);
     p = sound_parts();
     test_folder_find(&p.tensors, keys)->bytes[77] ^= 1;
-    check_parts("flipped", &p, SB_ERR_INPUT, PARTS("target", "one of them was changed"));
+    check_parts("flipped", &p, SB_ERR_INPUT, PARTS("target", "one of the two was changed"));
     test_parts_free(&p);
 }
 

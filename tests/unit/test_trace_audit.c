@@ -260,7 +260,8 @@ typedef struct fault {
 
 static const fault faults[] = {
     {"swap_accepted", swap_accepted, "position 3 0: drafts at position 4, expected 5"},
-    {"accept_one_more", accept_one_more, "round 2 -1: round 0 accepted 1 drafts, and token 0"},
+    {"accept_one_more", accept_one_more,
+     "round 2 -1: round 0 accepted 1 drafts, but its emitted token 0"},
     {"emit_a_rejected", emit_a_rejected, "round 2 -1: round 0 accepted 2 drafts, and token 1"},
     {"lose_the_bonus", lose_the_bonus, "round 4 0: round 0 accepted 2 drafts and emitted 2"},
     {"feed_another", feed_another, "token 4 0: feeds token 99 at position 5, expected 15"},
@@ -281,7 +282,7 @@ static const fault faults[] = {
     {"mix_kinds", mix_kinds, "kind 2 1: is of kind decode, and the row before"},
     {"mix_drafts", mix_drafts, "kind 1 -1: mixes rows of kind draft with other rows"},
     {"tear_apart", tear_apart, "rows 0 4: is apart from row 0"},
-    {"move_a_state", move_a_state, "state 4 -1: is of position 5, expected 4"},
+    {"move_a_state", move_a_state, "state 4 -1: is a state at position 5, expected 4"},
     {"stale_state", stale_state,
      "state 7 -1: the state at position 7 has the same digest as the state"},
     {"two_states", two_states, "state 7 -1: the step lists two states"},

@@ -55,7 +55,8 @@ sb_status sb_dot_select(const char *name, sb_error *err)
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, ", %s", set->name);
     }
-    return sb_fail(err, SB_ERR_USAGE, "no kernels '%s' here: expected auto%s", name, names);
+    return sb_fail(err, SB_ERR_USAGE, "no kernels '%s' on this machine: expected auto%s", name,
+                   names);
 }
 
 const char *sb_dot_selected(void)
