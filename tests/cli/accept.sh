@@ -113,7 +113,7 @@ observed 1
 says 'ABOVE: '
 metrics 100 200 70 > "$work/observed"
 observed 4
-says 'UNKNOWN: vLLM drafted 200 tokens in 100 rounds, not 3 in each'
+says 'UNKNOWN: vLLM drafted 200 tokens in 100 rounds, expected 3 per round'
 check "not one line on stderr" one_line
 metrics 100 300 400 > "$work/observed"
 refused 3 accept "$t4" --tokens-file "$work/text" --observed "$work/observed"

@@ -23,7 +23,7 @@ for pair in nvfp4-ct:nvfp4-modelopt nvfp4a16-ct:nvfp4-modelopt nvfp4-modelopt:nv
     at command convert
     at to $back
     at copied_files 1
-    same "scalars put back" "$(value scalars.0.restored)" "$(value scalars.0.count)"
+    same "scalars restored" "$(value scalars.0.restored)" "$(value scalars.0.count)"
     run 0 hash "$work/c" --verify "$work/manifest"
     for file in "$work"/a/*.safetensors "$work"/a/tokenizer.json; do
         check "$format: another $(basename "$file")" cmp "$file" "$work/c/$(basename "$file")"

@@ -105,7 +105,7 @@ says_err '6 entries for 8 tokens'
 refused 3 diff "$t1" --engine "$from/llamacpp-v1-completions.json" --tokens $given,283,65,203,279,123,179,230,313
 says_err 'entry 5 is of id 312, but another token was generated there'
 refused 3 diff "$t1" --engine "$from/llamacpp-v1-chat.json" --tokens $given
-says_err 'the prompt had 18 tokens; 4 were given'
+says_err 'the prompt had 18 tokens, but 4 are given'
 
 # --- benign: what may differ ------------------------------------------------------------------------------
 take sglang.json
@@ -146,7 +146,7 @@ at tokens.1.verdict WITHIN
 
 # --- plants: each is named --------------------------------------------------------------------------------
 cp "$from/kld-plant-8.bin" "$f.json"
-fails 'expected -25.4501; off by 17.4'
+fails 'expected -25.4501; the error is 17.4'
 # every row of chunk 0 becomes the next row: 148 bytes of head, rows of 776
 { head -c 148 "$from/kld-16.bin"; tail -c +925 "$from/kld-16.bin"; tail -c 776 "$from/kld-16.bin"; } > "$f.json"
 fails 'first failure: sequence 0, token 8, logits (logprobs)'
@@ -166,7 +166,7 @@ edit 's/(\[[-0-9.e]+, 159, null\]), (\[[-0-9.e]+, 174, null\])/\2, \1/'
 fails 'the list is not sorted'
 take sglang.json
 edit 's/, 174, null\]/, 159, null]/'
-fails 'id 159 stands twice'
+fails 'id 159 occurs twice'
 take sglang.json
 edit 's/\[\[[-0-9.e]+, 127, null\]/[[null, 127, null]/'
 fails '1 of 5 log-probabilities are NaN or infinite'
@@ -200,7 +200,7 @@ refuse 'has 11000 bytes'
 { cat "$from/kld-16.bin"; printf 'xx'; } > "$f.json"
 refuse 'has 11014 bytes'
 cp "$from/kld-16.bin" "$f.json"
-refuse 'token 0 is 3; --tokens or --tokens-file has 4' --tokens 4,1
+refuse 'token 0 is 3, but 4 in --tokens or --tokens-file' --tokens 4,1
 take vllm.json
 tr -d '\n' < "$f.json" | sed -E 's/("prompt_token_ids": \[ *3, *1, *)4/\15/' > "$f.before"
 cp "$f.before" "$f.json"
@@ -236,7 +236,7 @@ refused 3 trace "$work/h.safetensors" --map "$work/map" --tokens 3,1,5
 for way in '' --free --forced; do
     # shellcheck disable=SC2086
     run 4 diff "$t1" --engine "$work/h.safetensors" --map "$work/map" $way
-    says 'MISTRUSTED: read layers.1.output and 1 other array, and nothing was judged: expected logits'
+    says 'MISTRUSTED: read layers.1.output and 1 other array, but nothing was judged: expected logits'
     says 'tokens: 5 SKIPPED, nothing to compare'
     check "$way: what was not judged is called identical" test -z "$(grep IDENTICAL "$out")"
 done

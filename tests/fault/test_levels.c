@@ -156,7 +156,7 @@ TEST(test_judge_of_levels)
     found.level[4] = SB_VERDICT_NEAR_TIE;
     sb_campaign_judge(campaign, &found);
     assert_int_equal(found.result, SB_FAULT_SURVIVED);
-    assert_string_equal(found.place, "fails at level 3, and not at 4");
+    assert_string_equal(found.place, "fails at level 3, but not at 4");
 
     sb_finding_of_fault correct = {.has_levels = 1};
     sb_campaign_judge(campaign, &correct);

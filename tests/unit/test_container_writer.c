@@ -249,7 +249,8 @@ TEST(test_what_exists_is_not_lost)
     run_ok(five(dir.text, 11, SB_WRITER_REPLACE));
     assert_int_equal(scratch_entries(dir.text), 5);
     scratch_write_json(dir.text, "extra.safetensors", "x");
-    run_bad(five(dir.text, 0, SB_WRITER_REPLACE), 0, SB_ERR_USAGE, "extra.safetensors would stand");
+    run_bad(five(dir.text, 0, SB_WRITER_REPLACE), 0, SB_ERR_USAGE,
+            "extra.safetensors is not one of the new files");
     assert_int_equal(scratch_entries(dir.text), 6);
     scratch_path file = scratch_join(dir.text, "config.json");
     run_bad(five(file.text, 0, 0), 0, SB_ERR_IO, "config.json: cannot create or list");

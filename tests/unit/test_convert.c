@@ -628,5 +628,5 @@ TEST(test_origins)
     /* a name that belongs to another tensor */
     refuse(with_metadata(b, tensor, stored, "F32 [1] model.layers.0.mlp.experts.2.up_proj.weight",
                          "origin-bad"),
-           to, "nvfp4-ct", 0, SB_ERR_INPUT, "has no tensor weight_global_scale");
+           to, "nvfp4-ct", 0, SB_ERR_INPUT, "lacks tensor weight_global_scale");
 }

@@ -132,7 +132,7 @@ TEST(test_two_files_that_differ)
     assert_true(declared_has_note(
         d,
         "hf_quant_config.json excludes \"lm_head\" from quantization, but config.json does not"));
-    assert_true(declared_has_note(d, "of 2 of its 3 quantized_layers: \"lm_head\" is " W4A4));
+    assert_true(declared_has_note(d, "for 2 of its 3 quantized_layers: \"lm_head\" is " W4A4));
     assert_true(declared_has_note(d, "lacks 2 quantized_layers of config.json"));
     assert_int_equal(sb_declared_notes(d), 5);
     sb_declared_free(d);

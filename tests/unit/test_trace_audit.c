@@ -262,7 +262,8 @@ static const fault faults[] = {
     {"swap_accepted", swap_accepted, "position 3 0: drafts at position 4, expected 5"},
     {"accept_one_more", accept_one_more,
      "round 2 -1: round 0 accepted 1 drafts, but its emitted token 0"},
-    {"emit_a_rejected", emit_a_rejected, "round 2 -1: round 0 accepted 2 drafts, and token 1"},
+    {"emit_a_rejected", emit_a_rejected,
+     "round 2 -1: round 0 accepted 2 drafts, but its emitted token 1"},
     {"lose_the_bonus", lose_the_bonus, "round 4 0: round 0 accepted 2 drafts and emitted 2"},
     {"feed_another", feed_another, "token 4 0: feeds token 99 at position 5, expected 15"},
     {"skip_a_position", skip_a_position, "position 0 4: is at position 3, expected 2"},
@@ -279,7 +280,7 @@ static const fault faults[] = {
     {"move_a_round", move_a_round, "round 2 3: round 0 is at position 4, and its rows at 3"},
     {"share_a_slot", share_a_slot, "slot 0 2: slot 3 is also read by sequence 0"},
     {"steal_a_slot", steal_a_slot, "slot 6 0: slot 3 was read by sequence 1 in step 4"},
-    {"mix_kinds", mix_kinds, "kind 2 1: is of kind decode, and the row before"},
+    {"mix_kinds", mix_kinds, "kind 2 1: is of kind decode, but the previous row"},
     {"mix_drafts", mix_drafts, "kind 1 -1: mixes rows of kind draft with other rows"},
     {"tear_apart", tear_apart, "rows 0 4: is apart from row 0"},
     {"move_a_state", move_a_state, "state 4 -1: is a state at position 5, expected 4"},
@@ -436,15 +437,15 @@ TEST(test_shapes)
          "shape: layers.0.mlp.router_ids names expert 3 "
          "twice"},
         {"layers.0.mlp.router_ids", 1, 2, high, 0,
-         "shape: layers.0.mlp.router_ids names expert 4 "
-         "of 4"},
+         "shape: layers.0.mlp.router_ids names expert 4, "
+         "expected an expert below 4"},
         {"layers.0.linear_attn.conv_state", 3, 8, NULL, 1, ""},
         {"layers.0.linear_attn.conv_state", 4, 8, NULL, 1,
          "state: layers.0.linear_attn.conv_state "
-         "has 4 times 8 values, expected 24"},
+         "has 4 x 8 values, expected 24"},
         {"layers.0.linear_attn.recurrent_state", 2, 4, NULL, 1, ""},
         {"layers.1.self_attn.keys", 2, 4, NULL, 1, ""},
-        {"layers.1.self_attn.keys", 1, 4, NULL, 1, "state: layers.1.self_attn.keys has 1 times 4"},
+        {"layers.1.self_attn.keys", 1, 4, NULL, 1, "state: layers.1.self_attn.keys has 1 x 4"},
         {"layers.1.self_attn.keys", 3, 4, NULL, 1,
          "state: layers.1.self_attn.keys has 3 rows at "
          "position 2"},
@@ -452,7 +453,7 @@ TEST(test_shapes)
         {"mtp.layers.0.self_attn.values", 1, 4, NULL, 1, ""},
         {"mtp.layers.0.self_attn.values", 2, 4, NULL, 1, ""},
         {"mtp.hidden", 1, 8, NULL, 1, ""},
-        {"mtp.hidden", 1, 7, NULL, 1, "state: mtp.hidden has 1 times 7"},
+        {"mtp.hidden", 1, 7, NULL, 1, "state: mtp.hidden has 1 x 7"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *found = audit_one(cases[i].name, cases[i].rows, cases[i].cols, cases[i].values,
