@@ -353,6 +353,11 @@ uint64_t sb_checkpoint_offset(const sb_checkpoint *c, const sb_tensor *tensor)
     return (uint64_t)(tensor->data - c->shards[tensor->shard].file.bytes);
 }
 
+int sb_checkpoint_in_stub(const sb_checkpoint *c, const sb_tensor *tensor)
+{
+    return c->shards[tensor->shard].file.is_stub;
+}
+
 uint64_t sb_checkpoint_bytes(const sb_checkpoint *c)
 {
     return c->bytes;

@@ -43,13 +43,17 @@ sb_status sb_map_open(const char *path, sb_map *out, sb_error *err)
 
 void sb_map_close(sb_map *map)
 {
+    const long page = sysconf(_SC_PAGESIZE);
     if (map->size > 0) {
         /* munmap takes a pointer to non-const, but does not write the bytes */
         union {
             const unsigned char *given;
             void *taken;
         } base = {.given = map->data};
-        munmap(base.taken, map->size);
+        /* the header of a stub begins within a page (stub.h) */
+        size_t before = page > 0 ? (uintptr_t)map->data % (size_t)page : 0;
+        base.given -= before;
+        munmap(base.taken, map->size + before);
     }
     *map = (sb_map){nothing, 0};
 }

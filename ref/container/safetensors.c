@@ -10,6 +10,7 @@
 #include "ref/container/json.h"
 #include "ref/container/kind.h"
 #include "ref/container/show.h"
+#include "ref/container/stub.h"
 
 enum { PREFIX = 8 }; /* bytes of the header length, which come before the header */
 
@@ -306,15 +307,20 @@ sb_status sb_safetensors_parse(const unsigned char *bytes, size_t size, const ch
 sb_status sb_safetensors_open(const char *path, sb_safetensors *out, sb_error *err)
 {
     sb_map map;
+    int is_stub = 0;
     *out = (sb_safetensors){0};
     sb_status status = sb_map_open(path, &map, err);
     if (status != SB_OK)
         return status;
-    status = sb_safetensors_parse(map.data, map.size, path, out, err);
+    status = sb_stub_open(path, &map, &is_stub, err);
+    int refused = status != SB_OK && is_stub;
+    if (status == SB_OK)
+        status = sb_safetensors_parse(map.data, map.size, path, out, err);
     if (status == SB_OK)
         out->map = map;
     else
         sb_map_close(&map);
+    out->is_stub = refused || (status == SB_OK && is_stub);
     return status;
 }
 

@@ -38,6 +38,8 @@ typedef struct sb_safetensors {
     sb_metadata metadata; /* empty if the header has none */
     const unsigned char *bytes;
     size_t size; /* of the whole file */
+    int is_stub; /* only the header and some numbers are here (stub.h); 1 also if a stub was
+                    refused for being one */
 } sb_safetensors;
 
 /* Opens a file; messages name it by its path. */

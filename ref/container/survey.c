@@ -138,6 +138,9 @@ static sb_status open_files(survey *s, sb_error *err)
             s->c->shard_count++;
             if (!shard->name)
                 status = no_memory(s, err);
+        } else if (all[i].file.is_stub && !status) {
+            status = sb_fail(err, all[i].status, "%s/%s: %s", SB_SHOW(s->c->folder),
+                             SB_SHOW(s->names[i]), all[i].why.text);
         } else if (all[i].status == SB_ERR_MEMORY) {
             status = no_memory(s, err);
         } else if (!status) {
@@ -242,11 +245,13 @@ static void tell_lost(const survey *s)
     }
 }
 
-static int same_bytes(const sb_tensor *a, const sb_tensor *b)
+/* Bytes that are not here count as the same. */
+static int same_bytes(const sb_checkpoint *c, const sb_tensor *a, const sb_tensor *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank &&
            memcmp(a->shape, b->shape, sizeof a->shape) == 0 && a->bytes == b->bytes &&
-           memcmp(a->data, b->data, (size_t)a->bytes) == 0;
+           (sb_checkpoint_in_stub(c, a) || sb_checkpoint_in_stub(c, b) ||
+            memcmp(a->data, b->data, (size_t)a->bytes) == 0);
 }
 
 /* Reports the tensors that are in several files and drops all copies but one. equal[i] is set to 1
@@ -264,13 +269,16 @@ static void drop_twins(const survey *s, sb_problem which, unsigned char *equal)
         for (size_t k = 1; k < n; k++) {
             char text[SB_MAX_TENSOR_NAME + 128];
             if (which == SB_PROBLEM_TWIN_EQUAL)
-                equal[i + k] = (unsigned char)same_bytes(first, &first[k]);
+                equal[i + k] = (unsigned char)same_bytes(c, first, &first[k]);
             int same = equal[i + k];
             if (which != (same ? SB_PROBLEM_TWIN_EQUAL : SB_PROBLEM_TWIN_DIFFERS))
                 continue;
             snprintf(text, sizeof text, "is also in %s, with %s",
                      SB_SHOW(c->shards[first[k].shard].name),
-                     same ? "the same bytes" : "other bytes");
+                     !same ? "other bytes"
+                     : sb_checkpoint_in_stub(c, first) || sb_checkpoint_in_stub(c, &first[k])
+                         ? "bytes that are not here"
+                         : "the same bytes");
             s->tell(s->ctx, which, c->shards[first->shard].name, first->name, text);
         }
         if (which == SB_PROBLEM_TWIN_DIFFERS)

@@ -243,6 +243,14 @@ static void remove_partial(const char *partial)
     rmdir(partial);
 }
 
+void sb_target_clear(const char *folder)
+{
+    char *partial = with_suffix(folder, ".partial");
+    if (partial && !is_locked(partial))
+        remove_partial(partial);
+    free(partial);
+}
+
 void sb_target_close(sb_target *t)
 {
     if (t->fd >= 0) {

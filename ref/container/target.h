@@ -44,6 +44,9 @@ sb_status sb_target_begin(sb_target *target, sb_target_goes goes, sb_error *err)
  * has appeared there in the meantime. */
 sb_status sb_target_commit(sb_target *target, int replace, sb_target_goes goes, sb_error *err);
 
+/* Removes a partial folder that no process is writing, left by a run that was cut off. */
+void sb_target_clear(const char *folder);
+
 /* True if the name is that of a partial folder, or of an old folder that is being removed. */
 int sb_target_is_passing(const char *folder);
 

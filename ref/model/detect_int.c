@@ -5,6 +5,12 @@
 #include "ref/container/show.h"
 #include "ref/model/probe.h"
 
+/* True if only headers are looked at, or only they are here. */
+static int is_unread(const sb_probe *p, const sb_tensor *t)
+{
+    return p->found->headers_only || sb_checkpoint_in_stub(p->checkpoint, t);
+}
+
 static sb_status refuse_stack(const sb_probe *p, const char *what)
 {
     return sb_probe_refuse(p, SB_ERR_UNSUPPORTED,
@@ -22,13 +28,14 @@ static sb_status refuse_groups(const sb_probe *p, uint64_t groups)
 
 /* Q-12: "every word of qzeros is 0x77777777 or 0x7f7f7f7f" - this distinguishes v1 from v2. Sets
  * zeros_open if the words show neither. */
-static void read_gptq_zeros(const sb_tensor *t, uint32_t bits, sb_found *found)
+static void read_gptq_zeros(const sb_probe *p, const sb_tensor *t, uint32_t bits)
 {
+    sb_found *found = p->found;
     uint32_t v1 = bits == 4 ? 0x77777777u : 0x7f7f7f7fu;
     uint32_t v2 = bits == 4 ? 0x88888888u : 0x80808080u;
     uint64_t words = t->bytes / 4, first = 0, second = 0;
     found->matrix.quant.zeros = SB_ZEROS_gptq_v1;
-    if (found->headers_only)
+    if (is_unread(p, t))
         return;
     for (uint64_t i = 0; i < words; i++) {
         uint32_t word = sb_load_u32(t->data + 4 * i);
@@ -48,7 +55,7 @@ static sb_status take_group_index(sb_probe *p, sb_model_part part)
     sb_status status = sb_probe_want(p, part, SB_DTYPE_I32);
     if (!status)
         status = sb_probe_want_shape(p, t, p->cols, 1);
-    if (status || p->found->headers_only)
+    if (status || is_unread(p, t))
         return status;
     uint64_t unset = 0, usual = 0, count = t->bytes / 4;
     for (uint64_t k = 0; k < count; k++) {
@@ -139,7 +146,7 @@ sb_status sb_take_gptq_awq(sb_probe *p)
                     .packing = gptq ? SB_PACKING_gptq : SB_PACKING_awq,
                     .zeros = SB_ZEROS_awq};
     if (gptq)
-        read_gptq_zeros(zeros, (uint32_t)bits, found);
+        read_gptq_zeros(p, zeros, (uint32_t)bits);
     return SB_FOUND_PART(p, g_idx) ? take_group_index(p, SB_PART_g_idx) : SB_OK;
 }
 

@@ -10,14 +10,7 @@
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 
-enum { ID_MAX = 96 + 1 + 96, REVISION_MAX = 256, REF_MAX = 4096 };
-
-typedef struct hub_id {
-    char repo[ID_MAX + 1]; /* "org/name" */
-    char folder[ID_MAX + 16];
-    char revision[REVISION_MAX + 1];
-    int has_revision; /* given by the user, and not the default */
-} hub_id;
+enum { REF_MAX = 4096 };
 
 static sb_status no_memory(sb_error *err)
 {
@@ -35,7 +28,7 @@ static int is_id_char(char c)
 static int is_revision(const char *text)
 {
     size_t n = strlen(text);
-    if (n == 0 || n > REVISION_MAX || text[0] == '/' || text[n - 1] == '/')
+    if (n == 0 || n > SB_HUB_REVISION_MAX || text[0] == '/' || text[n - 1] == '/')
         return 0;
     for (const char *c = text; *c; c++)
         if (!is_id_char(*c) && *c != '/')
@@ -46,12 +39,12 @@ static int is_revision(const char *text)
     return 1;
 }
 
-/* "org/name" or "org/name@revision", with exactly one slash before the '@'. */
-static int parse_id(const char *text, hub_id *id)
+/* There must be exactly one slash before the '@'. */
+int sb_hub_parse_id(const char *text, sb_hub_id *id)
 {
     size_t n = strcspn(text, "@"), slashes = 0;
-    *id = (hub_id){.revision = "main"};
-    if (n < 3 || n > ID_MAX || text[0] == '.' || text[0] == '/' || text[n - 1] == '/')
+    *id = (sb_hub_id){.revision = "main"};
+    if (n < 3 || n > SB_HUB_ID_MAX || text[0] == '.' || text[0] == '/' || text[n - 1] == '/')
         return 0;
     for (size_t i = 0; i < n; i++) {
         if (text[i] != '/' && !is_id_char(text[i]))
@@ -63,9 +56,6 @@ static int parse_id(const char *text, hub_id *id)
     if (slashes != 1)
         return 0;
     memcpy(id->repo, text, n);
-    size_t org = strcspn(id->repo, "/");
-    snprintf(id->folder, sizeof id->folder, "models--%.*s--%s", (int)org, id->repo,
-             id->repo + org + 1);
     if (text[n] == '@') {
         if (!is_revision(text + n + 1))
             return 0;
@@ -125,7 +115,7 @@ static void list_snapshots(const char *repo, char *text, size_t size)
                  count > 1 ? ", ..." : "");
 }
 
-static sb_status absent(const hub_id *id, const char *where, const char *repo, sb_error *err)
+static sb_status absent(const sb_hub_id *id, const char *where, const char *repo, sb_error *err)
 {
     char others[160];
     list_snapshots(repo, others, sizeof others);
@@ -159,9 +149,12 @@ static char *read_ref(const char *repo, const char *revision)
     return text;
 }
 
-static sb_status look_up(const hub_id *id, const char *cache, char **out, sb_error *err)
+static sb_status look_up(const sb_hub_id *id, const char *cache, char **out, sb_error *err)
 {
-    char *repo = sb_path_join(cache, id->folder);
+    char folder[SB_HUB_ID_MAX + 16];
+    size_t org = strcspn(id->repo, "/");
+    snprintf(folder, sizeof folder, "models--%.*s--%s", (int)org, id->repo, id->repo + org + 1);
+    char *repo = sb_path_join(cache, folder);
     char *hash = repo ? read_ref(repo, id->revision) : NULL;
     char *snapshots = repo ? sb_path_join(repo, "snapshots") : NULL;
     char *path = snapshots ? sb_path_join(snapshots, hash ? hash : id->revision) : NULL;
@@ -183,9 +176,9 @@ static sb_status look_up(const hub_id *id, const char *cache, char **out, sb_err
 sb_status sb_hub_resolve(const char *text, char **path, sb_error *err)
 {
     struct stat about;
-    hub_id id;
+    sb_hub_id id;
     *path = NULL;
-    if (stat(text, &about) == 0 || !parse_id(text, &id)) {
+    if (stat(text, &about) == 0 || !sb_hub_parse_id(text, &id)) {
         *path = sb_strdup(text);
         return *path ? SB_OK : no_memory(err);
     }

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/container/stub.h"
 #include "tools/accept/head.h"
-#include "tools/check/hub.h"
 #include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
+#include "tools/cli/remote.h"
 
 /* The command line. */
 typedef struct wishes {
@@ -20,6 +21,7 @@ typedef struct wishes {
     sb_prompts from; /* of --run */
     const sb_mtp_engine *engine;
     int headers, no_hashes, as_json, list, quiet, verbose;
+    sb_remote_wish remote;
     sb_repeated overlays;
     uint64_t threads, positions;
     unsigned char skipped[SB_CHECK_LAST + 1];
@@ -137,6 +139,8 @@ static sb_status choose(wishes *w, sb_error *err)
                                SB_SHOW(sb_prompts_name(&w->from)));
     if (!status && w->positions && w->headers)
         status = sb_fail(err, SB_ERR_USAGE, "--run and --headers exclude each other");
+    if (!status && w->remote.remote && !w->headers)
+        status = sb_fail(err, SB_ERR_USAGE, "--remote reads only headers: it needs --headers");
     if (!status && w->io && sb_io_named(w->io) == SB_IO_COUNT)
         status = sb_fail(err, SB_ERR_USAGE, "--io is '%s'; expected auto, map, pread or direct",
                          SB_SHOW(w->io));
@@ -150,7 +154,7 @@ static sb_status choose(wishes *w, sb_error *err)
 /* Inputs and results of a run. */
 typedef struct run {
     const wishes *w;
-    char *path, *against; /* after a lookup in the hub's cache */
+    char *path, *against; /* after a lookup in the hub's cache, or on a server */
     sb_waivers waivers;
     sb_loaded_list list;
     sb_check check;
@@ -170,11 +174,11 @@ static sb_status read_inputs(run *r, sb_error *err)
     if (!status && w->loaded)
         status = sb_loaded_load(w->loaded, &r->list, err);
     if (!status)
-        status = sb_hub_resolve(w->path, &r->path, err);
+        status = sb_place_of(w->path, &w->remote, &r->path, err);
     if (!status && sb_prompts_given(&w->from))
         status = sb_prompts_read(&w->from, r->path, NULL, &r->sequences, &r->sequence_count, err);
     if (!status && w->against)
-        status = sb_hub_resolve(w->against, &r->against, err);
+        status = sb_place_of(w->against, &w->remote, &r->against, err);
     return status;
 }
 
@@ -328,12 +332,15 @@ static sb_status check_all(const wishes *w, sb_error *err)
 static const char about[] =
     "Tells from its files alone whether a checkpoint is intact: what is wrong, where, which "
     "engine\n"
-    "would misbehave how, and what to do. Nothing is repaired and nothing is downloaded.\n"
+    "would misbehave how, and what to do. Nothing is repaired; nothing is downloaded without\n"
+    "--remote.\n"
     "\n"
     "CKPT and ORIGINAL are a folder, a safetensors file, or a hub id (org/name, "
     "org/name@revision)\n"
     "that is in the local cache. Names, shapes and configuration are looked at first, then every\n"
-    "byte once; --headers stops before that. With --against the original that CKPT was made from,\n"
+    "byte once; --headers stops before that, and with --remote then takes an id or an address\n"
+    "that is not here (docs/howto/remote.md). With --against the original that CKPT was made "
+    "from,\n"
     "every code is held against the weight that it stands for. --loaded compares what an engine\n"
     "says it holds in memory (tools/record/params.py records a PyTorch model). --run lets the MTP\n"
     "head draft along N tokens: of the model's own, or of a file.";
@@ -352,6 +359,7 @@ static const char more[] =
     "examples:\n"
     "  samebit check Qwen3.5-35B-A3B-NVFP4 --headers                 seconds: is anything "
     "missing?\n"
+    "  samebit check org/name --headers --remote                     before a download: a few MB\n"
     "  samebit check ./my-nvfp4 --against Qwen/Qwen3.5-35B-A3B       every weight, from the cache\n"
     "  samebit check ./my-nvfp4 --need mtp                           may I turn speculation on?\n"
     "  samebit check ./my-nvfp4 --need mtp --run 256 --against ORIG  does it draft well?\n"
@@ -373,6 +381,7 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
          "run the MTP head along N tokens (its own without a text): does it draft well?"},
         SB_PROMPT_OPTS(&w.from, "the text of --run"),
         {"headers", 0, SB_OPT_FLAG, &w.headers, NULL, "names, shapes and configuration only"},
+        SB_OPT_REMOTE(&w.remote),
         {"no-hashes", 0, SB_OPT_FLAG, &w.no_hashes, NULL,
          "do not compute the hashes under which the hub stores files"},
         {"only", 0, SB_OPT_STRING, &w.only, "LIST", "only these checks: numbers or ids, commas"},
@@ -422,5 +431,7 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
     if (w.list)
         return list_checks(w.as_json, err);
     sb_set_threads((unsigned)w.threads);
+    if (w.headers)
+        sb_stubs_allow();
     return check_all(&w, err);
 }

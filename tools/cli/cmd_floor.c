@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "ref/container/show.h"
-#include "tools/check/hub.h"
+#include "ref/container/stub.h"
 #include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
+#include "tools/cli/remote.h"
 #include "tools/floor/floor.h"
 
 typedef struct request {
@@ -325,7 +326,8 @@ static sb_status floor_of(request *r, sb_error *err)
 sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
 {
     request r = {.state = "f32"};
-    char *folder = NULL; /* after a lookup in the hub's cache */
+    char *folder = NULL; /* after a lookup in the hub's cache, or on a server */
+    sb_remote_wish wish = {0};
     const sb_opt opts[] = {
         {"bandwidth", 0, SB_OPT_STRING, &r.bandwidth, "GBs",
          "what the memory gives, in 10^9 bytes per second"},
@@ -337,6 +339,7 @@ sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
          "whether T tokens per second are possible; if not, exit status 1"},
         {"kv", 0, SB_OPT_STRING, &r.kv, "bf16|fp8", "keys and values, instead of as declared"},
         {"state", 0, SB_OPT_STRING, &r.state, "f32|bf16", "the delta rule's state; f32 if absent"},
+        SB_OPT_REMOTE(&wish),
         SB_OPT_JSON(&r.json),
     };
     sb_command_line line = {
@@ -344,7 +347,9 @@ sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
         .about =
             "Counts the bytes that decoding one token moves, class by class, from the headers\n"
             "of a checkpoint alone, and tells how many tokens per second no program can\n"
-            "exceed with memory of that bandwidth.",
+            "exceed with memory of that bandwidth. With --remote, CKPT may be a hub id or an "
+            "address\n"
+            "that is not here.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .min_operands = 1,
@@ -353,8 +358,9 @@ sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
     if (status || line.helped)
         return status;
     status = read_options(&r, err);
+    sb_stubs_allow();
     if (!status)
-        status = sb_hub_resolve(line.operand[0], &folder, err);
+        status = sb_place_of(line.operand[0], &wish, &folder, err);
     r.folder = folder;
     if (!status)
         status = floor_of(&r, err);

@@ -5,12 +5,13 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/container/stub.h"
 #include "ref/model/layers.h"
 #include "tools/check/check.h"
-#include "tools/check/hub.h"
 #include "tools/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
+#include "tools/cli/remote.h"
 #include "tools/graft/graft.h"
 
 /* --- the header pass of the check ------------------------------------------------------------- */
@@ -292,10 +293,10 @@ static sb_status report(const sb_graft_options *o, const sb_grafted *g, int as_j
 }
 
 static sb_status graft(const sb_command_line *line, sb_graft_options *o, const sb_repeated *take,
-                       const char *as, int as_json, sb_error *err)
+                       const char *as, const sb_remote_wish *wish, int as_json, sb_error *err)
 {
     sb_grafted result = {0};
-    char *source = NULL, *other = NULL; /* after a lookup in the hub's cache */
+    char *source = NULL, *other = NULL; /* after a lookup in the hub's cache, or on a server */
     o->take = take->item;
     o->take_count = take->count;
     o->verify_ctx = &result;
@@ -314,9 +315,14 @@ static sb_status graft(const sb_command_line *line, sb_graft_options *o, const s
                        o->take_count ? "from" : "take");
     if (!o->target && !o->dry_run)
         return sb_fail(err, SB_ERR_USAGE, "-o is missing, the folder to be written");
-    sb_status status = sb_hub_resolve(line->operand[0], &source, err);
+    if (wish->remote && (!o->dry_run || as))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--remote reads only headers: it needs --dry-run and excludes --as");
+    if (o->dry_run && !as)
+        sb_stubs_allow();
+    sb_status status = sb_place_of(line->operand[0], wish, &source, err);
     if (!status && o->other)
-        status = sb_hub_resolve(o->other, &other, err);
+        status = sb_place_of(o->other, wish, &other, err);
     o->source = source;
     o->other = other;
     if (!status)
@@ -335,6 +341,7 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
     sb_repeated take = {.count = 0};
     int as_json = 0;
     const char *as = NULL;
+    sb_remote_wish wish = {0};
     const sb_opt opts[] = {
         {"take", 0, SB_OPT_REPEATED, &take, "PATTERN", "modules with such names; repeatable"},
         {"from", 0, SB_OPT_INPUT, &o.other, "DIR", "the checkpoint that they are taken from"},
@@ -347,6 +354,7 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
         {"dry-run", 0, SB_OPT_FLAG, &o.dry_run, NULL, "say what would be done, by names and bytes"},
         {"copy", 0, SB_OPT_FLAG, &o.copy, NULL, "copy files that stay instead of linking them"},
         {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "OUT may be a checkpoint; it is replaced"},
+        SB_OPT_REMOTE(&wish),
         SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
@@ -362,7 +370,9 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
             "what\n"
             "the configuration says is made to fit. CKPT and DIR are folders, or hub ids "
             "(org/name,\n"
-            "org/name@revision) that are in the local cache.",
+            "org/name@revision) that are in the local cache; with --dry-run --remote also hub ids "
+            "or\n"
+            "addresses that are not here.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "example:\n  samebit graft NVFP4 --take 'mtp.*' --from BF16 -o REPAIRED\n"
@@ -372,5 +382,5 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
     sb_status status = sb_parse(&line, argc, argv, err);
     if (status || line.helped)
         return status;
-    return graft(&line, &o, &take, as, as_json, err);
+    return graft(&line, &o, &take, as, &wish, as_json, err);
 }

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/container/stub.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
+#include "tools/cli/remote.h"
+#include "tools/hash/headers.h"
 #include "tools/hash/manifest.h"
 
 enum { SHOWN = 20 }; /* most differences listed individually */
@@ -126,20 +129,42 @@ static sb_status verify(const char *path, const char *manifest, int values, int 
     return status;
 }
 
+/* --headers: names, dtypes and shapes. */
+static sb_status print_headers(const char *path, int as_json, sb_error *err)
+{
+    sb_checkpoint *checkpoint = NULL;
+    sb_status status = sb_checkpoint_open(path, &checkpoint, err);
+    json_t *document = !status && as_json ? sb_document("hash") : NULL;
+    if (!status)
+        status = as_json ? sb_headers_json(checkpoint, document, err)
+                         : sb_headers_print(checkpoint, stdout, err);
+    if (!status && as_json)
+        status = sb_print_document(document, err);
+    else
+        json_decref(document);
+    sb_checkpoint_close(checkpoint);
+    return status;
+}
+
 sb_status sb_cmd_hash(int argc, char **argv, sb_error *err)
 {
-    int as_json = 0, values = 0;
+    int as_json = 0, values = 0, headers = 0;
     uint64_t threads = 0;
     const char *manifest = NULL;
+    char *path = NULL; /* after a lookup in the hub's cache, or on a server */
+    sb_remote_wish wish = {0};
     const sb_opt opts[] = {
         {"values", 0, SB_OPT_FLAG, &values, NULL,
          "hash what layers mean, too: the same in every dialect"},
+        {"headers", 0, SB_OPT_FLAG, &headers, NULL,
+         "names, dtypes and shapes only, and a digest of these"},
+        SB_OPT_REMOTE(&wish),
         {"verify", 0, SB_OPT_INPUT, &manifest, "FILE", "compare with a manifest, text or JSON"},
         {"threads", 0, SB_OPT_NUMBER, &threads, "T", "number of threads; never changes a digest"},
         SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
-        .usage = "hash CKPT [--values] [--verify FILE] [--json]",
+        .usage = "hash CKPT [--values] [--verify FILE | --headers [--remote]] [--json]",
         .about =
             "Prints a manifest: per tensor digest, dtype, shape and name, and the digest of the\n"
             "checkpoint, which shards and the order in files do not change. --values adds per\n"
@@ -147,7 +172,8 @@ sb_status sb_cmd_hash(int argc, char **argv, sb_error *err)
             "dialect of one number format and for experts stacked or apart, and a hash of the\n"
             "values themselves, each rounded once. --verify compares: exit 1 names what differs,\n"
             "is missing or extra; with --values the layers by what they mean, and by their exact\n"
-            "values within one dialect, and tensors only where they belong to no layer.",
+            "values within one dialect, and tensors only where they belong to no layer. --headers\n"
+            "reads no data; with --remote, CKPT may then be a hub id or an address.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "example:\n  samebit hash CKPT --values > manifest\n"
@@ -160,7 +186,18 @@ sb_status sb_cmd_hash(int argc, char **argv, sb_error *err)
     if (threads > 1024)
         return sb_fail(err, SB_ERR_USAGE, "--threads is %llu; at most 1024",
                        (unsigned long long)threads);
+    if (headers && (values || manifest))
+        return sb_fail(err, SB_ERR_USAGE, "--headers excludes --values and --verify");
+    if (wish.remote && !headers)
+        return sb_fail(err, SB_ERR_USAGE, "--remote reads only headers: it needs --headers");
     sb_set_threads((unsigned)threads);
-    return manifest ? verify(line.operand[0], manifest, values, as_json, err)
-                    : print_manifest(line.operand[0], values, as_json, err);
+    if (headers)
+        sb_stubs_allow();
+    status = sb_place_of(line.operand[0], &wish, &path, err);
+    if (!status)
+        status = headers    ? print_headers(path, as_json, err)
+                 : manifest ? verify(path, manifest, values, as_json, err)
+                            : print_manifest(path, values, as_json, err);
+    free(path);
+    return status;
 }

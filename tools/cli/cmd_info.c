@@ -1,15 +1,18 @@
 /* cmd_info.c - the content of a folder, and the formats and profiles of this program. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/container/stub.h"
 #include "ref/fast/dot/dot.h"
 #include "ref/run/backend.h"
 #include "ref/run/model.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/info_laws.h"
 #include "tools/cli/opts.h"
+#include "tools/cli/remote.h"
 
 static void list_ops(void)
 {
@@ -295,12 +298,29 @@ static sb_status show_lists(const lists *l, int as_json, sb_error *err)
     return SB_OK;
 }
 
+static sb_status show_checkpoint(const char *text, const sb_remote_wish *wish, int laws,
+                                 int as_json, sb_error *err)
+{
+    char *folder = NULL;
+    if (laws && wish->remote)
+        return sb_fail(err, SB_ERR_USAGE, "--laws reads values, and --remote only headers");
+    if (!laws)
+        sb_stubs_allow();
+    sb_status status = sb_place_of(text, wish, &folder, err);
+    if (!status)
+        status = laws ? sb_info_laws(folder, as_json, err) : show(folder, as_json, err);
+    free(folder);
+    return status;
+}
+
 sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
 {
     int as_json = 0, laws = 0;
+    sb_remote_wish wish = {0};
     lists l = {.ops = 0};
     const sb_opt opts[] = {
         SB_OPT_JSON(&as_json),
+        SB_OPT_REMOTE(&wish),
         {"laws", 0, SB_OPT_FLAG, &laws, NULL,
          "where laws of dequantization differ, instead; with --json per matrix, too"},
         {"ops", 0, SB_OPT_FLAG, &l.ops, NULL, "list the operations and their clauses; no CKPT"},
@@ -310,10 +330,13 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
          "print the dot product kernels in use; no CKPT"},
     };
     sb_command_line line = {
-        .usage = "info (CKPT [--laws] | --ops | --knobs | --profiles | --machine) [--json]",
+        .usage =
+            "info (CKPT [--laws | --remote] | --ops | --knobs | --profiles | --machine) [--json]",
         .about = "Shows configuration, layers, formats and bytes of a checkpoint, and what its\n"
                  "configuration files declare of quantization against what is stored; every\n"
-                 "tensor is accounted for, or the folder is refused.",
+                 "tensor is accounted for, or the folder is refused. CKPT is a folder or a hub id "
+                 "in the\n"
+                 "local cache; with --remote also a hub id or an address that is not here.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 1};
@@ -327,5 +350,5 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
                        line.usage);
     if (!line.operands)
         return show_lists(&l, as_json, err);
-    return laws ? sb_info_laws(line.operand[0], as_json, err) : show(line.operand[0], as_json, err);
+    return show_checkpoint(line.operand[0], &wish, laws, as_json, err);
 }

@@ -199,7 +199,7 @@ sb_status sb_manifest_make(const sb_checkpoint *checkpoint, int with_values,
 /* --- writing ------------------------------------------------------------------------------------
  */
 
-static void print_name(const char *name, FILE *out)
+void sb_manifest_print_name(const char *name, FILE *out)
 {
     while (*name) {
         size_t n = *name == '\\' ? 0 : sb_shown_bytes(name);
@@ -222,13 +222,13 @@ void sb_manifest_print(const sb_manifest *m, FILE *out)
         memcpy(like.shape, t->shape, sizeof like.shape);
         fprintf(out, "%s %s %s %s ", t->in_layer ? "part" : "tensor", t->digest.hex,
                 sb_dtype_name(t->dtype), sb_shape_show(&like, &shape));
-        print_name(t->name, out);
+        sb_manifest_print_name(t->name, out);
     }
     for (size_t i = 0; i < m->value_count; i++) {
         const sb_manifest_value *v = &m->values[i];
         fprintf(out, "value %s %s %s %s %s ", v->values.hex, v->exact.hex, v->divisor, v->input,
                 v->container);
-        print_name(v->name, out);
+        sb_manifest_print_name(v->name, out);
     }
     if (m->has_values)
         fprintf(out, "meaning %s\n", m->meaning.hex);

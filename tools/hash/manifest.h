@@ -59,6 +59,9 @@ sb_manifest_value *sb_manifest_add_value(sb_manifest *manifest);
 sb_status sb_manifest_close(const sb_manifest *manifest, sb_digest *checkpoint, sb_digest *meaning,
                             sb_error *err);
 
+/* A name as in a line of a manifest, and the end of the line. */
+void sb_manifest_print_name(const char *name, FILE *out);
+
 void sb_manifest_print(const sb_manifest *manifest, FILE *out);
 json_t *sb_manifest_json(const sb_manifest *manifest, json_t *document); /* adds to document */
 

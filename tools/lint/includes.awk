@@ -29,6 +29,8 @@ BEGIN {
     row("tools/floor", "ref/base ref/container ref/formats ref/model")
     row("tools/check", "ref/base ref/container ref/formats ref/math ref/fast/dot/dot.h ref/model tools/hash tools/make/vision.def " \
         "tools/report/xml.h tools/report/print.h tools/report/page.h ref/samebit.h")
+    # for ids of the hub
+    row("tools/remote", "ref/base ref/container tools/check/hub.h")
     row("tools/convert", "ref/base ref/container ref/formats ref/model")
     # for writes to a partial folder, and JSON that keeps its bytes
     row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
@@ -60,7 +62,7 @@ BEGIN {
         "tools/compare/verdict.h tools/quality")
     # from the reductions, the commands need the check at start and the name of the chosen kernels
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model " \
-        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/convert " \
+        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/remote tools/convert " \
         "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
         "tools/quality tools/report tools/bench tools/gate ref/samebit.h")
     # the implementation of ref/samebit.h

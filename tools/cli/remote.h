@@ -1,0 +1,30 @@
+/* remote.h - the options --remote and --remote-cache, and the place of a checkpoint that may be on
+ * a server. */
+#ifndef SB_CLI_REMOTE_H
+#define SB_CLI_REMOTE_H
+
+#include "ref/base/status.h"
+
+typedef struct sb_remote_wish {
+    int remote;
+    const char *cache;
+} sb_remote_wish;
+
+/* Rows of a table of options. */
+#define SB_OPT_REMOTE(wish)                                                                        \
+    {"remote",                                                                                     \
+     0,                                                                                            \
+     SB_OPT_FLAG,                                                                                  \
+     &(wish)->remote,                                                                              \
+     NULL,                                                                                         \
+     "read what is not here over HTTP: headers and small files; a hub id or an address"},          \
+    {                                                                                              \
+        "remote-cache", 0, SB_OPT_STRING, &(wish)->cache, "DIR",                                   \
+            "where --remote keeps them; ~/.cache/samebit/remote if absent"                         \
+    }
+
+/* The path of the files that an operand names: as it is if it exists; with --remote read from a
+ * server; else looked up in the cache of the hub. The caller frees *path. */
+sb_status sb_place_of(const char *text, const sb_remote_wish *wish, char **path, sb_error *err);
+
+#endif
