@@ -8,6 +8,7 @@ commands=$(sed -n 's/^SB_COMMAND(\([a-z_]*\),.*/\1/p' tools/cli/commands.def)
 options() {
     sed -n "s/.*{\"\([a-z-]*\)\", *[0'][^\"]*SB_OPT_.*/--\1/p" "$@"
     ! grep -q 'SB_OPT_JSON(' "$@" || echo --json
+    ! grep -q 'SB_OPT_REMOTE(' "$@" || printf -- '--remote\n--remote-cache\n'
     ! grep -q 'SB_DUMPED_OPTS(' "$@" || printf -- '--as\n--map\n'
     ! grep -q 'SB_PROMPT_OPTS(' "$@" || printf -- '--tokens\n--tokens-file\n--prompt\n--text\n'
 }
