@@ -238,7 +238,7 @@ TEST(test_rope)
         {flat, "0.25}", "1.5}", SB_ERR_INPUT,
          "partial_rotary_factor is 1.5, which gives, with head_dim"},
         {flat, "0.25}", "0.001}", SB_ERR_INPUT, "partial_rotary_factor"},
-        {flat, "0.25}", "0.255}", SB_ERR_INPUT, "leaves 65.2"},
+        {flat, "0.25}", "0.255}", SB_ERR_INPUT, "65.2"},
         {flat, "[11,11,10]", "[16,16,0]", SB_OK, ""},
         {flat, "[11,11,10]", "[11,11,11]", SB_OK, ""},
         {flat, "[11,11,10]", "[11,21]", SB_ERR_INPUT, "has 2 elements, expected 3 to 3"},
