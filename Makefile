@@ -152,7 +152,7 @@ CLI_MAIN := tools/cli/main.c
 # a suite is one program with the cases of a folder; a test with a main is a separate program, and says why
 SUITES := $(filter-out $(if $(HAVE_CXX),,gpu),$(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.c tests/*/prop_*.c))))))
 TEST_SRC := $(call sources,$(foreach suite,$(SUITES),$(foreach end,c cc,tests/$(suite)/test_*.$(end) tests/$(suite)/prop_*.$(end))))
-ALONE_SRC := $(shell grep -lw '^int main' $(TEST_SRC))
+ALONE_SRC := $(if $(TEST_SRC),$(shell grep -lw '^int main' $(TEST_SRC)))
 # (fewer, if tests/asan.sh leaves some out)
 CASES := $(TEST_SRC)
 suite_sources = $(filter-out $(ALONE_SRC),$(filter tests/$(1)/%,$(CASES)))
@@ -541,9 +541,11 @@ crosscheck: tests
 deb: $(PROGRAM) $(SHARED) $(STATIC)
 	@BUILD=$(BUILD) bash tools/pack/deb.sh
 
-# these and the static program, installed on systems without a compiler (root and debootstrap)
+# these and the static program, installed on systems without a compiler; and the steps of the Containerfile (root and
+# debootstrap)
 check-install: static deb wheel
 	@BUILD=$(BUILD) bash tools/pack/check.sh
+	@BUILD=$(BUILD) bash tools/pack/container.sh
 
 # wheels of the package with the program, for x86-64 and AArch64 (Python and the network)
 wheel:
@@ -592,7 +594,7 @@ help:
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
-	@echo 'make check-install  the static program, wheel and packages on fresh Debian 12 and 13 (root, debootstrap)'
+	@echo 'make check-install  the static program, wheel and packages on fresh Debian 12 and 13, and the steps of the Containerfile (root, debootstrap)'
 	@echo 'make deb         Debian packages: BUILD/deb/*.deb'
 	@echo 'make wheel       BUILD/wheel/*.whl: pip install of the program, the library and the pytest plug-in (the network)'
 	@echo 'make engines     environments of vLLM, MLX and transformers, for make crosscheck; says sizes and minutes first'
