@@ -204,7 +204,7 @@ INSTALLING := $(filter demo check check-all check-long asan fuzz golden crossche
 TESTING := $(filter-out demo,$(INSTALLING))
 HAVE := $(BUILD)/have-$(if $(TESTING),test,build)
 
-.PHONY: all program static lib objects install install-built uninstall tests demo check check-all check-macos check-long asan bench golden golden-hf crosscheck wheel deb check-install engines fuzz format info \
+.PHONY: all program static lib objects install install-built uninstall tests demo check check-all check-macos check-long asan bench golden golden-hf crosscheck wheel deb site check-install engines fuzz format info \
     clean help FORCE
 all: $(LIB) $(PROGRAM) $(LIBRARIES)
 program: $(PROGRAM)
@@ -547,6 +547,10 @@ check-install: static deb wheel
 	@BUILD=$(BUILD) bash tools/pack/check.sh
 	@BUILD=$(BUILD) bash tools/pack/container.sh
 
+# the pages as HTML, with every link followed (lowdown)
+site:
+	@BUILD=$(BUILD) bash tools/pack/site.sh
+
 # wheels of the package with the program, for x86-64 and AArch64 (Python and the network)
 wheel:
 	@BUILD=$(BUILD) bash tools/py/wheel.sh $(ARCH)
@@ -595,6 +599,7 @@ help:
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
 	@echo 'make check-install  the static program, wheel and packages on fresh Debian 12 and 13, and the steps of the Containerfile (root, debootstrap)'
+	@echo 'make site        the pages as HTML: BUILD/site/index.html (lowdown)'
 	@echo 'make deb         Debian packages: BUILD/deb/*.deb'
 	@echo 'make wheel       BUILD/wheel/*.whl: pip install of the program, the library and the pytest plug-in (the network)'
 	@echo 'make engines     environments of vLLM, MLX and transformers, for make crosscheck; says sizes and minutes first'
