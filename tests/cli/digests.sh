@@ -44,14 +44,14 @@ at verdict IDENTICAL
 at notes '[]'
 for name in target mtp; do
     change="/\"step\": 6,/s/\"$name\": \"[0-9a-f]*\"/\"$name\": \"$other\"/"
-    edited exact trace.json "$change" 1 "the digest $name of the whole state differs, $none"
+    edited exact trace.json "$change" 1 "the digest $name of the whole state differs $none"
     at verdict FAIL
     at first_failure.tap $name
     at first_failure.expected null
     # a second failure does not excuse the digest
     cp -r "$work/exact" "$work/exact-off"
     nudge "$work/exact-off" mtp.logits
-    edited exact-off trace.json "$change" 1 "the digest $name of the whole state differs, $none"
+    edited exact-off trace.json "$change" 1 "the digest $name of the whole state differs $none"
     rm -r "$work/exact-off"
     # without that claim, equal logits under knobs that round nothing leave the question open
     edited exact trace.json "$change; s/\"arithmetic\": \"exact\", //" 4 "the digest $name of the whole state"
@@ -63,7 +63,7 @@ run 0 diff "$t4" --engine "$work/bare" --json
 at notes '[]'
 piece=layers.1.linear_attn.recurrent_state
 change="s/\\(state.0.$piece[^]]*\"\\)[0-9a-f]\\{32\\}/\\1$other/"
-edited bare step-000006.safetensors "$change" 1 "the digest of $piece differs, $none"
+edited bare step-000006.safetensors "$change" 1 "the digest of $piece differs $none"
 at rounds.0.state.recurrent.verdict FAIL
 at rounds.0.state.kv.verdict IDENTICAL
 at rounds.1.state.recurrent.verdict IDENTICAL

@@ -454,7 +454,7 @@ TEST(any_order_of_freeing)
     good(samebit_session_feed(session, prompt, 1, &err));
     good(samebit_session_logits(session, 0, 1, logits, &err));
     good(samebit_session_state(session, &s, &err));
-    refused(samebit_session_set_state(other, s, &err), SAMEBIT_USAGE, "another");
+    refused(samebit_session_set_state(other, s, &err), SAMEBIT_USAGE, "different models");
     samebit_session_free(session);
     samebit_checkpoint_close(second);
     samebit_session_free(other);
