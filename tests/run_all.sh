@@ -35,8 +35,8 @@ all=0
 # asan runs alone. The suites before it have many short members, so that no processor waits long.
 SUITES=(lint meta unit prop fault mtp hf quant check gate gpu matrix cli golden fuzz asan)
 # processor seconds of each suite, measured once: only their ratios are used, to estimate the time left
-declare -A cost=([lint]=40 [meta]=130 [unit]=280 [prop]=20 [fault]=180 [mtp]=30 [hf]=20 [quant]=15 [check]=150
-    [gate]=60 [gpu]=400 [matrix]=140 [cli]=280 [golden]=25 [fuzz]=25 [asan]=300 [exhaustive]=40000)
+declare -A cost=([lint]=14 [meta]=60 [unit]=170 [prop]=11 [fault]=90 [mtp]=26 [hf]=14 [quant]=9 [check]=80
+    [gate]=63 [gpu]=400 [matrix]=200 [cli]=220 [golden]=14 [fuzz]=22 [asan]=360 [exhaustive]=40000)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
