@@ -12,6 +12,7 @@
 #include "ref/container/json.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
+#include "ref/container/stub.h"
 #include "ref/container/target.h"
 #include "tools/remote/place.h"
 #include "tools/remote/shard.h"
@@ -346,6 +347,7 @@ sb_status sb_remote_fetch(const char *text, const sb_remote_options *options, sb
 {
     fetch f = {.options = options};
     *out = (sb_remote_result){0};
+    sb_stubs_allow(); /* to read the headers of the stubs that are written */
     sb_status status = sb_remote_place_read(text, &f.place, err);
     f.http.home = f.place.endpoint;
     if (!status)

@@ -25,7 +25,7 @@ typedef struct sb_remote_result {
     uint64_t whole; /* bytes of all files */
 } sb_remote_result;
 
-/* text: a hub id, or an address (place.h). */
+/* text: a hub id, or an address (place.h). From here on, the process may open stubs. */
 sb_status sb_remote_fetch(const char *text, const sb_remote_options *options, sb_remote_result *out,
                           sb_error *err);
 
