@@ -134,13 +134,14 @@ mkdir "$work/root/org/large"
 cp "$work/root/org/bf16/config.json" "$work/root/org/large"
 printf '\0\1\0\0\0\0\0\0' | cat - "$work/zeros" > "$work/root/org/large/model.safetensors"
 fails noranges 'gives no ranges (HTTP 200 in place of 206)' "http://127.0.0.1:$here/noranges/org/large"
-fails badrange 'Content-Range is "bytes 1-'
+fails badrange ', asked was for bytes 0 to 262143'
 fails extra 'bytes came'
 fails cut '(curl 18)'
 fails stall 'the server is silent'
 fails changes 'changed while it was read: its ETag was'
 fails tofile 'HTTP 302 sends to "file:///etc/passwd", expected an http or https address'
 fails loop 'more than 5 redirects'
+check "other than six requests" test "$(grep -c '^loop/' "$work/first.log")" = 6
 fails down 'HTTP 503, after 4 attempts'
 fails garbage '(curl 1)'
 fails plain 'HTTP 404: there is no such file' org/none
