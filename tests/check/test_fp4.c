@@ -204,7 +204,7 @@ static int test_both(block *b)
         int bf16 = 1;
         for (unsigned i = 0; i < 16; i++)
             bf16 &= sb_round_to(SB_FORMAT_bf16, b->weights[i]) == b->weights[i];
-        b->f.avx2 = way > 1 && sb_dot_avx2_supported();
+        b->f.loops = way > 1 && sb_dot_avx2_supported() ? SB_FP4_AVX2 : SB_FP4_PLAIN;
         line.bf16 = way % 2 && bf16 ? bytes : NULL;
         assert_int_equal(!sb_fp4_doubts(&b->f, &line), plain);
         largest[way] = b->largest;
@@ -212,7 +212,7 @@ static int test_both(block *b)
         assert_memory_equal(line.error2, first.error2, sizeof line.error2);
         assert_memory_equal(line.weight2, first.weight2, sizeof line.weight2);
     }
-    b->f.avx2 = 0;
+    b->f.loops = SB_FP4_PLAIN;
     return plain;
 }
 
@@ -283,16 +283,15 @@ TEST(test_fast_boundaries)
 
 /* --- whole panels ----------------------------------------------------------------------------- */
 
-/* A set of AVX-512 has AVX2, too: the loops of AVX2 run with it. */
-TEST(test_sets_with_avx2)
+TEST(test_loops_of_sets)
 {
     static const struct {
         const char *name;
-        int avx2;
-    } sets[] = {{"exact", 0}, {"scalar", 0}, {"neon", 0},
-                {"avx2", 1},  {"avx512", 1}, {"avx512vnni", 1}};
+        sb_fp4_loops loops;
+    } sets[] = {{"exact", SB_FP4_PLAIN}, {"scalar", SB_FP4_PLAIN},  {"neon", SB_FP4_PLAIN},
+                {"avx2", SB_FP4_AVX2},   {"avx512", SB_FP4_AVX512}, {"avx512vnni", SB_FP4_AVX512}};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (sb_fp4_uses_avx2(sets[i].name) != sets[i].avx2)
+        if (sb_fp4_loops_with(sets[i].name) != sets[i].loops)
             fail_msg("%s", sets[i].name);
 }
 
@@ -500,6 +499,77 @@ TEST(test_same_everywhere)
         assert_memory_equal(&a.distance, &b.distance, sizeof a.distance);
         assert_int_equal(a.zero_rows, b.zero_rows);
         free_vehicle(v);
+    }
+}
+
+/* Rows where only zeros and negative codes are counted. */
+typedef struct few {
+    unsigned char codes[ROWS][WIDEST / 2], scales[ROWS][WIDEST / 16];
+    sb_panel panel;
+    sb_fp4 f;
+    sb_seen seen;
+    uint32_t dead;
+} few;
+
+/* gap: the rows have other columns behind them. */
+static void add_few(few *x, uint32_t cols, int gap, sb_fp4_loops loops)
+{
+    sb_fp4_tally tally = {.few = loops != SB_FP4_PLAIN};
+    memset(&x->seen, 0, sizeof x->seen);
+    x->panel = (sb_panel){.seen = &x->seen, .matrix = {.cols = cols}};
+    x->f = (sb_fp4){.panel = &x->panel,
+                    .seen = &x->seen.fp4,
+                    .loops = loops,
+                    .chunks = 1,
+                    .blocks = cols / 16,
+                    .usable = 1,
+                    .multiplier = 0.3};
+    for (unsigned i = 1; i < 0x7f; i++)
+        x->f.scale[i] = (double)sb_e4m3_to_f32((uint8_t)i);
+    sb_fp4_prepare_sums(&x->f);
+    const uint32_t step = gap ? WIDEST : cols;
+    sb_fp4_rows rows = {x->codes[0], x->scales[0], step / 2, step / 16, 0, ROWS};
+    x->dead = sb_fp4_add_rows(&x->f, &rows, &tally);
+    sb_fp4_add_tally(&x->seen, &tally);
+}
+
+static void draw_few(few *x, uint64_t key)
+{
+    unsigned char *codes = (unsigned char *)x->codes, *scales = (unsigned char *)x->scales;
+    for (unsigned i = 0; i < sizeof x->codes; i++)
+        codes[i] = (unsigned char)(sb_rng_below(key, i, 256) | (i % 8 == 3 && key % 3 ? 0x70u : 0));
+    for (unsigned i = 0; i < sizeof x->scales; i++)
+        scales[i] = (unsigned char)sb_rng_below(key, i + 9999, key % 2 ? 256 : 127);
+    memset(x->codes[key % ROWS], key % 4 < 2 ? 0 : 0x88, sizeof *x->codes);
+    memset(x->codes[(key + 5) % ROWS] + 8 * (key % 9), 0, 40);
+}
+
+TEST(test_few_everywhere)
+{
+    const sb_fp4_loops most = sb_dot_avx512_supported() ? SB_FP4_AVX512
+                              : sb_dot_avx2_supported() ? SB_FP4_AVX2
+                                                        : SB_FP4_PLAIN;
+    if (most == SB_FP4_PLAIN)
+        skip();
+    for (uint32_t key = 0; key < 1000; key++) {
+        static few a, b;
+        /* steps of eight blocks, and up to three blocks that remain */
+        static const uint32_t widths[] = {32, 128, 144, 160, 176, 304, 384, WIDEST};
+        const uint32_t cols = widths[key % (sizeof widths / sizeof *widths)];
+        draw_few(&a, key / 2);
+        memcpy(&b, &a, sizeof b);
+        add_few(&a, cols, key % 2, SB_FP4_PLAIN);
+        for (unsigned loops = SB_FP4_AVX2; loops <= (unsigned)most; loops++) {
+            add_few(&b, cols, key % 2, (sb_fp4_loops)loops);
+            assert_int_equal(a.dead, b.dead);
+            assert_int_equal(a.seen.fp4.magnitude[0], b.seen.fp4.magnitude[0]);
+            assert_int_equal(a.seen.fp4.negative, b.seen.fp4.negative);
+            assert_memory_equal(&a.seen.moments, &b.seen.moments, sizeof a.seen.moments);
+            /* all that is seen of blocks, and no other counts */
+            memcpy(b.seen.fp4.magnitude, a.seen.fp4.magnitude, sizeof a.seen.fp4.magnitude);
+            b.seen.fp4.minus_zero = a.seen.fp4.minus_zero;
+            assert_memory_equal(&a.seen.fp4, &b.seen.fp4, sizeof a.seen.fp4);
+        }
     }
 }
 

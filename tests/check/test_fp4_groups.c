@@ -95,8 +95,10 @@ TEST(test_few_codes)
         look_with("scalar", f, plain, sizeof plain, &a);
         assert_true(*cases[i].says ? strstr(plain, cases[i].says) != NULL : !*plain);
         assert_false(a.few);
-        if (sb_dot_avx2_supported()) {
-            look_with("avx2", f, fast, sizeof fast, &b);
+        for (unsigned set = 0; set < 2; set++) {
+            if (!(set ? sb_dot_avx512_supported() : sb_dot_avx2_supported()))
+                continue;
+            look_with(set ? "avx512" : "avx2", f, fast, sizeof fast, &b);
             assert_string_equal(plain, fast);
             assert_true(b.minus_zero);
             assert_int_equal(b.few, eights);

@@ -17,7 +17,7 @@
 #include "tools/bench/bench_folder.h"
 #include "tools/check/check.h"
 
-enum { PIECE = 1 << 20, PASSES = 3 };
+enum { PIECE = 1 << 20, PASSES = 15 };
 
 /* Elapsed seconds, and seconds of all processors, which other processes do not disturb. */
 typedef struct cost {

@@ -53,13 +53,16 @@ typedef struct sb_fp4_tally {
     uint64_t codes; /* number of codes in the totals */
 } sb_fp4_tally;
 
+/* Which loops run; those of AVX-512 are some of them, and those of AVX2 are the others. */
+typedef enum sb_fp4_loops { SB_FP4_PLAIN, SB_FP4_AVX2, SB_FP4_AVX512 } sb_fp4_loops;
+
 /* The values that stay the same over the rows of a panel. A scale byte that is zero, negative or a
  * NaN has value and inverse 0. A chunk is 16 columns that share a scale, 8 bytes of codes. */
 typedef struct sb_fp4 {
     const sb_panel *panel;
     sb_seen_fp4 *seen;
     int mx;
-    int avx2;           /* 1 if the AVX2 loops run, as sb_dot_select() chose */
+    sb_fp4_loops loops; /* as sb_dot_select() chose */
     unsigned chunks;    /* chunks per block: 1, for MXFP4 2 */
     uint32_t blocks;    /* per row */
     int usable;         /* the multiplier is a normal number of binary32 */
@@ -106,8 +109,8 @@ typedef struct sb_fp4_sums {
 
 void sb_fp4_prepare_sums(sb_fp4 *f);
 
-/* True if the AVX2 loops run with the dot kernels of this name: every set of AVX-512 has AVX2. */
-int sb_fp4_uses_avx2(const char *kernels);
+/* The loops that run with the dot kernels of this name. */
+sb_fp4_loops sb_fp4_loops_with(const char *kernels);
 
 /* Returns a bit for each row of zeros. */
 uint32_t sb_fp4_add_rows(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally);
@@ -124,10 +127,14 @@ void sb_fp4_end_row(const sb_fp4 *f, const sb_fp4_rows *rows, uint32_t k, uint32
 void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
                       sb_fp4_sums *r);
 
-/* 1 if eight blocks are processed at once. Only this loop supports sb_fp4_tally.few. */
+/* The same, where sb_fp4_tally.few is set. */
+void sb_fp4_few_avx512(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
+                       sb_fp4_sums *r);
+
+/* 1 if eight blocks are processed at once. Only these loops support sb_fp4_tally.few. */
 static inline int sb_fp4_by_eights(const sb_fp4 *f)
 {
-    return f->avx2 && !f->mx && !f->shape && f->blocks % 8 < 4;
+    return f->loops && !f->mx && !f->shape && f->blocks % 8 < 4;
 }
 
 /* Adds the tally to `seen`, and empties the tally. */

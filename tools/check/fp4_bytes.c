@@ -218,9 +218,11 @@ uint32_t sb_fp4_add_rows(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally 
     sb_moments *m = &f->panel->seen->moments;
     double half = f->multiplier / 2, square = half * half;
     sb_fp4_sums r = {.dead = 0};
-    if (f->avx2)
+    if (f->loops == SB_FP4_AVX512 && tally->few)
+        sb_fp4_few_avx512(f, rows, tally, &r);
+    else if (f->loops)
         sb_fp4_rows_avx2(f, rows, tally, &r);
-    for (uint32_t k = 0; k < rows->count && !f->avx2; k++)
+    for (uint32_t k = 0; k < rows->count && !f->loops; k++)
         sb_fp4_end_row(f, rows, k, 0, tally, &r);
     f->seen->blocks += rows->count * f->blocks;
     m->count += (uint64_t)rows->count * f->panel->matrix.cols;

@@ -4,15 +4,14 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-#include <immintrin.h>
-
 #include "ref/base/bytes.h"
+#include "tools/check/fp4_blocks.h"
 
 /* Four chunks fill a register. */
-enum { CHUNK = 16, FOUR = 4, EIGHT = 8, BYTES = FOUR * CHUNK / 2 };
+enum { CHUNK = 16, FOUR = 4, BYTES = FOUR * CHUNK / 2 };
 
 #define AVX2 __attribute__((target("avx2,f16c")))
-#define INLINE AVX2 static inline __attribute__((always_inline))
+#define INLINE SB_FP4_INLINE("avx2,f16c")
 
 /* Sums over rows, and the counters of a panel. */
 typedef struct sums {
@@ -114,17 +113,6 @@ INLINE __m256i count_both(const sb_fp4 *f, sb_fp4_count count, codes a, codes b)
     return _mm256_add_epi8(look_up(f, count, a), look_up(f, count, b));
 }
 
-/* The squares of eight scales, times 2^-16: the bits of a scale, moved, are an F16 of 2^-8 times
- * its value. 0 for negative scales and NaN. */
-INLINE __m256 squares_of_scales(const unsigned char *scales)
-{
-    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)scales);
-    __m128i usual = _mm_cmpgt_epi8(_mm_set1_epi8(0x7f), bytes);
-    __m128i positive = _mm_and_si128(_mm_max_epi8(bytes, _mm_setzero_si128()), usual);
-    __m256 halves = _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(positive), 7));
-    return _mm256_mul_ps(halves, halves);
-}
-
 /* Counts the codes of eight chunks, and stores the sum of squares of each chunk. Returns a byte per
  * chunk, which is 0 if no code has magnitude 7: only its square has the highest bit set. */
 INLINE uint64_t eight_chunks(const sb_fp4 *f, const unsigned char *bytes, int few,
@@ -154,9 +142,9 @@ INLINE uint64_t eight_chunks(const sb_fp4 *f, const unsigned char *bytes, int fe
 /* The sums of squares of chunks times the squared scales: 12 bits times 8 bits, exact. */
 INLINE void weigh(const uint32_t *squares, const unsigned char *scales, uint32_t chunks, sums *x)
 {
-    for (uint32_t i = 0; i < chunks; i += EIGHT) {
+    for (uint32_t i = 0; i < chunks; i += SB_FP4_EIGHT) {
         __m256i eight = _mm256_loadu_si256((const __m256i *)(const void *)(squares + i));
-        __m256 by = _mm256_mul_ps(_mm256_cvtepi32_ps(eight), squares_of_scales(scales + i));
+        __m256 by = _mm256_mul_ps(_mm256_cvtepi32_ps(eight), sb_fp4_scale_squares(scales + i));
         x->squares = _mm256_add_epi32(x->squares, eight);
         x->sum2 = _mm256_add_pd(x->sum2, _mm256_cvtps_pd(_mm256_castps256_ps128(by)));
         x->sum2 = _mm256_add_pd(x->sum2, _mm256_cvtps_pd(_mm256_extractf128_ps(by, 1)));
@@ -215,7 +203,6 @@ INLINE void finish(const sb_fp4 *f, const sums *x, int eight, sb_fp4_tally *tall
     __m256i squares = !eight ? x->squares
                              : _mm256_add_epi64(_mm256_and_si256(x->squares, lower),
                                                 _mm256_srli_epi64(x->squares, 32));
-    sb_seen_fp4 *seen = f->seen;
     _mm256_storeu_si256(pending(tally, 0), x->count_1);
     _mm256_storeu_si256(pending(tally, 1), x->count_3);
     _mm256_storeu_si256(pending(tally, 2), x->count_5);
@@ -226,43 +213,7 @@ INLINE void finish(const sb_fp4 *f, const sums *x, int eight, sb_fp4_tally *tall
         _mm256_storeu_pd(r->sum4, x->sum4);
     }
     _mm256_storeu_pd(r->sum2, eight ? _mm256_mul_pd(x->sum2, _mm256_set1_pd(0x1p16)) : x->sum2);
-    __m128i four = _mm_max_epu8(x->top, _mm_srli_epi64(x->top, 32));
-    __m128i two = _mm_max_epu8(four, _mm_srli_epi32(four, 16));
-    unsigned top = (unsigned)_mm_cvtsi128_si32(_mm_max_epu8(two, _mm_srli_epi32(two, 8))) & 0xff;
-    double largest = sb_fp4_twice[7] * f->scale[top];
-    r->largest = top && largest > r->largest ? largest : r->largest;
-    if (!f->mx && top > seen->largest_scale)
-        seen->largest_scale = (uint8_t)top;
-}
-
-/* A bit for each block with an unusual scale. E4M3: below 2^-6 (V-15), negative or NaN. E8M0: NaN,
- * or 0, under which an all-zero block is not suspicious. */
-INLINE unsigned odd_scales(uint64_t bytes, unsigned count, int mx)
-{
-    const uint64_t ones = 0x0101010101010101u >> (64 - 8 * count);
-    unsigned bits = 0;
-    if (!mx && !(((bytes - 8 * ones) | (bytes + ones)) & 0x80 * ones))
-        return 0;
-    for (unsigned i = 0; i < count; i++) {
-        unsigned byte = bytes >> 8 * i & 0xff;
-        bits |= (unsigned)(mx ? byte == 0 || byte == 0xff : byte < 8 || byte > 0x7e) << i;
-    }
-    return bits;
-}
-
-/* Passes special blocks to sb_fp4_block. For ordinary blocks, with largest code 7 and a usual
- * scale, only the largest scale matters. */
-static void look_at_blocks(const sb_fp4 *f, const unsigned char *bytes, const unsigned char *scales,
-                           uint32_t blocks, unsigned special, uint32_t row, uint32_t first,
-                           sb_fp4_sums *r, __m128i *top)
-{
-    const size_t each = (size_t)f->chunks * CHUNK / 2;
-    for (uint32_t i = 0; i < blocks; i++) {
-        if (special >> i & 1)
-            sb_fp4_block(f, bytes + i * each, scales[i], row, first + i, r);
-        else
-            *top = _mm_max_epu8(*top, _mm_cvtsi32_si128(scales[i]));
-    }
+    sb_fp4_note_top(f, x->top, r);
 }
 
 INLINE void fours_of(const sb_fp4 *f, const sb_fp4_rows *rows, int two, int shape,
@@ -279,10 +230,10 @@ INLINE void fours_of(const sb_fp4 *f, const sb_fp4_rows *rows, int two, int shap
             unsigned lacking = four_chunks(f, bytes, scales + b, two, shape, &x);
             uint32_t four = two ? sb_load_u16(scales + b) : sb_load_u32(scales + b);
             lacking = two ? (lacking & 1) | (lacking >> 1 & 2) : lacking;
-            lacking |= odd_scales(four, blocks, two);
+            lacking |= sb_fp4_odd_scales(four, blocks, two);
             if (lacking)
-                look_at_blocks(f, bytes, scales + b, blocks, lacking, rows->first + k, b, r,
-                               &x.top);
+                sb_fp4_each_block(f, bytes, scales + b, blocks, lacking, rows->first + k, b, r,
+                                  &x.top);
             else
                 x.top = _mm_max_epu8(x.top, _mm_cvtsi32_si128((int)four));
             if (++done == SB_FP4_STEPS) {
@@ -297,19 +248,6 @@ INLINE void fours_of(const sb_fp4 *f, const sb_fp4_rows *rows, int two, int shap
     finish(f, &x, 0, tally, r);
 }
 
-/* A bit for each of eight blocks without a 7, or with an unusual scale. */
-INLINE unsigned special_of(uint64_t sevens, uint64_t scales)
-{
-    const uint64_t ones = 0x0101010101010101u;
-    uint64_t none = (sevens - ones) & ~sevens, odd = (scales - 8 * ones) | (scales + ones);
-    unsigned bits = 0;
-    if (!((none | odd) & 0x80 * ones))
-        return 0;
-    for (unsigned i = 0; i < EIGHT; i++)
-        bits |= (unsigned)((sevens >> 8 * i & 0xff) == 0) << i;
-    return bits | odd_scales(scales, EIGHT, 0);
-}
-
 /* For up to TILE chunks, all sums of squares are made first and multiplied by their scales
  * afterwards, so that the processor does not wait for dependent operations. Eight chunks are two
  * steps of the counters. */
@@ -319,7 +257,7 @@ INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, int few, sb_fp4_
     enum { TILE = 32 };
     sums x;
     uint32_t squares[TILE];
-    const uint32_t chunks = f->blocks / EIGHT * EIGHT;
+    const uint32_t chunks = f->blocks / SB_FP4_EIGHT * SB_FP4_EIGHT;
     unsigned done = tally->steps;
     begin(tally, &x);
     for (uint32_t k = 0; k < rows->count; k++) {
@@ -328,7 +266,7 @@ INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, int few, sb_fp4_
         for (uint32_t b = 0, end; b < chunks; b = end) {
             const uint32_t first = b;
             end = chunks - b < TILE ? chunks : b + TILE;
-            for (; b < end; b += EIGHT, bytes += 2 * (size_t)BYTES) {
+            for (; b < end; b += SB_FP4_EIGHT, bytes += 2 * (size_t)BYTES) {
                 if (done + 2 > SB_FP4_STEPS) {
                     count(&x, few, tally);
                     done = 0;
@@ -336,10 +274,10 @@ INLINE void eights_of(const sb_fp4 *f, const sb_fp4_rows *rows, int few, sb_fp4_
                 done += 2;
                 uint64_t eight = sb_load_u64(scales + b);
                 unsigned special =
-                    special_of(eight_chunks(f, bytes, few, squares + (b - first), &x), eight);
+                    sb_fp4_special(eight_chunks(f, bytes, few, squares + (b - first), &x), eight);
                 if (special)
-                    look_at_blocks(f, bytes, scales + b, EIGHT, special, rows->first + k, b, r,
-                                   &x.top);
+                    sb_fp4_each_block(f, bytes, scales + b, SB_FP4_EIGHT, special, rows->first + k,
+                                      b, r, &x.top);
                 else
                     x.top = _mm_max_epu8(x.top, _mm_cvtsi64_si128((long long)eight));
             }

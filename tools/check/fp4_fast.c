@@ -121,5 +121,5 @@ static int each_chunk(const sb_fp4 *f, sb_fp4_line *x)
 
 int sb_fp4_doubts(const sb_fp4 *f, sb_fp4_line *x)
 {
-    return f->avx2 ? sb_fp4_doubts_avx2(f, x) : each_chunk(f, x);
+    return f->loops ? sb_fp4_doubts_avx2(f, x) : each_chunk(f, x);
 }

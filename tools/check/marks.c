@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 
 enum {
@@ -74,28 +78,12 @@ void sb_mark_begin(sb_mark_scan *s, sb_mark_list *list, const sb_tensor *t, unsi
     set_line(&s->lines[SB_GRID_sector], t, 0, scales ? SECTOR : 0);
 }
 
-static uint64_t mixed(uint64_t key, uint64_t word)
-{
-    key = (key ^ word) * 0xd6e8feb86659fd93u;
-    return key ^ key >> 32;
-}
-
-static uint64_t word_at(const unsigned char *p, size_t i)
-{
-    uint64_t word;
-    memcpy(&word, p + 8 * i, sizeof word);
-    return word;
-}
-
 /* The key of 64 bytes; 0 if the same 8 bytes are repeated: padding, zeros, one scale. */
 static uint64_t key_of(const unsigned char *p)
 {
-    uint64_t key = 0x9e3779b97f4a7c15u;
-    if (word_at(p, 0) == word_at(p, 1) && memcmp(p, p + 8, SB_MARK_KEY - 8) == 0)
+    if (sb_load_u64(p) == sb_load_u64(p + 8) && memcmp(p, p + 8, SB_MARK_KEY - 8) == 0)
         return 0;
-    for (size_t i = 0; i < SB_MARK_KEY / 8; i++)
-        key = mixed(key, word_at(p, i));
-    return key;
+    return XXH3_64bits(p, SB_MARK_KEY);
 }
 
 static void note(sb_mark_scan *s, sb_grid grid, uint64_t at, const unsigned char *p)

@@ -7,10 +7,11 @@
 #include "ref/container/show.h"
 
 enum {
-    FILES = 8,        /* file descriptors per thread, because checkpoints have hundreds of files */
-    AHEAD = 4 << 20,  /* bytes of one direct read, for which there is no read-ahead */
-    BEHIND = 8 << 20, /* bytes that are dropped from the page cache together */
-    KEPT = 4 << 20    /* memory that a slot always keeps */
+    FILES = 8,         /* file descriptors per thread, because checkpoints have hundreds of files */
+    AHEAD = 4 << 20,   /* bytes of one direct read, for which there is no read-ahead */
+    BEHIND = 8 << 20,  /* bytes that are dropped from the page cache together */
+    MAPPED = 32 << 20, /* bytes that leave the mapping together */
+    KEPT = 4 << 20     /* memory that a slot always keeps */
 };
 
 typedef struct slot {
@@ -35,7 +36,8 @@ struct sb_reader {
     const sb_source *sources[2];
     slot slots[SB_READER_SLOTS];
     file files[FILES];
-    unsigned next; /* index of the file that is closed next */
+    unsigned next;   /* index of the file that is closed next */
+    uint64_t mapped; /* bytes that were read and may still be mapped */
 };
 
 sb_reader *sb_reader_new(const sb_source *own, const sb_source *other)
@@ -64,13 +66,24 @@ static sb_status file_of(sb_reader *r, const sb_source *source, uint32_t shard, 
     return status;
 }
 
+/* Unmapping each tensor by itself would interrupt all threads for each. */
+static void unmap(sb_reader *r)
+{
+    for (unsigned i = 0; i < 2 && r->mapped; i++)
+        if (r->sources[i])
+            sb_source_unmap(r->sources[i]);
+    r->mapped = 0;
+}
+
 /* I-2: "after it was read" */
 static void drop(sb_reader *r, slot *s)
 {
     file *f;
     sb_error err;
     if (s->drop_end > s->drop_first && !file_of(r, s->source, s->shard, &f, &err))
-        sb_source_drop(s->source, s->shard, f->fd, s->drop_first, s->drop_end);
+        r->mapped += sb_source_drop(s->source, s->shard, f->fd, s->drop_first, s->drop_end);
+    if (r->mapped >= MAPPED)
+        unmap(r);
     s->drop_first = s->drop_end;
 }
 
@@ -98,6 +111,8 @@ void sb_reader_free(sb_reader *r)
         drop(r, &r->slots[i]);
         free(r->slots[i].memory);
     }
+    if (r)
+        unmap(r);
     for (unsigned i = 0; r && i < FILES; i++)
         if (r->files[i].source)
             close(r->files[i].fd);

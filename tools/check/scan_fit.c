@@ -2,8 +2,10 @@
  * codes. */
 #include "tools/check/scan_fit.h"
 
+#include "ref/base/bytes.h"
 #include "ref/formats/wide.h"
 #include "tools/check/kendall.h"
+#include "tools/check/nibble_spreads.h"
 
 enum {
     GROUPS = 2048,          /* V-155: "At most 2048 groups of a matrix" */
@@ -21,7 +23,9 @@ typedef struct sample {
     double own_zeros[GROUPS];
     double scale[WINDOW], zero[WINDOW];  /* for each group: columns of a row that share a scale */
     double mean[WINDOW], spread[WINDOW]; /* mean and variance of the group's codes */
-    sb_fit_keys scale_key, spread_key;   /* keys of nibble groups, instead of the numbers above */
+    sb_spreads_fn *spreads;
+    uint64_t codes[WINDOW]; /* of nibble groups, instead of the numbers above */
+    sb_fit_keys scale_key, spread_key;
     unsigned count;
 } sample;
 
@@ -46,7 +50,9 @@ static void end_window(sample *s)
 {
     sb_fit *f = s->fit;
     uint64_t n = s->count;
-    if (!s->nibble) {
+    if (s->nibble) {
+        s->spreads(s->codes, s->count, s->spread_key);
+    } else {
         rank(s->scale, s->count, s->scale_key);
         rank(s->spread, s->count, s->spread_key);
     }
@@ -97,39 +103,17 @@ static void take_group(sample *s, uint32_t row, uint32_t index)
         end_window(s);
 }
 
-/* Sums for each byte, that is, two codes. Lower half: twice the sum of the codes, plus NONE to stay
- * positive. Upper half: the sum of the squares of the doubled codes. */
-enum { BYTES = 8, NONE = 24 };
-typedef struct nibble_sums {
-    uint32_t of[256];
-} nibble_sums;
-
-static void fill(nibble_sums *t)
-{
-    static const int twice[8] = {0, 1, 2, 3, 4, 6, 8, 12};
-    for (int i = 0; i < 256; i++) {
-        int low = twice[i & 7], high = twice[i >> 4 & 7];
-        int sum = (i & 8 ? -low : low) + (i & 128 ? -high : high) + NONE;
-        t->of[i] = (uint32_t)(low * low + high * high) << 16 | (uint32_t)sum;
-    }
-}
-
-/* As take_group, for NVFP4. The bytes of E4M3 scales are ordered like their values, and the
- * variance of 16 codes times 32^2 fits into a key. */
-static void take_nibbles(sample *s, const nibble_sums *t, uint32_t row, uint32_t index)
+/* As take_group, for NVFP4. The bytes of E4M3 scales are ordered like their values. */
+static void take_nibbles(sample *s, uint32_t row, uint32_t index)
 {
     const sb_quant *q = &s->m->quant;
     uint64_t stored = sb_matrix_stored_row(s->m, row);
-    const unsigned char *codes = s->m->data + stored * (s->m->cols / 2) + BYTES * (size_t)index;
+    uint64_t codes = sb_load_u64(s->m->data + stored * (s->m->cols / 2) + 8 * (size_t)index);
     unsigned scale = q->scales[stored * q->scale_row + index * q->scale_col];
-    uint32_t both = 0;
-    for (unsigned i = 0; i < BYTES; i++)
-        both += t->of[codes[i]];
-    int sum = (int)(both & 0xffff) - NONE * BYTES, squares = (int)(both >> 16);
-    if (!squares || scale >= 0x7f) /* dead group; NaN or negative scale */
+    if (!(codes & 0x7777777777777777u) || scale >= 0x7f) /* dead group; NaN or negative scale */
         return;
     s->scale_key[s->count] = (int16_t)scale;
-    s->spread_key[s->count] = (int16_t)(16 * squares - sum * sum - (1 << 15));
+    s->codes[s->count] = codes;
     if (++s->count == WINDOW)
         end_window(s);
 }
@@ -142,13 +126,10 @@ void sb_scan_fit(const sb_panel *panel)
         return;
     uint64_t all = (uint64_t)panel->rows * q->groups, step = all / GROUPS + 1;
     step += step % 2 == 0; /* an odd step, so that all groups of a row get their turn */
-    sample s = {.m = m, .fit = &panel->seen->fit, .kendall = sb_kendall()};
+    sample s = {.m = m, .fit = &panel->seen->fit, .kendall = sb_kendall(), .spreads = sb_spreads()};
     s.zeros = sb_matrix_has_zeros(m) && q->groups <= GROUPS;
     s.nibble = !s.zeros && m->format == SB_FORMAT_e2m1 && q->scale_format == SB_FORMAT_e4m3 &&
                q->packing == SB_PACKING_rows && q->block_cols == 16 && m->cols % 16 == 0;
-    nibble_sums sums;
-    if (s.nibble)
-        fill(&sums);
     uint64_t begin = (uint64_t)panel->first * q->groups,
              end = begin + (uint64_t)m->rows * q->groups;
     uint32_t known = UINT32_MAX;
@@ -161,7 +142,7 @@ void sb_scan_fit(const sb_panel *panel)
         if (s.zeros && row != known)
             sb_matrix_zeros(m, known = row, s.own_zeros);
         if (s.nibble)
-            take_nibbles(&s, &sums, row, index);
+            take_nibbles(&s, row, index);
         else
             take_group(&s, row, index);
     }

@@ -45,9 +45,11 @@ static void prepare_values(sb_fp4 *f)
     }
 }
 
-int sb_fp4_uses_avx2(const char *kernels)
+sb_fp4_loops sb_fp4_loops_with(const char *kernels)
 {
-    return strncmp(kernels, "avx", 3) == 0;
+    return strncmp(kernels, "avx512", 6) == 0 ? SB_FP4_AVX512
+           : strcmp(kernels, "avx2") == 0     ? SB_FP4_AVX2
+                                              : SB_FP4_PLAIN;
 }
 
 static void prepare(const sb_panel *p, sb_fp4 *f)
@@ -56,7 +58,7 @@ static void prepare(const sb_panel *p, sb_fp4 *f)
     const sb_factor *factor = &m->quant.factor;
     f->panel = p;
     f->seen = &p->seen->fp4;
-    f->avx2 = sb_fp4_uses_avx2(sb_dot_selected());
+    f->loops = sb_fp4_loops_with(sb_dot_selected());
     f->mx = m->quant.scale_format == SB_FORMAT_e8m0;
     f->chunks = f->mx ? 2 : 1;
     f->blocks = m->cols / (f->chunks * CHUNK);

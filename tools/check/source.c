@@ -101,14 +101,27 @@ static void look_at(void *ctx, size_t turn, size_t worker)
     }
 }
 
+static void unmap(const sb_source *s, uint32_t shard, uint64_t first, uint64_t end)
+{
+#ifdef __linux__
+    if (end > first)
+        (void)madvise(mapped(s, shard, first), end - first, MADV_DONTNEED);
+#else
+    (void)s, (void)shard, (void)first, (void)end;
+#endif
+}
+
+static int all_kept(const sb_source *s, uint32_t shard, uint64_t first, uint64_t end)
+{
+    uint64_t at = first;
+    while (at < end && s->cached[shard][at / STRETCH])
+        at += STRETCH;
+    return at >= end;
+}
+
 static void forget(const sb_source *s, uint32_t shard, int fd, uint64_t first, uint64_t end)
 {
-    if (end <= first)
-        return;
-#ifdef __linux__
-    (void)madvise(mapped(s, shard, first), end - first,
-                  MADV_DONTNEED); /* otherwise its pages stay mapped here */
-#endif
+    unmap(s, shard, first, end); /* a page that is mapped does not leave the cache */
     for (uint64_t at = first; at < end;) {
         unsigned char kept = s->cached[shard][at / STRETCH];
         uint64_t from = at;
@@ -121,12 +134,21 @@ static void forget(const sb_source *s, uint32_t shard, int fd, uint64_t first, u
 
 /* I-2: "in whole stretches of 64 KiB" - the last stretch of a range is dropped with the next
  * range. */
-void sb_source_drop(const sb_source *s, uint32_t shard, int fd, uint64_t first, uint64_t end)
+uint64_t sb_source_drop(const sb_source *s, uint32_t shard, int fd, uint64_t first, uint64_t end)
 {
     first = first / STRETCH * STRETCH;
     if (end < size_of(s, shard))
         end = end / STRETCH * STRETCH;
+    if (all_kept(s, shard, first, end))
+        return end > first ? end - first : 0;
     forget(s, shard, fd, first, end);
+    return 0;
+}
+
+void sb_source_unmap(const sb_source *s)
+{
+    for (uint32_t shard = 0; shard < s->checkpoint->shard_count; shard++)
+        unmap(s, shard, 0, size_of(s, shard));
 }
 
 /* --- files ------------------------------------------------------------------------------------ */

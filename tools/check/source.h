@@ -41,10 +41,14 @@ sb_status sb_source_open(const sb_source *source, uint32_t shard, int *fd, int *
 sb_status sb_source_read(const sb_source *source, uint32_t shard, int fd, int direct, uint64_t at,
                          unsigned char *bytes, size_t count, sb_error *err);
 
-/* Bytes first .. end - 1 of a shard are not needed again. They leave the mapping, and, where they
- * were not cached when the source was made, also the page cache. fd belongs to that shard, or is
- * -1. */
-void sb_source_drop(const sb_source *source, uint32_t shard, int fd, uint64_t first, uint64_t end);
+/* Bytes first .. end - 1 of a shard are not needed again. If some of them were not cached when the
+ * source was made, these leave the page cache, and all of them the mapping. Otherwise returns their
+ * number: they may still be mapped. fd belongs to that shard, or is -1. */
+uint64_t sb_source_drop(const sb_source *source, uint32_t shard, int fd, uint64_t first,
+                        uint64_t end);
+
+/* All bytes leave the mapping; a thread that reads some of them maps them again. */
+void sb_source_unmap(const sb_source *source);
 
 /* 1 if the file has a hole there: the file system stores no bytes for the whole pages from first to
  * end - 1. 0 if it cannot tell. */
