@@ -146,6 +146,10 @@ INLINE void add_line(const sb_fp4 *f, const sb_fp4_rows *rows, const line *l, su
                               (i + j) % l->steps_of_row * EIGHT, r, top);
         }
     }
+    if (row < l->end && blocks == f->blocks && !r->zeros && r->vanished == r->hidden) {
+        f->panel->seen->run = 0; /* the rows that are left have no special block */
+        return;
+    }
     while (row < l->end)
         sb_fp4_end_row(f, rows, row++, blocks, tally, r);
 }

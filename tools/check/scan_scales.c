@@ -84,27 +84,27 @@ typedef struct range {
     uint64_t zeros;
 } range;
 
-static void look_at_piece(const unsigned char *p, uint32_t count, int mx, range *r)
+static void look_at_line(const unsigned char *p, uint64_t count, int mx, range *r)
 {
     const unsigned char mask = mx ? 0xff : 0x7f, nan = mx ? 0 : 0x7f;
-    unsigned char least = r->least, most = r->most, zeros = 0;
-#pragma omp simd reduction(min : least) reduction(max : most) reduction(+ : zeros)
-    for (uint32_t k = 0; k < count; k++) {
+    unsigned char least = r->least, most = r->most, any = 0;
+#pragma omp simd reduction(min : least) reduction(max : most) reduction(| : any)
+    for (uint64_t k = 0; k < count; k++) {
         unsigned char byte = p[k] & mask, none = byte == 0 || byte == nan ? 0xff : 0;
         unsigned char low = byte | none, high = (unsigned char)(byte & ~none);
-        zeros = (unsigned char)(zeros - none); /* subtracting 0xff adds 1 */
+        any |= none;
         least = low < least ? low : least;
         most = high > most ? high : most;
     }
     r->least = least;
     r->most = most;
-    r->zeros += (unsigned char)(zeros & 0xff);
+    for (uint64_t k = 0; k < count && any; k++)
+        r->zeros += (p[k] & mask) == 0 || (p[k] & mask) == nan;
 }
 
 /* 1 if there is nothing to judge: few different exponents, and few zeros. */
 static int is_even(const grid *g)
 {
-    enum { PIECE = 240 };
     range r = {.least = 0xff};
     const sb_quant *q = &g->m->quant;
     /* contiguous lines are scanned as one */
@@ -113,11 +113,8 @@ static int is_even(const grid *g)
              each = dense ? (uint64_t)g->lines * g->groups : g->groups;
     if (g->bytes != 1 || q->scale_col != 1)
         return 0;
-    for (uint32_t line = 0; line < lines; line++) {
-        const unsigned char *p = scale_at(g, (scale_place){line, 0});
-        for (uint64_t k = 0; k < each; k += PIECE)
-            look_at_piece(p + k, each - k < PIECE ? (uint32_t)(each - k) : PIECE, is_mx(g->m), &r);
-    }
+    for (uint32_t line = 0; line < lines; line++)
+        look_at_line(scale_at(g, (scale_place){line, 0}), each, is_mx(g->m), &r);
     return r.zeros < ZERO_RUN &&
            (r.least > r.most || bin_of_byte(g, r.most) - bin_of_byte(g, r.least) < APART - 1);
 }
