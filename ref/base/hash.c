@@ -75,6 +75,11 @@ sb_digest sb_hash_end(const sb_hash *hash)
     return to_hex(XXH3_128bits_digest(hash->state));
 }
 
+uint64_t sb_hash_key(const void *data, size_t bytes)
+{
+    return XXH3_64bits(data, bytes);
+}
+
 sb_digest sb_digest_f32(const float *values, size_t count)
 {
     sb_hash on_stack;

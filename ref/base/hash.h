@@ -22,6 +22,9 @@ void sb_hash_f32(sb_hash *hash, const float *values,
                  size_t count); /* 4 bytes each, little-endian */
 sb_digest sb_hash_end(const sb_hash *hash);
 
+/* XXH3-64: a key for finding equal bytes, not a digest. */
+uint64_t sb_hash_key(const void *data, size_t bytes);
+
 /* The digest of an array of float32: D-1 of the specification. */
 sb_digest sb_digest_f32(const float *values, size_t count);
 

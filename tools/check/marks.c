@@ -2,10 +2,8 @@
 
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "ref/base/bytes.h"
+#include "ref/base/hash.h"
 #include "ref/base/mem.h"
 
 enum {
@@ -83,7 +81,7 @@ static uint64_t key_of(const unsigned char *p)
 {
     if (sb_load_u64(p) == sb_load_u64(p + 8) && memcmp(p, p + 8, SB_MARK_KEY - 8) == 0)
         return 0;
-    return XXH3_64bits(p, SB_MARK_KEY);
+    return sb_hash_key(p, SB_MARK_KEY);
 }
 
 static void note(sb_mark_scan *s, sb_grid grid, uint64_t at, const unsigned char *p)
