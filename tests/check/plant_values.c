@@ -355,7 +355,66 @@ static void minus_exp(folder *f, const plant_words *w) /* NAME */
         folder_set(t, i, -expf(folder_get(t, i)));
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const float *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Cuts off the magnitudes above the smaller ones, so that PERCENT of all are cut. In FP8 they are
+ * then as large as codes can be. */
+static void cut_off(folder *f, const plant_words *w) /* NAME PERCENT */
+{
+    folder_tensor *t = plant_tensor(f, w);
+    const uint64_t count = folder_values(t), kept = count - count * plant_number(w->word[2]) / 100;
+    float *sizes = malloc(count * sizeof *sizes);
+    assert_non_null(sizes);
+    for (uint64_t i = 0; i < count; i++)
+        sizes[i] = fabsf(folder_get(t, i));
+    qsort(sizes, (size_t)count, sizeof *sizes, by_size);
+    const float most = sizes[kept], by = t->dtype == SB_DTYPE_F8_E4M3 ? 448.0f / most : 1.0f;
+    for (uint64_t i = 0; i < count; i++) {
+        float x = folder_get(t, i);
+        folder_set(t, i, by * (x > most ? most : x < -most ? -most : x));
+    }
+    free(sizes);
+}
+
+/* Draws the exponents, up to that of 1 (FP8: of 256). */
+static void stray(folder *f, const plant_words *w) /* NAME */
+{
+    folder_tensor *t = plant_tensor(f, w);
+    const int range = t->dtype == SB_DTYPE_F8_E4M3 ? 15 : 120, top = range == 15 ? 8 : 0;
+    for (uint64_t i = 0; i < folder_values(t); i++) {
+        int exponent;
+        float fraction = frexpf(folder_get(t, i), &exponent);
+        exponent = top - (int)sb_rng_below(sb_rng_key(5, t->name), i, (uint32_t)range);
+        folder_set(t, i, ldexpf(fraction, exponent));
+    }
+}
+
+/* Sets PERCENT of the codes to an end of their range: packed FP4 codes, or integers of BITS bits.
+ */
+static void to_ends(folder *f, const plant_words *w) /* NAME PERCENT fp4|4|8 */
+{
+    folder_tensor *t = plant_tensor(f, w);
+    const int fp4 = strcmp(w->word[3], "fp4") == 0;
+    const unsigned bits = fp4 ? 4 : (unsigned)plant_number(w->word[3]), most = (1u << bits) - 1;
+    const uint64_t percent = plant_number(w->word[2]), key = sb_rng_key(6, t->name);
+    for (uint64_t i = 0; i < t->size * 8 / bits; i++) {
+        const unsigned shift = (unsigned)(i * bits % 8),
+                       end = sb_rng_below(key, 2 * i + 1, 2) * most;
+        unsigned char *byte = &t->bytes[i * bits / 8];
+        const unsigned code = fp4 ? (*byte >> shift & 8u) | 7u : end;
+        if (sb_rng_below(key, 2 * i, 100) < percent)
+            *byte = (unsigned char)((*byte & ~(most << shift)) | code << shift);
+    }
+}
+
 const plant_command plant_value_commands[] = {
+    {"cut-off", 2, cut_off},
+    {"stray", 1, stray},
+    {"to-ends", 3, to_ends},
     {"set", 3, set},
     {"fill", 2, fill},
     {"fill-all", 2, fill_all},

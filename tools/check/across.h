@@ -7,6 +7,10 @@
 /* 1 if sb_scan_plain filled seen of the unit: floats without scales. */
 int sb_unit_is_plain(const sb_unit *unit);
 
+/* V-42: "has the values of the original, or is near it": then its statistics are no fault of this
+ * checkpoint. */
+int sb_values_known(const sb_unit *unit, const sb_seen *seen);
+
 /* Describes an element of piece `piece` of a plain unit: "expert 5 up_proj, row 3, column 17 (byte
  * 123456 of model.safetensors)". Returns room->text. */
 typedef struct sb_spot_room {

@@ -4,6 +4,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "tools/check/extremes.h"
 #include "tools/check/payload_parts.h"
 #include "tools/check/scan.h"
 #include "tools/check/scan_columns.h"
@@ -188,8 +189,10 @@ static sb_status scan_matrix(job *j, const char *name, const sb_found *found,
         if (j->hash && sb_is_sliced(whole))
             take_bytes(j, j->hash, panel.matrix.data + panel.matrix.first_row * sb_row_bytes(whole),
                        rows * sb_row_bytes(whole));
-        if (sb_is_sliced(whole))
+        if (sb_is_sliced(whole)) {
             sb_see_signs(&panel.matrix, seen);
+            sb_see_extremes(&panel.matrix, seen);
+        }
         panel.first = first;
         panel.last = first + rows == whole->rows;
         panel.master = master ? &master_rows : NULL;

@@ -1,5 +1,5 @@
 /* random_codes.c - check 36: stretches of integer codes that are random bytes, or all the lowest
- * code. */
+ * code, and matrices with too many codes in the outer half of their range. */
 #include <inttypes.h>
 
 #include "ref/container/show.h"
@@ -64,6 +64,32 @@ static uint64_t share_of(uint64_t outer, uint64_t codes)
     return codes < 4 * SB_CODE_WINDOW ? 100 : 100 * outer / codes;
 }
 
+/* V-36: "a quarter of the codes of such a tensor" - the lowest code may be padding, unless zero
+ * points are all the same. */
+static void judge_ends(sb_check *check, const sb_unit *unit)
+{
+    const sb_code_runs *c = &unit->codes;
+    const sb_tensor *t = codes_of(unit);
+    const unsigned char most = c->bits == 4 ? 15 : 255;
+    uint64_t lowest = 0, highest = 0;
+    const uint64_t codes = t->bytes * 8 / c->bits;
+    if (codes < 4 * SB_CODE_WINDOW || (share_of(c->outer, c->codes) < 25 && !c->count))
+        return; /* most: fewer codes are in the outer half */
+    for (uint64_t i = 0; i < t->bytes; i++) {
+        const unsigned char code = t->data[i] & most;
+        lowest += (unsigned)(code == 0) + (unsigned)(c->bits == 4 && t->data[i] >> 4 == 0);
+        highest += (unsigned)(code == most) + (unsigned)(c->bits == 4 && t->data[i] >> 4 == 15);
+    }
+    const uint64_t ends = highest + (is_symmetric(unit) ? lowest : highest);
+    if (4 * ends < codes)
+        return;
+    sb_check_find(
+        check, 36, SB_LEVEL_error, t->name,
+        "of %" PRIu64 " codes %" PRIu64 " are the lowest and %" PRIu64
+        " the highest of the range, expected less than an eighth each: larger weights were cut off",
+        codes, lowest, highest);
+}
+
 static void judge(sb_check *check, const sb_unit *unit, uint64_t usual)
 {
     const sb_code_runs *c = &unit->codes;
@@ -94,7 +120,11 @@ void sb_check_random_codes(sb_check *check)
         codes += u->rows[i].codes.codes;
         outer += u->rows[i].codes.outer;
     }
-    for (size_t i = 0; i < u->count; i++)
+    const uint64_t usual = share_of(outer, codes);
+    for (size_t i = 0; i < u->count; i++) {
+        if (u->rows[i].codes.bits)
+            judge_ends(check, &u->rows[i]);
         if (u->rows[i].codes.count)
-            judge(check, &u->rows[i], share_of(outer, codes));
+            judge(check, &u->rows[i], usual);
+    }
 }

@@ -46,6 +46,8 @@ typedef struct sb_seen {
     sb_places lone; /* V-154: block scales unlike those of their row and column */
     sb_fit fit;     /* V-155, for quantized matrices */
     unsigned signs; /* V-42, for floats and FP8: 1 values above zero, 2 below, 3 both */
+    /* V-42: numbers with the largest magnitude, and numbers of panels with random exponents */
+    uint64_t cut, strayed;
     union {
         sb_seen_fp4 fp4;
         sb_seen_fp8 fp8;

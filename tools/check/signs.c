@@ -66,8 +66,7 @@ static unsigned signs_of(const sb_unit *unit, const sb_seen *s)
     }
 }
 
-/* V-42: "is near it as above" */
-static int is_known(const sb_unit *unit, const sb_seen *s)
+int sb_values_known(const sb_unit *unit, const sb_seen *s)
 {
     if (s->has_distance && s->distance.count)
         return s->distance.error2 < 0.25 * s->distance.master2;
@@ -85,7 +84,7 @@ static void judge(sb_check *check, const sb_unit *unit)
         unsigned signs = signs_of(unit, s);
         if (!s->done || s->rows < 2 || s->moments.count < FEW ||
             2 * s->moments.zeros > s->moments.count || signs == 0 || signs == 3 ||
-            is_known(unit, s))
+            sb_values_known(unit, s))
             continue;
         if (pieces++ == 0) {
             all = signs;
