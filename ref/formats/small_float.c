@@ -180,7 +180,7 @@ static uint32_t e8m0_below(float x, uint32_t *rest)
     return bits >> FRACTION_BITS;
 }
 
-/* F-11: "the nearest code, and the larger of two equally near ones" */
+/* F-11: "The nearest code, and the larger of two equally near ones" */
 uint8_t sb_f32_to_e8m0(float x)
 {
     uint32_t rest;
@@ -190,7 +190,7 @@ uint8_t sb_f32_to_e8m0(float x)
     return (uint8_t)(code + (rest >= 0x400000u));
 }
 
-/* F-11: "the code equal to the value, or else 255" */
+/* F-11: "The code equal to the value, or else 255" */
 uint8_t sb_f32_to_e8m0_exact(float x)
 {
     uint32_t rest;
@@ -200,7 +200,7 @@ uint8_t sb_f32_to_e8m0_exact(float x)
     return sb_e8m0_to_f32((uint8_t)code) == x || x == 0 ? (uint8_t)code : 255;
 }
 
-/* F-11: "the least code that is not below the value" */
+/* F-11: "The least code that is not below the value" */
 uint8_t sb_f32_to_e8m0_up(float x)
 {
     uint32_t rest;
@@ -210,7 +210,7 @@ uint8_t sb_f32_to_e8m0_up(float x)
     return (uint8_t)(code + (rest > 0));
 }
 
-/* F-11: "or of the next power of two if a is at least 1.75 times that power" - adding a quarter of
+/* F-11: "or the next power of two if a is at least 1.75 times that power" - adding a quarter of
  * the power then carries */
 uint8_t sb_f32_to_e8m0_ct(float amax, unsigned element_exponent)
 {

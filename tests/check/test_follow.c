@@ -164,7 +164,7 @@ TEST(test_dead_columns)
     folder_free(f);
 }
 
-/* V-38: "a row is off" - one row with the codes of another row, among tuned codes. */
+/* V-38: "A row is off" - one row with the codes of another row, among tuned codes. */
 TEST(test_row)
 {
     folder *f = folder_of("T3 int4-ct recipe=plain");

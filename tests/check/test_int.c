@@ -301,7 +301,7 @@ TEST(test_awq_as_v1)
     folder_free(f);
 }
 
-/* V-38: "integers whose mean is more than half a step off": AWQ's zero points less one in every
+/* V-38: "Integers whose mean is more than half a step off": AWQ's zero points less one in every
  * matrix. */
 TEST(test_awq_less_one)
 {

@@ -327,7 +327,7 @@ static int order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* V-38: "a row is off" */
+/* V-38: "A row is off" */
 static void find_rows(const pass *p, sb_follow *f)
 {
     uint32_t n = p->own->rows;

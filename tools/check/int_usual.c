@@ -97,7 +97,7 @@ static int judge_codes(sb_int_usual *u, const sb_member *m, double ratio)
     const char *what = "";
     if (m->seen->ints.far.count &&
         ((u->recipe & ~(unsigned)SB_RECIPE_there) || sb_follow_is_normed(u->check, m)))
-        return 0; /* V-38: "no single code is judged" */
+        return 0; /* V-38: "No single code is judged" */
     if (rounds_to_nearest(u, m)) {
         which = &s->far;
         what = "not a nearest one to the original's weight";
