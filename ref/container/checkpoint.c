@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 
@@ -73,11 +74,10 @@ sb_status sb_checkpoint_add_shard(sb_checkpoint *c, const char *path, const char
 
 static sb_status open_single(sb_checkpoint *c, const char *path, sb_error *err)
 {
-    const char *slash = strrchr(path, '/');
     c->shards = sb_alloc(1, sizeof *c->shards);
     if (!c->shards)
         return no_memory(path, err);
-    return sb_checkpoint_add_shard(c, path, slash ? slash + 1 : path, err);
+    return sb_checkpoint_add_shard(c, path, sb_path_last(path), err);
 }
 
 static sb_status open_indexed(sb_checkpoint *c, sb_error *err)

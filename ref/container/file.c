@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 
 static sb_status io_failed(const char *doing, const char *path, sb_error *err)
@@ -155,8 +156,7 @@ static char *behind(const char *path, int *wrong)
     if (count <= 0 || *wrong)
         return NULL;
     text[count] = '\0';
-    const char *slash = strrchr(path, '/');
-    size_t keep = text[0] != '/' && slash ? (size_t)(slash - path) + 1 : 0;
+    size_t keep = text[0] != '/' ? (size_t)(sb_path_last(path) - path) : 0;
     char *to = sb_alloc(keep + (size_t)count + 1, 1);
     *wrong = !to;
     if (to) {

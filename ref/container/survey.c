@@ -9,6 +9,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
+#include "ref/base/text.h"
 #include "ref/container/checkpoint_parts.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
@@ -318,12 +319,10 @@ static sb_status survey_folder(survey *s, sb_error *err)
 /* Surveys a single file. If the file is damaged, the survey fails. */
 static sb_status survey_file(survey *s, sb_error *err)
 {
-    const char *slash = strrchr(s->c->path, '/');
     s->c->shards = sb_alloc(1, sizeof *s->c->shards);
     if (!s->c->shards)
         return no_memory(s, err);
-    sb_status status =
-        sb_checkpoint_add_shard(s->c, s->c->path, slash ? slash + 1 : s->c->path, err);
+    sb_status status = sb_checkpoint_add_shard(s->c, s->c->path, sb_path_last(s->c->path), err);
     return status ? status : sb_checkpoint_merge(s->c, err);
 }
 

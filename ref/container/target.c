@@ -88,7 +88,7 @@ int sb_target_is_passing(const char *folder)
 static int stays(const char *place)
 {
     struct stat own, above;
-    const char *slash = strrchr(place, '/'), *name = slash ? slash + 1 : place;
+    const char *name = sb_path_last(place);
     char *parent = with_suffix(place, "/..");
     int is = parent && stat(place, &own) == 0 && S_ISDIR(own.st_mode) &&
              stat(parent, &above) == 0 &&

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ref/base/text.h"
+
 static struct {
     command_table *table;
     guard_told *told; /* NULL: no guard */
@@ -67,8 +69,7 @@ static int place_of(const char *path, char out[PATH_MAX + NAME_MAX + 2])
         snprintf(out, PATH_MAX + NAME_MAX + 2, "%s", real);
         return 1;
     }
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    size_t n = (size_t)(sb_path_last(path) - path);
     if (n >= sizeof dir || strlen(path + n) > NAME_MAX)
         return 0;
     snprintf(dir, sizeof dir, "%.*s", n ? (int)n : 1, n ? path : ".");

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ref/base/text.h"
+
 typedef struct entry {
     suite_place place;
     size_t row;
@@ -86,8 +88,7 @@ static int by_place(const void *a, const void *b)
 /* tests/unit/test_pool.c is test_pool. */
 static void stem(const group *g, char *name, size_t size)
 {
-    const char *slash = strrchr(g->file, '/');
-    snprintf(name, size, "%s", slash ? slash + 1 : g->file);
+    snprintf(name, size, "%s", sb_path_last(g->file));
     name[strcspn(name, ".")] = 0;
 }
 

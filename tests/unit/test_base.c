@@ -1,10 +1,11 @@
-/* test_base.c - statuses, memory, bytes, digests and random numbers. */
+/* test_base.c - statuses, paths, memory, bytes, digests and random numbers. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
 
 #include "ref/base/hash.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/base/text.h"
 
 TEST(test_messages)
 {
@@ -30,6 +31,23 @@ TEST(test_exit_statuses)
     static const int expected[] = {0, 1, 2, 3, 3, 3, 3, 3, 4};
     for (int i = SB_OK; i <= SB_ERR_SKIPPED; i++)
         assert_int_equal(sb_exit_status((sb_status)i), expected[i]);
+}
+
+TEST(test_last_part_of_a_path)
+{
+    static const struct {
+        const char *path, *last, *title;
+    } cases[] = {{"a/b/c.json", "c.json", "c.json"},
+                 {"c.json", "c.json", "c.json"},
+                 {"/c", "c", "c"},
+                 {"a/b/", "", "a/b/"},
+                 {"/", "", "/"},
+                 {"", "", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_string_equal(sb_path_last(cases[i].path), cases[i].last);
+        assert_string_equal(sb_path_title(cases[i].path), cases[i].title);
+    }
+    assert_ptr_equal(sb_path_last(cases[0].path), cases[0].path + 4);
 }
 
 TEST(test_allocation)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "tools/check/report_page.h"
 #include "tools/report/print.h"
 
@@ -132,9 +133,7 @@ static void print_subject(FILE *out, const sb_report *r)
 
 static void print_head(FILE *out, const sb_report *r)
 {
-    const char *slash = strrchr(r->path, '/');
-    sb_page_head(out, sb_report_tone(r), sb_check_verdict_name(r->verdict),
-                 slash && slash[1] ? slash + 1 : r->path,
+    sb_page_head(out, sb_report_tone(r), sb_check_verdict_name(r->verdict), sb_path_title(r->path),
                  r->against ? ", against its original" : ", from its files alone", meaning(r));
     print_worst(out, r);
     print_facts(out, r);
@@ -335,8 +334,7 @@ static int print_page(FILE *out, const void *ctx)
 {
     const page *p = ctx;
     const sb_report *r = p->report;
-    const char *slash = strrchr(r->path, '/');
-    sb_page_open(out, sb_check_verdict_name(r->verdict), slash && slash[1] ? slash + 1 : r->path);
+    sb_page_open(out, sb_check_verdict_name(r->verdict), sb_path_title(r->path));
     print_head(out, r);
     sb_report_html_map(out, p->map);
     sb_report_html_findings(out, r);

@@ -62,13 +62,13 @@ static void print_name(FILE *out, const char *name, size_t most)
 static void print_head(FILE *out, const sb_report *r, const sb_folder_map *m)
 {
     const sb_check *c = r->check;
-    const char *slash = strrchr(r->path, '/'), *tone = sb_page_tone_name(sb_report_tone(r));
+    const char *tone = sb_page_tone_name(sb_report_tone(r));
     fprintf(out, "  <rect x=\"%d\" y=\"%d\" width=\"6\" height=\"86\" class=\"%s\"/>\n", MARGIN,
             MARGIN, tone);
     fprintf(out, "  <text x=\"38\" y=\"46\" class=\"word %s\">%s</text>\n", tone,
             sb_check_verdict_name(r->verdict));
     open_text(out, 38, 68, "ink name");
-    print_name(out, slash && slash[1] ? slash + 1 : r->path, 64);
+    print_name(out, sb_path_title(r->path), 64);
     fputs("</text>\n", out);
     open_text(out, 38, 88, "");
     fprintf(out, "%zu FATAL, %zu ERROR, %zu WARN", r->level[SB_LEVEL_fatal],

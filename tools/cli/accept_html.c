@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "tools/report/page.h"
 #include "tools/report/print.h"
 
@@ -188,9 +189,8 @@ static int print_page(FILE *out, const void *page)
 {
     const sb_accept_page *p = page;
     const char *word =
-                   p->observed_file ? sb_accept_verdict_name(p->comparison->verdict) : "MEASURED",
-               *slash = strrchr(p->folder, '/');
-    const char *name = slash && slash[1] ? slash + 1 : p->folder;
+        p->observed_file ? sb_accept_verdict_name(p->comparison->verdict) : "MEASURED";
+    const char *name = sb_path_title(p->folder);
     sb_page_open(out, word, name);
     print_head(out, p, word, name);
     print_observed(out, p);

@@ -90,14 +90,13 @@ static sb_status list_folder(const char *folder, const char *got, pairs *p, sb_e
 
 static sb_status list_pairs(const char *file, const char *got, pairs *p, sb_error *err)
 {
-    const char *slash = strrchr(file, '/');
     if (is_folder(file) != is_folder(got))
         return sb_fail(err, SB_ERR_USAGE, "%s is %s, and %s is %s; expected two of a kind",
                        SB_SHOW(file), is_folder(file) ? "a folder" : "a file", SB_SHOW(got),
                        is_folder(got) ? "a folder" : "a file");
     if (is_folder(file))
         return list_folder(file, got, p, err);
-    return add_pair(p, sb_strdup(slash ? slash + 1 : file), sb_strdup(file), sb_strdup(got), err);
+    return add_pair(p, sb_strdup(sb_path_last(file)), sb_strdup(file), sb_strdup(got), err);
 }
 
 /* --- the run ---------------------------------------------------------------------------------- */

@@ -395,7 +395,7 @@ static sb_status write_item(const request *r, const item *one, const char *folde
                             sb_error *err)
 {
     sb_gate_case *c = NULL;
-    char *path = folder ? sb_path_join(folder, strrchr(one->path, '/') + 1) : sb_strdup(one->path);
+    char *path = folder ? sb_path_join(folder, sb_path_last(one->path)) : sb_strdup(one->path);
     if (!path)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
     sb_status status = make_case(r, one, &c, err);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "tools/cli/compare_show.h"
@@ -240,8 +241,8 @@ static int print_page(FILE *out, const void *compared)
 {
     const sb_compared *c = compared;
     char subject[2 * sizeof(sb_shown) + 16];
-    snprintf(subject, sizeof subject, "%s against %s", SB_SHOW(sb_compared_name(c->folder[1])),
-             SB_SHOW(sb_compared_name(c->folder[0])));
+    snprintf(subject, sizeof subject, "%s against %s", SB_SHOW(sb_path_title(c->folder[1])),
+             SB_SHOW(sb_path_title(c->folder[0])));
     sb_page_open(out, c->verdict, subject);
     print_head(out, c, subject);
     print_kl(out, c->pair);

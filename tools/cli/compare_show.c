@@ -97,19 +97,13 @@ void sb_compared_print(const sb_compared *c)
     printf("%s: %s\n", c->verdict, c->reason);
 }
 
-const char *sb_compared_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 void sb_compared_card(const sb_compared *c)
 {
     const sb_pair *p = c->pair;
     uint64_t routes[2];
     sb_compared_routes(p, routes);
-    printf("### %s against %s\n\n", SB_SHOW(sb_compared_name(c->folder[1])),
-           SB_SHOW(sb_compared_name(c->folder[0])));
+    printf("### %s against %s\n\n", SB_SHOW(sb_path_title(c->folder[1])),
+           SB_SHOW(sb_path_title(c->folder[0])));
     printf("| | |\n|---|---|\n");
     printf("| tokens | %zu in %zu text%s |\n", p->tokens, c->texts, sb_s(c->texts));
     printf("| KL divergence, mean (nats) | %.3e |\n", p->kl.mean);

@@ -22,9 +22,6 @@ typedef struct sb_compared {
 /* The changed and all kept routes, summed over all layers. */
 void sb_compared_routes(const sb_pair *pair, uint64_t total[2]);
 
-/* The last part of a path: the checkpoint's name. */
-const char *sb_compared_name(const char *path);
-
 void sb_compared_print(const sb_compared *c);
 void sb_compared_card(const sb_compared *c);
 sb_status sb_compared_html(const sb_compared *c, const char *path, sb_error *err);

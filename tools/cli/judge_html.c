@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/json_out.h"
 #include "tools/cli/judge_show.h"
 #include "tools/report/diff.h"
@@ -255,12 +256,6 @@ static void print_change(FILE *out, const sb_judge_report *r)
 
 /* --- the page --------------------------------------------------------------------------------- */
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static void print_head(FILE *out, const sb_judge_report *r, sb_verdict verdict)
 {
     size_t counts[SB_VERDICT_FAIL + 1] = {0};
@@ -271,7 +266,7 @@ static void print_head(FILE *out, const sb_judge_report *r, sb_verdict verdict)
         counts[verdict_of(j)]++;
         worst = j->c && j->result.worst > worst ? j->result.worst : worst;
     }
-    sb_page_head(out, sb_diff_tone(verdict), sb_verdict_name(verdict), last_part(r->got),
+    sb_page_head(out, sb_diff_tone(verdict), sb_verdict_name(verdict), sb_path_title(r->got),
                  ", the output of kernels",
                  verdict == r->verdict ? sb_diff_meaning(verdict)
                                        : "no case fails, but the baseline is not kept");
@@ -309,7 +304,7 @@ static int print_page(FILE *out, const void *report)
 {
     const sb_judge_report *r = report;
     sb_verdict verdict = sb_judge_change_fails(r) ? SB_VERDICT_FAIL : r->verdict;
-    sb_page_open(out, sb_verdict_name(verdict), last_part(r->got));
+    sb_page_open(out, sb_verdict_name(verdict), sb_path_title(r->got));
     print_head(out, r, verdict);
     print_matrix(out, r);
     print_change(out, r);
@@ -334,8 +329,8 @@ static int print_meta_page(FILE *out, const void *ctx)
 {
     const sb_gate_meta *m = ((const meta_page *)ctx)->meta;
     const sb_judge_report *r = ((const meta_page *)ctx)->report;
-    sb_page_open(out, sb_verdict_name(m->verdict), last_part(r->got));
-    sb_page_head(out, sb_diff_tone(m->verdict), sb_verdict_name(m->verdict), last_part(r->got),
+    sb_page_open(out, sb_verdict_name(m->verdict), sb_path_title(r->got));
+    sb_page_head(out, sb_diff_tone(m->verdict), sb_verdict_name(m->verdict), sb_path_title(r->got),
                  ", the same bits in every batch?", m->words);
     sb_page_head_end(out);
     sb_page_section(out, "relations", "Under which changes the bits stay",

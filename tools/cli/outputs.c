@@ -111,11 +111,10 @@ static sb_status same_place(const char *a, const char *b, int *is, sb_error *err
         status = sb_file_place(paths[i], &place[i], err);
         if (status)
             break;
-        char *slash = strrchr(place[i], '/');
-        name[i] = slash ? slash + 1 : place[i];
-        char *of = slash ? sb_strdup(place[i]) : NULL;
+        name[i] = sb_path_last(place[i]);
+        char *of = name[i] > place[i] ? sb_strdup(place[i]) : NULL;
         if (of)
-            of[slash - place[i] + 1] = '\0';
+            of[name[i] - place[i]] = '\0';
         found &= stat(of ? of : ".", &folder[i]) == 0;
         free(of);
     }

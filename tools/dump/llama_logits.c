@@ -24,15 +24,9 @@ typedef struct single {
     size_t count;
 } single;
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static int is_single(const char *path)
 {
-    const char *name = base_of(path);
+    const char *name = sb_path_last(path);
     int named = (sb_starts(name, "pytorch-") || sb_starts(name, "llamacpp-")) &&
                 ((sb_ends(name, ".bin") && !sb_ends(name, "-tokens.bin")) ||
                  (sb_ends(name, ".txt") && !sb_ends(name, "-prompt.txt")));
@@ -85,7 +79,7 @@ static sb_status take_given(single *s, const char *beside, const sb_dump_options
     if (!given)
         return sb_fail(err, SB_ERR_USAGE,
                        "%s: does not contain the fed tokens, and there is no %s: expected --tokens",
-                       SB_SHOW(s->path), SB_SHOW(base_of(beside)));
+                       SB_SHOW(s->path), SB_SHOW(sb_path_last(beside)));
     s->ids = sb_alloc(s->count, sizeof *s->ids);
     if (!s->ids)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
@@ -202,8 +196,8 @@ static sb_status open_single(const char *path, const sb_dump_options *options, s
         status = load_tokens(s, options, err);
     head->vocab_size = (uint32_t)s->vocabulary;
     snprintf(head->engine, sizeof head->engine, "%s",
-             sb_starts(base_of(path), "pytorch-") ? "transformers (last logits)"
-                                                  : "llama.cpp (last logits)");
+             sb_starts(sb_path_last(path), "pytorch-") ? "transformers (last logits)"
+                                                       : "llama.cpp (last logits)");
     return status;
 }
 

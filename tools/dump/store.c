@@ -214,7 +214,7 @@ int sb_dump_has_only(const char *path, const char *suffix)
 
 const char *sb_dump_stem_of(const char *path, const char *suffix, sb_dump_stem *room)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = sb_path_last(path);
     size_t n = strlen(name) - (sb_ends(name, suffix) ? strlen(suffix) : 0);
     snprintf(room->text, sizeof room->text, "%.*s", (int)n, name);
     return room->text;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "ref/model/config.h"
@@ -61,7 +62,7 @@ static sb_status write_configs(const sb_graft_config *c, const char *partial, sb
     for (int i = 0; i < SB_DOC_COUNT && !status; i++) {
         const char *text = c->doc[i].new_text ? c->doc[i].new_text : c->doc[i].text;
         if (text)
-            status = write_text(partial, strrchr(c->doc[i].path, '/') + 1, text, err);
+            status = write_text(partial, sb_path_last(c->doc[i].path), text, err);
     }
     return status;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/model/held.h"
 #include "tools/graft/config.h"
@@ -25,11 +26,6 @@ sb_declaration sb_graft_theirs(const sb_graft_config *c, const char *name)
     if (sb_declared_for(c->their_declared, full, &d, NULL) != SB_OK)
         d = (sb_declaration){.answer = SB_DECLARED_UNKNOWN, .rule = ""};
     return d;
-}
-
-static const char *file_of(const sb_graft_doc *doc)
-{
-    return strrchr(doc->path, '/') + 1;
 }
 
 /* --- compressed-tensors -------------------------------------------------------------------------
@@ -84,7 +80,7 @@ static int mix_formats(sb_graft_config *c, sb_graft_doc *doc, const char *format
             return 0;
     }
     return sb_graft_line(c->changes, "%s: format: \"mixed-precision\" instead of \"%s\"",
-                         file_of(doc), SB_SHOW(global)) &&
+                         sb_path_last(doc->path), SB_SHOW(global)) &&
            json_object_set_new(doc->object, "format", json_string("mixed-precision")) == 0;
 }
 
@@ -101,7 +97,8 @@ static json_t *add_group(sb_graft_config *c, sb_graft_doc *doc, json_t *theirs, 
     do
         snprintf(name, 32, "group_%zu", number++);
     while (json_object_get(groups, name));
-    if (!sb_graft_line(c->changes, "%s: config_groups: + %s, %s", file_of(doc), name, format))
+    if (!sb_graft_line(c->changes, "%s: config_groups: + %s, %s", sb_path_last(doc->path), name,
+                       format))
         return NULL;
     return json_object_set_new(groups, name, fresh) == 0 ? json_object_get(groups, name) : NULL;
 }
@@ -200,8 +197,8 @@ sb_status sb_graft_ct_target(sb_graft_config *c, sb_graft_doc *doc, const sb_gra
     if (has_target(targets, text))
         return SB_OK;
     return json_array_append_new(targets, json_string(text)) == 0 &&
-                   sb_graft_line(c->changes, "%s: config_groups.%s.targets: + \"%s\"", file_of(doc),
-                                 name, SB_SHOW(text))
+                   sb_graft_line(c->changes, "%s: config_groups.%s.targets: + \"%s\"",
+                                 sb_path_last(doc->path), name, SB_SHOW(text))
                ? SB_OK
                : no_memory(err);
 }
@@ -269,7 +266,7 @@ static int make_mixed(sb_graft_config *c, sb_graft_doc *doc)
     int good = sb_graft_line(c->changes,
                              "%s: quant_algo: MIXED_PRECISION instead of %s, with the list of "
                              "quantized_layers that this asks for, without config_groups",
-                             file_of(doc), SB_SHOW(algo));
+                             sb_path_last(doc->path), SB_SHOW(algo));
     json_object_del(doc->object, "config_groups");
     json_object_del(doc->object, "group_size");
     return good &&
@@ -311,7 +308,8 @@ int sb_graft_modelopt_unlist(sb_graft_config *c, sb_graft_doc *doc, const char *
     {
         if (!is_named(key, name, kind))
             continue;
-        sb_graft_line(c->changes, "%s: quantized_layers: - \"%s\"", file_of(doc), SB_SHOW(key));
+        sb_graft_line(c->changes, "%s: quantized_layers: - \"%s\"", sb_path_last(doc->path),
+                      SB_SHOW(key));
         json_object_del(layers, key);
         removed = doc->changed = 1;
     }
@@ -357,8 +355,8 @@ sb_status sb_graft_modelopt_layer(sb_graft_config *c, sb_graft_doc *doc,
         return SB_OK;
     (void)sb_graft_modelopt_unlist(c, doc, name, block ? SB_NAME_experts : SB_NAME_exact);
     return put_layer(doc, name, algo) && list_target(doc, name, algo) &&
-                   sb_graft_line(c->changes, "%s: quantized_layers: + \"%s\" %s", file_of(doc),
-                                 SB_SHOW(name), algo)
+                   sb_graft_line(c->changes, "%s: quantized_layers: + \"%s\" %s",
+                                 sb_path_last(doc->path), SB_SHOW(name), algo)
                ? SB_OK
                : no_memory(err);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/graft/config.h"
 
@@ -56,8 +57,8 @@ static sb_status append(sb_graft_config *c, sb_graft_doc *doc, const char *key, 
     json_t *list = list_of(doc->object, key);
     doc->changed = 1;
     return list && json_array_append_new(list, json_string(entry)) == 0 &&
-                   sb_graft_line(c->changes, "%s: %s: + \"%s\"",
-                                 SB_SHOW(strrchr(doc->path, '/') + 1), key, SB_SHOW(entry))
+                   sb_graft_line(c->changes, "%s: %s: + \"%s\"", SB_SHOW(sb_path_last(doc->path)),
+                                 key, SB_SHOW(entry))
                ? SB_OK
                : no_memory(err);
 }
@@ -77,8 +78,8 @@ static sb_status put_first(sb_graft_config *c, sb_graft_doc *doc, const char *ke
     }
     good = good && json_object_set_new(doc->object, key, fresh) == 0;
     doc->changed = 1;
-    return good && sb_graft_line(c->changes, "%s: %s: + \"%s\"",
-                                 SB_SHOW(strrchr(doc->path, '/') + 1), key, SB_SHOW(name))
+    return good && sb_graft_line(c->changes, "%s: %s: + \"%s\"", SB_SHOW(sb_path_last(doc->path)),
+                                 key, SB_SHOW(name))
                ? SB_OK
                : no_memory(err);
 }
@@ -103,7 +104,7 @@ int sb_graft_drop_rule(sb_graft_config *c, sb_graft_doc *doc, const char *rule)
         if (json_is_null(json_array_get(list, index)))
             return 1;
         doc->changed = 1;
-        return sb_graft_line(c->changes, "%s: %s: - \"%s\"", SB_SHOW(strrchr(doc->path, '/') + 1),
+        return sb_graft_line(c->changes, "%s: %s: - \"%s\"", SB_SHOW(sb_path_last(doc->path)),
                              list_keys[i],
                              SB_SHOW(json_string_value(json_array_get(list, index)))) &&
                json_array_set_new(list, index, json_null()) == 0;

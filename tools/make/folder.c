@@ -65,8 +65,7 @@ sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err)
     char *parent = sb_path_join(target->place, "..");
     if (!parent)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
-    const char *slash = strrchr(target->place, '/');
-    size_t n = slash ? (size_t)(slash - target->place) + 1 : 0;
+    size_t n = (size_t)(sb_path_last(target->place) - target->place);
     memcpy(parent, target->place, n);
     strcpy(parent + n, "."); /* the folder itself may not exist yet */
     int known = statvfs(target->in_place ? target->place : parent, &disk) == 0 && disk.f_blocks;
