@@ -36,14 +36,12 @@ int sb_coverage_begin(sb_coverage *c, const sb_config *config)
 {
     *c = (sb_coverage){.layers = config->layers + 1, .experts = config->experts};
     c->routed = sb_alloc((size_t)c->layers * c->experts + 1, 1);
-    c->routes = sb_alloc(c->layers, 1);
-    return c->routed && c->routes;
+    return c->routed != NULL;
 }
 
 void sb_coverage_free(sb_coverage *c)
 {
     free(c->routed);
-    free(c->routes);
     *c = (sb_coverage){0};
 }
 
@@ -69,13 +67,10 @@ static void see_router(sb_coverage *c, const sb_op_call *call)
     if (call->layer >= c->layers || a->experts != c->experts)
         return;
     unsigned char *routed = c->routed + (size_t)call->layer * c->experts;
-    c->routes[call->layer] = 1;
     for (size_t row = 0; row < a->rows; row++) {
         const uint32_t *ids = a->ids + row * a->kept;
-        for (size_t i = 0; i < a->kept; i++) {
-            c->reached[SB_REGIME_experts] += !routed[ids[i]];
+        for (size_t i = 0; i < a->kept; i++)
             routed[ids[i]] = 1;
-        }
         c->reached[SB_REGIME_ties] +=
             (uint64_t)is_tie(a->logits + row * a->experts, ids, a->kept, a->experts);
     }
@@ -115,26 +110,34 @@ void sb_coverage_round(sb_coverage *c, size_t drafted, size_t accepted)
     if (!drafted || accepted > SB_MAX_DRAFTS)
         return;
     c->drafted = drafted > c->drafted ? drafted : c->drafted;
-    c->reached[SB_REGIME_accepted] += !c->accepted[accepted];
     c->accepted[accepted] = 1;
     c->reached[SB_REGIME_rejected] += accepted < drafted;
 }
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
-/* Counts the routed experts, and names the layer that lacks the most. */
+static size_t count_of(const unsigned char *marks, size_t count)
+{
+    size_t marked = 0;
+    for (size_t i = 0; i < count; i++)
+        marked += marks[i];
+    return marked;
+}
+
+/* Counts the routed experts of the layers whose router ran, and names the layer that lacks the
+ * most. */
 static void experts_of(const sb_coverage *c, sb_regime_seen *out)
 {
-    uint32_t most = 0, at = 0;
+    size_t most = 0;
+    uint32_t at = 0;
     for (uint32_t layer = 0; layer < c->layers; layer++) {
-        uint32_t lacks = 0;
-        for (uint32_t e = 0; e < c->experts; e++)
-            lacks += !c->routed[(size_t)layer * c->experts + e];
-        if (!c->routes[layer])
+        size_t has = count_of(c->routed + (size_t)layer * c->experts, c->experts);
+        if (!has)
             continue;
+        out->reached += has;
         out->of += c->experts;
-        if (lacks > most)
-            most = lacks, at = layer;
+        if (c->experts - has > most)
+            most = c->experts - has, at = layer;
     }
     out->applies = out->of > 0;
     if (most && at + 1 == c->layers)
@@ -149,6 +152,7 @@ static void accepted_of(const sb_coverage *c, sb_regime_seen *out)
 {
     size_t used = 0;
     out->of = c->drafted + 1;
+    out->reached = count_of(c->accepted, SB_MAX_DRAFTS + 1);
     for (size_t i = 0; i <= c->drafted && used < sizeof out->detail; i++)
         if (!c->accepted[i]) {
             int n = snprintf(out->detail + used, sizeof out->detail - used, "%s%zu",
@@ -165,7 +169,7 @@ sb_regime_seen sb_coverage_seen(const sb_coverage *c, sb_regime regime)
         experts_of(c, &out);
         break;
     case SB_REGIME_ties:
-        out.applies = c->reached[SB_REGIME_experts] > 0;
+        out.applies = count_of(c->routed, (size_t)c->layers * c->experts) > 0;
         break;
     case SB_REGIME_accepted:
         accepted_of(c, &out);
@@ -192,19 +196,13 @@ size_t sb_coverage_add(sb_coverage *c, const sb_coverage *other)
     size_t added = 0;
     for (size_t i = 0; i < (size_t)c->layers * c->experts; i++) {
         added += other->routed[i] && !c->routed[i];
-        c->reached[SB_REGIME_experts] += other->routed[i] && !c->routed[i];
         c->routed[i] |= other->routed[i];
     }
-    for (uint32_t i = 0; i < c->layers; i++)
-        c->routes[i] |= other->routes[i];
     for (size_t i = 0; i <= SB_MAX_DRAFTS; i++) {
         added += other->accepted[i] && !c->accepted[i];
-        c->reached[SB_REGIME_accepted] += other->accepted[i] && !c->accepted[i];
         c->accepted[i] |= other->accepted[i];
     }
     for (int r = 0; r < SB_REGIMES; r++) {
-        if (r == SB_REGIME_experts || r == SB_REGIME_accepted)
-            continue;
         added += other->reached[r] && !c->reached[r] && r != SB_REGIME_position;
         if (r != SB_REGIME_position)
             c->reached[r] += other->reached[r];

@@ -21,11 +21,12 @@ const char *sb_regime_words(sb_regime regime);
 const char *sb_regime_unit(sb_regime regime);
 
 typedef struct sb_coverage {
-    uint32_t layers, experts;     /* L + 1, the last is the MTP head's; E */
-    unsigned char *routed;        /* (L + 1, E): 1 if the expert of this layer was chosen */
-    unsigned char *routes;        /* (L + 1): 1 if the layer's router ran */
-    int has_gates;                /* gates of a linear attention ran */
-    uint64_t reached[SB_REGIMES]; /* counts; of SB_REGIME_position the largest position */
+    uint32_t layers, experts; /* L + 1, the last is the MTP head's; E */
+    unsigned char *routed;    /* (L + 1, E): 1 if the expert of this layer was chosen */
+    int has_gates;            /* gates of a linear attention ran */
+    /* counts; of SB_REGIME_position the largest position. SB_REGIME_experts and SB_REGIME_accepted
+     * are 0 here: sb_coverage_seen counts them in `routed` and `accepted` */
+    uint64_t reached[SB_REGIMES];
     unsigned char accepted[SB_MAX_DRAFTS + 1]; /* 1 if a round accepted this number of drafts */
     size_t drafted;                            /* the largest number of drafts of a round */
 } sb_coverage;
