@@ -374,7 +374,9 @@ static const char about[] =
 static const char more[] =
     "Verdict and exit status: IDENTICAL, WITHIN, NEAR_TIE 0; FAIL 1; wrong use 2; input refused "
     "3;\n"
-    "MISTRUSTED, SKIPPED, INHERITED 4. docs/diff.md has more.\n"
+    "MISTRUSTED, SKIPPED, INHERITED 4. If the values of ops are recorded, an op that cannot be "
+    "judged\n"
+    "makes the result SKIPPED; --free leaves the ops out. docs/diff.md has more.\n"
     "\n"
     "examples:\n"
     "  samebit diff CKPT --engine sim:sequential --tokens 1,2,3 -n 16 --draft 3\n"
@@ -409,8 +411,8 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"overlay", 0, SB_OPT_REPEATED, &w->overlays, "P=DIR",
          "replace the tensors P by those of DIR, as samebit graft does"},
         {"forced", 0, SB_OPT_FLAG, &w->forced, NULL,
-         "judge each op alone only; fail if an op cannot be judged"},
-        {"free", 0, SB_OPT_FLAG, &w->free, NULL, "compare the two free runs only"},
+         "judge each op alone; leave out the free runs"},
+        {"free", 0, SB_OPT_FLAG, &w->free, NULL, "compare the free runs; leave out the ops"},
         {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "seed of the noise (42)"},
         {"runs", 0, SB_OPT_NUMBER, &w->runs, "N", "perturbed runs that measure the noise"},
         {"explain", 0, SB_OPT_FLAG, &w->explain, NULL,
