@@ -59,7 +59,7 @@ sb_status sb_gpu_room(const sb_backend *of, uint64_t weights, sb_error *err)
     if (status == cudaSuccess)
         status = cudaMemGetInfo(&free_bytes, &total);
     if (status != cudaSuccess)
-        return sb_fail(err, SB_ERR_IO, "the device does not say how much memory it has: %s",
+        return sb_fail(err, SB_ERR_IO, "cannot ask the device for its memory: %s",
                        cudaGetErrorString(status));
     uint64_t available = free_bytes;
     if (integrated) {

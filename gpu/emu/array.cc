@@ -13,8 +13,8 @@ static sb_emu_region *take(const void *tag, const char *name, size_t bytes)
         sb_emu_fail("more than %d shared arrays", SB_EMU_STATICS);
     /* Y-11: "A block has at most 101376 bytes of shared memory" */
     if (bytes > SB_EMU_SHARED_BYTES || at > SB_EMU_SHARED_BYTES - bytes)
-        sb_emu_fail("shared array %s of %zu bytes: %zu of %d are taken", name, bytes, at,
-                    SB_EMU_SHARED_BYTES);
+        sb_emu_fail("shared array %s of %zu bytes: %zu of %d bytes are already in use", name, bytes,
+                    at, SB_EMU_SHARED_BYTES);
     emu->arena_used = at + bytes;
     memset(emu->arena_state + at, SB_EMU_UNSET, bytes);
     sb_emu_array *array = &emu->array[emu->arrays++];

@@ -57,7 +57,7 @@ void sb_emu_cp_async(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t by
 {
     called("sb_cp_async", site);
     if (read > bytes)
-        sb_emu_fail("sb_cp_async reads %u bytes of %u", read, bytes);
+        sb_emu_fail("sb_cp_async reads %u of %u bytes", read, bytes);
     const sb_emu_copy copy = {*to, *from, bytes, read, sb_emu_self->group};
     issue(&sb_emu_self->copies, &copy, bytes, "sb_cp_async");
 }
@@ -98,7 +98,7 @@ void sb_emu_cp_async_wait_all(sb_emu_site site)
 void sb_emu_returns()
 {
     if (sb_emu_self->copies.count != 0)
-        sb_emu_fail("returns with %u asynchronous copies that nothing has waited for",
+        sb_emu_fail("returns with %u asynchronous copies that no thread has waited for",
                     sb_emu_self->copies.count);
 }
 
@@ -144,7 +144,8 @@ void sb_emu_mbarrier_init(const sb_emu_spot *at, uint32_t count, sb_emu_site sit
         b->copies.count = 0;
     }
     if (b->copies.count != 0)
-        sb_emu_fail("sb_mbarrier_init: bulk copies are on their way to the one that was there");
+        sb_emu_fail("sb_mbarrier_init: bulk copies are still under way to the mbarrier that was "
+                    "there before");
     b->at = place_of(at);
     b->count = b->pending = count;
     b->phase = 0;
@@ -179,7 +180,7 @@ static void advance(sb_emu *emu, sb_emu_mbarrier *b, bool waited_for)
         b->copies.count = 0;
     }
     if (b->expected < 0)
-        sb_emu_fail("the bulk copies of a phase of the mbarrier at byte %lld have %lld bytes more "
+        sb_emu_fail("the mbarrier at byte %lld: the bulk copies of a phase have %lld bytes more "
                     "than it expects",
                     static_cast<long long>(b->at), static_cast<long long>(-b->expected));
     if (b->expected != 0 || b->copies.count != 0)
@@ -201,7 +202,8 @@ void sb_emu_mbarrier_arrive(const sb_emu_spot *at, uint32_t bytes, sb_emu_site s
     sb_emu *emu = sb_emu_now;
     sb_emu_mbarrier *b = use(at, "sb_mbarrier_arrive", site);
     if (b->pending == 0)
-        sb_emu_fail("sb_mbarrier_arrive: all %u arrivals of the phase were there", b->count);
+        sb_emu_fail("sb_mbarrier_arrive: all %u arrivals of the phase have already arrived",
+                    b->count);
     sb_emu_release(&b->coming);
     b->pending--;
     b->expected += bytes;
@@ -241,6 +243,6 @@ void sb_emu_block_ends()
     sb_emu *emu = sb_emu_now;
     for (uint32_t i = 0; i < emu->mbarriers; i++)
         if (emu->mbarrier[i].copies.count != 0)
-            sb_emu_blame(&emu->thread[0], "the block ends with bulk copies on their way that "
-                                          "nothing has waited for");
+            sb_emu_blame(&emu->thread[0],
+                         "the block ends with bulk copies under way that no thread has waited for");
 }

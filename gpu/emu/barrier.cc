@@ -83,7 +83,7 @@ void sb_emu_named_barrier(int id, int threads, bool wait, sb_emu_site site)
     sb_emu *emu = sb_emu_now;
     const char *what = wait ? "sb_barrier_sync" : "sb_barrier_arrive";
     if (id < 1 || id >= SB_EMU_BARRIERS)
-        sb_emu_fail("%s: barrier %d, not 1 to %d", what, id, SB_EMU_BARRIERS - 1);
+        sb_emu_fail("%s: barrier %d, expected 1 to %d", what, id, SB_EMU_BARRIERS - 1);
     if (threads < SB_EMU_WARP || threads % SB_EMU_WARP != 0 ||
         static_cast<uint32_t>(threads) > emu->threads)
         sb_emu_fail("%s: barrier %d of %d threads, in a block of %u", what, id, threads,
@@ -94,8 +94,8 @@ void sb_emu_named_barrier(int id, int threads, bool wait, sb_emu_site site)
         b->clock.epoch = 0;
     }
     if (b->wanted != static_cast<uint32_t>(threads))
-        sb_emu_fail("%s: barrier %d of %d threads, which others entered as one of %u", what, id,
-                    threads, b->wanted);
+        sb_emu_fail("%s: barrier %d of %d threads, but other threads entered it as a barrier of %u",
+                    what, id, threads, b->wanted);
     sb_emu_release(&b->clock);
     if (++b->arrived < b->wanted) {
         if (wait)

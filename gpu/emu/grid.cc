@@ -154,8 +154,8 @@ void sb_emu_progress(bool changed)
     sb_emu *emu = sb_emu_now;
     emu->idle = changed ? 0 : emu->idle + 1;
     if (emu->idle >= 1u << 24)
-        sb_emu_fail("16777216 atomic operations in a row have changed nothing: what they wait for "
-                    "does not come");
+        sb_emu_fail("16777216 atomic operations in a row have changed nothing: the value that they "
+                    "wait for does not come");
 }
 
 void sb_emu_launch_wait(sb_emu_site site)
@@ -260,14 +260,15 @@ static sb_status check_launch(const sb_emu_launch *launch, sb_error *err)
     if (sb_emu_now)
         return sb_fail(err, SB_ERR_USAGE, "kernel %s: a launch within a launch", launch->kernel);
     if (threads < 1 || threads > SB_EMU_THREADS || launch->block.z > 64)
-        return sb_fail(err, SB_ERR_USAGE, "kernel %s: a block of %llu threads, not 1 to %d",
+        return sb_fail(err, SB_ERR_USAGE, "kernel %s: a block of %llu threads, expected 1 to %d",
                        launch->kernel, static_cast<unsigned long long>(threads), SB_EMU_THREADS);
     if (blocks < 1 || blocks > INT32_MAX || launch->grid.y > 65535 || launch->grid.z > 65535)
         return sb_fail(err, SB_ERR_USAGE, "kernel %s: a grid of %ux%ux%u blocks", launch->kernel,
                        launch->grid.x, launch->grid.y, launch->grid.z);
     if (launch->shared > SB_EMU_SHARED_BYTES)
-        return sb_fail(err, SB_ERR_USAGE, "kernel %s: %zu bytes of shared memory, at most %d",
-                       launch->kernel, launch->shared, SB_EMU_SHARED_BYTES);
+        return sb_fail(err, SB_ERR_USAGE,
+                       "kernel %s: %zu bytes of shared memory, expected at most %d", launch->kernel,
+                       launch->shared, SB_EMU_SHARED_BYTES);
     return SB_OK;
 }
 

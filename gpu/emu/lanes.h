@@ -18,7 +18,7 @@ template <class T> void sb_emu_exchange(uint32_t mask, const sb_emu_sent<T> *in,
         if (!(mask >> lane & 1))
             continue;
         if (!(mask >> in[lane].from & 1))
-            sb_emu_lane_fail(lane, "a shuffle reads lane %d, which its mask 0x%08x lacks",
+            sb_emu_lane_fail(lane, "a shuffle reads lane %d, which is not in its mask 0x%08x",
                              in[lane].from, mask);
         out[lane] = in[in[lane].from].value;
     }

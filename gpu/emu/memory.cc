@@ -117,14 +117,14 @@ static void check_state(const sb_emu_spot *spot, size_t bytes, sb_emu_access acc
             continue;
         const long long byte = static_cast<long long>(spot->at) + static_cast<long long>(i);
         if (state[i] == SB_EMU_COMING)
-            sb_emu_fail("%s of byte %lld of %s %s, where an asynchronous copy is on its way that "
-                        "nothing has waited for",
+            sb_emu_fail("%s of byte %lld of %s %s: an asynchronous copy to this byte is under way, "
+                        "and no thread has waited for it",
                         access_names[access], byte, kind(region), region->name);
         if (access != SB_EMU_WRITE)
-            sb_emu_fail("%s of byte %lld of %s %s (element %lld of %zu bytes), which nothing has "
-                        "written",
-                        access_names[access], byte, kind(region), region->name,
-                        static_cast<long long>(spot->at) / static_cast<long long>(bytes), bytes);
+            sb_emu_fail(
+                "%s of byte %lld of %s %s (element %lld of %zu bytes), which no thread has written",
+                access_names[access], byte, kind(region), region->name,
+                static_cast<long long>(spot->at) / static_cast<long long>(bytes), bytes);
     }
 }
 
@@ -151,8 +151,7 @@ static bool is_before(const sb_emu *emu, const sb_emu_touch *touch, uint32_t thr
         const uint3 place = emu->thread[old->thread].place;
         snprintf(who, sizeof who, "thread (%u,%u,%u)", place.x, place.y, place.z);
     }
-    sb_emu_fail("a race: %s of byte %zu of %s %s, which %s has %s with nothing between that orders "
-                "the two",
+    sb_emu_fail("a race: %s of byte %zu of %s %s, which %s has %s; nothing orders the two accesses",
                 access_names[access], byte, kind(region), region->name, who, did);
 }
 
@@ -294,8 +293,8 @@ static bool stays(const sb_emu_region *region)
 static void check_early(const sb_emu_region *region, sb_emu_access access)
 {
     if (!stays(region))
-        sb_emu_fail("%s of buffer %s before sb_launch_wait, in a dependent launch: one before it "
-                    "may be at it",
+        sb_emu_fail("%s of buffer %s before sb_launch_wait, in a dependent launch: an earlier "
+                    "launch may still use the buffer",
                     access_names[access], region->name);
 }
 
@@ -303,7 +302,8 @@ static void check_early(const sb_emu_region *region, sb_emu_access access)
 void sb_emu_read_only(const sb_emu_spot *spot)
 {
     if (spot->region && sb_emu_now->launch->dependent && !stays(spot->region))
-        sb_emu_fail("__ldg of buffer %s, in a dependent launch: one before it may be at it",
+        sb_emu_fail("__ldg of buffer %s, in a dependent launch: an earlier launch may still write "
+                    "the buffer",
                     spot->region->name);
 }
 

@@ -39,7 +39,7 @@ static void report_barrier(const sb_emu *emu, const sb_emu_thread *t, char *text
 {
     const sb_emu_barrier *b = &emu->barrier[t->barrier];
     const uint32_t wanted = t->barrier ? b->wanted : emu->threads;
-    char other[256] = "nobody else comes";
+    char other[256] = "no other thread comes";
     for (uint32_t i = 0; i < emu->threads; i++) {
         const sb_emu_thread *o = &emu->thread[i];
         if (o->waiting != SB_EMU_BARRIER || o->barrier != t->barrier) {
@@ -47,15 +47,15 @@ static void report_barrier(const sb_emu *emu, const sb_emu_thread *t, char *text
             break;
         }
     }
-    snprintf(text, size, "a divergent barrier: %u of %u threads are there; %s", b->arrived, wanted,
-             other);
+    snprintf(text, size, "a divergent barrier: %u of %u threads have arrived; %s", b->arrived,
+             wanted, other);
 }
 
 static void report_mbarrier(const sb_emu *emu, const sb_emu_thread *t, char *text, size_t size)
 {
     const sb_emu_mbarrier *b = &emu->mbarrier[t->barrier];
     snprintf(text, size,
-             "nothing ends phase %u of the mbarrier at byte %lld: %u arrivals and %lld bytes are "
+             "phase %u of the mbarrier at byte %lld does not end: %u arrivals and %lld bytes are "
              "missing",
              b->phase, static_cast<long long>(b->at), b->pending,
              static_cast<long long>(b->expected));
@@ -64,7 +64,7 @@ static void report_mbarrier(const sb_emu *emu, const sb_emu_thread *t, char *tex
 /* Y-9: "no thread can go on and one has not returned" */
 void sb_emu_report_stuck(sb_emu *emu)
 {
-    char text[640] = "nothing goes on";
+    char text[640] = "no thread can continue";
     const sb_emu_thread *t = first_waiting(emu, SB_EMU_WARP_OP);
     if (t) {
         report_warp(emu, t, text, sizeof text);

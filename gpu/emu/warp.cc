@@ -23,7 +23,8 @@ static void check_mask(const char *name, uint32_t mask, uint32_t self)
 {
     const uint32_t base = self / SB_EMU_WARP * SB_EMU_WARP, lanes = sb_emu_now->threads - base;
     if (!(mask >> (self - base) & 1))
-        sb_emu_fail("%s: mask 0x%08x lacks lane %u, which calls it", name, mask, self - base);
+        sb_emu_fail("%s: mask 0x%08x does not include lane %u, which calls it", name, mask,
+                    self - base);
     if (lanes < SB_EMU_WARP && mask >> lanes != 0)
         sb_emu_fail("%s: mask 0x%08x, in a warp of %u lanes", name, mask, lanes);
 }

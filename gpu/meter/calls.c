@@ -10,7 +10,8 @@ static sb_status find(const sb_backend *backend, const sb_meter_calls **out, sb_
     if (!*out)
         *out = sb_meter_calls_gpu(backend);
     return *out ? SB_OK
-                : sb_fail(err, SB_ERR_UNSUPPORTED, "this backend has no meters: they are kernels");
+                : sb_fail(err, SB_ERR_UNSUPPORTED,
+                          "this backend has no meters, because meters are kernels");
 }
 
 sb_status sb_meter(const sb_backend *backend, const sb_meter_options *options,

@@ -102,7 +102,8 @@ sb_status sb_gpu_draw(sb_gpu *gpu, sb_gpu_piece *piece, const char *name,
     const size_t whole = all.count * bytes, words = (whole + 15) / 16;
     sb_status status = tiles_of(all.first, pack, &tiles);
     if (status)
-        return sb_fail(&gpu->err, status, "%s: nothing draws weights in its packing", name);
+        return sb_fail(&gpu->err, status, "%s: no kernel draws random weights in this packing",
+                       name);
     status = sb_gpu_drawn_open(gpu, piece, name, words * 16);
     if (!status) {
 #ifdef __CUDACC__

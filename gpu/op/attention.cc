@@ -90,7 +90,7 @@ static sb_status check(const sb_gpu_work &work, const sb_attention_args *a)
     return a->hd == 64 || a->hd == 128 || a->hd == 256
                ? SB_OK
                : sb_fail(work.err(), SB_ERR_UNSUPPORTED,
-                         "heads of %zu elements, not 64, 128 or 256", a->hd);
+                         "heads of %zu elements, expected 64, 128 or 256", a->hd);
 }
 
 /* Converts host values to the codes of a cache. A resident cache already has codes. */

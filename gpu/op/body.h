@@ -126,9 +126,8 @@ static inline sb_status sb_gpu_unrecorded(sb_gpu *gpu, const char *name)
 {
     if (!sb_gpu_records(gpu))
         return SB_OK;
-    return gpu->recorded =
-               sb_fail(&gpu->err, SB_ERR_USAGE,
-                       "%s: what belongs to no launch, while launches are recorded", name);
+    return gpu->recorded = sb_fail(&gpu->err, SB_ERR_USAGE,
+                                   "%s: is not a launch, and only launches can be recorded", name);
 }
 
 /* Allocates memory for packed matrices, `bytes` each, and fills it in parts. */

@@ -11,11 +11,11 @@ sb_status sb_gpu_conv_slots(sb_gpu *gpu, const sb_conv_args *args, const sb_gpu_
     const size_t channels = args->weight->rows, rows = args->rows, kept = (TAPS - 1) * channels;
     sb_gpu_work work(gpu);
     if (args->weight->cols != TAPS)
-        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a convolution of %u taps, not %d",
+        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a convolution of %u taps, expected %d",
                        args->weight->cols, TAPS);
     if (slots && args->trail && rows > SB_CONV_ROWS)
-        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a trail of %zu rows, more than %u", rows,
-                       SB_CONV_ROWS);
+        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a trail of %zu rows, expected at most %u",
+                       rows, SB_CONV_ROWS);
     sb_conv_job<float> job = {};
     job.in = work.in("in", args->in, rows * channels);
     job.weight = work.values("weight", args->weight);

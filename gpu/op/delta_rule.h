@@ -14,8 +14,9 @@ static inline sb_delta_job<float> sb_delta_bring(sb_gpu_work &work, const sb_del
     const size_t state = a->v_heads * a->dk * a->dv, values = a->v_heads * a->dv;
     sb_delta_job<float> job = {};
     if (a->dk > SB_DELTA_KEYS)
-        work.did(sb_fail(work.err(), SB_ERR_UNSUPPORTED, "keys of %zu elements, more than %zu",
-                         a->dk, static_cast<size_t>(SB_DELTA_KEYS)));
+        work.did(sb_fail(work.err(), SB_ERR_UNSUPPORTED,
+                         "keys of %zu elements, expected at most %zu", a->dk,
+                         static_cast<size_t>(SB_DELTA_KEYS)));
     job.q = work.in("q", a->q, keys);
     job.k = work.in("k", a->k, keys);
     job.v = work.in("v", a->v, (rows - 1) * a->v_stride + values);

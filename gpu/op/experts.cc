@@ -52,7 +52,7 @@ static sb_status check_ids(sb_gpu_work &work, const sb_expert_linear_args *a)
     for (size_t i = 0; i < a->rows * a->kept; i++)
         if (a->ids[i] >= a->experts)
             return sb_fail(work.err(), SB_ERR_USAGE,
-                           "row %zu has kept expert %u, and there are %zu of them", i / a->kept,
+                           "row %zu has kept expert %u, expected one below %zu", i / a->kept,
                            a->ids[i], a->experts);
     return SB_OK;
 }

@@ -50,7 +50,7 @@ sb_status sb_gpu_heads(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_heads_ar
 {
     sb_gpu_work work(gpu);
     if (args->hd > SB_HEADS_MOST)
-        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "heads of %zu elements, more than %u",
+        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "heads of %zu elements, expected at most %u",
                        args->hd, SB_HEADS_MOST);
     return SB_IS(knobs, kv_cache, fp8) ? run_heads<uint8_t>(work, args, cache)
                                        : run_heads<uint16_t>(work, args, cache);
@@ -106,7 +106,7 @@ sb_status sb_gpu_gdn(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_gdn_args *
     const size_t n = gates->rows * gates->heads;
     sb_gdn_job<float> job = {};
     if (args->conv->weight->cols != SB_GDN_TAPS)
-        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a convolution of %u taps, not %d",
+        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a convolution of %u taps, expected %d",
                        args->conv->weight->cols, SB_GDN_TAPS);
     const auto weight = work.values("conv", args->conv->weight);
     job.a_log = work.values("a_log", gates->a_log);

@@ -98,8 +98,10 @@ sb_status sb_gpu_work::place(buffer *b, const char *name, size_t bytes)
         const size_t offset =
             static_cast<size_t>(static_cast<char *>(b->host) - static_cast<char *>(residence->at));
         if (bytes > residence->bytes - offset)
-            return sb_fail(err(), SB_ERR_USAGE, "buffer %s: %zu bytes at %zu of %zu", name, bytes,
-                           offset, residence->bytes);
+            return sb_fail(
+                err(), SB_ERR_USAGE,
+                "buffer %s: %zu bytes at byte %zu are beyond the %zu bytes of its memory", name,
+                bytes, offset, residence->bytes);
         b->part = {residence, offset, bytes};
         bool fresh = b->use == SB_GPU_OUTPUT;
         for (const buffer *other = buffers; other < b; other++)
@@ -115,7 +117,7 @@ sb_status sb_gpu_work::place(buffer *b, const char *name, size_t bytes)
         return b->pooled ? SB_OK : SB_ERR_MEMORY;
     }
     if (gpu->sealed)
-        return sb_fail(err(), SB_ERR_USAGE, "buffer %s is the host's", name);
+        return sb_fail(err(), SB_ERR_USAGE, "buffer %s belongs to the host", name);
     b->part = {&b->own, 0, bytes};
     return sb_gpu_take(gpu, &b->own, name, b->host, bytes, b->use);
 }
@@ -129,7 +131,7 @@ sb_gpu_part sb_gpu_work::add(const char *name, void *host, size_t bytes, sb_gpu_
         return sb_gpu_part();
     }
     if (count == PIECES) {
-        did(sb_fail(err(), SB_ERR_USAGE, "buffer %s is one too many for an op", name));
+        did(sb_fail(err(), SB_ERR_USAGE, "buffer %s is one more than an op may have", name));
         return sb_gpu_part();
     }
     buffer *b = &buffers[count++];

@@ -52,9 +52,9 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
     const char *why = sb_linear_refusal(knobs, a->weight, a->kind);
     sb_linear_shape shape = sb_linear_shape();
     if (!why && sb_pack_shape(a->weight, &shape) == SB_ERR_UNSUPPORTED)
-        why = "no operand of the bf16 unit holds its codes";
+        why = "its codes do not fit into an operand of the bf16 unit";
     if (!why && !sb_linear_is_bf16(work, a->in, a->rows * k))
-        why = "an input is not a bfloat16";
+        why = "an input is not a bfloat16 number";
     if (why)
         return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "a linear layer of %u x %u: %s", n, k, why);
     if (rows == 0)

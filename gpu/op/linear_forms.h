@@ -21,7 +21,7 @@ static inline const char *sb_linear_refusal(const sb_knobs *knobs, const sb_matr
     if (sb_param_cast(knobs, weight))
         return "the knobs round weights";
     if (input != SB_FORMAT_f32 && input != SB_FORMAT_bf16)
-        return "its inputs are to be rounded to another type than bfloat16";
+        return "its inputs must be rounded to another type than bfloat16";
     return nullptr;
 }
 

@@ -93,7 +93,7 @@ static inline const char *lowbit_refusal(const sb_knobs *knobs, const sb_matrix 
                        : scheme == SB_SCHEME_fp8_token  ? SB_IS(knobs, act_fp8_token, vllm)
                        : scheme == SB_SCHEME_fp8_static ? SB_IS(knobs, act_fp8_static, vllm)
                                                         : false;
-    return known ? nullptr : "its inputs are to be quantized in another form";
+    return known ? nullptr : "its inputs must be quantized in another form";
 }
 
 #endif

@@ -34,7 +34,7 @@ sb_status sb_gpu_fits(uint64_t weights, uint64_t available, sb_error *err)
         return SB_OK;
     const unsigned long long w = tenths(weights), a = tenths(available);
     return sb_fail(err, SB_ERR_MEMORY,
-                   "the weights have %llu.%llu GB, and %llu.%llu GB of memory are available, of "
-                   "which a run wants one for itself",
+                   "the weights have %llu.%llu GB, but only %llu.%llu GB of memory are available, "
+                   "and a run needs another 1 GB for itself",
                    w / 10, w % 10, a / 10, a % 10);
 }

@@ -129,7 +129,8 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
             return sb_gpu_share();
         }
         if (gpu->sealed) {
-            did(sb_fail(err(), SB_ERR_USAGE, "%s: its matrix was not brought before", name));
+            did(sb_fail(err(), SB_ERR_USAGE, "%s: its matrix was not copied to the device before",
+                        name));
             return sb_gpu_share();
         }
         kept = static_cast<sb_gpu_kept *>(sb_alloc(1, sizeof *kept));
@@ -156,8 +157,8 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
 static bool is_plain(sb_gpu_work *work, const char *name, const sb_matrix *m)
 {
     if (sb_matrix_quantized(m))
-        work->did(
-            sb_fail(work->err(), SB_ERR_UNSUPPORTED, "%s is quantized: no kernel takes it", name));
+        work->did(sb_fail(work->err(), SB_ERR_UNSUPPORTED,
+                          "%s is quantized, and no kernel reads it in this form", name));
     return !sb_matrix_quantized(m);
 }
 

@@ -10,7 +10,7 @@ sb_status sb_gpu_step_open(const sb_backend *backend, const sb_model *model, con
     *out = NULL;
     if (!calls)
         return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "backend %s has no steps: they are those of kernels", backend->name);
+                       "backend %s has no steps, because steps consist of kernels", backend->name);
     return calls->open(backend, model, knobs, options, out, err);
 }
 

@@ -137,7 +137,8 @@ static sb_status check(const sb_queued_step *step, size_t ahead, sb_error *err)
     if (step->failed)
         return sb_fail(err, SB_ERR_USAGE, "the step failed earlier and has not been reset");
     if (ahead > step->options.positions - step->reach)
-        return sb_fail(err, SB_ERR_USAGE, "%zu positions behind %zu: there are %zu", ahead,
+        return sb_fail(err, SB_ERR_USAGE,
+                       "%zu more positions after %zu, expected at most %zu in all", ahead,
                        step->reach, step->options.positions);
     return SB_OK;
 }
@@ -176,7 +177,7 @@ static sb_status feed(sb_gpu_step *it, const uint32_t *tokens, size_t n, sb_erro
     if (!status)
         status = check_tokens(step, tokens, n, err);
     if (!status && (n == 0 || n > step->options.rows))
-        status = sb_fail(err, SB_ERR_USAGE, "a call of %zu rows; expected 1 to %zu", n,
+        status = sb_fail(err, SB_ERR_USAGE, "a call has %zu rows, expected 1 to %zu", n,
                          step->options.rows);
     if (!status)
         status = sb_step_write(step, step->tokens, tokens, n * sizeof *tokens, err);
@@ -190,12 +191,13 @@ static sb_status run(sb_gpu_step *it, size_t rows, sb_error *err)
     if (status)
         return status;
     if (step->rows == 0)
-        return sb_fail(err, SB_ERR_USAGE, "before the first token there is nothing to go on from");
+        return sb_fail(err, SB_ERR_USAGE,
+                       "there is no token yet that the step could continue from");
     if (rows == 0 || rows > step->options.slots)
-        return sb_fail(err, SB_ERR_USAGE, "a step of %zu rows; expected 1 to %zu", rows,
+        return sb_fail(err, SB_ERR_USAGE, "a step has %zu rows, expected 1 to %zu", rows,
                        step->options.slots);
     if (rows > 1 && !sb_knobs_have_row_states(&step->knobs))
-        return sb_fail(err, SB_ERR_UNSUPPORTED, "delta_rule=%s has no state between rows",
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "delta_rule=%s has no state after each row",
                        sb_knob_value_name(step->knobs.value[SB_KNOB_delta_rule]));
     return play_rows(step, SB_STEP_rows, rows, err);
 }
@@ -212,7 +214,7 @@ static sb_status check_trail(const sb_queued_step *step, sb_error *err)
     const sb_status status = check(step, 0, err);
     return status || step->trail
                ? status
-               : sb_fail(err, SB_ERR_USAGE, "the last call was no verify, or was cut already");
+               : sb_fail(err, SB_ERR_USAGE, "the last call was not a verify, or was already cut");
 }
 
 static sb_status keep(sb_gpu_step *it, size_t kept, sb_error *err)
@@ -221,8 +223,8 @@ static sb_status keep(sb_gpu_step *it, size_t kept, sb_error *err)
     const uint32_t number = static_cast<uint32_t>(kept);
     sb_status status = check_trail(step, err);
     if (!status && (kept == 0 || kept > step->rows))
-        status =
-            sb_fail(err, SB_ERR_USAGE, "cannot keep %zu rows of a call of %zu", kept, step->rows);
+        status = sb_fail(err, SB_ERR_USAGE, "cannot keep %zu rows, because the call has %zu", kept,
+                         step->rows);
     if (!status)
         status = sb_step_write(step, step->kept, &number, sizeof number, err);
     if (!status)
@@ -269,7 +271,8 @@ static sb_status put(sb_gpu_step *it, size_t at, const uint32_t *drafts, size_t 
     if (status)
         return status;
     if (at + n >= SB_STEP_SLOTS)
-        return sb_fail(err, SB_ERR_USAGE, "%zu drafts, more than %d", at + n, SB_STEP_SLOTS - 1);
+        return sb_fail(err, SB_ERR_USAGE, "%zu drafts, expected at most %d", at + n,
+                       SB_STEP_SLOTS - 1);
     return sb_step_write(step, step->tokens + 1 + at, drafts, n * sizeof *drafts, err);
 }
 
@@ -325,8 +328,9 @@ static sb_status refusal(const sb_model *model, const sb_knobs *knobs, const sb_
         return sb_fail(err, SB_ERR_UNSUPPORTED, "no kernel computes under these knobs");
     if (o->slots == 0 || o->slots > SB_STEP_SLOTS || o->rows < o->slots || o->positions < o->rows ||
         o->positions > SB_POSITION_LIMIT)
-        return sb_fail(err, SB_ERR_USAGE, "a step of %zu slots, %zu rows, %zu positions", o->slots,
-                       o->rows, o->positions);
+        return sb_fail(err, SB_ERR_USAGE,
+                       "a step with %zu slots, %zu rows and %zu positions is not possible",
+                       o->slots, o->rows, o->positions);
     if (o->mtp && !sb_model_has_mtp(model))
         return sb_fail(err, SB_ERR_USAGE, "the checkpoint has no MTP head");
     return SB_OK;

@@ -172,7 +172,8 @@ static void caught(size_t elements, L launch, const char *kernel,
 }
 
 /* The schedule determines which of these errors occurs first. */
-#define UNORDERED "a race: ", "which nothing has written", "an asynchronous copy is on its way"
+#define UNORDERED                                                                                  \
+    "a race: ", "which no thread has written", "an asynchronous copy to this byte is under way"
 #define DRAWN(kernel) PERSISTENT(kernel, &b->result)
 #define INTO_X(kernel) PERSISTENT(kernel, &b->in)
 #define ONE_WARP(kernel) WARPS(kernel, 32)
@@ -184,7 +185,7 @@ TEST(test_faults_of_barriers)
 {
     CAUGHT(700, SUM, sum_blocks<NO_BARRIER>, UNORDERED);
     CAUGHT(700, SUM, sum_blocks<DIVERGENT>,
-           "a divergent barrier: 32 of 96 threads are there; thread (32,0,0) has returned");
+           "a divergent barrier: 32 of 96 threads have arrived; thread (32,0,0) has returned");
     CAUGHT(700, SUM, sum_blocks<TWO_LINES>, "a divergent barrier: thread (");
     CAUGHT(2000, TRANSPOSE, transpose<NO_BARRIER>, UNORDERED);
     CAUGHT(2000, DRAWN, persistent<NO_BARRIER>, UNORDERED);
@@ -214,10 +215,10 @@ TEST(test_faults_of_copies)
     CAUGHT(2000, TILES, pipeline<NO_BARRIER2>, UNORDERED);
     CAUGHT(2000, TILES, pipeline<MISALIGNED>, "buffer x is not aligned to 16");
     CAUGHT(400, TILES, pipeline<NONE>, "of buffer x is out of range");
-    CAUGHT(2000, TILES, pipeline<LEFT>, "returns with 1 asynchronous copies that nothing has");
+    CAUGHT(2000, TILES, pipeline<LEFT>, "returns with 1 asynchronous copies that no thread has");
     CAUGHT(2000, TILES, bulk<NO_WAIT>, UNORDERED);
     CAUGHT(2000, TILES, bulk<WAIT_EARLY>, UNORDERED);
-    CAUGHT(2000, TILES, bulk<NO_BARRIER2>, UNORDERED, "nothing ends phase", "all 1 arrivals");
+    CAUGHT(2000, TILES, bulk<NO_BARRIER2>, UNORDERED, "does not end: ", "all 1 arrivals");
     CAUGHT(2000, TILES, bulk<TOO_FEW>, "have 16 bytes more than it expects");
     CAUGHT(2000, TILES, bulk<TOO_MANY>, "0 arrivals and 16 bytes are missing");
     CAUGHT(2000, TILES, bulk<LATE_INIT>, UNORDERED);
@@ -228,8 +229,10 @@ TEST(test_faults_of_copies)
 TEST(test_faults_of_warps)
 {
     CAUGHT(700, SUM, sum_blocks<MISSING>, "misses lane 5: thread (37,0,0) waits in __syncthreads");
-    CAUGHT(700, SUM, sum_blocks<WRONG_MASK>, "mask 0xfffffffe lacks lane 0, which calls it");
-    CAUGHT(700, SUM, sum_blocks<FROM_ABSENT>, "a shuffle reads lane 16, which its mask 0x0000ffff");
+    CAUGHT(700, SUM, sum_blocks<WRONG_MASK>,
+           "mask 0xfffffffe does not include lane 0, which calls it");
+    CAUGHT(700, SUM, sum_blocks<FROM_ABSENT>,
+           "a shuffle reads lane 16, which is not in its mask 0x0000ffff");
 }
 
 /* Y-14: "The faults of Y-4, Y-5 and Y-7 to Y-13 are still faults." */
@@ -238,16 +241,17 @@ TEST(test_without_history)
     history = false;
     test_right_kernels(suite_state);
     CAUGHT(700, SUM, sum_blocks<DIVERGENT>,
-           "a divergent barrier: 32 of 96 threads are there; thread (32,0,0) has returned");
-    CAUGHT(700, SUM, sum_blocks<NO_BARRIER>, "which nothing has written");
-    CAUGHT(2000, TRANSPOSE, transpose<NO_BARRIER>, "which nothing has written");
-    CAUGHT(2000, TILES, pipeline<NO_WAIT>, "an asynchronous copy is on its way");
+           "a divergent barrier: 32 of 96 threads have arrived; thread (32,0,0) has returned");
+    CAUGHT(700, SUM, sum_blocks<NO_BARRIER>, "which no thread has written");
+    CAUGHT(2000, TRANSPOSE, transpose<NO_BARRIER>, "which no thread has written");
+    CAUGHT(2000, TILES, pipeline<NO_WAIT>, "an asynchronous copy to this byte is under way");
     test_faults_of_memory(suite_state);
     CAUGHT(700, SUM, sum_blocks<MISSING>, "misses lane 5: thread (37,0,0) waits in __syncthreads");
-    CAUGHT(700, SUM, sum_blocks<WRONG_MASK>, "lacks lane 0", "a shuffle reads lane 0");
-    CAUGHT(700, SUM, sum_blocks<FROM_ABSENT>, "a shuffle reads lane 16, which its mask 0x0000ffff");
+    CAUGHT(700, SUM, sum_blocks<WRONG_MASK>, "does not include lane 0", "a shuffle reads lane 0");
+    CAUGHT(700, SUM, sum_blocks<FROM_ABSENT>,
+           "a shuffle reads lane 16, which is not in its mask 0x0000ffff");
     CAUGHT(2000, TILES, pipeline<MISALIGNED>, "buffer x is not aligned to 16");
-    CAUGHT(2000, TILES, pipeline<LEFT>, "returns with 1 asynchronous copies that nothing has");
+    CAUGHT(2000, TILES, pipeline<LEFT>, "returns with 1 asynchronous copies that no thread has");
     static bench b; /* this is a race, as test_faults_of_barriers shows */
     open(&b, 1, 2000);
     is_ok(&b, SB_LAUNCH(&b.queue, turn<NO_BARRIER2>, 1, 32, 0, &b.result, 9));

@@ -357,7 +357,7 @@ TEST(test_memory)
     fresh(0);
     assert_int_equal(run("stale_shared", stale_shared, 2, 64, 0), SB_ERR_DIFF);
     assert_non_null(strstr(err.text, "block (1,0,0)"));
-    assert_non_null(strstr(err.text, "which nothing has written"));
+    assert_non_null(strstr(err.text, "which no thread has written"));
 }
 
 /* --- atomic operations ----------------------------------------------------------------------- */
@@ -418,7 +418,8 @@ TEST(test_atomics)
     memset(output.word, 0, sizeof output.word);
     memset(output.region.state, SB_EMU_SET, sizeof output.word);
     assert_int_equal(run("spinning", spinning, 2, 1, 0), SB_ERR_DIFF);
-    assert_non_null(strstr(err.text, "have changed nothing: what they wait for does not come"));
+    assert_non_null(
+        strstr(err.text, "have changed nothing: the value that they wait for does not come"));
     RIGHT(atomics, 1, 64, atomics_expected, 68);
     REFUSED(plain_and_atomic, 1, 32, "a race: ");
 }
@@ -526,12 +527,12 @@ TEST(test_barriers_and_copies)
     RIGHT(nothing_read, 1, 32, zero, 128);
     REFUSED(nothing_misaligned, 1, 1, "from byte 4100 of buffer input is not aligned to 16");
     REFUSED(read_beyond, 1, 1, "sb_cp_async of 4 bytes at byte 4096 of buffer input is out of");
-    REFUSED(open_group, 1, 32, "an asynchronous copy is on its way");
-    REFUSED(wrong_count, 1, 64, "which others entered as one of");
-    REFUSED(barrier_zero, 1, 32, "barrier 0, not 1 to 15");
+    REFUSED(open_group, 1, 32, "an asynchronous copy to this byte is under way");
+    REFUSED(wrong_count, 1, 64, "but other threads entered it as a barrier of");
+    REFUSED(barrier_zero, 1, 32, "barrier 0, expected 1 to 15");
     REFUSED(never_made, 1, 1, "no mbarrier was made at byte 0 of shared array gate");
     RIGHT(arrivals, 1, 64, arrivals_expected, 64);
-    REFUSED(left_bulk, 1, 1, "the block ends with bulk copies on their way");
+    REFUSED(left_bulk, 1, 1, "the block ends with bulk copies under way");
 }
 
 /* --- launches -------------------------------------------------------------------------------- */

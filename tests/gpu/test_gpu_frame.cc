@@ -95,7 +95,7 @@ TEST(test_too_many)
         for (int i = 0; i < 25; i++)
             work.in("word", &word, 1);
         assert_int_equal(work.finish(), SB_ERR_USAGE);
-        assert_string_equal(sb_gpu_said(gpu)->text, "buffer word is one too many for an op");
+        assert_string_equal(sb_gpu_said(gpu)->text, "buffer word is one more than an op may have");
     }
     sb_gpu_close(gpu);
 }
@@ -165,7 +165,8 @@ TEST(test_weights)
         sb_gpu_work work(gpu);
         work.values("norm", &m);
         assert_int_equal(work.finish(), SB_ERR_UNSUPPORTED);
-        assert_string_equal(sb_gpu_said(gpu)->text, "norm is quantized: no kernel takes it");
+        assert_string_equal(sb_gpu_said(gpu)->text,
+                            "norm is quantized, and no kernel reads it in this form");
     }
     sb_gpu_close(gpu);
 }
@@ -225,7 +226,7 @@ TEST(test_room)
     const uint64_t one = 1ull << 30;
     assert_int_equal(sb_gpu_fits(one, 2 * one, &err), SB_OK);
     assert_int_equal(sb_gpu_fits(one + 1, 2 * one, &err), SB_ERR_MEMORY);
-    assert_string_equal(err.text, "the weights have 1.0 GB, and 2.1 GB of memory are available, of "
-                                  "which a run wants one for itself");
+    assert_string_equal(err.text, "the weights have 1.0 GB, but only 2.1 GB of memory are "
+                                  "available, and a run needs another 1 GB for itself");
     assert_int_equal(sb_gpu_fits(0, one - 1, &err), SB_ERR_MEMORY);
 }

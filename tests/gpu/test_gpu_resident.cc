@@ -70,7 +70,7 @@ void is_sum(rig *r)
 void is_stopped(rig *r, sb_status status)
 {
     assert_int_equal(status, SB_ERR_DIFF);
-    if (!strstr(sb_gpu_said(r->gpu)->text, "element 299 of 4 bytes), which nothing has written"))
+    if (!strstr(sb_gpu_said(r->gpu)->text, "element 299 of 4 bytes), which no thread has written"))
         fail_msg("%s", sb_gpu_said(r->gpu)->text);
 }
 
