@@ -123,7 +123,7 @@ refused 2 bench gpu "$work/T4"
 refused 2 bench cpu
 refused 2 bench cpu "$work/T4" --preset T4
 refused 2 bench cpu "$work/T4" --format fp8-block
-says_err '--format says what --preset makes'
+says_err '--format applies to --preset'
 refused 2 bench cpu "$work/T4" --layers 3
 refused 2 bench cpu "$work/T4" --worst
 refused 2 bench cpu --worst --preset T4
@@ -134,7 +134,7 @@ refused 2 bench cpu "$work/T4" --vs f64
 refused 3 bench cpu "$work/none"
 # shellcheck disable=SC2086
 run 4 bench cpu "$work/T4" $quick --threads 1 --blas "$work/none.so"
-says_err 'no OpenBLAS can be loaded'
+says_err 'OpenBLAS cannot be loaded'
 # --- beside busy processes, which are gone at the end --------------------------------------------------
 run 0 bench cpu --preset T1 --tokens 2 --passes 1 --hogs 2 --json
 at hogs 2

@@ -10,10 +10,10 @@ run 0 bench decode --preset T1 --backend emu --context 5
 says 'decode of T1: 1 row behind 5 tokens'
 says 'measured in this run: emulator'
 says 'bytes, drawn where kernels run; profile sm121'
-says 'SKIPPED: all times, and what follows from them: nothing keeps time here, on the emulator'
+says 'SKIPPED: all times, and what follows from them: this backend does not measure time, on the emulator'
 check "a rate without a time" test "$(grep -cE 'inf|nan|reaches|per second$' "$out")" = 2 # those of the ledger
 check "something is WRONG" test "$(grep -c WRONG "$out")" = 0
-check "launches of no op" eval 'grep -qE "^  of no op of the ledger +[1-9][0-9]? " "$out"'
+check "launches of no op" eval 'grep -qE "^  not in the ledger +[1-9][0-9]? " "$out"'
 # the bytes that each kernel must move are given beside its launches, and add up to the ledger by kernels of the step
 check "a kernel without its bytes" eval '! grep -vqE "^  sb_[a-z_]+ +[0-9]+ +[0-9]+ +- +- +- +-$" <<< "$(grep -E "^  sb_" "$out")"'
 same "bytes of all kernels" "$(awk '/^  sb_/ { sum += $3 } END { print sum }' "$out")" \
@@ -94,7 +94,7 @@ stand_in() { # stand_in ARG...: status 1, since all that the meters come to is w
     last="$* (on the stand-in for a device)"
     "$launches" "$@" > "$out" 2> "$err" < /dev/null
     same "status" $? 1
-    says_err 'a kernel that measures the card came to another result'
+    says_err 'a kernel that measures the card computed a wrong result'
 }
 near() { # near PATH VALUE: but for the rounding of an event, which is a float
     local found
@@ -103,7 +103,7 @@ near() { # near PATH VALUE: but for the rounding of an event, which is a float
 }
 if [ -x "$launches" ]; then
     SAMEBIT_MEMORY=$work/memory stand_in bench verify --preset T1 --draft 3 --backend gpu
-    says 'SKIPPED: all times, and what follows from them: nothing keeps time here'
+    says 'SKIPPED: all times, and what follows from them: this backend does not measure time'
     same "measurements that are WRONG" "$(grep -c 'WRONG$' "$out")" 15
     # the meters have freed their 2 GiB before the weights are loaded
     check "memory that the meters have kept" eval '[ "$(tail -n 1 "$work/memory")" -lt 1048576 ]'
@@ -169,7 +169,7 @@ fi
 refused 2 bench decode --preset T1 --backend cpu
 says_err "--backend is 'cpu', expected gpu or emu"
 refused 2 bench decode --preset T1 --seed 1
-says_err '--seed is an option of what --backend runs'
+says_err '--seed needs --backend'
 refused 2 bench decode --preset 35b-a3b --backend emu
 says_err 'too many for the emulator'
 refused 2 bench decode --preset T1 --backend emu --profile none

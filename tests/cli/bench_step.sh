@@ -98,7 +98,7 @@ says 'a round, in plain steps of one token:'
 says 'keys and values of the rows in the MTP head:'
 says 'one draft of the MTP head:'
 says '  the draft                                          27      415152320 '
-says 'what accepts the drafts:'
+says 'accepting the drafts:'
 says 'a round of 3 drafts: 744 launches of 2.3 us: 1.711 ms; kernels read 5122792426 bytes of weights'
 run 0 bench verify --preset T2 --draft 2 --json
 at kernels_head.0.part entries

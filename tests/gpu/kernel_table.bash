@@ -82,7 +82,7 @@ mixers() { # caches of many parts, widths of heads, forms of the delta rule; dra
 meters() { # what measures a card, whose results cannot be right here
     SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/samebit_launches" bench decode --preset T1 --backend gpu \
         > "$work/out" 2>&1
-    [ $? = 1 ] && grep -q 'measures the card came to another result' "$work/out" && return
+    [ $? = 1 ] && grep -q 'measures the card computed a wrong result' "$work/out" && return
     echo "  bench" && tail -n 1 "$work/out"
     return 1
 }

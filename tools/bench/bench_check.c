@@ -179,8 +179,8 @@ static int bench_way(const char *folder, const char *original, sb_io io, int col
 int sb_bench_check(const char *folder, const char *original)
 {
     int sound = 1;
-    printf("%s%s%s, %d threads; check_over_hash is the speed of `samebit check` against pread and "
-           "XXH3\n",
+    printf("%s%s%s, %d threads; check_over_hash is the speed of `samebit check` divided by that of "
+           "pread and XXH3\n",
            folder, original ? " against " : "", original ? original : "", (int)sb_threads());
     for (sb_io io = SB_IO_auto; io < SB_IO_COUNT && sound; io++)
         sound = bench_way(folder, original, io, 0);
@@ -203,7 +203,8 @@ int sb_bench_check_made(const char *folder)
     }
     if (sound)
         printf("check of 4 * 10^8 weights in %s-*, %d threads; check_over_hash is the speed of "
-               "`samebit check`\nagainst pread and XXH3 over the same files\n",
+               "`samebit check`\n"
+               "divided by that of pread and XXH3 over the same files\n",
                folder, (int)sb_threads());
     for (unsigned f = 0; f < SB_BENCH_FORMATS && sound; f++)
         for (int way = 0; way < 4 && sound; way++) {

@@ -51,7 +51,8 @@ sb_status sb_blas_open(const char *library, sb_blas **out, sb_error *err)
     if (is_static()) {
         sb_blas_close(b);
         *out = NULL;
-        return sb_fail(err, SB_ERR_SKIPPED, "%s: a static program loads no library", SB_SHOW(name));
+        return sb_fail(err, SB_ERR_SKIPPED, "%s: a static program cannot load a library",
+                       SB_SHOW(name));
     }
     b->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (b->library && find(b, "cblas_sgemv", &b->sgemv) && find(b, "cblas_dgemv", &b->dgemv) &&
@@ -59,7 +60,8 @@ sb_status sb_blas_open(const char *library, sb_blas **out, sb_error *err)
         return SB_OK;
     sb_blas_close(b);
     *out = NULL;
-    return sb_fail(err, SB_ERR_SKIPPED, "%s: no OpenBLAS can be loaded from there", SB_SHOW(name));
+    return sb_fail(err, SB_ERR_SKIPPED, "%s: OpenBLAS cannot be loaded from this path",
+                   SB_SHOW(name));
 }
 
 void sb_blas_close(sb_blas *b)

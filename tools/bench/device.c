@@ -112,7 +112,7 @@ static sb_status add_to(sb_device_part *parts, size_t *count, const char *name, 
     while (p < parts + *count && strcmp(p->name, name) != 0)
         p++;
     if (p == parts + SB_DEVICE_PARTS)
-        return sb_fail(err, SB_ERR_UNSUPPORTED, "a step of more than %d kernels or ops",
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "a step has more than %d kernels or ops",
                        (int)SB_DEVICE_PARTS);
     if (p == parts + *count) {
         *p = (sb_device_part){.launches = 0};
@@ -161,8 +161,8 @@ static sb_status time_launches(job *j, sb_error *err)
         if (!status)
             status = cut(j, err);
         if (!status && (count == LAUNCHES || (i > 0 && count != first)))
-            status = sb_fail(err, SB_ERR_DIFF, "a step of %zu launches, and then one of %zu", first,
-                             count);
+            status = sb_fail(err, SB_ERR_DIFF,
+                             "a step had %zu launches, and its repetition had %zu", first, count);
         first = count;
         for (size_t k = 0; k < count && !status; k++)
             j->seconds[k * SB_DEVICE_PASSES + i] = j->launches[k].seconds;
@@ -182,8 +182,8 @@ static sb_status run(job *j, sb_error *err)
         status = sb_hollow_new(&j->o->model, &j->hollow, err);
     if (!status && b == sb_backend_emu() && j->hollow.bytes > SB_DEVICE_EMULATED)
         status = sb_fail(err, SB_ERR_USAGE,
-                         "%zu bytes of weights are too many for the emulator: %d; a smaller "
-                         "--preset, as T1, or --layers",
+                         "%zu bytes of weights are too many for the emulator, expected at most %d: "
+                         "use a smaller --preset, such as T1, or --layers",
                          j->hollow.bytes, (int)SB_DEVICE_EMULATED);
     if (!status)
         status = sb_meter_draws(b, j->hollow.first, j->hollow.bytes, j->o->model.seed, err);

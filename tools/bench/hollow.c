@@ -157,7 +157,8 @@ static sb_status fill(const list *l, const item *i, unsigned char *to, sb_error 
         return SB_OK;
     }
     if (t->dtype != SB_DTYPE_F32 || t->bytes != 4)
-        return sb_fail(err, SB_ERR_UNSUPPORTED, "%s has values, and nothing draws them", t->name);
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "%s: its values cannot be drawn at random",
+                       t->name);
     sb_store_u32(to, sb_bits_f32(number_of(i)));
     return SB_OK;
 }
@@ -215,7 +216,7 @@ static sb_status reserve(const list *l, sb_hollow *h, sb_error *err)
     h->first = mmap(NULL, h->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (h->first == MAP_FAILED) {
         h->first = NULL;
-        return sb_fail(err, SB_ERR_MEMORY, "no addresses for %zu bytes", h->bytes);
+        return sb_fail(err, SB_ERR_MEMORY, "cannot reserve addresses for %zu bytes", h->bytes);
     }
     h->values = sb_alloc((size_t)l->values, 1);
     h->model = sb_alloc(1, sizeof *h->model);

@@ -123,7 +123,7 @@ static sb_status count_matrices(sb_moves_matrix *of, uint32_t layer, sb_moves_mo
         }
     }
     if (m->matrices == SB_MOVES_MATRICES)
-        return sb_fail(err, SB_ERR_UNSUPPORTED, "a step of more than %d kinds of matrices",
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "a step has more than %d kinds of matrices",
                        SB_MOVES_MATRICES);
     m->matrix[m->matrices++] = *of;
     return SB_OK;

@@ -127,8 +127,8 @@ sb_status sb_bench_try(const sb_knobs *knobs, const sb_linear_args *args, int pl
         got ^= plant && i == 0;
         if (got != expected)
             status = sb_fail(err, SB_ERR_DIFF,
-                             "row %u of a %s layer of %u x %u is %08x, by the definition %08x: "
-                             "nothing is timed",
+                             "row %u of a %s layer of %u x %u is %08x, expected %08x by the "
+                             "definition: nothing is timed",
                              (unsigned)s.row[i], sb_format_name(args->weight->format),
                              (unsigned)args->weight->rows, (unsigned)args->weight->cols,
                              (unsigned)got, (unsigned)expected);

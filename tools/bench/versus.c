@@ -143,7 +143,8 @@ static sb_status compare(const work *w, const unit *u, sb_error *err)
     if (error <= size * (w->quantized ? 0.05 : 1e-9))
         return SB_OK;
     return sb_fail(err, SB_ERR_DIFF,
-                   "binary32 rows of %s are no yardstick: squares of differences %g, of outputs %g",
+                   "binary32 rows of %s cannot be a yardstick: the sum of squared differences is "
+                   "%g, that of squared outputs %g",
                    sb_f32_kind_name(w->kind), error, size);
 }
 

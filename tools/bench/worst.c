@@ -290,8 +290,8 @@ static sb_status compare(work *w, const sb_worst_line *line, int plant, sb_error
         for (size_t i = 0; i < count * ROWS && !status; i++)
             if (sb_bits_f32(w->out[i]) != sb_bits_f32(w->expected[i % ROWS]))
                 status = sb_fail(err, SB_ERR_DIFF,
-                                 "%s rows, %s: output %zu of %zu is %08x, by the definition %08x: "
-                                 "nothing is timed",
+                                 "%s rows, %s: output %zu of %zu is %08x, expected %08x by the "
+                                 "definition: nothing is timed",
                                  line->format, names[line->family], i, count * ROWS,
                                  (unsigned)sb_bits_f32(w->out[i]),
                                  (unsigned)sb_bits_f32(w->expected[i % ROWS]));

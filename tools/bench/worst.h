@@ -13,11 +13,11 @@
     X(normal, "as in a model")                                                                     \
     X(huge, "one huge product among tiny ones")                                                    \
     X(spread, "products of all exponents")                                                         \
-    X(cancel, "neighbours that annul each other but for one last place")                           \
-    X(zero, "neighbours that annul each other")                                                    \
-    X(deep, "products of all exponents that annul each other, and something far below")            \
-    X(tie, "a sum in the middle between two neighbours")                                           \
-    X(decided, "the same, and something far below that decides")
+    X(cancel, "neighbours that cancel except for one last place")                                  \
+    X(zero, "neighbours that cancel")                                                              \
+    X(deep, "products of all exponents that cancel, and a term far below")                         \
+    X(tie, "a sum halfway between two neighbours")                                                 \
+    X(decided, "the same, and a term far below that decides")
 
 typedef enum sb_worst_family {
 #define SB_WORST_ID(id, help) SB_WORST_##id,

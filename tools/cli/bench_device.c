@@ -212,7 +212,7 @@ static void print_ops(const sb_bench_measured *m, const verdict *v)
         if (sums.part[i].launches)
             print_part(sb_moves_op_title((sb_moves_op)i), &sums.part[i],
                        sb_moves_bytes(&m->step->row[i]), all.seconds, v->rate);
-    print_part("of no op of the ledger", &sums.part[SB_MOVES_OPS], 0, all.seconds, 0);
+    print_part("not in the ledger", &sums.part[SB_MOVES_OPS], 0, all.seconds, 0);
     print_part("all launches, one by one", &all, sb_moves_bytes(&m->step->total), all.seconds,
                v->rate);
     print_header("kernel");
@@ -224,21 +224,21 @@ static void print_ops(const sb_bench_measured *m, const verdict *v)
 
 static void print_verdict(const sb_bench_measured *m, const verdict *v)
 {
-    printf("floor: bytes / measured read rate: %.4f ms, of which the step reaches %.1f %%\n",
+    printf("floor, bytes / measured read rate: %.4f ms; the step reaches %.1f %% of it\n",
            1e3 * v->floor, 100 * v->floor / v->step);
-    printf("floor and %" PRIu32 " phases of %.2f us, the measured launch%s: %.4f ms, of which it "
-           "reaches %.1f %%\n",
+    printf("floor and %" PRIu32
+           " phases of %.2f us, the measured launch%s: %.4f ms; the step reaches %.1f %% of it\n",
            m->step->total.phases, 1e6 * v->launch, m->is_graph ? " of a graph" : "", 1e3 * v->model,
            100 * v->model / v->step);
     printf("implied for a GB10: %.3f ms, %.2f %s per second\n", 1e3 * v->implied,
            m->rows / v->implied, m->unit);
-    printf("  assumed: it is read at %.0f GB/s, a phase waits %.2f us there, and the same share of "
-           "both together is reached\n",
+    printf("  assumed: memory is read at %.0f GB/s, a phase waits %.2f us, and the step reaches "
+           "the same share of both together\n",
            m->options->bandwidth / 1e9, 1e6 * m->latency);
 }
 
 static const char no_time[] =
-    "SKIPPED: all times, and what follows from them: nothing keeps time here";
+    "SKIPPED: all times, and what follows from them: this backend does not measure time";
 
 void sb_bench_print_measured(const sb_bench_measured *m)
 {
@@ -257,7 +257,7 @@ void sb_bench_print_measured(const sb_bench_measured *m)
            m->is_graph ? "a graph" : "launch by launch", 1e3 * v.step, 1e3 * r->step.least,
            1e3 * r->step.most, m->rows / v.step, m->unit);
     if (r->keep.median > 0 && m->rows > 1)
-        printf("giving all rows of it up but one: %.4f ms\n", 1e3 * r->keep.median);
+        printf("rolling back all rows but one: %.4f ms\n", 1e3 * r->keep.median);
     print_verdict(m, &v);
 }
 

@@ -19,21 +19,21 @@ enum { CORES = 8, FEW = 2, WORDS = 16, MOST_TOKENS = 64, TEXT = 8 * (FEW + MOST_
 static const char about[] =
     "Prints what each command costs for a checkpoint of this shape with more layers: time and\n"
     "memory. CKPT has at least one layer of the real width. Each command runs on CKPT, on one\n"
-    "thread in a process of its own; its processor seconds and its peak of memory are measured.\n"
-    "All else is extrapolated, by formulas that are printed:\n"
+    "thread in its own process; its processor seconds and its peak of memory are measured.\n"
+    "Everything else is extrapolated with these formulas:\n"
     "\n"
     "  headers      seconds x tensors of the whole / tensors of CKPT\n"
     "  check        seconds x bytes of the whole / bytes of CKPT\n"
     "  per token    (seconds of many tokens - seconds of 2) / their difference, x F, where F is\n"
     "               a token of the whole over a token of CKPT, each op of each layer timed\n"
-    "  on C cores   seconds / C: the least it can take. Reading from a disk, the speed of memory\n"
-    "               and what does not run in parallel come on top\n"
+    "  on C cores   seconds / C: the least time. Reading from a disk, the speed of memory and\n"
+    "               what does not run in parallel are not included\n"
     "  memory       checks: as measured. Others: as measured, with the weights of the whole in\n"
     "               place of those of CKPT; the system may drop such pages\n"
     "\n"
     "The diff contains the run of its engine, a simulated one. Every fourth layer of the whole "
     "has\n"
-    "full attention. If CKPT has one kind of layers only, it stands for the other.";
+    "full attention. If CKPT has only one kind of layer, this kind is used for both.";
 
 typedef enum growth { TENSORS, BYTES, TOKENS } growth;
 
@@ -225,7 +225,7 @@ static void print_text(const plan *p)
            s->layers, 1e-9 * s->here.bytes, (unsigned long long)p->passes);
     printf("extrapolated: %u layers (%u with full attention), %.3f GB; a token x %.2f%s\n",
            s->whole_layers, s->whole_full, 1e-9 * s->whole.bytes, p->factor,
-           s->has_full && s->has_linear ? "" : "; one kind of layers stands for both");
+           s->has_full && s->has_linear ? "" : "; one kind of layer is used for both");
     printf("  %-8s %-8s %12s %12s", "command", "", "measured s", "whole s");
     for (size_t c = 0; c < p->core_count; c++)
         printf("   %3.0f cores", p->cores[c]);
@@ -245,8 +245,8 @@ static void print_text(const plan *p)
             printf(" %11.4g", r->seconds / p->cores[c]);
         printf(" %10.3f\n", 1e-9 * r->bytes);
     }
-    printf("seconds are those of processors; on C cores seconds / C, the least it can take "
-           "(--help has the formulas)\n");
+    printf("seconds are processor seconds; C cores need at least seconds / C (--help has the "
+           "formulas)\n");
 }
 
 static json_t *measured_json(const sb_bench_child *m)
@@ -343,10 +343,10 @@ sb_status sb_bench_plan(int argc, char **argv, sb_error *err)
     const sb_opt opts[] = {
         {"against", 0, SB_OPT_INPUT, &p->against, "CKPT", "the original, for check --against"},
         {"extrapolate", 0, SB_OPT_NUMBER, &p->extrapolate, "N",
-         "to a model of N layers (those of CKPT)"},
+         "extrapolate to a model of N layers (the layers of CKPT)"},
         {"cores", 0, SB_OPT_STRING, &p->cores_list, "LIST", "numbers of cores: 2,8,20"},
         {"tokens", 0, SB_OPT_NUMBER, &p->tokens, "N", "tokens by which two runs differ (8)"},
-        {"passes", 0, SB_OPT_NUMBER, &p->passes, "N", "of which the least counts (3)"},
+        {"passes", 0, SB_OPT_NUMBER, &p->passes, "N", "repetitions, the fastest counts (3)"},
         SB_OPT_JSON(&p->as_json),
     };
     sb_command_line line = {.usage = "bench plan CKPT [options]",

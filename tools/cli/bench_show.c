@@ -54,7 +54,9 @@ static void print_decode(const sb_bench_decode *d, const sb_bench_report *r,
 static void print_versus(const sb_bench_report *r)
 {
     if (r->versus_count)
-        printf("\nagainst rows in binary32 (%s): exact_over_f32 is the speed of the reference\n",
+        printf("\n"
+               "compared with rows in binary32 (%s): exact_over_f32 is the reference's speed over "
+               "theirs\n",
                r->f32_kernels);
     for (size_t i = 0; i < r->versus_count; i++) {
         const sb_bench_versus *v = &r->versus[i];
@@ -149,9 +151,9 @@ void sb_bench_print_worst(const sb_worst_report *r, const sb_bench_options *o)
            sb_dot_selected(), (unsigned long long)r->compared, o->passes);
     for (sb_worst_family f = 0; f < SB_WORST_COUNT; f++)
         printf("  %-8s %s\n", sb_worst_family_name(f), sb_worst_family_help(f));
-    print_families("one input: time of a weight of normal data, then how many times longer");
+    print_families("one input: time per weight with normal data, then how many times longer");
     print_times(r, 0);
-    snprintf(title, sizeof title, "%d inputs at once: the same, of a weight and an input",
+    snprintf(title, sizeof title, "%d inputs at once: the same, per weight and input",
              (int)SB_WORST_INPUTS);
     print_families(title);
     print_times(r, 1);

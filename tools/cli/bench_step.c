@@ -25,7 +25,7 @@ static const struct {
 } heads[HEADS] = {
     {SB_MOVES_ENTRIES, "entries", "keys and values of the rows in the MTP head"},
     {SB_MOVES_DRAFT, "draft", "one draft of the MTP head"},
-    {SB_MOVES_ACCEPTED, "accept", "what accepts the drafts"},
+    {SB_MOVES_ACCEPTED, "accept", "accepting the drafts"},
 };
 
 typedef struct request {
@@ -50,19 +50,18 @@ typedef struct request {
 } request;
 
 static const char about[] =
-    "The ledger of one step: for each op that it calls, the bytes that memory must move and the\n"
-    "multiply-adds, and how fast a machine of that memory rate and launch latency is at most.\n"
-    "It is arithmetic on the shapes of a preset: without --backend no weight is made, nothing "
-    "runs\n"
-    "and nothing is measured (docs/ledger.md). verify also says what a round of speculation costs "
-    "in\n"
+    "Prints the ledger of one step: for each op the bytes that memory must move and the\n"
+    "multiply-adds, and the highest speed of a machine with this memory rate and launch latency.\n"
+    "It is calculated from the shapes of a preset: without --backend no weight is made, nothing\n"
+    "runs and nothing is measured (docs/ledger.md). verify also says what a round of speculation "
+    "costs in\n"
     "plain steps, and from which acceptance on it pays.\n"
     "\n"
-    "With --backend gpu the step is run (docs/bench-gpu.md): its weights are drawn on the device\n"
-    "from a seed, so that no checkpoint is needed; the card's rates are measured in the same run;\n"
-    "and each op has its time beside its bytes. Where there is no device, the ledger is printed\n"
-    "all the same, and what is missing is SKIPPED by name. With --backend emu all of it runs but\n"
-    "the times, on a small preset (T1 to T6).";
+    "With --backend gpu the step is run (docs/bench-gpu.md). Its weights are drawn on the device\n"
+    "from a seed, so no checkpoint is needed. The card's rates are measured in the same run, and\n"
+    "each op is shown with its time and its bytes. Without a device the ledger is printed, and\n"
+    "each missing part is SKIPPED by name. With --backend emu everything runs without times, on a\n"
+    "small preset (T1 to T6).";
 
 static const char more[] = "example:\n"
                            "  samebit bench verify --preset 35b-a3b --recipe nvfp4-all --draft 3\n"
@@ -70,14 +69,17 @@ static const char more[] = "example:\n"
 
 /* B-14: "the output says where each number comes from" */
 static const char *const origins[] = {
-    "weights: of the tensors that samebit make plans; of experts, the union that is expected",
+    "weights: the tensors that samebit make plans; for experts, the expected number of different "
+    "ones",
     "kept: state, convolution, keys and values, read and written",
-    "activations: 2 bytes per value in and out; a cache may hold them, and no sum has them",
-    "rate: 255 GB/s is the best that others read of a GB10's memory; there is also 231 to 234",
-    "latency: 2.3 us is what others saw between two kernels on a GB10, without graphs",
-    "phases: calls of samebit's ops that wait for the one before; who fuses has fewer",
-    "kernels: of that profile, as a resident step starts them, up to 9 rows fused; none was run",
-    "again: what blocks read beyond the first time; a cache may serve it, and no sum has it",
+    "activations: 2 bytes per value in and out; a cache may hold them, so no sum includes them",
+    "rate: 255 GB/s is the best reported read rate of a GB10's memory; other reports have 231 to "
+    "234",
+    "latency: 2.3 us is the reported time between two kernels on a GB10, without graphs",
+    "phases: calls of samebit's ops that wait for the call before; fused kernels have fewer",
+    "kernels: those of the profile, as a resident step starts them, up to 9 rows fused; none was "
+    "run",
+    "again: bytes that blocks read a further time; a cache may serve them, so no sum includes them",
 };
 enum { ORIGINS = sizeof origins / sizeof *origins };
 
@@ -112,7 +114,7 @@ static sb_status check_given(const request *r, const sb_command_line *line, sb_e
         if (!(line->given >> i & 1))
             continue;
         if (strcmp(name, "seed") == 0 && !r->backend)
-            return sb_fail(err, SB_ERR_USAGE, "--seed is an option of what --backend runs");
+            return sb_fail(err, SB_ERR_USAGE, "--seed needs --backend");
         if ((drafts && r->kind != VERIFY) || (strcmp(name, "rows") == 0 && r->kind != PREFILL))
             return sb_fail(err, SB_ERR_USAGE, "--%s is an option of bench %s, not of bench %s",
                            name, kinds[drafts ? VERIFY : PREFILL], kinds[r->kind]);
@@ -158,9 +160,10 @@ static sb_status read_profile(request *r, sb_error *err)
         r->words = sb_profile_help(i);
         return sb_knobs_profile(&r->knobs, name, err);
     }
-    return sb_fail(err, SB_ERR_USAGE,
-                   "--profile is '%s', expected sm121, sm121-w8a8 or sm121-w4a4: what kernels have",
-                   SB_SHOW(r->profile));
+    return sb_fail(
+        err, SB_ERR_USAGE,
+        "--profile is '%s', expected sm121, sm121-w8a8 or sm121-w4a4, the profiles of the kernels",
+        SB_SHOW(r->profile));
 }
 
 static sb_status read_names(request *r, sb_error *err)
@@ -182,23 +185,28 @@ static sb_status read_names(request *r, sb_error *err)
 static sb_status parse(request *r, sb_command_line *line, int argc, char **argv, sb_error *err)
 {
     const sb_opt opts[] = {
-        {"preset", 0, SB_OPT_STRING, &r->preset, "P", "35b-a3b, 122b-a10b, ...: a shape of make"},
-        {"recipe", 0, SB_OPT_STRING, &r->recipe, "R", "nvidia-mix (default), nvfp4-all, fp8, bf16"},
+        {"preset", 0, SB_OPT_STRING, &r->preset, "P",
+         "shape of the model: 35b-a3b, 122b-a10b, ..."},
+        {"recipe", 0, SB_OPT_STRING, &r->recipe, "R",
+         "formats of the weights: nvidia-mix (default), nvfp4-all, fp8, bf16"},
         {"context", 0, SB_OPT_NUMBER, &r->context, "N", "tokens in the cache before the step (0)"},
-        {"draft", 0, SB_OPT_NUMBER, &r->draft, "K", "of verify: proposed tokens of a round (3)"},
+        {"draft", 0, SB_OPT_NUMBER, &r->draft, "K", "verify: drafts per round (3)"},
         {"accept", 0, SB_OPT_STRING, &r->accept, "a",
-         "of verify: how likely one is accepted if those before it were (0.6)"},
-        {"rows", 0, SB_OPT_NUMBER, &r->rows, "T", "of prefill: tokens of the prompt (4096)"},
+         "verify: probability that a draft is accepted if the drafts before it were (0.6)"},
+        {"rows", 0, SB_OPT_NUMBER, &r->rows, "T", "prefill: tokens of the prompt (4096)"},
         {"bandwidth", 0, SB_OPT_STRING, &r->bandwidth, "GBs",
-         "what memory gives, in 10^9 bytes per second (255)"},
+         "read rate of the memory, in 10^9 bytes per second (255)"},
         {"latency", 0, SB_OPT_STRING, &r->latency, "US",
          "microseconds from one phase to the next (2.3)"},
-        {"layers", 0, SB_OPT_NUMBER, &r->layers, "N", "of a model of so many layers"},
-        {"backend", 0, SB_OPT_INPUT, &r->backend, "gpu|emu", "run the step there, too"},
+        {"layers", 0, SB_OPT_NUMBER, &r->layers, "N", "number of layers, instead of the preset's"},
+        {"backend", 0, SB_OPT_INPUT, &r->backend, "gpu|emu", "also run the step on this backend"},
         {"profile", 0, SB_OPT_STRING, &r->profile, "P",
-         "of the kernels: sm121 (default), or with quantized inputs sm121-w8a8, sm121-w4a4"},
-        {"seed", 0, SB_OPT_NUMBER, &r->seed, "N", "of the weights and tokens of --backend (42)"},
-        {"kv", 0, SB_OPT_STRING, &r->kv, "bf16|fp8", "keys and values, instead of the recipe's"},
+         "profile of the kernels: sm121 (default), or with quantized inputs sm121-w8a8, "
+         "sm121-w4a4"},
+        {"seed", 0, SB_OPT_NUMBER, &r->seed, "N",
+         "seed of the weights and tokens for --backend (42)"},
+        {"kv", 0, SB_OPT_STRING, &r->kv, "bf16|fp8",
+         "type of keys and values, instead of the recipe's"},
         SB_OPT_JSON(&r->json),
     };
     char usage[64];
@@ -323,7 +331,7 @@ static void print_time(const request *r)
            1e3 * r->step.total.phases * r->seconds);
     printf("both, implied: %.3f ms, %.2f %s per second\n", 1e3 * whole, r->width / whole,
            units[r->kind]);
-    printf("launches of the kernels: %" PRIu32 " of %s us: %.3f ms, which no sum has\n",
+    printf("launches of the kernels: %" PRIu32 " of %s us: %.3f ms, in no sum\n",
            r->kernels.total.launches, r->latency, 1e3 * launches_seconds(r));
     printf("memory is the limit only from %.2f * 10^12 multiply-adds per second on\n",
            enough_macs(r) / 1e12);
@@ -370,7 +378,8 @@ static sb_bench_measured measured_of(const request *r)
 
 static void print_text(const request *r)
 {
-    printf("%s%s%s of %s: %" PRIu32 " row%s behind %" PRIu64 " tokens\n%s: %s\n",
+    printf("%s%s%s of %s: %" PRIu32 " row%s after %" PRIu64 " tokens\n"
+           "%s: %s\n",
            r->measured ? "" : no_device, r->measured ? "" : "\n", kinds[r->kind], r->preset,
            r->width, r->width == 1 ? "" : "s", r->context, r->of->name, r->of->words);
     print_table(&r->step);
@@ -584,6 +593,6 @@ sb_status sb_bench_step(int argc, char **argv, sb_error *err)
         print_text(&r);
     if (!status && r.measured && sb_bench_is_wrong(&r.report))
         status =
-            sb_fail(err, SB_ERR_DIFF, "a kernel that measures the card came to another result");
+            sb_fail(err, SB_ERR_DIFF, "a kernel that measures the card computed a wrong result");
     return status;
 }

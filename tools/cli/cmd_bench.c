@@ -14,20 +14,23 @@
 #include "tools/make/make.h"
 
 static const char about[] =
-    "Decodes tokens with the reference, one at a time, and says for every kind of op how much of\n"
-    "the memory bandwidth of the same run it uses. First, outputs of every linear layer are\n"
-    "computed anew by the definition; if one differs in one bit, nothing is timed (status 1).\n"
-    "CKPT is a checkpoint folder; without it one is made in a temporary folder, in $TMPDIR or\n"
-    "here, and removed at the end.\n"
+    "Decodes tokens with the reference, one at a time. Prints for every kind of op which share of\n"
+    "the memory bandwidth, measured in the same run, it uses. Before that, outputs of every "
+    "linear\n"
+    "layer are compared with the definition; if one bit differs, nothing is timed (exit status "
+    "1).\n"
+    "CKPT is a checkpoint folder. Without it a checkpoint is made in a temporary folder, in "
+    "$TMPDIR\n"
+    "or here, and removed at the end.\n"
     "\n"
-    "With --worst it takes no checkpoint, but rows whose sums are hard to round: of all "
-    "exponents,\n"
-    "annulling each other, in the middle between two numbers. For every stored format it prints\n"
-    "how many times longer they take than rows as in a model, with one input (a step) and with\n"
-    "many (a prompt), and what share of them the first rounding test and the next left open.\n"
+    "--worst needs no checkpoint. It makes rows whose sums are hard to round: products of all\n"
+    "exponents, products that cancel, sums halfway between two numbers. For every stored format "
+    "it\n"
+    "prints how many times longer they take than rows as in a model, with one input (a step) and\n"
+    "with many (a prompt), and which share the first rounding test and the next one leave open.\n"
     "\n"
-    "With --hogs N it only times tokens, beside N processes that never sleep: with the threads\n"
-    "that are taken by default, and on one, in turn; of the ratio the median is told.";
+    "--hogs N only times tokens, beside N processes that never sleep: with the default number of\n"
+    "threads and with one thread, in turn. It prints the median of the ratio.";
 
 static const char more[] =
     "example:\n"
@@ -68,16 +71,15 @@ static sb_status check_given(const wishes *w, const sb_command_line *line, sb_er
         if (!(line->given >> i & 1))
             continue;
         if (w->hogs && is_one_of(name, not_hogs))
-            return sb_fail(err, SB_ERR_USAGE, "--hogs times tokens only: not with --%s", name);
+            return sb_fail(err, SB_ERR_USAGE, "--hogs only times tokens: it excludes --%s", name);
         if (w->worst && !is_one_of(name, of_worst))
-            return sb_fail(err, SB_ERR_USAGE, "--worst makes rows of its own: not with --%s", name);
+            return sb_fail(err, SB_ERR_USAGE, "--worst makes its own rows: it excludes --%s", name);
         if (!w->worst && !w->make.preset && is_one_of(name, makes))
             return sb_fail(err, SB_ERR_USAGE,
-                           "--%s says what --preset makes; a checkpoint folder is taken as it is",
-                           name);
+                           "--%s applies to --preset; a checkpoint folder is used as it is", name);
     }
     if (w->worst && line->operands > 1)
-        return sb_fail(err, SB_ERR_USAGE, "--worst makes rows of its own: not with a folder");
+        return sb_fail(err, SB_ERR_USAGE, "--worst makes its own rows: expected no folder");
     return SB_OK;
 }
 
@@ -85,27 +87,29 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
 {
     const sb_opt opts[] = {
         {"preset", 0, SB_OPT_STRING, &w->make.preset, "P", "make a checkpoint of this shape"},
-        {"format", 0, SB_OPT_STRING, &w->make.format, "F", "of this format (bf16)"},
-        {"layers", 0, SB_OPT_NUMBER, &w->layers, "N", "of so many layers (4)"},
-        {"tokens", 0, SB_OPT_NUMBER, &w->tokens, "N", "tokens to be timed (16; at most 256)"},
-        {"context", 0, SB_OPT_NUMBER, &w->context, "C", "tokens fed before them (0)"},
-        {"prefill", 0, SB_OPT_NUMBER, &w->prefill, "N", "time a prompt of N tokens, too"},
+        {"format", 0, SB_OPT_STRING, &w->make.format, "F", "format of this checkpoint (bf16)"},
+        {"layers", 0, SB_OPT_NUMBER, &w->layers, "N", "number of layers of this checkpoint (4)"},
+        {"tokens", 0, SB_OPT_NUMBER, &w->tokens, "N", "number of timed tokens (16; at most 256)"},
+        {"context", 0, SB_OPT_NUMBER, &w->context, "C", "tokens fed before the timed ones (0)"},
+        {"prefill", 0, SB_OPT_NUMBER, &w->prefill, "N", "also time a prompt of N tokens"},
         {"threads", 0, SB_OPT_STRING, &w->threads, "LIST", "numbers of threads: 1,2"},
         {"vs", 0, SB_OPT_STRING, &w->vs, "f32",
-         "the same matrices by rows added in binary32, in turn"},
+         "also time the same matrices with rows added in binary32, in turn"},
         {"blas", 0, SB_OPT_STRING, &w->library, "FILE",
-         "binary32 and binary64 weights in this OpenBLAS, too; auto: the one of the system"},
+         "also time binary32 and binary64 weights in this OpenBLAS; auto: the system's"},
         {"passes", 0, SB_OPT_NUMBER, &w->passes, "N",
-         "of that comparison, of --worst or --hogs (7; at most 64)"},
+         "passes of --vs, --blas, --worst or --hogs (7; at most 64)"},
         {"profile", 0, SB_OPT_STRING, &w->profile, "P", "exact (default), w4a4, ..."},
-        {"extrapolate", 0, SB_OPT_NUMBER, &w->extrapolate, "N", "to a model of N layers (40)"},
-        {"stream", 0, SB_OPT_NUMBER, &w->stream, "MIB", "size of the array that is read"},
+        {"extrapolate", 0, SB_OPT_NUMBER, &w->extrapolate, "N",
+         "extrapolate to a model of N layers (40)"},
+        {"stream", 0, SB_OPT_NUMBER, &w->stream, "MIB",
+         "size of the array that measures the memory"},
         {"worst", 0, SB_OPT_FLAG, &w->worst, NULL,
-         "rows that are hard to round, of every format, against rows as in a model"},
+         "compare rows that are hard to round with rows as in a model, for every format"},
         {"hogs", 0, SB_OPT_NUMBER, &w->hogs, "N",
-         "tokens beside N busy processes, on all threads and on one (at most 256)"},
+         "time tokens beside N busy processes, with all threads and with one (at most 256)"},
         {"self-test", 0, SB_OPT_FLAG, &w->bench.plant, NULL,
-         "spoil one output: the comparison must find it, and nothing is timed"},
+         "change one output: the comparison must find it, and nothing is timed"},
         SB_OPT_JSON(&w->as_json),
     };
     *line = (sb_command_line){.usage = "bench cpu (CKPT | --preset P | --worst) [options]",
