@@ -21,5 +21,6 @@ sb_status sb_functions_find(const char *name, const sb_functions **out, sb_error
             return SB_OK;
         }
     }
-    return sb_fail(err, SB_ERR_USAGE, "there are no functions '%s'; there are: %s", name, names);
+    return sb_fail(err, SB_ERR_USAGE, "there is no library of functions '%s'; expected one of: %s",
+                   name, names);
 }

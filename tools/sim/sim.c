@@ -96,5 +96,6 @@ sb_status sb_sim_find(const char *name, const sb_sim **out, sb_error *err)
             return SB_OK;
         }
     }
-    return sb_fail(err, SB_ERR_USAGE, "there is no sim '%s'; the sims are: %s", name, names);
+    return sb_fail(err, SB_ERR_USAGE, "there is no simulated engine '%s'; expected one of: %s",
+                   name, names);
 }
