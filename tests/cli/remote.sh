@@ -133,9 +133,9 @@ head -c 9000000 /dev/zero > "$work/zeros"
 mkdir "$work/root/org/large"
 cp "$work/root/org/bf16/config.json" "$work/root/org/large"
 printf '\0\1\0\0\0\0\0\0' | cat - "$work/zeros" > "$work/root/org/large/model.safetensors"
-fails noranges 'gives no ranges (HTTP 200 in place of 206)' "http://127.0.0.1:$here/noranges/org/large"
-fails badrange ', asked was for bytes 0 to 262143'
-fails extra 'bytes came'
+fails noranges 'does not send ranges (HTTP 200 instead of 206)' "http://127.0.0.1:$here/noranges/org/large"
+fails badrange ', expected bytes 0 to 262143'
+fails extra 'bytes were received'
 fails cut '(curl 18)'
 fails stall 'the server is silent'
 fails changes 'changed while it was read: its ETag was'

@@ -15,7 +15,7 @@ sb_status sb_place_of(const char *text, const sb_remote_wish *wish, char **path,
     sb_remote_result got;
     *path = NULL;
     if (wish->cache && !wish->remote)
-        return sb_fail(err, SB_ERR_USAGE, "--remote-cache is of --remote, which is not given");
+        return sb_fail(err, SB_ERR_USAGE, "--remote-cache needs --remote");
     if (!wish->remote || stat(text, &about) == 0)
         return sb_hub_resolve(text, path, err);
     sb_status status = sb_remote_fetch(text, &options, &got, err);

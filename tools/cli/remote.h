@@ -12,15 +12,12 @@ typedef struct sb_remote_wish {
 
 /* Rows of a table of options. */
 #define SB_OPT_REMOTE(wish)                                                                        \
-    {"remote",                                                                                     \
-     0,                                                                                            \
-     SB_OPT_FLAG,                                                                                  \
-     &(wish)->remote,                                                                              \
-     NULL,                                                                                         \
-     "read what is not here over HTTP: headers and small files; a hub id or an address"},          \
+    {"remote",    0,                                                                               \
+     SB_OPT_FLAG, &(wish)->remote,                                                                 \
+     NULL,        "read headers and small files over HTTP: CKPT may be a hub id or an address"},   \
     {                                                                                              \
         "remote-cache", 0, SB_OPT_STRING, &(wish)->cache, "DIR",                                   \
-            "where --remote keeps them; ~/.cache/samebit/remote if absent"                         \
+            "folder in which --remote keeps them (~/.cache/samebit/remote)"                        \
     }
 
 /* The path of the files that an operand names: as it is if it exists; with --remote read from a

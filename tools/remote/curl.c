@@ -274,7 +274,8 @@ sb_status sb_curl_run(const sb_curl_ask *ask, sb_curl_answer *out, sb_error *err
     stream s = {.ask = ask, .answer = out};
     *out = (sb_curl_answer){0};
     if (!n)
-        return sb_fail(err, SB_ERR_INPUT, "%s: too long an address or token", SB_SHOW(ask->url));
+        return sb_fail(err, SB_ERR_INPUT, "%s: the address or the token is too long",
+                       SB_SHOW(ask->url));
     sb_status status = start(config, n, &c, err);
     if (status)
         return status;

@@ -167,7 +167,7 @@ static sb_status follow(question *q, sb_curl_answer *out, sb_error *err)
         if (!sb_curl_field(out, "location", location, sizeof location) ||
             !redirected(at, location, next))
             status = sb_fail(err, SB_ERR_INPUT,
-                             "%s: HTTP %u sends to \"%s\", expected an http or https address",
+                             "%s: HTTP %u redirects to \"%s\", expected an http or https address",
                              SB_SHOW(q->url), out->status, SB_SHOW(location));
         else if (hops == REDIRECTS)
             status = sb_fail(err, SB_ERR_INPUT, "%s: more than %d redirects", SB_SHOW(q->url),
@@ -208,13 +208,14 @@ static sb_status ask(question *q, sb_curl_answer *out, int *absent, sb_error *er
         status = sb_fail(err, SB_ERR_IO, "%s: %s (curl %d)", SB_SHOW(q->url),
                          out->exit == 28 ? "the server is silent" : SB_SHOW(out->why), out->exit);
     else if (!out->status)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: no answer of HTTP", SB_SHOW(q->url));
+        status = sb_fail(err, SB_ERR_INPUT, "%s: the answer is not HTTP", SB_SHOW(q->url));
     else if (out->status == 404 && absent)
         *absent = 1;
     else if (out->status != 200 && out->status != 206)
         status = refuse_status(q, out->status, err);
     else if (out->over && !q->http->left)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: the limit of %" PRIu64 " bytes is reached",
+        status = sb_fail(err, SB_ERR_INPUT,
+                         "%s: the limit of %" PRIu64 " bytes for all reads is reached",
                          SB_SHOW(q->url), q->http->read);
     if (status)
         sb_curl_answer_free(out);
@@ -239,11 +240,12 @@ static sb_status same_file(const question *q, const sb_curl_answer *a, uint64_t 
     }
     if (strcmp(file->tag, tag) != 0)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: changed while it was read: its ETag was %s and is %s",
+                       "%s: changed while it was read: its ETag was %s and is now %s",
                        SB_SHOW(file->url), SB_SHOW(file->tag), SB_SHOW(tag));
     if (file->size != size)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: changed while it was read: it had %" PRIu64 " bytes and has %" PRIu64,
+                       "%s: changed while it was read: it had %" PRIu64
+                       " bytes and now has %" PRIu64,
                        SB_SHOW(file->url), file->size, size);
     return SB_OK;
 }
@@ -282,10 +284,11 @@ static sb_status take_range(const question *q, const sb_curl_answer *a, sb_http_
                 last < size && last + 1 == (size < end ? size : end);
     if (!sound)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: Content-Range is \"%s\", asked was for bytes %" PRIu64 " to %" PRIu64,
+                       "%s: Content-Range is \"%s\", expected bytes %" PRIu64 " to %" PRIu64,
                        SB_SHOW(q->url), SB_SHOW(text), q->from, end - 1);
     if (a->over || a->count != last - first + 1)
-        return sb_fail(err, SB_ERR_INPUT, "%s: Content-Range is \"%s\", but %s%zu bytes came",
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: Content-Range is \"%s\", but %s%zu bytes were received",
                        SB_SHOW(q->url), SB_SHOW(text), a->over ? "more than " : "", a->count);
     return same_file(q, a, size, file, err);
 }
@@ -308,8 +311,8 @@ static sb_status take_whole(const question *q, sb_curl_answer *a, sb_http_file *
 {
     if (a->over)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: this server gives no ranges (HTTP 200 in place of 206), and the file "
-                       "has more than the %zu bytes that are read whole",
+                       "%s: this server does not send ranges (HTTP 200 instead of 206), and the "
+                       "file has more than %zu bytes, the most that is read without ranges",
                        SB_SHOW(q->url), q->limit);
     sb_status status = same_file(q, a, a->count, file, err);
     if (status)

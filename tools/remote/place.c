@@ -146,9 +146,9 @@ sb_status sb_remote_folder(const sb_remote_place *place, const char *cache, char
     char name[SB_HUB_ID_MAX + SB_HUB_REVISION_MAX + 64];
     char *above = cache ? sb_strdup(cache) : cache_folder();
     if (!above)
-        return sb_fail(
-            err, SB_ERR_IO,
-            "neither --remote-cache, XDG_CACHE_HOME nor HOME says where to keep headers");
+        return sb_fail(err, SB_ERR_IO,
+                       "there is no folder for the headers: none of --remote-cache, XDG_CACHE_HOME "
+                       "and HOME is set");
     sb_status status = name_of(place, name, sizeof name, err);
     if (!status)
         status = make_folders(above, err);

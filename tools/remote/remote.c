@@ -61,8 +61,7 @@ static sb_status read_token(sb_http *http, sb_error *err)
         return SB_OK;
     for (const char *c = token; *c; c++)
         if (*c <= ' ' || *c > '~' || *c == '"' || *c == '\\')
-            return sb_fail(err, SB_ERR_USAGE,
-                           "HF_TOKEN has a character at byte %d that no token has",
+            return sb_fail(err, SB_ERR_USAGE, "HF_TOKEN has an invalid character at byte %d",
                            (int)(c - token));
     http->token = token;
     return SB_OK;
@@ -73,7 +72,8 @@ static sb_status read_settings(sb_http *http, sb_error *err)
 {
     const char *offline = getenv("HF_HUB_OFFLINE"), *stall = getenv("HF_HUB_DOWNLOAD_TIMEOUT");
     if (offline && *offline && strcmp(offline, "0") != 0)
-        return sb_fail(err, SB_ERR_USAGE, "HF_HUB_OFFLINE is set, and --remote reads over HTTP");
+        return sb_fail(err, SB_ERR_USAGE,
+                       "HF_HUB_OFFLINE is set, but --remote reads over HTTP: unset it");
     http->stall = STALL;
     if (stall && *stall) {
         unsigned long seconds = strtoul(stall, NULL, 10);
@@ -133,7 +133,7 @@ static sb_status read_list(fetch *f, const json_t *document, const char *url, sb
             return no_memory(err);
     }
     if (!sb_remote_set_commit(&f->place, commit))
-        return sb_fail(err, SB_ERR_INPUT, "%s: too long an address", SB_SHOW(url));
+        return sb_fail(err, SB_ERR_INPUT, "%s: the address is too long", SB_SHOW(url));
     return SB_OK;
 }
 
@@ -144,7 +144,7 @@ static sb_status list_files(fetch *f, sb_error *err)
     size_t n = 0;
     json_t *document = NULL;
     if (!sb_remote_list_url(&f->place, file.url))
-        return sb_fail(err, SB_ERR_USAGE, "%s: too long an address", SB_SHOW(file.url));
+        return sb_fail(err, SB_ERR_USAGE, "%s: the address is too long", SB_SHOW(file.url));
     sb_status status = sb_http_whole(&f->http, &file, LIST_MAX, &text, &n, NULL, err);
     if (!status)
         status = sb_json_parse_rich((const char *)text, n, file.url, &document, err);
@@ -168,7 +168,7 @@ static sb_status prepare(const fetch *f, const char *name, sb_http_file *file, c
     *file = (sb_http_file){.known = 0};
     strcpy(file->url, f->place.base);
     if (!sb_http_append(file->url, "/") || !sb_http_append(file->url, name))
-        return sb_fail(err, SB_ERR_INPUT, "%s: too long an address", SB_SHOW(file->url));
+        return sb_fail(err, SB_ERR_INPUT, "%s: the address is too long", SB_SHOW(file->url));
     *path = sb_path_join(f->target.partial, name);
     return *path ? SB_OK : no_memory(err);
 }
@@ -219,8 +219,9 @@ static sb_status take_shard(fetch *f, const char *name, sb_error *err)
     sb_http_file file;
     char *path = NULL;
     if (!is_shard_name(name))
-        return sb_fail(err, SB_ERR_INPUT, "%s: names the shard \"%s\", which is no plain file name",
-                       SB_INDEX_NAME, SB_SHOW(name));
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: names the shard \"%s\", which is not a plain file name", SB_INDEX_NAME,
+                       SB_SHOW(name));
     sb_status status = prepare(f, name, &file, &path, err);
     if (!status) {
         status = sb_remote_shard(&f->http, &file, path, err);

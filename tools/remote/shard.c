@@ -49,7 +49,8 @@ static sb_status read_rest(shard *s, size_t have, sb_error *err)
     s->header = grown;
     sb_status status = sb_http_range(s->http, s->file, have, want, &rest, &got, err);
     if (!status && got != want)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: ended within its header", SB_SHOW(s->file->url));
+        status = sb_fail(err, SB_ERR_INPUT, "%s: the file ends within its header",
+                         SB_SHOW(s->file->url));
     if (!status)
         memcpy(grown + have, rest, want);
     free(rest);
@@ -115,9 +116,10 @@ static sb_status add_place(shard *s, uint64_t at, uint64_t bytes, sb_error *err)
         return SB_OK;
     }
     if (s->count == PLACES_MAX)
-        return sb_fail(err, SB_ERR_INPUT,
-                       "%s: its factors lie in more than %d places, too many to be read over HTTP",
-                       SB_SHOW(s->file->url), PLACES_MAX);
+        return sb_fail(
+            err, SB_ERR_INPUT,
+            "%s: its scales are in more than %d places of the file, too many to be read over HTTP",
+            SB_SHOW(s->file->url), PLACES_MAX);
     sb_stub_piece *grown = sb_grow(s->pieces, s->count, &s->room, sizeof *grown);
     if (!grown)
         return no_memory(s, err);
@@ -155,7 +157,8 @@ static sb_status read_pieces(shard *s, sb_error *err)
         status = sb_http_range(s->http, s->file, p->at, p->bytes, &bytes, &got, err);
         p->taken = bytes;
         if (!status && got != p->bytes)
-            status = sb_fail(err, SB_ERR_INPUT, "%s: ended at byte %" PRIu64 ", expected %" PRIu64,
+            status = sb_fail(err, SB_ERR_INPUT,
+                             "%s: the file ends at byte %" PRIu64 ", expected %" PRIu64,
                              SB_SHOW(s->file->url), p->at + got, s->file->size);
     }
     return status;
