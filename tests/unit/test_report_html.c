@@ -226,7 +226,8 @@ TEST(says_what_failed)
     assert_int_equal(occurrences(page, "<td>&gt; 1.00e-14</td>"), 1);
     has(page, "data-verdict=\"FAIL\"");
     has(page, "up to 1 is inside</dt><dd>1.0e+06</dd>");
-    has(page, "It first goes wrong at position 3, layer 2, in the op <b class=\"bad\">rmsnorm</b>");
+    has(page,
+        "The first failure is at position 3, layer 2, in the op <b class=\"bad\">rmsnorm</b>");
     /* a field for each token and layer, for the head, for no layer and for the token as a whole;
      * and the frame */
     assert_int_equal(occurrences(page, "<rect x=\""), 20 * 7 + 1);
@@ -256,7 +257,7 @@ TEST(leaves_out_what_is_not_there)
     sb_diff_reports r = reports_of(&v, 4);
     char *page = printed(sb_diff_html, &r, NULL);
     assert_int_equal(occurrences(page, "<rect x=\""), 20);
-    has(page, "only tokens as a whole");
+    has(page, "only whole tokens");
     assert_null(strstr(page, "at least"));
     assert_null(strstr(page, "data-section=\"failure\""));
     assert_null(strstr(page, "data-section=\"kl\""));
@@ -290,7 +291,7 @@ TEST(long_runs_are_binned)
     assert_int_equal(occurrences(page, "<rect class=\"eng\""), 334);
     has(page, "<rect x=\"77\" y=\"34\" width=\"1\" height=\"1\" class=\"first\">");
     assert_int_equal(occurrences(page, "class=\"h6\"><title>sequence 43, 56 tokens from"), 2);
-    has(page, "6 rounds share a bar");
+    has(page, "Up to 6 rounds share a bar");
     has(page, "28 tokens share a point");
     is_safe(page);
     free(page);
@@ -502,7 +503,7 @@ TEST(packs_are_read_again)
     assert_int_equal(sb_tar_find(bytes, size, "p", "empty", &m, &err), SB_OK);
     bytes[1]++;
     assert_int_equal(sb_tar_find(bytes, size, "p", "empty", &m, &err), SB_ERR_INPUT);
-    has(err.text, "byte 0: a damaged header");
+    has(err.text, "byte 0: the header of the pack is damaged");
     free(bytes);
     free(twice);
 }

@@ -77,21 +77,21 @@ static judgement judge(const wishes *w, const sb_pair *p)
     if (p->tokens < 2) {
         j = (judgement){.verdict = "MISTRUSTED", .status = SB_ERR_SKIPPED};
         snprintf(j.reason, sizeof j.reason,
-                 "%zu token%s: one row shows next to nothing of two models; expected more text",
+                 "%zu token%s: this is too little to compare two models; expected more text",
                  p->tokens, p->tokens == 1 ? "" : "s");
     }
     if (the_same(p) && !w->allow_self) {
         j = (judgement){.verdict = "MISTRUSTED", .status = SB_ERR_SKIPPED};
         snprintf(j.reason, sizeof j.reason,
-                 "both give the same bits: is B what it should be? --allow-self takes it");
+                 "both give the same bits: is B the right checkpoint? --allow-self accepts this");
     } else if (w->has_kl && (float)p->kl.mean > w->most_kl) {
         j = (judgement){.verdict = "FAIL", .status = SB_ERR_DIFF};
-        snprintf(j.reason, sizeof j.reason, "the mean KL is %.3e; at most %g was asked for",
-                 p->kl.mean, (double)w->most_kl);
+        snprintf(j.reason, sizeof j.reason, "the mean KL is %.3e, expected at most %g", p->kl.mean,
+                 (double)w->most_kl);
     } else if (w->has_same && (float)p->agreement_at.rate < w->least_same) {
         j = (judgement){.verdict = "FAIL", .status = SB_ERR_DIFF};
         snprintf(j.reason, sizeof j.reason,
-                 "the largest logits agree in %.4f of the tokens; at least %g was asked for",
+                 "the largest logits agree in %.4f of the tokens, expected at least %g",
                  p->agreement_at.rate, (double)w->least_same);
     }
     return j;
@@ -180,23 +180,26 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",
          "exact (default) or another of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &w.settings, "KNOB=VALUE", "override a knob of the profile"},
-        {"b-set", 0, SB_OPT_REPEATED, &w.second, "KNOB=VALUE", "the same for B alone"},
+        {"b-set", 0, SB_OPT_REPEATED, &w.second, "KNOB=VALUE", "override a knob for B only"},
         {"threads", 0, SB_OPT_NUMBER, &w.threads, "T", "threads; never changes a bit"},
-        {"max-kl", 0, SB_OPT_REAL, &w.most_kl, "X", "a larger mean KL fails"},
+        {"max-kl", 0, SB_OPT_REAL, &w.most_kl, "X", "fail if the mean KL is larger"},
         {"min-same", 0, SB_OPT_REAL, &w.least_same, "X",
-         "a smaller share of equal largest logits fails"},
-        {"allow-self", 0, SB_OPT_FLAG, &w.allow_self, NULL, "trust two that are the same"},
-        {"card", 0, SB_OPT_FLAG, &w.card, NULL, "Markdown for a model card"},
-        {"all", 0, SB_OPT_FLAG, &w.all, NULL, "every layer, not the first ten"},
+         "fail if the share of tokens with the same largest logit is smaller"},
+        {"allow-self", 0, SB_OPT_FLAG, &w.allow_self, NULL,
+         "accept two checkpoints that give the same bits"},
+        {"card", 0, SB_OPT_FLAG, &w.card, NULL, "print Markdown for a model card"},
+        {"all", 0, SB_OPT_FLAG, &w.all, NULL, "print every layer, not only the first ten"},
         SB_OPT_JSON(&w.as_json),
-        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE", "write a page for a browser, too: to hand on"},
+        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE", "also write a page for a browser"},
     };
     sb_command_line line = {
         .usage = "compare A B (--tokens-file F | --text F) [options]",
         .about =
             "How does B, a quantized form of A, differ from A? KL, largest logits, experts and\n"
-            "acceptance of drafts on one text, and which layers it comes from: each layer of B is\n"
-            "put into A alone. Both files are read once, layer by layer. docs/compare.md.",
+            "acceptance of drafts on one text, and which layers cause the difference: each layer "
+            "of B\n"
+            "is put into A, one at a time. Both files are read once, layer by layer. "
+            "docs/compare.md.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "exit status: 0, 1 beyond a limit given, 2 wrong use, 3 input refused, 4 both are "

@@ -459,8 +459,8 @@ static sb_status no_arithmetic(const char *name, sb_error *err)
                          sb_arithmetic_at(i)->name);
         used += n > 0 ? (size_t)n : sizeof names;
     }
-    return sb_fail(err, SB_ERR_USAGE, "there is no arithmetic '%s'; there are: %s", SB_SHOW(name),
-                   names);
+    return sb_fail(err, SB_ERR_USAGE, "there is no arithmetic '%s'; expected one of: %s",
+                   SB_SHOW(name), names);
 }
 
 static sb_status check_wishes(const wishes *w, sb_error *err)

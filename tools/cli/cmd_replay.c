@@ -84,8 +84,8 @@ static void print_text(const judged *j, const result *r)
                r->count);
     if (j->backend)
         printf("%s: ", SB_SHOW(j->backend));
-    printf("%s: %zu of %zu elements outside their bound", sb_verdict_name(r->verdict), r->outside,
-           r->count);
+    printf("%s: %zu of %zu elements are outside of their bound", sb_verdict_name(r->verdict),
+           r->outside, r->count);
     if (!r->infinite)
         printf(", worst %.3g times the bound", r->worst);
     printf("; row %zu, column %zu is %.9g, expected %.9g within %.3g\n", r->first / b->cols,

@@ -100,10 +100,11 @@ static void print_kl(FILE *out, const sb_pair *p)
         const sb_flip *flip = &p->flips[i];
         f.flips[(flip->sequence ? p->ends[flip->sequence - 1] : 0) + flip->position] = 1;
     }
-    sb_page_section(out, "kl", "Divergence by position",
-                    "KL divergence in nats of A's distribution of the next token from B's, text "
-                    "after text. The scale is logarithmic and the same in every page: 0 is the "
-                    "bottom. A red stroke: another token is the likeliest.");
+    sb_page_section(
+        out, "kl", "Divergence by position",
+        "KL divergence in nats of A's distribution of the next token from B's, text after text. "
+        "The scale is logarithmic and the same in every page, with 0 at the bottom. A red stroke "
+        "marks a position where the most likely token differs.");
     const sb_page_curve curve = {.ctx = &f,
                                  .label = "KL divergence by position",
                                  .unit = "token",
@@ -151,8 +152,9 @@ static void print_flip_rows(FILE *out, const sb_pair *p)
 static void print_flips(FILE *out, const sb_pair *p)
 {
     sb_page_section(out, "flips", "Flips",
-                    "Positions at which another token has the largest logit. The margin is between "
-                    "A's largest logit and its second: a flip with a large margin is no rounding.");
+                    "Positions at which another token has the largest logit. The margin is the "
+                    "difference between A's largest logit and its second largest: rounding does "
+                    "not explain a flip with a large margin.");
     fprintf(out, "<p>%zu of %zu.</p>\n", p->flip_count, p->tokens);
     if (p->flip_count)
         print_flip_rows(out, p);
@@ -191,10 +193,10 @@ static void print_layers(FILE *out, const sb_pair *p)
     for (size_t i = 0; i < p->layer_count; i++)
         most = p->layers[i].kl > most ? p->layers[i].kl : most;
     sb_page_section(out, "layers", "Layer by layer",
-                    "KL: of A from A with this layer of B alone, the mean; the bar is logarithmic, "
-                    "over 10 powers of two up to the largest. Added: the error of B's layer on A's "
-                    "own input. Experts changed: kept by B and not by A, on A's input and with "
-                    "each model's own.");
+                    "KL: the mean divergence of A from A with only this layer of B; the bar is "
+                    "logarithmic, over 10 powers of two up to the largest. Added: the error of B's "
+                    "layer on A's own input. Experts changed: kept by B and not by A, first on A's "
+                    "input, then with the input of each model.");
     if (p->mixed)
         fprintf(out, "<p>The first %zu tokens.</p>\n", p->mixed);
     else

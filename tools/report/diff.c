@@ -4,18 +4,18 @@ const char *sb_diff_meaning(sb_verdict verdict)
 {
     switch (verdict) {
     case SB_VERDICT_IDENTICAL:
-        return "every value compared has the bits of the reference";
+        return "every compared value has the same bits as the reference";
     case SB_VERDICT_WITHIN:
-        return "what differs is no more than a correct implementation in this arithmetic may "
-               "differ";
+        return "some values differ, but by no more than a correct implementation in this "
+               "arithmetic may";
     case SB_VERDICT_NEAR_TIE:
-        return "some choices fell otherwise, all of them so close that rounding may decide them";
+        return "some choices differ, and each of them is so close that rounding may decide it";
     case SB_VERDICT_INHERITED:
-        return "the engine handed its work to the reference: nothing of its own was compared";
+        return "the engine used the reference for its work: none of its own values was compared";
     case SB_VERDICT_SKIPPED:
-        return "what was asked for could not be compared, so nothing is known of it";
+        return "the requested values could not be compared, so nothing is known about them";
     case SB_VERDICT_MISTRUSTED:
-        return "this comparison could not have shown a fault, so it shows nothing";
+        return "this comparison could not have shown a fault, so it proves nothing";
     case SB_VERDICT_FAIL:
         return "no correct implementation in this arithmetic gives these values";
     case SB_VERDICT_none:

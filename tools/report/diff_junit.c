@@ -76,7 +76,7 @@ static void put_cases(suite *s)
         snprintf(name, sizeof name, "state.%s", sb_state_part_name((sb_state_part)part));
         snprintf(words, sizeof words, "no state was compared");
         if (at)
-            snprintf(words, sizeof words, "behind round %llu: %s", (unsigned long long)at->round,
+            snprintf(words, sizeof words, "after round %llu: %s", (unsigned long long)at->round,
                      at->state[part].first.words);
         put_case(s, name, worst, words);
     }

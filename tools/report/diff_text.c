@@ -168,9 +168,9 @@ static void print_ops(const sb_verdicts *v, FILE *out)
         if (op->skipped > blind)
             fprintf(out, ", %zu call%s %s", op->skipped - blind, sb_s(op->skipped - blind),
                     op->verdict == SB_VERDICT_SKIPPED ? "not judged"
-                                                      : "judged in what is behind them");
+                                                      : "judged by the ops after them");
         if (blind)
-            fprintf(out, ", %zu call%s of inputs that nobody recorded", blind, sb_s(blind));
+            fprintf(out, ", %zu call%s with inputs that were not recorded", blind, sb_s(blind));
         fputc('\n', out);
     }
 }

@@ -93,7 +93,7 @@ static void print_facts(FILE *out, const sb_diff_report *r)
     sb_page_fact(out, "kinds of ops, each judged alone");
     counts(out, ops);
     sb_page_fact_end(out);
-    sb_page_fact(out, "largest error / bound; up to 1 is inside");
+    sb_page_fact(out, "largest error / bound; up to 1 is within the bound");
     fputs(sb_page_ratio(worst).text, out);
     sb_page_fact_end(out);
     sb_page_fact(out, "mean KL divergence");
@@ -142,7 +142,7 @@ static void print_short(FILE *out, const sb_diff_report *r)
     if (!v->has_failure)
         return;
     sb_diff_layer layer = sb_diff_layer_text(r, p->layer);
-    fputs("<p class=\"short\">It first goes wrong at ", out);
+    fputs("<p class=\"short\">The first failure is at ", out);
     if (r->sequences > 1)
         fprintf(out, "sequence %u, ", (unsigned)p->sequence);
     fprintf(out, "position %" PRIu64 "%s%s, in the %s<b class=\"bad\">", p->token,
@@ -197,8 +197,8 @@ static void print_statistics(FILE *out, const sb_diff_report *r)
         return;
     if (size) {
         sb_page_section(out, "statistics", "In numbers",
-                        "Over all tokens; in parentheses, where the true rate or mean lies with a "
-                        "confidence of 95 %.");
+                        "Over all tokens. In parentheses: the interval that contains the true rate "
+                        "or mean with a confidence of 95 %.");
         sb_page_lines(out, "statistics", text);
         sb_page_section_end(out);
     }
@@ -219,19 +219,17 @@ static void print_words(FILE *out)
         sb_page_text(out, sb_diff_meaning((sb_verdict)i));
         fputs("</dd>\n", out);
     }
-    fputs(
-        "<dt>error / bound</dt><dd>how far the engine is from the reference, divided by how far a "
-        "correct implementation in this arithmetic can be: derived from the data, never chosen; "
-        "up to 1 is inside</dd>\n"
-        "<dt>forced</dt><dd>each op of the reference is fed what the engine recorded, so that it "
-        "is "
-        "judged alone</dd>\n"
-        "<dt>free</dt><dd>both sides run on their own from the same tokens</dd>\n"
-        "<dt>tightness</dt><dd>the middle error / bound of the elements that differ: near 0, the "
-        "bound says little</dd>\n"
-        "<dt>KL</dt><dd>divergence of the reference's distribution of the next token from the "
-        "engine's, in nats</dd>\n",
-        out);
+    fputs("<dt>error / bound</dt><dd>the difference between engine and reference, divided by the "
+          "largest difference that a correct implementation in this arithmetic can have. This "
+          "bound is derived from the data, never chosen; up to 1 is within the bound</dd>\n"
+          "<dt>forced</dt><dd>each op of the reference gets the inputs that the engine recorded, "
+          "so each op is judged alone</dd>\n"
+          "<dt>free</dt><dd>both sides run on their own from the same tokens</dd>\n"
+          "<dt>tightness</dt><dd>the median of error / bound over the elements that differ; if it "
+          "is near 0, the bound says little</dd>\n"
+          "<dt>KL</dt><dd>divergence of the reference's distribution of the next token from the "
+          "engine's, in nats</dd>\n",
+          out);
     sb_page_list_end(out);
     sb_page_section_end(out);
 }

@@ -26,14 +26,14 @@ void html_kl(FILE *out, const sb_diff_report *r)
         return;
     sb_page_section(
         out, "kl", "Divergence of the next token",
-        "KL divergence in nats of the reference's distribution from the engine's, both on "
-        "their own. The scale is logarithmic and the same in every report: 0 is the bottom. A "
-        "red stroke: another token is the likeliest.");
+        "KL divergence in nats of the reference's distribution from the engine's; both sides run "
+        "on their own. The scale is logarithmic and the same in every report, with 0 at the "
+        "bottom. A red stroke marks a token where the most likely token differs.");
     size_t lower = sb_diff_add(v).lower_kl;
     if (lower)
         fprintf(out,
-                "<p class=\"hint lower\">Of %zu tokens only a part of the distribution is known: "
-                "their divergence is at least what is shown.</p>\n",
+                "<p class=\"hint lower\">For %zu tokens only a part of the distribution is known. "
+                "Their divergence is at least as large as shown.</p>\n",
                 lower);
     const sb_page_curve curve = {.ctx = v,
                                  .label = "KL divergence by token",
@@ -44,7 +44,8 @@ void html_kl(FILE *out, const sb_diff_report *r)
                                  .first = v->tokens[0].position,
                                  .last = v->tokens[v->token_count - 1].position};
     size_t flips = sb_page_curve_print(out, &curve);
-    fprintf(out, "<p>Another likeliest token: %zu of %zu.</p>\n", flips, v->token_count);
+    fprintf(out, "<p>Tokens where the most likely token differs: %zu of %zu.</p>\n", flips,
+            v->token_count);
     sb_page_section_end(out);
 }
 
@@ -128,7 +129,10 @@ static void print_rounds(FILE *out, const sb_verdicts *v, size_t most)
           "class=\"ref\"></i>reference</span></p>\n",
           out);
     if (b.size > 1)
-        fprintf(out, "<p class=\"hint binned\">%zu rounds share a bar: their mean.</p>\n", b.size);
+        fprintf(out,
+                "<p class=\"hint binned\">Up to %zu rounds share a bar. The bar shows their "
+                "mean.</p>\n",
+                b.size);
 }
 
 void html_acceptance(FILE *out, const sb_diff_report *r)
@@ -140,10 +144,9 @@ void html_acceptance(FILE *out, const sb_diff_report *r)
             most = v->rounds[i].drafted[side] > most ? v->rounds[i].drafted[side] : most;
     if (!most)
         return;
-    sb_page_section(
-        out, "acceptance", "Acceptance of drafts",
-        "How many of the tokens that the MTP head proposed were kept, by their place in the "
-        "round, and round by round. Both sides have to agree.");
+    sb_page_section(out, "acceptance", "Acceptance of drafts",
+                    "How many drafts of the MTP head were accepted, by their place in the round "
+                    "and round by round. Both sides have to agree.");
     sb_page_table(out, "places", "place|<reference|<engine");
     for (size_t place = 0; place < most; place++)
         print_place(out, v, place);

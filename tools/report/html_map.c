@@ -224,14 +224,14 @@ static void print_binning(FILE *out, const map *m)
 {
     if (m->per_column > 1)
         fprintf(out,
-                "<p class=\"hint binned\">%zu tokens share a column, which shows the worst of "
-                "them.</p>\n",
+                "<p class=\"hint binned\">Up to %zu tokens share a column. The column shows the "
+                "worst of them.</p>\n",
                 m->per_column);
     if (m->per_row > 1)
-        fprintf(
-            out,
-            "<p class=\"hint binned\">%zu layers share a row, which shows the worst of them.</p>\n",
-            m->per_row);
+        fprintf(out,
+                "<p class=\"hint binned\">Up to %zu layers share a row. The row shows the worst of "
+                "them.</p>\n",
+                m->per_row);
 }
 
 void html_map(FILE *out, const sb_diff_report *r)
@@ -241,12 +241,12 @@ void html_map(FILE *out, const sb_diff_report *r)
     map m = make_map(r);
     sb_page_section(
         out, "map", m.layers ? "Where: layer by token" : "Where: token by token",
-        m.layers ? "Each field is the largest error / bound of one layer in one token, every "
-                   "op fed what the engine itself recorded. Blue is inside the bound; orange "
-                   "and red are wrong; grey was not compared. Tokens go from left to right in "
-                   "the order they were fed; the frame is the first failure."
-                 : "No values of ops were recorded: only tokens as a whole can be shown. Blue "
-                   "is inside the bound; orange and red are wrong; grey was not compared.");
+        m.layers ? "Each field shows the largest error / bound of one layer in one token. Every op "
+                   "got the inputs that the engine recorded. Blue is within the bound; orange and "
+                   "red are wrong; grey was not compared. Tokens are shown from left to right in "
+                   "the order in which they were fed. The frame marks the first failure."
+                 : "No values of ops were recorded, so only whole tokens can be shown. Blue is "
+                   "within the bound; orange and red are wrong; grey was not compared.");
     print_binning(out, &m);
     const sb_page_map shown = {.ctx = &m,
                                .label = "error by layer and token",

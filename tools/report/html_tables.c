@@ -45,7 +45,7 @@ static double ratio_of(const sb_around *a, size_t i)
 static void print_around(FILE *out, const sb_verdicts *v)
 {
     const sb_around *a = &v->around;
-    fputs("<h3>What stands around it</h3>\n", out);
+    fputs("<h3>The elements around it</h3>\n", out);
     sb_page_table(out, "around", "column|engine|reference|error / bound||error|bound");
     for (size_t i = 0; i < a->count; i++) {
         double ratio = ratio_of(a, i);
@@ -64,7 +64,7 @@ static void print_explanations(FILE *out, const sb_verdicts *v)
 {
     if (!v->explanation_count)
         return;
-    fputs("<h3>What would explain it</h3>\n", out);
+    fputs("<h3>Possible explanations</h3>\n", out);
     sb_page_table(out, "explanations", "the engine|<change|error / bound|with the change");
     for (size_t i = 0; i < v->explanation_count; i++) {
         const sb_explanation *e = &v->explanations[i];
@@ -83,10 +83,9 @@ void html_failure(FILE *out, const sb_diff_report *r)
     const sb_verdicts *v = r->verdicts;
     if (!v->has_failure)
         return;
-    sb_page_section(
-        out, "failure", "The first failure",
-        "Of the earliest token that is wrong, the first value that is. What comes behind it "
-        "may be its consequence.");
+    sb_page_section(out, "failure", "The first failure",
+                    "The first wrong value of the earliest wrong token. Later wrong values may be "
+                    "a consequence of it.");
     print_place(out, r, &v->first_failure);
     if (*v->first_failure.words && strcmp(v->first_failure.words, v->reason) != 0) {
         fputs("<p><code>", out);
@@ -121,7 +120,7 @@ static void print_part(FILE *out, const sb_diff_report *r, sb_state_part part)
             compared, bad, what[part]);
     if (at && at->state[part].has_first) {
         const sb_place *p = &at->state[part].first;
-        fprintf(out, "behind round %" PRIu64 ": %s", at->round,
+        fprintf(out, "after round %" PRIu64 ": %s", at->round,
                 sb_diff_layer_text(r, p->layer).text);
         for (size_t i = 0; i < p->rank; i++)
             fprintf(out, "%s %" PRIu64,
@@ -144,12 +143,11 @@ void html_state(FILE *out, const sb_diff_report *r)
     }
     if (worst == SB_VERDICT_none)
         return;
-    sb_page_section(
-        out, "state", "State behind the rounds",
-        "What the engine remembers after a speculative round: when drafts were rejected, it "
-        "has to be as if they had never been fed.");
+    sb_page_section(out, "state", "State after the rounds",
+                    "The state of the engine after each speculative round. If drafts were "
+                    "rejected, the state must be as if they had never been fed.");
     sb_page_table(out, "state",
-                  "part|verdict|rounds|wrong or open|<holds|<the first that is not in order");
+                  "part|verdict|rounds|wrong or open|<holds|<the first wrong or open one");
     for (size_t part = 0; part < SB_STATE_PARTS; part++)
         print_part(out, r, (sb_state_part)part);
     sb_page_table_end(out);
@@ -167,10 +165,9 @@ void html_ops(FILE *out, const sb_diff_report *r)
         met += sb_diff_met(&v->ops[i]) != 0;
     if (!met)
         return;
-    sb_page_section(
-        out, "ops", "Each op alone",
-        "Every op of the reference was fed the values that the engine recorded, so that "
-        "nothing that went wrong before counts against it.");
+    sb_page_section(out, "ops", "Each op alone",
+                    "Every op of the reference got the inputs that the engine recorded. So an "
+                    "earlier error does not count against a later op.");
     sb_page_table(out, "ops",
                   "op|verdict|worst error / bound||tightness|elements|same bits|not judged");
     for (size_t i = 0; i < SB_OP_COUNT; i++) {
@@ -260,12 +257,11 @@ void html_tokens(FILE *out, const sb_diff_report *r)
     sb_diff_cursor at = {0, 0};
     if (!v->token_count)
         return;
-    sb_page_section(
-        out, "tokens", "Tokens",
-        few ? "All of them, in the order they were fed. A position stands twice where a "
-              "draft was rejected."
-            : "Of many tokens only the first that are not in order. A position stands twice "
-              "where a draft was rejected.");
+    sb_page_section(out, "tokens", "Tokens",
+                    few ? "All tokens, in the order in which they were fed. A position occurs "
+                          "twice if a draft was rejected there."
+                        : "There are many tokens: only the first wrong or open ones are shown. A "
+                          "position occurs twice if a draft was rejected there.");
     for (size_t i = 0; i < v->token_count; i++) {
         const sb_token_verdict *t = &v->tokens[i];
         const sb_round_verdict *round = sb_diff_round_of(v, t, &at);
@@ -281,7 +277,7 @@ void html_tokens(FILE *out, const sb_diff_report *r)
     if (shown)
         sb_page_table_end(out);
     else
-        fprintf(out, "<p>Of %zu tokens that were compared none is out of order.</p>\n",
+        fprintf(out, "<p>None of the %zu compared tokens is wrong or open.</p>\n",
                 sb_diff_compared(v));
     if (left)
         fprintf(out, "<p>... and %zu more.</p>\n", left);

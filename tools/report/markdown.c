@@ -88,8 +88,10 @@ static void print_ops(FILE *out, const sb_verdicts *v)
                 op->compared, op->worst);
     }
     if (fine)
-        fprintf(out, "\n%zu kind%s of ops %s in order, each judged alone.\n", fine, sb_s(fine),
-                fine == 1 ? "is" : "are");
+        fprintf(out,
+                "\n"
+                "%zu kind%s of ops %s right, each judged alone.\n",
+                fine, sb_s(fine), fine == 1 ? "is" : "are");
 }
 
 static void print_engine(FILE *out, const sb_diff_report *r)

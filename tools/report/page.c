@@ -173,7 +173,7 @@ void sb_page_again(FILE *out, const char *const *arguments, size_t count)
     const command_line line = {arguments, count};
     char *text;
     size_t size;
-    sb_page_section(out, "again", "To do it again", "The command, and what it read.");
+    sb_page_section(out, "again", "To repeat it", "The command and its inputs.");
     if (sb_print_memory(print_command, &line, "command line", &text, &size, NULL) == SB_OK) {
         text[size - 1] = '\0'; /* removes the newline */
         fputs("<pre class=\"command\">", out);

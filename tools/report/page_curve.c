@@ -111,11 +111,10 @@ size_t sb_page_curve_print(FILE *out, const sb_page_curve *c)
 {
     sb_page_bins b = sb_page_bins_of(c->count);
     if (b.size > 1)
-        fprintf(
-            out,
-            "<p class=\"hint binned\">%zu tokens share a point: their mean (strong) and largest "
-            "(thin).</p>\n",
-            b.size);
+        fprintf(out,
+                "<p class=\"hint binned\">Up to %zu tokens share a point: the strong line shows "
+                "their mean, the thin line their largest value.</p>\n",
+                b.size);
     print_frame(out, c->label);
     if (b.size > 1)
         print_line(out, c, &b, 0);

@@ -16,12 +16,14 @@ static void print_flips(const sb_statistics *s, FILE *out)
 static void print_claim(const sb_sequential *t, FILE *out)
 {
     if (t->claim == SB_CLAIM_open)
-        fprintf(out,
-                "never another token: open; %" PRIu64 " more without a flip would show it to "
-                "be rarer than %g; so far rarer than %.2g\n",
-                sb_sequential_more(t), t->p1, sb_sequential_rate(t));
+        fprintf(
+            out,
+            "never another token: open; %" PRIu64
+            " more tokens without a flip would show a rate below %g; shown so far: below %.2g\n",
+            sb_sequential_more(t), t->p1, sb_sequential_rate(t));
     if (t->claim == SB_CLAIM_holds)
-        fprintf(out, "never another token: holds, rarer than %.2g at an error of %g\n",
+        fprintf(out,
+                "never another token: holds, the rate is below %.2g (probability of error %g)\n",
                 sb_sequential_rate(t), t->beta);
     if (t->claim == SB_CLAIM_broken)
         fprintf(out, "never another token: broken, %" PRIu64 " of %" PRIu64 "\n", t->hits, t->seen);

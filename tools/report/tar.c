@@ -108,7 +108,7 @@ sb_status sb_tar_find(const unsigned char *bytes, size_t count, const char *file
     while (count - at >= TAR_BLOCK && bytes[at] != 0) {
         size_t size = size_at(bytes + at, count - at);
         if (size == SIZE_MAX)
-            return sb_fail(err, SB_ERR_INPUT, "%s: byte %zu: a damaged header of a pack",
+            return sb_fail(err, SB_ERR_INPUT, "%s: byte %zu: the header of the pack is damaged",
                            SB_SHOW(file), at);
         if (strncmp((const char *)bytes + at, name, TAR_NAME) == 0) {
             *out = (sb_tar_member){name, bytes + at + TAR_BLOCK, size};
