@@ -11,7 +11,7 @@ run 0 vectors linear --format nvfp4-ct --arith bf16_mma -o "$v"
 for type in F32 F64 BF16 F16; do
     made "$v" "$got" out=exact:$type
     run 0 judge "$v" "$got"
-    says 'v.safetensors: IDENTICAL: all 640 elements have the bits of profile exact'
+    says 'v.safetensors: IDENTICAL: all 640 elements have the same bits as profile exact'
     says 'arithmetic exact, the tightest of 16 under which the output passes'
     run 0 judge "$v" "$got" --arith bf16_mma --json
     at command judge
@@ -38,8 +38,8 @@ refused 2 judge "$work/chunk.safetensors" "$got" --arith exact@128
 # --- wrong: where, what, how far ------------------------------------------------------------------------------------
 made "$v" "$got" out=exact:F32@323=99
 run 1 judge "$v" "$got" --arith bf16_mma
-says 'v.safetensors: FAIL: 1 of 640 elements outside their bound; first out: token 2, row 3 is 99, expected '
-says_err 'samebit: FAIL: v.safetensors: 1 of 640 elements outside'
+says 'v.safetensors: FAIL: 1 of 640 elements are outside of their bound; first out: token 2, row 3 is 99, expected '
+says_err 'samebit: FAIL: v.safetensors: 1 of 640 elements are outside'
 run 1 judge "$v" "$got" --arith bf16_mma --json
 at verdict FAIL
 at cases.0.outside 1
@@ -77,7 +77,7 @@ refused 3 judge "$v" "$got"
 says_err 'no tensor `out`; expected the outputs of linear: out'
 made "$v" "$got" out=exact:F32 out.state=exact:F32
 refused 3 judge "$v" "$got"
-says_err 'out.state is no output of linear, expected out'
+says_err 'out.state is not an output of linear, expected out'
 made "$v" "$got" out=real.hi:F32 other=exact:F32
 run 0 judge "$v" "$got"
 says 'note: ignored: other'
@@ -102,7 +102,7 @@ run 0 judge "$work/conv.safetensors" "$got"
 says 'out.state: missing, not judged'
 for need in state all; do
     run 1 judge "$work/conv.safetensors" "$got" --need $need
-    says 'FAIL: out.state is needed and not there'
+    says 'FAIL: out.state is required, but missing'
 done
 made "$work/conv.safetensors" "$got" out=exact:F32 out.state=exact.state:F32
 run 0 judge "$work/conv.safetensors" "$got" --need state
@@ -128,7 +128,7 @@ run 1 judge "$work/vectors" "$work/outputs" --arith bf16_mma --html "$work/fail.
 page "$work/fail.html" FAIL
 has() { check "the page lacks: $1" grep -qE -- "$1" "$work/fail.html"; }
 has '^<tr><td class="cell"><code>linear</code><br/>bf16, BF16</td><td class="cell"><span class="verdict bad">FAIL</span>'
-has '1 of 48 elements outside their bound; first out: token 2, row 1 is 5,'
+has '1 of 48 elements are outside of their bound; first out: token 2, row 1 is 5,'
 has 'linear.bf16.ties.*: cannot open'
 check "not one case fails" test "$(grep -c '^<tr class="hit"><td><span class="verdict bad">FAIL' "$work/fail.html")" = 1
 check "not one case is refused" test "$(grep -c '^<tr><td><span class="verdict open">SKIPPED' "$work/fail.html")" = 1

@@ -46,7 +46,7 @@ at protocol.changed 0
 # damaged files and other files are refused
 printf X | dd of="$f" bs=1 seek=200000 conv=notrunc 2> /dev/null
 refused 3 judge "$f" "$got"
-says_err 'is not what the metadata make'
+says_err 'is not the tensor that the metadata describe'
 run 0 vectors protocol --op conv -o "$f"
 refused 3 judge "$f" "$got"
 refused 2 judge "$f" "$got" --need all

@@ -235,8 +235,8 @@ TEST(the_first_of_many_is_named)
     sb_gate_result r = judged(c, "bf16_mma", got);
     assert_int_equal(r.outside, 5);
     assert_int_equal(r.first, 25);
-    assert_non_null(
-        strstr(r.words, "5 of 72 elements outside their bound; first out: row 1, column 7 is "));
+    assert_non_null(strstr(
+        r.words, "5 of 72 elements are outside of their bound; first out: row 1, column 7 is "));
     drop(&got[0]);
     sb_gate_case_free(c);
 }
@@ -497,7 +497,7 @@ TEST(zeros_that_pass_are_mistrusted)
     assert_true(p.of_ops_caught > 0);
     sb_gate_trust(c, &p, &result);
     assert_int_equal(result.verdict, SB_VERDICT_MISTRUSTED);
-    assert_non_null(strstr(result.words, "zeros would have passed"));
+    assert_non_null(strstr(result.words, "zeros would pass"));
     drop(&got[0]);
     sb_gate_case_free(c);
 }

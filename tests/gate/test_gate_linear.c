@@ -291,15 +291,15 @@ TEST(test_damaged_inputs_are_refused)
     check_refused("linear", "nvfp4-ct", "weight_scale_swizzled", 0, 0x01010101, "without blocks");
     check_refused("linear", "nvfp4-ct", "weight_global_scale", 0, 0, "factor");
     check_refused("linear", "nvfp4-modelopt", "weight_scale_2", 0, 0x7f800000, "factor");
-    check_refused("linear", "nvfp4-w4a4", "x_global_scale", 0, 0x42f6e979, "no binary32 number");
+    check_refused("linear", "nvfp4-w4a4", "x_global_scale", 0, 0x42f6e979, "not a binary32 number");
     check_refused("linear", "fp8-block", "weight", 4, 0x7f, "not finite");
     check_refused("linear", "fp8-channel", "weight_scale", 0, 0x7f80, "not finite");
     check_refused("linear", "fp8-tensor", "weight_scale", 0, 0xbf800000, "not finite");
     check_refused("linear", "fp8-block-w8a8", "x_scale", 0, 0x3e9e0653, "binary32");
     check_refused("linear", "fp8-block-w8a8", "x", 0, 0xff, "binary32");
     check_refused("linear", "bf16", "x", 0, 0x7fc0, "binary32");
-    check_refused("linear", "int4-gptq", "g_idx", 8, 3, "a group that there is not");
-    check_refused("linear", "int4-ct", "weight_shape", 0, 5, "not the shape");
+    check_refused("linear", "int4-gptq", "g_idx", 8, 3, "a group that does not exist");
+    check_refused("linear", "int4-ct", "weight_shape", 0, 5, "another shape");
     check_refused("experts", "bf16", "topk_ids", 4, 6, "an id below 6");
     check_refused("experts", "bf16", "topk_weights", 4, 0x7f800000, "finite weight");
     check_refused("act_quant_nvfp4", "vllm_ref", "input_global_scale", 0, 0x80000000, "above 0");

@@ -327,7 +327,7 @@ TEST(a_kernel_that_gives_up_ends_the_gate)
     sb_gate_meta m;
     sb_error err = {""};
     assert_int_equal(sb_gate_meta_run(c, &o, &m, &err), SB_ERR_NUMERIC);
-    assert_string_equal(err.text, "the first call: the kernel gave up");
+    assert_string_equal(err.text, "the first call: the kernel returned an error");
     sb_gate_case_free(c);
 }
 

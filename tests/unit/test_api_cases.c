@@ -234,11 +234,11 @@ TEST(arrays_are_looked_at)
     arrays[0].name = "no-such";
     TRY(count, "no-such");
     arrays[0].name = NULL;
-    TRY(count, "no input");
+    TRY(count, "not an input");
     arrays[0].dtype = "BLUE";
     TRY(count, "BLUE");
     arrays[0].dtype = NULL;
-    TRY(count, "no type");
+    TRY(count, "not a dtype");
     arrays[0].bytes--;
     TRY(count, "bytes");
     arrays[0].data = NULL;

@@ -208,7 +208,7 @@ sb_status sb_api_whole(const samebit_array *a, sb_dtype *dtype, sb_error *err)
     uint64_t bytes = 0;
     const char *name = a->name ? a->name : "out";
     if (!a->dtype || !sb_dtype_find(a->dtype, dtype))
-        return sb_fail(err, SB_ERR_USAGE, "%s: '%s' is no type of safetensors", SB_SHOW(name),
+        return sb_fail(err, SB_ERR_USAGE, "%s: '%s' is not a dtype of safetensors", SB_SHOW(name),
                        SB_SHOW(a->dtype ? a->dtype : ""));
     if (a->rank > SAMEBIT_RANK)
         return sb_fail(err, SB_ERR_USAGE, "%s has %u dimensions, expected at most %d",
@@ -235,7 +235,7 @@ static sb_status take_input(sb_gate_case *c, const samebit_array *a, int *given,
         name += 3;
     const sb_gate_array *to = sb_gate_input(c, name);
     if (!to)
-        return sb_fail(err, SB_ERR_USAGE, "'%s' is no input of %s", SB_SHOW(name), c->op->name);
+        return sb_fail(err, SB_ERR_USAGE, "'%s' is not an input of %s", SB_SHOW(name), c->op->name);
     if (given[to - c->array]++)
         return sb_fail(err, SB_ERR_USAGE, "%s is given twice", to->name);
     if (dtype != to->dtype || a->rank != to->rank ||

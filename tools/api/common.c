@@ -89,8 +89,8 @@ sb_status sb_api_take(void *to, size_t own, const void *from, size_t size, sb_er
 {
     if (size < sizeof(size_t) || size > own)
         return sb_fail(err, SB_ERR_USAGE,
-                       "a struct of %zu bytes, of which this library (%s) knows %zu: its first "
-                       "member is its size",
+                       "the struct has %zu bytes, but this library (%s) knows %zu bytes of it: its "
+                       "first member must be its size",
                        size, SAMEBIT_VERSION, own);
     memset(to, 0, own);
     memcpy(to, from, size);

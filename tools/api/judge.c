@@ -15,7 +15,7 @@ static sb_status take_got(const samebit_case *c, const samebit_array *got, size_
         while (o < c->c->outputs && strcmp(c->output[o].text, name) != 0)
             o++;
         if (o == c->c->outputs)
-            return sb_fail(err, SB_ERR_USAGE, "'%s' is no output of %s", SB_SHOW(name),
+            return sb_fail(err, SB_ERR_USAGE, "'%s' is not an output of %s", SB_SHOW(name),
                            c->c->op->name);
         if (out[o].data)
             return sb_fail(err, SB_ERR_USAGE, "%s is given twice", SB_SHOW(name));
@@ -135,9 +135,9 @@ samebit_status samebit_case_power(const samebit_case *c, const char *arith, cons
     sb_gate_power power;
     sb_status status = sb_api_start(error);
     if (!status && dtype && !sb_dtype_find(dtype, &type))
-        status = sb_fail(error, SB_ERR_USAGE, "'%s' is no type of safetensors", SB_SHOW(dtype));
+        status = sb_fail(error, SB_ERR_USAGE, "'%s' is not a dtype of safetensors", SB_SHOW(dtype));
     if (!status && !sb_element_is_value(type) && !sb_element_is_whole(type))
-        status = sb_fail(error, SB_ERR_USAGE, "%s is no type of outputs", sb_dtype_name(type));
+        status = sb_fail(error, SB_ERR_USAGE, "%s is not a type of outputs", sb_dtype_name(type));
     /* if the first output has choices, outputs with values count as F32 */
     for (size_t i = 0; i < SB_GATE_OUTPUTS; i++)
         all[i] = (sb_gate_got){.dtype = sb_element_is_value(type) ? type : SB_DTYPE_F32,

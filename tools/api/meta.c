@@ -39,11 +39,11 @@ static sb_status take_dtypes(const samebit_case *c, const char *const *dtypes,
 {
     for (size_t i = 0; dtypes && i < c->c->outputs; i++) {
         if (dtypes[i] && !sb_dtype_find(dtypes[i], &options->dtype[i]))
-            return sb_fail(err, SB_ERR_USAGE, "%s: '%s' is no type of safetensors",
+            return sb_fail(err, SB_ERR_USAGE, "%s: '%s' is not a dtype of safetensors",
                            c->output[i].text, SB_SHOW(dtypes[i]));
         if (dtypes[i] && !sb_element_is_value(options->dtype[i]) &&
             !sb_element_is_whole(options->dtype[i]))
-            return sb_fail(err, SB_ERR_USAGE, "%s: %s is no type of outputs", c->output[i].text,
+            return sb_fail(err, SB_ERR_USAGE, "%s: %s is not a type of outputs", c->output[i].text,
                            dtypes[i]);
     }
     return SB_OK;

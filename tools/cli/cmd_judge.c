@@ -68,8 +68,8 @@ static sb_status list_folder(const char *folder, const char *got, pairs *p, sb_e
     /* C-9: "`judge` refuses a folder whose name ends in `.partial` or `.replaced`" */
     if (sb_target_is_passing(folder))
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: by its name what samebit vectors has not finished, or what is left of "
-                       "an older folder: cases may be missing",
+                       "%s: by its name this folder is one that samebit vectors did not finish, or "
+                       "one that it replaced: cases may be missing",
                        SB_SHOW(folder));
     DIR *dir = opendir(folder);
     sb_status status = SB_OK;
@@ -264,17 +264,18 @@ static sb_status judge_meta(const wishes *w, sb_error *err)
 /* --- the command line ------------------------------------------------------------------------- */
 
 static const char about[] =
-    "Says whether what a kernel gave is right: F is a file of `samebit vectors`, GOT has the "
+    "Says whether the output of a kernel is right. F is a file of `samebit vectors`. GOT has the "
     "kernel's\n"
-    "output as the tensor `out` (F32, BF16, F16 or F64; of codes and ids whole numbers), and "
-    "further "
-    "outputs\n"
-    "as `out.NAME`. Every element is held against a bound that is derived for it; nothing of F is\n"
-    "believed but the inputs. F and GOT may be folders with files of the same names.\n"
+    "output as the tensor `out` (F32, BF16, F16 or F64; whole numbers for codes and ids), and "
+    "further\n"
+    "outputs as `out.NAME`. Every element is compared with a bound that is derived for it; of F "
+    "only the\n"
+    "inputs are used. F and GOT may be folders with files of the same names.\n"
     "\n"
-    "Without --arith the arithmetic is the tightest of the table under which GOT passes: read it, "
-    "it says\n"
-    "what your kernel rounds. Then which planted mistakes these inputs would have shown.";
+    "Without --arith the arithmetic is the tightest of the table under which GOT passes: it shows "
+    "what\n"
+    "your kernel rounds. The report also shows which planted mistakes would be found with these "
+    "inputs.";
 
 static const char more[] =
     "Exit status: 0 it passes, 1 FAIL (or worse than the baseline), 2 wrong use, 3 a file is "
@@ -298,16 +299,16 @@ sb_status sb_cmd_judge(int argc, char **argv, sb_error *err)
          "what the kernel may do: exact, fp32, bf16_mma, fp32:cuda_fast, fp32@256 (chunks), ..., "
          "with +bf16 or +f16"},
         {"need", 0, SB_OPT_STRING, &w.gate.need, "NAME",
-         "fail unless GOT has the output out.NAME; all: every one"},
+         "fail unless GOT has the output out.NAME; all: every output"},
         {"baseline", 0, SB_OPT_INPUT, &w.baseline, "JSON",
-         "say what changed since an earlier --json; fail if it is worse"},
+         "print what changed since an earlier --json; fail if it is worse"},
         {"same-bits", 0, SB_OPT_FLAG, &w.same_bits, NULL,
          "with --baseline: fail if any bit changed"},
         {"metamorphic", 0, SB_OPT_FLAG, &w.metamorphic, NULL,
          "F is a folder of samebit vectors --metamorphic: same bits in every batch?"},
         SB_OPT_JSON(&w.as_json),
-        {"junit", 0, SB_OPT_OUTPUT, &w.junit, "FILE", "write JUnit XML, too: a test case per file"},
-        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE", "write a page for a browser, too: to hand on"},
+        {"junit", 0, SB_OPT_OUTPUT, &w.junit, "FILE", "also write JUnit XML: a test case per file"},
+        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE", "also write a page for a browser"},
     };
     sb_command_line line = {.usage = "judge F GOT [--arith A] [options]",
                             .about = about,
@@ -324,15 +325,16 @@ sb_status sb_cmd_judge(int argc, char **argv, sb_error *err)
     w.arguments = (const char *const *)argv;
     w.argument_count = (size_t)argc;
     if (w.same_bits && !w.baseline)
-        return sb_fail(err, SB_ERR_USAGE, "--same-bits is of a --baseline");
+        return sb_fail(err, SB_ERR_USAGE, "--same-bits needs --baseline");
     if (w.metamorphic && (w.gate.arith || w.gate.need || w.baseline))
-        return sb_fail(err, SB_ERR_USAGE,
-                       "--metamorphic expects nothing: no --arith, --need or --baseline");
+        return sb_fail(err, SB_ERR_USAGE, "--metamorphic excludes --arith, --need and --baseline");
     if (w.metamorphic)
         return judge_meta(&w, err);
     if (!is_folder(w.file) && sb_protocol_file(w.file)) {
         if (w.gate.need || w.baseline || w.junit || w.html)
-            return sb_fail(err, SB_ERR_USAGE, "a protocol is judged whole: --arith and --json");
+            return sb_fail(
+                err, SB_ERR_USAGE,
+                "a protocol is judged as a whole; its only options are --arith and --json");
         return sb_protocol_verdict(w.file, w.got, w.gate.arith, w.as_json, err);
     }
     return judge_all(&w, err);

@@ -125,7 +125,7 @@ static void print_matrix(FILE *out, const sb_judge_report *r)
     if (count) {
         sb_page_section(out, "matrix", "Kernel and format by regime of inputs",
                         "The worst verdict, and below it the largest error / bound; up to 1 is "
-                        "inside. With several shapes or seeds: of how many cases.");
+                        "within the bound. With several shapes or seeds also the number of cases.");
         print_rows(out, rows, count);
         sb_page_section_end(out);
     }
@@ -209,9 +209,9 @@ static void print_cases(FILE *out, const sb_judge_report *r)
         order[i] = &r->cases[i];
     qsort(order, r->count, sizeof *order, by_weight);
     sb_page_section(out, "cases", "The cases",
-                    "What is not in order comes first. Planted: how many planted mistakes these "
-                    "inputs would have shown. The arithmetic is the one asked for, or the "
-                    "tightest that explains the output.");
+                    "The worst cases come first. Planted: how many planted mistakes would be found "
+                    "with these inputs. The arithmetic is the requested one, or the tightest one "
+                    "that explains the output.");
     sb_page_table(out, "cases",
                   "verdict|<case|worst error / bound||outside|planted, shown|<arithmetic");
     for (size_t i = 0; i < r->count && i < LISTED; i++)
@@ -269,7 +269,7 @@ static void print_head(FILE *out, const sb_judge_report *r, sb_verdict verdict)
     sb_page_head(out, sb_diff_tone(verdict), sb_verdict_name(verdict), sb_path_title(r->got),
                  ", the output of kernels",
                  verdict == r->verdict ? sb_diff_meaning(verdict)
-                                       : "no case fails, but the baseline is not kept");
+                                       : "no case fails, but some are worse than in the baseline");
     sb_page_facts(out);
     sb_page_fact(out, "cases");
     for (int i = SB_VERDICT_FAIL; i >= 0; i--)
@@ -279,7 +279,7 @@ static void print_head(FILE *out, const sb_judge_report *r, sb_verdict verdict)
             before = ", ";
         }
     sb_page_fact_end(out);
-    sb_page_fact(out, "largest error / bound; up to 1 is inside");
+    sb_page_fact(out, "largest error / bound; up to 1 is within the bound");
     fputs(sb_page_ratio(worst).text, out);
     sb_page_fact_end(out);
     if (r->change) {
@@ -333,9 +333,9 @@ static int print_meta_page(FILE *out, const void *ctx)
     sb_page_head(out, sb_diff_tone(m->verdict), sb_verdict_name(m->verdict), sb_path_title(r->got),
                  ", the same bits in every batch?", m->words);
     sb_page_head_end(out);
-    sb_page_section(out, "relations", "Under which changes the bits stay",
-                    "One case in many calls: every element that two calls share must have the same "
-                    "bits in both.");
+    sb_page_section(out, "relations", "Which changes keep the bits",
+                    "One case is computed in many calls. Every element that two calls share must "
+                    "have the same bits in both.");
     sb_page_table(out, "relations", "calls|<verdict|number|elements|<in words");
     for (size_t i = 0; i < SB_GATE_METAS; i++) {
         const sb_gate_meta_row *one = &m->row[i];

@@ -17,8 +17,10 @@ static void print_output(const sb_gate_judged *j, size_t i, FILE *out)
         fprintf(out, "missing, not judged\n");
         return;
     }
-    fprintf(out, "%s, %zu elements: %zu have the bits of profile exact, %zu are outside",
-            sb_dtype_name(j->gots.got[i].dtype), t->count, t->identical, t->outside);
+    fprintf(
+        out,
+        "%s, %zu elements: %zu have the same bits as profile exact, %zu are outside of their bound",
+        sb_dtype_name(j->gots.got[i].dtype), t->count, t->identical, t->outside);
     if (t->near_ties)
         fprintf(out, ", %zu are near ties", t->near_ties);
     if (t->unbounded)
@@ -42,10 +44,10 @@ static void print_arith(const sb_gate_judged *j, FILE *out)
         fprintf(out, "  arithmetic %s, the tightest of %zu under which the output passes: %s\n",
                 j->ar.name, j->rows, sb_gate_arith_help(j->row));
     else
-        fprintf(out,
-                "  arithmetic: none of %zu explains the output; the numbers are those of the "
-                "widest, %s\n",
-                j->rows, j->ar.name);
+        fprintf(
+            out,
+            "  arithmetic: none of %zu explains the output; the numbers belong to the widest, %s\n",
+            j->rows, j->ar.name);
     if (!count)
         fprintf(out, "  rounding points: none, binary32 between ops\n");
     for (size_t i = 0; i < count; i++)

@@ -48,16 +48,16 @@ static const struct {
     const char *name, *help;
     const sb_arithmetic *ar;
 } units[] = {
-    {"exact", "every bit of profile exact, rounded once to the type of the output",
+    {"exact", "the same bits as profile exact, rounded once to the type of the output",
      &sb_arithmetic_reference},
     {"fp32", "binary32 in any order, fused or not, functions of any library",
      &sb_arithmetic_library},
-    {"bf16_mma", "f16 and bf16 matrix units that add up in 23 bits, in any order and split",
+    {"bf16_mma", "f16 and bf16 matrix units that add with 23 bits, in any order and any split",
      &bf16_mma},
-    {"fp8_mma", "these, and codes of quantized inputs on FP8 units that add up in 23 bits",
+    {"fp8_mma", "the same, and codes of quantized inputs on FP8 units that add with 23 bits",
      &fp8_mma},
-    {"nvfp4_mma", "these, and FP4 codes with their scales on FP4 units", &nvfp4_mma},
-    {"fp8_short", "these, and FP8 units that add up in 13 bits (Ada, Hopper wgmma)", &fp8_short},
+    {"nvfp4_mma", "the same, and FP4 codes with their scales on FP4 units", &nvfp4_mma},
+    {"fp8_short", "the same, and FP8 units that add with 13 bits (Ada, Hopper wgmma)", &fp8_short},
 };
 enum { UNITS = sizeof units / sizeof *units };
 
@@ -131,12 +131,11 @@ static sb_status no_such(const char *name, sb_error *err)
     size_t n = 0;
     for (size_t i = 0; i < UNITS; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", units[i].name);
-    return sb_fail(
-        err, SB_ERR_USAGE,
-        "arith is '%s', expected one of %s, or a row of 'samebit diff --arithmetic'; "
-        "behind all but exact @ROWS of a chunk of the delta rule, :FUNCTIONS, a row of 'samebit "
-        "diff --functions', and +bf16 or +f16",
-        SB_SHOW(name), text);
+    return sb_fail(err, SB_ERR_USAGE,
+                   "arith is '%s', expected one of %s, or a row of 'samebit diff --arithmetic'. "
+                   "All but exact may be followed by @ROWS (rows per chunk of the delta rule), "
+                   ":FUNCTIONS (a row of 'samebit diff --functions'), and +bf16 or +f16",
+                   SB_SHOW(name), text);
 }
 
 /* Cuts off "@128" at the end of a unit's name and returns its number, or 0. */

@@ -93,7 +93,7 @@ static sb_status read_shape(sb_gate_case *c, const char *shape, sb_error *err)
         char item[96];
         size_t n = strcspn(shape, ",");
         if (n >= sizeof item)
-            return sb_fail(err, SB_ERR_USAGE, "shape: '%s' is no NAME=NUMBER", SB_SHOW(shape));
+            return sb_fail(err, SB_ERR_USAGE, "shape: '%s' is not NAME=NUMBER", SB_SHOW(shape));
         memcpy(item, shape, n);
         item[n] = 0;
         sb_status status = read_size(c, item, given, err);
@@ -246,9 +246,10 @@ sb_status sb_gate_case_make(const sb_gate_request *request, sb_gate_case **out, 
     const sb_gate_op *op = request->op ? sb_gate_op_find(request->op) : NULL;
     *out = NULL;
     if (!op)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "there are no vectors for '%s'; 'samebit vectors --list' says for what",
-                       SB_SHOW(request->op ? request->op : ""));
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "there are no vectors for '%s'; 'samebit vectors --list' shows what there is",
+            SB_SHOW(request->op ? request->op : ""));
     return sb_gate_case_of(op, request, out, err);
 }
 
@@ -337,7 +338,7 @@ sb_status sb_gate_need(const sb_gate_case *c, const char *name, unsigned rank,
     const sb_gate_array *a = sb_gate_input(c, name);
     char found[128], expected[128];
     if (!a)
-        return sb_fail(err, SB_ERR_INPUT, "in.%s is missing, which %s needs", name, c->op->name);
+        return sb_fail(err, SB_ERR_INPUT, "in.%s is missing; %s needs it", name, c->op->name);
     if (a->rank == rank && memcmp(a->shape, shape, rank * sizeof *shape) == 0)
         return SB_OK;
     return sb_fail(err, SB_ERR_INPUT, "in.%s has the shape %s, expected %s", name,

@@ -29,7 +29,8 @@ static sb_status key_of(const reader *r, const char *key, const char **value, sb
     *value = sb_metadata_get(&r->file->metadata, key);
     if (*value)
         return SB_OK;
-    return sb_fail(err, SB_ERR_INPUT, "%s: the metadata has no %s: no file of samebit vectors",
+    return sb_fail(err, SB_ERR_INPUT,
+                   "%s: the metadata has no %s: this is not a file of samebit vectors",
                    SB_SHOW(r->path), key);
 }
 
@@ -162,7 +163,7 @@ static sb_status compare_bytes(const reader *r, const pair *p, const char *gives
     if (i == p->bytes)
         return SB_OK;
     i /= size;
-    return sb_fail(err, SB_ERR_INPUT, "%s: %s%s at %s is %.17g, and the %s %.17g", SB_SHOW(r->path),
+    return sb_fail(err, SB_ERR_INPUT, "%s: %s%s at %s is %.17g, but the %s %.17g", SB_SHOW(r->path),
                    p->in, p->name, place_of(p, i, place, sizeof place),
                    number_at(p->dtype, p->found, i), gives, number_at(p->dtype, p->expected, i));
 }
@@ -178,7 +179,7 @@ static sb_status take_inputs(const reader *r, sb_error *err)
             continue;
         if (strlen(t->name) - 3 >= SB_GATE_NAME || t->rank > SB_GATE_RANK ||
             r->c->arrays == SB_GATE_ARRAYS)
-            return sb_fail(err, SB_ERR_INPUT, "%s: %s is no input of %s", SB_SHOW(r->path),
+            return sb_fail(err, SB_ERR_INPUT, "%s: %s is not an input of %s", SB_SHOW(r->path),
                            SB_SHOW(t->name), r->op->name);
         sb_gate_array *a = sb_gate_add(r->c, t->name + 3, t->dtype, "", t->rank, t->shape);
         if (!a)
@@ -215,12 +216,12 @@ static sb_status compare_inputs(const reader *r, const sb_gate_case *made, int a
         if (m)
             status = compare_input(r, a, m, all, err);
         else if (all)
-            status = sb_fail(err, SB_ERR_INPUT, "%s: in.%s is no input of %s", SB_SHOW(r->path),
+            status = sb_fail(err, SB_ERR_INPUT, "%s: in.%s is not an input of %s", SB_SHOW(r->path),
                              a->name, r->op->name);
     }
     for (size_t i = 0; all && i < made->arrays && !status; i++)
         if (!sb_gate_input(r->c, made->array[i].name))
-            status = sb_fail(err, SB_ERR_INPUT, "%s: in.%s is missing, which %s needs",
+            status = sb_fail(err, SB_ERR_INPUT, "%s: in.%s is missing; %s needs it",
                              SB_SHOW(r->path), made->array[i].name, r->op->name);
     return status;
 }
@@ -270,10 +271,11 @@ static sb_status compare_tensor(const reader *r, const sb_gate_entry *e, const s
 {
     if (t->dtype != e->dtype || t->rank != e->rank || t->bytes != e->count ||
         memcmp(t->shape, e->shape, e->rank * sizeof *e->shape) != 0)
-        return sb_fail(err, SB_ERR_INPUT,
-                       "%s: %s has another type or shape than its inputs give: expected %s, "
-                       "%" PRIu64 " bytes",
-                       SB_SHOW(r->path), e->name, sb_dtype_name(e->dtype), e->count);
+        return sb_fail(
+            err, SB_ERR_INPUT,
+            "%s: %s does not have the type or shape that its inputs give: expected %s, %" PRIu64
+            " bytes",
+            SB_SHOW(r->path), e->name, sb_dtype_name(e->dtype), e->count);
     pair p = {"", e->name, e->axes, e->dtype, e->rank, e->shape, t->data, e->bytes, e->count};
     return compare_bytes(r, &p, "inputs of the file give", err);
 }
@@ -299,7 +301,7 @@ static sb_status compare_tensors(const reader *r, const sb_gate_file *f, sb_erro
     sb_status status = SB_OK;
     for (size_t i = 0; i < r->file->count; i++)
         if (!entry_of(f, r->file->tensors[i].name))
-            return sb_fail(err, SB_ERR_INPUT, "%s: %s is no tensor of vectors for %s",
+            return sb_fail(err, SB_ERR_INPUT, "%s: %s is not a tensor of vectors for %s",
                            SB_SHOW(r->path), SB_SHOW(r->file->tensors[i].name), r->op->name);
     for (size_t i = f->inputs; i < f->entries && !status; i++) {
         const sb_tensor *t = tensor_of(r->file, f->entry[i].name);

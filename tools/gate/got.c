@@ -31,8 +31,8 @@ static sb_status take(const sb_gate_case *c, const sb_tensor *t, const char *fil
     int i = output_of(c, t->name);
     if (i < 0 && sb_starts(t->name, "out")) {
         output_names(c, names, sizeof names);
-        return sb_fail(err, SB_ERR_INPUT, "%s: %s is no output of %s, expected %s", SB_SHOW(file),
-                       SB_SHOW(t->name), c->op->name, names);
+        return sb_fail(err, SB_ERR_INPUT, "%s: %s is not an output of %s, expected %s",
+                       SB_SHOW(file), SB_SHOW(t->name), c->op->name, names);
     }
     if (i < 0) {
         size_t used = strlen(out->ignored);
@@ -73,7 +73,8 @@ static sb_status take_all(const sb_gate_case *c, const char *file, sb_gate_gots 
         status = take(c, &out->file.tensors[i], file, out, err);
     output_names(c, names, sizeof names);
     if (!status && !out->got[0].data)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: no tensor `out`; expected the outputs of %s: %s",
+        status = sb_fail(err, SB_ERR_INPUT,
+                         "%s: there is no tensor `out`; expected the outputs of %s: %s",
                          SB_SHOW(file), c->op->name, names);
     if (status)
         sb_gate_got_close(out);

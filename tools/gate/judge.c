@@ -345,16 +345,17 @@ static void speak(const sb_gate_case *c, const sb_gate_arith *ar, const sb_gate_
     sb_gate_place(o, r->has_first ? r->first : r->nearest, r->index, place, sizeof place);
     kinds(r, what, sizeof what);
     if (r->identical == r->count)
-        snprintf(r->words, sizeof r->words, "all %zu elements have the bits of profile exact",
+        snprintf(r->words, sizeof r->words, "all %zu elements have the same bits as profile exact",
                  r->count);
     else if (!r->outside && r->unbounded)
         snprintf(r->words, sizeof r->words,
-                 "%zu of %zu elements have no bound under %s: nothing is said of the output",
+                 "%zu of %zu elements have no bound under %s: the output cannot be judged",
                  r->unbounded, r->count, ar->name);
     else if (!r->outside && (o->kind == SB_GATE_CHOICES || r->worst == 0.0))
-        snprintf(r->words, sizeof r->words,
-                 "all %zu elements are as expected, %zu of them choices that the bound leaves open",
-                 r->count, r->near_ties);
+        snprintf(
+            r->words, sizeof r->words,
+            "all %zu elements are as expected; %zu of them are choices that the bound leaves open",
+            r->count, r->near_ties);
     else if (o->kind == SB_GATE_CHOICES || ar->exact)
         snprintf(r->words, sizeof r->words,
                  "%zu of %zu elements differ%s; first %s: %s is %s, expected %.9g", r->outside,
@@ -362,9 +363,9 @@ static void speak(const sb_gate_case *c, const sb_gate_arith *ar, const sb_gate_
                  (double)o->exact[r->has_first ? r->first : r->nearest]);
     else {
         if (r->has_first && r->bound > 0.0 && r->worst - r->worst == 0.0)
-            snprintf(ratio, sizeof ratio, "; worst %.3g of it", r->worst);
+            snprintf(ratio, sizeof ratio, "; worst error/bound %.3g", r->worst);
         snprintf(r->words, sizeof r->words,
-                 "%zu of %zu elements outside their bound%s; %s %s: %s is %s, expected %.9g "
+                 "%zu of %zu elements are outside of their bound%s; %s %s: %s is %s, expected %.9g "
                  "within %.3g%s%s",
                  r->outside, r->count, what, r->has_first ? "first" : "nearest", name, place,
                  sb_element_print(r->found).text, r->expected, r->bound,

@@ -20,12 +20,13 @@ static sb_status look_for(const sb_gate_judged *j, const char *need, sb_gate_res
         if (j->gots.got[i].data)
             continue;
         if (r->verdict != SB_VERDICT_FAIL) /* a FAIL keeps its own words */
-            snprintf(r->words, sizeof r->words, "out.%s is needed and not there", name);
+            snprintf(r->words, sizeof r->words, "out.%s is required, but missing", name);
         r->verdict = SB_VERDICT_FAIL;
     }
     return known ? SB_OK
-                 : sb_fail(err, SB_ERR_USAGE, "--need is '%s', which is no further output of %s",
-                           SB_SHOW(need), j->c->op->name);
+                 : sb_fail(err, SB_ERR_USAGE,
+                           "--need is '%s', which is not an additional output of %s", SB_SHOW(need),
+                           j->c->op->name);
 }
 
 static sb_status judge(const sb_gate_wish *wish, sb_gate_judged *j, sb_error *err)

@@ -134,7 +134,7 @@ static sb_status call_kernel(gate *g, const sb_gate_case *c, int fill, const cha
     status = g->options->kernel(g->options->ctx, &k->c, k->room);
     if (status) {
         call_free(k);
-        return sb_fail(g->err, status, "%s: the kernel gave up", what);
+        return sb_fail(g->err, status, "%s: the kernel returned an error", what);
     }
     row->calls++;
     trespass(k, c, fill, words, sizeof words);
@@ -166,7 +166,7 @@ static void compare(gate *g, const call *k, size_t o, size_t from, size_t base_f
     uint64_t index[SB_GATE_RANK];
     const sb_gate_output *out = &g->c->output[o];
     sb_gate_place(out, base_from + i, index, place, sizeof place);
-    snprintf(words, sizeof words, "out%s%s: %s is %s, and in the first call %s (%#llx, %#llx)",
+    snprintf(words, sizeof words, "out%s%s: %s is %s, but in the first call %s (%#llx, %#llx)",
              *out->name ? "." : "", out->name, place,
              sb_element_print(sb_element_value(b->dtype, b->data, from + i, 0)).text,
              sb_element_print(sb_element_value(a->dtype, a->data, base_from + i, 0)).text,
@@ -310,7 +310,7 @@ static sb_status run_part(gate *g, size_t from, size_t count, const call *before
         status = sb_meta_derive(g->c, &v, &c, g->err);
     if (!status && before && !carry(g, before, c))
         snprintf(row->words, sizeof row->words,
-                 "the state that is given back is not of the type that is taken");
+                 "the returned state has another type than the state that the kernel takes");
     else if (!status)
         status = call_kernel(g, c, 0xff, what, row, out);
     sb_gate_case_free(c);
@@ -349,8 +349,8 @@ static sb_status split(gate *g)
     for (size_t cut = step; cut < rows && cuts < SB_META_CUTS && !status; cut += step, cuts++)
         status = cut_at(g, cut, row);
     if (!cuts)
-        snprintf(row->words, sizeof row->words, "%zu rows cannot be cut at a multiple of %zu", rows,
-                 step);
+        snprintf(row->words, sizeof row->words, "%zu rows cannot be split at a multiple of %zu",
+                 rows, step);
     return status;
 }
 

@@ -165,8 +165,7 @@ static sb_status read_rows(const sb_safetensors *in, const char *path, size_t mo
     }
     return text ? SB_OK
                 : sb_fail(err, SB_ERR_INPUT,
-                          "%s: no %s; expected a file of samebit vectors "
-                          "--metamorphic",
+                          "%s: has no %s; expected a file of samebit vectors --metamorphic",
                           SB_SHOW(path), key_rows);
 }
 
@@ -204,7 +203,7 @@ static void differ(files *f, const sb_tensor *a, const unsigned char *want,
     width = width ? width : 1;
     while ((i + 1) * width < bytes && memcmp(want + i * width, found + i * width, width) == 0)
         i++;
-    snprintf(words, sizeof words, "%.64s: row %zu, element %zu of it is %s, and in base %s",
+    snprintf(words, sizeof words, "%.64s: row %zu, element %zu of the row is %s, but in base %s",
              a->name, row, i, sb_element_print(sb_element_value(a->dtype, found, i, 0)).text,
              sb_element_print(sb_element_value(a->dtype, want, i, 0)).text);
     note(f, words);
@@ -231,7 +230,7 @@ static void compare_output(files *f, const sb_tensor *a)
     if (!b || !same_but_rows(a, b, of_rows) || (of_rows && b->shape[0] != f->count)) {
         char words[200];
         snprintf(words, sizeof words, "%.80s %s", a->name,
-                 b ? "has another type or shape than in base" : "is not there");
+                 b ? "has not the same type and shape as in base" : "is missing");
         note(f, words);
         return;
     }
@@ -376,10 +375,10 @@ sb_status sb_gate_meta_judge(const char *folder, const char *got, sb_gate_meta *
     *out = (sb_gate_meta){.verdict = SB_VERDICT_none};
     sb_status status = open_in(folder, base_name, &in, err);
     if (!status && !sb_metadata_get(&in.metadata, key_rows))
-        status = sb_fail(err, SB_ERR_INPUT,
-                         "%s/base.safetensors: no %s; expected a file of samebit vectors "
-                         "--metamorphic",
-                         SB_SHOW(folder), key_rows);
+        status = sb_fail(
+            err, SB_ERR_INPUT,
+            "%s/base.safetensors: has no %s; expected a file of samebit vectors --metamorphic",
+            SB_SHOW(folder), key_rows);
     if (!status) {
         d.base_rows = count_rows(&in);
         status = open_in(got, base_name, &d.base, err);

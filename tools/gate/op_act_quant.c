@@ -217,7 +217,7 @@ static sb_status need(const sb_gate_case *c, sb_error *err)
     sb_status status = sb_gate_need(c, factor_name(l), 1, one, err);
     if (!status && (sb_gate_input(c, factor_name(l))->dtype != SB_DTYPE_F32 ||
                     !(factor_of(c) > 0.0f) || factor_of(c) > 0x1p126f))
-        status = sb_fail(err, SB_ERR_INPUT, "in.%s is no F32 above 0", factor_name(l));
+        status = sb_fail(err, SB_ERR_INPUT, "in.%s is not an F32 number above 0", factor_name(l));
     return status;
 }
 
@@ -511,7 +511,7 @@ const sb_gate_op *sb_gate_op_act_quant_nvfp4(void)
                                          "k=48",   "k=80",   "k=640",         NULL};
     static const sb_gate_op op = {.name = "act_quant_nvfp4",
                                   .clause = "K-18",
-                                  .what = "inputs to E2M1 codes under E4M3 scales",
+                                  .what = "inputs to E2M1 codes with E4M3 scales",
                                   .params = params,
                                   .param_count = sizeof params / sizeof *params,
                                   .formats = formats,
@@ -547,25 +547,25 @@ const sb_gate_op *sb_gate_op_act_quant_fp8(void)
                                           NULL};
     static const char *const shapes[] = {"rows=1", "rows=9", "k=1",   "k=127",
                                          "k=128",  "k=129",  "k=200", NULL};
-    static const sb_gate_op op = {.name = "act_quant_fp8",
-                                  .clause = "K-19, K-20, K-21, K-22",
-                                  .what =
-                                      "inputs to E4M3 codes under scales of groups, rows or all",
-                                  .params = params,
-                                  .param_count = sizeof params / sizeof *params,
-                                  .formats = formats,
-                                  .shapes = shapes,
-                                  .not_regimes = "padding",
-                                  .check = check,
-                                  .list = list,
-                                  .adapt = adapt,
-                                  .add = add,
-                                  .need = need,
-                                  .exact = exact,
-                                  .real = real,
-                                  .bound = bound,
-                                  .open = is_open,
-                                  .row_arrays = "x",
-                                  .rows_independent = 1};
+    static const sb_gate_op op = {
+        .name = "act_quant_fp8",
+        .clause = "K-19, K-20, K-21, K-22",
+        .what = "inputs to E4M3 codes with scales per group, per row or for all",
+        .params = params,
+        .param_count = sizeof params / sizeof *params,
+        .formats = formats,
+        .shapes = shapes,
+        .not_regimes = "padding",
+        .check = check,
+        .list = list,
+        .adapt = adapt,
+        .add = add,
+        .need = need,
+        .exact = exact,
+        .real = real,
+        .bound = bound,
+        .open = is_open,
+        .row_arrays = "x",
+        .rows_independent = 1};
     return &op;
 }

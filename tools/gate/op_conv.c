@@ -143,22 +143,23 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
 
 const sb_gate_op *sb_gate_op_conv(void)
 {
-    static const sb_gate_op op = {.name = "conv",
-                                  .clause = "R-4",
-                                  .what = "causal convolution and silu, and the columns it leaves",
-                                  .params = params,
-                                  .param_count = sizeof params / sizeof *params,
-                                  .shapes = shapes,
-                                  .not_regimes = "subnormal padding",
-                                  .uses = uses,
-                                  .use_count = 1,
-                                  .list = list,
-                                  .exact = exact,
-                                  .real = real,
-                                  .bound = bound,
-                                  .row_arrays = "x",
-                                  .state_input = "conv_state",
-                                  .state_output = "state",
-                                  .cut = 1};
+    static const sb_gate_op op = {
+        .name = "conv",
+        .clause = "R-4",
+        .what = "causal convolution with silu, and the columns for the next call",
+        .params = params,
+        .param_count = sizeof params / sizeof *params,
+        .shapes = shapes,
+        .not_regimes = "subnormal padding",
+        .uses = uses,
+        .use_count = 1,
+        .list = list,
+        .exact = exact,
+        .real = real,
+        .bound = bound,
+        .row_arrays = "x",
+        .state_input = "conv_state",
+        .state_output = "state",
+        .cut = 1};
     return &op;
 }

@@ -191,7 +191,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
 
 const sb_gate_op *sb_gate_op_delta_rule(void)
 {
-    static const sb_gate_param params[] = {{"rows", 3, 1, 64, "tokens, with the state behind each"},
+    static const sb_gate_param params[] = {{"rows", 3, 1, 64, "tokens, with the state after each"},
                                            SB_GATE_DELTA_REST};
     static const sb_gate_op op = {.name = "delta_rule",
                                   .what = "the gated delta rule row by row, with all states",

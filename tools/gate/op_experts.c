@@ -478,8 +478,8 @@ const sb_gate_op *sb_gate_op_experts(void)
 {
     static const sb_gate_param params[] = {
         {"rows", 4, 1, 1024, "tokens"},
-        {"experts", 6, 1, 512, "experts that there are"},
-        {"slots", 2, 1, 64, "experts of a token"},
+        {"experts", 6, 1, 512, "number of experts"},
+        {"slots", 2, 1, 64, "experts per token"},
         {"hidden", 256, 1, 16384, "columns of an input"},
         {"inner", 128, 1, 16384, "columns between gate and down"}};
     static const char *const formats[] = {

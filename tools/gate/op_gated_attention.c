@@ -11,11 +11,11 @@ enum { ROWS, FIRST, HEADS, KV_HEADS, HD, SPARE };
 
 static const sb_gate_param params[] = {
     {"rows", 3, 1, 4096, "tokens"},
-    {"first", 70, 0, 1048576, "tokens before them, whose keys and values are in the cache"},
+    {"first", 70, 0, 1048576, "earlier tokens, with keys and values in the cache"},
     {"heads", 4, 1, 256, "query heads"},
     {"kv_heads", 2, 1, 256, "key and value heads; divides heads"},
     {"hd", 64, 1, 1024, "channels of a head"},
-    {"spare", 3, 0, 4096, "rows of the cache behind the last token: stale, not to be read"},
+    {"spare", 3, 0, 4096, "rows of the cache after the last token: stale, must not be read"},
 };
 
 static const char *const shapes[] = {"rows=1,first=0",
@@ -59,7 +59,7 @@ static sb_status check(const sb_gate_case *c, sb_error *err)
     uint64_t heads = c->size[HEADS], kv_heads = c->size[KV_HEADS];
     if (heads % kv_heads == 0)
         return SB_OK;
-    return sb_fail(err, SB_ERR_USAGE, "heads=%llu is no multiple of kv_heads=%llu",
+    return sb_fail(err, SB_ERR_USAGE, "heads=%llu is not a multiple of kv_heads=%llu",
                    (unsigned long long)heads, (unsigned long long)kv_heads);
 }
 
@@ -374,7 +374,7 @@ const sb_gate_op *sb_gate_op_gated_attention(void)
 {
     static const sb_gate_op op = {.name = "gated_attention",
                                   .clause = "V-52",
-                                  .what = "causal attention over a cache, times its gate",
+                                  .what = "causal attention over a cache, multiplied by its gate",
                                   .params = params,
                                   .param_count = sizeof params / sizeof *params,
                                   .shapes = shapes,

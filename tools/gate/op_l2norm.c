@@ -9,10 +9,11 @@
 static const float eps = 1e-6f;
 
 enum { ROWS, HEADS, DK, SCALE };
-static const sb_gate_param params[] = {{"rows", 4, 1, 65536, "tokens"},
-                                       {"heads", 3, 1, 1024, "heads"},
-                                       {"dk", 64, 1, 1024, "channels of a head"},
-                                       {"scale", 0, 0, 1, "1: times dk^-1/2, as of queries"}};
+static const sb_gate_param params[] = {
+    {"rows", 4, 1, 65536, "tokens"},
+    {"heads", 3, 1, 1024, "heads"},
+    {"dk", 64, 1, 1024, "channels of a head"},
+    {"scale", 0, 0, 1, "1: multiplied by dk^-1/2, as queries are"}};
 static const char *const shapes[] = {"scale=1", "rows=1,heads=1", "dk=1",   "dk=7",
                                      "dk=128",  "dk=128,scale=1", "rows=9", NULL};
 static const sb_op uses[] = {SB_OP_l2norm};

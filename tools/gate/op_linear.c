@@ -81,7 +81,7 @@ static sb_status need_exact_factor(const sb_gate_case *c, const layer *l, sb_err
     if (x.quant.factor.kind == SB_NO_FACTOR || (double)(float)product - product == 0.0)
         return SB_OK;
     return sb_fail(err, SB_ERR_INPUT,
-                   "in.x_global_scale times in.weight_global_scale is no binary32 number");
+                   "in.x_global_scale times in.weight_global_scale is not a binary32 number");
 }
 
 static sb_status need(const sb_gate_case *c, const layer *l, sb_error *err)
@@ -318,8 +318,8 @@ const sb_gate_op *sb_gate_op_head(void)
 {
     static const sb_gate_param params[] = {
         {"rows", 2, 1, 256, "rows of inputs"},
-        {"vocabulary", 1000, 1, 262144, "tokens: logits of a row"},
-        {"padded", 1024, 1, 262144, "rows of the weight, where it has more"},
+        {"vocabulary", 1000, 1, 262144, "tokens: logits per row"},
+        {"padded", 1024, 1, 262144, "rows of the weight, if it has more"},
         {"k", 256, 1, 16384, "columns of the weight"}};
     static const char *const formats[] = {"bf16",           "f16", "f32", "fp8-tensor", "nvfp4-ct",
                                           "nvfp4-modelopt", NULL};

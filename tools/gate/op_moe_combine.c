@@ -146,29 +146,29 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
 const sb_gate_op *sb_gate_op_moe_combine(void)
 {
     static const sb_gate_param params[] = {{"rows", 4, 1, 65536, "tokens"},
-                                           {"slots", 8, 1, 64, "experts of a token"},
-                                           {"experts", 64, 1, 1024, "experts that there are"},
+                                           {"slots", 8, 1, 64, "experts per token"},
+                                           {"experts", 64, 1, 1024, "number of experts"},
                                            {"n", 256, 1, 65536, "columns"}};
     static const char *const shapes[] = {"rows=1", "rows=9", "slots=1", "slots=2", "slots=10",
                                          "n=1",    "n=255",  "n=257",   NULL};
     static const sb_op uses[] = {SB_OP_moe_combine};
-    static const sb_gate_op op = {.name = "moe_combine",
-                                  .clause = "R-17",
-                                  .what = "experts by weight and the shared expert by its gate",
-                                  .params = params,
-                                  .param_count = sizeof params / sizeof *params,
-                                  .shapes = shapes,
-                                  .uses = uses,
-                                  .use_count = 1,
-                                  .check = check,
-                                  .list = list,
-                                  .add = add,
-                                  .need = need,
-                                  .exact = exact,
-                                  .real = real,
-                                  .bound = bound,
-                                  .row_arrays =
-                                      "expert_out,topk_ids,topk_weights,shared_out,shared_logit",
-                                  .rows_independent = 1};
+    static const sb_gate_op op = {
+        .name = "moe_combine",
+        .clause = "R-17",
+        .what = "experts times their weights, plus the shared expert times its gate",
+        .params = params,
+        .param_count = sizeof params / sizeof *params,
+        .shapes = shapes,
+        .uses = uses,
+        .use_count = 1,
+        .check = check,
+        .list = list,
+        .add = add,
+        .need = need,
+        .exact = exact,
+        .real = real,
+        .bound = bound,
+        .row_arrays = "expert_out,topk_ids,topk_weights,shared_out,shared_logit",
+        .rows_independent = 1};
     return &op;
 }

@@ -181,7 +181,8 @@ const sb_gate_op *sb_gate_op_gated_rmsnorm(void)
 {
     static const sb_gate_op op = {.name = "gated_rmsnorm",
                                   .clause = "R-11",
-                                  .what = "the norm behind the delta rule, times silu of a gate",
+                                  .what =
+                                      "the norm after the delta rule, multiplied by silu of a gate",
                                   .params = params,
                                   .param_count = sizeof params / sizeof *params,
                                   .shapes = shapes,

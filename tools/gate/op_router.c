@@ -12,7 +12,7 @@ enum { WEIGHTS, IDS };
 static const sb_gate_param params[] = {
     {"rows", 9, 1, 4096, "tokens"},
     {"experts", 64, 1, 4096, "experts, E"},
-    {"kept", 8, 1, 64, "experts of a token, k; at most E"},
+    {"kept", 8, 1, 64, "experts per token, k; at most E"},
     {"renormalise", 1, 0, 1, "1: the kept probabilities are divided by their sum"},
 };
 
@@ -300,7 +300,8 @@ const sb_gate_op *sb_gate_op_router(void)
 {
     static const sb_gate_op op = {.name = "router",
                                   .clause = "V-54",
-                                  .what = "softmax over the experts, the k largest, their weights",
+                                  .what =
+                                      "softmax over the experts; the k largest and their weights",
                                   .params = params,
                                   .param_count = sizeof params / sizeof *params,
                                   .shapes = shapes,

@@ -11,7 +11,7 @@ enum { ROWS, VOCAB };
 enum { TOKEN, P };
 
 static const sb_gate_param params[] = {
-    {"rows", 8, 1, 4096, "sequences, each with settings of its own"},
+    {"rows", 8, 1, 4096, "sequences, each with its own settings"},
     {"vocab", 257, 1, 1048576, "tokens, V"},
 };
 

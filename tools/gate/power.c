@@ -281,11 +281,11 @@ void sb_gate_trust(const sb_gate_case *c, const sb_gate_power *power, sb_gate_re
     r->verdict = SB_VERDICT_MISTRUSTED;
     if (caught) {
         snprintf(r->words, sizeof r->words,
-                 "an output of zeros would have passed on these inputs: nothing is said of it");
+                 "on these inputs an output of zeros would pass: the output cannot be judged");
         return;
     }
-    snprintf(r->words, sizeof r->words,
-             "these inputs would have shown none of %zu planted mistakes: nothing is said of the "
-             "output",
-             power->of_ops ? power->of_ops : power->planted);
+    snprintf(
+        r->words, sizeof r->words,
+        "on these inputs none of %zu planted mistakes would be found: the output cannot be judged",
+        power->of_ops ? power->of_ops : power->planted);
 }

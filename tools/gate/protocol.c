@@ -302,30 +302,31 @@ static sb_status check(const sb_protocol_request *request, sb_protocol *p, sb_er
     const char *layout = request->layout ? request->layout : "vllm";
     p->layout = sb_protocol_layout_find(layout);
     if (!p->layout)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "no layout of that name: plain, vllm, fla, flashinfer, mlx and llamacpp are "
-                       "known");
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "the layout is not known, expected plain, vllm, fla, flashinfer, mlx or llamacpp");
     p->conv = strcmp(op, "conv") == 0;
     if (!p->conv && strcmp(op, "delta_rule") != 0)
-        return sb_fail(err, SB_ERR_USAGE, "a protocol has the op conv or delta_rule");
+        return sb_fail(err, SB_ERR_USAGE, "a protocol needs op conv or delta_rule");
     if (p->layout->prompts && (p->conv || request->chained))
-        return sb_fail(err, SB_ERR_USAGE, "layout %s has no convolution and is not chained",
+        return sb_fail(err, SB_ERR_USAGE, "layout %s has neither a convolution nor chained rounds",
                        p->layout->name);
     p->rounds = request->rounds ? (size_t)request->rounds : DEFAULT_ROUNDS;
     if (!request->rounds && p->layout->prompts)
         p->rounds = DEFAULT_ROUNDS / 2; /* large states, and every round has prompts */
     if (request->rounds > SB_PROTOCOL_MOST_ROUNDS)
-        return sb_fail(err, SB_ERR_USAGE, "at most %d rounds", (int)SB_PROTOCOL_MOST_ROUNDS);
+        return sb_fail(err, SB_ERR_USAGE, "expected at most %d rounds",
+                       (int)SB_PROTOCOL_MOST_ROUNDS);
     sb_status status =
         sb_gate_regime_find(request->regime ? request->regime : "normal", &p->regime, err);
     if (!status && p->regime != SB_GATE_REGIME_normal && p->regime != SB_GATE_REGIME_tiny &&
         p->regime != SB_GATE_REGIME_huge)
-        status = sb_fail(err, SB_ERR_USAGE, "a protocol has the regime normal, tiny or huge");
+        status = sb_fail(err, SB_ERR_USAGE, "a protocol needs regime normal, tiny or huge");
     p->seed = request->seed;
     p->chained = request->chained;
     if (!status && p->chained && !p->layout->pool)
         status = sb_fail(err, SB_ERR_USAGE,
-                         "layout %s has no pool: a kernel cannot go on from its own states",
+                         "layout %s has no pool: a kernel cannot continue from its own states",
                          p->layout->name);
     return status;
 }

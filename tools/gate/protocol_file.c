@@ -253,16 +253,17 @@ static sb_status compare(const sb_safetensors *file, const sb_protocol *p, const
     if (status)
         return status;
     if (file->count != count)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: %zu tensors, where its metadata make %zu", path,
-                         file->count, count);
+        status = sb_fail(err, SB_ERR_INPUT, "%s: has %zu tensors, expected %zu by its metadata",
+                         path, file->count, count);
     for (size_t i = 0; i < count && !status; i++) {
         const sb_protocol_part *part = &parts[i];
         const sb_tensor *t = find(file, part->name);
         if (!t || t->dtype != part->dtype || t->rank != part->rank || t->bytes != part->size ||
             memcmp(t->shape, part->shape, part->rank * sizeof *part->shape) != 0 ||
             memcmp(t->data, part->bytes, part->size) != 0)
-            status = sb_fail(err, SB_ERR_INPUT, "%s: %s is not what the metadata make", path,
-                             part->name);
+            status =
+                sb_fail(err, SB_ERR_INPUT, "%s: %s is not the tensor that the metadata describe",
+                        path, part->name);
     }
     sb_protocol_parts_free(parts, count);
     return status;
@@ -283,16 +284,17 @@ static sb_status remake(const sb_safetensors *file, const char *path, sb_protoco
     if (!sb_protocol_is(file) || !number(key(file, ""), &version) ||
         !number(key(file, "rounds"), &request.rounds) ||
         !number(key(file, "seed"), &request.seed) || !number(key(file, "chained"), &chained))
-        return sb_fail(err, SB_ERR_INPUT, "%s: its metadata describe no protocol", path);
+        return sb_fail(err, SB_ERR_INPUT, "%s: its metadata do not describe a protocol", path);
     if (version != SB_SPEC_VERSION)
-        return sb_fail(err, SB_ERR_INPUT, "%s: of specification %" PRIu64 ", this is %d", path,
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: is of specification %" PRIu64 ", but this program has %d", path,
                        version, SB_SPEC_VERSION);
     request.chained = chained != 0;
     sb_status status = sb_gate_arith_of(key(file, "arith"), ar, err);
     if (!status)
         status = sb_protocol_make(&request, &reference, out, err);
     if (status == SB_ERR_USAGE)
-        status = sb_fail(err, SB_ERR_INPUT, "%s: its metadata describe no protocol", path);
+        status = sb_fail(err, SB_ERR_INPUT, "%s: its metadata do not describe a protocol", path);
     if (!status)
         status = sb_protocol_expect(*out, ar, err);
     return status ? status : compare(file, *out, path, err);

@@ -105,7 +105,8 @@ static void judge_memory(const judging *j, const held *h, size_t i, float before
         char place[200];
         name_place(h, i, place, sizeof place);
         snprintf(j->out->words, sizeof j->out->words,
-                 "%s: no state of this round, but its bits 0x%08" PRIx32 " became 0x%08" PRIx32,
+                 "%s: is not a state of this round, but its bits changed from 0x%08" PRIx32
+                 " to 0x%08" PRIx32,
                  place, was, now);
     }
 }
@@ -163,7 +164,8 @@ static sb_status find(const judging *j, size_t round, const sb_protocol_tensor *
         if (strcmp(g->name, name) != 0)
             continue;
         if (g->rank != t->rank || memcmp(g->shape, t->shape, t->rank * sizeof *t->shape) != 0)
-            return sb_fail(err, SB_ERR_INPUT, "%s has another shape than was asked for", name);
+            return sb_fail(err, SB_ERR_INPUT,
+                           "%s does not have the shape that the protocol asks for", name);
         int memory = t->kind == SB_PROTOCOL_AFTER && j->p->layout->pool;
         if (g->dtype != t->dtype &&
             (memory ||

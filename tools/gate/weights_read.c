@@ -140,7 +140,8 @@ static sb_status need_same_scales(const sb_gate_case *c, const sb_gate_stored *s
     for (uint64_t row = 0; row < sb_gate_all_rows(s); row++)
         for (uint64_t g = 0; g < groups; g++)
             if (blocks[sb_gate_swizzled(row, g, groups)] != scales[row * groups + g])
-                return wrong(a->name, "not the scales of the tensor without blocks", err);
+                return wrong(a->name, "scales that differ from those of the tensor without blocks",
+                             err);
     return SB_OK;
 }
 
@@ -153,10 +154,10 @@ static sb_status need_groups(const sb_gate_case *c, const sb_gate_stored *s, uin
     for (uint32_t k = 0; index && k < s->cols; k++)
         if (sb_load_u32(index + (size_t)4 * k) >= s->cols / each)
             return wrong(sb_gate_stored_find(c, s, SB_CONTENT_index, 0)->name,
-                         "a group that there is not", err);
+                         "a group that does not exist", err);
     if (shape && (sb_load_u64(shape) != sb_gate_all_rows(s) || sb_load_u64(shape + 8) != s->cols))
         return wrong(sb_gate_stored_find(c, s, SB_CONTENT_shape, 0)->name,
-                     "not the shape of the matrix", err);
+                     "another shape than the matrix", err);
     return SB_OK;
 }
 
