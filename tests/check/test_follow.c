@@ -196,7 +196,7 @@ TEST(test_columns)
         for (uint64_t k = 0; k < cols; k += 2)
             folder_set_nibble(t, i * cols + k, 8 + (folder_nibble(t, i * cols + k) + 8) / 2 - 8);
     folder_result *r = checked(f);
-    assert_non_null(strstr(message_of(r, SB_LEVEL_error), "columns are the original's"));
+    assert_non_null(strstr(message_of(r, SB_LEVEL_error), "columns are those of the original"));
     folder_result_free(r);
     folder_free(f);
 }
@@ -315,7 +315,7 @@ TEST(test_smoothed_nvfp4)
     folder_result *r = folder_check(f, BF16, NULL);
     const sb_finding *finding = folder_finding(r, 24, SB_LEVEL_error, UP);
     assert_non_null(finding);
-    assert_non_null(strstr(finding->message, "the norm before it was scaled"));
+    assert_non_null(strstr(finding->message, "the norm before this layer was scaled"));
     assert_null(folder_finding(r, 24, SB_LEVEL_error, "layers.2."));
     folder_result_free(r);
     requantize_nvfp4(f, original, UP, two_of_three);

@@ -299,9 +299,10 @@ TEST(test_commits)
 {
     const char *path = downloaded("commits");
     witness(path, "README.md", COMMIT_B, NULL);
-    expect_hashes(path, 1, SB_LEVEL_warn, "files of two commits in one folder: README.md is of");
+    expect_hashes(path, 1, SB_LEVEL_warn,
+                  "files of two commits are in one folder: README.md is of");
     witness(path, names[2], COMMIT_B, NULL);
-    expect_hashes(path, 1, SB_LEVEL_warn, "shards of two commits in one folder: model-00001");
+    expect_hashes(path, 1, SB_LEVEL_warn, "shards of two commits are in one folder: model-00001");
 }
 
 /* Text that is no hash is not compared, and a cache on the way may give the plain SHA-1. */

@@ -309,7 +309,7 @@ TEST(test_mistakes)
         mistake_is(vehicle, law, SB_FORMAT_bf16, nearly, SB_LOADED_other, "max");
     }
     mistake_is(wide, SB_LAW_exact, SB_FORMAT_f32, through_bf16, SB_LOADED_dtype,
-               "rounded to BF16 on the way");
+               "rounded to BF16 while it was loaded");
     mistake_is(wide, SB_LAW_exact, SB_FORMAT_bf16, NULL, SB_LOADED_dtype,
                "F32 in the files, rounded to BF16");
     mistake_is(quantized, SB_LAW_factor_last, SB_FORMAT_bf16, NULL, SB_LOADED_rescaled,

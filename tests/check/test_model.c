@@ -52,7 +52,7 @@ TEST(locations)
     folder_result_free(r);
     r = planted(CT, "flip model.norm.weight 10 1", BF16);
     expect_text(r, 14, SB_LEVEL_error, "model.norm.weight",
-                "1 of 128 values are not the original's, first at row 0, column 5 (byte ");
+                "1 of 128 values differ from the original, first at row 0, column 5 (byte ");
     expect_only(r, 14, "model.norm.weight");
     folder_result_free(r);
 }
@@ -95,7 +95,7 @@ TEST(moved_experts)
     plant(f, "swap-all model.layers.1.mlp.experts.1. model.layers.1.mlp.experts.2.");
     r = folder_check(f, BF16, NULL);
     expect_text(r, 43, SB_LEVEL_fatal, "model.layers.1.mlp.gate",
-                "row 1 is the original's row 2, while expert 1 is the original's own");
+                "row 1 is the original's row 2, but expert 1 is the original's");
     folder_result_free(r);
     folder_free(f);
 }
@@ -140,7 +140,7 @@ TEST(conversions)
     expect_finding(r, 45, SB_LEVEL_error, "model.norm.weight");
     folder_result_free(r);
     r = planted(BF16, "plus layernorm.weight 2", NULL); /* shifted twice */
-    expect_text(r, 45, SB_LEVEL_error, "model.layers.1.input_layernorm", "+2 too much");
+    expect_text(r, 45, SB_LEVEL_error, "model.layers.1.input_layernorm", "an offset of +2");
     folder_result_free(r);
     folder *f = folder_of(BF16);
     folder_map(folder_find(f, "model.layers.1.linear_attn.A_log"), negative);

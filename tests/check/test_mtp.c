@@ -145,7 +145,7 @@ TEST(not_in_the_index)
         sb_mtp_audit a = audit_of(CT, plants[i], NULL, NULL);
         expect(&a, SB_MTP_FILE_BAD);
         expect_state(&a, SB_MTP_index, SB_MTP_bad);
-        assert_non_null(strstr(a.why, "19 tensors are present in model_mtp.safetensors, but not in "
+        assert_non_null(strstr(a.why, "19 tensors are in model_mtp.safetensors, but not in "
                                       "the index, first mtp.fc.weight"));
         assert_non_null(strstr(a.next, " --reindex -o OUT"));
         assert_null(strstr(a.next, "--take"));

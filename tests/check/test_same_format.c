@@ -161,7 +161,7 @@ TEST(test_anew)
         folder_result *r = folder_check(f, original, NULL);
         const sb_finding *anew = NULL;
         for (size_t k = 0; k < r->check.findings.count; k++)
-            if (strstr(r->check.findings.rows[k].message, "quantized anew"))
+            if (strstr(r->check.findings.rows[k].message, "were quantized again"))
                 anew = &r->check.findings.rows[k];
         assert_true(anew && anew->check == 14 && anew->level == SB_LEVEL_warn);
         expect_none_above(r, SB_LEVEL_warn);

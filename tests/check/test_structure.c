@@ -34,7 +34,7 @@ static const struct {
     const char *where, *says; /* part of the tensor's name, part of the message */
 } rows[] = {
     {CT, "rename model.norm.weight norm.weight", 3, SB_LEVEL_error, "norm.weight",
-     "prefix is wrong: probably model.norm.weight"},
+     "prefix is wrong, probably meant: model.norm.weight"},
     {VL, "rename mtp.fc.weight model.language_model.mtp.fc.weight", 3, SB_LEVEL_error, "mtp.fc",
      "probably mtp.fc.weight"},
     {VL, "rename model.language_model.layers.1.mlp.gate.weight model.layers.1.mlp.gate.weight", 3,
@@ -56,7 +56,7 @@ static const struct {
     {STACKED, "add " L1 "mlp.experts.3.up_proj.weight BF16 128,128", 4, SB_LEVEL_fatal,
      L1 "mlp.experts", "stored twice"},
     {CT, "add " L1 "mlp.gate.pre_quant_scale BF16 128", 4, SB_LEVEL_warn, L1 "mlp.gate",
-     "not read by this version"},
+     "this version does not read it"},
     {CT, "drop mtp.norm.weight", 4, SB_LEVEL_error, "mtp.norm", "is missing"},
     {CT, "drop " L1 "linear_attn.A_log", 4, SB_LEVEL_fatal, L1 "linear_attn.A_log", "is missing"},
     {CT, "drop-all " L1 "mlp.experts.3.", 5, SB_LEVEL_error, L1 "mlp.experts.3.gate_proj",
@@ -66,15 +66,16 @@ static const struct {
     {ODD, "resize " L1 "mlp.shared_expert.gate_proj.weight_scale_inv 2,2", 32, SB_LEVEL_fatal,
      L1 "mlp.shared_expert.gate_proj", "2 x 2 scales for a matrix of 320 x 320, expected 3 x 3"},
     {FP8, "to-fp8 " L1 "linear_attn.in_proj_b.weight", 32, SB_LEVEL_error, "in_proj_b",
-     "a part of a block"},
+     "less than a block"},
     {GPTQ, "config quantization_config.group_size 32", 8, SB_LEVEL_fatal, "experts.0.down_proj",
      "but 32 are declared"},
     {CT, "retype " L1 "mlp.experts.1.up_proj.weight_packed I8", 7, SB_LEVEL_fatal, E1,
      "has dtype I8, expected U8"},
     {CT, "retype " L1 "post_attention_layernorm.weight I16", 11, SB_LEVEL_error,
      "post_attention_layernorm", "has dtype I16"},
-    {CT, "drop-all " L1, 4, SB_LEVEL_fatal, "model.layers.1", "is missing, all of its 40 modules"},
-    {CT, "rename-all model. trunk.", 4, SB_LEVEL_fatal, "", "no tensor of the text model is here"},
+    {CT, "drop-all " L1, 4, SB_LEVEL_fatal, "model.layers.1",
+     "is missing with all of its 40 modules"},
+    {CT, "rename-all model. trunk.", 4, SB_LEVEL_fatal, "", "there is no tensor of the text model"},
     {CT, "rename-all model. trunk.", 3, SB_LEVEL_error, "trunk.norm.weight",
      "probably model.language_model. or model. before norm.weight"},
     {CT, "config quantization_config null", 9, SB_LEVEL_error, "experts.0.down_proj",
@@ -134,9 +135,10 @@ TEST(test_missing_files)
     plant(f, "lost model-00002-of-00003.safetensors; lost model-00003-of-00003.safetensors");
     folder_result *r = folder_check(f, NULL, &headers);
     expect_said(r, 2, SB_LEVEL_fatal, "2 of 3 files are missing: model-00002-of-00003.safetensors");
-    expect_said(r, 2, SB_LEVEL_fatal,
-                "fetch: hf download REPO --include 'model-00002-of-00003.safetensors' --include "
-                "'model-00003-of-00003.safetensors'");
+    expect_said(
+        r, 2, SB_LEVEL_fatal,
+        "to get them: hf download REPO --include 'model-00002-of-00003.safetensors' --include "
+        "'model-00003-of-00003.safetensors'");
     expect_said(r, 2, SB_LEVEL_fatal, "modules: mtp.* 19, mlp.experts.");
     assert_int_equal(count_of(r, 2, SB_LEVEL_warn), 1);
     for (unsigned check = 3; check <= 9; check++)
@@ -180,7 +182,7 @@ TEST(test_stray_files)
     folder *f = folder_of(CT);
     plant(f, "move-all mtp. model_mtp.safetensors; unindex-all mtp.");
     folder_result *r = folder_check(f, NULL, &headers);
-    expect_said(r, 2, SB_LEVEL_error, "it alone holds 19 tensors: modules: mtp.* 19");
+    expect_said(r, 2, SB_LEVEL_error, "19 tensors are in no other file: modules: mtp.* 19");
     expect_said(r, 2, SB_LEVEL_error, "load no MTP head");
     assert_int_equal(count_of(r, 2, SB_LEVEL_warn), 1);
     folder_result_free(r);

@@ -29,7 +29,7 @@ count_xml() { check "$2 stands not $3 times in $1" test "$(grep -c -- "$2" "$1")
 run 0 check "$a"
 says "$a: "
 says 'SKIPPED (needs --against ORIGINAL): 14 untouched'
-says "UNSEEN (only --against or the hub's hashes show it): experts, layers"
+says "UNSEEN (only --against or the hashes of the hub show these faults): exchanged experts"
 check "the verdict is not the last line" grep -q "^PASS $a: 0 FATAL, 0 ERROR, " <(tail -n 1 "$out")
 check "something on stderr" test ! -s "$err"
 cp "$out" "$work/text"
@@ -70,11 +70,11 @@ at skipped '[]'
 
 # only headers: the checks of bytes are named as skipped
 run 0 check "$a" --headers
-says 'SKIPPED (reads the payload, and --headers was given): 12 finite 13 duplicates'
+says 'SKIPPED (needs the values, but --headers was given): 12 finite 13 duplicates'
 check "headers promise nothing about the payload" eval '! grep -q UNSEEN "$out"'
 run 0 check "$a" --headers --json
 at skipped.0.id finite
-at skipped.0.why 'reads the payload, and --headers was given'
+at skipped.0.why 'needs the values, but --headers was given'
 
 # only some of the checks
 checks=$(grep -c '^SB_CHECK(' tools/check/checks.def)
@@ -169,8 +169,8 @@ says "samebit graft '$work/a \$(b)'\\''c' --take 'mtp.*' --from "
 run 1 check "$a" --against "$other"
 check "not one line on stderr" one_line
 says 'ERROR 14 untouched: '
-says '  engines: the model is another one than its card says'
-says '  what to do: take them from the original: samebit graft'
+says '  engines: the model is not the one that its card names'
+says '  what to do: take these tensors from the original: samebit graft'
 says 'more (--verbose or --json lists all)'
 says "FAIL $a: 0 FATAL, "
 run 1 check "$a" --against "$other" --verbose
@@ -182,8 +182,8 @@ at findings.0.id untouched
 at findings.0.level ERROR
 at findings.0.waived null
 at checks.0.state found
-at checks.0.engines 'the model is another one than its card says'
-at checks.0.advice 'take them from the original: samebit graft'
+at checks.0.engines 'the model is not the one that its card names'
+at checks.0.advice 'take these tensors from the original: samebit graft'
 errors=$(value counts.error)
 same "findings and counts" "$(value findings.length)" $((errors + $(value counts.warn) + $(value counts.info)))
 first=$(value findings.0.tensor)
@@ -194,8 +194,8 @@ count_xml "$work/14.xml" '<skipped message="not wanted"/>' $((checks - 1))
 # the original of another model: one finding, and nothing is compared with it
 run 1 check "$q" --against "$stranger"
 says 'ERROR 14 untouched: '
-says 'this is probably not the original of this checkpoint: foreign to it are '
-says 'SKIPPED (what --against names is probably not the original: see 14 untouched): 23 fp4-nearest'
+says 'this is probably not the original of this checkpoint: these tensors do not belong to it: '
+says 'SKIPPED (--against probably does not name the original: see check 14, untouched): 23 fp4-nearest'
 says "against $stranger: "
 says "FAIL $q: 0 FATAL, 1 ERROR, 0 WARN, "
 run 1 check "$q" --against "$stranger" --json
@@ -237,13 +237,13 @@ at waived 1
 at counts.error $((errors - 1))
 at waivers.1.state unused
 run 1 check "$a" --against "$other" --only untouched --waivers "$work/waivers"
-says 'line 2: untouched nothing.* covers nothing: remove it'
+says 'line 2: untouched nothing.* covers nothing: remove this line'
 # nothing is known about a check that was not made
 run 0 check "$a" --waivers "$work/waivers" --json
 at waivers.1.state 'its check was not made'
 waive '2 * # cannot be'
 run 1 check golden/bad/not-in-shard --only 2 --waivers "$work/waivers"
-says 'FATAL findings only, and those cannot be waived'
+says 'only FATAL findings, which cannot be waived'
 for bad in '14 *' '14 * #' '14' 'no-such-check * # why' '14 a b # why' '99 * # why'; do
     waive '# first' "$bad"
     refused 3 check "$a" --waivers "$work/waivers"
@@ -316,7 +316,7 @@ make_checkpoint deep --preset T4 --layers 12 --shard-bytes 300000
 cp -r "$work/deep" "$work/narrow"
 sed -i 's/"intermediate_size": *[0-9]*/"intermediate_size": 100/' "$work/narrow/config.json"
 run 1 check "$work/narrow" --headers --verbose --html "$work/narrow.html" --image "$work/narrow.svg"
-says 'more from here on, '
+says 'more, this one first, '
 page "$work/narrow.html" FAIL
 for layer in 0 1 2 3 4 5 6 7 8 9 10 11; do field narrow h6 "model-[-0-9of]*.safetensors, layer $layer: "; done
 field narrow h6 'model-00017-of-00017.safetensors, MTP head: 7 tensors, 3 findings<'
@@ -394,7 +394,7 @@ at against.path "$repo/snapshots/$hash"
 at skipped '[]'
 run 0 check "$repo/snapshots/$hash" --quiet
 refused 3 check org/tiny@v2
-says_err "cache $work/home/hub; 1 snapshots of other revisions are there: @$hash; to download it: hf download org/tiny --revision v2"
+says_err "cache $work/home/hub; 1 snapshots of other revisions are in the cache: @$hash; to download it: hf download org/tiny --revision v2"
 refused 3 check org/absent
 says_err 'hf download org/absent'
 refused 3 check ../tiny

@@ -23,10 +23,10 @@ counts() { # VERDICT NUMBER
 # the incident: the head is in the files, but not in the engine's memory
 run 1 check "$a" --loaded $sound
 says "LOADED FAIL: $sound of Qwen3_5MoeForCausalLM, transformers 5.17.0, torch 2.15.0, 143 parameters, 141 OK, 2 explained"
-says '  DROPPED (19): the files have it, and the engine does not hold it'
+says '  DROPPED (19): the files have it, but the engine does not hold it'
 says '    mtp.fc: 1 matrix, plain, of the MTP head'
-says 'belongs to the MTP head: this engine does not draft with it'
-says_err 'what the engine holds is not what the files hold'
+says 'belong to the MTP head: this engine does not draft with it'
+says_err 'the engine does not hold the values of the files'
 run 1 check "$a" --loaded $sound --json --junit "$work/report.xml"
 at verdict FAIL
 at counts.error 0

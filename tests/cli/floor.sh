@@ -60,7 +60,7 @@ says 'a verification of 4 tokens: '
 says 'with 21.9 of 32 experts per layer where one token reads 8'
 says 'fusion of the MTP head'
 says '2.863 tokens each at acceptance 0.78'
-says 'break-even: it is not slower from acceptance 0.9'
+says 'break-even: not slower if the acceptance is at least 0.9'
 run 0 floor "$mix" --bandwidth 273 --draft 1 --accept 1 --json
 at speculation.draft 1
 at speculation.tokens_per_round 2.0
@@ -79,7 +79,7 @@ rm "$mix/model-00002-of-00003.safetensors"
 run 0 floor "$mix" --bandwidth 273
 says 'MISSING: 1 files or tensors of an index'
 says 'model-00002-of-00003.safetensors: is missing'
-says 'weights of the model: every figure is of what is there'
+says 'weights of the model: every figure counts only what is there'
 run 3 floor "$mix" --bandwidth 273 --claim 10
 says 'UNKNOWN: 10 tokens per second'
 run 1 floor "$mix" --bandwidth 273 --claim 10000000

@@ -78,7 +78,7 @@ check "the two files differ" test -z "$(grep -h 'shared_expert\.' "$work/o/confi
 graft_of bf16 '*.mlp.*' nvfp4-ct # and back: in part, for a declaration of nothing is refused by the check
 mv "$work/o" "$work/back"
 refused 3 graft "$work/back" --take '*.mlp.*' --from "$work/bf16" -o "$work/o"
-says_err 'the result was taken away again, because of ERROR'
+says_err 'the result was removed, because of ERROR'
 check "it was not taken away" test ! -e "$work/o" -a ! -e "$work/o.partial"
 graft_of back 'layers.0.mlp.*' bf16
 declared_as_stored "$work/o"
@@ -86,7 +86,7 @@ same "a second graft has a file of its own" 1 "$(find "$work/o" -name 'model-gra
 
 # FP8 blocks within INT4, as published, which the dialect cannot express
 graft_of int4-autoround '*shared_expert.*' fp8-block
-says 'has no words'
+says 'cannot declare'
 check "no key tells of it" grep -q _hybrid_quant_info "$work/o/config.json"
 run 0 run "$work/o" --tokens 1,2 -n 1
 graft_of nvfp4-ct '*q_proj' bf16
@@ -112,9 +112,9 @@ done
 for base in int4-awq int4-gptq; do
     for how in --dry-run "-o $work/n"; do
         refused 3 graft "$work/$base" --take 'mtp.*' --from "$work/fp8-block" $how
-        says_err "has no words for 31 layers stored as fp8-block, the first mtp.layers.0.mlp.experts.0.down_proj"
+        says_err "cannot declare 31 layers stored as fp8-block, the first mtp.layers.0.mlp.experts.0.down_proj"
         refused 3 graft "$work/$base" --take 'mtp.*' --from "$work/fp8-block" --as bf16 $how
-        says_err 'of 16384 values of mtp.layers.0.mlp.experts.0.down_proj are no BF16 numbers (first [0, 1], '
+        says_err 'of 16384 values of mtp.layers.0.mlp.experts.0.down_proj are not BF16 numbers (first at [0, 1], '
     done
     check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
     graft_of $base 'mtp.*' fp8-block --as bf16 --round
@@ -203,7 +203,7 @@ lost() { # NAME: the head is there, and neither index nor configuration know of 
 }
 lost unindexed
 run 1 check "$work/unindexed" --need mtp
-says 'MTP FILE-BAD: files and index: 19 tensors are present in model-graft-00001.safetensors, but not in the index'
+says 'MTP FILE-BAD: files and index: 19 tensors are in model-graft-00001.safetensors, but not in the index'
 says "  next: samebit graft $work/unindexed --reindex -o OUT"
 run 0 graft "$work/unindexed" --reindex --dry-run
 says 'model.safetensors.index.json: + 19 tensors of model-graft-00001.safetensors, the first mtp.fc.weight'
@@ -218,7 +218,7 @@ declared_as_stored "$work/i"
 check "another index than the whole folder's" cmp -s "$work/i/model.safetensors.index.json" \
     "$work/whole-head/model.safetensors.index.json"
 refused 2 graft "$work/i" --reindex -o "$work/n"
-says_err 'there is nothing to mend'
+says_err 'there is nothing to repair'
 # the lists of other dialects, and a model without an index
 for format in nvfp4-modelopt int4-gptq int4-awq fp8-block bf16; do
     make_checkpoint bare --preset T3 --format $format --no-mtp
@@ -256,7 +256,7 @@ says_err '--include model-graft-00001.safetensors'
 lost unindexed
 rm "$work/unindexed/$(place model.norm.weight "$work/headless")"
 refused 3 graft "$work/unindexed" --reindex -o "$work/n"
-says_err 'the index puts '
+says_err 'the index places '
 check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
 
 # a checkpoint named by its id, in the cache of the hub: links to the blobs, or copies

@@ -63,7 +63,7 @@ at declared '{"dialect":null,"kv_cache":"none","notes":[]}'
 at disagreements '{"count":0,"first":[]}'
 run 0 info "$work/hybrid"
 says 'declared: auto-round, KV cache none'
-says 'layers whose tensors are not what is declared, and are read as they are: 12'
+says 'layers that are not stored as declared, and are read as stored: 12'
 says 'model.layers.0.mlp.shared_expert.gate_proj is stored as fp8-block; declared: not quantized'
 says '  and 8 more'
 run 0 info "$work/hybrid" --json

@@ -64,7 +64,7 @@ says_err 'one of --tokens'
 refused 2 trace "$work/l.npy" --as npy --text "$work/text"
 says_err '--text needs a checkpoint'
 refused 2 check "$p" --text "$work/text"
-says_err 'the text of --run N, which is not given'
+says_err 'needs --run N: it is the text of the run'
 # a model with fewer tokens than its tokenizer
 make_checkpoint small --preset T5 --recipe predictable
 one='"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true'

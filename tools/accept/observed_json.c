@@ -81,7 +81,7 @@ static sb_status take_histogram(reader *r, const sb_json_object *o, uint64_t rou
     }
     if (tail != rounds)
         return sb_json_fail(o, key, SB_ERR_INPUT, err,
-                            "counts %llu rounds, expected the %llu of spec_verify_ct",
+                            "counts %llu rounds, expected %llu as in spec_verify_ct",
                             (unsigned long long)tail, (unsigned long long)rounds);
     return SB_OK;
 }

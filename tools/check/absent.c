@@ -83,7 +83,7 @@ static void tell_layers(sb_check *check, const layer_count *counts)
         snprintf(name, sizeof name, "%slayers.%u", check->self.units.prefix, (unsigned)i);
         if (counts[i].expected && counts[i].absent == counts[i].expected)
             sb_check_find(check, 4, SB_LEVEL_fatal, name,
-                          "is missing, all of its %u modules: config.json has %u layers",
+                          "is missing with all of its %u modules: config.json declares %u layers",
                           (unsigned)counts[i].expected, (unsigned)check->self.config.layers);
     }
 }
@@ -103,8 +103,7 @@ static void tell_modules(sb_check *check, sb_groups *groups, layer_count *counts
             continue;
         snprintf(key, sizeof key, "%s: missing", sb_layer_kind(x->name, kind, sizeof kind));
         sb_group_find(groups, check, 4, is_mtp(x) ? SB_LEVEL_error : SB_LEVEL_fatal, x->name, key,
-                      "is missing: config.json implies it, and no tensor of any storage stands for "
-                      "it");
+                      "is missing: config.json implies it, and no tensor stores it in any format");
     }
 }
 
@@ -115,7 +114,7 @@ void sb_tell_absent(sb_check *check, sb_groups *groups)
     if (!sb_has_text_model(check)) {
         if (sb_is_whole(check))
             sb_check_find(check, 4, SB_LEVEL_fatal, "",
-                          "no tensor of the text model is here: none begins with "
+                          "there is no tensor of the text model: no name begins with "
                           "model.language_model., language_model.model. or model.");
         return;
     }

@@ -63,16 +63,16 @@ static int is_absurd(const sb_config *c)
 static void tell_unseen(sb_check *check, const sb_side *side)
 {
     if (!side->has_config)
-        sb_check_find(
-            check, 9, SB_LEVEL_info, "",
-            "without a configuration that can be read nobody knows which tensors are "
-            "missing (4), which shapes are the architecture's (7, 39), which layers have "
-            "a KV cache (47), where q, k and v begin (21) and how many rows the embedding "
-            "has (51); all else of these checks was looked at");
+        sb_check_find(check, 9, SB_LEVEL_info, "",
+                      "the configuration cannot be read. It would say which tensors are missing "
+                      "(check 4), which shapes the tensors must have (7, 39), which layers have a "
+                      "KV cache (47), where q, k and v begin (21) and how many rows the embedding "
+                      "has (51). The rest of these checks was made");
     if (!side->has_declared)
         sb_check_find(check, 9, SB_LEVEL_info, "",
-                      "without a declaration that can be read no tensor was held against one (8, "
-                      "9, 27, 32, 33, 37, 47), and nobody knows who wrote the scales (29, 30)");
+                      "the declaration of the quantization cannot be read. No tensor was compared "
+                      "with it (checks 8, 9, 27, 32, 33, 37, 47), and the program that wrote the "
+                      "scales is unknown (29, 30)");
 }
 
 /* Reads config.json and the declarations. A file that cannot be read is a finding of check 9. */
@@ -89,8 +89,8 @@ static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error 
         side->has_config = 0;
         if (tell)
             sb_check_find(check, 9, SB_LEVEL_fatal, "",
-                          "%u layers of %u experts are more matrices than the %d tensors that a "
-                          "checkpoint can have",
+                          "%u layers of %u experts need more matrices than the %d tensors that a "
+                          "checkpoint may have",
                           (unsigned)side->config.layers, (unsigned)side->config.experts,
                           SB_MAX_TENSORS);
         side->config = (sb_config){0};

@@ -106,11 +106,10 @@ static void compare_root(pair *p, const row *r)
         (master && sb_value_same(own, master)))
         return;
     sb_value_text a, b;
-    sb_check_find(p->check, 49, r->level, "",
-                  "%s outside rope_parameters is %s, in the original %s: for engines that read it "
-                  "there %s",
-                  r->key, sb_value_show(own, &a), sb_value_show(master ? master : effective, &b),
-                  r->changes);
+    sb_check_find(
+        p->check, 49, r->level, "",
+        "%s outside rope_parameters is %s, in the original %s: for engines that read this copy, %s",
+        r->key, sb_value_show(own, &a), sb_value_show(master ? master : effective, &b), r->changes);
 }
 
 static void compare_field(pair *p, const row *r)
@@ -242,7 +241,7 @@ static void compare(pair *p)
     if (p->one_sided) {
         sb_value_text names;
         sb_check_find(p->check, 49, SB_LEVEL_info, "",
-                      "%zu keys that samebit does not know stand at one side only: %s%s",
+                      "%zu keys that samebit does not know are on one side only: %s%s",
                       p->one_sided, sb_key_show(p->first, &names), p->one_sided > 6 ? ", ..." : "");
     }
 }

@@ -22,11 +22,11 @@ static void compare(sb_check *check, const sb_config_trees *t, const char *key)
             continue;
         int saved = i == 2 && sb_rope_is_default(key, at[i]);
         sb_check_find(check, 9, saved ? SB_LEVEL_info : SB_LEVEL_warn, "",
-                      "%s is %s in %s and %s %s: the first is computed with%s", key,
+                      "%s is %s in %s and %s %s: samebit computes with the first%s", key,
                       sb_value_show(at[first], &a), places[first], sb_value_show(at[i], &b),
                       places[i],
-                      saved ? "; the other is a default that transformers saves"
-                            : "; engines that read the other turn positions by other angles");
+                      saved ? "; the second is a default that transformers writes"
+                            : "; engines that read the second turn positions by other angles");
     }
 }
 

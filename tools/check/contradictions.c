@@ -60,11 +60,11 @@ static void tell_undeclared(sb_check *check)
             sb_declared_load_copy(sb_checkpoint_folder(check->self.checkpoint), &copy, &ignored) ==
                 SB_OK &&
             copy)
-            sb_check_find(check, 9, SB_LEVEL_error, "",
-                          "config.json declares no quantization, only quantization_config.json "
-                          "does, which no engine looks for: the codes of %zu layers are left "
-                          "unread",
-                          quantized);
+            sb_check_find(
+                check, 9, SB_LEVEL_error, "",
+                "only quantization_config.json declares the quantization, config.json does not. No "
+                "engine looks for that file: engines do not read the codes of %zu layers",
+                quantized);
         sb_declared_free(copy);
         sb_config_trees_free(&trees);
     }
@@ -85,11 +85,11 @@ void sb_tell_contradictions(sb_check *check)
                        (strstr(note, " kv_cache_quant_algo ") && strstr(note, " config.json none"));
         sb_level level = harmless || (copy && !wrong) ? SB_LEVEL_info : SB_LEVEL_warn;
         if (copy && other)
-            sb_check_find(check, 9, level, "", "%s: they declare %s otherwise%s", note,
+            sb_check_find(check, 9, level, "", "%s: the two files differ about %s%s", note,
                           SB_SHOW(other->name),
-                          wrong ? "" : "; config.json decides, and is right of every layer");
+                          wrong ? "" : "; config.json decides, and it is right about every layer");
         else
             sb_check_find(check, 9, level, "", "%s%s", note,
-                          copy ? ": both declare the same of every layer" : "");
+                          copy ? ": both files declare the same for every layer" : "");
     }
 }

@@ -128,7 +128,7 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
     sb_relation relation = against_master(check, unit, &shift);
     if (relation == SAME && shift != 0) {
         sb_check_find(check, 45, SB_LEVEL_error, unit->name,
-                      "every value is the original's %+d: the shift of (1 + w) is in the file",
+                      "every value is the original's %+d: the file contains the shift of (1 + w)",
                       shift);
         return;
     }
@@ -142,8 +142,8 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
     if (sb_recipe_of(check) & SB_RECIPE_smoothed)
         return;
     sb_check_find(check, 45, certain ? SB_LEVEL_error : SB_LEVEL_warn, unit->name,
-                  "mean %.4g, expected around %d: stored with %+d too much", mean,
-                  norm == SB_NORM_linear, shift);
+                  "the mean is %.4g, expected about %d: values are stored with an offset of %+d",
+                  mean, norm == SB_NORM_linear, shift);
 }
 
 /* --- A_log ------------------------------------------------------------------------------------ */
@@ -218,8 +218,8 @@ static void judge_decay(sb_check *check, const sb_unit *unit, int none)
                       conversion);
     else if (n && !conversion && positive_of(own, n) == 0)
         sb_check_find(check, 46, none ? SB_LEVEL_error : SB_LEVEL_warn, unit->name,
-                      "no value above 0%s, from %.4g on: this may be -exp(A_log)",
-                      none ? ", and so in every layer" : "", (double)own[0]);
+                      "no value is above 0%s; the first is %.4g: the values may be -exp(A_log)",
+                      none ? ", in any layer" : "", (double)own[0]);
     free(own);
     free(other);
 }

@@ -97,8 +97,9 @@ static void tell_class(sb_check *check, int mtp, int class, const count *c)
     size_t used = 0;
     if (c->presence[SB_ABSENT])
         sb_check_find(check, 5, SB_LEVEL_error, c->absent,
-                      "%s%s: %" PRIu64 " of %" PRIu64 " modules that config.json implies, %" PRIu64
-                      " missing, this one first",
+                      "%s%s: %" PRIu64 " of %" PRIu64
+                      " modules that config.json implies are present, %" PRIu64
+                      " are missing, this one first",
                       of, classes[class].name, c->expected - c->presence[SB_ABSENT], c->expected,
                       c->presence[SB_ABSENT]);
     for (unsigned k = 0; k < SB_CONTAINER_COUNT && used + 40 < sizeof text; k++)
@@ -107,8 +108,8 @@ static void tell_class(sb_check *check, int mtp, int class, const count *c)
                                      kinds++ ? ", " : "", c->stored[k],
                                      sb_container_name((sb_container)k));
     if (kinds > 1)
-        sb_check_find(check, 5, SB_LEVEL_info, "", "%s%s: %s: a recipe that differs by layer", of,
-                      classes[class].name, text);
+        sb_check_find(check, 5, SB_LEVEL_info, "", "%s%s: %s: the recipe differs between layers",
+                      of, classes[class].name, text);
 }
 
 /* The number of quantized matrices; those of a stack count one by one. */
@@ -140,8 +141,7 @@ static void tell_total(sb_check *check, uint64_t layers)
                   identity);
     if (declared && layers == 0 && !sb_is_fragment(check) && sb_is_whole(check) &&
         !some_unread(&check->self.units))
-        sb_check_find(check, 5, SB_LEVEL_error, "",
-                      "%s is declared, but not one matrix is quantized",
+        sb_check_find(check, 5, SB_LEVEL_error, "", "%s is declared, but no matrix is quantized",
                       sb_dialect_name(sb_declared_dialect(declared)));
 }
 

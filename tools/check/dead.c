@@ -206,11 +206,11 @@ static void judge_columns(sb_check *check, const sb_member *m, size_t *routed)
         if (++*routed > SHOWN)
             return;
     }
-    sb_check_find(check, 21, large ? SB_LEVEL_error : SB_LEVEL_warn, m->name,
-                  "columns %" PRIu32 " to %" PRIu32 " of %" PRIu64 " are zero in all of %" PRIu32
-                  " sampled rows that are not, expected weights: that part of the input is lost",
-                  s->zero_cols_first, s->zero_cols_first + s->zero_cols - 1, s->cols,
-                  s->column_votes);
+    sb_check_find(
+        check, 21, large ? SB_LEVEL_error : SB_LEVEL_warn, m->name,
+        "columns %" PRIu32 " to %" PRIu32 " of %" PRIu64 " are zero in all %" PRIu32
+        " sampled rows that have other values, expected weights: that part of the input is lost",
+        s->zero_cols_first, s->zero_cols_first + s->zero_cols - 1, s->cols, s->column_votes);
 }
 
 /* Check 21: "a convolution" - judged here, because a convolution is not a linear layer. */
@@ -272,7 +272,7 @@ static void judge_router(sb_check *check, const sb_member *m)
     else if (!also && find_repeat(m, &one, &two) && !same_in_master(check, m, one, two))
         sb_check_find(check, 21, SB_LEVEL_warn, m->name,
                       "the router's rows of experts %" PRIu32 " and %" PRIu32
-                      " are the same, expected rows of their own: they always tie",
+                      " are equal, expected different rows: the two experts always tie",
                       one, two);
 }
 
@@ -305,7 +305,8 @@ void sb_check_dead(sb_check *check)
     judge_convolutions(check);
     if (routed > SHOWN)
         sb_check_find(check, 21, SB_LEVEL_warn, "",
-                      "%zu more matrices of routed experts have rows of zeros that most have not",
+                      "%zu more matrices of routed experts have rows of zeros, which most experts "
+                      "do not have",
                       routed - SHOWN);
     if (columns > SHOWN)
         sb_check_find(check, 21, SB_LEVEL_warn, "",

@@ -29,11 +29,11 @@ static verdict targeted(const sb_check *check, const sb_unit *unit)
     if (sb_ends(unit->kind, "mlp.gate") || sb_ends(unit->kind, "shared_expert_gate"))
         return (verdict){.key = NULL};
     if (dialect == SB_DIALECT_fp8 && strcmp(unit->kind, "lm_head") == 0)
-        return (verdict){SB_LEVEL_info, "head that FP8 leaves alone",
-                         "engines leave the head alone whatever this dialect says"};
+        return (verdict){SB_LEVEL_info, "lm_head is not FP8",
+                         "engines read lm_head as floats in this dialect, whatever is declared"};
     if (strcmp(unit->kind, "mtp.fc") == 0)
         return (verdict){SB_LEVEL_warn, "mtp.fc is not excluded",
-                         "vLLM reads mtp.fc as it is; other engines look for scales"};
+                         "vLLM reads mtp.fc as floats; other engines look for scales"};
     return (verdict){SB_LEVEL_error, "floats, but declared quantized",
                      "engines look for scales that are not there: a failed load, or random "
                      "weights"};
@@ -46,10 +46,10 @@ static verdict ignored(const sb_check *check, const sb_unit *unit)
         check->self.declared ? sb_declared_dialect(check->self.declared) : SB_DIALECT_COUNT;
     if (is_fp8_block(unit->found.container) &&
         (dialect == SB_DIALECT_auto_round || dialect == SB_DIALECT_gptq))
-        return (verdict){SB_LEVEL_info, "FP8 beside declared integers",
-                         "a hybrid: only engines that look for weight_scale_inv read it; others "
-                         "drop the scales"};
-    return (verdict){SB_LEVEL_error, "quantized, but not declared so",
+        return (verdict){
+            SB_LEVEL_info, "FP8 beside declared integers",
+            "only engines that look for weight_scale_inv read both; other engines drop the scales"};
+    return (verdict){SB_LEVEL_error, "quantized, but not declared",
                      "engines read the codes as floats, or fail to load"};
 }
 
@@ -62,14 +62,14 @@ static verdict judge(const sb_check *check, const sb_unit *unit, const sb_declar
             return ignored(check, unit);
         return c == SB_CONTAINER_plain
                    ? targeted(check, unit)
-                   : (verdict){SB_LEVEL_error, "quantized otherwise than declared",
-                               "engines unpack it as what is declared"};
+                   : (verdict){SB_LEVEL_error, "quantized in another way than declared",
+                               "engines unpack the codes as declared"};
     }
     /* check 8 reports wrong groups of GPTQ and AWQ, check 32 wrong blocks of FP8 */
     int told = c == SB_CONTAINER_int_gptq || c == SB_CONTAINER_int_awq || is_fp8_block(c);
     if (d->answer == SB_DECLARED_YES && !told && !sb_declared_blocks_agree(d, &f->matrix))
-        return (verdict){SB_LEVEL_error, "other groups than declared",
-                         "engines take other scales for its columns"};
+        return (verdict){SB_LEVEL_error, "groups of another size than declared",
+                         "engines use the scales of other columns"};
     return (verdict){.key = NULL};
 }
 
@@ -82,7 +82,7 @@ static void tell_vllm(sb_check *check, sb_groups *groups, const sb_unit *unit,
         return;
     snprintf(key, sizeof key, "%s: vLLM decides otherwise", unit->kind);
     sb_group_find(groups, check, 9, SB_LEVEL_warn, sb_unit_tensor(unit, SB_PART_COUNT), key,
-                  "is stored as %s, as %s has it; vLLM goes by %s and decides otherwise",
+                  "is stored as %s, as %s declares; vLLM follows %s and decides otherwise",
                   sb_container_name(unit->found.container), d->rule, d->vllm_rule);
 }
 

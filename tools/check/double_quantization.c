@@ -39,12 +39,13 @@ static void judge(sb_check *check, const sb_unit *unit)
         sb_check_find(check, 40, SB_LEVEL_warn, name,
                       "was quantized to 8 bits before: none of %" PRIu64
                       " sampled blocks of 128 x 128 has more than %" PRIu32
-                      " magnitudes, where weights have more than 500",
+                      " different magnitudes, expected more than 500",
                       s.blocks, s.most);
     else if (s.lines && s.narrow_lines == s.lines)
         sb_check_find(check, 40, SB_LEVEL_warn, name,
-                      "was quantized to 8 bits by rows before: none of %" PRIu64
-                      " sampled rows has more than 127 magnitudes, or half as many as values",
+                      "was quantized to 8 bits by rows before: each of %" PRIu64
+                      " sampled rows has at most 127 different magnitudes, and at most half as "
+                      "many as values other than 0",
                       s.lines);
 }
 

@@ -47,7 +47,7 @@ void sb_check_dtypes(sb_check *check)
         if (!t || unit->status || t->dtype != SB_DTYPE_F16 || !is_bf16_inside(t))
             continue;
         sb_check_find(check, 54, SB_LEVEL_error, t->name,
-                      "is F16, and no value of either sign is between 0 and 0.25: the header says "
-                      "F16 of bits that are BF16, which are weights around 0");
+                      "is F16, and no value is between 0 and 0.25 or between -0.25 and 0: the "
+                      "values are probably BF16, and the header says F16");
     }
 }

@@ -209,10 +209,9 @@ static void tell_untied(sb_check *check)
         !embed->digest[SB_PART_weight].hex[0] ||
         strcmp(head->digest[SB_PART_weight].hex, embed->digest[SB_PART_weight].hex) == 0)
         return;
-    sb_check_find(
-        check, 13, SB_LEVEL_error, a->name,
-        "is not the embedding, and tie_word_embeddings is true: engines use the embedding "
-        "in its place, and the model was made with another head");
+    sb_check_find(check, 13, SB_LEVEL_error, a->name,
+                  "is not the embedding, but tie_word_embeddings is true: engines use the "
+                  "embedding instead, although the model was made with this head");
 }
 
 void sb_check_duplicates(sb_check *check)

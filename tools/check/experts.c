@@ -227,8 +227,8 @@ static void judge_router(search *s, const sb_member *m, const address *a)
              a->before);
     router = sb_member_plain(&s->check->self.units, name);
     sb_check_find(s->check, 43, SB_LEVEL_fatal, router ? router->name : m->name,
-                  "row %" PRId64 " is the original's row %" PRId64 ", while expert %" PRId64
-                  " is the original's own",
+                  "row %" PRId64 " is the original's row %" PRId64 ", but expert %" PRId64
+                  " is the original's",
                   a->expert, row, a->expert);
 }
 

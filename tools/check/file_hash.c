@@ -67,7 +67,7 @@ static sb_status all_bytes(const hashing *h, sb_file_hash_read *read, void *ctx,
             break;
         for (unsigned k = 0; k < SB_HASH_KINDS; k++)
             if (h->context[k] && !EVP_DigestUpdate(h->context[k], h->bytes, count))
-                return sb_fail(err, SB_ERR_UNSUPPORTED, "libcrypto fails");
+                return sb_fail(err, SB_ERR_UNSUPPORTED, "libcrypto cannot compute a hash");
         if (read)
             read(ctx, h->fd, at, at + count);
     }
@@ -82,7 +82,7 @@ static sb_status end(const hashing *h, sb_file_hashes *out, sb_error *err)
         if (!h->context[k])
             continue;
         if (!EVP_DigestFinal_ex(h->context[k], digest, &n) || 2 * n > SB_FILE_HASH_DIGITS)
-            return sb_fail(err, SB_ERR_UNSUPPORTED, "libcrypto fails");
+            return sb_fail(err, SB_ERR_UNSUPPORTED, "libcrypto cannot compute a hash");
         for (unsigned i = 0; i < n; i++)
             snprintf(out->hex[k] + 2 * i, 3, "%02x", digest[i]);
     }

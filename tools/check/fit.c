@@ -94,9 +94,9 @@ static void tell(const pool *p, const sb_kin *kin, int which, double usual)
     int zeros = which == SB_FIT_ZEROS;
     sb_check_find(p->check, 55, SB_LEVEL_error,
                   sb_tensor_with(m, zeros ? q->zero_points : q->scales),
-                  "%sof %" PRIu64 " pairs of groups that were compared the one with the larger %s "
-                  "has the %s codes in %d %%, as chance would have it; in %d %% in the other "
-                  "matrices: the %s are those of other %s, or the codes are",
+                  "%s%" PRIu64 " pairs of groups were compared. The group with the larger %s has "
+                  "the %s codes in %d %% of the pairs, as by chance; in the other "
+                  "matrices in %d %%. The %s belong to other %s, or the codes do",
                   SB_PIECE(m), base_of(kin, which), zeros ? "zero point" : "scale",
                   zeros ? "larger" : "smaller", percent(relation(kin, which)), percent(usual),
                   zeros ? "zero points" : "scales",
@@ -148,8 +148,8 @@ static void judge_shift(const pool *p)
             !kin->member->seen->fit.ranked[SB_FIT_ZEROS] || sb_format_bits(m->matrix.format) != 4)
             continue;
         sb_check_find(p->check, 55, SB_LEVEL_error, sb_tensor_with(m, m->matrix.quant.zero_points),
-                      "%scodes lie %.2f steps %s their zero points on average, in most other "
-                      "matrices at most %.2f: the zero points are off by a step",
+                      "%scodes lie %.2f steps %s their zero points on average, expected at most "
+                      "%.2f as in most other matrices: the zero points are off by a step",
                       SB_PIECE(m), magnitude(shift), shift < 0 ? "below" : "above", usual);
     }
 }

@@ -451,25 +451,24 @@ const char *sb_follow_text(const sb_follow *f, char *text, size_t size)
         break;
     case SB_FOLLOWS_offset:
         snprintf(text, size,
-                 "its weights are %.2f steps off on average: the zero points are not those of "
-                 "these codes",
+                 "its weights are %.2f steps off on average: the zero points belong to other codes",
                  f->factor);
         break;
     case SB_FOLLOWS_rows:
     case SB_FOLLOWS_columns:
-        snprintf(text, size, "its %s are the original's, each times a factor%s",
+        snprintf(text, size, "its %s are those of the original, each multiplied by a factor%s",
                  f->how == SB_FOLLOWS_rows ? "rows" : "columns",
-                 f->paired ? ", and the layer that belongs to it has the inverse factors"
-                           : ", and no norm or layer that belongs to it has the inverse factors");
+                 f->paired ? ", and a neighbouring layer has the inverse factors"
+                           : ", and no neighbouring norm or layer has the inverse factors");
         break;
     case SB_FOLLOWS_units:
         snprintf(text, size,
-                 "every scale covers the original's weights times a factor of its own: "
-                 "scales are misplaced, or from other weights");
+                 "under every scale the weights are the original's times another factor: scales "
+                 "are misplaced, or belong to other weights");
         break;
     case SB_FOLLOWS_part:
         snprintf(text, size,
-                 "%" PRIu32 " %s are far off, where the others are not, the first at row %" PRIu32
+                 "%" PRIu32 " %s are far off and the others are not, the first at row %" PRIu32
                  ", column %" PRIu32,
                  f->parts, f->column ? "scales" : "rows or scales", f->row, f->column);
         break;

@@ -89,10 +89,10 @@ void sb_check_forbidden(sb_check *check)
         if ((t = quantized_part(unit)) == NULL)
             continue;
         if (level == SB_LEVEL_info)
-            sb_group_find(&groups, check, 11, level, sb_unit_tensor(unit, SB_PART_COUNT),
-                          unit->kind, "is quantized (%s has dtype %s), which is rare, but read",
-                          strrchr(t->name, '.') ? strrchr(t->name, '.') + 1 : "it",
-                          sb_dtype_name(t->dtype));
+            sb_group_find(
+                &groups, check, 11, level, sb_unit_tensor(unit, SB_PART_COUNT), unit->kind,
+                "is quantized (%s has dtype %s): this is rare, but engines read it",
+                strrchr(t->name, '.') ? strrchr(t->name, '.') + 1 : "it", sb_dtype_name(t->dtype));
         else
             sb_group_find(&groups, check, 11, level, sb_unit_tensor(unit, SB_PART_COUNT),
                           unit->kind, "is quantized (%s has dtype %s), expected BF16, F16 or F32",

@@ -99,8 +99,8 @@ static void tell(asked *a, const sb_member *m, kind *k)
         return;
     sb_level level = r->lone > SB_LEVEL_info && 2 * broken <= count ? SB_LEVEL_warn : SB_LEVEL_info;
     sb_check_find(a->check, r->number, level, r->tensor(m),
-                  "%" PRIu32 " of %" PRIu32 " matrices of this kind: %s - or %s", k->broken,
-                  k->asked, text, r->usual);
+                  "%" PRIu32 " of %" PRIu32 " matrices of this kind: %s; another explanation: %s",
+                  k->broken, k->asked, text, r->usual);
 }
 
 static void ask_all(asked *a)

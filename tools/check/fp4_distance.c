@@ -47,7 +47,7 @@ const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size)
     double cosine = length > 0 ? (v2 + w2 - seen->distance.error2) / 2 / length : 0;
     double factor = best_factor(seen), off = factor > 1 ? factor - 1 : 1 - factor;
     if (v2 == 0)
-        snprintf(text, size, "all of it is zero");
+        snprintf(text, size, "all values are zero");
     else if (cosine > 0.985 && off > SLOPE)
         snprintf(text, size, "it is the original times %.4g: the global scale is wrong%s", ratio,
                  ratio > 50 || ratio < 0.02 ? ", perhaps its reciprocal" : "");
@@ -57,12 +57,12 @@ const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size)
         snprintf(text, size, "each weight is a little off");
     else if (cosine > 0.6)
         snprintf(text, size,
-                 "it follows the original (cosine %.3f): block scales are misplaced (rows shifted, "
-                 "swapped or swizzled), or a part of the codes is damaged",
+                 "it resembles the original (cosine %.3f): block scales are misplaced (rows "
+                 "shifted, swapped or swizzled), or a part of the codes is damaged",
                  cosine);
     else
         snprintf(text, size,
-                 "it does not follow the original (cosine %.3f): codes are permuted (order of "
+                 "it does not resemble the original (cosine %.3f): codes are permuted (order of "
                  "nibbles, rows shifted, halves swapped), or it is another tensor",
                  cosine);
     return text;
@@ -101,9 +101,9 @@ static int tell_cut(const sb_fp4 *f, const sb_follow *follow, double d, const ch
     if (off > (f->mx ? 2 * SLOPE : SLOPE) || follow->left > (f->mx ? mxfp4 : nvfp4).wrong)
         return 0;
     sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
-            "%sfar from its original: relative error %.4g, a usual one is 0.095: %.1f %% of its "
-            "weights are beyond the largest code, where tuned scales may leave them; relative "
-            "error without that %.4g",
+            "%sfar from its original: relative error %.4g, usually 0.095. %.1f %% of its weights "
+            "are beyond the largest code, as tuned scales may leave them; without these weights "
+            "the relative error is %.4g",
             piece, d, 100 * follow->cut, follow->left);
     return 1;
 }
@@ -119,13 +119,13 @@ static int tell_tuned(const sb_fp4 *f, double d, const char *tensor, const char 
         return tell_cut(f, &follow, d, tensor, piece);
     if (follow.dead)
         sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
-                "%s%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves those "
-                "whose inputs were always zero; relative error of the others %.4f",
+                "%s%" PRIu32
+                " columns are zero here and not in the original: GPTQ writes such columns where "
+                "the inputs were always zero; the relative error of the other columns is %.4f",
                 piece, follow.dead, follow.left);
     else if (follow.left > 0.12) /* without the factors of a smoothed pair */
         sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
-                "%sfar from its original: relative error %.4g, a usual one is 0.095", piece,
-                follow.left);
+                "%sfar from its original: relative error %.4g, usually 0.095", piece, follow.left);
     return 1;
 }
 
@@ -143,12 +143,12 @@ static int tell_normed(const sb_fp4 *f, const limits *l, const char *tensor, con
     int columns = follow.how == SB_FOLLOWS_columns && !follow.paired;
     if (columns || (follow.error > l->wrong && !sb_follow_may_be(&follow)))
         sb_find(f->panel->findings, 24, SB_LEVEL_error, tensor,
-                "%sthe norm before it was scaled, and the product of both is not the original's: "
-                "relative error %.4g, expected 0.08 to %.2g: %s",
+                "%sthe norm before this layer was scaled, and the product of norm and layer is not "
+                "the original's: relative error %.4g, expected 0.08 to %.2g: %s",
                 piece, follow.error, l->bad, sb_follow_text(&follow, text, sizeof text));
     else if (follow.left > l->bad)
         sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
-                "%sfar from its original: relative error %.4g, a usual one is 0.08 to %.2g", piece,
+                "%sfar from its original: relative error %.4g, usually 0.08 to %.2g", piece,
                 follow.left, l->bad);
     return 1;
 }
@@ -166,7 +166,7 @@ void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
     if (d < 0) {
         if (seen->distance.error2 != 0 || seen->moments.sum2 != 0)
             sb_find(f->panel->findings, 24, SB_LEVEL_error, tensor,
-                    "%sthe original is zero, or no number, and this is not", piece);
+                    "%sthe original is zero or NaN, and this matrix is not", piece);
         return;
     }
     if (tell_normed(f, l, tensor, piece))
@@ -179,7 +179,7 @@ void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
         sb_level level = factor || d > l->wrong ? SB_LEVEL_error : SB_LEVEL_warn;
         sb_find(f->panel->findings, 24, level, tensor,
                 level == SB_LEVEL_warn
-                    ? "%sfar from its original: relative error %.4g, a usual one is 0.08 to %.2g%s"
+                    ? "%sfar from its original: relative error %.4g, usually 0.08 to %.2g%s"
                     : "%sdistance %.4g to the original, expected 0.08 to %.2g: %s",
                 piece, d, l->bad,
                 level == SB_LEVEL_warn ? "" : sb_fp4_signature(seen, signature, sizeof signature));
@@ -187,7 +187,7 @@ void sb_fp4_judge_distance(const sb_fp4 *f, const char *tensor)
                f->seen->compared - seen->moments.zeros >= 4096) {
         sb_find(f->panel->findings, 24, SB_LEVEL_warn, tensor,
                 "%sdistance %.4g to the original is too small for FP4 of BF16 weights: the "
-                "original was quantized before, or is this one's copy",
+                "original was quantized before, or is a copy of this file",
                 piece, d);
     }
 }

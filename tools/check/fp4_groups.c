@@ -188,8 +188,8 @@ static void tell_many(sb_check *check, const fused *f, unsigned set)
     unsigned count = comparable(&check->self.units, f->first, set, group);
     sb_level level = set >= 2 ? SB_LEVEL_info : ct ? SB_LEVEL_warn : SB_LEVEL_error;
     sb_check_find(check, 26, level, sb_member_global(f->first),
-                  "in %" PRIu32 " of %" PRIu32 " groups of layers that engines fuse the global "
-                  "scales differ, the first: %s%s",
+                  "the global scales of layers that engines fuse differ in %" PRIu32 " of %" PRIu32
+                  " groups, the first: %s%s",
                   f->different, f->groups, list_group(group, count, text, sizeof text),
                   set == 1 && ct ? " (model_free_ptq does not fuse experts)" : "");
 }
@@ -271,10 +271,11 @@ static void check_minus_zero(sb_check *check)
             first = without++ ? first : &u->members[i];
     }
     if (without)
-        sb_check_find(check, 20, SB_LEVEL_info, sb_unit_tensor(first->unit, SB_PART_COUNT),
-                      "%" PRIu32 " of %" PRIu32 " matrices, this one first, have no code 8: their "
-                      "encoder drops the sign of what it rounds to zero%s",
-                      without, with + without, with ? ", that of the others does not" : "");
+        sb_check_find(
+            check, 20, SB_LEVEL_info, sb_unit_tensor(first->unit, SB_PART_COUNT),
+            "%" PRIu32 " of %" PRIu32 " matrices, this one first, have no code 8 (-0): their "
+            "encoder drops the sign of values that it rounds to zero%s",
+            without, with + without, with ? ", and the encoder of the others does not" : "");
 }
 
 /* V-15: "Scales below 2^-6 over codes are an INFO" */
@@ -288,17 +289,19 @@ static void check_flushed(sb_check *check)
         const sb_fp4_places *p = &m->seen->fp4.flushed;
         if (!sb_member_fp4(m) || p->count == 0 || matrices++ >= LINES)
             continue;
-        sb_check_find(check, 15, SB_LEVEL_info, sb_unit_tensor(m->unit, SB_PART_weight_scale),
-                      "%s: %" PRIu32
-                      " block scales below 2^-6 over codes, the first in row %" PRIu32
-                      ", block %" PRIu32 ": vLLM's Marlin kernel takes them for zero",
-                      SB_SHOW(m->name), p->count, p->row, p->block);
+        sb_check_find(
+            check, 15, SB_LEVEL_info, sb_unit_tensor(m->unit, SB_PART_weight_scale),
+            "%s: %" PRIu32
+            " block scales of codes other than 0 are below 2^-6, the first in row %" PRIu32
+            ", block %" PRIu32 ": vLLM's Marlin kernel reads them as zero",
+            SB_SHOW(m->name), p->count, p->row, p->block);
     }
     if (matrices > LINES)
-        sb_check_find(check, 15, SB_LEVEL_info, "",
-                      "%" PRIu32 " more matrices have block scales below 2^-6, which vLLM's Marlin "
-                      "kernel takes for zero",
-                      matrices - LINES);
+        sb_check_find(
+            check, 15, SB_LEVEL_info, "",
+            "%" PRIu32
+            " more matrices have block scales below 2^-6, which vLLM's Marlin kernel reads as zero",
+            matrices - LINES);
 }
 
 void sb_check_fp4_groups(sb_check *check)

@@ -120,10 +120,12 @@ static void tell_missing(sb_check *check, const sb_member *m, const presence *p,
     int known, wanted = wants_input(check, m, &known);
     sb_level level = wanted ? SB_LEVEL_error : SB_LEVEL_info;
     if (++*lines <= LINES)
-        sb_check_find(check, 27, level, m->unit->name,
-                      "%s has no input scale, and %" PRIu32 " others of its kind have one%s",
-                      SB_SHOW(m->name), p->with,
-                      wanted ? "" : "; none is declared, so weight-only engines do not miss it");
+        sb_check_find(
+            check, 27, level, m->unit->name,
+            "%s has no input scale, but %" PRIu32 " others of its kind have one%s",
+            SB_SHOW(m->name), p->with,
+            wanted ? ""
+                   : "; none is declared, and engines that quantize weights only do not need it");
 }
 
 static void check_presence(sb_check *check)
@@ -155,8 +157,8 @@ static void check_presence(sb_check *check)
         if (p->with || known)
             sb_check_find(check, 27, known && !p->with ? SB_LEVEL_error : SB_LEVEL_warn,
                           p->first->unit->name,
-                          "%" PRIu32 " of %" PRIu32 " matrices like this have an input scale%s",
-                          p->with, p->with + p->without, known ? ", and all should" : "");
+                          "%" PRIu32 " of %" PRIu32 " matrices of this kind have an input scale%s",
+                          p->with, p->with + p->without, known ? ", expected all" : "");
     }
 }
 
@@ -176,7 +178,7 @@ static sb_answer ask_lattice(const sb_check *check, const sb_member *m, int six)
 static void tell_lattice(const sb_check *check, const sb_member *m, char *text, size_t size)
 {
     (void)check;
-    snprintf(text, size, "the input scale %.9g is none that the largest of BF16 activations gives",
+    snprintf(text, size, "the input scale %.9g does not follow from a largest activation in BF16",
              (double)input_of(m));
 }
 
@@ -212,7 +214,7 @@ static sb_answer ask_fused(const sb_check *check, const sb_member *m, int six)
 static void tell_fused(const sb_check *check, const sb_member *m, char *text, size_t size)
 {
     const sb_member *p = partner(check, m);
-    snprintf(text, size, "the input scale %.9g is not that of %s, %.9g, which reads the same input",
+    snprintf(text, size, "the input scale is %.9g; %s reads the same input and has %.9g",
              (double)input_of(m), p ? SB_SHOW(p->name) : "", p ? (double)input_of(p) : 0.0);
 }
 
@@ -248,8 +250,8 @@ static sb_answer ask_experts(const sb_check *check, const sb_member *m, int six)
 static void tell_experts(const sb_check *check, const sb_member *m, char *text, size_t size)
 {
     const sb_member *zero = expert_zero(check, m);
-    snprintf(text, size, "the input scale %.9g is not that of expert 0, %.9g", (double)input_of(m),
-             zero ? (double)input_of(zero) : 0.0);
+    snprintf(text, size, "the input scale is %.9g, and that of expert 0 is %.9g",
+             (double)input_of(m), zero ? (double)input_of(zero) : 0.0);
 }
 
 static const sb_rule rules[] = {
@@ -303,11 +305,11 @@ static void tell_reciprocal(sb_check *check, const sb_member *m, double median)
 {
     double v = multiplier(m);
     if (v > 1 && median < 0.125 && 1 / v <= 8 * median && 8 / v >= median)
-        sb_check_find(check, 27, SB_LEVEL_warn, tensor_of(m),
-                      "%s: the input scale is %g, and its reciprocal would be a usual one here: "
-                      "the median is %g",
-                      SB_SHOW(m->name), (double)input_of(m),
-                      m->matrix.quant.input.kind == SB_DIVISOR ? 1 / median : median);
+        sb_check_find(
+            check, 27, SB_LEVEL_warn, tensor_of(m),
+            "%s: the input scale is %g; its reciprocal would be usual here: the median is %g",
+            SB_SHOW(m->name), (double)input_of(m),
+            m->matrix.quant.input.kind == SB_DIVISOR ? 1 / median : median);
 }
 
 static void check_all(sb_check *check)
@@ -320,15 +322,15 @@ static void check_all(sb_check *check)
     double median = all[count / 2];
     /* V-27: "all of them are the same number" - 1 may be chosen on purpose */
     if (!(all[0] < all[count - 1]))
-        sb_check_find(check, 27, median == 1 ? SB_LEVEL_info : SB_LEVEL_warn, "",
-                      "the input scales of all %zu inputs are the same, %g as a multiplier: they "
-                      "were not calibrated",
-                      count, median);
+        sb_check_find(
+            check, 27, median == 1 ? SB_LEVEL_info : SB_LEVEL_warn, "",
+            "all %zu input scales are equal, %g as a multiplier: they were not calibrated", count,
+            median);
     /* V-27: "a median multiplier above 1" */
     else if (median > 1)
         sb_check_find(check, 27, SB_LEVEL_error, "",
                       "the median of %zu input scales is %g as a multiplier, expected far below 1: "
-                      "they are stored as their reciprocals",
+                      "the reciprocals are stored",
                       count, median);
     for (size_t i = 0; i < u->member_count; i++)
         if (u->members[i].seen->done && has_number(&u->members[i]))

@@ -53,7 +53,7 @@ static void judge_scale_bytes(const judge *j)
              j->piece, s->minus_scale.count, scale_place(j, &s->minus_scale, at, sizeof at));
     if (s->vanished.count)
         FIND(j, 15, warn, j->scales,
-             "%s%" PRIu32 " blocks have a zero scale over codes that are not zero, the first at %s",
+             "%s%" PRIu32 " blocks have a zero scale and codes that are not zero, the first at %s",
              j->piece, s->vanished.count, scale_place(j, &s->vanished, at, sizeof at));
 }
 
@@ -86,17 +86,17 @@ static void judge_global(const judge *j)
         FIND(j, 16, error, j->global, "%sthe global scale %g is subnormal", j->piece, v);
     else if (!(a >= 1e-4 && a <= 1e3) && other >= 1e-3 && other <= 100)
         FIND(j, 16, fatal, j->global,
-             "%sthe global scale %g is a %s by its name and would mean a largest weight of %.4g; "
-             "read the other way round it means %.4g: it is the reciprocal",
+             "%sthe global scale %g is a %s by its name, and gives a largest weight of %.4g; its "
+             "reciprocal gives %.4g: the reciprocal was stored",
              j->piece, v, what, a, other);
     else if (!(a >= 1e-4 && a <= 1e3))
         FIND(j, 16, error, j->global,
-             "%sthe global scale %g would mean a largest weight of %.4g, expected 1e-4 to 1000%s",
-             j->piece, v, a, v == 1 ? " (1 is what is written when there is none)" : "");
+             "%sthe global scale %g gives a largest weight of %.4g, expected 1e-4 to 1000%s",
+             j->piece, v, a, v == 1 ? " (1 is often written as a placeholder)" : "");
     else if (!(a >= 1e-3 && a <= 100))
         FIND(j, 16, warn, j->global,
-             "%sthe global scale %g would mean a largest weight of %.4g, which is unusual",
-             j->piece, v, a);
+             "%sthe global scale %g gives a largest weight of %.4g, which is unusual", j->piece, v,
+             a);
 }
 
 static double square(double x)
@@ -141,7 +141,7 @@ static void judge_histogram(const judge *j)
     double minus = (double)s->negative, tilt = 2 * minus - nonzero;
     tilt = tilt < 0 ? -tilt : tilt;
     if (absent < 8)
-        FIND(j, 20, warn, j->codes, "%sno code of %.0f has magnitude %u", j->piece, n, absent);
+        FIND(j, 20, warn, j->codes, "%snone of %.0f codes has magnitude %u", j->piece, n, absent);
     if (uniform == 8)
         FIND(j, 20, warn, j->codes,
              "%sall eight magnitudes of codes are equally frequent: random bytes, not weights",
@@ -162,8 +162,8 @@ static void judge_lost(const judge *j)
     error = error && !(sb_recipe_of(j->p->check) & SB_RECIPE_tuned);
     if (s->lost.count)
         sb_find(j->p->findings, 21, error ? SB_LEVEL_error : SB_LEVEL_warn, j->codes,
-                "%s%" PRIu32 " blocks have only zero codes under block scales of blocks that are "
-                "not zero (%s0x%02x), the first at %s: the codes are lost",
+                "%s%" PRIu32 " blocks have only zero codes, but block scales that zero blocks do "
+                "not get (%s0x%02x), the first at %s: the codes are lost",
                 j->piece, s->lost.count, s->lost_mixed ? "the last " : "", (unsigned)s->lost_byte,
                 scale_place(j, &s->lost, at, sizeof at));
 }
@@ -175,7 +175,7 @@ static void judge_died(const judge *j)
     if (j->seen->died.count == 0 || (seen->zero_run >= 8 && seen->zero_run * 32 >= j->p->rows))
         return;
     FIND(j, 21, error, j->codes,
-         "%s%" PRIu32 " rows are zero and not so in the original, the first is row %" PRIu32,
+         "%s%" PRIu32 " rows are zero here and not in the original, the first is row %" PRIu32,
          j->piece, j->seen->died.count, j->seen->died.row);
 }
 
@@ -192,8 +192,9 @@ static void judge_nearest(const judge *j)
         sb_follow follow;
         if (d > 0.2 && !sb_fp4_may_be_tuned(j->p, &follow))
             FIND(j, 23, error, j->codes,
-                 "%s%" PRIu64 " of %" PRIu64 " codes are no nearest ones, from row %" PRIu32
-                 ", column %" PRIu32 " on: %s",
+                 "%s%" PRIu64 " of %" PRIu64
+                 " codes are not nearest codes to the original's weights, the first at row %" PRIu32
+                 ", column %" PRIu32 ": %s",
                  j->piece, s->wrong, s->compared, s->first[0].row, s->first[0].column_code >> 4,
                  sb_fp4_signature(j->p->seen, signature, sizeof signature));
         return;
@@ -205,7 +206,8 @@ static void judge_nearest(const judge *j)
                               i ? "," : "", x->row, x->column_code >> 4,
                               (unsigned)(x->column_code & 15), (double)x->original);
     }
-    FIND(j, 23, error, j->codes, "%s%" PRIu64 " of %" PRIu64 " codes are no nearest ones:%s%s",
+    FIND(j, 23, error, j->codes,
+         "%s%" PRIu64 " of %" PRIu64 " codes are not nearest codes to the original's weights:%s%s",
          j->piece, s->wrong, s->compared, list, s->wrong > SB_FP4_LISTED ? ", ..." : "");
 }
 

@@ -48,7 +48,7 @@ static sb_answer ask_lattice(const sb_check *check, const sb_member *m, int six)
 static void tell_lattice(const sb_check *check, const sb_member *m, char *text, size_t size)
 {
     (void)check;
-    snprintf(text, size, "the global scale %.9g is none that the largest of BF16 weights gives",
+    snprintf(text, size, "the global scale %.9g does not follow from a largest weight in BF16",
              (double)m->matrix.quant.factor.value);
 }
 
@@ -93,8 +93,8 @@ static void tell_saturation(const sb_check *check, const sb_member *m, char *tex
 {
     snprintf(text, size,
              "the largest block scale under the global scale %.9g is 0x%02x here and 0x%02x with "
-             "its fused partners, expected 0x7e (0x78 to 0x7c where all of the kind map blocks to "
-             "4 or 6): the global scale belongs to others",
+             "the layers that are fused with it, expected 0x7e (0x78 to 0x7c where all matrices of "
+             "the kind map blocks to 4 or 6): the global scale belongs to other block scales",
              (double)m->matrix.quant.factor.value, (unsigned)m->seen->fp4.largest_scale,
              sb_fp4_group_largest(&check->self.units, m));
 }
@@ -117,7 +117,7 @@ static void tell_block_max(const sb_check *check, const sb_member *m, char *text
     const sb_fp4_places *p = s->not_four.count && is_mx(m) ? &s->not_four : &s->not_six;
     snprintf(text, size,
              "%" PRIu32 " of %" PRIu32 " blocks have no code of magnitude %s (%" PRIu32
-             " of them none of 6 either), the first is row %" PRIu32 ", block %" PRIu32
+             " of them have none of 6 either), the first is row %" PRIu32 ", block %" PRIu32
              ": codes and scales do not belong together",
              p->count, s->blocks, is_mx(m) ? "6 or 7" : "7", s->not_four.count, p->row, p->block);
 }
@@ -138,8 +138,9 @@ static void tell_nearest(const sb_check *check, const sb_member *m, char *text, 
     (void)check;
     const sb_seen_fp4 *s = &m->seen->fp4;
     snprintf(text, size,
-             "%" PRIu64 " of %" PRIu64 " codes are no nearest ones, from row %" PRIu32
-             ", column %" PRIu32 " on, at distance %.4g from the original",
+             "%" PRIu64 " of %" PRIu64
+             " codes are not nearest codes to the original's weights, the first at row %" PRIu32
+             ", column %" PRIu32 "; the relative error is %.4g",
              s->wrong, s->compared, s->first[0].row, s->first[0].column_code >> 4,
              sb_fp4_distance(m->seen));
 }
@@ -178,11 +179,12 @@ static const sb_rule rules[] = {
     {17, SB_LEVEL_error, sb_member_fp4, ask_lattice, sb_member_global, tell_lattice,
      "the weights that were quantized were not BF16, or scales were searched"},
     {18, SB_LEVEL_error, sb_member_fp4, ask_saturation, sb_member_global, tell_saturation,
-     "scales were searched, or shared more widely than by fused layers"},
+     "scales were searched, or more layers share them than engines fuse"},
     {19, SB_LEVEL_error, sb_member_fp4, ask_block_max, codes_of, tell_block_max,
      "scales were searched, or codes were not rounded to nearest"},
     {23, SB_LEVEL_error, sb_member_fp4, ask_nearest, codes_of, tell_nearest,
-     "codes were not rounded to nearest (GPTQ, AWQ, trained), or scales were changed after it"},
+     "codes were not rounded to nearest (GPTQ, AWQ, trained), or scales were changed after the "
+     "rounding"},
     {25, SB_LEVEL_error, sb_member_fp4, ask_scales, scales_of, tell_scales,
      "scales were searched (MSE), or the weights were changed before"},
 };

@@ -116,8 +116,8 @@ static void judge_size(const usual *u, const sb_member *m)
     int mean = mean_exponent(s), apart = mean - u->middle;
     if (s->high_scale.count)
         sb_check_find(u->check, 29, SB_LEVEL_error, scale_name(m),
-                      "%s%" PRIu64 " scales mean a largest weight above 1e3 (scales are %g to %g): "
-                      "%s",
+                      "%s%" PRIu64
+                      " scales give a largest weight above 1e3 (scales are %g to %g): %s",
                       SB_PIECE(m), s->high_scale.count, (double)s->least, (double)s->most,
                       PLACES(u, m, high_scale, sb_scale_byte, scale_bytes(m)));
     else if (s->live && u->has_middle && apart >= 10)
@@ -127,7 +127,7 @@ static void judge_size(const usual *u, const sb_member *m)
     else if (s->live > 1 && sb_bits_f32(s->most) >> 23 > (uint32_t)(mean + 127 + 10) &&
              !is_low(u, m))
         sb_check_find(u->check, 29, SB_LEVEL_warn, scale_name(m),
-                      "%sthe largest scale is %g, but the average one 2^%d", SB_PIECE(m),
+                      "%sthe largest scale is %g, but the average scale is 2^%d", SB_PIECE(m),
                       (double)s->most, mean);
 }
 
@@ -140,10 +140,9 @@ static void tell_low(const usual *u, const sb_units *units)
             first = &units->members[i];
     if (first)
         sb_check_find(u->check, 29, SB_LEVEL_warn, count == 1 ? scale_name(first) : "",
-                      "%" PRIu64
-                      " FP8 matrices have scales that mean a largest weight below 1e-6, or "
-                      "below a thousandth of other matrices', as dead rows and experts have: %s, "
-                      "scales from %g on",
+                      "%" PRIu64 " FP8 matrices have scales for a largest weight below 1e-6, or "
+                      "below a thousandth of that of other matrices, as dead rows and "
+                      "experts have. The first is %s, its least scale %g",
                       count, SB_SHOW(scale_name(first)), (double)first->seen->fp8.least);
 }
 
@@ -158,13 +157,12 @@ static void judge_scales(const usual *u, const sb_member *m)
                       PLACES(u, m, bad_scale, sb_scale_byte, scale_bytes(m)));
     if (s->lost.count)
         sb_check_find(u->check, 29, SB_LEVEL_error, scale_name(m),
-                      "%s%" PRIu64 " scales are 0 over codes that are not: %s", SB_PIECE(m),
+                      "%s%" PRIu64 " scales are 0, and their codes are not: %s", SB_PIECE(m),
                       s->lost.count, PLACES(u, m, lost, sb_scale_byte, scale_bytes(m)));
     if (s->dead.count && s->live && s->dead_least >= s->least / 4)
         sb_check_find(u->check, 29, SB_LEVEL_error, code_name(m),
-                      "%s%" PRIu64
-                      " units are zero under scales that weights gave, expected codes that are not "
-                      "zero: %s",
+                      "%s%" PRIu64 " units (weights that share a scale) have only zero codes, but "
+                      "a scale that zeros do not get: %s",
                       SB_PIECE(m), s->dead.count,
                       PLACES(u, m, dead, sb_scale_byte, scale_bytes(m)));
     if (is_inverse(s))
@@ -175,9 +173,10 @@ static void judge_scales(const usual *u, const sb_member *m)
     else
         judge_size(u, m);
     if (u->producer == SB_PRODUCER_modelopt && is_off_lattice(m))
-        sb_check_find(u->check, 29, SB_LEVEL_warn, scale_name(m),
-                      "%s448 times the scale %.9g is no BF16 number, as a largest weight is",
-                      SB_PIECE(m), (double)s->least);
+        sb_check_find(
+            u->check, 29, SB_LEVEL_warn, scale_name(m),
+            "%s448 times the scale %.9g is not a BF16 number, expected the largest of BF16 weights",
+            SB_PIECE(m), (double)s->least);
 }
 
 /* --- 30 --------------------------------------------------------------------------------------- */
@@ -246,10 +245,11 @@ static void judge_max(const usual *u, const sb_member *m)
     if (m->unit->found.container == SB_CONTAINER_fp8_tensor && partner_is_full(u, m))
         return;
     sb_check_find(u->check, 30, max_level(u, m), code_name(m),
-                  "%s%" PRIu64 " of %" PRIu32 " units that share a scale have no code as large "
-                  "as the scale is for (largest code of all: 0x%02x, expected 0x7e%s): %s",
+                  "%s%" PRIu64 " of %" PRIu32
+                  " units (weights that share a scale) have no code as large as their scale allows "
+                  "(largest code of all: 0x%02x, expected 0x7e%s): %s",
                   SB_PIECE(m), s->low.count, s->live, s->top,
-                  s->live_powers ? ", from 0x76 on under powers of two" : "",
+                  s->live_powers ? ", or 0x76 and more with scales that are powers of two" : "",
                   PLACES(u, m, low, sb_scale_byte, scale_bytes(m)));
 }
 
@@ -267,8 +267,9 @@ static void tell_misses(const usual *u, const sb_units *units)
     }
     if (first && 2 * u->low <= u->live)
         sb_check_find(u->check, 30, SB_LEVEL_info, code_name(first),
-                      "%" PRIu64 " units of %" PRIu64 " matrices, this one first, have no code as "
-                      "large as the scale is for: codes were not rounded to nearest (GPTQ)",
+                      "%" PRIu64 " units (weights that share a scale) of %" PRIu64
+                      " matrices, this one first, have no code as large as their scale allows: "
+                      "codes were not rounded to nearest (GPTQ)",
                       low, count);
 }
 
@@ -276,12 +277,11 @@ static void tell_misses(const usual *u, const sb_units *units)
 static void tell_rounded(const usual *u)
 {
     if (2 * u->rounded > u->matrices)
-        sb_check_find(
-            u->check, 30, SB_LEVEL_error, "",
-            "the scales of %" PRIu64 " of %" PRIu64 " FP8 matrices are powers of two, and "
-            "every unit of them has code 0x7e: the scales were rounded and the codes were "
-            "not computed again",
-            u->rounded, u->matrices);
+        sb_check_find(u->check, 30, SB_LEVEL_error, "",
+                      "the scales of %" PRIu64 " of %" PRIu64
+                      " FP8 matrices are powers of two, and every unit has code 0x7e: the scales "
+                      "were rounded and the codes were not computed again",
+                      u->rounded, u->matrices);
 }
 
 /* V-30: "nine in ten matrices end at the same smaller code" */
@@ -292,16 +292,17 @@ static void judge_cut(const usual *u)
     int known =
         u->producer == SB_PRODUCER_compressed_tensors || u->producer == SB_PRODUCER_modelopt;
     if (u->cut * 10 >= u->matrices * 9)
-        sb_check_find(u->check, 30, known ? SB_LEVEL_error : SB_LEVEL_warn, "",
-                      "the largest FP8 code of %" PRIu64 " of %" PRIu64 " matrices is 0x%02x, "
-                      "expected 0x7e (448)%s",
-                      u->cut, u->matrices, u->cut_top,
-                      u->cut_top == 0x77 ? ": weights were cut at 240, the limit of another E4M3"
-                                         : "");
+        sb_check_find(
+            u->check, 30, known ? SB_LEVEL_error : SB_LEVEL_warn, "",
+            "the largest FP8 code of %" PRIu64 " of %" PRIu64 " matrices is 0x%02x, "
+            "expected 0x7e (448)%s",
+            u->cut, u->matrices, u->cut_top,
+            u->cut_top == 0x77 ? ": weights were clipped at 240, the limit of another E4M3" : "");
     else
         sb_check_find(u->check, 30, SB_LEVEL_info, "",
-                      "%" PRIu64 " of %" PRIu64 " FP8 units have no full code: the scales were not "
-                      "chosen by the largest weight",
+                      "%" PRIu64 " of %" PRIu64
+                      " FP8 units (weights that share a scale) have no code of the largest "
+                      "magnitude: the scales were not made from the largest weight",
                       u->low, u->live);
 }
 
@@ -335,19 +336,21 @@ static void judge_whole(const usual *u, const sb_member *m, double ratio)
         return;
     f = sb_follow_of(u->check, m);
     if (!sb_follow_may_be(&f))
-        sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
-                      "%sthe relative error is %.4f, expected 0.0264, up to 0.05 of tuned codes: "
-                      "%s",
-                      SB_PIECE(m), f.error, sb_follow_text(&f, text, sizeof text));
+        sb_check_find(
+            u->check, 31, SB_LEVEL_error, code_name(m),
+            "%sthe relative error is %.4f, expected 0.0264, up to 0.05 if codes were tuned: %s",
+            SB_PIECE(m), f.error, sb_follow_text(&f, text, sizeof text));
     else if (f.dead)
-        sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
-                      "%s%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves "
-                      "those whose inputs were always zero; relative error of the others %.4f",
-                      SB_PIECE(m), f.dead, f.left);
+        sb_check_find(
+            u->check, 31, SB_LEVEL_warn, code_name(m),
+            "%s%" PRIu32
+            " columns are zero here and not in the original: GPTQ writes such columns where the "
+            "inputs were always zero; the relative error of the other columns is %.4f",
+            SB_PIECE(m), f.dead, f.left);
     else if (f.left > 0.05)
         sb_check_find(u->check, 31, SB_LEVEL_warn, code_name(m),
-                      "%sfar from its original: relative error %.4f, a usual one is 0.0264",
-                      SB_PIECE(m), f.left);
+                      "%sfar from its original: relative error %.4f, usually 0.0264", SB_PIECE(m),
+                      f.left);
 }
 
 static int is_near(const sb_member *m)
@@ -378,8 +381,8 @@ static void tell_far(usual *u, const sb_member *m, double ratio)
     char text[32];
     sb_check_find(
         u->check, 31, layer_is_tuned(u, m, ratio) ? SB_LEVEL_info : SB_LEVEL_error, code_name(m),
-        "%s%" PRIu64 " of %" PRIu64 " codes are not a nearest one to the original's "
-        "weight; relative error %s, expected 0.0264%s: %s",
+        "%s%" PRIu64 " of %" PRIu64 " codes are not nearest codes to the original's weights; the "
+        "relative error is %s, expected 0.0264%s: %s",
         SB_PIECE(m), seen->fp8.far.count, seen->distance.count,
         show_ratio(ratio, text, sizeof text), signature(ratio), PLACES(u, m, far, sb_code_byte, 1));
 }
@@ -403,8 +406,9 @@ static void judge_nearest(usual *u, const sb_member *m)
         tell_far(u, m, ratio);
     else if (s->clipped.count)
         sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
-                      "%s%" PRIu64 " of the original's weights are more than a tenth beyond 448 "
-                      "times the scale, and were clipped: the scale is that of other weights: %s",
+                      "%s%" PRIu64
+                      " of the original's weights are beyond 1.1 times 448 times the scale, and "
+                      "were clipped: the scale belongs to other weights: %s",
                       SB_PIECE(m), s->clipped.count, PLACES(u, m, clipped, sb_code_byte, 1));
     else if (ratio > 0.03)
         sb_check_find(u->check, 31, SB_LEVEL_error, code_name(m),
@@ -423,8 +427,9 @@ static void tell_tuned(const usual *u)
 {
     if (u->producer != SB_PRODUCER_auto_round && is_tuned(u) && u->many_far)
         sb_check_find(u->check, 31, SB_LEVEL_info, "",
-                      "the codes of %" PRIu64 " of %" PRIu64 " FP8 matrices are not the nearest "
-                      "ones, as those of GPTQ: they are judged as a whole",
+                      "the codes of %" PRIu64 " of %" PRIu64
+                      " FP8 matrices are not the nearest codes, as GPTQ writes them: each matrix "
+                      "is judged as a whole",
                       u->many_far, u->compared);
 }
 

@@ -65,7 +65,7 @@ void sb_groups_end(sb_groups *groups, sb_check *check)
         sb_group *g = &groups->rows[i];
         if (g->next)
             sb_check_find(check, g->number, g->level, g->next,
-                          "and %zu more from here on, %zu in all: %s", g->count - SB_GROUP_TOLD,
+                          "and %zu more, this one first, %zu in all: %s", g->count - SB_GROUP_TOLD,
                           g->count, SB_SHOW(g->key));
         free(g->key);
         free(g->next);

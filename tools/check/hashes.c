@@ -92,7 +92,7 @@ static void tell_other(run *r, const sb_hub_file *file, const result *got, sb_hu
     const char *why = !file->is_payload ? "it was edited after the download"
                       : file->shard == SB_HUB_NO_SHARD
                           ? "the download is incomplete, or it broke the header"
-                          : "bytes were changed after the download, or lost in it";
+                          : "bytes were changed after the download, or lost during it";
     sb_check_find(
         r->check, 52, file->is_payload ? SB_LEVEL_error : SB_LEVEL_warn, "",
         "%s: its %s is %s, the hub stored %s (%s): %s", SB_SHOW(file->name),
@@ -142,10 +142,11 @@ static void tell_commits(run *r)
         const sb_hub_file *b = a ? commit_unlike(&r->files, payload, a) : NULL;
         if (!b)
             continue;
-        sb_check_find(r->check, 52, SB_LEVEL_warn, "",
-                      "%s of two commits in one folder: %s is of commit %s, %s of %s%s",
-                      payload ? "shards" : "files", SB_SHOW(a->name), a->commit, SB_SHOW(b->name),
-                      b->commit, payload ? "; sound only if no shard changed between them" : "");
+        sb_check_find(
+            r->check, 52, SB_LEVEL_warn, "",
+            "%s of two commits are in one folder: %s is of commit %s, %s is of %s%s",
+            payload ? "shards" : "files", SB_SHOW(a->name), a->commit, SB_SHOW(b->name), b->commit,
+            payload ? "; this is sound only if no shard changed between the two commits" : "");
         return;
     }
 }

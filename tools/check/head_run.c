@@ -41,8 +41,8 @@ void sb_report_head_text(const sb_head_run *run, FILE *out)
                         sides[h], sides[t], c->accepted, c->of, c->rate, c->low, c->high);
         }
     if (run->cell[SB_HEAD_OWN][SB_HEAD_OWN].known)
-        fprintf(out, "  the best constant draft: %" PRIu64 " of %" PRIu64 "\n", run->common,
-                run->cell[SB_HEAD_OWN][SB_HEAD_OWN].of);
+        fprintf(out, "  the best constant draft: accepted %" PRIu64 " of %" PRIu64 "\n",
+                run->common, run->cell[SB_HEAD_OWN][SB_HEAD_OWN].of);
 }
 
 static json_t *cell_json(const sb_head_cell *c, int head, int trunk)

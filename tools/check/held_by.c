@@ -173,9 +173,9 @@ static void write_tally(tally *t, sb_held_by *out)
         t->modules[k] = 0;
     }
     if (t->others)
-        append(out->text, sizeof out->text, ", others %zu", t->others);
+        append(out->text, sizeof out->text, ", other modules: %zu", t->others);
     if (t->has_layer)
-        append(out->text, sizeof out->text, ", of layers %u to %u", (unsigned)t->first_layer,
+        append(out->text, sizeof out->text, ", in layers %u to %u", (unsigned)t->first_layer,
                (unsigned)t->last_layer);
 }
 

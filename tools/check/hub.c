@@ -111,8 +111,8 @@ static void list_snapshots(const char *repo, char *text, size_t size)
     free(path);
     text[0] = '\0';
     if (count)
-        snprintf(text, size, "; %u snapshots of other revisions are there: @%s%s", count, first,
-                 count > 1 ? ", ..." : "");
+        snprintf(text, size, "; %u snapshots of other revisions are in the cache: @%s%s", count,
+                 first, count > 1 ? ", ..." : "");
 }
 
 static sb_status absent(const sb_hub_id *id, const char *where, const char *repo, sb_error *err)
@@ -120,8 +120,8 @@ static sb_status absent(const sb_hub_id *id, const char *where, const char *repo
     char others[160];
     list_snapshots(repo, others, sizeof others);
     return sb_fail(err, SB_ERR_IO,
-                   "%s: neither a path nor a model with revision %s in the cache %s%s; to download "
-                   "it: hf download %s%s%s",
+                   "%s: there is no such path, and no such model with revision %s in the cache "
+                   "%s%s; to download it: hf download %s%s%s",
                    id->repo, SB_SHOW(id->revision), SB_SHOW(where), others, id->repo,
                    id->has_revision ? " --revision " : "", id->has_revision ? id->revision : "");
 }
@@ -185,8 +185,8 @@ sb_status sb_hub_resolve(const char *text, char **path, sb_error *err)
     char *cache = cache_folder();
     if (!cache)
         return sb_fail(err, SB_ERR_IO,
-                       "%s: not a path, and neither HF_HUB_CACHE, HF_HOME nor HOME says where the "
-                       "cache of the hub is",
+                       "%s: there is no such path, and no cache of the hub to look in: none of "
+                       "HF_HUB_CACHE, HF_HOME and HOME is set",
                        SB_SHOW(text));
     sb_status status = look_up(&id, cache, path, err);
     free(cache);

@@ -54,8 +54,8 @@ static void judge_version(sb_int_usual *u, const sb_member *m, const sb_declarat
                                                         : 2;
     if (version && u->v1 && u->v2 && version != (u->v1 >= u->v2 ? 1 : 2))
         sb_check_find(u->check, 33, SB_LEVEL_fatal, sb_tensor_with(m, m->matrix.quant.zero_points),
-                      "zero points are stored as v%d (0x%08" PRIx32 "), those of most layers as "
-                      "v%d: every weight is off by one step",
+                      "zero points are stored as v%d (0x%08" PRIx32
+                      "), in most layers as v%d: every weight is off by one step",
                       version, sb_load_u32(m->matrix.quant.zero_points), version == 1 ? 2 : 1);
     else if (version && version != expected && (u->v1 == 0 || u->v2 == 0) && u->versions > 1) {
         if (u->told_version++ == 0)
@@ -71,12 +71,12 @@ static void judge_version(sb_int_usual *u, const sb_member *m, const sb_declarat
                       version, sb_load_u32(m->matrix.quant.zero_points), expected);
     else if (!version && said->answer == SB_DECLARED_YES && said->symmetric)
         sb_check_find(u->check, 33, SB_LEVEL_fatal, sb_tensor_with(m, m->matrix.quant.zero_points),
-                      "%" PRIu64 " of %" PRIu32 " words of zero points are not those of symmetric "
-                      "codes, which are declared%s: %s",
+                      "symmetric codes are declared, but %" PRIu64 " of %" PRIu32
+                      " words of zero points are not those of symmetric codes%s: %s",
                       s->other_word.count
                           ? s->other_word.count
                           : (uint64_t)(s->words_v1 < s->words_v2 ? s->words_v1 : s->words_v2),
-                      s->words, s->other_word.count ? "" : ", but some of v1 and some of v2",
+                      s->words, s->other_word.count ? "" : ", but v1 and v2 are mixed",
                       PLACES(u, m, other_word, zero_byte, 4));
 }
 
@@ -87,8 +87,9 @@ static void judge_awq_zeros(const sb_int_usual *u, const sb_member *m, const sb_
     if (s->words && s->words_v2 != s->words && s->words_v1 != s->words &&
         said->answer == SB_DECLARED_YES && said->symmetric)
         sb_check_find(u->check, 33, SB_LEVEL_error, sb_tensor_with(m, m->matrix.quant.zero_points),
-                      "%" PRIu32 " of %" PRIu32 " words are other zero points than 8, but the "
-                      "declaration has none (%s): engines that go by it decode other weights",
+                      "%" PRIu32 " of %" PRIu32
+                      " words have zero points other than 8, but no zero points are declared (%s): "
+                      "engines that follow the declaration decode other weights",
                       s->words - s->words_v2, s->words, said->rule);
 }
 
@@ -102,16 +103,15 @@ static void judge_zeros(sb_int_usual *u, const sb_member *m, const sb_declaratio
         judge_awq_zeros(u, m, said);
     /* V-33: "all words of an AWQ layer are 0x77777777" */
     if (s->words && q->zeros == SB_ZEROS_awq && s->words_v1 == s->words)
-        sb_check_find(
-            u->check, 33, SB_LEVEL_fatal, sb_tensor_with(m, q->zero_points),
-            "all zero points are 7, those of symmetric codes less one: AWQ stores them as "
-            "they are, and every weight is off by one step");
+        sb_check_find(u->check, 33, SB_LEVEL_fatal, sb_tensor_with(m, q->zero_points),
+                      "all zero points are 7, one less than those of symmetric codes: AWQ stores "
+                      "zero points without subtracting one, so every weight is off by one step");
     if (m->unit->found.container != SB_CONTAINER_int_ct || said->answer != SB_DECLARED_YES)
         return;
     if (said->symmetric && q->zeros == SB_ZEROS_rows)
         sb_check_find(u->check, 33, SB_LEVEL_error, sb_tensor_with(m, q->zero_points),
-                      "zero points are stored, but symmetric codes are declared: engines that go "
-                      "by the declaration ignore them");
+                      "zero points are stored, but symmetric codes are declared: engines that "
+                      "follow the declaration ignore the zero points");
     else if (!said->symmetric && q->zeros == SB_ZEROS_none)
         sb_check_find(u->check, 33, SB_LEVEL_fatal, code_name(m),
                       "has no weight_zero_point, but zero points are declared");
@@ -129,7 +129,8 @@ static void judge_signs(const sb_int_usual *u, const sb_member *m, const sb_decl
     int usual = 4 * u->negative >= u->groups && m->matrix.quant.zeros != SB_ZEROS_awq;
     if (s->negative && !signed_by && !usual)
         sb_check_find(u->check, 34, SB_LEVEL_error, scale_name(m),
-                      "%" PRIu32 " of %" PRIu32 " scales are negative, which %s does not write: %s",
+                      "%" PRIu32 " of %" PRIu32
+                      " scales are negative, and %s does not write negative scales: %s",
                       s->negative, s->groups, sb_producer_name(u->producer),
                       PLACES(u, m, below_zero, sb_scale_byte, scale_bytes(m)));
 }
@@ -145,8 +146,8 @@ static void judge_unsigned(const sb_int_usual *u, const sb_member *m)
         chance *= 1 - (double)u->negative / (double)u->groups;
     if (chance <= 1e-9)
         sb_check_find(u->check, 34, SB_LEVEL_warn, scale_name(m),
-                      "none of %" PRIu32 " scales is negative, and %" PRIu64 " of %" PRIu64
-                      " of the checkpoint are: their signs may be lost",
+                      "none of %" PRIu32 " scales is negative, but %" PRIu64 " of %" PRIu64
+                      " in the checkpoint are: the signs may be lost",
                       s->groups, u->negative, u->groups);
 }
 
@@ -164,7 +165,7 @@ static void judge_scales(const sb_int_usual *u, const sb_member *m)
                       PLACES(u, m, zero_scale, sb_scale_byte, scale_bytes(m)));
     if (s->high_scale.count)
         sb_check_find(u->check, 34, SB_LEVEL_error, scale_name(m),
-                      "%" PRIu64 " of %" PRIu32 " scales would mean weights above 1e3: %s",
+                      "%" PRIu64 " of %" PRIu32 " scales give weights above 1e3: %s",
                       s->high_scale.count, s->groups,
                       PLACES(u, m, high_scale, sb_scale_byte, scale_bytes(m)));
 }
@@ -183,11 +184,11 @@ static void tell_low(const sb_int_usual *u)
         groups += m->seen->ints.low_scales;
     }
     if (first)
-        sb_check_find(u->check, 34, SB_LEVEL_warn, count == 1 ? scale_name(first) : "",
-                      "%" PRIu64 " F16 scales in %" PRIu64
-                      " layers lie below 1e-5 (a sixteenth of it "
-                      "with 8 bits), where few digits are left: %s",
-                      groups, count, SB_SHOW(scale_name(first)));
+        sb_check_find(
+            u->check, 34, SB_LEVEL_warn, count == 1 ? scale_name(first) : "",
+            "%" PRIu64 " F16 scales in %" PRIu64
+            " layers are below 1e-5 (with 8 bits: 1e-5 / 16), where F16 has few digits: %s",
+            groups, count, SB_SHOW(scale_name(first)));
 }
 
 /* --- 35, 36 ----------------------------------------------------------------------------------- */
@@ -201,12 +202,12 @@ static void judge_extremes(const sb_int_usual *u, const sb_member *m)
         sb_check_find(u->check, 35, SB_LEVEL_warn, scale_name(m),
                       "%" PRIu64 " of %" PRIu32 " groups reach no code at the ends of the range%s: "
                       "%s",
-                      s->inner.count, s->live, usual ? ", which the other layers' do" : "",
+                      s->inner.count, s->live, usual ? ", and those of the other layers do" : "",
                       PLACES(u, m, inner, sb_scale_byte, scale_bytes(m)));
     if (s->dead.count)
         sb_check_find(u->check, 35, SB_LEVEL_warn, scale_name(m),
-                      "%" PRIu64 " groups have only the code of 0 under a scale that zeros do not "
-                      "get: %s",
+                      "%" PRIu64
+                      " groups have only the code of 0, but a scale that zeros do not get: %s",
                       s->dead.count, PLACES(u, m, dead, sb_scale_byte, scale_bytes(m)));
 }
 
@@ -245,8 +246,7 @@ static void judge_outside(const sb_int_usual *u, const sb_member *m)
     sb_int_range range = sb_int_range_in(&m->matrix);
     if (s->outside.count)
         sb_check_find(u->check, 36, SB_LEVEL_error, code_name(m),
-                      "%" PRIu64 " groups have codes beyond %d to %d, which are all that %u bits "
-                      "have: %s",
+                      "%" PRIu64 " groups have codes outside of %d to %d, the range of %u bits: %s",
                       s->outside.count, range.least, range.most, m->matrix.quant.code_bits,
                       PLACES(u, m, outside, sb_code_byte, 1));
 }
@@ -265,7 +265,7 @@ static void judge_histogram(const sb_int_usual *u, const sb_member *m)
     }
     if (count < 4096 || 10 * m->seen->ints.live < m->seen->ints.groups)
         return;
-    const char *what = is_uniform(steps, count)      ? "are all equally frequent, as random bytes"
+    const char *what = is_uniform(steps, count)      ? "are all equally frequent, like random bytes"
                        : mode == 0 || mode == 15     ? "are most frequent at an end of the range"
                        : has_two_modes(steps, count) ? "have two peaks"
                        : sum > (int64_t)count        ? "lie more than half a step above zero on "
@@ -274,8 +274,8 @@ static void judge_histogram(const sb_int_usual *u, const sb_member *m)
                                                        "average: the zero point may be wrong"
                                                      : NULL;
     if (what)
-        sb_check_find(u->check, 36, SB_LEVEL_warn, code_name(m), "codes less their zero points %s",
-                      what);
+        sb_check_find(u->check, 36, SB_LEVEL_warn, code_name(m),
+                      "the codes, with zero points subtracted, %s", what);
 }
 
 /* --- 37, 39 ----------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static void judge_order(const sb_int_usual *u, const sb_member *m, const sb_decl
         k++;
     sb_check_find(u->check, 37, SB_LEVEL_fatal, sb_tensor_with(m, q->group_index),
                   "column %" PRIu32 " is in group %" PRIu32 ", expected %" PRIu32
-                  " as act order is not declared",
+                  ", because act order is not declared",
                   k, sb_load_u32(q->group_index + 4 * (size_t)k), k / q->block_cols);
 }
 
@@ -325,9 +325,9 @@ static void judge_balance(const sb_int_usual *u, const sb_member *m, const sb_de
         }
     if (bad)
         sb_check_find(u->check, 37, SB_LEVEL_error, sb_tensor_with(m, q->group_index),
-                      "%" PRIu32 " of %" PRIu32 " groups have another number of columns than a "
-                      "quantizer gives them: group %" PRIu32 " has %" PRIu32 ", expected %" PRIu32
-                      "; columns are decoded with scales of other groups",
+                      "%" PRIu32 " of %" PRIu32
+                      " groups have a wrong number of columns: group %" PRIu32 " has %" PRIu32
+                      ", expected %" PRIu32 "; columns are decoded with scales of other groups",
                       bad, q->groups, at, found, columns_of(q, at, cols));
     free(of);
 }
@@ -377,7 +377,7 @@ static void judge_shape(sb_check *check, const sb_unit *unit)
     if (x && x->rank >= 2 && (n != x->shape[x->rank - 2] || k != x->shape[x->rank - 1])) {
         sb_check_find(check, 39, SB_LEVEL_fatal, t->name,
                       "says [%" PRIu64 ", %" PRIu64 "], expected [%" PRIu64 ", %" PRIu64
-                      "] of the configuration",
+                      "] from the configuration",
                       n, k, x->shape[x->rank - 2], x->shape[x->rank - 1]);
         return;
     }
@@ -420,7 +420,8 @@ static void tell_symmetric(sb_check *check)
     if (count)
         sb_check_find(check, 33, SB_LEVEL_warn, "",
                       "sym is false, but all zero points of all %" PRIu64
-                      " layers are those of symmetric codes: the declaration may be another's",
+                      " layers are those of symmetric codes: the declaration may belong to another "
+                      "checkpoint",
                       count);
 }
 

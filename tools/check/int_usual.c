@@ -100,18 +100,19 @@ static int judge_codes(sb_int_usual *u, const sb_member *m, double ratio)
         return 0; /* V-38: "No single code is judged" */
     if (rounds_to_nearest(u, m)) {
         which = &s->far;
-        what = "not a nearest one to the original's weight";
+        what = "not nearest codes to the original's weights";
     } else if (stays_within(u, m)) {
         which = &s->beyond;
-        what = "more than a step off the original's weight";
+        what = "more than a step off the original's weights";
     }
     if (!which || !which->count)
         return 0;
-    sb_check_find(u->check, 38, SB_LEVEL_error, sb_tensor_with(m, m->matrix.data),
-                  "%" PRIu64 " of %" PRIu64 " codes are %s, which the other layers' are not; "
-                  "relative error %.4f%s: %s",
-                  which->count, m->seen->distance.count, what, ratio, signature(ratio),
-                  sb_show_places(u->check, m, which, sb_code_byte, 1, &(sb_places_text){{0}}));
+    sb_check_find(
+        u->check, 38, SB_LEVEL_error, sb_tensor_with(m, m->matrix.data),
+        "%" PRIu64 " of %" PRIu64
+        " codes are %s, and those of the other layers are not; the relative error is %.4f%s: %s",
+        which->count, m->seen->distance.count, what, ratio, signature(ratio),
+        sb_show_places(u->check, m, which, sb_code_byte, 1, &(sb_places_text){{0}}));
     return 1;
 }
 
@@ -131,20 +132,21 @@ static void judge_whole(const sb_int_usual *u, const sb_member *m, double limit,
                       name, "the relative error is %.4f, expected at most %.2f: %s", f.error, limit,
                       sb_follow_text(&f, text, sizeof text));
     else if (f.dead)
-        sb_check_find(u->check, 38, SB_LEVEL_warn, name,
-                      "%" PRIu32 " columns are zero and not so in the original, as GPTQ leaves "
-                      "those whose inputs were always zero; relative error of the others %.4f",
-                      f.dead, f.left);
+        sb_check_find(
+            u->check, 38, SB_LEVEL_warn, name,
+            "%" PRIu32
+            " columns are zero here and not in the original: GPTQ writes such columns where the "
+            "inputs were always zero; the relative error of the other columns is %.4f",
+            f.dead, f.left);
     else if (f.cut > 0)
         sb_check_find(u->check, 38, SB_LEVEL_warn, name,
-                      "far from its original: relative error %.4f, a usual one is %g: %.1f %% of "
-                      "its weights are beyond the last codes, where tuned scales may leave them; "
-                      "relative error without that %.4f",
+                      "far from its original: relative error %.4f, usually %g. %.1f %% of its "
+                      "weights are beyond the last codes, as tuned scales may leave them; without "
+                      "these weights the relative error is %.4f",
                       sb_distance_ratio(&m->seen->distance), usual, 100 * f.cut, f.left);
     else if (f.left > limit)
         sb_check_find(u->check, 38, SB_LEVEL_warn, name,
-                      "far from its original: relative error %.4f, a usual one is %g", f.left,
-                      usual);
+                      "far from its original: relative error %.4f, usually %g", f.left, usual);
 }
 
 /* V-38: "0.35 with 4 bits, 0.05 with 8" */

@@ -43,8 +43,8 @@ static void judge_value(sb_check *check, const sb_unit *unit, float scale)
                       "is exactly 1: not calibrated, or clamped by its exporter");
     else if (amax < 0.1 || amax > 1e4)
         sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
-                      "is %g: keys or values would reach %g, expected 0.1 to 10000", (double)scale,
-                      amax);
+                      "is %g: the largest key or value would be %g, expected 0.1 to 10000",
+                      (double)scale, amax);
 }
 
 /* V-47: "Scales of keys without values or values without keys" */
@@ -59,7 +59,7 @@ static void judge_pair(sb_check *check, const sb_unit *unit)
              key ? "v_proj.v_scale" : "k_proj.k_scale");
     if (!sb_unit_named(&check->self.units, other))
         sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
-                      "is there, but not %s: engines take 1 for it", SB_SHOW(other));
+                      "is present, but %s is missing: engines use 1 for it", SB_SHOW(other));
 }
 
 static void judge_none(sb_check *check)
@@ -69,7 +69,7 @@ static void judge_none(sb_check *check)
     if (kv == SB_KV_NONE)
         return;
     sb_check_find(check, 47, SB_LEVEL_info, "",
-                  "an %s KV cache is declared, but no scales are stored: engines take 1",
+                  "an %s KV cache is declared, but no scales are stored: engines use 1",
                   sb_declared_kv_name(kv));
 }
 
@@ -83,8 +83,9 @@ void sb_check_kv_scales(sb_check *check)
             continue;
         scales++;
         if (!has_cache(check, unit)) {
-            sb_check_find(check, 47, SB_LEVEL_warn, unit->name,
-                          "is on a layer without a KV cache, expected on full attention only");
+            sb_check_find(
+                check, 47, SB_LEVEL_warn, unit->name,
+                "belongs to a layer without a KV cache, expected a layer of full attention");
             continue;
         }
         judge_pair(check, unit);
@@ -92,7 +93,7 @@ void sb_check_kv_scales(sb_check *check)
         if (count == 1)
             judge_value(check, unit, values[0]);
         else
-            sb_check_find(check, 47, SB_LEVEL_warn, unit->name, "is not one float");
+            sb_check_find(check, 47, SB_LEVEL_warn, unit->name, "is not a single float");
         free(values);
     }
     if (!scales)

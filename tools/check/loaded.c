@@ -177,7 +177,7 @@ static sb_status drop_tensors(comparison *c, const sb_unit *unit, sb_error *err)
         const sb_tensor *t = unit->found.part[p];
         if (t && p != SB_PART_weight_shape && !c->tensor_held[t - base])
             status = add_row(c, SB_LOADED_dropped, t->name, NULL, 0,
-                             "other tensors of its layer are held as they are stored", err);
+                             "the engine holds other tensors of its layer as they are stored", err);
     }
     return status;
 }
@@ -254,7 +254,7 @@ static sb_status find_dropped(comparison *c, sb_error *err)
         e->held.count = 1;
         if (held[unit - u->rows]) /* the engine holds other experts of the stack */
             status = add_row(c, SB_LOADED_dropped, u->members[i].name, NULL, 0,
-                             "other experts of its stack are held", err);
+                             "the engine holds other experts of its stack", err);
     }
     free(members);
     return status;
@@ -306,7 +306,7 @@ static sb_status judge(comparison *c, const sb_loaded_entry *e, sb_error *err)
     const sb_loaded_param *p = e->param;
     if (!e->held.count && !e->held.raw) {
         if (e->held.lacks)
-            snprintf(text, sizeof text, "its part %s, or these rows of it, is in no file",
+            snprintf(text, sizeof text, "no file has its part %s, or these rows of it",
                      SB_SHOW(e->held.lacks));
         else
             snprintf(text, sizeof text, "%s", p->is_buffer ? "a buffer" : "a parameter");

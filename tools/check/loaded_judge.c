@@ -123,7 +123,7 @@ static int was_rounded(const sb_loaded_entry *e, char *text, size_t size, sb_sta
             sb_journey j = sb_journey_of(law, format_of(e->param->dtype));
             j.via = narrow[i];
             if (j.via != j.to && arrives(e, &j, status, err)) {
-                snprintf(text, size, "held as %s, but rounded to %s on the way",
+                snprintf(text, size, "held as %s, but rounded to %s while it was loaded",
                          sb_dtype_name(e->param->dtype), sb_format_name(j.via));
                 return 1;
             }
@@ -139,7 +139,8 @@ static int lacks_factor(const sb_loaded_entry *e, char *text, size_t size, sb_st
     j.law = SB_LAW_factor_last;
     if (e->digests < 2 || !arrives(e, &j, status, err))
         return 0;
-    snprintf(text, size, "codes times block scales, without the scale of the whole tensor");
+    snprintf(text, size,
+             "the values are codes times block scales, without the scale of the whole tensor");
     return 1;
 }
 
@@ -190,7 +191,8 @@ static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_stat
         }
     for (int sign = 1; sign >= (p->first_count ? -1 : 1); sign -= 2)
         if (magnitude(sign * factor - 1) > 0.02 && first_are(e, sign * factor, status, err)) {
-            snprintf(text, size, "about the values of the files times %.6g, as rms, max%s tell",
+            snprintf(text, size,
+                     "about the values of the files times %.6g, according to rms, max%s",
                      sign * factor, p->first_count ? " and the first values" : "");
             return 1;
         }
@@ -248,7 +250,7 @@ static sb_loaded_verdict other_values(const sb_loaded_entry *e, char *text, size
     else if (arrives(e, &plus_one, status, err))
         snprintf(text, size, "every value is that of the files plus 1");
     else if (e->param->has_size)
-        snprintf(text, size, "max %.6g, that of the files %.6g", e->param->max, e->size.largest);
+        snprintf(text, size, "max is %.6g, in the files %.6g", e->param->max, e->size.largest);
     else
         snprintf(text, size, "digest %s, expected %s", e->param->digest, e->digest[0].hex);
     tell_slices(e, text, size, status, err);
@@ -261,7 +263,8 @@ sb_loaded_verdict sb_loaded_judge(const char *twin, const sb_loaded_entry *e, ch
     char shape[200], file[120];
     const sb_loaded_param *p = e->param;
     if (e->held.raw) {
-        snprintf(text, size, "other bytes than %s has in the files", SB_SHOW(e->held.raw->name));
+        snprintf(text, size, "the bytes are not those of %s in the files",
+                 SB_SHOW(e->held.raw->name));
         return p->dtype == e->held.raw->dtype ? SB_LOADED_other : SB_LOADED_dtype;
     }
     if (p->elements != e->held.elements) {

@@ -27,13 +27,13 @@ static void tell(sb_check *check, const sb_member *m)
 {
     const sb_places *lone = &m->seen->lone;
     float scale = sb_matrix_scale(&m->matrix, lone->row[0], lone->col[0]);
-    sb_check_find(check, 54, SB_LEVEL_error, sb_scale_name(m->unit),
-                  "%sthe scale %.4g of row %" PRIu32 ", column %" PRIu32
-                  " is about 2^%d times those of its row and column (%" PRIu64
-                  " such scales), and its codes are those of usual weights, expected less than 64 "
-                  "times: an exponent is damaged",
-                  SB_PIECE(m), (double)scale, lone->row[0], lone->col[0], m->seen->lone_apart,
-                  lone->count);
+    sb_check_find(
+        check, 54, SB_LEVEL_error, sb_scale_name(m->unit),
+        "%sthe scale %.4g of row %" PRIu32 ", column %" PRIu32
+        " is about 2^%d times the other scales of its row and column, expected less than 64 times "
+        "(%" PRIu64
+        " such scales). Its codes are those of usual weights: the exponent of the scale is damaged",
+        SB_PIECE(m), (double)scale, lone->row[0], lone->col[0], m->seen->lone_apart, lone->count);
 }
 
 void sb_check_lone_scales(sb_check *check)

@@ -134,27 +134,27 @@ static void tell_head(sb_check *check, const tally *t)
     /* V-150: "A head that is there" */
     if (t->all[HEAD] && !whole && !declared && check->master.has_config &&
         check->master.config.mtp_declared && check->master.config.mtp_layers)
-        sb_check_find(check, 50, SB_LEVEL_error, "",
-                      "mtp_num_hidden_layers is %u, in the original %u, and %zu of the %zu modules "
-                      "of its MTP head are here: no engine loads them, and speculation is off",
-                      (unsigned)check->self.config.mtp_layers,
-                      (unsigned)check->master.config.mtp_layers, t->all[HEAD] - t->missing[HEAD],
-                      t->all[HEAD]);
+        sb_check_find(
+            check, 50, SB_LEVEL_error, "",
+            "mtp_num_hidden_layers is %u, in the original %u, but %zu of the %zu modules of the "
+            "original's MTP head are here: no engine loads them, and speculation is off",
+            (unsigned)check->self.config.mtp_layers, (unsigned)check->master.config.mtp_layers,
+            t->all[HEAD] - t->missing[HEAD], t->all[HEAD]);
     if (!t->missing[HEAD] || is_misplaced(&check->self.units))
         return;
     if (!whole && !declared)
         sb_check_find(check, 50, SB_LEVEL_error, t->first[HEAD],
-                      "%zu of the %zu modules that the original's MTP head has are missing, this "
-                      "one first; the others are left over",
+                      "%zu of the %zu modules of the original's MTP head are missing, this one "
+                      "first, and no head is declared: engines do not use the other modules",
                       t->missing[HEAD], t->all[HEAD]);
     else if (whole)
-        sb_check_find(check, 50, declared || need ? SB_LEVEL_error : SB_LEVEL_warn, "",
-                      "the original has an MTP head of %zu modules, and this checkpoint has none; "
-                      "%s",
-                      t->all[HEAD],
-                      declared ? "its configuration still declares it: drafts come from random "
-                                 "weights"
-                               : "its configuration does not declare one: speculation is off");
+        sb_check_find(
+            check, 50, declared || need ? SB_LEVEL_error : SB_LEVEL_warn, "",
+            "the original has an MTP head of %zu modules, but this checkpoint has none; %s",
+            t->all[HEAD],
+            declared ? "its configuration still declares it: drafts come from random "
+                       "weights"
+                     : "its configuration does not declare one: speculation is off");
 }
 
 /* V-150: "A missing vision tower" */
@@ -176,11 +176,11 @@ static void tell_tower(sb_check *check, const tally *t)
                       : c->vl ? SB_LEVEL_warn
                               : SB_LEVEL_info,
                       "",
-                      "the original has a vision tower of %zu modules, and this checkpoint has "
+                      "the original has a vision tower of %zu modules, but this checkpoint has "
                       "none; its configuration declares %s",
                       all,
                       images  ? "a model that reads images"
-                      : c->vl ? "a text model inside the wrapper of one that reads images"
+                      : c->vl ? "a text model in the wrapper of a model that reads images"
                               : "a text model");
 }
 
@@ -188,13 +188,12 @@ static void tell_rest(sb_check *check, const tally *t)
 {
     if (t->missing[TRUNK])
         sb_check_find(check, 50, SB_LEVEL_error, t->first[TRUNK],
-                      "%zu of %zu modules of the original's layers have no counterpart here, this "
-                      "one first, and the configuration does not expect them",
+                      "%zu of %zu modules of the original's layers are missing here, this one "
+                      "first; the configuration does not declare them",
                       t->missing[TRUNK], t->all[TRUNK]);
     if (t->missing[OTHER])
         sb_check_find(check, 50, SB_LEVEL_warn, t->first[OTHER],
-                      "%zu of %zu other tensors of the original have no counterpart here, this "
-                      "one first",
+                      "%zu of %zu other tensors of the original are missing here, this one first",
                       t->missing[OTHER], t->all[OTHER]);
 }
 

@@ -65,7 +65,7 @@ static int judge_elements(sb_check *check, const sb_unit *unit, double bound, do
         return 0;
     sb_check_find(check, 54, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
                   "element %" PRIu64 " is %.4g (%" PRIu64 " of %" PRIu64
-                  " are so large): %s, expected from %.4g to %.4g",
+                  " elements are as large): %s, expected %.4g to %.4g",
                   o.first, (double)o.value, o.count, o.values, op, -bound - plus, bound - plus);
     return 1;
 }
@@ -83,7 +83,7 @@ static void judge_norm(sb_check *check, const sb_unit *unit)
     if (square <= NORM_MOST * NORM_MOST && square >= NORM_LEAST * NORM_LEAST)
         return;
     sb_check_find(check, 54, SB_LEVEL_error, unit->name,
-                  "%s, whose root mean square is %.4g, expected from 0.001 to 64", op,
+                  "%s; the root mean square of this factor is %.4g, expected 0.001 to 64", op,
                   sb_root(square));
 }
 
@@ -126,13 +126,13 @@ static void judge_heads(sb_check *check, const sb_unit *unit, const float *decay
         return;
     double s = step ? (double)step[first] : 0, x = (double)decay[first];
     head h = head_of(s);
-    sb_check_find(
-        check, 54, SB_LEVEL_error, unit->name,
-        "A_log of head %" PRIu64 " is %.4g beside dt_bias %.4g (%" PRIu64 " of %" PRIu64
-        " heads): the decay exp(-exp(A_log) * softplus(a + dt_bias)) is then %s for every "
-        "a from -32 to 32, expected A_log from %.4g to %.4g",
-        first, x, s, count, n, x < h.least ? "1: nothing is forgotten" : "0: all is forgotten",
-        h.least, h.most);
+    sb_check_find(check, 54, SB_LEVEL_error, unit->name,
+                  "A_log of head %" PRIu64 " is %.4g, and its dt_bias is %.4g (%" PRIu64
+                  " of %" PRIu64
+                  " heads are like this). The decay exp(-exp(A_log) * softplus(a + dt_bias)) is "
+                  "then %s for every a from -32 to 32, expected A_log from %.4g to %.4g",
+                  first, x, s, count, n,
+                  x < h.least ? "1: nothing is forgotten" : "0: all is forgotten", h.least, h.most);
 }
 
 static void judge_decay(sb_check *check, const sb_unit *unit)
@@ -189,11 +189,10 @@ static void judge_convolutions(sb_check *check)
         double square = mean_square(unit), ratio = median > 0 ? square / median : 1;
         if (count < FEW || !(square > 0) || (ratio <= CONV_SQUARE && ratio >= 1 / CONV_SQUARE))
             continue;
-        sb_check_find(
-            check, 54, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
-            "root mean square %.4g of conv1d is %.4g times the median %.4g of %zu layers, "
-            "expected 1/64 to 64",
-            sb_root(square), sb_root(ratio), sb_root(median), count);
+        sb_check_find(check, 54, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
+                      "the root mean square of conv1d is %.4g, %.4g times the median %.4g of %zu "
+                      "layers, expected 1/64 to 64 times",
+                      sb_root(square), sb_root(ratio), sb_root(median), count);
     }
 }
 
@@ -209,7 +208,7 @@ void sb_check_magnitudes(sb_check *check)
             judge_decay(check, unit);
         else if (sb_ends(unit->name, ".linear_attn.dt_bias"))
             judge_elements(check, unit, STEP_MOST, 0,
-                           "softplus(a + dt_bias) is then hardly of a at all");
+                           "softplus(a + dt_bias) then hardly depends on a");
         else if (unit->region == SB_REGION_vision)
             judge_elements(check, unit, VISION_ELEMENT, 0,
                            "the vision tower adds or multiplies by it");

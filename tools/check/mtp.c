@@ -39,10 +39,12 @@ static void judge_presence(sb_check *check, const sb_mtp_census *s)
     }
     sb_mtp_fingerprint known = sb_mtp_fingerprint_of(&check->self.config, s->tensors, &exact);
     if (!exact)
-        sb_check_find(check, 10, SB_LEVEL_info, "",
-                      "the MTP head is whole, but no known exporter writes %" PRIu64
-                      " tensors for it; the nearest is %" PRIu64 " (%s)",
-                      s->tensors, known.tensors, known.who);
+        sb_check_find(
+            check, 10, SB_LEVEL_info, "",
+            "the MTP head is complete with %" PRIu64
+            " tensors, but no known exporter writes that many; the nearest number is %" PRIu64
+            " (%s)",
+            s->tensors, known.tensors, known.who);
     if (!s->declared && check->self.config.family != SB_QWEN3_NEXT)
         sb_check_find(check, 10, SB_LEVEL_warn, "",
                       "%" PRIu64 " tensors begin with mtp., but the configuration declares no head "
@@ -59,10 +61,11 @@ void sb_check_mtp_presence(sb_check *check)
         return;
     }
     if (s.misplaced)
-        sb_check_find(check, 10, SB_LEVEL_error, s.first_misplaced,
-                      "%" PRIu64 " tensors of an MTP head stand under another prefix, expected "
-                      "mtp.; engines skip them",
-                      s.misplaced);
+        sb_check_find(
+            check, 10, SB_LEVEL_error, s.first_misplaced,
+            "%" PRIu64
+            " tensors of an MTP head have another prefix, expected mtp.; engines skip them",
+            s.misplaced);
     if (s.tensors)
         judge_presence(check, &s);
     else if (!s.misplaced)
@@ -133,9 +136,9 @@ void sb_check_untrained(sb_check *check)
     }
     if (matrices == 0 || !experts_alike(sum, sum2, experts, values) || !norm_is_constant(check))
         return;
-    sb_check_find(check, 41, SB_LEVEL_warn, "mtp.norm.weight",
-                  "all %zu matrices of the MTP head have the standard deviation 0.02 and the "
-                  "kurtosis 3 of an initialization, and this norm is constant: the head was never "
-                  "trained",
-                  matrices);
+    sb_check_find(
+        check, 41, SB_LEVEL_warn, "mtp.norm.weight",
+        "all %zu matrices of the MTP head have the standard deviation 0.02 and the kurtosis 3, as "
+        "an initialization leaves them, and this norm is constant: the head was never trained",
+        matrices);
 }

@@ -70,9 +70,8 @@ static void judge_bad(const sb_check *check, const sb_mtp_places *places,
 static void judge_unknown(const sb_check *check, sb_mtp_audit *a)
 {
     a->verdict = SB_MTP_FILE_OK;
-    explain(a,
-            "nothing is wrong with what there is of the head, but without a readable config.json "
-            "nobody knows whether it is whole");
+    explain(a, "the tensors of the head are sound, but config.json cannot be read, so it is not "
+               "known whether the head is complete");
     snprintf(a->next, sizeof a->next, "samebit check %s", SB_WORD(check->options->path));
 }
 
@@ -80,10 +79,10 @@ static void judge_sound(const sb_check *check, const sb_mtp_traits *traits, sb_m
 {
     a->verdict = SB_MTP_FILE_OK;
     explain(a, check->options->headers_only
-                   ? "names, shapes and configuration of the head are sound; its payload was not "
+                   ? "names, shapes and configuration of the head are sound; the values were not "
                      "read: check again without --headers"
-                   : "the files hold a whole head: if speculation gains nothing, suspect the "
-                     "loader of the engine");
+                   : "the files hold a complete head: if speculation gains nothing, look for the "
+                     "fault in the loader of the engine");
     sb_mtp_fill_faults(traits, a);
     if (check->options->headers_only)
         snprintf(a->next, sizeof a->next, "samebit check %s", SB_WORD(check->options->path));
@@ -120,9 +119,9 @@ sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *
     if (!census.declared && !census.tensors && !census.misplaced && !places.absent) {
         out->verdict = SB_MTP_NONE_DECLARED;
         explain(out, check->self.has_config
-                         ? "no MTP head is declared, and none is there"
-                         : "no MTP head is there, and without a readable config.json nobody knows "
-                           "whether there should be one");
+                         ? "no MTP head is declared, and there is none"
+                         : "there is no MTP head, and config.json cannot be read, so it is not "
+                           "known whether there should be one");
     } else if (bad) {
         judge_bad(check, &places, &traits, bad, out);
     } else if (!check->self.has_config) {

@@ -30,21 +30,21 @@ typedef struct summary {
 } summary;
 
 static const summary summaries[] = {
-    {SB_MTP_index, 0, "every file of it is whole and indexed", {1, 2}},
+    {SB_MTP_index, 0, "every file of the head is complete and in the index", {1, 2}},
     {SB_MTP_scales,
      1,
-     "scales of quantized parts are in range",
+     "the scales of quantized parts are in range",
      {15, 16, 17, 18, 22, 26, 27, 29, 33, 34, 37, 39, 47}},
     {SB_MTP_values,
      1,
-     "finite, alive, nobody else's, of the size of the trunk's",
+     "the values are finite, not zero, not copies of others, and as large as those of the trunk",
      {12, 13, 19, 20, 21, 28, 30, 35, 36, 42, 48, 53, 54}},
     {SB_MTP_original,
      1,
-     "the original's, as far as the format allows",
+     "the values are the original's, as far as the format allows",
      {14, 23, 24, 25, 31, 38, 43, 44}},
     {SB_MTP_double_quantization, 1, "no sign of an earlier quantization", {40}},
-    {SB_MTP_trained, 1, "not the numbers of an initialization", {41}},
+    {SB_MTP_trained, 1, "the values are not those of an initialization", {41}},
     {SB_MTP_norms, 1, "stored around 0", {45}},
 };
 
@@ -132,8 +132,8 @@ static int say_places(const sb_check *check, const sb_mtp_places *p, sb_mtp_audi
             p->missing ? "missing" : "damaged", p->absent_files > 1 ? "them" : "it");
     else if (p->unindexed && !is_waived(check))
         say(a, SB_MTP_index, SB_MTP_bad,
-            "%" PRIu64 " tensors are present in %s%s, but not in the index, first %s: engines that "
-            "go by the index load none of them",
+            "%" PRIu64 " tensors are in %s%s, but not in the index, first %s: engines that follow "
+            "the index load none of them",
             p->unindexed, SB_SHOW(p->unindexed_file), p->several_files ? " and in other files" : "",
             SB_SHOW(p->unindexed_name));
     else
@@ -150,7 +150,7 @@ static void say_presence(const sb_mtp_census *c, sb_mtp_audit *a)
         say(a, SB_MTP_presence, SB_MTP_unknown, "no configuration; %" PRIu64 " tensors",
             c->tensors);
     else if (expected && c->tensors)
-        say(a, SB_MTP_presence, SB_MTP_ok, "declared, and %" PRIu64 " tensors are there",
+        say(a, SB_MTP_presence, SB_MTP_ok, "declared, and there are %" PRIu64 " tensors",
             c->tensors);
     else if (expected)
         say(a, SB_MTP_presence, a->declared || c->misplaced ? SB_MTP_bad : SB_MTP_note,
@@ -158,11 +158,11 @@ static void say_presence(const sb_mtp_census *c, sb_mtp_audit *a)
             a->declared ? "declared" : "usual in this family");
     else if (c->tensors)
         say(a, SB_MTP_presence, SB_MTP_bad,
-            "%" PRIu64 " tensors, but mtp_num_hidden_layers does not declare them: engines do not "
-            "load them",
+            "there are %" PRIu64
+            " tensors, but mtp_num_hidden_layers does not declare them: engines do not load them",
             c->tensors);
     else
-        say(a, SB_MTP_presence, SB_MTP_ok, "none declared, none there");
+        say(a, SB_MTP_presence, SB_MTP_ok, "no head is declared, and there is none");
 }
 
 static void say_count(const sb_check *check, const sb_mtp_census *c, sb_mtp_audit *a)
@@ -186,15 +186,15 @@ static void say_count(const sb_check *check, const sb_mtp_census *c, sb_mtp_audi
 static void say_coverage(const sb_mtp_census *c, sb_mtp_audit *a)
 {
     if (!a->has_config || !c->tensors)
-        say(a, SB_MTP_coverage, SB_MTP_unknown, "nothing to hold against a configuration");
+        say(a, SB_MTP_coverage, SB_MTP_unknown, "nothing to compare with a configuration");
     else if (c->found < c->implied)
         say(a, SB_MTP_coverage, SB_MTP_bad,
-            "%" PRIu64 " / %" PRIu64 " identities of the head (%" PRIu64 " / %" PRIu64
+            "%" PRIu64 " of %" PRIu64 " modules and tensors of the head (%" PRIu64 " of %" PRIu64
             " of the model), first missing %s",
             c->found, c->implied, c->model_found, c->model_implied, SB_SHOW(c->first_missing));
     else
         say(a, SB_MTP_coverage, SB_MTP_ok,
-            "%" PRIu64 " / %" PRIu64 " identities of the head (%" PRIu64 " / %" PRIu64
+            "%" PRIu64 " of %" PRIu64 " modules and tensors of the head (%" PRIu64 " of %" PRIu64
             " of the model)",
             c->found, c->implied, c->model_found, c->model_implied);
 }
@@ -279,7 +279,7 @@ static sb_status say_representation(const sb_check *check, sb_mtp_audit *a, sb_e
     }
     if (!check->self.has_declared) {
         say(a, SB_MTP_representation, SB_MTP_unknown,
-            "not looked at: what is declared cannot be read");
+            "not looked at: the declaration cannot be read");
         return SB_OK;
     }
     sb_status status = find_contradiction(check, &unit, &rule, &count, err);
@@ -295,7 +295,7 @@ static sb_status say_representation(const sb_check *check, sb_mtp_audit *a, sb_e
     int known = !plain && sb_declared_dialect(check->self.declared) == SB_DIALECT_auto_round;
     a->lines[SB_MTP_representation].findings = count;
     say(a, SB_MTP_representation, known ? SB_MTP_note : SB_MTP_bad,
-        "%zu modules are not as declared, first %s: stored %s, declared %s (%s)", count,
+        "%zu modules are not stored as declared, first %s: stored %s, declared %s (%s)", count,
         SB_SHOW(unit->name), sb_container_name(unit->found.container),
         plain ? "quantized" : "not quantized", rule);
     return SB_OK;

@@ -67,7 +67,7 @@ static int why_zeros(const sb_units *units, const char *name, reason *why)
     if (!without_zeros(name, plain, sizeof plain) || !is_known(units, plain))
         return 0;
     why->key = "leading zeros";
-    snprintf(why->text, sizeof why->text, "numbers have no leading zeros: probably %s",
+    snprintf(why->text, sizeof why->text, "numbers have no leading zeros, probably meant: %s",
              SB_SHOW(plain));
     return 1;
 }
@@ -89,10 +89,9 @@ static int why_prefix(const sb_units *units, const char *name, reason *why)
         if (!is_known(units, full))
             continue;
         why->key = i == 0 ? "prefix of the MTP head" : "prefix";
-        snprintf(why->text, sizeof why->text, "the prefix is wrong: probably %s%s%s",
+        snprintf(why->text, sizeof why->text, "the prefix is wrong, probably meant: %s%s%s",
                  marks[i].bare || *units->prefix ? "" : "model.language_model. or model. before ",
-                 SB_SHOW(full),
-                 i == 0 ? "; engines look for the head under mtp. and nowhere else" : "");
+                 SB_SHOW(full), i == 0 ? "; engines look for the head only under mtp." : "");
         return 1;
     }
     return 0;
@@ -123,13 +122,15 @@ static int why_number(const sb_config *c, const sb_unit *unit, reason *why)
         return 0;
     if (layer >= layers) {
         why->key = "layer beyond the last";
-        snprintf(why->text, sizeof why->text, "layer %lu of %u: config.json has layers 0 to %d",
-                 layer, (unsigned)layers, (int)layers - 1);
+        snprintf(why->text, sizeof why->text,
+                 "is of layer %lu, but config.json declares %u layers, 0 to %d", layer,
+                 (unsigned)layers, (int)layers - 1);
         return 1;
     }
     if (number_after(unit->name, "experts.", &expert, &rest) && expert >= c->experts) {
         why->key = "expert beyond the last";
-        snprintf(why->text, sizeof why->text, "expert %lu: config.json has %u experts", expert,
+        snprintf(why->text, sizeof why->text,
+                 "is of expert %lu, but config.json declares %u experts, counted from 0", expert,
                  (unsigned)c->experts);
         return 1;
     }
@@ -138,8 +139,8 @@ static int why_number(const sb_config *c, const sb_unit *unit, reason *why)
     if (!sb_starts(rest, full ? ".linear_attn." : ".self_attn."))
         return 0;
     why->key = "attention of the other type";
-    snprintf(why->text, sizeof why->text, "layer %lu has %s attention by config.json", layer,
-             full ? "full" : "linear");
+    snprintf(why->text, sizeof why->text, "layer %lu has %s attention according to config.json",
+             layer, full ? "full" : "linear");
     return 1;
 }
 
@@ -153,7 +154,7 @@ static int why_suffix(const sb_units *units, const char *name, reason *why)
     if (!is_known(units, module))
         return 0;
     why->key = "unknown part of a known module";
-    snprintf(why->text, sizeof why->text, "%s is known, but no part \"%s\" of it is",
+    snprintf(why->text, sizeof why->text, "the module %s is known, but it has no part \"%s\"",
              SB_SHOW(module), SB_SHOW(dot + 1));
     return 1;
 }
@@ -215,7 +216,7 @@ static int has_place(const sb_check *check, const sb_unit *unit)
 static const char *harmless(const sb_check *check, const sb_unit *unit)
 {
     if (sb_ends(unit->name, "rotary_emb.inv_freq"))
-        return "is a table that engines compute themselves; nothing reads it";
+        return "is a table that engines compute themselves; no engine reads it";
     if (check->self.config.tie_embeddings && sb_starts(unit->name, "lm_head"))
         return "is stored, but tie_word_embeddings is true: engines use the embedding instead";
     return NULL;

@@ -13,7 +13,7 @@ const char *sb_producer_name(sb_producer producer)
         "compressed-tensors",
         "ModelOpt",
         "AutoRound",
-        "quant_method fp8",
+        "a program that declares quant_method fp8",
         "GPTQ",
         "AWQ",
     };

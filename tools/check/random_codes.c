@@ -52,9 +52,10 @@ static void tell(sb_check *check, const sb_unit *unit, const sb_code_run *run, c
 {
     const sb_tensor *t = codes_of(unit);
     sb_check_find(check, 36, SB_LEVEL_error, t->name,
-                  "bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 " are %s (%" PRIu64
-                  " such places), expected codes of weights, of which %" PRIu64
-                  " %% lie in the outer half of the range in the others",
+                  "bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64
+                  " are %s, expected codes of weights (%" PRIu64
+                  " such places); in the other codes %" PRIu64
+                  " %% are in the outer half of the range",
                   run->first, run->end - 1, t->bytes, what, runs, usual);
 }
 
@@ -102,9 +103,10 @@ static void judge(sb_check *check, const sb_unit *unit, uint64_t usual)
         const sb_code_run *run = &c->runs[i];
         const unsigned char *p = t->data + run->first;
         uint64_t count = run->end - run->first;
-        const char *what = is_random(p, count, c->bits)                ? "random"
-                           : is_all(p, count, 0) && is_symmetric(unit) ? "all zero, the lowest code"
-                                                                       : NULL;
+        const char *what = is_random(p, count, c->bits) ? "random"
+                           : is_all(p, count, 0) && is_symmetric(unit)
+                               ? "all zero, which is the lowest code"
+                               : NULL;
         if (!what)
             continue;
         tell(check, unit, run, what, usual, c->count);

@@ -277,8 +277,8 @@ static void tell(const repeats *r, const repeat *p, size_t count)
              row_of_one = sb_tensor_row(s);
     sb_check_find(r->check, 13, SB_LEVEL_error, t->name,
                   "the %" PRIu64 " bytes from byte %" PRIu64 " of %s (row %" PRIu64
-                  ") are those from byte %" PRIu64 " of %s (row %" PRIu64 " of %s), %zu such %s%s, "
-                  "expected that each stands once",
+                  ") are equal to those from byte %" PRIu64 " of %s (row %" PRIu64
+                  " of %s), %zu such %s%s, expected no repeated bytes",
                   size, sb_checkpoint_offset(c, t) + p->other.at,
                   SB_SHOW(sb_checkpoint_shard_name(c, t->shard)), row ? p->other.at / row : 0,
                   sb_checkpoint_offset(c, s) + p->one.at,

@@ -52,9 +52,9 @@ static const char *why_not(const sb_check *check, unsigned number, sb_check_stat
     int payload = row->needs == SB_NEEDS_payload || row->needs == SB_NEEDS_master;
     int original = row->needs == SB_NEEDS_original || row->needs == SB_NEEDS_master;
     if (payload && options->headers_only)
-        return "reads the payload, and --headers was given";
+        return "needs the values, but --headers was given";
     if (original && check->stranger.checkpoint)
-        return "what --against names is probably not the original: see 14 untouched";
+        return "--against probably does not name the original: see check 14, untouched";
     return original && !options->against ? "needs --against ORIGINAL" : NULL;
 }
 
@@ -188,7 +188,7 @@ static const char *unmet_need(const sb_report *r)
     if (r->mtp->verdict == SB_MTP_FILE_BAD)
         return "the MTP head of these files is not usable";
     if (r->mtp->verdict == SB_MTP_HEAD_WEAK)
-        return "the MTP head drafts worse than it should";
+        return "the MTP head drafts worse than the original's, or no better than a constant token";
     return r->mtp->verdict == SB_MTP_NONE_DECLARED ? "no MTP head is declared and none is there"
                                                    : NULL;
 }

@@ -92,6 +92,7 @@ const char *sb_report_unseen(const sb_report *report)
     if (c->master.checkpoint || c->stranger.checkpoint || c->hub_files ||
         c->options->headers_only || !sb_check_wanted(c, 14))
         return NULL;
-    return "experts, layers, heads or rows in each other's place, nibbles in another order, signs "
-           "turned over, weights of another run, single bits of codes, legal values of config.json";
+    return "exchanged experts, layers, heads or rows; another order of nibbles; inverted signs; "
+           "weights of another run; single flipped bits of codes; valid but wrong values in "
+           "config.json";
 }

@@ -32,7 +32,7 @@ size_t sb_report_level(const sb_report *r, sb_level level)
 static const char *meaning(const sb_report *r)
 {
     if (r->verdict == SB_CHECK_mistrusted)
-        return "none of the wanted checks could be made, so nothing is known";
+        return "none of the wanted checks could be made, so nothing is known about the files";
     if (r->level[SB_LEVEL_fatal])
         return "an engine must refuse these files";
     if (r->level[SB_LEVEL_error])
@@ -42,9 +42,8 @@ static const char *meaning(const sb_report *r)
     if (r->verdict == SB_CHECK_fail)
         return "the files are in order, but an engine holds other values";
     if (sb_report_level(r, SB_LEVEL_warn))
-        return "nothing was found for which an engine has to refuse these files, but look at the "
-               "warnings";
-    return "nothing was found for which an engine has to refuse these files";
+        return "no reason to refuse these files was found, but read the warnings";
+    return "no reason to refuse these files was found";
 }
 
 /* The worst finding that counts, the first of its level; NULL: there is none of WARN or worse. */
@@ -107,7 +106,7 @@ static void print_facts(FILE *out, const sb_report *r)
     sb_page_fact_end(out);
     if (r->loaded) {
         int bad = sb_loaded_bad(r->loaded);
-        sb_page_fact(out, "what the engine holds");
+        sb_page_fact(out, "loaded by the engine");
         sb_page_chip(out, bad ? SB_TONE_bad : SB_TONE_good, bad ? "FAIL" : "PASS");
         sb_page_fact_end(out);
     }
@@ -202,16 +201,19 @@ void sb_report_html_map(FILE *out, const sb_folder_map *m)
                                .keys = keys};
     sb_page_section(
         out, "map", "Where: file by layer",
-        "Each field is one layer in one file of the folder. Red is damage: a finding of "
-        "level ERROR or FATAL about a tensor that lies there, or tensors that the index "
-        "puts there and that are not there. The rows <i>in no file</i> and <i>the "
-        "folder</i> have findings about tensors that no file holds, and about none.");
+        "Each field is one layer in one file of the folder. Red is damage: a finding of level "
+        "ERROR or FATAL about a tensor in this place, or a tensor that is missing although the "
+        "index names it here. The row <i>in no file</i> has the findings about tensors that no "
+        "file holds. The row <i>the folder</i> has the findings that are about no single tensor.");
     if (m->per_row > 1)
-        fprintf(out, "<p class=\"hint binned\">%zu files share a row, which shows the worst.</p>\n",
+        fprintf(out,
+                "<p class=\"hint binned\">Up to %zu files share a row. The row shows the worst of "
+                "them.</p>\n",
                 m->per_row);
     if (m->per_column > 1)
         fprintf(out,
-                "<p class=\"hint binned\">%zu layers share a column, which shows the worst.</p>\n",
+                "<p class=\"hint binned\">Up to %zu layers share a column. The column shows the "
+                "worst of them.</p>\n",
                 m->per_column);
     sb_page_map_print(out, &shown);
     sb_page_section_end(out);
@@ -262,10 +264,10 @@ static void print_compared(FILE *out, const sb_report *r)
         fprintf(out, " and %zu more roles", c->role_count - SB_REPORT_LINES);
     fputs("</p>\n", out);
     if (r->shards.count) {
-        fprintf(out,
-                "<p>%zu files of the original are not here, so that %zu tensors were not "
-                "compared: ",
-                r->shards.count, r->shards.tensors);
+        fprintf(
+            out,
+            "<p>%zu files of the original are not here. Therefore %zu tensors were not compared: ",
+            r->shards.count, r->shards.tensors);
         for (size_t i = 0; i < r->shards.count && i < SB_REPORT_LINES; i++) {
             fputs(i ? ", " : "", out);
             sb_page_code(out, r->shards.names[i]);
@@ -278,7 +280,7 @@ static void print_unlooked(FILE *out, const sb_report *r)
 {
     const char *unseen = sb_report_unseen(r);
     sb_page_section(out, "unlooked", "What was not looked at",
-                    "A check that was not made says nothing: neither good nor bad.");
+                    "A check that was not made says nothing about the files.");
     if (unseen) {
         fputs("<p>Only the original (<code>--against</code>) or the hashes of the hub show: ", out);
         sb_page_text(out, unseen);
@@ -319,7 +321,7 @@ static void print_loaded(FILE *out, const sb_report *r)
         sb_print_memory(print_loaded_lines, r, "loaded parameters", &text, &size, NULL))
         return; /* without memory the page is marked as incomplete */
     sb_page_section(out, "loaded", "What the engine holds",
-                    "The parameters in the memory of an engine, against the files.");
+                    "The parameters in the memory of an engine, compared with the files.");
     sb_page_lines(out, "loaded", text + strspn(text, "\n"));
     sb_page_section_end(out);
     free(text);

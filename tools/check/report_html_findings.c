@@ -136,17 +136,17 @@ void sb_report_html_findings(FILE *out, const sb_report *r)
     size_t n = choose(f, list);
     if (r->level[SB_LEVEL_warn] + r->level[SB_LEVEL_error] + r->level[SB_LEVEL_fatal]) {
         sb_page_section(out, "advice", "What it means",
-                        "Checks with findings of level WARN and worse: which engines would "
-                        "misbehave how, and what to do.");
+                        "Checks with findings of level WARN and worse: what engines do with such "
+                        "files, and what to do.");
         print_advice(out, r);
         sb_page_section_end(out);
     }
     sb_page_section(out, "findings", "Findings, by layer and tensor",
-                    "FATAL: an engine must refuse the file. ERROR: it should, unless you know "
-                    "better. WARN: look at it. INFO: worth knowing.");
+                    "FATAL: an engine must refuse the file. ERROR: an engine should refuse it, "
+                    "unless you know better. WARN: look at it. INFO: worth knowing.");
     print_list(out, r, list, n);
     if (!n)
-        fputs("<p>There is none.</p>\n", out);
+        fputs("<p>There are no findings.</p>\n", out);
     if (f->count > n)
         fprintf(out,
                 "<p>... and %zu more, none of them worse; <code>--json</code> lists all.</p>\n",

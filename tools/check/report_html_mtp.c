@@ -69,7 +69,7 @@ static void print_next(FILE *out, const sb_mtp_audit *a)
     if (a->next[0])
         sb_page_lines(out, "next", a->next);
     if (a->settle[0][0])
-        fputs("<p>Or, of an engine that runs:</p>\n", out);
+        fputs("<p>Or, if an engine is running:</p>\n", out);
     for (int i = 0; i < 2; i++)
         if (a->settle[i][0])
             sb_page_lines(out, "settle", a->settle[i]);
@@ -101,7 +101,8 @@ static void print_run(FILE *out, const sb_head_run *run)
         }
     sb_page_table_end(out);
     fprintf(out,
-            "<p>The best constant draft would be accepted at %" PRIu64 " of %" PRIu64 ".</p>\n",
+            "<p>The best constant draft, the same token at every position, would be accepted at "
+            "%" PRIu64 " of %" PRIu64 " positions.</p>\n",
             run->common, run->cell[SB_HEAD_OWN][SB_HEAD_OWN].of);
 }
 
@@ -111,7 +112,7 @@ void sb_report_html_mtp(FILE *out, const sb_report *r)
     if (!a)
         return;
     sb_page_section(out, "mtp", "The MTP head",
-                    "Is the file the reason why speculation gains nothing? The answer of its "
+                    "Are the files the reason why speculation gains nothing? The answers from the "
                     "files, question by question.");
     fputs("<p>", out);
     sb_page_chip(out, sb_report_mtp_tone(a->verdict), sb_mtp_verdict_name(a->verdict));

@@ -96,10 +96,10 @@ const char *sb_lacks_for(const sb_check *check, unsigned number)
 const char *sb_nothing_for(const sb_check *check, unsigned number)
 {
     if (number == SB_CHECK_NUMBER_51 && !check->side_files)
-        return "there are no tokenizer and no settings of generation";
+        return "there is no tokenizer, and there are no generation settings";
     /* V-152: "Without any hash the check has nothing to look at" */
     if (number == SB_CHECK_NUMBER_52 && !check->hub_files && !check->options->headers_only)
-        return "no file has a hash of the hub beside it";
+        return "no hash of the hub is stored beside any file";
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         if (number < kinds[k].first || number > kinds[k].last)
             continue;

@@ -44,11 +44,10 @@ static void print_mtp(const sb_loaded *l, FILE *out)
         n += l->rows[i].verdict == SB_LOADED_dropped && decides(&l->rows[i]) &&
              strncmp(l->rows[i].name, "mtp.", 4) == 0;
     if (n)
-        fprintf(
-            out,
-            "  %zu of what was dropped belongs to the MTP head: this engine does not draft with "
-            "it\n",
-            n);
+        fprintf(out,
+                "  %zu of the dropped modules belong to the MTP head: this engine does not draft "
+                "with it\n",
+                n);
 }
 
 static void print_zeros(const sb_loaded *l, FILE *out)
@@ -75,8 +74,8 @@ void sb_report_loaded_text(const sb_loaded *l, const sb_waivers *w, const sb_rep
     print_zeros(l, out);
     print_mtp(l, out);
     if (sb_loaded_bad(l))
-        fputs("  what to do: if the checks above have nothing against the files, the loader of the "
-              "engine is at fault: report it there with these lines\n",
+        fputs("  what to do: if the checks above found no fault in the files, the loader of the "
+              "engine is wrong: report it there with these lines\n",
               out);
 }
 

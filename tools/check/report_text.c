@@ -100,7 +100,8 @@ static void print_shards(const printer *p)
     if (!s->count)
         return;
     fprintf(p->out,
-            "\nOF THE ORIGINAL %zu files are not here, and %zu of its tensors were not compared\n"
+            "\n"
+            "OF THE ORIGINAL %zu files are missing here, so %zu of its tensors were not compared\n"
             "  what to do: hf download %.*s%s%s",
             s->count, s->tensors, (int)strcspn(id, "@"), id, revision ? " --revision " : "",
             revision ? revision + 1 : "");
@@ -123,8 +124,9 @@ static void print_compared(const printer *p)
         return;
     }
     fprintf(p->out,
-            "\nNOT COMPARED %zu of %zu tensors have no counterpart in the original, or none that "
-            "says what they must be\n",
+            "\n"
+            "NOT COMPARED %zu of %zu tensors: the original has no tensor that says what their "
+            "values must be\n",
             c->not_compared, c->tensors);
     for (size_t i = 0; i < c->role_count && i < p->style->lines; i++)
         fprintf(p->out, "  %zu %s\n", c->roles[i].count, SB_SHOW(c->roles[i].name));
@@ -145,8 +147,8 @@ static void print_waivers(const printer *p)
         if (how)
             fprintf(p->out, "  line %u: %s %s covers %s\n", row->line,
                     row->check ? sb_check_row_of(row->check)->id : "loaded", SB_SHOW(row->glob),
-                    how == 2 ? "FATAL findings only, and those cannot be waived"
-                             : "nothing: remove it");
+                    how == 2 ? "only FATAL findings, which cannot be waived"
+                             : "nothing: remove this line");
     }
 }
 
@@ -168,7 +170,8 @@ static void print_unseen(const printer *p)
 {
     const char *unseen = sb_report_unseen(p->report);
     if (unseen)
-        fprintf(p->out, "UNSEEN (only --against or the hub's hashes show it): %s\n", unseen);
+        fprintf(p->out, "UNSEEN (only --against or the hashes of the hub show these faults): %s\n",
+                unseen);
 }
 
 /* Prints one line per reason, with the checks that were skipped for that reason. */
@@ -235,9 +238,9 @@ void sb_report_mtp_text(const sb_mtp_audit *audit, const sb_report_style *style,
     if (audit->next[0])
         fprintf(out, "  next: %s\n", audit->next);
     if (audit->settle[1][0])
-        fprintf(out, "  or, of an engine that runs:\n");
+        fprintf(out, "  or, if an engine is running:\n");
     else if (audit->settle[0][0])
-        fprintf(out, "  or, to hold against the rate that %s itself reports:\n",
+        fprintf(out, "  or, to compare with the rate that %s itself reports:\n",
                 audit->engine ? audit->engine->name : "the engine");
     for (int i = 0; i < 2; i++)
         if (audit->settle[i][0])

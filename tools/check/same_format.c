@@ -174,7 +174,8 @@ static void tell_part(sb_check *check, const sb_unit *unit, unsigned part)
     char place[600];
     place_text(check, t, d, place, sizeof place);
     sb_check_find(check, 14, SB_LEVEL_error, t->name,
-                  "%" PRIu64 " of %" PRIu64 " %s are not the original's, first at %s: 0x%0*" PRIx64
+                  "%" PRIu64 " of %" PRIu64
+                  " %s differ from the original, first at %s: 0x%0*" PRIx64
                   ", expected 0x%0*" PRIx64,
                   d->differing, elements_of(unit, part, d), noun_of(unit, part), place,
                   (int)(d->bits + 3) / 4, d->own, (int)(d->bits + 3) / 4, d->other);
@@ -189,8 +190,8 @@ static void tell_values(sb_check *check, const sb_unit *unit)
     if (unit->found.experts)
         snprintf(piece, sizeof piece, "piece %" PRIu32 " of the stack, ", d->piece);
     sb_check_find(check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
-                  "%" PRIu64 " of %" PRIu64 " values are not the original's, which is stored "
-                  "otherwise, first at %srow %" PRIu64 ", column %" PRIu64
+                  "%" PRIu64 " of %" PRIu64 " values differ from the original, which is stored in "
+                  "another format, first at %srow %" PRIu64 ", column %" PRIu64
                   ": %g before the global scale, expected %g",
                   d->differing, values_of(unit), piece, d->first / cols, d->first % cols,
                   sb_f64_from_bits(d->own), sb_f64_from_bits(d->other));
@@ -202,15 +203,15 @@ static void tell_values(sb_check *check, const sb_unit *unit)
 static void tell_layer(sb_check *check, const sb_unit *unit, double distance)
 {
     uint64_t of, n = codes_differ(unit, &of);
-    char far[80] = "";
+    char far[128] = "";
     if (distance >= 0)
-        snprintf(far, sizeof far, "; relative distance %.3g, two quantizations have at most %.3g",
+        snprintf(far, sizeof far,
+                 "; the relative distance is %.3g, two quantizations of the same weights have at "
+                 "most %.3g",
                  distance, far_of(unit));
     sb_check_find(check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
-                  "is another layer than the original's: %" PRIu64 " of %" PRIu64
-                  " %s are not the original's%s",
-                  n, of, unit->same.by_value ? "values" : noun_of(unit, (unsigned)codes_of(unit)),
-                  far);
+                  "is not the layer of the original: %" PRIu64 " of %" PRIu64 " %s differ%s", n, of,
+                  unit->same.by_value ? "values" : noun_of(unit, (unsigned)codes_of(unit)), far);
 }
 
 static void note(size_t *count, const char **first, const char *name)
@@ -267,7 +268,7 @@ static void judge_single(sb_check *check, const sb_unit *unit)
     place_text(check, unit->tensor, d, place, sizeof place);
     sb_check_find(check, 14, SB_LEVEL_error, unit->tensor->name,
                   "%" PRIu64 " of %" PRIu64
-                  " numbers are not the original's, first at %s: 0x%" PRIx64
+                  " numbers differ from the original, first at %s: 0x%" PRIx64
                   ", expected 0x%" PRIx64,
                   d->differing, unit->tensor->bytes * 8 / d->bits, place, d->own, d->other);
 }
@@ -284,14 +285,15 @@ void sb_check_same_format(sb_check *check)
             judge(check, &u->rows[i], &t);
     }
     if (t.requantized)
-        sb_check_find(check, 14, SB_LEVEL_warn, t.first_requantized,
-                      "%zu layers are quantized anew: not the same codes as the original's, but as "
-                      "near to them as two quantizations of the same weights (relative distance up "
-                      "to %.3g)",
-                      t.requantized, t.largest);
+        sb_check_find(
+            check, 14, SB_LEVEL_warn, t.first_requantized,
+            "%zu layers were quantized again: their codes differ from the original's, but are as "
+            "near as two quantizations of the same weights (relative distance up to %.3g)",
+            t.requantized, t.largest);
     if (t.inputs)
         sb_check_find(check, 14, SB_LEVEL_warn, t.first_input,
-                      "%zu scales of inputs are not the original's: calibrated anew", t.inputs);
+                      "%zu input scales differ from the original: they were calibrated again",
+                      t.inputs);
 }
 
 /* --- what was compared ------------------------------------------------------------------------ */

@@ -50,9 +50,9 @@ static void tell_rows(const sb_panel *p, uint32_t first, uint32_t last, uint32_t
 {
     char piece[288];
     sb_find(p->findings, 21, SB_LEVEL_error, sb_unit_tensor(p->unit, SB_PART_COUNT),
-            "%sno bit of the codes of rows %" PRIu32 " to %" PRIu32 " is set in %" PRIu32
-            " sampled rows in succession, so that every weight is the most negative one, expected "
-            "codes: these words were not written",
+            "%sall bits of the codes of rows %" PRIu32 " to %" PRIu32 " are 0 in %" PRIu32
+            " sampled rows in succession, expected codes of weights: every weight is the most "
+            "negative one, so these words were not written",
             sb_fp4_piece(p, piece, sizeof piece), p->first + first, p->first + last, count);
 }
 
@@ -69,9 +69,9 @@ static void tell_columns(const sb_panel *p, const unsigned char *floor, uint32_t
     }
     if (longest >= COLUMNS && (uint64_t)longest * PART >= cols)
         sb_find(p->findings, 21, SB_LEVEL_error, sb_unit_tensor(p->unit, SB_PART_COUNT),
-                "%sno bit of the codes of columns %" PRIu32 " to %" PRIu32 " of %" PRIu32
-                " is set in %" PRIu32 " sampled rows, so that every weight is the most negative "
-                "one, expected codes: these words were not written",
+                "%sall bits of the codes of columns %" PRIu32 " to %" PRIu32 " of %" PRIu32
+                " are 0 in %" PRIu32 " sampled rows, expected codes of weights: every weight is "
+                "the most negative one, so these words were not written",
                 sb_fp4_piece(p, piece, sizeof piece), end + 1 - longest, end, cols, votes);
 }
 

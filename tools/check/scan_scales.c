@@ -280,9 +280,10 @@ static void judge_zeros(const grid *g)
         }
     if (longest >= ZERO_RUN)
         sb_find(p->findings, 54, SB_LEVEL_error, sb_scale_name(p->unit),
-                "%s%" PRIu64 " scales in succession are zero bytes over codes of usual weights, "
-                "to row %" PRIu64 ", column %" PRIu32 ", and no other scale is nearly as small, "
-                "expected scales: they were not written",
+                "%s%" PRIu64 " scales in succession are zero bytes, the last at row %" PRIu64
+                ", column %" PRIu32
+                ", expected scales. Their codes are those of usual weights, and no other scale is "
+                "nearly as small: the scales were not written",
                 sb_fp4_piece(p, piece, sizeof piece), longest, (uint64_t)p->first + last.line,
                 last.group * g->m->quant.block_cols);
 }

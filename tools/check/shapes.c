@@ -66,7 +66,8 @@ static void check_scale_rank(sb_check *check, sb_groups *groups, const sb_unit *
     if (scale && scale->rank > 3 && unit->found.container != SB_CONTAINER_fp8_block_ct)
         sb_group_find(groups, check, 7, SB_LEVEL_fatal, scale->name,
                       group_key(unit, "rank of scales", key, sizeof key),
-                      "has %u dimensions, which only scales of FP8 blocks have", scale->rank);
+                      "has %u dimensions, expected at most 3: only scales of FP8 blocks have more",
+                      scale->rank);
 }
 
 /* --- 8 ---------------------------------------------------------------------------------------- */
@@ -115,8 +116,8 @@ static void check_groups(sb_check *check, sb_groups *groups, const sb_unit *unit
     if ((group < 16 || (group & (group - 1)) != 0) && group != m->cols)
         sb_group_find(groups, check, 8, SB_LEVEL_fatal, scales->name,
                       group_key(unit, "groups", key, sizeof key),
-                      "has %u groups of %u columns, expected groups of a power of two, 16 or more, "
-                      "or one of all %u",
+                      "has %u groups of %u columns, expected a power of two of at least 16 "
+                      "columns, or one group of all %u columns",
                       (unsigned)m->quant.groups, (unsigned)group, (unsigned)m->cols);
     else if (d.answer == SB_DECLARED_YES && d.family == SB_FAMILY_INT && want && group != want)
         sb_group_find(groups, check, 8, SB_LEVEL_fatal, scales->name,
@@ -155,9 +156,9 @@ static void check_grid(sb_check *check, sb_groups *groups, const sb_unit *unit)
         return;
     sb_group_find(groups, check, 32, SB_LEVEL_fatal, sb_unit_tensor(unit, part),
                   group_key(unit, "grid of scales", key, sizeof key),
-                  "has a grid of %" PRIu64 " x %" PRIu64 " scales for a matrix of %u x %u, "
-                  "expected %" PRIu64 " x %" PRIu64 ": one for each block of %u x %u, also for "
-                  "those that the edge cuts",
+                  "has a grid of %" PRIu64 " x %" PRIu64
+                  " scales for a matrix of %u x %u, expected %" PRIu64 " x %" PRIu64
+                  ": one for each block of %u x %u, partial blocks included",
                   rows, cols, (unsigned)m->rows, (unsigned)m->cols, blocks(m->rows, block_rows),
                   blocks(m->cols, block_cols), (unsigned)block_rows, (unsigned)block_cols);
 }
@@ -177,10 +178,10 @@ static void check_narrow(sb_check *check, sb_groups *groups, const sb_unit *unit
         sb_group_find(groups, check, 32, declared ? SB_LEVEL_warn : SB_LEVEL_error,
                       sb_unit_tensor(unit, SB_PART_COUNT),
                       group_key(unit, "FP8 of a narrow matrix", key, sizeof key),
-                      "is stored as %s with %u rows, a part of a block: %s; expected BF16",
+                      "is stored as %s with %u rows, less than a block: %s; expected BF16",
                       sb_container_name(unit->found.container), (unsigned)unit->found.matrix.rows,
-                      declared ? "engines that fuse b and a cannot cut the grid"
-                               : "engines take it as BF16");
+                      declared ? "engines that fuse b and a cannot join the grids of scales"
+                               : "engines read it as BF16");
     }
 }
 

@@ -89,11 +89,11 @@ static void tell_unreadable(sb_check *check, sb_groups *groups, const sb_unit *u
     if (sb_elsewhere(check, unit->name))
         return;
     snprintf(key, sizeof key, "%s: %s", unit->kind,
-             unread ? "not read by this version" : "tensors that do not make a layer");
+             unread ? "not read by this version" : "tensors that are not a whole layer");
     sb_group_find(groups, check, 4, unread ? SB_LEVEL_warn : SB_LEVEL_fatal,
                   sb_unit_tensor(unit, SB_PART_COUNT), key, "%s%s%s%s", unit->problem,
                   *misnamed ? "; there is " : "", *misnamed ? SB_SHOW(misnamed) : "",
-                  unread ? " (not read by this version, so nothing else is checked of it)" : "");
+                  unread ? " (this version does not read it, so it has no further checks)" : "");
 }
 
 /* V-4: "A matrix that two units hold, one by one and within a stack, is FATAL" */

@@ -102,8 +102,8 @@ static void lay_out_added(json_t *into, const json_t *step)
 static const struct {
     const char *key, *changes;
 } chain[] = {
-    {"normalizer", "letters become other letters before they are cut into tokens"},
-    {"pre_tokenizer", "text is cut into other words, so that other tokens are made"},
+    {"normalizer", "text is changed to other letters before it is cut into tokens"},
+    {"pre_tokenizer", "text is cut into other words, which gives other tokens"},
     {"post_processor", "other tokens are put around a text"},
     {"decoder", "tokens are written as other text"},
 };
@@ -193,8 +193,8 @@ static void tell_added_flags(sb_check *check, const sb_token_table *t, const sb_
     static const struct {
         const char *key, *changes;
     } flags[] = {{"special", "it shows up in answers, or is left out of them"},
-                 {"lstrip", "it swallows blanks of the text around it"},
-                 {"rstrip", "it swallows blanks of the text around it"},
+                 {"lstrip", "it removes blanks of the text around it"},
+                 {"rstrip", "it removes blanks of the text around it"},
                  {"single_word", "it is found at other places of a text"}};
     const json_t *rows = json_object_get(t->json, "added_tokens");
     for (size_t k = 0; k < sizeof flags / sizeof *flags; k++) {
@@ -214,7 +214,7 @@ static void tell_added_flags(sb_check *check, const sb_token_table *t, const sb_
         if (count)
             sb_check_find(check, 51, SB_LEVEL_error, "",
                           "tokenizer.json: %s of the added token '%s' is %s, in the original %s: "
-                          "%s; so are %zu of %zu tokens",
+                          "%s; the same holds for %zu of %zu tokens in all",
                           flags[k].key, SB_SHOW(first), found ? "true" : "false",
                           found ? "false" : "true", flags[k].changes, count, json_array_size(rows));
     }
@@ -232,13 +232,14 @@ static void tell_cut(sb_check *check, const sb_token_table *t)
     /* V-151: "calibration leaves it" - and transformers sets it with every call */
     if (json_is_object(cut))
         sb_check_find(check, 51, SB_LEVEL_warn, "",
-                      "tokenizer.json: truncation is %s, expected null: programs that go by this "
-                      "file, as the tokenizers library does, cut every prompt at that length",
+                      "tokenizer.json: truncation is %s, expected null: the tokenizers library, "
+                      "and programs that follow this file, cut every prompt at that length",
                       sb_value_show(cut, &x));
     if (fixed)
-        sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: padding fills every text up to %s tokens, expected null",
-                      sb_value_show(fixed, &x));
+        sb_check_find(
+            check, 51, SB_LEVEL_error, "",
+            "tokenizer.json: padding fills every text up to %s tokens, expected no padding (null)",
+            sb_value_show(fixed, &x));
 }
 
 /* V-151: "a vocabulary of bytes" */
@@ -251,13 +252,13 @@ static void tell_bytes(sb_check *check, const sb_token_table *t)
     int writes = has_step(decoder, "ByteLevel");
     if (reads && !writes)
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: its words are written as letters for bytes (ByteLevel), and "
+                      "tokenizer.json: tokens are written as letters for bytes (ByteLevel), but "
                       "decoder has no ByteLevel that turns them back: answers show these letters");
     if (writes && !reads)
-        sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: decoder is ByteLevel, and neither pre_tokenizer nor "
-                      "normalizer turns text into letters for bytes: blanks and letters beyond "
-                      "ASCII are no tokens");
+        sb_check_find(
+            check, 51, SB_LEVEL_error, "",
+            "tokenizer.json: decoder is ByteLevel, but neither pre_tokenizer nor normalizer turns "
+            "text into letters for bytes: blanks and letters beyond ASCII have no tokens");
     const json_t *steps = steps_of(pre);
     for (size_t i = 0; i < json_array_size(steps) && reads; i++) {
         const json_t *step = json_array_get(steps, i);
@@ -287,10 +288,10 @@ static void tell_no_merges(sb_check *check, const sb_token_table *t)
     size_t count = 0;
     const char *type = type_of(model), *first = NULL;
     if (t->merges && json_array_size(t->merges) && *type && strcmp(type, "BPE") != 0)
-        sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: model.type is %s, and the model has %zu merges, which only "
-                      "BPE reads",
-                      SB_SHOW(type), json_array_size(t->merges));
+        sb_check_find(
+            check, 51, SB_LEVEL_error, "",
+            "tokenizer.json: model.type is %s, but the model has %zu merges, which only BPE reads",
+            SB_SHOW(type), json_array_size(t->merges));
     if (strcmp(type, "BPE") != 0 || json_array_size(t->merges) ||
         json_is_true(json_object_get(model, "ignore_merges")))
         return;
@@ -300,8 +301,8 @@ static void tell_no_merges(sb_check *check, const sb_token_table *t)
             first = t->by_id[i].content;
     if (count)
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: there are no merges, and '%s' is never made; so are %zu of "
-                      "%zu tokens",
+                      "tokenizer.json: there are no merges, so '%s' can never be made, one of %zu "
+                      "such tokens of %zu",
                       SB_SHOW(first), count, t->count);
 }
 
@@ -339,8 +340,8 @@ static void tell_early(sb_check *check, const sb_token_table *t)
     if (early)
         sb_check_find(
             check, 51, SB_LEVEL_error, "",
-            "tokenizer.json: model.merges.%zu joins a piece that only a later merge makes; "
-            "so do %zu of %zu: their order is another than that of the training",
+            "tokenizer.json: model.merges.%zu joins a piece that only a later merge makes, one of "
+            "%zu such merges of %zu: they are not in the order of the training",
             first, early, n);
 }
 

@@ -79,7 +79,7 @@ void sb_side_chat(sb_check *check, const char *folder, const char *original,
                           "tokenizer_config.json); the original has one");
         else if (text && other && !is_same(text, other))
             sb_check_find(check, 51, SB_LEVEL_warn, "",
-                          "%s is another template than the original's: chats are written otherwise",
+                          "%s is not the template of the original: chats are written differently",
                           where);
         free(other);
         json_decref(config);

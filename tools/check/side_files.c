@@ -102,10 +102,10 @@ static void tell_ends(sb_check *check, const sb_token_table *t, const json_t *se
         look_at_end(check, t, json_array_get(eos, i), &e);
     if (e.absent)
         sb_check_find(check, 51, e.absent == e.count ? SB_LEVEL_error : SB_LEVEL_warn, "",
-                      "generation_config.json: eos_token_id %lld is no token of this model; %zu of "
-                      "%zu ends are none%s",
+                      "generation_config.json: eos_token_id %lld is not a token of this model, and "
+                      "%zu of %zu end tokens are not%s",
                       (long long)e.first, e.absent, e.count,
-                      e.absent == e.count ? ", and generation does not end" : "");
+                      e.absent == e.count ? ": generation does not end" : "");
 }
 
 /* V-151: "An id of images or videos for which the embedding has no row" */
@@ -125,8 +125,8 @@ static void tell_media(sb_check *check, const sb_token_table *t, const json_t *c
                           keys[i], (long long)id, (unsigned)check->self.config.vocab_size);
         else if (t->json && !sb_token_of_id(t, (uint64_t)id))
             sb_check_find(check, 51, SB_LEVEL_info, "",
-                          "config.json: %s is %lld, which is no token of tokenizer.json", keys[i],
-                          (long long)id);
+                          "config.json: %s is %lld, which is not a token of tokenizer.json",
+                          keys[i], (long long)id);
     }
 }
 
@@ -160,7 +160,7 @@ static void tell_leftovers(sb_check *check, const char *folder, const char *unde
     check->side_files += count;
     if (count)
         sb_check_find(check, 51, SB_LEVEL_warn, "",
-                      "%s%s%s: a download did not end; %zu files of that kind are here", under,
+                      "%s%s%s: a download was not finished; there are %zu such files", under,
                       *under ? "/" : "", SB_SHOW(first), count);
 }
 
@@ -176,16 +176,15 @@ static void tell_strangers(sb_check *check, const char *folder, const json_t *mo
         sb_value_text x, y;
         if (a && b && !sb_value_same(a, b))
             sb_check_find(check, 51, SB_LEVEL_warn, "",
-                          "quantize_config.json: %s is %s, in config.json %s, which decides; older "
-                          "programs read the other",
+                          "quantize_config.json: %s is %s, in config.json %s; config.json decides, "
+                          "but older programs read quantize_config.json",
                           keys[i], sb_value_show(a, &x), sb_value_show(b, &y));
     }
     json_decref(other);
     if (sb_side_exists(folder, "adapter_config.json"))
-        sb_check_find(
-            check, 51, SB_LEVEL_warn, "",
-            "adapter_config.json is beside the weights of a whole model: loaders take the "
-            "folder for an adapter, or add it once more");
+        sb_check_find(check, 51, SB_LEVEL_warn, "",
+                      "adapter_config.json is beside the weights of a whole model: loaders read "
+                      "the folder as an adapter, or apply the adapter a second time");
 }
 
 /* V-151: "a tokenizer_config.json without a vocabulary" */
@@ -200,7 +199,7 @@ static void tell_no_vocabulary(sb_check *check, const char *folder)
     if (sb_side_exists(folder, "tokenizer_config.json"))
         sb_check_find(
             check, 51, SB_LEVEL_error, "",
-            "tokenizer_config.json is here, and no vocabulary: tokenizer.json is missing");
+            "tokenizer.json is missing: tokenizer_config.json is here, but there is no vocabulary");
 }
 
 /* V-151: "no tokenizer.json where the original has one" */
@@ -210,9 +209,9 @@ static void tell_lost_tokenizer(sb_check *check, const char *folder, const char 
     if (stat(check->options->path, &s) == 0 && S_ISDIR(s.st_mode) && check->self.has_config &&
         !sb_side_exists(folder, "tokenizer.json") && sb_side_exists(original, "tokenizer.json") &&
         !sb_side_exists(folder, "vocab.json"))
-        sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json is not here, and the original has one: text cannot be cut "
-                      "into tokens");
+        sb_check_find(
+            check, 51, SB_LEVEL_error, "",
+            "tokenizer.json is missing, and the original has one: text cannot be cut into tokens");
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */

@@ -67,15 +67,16 @@ static void tell_named(sb_check *check, const files *f, const char *file, const 
             continue;
         if (!is_token(f, content))
             sb_check_find(check, 51, i == 0 || put ? SB_LEVEL_error : SB_LEVEL_warn, "",
-                          "%s: %s is '%s', which is no token of tokenizer.json%s", file, keys[i],
+                          "%s: %s is '%s', which is not a token of tokenizer.json%s", file, keys[i],
                           SB_SHOW(content),
-                          i == 0 ? ": the end of an answer is not found"
-                          : put  ? ", and it is put before every text"
+                          i == 0 ? ": engines do not find the end of an answer"
+                          : put  ? ", and engines put it before every text"
                                  : "");
         else if (i == 0 && begins_turn(content))
-            sb_check_find(check, 51, SB_LEVEL_error, "",
-                          "%s: eos_token is '%s', which begins a turn and ends none", file,
-                          SB_SHOW(content));
+            sb_check_find(
+                check, 51, SB_LEVEL_error, "",
+                "%s: eos_token is '%s', which begins a turn, expected a token that ends one", file,
+                SB_SHOW(content));
     }
 }
 
@@ -89,8 +90,8 @@ static void tell_plain_end(sb_check *check, const files *f)
         const char *content = json_string_value(json_object_get(row, "content"));
         if (content && strcmp(content, end) == 0 && json_is_false(json_object_get(row, "special")))
             sb_check_find(check, 51, SB_LEVEL_error, "",
-                          "tokenizer.json: special of the end '%s' is false, expected true: it "
-                          "shows up in answers",
+                          "tokenizer.json: special of the end token '%s' is false, expected true: "
+                          "answers show this token",
                           SB_SHOW(end));
     }
 }
@@ -107,10 +108,11 @@ static void tell_foreign_class(sb_check *check, const char *folder, const files 
     for (size_t i = 0; name && i < sizeof classes / sizeof *classes; i++)
         if (strcmp(name, classes[i]) == 0 && type && strcmp(type, "ByteLevel") == 0 &&
             !sb_side_exists(folder, "tokenizer.model") && !sb_side_exists(folder, "spiece.model"))
-            sb_check_find(check, 51, SB_LEVEL_error, "",
-                          "tokenizer_config.json: tokenizer_class is %s, which reads a "
-                          "tokenizer.model; there is none, and tokenizer.json is one of bytes",
-                          name);
+            sb_check_find(
+                check, 51, SB_LEVEL_error, "",
+                "tokenizer_config.json: tokenizer_class is %s, which reads a tokenizer.model; "
+                "there is no such file, and tokenizer.json is a tokenizer of bytes",
+                name);
 }
 
 /* V-151: "added_tokens.json" */
@@ -131,8 +133,8 @@ static void tell_added_file(sb_check *check, const files *f, const json_t *added
     }
     if (wrong)
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "added_tokens.json: '%s' has an id that is another token's in "
-                      "tokenizer.json; so have %zu of %zu",
+                      "added_tokens.json: '%s' has an id that belongs to another token in "
+                      "tokenizer.json, one of %zu such tokens of %zu",
                       SB_SHOW(first), wrong, json_object_size(added));
 }
 
@@ -167,8 +169,8 @@ static void tell_no_end(sb_check *check, const files *f, const char *file, const
         if (!row || (!begins_turn(row->content) && !(word && sb_token_is_added(f->table, eos->id))))
             continue;
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "%s: eos_token_id %lld is '%s', which %s; tokenizer_config.json ends a text "
-                      "with '%s', which is %" PRIu64,
+                      "%s: eos_token_id %lld is '%s', which %s; in tokenizer_config.json the end "
+                      "token is '%s', with the id %" PRIu64,
                       file, (long long)id, SB_SHOW(row->content),
                       word ? "is a piece of ordinary text" : "begins a turn", SB_SHOW(end),
                       eos->id);
@@ -204,8 +206,8 @@ static void tell_model_ids(sb_check *check, const files *f, const json_t *object
                           where, keys[k], (long long)first, rows);
         else if (absent && k == 0)
             sb_check_find(check, 51, absent == all ? SB_LEVEL_error : SB_LEVEL_warn, "",
-                          "config.json: %s%s is %lld, which is no token of tokenizer.json; %zu of "
-                          "%zu ends are none",
+                          "config.json: %s%s is %lld, which is not a token of tokenizer.json, and "
+                          "%zu of %zu end tokens are not",
                           where, keys[k], (long long)first, absent, all);
         if (k == 0 && !beyond && !absent)
             tell_no_end(check, f, "config.json", ids);
@@ -239,7 +241,7 @@ static void tell_sampling(sb_check *check, const json_t *settings)
         if (out || json_is_string(value))
             sb_check_find(check, 51, SB_LEVEL_error, "",
                           "generation_config.json: %s is %s, expected %s: engines refuse every "
-                          "request that does not set it",
+                          "request that does not set this value",
                           ranges[i].key, sb_value_show(value, &room), ranges[i].expected);
     }
 }
@@ -277,8 +279,8 @@ static void tell_class(sb_check *check, const files *own, const files *other)
     size_t n = class_length(a);
     if (n != class_length(b) || strncmp(a, b, n) != 0)
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer_config.json: tokenizer_class is %s, in the original %s: it cuts "
-                      "text by rules of its own",
+                      "tokenizer_config.json: tokenizer_class is %s, in the original %s: this "
+                      "class cuts text by its own rules",
                       SB_SHOW(a), SB_SHOW(b));
 }
 
@@ -302,11 +304,10 @@ static void compare_named(sb_check *check, const files *own, const files *other)
                                : "");
     }
     if (own->config && a != b)
-        sb_check_find(
-            check, 51, SB_LEVEL_error, "",
-            "tokenizer_config.json: add_bos_token is %s, in the original %s: a token more "
-            "or less stands before every text",
-            a ? "true" : "false", b ? "true" : "false");
+        sb_check_find(check, 51, SB_LEVEL_error, "",
+                      "tokenizer_config.json: add_bos_token is %s, in the original %s: every text "
+                      "begins with one token more or less",
+                      a ? "true" : "false", b ? "true" : "false");
 }
 
 /* V-151: "A tokenizer_config.json that is missing" */
@@ -319,8 +320,8 @@ static void tell_lost_config(sb_check *check, const files *own, const files *oth
     if (own->config || !other->config || !own->table->json)
         return;
     sb_check_find(check, 51, end && !known ? SB_LEVEL_error : SB_LEVEL_warn, "",
-                  "tokenizer_config.json is not here, and the original has one%s",
-                  end && !known ? ": nothing says with which token an answer ends" : "");
+                  "tokenizer_config.json is missing, and the original has one%s",
+                  end && !known ? ": nothing says which token ends an answer" : "");
 }
 
 /* V-151: "an end that the original has" */
@@ -335,7 +336,7 @@ static void compare_settings(sb_check *check, const json_t *own, const json_t *o
     size_t lost = 0;
     if (other && !own)
         sb_check_find(check, 51, SB_LEVEL_warn, "",
-                      "generation_config.json is not here, and the original has one");
+                      "generation_config.json is missing, and the original has one");
     if (!own || !other)
         return;
     for (size_t i = 0; (one = id_at(b, i)); i++)

@@ -95,9 +95,9 @@ static int take_block(reader *r, const char *at, const char *end)
         return -1; /* its content may be anything: the rest of the text is not judged */
     if (strncmp(word, "end", 3) == 0) {
         if (r->depth == 0)
-            return refuse(r, at, "nothing is open that would be closed by ", word);
+            return refuse(r, at, "no block is open that could be closed by ", word);
         if (strcmp(r->open[r->depth - 1], word + 3) != 0)
-            return refuse(r, at, "another block is open than is closed by ", word);
+            return refuse(r, at, "the open block is another than that closed by ", word);
         r->depth--;
     } else if (strcmp(word, "else") == 0 || strcmp(word, "elif") == 0) {
         if (r->depth == 0)
@@ -140,8 +140,7 @@ int sb_template_is_whole(const char *text, char *why, size_t room)
             return go < 0;
     }
     if (r.depth) {
-        snprintf(why, room, "the template ends inside of a block %s that is not closed",
-                 r.open[r.depth - 1]);
+        snprintf(why, room, "the template ends before the block %s is closed", r.open[r.depth - 1]);
         return 0;
     }
     return 1;

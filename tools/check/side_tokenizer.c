@@ -21,8 +21,8 @@ static void tell_twice(sb_check *check, const sb_token_table *t)
     }
     if (count)
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: id %" PRIu64 " stands for '%s' and for '%s'; %zu ids stand "
-                      "for more than one token",
+                      "tokenizer.json: id %" PRIu64
+                      " is that of '%s' and of '%s'; %zu ids belong to more than one token",
                       a->id, SB_SHOW(a->content), SB_SHOW(b->content), count);
     count = 0;
     for (size_t i = 1; i < t->count; i++) {
@@ -53,8 +53,8 @@ static void tell_beyond(sb_check *check, const sb_token_table *t)
     const sb_token_row *last = &t->by_id[t->count - 1];
     sb_check_find(check, 51, SB_LEVEL_error, "",
                   "tokenizer.json: '%s' has the id %" PRIu64
-                  ", vocab_size of config.json is %" PRIu64
-                  ": %zu tokens have no row of the embedding",
+                  ", but vocab_size of config.json is %" PRIu64
+                  ": %zu tokens have no row in the embedding",
                   SB_SHOW(last->content), last->id, rows, t->count - below);
 }
 
@@ -89,8 +89,8 @@ static void tell_merges(sb_check *check, const sb_token_table *t)
     }
     if (bad)
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: model.merges.%zu is no merge of two tokens into one; %zu of "
-                      "%zu are none, and loaders refuse the file",
+                      "tokenizer.json: model.merges.%zu does not merge two tokens into one, and "
+                      "neither do %zu of %zu merges in all: loaders refuse the file",
                       first, bad, json_array_size(t->merges));
 }
 
@@ -125,10 +125,11 @@ static void tell_added(sb_check *check, const sb_token_table *t, const json_t *c
                       "tokenizer_config.json: %zu added tokens disagree with tokenizer.json",
                       wrong);
     if (absent)
-        sb_check_find(check, 51, SB_LEVEL_warn, "",
-                      "tokenizer_config.json: adds '%s', which tokenizer.json does not have; %zu "
-                      "such tokens: programs that read one of the two files cut text differently",
-                      SB_SHOW(lacks), absent);
+        sb_check_find(
+            check, 51, SB_LEVEL_warn, "",
+            "tokenizer_config.json: adds '%s', which tokenizer.json does not have, one of %zu such "
+            "tokens: programs cut text differently, depending on which of the two files they read",
+            SB_SHOW(lacks), absent);
 }
 
 /* V-151: "tokens of the original that are missing or have another id" */
@@ -148,7 +149,7 @@ static void tell_vocabulary(sb_check *check, const sb_token_table *t, const sb_t
         if (here)
             snprintf(id, sizeof id, "the id %" PRIu64, here->id);
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: '%s' has %s, of the original %" PRIu64
+                      "tokenizer.json: '%s' has %s, in the original %" PRIu64
                       "; %zu of %zu tokens of the original are missing or have another id",
                       SB_SHOW(first->content), id, first->id, wrong, o->count);
     }
@@ -161,7 +162,7 @@ static void tell_vocabulary(sb_check *check, const sb_token_table *t, const sb_t
     if (more)
         sb_check_find(check, 51, SB_LEVEL_warn, "",
                       "tokenizer.json: '%s' (id %" PRIu64
-                      ") is no token of the original; %zu tokens are more than it has",
+                      ") is not a token of the original, one of %zu additional tokens",
                       SB_SHOW(first->content), first->id, more);
 }
 
@@ -178,8 +179,8 @@ static void tell_order(sb_check *check, const sb_token_table *t, const sb_token_
     }
     if (i < n || i < m)
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: model.merges differs from the original's from the merge %zu "
-                      "on; it has %zu, the original %zu",
+                      "tokenizer.json: model.merges differs from the original from merge %zu on; "
+                      "there are %zu merges, in the original %zu",
                       i, n, m);
 }
 

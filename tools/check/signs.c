@@ -94,8 +94,8 @@ static void judge(sb_check *check, const sb_unit *unit)
     if (pieces)
         sb_check_find(check, 42, SB_LEVEL_error,
                       unit->tensor ? unit->name : sb_unit_tensor(unit, SB_PART_COUNT),
-                      "none of %" PRIu64 " numbers is %s zero (%" PRIu64 " of %zu matrices), "
-                      "expected both signs: the signs are lost",
+                      "none of %" PRIu64 " numbers is %s zero, expected both signs (%" PRIu64
+                      " of %zu matrices are like this): the signs are lost",
                       count, all == 1 ? "below" : "above", pieces, unit->seen_count);
 }
 

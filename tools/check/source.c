@@ -222,7 +222,7 @@ sb_status sb_source_read(const sb_source *s, uint32_t shard, int fd, int direct,
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return sb_fail(err, SB_ERR_IO, "%s: cannot read %zu bytes from byte %" PRIu64 " on: %s",
+            return sb_fail(err, SB_ERR_IO, "%s: cannot read %zu bytes at byte %" PRIu64 ": %s",
                            SB_SHOW(sb_checkpoint_shard_name(s->checkpoint, shard)), count - done,
                            at + done, strerror(errno));
         done += (size_t)n;

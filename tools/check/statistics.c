@@ -46,10 +46,10 @@ static void judge(sb_check *check, const sb_kin *one, const char *what, double s
     /* sound models may have dead routed experts */
     int small = ratio < 1 / ABSURD && !strstr(one->member->plain, ".experts.");
     int absurd = ratio > ABSURD || small;
-    sb_check_find(check, 42, absurd ? SB_LEVEL_error : SB_LEVEL_warn, one->member->name,
-                  "%s %.4g is %.4g times the median %.4g of %zu matrices %s, expected 1/8 to 8",
-                  what, sb_root(square), sb_root(ratio), sb_root(median), count,
-                  SB_SHOW(one->kind));
+    sb_check_find(
+        check, 42, absurd ? SB_LEVEL_error : SB_LEVEL_warn, one->member->name,
+        "%s %.4g is %.4g times the median %.4g of %zu matrices %s, expected 1/8 to 8 times", what,
+        sb_root(square), sb_root(ratio), sb_root(median), count, SB_SHOW(one->kind));
 }
 
 /* V-42: "near its original" - then its size is not a fault of this checkpoint. */
@@ -91,10 +91,11 @@ static void judge_few(sb_check *check, const sb_kin *kin, size_t first, size_t e
         double ratio = gain(kin[i].member) / median;
         if (!(ratio > 0) || (ratio <= ABSURD && ratio >= 1 / ABSURD) || is_known(kin[i].member))
             continue;
-        sb_check_find(check, 42, SB_LEVEL_error, kin[i].member->name,
-                      "root mean square times root of its columns %.4g is %.4g times the median "
-                      "of %zu matrices of all kinds, expected 1/64 to 64",
-                      sb_root(gain(kin[i].member)), sb_root(ratio), count);
+        sb_check_find(
+            check, 42, SB_LEVEL_error, kin[i].member->name,
+            "root mean square times the square root of the number of columns is %.4g, %.4g times "
+            "the median of %zu matrices of all kinds, expected 1/64 to 64 times",
+            sb_root(gain(kin[i].member)), sb_root(ratio), count);
     }
 }
 

@@ -50,11 +50,11 @@ static void tell_strategy(sb_check *check, sb_groups *groups, const sb_unit *uni
     char key[SB_MAX_TENSOR_NAME + 64];
     sb_declared_text text;
     const sb_matrix *m = &unit->found.matrix;
-    snprintf(key, sizeof key, "%s: other scales than declared", unit->kind);
+    snprintf(key, sizeof key, "%s: scales of another shape than declared", unit->kind);
     sb_group_find(groups, check, 9, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_weight_scale), key,
                   "has scales [%" PRIu64 ", %" PRIu64
-                  "] for %u rows, expected [%u, 1] as declared: "
-                  "%s (%s); engines fail to load it or spread a scale over other rows",
+                  "] for %u rows, expected [%u, 1] as declared: %s (%s); engines fail to load it, "
+                  "or use a scale for other rows",
                   scale_rows(m), scale_cols(m), (unsigned)m->rows,
                   d->strategy == SB_STRATEGY_TENSOR ? 1u : (unsigned)m->rows,
                   sb_declaration_text(d, &text), d->rule);
@@ -73,10 +73,10 @@ static void tell_input(sb_check *check, sb_groups *groups, const sb_unit *unit,
     if (d->answer != SB_DECLARED_YES || !f->part[part] || d->packing == SB_PACKED_MODELOPT ||
         d->activation == SB_ACTIVATION_STATIC_TENSOR || d->activation == SB_ACTIVATION_NVFP4_LOCAL)
         return;
-    snprintf(key, sizeof key, "%s: input scale that is not declared", unit->kind);
+    snprintf(key, sizeof key, "%s: undeclared input scale", unit->kind);
     sb_group_find(groups, check, 9, SB_LEVEL_warn, sb_unit_tensor(unit, part), key,
-                  "is stored, but the declaration has no scale of the inputs in the file: %s (%s); "
-                  "engines that go by it do not quantize the inputs with this scale",
+                  "is stored, but no input scales are declared: %s (%s); engines that follow the "
+                  "declaration do not use this scale",
                   sb_declaration_text(d, &text), d->rule);
 }
 
@@ -93,9 +93,10 @@ static void tell_interval(sb_check *check, const sb_config *c)
 {
     if (c->other_interval)
         sb_check_find(check, 9, SB_LEVEL_warn, "",
-                      "config.json: layer_types make layer %" PRIu32 " %s attention, and "
-                      "full_attention_interval %" PRIu64 " makes it %s: transformers and vLLM go "
-                      "by the list, SGLang and llama.cpp by the interval",
+                      "config.json: layer %" PRIu32
+                      " has %s attention by layer_types, but full_attention_interval %" PRIu64
+                      " makes it %s: transformers and vLLM follow the list, SGLang and llama.cpp "
+                      "the interval",
                       c->other_layer, c->layer_is_full[c->other_layer] ? "full" : "linear",
                       c->other_interval, c->layer_is_full[c->other_layer] ? "linear" : "full");
 }
@@ -110,8 +111,8 @@ static void tell_sections(sb_check *check, const sb_config *c)
     sb_check_find(check, 9, SB_LEVEL_warn, "",
                   "config.json: mrope_section [%" PRIu32 ", %" PRIu32 ", %" PRIu32
                   "] is for %" PRIu64 " rotary dimensions, but head_dim %" PRIu32
-                  " and partial_rotary_factor make "
-                  "%" PRIu32 ": one of the three is wrong; sections alone change nothing for text",
+                  " and partial_rotary_factor give %" PRIu32
+                  ": one of the three keys is wrong; if it is mrope_section, text is not affected",
                   s[0], s[1], s[2], 2 * sum, c->head_dim, c->rotary_dim);
 }
 

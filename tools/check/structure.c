@@ -62,12 +62,14 @@ static void tell_absent(sb_check *check, sb_file_state state)
         snprintf(fetch, sizeof fetch, "hf download REPO%s", files.patterns);
     else
         snprintf(fetch, sizeof fetch,
-                 "hf download REPO --include '*.safetensors' (not again what is here)");
-    sb_check_find(check, 2, SB_LEVEL_fatal, "",
-                  "%zu of %zu files %s: %s; the index puts %zu tensors there: %s; fetch: %s", count,
-                  sb_checkpoint_index(check->self.checkpoint)->shard_count,
-                  state == SB_FILE_MISSING ? "are missing" : "cannot be read", files.names,
-                  held.tensors, held.text, fetch);
+                 "hf download REPO --include '*.safetensors' (files that are here are not "
+                 "downloaded again)");
+    sb_check_find(
+        check, 2, SB_LEVEL_fatal, "",
+        "%zu of %zu files %s: %s; the index places %zu tensors there: %s; to get them: %s", count,
+        sb_checkpoint_index(check->self.checkpoint)->shard_count,
+        state == SB_FILE_MISSING ? "are missing" : "cannot be read", files.names, held.tensors,
+        held.text, fetch);
 }
 
 /* V-2: "The check finds a lost MTP head this way, by its first tensor" - "" if the file has no part
@@ -103,10 +105,10 @@ static void tell_stray(sb_check *check, sb_groups *groups, uint32_t shard)
     sb_group_find(groups, check, 2, SB_LEVEL_error, head_of(c, shard, head, sizeof head),
                   sb_checkpoint_index(c) ? "files that the index never names"
                                          : "files, and no index that names them",
-                  "%s: %s names this file; it alone holds %zu tensors%s%s%s%s", SB_SHOW(name),
+                  "%s: %s names this file; %zu tensors are in no other file%s%s%s%s", SB_SHOW(name),
                   sb_checkpoint_index(c) ? "the index never" : "there is no index that",
                   held.tensors, held.tensors ? ": " : "", held.text, head,
-                  held.mtp ? "; engines that go by the index load no MTP head" : "");
+                  held.mtp ? "; engines that follow the index load no MTP head" : "");
 }
 
 /* V-2: "Files that no index entry names are an ERROR each"
@@ -129,7 +131,7 @@ void sb_check_files(sb_check *check)
     if (!overlaid && sb_is_whole(check) && sb_checkpoint_declared_bytes(c, &declared) &&
         declared != sb_checkpoint_bytes(c))
         sb_check_find(check, 2, SB_LEVEL_info, "",
-                      "metadata.total_size is %" PRIu64 ", the tensors that are here have %" PRIu64
-                      " bytes; writers put other sums there",
+                      "metadata.total_size is %" PRIu64 ", but the tensors have %" PRIu64
+                      " bytes; some programs write other sums there",
                       declared, sb_checkpoint_bytes(c));
 }

@@ -111,7 +111,7 @@ static void tell_odd(sb_check *check, sb_groups *groups, const row *rows)
         const storage *most = &r->seen[usual(r)], own = storage_of(unit);
         if (same(&own, most))
             continue;
-        snprintf(key, sizeof key, "%s: stored unlike the others of layer %u", unit->kind,
+        snprintf(key, sizeof key, "%s: stored differently from the others of layer %u", unit->kind,
                  (unsigned)unit->expected->layer);
         sb_group_find(groups, check, 6, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT), key,
                       "is %s, but %u experts of the layer are %s", show(&own, most, &a),
@@ -133,11 +133,11 @@ static void tell_pairs(sb_check *check, sb_groups *groups, const row *rows, uint
                  head ? "mtp." : check->self.units.prefix,
                  (unsigned)(head ? layer - check->self.config.layers : layer));
         if (gate->count[0] && up->count[0] && !same(g, o))
-            sb_group_find(groups, check, 6, SB_LEVEL_error, name, "gate and up stored unlike",
-                          "gate_proj is %s, but up_proj %s", show(g, o, &a), show(o, g, &b));
+            sb_group_find(groups, check, 6, SB_LEVEL_error, name, "gate and up stored differently",
+                          "gate_proj is %s, but up_proj is %s", show(g, o, &a), show(o, g, &b));
         if (gate->count[0] && down->count[0] && g->container != d->container)
-            sb_group_find(groups, check, 6, SB_LEVEL_warn, name, "gate and down stored unlike",
-                          "gate_proj is %s, but down_proj %s; vLLM takes one method for both",
+            sb_group_find(groups, check, 6, SB_LEVEL_warn, name, "gate and down stored differently",
+                          "gate_proj is %s, but down_proj is %s; vLLM uses one method for both",
                           show(g, d, &a), show(d, g, &b));
     }
 }

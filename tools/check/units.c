@@ -160,8 +160,8 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
                        : sb_detect_unjudged(m->checkpoint, name, experts, 0, 0, &unit->found, &why);
     if (unit->status == SB_ERR_INPUT && is_nvfp4_of_32(m, name, &unit->found))
         unit->status = sb_fail(&why, SB_ERR_UNSUPPORTED,
-                               "layer %s is NVFP4 in groups of 32, as ModelOpt writes it for "
-                               "W4A8_NVFP4_FP8 and for weights alone, which is not read",
+                               "layer %s is NVFP4 in groups of 32, which ModelOpt writes for "
+                               "W4A8_NVFP4_FP8 and for weights only; this version does not read it",
                                SB_SHOW(name));
     /* W-8: a unit that was laid over and leaves the version open is v1, as it was written */
     if (!unit->status &&

@@ -88,7 +88,7 @@ static void tell_difference(sb_check *check, const sb_unit *unit, const sums *s)
     const sb_seen_plain *p = &unit->seen[s->piece].plain;
     sb_check_find(
         check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),
-        "%" PRIu64 " of %" PRIu64 " values are not the original's, first at %s: 0x%0*" PRIx32
+        "%" PRIu64 " of %" PRIu64 " values differ from the original, first at %s: 0x%0*" PRIx32
         ", expected 0x%0*" PRIx32,
         s->differing, s->compared, sb_spot_text(check, unit, s->piece, p->first, &room),
         p->first.bits >> 16 ? 8 : 4, p->first.bits, p->first_master >> 16 ? 8 : 4, p->first_master);
@@ -158,23 +158,24 @@ static void tell_totals(sb_check *check, const totals *t)
     if (t->rounded_norms)
         sb_check_find(check, 14, SB_LEVEL_info, t->first_norm,
                       "%zu norms are bf16(bf16(1 + w) - 1) of the original's w, as llm-compressor "
-                      "writes them, or the original's are of these",
+                      "writes them, or the other way round",
                       t->rounded_norms);
     if (t->narrowed)
         sb_check_find(check, 14, SB_LEVEL_info, t->first_narrowed,
                       "%zu tensors are the original's rounded to another dtype", t->narrowed);
     if (t->rerounded)
         sb_check_find(check, 14, SB_LEVEL_warn, t->first_rerounded,
-                      "%zu tensors have another dtype and are the original's to its precision, but "
-                      "were not made from it",
+                      "%zu tensors have another dtype; they are equal to the original's within the "
+                      "precision of that dtype, but were not made from them",
                       t->rerounded);
     if (t->retyped)
         sb_check_find(check, 14, SB_LEVEL_warn, t->first_retyped,
                       "%zu tensors have the original's values in another dtype", t->retyped);
     if (t->caches)
-        sb_check_find(check, 14, SB_LEVEL_warn, t->first_cache,
-                      "%zu scales of the KV cache are not the original's: calibrated anew",
-                      t->caches);
+        sb_check_find(
+            check, 14, SB_LEVEL_warn, t->first_cache,
+            "%zu scales of the KV cache differ from the original: they were calibrated again",
+            t->caches);
     if (t->scaled)
         sb_check_find(check, 14, SB_LEVEL_info, t->first_scaled,
                       "%zu tensors differ from the original, as AWQ scales them", t->scaled);

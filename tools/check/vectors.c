@@ -86,8 +86,8 @@ static void judge_constant(sb_check *check, const vector *rows, size_t count, co
     if ((!by_kind && !by_region) || is_original(check, v->unit))
         return;
     sb_check_find(check, 54, SB_LEVEL_error, v->unit->name,
-                  "all %" PRIu64 " values are %.4g, as an initialization leaves it; %zu of %zu "
-                  "vectors %s vary: it was reset",
+                  "all %" PRIu64 " values are %.4g, as after an initialization; the values of %zu "
+                  "of %zu vectors %s vary: this vector was reset",
                   v->unit->seen->moments.count, (double)v->value,
                   by_kind ? kin.alive : region.alive, by_kind ? kin.all : region.all,
                   by_kind ? "of its kind" : "beside it");
@@ -106,8 +106,8 @@ static void judge_size(sb_check *check, const vector *rows, size_t count, const 
         v->square <= BEYOND * median || is_original(check, v->unit))
         return;
     sb_check_find(check, 54, SB_LEVEL_error, v->unit->name,
-                  "what the norm multiplies by has a root mean square of %.4g, %.4g times the "
-                  "median %.4g of %zu norms of its kind, expected less than 16 times",
+                  "the factors of the norm have a root mean square of %.4g, %.4g times the median "
+                  "%.4g of %zu norms of its kind, expected less than 16 times",
                   sb_root(v->square), sb_root(v->square / (median > 0 ? median : 1e-12)),
                   sb_root(median), kin);
 }

@@ -84,8 +84,8 @@ static void tell_missing(sb_check *check, const tower *t)
         }
     if (missing)
         sb_check_find(check, 5, SB_LEVEL_error, first,
-                      "is missing, with %zu of the %zu tensors of a vision tower of %u blocks in "
-                      "all: they keep random values",
+                      "is missing; %zu of the %zu tensors of a vision tower of %u blocks are "
+                      "missing in all, and keep random values",
                       missing, all, t->blocks);
 }
 
@@ -116,7 +116,7 @@ static void tell_shapes(sb_check *check, const tower *t)
             sb_shape_text found, expected;
             if (x && x->dtype == like->dtype && !is_shaped_alike(x, like))
                 sb_check_find(check, 7, SB_LEVEL_error, x->name,
-                              "is %s, in the other blocks of the vision tower %s",
+                              "is %s, but in the other blocks of the vision tower it is %s",
                               sb_show_shape(x->rank, x->shape, &found),
                               sb_show_shape(like->rank, like->shape, &expected));
         }
@@ -141,7 +141,7 @@ static void tell_config(sb_check *check, const tower *t)
         if (json_is_integer(depth) && json_integer_value(depth) != (json_int_t)t->blocks &&
             sb_is_whole(check))
             sb_check_find(check, 9, SB_LEVEL_error, "",
-                          "config.json: vision_config.depth is %lld, the tower has %u blocks: "
+                          "config.json: vision_config.depth is %lld, but the tower has %u blocks: "
                           "blocks are left out, or keep random values",
                           (long long)json_integer_value(depth), t->blocks);
     }

@@ -96,15 +96,13 @@ static sb_status parse_line(sb_waivers *w, unsigned number, span line, const cha
             "or loaded",
             SB_SHOW(file), number, SB_SHOW(check.n < sizeof name ? name : "..."));
     if (glob.n == 0 || tail.n)
-        return sb_fail(err, SB_ERR_INPUT,
-                       "%s:%u: %s; expected CHECK GLOB # WHY, with '*' for every tensor",
-                       SB_SHOW(file), number,
-                       glob.n ? "there is more than one pattern"
-                              : "the pattern of tensor names is "
-                                "missing");
+        return sb_fail(
+            err, SB_ERR_INPUT, "%s:%u: %s; expected CHECK GLOB # WHY, with '*' for every tensor",
+            SB_SHOW(file), number,
+            glob.n ? "there is more than one pattern" : "the pattern for tensor names is missing");
     if (why.n == 0)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s:%u: the reason is missing; expected '# why' behind the pattern",
+                       "%s:%u: the reason is missing; expected '# why' after the pattern",
                        SB_SHOW(file), number);
     return add(w, number, which, glob, why, file, err);
 }

@@ -157,8 +157,8 @@ void sb_check_original(sb_check *check)
             n += (size_t)snprintf(counts + n, sizeof counts - n, "%s%s %zu of %zu", n ? ", " : "",
                                   names[k], p.foreign[k], p.compared[k]);
     sb_check_find(check, 14, SB_LEVEL_error, p.first,
-                  "this is probably not the original of this checkpoint: foreign to it are %s; "
-                  "nothing else is compared with it (--skip 14 compares all the same)",
+                  "this is probably not the original of this checkpoint: these tensors do not "
+                  "belong to it: %s. Nothing else is compared with it; --skip 14 compares anyway",
                   counts);
     check->stranger = check->master;
     check->master = (sb_side){0};

@@ -28,16 +28,17 @@ static void tell(sb_check *check, const sb_zero_run *run, const char *more)
     sb_zero_pages_of(run, offset, &first, &end);
     uint64_t row = t->rank ? t->shape[t->rank - 1] * sb_dtype_bits(t->dtype) / 8 : t->bytes;
     row = row ? row : 1;
-    sb_check_find(
-        check, 53, SB_LEVEL_error, t->name,
-        "bytes %" PRIu64 " to %" PRIu64 " of %s are zero, from row %" PRIu64 " to row %" PRIu64
-        ": they begin and end at pages of %s of the file, or with the tensor, and not with its "
-        "rows, expected weights%s%s",
-        first, end - 1, SB_SHOW(sb_checkpoint_shard_name(c, t->shard)), (first - offset) / row,
-        (end - 1 - offset) / row, page_name(run, offset, first, end),
-        sb_source_hole(c, t->shard, first, end) ? "; the file has a hole there, nothing was written"
-                                                : "",
-        more);
+    sb_check_find(check, 53, SB_LEVEL_error, t->name,
+                  "bytes %" PRIu64 " to %" PRIu64 " of %s are zero, from row %" PRIu64
+                  " to row %" PRIu64 ", expected weights: the zeros begin and end at pages of %s "
+                  "of the file, or with the tensor, but not with its rows%s%s",
+                  first, end - 1, SB_SHOW(sb_checkpoint_shard_name(c, t->shard)),
+                  (first - offset) / row, (end - 1 - offset) / row,
+                  page_name(run, offset, first, end),
+                  sb_source_hole(c, t->shard, first, end)
+                      ? "; the file has a hole there, so nothing was written"
+                      : "",
+                  more);
 }
 
 void sb_check_zero_pages(sb_check *check)

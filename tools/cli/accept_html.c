@@ -46,9 +46,9 @@ static void print_head(FILE *out, const sb_accept_page *p, const char *word, con
     const sb_accept *a = p->accept;
     sb_page_head(out, p->observed_file ? tone_of(p->comparison->verdict) : SB_TONE_open, word, name,
                  ", the drafts of its MTP head",
-                 p->observed_file ? p->comparison->why
-                                  : "no counters of an engine were held against it; --observed "
-                                    "takes them");
+                 p->observed_file
+                     ? p->comparison->why
+                     : "no counters of an engine were compared; --observed reads them");
     print_facts(out, a);
     sb_page_list(out);
     sb_page_item(out, "checkpoint", p->folder);
@@ -66,10 +66,10 @@ static void print_head(FILE *out, const sb_accept_page *p, const char *word, con
 
 static void print_depths(FILE *out, const sb_accept *a)
 {
-    sb_page_section(out, "depths", "Acceptance by depth",
-                    "At how many positions all drafts up to this depth are accepted, with the "
-                    "interval of 95 %; and how many of those that reached this depth. The scale is "
-                    "0 to 1.");
+    sb_page_section(
+        out, "depths", "Acceptance by depth",
+        "At how many positions all drafts up to this depth are accepted, with the 95 % interval. "
+        "The last column counts only positions that reached this depth. The scale is 0 to 1.");
     sb_page_table(out, "depths", "depth|accepted|of|rate|95 %||of those reached");
     for (size_t j = 0; j < a->drafts; j++) {
         const sb_accept_depth *d = &a->depth[j];
@@ -103,7 +103,7 @@ static void print_lengths(FILE *out, const sb_accept *a)
     for (size_t i = 0; i < a->count; i++)
         counts[a->rows[i].accepted]++;
     sb_page_section(out, "lengths", "Accepted at a position",
-                    "At how many positions so many drafts were accepted in a row.");
+                    "At how many positions this number of drafts was accepted in a row.");
     sb_page_table(out, "lengths", "drafts|positions|<");
     for (size_t j = 0; j <= a->drafts; j++) {
         fprintf(out, "<tr><td>%zu</td><td>%zu</td><td class=\"left\">", j, counts[j]);
@@ -166,10 +166,10 @@ static void print_observed(FILE *out, const sb_accept_page *p)
     const sb_accept_comparison *c = p->comparison;
     if (!p->observed_file)
         return;
-    sb_page_section(out, "observed", "Observed beside predicted",
-                    "Rates with their intervals of 95 % on a scale of 0 to 1. The verdict is "
-                    "that of the difference: BELOW or ABOVE if its interval of 99.9 % leaves 0 "
-                    "out.");
+    sb_page_section(
+        out, "observed", "Observed and predicted",
+        "Rates with their 95 % intervals on a scale of 0 to 1. The verdict is about the difference "
+        "of the two rates: BELOW or ABOVE if its 99.9 % interval does not contain 0.");
     print_counters(out, p);
     if (c->count) {
         sb_page_table(out, "observed", "of|<verdict|predicted|observed||difference|99.9 %");

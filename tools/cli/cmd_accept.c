@@ -315,25 +315,29 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
         SB_PROMPT_OPTS(&w.from, "the text to measure along"),
         {"drafts", 'K', SB_OPT_NUMBER, &w.depth, "K", "drafts at each position, 1 to 8 (4)"},
         {"observed", 0, SB_OPT_INPUT, &w.observed_file, "FILE",
-         "counters of vLLM, SGLang or llama-server to hold against it"},
-        {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "P=DIR", "as if P were grafted from DIR"},
+         "counters of vLLM, SGLang or llama-server to compare"},
+        {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "P=DIR",
+         "replace the tensors P by those of DIR, as samebit graft does"},
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",
          "exact (default) or another of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &w.settings, "KNOB=VALUE", "override a knob of the profile"},
         {"threads", 0, SB_OPT_NUMBER, &w.threads, "T", "threads; never changes a bit"},
         SB_OPT_JSON(&w.as_json),
-        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE", "write a page for a browser, too: to hand on"},
-        {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL, "a line per position"},
+        {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE",
+         "also write a page for a browser (docs/report.md)"},
+        {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL, "print a line for every position"},
     };
     sb_command_line line = {
         .usage = "accept CKPT (--tokens-file F | --text F) [-K 4] [--observed FILE] [options]",
-        .about =
-            "Measures the MTP head along given texts, without generating any: at every position\n"
-            "what it would propose and how much of that the target would accept, and from that\n"
-            "acceptance by depth, with its 95 % interval. With --observed the counters of an "
-            "engine\n"
-            "that ran texts of this kind are held against it: CONSISTENT 0, BELOW or ABOVE 1,\n"
-            "UNKNOWN 4. docs/accept.md has the definitions.",
+        .about = "Measures the MTP head along given texts; nothing is generated. For every "
+                 "position it finds\n"
+                 "what the head would propose and how much of it the target would accept. The "
+                 "result is the\n"
+                 "acceptance by depth, with 95 % intervals. --observed compares it with the "
+                 "counters of an\n"
+                 "engine that ran texts of this kind. Exit status: CONSISTENT 0, BELOW or ABOVE 1, "
+                 "UNKNOWN 4.\n"
+                 "docs/accept.md has the definitions.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "examples:\n  samebit accept CKPT --tokens-file texts -K 4\n"

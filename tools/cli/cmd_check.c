@@ -135,7 +135,7 @@ static sb_status choose(wishes *w, sb_error *err)
     if (!status && sb_prompts_given(&w->from))
         status = w->positions
                      ? sb_prompts_check(&w->from, err)
-                     : sb_fail(err, SB_ERR_USAGE, "%s is the text of --run N, which is not given",
+                     : sb_fail(err, SB_ERR_USAGE, "%s needs --run N: it is the text of the run",
                                SB_SHOW(sb_prompts_name(&w->from)));
     if (!status && w->positions && w->headers)
         status = sb_fail(err, SB_ERR_USAGE, "--run and --headers exclude each other");
@@ -288,7 +288,7 @@ static sb_status verdict(const run *r, sb_error *err)
     return sb_fail(err, SB_ERR_DIFF, "%s: FAIL: %zu FATAL, %zu ERROR%s%s%s", SB_SHOW(p->path),
                    p->level[SB_LEVEL_fatal], p->level[SB_LEVEL_error],
                    p->loaded && sb_loaded_bad(p->loaded)
-                       ? "; what the engine holds is not what the files hold"
+                       ? "; the engine does not hold the values of the files"
                        : "",
                    p->need ? "; --need mtp: " : "", p->need ? p->need : "");
 }
@@ -330,18 +330,17 @@ static sb_status check_all(const wishes *w, sb_error *err)
 /* --- the command line ------------------------------------------------------------------------- */
 
 static const char about[] =
-    "Tells from its files alone whether a checkpoint is intact: what is wrong, where, which "
-    "engine\n"
-    "would misbehave how, and what to do. Nothing is repaired; nothing is downloaded without\n"
-    "--remote.\n"
+    "Finds out from its files alone whether a checkpoint is intact: what is wrong, where, what\n"
+    "engines do with such files, and what to do. Nothing is repaired; nothing is downloaded\n"
+    "without --remote.\n"
     "\n"
     "CKPT and ORIGINAL are a folder, a safetensors file, or a hub id (org/name, "
     "org/name@revision)\n"
-    "that is in the local cache. Names, shapes and configuration are looked at first, then every\n"
-    "byte once; --headers stops before that, and with --remote then takes an id or an address\n"
-    "that is not here (docs/howto/remote.md). With --against the original that CKPT was made "
-    "from,\n"
-    "every code is held against the weight that it stands for. --loaded compares what an engine\n"
+    "that is in the local cache. Names, shapes and configuration are checked first, then every\n"
+    "byte is read once. --headers stops before the bytes; with --remote it also takes an id or an\n"
+    "address that is not here (docs/howto/remote.md). With --against the original that CKPT was\n"
+    "made from, every code is compared with the weight that it stands for. --loaded compares what "
+    "an engine\n"
     "says it holds in memory (tools/record/params.py records a PyTorch model). --run lets the MTP\n"
     "head draft along N tokens: of the model's own, or of a file.";
 
@@ -373,42 +372,45 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
     const sb_opt opts[] = {
         {"against", 0, SB_OPT_INPUT, &w.against, "ORIGINAL", "the checkpoint it was made from"},
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "PATTERN=DIR",
-         "with the modules of DIR that match, as if grafted; repeatable"},
+         "check CKPT as if the matching modules of DIR were grafted; repeatable"},
         {"need", 0, SB_OPT_STRING, &w.need, "mtp", "fail unless the MTP head can be used"},
         {"for", 0, SB_OPT_STRING, &w.engine_name, "ENGINE",
-         "known faults of this engine's loader only: vllm, sglang, llamacpp, mlx, ..."},
+         "only show known faults of this engine's loader: vllm, sglang, llamacpp, mlx, ..."},
         {"run", 0, SB_OPT_NUMBER, &w.positions, "N",
          "run the MTP head along N tokens (its own without a text): does it draft well?"},
         SB_PROMPT_OPTS(&w.from, "the text of --run"),
         {"headers", 0, SB_OPT_FLAG, &w.headers, NULL, "names, shapes and configuration only"},
         SB_OPT_REMOTE(&w.remote),
         {"no-hashes", 0, SB_OPT_FLAG, &w.no_hashes, NULL,
-         "do not compute the hashes under which the hub stores files"},
-        {"only", 0, SB_OPT_STRING, &w.only, "LIST", "only these checks: numbers or ids, commas"},
-        {"skip", 0, SB_OPT_STRING, &w.skip, "LIST", "all but these"},
-        {"waivers", 0, SB_OPT_INPUT, &w.waivers, "FILE", "findings that shall decide nothing"},
-        {"loaded", 0, SB_OPT_INPUT, &w.loaded, "LIST", "what an engine holds: samebit-loaded 1"},
+         "do not compare files with the hashes of the hub"},
+        {"only", 0, SB_OPT_STRING, &w.only, "LIST",
+         "make only these checks: numbers or ids, with commas"},
+        {"skip", 0, SB_OPT_STRING, &w.skip, "LIST", "make all checks but these"},
+        {"waivers", 0, SB_OPT_INPUT, &w.waivers, "FILE",
+         "file of findings to waive, each with a reason"},
+        {"loaded", 0, SB_OPT_INPUT, &w.loaded, "LIST",
+         "compare with the parameters that an engine holds: a list, samebit-loaded 1"},
         {"threads", 0, SB_OPT_NUMBER, &w.threads, "T",
          "number of threads; never changes a finding"},
         {"io", 0, SB_OPT_STRING, &w.io, "WAY",
          "how files are read: auto, map, pread, direct; never changes a finding"},
         SB_OPT_JSON(&w.as_json),
         {"junit", 0, SB_OPT_OUTPUT, &w.junit, "FILE",
-         "write JUnit XML, too: a test case per check"},
+         "also write JUnit XML: a test case per check"},
         {"sarif", 0, SB_OPT_OUTPUT, &w.sarif, "FILE",
-         "write SARIF, too: what code hosts show as findings"},
+         "also write SARIF, for the findings page of a code host"},
         {"markdown", 0, SB_OPT_OUTPUT, &w.markdown, "FILE",
-         "write a summary, too: for a CI job or an issue"},
+         "also write a summary, for a CI job or an issue"},
         {"badge", 0, SB_OPT_OUTPUT, &w.badge, "FILE",
          "write the verdict as an SVG picture, or FILE.json for shields.io"},
         {"html", 0, SB_OPT_OUTPUT, &w.html, "FILE",
-         "write a page for a browser, too: to hand on (docs/report.md)"},
+         "also write a page for a browser (docs/report.md)"},
         {"image", 0, SB_OPT_OUTPUT, &w.image, "FILE",
          "write the verdict and a map of the folder as an SVG picture, for the page of a model"},
-        {"list", 0, SB_OPT_FLAG, &w.list, NULL,
-         "all checks: number, id, worst level, what it needs"},
-        {"quiet", 'q', SB_OPT_FLAG, &w.quiet, NULL, "the closing line only"},
-        {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL, "every finding, and what is in order"},
+        {"list", 0, SB_OPT_FLAG, &w.list, NULL, "list all checks: number, id, worst level, needs"},
+        {"quiet", 'q', SB_OPT_FLAG, &w.quiet, NULL, "print the closing line only"},
+        {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL,
+         "print every finding, and the checks that passed"},
     };
     sb_command_line line = {.usage = "check CKPT [--against ORIGINAL] [options]",
                             .about = about,

@@ -38,9 +38,9 @@ static sb_status read_numbers(request *r, sb_error *err)
 {
     sb_floor_options *o = &r->options;
     if (!r->bandwidth)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "--bandwidth is missing: how many GB (10^9 bytes) "
-                       "the memory gives per second");
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "--bandwidth is missing: the read rate of the memory, in GB (10^9 bytes) per second");
     sb_status status = sb_opt_decimal("bandwidth", r->bandwidth, 0.001, 1e6, &o->bandwidth, err);
     o->bandwidth *= 1e9;
     if (!status && r->context > UINT32_MAX)
@@ -162,7 +162,7 @@ static void print_speculation(const request *r)
            (unsigned)r->options.draft, f->round, f->rounds, f->emitted, r->accept);
     printf("speculating: at most %.2f tokens per second\n", f->spec_rate);
     if (f->break_even <= 1)
-        printf("break-even: it is not slower from acceptance %.3f on\n", f->break_even);
+        printf("break-even: not slower if the acceptance is at least %.3f\n", f->break_even);
     else
         printf("break-even: slower at any acceptance\n");
 }
@@ -174,7 +174,7 @@ static void print_text(const request *r)
     printf("%s, %u layers, from the headers of %zu file%s\n", sb_family_name(c->family),
            (unsigned)c->layers, r->ledger.shards, r->ledger.shards == 1 ? "" : "s");
     print_lack("files or tensors of an index", &r->ledger.files);
-    print_lack("weights of the model: every figure is of what is there", &r->ledger.tensors);
+    print_lack("weights of the model: every figure counts only what is there", &r->ledger.tensors);
     printf("a token:\n");
     print_pass(r, &f->token, 0);
     printf("keys and values: %.0f bytes per token\n", f->kv_token);
@@ -330,24 +330,26 @@ sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
     sb_remote_wish wish = {0};
     const sb_opt opts[] = {
         {"bandwidth", 0, SB_OPT_STRING, &r.bandwidth, "GBs",
-         "what the memory gives, in 10^9 bytes per second"},
-        {"context", 0, SB_OPT_NUMBER, &r.context, "N", "tokens in the cache; 0 if absent"},
+         "read rate of the memory, in 10^9 bytes per second"},
+        {"context", 0, SB_OPT_NUMBER, &r.context, "N", "tokens in the cache (0)"},
         {"draft", 0, SB_OPT_NUMBER, &r.draft, "K", "the MTP head proposes K tokens per round"},
         {"accept", 0, SB_OPT_STRING, &r.accept, "a",
-         "how likely a proposed token is accepted, 0 to 1"},
+         "probability that a draft is accepted, 0 to 1"},
         {"claim", 0, SB_OPT_STRING, &r.claim, "T",
-         "whether T tokens per second are possible; if not, exit status 1"},
-        {"kv", 0, SB_OPT_STRING, &r.kv, "bf16|fp8", "keys and values, instead of as declared"},
-        {"state", 0, SB_OPT_STRING, &r.state, "f32|bf16", "the delta rule's state; f32 if absent"},
+         "check a claim of T tokens per second; exit status 1 if it is impossible"},
+        {"kv", 0, SB_OPT_STRING, &r.kv, "bf16|fp8",
+         "type of keys and values, instead of the declared one"},
+        {"state", 0, SB_OPT_STRING, &r.state, "f32|bf16", "type of the delta rule's state (f32)"},
         SB_OPT_REMOTE(&wish),
         SB_OPT_JSON(&r.json),
     };
     sb_command_line line = {
         .usage = "floor CKPT --bandwidth GBs [options]",
         .about =
-            "Counts the bytes that decoding one token moves, class by class, from the headers\n"
-            "of a checkpoint alone, and tells how many tokens per second no program can\n"
-            "exceed with memory of that bandwidth. With --remote, CKPT may be a hub id or an "
+            "Counts the bytes that memory must move to decode one token, class by class, from the\n"
+            "headers of a checkpoint alone. Prints the number of tokens per second that no program "
+            "can\n"
+            "exceed with memory of this bandwidth. With --remote, CKPT may be a hub id or an "
             "address\n"
             "that is not here.",
         .opts = opts,

@@ -47,8 +47,7 @@ static sb_status verify(void *ctx, const char *source, const char *result, sb_er
         const sb_finding *f = &after.findings.rows[i];
         if (f->level >= SB_LEVEL_error && !was_there(&before.findings, f) &&
             !was_there(&theirs.findings, f))
-            status = sb_fail(err, SB_ERR_INPUT,
-                             "the result was taken away again, because of %s %u: %s%s%s",
+            status = sb_fail(err, SB_ERR_INPUT, "the result was removed, because of %s %u: %s%s%s",
                              sb_level_name(f->level), f->check, SB_SHOW(f->tensor),
                              f->tensor[0] ? ": " : "", f->message);
     }
@@ -72,7 +71,7 @@ typedef struct fate {
 
 static const char *what_of(const sb_taken_module *m)
 {
-    return !m->comes ? "stays, for DIR has none" : m->goes ? "replaced" : "added";
+    return !m->comes ? "stays, because DIR has none" : m->goes ? "replaced" : "added";
 }
 
 static int fate_order(const void *left, const void *right)
@@ -304,7 +303,7 @@ static sb_status graft(const sb_command_line *line, sb_graft_options *o, const s
         return sb_fail(err, SB_ERR_USAGE, "--as is \"%s\"; expected bf16", SB_SHOW(as));
     o->as_bf16 = as != NULL;
     if (o->round && !as)
-        return sb_fail(err, SB_ERR_USAGE, "--round is of --as bf16, which is not given");
+        return sb_fail(err, SB_ERR_USAGE, "--round needs --as bf16");
     if (o->reindex && as)
         return sb_fail(err, SB_ERR_USAGE, "--reindex writes no tensors: it excludes --as");
     if (o->reindex && (o->take_count || o->other))
@@ -343,36 +342,38 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
     const char *as = NULL;
     sb_remote_wish wish = {0};
     const sb_opt opts[] = {
-        {"take", 0, SB_OPT_REPEATED, &take, "PATTERN", "modules with such names; repeatable"},
-        {"from", 0, SB_OPT_INPUT, &o.other, "DIR", "the checkpoint that they are taken from"},
+        {"take", 0, SB_OPT_REPEATED, &take, "PATTERN", "take modules with such names; repeatable"},
+        {"from", 0, SB_OPT_INPUT, &o.other, "DIR", "the checkpoint that modules are taken from"},
         {"reindex", 0, SB_OPT_FLAG, &o.reindex, NULL,
-         "take nothing: write what the index and the lists of the configuration lack"},
-        {"as", 0, SB_OPT_STRING, &as, "bf16", "decode the quantized layers of what is taken"},
+         "take nothing; add what the index and the lists of the configuration lack"},
+        {"as", 0, SB_OPT_STRING, &as, "bf16", "decode the quantized layers that are taken"},
         {"round", 0, SB_OPT_FLAG, &o.round, NULL,
-         "with --as: values that are no BF16 numbers become the nearest"},
+         "with --as: round values that are not BF16 numbers to the nearest"},
         {"output", 'o', SB_OPT_OUTPUT, &o.target, "OUT", "the folder to be written"},
-        {"dry-run", 0, SB_OPT_FLAG, &o.dry_run, NULL, "say what would be done, by names and bytes"},
+        {"dry-run", 0, SB_OPT_FLAG, &o.dry_run, NULL,
+         "print what would be done, by names and bytes, and write nothing"},
         {"copy", 0, SB_OPT_FLAG, &o.copy, NULL, "copy files that stay instead of linking them"},
-        {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "OUT may be a checkpoint; it is replaced"},
+        {"replace", 0, SB_OPT_FLAG, &o.replace, NULL, "replace OUT if it is a checkpoint"},
         SB_OPT_REMOTE(&wish),
         SB_OPT_JSON(&as_json),
     };
     sb_command_line line = {
         .usage = "graft CKPT (--take PATTERN --from DIR | --reindex) -o OUT [options]",
         .about =
-            "Writes CKPT with some modules taken from another checkpoint of the same model, as\n"
-            "they are stored there: all parts of a module go, and all parts come. Files that lose\n"
-            "nothing are linked, and so shared with CKPT: write into none of them. Index and\n"
-            "configuration are changed so that every module is declared as it is stored; where\n"
-            "the dialect has no words for that, it says so. With --reindex nothing is taken: "
-            "tensors\n"
-            "of CKPT that the index lacks, a lost MTP head above all, come into the index, and "
-            "what\n"
-            "the configuration says is made to fit. CKPT and DIR are folders, or hub ids "
-            "(org/name,\n"
-            "org/name@revision) that are in the local cache; with --dry-run --remote also hub ids "
-            "or\n"
-            "addresses that are not here.",
+            "Writes a copy of CKPT in which some modules are taken from another checkpoint of the "
+            "same\n"
+            "model, as they are stored there. All parts of such a module are replaced. Files that "
+            "lose\n"
+            "nothing are linked, so CKPT and OUT share them: do not write into them. Index and\n"
+            "configuration are changed so that every module is declared as it is stored; if the "
+            "dialect\n"
+            "cannot declare it, a note says so. With --reindex nothing is taken: tensors of CKPT "
+            "that\n"
+            "the index lacks, such as a lost MTP head, are added to the index, and the "
+            "configuration is\n"
+            "corrected. CKPT and DIR are folders, or hub ids (org/name, org/name@revision) that "
+            "are in\n"
+            "the local cache; with --dry-run --remote also hub ids or addresses that are not here.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "example:\n  samebit graft NVFP4 --take 'mtp.*' --from BF16 -o REPAIRED\n"

@@ -155,7 +155,7 @@ sb_status sb_cmd_hash(int argc, char **argv, sb_error *err)
     sb_remote_wish wish = {0};
     const sb_opt opts[] = {
         {"values", 0, SB_OPT_FLAG, &values, NULL,
-         "hash what layers mean, too: the same in every dialect"},
+         "also hash the values of layers: the same in every dialect"},
         {"headers", 0, SB_OPT_FLAG, &headers, NULL,
          "names, dtypes and shapes only, and a digest of these"},
         SB_OPT_REMOTE(&wish),

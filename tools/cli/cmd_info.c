@@ -185,7 +185,7 @@ static void print_declared(const sb_model *m)
     for (size_t i = 0; d && i < sb_declared_notes(d); i++)
         printf("  note: %s\n", SB_SHOW(sb_declared_note(d, i)));
     if (w->disagreements)
-        printf("layers whose tensors are not what is declared, and are read as they are: %zu\n",
+        printf("layers that are not stored as declared, and are read as stored: %zu\n",
                w->disagreements);
     else
         printf("every layer is stored as declared\n");
@@ -322,7 +322,7 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
         SB_OPT_JSON(&as_json),
         SB_OPT_REMOTE(&wish),
         {"laws", 0, SB_OPT_FLAG, &laws, NULL,
-         "where laws of dequantization differ, instead; with --json per matrix, too"},
+         "print where laws of dequantization differ; with --json also per matrix"},
         {"ops", 0, SB_OPT_FLAG, &l.ops, NULL, "list the operations and their clauses; no CKPT"},
         {"knobs", 0, SB_OPT_FLAG, &l.knobs, NULL, "list the knobs and their values; no CKPT"},
         {"profiles", 0, SB_OPT_FLAG, &l.profiles, NULL, "list the profiles; no CKPT"},
@@ -332,11 +332,13 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage =
             "info (CKPT [--laws | --remote] | --ops | --knobs | --profiles | --machine) [--json]",
-        .about = "Shows configuration, layers, formats and bytes of a checkpoint, and what its\n"
-                 "configuration files declare of quantization against what is stored; every\n"
-                 "tensor is accounted for, or the folder is refused. CKPT is a folder or a hub id "
-                 "in the\n"
-                 "local cache; with --remote also a hub id or an address that is not here.",
+        .about = "Shows configuration, layers, formats and bytes of a checkpoint, and compares the "
+                 "declared\n"
+                 "quantization with the stored one. A folder with a tensor of unknown use is "
+                 "refused. CKPT\n"
+                 "is a folder or a hub id in the local cache; with --remote also a hub id or an "
+                 "address that\n"
+                 "is not here.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 1};

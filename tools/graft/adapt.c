@@ -212,11 +212,12 @@ static sb_status look(sb_grafted *g, const sb_graft_made *made, const char *laye
     if (!broken && (!others || round))
         return SB_OK;
     return sb_fail(err, SB_ERR_UNSUPPORTED,
-                   "%s: %" PRIu64 " of %" PRIu64 " values of %s are no %sBF16 numbers (first "
-                   "[%" PRIu64 ", %" PRIu64 "], %.9g)%s",
+                   "%s: %" PRIu64 " of %" PRIu64
+                   " values of %s are not %sBF16 numbers (first at [%" PRIu64 ", %" PRIu64
+                   "]: %.9g)%s",
                    SB_SHOW(sb_checkpoint_path(g->other)), broken ? broken : others,
                    (uint64_t)m->rows * m->cols, SB_SHOW(layer), broken ? "finite " : "", at[0],
-                   at[1], first, broken ? "" : "; --round takes the nearest");
+                   at[1], first, broken ? "" : "; --round rounds them to the nearest");
 }
 
 static int is_float(const sb_tensor *t)
@@ -236,7 +237,7 @@ static sb_status layer_of(sb_grafted *g, const sb_declared *declared, const sb_t
     sb_error why;
     sb_status status = sb_detect(g->other, layer, 0, 0, 0, found, &why);
     if (status)
-        return sb_fail(err, status, "%s; it is not decoded", why.text);
+        return sb_fail(err, status, "%s; it cannot be decoded", why.text);
     if (found->container == SB_CONTAINER_COUNT)
         found->container = SB_CONTAINER_plain;
     return found->container == SB_CONTAINER_plain ? SB_OK
@@ -324,11 +325,11 @@ sb_status sb_graft_decode(sb_grafted *g, int round, sb_error *err)
     sb_declared_free(declared);
     for (size_t i = 0; i < kept && !status; i++)
         if (!is_float(take->taken[i].from))
-            status =
-                sb_fail(err, SB_ERR_UNSUPPORTED,
-                        "%s: tensor %s is of %s, and no part of a layer that is decoded",
-                        SB_SHOW(sb_checkpoint_path(g->other)), SB_SHOW(take->taken[i].from->name),
-                        sb_dtype_name(take->taken[i].from->dtype));
+            status = sb_fail(
+                err, SB_ERR_UNSUPPORTED,
+                "%s: tensor %s has dtype %s, and is not a part of a layer that can be decoded",
+                SB_SHOW(sb_checkpoint_path(g->other)), SB_SHOW(take->taken[i].from->name),
+                sb_dtype_name(take->taken[i].from->dtype));
     if (!status && kept)
         qsort(take->taken, kept, sizeof *take->taken, taken_order);
     return status;

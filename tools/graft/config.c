@@ -167,12 +167,12 @@ static sb_status adopt(sb_graft_config *c, sb_error *err)
     if (declared || !quantized || !doc->root)
         return SB_OK;
     if (!c->theirs.object)
-        return sb_fail(err, SB_ERR_UNSUPPORTED,
-                       "%s: declares no quantization%s: there is nothing from which engines could "
-                       "know its layers",
-                       SB_SHOW(c->folder),
-                       c->reindex ? ", but what the index lacks is quantized"
-                                  : ", and neither does config.json of what is to be taken");
+        return sb_fail(
+            err, SB_ERR_UNSUPPORTED,
+            "%s: declares no quantization%s: engines could not know how the layers are stored",
+            SB_SHOW(c->folder),
+            c->reindex ? ", but layers that the index lacks are quantized"
+                       : ", and config.json of the other checkpoint does not either");
     json_t *object = renamed(c, c->theirs.object);
     if (!object || json_object_set_new(doc->root, "quantization_config", object) != 0)
         return no_memory(err);

@@ -183,8 +183,8 @@ static sb_status plan_reindex(const sb_graft_options *o, sb_grafted *out, sb_gra
     status = sb_graft_config_make(c, sb_checkpoint_folder(out->base), NULL, err);
     if (!status && !out->changes.count)
         status = sb_fail(err, SB_ERR_USAGE,
-                         "%s: the index has every tensor, and the configuration declares the MTP "
-                         "head as it is stored: there is nothing to mend",
+                         "%s: there is nothing to repair: the index has every tensor, and the "
+                         "configuration declares the MTP head as it is stored",
                          SB_SHOW(o->source));
     return status;
 }
@@ -200,8 +200,10 @@ sb_status sb_graft(const sb_graft_options *options, sb_grafted *out, sb_error *e
         status = sb_target_check(options->source, options->target, options->replace, &target, err);
     if (!status && options->target && options->other &&
         sb_target_is(options->other, options->target))
-        status = sb_fail(err, SB_ERR_USAGE, "%s: is what is taken from, which is never written to",
-                         SB_SHOW(options->target));
+        status =
+            sb_fail(err, SB_ERR_USAGE,
+                    "%s: is the checkpoint that tensors are taken from; graft never writes to it",
+                    SB_SHOW(options->target));
     if (!status)
         status = options->reindex ? plan_reindex(options, out, &config, err)
                                   : plan(options, out, &config, &result, err);

@@ -264,8 +264,8 @@ static int make_mixed(sb_graft_config *c, sb_graft_doc *doc)
             return 0;
     }
     int good = sb_graft_line(c->changes,
-                             "%s: quant_algo: MIXED_PRECISION instead of %s, with the list of "
-                             "quantized_layers that this asks for, without config_groups",
+                             "%s: quant_algo: MIXED_PRECISION instead of %s, with the list "
+                             "quantized_layers that MIXED_PRECISION needs, without config_groups",
                              sb_path_last(doc->path), SB_SHOW(algo));
     json_object_del(doc->object, "config_groups");
     json_object_del(doc->object, "group_size");

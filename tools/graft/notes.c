@@ -40,7 +40,7 @@ sb_status sb_graft_refuse_unsaid(const sb_graft_config *c, sb_error *err)
     return !count
                ? SB_OK
                : sb_fail(err, SB_ERR_UNSUPPORTED,
-                         "%s: quant_method \"%s\" has no words for %zu layers stored as %s, the "
+                         "%s: quant_method \"%s\" cannot declare %zu layers stored as %s, the "
                          "first %s: engines would not read them%s",
                          SB_SHOW(doc->path), doc->object ? sb_dialect_name(doc->dialect) : "none",
                          count, sb_container_name(first->found.container), SB_SHOW(first->name),
@@ -62,10 +62,11 @@ sb_status sb_graft_note_inputs(sb_graft_config *c, sb_error *err)
         first = first ? first : l;
         count++;
     }
-    return !count || sb_graft_line(c->notes,
-                                   "%zu layers, the first %s, were declared with quantized inputs; "
-                                   "FP8_PB_WO, which they are declared as now, is of weights alone",
-                                   count, SB_SHOW(first->name))
+    return !count ||
+                   sb_graft_line(c->notes,
+                                 "%zu layers, the first %s, were declared with quantized inputs. "
+                                 "They are now declared as FP8_PB_WO, which quantizes weights only",
+                                 count, SB_SHOW(first->name))
                ? SB_OK
                : no_memory(err);
 }
@@ -92,13 +93,12 @@ sb_status sb_graft_note_hybrid(sb_graft_config *c, sb_error *err)
     if (doc->object && json_object_set_new(doc->object, key, json_string(text)) != 0)
         return no_memory(err);
     doc->changed |= doc->object != NULL;
-    return sb_graft_line(
-               c->notes,
-               "%zu layers, the first %s, are stored as %s, for which quant_method \"%s\" "
-               "has no words: they are declared as not quantized, and %s says so; only an "
-               "engine that goes by their tensors reads them",
-               count, SB_SHOW(first->name), stored,
-               doc->object ? sb_dialect_name(doc->dialect) : "none", key)
+    return sb_graft_line(c->notes,
+                         "%zu layers, the first %s, are stored as %s, which quant_method \"%s\" "
+                         "cannot declare. They are declared as not quantized in %s; only an engine "
+                         "that follows their tensors reads them",
+                         count, SB_SHOW(first->name), stored,
+                         doc->object ? sb_dialect_name(doc->dialect) : "none", key)
                ? SB_OK
                : no_memory(err);
 }
@@ -119,8 +119,8 @@ sb_status sb_graft_note_engines(sb_graft_config *c, const sb_declared *declared,
     if (status || !count)
         return status;
     return sb_graft_line(c->notes,
-                         "of %zu layers that came, the first %s, engines read the configuration "
-                         "differently: %s",
+                         "for %zu layers that were taken, the first %s, engines read the "
+                         "configuration in different ways: %s",
                          count, SB_SHOW(first->name),
                          first->now.vllm_rule ? first->now.vllm_rule : first->now.rule)
                ? SB_OK
@@ -167,8 +167,8 @@ sb_status sb_graft_note_fused(sb_graft_config *c, sb_error *err)
         const sb_graft_layer *l = &c->layers[i], *other = l->taken ? unlike(c, l) : NULL;
         if (other)
             return sb_graft_line(c->notes,
-                                 "%s is stored as %s, but %s as %s: engines that fuse such layers "
-                                 "refuse the folder",
+                                 "%s is stored as %s, but %s is stored as %s: engines that fuse "
+                                 "such layers refuse the folder",
                                  SB_SHOW(l->name), sb_container_name(l->found.container),
                                  SB_SHOW(strrchr(other->name, '.') + 1),
                                  sb_container_name(other->found.container))

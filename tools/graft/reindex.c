@@ -27,14 +27,13 @@ static void tell(void *ctx, sb_problem problem, const char *file, const char *te
         return;
     if (problem <= SB_PROBLEM_UNREAD || problem == SB_PROBLEM_INDEX)
         t->status = sb_fail(t->err, SB_ERR_INPUT,
-                            "%s/%s: %s; fetch it again: hf download REPO "
-                            "--include %s",
+                            "%s/%s: %s; download it again: hf download REPO --include %s",
                             SB_SHOW(t->folder), SB_SHOW(file), message, SB_SHOW(file));
     else if (problem == SB_PROBLEM_TWIN_DIFFERS)
-        t->status = sb_fail(t->err, SB_ERR_INPUT,
-                            "%s/%s: %s %s: nobody but you can know which of them is right; remove "
-                            "one of the files",
-                            SB_SHOW(t->folder), SB_SHOW(file), SB_SHOW(tensor), message);
+        t->status = sb_fail(
+            t->err, SB_ERR_INPUT,
+            "%s/%s: %s %s: only you can know which of them is right; remove one of the files",
+            SB_SHOW(t->folder), SB_SHOW(file), SB_SHOW(tensor), message);
 }
 
 /* Refuses an index entry without a tensor: its file is missing, or it was never written. */
@@ -45,7 +44,7 @@ static sb_status find_lost(const sb_checkpoint *c, sb_error *err)
         const sb_index_entry *e = &index->entries[i];
         if (!sb_checkpoint_find(c, e->tensor))
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s/%s: the index puts %s there, and no file has it; fetch it: hf "
+                           "%s/%s: the index places %s there, but no file has it; download it: hf "
                            "download REPO --include %s",
                            SB_SHOW(sb_checkpoint_folder(c)), SB_SHOW(e->shard_name),
                            SB_SHOW(e->tensor), SB_SHOW(e->shard_name));
@@ -104,7 +103,8 @@ static int tell_file(sb_grafted *g, uint32_t shard)
         if (count[moved] &&
             !sb_graft_line(&g->changes, SB_INDEX_NAME ": + %zu tensors of %s%s, the first %s",
                            count[moved], SB_SHOW(file),
-                           moved ? ", which it puts into another file" : "", SB_SHOW(first[moved])))
+                           moved ? ", which the index places in another file" : "",
+                           SB_SHOW(first[moved])))
             return 0;
     return 1;
 }
@@ -119,7 +119,7 @@ sb_status sb_reindex_open(const char *folder, sb_grafted *out, sb_error *err)
     if (status)
         return sb_fail(err, status, "%s", why.text);
     if (strcmp(sb_checkpoint_path(out->base), sb_checkpoint_folder(out->base)) != 0)
-        return sb_fail(err, SB_ERR_USAGE, "%s: is a file; --reindex wants a folder",
+        return sb_fail(err, SB_ERR_USAGE, "%s: is a file; --reindex expects a folder",
                        SB_SHOW(folder));
     status = find_lost(out->base, err);
     out->take.dropped = status ? NULL : sb_alloc(sb_checkpoint_count(out->base), 1);
@@ -152,14 +152,14 @@ sb_status sb_reindex_files(sb_grafted *g, sb_error *err)
             continue;
         if (f->stays)
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s/%s: %s stands in another file, too, with the same bytes, and other "
-                           "tensors stand here alone: --reindex copies none, so take one of them "
-                           "out first",
+                           "%s/%s: %s is also in another file, with the same bytes, and this file "
+                           "has tensors that no other file has. --reindex copies no tensors: "
+                           "remove one of the two copies first",
                            SB_SHOW(sb_checkpoint_folder(c)), SB_SHOW(f->name),
                            SB_SHOW(twin_of(c, i)));
         f->action = SB_GRAFT_dropped;
         f->goes = c->shards[i].file.count;
-        if (!sb_graft_line(&g->changes, "%s: left out, other files have all that it holds",
+        if (!sb_graft_line(&g->changes, "%s: left out, because other files have all of its tensors",
                            SB_SHOW(f->name)))
             return sb_fail(err, SB_ERR_MEMORY, "out of memory for an index");
     }

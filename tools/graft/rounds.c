@@ -189,11 +189,12 @@ sb_status sb_graft_not_said(const sb_graft_config *c, const sb_graft_doc *doc, s
     for (size_t i = 0; i < c->layer_count; i++) {
         const sb_graft_layer *l = &c->layers[i];
         if (l->due && !is_settled(c, l, doc->dialect))
-            return sb_fail(
-                err, SB_ERR_UNSUPPORTED,
-                "%s: layer %s would be %s, but declared: %s (%s); this graft is not made",
-                SB_SHOW(doc->path), SB_SHOW(l->name), sb_container_name(l->found.container),
-                sb_declaration_text(&l->now, &room), l->now.rule);
+            return sb_fail(err, SB_ERR_UNSUPPORTED,
+                           "%s: layer %s would be stored as %s, but declared as: %s (%s); the "
+                           "graft was not made",
+                           SB_SHOW(doc->path), SB_SHOW(l->name),
+                           sb_container_name(l->found.container),
+                           sb_declaration_text(&l->now, &room), l->now.rule);
     }
     return SB_OK;
 }
