@@ -27,7 +27,7 @@ edited() {
 # --- forced acceptance --------------------------------------------------------------------------------------
 record --draft 3 --force-accept 1,0,3
 check "no round is forced" grep -q '"forced": true' "$work/trace/trace.json"
-check "not version 2" grep -q '"version": 2' "$work/trace/trace.json"
+check "not version 3" grep -q '"version": 3' "$work/trace/trace.json"
 run 0 trace "$work/trace" --checkpoint "$t1"
 run 0 diff "$t1" --engine "$work/trace" --free
 run 0 diff "$t1" --engine "$work/trace" --free --json

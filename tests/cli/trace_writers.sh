@@ -145,6 +145,69 @@ check "the head of version 2" \
 check "one round is forced, the second" \
     test "$(grep -o '"emitted": \[2\][^}]*}' "$work/v2/trace.json" | tr -d '\n')" = '"emitted": [2]}"emitted": [2], "forced": true}'
 
+# --- what version 3 adds: the example of a hit of the prefix cache -----------------------------------------
+cat > "$work/three.c" <<'C'
+#include "tools/record/samebit_trace.h"
+int main(int argc, char **argv)
+{
+    char text[256];
+    const uint32_t ids[] = {1, 2, 3, 127, 9, 8};
+    const int wrong = argc > 2;
+    sbt_trace *t = sbt_open(argv[1], "mine 1.0", 384, 0);
+    sbt_sequence chat = sbt_new_sequence(t, 0);
+    sbt_head(t, "prefix", "block");
+    sbt_head_number(t, "prefix_block", 2);
+    sbt_prompt(t, &chat, ids, 4);
+    sbt_end_call(t);
+    sbt_sequence other = sbt_continue(t, &chat, wrong ? 5 : 4, 1);
+    sbt_decode(t, &chat, 5);
+    sbt_prompt(t, &other, ids + 4, 2);
+    sbt_end_call(t);
+    sbt_decode(t, &other, 7);
+    sbt_end_call(t);
+    if (sbt_finish(t, text, sizeof text) == 0)
+        return 0;
+    puts(text);
+    return 1;
+}
+C
+check "version 3 compiles" "${CC:-cc}" -std=c11 -Wall -I. -o "$work/three" "$work/three.c"
+check "version 3 is written" "$work/three" "$work/v3"
+run 0 trace "$work/v3"
+says 'prefixes: block, multiples of 2 tokens'
+says '1 sequence continues another one'
+run 0 trace "$work/v3" --json
+at prefixes 1
+at orphans 0
+same "parents" "$(grep -o '"prefixes": [^]]*]' "$work/v3/trace.json")" \
+    '"prefixes": [{"sequence": 1, "parent": 0, "position": 4}]'
+"$work/three" "$work/v3-wrong" wrong > "$out"
+says 'sequence 0 was fed 4 tokens and cannot be continued at 5'
+check "a wrong parent leaves trace.json" test ! -e "$work/v3-wrong/trace.json"
+if [ -n "${PYTHON-}" ]; then
+    cat > "$work/three.py" <<'PY'
+import sys
+from samebit_trace import Trace, TraceError
+with Trace(sys.argv[1], engine="mine 1.0", vocab_size=384, prefix="block", prefix_block=2) as trace:
+    chat = trace.sequence(slot=0)
+    with trace.call() as call:
+        call.prompt(chat, [1, 2, 3, 127])
+    try:
+        trace.continued(chat, 5)
+        sys.exit("a parent that was not fed that far was taken")
+    except TraceError:
+        pass
+    other = trace.continued(chat, 4, slot=1)
+    with trace.call() as call:
+        call.decode(chat, 5)
+        call.prompt(other, [9, 8])
+    with trace.call() as call:
+        call.decode(other, 7)
+PY
+    check "version 3 from Python" env PYTHONPATH=tools/record "$PYTHON" "$work/three.py" "$work/v3-python"
+    check "Python writes another trace" cmp "$work/v3/trace.json" "$work/v3-python/trace.json"
+fi
+
 # --- the other languages ------------------------------------------------------------------------------------
 same_bytes() { # NAME COMMAND...
     local name=$1

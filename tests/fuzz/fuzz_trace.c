@@ -63,7 +63,7 @@ static void read_steps(sb_trace *t, const uint8_t *bytes, size_t size)
 {
     sb_audit *audit = NULL;
     sb_error err = {{0}};
-    sb_status status = sb_audit_new(NULL, &audit, &err);
+    sb_status status = sb_audit_new(NULL, NULL, &audit, &err);
     for (size_t i = 0; i < t->count && !status; i++) {
         sb_step step;
         status = read_step(t, i, bytes, size, &step, &err);

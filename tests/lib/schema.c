@@ -131,6 +131,15 @@ static int is_quiet(const char *word)
     return 0;
 }
 
+/* All schemas of a list. */
+static int fits_all(const look *l, const json_t *list, const json_t *value, const char *at)
+{
+    size_t good = 0;
+    while (good < json_array_size(list) && fits(l, json_array_get(list, good), value, at))
+        good++;
+    return good == json_array_size(list);
+}
+
 static int fits_word(const look *l, const json_t *schema, const char *word, const json_t *rule,
                      const json_t *value, const char *at)
 {
@@ -140,6 +149,8 @@ static int fits_word(const look *l, const json_t *schema, const char *word, cons
         return fits_properties(l, schema, value, at);
     if (strcmp(word, "items") == 0)
         return fits_items(l, rule, value, at);
+    if (strcmp(word, "allOf") == 0)
+        return fits_all(l, rule, value, at);
     int good = 0;
     if (strcmp(word, "type") == 0)
         good = is_type(json_string_value(rule), value);

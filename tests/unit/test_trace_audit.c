@@ -84,7 +84,7 @@ static const char *audit(plan *plans)
     static char text[400];
     sb_audit *a = NULL;
     const sb_finding *f;
-    assert_int_equal(sb_audit_new(NULL, &a, NULL), SB_OK);
+    assert_int_equal(sb_audit_new(NULL, NULL, &a, NULL), SB_OK);
     for (size_t i = 0; i < STEPS; i++) {
         const sb_step step = {.number = i,
                               .rows = plans[i].row,
@@ -403,7 +403,7 @@ static const char *audit_one(const char *name, size_t rows, size_t cols, const f
     sb_step_value *v = sb_step_add(is_piece ? &s->pieces : &step.taps, name, rows, cols, 1);
     for (size_t i = 0; values && i < rows * cols; i++)
         v->data[i] = values[i];
-    assert_int_equal(sb_audit_new(&config, &a, NULL), SB_OK);
+    assert_int_equal(sb_audit_new(&config, NULL, &a, NULL), SB_OK);
     assert_int_equal(sb_audit_step(a, &step, NULL), SB_OK);
     text[0] = '\0';
     if (sb_audit_findings(a, &f))
@@ -474,7 +474,7 @@ TEST(test_counts)
     v = sb_step_add(&step.taps, "embed", 1, 2, 1);
     v->data[0] = v->data[1] = sb_f32_from_bits(0x7fc00000);
     (void)sb_step_add(&step.taps, "layers.0.mlp.shared_expert_gate", 1, 1, 1);
-    assert_int_equal(sb_audit_new(NULL, &a, NULL), SB_OK);
+    assert_int_equal(sb_audit_new(NULL, NULL, &a, NULL), SB_OK);
     assert_int_equal(sb_audit_step(a, &step, NULL), SB_OK);
     const sb_audit_counts *c = sb_audit_count(a);
     assert_int_equal(c->arrays, 3);

@@ -87,7 +87,7 @@ TEST(test_list_faults)
 {
     static const text_fault faults[] = {
         {"samebit-trace", "other", "format is \"other\", expected \"samebit-trace\""},
-        {"\"version\":1", "\"version\":3", "version is 3, expected 1 or 2"},
+        {"\"version\":1", "\"version\":4", "version is 4, expected 1 to 3"},
         {"\"spec\":2", "\"spec\":9", "spec is 9, expected 2"},
         {"\"engine\":\"mine\"", "\"engine\":\"\"", "engine is absent or empty"},
         {"\"engine\"", "\"engin\"", "engin"},

@@ -58,7 +58,9 @@ static void write_all(const char *dir)
                           .rollback = SB_TRACE_ROLLBACK_slots,
                           .drafter = SB_TRACE_DRAFTER_external,
                           .functions = "cuda_fast",
-                          .delta_chunk = 128};
+                          .delta_chunk = 128,
+                          .prefix = SB_TRACE_PREFIX_block,
+                          .prefix_block = 2};
     sb_trace_writer *w = NULL;
     sb_step step;
     sb_knobs_exact(&head.knobs);
@@ -69,12 +71,22 @@ static void write_all(const char *dir)
     r->round = (sb_round){
         .drafted = 2, .drafts = {2, 3}, .accepted = 1, .forced = 1, .emitted = 2, .tokens = {2, 3}};
     assert_int_equal(sb_trace_write(w, &step, NULL), SB_OK);
+    sb_step_clear(&step);
+    assert_int_equal(sb_step_of_ids(1, 2, ids, 1, SB_CALL_prompt, &step, NULL), SB_OK);
+    step.number = 1;
+    sb_step_prefix *p = sb_step_add_prefix(&step);
+    assert_non_null(p);
+    *p = (sb_step_prefix){.sequence = 1, .position = 2, .tokens = calloc(2, sizeof *p->tokens)};
+    assert_non_null(p->tokens);
+    p->tokens[0] = 1;
+    p->tokens[1] = 2;
+    assert_int_equal(sb_trace_write(w, &step, NULL), SB_OK);
     assert_int_equal(sb_trace_commit(w, NULL), SB_OK);
     sb_trace_writer_free(w);
     sb_step_clear(&step);
 }
 
-/* A trace with everything in version 2 is read back and fits the schema. */
+/* A trace with everything in version 3 is read back and fits the schema. */
 TEST(test_schema_written)
 {
     scratch_path dir = scratch_new();
@@ -84,12 +96,21 @@ TEST(test_schema_written)
     write_all(dir.text);
     assert_int_equal(sb_trace_open(dir.text, &t, NULL), SB_OK);
     const sb_trace_head *head = sb_trace_info(t);
-    assert_int_equal(head->version, 2);
+    assert_int_equal(head->version, 3);
     assert_int_equal(head->rollback, SB_TRACE_ROLLBACK_slots);
     assert_int_equal(head->drafter, SB_TRACE_DRAFTER_external);
     assert_string_equal(head->functions, "cuda_fast");
     assert_int_equal(head->delta_chunk, 128);
     assert_int_equal(sb_trace_outline(t, 0)->rounds[0].round.forced, 1);
+    assert_int_equal(head->prefix, SB_TRACE_PREFIX_block);
+    assert_int_equal(head->prefix_block, 2);
+    assert_int_equal(sb_trace_outline(t, 0)->prefix_count, 0);
+    const sb_step *child = sb_trace_outline(t, 1);
+    assert_int_equal(child->prefix_count, 1);
+    assert_int_equal(child->prefixes[0].sequence, 1);
+    assert_int_equal(child->prefixes[0].parent, 0);
+    assert_int_equal(child->prefixes[0].position, 2);
+    assert_int_equal(child->prefixes[0].tokens[1], 2);
     sb_trace_close(t);
     snprintf(path, sizeof path, "%s/trace.json", dir.text);
     json_t *document = json_load_file(path, 0, NULL);
@@ -104,8 +125,9 @@ TEST(test_schema_written)
  * ----------------------------------------------------------------------------- */
 
 static const char list[] =
-    "{'format':'samebit-trace','version':2,'spec':2,'engine':'mine','profile':'hf','rollback':"
-    "'replay','drafter':'own','functions':'libm','delta_chunk':64,'vocab_size':4,'level':2,"
+    "{'format':'samebit-trace','version':3,'spec':2,'engine':'mine','profile':'hf','rollback':"
+    "'replay','drafter':'own','functions':'libm','delta_chunk':64,'prefix':'block',"
+    "'prefix_block':2,'vocab_size':4,'level':2,"
     "'checkpoint':'0123456789abcdef0123456789abcdef','note':{'any':1},'steps':["
     "{'step':0,'logits_rows':[1],'rows':["
     "{'sequence':0,'slot':0,'position':0,'token':1,'kind':'prompt'},"
@@ -114,17 +136,37 @@ static const char list[] =
     "{'sequence':0,'slot':0,'position':2,'token':0,'kind':'verify','round':0},"
     "{'sequence':0,'slot':0,'position':3,'token':1,'kind':'verify','round':0}],"
     "'rounds':[{'sequence':0,'round':0,'position':2,'drafts':[1],'accepted':1,"
-    "'emitted':[1,3],'forced':true}],'states':[{'sequence':0,'position':2}]}]}";
+    "'emitted':[1,3],'forced':true}],'states':[{'sequence':0,'position':2}]},"
+    "{'step':2,'rows':[{'sequence':1,'slot':1,'position':2,'token':3,'kind':'prompt'}],"
+    "'prefixes':[{'sequence':1,'parent':0,'position':2,'tokens':[1,2]}]}]}";
 
 typedef struct change {
     const char *old, *new;
 } change;
 
 static const change wrong[] = {
-    {"'version':2", "'version':3"},
-    {"'version':2", "'version':0"},
-    {"'version':2,", ""},
-    {"'version':2", "'version':1"}, /* these keys need version 2 */
+    {"'version':3", "'version':4"},
+    {"'version':3", "'version':0"},
+    {"'version':3,", ""},
+    {"'version':3", "'version':1"}, /* these keys need version 2 or 3 */
+    {"'version':3", "'version':2"},
+    {"'version':3,'spec':2,'engine':'mine','profile':'hf','rollback':'replay','drafter':'own',"
+     "'functions':'libm','delta_chunk':64,'prefix':'block','prefix_block':2,",
+     "'version':2,'engine':'mine',"}, /* a parent needs version 3 */
+    {"'prefix':'block'", "'prefix':'page'"},
+    {"'prefix':'block'", "'prefix':'full'"}, /* has no block */
+    {"'prefix':'block',", ""},
+    {"'prefix_block':2,", ""},
+    {"'prefix_block':2", "'prefix_block':0"},
+    {"'prefix_block':2", "'prefix_block':1048577"},
+    {"'prefixes':[", "'prefix':["},
+    {"'parent':0,", ""},
+    {"'parent':0,", "'parent':-1,"},
+    {"'parent':0,", "'parents':0,"},
+    {"'parent':0,'position':2", "'parent':0,'position':0"},
+    {"'parent':0,'position':2", "'parent':0"},
+    {"'tokens':[1,2]", "'tokens':[1,-2]"},
+    {"'tokens':[1,2]", "'tokens':[]"},
     {"'format':'samebit-trace'", "'format':'trace'"},
     {"'rollback':'replay'", "'rollback':'copies'"},
     {"'rollback':'replay'", "'rollback':''"},
@@ -166,9 +208,14 @@ static const change benign[] = {
     {"'delta_chunk':64,", ""},
     {"'forced':true", "'forced':false"},
     {",'forced':true", ""},
-    {"'version':2,'spec':2,'engine':'mine','profile':'hf','rollback':'replay','drafter':'own',"
-     "'functions':'libm','delta_chunk':64,",
-     "'version':2,'engine':'mine',"},
+    {"'version':3,'spec':2,'engine':'mine','profile':'hf','rollback':'replay','drafter':'own',"
+     "'functions':'libm','delta_chunk':64,'prefix':'block','prefix_block':2,",
+     "'version':3,'engine':'mine',"},
+    {"'prefix':'block'", "'prefix':'checkpoint'"},
+    {"'prefix':'block','prefix_block':2", "'prefix':'checkpoint'"},
+    {"'prefix':'block','prefix_block':2", "'prefix':'full'"},
+    {",'tokens':[1,2]", ""},
+    {",'prefixes':[{'sequence':1,'parent':0,'position':2,'tokens':[1,2]}]", ""},
     {"'slot':0,", ""},
 };
 

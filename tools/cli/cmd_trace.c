@@ -103,7 +103,7 @@ static sb_status examine(report *r, sb_error *err)
     if (!status)
         status = open_steps(r, err);
     if (!status)
-        status = sb_audit_new(r->model ? &r->model->config : NULL, &r->audit, err);
+        status = sb_audit_new(r->model ? &r->model->config : NULL, head_of(r), &r->audit, err);
     if (!status)
         status = check_model(r, err);
     if (!status)
@@ -155,6 +155,12 @@ static void print_head(const sb_trace_head *h)
         printf("functions %s\n", SB_SHOW(h->functions));
     if (h->delta_chunk)
         printf("delta rule: chunks of %u rows\n", (unsigned)h->delta_chunk);
+    if (h->prefix)
+        printf("prefixes: %s", sb_trace_prefix_name(h->prefix));
+    if (h->prefix && h->prefix_block)
+        printf(", multiples of %u tokens", (unsigned)h->prefix_block);
+    if (h->prefix)
+        printf("\n");
 }
 
 static void print_counts(const sb_audit_counts *c)
@@ -163,6 +169,14 @@ static void print_counts(const sb_audit_counts *c)
            c->steps, c->sequences, c->rows[SB_CALL_prompt], c->rows[SB_CALL_decode],
            c->rows[SB_CALL_verify], c->rows[SB_CALL_draft]);
     printf("rounds %zu, accepted %zu of %zu drafts\n", c->rounds, c->accepted, c->drafted);
+    if (c->prefixes)
+        printf("%zu sequence%s another one\n", c->prefixes,
+               c->prefixes == 1 ? " continues" : "s continue");
+    if (c->orphans)
+        printf("%zu sequence%s after position 0 without a parent, the first is %u at %" PRIu64
+               ": the state that it begins with is not known\n",
+               c->orphans, c->orphans == 1 ? " begins" : "s begin", (unsigned)c->first_orphan,
+               c->first_orphan_position);
     printf("taps %zu, %zu with values\n", c->arrays, c->with_data);
     print_kept(c);
     printf("states %zu, %zu pieces, %zu with values\n", c->states, c->pieces, c->pieces_with_data);
@@ -215,6 +229,10 @@ static json_t *head_json(const sb_trace_head *h)
         json_object_set_new(out, "functions", json_string(h->functions));
     if (h->delta_chunk)
         json_object_set_new(out, "delta_chunk", json_integer(h->delta_chunk));
+    if (h->prefix)
+        json_object_set_new(out, "prefix", json_string(sb_trace_prefix_name(h->prefix)));
+    if (h->prefix_block)
+        json_object_set_new(out, "prefix_block", json_integer(h->prefix_block));
     return out;
 }
 
@@ -267,6 +285,8 @@ static sb_status print_json(const report *r, sb_error *err)
     json_object_set_new(d, "head", head_json(head_of(r)));
     json_object_set_new(d, "steps", json_integer((json_int_t)c->steps));
     json_object_set_new(d, "sequences", json_integer((json_int_t)c->sequences));
+    json_object_set_new(d, "prefixes", json_integer((json_int_t)c->prefixes));
+    json_object_set_new(d, "orphans", json_integer((json_int_t)c->orphans));
     json_object_set_new(d, "rows", rows_json(c));
     json_object_set_new(d, "rounds",
                         json_pack("{s:I,s:I,s:I}", "count", (json_int_t)c->rounds, "drafted",

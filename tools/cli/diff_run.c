@@ -353,7 +353,8 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
         sb_diff_note(run, "the trace does not name its checkpoint");
     set_options(run, &options);
     if (!status && run->side->trace)
-        status = sb_audit_new(&run->model->config, &s.audit.audit, err);
+        status =
+            sb_audit_new(&run->model->config, sb_trace_info(run->side->trace), &s.audit.audit, err);
     if (!status)
         status = sb_differ_new(run->model, &options, &s.differ, err);
     if (!status)

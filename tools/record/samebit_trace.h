@@ -39,6 +39,9 @@ typedef struct sbt_sequence {
     uint64_t drafted; /* steps of the MTP head since the last round */
     uint64_t began;   /* the position at the beginning of the open call */
     uint64_t call;    /* the number of the open call, from 1 */
+    uint32_t parent;  /* if `continues`: the sequence whose state it begins with, at `from` */
+    uint64_t from;
+    int continues; /* 1 until its first call */
 } sbt_sequence;
 
 /* Everything up to "the calls" is internal. */
@@ -62,7 +65,7 @@ typedef struct sbt_trace {
     int level;
     uint32_t vocab_size, sequences;
     uint64_t steps, row_count;
-    sbt_text rows, logits_rows, rounds, states;
+    sbt_text rows, logits_rows, rounds, states, prefixes;
     sbt_array *arrays;
     size_t array_count;
     char error[256];
@@ -237,7 +240,7 @@ static inline void sbt_clear(sbt_trace *t)
     }
     t->array_count = 0;
     t->row_count = 0;
-    t->rows.size = t->logits_rows.size = t->rounds.size = t->states.size = 0;
+    t->rows.size = t->logits_rows.size = t->rounds.size = t->states.size = t->prefixes.size = 0;
 }
 
 static inline void sbt_row(sbt_trace *t, const sbt_sequence *s, uint64_t position, uint32_t token,
@@ -259,6 +262,17 @@ static inline void sbt_row(sbt_trace *t, const sbt_sequence *s, uint64_t positio
     sbt_append(t, &t->rows, "}");
 }
 
+/* Names the parent of a sequence, once. */
+static inline void sbt_name_parent(sbt_trace *t, sbt_sequence *s)
+{
+    if (!s->continues)
+        return;
+    sbt_append(t, &t->prefixes, "%s{\"sequence\": %lu, \"parent\": %lu, \"position\": %llu}",
+               t->prefixes.size ? ", " : "", (unsigned long)s->number, (unsigned long)s->parent,
+               (unsigned long long)s->from);
+    s->continues = 0;
+}
+
 /* The rows of a sequence are consecutive, so a call may feed it only once. */
 static inline int sbt_begin(sbt_trace *t, sbt_sequence *s)
 {
@@ -268,6 +282,7 @@ static inline int sbt_begin(sbt_trace *t, sbt_sequence *s)
         return sbt_fail(t, "sequence %lu was fed twice in one call", (unsigned long)s->number);
     s->call = t->steps + 1;
     s->began = s->position;
+    sbt_name_parent(t, s);
     return 0;
 }
 
@@ -305,7 +320,7 @@ static inline sbt_trace *sbt_open(const char *folder, const char *engine, uint32
             sbt_fail(t, "cannot create %s", path);
     }
     free(path);
-    sbt_append(t, &head, "{\"format\": \"samebit-trace\", \"version\": 2, \"engine\": ");
+    sbt_append(t, &head, "{\"format\": \"samebit-trace\", \"version\": 3, \"engine\": ");
     sbt_quote(t, &head, engine);
     if (!t->error[0])
         fprintf(t->list, "%s", head.bytes);
@@ -314,7 +329,7 @@ static inline sbt_trace *sbt_open(const char *folder, const char *engine, uint32
 }
 
 /* Sets another key of the head, before the first call: profile, arithmetic, checkpoint, note,
- * rollback, drafter, functions. */
+ * rollback, drafter, functions, prefix. */
 static inline void sbt_head(sbt_trace *t, const char *key, const char *value)
 {
     sbt_text text = {NULL, 0, 0};
@@ -326,7 +341,7 @@ static inline void sbt_head(sbt_trace *t, const char *key, const char *value)
     free(text.bytes);
 }
 
-/* The same for a number: delta_chunk. */
+/* The same for a number: delta_chunk, prefix_block. */
 static inline void sbt_head_number(sbt_trace *t, const char *key, uint32_t value)
 {
     if (t->steps)
@@ -337,7 +352,23 @@ static inline void sbt_head_number(sbt_trace *t, const char *key, uint32_t value
 
 static inline sbt_sequence sbt_new_sequence(sbt_trace *t, long slot)
 {
-    sbt_sequence s = {t->sequences++, slot, 0, 0, 0, 0, 0};
+    sbt_sequence s = {t->sequences++, slot, 0, 0, 0, 0, 0, 0, 0, 0};
+    return s;
+}
+
+/* A sequence that begins with the state of PARENT after its first POSITION tokens: a hit of the
+ * prefix cache. Feed it the tokens from POSITION on. */
+static inline sbt_sequence sbt_continue(sbt_trace *t, const sbt_sequence *parent, uint64_t position,
+                                        long slot)
+{
+    sbt_sequence s = sbt_new_sequence(t, slot);
+    if (!position || position > parent->position)
+        sbt_fail(t, "sequence %lu was fed %llu tokens and cannot be continued at %llu",
+                 (unsigned long)parent->number, (unsigned long long)parent->position,
+                 (unsigned long long)position);
+    s.parent = parent->number;
+    s.position = s.from = position;
+    s.continues = 1;
     return s;
 }
 
@@ -493,6 +524,8 @@ static inline void sbt_end_call(sbt_trace *t)
             fprintf(t->list, ", \"rounds\": [%s]", t->rounds.bytes);
         if (t->states.size)
             fprintf(t->list, ", \"states\": [%s]", t->states.bytes);
+        if (t->prefixes.size)
+            fprintf(t->list, ", \"prefixes\": [%s]", t->prefixes.bytes);
         fprintf(t->list, "}");
     }
     t->steps++;
@@ -523,6 +556,7 @@ static inline int sbt_finish(sbt_trace *t, char *message, size_t room)
     free(t->logits_rows.bytes);
     free(t->rounds.bytes);
     free(t->states.bytes);
+    free(t->prefixes.bytes);
     free(t->folder);
     free(t);
     return status;

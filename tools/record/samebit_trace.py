@@ -40,6 +40,7 @@ NAMES = {
 DTYPES = {name: dtype for dtype, name in NAMES.items()} | {"BF16": np.dtype("<u2")}
 HEAD = ("spec", "profile", "knobs", "arithmetic", "checkpoint", "note")
 HEAD += ("rollback", "drafter", "functions", "delta_chunk")  # of version 2
+HEAD += ("prefix", "prefix_block")  # of version 3
 SOME_ROWS = ("logits", "top_ids", "top_logprobs")  # may have only the rows in logits_rows
 
 
@@ -164,6 +165,7 @@ class Sequence:
         self.number, self.position, self.slot = number, position, slot
         self.rounds = 0  # verified rounds
         self.drafted = 0  # steps of the MTP head since the last round
+        self.prefix: dict[str, Any] | None = None  # its parent, until its first call names it
 
 
 class Call:
@@ -174,6 +176,7 @@ class Call:
         self.rows: list[dict[str, Any]] = []
         self.rounds: list[dict[str, Any]] = []
         self.states: list[dict[str, Any]] = []
+        self.prefixes: list[dict[str, Any]] = []
         self.tensors: dict[str, Any] = {}
         self.digests: dict[str, Any] = {}
         self.logits_rows: list[int] | None = None
@@ -197,6 +200,9 @@ class Call:
         if s.number in self._began:
             raise TraceError(f"sequence {s.number} was fed twice in one call: its rows stand together")
         self._began[s.number] = s.position
+        if s.prefix:
+            self.prefixes.append(s.prefix)
+            s.prefix = None
         return s.position
 
     def prompt(self, s: Sequence, tokens: Iterable[int]) -> None:
@@ -288,7 +294,8 @@ class Call:
 
     def write(self) -> None:
         """Ends the call; `with` does this."""
-        lists = {"logits_rows": self.logits_rows, "rounds": self.rounds, "states": self.states, "note": self.note}
+        lists = {"logits_rows": self.logits_rows, "rounds": self.rounds, "states": self.states}
+        lists |= {"prefixes": self.prefixes, "note": self.note}
         self.trace.step(
             self.rows, self.tensors, digests=self.digests, **{k: v for k, v in lists.items() if v not in (None, [])}
         )
@@ -309,7 +316,7 @@ class Trace:
             raise TraceError("vocab_size is at least 1, level 0 to 4")
         self.folder = Path(folder)
         self.folder.mkdir()
-        self.head = {"format": "samebit-trace", "version": 2, "engine": engine, **head}
+        self.head = {"format": "samebit-trace", "version": 3, "engine": engine, **head}
         self.head |= {"vocab_size": int(vocab_size), "level": level}
         self.steps: list[dict[str, Any]] = []
         self._sequences = 0
@@ -329,6 +336,21 @@ class Trace:
         self._sequences += 1
         return Sequence(self._sequences - 1, position, slot)
 
+    def continued(
+        self, parent: Sequence, position: int, slot: int | None = None, tokens: Iterable[int] | None = None
+    ) -> Sequence:
+        """A sequence that begins with the state of parent after its first `position` tokens: a hit of the prefix
+        cache. Feed it the tokens from there on. tokens: the tokens before, if the engine knows them."""
+        if not 0 < position <= parent.position:
+            raise TraceError(
+                f"sequence {parent.number} was fed {parent.position} tokens and cannot be continued at {position}"
+            )
+        s = self.sequence(position, slot)
+        s.prefix = {"sequence": s.number, "parent": parent.number, "position": position}
+        if tokens is not None:
+            s.prefix["tokens"] = [int(token) for token in tokens]
+        return s
+
     def sequences(self) -> int:
         """The number of sequences."""
         return self._sequences
@@ -345,7 +367,7 @@ class Trace:
         **lists: Any,
     ) -> None:
         """A call in the form of the contract: rows of {sequence, position, token, kind} and from level 2 on
-        slot and round; lists: logits_rows, rounds, states, note."""
+        slot and round; lists: logits_rows, rounds, states, prefixes, note."""
         number, tensors = len(self.steps), {name: brought(t) for name, t in (tensors or {}).items()}
         some = lists.get("logits_rows")
         for row in rows:

@@ -76,6 +76,7 @@ pub struct Sequence {
     drafted: u64,
     began: u64,
     call: u64, // number of the last call that fed it, from 1
+    parent: Option<u32>, // the sequence whose state it begins with, until its first call
 }
 
 /// The folder. If dropped before finish(), it has no trace.json: an incomplete run.
@@ -89,6 +90,7 @@ pub struct Trace {
     rows: Vec<String>,
     rounds: Vec<String>,
     states: Vec<String>,
+    prefixes: Vec<String>,
     logits_rows: Option<Vec<usize>>,
     tensors: Vec<Tensor>,
 }
@@ -101,7 +103,7 @@ impl Trace {
         fs::create_dir(folder)?;
         Ok(Trace {
             folder: folder.into(),
-            head: format!("{{\"format\": \"samebit-trace\", \"version\": 2, \"engine\": {}", quote(engine)),
+            head: format!("{{\"format\": \"samebit-trace\", \"version\": 3, \"engine\": {}", quote(engine)),
             level,
             vocab_size,
             sequences: 0,
@@ -109,18 +111,19 @@ impl Trace {
             rows: vec![],
             rounds: vec![],
             states: vec![],
+            prefixes: vec![],
             logits_rows: None,
             tensors: vec![],
         })
     }
 
-    /// profile, arithmetic, checkpoint, note, rollback, drafter or functions.
+    /// profile, arithmetic, checkpoint, note, rollback, drafter, functions or prefix.
     #[allow(dead_code)]
     pub fn head(&mut self, key: &str, value: &str) {
         self.head += &format!(", {}: {}", quote(key), quote(value));
     }
 
-    /// The same for a number: delta_chunk.
+    /// The same for a number: delta_chunk or prefix_block.
     #[allow(dead_code)]
     pub fn head_number(&mut self, key: &str, value: u32) {
         self.head += &format!(", {}: {value}", quote(key));
@@ -132,7 +135,20 @@ impl Trace {
         }
         self.sequences += 1;
         let number = self.sequences - 1;
-        Ok(Sequence { number, slot, position: 0, rounds: 0, drafted: 0, began: 0, call: 0 })
+        Ok(Sequence { number, slot, position: 0, rounds: 0, drafted: 0, began: 0, call: 0, parent: None })
+    }
+
+    /// A sequence that begins with the state of `parent` after its first `position` tokens: a hit of the prefix
+    /// cache. Feed it the tokens from there on.
+    #[allow(dead_code)]
+    pub fn continued(&mut self, parent: &Sequence, position: u64, slot: Option<u32>) -> io::Result<Sequence> {
+        if position == 0 || position > parent.position {
+            return wrong(format!(
+                "sequence {} was fed {} tokens and cannot be continued at {position}",
+                parent.number, parent.position
+            ));
+        }
+        Ok(Sequence { position, parent: Some(parent.number), ..self.sequence(slot)? })
     }
 
     fn row(&mut self, s: &Sequence, position: u64, token: u32, kind: &str, round: bool) -> io::Result<()> {
@@ -148,13 +164,19 @@ impl Trace {
         Ok(())
     }
 
-    fn begin(&self, s: &mut Sequence) -> io::Result<()> {
+    fn begin(&mut self, s: &mut Sequence) -> io::Result<()> {
         let call = self.steps.len() as u64 + 1;
         if s.call == call {
             return wrong(format!("sequence {} was fed twice in one call", s.number));
         }
         s.call = call;
         s.began = s.position;
+        if let Some(parent) = s.parent.take() {
+            self.prefixes.push(format!(
+                "{{\"sequence\": {}, \"parent\": {parent}, \"position\": {}}}",
+                s.number, s.position
+            ));
+        }
         Ok(())
     }
 
@@ -289,7 +311,8 @@ impl Trace {
         if let Some(rows) = self.logits_rows.take() {
             step += &format!(", \"logits_rows\": {rows:?}");
         }
-        for (key, list) in [("rounds", &mut self.rounds), ("states", &mut self.states)] {
+        let (rounds, states, prefixes) = (&mut self.rounds, &mut self.states, &mut self.prefixes);
+        for (key, list) in [("rounds", rounds), ("states", states), ("prefixes", prefixes)] {
             if !list.is_empty() {
                 step += &format!(", \"{key}\": [{}]", list.join(", "));
                 list.clear();

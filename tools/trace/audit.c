@@ -9,12 +9,22 @@
 #include "ref/base/mem.h"
 #include "tools/trace/audit_inside.h"
 
-sb_status sb_audit_new(const sb_config *config, sb_audit **out, sb_error *err)
+sb_status sb_audit_new(const sb_config *config, const sb_trace_head *head, sb_audit **out,
+                       sb_error *err)
 {
     sb_audit *a = sb_alloc(1, sizeof *a);
-    if (!a)
+    sb_history *history = sb_history_new();
+    if (!a || !history) {
+        free(a);
+        sb_history_free(history);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for an audit");
+    }
     a->config = config;
+    a->history = history;
+    if (head) {
+        a->prefix = head->prefix;
+        a->block = head->prefix_block;
+    }
     *out = a;
     return SB_OK;
 }
@@ -23,6 +33,7 @@ void sb_audit_free(sb_audit *a)
 {
     if (!a)
         return;
+    sb_history_free(a->history);
     free(a->courses);
     free(a->owners);
     free(a);
@@ -85,7 +96,7 @@ static void *grown(void **items, size_t *room, size_t i, size_t size)
     return (char *)*items + i * size;
 }
 
-static sb_course *course_of(sb_audit *a, uint32_t sequence)
+sb_course *sb_audit_course(sb_audit *a, uint32_t sequence)
 {
     void *items = a->courses;
     sb_course *c = grown(&items, &a->course_room, sequence, sizeof *c);
@@ -137,8 +148,10 @@ static void check_start(sb_audit *a, const sb_course *c, const sb_block *b)
     const sb_step_row *row = &b->step->rows[b->first];
     uint64_t n = b->step->number;
     long long at = (long long)b->first;
-    if (!c->seen)
+    if (!c->seen) {
+        sb_audit_begin(a, c, b);
         return;
+    }
     if (c->was_cut)
         sb_audit_add(a, "round", n, row->sequence, at,
                      "round %" PRIu64 " accepted %zu drafts and emitted %zu tokens: only the last "
@@ -191,7 +204,7 @@ static void check_together(sb_audit *a, const sb_block *b)
 static sb_status audit_block(sb_audit *a, const sb_block *b, sb_error *err)
 {
     const sb_step_row *row = &b->step->rows[b->first];
-    sb_course *c = course_of(a, row->sequence);
+    sb_course *c = sb_audit_course(a, row->sequence);
     if (!c)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for an audit");
     a->counts.sequences += !c->seen;
@@ -215,7 +228,7 @@ static sb_status audit_drafts(sb_audit *a, const sb_step *step, sb_error *err)
             others++;
             continue;
         }
-        sb_course *c = course_of(a, step->rows[i].sequence);
+        sb_course *c = sb_audit_course(a, step->rows[i].sequence);
         if (!c)
             return sb_fail(err, SB_ERR_MEMORY, "out of memory for an audit");
         sb_audit_draft(a, c, step, i);
@@ -252,12 +265,16 @@ sb_status sb_audit_step(void *audit, const sb_step *step, sb_error *err)
 {
     sb_audit *a = audit;
     sb_status status = SB_OK;
+    if (step->again) /* no call of the engine */
+        return SB_OK;
     a->counts.steps++;
     for (size_t i = 0; i < step->row_count; i++)
         a->counts.rows[step->rows[i].kind]++;
     for (size_t i = 0; i < step->state_count && !status; i++)
-        if (!course_of(a, step->states[i].sequence))
+        if (!sb_audit_course(a, step->states[i].sequence))
             status = sb_fail(err, SB_ERR_MEMORY, "out of memory for an audit");
+    if (!status)
+        status = sb_audit_prefixes(a, step, err);
     if (!status)
         status = audit_drafts(a, step, err);
     if (status)
@@ -274,5 +291,5 @@ sb_status sb_audit_step(void *audit, const sb_step *step, sb_error *err)
     }
     sb_audit_arrays(a, step);
     sb_level_add(&a->level, step);
-    return status;
+    return status ? status : sb_history_step(a->history, step, err);
 }

@@ -1,9 +1,11 @@
 /* audit.h - checks that the steps of a trace are consistent: positions, rounds, slots and states of
- * every sequence, step by step. Memory grows only with the number of sequences. */
+ * every sequence, step by step. Memory grows only with the number of sequences, and by four bytes
+ * per token. */
 #ifndef SB_TRACE_AUDIT_H
 #define SB_TRACE_AUDIT_H
 
 #include "ref/model/config.h"
+#include "tools/trace/head.h"
 #include "tools/trace/level.h"
 #include "tools/trace/step.h"
 
@@ -20,6 +22,10 @@ enum { SB_FINDINGS = 64, SB_AUDIT_TAPS = 128 };
 typedef struct sb_audit_counts {
     size_t steps, sequences, rows[4]; /* by sb_call_kind */
     size_t rounds, drafted, accepted;
+    size_t prefixes; /* sequences that continue another one */
+    size_t orphans;  /* sequences that begin behind position 0 and continue no other one */
+    uint32_t first_orphan;
+    uint64_t first_orphan_position;
     size_t arrays, with_data, not_finite; /* of taps; values that are NaN or infinite */
     size_t states, pieces, pieces_with_data;
     size_t constant; /* arrays of several values, all equal: they show little */
@@ -31,8 +37,10 @@ typedef struct sb_audit_counts {
 
 typedef struct sb_audit sb_audit;
 
-/* config NULL: shapes are not checked against a model. */
-sb_status sb_audit_new(const sb_config *config, sb_audit **out, sb_error *err);
+/* config NULL: shapes are not checked against a model. head NULL: it is not known at which
+ * positions sequences may continue others. */
+sb_status sb_audit_new(const sb_config *config, const sb_trace_head *head, sb_audit **out,
+                       sb_error *err);
 void sb_audit_free(sb_audit *audit);
 
 /* An sb_step_fn: ctx is the audit. Fails only if memory is out. */

@@ -106,7 +106,7 @@ static int position_of(const sb_step *step, uint32_t sequence, const sb_course *
             return 1;
         }
     *out = c->next;
-    return c->seen && !c->open;
+    return (c->seen || c->continues) && !c->open;
 }
 
 static int is_of_rows(const char *name)

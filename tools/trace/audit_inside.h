@@ -3,10 +3,12 @@
 #define SB_TRACE_AUDIT_INSIDE_H
 
 #include "tools/trace/audit.h"
+#include "tools/trace/history.h"
 
 /* The progress of a sequence. */
 typedef struct sb_course {
     int seen;
+    int continues; /* it has a parent and begins at `next` */
     uint64_t next; /* position of its next row; with `open`: any from least to next */
     uint64_t least;
     int open; /* drafts were verified, but the number of accepted ones is not known */
@@ -33,7 +35,10 @@ typedef struct sb_owner {
 
 struct sb_audit {
     const sb_config *config;
-    sb_course *courses; /* by sequence */
+    sb_trace_prefix prefix;
+    uint32_t block;
+    sb_history *history; /* of the steps before the current one */
+    sb_course *courses;  /* by sequence */
     size_t course_room;
     sb_owner *owners; /* by slot */
     size_t owner_room;
@@ -52,6 +57,14 @@ typedef struct sb_block {
 /* audit_rounds.c: checks a block with or without a round, or a draft. */
 void sb_audit_round(sb_audit *audit, sb_course *course, const sb_block *block);
 void sb_audit_draft(sb_audit *audit, sb_course *course, const sb_step *step, size_t row);
+
+/* The course of a sequence, zeroed at first; NULL if memory is out. */
+sb_course *sb_audit_course(sb_audit *audit, uint32_t sequence);
+
+/* audit_prefix.c: checks the sequences that continue others in this step; the beginning of a
+ * sequence, with this block. */
+sb_status sb_audit_prefixes(sb_audit *audit, const sb_step *step, sb_error *err);
+void sb_audit_begin(sb_audit *audit, const sb_course *course, const sb_block *block);
 
 /* audit_arrays.c: checks the arrays and states of a step. */
 void sb_audit_arrays(sb_audit *audit, const sb_step *step);

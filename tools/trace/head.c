@@ -4,6 +4,7 @@
 
 static const char *const rollbacks[] = {"", "replay", "snapshots", "slots"};
 static const char *const drafters[] = {"", "own", "external", "sampled"};
+static const char *const prefixes[] = {"", "full", "block", "checkpoint"};
 
 const char *sb_trace_rollback_name(sb_trace_rollback rollback)
 {
@@ -13,6 +14,11 @@ const char *sb_trace_rollback_name(sb_trace_rollback rollback)
 const char *sb_trace_drafter_name(sb_trace_drafter drafter)
 {
     return drafters[drafter];
+}
+
+const char *sb_trace_prefix_name(sb_trace_prefix prefix)
+{
+    return prefixes[prefix];
 }
 
 int sb_trace_replays(sb_trace_rollback rollback)
@@ -39,4 +45,10 @@ int sb_trace_drafter_of(const char *text, sb_trace_drafter *out)
 {
     *out = (sb_trace_drafter)number_of(text, drafters, sizeof drafters / sizeof *drafters);
     return *out != SB_TRACE_DRAFTER_unknown;
+}
+
+int sb_trace_prefix_of(const char *text, sb_trace_prefix *out)
+{
+    *out = (sb_trace_prefix)number_of(text, prefixes, sizeof prefixes / sizeof *prefixes);
+    return *out != SB_TRACE_PREFIX_unknown;
 }

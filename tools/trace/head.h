@@ -5,8 +5,9 @@
 #include "ref/base/hash.h"
 #include "ref/ops/knobs.h"
 
-/* Version 2 is version 1 plus the keys of U-10. Both are read; 2 is written. */
-enum { SB_TRACE_VERSION = 2, SB_TRACE_OLDEST = 1, SB_TRACE_LEVELS = 5 };
+/* Version 2 is version 1 plus the keys of U-10, version 3 is version 2 plus those of U-11. All are
+ * read; 3 is written. */
+enum { SB_TRACE_VERSION = 3, SB_TRACE_OLDEST = 1, SB_TRACE_LEVELS = 5 };
 
 /* U-10: "how the engine undoes rejected drafts" */
 typedef enum sb_trace_rollback {
@@ -24,6 +25,14 @@ typedef enum sb_trace_drafter {
     SB_TRACE_DRAFTER_sampled /* own, with random drafts */
 } sb_trace_drafter;
 
+/* U-11: "at which positions the engine keeps states for other sequences" */
+typedef enum sb_trace_prefix {
+    SB_TRACE_PREFIX_unknown,
+    SB_TRACE_PREFIX_full,
+    SB_TRACE_PREFIX_block,
+    SB_TRACE_PREFIX_checkpoint
+} sb_trace_prefix;
+
 typedef struct sb_trace_head {
     unsigned version;    /* version of the folder's format; set by the reader */
     unsigned level;      /* 0 .. 4, reached by every step; set by the writer and the reader */
@@ -39,11 +48,14 @@ typedef struct sb_trace_head {
     sb_trace_drafter drafter;
     char functions[32];   /* a library of elementary functions, or "" */
     uint32_t delta_chunk; /* rows of a chunk of the delta rule; 0: not stated */
+    sb_trace_prefix prefix;
+    uint32_t prefix_block; /* tokens; 0: not stated */
 } sb_trace_head;
 
-/* The words for a rollback and for a drafter; "" for unknown. */
+/* The words for a rollback, a drafter and a prefix; "" for unknown. */
 const char *sb_trace_rollback_name(sb_trace_rollback rollback);
 const char *sb_trace_drafter_name(sb_trace_drafter drafter);
+const char *sb_trace_prefix_name(sb_trace_prefix prefix);
 
 /* T-85: true if the engine undoes rows by feeding rows again, or if that is not known. */
 int sb_trace_replays(sb_trace_rollback rollback);
@@ -51,5 +63,6 @@ int sb_trace_replays(sb_trace_rollback rollback);
 /* 1, and sets *out, if `text` is such a word and not "". */
 int sb_trace_rollback_of(const char *text, sb_trace_rollback *out);
 int sb_trace_drafter_of(const char *text, sb_trace_drafter *out);
+int sb_trace_prefix_of(const char *text, sb_trace_prefix *out);
 
 #endif

@@ -13,6 +13,7 @@
 #include "ref/container/show.h"
 #include "tools/trace/level.h"
 #include "tools/trace/nothing.h"
+#include "tools/trace/prefix.h"
 #include "tools/trace/reader.h"
 
 /* U-9: "a file that no step announces is refused, as is a missing one" */
@@ -114,6 +115,24 @@ static void *copy_of(const void *items, size_t count, size_t size)
     return copy;
 }
 
+/* Copies the prefixes, too, with their tokens. */
+static sb_status copy_prefixes(const sb_step *from, sb_step *out, sb_error *err)
+{
+    int whole = 1;
+    for (size_t i = 0; i < from->prefix_count && whole; i++) {
+        sb_step_prefix *prefix = sb_step_add_prefix(out);
+        whole = prefix != NULL;
+        if (!whole)
+            break;
+        *prefix = from->prefixes[i];
+        if (prefix->tokens)
+            prefix->tokens =
+                copy_of(prefix->tokens, (size_t)prefix->position, sizeof *prefix->tokens);
+        whole = prefix->tokens || !from->prefixes[i].tokens;
+    }
+    return whole ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a step of a trace");
+}
+
 static sb_status copy_outline(const sb_step *from, sb_step *out, sb_error *err)
 {
     *out = (sb_step){.number = from->number,
@@ -131,7 +150,8 @@ static sb_status copy_outline(const sb_step *from, sb_step *out, sb_error *err)
         out->state_count = from->state_count;
     if (out->rounds)
         out->round_count = from->round_count;
-    return whole ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a step of a trace");
+    return whole ? copy_prefixes(from, out, err)
+                 : sb_fail(err, SB_ERR_MEMORY, "out of memory for a step of a trace");
 }
 
 sb_status sb_trace_step(const sb_trace *t, size_t i, sb_step *out, sb_error *err)
@@ -185,7 +205,30 @@ static sb_status add_ends(size_t *last, size_t i, sb_step *step, sb_error *err)
     return status ? sb_fail(err, status, "out of memory for a step") : SB_OK;
 }
 
-sb_status sb_trace_play(const sb_trace *t, sb_step_fn take, void *ctx, sb_error *err)
+/* Passes on the steps that fed the prefix of a sequence, cut to its rows. */
+static sb_status feed_again(const sb_trace *t, size_t before, const sb_step_prefix *prefix,
+                            sb_step_fn take, void *ctx, sb_error *err)
+{
+    sb_prefix_part *parts = NULL;
+    size_t count = 0;
+    sb_status status = sb_prefix_plan(t->steps, before, prefix, &parts, &count, err);
+    for (size_t i = 0; i < count && !status; i++) {
+        sb_step whole, step;
+        status = sb_trace_step(t, parts[i].step, &whole, err);
+        if (!status)
+            status = sb_prefix_step(&whole, &parts[i], prefix->sequence, &step, err);
+        if (status)
+            break;
+        status = take(ctx, &step, err);
+        sb_prefix_step_free(&step);
+        sb_step_clear(&whole);
+    }
+    free(parts);
+    return status;
+}
+
+static sb_status play(const sb_trace *t, int with_prefixes, sb_step_fn take, void *ctx,
+                      sb_error *err)
 {
     size_t *last = sb_alloc(SB_TRACE_MAX_SEQUENCES, sizeof *last);
     if (!last)
@@ -194,6 +237,10 @@ sb_status sb_trace_play(const sb_trace *t, sb_step_fn take, void *ctx, sb_error 
     find_ends(t, last);
     for (size_t i = 0; i < t->count && !status; i++) {
         sb_step step;
+        for (size_t k = 0; k < t->steps[i].prefix_count && with_prefixes && !status; k++)
+            status = feed_again(t, i, &t->steps[i].prefixes[k], take, ctx, err);
+        if (status)
+            break;
         status = sb_trace_step(t, i, &step, err);
         if (!status)
             status = add_ends(last, i, &step, err);
@@ -203,4 +250,14 @@ sb_status sb_trace_play(const sb_trace *t, sb_step_fn take, void *ctx, sb_error 
     }
     free(last);
     return status;
+}
+
+sb_status sb_trace_play(const sb_trace *t, sb_step_fn take, void *ctx, sb_error *err)
+{
+    return play(t, 0, take, ctx, err);
+}
+
+sb_status sb_trace_play_again(const sb_trace *t, sb_step_fn take, void *ctx, sb_error *err)
+{
+    return play(t, 1, take, ctx, err);
 }

@@ -27,4 +27,9 @@ sb_status sb_trace_step(const sb_trace *trace, size_t i, sb_step *out, sb_error 
 /* Passes all steps to `take`, one after the other. */
 sb_status sb_trace_play(const sb_trace *trace, sb_step_fn take, void *ctx, sb_error *err);
 
+/* The same. Before a step in which a sequence continues another one, also passes the steps that fed
+ * its prefix, as steps of that sequence (`again`, prefix.h). For comparisons, which then know the
+ * state that the sequence begins with. */
+sb_status sb_trace_play_again(const sb_trace *trace, sb_step_fn take, void *ctx, sb_error *err);
+
 #endif

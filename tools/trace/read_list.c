@@ -80,7 +80,7 @@ static sb_status read_format(const sb_json_object *o, sb_trace *t, sb_error *err
         status = sb_json_u64(o, "version", &version, err);
     if (!status && (version < SB_TRACE_OLDEST || version > SB_TRACE_VERSION))
         status =
-            sb_json_fail(o, "version", SB_ERR_UNSUPPORTED, err, "is %" PRIu64 ", expected %d or %d",
+            sb_json_fail(o, "version", SB_ERR_UNSUPPORTED, err, "is %" PRIu64 ", expected %d to %d",
                          version, SB_TRACE_OLDEST, SB_TRACE_VERSION);
     t->head.version = (unsigned)version;
     if (!status)
@@ -163,15 +163,49 @@ static sb_status read_version_2(const sb_json_object *o, sb_trace *t, sb_error *
     return status ? status : read_delta_chunk(o, t, err);
 }
 
-/* Allows only the keys of the trace's version; those of version 1 come last in the list. */
+/* U-11: "a number from 1 to 1048576", which "block" needs and "full" cannot have */
+static sb_status read_prefix_block(const sb_json_object *o, sb_trace *t, sb_error *err)
+{
+    uint64_t block = 0;
+    int has = sb_json_get(o, "prefix_block") != NULL;
+    sb_status status =
+        has ? read_number(o, "prefix_block", SB_TRACE_MAX_BLOCK, &block, err) : SB_OK;
+    if (!status && has && !block)
+        status = sb_json_fail(o, "prefix_block", SB_ERR_INPUT, err, "is 0, expected at least 1");
+    if (!status && !has && t->head.prefix == SB_TRACE_PREFIX_block)
+        status =
+            sb_json_fail(o, "prefix_block", SB_ERR_INPUT, err,
+                         "is absent, but \"prefix\" is \"block\": expected a number of tokens");
+    if (!status && has && t->head.prefix != SB_TRACE_PREFIX_block &&
+        t->head.prefix != SB_TRACE_PREFIX_checkpoint)
+        status = sb_json_fail(o, "prefix_block", SB_ERR_INPUT, err,
+                              "is present, but \"prefix\" is neither \"block\" nor \"checkpoint\"");
+    t->head.prefix_block = (uint32_t)block;
+    return status;
+}
+
+/* The keys that only version 3 has. */
+static sb_status read_version_3(const sb_json_object *o, sb_trace *t, sb_error *err)
+{
+    const char *text = "";
+    sb_status status = sb_json_string_or(o, "prefix", "", &text, err);
+    if (!status && sb_json_get(o, "prefix") && !sb_trace_prefix_of(text, &t->head.prefix))
+        status = sb_json_fail(o, "prefix", SB_ERR_INPUT, err,
+                              "is \"%s\", expected full, block or checkpoint", SB_SHOW(text));
+    return status ? status : read_prefix_block(o, t, err);
+}
+
+/* Allows only the keys of the trace's version; those of the newest version come first in the list,
+ * and those of version 1 last. */
 static sb_status check_keys(const sb_json_object *o, unsigned version, sb_error *err)
 {
-    static const char *const keys[] = {
-        "rollback",   "drafter", "functions",  "delta_chunk", "format", "version",
-        "spec",       "engine",  "arithmetic", "profile",     "knobs",  "checkpoint",
-        "vocab_size", "steps",   "level",      "note",        NULL};
-    enum { NEW_KEYS = 4 };
-    return sb_json_only(o, version < 2 ? keys + NEW_KEYS : keys, err);
+    static const char *const keys[] = {"prefix",    "prefix_block", "rollback",   "drafter",
+                                       "functions", "delta_chunk",  "format",     "version",
+                                       "spec",      "engine",       "arithmetic", "profile",
+                                       "knobs",     "checkpoint",   "vocab_size", "steps",
+                                       "level",     "note",         NULL};
+    enum { OF_3 = 2, OF_2 = 4 };
+    return sb_json_only(o, keys + (version < 3 ? OF_3 : 0) + (version < 2 ? OF_2 : 0), err);
 }
 
 static sb_status read_head(const sb_json_object *o, sb_trace *t, sb_error *err)
@@ -183,6 +217,8 @@ static sb_status read_head(const sb_json_object *o, sb_trace *t, sb_error *err)
         status = check_keys(o, t->head.version, err);
     if (!status)
         status = read_version_2(o, t, err);
+    if (!status)
+        status = read_version_3(o, t, err);
     if (!status)
         status = read_text(o, "engine", t->head.engine, sizeof t->head.engine, err);
     if (!status && !t->head.engine[0])
@@ -353,6 +389,60 @@ static sb_status read_state(place *p, json_t *value, sb_step *step, sb_error *er
     return status ? status : read_digest(&o, "mtp", &s->mtp, &s->has_mtp, err);
 }
 
+/* The tokens before a sequence that continues another one: all, or none. */
+static sb_status read_prefix_tokens(const sb_json_object *o, const sb_trace *t,
+                                    sb_step_prefix *prefix, sb_error *err)
+{
+    size_t n = (size_t)prefix->position, count = 0;
+    json_t *list = sb_json_get(o, "tokens");
+    if (!list)
+        return SB_OK;
+    if (json_array_size(list) != n)
+        return sb_json_fail(o, "tokens", SB_ERR_INPUT, err,
+                            "has %zu ids, expected the %zu tokens before position %zu",
+                            json_array_size(list), n, n);
+    uint64_t *ids = sb_alloc(n, sizeof *ids);
+    prefix->tokens = sb_alloc(n, sizeof *prefix->tokens);
+    sb_status status = ids && prefix->tokens
+                           ? sb_json_u64_array(o, "tokens", n, n, ids, &count, err)
+                           : no_memory(o->file, err);
+    for (size_t i = 0; i < count && !status; i++) {
+        prefix->tokens[i] = (uint32_t)ids[i];
+        if (ids[i] >= t->head.vocab_size)
+            status = sb_json_fail(o, "tokens", SB_ERR_INPUT, err,
+                                  "has id %" PRIu64 " at %zu, expected one below vocab_size %u",
+                                  ids[i], i, (unsigned)t->head.vocab_size);
+    }
+    free(ids);
+    return status;
+}
+
+static sb_status read_prefix(place *p, const sb_trace *t, json_t *value, sb_step *step,
+                             sb_error *err)
+{
+    static const char *const keys[] = {"sequence", "parent", "position", "tokens", NULL};
+    sb_json_object o;
+    uint64_t parent = 0;
+    sb_step_prefix *prefix = sb_step_add_prefix(step);
+    sb_status status = prefix ? enter(p, "prefixes", value, &o, err) : no_memory(p->file, err);
+    if (!status)
+        status = sb_json_only(&o, keys, err);
+    if (!status)
+        status = read_sequence(&o, &prefix->sequence, err);
+    if (!status)
+        status = read_number(&o, "parent", SB_TRACE_MAX_SEQUENCES - 1, &parent, err);
+    if (!status)
+        status = read_number(&o, "position", SB_POSITION_LIMIT - 1, &prefix->position, err);
+    if (!status && !prefix->position)
+        status = sb_json_fail(&o, "position", SB_ERR_INPUT, err,
+                              "is 0, expected at least 1: a sequence that begins with an empty "
+                              "state continues no other one");
+    if (status)
+        return status;
+    prefix->parent = (uint32_t)parent;
+    return read_prefix_tokens(&o, t, prefix, err);
+}
+
 /* --- steps -------------------------------------------------------------------------------------
  */
 
@@ -394,12 +484,14 @@ static sb_status read_logits_rows(const sb_json_object *o, sb_step *step, sb_err
 static sb_status read_lists(place *p, const sb_json_object *o, const sb_trace *t, sb_step *step,
                             sb_error *err)
 {
-    json_t *rows, *rounds, *states;
+    json_t *rows, *rounds, *states, *prefixes;
     sb_status status = list_of(o, "rows", &rows, err);
     if (!status)
         status = list_of(o, "rounds", &rounds, err);
     if (!status)
         status = list_of(o, "states", &states, err);
+    if (!status)
+        status = list_of(o, "prefixes", &prefixes, err);
     if (status)
         return status;
     for (p->item = 0; p->item < json_array_size(rows) && !status; p->item++)
@@ -408,13 +500,15 @@ static sb_status read_lists(place *p, const sb_json_object *o, const sb_trace *t
         status = read_round(p, t, json_array_get(rounds, p->item), step, err);
     for (p->item = 0; p->item < json_array_size(states) && !status; p->item++)
         status = read_state(p, json_array_get(states, p->item), step, err);
+    for (p->item = 0; p->item < json_array_size(prefixes) && !status; p->item++)
+        status = read_prefix(p, t, json_array_get(prefixes, p->item), step, err);
     return status ? status : read_logits_rows(o, step, err);
 }
 
 static sb_status read_step(place *p, sb_trace *t, json_t *value, sb_error *err)
 {
-    static const char *const keys[] = {"step",   "tensors", "rows", "logits_rows",
-                                       "rounds", "states",  "note", NULL};
+    static const char *const keys[] = {"prefixes", "step",   "tensors", "rows", "logits_rows",
+                                       "rounds",   "states", "note",    NULL};
     sb_json_object o;
     char path[40];
     uint64_t number = 0;
@@ -422,7 +516,7 @@ static sb_status read_step(place *p, sb_trace *t, json_t *value, sb_error *err)
     snprintf(path, sizeof path, "steps[%zu]", p->step);
     sb_status status = sb_json_object_at(value, p->file, path, &o, err);
     if (!status)
-        status = sb_json_only(&o, keys, err);
+        status = sb_json_only(&o, t->head.version < 3 ? keys + 1 : keys, err);
     if (!status)
         status = sb_json_u64(&o, "step", &number, err);
     if (!status && number != p->step)

@@ -18,6 +18,7 @@ struct sb_trace {
 enum {
     SB_TRACE_MAX_SEQUENCES = 1 << 20,
     SB_TRACE_MAX_SLOTS = 1 << 20,
+    SB_TRACE_MAX_BLOCK = 1 << 20,
     SB_TRACE_MAX_VOCAB = 1 << 24 /* ids are exact in binary32 */
 };
 

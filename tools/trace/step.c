@@ -28,6 +28,9 @@ void sb_step_clear(sb_step *step)
     for (size_t i = 0; i < step->state_count; i++)
         clear_values(&step->states[i].pieces);
     clear_values(&step->taps);
+    for (size_t i = 0; i < step->prefix_count; i++)
+        free(step->prefixes[i].tokens);
+    free(step->prefixes);
     free(step->logits_rows);
     free(step->states);
     free(step->rounds);
@@ -65,6 +68,14 @@ sb_step_value *sb_step_add(sb_step_values *values, const char *name, size_t rows
     }
     values->count++;
     return v;
+}
+
+size_t sb_step_kept(const sb_step *step, uint32_t sequence, size_t rows)
+{
+    for (size_t i = 0; i < step->round_count; i++)
+        if (step->rounds[i].sequence == sequence && step->rounds[i].round.emitted < rows)
+            return step->rounds[i].round.emitted;
+    return rows;
 }
 
 /* Makes room for one more item after `count` items; doubles the room at powers of two. */
@@ -113,6 +124,16 @@ sb_step_round *sb_step_add_round(sb_step *step)
     step->rounds = more;
     more[step->round_count] = (sb_step_round){.sequence = 0};
     return &more[step->round_count++];
+}
+
+sb_step_prefix *sb_step_add_prefix(sb_step *step)
+{
+    sb_step_prefix *more = one_more(step->prefixes, step->prefix_count, sizeof *more);
+    if (!more)
+        return NULL;
+    step->prefixes = more;
+    more[step->prefix_count] = (sb_step_prefix){.sequence = 0};
+    return &more[step->prefix_count++];
 }
 
 sb_status sb_step_of_ids(uint32_t sequence, uint64_t position, const uint32_t *ids, size_t count,

@@ -53,6 +53,21 @@ typedef struct sb_step_round {
     sb_round round;    /* drafts, accepted, tokens emitted; `chosen` is not recorded */
 } sb_step_round;
 
+/* U-11: "it begins with the state that its parent had after `position` tokens" */
+typedef struct sb_step_prefix {
+    uint32_t sequence, parent;
+    uint64_t position;
+    uint32_t *tokens; /* (position) the tokens before it, or NULL */
+} sb_step_prefix;
+
+/* A step that is no call of the engine: rows of a parent, fed again for a sequence that continues
+ * it (prefix.h). */
+typedef enum sb_step_again {
+    SB_STEP_NOT_AGAIN,
+    SB_STEP_AGAIN,
+    SB_STEP_AGAIN_UNDONE /* the call had more rows, which its round rejected */
+} sb_step_again;
+
 /* One forward call. A last step without rows has the states after the last call. */
 typedef struct sb_step {
     uint64_t number;
@@ -67,6 +82,9 @@ typedef struct sb_step {
     char first_unknown[96];
     sb_step_round *rounds; /* rounds whose verify rows are in this call */
     size_t round_count;
+    sb_step_prefix *prefixes; /* of sequences that begin in this step */
+    size_t prefix_count;
+    sb_step_again again;
     uint32_t *ended; /* sequences without rows or states in later steps, so that a comparison may
                         free them. Others may go on */
     size_t ended_count;
@@ -78,6 +96,10 @@ void sb_step_clear(sb_step *step); /* frees everything, zeroes the struct */
 /* The row of `value` (sb_tap_is_of_logits) for a row of the step; -1: none. */
 long long sb_step_logits_row(const sb_step *step, const sb_step_value *value, size_t row);
 
+/* Of the `rows` rows of a sequence in this step, the number that its round kept; all, if the step
+ * has no round of the sequence. */
+size_t sb_step_kept(const sb_step *step, uint32_t sequence, size_t rows);
+
 /* Appends a zeroed item; NULL if memory is out. The pointer is valid until the next append.
  * with_data: allocates the data of a value. */
 sb_step_value *sb_step_add(sb_step_values *values, const char *name, size_t rows, size_t cols,
@@ -85,6 +107,7 @@ sb_step_value *sb_step_add(sb_step_values *values, const char *name, size_t rows
 sb_step_row *sb_step_add_row(sb_step *step);
 sb_step_state *sb_step_add_state(sb_step *step);
 sb_step_round *sb_step_add_round(sb_step *step);
+sb_step_prefix *sb_step_add_prefix(sb_step *step);
 sb_status sb_step_add_ended(sb_step *step, uint32_t sequence); /* SB_OK or SB_ERR_MEMORY */
 
 /* Makes a step that has only token ids (level 0): `count` rows of one sequence from `position` on.

@@ -222,6 +222,25 @@ static json_t *state_json(const sb_step_state *s)
     return out;
 }
 
+static json_t *prefix_json(const sb_step_prefix *p)
+{
+    json_t *out = json_pack("{s:I,s:I,s:I}", "sequence", (json_int_t)p->sequence, "parent",
+                            (json_int_t)p->parent, "position", (json_int_t)p->position);
+    if (p->tokens)
+        json_object_set_new(out, "tokens", ids_json(p->tokens, (size_t)p->position));
+    return out;
+}
+
+/* U-11: a step without such sequences has no list */
+static void add_prefixes(json_t *out, const sb_step *step)
+{
+    json_t *list = step->prefix_count ? json_array() : NULL;
+    for (size_t i = 0; i < step->prefix_count; i++)
+        json_array_append_new(list, prefix_json(&step->prefixes[i]));
+    if (list)
+        json_object_set_new(out, "prefixes", list);
+}
+
 static json_t *step_json(const sb_step *step, size_t tensors)
 {
     json_t *rows = json_array(), *rounds = json_array(), *states = json_array();
@@ -241,6 +260,7 @@ static json_t *step_json(const sb_step *step, size_t tensors)
     }
     json_object_set_new(out, "rounds", rounds);
     json_object_set_new(out, "states", states);
+    add_prefixes(out, step);
     return out;
 }
 
@@ -262,8 +282,8 @@ static sb_status append(sb_trace_writer *w, const char *before, json_t *value, c
     return status;
 }
 
-/* U-10: unknown values have no key */
-static void add_version_2(json_t *out, const sb_trace_head *head)
+/* U-10, U-11: unknown values have no key */
+static void add_newer(json_t *out, const sb_trace_head *head)
 {
     if (head->rollback)
         json_object_set_new(out, "rollback", json_string(sb_trace_rollback_name(head->rollback)));
@@ -273,6 +293,10 @@ static void add_version_2(json_t *out, const sb_trace_head *head)
         json_object_set_new(out, "functions", json_string(head->functions));
     if (head->delta_chunk)
         json_object_set_new(out, "delta_chunk", json_integer(head->delta_chunk));
+    if (head->prefix)
+        json_object_set_new(out, "prefix", json_string(sb_trace_prefix_name(head->prefix)));
+    if (head->prefix_block)
+        json_object_set_new(out, "prefix_block", json_integer(head->prefix_block));
 }
 
 static sb_status write_head(sb_trace_writer *w, const sb_trace_head *head, sb_error *err)
@@ -290,7 +314,7 @@ static sb_status write_head(sb_trace_writer *w, const sb_trace_head *head, sb_er
     if (head->checkpoint.hex[0])
         json_object_set_new(out, "checkpoint", json_string(head->checkpoint.hex));
     json_object_set_new(out, "vocab_size", json_integer(head->vocab_size));
-    add_version_2(out, head);
+    add_newer(out, head);
     /* the object stays open for the steps and the level */
     char *text = sb_json_dumps(out, JSON_ENCODE_ANY);
     json_decref(out);
