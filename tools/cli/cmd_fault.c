@@ -209,6 +209,7 @@ static const char *const row_words[LEVEL_ROWS] = {
     [SB_PLANT_special] = "incidents, in one op",
     [SB_PLANT_mistake] = "mistakes, in one op",
     [SB_PLANT_slip] = "slips between calls",
+    [SB_PLANT_hit] = "hits of a prefix cache",
     [SB_PLANT_knob] = "rounding points of another engine",
     [SB_PLANT_edit] = "in a checkpoint",
     [SB_PLANT_file] = "in a file, seen by check",

@@ -65,7 +65,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
     if (!status)
         status = sb_differ_step(s->differ, step, err);
     s->keep.frozen = sb_differ_failed(s->differ);
-    s->rows += step->row_count;
+    s->rows += step->again ? 0 : step->row_count;
     look(s, step);
     if (s->run->side->trace && step->row_count)
         sb_progress(NULL, "row", s->rows, sb_trace_rows(s->run->side->trace));
@@ -120,6 +120,7 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->forced.rollback = o->free.rollback = rollback_of(run);
     o->forced.external = run->drafter == SB_TRACE_DRAFTER_external;
     o->free.explain = run->explain;
+    o->free.prefix_block = run->side->trace ? sb_trace_info(run->side->trace)->prefix_block : 0;
     /* not for a live engine: its call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);
     o->free.external = run->drafter == SB_TRACE_DRAFTER_external;
@@ -231,10 +232,27 @@ static sb_status search(sb_diff_run *run, const sb_differ_options *options, sb_k
     return status;
 }
 
+/* U-11: the hit of a sequence that failed in its first call, or in the state before it; else NULL.
+ * Its parent has passed these ops. */
+static const sb_hit_verdict *failed_hit(const sb_verdicts *v)
+{
+    const sb_hit_verdict *hit = sb_verdicts_hit_of(v, v->first_failure.sequence);
+    return hit && hit->verdict == SB_VERDICT_FAIL &&
+                   v->first_failure.token < hit->position + hit->rows
+               ? hit
+               : NULL;
+}
+
 static sb_status explain(sb_diff_run *run, const sb_differ_options *options, sb_keep *keep,
                          sb_error *err)
 {
-    if (keep->lost)
+    const sb_hit_verdict *hit = failed_hit(&run->verdicts);
+    if (hit)
+        sb_diff_note(run,
+                     "sequence %u fails where it continues sequence %u: the mistake lies in the "
+                     "state that it begins with",
+                     (unsigned)hit->sequence, (unsigned)hit->parent);
+    else if (keep->lost)
         sb_diff_note(run, "no explanation: too many steps before the failure to repeat them");
     else if (run->has_forced && !op_failed(&run->verdicts))
         sb_diff_note(run, "every op is right on its own inputs: the mistake lies between the ops, "

@@ -111,7 +111,7 @@ int sb_side_alike(const sb_side *a, const sb_side *b)
 sb_status sb_side_play(const sb_side *side, sb_step_fn take, void *ctx, sb_error *err)
 {
     return side->dump ? sb_dump_play(side->dump, take, ctx, err)
-                      : sb_trace_play(side->trace, take, ctx, err);
+                      : sb_trace_play_again(side->trace, take, ctx, err);
 }
 
 void sb_side_close(sb_side *side)

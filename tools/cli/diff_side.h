@@ -51,7 +51,8 @@ int sb_side_recorded(const sb_side *side);
 /* True if the two can be compared with each other. */
 int sb_side_alike(const sb_side *a, const sb_side *b);
 
-/* Passes the steps of a recorded side to `take`. */
+/* Passes the steps of a recorded side to `take`; before a sequence that continues another one, also
+ * the steps that fed its prefix (sb_trace_play_again). */
 sb_status sb_side_play(const sb_side *side, sb_step_fn take, void *ctx, sb_error *err);
 
 /* The arithmetic of its computation, as far as the side declares one. */

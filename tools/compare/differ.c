@@ -230,6 +230,7 @@ typedef struct ways {
     const sb_step *step;
     sb_error *err, of_ops;
     sb_status ops, whole;
+    int lost; /* ops of a sequence cannot be judged, because those of its prefix could not */
 } ways;
 
 static void one_way(void *ctx, size_t i, size_t worker)
@@ -238,9 +239,11 @@ static void one_way(void *ctx, size_t i, size_t worker)
     sb_differ *d = w->d;
     (void)worker;
     if (i == 0 && d->forced)
-        w->ops = sb_forced_step(d->forced, w->step, d->worst, &w->of_ops);
+        w->ops = w->step->again ? sb_forced_again(d->forced, w->step, &w->lost, &w->of_ops)
+                                : sb_forced_step(d->forced, w->step, d->worst, &w->of_ops);
     if (i == 1 && d->free)
-        w->whole = sb_free_step(d->free, w->step, w->err);
+        w->whole = w->step->again ? sb_free_again(d->free, w->step, w->err)
+                                  : sb_free_step(d->free, w->step, w->err);
 }
 
 /* Runs both ways. Each way has its own sessions and verdicts, so both can run at once. With many
@@ -253,6 +256,12 @@ static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
     sb_parallel_for(2, d->forced && d->free && sb_threads() <= FEW, one_way, &w);
     if (w.ops)
         *err = w.of_ops;
+    if (w.lost && !d->ops.lost) {
+        d->ops.lost = 1;
+        snprintf(d->ops.reason, sizeof d->ops.reason,
+                 "sequence %u: the values of its prefix cannot be followed",
+                 (unsigned)step->rows[0].sequence);
+    }
     return w.ops ? w.ops : w.whole;
 }
 
@@ -346,6 +355,38 @@ static void judge_lengths(sb_differ *d, const sb_step *step)
     }
 }
 
+/* U-11: adds a verdict for each sequence that continues another one in this step. */
+static sb_status add_hits(const sb_differ *d, const sb_step *step, sb_error *err)
+{
+    for (size_t i = 0; i < step->prefix_count; i++) {
+        sb_hit_verdict *hit = sb_verdicts_hit(d->options.verdicts);
+        if (!hit)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for verdicts");
+        hit->sequence = step->prefixes[i].sequence;
+        hit->parent = step->prefixes[i].parent;
+        hit->position = step->prefixes[i].position;
+    }
+    return SB_OK;
+}
+
+/* Adds the first call of such a sequence to its verdict. */
+static void judge_hits(const sb_differ *d, size_t first)
+{
+    sb_verdicts *v = d->options.verdicts;
+    for (size_t i = 0; i < v->hit_count; i++) {
+        sb_hit_verdict *hit = &v->hits[i];
+        size_t rows = 0;
+        for (size_t at = first; at < v->token_count && !hit->rows; at++)
+            if (v->tokens[at].sequence == hit->sequence) {
+                hit->verdict = sb_verdict_worse(hit->verdict, v->tokens[at].verdict);
+                rows++;
+            }
+        hit->rows += rows;
+        for (size_t part = 0; part < SB_STATE_PARTS && rows; part++)
+            hit->verdict = sb_verdict_worse(hit->verdict, hit->state[part].verdict);
+    }
+}
+
 sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
 {
     sb_differ *d = differ;
@@ -354,6 +395,10 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
     sb_status status = d->started || !step->row_count ? SB_OK : start(d, step, err);
     if (!status)
         status = make_room(d, step->row_count, err);
+    if (!status && step->again)
+        return both_ways(d, step, err);
+    if (!status)
+        status = add_hits(d, step, err);
     d->steps += step->row_count != 0;
     for (size_t i = 0; i < step->row_count; i++)
         if (step->rows[i].sequence >= d->sequences)
@@ -371,6 +416,8 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
                           step->rounds[i].round.accepted);
     if (!status)
         add_worst(d, step, first);
+    if (!status)
+        judge_hits(d, first);
     return status || !d->forced ? status : add_cells(d, step, first, err);
 }
 
@@ -428,7 +475,18 @@ static void join_not_finite(sb_differ *d, int is_of_op)
         return;
     v->has_failure = 1;
     v->first_failure = *place;
+    sb_verdicts_name_parent(v, &v->first_failure);
     v->around.count = 0;
+}
+
+/* Fails the hit that a failed sequence began with, if the failure is in its first call or in the
+ * state before it. */
+static void fail_hit(sb_verdicts *v)
+{
+    const sb_place *place = &v->first_failure;
+    sb_hit_verdict *hit = v->has_failure ? sb_verdicts_hit_of(v, place->sequence) : NULL;
+    if (hit && place->token < hit->position + hit->rows)
+        hit->verdict = SB_VERDICT_FAIL;
 }
 
 /* Merges the failures of the forced way into the rest. Within a token, the failed op is named
@@ -443,11 +501,13 @@ void sb_differ_stop(sb_differ *d)
          (first->sequence == other->sequence && first->token <= other->token))) {
         v->has_failure = 1;
         v->first_failure = *first;
+        sb_verdicts_name_parent(v, &v->first_failure);
         v->around = ops->around;
         is_of_op = 1;
     }
     if (d->has_not_finite)
         join_not_finite(d, is_of_op);
+    fail_hit(v);
     memcpy(v->bundled, ops->bundled, sizeof v->bundled);
     memcpy(v->unbundled, ops->unbundled, sizeof v->unbundled);
     v->failures += ops->failures;

@@ -7,14 +7,6 @@
 
 enum { KEEP_BYTES = 256 << 20 };
 
-static void *copy(const void *from, size_t count, size_t size)
-{
-    void *to = sb_alloc(count ? count : 1, size);
-    if (to && count)
-        memcpy(to, from, count * size);
-    return to;
-}
-
 static size_t values_bytes(const sb_step_values *values)
 {
     size_t bytes = 0;
@@ -30,53 +22,6 @@ static size_t step_bytes(const sb_step *step)
     for (size_t i = 0; i < step->state_count; i++)
         bytes += values_bytes(&step->states[i].pieces);
     return bytes;
-}
-
-/* 0 if memory runs out; `to` then owns the values copied so far. */
-static int copy_values(const sb_step_values *from, sb_step_values *to)
-{
-    to->count = 0;
-    to->room = from->count ? from->count : 1;
-    to->items = copy(from->items, from->count, sizeof *to->items);
-    if (!to->items)
-        return 0;
-    for (size_t i = 0; i < from->count; i++) {
-        const sb_step_value *v = &from->items[i];
-        to->items[i].data = v->data ? copy(v->data, v->rows * v->cols, sizeof *v->data) : NULL;
-        to->count = i + 1;
-        if (v->data && !to->items[i].data)
-            return 0;
-    }
-    return 1;
-}
-
-static int copy_states(const sb_step *from, sb_step *to)
-{
-    to->states = copy(from->states, from->state_count, sizeof *to->states);
-    to->state_count = 0;
-    for (size_t i = 0; to->states && i < from->state_count; i++) {
-        int good = copy_values(&from->states[i].pieces, &to->states[i].pieces);
-        to->state_count = i + 1;
-        if (!good)
-            return 0;
-    }
-    return to->states != NULL;
-}
-
-static int copy_step(const sb_step *from, sb_step *to)
-{
-    *to = (sb_step){.number = from->number};
-    to->rows = copy(from->rows, from->row_count, sizeof *to->rows);
-    to->row_count = to->rows ? from->row_count : 0;
-    to->rounds = copy(from->rounds, from->round_count, sizeof *to->rounds);
-    to->round_count = to->rounds ? from->round_count : 0;
-    if (from->logits_rows) {
-        to->logits_rows = copy(from->logits_rows, from->logits_count, sizeof *to->logits_rows);
-        to->logits_count = from->logits_count;
-    }
-    if (from->logits_rows && !to->logits_rows)
-        return 0;
-    return to->rows && to->rounds && copy_values(&from->taps, &to->taps) && copy_states(from, to);
 }
 
 /* True if the full state of a sequence before this row is recorded. */
@@ -139,7 +84,7 @@ sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
     if (!steps)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu steps", keep->count + 1);
     keep->steps = steps;
-    if (!copy_step(step, &keep->steps[keep->count++]))
+    if (!sb_step_copy(step, &keep->steps[keep->count++]))
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a copy of a step");
     keep->bytes += step_bytes(step);
     return SB_OK;

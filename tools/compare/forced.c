@@ -321,6 +321,30 @@ sb_status sb_forced_step(sb_forced *f, const sb_step *step, double *worst, sb_er
     return status || !f->broken ? status : sb_fail(err, f->broken, "%s", f->why.text);
 }
 
+sb_status sb_forced_again(sb_forced *f, const sb_step *step, int *lost, sb_error *err)
+{
+    const sb_forced_options options = f->options;
+    sb_verdicts unused = {0};
+    forced_count *counts = sb_alloc(SB_OP_COUNT, sizeof *counts);
+    if (!counts)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    memcpy(counts, f->counts, sizeof f->counts);
+    f->options.verdicts = &unused;
+    f->options.bundle = NULL;
+    f->options.cells = NULL;
+    f->options.coverage = NULL;
+    sb_status status = sb_forced_step(f, step, NULL, err);
+    /* T-85: the engine may have fed the kept rows of a round again */
+    if (!status && step->again == SB_STEP_AGAIN_UNDONE && f->at)
+        forced_undone(f, f->at, step->rows[0].position);
+    *lost = unused.lost;
+    f->options = options;
+    memcpy(f->counts, counts, sizeof f->counts);
+    sb_verdicts_free(&unused);
+    free(counts);
+    return status;
+}
+
 int sb_forced_overflowed(const sb_forced *f, uint32_t sequence)
 {
     for (size_t i = 0; f && i < f->sequence_count; i++)

@@ -39,6 +39,10 @@ void sb_forced_free(sb_forced *forced);
  * earlier recorded values gave. */
 sb_status sb_forced_step(sb_forced *forced, const sb_step *step, double *worst, sb_error *err);
 
+/* T-90: "these calls are computed again for it". Their values become known; nothing is judged.
+ * *lost: the sequence cannot be followed. */
+sb_status sb_forced_again(sb_forced *forced, const sb_step *step, int *lost, sb_error *err);
+
 /* True if a sequence is lost because the reference itself reached a value that is not finite. */
 int sb_forced_overflowed(const sb_forced *forced, uint32_t sequence);
 

@@ -23,7 +23,8 @@ sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_
         sb_knobs_exact(&f->knobs);
     f->factor = sb_envelope_factor(model, &f->knobs, options->arithmetic, model->config.vocab_size);
     f->logits = sb_alloc(model->config.vocab_size, sizeof *f->logits);
-    if (!f->logits) {
+    f->history = options->explain ? sb_history_new() : NULL;
+    if (!f->logits || (options->explain && !f->history)) {
         sb_free_free(f);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
     }
@@ -50,6 +51,7 @@ void sb_free_free(sb_free *f)
     for (size_t i = 0; i < f->count; i++)
         free_sequence(&f->sequences[i]);
     free(f->sequences);
+    sb_history_free(f->history);
     free(f->logits);
     free(f->bounds);
     free(f);
@@ -63,12 +65,39 @@ void sb_free_fail(sb_free *f, const sb_free_sequence *s, uint64_t position, sb_p
     f->v->verdict = sb_verdict_worse(f->v->verdict, SB_VERDICT_FAIL);
 }
 
+sb_state_verdict *sb_free_part(sb_free *f, const sb_free_sequence *s, sb_state_part part)
+{
+    if (s->has_round)
+        return &f->v->rounds[s->round].state[part];
+    return sb_free_begins(f, s) ? &f->v->hits[s->hit].state[part] : NULL;
+}
+
+int sb_free_begins(const sb_free *f, const sb_free_sequence *s)
+{
+    return s->has_hit && s->position + s->rows == f->v->hits[s->hit].position;
+}
+
+void sb_free_fail_origin(sb_free *f, const sb_free_sequence *s)
+{
+    if (s->has_round)
+        f->v->rounds[s->round].verdict = SB_VERDICT_FAIL;
+    else if (sb_free_begins(f, s))
+        f->v->hits[s->hit].verdict = SB_VERDICT_FAIL;
+}
+
 static void lose(sb_free *f, sb_free_sequence *s, const char *why)
 {
     s->lost = 1;
     f->v->verdict = sb_verdict_worse(f->v->verdict, SB_VERDICT_SKIPPED);
     if (!f->v->reason[0])
         snprintf(f->v->reason, sizeof f->v->reason, "sequence %u: %s", (unsigned)s->number, why);
+}
+
+static sb_status new_trials(const sb_free *f, sb_free_sequence *s, sb_error *err)
+{
+    const sb_session_options session = {
+        .knobs = &f->knobs, .hook = f->options.twin, .hook_ctx = f->options.twin_ctx};
+    return sb_trials_new(f->model, &session, &s->trials, err);
 }
 
 static sb_status open_sequence(sb_free *f, sb_free_sequence *s, sb_error *err)
@@ -82,11 +111,9 @@ static sb_status open_sequence(sb_free *f, sb_free_sequence *s, sb_error *err)
                                    .coverage = f->options.coverage,
                                    .twin = f->options.twin,
                                    .twin_ctx = f->options.twin_ctx};
-    sb_session_options session = {
-        .knobs = &f->knobs, .hook = f->options.twin, .hook_ctx = f->options.twin_ctx};
     sb_status status = sb_envelope_new(f->model, &options, &s->envelope, err);
     if (!status && f->options.explain)
-        status = sb_trials_new(f->model, &session, &s->trials, err);
+        status = new_trials(f, s, err);
     s->logits = sb_alloc(f->model->config.vocab_size, sizeof *s->logits);
     if (!status && !s->logits)
         status = sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
@@ -198,7 +225,10 @@ static sb_status settle(sb_free *f, sb_free_sequence *s, const uint64_t *next, s
         if (s->verify && s->kept)
             wrong_place(f, s, *next);
         if (!s->verify || *next <= s->position || *next > s->position + s->rows) {
-            lose(f, s, "the rows are not consecutive");
+            lose(f, s,
+                 s->rows ? "the rows are not consecutive"
+                         : "it begins behind position 0, and the steps that fed the tokens before "
+                           "are not known: it names no parent (U-11)");
             return SB_OK;
         }
         kept = (size_t)(*next - s->position);
@@ -294,11 +324,52 @@ static sb_status end_sequence(sb_free *f, uint32_t number, sb_error *err)
     return status;
 }
 
-sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
+/* Notes the hits of the sequences that continue others in this step. */
+static sb_status begin_hits(sb_free *f, const sb_step *step, sb_error *err)
 {
     sb_status status = SB_OK;
+    for (size_t i = 0; i < step->prefix_count && !status; i++) {
+        sb_free_sequence *s = NULL;
+        const sb_hit_verdict *hit = sb_verdicts_hit_of(f->v, step->prefixes[i].sequence);
+        status = find(f, step->prefixes[i].sequence, &s, err);
+        if (status || !hit)
+            continue;
+        s->has_hit = 1;
+        s->hit = (size_t)(hit - f->v->hits);
+        if (f->options.explain && !s->trials)
+            status = new_trials(f, s, err);
+        if (!status)
+            status = sb_free_suspect_hit(f, s, err);
+    }
+    return status;
+}
+
+/* The step is judged as any other, and everything but its sequence is then as before. */
+sb_status sb_free_again(sb_free *f, const sb_step *step, sb_error *err)
+{
+    sb_verdicts unused = {0};
+    sb_free before = *f;
+    f->v = &unused;
+    f->options.explain = 0;
+    sb_status status = sb_free_step(f, step, err);
+    before.sequences = f->sequences;
+    before.count = f->count;
+    before.room = f->room;
+    before.bounds = f->bounds;
+    before.bounds_room = f->bounds_room;
+    *f = before;
+    for (size_t i = 0; i < f->count; i++)
+        if (step->row_count && f->sequences[i].number == step->rows[0].sequence)
+            f->sequences[i].waits = 0; /* its token has no verdict */
+    sb_verdicts_free(&unused);
+    return status;
+}
+
+sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
+{
     f->step = step;
     f->steps++;
+    sb_status status = begin_hits(f, step, err);
     for (size_t i = 0, n; i < step->row_count && !status; i += n) {
         const sb_step_row *row = &step->rows[i];
         sb_free_sequence *s = NULL;
@@ -323,6 +394,8 @@ sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
     }
     for (size_t i = 0; i < step->ended_count && !status; i++)
         status = end_sequence(f, step->ended[i], err);
+    if (!status && f->history && !step->again)
+        status = sb_history_step(f->history, step, err);
     f->step = NULL;
     return status;
 }

@@ -27,7 +27,8 @@ typedef struct sb_free_options {
     sb_trace_rollback rollback; /* how the engine undoes rows, if known: T-85 */
     int greedy;            /* the engine emits the token of the largest logit: tokens are judged */
     int same_arithmetic;   /* the engine claims to use the reference's arithmetic */
-    int explain;           /* try the rollback mistakes if a round fails (rollback.h) */
+    int explain;           /* try the mistakes of rollback.h if a round or a hit fails */
+    uint32_t prefix_block; /* U-11: block length of the prefix cache, 0: not known */
     sb_coverage *coverage; /* receives the regimes of the reference's values, or NULL */
     sb_op_hook twin;       /* runs the ops of the reference, changed by an explanation; or NULL */
     void *twin_ctx;
@@ -41,8 +42,13 @@ sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_
 void sb_free_free(sb_free *free);
 
 /* Judges one step: makes a token verdict per row of kind prompt, decode or verify (kept or
- * rejected), and a round verdict per round. Compares states with the reference's own. */
+ * rejected), and a round verdict per round. Compares states with the reference's own. Sequences
+ * that continue another one in this step must have a hit in `verdicts`. */
 sb_status sb_free_step(sb_free *free, const sb_step *step, sb_error *err);
+
+/* T-90: "these calls are computed again for it"; nothing is judged. */
+sb_status sb_free_again(sb_free *free, const sb_step *step, sb_error *err);
+
 sb_status sb_free_finish(sb_free *free, sb_error *err);
 
 #endif

@@ -112,6 +112,12 @@ static void fail_digests(sb_free *f, size_t is_head)
             if ((part == SB_STATE_mtp) == is_head && state->verdict == SB_VERDICT_SKIPPED)
                 v->rounds[i].verdict = state->verdict = SB_VERDICT_FAIL;
         }
+    for (size_t i = 0; i < v->hit_count; i++)
+        for (size_t part = 0; part < SB_STATE_PARTS; part++) {
+            sb_state_verdict *state = &v->hits[i].state[part];
+            if ((part == SB_STATE_mtp) == is_head && state->verdict == SB_VERDICT_SKIPPED)
+                v->hits[i].verdict = state->verdict = SB_VERDICT_FAIL;
+        }
     if (d->round != SIZE_MAX)
         v->rounds[d->round].verdict = SB_VERDICT_FAIL;
     sb_verdicts_fail(v, &d->first);

@@ -7,6 +7,7 @@
 #include "tools/compare/free.h"
 #include "tools/compare/near.h"
 #include "tools/compare/rollback.h"
+#include "tools/trace/history.h"
 
 /* A step of the engine's head that is not judged yet: its row, and its logits if there are any. */
 typedef struct sb_free_draft {
@@ -26,20 +27,22 @@ typedef struct sb_free_sequence {
     uint32_t last;      /* the last token that it emitted */
     size_t accepted[2]; /* accepted drafts of the last round, and of the round before */
     uint64_t call;      /* step number of its last round */
-    int has_round;
+    int has_round, has_hit;
     size_t round;  /* index of the last round's verdict */
+    size_t hit;    /* index of the hit that it began with */
     float *logits; /* (V) the reference's logits of the row that gives the next token */
     sb_free_draft drafted[SB_MAX_DRAFTS]; /* draft steps since the last call */
     size_t drafts;
-    int waits;        /* the next token is still to come */
-    size_t token;     /* index of the verdict of the row that gives the next token */
-    int within_tight; /* logits were compared in the last call, all within the tight noise */
-    int anew;         /* some runs took other experts when rows were fed again: T-85 */
-    int flipped;      /* a state shows that the engine also took other experts */
-    int misplaced;    /* its rows continued at a wrong position */
-    int lost;         /* the sequence cannot be followed any more */
-    int ended;        /* no more rows will come: sessions and logits are released */
-    int explained;    /* a failure was explained, after this round */
+    int waits;         /* the next token is still to come */
+    size_t token;      /* index of the verdict of the row that gives the next token */
+    int within_tight;  /* logits were compared in the last call, all within the tight noise */
+    int anew;          /* some runs took other experts when rows were fed again: T-85 */
+    int flipped;       /* a state shows that the engine also took other experts */
+    int misplaced;     /* its rows continued at a wrong position */
+    int lost;          /* the sequence cannot be followed any more */
+    int ended;         /* no more rows will come: sessions and logits are released */
+    int explained;     /* a failure was explained, after this round */
+    int explained_hit; /* it was explained by the hit that it began with */
     size_t explained_round;
     struct sb_free_rows *rows_before; /* (pieces) rows of the last recorded state, or NULL */
     size_t pieces;
@@ -63,6 +66,7 @@ struct sb_free {
     double factor; /* T-41, for V logits */
     sb_free_sequence *sequences;
     size_t count, room;
+    sb_history *history; /* the tokens of all sequences, for hypotheses; or NULL */
     const sb_step *step; /* the current step */
     uint64_t steps;      /* steps so far */
     size_t first;        /* row 0 of the current call */
@@ -168,6 +172,20 @@ void sb_free_judge_digests(sb_free *f);
 
 /* Notes that a row of logits was compared, of the head or of the model. */
 void sb_free_see_row(sb_free *f, int is_head, const sb_near_difference *d);
+
+/* True if the sequence continues another one and has made no call of its own. */
+int sb_free_begins(const sb_free *f, const sb_free_sequence *s);
+
+/* The verdict of this part of the state that the last round left, or that a sequence begins with
+ * which continues another one; NULL: neither. */
+sb_state_verdict *sb_free_part(sb_free *f, const sb_free_sequence *s, sb_state_part part);
+
+/* Adds hypotheses about the state that a sequence begins with which continues another one
+ * (free_hit.c). */
+sb_status sb_free_suspect_hit(sb_free *f, sb_free_sequence *s, sb_error *err);
+
+/* Fails the last round, or the hit that the sequence begins with. */
+void sb_free_fail_origin(sb_free *f, const sb_free_sequence *s);
 
 /* Counts a failure and keeps the first. */
 void sb_free_fail(sb_free *f, const sb_free_sequence *s, uint64_t position, sb_place *place);

@@ -88,7 +88,16 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
 
 void sb_free_explain(sb_free *f, sb_free_sequence *s)
 {
-    if (!s->trials || !s->has_round || s->misplaced)
+    if (!s->trials || !(s->has_round || s->has_hit) || s->misplaced)
+        return;
+    if (!s->has_round) {
+        sb_hit_verdict *hit = &f->v->hits[s->hit];
+        sb_trials_say(s->trials, hit->hypothesis, sizeof hit->hypothesis);
+        s->explained = 1;
+        s->explained_hit = 1;
+        return;
+    }
+    if (s->explained_hit)
         return;
     if (!s->explained) {
         s->explained = 1;

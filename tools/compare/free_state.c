@@ -206,7 +206,8 @@ static void see_piece(sb_free_sequence *s, size_t index, const float *theirs, co
 static sb_state_verdict *verdict_of(sb_free *f, sb_free_sequence *s, const sb_piece *p,
                                     sb_state_verdict *none)
 {
-    return s->has_round ? &f->v->rounds[s->round].state[part_of(p, &f->model->config)] : none;
+    sb_state_verdict *part = sb_free_part(f, s, part_of(p, &f->model->config));
+    return part ? part : none;
 }
 
 static void fail_state(sb_free *f, sb_free_sequence *s, sb_state_verdict *out, sb_place *place)
@@ -217,8 +218,7 @@ static void fail_state(sb_free *f, sb_free_sequence *s, sb_state_verdict *out, s
         out->first = *place;
         out->has_first = 1;
     }
-    if (s->has_round)
-        f->v->rounds[s->round].verdict = SB_VERDICT_FAIL;
+    sb_free_fail_origin(f, s);
 }
 
 /* T-85: "Keys, values and entries before the round must stay as they were, bit by bit" */

@@ -61,7 +61,12 @@ static const mistake mistakes[] = {
 };
 enum { TRIALS = sizeof mistakes / sizeof *mistakes };
 
+/* A session that began with another state makes no mistake in a round. */
+static const mistake none = {"", SLOT_kept, SLOT_kept, 0, 0, 0};
+
 typedef struct trial {
+    const mistake *mistake;
+    char words[160];
     sb_session *session;
     sb_state *before; /* the state before the last verify; NULL where the session has snapshots */
     /* the state after the first row of the last round, if that round kept several rows; or NULL */
@@ -72,11 +77,26 @@ typedef struct trial {
 } trial;
 
 struct sb_trials {
-    trial trial[TRIALS];
+    const sb_model *model;
+    sb_session_options options;
+    trial *trial; /* (count) the rollback mistakes, then the other states to begin with */
+    size_t count, trial_room;
     uint32_t *tokens; /* tokens of the last verify */
     size_t rows, room;
     double reference;
 };
+
+static sb_status add(sb_trials *t, const mistake *m, const char *words, sb_error *err)
+{
+    trial *more = sb_grow(t->trial, t->count, &t->trial_room, sizeof *more);
+    if (!more)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for hypotheses");
+    t->trial = more;
+    trial *one = &t->trial[t->count++];
+    *one = (trial){.mistake = m};
+    snprintf(one->words, sizeof one->words, "%s", words);
+    return sb_session_new(t->model, &t->options, &one->session, err);
+}
 
 sb_status sb_trials_new(const sb_model *model, const sb_session_options *options, sb_trials **out,
                         sb_error *err)
@@ -85,8 +105,10 @@ sb_status sb_trials_new(const sb_model *model, const sb_session_options *options
     if (!t)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for hypotheses");
     sb_status status = SB_OK;
+    t->model = model;
+    t->options = *options;
     for (size_t i = 0; i < TRIALS && !status; i++)
-        status = sb_session_new(model, options, &t->trial[i].session, err);
+        status = add(t, &mistakes[i], mistakes[i].words, err);
     if (status) {
         sb_trials_free(t);
         return status;
@@ -105,23 +127,28 @@ void sb_trials_free(sb_trials *t)
 {
     if (!t)
         return;
-    for (size_t i = 0; i < TRIALS; i++) {
+    for (size_t i = 0; i < t->count; i++) {
         sb_session_free(t->trial[i].session);
         drop(&t->trial[i].before);
         drop(&t->trial[i].stale);
     }
+    free(t->trial);
     free(t->tokens);
     free(t);
 }
 
 void sb_trials_reset(sb_trials *t)
 {
-    for (size_t i = 0; i < TRIALS; i++) {
+    while (t->count > TRIALS)
+        sb_session_free(t->trial[--t->count].session);
+    for (size_t i = 0; i < t->count; i++) {
         trial *one = &t->trial[i];
         sb_session_reset(one->session);
         drop(&one->before);
         drop(&one->stale);
-        *one = (trial){.session = one->session};
+        one->dead = 0;
+        one->seen = 0;
+        one->worst = 0;
     }
     t->rows = 0;
     t->reference = 0;
@@ -129,13 +156,7 @@ void sb_trials_reset(sb_trials *t)
 
 size_t sb_trials_count(const sb_trials *t)
 {
-    (void)t;
-    return TRIALS;
-}
-
-const char *sb_trial_words(size_t i)
-{
-    return mistakes[i].words;
+    return t->count;
 }
 
 /* Drops a trial that reaches a value that is not finite. Lack of memory is an error. */
@@ -145,6 +166,20 @@ static sb_status survive(trial *one, sb_status status)
         return status;
     one->dead = 1;
     return SB_OK;
+}
+
+sb_status sb_trials_add(sb_trials *t, const sb_state *state, const char *words, sb_error *err)
+{
+    sb_status status = add(t, &none, words, err);
+    return status ? status : sb_session_set_state(t->trial[t->count - 1].session, state, err);
+}
+
+sb_status sb_trials_begin_with(sb_trials *t, const sb_state *state, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < TRIALS && !status; i++)
+        status = sb_session_set_state(t->trial[i].session, state, err);
+    return status;
 }
 
 /* Replaces the conv and recurrent states of the linear-attention layers of `to`. */
@@ -161,10 +196,10 @@ static void take(const sb_state *conv, const sb_state *recurrent, sb_state *to)
 }
 
 /* Makes the mistake `stale` in a round without drafts, after a round that kept several rows. */
-static sb_status read_stale(trial *one, size_t i, size_t rows, sb_error *err)
+static sb_status read_stale(trial *one, size_t rows, sb_error *err)
 {
     sb_state *copy = NULL;
-    if (!mistakes[i].stale || rows != 1 || !one->stale)
+    if (!one->mistake->stale || rows != 1 || !one->stale)
         return SB_OK;
     const sb_state *live = sb_session_state(one->session);
     sb_status status = sb_state_copy(live, &copy, err);
@@ -180,16 +215,16 @@ static sb_status read_stale(trial *one, size_t i, size_t rows, sb_error *err)
 sb_status sb_trials_begin(sb_trials *t, size_t n, sb_error *err)
 {
     sb_status status = SB_OK;
-    for (size_t i = 0; i < TRIALS && !status; i++)
+    for (size_t i = 0; i < t->count && !status; i++)
         if (!t->trial[i].dead)
-            status = survive(&t->trial[i], read_stale(&t->trial[i], i, n, err));
+            status = survive(&t->trial[i], read_stale(&t->trial[i], n, err));
     return status;
 }
 
 sb_status sb_trials_feed(sb_trials *t, const uint32_t *tokens, size_t n, sb_error *err)
 {
     sb_status status = SB_OK;
-    for (size_t i = 0; i < TRIALS && !status; i++) {
+    for (size_t i = 0; i < t->count && !status; i++) {
         trial *one = &t->trial[i];
         if (one->dead)
             continue;
@@ -212,7 +247,7 @@ sb_status sb_trials_verify(sb_trials *t, const uint32_t *tokens, size_t n, sb_er
     memcpy(t->tokens, tokens, n * sizeof *tokens);
     t->rows = n;
     int snapshots = SB_IS(sb_session_knobs(t->trial[0].session), delta_rule, recurrent);
-    for (size_t i = 0; i < TRIALS && !status; i++) {
+    for (size_t i = 0; i < t->count && !status; i++) {
         trial *one = &t->trial[i];
         if (one->dead)
             continue;
@@ -296,7 +331,7 @@ static sb_status keep_slots(sb_trials *t, size_t i, const sb_trial_round *round,
                             sb_error *err)
 {
     trial *one = &t->trial[i];
-    const mistake *m = &mistakes[i];
+    const mistake *m = one->mistake;
     int right = m->several && round->kept < 2;
     size_t kept = round->kept, rows = t->rows;
     size_t conv = right ? kept : rows_of(m->conv, round, rows);
@@ -339,7 +374,7 @@ static sb_status keep_one(sb_trials *t, size_t i, const sb_trial_round *round, s
 sb_status sb_trials_keep(sb_trials *t, const sb_trial_round *round, sb_error *err)
 {
     sb_status status = SB_OK;
-    for (size_t i = 0; i < TRIALS && !status; i++)
+    for (size_t i = 0; i < t->count && !status; i++)
         if (!t->trial[i].dead)
             status = survive(&t->trial[i], keep_one(t, i, round, err));
     t->rows = 0;
@@ -376,32 +411,33 @@ void sb_trials_see_reference(sb_trials *t, double ratio)
  * reference as in the best of these runs" */
 int sb_trials_say(const sb_trials *t, char *words, size_t size)
 {
-    size_t best = TRIALS, fitting = 0;
+    size_t best = t->count, fitting = 0;
     if (!(t->reference > 1))
         return 0;
-    for (size_t i = 0; i < TRIALS; i++) {
+    for (size_t i = 0; i < t->count; i++) {
         const trial *one = &t->trial[i];
         if (one->dead || !one->seen)
             continue;
         fitting += one->worst <= 1;
-        if (best == TRIALS || one->worst < t->trial[best].worst)
+        if (best == t->count || one->worst < t->trial[best].worst)
             best = i;
     }
-    if (best == TRIALS || !(t->trial[best].worst < t->reference / 2)) {
-        snprintf(words, size, "no known rollback mistake explains it");
+    if (best == t->count || !(t->trial[best].worst < t->reference / 2)) {
+        snprintf(words, size, "no known mistake of a %s explains it",
+                 t->count > TRIALS ? "rollback or of a prefix cache" : "rollback");
         return 0;
     }
     if (fitting == 0) {
         snprintf(words, size,
                  "closest known mistake, still outside the bounds (%.3g, without it %.3g): %s",
-                 t->trial[best].worst, t->reference, mistakes[best].words);
+                 t->trial[best].worst, t->reference, t->trial[best].words);
         return 0;
     }
     size_t n = (size_t)snprintf(words, size, "behaves as if ");
     const char *between = "";
-    for (size_t i = 0; i < TRIALS && n < size; i++)
+    for (size_t i = 0; i < t->count && n < size; i++)
         if (!t->trial[i].dead && t->trial[i].seen && t->trial[i].worst <= 1) {
-            n += (size_t)snprintf(words + n, size - n, "%s%s", between, mistakes[i].words);
+            n += (size_t)snprintf(words + n, size - n, "%s%s", between, t->trial[i].words);
             between = "; or as if ";
         }
     return 1;

@@ -1,8 +1,9 @@
-/* rollback.h - how a sequence would look if its rounds were undone wrongly: one session of the
- * reference for each mistake, fed the engine's tokens.
+/* rollback.h - how a sequence would look if its rounds were undone wrongly, or if it had begun with
+ * another state: one session of the reference for each mistake, fed the engine's tokens.
  *
- * Each session makes its mistake in every round. If a session agrees with the engine everywhere and
- * the reference does not, its mistake explains the failure (T-47). */
+ * A session makes its mistake in every round, or begins with the other state. If a session agrees
+ * with the engine everywhere and the reference does not, its mistake explains the failure (T-47).
+ */
 #ifndef SB_COMPARE_ROLLBACK_H
 #define SB_COMPARE_ROLLBACK_H
 
@@ -17,8 +18,14 @@ sb_status sb_trials_new(const sb_model *model, const sb_session_options *options
 void sb_trials_free(sb_trials *trials);
 void sb_trials_reset(sb_trials *trials);
 
+/* Adds a session without mistakes in rounds that begins with this state. words: "the conv states
+ * are those of ...", copied. */
+sb_status sb_trials_add(sb_trials *trials, const sb_state *state, const char *words, sb_error *err);
+
+/* Sets the sessions of the rollback mistakes to this state. */
+sb_status sb_trials_begin_with(sb_trials *trials, const sb_state *state, sb_error *err);
+
 size_t sb_trials_count(const sb_trials *trials);
-const char *sb_trial_words(size_t i); /* "the recurrent state is read from the first slot" */
 
 /* Call before a call of n rows, and before its state is read. */
 sb_status sb_trials_begin(sb_trials *trials, size_t n, sb_error *err);

@@ -1,8 +1,11 @@
 #include "tools/compare/verdict.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/mem.h"
 
@@ -29,6 +32,7 @@ void sb_verdicts_free(sb_verdicts *verdicts)
 {
     free(verdicts->tokens);
     free(verdicts->rounds);
+    free(verdicts->hits);
     free(verdicts->cells.worst);
     sb_coverage_free(&verdicts->coverage);
     *verdicts = (sb_verdicts){0};
@@ -52,6 +56,34 @@ sb_round_verdict *sb_verdicts_round(sb_verdicts *v)
     v->rounds = rounds;
     v->rounds[v->round_count] = (sb_round_verdict){0};
     return &v->rounds[v->round_count++];
+}
+
+sb_hit_verdict *sb_verdicts_hit(sb_verdicts *v)
+{
+    sb_hit_verdict *hits = sb_grow(v->hits, v->hit_count, &v->hit_room, sizeof *hits);
+    if (!hits)
+        return NULL;
+    v->hits = hits;
+    v->hits[v->hit_count] = (sb_hit_verdict){0};
+    return &v->hits[v->hit_count++];
+}
+
+sb_hit_verdict *sb_verdicts_hit_of(const sb_verdicts *v, uint32_t sequence)
+{
+    for (size_t i = v->hit_count; i-- > 0;)
+        if (v->hits[i].sequence == sequence)
+            return &v->hits[i];
+    return NULL;
+}
+
+void sb_verdicts_name_parent(const sb_verdicts *v, sb_place *place)
+{
+    const sb_hit_verdict *hit = sb_verdicts_hit_of(v, place->sequence);
+    size_t used = strlen(place->words);
+    if (hit)
+        snprintf(place->words + used, sizeof place->words - used,
+                 "; sequence %u continues sequence %u at position %" PRIu64,
+                 (unsigned)hit->sequence, (unsigned)hit->parent, hit->position);
 }
 
 int sb_cells_rows(sb_cells *c, uint32_t layers, size_t rows)
@@ -107,6 +139,7 @@ int sb_verdicts_fail(sb_verdicts *v, const sb_place *place)
         return 0;
     v->has_failure = 1;
     v->first_failure = *place;
+    sb_verdicts_name_parent(v, &v->first_failure);
     v->around.count = 0;
     return 1;
 }

@@ -99,6 +99,17 @@ typedef struct sb_round_verdict {
     char hypothesis[SB_WORDS];              /* "behaves like ...": the rollback mistakes that fit */
 } sb_round_verdict;
 
+/* A sequence that continues another one (U-11): the state that it begins with, and its first call.
+ */
+typedef struct sb_hit_verdict {
+    uint32_t sequence, parent;
+    uint64_t position;
+    size_t rows; /* of its first call; 0: not seen yet */
+    sb_verdict verdict;
+    sb_state_verdict state[SB_STATE_PARTS]; /* state before its first call */
+    char hypothesis[SB_WORDS];              /* "behaves as if ..." */
+} sb_hit_verdict;
+
 /* A finding of --explain. */
 typedef struct sb_explanation {
     char change[96];      /* "beta=act", "mistake head_map_mod" */
@@ -134,6 +145,8 @@ typedef struct sb_verdicts {
     size_t token_count, token_room;
     sb_round_verdict *rounds;
     size_t round_count, round_room;
+    sb_hit_verdict *hits;
+    size_t hit_count, hit_room;
     int has_failure;
     sb_place first_failure;
     sb_around around;
@@ -153,6 +166,13 @@ void sb_verdicts_free(sb_verdicts *verdicts);
 /* Appends a zeroed row; NULL if memory runs out. The pointer is valid until the next call. */
 sb_token_verdict *sb_verdicts_token(sb_verdicts *verdicts);
 sb_round_verdict *sb_verdicts_round(sb_verdicts *verdicts);
+sb_hit_verdict *sb_verdicts_hit(sb_verdicts *verdicts);
+
+/* The hit that a sequence began with, or NULL. */
+sb_hit_verdict *sb_verdicts_hit_of(const sb_verdicts *verdicts, uint32_t sequence);
+
+/* Appends the parent of its sequence to the words of a failure, if it has one. */
+void sb_verdicts_name_parent(const sb_verdicts *verdicts, sb_place *place);
 
 /* Sets the number of rows; new rows are empty. layers: of the model. 0 if memory runs out. */
 int sb_cells_rows(sb_cells *cells, uint32_t layers, size_t rows);

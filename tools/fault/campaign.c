@@ -174,6 +174,25 @@ static sb_script script_of(const char *name)
     } all[] = {{"plain", {.prompt = 9, .decode = 3, .sequences = 1}},
                {"rounds", {.prompt = 12, .decode = 2, .rounds = 9, .drafts = 3, .sequences = 1}},
                {"two", {.prompt = 9, .decode = 1, .rounds = 2, .drafts = 2, .sequences = 2}},
+               {"hit",
+                {.prompt = 20,
+                 .calls = 2,
+                 .decode = 1,
+                 .rounds = 2,
+                 .drafts = 2,
+                 .sequences = 2,
+                 .hit = 16,
+                 .block = 8}},
+               {"hit inside",
+                {.prompt = 20,
+                 .calls = 2,
+                 .decode = 1,
+                 .rounds = 2,
+                 .drafts = 2,
+                 .sequences = 2,
+                 .replay = 1,
+                 .hit = 13,
+                 .block = 5}},
                {"replay",
                 {.prompt = 12, .decode = 2, .rounds = 9, .drafts = 3, .sequences = 1, .replay = 1}},
                {"one call", {.prompt = 12, .decode = 3, .sequences = 1, .calls = 1}},
@@ -281,7 +300,8 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error
     static const sb_planted *const lists[] = {
         [SB_PLANT_op] = sb_op_faults,     [SB_PLANT_special] = sb_specials,
         [SB_PLANT_mistake] = sb_mistakes, [SB_PLANT_slip] = sb_slips,
-        [SB_PLANT_trace] = sb_spoils,     [SB_PLANT_covered] = NULL};
+        [SB_PLANT_hit] = sb_hits,         [SB_PLANT_trace] = sb_spoils,
+        [SB_PLANT_covered] = NULL};
     const sb_planted *row = lists[f->plant] ? sb_planted_find(lists[f->plant], f->arg) : NULL;
     if (lists[f->plant] && !row)
         return sb_fail(err, SB_ERR_USAGE, "%s: no fault %s", f->name, f->arg);
@@ -305,6 +325,9 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error
     case SB_PLANT_slip:
         t->slip = row;
         t->site = f->site ? &at->sited.site : NULL;
+        break;
+    case SB_PLANT_hit:
+        t->hit = row;
         break;
     case SB_PLANT_feed:
         t->feeds_other = 1;
@@ -342,7 +365,12 @@ static sb_status record(const sb_campaign *c, int kernel, sb_trial *t, sb_trace_
                           .has_knobs = 1,
                           .knobs = t->knobs,
                           .vocab_size = t->reference->config.vocab_size,
-                          .rollback = t->rollback};
+                          .rollback = t->rollback,
+                          .prefix = t->script.hit ? SB_TRACE_PREFIX_full : SB_TRACE_PREFIX_unknown};
+    if (t->script.hit && t->script.hit % t->script.block == 0) {
+        head.prefix = SB_TRACE_PREFIX_block;
+        head.prefix_block = (uint32_t)t->script.block;
+    }
     if (!c->options.keep)
         return SB_OK;
     snprintf(head.arithmetic, sizeof head.arithmetic, "%s",

@@ -12,9 +12,9 @@
 
 const char *sb_fault_plant_name(sb_fault_plant plant)
 {
-    static const char *const names[] = {"op",         "op",     "op",    "session",  "engine",
-                                        "checkpoint", "file",   "trace", "kernel",   "session",
-                                        "self",       "engine", "none",  "elsewhere"};
+    static const char *const names[] = {"op",      "op",         "op",     "session", "prefix",
+                                        "engine",  "checkpoint", "file",   "trace",   "kernel",
+                                        "session", "self",       "engine", "none",    "elsewhere"};
     return names[plant];
 }
 
@@ -71,7 +71,7 @@ static const char *const op_signs[] = {
 #undef SB_OP
 };
 
-/* The letters of slips.def as signs. */
+/* The letters of slips.def and hits.def as signs. */
 static const char *slip_signs(const char *letters)
 {
     static const struct {
@@ -125,6 +125,15 @@ static void between_calls(const sb_planted *p, size_t i, sb_fault *f)
     f->quiet = slip_quiet(p->where);
 }
 
+static void of_prefix(const sb_planted *p, size_t i, sb_fault *f)
+{
+    f->plant = SB_PLANT_hit;
+    f->vehicle = i % 2 ? "T4 bf16 predictable" : "T1:4 bf16 predictable";
+    f->script = "hit";
+    f->fires = strcmp(p->where, "PKCREH") == 0 ? "kv conv recurrent mtp" : slip_signs(p->where);
+    f->quiet = slip_quiet(p->where);
+}
+
 static int add_list(sb_faults *faults, const char *prefix, const sb_planted *list)
 {
     for (size_t i = 0; list[i].name; i++) {
@@ -133,7 +142,7 @@ static int add_list(sb_faults *faults, const char *prefix, const sb_planted *lis
             f->arg = list[i].name;
             f->words = list[i].words;
             f->origin = f->setting = "";
-            (list[i].at ? between_calls : in_op)(&list[i], i, f);
+            (list[i].at ? between_calls : list[i].restore ? of_prefix : in_op)(&list[i], i, f);
         } else if (!list[i].benign) {
             return 0;
         }
@@ -166,7 +175,7 @@ sb_status sb_faults_list(sb_faults *out, sb_error *err)
             memcpy(f->name, name, sizeof name);
         }
     }
-    enough = enough && add_list(out, "session.", sb_slips) &&
+    enough = enough && add_list(out, "session.", sb_slips) && add_list(out, "hit.", sb_hits) &&
              add_list(out, "mistake.", sb_mistakes) && add_list(out, "op.", sb_op_faults) &&
              add_kernels(out);
     return enough ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for the list of faults");

@@ -16,6 +16,7 @@ typedef enum sb_fault_plant {
     SB_PLANT_special, /* a row of special.def */
     SB_PLANT_mistake, /* a row of mistakes.def */
     SB_PLANT_slip,    /* a row of slips.def */
+    SB_PLANT_hit,     /* a row of hits.def */
     SB_PLANT_knob,    /* knobs of the engine alone */
     SB_PLANT_edit,    /* edits of the engine's checkpoint (edit.h) */
     SB_PLANT_file,    /* the same, and `samebit check` examines the files */

@@ -4,16 +4,17 @@
  *   SB_HARMLESS(kind, where, by, with, "words")   an equivalent way: must not fire
  *   SB_NOT_PLANTED(kind, where, "why")            no such fault is possible
  *
- * kind: mistake, special, slip, trace, or in ops.def one of op_kinds.def. where: the op, or the
- * pieces of the state that a slip leaves wrong. by: the function that plants it, also its name; in
- * ops.def the name is where.kind. with: the argument of the op that is changed; in slips.def the
- * incident.
+ * kind: mistake, special, slip, hit, trace, or in ops.def one of op_kinds.def. where: the op, or
+ * the pieces of the state that a slip or hit leaves wrong. by: the function that plants it, also
+ * its name; in ops.def the name is where.kind. with: the argument of the op that is changed; in
+ * slips.def the incident.
  *
  * The rows of faults.h say what a campaign runs and which signs have to fire. */
 #ifndef SB_FAULT_PLANTED_H
 #define SB_FAULT_PLANTED_H
 
 #include "ref/run/hook.h"
+#include "tools/fault/hits.h"
 #include "tools/fault/slips.h"
 #include "tools/trace/step.h"
 
@@ -37,11 +38,13 @@ typedef struct sb_planted {
     sb_status (*run)(struct sb_plant *plant, const sb_op_call *call);
     void (*plant)(sb_op_table *table);
     void (*at)(sb_slip_game *game, sb_slip_stage stage);
+    void (*restore)(sb_hit_game *game);
     sb_status (*spoil)(struct sb_spoiler *spoiler, sb_step *step);
 } sb_planted;
 
-/* The lists: ops.def, special.def, mistakes.def, slips.def, spoil.def. */
-extern const sb_planted sb_op_faults[], sb_specials[], sb_mistakes[], sb_slips[], sb_spoils[];
+/* The lists: ops.def, special.def, mistakes.def, slips.def, hits.def, spoil.def. */
+extern const sb_planted sb_op_faults[], sb_specials[], sb_mistakes[], sb_slips[], sb_hits[],
+    sb_spoils[];
 
 /* NULL if the name is not in the list. */
 const sb_planted *sb_planted_find(const sb_planted *list, const char *name);

@@ -51,6 +51,12 @@ static int drafts_differ(const sb_round_verdict *r)
 static void add_states(const sb_verdicts *v, sb_signs *signs)
 {
     int found = 0;
+    for (size_t i = 0; i < v->hit_count; i++)
+        for (int part = 0; part < SB_STATE_PARTS; part++)
+            if (v->hits[i].state[part].verdict == SB_VERDICT_FAIL) {
+                sb_sign_add(signs, sb_state_part_name((sb_state_part)part));
+                found = 1;
+            }
     for (size_t i = 0; i < v->round_count && !found; i++) {
         const sb_round_verdict *r = &v->rounds[i];
         if (v->has_failure && strcmp(v->first_failure.op, "state") == 0 &&

@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "tools/fault/trial_hit.h"
 #include "tools/trace/capture.h"
 #include "tools/trace/cut.h"
 
@@ -22,8 +23,10 @@ typedef struct run {
     sb_session *mirror; /* the reference, fed the engine's tokens, for the peers */
     uint32_t mirrored;  /* its current sequence */
     uint64_t mirrored_to;
-    float *logits;     /* (V) */
-    sb_slip_game game; /* the engine's session, and its data for slips */
+    float *logits;      /* (V) */
+    sb_kept_steps kept; /* of the first sequence, if another one continues it */
+    int continues;      /* the next step is the first of the sequence that continues it */
+    sb_slip_game game;  /* the engine's session, and its data for slips */
 } run;
 
 /* --- observing the engine --------------------------------------------------------------------- */
@@ -51,7 +54,7 @@ enum { MIRRORED = 1024 }; /* rows of a step at most */
 /* Feeds the rows of a step to the reference, and compares its logits with the engine's. */
 static sb_status mirror(run *r, const sb_step *step, sb_error *err)
 {
-    const sb_step_value *logits = sb_step_find(&step->taps, "logits");
+    const sb_step_value *logits = step->again ? NULL : sb_step_find(&step->taps, "logits");
     uint32_t tokens[MIRRORED];
     size_t n = 0;
     if (!step->row_count || step->rows[0].kind == SB_CALL_draft || step->row_count > MIRRORED)
@@ -109,6 +112,29 @@ static sb_status take_levels(run *r, const sb_step *step, sb_error *err)
     return SB_OK;
 }
 
+/* Compares a step, or one that is fed again. */
+static sb_status compare_step(void *ctx, const sb_step *step, sb_error *err)
+{
+    run *r = ctx;
+    sb_status status = take_levels(r, step, err);
+    if (!status && r->forced)
+        status = sb_differ_step(r->forced, step, err);
+    if (!status && r->free)
+        status = sb_differ_step(r->free, step, err);
+    return status ? status : mirror(r, step, err);
+}
+
+/* U-11: names the parent of the sequence in its first step. The steps of its prefix come before. */
+static sb_status name_parent(run *r, sb_step *step, sb_error *err)
+{
+    sb_step_prefix *prefix = sb_step_add_prefix(step);
+    if (!prefix)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a step");
+    *prefix = (sb_step_prefix){.sequence = (uint32_t)r->sequence, .position = r->trial->script.hit};
+    r->continues = 0;
+    return sb_kept_again(&r->kept, prefix, compare_step, r, err);
+}
+
 static sb_status take(void *ctx, const sb_step *step, sb_error *err)
 {
     run *r = ctx;
@@ -122,16 +148,14 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
         status = spoiler->spoil(spoiler, own);
     if (spoiler && spoiler->drop)
         return status;
+    if (!status && r->continues)
+        status = name_parent(r, own, err);
+    if (!status && r->trial->script.hit && r->sequence == 0)
+        status = sb_kept_add(&r->kept, step, err);
     if (!status && r->trial->record)
         status = r->trial->record(r->trial->record_ctx, step, err);
     if (!status)
-        status = take_levels(r, step, err);
-    if (!status && r->forced)
-        status = sb_differ_step(r->forced, step, err);
-    if (!status && r->free)
-        status = sb_differ_step(r->free, step, err);
-    if (!status)
-        status = mirror(r, step, err);
+        status = compare_step(r, step, err);
     r->out->tokens += step->row_count;
     return status;
 }
@@ -180,16 +204,23 @@ static size_t call_at(const sb_script *s, size_t i)
     return i == 0 ? 0 : i == 1 ? n - n / 3 : n;
 }
 
+static sb_status prompt_ids(const sb_trial *t, size_t sequence, uint32_t **out, sb_error *err)
+{
+    const sb_script *s = &t->script;
+    uint64_t key = sb_rng_key(t->seed + sequence, s->name ? s->name : "trial");
+    *out = sb_alloc(s->prompt, sizeof **out);
+    for (size_t i = 0; i < s->prompt && *out; i++)
+        (*out)[i] =
+            sb_rng_below(key, s->phrase ? i % s->phrase : i, t->reference->config.vocab_size);
+    return *out ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for tokens");
+}
+
 static sb_status prompt(run *r, size_t sequence, sb_error *err)
 {
     const sb_script *s = &r->trial->script;
-    size_t n = s->prompt, calls = s->calls ? s->calls : 2;
-    uint32_t *ids = sb_alloc(n, sizeof *ids);
-    uint64_t key = sb_rng_key(r->trial->seed + sequence, s->name ? s->name : "trial");
-    sb_status status = ids ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for tokens");
-    for (size_t i = 0; i < n && ids; i++)
-        ids[i] = sb_rng_below(key, s->phrase ? i % s->phrase : i,
-                              r->trial->reference->config.vocab_size);
+    size_t calls = s->calls ? s->calls : 2;
+    uint32_t *ids = NULL;
+    sb_status status = prompt_ids(r->trial, sequence, &ids, err);
     r->prompting = 1;
     for (size_t i = 0; i < calls && !status; i++) {
         size_t first = call_at(s, i), end = call_at(s, i + 1);
@@ -311,6 +342,32 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
     return status ? status : sb_capture_end(r->capture, &round, err);
 }
 
+/* Begins with the state of a hit: the options are those of the engine, without its capture. */
+static sb_status begin_hit(run *r, const sb_session_options *options, sb_error *err)
+{
+    const sb_script *s = &r->trial->script;
+    const size_t calls = s->calls ? s->calls : 2;
+    uint32_t *prompts[2] = {NULL, NULL};
+    size_t *ends = sb_alloc(calls + 1, sizeof *ends);
+    for (size_t i = 0; i <= calls && ends; i++)
+        ends[i] = call_at(s, i);
+    sb_status status = ends ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a trial");
+    if (!status)
+        status = prompt_ids(r->trial, 0, &prompts[0], err);
+    if (!status)
+        status = prompt_ids(r->trial, 1, &prompts[1], err);
+    if (!status)
+        status =
+            sb_trial_begin_hit(r->trial, options, (const uint32_t *const[]){prompts[0], prompts[1]},
+                               ends, r->game.session, err);
+    free(ends);
+    free(prompts[0]);
+    free(prompts[1]);
+    r->game.live = (sb_state *)(uintptr_t)sb_session_state(r->game.session);
+    r->continues = 1;
+    return status;
+}
+
 static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
 {
     const sb_trial *t = r->trial;
@@ -326,12 +383,21 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
                                       .mtp = sb_model_has_mtp(g->model)};
     g->knobs = t->engine_knobs;
     at(r, SB_SLIP_open);
+    const sb_session_options plain = {.backend = g->options.backend,
+                                      .knobs = g->options.knobs,
+                                      .hook = g->options.hook,
+                                      .hook_ctx = g->options.hook_ctx,
+                                      .mtp = g->options.mtp};
     sb_capture_join(r->capture, &g->options);
     sb_status status = sb_session_new(g->model, &g->options, &g->session, err);
     if (!status) {
         g->live = (sb_state *)(uintptr_t)sb_session_state(g->session);
         at(r, SB_SLIP_start);
         sb_capture_follow(r->capture, g->session, (uint32_t)sequence, (uint32_t)sequence);
+    }
+    if (!status && t->script.hit && sequence == t->script.sequences)
+        status = begin_hit(r, &plain, err);
+    if (!status) {
         status = prompt(r, sequence, err);
     }
     uint32_t token = status ? 0 : sb_greedy(g->head, t->reference->config.vocab_size);
@@ -425,6 +491,7 @@ static void end(run *r)
         sb_state_free(r->game.slot[n]);
     for (size_t i = 0; i < SB_SLIP_LAYERS; i++)
         free(r->game.g[i]);
+    sb_kept_free(&r->kept);
     free(r->game.head);
     free(r->game.stored);
     free(r->game.recycled);
@@ -439,7 +506,8 @@ sb_status sb_trial_run(const sb_trial *trial, sb_outcome *out, sb_error *err)
     sb_status status = start(&r, err);
     if (!status) {
         sb_status ran = SB_OK;
-        for (size_t i = 0; i < trial->script.sequences && !ran; i++)
+        const size_t sequences = trial->script.sequences + (trial->script.hit > 0);
+        for (size_t i = 0; i < sequences && !ran; i++)
             ran = one_sequence(&r, i, &why);
         if (ran && r.forced)
             sb_differ_stop(r.forced);

@@ -37,8 +37,11 @@ typedef struct sb_script {
     size_t sequences; /* a slip is planted only in the first */
     size_t calls;     /* calls of the prompt, about equal; 0: two, of 2/3 and 1/3 */
     sb_drafting drafting;
-    size_t phrase;    /* length of the phrase that the prompt repeats; 0: no repeat */
-    int replay;       /* undo rounds by feeding rows again, even if snapshots could undo them */
+    size_t phrase; /* length of the phrase that the prompt repeats; 0: no repeat */
+    int replay;    /* undo rounds by feeding rows again, even if snapshots could undo them */
+    size_t hit; /* after all sequences, one more continues the first at this position of its prompt;
+                   0: none */
+    size_t block;     /* of the mistakes in that state, below `hit` */
     const char *name; /* names the random tokens */
 } sb_script;
 
@@ -54,6 +57,7 @@ typedef struct sb_trial {
     sb_tap_fn tap; /* changes values as they are recorded; NULL: none */
     void *tap_ctx;
     const sb_planted *slip;     /* NULL: none */
+    const sb_planted *hit;      /* a mistake in the state of script.hit; NULL: none */
     const sb_site *site;        /* site of the slip, or of `feeds_other`; NULL: everywhere */
     int feeds_other;            /* after that round another token is fed than the emitted one */
     sb_trace_rollback rollback; /* as declared in a trace, independent of the script */

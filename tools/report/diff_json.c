@@ -146,6 +146,21 @@ static json_t *round_json(const sb_diff_report *r, const sb_round_verdict *v, in
     return out;
 }
 
+static json_t *hit_json(const sb_diff_report *r, const sb_hit_verdict *v, int *failed)
+{
+    json_t *out = json_object(), *state = json_object();
+    for (size_t i = 0; i < SB_STATE_PARTS; i++)
+        put(state, sb_state_part_name((sb_state_part)i), state_json(r, &v->state[i], failed),
+            failed);
+    put(out, "sequence", count(v->sequence), failed);
+    put(out, "parent", count(v->parent), failed);
+    put(out, "position", count(v->position), failed);
+    put(out, "verdict", verdict(v->verdict), failed);
+    put(out, "state", state, failed);
+    put(out, "hypothesis", *v->hypothesis ? string(v->hypothesis) : json_null(), failed);
+    return out;
+}
+
 static json_t *op_json(size_t op, const sb_op_verdict *v, int *failed)
 {
     json_t *out = json_object();
@@ -220,7 +235,8 @@ static json_t *explanations_json(const sb_verdicts *v, int *failed)
 static void put_lists(const sb_diff_report *r, json_t *document, int *failed)
 {
     const sb_verdicts *v = r->verdicts;
-    json_t *tokens = json_array(), *rounds = json_array(), *ops = json_array();
+    json_t *tokens = json_array(), *rounds = json_array(), *hits = json_array(),
+           *ops = json_array();
     for (size_t i = 0; i < v->token_count; i++)
         append(tokens, token_json(&v->tokens[i], failed), failed);
     for (size_t i = 0; i < v->round_count; i++)
@@ -229,7 +245,10 @@ static void put_lists(const sb_diff_report *r, json_t *document, int *failed)
         if (sb_diff_met(&v->ops[i]))
             append(ops, op_json(i, &v->ops[i], failed), failed);
     put(document, "tokens", tokens, failed);
+    for (size_t i = 0; i < v->hit_count; i++)
+        append(hits, hit_json(r, &v->hits[i], failed), failed);
     put(document, "rounds", rounds, failed);
+    put(document, "hits", hits, failed);
     put(document, "ops", ops, failed);
 }
 

@@ -42,6 +42,16 @@ static void print_ids(const char *before, const uint32_t *ids, size_t count, FIL
         fprintf(out, "%s%u", i ? "," : "", (unsigned)ids[i]);
 }
 
+static void print_parts(const sb_state_verdict state[SB_STATE_PARTS], FILE *out)
+{
+    for (size_t part = 0; part < SB_STATE_PARTS; part++) {
+        if (state[part].verdict == SB_VERDICT_none)
+            continue;
+        fprintf(out, ", %s %s", sb_state_part_name((sb_state_part)part),
+                sb_verdict_name(state[part].verdict));
+    }
+}
+
 /* Prints drafts and acceptance of both sides, and the state after the round. */
 static void print_round(const sb_round_verdict *r, FILE *out)
 {
@@ -54,12 +64,7 @@ static void print_round(const sb_round_verdict *r, FILE *out)
         print_ids(" drafts - | ", r->drafts[1], r->drafted[1], out);
         fprintf(out, ", accepted %zu", r->accepted[1]);
     }
-    for (size_t part = 0; part < SB_STATE_PARTS; part++) {
-        if (r->state[part].verdict == SB_VERDICT_none)
-            continue;
-        fprintf(out, ", %s %s", sb_state_part_name((sb_state_part)part),
-                sb_verdict_name(r->state[part].verdict));
-    }
+    print_parts(r->state, out);
 }
 
 static void print_hypothesis(const sb_round_verdict *r, FILE *out)
@@ -120,6 +125,32 @@ static void print_tokens(const sb_diff_report *r, const sb_diff_style *style, FI
         }
     if (left)
         fprintf(out, "... and %zu more such line%s; --all shows every token\n", left, sb_s(left));
+}
+
+/* A line for each sequence that continues another one; of many, only those that are not in order.
+ */
+static void print_hits(const sb_verdicts *v, int all, FILE *out)
+{
+    size_t shown = 0, left = 0;
+    for (size_t i = 0; i < v->hit_count; i++) {
+        const sb_hit_verdict *hit = &v->hits[i];
+        int few = all || v->hit_count <= SB_DIFF_LINES;
+        if ((!few && sb_diff_fine(hit->verdict)) || (!few && shown == SB_DIFF_LINES)) {
+            left++;
+            continue;
+        }
+        shown++;
+        fprintf(out, "sequence %u continues sequence %u at position %" PRIu64 ": %s",
+                (unsigned)hit->sequence, (unsigned)hit->parent, hit->position,
+                sb_verdict_name(hit->verdict));
+        print_parts(hit->state, out);
+        fputc('\n', out);
+        if (*hit->hypothesis)
+            fprintf(out, "  sequence %u %s\n", (unsigned)hit->sequence, SB_SHOW(hit->hypothesis));
+    }
+    if (left)
+        fprintf(out, "... and %zu more sequence%s another one\n", left,
+                left == 1 ? " continues" : "s continue");
 }
 
 static void print_sums(const sb_verdicts *v, FILE *out)
@@ -237,6 +268,7 @@ void sb_diff_text(const sb_diff_report *r, const sb_diff_style *style, FILE *out
     if (!style->quiet) {
         print_head(r, out);
         print_tokens(r, style, out);
+        print_hits(v, style->all, out);
         print_sums(v, out);
         print_ops(v, out);
         print_coverage(v, style->all, out);

@@ -12,6 +12,7 @@ static const struct {
     const char *key, *type;
 } lists[] = {{"tokens", "token"},
              {"rounds", "round"},
+             {"hits", "hit"},
              {"ops", "op"},
              {"explanations", "explanation"},
              {"pairs", "pair"}};

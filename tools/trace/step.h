@@ -93,6 +93,10 @@ typedef struct sb_step {
 const sb_step_value *sb_step_find(const sb_step_values *values, const char *name);
 void sb_step_clear(sb_step *step); /* frees everything, zeroes the struct */
 
+/* Copies a step with its arrays, but without the tokens of its prefixes and the list of sequences
+ * that end. 0 if memory runs out; *to then has to be cleared, too. */
+int sb_step_copy(const sb_step *from, sb_step *to);
+
 /* The row of `value` (sb_tap_is_of_logits) for a row of the step; -1: none. */
 long long sb_step_logits_row(const sb_step *step, const sb_step_value *value, size_t row);
 
