@@ -144,3 +144,45 @@ TEST(test_one_element)
     }
     sb_model_close(model);
 }
+
+/* The engine's g, moved by a fraction of itself. */
+static sb_status move_g(void *ctx, const sb_op_call *call)
+{
+    const double *by = ctx;
+    sb_status status = sb_op_run(call);
+    if (status || call->op != SB_OP_gates)
+        return status;
+    const sb_gates_args *a = call->args;
+    for (size_t i = 0; i < a->rows * a->heads; i++)
+        a->g[i] = (float)((double)a->g[i] * (1.0 + *by));
+    return SB_OK;
+}
+
+/* T-23: "g of gates" is judged through the delta rule, in rows and in chunks, where an engine
+ * records everything but g. */
+TEST(test_g_not_recorded)
+{
+    static const char *const engines[] = {"delta_rule=recurrent", "delta_rule=by_call"};
+    static const double moved[] = {0.0, 0x1p-23, 0x1p-10};
+    sb_model *model = model_of("T4");
+    sb_knobs rows = test_knobs("delta_rule=recurrent");
+    for (size_t e = 0; e < 2; e++)
+        for (size_t i = 0; i < 3; i++) {
+            char what[64];
+            double by = moved[i];
+            sb_knobs engine = test_knobs(engines[e]);
+            sb_op_table ops;
+            forced_run run = run_of(model, "sequential", &engine, &rows, &ops);
+            run.hook = move_g;
+            run.ctx = &by;
+            run.taps = "*in_proj*,*conv,*beta,*linear_attn.q,*linear_attn.k,*core_out";
+            snprintf(what, sizeof what, "g not recorded, %.2g, %s", by, engines[e] + 11);
+            finish(what, &run, by > 0x1p-20 ? SB_VERDICT_FAIL : SB_VERDICT_WITHIN);
+            assert_int_equal(run.verdicts.ops[SB_OP_delta_rule].skipped, 0);
+            assert_true(run.verdicts.ops[SB_OP_gates].compared > 0);
+            if (by <= 0x1p-20)
+                assert_int_equal(run.verdicts.ops[SB_OP_gates].verdict, SB_VERDICT_WITHIN);
+            sb_verdicts_free(&run.verdicts);
+        }
+    sb_model_close(model);
+}

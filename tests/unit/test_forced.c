@@ -304,7 +304,7 @@ static void forget(void *ctx, sb_step *step)
 }
 
 /* T-23: of the layers of a mixture, only "the inside of an expert" is judged through the ops that
- * read it. Any other layer that is not recorded leaves `linear` SKIPPED. */
+ * read it, and of gates only g. Any other value that is not recorded leaves its op SKIPPED. */
 TEST(test_what_is_behind)
 {
     static const struct {
@@ -314,6 +314,8 @@ TEST(test_what_is_behind)
         {"mlp.experts.", SB_VERDICT_WITHIN},
         {"mlp.shared_expert.", SB_VERDICT_WITHIN},
         {"mlp.shared_expert_gate", SB_VERDICT_SKIPPED},
+        {"layers.1.linear_attn.g", SB_VERDICT_WITHIN},
+        {"layers.1.linear_attn.beta", SB_VERDICT_SKIPPED},
         {"layers.1.linear_attn.in_proj_z", SB_VERDICT_SKIPPED},
         {"layers.3.self_attn.o_proj", SB_VERDICT_SKIPPED},
         {"layers.0.mlp.gate", SB_VERDICT_SKIPPED},

@@ -64,7 +64,7 @@ sb_status sb_bound_feed_forward(const sb_arithmetic *ar, const sb_knobs *knobs, 
                                 const sb_matrix *gate, const sb_matrix *up, const sb_matrix *down,
                                 const float *in, size_t rows, sb_ball *out);
 
-/* The two forms of the delta rule on balls of the normalised q and k (T, nK, dk). */
+/* The two forms of the delta rule on balls of the normalised q and k (T, nK, dk), with exact g. */
 sb_status sb_bound_delta_rule_of(const sb_arithmetic *ar, const sb_knobs *knobs,
                                  const sb_delta_rule_args *args, const sb_ball *q, const sb_ball *k,
                                  sb_ball *out, sb_ball *state);
@@ -80,6 +80,7 @@ typedef struct sb_delta_error {
 typedef struct sb_delta_side {
     const sb_arithmetic *ar;
     const sb_ball *q, *k;
+    const sb_ball *g;           /* (T, nV), or NULL: the g of the arguments, exactly */
     const sb_delta_error *from; /* error of the incoming state, or NULL */
     sb_ball *out, *state;       /* state may be NULL */
     double *column;             /* receives the norms as in sb_delta_error, without K-35; or NULL */

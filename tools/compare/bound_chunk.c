@@ -29,7 +29,9 @@ static void prefix_sums(sb_chunk_balls *c)
 {
     sb_reduction r = {0};
     for (size_t i = 0; i < c->m; i++) {
-        sb_reduce(&r, sb_ball_of(sb_chunk_balls_gate(c, c->a->g, i)), sb_ball_of(1.0f));
+        sb_ball g = c->g ? c->g[(c->first + i) * c->a->v_heads + c->head]
+                         : sb_ball_of(sb_chunk_balls_gate(c, c->a->g, i));
+        sb_reduce(&r, g, sb_ball_of(1.0f));
         c->G[i] = sb_ball_reduced(c->ar, &r);
     }
 }
@@ -339,6 +341,7 @@ sb_status sb_bound_delta_rule_chunk_side(const sb_knobs *knobs, const sb_delta_r
         sb_chunk_balls c = {.ar = side->ar,
                             .knobs = knobs,
                             .a = a,
+                            .g = side->g,
                             .rows = rows,
                             .S = block,
                             .A = block + size,

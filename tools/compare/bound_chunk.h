@@ -9,6 +9,7 @@ typedef struct sb_chunk_balls {
     const sb_knobs *knobs;
     const sb_delta_rule_args *a;
     const sb_ball *q, *k; /* row 0 of the chunk */
+    const sb_ball *g;     /* (T, nV), or NULL: the g of the arguments */
     size_t head, key_head, first, m;
     size_t rows;                 /* length of a chunk (T-87), at most the rows of the call */
     sb_ball G[SB_CHUNK_LONGEST]; /* sums of g */

@@ -20,7 +20,8 @@ enum { LANES = 8 };
 static const size_t ALONE = 200000;
 
 /* One head between two rows: the real state, and for each side and column the distance of a
- * computed state from it. All sides have the same real state, because they have the same q and k.
+ * computed state from it. All sides have the same real state, because they have the same q, k and
+ * g.
  */
 typedef struct head {
     const sb_knobs *knobs;
@@ -37,6 +38,7 @@ typedef struct row {
     const sb_ball *q, *k; /* (dk) */
     const float *v;       /* (dv) */
     double g, beta;
+    double g_error;                          /* of exp(g), relative: from the radius of g */
     double k_norm, k_error, q_norm, q_error; /* 2-norms of computed vectors and of their errors */
 } row;
 
@@ -124,7 +126,7 @@ static double advance_error(const head *h, const sb_arithmetic *ar, const row *x
 {
     double u = SB_UNIT, beta = x->beta, tiny = ar->underflow, norm = c->norm[j];
     double dk = (double)h->a->dk, difference = c->difference[j], decayed = c->decay * before;
-    double e0 = (sb_exp_error(ar, x->g) + u) * (norm + decayed) + dk * tiny;
+    double e0 = (sb_exp_error(ar, x->g) + x->g_error + u) * (norm + decayed) + dk * tiny;
     sb_ball m = read_column(h, ar, &c->read, j, x->k_norm, decayed + e0);
     double reach = sb_wide_abs(difference) + m.rad;
     /* delta'' already contains the parts of m.rad from the radii of k and the error of the column
@@ -198,10 +200,12 @@ static void run_rows(const head *h)
     size_t key_head = h->index / (a->v_heads / a->k_heads);
     for (size_t t = 0; t < a->rows; t++) {
         size_t at = t * a->v_heads + h->index, from = (t * a->k_heads + key_head) * a->dk;
+        sb_ball g = h->sides[0].g ? h->sides[0].g[at] : sb_ball_of(a->g[at]);
         row x = {.q = h->sides[0].q + from,
                  .k = h->sides[0].k + from,
                  .v = a->v + t * a->v_stride + h->index * a->dv,
-                 .g = (double)a->g[at],
+                 .g = g.mid,
+                 .g_error = g.rad * sb_wide_exp(g.rad),
                  .beta = (double)a->beta[at]};
         norms(x.q, a->dk, &x.q_norm, &x.q_error);
         norms(x.k, a->dk, &x.k_norm, &x.k_error);
@@ -278,7 +282,8 @@ sb_status sb_bound_delta_rule_sides(const sb_knobs *knobs, const sb_delta_rule_a
 {
     size_t keys = a->rows * a->k_heads * a->dk;
     if (count > 1 &&
-        !(same_balls(sides[0].q, sides[1].q, keys) && same_balls(sides[0].k, sides[1].k, keys))) {
+        !(same_balls(sides[0].q, sides[1].q, keys) && same_balls(sides[0].k, sides[1].k, keys) &&
+          (!sides[0].g || same_balls(sides[0].g, sides[1].g, a->rows * a->v_heads)))) {
         sb_status status = sb_bound_delta_rule_sides(knobs, a, sides, 1);
         return status ? status : sb_bound_delta_rule_sides(knobs, a, sides + 1, 1);
     }

@@ -104,16 +104,18 @@ static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta
                             sb_delta_side *sides, size_t count)
 {
     const forced_memory *m = forced_memory_of(f, call->layer);
-    size_t keys = a->rows * a->k_heads * a->dk;
+    size_t keys = a->rows * a->k_heads * a->dk, gates = a->rows * a->v_heads;
     const sb_delta_error carried = {m->column, m->element};
-    sb_ball *balls = sb_alloc(2 * count * keys, sizeof *balls);
+    sb_ball *balls = sb_alloc(count * (2 * keys + gates), sizeof *balls);
     sb_status status = balls ? SB_OK : SB_ERR_MEMORY;
     for (size_t i = 0; i < count && !status; i++) {
-        sb_ball *q = balls + 2 * i * keys, *k = q + keys;
+        sb_ball *q = balls + i * (2 * keys + gates), *k = q + keys, *g = k + keys;
         sb_known_balls(&f->known, a->q, keys, i == 1, q);
         sb_known_balls(&f->known, a->k, keys, i == 1, k);
+        sb_known_balls(&f->known, a->g, gates, i == 1, g);
         sides[i].q = q;
         sides[i].k = k;
+        sides[i].g = g;
         sides[i].from = i == 1 ? &carried : NULL;
         if (call->op == SB_OP_delta_rule_chunk)
             status = sb_bound_delta_rule_chunk_side(call->knobs, a, &sides[i]);
@@ -233,7 +235,8 @@ static int passes_balls(const sb_op_call *call, const sb_op_value *in)
         return strcmp(in->name, "expert_out") == 0 || strcmp(in->name, "shared_out") == 0;
     case SB_OP_delta_rule:
     case SB_OP_delta_rule_chunk:
-        return strcmp(in->name, "q") == 0 || strcmp(in->name, "k") == 0;
+        return strcmp(in->name, "q") == 0 || strcmp(in->name, "k") == 0 ||
+               strcmp(in->name, "g") == 0;
     default:
         return 0;
     }

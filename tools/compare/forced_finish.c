@@ -46,6 +46,8 @@ static const struct {
 } chains[] = {
     {SB_OP_l2norm, "", SB_OP_delta_rule},
     {SB_OP_l2norm, "", SB_OP_delta_rule_chunk},
+    {SB_OP_gates, "linear_attn.g", SB_OP_delta_rule},
+    {SB_OP_gates, "linear_attn.g", SB_OP_delta_rule_chunk},
     {SB_OP_split_gate, "", SB_OP_attn_gate},
     {SB_OP_swiglu, "mlp.experts.", SB_OP_moe_combine},
     {SB_OP_swiglu, "mlp.shared_expert", SB_OP_moe_combine},
