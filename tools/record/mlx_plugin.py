@@ -1,47 +1,18 @@
 """Records what mlx-lm computes as a trace (docs/trace.md), up to level 4.
 
-NOT RUN HERE: written against the published sources of mlx-lm 0.32.0 (models/qwen3_5.py, qwen3_next.py, cache.py,
-generate.py) and tested with a stand-in for a model, never on MLX.
-
     model, tokenizer = mlx_lm.load(CKPT)
     with record(model, "t", given=len(prompt)) as recorded:
         for token, _ in generate_step(mx.array(prompt), recorded, max_tokens=20):
             ...
 
 given: the number of prompt tokens, because mlx-lm feeds the last of them in a separate call. States and taps
-make it slow: observed values are computed at once.
+make it slow: observed values are computed at once. tools/gen/engines/mlx_record.py runs this in mlx-lm 0.32.2.
 """
 
 from typing import Any
 
+from mlx_taps import Taps
 from samebit_trace import Bf16, Sequence, Trace, values
-
-# Modules whose output is a tap; modules that a layer lacks are skipped.
-TAPS = (
-    "input_layernorm",
-    "post_attention_layernorm",
-    *(f"linear_attn.{name}" for name in ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "norm", "out_proj")),
-    *(f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "q_norm", "k_norm", "o_proj")),
-    *(f"mlp.{name}" for name in ("gate", "shared_expert", "shared_expert_gate", "gate_proj", "up_proj")),
-    "mlp",  # after the modules inside it
-)
-RENAMED = {"mlp": "mlp.out", "embed_tokens": "embed"}
-
-
-class Watched:
-    """Wraps a module and passes on its output; everything else is the module's."""
-
-    def __init__(self, module: Any, take: Any) -> None:
-        object.__setattr__(self, "_watched", (module, take))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        module, take = self._watched
-        out = module(*args, **kwargs)
-        take(out)
-        return out
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._watched[0], name)
 
 
 def rows(array: Any) -> Any:
@@ -80,42 +51,23 @@ class Recorded:
         self.trace = Trace(folder, vocab_size=args.vocab_size, level=level, **({"engine": "mlx-lm"} | head))
         self.sequence: Sequence | None = None
         self.cache: Any = None
-        self.seen: dict[str, Any] = {}
-        self.saved: list[tuple[Any, str, Any]] = []
+        self.inside: Taps | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
     def __enter__(self) -> "Recorded":
         if self.taps:
-            for number, layer in enumerate(self.text.layers):
-                for name in TAPS:
-                    self._watch(layer, f"layers.{number}.", name)
-            for name in ("embed_tokens", "norm"):
-                self._watch(self.text.model, "", name)
+            self.inside = Taps(self.text)
         return self
 
     def __exit__(self, kind: Any, *error: Any) -> None:
-        for owner, name, module in reversed(self.saved):
-            setattr(owner, name, module)
+        if self.inside:
+            self.inside.stop()
         if kind is None and self.states and self.sequence is not None:
             with self.trace.call() as call:
                 call.state(self.sequence, pieces(self.cache))
         self.trace.__exit__(kind, *error)
-
-    def _watch(self, owner: Any, prefix: str, name: str) -> None:
-        *path, last = name.split(".")
-        for part in path:
-            owner = getattr(owner, part, None)
-        module = getattr(owner, last, None)
-        if module is None:
-            return
-
-        def take(out: Any) -> None:
-            self.seen[prefix + RENAMED.get(name, name)] = out
-
-        self.saved.append((owner, last, module))
-        setattr(owner, last, Watched(module, take))
 
     def __call__(self, tokens: Any, cache: Any = None, **kwargs: Any) -> Any:
         ids = [int(token) for token in values(tokens).reshape(-1)]
@@ -130,17 +82,16 @@ class Recorded:
             call.decode(sequence, ids[0])
         else:
             call.prompt(sequence, ids)
-        self.seen = {}
+        if self.inside:
+            self.inside.found = {}
         logits = self.model(tokens, cache=cache, **kwargs)
-        for name, out in self.seen.items():
+        for name, out in (self.inside.found if self.inside else {}).items():
             call.tensor(name, rows(out))
         call.logits(rows(logits))
         call.write()
         return logits
 
 
-def record(
-    model: Any, folder: str, given: int, states: bool = False, taps: bool = False, **head: Any
-) -> Recorded:
-    """Write the calls of MODEL to FOLDER; head: arguments of Trace, including engine ("mlx-lm 0.32.0")."""
+def record(model: Any, folder: str, given: int, states: bool = False, taps: bool = False, **head: Any) -> Recorded:
+    """Writes the calls of MODEL to FOLDER; head: arguments of Trace, including engine ("mlx-lm 0.32.2")."""
     return Recorded(model, folder, given, states, taps, **head)

@@ -17,6 +17,7 @@ import numpy as np
 import sglang_plugin
 import vllm_plugin
 from engine_calls import EngineCalls, Fed
+from mlx_taps import Watched
 from samebit_trace import Bf16, Trace, TraceError, read_tensors, values
 
 VOCAB, HEADS, STATE = 384, (2, 64), (4, 64, 64)  # of preset T1
@@ -125,32 +126,44 @@ def play_sglang(calls: list[Thing], out: Path) -> None:
 
 # mlx-lm: a model of modules, a cache of arrays
 
+SEEN = ("input_layernorm", "post_attention_layernorm")
+SEEN += tuple(f"linear_attn.{name}" for name in ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"))
+SEEN += tuple(f"self_attn.{name}" for name in ("k_proj", "v_proj", "q_norm", "k_norm"))
+
 
 def play_mlx(calls: list[Thing], out: Path) -> None:
     now = Thing(call=None)
 
     def module(tap: str):
         class Module:
-            def __call__(self):
+            def __call__(self, _given=None):
                 return now.call.tensors[tap][None]
 
         return Module()
 
-    names = {name.split(".", 2)[2] for call in calls for name in call.tensors if name.startswith("layers.")}
+    class Block(Thing):
+        """The MLP of a layer: its own output, and modules inside it."""
+
+        def __call__(self):
+            return now.call.tensors[self.tap][None]
+
     last = max(int(name.split(".")[1]) for name in calls[0].tensors if name.startswith("layers."))
     layers, made = [], []
     for number in range(last + 1):
-        layer = Thing(linear_attn=Thing(), self_attn=Thing(), mlp=module(f"layers.{number}.mlp.out"))
-        for name in mlx_plugin.TAPS:
+        layer = Thing(linear_attn=Thing(), self_attn=Thing(), mlp=Block(tap=f"layers.{number}.mlp.out"))
+        read = {"input_layernorm": f"layers.{number - 1}.output" if number else "embed"}
+        read["post_attention_layernorm"] = f"layers.{number}.attn_residual"
+        for name in SEEN:
             tap = f"layers.{number}.{name}"
-            if name in names and tap in calls[0].tensors:
+            if tap in calls[0].tensors:
                 *path, leaf = name.split(".")
                 owner = getattr(layer, path[0]) if path else layer
                 setattr(owner, leaf, module(tap))
-                made.append((owner, leaf))
+                made.append((owner, leaf, read.get(leaf)))
         layers.append(layer)
-        made.append((layer, "mlp"))
+        made.append((layer, "mlp", None))
     trunk = Thing(norm=module("norm"), embed_tokens=module("embed"))
+    made += [(trunk, "norm", f"layers.{last}.output"), (trunk, "embed_tokens", None)]
 
     class Model:
         args, model = Thing(vocab_size=VOCAB), trunk
@@ -159,8 +172,8 @@ def play_mlx(calls: list[Thing], out: Path) -> None:
             self.layers = layers
 
         def __call__(self, tokens, cache):
-            for owner, leaf in [*made, (trunk, "norm"), (trunk, "embed_tokens")]:
-                getattr(owner, leaf)()
+            for owner, leaf, given in made:
+                getattr(owner, leaf)(*([now.call.tensors[given][None]] if given in now.call.tensors else []))
             return now.call.tensors["logits"][None]
 
     cache = [None] * len(layers)
@@ -184,7 +197,7 @@ def play_mlx(calls: list[Thing], out: Path) -> None:
             fill(call)
             recorded(np.array([[row["token"] for row in call.rows]]), cache=cache)
         fill(calls[-1])
-    check("mlx: a module was left behind", not isinstance(trunk.norm, mlx_plugin.Watched))
+    check("mlx: a module was left behind", not isinstance(trunk.norm, Watched))
     for number, (call, again) in enumerate(zip(calls, calls_of(out), strict=True)):
         check(f"mlx: step {number} has few arrays", len(again.tensors) > 8)
         for name, tensor in again.tensors.items():
