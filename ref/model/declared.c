@@ -137,6 +137,31 @@ static sb_status find_dialect(const sb_declared_reading *reading, sb_dialect *ou
                         SB_SHOW(method));
 }
 
+/* mlx-lm's key of config.json, or NULL. */
+static const json_t *mlx_key(const json_t *config)
+{
+    const json_t *object = json_object_get(config, "quantization");
+    int is = json_is_integer(json_object_get(object, "bits")) &&
+             json_is_integer(json_object_get(object, "group_size"));
+    return is ? object : NULL;
+}
+
+/* Q-21: "A config.json whose key quantization has bits and group_size is mlx-lm's, and is refused
+ * by name" */
+static sb_status refuse_mlx(const documents *docs, sb_error *err)
+{
+    const json_t *object = mlx_key(docs->json[CONFIG]);
+    const char *mode = json_string_value(json_object_get(object, "mode"));
+    if (!object)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_UNSUPPORTED,
+                   "%s: quantization is that of mlx-lm (mode %s, %" JSON_INTEGER_FORMAT
+                   " bits, groups of %" JSON_INTEGER_FORMAT "), which is not read",
+                   SB_SHOW(docs->file[CONFIG]->name), SB_SHOW(mode ? mode : "affine"),
+                   json_integer_value(json_object_get(object, "bits")),
+                   json_integer_value(json_object_get(object, "group_size")));
+}
+
 /* --- contradictions ------------------------------------------------------------------------ */
 
 static sb_status note_key(sb_declared *declared, const char *key, const json_t *theirs,
@@ -214,7 +239,9 @@ static sb_status build(const documents *docs, sb_declared **out, sb_error *err)
 {
     sb_declared_reading reading = {0};
     int found = 0;
-    sb_status status = find_hf(docs, &reading, err);
+    sb_status status = refuse_mlx(docs, err);
+    if (status == SB_OK)
+        status = find_hf(docs, &reading, err);
     if (status == SB_OK)
         status = find_object(docs, &reading, &found, err);
     if (status != SB_OK || !found)
@@ -279,6 +306,22 @@ static sb_status load(const char *folder, unsigned which, sb_declared **out, sb_
 sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err)
 {
     return load(folder, 1u << CONFIG | 1u << HF_QUANT | 1u << QUANTIZATION, out, err);
+}
+
+int sb_declared_is_mlx(const char *folder)
+{
+    unsigned char *text = NULL;
+    size_t count = 0;
+    json_t *config = NULL;
+    sb_error err;
+    char *path = sb_path_join(folder, "config.json");
+    int is = path && sb_read_file(path, MAX_FILE_BYTES, &text, &count, &err) == SB_OK &&
+             sb_json_parse((const char *)text, count, path, &config, &err) == SB_OK &&
+             mlx_key(config);
+    json_decref(config);
+    free(text);
+    free(path);
+    return is;
 }
 
 sb_status sb_declared_load_copy(const char *folder, sb_declared **out, sb_error *err)

@@ -62,6 +62,19 @@ TEST(test_where_the_object_should_be)
         {"{" FP8 ",'fmt':'e5m2'}", IN, "text_config.quantization_config.fmt is the string"},
     };
     CHECK_BAD("{'text_config':{'quantization_config':%s}}", others);
+    static const bad mlx[] = {
+        {"{'group_size':64,'bits':4}", UN,
+         "config.json: quantization is that of mlx-lm (mode affine, 4 bits, groups of 64), which"},
+        {"{'group_size':32,'bits':8,'mode':'mxfp8'}", UN, "mlx-lm (mode mxfp8, 8 bits, groups"},
+        {"{'group_size':32,'bits':8,'mode':7}", UN, "mlx-lm (mode affine, 8 bits, groups"},
+    };
+    CHECK_BAD("{'quantization':%s}", mlx);
+    CHECK_BAD("{'quantization_config':{" FP8 "},'quantization':%s}", mlx);
+    static const bad another[] = {
+        {"{'bits':4}", IN, "quantization_config.quant_method is absent, expected the name"},
+        {"{'bits':'4','group_size':64}", IN, "quantization_config.quant_method is absent, exp"},
+    };
+    CHECK_BAD("{'quantization_config':{},'quantization':%s}", another);
 }
 
 TEST(test_compressed_tensors)

@@ -102,6 +102,10 @@ static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error 
         status = sb_declared_load(folder, &side->declared, &why);
         side->has_declared = status == SB_OK;
         check->unread |= status == SB_ERR_IO;
+        if (status == SB_ERR_UNSUPPORTED && sb_declared_is_mlx(folder)) {
+            free(path); /* no finding about another layout would be true */
+            return sb_fail(err, status, "%s", why.text);
+        }
         if (status && tell && status != SB_ERR_MEMORY && side->has_config)
             sb_check_find(check, 9, SB_LEVEL_error, "", "%s", why.text);
     }
