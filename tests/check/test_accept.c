@@ -193,6 +193,48 @@ TEST(chain_is_what_an_engine_counts)
     sb_model_close(model);
 }
 
+/* E-16: the counted rounds are those of a run that generated the answer, the last round beyond its
+ * end included. */
+TEST(answers_are_counted_to_the_unit)
+{
+    enum { K = 3, GIVEN = 4 };
+    sb_error err;
+    sb_model *model = test_model_open(healthy_folder);
+    for (size_t end = GIVEN; end < GIVEN + 16; end++) {
+        const sb_accept_text text = {texts[0].ids, end, GIVEN};
+        sb_accept_options options = {.drafts = K, .answered = 1};
+        sb_session *session = NULL;
+        sb_rounds *rounds = NULL;
+        uint64_t count = 0, by_depth[SB_MAX_DRAFTS] = {0};
+        sb_accept a;
+        if (end == GIVEN) { /* no token is answered */
+            assert_int_equal(sb_accept_measure(model, &text, 1, &options, &a, &err), SB_ERR_INPUT);
+            sb_accept_free(&a);
+            continue;
+        }
+        assert_int_equal(sb_accept_measure(model, &text, 1, &options, &a, &err), 0);
+        assert_int_equal(sb_session_new(model, &(sb_session_options){.mtp = 1}, &session, &err), 0);
+        assert_int_equal(sb_rounds_new(session, NULL, &rounds, &err), 0);
+        assert_int_equal(sb_session_feed(session, text.ids, GIVEN, &err), 0);
+        for (size_t at = GIVEN; at + 1 < end; count++) {
+            sb_round round;
+            sb_round_ask ask = {.token = text.ids[at], .drafts = K, .forced = -1};
+            assert_int_equal(sb_rounds_next(rounds, &ask, &round, &err), 0);
+            at += round.emitted;
+            for (size_t j = 0; j < round.accepted; j++)
+                by_depth[j]++;
+        }
+        assert_int_equal(a.chain.rounds, count);
+        assert_int_equal(a.chain.drafted, K * count);
+        assert_int_equal(a.chain.accepted, by_depth[0] + by_depth[1] + by_depth[2]);
+        assert_memory_equal(a.chain.by_depth, by_depth, sizeof by_depth);
+        sb_rounds_free(rounds);
+        sb_session_free(session);
+        sb_accept_free(&a);
+    }
+    sb_model_close(model);
+}
+
 /* Recipe `predictable` keeps its promise in presets at their full depth. */
 TEST(predictable_lies_between)
 {

@@ -146,6 +146,35 @@ for bad in golden/bad/config-good.json golden/bad/config-truncated.json golden/b
     says_err "$bad"
 done
 
+# --given: the text is an engine's answer, and its counters are compared to the unit
+run 0 run "$t4" --tokens 5,6,7,8 -n 44 --draft 3
+grep -E '^(accepted|depth)' "$out" > "$work/counted"
+read -r rounds drafted accepted <<< "$(sed -n 's/[^0-9]*\([0-9]*\) of \([0-9]*\) drafts.* in \([0-9]*\) rounds/\3 \2 \1/p' "$work/counted")"
+read -r one two three <<< "$(sed -n 's/^depth [123]: \([0-9]*\) of.*/\1/p' "$work/counted" | tr '\n' ' ')"
+metrics "$rounds" "$drafted" "$accepted" "$one" "$two" "$three" > "$work/observed"
+observed 0 --given 4
+says "reference: $rounds rounds, $drafted drafts, $accepted accepted; by depth $one, $two, $three"
+says "engine:    $rounds rounds, $drafted drafts, $accepted accepted; by depth $one, $two, $three"
+says 'EQUAL: every counter of vLLM is that of the reference'
+observed 0 --given 4 --json
+at observed.verdict EQUAL
+at observed.accepted_by_depth.0 "$one"
+at rounds.accepted_by_depth.2 "$three"
+at positions.length 44
+observed 0 --given 4 --html "$work/equal.html"
+page "$work/equal.html" EQUAL
+metrics "$((rounds + 1))" "$drafted" "$accepted" "$one" "$two" "$three" > "$work/observed"
+observed 1 --given 4
+says "DIFFERS: rounds: the engine counted $((rounds + 1)), the reference $rounds"
+check "not one line on stderr" one_line
+metrics "$rounds" "$drafted" "$accepted" "$((one - 1))" "$((two + 1))" "$three" > "$work/observed"
+observed 1 --given 4
+says "DIFFERS: accepted at depth 1: "
+refused 2 accept "$t4" --tokens-file "$work/text" --given 0
+refused 2 accept "$t4" --tokens-file "$work/text" --given 49
+refused 2 accept "$t4" --tokens-file "$work/text" --given 4,4
+says_err '--given has 2 numbers, expected one or 1'
+
 # wrong use, and requests that cannot be measured
 refused 2 accept "$t4"
 says_err --tokens-file

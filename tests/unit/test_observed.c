@@ -384,6 +384,41 @@ TEST(not_enough)
     }
 }
 
+/* E-16: counters are compared one by one; a difference of one is a difference. */
+TEST(counters_to_the_unit)
+{
+    static const struct {
+        const char *text;
+        sb_accept_verdict verdict;
+        const char *why;
+    } rows[] = {
+        {VLLM, SB_ACCEPT_EQUAL, "every counter of vLLM is that of the reference"},
+        {V "drafts 100\n" V "draft_tokens 300\n" V "accepted_tokens 150\n", SB_ACCEPT_EQUAL, ""},
+        {V "drafts 101\n" V "draft_tokens 300\n" V "accepted_tokens 150\n", SB_ACCEPT_DIFFERS,
+         "rounds: the engine counted 101, the reference 100"},
+        {V "drafts 100\n" V "draft_tokens 299\n" V "accepted_tokens 150\n", SB_ACCEPT_DIFFERS,
+         "drafted tokens: the engine counted 299"},
+        {V "drafts 100\n" V "draft_tokens 300\n" V "accepted_tokens 149\n", SB_ACCEPT_DIFFERS,
+         "accepted drafts: the engine counted 149"},
+        {V "drafts 100\n" V "draft_tokens 300\n" V "accepted_tokens 150\n" POS("0", "80")
+             POS("1", "49") POS("2", "21"),
+         SB_ACCEPT_DIFFERS, "accepted at depth 2: the engine counted 49, the reference 50"},
+        {V "drafts 100\n" V "draft_tokens 300\n", SB_ACCEPT_UNKNOWN, "accepted drafts is missing"},
+        {V "draft_tokens 300\n" V "accepted_tokens 150\n", SB_ACCEPT_UNKNOWN, "rounds is missing"},
+    };
+    sb_accept a = {
+        .drafts = 3,
+        .chain = {.rounds = 100, .drafted = 300, .accepted = 150, .by_depth = {80, 50, 20}}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sb_observed o = parse(rows[i].text);
+        sb_accept_comparison c;
+        sb_accept_compare_counters(&a, &o, &c);
+        assert_int_equal(c.verdict, rows[i].verdict);
+        if (!strstr(c.why, rows[i].why))
+            fail_msg("%s", c.why);
+    }
+}
+
 /* E-7: the design effect widens both sides. */
 TEST(effects_count)
 {

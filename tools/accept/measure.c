@@ -138,6 +138,21 @@ static sb_status find_common(sb_accept *a, sb_error *err)
     return SB_OK;
 }
 
+static void begin_chain(sb_accept *a, size_t at)
+{
+    if (a->chain.texts++ == 0)
+        a->chain.from = a->rows[at].position;
+}
+
+static void add_round(sb_accept *a, const sb_accept_row *row)
+{
+    a->chain.rounds++;
+    a->chain.drafted += a->drafts;
+    a->chain.accepted += row->accepted;
+    for (size_t j = 0; j < row->accepted; j++)
+        a->chain.by_depth[j]++;
+}
+
 /* E-6: "from the first position after which every token is the target's choice", to the last
  * round that ends within the text. */
 static void follow_rounds(sb_accept *a, size_t first, size_t end)
@@ -147,21 +162,27 @@ static void follow_rounds(sb_accept *a, size_t first, size_t end)
         at--;
     if (at == end)
         return;
-    if (a->chain.texts++ == 0)
-        a->chain.from = a->rows[at].position;
-    for (; at + a->rows[at].accepted + 1 < end; at += a->rows[at].accepted + 1) {
-        a->chain.rounds++;
-        a->chain.drafted += a->drafts;
-        a->chain.accepted += a->rows[at].accepted;
-    }
+    begin_chain(a, at);
+    for (; at + a->rows[at].accepted + 1 < end; at += a->rows[at].accepted + 1)
+        add_round(a, &a->rows[at]);
 }
 
-static sb_status sum_up(sb_accept *a, sb_error *err)
+/* E-16: "as long as the text has a token that is not emitted yet" */
+static void follow_answer(sb_accept *a, size_t first, size_t end)
+{
+    if (first == end)
+        return;
+    begin_chain(a, first);
+    for (size_t at = first; at + 1 < end; at += a->rows[at].accepted + 1)
+        add_round(a, &a->rows[at]);
+}
+
+static sb_status sum_up(sb_accept *a, int answered, sb_error *err)
 {
     for (size_t i = 0; i < a->count; i++)
         a->chosen += (uint64_t)a->rows[i].chosen;
     for (size_t t = 0, first = 0; t < a->texts; first = a->ends[t++])
-        follow_rounds(a, first, a->ends[t]);
+        (answered ? follow_answer : follow_rounds)(a, first, a->ends[t]);
     sb_status status = sum_depths(a, err);
     return status ? status : find_common(a, err);
 }
@@ -214,7 +235,7 @@ sb_status sb_accept_measure(const sb_model *model, const sb_accept_text *texts, 
     sb_rounds_free(w.rounds);
     sb_session_free(w.session);
     free(w.logits);
-    return status ? status : sum_up(out, err);
+    return status ? status : sum_up(out, options->answered, err);
 }
 
 void sb_accept_free(sb_accept *accept)

@@ -30,11 +30,12 @@ typedef struct sb_accept_depth {
     sb_interval interval; /* 95 % */
 } sb_accept_depth;
 
-/* E-6: the rounds of an engine that wrote the end of the text. */
+/* E-6: the rounds of an engine that wrote the end of the text; E-16: that gave the answers. */
 typedef struct sb_accept_chain {
-    size_t texts;  /* texts that end with output of the target */
+    size_t texts;  /* texts that end with output of the target; E-16: all texts */
     uint64_t from; /* position of the first round of the first such text */
     uint64_t rounds, drafted, accepted;
+    uint64_t by_depth[SB_MAX_DRAFTS]; /* [j]: rounds that accept more than j drafts */
 } sb_accept_chain;
 
 typedef struct sb_accept {
@@ -55,6 +56,7 @@ typedef struct sb_accept {
 typedef struct sb_accept_options {
     const sb_knobs *knobs; /* NULL: exact */
     size_t drafts;         /* K, 1 .. SB_MAX_DRAFTS */
+    int answered;          /* E-16: each text is an engine's answer from its `first` token on */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total); /* or NULL */
     void *progress_ctx;
 } sb_accept_options;

@@ -6,7 +6,8 @@
 
 const char *sb_accept_verdict_name(sb_accept_verdict verdict)
 {
-    static const char *const names[] = {"CONSISTENT", "BELOW", "ABOVE", "UNKNOWN"};
+    static const char *const names[] = {"CONSISTENT", "BELOW", "ABOVE",
+                                        "UNKNOWN",    "EQUAL", "DIFFERS"};
     return names[verdict];
 }
 
@@ -196,4 +197,44 @@ void sb_accept_compare(const sb_accept *accept, const sb_observed *observed,
         compare_counts(accept, o, out);
     if (out->count)
         decide(o, out);
+}
+
+/* --- counters of the answers themselves ---------------------------------------------------------
+ */
+
+/* The first counter that differs decides. */
+static void compare_counter(sb_accept_comparison *c, const char *what, uint64_t engine,
+                            uint64_t reference)
+{
+    if (c->verdict == SB_ACCEPT_DIFFERS || engine == reference)
+        return;
+    c->verdict = SB_ACCEPT_DIFFERS;
+    explain(c, "%s: the engine counted %llu, the reference %llu", what, (unsigned long long)engine,
+            (unsigned long long)reference);
+}
+
+void sb_accept_compare_counters(const sb_accept *accept, const sb_observed *observed,
+                                sb_accept_comparison *out)
+{
+    const sb_observed *o = observed;
+    const sb_accept_chain *own = &accept->chain;
+    *out = (sb_accept_comparison){.verdict = SB_ACCEPT_UNKNOWN};
+    if (!o->has_rounds || !o->has_drafted || !o->has_accepted) {
+        explain(out, "the number of %s is missing",
+                !o->has_rounds    ? "rounds"
+                : !o->has_drafted ? "drafted tokens"
+                                  : "accepted drafts");
+        return;
+    }
+    out->verdict = SB_ACCEPT_EQUAL;
+    compare_counter(out, "rounds", o->rounds, own->rounds);
+    compare_counter(out, "drafted tokens", o->drafted, own->drafted);
+    compare_counter(out, "accepted drafts", o->accepted, own->accepted);
+    for (size_t j = 0; j < o->depths; j++) {
+        char what[40];
+        snprintf(what, sizeof what, "accepted at depth %zu", j + 1);
+        compare_counter(out, what, o->by_depth[j], j < accept->drafts ? own->by_depth[j] : 0);
+    }
+    if (out->verdict == SB_ACCEPT_EQUAL)
+        explain(out, "every counter of %s is that of the reference", sb_engine_name(o->engine));
 }

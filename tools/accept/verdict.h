@@ -9,7 +9,9 @@ typedef enum sb_accept_verdict {
     SB_ACCEPT_CONSISTENT,
     SB_ACCEPT_BELOW, /* the engine accepts less than the reference */
     SB_ACCEPT_ABOVE,
-    SB_ACCEPT_UNKNOWN
+    SB_ACCEPT_UNKNOWN,
+    SB_ACCEPT_EQUAL, /* E-16: every counter is that of the reference */
+    SB_ACCEPT_DIFFERS
 } sb_accept_verdict;
 
 const char *sb_accept_verdict_name(sb_accept_verdict verdict); /* "CONSISTENT" */
@@ -31,6 +33,10 @@ typedef struct sb_accept_comparison {
 
 void sb_accept_compare(const sb_accept *accept, const sb_observed *observed,
                        sb_accept_comparison *out);
+
+/* E-16: compares the counters of an engine that gave the answers with those of their rounds. */
+void sb_accept_compare_counters(const sb_accept *accept, const sb_observed *observed,
+                                sb_accept_comparison *out);
 
 /* The engine's counts in the common definitions; has_* tells which are known. */
 typedef struct sb_accept_definitions {

@@ -9,9 +9,15 @@
 
 static sb_page_tone tone_of(sb_accept_verdict verdict)
 {
-    return verdict == SB_ACCEPT_CONSISTENT ? SB_TONE_good
-           : verdict == SB_ACCEPT_UNKNOWN  ? SB_TONE_open
-                                           : SB_TONE_bad;
+    switch (verdict) {
+    case SB_ACCEPT_CONSISTENT:
+    case SB_ACCEPT_EQUAL:
+        return SB_TONE_good;
+    case SB_ACCEPT_UNKNOWN:
+        return SB_TONE_open;
+    default:
+        return SB_TONE_bad;
+    }
 }
 
 static sb_page_span span_of(const sb_interval *at)

@@ -15,7 +15,7 @@
 
 typedef struct wishes {
     sb_prompts from;
-    const char *folder, *observed_file, *profile, *html;
+    const char *folder, *observed_file, *profile, *html, *given;
     const char *const *arguments; /* the command line */
     size_t argument_count;
     sb_repeated settings, overlays;
@@ -28,6 +28,7 @@ typedef struct run {
     const wishes *w;
     sb_sequence *sequences;
     size_t count;
+    sb_sequence given; /* tokens of the prompts: one number for all texts, or one for each */
     sb_observed observed;
     sb_accept accept;
     sb_accept_comparison comparison;
@@ -70,6 +71,16 @@ static void print_depths(const sb_accept *a)
            1 + mean_accepted(a));
 }
 
+static void print_counted(const char *who, uint64_t rounds, uint64_t drafted, uint64_t accepted,
+                          const uint64_t *by_depth, size_t depths)
+{
+    printf("%-10s %" PRIu64 " round%s, %" PRIu64 " draft%s, %" PRIu64 " accepted", who, rounds,
+           sb_s(rounds), drafted, sb_s(drafted), accepted);
+    for (size_t j = 0; j < depths; j++)
+        printf("%s%" PRIu64, j ? ", " : "; by depth ", by_depth[j]);
+    printf("\n");
+}
+
 static void print_text(const run *r)
 {
     const sb_accept *a = &r->accept;
@@ -83,7 +94,10 @@ static void print_text(const run *r)
            a->count, sb_s(a->count));
     printf("the best constant draft, %u, would be accepted at %" PRIu64 "\n",
            (unsigned)a->common_token, a->most_common);
-    if (a->chain.rounds)
+    if (r->given.count)
+        print_counted("reference:", a->chain.rounds, a->chain.drafted, a->chain.accepted,
+                      a->chain.by_depth, a->drafts);
+    else if (a->chain.rounds)
         printf("an engine that writes this text from position %" PRIu64 " on counts %" PRIu64
                " round%s, %" PRIu64 " draft%s, %" PRIu64 " accepted\n",
                a->chain.from, a->chain.rounds, sb_s(a->chain.rounds), a->chain.drafted,
@@ -108,6 +122,8 @@ static void print_observed(const run *r)
     if (d.has_rate)
         printf("; %.4f of the drafts", d.rate);
     printf("\n");
+    if (r->given.count && r->comparison.verdict != SB_ACCEPT_UNKNOWN)
+        print_counted("engine:", o->rounds, o->drafted, o->accepted, o->by_depth, o->depths);
     for (size_t i = 0; i < r->comparison.count; i++) {
         const sb_accept_line *l = &r->comparison.lines[i];
         sb_interval engine = sb_rate_interval(&l->engine, SB_Z_SHOWN),
@@ -157,6 +173,14 @@ static json_t *depths_json(const sb_accept *a)
     return out;
 }
 
+static json_t *by_depth_json(const uint64_t *counts, size_t depths)
+{
+    json_t *out = json_array();
+    for (size_t j = 0; j < depths; j++)
+        json_array_append_new(out, json_integer((json_int_t)counts[j]));
+    return out;
+}
+
 static json_t *count_json(int known, uint64_t value)
 {
     return known ? json_integer((json_int_t)value) : json_null();
@@ -183,11 +207,12 @@ static json_t *observed_json(const run *r)
                                         "low", l->difference.low, "high", l->difference.high,
                                         "verdict", sb_accept_verdict_name(l->verdict)));
     }
-    return json_pack("{s:o,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:s}", "file",
+    return json_pack("{s:o,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:s}", "file",
                      sb_report_string(r->w->observed_file), "engine", sb_engine_name(o->engine),
                      "parts", (json_int_t)o->parts, "rounds", count_json(o->has_rounds, o->rounds),
                      "drafted", count_json(o->has_drafted, o->drafted), "accepted",
-                     count_json(o->has_accepted, o->accepted), "accepted_per_round",
+                     count_json(o->has_accepted, o->accepted), "accepted_by_depth",
+                     by_depth_json(o->by_depth, o->depths), "accepted_per_round",
                      real_json(d.has_length, d.length), "emitted_per_round",
                      real_json(d.has_length, d.bonus_length), "accepted_per_draft",
                      real_json(d.has_rate, d.rate), "compared", lines, "verdict",
@@ -210,10 +235,11 @@ static sb_status print_json(const run *r, sb_error *err)
                                   (json_int_t)a->most_common));
     json_object_set_new(document, "rounds",
                         a->chain.rounds
-                            ? json_pack("{s:I,s:I,s:I,s:I}", "from", (json_int_t)a->chain.from,
+                            ? json_pack("{s:I,s:I,s:I,s:I,s:o}", "from", (json_int_t)a->chain.from,
                                         "rounds", (json_int_t)a->chain.rounds, "drafted",
                                         (json_int_t)a->chain.drafted, "accepted",
-                                        (json_int_t)a->chain.accepted)
+                                        (json_int_t)a->chain.accepted, "accepted_by_depth",
+                                        by_depth_json(a->chain.by_depth, a->drafts))
                             : json_null());
     json_object_set_new(document, "observed", r->w->observed_file ? observed_json(r) : json_null());
     return sb_print_document(document, err);
@@ -221,18 +247,42 @@ static sb_status print_json(const run *r, sb_error *err)
 
 /* --- the command ------------------------------------------------------------------------------ */
 
+static size_t given_of(const run *r, size_t text)
+{
+    const sb_sequence *g = &r->given;
+    return g->count ? g->ids[g->count > 1 ? text : 0] : 0;
+}
+
+/* The tokens of each prompt: its text has more of them, because an answer follows. */
+static sb_status check_given(const run *r, sb_error *err)
+{
+    const sb_sequence *g = &r->given;
+    if (g->count > 1 && g->count != r->count)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--given has %zu numbers, expected one or %zu: a text each", g->count,
+                       r->count);
+    for (size_t i = 0; i < r->count; i++)
+        if (given_of(r, i) < 1 || given_of(r, i) > r->sequences[i].count)
+            return sb_fail(err, SB_ERR_USAGE,
+                           "--given: %zu tokens of text %zu, which has %zu: expected 1 to %zu",
+                           given_of(r, i), i, r->sequences[i].count, r->sequences[i].count);
+    return SB_OK;
+}
+
 static sb_status measure(run *r, sb_error *err)
 {
     const wishes *w = r->w;
     sb_model *model = NULL;
-    sb_accept_options options = {
-        .knobs = &w->knobs, .drafts = (size_t)w->depth, .progress = sb_progress};
+    sb_accept_options options = {.knobs = &w->knobs,
+                                 .drafts = (size_t)w->depth,
+                                 .answered = r->given.count > 0,
+                                 .progress = sb_progress};
     sb_accept_text *texts = calloc(r->count + 1, sizeof *texts);
     sb_status status =
         texts ? sb_model_open_overlaid(w->folder, w->overlays.item, w->overlays.count, &model, err)
               : sb_fail(err, SB_ERR_MEMORY, "out of memory for texts");
     for (size_t i = 0; i < r->count && !status; i++)
-        texts[i] = (sb_accept_text){r->sequences[i].ids, r->sequences[i].count, 0};
+        texts[i] = (sb_accept_text){r->sequences[i].ids, r->sequences[i].count, given_of(r, i)};
     if (!status)
         status = sb_accept_measure(model, texts, r->count, &options, &r->accept, err);
     sb_model_close(model);
@@ -243,7 +293,7 @@ static sb_status measure(run *r, sb_error *err)
 static sb_status verdict(const run *r, sb_error *err)
 {
     const sb_accept_comparison *c = &r->comparison;
-    if (!r->w->observed_file || c->verdict == SB_ACCEPT_CONSISTENT)
+    if (!r->w->observed_file || c->verdict == SB_ACCEPT_CONSISTENT || c->verdict == SB_ACCEPT_EQUAL)
         return SB_OK;
     return sb_fail(err, c->verdict == SB_ACCEPT_UNKNOWN ? SB_ERR_SKIPPED : SB_ERR_DIFF,
                    "%s: %s: %s", SB_SHOW(r->w->observed_file), sb_accept_verdict_name(c->verdict),
@@ -271,10 +321,15 @@ static sb_status accept_all(const wishes *w, sb_error *err)
         w->observed_file ? sb_observed_load(w->observed_file, &r.observed, err) : SB_OK;
     if (!status)
         status = sb_prompts_read(&w->from, w->folder, NULL, &r.sequences, &r.count, err);
+    if (!status && w->given)
+        status = sb_numbers_parse(w->given, "--given", &r.given, err);
+    if (!status && r.given.count)
+        status = check_given(&r, err);
     if (!status)
         status = measure(&r, err);
     if (!status && w->observed_file)
-        sb_accept_compare(&r.accept, &r.observed, &r.comparison);
+        (r.given.count ? sb_accept_compare_counters : sb_accept_compare)(&r.accept, &r.observed,
+                                                                         &r.comparison);
     if (!status)
         status = write_page(&r, err);
     if (!status && w->as_json) {
@@ -289,6 +344,7 @@ static sb_status accept_all(const wishes *w, sb_error *err)
     if (!status)
         status = verdict(&r, err);
     sb_accept_free(&r.accept);
+    sb_numbers_free(&r.given);
     sb_sequences_free(r.sequences, r.count);
     return status;
 }
@@ -316,6 +372,9 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
         {"drafts", 'K', SB_OPT_NUMBER, &w.depth, "K", "drafts at each position, 1 to 8 (4)"},
         {"observed", 0, SB_OPT_INPUT, &w.observed_file, "FILE",
          "counters of vLLM, SGLang or llama-server to compare"},
+        {"given", 0, SB_OPT_STRING, &w.given, "LIST",
+         "tokens of the prompt that each text begins with; the rest is an engine's answer, and "
+         "--observed must have the counters of its rounds, to the unit"},
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "P=DIR",
          "replace the tensors P by those of DIR, as samebit graft does"},
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",
@@ -337,12 +396,16 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
                  "counters of an\n"
                  "engine that ran texts of this kind. Exit status: CONSISTENT 0, BELOW or ABOVE 1, "
                  "UNKNOWN 4.\n"
+                 "With --given the texts are what the engine itself answered. Exit status: EQUAL "
+                 "0, DIFFERS 1.\n"
                  "docs/accept.md has the definitions.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .more = "examples:\n  samebit accept CKPT --tokens-file texts -K 4\n"
                 "  curl -s HOST:8000/metrics > m; samebit accept CKPT --tokens-file texts -K 3 "
-                "--observed m\n",
+                "--observed m\n"
+                "  samebit accept CKPT --tokens-file answers --given 5,73,9 -K 2 --observed m\n",
+
         .min_operands = 1,
         .max_operands = 1};
     sb_status status = sb_parse(&line, argc, argv, err);
