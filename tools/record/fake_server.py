@@ -27,6 +27,8 @@ FAULTS = {
     "cache": "every other answer is wrong where the prompt is in the cache",
     "stale-logprobs": "prompt_logprobs are those of the request before where the prompt is in the cache",
     "concurrency": "one prompt in four gets other tokens while others are answered",
+    "neighbours": "other tokens where another prompt of the same length is answered at the same time",
+    "twins": "other tokens where the same prompt is answered at the same time",
     "multi-accept": "the token behind two accepted drafts or more is that of a wrong state",
     "block-edge": "a token that would end a block of 16 is lost",
     "not-largest": "one token in 32 is not the likeliest of its own list",
@@ -72,13 +74,19 @@ class Model:
         self.cache: list[tuple[Any, ...]] = []
         self.active: set[int] = set()
         self.met: set[int] = set()  # active requests that had others at the same time
+        self.asked: dict[int, list[int]] = {}  # the prompts of active requests
+        self.beside: dict[int, list[list[int]]] = {}  # the prompts that were active at the same time as a request
         self.requests = self.hits = self.rounds = self.drafted = self.accepted = 0
         self.told: list[Any] = [None]  # prompt_logprobs of the previous request
 
-    def enter(self) -> int:
+    def enter(self, prompt: list[int]) -> int:
         with self.lock:
             self.requests += 1
             number = self.requests
+            self.beside[number] = list(self.asked.values())
+            for other in self.asked:
+                self.beside[other].append(prompt)
+            self.asked[number] = prompt
             self.active.add(number)
             if len(self.active) > 1:
                 self.met |= self.active
@@ -88,11 +96,12 @@ class Model:
         with self.lock:
             self.active.discard(number)
             self.met.discard(number)
+            del self.asked[number], self.beside[number]
 
     def circumstances(
         self, number: int, prompt: list[int], cache: bool, salt: str, speculation: bool
     ) -> dict[str, Any]:
-        time.sleep({"slow": 0.2, "concurrency": 0.1}.get(self.fault, 0.004))
+        time.sleep({"slow": 0.2, "concurrency": 0.1, "neighbours": 0.3, "twins": 0.3}.get(self.fault, 0.004))
         key = (salt, *prompt)
         with self.lock:
             alone = number not in self.met
@@ -104,6 +113,9 @@ class Model:
                 self.hits += 1
                 wrong = self.fault == "cache-mtp" and self.hits * 17 % 32 < 17
                 wrong |= self.fault == "cache" and self.hits % 2 == 0
+            beside = self.beside[number]
+            wrong |= self.fault == "neighbours" and any(len(p) == len(prompt) for p in beside)
+            wrong |= self.fault == "twins" and prompt in beside
             wrong |= self.fault == "concurrency" and not alone and sum(prompt) % 4 == 0
         return {"hit": hit, "alone": alone, "wrong": wrong, "speculation": speculation}
 
@@ -262,7 +274,7 @@ class Handler(BaseHTTPRequestHandler):
         if len(prompt) + count > CONTEXT:
             return self.reply(400, {"error": "too long"})
         speculation = model.drafts > 0 and (model.fault == "no-switch" or body.get("speculative.n_max") != 0)
-        number = model.enter()
+        number = model.enter(prompt)
         try:
             around = model.circumstances(
                 number, prompt, body.get("cache_prompt", True), body.get("cache_salt", ""), speculation

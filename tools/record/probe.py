@@ -25,7 +25,8 @@ from probe_server import Refused, Server
 from probe_store import Store, finish
 
 LENGTHS = "15,16,17,63,64,65,255,256,257,1023,1024,1025"
-PHASES = ("again", "together", "resume", "logprobs")
+PHASES = ("again", "together", "mixed", "twins", "resume", "logprobs")
+TWINS = 4  # prompts that are each sent several times at once
 TOLD, TOLD_LENGTH = 8, 300  # prompts with prompt_logprobs, and their largest length
 GONE = 5  # consecutive requests without an answer before the server counts as gone
 
@@ -128,10 +129,26 @@ class Probe:
         return first
 
     def together(self, side: int) -> None:
-        at_once = self.args.concurrency
-        for i in range(0, len(self.prompts), at_once):
-            here = range(i, min(i + at_once, len(self.prompts)))
-            self.ask([self.request(side, "together", k, share=f"together {side}", fresh=True) for k in here])
+        for at_once in self.args.concurrency:
+            self.batches(side, f"together-{at_once}", list(range(len(self.prompts))), at_once)
+
+    def mixed(self, side: int) -> None:
+        """In another order, so that each prompt has other neighbours than in `together`."""
+        at_once, count = max(self.args.concurrency), len(self.prompts)
+        steps = -(-count // at_once)
+        self.batches(side, "mixed", [i for k in range(steps) for i in range(k, count, steps)], at_once)
+
+    def batches(self, side: int, phase: str, order: list[int], at_once: int) -> None:
+        for i in range(0, len(order), at_once):
+            here = order[i : i + at_once]
+            self.ask([self.request(side, phase, k, share=f"{phase} {side}", fresh=True) for k in here])
+
+    def twins(self, side: int) -> None:
+        """The same prompt several times at once."""
+        count = max(self.args.concurrency)
+        for i in range(min(TWINS, len(self.prompts))):
+            more = {"share": f"twins {side}", "fresh": True}
+            self.ask([self.request(side, f"twin-{k}", i, **more) for k in range(count)])
 
     def resume(self, side: int, first: list[answers.Answer | None]) -> None:
         """Appends half of the output to the prompt: the rest must come out again."""
@@ -161,6 +178,10 @@ class Probe:
         for side in range(len(self.sides)):
             if "together" in phases:
                 self.together(side)
+            if "mixed" in phases:
+                self.mixed(side)
+            if "twins" in phases:
+                self.twins(side)
             if "resume" in phases:
                 self.resume(side, first.get(side, []))
             if "logprobs" in phases:
@@ -173,6 +194,13 @@ class Probe:
 def number_list(text: str) -> list[int]:
     out = sorted({int(t) for t in text.split(",")})
     if not out or out[0] < 1:
+        raise ValueError(text)
+    return out
+
+
+def at_once(text: str) -> list[int]:
+    out = number_list(text)
+    if out[0] < 2:
         raise ValueError(text)
     return out
 
@@ -209,10 +237,10 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=at_least(2), default=32, help="prompts, which have these lengths in turn (32)")
     parser.add_argument("-n", type=at_least(2), default=32, help="tokens of an answer (32)")
     parser.add_argument("--top", type=at_least(1), default=5, help="log-probabilities asked of each token (5)")
-    parser.add_argument("--concurrency", type=at_least(2), default=8, help="requests at the same time (8)")
+    parser.add_argument("--concurrency", type=at_once, default=[8], help="requests at the same time: 8, or 2,4,8,16 (8)")
     parser.add_argument("--context", type=at_least(1), help="longest prompt and answer (the server is asked; 4096)")
     parser.add_argument("--only", type=phases, default=",".join(PHASES), help=f"some of {','.join(PHASES)}")
-    parser.add_argument("--max-requests", type=at_least(1), default=400, help="of the whole run (400)")
+    parser.add_argument("--max-requests", type=at_least(1), default=600, help="of the whole run (600)")
     parser.add_argument("--max-seconds", type=float, default=600, help="of the whole run (600)")
     parser.add_argument("--timeout", type=float, default=120, help="seconds of one request (120)")
     return parser
@@ -236,6 +264,7 @@ def probe(words: list[str]) -> int:
     prompts = cut(source(args, server), lengths, args.runs, args.vocab)
     start = {"kind": server.kind, "modes": [mode for mode, _ in sides], "n": args.n, "concurrency": args.concurrency}
     start |= {"lengths": lengths, "left_out": [k for k in args.lengths if k not in lengths], "prompts": len(prompts)}
+    start |= {"twins": min(TWINS, len(prompts))}
     start |= {"fresh": server.can_be_fresh, "phases": args.only, "tells_prompt": server.tells_prompt}
     with Store(args.out, start, sides, prompts) as store:
         run = Probe(args, sides, prompts, store)

@@ -19,6 +19,7 @@ TIE = 0.125  # nats; the step of bfloat16 between 16 and 32
 ALPHA = BETA = 0.01
 NEVER = (0.0, 1e-3)
 SHOWN = 20
+CONCURRENT = ("concurrency", "order", "twins")
 Z = 1.959963984540054
 
 
@@ -120,29 +121,36 @@ def groups(taken: Taken) -> list[Group]:
     alone = "first" if start["fresh"] else "again"
     plan = []
     for mode in start["modes"]:
-        for name, left, right in (
-            ("cache", "first", "again"),
-            ("concurrency", alone, "together"),
-            ("resume", "first", "resume"),
-            ("logprobs", "told", "told-again"),
+        sizes = start["concurrency"]
+        twins = [f"twin-{k}" for k in range(max(sizes))]
+        for name, phase, left, rights in (
+            ("cache", "again", "first", ["again"]),
+            *((f"concurrency-{n}", "together", alone, [f"together-{n}"]) for n in sizes),
+            ("order", "mixed", alone, ["mixed"]),
+            ("twins", "twins", alone, twins),
+            ("resume", "resume", "first", ["resume"]),
+            ("logprobs", "logprobs", "told", ["told-again"]),
         ):
-            wanted = {"cache": "again", "concurrency": "together"}.get(name, name)
-            if wanted in start["phases"] and (name != "logprobs" or start["tells_prompt"]):
-                plan.append((Group(f"{name}.{mode}", (left, right)), (mode, left), (mode, right)))
+            if phase in start["phases"] and (name != "logprobs" or start["tells_prompt"]):
+                sides = (left, rights[0] if len(rights) == 1 else name)
+                plan.append((Group(f"{name}.{mode}", sides), (mode, left), [(mode, right) for right in rights]))
     if start["modes"] == ["off", "on"] and "again" in start["phases"]:
-        plan.append((Group("speculation", ("off", "on")), ("off", "first"), ("on", "first")))
-    for group, left, right in plan:
+        plan.append((Group("speculation", ("off", "on")), ("off", "first"), [("on", "first")]))
+    for group, left, each in plan:
         for i in range(start["prompts"]):
-            a, b = found.get((*left, i)), found.get((*right, i))
-            if a and b:
-                group.pairs.append((a, b))
-            elif not (name_of(group) == "logprobs" and not a):
-                group.missing += 1
+            for right in each:
+                a, b = found.get((*left, i)), found.get((*right, i))
+                if a and b:
+                    group.pairs.append((a, b))
+                elif name_of(group) == "twins" and i >= start["twins"]:
+                    pass
+                elif not (name_of(group) == "logprobs" and not a):
+                    group.missing += 1
     return [group for group, *_ in plan]
 
 
 def name_of(group: Group) -> str:
-    return group.name.split(".")[0]
+    return group.name.split(".")[0].split("-")[0]
 
 
 # --- pairs --------------------------------------------------------------------------------------------------
@@ -280,6 +288,17 @@ def counter(folder: Path, server: int, name: str) -> float | None:
     return None if math.isnan(sums[1]) else sums[1] - (0 if math.isnan(sums[0]) else sums[0])
 
 
+def cached(folder: Path, taken: Taken, group: Group) -> tuple[int, int] | None:
+    """How many of the second answers had tokens from the cache, of those that tell; or, for a server that tells of
+    no answer, how many tokens were found in the whole run. None if nothing tells."""
+    told = [b.answer.cached for _, b in group.pairs if b.answer and b.answer.cached is not None]
+    if told or name_of(group) != "cache":
+        return (sum(c > 0 for c in told), len(told)) if told else None
+    server = taken.start["modes"].index(group.name.split(".")[1]) if len(taken.start["servers"]) > 1 else 0
+    hits = counter(folder, server, "vllm:prefix_cache_hits_total")
+    return None if hits is None else (int(hits), 0)
+
+
 def drafts(folder: Path, taken: Taken, mode: str) -> float | None:
     """The drafts of one side's answers; None if unknown."""
     counts = [r.answer.drafted for r in taken.rows if r.mode == mode and r.answer]
@@ -293,9 +312,10 @@ def drafts(folder: Path, taken: Taken, mode: str) -> float | None:
 def witnessed(folder: Path, taken: Taken, group: Group) -> str | None:
     """The evidence that the varied cause was present, or None."""
     if name_of(group) in ("cache", "logprobs"):
-        cached = [b.answer.cached for _, b in group.pairs if b.answer and b.answer.cached is not None]
-        hits = f"{sum(c > 0 for c in cached)} of {len(cached)} found in the cache"
-        return hits if cached else "nothing tells of the cache"
+        found = cached(folder, taken, group)
+        if found is None:
+            return "nothing tells of the cache"
+        return f"{found[0]} of {found[1]} found in the cache" if found[1] else f"{found[0]} tokens found in the cache in all"
     if group.name == "speculation":
         count = drafts(folder, taken, "on")
         return "nothing tells of drafts" if count is None else f"{count:g} drafts"
@@ -305,9 +325,9 @@ def witnessed(folder: Path, taken: Taken, group: Group) -> str | None:
 def unseen(folder: Path, taken: Taken, group: Group) -> str | None:
     """The reason why the cause that a group varies was absent, or None."""
     if name_of(group) in ("cache", "logprobs"):
-        cached = [b.answer.cached for _, b in group.pairs if b.answer and b.answer.cached is not None]
-        return "nothing was found in the cache" if cached and not any(cached) else None
-    if name_of(group) == "concurrency":
+        found = cached(folder, taken, group)
+        return "nothing was found in the cache" if found and not found[0] else None
+    if name_of(group) in CONCURRENT:
         for server in taken.start["servers"]:
             try:
                 if json.loads(server["/props"])["total_slots"] == 1:

@@ -64,7 +64,7 @@ class Server:
         return next((n for n in found if type(n) is int and n > 0), None)
 
     def get(self, path: str) -> Reply:
-        return self._send(urllib.request.Request(self.url + path), 10)
+        return self._send(urllib.request.Request(self.url + path), self.args.timeout)
 
     def post(self, path: str, body: Any, timeout: float) -> Reply:
         head = {"Content-Type": "application/json"}

@@ -96,7 +96,10 @@ fault2 stale-logprobs 1 'logprobs.off DIFFERS 8,logprobs.on DIFFERS 8' --only lo
 fault multi-accept 1 'resume.on DIFFERS 27,speculation DIFFERS 32' --only again,resume
 fault2 multi-accept 1 'speculation DIFFERS 32' --only again
 fault block-edge 1 'resume.off DIFFERS 32,resume.on DIFFERS 32' --only again,resume
-fault concurrency 1 'concurrency.off DIFFERS 3,concurrency.on DIFFERS 3' --only again,together --runs 8
+fault concurrency 1 'concurrency-8.off DIFFERS 3,concurrency-8.on DIFFERS 3' --only again,together --runs 8
+batches=(--only again,together,mixed,twins --lengths 15,16,17,63 --runs 8 --concurrency 2,4)
+fault neighbours 1 'order.off DIFFERS 8,twins.off DIFFERS 16,order.on DIFFERS 8,twins.on DIFFERS 16' "${batches[@]}"
+fault twins 1 'twins.off DIFFERS 16,twins.on DIFFERS 16' "${batches[@]}"
 fault not-largest 1 'greedy DIFFERS 38' --only again --runs 16
 fault bad-json 1 'answers DIFFERS 4' --only again --runs 16
 fault nan 1 'answers DIFFERS 4' --only again --runs 16
@@ -132,7 +135,7 @@ done
 fault constant 4 'answers NOTHING 0,greedy NOTHING 0,cache.off NOTHING 0,cache.on NOTHING 0,speculation NOTHING 0' \
     --only again --runs 4
 fault no-cache 0 'cache.off NOTHING 0,cache.on NOTHING 0' --only again --runs 4
-fault one-at-a-time 0 'concurrency.off NOTHING 0,concurrency.on NOTHING 0' --only again,together --runs 4
+fault one-at-a-time 0 'concurrency-8.off NOTHING 0,concurrency-8.on NOTHING 0' --only again,together --runs 4
 fault no-switch 0 'speculation NOTHING 0' --only again --runs 4
 check "which switch" exits 0 "$python" "$probe" judge "$work/p"
 check "use --baseline" says 'use --baseline'
