@@ -5,7 +5,7 @@
 # recording are found.
 . "$(dirname "$0")/lib.bash"
 recordings=golden/engines
-FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 mlx/T4-f32 transformers/T4-bf16 "
+FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 vllm_server/T4-draft2 mlx/T4-f32 transformers/T4-bf16 "
 
 field() { "$helpers/json_at" "$1" < "$recording"; } # of the case in $recording
 lists() { tr -d ' ' | sed -e 's/^\[\[//' -e 's/\]\]$//' -e 's/\],\[/\n/g'; }
@@ -37,7 +37,8 @@ engine_says() {
 }
 reference_says() {
     field prompts | lists > "$work/prompts"
-    run 0 run "$folder" --tokens-file "$work/prompts" -n "$(field generate)" --draft "$(field draft)"
+    read -ra sampled <<< "$(field sampling 2> "$work/none")"
+    run 0 run "$folder" --tokens-file "$work/prompts" -n "$(field generate)" --draft "$(field draft)" "${sampled[@]}"
     sed -n 's/^tokens //p' "$out"
     [ "$(field draft)" = 0 ] || counted
 }
@@ -52,12 +53,25 @@ judge() { # NAME
         EQUAL) check "$1: tokens or counters are not the reference's" agrees ;;
         *) check "$1: the recording says that tokens part, and they do not" eval '! agrees' ;;
     esac
+    if field metrics > "$work/metrics" 2> "$work/none" && [ "$(field draft)" != 0 ]; then
+        observed 0
+        at observed.verdict "$(field verdicts.metrics)"
+    fi
     if field verdicts.values.verdict > "$work/verdict" 2> "$work/none"; then values "$1"; fi
+}
+# Compares the metrics of a server, $work/metrics, with the rounds of its answers.
+observed() { # STATUS
+    local texts=$work/texts
+    paste -d, "$work/prompts" <(engine_says | head -n "$(field answers.length)") > "$texts"
+    awk -F, '{ print NF }' "$work/prompts" > "$work/given"
+    run "$1" accept "$folder" --tokens-file "$texts" --given "@$work/given" -K "$(field draft)" \
+        --observed "$work/metrics" --json
 }
 values() { # NAME
     [ "$(field draft)" = 0 ] || return 0
     field answers > "$work/answers.json"
-    "$SAMEBIT" diff "$folder" --engine "$work/answers.json" --profile "$(field profile)" --json > "$out" 2> "$err"
+    [ ${#sampled[@]} = 0 ] || sampled=(--sampled)
+    "$SAMEBIT" diff "$folder" --engine "$work/answers.json" --profile "$(field profile)" --json "${sampled[@]}" > "$out" 2> "$err"
     at verdict "$(cat "$work/verdict")"
 }
 
@@ -72,6 +86,7 @@ for file in "$recordings"/*.json; do
         [ "${CHECK_ALL:-0}" = 1 ] || [[ $FEW == *" $name "* ]] || continue
         judge "$name"
         [ "$name" != vllm/T2-draft2 ] || cp "$recording" "$work/counters.case"
+        [ "$name" != vllm_server/T4-draft2 ] || cp "$recording" "$work/metrics.case"
         [ "$name" != vllm/T4-draft0 ] || cp "$recording" "$work/values.case"
     done
 done
@@ -91,6 +106,23 @@ planted "$work/counters.case" counters.rounds 1
 check "another number of rounds is not seen" eval '! agrees'
 planted "$work/counters.case" counters.accepted.1 0
 check "another number of accepted drafts is not seen" eval '! agrees'
+recording=$work/metrics.case
+made
+reference_says > "$work/reference"
+check "the answers of the server agree" agrees
+field metrics > "$work/metrics"
+observed 0
+for counter in drafts draft_tokens accepted_tokens 'accepted_tokens_per_pos.*position="1"'; do
+    field metrics | awk -v name="^vllm:spec_decode_num_$counter" '
+        $1 ~ name && !seen++ { $NF += 1 }
+        { print }' > "$work/metrics"
+    check "$counter was not changed" eval '! cmp -s "$work/metrics" <(field metrics)'
+    "$SAMEBIT" accept "$folder" --tokens-file "$work/texts" --given "@$work/given" -K "$(field draft)" \
+        --observed "$work/metrics" > "$out" 2> "$err"
+    check "$counter off by one is not seen" test $? != 0
+done
+planted "$work/metrics.case" answers.40.choices.0.token_ids.7 3
+check "another token in an answer of the server is not seen" eval '! agrees'
 recording=$work/values.case
 made
 planted "$work/values.case" answers.0.choices.0.logprobs.token_logprobs.3 -2.5

@@ -336,8 +336,8 @@ passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + $
 [ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/py/check.sh"
 
 # Real engines, if make engines has made their environments: docs/engines.md.
-for engine in vllm mlx transformers; do
-    if [ ! -x "$build/venv-$engine/bin/python" ]; then
+for engine in vllm vllm_server mlx transformers; do
+    if [ ! -x "$build/venv-${engine%_server}/bin/python" ]; then
         skip "$engine" "not there: make engines"
         continue
     fi

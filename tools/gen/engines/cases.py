@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LENGTHS = (5, 73, 9, 17, 2, 33, 3, 12)  # one is longer than 64 positions, the chunk of the delta rule
+LONG = (300, 257, 310, 420)  # longer than a block of vLLM's prefix cache: 256 positions
 GENERATE = 20
 
 
@@ -24,10 +25,13 @@ class Case:
     repeat: bool = False
     generate: int = GENERATE
     settings: dict[str, Any] = field(default_factory=dict)
+    lengths: tuple[int, ...] = LENGTHS  # of the prompts, in turn
+    sampling: str = ""  # options of `samebit run`, whose names a server's requests share; none: greedy
+    passes: list[tuple[int, int]] = field(default_factory=list)  # of a server: requests at a time, order of the prompts
 
     def asked(self) -> dict[str, Any]:
         """The case as a document, for the engine's adapter and for the recording."""
-        prompts = [prompt(i, length) for i, length in enumerate(LENGTHS[: self.sequences])]
+        prompts = [prompt(i, self.lengths[i % len(self.lengths)]) for i in range(self.sequences)]
         return self.__dict__ | {"prompts": prompts}
 
 
@@ -62,6 +66,33 @@ def vllm() -> list[Case]:
         found.append(Case(f"T2-one-by-one-draft{k}", MODELS["T2"], "vllm", draft=k, settings={"max_num_seqs": 1}))
         prefix = {"enable_prefix_caching": True}
         found.append(Case(f"T2-prefix-draft{k}", MODELS["T2"], "vllm", draft=k, settings=prefix))
+    wide = {"max_num_seqs": 16}
+    for name in ("T4", "T2"):
+        found.append(Case(f"{name}-10000-tokens", MODELS[name], "vllm", sequences=100, generate=100, settings=wide))
+    return found
+
+
+SAMPLED = "--seed 42 --temp 0.8 --top-k 40 --top-p 0.95"
+SHORT = [(8, 1), (16, -1)]
+PASSES = [*SHORT, (1, 1), (2, 1), (4, 1), (16, 1)]
+
+
+def vllm_server() -> list[Case]:
+    """A live server: 50 prompts with each number of drafts, each asked in every pass."""
+    found = []
+    for name in ("T4", "T2", "T1"):
+        for k in range(4):
+            wide = {"max_num_seqs": 16}
+            passes = PASSES if name == "T4" else SHORT
+            found.append(Case(f"{name}-draft{k}", MODELS[name], "vllm", draft=k, sequences=50, settings=wide, passes=passes))
+    for k in (0, 2):
+        cached = {"settings": {"enable_prefix_caching": True}, "lengths": LONG, "passes": SHORT}
+        found.append(Case(f"T4-prefix-draft{k}", MODELS["T4"], "vllm", draft=k, sequences=8, **cached))
+        found.append(
+            Case(f"T4-sampled-draft{k}", MODELS["T4"], "vllm", draft=k, sequences=16, sampling=SAMPLED, passes=SHORT)
+        )
+    chunks = {"max_num_batched_tokens": 16, "enable_chunked_prefill": True}
+    found.append(Case("T4-sampled-chunks", MODELS["T4"], "vllm", sequences=16, sampling=SAMPLED, settings=chunks))
     return found
 
 
@@ -77,4 +108,4 @@ def transformers() -> list[Case]:
     return found + [Case(f"{name}-f32", f"{MODELS[name]} --format f32", "exact") for name in ("T2", "T4", "T5")]
 
 
-ENGINES = {"vllm": vllm, "mlx": mlx, "transformers": transformers}
+ENGINES = {"vllm": vllm, "vllm_server": vllm_server, "mlx": mlx, "transformers": transformers}

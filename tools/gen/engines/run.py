@@ -7,6 +7,7 @@ run again, so that an interrupted run can continue; --anew runs it again. Withou
 
     tokens     the engine's greedy tokens against those of `samebit run`
     counters   rounds, drafted tokens and accepted ones by depth against `samebit run --draft`, to the unit
+    metrics    the same of a server, by `samebit accept --observed`
     values     log-probabilities against `samebit diff`, under the profile of the engine
 """
 
@@ -49,6 +50,7 @@ def predicted(case: Case, folder: pathlib.Path, work: pathlib.Path) -> dict[str,
     prompts = work / "prompts"
     prompts.write_text("".join(",".join(map(str, ids)) + "\n" for ids in case.asked()["prompts"]), encoding="ascii")
     words = ["--tokens-file", str(prompts), "-n", str(case.generate), "--draft", str(case.draft), "--json"]
+    words += case.sampling.split()
     document = json.loads(samebit("run", str(folder), *words))
     sequences = document.get("sequences", [document])
     rounds = [r for sequence in sequences for r in sequence.get("rounds", [])]
@@ -73,8 +75,9 @@ def first_difference(ours: list[list[int]], theirs: list[list[int]]) -> str:
 
 def values(case: Case, folder: pathlib.Path, answers: pathlib.Path) -> dict[str, Any]:
     """The verdict of diff about the log-probabilities."""
+    words = ["--profile", case.profile] + ["--sampled"] * bool(case.sampling)
     said = json.loads(
-        samebit("diff", str(folder), "--engine", str(answers), "--profile", case.profile, "--json", good=(0, 1, 4))
+        samebit("diff", str(folder), "--engine", str(answers), *words, "--json", good=(0, 1, 4))
     )
     judged = [token for token in said["tokens"] if token["verdict"]]
     return {
@@ -86,6 +89,19 @@ def values(case: Case, folder: pathlib.Path, answers: pathlib.Path) -> dict[str,
     }
 
 
+def metrics(case: Case, folder: pathlib.Path, work: pathlib.Path, answers: list[list[int]], text: str) -> str:
+    """The verdict of accept about the metrics of a server."""
+    prompts = case.asked()["prompts"]
+    lines = [",".join(map(str, ids + answer)) + "\n" for ids, answer in zip(prompts, answers)]
+    (work / "texts").write_text("".join(lines), encoding="ascii")
+    (work / "given").write_text("".join(f"{len(ids)}\n" for ids in prompts), encoding="ascii")
+    (work / "metrics").write_text(text, encoding="ascii")
+    words = ["--tokens-file", str(work / "texts"), "--given", f"@{work / 'given'}", "-K", str(case.draft)]
+    words += ["--observed", str(work / "metrics"), "--json"]
+    said = json.loads(samebit("accept", str(folder), *words, good=(0, 1)))["observed"]
+    return str(said["verdict"]) if said["verdict"] == "EQUAL" else f"{said['verdict']}: {said['why']}"
+
+
 def judged(case: Case, folder: pathlib.Path, work: pathlib.Path, got: dict[str, Any]) -> dict[str, Any]:
     """The verdicts about an answer."""
     ours = predicted(case, folder, work)
@@ -94,6 +110,8 @@ def judged(case: Case, folder: pathlib.Path, work: pathlib.Path, got: dict[str, 
     if case.draft:
         same = ours["counters"] == got["counters"]
         verdicts["counters"] = "EQUAL" if same else f"predicted {json.dumps(ours['counters'])}"
+    if case.draft and "metrics" in got:
+        verdicts["metrics"] = metrics(case, folder, work, theirs, got["metrics"])
     if "logprobs" in got["answers"][0]["choices"][0]:
         answers = work / "answers.json"
         answers.write_text(json.dumps(got["answers"]), encoding="ascii")
@@ -110,7 +128,7 @@ def ask(engine: str, cases: list[Case], folder: pathlib.Path) -> None:
         jobs.append({"case": case.asked(), "checkpoint": str(made(case.make)), "out": out})
     asked = folder / "jobs"
     asked.write_text(json.dumps(jobs), encoding="ascii")
-    python = BUILD / f"venv-{engine}" / "bin" / "python"
+    python = BUILD / f"venv-{engine.split('_')[0]}" / "bin" / "python"
     with open(folder / "log", "a", encoding="utf-8") as log:
         subprocess.run([str(python), str(HERE / f"{engine}_run.py"), str(asked)], stdout=log, stderr=log, check=True)
 
@@ -128,7 +146,7 @@ def judge(engine: str, case: Case, answer: pathlib.Path) -> dict[str, Any]:
 def bad(result: dict[str, Any]) -> bool:
     """True for a verdict that an engine without a fault cannot get."""
     said = result.get("verdicts", {})
-    return said.get("counters", "EQUAL") != "EQUAL" or said.get("values", {}).get("verdict") == "FAIL"
+    return any(said.get(name, "EQUAL") != "EQUAL" for name in ("counters", "metrics")) or said.get("values", {}).get("verdict") == "FAIL"
 
 
 def is_old(file: pathlib.Path, source: pathlib.Path) -> bool:

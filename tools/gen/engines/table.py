@@ -13,11 +13,13 @@ import pathlib
 from typing import Any
 
 from cases import ENGINES
+from vllm_settings import AT_ONCE
 
 BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
 GOLDEN = pathlib.Path("golden/engines")
 MARK = "<!-- what stands below is written by tools/gen/engines/table.py -->\n"
 VALUED = 2  # log-probabilities of each row that a recording keeps
+KEPT_TOKENS = 160  # generated tokens with values that a recording keeps
 Row = dict[str, Any]
 
 
@@ -37,6 +39,11 @@ def entry(row: dict[str, Any] | None) -> dict[str, Any] | None:
 def recorded(result: Row) -> Row:
     """A result in the form of golden/engines: the answers are one list, without values if there were drafts."""
     kept = dict(result)
+    if "metrics" in kept and kept["draft"]:
+        kept["answers"] = [{"choices": [{"token_ids": a["choices"][0]["token_ids"]}]} for a in kept["answers"]]
+    elif "answers" in kept and not kept["draft"]:
+        count = max(1, KEPT_TOKENS // kept["generate"])
+        kept |= {name: kept[name][:count] for name in ("answers", "prompts")}
     for answer in kept.get("answers", []):
         choice = answer["choices"][0]
         if kept["draft"]:
@@ -67,6 +74,12 @@ def form(make: str) -> str:
     return words[words.index("--format") + 1] if "--format" in words else "bf16"
 
 
+def repeats(case: Row) -> bool | None:
+    """True if the same requests gave the same bits once more; None: they were not sent again."""
+    same_way = [one for one in case.get("shapes", []) if (one["at_once"], one["order"]) == (AT_ONCE, 1)]
+    return same_way[0]["bits"] == same_way[0]["of"] if same_way else case.get("repeats")
+
+
 def cells(case: Row) -> list[str]:
     """A row of the table."""
     head = [case["name"], form(case["make"]), str(case["draft"])]
@@ -79,10 +92,28 @@ def cells(case: Row) -> list[str]:
     counted = "-"
     if case["draft"]:
         c = case["counters"]
-        counted = f"{c['rounds']}, {c['drafted']}, {c['accepted']}: {verdicts['counters']}"
+        counted = f"{c['rounds']}, {c['drafted']}, {c['accepted']}: {verdicts.get('metrics', verdicts['counters'])}"
     judged = f"{values['verdict']}, {values['tokens']} tokens, {values['worst']:.3g}" if values else "-"
-    again = {True: "same bits", False: "other bits"}.get(case.get("repeats", "-"), "-")
+    again = {True: "same bits", False: "other bits", None: "-"}[repeats(case)]
     return head + [verdicts["tokens"], counted, judged, again, case["date"]]
+
+
+def shapes(cases: list[Row]) -> list[str]:
+    """The table of the passes of a server: how many answers have the bits and the tokens of the first pass."""
+    served = [case for case in cases if case.get("shapes")]
+    if not served:
+        return []
+    ways = list(dict.fromkeys((one["at_once"], one["order"]) for case in served for one in case["shapes"]))
+    heads = [f"{count} at a time" + (", reversed" if order < 0 else "") for count, order in sorted(ways)]
+    lines = [
+        f"\nThe same requests again to the same server, compared with the first pass, {AT_ONCE} at a time: how many answers",
+        " have the same bits in all\nlog-probabilities, how many have the same tokens, and how many there are.\n\n",
+        "| case | " + " | ".join(heads) + " |\n" + "|---" * (1 + len(heads)) + "|\n",
+    ]
+    for case in served:
+        seen = {(one["at_once"], one["order"]): f"{one['bits']}, {one['tokens']}, {one['of']}" for one in case["shapes"]}
+        lines.append(f"| {case['name']} | " + " | ".join(seen.get(way, "-") for way in sorted(ways)) + " |\n")
+    return lines
 
 
 def inside() -> list[str]:
@@ -127,6 +158,7 @@ def main() -> None:
         lines.append("| case | format | drafts | tokens | counters | values | repeated | date |\n")
         lines.append("|---|---|---|---|---|---|---|---|\n")
         lines += ["| " + " | ".join(cells(case)) + " |\n" for case in cases]
+        lines += shapes(cases)
     lines += inside()
     document.write_text("".join(lines), encoding="utf-8")
 

@@ -9,14 +9,11 @@ import os
 import pathlib
 import sys
 
-os.environ |= {
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+from vllm_settings import ENVIRONMENT, settings
+
+os.environ |= ENVIRONMENT | {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # passes a function to the worker, which is this process
-    "VLLM_NO_USAGE_STATS": "1",
 }
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "record"))
 LENGTHS = [int(length) for length in os.environ.get("PROMPTS", "5,9").split(",")]
@@ -31,16 +28,9 @@ def record(checkpoint, folder, drafts, fault):
 
     llm = vllm.LLM(
         model=checkpoint,
-        skip_tokenizer_init=True,
-        enforce_eager=True,
-        max_model_len=512,
-        seed=42,
-        enable_prefix_caching=False,
         async_scheduling=False,
-        max_num_seqs=8,
-        limit_mm_per_prompt={"image": 0, "video": 0},
         worker_extension_cls="vllm_plugin.Recorder",
-        speculative_config={"method": "mtp", "num_speculative_tokens": drafts} if drafts else None,
+        **settings({"draft": drafts}, checkpoint),
     )
     if fault != "none":
         llm.collective_rpc(lambda worker: FAULTS[fault](worker.model_runner))

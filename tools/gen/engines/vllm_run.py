@@ -11,20 +11,9 @@ import os
 import sys
 import time
 
-os.environ |= {
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",  # threads that wait for each other are slow on busy processors
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_NO_USAGE_STATS": "1",
-}
-LIKELIEST = 5  # log-probabilities kept per row
-COUNTERS = {
-    "rounds": "vllm:spec_decode_num_drafts",
-    "drafted": "vllm:spec_decode_num_draft_tokens",
-    "accepted": "vllm:spec_decode_num_accepted_tokens_per_pos",
-}
+from vllm_settings import COUNTERS, ENVIRONMENT, LIKELIEST, settings
+
+os.environ |= ENVIRONMENT | {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 
 
 def entry(row):
@@ -73,22 +62,8 @@ def run(case, checkpoint):
     """Runs the case in vLLM."""
     import vllm
 
-    settings = dict(case.get("settings", {}))
     generate = case["generate"]
-    if case.get("draft"):
-        settings["speculative_config"] = {"method": "mtp", "num_speculative_tokens": case["draft"]}
-    with open(os.path.join(checkpoint, "config.json"), encoding="utf-8") as config:
-        if "vision_config" in json.load(config):
-            settings["limit_mm_per_prompt"] = {"image": 0, "video": 0}
-    llm = vllm.LLM(
-        model=checkpoint,
-        skip_tokenizer_init=True,
-        enforce_eager=True,
-        max_model_len=512,
-        seed=42,
-        disable_log_stats=False,
-        **{"enable_prefix_caching": False, "max_num_seqs": 8} | settings,
-    )
+    llm = vllm.LLM(model=checkpoint, disable_log_stats=False, **settings(case, checkpoint))
     # the prompt's log-probabilities need a separate pass, because its rounds must not be counted
     sampling = vllm.SamplingParams(
         temperature=0,
