@@ -5,7 +5,7 @@
 # recording are found.
 . "$(dirname "$0")/lib.bash"
 recordings=golden/engines
-FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 vllm_server/T4-draft2 mlx/T4-f32 transformers/T4-bf16 "
+FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 vllm_server/T4-draft2 mlx/T4-f32 transformers/T4-bf16 llamacpp/T4-draft2 llamacpp/T5-draft0 "
 
 field() { "$helpers/json_at" "$1" < "$recording"; } # of the case in $recording
 lists() { tr -d ' ' | sed -e 's/^\[\[//' -e 's/\]\]$//' -e 's/\],\[/\n/g'; }
@@ -38,7 +38,8 @@ engine_says() {
 reference_says() {
     field prompts | lists > "$work/prompts"
     read -ra sampled <<< "$(field sampling 2> "$work/none")"
-    run 0 run "$folder" --tokens-file "$work/prompts" -n "$(field generate)" --draft "$(field draft)" "${sampled[@]}"
+    run 0 run "$folder" --tokens-file "$work/prompts" -n "$(field generate)" --draft "$(field draft)" \
+        --profile "$(field reference 2> "$work/none" || echo exact)" "${sampled[@]}"
     sed -n 's/^tokens //p' "$out"
     [ "$(field draft)" = 0 ] || counted
 }

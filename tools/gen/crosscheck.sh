@@ -335,9 +335,11 @@ read -r p f s <<<"$counted"
 passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
 [ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/py/check.sh"
 
-# Real engines, if make engines has made their environments: docs/engines.md.
-for engine in vllm vllm_server mlx transformers; do
-    if [ ! -x "$build/venv-${engine%_server}/bin/python" ]; then
+# Real engines, if make engines has made them: docs/engines.md.
+for engine in vllm vllm_server mlx transformers llamacpp; do
+    there=$build/venv-${engine%_server}/bin/python
+    [ $engine != llamacpp ] || there=$build/llamacpp/bin/llama_record
+    if [ ! -x "$there" ]; then
         skip "$engine" "not there: make engines"
         continue
     fi
@@ -347,10 +349,10 @@ for engine in vllm vllm_server mlx transformers; do
     [ $status -eq 0 ] || tail -n 20 "$work/engine-$engine.log"
 done
 
-# llama.cpp, built from its pinned source: its recordings must be within the bounds of its profile. The build takes
-# more than half an hour, so only on request.
-if [ "${CROSSCHECK_LLAMACPP:-0}" = 1 ]; then
-    rm -rf "$work/llamacpp"
+# The values inside llama.cpp: its recordings must be within the bounds of its profile, and every mistake that is planted
+# in it must be found at its op. llama-server, which make engines leaves out, is built now: some ten minutes.
+if [ -x "$build/llamacpp/bin/llama_record" ]; then
+    rm -rf "$work/llamacpp" "$work/llamacpp-faults"
     tools/record/llamacpp.sh "$work/llamacpp" >"$work/llamacpp.log" 2>&1
     status=$?
     report $status "recording llama.cpp"
@@ -359,8 +361,11 @@ if [ "${CROSSCHECK_LLAMACPP:-0}" = 1 ]; then
     status=$?
     report $status "llama.cpp, recorded now, is within the bounds of its profile"
     [ $status -eq 0 ] || tail -n 20 "$work/llamacpp.log"
-else
-    echo "note    llama.cpp was not built and not recorded: CROSSCHECK_LLAMACPP=1 does it"
+    BUILD=$build tools/gen/engines/llamacpp_faults.sh "$work/llamacpp-faults" "$work/llamacpp-faults.json" \
+        >"$work/llamacpp.log" 2>&1
+    status=$?
+    report $status "mistakes planted in llama.cpp: $(tail -n 1 "$work/llamacpp.log")"
+    [ $status -eq 0 ] || tail -n 20 "$work/llamacpp.log"
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"

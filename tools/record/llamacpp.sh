@@ -15,7 +15,7 @@ python=${PYTHON:-$build/venv-hf/bin/python}
 llama=$build/llamacpp
 here=tools/record/llamacpp
 export OMP_NUM_THREADS=1
-"$here/build.sh" "$llama"
+"$here/build.sh" "$llama" server
 mkdir -p "$out"
 
 ids() { # how many

@@ -15,7 +15,8 @@ def prompt(number: int, length: int) -> list[int]:
 
 @dataclass
 class Case:
-    """One run of an engine. profile: its rounding points (`samebit info --profiles`)."""
+    """One run of an engine. profile: its rounding points (`samebit info --profiles`). reference: the profile of the
+    tokens and counters that are expected."""
 
     name: str
     make: str
@@ -23,6 +24,7 @@ class Case:
     draft: int = 0
     sequences: int = 4
     repeat: bool = False
+    reference: str = "exact"
     generate: int = GENERATE
     settings: dict[str, Any] = field(default_factory=dict)
     lengths: tuple[int, ...] = LENGTHS  # of the prompts, in turn
@@ -108,4 +110,17 @@ def transformers() -> list[Case]:
     return found + [Case(f"{name}-f32", f"{MODELS[name]} --format f32", "exact") for name in ("T2", "T4", "T5")]
 
 
-ENGINES = {"vllm": vllm, "vllm_server": vllm_server, "mlx": mlx, "transformers": transformers}
+def llamacpp() -> list[Case]:
+    """Every model, without and with drafts; the types that its converter keeps. Its head has an entry more and other
+    positions (docs/profiles.md), so that the profile also gives the tokens and counters."""
+    found = []
+    for name, make in MODELS.items():
+        for k in range(4) if name == "T2" else (0, 2):
+            repeat = name in ("T2", "T4", "T5") and k in (0, 2)
+            found.append(Case(f"{name}-draft{k}", f"{make} --tokenizer", "llamacpp", draft=k, repeat=repeat, reference="llamacpp"))
+    for form in ("f16", "f32"):
+        found.append(Case(f"T2-{form}", f"{MODELS['T2']} --tokenizer --format {form}", "llamacpp", reference="llamacpp"))
+    return found
+
+
+ENGINES = {"vllm": vllm, "vllm_server": vllm_server, "mlx": mlx, "transformers": transformers, "llamacpp": llamacpp}

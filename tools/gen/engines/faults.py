@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Judges recordings of vLLM's inner values, without and with planted mistakes: faults.py (TRACES CKPT)...
+"""Judges recordings of an engine's inner values, without and with planted mistakes: faults.py ENGINE (TRACES CKPT)...
 
-TRACES is the output of vllm_record.py. `samebit diff` compares each trace with the reference under the profile below: each
-op alone, and both sides running free. golden/engines/inside/vllm.json gets the results, and table.py writes them to
+TRACES is the output of ENGINE_record.py. `samebit diff` compares each trace with the reference under the profile below: each
+op alone, and both sides running free. golden/engines/inside/ENGINE.json gets the results, and table.py writes them to
 docs/engines.md. Exit status 1: the unchanged engine fails with --free, or a mistake is not found: no op fails alone that
-passes without the mistake, and the free run passes.
+passes without the mistake, and the free run passes; or the first failing op is not the one that ENGINE_faults.py (for
+llama.cpp tools/record/llamacpp/faults.def) names.
 """
 
 import argparse
@@ -12,21 +13,23 @@ import ast
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
 SAMEBIT = os.environ.get("SAMEBIT", str(BUILD / "samebit"))
-OUT = pathlib.Path("golden/engines/inside/vllm.json")
-WORDS = ["--profile", "vllm-cpu"]  # options of diff
+OUT = pathlib.Path("golden/engines/inside")
+PROFILES = {"llamacpp": "llamacpp", "mlx": "exact", "vllm": "vllm-cpu"}
 Verdicts = dict[str, Any]
 
 
-def diff(checkpoint: str, trace: pathlib.Path, *more: str) -> dict[str, Any]:
+def diff(words: list[str], checkpoint: str, trace: pathlib.Path, *more: str) -> dict[str, Any]:
     """The document of diff."""
     ran = subprocess.run(
-        [SAMEBIT, "diff", checkpoint, "--engine", str(trace), *WORDS, *more, "--json"],
+        [SAMEBIT, "diff", checkpoint, "--engine", str(trace), *words, *more, "--json"],
         capture_output=True,
         text=True,
         check=False,
@@ -49,9 +52,9 @@ def rounds(document: dict[str, Any]) -> str:
     return ""
 
 
-def judged(checkpoint: str, trace: pathlib.Path) -> Verdicts:
+def judged(words: list[str], checkpoint: str, trace: pathlib.Path) -> Verdicts:
     """The verdicts of each op alone and of the free run, which does not use values of ops."""
-    both, free = diff(checkpoint, trace), diff(checkpoint, trace, "--free")
+    both, free = diff(words, checkpoint, trace), diff(words, checkpoint, trace, "--free")
     first = both["first_failure"]
     return {
         "verdict": both["verdict"],
@@ -65,20 +68,39 @@ def judged(checkpoint: str, trace: pathlib.Path) -> Verdicts:
     }
 
 
-def described() -> dict[str, str]:
-    """Descriptions of the mistakes: the docstrings of vllm_faults.py, which can be imported only with vLLM."""
-    tree = ast.parse((pathlib.Path(__file__).parent / "vllm_faults.py").read_text(encoding="utf-8"))
-    return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
+@dataclass
+class Mistake:
+    """A planted mistake: its description, and the op that must fail first, or ""."""
+
+    what: str
+    op: str = ""
 
 
-def model(traces: pathlib.Path, checkpoint: str) -> dict[str, Any]:
+def described(engine: str) -> dict[str, Mistake]:
+    """The mistakes of ENGINE_faults.py, which can be imported only with the engine, or of llama.cpp's faults.def."""
+    if engine == "llamacpp":
+        text = (pathlib.Path(__file__).resolve().parents[2] / "record" / "llamacpp" / "faults.def").read_text(encoding="ascii")
+        listed = re.findall(r'LLAMA_FAULT\((\w+), (\w+), "(.*)"\)', text)
+        return {"none": Mistake("the engine as it is")} | {name: Mistake(what, op) for name, op, what in listed}
+    tree = ast.parse((pathlib.Path(__file__).parent / f"{engine}_faults.py").read_text(encoding="utf-8"))
+    found = {"none": Mistake("the engine as it is")}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            ops = [call.args[0].value for call in node.decorator_list]  # type: ignore[attr-defined]
+            found[node.name] = Mistake(ast.get_docstring(node) or "", *ops)
+    return found
+
+
+def model(engine: str, words: list[str], traces: pathlib.Path, checkpoint: str) -> dict[str, Any]:
     """All recordings of one model, starting with the unchanged engine."""
-    what = {"none": "the engine as it is"} | described()
+    mistakes = described(engine)
     found: list[Verdicts] = []
-    for trace in sorted(traces.iterdir(), key=lambda path: list(what).index(path.name)):
-        said = {"fault": trace.name, "what": what[trace.name]} | judged(checkpoint, trace)
+    for trace in sorted(traces.iterdir(), key=lambda path: list(mistakes).index(path.name)):
+        mistake = mistakes[trace.name]
+        said = {"fault": trace.name, "what": mistake.what} | judged(words, checkpoint, trace)
         alone = set(said["failed"]) - set(found[0]["failed"] if found else ())
-        said["found"] = bool(found) and bool(alone or said["free"] == "FAIL")
+        there = not mistake.op or (said["first"] or {}).get("op") == mistake.op
+        said["found"] = bool(found) and there and bool(alone or said["free"] == "FAIL")
         print(f"{trace.name}: {said['verdict']}, alone {said['failed']}, {said['reason']}", flush=True)
         found.append(said)
     return {"model": pathlib.Path(checkpoint).name, "faults": found}
@@ -87,12 +109,15 @@ def model(traces: pathlib.Path, checkpoint: str) -> dict[str, Any]:
 def main() -> None:
     """Writes the document again."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("engine", choices=sorted(PROFILES))
     parser.add_argument("pairs", nargs="+", metavar="TRACES CKPT")
-    pairs = parser.parse_args().pairs
-    models = [model(pathlib.Path(traces), checkpoint) for traces, checkpoint in zip(pairs[::2], pairs[1::2], strict=True)]
+    parser.add_argument("--out", type=pathlib.Path, help="golden/engines/inside/ENGINE.json without it")
+    options = parser.parse_args()
+    pairs, words = options.pairs, ["--profile", PROFILES[options.engine]]
+    models = [model(options.engine, words, pathlib.Path(traces), checkpoint) for traces, checkpoint in zip(pairs[::2], pairs[1::2], strict=True)]
     text = ",\n".join(json.dumps(found, separators=(",", ":")).replace('},{"fault', '},\n{"fault') for found in models)
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(f'{{"options":{json.dumps(WORDS)},"models":[\n{text}\n]}}\n', encoding="ascii")
+    OUT.mkdir(exist_ok=True)
+    (options.out or OUT / f"{options.engine}.json").write_text(f'{{"options":{json.dumps(words)},"models":[\n{text}\n]}}\n', encoding="ascii")
     missed = [said["fault"] for found in models for said in found["faults"][1:] if not said["found"]]
     print(f"not found: {', '.join(missed) or 'none'}")
     sys.exit(bool(missed) or any(found["faults"][0]["free"] == "FAIL" for found in models))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the cases of an engine and judges them by the reference: run.py ENGINE [CASE...].
 
-Needs build/venv-ENGINE (make engines) and build/samebit. Each case writes build/engines/ENGINE/CASE.json: the
+Needs the environment of the engine (make engines) and build/samebit. Each case writes build/engines/ENGINE/CASE.json: the
 request, the engine's answer and counters or the reason of its refusal, and the verdicts. An answered case is not
 run again, so that an interrupted run can continue; --anew runs it again. Without CASE, runs all cases.
 
@@ -25,6 +25,8 @@ from cases import ENGINES, Case
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
 SAMEBIT = os.environ.get("SAMEBIT", str(BUILD / "samebit"))
+# The environment of an engine, where it has another name; llama.cpp: of its converter.
+ENVIRONMENTS = {"llamacpp": "hf", "vllm_server": "vllm"}
 
 
 def samebit(*words: str, good: tuple[int, ...] = (0,)) -> str:
@@ -50,7 +52,7 @@ def predicted(case: Case, folder: pathlib.Path, work: pathlib.Path) -> dict[str,
     prompts = work / "prompts"
     prompts.write_text("".join(",".join(map(str, ids)) + "\n" for ids in case.asked()["prompts"]), encoding="ascii")
     words = ["--tokens-file", str(prompts), "-n", str(case.generate), "--draft", str(case.draft), "--json"]
-    words += case.sampling.split()
+    words += ["--profile", case.reference, *case.sampling.split()]
     document = json.loads(samebit("run", str(folder), *words))
     sequences = document.get("sequences", [document])
     rounds = [r for sequence in sequences for r in sequence.get("rounds", [])]
@@ -128,7 +130,7 @@ def ask(engine: str, cases: list[Case], folder: pathlib.Path) -> None:
         jobs.append({"case": case.asked(), "checkpoint": str(made(case.make)), "out": out})
     asked = folder / "jobs"
     asked.write_text(json.dumps(jobs), encoding="ascii")
-    python = BUILD / f"venv-{engine.split('_')[0]}" / "bin" / "python"
+    python = BUILD / f"venv-{ENVIRONMENTS.get(engine, engine)}" / "bin" / "python"
     with open(folder / "log", "a", encoding="utf-8") as log:
         subprocess.run([str(python), str(HERE / f"{engine}_run.py"), str(asked)], stdout=log, stderr=log, check=True)
 

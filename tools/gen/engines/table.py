@@ -74,7 +74,7 @@ def form(make: str) -> str:
     return words[words.index("--format") + 1] if "--format" in words else "bf16"
 
 
-def repeats(case: Row) -> bool | None:
+def repeats(case: Row) -> bool | dict[str, bool] | None:
     """True if the same requests gave the same bits once more; None: they were not sent again."""
     same_way = [one for one in case.get("shapes", []) if (one["at_once"], one["order"]) == (AT_ONCE, 1)]
     return same_way[0]["bits"] == same_way[0]["of"] if same_way else case.get("repeats")
@@ -94,8 +94,15 @@ def cells(case: Row) -> list[str]:
         c = case["counters"]
         counted = f"{c['rounds']}, {c['drafted']}, {c['accepted']}: {verdicts.get('metrics', verdicts['counters'])}"
     judged = f"{values['verdict']}, {values['tokens']} tokens, {values['worst']:.3g}" if values else "-"
-    again = {True: "same bits", False: "other bits", None: "-"}[repeats(case)]
-    return head + [verdicts["tokens"], counted, judged, again, case["date"]]
+    return head + [verdicts["tokens"], counted, judged, repeated(repeats(case)), case["date"]]
+
+
+def repeated(found: bool | dict[str, bool] | None) -> str:
+    """The bits of a second run, or of several that ran in different ways."""
+    if isinstance(found, dict):
+        ways = {bits: [way for way, same in found.items() if same == bits] for bits in (True, False)}
+        return "; ".join(f"{repeated(bits)}: {', '.join(those)}" for bits, those in ways.items() if those)
+    return {True: "same bits", False: "other bits", None: "-"}[found]
 
 
 def shapes(cases: list[Row]) -> list[str]:
@@ -116,21 +123,22 @@ def shapes(cases: list[Row]) -> list[str]:
     return lines
 
 
-def inside() -> list[str]:
-    """The table of the mistakes planted in vLLM (faults.py)."""
-    file = GOLDEN / "inside" / "vllm.json"
+def inside(engine: str, name: str) -> list[str]:
+    """The tables of the mistakes planted in an engine (faults.py)."""
+    file = GOLDEN / "inside" / f"{engine}.json"
     if not file.exists():
         return []
     document = json.loads(file.read_text(encoding="ascii"))
-    lines = [f"\n## Inside vLLM\n\n`samebit diff` with `{' '.join(document['options'])}`, 2 drafts a round.\n"]
+    lines = [f"\n## Inside {name}\n\n`samebit diff` with `{' '.join(document['options'])}`, 2 drafts a round.\n"]
     for model in document["models"]:
         good, *faults = model["faults"]
         seen = "".join(f"| {op} | {same} of {all_of} | {math.inf if worst > 1e300 else worst:.3g} |\n" for op, (all_of, same, worst) in good["ops"].items())
         fails = f" By itself fails {', '.join(good['failed'])}." if good["failed"] else " No op fails by itself."
+        not_judged = f" Of no call were judged:\n{', '.join(good['not_judged'])}." if good["not_judged"] else ""
         found = sum(said["found"] for said in faults)
         lines += [
-            f"\n### {model['model']}\n\nAs it is: {good['free']} with `--free`.{fails} Of no call were judged:",
-            f" {', '.join(good['not_judged'])}.\n\n| op | the bits of the reference | worst error/bound |\n|---|---|---|\n{seen}",
+            f"\n### {model['model']}\n\nAs it is: {good['free']} with `--free`.{fails}{not_judged}\n",
+            f"\n| op | the bits of the reference | worst error/bound |\n|---|---|---|\n{seen}",
             f"\nPlanted: {len(faults)}, found: {found}.\n\n",
             "| planted | found | first | ops that fail | first round that fails |\n|---|---|---|---|---|\n",
         ]
@@ -159,7 +167,7 @@ def main() -> None:
         lines.append("|---|---|---|---|---|---|---|---|\n")
         lines += ["| " + " | ".join(cells(case)) + " |\n" for case in cases]
         lines += shapes(cases)
-    lines += inside()
+    lines += inside("llamacpp", "llama.cpp") + inside("vllm", "vLLM")
     document.write_text("".join(lines), encoding="utf-8")
 
 

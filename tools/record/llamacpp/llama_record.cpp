@@ -1,8 +1,9 @@
 // Runs llama.cpp on token ids and records the values of its graphs; to_trace.py makes a trace from
 // them.
 //
-//   llama_record OUT IDS CALLS [options of llama.cpp, -m MODEL first of all]
+//   llama_record [--logits] OUT IDS CALLS [options of llama.cpp, -m MODEL first of all]
 //
+// --logits: of the trunk's values only the embeddings, with which a micro-batch begins, and the logits.
 // IDS is 1,2,3; CALLS, 1+1+1, is the number of ids per call. Then -n greedy tokens are generated.
 // With --spec-type draft-mtp the MTP head drafts them in rounds, by llama.cpp's own code.
 //
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@ namespace {
 struct Recorder {
     FILE * out = nullptr;
     bool on = false; // building and warm-up are not recorded
+    bool logits = false;
 
     [[noreturn]] static void fail(const char * why) {
         fprintf(stderr, "llama_record: %s\n", why);
@@ -37,6 +40,13 @@ struct Recorder {
         if (fprintf(out, "%s\n", text.c_str()) < 0) {
             fail("cannot write");
         }
+    }
+
+    // Values that are recorded: numbers with a name.
+    bool wants(const ggml_tensor * t) const {
+        static const char * const few[] = {"model.input_embed", "model.embed_tokens", "result_output"};
+        const bool known = t->name[0] && (t->type == GGML_TYPE_F32 || t->type == GGML_TYPE_I32);
+        return on && known && (!logits || std::find(std::begin(few), std::end(few), std::string(t->name)) != std::end(few));
     }
 
     void finish() {
@@ -92,7 +102,7 @@ void write_values(const ggml_tensor * t, FILE * out) {
 // values.
 bool seen(ggml_tensor * t, bool ask, void * data) {
     auto * recorder = (Recorder *) data;
-    const bool wanted = recorder->on && t->name[0] && (t->type == GGML_TYPE_F32 || t->type == GGML_TYPE_I32);
+    const bool wanted = recorder->wants(t);
     if (ask || !wanted) {
         return ask ? wanted : true;
     }
@@ -214,12 +224,17 @@ void run(Engine & engine, common_params & params, const std::vector<int> & ids, 
 } // namespace
 
 int main(int argc, char ** argv) {
+    Engine engine;
+    if (argc > 1 && !strcmp(argv[1], "--logits")) {
+        engine.recorder.logits = true;
+        argc--;
+        argv++;
+    }
     if (argc < 5) {
-        Recorder::fail("usage: llama_record OUT IDS CALLS -m MODEL [options of llama.cpp]");
+        Recorder::fail("usage: llama_record [--logits] OUT IDS CALLS -m MODEL [options of llama.cpp]");
     }
     const std::vector<int> ids = numbers(argv[2], ',');
     const std::vector<int> calls = numbers(argv[3], '+');
-    Engine engine;
     engine.recorder.out = fopen(argv[1], "wb");
     if (!engine.recorder.out) {
         Recorder::fail("cannot write OUT");

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes a trace (docs/trace.md) from the output of llama_record.
 
-    to_trace.py RECORD CKPT TRACE [--level 1..4] [--checkpoint-digest D] [--knob NAME=VALUE ...]
+    to_trace.py RECORD CKPT TRACE [--level 1..4] [--checkpoint-digest D] [--note TEXT] [--taps PATTERN ...]
 
 The values are those of llama.cpp's graph nodes, by their names in its source. Its converter reorders
 value heads (except for Qwen3-Next); this is undone here. States are the values that the nodes read at
-the start of a call, so after a rollback.
+the start of a call, so after a rollback. Each micro-batch of a call becomes a step.
 
 Needs numpy.
 """
@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ MTP = {
     "h_nextn": "norm",
     "result_output": "logits",
 }
-MTP_LAYER = EXPERTS | {
+MTP_LAYER = {
     "mtp_attn_norm": "input_layernorm",
     "mtp_Qcur_full": "self_attn.q_proj",
     "mtp_Vcur+MUL_MAT": "self_attn.k_proj",
@@ -106,7 +107,8 @@ MTP_LAYER = EXPERTS | {
     "mtp_ffn_out": "mlp.out",
     "mtp_post_ffn": "output",
 }
-CALL = {"model.input_embed": "embed", "model.embed_tokens": "embed", "result_norm": "norm", "result_output": "logits"}
+EMBED = ("model.input_embed", "model.embed_tokens")  # the first node of a graph
+CALL = dict.fromkeys(EMBED, "embed") | {"result_norm": "norm", "result_output": "logits"}
 
 
 class Heads:
@@ -180,6 +182,7 @@ class Nodes:
     def __init__(self) -> None:
         self.nodes: dict[tuple[int | None, str], numpy.ndarray] = {}
         self.last: tuple[int | None, str] = (None, "")
+        self.cut = False  # nodes of more than one graph of the MTP head
 
     def add(self, event: dict[str, Any]) -> None:
         name, layer = event["tensor"], None
@@ -191,11 +194,15 @@ class Nodes:
         for key in (name, f"{name}/{event['op']}"):
             self.nodes.setdefault((layer, key), event["values"])
 
+    def feed_forward(self, layer: int | None) -> dict[str, str]:
+        """The names of the experts, or of the dense MLP."""
+        return EXPERTS if (layer, "ffn_moe_logits") in self.nodes else DENSE
+
     def head(self, rows: int) -> dict[str, numpy.ndarray]:
         """The taps of the MTP head."""
         found = {}
         for (layer, key), values in self.nodes.items():
-            tap = MTP.get(key) or MTP_LAYER.get(key)
+            tap = MTP.get(key) or (MTP_LAYER | self.feed_forward(layer)).get(key)
             if tap and values.size and values.size % rows == 0:
                 inner = "" if key in MTP else "layers.0."
                 found[f"mtp.{inner}{tap}"] = values.reshape(rows, -1)
@@ -212,6 +219,21 @@ class Call(Nodes):
         self.drafts: list[Nodes] = []
         self.filled: Nodes | None = None
 
+    def next_graph(self, name: str) -> "Call | None":
+        """The call of the next micro-batch, if this node begins one: the tokens that its first graph does not have."""
+        first = self.nodes.get((None, name)) if name in EMBED else None
+        if first is None:
+            return None
+        rows = first.shape[-2]
+        rest = Call({"call": self.kind, "tokens": self.tokens[rows:], "positions": self.positions[rows:]})
+        self.tokens, self.positions = self.tokens[:rows], self.positions[:rows]
+        return rest
+
+    def logits(self) -> numpy.ndarray:
+        """[rows, V]."""
+        values = self.nodes[None, "result_output"]
+        return values.reshape(-1, values.shape[-1])
+
     def taps(self, heads: Heads) -> dict[str, numpy.ndarray]:
         rows = len(self.tokens)
         found = self.filled.head(rows) if self.filled else {}
@@ -226,7 +248,7 @@ class Call(Nodes):
 
     def names(self, layer: int) -> dict[str, str]:
         mixer = LINEAR if (layer, "state_predelta") in self.nodes else FULL
-        return EVERY | mixer | (EXPERTS if (layer, "ffn_moe_logits") in self.nodes else DENSE)
+        return EVERY | mixer | self.feed_forward(layer)
 
     def state(self, heads: Heads) -> dict[str, numpy.ndarray]:
         found = {}
@@ -259,12 +281,22 @@ def calls_of(path: Path) -> tuple[dict[str, Any], list[Call]]:
             if event["tensor"].startswith("mtp_tok_embd") and (not calls or now is not calls[-1].filled):
                 now = Nodes()
                 drafts.append(now)
+            elif event["tensor"].startswith("mtp_tok_embd"):
+                now.cut |= any(name == "mtp_tok_embd" for _, name in now.nodes)
+            elif isinstance(now, Call) and (rest := now.next_graph(event["tensor"])):
+                calls.append(rest)
+                now = rest
             if now:
                 now.add(event)
     return head, calls
 
 
-def draft_steps(trace: Trace, call: Call, level: int) -> None:
+def kept(tensors: dict[str, numpy.ndarray], patterns: list[str]) -> dict[str, numpy.ndarray]:
+    """The arrays whose name fits a pattern."""
+    return {name: tensors[name] for name in tensors if any(fnmatchcase(name, pattern) for pattern in patterns)}
+
+
+def draft_steps(trace: Trace, call: Call, level: int, patterns: list[str]) -> None:
     """Writes one step per draft before the verify call; omits steps whose draft was not used."""
     fed = call.tokens[: len(call.tokens) - 1]
     for i, (nodes, token) in enumerate(zip(call.drafts, fed, strict=False)):
@@ -274,11 +306,11 @@ def draft_steps(trace: Trace, call: Call, level: int) -> None:
         taps = nodes.head(1)
         if level < 4:
             taps = {name: taps[name] for name in taps if name == "mtp.logits"}
-        trace.step(rows=[row], tensors=taps)
+        trace.step(rows=[row], tensors=kept(taps, patterns))
 
 
-def write(trace: Trace, call: Call, heads: Heads, level: int) -> None:
-    draft_steps(trace, call, level)
+def write(trace: Trace, call: Call, heads: Heads, level: int, patterns: list[str]) -> None:
+    draft_steps(trace, call, level, patterns)
     rows = [
         {"sequence": 0, "slot": 0, "position": position, "token": token, "kind": call.kind}
         for token, position in zip(call.tokens, call.positions, strict=True)
@@ -294,7 +326,7 @@ def write(trace: Trace, call: Call, heads: Heads, level: int) -> None:
     if level > 2:
         lists["states"] = [{"sequence": 0, "position": call.positions[0]}]
         tensors |= call.state(heads)
-    trace.step(rows=rows, tensors=tensors, **lists)
+    trace.step(rows=rows, tensors=kept(tensors, patterns), **lists)
 
 
 def main() -> None:
@@ -304,6 +336,7 @@ def main() -> None:
     parser.add_argument("trace", type=Path, metavar="TRACE")
     parser.add_argument("--level", type=int, choices=(1, 2, 3, 4), default=4)
     parser.add_argument("--checkpoint-digest", metavar="D", help="as `samebit run --trace` writes it")
+    parser.add_argument("--taps", nargs="+", default=["*"], metavar="PATTERN", help="of the arrays that are kept")
     parser.add_argument("--note", default="", help="how it was run")
     args = parser.parse_args()
     config = json.loads((args.checkpoint / "config.json").read_text())
@@ -311,6 +344,8 @@ def main() -> None:
     head, calls = calls_of(args.record)
     if not head or not calls:
         sys.exit(f"{args.record}: nothing was recorded")
+    if args.level == 4 and any(call.filled and call.filled.cut for call in calls):
+        sys.exit(f"{args.record}: the MTP head's values are in several micro-batches: a larger -ub, or --level 2")
     about = {"note": args.note} if args.note else {}
     if args.checkpoint_digest:
         about["checkpoint"] = args.checkpoint_digest
@@ -318,7 +353,7 @@ def main() -> None:
         args.trace, engine=head["engine"], vocab_size=head["vocab"], level=args.level, profile="llamacpp", **about
     ) as trace:
         for call in calls:
-            write(trace, call, heads, args.level)
+            write(trace, call, heads, args.level, args.taps)
 
 
 if __name__ == "__main__":
