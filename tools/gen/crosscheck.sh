@@ -28,8 +28,56 @@ skip() { # what, why
     echo "SKIPPED $1: $2"
 }
 
+# Says what comes next, and how many seconds the section before took.
+title="" begun=0
+section() { # what, or nothing at the end
+    [ -z "$title" ] || echo "time    $title: $((SECONDS - begun)) seconds"
+    title=${1-} begun=$SECONDS
+    [ -z "$title" ] || echo "begin   $title"
+}
+
+# Runs a script that counts for itself, and adds up its last line, "N passed, N failed, N skipped".
+counted() { # name of the log, script, arguments
+    local log=$work/$1.log script=$2 status p f s
+    shift 2
+    echo "note    progress: $log"
+    bash "$script" "$@" >"$log" 2>&1
+    status=$?
+    grep -a -E '^(ok|FAILED|SKIPPED)' "$log"
+    read -r p f s <<<"$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$log")"
+    passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
+    if [ $status -ne 0 ] && [ "${f:-0}" -eq 0 ]; then
+        report 1 "$script: exit status $status"
+        tail -n 20 "$log"
+    fi
+}
+
+cat <<END
+note    needs Python 3.11 or later, a C compiler and PyPI. The first call makes six Python environments in $build: each
+note    is a download of 0.6 GB, takes 1.7 GB on disk and one to two minutes of processor time. Later calls reuse them.
+END
+section "the environment of torch and transformers"
 tools/gen/venv.sh "$venv" || exit 1
 mkdir -p "$work"
+
+section "transformers loads what samebit make writes"
+# A batch of folders for one process of Python: the import of torch takes longer than a small folder. The program
+# must print a line "FOLDER: ok" for each.
+batch="" names=()
+new_batch() { # name
+    batch=$work/$1 names=()
+    rm -rf "$batch" && mkdir -p "$batch"
+}
+judge_batch() { # program, arguments before the folders
+    local i status
+    "$@" "$batch"/* >"$batch.log" 2>&1
+    for i in "${!names[@]}"; do
+        grep -a -q "^$batch/$i: ok" "$batch.log"
+        status=$?
+        report $status "${names[$i]}"
+        [ $status -eq 0 ] || grep -a "^$batch/$i: " "$batch.log" || tail -n 5 "$batch.log"
+    done
+}
 
 # Strict loading: presets, layouts, storages, expert layouts.
 class_of() {
@@ -40,15 +88,10 @@ class_of() {
     esac
 }
 strict() { # preset, further options of make
-    local folder=$work/load
-    rm -rf "$folder"
-    "$build/samebit" make "$folder" --preset "$@" >/dev/null &&
-        "$venv/bin/python" tools/gen/hf_fixtures.py load "$folder" --class "$(class_of "$1")" \
-            >"$work/load.log" 2>&1
-    local status=$?
-    report $status "transformers loads: make --preset $*"
-    [ $status -eq 0 ] || cat "$work/load.log"
+    "$build/samebit" make "$batch/${#names[@]}" --preset "$@" >/dev/null
+    names+=("transformers loads: make --preset $*")
 }
+new_batch load
 for preset in T1 T2 T3 T4 T5 T6; do
     strict "$preset"
     strict "$preset" --recipe predictable
@@ -60,7 +103,9 @@ done
 strict T1 --experts split
 strict T1 --format f32
 strict T1 --format f16
+judge_batch "$venv/bin/python" tools/gen/hf_fixtures.py load
 
+section "golden/hf: the models of transformers, recorded anew"
 # The same comparison as in make check, on the new recording.
 tools/gen/record.sh "$work/hf" >"$work/record.log" 2>&1
 report $? "recording"
@@ -75,6 +120,7 @@ for file in golden/hf/*.safetensors; do
     echo "note    golden/hf/$name: $same"
 done
 
+section "traces: the writers and plug-ins of tools/record"
 # A trace that Python writes again with other types must be complete and have the same numbers.
 trace=$work/trace
 rm -rf "$trace" "$trace"-*
@@ -100,6 +146,7 @@ status=$?
 report $status "the plug-ins of tools/record"
 [ $status -eq 0 ] || tail -n 20 "$work/plugins.log"
 
+section "traces of transformers, recorded anew"
 # Live recordings of hf.py. First golden/trace again; then every preset, compared at once. The lines that the second
 # part prints are the table of docs/trace.md.
 bash tools/record/hf_traces.sh "$work/traces" >"$work/traces.log" 2>&1 &&
@@ -120,6 +167,7 @@ status=$?
 report $status "hf.py around generate(), batches and padding"
 [ $status -eq 0 ] || tail -n 20 "$work/hf-test.log"
 
+section "scripts that ask a server or a device, tested without one"
 # The probe of running servers, tested with a server that has every fault that the probe should find.
 PYTHON=$venv/bin/python BUILD=$build bash tools/record/probe_test.sh >"$work/probe.log" 2>&1
 status=$?
@@ -132,6 +180,7 @@ status=$?
 report $status "tools/bench/hf.py --device cuda: $(tail -n 1 "$work/bench-hf.log")"
 [ $status -eq 0 ] || grep -A 4 -a FAILED "$work/bench-hf.log"
 
+section "the MTP head, computed in Python"
 # The MTP head, which transformers lacks: mtp.py on the recorded hidden states, to the bit; and the whole recording
 # again, with hidden states that may differ in the last bits on another CPU.
 rm -rf "$work/mtp"
@@ -150,6 +199,7 @@ for folder in golden/mtp/*/; do
     echo "note    golden/mtp/$name.expect.safetensors: $same"
 done
 
+section "tokenizers"
 # Tokenizers: golden/tokenizer must equal the package's results, 22000 further texts agree (SEED selects others),
 # and tokenizers and transformers load the output of `samebit make --tokenizer`.
 tokenizer() { # OUT, further options
@@ -169,33 +219,27 @@ for preset in T1 T2 T4; do
     report $? "tokenizers and transformers load: make --preset $preset --tokenizer"
 done
 
+section "the quantizers: golden/quant, recorded anew"
 # The quantizers: their files and dequantized values must equal the committed ones.
 tools/gen/quant_record.sh "$work/quant" >"$work/quant.log" 2>&1
 report $? "recording the quantizers"
 tools/gen/quant_record.sh --check "$work/quant"
 report $? "golden/quant is what the quantizers write"
 
+section "the matrix of quantizers"
 # The matrix of quantizers: their folders at other settings must pass `samebit check`.
-bash tools/gen/quant_matrix.sh "$work/quant-matrix" >"$work/quant-matrix.log" 2>&1
-status=$?
-grep -a -E '^(ok|FAILED|SKIPPED)' "$work/quant-matrix.log"
-read -r p f s <<<"$(tail -n 1 "$work/quant-matrix.log" | tr -dc '0-9 ')"
-passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
-[ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/gen/quant_matrix.sh"
+counted quant-matrix tools/gen/quant_matrix.sh "$work/quant-matrix"
 
+section "trained weights"
 # Trained weights: small models, trained again, and quantized; docs/check/trained.md.
-bash tools/gen/trained.sh "$work/trained" >"$work/trained.log" 2>&1
-status=$?
-grep -a -E '^(ok|FAILED|SKIPPED)' "$work/trained.log"
-read -r p f s <<<"$(tail -n 1 "$work/trained.log" | tr -dc '0-9 ')"
-passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
-[ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/gen/trained.sh"
+counted trained tools/gen/trained.sh "$work/trained"
 for file in config.json model.safetensors; do
     cmp -s "golden/trained/dense/$file" "$work/trained/dense/$file" &&
         same=identical || same="other bits (other texts, another CPU or library)"
     echo "note    golden/trained/dense/$file: $same"
 done
 
+section "atoms: the sums of tensor cores"
 # Atoms: all published results of hardware, and another model on sums that should reveal differences.
 vectors=("$build/suites/unit" test_atoms_published)
 rm -rf "$work/atoms" && mkdir -p "$work/atoms"
@@ -225,6 +269,7 @@ else
     skip "vectors of tensor cores" "$cards cannot be cloned: $(tail -n 1 "$work/atoms.log")"
 fi
 
+section "the sampler"
 # The sampler: the results of its other implementation must equal the committed ones.
 "$venv/bin/python" tools/gen/sampler.py "$work/sampler" >"$work/sampler.log" 2>&1
 report $? "the sampler of tools/gen"
@@ -235,6 +280,7 @@ done
 "$venv/bin/python" tools/gen/sampler_agrees.py >"$work/sampler.log" 2>&1
 report $? "transformers keeps the same tokens, ties apart"
 
+section "transformers and compressed-tensors load what samebit make quantizes"
 # The reverse: transformers and compressed-tensors load folders of `samebit make`, and must get the values that
 # tests/quant finds (tests/quant/written.def lists the same folders).
 rm -rf "$work/written"
@@ -263,6 +309,7 @@ for test in test_fixtures test_whole; do
     report $status "$test on what make wrote and the libraries read"
     [ $status -eq 0 ] || grep -a -E "ERROR|FAILED" "$work/$test.log"
 done
+section "live models hold the values of the files"
 # Live models must hold the values of the files, except the MTP head, which the classes lack; and every planted
 # fault must be found. Quantized models: compressed-tensors keeps the tensors of its linear layers as stored. (NVFP4
 # experts are left out: it loads them without their global scale, see docs/check.md.)
@@ -299,22 +346,20 @@ for name in loaded-T1.json loaded-T1-planted.json; do
     report $? "golden/check/$name is what transformers holds"
 done
 
+section "grafts"
 # Grafts: transformers and compressed-tensors read the index and the lists. Cases: the dropped head, modules in
 # another format, and experts that are stacks in only one layer.
 graft() { # base, format of what is taken, pattern, further options of make for the base
     local base=$1 other=$2 pattern=$3
     shift 3
-    rm -rf "$work/base" "$work/other" "$work/grafted"
+    rm -rf "$work/base" "$work/other"
     "$build/samebit" make "$work/base" --preset T1 --format "$base" "$@" >/dev/null &&
         "$build/samebit" make "$work/other" --preset T1 --format "$other" >/dev/null &&
         "$build/samebit" graft "$work/base" --take "$pattern" --from "$work/other" \
-            -o "$work/grafted" >/dev/null &&
-        "$build/venv-llmcompressor/bin/python" tools/gen/graft_agrees.py "$work/grafted" \
-            >"$work/graft.log" 2>&1
-    local status=$?
-    report $status "the libraries agree: graft $base --take '$pattern' of $other $*"
-    [ $status -eq 0 ] || tail -n 5 "$work/graft.log"
+            -o "$batch/${#names[@]}" >/dev/null
+    names+=("the libraries agree: graft $base --take '$pattern' of $other $*")
 }
+new_batch graft
 graft nvfp4-ct bf16 'mtp.*' --no-mtp
 graft nvfp4-ct bf16 'mtp.*' --no-mtp --layout vl
 graft fp8-block bf16 'mtp.*'
@@ -325,16 +370,13 @@ graft nvfp4-ct fp8-tensor 'mtp.*'
 graft bf16 nvfp4-ct '*.mlp.experts.*'
 graft fp8-block bf16 '*self_attn.*'
 graft bf16 fp8-block 'layers.2.*'
+judge_batch "$build/venv-llmcompressor/bin/python" tools/gen/graft_agrees.py
 
+section "the Python package, and kernels of other projects"
 # The Python package, its wheels, and kernels of other projects under the judge.
-BUILD=$build bash tools/py/check.sh >"$work/py.log" 2>&1
-status=$?
-cat "$work/py.log"
-counted=$(tail -n 1 "$work/py.log" | tr -dc '0-9 ')
-read -r p f s <<<"$counted"
-passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
-[ $status -eq 0 ] || [ "${f:-0}" -gt 0 ] || report 1 "tools/py/check.sh"
+counted py tools/py/check.sh
 
+section "real engines"
 # Real engines, if make engines has made them: docs/engines.md.
 for engine in vllm vllm_server mlx transformers llamacpp; do
     there=$build/venv-${engine%_server}/bin/python
@@ -349,6 +391,7 @@ for engine in vllm vllm_server mlx transformers llamacpp; do
     [ $status -eq 0 ] || tail -n 20 "$work/engine-$engine.log"
 done
 
+section "llama.cpp"
 # The values inside llama.cpp: its recordings must be within the bounds of its profile, and every mistake that is planted
 # in it must be found at its op. llama-server, which make engines leaves out, is built now: some ten minutes.
 if [ -x "$build/llamacpp/bin/llama_record" ]; then
@@ -368,5 +411,6 @@ if [ -x "$build/llamacpp/bin/llama_record" ]; then
     [ $status -eq 0 ] || tail -n 20 "$work/llamacpp.log"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
+section
+echo "$passed passed, $failed failed, $skipped skipped, in $((SECONDS / 60)) minutes"
 [ "$failed" -eq 0 ]

@@ -6,7 +6,8 @@ hold exactly the tensors of the index. And each linear module must be quantized 
 exactly if the libraries' own matching of the configuration's lists says so.
 
 usage: graft_agrees.py FOLDER...
-exit status: 0 all agree, 1 one does not (printed)
+Prints "FOLDER: ok" for each that agrees, and what is wrong with the others.
+exit status: 0 all agree, 1 one does not
 """
 
 import json
@@ -92,6 +93,8 @@ def check(folder: Path) -> int:
     if any(name.startswith("mtp.") for name in shapes) != bool(heads):
         print(f"{folder}: mtp_num_hidden_layers is {heads}")
         wrong += 1
+    if not wrong:
+        print(f"{folder}: ok")
     return wrong
 
 

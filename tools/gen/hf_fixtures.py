@@ -29,8 +29,8 @@ RECORD_HELP = """load CHECKPOINT strictly and write to OUTPUT:
   warm4.*, step1.*            four tokens, then one, on the state after a prompt of 3; the same head
 Tensors keep the type they have in transformers."""
 
-LOAD_HELP = """load CHECKPOINT and list every tensor that is missing, unexpected or of a wrong shape
-(exit 1 if any)"""
+LOAD_HELP = """load each CHECKPOINT in the class of its config.json; list every tensor that is missing, unexpected
+or of a wrong shape (exit 1 if any), or print "CHECKPOINT: ok" """
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -83,8 +83,7 @@ def parse_arguments() -> argparse.Namespace:
         description=LOAD_HELP,
         formatter_class=raw,
     )
-    load.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
-    load.add_argument("--class", dest="class_name", choices=CLASSES, required=True)
+    load.add_argument("checkpoints", type=Path, metavar="CHECKPOINT", nargs="+")
     return parser.parse_args()
 
 
@@ -92,18 +91,24 @@ def check_loading(args: argparse.Namespace) -> int:
     """The `load` subcommand."""
     import torch
 
-    from hf_models import load
+    from hf_models import FixtureError, class_of, load
 
-    loaded = load(args.checkpoint, args.class_name, torch.float32)
-    for line in loaded.complaints():
-        print(line)
-    count = sum(1 for _ in loaded.model.parameters())
-    print(
-        f"{args.checkpoint}: {count} parameters of {args.class_name}, "
-        f"{len(loaded.missing)} missing, {len(loaded.unexpected)} unexpected, "
-        f"{len(loaded.mismatched)} mismatched, {len(loaded.ignored)} ignored by the class"
-    )
-    return 1 if loaded.complaints() else 0
+    status = 0
+    for checkpoint in args.checkpoints:
+        try:
+            name = class_of(checkpoint)
+            loaded = load(checkpoint, name, torch.float32)
+        except FixtureError as error:
+            print(error)
+            status = 1
+            continue
+        for line in loaded.complaints():
+            print(f"{checkpoint}: {line}")
+            status = 1
+        count = sum(1 for _ in loaded.model.parameters())
+        if not loaded.complaints():
+            print(f"{checkpoint}: ok, {count} parameters of {name}, {len(loaded.ignored)} ignored by the class")
+    return status
 
 
 def main() -> int:

@@ -6,11 +6,12 @@
   quant_matrix.py claims FOLDER...     write FOLDER.claims, like make
   quant_matrix.py table OUTCOMES       the table of docs/check/quantizers.md, on stdout
   quant_matrix.py make PRODUCER SOURCES OUT [NAME...]
-                                       write OUT/NAME, OUT/NAME.log and OUT/NAME.values.json
+                                       write OUT/NAME, OUT/NAME.log, and the library's values:
+                                       OUT/NAME.values.json and the checkpoint OUT/NAME.plain
 
 make runs with the interpreter of the producer's environment (tools/gen/quant/requirements-*.txt).
-claims also needs one. Each folder is written by its own process, forked after the imports. A quantizer that
-fails leaves no folder, only its log; tools/gen/quant_matrix.sh judges both.
+claims also needs one. Each folder is written by its own process, forked after the imports, JOBS (1) of them at the
+same time. A quantizer that fails leaves no folder, only its log; tools/gen/quant_matrix.sh judges both.
 
 exit status: 0 done, 2 wrong use
 """
@@ -62,14 +63,24 @@ def make(producer: str, sources: Path, out: Path, names: list[str]) -> int:
         except ImportError as error:
             print(f"quant_matrix.py: {module}: {error}", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
+    running: dict[int, str] = {}
+
+    def reap() -> None:
+        process, status = os.wait()
+        print(f"{running.pop(process)}: {'written' if status == 0 else 'not written'}", flush=True)
+
     for name in names or rows:
-        shutil.rmtree(out / name, ignore_errors=True)
+        if len(running) >= int(os.environ.get("JOBS", "1")):
+            reap()
+        for old in (name, f"{name}.plain"):
+            shutil.rmtree(out / old, ignore_errors=True)
         (out / f"{name}.values.json").unlink(missing_ok=True)
         process = os.fork()
         if process == 0:
             child(producer, sources / rows[name].kind, out / name, rows[name])
-        _, status = os.waitpid(process, 0)
-        print(f"{name}: {'written' if status == 0 else 'not written'}", flush=True)
+        running[process] = name
+    while running:
+        reap()
     return 0
 
 

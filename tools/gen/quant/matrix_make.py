@@ -3,6 +3,7 @@
 Nothing is compared here: `samebit check` and `samebit check --loaded` do that (quant_matrix.sh).
 """
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from quant import dense, inputs
 from quant.files import FixtureError
 from quant.matrix import Row
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
@@ -222,8 +224,19 @@ MAKE = {"llmcompressor": _ct_make, "autoround": _ar_make, "modelopt": _mo_make}
 WEIGHTS = {"llmcompressor": _ct_weights, "autoround": _ar_weights, "modelopt": _mo_weights}
 
 
+def _unquantized(value):
+    """VALUE (of config.json) without what declares a quantization."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _unquantized(part)
+        for key, part in value.items()
+        if key not in ("quantization_config", "compression_config")
+    }
+
+
 def write_values(folder: Path, weights: Weights, program: str) -> None:
-    """FOLDER.values.json: the library's values in the form for `samebit check --loaded`."""
+    """The library's values: FOLDER.values.json for `samebit check --loaded`, and as a checkpoint, FOLDER.plain."""
     if not weights:
         return
     weights = {f"{name}.weight": value for name, value in weights.items()}
@@ -236,6 +249,12 @@ def write_values(folder: Path, weights: Weights, program: str) -> None:
     every = sorted((plain | weights).items())
     rows = (entry(name, value, "parameter") for name, value in every)
     write_list(folder.with_name(f"{folder.name}.values.json"), rows, program)
+    plain_folder = folder.with_name(f"{folder.name}.plain")
+    plain_folder.mkdir()
+    config = _unquantized(json.loads((folder / "config.json").read_text()))
+    (plain_folder / "config.json").write_text(json.dumps(config, indent=2))
+    tensors = {name: value.contiguous() for name, value in every}
+    save_file(tensors, plain_folder / "model.safetensors", {"format": "pt"})
 
 
 def make(producer: str, source: Path, folder: Path, row: Row) -> None:

@@ -1,6 +1,6 @@
 """Makes docs/check/quantizers.md: the matrix of quantizers, and the findings of `samebit` for each folder.
 
-The outcomes are the lines of quant_matrix.sh: name, outcome, warnings, finding, separated by tabs.
+The outcomes are the lines of quant_matrix.sh: name, outcome, warnings, law of the values, evidence, separated by tabs.
 """
 
 import re
@@ -13,15 +13,20 @@ HERE = Path(__file__).resolve().parent
 TEXT = """# Quantizers, and what `check` says of their folders
 
 Written by `tools/gen/quant_matrix.sh --write` (a step of `make crosscheck` makes the folders again and judges them).
-Each row is one folder that {versions} wrote on a CPU, of a small model of `samebit make`. It was
-asked `info`, `check` alone, `check --against` its source, `check --loaded` with what the library itself makes of the
-files (where "values" says yes: where the library has a function for that on a CPU), and `run`. What is expected of each
-stands in `tools/gen/quant/matrix.expected`, with the reason.
+Each row is one folder that {versions} wrote on a CPU.
+The models are small ones of `samebit make`. Each folder gets `info`, `check` alone, `check --against` its source, and
+`run`. If the library has a function that dequantizes the folder on a CPU, two results are compared with that function:
+`check --loaded` must find the same value of every weight, and `run` must give the same logits, to the bit, as `run` on
+a plain checkpoint of these values. The column "values" names the law of dequantization (clause K-17) under which it
+does; it is empty where the library has no such function. `tools/gen/quant/matrix.expected` has what is expected of each
+folder, with the reason.
 
 * pass: no FATAL, no ERROR, alone and with the original. Warnings are counted with the original.
-* refused: the format is not read (docs/formats.md says why); a WARN names it, and nothing else is raised above WARN.
+* refused: the format is not read (docs/formats.md says why). A WARN names it, and nothing else is raised above WARN.
+  `make crosscheck` counts the folder as SKIPPED.
 * unsound: an ERROR, and it is right. The last table says what shows it.
 
+{summary}
 | folder | scheme | observer | modifier | group | model | MTP | values | outcome |
 |---|---|---|---|---|---|---|---|---|
 """
@@ -93,6 +98,8 @@ def _mo(settings: dict) -> list[str]:
     return [words, "max", modifier, _group(words, {})]
 
 
+LIBRARIES = {"llmcompressor": "llm-compressor", "autoround": "AutoRound", "modelopt": "ModelOpt"}
+NOT_JUDGED = ["not judged", "", "", ""]
 COLUMNS = {"llmcompressor": _ct, "autoround": _ar, "modelopt": _mo}
 
 
@@ -105,14 +112,12 @@ def _head(row: Row, producer: str) -> str:
 
 
 def _versions() -> str:
-    wanted = {"llmcompressor": "llm-compressor", "auto-round": "AutoRound", "nvidia-modelopt": "ModelOpt"}
+    packages = {"llmcompressor": "llmcompressor", "autoround": "auto-round", "modelopt": "nvidia-modelopt"}
     found = []
     for producer in PRODUCERS:
         text = (HERE / f"requirements-{producer}.txt").read_text()
-        for package, name in wanted.items():
-            version = re.search(rf"^{package}==(\S+)$", text, re.MULTILINE)
-            if version and package.replace("-", "").endswith(producer):
-                found.append(f"{name} {version[1]}")
+        version = re.search(rf"^{packages[producer]}==(\S+)$", text, re.MULTILINE)
+        found.append(f"{LIBRARIES[producer]} {version[1]}")
     return f"{', '.join(found[:-1])} and {found[-1]}"
 
 
@@ -127,19 +132,31 @@ def _reasons() -> dict[str, list[str]]:
     return out
 
 
+def _summary(said: dict[str, list[str]]) -> str:
+    """A table of how many folders of each library have each outcome."""
+    outcomes = sorted({outcome for outcome, *_ in said.values()})
+    text = f"| library | folders | {' | '.join(outcomes)} | pass, with the library's values |\n"
+    text += "|---" * (len(outcomes) + 3) + "|\n"
+    every = {name: name for rows in PRODUCERS.values() for name in rows}
+    for library, rows in (*PRODUCERS.items(), ("all", every)):
+        found = [said.get(name, NOT_JUDGED) for name in rows]
+        counts = [len(found), *(sum(row[0] == outcome for row in found) for outcome in outcomes)]
+        counts.append(sum(row[0] == "pass" and row[2] != "" for row in found))
+        text += f"| {LIBRARIES.get(library, library)} | {' | '.join(map(str, counts))} |\n"
+    return text
+
+
 def table(outcomes: Path) -> str:
     """The text of the document."""
     said = {}
     for line in outcomes.read_text().splitlines():
         name, *rest = line.split("\t")
         said[name] = rest
-    reasons, text = _reasons(), TEXT.format(versions=_versions())
-    counts: dict[str, int] = {}
+    reasons, text = _reasons(), TEXT.format(versions=_versions(), summary=_summary(said))
     unsound = ""
     for producer, rows in PRODUCERS.items():
         for name, row in rows.items():
-            outcome, warnings, values, shown = said.get(name, ["not judged", "", "", ""])
-            counts[outcome] = counts.get(outcome, 0) + 1
+            outcome, warnings, values, shown = said.get(name, NOT_JUDGED)
             reason = reasons.get(name, ["", "", ""])
             detail = f", {warnings} WARN" if outcome == "pass" and warnings != "0" else ""
             if outcome == "refused":
@@ -148,5 +165,4 @@ def table(outcomes: Path) -> str:
             text += f"| {' | '.join(cells)} | {outcome}{detail} |\n"
             if outcome == "unsound":
                 unsound += f"| {name} | check {reason[1]} | {reason[2]} | {shown} |\n"
-    total = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    return f"{text}\n{sum(counts.values())} folders: {total}.\n{UNSOUND}{unsound}"
+    return f"{text}{UNSOUND}{unsound}"
