@@ -125,8 +125,8 @@ sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_fi
 /* Reads the files of a folder; the last two may be absent. */
 sb_status sb_declared_load(const char *folder, sb_declared **out, sb_error *err);
 
-/* True if mlx-lm quantized the folder, which sb_declared_load then refuses. In such a folder tensors
- * have other names, orders and values than in the checkpoint that it was made from. */
+/* True if mlx-lm quantized the folder, which sb_declared_load then refuses. In such a folder
+ * tensors have other names, orders and values than in the checkpoint that it was made from. */
 int sb_declared_is_mlx(const char *folder);
 
 /* Reads only quantization_config.json, because some other readers prefer this file. *out is NULL if
