@@ -109,7 +109,7 @@ static const struct {
     {"tokenizer.json", "\"BPE\"", "\"WordPiece\"", SB_LEVEL_error, "which only BPE reads"},
     /* tokens by name */
     {"tokenizer_config.json", "{\"added", "{\"eos_token\": \"</s>\", \"added", SB_LEVEL_error,
-     "eos_token is '</s>', which is no token"},
+     "eos_token is '</s>', which is not a token"},
     {"tokenizer_config.json", "{\"added", "{\"eos_token\": {\"content\": \"<|end|>\"}, \"added", -1,
      NULL},
     {"tokenizer_config.json", "{\"added", "{\"pad_token\": \"<pad>\", \"added", SB_LEVEL_warn,
@@ -133,7 +133,7 @@ static const struct {
     {"config.json", "\"eos_token_id\": null", "\"eos_token_id\": 400", SB_LEVEL_error,
      "eos_token_id is 400, expected less"},
     {"config.json", "\"eos_token_id\": null", "\"eos_token_id\": 300", SB_LEVEL_error,
-     "eos_token_id is 300, which is no token"},
+     "eos_token_id is 300, which is not a token"},
     {"config.json", "\"eos_token_id\": null", "\"eos_token_id\": 5", -1, NULL},
     /* the template */
     {"chat_template.jinja", NULL, "{% for m in messages %}{{ m }}", SB_LEVEL_error, "block for"},
@@ -220,7 +220,7 @@ static const struct {
      SB_LEVEL_warn, "'<8>' (id 8) is not a token of the original"},
     {"tokenizer.json", "[\"a\", \"b\"], [\"ab\", \"c\"]", "[\"ab\", \"c\"], [\"a\", \"b\"]",
      SB_LEVEL_error, "from merge 0 on"},
-    {"tokenizer.json", ", [\"ab\", \"c\"]", "", SB_LEVEL_error, "it has 1, the original 2"},
+    {"tokenizer.json", ", [\"ab\", \"c\"]", "", SB_LEVEL_error, "merges: 1, in the original 2"},
     {"tokenizer_config.json", ",\n \"chat_template\": \"{{ messages }}\"", "", SB_LEVEL_warn,
      "no chat template"},
     {"tokenizer.json", NULL, NULL, SB_LEVEL_error, "tokenizer.json is missing"},

@@ -143,7 +143,7 @@ positive ratio.median
 positive token_seconds.median
 positive token_seconds_of_one_thread.median
 refused 2 bench cpu --preset T1 --hogs 2 --threads 1
-says_err 'not with --threads'
+says_err 'excludes --threads'
 refused 2 bench cpu --preset T1 --hogs 300
 
 finish

@@ -7,7 +7,7 @@ launches=$BUILD/tests/gpu/samebit_launches
 # the emulator: the kernels that measure the card give the right results, every launch belongs to an op, and no time is
 # invented
 run 0 bench decode --preset T1 --backend emu --context 5
-says 'decode of T1: 1 row behind 5 tokens'
+says 'decode of T1: 1 row after 5 tokens'
 says 'measured in this run: emulator'
 says 'bytes, drawn where kernels run; profile sm121'
 says 'SKIPPED: all times, and what follows from them: this backend does not measure time, on the emulator'
@@ -68,7 +68,7 @@ check "the ledger's is another one" test "$(value rounds.0.verify)" = "$(value r
 # every recipe and profile, all kinds of calls, fewer layers; the launches do not depend on the weights
 for recipe in nvidia-mix nvfp4-all fp8 bf16; do
     run 0 bench verify --preset T3 --recipe $recipe --draft 2 --backend emu --profile sm121-w4a4
-    says 'verify of T3: 3 rows behind 0 tokens'
+    says 'verify of T3: 3 rows after 0 tokens'
 done
 run 0 bench prefill --preset T4 --rows 40 --backend emu --profile sm121-w8a8
 says 'prefill of T4: 40 rows'

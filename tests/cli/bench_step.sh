@@ -37,14 +37,14 @@ check "nothing is said of rounds" test "$(value rounds)" = ''
 # text: it names the origin of the numbers, and says that nothing was measured
 run 0 bench decode --preset 35b-a3b
 says 'no device: nothing was measured'
-says 'decode of 35b-a3b: 1 row behind 0 tokens'
+says 'decode of 35b-a3b: 1 row after 0 tokens'
 says 'nvidia-mix: MLPs and head NVFP4'
 says 'memory: 2382447320 bytes at 255 GB/s: 9.343 ms, at most 107.03 tokens per second'
 says 'SKIPPED: time, GB/s and share of the floor of each kernel'
 says '  delta rule: state           gdn                    30        3939840    128778240 '
 says 'packing: kernels read 2261582976 bytes of weights, 6941096 more than the checkpoint has: 0.31 %'
 says 'phases of the ops: 653 of 2.3 us: 1.502 ms'
-says 'launches of the kernels: 647 of 2.3 us: 1.488 ms, which no sum has'
+says 'launches of the kernels: 647 of 2.3 us: 1.488 ms, in no sum'
 says 'profile: sm121: the GPU path'
 for origin in weights kept activations rate latency phases kernels again; do says "$origin: "; done
 run 0 bench decode --preset 35b-a3b --bandwidth 510 --latency 0
@@ -54,7 +54,7 @@ says 'both, implied: 4.671 ms'
 # a profile changes the kernels of layers whose inputs it quantizes, and adds the kernels that quantize these inputs;
 # nothing else changes
 run 0 bench decode --preset 35b-a3b --profile sm121-w8a8
-says 'launches of the kernels: 827 of 2.3 us: 1.902 ms, which no sum has'
+says 'launches of the kernels: 827 of 2.3 us: 1.902 ms, in no sum'
 says 'both, implied: 10.845 ms'
 says 'profile: sm121-w8a8: sm121, and the input of FP8 layers'
 says '  delta rule: projection out  act_fp8                30              0 '
@@ -91,7 +91,7 @@ at rounds.2.outcome LOSES
 run 0 bench verify --preset 35b-a3b --latency 0 --accept 0.78 --json
 at rounds.2.outcome PAYS
 run 0 bench verify --preset 35b-a3b
-says 'verify of 35b-a3b: 4 rows behind 0 tokens'
+says 'verify of 35b-a3b: 4 rows after 0 tokens'
 says 'a round, in plain steps of one token:'
 
 # the MTP head in a round: entries of the rows, drafts, their acceptance, and the sum
@@ -110,7 +110,7 @@ same "launches of a round" "$(value kernels_round.launches)" $(($(value kernels_
     $(value kernels_head.0.all.launches) + 2 * $(value kernels_head.1.all.launches) + $(value kernels_head.2.all.launches)))
 
 run 0 bench prefill --preset T4 --recipe bf16 --rows 512
-says 'prefill of T4: 512 rows behind 0 tokens'
+says 'prefill of T4: 512 rows after 0 tokens'
 says 'MLP: gate and up'
 says '  attention: over the cache   kv_append '
 says '  head                        argmax_end              1 '

@@ -80,7 +80,7 @@ at skipped.0.why 'needs the values, but --headers was given'
 checks=$(grep -c '^SB_CHECK(' tools/check/checks.def)
 run 0 check --list
 check "not a line per check" test "$(wc -l < "$out")" = "$checks"
-says '23 fp4-nearest         ERROR original every NVFP4 code is a nearest one'
+says '23 fp4-nearest         ERROR original every NVFP4 code is a nearest code'
 run 0 check --list --json
 at checks.length "$checks"
 at checks.22.id fp4-nearest
@@ -432,7 +432,7 @@ make_checkpoint shards --preset T4 --recipe plain --shard-bytes 200000
 gone=$(cd "$work/shards" && ls *.safetensors | sed -n 2p)
 rm "$work/shards/$gone"
 run 0 check "$q" --against "$work/shards"
-says 'OF THE ORIGINAL 1 files are not here'
+says 'OF THE ORIGINAL 1 files are missing here'
 says "--include '$gone'"
 run 0 check "$q" --against "$work/shards" --json
 at against.missing_files "[\"$gone\"]"

@@ -114,7 +114,7 @@ for base in int4-awq int4-gptq; do
         refused 3 graft "$work/$base" --take 'mtp.*' --from "$work/fp8-block" $how
         says_err "cannot declare 31 layers stored as fp8-block, the first mtp.layers.0.mlp.experts.0.down_proj"
         refused 3 graft "$work/$base" --take 'mtp.*' --from "$work/fp8-block" --as bf16 $how
-        says_err 'of 16384 values of mtp.layers.0.mlp.experts.0.down_proj are not BF16 numbers (first at [0, 1], '
+        says_err 'of 16384 values of mtp.layers.0.mlp.experts.0.down_proj are not BF16 numbers (first at [0, 1]: '
     done
     check "something was written" test ! -e "$work/n" -a ! -e "$work/n.partial"
     graft_of $base 'mtp.*' fp8-block --as bf16 --round

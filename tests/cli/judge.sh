@@ -213,7 +213,7 @@ says 'width         IDENTICAL 11 calls'
 says 'split         IDENTICAL 6 calls'
 kernel neighbour
 run 1 judge --metamorphic "$batches" "$gave"
-says 'alone-0: out: row 0, element 0 of it is '
+says 'alone-0: out: row 0, element 0 of the row is '
 kernel rows
 run 1 judge --metamorphic "$batches" "$gave" --json --html "$work/batches.html"
 page "$work/batches.html" FAIL

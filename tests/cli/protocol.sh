@@ -17,7 +17,7 @@ for layout in plain vllm fla flashinfer mlx llamacpp; do
     done
 done
 refused 2 vectors protocol --layout flashinfer --op conv -o "$f"
-says_err 'layout flashinfer has no convolution'
+says_err 'layout flashinfer has neither a convolution'
 refused 2 vectors protocol --layout flashinfer --chained -o "$f"
 run 0 vectors protocol --list
 says 'llamacpp'

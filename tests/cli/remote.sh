@@ -139,7 +139,7 @@ fails extra 'bytes were received'
 fails cut '(curl 18)'
 fails stall 'the server is silent'
 fails changes 'changed while it was read: its ETag was'
-fails tofile 'HTTP 302 sends to "file:///etc/passwd", expected an http or https address'
+fails tofile 'HTTP 302 redirects to "file:///etc/passwd", expected an http or https address'
 fails loop 'more than 5 redirects'
 check "other than six requests" test "$(grep -c '^loop/' "$work/first.log")" = 6
 fails down 'HTTP 503, after 4 attempts'

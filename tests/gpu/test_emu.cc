@@ -200,7 +200,8 @@ TEST(test_faults_of_memory)
 {
     CAUGHT(700, SUM, sum_blocks<OUTSIDE>,
            "a read of 4 bytes at byte 2800 of buffer x is out of range: [0, 2800), element 700");
-    CAUGHT(700, SUM, sum_blocks<UNSET>, "of shared array part (element 1 of 4 bytes), which noth");
+    CAUGHT(700, SUM, sum_blocks<UNSET>,
+           "of shared array part (element 1 of 4 bytes), which no thr");
     CAUGHT(2000, TRANSPOSE, transpose<OUTSIDE>, "of shared array tile is out of range",
            "of shared array tile (element");
     CAUGHT(2000, TRANSPOSE, transpose<UNSET>, "of shared array tile (element");

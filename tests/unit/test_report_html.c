@@ -221,11 +221,11 @@ TEST(says_what_failed)
     v.ops[SB_OP_rmsnorm].worst = 0x1p20;
     sb_diff_reports r = reports_of(&v, 4);
     char *page = printed(sb_diff_html, &r, NULL);
-    has(page, "Of 1 tokens only a part of the distribution is known");
+    has(page, "For 1 tokens only a part of the distribution is known");
     has(page, "<dd>at least 1.00e-14 nats</dd>");
     assert_int_equal(occurrences(page, "<td>&gt; 1.00e-14</td>"), 1);
     has(page, "data-verdict=\"FAIL\"");
-    has(page, "up to 1 is inside</dt><dd>1.0e+06</dd>");
+    has(page, "up to 1 is within the bound</dt><dd>1.0e+06</dd>");
     has(page,
         "The first failure is at position 3, layer 2, in the op <b class=\"bad\">rmsnorm</b>");
     /* a field for each token and layer, for the head, for no layer and for the token as a whole;

@@ -180,7 +180,7 @@ static void tell_order(sb_check *check, const sb_token_table *t, const sb_token_
     if (i < n || i < m)
         sb_check_find(check, 51, SB_LEVEL_error, "",
                       "tokenizer.json: model.merges differs from the original from merge %zu on; "
-                      "there are %zu merges, in the original %zu",
+                      "number of merges: %zu, in the original %zu",
                       i, n, m);
 }
 
