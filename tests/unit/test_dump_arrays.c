@@ -352,6 +352,10 @@ TEST(test_map)
         {"{'a.*': 'layers.*.output'}", ""},
         {"{'a.0': 'embed', 'a.*': 'layers.*.output'}", ""},
         {"{'a.*': 'layers.*.output', '*.0': 'embed'}", "\"a.*\" and \"*.0\" both match"},
+        {"{'a*': 'layers.*.output', 'a.*': 'layers.*.output'}", ""}, /* layers.0, not layers..0 */
+        {"{'a.*': 'layers.*.output', 'a*': 'layers.*.output'}", ""},
+        {"{'a.*': 'layers.*.output', '*.0': 'embed', 'a.0*': 'norm'}", ""},
+        {"{'a.0*': 'norm', 'a.*': 'layers.*.output', '*.0': 'embed'}", ""},
         {"{'a.*': 'layers.*.outputs'}", "expected a tap"},
         {"{'a.*': 'layers.7.*'}", "none of its 1 arrays"},
         {"{'a.*': 'layers.x.*'}", "expected a tap"},

@@ -221,11 +221,11 @@ static void apply(const row *r, const char *text, size_t length, sb_dump_named *
         out->kind = kind_of(out->tap);
 }
 
-/* The only pattern that fits, in *found; NULL: none. */
+/* J-2: "Of several patterns that fit a name the longest counts". In *found; NULL: none fits. */
 static sb_status find_pattern(const sb_dump_map *map, const char *name, const char **found,
                               const char **text, size_t *length, sb_error *err)
 {
-    const char *key, *part;
+    const char *key, *part, *twin = NULL; /* twin: another one of the same length */
     json_t *value;
     size_t n;
     *found = NULL;
@@ -233,13 +233,18 @@ static sb_status find_pattern(const sb_dump_map *map, const char *name, const ch
     {
         if (!strchr(key, '*') || !fits(key, name, &part, &n))
             continue;
-        if (*found) /* J-2: "A name that two patterns fit is refused" */
-            return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" and \"%s\" both match the name \"%s\"",
-                           SB_SHOW(map->file), SB_SHOW(*found), SB_SHOW(key), SB_SHOW(name));
+        if (*found && strlen(key) <= strlen(*found)) {
+            twin = strlen(key) == strlen(*found) ? key : twin;
+            continue;
+        }
+        twin = NULL;
         *found = key;
         *text = part;
         *length = n;
     }
+    if (twin)
+        return sb_fail(err, SB_ERR_INPUT, "%s: \"%s\" and \"%s\" both match the name \"%s\"",
+                       SB_SHOW(map->file), SB_SHOW(*found), SB_SHOW(twin), SB_SHOW(name));
     return SB_OK;
 }
 

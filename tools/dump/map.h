@@ -30,7 +30,7 @@ typedef struct sb_dump_named {
     sb_dtype dtype; /* overrides the type in the file */
 } sb_dump_named;
 
-/* SB_ERR_INPUT if two patterns fit the name. */
+/* SB_ERR_INPUT if two patterns of the same length fit the name. */
 sb_status sb_dump_map_find(const sb_dump_map *map, const char *name, sb_dump_named *out,
                            sb_error *err);
 
