@@ -16,6 +16,7 @@ import hashlib
 import os
 import pathlib
 import re
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -104,7 +105,8 @@ def _write(path, files):
         def add(name, data):
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             runs = name.endswith(LIBRARY) or ".data/scripts/" in name
-            entry.external_attr = (0o755 if runs else 0o644) << 16
+            # pip makes an entry executable only if it is a regular file by its mode
+            entry.external_attr = (stat.S_IFREG | (0o755 if runs else 0o644)) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
 
