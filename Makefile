@@ -602,7 +602,7 @@ help:
 	@echo 'make site        the pages as HTML: BUILD/site/index.html (lowdown)'
 	@echo 'make deb         Debian packages: BUILD/deb/*.deb'
 	@echo 'make wheel       BUILD/wheel/*.whl: pip install of the program, the library and the pytest plug-in (the network)'
-	@echo 'make engines     vLLM, MLX, transformers and llama.cpp, for make crosscheck; says sizes and minutes first'
+	@echo 'make engines     vLLM, MLX, transformers, speculators and llama.cpp, for make crosscheck; says sizes and minutes first'
 	@echo 'make format      clang-format in place'
 	@echo 'make info        compiler, flags, libraries and tools really used'
 	@echo 'make clean       remove what was built'

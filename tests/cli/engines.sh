@@ -133,8 +133,9 @@ run 1 diff "$folder" --engine "$work/answers.json" --profile vllm
 # inside vLLM: without a mistake no op fails and the free comparison passes; with the sign of a gate changed in the
 # engine, that op fails and no other
 inside=$recordings/inside
-read -ra options <<< "$("$helpers/json_at" options < "$inside/vllm.json" | tr -d '[]"' | tr ',' ' ')"
+options_of() { read -ra options <<< "$("$helpers/json_at" options < "$inside/$1.json" | tr -d '[]"' | tr ',' ' ')"; }
 failing() { "$SAMEBIT" diff "$folder" --engine "$1" "${options[@]}" 2> "$err" | sed -n 's/^\([a-z][a-z_0-9]*\) .* FAIL.*/\1/p'; }
+options_of vllm
 run 0 diff "$folder" --engine "$inside/vllm-T4" "${options[@]}" --free
 says 'WITHIN: '
 says 'round 0 WITHIN: drafts 354 | 354, accepted 1 | 1'
@@ -144,6 +145,45 @@ check "an op of vLLM fails" [ -z "$(failing "$inside/vllm-T4")" ]
 run 1 diff "$folder" --engine "$inside/vllm-T4-gate-sign" "${options[@]}"
 says 'first failure: token 0, layer 3, attn_gate (layers.3.self_attn.gated)'
 check "another op fails" [ "$(failing "$inside/vllm-T4-gate-sign")" = attn_gate ]
+
+# inside mlx-lm: without a mistake every op of the trunk and the states are within the bounds; with the gate of attention
+# left out in the engine, that op fails and no other
+folder=$work/mlx
+run 0 make "$folder" --preset T4 --layout vl --recipe predictable --format f32
+options_of mlx
+run 0 diff "$folder" --engine "$inside/mlx-T4" "${options[@]}"
+says 'WITHIN: '
+check "the delta rule was not judged" grep -q '^delta_rule .* WITHIN$' "$out"
+check "gates were not judged behind" grep -q '^gates .* WITHIN, .* judged in what is behind them$' "$out"
+check "an op of mlx-lm fails" [ -z "$(failing "$inside/mlx-T4")" ]
+run 1 diff "$folder" --engine "$inside/mlx-T4-gate-left-out" "${options[@]}"
+says 'first failure: token 0, layer 3, attn_gate (layers.3.self_attn.gated)'
+check "another op fails" [ "$(failing "$inside/mlx-T4-gate-left-out")" = attn_gate ]
+
+# the results of all planted mistakes: the unchanged engine passes, and each mistake is found at its op
+for ((model = 0; model < $("$helpers/json_at" models.length < "$inside/mlx.json"); model++)); do
+    of=models.$model.faults
+    mlx() { "$helpers/json_at" "$of.$1" < "$inside/mlx.json"; }
+    check "model $model of mlx-lm as it is: $(mlx 0.verdict)" [ "$(mlx 0.verdict)" != FAIL ]
+    for ((n = 1; n < $("$helpers/json_at" "$of.length" < "$inside/mlx.json"); n++)); do
+        check "mlx-lm: $(mlx $n.fault) is not found" [ "$(mlx $n.found)" = true ]
+    done
+done
+
+# folders that mlx-lm quantized are refused by name, in each of its four modes; the same folder without them is read
+for mode in affine mxfp4 mxfp8 nvfp4; do
+    cp "$folder/config.json" "$work/config.json"
+    cp "$recordings/mlx/$mode.json" "$folder/config.json"
+    for command in "info $folder" "check $folder" "run $folder --tokens 1" "check $work/plain --against $folder"; do
+        read -ra words <<< "$command"
+        [ -d "$work/plain" ] || run 0 make "$work/plain" --preset T4 --layout vl --recipe predictable
+        run 3 "${words[@]}"
+        says_err "config.json: quantization is that of mlx-lm (mode $mode, "
+        check "$command calls a folder of mlx-lm cut" eval '! grep -q cut "$out" "$err"'
+    done
+    mv "$work/config.json" "$folder/config.json"
+done
+run 0 info "$folder"
 
 # parameters that vLLM's loader left (tools/record/vllm_loaded.py), FP8 per channel: without a mistake, and with
 # mistakes planted in the loader

@@ -391,6 +391,33 @@ for engine in vllm vllm_server mlx transformers llamacpp; do
     [ $status -eq 0 ] || tail -n 20 "$work/engine-$engine.log"
 done
 
+# Inside mlx-lm: the unchanged engine is within the bounds, and a planted mistake is found at its op.
+mlx_inside() { # preset, op, mistake, options of make
+    local folder=$work/mlx-inside/$1 traces=$work/mlx-inside/$1-traces op=$2 mistake=$3
+    "$build/samebit" make "$folder" --preset "$1" --recipe predictable --format f32 "${@:4}" &&
+        "$build/venv-mlx/bin/python" tools/gen/engines/mlx_record.py "$folder" "$traces" none "$mistake" &&
+        "$build/samebit" diff "$folder" --engine "$traces/none" --profile exact &&
+        ! "$build/samebit" diff "$folder" --engine "$traces/$mistake" --profile exact >"$work/mlx-inside/said" &&
+        grep "^first failure: .*, $op (" "$work/mlx-inside/said"
+}
+if [ -x "$build/venv-mlx/bin/python" ]; then
+    rm -rf "$work/mlx-inside"
+    mkdir -p "$work/mlx-inside"
+    {
+        mlx_inside T1 router top_k_off_by_one --layout vl && mlx_inside T4 delta_rule state_not_carried --layout vl &&
+            mlx_inside T5 linear v_and_z_swapped
+    } >"$work/mlx-inside.log" 2>&1
+    status=$?
+    report $status "inside mlx-lm: a mixture, a dense model and Qwen3-Next"
+    [ $status -eq 0 ] || tail -n 20 "$work/mlx-inside.log"
+fi
+if [ -x "$build/venv-speculators/bin/python" ]; then
+    "$build/venv-speculators/bin/python" tools/gen/engines/speculators_run.py >"$work/speculators.log" 2>&1
+    report $? "speculators: $(tail -n 1 "$work/speculators.log")"
+else
+    skip speculators "not there: make engines"
+fi
+
 section "llama.cpp"
 # The values inside llama.cpp: its recordings must be within the bounds of its profile, and every mistake that is planted
 # in it must be found at its op. llama-server, which make engines leaves out, is built now: some ten minutes.

@@ -99,9 +99,15 @@ def vllm_server() -> list[Case]:
 
 
 def mlx() -> list[Case]:
-    """Mixtures in binary32, the only type for them on its CPU; dense models in bfloat16, too."""
-    found = [Case(f"{name}-f32", f"{make} --format f32", "exact", repeat=name == "T2") for name, make in MODELS.items()]
-    return found + [Case("T4-bf16", MODELS["T4"], "hf"), Case("T2-bf16", MODELS["T2"], "hf")]
+    """Mixtures in binary32, the only type for them on its CPU; dense models in bfloat16, too; its own formats."""
+    found = [Case(f"{name}-f32", f"{make} --format f32", "exact", repeat=True) for name, make in MODELS.items()]
+    found += [Case("T4-bf16", MODELS["T4"], "hf", repeat=True), Case("T2-bf16", MODELS["T2"], "hf")]
+    found += [Case("T4-bf16-draft2", MODELS["T4"], "hf", draft=2)]
+    for mode in ("affine", "mxfp4", "mxfp8", "nvfp4"):
+        for name, make in (("T4-bf16", MODELS["T4"]), ("T2-f32", f"{MODELS['T2']} --format f32")):
+            case = Case(f"{name}-{mode}", make, "exact", repeat=True, sequences=2, generate=8, settings={"quantize": mode})
+            found.append(case)
+    return found
 
 
 def transformers() -> list[Case]:

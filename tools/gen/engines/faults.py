@@ -16,6 +16,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,15 +54,17 @@ def rounds(document: dict[str, Any]) -> str:
 
 
 def judged(words: list[str], checkpoint: str, trace: pathlib.Path) -> Verdicts:
-    """The verdicts of each op alone and of the free run, which does not use values of ops."""
-    both, free = diff(words, checkpoint, trace), diff(words, checkpoint, trace, "--free")
+    """The verdicts of each op alone and of the free run, which does not use values of ops. The latter only where no op
+    fails."""
+    both = diff(words, checkpoint, trace)
+    failed = sorted(op["op"] for op in both["ops"] if op["verdict"] == "FAIL")
     first = both["first_failure"]
     return {
         "verdict": both["verdict"],
-        "free": free["verdict"],
+        "free": diff(words, checkpoint, trace, "--free")["verdict"] if trace.name == "none" or not failed else None,
         "ops": {op["op"]: [op["compared"], op["identical"], op["worst_ratio"]] for op in both["ops"] if op["compared"]},
         "not_judged": sorted(op["op"] for op in both["ops"] if not op["compared"]),
-        "failed": sorted(op["op"] for op in both["ops"] if op["verdict"] == "FAIL"),
+        "failed": failed,
         "first": first and {key: first[key] for key in ("sequence", "token", "layer", "op", "tap")},
         "round": rounds(both),
         "reason": both["reason"],
@@ -95,13 +98,18 @@ def model(engine: str, words: list[str], traces: pathlib.Path, checkpoint: str) 
     """All recordings of one model, starting with the unchanged engine."""
     mistakes = described(engine)
     found: list[Verdicts] = []
-    for trace in sorted(traces.iterdir(), key=lambda path: list(mistakes).index(path.name)):
+    folders = sorted(traces.iterdir(), key=lambda path: list(mistakes).index(path.name))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        verdicts = list(pool.map(lambda trace: judged(words, checkpoint, trace), folders))
+    for trace, verdict in zip(folders, verdicts, strict=True):
         mistake = mistakes[trace.name]
-        said = {"fault": trace.name, "what": mistake.what} | judged(words, checkpoint, trace)
+        said = {"fault": trace.name, "what": mistake.what} | verdict
         alone = set(said["failed"]) - set(found[0]["failed"] if found else ())
         there = not mistake.op or (said["first"] or {}).get("op") == mistake.op
         said["found"] = bool(found) and there and bool(alone or said["free"] == "FAIL")
         print(f"{trace.name}: {said['verdict']}, alone {said['failed']}, {said['reason']}", flush=True)
+        if found:  # counts are kept of the unchanged engine only
+            del said["ops"], said["not_judged"]
         found.append(said)
     return {"model": pathlib.Path(checkpoint).name, "faults": found}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make engines: makes an environment for each engine that is compared with the reference.
 #
-#   tools/gen/engines/make.sh [ENGINE...]     under $BUILD (build): venv-vllm, venv-mlx, venv-transformers; llamacpp
+#   tools/gen/engines/make.sh [ENGINE...]     under $BUILD (build): venv-vllm, venv-mlx, ..., llamacpp
 #
 # Installs exactly requirements-ENGINE.txt (tools/gen/venv.sh). llama.cpp is built from source, with venv-hf for its
 # converter. An existing environment is only checked, and downloads and compiled files are kept until it is complete, so
@@ -11,13 +11,14 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 2
 build=${BUILD:-build}
 engines=("$@")
-[ $# -gt 0 ] || engines=(vllm mlx transformers llamacpp)
+[ $# -gt 0 ] || engines=(vllm mlx transformers speculators llamacpp)
 
 cost() { # ENGINE: measured on two shared processors
     case $1 in
         vllm) echo "download 0.9 GB, on disk 2.7 GB, 6 to 15 minutes" ;;
         mlx) echo "download 0.1 GB, on disk 0.4 GB, 2 to 8 minutes" ;;
         llamacpp) echo "download LLAMACOST" ;;
+        speculators) echo "download 0.7 GB, on disk 2.0 GB, 6 to 15 minutes" ;;
         transformers) echo "download 0.6 GB, on disk 1.9 GB, 4 to 10 minutes" ;;
         *) return 1 ;;
     esac
@@ -32,6 +33,7 @@ imports() { # ENGINE
     case $1 in
         vllm) echo "import vllm.v1.engine.llm_engine, vllm.v1.structured_output" ;;
         mlx) echo "import mlx_lm.generate, mlx_lm.utils" ;;
+        speculators) echo "import runpy; runpy.run_path('tools/gen/engines/speculators_run.py')" ;;
         transformers) echo "import transformers.models.qwen3_5_moe.modeling_qwen3_5_moe" ;;
         llamacpp) echo "import numpy, torch, transformers" ;;
     esac

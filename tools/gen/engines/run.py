@@ -9,6 +9,7 @@ run again, so that an interrupted run can continue; --anew runs it again. Withou
     counters   rounds, drafted tokens and accepted ones by depth against `samebit run --draft`, to the unit
     metrics    the same of a server, by `samebit accept --observed`
     values     log-probabilities against `samebit diff`, under the profile of the engine
+    refusal    of a folder that the engine itself quantized: what `samebit check` says of it
 """
 
 import argparse
@@ -104,6 +105,13 @@ def metrics(case: Case, folder: pathlib.Path, work: pathlib.Path, answers: list[
     return str(said["verdict"]) if said["verdict"] == "EQUAL" else f"{said['verdict']}: {said['why']}"
 
 
+def refusal(folder: pathlib.Path) -> str:
+    """The message with which a folder is refused."""
+    ran = subprocess.run([SAMEBIT, "check", str(folder)], capture_output=True, text=True, check=False)
+    said = ran.stderr.strip().replace(f"samebit: {folder}/", "")
+    return said if ran.returncode == 3 else f"exit status {ran.returncode}"
+
+
 def judged(case: Case, folder: pathlib.Path, work: pathlib.Path, got: dict[str, Any]) -> dict[str, Any]:
     """The verdicts about an answer."""
     ours = predicted(case, folder, work)
@@ -114,7 +122,9 @@ def judged(case: Case, folder: pathlib.Path, work: pathlib.Path, got: dict[str, 
         verdicts["counters"] = "EQUAL" if same else f"predicted {json.dumps(ours['counters'])}"
     if case.draft and "metrics" in got:
         verdicts["metrics"] = metrics(case, folder, work, theirs, got["metrics"])
-    if "logprobs" in got["answers"][0]["choices"][0]:
+    if "quantize" in case.settings:
+        verdicts["refusal"] = refusal(work / f"{case.name}.mlx")
+    elif "logprobs" in got["answers"][0]["choices"][0]:
         answers = work / "answers.json"
         answers.write_text(json.dumps(got["answers"]), encoding="ascii")
         verdicts["values"] = values(case, folder, answers)
@@ -128,7 +138,7 @@ def ask(engine: str, cases: list[Case], folder: pathlib.Path) -> None:
     for case in cases:
         out = str(folder / f"{case.name}.json")
         jobs.append({"case": case.asked(), "checkpoint": str(made(case.make)), "out": out})
-    asked = folder / "jobs"
+    asked = folder / f"jobs-{cases[0].name}"
     asked.write_text(json.dumps(jobs), encoding="ascii")
     python = BUILD / f"venv-{ENVIRONMENTS.get(engine, engine)}" / "bin" / "python"
     with open(folder / "log", "a", encoding="utf-8") as log:
@@ -148,7 +158,9 @@ def judge(engine: str, case: Case, answer: pathlib.Path) -> dict[str, Any]:
 def bad(result: dict[str, Any]) -> bool:
     """True for a verdict that an engine without a fault cannot get."""
     said = result.get("verdicts", {})
-    return any(said.get(name, "EQUAL") != "EQUAL" for name in ("counters", "metrics")) or said.get("values", {}).get("verdict") == "FAIL"
+    refused = "mlx-lm" in said.get("refusal", "mlx-lm")
+    counted = all(said.get(name, "EQUAL") == "EQUAL" for name in ("counters", "metrics"))
+    return not counted or said.get("values", {}).get("verdict") == "FAIL" or not refused
 
 
 def is_old(file: pathlib.Path, source: pathlib.Path) -> bool:

@@ -94,6 +94,8 @@ def cells(case: Row) -> list[str]:
         c = case["counters"]
         counted = f"{c['rounds']}, {c['drafted']}, {c['accepted']}: {verdicts.get('metrics', verdicts['counters'])}"
     judged = f"{values['verdict']}, {values['tokens']} tokens, {values['worst']:.3g}" if values else "-"
+    if "refusal" in verdicts:
+        judged = "refused by `samebit`: " + verdicts["refusal"]
     return head + [verdicts["tokens"], counted, judged, repeated(repeats(case)), case["date"]]
 
 
@@ -123,22 +125,24 @@ def shapes(cases: list[Row]) -> list[str]:
     return lines
 
 
-def inside(engine: str, name: str) -> list[str]:
-    """The tables of the mistakes planted in an engine (faults.py)."""
+INSIDE = {"llamacpp": ("llama.cpp", "2 drafts a round"), "mlx": ("mlx-lm", "no drafts"), "vllm": ("vLLM", "2 drafts a round")}
+
+
+def inside(engine: str) -> list[str]:
+    """The table of the mistakes planted in an engine (faults.py)."""
     file = GOLDEN / "inside" / f"{engine}.json"
     if not file.exists():
         return []
-    document = json.loads(file.read_text(encoding="ascii"))
-    lines = [f"\n## Inside {name}\n\n`samebit diff` with `{' '.join(document['options'])}`, 2 drafts a round.\n"]
+    document, (name, drafts) = json.loads(file.read_text(encoding="ascii")), INSIDE[engine]
+    lines = [f"\n## Inside {name}\n\n`samebit diff` with `{' '.join(document['options'])}`, {drafts}.\n"]
     for model in document["models"]:
         good, *faults = model["faults"]
         seen = "".join(f"| {op} | {same} of {all_of} | {math.inf if worst > 1e300 else worst:.3g} |\n" for op, (all_of, same, worst) in good["ops"].items())
         fails = f" By itself fails {', '.join(good['failed'])}." if good["failed"] else " No op fails by itself."
-        not_judged = f" Of no call were judged:\n{', '.join(good['not_judged'])}." if good["not_judged"] else ""
         found = sum(said["found"] for said in faults)
         lines += [
-            f"\n### {model['model']}\n\nAs it is: {good['free']} with `--free`.{fails}{not_judged}\n",
-            f"\n| op | the bits of the reference | worst error/bound |\n|---|---|---|\n{seen}",
+            f"\n### {name}, {model['model']}\n\nAs it is: {good['verdict']}, {good['free']} with `--free`.{fails}",
+            f" Ops of which no call was judged: {', '.join(good['not_judged']) or 'none'}.\n\n| op | the bits of the reference | worst error/bound |\n|---|---|---|\n{seen}",
             f"\nPlanted: {len(faults)}, found: {found}.\n\n",
             "| planted | found | first | ops that fail | first round that fails |\n|---|---|---|---|---|\n",
         ]
@@ -167,7 +171,7 @@ def main() -> None:
         lines.append("|---|---|---|---|---|---|---|---|\n")
         lines += ["| " + " | ".join(cells(case)) + " |\n" for case in cases]
         lines += shapes(cases)
-    lines += inside("llamacpp", "llama.cpp") + inside("vllm", "vLLM")
+    lines += [line for engine in INSIDE for line in inside(engine)]
     document.write_text("".join(lines), encoding="utf-8")
 
 
