@@ -73,6 +73,29 @@ same "where drafts begin" "$(value tokens.2.verdict) $(grep '"type":"token"' "$w
     grep -nE '"layers":\[([^,]*,){4}[0-9.]+e[0-9]+,' | cut -d: -f1 | tr '\n' ' ')" "WITHIN 3 "
 has "$work/draft.html" '<rect x="2" y="5" width="1" height="1" class="first">'
 
+# --- a wrong state ----------------------------------------------------------------------------------------------
+# no op and no token is wrong there: the map shows the state itself, in its layer, or in the token without layers
+run 0 fault hit.conv_shifted --write "$work/slip" --json
+for way in --forced --free; do
+    run 1 diff "$work/slip/checkpoint" --engine "$work/slip/trace" $way --explain --runs 2 --report "$work/slip$way.html"
+done
+at_place() { grep -o '<rect x="[0-9]*" y="[0-9]*" width="1" height="1" class="first">' "$1" | grep -o 'y="[0-9]*"'; }
+same "the frame in its layer" "$(at_place "$work/slip--forced.html")" 'y="1"'
+same "the frame without layers" "$(at_place "$work/slip--free.html")" 'y="0"'
+for way in --forced --free; do
+    page=$work/slip$way.html
+    check "$way: no field shows the state" grep -q 'class="h6"><title>.*: the state behind it is wrong' "$page"
+    has "$page" "<p class=\"program\">samebit $("$SAMEBIT" --version | sed -n 's/^samebit \([^,]*\).*/\1/p')</p>"
+    check "$way: how far it is off" test "$way" = --forced -o -n "$(grep -o '[0-9] times too far off' "$page")"
+    same "$way: the order" "$(grep -o 'data-section="\(map\|failure\)"' "$page" | tr '\n' ' ')" \
+        'data-section="map" data-section="failure" '
+done
+same "the headline" "$(grep -c '^<p class="short">.*behaves as if the conv states were' "$work/slip--free.html")" 1
+check "a passing page shows a wrong state" test "$(grep -c 'the state behind it' "$work/pass.html")" = 0
+# the closing line of a failure in the free comparison names the token
+run 1 diff "$t4" --engine sim:sequential+no_dt_bias --tokens 1,2,3 -n 1 --free --taps logits
+says_err 'FAIL: token '
+
 # --- packs ---------------------------------------------------------------------------------------------------
 mkdir "$work/fail" "$work/pass"
 tar xf "$work/fail.tar" -C "$work/fail" && tar xf "$work/pass.tar" -C "$work/pass"

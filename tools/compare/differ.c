@@ -529,7 +529,7 @@ static sb_status finish_forced(sb_differ *d, sb_error *err)
     v->verdict = sb_verdict_worse(v->verdict, ops->verdict);
     if (v->has_failure) {
         v->verdict = SB_VERDICT_FAIL;
-        snprintf(v->reason, sizeof v->reason, "%s", v->first_failure.words);
+        sb_verdicts_reason(v, d->model->config.layers);
     }
     return status;
 }

@@ -450,7 +450,6 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
         snprintf(v->reason, sizeof v->reason, "%s", f->doubt);
     }
     if (v->has_failure && v->verdict == SB_VERDICT_FAIL)
-        snprintf(v->reason, sizeof v->reason, "%.*s", (int)sizeof v->reason - 1,
-                 v->first_failure.words);
+        sb_verdicts_reason(v, f->model->config.layers);
     return status;
 }

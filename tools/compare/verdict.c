@@ -86,6 +86,24 @@ void sb_verdicts_name_parent(const sb_verdicts *v, sb_place *place)
                  (unsigned)hit->sequence, (unsigned)hit->parent, hit->position);
 }
 
+void sb_verdicts_reason(sb_verdicts *v, uint32_t layers)
+{
+    const sb_place *p = &v->first_failure;
+    char token[40], layer[24] = "", sequence[32] = "";
+    snprintf(token, sizeof token, "token %" PRIu64, p->token);
+    if (p->layer < layers)
+        snprintf(layer, sizeof layer, ", layer %u", (unsigned)p->layer);
+    else if (p->layer == layers)
+        snprintf(layer, sizeof layer, ", mtp.0");
+    if (p->sequence)
+        snprintf(sequence, sizeof sequence, "sequence %u, ", (unsigned)p->sequence);
+    if (strstr(p->words, token))
+        snprintf(v->reason, sizeof v->reason, "%s", p->words);
+    else
+        snprintf(v->reason, sizeof v->reason, "%s%s%s: %.*s", sequence, token, layer,
+                 SB_WORDS - 110, p->words);
+}
+
 int sb_cells_rows(sb_cells *c, uint32_t layers, size_t rows)
 {
     c->layers = (size_t)layers + 2;

@@ -171,6 +171,10 @@ sb_hit_verdict *sb_verdicts_hit(sb_verdicts *verdicts);
 /* The hit that a sequence began with, or NULL. */
 sb_hit_verdict *sb_verdicts_hit_of(const sb_verdicts *verdicts, uint32_t sequence);
 
+/* Writes the reason from the first failure: its words, with its sequence, token and layer before
+ * them unless the words name the token themselves. */
+void sb_verdicts_reason(sb_verdicts *verdicts, uint32_t layers);
+
 /* Appends the parent of its sequence to the words of a failure, if it has one. */
 void sb_verdicts_name_parent(const sb_verdicts *verdicts, sb_place *place);
 

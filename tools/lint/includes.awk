@@ -59,7 +59,7 @@ BEGIN {
         "tools/make tools/fault/mistakes.h tools/fault/op_faults.h")
     row("tools/text", "ref/base ref/container")
     row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/container/json_out.h ref/run ref/ops/op.h ref/ops/ops.def " \
-        "tools/compare/verdict.h tools/quality")
+        "tools/compare/verdict.h tools/quality ref/samebit.h")
     # from the reductions, the commands need the check at start and the name of the chosen kernels
     row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model " \
         "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/remote tools/convert " \

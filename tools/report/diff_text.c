@@ -245,7 +245,7 @@ static void print_failure(const sb_diff_report *r, FILE *out)
     for (size_t i = 0; i < p->rank; i++)
         fprintf(out, "%s%" PRIu64, i ? ", " : "", p->element[i]);
     fputs(p->rank ? "]" : "", out);
-    if (*p->words && strcmp(p->words, r->verdicts->reason) != 0) /* else the last line has them */
+    if (*p->words && !strstr(r->verdicts->reason, p->words)) /* else the last line has them */
         fprintf(out, ": %s", SB_SHOW(p->words));
     else if (!*p->words)
         fprintf(out, ": found %.9g, expected %.9g, bound %.3g", p->found, p->expected, p->bound);

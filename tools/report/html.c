@@ -134,6 +134,20 @@ static void print_subject(FILE *out, const sb_diff_report *r)
         sb_page_lines(out, "notes", r->notes);
 }
 
+/* The hypothesis about the round or the hit in which the first failure lies: "behaves as if ...",
+ * or "closest known mistake ...". "" if there is none. */
+static const char *hypothesis_of(const sb_verdicts *v)
+{
+    const sb_hit_verdict *hit = sb_verdicts_hit_of(v, v->first_failure.sequence);
+    if (hit && *hit->hypothesis && strncmp(hit->hypothesis, "no known", 8) != 0)
+        return hit->hypothesis;
+    for (size_t i = 0; i < v->round_count; i++)
+        if (v->rounds[i].sequence == v->first_failure.sequence && *v->rounds[i].hypothesis &&
+            strncmp(v->rounds[i].hypothesis, "no known", 8) != 0)
+            return v->rounds[i].hypothesis;
+    return "";
+}
+
 /* Prints the place of the failure and the behaviour, one sentence each. */
 static void print_short(FILE *out, const sb_diff_report *r)
 {
@@ -149,9 +163,10 @@ static void print_short(FILE *out, const sb_diff_report *r)
             *layer.text ? ", " : "", layer.text, html_is_op(p->op) ? "op " : "");
     sb_page_text(out, p->op);
     fputs("</b>.", out);
-    if (v->explanation_count) {
-        fputs(" It <b>", out);
-        sb_page_text(out, v->explanations[0].words);
+    const char *likeness = v->explanation_count ? v->explanations[0].words : hypothesis_of(v);
+    if (*likeness) {
+        fputs(strncmp(likeness, "behaves", 7) == 0 ? " It <b>" : " The <b>", out);
+        sb_page_text(out, likeness);
         fputs("</b>.", out);
     }
     fputs("</p>\n", out);
@@ -237,12 +252,13 @@ static void print_words(FILE *out)
 static void print_engine(FILE *out, const sb_diff_report *r)
 {
     html_head(out, r);
-    html_failure(out, r);
     html_map(out, r);
+    html_failure(out, r);
     html_kl(out, r);
     html_acceptance(out, r);
     print_statistics(out, r);
     html_state(out, r);
+    html_hits(out, r);
     html_ops(out, r);
     html_tokens(out, r);
 }

@@ -1,7 +1,9 @@
 /* html_map.c - the map of errors: a field per layer and token, coloured by error / bound. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/mem.h"
 #include "tools/report/html_parts.h"
 
 /* The map of one comparison. Its first row is for the tokens as a whole. */
@@ -10,6 +12,7 @@ typedef struct map {
     size_t columns, per_column; /* tokens per column */
     size_t layers, per_row;     /* layers with values; layers per row */
     size_t rows;
+    unsigned char *states; /* (rows, columns): 1 if a state is wrong there; NULL: memory is out */
 } map;
 
 /* True if a layer, a column of the cells, has any value. */
@@ -101,6 +104,66 @@ static const char *token_colour(sb_verdict verdict, double ratio)
     }
 }
 
+/* --- wrong states -------------------------------------------------------------------------------
+ */
+
+/* True if the failure is in a state: no op or token of that place failed. */
+static int is_state(const sb_place *p)
+{
+    return p->rank == SB_ELEMENT_RANK || strncmp(p->words, "state after", 11) == 0;
+}
+
+/* The last token of a sequence at the position after which the state was taken; SIZE_MAX: none. */
+static size_t token_of(const sb_verdicts *v, const sb_place *p)
+{
+    size_t at = v->token_count;
+    while (at > 0 &&
+           (v->tokens[at - 1].sequence != p->sequence || v->tokens[at - 1].position != p->token))
+        at--;
+    /* a state that another sequence left, with which this one begins */
+    for (size_t i = 0; !at && i < v->token_count; i++)
+        if (v->tokens[i].sequence == p->sequence)
+            return i;
+    return at - 1;
+}
+
+/* The field of a wrong state; 0: it has none. */
+static int field_of(const map *m, const sb_place *p, size_t *row, size_t *column)
+{
+    size_t token = token_of(m->r->verdicts, p);
+    size_t layer = p->layer == SB_NO_LAYER ? m->layers : p->layer;
+    *row = layer < m->layers ? 1 + layer / m->per_row : 0;
+    *column = token / m->per_column;
+    return token < m->r->verdicts->token_count;
+}
+
+static void mark_state(const map *m, const sb_place *p)
+{
+    size_t row, column;
+    if (field_of(m, p, &row, &column))
+        m->states[row * m->columns + column] = 1;
+}
+
+/* Notes the fields of all wrong states: behind rounds, before the first call of a sequence, and of
+ * the first failure. */
+static void mark_states(map *m)
+{
+    const sb_verdicts *v = m->r->verdicts;
+    m->states = sb_alloc(m->rows * m->columns, 1);
+    if (!m->states)
+        return;
+    for (size_t part = 0; part < SB_STATE_PARTS; part++) {
+        for (size_t i = 0; i < v->round_count; i++)
+            if (v->rounds[i].state[part].has_first)
+                mark_state(m, &v->rounds[i].state[part].first);
+        for (size_t i = 0; i < v->hit_count; i++)
+            if (v->hits[i].state[part].has_first)
+                mark_state(m, &v->hits[i].state[part].first);
+    }
+    if (v->has_failure && is_state(&v->first_failure))
+        mark_state(m, &v->first_failure);
+}
+
 static double cell(const map *m, size_t column, size_t row)
 {
     const sb_cells *c = &m->r->verdicts->cells;
@@ -144,14 +207,20 @@ static void print_field(FILE *out, const void *ctx, size_t row, size_t column)
         whole = token_verdict(m, column, &ratio);
     else
         ratio = cell(m, column, row - 1);
-    sb_page_field(out, row, column, row ? colour(ratio) : token_colour(whole, ratio));
+    int state = m->states && m->states[row * m->columns + column];
+    sb_page_field(out, row, column,
+                  state && !(ratio > 1) ? "h6"
+                  : row                 ? colour(ratio)
+                                        : token_colour(whole, ratio));
     print_tokens(out, m, column);
     fputs(", ", out);
     if (row > 0)
         print_layers(out, m, row - 1);
     else
         fputs("the whole token", out);
-    if (row ? ratio < 0 : whole == SB_VERDICT_none)
+    if (state)
+        fputs(": the state behind it is wrong", out);
+    else if (row ? ratio < 0 : whole == SB_VERDICT_none)
         fputs(": not compared", out);
     else if (row == 0 && ratio == 0)
         fprintf(out, ": %s", sb_verdict_name(whole));
@@ -175,11 +244,24 @@ static int is_failed(const sb_verdicts *v, size_t token, size_t layer, int draft
                  : t->position == p->token && t->verdict == SB_VERDICT_FAIL;
 }
 
+static void print_frame(FILE *out, size_t row, size_t column)
+{
+    fprintf(out,
+            "<rect x=\"%zu\" y=\"%zu\" width=\"1\" height=\"1\" class=\"first\"><title>the first "
+            "failure</title></rect>\n",
+            column, row);
+}
+
 static void print_mark(FILE *out, const void *ctx)
 {
     const map *m = ctx;
     const sb_verdicts *v = m->r->verdicts;
-    size_t row = 0, layer = v->first_failure.layer, token = v->token_count;
+    size_t row = 0, column = 0, layer = v->first_failure.layer, token = v->token_count;
+    if (v->has_failure && is_state(&v->first_failure)) {
+        if (field_of(m, &v->first_failure, &row, &column))
+            print_frame(out, row, column);
+        return;
+    }
     if (v->cells.rows && html_is_op(v->first_failure.op)) {
         layer = layer < v->cells.layers - 1 ? layer : v->cells.layers - 1;
         row = layer < m->layers ? 1 + layer / m->per_row : 0;
@@ -188,10 +270,7 @@ static void print_mark(FILE *out, const void *ctx)
         for (token = 0; token < v->token_count && !is_failed(v, token, layer, draft);)
             token++;
     if (token < v->token_count)
-        fprintf(out,
-                "<rect x=\"%zu\" y=\"%zu\" width=\"1\" height=\"1\" class=\"first\"><title>the "
-                "first failure</title></rect>\n",
-                token / m->per_column, row);
+        print_frame(out, row, token / m->per_column);
 }
 
 /* --- around the fields -------------------------------------------------------------------------
@@ -239,6 +318,7 @@ void html_map(FILE *out, const sb_diff_report *r)
     if (!r->verdicts->token_count)
         return;
     map m = make_map(r);
+    mark_states(&m);
     sb_page_section(
         out, "map", m.layers ? "Where: layer by token" : "Where: token by token",
         m.layers ? "Each field shows the largest error / bound of one layer in one token. Every op "
@@ -260,4 +340,5 @@ void html_map(FILE *out, const sb_diff_report *r)
                                .keys = keys};
     sb_page_map_print(out, &shown);
     sb_page_section_end(out);
+    free(m.states);
 }

@@ -24,6 +24,7 @@ void html_map(FILE *out, const sb_diff_report *report);
 void html_kl(FILE *out, const sb_diff_report *report);
 void html_acceptance(FILE *out, const sb_diff_report *report);
 void html_state(FILE *out, const sb_diff_report *report);
+void html_hits(FILE *out, const sb_diff_report *report);
 void html_ops(FILE *out, const sb_diff_report *report);
 void html_tokens(FILE *out, const sb_diff_report *report);
 

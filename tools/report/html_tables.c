@@ -7,6 +7,18 @@
 /* --- the first failure -------------------------------------------------------------------------
  */
 
+/* How far the engine's value is outside, if the bound leaves more than one value. */
+static void print_expected(FILE *out, const sb_place *p)
+{
+    double apart = p->found - p->expected;
+    double times = p->bound > 0 ? (apart < 0 ? -apart : apart) / p->bound : 0;
+    fprintf(out, "<dt>reference</dt><dd><b>%s</b>, within %.3g", html_value(p->expected).text,
+            p->bound);
+    if (times > 1 && times <= 0x1.fffffffffffffp1023)
+        fprintf(out, ": <b class=\"bad\">%s times too far off</b>", sb_page_ratio(times).text);
+    fputs("</dd>\n", out);
+}
+
 static void print_place(FILE *out, const sb_diff_report *r, const sb_place *p)
 {
     sb_diff_layer layer = sb_diff_layer_text(r, p->layer);
@@ -29,8 +41,7 @@ static void print_place(FILE *out, const sb_diff_report *r, const sb_place *p)
         fputs("]</dd>\n", out);
         fprintf(out, "<dt>engine</dt><dd><b>%s</b></dd>\n", html_value(p->found).text);
         if (p->expected == p->expected) /* NaN: nothing to compare with */
-            fprintf(out, "<dt>reference</dt><dd><b>%s</b>, within %.3g</dd>\n",
-                    html_value(p->expected).text, p->bound);
+            print_expected(out, p);
     }
     fputs("</dl>\n", out);
 }
@@ -53,7 +64,7 @@ static void print_around(FILE *out, const sb_verdicts *v)
         fprintf(out, "<tr%s><td>%" PRIu64 "</td><td>%s</td><td>%s</td><td>%s</td><td>",
                 hit ? " class=\"hit\"" : "", a->first + i, html_value((double)a->found[i]).text,
                 html_value((double)a->expected[i]).text, sb_page_ratio(ratio).text);
-        sb_page_bar(out, ratio);
+        sb_page_ratio_bar(out, ratio);
         fprintf(out, "</td><td>%.3g</td><td>%.3g</td></tr>\n",
                 (double)a->found[i] - (double)a->expected[i], a->bound[i]);
     }
@@ -87,7 +98,7 @@ void html_failure(FILE *out, const sb_diff_report *r)
                     "The first wrong value of the earliest wrong token. Later wrong values may be "
                     "a consequence of it.");
     print_place(out, r, &v->first_failure);
-    if (*v->first_failure.words && strcmp(v->first_failure.words, v->reason) != 0) {
+    if (*v->first_failure.words && !strstr(v->reason, v->first_failure.words)) {
         fputs("<p><code>", out);
         sb_page_text(out, v->first_failure.words);
         fputs("</code></p>\n", out);
@@ -154,6 +165,43 @@ void html_state(FILE *out, const sb_diff_report *r)
     sb_page_section_end(out);
 }
 
+/* U-11: the sequences that continue another one; O-3 holds for them, too. */
+void html_hits(FILE *out, const sb_diff_report *r)
+{
+    const sb_verdicts *v = r->verdicts;
+    size_t shown = 0, left = 0;
+    if (!v->hit_count)
+        return;
+    sb_page_section(out, "hits", "Sequences that continue another one",
+                    "The state that each begins with, which has to be that of its parent at this "
+                    "position, and its first call.");
+    sb_page_table(out, "hits",
+                  "sequence|parent|position|verdict|kv|conv|recurrent|mtp|<behaves as");
+    for (size_t i = 0; i < v->hit_count; i++) {
+        const sb_hit_verdict *hit = &v->hits[i];
+        int few = v->hit_count <= SB_DIFF_LINES;
+        if ((!few && sb_diff_fine(hit->verdict)) || shown == SB_DIFF_LINES) {
+            left += !sb_diff_fine(hit->verdict);
+            continue;
+        }
+        shown++;
+        fprintf(out, "<tr><td>%u</td><td>%u</td><td>%" PRIu64 "</td><td>", (unsigned)hit->sequence,
+                (unsigned)hit->parent, hit->position);
+        html_verdict(out, hit->verdict);
+        for (size_t part = 0; part < SB_STATE_PARTS; part++) {
+            fputs("</td><td>", out);
+            html_verdict(out, hit->state[part].verdict);
+        }
+        fputs("</td><td class=\"words\">", out);
+        sb_page_text(out, hit->hypothesis);
+        fputs("</td></tr>\n", out);
+    }
+    sb_page_table_end(out);
+    if (left)
+        fprintf(out, "<p>... and %zu more.</p>\n", left);
+    sb_page_section_end(out);
+}
+
 /* --- ops ----------------------------------------------------------------------------------------
  */
 
@@ -179,7 +227,7 @@ void html_ops(FILE *out, const sb_diff_report *r)
                 sb_op_name(i));
         html_verdict(out, op->verdict);
         fprintf(out, "</td><td>%s</td><td>", sb_page_ratio(op->worst).text);
-        sb_page_bar(out, op->worst);
+        sb_page_ratio_bar(out, op->worst);
         fprintf(out, "</td><td>%.2g</td><td>%zu</td><td>", op->median, op->compared);
         if (op->compared)
             fprintf(out, "%.1f%%", 100.0 * (double)op->identical / (double)op->compared);

@@ -6,6 +6,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/spec.h"
+#include "ref/samebit.h"
 #include "tools/report/print.h"
 #include "tools/report/xml.h"
 
@@ -97,7 +98,9 @@ void sb_page_open(FILE *out, const char *word, const char *title)
     fputs("</title>\n<style>\n", out);
     for (size_t i = 0; sb_page_style[i]; i++)
         fputs(sb_page_style[i], out);
-    fputs("</style>\n</head>\n<body>\n<main>\n", out);
+    fputs("</style>\n</head>\n<body>\n<main>\n<p class=\"program\">samebit " SAMEBIT_VERSION
+          "</p>\n",
+          out);
 }
 
 void sb_page_close(FILE *out)
@@ -270,6 +273,18 @@ void sb_page_bar(FILE *out, double share)
     int over = !(share <= 1.0);
     fprintf(out, "<span class=\"bar%s\"><i style=\"width:%.0f%%\"></i></span>", over ? " over" : "",
             over ? 100.0 : 100.0 * share);
+}
+
+void sb_page_ratio_bar(FILE *out, double ratio)
+{
+    enum { OCTAVES = 10 }; /* on both sides of 1 */
+    double octaves = ratio > 0 ? sb_page_octaves(ratio) : -OCTAVES;
+    double share = (octaves + OCTAVES) / (2.0 * OCTAVES);
+    fprintf(out, "<span class=\"bar ratio%s\"><i style=\"width:%.0f%%\"></i></span>",
+            ratio <= 1.0 ? "" : " over",
+            !(share < 1.0) ? 100.0
+            : share > 0    ? 100.0 * share
+                           : 0.0);
 }
 
 double sb_page_octaves(double x)

@@ -80,6 +80,10 @@ void sb_page_count(FILE *out, uint64_t count, const char *noun);
 /* A bar for a share of 1. A share above 1 fills the bar in the colour of a failure. */
 void sb_page_bar(FILE *out, double share);
 
+/* A bar for an error / bound on a logarithmic scale from 1/1024 to 1024. 1, the bound, is its
+ * middle; a ratio above 1 has the colour of a failure. */
+void sb_page_ratio_bar(FILE *out, double ratio);
+
 /* A bar for a value on a logarithmic scale from `low` to `high`; nothing at or below low. */
 void sb_page_log_bar(FILE *out, double value, double low, double high);
 
