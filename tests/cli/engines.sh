@@ -185,6 +185,32 @@ for mode in affine mxfp4 mxfp8 nvfp4; do
 done
 run 0 info "$folder"
 
+# inside llama.cpp, small parts of traces: without a mistake no op fails; with one, its op fails first and no other. The
+# list of the mistakes names the op, and the recorded result has every mistake, found.
+list=tools/record/llamacpp/faults.def
+read -ra options <<< "$("$helpers/json_at" options < "$inside/llamacpp.json" | tr -d '[]"' | tr ',' ' ')"
+run 0 make "$work/next" --preset T5 --recipe predictable --seed 42
+folder=$work/next
+run 4 diff "$folder" --engine "$inside/llamacpp-T5-none" "${options[@]}"
+check "an op of llama.cpp fails" [ -z "$(failing "$inside/llamacpp-T5-none")" ]
+for op in linear rmsnorm conv rope attention router; do
+    check "no value of $op was judged" grep -qE "^$op +[1-9]" "$out"
+done
+for trace in "$inside"/llamacpp-T5-*; do
+    fault=${trace##*llamacpp-T5-}
+    [ "$fault" != none ] || continue
+    op=$(sed -n "s/^LLAMA_FAULT($fault, \([a-z_0-9]*\),.*/\1/p" $list)
+    run 1 diff "$folder" --engine "$trace" "${options[@]}"
+    check "$fault: $op does not fail first" grep -qE "^first failure: token [0-9]+, layer [0-9]+, $op " "$out"
+    check "$fault: another op than $op fails" [ "$(failing "$trace")" = "$op" ]
+done
+sed -n 's/^LLAMA_FAULT(\([a-z_0-9]*\),.*/\1/p' $list | while read -r fault; do
+    grep -q "\"fault\":\"$fault\"" "$inside/llamacpp.json" || echo "$fault"
+done > "$work/unrecorded"
+check "not recorded: $(tr '\n' ' ' < "$work/unrecorded")" [ ! -s "$work/unrecorded" ]
+grep '"fault":' "$inside/llamacpp.json" | grep -v '"fault":"none"' | grep -v '"found":true' > "$work/missed"
+check "a mistake in llama.cpp was not found" [ ! -s "$work/missed" ]
+
 # parameters that vLLM's loader left (tools/record/vllm_loaded.py), FP8 per channel: without a mistake, and with
 # mistakes planted in the loader
 run 0 make "$work/fp8" --preset T4 --layout vl --recipe predictable --format fp8-channel

@@ -122,7 +122,7 @@ def llamacpp() -> list[Case]:
     found = []
     for name, make in MODELS.items():
         for k in range(4) if name == "T2" else (0, 2):
-            repeat = name in ("T2", "T4", "T5") and k in (0, 2)
+            repeat = name in ("T4", "T5")
             found.append(Case(f"{name}-draft{k}", f"{make} --tokenizer", "llamacpp", draft=k, repeat=repeat, reference="llamacpp"))
     for form in ("f16", "f32"):
         found.append(Case(f"T2-{form}", f"{MODELS['T2']} --tokenizer --format {form}", "llamacpp", reference="llamacpp"))

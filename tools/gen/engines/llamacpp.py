@@ -3,6 +3,7 @@ the recorder on token ids. Runs in the environment of tools/gen/venv.sh, which l
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ LLAMA = BUILD / "llamacpp"
 sys.path.insert(0, str(RECORD))
 import to_trace  # noqa: E402  # pylint: disable=wrong-import-position
 
+VERSION = "llama.cpp " + re.findall(r"^commit=(\w+)", (RECORD / "build.sh").read_text(encoding="ascii"), re.MULTILINE)[0]
 TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
 
 
@@ -41,7 +43,8 @@ def record(checkpoint: str, ids: list[int], calls: list[int], out: pathlib.Path,
     options = [word for word in options if word != "--logits"]
     words = [str(program), *only, str(out), ",".join(map(str, ids)), "+".join(map(str, calls))]
     words += ["-m", converted(checkpoint), "-c", "512", "-fa", "off", "-fit", "off", *options]
-    ran = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ | {"FAULT": fault or ""})
+    environment = os.environ | {"FAULT": fault or "", "GGML_NO_BACKTRACE": "1"}
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if ran.returncode:
         said = ran.stderr.strip().splitlines() or ["no message"]
         raise RuntimeError(f"llama_record: exit status {ran.returncode}: {said[-1]}")
@@ -52,7 +55,6 @@ def drafting(drafts: int) -> list[str]:
     return ["--spec-type", "draft-mtp", "--spec-draft-n-max", str(drafts)] if drafts else []
 
 
-def calls_of(recording: pathlib.Path) -> tuple[str, list[Any]]:
-    """The engine's name, and the calls of the recording with their nodes and rounds."""
-    head, calls = to_trace.calls_of(recording)
-    return head["engine"], calls
+def calls_of(recording: pathlib.Path) -> list[Any]:
+    """The calls of the recording with their nodes and rounds."""
+    return to_trace.calls_of(recording)[1]

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 import numpy
-from llamacpp import calls_of, drafting, record
+from llamacpp import VERSION, calls_of, drafting, record
 
 LIKELIEST = 5
 # Other ways to compute the same: name, options, whether the prompt is fed token by token, and the number of prompts. Two
@@ -19,7 +19,7 @@ LIKELIEST = 5
 WAYS = (
     ("again", ["-t", "1"], False, 2),
     ("2 threads", ["-t", "2"], False, 1),
-    ("micro-batches of 4", ["-t", "1", "-b", "4", "-ub", "4"], False, 2),
+    ("micro-batches of 4", ["-t", "1", "-ub", "4"], False, 2),
     ("token by token", ["-t", "1"], True, 2),
 )
 
@@ -31,7 +31,7 @@ def log_softmax(row):
 
 
 def generated(prompt, case, checkpoint, options, one_by_one=False):
-    """The recording of one prompt: the engine, the rounds until enough tokens were emitted, and logits: of the prompt, and
+    """The recording of one prompt: the rounds until enough tokens were emitted, and logits: of the prompt, and
     of each token."""
     more = case["draft"] + 1  # the recorder drafts less near its end, as llama-server does
     words = ["--logits", *options, "-n", str(case["generate"] + more), *drafting(case["draft"])]
@@ -39,7 +39,7 @@ def generated(prompt, case, checkpoint, options, one_by_one=False):
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "record"
         record(checkpoint, prompt, calls, file, words)
-        engine, made = calls_of(file)
+        made = calls_of(file)
     fed = numpy.concatenate([call.logits() for call in made if call.kind == "prompt"])
     tokens, rows, rounds = [int(fed[-1].argmax())], [fed[-1]], []
     for call in made:
@@ -47,7 +47,7 @@ def generated(prompt, case, checkpoint, options, one_by_one=False):
             rounds.append(call.round)
             tokens += call.round["emitted"]
             rows += list(call.logits()[: len(call.round["emitted"])])
-    return engine, rounds, tokens[: case["generate"]], fed, rows[: case["generate"]]
+    return rounds, tokens[: case["generate"]], fed, rows[: case["generate"]]
 
 
 def answer(prompt, tokens, rows):
@@ -69,8 +69,8 @@ def answer(prompt, tokens, rows):
 def same_bits(case, checkpoint, way, first):
     """True if this way gives the same tokens and the same bits of all logits."""
     _, options, one_by_one, count = way
-    for prompt, (_, rounds, tokens, fed, rows) in zip(case["prompts"][:count], first[:count], strict=True):
-        _, rounds_2, tokens_2, fed_2, rows_2 = generated(prompt, case, checkpoint, options, one_by_one)
+    for prompt, (rounds, tokens, fed, rows) in zip(case["prompts"][:count], first[:count], strict=True):
+        rounds_2, tokens_2, fed_2, rows_2 = generated(prompt, case, checkpoint, options, one_by_one)
         if (rounds, tokens) != (rounds_2, tokens_2) or fed.tobytes() != fed_2.tobytes():
             return False
         if numpy.array(rows).tobytes() != numpy.array(rows_2).tobytes():
@@ -82,14 +82,14 @@ def run(case, checkpoint):
     """Runs the case in llama.cpp."""
     options = [word for key, value in case["settings"].items() for word in (key, str(value))]
     found = [generated(prompt, case, checkpoint, ["-t", "1", *options]) for prompt in case["prompts"]]
-    rounds = [r for _, these, *_ in found for r in these]
+    rounds = [r for these, *_ in found for r in these]
     counters = {
         "rounds": len(rounds),
         "drafted": sum(len(r["drafts"]) for r in rounds),
         "accepted": [sum(r["accepted"] > depth for r in rounds) for depth in range(case["draft"])],
     }
-    answers = [answer(prompt, tokens, rows) for prompt, (_, _, tokens, _, rows) in zip(case["prompts"], found, strict=True)]
-    result = {"version": found[0][0], "answers": answers, "counters": counters if case["draft"] else {}}
+    answers = [answer(prompt, tokens, rows) for prompt, (_, tokens, _, rows) in zip(case["prompts"], found, strict=True)]
+    result = {"answers": answers, "counters": counters if case["draft"] else {}}
     if case["repeat"]:
         result["repeats"] = {way[0]: same_bits(case, checkpoint, way, found) for way in WAYS}
     return result
@@ -103,9 +103,9 @@ def main():
         try:
             result = run(job["case"], job["checkpoint"])
         except RuntimeError as error:  # a refusal is a result, too
-            result = {"refused": str(error), "version": "llama.cpp"}
+            result = {"refused": str(error)}
         with open(job["out"], "w", encoding="utf-8") as file:
-            json.dump(result, file)
+            json.dump(result | {"version": VERSION}, file)
         print(f"done: {job['out']}", flush=True)
 
 
