@@ -5,8 +5,7 @@
 #include <inttypes.h>
 
 #include "ref/container/show.h"
-#include "ref/formats/format.h"
-#include "ref/formats/plain_row.h"
+#include "ref/formats/wide.h"
 #include "tools/check/across.h"
 
 enum {
