@@ -233,7 +233,8 @@ TEST(says_what_failed)
     assert_int_equal(occurrences(page, "<rect x=\""), 20 * 7 + 1);
     has(page, "<rect x=\"3\" y=\"3\" width=\"1\" height=\"1\" class=\"first\">");
     has(page, "class=\"h6\"><title>position 3, layer 2: 1.0e+06</title>");
-    assert_int_equal(occurrences(page, "class=\"h6\"><title>position"), 2);
+    has(page, "class=\"h6\"><title>position 0, layer 1: the state behind it i");
+    assert_int_equal(occurrences(page, "class=\"h6\"><title>position"), 3);
     /* the element and its neighbours */
     has(page, "<tr class=\"hit\"><td>7</td><td>2</td><td>1</td><td>1.0e+06</td>");
     has(page, "conv</td><td><span class=\"verdict bad\">FAIL</span></td><td>1</td><td>1</td>");
