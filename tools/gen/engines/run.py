@@ -19,6 +19,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 from cases import ENGINES, Case
@@ -117,10 +118,10 @@ def judged(case: Case, folder: pathlib.Path, work: pathlib.Path, got: dict[str, 
     ours = predicted(case, folder, work)
     theirs = [answer["choices"][0]["token_ids"] for answer in got["answers"]]
     verdicts: dict[str, Any] = {"tokens": first_difference(ours["tokens"], theirs)}
-    if case.draft:
+    if case.draft and not case.sampling:
         same = ours["counters"] == got["counters"]
         verdicts["counters"] = "EQUAL" if same else f"predicted {json.dumps(ours['counters'])}"
-    if case.draft and "metrics" in got:
+    if case.draft and not case.sampling and "metrics" in got:
         verdicts["metrics"] = metrics(case, folder, work, theirs, got["metrics"])
     if "quantize" in case.settings:
         verdicts["refusal"] = refusal(work / f"{case.name}.mlx")
@@ -138,11 +139,11 @@ def ask(engine: str, cases: list[Case], folder: pathlib.Path) -> None:
     for case in cases:
         out = str(folder / f"{case.name}.json")
         jobs.append({"case": case.asked(), "checkpoint": str(made(case.make)), "out": out})
-    asked = folder / f"jobs-{cases[0].name}"
-    asked.write_text(json.dumps(jobs), encoding="ascii")
     python = BUILD / f"venv-{ENVIRONMENTS.get(engine, engine)}" / "bin" / "python"
-    with open(folder / "log", "a", encoding="utf-8") as log:
-        subprocess.run([str(python), str(HERE / f"{engine}_run.py"), str(asked)], stdout=log, stderr=log, check=True)
+    with tempfile.NamedTemporaryFile("w", encoding="ascii") as asked, open(folder / "log", "a", encoding="utf-8") as log:
+        json.dump(jobs, asked)
+        asked.flush()
+        subprocess.run([str(python), str(HERE / f"{engine}_run.py"), asked.name], stdout=log, stderr=log, check=True)
 
 
 def judge(engine: str, case: Case, answer: pathlib.Path) -> dict[str, Any]:
@@ -151,7 +152,8 @@ def judge(engine: str, case: Case, answer: pathlib.Path) -> dict[str, Any]:
     date = datetime.date.fromtimestamp(answer.stat().st_mtime).isoformat()
     result = {"engine": engine, "date": date} | case.asked() | got
     if "refused" not in got:
-        result["verdicts"] = judged(case, made(case.make), answer.parent, got)
+        with tempfile.TemporaryDirectory() as work:
+            result["verdicts"] = judged(case, made(case.make), pathlib.Path(work), got)
     return result
 
 

@@ -92,7 +92,8 @@ def cells(case: Row) -> list[str]:
     counted = "-"
     if case["draft"]:
         c = case["counters"]
-        counted = f"{c['rounds']}, {c['drafted']}, {c['accepted']}: {verdicts.get('metrics', verdicts['counters'])}"
+        said = verdicts.get("metrics", verdicts.get("counters", "drawn"))
+        counted = f"{c['rounds']}, {c['drafted']}, {c['accepted']}: {said}"
     judged = f"{values['verdict']}, {values['tokens']} tokens, {values['worst']:.3g}" if values else "-"
     if "refusal" in verdicts:
         judged = "refused by `samebit`: " + verdicts["refusal"]
@@ -120,7 +121,10 @@ def shapes(cases: list[Row]) -> list[str]:
         "| case | " + " | ".join(heads) + " |\n" + "|---" * (1 + len(heads)) + "|\n",
     ]
     for case in served:
-        seen = {(one["at_once"], one["order"]): f"{one['bits']}, {one['tokens']}, {one['of']}" for one in case["shapes"]}
+        seen = {}
+        for one in case["shapes"]:
+            hits = f" ({one['hits']} tokens found in the cache until then)" if one.get("hits") else ""
+            seen[one["at_once"], one["order"]] = f"{one['bits']}, {one['tokens']}, {one['of']}{hits}"
         lines.append(f"| {case['name']} | " + " | ".join(seen.get(way, "-") for way in sorted(ways)) + " |\n")
     return lines
 

@@ -54,11 +54,11 @@ def free_port():
 
 
 def message(log):
-    """The last error in the server's log."""
+    """The last error in the server's log, if there is one; warnings and what only points to another error are left out."""
     with open(log, encoding="utf-8", errors="replace") as file:
-        found = re.findall(r"\b\w+(?:Error|Exception): .*", file.read())
-    told = [line for line in found if "See stack trace" not in line and "root cause" not in line]
-    return told[-1] if told else "the server ended"
+        lines = [line for line in file if not re.search("WARNING|See stack trace|root cause", line)]
+    found = re.findall(r"\b\w+(?:Error|Exception): .*", "".join(lines))
+    return found[-1] if found else None
 
 
 def serve(words, log):
@@ -126,7 +126,7 @@ class Server:
     def __enter__(self):
         if not self.wait(START_SECONDS, self.answers):
             self.__exit__()
-            raise Refused(message(self.log))
+            raise Refused(message(self.log) or "the server did not start")
         return self
 
     def __exit__(self, *_):

@@ -4,7 +4,7 @@ JOBS is a list of {case, checkpoint, out}; each job has its own server (`vllm se
 generate, draft, settings (options of the server), sampling (fields of every request; none: greedy) and passes: how often
 all prompts are asked, and how. The first pass is the recorded one, AT_ONCE requests at a time, and the server's counters
 are taken after it. Every other pass gives how many of its answers have the same tokens, and how many also the same
-log-probabilities to the bit. Writes to out the answers, the counters and the text of the metrics, or the server's message
+log-probabilities to the bit; hits: tokens that were found in the prefix cache until then. Writes to out the answers, the counters and the text of the metrics, or the server's message
 when it refuses.
 """
 
@@ -18,14 +18,16 @@ from vllm_server import Refused, Server, message
 from vllm_settings import AT_ONCE, COUNTERS
 
 
+def counts(metrics, name):
+    """The values of a counter in the text of the metrics."""
+    lines = [line for line in metrics.splitlines() if re.match(name + r"(_total)?[{ ]", line)]
+    return [int(float(line.split()[-1])) for line in lines]
+
+
 def counted(metrics):
     """The counters of speculation in the text of the metrics."""
-    found = {}
-    for ours, theirs in COUNTERS.items():
-        values = [float(line.split()[-1]) for line in metrics.splitlines() if re.match(theirs + r"(_total)?[{ ]", line)]
-        if values:
-            found[ours] = [int(v) for v in values] if theirs.endswith("_per_pos") else int(sum(values))
-    return found
+    found = {ours: counts(metrics, theirs) for ours, theirs in COUNTERS.items()}
+    return {ours: values if COUNTERS[ours].endswith("_per_pos") else sum(values) for ours, values in found.items() if values}
 
 
 def kept(response):
@@ -65,10 +67,11 @@ def run(case, checkpoint, log):
             shapes = []
             for at_once, order in case["passes"]:
                 again = [kept(response) for response in server.ask_all(case, at_once, order)]
-                shapes.append({"at_once": at_once, "order": order} | compared(first, again))
+                hits = sum(counts(server.metrics(), "vllm:prefix_cache_hits"))
+                shapes.append({"at_once": at_once, "order": order, "hits": hits} | compared(first, again))
         except Refused as refused:
             time.sleep(2)  # the engine's own error reaches the log
-            raise Refused(message(log) if server.ended() else str(refused)) from None
+            raise Refused(message(log) or str(refused)) from None
     return {
         "answers": rounded(first),
         "counters": counted(metrics),
