@@ -350,7 +350,8 @@ TEST(test_memory)
     RIGHT(same_element, 1, 64, x_of, 64);
     REFUSED(same_element, 2, 64, "which another block has written");
     RIGHT(all_shared, 1, 64, x_of, 64);
-    REFUSED(too_much_shared, 1, 32, "shared array one of 1 bytes: 101376 of 101376 are taken");
+    REFUSED(too_much_shared, 1, 32,
+            "shared array one of 1 bytes: 101376 of 101376 bytes are already in use");
     fresh(0);
     assert_int_equal(run("of_another_block", of_another_block, 2, 64, 0), SB_ERR_DIFF);
     assert_non_null(strstr(err.text, "which another block has written"));
