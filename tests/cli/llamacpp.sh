@@ -25,20 +25,20 @@ says "attention (layers.3.self_attn.core_out)"
 
 # the MTP head, with drafts made by llama.cpp's own code; the trace has only logits of the trunk
 run 0 diff "$work/P1" --engine "$traces/llamacpp-T1-mtp" --profile llamacpp
-says "WITHIN: what differs"
+says "WITHIN: some values differ"
 says "tokens: 22 WITHIN"
 says "acceptance: reference "
 check "the reference accepts what llama.cpp accepts" awk '/^acceptance:/ {
     found = $3 == $8 && $3 + 0 > 0 } END { exit !found }' "$out"
 # logits, log-probabilities or answers alone (T-46): the right ones pass, those of another model do not
 run 0 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --free
-says "WITHIN: what differs"
+says "WITHIN: some values differ"
 run 0 make "$work/Q1" --preset T1 --recipe predictable --seed 43
 for given in "llamacpp-kld.bin" "llamacpp-completion.json --tokens 11,18,25,32" \
     "llamacpp-completion-post.json --tokens 11,18,25,32" "llamacpp-mtp-completion.json --tokens 11,18,25,32"; do
     read -ra words <<<"$given"
     run 0 diff "$work/P1" --engine "golden/dumps/${words[0]}" "${words[@]:1}" --profile llamacpp
-    says "WITHIN: what differs"
+    says "WITHIN: some values differ"
     run 1 diff "$work/Q1" --engine "golden/dumps/${words[0]}" "${words[@]:1}" --profile llamacpp
 done
 
