@@ -248,7 +248,8 @@ TEST(sglang_responses)
     refuse("{\"meta_info\":[]}", "expected an object");
     refuse("{\"meta_info\":{\"spec_verify_ct\":-1}}", "spec_verify_ct");
     refuse("{\"meta_info\":{\"spec_verify_ct\":1,\"spec_accept_rate\":1.5}}", "0 to 1");
-    refuse("{\"spec_verify_ct\":4,\"spec_accept_histogram\":[1,2]}", "expected 4 as in spec_verify_ct");
+    refuse("{\"spec_verify_ct\":4,\"spec_accept_histogram\":[1,2]}",
+           "expected 4 as in spec_verify_ct");
     refuse("[{\"spec_verify_ct\":4},{\"draft_n\":1}]", "the list mixes responses");
 }
 
