@@ -475,7 +475,7 @@ demo: $(PROGRAM)
 # tools that some tests use are fetched while the others are built
 .PHONY: optional
 optional: | $(HAVE)
-	@tools/deps clang cross remote || echo 'What needs these is SKIPPED.'
+	@tools/deps clang cross remote shells || echo 'What needs these is SKIPPED.'
 
 check: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh

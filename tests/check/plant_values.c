@@ -405,7 +405,7 @@ static void to_ends(folder *f, const plant_words *w) /* NAME PERCENT fp4|4|8 */
         const unsigned shift = (unsigned)(i * bits % 8),
                        end = sb_rng_below(key, 2 * i + 1, 2) * most;
         unsigned char *byte = &t->bytes[i * bits / 8];
-        const unsigned code = fp4 ? (*byte >> shift & 8u) | 7u : end;
+        const unsigned code = fp4 ? ((unsigned)*byte >> shift & 8u) | 7u : end;
         if (sb_rng_below(key, 2 * i, 100) < percent)
             *byte = (unsigned char)((*byte & ~(most << shift)) | code << shift);
     }
