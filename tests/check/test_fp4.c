@@ -620,10 +620,3 @@ TEST(test_signatures)
     assert_non_null(strstr(sb_fp4_signature(&v->seen, text, sizeof text), "times"));
     free_vehicle(v);
 }
-
-TEST(test_root)
-{
-    for (double x = 1e-200; x < 1e200; x *= 37)
-        assert_true(fabs(sb_fp4_root(x) - sqrt(x)) <= 1e-12 * sqrt(x));
-    assert_true(sb_fp4_root(0) == 0);
-}

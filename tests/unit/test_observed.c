@@ -17,15 +17,6 @@ static void near(double a, double b, double within)
 /* --- intervals ----------------------------------------------------------------------------------
  */
 
-TEST(roots)
-{
-    assert_true(sb_root64(0) == 0);
-    assert_true(sb_root64(-1) == 0);
-    for (double x = 1e-300; x < 1e300; x *= 7.3)
-        near(sb_root64(x) / sqrt(x), 1, 1e-15);
-    assert_true(sb_root64(4) == 2 && sb_root64(0.25) == 0.5);
-}
-
 /* Published: Newcombe 1998, "Two-sided confidence intervals for the single proportion", method 3.
  */
 TEST(wilson)

@@ -1,4 +1,5 @@
 /* test_wide_fn.c - the binary64 functions of the bounds against MPFR. */
+#include "ref/base/root.h"
 #include "tests/lib/suite.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ TEST(test_functions)
         {"cos", sb_wide_cos, mpfr_cos, -0x1p25, 0x1p25, 1, 0},
         {"sin", sb_wide_sin, mpfr_sin, -7.0, 7.0, 1, 1},
         {"cos", sb_wide_cos, mpfr_cos, -7.0, 7.0, 1, 1},
-        {"sqrt", sb_wide_sqrt, root, 0.0, 1e300, 0, 1},
+        {"sqrt", sb_sqrt64, root, 0.0, 1e300, 0, 1},
     };
     uint64_t seed = 1;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
@@ -100,8 +101,8 @@ TEST(test_ends)
     assert_true(sb_wide_exp(-1000.0) == 0.0);
     assert_true(sb_wide_exp(0.0) == 1.0 && sb_wide_exp(-INFINITY) == 0.0);
     assert_true(sb_wide_exp(INFINITY) == INFINITY && isnan(sb_wide_exp(NAN)));
-    assert_true(sb_wide_sqrt(0.0) == 0.0 && sb_wide_sqrt(INFINITY) == INFINITY);
-    assert_true(sb_wide_sqrt(4.0) == 2.0 && sb_wide_sqrt(0x1p-1074) == 0x1p-537);
+    assert_true(sb_sqrt64(0.0) == 0.0 && sb_sqrt64(INFINITY) == INFINITY);
+    assert_true(sb_sqrt64(4.0) == 2.0 && sb_sqrt64(0x1p-1074) == 0x1p-537);
     assert_true(fabs(sb_wide_exp(-740.0) / exp(-740.0) - 1.0) < 1e-5);
     assert_true(sb_wide_log(1.0) == 0.0 && sb_wide_cos(0.0) == 1.0 && sb_wide_sin(0.0) == 0.0);
     assert_true(sb_wide_round(2.5) == 2.0 && sb_wide_round(-0.4) == 0.0);

@@ -1,19 +1,6 @@
 #include "tools/accept/interval.h"
 
-/* Newton's iteration from above. It ends when the value no longer falls, after about 60 steps for
- * the smallest x. */
-double sb_root64(double x)
-{
-    double root = x > 1 ? x : 1;
-    if (!(x > 0))
-        return 0;
-    for (;;) {
-        double next = 0.5 * (root + x / root);
-        if (!(next < root))
-            return root;
-        root = next;
-    }
-}
+#include "ref/base/root.h"
 
 /* E-4: "the Wilson score interval of k of n, with n divided by the design effect" */
 sb_interval sb_rate_interval(const sb_rate *r, double z)
@@ -24,7 +11,7 @@ sb_interval sb_rate_interval(const sb_rate *r, double z)
     double n = (double)r->of / r->effect;
     double share = z * z / n;
     double centre = p + 0.5 * share;
-    double spread = z * sb_root64(p * (1 - p) / n + 0.25 * share / n);
+    double spread = z * sb_sqrt64(p * (1 - p) / n + 0.25 * share / n);
     sb_interval out = {p, (centre - spread) / (1 + share), (centre + spread) / (1 + share)};
     if (r->accepted == 0 || out.low < 0)
         out.low = 0;
@@ -39,9 +26,9 @@ sb_interval sb_rate_difference(const sb_rate *first, const sb_rate *second, doub
     sb_interval a = sb_rate_interval(first, z), b = sb_rate_interval(second, z);
     double d = a.rate - b.rate;
     double below =
-        sb_root64((a.rate - a.low) * (a.rate - a.low) + (b.high - b.rate) * (b.high - b.rate));
+        sb_sqrt64((a.rate - a.low) * (a.rate - a.low) + (b.high - b.rate) * (b.high - b.rate));
     double above =
-        sb_root64((a.high - a.rate) * (a.high - a.rate) + (b.rate - b.low) * (b.rate - b.low));
+        sb_sqrt64((a.high - a.rate) * (a.high - a.rate) + (b.rate - b.low) * (b.rate - b.low));
     return (sb_interval){d, d - below, d + above};
 }
 

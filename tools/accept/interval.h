@@ -21,9 +21,6 @@ typedef struct sb_interval {
     double rate, low, high;
 } sb_interval;
 
-/* The square root of x >= 0. */
-double sb_root64(double x);
-
 /* Requires of > 0; for of = 0 the result is 0, 0, 1. */
 sb_interval sb_rate_interval(const sb_rate *rate, double z);
 

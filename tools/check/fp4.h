@@ -248,9 +248,6 @@ static inline void sb_fp4_place(sb_fp4_places *p, uint32_t row, uint32_t block)
     p->count += p->count < UINT32_MAX;
 }
 
-/* The square root, accurate enough for messages. */
-double sb_fp4_root(double x);
-
 /* fp4_distance.c, V-24: |value - original| / |original|; negative if there is nothing to
  * compare. */
 double sb_fp4_distance(const sb_seen *seen);

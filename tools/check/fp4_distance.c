@@ -3,23 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/base/root.h"
 #include "tools/check/fp4.h"
 #include "tools/check/follow.h"
 #include "tools/check/producer.h"
 #include "tools/check/recipe.h"
 
-double sb_fp4_root(double x)
+/* The root of a sum of squares; 0 where the sum is not a number or nearly infinite. */
+static double length_of(double squares)
 {
-    double root = x > 1 ? x : 1;
-    if (!(x > 0) || !(x < 1e300))
-        return 0;
-    for (int i = 0; i < 2000; i++) { /* Newton's method, from above */
-        double next = (root + x / root) / 2;
-        if (!(next < root))
-            break;
-        root = next;
-    }
-    return root;
+    return squares > 0 && squares < 1e300 ? sb_sqrt64(squares) : 0;
 }
 
 double sb_fp4_distance(const sb_seen *seen)
@@ -27,7 +20,7 @@ double sb_fp4_distance(const sb_seen *seen)
     const sb_distance *d = &seen->distance;
     if (!seen->has_distance || !(d->master2 > 0) || !(d->error2 < 1e300))
         return -1;
-    return sb_fp4_root(d->error2 / d->master2);
+    return length_of(d->error2 / d->master2);
 }
 
 /* V-24: "The best factor": <v, w> / <w, w>. Rounding leaves it within a hundredth of 1. */
@@ -42,8 +35,8 @@ static double best_factor(const sb_seen *seen)
 const char *sb_fp4_signature(const sb_seen *seen, char *text, size_t size)
 {
     double w2 = seen->distance.master2, v2 = seen->moments.sum2;
-    double ratio = w2 > 0 ? sb_fp4_root(v2 / w2) : 0;
-    double length = sb_fp4_root(v2) * sb_fp4_root(w2);
+    double ratio = w2 > 0 ? length_of(v2 / w2) : 0;
+    double length = length_of(v2) * length_of(w2);
     double cosine = length > 0 ? (v2 + w2 - seen->distance.error2) / 2 / length : 0;
     double factor = best_factor(seen), off = factor > 1 ? factor - 1 : 1 - factor;
     if (v2 == 0)

@@ -2,6 +2,7 @@
 
 #include <float.h>
 
+#include "ref/base/root.h"
 #include "tools/compare/wide_fn.h"
 
 /* T-5: "Each step adds 2^-50 of its result for the errors of binary64" */
@@ -164,14 +165,14 @@ sb_ball sb_ball_log(const sb_arithmetic *ar, sb_ball x)
 
 sb_ball sb_ball_sqrt(const sb_arithmetic *ar, sb_ball x)
 {
-    double y = sb_wide_sqrt(x.mid), low = x.rad < x.mid ? sb_wide_sqrt(x.mid - x.rad) : 0.0;
+    double y = sb_sqrt64(x.mid), low = x.rad < x.mid ? sb_sqrt64(x.mid - x.rad) : 0.0;
     return function(ar, ar->functions->sqrt, y, y - low > 0 ? y - low : 0.0);
 }
 
 sb_ball sb_ball_rsqrt(const sb_arithmetic *ar, sb_ball x)
 {
-    double y = 1.0 / sb_wide_sqrt(x.mid);
-    return function(ar, ar->functions->rsqrt, y, 1.0 / sb_wide_sqrt(x.mid - x.rad) - y);
+    double y = 1.0 / sb_sqrt64(x.mid);
+    return function(ar, ar->functions->rsqrt, y, 1.0 / sb_sqrt64(x.mid - x.rad) - y);
 }
 
 /* T-80: "Where these are single functions, F is 1" */

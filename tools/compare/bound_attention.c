@@ -1,4 +1,5 @@
 /* bound_attention.c - softmax, and attention over the cache. */
+#include "ref/base/root.h"
 #include "tools/compare/bound.h"
 
 #include <stdlib.h>
@@ -67,7 +68,7 @@ static sb_ball cached(const row *r, float x, float scale)
 static void scores(const row *r, const float *q)
 {
     const sb_attention_args *a = r->a;
-    double root = 1.0 / sb_wide_sqrt((double)a->hd);
+    double root = 1.0 / sb_sqrt64((double)a->hd);
     float rounded_root =
         (float)root; /* the binary64 root is close enough for a sure rounding (T-5) */
     for (size_t u = 0; u < r->n; u++) {

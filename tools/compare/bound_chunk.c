@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/root.h"
 #include "ref/ops/form.h"
 #include "tools/compare/wide_fn.h"
 
@@ -121,8 +122,8 @@ static void norms(const sb_ball *x, size_t n, double *mid, double *all)
         mids += x[i].mid * x[i].mid;
         radii += x[i].rad * x[i].rad;
     }
-    *mid = sb_wide_sqrt(mids);
-    *all = *mid + sb_wide_sqrt(radii);
+    *mid = sb_sqrt64(mids);
+    *all = *mid + sb_sqrt64(radii);
 }
 
 /* dot(x, column j of S) with the effect of that column's error; `all` is the norm of x. */
@@ -234,7 +235,7 @@ static void settle(sb_chunk_balls *c)
             squares += e * e;
         }
         c->after[j] = kept * c->before[j];
-        c->before[j] = c->after[j] + sb_wide_sqrt(squares);
+        c->before[j] = c->after[j] + sb_sqrt64(squares);
     }
 }
 
@@ -315,7 +316,7 @@ static void end_head(const sb_chunk_balls *c, const sb_delta_side *side)
                 side->state[c->head * size + a * dv + j] = sb_ball_kept(c->knobs, *s);
         }
         if (side->column)
-            side->column[c->head * dv + j] = c->before ? c->before[j] : sb_wide_sqrt(squares);
+            side->column[c->head * dv + j] = c->before ? c->before[j] : sb_sqrt64(squares);
     }
 }
 

@@ -3,6 +3,7 @@
  * Element-wise majorants of the recurrence grow exponentially, but the recurrence itself does not:
  * I - beta k k^T has norm at most 1. So the error of the state is bounded by the 2-norm of each
  * column. */
+#include "ref/base/root.h"
 #include "tools/compare/bound_chunk.h"
 
 #include <stdatomic.h>
@@ -49,8 +50,8 @@ static void norms(const sb_ball *x, size_t n, double *norm, double *error)
         squares += x[i].mid * x[i].mid;
         errors += x[i].rad * x[i].rad;
     }
-    *error = sb_wide_sqrt(errors);
-    *norm = sb_wide_sqrt(squares) + *error;
+    *error = sb_sqrt64(errors);
+    *norm = sb_sqrt64(squares) + *error;
 }
 
 /* dot(x, column j) of LANES columns in three sums: the real value, the magnitude, and the spread
@@ -152,20 +153,20 @@ static void advance_columns(const head *h, const row *x, double decay, size_t fi
     column_dots(h, x->k, first, &c->read);
     for (size_t j = 0; j < LANES; j++) {
         double v = first + j < h->a->dv ? (double)x->v[first + j] : 0.0;
-        c->norm[j] = sb_wide_sqrt(c->read.squares[j]);
+        c->norm[j] = sb_sqrt64(c->read.squares[j]);
         c->difference[j] = v - c->read.sum[j];
         correction[j] = x->beta * c->difference[j];
     }
     correct_columns(h, x->k, correction, first, squares);
     for (size_t j = 0; j < LANES; j++)
-        c->after[j] = sb_wide_sqrt(squares[j]);
+        c->after[j] = sb_sqrt64(squares[j]);
 }
 
 /* K-16: "output leaves q unscaled, and the output of the rule is multiplied before R" */
 sb_ball sb_ball_output(const sb_arithmetic *ar, const sb_knobs *knobs, int recurrent, size_t dk,
                        sb_ball o)
 {
-    double root = 1.0 / sb_wide_sqrt((double)dk);
+    double root = 1.0 / sb_sqrt64((double)dk);
     if (sb_scales_output(knobs, recurrent))
         o = sb_ball_mul(ar, o, (sb_ball){root, root * SB_UNIT});
     return sb_ball_act(knobs, o);

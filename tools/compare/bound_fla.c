@@ -1,6 +1,6 @@
 /* bound_fla.c - one chunk of the gated delta rule with the roundings of R-22: T-13. */
+#include "ref/base/root.h"
 #include "tools/compare/bound_chunk.h"
-#include "tools/compare/wide_fn.h"
 
 #include <string.h>
 
@@ -68,7 +68,7 @@ static void read_row(const sb_chunk_balls *c, size_t i, sb_ball *out)
 {
     size_t dk = c->a->dk, dv = c->a->dv;
     const sb_ball *q = sb_chunk_balls_row(c, c->q, i);
-    double root = 1.0 / sb_wide_sqrt((double)dk);
+    double root = 1.0 / sb_sqrt64((double)dk);
     sb_ball grown = sb_ball_exp(c->ar, c->G[i]), scale = {root, root * SB_UNIT};
     for (size_t j = 0; j < dv; j++) {
         sb_reduction before = {0}, within = {0};

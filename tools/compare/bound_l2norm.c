@@ -1,4 +1,5 @@
 /* bound_l2norm.c - the norm of queries and keys in linear attention, in the forms of K-32. */
+#include "ref/base/root.h"
 #include "tools/compare/bound.h"
 
 #include "ref/ops/form.h"
@@ -111,7 +112,7 @@ sb_status sb_bound_l2norm(const sb_arithmetic *ar, const sb_knobs *knobs, const 
                           sb_ball *out, sb_ball *second)
 {
     ar = sb_arithmetic_vector(ar);
-    double root = 1.0 / sb_wide_sqrt((double)a->dk);
+    double root = 1.0 / sb_sqrt64((double)a->dk);
     sb_ball scale = {root, root * SB_UNIT};
     norm of = {.form = sb_l2norm_of(knobs, a->form)};
     int rounds = sb_l2norm_rounds(knobs, a->form) || of.form == SB_l2norm_act;

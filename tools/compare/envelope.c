@@ -7,8 +7,8 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
+#include "ref/base/root.h"
 #include "tools/compare/envelope_parts.h"
-#include "tools/compare/wide_fn.h"
 
 static int is_odd(size_t i)
 {
@@ -45,7 +45,7 @@ static double step_of(const sb_arithmetic *arithmetic)
 static double scale_of(const sb_model *model, const sb_arithmetic *arithmetic, double unit)
 {
     double ratio = step_of(arithmetic) / unit;
-    return sb_wide_sqrt(1 + longest_sum(&model->config) / 6 * ratio * ratio);
+    return sb_sqrt64(1 + longest_sum(&model->config) / 6 * ratio * ratio);
 }
 
 /* True if activations are binary32 and some op's input or some cache keeps fewer bits. */
@@ -72,7 +72,7 @@ static double tail_of(size_t among)
     double bits = 0;
     while (bits < 63 && among > (size_t)1 << (unsigned)bits)
         bits++;
-    return sb_wide_sqrt(2 * 0.6931471805599453 * (bits + 40));
+    return sb_sqrt64(2 * 0.6931471805599453 * (bits + 40));
 }
 
 /* T-40: "(F + 16 G + D) / (2 sqrt(80 ln 2)) of the program's library" */
@@ -450,8 +450,8 @@ static sb_noise noise_of(const sb_envelope *e)
     }
     double tight = lanes[0] ? squares[0] / ((double)lanes[0] * (double)V) : 0;
     double loose = lanes[1] ? squares[1] / ((double)lanes[1] * (double)V) : 0;
-    noise.tight = sb_wide_sqrt(tight);
-    noise.loose = sb_wide_sqrt(sb_envelope_loose(e, tight, loose));
+    noise.tight = sb_sqrt64(tight);
+    noise.loose = sb_sqrt64(sb_envelope_loose(e, tight, loose));
     return noise;
 }
 

@@ -4,6 +4,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/base/root.h"
 #include "ref/ops/act_quant.h"
 #include "tools/compare/envelope_parts.h"
 #include "tools/compare/wide_fn.h"
@@ -178,8 +179,8 @@ double sb_envelope_window(const sb_envelope *e, const float *own, size_t at, siz
     double squares = 0, lanes = 0;
     for (size_t i = 1; i < e->count; i += 2, lanes++)
         squares += e->lanes[i].apart[at];
-    double tight = e->input_factor * sb_wide_sqrt(squares / (lanes > 0 ? lanes : 1));
-    double loose = e->input_tail * sb_wide_sqrt(sb_envelope_mean_square(own, e->tape + at, n));
+    double tight = e->input_factor * sb_sqrt64(squares / (lanes > 0 ? lanes : 1));
+    double loose = e->input_tail * sb_sqrt64(sb_envelope_mean_square(own, e->tape + at, n));
     return tight > loose ? tight : loose;
 }
 

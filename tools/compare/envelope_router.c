@@ -5,8 +5,8 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/base/root.h"
 #include "tools/compare/envelope_parts.h"
-#include "tools/compare/wide_fn.h"
 
 static int among(const uint32_t *ids, size_t k, uint32_t id)
 {
@@ -171,7 +171,7 @@ double sb_envelope_router_bound(const sb_envelope *e, uint32_t layer, size_t row
     for (int loose = 0; loose < 2; loose++)
         squares[loose] /= lanes[loose] > 0 ? lanes[loose] : 1;
     const double most = sb_envelope_loose(e, squares[0], squares[1]);
-    return e->factor * sb_wide_sqrt(2 * most / e->model->config.experts);
+    return e->factor * sb_sqrt64(2 * most / e->model->config.experts);
 }
 
 /* The smallest margin of another choice: *other replaces the expert in slot *weakest of `held`.
@@ -224,7 +224,7 @@ static void choose_row(sb_envelope_lane *lane, const sb_op_call *call, size_t ro
     if (!least_margin(e, held, e->router + at * a->experts, &margin, &weakest, &other))
         return;
     int was_open = anew && e->open[at];
-    if (!was_open && margin > e->factor * sb_wide_sqrt(2 * squares / (double)a->experts))
+    if (!was_open && margin > e->factor * sb_sqrt64(2 * squares / (double)a->experts))
         return;
     if (!same_set(own, held, k))
         memcpy(ids, own, k * sizeof *ids);

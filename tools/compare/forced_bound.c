@@ -1,4 +1,5 @@
 /* forced_bound.c - the balls of an op whose inputs are recorded or are balls. */
+#include "ref/base/root.h"
 #include "tools/compare/forced_parts.h"
 
 #include <stdlib.h>
@@ -8,7 +9,6 @@
 #include "ref/ops/act_quant.h"
 #include "ref/ops/values.h"
 #include "tools/compare/bound.h"
-#include "tools/compare/wide_fn.h"
 
 /* The two sides of a comparison. */
 typedef struct side {
@@ -147,11 +147,10 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
                 centres += (ours.mid - theirs.mid) * (ours.mid - theirs.mid);
             }
             size_t at = h * a->dv + j;
-            double norm = SB_BOUND_SLACK *
-                          (sides[0].column[at] + sides[1].column[at] + sb_wide_sqrt(centres));
+            double norm =
+                SB_BOUND_SLACK * (sides[0].column[at] + sides[1].column[at] + sb_sqrt64(centres));
             if (SB_IS(call->knobs, delta_state, act)) /* the norms lack the rounding of the state */
-                norm =
-                    call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_wide_sqrt(squares);
+                norm = call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_sqrt64(squares);
             m->column[at] = norm;
         }
     m->form = call->op;

@@ -7,6 +7,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/root.h"
 #include "ref/state/piece.h"
 #include "tools/compare/free_parts.h"
 #include "tools/compare/state_place.h"
@@ -125,7 +126,7 @@ static double bound_at(const bound *b, size_t e)
     most = col > most ? col : most;
     if (all > 0 && row * col / all > most)
         most = row * col / all;
-    return b->factor * sb_wide_sqrt(most);
+    return b->factor * sb_sqrt64(most);
 }
 
 /* Element e of a piece before it became a code, with its bound. */

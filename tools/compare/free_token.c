@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/base/root.h"
 #include "tools/compare/free_parts.h"
-#include "tools/compare/wide_fn.h"
 
 /* T-46: "the root mean square of the row's logits about their mean" */
 static double spread_of(const float *logits, size_t n)
@@ -14,7 +14,7 @@ static double spread_of(const float *logits, size_t n)
         sum += (double)logits[i];
     for (size_t i = 0; i < n; i++)
         squares += ((double)logits[i] - sum / (double)n) * ((double)logits[i] - sum / (double)n);
-    return sb_wide_sqrt(squares / (double)n);
+    return sb_sqrt64(squares / (double)n);
 }
 
 static sb_row_bound bound_of(const sb_free *f, const sb_noise *noise)

@@ -143,22 +143,3 @@ double sb_wide_pow(double base, double exponent)
 {
     return sb_wide_exp(exponent * sb_wide_log(base));
 }
-
-/* Newton's iteration from 1.2, for a root between 1 and 2; each step squares the error. */
-double sb_wide_sqrt(double x)
-{
-    if (!(x > 0.0) || x > 0x1.fffffffffffffp1023)
-        return x;
-    int n = 0, more = 0;
-    if (x < 0x1p-1022) {
-        x *= 0x1p60;
-        more = -30;
-    }
-    double m = split(x, &n);
-    if (n & 1)
-        m *= 2.0;
-    double y = 1.2;
-    for (int i = 0; i < 6; i++)
-        y = 0.5 * (y + m / y);
-    return y * power_of_two((n - (n & 1)) / 2 + more);
-}

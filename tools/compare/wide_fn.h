@@ -15,8 +15,6 @@ double sb_wide_sin(double x);
 double sb_wide_cos(double x);
 double sb_wide_pow(double base, double exponent); /* base > 0 */
 
-double sb_wide_sqrt(double x); /* x >= 0 */
-
 /* The whole number nearest to x, for |x| < 2^51. */
 static inline double sb_wide_round(double x)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/root.h"
 #include "tools/compare/bound.h"
 #include "tools/compare/wide_fn.h"
 
@@ -18,7 +19,7 @@ typedef struct row {
 static void scores(const row *r, const float *q)
 {
     const sb_attention_args *a = r->a;
-    sb_ball root = sb_ball_of((float)(1.0 / sb_wide_sqrt((double)a->hd)));
+    sb_ball root = sb_ball_of((float)(1.0 / sb_sqrt64((double)a->hd)));
     for (size_t u = 0; u < r->n; u++) {
         const float *key = a->keys + (u * a->kv_heads + r->kv_head) * a->hd;
         sb_reduction sum = {0};

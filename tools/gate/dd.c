@@ -1,6 +1,7 @@
 #include "tools/gate/dd.h"
 
 #include "ref/base/bytes.h"
+#include "ref/base/root.h"
 #include "tools/compare/wide_fn.h"
 
 /* For magnitudes above FAR, splitting an operand of a product into halves could overflow. For
@@ -140,7 +141,7 @@ sb_dd sb_dd_div(sb_dd a, sb_dd b)
 /* A Newton step on a root with error 2^-40, and a second one on its rounded result. */
 static sb_dd rooted(sb_dd a)
 {
-    double s = sb_wide_sqrt(a.hi);
+    double s = sb_sqrt64(a.hi);
     s = 0.5 * (s + a.hi / s);
     sb_dd rest = sb_dd_sub(a, two_product(s, s));
     return sb_dd_add(sb_dd_of(s), sb_dd_div(rest, sb_dd_of(2.0 * s)));

@@ -5,9 +5,9 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/base/root.h"
 #include "ref/math/fn.h"
 #include "tools/compare/bound.h"
-#include "tools/compare/wide_fn.h"
 #include "tools/gate/whole.h"
 
 static const float eps = 1e-6f;
@@ -41,7 +41,7 @@ static void normalise(const sb_gate_case *c, float *x, size_t vectors, size_t dk
         double squares = 0.0;
         for (size_t i = 0; i < dk; i++)
             squares += (double)x[i] * (double)x[i];
-        double length = sb_wide_sqrt(squares);
+        double length = sb_sqrt64(squares);
         for (size_t i = 0; i < dk && length > 0.0; i++)
             x[i] = sb_gate_fit(c, (float)((double)x[i] / length));
     }
@@ -225,7 +225,7 @@ sb_status sb_gate_delta_args(const sb_gate_case *c, float *const in[], const sb_
 static void scale_balls(const sb_gate_arith *ar, const sb_gate_delta *s, float *const in[],
                         sb_gate_delta_balls *to)
 {
-    double root = 1.0 / sb_wide_sqrt((double)s->dk);
+    double root = 1.0 / sb_sqrt64((double)s->dk);
     const sb_ball scale = {root, root * SB_UNIT};
     for (size_t i = 0; i < s->rows * s->k_heads * s->dk; i++) {
         to->q[i] = sb_ball_mul(&ar->ar, sb_ball_of(in[SB_GATE_DELTA_q][i]), scale);

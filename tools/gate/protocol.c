@@ -8,8 +8,8 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/base/root.h"
 #include "ref/math/fn.h"
-#include "tools/compare/wide_fn.h"
 
 enum { CHANNELS = 24, TAPS = 4, LONG_PROMPT = 66, TAIL = 3, DEFAULT_ROUNDS = 8 };
 
@@ -167,13 +167,13 @@ static float amplitude(const sb_protocol *p)
 /* A unit vector, times dk^-1/2 if the caller scales q, rounded to the type. */
 static void draw_unit(const sb_protocol *p, uint64_t key, size_t from, int scaled, float *x)
 {
-    double squares = 1e-6, size = scaled ? sb_wide_sqrt((double)p->dk) : 1.0;
+    double squares = 1e-6, size = scaled ? sb_sqrt64((double)p->dk) : 1.0;
     for (size_t i = 0; i < p->dk; i++) {
         x[i] = sb_rng_normal(key, from + i);
         squares += (double)x[i] * (double)x[i];
     }
     for (size_t i = 0; i < p->dk; i++)
-        x[i] = sb_round_to(activation(p), (float)((double)x[i] / sb_wide_sqrt(squares) / size));
+        x[i] = sb_round_to(activation(p), (float)((double)x[i] / sb_sqrt64(squares) / size));
 }
 
 /* Decays: none, complete, some medium and mostly slight ones. Betas: 0, 1 and mostly uniform

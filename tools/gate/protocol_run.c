@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/root.h"
 #include "ref/math/fn.h"
 #include "tools/compare/bound.h"
 #include "tools/compare/wide_fn.h"
@@ -12,9 +13,7 @@
 float sb_protocol_scale(const sb_protocol *p)
 {
     const sb_protocol_layout *l = p->layout;
-    return l->scaled          ? 1.0f
-           : l->scale != 0.0f ? l->scale
-                              : (float)(1.0 / sb_wide_sqrt((double)p->dk));
+    return l->scaled ? 1.0f : l->scale != 0.0f ? l->scale : (float)(1.0 / sb_sqrt64((double)p->dk));
 }
 
 /* V-120: "A verify begins with the state after the last accepted row" */
@@ -286,7 +285,7 @@ static void begin(const sb_protocol *p, const sb_protocol_round *r, const sb_pro
         b->from[i / (p->dk * p->dv) * p->dv + i % p->dv] += rest * rest;
     }
     for (size_t j = 0; j < columns; j++) {
-        b->from[j] = sb_wide_sqrt(b->from[j]) * SB_BOUND_SLACK;
+        b->from[j] = sb_sqrt64(b->from[j]) * SB_BOUND_SLACK;
         if (w && e->started)
             b->from[j] += w->column[slot * columns + j];
     }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/compare/wide_fn.h"
+#include "ref/base/root.h"
 #include "tools/quality/pair_parts.h"
 
 /* Selects the tokens of the mixtures from a stream of all tokens. */
@@ -26,7 +26,7 @@ static double added(const pair_work *w, const float *mixture)
         off += d * d;
         all += update * update;
     }
-    return all > 0 ? sb_wide_sqrt(off / all) : 0;
+    return all > 0 ? sb_sqrt64(off / all) : 0;
 }
 
 /* Runs a stream of all tokens, or of the mixed ones, through a layer of A (0) or B (1). */

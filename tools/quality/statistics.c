@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/root.h"
 #include "tools/compare/wide_fn.h"
 
 static int ascending(const void *x, const void *y)
@@ -61,7 +62,7 @@ sb_mean sb_mean_of_counts(const unsigned char *counts, const size_t *ends, size_
         squares += (counts[i] - out.mean) * (counts[i] - out.mean);
     double variance = n > 1 ? squares / (double)(n - 1) : 0;
     double spread =
-        SB_Z_SHOWN * sb_wide_sqrt(variance / (double)n * sb_design_effect(counts, ends, run_count));
+        SB_Z_SHOWN * sb_sqrt64(variance / (double)n * sb_design_effect(counts, ends, run_count));
     out.low = sb_wide_max(0, out.mean - spread);
     out.high = out.mean + spread;
     return out;

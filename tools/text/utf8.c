@@ -4,35 +4,18 @@
 
 size_t sb_utf8_get(const unsigned char *text, size_t bytes, uint32_t *character)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (bytes == 0)
+    utf8proc_int32_t c = 0;
+    const utf8proc_ssize_t most = bytes < 4 ? (utf8proc_ssize_t)bytes : 4;
+    const utf8proc_ssize_t length = utf8proc_iterate(text, most, &c);
+    if (length <= 0)
         return 0;
-    unsigned lead = text[0];
-    size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (length == 0 || lead > 0xf4 || length > bytes)
-        return 0;
-    uint32_t value = length == 1 ? lead : lead & (0xffu >> (length + 1));
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        value = value << 6 | (text[i] & 0x3fu);
-    }
-    if (value < least[length] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
-        return 0;
-    *character = value;
-    return length;
+    *character = (uint32_t)c;
+    return (size_t)length;
 }
 
 size_t sb_utf8_put(uint32_t c, unsigned char *text)
 {
-    size_t length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char mark[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = length - 1; i > 0; i--) {
-        text[i] = (unsigned char)(0x80 | (c & 0x3f));
-        c >>= 6;
-    }
-    text[0] = (unsigned char)(mark[length] | c);
-    return length;
+    return (size_t)utf8proc_encode_char((utf8proc_int32_t)c, text);
 }
 
 size_t sb_utf8_stretch(const unsigned char *text, size_t bytes)
