@@ -86,7 +86,8 @@ COMPILE := $(strip $(CC) $(CPPFLAGS) $(CFLAGS))
 # the sources in which most of the time is spent; loops over independent elements are vectorized
 # there (line numbers suffice as debug information: all of it takes a quarter of the compilation
 # time)
-HOT := ref/formats/% ref/math/% ref/ops/% ref/fast/% tools/compare/% tools/gate/% tools/make/% tools/sim/%
+HOT := ref/formats/% ref/math/% ref/ops/% ref/fast/% tools/make/% \
+    $(addprefix tools/judge/,bound/% compare/% gate/% sim/%)
 HOT_OPT := $(if $(filter -O2,$(OPT)),-O3 -g1)
 COLD_OPT :=
 # a test runs once: -O2 would save less time than its compilation costs
@@ -136,7 +137,7 @@ binaries = $(addprefix $(BUILD)/,$(basename $(1)))
 LIB_SRC := $(call sources,ref/*/*.c ref/*/*/*.c)
 # in tools/bench, `make bench` is a separate program; the rest is the library of `samebit bench`
 BENCH_SRC := $(call sources,tools/bench/bench*.c)
-TOOL_SRC := $(filter-out $(BENCH_SRC),$(call sources,tools/*/*.c))
+TOOL_SRC := $(filter-out $(BENCH_SRC),$(call sources,tools/*/*.c tools/*/*/*.c))
 # Without a C++ compiler the program has no kernels; without nvcc it has no device for them. The demo needs neither.
 HAVE_CXX := $(if $(call unneeded,$(BUILD)/flags-cxx),,$(shell command -v $(CXX)))
 NO_DEVICE_SRC := gpu/absent_device.c gpu/meter/absent_device.c gpu/step/absent_device.c
@@ -193,7 +194,7 @@ FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
 # the program on a runtime that only records launches
 LAUNCHES := $(if $(NVCC),$(BUILD)/tests/gpu/samebit_launches $(BUILD)/tests/gpu/device_ops_launches)
 BENCH_BIN := $(if $(BENCH_SRC),$(BUILD)/bench)
-FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
+FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tools/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
     $(foreach end,h cc cu cuh,gpu/*.$(end) gpu/*/*.$(end) gpu/*/*/*.$(end) tests/gpu/*.$(end)))
 ALL_SRC := $(GPU_SRC) $(LIB_SRC) $(TOOL_SRC) $(BENCH_SRC) $(TEST_SRC) $(FUZZ_SRC) $(FUZZ_DRIVER) $(OTHER_SRC)
 

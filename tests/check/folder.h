@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "ref/container/safetensors.h"
-#include "tools/check/check.h"
+#include "tools/check/read/check.h"
 
 typedef struct folder_tensor {
     char *name;

@@ -4,7 +4,7 @@
 #define SB_TESTS_CHECK_SCAN_CASE_H
 
 #include "tests/lib/quant_layer.h"
-#include "tools/check/scan.h"
+#include "tools/check/scan/scan.h"
 
 typedef struct scan_case {
     quant_layer layer;

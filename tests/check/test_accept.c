@@ -9,7 +9,7 @@
 
 #include "ref/base/rng.h"
 #include "tests/check/head_faults.h"
-#include "tools/accept/head.h"
+#include "tools/judge/accept/head.h"
 
 enum { POSITIONS = 96 };
 

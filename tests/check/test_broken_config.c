@@ -10,8 +10,8 @@
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"
 #include "tests/lib/check_all.h"
-#include "tools/check/mtp.h"
-#include "tools/check/report.h"
+#include "tools/check/mtp/mtp.h"
+#include "tools/report/check/report.h"
 
 #define CT1 "T1 nvfp4-ct recipe=plain"
 #define FP81 "T1 fp8-block recipe=plain"

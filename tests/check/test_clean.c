@@ -15,7 +15,7 @@
 #include "tests/check/folder.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/pairwise.h"
-#include "tools/convert/convert.h"
+#include "tools/check/convert/convert.h"
 
 /* --- what is found ------------------------------------------------------------------------------
  */

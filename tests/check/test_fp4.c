@@ -12,7 +12,7 @@
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/dot.h"
 #include "ref/fast/dot/kernels.h"
-#include "tools/check/fp4.h"
+#include "tools/check/scan/fp4.h"
 #include "tools/make/quantize.h"
 
 enum { ROWS = 16, COLS = 96, KEY = 71, WIDEST = 8 * COLS };

@@ -13,8 +13,8 @@
 #include "ref/container/file.h"
 #include "tests/check/folder.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/check/file_hash.h"
-#include "tools/check/report.h"
+#include "tools/check/judge/file_hash.h"
+#include "tools/report/check/report.h"
 
 #define BF16 "T3 bf16 recipe=plain"
 #define COMMIT_A "0123456789abcdef0123456789abcdef01234567"

@@ -9,7 +9,7 @@
 
 #include "tests/check/head_faults.h"
 #include "tests/lib/check_all.h"
-#include "tools/accept/head.h"
+#include "tools/judge/accept/head.h"
 
 enum { POSITIONS = 96 };
 

@@ -14,7 +14,7 @@
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"
 #include "tests/check/scan_case.h"
-#include "tools/check/ints.h"
+#include "tools/check/scan/ints.h"
 
 /* --- codes ------------------------------------------------------------------------------------ */
 

@@ -10,7 +10,7 @@
 #include "ref/container/digest.h"
 #include "ref/math/law.h"
 #include "tests/check/folder.h"
-#include "tools/check/loaded.h"
+#include "tools/check/loaded/loaded.h"
 
 typedef struct engine {
     sb_law law;

@@ -11,9 +11,9 @@
 #include "ref/base/rng.h"
 #include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
-#include "tools/check/bf16.h"
-#include "tools/check/fp8.h"
-#include "tools/check/scan.h"
+#include "tools/check/read/bf16.h"
+#include "tools/check/scan/fp8.h"
+#include "tools/check/scan/scan.h"
 
 /* --- FP8 -------------------------------------------------------------------------------------- */
 

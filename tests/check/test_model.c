@@ -6,8 +6,8 @@
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"
 #include "ref/formats/wide.h"
-#include "tools/check/across.h"
-#include "tools/check/scan_decoding.h"
+#include "tools/check/scan/across.h"
+#include "tools/check/scan/scan_decoding.h"
 
 /* Beyond faults.def: locations, counts, both storages of experts, and the meaning of two changes
  * together. */

@@ -5,7 +5,7 @@
 
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"
-#include "tools/check/mtp.h"
+#include "tools/check/mtp/mtp.h"
 
 #define CT "T3 nvfp4-ct recipe=plain"
 #define FP8 "T3 fp8-block recipe=plain"

@@ -8,10 +8,10 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/wide.h"
-#include "tools/check/kendall.h"
-#include "tools/check/repeated_keys.h"
-#include "tools/check/scan_columns.h"
-#include "tools/check/scan_fit.h"
+#include "tools/check/scan/kendall.h"
+#include "tools/check/scan/repeated_keys.h"
+#include "tools/check/scan/scan_columns.h"
+#include "tools/check/scan/scan_fit.h"
 
 /* --- pairs ------------------------------------------------------------------------------------ */
 

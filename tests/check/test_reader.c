@@ -12,8 +12,8 @@
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/check/check.h"
-#include "tools/check/reader.h"
+#include "tools/check/read/check.h"
+#include "tools/check/read/reader.h"
 
 #define PROGRAM "test_reader"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/check/report.h"
+#include "tools/report/check/report.h"
 
 static void clean_is(const char *text, const char *expected)
 {

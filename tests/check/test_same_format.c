@@ -8,8 +8,8 @@
 
 #include "tests/check/folder.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/convert/convert.h"
-#include "tools/check/report.h"
+#include "tools/check/convert/convert.h"
+#include "tools/report/check/report.h"
 
 #define LAYER "model.layers.1.mlp.experts.1.up_proj."
 

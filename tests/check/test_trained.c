@@ -16,7 +16,7 @@
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"
 #include "tests/lib/check_all.h"
-#include "tools/accept/head.h"
+#include "tools/judge/accept/head.h"
 
 enum { TEXT = 160, POSITIONS = 96 };
 

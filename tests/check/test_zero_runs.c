@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ref/base/rng.h"
-#include "tools/check/zero_runs.h"
+#include "tools/check/read/zero_runs.h"
 
 enum { ROWS = 256, COLS = 384, BYTES = 2 * ROWS * COLS };
 

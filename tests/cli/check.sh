@@ -77,7 +77,7 @@ at skipped.0.id finite
 at skipped.0.why 'needs the values, but --headers was given'
 
 # only some of the checks
-checks=$(grep -c '^SB_CHECK(' tools/check/checks.def)
+checks=$(grep -c '^SB_CHECK(' tools/check/read/checks.def)
 run 0 check --list
 check "not a line per check" test "$(wc -l < "$out")" = "$checks"
 says '23 fp4-nearest         ERROR original every NVFP4 code is a nearest code'

@@ -326,7 +326,7 @@ for option in --forced --free --explain '--arithmetic library'; do
     refused_as_idle $option --engine "$work/on.ids" --given 3
 done
 refused 3 diff "$work/nowhere" --engine sim:sequential --tokens 1
-# T-16: "For correct engines (`tools/sim`), a median below 10^-3 is a defect of the bound, and their tests fail"- the
+# T-16: "For correct engines (`tools/judge/sim`), a median below 10^-3 is a defect of the bound, and their tests fail"- the
 # median is the fifth word of an op's line
 run 0 diff "$t1" --engine sim:sequential --tokens 1,2,3,4,5,6,7,8 -n 4 --forced
 check "an op is bounded too widely" awk '/^op +compared/ { ops = 1; next }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ref/container/writer.h"
-#include "tools/gate/element.h"
+#include "tools/judge/gate/element.h"
 
 enum { MOST = 8 };
 

@@ -204,7 +204,7 @@ run 0 trace "$trace" --json
 at level 0
 at rows.decode 3
 at missing 'step 0 lacks the logits of row 2 (sequence 0, position 2)'
-sed -n 's/^SB_TAP([a-z]*, "\([^"]*\)".*, "\([^"]*\)")$/| `\1` | \2 | /p' tools/trace/taps.def > "$work/taps"
+sed -n 's/^SB_TAP([a-z]*, "\([^"]*\)".*, "\([^"]*\)")$/| `\1` | \2 | /p' tools/judge/trace/taps.def > "$work/taps"
 check "no taps in taps.def" test "$(wc -l < "$work/taps")" -gt 40
 while IFS= read -r row; do
     check "docs/trace.md lacks the row $row" grep -qF -- "$row" docs/trace.md

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/trace/read.h"
+#include "tools/judge/trace/read.h"
 
 static sb_status print_rows(const sb_step_value *value, size_t first)
 {

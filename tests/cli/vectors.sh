@@ -7,10 +7,10 @@ digest() { value files.0.digest; }
 
 # --- what there is
 run 0 vectors --list
-ops=$(sed -n 's/^SB_GATE_OP(\([a-z0-9_]*\)).*/\1/p' tools/gate/ops.def)
+ops=$(sed -n 's/^SB_GATE_OP(\([a-z0-9_]*\)).*/\1/p' tools/judge/gate/ops.def)
 check "no ops" test "$(wc -w <<< "$ops")" -ge 1
 for op in $ops; do says "$op: "; done
-for regime in $(sed -n 's/^SB_GATE_REGIME([a-z_]*, "\([a-z-]*\)".*/\1/p' tools/gate/regimes.def); do
+for regime in $(sed -n 's/^SB_GATE_REGIME([a-z_]*, "\([a-z-]*\)".*/\1/p' tools/judge/gate/regimes.def); do
     says "  $regime "
     check "docs/gates.md lacks the regime $regime" grep -q "^| $regime | " docs/gates.md
 done

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "tests/unit/scratch.h"
-#include "tools/fault/campaign_parts.h"
+#include "tools/judge/fault/campaign_parts.h"
 
 static sb_campaign *campaign;
 static scratch_path folder;

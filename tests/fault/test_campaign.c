@@ -9,7 +9,7 @@
 #include "gpu/gpu.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/fault/own_campaign.h"
-#include "tools/fault/ask.h"
+#include "tools/judge/fault/ask.h"
 
 static sb_finding_of_fault last;
 
@@ -127,7 +127,7 @@ static int is_known(const char *word)
         "nan",
 #define SB_SCENE(word, vehicle, setting, script, op, from, sound) word,
 #define SB_NO_SCENE(word, why) word,
-#include "tools/fault/lists/scenes.def"
+#include "tools/judge/fault/lists/scenes.def"
 #undef SB_SCENE
 #undef SB_NO_SCENE
     };

@@ -3,7 +3,7 @@
 #include "tests/lib/suite.h"
 
 #include "tests/fault/own_campaign.h"
-#include "tools/compare/envelope.h"
+#include "tools/judge/compare/envelope.h"
 
 TEST_FIXTURE(begin)
 {

@@ -5,7 +5,7 @@
 
 #include "tests/fault/own_campaign.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/trace/cut.h"
+#include "tools/judge/trace/cut.h"
 
 static sb_finding_of_fault last;
 

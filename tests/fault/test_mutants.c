@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ref/run/backend.h"
-#include "tools/fault/mistakes.h"
+#include "tools/judge/fault/mistakes.h"
 #include "tests/hf/forced.h"
 
 static hf_fixture fixture;

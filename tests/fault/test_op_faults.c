@@ -7,7 +7,7 @@
 
 #include "ref/run/backend.h"
 #include "tests/mtp/play.h"
-#include "tools/fault/op_faults.h"
+#include "tools/judge/fault/op_faults.h"
 
 enum { PROMPT = 6, DECODE = 6, DRAFTS = 2 };
 
@@ -166,7 +166,7 @@ TEST(test_every_pair_has_a_row)
 {
     static const char *const kinds[] = {
 #define SB_OP_FAULT_KIND(id, words) #id,
-#include "tools/fault/lists/op_kinds.def"
+#include "tools/judge/fault/lists/op_kinds.def"
 #undef SB_OP_FAULT_KIND
     };
     unsigned rows[SB_OP_COUNT][SB_OP_FAULT_KINDS] = {{0}};

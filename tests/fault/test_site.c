@@ -6,7 +6,7 @@
 
 #include "ref/state/piece.h"
 #include "tests/mtp/play.h"
-#include "tools/fault/site.h"
+#include "tools/judge/fault/site.h"
 
 enum { PROMPT = 6 };
 

@@ -10,8 +10,8 @@
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/suite.h"
-#include "tools/compare/explain.h"
-#include "tools/fault/trial.h"
+#include "tools/judge/compare/explain.h"
+#include "tools/judge/fault/trial.h"
 
 #define PROGRAM "test_whole"
 

@@ -2,7 +2,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plain_text.h"
-#include "tools/check/report.h"
+#include "tools/report/check/report.h"
 
 static void print_report(sb_check *check, const sb_check_options *options)
 {

@@ -3,7 +3,7 @@
 #ifndef SB_TESTS_FUZZ_CHECKED_H
 #define SB_TESTS_FUZZ_CHECKED_H
 
-#include "tools/check/check.h"
+#include "tools/check/read/check.h"
 
 /* Runs the check and writes the report as text and JSON. Findings must be plain lines. The caller
  * frees *check. */

@@ -5,7 +5,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "tools/dump/rows.h"
-#include "tools/trace/names.h"
+#include "tools/judge/trace/names.h"
 
 static inline sb_status fuzz_take_step(void *ctx, const sb_step *step, sb_error *err)
 {

@@ -14,7 +14,7 @@
 #include "ref/base/rng.h"
 #include "ref/container/file.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/check/check.h"
+#include "tools/check/read/check.h"
 
 const char fuzz_name[] = "check";
 unsigned long fuzz_accepted;

@@ -5,10 +5,10 @@
 
 #include "tests/gate/tiny_op.h"
 #include "tools/cli/judge_baseline.h"
-#include "tools/compare/verdict.h"
-#include "tools/gate/case.h"
-#include "tools/gate/file.h"
-#include "tools/gate/got.h"
+#include "tools/judge/compare/verdict.h"
+#include "tools/judge/gate/case.h"
+#include "tools/judge/gate/file.h"
+#include "tools/judge/gate/got.h"
 
 const char fuzz_name[] = "gate";
 unsigned long fuzz_accepted;

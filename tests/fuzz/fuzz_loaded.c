@@ -1,7 +1,7 @@
 /* fuzz_loaded.c - any text as a list of loaded parameters. */
 #include "tests/fuzz/fuzz.h"
 
-#include "tools/check/loaded.h"
+#include "tools/check/loaded/loaded.h"
 
 const char fuzz_name[] = "loaded";
 unsigned long fuzz_accepted;

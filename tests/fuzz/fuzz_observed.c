@@ -1,7 +1,7 @@
 /* fuzz_observed.c - any bytes as the counters of an engine, and the verdict about them. */
 #include "tests/fuzz/fuzz.h"
 
-#include "tools/accept/verdict.h"
+#include "tools/judge/accept/verdict.h"
 
 const char fuzz_name[] = "observed";
 unsigned long fuzz_accepted;

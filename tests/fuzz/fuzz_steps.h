@@ -3,8 +3,8 @@
 #define SB_TESTS_FUZZ_STEPS_H
 
 #include "tests/fuzz/fuzz.h"
-#include "tools/trace/names.h"
-#include "tools/trace/step.h"
+#include "tools/judge/trace/names.h"
+#include "tools/judge/trace/step.h"
 
 typedef struct fuzz_steps {
     uint32_t vocabulary;

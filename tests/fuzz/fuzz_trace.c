@@ -4,9 +4,9 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "ref/run/session.h"
-#include "tools/trace/audit.h"
-#include "tools/trace/names.h"
-#include "tools/trace/reader.h"
+#include "tools/judge/trace/audit.h"
+#include "tools/judge/trace/names.h"
+#include "tools/judge/trace/reader.h"
 
 const char fuzz_name[] = "trace";
 unsigned long fuzz_accepted;

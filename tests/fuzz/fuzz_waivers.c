@@ -1,7 +1,7 @@
 /* fuzz_waivers.c - any bytes as a file of waivers. */
 #include "tests/fuzz/fuzz.h"
 
-#include "tools/check/waivers.h"
+#include "tools/check/read/waivers.h"
 
 const char fuzz_name[] = "waivers";
 unsigned long fuzz_accepted;

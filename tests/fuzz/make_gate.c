@@ -9,8 +9,8 @@
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
 #include "tests/gate/tiny_op.h"
-#include "tools/gate/case.h"
-#include "tools/gate/element.h"
+#include "tools/judge/gate/case.h"
+#include "tools/judge/gate/element.h"
 
 static sb_error err;
 

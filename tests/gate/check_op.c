@@ -10,8 +10,8 @@
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
 #include "ref/run/backend.h"
-#include "tools/fault/mistakes.h"
-#include "tools/gate/meta.h"
+#include "tools/judge/fault/mistakes.h"
+#include "tools/judge/gate/meta.h"
 
 sb_gate_case *check_case(const char *op, const char *format, const char *shape,
                          sb_gate_regime regime, sb_dtype input)

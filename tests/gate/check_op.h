@@ -4,7 +4,7 @@
 #ifndef TESTS_GATE_CHECK_OP_H
 #define TESTS_GATE_CHECK_OP_H
 
-#include "tools/gate/gate.h"
+#include "tools/judge/gate/gate.h"
 
 /* Fails the test with the error message if the case cannot be made. input: BF16, F32 or F16. */
 sb_gate_case *check_case(const char *op, const char *format, const char *shape,

@@ -13,7 +13,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/run/backend.h"
-#include "tools/fault/mistakes.h"
+#include "tools/judge/fault/mistakes.h"
 
 sb_gate_case *held_case(const char *op, const char *shape, const char *regime, sb_dtype input)
 {

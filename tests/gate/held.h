@@ -2,7 +2,7 @@
 #ifndef TESTS_GATE_HELD_H
 #define TESTS_GATE_HELD_H
 
-#include "tools/gate/case.h"
+#include "tools/judge/gate/case.h"
 
 /* Makes a case, which the caller frees. The test fails if the case cannot be made. */
 sb_gate_case *held_case(const char *op, const char *shape, const char *regime, sb_dtype input);

@@ -4,7 +4,7 @@
 #ifndef SB_TESTS_PROTOCOL_KERNELS_H
 #define SB_TESTS_PROTOCOL_KERNELS_H
 
-#include "tools/gate/protocol.h"
+#include "tools/judge/gate/protocol.h"
 
 typedef enum kernel_fault {
     KERNEL_RIGHT,

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "tools/gate/dd.h"
+#include "tools/judge/gate/dd.h"
 
 #define BITS 300
 #define ARITHMETIC 0x1p-100

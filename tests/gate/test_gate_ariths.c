@@ -11,7 +11,7 @@
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
 #include "tests/lib/suite.h"
-#include "tools/gate/gate.h"
+#include "tools/judge/gate/gate.h"
 
 TEST(every_row_has_a_name_that_finds_it)
 {

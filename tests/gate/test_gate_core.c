@@ -17,7 +17,7 @@
 #include "ref/container/writer.h"
 #include "tests/gate/tiny_op.h"
 #include "tests/lib/suite.h"
-#include "tools/gate/file.h"
+#include "tools/judge/gate/file.h"
 
 static char path[64];
 

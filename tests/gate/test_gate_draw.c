@@ -10,7 +10,7 @@
 #include "ref/base/bytes.h"
 #include "tests/gate/tiny_op.h"
 #include "tests/lib/suite.h"
-#include "tools/gate/case.h"
+#include "tools/judge/gate/case.h"
 
 enum { ROWS = 24, COLS = 400 };
 static float v[ROWS * COLS], w[ROWS * COLS];

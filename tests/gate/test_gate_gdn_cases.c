@@ -9,8 +9,8 @@
 #include "ref/formats/small_float.h"
 #include "ref/run/backend.h"
 #include "tests/gate/check_op.h"
-#include "tools/fault/mistakes.h"
-#include "tools/gate/meta.h"
+#include "tools/judge/fault/mistakes.h"
+#include "tools/judge/gate/meta.h"
 
 static const struct {
     const char *op, *shape;

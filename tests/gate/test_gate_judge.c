@@ -12,9 +12,9 @@
 #include "ref/formats/format.h"
 #include "tests/gate/tiny_op.h"
 #include "tools/cli/judge_baseline.h"
-#include "tools/gate/case.h"
-#include "tools/gate/element.h"
-#include "tools/gate/judged.h"
+#include "tools/judge/gate/case.h"
+#include "tools/judge/gate/element.h"
+#include "tools/judge/gate/judged.h"
 
 /* Open choices: only in row 1, the second largest. */
 static int open_in_row_one(const sb_gate_case *c, const sb_gate_arith *ar, size_t output, size_t i,

@@ -10,8 +10,8 @@
 #include "ref/base/mem.h"
 #include "ref/run/backend.h"
 #include "tests/gate/tiny_op.h"
-#include "tools/gate/case.h"
-#include "tools/gate/meta.h"
+#include "tools/judge/gate/case.h"
+#include "tools/judge/gate/meta.h"
 
 /* --- the op: rows plus a weight; and one with a state: running sums of rows ------------------- */
 

@@ -12,7 +12,7 @@
 
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
-#include "tools/gate/whole.h"
+#include "tools/judge/gate/whole.h"
 
 /* Variants of the kernel: right ones with two orders of summation, then mistakes. */
 enum {

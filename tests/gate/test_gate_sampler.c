@@ -12,7 +12,7 @@
 #include "ref/run/sample.h"
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
-#include "tools/gate/whole.h"
+#include "tools/judge/gate/whole.h"
 
 /* Variants of the kernel: three right ones, then mistakes. */
 enum {

@@ -11,7 +11,7 @@
 
 #include "ref/base/mem.h"
 #include "tests/lib/suite.h"
-#include "tools/gate/case.h"
+#include "tools/judge/gate/case.h"
 
 static double size_of(double x)
 {

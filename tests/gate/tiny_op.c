@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 static const sb_gate_param params[] = {
     {"rows", 3, 1, 64, "rows"},

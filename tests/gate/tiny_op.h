@@ -3,7 +3,7 @@
 #ifndef SB_TESTS_GATE_TINY_OP_H
 #define SB_TESTS_GATE_TINY_OP_H
 
-#include "tools/gate/gate.h"
+#include "tools/judge/gate/gate.h"
 
 const sb_gate_op *tiny_op(void);
 

@@ -11,7 +11,7 @@
 
 extern "C" {
 #include "ref/fast/fast.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 }
 
 namespace

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/compare/verdict.h"
+#include "tools/judge/compare/verdict.h"
 
 typedef struct model_case {
     const char *preset, *format, *profile;

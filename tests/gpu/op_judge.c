@@ -9,7 +9,7 @@
 #include "ref/base/rng.h"
 #include "ref/ops/values.h"
 #include "tests/lib/cmocka.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 /* --- running an op by its number -------------------------------------------------------------- */
 sb_status op_run(const sb_op_table *table, sb_op op, const sb_knobs *knobs, const void *args)

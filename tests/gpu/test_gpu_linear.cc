@@ -10,7 +10,7 @@
 #include "tests/lib/check_all.h"
 
 extern "C" {
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 }
 
 enum { MOST = 65 };

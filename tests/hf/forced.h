@@ -7,7 +7,7 @@
 #define SB_TESTS_HF_FORCED_H
 
 #include "tests/hf/fixture.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 typedef enum forced_op {
 #define SB_OP(name, clause) FORCED_##name,

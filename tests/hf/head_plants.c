@@ -5,7 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/fast/fast.h"
-#include "tools/fault/mistakes.h"
+#include "tools/judge/fault/mistakes.h"
 
 /* An op is not told where it is used. The weights identify the place. */
 static const sb_weights *weights;

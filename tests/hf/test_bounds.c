@@ -10,7 +10,7 @@
 #include "tests/hf/drawn.h"
 #include "tests/lib/plain_dot.h"
 #include "tests/lib/delta_regimes.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 enum { ROWS = 130, DK = 32, DV = 8, CHUNK = 64 };
 

@@ -11,7 +11,7 @@
 #include "tests/hf/drawn.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/plain_dot.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 enum { ORDERS = 3, FORMS = 5 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ref/run/session.h"
-#include "tools/fault/mistakes.h"
+#include "tools/judge/fault/mistakes.h"
 #include "tests/hf/head_plants.h"
 #include "tests/hf/voice.h"
 

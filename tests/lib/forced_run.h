@@ -3,8 +3,8 @@
 #ifndef SB_TESTS_LIB_FORCED_RUN_H
 #define SB_TESTS_LIB_FORCED_RUN_H
 
-#include "tools/compare/forced.h"
-#include "tools/trace/capture.h"
+#include "tools/judge/compare/forced.h"
+#include "tools/judge/trace/capture.h"
 
 typedef struct forced_run {
     const sb_model *model;

@@ -93,6 +93,9 @@ mkdir ref/extra && echo '#include "ref/base/status.h"' > ref/extra/x.c
 caught includes "has no row" "a folder that the table lacks"
 rm -r ref tools tests
 caught includes "no sources found" "nothing to look at"
+cp -r "$lints" "$scratch/lint"
+sed -i 's|row("tools/make", "|&tools/check/read |' "$scratch/lint/includes.awk"
+lints=$scratch/lint caught includes "tools/make names tools/check/read, a room to its right" "a row against the order of rooms"
 echo '#include "ref/math/start.h"' >> tools/cli/main.c
 echo '#include "tools/cli/main.c"' > tests/unit/test_x.c
 echo '#include <math.h>' >> tests/unit/test_x.c

@@ -1,5 +1,5 @@
 /* mutants.h - a driver of rounds that stops at every stage, so that a mistake can be planted
- * (mutants.def, and slips.def of tools/fault).
+ * (mutants.def, and slips.def of tools/judge/fault).
  *
  * A script has the drafts that are verified, and how many are accepted. The head's own drafts are
  * requested and recorded, but decide nothing. So a mistake in the head never reaches the target. */
@@ -7,7 +7,7 @@
 #define SB_TESTS_MTP_MUTANTS_H
 
 #include "tests/mtp/play.h"
-#include "tools/fault/planted.h"
+#include "tools/judge/fault/planted.h"
 
 /* The tap of a game, which is its context. */
 sb_status slip_watch(void *ctx, const char *name, float *data, size_t rows, size_t cols,

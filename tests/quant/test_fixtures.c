@@ -11,7 +11,7 @@
 #include "ref/fast/fast.h"
 #include "ref/math/law.h"
 #include "tests/quant/fixture.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 /* Code 8 of E2M1 is -0, but ModelOpt's table of values has +0 there. */
 static void drop_signs_of_zeros(const sb_matrix *m, float *row)

@@ -2,7 +2,7 @@
 
 #include "ref/base/text.h"
 #include "ref/container/file.h"
-#include "tools/trace/names.h"
+#include "tools/judge/trace/names.h"
 
 float dump_value(const char *tap, size_t i)
 {

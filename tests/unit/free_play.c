@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/sim/sim.h"
-#include "tools/trace/capture.h"
+#include "tools/judge/sim/sim.h"
+#include "tools/judge/trace/capture.h"
 
 enum { PROMPT = 9 };
 

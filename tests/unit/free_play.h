@@ -1,11 +1,11 @@
 /* free_play.h - an engine that decodes in rounds, compared with the reference during the run. The
  * engine is a session with captured calls and with another arithmetic or a mistake of
- * tools/fault/lists/slips.def. */
+ * tools/judge/fault/lists/slips.def. */
 #ifndef SB_TESTS_UNIT_FREE_PLAY_H
 #define SB_TESTS_UNIT_FREE_PLAY_H
 
 #include "tests/mtp/mutants.h"
-#include "tools/compare/free.h"
+#include "tools/judge/compare/free.h"
 
 enum { FREE_TOKENS = 512 };
 

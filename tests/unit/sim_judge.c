@@ -9,7 +9,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/ops/values.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 static sb_status bound(const sb_arithmetic *ar, const sb_op_call *call, sb_ball *out,
                        sb_ball *second)

@@ -4,8 +4,8 @@
 #define SB_TESTS_UNIT_SIM_JUDGE_H
 
 #include "ref/run/session.h"
-#include "tools/compare/ball.h"
-#include "tools/sim/sim.h"
+#include "tools/judge/bound/ball.h"
+#include "tools/judge/sim/sim.h"
 
 typedef struct sim_op_count {
     size_t calls, elements, differ, outside, inherited;

@@ -8,8 +8,8 @@
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/forced_run.h"
 #include "tests/lib/plain.h"
-#include "tools/fault/mistakes.h"
-#include "tools/sim/sim.h"
+#include "tools/judge/fault/mistakes.h"
+#include "tools/judge/sim/sim.h"
 
 static sb_model *model_of(const char *preset)
 {

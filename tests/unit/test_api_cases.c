@@ -9,7 +9,7 @@
 #include "ref/base/mem.h"
 #include "ref/samebit.h"
 #include "tests/lib/checkpoint.h"
-#include "tools/gate/gate.h"
+#include "tools/judge/gate/gate.h"
 
 #define PROGRAM "test_api_cases"
 #define SHAPE "rows=3,n=24,k=64"

@@ -13,7 +13,7 @@
 #include "ref/base/rng.h"
 #include "ref/formats/atoms.h"
 #include "ref/formats/small_float.h"
-#include "tools/sim/arith.h"
+#include "tools/judge/sim/arith.h"
 
 enum { MOST = 64 };
 

@@ -13,7 +13,7 @@
 #include "tests/lib/poison.h"
 #include "tests/lib/plain_dot.h"
 #include "tests/lib/delta_regimes.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -11,7 +11,7 @@
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
 #include "tests/lib/plain_dot.h"
-#include "tools/compare/bound.h"
+#include "tools/judge/bound/bound.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

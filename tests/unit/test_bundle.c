@@ -11,8 +11,8 @@
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/forced_run.h"
 #include "tests/lib/plain.h"
-#include "tools/compare/bundle.h"
-#include "tools/fault/mistakes.h"
+#include "tools/judge/compare/bundle.h"
+#include "tools/judge/fault/mistakes.h"
 
 /* Reads and runs the bundle of the first failing op. The reference gives the same output again. The
  * recorded output is out of bounds at the element that the verdict names. */

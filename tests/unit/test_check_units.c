@@ -4,8 +4,8 @@
 #include "tests/unit/scratch.h"
 
 #include "ref/base/mem.h"
-#include "tools/check/check.h"
-#include "tools/hash/manifest.h"
+#include "tools/check/read/check.h"
+#include "tools/check/hash/manifest.h"
 #include "tools/make/make.h"
 
 static scratch_path made(const char *preset, const char *format, const char *experts)

@@ -15,8 +15,8 @@
 #include "ref/container/writer.h"
 #include "ref/model/declared.h"
 #include "ref/model/layers.h"
-#include "tools/convert/convert.h"
-#include "tools/hash/manifest.h"
+#include "tools/check/convert/convert.h"
+#include "tools/check/hash/manifest.h"
 
 #define Q "model.layers.0.self_attn.q_proj"
 

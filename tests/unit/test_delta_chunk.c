@@ -11,8 +11,8 @@
 #include "tests/lib/poison.h"
 #include "tests/lib/plain_dot.h"
 #include "tests/lib/delta_regimes.h"
-#include "tools/compare/bound.h"
-#include "tools/sim/sim.h"
+#include "tools/judge/bound/bound.h"
+#include "tools/judge/sim/sim.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tests/lib/suite.h"
-#include "tools/compare/explain.h"
+#include "tools/judge/compare/explain.h"
 
 /* --- the verdict of a run
  * ----------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
 
 #include "ref/base/bytes.h"
 #include "tests/unit/free_play.h"
-#include "tools/compare/near.h"
-#include "tools/compare/near_logprobs.h"
+#include "tools/judge/compare/near.h"
+#include "tools/judge/compare/near_logprobs.h"
 #include "tools/dump/kld.h"
 #include "tools/dump/spoken.h"
 

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "tests/lib/checkpoint.h"
-#include "tools/compare/differ.h"
-#include "tools/compare/finite.h"
-#include "tools/sim/sim.h"
-#include "tools/trace/capture.h"
+#include "tools/judge/compare/differ.h"
+#include "tools/judge/compare/finite.h"
+#include "tools/judge/sim/sim.h"
+#include "tools/judge/trace/capture.h"
 
 enum { PROMPT = 5, DECODED = 2 };
 

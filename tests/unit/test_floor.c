@@ -9,7 +9,7 @@
 
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/sparse.h"
-#include "tools/floor/floor.h"
+#include "tools/check/floor/floor.h"
 
 #define PROGRAM "test_floor"
 

@@ -11,7 +11,7 @@
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/forced_run.h"
 #include "tests/lib/plain.h"
-#include "tools/fault/mistakes.h"
+#include "tools/judge/fault/mistakes.h"
 
 static sb_model *model_of(const char *preset)
 {

@@ -9,7 +9,7 @@
 
 #include "tests/unit/free_play.h"
 #include "ref/base/pool.h"
-#include "tools/sim/sim.h"
+#include "tools/judge/sim/sim.h"
 
 #define PROGRAM "test_free"
 

@@ -7,7 +7,7 @@
 
 #include "ref/formats/small_float.h"
 #include "tests/unit/free_play.h"
-#include "tools/compare/free_parts.h"
+#include "tools/judge/compare/free_parts.h"
 
 /* Between 2 and 4 the codes are 0.25 apart; the tie between 2 and 2.25 is 2.125. */
 TEST(test_what_a_value_within_the_bound_becomes)

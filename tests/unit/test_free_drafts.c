@@ -6,8 +6,8 @@
 
 #include "tests/lib/check_all.h"
 #include "tests/unit/free_play.h"
-#include "tools/fault/op_faults.h"
-#include "tools/sim/sim.h"
+#include "tools/judge/fault/op_faults.h"
+#include "tools/judge/sim/sim.h"
 
 static const sb_model *model_of(const char *preset, const char *recipe)
 {

@@ -7,9 +7,9 @@
 
 #include "ref/run/session.h"
 #include "tests/unit/free_play.h"
-#include "tools/compare/envelope.h"
-#include "tools/fault/mistakes.h"
-#include "tools/sim/sim.h"
+#include "tools/judge/compare/envelope.h"
+#include "tools/judge/fault/mistakes.h"
+#include "tools/judge/sim/sim.h"
 
 #define PROGRAM "test_free_noise"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/unit/free_play.h"
-#include "tools/compare/ids.h"
+#include "tools/judge/compare/ids.h"
 
 #define PROGRAM "test_free_rounds"
 

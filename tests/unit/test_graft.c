@@ -12,8 +12,8 @@
 #include "ref/model/held.h"
 #include "ref/model/layers.h"
 #include "tests/lib/sparse.h"
-#include "tools/graft/adapt.h"
-#include "tools/graft/graft.h"
+#include "tools/check/graft/adapt.h"
+#include "tools/check/graft/graft.h"
 
 /* A checkpoint of this format, made at the first call. */
 static const char *made(const char *format)

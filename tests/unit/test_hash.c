@@ -16,9 +16,9 @@
 #include "ref/container/writer.h"
 #include "ref/formats/small_float.h"
 #include "ref/math/law.h"
-#include "tools/hash/manifest.h"
-#include "tools/hash/nvfp4_table.h"
-#include "tools/hash/values.h"
+#include "tools/check/hash/manifest.h"
+#include "tools/check/hash/nvfp4_table.h"
+#include "tools/check/hash/values.h"
 
 static const float divisor = 7392.0f, other_divisor = 10007.0f;
 

@@ -14,7 +14,7 @@
 #include "ref/base/rng.h"
 #include "ref/formats/format.h"
 #include "tests/lib/suite.h"
-#include "tools/hash/laws.h"
+#include "tools/check/hash/laws.h"
 
 enum { SCALES = 126, CODES = 7, COLS = 16 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/accept/verdict.h"
+#include "tools/judge/accept/verdict.h"
 
 static void near(double a, double b, double within)
 {

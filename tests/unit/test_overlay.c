@@ -11,7 +11,7 @@
 #include "ref/container/digest.h"
 #include "ref/model/layers.h"
 #include "ref/model/take.h"
-#include "tools/graft/graft.h"
+#include "tools/check/graft/graft.h"
 
 /* A checkpoint of this format and layout, made at the first call. */
 static const char *made(const char *format, const char *layout)

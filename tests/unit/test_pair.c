@@ -8,8 +8,8 @@
 #include "ref/run/session.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"
-#include "tools/compare/near.h"
-#include "tools/quality/pair.h"
+#include "tools/judge/compare/near.h"
+#include "tools/judge/quality/pair.h"
 
 enum { V = 384, N = 9, TEXTS = 2 };
 

@@ -2,7 +2,7 @@
  * that are named, and the part of a long run that is shown. */
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
-#include "tools/report/diff.h"
+#include "tools/report/diff/diff.h"
 
 static sb_token_verdict *add_token(sb_verdicts *v, uint64_t position, uint32_t id,
                                    sb_verdict verdict)

@@ -7,10 +7,10 @@
 #include "ref/container/file.h"
 #include "tests/lib/suite.h"
 #include "tests/unit/scratch.h"
-#include "tools/report/html.h"
-#include "tools/report/jsonl.h"
-#include "tools/report/markdown.h"
-#include "tools/report/tar.h"
+#include "tools/report/diff/html.h"
+#include "tools/report/diff/jsonl.h"
+#include "tools/report/diff/markdown.h"
+#include "tools/report/part/tar.h"
 
 static const char hostile[] =
     "</code><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\n`| &amp; \xff";

@@ -9,8 +9,8 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
-#include "tools/sim/arith.h"
-#include "tools/sim/sims.def"
+#include "tools/judge/sim/arith.h"
+#include "tools/judge/sim/sims.def"
 
 enum { TERMS = 100, COLUMNS = 37 };
 

@@ -9,10 +9,10 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
-#include "tools/compare/ball.h"
-#include "tools/compare/bound.h"
-#include "tools/sim/arith.h"
-#include "tools/sim/sim.h"
+#include "tools/judge/bound/ball.h"
+#include "tools/judge/bound/bound.h"
+#include "tools/judge/sim/arith.h"
+#include "tools/judge/sim/sim.h"
 
 enum { CASES = 200000 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/quality/statistics.h"
+#include "tools/judge/quality/statistics.h"
 
 /* L-1: "the smallest value such that at least this percentage of the values do not exceed it" */
 TEST(test_spread)

@@ -9,11 +9,11 @@
 #include "ref/state/piece.h"
 #include "tests/lib/record.h"
 #include "tests/mtp/play.h"
-#include "tools/trace/audit.h"
-#include "tools/trace/capture.h"
-#include "tools/trace/names.h"
-#include "tools/trace/read.h"
-#include "tools/trace/write.h"
+#include "tools/judge/trace/audit.h"
+#include "tools/judge/trace/capture.h"
+#include "tools/judge/trace/names.h"
+#include "tools/judge/trace/read.h"
+#include "tools/judge/trace/write.h"
 
 enum { V = 384, MOST = 64 };
 

@@ -7,7 +7,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
-#include "tools/trace/audit.h"
+#include "tools/judge/trace/audit.h"
 
 enum { STEPS = 8, ROWS = 8, ROUNDS = 2, STATES = 2 };
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/trace/audit.h"
-#include "tools/trace/history.h"
-#include "tools/trace/prefix.h"
+#include "tools/judge/trace/audit.h"
+#include "tools/judge/trace/history.h"
+#include "tools/judge/trace/prefix.h"
 
 #define PROMPT SB_CALL_prompt
 #define DECODE SB_CALL_decode

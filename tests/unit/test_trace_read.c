@@ -5,7 +5,7 @@
 
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
-#include "tools/trace/read.h"
+#include "tools/judge/trace/read.h"
 
 /* Three rows of a prompt in step 0; a round with two drafts in step 1; the state in step 2. */
 static const char list[] =

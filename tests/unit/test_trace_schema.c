@@ -5,8 +5,8 @@
 #include <glob.h>
 
 #include "tests/lib/schema.h"
-#include "tools/trace/read.h"
-#include "tools/trace/write.h"
+#include "tools/judge/trace/read.h"
+#include "tools/judge/trace/write.h"
 
 static json_t *schema_of(void)
 {

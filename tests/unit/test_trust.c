@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/lib/plain.h"
-#include "tools/compare/forced_parts.h"
+#include "tools/judge/compare/forced_parts.h"
 
 /* So many differing elements are evidence, wherever they are below 2^-13 of their bounds. */
 enum { EVIDENCE = 20 };

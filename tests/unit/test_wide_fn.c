@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "tools/compare/wide_fn.h"
+#include "tools/judge/bound/wide_fn.h"
 
 /* T-5 promises 2^-40; the observed errors are below this. */
 #define SEEN 0x1p-48

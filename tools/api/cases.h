@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "tools/api/api.h"
-#include "tools/compare/verdict.h"
-#include "tools/gate/case.h"
+#include "tools/judge/compare/verdict.h"
+#include "tools/judge/gate/case.h"
 
 struct samebit_case {
     sb_gate_case *c;

@@ -1,7 +1,7 @@
 /* judge.c - judgements of ref/samebit.h. */
 #include "ref/container/show.h"
 #include "tools/api/cases.h"
-#include "tools/gate/element.h"
+#include "tools/judge/gate/element.h"
 
 /* The caller's arrays in the order of the outputs. */
 static sb_status take_got(const samebit_case *c, const samebit_array *got, size_t count,

@@ -1,9 +1,9 @@
 /* meta.c - the metamorphic gate of ref/samebit.h. */
-#include "tools/gate/meta.h"
+#include "tools/judge/gate/meta.h"
 
 #include "ref/container/show.h"
 #include "tools/api/cases.h"
-#include "tools/gate/element.h"
+#include "tools/judge/gate/element.h"
 
 /* The caller's kernel and its context. */
 typedef struct caller {

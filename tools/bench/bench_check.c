@@ -15,7 +15,7 @@
 #include "ref/base/pool.h"
 #include "ref/container/file.h"
 #include "tools/bench/bench_folder.h"
-#include "tools/check/check.h"
+#include "tools/check/read/check.h"
 
 enum { PIECE = 1 << 20, PASSES = 15 };
 

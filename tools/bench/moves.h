@@ -5,7 +5,7 @@
 #ifndef SB_BENCH_MOVES_H
 #define SB_BENCH_MOVES_H
 
-#include "tools/floor/floor.h"
+#include "tools/check/floor/floor.h"
 #include "tools/make/scheme.h"
 
 typedef enum sb_moves_op {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "ref/base/text.h"
-#include "tools/report/page.h"
-#include "tools/report/print.h"
+#include "tools/report/part/page.h"
+#include "tools/report/part/print.h"
 
 static sb_page_tone tone_of(sb_accept_verdict verdict)
 {

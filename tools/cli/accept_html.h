@@ -2,7 +2,7 @@
 #ifndef SB_CLI_ACCEPT_HTML_H
 #define SB_CLI_ACCEPT_HTML_H
 
-#include "tools/accept/verdict.h"
+#include "tools/judge/accept/verdict.h"
 
 typedef struct sb_accept_page {
     const char *folder, *profile;

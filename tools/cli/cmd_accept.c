@@ -6,8 +6,8 @@
 
 #include "ref/base/text.h"
 #include "ref/container/show.h"
-#include "tools/accept/verdict.h"
-#include "tools/check/report.h"
+#include "tools/judge/accept/verdict.h"
+#include "tools/report/check/report.h"
 #include "tools/cli/accept_html.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"

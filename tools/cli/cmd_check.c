@@ -5,8 +5,8 @@
 
 #include "ref/container/show.h"
 #include "ref/container/stub.h"
-#include "tools/accept/head.h"
-#include "tools/check/report.h"
+#include "tools/judge/accept/head.h"
+#include "tools/report/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"

@@ -4,7 +4,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
-#include "tools/convert/convert.h"
+#include "tools/check/convert/convert.h"
 
 static json_t *scalars_json(const sb_conversion *c)
 {

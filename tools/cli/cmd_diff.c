@@ -11,8 +11,8 @@
 #include "tools/cli/diff_ids.h"
 #include "tools/cli/diff_needs.h"
 #include "tools/cli/diff_propose.h"
-#include "tools/compare/envelope.h"
-#include "tools/report/diff.h"
+#include "tools/judge/compare/envelope.h"
+#include "tools/report/diff/diff.h"
 
 typedef struct wishes {
     const char *folder, *engine, *versus, *taps, *arithmetic, *functions, *drafter;

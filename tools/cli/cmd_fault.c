@@ -9,7 +9,7 @@
 #include "ref/container/target.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
-#include "tools/fault/sensitivity.h"
+#include "tools/judge/fault/sensitivity.h"
 
 typedef struct fault_request {
     int list, all, json, quiet, sensitivity, levels;

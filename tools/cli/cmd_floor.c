@@ -6,11 +6,11 @@
 
 #include "ref/container/show.h"
 #include "ref/container/stub.h"
-#include "tools/check/report.h"
+#include "tools/report/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/remote.h"
-#include "tools/floor/floor.h"
+#include "tools/check/floor/floor.h"
 
 typedef struct request {
     const char *folder, *bandwidth, *accept, *claim, *kv, *state;

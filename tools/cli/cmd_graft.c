@@ -7,12 +7,12 @@
 #include "ref/container/show.h"
 #include "ref/container/stub.h"
 #include "ref/model/layers.h"
-#include "tools/check/check.h"
-#include "tools/check/report.h"
+#include "tools/check/read/check.h"
+#include "tools/report/check/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/remote.h"
-#include "tools/graft/graft.h"
+#include "tools/check/graft/graft.h"
 
 /* --- the header pass of the check ------------------------------------------------------------- */
 

@@ -8,8 +8,8 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/remote.h"
-#include "tools/hash/headers.h"
-#include "tools/hash/manifest.h"
+#include "tools/check/hash/headers.h"
+#include "tools/check/hash/manifest.h"
 
 enum { SHOWN = 20 }; /* most differences listed individually */
 

@@ -13,8 +13,8 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/diff_side.h"
 #include "tools/cli/opts.h"
-#include "tools/compare/bundle.h"
-#include "tools/report/tar.h"
+#include "tools/judge/compare/bundle.h"
+#include "tools/report/part/tar.h"
 
 typedef struct result {
     size_t count, outside, changed;

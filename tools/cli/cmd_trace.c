@@ -9,10 +9,10 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/dumped.h"
 #include "tools/cli/opts.h"
-#include "tools/trace/audit.h"
-#include "tools/trace/names.h"
-#include "tools/trace/read.h"
-#include "tools/trace/write.h"
+#include "tools/judge/trace/audit.h"
+#include "tools/judge/trace/names.h"
+#include "tools/judge/trace/read.h"
+#include "tools/judge/trace/write.h"
 
 typedef struct report {
     const char *dir, *checkpoint, *write;

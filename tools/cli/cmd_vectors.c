@@ -18,8 +18,8 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/protocol.h"
-#include "tools/gate/case.h"
-#include "tools/gate/meta.h"
+#include "tools/judge/gate/case.h"
+#include "tools/judge/gate/meta.h"
 
 typedef struct request {
     const char *format, *shape, *regime, *input, *arith, *output;

@@ -7,8 +7,8 @@
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "tools/cli/compare_show.h"
-#include "tools/report/page.h"
-#include "tools/report/print.h"
+#include "tools/report/part/page.h"
+#include "tools/report/part/print.h"
 
 enum { FLIPS = 20 }; /* flips on the page; the others are counted */
 

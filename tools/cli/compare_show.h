@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "tools/quality/pair.h"
+#include "tools/judge/quality/pair.h"
 
 typedef struct sb_compared {
     const char *folder[2];

@@ -3,8 +3,8 @@
 #ifndef SB_CLI_DIFF_AUDIT_H
 #define SB_CLI_DIFF_AUDIT_H
 
-#include "tools/compare/verdict.h"
-#include "tools/trace/audit.h"
+#include "tools/judge/compare/verdict.h"
+#include "tools/judge/trace/audit.h"
 
 typedef struct sb_diff_audit {
     sb_audit *audit; /* NULL: no audit */

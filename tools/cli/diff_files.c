@@ -12,10 +12,10 @@
 #include "ref/container/file.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
-#include "tools/report/html.h"
-#include "tools/report/jsonl.h"
-#include "tools/report/markdown.h"
-#include "tools/report/tar.h"
+#include "tools/report/diff/html.h"
+#include "tools/report/diff/jsonl.h"
+#include "tools/report/diff/markdown.h"
+#include "tools/report/part/tar.h"
 
 static int is_pack(const sb_diff_files *f)
 {

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "ref/run/model.h"
-#include "tools/report/diff.h"
+#include "tools/report/diff/diff.h"
 
 typedef struct sb_diff_files {
     const char *report, *jsonl, *junit, *bundle; /* paths, or NULL */

@@ -7,7 +7,7 @@
 
 #include "ref/run/model.h"
 #include "tools/cli/tokens.h"
-#include "tools/compare/coverage.h"
+#include "tools/judge/compare/coverage.h"
 
 enum { SB_PROPOSALS = 16, SB_PROPOSED_WORDS = 240 };
 

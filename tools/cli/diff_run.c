@@ -9,7 +9,7 @@
 #include "ref/base/text.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/diff_audit.h"
-#include "tools/fault/planted.h"
+#include "tools/judge/fault/planted.h"
 
 void sb_diff_note(sb_diff_run *run, const char *format, ...)
 {

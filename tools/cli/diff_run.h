@@ -3,8 +3,8 @@
 #define SB_CLI_DIFF_RUN_H
 
 #include "tools/cli/diff_side.h"
-#include "tools/compare/explain.h"
-#include "tools/compare/ids.h"
+#include "tools/judge/compare/explain.h"
+#include "tools/judge/compare/ids.h"
 
 enum { SB_NOTES = 1200 };
 

@@ -7,8 +7,8 @@
 
 #include "ref/container/file.h"
 #include "ref/container/show.h"
-#include "tools/fault/planted.h"
-#include "tools/trace/trace_file.h"
+#include "tools/judge/fault/planted.h"
+#include "tools/judge/trace/trace_file.h"
 
 int sb_plant_find(const char *name, sb_plant *plant)
 {

@@ -6,9 +6,9 @@
 #include "tools/cli/dumped.h"
 #include "tools/cli/runner.h"
 #include "tools/cli/live.h"
-#include "tools/compare/ball.h"
-#include "tools/fault/op_faults.h"
-#include "tools/trace/read.h"
+#include "tools/judge/bound/ball.h"
+#include "tools/judge/fault/op_faults.h"
+#include "tools/judge/trace/read.h"
 
 typedef enum sb_side_kind {
     SB_SIDE_live, /* an engine of this program, or with a planted mistake: "emu+MISTAKE" */
@@ -17,8 +17,8 @@ typedef enum sb_side_kind {
     SB_SIDE_ids
 } sb_side_kind;
 
-/* A mistake of tools/fault by its name ("head_map_mod", "linear.dropped"), in every layer, for
- * sb_plant_hook. Returns 0 if there is none of that name. */
+/* A mistake of tools/judge/fault by its name ("head_map_mod", "linear.dropped"), in every layer,
+ * for sb_plant_hook. Returns 0 if there is none of that name. */
 int sb_plant_find(const char *name, sb_plant *plant);
 
 typedef struct sb_side {

@@ -7,7 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "tools/cli/cli.h"
-#include "tools/trace/trace_file.h"
+#include "tools/judge/trace/trace_file.h"
 
 static int is_trace(const char *path)
 {

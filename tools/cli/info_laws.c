@@ -8,7 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/model/layers.h"
 #include "tools/cli/cli.h"
-#include "tools/hash/laws.h"
+#include "tools/check/hash/laws.h"
 
 enum { KIND = 128 };
 

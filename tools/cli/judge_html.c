@@ -8,8 +8,8 @@
 #include "ref/base/text.h"
 #include "ref/container/json_out.h"
 #include "tools/cli/judge_show.h"
-#include "tools/report/diff.h"
-#include "tools/report/html.h"
+#include "tools/report/diff/diff.h"
+#include "tools/report/diff/html.h"
 
 enum { LISTED = 200 }; /* cases on the page; the others are counted */
 

@@ -5,7 +5,7 @@
 
 #include "ref/container/show.h"
 #include "tools/cli/judge_show.h"
-#include "tools/gate/case.h"
+#include "tools/judge/gate/case.h"
 
 /* Adds a member; a value that could not be made marks the document as failed. */
 static void put(json_t *object, const char *key, json_t *value, int *failed)

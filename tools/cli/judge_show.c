@@ -4,7 +4,7 @@
 
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
-#include "tools/report/xml.h"
+#include "tools/report/part/xml.h"
 
 /* --- text ------------------------------------------------------------------------------------- */
 

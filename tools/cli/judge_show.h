@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "tools/cli/judge_baseline.h"
-#include "tools/gate/judged.h"
-#include "tools/gate/meta.h"
+#include "tools/judge/gate/judged.h"
+#include "tools/judge/gate/meta.h"
 
 typedef struct sb_judge_report {
     const sb_gate_judged *cases;

@@ -5,7 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "tools/cli/cli.h"
-#include "tools/trace/capture.h"
+#include "tools/judge/trace/capture.h"
 
 /* Rows per request of logits: the head of a real model is a gigabyte. */
 enum { LOGITS_ROWS = 16 };

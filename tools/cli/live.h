@@ -5,7 +5,7 @@
 #include "ref/run/backend.h"
 #include "ref/run/hook.h"
 #include "tools/cli/request.h"
-#include "tools/trace/step.h"
+#include "tools/judge/trace/step.h"
 
 typedef struct sb_live {
     const sb_backend *backend; /* NULL: the reference */

@@ -8,7 +8,7 @@
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
-#include "tools/gate/protocol.h"
+#include "tools/judge/gate/protocol.h"
 
 static const sb_op_table reference = {
 #define SB_OP(name, clause) .name = sb_##name##_ref,

@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 
 #include "ref/container/show.h"
-#include "tools/check/hub.h"
+#include "tools/check/judge/hub.h"
 #include "tools/cli/cli.h"
-#include "tools/remote/remote.h"
+#include "tools/check/remote/remote.h"
 
 sb_status sb_place_of(const char *text, const sb_remote_wish *wish, char **path, sb_error *err)
 {

@@ -4,8 +4,8 @@
 
 #include "ref/run/model.h"
 #include "tools/cli/stage.h"
-#include "tools/compare/ball.h"
-#include "tools/sim/sim.h"
+#include "tools/judge/bound/ball.h"
+#include "tools/judge/sim/sim.h"
 
 typedef struct sb_runner {
     const sb_backend *backend;

@@ -3,8 +3,8 @@
 #define SB_CLI_TRACED_H
 
 #include "tools/cli/request.h"
-#include "tools/trace/capture.h"
-#include "tools/trace/write.h"
+#include "tools/judge/trace/capture.h"
+#include "tools/judge/trace/write.h"
 
 typedef struct sb_traced {
     sb_trace_writer *writer;

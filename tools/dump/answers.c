@@ -9,7 +9,7 @@
 #include "ref/container/show.h"
 #include "tools/dump/answers.h"
 #include "tools/dump/telling.h"
-#include "tools/trace/trace_file.h"
+#include "tools/judge/trace/trace_file.h"
 
 enum { PEEK = 512 };
 

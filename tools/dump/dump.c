@@ -7,7 +7,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
-#include "tools/trace/names.h"
+#include "tools/judge/trace/names.h"
 
 #define SB_DUMP(name, what) extern const sb_dump_reader sb_dump_##name;
 #include "tools/dump/dumps.def"

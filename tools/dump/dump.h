@@ -7,8 +7,8 @@
 #define SB_DUMP_DUMP_H
 
 #include "ref/model/config.h"
-#include "tools/trace/head.h"
-#include "tools/trace/step.h"
+#include "tools/judge/trace/head.h"
+#include "tools/judge/trace/step.h"
 
 enum { SB_DUMP_STEP_BYTES = 64 << 20 };
 

@@ -8,8 +8,8 @@
 #include "ref/base/text.h"
 #include "ref/container/json.h"
 #include "ref/container/show.h"
-#include "tools/trace/names.h"
-#include "tools/trace/step.h"
+#include "tools/judge/trace/names.h"
+#include "tools/judge/trace/step.h"
 
 struct sb_dump_map {
     json_t *root; /* NULL: no map */

@@ -2,7 +2,7 @@
 #include "ref/base/text.h"
 #include "tools/dump/npy.h"
 #include "tools/dump/store.h"
-#include "tools/trace/names.h"
+#include "tools/judge/trace/names.h"
 
 static int is_npy(const char *path)
 {

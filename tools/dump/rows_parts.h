@@ -4,7 +4,7 @@
 
 #include "tools/dump/map.h"
 #include "tools/dump/rows.h"
-#include "tools/trace/names.h"
+#include "tools/judge/trace/names.h"
 
 /* J-12: the meaning of an array's axis 0. */
 typedef enum sb_dump_axis {

@@ -9,7 +9,7 @@
 #include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/dump/zip.h"
-#include "tools/trace/names.h"
+#include "tools/judge/trace/names.h"
 
 enum { TORCH_DEPTH = 32, TORCH_VISITS = 1 << 18 };
 

@@ -1,7 +1,7 @@
 /* torch_file.c - one file of torch.save: a tensor, or dictionaries of them. */
 #include "ref/base/text.h"
 #include "tools/dump/torch.h"
-#include "tools/trace/names.h"
+#include "tools/judge/trace/names.h"
 
 static int is_torch(const char *path)
 {

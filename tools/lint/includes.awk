@@ -1,12 +1,16 @@
 # includes.awk - the rule of which folder may include which. Input: the .c, .cc, .h, .cu and .cuh files of the
 # tree, by their paths from its root. Output: one line for each include that breaks the rule.
 #
-#   container -> formats -> model -> ops -> fast -> state -> run -> compare -> report
-#
 # A folder may include the entries of its row, and always itself. An entry is a folder, or one header of it.
 # tests/ may include everything. Nothing includes tests/, and ref/ includes neither gpu/ nor tools/.
+#
+# Rooms are the folders of `rooms`. A row may name rooms that stand to the left of its own, and none to the right.
 
 BEGIN {
+    rooms = "ref gpu tools/text tools/make tools/check tools/judge tools/dump tools/report tools/bench tools/cli tools/api"
+    for (i = split(rooms, room_list, " "); i > 0; i--)
+        rank[room_list[i]] = i
+
     row("ref/base", "")
     row("ref/container", "ref/base")
     row("ref/formats", "ref/base")
@@ -25,56 +29,71 @@ BEGIN {
     # the byte alphabet and the pattern, for the tokenizer of a made folder
     row("tools/make", "ref/base ref/container ref/formats ref/math ref/model tools/text/utf8.h " \
         "tools/text/pattern.h")
-    row("tools/hash", "ref/base ref/container ref/formats ref/math ref/model")
-    row("tools/floor", "ref/base ref/container ref/formats ref/model")
-    row("tools/check", "ref/base ref/container ref/formats ref/math ref/fast/dot/dot.h ref/model tools/hash tools/make/vision.def " \
-        "tools/report/xml.h tools/report/print.h tools/report/page.h ref/samebit.h")
+    # the room of check. hash: digests. read: shards, findings, and what was seen of each tensor. scan: one pass over the
+    # bytes of a matrix. judge: the checks (read/checks.def). mtp: the audit of the head. loaded: what an engine holds
+    row("tools/check/hash", "ref/base ref/container ref/formats ref/math ref/model")
+    row("tools/check/read", "ref/base ref/container ref/formats ref/model")
+    row("tools/check/scan", "ref/base ref/container ref/formats ref/math ref/fast/dot/dot.h ref/model tools/check/read")
+    row("tools/check/judge", "ref/base ref/container ref/formats ref/math ref/model tools/check/read tools/check/scan " \
+        "tools/make/vision.def")
+    row("tools/check/mtp", "ref/base ref/container ref/model tools/check/read tools/check/scan tools/check/judge")
+    row("tools/check/loaded", "ref/base ref/container ref/math ref/model tools/check/hash tools/check/read")
+    row("tools/check/floor", "ref/base ref/container ref/formats ref/model")
     # for ids of the hub
-    row("tools/remote", "ref/base ref/container tools/check/hub.h")
-    row("tools/convert", "ref/base ref/container ref/formats ref/model")
+    row("tools/check/remote", "ref/base ref/container tools/check/judge/hub.h")
+    row("tools/check/convert", "ref/base ref/container ref/formats ref/model")
     # for writes to a partial folder, and JSON that keeps its bytes
-    row("tools/graft", "ref/base ref/container ref/formats ref/model tools/convert/convert.h " \
-        "tools/convert/plan.h")
-    # ref/run, ref/state: runs the heads; head_run.h: the struct in which check reports the result
-    row("tools/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run ref/state " \
-        "tools/check/head_run.h")
-    row("tools/trace", "ref/base ref/container ref/formats ref/model ref/ops ref/state ref/run")
-    # converts files of other programs to steps, and tokens that come as text to ids
-    row("tools/dump", "ref/base ref/container ref/formats ref/math/fn.h ref/model ref/ops tools/trace tools/text")
+    row("tools/check/graft", "ref/base ref/container ref/formats ref/model tools/check/convert")
+
+    # the room of judge. trace: recorded calls. sim: other arithmetics. bound: what a correct engine may differ by
+    row("tools/judge/trace", "ref/base ref/container ref/formats ref/model ref/ops ref/state ref/run")
     # plain binary32: from ref/math only the tables of laws
-    row("tools/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
-    # from ref/ops the types and the choices, but no reference function; from tools/fault the
-    # mistakes that explain a difference
-    row("tools/compare", "ref/base ref/container ref/formats ref/math/exact.h ref/math/law.h ref/model " \
-        "ref/ops/op.h ref/ops/ops.def ref/ops/args.h ref/ops/args.def ref/ops/values.h ref/ops/knobs.h ref/ops/knobs.def ref/ops/param.h " \
-        "ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h ref/state ref/run tools/trace tools/sim " \
-        "tools/fault/mistakes.h")
-    row("tools/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state ref/run " \
-        "gpu/gpu.h tools/make tools/check tools/hash tools/trace tools/sim tools/compare")
+    row("tools/judge/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
+    # from ref/ops the types and the choices, but no reference function, and the same in compare
+    bound_ops = "ref/ops/op.h ref/ops/ops.def ref/ops/args.h ref/ops/args.def ref/ops/values.h ref/ops/knobs.h " \
+        "ref/ops/knobs.def ref/ops/param.h ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h "
+    row("tools/judge/bound", bound_ops "ref/base ref/formats ref/math/exact.h ref/math/law.h tools/judge/sim")
+    # from fault the mistakes that explain a difference
+    row("tools/judge/compare", bound_ops "ref/base ref/container ref/formats ref/math/exact.h ref/math/law.h ref/model " \
+        "ref/state ref/run tools/judge/trace tools/judge/sim tools/judge/bound tools/judge/fault/mistakes.h")
+    row("tools/judge/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state ref/run " \
+        "gpu/gpu.h tools/make tools/check/read tools/judge/trace tools/judge/sim tools/judge/bound tools/judge/compare")
+    # inputs are quantized like checkpoints; from fault the mistakes that inputs must reveal
+    row("tools/judge/gate", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
+        "tools/make tools/judge/bound tools/judge/compare tools/judge/fault/mistakes.h tools/judge/fault/op_faults.h")
+    # ref/run, ref/state: runs the heads; head_run.h: the struct in which check reports the result
+    row("tools/judge/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run ref/state " \
+        "tools/check/mtp/head_run.h")
     # intervals of rates, and the verdicts that the rates count
-    row("tools/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/compare " \
-        "tools/trace tools/accept/interval.h")
-    # inputs are quantized like checkpoints; from tools/fault the mistakes that inputs must reveal
-    row("tools/gate", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run tools/compare " \
-        "tools/make tools/fault/mistakes.h tools/fault/op_faults.h")
+    row("tools/judge/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/judge/bound " \
+        "tools/judge/compare tools/judge/accept/interval.h")
+
+    # converts files of other programs to steps, and tokens that come as text to ids
+    row("tools/dump", "ref/base ref/container ref/formats ref/math/fn.h ref/model ref/ops tools/judge/trace tools/text")
     row("tools/text", "ref/base ref/container")
-    row("tools/report", "ref/base ref/container/show.h ref/container/file.h ref/container/json_out.h ref/run ref/ops/op.h ref/ops/ops.def " \
-        "tools/compare/verdict.h tools/quality ref/samebit.h")
+    # the room of report. part: XML, HTML, printing. check, diff: one report each, in all its forms
+    row("tools/report/part", "ref/base ref/container ref/samebit.h")
+    row("tools/report/check", "ref/base ref/container tools/check/read tools/check/judge tools/check/mtp " \
+        "tools/check/loaded tools/report/part ref/samebit.h")
+    row("tools/report/diff", "ref/base ref/container ref/run ref/ops/op.h ref/ops/ops.def tools/judge/bound " \
+        "tools/judge/compare/verdict.h tools/judge/quality tools/report/part")
     # from the reductions, the commands need the check at start and the name of the chosen kernels
-    row("tools/cli", "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model " \
-        "ref/ops ref/state ref/run gpu/gpu.h tools/make tools/hash tools/check tools/floor tools/remote tools/convert " \
-        "tools/graft tools/accept tools/text tools/trace tools/dump tools/sim tools/compare tools/fault " \
-        "tools/quality tools/report tools/bench tools/gate ref/samebit.h")
+    check = "tools/check/hash tools/check/read tools/check/scan tools/check/judge tools/check/mtp tools/check/loaded " \
+        "tools/check/floor tools/check/remote tools/check/convert tools/check/graft "
+    judge = "tools/judge/trace tools/judge/sim tools/judge/bound tools/judge/compare tools/judge/fault tools/judge/gate " \
+        "tools/judge/accept tools/judge/quality tools/report/part tools/report/check tools/report/diff "
+    row("tools/cli", check judge "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
+        "ref/state ref/run gpu/gpu.h tools/make tools/text tools/dump tools/bench ref/samebit.h")
     # the implementation of ref/samebit.h
     row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
-        "ref/run ref/state tools/compare tools/gate")
+        "ref/run ref/state tools/judge/bound tools/judge/compare tools/judge/gate")
     # a step on a device, and its measurement; the traffic of its kernels, which is computed without a device
     row("tools/bench", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/fast/dot ref/state ref/run " \
         "gpu/gpu.h gpu/kernel/cost.h gpu/kernel/cost.def gpu/meter/meter.h gpu/meter/counter.h gpu/step/step.h " \
-        "tools/check tools/floor tools/make")
+        "tools/check/read tools/check/scan tools/check/judge tools/check/floor tools/make")
 
     # foreign headers that only some folders may include
-    only("jansson.h", "ref/container tools/text tools/check tools/graft tools/cli tools/report tests")
+    only("jansson.h", "ref/container tools/text tools/check tools/cli tools/report tests")
     only("pcre2.h", "ref/model tools/text tests")
     only("utf8proc.h", "tools/text tests")
     only("minizip/unzip.h", "tools/dump")
@@ -98,8 +117,18 @@ function row(folder, entries,    list, n, i)
     known[folder] = 1
     allow[folder, folder] = 1
     n = split(entries, list, " ")
-    for (i = 1; i <= n; i++)
+    for (i = 1; i <= n; i++) {
         allow[folder, list[i]] = 1
+        if (rank[room_of(list[i])] > rank[room_of(folder)])
+            print "tools/lint/includes.awk: the row of " folder " names " list[i] ", a room to its right"
+    }
+}
+
+# the room of a path: "ref", "gpu", or a folder of tools/
+function room_of(path,    part)
+{
+    split(path, part, "/")
+    return part[1] == "tools" ? "tools/" part[2] : part[1]
 }
 
 function only(header, folders)

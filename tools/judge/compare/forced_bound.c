@@ -1,0 +1,368 @@
+/* forced_bound.c - the balls of an op whose inputs are recorded or are balls. */
+#include "ref/base/root.h"
+#include "tools/judge/compare/forced_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
+#include "ref/ops/act_quant.h"
+#include "ref/ops/values.h"
+#include "tools/judge/bound/bound.h"
+
+/* The two sides of a comparison. */
+typedef struct side {
+    const sb_arithmetic *arithmetic;
+    int theirs;
+} side;
+
+static sb_status exact_inputs(const sb_arithmetic *ar, const sb_op_call *call, sb_ball *out,
+                              sb_ball *second)
+{
+    switch (call->op) {
+#define SB_OP(name, clause)                                                                        \
+    case SB_OP_##name:                                                                             \
+        return sb_bound_##name(ar, call->knobs, call->args, out, second);
+#include "ref/ops/ops.def"
+#undef SB_OP
+    case SB_OP_COUNT:
+        break;
+    }
+    return SB_ERR_USAGE;
+}
+
+static sb_ball *gather(const sb_forced *f, const float *p, size_t count, const side *of)
+{
+    sb_ball *balls = sb_alloc(count, sizeof *balls);
+    if (balls)
+        sb_known_balls(&f->known, p, count, of->theirs, balls);
+    return balls;
+}
+
+/* Bounds a linear op for both sides. Reads its weights only once. */
+static sb_status both_linear(sb_forced *f, const sb_op_call *call, int chained, sb_ball *ours,
+                             sb_ball *theirs)
+{
+    const sb_linear_args *a = call->args;
+    size_t count = a->rows * a->weight->cols;
+    sb_bound_side sides[2] = {{.ar = &sb_arithmetic_reference, .out = ours},
+                              {.ar = f->options.arithmetic, .out = theirs}};
+    if (!chained)
+        return sb_bound_linear_sides(call->knobs, a, sides, 2);
+    sb_ball *in = sb_alloc(2 * count, sizeof *in);
+    if (!in)
+        return SB_ERR_MEMORY;
+    for (int i = 0; i < 2; i++) {
+        sb_known_balls(&f->known, a->in, count, i, in + (size_t)i * count);
+        sides[i].in = in + (size_t)i * count;
+    }
+    sb_status status = sb_bound_linear_of_sides(call->knobs, a->weight, a->kind, a->rows, sides, 2);
+    free(in);
+    return status;
+}
+
+static sb_status chained_swiglu(sb_forced *f, const side *of, const sb_op_call *call, sb_ball *out)
+{
+    const sb_swiglu_args *a = call->args;
+    sb_ball *gate = gather(f, a->gate, a->count, of), *up = gather(f, a->up, a->count, of);
+    if (gate && up)
+        sb_bound_swiglu_of(of->arithmetic, call->knobs, a->kind, gate, up, a->count, out);
+    sb_status status = gate && up ? SB_OK : SB_ERR_MEMORY;
+    free(gate);
+    free(up);
+    return status;
+}
+
+static sb_status chained_combine(sb_forced *f, const side *of, const sb_op_call *call, sb_ball *out)
+{
+    const sb_moe_combine_args *a = call->args;
+    sb_ball *expert = gather(f, a->expert_out, a->kept * a->n, of);
+    sb_ball *shared = gather(f, a->shared_out, a->n, of);
+    if (expert && shared)
+        sb_bound_moe_combine_of(of->arithmetic, call->knobs, a, expert, shared, out);
+    sb_status status = expert && shared ? SB_OK : SB_ERR_MEMORY;
+    free(expert);
+    free(shared);
+    return status;
+}
+
+static int is_delta_rule(sb_op op)
+{
+    return op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk;
+}
+
+/* T-67: "where the knobs name the recurrent form, with any roundings" */
+static int any_form(const sb_forced *f, const sb_op_call *call)
+{
+    return f->options.any_form && call->op == SB_OP_delta_rule &&
+           SB_IS(call->knobs, delta_rule, recurrent);
+}
+
+/* The delta rule for one side or both. The engine's incoming state may differ from the reference's.
+ */
+static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta_rule_args *a,
+                            sb_delta_side *sides, size_t count)
+{
+    const forced_memory *m = forced_memory_of(f, call->layer);
+    size_t keys = a->rows * a->k_heads * a->dk, gates = a->rows * a->v_heads;
+    const sb_delta_error carried = {m->column, m->element};
+    sb_ball *balls = sb_alloc(count * (2 * keys + gates), sizeof *balls);
+    sb_status status = balls ? SB_OK : SB_ERR_MEMORY;
+    for (size_t i = 0; i < count && !status; i++) {
+        sb_ball *q = balls + i * (2 * keys + gates), *k = q + keys, *g = k + keys;
+        sb_known_balls(&f->known, a->q, keys, i == 1, q);
+        sb_known_balls(&f->known, a->k, keys, i == 1, k);
+        sb_known_balls(&f->known, a->g, gates, i == 1, g);
+        sides[i].q = q;
+        sides[i].k = k;
+        sides[i].g = g;
+        sides[i].from = i == 1 ? &carried : NULL;
+        if (call->op == SB_OP_delta_rule_chunk)
+            status = sb_bound_delta_rule_chunk_side(call->knobs, a, &sides[i]);
+    }
+    int apart = count > 1 && any_form(f, call);
+    if (!status && call->op == SB_OP_delta_rule)
+        status = sb_bound_delta_rule_sides(call->knobs, a, sides, apart ? 1 : count);
+    if (!status && apart)
+        status = sb_bound_delta_rule_any_form(call->knobs, a, &sides[1]);
+    free(balls);
+    return status;
+}
+
+/* T-23: "The distance by which the engine's state may differ is carried from call to call".
+ * Computes it from both sides' balls of the outgoing state and from the norms of its columns. */
+static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_args *a,
+                  const sb_delta_side sides[2])
+{
+    size_t size = a->dk * a->dv;
+    for (size_t h = 0; h < a->v_heads; h++)
+        for (size_t j = 0; j < a->dv; j++) {
+            double squares = 0.0, centres = 0.0;
+            for (size_t i = 0; i < a->dk; i++) {
+                size_t e = h * size + i * a->dv + j;
+                sb_ball ours = sides[0].state[e], theirs = sides[1].state[e];
+                double apart = SB_BOUND_SLACK * sb_ball_distance(ours, theirs);
+                m->element[e] = apart;
+                squares += apart * apart;
+                centres += (ours.mid - theirs.mid) * (ours.mid - theirs.mid);
+            }
+            size_t at = h * a->dv + j;
+            double norm =
+                SB_BOUND_SLACK * (sides[0].column[at] + sides[1].column[at] + sb_sqrt64(centres));
+            if (SB_IS(call->knobs, delta_state, act)) /* the norms lack the rounding of the state */
+                norm = call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_sqrt64(squares);
+            m->column[at] = norm;
+        }
+    m->form = call->op;
+}
+
+/* Bounds both sides for the first `rows` rows; with `carries`, carries the state after them. */
+static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball *ours,
+                                  sb_ball *theirs, size_t rows, int carries)
+{
+    sb_delta_rule_args a = *(const sb_delta_rule_args *)call->args;
+    size_t columns = a.v_heads * a.dv, size = columns * a.dk;
+    sb_ball *state = sb_alloc(2 * size, sizeof *state);
+    double *column = sb_alloc(2 * columns, sizeof *column);
+    sb_status status = state && column ? SB_OK : SB_ERR_MEMORY;
+    if (!status) {
+        sb_delta_side sides[2] = {
+            {.ar = &sb_arithmetic_reference, .out = ours, .state = state, .column = column},
+            {.ar = f->options.arithmetic,
+             .out = theirs,
+             .state = state + size,
+             .column = column + columns}};
+        a.rows = rows;
+        status = delta_rule(f, call, &a, sides, 2);
+        if (!status && carries)
+            carry(forced_memory_of(f, call->layer), call, &a, sides);
+    }
+    free(column);
+    free(state);
+    return status;
+}
+
+static sb_status bound_side(sb_forced *f, const sb_op_call *call, const side *of, int chained,
+                            sb_ball *out, sb_ball *second)
+{
+    if (!chained)
+        return exact_inputs(of->arithmetic, call, out, second);
+    return call->op == SB_OP_swiglu ? chained_swiglu(f, of, call, out)
+                                    : chained_combine(f, of, call, out);
+}
+
+/* What is known of one input. Covers inputs that no array of `known` describes: states, caches,
+ * copies. */
+static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_value *in)
+{
+    const forced_memory *m = call->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, call->layer);
+    int known = -1;
+    if (in->ids)
+        known = 1;
+    else if (call->op == SB_OP_conv && strcmp(in->name, "state") == 0)
+        known = m && m->conv;
+    else if (strcmp(in->name, "state") == 0)
+        known = m && m->recurrent;
+    else if (call->op == SB_OP_attention && strcmp(in->name, "q") != 0)
+        known = m && forced_has_cache(m) && m->drafted;
+    else if (strcmp(in->name, "shared_logit") == 0)
+        known = f->shared_gate;
+    else if (strcmp(call->name, "mtp.fc") == 0)
+        known = f->embedding && f->previous;
+    else if (strcmp(call->name, "mtp.pre_fc_norm_hidden") == 0)
+        known = f->at->drafts ? f->at->hidden_draft : f->at->hidden && f->norm;
+    else if (strncmp(call->name, "mlp.experts.", 12) == 0 && !f->experts)
+        known = 0;
+    if (known >= 0)
+        return known ? SB_KNOWN_exact : SB_KNOWN_not;
+    size_t count = in->rows ? (in->rows - 1) * in->stride + in->cols : 0;
+    return sb_known_of(&f->known, in->data, count);
+}
+
+/* False for quantized inputs: a quantizer turns the smallest difference into a step, so balls do
+ * not pass it. */
+static int passes_balls(const sb_op_call *call, const sb_op_value *in)
+{
+    switch (call->op) {
+    case SB_OP_linear: {
+        const sb_matrix *w = ((const sb_linear_args *)call->args)->weight;
+        return !sb_matrix_quantized(w) || sb_input_scheme(call->knobs, w) == SB_SCHEME_none;
+    }
+    case SB_OP_swiglu:
+        return 1;
+    case SB_OP_moe_combine:
+        return strcmp(in->name, "expert_out") == 0 || strcmp(in->name, "shared_out") == 0;
+    case SB_OP_delta_rule:
+    case SB_OP_delta_rule_chunk:
+        return strcmp(in->name, "q") == 0 || strcmp(in->name, "k") == 0 ||
+               strcmp(in->name, "g") == 0;
+    default:
+        return 0;
+    }
+}
+
+static sb_knowledge inputs_of(sb_forced *f, const sb_op_call *call, const sb_op_values *v)
+{
+    sb_knowledge least = SB_KNOWN_exact;
+    for (size_t i = 0; i < v->inputs; i++) {
+        sb_knowledge one = input_of(f, call, &v->in[i]);
+        if (one == SB_KNOWN_balls && !passes_balls(call, &v->in[i]))
+            one = SB_KNOWN_not;
+        least = one < least ? one : least;
+    }
+    return least;
+}
+
+/* Balls of all outputs of both sides: ours[0], ours[1], theirs[0], theirs[1]. For a verify, carries
+ * the state after the kept rows. */
+static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained,
+                               sb_ball *const balls[4])
+{
+    const side sides[2] = {{&sb_arithmetic_reference, 0}, {f->options.arithmetic, 1}};
+    if (is_delta_rule(call->op)) {
+        size_t rows = ((const sb_delta_rule_args *)call->args)->rows;
+        int all = f->kept >= rows;
+        sb_status status = both_delta_rules(f, call, balls[0], balls[2], rows, all);
+        if (!status && !all && f->kept > 0)
+            status = both_delta_rules(f, call, balls[0], balls[2], f->kept, 1);
+        return status;
+    }
+    if (call->op == SB_OP_linear)
+        return both_linear(f, call, chained, balls[0], balls[2]);
+    sb_status status = bound_side(f, call, &sides[0], chained, balls[0], balls[1]);
+    return status ? status : bound_side(f, call, &sides[1], chained, balls[2], balls[3]);
+}
+
+/* Updates what is known of the memory of the op's layer. */
+static void note_memory(sb_forced *f, const sb_op_call *call, const sb_op_values *v,
+                        sb_knowledge known)
+{
+    forced_memory *m = call->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, call->layer);
+    if (m && call->op == SB_OP_conv)
+        m->conv = m->conv && input_of(f, call, &v->in[0]) == SB_KNOWN_exact;
+    if (m && is_delta_rule(call->op))
+        m->recurrent = m->recurrent && known != SB_KNOWN_not;
+}
+
+static size_t elements(const sb_op_value *v)
+{
+    return v->rows * v->cols;
+}
+
+/* T-1: "Operands without spread give one result in every arithmetic". True for values that can have
+ * only one value: they need no recording. */
+static int pinned(const sb_ball *ours, const sb_ball *theirs, size_t count)
+{
+    for (size_t i = 0; i < count && ours; i++)
+        if (ours[i].rad != 0.0 || theirs[i].rad != 0.0 || ours[i].mid != theirs[i].mid)
+            return 0;
+    return ours != NULL;
+}
+
+sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *const balls[4])
+{
+    sb_op_values v = sb_op_values_of(call->op, call->args);
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < v.outputs; i++) {
+        sb_known made = {.base = v.out[i].data,
+                         .count = elements(&v.out[i]),
+                         .kind = balls[i] ? SB_KNOWN_balls : SB_KNOWN_not,
+                         .op = call->op,
+                         .layer = call->layer,
+                         .name = call->name,
+                         .single = call->single,
+                         .ours = balls[i],
+                         .theirs = balls[i + 2]};
+        if (pinned(balls[i], balls[i + 2], made.count))
+            made.kind = SB_KNOWN_exact;
+        sb_status one = sb_known_make(&f->known, &made);
+        status = status ? status : one;
+    }
+    return status;
+}
+
+sb_status forced_bound(sb_forced *f, const sb_op_call *call)
+{
+    sb_op_values v = sb_op_values_of(call->op, call->args);
+    sb_knowledge known = inputs_of(f, call, &v);
+    sb_ball *balls[4] = {NULL, NULL, NULL, NULL};
+    if (call->op == SB_OP_linear && call->single && known == SB_KNOWN_exact)
+        return forced_put_later(f, call);
+    sb_status status = forced_do_later(f);
+    for (size_t i = 0; i < 4 && known != SB_KNOWN_not && !status; i++)
+        if (i % 2 < v.outputs) {
+            balls[i] = sb_alloc(elements(&v.out[i % 2]), sizeof **balls);
+            status = balls[i] ? SB_OK : SB_ERR_MEMORY;
+        }
+    if (!status && known != SB_KNOWN_not)
+        status = bound_outputs(f, call, known == SB_KNOWN_balls, balls);
+    if (!status) {
+        note_memory(f, call, &v, known);
+        return forced_made(f, call, balls);
+    }
+    for (size_t i = 0; i < 4; i++)
+        free(balls[i]);
+    return status;
+}
+
+/* Adds the error of the form, because the kept rows of a verify are fed again. */
+sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call)
+{
+    if (!is_delta_rule(call->op))
+        return SB_OK;
+    const sb_delta_rule_args *a = call->args;
+    size_t size = a->v_heads * a->dk * a->dv, outputs = a->rows * a->v_heads * a->dv;
+    forced_memory *m = forced_memory_of(f, call->layer);
+    f->other_form |= call->op != m->form;
+    sb_ball *balls = sb_alloc(size + outputs, sizeof *balls);
+    sb_delta_side ours = {
+        .ar = &sb_arithmetic_reference, .out = balls ? balls + size : NULL, .state = balls};
+    sb_status status = balls ? delta_rule(f, call, a, &ours, 1) : SB_ERR_MEMORY;
+    for (size_t e = 0; e < size && !status; e++) {
+        size_t column = e / (a->dk * a->dv) * a->dv + e % a->dv;
+        m->element[e] += balls[e].rad;
+        m->column[column] += balls[e].rad; /* an upper bound of the norm in either form */
+    }
+    free(balls);
+    return status;
+}

@@ -1,0 +1,88 @@
+/* forced_hook.c - the callbacks of the reference's session: bounds each op before it runs; judges
+ * each tap and replaces it by the recorded one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/judge/compare/forced_parts.h"
+
+forced_memory *forced_memory_of(sb_forced *f, uint32_t layer)
+{
+    return &f->at->memory[layer];
+}
+
+sb_status forced_run(const sb_forced *f, const sb_op_call *call)
+{
+    return f->options.twin ? f->options.twin(f->options.twin_ctx, call) : sb_op_run(call);
+}
+
+sb_status forced_on_op(void *ctx, const sb_op_call *call)
+{
+    sb_forced *f = ctx;
+    f->op = call->op;
+    f->layer = call->layer;
+    sb_status status = forced_keep(f, call);
+    if (!status && !forced_joins_later(f, call))
+        status = forced_do_later(f);
+    if (status)
+        return status;
+    if (call->op == SB_OP_router)
+        status = forced_route(f, call);
+    else
+        status = f->replay ? forced_bound_replay(f, call) : forced_bound(f, call);
+    if (!status && call->op != SB_OP_router)
+        status = forced_run(f, call);
+    if (!status && f->options.coverage && !f->replay)
+        sb_coverage_op(f->options.coverage, call);
+    return status;
+}
+
+static int ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* Notes what is known of op inputs that are not arrays of their own, or are copies of arrays. */
+static void note_value(sb_forced *f, const char *name, int known)
+{
+    char last[64];
+    forced_memory *m = f->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, f->layer);
+    int residual = SB_IS(&f->knobs, mtp_hidden, residual);
+    snprintf(last, sizeof last, "layers.%u.output", (unsigned)(f->model->config.layers - 1));
+    if (ends_with(name, "mlp.shared_expert_gate"))
+        f->shared_gate = known;
+    else if (m && (ends_with(name, "self_attn.k_rope") || ends_with(name, "self_attn.v_proj"))) {
+        int *cache = f->at->drafts ? &m->drafted : &m->cache;
+        *cache = *cache && known;
+    } else if (strcmp(name, "mtp.pre_fc_norm_embedding") == 0)
+        f->embedding = known;
+    else if (strcmp(name, "mtp.pre_fc_norm_hidden") == 0)
+        f->previous = known;
+    else if (strcmp(name, residual ? last : "norm") == 0)
+        f->norm = known;
+    else if (strcmp(name, SB_IS(&f->knobs, mtp_recycled, residual) ? "mtp.layers.0.output"
+                                                                   : "mtp.norm") == 0)
+        f->recycled = known;
+}
+
+sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                        sb_error *err)
+{
+    sb_forced *f = ctx;
+    if (ends_with(name, "mlp.router_ids"))
+        return SB_OK; /* the recorded values were adopted where the op ran */
+    sb_status status = forced_do_later(f);
+    if (!status)
+        status = forced_judge(f, name, data, rows, cols);
+    if (status)
+        return sb_fail(err, status, "%s: out of memory", name);
+    if (f->replay)
+        return SB_OK;
+    int known = sb_known_of(&f->known, data, rows * cols) == SB_KNOWN_exact;
+    note_value(f, name, known);
+    if (strcmp(name, "mtp.layers.0.self_attn.k_rope") == 0)
+        status = forced_see_entry(f, 0, data, rows, cols, known);
+    else if (strcmp(name, "mtp.layers.0.self_attn.v_proj") == 0)
+        status = forced_see_entry(f, 1, data, rows, cols, known);
+    return status ? sb_fail(err, status, "%s: out of memory", name) : SB_OK;
+}

@@ -1,0 +1,238 @@
+/* forced_judge.c - a recorded value against the reference's, element by element. */
+#include "tools/judge/compare/forced_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ref/base/bytes.h"
+#include "ref/container/show.h"
+#include "tools/judge/bound/wide_fn.h"
+
+/* error / bound. Infinite for an error with a bound of 0; NaN counts as outside. */
+static double ratio_of(double error, double bound)
+{
+    double infinite = 0x1p1023 * 2.0;
+    if (error == 0.0)
+        return 0.0;
+    return error > 0.0 && bound > 0.0 ? error / bound : infinite;
+}
+
+/* T-16: "of the elements that differ from the reference's". The bin of a ratio. */
+static size_t bin_of(double ratio)
+{
+    uint64_t quarters = sb_bits_f64(ratio) >> 50; /* exponent and two bits of the mantissa */
+    uint64_t lowest = (uint64_t)(1023 + FORCED_LOWEST) * FORCED_OCTAVE;
+    uint64_t bin = quarters < lowest ? 0 : quarters - lowest;
+    return bin < FORCED_BINS ? (size_t)bin : FORCED_BINS - 1;
+}
+
+double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound)
+{
+    sb_op_verdict *v = &f->options.verdicts->ops[op];
+    forced_count *c = &f->counts[op];
+    double ratio = ratio_of(sb_wide_abs((double)found - (double)expected), bound);
+    v->compared++;
+    v->identical += found == expected; /* a zero of either sign is the same value */
+    v->open += bound > 0.0;
+    v->worst = sb_wide_max(v->worst, ratio);
+    if (bound > 0.0 && found != expected) { /* also if the bound is infinite and the ratio 0 */
+        c->differing++;
+        c->ratio[bin_of(ratio)]++;
+    }
+    c->nonzero += found != 0.0f;
+    c->pinned += bound == 0.0 && found != 0.0f;
+    if (!c->has_first) {
+        c->has_first = 1;
+        c->first = found;
+    }
+    c->distinct += found != c->first;
+    return ratio;
+}
+
+/* In the first call the head makes one entry fewer than the call has rows. */
+size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t rows)
+{
+    if (strcmp(name, "logits") == 0)
+        return f->logits_row;
+    return f->row + row + (f->rows > rows ? f->rows - rows : 0);
+}
+
+static void mark(const sb_forced *f, size_t row, uint32_t layer, double ratio)
+{
+    if (f->worst && f->worst[row] < ratio)
+        f->worst[row] = ratio;
+    if (f->options.cells)
+        sb_cells_mark(f->options.cells, row, layer, ratio);
+}
+
+int forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio)
+{
+    mark(f, row, place->layer, ratio);
+    return sb_verdicts_fail(f->options.verdicts, place);
+}
+
+/* The first row of the current call among the recorded rows of a tap. */
+static size_t first_row(const sb_forced *f, const char *name)
+{
+    if (strcmp(name, "logits") == 0)
+        return f->logits;
+    return strncmp(name, "mtp.", 4) == 0 ? f->entry : f->row;
+}
+
+const float *forced_recorded(const sb_forced *f, const char *name, size_t rows, size_t cols)
+{
+    const sb_step_value *v = sb_step_find(&f->step->taps, name);
+    size_t first = first_row(f, name);
+    if (!v || !v->data || v->cols != cols || first > v->rows || rows > v->rows - first)
+        return NULL;
+    return v->data + first * cols;
+}
+
+/* One row of one array: elements column .. column + count - 1 of a value. */
+typedef struct piece {
+    const char *name;
+    const sb_known *from;
+    size_t row, rows, column, count;
+    const float *found;
+    const float *expected;
+} piece;
+
+/* The layer that made the value. Values before and after the head's own layer belong to the head.
+ */
+static uint32_t layer_of(const sb_forced *f, const piece *p)
+{
+    int head = p->from->layer == SB_NO_LAYER && strncmp(p->name, "mtp.", 4) == 0;
+    return head ? f->model->config.layers : p->from->layer;
+}
+
+static double bound_at(const piece *p, size_t i)
+{
+    size_t at = (size_t)(p->expected - p->from->base) + i;
+    return SB_BOUND_SLACK * sb_ball_distance(p->from->ours[at], p->from->theirs[at]);
+}
+
+/* Keeps the elements around the first failure for the reports. */
+static void keep_around(sb_around *around, const piece *p, size_t i)
+{
+    size_t last = p->count > SB_AROUND ? p->count - SB_AROUND : 0;
+    size_t first = i < SB_AROUND / 2 ? 0 : i - SB_AROUND / 2;
+    first = first < last ? first : last;
+    around->first = p->column + first;
+    around->count = p->count < SB_AROUND ? p->count : SB_AROUND;
+    for (size_t k = 0; k < around->count; k++) {
+        around->found[k] = p->found[first + k];
+        around->expected[k] = p->expected[first + k];
+        around->bound[k] = bound_at(p, first + k);
+    }
+}
+
+static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double ratio)
+{
+    size_t row = forced_step_row(f, p->name, p->row, p->rows);
+    sb_place place = {.sequence = f->at->id,
+                      .token = f->step->rows[row].position,
+                      .layer = layer_of(f, p),
+                      .rank = 1,
+                      .element = {p->column + i},
+                      .found = (double)p->found[i],
+                      .expected = (double)p->expected[i],
+                      .bound = bound};
+    snprintf(place.op, sizeof place.op, "%s", sb_op_name(p->from->op));
+    snprintf(place.name, sizeof place.name, "%s", p->name);
+    snprintf(place.words, sizeof place.words,
+             "%s: sequence %u, token %llu, column %zu is %.9g, expected %.9g within %.3g: "
+             "%.3g times the bound",
+             place.name, (unsigned)place.sequence, (unsigned long long)place.token, p->column + i,
+             place.found, place.expected, bound, ratio);
+    if (forced_fail(f, &place, row, ratio))
+        keep_around(&f->options.verdicts->around, p, i);
+    const sb_place *first = &f->options.verdicts->first_failure;
+    if (f->options.bundle && !f->broken && strcmp(first->words, place.words) == 0)
+        f->broken = forced_bundle(f, &place, p->from, p->expected + i, p->found + i, &f->why);
+}
+
+static void judge_piece(sb_forced *f, const piece *p)
+{
+    size_t row = forced_step_row(f, p->name, p->row, p->rows);
+    double worst = 0.0;
+    int failed = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        double bound = bound_at(p, i);
+        double ratio = forced_count_element(f, p->from->op, p->found[i], p->expected[i], bound);
+        worst = sb_wide_max(worst, ratio);
+        if (!(ratio <= 1.0) && !failed) {
+            fail_at(f, p, i, bound, ratio);
+            failed = 1;
+        }
+    }
+    mark(f, row, layer_of(f, p), worst);
+}
+
+/* Judges all arrays that one row of a value lies in. Returns the number of elements without balls.
+ */
+static size_t judge_row(sb_forced *f, piece p, size_t cols)
+{
+    size_t blind = 0;
+    const float *found = p.found, *expected = p.expected;
+    for (size_t column = 0; column < cols; column += p.count) {
+        p.from = sb_known_find(&f->known, expected + column);
+        p.count = cols - column;
+        p.column = column;
+        p.found = found + column;
+        p.expected = expected + column;
+        size_t rest = p.from ? p.from->count - (size_t)(p.expected - p.from->base) : p.count;
+        p.count = rest < p.count ? rest : p.count;
+        if (p.from && p.from->ours)
+            judge_piece(f, &p);
+        else
+            blind += p.count;
+    }
+    return blind;
+}
+
+int forced_all_finite(const float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!sb_is_finite_f32(x[i]))
+            return 0;
+    return 1;
+}
+
+/* Replaces the reference's values by the recorded ones. If any of these is not finite, keeps the
+ * reference's values, and ops that read them are not judged. */
+static sb_status adopt(sb_forced *f, const float *found, float *data, size_t count)
+{
+    int finite = forced_all_finite(found, count);
+    for (size_t i = 0; i < count && finite; i++)
+        data[i] = found[i];
+    return sb_known_set(&f->known, data, count, finite ? SB_KNOWN_exact : SB_KNOWN_not);
+}
+
+sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows, size_t cols)
+{
+    const float *found = forced_recorded(f, name, rows, cols);
+    const sb_known *made = sb_known_find(&f->known, data);
+    sb_op op = made && made->op < SB_OP_COUNT ? made->op : f->op;
+    size_t blind = 0;
+    if (!found) {
+        f->options.verdicts->skipped_taps += !f->replay;
+        f->options.verdicts->ops[op].skipped += !f->replay;
+        f->counts[op].unshown += !f->replay;
+        f->counts[op].chained += !f->replay && forced_in_chain(op, name);
+        return SB_OK;
+    }
+    if (!f->replay) {
+        for (size_t row = 0; row < rows; row++)
+            blind += judge_row(f,
+                               (piece){.name = name,
+                                       .row = row,
+                                       .rows = rows,
+                                       .found = found + row * cols,
+                                       .expected = data + row * cols},
+                               cols);
+        f->counts[op].calls++;
+        f->options.verdicts->ops[op].skipped += blind > 0;
+        f->options.verdicts->ops[op].blind += blind > 0;
+    }
+    return adopt(f, found, data, rows * cols);
+}

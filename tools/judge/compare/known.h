@@ -1,0 +1,54 @@
+/* known.h - what is known of the engine's values in the arrays of a session: recorded values,
+ * balls, or nothing.
+ *
+ * Arrays are identified by their address. An op overwrites a whole array, or an array row by row
+ * from its beginning. */
+#ifndef SB_COMPARE_KNOWN_H
+#define SB_COMPARE_KNOWN_H
+
+#include "ref/ops/op.h"
+#include "tools/judge/bound/ball.h"
+
+typedef enum sb_knowledge {
+    SB_KNOWN_not,   /* nothing */
+    SB_KNOWN_balls, /* not recorded; both sides' values lie in balls */
+    SB_KNOWN_exact  /* recorded values */
+} sb_knowledge;
+
+typedef struct sb_known {
+    const float *base;
+    size_t count;
+    sb_knowledge kind;
+    sb_op op; /* the op that made the array, in this layer */
+    uint32_t layer;
+    const char *name;       /* name of the op's call */
+    int single;             /* made by one of several calls that fill the array */
+    sb_ball *ours, *theirs; /* (count), or NULL */
+} sb_known;
+
+typedef struct sb_known_arrays {
+    sb_known *items;
+    size_t count, room;
+} sb_known_arrays;
+
+void sb_known_clear(sb_known_arrays *known);
+
+/* The array that p lies in, or NULL. */
+sb_known *sb_known_find(const sb_known_arrays *known, const float *p);
+
+/* What is known of `count` values: the least over all arrays that they lie in. */
+sb_knowledge sb_known_of(const sb_known_arrays *known, const float *p, size_t count);
+
+/* The balls of `count` values. Something has to be known of them. */
+void sb_known_balls(const sb_known_arrays *known, const float *p, size_t count, int theirs,
+                    sb_ball *out);
+
+/* Adds the array that an op has written. Forgets arrays that overlap. A call that continues where
+ * the last call of the same name ended extends that call's array. Takes over the balls, and frees
+ * them if memory runs out. */
+sb_status sb_known_make(sb_known_arrays *known, const sb_known *made);
+
+/* Marks the values as recorded, or as not known. */
+sb_status sb_known_set(sb_known_arrays *known, const float *p, size_t count, sb_knowledge kind);
+
+#endif

@@ -1,0 +1,197 @@
+/* verdict.h - the results of a comparison: one structure, from which every report is made. */
+#ifndef SB_COMPARE_VERDICT_H
+#define SB_COMPARE_VERDICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ref/base/status.h"
+#include "ref/run/hook.h"
+#include "ref/run/round.h"
+#include "tools/judge/compare/coverage.h"
+
+/* In ascending order of severity. The verdict of a whole is the most severe of its parts, but
+ * SKIPPED and INHERITED parts never count as passed. */
+typedef enum sb_verdict {
+    SB_VERDICT_none,       /* not compared */
+    SB_VERDICT_IDENTICAL,  /* every bit */
+    SB_VERDICT_WITHIN,     /* inside a derived bound */
+    SB_VERDICT_NEAR_TIE,   /* a discrete choice that the bound leaves open */
+    SB_VERDICT_INHERITED,  /* the backend fell back to the reference */
+    SB_VERDICT_SKIPPED,    /* could not be compared */
+    SB_VERDICT_MISTRUSTED, /* the data could not have shown a fault */
+    SB_VERDICT_FAIL
+} sb_verdict;
+const char *sb_verdict_name(sb_verdict verdict);
+sb_verdict sb_verdict_worse(sb_verdict a, sb_verdict b);
+
+enum { SB_ELEMENT_RANK = 3, SB_WORDS = 320 };
+
+/* The place of a finding. */
+typedef struct sb_place {
+    uint32_t sequence;
+    uint64_t token; /* position of the token */
+    uint32_t layer; /* SB_NO_LAYER: none; L: the MTP head */
+    char op[24];    /* "delta_rule", "router", "logits", "state" */
+    char name[96];  /* the tap or piece */
+    size_t rank;    /* length of `element` */
+    uint64_t
+        element[SB_ELEMENT_RANK]; /* within the row: {column}, or {head, row, col} of a state */
+    double found, expected, bound;
+    char words[SB_WORDS]; /* one line for people */
+} sb_place;
+
+/* One op of ops.def over all steps, in the forced comparison. */
+typedef struct sb_op_verdict {
+    /* number of elements; open: of elements with a bound other than 0 */
+    size_t compared, identical, open;
+    size_t skipped;   /* calls not judged because inputs are not recorded */
+    size_t blind;     /* of these, calls whose output is recorded */
+    size_t near_ties; /* router choices that the bounds leave open */
+    double worst;     /* largest error / bound */
+    double median;    /* tightness (T-16) */
+    sb_verdict verdict;
+} sb_op_verdict;
+
+/* One row. */
+typedef struct sb_token_verdict {
+    uint32_t sequence;
+    uint64_t position;
+    uint32_t id;     /* token that was fed */
+    uint32_t top[2]; /* token of the largest logit: of the reference, of the engine (or the engine's
+                        token) */
+    int has_top[2];
+    int has_kl;
+    int kl_is_lower; /* kl is a lower bound: T-64 */
+    /* divergence of the reference's distribution from the engine's, in nats */
+    double kl;
+    /* distance between the reference's two largest logits; bound of its noise */
+    double margin, envelope;
+    double worst_ratio; /* largest error / bound in this row */
+    sb_verdict verdict;
+} sb_token_verdict;
+
+/* A part of the state of one sequence at one moment. */
+typedef struct sb_state_verdict {
+    sb_verdict verdict;
+    int has_first;
+    sb_place first; /* {layer, head, row, col} */
+} sb_state_verdict;
+
+typedef enum sb_state_part {
+    SB_STATE_kv,
+    SB_STATE_conv,
+    SB_STATE_recurrent,
+    SB_STATE_mtp,
+    SB_STATE_PARTS
+} sb_state_part;
+const char *sb_state_part_name(sb_state_part part);
+
+typedef struct sb_round_verdict {
+    uint32_t sequence;
+    uint64_t round, position;
+    size_t drafted[2]; /* number of drafts of the reference, and of the engine */
+    uint32_t drafts[2][SB_MAX_DRAFTS];
+    size_t accepted[2];
+    int has_reference; /* the reference proposed, too: drafts[0] is valid */
+    sb_verdict verdict;
+    sb_state_verdict state[SB_STATE_PARTS]; /* state after the round */
+    char hypothesis[SB_WORDS];              /* "behaves like ...": the rollback mistakes that fit */
+} sb_round_verdict;
+
+/* A sequence that continues another one (U-11): the state that it begins with, and its first call.
+ */
+typedef struct sb_hit_verdict {
+    uint32_t sequence, parent;
+    uint64_t position;
+    size_t rows; /* of its first call; 0: not seen yet */
+    sb_verdict verdict;
+    sb_state_verdict state[SB_STATE_PARTS]; /* state before its first call */
+    char hypothesis[SB_WORDS];              /* "behaves as if ..." */
+} sb_hit_verdict;
+
+/* A finding of --explain. */
+typedef struct sb_explanation {
+    char change[96];      /* "beta=act", "mistake head_map_mod" */
+    char words[SB_WORDS]; /* "behaves like beta rounded to bf16" */
+    double before, after; /* worst error / bound without and with the change */
+} sb_explanation;
+enum { SB_EXPLANATIONS = 5 };
+
+/* The elements of an array around the first failure; element i has the column first + i. */
+enum { SB_AROUND = 17 };
+typedef struct sb_around {
+    size_t count; /* 0: the failure is not in an array */
+    uint64_t first;
+    float found[SB_AROUND], expected[SB_AROUND];
+    double bound[SB_AROUND];
+} sb_around;
+
+/* The largest error / bound of each layer in each row; SB_CELL_EMPTY: nothing was compared. */
+typedef struct sb_cells {
+    /* per row: the trunk's layers, the head, and one entry for values in no layer; 0: no cells */
+    size_t layers;
+    size_t rows, room;
+    float *worst; /* (room, layers) */
+} sb_cells;
+#define SB_CELL_EMPTY (-1.0f)
+
+typedef struct sb_verdicts {
+    sb_verdict verdict;
+    char reason[SB_WORDS]; /* for FAIL, MISTRUSTED, SKIPPED: one line */
+    char note[SB_WORDS];   /* e.g. why the free comparison could not decide although the ops did */
+    sb_op_verdict ops[SB_OP_COUNT];
+    sb_token_verdict *tokens;
+    size_t token_count, token_room;
+    sb_round_verdict *rounds;
+    size_t round_count, round_room;
+    sb_hit_verdict *hits;
+    size_t hit_count, hit_room;
+    int has_failure;
+    sb_place first_failure;
+    sb_around around;
+    char bundled[SB_WORDS];   /* the failure in the replay bundle; empty: no bundle */
+    char unbundled[SB_WORDS]; /* why the first failure has no bundle */
+    sb_cells cells;           /* cells of the forced comparison */
+    sb_coverage coverage;
+    sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
+    size_t explanation_count;
+    size_t near_ties, failures, skipped_taps;
+    size_t digests; /* digests of states without data that differ and decide nothing */
+    int lost;       /* some sequence could not be followed to its end; `reason` says why */
+} sb_verdicts;
+
+void sb_verdicts_free(sb_verdicts *verdicts);
+
+/* Appends a zeroed row; NULL if memory runs out. The pointer is valid until the next call. */
+sb_token_verdict *sb_verdicts_token(sb_verdicts *verdicts);
+sb_round_verdict *sb_verdicts_round(sb_verdicts *verdicts);
+sb_hit_verdict *sb_verdicts_hit(sb_verdicts *verdicts);
+
+/* The hit that a sequence began with, or NULL. */
+sb_hit_verdict *sb_verdicts_hit_of(const sb_verdicts *verdicts, uint32_t sequence);
+
+/* Writes the reason from the first failure: its words, with its sequence, token and layer before
+ * them unless the words name the token themselves. */
+void sb_verdicts_reason(sb_verdicts *verdicts, uint32_t layers);
+
+/* Appends the parent of its sequence to the words of a failure, if it has one. */
+void sb_verdicts_name_parent(const sb_verdicts *verdicts, sb_place *place);
+
+/* Sets the number of rows; new rows are empty. layers: of the model. 0 if memory runs out. */
+int sb_cells_rows(sb_cells *cells, uint32_t layers, size_t rows);
+
+/* Notes a ratio of a row. SB_NO_LAYER counts as one more layer, the last. */
+void sb_cells_mark(sb_cells *cells, size_t row, uint32_t layer, double ratio);
+
+/* True if anything was compared in a row. */
+int sb_cells_any(const sb_cells *cells, size_t row);
+
+/* Merges row other_row of `other` into a row. */
+void sb_cells_add(sb_cells *cells, size_t row, const sb_cells *other, size_t other_row);
+
+/* Counts a failure and keeps the first: the earliest token, and within a token the earliest call of
+ * this function. True if `place` was kept; `around` is then empty. */
+int sb_verdicts_fail(sb_verdicts *verdicts, const sb_place *place);
+
+#endif

@@ -1,0 +1,13 @@
+/* cut.h - cuts a step to the arrays that a trace of a lower level has. */
+#ifndef SB_TRACE_CUT_H
+#define SB_TRACE_CUT_H
+
+#include "tools/judge/trace/step.h"
+
+/* U-2, in its simplest form: level 0 keeps rows and rounds; 1 adds logits and log-probabilities; 2
+ * the logits of drafts and the chosen experts; 3 the states; 4 everything. *view borrows from the
+ * step; it owns only its list of taps, which sb_step_cut_free frees. SB_OK or SB_ERR_MEMORY. */
+sb_status sb_step_cut(const sb_step *step, unsigned level, sb_step *view, sb_error *err);
+void sb_step_cut_free(sb_step *view);
+
+#endif
