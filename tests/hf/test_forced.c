@@ -61,7 +61,9 @@ static void check_row(const forced *f, forced_op op)
                  r->apart);
 }
 
-/* With SAMEBIT_SHARES=print, tests/hf/shares.sh writes shares.def from this output. */
+/* With SAMEBIT_SHARES=print, tests/hf/shares.sh writes shares.def from this output. With
+ * SAMEBIT_SHARES=other, the recording was made on a processor with other instructions, whose sums
+ * have other last bits: only the number of values is compared. */
 static void check_shares(const forced *f, forced_op op)
 {
     const forced_row *r = &f->rows[op];
@@ -71,6 +73,7 @@ static void check_shares(const forced *f, forced_op op)
                r->compared, r->wide_identical, r->wide_compared);
         return;
     }
+    const int other = print && strcmp(print, "other") == 0;
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         const struct share *s = &shares[i];
         if (s->op != op || strcmp(s->recording, f->fixture->name) != 0)
@@ -78,7 +81,7 @@ static void check_shares(const forced *f, forced_op op)
         if (r->compared != s->compared || r->wide_compared != s->wide_compared)
             fail_msg("%s %s: %zu and %zu values compared, shares.def has %zu and %zu", s->recording,
                      name, r->compared, r->wide_compared, s->compared, s->wide_compared);
-        if (r->identical < s->identical || r->wide_identical < s->wide_identical)
+        if (!other && (r->identical < s->identical || r->wide_identical < s->wide_identical))
             fail_msg("%s %s: %zu and %zu values identical, shares.def has %zu and %zu",
                      s->recording, name, r->identical, r->wide_identical, s->identical,
                      s->wide_identical);

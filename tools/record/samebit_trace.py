@@ -406,6 +406,9 @@ def again(source: Path, target: Path, name: str) -> None:
     with Trace(target, **known) as trace:
         for step in steps:
             number, tensors = step.pop("step"), {}
+            for state in step.get("states", []):
+                for key in ("target", "mtp"):
+                    state.pop(key, None)
             if step.pop("tensors"):
                 tensors, _ = read_tensors(source / f"step-{number:06}.safetensors")
             trace.step(tensors={n: converted(t, name) for n, t in tensors.items()}, **step)

@@ -15,11 +15,11 @@ engines=("$@")
 
 cost() { # ENGINE: measured on two shared processors
     case $1 in
-        vllm) echo "download 0.9 GB, on disk 2.7 GB, 6 to 15 minutes" ;;
-        mlx) echo "download 0.1 GB, on disk 0.4 GB, 2 to 8 minutes" ;;
+        vllm) echo "download 0.9 GB, on disk 2.7 GB, 2 to 15 minutes" ;;
+        mlx) echo "download 0.1 GB, on disk 0.4 GB, 1 to 8 minutes" ;;
         llamacpp) echo "download 0.7 GB, on disk 1.9 GB, 30 to 100 minutes, most of them for compiling" ;;
-        speculators) echo "download 0.7 GB, on disk 2.0 GB, 6 to 15 minutes" ;;
-        transformers) echo "download 0.6 GB, on disk 1.9 GB, 4 to 10 minutes" ;;
+        speculators) echo "download 0.7 GB, on disk 2.0 GB, 2 to 15 minutes" ;;
+        transformers) echo "download 0.6 GB, on disk 1.9 GB, 1 to 10 minutes" ;;
         *) return 1 ;;
     esac
 }
