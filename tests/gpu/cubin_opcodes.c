@@ -7,8 +7,9 @@
  *   cubin_opcodes --loads OBJECT SM
  *       one line per kernel about its reads of global memory: KERNEL, the number of loads of 1, 2,
  *       4, 8, 16 and 32 bytes, of copies to shared memory of 4, 8 and 16 bytes, of loads that may
- *       read either memory, the most loads in flight of a thread, and the most
- *       bytes in flight (load_counts)
+ *       read either memory, the most loads in flight of a thread, the most bytes in flight, and
+ *       the number of loads and copies of 16 bytes or more that stand before the wait for the
+ * launch before (load_counts)
  *
  * A cubin is a little-endian 64-bit ELF file with a section .text.KERNEL for each kernel. An
  * instruction has 16 bytes; its low twelve bits are the opcode. An object has its cubins in the
@@ -30,17 +31,19 @@ enum {
     LDGSTS = 0xfae,
     BRA = 0x947,
     EXIT = 0x94d,
-    RET = 0x950
+    RET = 0x950,
+    ACQBULK = 0x82e /* griddepcontrol.wait */
 };
 
 static const struct {
     unsigned opcode;
     const char *name;
 } names[] = {
-    {0x221, "FADD"},      {0x223, "FFMA"}, {0x237, "IMMA"},    {0x23c, "HMMA"},
-    {0x23e, "F2FP"},      {0x23f, "DMMA"}, {0x27a, "QMMA"},    {0x47a, "QMMA.SF"},
-    {0x47f, "OMMA"},      {0x83b, "LDSM"}, {0xfae, "LDGSTS"},  {0x97e, "LDG256"},
-    {0x9c8, "SETMAXREG"}, {LDG, "LDG"},    {0x82e, "ACQBULK"}, /* griddepcontrol.wait */
+    {0x221, "FADD"},      {0x223, "FFMA"},    {0x237, "IMMA"},
+    {0x23c, "HMMA"},      {0x23e, "F2FP"},    {0x23f, "DMMA"},
+    {0x27a, "QMMA"},      {0x47a, "QMMA.SF"}, {0x47f, "OMMA"},
+    {0x83b, "LDSM"},      {0xfae, "LDGSTS"},  {0x97e, "LDG256"},
+    {0x9c8, "SETMAXREG"}, {LDG, "LDG"},       {ACQBULK, "ACQBULK"},
     {0x82d, "PREEXIT"}, /* griddepcontrol.launch_dependents */
 };
 
@@ -107,6 +110,7 @@ enum { SCOREBOARDS = 6, WIDTHS = 6, COPIES = 3 };
 typedef struct load_counts {
     uint64_t load[WIDTHS], copy[COPIES], either; /* by log2 of the bytes; copies begin at 4 bytes */
     uint64_t most, most_bytes;
+    uint64_t early; /* of 16 bytes or more, before the first ACQBULK; 0 if there is none */
 } load_counts;
 
 /* log2 of the bytes of a load or a copy, from bits 73 to 75. Copies have another encoding from
@@ -127,7 +131,8 @@ static int width_of(unsigned opcode, uint64_t high, unsigned target)
 static const char *count_loads(const unsigned char *code, uint64_t bytes, unsigned target,
                                load_counts *out)
 {
-    uint64_t loads[SCOREBOARDS] = {0}, held[SCOREBOARDS] = {0};
+    uint64_t loads[SCOREBOARDS] = {0}, held[SCOREBOARDS] = {0}, wide = 0;
+    int waited = 0;
     for (uint64_t at = 0; at + 16 <= bytes; at += 16) {
         const uint64_t low = sb_load_u64(code + at), high = sb_load_u64(code + at + 8);
         const unsigned opcode = low & 0xfff, always = (low >> 12 & 0xf) == 7;
@@ -137,11 +142,16 @@ static const char *count_loads(const unsigned char *code, uint64_t bytes, unsign
             if (ends || waits >> i & 1)
                 loads[i] = held[i] = 0;
         out->either += opcode == LD;
+        if (opcode == ACQBULK && !waited) {
+            waited = 1;
+            out->early = wide;
+        }
         if (opcode != LDG && opcode != LDG256 && opcode != LDGSTS)
             continue;
         const int width = width_of(opcode, high, target);
         if (width < 0 || (opcode != LDGSTS && scoreboard >= SCOREBOARDS))
             return "a load is not as they are known";
+        wide += width >= 4;
         if (opcode == LDGSTS) {
             out->copy[width - 2]++;
             continue;
@@ -172,7 +182,8 @@ static const char *print_loads(const char *kernel, const unsigned char *code, ui
         printf(" %" PRIu64, n.load[i]);
     for (unsigned i = 0; i < COPIES; i++)
         printf(" %" PRIu64, n.copy[i]);
-    printf(" %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", n.either, n.most, n.most_bytes);
+    printf(" %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", n.either, n.most, n.most_bytes,
+           n.early);
     return NULL;
 }
 

@@ -66,6 +66,14 @@ wide() {
         $3 + $4 + $12 > 0 { bad++; print "  " $2 " for sm_" sm " has " $3 + $4 " loads of 1 or 2 bytes, " $12 " of either memory" }
         END { exit !n || bad > 0 }' "$1/opcodes" "$1/loads"
 }
+# early FOLDER: layers whose weights do not depend on a launch ask for half of their wide loads, the first ring of
+# chunks, before they wait for the launch before (Y-64). The other half stands in the loop
+early() {
+    awk '$2 !~ /sb_linear_kernel|sb_tile_kernel.*sb_all_rows/ { next }
+        { n++; all = $7 + $8 + $11 }
+        !all || 2 * $15 != all { bad++; print "  " $2 " for sm_" $1 " has " $15 " of " all " wide loads before its wait" }
+        END { exit !n || bad > 0 }' "$1/loads"
+}
 # reads FOLDER KERNEL NUMBER...: the numbers that --loads prints for it, for both targets
 reads() {
     local sm
@@ -168,6 +176,7 @@ for how in graphs fused; do
 done
 check "a kernel has no place" fits "$work/all" "$work/launches"
 for sm in $targets; do check "weights are read in small pieces" wide "$work/all" $sm; done
+check "weights are not asked for before the wait" early "$work/all"
 check "blocks of a multiprocessor" calculated
 # (with a pipe, grep -q would end before its writer, and the writer's failure would count)
 if grep -q "nvcc $("$nvcc" --version | sed -n 's/.*, V//p')\$" <<< "$(tables_in $document)"; then
@@ -211,22 +220,26 @@ echo '__attribute__((weak)) void plant_spill(void) { }' | gcc -x c -c - -o "$wor
 check "a weak definition on both sides goes unseen" unseen apart "$work/plain" "$work/plants/plain.o" -- "$work/plants/host.o"
 check "which one" grep -q 'both define plant_spill' "$work/out"
 check "other names are refused" apart "$work/plain" "$work/plants/plain.o" -- "${libraries[@]}"
-# the widths, and the loads in flight, of known loads: 1, 2, 4, 8, 16, 32; copies of 4, 8, 16; either; most
+for name in late early; do mkdir -p "$work/$name" && grep "plant_${name}_" "$work/plain/loads" > "$work/$name/loads"; done
+check "loads that ptxas moves behind the wait go unseen" unseen early "$work/late"
+check "how many of them" grep -q 'sb_linear_kernel for sm_121 has 0 of 8 wide loads before its wait' "$work/out"
+check "loads before the wait are refused" early "$work/early"
+# the widths, and the loads in flight, of known loads: 1, 2, 4, 8, 16, 32; copies of 4, 8, 16; either; most; early
 read -r -d '' widths <<- 'end'
-	plant_load_1 1 0 0 0 0 0 0 0 0 0 1 1
-	plant_load_2 0 1 0 0 0 0 0 0 0 0 1 2
-	plant_load_4 0 0 1 0 0 0 0 0 0 0 1 4
-	plant_load_8 0 0 0 1 0 0 0 0 0 0 1 8
-	plant_load_16 0 0 0 0 1 0 0 0 0 0 1 16
-	plant_copy_4 0 0 0 0 0 0 1 0 0 0 0 0
-	plant_copy_8 0 0 0 0 0 0 0 1 0 0 0 0
-	plant_copy_16 0 0 0 0 0 0 0 0 1 0 0 0
-	plant_load_either 0 0 1 0 0 0 0 0 0 1 1 4
-	plant_four_at_once 0 0 0 0 4 0 0 0 0 0 4 64
-	plant_one_by_one 0 0 4 0 0 0 0 0 0 0 1 4
+	plant_load_1 1 0 0 0 0 0 0 0 0 0 1 1 0
+	plant_load_2 0 1 0 0 0 0 0 0 0 0 1 2 0
+	plant_load_4 0 0 1 0 0 0 0 0 0 0 1 4 0
+	plant_load_8 0 0 0 1 0 0 0 0 0 0 1 8 0
+	plant_load_16 0 0 0 0 1 0 0 0 0 0 1 16 0
+	plant_copy_4 0 0 0 0 0 0 1 0 0 0 0 0 0
+	plant_copy_8 0 0 0 0 0 0 0 1 0 0 0 0 0
+	plant_copy_16 0 0 0 0 0 0 0 0 1 0 0 0 0
+	plant_load_either 0 0 1 0 0 0 0 0 0 1 1 4 0
+	plant_four_at_once 0 0 0 0 4 0 0 0 0 0 4 64 0
+	plant_one_by_one 0 0 4 0 0 0 0 0 0 0 1 4 0
 end
 while read -r line; do check "$line" reads "$work/plain" $line; done <<< "$widths"
-check "a load of 32 bytes" grep -q '^121 plant_load_32 0 0 0 0 0 1 0 0 0 0 1 32$' "$work/plain/loads"
+check "a load of 32 bytes" grep -q '^121 plant_load_32 0 0 0 0 0 1 0 0 0 0 1 32 0$' "$work/plain/loads"
 for sm in $targets; do
     check "sm_$sm: small pieces go unseen" unseen wide "$work/plain" $sm
     check "which ones" diff <(sed 's/^  //; s/ for .*//' "$work/out" | sort -u) \

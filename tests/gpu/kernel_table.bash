@@ -131,13 +131,13 @@ occupied() { awk "$room_of"' { print blocks($1, $2, $3, $4) }'; }
 # table FOLDER LAUNCHES SM: one line per kernel; KiB is the size of all loads in flight, of all threads that
 # fit
 table() {
-    printf '%-45s %3s %4s %6s %3s %3s %-6s %4s %3s %3s %2s | %2s %3s | %2s %5s %5s\n' \
-        kernel reg thr shared blk occ limit '<=4' 8 16 32 cp c16 n bytes KiB
+    printf '%-45s %3s %4s %6s %3s %3s %-6s %4s %3s %3s %2s | %2s %3s %3s | %2s %5s %5s\n' \
+        kernel reg thr shared blk occ limit '<=4' 8 16 32 cp c16 pre n bytes KiB
     awk -v sm="$3" "$room_of"'
         FILENAME ~ /launches$/ { if ($2 > threads[$1]) threads[$1] = $2; if ($3 > more[$1]) more[$1] = $3; next }
         $1 != sm { next }
         FILENAME ~ /kernels$/ { registers[$2] = $3; bytes[$2] = $4; next }
-        { reads = sprintf("%4d %3d %3d %2d | %2d %3d | %2d %5d", $3 + $4 + $5, $6, $7, $8, $9 + $10, $11, $13, $14)
+        { reads = sprintf("%4d %3d %3d %2d | %2d %3d %3d | %2d %5d", $3 + $4 + $5, $6, $7, $8, $9 + $10, $11, $15, $13, $14)
           if ($2 in threads) {
               n = blocks(sm, registers[$2], threads[$2], bytes[$2] + more[$2]); warps = up(threads[$2], 32) / 32
               printf "%s# %3d %4d %6d %3d %3d %-6s %s %5.1f\n", $2, registers[$2], threads[$2], bytes[$2] + more[$2],
