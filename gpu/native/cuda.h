@@ -33,8 +33,8 @@ __device__ __forceinline__ uint32_t sb_shared_address(const void *p)
 
 /* Nothing writes weights while kernels run, and a block reads them once, so these loads bypass the
  * first-level cache. Volatile: the loads keep their place and order. They are ordinary loads: ptxas
- * moves loads of the read-only path (.nc) behind griddepcontrol.wait, where they cannot overlap with
- * the launch before (Y-64). */
+ * moves loads of the read-only path (.nc) behind griddepcontrol.wait, where they cannot overlap
+ * with the launch before (Y-64). */
 __device__ __forceinline__ uint4 sb_load_weight(const uint4 *at)
 {
     uint4 v;
