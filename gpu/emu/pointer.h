@@ -188,6 +188,10 @@ template <class T> std::remove_const_t<T> __ldg(sb_global<T> p)
     sb_emu_read_only(&p.spot);
     return *p;
 }
+template <class T> std::remove_const_t<T> sb_load_if(bool there, sb_global<T> p)
+{
+    return there ? *p : std::remove_const_t<T>{};
+}
 template <class T> std::remove_const_t<T> sb_load_weight(sb_global<T> p)
 {
     sb_emu_read_only(&p.spot);

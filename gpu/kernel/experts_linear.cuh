@@ -42,10 +42,10 @@ template <int NT> struct sb_expert_inputs {
 
     SB_ATOM_FN uint2 at(uint32_t n, uint32_t step) const
     {
-        if (row[n] == SB_NO_ROW)
-            return make_uint2(0, 0);
-        const size_t place = row[n] * wide + step * 8 + threadIdx.x % 4;
-        return make_uint2(inputs[place], inputs[place + 4]);
+        const sb_global<const uint32_t> place =
+            inputs + (row[n] * wide + step * 8 + threadIdx.x % 4);
+        const bool there = row[n] != SB_NO_ROW;
+        return make_uint2(sb_load_if(there, place), sb_load_if(there, place + 4));
     }
 };
 

@@ -130,9 +130,8 @@ struct sb_linear_fragments {
     SB_ATOM_FN uint2 at(uint32_t n, uint32_t step) const
     {
         const uint32_t lane = threadIdx.x % 32;
-        if (n * SB_LINEAR_COLUMNS + lane / 4 >= rows)
-            return make_uint2(0, 0);
-        return x[n * row_tile + step * 32 + lane];
+        return sb_load_if(n * SB_LINEAR_COLUMNS + lane / 4 < rows,
+                          x + (n * row_tile + step * 32 + lane));
     }
 };
 
@@ -153,6 +152,15 @@ sb_linear_product(float (&sum)[MT][NT][4], sb_linear_ring<CODES, GROUPED, MT, NT
             const uint32_t chunk = base + d;
             if (chunk >= last)
                 break;
+            /* for few rows, the inputs of a chunk are asked for together */
+            uint2 word[SB_STEPS][NT];
+            if constexpr (NT <= 2) {
+                SB_UNROLL
+                for (uint32_t s = 0; s < SB_STEPS; s++)
+                    SB_UNROLL
+                for (uint32_t n = 0; n < NT; n++)
+                    word[s][n] = inputs.at(n, chunk * SB_STEPS + s);
+            }
             SB_UNROLL
             for (uint32_t s = 0; s < SB_STEPS; s++) {
                 uint32_t a[MT][4];
@@ -163,8 +171,9 @@ sb_linear_product(float (&sum)[MT][NT][4], sb_linear_ring<CODES, GROUPED, MT, NT
                 for (uint32_t n = 0; n < NT; n++) {
                     if (n >= live)
                         break;
-                    const uint2 word = inputs.at(n, chunk * SB_STEPS + s);
-                    const uint32_t b[2] = {word.x, word.y};
+                    if constexpr (NT > 2)
+                        word[s][n] = inputs.at(n, chunk * SB_STEPS + s);
+                    const uint32_t b[2] = {word[s][n].x, word[s][n].y};
                     SB_UNROLL
                     for (int m = 0; m < MT; m++)
                         sb_mma_bf16(GROUPED ? part[m][n] : sum[m][n], a[m], b);

@@ -34,13 +34,10 @@ struct sb_w4a4 {
     SB_ATOM_FN void step(float (&sum)[4], const uint32_t (&a)[4], uint32_t row, size_t unit,
                          uint32_t scales_a, uint32_t scales_b) const
     {
-        uint32_t b[2] = {0, 0};
-        if (row != SB_NO_ROW) {
-            const size_t at = (static_cast<size_t>(row) * units + unit) * 2 * SB_LOWBIT_WORDS +
-                              P * SB_LOWBIT_WORDS + threadIdx.x % 4;
-            b[0] = codes[at];
-            b[1] = codes[at + 4];
-        }
+        const size_t at = (static_cast<size_t>(row) * units + unit) * 2 * SB_LOWBIT_WORDS +
+                          P * SB_LOWBIT_WORDS + threadIdx.x % 4;
+        const bool there = row != SB_NO_ROW;
+        const uint32_t b[2] = {sb_load_if(there, codes + at), sb_load_if(there, codes + (at + 4))};
         sb_mma_nvfp4<P, P>(sum, a, b, scales_a, scales_b);
     }
 
@@ -84,10 +81,9 @@ struct sb_w4a4 {
         for (uint32_t n = 0; n < NT; n++) {
             if (n >= live)
                 break;
-            uint32_t scales_b = 0;
-            if (row[n] != SB_NO_ROW && threadIdx.x % 4 < 2)
-                scales_b =
-                    in_scale[(static_cast<size_t>(row[n]) * units + u) * 2 + threadIdx.x % 4];
+            const uint32_t scales_b = sb_load_if(
+                row[n] != SB_NO_ROW && threadIdx.x % 4 < 2,
+                in_scale + ((static_cast<size_t>(row[n]) * units + u) * 2 + threadIdx.x % 4));
             step<0>(sum[n], a[0], row[n], u, scales_a, scales_b);
             step<1>(sum[n], a[1], row[n], u, scales_a, scales_b);
         }

@@ -65,12 +65,10 @@ template <bool GROUPED> struct sb_w8a8 {
         for (uint32_t n = 0; n < NT; n++) {
             if (n >= live)
                 break;
-            uint32_t b[2] = {0, 0};
-            if (row[n] != SB_NO_ROW) {
-                const size_t at = row[n] * words + step * SB_LOWBIT_WORDS + threadIdx.x % 4;
-                b[0] = codes[at];
-                b[1] = codes[at + 4];
-            }
+            const size_t at = row[n] * words + step * SB_LOWBIT_WORDS + threadIdx.x % 4;
+            const bool there = row[n] != SB_NO_ROW;
+            const uint32_t b[2] = {sb_load_if(there, codes + at),
+                                   sb_load_if(there, codes + (at + 4))};
             sb_mma_e4m3(sum[n], a, b);
         }
     }

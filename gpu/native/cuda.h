@@ -44,6 +44,27 @@ __device__ __forceinline__ uint4 sb_load_weight(const uint4 *at)
     return v;
 }
 
+/* The value at `at`, or 0 without a read. A predicate and no branch, so that several of these loads
+ * can be in flight. */
+__device__ __forceinline__ uint32_t sb_load_if(bool there, const uint32_t *at)
+{
+    uint32_t v;
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; mov.b32 %0, 0;"
+                 "@p ld.global.b32 %0, [%2];}"
+                 : "=r"(v)
+                 : "r"(static_cast<uint32_t>(there)), "l"(at));
+    return v;
+}
+__device__ __forceinline__ uint2 sb_load_if(bool there, const uint2 *at)
+{
+    uint2 v;
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; mov.b32 %1, 0;"
+                 "@p ld.global.v2.b32 {%0, %1}, [%3];}"
+                 : "=r"(v.x), "=r"(v.y)
+                 : "r"(static_cast<uint32_t>(there)), "l"(at));
+    return v;
+}
+
 /* --- barriers of some warps ------------------------------------------------------------------ */
 __device__ __forceinline__ void sb_barrier_sync(int id, int threads)
 {

@@ -327,6 +327,68 @@ TEST(test_smoothed_nvfp4)
     folder_free(original);
 }
 
+/* Quantizes the original times `column(k)` to 8 bits in the layout of GPTQ, groups of 32, zero 128.
+ */
+static void requantize_int8(folder *f, const folder *original, const char *module,
+                            float (*column)(uint64_t k))
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s.qweight", module);
+    folder_tensor *words = folder_find(f, name);
+    snprintf(name, sizeof name, "%s.scales", module);
+    folder_tensor *scales = folder_find(f, name);
+    const uint64_t rows = words->shape[1], cols = 4 * words->shape[0];
+    for (uint64_t i = 0; i < rows; i++)
+        for (uint64_t group = 0; group < cols / 32; group++) {
+            float largest = 0;
+            for (uint64_t k = 32 * group; k < 32 * group + 32; k++) {
+                const float w = weight_of(original, module, i * cols + k) * column(k);
+                largest = w > largest ? w : -w > largest ? -w : largest;
+            }
+            folder_set(scales, group * rows + i, largest / 127);
+            const float scale = folder_get(scales, group * rows + i);
+            for (uint64_t k = 32 * group; k < 32 * group + 32; k++) {
+                const float steps = weight_of(original, module, i * cols + k) * column(k) / scale;
+                const int code = (int)(steps + 128.5f);
+                words->bytes[(k / 4 * rows + i) * 4 + k % 4] =
+                    (unsigned char)(code > 255 ? 255 : code);
+            }
+        }
+}
+
+/* Factors from 3 to 6, as SmoothQuant finds. */
+static float three_to_six(uint64_t k)
+{
+    return 3 + (float)(k * 37 % 100) / 33;
+}
+
+static float three_to_six_apart(uint64_t k)
+{
+    return three_to_six(k) * (k % 2 ? 1.03f : 0.97f);
+}
+
+/* V-38: "A norm is stored less 1, and rounded" - divided by factors of 3 to 6 it is near -0.8,
+ * where a step of BF16 is 2 % of 1 + n. */
+TEST(test_smoothed_int8)
+{
+    static const char *const norm = "model.layers.1.post_attention_layernorm.weight";
+    folder *f = folder_of("T3 int8-gptq recipe=plain"), *original = folder_of(BF16);
+    declare(f, "SmoothQuantModifier");
+    folder_tensor *t = folder_find(f, norm);
+    for (uint64_t k = 0; k < folder_values(t); k++)
+        folder_set(t, k, (1 + folder_get(t, k)) / three_to_six(k) - 1);
+    requantize_int8(f, original, UP, three_to_six);
+    folder_result *r = checked(f);
+    assert_null(folder_finding(r, 38, SB_LEVEL_error, UP));
+    folder_result_free(r);
+    requantize_int8(f, original, UP, three_to_six_apart); /* more than the rounding of the norm */
+    r = checked(f);
+    assert_non_null(strstr(message_of(r, SB_LEVEL_error), "columns"));
+    folder_result_free(r);
+    folder_free(f);
+    folder_free(original);
+}
+
 /* --- check 18 --------------------------------------------------------------------------------- */
 
 /* V-18: "The largest block scale over the fused layers" - in every expert only the gate has the

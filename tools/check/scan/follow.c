@@ -26,6 +26,7 @@ typedef struct pass {
     double factor, other_factor; /* factors of the whole tensors */
     double *v, *w;               /* one row of each */
     double *norm;                /* (cols) expected factor of each column; NULL: 1 */
+    double *norm_error;          /* (cols) how far rounding may have moved it, relative */
     dots all, *rows, *columns, *units;
     double units_left; /* sum of left_of() over all finished units */
     double steps;      /* integers: sum of (v - w) / S */
@@ -41,6 +42,12 @@ static void add(dots *d, double v, double w)
     d->vw += v * w;
     d->vv += v * v;
     d->ww += w * w;
+}
+
+/* The best factor a of v = a w. */
+static double slope(const dots *d)
+{
+    return d->ww > 0 ? d->vw / d->ww : 1;
 }
 
 /* |v - a w|^2 with the best factor a. */
@@ -83,8 +90,25 @@ static const char *norm_before(const char *last)
     return NULL;
 }
 
-/* (1 + n) / (1 + n') for the columns of a layer; NULL: the norm is unchanged, or there is none. */
-static double *norm_factors(const sb_check *check, const sb_member *m)
+/* Half the distance of x to the next number of the type. */
+static double half_step(double x, sb_dtype dtype)
+{
+    const int bits = dtype == SB_DTYPE_BF16 ? 8 : dtype == SB_DTYPE_F16 ? 11 : 24;
+    const uint64_t exponent = sb_bits_f64(x) & 0x7ff0000000000000u;
+    return sb_f64_from_bits(exponent) * sb_f64_from_bits((uint64_t)(1023 - bits) << 52);
+}
+
+/* V-38: "A norm is stored less 1, and rounded" - once as 1 + n', once as n'; 1 + n was rounded
+ * before it was divided. */
+static double norm_error(double now, double was, sb_dtype dtype)
+{
+    const double own = (half_step(now - 1, dtype) + half_step(now, dtype)) / now;
+    return (own < 0 ? -own : own) + half_step(was, dtype) / (was < 0 ? -was : was);
+}
+
+/* (1 + n) / (1 + n') for the columns of a layer; NULL: the norm is unchanged, or there is none.
+ * `error` (cols), if it is not NULL, gets what rounding of the norm may have changed. */
+static double *norm_factors(const sb_check *check, const sb_member *m, double *error)
 {
     char name[SB_MAX_TENSOR_NAME + 64];
     const char *dot = strrchr(m->name, '.');
@@ -104,6 +128,8 @@ static double *norm_factors(const sb_check *check, const sb_member *m)
     for (uint64_t k = 0; out && k < n; k++) {
         double now = 1 + (double)a[k], was = 1 + (double)b[k], apart = now - was;
         out[k] = now != 0 && was != 0 ? was / now : 1;
+        if (error && now != 0 && was != 0)
+            error[k] = norm_error(now, was, own->tensor->dtype);
         changed |= apart > 0.01 * (was < 0 ? -was : was) || -apart > 0.01 * (was < 0 ? -was : was);
     }
     free(a);
@@ -117,7 +143,7 @@ static double *norm_factors(const sb_check *check, const sb_member *m)
 
 int sb_follow_is_normed(const sb_check *check, const sb_member *m)
 {
-    double *norm = check->master.checkpoint ? norm_factors(check, m) : NULL;
+    double *norm = check->master.checkpoint ? norm_factors(check, m, NULL) : NULL;
     free(norm);
     return norm != NULL;
 }
@@ -238,7 +264,11 @@ static int begin(const sb_check *check, const sb_member *m, pass *p)
     p->rows = sb_alloc(m->matrix.rows, sizeof *p->rows);
     p->columns = sb_alloc(m->matrix.cols, sizeof *p->columns);
     p->units = sb_alloc(a->groups, sizeof *p->units);
-    p->norm = norm_factors(check, m);
+    p->norm_error = sb_alloc(m->matrix.cols, sizeof *p->norm_error);
+    if (!p->norm_error)
+        return 0;
+    memset(p->norm_error, 0, m->matrix.cols * sizeof *p->norm_error);
+    p->norm = norm_factors(check, m, p->norm_error);
     p->cuts = m->matrix.format != SB_FORMAT_e4m3 && sb_producer_tunes(check);
     p->codes = sb_alloc(m->matrix.cols, sizeof *p->codes);
     if (!p->v || !p->w || !p->codes || !p->rows || !p->columns || !p->units)
@@ -257,6 +287,7 @@ static void end(pass *p)
     free(p->columns);
     free(p->units);
     free(p->norm);
+    free(p->norm_error);
     free(p->codes);
 }
 
@@ -279,11 +310,6 @@ static const sb_member *partner_of(const sb_check *check, const sb_member *m, in
             return sb_member_plain(&check->self.units, plain);
         }
     return NULL;
-}
-
-static double slope(const dots *d)
-{
-    return d->ww > 0 ? d->vw / d->ww : 1;
 }
 
 /* 1 for a factor too far from 1 to be noise. */
@@ -355,6 +381,19 @@ static double sum_left(const dots *d, uint32_t count)
     return left;
 }
 
+/* What is left of the error after a factor for each column. A factor counts only if it is well
+ * beyond what rounding of the norm before the layer can change. */
+static double left_by_columns(const pass *p)
+{
+    double left = 0;
+    for (uint32_t k = 0; k < p->own->cols; k++) {
+        const dots *d = &p->columns[k];
+        const double off = slope(d) < 1 ? 1 - slope(d) : slope(d) - 1;
+        left += off > 1.5 * p->norm_error[k] ? left_of(d) : error_of(d);
+    }
+    return left;
+}
+
 /* V-38: "GPTQ zeroes the columns whose inputs were never other than zero" - 1 if the matrix,
  * without such columns, differs as tuned codes do. */
 static int is_dead_columns(const pass *p, sb_follow *f)
@@ -383,7 +422,7 @@ static void decide(const sb_check *check, const sb_member *m, const pass *p, sb_
     const dots *all = &p->all;
     double error2 = error_of(all), limit = 0.5625 * error2 / all->ww * all->vv; /* 0.75^2 */
     double one = left_of(all), rows = sum_left(p->rows, p->own->rows);
-    double columns = sum_left(p->columns, p->own->cols), left = error2;
+    double columns = left_by_columns(p), left = error2;
     double steps = p->counted ? p->steps / (double)p->counted : 0;
     f->error = sb_root(error2 / all->ww);
     f->cosine = all->vv > 0 ? all->vw / sb_root(all->vv) / sb_root(all->ww) : 0;
