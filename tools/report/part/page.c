@@ -277,9 +277,9 @@ void sb_page_bar(FILE *out, double share)
 
 void sb_page_ratio_bar(FILE *out, double ratio)
 {
-    enum { OCTAVES = 10 }; /* on both sides of 1 */
-    double octaves = ratio > 0 ? sb_page_octaves(ratio) : -OCTAVES;
-    double share = (octaves + OCTAVES) / (2.0 * OCTAVES);
+    const double most = 10; /* octaves on both sides of 1 */
+    double octaves = ratio > 0 ? sb_page_octaves(ratio) : -most;
+    double share = (octaves + most) / (2 * most);
     fprintf(out, "<span class=\"bar ratio%s\"><i style=\"width:%.0f%%\"></i></span>",
             ratio <= 1.0 ? "" : " over",
             !(share < 1.0) ? 100.0
