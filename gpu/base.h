@@ -2,11 +2,9 @@
 #ifndef SB_GPU_BASE_H
 #define SB_GPU_BASE_H
 
-extern "C" {
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/base/status.h"
-}
 
 /* An observer of launches: `before` is called before each launch, `behind` after all launches of an
  * op that was asked for by name. */

@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ref/run/backend.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#include "ref/run/backend.h"
 
 /* Y-12: "An op under knobs that no profile of the GPU path has is computed by the reference" - then
  * 0. */

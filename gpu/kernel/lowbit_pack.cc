@@ -2,11 +2,9 @@
 
 #include <string.h>
 
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"
-}
 
 sb_act_scheme sb_lowbit_scheme(const sb_matrix *matrix)
 {

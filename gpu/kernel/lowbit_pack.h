@@ -5,10 +5,7 @@
 
 #include "gpu/base.h"
 #include "gpu/kernel/lowbit_shape.h"
-
-extern "C" {
 #include "ref/ops/act_quant.h"
-}
 
 /* The input scheme for which this weight is packed. It may be fp8_token where the real scheme is
  * fp8_static: both have the same packing. */

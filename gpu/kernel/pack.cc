@@ -1,16 +1,13 @@
 /* pack.cc - packs codes and scales of a matrix in the order of fragments. */
-#include "gpu/kernel/pack.h"
-
 #include "gpu/kernel/kernel.h"
+#include "gpu/kernel/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/formats/wide.h"
 #include "ref/formats/small_float.h"
-}
 
 enum : uint32_t { PART = 32 }; /* half a chunk, the least width with its own scale */
 

@@ -7,10 +7,7 @@
 
 #include "gpu/base.h"
 #include "gpu/kernel/linear_shape.h"
-
-extern "C" {
 #include "ref/formats/matrix.h"
-}
 
 enum : uint32_t { SB_NO_COLUMN = 0xffffffffu };
 

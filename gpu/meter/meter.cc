@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern "C" {
 #include "ref/base/bytes.h"
-}
 
 enum : uint32_t { CHECKED = 64 }; /* the number of outputs of the layer that the host recomputes */
 

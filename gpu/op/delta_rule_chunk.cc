@@ -2,10 +2,7 @@
 #include "gpu/kernel/delta_carry.cuh"
 #include "gpu/math/rsqrt.h"
 #include "gpu/op/delta_rule.h"
-
-extern "C" {
 #include "ref/ops/form.h"
-}
 
 template <int DK, int N> static void run(sb_gpu_work &work, sb_chunk_job<float> job)
 {

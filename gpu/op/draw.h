@@ -3,10 +3,7 @@
 #define SB_GPU_OP_DRAW_H
 
 #include "gpu/op/gpu.h"
-
-extern "C" {
 #include "ref/run/backend.h"
-}
 
 /* The number of tokens in a part of a row. Rows are cut into parts so that even few rows make many
  * blocks. */

@@ -3,10 +3,7 @@
 #define SB_GPU_OP_EXPERTS_H
 
 #include "gpu/op/gpu.h"
-
-extern "C" {
 #include "ref/run/backend.h"
-}
 
 /* SB_ERR_UNSUPPORTED: the layers have no common form, or no kernel computes it. SB_ERR_USAGE: a row
  * has chosen an expert that does not exist. */

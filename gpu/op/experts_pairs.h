@@ -7,10 +7,7 @@
 #include "gpu/kernel/wide_launch.cuh"
 #include "gpu/op/experts.h"
 #include "gpu/op/fused.h"
-
-extern "C" {
 #include "ref/ops/act_quant.h"
-}
 
 #ifdef __CUDACC__
 namespace sb_on_device

@@ -3,10 +3,7 @@
 #include "gpu/kernel/fused_delta.cuh"
 #include "gpu/kernel/fused_heads.cuh"
 #include "gpu/op/fused.h"
-
-extern "C" {
 #include "ref/ops/form.h"
-}
 
 static uint32_t number(size_t n)
 {

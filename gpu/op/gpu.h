@@ -18,11 +18,8 @@
 
 #include "gpu/cuda.h"
 #include "gpu/gpu.h"
-
-extern "C" {
 #include "ref/ops/op.h"
 #include "ref/run/backend.h"
-}
 
 #ifdef __CUDACC__
 namespace sb_on_device

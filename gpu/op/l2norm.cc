@@ -1,9 +1,6 @@
 #include "gpu/kernel/norm.cuh"
 #include "gpu/op/bring.h"
-
-extern "C" {
 #include "ref/ops/form.h"
-}
 
 sb_status sb_gpu_l2norm(sb_gpu *gpu, const sb_knobs *knobs, const sb_l2norm_args *a)
 {

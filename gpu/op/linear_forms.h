@@ -4,12 +4,9 @@
 #define SB_GPU_OP_LINEAR_FORMS_H
 
 #include "gpu/op/gpu.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/ops/param.h"
 #include "ref/ops/rounding.h"
-}
 
 /* Returns the reason why these kernels cannot compute this layer; NULL: they can. */
 static inline const char *sb_linear_refusal(const sb_knobs *knobs, const sb_matrix *weight,

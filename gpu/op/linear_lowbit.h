@@ -3,10 +3,7 @@
 #define SB_GPU_OP_LINEAR_LOWBIT_H
 
 #include "gpu/op/gpu.h"
-
-extern "C" {
 #include "ref/ops/act_quant.h"
-}
 
 /* Y-50: "A layer whose input the knobs quantize (K-18 to K-22) multiplies codes with codes".
  * `scheme` is the result of sb_input_scheme, and is not SB_SCHEME_none. Fails with a message and

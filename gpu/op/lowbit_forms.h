@@ -9,12 +9,9 @@
 #include "gpu/kernel/linear_w8a8.cuh"
 #include "gpu/kernel/lowbit_pack.h"
 #include "gpu/op/gpu.h"
-
-extern "C" {
 #include "ref/ops/act_quant.h"
 #include "ref/ops/param.h"
 #include "ref/ops/rounding.h"
-}
 
 /* The arguments of a layer. */
 struct lowbit_call {

@@ -3,9 +3,7 @@
 
 #include <stdlib.h>
 
-extern "C" {
 #include "ref/math/fn.h"
-}
 
 /* K-8: "exact is RN( theta^(-2f/rd) )" */
 static float *frequencies(const sb_rope_args *a)

@@ -5,11 +5,8 @@
 
 #include "gpu/op/fused.h"
 #include "gpu/step/calls.h"
-
-extern "C" {
 #include "ref/run/form.h"
 #include "ref/run/scratch.h"
-}
 
 /* A part of a step: launches that follow each other without the host. Y-73: "The launches of a part
  * depend on nothing but its kind, its rows, its reach and whether it is the first of the sequence"

@@ -1,10 +1,7 @@
 /* memory.cc - the resident arrays of a step. */
 #include "gpu/step/call.h"
-
-extern "C" {
 #include "ref/ops/knobs.h"
 #include "ref/state/state.h"
-}
 
 sb_status sb_step_write(sb_queued_step *step, void *resident, const void *host, size_t bytes,
                         sb_error *err)

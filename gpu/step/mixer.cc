@@ -1,9 +1,6 @@
 /* mixer.cc - the two kinds of token mixing of ref/run/layer.c, over resident arrays. */
 #include "gpu/step/call.h"
-
-extern "C" {
 #include "ref/ops/kv_cache.h"
-}
 
 static void project(sb_step_call &c, const sb_matrix *w)
 {

@@ -4,11 +4,9 @@
 
 #include <stdlib.h>
 
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
 #include "ref/state/state.h"
-}
 
 /* Converts E4M3 codes or bfloat16 to values: K-24. */
 static sb_status read_cache(sb_queued_step *step, const char *from, size_t count, float *to,

@@ -5,9 +5,7 @@
 
 #include <stdlib.h>
 
-extern "C" {
 #include "ref/model/weights.h"
-}
 
 /* --- launches -----------------------------------------------------------------------------------
  */

@@ -7,12 +7,12 @@
 #ifndef SB_GPU_STEP_STEP_H
 #define SB_GPU_STEP_STEP_H
 
+#include "ref/run/model.h"
+#include "ref/run/session.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#include "ref/run/model.h"
-#include "ref/run/session.h"
 
 typedef struct sb_gpu_step sb_gpu_step;
 

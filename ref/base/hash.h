@@ -8,6 +8,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_digest {
     char hex[33]; /* 32 lower-case digits, most significant first, and a NUL */
 } sb_digest;
@@ -27,5 +31,9 @@ uint64_t sb_hash_key(const void *data, size_t bytes);
 
 /* The digest of an array of float32: D-1 of the specification. */
 sb_digest sb_digest_f32(const float *values, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

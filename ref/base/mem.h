@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* count * size zeroed bytes; NULL if the product overflows or the memory is exhausted. free()
  * releases the memory. A count of 0 gives a valid pointer, so that NULL always means failure. */
 void *sb_alloc(size_t count, size_t size);
@@ -33,5 +37,9 @@ char *sb_strdup(const char *text);
 /* For tests: makes the n-th allocation from now (1 = the next) and all later ones fail; 0 switches
  * this off. */
 void sb_alloc_fail_at(unsigned long n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

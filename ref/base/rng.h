@@ -8,6 +8,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The key of one named stream. */
 uint64_t sb_rng_key(uint64_t seed, const char *path);
 
@@ -24,5 +28,9 @@ uint32_t sb_rng_below(uint64_t key, uint64_t index, uint32_t n);
  * exact until its single rounding to float32. So it needs no logarithm, and no bit depends on the
  * platform. */
 float sb_rng_normal(uint64_t key, uint64_t index);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #ifndef SB_BASE_STATUS_H
 #define SB_BASE_STATUS_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sb_status {
     SB_OK = 0,
     SB_ERR_DIFF,        /* a comparison or a check failed                    -> exit 1 */
@@ -38,5 +42,9 @@ sb_status sb_fail_in(sb_error *err, sb_status code, const char *prefix);
 
 /* The exit status of a command that ended with this status (0, 1, 2, 3 or 4). */
 int sb_exit_status(sb_status code);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

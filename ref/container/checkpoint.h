@@ -15,6 +15,10 @@
 #include "ref/container/index.h"
 #include "ref/container/safetensors.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_checkpoint sb_checkpoint;
 
 /* Opens a folder (with or without a trailing '/') or a single safetensors file. Reads only headers
@@ -57,5 +61,9 @@ int sb_checkpoint_declared_bytes(const sb_checkpoint *checkpoint, uint64_t *decl
 
 /* The index of the folder, or NULL. */
 const sb_index *sb_checkpoint_index(const sb_checkpoint *checkpoint);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

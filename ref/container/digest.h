@@ -5,6 +5,10 @@
 #include "ref/base/hash.h"
 #include "ref/container/checkpoint.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Computes the digest of D-1. Fails only with SB_ERR_MEMORY. */
 sb_status sb_tensor_digest(const sb_tensor *tensor, sb_digest *digest, sb_error *err);
 
@@ -22,5 +26,9 @@ void sb_digest_add(sb_hash *all, const char *name, const char *dtype, unsigned r
 /* The checkpoint digest of G-5: names, dtypes, shapes and bytes, independent of shards. Reads the
  * whole checkpoint. */
 sb_status sb_checkpoint_digest(const sb_checkpoint *checkpoint, sb_digest *digest, sb_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sb_dtype {
 #define SB_DTYPE(name, bits, refused) SB_DTYPE_##name,
 #include "ref/container/dtypes.def"
@@ -24,5 +28,9 @@ int sb_dtype_find(const char *name, sb_dtype *out);
  * elements of 4 or 6 bits do not end at a byte boundary. The message does not name the tensor. */
 sb_status sb_dtype_bytes(sb_dtype dtype, unsigned rank, const uint64_t *shape, uint64_t *bytes,
                          sb_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SB_MAX_SHARDS = 10000 };
 
 typedef struct sb_index_entry {
@@ -39,5 +43,9 @@ void sb_index_free(sb_index *index);
 
 /* True if a shard of the index has this name. */
 int sb_index_has_shard(const sb_index *index, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SB_JSON_MAX_BYTES = 100000000, /* the header limit of the safetensors reference */
     SB_JSON_MAX_DEPTH = 64,
@@ -105,5 +109,9 @@ sb_status sb_json_string_or(const sb_json_object *object, const char *key, const
 /* Reads an array of `least` to `most` unsigned integers. */
 sb_status sb_json_u64_array(const sb_json_object *object, const char *key, size_t least,
                             size_t most, uint64_t *out, size_t *count, sb_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

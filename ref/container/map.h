@@ -7,6 +7,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* data is never NULL; a file of 0 bytes has size 0. The file must not shrink while it is mapped:
  * access to the lost pages would kill the process. */
 typedef struct sb_map {
@@ -32,5 +36,9 @@ typedef enum sb_pages {
 /* Gives advice about the pages of some bytes of a mapping. All of these bytes must belong to the
  * file. */
 void sb_map_advise(const unsigned char *from, uint64_t bytes, sb_pages what);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

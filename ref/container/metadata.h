@@ -7,6 +7,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_metadata_pair {
     const char *key, *value;
 } sb_metadata_pair;
@@ -24,5 +28,9 @@ void sb_metadata_free(sb_metadata *metadata);
 
 /* The value of a key, or NULL. */
 const char *sb_metadata_get(const sb_metadata *metadata, const char *key);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 #include "ref/container/map.h"
 #include "ref/container/metadata.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SB_MAX_RANK = 8,
     SB_MAX_TENSOR_NAME = 1024, /* bytes, without the NUL */
@@ -50,5 +54,9 @@ sb_status sb_safetensors_parse(const unsigned char *bytes, size_t size, const ch
                                sb_safetensors *out, sb_error *err);
 
 void sb_safetensors_close(sb_safetensors *file);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

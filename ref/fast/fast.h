@@ -8,6 +8,10 @@
 #include "ref/ops/experts.h"
 #include "ref/ops/op.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SB_OP(name, clause)                                                                        \
     sb_status sb_##name##_fast(const sb_knobs *knobs, const sb_##name##_args *args);
 #include "ref/ops/ops.def"
@@ -19,5 +23,9 @@ sb_status sb_experts_fast(const sb_knobs *knobs, const sb_expert_linear_args *ar
 /* sb_quantize_input, on all threads. */
 sb_status sb_quantize_input_fast(const sb_knobs *knobs, const sb_matrix *weight, const float *in,
                                  size_t rows, sb_input *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 
 #include "ref/formats/format.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The distribution of terms to blocks (H-4). */
 typedef enum sb_atom_order { SB_ATOM_IN_ROW, SB_ATOM_IN_PAIRS } sb_atom_order;
 typedef enum sb_atom_sums { SB_ATOM_F32, SB_ATOM_F16 } sb_atom_sums;
@@ -90,5 +94,9 @@ float sb_atom_dot(const sb_atom *atom, sb_format format, const float *a, size_t 
  * values. */
 sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b, float scale_a,
                            float scale_b);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,6 +2,10 @@
 #ifndef SB_FORMATS_CONTAINERS_H
 #define SB_FORMATS_CONTAINERS_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sb_container {
 #define SB_CONTAINER(id, name, tensors) SB_CONTAINER_##id,
 #include "ref/formats/containers.def"
@@ -11,5 +15,9 @@ typedef enum sb_container {
 
 const char *sb_container_name(sb_container container);    /* "nvfp4-ct" */
 const char *sb_container_tensors(sb_container container); /* its tensors, in one line */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

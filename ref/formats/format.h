@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sb_format {
 #define SB_FORMAT(id, name, bits, clause) SB_FORMAT_##id,
 #include "ref/formats/formats.def"
@@ -47,5 +51,9 @@ void sb_decode(sb_format format, const unsigned char *bytes, size_t count, float
 /* Encodes `count` values as sb_f32_to_code does. If the number of four-bit codes is odd, the high
  * half of the last byte is zero. */
 void sb_encode(sb_format format, const float *values, size_t count, unsigned char *bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

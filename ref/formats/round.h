@@ -4,7 +4,15 @@
 
 #include "ref/formats/format.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* out[i] = sb_round_to(format, x[i]); out may be x. */
 void sb_round_many(sb_format format, const float *x, size_t n, float *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,6 +15,10 @@
 
 #include "ref/formats/format.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The value of a code without its sign bit, in a format with the given fraction bits and bias
  * (below 127). Codes of infinities and NaNs are read as if they were numbers. */
 float sb_small_value(uint32_t code, unsigned fraction_bits, unsigned bias);
@@ -76,5 +80,9 @@ void sb_small_decode(sb_format format, const uint8_t *codes, size_t count, float
 
 /* The values of `count` four-bit codes, two per byte, the low half first. */
 void sb_nibble_decode(sb_format format, const uint8_t *bytes, size_t count, float *values);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,10 @@
 
 #include "ref/formats/matrix.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Writes the exact values of row i without the factor of the whole tensor: (code - zero point) *
  * block scale (Q-1, Q-2). A NaN code or scale gives NaN, and so does a negative block scale of an
  * FP4 or FP8 format (Q-5). Also reads plain matrices. */
@@ -34,5 +38,9 @@ const unsigned char *sb_matrix_dense(const sb_matrix *matrix, uint32_t row);
 
 /* The number of columns from `column` on with the same scale and zero point. */
 uint32_t sb_matrix_run(const sb_matrix *matrix, uint32_t column);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

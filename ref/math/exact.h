@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Digit d has the unit 2^(32*d - SB_EXACT_BIAS) and holds 32 bits of magnitude plus the carries of
  * up to 2^30 additions. Products of two float32 span 2^-298 .. 2^256, which leaves ample room on
  * both sides. */
@@ -55,5 +59,9 @@ float sb_exact_dot(const float *a, size_t stride_a, const float *b, size_t strid
 
 /* RN32( sum_i a[i*stride] ) */
 float sb_exact_sum(const float *a, size_t stride, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

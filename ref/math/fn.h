@@ -9,6 +9,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 float sb_exp(float x);   /* e^x; +0 below, +Inf above */
 float sb_log(float x);   /* natural logarithm; NaN for x < 0, -Inf for 0 */
 float sb_log1p(float x); /* log(1+x); NaN for x < -1, -Inf for -1; keeps the sign of zero */
@@ -28,5 +32,9 @@ float sb_root_power(double base, int numerator, unsigned denominator);
  * must be 0 or have at least 17 fraction bits: then no power is halfway between two numbers. Powers
  * with shorter exponents are roots for sb_root_power. */
 float sb_power(double base, float exponent);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include "ref/formats/matrix.h"
 #include "ref/math/exact.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sb_law {
 #define SB_LAW(id, expression, used_by) SB_LAW_##id,
 #include "ref/math/laws.def"
@@ -32,5 +36,9 @@ void sb_law_group_scales(sb_factor factor, sb_law law, size_t groups, double *sc
 /* Row i under a law, cols values; all laws agree on a plain matrix. `wide` is scratch of cols
  * binary64 values, used by law exact only. */
 void sb_law_row(const sb_matrix *matrix, uint32_t row, sb_law law, double *wide, float *values);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

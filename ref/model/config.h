@@ -13,6 +13,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SB_MAX_LAYERS = 1024,
     SB_MAX_EXPERTS = 4096,
@@ -116,5 +120,9 @@ static inline uint32_t sb_config_kv_width(const sb_config *c)
 {
     return c->kv_heads * c->head_dim;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_declared sb_declared;
 
 /* The dialects of quant_method, one row each in declared.def. */
@@ -168,5 +172,9 @@ typedef struct sb_declared_text {
     char text[192];
 } sb_declared_text;
 const char *sb_declaration_text(const sb_declaration *declaration, sb_declared_text *room);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 #include "ref/container/checkpoint.h"
 #include "ref/formats/matrix.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sb_model_part {
 #define SB_PART(suffix) SB_PART_##suffix,
 #include "ref/model/parts.def"
@@ -59,5 +63,9 @@ const char *sb_found_origin(const sb_checkpoint *checkpoint, const sb_found *fou
 /* If the name of a tensor ends in the suffix of a part: returns 1 and writes the name of its layer
  * to `layer` (size bytes). Else returns 0. "P.weight_scale" gives "P". */
 int sb_layer_of(const char *tensor, char *layer, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 #include "ref/base/status.h"
 #include "ref/model/config.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sb_role {
 #define SB_TENSOR(role, scope, name, rank, d0, d1, d2) SB_ROLE_##role,
 #include "ref/model/tensors.def"
@@ -56,5 +60,9 @@ extern const char *const sb_text_prefixes[SB_TEXT_PREFIXES];
 
 /* The name without its prefix, as in tensors.def. */
 const char *sb_role_name(sb_role role);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

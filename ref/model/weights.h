@@ -10,6 +10,10 @@
 #include "ref/model/detect.h"
 #include "ref/model/names.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SB_DISAGREEMENTS = 4 };
 
 typedef struct sb_expert {
@@ -54,5 +58,9 @@ typedef struct sb_weights {
 sb_status sb_weights_bind(const sb_checkpoint *checkpoint, const sb_config *config,
                           const sb_declared *declared, sb_weights **out, sb_error *err);
 void sb_weights_free(sb_weights *weights);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include "ref/ops/act_quant.h"
 #include "ref/ops/knobs.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_act_group {
     const sb_knobs *knobs;
     const float *x; /* (n) finite */
@@ -39,5 +43,9 @@ typedef struct sb_act_groups {
     void (*quantize)(sb_act_group *group);
 } sb_act_groups;
 sb_act_groups sb_act_groups_of(sb_act_scheme scheme, const sb_matrix *weight);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,6 +15,10 @@
 #include "ref/math/exact.h"
 #include "ref/ops/knobs.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The format of the codes, and the groups of elements that share a scale. */
 typedef enum sb_act_scheme {
     SB_SCHEME_none,
@@ -50,5 +54,9 @@ sb_status sb_input_open(const sb_knobs *knobs, const sb_matrix *weight, size_t r
 sb_status sb_quantize_input(const sb_knobs *knobs, const sb_matrix *weight, const float *in,
                             size_t rows, sb_input *out);
 void sb_input_free(sb_input *input);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include "ref/base/status.h"
 #include "ref/formats/format.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sb_knob {
 #define SB_KNOB(name, clause, help) SB_KNOB_##name,
 #define SB_VALUE(knob, value)
@@ -69,5 +73,9 @@ sb_format sb_act_format(const sb_knobs *knobs);
 
 /* R of the specification. */
 float sb_act(const sb_knobs *knobs, float x);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

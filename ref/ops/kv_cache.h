@@ -6,6 +6,10 @@
 
 #include "ref/ops/knobs.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The multiplier of the cached values: stored_scale, the scale in the file. It is 1 if the file has
  * no scale (stored_scale 0) or if the cache holds unscaled values. */
 float sb_kv_scale(const sb_knobs *knobs, float stored_scale);
@@ -14,5 +18,9 @@ float sb_kv_scale(const sb_knobs *knobs, float stored_scale);
  * (K-24). out may be in. */
 void sb_kv_store(const sb_knobs *knobs, float stored_scale, const float *in, size_t count,
                  float *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

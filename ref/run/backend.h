@@ -7,6 +7,10 @@
 #include "ref/ops/op.h"
 #include "ref/run/sample.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Draws one token from each row of logits (P-1 to P-10). Row t draws the token at `position` +
  * t. */
 typedef struct sb_draw_args {
@@ -55,5 +59,9 @@ const sb_backend *sb_backend_ref(void);
 size_t sb_op_count(void);
 const char *sb_op_name(size_t i);
 const char *sb_op_clause(size_t i);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 #include "ref/base/status.h"
 #include "ref/ops/op.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The purpose of a call of a session. */
 typedef enum sb_call_kind {
     SB_CALL_prompt, /* several tokens, or the first of a sequence */
@@ -46,5 +50,9 @@ typedef sb_status (*sb_op_hook)(void *ctx, const sb_op_call *call);
 
 /* Runs the op as if there were no hook. */
 sb_status sb_op_run(const sb_op_call *call);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

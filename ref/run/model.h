@@ -6,6 +6,10 @@
 #include "ref/model/weights.h"
 #include "ref/run/pager.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_model {
     sb_config config;
     sb_checkpoint *checkpoint;
@@ -31,5 +35,9 @@ void sb_model_close(sb_model *model);
 /* True if there is an MTP head to run: its tensors exist, and the configuration declares its
  * layer. */
 int sb_model_has_mtp(const sb_model *model);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

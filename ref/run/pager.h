@@ -13,6 +13,10 @@
 
 #include "ref/model/weights.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_pager sb_pager;
 
 /* Returns NULL if out of memory. weights and config must outlive the pager. All functions accept a
@@ -41,5 +45,9 @@ void sb_pager_watch(sb_pager *pager, sb_pager_fn fn, void *ctx);
 void sb_pager_enter(sb_pager *pager, uint32_t layer);
 void sb_pager_experts(sb_pager *pager, uint32_t layer, const uint32_t *ids, size_t n);
 void sb_pager_leave(sb_pager *pager, uint32_t layer);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -16,6 +16,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_sampling {
     uint64_t seed;     /* seed of the run */
     uint64_t sequence; /* index of the sequence in the run */
@@ -73,5 +77,9 @@ int sb_sample_accepts(const sb_sampler *sampler, const float *p, const float *q,
                       uint64_t position);
 uint32_t sb_sample_residual(const sb_sampler *sampler, const float *p, const float *q,
                             uint64_t position);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

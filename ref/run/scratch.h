@@ -4,6 +4,10 @@
 
 #include "ref/model/config.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The arrays for T rows. No two arrays share memory, even if they are never in use at the same
  * time, because a tap may show any of them. */
 typedef struct sb_scratch {
@@ -39,5 +43,9 @@ size_t sb_scratch_lay_out(sb_scratch *scratch, const sb_config *config, size_t r
 /* Grows the block to `rows` rows; the old contents are lost. Returns nonzero if out of memory. */
 int sb_scratch_reserve(sb_scratch *scratch, const sb_config *config, size_t rows);
 void sb_scratch_free(sb_scratch *scratch);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

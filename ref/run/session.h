@@ -10,6 +10,10 @@
 #include "ref/run/tap.h"
 #include "ref/state/state.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_session sb_session;
 
 enum { SB_POSITION_LIMIT = 1 << 24 }; /* S-5 */
@@ -97,5 +101,9 @@ uint64_t sb_session_mtp_entries(const sb_knobs *knobs, uint64_t position);
 
 /* The token of R-20: the largest logit, the lowest id among equals. */
 uint32_t sb_greedy(const float *logits, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 #include "ref/base/status.h"
 #include "ref/model/config.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A full-attention layer has keys and values; a linear-attention layer has conv and recurrent. */
 typedef struct sb_layer_state {
     float *keys,
@@ -63,5 +67,9 @@ uint64_t sb_state_kv_rows(const sb_state *state, uint32_t layer);
 size_t sb_state_kv_row(const sb_config *config);         /* nKV * hd */
 size_t sb_state_conv_size(const sb_config *config);      /* (kw-1) * C */
 size_t sb_state_recurrent_size(const sb_config *config); /* nV * dk * dv */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

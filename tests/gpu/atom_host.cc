@@ -4,10 +4,7 @@
 
 #include "gpu/atom/convert.h"
 #include "gpu/atom/host/warp.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
-}
 
 /* The kernel atom_convert. */
 static void fold(const uint32_t *in, uint32_t *out)

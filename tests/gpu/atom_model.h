@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
+#include "ref/formats/atoms.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#include "ref/formats/atoms.h"
 
 /* The registers of a warp for one MMA. */
 typedef struct atom_warp {

@@ -7,13 +7,9 @@
 static bool split_now, wide_now;
 #define SB_ATTENTION_CUT(pairs, kv_heads, parts)                                                   \
     ((void)cut_of(pairs, kv_heads, parts), cut{(parts) > 1 && split_now, wide_now})
-#include "tests/gpu/gpu_op.h"
-
 #include "gpu/op/attention.cc"
-
-extern "C" {
 #include "ref/ops/kv_cache.h"
-}
+#include "tests/gpu/gpu_op.h"
 
 struct shape {
     size_t heads, kv_heads, hd;

@@ -9,16 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/fast/fast.h"
+#include "tests/gpu/op_judge.h"
 #include "tests/gpu/plant.h"
 #include "tests/gpu/schedules.h"
 #include "tests/lib/check_all.h"
-
-extern "C" {
-#include "ref/fast/fast.h"
-#include "tests/gpu/op_judge.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
-}
 
 /* Steps, verifies, and sizes around the tiles of 16 and 64 rows. */
 static const size_t call_rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 65};

@@ -7,13 +7,10 @@
 
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
+#include "ref/ops/op.h"
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/plant.h"
-
-extern "C" {
-#include "ref/ops/op.h"
-}
 
 struct bench {
     layer of;

@@ -2,11 +2,11 @@
 #ifndef SB_TESTS_GPU_LINEAR_LAYERS_H
 #define SB_TESTS_GPU_LINEAR_LAYERS_H
 
+#include "ref/formats/matrix.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#include "ref/formats/matrix.h"
 
 typedef enum layer_kind {
     LAYER_bf16,

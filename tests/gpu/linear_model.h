@@ -2,11 +2,11 @@
 #ifndef SB_TESTS_GPU_LINEAR_MODEL_H
 #define SB_TESTS_GPU_LINEAR_MODEL_H
 
+#include "ref/formats/matrix.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#include "ref/formats/matrix.h"
 
 /* out is (rows, N), in is (rows, K) with values of bfloat16. Returns 0 if memory runs out. */
 int linear_model(const sb_matrix *weight, const float *in, uint32_t rows, int wide, float *out);

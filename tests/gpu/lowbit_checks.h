@@ -6,13 +6,10 @@
 
 #include <initializer_list>
 
+#include "ref/fast/fast.h"
 #include "tests/gpu/lowbit_layer.h"
 #include "tests/gpu/schedules.h"
-
-extern "C" {
-#include "ref/fast/fast.h"
 #include "tools/judge/bound/bound.h"
-}
 
 namespace
 {

@@ -14,8 +14,6 @@
 #include "gpu/kernel/linear_w4a4.cuh"
 #include "gpu/kernel/linear_w8a8.cuh"
 #include "gpu/kernel/lowbit_pack.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/formats/atoms.h"
 #include "ref/formats/small_float.h"
@@ -23,7 +21,6 @@ extern "C" {
 #include "ref/math/law.h"
 #include "ref/ops/act_group.h"
 #include "ref/ops/op.h"
-}
 
 namespace
 {

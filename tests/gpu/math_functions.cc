@@ -1,11 +1,7 @@
-#include "tests/gpu/math_functions.h"
-
 #include "gpu/math/fn.h"
 #include "gpu/math/log1p.h"
-
-extern "C" {
 #include "ref/math/fn.h"
-}
+#include "tests/gpu/math_functions.h"
 
 namespace
 {

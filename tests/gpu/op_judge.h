@@ -6,6 +6,10 @@
 
 #include "ref/ops/op.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct op_judged {
     size_t elements, differ; /* in a bit; all NaNs count as equal */
     size_t outside;          /* the bound of the kernels' arithmetic; includes ids that differ */
@@ -28,5 +32,9 @@ void op_draw(const char *name, uint64_t seed, float scale, size_t count, float *
 /* A matrix of such values in a format that is not quantized; free(matrix.data). */
 sb_matrix op_matrix(const char *name, uint64_t seed, float scale, sb_format format, uint32_t rows,
                     uint32_t cols);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -3,13 +3,13 @@
 #ifndef SB_TESTS_GPU_STEP_COUNTS_H
 #define SB_TESTS_GPU_STEP_COUNTS_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #include "gpu/kernel/cost.h"
 #include "ref/ops/knobs.h"
 #include "ref/run/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A part of a step (gpu/step) after `context` tokens: a prompt of `rows` rows; a call of one row,
  * or a verify of several; accepting a verify whose drafts are right; or a draft. mtp: the MTP head

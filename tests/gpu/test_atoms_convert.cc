@@ -5,13 +5,10 @@
 #include <stdlib.h>
 
 #include "gpu/atom/convert.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
 #include "tests/lib/suite.h"
-}
 
 namespace
 {

@@ -6,12 +6,9 @@
 #include <string.h>
 
 #include "gpu/atom/host/warp.h"
-#include "tests/gpu/atom_model.h"
-
-extern "C" {
 #include "ref/container/json.h"
+#include "tests/gpu/atom_model.h"
 #include "tests/lib/suite.h"
-}
 
 namespace
 {

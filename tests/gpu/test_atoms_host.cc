@@ -8,14 +8,11 @@
 #include <string.h>
 
 #include "gpu/atom/host/warp.h"
-#include "tests/gpu/atom_model.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
+#include "tests/gpu/atom_model.h"
 #include "tests/lib/suite.h"
-}
 
 namespace
 {

@@ -7,14 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/gpu/atom_kernels.cuh"
-#include "tests/gpu/atom_model.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "tests/gpu/atom_kernels.cuh"
+#include "tests/gpu/atom_model.h"
 #include "tests/lib/suite.h"
-}
 
 namespace
 {

@@ -9,13 +9,10 @@
 #include <string.h>
 
 #include "gpu/kernel/act_quant.cuh"
-#include "tests/lib/suite.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_group.h"
-}
+#include "tests/lib/suite.h"
 
 namespace
 {

@@ -10,14 +10,11 @@
 #include "gpu/kernel/experts_linear.cuh"
 #include "gpu/kernel/pack.h"
 #include "gpu/kernel/wide_launch.cuh"
-#include "tests/gpu/linear_layers.h"
-#include "tests/gpu/plant.h"
-#include "tests/gpu/linear_model.h"
-#include "tests/gpu/routing.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
-}
+#include "tests/gpu/linear_layers.h"
+#include "tests/gpu/linear_model.h"
+#include "tests/gpu/plant.h"
+#include "tests/gpu/routing.h"
 
 namespace
 {

@@ -10,14 +10,11 @@
 #include "gpu/kernel/pack.h"
 #include "gpu/op/experts.h"
 #include "gpu/op/fused.h"
+#include "ref/base/rng.h"
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/launches_of.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/plant.h"
-
-extern "C" {
-#include "ref/base/rng.h"
-}
 
 namespace
 {

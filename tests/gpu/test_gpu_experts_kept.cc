@@ -1,12 +1,8 @@
 /* test_gpu_experts_kept.cc - Y-63: the weights of several matrices are packed once, whether the
  * calls ask for them together or one by one. */
-#include "tests/lib/suite.h"
-
 #include "gpu/op/gpu.h"
-
-extern "C" {
 #include "ref/base/mem.h"
-}
+#include "tests/lib/suite.h"
 
 namespace
 {

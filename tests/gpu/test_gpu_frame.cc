@@ -8,11 +8,8 @@
 
 #include "gpu/op/gpu.h"
 #include "gpu/op/room.h"
-#include "tests/gpu/gpu_op.h"
-
-extern "C" {
 #include "ref/base/mem.h"
-}
+#include "tests/gpu/gpu_op.h"
 
 /* --- kernels or the reference ----------------------------------------------------------------- */
 TEST(test_computes)

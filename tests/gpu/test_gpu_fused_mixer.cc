@@ -4,12 +4,9 @@
 #include "gpu/kernel/fused_delta.cuh"
 #include "gpu/kernel/fused_heads.cuh"
 #include "gpu/kernel/rope.cuh"
+#include "ref/ops/kv_cache.h"
 #include "tests/gpu/fused.h"
 #include "tests/lib/suite.h"
-
-extern "C" {
-#include "ref/ops/kv_cache.h"
-}
 
 /* --- heads ------------------------------------------------------------------------------------ */
 enum { FIRST = 5, BEHIND = 2 };

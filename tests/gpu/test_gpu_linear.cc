@@ -8,10 +8,7 @@
 #include "tests/gpu/linear_model.h"
 #include "tests/gpu/schedules.h"
 #include "tests/lib/check_all.h"
-
-extern "C" {
 #include "tools/judge/bound/bound.h"
-}
 
 enum { MOST = 65 };
 

@@ -6,13 +6,10 @@
 #include <string.h>
 
 #include "gpu/kernel/pack.h"
-#include "tests/gpu/linear_layers.h"
-
-extern "C" {
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
 #include "tests/gpu/atom_model.h"
-}
+#include "tests/gpu/linear_layers.h"
 
 struct packed {
     sb_linear_shape shape;

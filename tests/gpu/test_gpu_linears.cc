@@ -10,15 +10,12 @@
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
 #include "gpu/op/linears.h"
+#include "ref/base/rng.h"
+#include "ref/ops/rounding.h"
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/launches_of.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/plant.h"
-
-extern "C" {
-#include "ref/base/rng.h"
-#include "ref/ops/rounding.h"
-}
 
 namespace
 {

@@ -9,14 +9,11 @@
 #include <string.h>
 
 #include "gpu/kernel/exact_sum.cuh"
-#include "tests/lib/suite.h"
-
-extern "C" {
 #include "ref/base/bytes.h"
-#include "ref/formats/format.h"
 #include "ref/fast/dot/dot.h"
+#include "ref/formats/format.h"
 #include "ref/run/sample.h"
-}
+#include "tests/lib/suite.h"
 
 namespace
 {

@@ -8,11 +8,8 @@
 #include "gpu/emu/count.h"
 #include "gpu/op/gpu.h"
 #include "gpu/step/step.h"
-#include "tests/lib/suite.h"
-
-extern "C" {
 #include "tests/lib/checkpoint.h"
-}
+#include "tests/lib/suite.h"
 
 enum { ROWS = 12, SLOTS = 9, POSITIONS = 300 };
 

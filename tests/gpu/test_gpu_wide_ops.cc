@@ -12,15 +12,12 @@
 #include "gpu/op/fused.h"
 #include "gpu/op/gpu.h"
 #include "gpu/op/linears.h"
+#include "ref/base/rng.h"
+#include "ref/ops/rounding.h"
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/launches_of.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/lib/check_all.h"
-
-extern "C" {
-#include "ref/base/rng.h"
-#include "ref/ops/rounding.h"
-}
 
 namespace
 {

@@ -9,6 +9,10 @@
 #include "ref/run/model.h"
 #include "tools/make/make.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Makes a checkpoint for the program `test` and returns its path, which stays valid until the
  * program ends. format and layout as in `samebit make`; asserts success. */
 const char *test_checkpoint(const char *test, const char *preset, const char *recipe,
@@ -55,5 +59,9 @@ void test_folder_configure(test_folder *folder, const char *old, const char *wit
 
 /* Writes the folder to test_path(test, name) and returns that path. */
 const char *test_folder_save(const test_folder *folder, const char *test, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "ref/ops/knobs.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 float plain_exp(float x);
 float plain_log1p(float x);
 float plain_sigmoid(float x);
@@ -30,5 +34,9 @@ void test_near(const char *what, const float *got, const long double *want, size
 
 /* Profile exact with settings such as "act=bf16 scores=act". */
 sb_knobs test_knobs(const char *settings);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include "ref/base/hash.h"
 #include "ref/formats/matrix.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* An output: `count` signalling NaNs. */
 float *test_output(size_t count);
 
@@ -42,5 +46,9 @@ sb_digest test_digest(const void *bytes, size_t size);
 
 /* Teardown for cmocka. */
 int test_release(void **state);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -91,6 +91,8 @@ echo '#include <jansson.h>' >> ref/ops/op.h
 caught includes "<jansson.h> is for" "JSON in an op"
 mkdir ref/extra && echo '#include "ref/base/status.h"' > ref/extra/x.c
 caught includes "has no row" "a folder that the table lacks"
+printf '%s\n' 'extern "C" {' '#include "ref/base/status.h"' '}' >> tools/cli/main.c
+caught includes "include after extern" "a C header that is C only where this file includes it"
 rm -r ref tools tests
 caught includes "no sources found" "nothing to look at"
 cp -r "$lints" "$scratch/lint"
@@ -99,6 +101,7 @@ lints=$scratch/lint caught includes "tools/make names tools/check/read, a room t
 echo '#include "ref/math/start.h"' >> tools/cli/main.c
 echo '#include "tools/cli/main.c"' > tests/unit/test_x.c
 echo '#include <math.h>' >> tests/unit/test_x.c
+printf '%s\n' 'extern "C" {' '#include <cmocka.h>' '#include "ref/ops/ops.def"' '}' >> tests/unit/test_x.c
 echo '/* an #include "ref/run/x.h" in a comment */' >> ref/ops/op.h
 harmless includes "allowed headers, tests that see everything"
 

@@ -1,10 +1,13 @@
 # includes.awk - the rule of which folder may include which. Input: the .c, .cc, .h, .cu and .cuh files of the
-# tree, by their paths from its root. Output: one line for each include that breaks the rule.
+# tree, by their paths from its root. Output: one line for each include that breaks a rule.
 #
 # A folder may include the entries of its row, and always itself. An entry is a folder, or one header of it.
 # tests/ may include everything. Nothing includes tests/, and ref/ includes neither gpu/ nor tools/.
 #
 # Rooms are the folders of `rooms`. A row may name rooms that stand to the left of its own, and none to the right.
+#
+# No header of the tree is included in or after an `extern "C" {`: a header whose functions C++ calls has this
+# block itself, so that its functions have the same names wherever it is included.
 
 BEGIN {
     rooms = "ref gpu tools/text tools/make tools/check tools/judge tools/dump tools/report tools/bench tools/cli tools/api"
@@ -51,7 +54,7 @@ BEGIN {
     row("tools/judge/sim", "ref/base ref/formats ref/math/law.h ref/ops ref/run/backend.h ref/run/hook.h")
     # from ref/ops the types and the choices, but no reference function, and the same in compare
     bound_ops = "ref/ops/op.h ref/ops/ops.def ref/ops/args.h ref/ops/args.def ref/ops/values.h ref/ops/knobs.h " \
-        "ref/ops/knobs.def ref/ops/param.h ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h "
+        "ref/ops/knob.h ref/ops/knobs.def ref/ops/param.h ref/ops/rounding.h ref/ops/act_quant.h ref/ops/kv_cache.h ref/ops/form.h "
     row("tools/judge/bound", bound_ops "ref/base ref/formats ref/math/exact.h ref/math/law.h tools/judge/sim")
     # from fault the mistakes that explain a difference
     row("tools/judge/compare", bound_ops "ref/base ref/container ref/formats ref/math/exact.h ref/math/law.h ref/model " \
@@ -62,10 +65,10 @@ BEGIN {
     row("tools/judge/gate", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/state ref/run " \
         "tools/make tools/judge/bound tools/judge/compare tools/judge/fault/mistakes.h tools/judge/fault/op_faults.h")
     # ref/run, ref/state: runs the heads; head_run.h: the struct in which check reports the result
-    row("tools/judge/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run ref/state " \
+    row("tools/judge/accept", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/ops/knob.h ref/run ref/state " \
         "tools/check/mtp/head_run.h")
     # intervals of rates, and the verdicts that the rates count
-    row("tools/judge/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/run tools/judge/bound " \
+    row("tools/judge/quality", "ref/base ref/container ref/formats ref/model ref/ops/knobs.h ref/ops/knob.h ref/run tools/judge/bound " \
         "tools/judge/compare tools/judge/accept/interval.h")
 
     # converts files of other programs to steps, and tokens that come as text to ids
@@ -177,6 +180,12 @@ function check_foreign(header,    list, n, i)
         if (index(FILENAME, list[i] "/") == 1)
             return
     complain("<" header "> is for " (n ? places[header] : "no folder") " only")
+}
+
+FNR == 1 { in_c = 0 }
+/^[ \t]*extern "C" {/ { in_c = 1 }
+in_c && /^[ \t]*#[ \t]*include[ \t]*"[^"]*\.h"/ {
+    complain("include after extern \"C\" {: the header itself must have this block")
 }
 
 match($0, /^[ \t]*#[ \t]*include[ \t]*["<][^">]+[">]/) {

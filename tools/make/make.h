@@ -13,6 +13,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_make_options {
     const char *dir;
     const char *preset;
@@ -66,5 +70,9 @@ const sb_make_choice *sb_make_choices(sb_make_list_id list, size_t *count);
 
 /* All lists as text, for --list. */
 void sb_make_list(FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

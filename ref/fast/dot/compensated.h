@@ -7,6 +7,10 @@
 
 #include "ref/math/exact.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* sum + errors + rest is the sum of n products, apart from a small error: `rest` was rounded at
  * each addition. `size` is the sum of the magnitudes of the terms of `rest`. sb_compensated_round
  * bounds the error from n and `size`. */
@@ -24,5 +28,9 @@ void sb_compensated_join(sb_compensated *to, double term);
 /* Returns nonzero and sets *rounded if RN32( sum of n products * factor ) is certain. */
 int sb_compensated_round(const sb_compensated *from, size_t n, const sb_scalar *factor,
                          float *rounded);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

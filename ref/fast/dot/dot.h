@@ -15,6 +15,10 @@
 #include "ref/math/exact.h"
 #include "ref/fast/dot/compensated.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct sb_partial {
     double sum;       /* sum of the products, rounded at every addition */
     double magnitude; /* sum of their absolute values, rounded likewise */
@@ -144,5 +148,9 @@ int sb_round_certain(sb_partial partial, size_t n, float *rounded);
 /* The rounding test if each term passes through at most `steps` roundings, in the sum as well as in
  * the magnitude. The rounding of its product is included. */
 int sb_round_within(sb_partial partial, size_t steps, float *rounded);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

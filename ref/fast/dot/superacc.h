@@ -5,6 +5,10 @@
 
 #include "ref/math/exact.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SB_SUPERACC_WORDS = 26 };
 
 /* Bin d has the unit 2^(32 d - SB_EXACT_BIAS), in two's complement. */
@@ -32,5 +36,9 @@ enum { SB_LEVELS_FEW = 6, SB_LEVELS = 8, SB_PARTS = 2 * SB_LEVELS };
 /* Sets the start values of levels for n terms of at most `largest`. The levels from the second on
  * also have room for n errors of products. Returns 0 if there are no suitable values. */
 int sb_levels_start(double largest, size_t n, double start[SB_LEVELS]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

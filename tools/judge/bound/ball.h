@@ -12,6 +12,10 @@
 #include "ref/ops/knobs.h"
 #include "tools/judge/sim/functions.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SB_UNIT 0x1p-24 /* u: a binary32 operation errs by at most u times its result */
 
 /* T-5: "Every comparison allows one part in a hundred more" */
@@ -133,5 +137,9 @@ sb_ball sb_ball_hull(sb_ball a, sb_ball b);
 
 /* The largest possible difference of two evaluations of one quantity. */
 double sb_ball_distance(sb_ball a, sb_ball b);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 #include "ref/ops/op.h"
 #include "tools/judge/bound/ball.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* out and second are the outputs in the order of the argument struct, in its shapes; second may be
  * NULL:
  *
@@ -96,5 +100,9 @@ sb_status sb_bound_delta_rule_any_form(const sb_knobs *knobs, const sb_delta_rul
 
 /* T-11: softmax of n balls in place. */
 void sb_bound_softmax(const sb_arithmetic *ar, sb_ball *s, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,10 @@
 
 #include "ref/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A row. The columns are those of functions.def, in units of u = 2^-24. */
 typedef struct sb_functions {
     const char *name, *help;
@@ -21,5 +25,9 @@ extern const sb_functions sb_functions_table[SB_FUNCTIONS_COUNT];
 
 /* By name; SB_ERR_USAGE lists the names. */
 sb_status sb_functions_find(const char *name, const sb_functions **out, sb_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
