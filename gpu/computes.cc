@@ -1,5 +1,6 @@
 /* computes.cc - the knobs that the kernels support. */
 #include "gpu/gpu.h"
+#include "ref/ops/knob.h"
 
 static const char *const profiles[] = {"sm121", "sm121-w8a8", "sm121-w4a4"};
 static sb_knobs known[sizeof profiles / sizeof *profiles];
@@ -44,7 +45,7 @@ int sb_gpu_computes(sb_op, const sb_knobs *knobs)
 {
     load();
     for (unsigned knob = 0; knob < SB_KNOB_COUNT; knob++)
-        if (!knows(knob, knobs->value[knob]))
+        if (!knows(knob, static_cast<sb_knob_value>(knobs->value[knob])))
             return 0;
     return 1;
 }

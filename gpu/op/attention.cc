@@ -1,6 +1,7 @@
 #include "gpu/kernel/attention_parts.cuh"
 #include "gpu/op/resident.h"
 #include "ref/math/fn.h"
+#include "ref/ops/knob.h"
 
 /* How a call is cut into blocks; the choice changes no bit. `split`: few rows, so each part of the
  * cache gets its own blocks. `wide`: SB_ATTENTION_WIDE tiles share a block. This needs tiles for

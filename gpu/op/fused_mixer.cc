@@ -4,6 +4,7 @@
 #include "gpu/kernel/fused_heads.cuh"
 #include "gpu/op/fused.h"
 #include "ref/ops/form.h"
+#include "ref/ops/knob.h"
 
 static uint32_t number(size_t n)
 {

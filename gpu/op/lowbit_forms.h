@@ -10,6 +10,7 @@
 #include "gpu/kernel/lowbit_pack.h"
 #include "gpu/op/gpu.h"
 #include "ref/ops/act_quant.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/param.h"
 #include "ref/ops/rounding.h"
 

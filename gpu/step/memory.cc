@@ -1,6 +1,6 @@
 /* memory.cc - the resident arrays of a step. */
 #include "gpu/step/call.h"
-#include "ref/ops/knobs.h"
+#include "ref/ops/knob.h"
 #include "ref/state/state.h"
 
 sb_status sb_step_write(sb_queued_step *step, void *resident, const void *host, size_t bytes,

@@ -2,6 +2,7 @@
  * call, and copies. */
 #include "gpu/kernel/step.cuh"
 #include "gpu/step/call.h"
+#include "ref/ops/knob.h"
 
 sb_status sb_step_begin(const sb_step_call &c, int ahead, int shift)
 {

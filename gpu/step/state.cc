@@ -6,6 +6,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
+#include "ref/ops/knob.h"
 #include "ref/state/state.h"
 
 /* Converts E4M3 codes or bfloat16 to values: K-24. */

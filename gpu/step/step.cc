@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "ref/model/weights.h"
+#include "ref/ops/knob.h"
 
 /* --- launches -----------------------------------------------------------------------------------
  */
@@ -195,8 +196,9 @@ static sb_status run(sb_gpu_step *it, size_t rows, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE, "a step has %zu rows, expected 1 to %zu", rows,
                        step->options.slots);
     if (rows > 1 && !sb_knobs_have_row_states(&step->knobs))
-        return sb_fail(err, SB_ERR_UNSUPPORTED, "delta_rule=%s has no state after each row",
-                       sb_knob_value_name(step->knobs.value[SB_KNOB_delta_rule]));
+        return sb_fail(
+            err, SB_ERR_UNSUPPORTED, "delta_rule=%s has no state after each row",
+            sb_knob_value_name(static_cast<sb_knob_value>(step->knobs.value[SB_KNOB_delta_rule])));
     return play_rows(step, SB_STEP_rows, rows, err);
 }
 

@@ -6,6 +6,7 @@
 #include "ref/fast/dot/product.h"
 #include "ref/fast/arrays.h"
 #include "ref/fast/fast.h"
+#include "ref/ops/knob.h"
 
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
 #include "ref/math/fn.h"
 #include "ref/ops/form.h"
 #include "ref/fast/fast.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/param.h"
 
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include "ref/fast/arrays.h"
 #include "ref/ops/form.h"
 #include "ref/fast/fast.h"
+#include "ref/ops/knob.h"
 
 #include <stdlib.h>
 

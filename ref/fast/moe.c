@@ -5,6 +5,7 @@
 #include "ref/fast/dot/fn_array.h"
 #include "ref/fast/arrays.h"
 #include "ref/fast/fast.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/rounding.h"
 
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "ref/math/fn.h"
 #include "ref/fast/arrays.h"
 #include "ref/fast/fast.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/rope.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "ref/fast/dot/dot.h"
 #include "ref/fast/dot/fn_array.h"
 #include "ref/fast/fast.h"
+#include "ref/ops/knob.h"
 
 #include <stdlib.h>
 

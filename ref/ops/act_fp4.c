@@ -2,6 +2,7 @@
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_group.h"
+#include "ref/ops/knob.h"
 
 /* K-18: "D4 and D2 decode, E4 and E2 encode by F-6, saturating, and F-9" */
 static float through_e4m3(float x)

@@ -2,6 +2,7 @@
  * E2M1 or E4M3 with E8M0 scales. */
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_group.h"
+#include "ref/ops/knob.h"
 
 /* K-19: "E4 encodes by F-6, saturating. A NaN, which here only 0 times an infinity can make,
  * becomes 448" - the minimum and maximum before the conversion do this. */

@@ -7,6 +7,7 @@
 #include "ref/formats/small_float.h"
 #include "ref/math/law.h"
 #include "ref/ops/act_group.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/param.h"
 
 /* Returns the scheme that the container of the weight allows, whatever the knobs are. */

@@ -4,6 +4,7 @@
 #include "ref/formats/round.h"
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/op.h"
 
 /* K-11: "act to round scores, scaled scores and probabilities" */

@@ -1,6 +1,7 @@
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
 #include "ref/ops/form.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
 

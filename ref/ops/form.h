@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "ref/ops/knobs.h"
+#include "ref/ops/knob.h"
 
 /* K-31: "act, in every call; or act_steps, in decode steps and verifies" */
 static inline int sb_conv_rounds_products(const sb_knobs *knobs, sb_form form)
@@ -17,7 +17,7 @@ static inline int sb_conv_rounds_products(const sb_knobs *knobs, sb_form form)
 static inline sb_knob_value sb_softplus_of(const sb_knobs *knobs, sb_form form)
 {
     if (!SB_IS(knobs, softplus, vllm))
-        return knobs->value[SB_KNOB_softplus];
+        return (sb_knob_value)knobs->value[SB_KNOB_softplus];
     return form == SB_FORM_prompt ? SB_softplus_log_exp_abs : SB_softplus_log_exp;
 }
 
@@ -33,7 +33,7 @@ static inline int sb_beta_rounds(const sb_knobs *knobs, sb_form form)
 static inline sb_knob_value sb_l2norm_of(const sb_knobs *knobs, sb_form form)
 {
     if (!SB_IS(knobs, l2norm, vllm))
-        return knobs->value[SB_KNOB_l2norm];
+        return (sb_knob_value)knobs->value[SB_KNOB_l2norm];
     if (form == SB_FORM_prompt)
         return SB_l2norm_reciprocal;
     return form == SB_FORM_decode ? SB_l2norm_divide : SB_l2norm_rsqrt;

@@ -1,7 +1,9 @@
-#include "ref/ops/knobs.h"
+#include "ref/ops/knob.h"
 
 #include <stdio.h>
 #include <string.h>
+
+_Static_assert((int)SB_KNOB_COUNT <= (int)SB_KNOBS_MAX, "raise SB_KNOBS_MAX");
 
 static const struct {
     const char *name, *clause, *help;
@@ -47,9 +49,9 @@ static const struct {
 
 void sb_knobs_exact(sb_knobs *knobs)
 {
+    *knobs = (sb_knobs){{0}};
     for (unsigned v = SB_VALUE_COUNT; v-- > 0;)
-        knobs->value[value_rows[v].knob] =
-            (sb_knob_value)v; /* the loop runs backwards, so the first value is written last */
+        knobs->value[value_rows[v].knob] = v; /* backwards: the first value is written last */
 }
 
 sb_knob sb_knobs_first_other(const sb_knobs *a, const sb_knobs *b)
@@ -103,7 +105,7 @@ sb_status sb_knobs_set(sb_knobs *knobs, const char *assignment, sb_error *err)
             continue;
         for (unsigned v = 0; equals && v < SB_VALUE_COUNT; v++)
             if (value_rows[v].knob == k && strcmp(value_rows[v].name, equals + 1) == 0) {
-                knobs->value[k] = (sb_knob_value)v;
+                knobs->value[k] = v;
                 return SB_OK;
             }
         list_values((sb_knob)k, known, sizeof known);

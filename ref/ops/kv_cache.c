@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/formats/small_float.h"
+#include "ref/ops/knob.h"
 
 float sb_kv_scale(const sb_knobs *knobs, float stored_scale)
 {

@@ -1,5 +1,6 @@
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/op.h"
 #include "ref/ops/rounding.h"
 

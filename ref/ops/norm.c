@@ -3,6 +3,7 @@
  * is in l2norm.c. */
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/op.h"
 #include "ref/ops/param.h"
 

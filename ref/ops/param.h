@@ -5,7 +5,7 @@
 #include "ref/formats/matrix.h"
 #include "ref/formats/round.h"
 #include "ref/math/law.h"
-#include "ref/ops/knobs.h"
+#include "ref/ops/knob.h"
 
 /* K-17: "exact keeps the exact value. Every other law of Q-8 rounds to binary32 in its own
  * order" */

@@ -3,6 +3,7 @@
 #ifndef SB_OPS_ROUNDING_H
 #define SB_OPS_ROUNDING_H
 
+#include "ref/ops/knob.h"
 #include "ref/ops/op.h"
 
 /* True if the outputs of this layer are not rounded to the activation type. K-46: "f32 leaves the

@@ -3,6 +3,7 @@
 #include "ref/base/mem.h"
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/op.h"
 
 /* R-15: "over the logits l of all E experts, e_i = exp( RN(l_i - max l) ), p_i = RN( e_i / sum(e)

@@ -4,6 +4,7 @@
 #define SB_RUN_FORM_H
 
 #include "ref/model/config.h"
+#include "ref/ops/knob.h"
 #include "ref/run/hook.h"
 
 /* K-30: "A verify is a call of a round, unless it has a single row on a sequence that has a state,

@@ -4,6 +4,7 @@
  * the output of a mixer or an MLP. An op that follows a failed one does nothing (call.h). */
 #include "ref/run/layer.h"
 
+#include "ref/ops/knob.h"
 #include "ref/ops/kv_cache.h"
 #include "ref/run/form.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "ref/run/trunk.h"
 
 struct sb_session {

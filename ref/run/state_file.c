@@ -11,6 +11,7 @@
 #include "ref/base/spec.h"
 #include "ref/container/show.h"
 #include "ref/container/writer.h"
+#include "ref/ops/knob.h"
 #include "ref/run/state_text.h"
 #include "ref/state/piece.h"
 

@@ -8,6 +8,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/text.h"
 #include "ref/container/show.h"
+#include "ref/ops/knob.h"
 
 const char *sb_state_key_name(sb_state_key key)
 {

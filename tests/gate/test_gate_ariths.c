@@ -10,6 +10,7 @@
 
 #include "ref/base/rng.h"
 #include "ref/formats/small_float.h"
+#include "ref/ops/knob.h"
 #include "tests/lib/suite.h"
 #include "tools/judge/gate/gate.h"
 

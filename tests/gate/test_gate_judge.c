@@ -10,6 +10,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/formats/format.h"
+#include "ref/ops/knob.h"
 #include "tests/gate/tiny_op.h"
 #include "tools/cli/judge_baseline.h"
 #include "tools/judge/gate/case.h"

@@ -4,6 +4,7 @@
 #include "gpu/kernel/fused_delta.cuh"
 #include "gpu/kernel/fused_heads.cuh"
 #include "gpu/kernel/rope.cuh"
+#include "ref/ops/knob.h"
 #include "ref/ops/kv_cache.h"
 #include "tests/gpu/fused.h"
 #include "tests/lib/suite.h"

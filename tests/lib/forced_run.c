@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ref/ops/knob.h"
 #include "tests/lib/cmocka.h"
 
 typedef struct at_work {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/ops/knob.h"
 #include "tests/lib/record.h"
 #include "tests/quant/fixture.h"
 

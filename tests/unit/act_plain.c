@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
+
 static double single(double x)
 {
     return (double)(float)x;

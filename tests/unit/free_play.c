@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
 #include "tools/judge/sim/sim.h"
 #include "tools/judge/trace/capture.h"
 

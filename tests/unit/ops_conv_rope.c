@@ -1,4 +1,5 @@
 /* ops_conv_rope.c - tests of the convolution and of the rotary embedding. */
+#include "ref/ops/knob.h"
 #include "tests/unit/ops.h"
 
 #include <math.h>

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
+
 delta_operands delta_draw(size_t T, size_t nK, size_t r, size_t dk, size_t dv, float decay)
 {
     size_t nV = nK * r, stride = nV * dv + 3;

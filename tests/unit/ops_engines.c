@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "ref/ops/knob.h"
 #include "ref/ops/kv_cache.h"
 
 /* Scores 0 and -s, values 0 and v: f32 gives R(v p), act R(v R(p)), flash R(R(e) v / (1 + e)). */

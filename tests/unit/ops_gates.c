@@ -1,5 +1,6 @@
 /* ops_gates.c - tests of the inputs of the delta rule: the norm of queries and keys (R-6) and the
  * gates (R-5), in all the forms of engines. */
+#include "ref/ops/knob.h"
 #include "tests/unit/ops.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* ops_moe.c - tests of the router and of the sum over experts. */
+#include "ref/ops/knob.h"
 #include "tests/unit/ops.h"
 
 #include <math.h>

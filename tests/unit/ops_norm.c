@@ -1,4 +1,5 @@
 /* ops_norm.c - tests of the norms with a weight. */
+#include "ref/ops/knob.h"
 #include "tests/unit/ops.h"
 
 #include <math.h>

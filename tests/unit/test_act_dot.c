@@ -15,6 +15,7 @@
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/dot.h"
 #include "ref/math/law.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/kv_cache.h"
 #include "ref/ops/op.h"
 #include "tests/lib/plain.h"

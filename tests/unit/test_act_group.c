@@ -7,6 +7,7 @@
 #include "ref/base/bytes.h"
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_group.h"
+#include "ref/ops/knob.h"
 #include "tests/lib/plain.h"
 #include "tests/unit/act_plain.h"
 

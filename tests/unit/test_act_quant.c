@@ -12,6 +12,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/ops/act_quant.h"
+#include "ref/ops/knob.h"
 #include "tests/lib/plain.h"
 #include "tests/unit/act_plain.h"
 

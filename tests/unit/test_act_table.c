@@ -9,6 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/ops/act_group.h"
+#include "ref/ops/knob.h"
 #include "tests/lib/plain.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ref/fast/fast.h"
+#include "ref/ops/knob.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/poison.h"
 #include "tests/lib/plain_dot.h"

@@ -16,6 +16,7 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/fast/dot/dot.h"
+#include "ref/ops/knob.h"
 #include "ref/run/backend.h"
 #include "tests/lib/check_all.h"
 #include "tests/lib/quant_layer.h"

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
 #include "tests/lib/suite.h"
 #include "tools/judge/compare/explain.h"
 

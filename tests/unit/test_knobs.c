@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/plain.h"
 #include "tests/lib/record.h"

@@ -4,6 +4,7 @@
 #include "tests/unit/ops.h"
 
 #include "ref/fast/dot/dot.h"
+#include "ref/ops/knob.h"
 
 /* K-2: "act first rounds each parameter to the activation type" */
 float *plain_param(const sb_knobs *knobs, const sb_matrix *matrix, uint32_t row)

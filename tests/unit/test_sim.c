@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
 #include "ref/run/round.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"

@@ -9,6 +9,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/ball.h"
 #include "tools/judge/bound/bound.h"
 #include "tools/judge/sim/arith.h"

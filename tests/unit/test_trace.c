@@ -6,6 +6,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
+#include "ref/ops/knob.h"
 #include "ref/state/piece.h"
 #include "tests/lib/record.h"
 #include "tests/mtp/play.h"

@@ -7,6 +7,7 @@
 #include "ref/container/show.h"
 #include "ref/container/stub.h"
 #include "ref/fast/dot/dot.h"
+#include "ref/ops/knob.h"
 #include "ref/run/backend.h"
 #include "ref/run/model.h"
 #include "tools/cli/cli.h"

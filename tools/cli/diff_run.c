@@ -7,6 +7,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
+#include "ref/ops/knob.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/diff_audit.h"
 #include "tools/judge/fault/planted.h"

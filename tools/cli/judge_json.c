@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/ops/knob.h"
 #include "tools/cli/judge_show.h"
 #include "tools/judge/gate/case.h"
 

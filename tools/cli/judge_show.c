@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/ops/knob.h"
 #include "tools/cli/cli.h"
 #include "tools/report/part/xml.h"
 

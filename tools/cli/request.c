@@ -6,6 +6,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
 #include "ref/container/show.h"
+#include "ref/ops/knob.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/runner.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/ops/knob.h"
 #include "tools/cli/request.h"
 
 /* Numbers are text: a seed may exceed the JSON numbers of other programs, and the shortest decimal

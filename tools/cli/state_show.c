@@ -6,6 +6,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/container/show.h"
+#include "ref/ops/knob.h"
 #include "ref/state/compare.h"
 #include "tools/cli/cli.h"
 

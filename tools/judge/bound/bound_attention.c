@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/wide_fn.h"
 
 /* T-11: "a common shift cancels; each exponent errs by eta_i = delta_i + u (|s_i - max| + 2

@@ -13,6 +13,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/root.h"
 #include "ref/ops/form.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/wide_fn.h"
 
 const sb_ball *sb_chunk_balls_row(const sb_chunk_balls *c, const sb_ball *x, size_t i)

@@ -2,6 +2,7 @@
 #include "tools/judge/bound/bound_codes.h"
 
 #include "ref/formats/wide.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/param.h"
 #include "tools/judge/bound/wide_fn.h"
 

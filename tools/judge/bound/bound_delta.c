@@ -12,6 +12,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/ops/form.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/wide_fn.h"
 
 /* Columns of the state that are computed side by side, in vectors. */

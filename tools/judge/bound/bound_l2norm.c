@@ -3,6 +3,7 @@
 #include "tools/judge/bound/bound.h"
 
 #include "ref/ops/form.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/wide_fn.h"
 
 /* T-32: "The other forms of l2norm (K-32) are balls of the same steps"

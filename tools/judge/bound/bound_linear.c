@@ -8,6 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/formats/wide.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/rounding.h"
 #include "ref/ops/param.h"
 #include "tools/judge/bound/bound_codes.h"

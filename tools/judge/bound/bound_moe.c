@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/rounding.h"
 
 /* R-15: "w_i = RN( p_i / sum of the kept p ) where the model renormalises, else p_i; K-13 rounds w"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/param.h"
 #include "tools/judge/bound/wide_fn.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/wide_fn.h"
 
 /* T-20: "the frequency f has f times the error of the step, and u for each product but the last,

@@ -10,6 +10,7 @@
 #include "ref/base/spec.h"
 #include "ref/container/writer.h"
 #include "ref/formats/wide.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/values.h"
 #include "tools/judge/compare/bundle.h"
 #include "tools/judge/compare/bundle_matrix.h"

@@ -8,6 +8,7 @@
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
 #include "ref/base/root.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/compare/envelope_parts.h"
 
 static int is_odd(size_t i)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/kv_cache.h"
 #include "ref/ops/values.h"
 #include "tools/judge/compare/envelope_parts.h"

@@ -6,6 +6,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/base/root.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/compare/envelope_parts.h"
 
 static int among(const uint32_t *ids, size_t k, uint32_t id)

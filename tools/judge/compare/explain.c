@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 
 enum { BEST = 4 }; /* single changes that are tried in pairs */
 

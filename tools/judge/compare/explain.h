@@ -4,6 +4,7 @@
 #ifndef SB_COMPARE_EXPLAIN_H
 #define SB_COMPARE_EXPLAIN_H
 
+#include "ref/ops/knob.h"
 #include "tools/judge/compare/differ.h"
 
 /* A change of the reference. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/compare/explain.h"
 
 static const char *const behaves[SB_VALUE_COUNT] = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 
 /* --- sequences -------------------------------------------------------------------------------- */
 

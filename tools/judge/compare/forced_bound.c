@@ -7,6 +7,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/ops/act_quant.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/values.h"
 #include "tools/judge/bound/bound.h"
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
 #include "tools/judge/compare/forced_parts.h"
 
 forced_memory *forced_memory_of(sb_forced *f, uint32_t layer)

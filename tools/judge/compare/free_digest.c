@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
 #include "ref/state/piece.h"
 #include "tools/judge/compare/free_parts.h"
 #include "tools/judge/compare/state_place.h"

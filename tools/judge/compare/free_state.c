@@ -8,6 +8,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/root.h"
+#include "ref/ops/knob.h"
 #include "ref/state/piece.h"
 #include "tools/judge/compare/free_parts.h"
 #include "tools/judge/compare/state_place.h"

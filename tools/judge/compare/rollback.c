@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 
 /* Which of the states within a round is read. */
 typedef enum slot {

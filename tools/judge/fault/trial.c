@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/fault/trial_hit.h"
 #include "tools/judge/trace/capture.h"
 #include "tools/judge/trace/cut.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/ops/knob.h"
 
 /* V-109: "35 u for 32 products where sums keep 23 bits, and 37 2^-13 where they keep 13" */
 static const sb_atom fp8_wide = {.name = "fp8_mma",

@@ -4,6 +4,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/root.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/bound.h"
 #include "tools/judge/bound/wide_fn.h"
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ref/ops/knob.h"
 #include "tools/judge/compare/verdict.h"
 
 size_t sb_gate_points(const sb_gate_arith *ar, sb_gate_point *out)

@@ -10,6 +10,7 @@
 #include "ref/base/mem.h"
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_quant.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/gate/case.h"
 #include "tools/judge/gate/weights.h"
 

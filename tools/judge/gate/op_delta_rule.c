@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/bound.h"
 #include "tools/judge/gate/whole.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/bound.h"
 #include "tools/judge/gate/topk.h"
 #include "tools/judge/gate/weights.h"

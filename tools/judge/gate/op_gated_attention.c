@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/wide_fn.h"
 #include "tools/judge/gate/attend.h"
 #include "tools/judge/gate/whole.h"

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/bound/bound.h"
 #include "tools/judge/bound/wide_fn.h"
 #include "tools/judge/gate/whole.h"

@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/gate/weights_parts.h"
 #include "tools/judge/gate/whole.h"
 

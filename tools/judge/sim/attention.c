@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
+#include "ref/ops/knob.h"
 
 /* K-8: "exact is RN( theta^(-2f/rd) )"; "torch is RN( 1 / RN( RN(theta)^e ) )"; "the angle of every
  * other f is RN( the angle of f - 1 times RN( theta^(-2/rd) ) )" */

@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/ops/form.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/param.h"
 
 /* R-4: "the new conv state is the last kw-1 columns of u". `columns` holds the state, then the

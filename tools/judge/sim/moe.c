@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/rounding.h"
 
 /* "e_i = exp( RN(l_i - max l) ), p_i = RN( e_i / sum(e) )" */

@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/ops/form.h"
+#include "ref/ops/knob.h"
 #include "ref/ops/param.h"
 
 /* 1 / sqrt(sum of squares / divisor + eps) */

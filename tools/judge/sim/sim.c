@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/ops/knob.h"
 #include "tools/judge/sim/arith.h"
 #include "tools/judge/sim/sims.def"
 

@@ -16,6 +16,7 @@
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "ref/container/writer.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/trace/level.h"
 #include "tools/judge/trace/names.h"
 #include "tools/judge/trace/trace_file.h"
