@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 #include "ref/formats/small_float.h"
 

@@ -1,5 +1,6 @@
 /* body_cuda.cu - memory and launches of a device. Everything goes through one stream, in order. */
 #include "gpu/op/body.h"
+#include "ref/formats/format.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -3,6 +3,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/fast/dot/dot.h"
 #include "ref/math/law.h"

@@ -2,6 +2,7 @@
 #ifndef SB_OPS_ARRAYS_H
 #define SB_OPS_ARRAYS_H
 
+#include "ref/formats/plain_row.h"
 #include "ref/formats/round.h"
 #include "ref/ops/param.h"
 

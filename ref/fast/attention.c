@@ -1,6 +1,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
 #include "ref/fast/dot/dot.h"
+#include "ref/formats/format.h"
 #include "ref/math/fn.h"
 #include "ref/fast/dot/fn_array.h"
 #include "ref/fast/dot/product.h"

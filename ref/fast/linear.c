@@ -7,6 +7,7 @@
 #include "ref/fast/dot/rounded.h"
 #include "ref/fast/dot/row.h"
 #include "ref/fast/arrays.h"
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "ref/ops/param.h"
 #include "ref/ops/rounding.h"

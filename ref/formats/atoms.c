@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 
 const sb_atom sb_atoms[] = {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ref/formats/format.h"
+#include "ref/formats/formats.h"
 
 #ifdef __cplusplus
 extern "C" {

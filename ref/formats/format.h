@@ -6,16 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ref/formats/formats.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum sb_format {
-#define SB_FORMAT(id, name, bits, clause) SB_FORMAT_##id,
-#include "ref/formats/formats.def"
-#undef SB_FORMAT
-    SB_FORMAT_COUNT
-} sb_format;
 
 const char *sb_format_name(sb_format format); /* "BF16"; "" if files have no name for it */
 unsigned sb_format_bits(sb_format format);    /* bits per element */

@@ -5,8 +5,11 @@
 #ifndef SB_FORMATS_MATRIX_H
 #define SB_FORMATS_MATRIX_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "ref/formats/containers.h"
-#include "ref/formats/format.h"
+#include "ref/formats/formats.h"
 
 /* The layout of the codes of a matrix. */
 typedef enum sb_packing {
@@ -85,19 +88,6 @@ static inline int sb_matrix_quantized(const sb_matrix *matrix)
 static inline uint64_t sb_matrix_stored_row(const sb_matrix *matrix, uint32_t row)
 {
     return matrix->first_row + (uint64_t)(matrix->row_map ? matrix->row_map[row] : row);
-}
-
-/* First byte of row i of a plain matrix. */
-static inline const unsigned char *sb_matrix_row_bytes(const sb_matrix *matrix, uint32_t row)
-{
-    return matrix->data +
-           sb_matrix_stored_row(matrix, row) * matrix->cols * sb_format_bytes(matrix->format);
-}
-
-/* The exact values of row i of a plain matrix. */
-static inline void sb_matrix_row(const sb_matrix *matrix, uint32_t row, float *values)
-{
-    sb_decode(matrix->format, sb_matrix_row_bytes(matrix, row), matrix->cols, values);
 }
 
 #endif

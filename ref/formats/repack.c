@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 
 /* The number of nibbles in a word: rows that share the word in AWQ, columns of one row
  * otherwise. */

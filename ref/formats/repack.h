@@ -2,6 +2,7 @@
 #ifndef SB_FORMATS_REPACK_H
 #define SB_FORMATS_REPACK_H
 
+#include "ref/formats/format.h"
 #include "ref/formats/matrix.h"
 
 /* Converts `rows` rows of a matrix with another packing to the layout of SB_PACKING_rows: code j at

@@ -2,7 +2,9 @@
 #ifndef SB_FORMATS_ROUND_H
 #define SB_FORMATS_ROUND_H
 
-#include "ref/formats/format.h"
+#include <stddef.h>
+
+#include "ref/formats/formats.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,6 +1,7 @@
 #include "ref/formats/small_float.h"
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 
 /* Fields of a binary32. */
 #define SIGN 0x80000000u

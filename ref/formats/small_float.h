@@ -11,9 +11,10 @@
 #ifndef SB_FORMATS_SMALL_FLOAT_H
 #define SB_FORMATS_SMALL_FLOAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-#include "ref/formats/format.h"
+#include "ref/formats/formats.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/small_float.h"
 
 /* The nibble of element j of eight in an AWQ word. */

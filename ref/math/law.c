@@ -1,6 +1,7 @@
 #include "ref/math/law.h"
 
 #include "ref/base/bytes.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 
 static const struct {

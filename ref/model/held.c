@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "ref/formats/format.h"
+
 /* For each container, the family and the packings that a declaration may have. */
 static const struct {
     sb_declared_family family;

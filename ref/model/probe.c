@@ -7,6 +7,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 
 /* Finds the layer's tensor with this suffix. The parts of a stack are named P.suffix, P_suffix, or
  * P_suffix without "weight_"; its codes are named P. */

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/formats/format.h"
 #include "ref/formats/round.h"
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"

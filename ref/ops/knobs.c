@@ -1,3 +1,4 @@
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "ref/base/status.h"
-#include "ref/formats/format.h"
+#include "ref/formats/formats.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/ops/knob.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/ops/act_quant.h"
 #include "ref/ops/knob.h"

@@ -3,6 +3,7 @@
 #define SB_OPS_PARAM_H
 
 #include "ref/formats/matrix.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/round.h"
 #include "ref/math/law.h"
 #include "ref/ops/knob.h"

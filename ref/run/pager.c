@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/map.h"
+#include "ref/formats/format.h"
 
 /* A range is a run of bytes of the mapping. A unit is a set of ranges that are requested and
  * released together: the dense part of a layer, one expert, or the head. */

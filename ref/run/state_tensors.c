@@ -5,6 +5,7 @@
 #include "ref/base/bytes.h"
 #include "ref/container/digest.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "ref/run/state_reader.h"
 #include "ref/state/piece.h"
 

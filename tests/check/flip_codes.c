@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 
 static int ends(const char *name, const char *suffix)

@@ -10,6 +10,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 
 static void draw_master(scan_case *c, uint64_t seed)

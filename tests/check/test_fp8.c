@@ -9,6 +9,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
 #include "tests/check/folder.h"

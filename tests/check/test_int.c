@@ -10,6 +10,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "tests/check/folder.h"
 #include "tests/check/plant.h"

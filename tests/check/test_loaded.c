@@ -8,6 +8,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/digest.h"
+#include "ref/formats/format.h"
 #include "ref/math/law.h"
 #include "tests/check/folder.h"
 #include "tools/check/loaded/loaded.h"

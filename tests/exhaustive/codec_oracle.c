@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 
 /* one prototype for all encoders */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ref/formats/format.h"
+#include "ref/formats/formats.h"
 
 typedef enum codec_kind {
     CODEC_FLOATING, /* (1 + f 2^-fraction_bits) 2^(e - bias), or a subnormal */

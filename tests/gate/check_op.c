@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/run/backend.h"
 #include "tools/judge/fault/mistakes.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/run/backend.h"
 #include "tools/judge/fault/mistakes.h"
 

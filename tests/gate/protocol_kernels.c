@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 
 /* A tensor in binary64, which holds all binary32 values, quiet NaN included. */
 typedef struct array {

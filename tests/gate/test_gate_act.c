@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/formats/format.h"
 #include "tests/gate/check_op.h"
 
 /* --- swiglu --------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/ops/knob.h"
 #include "tests/lib/suite.h"

@@ -10,6 +10,7 @@
 #include <mpfr.h>
 #include <stdlib.h>
 
+#include "ref/formats/format.h"
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
 

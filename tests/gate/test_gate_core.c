@@ -15,6 +15,7 @@
 #include "ref/container/map.h"
 #include "ref/container/safetensors.h"
 #include "ref/container/writer.h"
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "tests/gate/tiny_op.h"
 #include "tests/lib/suite.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "tests/gate/tiny_op.h"
 #include "tests/lib/suite.h"
 #include "tools/judge/gate/case.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/formats/format.h"
 #include "tests/gate/check_op.h"
 
 #define EXPERTS "rows=3,experts=4,slots=2,hidden=160,inner=128"

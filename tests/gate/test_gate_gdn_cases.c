@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/run/backend.h"
 #include "tests/gate/check_op.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "tests/gate/check_op.h"
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/formats/format.h"
 #include "tests/gate/held.h"
 #include "tests/lib/suite.h"
 #include "tools/judge/gate/whole.h"

@@ -2,6 +2,7 @@
  * wrongly. */
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "tests/gpu/atom_model.h"
 

@@ -1,6 +1,7 @@
 #include "tests/gpu/atom_model.h"
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 
 enum { MOST = 64 };

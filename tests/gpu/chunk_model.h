@@ -8,6 +8,7 @@
 #include "gpu/cuda.h"
 #include "gpu/math/exp.h"
 #include "gpu/math/rsqrt.h"
+#include "ref/formats/format.h"
 #include "tests/gpu/delta_call.h"
 
 struct chunk_matrix {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ref/fast/fast.h"
+#include "ref/formats/format.h"
 #include "tests/gpu/op_judge.h"
 #include "tests/gpu/plant.h"
 #include "tests/gpu/schedules.h"

@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/fast/fast.h"
+#include "ref/formats/format.h"
 #include "ref/ops/rounding.h"
 #include "tests/gpu/linear_layers.h"
 

@@ -7,6 +7,7 @@
 
 #include "gpu/kernel/linear_launch.cuh"
 #include "gpu/kernel/pack.h"
+#include "ref/formats/format.h"
 #include "ref/ops/op.h"
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/linear_layers.h"

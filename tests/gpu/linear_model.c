@@ -6,6 +6,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/formats/atoms.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 
 enum { CHUNK = 64, STEP = 16, PART = 32, NONE = -1 };

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "ref/fast/fast.h"
+#include "ref/formats/format.h"
 #include "tests/gpu/lowbit_layer.h"
 #include "tests/gpu/schedules.h"
 #include "tools/judge/bound/bound.h"

@@ -16,6 +16,7 @@
 #include "gpu/kernel/lowbit_pack.h"
 #include "ref/base/bytes.h"
 #include "ref/formats/atoms.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"

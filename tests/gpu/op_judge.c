@@ -7,6 +7,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/ops/values.h"
 #include "tests/lib/cmocka.h"
 #include "tools/judge/bound/bound.h"

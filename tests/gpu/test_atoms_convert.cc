@@ -7,6 +7,7 @@
 #include "gpu/atom/convert.h"
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "tests/lib/suite.h"
 

@@ -10,6 +10,7 @@
 
 #include "gpu/kernel/act_quant.cuh"
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_group.h"
 #include "tests/lib/suite.h"

@@ -3,6 +3,7 @@
  * heads. Also continues from the state. */
 #include <stdio.h>
 
+#include "ref/formats/format.h"
 #include "tests/gpu/chunk_model.h"
 #include "tests/lib/suite.h"
 

@@ -5,6 +5,7 @@
 
 #include "gpu/emu/count.h"
 #include "gpu/kernel/delta_carry.cuh"
+#include "ref/formats/format.h"
 #include "tests/gpu/delta_call.h"
 #include "tests/lib/suite.h"
 

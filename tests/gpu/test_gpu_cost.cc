@@ -5,6 +5,7 @@
 #include "gpu/kernel/linear_shape.h"
 #include "gpu/kernel/pack.h"
 #include "gpu/op/experts.h"
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "tests/gpu/cost_cases.h"
 #include "tests/gpu/linear_layers.h"

@@ -1,5 +1,6 @@
 /* test_gpu_experts.cc - rows sorted by expert, and layers of experts for them, in the emulator. */
 #include "gpu/kernel/wide_lowbit.cuh"
+#include "ref/formats/format.h"
 #include "tests/gpu/lowbit_checks.h"
 #include "tests/gpu/routing.h"
 #include "tests/lib/suite.h"

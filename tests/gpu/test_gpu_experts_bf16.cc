@@ -11,6 +11,7 @@
 #include "gpu/kernel/pack.h"
 #include "gpu/kernel/wide_launch.cuh"
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "tests/gpu/linear_layers.h"
 #include "tests/gpu/linear_model.h"
 #include "tests/gpu/plant.h"

@@ -11,6 +11,7 @@
 #include "gpu/op/experts.h"
 #include "gpu/op/fused.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/launches_of.h"
 #include "tests/gpu/linear_layers.h"

@@ -9,6 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "tests/gpu/plant.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"

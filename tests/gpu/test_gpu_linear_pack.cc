@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/kernel/pack.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
 #include "tests/gpu/atom_model.h"

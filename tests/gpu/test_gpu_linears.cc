@@ -11,6 +11,7 @@
 #include "gpu/kernel/pack.h"
 #include "gpu/op/linears.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/ops/rounding.h"
 #include "tests/gpu/emu_bench.h"
 #include "tests/gpu/launches_of.h"

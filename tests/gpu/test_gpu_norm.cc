@@ -2,6 +2,7 @@
 #include "tests/lib/suite.h"
 
 #include "gpu/kernel/norm.cuh"
+#include "ref/formats/plain_row.h"
 #include "tests/gpu/gpu_op.h"
 
 enum { MOST = 65 * 2304 };

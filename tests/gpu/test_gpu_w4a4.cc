@@ -1,4 +1,5 @@
 /* test_gpu_w4a4.cc - linear layers of E2M1 weights with E2M1 inputs, in the emulator. */
+#include "ref/formats/format.h"
 #include "tests/gpu/lowbit_checks.h"
 #include "tests/lib/suite.h"
 

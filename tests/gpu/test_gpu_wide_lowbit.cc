@@ -3,6 +3,7 @@
  * bytes read; planted faults. */
 #include "gpu/emu/count.h"
 #include "gpu/kernel/wide_lowbit.cuh"
+#include "ref/formats/format.h"
 #include "tests/gpu/lowbit_checks.h"
 #include "tests/lib/suite.h"
 

@@ -14,6 +14,7 @@
 #include "ref/container/file.h"
 #include "ref/container/json.h"
 #include "ref/fast/dot/dot.h"
+#include "ref/formats/format.h"
 #include "tests/hf/sha256.h"
 #include "tools/make/make.h"
 

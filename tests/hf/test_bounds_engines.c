@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ref/fast/fast.h"
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "tests/hf/drawn.h"
 #include "tests/lib/plain.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 
 enum { MOST = 64, GROUP = 16 };

@@ -8,6 +8,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/hash.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "tools/make/normal.h"
 
 enum { GUARD = 64 };                         /* bytes on each side */

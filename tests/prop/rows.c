@@ -4,6 +4,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 
 typedef struct draw {

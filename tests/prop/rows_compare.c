@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/dot.h"
 #include "ref/fast/dot/row.h"

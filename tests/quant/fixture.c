@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/formats/format.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/cmocka.h"
 

@@ -9,6 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/hash.h"
 #include "ref/fast/fast.h"
+#include "ref/formats/format.h"
 #include "ref/math/law.h"
 #include "tests/quant/fixture.h"
 #include "tools/judge/bound/bound.h"

@@ -8,6 +8,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "tests/lib/cmocka.h"
 

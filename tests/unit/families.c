@@ -3,6 +3,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/fast/dot/dot.h"
+#include "ref/formats/format.h"
 
 /* The random numbers of a case come from one stream, in order. */
 typedef struct cursor {

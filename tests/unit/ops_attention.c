@@ -1,6 +1,7 @@
 /* ops_attention.c - tests of attention over the cache (R-12), and of the rounding to the activation
  * type in all ops. */
 #include "ref/fast/fast.h"
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "tests/unit/ops.h"
 

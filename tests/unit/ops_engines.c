@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "ref/ops/kv_cache.h"
 

@@ -1,5 +1,6 @@
 /* ops_mlp.c - tests of the operations that are neither mixing nor normalising: R-1, R-2, R-14 to
  * R-18. */
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "tests/unit/ops.h"
 

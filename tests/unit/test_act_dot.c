@@ -12,6 +12,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/fast/fast.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/dot.h"
 #include "ref/math/law.h"

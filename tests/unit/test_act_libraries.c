@@ -10,6 +10,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/container/safetensors.h"
+#include "ref/formats/format.h"
 #include "ref/ops/act_quant.h"
 #include "tests/lib/plain.h"
 

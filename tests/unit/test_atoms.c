@@ -12,6 +12,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/formats/atoms.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "tools/judge/sim/arith.h"
 

@@ -11,6 +11,7 @@
 #include "ref/base/rng.h"
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/batch.h"
 #include "ref/fast/dot/kernels.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "tests/lib/quant_layer.h"
 

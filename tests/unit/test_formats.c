@@ -11,6 +11,7 @@
 #include "ref/base/rng.h"
 #include "ref/formats/format.h"
 #include "ref/formats/matrix.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/round.h"
 
 /* A 16-bit format of one sign bit, some exponent bits, some fraction bits. */

@@ -14,6 +14,7 @@
 #include "ref/base/rng.h"
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/math/law.h"
 #include "tools/check/hash/manifest.h"

@@ -8,6 +8,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/container/file.h"
+#include "ref/formats/plain_row.h"
 #include "tests/lib/checkpoint.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

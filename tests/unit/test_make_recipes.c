@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/formats/plain_row.h"
 #include "ref/run/session.h"
 #include "tests/lib/checkpoint.h"
 #include "tools/make/fill.h"

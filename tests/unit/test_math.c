@@ -20,6 +20,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
 #include "ref/fast/dot/dot.h"
+#include "ref/formats/format.h"
 #include "ref/math/exact.h"
 #include "ref/fast/dot/kernels.h"
 #include "tests/lib/suite.h"

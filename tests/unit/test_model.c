@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/plain_row.h"
 #include "ref/model/row_map.h"
 #include "tests/lib/checkpoint.h"
 #include "tests/lib/record.h"

@@ -4,6 +4,7 @@
 #include "tests/unit/ops.h"
 
 #include "ref/fast/dot/dot.h"
+#include "ref/formats/plain_row.h"
 #include "ref/ops/knob.h"
 
 /* K-2: "act first rounds each parameter to the activation type" */

@@ -9,6 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/round.h"
 #include "ref/fast/dot/dot.h"
 #include "ref/fast/dot/rounded.h"

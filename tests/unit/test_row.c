@@ -8,6 +8,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/kernels.h"
 #include "ref/fast/dot/row.h"

@@ -15,6 +15,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/fast/dot/dot.h"
+#include "ref/formats/plain_row.h"
 #include "ref/math/exact.h"
 #include "ref/run/session.h"
 #include "tools/bench/bench_check.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "tools/bench/f32_parts.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/text.h"
+#include "ref/formats/format.h"
 #include "tools/bench/rounding.h"
 
 static const char *const names[SB_BENCH_KINDS] = {

@@ -4,6 +4,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/int_dot.h"
 #include "ref/fast/dot/kernels.h"

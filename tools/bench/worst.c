@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/row.h"
 #include "tools/bench/rounding.h"

@@ -6,6 +6,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 
 /* A matrix, or the matrices of all experts. */
 typedef struct item {

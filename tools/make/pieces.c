@@ -8,6 +8,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "tools/make/bulk.h"
 #include "tools/make/draw.h"
 #include "tools/make/pieces_parts.h"

@@ -8,6 +8,7 @@
 #include "ref/fast/dot/kernels.h"
 #include "ref/fast/dot/lanes.h"
 #include "ref/fast/dot/superacc.h"
+#include "ref/formats/plain_row.h"
 #include "ref/math/exact.h"
 #include "ref/math/start.h"
 

@@ -1,3 +1,4 @@
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/fast/dot/kernels.h"
 #include "ref/fast/dot/tile.h"

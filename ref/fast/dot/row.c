@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/threads.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/batch.h"
 #include "ref/fast/dot/kernels.h"

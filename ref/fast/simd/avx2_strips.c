@@ -7,6 +7,7 @@
 #include "ref/fast/simd/avx2.h"
 #include "ref/fast/simd/fixed.h"
 #include "ref/fast/dot/strips.h"
+#include "ref/formats/format.h"
 
 enum { BLOCK = SB_STRIP_BLOCK, DIGITS = SB_STRIP_DIGITS, ROWS = SB_STRIP_ROWS };
 enum { EIGHTS = ROWS / 8, FOURS = BLOCK / 4 };

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "ref/fast/simd/rows.h"
+#include "ref/formats/format.h"
 
 /* Returns the sum of a group. An incomplete block is padded with zeros. */
 INLINE vec group_sum(row *r, sb_format format, const unsigned char *codes, const double *x,

@@ -5,6 +5,7 @@
 
 #include "ref/base/text.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/graft/config.h"
 
 enum { NAME = SB_MAX_TENSOR_NAME, REGEX = 2 * SB_MAX_TENSOR_NAME + 64 };

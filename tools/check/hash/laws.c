@@ -5,6 +5,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
+#include "ref/formats/format.h"
 #include "tools/check/hash/nvfp4_table.h"
 
 typedef struct histogram {

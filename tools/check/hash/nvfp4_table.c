@@ -1,5 +1,7 @@
 #include "tools/check/hash/nvfp4_table.h"
 
+#include "ref/formats/format.h"
+
 int sb_fp4_table_fits(const sb_matrix *m)
 {
     const sb_quant *q = &m->quant;

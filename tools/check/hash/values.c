@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "ref/container/show.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"
 #include "ref/model/origin.h"

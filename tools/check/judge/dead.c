@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 #include "tools/check/scan/across.h"
 

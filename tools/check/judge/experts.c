@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 #include "tools/check/scan/across.h"
 

@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/across.h"
 #include "tools/check/scan/rows.h"
 #include "tools/check/scan/scan_fit.h"

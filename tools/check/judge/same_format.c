@@ -7,6 +7,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/across.h"
 #include "tools/check/scan/payload_parts.h"
 #include "tools/check/judge/same_format.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/group.h"
 #include "tools/check/judge/structure.h"
 

@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/group.h"
 #include "tools/check/judge/structure.h"
 

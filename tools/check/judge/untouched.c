@@ -4,6 +4,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/across.h"
 #include "tools/check/read/norms.h"
 #include "tools/check/scan/recipe.h"

@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/digest.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "ref/model/probe.h"
 #include "tools/check/loaded/loaded_parts.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/formats/format.h"
 #include "tools/check/loaded/loaded_parts.h"
 #include "tools/check/hash/laws.h"
 #include "tools/check/hash/nvfp4_table.h"

@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "ref/model/held.h"
 #include "ref/model/probe.h"
 #include "ref/model/take.h"

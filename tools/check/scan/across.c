@@ -7,6 +7,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "ref/math/fn.h"
 #include "ref/model/probe.h"
 

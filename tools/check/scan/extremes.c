@@ -5,6 +5,8 @@
 #include <inttypes.h>
 
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 #include "tools/check/scan/across.h"
 

@@ -8,6 +8,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/block_votes.h"
 #include "tools/check/scan/follow.h"
 #include "tools/check/scan/producer.h"

@@ -7,6 +7,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/int_usual.h"
 #include "tools/check/scan/ints.h"
 #include "tools/check/scan/rows.h"

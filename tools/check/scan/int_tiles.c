@@ -3,6 +3,7 @@
  * that of sb_scan_int_rows. */
 #include <math.h>
 
+#include "ref/formats/format.h"
 #include "tools/check/scan/int_pass.h"
 #include "tools/check/scan/rows.h"
 

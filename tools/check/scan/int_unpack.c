@@ -1,5 +1,6 @@
 /* int_unpack.c - integer codes of several rows at once, from each of the four packings. */
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/ints.h"
 
 sb_int_range sb_int_range_of(sb_format format)

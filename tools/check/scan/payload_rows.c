@@ -1,5 +1,6 @@
 /* payload_rows.c - the rows of a matrix in memory, whether mapped or read. */
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/check/scan/payload_parts.h"
 
 /* Elements of a panel: with this number, the codes, the original's BF16 and two rows of doubles

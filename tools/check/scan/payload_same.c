@@ -5,6 +5,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "tools/check/scan/payload_parts.h"
 #include "tools/check/scan/scan.h"

@@ -6,6 +6,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/container/show.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 
 static int little_endian(void)

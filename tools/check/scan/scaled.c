@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/formats/plain_row.h"
 #include "tools/check/scan/across.h"
 
 enum {

@@ -2,6 +2,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "ref/formats/plain_row.h"
 #include "ref/formats/small_float.h"
 #include "ref/formats/wide.h"
 #include "ref/fast/dot/dot.h"

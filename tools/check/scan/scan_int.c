@@ -3,6 +3,7 @@
  * what is usual in the checkpoint. int_tiles.c does the same faster, where the columns of a group
  * are neighbours. */
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "tools/check/scan/int_pass.h"
 #include "tools/check/scan/rows.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/wide.h"
 #include "tools/check/read/bf16.h"
 #include "tools/check/scan/rows.h"

@@ -5,6 +5,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/text.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "tools/check/scan/fp4.h"
 

@@ -3,6 +3,7 @@
 
 #include "ref/base/text.h"
 #include "ref/container/show.h"
+#include "ref/formats/plain_row.h"
 #include "tools/check/scan/across.h"
 #include "tools/check/scan/rows.h"
 #include "tools/check/scan/scan.h"

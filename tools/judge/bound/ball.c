@@ -3,6 +3,7 @@
 #include <float.h>
 
 #include "ref/base/root.h"
+#include "ref/formats/format.h"
 #include "tools/judge/bound/wide_fn.h"
 
 /* T-5: "Each step adds 2^-50 of its result for the errors of binary64" */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "ref/formats/format.h"
 #include "tools/judge/compare/bundle.h"
 
 const char *const bundle_matrix_names[BUNDLE_MATRIX_NUMBERS] = {

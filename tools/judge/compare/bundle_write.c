@@ -9,6 +9,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/spec.h"
 #include "ref/container/writer.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/ops/knob.h"
 #include "ref/ops/values.h"

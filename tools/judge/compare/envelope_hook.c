@@ -5,6 +5,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "ref/ops/values.h"
 #include "tools/judge/compare/envelope_parts.h"

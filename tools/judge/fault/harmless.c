@@ -8,6 +8,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/fast/fast.h"
+#include "ref/formats/plain_row.h"
 #include "ref/math/fn.h"
 
 /* --- sums of products ---------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/formats/plain_row.h"
 
 #define SB_PLANTED(kind, op_, by, with_, words_)                                                   \
     static void plant_##by(sb_op_table *table)                                                     \

@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/fast/fast.h"
+#include "ref/formats/plain_row.h"
 #include "ref/math/fn.h"
 #include "tools/judge/bound/wide_fn.h"
 

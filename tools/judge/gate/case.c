@@ -9,6 +9,7 @@
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "ref/run/backend.h"
 
 /* --- words ------------------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "ref/base/rng.h"
+#include "ref/formats/format.h"
 
 /* A place in an array, and its drawn value. */
 typedef struct place {

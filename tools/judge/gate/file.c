@@ -10,6 +10,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/spec.h"
 #include "ref/container/writer.h"
+#include "ref/formats/format.h"
 
 /* --- content ---------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include "ref/base/text.h"
 #include "ref/container/safetensors.h"
 #include "ref/container/show.h"
+#include "ref/formats/format.h"
 #include "tools/judge/gate/file.h"
 
 typedef struct reader {

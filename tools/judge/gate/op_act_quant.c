@@ -8,6 +8,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/formats/format.h"
 #include "ref/formats/small_float.h"
 #include "ref/ops/act_quant.h"
 #include "ref/ops/knob.h"

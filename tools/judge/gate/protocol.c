@@ -9,6 +9,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/base/root.h"
+#include "ref/formats/format.h"
 #include "ref/math/fn.h"
 
 enum { CHANNELS = 24, TAPS = 4, LONG_PROMPT = 66, TAIL = 3, DEFAULT_ROUNDS = 8 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "tools/judge/bound/wide_fn.h"
 #include "tools/judge/gate/protocol.h"
 

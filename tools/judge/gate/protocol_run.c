@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/root.h"
+#include "ref/formats/format.h"
 #include "ref/math/fn.h"
 #include "tools/judge/bound/bound.h"
 #include "tools/judge/bound/wide_fn.h"

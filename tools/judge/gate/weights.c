@@ -7,6 +7,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "tools/judge/gate/weights_parts.h"
 

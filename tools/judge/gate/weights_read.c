@@ -5,6 +5,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/formats/format.h"
 #include "ref/formats/wide.h"
 #include "ref/math/law.h"
 #include "ref/ops/knob.h"

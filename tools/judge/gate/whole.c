@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 
 sb_status sb_gate_add_whole(sb_gate_case *c, const char *name, sb_dtype dtype, const char *axes,

@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
+#include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 
 /* K-8: "exact is RN( theta^(-2f/rd) )"; "torch is RN( 1 / RN( RN(theta)^e ) )"; "the angle of every

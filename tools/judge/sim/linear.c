@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
+#include "ref/formats/format.h"
 #include "ref/ops/act_quant.h"
 #include "ref/ops/knob.h"
 #include "ref/ops/param.h"
