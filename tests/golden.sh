@@ -17,6 +17,17 @@ passed=0 failed=0
 ids() { # how many, below what
     awk -v n="$1" -v below="$2" 'BEGIN { for (i = 0; i < n; i++) printf "%s%d", i ? "," : "", (i*i*7 + i*13 + 5) % below }'
 }
+preset_of() { # the preset, and options, of the run of a format
+    case $1 in
+        fp8-block | mxfp4) echo T6 ;;
+        fp8-block-ue8m0 | nvfp4-modelopt | int8-gptq | nvidia-mix) echo T2 ;;
+        fp8-channel | int4-gptq) echo T3 ;;
+        nvfp4-ct | int4-autoround | int4-fp8-hybrid) echo T1 ;;
+        nvfp4a16-ct | int4-awq) echo T5 ;;
+        int4-ct) echo T6 --group-size 32 ;;
+        *) echo T4 ;;
+    esac
+}
 list() {
     echo "T1 | --preset T1 | --tokens $(ids 70 377) -n 8"
     echo "T1-hf | --preset T1 | --tokens $(ids 70 377) -n 8 --profile hf"
@@ -31,26 +42,11 @@ list() {
     echo "T5-hf-f16 | --preset T5 | --tokens $(ids 20 377) -n 8 --profile hf --set act=f16"
     echo "T6 | --preset T6 | --tokens $(ids 9 377) -n 8"
     # every format once, with the presets in turn; then the profiles that quantize inputs
-    while read -r format preset options; do
+    local format preset options
+    for format in $(sed -n '/none, 0, plain/!s/^SB_MAKE_FORMAT([a-z0-9_]*, "\([^"]*\)".*/\1/p' tools/make/formats.def); do
+        read -r preset options <<< "$(preset_of "$format")"
         echo "$preset-$format | --preset $preset --format $format $options | --tokens $(ids 9 300) -n 4"
-    done <<'FORMATS'
-fp8-block T6
-fp8-block-ue8m0 T2
-fp8-channel T3
-fp8-tensor T4
-nvfp4-ct T1
-nvfp4a16-ct T5
-nvfp4-modelopt T2
-mxfp4 T6
-mxfp8 T4
-int4-gptq T3
-int4-autoround T1
-int4-awq T5
-int4-ct T6 --group-size 32
-int8-gptq T2
-nvidia-mix T2
-int4-fp8-hybrid T1
-FORMATS
+    done
     echo "T2-nvfp4-ct-w4a4 | --preset T2 --format nvfp4-ct | --tokens $(ids 20 1024) -n 4 --profile w4a4"
     echo "T1-fp8-block-w8a8 | --preset T1 --format fp8-block | --tokens $(ids 20 377) -n 4 --profile w8a8"
     echo "T6-fp8-channel-w8a8 | --preset T6 --format fp8-channel | --tokens $(ids 9 377) -n 4 --profile w8a8"

@@ -8,12 +8,10 @@
 
 sb_act_scheme sb_lowbit_scheme(const sb_matrix *matrix)
 {
-    const sb_container container = matrix->quant.container;
     if (matrix->format == SB_FORMAT_e2m1)
         return SB_SCHEME_nvfp4;
-    return container == SB_CONTAINER_fp8_block || container == SB_CONTAINER_fp8_block_ct
-               ? SB_SCHEME_fp8_group
-               : SB_SCHEME_fp8_token;
+    return sb_container_has_grid(matrix->quant.container) ? SB_SCHEME_fp8_group
+                                                          : SB_SCHEME_fp8_token;
 }
 
 sb_status sb_lowbit_pack_shape(const sb_matrix *matrix, sb_act_scheme scheme,

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "ref/base/status.h"
+#include "ref/formats/containers.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,15 +35,6 @@ typedef enum sb_declared_answer {
     SB_DECLARED_NO,      /* excluded, or not a target */
     SB_DECLARED_YES
 } sb_declared_answer;
-
-typedef enum sb_declared_family {
-    SB_FAMILY_NONE,
-    SB_FAMILY_NVFP4, /* E2M1, an E4M3 scale per 16 columns, a binary32 scale per tensor */
-    SB_FAMILY_MXFP4, /* E2M1, an E8M0 scale per 32 columns */
-    SB_FAMILY_MXFP8, /* E4M3, an E8M0 scale per 32 columns */
-    SB_FAMILY_FP8,   /* E4M3, scales as the strategy says */
-    SB_FAMILY_INT    /* integers, scales as the strategy says */
-} sb_declared_family;
 
 typedef enum sb_declared_strategy {
     SB_STRATEGY_NONE,
@@ -84,7 +76,7 @@ typedef enum sb_declared_packing {
  * the sb_declared. */
 typedef struct sb_declaration {
     sb_declared_answer answer;
-    sb_declared_family family;
+    sb_quant_family family;
     sb_declared_packing packing;
     sb_declared_strategy strategy;
     sb_declared_activation activation;

@@ -45,7 +45,7 @@ static int is_plain(const ar_scheme *s)
     return s->bits >= 16;
 }
 
-static sb_declared_family family_of(const ar_scheme *s)
+static sb_quant_family family_of(const ar_scheme *s)
 {
     if (sb_starts(s->type, "int"))
         return s->bits >= 2 && s->bits <= 8 ? SB_FAMILY_INT : SB_FAMILY_NONE;
@@ -56,11 +56,11 @@ static sb_declared_family family_of(const ar_scheme *s)
     return sb_starts(s->type, "fp") && s->bits == 8 ? SB_FAMILY_FP8 : SB_FAMILY_NONE;
 }
 
-static sb_declared_packing packing_of(const char *packing, sb_declared_family family)
+static sb_declared_packing packing_of(const char *packing, sb_quant_family family)
 {
     static const struct {
         const char *name;
-        sb_declared_family family;
+        sb_quant_family family;
         sb_declared_packing packing;
     } packings[] = {
         {"auto_round:auto_gptq", SB_FAMILY_INT, SB_PACKED_GPTQ},

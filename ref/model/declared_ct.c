@@ -14,7 +14,7 @@ static int is_strategy(const sb_ct_args *args, const char *name)
     return strcmp(args->strategy, name) == 0;
 }
 
-static sb_declared_family family_of(const sb_ct_args *w, const char *format)
+static sb_quant_family family_of(const sb_ct_args *w, const char *format)
 {
     if (!w->is_float)
         return w->bits >= 2 && w->bits <= 8 ? SB_FAMILY_INT : SB_FAMILY_NONE;
@@ -33,7 +33,7 @@ static sb_declared_family family_of(const sb_ct_args *w, const char *format)
 /* The supported formats and their possible contents. */
 static const struct {
     const char *name;
-    sb_declared_family family;
+    sb_quant_family family;
     sb_declared_packing packing;
 } formats[] = {
     {"nvfp4-pack-quantized", SB_FAMILY_NVFP4, SB_PACKED_CT_NVFP4},

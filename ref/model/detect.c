@@ -218,32 +218,24 @@ static sb_status classify(sb_probe *p)
     return take_plain(p);
 }
 
-#define BIT(suffix) (1u << SB_PART_##suffix)
-
 /* The parts that each container may have, as bits. Any other part is an error. */
 static const uint32_t allowed[SB_CONTAINER_COUNT] = {
-    [SB_CONTAINER_plain] = BIT(weight),
-    [SB_CONTAINER_nvfp4_ct] =
-        BIT(weight_packed) | BIT(weight_scale) | BIT(weight_global_scale) | BIT(input_global_scale),
-    [SB_CONTAINER_nvfp4_modelopt] =
-        BIT(weight) | BIT(weight_scale) | BIT(weight_scale_2) | BIT(input_scale),
-    [SB_CONTAINER_mxfp4] = BIT(weight_packed) | BIT(weight) | BIT(weight_scale),
-    [SB_CONTAINER_mxfp8] = BIT(weight) | BIT(weight_scale),
-    [SB_CONTAINER_fp8_block] = BIT(weight) | BIT(weight_scale_inv) | BIT(input_scale),
-    [SB_CONTAINER_fp8_block_ct] = BIT(weight) | BIT(weight_scale) | BIT(input_scale),
-    [SB_CONTAINER_fp8_channel] = BIT(weight) | BIT(weight_scale) | BIT(input_scale),
-    [SB_CONTAINER_fp8_tensor] = BIT(weight) | BIT(weight_scale) | BIT(input_scale),
-    [SB_CONTAINER_int8_channel] = BIT(weight) | BIT(weight_scale) | BIT(input_scale),
-    [SB_CONTAINER_int_gptq] = BIT(qweight) | BIT(qzeros) | BIT(scales) | BIT(g_idx),
-    [SB_CONTAINER_int_awq] = BIT(qweight) | BIT(qzeros) | BIT(scales),
-    [SB_CONTAINER_int_ct] = BIT(weight_packed) | BIT(weight_scale) | BIT(weight_shape) |
-                            BIT(weight_zero_point) | BIT(weight_g_idx),
-    [SB_CONTAINER_int4_modelopt] = BIT(weight) | BIT(weight_scale) | BIT(input_scale),
+#define PART(suffix) (1u << SB_PART_##suffix)
+#define SB_CONTAINER(id, name, family, scales, parts, packings, tensors) parts,
+#include "ref/formats/containers.def"
+#undef SB_CONTAINER
+#undef PART
 };
 
 int sb_container_takes(sb_container container, sb_model_part part)
 {
     return container < SB_CONTAINER_COUNT && (allowed[container] >> part & 1u);
+}
+
+int sb_container_has_words(sb_container container)
+{
+    return sb_container_family(container) == SB_FAMILY_INT &&
+           !sb_container_takes(container, SB_PART_weight);
 }
 
 static sb_status refuse_superfluous(const sb_probe *p)

@@ -22,6 +22,9 @@ const char *sb_part_suffix(sb_model_part part); /* "weight_scale" */
 /* True if a layer in this container may have the part. */
 int sb_container_takes(sb_container container, sb_model_part part);
 
+/* True if its codes are integers in words of 32 bits. */
+int sb_container_has_words(sb_container container);
+
 /* A layer as found in the files. A stack of experts is one tensor [E, N, K] with scales [E,
  * ...]. */
 typedef struct sb_found {

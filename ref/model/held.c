@@ -4,26 +4,13 @@
 
 #include "ref/formats/format.h"
 
-/* For each container, the family and the packings that a declaration may have. */
-static const struct {
-    sb_declared_family family;
-    sb_declared_packing packing[3];
-} answers[SB_CONTAINER_COUNT] = {
-    [SB_CONTAINER_plain] = {SB_FAMILY_NONE, {SB_PACKED_NONE, SB_PACKED_NONE}},
-    [SB_CONTAINER_nvfp4_ct] = {SB_FAMILY_NVFP4, {SB_PACKED_CT_NVFP4, SB_PACKED_NONE}},
-    [SB_CONTAINER_nvfp4_modelopt] = {SB_FAMILY_NVFP4, {SB_PACKED_MODELOPT, SB_PACKED_NONE}},
-    [SB_CONTAINER_mxfp4] = {SB_FAMILY_MXFP4,
-                            {SB_PACKED_CT_MXFP4, SB_PACKED_MXFP4_BLOCKS, SB_PACKED_MODELOPT}},
-    [SB_CONTAINER_mxfp8] = {SB_FAMILY_MXFP8, {SB_PACKED_CT_MXFP8, SB_PACKED_MODELOPT}},
-    [SB_CONTAINER_fp8_block] = {SB_FAMILY_FP8, {SB_PACKED_FP8_INVERSE, SB_PACKED_NONE}},
-    [SB_CONTAINER_fp8_block_ct] = {SB_FAMILY_FP8, {SB_PACKED_CT_FLOAT, SB_PACKED_MODELOPT}},
-    [SB_CONTAINER_fp8_channel] = {SB_FAMILY_FP8, {SB_PACKED_CT_FLOAT, SB_PACKED_MODELOPT}},
-    [SB_CONTAINER_fp8_tensor] = {SB_FAMILY_FP8, {SB_PACKED_CT_FLOAT, SB_PACKED_MODELOPT}},
-    [SB_CONTAINER_int8_channel] = {SB_FAMILY_INT, {SB_PACKED_CT_INT, SB_PACKED_MODELOPT}},
-    [SB_CONTAINER_int_gptq] = {SB_FAMILY_INT, {SB_PACKED_GPTQ, SB_PACKED_GPTQ_V2}},
-    [SB_CONTAINER_int_awq] = {SB_FAMILY_INT, {SB_PACKED_AWQ, SB_PACKED_NONE}},
-    [SB_CONTAINER_int_ct] = {SB_FAMILY_INT, {SB_PACKED_CT_PACKED, SB_PACKED_NONE}},
-    [SB_CONTAINER_int4_modelopt] = {SB_FAMILY_INT, {SB_PACKED_MODELOPT, SB_PACKED_NONE}},
+/* For each container the packings that a declaration may have, as bits. */
+static const uint32_t packed[SB_CONTAINER_COUNT] = {
+#define PACKED(packing) (1u << SB_PACKED_##packing)
+#define SB_CONTAINER(id, name, family, scales, parts, packings, tensors) packings,
+#include "ref/formats/containers.def"
+#undef SB_CONTAINER
+#undef PACKED
 };
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -31,14 +18,15 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Compares declared block sizes of FP8 and group sizes of integers. The layer may be smaller than
+/* Compares declared sizes of blocks, and group sizes of integers. The layer may be smaller than
  * one declared block. */
 int sb_declared_blocks_agree(const sb_declaration *d, const sb_matrix *m)
 {
     const sb_quant *q = &m->quant;
     if (d->family == SB_FAMILY_INT && d->strategy == SB_STRATEGY_GROUP)
         return q->block_cols == smaller(d->group_size, m->cols);
-    if (d->family == SB_FAMILY_FP8 && d->strategy == SB_STRATEGY_BLOCK)
+    if (d->strategy == SB_STRATEGY_BLOCK &&
+        (d->family == SB_FAMILY_FP8 || sb_container_has_grid(q->container)))
         return q->block_rows == smaller(d->block_rows, m->rows) &&
                q->block_cols == smaller(d->block_cols, m->cols);
     return 1;
@@ -59,10 +47,8 @@ int sb_declared_kind_agrees(const sb_declaration *d, const sb_found *f)
         return 1;
     if (d->answer == SB_DECLARED_NO)
         return f->container == SB_CONTAINER_plain;
-    return d->family == answers[f->container].family &&
-           (d->packing == answers[f->container].packing[0] ||
-            d->packing == answers[f->container].packing[1] ||
-            d->packing == answers[f->container].packing[2]) &&
+    return d->family == sb_container_family(f->container) &&
+           (packed[f->container] >> d->packing & 1u) &&
            (d->family != SB_FAMILY_INT || bits_agree(d, f));
 }
 

@@ -14,19 +14,16 @@
 static sb_act_scheme possible_scheme(const sb_matrix *w)
 {
     int has_input = w->quant.input.kind != SB_NO_FACTOR;
-    switch (w->quant.container) {
-    case SB_CONTAINER_nvfp4_ct:
-    case SB_CONTAINER_nvfp4_modelopt:
+    switch (sb_container_family(w->quant.container)) {
+    case SB_FAMILY_NVFP4:
         return has_input ? SB_SCHEME_nvfp4 : SB_SCHEME_none;
-    case SB_CONTAINER_mxfp4:
+    case SB_FAMILY_MXFP4:
         return SB_SCHEME_mxfp4;
-    case SB_CONTAINER_mxfp8:
+    case SB_FAMILY_MXFP8:
         return SB_SCHEME_mxfp8;
-    case SB_CONTAINER_fp8_block:
-    case SB_CONTAINER_fp8_block_ct:
-        return SB_SCHEME_fp8_group;
-    case SB_CONTAINER_fp8_channel:
-    case SB_CONTAINER_fp8_tensor:
+    case SB_FAMILY_FP8:
+        if (sb_container_has_grid(w->quant.container))
+            return SB_SCHEME_fp8_group;
         return has_input ? SB_SCHEME_fp8_static : SB_SCHEME_fp8_token;
     default:
         return SB_SCHEME_none;

@@ -153,10 +153,7 @@ TEST(test_pass)
     size_t count, done = 0;
     const quant_spec *specs = quant_variants(&count);
     for (size_t i = 0; i < count; i++) {
-        sb_container c = specs[i].container;
-        if (c != SB_CONTAINER_mxfp8 && c != SB_CONTAINER_fp8_block &&
-            c != SB_CONTAINER_fp8_block_ct && c != SB_CONTAINER_fp8_channel &&
-            c != SB_CONTAINER_fp8_tensor)
+        if (!sb_container_is_fp8(specs[i].container))
             continue;
         check_case(&specs[i], i);
         done++;

@@ -63,12 +63,6 @@ TEST(test_codes)
 
 /* --- the pass --------------------------------------------------------------------------------- */
 
-static int is_int(sb_container c)
-{
-    return c == SB_CONTAINER_int8_channel || c == SB_CONTAINER_int_gptq ||
-           c == SB_CONTAINER_int_awq || c == SB_CONTAINER_int_ct || c == SB_CONTAINER_int4_modelopt;
-}
-
 static void same_places(const char *what, const sb_places *a, const sb_places *b)
 {
     if (a->count != b->count)
@@ -141,7 +135,7 @@ TEST(test_pass)
     size_t count, done = 0;
     const quant_spec *specs = quant_variants(&count);
     for (size_t i = 0; i < count; i++)
-        if (is_int(specs[i].container)) {
+        if (sb_container_family(specs[i].container) == SB_FAMILY_INT) {
             check_case(&specs[i], i);
             done++;
         }

@@ -13,14 +13,6 @@
 
 #define LAYER "model.layers.1.mlp.experts.1.up_proj."
 
-static const char *const formats[] = {
-    "nvfp4-ct",    "nvfp4-modelopt", "mxfp4",           "mxfp8",      "fp8-block",
-    "fp8-channel", "fp8-tensor",     "int4-gptq",       "int4-awq",   "int4-autoround",
-    "int4-ct",     "int8-gptq",      "int4-fp8-hybrid", "nvidia-mix",
-};
-
-enum { FORMATS = sizeof formats / sizeof *formats };
-
 static const char *vehicle(const char *format, const char *more)
 {
     static char text[4][96];
@@ -54,8 +46,8 @@ static int is_input(const char *name)
 /* V-14: "One bit of any part" */
 TEST(test_bits)
 {
-    for (size_t i = 0; i < FORMATS; i++) {
-        const char *name = vehicle(formats[i], "");
+    for (size_t i = 0; test_quantized_format(i); i++) {
+        const char *name = vehicle(test_quantized_format(i), "");
         folder *intact = folder_of(name);
         size_t parts = 0;
         for (size_t k = 0; k < intact->count; k++) {
@@ -85,9 +77,10 @@ TEST(test_bits)
 /* V-14: "A layer more than half of whose codes differ is one finding" */
 TEST(test_foreign)
 {
-    for (size_t i = 0; i < FORMATS; i++) {
-        const char *name = vehicle(formats[i], "");
-        folder *f = folder_of(name), *other = folder_of(vehicle(formats[i], " seed=43"));
+    for (size_t i = 0; test_quantized_format(i); i++) {
+        const char *name = vehicle(test_quantized_format(i), "");
+        folder *f = folder_of(name),
+               *other = folder_of(vehicle(test_quantized_format(i), " seed=43"));
         size_t findings = 0;
         for (size_t k = 0; k < f->count; k++)
             if (strncmp(f->tensors[k]->name, LAYER, strlen(LAYER)) == 0)
@@ -110,8 +103,8 @@ TEST(test_foreign)
 
 TEST(test_copy)
 {
-    for (size_t i = 0; i < FORMATS; i++) {
-        const char *name = vehicle(formats[i], "");
+    for (size_t i = 0; test_quantized_format(i); i++) {
+        const char *name = vehicle(test_quantized_format(i), "");
         size_t tensors;
         folder_result *r = folder_check_made(name, name, NULL);
         expect_none(r, 14);

@@ -12,6 +12,7 @@
 #include "ref/container/file.h"
 #include "ref/container/writer.h"
 #include "ref/fast/dot/dot.h"
+#include "tools/make/scheme.h"
 
 /* The paths given out; they stay until the program ends. */
 typedef struct path {
@@ -222,4 +223,12 @@ const char *test_folder_save(const test_folder *folder, const char *test, const 
     if (status)
         fail_msg("%s: %s", target, err.text);
     return target;
+}
+
+const char *test_quantized_format(size_t i)
+{
+    for (size_t k = 0; k < sb_make_format_count(); k++)
+        if (sb_make_format_at(k)->scheme[0] != SB_SCHEME_plain && i-- == 0)
+            return sb_make_format_at(k)->name;
+    return NULL;
 }

@@ -21,6 +21,10 @@ const char *test_checkpoint(const char *test, const char *preset, const char *re
 /* The same with all options. options->dir is the last part of the name. A seed of 0 becomes 42. */
 const char *test_checkpoint_with(const char *test, const sb_make_options *options);
 
+/* The names of the formats of `samebit make` that quantize, in the order of formats.def; NULL after
+ * the last. */
+const char *test_quantized_format(size_t i);
+
 /* "<the folder of test data>/<test>-<name>", which need not exist. */
 const char *test_path(const char *test, const char *name);
 

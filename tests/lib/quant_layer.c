@@ -141,14 +141,13 @@ static test_tensor *part(quant_layer *l, const char *suffix, sb_dtype dtype, uns
 
 static int is_int(sb_container c)
 {
-    return c == SB_CONTAINER_int_gptq || c == SB_CONTAINER_int_awq || c == SB_CONTAINER_int_ct ||
-           c == SB_CONTAINER_int4_modelopt || c == SB_CONTAINER_int8_channel;
+    return sb_container_family(c) == SB_FAMILY_INT;
 }
 
-static int is_fp4(sb_container c)
+/* Integers in bytes of their own, with a sign. */
+static int is_int8(sb_container c)
 {
-    return c == SB_CONTAINER_nvfp4_ct || c == SB_CONTAINER_nvfp4_modelopt ||
-           c == SB_CONTAINER_mxfp4;
+    return is_int(c) && sb_container_takes(c, SB_PART_weight) && c != SB_CONTAINER_int4_modelopt;
 }
 
 static const uint32_t awq_order[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -178,11 +177,11 @@ static uint64_t zero_place(const quant_spec *s, uint64_t groups, uint64_t e, uin
 
 static float code_value(const quant_spec *s, uint32_t raw)
 {
-    if (is_fp4(s->container))
+    if (sb_container_is_fp4(s->container))
         return e2m1(raw);
     if (s->container == SB_CONTAINER_int4_modelopt)
         return (float)(raw < 8 ? (int)raw : (int)raw - 16);
-    if (s->container == SB_CONTAINER_int8_channel)
+    if (is_int8(s->container))
         return (float)(raw < 128 ? (int)raw : (int)raw - 256);
     return is_int(s->container) ? (float)raw : e4m3(raw);
 }
@@ -205,10 +204,9 @@ static test_tensor *code_tensor(quant_layer *l)
         return part(l, "weight_packed", SB_DTYPE_I32, 2, N, K * s->bits / 32, 0);
     case SB_CONTAINER_int4_modelopt:
         return part(l, "weight", SB_DTYPE_U8, 2, N / 2, K, 0);
-    case SB_CONTAINER_int8_channel:
-        return part(l, "weight", SB_DTYPE_I8, 2, N, K, 0);
     default:
-        return part(l, "weight", SB_DTYPE_F8_E4M3, 2, N, K, 0);
+        return part(l, "weight", is_int8(s->container) ? SB_DTYPE_I8 : SB_DTYPE_F8_E4M3, 2, N, K,
+                    0);
     }
 }
 
@@ -235,8 +233,7 @@ static void draw_codes(quant_layer *l, const uint32_t *group, uint32_t groups, c
     const quant_spec *s = &l->spec;
     uint32_t experts = s->experts ? s->experts : 1;
     test_tensor *t = code_tensor(l);
-    int signed_code =
-        s->container == SB_CONTAINER_int8_channel || s->container == SB_CONTAINER_int4_modelopt;
+    int signed_code = is_int8(s->container) || s->container == SB_CONTAINER_int4_modelopt;
     for (uint32_t e = 0; e < experts; e++)
         for (uint32_t n = 0; n < s->rows; n++)
             for (uint32_t k = 0; k < s->cols; k++) {
@@ -290,8 +287,9 @@ static test_tensor *scale_tensor(quant_layer *l, uint32_t down, uint32_t across)
     const quant_spec *s = &l->spec;
     if (s->container == SB_CONTAINER_int_gptq || s->container == SB_CONTAINER_int_awq)
         return part(l, "scales", s->scale, 2, across, s->rows, 0);
-    return part(l, s->container == SB_CONTAINER_fp8_block ? "weight_scale_inv" : "weight_scale",
-                s->scale, s->scale_rank, down, across, s->scale_shared);
+    int inverse = sb_container_takes(s->container, SB_PART_weight_scale_inv);
+    return part(l, inverse ? "weight_scale_inv" : "weight_scale", s->scale, s->scale_rank, down,
+                across, s->scale_shared);
 }
 
 static void draw_scales(quant_layer *l, const uint32_t *group, uint32_t groups)

@@ -20,10 +20,9 @@ static sb_status no_memory(sb_error *err)
 static int is_published(const sb_graft_config *c, const sb_graft_layer *l)
 {
     sb_dialect dialect = c->doc[SB_DOC_CONFIG].dialect;
-    int blocks = l->found.container == SB_CONTAINER_fp8_block ||
-                 l->found.container == SB_CONTAINER_fp8_block_ct;
-    return blocks && (dialect == SB_DIALECT_auto_round ||
-                      (dialect == SB_DIALECT_gptq && strncmp(l->name, "mtp.", 4) != 0));
+    return sb_container_has_grid(l->found.container) &&
+           (dialect == SB_DIALECT_auto_round ||
+            (dialect == SB_DIALECT_gptq && strncmp(l->name, "mtp.", 4) != 0));
 }
 
 /* W-15: "Everything else that a dialect cannot declare is refused by the name of the dialect" */

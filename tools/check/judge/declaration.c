@@ -16,11 +16,6 @@ typedef struct verdict {
     const char *what; /* the text that follows the declaration in the message */
 } verdict;
 
-static int is_fp8_block(sb_container c)
-{
-    return c == SB_CONTAINER_fp8_block || c == SB_CONTAINER_fp8_block_ct;
-}
-
 /* V-9: "Floats that the configuration targets are an ERROR, with three exceptions": modules that no
  * engine quantizes in this dialect, and the MTP head's fc. */
 static verdict targeted(const sb_check *check, const sb_unit *unit)
@@ -44,7 +39,7 @@ static verdict ignored(const sb_check *check, const sb_unit *unit)
 {
     sb_dialect dialect =
         check->self.declared ? sb_declared_dialect(check->self.declared) : SB_DIALECT_COUNT;
-    if (is_fp8_block(unit->found.container) &&
+    if (sb_container_has_grid(unit->found.container) &&
         (dialect == SB_DIALECT_auto_round || dialect == SB_DIALECT_gptq))
         return (verdict){
             SB_LEVEL_info, "FP8 beside declared integers",
@@ -66,7 +61,7 @@ static verdict judge(const sb_check *check, const sb_unit *unit, const sb_declar
                                "engines unpack the codes as declared"};
     }
     /* check 8 reports wrong groups of GPTQ and AWQ, check 32 wrong blocks of FP8 */
-    int told = c == SB_CONTAINER_int_gptq || c == SB_CONTAINER_int_awq || is_fp8_block(c);
+    int told = c == SB_CONTAINER_int_gptq || c == SB_CONTAINER_int_awq || sb_container_has_grid(c);
     if (d->answer == SB_DECLARED_YES && !told && !sb_declared_blocks_agree(d, &f->matrix))
         return (verdict){SB_LEVEL_error, "groups of another size than declared",
                          "engines use the scales of other columns"};

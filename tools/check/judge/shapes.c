@@ -206,7 +206,7 @@ static void check_unit(sb_check *check, sb_groups *groups, const sb_unit *unit)
             check_orientation(check, groups, unit);
         check_groups(check, groups, unit);
     }
-    if (c == SB_CONTAINER_fp8_block || c == SB_CONTAINER_fp8_block_ct) {
+    if (sb_container_has_grid(c)) {
         check_grid(check, groups, unit);
         check_narrow(check, groups, unit);
     }

@@ -40,10 +40,7 @@ typedef struct usual {
 
 static int is_fp8(const sb_member *m)
 {
-    sb_container c = m->unit->found.container;
-    return m->seen->done && (c == SB_CONTAINER_mxfp8 || c == SB_CONTAINER_fp8_block ||
-                             c == SB_CONTAINER_fp8_block_ct || c == SB_CONTAINER_fp8_channel ||
-                             c == SB_CONTAINER_fp8_tensor);
+    return m->seen->done && sb_container_is_fp8(m->unit->found.container);
 }
 
 static const char *scale_name(const sb_member *m)

@@ -9,10 +9,7 @@
 
 int sb_int_member(const sb_member *m)
 {
-    sb_container c = m->unit->found.container;
-    return m->seen->done && (c == SB_CONTAINER_int8_channel || c == SB_CONTAINER_int_gptq ||
-                             c == SB_CONTAINER_int_awq || c == SB_CONTAINER_int_ct ||
-                             c == SB_CONTAINER_int4_modelopt);
+    return m->seen->done && sb_container_family(m->unit->found.container) == SB_FAMILY_INT;
 }
 
 static void count_member(sb_int_usual *u, const sb_member *m)

@@ -64,9 +64,7 @@ static void begin_marks(job *j, const sb_tensor *t, uint64_t offset)
 static void begin_codes(job *j, const sb_tensor *t)
 {
     const sb_found *f = &j->unit->found;
-    int ints = !j->unit->tensor && !j->unit->status &&
-               (f->container == SB_CONTAINER_int_gptq || f->container == SB_CONTAINER_int_awq ||
-                f->container == SB_CONTAINER_int_ct);
+    int ints = !j->unit->tensor && !j->unit->status && sb_container_has_words(f->container);
     int codes = ints && (t == f->part[SB_PART_qweight] || t == f->part[SB_PART_weight_packed]);
     sb_code_begin(&j->codes, &j->unit->codes, codes ? sb_format_bits(f->matrix.format) : 0,
                   t->bytes);
@@ -92,27 +90,19 @@ static void take_bytes(job *j, sb_hash *hash, const unsigned char *bytes, size_t
 
 static void scan(const sb_panel *panel)
 {
-    switch (panel->unit->tensor ? SB_CONTAINER_plain : panel->unit->found.container) {
-    case SB_CONTAINER_plain:
+    const sb_container container = panel->unit->found.container;
+    if (panel->unit->tensor || container == SB_CONTAINER_plain) {
         sb_scan_plain(panel);
         return;
-    case SB_CONTAINER_nvfp4_ct:
-    case SB_CONTAINER_nvfp4_modelopt:
-    case SB_CONTAINER_mxfp4:
-        sb_scan_fp4(panel);
-        break;
-    case SB_CONTAINER_mxfp8:
-    case SB_CONTAINER_fp8_block:
-    case SB_CONTAINER_fp8_block_ct:
-    case SB_CONTAINER_fp8_channel:
-    case SB_CONTAINER_fp8_tensor:
-        sb_scan_fp8(panel);
-        break;
-    default:
-        sb_scan_int(panel);
-        if (sb_check_wanted(panel->check, 21))
-            sb_scan_floor(panel);
     }
+    if (sb_container_is_fp4(container))
+        sb_scan_fp4(panel);
+    else if (sb_container_is_fp8(container))
+        sb_scan_fp8(panel);
+    else
+        sb_scan_int(panel);
+    if (sb_container_family(container) == SB_FAMILY_INT && sb_check_wanted(panel->check, 21))
+        sb_scan_floor(panel);
     if (sb_check_wanted(panel->check, 55))
         sb_scan_fit(panel);
     if (sb_check_wanted(panel->check, 48))

@@ -53,18 +53,9 @@ static unsigned signs_of(const sb_unit *unit, const sb_seen *s)
 {
     if (unit->tensor)
         return s->signs;
-    switch (unit->found.container) {
-    case SB_CONTAINER_nvfp4_ct:
-    case SB_CONTAINER_nvfp4_modelopt:
-    case SB_CONTAINER_mxfp4:
+    if (sb_container_is_fp4(unit->found.container))
         return s->fp4.negative ? 3 : 1;
-    case SB_CONTAINER_int_gptq:
-    case SB_CONTAINER_int_awq:
-    case SB_CONTAINER_int_ct:
-        return of_ints(&s->ints);
-    default:
-        return s->signs;
-    }
+    return sb_container_has_words(unit->found.container) ? of_ints(&s->ints) : s->signs;
 }
 
 int sb_values_known(const sb_unit *unit, const sb_seen *s)
