@@ -147,7 +147,7 @@ GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu
 # (gpu/op/small.cu)
 DEVICE_LARGE := $(addprefix gpu/op/,attention.cc delta_rule.cc delta_rule_chunk.cc draw.cc experts.cc experts_lowbit.cc \
     fused_mixer.cc fused_stream.cc linear.cc linear_lowbit.cc graph_cuda.cu small.cu)
-DEVICE_SMALL := $(if $(NVCC),$(filter-out $(DEVICE_LARGE) gpu/op/%_emu.cc gpu/op/room.cc,$(call sources,gpu/op/*.cc gpu/op/*.cu)))
+DEVICE_SMALL := $(if $(NVCC),$(filter-out $(DEVICE_LARGE) gpu/op/%_emu.cc gpu/op/memory_fit.cc,$(call sources,gpu/op/*.cc gpu/op/*.cu)))
 DEVICE_SRC := $(if $(NVCC),$(call sources,gpu/*.cu gpu/meter/device.cu gpu/step/*.cu) $(DEVICE_LARGE))
 CLI_MAIN := tools/cli/main.c
 # a suite is one program with the cases of a folder; a test with a main is a separate program, and says why

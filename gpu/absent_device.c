@@ -9,7 +9,7 @@ sb_status sb_backend_gpu(const sb_backend **out, sb_error *err)
                    "same kernels");
 }
 
-sb_status sb_gpu_room(const sb_backend *backend, uint64_t weights, sb_error *err)
+sb_status sb_gpu_check_memory(const sb_backend *backend, uint64_t weights, sb_error *err)
 {
     (void)backend;
     (void)weights;

@@ -1,6 +1,6 @@
 /* backend_gpu.cu - the kernels on a device as a backend. */
 #include "gpu/backend.h"
-#include "gpu/op/room.h"
+#include "gpu/op/memory_fit.h"
 
 /* Machine code for one target does not run on another (docs/gpu.md). */
 static bool is_target(int major, int minor)
@@ -49,7 +49,7 @@ sb_gpu *sb_device_body(const sb_backend *of)
 
 /* If device and host share memory, the page cache counts as free; else the device reports its free
  * memory. */
-sb_status sb_gpu_room(const sb_backend *of, uint64_t weights, sb_error *err)
+sb_status sb_gpu_check_memory(const sb_backend *of, uint64_t weights, sb_error *err)
 {
     size_t free_bytes = 0, total = 0;
     int integrated = 0;

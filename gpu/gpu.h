@@ -41,7 +41,7 @@ sb_status sb_backend_gpu(const sb_backend **out, sb_error *err);
 
 /* SB_ERR_MEMORY if the backend is a device without enough memory for `weights` bytes. Called before
  * anything is loaded. */
-sb_status sb_gpu_room(const sb_backend *backend, uint64_t weights, sb_error *err);
+sb_status sb_gpu_check_memory(const sb_backend *backend, uint64_t weights, sb_error *err);
 
 /* Frees the packed weights of the backend; call this before their model is closed. Does nothing for
  * other backends and for NULL. */

@@ -16,14 +16,14 @@
 #ifndef SB_GPU_KERNEL_ATTENTION_CUH
 #define SB_GPU_KERNEL_ATTENTION_CUH
 
-#include "gpu/kernel/attention_room.cuh"
+#include "gpu/kernel/attention_shared.cuh"
 #include "gpu/math/exp.h"
 
 /* R-12: "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) )", K-24: "The dot products of R-12 are then
  * multiplied by z before they are rounded" - here after the rounding, T-21. Computes the scores of
  * the tile's rows and the warp's positions of a chunk. */
 template <int HD>
-SB_KERNEL_FN void sb_attention_score(float (&d)[4], const sb_attention_room &room,
+SB_KERNEL_FN void sb_attention_score(float (&d)[4], const sb_attention_shared &room,
                                      sb_shared<const uint16_t> keys, float key_scale, float scale)
 {
     const sb_attention_self me = sb_attention_me();
@@ -117,7 +117,7 @@ SB_KERNEL_FN void sb_attention_largest(const sb_attention_scores &s, const uint3
 
 /* R-12: "e_u = exp( RN(s_u - max s) )", K-11: "flash uses R(e_u) in place of p_u". Replaces the
  * scores by e, and writes R(e) to room.p. */
-SB_KERNEL_FN void sb_attention_odds(sb_attention_scores &s, const sb_attention_room &room,
+SB_KERNEL_FN void sb_attention_odds(sb_attention_scores &s, const sb_attention_shared &room,
                                     const float (&top)[2], const uint32_t (&end)[2],
                                     uint32_t chunks)
 {
@@ -180,7 +180,7 @@ SB_KERNEL_FN void sb_attention_total(const sb_attention_scores &s, sb_shared<flo
 /* The softmax of one part, which begins at position `part`, for the two rows of the thread:
  * computes the largest score over all warps, e, the sum of e, and the factors unless the part is
  * the first. */
-SB_KERNEL_FN void sb_attention_softmax(sb_attention_scores &s, const sb_attention_room &room,
+SB_KERNEL_FN void sb_attention_softmax(sb_attention_scores &s, const sb_attention_shared &room,
                                        sb_shared<float> words, uint32_t part, uint32_t chunks,
                                        bool first)
 {
@@ -223,7 +223,7 @@ SB_KERNEL_FN void sb_attention_softmax(sb_attention_scores &s, const sb_attentio
 /* sum += R(e) v, for the warp's quarter of the columns, over the positions of a chunk that the tile
  * sees. The tile sees the first `seen` positions of the part. */
 template <int HD>
-SB_KERNEL_FN void sb_attention_weigh(const sb_attention_room &room,
+SB_KERNEL_FN void sb_attention_weigh(const sb_attention_shared &room,
                                      sb_shared<const uint16_t> values, uint32_t chunk,
                                      uint32_t seen, float (&sum)[HD / 32][4])
 {
@@ -250,7 +250,7 @@ SB_KERNEL_FN void sb_attention_weigh(const sb_attention_room &room,
 
 /* Folds the sums of one part into the result so far, row by row. */
 template <int HD>
-SB_KERNEL_FN void sb_attention_add(const sb_attention_room &room, uint32_t part, bool first,
+SB_KERNEL_FN void sb_attention_add(const sb_attention_shared &room, uint32_t part, bool first,
                                    const float (&sum)[HD / 32][4], float (&known)[HD / 32][4])
 {
     SB_UNROLL
@@ -278,7 +278,8 @@ template <class T> SB_KERNEL_FN T sb_attention_out(float sum, float value_scale,
 /* Writes the results to the output, or with SPLIT to the arrays of the parts. */
 template <class T, class KV, int HD, bool SPLIT>
 SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job, uint32_t first,
-                                     const sb_attention_room &room, const float (&sum)[HD / 32][4])
+                                     const sb_attention_shared &room,
+                                     const float (&sum)[HD / 32][4])
 {
     const sb_attention_self me = sb_attention_me();
     SB_UNROLL
@@ -311,7 +312,7 @@ SB_KERNEL_FN void sb_attention_write(const sb_attention_job<T, KV> &job, uint32_
 template <class T, class KV, int HD, int TILES>
 SB_KERNEL_FN sb_shared<const uint16_t>
 sb_attention_arrived(const sb_attention_job<T, KV> &job, sb_attention_step at, uint32_t end,
-                     const sb_attention_room &room, uint32_t side)
+                     const sb_attention_shared &room, uint32_t side)
 {
     const sb_attention_step next = sb_attention_next(at, end);
     if (next.chunks > 0)
@@ -332,7 +333,7 @@ static __global__ void __launch_bounds__(SB_ATTENTION_THREADS *TILES, 1)
     sb_launch_wait();
     SB_SHARED_DYNAMIC(unsigned char, bytes);
     constexpr uint32_t ROWS = SB_ATTENTION_ROWS;
-    const sb_attention_room room = sb_attention_room_of<HD, TILES>(bytes);
+    const sb_attention_shared room = sb_attention_shared_of<HD, TILES>(bytes);
     const sb_attention_self me = sb_attention_me();
     const uint32_t tile = blockIdx.x * TILES + me.tile;
     const uint32_t end = sb_attention_end(job, blockIdx.x * TILES * ROWS, TILES * ROWS, SPLIT);

@@ -13,7 +13,7 @@
 
 constexpr uint32_t SB_CARRY_COLUMNS = 32, SB_CARRY_WIDTH = 40, SB_CARRY_TILES = 4;
 
-struct sb_carry_room {
+struct sb_carry_shared {
     sb_shared<uint16_t> S, V, late; /* (DK | 64 | 64, WIDTH): R(S), R(V), R(V exp(G_last - G_i)) */
 };
 
@@ -150,7 +150,7 @@ SB_KERNEL_FN void sb_carry_times(float (&sum)[SB_CARRY_TILES][2][4], const uint3
 
 /* Writes S' of R-22, the rounded state, to shared memory. */
 template <int DK>
-SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, uint32_t keys,
+SB_KERNEL_FN void sb_carry_show(const sb_carry_shared &room, uint32_t keys,
                                 const sb_carry_state<DK> &state)
 {
     const uint32_t lane = threadIdx.x % 32;
@@ -173,7 +173,7 @@ SB_KERNEL_FN void sb_carry_show(const sb_carry_room &room, uint32_t keys,
  * which are used next. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_look(const sb_chunk_job<T> &job, uint32_t chunk,
-                                const sb_carry_room &room, sb_carry_ahead<DK, N> &ahead,
+                                const sb_carry_shared &room, sb_carry_ahead<DK, N> &ahead,
                                 float (&known)[SB_CARRY_TILES][2][4],
                                 float (&before)[SB_CARRY_TILES][2][4])
 {
@@ -210,7 +210,7 @@ SB_KERNEL_FN void sb_carry_look(const sb_chunk_job<T> &job, uint32_t chunk,
 /* R-22: "V_i = RN( U_i - dot(W_i, S') )"; writes R(V) for the outputs, and "R( RN( V_i[b]
  * exp(RN(G_last - G_i)) ) )" for the state. */
 template <int DK, int N>
-SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, const sb_carry_ahead<DK, N> &ahead,
+SB_KERNEL_FN void sb_carry_correct(const sb_carry_shared &room, const sb_carry_ahead<DK, N> &ahead,
                                    const float (&known)[SB_CARRY_TILES][2][4])
 {
     const uint32_t lane = threadIdx.x % 32, first = threadIdx.x / 32 * 16;
@@ -235,7 +235,7 @@ SB_KERNEL_FN void sb_carry_correct(const sb_carry_room &room, const sb_carry_ahe
 
 /* "dot over j <= i of P_ij with R(V_j)" of R-22. */
 template <int DK, int N>
-SB_KERNEL_FN void sb_carry_read(const sb_carry_room &room, const sb_carry_ahead<DK, N> &ahead,
+SB_KERNEL_FN void sb_carry_read(const sb_carry_shared &room, const sb_carry_ahead<DK, N> &ahead,
                                 float (&within)[SB_CARRY_TILES][2][4])
 {
     SB_UNROLL
@@ -295,8 +295,8 @@ SB_KERNEL_FN void sb_carry_out(const sb_chunk_job<T> &job, uint32_t chunk,
  * exp(RN(G_last - G_i)) ) ) )". Meanwhile requests the queries of chunk `next`, if it exists. */
 template <class T, int DK, int N>
 SB_KERNEL_FN void sb_carry_on(const sb_chunk_job<T> &job, uint32_t chunk, uint32_t next,
-                              const sb_carry_room &room, float grown, sb_carry_ahead<DK, N> &ahead,
-                              sb_carry_state<DK> &state)
+                              const sb_carry_shared &room, float grown,
+                              sb_carry_ahead<DK, N> &ahead, sb_carry_state<DK> &state)
 {
     const uint32_t lane = threadIdx.x % 32;
     const sb_chunk_rows k = sb_chunk_take(job, sb_chunk_at(job, chunk, blockIdx.y), job.call.k);
@@ -388,7 +388,7 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, 3)
     SB_SHARED(uint16_t, S, DK * SB_CARRY_WIDTH);
     SB_SHARED(uint16_t, V, SB_CHUNK_ROWS * SB_CARRY_WIDTH);
     SB_SHARED(uint16_t, late, SB_CHUNK_ROWS * SB_CARRY_WIDTH);
-    const sb_carry_room room = {S, V, late};
+    const sb_carry_shared room = {S, V, late};
     const sb_delta_job<T> &call = job.call;
     sb_carry_ahead<DK, N> ahead = {};
     sb_carry_state<DK> state;

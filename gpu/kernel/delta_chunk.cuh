@@ -148,7 +148,7 @@ SB_KERNEL_FN float sb_chunk_sum(const float (&sum)[2][4], uint32_t i)
 }
 
 /* --- the first kernel ------------------------------------------------------------------------- */
-struct sb_chunk_room {
+struct sb_chunk_shared {
     sb_shared<float> sums, beta, grown; /* (64): G, beta, exp(G) */
     sb_shared<float> A, X;              /* (64, OF_A), (64, OF_X) */
     sb_shared<uint16_t> inverse;        /* (64, OF_R): R(X) */
@@ -159,7 +159,7 @@ struct sb_chunk_room {
  * the state and of the rows, which depend only on G. */
 template <class T>
 SB_KERNEL_FN void sb_chunk_gates(const sb_chunk_job<T> &job, const sb_chunk_place &at,
-                                 const sb_chunk_room &room)
+                                 const sb_chunk_shared &room)
 {
     const uint32_t row = threadIdx.x;
     const bool mine = row < SB_CHUNK_ROWS, there = row < at.rows;
@@ -187,7 +187,7 @@ SB_KERNEL_FN void sb_chunk_gates(const sb_chunk_job<T> &job, const sb_chunk_plac
 
 /* R-10: "A_ij = RN( dot(kb_i, k_j) D_ij ) for i > j", R-22: "P_ij = R( RN( dot(q_i, k_j) D_ij ) )
  * for j <= i", for tile n of the warp's rows; zeros elsewhere. */
-SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_room &room, uint32_t n, const float (&a)[2][4],
+SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_shared &room, uint32_t n, const float (&a)[2][4],
                                  const float (&p)[2][4], sb_global<uint4> to)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -217,7 +217,7 @@ SB_KERNEL_FN void sb_chunk_weigh(const sb_chunk_room &room, uint32_t n, const fl
 
 /* sb_chunk_weigh for all tiles of a warp's rows. The loop always uses tile 0 of the arrays and then
  * moves the other tiles down by one, so that it need not be unrolled. */
-SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_room &room,
+SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_shared &room,
                                   const float (&a)[SB_CHUNK_TILES][2][2][4],
                                   const float (&p)[SB_CHUNK_TILES][2][2][4], sb_global<uint4> to)
 {
@@ -244,7 +244,7 @@ SB_KERNEL_FN void sb_chunk_scores(const sb_chunk_room &room,
  * keys for the first operand has the same words as two fragments for the second operand. */
 template <int N>
 SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const sb_chunk_rows &k,
-                                    const sb_chunk_room &room, sb_global<uint4> to,
+                                    const sb_chunk_shared &room, sb_global<uint4> to,
                                     sb_global<uint4> queries, bool leads)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, steps = keys / 16;
@@ -299,7 +299,7 @@ SB_KERNEL_FN void sb_chunk_products(uint32_t keys, const sb_chunk_rows &q, const
 /* R-22: "row by row X_i = dot of (1, -A_i0, .., -A_i,i-1) with (e_i, X_0, .., X_i-1), the inverse,
  * and all of it is rounded with R". Two lanes share a column, one for even rows and one for odd
  * rows; no other thread reads this column. The tiles above the diagonal are never read. */
-SB_KERNEL_FN void sb_chunk_invert(const sb_chunk_room &room)
+SB_KERNEL_FN void sb_chunk_invert(const sb_chunk_shared &room)
 {
     const uint32_t part = threadIdx.x % 2, column = threadIdx.x / 2;
     const uint32_t first = column / 16 * 16, less = SB_PLANT(chunk_substitute) ? 1 : 0;
@@ -327,7 +327,7 @@ template <class T> struct sb_chunk_values {
             return 0.0f;
         return sb_wide(static_cast<T>(first[static_cast<size_t>(row) * stride + column]));
     }
-    SB_ATOM_FN float made(const sb_chunk_room &room, uint32_t row, float v) const
+    SB_ATOM_FN float made(const sb_chunk_shared &room, uint32_t row, float v) const
     {
         return __fmul_rn(room.beta[row], v);
     }
@@ -344,7 +344,7 @@ struct sb_chunk_keys {
     {
         return k.at(row, column);
     }
-    SB_ATOM_FN float made(const sb_chunk_room &room, uint32_t row, float x) const
+    SB_ATOM_FN float made(const sb_chunk_shared &room, uint32_t row, float x) const
     {
         return __fmul_rn(__fmul_rn(room.beta[row], x), room.grown[row]);
     }
@@ -365,7 +365,7 @@ struct sb_chunk_keys {
  * kg_j )". A warp computes all rows of every fourth group of 16 columns. Fragments of neighbouring
  * row tiles are `rows` apart; fragments of neighbouring column groups are `groups` apart. */
 template <class SIDE>
-SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_room &room, const SIDE &side, uint32_t columns,
+SB_KERNEL_FN void sb_chunk_solve(const sb_chunk_shared &room, const SIDE &side, uint32_t columns,
                                  sb_global<uint4> to, uint32_t rows, uint32_t groups)
 {
     const uint32_t lane = threadIdx.x % 32;
@@ -424,7 +424,7 @@ static __global__ void __launch_bounds__(SB_CHUNK_THREADS, N == 1 ? 3 : 2)
     SB_SHARED(uint16_t, inverse, SB_CHUNK_ROWS * SB_CHUNK_OF_R);
     static_assert(2 * N * SB_CHUNK_TILES * 32 * sizeof(uint4) <= 4 * SB_CHUNK_ROWS * SB_CHUNK_OF_X,
                   "fragments of keys lie where X will be");
-    const sb_chunk_room room = {
+    const sb_chunk_shared room = {
         sums, beta, grown, A, X, inverse, sb_cast<uint4>(sb_shared<float>(X))};
     const sb_delta_job<T> &call = job.call;
     const sb_chunk_place at = sb_chunk_at(job, blockIdx.x, blockIdx.y);

@@ -31,7 +31,7 @@ template <class T> struct sb_gdn_job {
 };
 
 /* The shared memory of a block, for all rows: queries, keys, gates; and (rows, 32) values. */
-struct sb_gdn_room {
+struct sb_gdn_shared {
     sb_delta_stage stage;
     sb_shared<float> v;
 };
@@ -40,7 +40,7 @@ struct sb_gdn_room {
  * key, and the columns of the block. Writes all rows of each channel to shared memory. */
 template <class T, int DK, int TAPS>
 SB_KERNEL_FN void sb_gdn_convolve(const sb_gdn_job<T> &job, uint32_t key_head, uint32_t head,
-                                  const sb_gdn_room &room)
+                                  const sb_gdn_shared &room)
 {
     const sb_delta_job<T> &d = job.delta;
     const uint32_t keys = d.k_heads * d.dk, first = blockIdx.x * SB_DELTA_COLUMNS;
@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(SB_DELTA_THREADS, 3) sb_gdn_kernel(cons
     SB_SHARED(float, shared_v, SB_GDN_ROWS *SB_DELTA_COLUMNS);
     SB_SHARED(float, shared_decay, SB_GDN_ROWS);
     SB_SHARED(float, shared_beta, SB_GDN_ROWS);
-    const sb_gdn_room room = {{shared_q, shared_k, shared_decay, shared_beta}, shared_v};
+    const sb_gdn_shared room = {{shared_q, shared_k, shared_decay, shared_beta}, shared_v};
     const sb_delta_job<T> &d = job.delta;
     const uint32_t lane = threadIdx.x % 32, part = lane / 8, head = blockIdx.y;
     const uint32_t key_head =

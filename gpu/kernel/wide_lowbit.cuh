@@ -17,7 +17,7 @@
 /* WEIGHT is the number of 16-byte words for the scales of a tile of weights. INPUT is the number of
  * bytes for the scales of an input. Members ..._AT are places in words of 16 bytes. */
 template <uint32_t OF_STEPS, uint32_t OF_STAGES, uint32_t OF_WEIGHT, uint32_t OF_INPUT>
-struct sb_wide_room {
+struct sb_wide_shared {
     enum : uint32_t {
         STEPS = OF_STEPS,
         STAGES = OF_STAGES, /* units that shared memory holds at once */
@@ -32,11 +32,11 @@ struct sb_wide_room {
     };
 };
 template <class LAYER> struct sb_wide_unit;
-template <> struct sb_wide_unit<sb_w8a8<false>> : sb_wide_room<4, 3, 0, 0> {
+template <> struct sb_wide_unit<sb_w8a8<false>> : sb_wide_shared<4, 3, 0, 0> {
 };
-template <> struct sb_wide_unit<sb_w8a8<true>> : sb_wide_room<4, 3, 4, 4> {
+template <> struct sb_wide_unit<sb_w8a8<true>> : sb_wide_shared<4, 3, 4, 4> {
 };
-template <> struct sb_wide_unit<sb_w4a4> : sb_wide_room<2, 5, 8, 8> {
+template <> struct sb_wide_unit<sb_w4a4> : sb_wide_shared<2, 5, 8, 8> {
 };
 
 /* True if scales multiply the sum of each unit. */

@@ -83,7 +83,7 @@ static sb_status declare(sb_writer *writer, const sb_state *state, const uint32_
 /* The metadata of a file to write: its texts and digests, and a pointer to the value of each
  * key. */
 typedef struct words {
-    char config[SB_STATE_CONFIG_ROOM], layers[SB_MAX_LAYERS + 1], knobs[SB_STATE_KNOBS_ROOM];
+    char config[SB_STATE_CONFIG_SIZE], layers[SB_MAX_LAYERS + 1], knobs[SB_STATE_KNOBS_SIZE];
     char position[24], entries[24], spec[16];
     sb_digest target, mtp, tokens, seal;
     const char *values[SB_STATE_KEY_COUNT];
@@ -197,7 +197,7 @@ static sb_status other_config(const char *path, const char *file, const char *mo
 sb_status sb_state_file_belongs(const sb_state_file *file, const char *path, const sb_model *model,
                                 const sb_state_origin *origin, sb_error *err)
 {
-    char config[SB_STATE_CONFIG_ROOM];
+    char config[SB_STATE_CONFIG_SIZE];
     if (strcmp(file->checkpoint.hex, origin->checkpoint.hex) != 0)
         return sb_fail(
             err, SB_ERR_INPUT,

@@ -65,15 +65,15 @@ static uint32_t *member(const sb_config *config, const field *f)
 }
 
 /* D-11: "the bits of rope_theta and rms_norm_eps in binary64 as 16 hexadecimal digits" */
-void sb_state_config_text(const sb_config *c, char text[SB_STATE_CONFIG_ROOM])
+void sb_state_config_text(const sb_config *c, char text[SB_STATE_CONFIG_SIZE])
 {
-    size_t used = (size_t)snprintf(text, SB_STATE_CONFIG_ROOM, "model_type=%s norm_topk_prob=%u ",
+    size_t used = (size_t)snprintf(text, SB_STATE_CONFIG_SIZE, "model_type=%s norm_topk_prob=%u ",
                                    sb_family_name(c->family), (unsigned)c->norm_topk_prob);
-    for (size_t i = 0; i < FIELDS && used < SB_STATE_CONFIG_ROOM; i++)
-        used += (size_t)snprintf(text + used, SB_STATE_CONFIG_ROOM - used, "%s=%u ", fields[i].name,
+    for (size_t i = 0; i < FIELDS && used < SB_STATE_CONFIG_SIZE; i++)
+        used += (size_t)snprintf(text + used, SB_STATE_CONFIG_SIZE - used, "%s=%u ", fields[i].name,
                                  (unsigned)*member(c, &fields[i]));
-    if (used < SB_STATE_CONFIG_ROOM)
-        snprintf(text + used, SB_STATE_CONFIG_ROOM - used,
+    if (used < SB_STATE_CONFIG_SIZE)
+        snprintf(text + used, SB_STATE_CONFIG_SIZE - used,
                  "rope_theta=%016" PRIx64 " rms_norm_eps=%016" PRIx64, sb_bits_f64(c->rope_theta),
                  sb_bits_f64(c->eps));
 }
@@ -125,7 +125,7 @@ sb_status sb_state_config_parse(const char *text, const char *layers, sb_config 
 {
     *out = (sb_config){.layers = 0};
     sb_status status =
-        strlen(text) < SB_STATE_CONFIG_ROOM
+        strlen(text) < SB_STATE_CONFIG_SIZE
             ? read_layers(layers, out, err)
             : sb_fail(err, SB_ERR_INPUT, "its config has %zu bytes, expected fewer", strlen(text));
     for (size_t i = 0; i < FIELDS && !status; i++)
@@ -142,15 +142,15 @@ sb_status sb_state_config_parse(const char *text, const char *layers, sb_config 
 /* --- knobs -------------------------------------------------------------------------------------
  */
 
-void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM])
+void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_SIZE])
 {
     sb_knobs first;
     size_t used = 0;
     text[0] = '\0';
     sb_knobs_exact(&first);
-    for (unsigned k = 0; k < SB_KNOB_COUNT && used < SB_STATE_KNOBS_ROOM; k++)
+    for (unsigned k = 0; k < SB_KNOB_COUNT && used < SB_STATE_KNOBS_SIZE; k++)
         if (knobs->value[k] != first.value[k])
-            used += (size_t)snprintf(text + used, SB_STATE_KNOBS_ROOM - used, "%s%s=%s",
+            used += (size_t)snprintf(text + used, SB_STATE_KNOBS_SIZE - used, "%s%s=%s",
                                      used ? " " : "", sb_knob_name((sb_knob)k),
                                      sb_knob_value_name(knobs->value[k]));
 }

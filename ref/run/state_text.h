@@ -16,10 +16,10 @@ typedef enum sb_state_key {
 
 const char *sb_state_key_name(sb_state_key key); /* "samebit.state.config" */
 
-enum { SB_STATE_CONFIG_ROOM = 1024, SB_STATE_KNOBS_ROOM = 4096 };
+enum { SB_STATE_CONFIG_SIZE = 1024, SB_STATE_KNOBS_SIZE = 4096 };
 
 /* "hidden_size=128 ...": the widths, and the other fields of config.json that decide bits. */
-void sb_state_config_text(const sb_config *config, char text[SB_STATE_CONFIG_ROOM]);
+void sb_state_config_text(const sb_config *config, char text[SB_STATE_CONFIG_SIZE]);
 
 /* "lllf": one letter for each layer, l linear and f full attention. */
 void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1]);
@@ -30,7 +30,7 @@ sb_status sb_state_config_parse(const char *text, const char *layers, sb_config 
 
 /* "act=bf16 scores=act": the knobs whose value is not their first value. sb_state_knobs_parse reads
  * this text. */
-void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_ROOM]);
+void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_SIZE]);
 sb_status sb_state_knobs_parse(const char *text, sb_knobs *out, sb_error *err);
 
 /* D-12. values[key] NULL: the key is absent. The value of the seal itself is ignored. */

@@ -138,7 +138,7 @@ void check_mistakes(const sb_gate_case *c)
 }
 
 /* The reference as a kernel. Values are written as F32, choices as U32. */
-static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_target *out)
 {
     float *values[SB_GATE_OUTPUTS] = {NULL};
     sb_knobs knobs;

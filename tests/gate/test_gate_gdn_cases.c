@@ -88,7 +88,7 @@ TEST(values_that_no_layer_has_are_refused)
 /* --- rows and cuts ---------------------------------------------------------------------------- */
 
 /* A kernel that runs the ops of a table, its ctx. */
-static sb_status by_table(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+static sb_status by_table(void *ctx, const sb_gate_case *c, const sb_gate_target *out)
 {
     const sb_op_table *table = ctx;
     float *values[SB_GATE_OUTPUTS] = {NULL};
@@ -173,7 +173,7 @@ TEST(sequences_may_be_cut_where_the_op_says)
 static sb_gate_result judged(const sb_gate_case *c, const char *mistake, int late)
 {
     sb_op_table table = table_with(mistake);
-    sb_gate_room room[SB_GATE_OUTPUTS] = {{0}};
+    sb_gate_target room[SB_GATE_OUTPUTS] = {{0}};
     sb_gate_got got[SB_GATE_OUTPUTS] = {{0}};
     sb_gate_arith ar = check_arith("fp32");
     sb_gate_result r;

@@ -90,7 +90,7 @@ static const float *input(const sb_gate_case *c, const char *name)
     return (const float *)(const void *)sb_gate_input(c, name)->data;
 }
 
-static sb_status add_rows(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+static sb_status add_rows(void *ctx, const sb_gate_case *c, const sb_gate_target *out)
 {
     kernel *self = ctx;
     size_t rows = (size_t)sb_gate_size(c, "rows"), k = (size_t)sb_gate_size(c, "k");
@@ -132,7 +132,7 @@ static sb_status add_rows(void *ctx, const sb_gate_case *c, const sb_gate_room *
 
 /* UNWRITTEN has its own function: the last element keeps its previous value. */
 
-static sb_status add_rows_but_one(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+static sb_status add_rows_but_one(void *ctx, const sb_gate_case *c, const sb_gate_target *out)
 {
     unsigned char kept[4];
     memcpy(kept, out[0].data + out[0].bytes - 4, 4);
@@ -141,7 +141,7 @@ static sb_status add_rows_but_one(void *ctx, const sb_gate_case *c, const sb_gat
     return status;
 }
 
-static sb_status sum_rows(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+static sb_status sum_rows(void *ctx, const sb_gate_case *c, const sb_gate_target *out)
 {
     const kernel *self = ctx;
     size_t rows = (size_t)sb_gate_size(c, "rows"), k = (size_t)sb_gate_size(c, "k");
@@ -275,7 +275,7 @@ TEST(a_sequence_is_cut_with_its_state_carried)
 
 /* --- every op of the list --------------------------------------------------------------------- */
 
-static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+static sb_status reference(void *ctx, const sb_gate_case *c, const sb_gate_target *out)
 {
     float *values[SB_GATE_OUTPUTS] = {NULL};
     sb_knobs knobs;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "gpu/op/gpu.h"
-#include "gpu/op/room.h"
+#include "gpu/op/memory_fit.h"
 #include "ref/base/mem.h"
 #include "tests/gpu/gpu_op.h"
 

@@ -96,8 +96,8 @@ static double check_row(const sb_dot_kernels *set, uint32_t row, sight *s)
     static double room[2 * ROWS_COLS], input_room[8 * ROWS_COLS], values[ROWS_COLS];
     const size_t n = c.matrix.cols;
     const sb_row_codes codes = sb_row_open(&c.matrix, row, room);
-    assert_true(sb_row_room(&c.matrix) <= 2 * ROWS_COLS);
-    assert_true(sb_row_input_room(&c.matrix) <= 8 * ROWS_COLS);
+    assert_true(sb_row_workspace(&c.matrix) <= 2 * ROWS_COLS);
+    assert_true(sb_row_input_workspace(&c.matrix) <= 8 * ROWS_COLS);
     const sb_row_input input = sb_row_prepare(&c.matrix, c.x, input_room);
     sb_matrix_wide(&c.matrix, row, values);
     s->partial = set->row[c.matrix.format](&codes, &input);

@@ -325,10 +325,10 @@ static void compare_by_four(const sb_dot_kernels *set, const sb_matrix *m)
         magnitudes[SB_SMALL_GEMM_INPUTS][SB_SMALL_GEMM_ROWS];
     sb_row_input inputs[SB_SMALL_GEMM_INPUTS];
     sb_row_codes w[SB_SMALL_GEMM_ROWS];
-    double *room = sb_alloc(SB_SMALL_GEMM_INPUTS, sb_row_input_room(m) * sizeof *room);
+    double *room = sb_alloc(SB_SMALL_GEMM_INPUTS, sb_row_input_workspace(m) * sizeof *room);
     assert_non_null(room);
     for (size_t t = 0; t < SB_SMALL_GEMM_INPUTS; t++)
-        inputs[t] = sb_row_prepare(m, x + t * m->cols, room + t * sb_row_input_room(m));
+        inputs[t] = sb_row_prepare(m, x + t * m->cols, room + t * sb_row_input_workspace(m));
     for (uint32_t r = 0; r < SB_SMALL_GEMM_ROWS; r++)
         w[r] = (sb_row_codes){.codes = sb_matrix_dense(m, r),
                               .scale_codes = scales + (m->first_row + r) * m->quant.groups,

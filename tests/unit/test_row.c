@@ -199,13 +199,13 @@ static int same(double a, double b)
 static void check_pair(const layer *l, uint32_t row, const sb_row_input *input, sb_partial p)
 {
     const sb_dot_kernels *set = sb_dot_kernels_now();
-    double *room = malloc(2 * (sb_row_room(&l->w) + 1) * sizeof *room);
+    double *room = malloc(2 * (sb_row_workspace(&l->w) + 1) * sizeof *room);
     for (uint32_t other = 0; other < ROWS && set->pair[l->w.format]; other++)
         for (int second = 0; second < 2; second++) {
             sb_row_codes codes[2];
             sb_partial both[2];
             codes[second] = sb_row_open(&l->w, row, room);
-            codes[!second] = sb_row_open(&l->w, other, room + sb_row_room(&l->w));
+            codes[!second] = sb_row_open(&l->w, other, room + sb_row_workspace(&l->w));
             set->pair[l->w.format](codes, input, both);
             assert_true(same(both[second].sum, p.sum));
             assert_true(same(both[second].magnitude, p.magnitude));
@@ -218,10 +218,11 @@ static void check_pair(const layer *l, uint32_t row, const sb_row_input *input, 
 static int check_partial(const layer *l, family f, uint32_t row)
 {
     const size_t n = l->w.cols;
-    const size_t doubles = sb_row_room(&l->w) + sb_row_input_room(&l->w) + n;
+    const size_t doubles = sb_row_workspace(&l->w) + sb_row_input_workspace(&l->w) + n;
     double *room = malloc(doubles * sizeof *room);
     memset(room, 0xff, doubles * sizeof *room); /* NaN: unfilled memory must not be read */
-    double *input_room = room + sb_row_room(&l->w), *wide = input_room + sb_row_input_room(&l->w);
+    double *input_room = room + sb_row_workspace(&l->w),
+           *wide = input_room + sb_row_input_workspace(&l->w);
     sb_row_codes codes = sb_row_open(&l->w, row, room);
     sb_row_input input = sb_row_prepare(&l->w, l->x, input_room);
     sb_partial p = sb_dot_kernels_now()->row[l->w.format](&codes, &input);
@@ -431,8 +432,8 @@ static void check_lost_digits(size_t n, int large)
     unsigned char codes[2048], scales[256];
     double x[2048], wide[2048];
     const sb_matrix w = lost_in_two(n, large, codes, scales, x);
-    const size_t each = sb_row_room(&w);
-    double *room = malloc((2 * each + sb_row_input_room(&w)) * sizeof *room);
+    const size_t each = sb_row_workspace(&w);
+    double *room = malloc((2 * each + sb_row_input_workspace(&w)) * sizeof *room);
     const sb_row_input input = sb_row_prepare(&w, x, room + 2 * each);
     const sb_row_codes first = sb_row_open(&w, 0, room);
     sb_row_codes rows[3] = {first, sb_row_open(&w, 1, room + each), first};

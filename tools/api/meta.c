@@ -11,7 +11,7 @@ typedef struct caller {
     void *ctx;
 } caller;
 
-static sb_status call(void *ctx, const sb_gate_case *c, const sb_gate_room *out)
+static sb_status call(void *ctx, const sb_gate_case *c, const sb_gate_target *out)
 {
     const caller *from = ctx;
     sb_gate_case variant = *c;

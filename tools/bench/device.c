@@ -26,7 +26,7 @@ static sb_status open_step(job *j, sb_error *err)
     j->seconds = sb_alloc((size_t)LAUNCHES * SB_DEVICE_PASSES, sizeof *j->seconds);
     if (!j->launches || !j->seconds)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a measurement");
-    const sb_status status = sb_gpu_room(o->backend, j->hollow.bytes, err);
+    const sb_status status = sb_gpu_check_memory(o->backend, j->hollow.bytes, err);
     j->s = (sb_device_sequence){.o = o, .model = j->hollow.model};
     return status ? status : sb_device_sequence_open(&j->s, o->rows, calls * o->rows, 0, err);
 }

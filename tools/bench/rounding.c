@@ -62,13 +62,13 @@ static void count_tests(const sb_matrix *w, uint32_t row, const double *x, sb_pa
     tried->exact += !sb_compensated_round(&kept, w->cols, factor, &rounded);
 }
 
-/* The partial sums of the given rows. room: sb_row_input_room(w) and sb_row_room(w). */
+/* The partial sums of the given rows. room: sb_row_input_workspace(w) and sb_row_workspace(w). */
 static void partials_of(const sb_matrix *w, const double *x, const uint32_t *rows, uint32_t count,
                         double *room, sb_partial *partials)
 {
     const sb_row_input input = sb_row_prepare(w, x, room);
     for (uint32_t i = 0; i < count; i++) {
-        const sb_row_codes codes = sb_row_open(w, rows[i], room + sb_row_input_room(w));
+        const sb_row_codes codes = sb_row_open(w, rows[i], room + sb_row_input_workspace(w));
         partials[rows[i]] = sb_dot_kernels_now()->row[w->format](&codes, &input);
     }
 }
@@ -79,7 +79,7 @@ sb_status sb_bench_count(const sb_matrix *w, const double *x, const sb_scalar *f
     const int strips = sb_strips_read(w);
     if (!sb_dot_kernels_now()->f64 || !(strips || sb_row_reads(w)))
         return SB_OK;
-    const size_t inputs = sb_row_input_room(w) + sb_row_room(w);
+    const size_t inputs = sb_row_input_workspace(w) + sb_row_workspace(w);
     double *room = sb_alloc(inputs + w->cols, sizeof *room);
     sb_partial *partials = sb_alloc(w->rows, sizeof *partials);
     sb_status status = SB_OK;

@@ -302,7 +302,7 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
         status =
             sb_model_open_overlaid(w->folder, w->overlays.item, w->overlays.count, &model, err);
     for (size_t i = 0; i < count && !status; i++)
-        status = sb_runner_room(sides[i].runner.backend, model, err);
+        status = sb_runner_check_memory(sides[i].runner.backend, model, err);
     for (size_t i = 0; i < count && !status; i++) {
         status = sb_side_open_dump(&sides[i], &w->dumped, model, w->folder, err);
         if (!status)

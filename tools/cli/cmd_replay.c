@@ -200,7 +200,7 @@ static sb_status replay_file(const char *path, sb_side *backend, int as_json, sb
     if (!status)
         status = open_bundle(path, &map, &b, err);
     if (!status && backend->spec)
-        status = sb_gpu_room(backend->runner.backend, map.size, err);
+        status = sb_gpu_check_memory(backend->runner.backend, map.size, err);
     if (!status && backend->spec)
         status = open_bundle(path, &map, &other, err);
     if (!status)

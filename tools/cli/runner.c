@@ -56,15 +56,15 @@ sb_status sb_runner_find(const char *name, sb_runner *out, sb_error *err)
     return SB_OK;
 }
 
-sb_status sb_runner_room(const sb_backend *backend, const sb_model *model, sb_error *err)
+sb_status sb_runner_check_memory(const sb_backend *backend, const sb_model *model, sb_error *err)
 {
-    return sb_gpu_room(backend, sb_checkpoint_bytes(model->checkpoint), err);
+    return sb_gpu_check_memory(backend, sb_checkpoint_bytes(model->checkpoint), err);
 }
 
 sb_status sb_runner_load(const sb_backend *backend, const sb_knobs *knobs, const sb_model *model,
                          sb_stage_progress progress, sb_error *err)
 {
-    const sb_status status = sb_runner_room(backend, model, err);
+    const sb_status status = sb_runner_check_memory(backend, model, err);
     if (status || !backend || strcmp(backend->name, "gpu") != 0)
         return status;
     return sb_stage(backend, knobs, model, progress, NULL, err);

@@ -21,9 +21,9 @@ int sb_runner_is(const char *name);
  * the engine. */
 sb_status sb_runner_find(const char *name, sb_runner *out, sb_error *err);
 
-/* Before a model is run: sb_runner_room checks the room for its weights; sb_runner_load copies them
- * to a device in the form that the knobs require. */
-sb_status sb_runner_room(const sb_backend *backend, const sb_model *model, sb_error *err);
+/* Before a model is run: sb_runner_check_memory checks the room for its weights; sb_runner_load
+ * copies them to a device in the form that the knobs require. */
+sb_status sb_runner_check_memory(const sb_backend *backend, const sb_model *model, sb_error *err);
 sb_status sb_runner_load(const sb_backend *backend, const sb_knobs *knobs, const sb_model *model,
                          sb_stage_progress progress, sb_error *err);
 

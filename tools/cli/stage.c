@@ -237,7 +237,7 @@ static sb_status check_room(stage *s)
     if (status)
         failed(s, status);
     sb_gpu_staging(s->backend, SB_GPU_COMPUTES, &s->done.counted, NULL);
-    return status ? status : sb_gpu_room(s->backend, s->done.counted, s->err);
+    return status ? status : sb_gpu_check_memory(s->backend, s->done.counted, s->err);
 }
 
 static sb_status bring_all(stage *s)

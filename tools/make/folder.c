@@ -58,7 +58,7 @@ sb_status sb_make_folder_open(const char *dir, int replace, sb_target *out, sb_e
 }
 
 /* Passes if the file system does not report its blocks. */
-sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err)
+sb_status sb_make_check_disk(const sb_target *target, uint64_t bytes, sb_error *err)
 {
     enum { MORE = 1 << 20 }; /* headers, configuration, blocks that are not full */
     struct statvfs disk;

@@ -12,7 +12,7 @@
 sb_status sb_make_folder_open(const char *dir, int replace, sb_target *out, sb_error *err);
 
 /* SB_ERR_IO, with the missing amount, if the folder's disk has fewer free bytes. */
-sb_status sb_make_room(const sb_target *target, uint64_t bytes, sb_error *err);
+sb_status sb_make_check_disk(const sb_target *target, uint64_t bytes, sb_error *err);
 
 /* True if an entry is part of a checkpoint, and is removed when the checkpoint is replaced. */
 int sb_make_goes(const char *name);

@@ -209,7 +209,7 @@ sb_status sb_make(const sb_make_options *options, sb_error *err)
     if (!status)
         status = sb_make_folder_open(options->dir, options->replace, &target, err);
     if (!status)
-        status = sb_make_room(&target, plan.bytes, err);
+        status = sb_make_check_disk(&target, plan.bytes, err);
     if (!status)
         status = start(&j, err);
     if (!status)

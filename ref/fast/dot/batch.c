@@ -42,7 +42,7 @@ typedef struct room {
     double *sums;         /* (count, height) */
     double *squares;      /* (height): sums of squares of the rows; then their norms */
     double *bounds;       /* (height): error bounds of sums with an input of norm 1 */
-    double *scales;       /* (height, sb_row_room) */
+    double *scales;       /* (height, sb_row_workspace) */
     double *wide;         /* (cols): one row */
     unsigned char *codes; /* (height, code_room): the repacked codes of rows */
     unsigned char *open;  /* (count, height): 1: the output is still open */
@@ -152,7 +152,7 @@ static void open_rows(const job *j, const room *m, uint32_t row, size_t rows)
     if (each)
         sb_matrix_repack(j->w, row, rows, m->codes, each);
     for (size_t r = 0; r < rows; r++) {
-        m->rows[r] = sb_row_open(j->w, row + (uint32_t)r, m->scales + r * sb_row_room(j->w));
+        m->rows[r] = sb_row_open(j->w, row + (uint32_t)r, m->scales + r * sb_row_workspace(j->w));
         if (each)
             m->rows[r].codes = m->codes + r * each;
     }
@@ -286,7 +286,7 @@ static void one_tile(void *ctx, size_t i, size_t worker)
 /* Allocates the scratch of all threads, for each thread one array per element type. */
 static sb_status make_room(const job *j, size_t threads, room *rooms)
 {
-    const size_t h = j->height, each = sb_row_room(j->w);
+    const size_t h = j->height, each = sb_row_workspace(j->w);
     const size_t doubles = h * (DEPTH + j->count + 2 + each) + j->w->cols;
     for (size_t i = 0; i < threads; i++) {
         room *m = &rooms[i];

@@ -18,7 +18,7 @@
  * laws, which needs one more row of values. */
 static size_t room_for(const sb_matrix *m)
 {
-    return sb_row_room(m) + 2 * sb_tile_padded(m->cols);
+    return sb_row_workspace(m) + 2 * sb_tile_padded(m->cols);
 }
 
 /* Opens the row for the kernels of tile.h. Its scales become the numbers by which the law
@@ -49,7 +49,7 @@ static void make_row(const sb_matrix *m, uint32_t row, const sb_rounding *how, d
                      unsigned char *codes)
 {
     const sb_tile_kernels *tile = sb_dot_kernels_now()->tile;
-    double *wide = room + sb_row_room(m);
+    double *wide = room + sb_row_workspace(m);
     float *values = (float *)(wide + sb_tile_padded(m->cols));
     sb_row_codes opened;
     const int open = open_row(m, row, how->law, room, &opened);

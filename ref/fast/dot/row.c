@@ -36,7 +36,7 @@ int sb_row_scales_lie_well(const sb_matrix *w)
            q->block_rows == 1 && q->block_cols == NEIGHBOURS;
 }
 
-size_t sb_row_room(const sb_matrix *w)
+size_t sb_row_workspace(const sb_matrix *w)
 {
     return 2 * (size_t)sb_matrix_groups(w);
 }
@@ -78,7 +78,7 @@ static size_t padded(const sb_matrix *w)
 }
 
 /* The room has space for alignment, then x, lanes and the sums x16. */
-size_t sb_row_input_room(const sb_matrix *w)
+size_t sb_row_input_workspace(const sb_matrix *w)
 {
     return 2 * padded(w) + padded(w) / NEIGHBOURS + SB_LINE / sizeof(double);
 }
@@ -171,7 +171,7 @@ typedef struct job {
     const sb_dot_kernels *set;
     int in_place;       /* 1: the kernel can read scales in place if reads_scales() accepts them */
     sb_row_input input; /* the only input, if kernels read the matrix; else input.x is NULL */
-    double *room;       /* scratch of each thread: twice sb_row_room, and a row */
+    double *room;       /* scratch of each thread: twice sb_row_workspace, and a row */
     size_t each;
 } job;
 
@@ -199,7 +199,7 @@ static int all_fit(const job *j, uint32_t first, uint32_t rows)
  * decided the last such row. */
 static void settle(const job *j, uint32_t row, double *room, sb_effort *effort)
 {
-    double *wide = room + 2 * sb_row_room(j->w);
+    double *wide = room + 2 * sb_row_workspace(j->w);
     sb_row_wide(j->w, row, room, wide);
     j->out[row] = sb_dot_wide_from(wide, j->x, j->w->cols, j->factor, effort);
 }
@@ -225,7 +225,7 @@ static void open_row(const job *j, uint32_t row, int fit, const sb_row_codes *be
         return;
     }
     const int taken = before && before->scales == room;
-    *codes = sb_row_open(j->w, row, taken ? room + sb_row_room(j->w) : room);
+    *codes = sb_row_open(j->w, row, taken ? room + sb_row_workspace(j->w) : room);
 }
 
 /* Computes pairs of rows that all_fit() has accepted. All neighbouring rows are as far apart as the
@@ -296,7 +296,7 @@ static void some_rows(void *ctx, size_t i, size_t worker)
     const size_t cols = j->w->cols;
     const uint32_t first = (uint32_t)(i * AT_ONCE), left = j->w->rows - first;
     const uint32_t rows = left < AT_ONCE ? left : AT_ONCE;
-    double *room = j->room + worker * j->each, *wide = room + 2 * sb_row_room(j->w);
+    double *room = j->room + worker * j->each, *wide = room + 2 * sb_row_workspace(j->w);
     if (j->input.x) {
         read_rows(j, first, rows, room);
         return;
@@ -311,9 +311,9 @@ static sb_status one_input(const sb_matrix *w, const double *x, const sb_scalar 
 {
     job j = {.w = w, .x = x, .factor = factor, .out = out, .set = sb_dot_kernels_now()};
     size_t threads = sb_threads_here();
-    j.each = 2 * sb_row_room(w) + padded(w);
+    j.each = 2 * sb_row_workspace(w) + padded(w);
     /* not zeroed: everything is written before it is read */
-    j.room = sb_realloc(NULL, threads * j.each + sb_row_input_room(w), sizeof *j.room);
+    j.room = sb_realloc(NULL, threads * j.each + sb_row_input_workspace(w), sizeof *j.room);
     if (!j.room)
         return SB_ERR_MEMORY;
     j.in_place = sb_row_scales_lie_well(w);

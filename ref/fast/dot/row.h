@@ -16,8 +16,9 @@ sb_status sb_dot_matrix(const sb_matrix *w, const double *x, size_t count, const
 /* True if the chosen set has a kernel that reads this matrix. */
 int sb_row_reads(const sb_matrix *w);
 
-/* Opens a row for a kernel. room: sb_row_room(w) doubles; the result contains pointers to them. */
-size_t sb_row_room(const sb_matrix *w);
+/* Opens a row for a kernel. room: sb_row_workspace(w) doubles; the result contains pointers to
+ * them. */
+size_t sb_row_workspace(const sb_matrix *w);
 sb_row_codes sb_row_open(const sb_matrix *w, uint32_t row, double *room);
 
 /* True if the scales are contiguous E4M3 codes, which kernels can read in place. */
@@ -30,9 +31,9 @@ void sb_row_wide(const sb_matrix *w, uint32_t row, double *room, double *wide);
 /* As sb_row_wide, for a row that is already open. */
 void sb_row_widen(const sb_matrix *w, uint32_t row, const sb_row_codes *codes, double *wide);
 
-/* Prepares an input for the kernels. room: sb_row_input_room(w) doubles; the result contains
+/* Prepares an input for the kernels. room: sb_row_input_workspace(w) doubles; the result contains
  * pointers to them. */
-size_t sb_row_input_room(const sb_matrix *w);
+size_t sb_row_input_workspace(const sb_matrix *w);
 sb_row_input sb_row_prepare(const sb_matrix *w, const double *x, double *room);
 
 /* The contract of every row kernel of n columns: a product of a code and an input passes through at

@@ -82,7 +82,7 @@ static void add_rows(const job *j, uint32_t first, uint32_t rows, double *room, 
 /* Computes those outputs of a row that are still open after the rounding test. */
 static void settle_row(const job *j, const piece *p, uint32_t first, uint32_t r, double *room)
 {
-    double *wide = room + sb_row_room(j->w);
+    double *wide = room + sb_row_workspace(j->w);
     sb_effort effort = SB_EFFORT_compensated;
     int known = 0;
     for (size_t t = 0; t < j->count; t++) {
@@ -135,8 +135,8 @@ sb_status sb_small_gemm(const sb_matrix *w, const double *x, size_t count, const
     const size_t most = turns ? (count + turns - 1) / turns : 0;
     sb_row_input inputs[SB_SMALL_GEMM_INPUTS];
     job j = {.w = w, .factor = factor, .set = sb_dot_kernels_now(), .inputs = inputs};
-    j.input_room = sb_row_input_room(w);
-    j.each = sb_row_room(w) + sb_tile_padded(w->cols);
+    j.input_room = sb_row_input_workspace(w);
+    j.each = sb_row_workspace(w) + sb_tile_padded(w->cols);
     /* not zeroed: everything is written before it is read */
     j.threads = sb_threads_here();
     j.room = sb_realloc(NULL, j.threads * j.each + most * j.input_room, sizeof *j.room);

@@ -58,7 +58,7 @@ static void settle(const job *j, uint32_t row, uint32_t rows, const unsigned cha
                    double *wide, sb_effort *effort)
 {
     double *scales = wide + sb_tile_padded(j->w->cols);
-    unsigned char *together = (unsigned char *)(scales + sb_row_room(j->w));
+    unsigned char *together = (unsigned char *)(scales + sb_row_workspace(j->w));
     const size_t each = sb_matrix_repack_each(j->w);
     int brought = 0;
     for (uint32_t r = 0; r < rows; r++) {
@@ -98,7 +98,7 @@ static sb_status begin(job *j)
     j->height = height_of(j->w);
     j->input.blocks = sb_realloc(NULL, blocks, sizeof *j->input.blocks);
     j->input.groups = sb_realloc(NULL, sb_matrix_groups(j->w), sizeof *j->input.groups);
-    j->each = sb_tile_padded(j->w->cols) + sb_row_room(j->w) +
+    j->each = sb_tile_padded(j->w->cols) + sb_row_workspace(j->w) +
               TOGETHER * sb_matrix_repack_each(j->w) / sizeof *j->room + 1;
     j->room = sb_realloc(NULL, sb_threads_here() * j->each, sizeof *j->room);
     if (!j->input.blocks || !j->input.groups || !j->room)

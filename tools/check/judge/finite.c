@@ -32,7 +32,7 @@ static sums add_up(const sb_unit *unit)
 static void judge(sb_check *check, const sb_unit *unit)
 {
     sums s = add_up(unit);
-    sb_spot_room room;
+    sb_spot_buffer room;
     if (!s.pieces)
         return;
     sb_spot spot = unit->seen[s.piece].plain.bad;

@@ -85,7 +85,7 @@ static int may_be_scaled(sb_check *check, const sb_unit *unit)
 
 static void tell_difference(sb_check *check, const sb_unit *unit, const sums *s)
 {
-    sb_spot_room room;
+    sb_spot_buffer room;
     const sb_seen_plain *p = &unit->seen[s->piece].plain;
     sb_check_find(
         check, 14, SB_LEVEL_error, sb_unit_tensor(unit, SB_PART_COUNT),

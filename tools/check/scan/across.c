@@ -31,7 +31,7 @@ static void piece_text(const sb_unit *unit, size_t piece, char *text, size_t siz
 }
 
 const char *sb_spot_text(const sb_check *check, const sb_unit *unit, size_t piece, sb_spot spot,
-                         sb_spot_room *room)
+                         sb_spot_buffer *room)
 {
     const sb_tensor *t = unit->tensor ? unit->tensor : unit->found.part[SB_PART_weight];
     const sb_seen *seen = &unit->seen[piece];

@@ -13,11 +13,11 @@ int sb_values_known(const sb_unit *unit, const sb_seen *seen);
 
 /* Describes an element of piece `piece` of a plain unit: "expert 5 up_proj, row 3, column 17 (byte
  * 123456 of model.safetensors)". Returns room->text. */
-typedef struct sb_spot_room {
+typedef struct sb_spot_buffer {
     char text[400];
-} sb_spot_room;
+} sb_spot_buffer;
 const char *sb_spot_text(const sb_check *check, const sb_unit *unit, size_t piece, sb_spot spot,
-                         sb_spot_room *room);
+                         sb_spot_buffer *room);
 
 /* A member and its kind. Members of one kind are the same matrix of other layers or experts. */
 typedef struct sb_kin {

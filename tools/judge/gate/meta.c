@@ -45,7 +45,7 @@ static int guarded_whole(const guarded *g, int fill)
 typedef struct call {
     sb_gate_case c; /* its inputs are in `in`; its outputs have no values */
     guarded in[SB_GATE_ARRAYS], out[SB_GATE_OUTPUTS];
-    sb_gate_room room[SB_GATE_OUTPUTS];
+    sb_gate_target room[SB_GATE_OUTPUTS];
 } call;
 
 static void call_free(call *k)
@@ -77,7 +77,7 @@ static int call_prepare(call *k, const sb_gate_meta_options *o, const sb_gate_ca
     for (size_t i = 0; i < c->outputs && ok; i++) {
         sb_dtype dtype = dtype_of(o, c, i);
         ok = guarded_make(&k->out[i], c->output[i].count * (sb_dtype_bits(dtype) / 8), fill);
-        k->room[i] = (sb_gate_room){dtype, k->out[i].data, k->out[i].bytes};
+        k->room[i] = (sb_gate_target){dtype, k->out[i].data, k->out[i].bytes};
         k->c.output[i].real = NULL;
         k->c.output[i].exact = NULL;
     }
@@ -144,7 +144,7 @@ static sb_status call_kernel(gate *g, const sb_gate_case *c, int fill, const cha
     return SB_OK;
 }
 
-static size_t row_bytes(const sb_gate_output *o, const sb_gate_room *room)
+static size_t row_bytes(const sb_gate_output *o, const sb_gate_target *room)
 {
     return (size_t)(room->bytes / o->shape[0]);
 }
@@ -153,7 +153,7 @@ static size_t row_bytes(const sb_gate_output *o, const sb_gate_room *room)
 static void compare(gate *g, const call *k, size_t o, size_t from, size_t base_from, size_t count,
                     const char *what, sb_gate_meta_row *row)
 {
-    const sb_gate_room *a = &g->base->room[o], *b = &k->room[o];
+    const sb_gate_target *a = &g->base->room[o], *b = &k->room[o];
     size_t width = sb_dtype_bits(a->dtype) / 8;
     row->elements += count;
     if (row->verdict == SB_VERDICT_FAIL ||
@@ -360,7 +360,7 @@ static sb_status split(gate *g)
 static int constant(const gate *g)
 {
     for (size_t o = 0; o < g->c->outputs; o++) {
-        const sb_gate_room *r = &g->base->room[o];
+        const sb_gate_target *r = &g->base->room[o];
         size_t width = sb_dtype_bits(r->dtype) / 8, count = g->c->output[o].count;
         for (size_t i = 1; i < count; i++)
             if (memcmp(r->data, r->data + i * width, width) != 0)

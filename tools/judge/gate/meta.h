@@ -10,15 +10,15 @@
 #include "tools/judge/gate/gate.h"
 
 /* Where the kernel writes one output: dense, of the shape of c->output[i]. */
-typedef struct sb_gate_room {
+typedef struct sb_gate_target {
     sb_dtype dtype;
     unsigned char *data;
     uint64_t bytes;
-} sb_gate_room;
+} sb_gate_target;
 
 /* Reads the inputs of the case and writes every element of out[0 .. c->outputs). The outputs in the
  * case have shapes, but no values. A status other than SB_OK ends the gate. */
-typedef sb_status (*sb_gate_kernel)(void *ctx, const sb_gate_case *c, const sb_gate_room *out);
+typedef sb_status (*sb_gate_kernel)(void *ctx, const sb_gate_case *c, const sb_gate_target *out);
 
 typedef struct sb_gate_meta_options {
     sb_gate_kernel kernel;

@@ -1,4 +1,4 @@
-#include "gpu/op/room.h"
+#include "gpu/op/memory_fit.h"
 
 #include <stdio.h>
 #include <string.h>

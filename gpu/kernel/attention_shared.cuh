@@ -1,7 +1,7 @@
-/* attention_room.cuh - the rows of an attention block, its shared memory, and the order in which
+/* attention_shared.cuh - the rows of an attention block, its shared memory, and the order in which
  * the block loads pieces of the cache. */
-#ifndef SB_GPU_KERNEL_ATTENTION_ROOM_CUH
-#define SB_GPU_KERNEL_ATTENTION_ROOM_CUH
+#ifndef SB_GPU_KERNEL_ATTENTION_SHARED_CUH
+#define SB_GPU_KERNEL_ATTENTION_SHARED_CUH
 
 #include "gpu/atom/ldmatrix.h"
 #include "gpu/atom/mma_half.h"
@@ -74,7 +74,7 @@ SB_KERNEL_FN sb_attention_self sb_attention_me()
  * ----------------------------------------------------------------------------------- */
 /* The arrays of one tile, and the stage, which all tiles of a block share. Rows consist of pieces
  * of 16 bytes. */
-struct sb_attention_room {
+struct sb_attention_shared {
     sb_shared<uint16_t> q;                               /* (16, HD) */
     sb_shared<uint16_t> p;                               /* (16, PART) R(e) of a part */
     sb_shared<uint16_t> stage;                           /* (2, CHUNK, HD) keys or values */
@@ -121,10 +121,10 @@ SB_KERNEL_FN sb_shared<U> sb_attention_own(sb_shared<unsigned char> &from, uint3
     return sb_part(taken + sb_attention_me().tile * count, count);
 }
 template <int HD, int TILES>
-SB_KERNEL_FN sb_attention_room sb_attention_room_of(sb_shared<unsigned char> bytes)
+SB_KERNEL_FN sb_attention_shared sb_attention_shared_of(sb_shared<unsigned char> bytes)
 {
     constexpr uint32_t ROWS = SB_ATTENTION_ROWS;
-    sb_attention_room room;
+    sb_attention_shared room;
     room.q = sb_attention_own<uint16_t, TILES>(bytes, ROWS * HD);
     room.p = sb_attention_own<uint16_t, TILES>(bytes, ROWS * SB_ATTENTION_PART);
     room.stage = sb_attention_take<uint16_t>(bytes, 2 * sb_attention_stage<HD>());
@@ -140,7 +140,7 @@ SB_KERNEL_FN sb_attention_room sb_attention_room_of(sb_shared<unsigned char> byt
  * zeros. */
 template <class T, class KV, int HD>
 SB_KERNEL_FN void sb_attention_queries(const sb_attention_job<T, KV> &job, uint32_t pair,
-                                       const sb_attention_room &room)
+                                       const sb_attention_shared &room)
 {
     for (uint32_t i = threadIdx.x % SB_ATTENTION_THREADS; i < SB_ATTENTION_ROWS * HD;
          i += SB_ATTENTION_THREADS) {
@@ -217,7 +217,7 @@ SB_KERNEL_FN void sb_attention_widen(sb_shared<uint16_t> to, bool there, uint2 c
 /* All threads of the block fetch the chunk of a step into one half of the stage. */
 template <class T, class KV, int HD, int TILES>
 SB_KERNEL_FN void sb_attention_fetch(const sb_attention_job<T, KV> &job, sb_attention_step at,
-                                     uint32_t end, const sb_attention_room &room, uint32_t side)
+                                     uint32_t end, const sb_attention_shared &room, uint32_t side)
 {
     constexpr uint32_t THREADS = SB_ATTENTION_THREADS * TILES, ALL = SB_ATTENTION_CHUNK * HD / 8;
     constexpr uint32_t EACH = (ALL + THREADS - 1) / THREADS;

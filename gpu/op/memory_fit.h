@@ -1,6 +1,6 @@
 /* room.h - checks whether a model fits into memory. */
-#ifndef SB_GPU_OP_ROOM_H
-#define SB_GPU_OP_ROOM_H
+#ifndef SB_GPU_OP_MEMORY_FIT_H
+#define SB_GPU_OP_MEMORY_FIT_H
 
 #include <stdint.h>
 
