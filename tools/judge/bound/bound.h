@@ -31,6 +31,30 @@ extern "C" {
 #include "ref/ops/ops.def"
 #undef SB_OP
 
+/* As above, for inputs that were not recorded: in[i] has the balls of input i in the order of
+ * sb_op_values_of, rows * cols of them, or is NULL for the values in `args`. In the delta rule the
+ * state cannot be balls (sb_delta_error). */
+#define SB_OP(name, clause)                                                                        \
+    sb_status sb_bound_##name##_in(const sb_arithmetic *ar, const sb_knobs *knobs,                 \
+                                   const sb_##name##_args *args, const sb_ball *const *in,         \
+                                   sb_ball *out, sb_ball *second);
+#include "ref/ops/ops.def"
+#undef SB_OP
+
+/* Element i of an input. */
+static inline sb_ball sb_bound_at(const sb_ball *balls, const float *x, size_t i)
+{
+    return balls ? balls[i] : sb_ball_of(x[i]);
+}
+
+/* Elements first .. first + n - 1 of an input. */
+static inline void sb_bound_row(const sb_ball *balls, const float *x, size_t first, size_t n,
+                                sb_ball *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = sb_bound_at(balls, x, first + i);
+}
+
 /* Both sides of a comparison, or only one, in one call: work that does not depend on the arithmetic
  * is done once. */
 enum { SB_BOUND_SIDES = 2 };
@@ -84,7 +108,8 @@ typedef struct sb_delta_error {
 typedef struct sb_delta_side {
     const sb_arithmetic *ar;
     const sb_ball *q, *k;
-    const sb_ball *g;           /* (T, nV), or NULL: the g of the arguments, exactly */
+    /* (T, nV, dv), (T, nV), (T, nV); NULL: the values of the arguments, exactly */
+    const sb_ball *v, *g, *beta;
     const sb_delta_error *from; /* error of the incoming state, or NULL */
     sb_ball *out, *state;       /* state may be NULL */
     double *column;             /* receives the norms as in sb_delta_error, without K-35; or NULL */

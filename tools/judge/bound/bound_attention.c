@@ -39,8 +39,9 @@ typedef struct row {
     const sb_arithmetic *ar;
     const sb_knobs *knobs;
     const sb_attention_args *a;
-    size_t kv_head, n; /* positions seen */
-    sb_ball *p;        /* (n) scratch */
+    size_t kv_head, n;        /* positions seen */
+    sb_ball *p;               /* (n) scratch */
+    const sb_ball *const *in; /* q, keys, values */
 } row;
 
 static sb_ball inner(const sb_knobs *knobs, sb_ball x)
@@ -56,27 +57,29 @@ static sb_ball narrow(const sb_knobs *knobs, sb_ball x)
 
 /* K-24: "The dot products of R-12 are then multiplied by z before they are rounded"; T-21: "a cache
  * with scales may be decoded first, with one rounding for each element" */
-static sb_ball cached(const row *r, float x, float scale)
+static sb_ball cached(const row *r, sb_ball x, float scale)
 {
     if (scale == 0.0f || scale == 1.0f)
-        return sb_ball_of(x);
-    double value = (double)x * (double)scale;
-    return (sb_ball){value,
-                     r->ar->any_order ? sb_wide_abs(value) * SB_UNIT + r->ar->underflow : 0.0};
+        return x;
+    double value = x.mid * (double)scale, spread = x.rad * sb_wide_abs((double)scale);
+    if (r->ar->any_order)
+        spread += (sb_wide_abs(value) + spread) * SB_UNIT + r->ar->underflow;
+    return (sb_ball){value, spread};
 }
 
 /* R-12: "s_u = RN( dot(q_t, k_u) RN(hd^-1/2) ) for u <= t" */
-static void scores(const row *r, const float *q)
+static void scores(const row *r, size_t q)
 {
     const sb_attention_args *a = r->a;
     double root = 1.0 / sb_sqrt64((double)a->hd);
     float rounded_root =
         (float)root; /* the binary64 root is close enough for a sure rounding (T-5) */
     for (size_t u = 0; u < r->n; u++) {
-        const float *key = a->keys + (u * a->kv_heads + r->kv_head) * a->hd;
+        size_t key = (u * a->kv_heads + r->kv_head) * a->hd;
         sb_reduction sum = {0};
         for (size_t i = 0; i < a->hd; i++)
-            sb_reduce(&sum, narrow(r->knobs, sb_ball_of(q[i])), cached(r, key[i], a->key_scale));
+            sb_reduce(&sum, narrow(r->knobs, sb_bound_at(r->in[0], a->q, q + i)),
+                      cached(r, sb_bound_at(r->in[1], a->keys, key + i), a->key_scale));
         sb_ball score = inner(r->knobs, sb_ball_reduced(r->ar, &sum));
         r->p[u] = inner(r->knobs, sb_ball_mul(r->ar, score, sb_ball_of(rounded_root)));
     }
@@ -134,8 +137,9 @@ static void weigh(const row *r, sb_ball total, sb_ball *out)
     for (size_t i = 0; i < a->hd; i++) {
         sb_reduction sum = {0};
         for (size_t u = 0; u < r->n; u++) {
-            float value = a->values[(u * a->kv_heads + r->kv_head) * a->hd + i];
-            sb_reduce(&sum, r->p[u], cached(r, value, a->value_scale));
+            size_t at = (u * a->kv_heads + r->kv_head) * a->hd + i;
+            sb_reduce(&sum, r->p[u],
+                      cached(r, sb_bound_at(r->in[2], a->values, at), a->value_scale));
         }
         sb_ball o = sb_ball_reduced(r->ar, &sum);
         out[i] = sb_ball_act(r->knobs, divides ? sb_ball_div(r->ar, o, total) : o);
@@ -174,8 +178,8 @@ static sb_ball centred(const row *r, double mean, size_t i)
     double o = 0.0, size = 0.0, apart = 0.0, values = 0.0, least = 0.0;
     for (int pass = 0; pass < 2; pass++)
         for (size_t u = 0; u < r->n; u++) {
-            sb_ball v =
-                cached(r, a->values[(u * a->kv_heads + r->kv_head) * a->hd + i], a->value_scale);
+            size_t at = (u * a->kv_heads + r->kv_head) * a->hd + i;
+            sb_ball v = cached(r, sb_bound_at(r->in[2], a->values, at), a->value_scale);
             double p = r->p[u].mid;
             if (pass == 0) {
                 o += p * v.mid;
@@ -211,11 +215,12 @@ static void attend(const row *r, sb_ball *out)
         out[i] = centred(r, mean, i);
 }
 
-sb_status sb_bound_attention(const sb_arithmetic *ar, const sb_knobs *knobs,
-                             const sb_attention_args *a, sb_ball *out, sb_ball *second)
+sb_status sb_bound_attention_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                const sb_attention_args *a, const sb_ball *const *in, sb_ball *out,
+                                sb_ball *second)
 {
     (void)second;
-    row r = {.ar = ar, .knobs = knobs, .a = a};
+    row r = {.ar = ar, .knobs = knobs, .a = a, .in = in};
     r.p = sb_alloc(a->first + a->rows, sizeof *r.p);
     if (!r.p)
         return SB_ERR_MEMORY;
@@ -224,7 +229,7 @@ sb_status sb_bound_attention(const sb_arithmetic *ar, const sb_knobs *knobs,
             size_t at = (t * a->heads + h) * a->hd;
             r.kv_head = h / (a->heads / a->kv_heads);
             r.n = a->first + t + 1;
-            scores(&r, a->q + at);
+            scores(&r, at);
             attend(&r, out + at);
         }
     free(r.p);

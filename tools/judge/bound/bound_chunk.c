@@ -21,9 +21,23 @@ const sb_ball *sb_chunk_balls_row(const sb_chunk_balls *c, const sb_ball *x, siz
     return x + (i * c->a->k_heads + c->key_head) * c->a->dk;
 }
 
-float sb_chunk_balls_gate(const sb_chunk_balls *c, const float *x, size_t i)
+/* The place of row i of the chunk among the gates. */
+static size_t gate_at(const sb_chunk_balls *c, size_t i)
 {
-    return x[(c->first + i) * c->a->v_heads + c->head];
+    return (c->first + i) * c->a->v_heads + c->head;
+}
+
+sb_ball sb_chunk_balls_beta(const sb_chunk_balls *c, size_t i)
+{
+    return sb_bound_at(c->beta, c->a->beta, gate_at(c, i));
+}
+
+sb_ball sb_chunk_balls_value(const sb_chunk_balls *c, size_t i, size_t j)
+{
+    const sb_delta_rule_args *a = c->a;
+    if (c->v)
+        return c->v[gate_at(c, i) * a->dv + j];
+    return sb_ball_of(a->v[(c->first + i) * a->v_stride + c->head * a->dv + j]);
 }
 
 /* "G_i = sum of g_0..g_i" */
@@ -31,9 +45,7 @@ static void prefix_sums(sb_chunk_balls *c)
 {
     sb_reduction r = {0};
     for (size_t i = 0; i < c->m; i++) {
-        sb_ball g = c->g ? c->g[(c->first + i) * c->a->v_heads + c->head]
-                         : sb_ball_of(sb_chunk_balls_gate(c, c->a->g, i));
-        sb_reduce(&r, g, sb_ball_of(1.0f));
+        sb_reduce(&r, sb_bound_at(c->g, c->a->g, gate_at(c, i)), sb_ball_of(1.0f));
         c->G[i] = sb_ball_reduced(c->ar, &r);
     }
 }
@@ -60,15 +72,13 @@ static void set_up(sb_chunk_balls *c)
     size_t dk = c->a->dk, dv = c->a->dv;
     for (size_t i = 0; i < c->m; i++) {
         const sb_ball *k = sb_chunk_balls_row(c, c->k, i);
-        const float *v = c->a->v + (c->first + i) * c->a->v_stride + c->head * dv;
-        sb_ball beta = sb_ball_of(sb_chunk_balls_gate(c, c->a->beta, i)),
-                grown = sb_ball_exp(c->ar, c->G[i]);
+        sb_ball beta = sb_chunk_balls_beta(c, i), grown = sb_ball_exp(c->ar, c->G[i]);
         for (size_t a = 0; a < dk; a++) {
             c->row[a] = sb_ball_mul(c->ar, beta, k[a]);
             c->W[i * dk + a] = sb_ball_mul(c->ar, c->row[a], grown);
         }
         for (size_t j = 0; j < dv; j++)
-            c->U[i * dv + j] = sb_ball_mul(c->ar, beta, sb_ball_of(v[j]));
+            c->U[i * dv + j] = sb_ball_mul(c->ar, beta, sb_chunk_balls_value(c, i, j));
         for (size_t j = 0; j < i; j++)
             c->A[i * c->rows + j] = sb_chunk_balls_product(c, c->row, i, j);
         for (size_t j = 0; j <= i; j++)
@@ -166,7 +176,7 @@ static void contract(sb_chunk_balls *c)
     for (size_t i = 0; i < c->m; i++) {
         double k, all;
         norms(sb_chunk_balls_row(c, c->k, i), c->a->dk, &k, &all);
-        double beta = (double)sb_chunk_balls_gate(c, c->a->beta, i);
+        double beta = sb_chunk_balls_beta(c, i).mid;
         norm *= sb_wide_max(1.0, sb_wide_abs(1.0 - beta * k * k));
         c->left[i] = norm * sb_wide_exp(c->G[i].mid);
     }
@@ -343,7 +353,9 @@ sb_status sb_bound_delta_rule_chunk_side(const sb_knobs *knobs, const sb_delta_r
         sb_chunk_balls c = {.ar = side->ar,
                             .knobs = knobs,
                             .a = a,
+                            .v = side->v,
                             .g = side->g,
+                            .beta = side->beta,
                             .rows = rows,
                             .S = block,
                             .A = block + size,

@@ -8,8 +8,8 @@ typedef struct sb_chunk_balls {
     const sb_arithmetic *ar;
     const sb_knobs *knobs;
     const sb_delta_rule_args *a;
-    const sb_ball *q, *k; /* row 0 of the chunk */
-    const sb_ball *g;     /* (T, nV), or NULL: the g of the arguments */
+    const sb_ball *q, *k;        /* row 0 of the chunk */
+    const sb_ball *v, *g, *beta; /* as in sb_delta_side */
     size_t head, key_head, first, m;
     size_t rows;                 /* length of a chunk (T-87), at most the rows of the call */
     sb_ball G[SB_CHUNK_LONGEST]; /* sums of g */
@@ -27,7 +27,8 @@ typedef struct sb_chunk_balls {
 } sb_chunk_balls;
 
 const sb_ball *sb_chunk_balls_row(const sb_chunk_balls *c, const sb_ball *x, size_t i);
-float sb_chunk_balls_gate(const sb_chunk_balls *c, const float *x, size_t i);
+sb_ball sb_chunk_balls_beta(const sb_chunk_balls *c, size_t i);
+sb_ball sb_chunk_balls_value(const sb_chunk_balls *c, size_t i, size_t j);
 sb_ball sb_chunk_balls_decay(const sb_chunk_balls *c, size_t i, size_t j);
 sb_ball sb_chunk_balls_product(const sb_chunk_balls *c, const sb_ball *left, size_t i, size_t j);
 

@@ -22,24 +22,24 @@ enum { LANES = 8 };
 static const size_t ALONE = 200000;
 
 /* One head between two rows: the real state, and for each side and column the distance of a
- * computed state from it. All sides have the same real state, because they have the same q, k and
- * g.
- */
+ * computed state from it. All sides have the same real state, because they have the same q, k, v, g
+ * and beta. */
 typedef struct head {
     const sb_knobs *knobs;
     const sb_delta_rule_args *a;
     const sb_delta_side *sides;
     size_t side_count, index;
-    size_t width;  /* dv, rounded up to whole lanes */
-    double *S;     /* (dk, width) */
-    double *delta; /* (sides, width) 2-norm of the error of column j */
+    size_t width;   /* dv, rounded up to whole lanes */
+    double *S;      /* (dk, width) */
+    double *delta;  /* (sides, width) 2-norm of the error of column j */
+    double *values; /* (2, width) one row of v, and its radii */
 } head;
 
 /* One row of inputs. */
 typedef struct row {
     const sb_ball *q, *k; /* (dk) */
-    const float *v;       /* (dv) */
-    double g, beta;
+    double *v, *v_error;  /* (width) centres and radii; 0 beyond dv */
+    double g, beta, beta_error;
     double g_error;                          /* of exp(g), relative: from the radius of g */
     double k_norm, k_error, q_norm, q_error; /* 2-norms of computed vectors and of their errors */
 } row;
@@ -117,28 +117,35 @@ static sb_ball read_column(const head *h, const sb_arithmetic *ar, const dots *d
 typedef struct change {
     dots read; /* dot products of k with the decayed columns */
     /* norm: of the decayed column; difference: v - m */
-    double decay, norm[LANES], difference[LANES];
+    double decay, norm[LANES], difference[LANES], v_error[LANES];
     double after[LANES]; /* norm of the corrected column */
 } change;
 
-/* T-12: "delta'' = |I - beta k k^T| (alpha delta + e0) + beta |dk| (|v - m| + |k| |s'|) + |k| e1 +
- * e2" for one column of one side. before: its delta before the row. */
+/* T-12: "delta'' = |I - beta k k^T| (alpha delta + e0) + beta |dk| (|v - m| + |k| |s'|) + |k|
+ * (beta |dv| + |d beta| |v - m|) + |k| e1 + e2" for one column of one side. before: its delta
+ * before the row. */
 static double advance_error(const head *h, const sb_arithmetic *ar, const row *x, const change *c,
                             size_t j, double before)
 {
-    double u = SB_UNIT, beta = x->beta, tiny = ar->underflow, norm = c->norm[j];
+    double u = SB_UNIT, beta = x->beta + x->beta_error, tiny = ar->underflow, norm = c->norm[j];
+    double least = x->beta - x->beta_error, brought = c->v_error[j];
     double dk = (double)h->a->dk, difference = c->difference[j], decayed = c->decay * before;
     double e0 = (sb_exp_error(ar, x->g) + x->g_error + u) * (norm + decayed) + dk * tiny;
     sb_ball m = read_column(h, ar, &c->read, j, x->k_norm, decayed + e0);
-    double reach = sb_wide_abs(difference) + m.rad;
+    double reach = sb_wide_abs(difference) + m.rad + brought;
     /* delta'' already contains the parts of m.rad from the radii of k and the error of the column
      */
     double reading = m.rad - c->read.spread[j] - x->k_norm * (decayed + e0);
     double e1 = beta * (reading + 2.0 * u * reach) + 2.0 * tiny;
-    double correction = beta * difference, correction_error = beta * m.rad + 2.0 * u * beta * reach;
-    double contraction = sb_wide_max(1.0, sb_wide_abs(1.0 - beta * x->k_norm * x->k_norm));
+    double correction = x->beta * difference;
+    double correction_error =
+        beta * (m.rad + brought) + x->beta_error * sb_wide_abs(difference) + 2.0 * u * beta * reach;
+    double squared = x->k_norm * x->k_norm;
+    double contraction = sb_wide_max(
+        1.0, sb_wide_max(sb_wide_abs(1.0 - beta * squared), sb_wide_abs(1.0 - least * squared)));
     double delta = contraction * (decayed + e0) +
                    beta * x->k_error * (sb_wide_abs(difference) + x->k_norm * norm) +
+                   x->k_norm * (beta * brought + x->beta_error * sb_wide_abs(difference)) +
                    x->k_norm * e1;
     double e2 =
         u * x->k_norm * (sb_wide_abs(correction) + correction_error) + u * (c->after[j] + delta);
@@ -153,7 +160,8 @@ static void advance_columns(const head *h, const row *x, double decay, size_t fi
     decay_columns(h, decay, first);
     column_dots(h, x->k, first, &c->read);
     for (size_t j = 0; j < LANES; j++) {
-        double v = first + j < h->a->dv ? (double)x->v[first + j] : 0.0;
+        double v = x->v[first + j];
+        c->v_error[j] = x->v_error[first + j];
         c->norm[j] = sb_sqrt64(c->read.squares[j]);
         c->difference[j] = v - c->read.sum[j];
         correction[j] = x->beta * c->difference[j];
@@ -196,19 +204,36 @@ static void advance(const head *h, const row *x, size_t at)
     }
 }
 
+/* One row of values of the head. */
+static void values_of(const head *h, size_t t, row *x)
+{
+    const sb_delta_rule_args *a = h->a;
+    const sb_ball *balls = h->sides[0].v;
+    for (size_t j = 0; j < a->dv; j++) {
+        sb_ball v = balls ? balls[(t * a->v_heads + h->index) * a->dv + j]
+                          : sb_ball_of(a->v[t * a->v_stride + h->index * a->dv + j]);
+        x->v[j] = v.mid;
+        x->v_error[j] = v.rad;
+    }
+}
+
 static void run_rows(const head *h)
 {
     const sb_delta_rule_args *a = h->a;
     size_t key_head = h->index / (a->v_heads / a->k_heads);
     for (size_t t = 0; t < a->rows; t++) {
         size_t at = t * a->v_heads + h->index, from = (t * a->k_heads + key_head) * a->dk;
-        sb_ball g = h->sides[0].g ? h->sides[0].g[at] : sb_ball_of(a->g[at]);
+        sb_ball g = sb_bound_at(h->sides[0].g, a->g, at);
+        sb_ball beta = sb_bound_at(h->sides[0].beta, a->beta, at);
         row x = {.q = h->sides[0].q + from,
                  .k = h->sides[0].k + from,
-                 .v = a->v + t * a->v_stride + h->index * a->dv,
+                 .v = h->values,
+                 .v_error = h->values + h->width,
                  .g = g.mid,
                  .g_error = g.rad * sb_wide_exp(g.rad),
-                 .beta = (double)a->beta[at]};
+                 .beta = beta.mid,
+                 .beta_error = beta.rad};
+        values_of(h, t, &x);
         norms(x.q, a->dk, &x.q_norm, &x.q_error);
         norms(x.k, a->dk, &x.k_norm, &x.k_error);
         advance(h, &x, at);
@@ -225,7 +250,7 @@ static int run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, const sb
                     size_t count, size_t index)
 {
     size_t width = (a->dv + LANES - 1) / LANES * LANES, size = a->dk * a->dv;
-    double *block = sb_alloc((a->dk + count) * width, sizeof *block);
+    double *block = sb_alloc((a->dk + count + 2) * width, sizeof *block);
     if (!block)
         return 1;
     head h = {.knobs = knobs,
@@ -235,7 +260,8 @@ static int run_head(const sb_knobs *knobs, const sb_delta_rule_args *a, const sb
               .index = index,
               .width = width,
               .S = block,
-              .delta = block + a->dk * width};
+              .delta = block + a->dk * width,
+              .values = block + (a->dk + count) * width};
     for (size_t e = 0; e < size; e++)
         h.S[e / a->dv * width + e % a->dv] = (double)a->state[index * size + e];
     for (size_t i = 0; i < count; i++)
@@ -271,9 +297,10 @@ static void one_head(void *ctx, size_t index, size_t worker)
         atomic_store(&j->failed, 1);
 }
 
+/* Of both sides, or of none. */
 static int same_balls(const sb_ball *a, const sb_ball *b, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; a && i < count; i++)
         if (a[i].mid != b[i].mid || a[i].rad != b[i].rad)
             return 0;
     return 1;
@@ -282,10 +309,12 @@ static int same_balls(const sb_ball *a, const sb_ball *b, size_t count)
 sb_status sb_bound_delta_rule_sides(const sb_knobs *knobs, const sb_delta_rule_args *a,
                                     const sb_delta_side *sides, size_t count)
 {
-    size_t keys = a->rows * a->k_heads * a->dk;
+    size_t keys = a->rows * a->k_heads * a->dk, gates = a->rows * a->v_heads;
     if (count > 1 &&
         !(same_balls(sides[0].q, sides[1].q, keys) && same_balls(sides[0].k, sides[1].k, keys) &&
-          (!sides[0].g || same_balls(sides[0].g, sides[1].g, a->rows * a->v_heads)))) {
+          same_balls(sides[0].v, sides[1].v, gates * a->dv) &&
+          same_balls(sides[0].g, sides[1].g, gates) &&
+          same_balls(sides[0].beta, sides[1].beta, gates))) {
         sb_status status = sb_bound_delta_rule_sides(knobs, a, sides, 1);
         return status ? status : sb_bound_delta_rule_sides(knobs, a, sides + 1, 1);
     }
@@ -302,32 +331,43 @@ sb_status sb_bound_delta_rule_of(const sb_arithmetic *ar, const sb_knobs *knobs,
     return sb_bound_delta_rule_sides(knobs, a, &side, 1);
 }
 
-/* For exact q and k. */
-typedef sb_status (*bound_of)(const sb_arithmetic *, const sb_knobs *, const sb_delta_rule_args *,
-                              const sb_ball *, const sb_ball *, sb_ball *, sb_ball *);
+/* The inputs of a delta rule, in the order of args.def. */
+enum { Q, K, V, G, BETA };
 
-static sb_status of_exact(bound_of bound, const sb_arithmetic *ar, const sb_knobs *knobs,
-                          const sb_delta_rule_args *a, sb_ball *out, sb_ball *state)
+static sb_status of_inputs(int chunks, const sb_arithmetic *ar, const sb_knobs *knobs,
+                           const sb_delta_rule_args *a, const sb_ball *const *in, sb_ball *out,
+                           sb_ball *state)
 {
     size_t count = a->rows * a->k_heads * a->dk;
-    sb_ball *q = sb_alloc(2 * count, sizeof *q);
+    sb_ball *q = sb_alloc(2 * count, sizeof *q), *k = q ? q + count : NULL;
     if (!q)
         return SB_ERR_MEMORY;
-    sb_balls_of(a->q, count, q);
-    sb_balls_of(a->k, count, q + count);
-    sb_status status = bound(ar, knobs, a, q, q + count, out, state);
+    sb_bound_row(in[Q], a->q, 0, count, q);
+    sb_bound_row(in[K], a->k, 0, count, k);
+    const sb_delta_side side = {.ar = ar,
+                                .q = q,
+                                .k = k,
+                                .v = in[V],
+                                .g = in[G],
+                                .beta = in[BETA],
+                                .out = out,
+                                .state = state};
+    sb_status status = chunks ? sb_bound_delta_rule_chunk_side(knobs, a, &side)
+                              : sb_bound_delta_rule_sides(knobs, a, &side, 1);
     free(q);
     return status;
 }
 
-sb_status sb_bound_delta_rule(const sb_arithmetic *ar, const sb_knobs *knobs,
-                              const sb_delta_rule_args *a, sb_ball *out, sb_ball *second)
+sb_status sb_bound_delta_rule_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                 const sb_delta_rule_args *a, const sb_ball *const *in,
+                                 sb_ball *out, sb_ball *second)
 {
-    return of_exact(sb_bound_delta_rule_of, ar, knobs, a, out, second);
+    return of_inputs(0, ar, knobs, a, in, out, second);
 }
 
-sb_status sb_bound_delta_rule_chunk(const sb_arithmetic *ar, const sb_knobs *knobs,
-                                    const sb_delta_rule_args *a, sb_ball *out, sb_ball *second)
+sb_status sb_bound_delta_rule_chunk_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                       const sb_delta_rule_args *a, const sb_ball *const *in,
+                                       sb_ball *out, sb_ball *second)
 {
-    return of_exact(sb_bound_delta_rule_chunk_of, ar, knobs, a, out, second);
+    return of_inputs(1, ar, knobs, a, in, out, second);
 }

@@ -17,15 +17,15 @@ static void set_up(sb_chunk_balls *c)
     size_t dk = c->a->dk, dv = c->a->dv;
     for (size_t i = 0; i < c->m; i++) {
         const sb_ball *k = sb_chunk_balls_row(c, c->k, i), *q = sb_chunk_balls_row(c, c->q, i);
-        const float *v = c->a->v + (c->first + i) * c->a->v_stride + c->head * dv;
-        sb_ball beta = sb_ball_of(sb_chunk_balls_gate(c, c->a->beta, i));
+        sb_ball beta = sb_chunk_balls_beta(c, i);
         sb_ball grown = sb_ball_exp(c->ar, c->G[i]);
         for (size_t a = 0; a < dk; a++) {
             c->row[a] = sb_ball_mul(c->ar, beta, k[a]);
             c->W[i * dk + a] = sb_ball_act(c->knobs, sb_ball_mul(c->ar, c->row[a], grown));
         }
         for (size_t j = 0; j < dv; j++)
-            c->U[i * dv + j] = sb_ball_act(c->knobs, sb_ball_mul(c->ar, beta, sb_ball_of(v[j])));
+            c->U[i * dv + j] =
+                sb_ball_act(c->knobs, sb_ball_mul(c->ar, beta, sb_chunk_balls_value(c, i, j)));
         for (size_t j = 0; j < i; j++)
             c->A[i * c->rows + j] = sb_chunk_balls_product(c, c->row, i, j);
         for (size_t j = 0; j <= i; j++)

@@ -9,21 +9,23 @@
 #include "ref/ops/param.h"
 
 /* R-4: "columns before the call come from the conv state" */
-static float column(const sb_conv_args *a, size_t t, size_t tap, size_t ch)
+static sb_ball column(const sb_conv_args *a, const sb_ball *const *in, size_t t, size_t tap,
+                      size_t ch)
 {
     size_t channels = a->weight->rows, back = a->weight->cols - 1, at = t + tap;
-    return at < back ? a->state[at * channels + ch] : a->in[(at - back) * channels + ch];
+    return at < back ? sb_bound_at(in[1], a->state, at * channels + ch)
+                     : sb_bound_at(in[0], a->in, (at - back) * channels + ch);
 }
 
 /* R-4: "c_t[ch] = dot over j = 0..kw-1 of w[ch, j] u_{t-(kw-1)+j}[ch]"; K-31: "c_t is the sum of
  * R( RN(w u) )" */
 static sb_ball weigh(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_conv_args *a,
-                     const float *weight, size_t t, size_t ch)
+                     const sb_ball *const *in, const float *weight, size_t t, size_t ch)
 {
     int rounds = sb_conv_rounds_products(knobs, a->form);
     sb_reduction r = {0};
     for (size_t tap = 0; tap < a->weight->cols; tap++) {
-        sb_ball w = sb_ball_of(weight[tap]), u = sb_ball_of(column(a, t, tap, ch));
+        sb_ball w = sb_ball_of(weight[tap]), u = column(a, in, t, tap, ch);
         if (rounds)
             sb_reduce(&r, sb_ball_act(knobs, sb_ball_mul(ar, w, u)), sb_ball_of(1.0f));
         else
@@ -34,8 +36,8 @@ static sb_ball weigh(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_co
 
 /* R-4: "s_t = R( silu( c_t ) ), with c_t rounded to the activation type first where K-3 says so;
  * the new conv state is the last kw-1 columns of u" */
-sb_status sb_bound_conv(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_conv_args *a,
-                        sb_ball *out, sb_ball *second)
+sb_status sb_bound_conv_in(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_conv_args *a,
+                           const sb_ball *const *in, sb_ball *out, sb_ball *second)
 {
     ar = sb_arithmetic_vector(ar);
     size_t channels = a->weight->rows, taps = a->weight->cols;
@@ -45,13 +47,13 @@ sb_status sb_bound_conv(const sb_arithmetic *ar, const sb_knobs *knobs, const sb
     for (size_t ch = 0; ch < channels; ch++) {
         sb_param_row(knobs, a->weight, (uint32_t)ch, weight);
         for (size_t t = 0; t < a->rows; t++) {
-            sb_ball c = weigh(ar, knobs, a, weight, t, ch);
+            sb_ball c = weigh(ar, knobs, a, in, weight, t, ch);
             if (SB_IS(knobs, conv_sum, act))
                 c = sb_ball_act(knobs, c);
             out[t * channels + ch] = sb_ball_act(knobs, sb_ball_silu(ar, c));
         }
         for (size_t i = 0; second && i + 1 < taps; i++)
-            second[i * channels + ch] = sb_ball_of(column(a, a->rows, i, ch));
+            second[i * channels + ch] = column(a, in, a->rows, i, ch);
     }
     free(weight);
     return SB_OK;
@@ -91,8 +93,8 @@ static sb_ball softplus(const sb_arithmetic *ar, sb_knob_value form, sb_ball x)
 /* T-9: "the argument a + dt_bias has one rounding u |a + dt_bias|"
  * R-5: "beta = sigmoid(b), rounded as K-5 says; g = RN( -exp(A_log) softplus( RN(a + dt_bias) ) )"
  */
-sb_status sb_bound_gates(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_gates_args *a,
-                         sb_ball *out, sb_ball *second)
+sb_status sb_bound_gates_in(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_gates_args *a,
+                            const sb_ball *const *in, sb_ball *out, sb_ball *second)
 {
     float *a_log = sb_alloc(2 * a->heads, sizeof *a_log);
     if (!a_log)
@@ -103,11 +105,11 @@ sb_status sb_bound_gates(const sb_arithmetic *ar, const sb_knobs *knobs, const s
     sb_param_row(knobs, a->dt_bias, 0, dt_bias);
     for (size_t at = 0; at < a->rows * a->heads; at++) {
         size_t h = at % a->heads;
-        sb_ball x = sb_ball_add(ar, sb_ball_of(a->a[at]), sb_ball_of(dt_bias[h]));
+        sb_ball x = sb_ball_add(ar, sb_bound_at(in[0], a->a, at), sb_ball_of(dt_bias[h]));
         sb_ball speed = sb_ball_exp(ar, sb_ball_of(a_log[h]));
         out[at] = sb_ball_mul(ar, speed, softplus(ar, form, x));
         out[at].mid = -out[at].mid;
-        second[at] = sb_ball_sigmoid(ar, sb_ball_of(a->b[at]));
+        second[at] = sb_ball_sigmoid(ar, sb_bound_at(in[1], a->b, at));
         if (sb_beta_rounds(knobs, a->form))
             second[at] = sb_ball_act(knobs, second[at]);
     }

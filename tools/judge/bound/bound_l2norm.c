@@ -2,6 +2,10 @@
 #include "ref/base/root.h"
 #include "tools/judge/bound/bound.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/mem.h"
 #include "ref/ops/form.h"
 #include "ref/ops/knob.h"
 #include "tools/judge/bound/wide_fn.h"
@@ -15,11 +19,11 @@ typedef struct norm {
 } norm;
 
 static sb_ball sum_of_squares(const sb_arithmetic *ar, const sb_knobs *knobs, int rounds,
-                              const float *x, size_t dk)
+                              const sb_ball *x, size_t dk)
 {
     sb_reduction r = {0};
     for (size_t i = 0; i < dk; i++) {
-        sb_ball e = sb_ball_of(x[i]);
+        sb_ball e = x[i];
         if (rounds)
             sb_reduce(&r, sb_ball_act(knobs, sb_ball_mul(ar, e, e)), sb_ball_of(1.0f));
         else
@@ -65,7 +69,7 @@ static sb_ball larger(sb_ball x, sb_ball least)
 /* R-6: "n = rsqrt( RN(ss + 1e-6) )"; K-32: "reciprocal has n = RN(1 / d) with d = RN(sqrt( RN(ss +
  * eps) )), and divide has RN(x / d) in place of RN(x n)"; "no_eps has n = rsqrt(ss), and 0 where ss
  * is 0" */
-static void measure(const sb_arithmetic *ar, const sb_knobs *knobs, const float *x, size_t dk,
+static void measure(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ball *x, size_t dk,
                     float eps_value, norm *out)
 {
     int rounds = out->form == SB_l2norm_act;
@@ -96,10 +100,9 @@ static void measure(const sb_arithmetic *ar, const sb_knobs *knobs, const float 
 }
 
 /* R-6: "k = RN(x n)"; K-33: "act to round x n to the activation type before queries are scaled" */
-static sb_ball apply(const sb_arithmetic *ar, const sb_knobs *knobs, const norm *of, float x,
+static sb_ball apply(const sb_arithmetic *ar, const sb_knobs *knobs, const norm *of, sb_ball e,
                      sb_ball root, int rounds)
 {
-    sb_ball e = sb_ball_of(x);
     sb_ball y =
         of->form == SB_l2norm_divide ? sb_ball_div(ar, e, of->d) : sb_ball_mul(ar, e, of->n);
     if (of->form == SB_l2norm_rms_sum || of->form == SB_l2norm_rms_mean)
@@ -109,8 +112,9 @@ static sb_ball apply(const sb_arithmetic *ar, const sb_knobs *knobs, const norm 
 
 /* R-6: "q = RN( RN(x n) RN(dk^-1/2) )"; T-8: "a division by dk^1/2 is within the ball of the
  * product" */
-sb_status sb_bound_l2norm(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_l2norm_args *a,
-                          sb_ball *out, sb_ball *second)
+sb_status sb_bound_l2norm_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_l2norm_args *a, const sb_ball *const *in, sb_ball *out,
+                             sb_ball *second)
 {
     ar = sb_arithmetic_vector(ar);
     double root = 1.0 / sb_sqrt64((double)a->dk);
@@ -118,12 +122,18 @@ sb_status sb_bound_l2norm(const sb_arithmetic *ar, const sb_knobs *knobs, const 
     norm of = {.form = sb_l2norm_of(knobs, a->form)};
     int rounds = sb_l2norm_rounds(knobs, a->form) || of.form == SB_l2norm_act;
     int leaves = sb_scales_output(knobs, a->recurrent);
+    sb_ball *x = sb_alloc(a->dk, sizeof *x);
+    if (!x)
+        return SB_ERR_MEMORY;
     for (size_t t = 0; t < a->rows; t++)
         for (size_t h = 0; h < 2 * a->heads; h++) {
-            const float *x = a->qkv + t * a->stride + h * a->dk;
             int is_query = h < a->heads;
             size_t head = is_query ? h : h - a->heads;
             sb_ball *to = (is_query ? out : second) + (t * a->heads + head) * a->dk;
+            if (in[0])
+                memcpy(x, in[0] + (2 * a->heads * t + h) * a->dk, a->dk * sizeof *x);
+            else
+                sb_balls_of(a->qkv + t * a->stride + h * a->dk, a->dk, x);
             measure(ar, knobs, x, a->dk, a->eps, &of);
             for (size_t i = 0; i < a->dk; i++) {
                 to[i] = apply(ar, knobs, &of, x[i], scale, rounds);
@@ -131,5 +141,6 @@ sb_status sb_bound_l2norm(const sb_arithmetic *ar, const sb_knobs *knobs, const 
                     to[i] = sb_ball_mul(ar, to[i], scale);
             }
         }
+    free(x);
     return SB_OK;
 }

@@ -15,10 +15,10 @@
 #include "tools/judge/bound/wide_fn.h"
 
 /* R-1; T-6: "a copied value has radius 0" */
-sb_status sb_bound_embed(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_embed_args *a,
-                         sb_ball *out, sb_ball *second)
+sb_status sb_bound_embed_in(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_embed_args *a,
+                            const sb_ball *const *in, sb_ball *out, sb_ball *second)
 {
-    (void)ar, (void)second;
+    (void)ar, (void)second, (void)in;
     size_t n = a->table->cols;
     float *row = sb_alloc(n, sizeof *row);
     if (!row)
@@ -347,36 +347,40 @@ sb_status sb_bound_linear_sides(const sb_knobs *knobs, const sb_linear_args *a,
     return status;
 }
 
-sb_status sb_bound_linear(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_linear_args *a,
-                          sb_ball *out, sb_ball *second)
+sb_status sb_bound_linear_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_linear_args *a, const sb_ball *const *in, sb_ball *out,
+                             sb_ball *second)
 {
     (void)second;
-    const sb_bound_side side = {.ar = ar, .out = out};
-    return sb_bound_linear_sides(knobs, a, &side, 1);
+    const sb_bound_side side = {.ar = ar, .in = in[0], .out = out};
+    return in[0] ? sb_bound_linear_of_sides(knobs, a->weight, a->kind, a->rows, &side, 1)
+                 : sb_bound_linear_sides(knobs, a, &side, 1);
 }
 
 /* R-13; T-6: "a copied value has radius 0" */
-sb_status sb_bound_split_gate(const sb_arithmetic *ar, const sb_knobs *knobs,
-                              const sb_split_gate_args *a, sb_ball *out, sb_ball *second)
+sb_status sb_bound_split_gate_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                 const sb_split_gate_args *a, const sb_ball *const *in,
+                                 sb_ball *out, sb_ball *second)
 {
     (void)ar, (void)knobs;
     for (size_t row = 0; row < a->rows * a->heads; row++) {
-        sb_balls_of(a->in + row * 2 * a->hd, a->hd, out + row * a->hd);
-        sb_balls_of(a->in + (row * 2 + 1) * a->hd, a->hd, second + row * a->hd);
+        sb_bound_row(in[0], a->in, row * 2 * a->hd, a->hd, out + row * a->hd);
+        sb_bound_row(in[0], a->in, (row * 2 + 1) * a->hd, a->hd, second + row * a->hd);
     }
     return SB_OK;
 }
 
 /* R-14: "y = R( RN(o sigmoid(gate)) )" */
-sb_status sb_bound_attn_gate(const sb_arithmetic *ar, const sb_knobs *knobs,
-                             const sb_attn_gate_args *a, sb_ball *out, sb_ball *second)
+sb_status sb_bound_attn_gate_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                const sb_attn_gate_args *a, const sb_ball *const *in, sb_ball *out,
+                                sb_ball *second)
 {
     (void)second;
     for (size_t i = 0; i < a->count; i++) {
-        sb_ball open = sb_ball_sigmoid(ar, sb_ball_of(a->gate[i]));
+        sb_ball open = sb_ball_sigmoid(ar, sb_bound_at(in[1], a->gate, i));
         if (SB_IS(knobs, attn_gate, act))
             open = sb_ball_act(knobs, open);
-        out[i] = sb_ball_act(knobs, sb_ball_mul(ar, sb_ball_of(a->in[i]), open));
+        out[i] = sb_ball_act(knobs, sb_ball_mul(ar, sb_bound_at(in[0], a->in, i), open));
     }
     return SB_OK;
 }
@@ -394,12 +398,13 @@ void sb_bound_swiglu_of(const sb_arithmetic *ar, const sb_knobs *knobs, sb_mlp_k
     }
 }
 
-sb_status sb_bound_swiglu(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_swiglu_args *a,
-                          sb_ball *out, sb_ball *second)
+sb_status sb_bound_swiglu_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_swiglu_args *a, const sb_ball *const *in, sb_ball *out,
+                             sb_ball *second)
 {
     (void)second;
     for (size_t i = 0; i < a->count; i++) {
-        sb_ball gate = sb_ball_of(a->gate[i]), up = sb_ball_of(a->up[i]);
+        sb_ball gate = sb_bound_at(in[0], a->gate, i), up = sb_bound_at(in[1], a->up, i);
         sb_bound_swiglu_of(ar, knobs, a->kind, &gate, &up, 1, out + i);
     }
     return SB_OK;
@@ -407,11 +412,11 @@ sb_status sb_bound_swiglu(const sb_arithmetic *ar, const sb_knobs *knobs, const 
 
 /* R-18: "x = R( RN(x + y) )"; K-53: "f32 leaves the sums of R-18, and so the inputs of the norms,
  * in binary32" */
-sb_status sb_bound_add(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_add_args *a,
-                       sb_ball *out, sb_ball *second)
+sb_status sb_bound_add_in(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_add_args *a,
+                          const sb_ball *const *in, sb_ball *out, sb_ball *second)
 {
     for (size_t i = 0; i < a->count; i++) {
-        sb_ball sum = sb_ball_add(ar, sb_ball_of(a->a[i]), sb_ball_of(a->b[i]));
+        sb_ball sum = sb_ball_add(ar, sb_bound_at(in[0], a->a, i), sb_bound_at(in[1], a->b, i));
         if (second)
             second[i] = sum;
         out[i] = SB_IS(knobs, residual, f32) ? sum : sb_ball_act(knobs, sum);

@@ -9,8 +9,9 @@
 
 /* R-15: "w_i = RN( p_i / sum of the kept p ) where the model renormalises, else p_i; K-13 rounds w"
  */
-sb_status sb_bound_router(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_router_args *a,
-                          sb_ball *out, sb_ball *second)
+sb_status sb_bound_router_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_router_args *a, const sb_ball *const *in, sb_ball *out,
+                             sb_ball *second)
 {
     ar = sb_arithmetic_vector(ar);
     sb_ball *p = sb_alloc(a->experts, sizeof *p), one = sb_ball_of(1.0f);
@@ -18,7 +19,7 @@ sb_status sb_bound_router(const sb_arithmetic *ar, const sb_knobs *knobs, const 
         return SB_ERR_MEMORY;
     int rounded = SB_IS(knobs, router_weight, act);
     for (size_t t = 0; t < a->rows; t++) {
-        sb_balls_of(a->logits + t * a->experts, a->experts, p);
+        sb_bound_row(in[0], a->logits, t * a->experts, a->experts, p);
         sb_bound_softmax(ar, p, a->experts);
         for (size_t i = 0; second && i < a->experts; i++)
             second[t * a->experts + i] = p[i];
@@ -36,6 +37,9 @@ sb_status sb_bound_router(const sb_arithmetic *ar, const sb_knobs *knobs, const 
     free(p);
     return SB_OK;
 }
+
+/* The inputs of moe_combine, in the order of args.def. */
+enum { EXPERTS, WEIGHTS, IDS, SHARED, SHARED_LOGIT };
 
 /* The slot that K-14 adds as number e. In `eager`: the slot of the smallest expert index above
  * `last`. */
@@ -55,14 +59,16 @@ static size_t next_slot(const sb_knobs *knobs, const sb_moe_combine_args *a, siz
 /* R-17: "t_i = f_i w_i rounded to the activation type where K-13 rounds w (else RN), routed = R(
  * sum(t) )"; K-14: "routed = R( RN(routed + t_i) ), starting from 0" */
 static sb_ball routed_sum(const sb_arithmetic *ar, const sb_knobs *knobs,
-                          const sb_moe_combine_args *a, size_t i, const sb_ball *expert)
+                          const sb_moe_combine_args *a, size_t i, const sb_ball *expert,
+                          const sb_ball *weights)
 {
     sb_reduction sum = {0};
     sb_ball routed = sb_ball_of(0.0f);
     size_t slot = 0;
     for (size_t e = 0; e < a->kept; e++) {
         slot = next_slot(knobs, a, e, slot);
-        sb_ball term = sb_ball_mul(ar, expert[slot * a->n + i], sb_ball_of(a->weights[slot]));
+        sb_ball term =
+            sb_ball_mul(ar, expert[slot * a->n + i], sb_bound_at(weights, a->weights, slot));
         if (sb_rounds_slots(knobs))
             term = sb_ball_act(knobs, term);
         sb_reduce(&sum, term, sb_ball_of(1.0f));
@@ -84,37 +90,46 @@ static sb_ball add_shared(const sb_arithmetic *ar, const sb_knobs *knobs, sb_bal
     return sb_ball_act(knobs, sb_ball_add(ar, routed, gated));
 }
 
-void sb_bound_moe_combine_of(const sb_arithmetic *ar, const sb_knobs *knobs,
-                             const sb_moe_combine_args *a, const sb_ball *expert,
-                             const sb_ball *shared, sb_ball *out)
+/* shared_logit, weights: NULL for those of the arguments */
+static void combine(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_moe_combine_args *a,
+                    const sb_ball *expert, const sb_ball *shared, const sb_ball *weights,
+                    const sb_ball *shared_logit, sb_ball *out)
 {
     ar = sb_arithmetic_vector(ar);
-    sb_ball open = sb_ball_sigmoid(ar, sb_ball_of(a->shared_logit));
+    sb_ball open = sb_ball_sigmoid(ar, sb_bound_at(shared_logit, &a->shared_logit, 0));
     for (size_t i = 0; i < a->n; i++) {
         if (!SB_IS(knobs, moe_sum, dot)) {
-            sb_ball routed = routed_sum(ar, knobs, a, i, expert);
+            sb_ball routed = routed_sum(ar, knobs, a, i, expert, weights);
             out[i] = add_shared(ar, knobs, routed, open, shared[i]);
             continue;
         }
         sb_reduction sum = {0};
         for (size_t e = 0; e < a->kept; e++)
-            sb_reduce(&sum, expert[e * a->n + i], sb_ball_of(a->weights[e]));
+            sb_reduce(&sum, expert[e * a->n + i], sb_bound_at(weights, a->weights, e));
         sb_reduce(&sum, open, shared[i]);
         out[i] = sb_ball_act(knobs, sb_ball_reduced(ar, &sum));
     }
 }
 
-sb_status sb_bound_moe_combine(const sb_arithmetic *ar, const sb_knobs *knobs,
-                               const sb_moe_combine_args *a, sb_ball *out, sb_ball *second)
+void sb_bound_moe_combine_of(const sb_arithmetic *ar, const sb_knobs *knobs,
+                             const sb_moe_combine_args *a, const sb_ball *expert,
+                             const sb_ball *shared, sb_ball *out)
+{
+    combine(ar, knobs, a, expert, shared, NULL, NULL, out);
+}
+
+sb_status sb_bound_moe_combine_in(const sb_arithmetic *ar, const sb_knobs *knobs,
+                                  const sb_moe_combine_args *a, const sb_ball *const *in,
+                                  sb_ball *out, sb_ball *second)
 {
     (void)second;
     sb_ball *expert = sb_alloc((a->kept + 1) * a->n, sizeof *expert);
     if (!expert)
         return SB_ERR_MEMORY;
     sb_ball *shared = expert + a->kept * a->n;
-    sb_balls_of(a->expert_out, a->kept * a->n, expert);
-    sb_balls_of(a->shared_out, a->n, shared);
-    sb_bound_moe_combine_of(ar, knobs, a, expert, shared, out);
+    sb_bound_row(in[EXPERTS], a->expert_out, 0, a->kept * a->n, expert);
+    sb_bound_row(in[SHARED], a->shared_out, 0, a->n, shared);
+    combine(ar, knobs, a, expert, shared, in[WEIGHTS], in[SHARED_LOGIT], out);
     free(expert);
     return SB_OK;
 }

@@ -92,11 +92,11 @@ void sb_bound_rope_of(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_r
     }
 }
 
-sb_status sb_bound_rope(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
-                        sb_ball *out, sb_ball *second)
+sb_status sb_bound_rope_in(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
+                           const sb_ball *const *in, sb_ball *out, sb_ball *second)
 {
     (void)second;
-    sb_balls_of(a->x, a->rows * a->heads * a->hd, out);
+    sb_bound_row(in[0], a->x, 0, a->rows * a->heads * a->hd, out);
     sb_bound_rope_of(ar, knobs, a, out);
     return SB_OK;
 }

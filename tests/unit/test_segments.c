@@ -1,0 +1,187 @@
+/* test_segments.c - bounds of ops whose inputs are balls. */
+#include "tests/lib/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/base/rng.h"
+#include "ref/ops/args.h"
+#include "ref/ops/values.h"
+#include "ref/run/session.h"
+#include "tests/lib/checkpoint.h"
+#include "tests/lib/plain.h"
+#include "tools/judge/bound/bound.h"
+
+static sb_model *model_of(const char *preset)
+{
+    return test_model_open(test_checkpoint("test_segments", preset, "mistakes", "bf16", "text"));
+}
+
+/* --- bounds of balls ---------------------------------------------------------------------------
+ */
+
+/* Every op of a session also runs with inputs that are moved by up to `moved` of themselves, while
+ * the bound is told `told`. */
+typedef struct watch {
+    double moved, told;
+    uint64_t drawn;
+    size_t outside[SB_OP_COUNT], seen[SB_OP_COUNT];
+    double worst[SB_OP_COUNT];
+} watch;
+
+static void *room(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size);
+    assert_non_null(p);
+    return p;
+}
+
+static sb_status bound_of(const sb_op_call *call, const sb_ball *const *in, sb_ball *out,
+                          sb_ball *second)
+{
+    const sb_arithmetic *ar = &sb_arithmetic_reference;
+    switch (call->op) {
+#define SB_OP(name, clause)                                                                        \
+    case SB_OP_##name:                                                                             \
+        return sb_bound_##name##_in(ar, call->knobs, call->args, in, out, second);
+#include "ref/ops/ops.def"
+#undef SB_OP
+    case SB_OP_COUNT:
+        break;
+    }
+    return SB_ERR_USAGE;
+}
+
+/* Points the member of that name to other data. */
+static void point(sb_op op, sb_any_args *args, const char *name, float *data)
+{
+    const sb_arg *arg = sb_arg_find(op, name);
+    void *at = sb_arg_at(args, arg);
+    if (arg->kind == SB_ARG_scalar)
+        memcpy(at, data, sizeof *data);
+    else
+        memcpy(at, &data, sizeof data);
+}
+
+static float *moved_copy(watch *w, const sb_op_value *in, sb_ball *balls)
+{
+    const size_t count = in->rows ? (in->rows - 1) * in->stride + in->cols : 0;
+    float *copy = room(count, sizeof *copy);
+    memcpy(copy, in->data, count * sizeof *copy);
+    for (size_t row = 0; row < in->rows; row++)
+        for (size_t col = 0; col < in->cols; col++) {
+            float *x = &copy[row * in->stride + col];
+            const double size = *x < 0 ? -(double)*x : (double)*x;
+            const int sign = (int)(sb_rng_u64(7, w->drawn++) >> 62) - 1; /* -1, 0, 1, 2 */
+            balls[row * in->cols + col] = (sb_ball){(double)*x, w->told * size};
+            *x += (float)(w->moved * size * (double)(sign > 1 ? 1 : sign) * 0.99);
+        }
+    return copy;
+}
+
+static void compare(watch *w, sb_op op, const float *out, const sb_ball *balls, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double apart = (double)out[i] - balls[i].mid;
+        apart = apart < 0 ? -apart : apart;
+        w->seen[op]++;
+        w->outside[op] += !(apart <= SB_BOUND_SLACK * balls[i].rad);
+        if (balls[i].rad > 0 && apart / balls[i].rad > w->worst[op])
+            w->worst[op] = apart / balls[i].rad;
+    }
+}
+
+static sb_status watched(void *ctx, const sb_op_call *call)
+{
+    watch *w = ctx;
+    sb_op_values v = sb_op_values_of(call->op, call->args);
+    sb_ball *in[SB_OP_INPUTS] = {NULL}, *out[SB_OP_OUTPUTS] = {NULL};
+    float *copies[SB_OP_INPUTS] = {NULL}, *made[SB_OP_OUTPUTS] = {NULL};
+    sb_any_args args;
+    sb_op_call one = *call;
+    if (call->op == SB_OP_router || call->op == SB_OP_embed)
+        return sb_op_run(call);
+    sb_args_copy(call->op, call->args, &args);
+    for (size_t i = 0; i < v.inputs; i++) {
+        const sb_op_value *value = &v.in[i];
+        const int state = v.state.data && value->data == v.state.data;
+        if (value->ids)
+            continue;
+        sb_ball *balls = room(value->rows * value->cols, sizeof *balls);
+        const double moves = w->moved;
+        w->moved = state ? 0 : moves;
+        copies[i] = moved_copy(w, value, balls);
+        w->moved = moves;
+        point(call->op, &args, value->name, copies[i]);
+        if (state && call->op != SB_OP_conv)
+            free(balls);
+        else
+            in[i] = balls;
+    }
+    for (size_t i = 0; i < v.outputs; i++) {
+        const size_t count = v.out[i].rows * v.out[i].cols;
+        out[i] = room(count, sizeof *out[i]);
+        made[i] = call->op == SB_OP_rope ? copies[0] : room(count, sizeof *made[i]);
+        point(call->op, &args, v.out[i].name, made[i]);
+    }
+    if (sb_arg_find(call->op, "trail"))
+        point(call->op, &args, "trail", NULL);
+    const sb_ball *const balls[SB_OP_INPUTS] = {in[0], in[1], in[2], in[3], in[4], in[5]};
+    assert_int_equal(bound_of(call, balls, out[0], v.outputs > 1 ? out[1] : NULL), SB_OK);
+    one.args = &args;
+    assert_int_equal(sb_op_run(&one), SB_OK);
+    for (size_t i = 0; i < v.outputs; i++)
+        compare(w, call->op, made[i], out[i], v.out[i].rows * v.out[i].cols);
+    for (size_t i = 0; i < v.inputs; i++) {
+        free(in[i]);
+        free(copies[i]);
+    }
+    for (size_t i = 0; i < v.outputs; i++) {
+        free(out[i]);
+        if (call->op != SB_OP_rope)
+            free(made[i]);
+    }
+    return sb_op_run(call);
+}
+
+static void run_watched(const sb_model *model, const char *setting, watch *w)
+{
+    sb_error err = {{0}};
+    sb_knobs knobs = test_knobs(setting);
+    sb_session *session = NULL;
+    const uint32_t tokens[] = {1, 2, 3, 9, 77, 5};
+    const sb_session_options options = {.knobs = &knobs, .hook = watched, .hook_ctx = w};
+    assert_int_equal(sb_session_new(model, &options, &session, &err), SB_OK);
+    assert_int_equal(sb_session_feed(session, tokens, 5, &err), SB_OK);
+    assert_int_equal(sb_session_feed(session, tokens + 5, 1, &err), SB_OK);
+    sb_session_free(session);
+}
+
+/* No op leaves its ball while its inputs stay in theirs; every op leaves it if its inputs do. */
+TEST(test_balls)
+{
+    static const char *const settings[] = {"delta_rule=recurrent", "delta_rule=by_call",
+                                           "act=bf16 delta_rule=by_call", "act=bf16 scores=flash",
+                                           "delta_rule=chunk_fla act=bf16"};
+    sb_model *model = model_of("T1");
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        watch right = {.moved = 0x1p-11, .told = 0x1p-11};
+        watch wrong = {.moved = 0x1p-7, .told = 0x1p-20};
+        run_watched(model, settings[i], &right);
+        run_watched(model, settings[i], &wrong);
+        for (size_t op = 0; op < SB_OP_COUNT; op++) {
+            if (!right.seen[op])
+                continue;
+            printf("%-32s %-16s %8zu elements, %.3g of the ball\n", settings[i], sb_op_name(op),
+                   right.seen[op], right.worst[op]);
+            if (right.outside[op])
+                fail_msg("%s, %s: %zu of %zu elements left their balls, by %.3g", settings[i],
+                         sb_op_name(op), right.outside[op], right.seen[op], right.worst[op]);
+            if (!wrong.outside[op])
+                fail_msg("%s, %s: inputs outside their balls are not seen", settings[i],
+                         sb_op_name(op));
+        }
+    }
+    sb_model_close(model);
+}
