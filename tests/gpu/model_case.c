@@ -53,9 +53,9 @@ static const char *fault_of(const sb_diff_run *run)
         const sb_op_verdict *op = &v->ops[i];
         const int passed = op->verdict == SB_VERDICT_IDENTICAL ||
                            (op->verdict == SB_VERDICT_WITHIN && !exact_ops[i]);
-        if (op->skipped || (op->compared && !passed)) {
+        if (op->values.not_judged || (op->compared && !passed)) {
             snprintf(wrong, sizeof wrong, "op %s is %s", sb_op_name(i),
-                     op->skipped ? "not judged" : sb_verdict_name(op->verdict));
+                     op->values.not_judged ? "not judged" : sb_verdict_name(op->verdict));
             return wrong;
         }
     }

@@ -125,11 +125,12 @@ void forced_run_print(const forced_run *run)
 {
     for (size_t op = 0; op < SB_OP_COUNT; op++) {
         const sb_op_verdict *v = &run->verdicts.ops[op];
-        if (v->compared || v->skipped)
-            printf("  %-18s %-10s %8zu compared %8zu identical %8zu open %4zu skipped, worst "
+        if (v->compared || v->values.not_judged)
+            printf("  %-18s %-10s %8zu compared %8zu identical %8zu open %4zu inside %4zu not "
+                   "judged, worst "
                    "%.3g, median %.3g, %zu near ties\n",
                    sb_op_name(op), sb_verdict_name(v->verdict), v->compared, v->identical, v->open,
-                   v->skipped, v->worst, v->median, v->near_ties);
+                   v->values.inside, v->values.not_judged, v->worst, v->median, v->near_ties);
     }
     printf("  %s: %s\n", sb_verdict_name(run->verdicts.verdict), run->verdicts.reason);
 }

@@ -64,10 +64,10 @@ TEST(nothing_is_no_success)
     expect(&v, 0, SB_VERDICT_INHERITED, "INHERITED");
     /* skipped parts do not count next to compared ones, unless every op is required */
     v = MAKE(SB_VERDICT_WITHIN, SB_VERDICT_INHERITED, SB_VERDICT_SKIPPED);
-    v.ops[SB_OP_router] = (sb_op_verdict){.skipped = 1, .verdict = SB_VERDICT_SKIPPED};
+    v.ops[SB_OP_router] = (sb_op_verdict){.values.not_judged = 1, .verdict = SB_VERDICT_SKIPPED};
     expect(&v, 0, SB_VERDICT_WITHIN, "");
     v = MAKE(SB_VERDICT_WITHIN);
-    v.ops[SB_OP_router] = (sb_op_verdict){.skipped = 1, .verdict = SB_VERDICT_SKIPPED};
+    v.ops[SB_OP_router] = (sb_op_verdict){.values.not_judged = 1, .verdict = SB_VERDICT_SKIPPED};
     expect(&v, 1, SB_VERDICT_SKIPPED, "op router could not be judged");
 }
 

@@ -65,7 +65,8 @@ static void make_verdicts(sb_verdicts *v)
                                                .worst = 1.0 / 0.0,
                                                .median = 0.125,
                                                .verdict = SB_VERDICT_FAIL};
-    v->ops[SB_OP_router] = (sb_op_verdict){.skipped = 3, .verdict = SB_VERDICT_SKIPPED};
+    v->ops[SB_OP_router] =
+        (sb_op_verdict){.values = {.not_judged = 3}, .verdict = SB_VERDICT_SKIPPED};
     v->explanations[0] = (sb_explanation){.change = "beta=act",
                                           .words = "behaves like beta rounded to bf16",
                                           .before = 300,
@@ -225,7 +226,8 @@ TEST(text_says_it)
     has(text,
         "first failure: token 4, layer 2, delta_rule (layers.2.linear_attn.core_out), element "
         "[7, 9]: found 2");
-    has(text, "3 calls not judged");
+    has(text, "SKIPPED, 3 not judged");
+    has(text, "0.0% judged alone, 0.0% inside segments between recorded values, 100.0% not judged");
     has(text, "explanation: behaves like beta rounded to bf16 (beta=act): worst error/bound 300 "
               "becomes 0.5\n");
     has(text, "\nFAIL: no correct implementation");

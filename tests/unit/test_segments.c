@@ -1,4 +1,5 @@
-/* test_segments.c - bounds of ops whose inputs are balls. */
+/* test_segments.c - T-91: bounds of ops whose inputs are balls; engines that lack values of fused
+ * kernels; where a fault inside a segment is. */
 #include "tests/lib/suite.h"
 
 #include <stdio.h>
@@ -10,8 +11,11 @@
 #include "ref/ops/values.h"
 #include "ref/run/session.h"
 #include "tests/lib/checkpoint.h"
+#include "tests/lib/forced_run.h"
 #include "tests/lib/plain.h"
 #include "tools/judge/bound/bound.h"
+#include "tools/judge/fault/mistakes.h"
+#include "tools/judge/sim/sim.h"
 
 static sb_model *model_of(const char *preset)
 {
@@ -183,5 +187,96 @@ TEST(test_balls)
                          sb_op_name(op));
         }
     }
+    sb_model_close(model);
+}
+
+/* --- engines that lack values ------------------------------------------------------------------
+ */
+
+/* Values inside fused kernels: between projections and their products, and inside the experts. */
+static const char fused[] =
+    "embed,*input_layernorm,*in_proj_*,*core_out,*linear_attn.norm,*out_proj,"
+    "*self_attn.?_proj,*o_proj,*attn_residual,*post_attention_layernorm,"
+    "*mlp.gate,*router_ids,*mlp.out,*.output,norm,logits,mtp.*";
+
+static forced_run fused_run(const sb_model *model, const sb_op_table *ops, const sb_knobs *knobs)
+{
+    return (forced_run){.model = model,
+                        .ops = ops,
+                        .knobs = knobs,
+                        .taps = fused,
+                        .prompt = 7,
+                        .decoded = 2,
+                        .rounds = 3,
+                        .mtp = 1};
+}
+
+/* Every correct engine passes: every tap is judged in some layer, most of them alone. */
+TEST(test_fused)
+{
+    static const char *const settings[] = {"delta_rule=recurrent", "delta_rule=by_call",
+                                           "act=bf16 delta_rule=recurrent"};
+    static const char *const engines[] = {"sequential", "pairwise", "fma", "flash"};
+    sb_model *model = model_of("T1");
+    for (size_t i = 0; i < 3; i++)
+        for (size_t e = 0; e < 4; e++) {
+            const sb_sim *sim = NULL;
+            sb_error err = {{0}};
+            sb_knobs knobs = test_knobs(settings[i]);
+            assert_int_equal(sb_sim_find(engines[e], &sim, &err), SB_OK);
+            forced_run run = fused_run(model, &sim->backend.ops, &knobs);
+            forced_run_all(&run);
+            const sb_judged all = sb_verdicts_judged(&run.verdicts);
+            printf("%s, %s: %zu alone, %zu inside, %zu not judged: %s\n", settings[i], engines[e],
+                   all.alone, all.inside, all.not_judged, sb_verdict_name(run.verdicts.verdict));
+            if (run.verdicts.verdict != SB_VERDICT_WITHIN &&
+                run.verdicts.verdict != SB_VERDICT_NEAR_TIE) {
+                forced_run_print(&run);
+                for (size_t t = 0; t < run.verdicts.tap_count; t++)
+                    if (run.verdicts.taps[t].values.alone + run.verdicts.taps[t].values.inside == 0)
+                        printf("never judged: %s (%s)\n", run.verdicts.taps[t].name,
+                               run.verdicts.taps[t].where);
+                fail_msg("%s, %s: %s: %s", settings[i], engines[e],
+                         sb_verdict_name(run.verdicts.verdict), run.verdicts.reason);
+            }
+            assert_true(all.inside > all.not_judged && all.alone > all.inside);
+            sb_verdicts_free(&run.verdicts);
+        }
+    sb_model_close(model);
+}
+
+/* In layer 3 alone, a key of the engine has another norm. */
+static sb_status wrong_k_norm(void *ctx, const sb_op_call *call)
+{
+    sb_status status = sb_op_run(call);
+    (void)ctx;
+    if (call->layer == 3 && strcmp(call->name, "self_attn.k_norm") == 0) {
+        const sb_rmsnorm_args *a = call->args;
+        for (size_t i = 0; i < a->rows * a->n; i++)
+            a->out[i] *= 1.0f + 0x1p-6f;
+    }
+    return status;
+}
+
+/* The fault is named with the ends of its segment, in its own layer. */
+TEST(test_between)
+{
+    sb_model *model = model_of("T1");
+    sb_knobs knobs = test_knobs("delta_rule=recurrent");
+    const sb_sim *sim = NULL;
+    sb_error err = {{0}};
+    assert_int_equal(sb_sim_find("sequential", &sim, &err), SB_OK);
+    forced_run run = fused_run(model, &sim->backend.ops, &knobs);
+    run.hook = wrong_k_norm;
+    forced_run_all(&run);
+    const sb_place *p = &run.verdicts.first_failure;
+    printf("%s\n", p->words);
+    assert_int_equal(run.verdicts.verdict, SB_VERDICT_FAIL);
+    assert_int_equal(p->layer, 3);
+    assert_string_equal(p->after, "layers.3.self_attn.q_proj");
+    assert_string_equal(p->name, "layers.3.self_attn.core_out");
+    assert_non_null(strstr(p->words, "the fault lies between layers.3.self_attn.q_proj and "
+                                     "layers.3.self_attn.core_out"));
+    sb_verdicts_free(&run.verdicts);
     sb_model_close(model);
 }

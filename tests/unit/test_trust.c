@@ -43,6 +43,7 @@ static sb_verdict verdict_with(size_t open, size_t zeros, size_t differing, doub
     verdicts.ops[SB_OP_attention].worst = worst;
     f->counts[SB_OP_attention] = (forced_count){.calls = 1,
                                                 .nonzero = 1000 - zeros,
+                                                .worst = worst,
                                                 .differing = differing,
                                                 .distinct = 999,
                                                 .pinned = 1000 - open - zeros};
@@ -106,7 +107,7 @@ static sb_verdict verdict_within(double bound, size_t differing)
     sb_forced *f = comparison(&verdicts);
     for (size_t i = 0; i < 1000; i++) {
         const float expected = (float)(i + 1), off = i < differing ? 0x1p-12f : 0.0f;
-        forced_count_element(f, SB_OP_attention, expected + off, expected, bound);
+        forced_count_element(f, SB_OP_attention, expected + off, expected, bound, 1);
     }
     f->counts[SB_OP_attention].calls = 1;
     return finished(f, &verdicts);

@@ -24,6 +24,7 @@ typedef struct wishes {
     sb_request request;
     sb_dumped dumped;
     uint64_t rows, runs, given, chunk;
+    float need_ops; /* below 0: not given */
     int forced, free, explain, allow_self, sampled, as_json, quiet, all, propose;
     int has_generate, has_profile, has_dump;
 } wishes;
@@ -268,6 +269,7 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .rows = w->rows,
                          .perturbed = w->runs,
                          .seed = w->request.seed,
+                         .need_ops = (double)w->need_ops,
                          .forced = w->forced ? 1
                                    : w->free ? 0
                                              : -1,
@@ -374,16 +376,18 @@ static const char about[] =
 static const char more[] =
     "Verdict and exit status: IDENTICAL, WITHIN, NEAR_TIE 0; FAIL 1; wrong use 2; input refused "
     "3;\n"
-    "MISTRUSTED, SKIPPED, INHERITED 4. If the values of ops are recorded, an op that cannot be "
-    "judged\n"
-    "makes the result SKIPPED; --free leaves the ops out. docs/diff.md has more.\n"
+    "MISTRUSTED, SKIPPED, INHERITED 4. If the values of ops are recorded, a tap that was judged in "
+    "no\n"
+    "layer of its kind makes the result SKIPPED; --need-ops asks for less or more, --free leaves "
+    "the\n"
+    "ops out. docs/diff.md has more.\n"
     "\n"
     "examples:\n"
     "  samebit diff CKPT --engine sim:sequential --tokens 1,2,3 -n 16 --draft 3\n"
     "  samebit diff CKPT --engine trace-of-my-engine --profile vllm --explain\n"
     "  samebit diff CKPT --engine on.ids --versus off.ids\n";
 
-enum { OPTS = 38 };
+enum { OPTS = 39 };
 
 static void make_opts(wishes *w, sb_opt opts[OPTS])
 {
@@ -413,6 +417,9 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"forced", 0, SB_OPT_FLAG, &w->forced, NULL,
          "judge each op alone; leave out the free runs"},
         {"free", 0, SB_OPT_FLAG, &w->free, NULL, "compare the free runs; leave out the ops"},
+        {"need-ops", 0, SB_OPT_REAL, &w->need_ops, "SHARE",
+         "the share of values of ops that has to be judged, 0 to 1 (default: every kind "
+         "somewhere)"},
         {"seed", 0, SB_OPT_NUMBER, &r->seed, "S", "seed of the noise (42)"},
         {"runs", 0, SB_OPT_NUMBER, &w->runs, "N", "perturbed runs that measure the noise"},
         {"explain", 0, SB_OPT_FLAG, &w->explain, NULL,
@@ -467,6 +474,10 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
 {
     if (w->arithmetic && !sb_arithmetic_of(w->arithmetic))
         return no_arithmetic(w->arithmetic, err);
+    if (w->need_ops > 1.0f)
+        return sb_fail(err, SB_ERR_USAGE, "--need-ops is a share; expected at most 1");
+    if (w->need_ops >= 0.0f && w->free && !w->forced)
+        return sb_fail(err, SB_ERR_USAGE, "--need-ops has no effect with --free");
     if (!w->engine)
         return sb_fail(err, SB_ERR_USAGE,
                        "expected --engine: a trace folder, a file of another program, a file of "
@@ -493,7 +504,7 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
 
 sb_status sb_cmd_diff(int argc, char **argv, sb_error *err)
 {
-    wishes w = {.rows = 64, .runs = SB_PERTURBED, .taps = "all", .chunk = unsaid};
+    wishes w = {.rows = 64, .runs = SB_PERTURBED, .taps = "all", .chunk = unsaid, .need_ops = -1.0f};
     sb_opt opts[OPTS], unused[SB_REQUEST_OPTS];
     sb_request_opts(&w.request, unused);
     make_opts(&w, opts);

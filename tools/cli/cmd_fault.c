@@ -231,7 +231,7 @@ static sb_level_score levels_of(const sb_score *s, int row)
     for (int plant = 0; plant < ROW_ALL; plant++)
         if (row == plant || row == ROW_ALL) {
             sum.planted += s->levels[plant].planted;
-            for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+            for (unsigned level = 0; level < SB_TRACE_VIEWS; level++)
                 sum.failed[level] += s->levels[plant].failed[level];
         }
     return sum;
@@ -243,7 +243,7 @@ static json_t *levels_json(const sb_score *s)
     for (int i = 0; i < LEVEL_ROWS; i++) {
         const sb_level_score row = levels_of(s, i);
         json_t *failed = json_array();
-        for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+        for (unsigned level = 0; level < SB_TRACE_VIEWS; level++)
             json_array_append_new(failed, json_integer((json_int_t)row.failed[level]));
         json_array_append_new(rows, json_pack("{s:s,s:I,s:o}", "planted", row_words[i], "count",
                                               (json_int_t)row.planted, "failed", failed));
@@ -254,13 +254,19 @@ static json_t *levels_json(const sb_score *s)
 /* The table of docs/faults.md. */
 static void print_levels(const sb_score *s)
 {
-    printf("\n| planted | runs | level 0 | 1 | 2 | 3 | 4 |\n|---|---|---|---|---|---|---|\n");
+    printf("\n| planted | runs |");
+    for (unsigned view = 0; view < SB_TRACE_VIEWS; view++)
+        printf(" %s |", sb_view_name(view));
+    printf("\n|---|---|");
+    for (unsigned view = 0; view < SB_TRACE_VIEWS; view++)
+        printf("---|");
+    printf("\n");
     for (int i = 0; i < LEVEL_ROWS; i++) {
         const sb_level_score row = levels_of(s, i);
         if (!row.planted)
             continue;
         printf("| %s | %zu |", row_words[i], row.planted);
-        for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+        for (unsigned level = 0; level < SB_TRACE_VIEWS; level++)
             printf(" %zu |", row.failed[level]);
         printf("\n");
     }

@@ -35,6 +35,7 @@ static const struct {
     {"arithmetic", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
     {"functions", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
     {"delta-chunk", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
+    {"need-ops", LIVE | TRACE | DUMP, "values, but a file of token ids has none"},
 };
 
 static int was_given(const sb_command_line *line, const char *name)

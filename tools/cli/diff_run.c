@@ -115,6 +115,8 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->with_forced = run->forced;
     o->with_free = run->free;
     o->forced.bundle = run->bundle;
+    o->forced.has_need = run->need_ops >= 0.0;
+    o->forced.need = run->need_ops;
     /* T-67: "A trace or dump" of another program contains values, but not the form that made
      * them */
     o->forced.any_form = sb_side_recorded(run->side) && !sb_side_is_reference(run->side);

@@ -8,12 +8,15 @@
 #include "ref/base/mem.h"
 #include "ref/base/pool.h"
 #include "tools/judge/compare/finite.h"
+#include "tools/judge/trace/names.h"
 
 struct sb_differ {
     const sb_model *model;
     sb_differ_options options;
     sb_forced *forced;
     sb_free *free;
+    sb_free *layers;       /* T-92: hidden states alone, layer by layer; or NULL */
+    sb_verdicts of_layers; /* its results, merged step by step */
     /* results of the forced way, kept apart until the end, because both ways run at once */
     sb_verdicts ops;
     double *worst; /* (room) per row of a step */
@@ -62,6 +65,9 @@ void sb_differ_free(sb_differ *d)
         return;
     sb_forced_free(d->forced);
     sb_free_free(d->free);
+    sb_free_free(d->layers);
+    sb_verdicts_free(&d->of_layers);
+    sb_verdicts_free(&d->ops);
     free(d->worst);
     free(d->cells.worst);
     free(d);
@@ -79,7 +85,8 @@ size_t sb_differ_sequences(const sb_differ *d)
 
 int sb_differ_failed(const sb_differ *d)
 {
-    return d->ops.has_failure || d->options.verdicts->has_failure || d->has_not_finite;
+    return d->ops.has_failure || d->options.verdicts->has_failure || d->has_not_finite ||
+           d->of_layers.has_failure;
 }
 
 int sb_differ_forced(const sb_differ *d)
@@ -87,19 +94,61 @@ int sb_differ_forced(const sb_differ *d)
     return d->forced != NULL;
 }
 
-/* True if a step has values of ops inside the model, not only its outputs. */
-static int has_taps(const sb_step *step)
+/* True if a step has values of ops inside the layers. Hidden states alone do not count: they are
+ * judged in the free way (T-92). */
+static int has_taps(const sb_differ *d, const sb_step *step)
 {
     for (size_t i = 0; i < step->taps.count; i++) {
         const sb_step_value *v = &step->taps.items[i];
         size_t n = strlen(v->name);
         /* expert ids alone do not count: the answer of a server may have them */
         int ids = n > 11 && strcmp(v->name + n - 11, ".router_ids") == 0;
-        if (v->data && !ids &&
-            (strncmp(v->name, "layers.", 7) == 0 || strcmp(v->name, "embed") == 0))
+        if (v->data && !ids && strncmp(v->name, "layers.", 7) == 0 &&
+            sb_tap_hidden(v->name, d->model->config.layers) < 0)
             return 1;
     }
     return 0;
+}
+
+static int has_hidden(const sb_differ *d, const sb_step *step)
+{
+    for (size_t i = 0; i < step->taps.count; i++)
+        if (step->taps.items[i].data &&
+            sb_tap_hidden(step->taps.items[i].name, d->model->config.layers) > 0)
+            return 1;
+    return 0;
+}
+
+/* T-92: another comparison in the free way, which goes on from the engine's hidden states. */
+static sb_status start_layers(sb_differ *d, sb_error *err)
+{
+    sb_free_options options = d->options.free;
+    options.verdicts = &d->of_layers;
+    options.hidden = 1;
+    options.mtp = options.greedy = options.explain = 0;
+    options.external = 1;
+    options.coverage = NULL;
+    return sb_free_new(d->model, &options, &d->layers, err);
+}
+
+/* The step with its hidden states and chosen experts alone. */
+static sb_status layers_step(sb_differ *d, const sb_step *step, sb_error *err)
+{
+    sb_step view = *step;
+    view.taps = (sb_step_values){.items = sb_alloc(step->taps.count + 1, sizeof *view.taps.items)};
+    if (!view.taps.items)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a step");
+    for (size_t i = 0; i < step->taps.count; i++) {
+        const sb_step_value *v = &step->taps.items[i];
+        if (sb_tap_hidden(v->name, d->model->config.layers) >= 0 ||
+            strstr(v->name, "mlp.router_ids"))
+            view.taps.items[view.taps.count++] = *v;
+    }
+    view.state_count = 0;
+    sb_status status =
+        step->again ? sb_free_again(d->layers, &view, err) : sb_free_step(d->layers, &view, err);
+    free(view.taps.items);
+    return status;
 }
 
 /* True if the step shows that there is no head: it has no values of a head. A step of a single row
@@ -117,11 +166,11 @@ static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
 {
     sb_status status = SB_OK;
     int forced = d->options.with_forced;
-    if (forced == 1 && !has_taps(step))
+    if (forced == 1 && !has_taps(d, step))
         return sb_fail(err, SB_ERR_SKIPPED,
                        "step %llu has no taps with data: --forced needs a level 4 trace",
                        (unsigned long long)step->number);
-    const int ops = forced == 1 || (forced == -1 && has_taps(step));
+    const int ops = forced == 1 || (forced == -1 && has_taps(d, step));
     if (ops && d->options.forced.mtp && shows_no_head(step)) {
         d->options.forced.mtp = 0;
         snprintf(d->options.verdicts->note, SB_WORDS,
@@ -135,6 +184,8 @@ static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
         status = sb_forced_new(d->model, &d->options.forced, &d->forced, err);
     if (!status && d->options.with_free)
         status = sb_free_new(d->model, &d->options.free, &d->free, err);
+    if (!status && d->options.with_free && !ops && has_hidden(d, step))
+        status = start_layers(d, err);
     d->started = 1;
     return status;
 }
@@ -228,8 +279,8 @@ static sb_status add_cells(const sb_differ *d, const sb_step *step, size_t first
 typedef struct ways {
     sb_differ *d;
     const sb_step *step;
-    sb_error *err, of_ops;
-    sb_status ops, whole;
+    sb_error *err, of_ops, of_layers;
+    sb_status ops, whole, layers;
     int lost; /* ops of a sequence cannot be judged, because those of its prefix could not */
 } ways;
 
@@ -244,16 +295,18 @@ static void one_way(void *ctx, size_t i, size_t worker)
     if (i == 1 && d->free)
         w->whole = w->step->again ? sb_free_again(d->free, w->step, w->err)
                                   : sb_free_step(d->free, w->step, w->err);
+    if (i == 2 && d->layers)
+        w->layers = layers_step(d, w->step, &w->of_layers);
 }
 
-/* Runs both ways. Each way has its own sessions and verdicts, so both can run at once. With many
+/* Runs all ways. Each way has its own sessions and verdicts, so they can run at once. With many
  * threads it is better to run one after the other and to share the work inside each, because nested
  * parallel work does not share. */
 static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
 {
     enum { FEW = 4 };
     ways w = {.d = d, .step = step, .err = err};
-    sb_parallel_for(2, d->forced && d->free && sb_threads() <= FEW, one_way, &w);
+    sb_parallel_for(3, (d->forced || d->layers) && d->free && sb_threads() <= FEW, one_way, &w);
     if (w.ops)
         *err = w.of_ops;
     if (w.lost && !d->ops.lost) {
@@ -262,7 +315,21 @@ static sb_status both_ways(sb_differ *d, const sb_step *step, sb_error *err)
                  "sequence %u: the values of its prefix cannot be followed",
                  (unsigned)step->rows[0].sequence);
     }
-    return w.ops ? w.ops : w.whole;
+    if (w.layers && !w.ops && !w.whole)
+        *err = w.of_layers;
+    return w.ops ? w.ops : w.whole ? w.whole : w.layers;
+}
+
+/* Adds the verdicts on hidden states to the tokens from `first` on, which both ways have. */
+static void add_layers(sb_differ *d, size_t first)
+{
+    sb_verdicts *v = d->options.verdicts;
+    for (size_t i = first; i < v->token_count && i < d->of_layers.token_count; i++) {
+        const sb_token_verdict *t = &d->of_layers.tokens[i];
+        v->tokens[i].verdict = sb_verdict_worse(v->tokens[i].verdict, t->verdict);
+        if (t->worst_ratio > v->tokens[i].worst_ratio)
+            v->tokens[i].worst_ratio = t->worst_ratio;
+    }
 }
 
 /* True if failure a comes before b: by token, and within a token by the order of the flow. */
@@ -405,6 +472,8 @@ sb_status sb_differ_step(void *differ, const sb_step *step, sb_error *err)
             d->sequences = (size_t)step->rows[i].sequence + 1;
     if (!status)
         status = both_ways(d, step, err);
+    if (!status && d->layers)
+        add_layers(d, first);
     if (!status && !d->free)
         status = add_tokens(d, step, err);
     if (!status)
@@ -442,20 +511,38 @@ static int ops_decide(const sb_verdicts *v)
     return compared > 0 && v->ops[SB_OP_linear].compared > 0;
 }
 
-/* If the ops have decided, an undecided free way (noise too large) becomes a note. */
+/* T-92: more than half of the rows of every recorded hidden state were judged, and the last layer
+ * is recorded. */
+static int hidden_decide(sb_verdicts *v, char *why, size_t room)
+{
+    const size_t last = v->hidden_count;
+    why[0] = '\0';
+    if (!last)
+        return 0;
+    for (size_t i = 0; i < last && !*why; i++)
+        if (*v->hidden[i].name && 2 * v->hidden[i].wide >= v->hidden[i].rows)
+            snprintf(why, room, "%s: rounding alone could hide any fault in %zu of %zu rows",
+                     v->hidden[i].name, v->hidden[i].wide, v->hidden[i].rows);
+    return !*why;
+}
+
+/* If the ops or the hidden states have decided, an undecided free way (noise too large) becomes a
+ * note. */
 static sb_status finish_free(sb_differ *d, sb_error *err)
 {
     sb_verdicts *v = d->options.verdicts;
     sb_verdict before = v->verdict;
-    char reason[SB_WORDS];
-    int decided = d->forced && ops_decide(v);
+    char reason[SB_WORDS], why[SB_WORDS];
+    int decided = hidden_decide(v, why, sizeof why) || (d->forced && ops_decide(v));
     memcpy(reason, v->reason, sizeof reason);
     sb_status status = sb_free_finish(d->free, err);
+    if (!status && *why && v->verdict == SB_VERDICT_MISTRUSTED)
+        memcpy(v->reason, why, sizeof v->reason);
     if (status || !decided || v->verdict != SB_VERDICT_MISTRUSTED || before > SB_VERDICT_MISTRUSTED)
         return status;
     snprintf(v->note, sizeof v->note,
-             "the free runs alone are not conclusive: %.200s; the verdict comes from each op alone",
-             v->reason);
+             "the free runs alone are not conclusive: %.200s; the verdict comes from each %s alone",
+             v->reason, d->forced ? "op" : "layer");
     memcpy(v->reason, reason, sizeof v->reason);
     v->verdict = before;
     d->options.tie_limit = 1.0;
@@ -489,6 +576,30 @@ static void fail_hit(sb_verdicts *v)
         hit->verdict = SB_VERDICT_FAIL;
 }
 
+/* Takes over the hidden states. Within a token, a hidden state is named before its consequences. */
+static void join_layers(sb_differ *d)
+{
+    sb_verdicts *v = d->options.verdicts, *of = &d->of_layers;
+    const sb_place *first = &of->first_failure, *other = &v->first_failure;
+    if (!d->layers)
+        return;
+    if (of->has_failure && strcmp(first->op, "hidden") == 0 &&
+        (!v->has_failure || first->sequence < other->sequence ||
+         (first->sequence == other->sequence && first->token <= other->token))) {
+        v->has_failure = 1;
+        v->first_failure = *first;
+        sb_verdicts_name_parent(v, &v->first_failure);
+        v->around.count = 0;
+    }
+    v->failures += of->failures;
+    of->failures = 0;
+    free(v->hidden);
+    v->hidden = of->hidden;
+    v->hidden_count = of->hidden_count;
+    of->hidden = NULL;
+    of->hidden_count = 0;
+}
+
 /* Merges the failures of the forced way into the rest. Within a token, the failed op is named
  * before its consequence. */
 void sb_differ_stop(sb_differ *d)
@@ -505,6 +616,7 @@ void sb_differ_stop(sb_differ *d)
         v->around = ops->around;
         is_of_op = 1;
     }
+    join_layers(d);
     if (d->has_not_finite)
         join_not_finite(d, is_of_op);
     fail_hit(v);
@@ -524,6 +636,11 @@ static sb_status finish_forced(sb_differ *d, sb_error *err)
     sb_status status = sb_forced_finish(d->forced, err);
     sb_differ_stop(d);
     memcpy(v->ops, ops->ops, sizeof v->ops);
+    free(v->taps);
+    v->taps = ops->taps;
+    v->tap_count = v->tap_room = ops->tap_count;
+    d->ops.taps = NULL;
+    d->ops.tap_count = d->ops.tap_room = 0;
     if (ops->reason[0] && (ops->verdict > v->verdict || !v->reason[0]))
         memcpy(v->reason, ops->reason, sizeof v->reason);
     v->verdict = sb_verdict_worse(v->verdict, ops->verdict);

@@ -111,6 +111,8 @@ static sb_status new_lane(sb_envelope *e, const sb_envelope_options *options, si
     sb_envelope_lane *lane = &e->lanes[i];
     sb_session_options of = {
         .knobs = &e->knobs, .hook = sb_envelope_hook, .hook_ctx = lane, .mtp = options->mtp};
+    of.tap = sb_envelope_tap;
+    of.tap_ctx = lane;
     lane->of = e;
     lane->number = i;
     lane->logits = sb_alloc(e->model->config.vocab_size, sizeof *lane->logits);
@@ -170,6 +172,8 @@ void sb_envelope_free(sb_envelope *e)
         free(e->lanes[i].apart);
         free(e->lanes[i].logits);
         sb_envelope_free_uncoded(&e->lanes[i]);
+        if (e->lanes[i].of)
+            sb_envelope_free_hidden(&e->lanes[i]);
     }
     free(e->lanes);
     free(e->ids);

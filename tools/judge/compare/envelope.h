@@ -66,6 +66,15 @@ typedef struct sb_noise {
 sb_status sb_envelope_logits(sb_envelope *envelope, size_t row, float *logits, sb_noise *noise,
                              sb_error *err);
 
+/* T-92: another program's hidden states of the next call, and of its rows if they are fed again:
+ * (L + 2) arrays (rows, H) by sb_tap_hidden, each of which may be NULL. Every sequence keeps its
+ * own values (sb_envelope_hidden) and goes on from these. They must stay valid. NULL: none. */
+void sb_envelope_take_hidden(sb_envelope *envelope, float *const *theirs);
+
+/* Hidden state `at` of all rows of the last call in sequence i (rows, H); NULL if there is none.
+ */
+const float *sb_envelope_hidden(const sb_envelope *envelope, size_t i, size_t at);
+
 /* One step of the head on all sequences, as sb_session_draft. */
 sb_status sb_envelope_draft(sb_envelope *envelope, uint32_t token, float *logits, sb_noise *noise,
                             sb_error *err);

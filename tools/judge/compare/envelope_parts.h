@@ -19,6 +19,7 @@ typedef struct sb_envelope_lane {
                        first element */
     /* values before a cache made them codes (envelope_cache.c), or NULL */
     struct sb_uncoded *uncoded;
+    float **hidden;   /* (L + 2) hidden states of the last call, or NULL */
     sb_status status; /* status of the current call */
     sb_error err;
     int strayed; /* it chose other experts than the reference */
@@ -38,11 +39,12 @@ struct sb_envelope {
     sb_envelope_lane *lanes;
     sb_expert_source source;
     void *source_ctx;
-    int replaying;       /* rows are fed again, with the experts in `ids` */
-    int replays;         /* the engine undoes rejected rows by feeding the kept rows again */
-    int anew;            /* rows were fed again: loose sequences may choose other experts */
-    unsigned char *open; /* (L + 1, rows): 1 if that choice is open */
-    uint32_t *fed;       /* the tokens of the last verify, and their number */
+    float *const *theirs; /* (L + 2) another program's hidden states, or NULL */
+    int replaying;        /* rows are fed again, with the experts in `ids` */
+    int replays;          /* the engine undoes rejected rows by feeding the kept rows again */
+    int anew;             /* rows were fed again: loose sequences may choose other experts */
+    unsigned char *open;  /* (L + 1, rows): 1 if that choice is open */
+    uint32_t *fed;        /* the tokens of the last verify, and their number */
     size_t verified;
     double factor;         /* T-41, for router logits */
     double input_factor;   /* T-41, for a quantized input */
@@ -65,6 +67,12 @@ int sb_envelope_takes(const sb_envelope_lane *lane, const char *what, uint64_t n
 
 /* The hook of all lanes; ctx is the lane. */
 sb_status sb_envelope_hook(void *ctx, const sb_op_call *call);
+
+/* The tap of all lanes, which keeps and replaces hidden states; ctx is the lane
+ * (envelope_hidden.c). */
+sb_status sb_envelope_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
+                          sb_error *err);
+void sb_envelope_free_hidden(sb_envelope_lane *lane);
 
 /* Runs the op, or its twin. */
 sb_status sb_envelope_run(const sb_envelope *envelope, const sb_op_call *call);

@@ -15,6 +15,7 @@ static void free_sequence(const sb_forced *f, forced_sequence *s)
         return;
     for (uint32_t i = 0; s->memory && i <= f->model->config.layers; i++) {
         free(s->memory[i].column);
+        forced_cache_free(&s->memory[i]);
         forced_drop_states(&s->memory[i]);
     }
     free(s->memory);
@@ -33,6 +34,8 @@ static void begin_sequence(const sb_forced *f, forced_sequence *s)
         forced_memory *m = &s->memory[i];
         m->cache = m->drafted = m->conv = m->recurrent = 1;
         m->form = SB_OP_delta_rule;
+        m->conv_spread = m->state_spread = 0;
+        forced_cache_known(m);
         forced_close(m);
         if (m->column)
             memset(m->column, 0, columns * (1 + c->lin_k_dim) * sizeof *m->column);
@@ -132,6 +135,8 @@ static sb_status cut(sb_forced *f, forced_sequence *s, size_t kept, sb_error *er
     f->other_form = 0;
     sb_status status = sb_session_keep(s->session, kept, err);
     f->replay = 0;
+    if (!SB_IS(&f->knobs, delta_rule, recurrent))
+        forced_fed_again(f, s, first);
     if (f->other_form)
         forced_forget(f, s);
     forced_undone(f, s, first);
@@ -151,8 +156,10 @@ static sb_status cut_late(sb_forced *f, forced_sequence *s, uint64_t position, s
         s->verified = 0;
         return SB_OK;
     }
-    for (uint32_t i = 0; i < f->model->config.layers; i++)
+    for (uint32_t i = 0; i < f->model->config.layers; i++) {
         s->memory[i].recurrent = 0;
+        s->memory[i].conv = s->memory[i].conv && !s->memory[i].conv_spread;
+    }
     sb_status status = cut(f, s, (size_t)(position - first), err);
     /* the rows of a replay are not recorded: its states are the reference's own */
     if (!status && !SB_IS(&f->knobs, delta_rule, recurrent))
@@ -275,7 +282,8 @@ static sb_status run_sequence(sb_forced *f, const sb_step *step, size_t row, sb_
     f->rows = rows_of(step, row);
     sb_known_clear(&f->known);
     forced_drop_later(f);
-    f->shared_gate = f->experts = f->norm = f->embedding = f->previous = 0;
+    f->shared_logits = f->cached_values = NULL;
+    f->experts = f->norm = f->embedding = f->previous = 0;
     uint64_t before = sb_session_state(s->session)->mtp_entries;
     if (step->rows[row].position == 0 && step->rows[row].kind != SB_CALL_draft)
         before = 0;
@@ -283,6 +291,8 @@ static sb_status run_sequence(sb_forced *f, const sb_step *step, size_t row, sb_
         f->options.verdicts->skipped_taps++;
     else
         status = run_rows(f, s, step, row, &why);
+    if (forced_end_values(f) && !status)
+        status = SB_ERR_MEMORY;
     f->entry +=
         step->rows[row].kind == SB_CALL_draft
             ? 1
@@ -381,5 +391,6 @@ void sb_forced_free(sb_forced *f)
     forced_drop_kept(f);
     forced_drop_later(f);
     free(f->later);
+    free(f->values);
     free(f);
 }

@@ -25,6 +25,8 @@ typedef struct sb_forced_options {
     int mtp;                         /* the steps have the head's taps */
     int any_form;                    /* the engine's form of the delta rule is not known: T-67 */
     sb_trace_rollback rollback;      /* how the engine undoes rows, if known: T-85 */
+    int has_need; /* T-91: this share of the values of ops has to be judged, whichever they are */
+    double need;
     int external;    /* the drafts do not come from the head, which has no entries for them: T-86 */
     sb_op_hook twin; /* runs the ops of the reference, changed by an explanation; or NULL */
     void *twin_ctx;

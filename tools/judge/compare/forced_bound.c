@@ -17,13 +17,13 @@ typedef struct side {
     int theirs;
 } side;
 
-static sb_status exact_inputs(const sb_arithmetic *ar, const sb_op_call *call, sb_ball *out,
-                              sb_ball *second)
+static sb_status bound_op(const sb_arithmetic *ar, const sb_op_call *call, const sb_ball *const *in,
+                          sb_ball *out, sb_ball *second)
 {
     switch (call->op) {
 #define SB_OP(name, clause)                                                                        \
     case SB_OP_##name:                                                                             \
-        return sb_bound_##name(ar, call->knobs, call->args, out, second);
+        return sb_bound_##name##_in(ar, call->knobs, call->args, in, out, second);
 #include "ref/ops/ops.def"
 #undef SB_OP
     case SB_OP_COUNT:
@@ -32,12 +32,20 @@ static sb_status exact_inputs(const sb_arithmetic *ar, const sb_op_call *call, s
     return SB_ERR_USAGE;
 }
 
-static sb_ball *gather(const sb_forced *f, const float *p, size_t count, const side *of)
+/* The balls of an input, without its stride. */
+static sb_status gather(sb_forced *f, const sb_op_call *call, const sb_op_value *in, int theirs,
+                        sb_ball **out)
 {
-    sb_ball *balls = sb_alloc(count, sizeof *balls);
-    if (balls)
-        sb_known_balls(&f->known, p, count, of->theirs, balls);
-    return balls;
+    sb_ball *balls = *out = sb_alloc(in->rows * in->cols, sizeof *balls);
+    if (!balls)
+        return SB_ERR_MEMORY;
+    if (forced_memory_kind(f, call, in) != SB_KNOWN_COUNT)
+        return forced_memory_balls(f, call, in, theirs, balls);
+    const float *from = forced_origin(f, call, in);
+    for (size_t row = 0; row < in->rows; row++)
+        sb_known_balls(&f->known, from + row * in->stride, in->cols, theirs,
+                       balls + row * in->cols);
+    return SB_OK;
 }
 
 /* Bounds a linear op for both sides. Reads its weights only once. */
@@ -62,31 +70,6 @@ static sb_status both_linear(sb_forced *f, const sb_op_call *call, int chained, 
     return status;
 }
 
-static sb_status chained_swiglu(sb_forced *f, const side *of, const sb_op_call *call, sb_ball *out)
-{
-    const sb_swiglu_args *a = call->args;
-    sb_ball *gate = gather(f, a->gate, a->count, of), *up = gather(f, a->up, a->count, of);
-    if (gate && up)
-        sb_bound_swiglu_of(of->arithmetic, call->knobs, a->kind, gate, up, a->count, out);
-    sb_status status = gate && up ? SB_OK : SB_ERR_MEMORY;
-    free(gate);
-    free(up);
-    return status;
-}
-
-static sb_status chained_combine(sb_forced *f, const side *of, const sb_op_call *call, sb_ball *out)
-{
-    const sb_moe_combine_args *a = call->args;
-    sb_ball *expert = gather(f, a->expert_out, a->kept * a->n, of);
-    sb_ball *shared = gather(f, a->shared_out, a->n, of);
-    if (expert && shared)
-        sb_bound_moe_combine_of(of->arithmetic, call->knobs, a, expert, shared, out);
-    sb_status status = expert && shared ? SB_OK : SB_ERR_MEMORY;
-    free(expert);
-    free(shared);
-    return status;
-}
-
 static int is_delta_rule(sb_op op)
 {
     return op == SB_OP_delta_rule || op == SB_OP_delta_rule_chunk;
@@ -106,17 +89,25 @@ static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta
 {
     const forced_memory *m = forced_memory_of(f, call->layer);
     size_t keys = a->rows * a->k_heads * a->dk, gates = a->rows * a->v_heads;
+    size_t values = gates * a->dv, each = 2 * keys + values + 2 * gates;
     const sb_delta_error carried = {m->column, m->element};
-    sb_ball *balls = sb_alloc(count * (2 * keys + gates), sizeof *balls);
+    sb_ball *balls = sb_alloc(count * each, sizeof *balls);
     sb_status status = balls ? SB_OK : SB_ERR_MEMORY;
     for (size_t i = 0; i < count && !status; i++) {
-        sb_ball *q = balls + i * (2 * keys + gates), *k = q + keys, *g = k + keys;
+        sb_ball *q = balls + i * each, *k = q + keys, *v = k + keys, *g = v + values,
+                *beta = g + gates;
         sb_known_balls(&f->known, a->q, keys, i == 1, q);
         sb_known_balls(&f->known, a->k, keys, i == 1, k);
+        for (size_t t = 0; t < a->rows; t++)
+            sb_known_balls(&f->known, a->v + t * a->v_stride, a->v_heads * a->dv, i == 1,
+                           v + t * a->v_heads * a->dv);
         sb_known_balls(&f->known, a->g, gates, i == 1, g);
+        sb_known_balls(&f->known, a->beta, gates, i == 1, beta);
         sides[i].q = q;
         sides[i].k = k;
+        sides[i].v = v;
         sides[i].g = g;
+        sides[i].beta = beta;
         sides[i].from = i == 1 ? &carried : NULL;
         if (call->op == SB_OP_delta_rule_chunk)
             status = sb_bound_delta_rule_chunk_side(call->knobs, a, &sides[i]);
@@ -136,6 +127,7 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
                   const sb_delta_side sides[2])
 {
     size_t size = a->dk * a->dv;
+    double bounds = 0.0, values = 0.0;
     for (size_t h = 0; h < a->v_heads; h++)
         for (size_t j = 0; j < a->dv; j++) {
             double squares = 0.0, centres = 0.0;
@@ -145,6 +137,7 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
                 double apart = SB_BOUND_SLACK * sb_ball_distance(ours, theirs);
                 m->element[e] = apart;
                 squares += apart * apart;
+                values += ours.mid * ours.mid;
                 centres += (ours.mid - theirs.mid) * (ours.mid - theirs.mid);
             }
             size_t at = h * a->dv + j;
@@ -153,7 +146,9 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
             if (SB_IS(call->knobs, delta_state, act)) /* the norms lack the rounding of the state */
                 norm = call->op == SB_OP_delta_rule ? m->element[h * size + j] : sb_sqrt64(squares);
             m->column[at] = norm;
+            bounds += squares;
         }
+    m->state_wide = !(bounds <= values);
     m->form = call->op;
 }
 
@@ -183,31 +178,19 @@ static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball 
     return status;
 }
 
-static sb_status bound_side(sb_forced *f, const sb_op_call *call, const side *of, int chained,
-                            sb_ball *out, sb_ball *second)
-{
-    if (!chained)
-        return exact_inputs(of->arithmetic, call, out, second);
-    return call->op == SB_OP_swiglu ? chained_swiglu(f, of, call, out)
-                                    : chained_combine(f, of, call, out);
-}
-
 /* What is known of one input. Covers inputs that no array of `known` describes: states, caches,
  * copies. */
 static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_value *in)
 {
     const forced_memory *m = call->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, call->layer);
+    sb_knowledge of_memory = in->ids ? SB_KNOWN_COUNT : forced_memory_kind(f, call, in);
     int known = -1;
+    if (of_memory != SB_KNOWN_COUNT)
+        return of_memory;
     if (in->ids)
         known = 1;
-    else if (call->op == SB_OP_conv && strcmp(in->name, "state") == 0)
-        known = m && m->conv;
     else if (strcmp(in->name, "state") == 0)
         known = m && m->recurrent;
-    else if (call->op == SB_OP_attention && strcmp(in->name, "q") != 0)
-        known = m && forced_has_cache(m) && m->drafted;
-    else if (strcmp(in->name, "shared_logit") == 0)
-        known = f->shared_gate;
     else if (strcmp(call->name, "mtp.fc") == 0)
         known = f->embedding && f->previous;
     else if (strcmp(call->name, "mtp.pre_fc_norm_hidden") == 0)
@@ -216,30 +199,18 @@ static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_v
         known = 0;
     if (known >= 0)
         return known ? SB_KNOWN_exact : SB_KNOWN_not;
+    const float *from = forced_origin(f, call, in);
     size_t count = in->rows ? (in->rows - 1) * in->stride + in->cols : 0;
-    return sb_known_of(&f->known, in->data, count);
+    return from ? sb_known_of(&f->known, from, count) : SB_KNOWN_not;
 }
 
-/* False for quantized inputs: a quantizer turns the smallest difference into a step, so balls do
- * not pass it. */
-static int passes_balls(const sb_op_call *call, const sb_op_value *in)
+/* T-91: "Routers and quantizers end a segment". A quantizer turns the smallest difference into a
+ * step, so balls do not pass it. */
+static int passes_balls(const sb_op_call *call)
 {
-    switch (call->op) {
-    case SB_OP_linear: {
-        const sb_matrix *w = ((const sb_linear_args *)call->args)->weight;
-        return !sb_matrix_quantized(w) || sb_input_scheme(call->knobs, w) == SB_SCHEME_none;
-    }
-    case SB_OP_swiglu:
-        return 1;
-    case SB_OP_moe_combine:
-        return strcmp(in->name, "expert_out") == 0 || strcmp(in->name, "shared_out") == 0;
-    case SB_OP_delta_rule:
-    case SB_OP_delta_rule_chunk:
-        return strcmp(in->name, "q") == 0 || strcmp(in->name, "k") == 0 ||
-               strcmp(in->name, "g") == 0;
-    default:
-        return 0;
-    }
+    const sb_linear_args *a = call->args;
+    return call->op != SB_OP_linear || !sb_matrix_quantized(a->weight) ||
+           sb_input_scheme(call->knobs, a->weight) == SB_SCHEME_none;
 }
 
 static sb_knowledge inputs_of(sb_forced *f, const sb_op_call *call, const sb_op_values *v)
@@ -247,11 +218,31 @@ static sb_knowledge inputs_of(sb_forced *f, const sb_op_call *call, const sb_op_
     sb_knowledge least = SB_KNOWN_exact;
     for (size_t i = 0; i < v->inputs; i++) {
         sb_knowledge one = input_of(f, call, &v->in[i]);
-        if (one == SB_KNOWN_balls && !passes_balls(call, &v->in[i]))
+        if (one == SB_KNOWN_balls && !passes_balls(call))
             one = SB_KNOWN_not;
         least = one < least ? one : least;
     }
     return least;
+}
+
+/* Balls of the outputs of one side. */
+static sb_status bound_side(sb_forced *f, const sb_op_call *call, const side *of, int chained,
+                            sb_ball *out, sb_ball *second)
+{
+    sb_op_values v = sb_op_values_of(call->op, call->args);
+    sb_ball *own[SB_OP_INPUTS] = {NULL};
+    const sb_ball *in[SB_OP_INPUTS] = {NULL};
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < v.inputs && chained && !status; i++) {
+        if (!v.in[i].ids && input_of(f, call, &v.in[i]) == SB_KNOWN_balls)
+            status = gather(f, call, &v.in[i], of->theirs, &own[i]);
+        in[i] = own[i];
+    }
+    if (!status)
+        status = bound_op(of->arithmetic, call, in, out, second);
+    for (size_t i = 0; i < v.inputs; i++)
+        free(own[i]);
+    return status;
 }
 
 /* Balls of all outputs of both sides: ours[0], ours[1], theirs[0], theirs[1]. For a verify, carries
@@ -275,14 +266,18 @@ static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained
 }
 
 /* Updates what is known of the memory of the op's layer. */
-static void note_memory(sb_forced *f, const sb_op_call *call, const sb_op_values *v,
-                        sb_knowledge known)
+static sb_status note_memory(sb_forced *f, const sb_op_call *call, const sb_op_values *v,
+                             sb_knowledge known)
 {
     forced_memory *m = call->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, call->layer);
-    if (m && call->op == SB_OP_conv)
-        m->conv = m->conv && input_of(f, call, &v->in[0]) == SB_KNOWN_exact;
-    if (m && is_delta_rule(call->op))
-        m->recurrent = m->recurrent && known != SB_KNOWN_not;
+    if (m && is_delta_rule(call->op)) {
+        m->state_spread |= known == SB_KNOWN_balls;
+        m->recurrent = m->recurrent && known != SB_KNOWN_not && !(m->state_spread && m->state_wide);
+    }
+    if (!m || call->op != SB_OP_conv)
+        return SB_OK;
+    m->conv = m->conv && input_of(f, call, &v->in[0]) != SB_KNOWN_not;
+    return m->conv ? forced_conv_moved(f, call) : SB_OK;
 }
 
 static size_t elements(const sb_op_value *v)
@@ -300,10 +295,25 @@ static int pinned(const sb_ball *ours, const sb_ball *theirs, size_t count)
     return ours != NULL;
 }
 
-sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *const balls[4])
+/* T-91: "A bound wider than the values says nothing". Drops such balls of an op whose inputs were
+ * not all recorded. */
+static void drop_wide(const sb_op_values *v, sb_ball *balls[4])
+{
+    for (size_t i = 0; i < v->outputs; i++)
+        if (balls[i] && forced_too_wide(balls[i], balls[i + 2], elements(&v->out[i]))) {
+            free(balls[i]);
+            free(balls[i + 2]);
+            balls[i] = balls[i + 2] = NULL;
+        }
+}
+
+sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *balls[4], int chained)
 {
     sb_op_values v = sb_op_values_of(call->op, call->args);
-    sb_status status = SB_OK;
+    sb_known from = {.source = SB_NO_VALUE};
+    sb_status status = forced_trace_back(f, call, &from);
+    if (chained)
+        drop_wide(&v, balls);
     for (size_t i = 0; i < v.outputs; i++) {
         sb_known made = {.base = v.out[i].data,
                          .count = elements(&v.out[i]),
@@ -313,12 +323,18 @@ sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *const balls
                          .name = call->name,
                          .single = call->single,
                          .ours = balls[i],
-                         .theirs = balls[i + 2]};
+                         .theirs = balls[i + 2],
+                         .source = from.source,
+                         .value = SB_NO_VALUE,
+                         .chained = chained};
         if (pinned(balls[i], balls[i + 2], made.count))
             made.kind = SB_KNOWN_exact;
-        sb_status one = sb_known_make(&f->known, &made);
+        sb_status one = sb_marks_join(&made.waiting, &from.waiting);
+        status = status ? status : one;
+        one = sb_known_make(&f->known, &made);
         status = status ? status : one;
     }
+    sb_marks_free(&from.waiting);
     return status;
 }
 
@@ -337,10 +353,10 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call)
         }
     if (!status && known != SB_KNOWN_not)
         status = bound_outputs(f, call, known == SB_KNOWN_balls, balls);
-    if (!status) {
-        note_memory(f, call, &v, known);
-        return forced_made(f, call, balls);
-    }
+    if (!status)
+        status = note_memory(f, call, &v, known);
+    if (!status)
+        return forced_made(f, call, balls, known == SB_KNOWN_balls);
     for (size_t i = 0; i < 4; i++)
         free(balls[i]);
     return status;

@@ -1,5 +1,4 @@
 /* forced_finish.c - the verdict per op, and whether the data could have shown a fault: T-16. */
-#include "ref/base/text.h"
 #include "tools/judge/compare/forced_parts.h"
 
 #include <stdio.h>
@@ -37,51 +36,14 @@ static double median_of(const forced_count *c)
     return 0.0;
 }
 
-/* T-23: "A value that is not recorded counts as judged if". Each row has the op, a part of its
- * tap's name, and the later op. */
-static const struct {
-    sb_op op;
-    const char *inside;
-    sb_op behind;
-} chains[] = {
-    {SB_OP_l2norm, "", SB_OP_delta_rule},
-    {SB_OP_l2norm, "", SB_OP_delta_rule_chunk},
-    {SB_OP_gates, "linear_attn.g", SB_OP_delta_rule},
-    {SB_OP_gates, "linear_attn.g", SB_OP_delta_rule_chunk},
-    {SB_OP_split_gate, "", SB_OP_attn_gate},
-    {SB_OP_swiglu, "mlp.experts.", SB_OP_moe_combine},
-    {SB_OP_swiglu, "mlp.shared_expert", SB_OP_moe_combine},
-    {SB_OP_linear, "mlp.experts.", SB_OP_moe_combine},
-    {SB_OP_linear, "mlp.shared_expert", SB_OP_moe_combine},
-};
-enum { CHAINS = sizeof chains / sizeof *chains };
-
-/* The gate of the shared expert is not inside the expert. */
-int forced_in_chain(sb_op op, const char *tap)
+/* T-91: "every tap was judged in some layer of each kind". Finds a tap of this op that was not;
+ * NULL: there is none. */
+static const sb_tap_judged *never_judged(const sb_verdicts *v, sb_op op)
 {
-    for (size_t i = 0; i < CHAINS; i++) {
-        const char *at = strstr(tap, chains[i].inside);
-        if (chains[i].op == op && at && at[strlen(chains[i].inside)] != '_')
-            return 1;
-    }
-    return 0;
-}
-
-/* True if all calls of an op without a recorded output lie in chains whose ends were judged. */
-static int in_chains(const sb_forced *f, sb_op op)
-{
-    const sb_op_verdict *ops = f->options.verdicts->ops;
-    const forced_count *c = &f->counts[op];
-    int judged = 0;
-    for (size_t i = 0; i < CHAINS; i++) {
-        const sb_op_verdict *behind = &ops[chains[i].behind];
-        if (chains[i].op != op)
-            continue;
-        if (behind->skipped)
-            return 0;
-        judged |= behind->compared > 0;
-    }
-    return judged && c->chained > 0 && c->chained == c->unshown;
+    for (size_t i = 0; i < v->tap_count; i++)
+        if (v->taps[i].op == op && v->taps[i].values.alone + v->taps[i].values.inside == 0)
+            return &v->taps[i];
+    return NULL;
 }
 
 static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t room)
@@ -89,14 +51,16 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
     const sb_op_verdict *v = &f->options.verdicts->ops[op];
     const forced_count *c = &f->counts[op];
     why[0] = '\0';
-    if (v->compared == 0 && v->skipped == 0)
+    const sb_tap_judged *missing = never_judged(f->options.verdicts, op);
+    size_t judged = v->values.alone + v->values.inside;
+    if (judged + v->values.not_judged + v->compared == 0)
         return SB_VERDICT_none;
     if (v->worst > 1.0)
         return SB_VERDICT_FAIL;
-    if ((v->compared == 0 || c->unshown) && !in_chains(f, op)) {
-        snprintf(why, room, "%s: %zu element%s compared, %zu call%s could not be judged",
-                 sb_op_name(op), v->compared, sb_s(v->compared), v->skipped, sb_s(v->skipped));
-        return SB_VERDICT_SKIPPED;
+    if (judged + v->compared == 0 || (missing && !f->options.has_need)) {
+        snprintf(why, room, "%s: %s was never judged (%s)", sb_op_name(op),
+                 missing ? missing->name : "its state", missing ? missing->where : "any layer");
+        return f->options.has_need ? SB_VERDICT_none : SB_VERDICT_SKIPPED;
     }
     if (v->compared == 0)
         return SB_VERDICT_WITHIN;
@@ -106,10 +70,10 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
         return SB_VERDICT_MISTRUSTED;
     }
     /* T-71: "more than half of the op's elements were not 0 and had a bound of 0" */
-    if (is_evidence(c->differing, v->worst) && 2 * c->pinned <= v->compared) {
+    if (is_evidence(c->differing, c->worst) && 2 * c->pinned <= v->compared) {
         snprintf(why, room,
                  "%s: %zu elements differ, but none comes near its bound: largest error/bound %.1e",
-                 sb_op_name(op), c->differing, v->worst);
+                 sb_op_name(op), c->differing, c->worst);
         return SB_VERDICT_MISTRUSTED;
     }
     if (v->near_ties)
@@ -135,6 +99,19 @@ static void weigh(sb_verdicts *v, sb_verdict verdict, const char *why)
     v->verdict = sb_verdict_worse(v->verdict, verdict);
 }
 
+/* T-91: less than the share that --need-ops asks for */
+static void say_share(const sb_forced *f)
+{
+    sb_judged all = sb_verdicts_judged(f->options.verdicts);
+    size_t judged = all.alone + all.inside, values = judged + all.not_judged;
+    char why[SB_WORDS];
+    if (!f->options.has_need || (double)judged >= f->options.need * (double)values)
+        return;
+    snprintf(why, sizeof why, "%zu of %zu values of ops were judged, a share of %.3g; needed: %.3g",
+             judged, values, (double)judged / (double)values, f->options.need);
+    weigh(f->options.verdicts, SB_VERDICT_SKIPPED, why);
+}
+
 sb_status sb_forced_finish(sb_forced *f, sb_error *err)
 {
     sb_verdicts *v = f->options.verdicts;
@@ -147,6 +124,7 @@ sb_status sb_forced_finish(sb_forced *f, sb_error *err)
         compared += v->ops[op].compared;
         weigh(v, v->ops[op].verdict, why);
     }
+    say_share(f);
     if (compared == 0)
         weigh(v, SB_VERDICT_MISTRUSTED, "nothing was compared");
     else if (is_the_reference(f))

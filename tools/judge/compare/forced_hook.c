@@ -43,19 +43,29 @@ static int ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
+/* Notes keys (0) or values (1) of a call. A cache of fewer bits is a quantizer (T-91), and what a
+ * draft step leaves is not followed. */
+static sb_status note_cached(sb_forced *f, int which, const float *data, size_t rows, size_t cols,
+                             sb_knowledge kind)
+{
+    forced_memory *m = forced_memory_of(f, f->layer);
+    int *cache = f->at->drafts ? &m->drafted : &m->cache;
+    int carries = !f->at->drafts && SB_IS(&f->knobs, kv_cache, act);
+    if (which)
+        f->cached_values = data;
+    *cache = *cache && (kind == SB_KNOWN_exact || (kind == SB_KNOWN_balls && carries));
+    return *cache && !f->at->drafts ? forced_stored(f, which, data, rows, cols) : SB_OK;
+}
+
 /* Notes what is known of op inputs that are not arrays of their own, or are copies of arrays. */
-static void note_value(sb_forced *f, const char *name, int known)
+static void note_value(sb_forced *f, const char *name, const float *data, int known)
 {
     char last[64];
-    forced_memory *m = f->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, f->layer);
     int residual = SB_IS(&f->knobs, mtp_hidden, residual);
     snprintf(last, sizeof last, "layers.%u.output", (unsigned)(f->model->config.layers - 1));
     if (ends_with(name, "mlp.shared_expert_gate"))
-        f->shared_gate = known;
-    else if (m && (ends_with(name, "self_attn.k_rope") || ends_with(name, "self_attn.v_proj"))) {
-        int *cache = f->at->drafts ? &m->drafted : &m->cache;
-        *cache = *cache && known;
-    } else if (strcmp(name, "mtp.pre_fc_norm_embedding") == 0)
+        f->shared_logits = data;
+    else if (strcmp(name, "mtp.pre_fc_norm_embedding") == 0)
         f->embedding = known;
     else if (strcmp(name, "mtp.pre_fc_norm_hidden") == 0)
         f->previous = known;
@@ -79,8 +89,13 @@ sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, s
         return sb_fail(err, status, "%s: out of memory", name);
     if (f->replay)
         return SB_OK;
-    int known = sb_known_of(&f->known, data, rows * cols) == SB_KNOWN_exact;
-    note_value(f, name, known);
+    const sb_knowledge kind = sb_known_of(&f->known, data, rows * cols);
+    const int known = kind == SB_KNOWN_exact, keys = ends_with(name, "self_attn.k_rope");
+    note_value(f, name, data, known);
+    if (keys || ends_with(name, "self_attn.v_proj"))
+        status = note_cached(f, !keys, data, rows, cols, kind);
+    if (status)
+        return sb_fail(err, status, "%s: out of memory", name);
     if (strcmp(name, "mtp.layers.0.self_attn.k_rope") == 0)
         status = forced_see_entry(f, 0, data, rows, cols, known);
     else if (strcmp(name, "mtp.layers.0.self_attn.v_proj") == 0)

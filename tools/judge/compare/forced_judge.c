@@ -26,7 +26,8 @@ static size_t bin_of(double ratio)
     return bin < FORCED_BINS ? (size_t)bin : FORCED_BINS - 1;
 }
 
-double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound)
+double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound,
+                            int alone)
 {
     sb_op_verdict *v = &f->options.verdicts->ops[op];
     forced_count *c = &f->counts[op];
@@ -35,12 +36,15 @@ double forced_count_element(sb_forced *f, sb_op op, float found, float expected,
     v->identical += found == expected; /* a zero of either sign is the same value */
     v->open += bound > 0.0;
     v->worst = sb_wide_max(v->worst, ratio);
-    if (bound > 0.0 && found != expected) { /* also if the bound is infinite and the ratio 0 */
+    if (alone)
+        c->worst = sb_wide_max(c->worst, ratio);
+    if (alone && bound > 0.0 &&
+        found != expected) { /* also if the bound is infinite and the ratio 0 */
         c->differing++;
         c->ratio[bin_of(ratio)]++;
     }
     c->nonzero += found != 0.0f;
-    c->pinned += bound == 0.0 && found != 0.0f;
+    c->pinned += alone && bound == 0.0 && found != 0.0f;
     if (!c->has_first) {
         c->has_first = 1;
         c->first = found;
@@ -126,6 +130,22 @@ static void keep_around(sb_around *around, const piece *p, size_t i)
     }
 }
 
+/* T-91: some value on the way to this one was not recorded. */
+static int is_inside(const sb_known *known)
+{
+    return known->chained || known->waiting.count;
+}
+
+static void say_segment(const sb_known *known, sb_place *place)
+{
+    size_t used = strlen(place->words), left = sizeof place->words - used;
+    if (*place->after)
+        snprintf(place->words + used, left, "; the fault lies between %s and %s", place->after,
+                 place->name);
+    else if (is_inside(known))
+        snprintf(place->words + used, left, "; some values before it were not recorded");
+}
+
 static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double ratio)
 {
     size_t row = forced_step_row(f, p->name, p->row, p->rows);
@@ -139,15 +159,22 @@ static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double
                       .bound = bound};
     snprintf(place.op, sizeof place.op, "%s", sb_op_name(p->from->op));
     snprintf(place.name, sizeof place.name, "%s", p->name);
+    if (is_inside(p->from))
+        snprintf(place.after, sizeof place.after, "%s", forced_value_name(f, p->from->source));
     snprintf(place.words, sizeof place.words,
              "%s: sequence %u, token %llu, column %zu is %.9g, expected %.9g within %.3g: "
              "%.3g times the bound",
              place.name, (unsigned)place.sequence, (unsigned long long)place.token, p->column + i,
              place.found, place.expected, bound, ratio);
+    say_segment(p->from, &place);
     if (forced_fail(f, &place, row, ratio))
         keep_around(&f->options.verdicts->around, p, i);
     const sb_place *first = &f->options.verdicts->first_failure;
-    if (f->options.bundle && !f->broken && strcmp(first->words, place.words) == 0)
+    if (!f->options.bundle || f->broken || strcmp(first->words, place.words) != 0)
+        return;
+    if (p->from->chained)
+        forced_no_bundle(f, &place, "depends on values that were not recorded");
+    else
         f->broken = forced_bundle(f, &place, p->from, p->expected + i, p->found + i, &f->why);
 }
 
@@ -158,7 +185,8 @@ static void judge_piece(sb_forced *f, const piece *p)
     int failed = 0;
     for (size_t i = 0; i < p->count; i++) {
         double bound = bound_at(p, i);
-        double ratio = forced_count_element(f, p->from->op, p->found[i], p->expected[i], bound);
+        double ratio = forced_count_element(f, p->from->op, p->found[i], p->expected[i], bound,
+                                            !is_inside(p->from));
         worst = sb_wide_max(worst, ratio);
         if (!(ratio <= 1.0) && !failed) {
             fail_at(f, p, i, bound, ratio);
@@ -200,12 +228,42 @@ int forced_all_finite(const float *x, size_t count)
 
 /* Replaces the reference's values by the recorded ones. If any of these is not finite, keeps the
  * reference's values, and ops that read them are not judged. */
-static sb_status adopt(sb_forced *f, const float *found, float *data, size_t count)
+static sb_status adopt(sb_forced *f, const float *found, float *data, size_t count, uint32_t value)
 {
     int finite = forced_all_finite(found, count);
     for (size_t i = 0; i < count && finite; i++)
         data[i] = found[i];
-    return sb_known_set(&f->known, data, count, finite ? SB_KNOWN_exact : SB_KNOWN_not);
+    return sb_known_set(&f->known, data, count, finite ? SB_KNOWN_exact : SB_KNOWN_not, value);
+}
+
+/* T-91: a value that was not recorded waits until a value that depends on it is judged. */
+static sb_status wait(sb_forced *f, const char *name, sb_op op, const float *data, size_t count)
+{
+    uint32_t value;
+    f->options.verdicts->skipped_taps++;
+    sb_status status = forced_add_value(f, name, op, f->layer, SB_WAY_not, &value);
+    for (size_t i = 0; i < f->known.count && !status; i++) {
+        sb_known *k = &f->known.items[i];
+        if ((uintptr_t)k->base >= (uintptr_t)data &&
+            (uintptr_t)k->base < (uintptr_t)(data + count) && k->kind != SB_KNOWN_not)
+            status = sb_marks_add(&k->waiting, value);
+    }
+    return status;
+}
+
+/* Notes that a recorded value was judged, with all values that waited for it. */
+static void reach(sb_forced *f, uint32_t value, const float *data, size_t count)
+{
+    int inside = 0;
+    for (size_t i = 0; i < f->known.count; i++) {
+        const sb_known *k = &f->known.items[i];
+        if ((uintptr_t)k->base >= (uintptr_t)(data + count) ||
+            (uintptr_t)(k->base + k->count) <= (uintptr_t)data)
+            continue;
+        inside |= is_inside(k);
+        forced_reach(f, &k->waiting);
+    }
+    forced_set_way(f, value, inside ? SB_WAY_inside : SB_WAY_alone);
 }
 
 sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows, size_t cols)
@@ -213,15 +271,14 @@ sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows,
     const float *found = forced_recorded(f, name, rows, cols);
     const sb_known *made = sb_known_find(&f->known, data);
     sb_op op = made && made->op < SB_OP_COUNT ? made->op : f->op;
+    uint32_t value = SB_NO_VALUE;
     size_t blind = 0;
-    if (!found) {
-        f->options.verdicts->skipped_taps += !f->replay;
-        f->options.verdicts->ops[op].skipped += !f->replay;
-        f->counts[op].unshown += !f->replay;
-        f->counts[op].chained += !f->replay && forced_in_chain(op, name);
-        return SB_OK;
-    }
+    if (!found)
+        return f->replay ? SB_OK : wait(f, name, op, data, rows * cols);
     if (!f->replay) {
+        sb_status status = forced_add_value(f, name, op, f->layer, SB_WAY_not, &value);
+        if (status)
+            return status;
         for (size_t row = 0; row < rows; row++)
             blind += judge_row(f,
                                (piece){.name = name,
@@ -231,8 +288,8 @@ sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows,
                                        .expected = data + row * cols},
                                cols);
         f->counts[op].calls++;
-        f->options.verdicts->ops[op].skipped += blind > 0;
-        f->options.verdicts->ops[op].blind += blind > 0;
+        if (!blind)
+            reach(f, value, data, rows * cols);
     }
-    return adopt(f, found, data, rows * cols);
+    return adopt(f, found, data, rows * cols, value);
 }

@@ -100,7 +100,7 @@ sb_status forced_do_later(sb_forced *f)
     for (size_t i = 0; i < f->later_count && !status; i++) {
         struct forced_later *later = &f->later[i];
         later->call.args = &later->args;
-        status = forced_made(f, &later->call, later->balls);
+        status = forced_made(f, &later->call, later->balls, 0);
         memset(later->balls, 0, sizeof later->balls); /* forced_made has taken them over */
     }
     forced_drop_later(f);

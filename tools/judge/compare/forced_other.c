@@ -22,7 +22,7 @@ void forced_close(forced_memory *m)
 }
 
 /* Extends the one range of open rows, which covers all of them and the rows between. */
-static void open_rows(forced_memory *m, uint64_t from, uint64_t to)
+void forced_open(forced_memory *m, uint64_t from, uint64_t to)
 {
     int none = m->open_from == m->open_to;
     m->open_from = none || from < m->open_from ? from : m->open_from;
@@ -38,10 +38,10 @@ void forced_undone(const sb_forced *f, forced_sequence *s, uint64_t first)
         return;
     for (uint32_t i = 0; i < layers; i++) {
         s->memory[i].conv = s->memory[i].recurrent = 0;
-        open_rows(&s->memory[i], first, end);
+        forced_open(&s->memory[i], first, end);
     }
-    open_rows(&s->memory[layers], sb_session_mtp_entries(&f->knobs, first),
-              sb_session_mtp_entries(&f->knobs, end));
+    forced_open(&s->memory[layers], sb_session_mtp_entries(&f->knobs, first),
+                sb_session_mtp_entries(&f->knobs, end));
     s->hidden = 0;
 }
 
@@ -64,7 +64,7 @@ sb_status forced_see_entry(const sb_forced *f, int which, const float *data, siz
         s->has_own[which] = known;
     } else if (!s->drafts && f->opens && rows == f->rows && !is_own(s, which, data, cols)) {
         uint64_t entry = sb_session_state(s->session)->mtp_entries;
-        open_rows(&s->memory[f->model->config.layers], entry, entry + 1);
+        forced_open(&s->memory[f->model->config.layers], entry, entry + 1);
     }
     return SB_OK;
 }

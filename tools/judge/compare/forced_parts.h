@@ -3,6 +3,7 @@
 #define SB_COMPARE_FORCED_PARTS_H
 
 #include "tools/judge/compare/forced.h"
+#include "ref/ops/values.h"
 #include "tools/judge/compare/known.h"
 
 /* Bins of error / bound: four per octave, from 2^-64 on. */
@@ -11,12 +12,12 @@ enum { FORCED_BINS = 288, FORCED_OCTAVE = 4, FORCED_LOWEST = -64 };
 /* Statistics of one op. */
 typedef struct forced_count {
     size_t calls, nonzero, differing, distinct;
-    size_t pinned;  /* elements with a bound of 0 that are not 0 themselves */
-    size_t unshown; /* calls whose output is not recorded */
-    size_t chained; /* of these, those judged in a later op (T-23) */
+    size_t pinned; /* elements with a bound of 0 that are not 0 themselves */
+    double worst;  /* largest error / bound of elements that were judged alone */
     int has_first;
     float first; /* the first value, to see if all others equal it */
-    /* histogram of error / bound, of elements with a bound that differ from the reference's */
+    /* histogram of error / bound, of elements with a bound that differ from the reference's and
+     * were judged alone */
     size_t ratio[FORCED_BINS];
 } forced_count;
 
@@ -28,6 +29,12 @@ typedef struct forced_memory {
     /* Bounds of the distance of the engine's recurrent state from the reference's: the 2-norm of
      * each column (nV, dv), and each element (nV, dk, dv). NULL in layers without such a state. */
     double *column, *element;
+    /* T-91: bounds of the distance of each cached value; NULL: none differs. For conv (kw-1, C),
+     * for keys and values (rows, nKV*hd). spread: some bound is not 0. */
+    double *conv_apart, *cache_apart[2];
+    size_t cache_room[2]; /* elements */
+    int conv_spread, cache_spread, state_spread;
+    int state_wide;              /* the bounds of the recurrent state are wider than its values */
     struct forced_kept *made[2]; /* for a bundle: the last calls of conv and delta rule, or NULL */
 } forced_memory;
 
@@ -44,6 +51,8 @@ typedef struct forced_sequence {
     float *own[2];         /* key and value that the first draft step made; valid if has_own */
     int has_own[2];
 } forced_sequence;
+
+typedef struct forced_value forced_value;
 
 struct sb_forced {
     const sb_model *model;
@@ -74,8 +83,12 @@ struct sb_forced {
     int opens;      /* the call verifies drafts of the head */
     sb_op op;       /* the last op, and its layer */
     uint32_t layer;
+    forced_value *values; /* of the call, in its order: T-91 */
+    size_t value_count, value_room;
+    const float *shared_logits; /* (rows) the last mlp.shared_expert_gate */
+    const float *cached_values; /* (rows, nKV*hd) the last self_attn.v_proj */
     /* known or not: values of this layer or call that no entry of `known` describes */
-    int shared_gate, experts, norm, embedding, previous, recycled;
+    int experts, norm, embedding, previous, recycled;
 };
 
 /* forced_hook.c: hook and tap of a session; ctx is the sb_forced. */
@@ -89,8 +102,8 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call);
 sb_status forced_bound_replay(sb_forced *f, const sb_op_call *call);
 
 /* Adds an array to `known` for each output of a call. balls: ours[0], ours[1], theirs[0],
- * theirs[1], which are taken over; each may be NULL. */
-sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *const balls[4]);
+ * theirs[1], which are taken over; each may be NULL. chained: some input was a ball. */
+sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *balls[4], int chained);
 
 /* forced_later.c: linear ops of one row with recorded inputs wait until an op with another name
  * runs, or the tap is called. */
@@ -105,8 +118,37 @@ sb_status forced_run(const sb_forced *f, const sb_op_call *call);
 /* forced_router.c: runs the router, judges its choice, adopts the recorded one. */
 sb_status forced_route(sb_forced *f, const sb_op_call *call);
 
-/* T-23: whether an op whose tap is not recorded is judged in a later op. */
-int forced_in_chain(sb_op op, const char *tap);
+/* forced_values.c: the values of a call, T-91. add_value: another value, with its number. set_way:
+ * how it was judged. reach: the values that were waiting are judged inside a segment. end_values:
+ * adds all values to the counts. */
+sb_status forced_add_value(sb_forced *f, const char *name, sb_op op, uint32_t layer, sb_way way,
+                           uint32_t *number);
+void forced_set_way(sb_forced *f, uint32_t number, sb_way way);
+void forced_reach(sb_forced *f, const sb_marks *waiting);
+const char *forced_value_name(const sb_forced *f, uint32_t number);
+sb_status forced_end_values(sb_forced *f);
+
+/* Sets made->waiting and made->source from the inputs of the call. */
+sb_status forced_trace_back(const sb_forced *f, const sb_op_call *call, sb_known *made);
+
+/* The array that an input is, or was copied from: keys and values are those of this call. */
+const float *forced_origin(const sb_forced *f, const sb_op_call *call, const sb_op_value *in);
+
+/* forced_cache.c: conv states, keys and values whose rows were not all recorded, T-91. kind: what
+ * is known of such an input; SB_KNOWN_COUNT: it is none. balls: of one side. moved: the conv state
+ * after the call. stored: keys (0) or values (1) of this call. forget: nothing differs any more. */
+sb_knowledge forced_memory_kind(sb_forced *f, const sb_op_call *call, const sb_op_value *in);
+sb_status forced_memory_balls(sb_forced *f, const sb_op_call *call, const sb_op_value *in,
+                              int theirs, sb_ball *out);
+sb_status forced_conv_moved(sb_forced *f, const sb_op_call *call);
+sb_status forced_stored(sb_forced *f, int which, const float *data, size_t rows, size_t cols);
+void forced_cache_known(forced_memory *memory);
+/* Rows from `first` on are fed again: nothing is known of what was not recorded. */
+void forced_fed_again(const sb_forced *f, forced_sequence *s, uint64_t first);
+void forced_cache_free(forced_memory *memory);
+
+/* T-91: "wider than the values": the bounds of such an array say nothing. */
+int forced_too_wide(const sb_ball *ours, const sb_ball *theirs, size_t count);
 
 /* forced_judge.c: judges the recorded value against the reference's value, and then puts the
  * recorded one in its place. */
@@ -123,8 +165,10 @@ size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t 
 /* Notes a failure in this row of the step. True if it is the first. */
 int forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio);
 
-/* Adds one element to the statistics of op; found is the engine's value. Returns error / bound. */
-double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound);
+/* Adds one element to the statistics of op; found is the engine's value; alone: its op had recorded
+ * inputs. Returns error / bound. */
+double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound,
+                            int alone);
 
 /* forced_bundle.c: keep: keeps an op's inputs until its tap is judged. bundle: writes the bundle of
  * a failure. expected and recorded point to the failing element in the reference's and the engine's
@@ -170,6 +214,7 @@ sb_status forced_see_entry(const sb_forced *f, int which, const float *data, siz
 int forced_has_cache(const forced_memory *memory);
 int forced_is_open(const forced_memory *memory, uint64_t row);
 void forced_close(forced_memory *memory);
+void forced_open(forced_memory *memory, uint64_t from, uint64_t to);
 
 forced_memory *forced_memory_of(sb_forced *f, uint32_t layer);
 

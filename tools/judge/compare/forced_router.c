@@ -16,6 +16,8 @@ typedef struct choice {
     uint32_t *ids;          /* (T, k) the recorded ids as integers */
     sb_ball *p;             /* (T, E) probabilities in the engine's arithmetic */
     sb_ball *ours, *theirs; /* (T, k) weights of the recorded experts */
+    int chained;            /* the logits were not recorded */
+    uint32_t value;         /* number of the choice among the values of the call */
 } choice;
 
 static int chosen(const uint32_t *ids, size_t k, uint32_t id)
@@ -204,10 +206,20 @@ static void adopt_row(const choice *c, size_t row)
 static sb_status bound_choice(sb_forced *f, const sb_op_call *call, choice *c)
 {
     sb_router_args args = *c->a;
+    const sb_arithmetic *const sides[2] = {&sb_arithmetic_reference, f->options.arithmetic};
+    size_t count = args.rows * args.experts;
+    sb_ball *logits = c->chained ? sb_alloc(count, sizeof *logits) : NULL;
+    sb_status status = c->chained && !logits ? SB_ERR_MEMORY : SB_OK;
     args.ids = c->ids;
-    sb_status status = sb_bound_router(&sb_arithmetic_reference, call->knobs, &args, c->ours, NULL);
-    return status ? status
-                  : sb_bound_router(f->options.arithmetic, call->knobs, &args, c->theirs, c->p);
+    for (int i = 0; i < 2 && !status; i++) {
+        const sb_ball *const in[SB_OP_INPUTS] = {logits};
+        if (logits)
+            sb_known_balls(&f->known, args.logits, count, i, logits);
+        status = sb_bound_router_in(sides[i], call->knobs, &args, in, i ? c->theirs : c->ours,
+                                    i ? c->p : NULL);
+    }
+    free(logits);
+    return status;
 }
 
 static sb_status make_weights(sb_forced *f, const sb_op_call *call, choice *c)
@@ -219,9 +231,13 @@ static sb_status make_weights(sb_forced *f, const sb_op_call *call, choice *c)
                      .layer = call->layer,
                      .name = call->name,
                      .ours = c->ours,
-                     .theirs = c->theirs};
+                     .theirs = c->theirs,
+                     .value = SB_NO_VALUE,
+                     .chained = c->chained};
     c->ours = c->theirs = NULL;
-    return sb_known_make(&f->known, &made);
+    sb_status status = forced_trace_back(f, call, &made);
+    sb_status one = sb_known_make(&f->known, &made);
+    return status ? status : one;
 }
 
 static void tap_name(const sb_forced *f, const sb_op_call *call, char *name, size_t size)
@@ -238,13 +254,23 @@ static sb_status judge_choice(sb_forced *f, const sb_op_call *call, choice *c)
 {
     const sb_router_args *a = c->a;
     sb_status status = SB_OK;
-    int known = sb_known_of(&f->known, a->logits, a->rows * a->experts) == SB_KNOWN_exact;
+    sb_knowledge kind = sb_known_of(&f->known, a->logits, a->rows * a->experts);
+    int known = kind != SB_KNOWN_not;
+    c->chained = kind == SB_KNOWN_balls;
     if (known) {
         c->p = sb_alloc(a->rows * a->experts, sizeof *c->p);
         c->ours = sb_alloc(a->rows * a->kept, sizeof *c->ours);
         c->theirs = sb_alloc(a->rows * a->kept, sizeof *c->theirs);
         status = c->p && c->ours && c->theirs ? bound_choice(f, call, c) : SB_ERR_MEMORY;
     }
+    if (c->chained && !status && forced_too_wide(c->p, c->p, a->rows * a->experts)) {
+        free(c->ours);
+        free(c->theirs);
+        c->ours = c->theirs = NULL;
+        known = 0;
+    }
+    if (known && !f->replay)
+        forced_set_way(f, c->value, c->chained ? SB_WAY_inside : SB_WAY_alone);
     for (size_t row = 0; row < a->rows && known && !status && !f->replay; row++)
         judge_row(f, c, row);
     for (size_t row = 0; row < a->rows && !status; row++)
@@ -266,6 +292,8 @@ sb_status forced_route(sb_forced *f, const sb_op_call *call)
     c.recorded = recorded;
     size_t read = !status && recorded ? read_ids(a, recorded, c.ids) : 0;
     f->experts = read == a->rows * a->kept;
+    if (!status && !f->replay)
+        status = forced_add_value(f, name, SB_OP_router, call->layer, SB_WAY_not, &c.value);
     if (!status && f->experts)
         status = judge_choice(f, call, &c);
     else if (!status && recorded && !f->replay)

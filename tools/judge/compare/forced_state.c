@@ -15,6 +15,8 @@ typedef struct piece {
     const float *found;
     const float *expected;
     const double *apart; /* bounds; NULL: all are 0 */
+    size_t room;         /* number of bounds; the rest are 0 */
+    int spread;          /* T-91: values on the way to it were not recorded */
     sb_op op;            /* the op that made it; SB_OP_COUNT: a copy of recorded values */
 } piece;
 
@@ -27,16 +29,24 @@ static forced_memory *memory_of(forced_sequence *s, const sb_piece *p)
 static int is_known(forced_sequence *s, piece *p)
 {
     const forced_memory *m = memory_of(s, &p->shape);
+    int which = p->shape.kind == SB_PIECE_values;
     p->op = SB_OP_COUNT;
+    p->room = SIZE_MAX;
     switch (p->shape.kind) {
     case SB_PIECE_keys:
     case SB_PIECE_values:
+        p->spread = m->cache_spread;
+        p->apart = m->cache_spread ? m->cache_apart[which] : NULL;
+        p->room = m->cache_room[which];
         return m->cache;
     case SB_PIECE_conv_state:
         p->op = SB_OP_conv;
+        p->spread = m->conv_spread;
+        p->apart = m->conv_spread ? m->conv_apart : NULL;
         return m->conv;
     case SB_PIECE_recurrent_state:
         p->op = m->form;
+        p->spread = m->state_spread;
         p->apart = m->element;
         return m->recurrent;
     case SB_PIECE_hidden:
@@ -58,7 +68,9 @@ static void fail_at(sb_forced *f, forced_sequence *s, const piece *p, size_t i, 
     sb_place_say(&place, " is %.9g, expected %.9g within %.3g", place.found, place.expected, bound);
     if (!sb_verdicts_fail(f->options.verdicts, &place) || !f->options.bundle || f->broken)
         return;
-    if (p->op < SB_OP_COUNT)
+    if (p->spread)
+        forced_no_bundle(f, &place, "depends on values that were not recorded");
+    else if (p->op < SB_OP_COUNT)
         f->broken =
             forced_bundle_state(f, &place, p->op, i, p->expected, p->found, p->apart, &f->why);
     else
@@ -75,11 +87,12 @@ static void judge_piece(sb_forced *f, forced_sequence *s, const piece *p, uint64
     for (size_t i = 0; i < count; i++) {
         if (rows && forced_is_open(m, i / width))
             continue;
-        double bound = p->apart ? SB_BOUND_SLACK * p->apart[i] : 0.0;
+        double bound = p->apart && i < p->room ? SB_BOUND_SLACK * p->apart[i] : 0.0;
         double apart = sb_wide_abs((double)p->found[i] - (double)p->expected[i]);
         int outside = !(apart <= bound);
         if (p->op < SB_OP_COUNT)
-            outside = !(forced_count_element(f, p->op, p->found[i], p->expected[i], bound) <= 1.0);
+            outside = !(forced_count_element(f, p->op, p->found[i], p->expected[i], bound,
+                                             !p->spread) <= 1.0);
         if (outside && !failed) {
             fail_at(f, s, p, i, position, bound);
             failed = 1;
@@ -110,13 +123,16 @@ static void mark_known(forced_sequence *s, const sb_config *c, const sb_piece *p
         break; /* keys and values are marked together, after the values */
     case SB_PIECE_values:
         m->cache = 1;
+        forced_cache_known(m);
         forced_close(m);
         break;
     case SB_PIECE_conv_state:
         m->conv = 1;
+        m->conv_spread = 0;
         break;
     case SB_PIECE_recurrent_state:
         m->recurrent = 1;
+        m->state_spread = 0;
         memset(m->column, 0, columns * sizeof *m->column);
         memset(m->element, 0, columns * c->lin_k_dim * sizeof *m->element);
         break;

@@ -32,8 +32,9 @@ sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_
     return SB_OK;
 }
 
-static void free_sequence(sb_free_sequence *s)
+static void free_sequence(const sb_free *f, sb_free_sequence *s)
 {
+    sb_free_drop_hidden(f, s);
     sb_envelope_free(s->envelope);
     sb_trials_free(s->trials);
     sb_free_drop_drafts(s);
@@ -49,7 +50,7 @@ void sb_free_free(sb_free *f)
     if (!f)
         return;
     for (size_t i = 0; i < f->count; i++)
-        free_sequence(&f->sequences[i]);
+        free_sequence(f, &f->sequences[i]);
     free(f->sequences);
     sb_history_free(f->history);
     free(f->logits);
@@ -318,7 +319,7 @@ static sb_status end_sequence(sb_free *f, uint32_t number, sb_error *err)
             continue;
         if (!s->lost)
             status = settle(f, s, NULL, err);
-        free_sequence(s);
+        free_sequence(f, s);
         s->ended = 1;
     }
     return status;

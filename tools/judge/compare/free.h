@@ -27,6 +27,7 @@ typedef struct sb_free_options {
     sb_trace_rollback rollback; /* how the engine undoes rows, if known: T-85 */
     int greedy;            /* the engine emits the token of the largest logit: tokens are judged */
     int same_arithmetic;   /* the engine claims to use the reference's arithmetic */
+    int hidden;            /* judge hidden states alone, and go on from the engine's: T-92 */
     int explain;           /* try the mistakes of rollback.h if a round or a hit fails */
     uint32_t prefix_block; /* U-11: block length of the prefix cache, 0: not known */
     sb_coverage *coverage; /* receives the regimes of the reference's values, or NULL */

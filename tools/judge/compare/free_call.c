@@ -115,6 +115,7 @@ static sb_status run(sb_free *f, sb_free_sequence *s, const sb_step_row *rows,
         return status;
     s->within_tight = 1;
     judge_experts(f, s, verdict);
+    status = sb_free_hidden(f, s, verdict, n, err);
     for (size_t i = 0; i < n && !status; i++) {
         const uint32_t *emitted = NULL;
         /* U-10: no model chose the accepted drafts of a forced round, but the token after them */
@@ -156,6 +157,8 @@ sb_status sb_free_call(sb_free *f, sb_free_sequence *s, size_t first, size_t n, 
     s->waits = 0;
     s->position = rows[0].position;
     sb_envelope_adopt(s->envelope, has_experts(f->step) ? engine_experts : NULL, f);
+    if (!status)
+        status = sb_free_take_hidden(f, s, n, err);
     if (!status)
         status = run(f, s, rows, tokens, n, err);
     sb_free_drop_drafts(s);

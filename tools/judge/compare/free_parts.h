@@ -44,6 +44,7 @@ typedef struct sb_free_sequence {
     int explained;     /* a failure was explained, after this round */
     int explained_hit; /* it was explained by the hit that it began with */
     size_t explained_round;
+    float **theirs; /* (L + 2) the engine's hidden states of the last call, or NULL */
     struct sb_free_rows *rows_before; /* (pieces) rows of the last recorded state, or NULL */
     size_t pieces;
 } sb_free_sequence;
@@ -115,6 +116,13 @@ typedef struct sb_row_bound {
 int sb_free_has_logprobs(const sb_free *f, size_t at);
 void sb_free_logprobs(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, size_t at,
                       const sb_row_bound *b);
+
+/* Hidden states (free_hidden.c). take: before a call of n rows, copies those that the step has.
+ * hidden: judges them after the call. */
+sb_status sb_free_take_hidden(sb_free *f, sb_free_sequence *s, size_t n, sb_error *err);
+void sb_free_drop_hidden(const sb_free *f, sb_free_sequence *s);
+sb_status sb_free_hidden(sb_free *f, sb_free_sequence *s, size_t first_verdict, size_t rows,
+                         sb_error *err);
 
 /* Judges the token that the engine took from the last call of s. */
 sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_error *err);

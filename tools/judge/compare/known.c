@@ -5,8 +5,41 @@
 
 #include "ref/base/mem.h"
 
-static void drop_balls(sb_known *k)
+sb_status sb_marks_add(sb_marks *marks, uint32_t id)
 {
+    size_t at = 0;
+    while (at < marks->count && marks->ids[at] < id)
+        at++;
+    if (at < marks->count && marks->ids[at] == id)
+        return SB_OK;
+    uint32_t *more = sb_realloc(marks->ids, marks->count + 1, sizeof *more);
+    if (!more)
+        return SB_ERR_MEMORY;
+    memmove(more + at + 1, more + at, (marks->count - at) * sizeof *more);
+    more[at] = id;
+    marks->ids = more;
+    marks->count++;
+    return SB_OK;
+}
+
+sb_status sb_marks_join(sb_marks *marks, const sb_marks *more)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < more->count && !status; i++)
+        status = sb_marks_add(marks, more->ids[i]);
+    return status;
+}
+
+void sb_marks_free(sb_marks *marks)
+{
+    free(marks->ids);
+    *marks = (sb_marks){0};
+}
+
+/* Frees what an array owns. */
+static void drop(sb_known *k)
+{
+    sb_marks_free(&k->waiting);
     free(k->ours);
     free(k->theirs);
     k->ours = k->theirs = NULL;
@@ -15,7 +48,7 @@ static void drop_balls(sb_known *k)
 void sb_known_clear(sb_known_arrays *known)
 {
     for (size_t i = 0; i < known->count; i++)
-        drop_balls(&known->items[i]);
+        drop(&known->items[i]);
     free(known->items);
     *known = (sb_known_arrays){0};
 }
@@ -90,7 +123,7 @@ static void forget(sb_known_arrays *known, const sb_known *place)
 {
     for (size_t i = known->count; i-- > 0;)
         if (overlap(&known->items[i], place)) {
-            drop_balls(&known->items[i]);
+            drop(&known->items[i]);
             known->items[i] = known->items[--known->count];
         }
 }
@@ -123,7 +156,7 @@ sb_status sb_known_make(sb_known_arrays *known, const sb_known *made)
     sb_known copy = *made;
     sb_status status = SB_OK;
     if (copy.count == 0) {
-        drop_balls(&copy);
+        drop(&copy);
         return SB_OK;
     }
     forget(known, made);
@@ -133,7 +166,7 @@ sb_status sb_known_make(sb_known_arrays *known, const sb_known *made)
         if (k)
             *k = copy;
         else
-            drop_balls(&copy);
+            drop(&copy);
         return k ? SB_OK : SB_ERR_MEMORY;
     }
     if (copy.ours && (!longer(&k->ours, k->count, copy.ours, copy.count) ||
@@ -141,11 +174,15 @@ sb_status sb_known_make(sb_known_arrays *known, const sb_known *made)
         status = SB_ERR_MEMORY;
     else
         k->count += copy.count;
-    drop_balls(&copy);
+    k->chained |= copy.chained;
+    if (!status)
+        status = sb_marks_join(&k->waiting, &copy.waiting);
+    drop(&copy);
     return status;
 }
 
-sb_status sb_known_set(sb_known_arrays *known, const float *p, size_t count, sb_knowledge kind)
+sb_status sb_known_set(sb_known_arrays *known, const float *p, size_t count, sb_knowledge kind,
+                       uint32_t value)
 {
     const sb_known *old = sb_known_find(known, p);
     sb_known made = {.base = p,
@@ -153,6 +190,8 @@ sb_status sb_known_set(sb_known_arrays *known, const float *p, size_t count, sb_
                      .kind = kind,
                      .op = old ? old->op : SB_OP_COUNT,
                      .layer = old ? old->layer : 0,
-                     .name = NULL};
+                     .name = NULL,
+                     .source = value,
+                     .value = value};
     return sb_known_make(known, &made);
 }

@@ -12,8 +12,20 @@
 typedef enum sb_knowledge {
     SB_KNOWN_not,   /* nothing */
     SB_KNOWN_balls, /* not recorded; both sides' values lie in balls */
-    SB_KNOWN_exact  /* recorded values */
+    SB_KNOWN_exact, /* recorded values */
+    SB_KNOWN_COUNT
 } sb_knowledge;
+
+/* A sorted list of numbers, each once. Zeroed: empty. */
+typedef struct sb_marks {
+    uint32_t *ids;
+    size_t count;
+} sb_marks;
+sb_status sb_marks_add(sb_marks *marks, uint32_t id);
+sb_status sb_marks_join(sb_marks *marks, const sb_marks *more);
+void sb_marks_free(sb_marks *marks);
+
+enum { SB_NO_VALUE = 0x7fffffff };
 
 typedef struct sb_known {
     const float *base;
@@ -24,6 +36,13 @@ typedef struct sb_known {
     const char *name;       /* name of the op's call */
     int single;             /* made by one of several calls that fill the array */
     sb_ball *ours, *theirs; /* (count), or NULL */
+    /* T-91, by the numbers of values in the order of the call. waiting: the values on the way to
+     * this array that were not recorded. source: the recorded value where that way begins, or
+     * SB_NO_VALUE. value: the number of this array if it was recorded. chained: some input of its
+     * op was a ball. */
+    sb_marks waiting;
+    uint32_t source, value;
+    int chained;
 } sb_known;
 
 typedef struct sb_known_arrays {
@@ -48,7 +67,8 @@ void sb_known_balls(const sb_known_arrays *known, const float *p, size_t count, 
  * them if memory runs out. */
 sb_status sb_known_make(sb_known_arrays *known, const sb_known *made);
 
-/* Marks the values as recorded, or as not known. */
-sb_status sb_known_set(sb_known_arrays *known, const float *p, size_t count, sb_knowledge kind);
+/* Marks the values as recorded, or as not known. value: their number, or SB_NO_VALUE. */
+sb_status sb_known_set(sb_known_arrays *known, const float *p, size_t count, sb_knowledge kind,
+                       uint32_t value);
 
 #endif

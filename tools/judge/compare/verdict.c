@@ -33,6 +33,8 @@ void sb_verdicts_free(sb_verdicts *verdicts)
     free(verdicts->tokens);
     free(verdicts->rounds);
     free(verdicts->hits);
+    free(verdicts->taps);
+    free(verdicts->hidden);
     free(verdicts->cells.worst);
     sb_coverage_free(&verdicts->coverage);
     *verdicts = (sb_verdicts){0};
@@ -102,6 +104,61 @@ void sb_verdicts_reason(sb_verdicts *v, uint32_t layers)
     else
         snprintf(v->reason, sizeof v->reason, "%s%s%s: %.*s", sequence, token, layer,
                  SB_WORDS - 110, p->words);
+}
+
+static void count_way(sb_judged *values, sb_way way)
+{
+    values->alone += way == SB_WAY_alone;
+    values->inside += way == SB_WAY_inside;
+    values->not_judged += way == SB_WAY_not;
+}
+
+int sb_verdicts_count(sb_verdicts *v, const char *name, const char *where, sb_op op, sb_way way)
+{
+    size_t i = 0;
+    while (i < v->tap_count &&
+           (strcmp(v->taps[i].name, name) != 0 || strcmp(v->taps[i].where, where) != 0))
+        i++;
+    if (i == v->tap_count) {
+        sb_tap_judged *taps = sb_grow(v->taps, v->tap_count, &v->tap_room, sizeof *taps);
+        if (!taps)
+            return 0;
+        v->taps = taps;
+        taps[i] = (sb_tap_judged){.where = where, .op = op};
+        snprintf(taps[i].name, sizeof taps[i].name, "%s", name);
+        v->tap_count++;
+    }
+    count_way(&v->taps[i].values, way);
+    count_way(&v->ops[op].values, way);
+    return 1;
+}
+
+sb_verdict sb_hidden_judged(const sb_hidden_verdict *h)
+{
+    if (h->worst > 1.0)
+        return SB_VERDICT_FAIL;
+    if (h->wide == h->rows)
+        return SB_VERDICT_SKIPPED;
+    return h->worst > 0.0 ? SB_VERDICT_WITHIN : SB_VERDICT_IDENTICAL;
+}
+
+int sb_verdicts_hidden(sb_verdicts *v, size_t count)
+{
+    if (!v->hidden)
+        v->hidden = sb_alloc(count, sizeof *v->hidden);
+    v->hidden_count = v->hidden ? count : 0;
+    return v->hidden != NULL;
+}
+
+sb_judged sb_verdicts_judged(const sb_verdicts *v)
+{
+    sb_judged all = {0};
+    for (size_t op = 0; op < SB_OP_COUNT; op++) {
+        all.alone += v->ops[op].values.alone;
+        all.inside += v->ops[op].values.inside;
+        all.not_judged += v->ops[op].values.not_judged;
+    }
+    return all;
 }
 
 int sb_cells_rows(sb_cells *c, uint32_t layers, size_t rows)

@@ -38,15 +38,30 @@ typedef struct sb_place {
     uint64_t
         element[SB_ELEMENT_RANK]; /* within the row: {column}, or {head, row, col} of a state */
     double found, expected, bound;
+    char after[96];       /* T-91: the fault lies behind this tap and not behind `name`; or "" */
     char words[SB_WORDS]; /* one line for people */
 } sb_place;
+
+/* T-91: how values of ops were judged. Each tap of each call counts once. */
+typedef struct sb_judged {
+    size_t alone;      /* on recorded inputs */
+    size_t inside;     /* in a segment between recorded values */
+    size_t not_judged; /* not at all */
+} sb_judged;
+
+/* The values of one tap in one kind of layers. */
+typedef struct sb_tap_judged {
+    char name[48];     /* within the layer */
+    const char *where; /* "linear attention", "full attention", "MTP head", "outside the layers" */
+    sb_op op;
+    sb_judged values;
+} sb_tap_judged;
 
 /* One op of ops.def over all steps, in the forced comparison. */
 typedef struct sb_op_verdict {
     /* number of elements; open: of elements with a bound other than 0 */
     size_t compared, identical, open;
-    size_t skipped;   /* calls not judged because inputs are not recorded */
-    size_t blind;     /* of these, calls whose output is recorded */
+    sb_judged values;
     size_t near_ties; /* router choices that the bounds leave open */
     double worst;     /* largest error / bound */
     double median;    /* tightness (T-16) */
@@ -136,11 +151,22 @@ typedef struct sb_cells {
 } sb_cells;
 #define SB_CELL_EMPTY (-1.0f)
 
+/* T-92: one hidden state over all rows. */
+typedef struct sb_hidden_verdict {
+    char name[32];     /* "": not recorded */
+    size_t rows, wide; /* wide: rows that were not judged, because their bounds say nothing */
+    double worst;      /* largest error / bound */
+} sb_hidden_verdict;
+
 typedef struct sb_verdicts {
     sb_verdict verdict;
     char reason[SB_WORDS]; /* for FAIL, MISTRUSTED, SKIPPED: one line */
     char note[SB_WORDS];   /* e.g. why the free comparison could not decide although the ops did */
     sb_op_verdict ops[SB_OP_COUNT];
+    sb_tap_judged *taps; /* in the order of the first call */
+    size_t tap_count, tap_room;
+    sb_hidden_verdict *hidden; /* in the order of the layers */
+    size_t hidden_count;
     sb_token_verdict *tokens;
     size_t token_count, token_room;
     sb_round_verdict *rounds;
@@ -177,6 +203,20 @@ void sb_verdicts_reason(sb_verdicts *verdicts, uint32_t layers);
 
 /* Appends the parent of its sequence to the words of a failure, if it has one. */
 void sb_verdicts_name_parent(const sb_verdicts *verdicts, sb_place *place);
+
+/* Adds a value to the counts of its tap and op. 0 if memory runs out. */
+typedef enum sb_way { SB_WAY_not, SB_WAY_alone, SB_WAY_inside } sb_way;
+int sb_verdicts_count(sb_verdicts *verdicts, const char *name, const char *where, sb_op op,
+                      sb_way way);
+
+/* FAIL, WITHIN, or SKIPPED if no row was judged. */
+sb_verdict sb_hidden_judged(const sb_hidden_verdict *hidden);
+
+/* Makes room for the hidden states of a model. 0 if memory runs out. */
+int sb_verdicts_hidden(sb_verdicts *verdicts, size_t count);
+
+/* The counts of all ops together. */
+sb_judged sb_verdicts_judged(const sb_verdicts *verdicts);
 
 /* Sets the number of rows; new rows are empty. layers: of the model. 0 if memory runs out. */
 int sb_cells_rows(sb_cells *cells, uint32_t layers, size_t rows);

@@ -446,15 +446,16 @@ static sb_status run_edited(sb_campaign *c, const sb_fault *f, sb_finding_of_fau
     return status;
 }
 
-/* T-70: the first level that fails although the next one does not; SB_TRACE_LEVELS if there is
- * none. */
+/* T-70: the first level that fails although the next one does not, or the first other view that
+ * fails although the highest level does not; SB_TRACE_VIEWS if there is none. */
 static unsigned weakened(const sb_finding_of_fault *found)
 {
-    unsigned level = 0;
-    while (level + 1 < SB_TRACE_LEVELS &&
-           (found->level[level] != SB_VERDICT_FAIL || found->level[level + 1] == SB_VERDICT_FAIL))
-        level++;
-    return found->has_levels && level + 1 < SB_TRACE_LEVELS ? level : SB_TRACE_LEVELS;
+    for (unsigned view = 0; view < SB_TRACE_VIEWS && found->has_levels; view++) {
+        const unsigned more = view + 1 < SB_TRACE_LEVELS ? view + 1 : SB_TRACE_LEVELS - 1;
+        if (found->level[view] == SB_VERDICT_FAIL && found->level[more] != SB_VERDICT_FAIL)
+            return view;
+    }
+    return SB_TRACE_VIEWS;
 }
 
 /* Adds a finding to the score of its kind. True if it failed at any level. */
@@ -462,7 +463,7 @@ static int count_levels(sb_level_score *score, const sb_finding_of_fault *found)
 {
     int any = 0;
     score->planted += (size_t)found->has_levels;
-    for (unsigned level = 0; level < SB_TRACE_LEVELS && found->has_levels; level++) {
+    for (unsigned level = 0; level < SB_TRACE_VIEWS && found->has_levels; level++) {
         int failed = found->level[level] == SB_VERDICT_FAIL;
         score->failed[level] += (size_t)failed;
         any |= failed;
@@ -489,10 +490,10 @@ void sb_campaign_judge(sb_campaign *c, sb_finding_of_fault *found)
     } else {
         const char *loud = sb_signs_loud(&found->signs, f->quiet, f->fires);
         unsigned weak = weakened(found);
-        int caught = sb_signs_all(&found->signs, f->fires) && weak == SB_TRACE_LEVELS;
-        if (weak < SB_TRACE_LEVELS)
-            snprintf(found->place, sizeof found->place, "fails at level %u, but not at %u", weak,
-                     weak + 1);
+        int caught = sb_signs_all(&found->signs, f->fires) && weak == SB_TRACE_VIEWS;
+        if (weak < SB_TRACE_VIEWS)
+            snprintf(found->place, sizeof found->place, "fails by %s, but not by more",
+                     sb_view_name(weak));
         found->result = !caught ? SB_FAULT_SURVIVED : loud ? SB_FAULT_MISPLACED : SB_FAULT_CAUGHT;
         s->planted++;
         s->caught += (size_t)caught;

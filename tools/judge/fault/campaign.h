@@ -5,6 +5,7 @@
 
 #include "tools/judge/fault/faults.h"
 #include "tools/judge/fault/sign.h"
+#include "tools/judge/trace/cut.h"
 
 typedef enum sb_fault_result {
     SB_FAULT_CAUGHT,
@@ -24,7 +25,7 @@ typedef struct sb_finding_of_fault {
     char place[SB_WORDS]; /* the first failure, or the reason of SKIPPED */
     int has_peers, peers[SB_PEERS];
     int has_levels;
-    sb_verdict level[SB_TRACE_LEVELS]; /* the verdict on a trace of this level */
+    sb_verdict level[SB_TRACE_VIEWS]; /* the verdict on a trace of this level */
     size_t tokens;
 } sb_finding_of_fault;
 
@@ -51,7 +52,7 @@ typedef struct sb_clean_kind {
 
 /* The faults of one kind; failed[i]: the number of them that fail with a trace of level i. */
 typedef struct sb_level_score {
-    size_t planted, failed[SB_TRACE_LEVELS];
+    size_t planted, failed[SB_TRACE_VIEWS];
 } sb_level_score;
 
 enum { SB_CLEAN_KINDS = 96 };

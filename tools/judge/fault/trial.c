@@ -16,8 +16,8 @@ typedef struct run {
     sb_outcome *out;
     sb_capture *capture;
     sb_differ *forced, *free; /* separate, to know which of them found the fault */
-    sb_differ *level[SB_TRACE_LEVELS];
-    sb_verdicts level_found[SB_TRACE_LEVELS];
+    sb_differ *level[SB_TRACE_VIEWS];
+    sb_verdicts level_found[SB_TRACE_VIEWS];
     size_t sequence;
     uint64_t round;     /* SB_NOWHERE: none has begun */
     int prompting;      /* the current call is of the prompt, even if it is one token */
@@ -95,7 +95,7 @@ static void end_level(run *r, unsigned level, sb_verdict verdict)
 /* Compares the step as a trace of each level has it. A refused step counts as FAIL. */
 static sb_status take_levels(run *r, const sb_step *step, sb_error *err)
 {
-    for (unsigned level = 0; level < SB_TRACE_LEVELS; level++) {
+    for (unsigned level = 0; level < SB_TRACE_VIEWS; level++) {
         sb_step view;
         sb_error why = {""};
         if (!r->level[level])
@@ -435,6 +435,12 @@ static sb_status compare(run *r, int forced, int free, sb_verdicts *verdicts, sb
     return sb_differ_new(t->reference, &o, out, err);
 }
 
+/* The values of ops are judged where a view has them. */
+static int forced_at(size_t view)
+{
+    return view == SB_TRACE_LEVELS - 1 || view == SB_VIEW_FUSED;
+}
+
 static sb_status start(run *r, sb_error *err)
 {
     const sb_trial *t = r->trial;
@@ -451,8 +457,8 @@ static sb_status start(run *r, sb_error *err)
         status = compare(r, 1, 0, &r->out->forced, &r->forced, err);
     if (!status && t->with_free && !t->together)
         status = compare(r, 0, 1, &r->out->free, &r->free, err);
-    for (size_t i = 0; i < SB_TRACE_LEVELS && t->levels && !status; i++)
-        status = compare(r, i + 1 == SB_TRACE_LEVELS, 1, &r->level_found[i], &r->level[i], err);
+    for (size_t i = 0; i < SB_TRACE_VIEWS && t->levels && !status; i++)
+        status = compare(r, forced_at(i), 1, &r->level_found[i], &r->level[i], err);
     if (!status)
         status = sb_capture_new(
             &(sb_capture_options){
@@ -467,7 +473,7 @@ static sb_status start(run *r, sb_error *err)
 /* Makes the verdicts of levels after the last step, or after the engine stopped. */
 static sb_status finish_levels(run *r, sb_status ran, sb_error *err)
 {
-    for (unsigned level = 0; level < SB_TRACE_LEVELS; level++) {
+    for (unsigned level = 0; level < SB_TRACE_VIEWS; level++) {
         sb_error why = {""};
         if (!r->level[level])
             continue;
@@ -481,7 +487,7 @@ static sb_status finish_levels(run *r, sb_status ran, sb_error *err)
 
 static void end(run *r)
 {
-    for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
+    for (unsigned level = 0; level < SB_TRACE_VIEWS; level++)
         if (r->level[level])
             end_level(r, level, SB_VERDICT_none);
     sb_capture_free(r->capture);

@@ -13,7 +13,7 @@
 #include "tools/judge/fault/peers.h"
 #include "tools/judge/fault/site.h"
 #include "tools/judge/sim/sim.h"
-#include "tools/judge/trace/head.h"
+#include "tools/judge/trace/cut.h"
 
 /* Changes a recorded step before it is compared: a fault of the trace. */
 typedef struct sb_spoiler {
@@ -77,8 +77,8 @@ typedef struct sb_outcome {
     int refused; /* the engine stopped, or its steps were refused; reason in `words` */
     char words[SB_WORDS];
     sb_peers peers;
-    sb_verdict level[SB_TRACE_LEVELS]; /* for a trace of this level; none if not requested */
-    size_t tokens;                     /* compared rows */
+    sb_verdict level[SB_TRACE_VIEWS]; /* for a trace of this level; none if not requested */
+    size_t tokens;                    /* compared rows */
 } sb_outcome;
 
 /* Runs the trial. SB_OK even if the engine failed or was refused. Call sb_outcome_clear in any

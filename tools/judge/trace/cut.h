@@ -2,12 +2,19 @@
 #ifndef SB_TRACE_CUT_H
 #define SB_TRACE_CUT_H
 
+#include "tools/judge/trace/head.h"
 #include "tools/judge/trace/step.h"
 
+/* What a trace may have: its levels, and two other selections. */
+enum { SB_VIEW_HIDDEN = SB_TRACE_LEVELS, SB_VIEW_FUSED, SB_TRACE_VIEWS };
+const char *sb_view_name(unsigned view);
+
 /* U-2, in its simplest form: level 0 keeps rows and rounds; 1 adds logits and log-probabilities; 2
- * the logits of drafts and the chosen experts; 3 the states; 4 everything. *view borrows from the
+ * the logits of drafts and the chosen experts; 3 the states; 4 everything. SB_VIEW_HIDDEN has rows,
+ * rounds and hidden states (T-92); SB_VIEW_FUSED has no states, and lacks the values that stay
+ * inside kernels which compute several ops. *view borrows from the
  * step; it owns only its list of taps, which sb_step_cut_free frees. SB_OK or SB_ERR_MEMORY. */
-sb_status sb_step_cut(const sb_step *step, unsigned level, sb_step *view, sb_error *err);
+sb_status sb_step_cut(const sb_step *step, unsigned what, sb_step *view, sb_error *err);
 void sb_step_cut_free(sb_step *view);
 
 #endif

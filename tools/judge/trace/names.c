@@ -140,3 +140,15 @@ int sb_state_piece_name(const char *full, uint32_t *sequence, const char **piece
             return 1;
     return 0;
 }
+
+long sb_tap_hidden(const char *full, uint32_t layers)
+{
+    int is_head = 0;
+    uint32_t layer = 0;
+    if (strcmp(full, "embed") == 0)
+        return 0;
+    if (strcmp(full, "norm") == 0)
+        return (long)layers + 1;
+    const char *rest = layer_of(full, &is_head, &layer);
+    return rest && !is_head && layer < layers && strcmp(rest, "output") == 0 ? (long)layer + 1 : -1;
+}

@@ -35,6 +35,10 @@ int sb_tap_is_ids(const char *full);
 /* 1 if the tap's rows are those of logits_rows: logits and all arrays of log-probabilities. */
 int sb_tap_is_of_logits(const char *full);
 
+/* T-92: 0 for "embed", 1 .. layers for the outputs of the layers, layers + 1 for "norm"; -1 for any
+ * other tap. */
+long sb_tap_hidden(const char *full, uint32_t layers);
+
 /* The width of a row of a tap in a model, 0 if any width is allowed; *exists: the model has the
  * tap. */
 uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *config, int *exists);

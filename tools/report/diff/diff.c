@@ -102,5 +102,5 @@ int sb_diff_fine(sb_verdict verdict)
 
 int sb_diff_met(const sb_op_verdict *op)
 {
-    return op->compared || op->skipped || op->verdict != SB_VERDICT_none;
+    return op->compared || op->values.not_judged || op->verdict != SB_VERDICT_none;
 }

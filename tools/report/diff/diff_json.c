@@ -161,6 +161,34 @@ static json_t *hit_json(const sb_diff_report *r, const sb_hit_verdict *v, int *f
     return out;
 }
 
+static void put_judged(json_t *out, const sb_judged *j, int *failed)
+{
+    put(out, "alone", count(j->alone), failed);
+    put(out, "inside", count(j->inside), failed);
+    put(out, "not_judged", count(j->not_judged), failed);
+}
+
+static json_t *hidden_json(const sb_hidden_verdict *h, int *failed)
+{
+    json_t *out = json_object();
+    put(out, "tap", json_string(h->name), failed);
+    put(out, "rows", count(h->rows), failed);
+    put(out, "not_judged", count(h->wide), failed);
+    put(out, "worst_ratio", real(h->worst), failed);
+    put(out, "verdict", verdict(sb_hidden_judged(h)), failed);
+    return out;
+}
+
+static json_t *tap_json(const sb_tap_judged *v, int *failed)
+{
+    json_t *out = json_object();
+    put(out, "tap", json_string(v->name), failed);
+    put(out, "where", json_string(v->where), failed);
+    put(out, "op", json_string(sb_op_name(v->op)), failed);
+    put_judged(out, &v->values, failed);
+    return out;
+}
+
 static json_t *op_json(size_t op, const sb_op_verdict *v, int *failed)
 {
     json_t *out = json_object();
@@ -168,7 +196,7 @@ static json_t *op_json(size_t op, const sb_op_verdict *v, int *failed)
     put(out, "compared", count(v->compared), failed);
     put(out, "identical", count(v->identical), failed);
     put(out, "open", count(v->open), failed);
-    put(out, "not_judged", count(v->skipped), failed);
+    put_judged(out, &v->values, failed);
     put(out, "near_ties", count(v->near_ties), failed);
     put(out, "worst_ratio", real(v->worst), failed);
     put(out, "tightness", real(v->median), failed);
@@ -209,6 +237,7 @@ static json_t *failure_json(const sb_diff_report *r, int *failed)
     put(out, "op", string(p->op), failed);
     put(out, "element", element, failed);
     put(out, "tap", string(p->name), failed);
+    put(out, "after", *p->after ? string(p->after) : json_null(), failed);
     put(out, "found", real(p->found), failed);
     put(out, "expected", real(p->expected), failed);
     put(out, "bound", real(p->bound), failed);
@@ -236,7 +265,8 @@ static void put_lists(const sb_diff_report *r, json_t *document, int *failed)
 {
     const sb_verdicts *v = r->verdicts;
     json_t *tokens = json_array(), *rounds = json_array(), *hits = json_array(),
-           *ops = json_array();
+           *ops = json_array(), *taps = json_array(), *judged = json_object();
+    sb_judged all = sb_verdicts_judged(v);
     for (size_t i = 0; i < v->token_count; i++)
         append(tokens, token_json(&v->tokens[i], failed), failed);
     for (size_t i = 0; i < v->round_count; i++)
@@ -250,6 +280,16 @@ static void put_lists(const sb_diff_report *r, json_t *document, int *failed)
     put(document, "rounds", rounds, failed);
     put(document, "hits", hits, failed);
     put(document, "ops", ops, failed);
+    for (size_t i = 0; i < v->tap_count; i++)
+        append(taps, tap_json(&v->taps[i], failed), failed);
+    put(document, "taps", taps, failed);
+    put_judged(judged, &all, failed);
+    put(document, "judged", judged, failed);
+    json_t *hidden = json_array();
+    for (size_t i = 0; i < v->hidden_count; i++)
+        if (*v->hidden[i].name)
+            append(hidden, hidden_json(&v->hidden[i], failed), failed);
+    put(document, "hidden", hidden, failed);
 }
 
 static json_t *statistics(const sb_verdicts *v)

@@ -41,9 +41,9 @@ static void put_op(suite *s, size_t op)
     const sb_place *p = &v->first_failure;
     char words[SB_WORDS + 160];
     snprintf(words, sizeof words,
-             "%zu element%s compared, worst error/bound %.3g, %zu call%s not judged",
-             v->ops[op].compared, sb_s(v->ops[op].compared), v->ops[op].worst, v->ops[op].skipped,
-             sb_s(v->ops[op].skipped));
+             "%zu element%s compared, worst error/bound %.3g, %zu value%s not judged",
+             v->ops[op].compared, sb_s(v->ops[op].compared), v->ops[op].worst,
+             v->ops[op].values.not_judged, sb_s(v->ops[op].values.not_judged));
     if (v->has_failure && strcmp(p->op, sb_op_name(op)) == 0)
         snprintf(words, sizeof words, "token %llu, %s %s: %s", (unsigned long long)p->token,
                  sb_diff_layer_text(s->report, p->layer).text, SB_SHOW(p->name), p->words);

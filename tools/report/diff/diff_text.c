@@ -181,6 +181,26 @@ static void print_sums(const sb_verdicts *v, FILE *out)
 
 /* --- ops and findings ------------------------------------------------------------------------- */
 
+/* T-91: the shares of the values of ops, and the taps that were never judged. */
+static void print_judged(const sb_verdicts *v, FILE *out)
+{
+    const sb_judged j = sb_verdicts_judged(v);
+    const double share = 100.0 / (double)(j.alone + j.inside + j.not_judged);
+    size_t never = 0;
+    if (j.inside + j.not_judged == 0)
+        return;
+    fprintf(out,
+            "values of ops: %.1f%% judged alone, %.1f%% inside segments between recorded values, "
+            "%.1f%% not judged\n",
+            share * (double)j.alone, share * (double)j.inside, share * (double)j.not_judged);
+    for (size_t i = 0; i < v->tap_count; i++)
+        if (v->taps[i].values.alone + v->taps[i].values.inside == 0)
+            fprintf(out, "%s%s (%s)", never++ ? ", " : "never judged: ", v->taps[i].name,
+                    v->taps[i].where);
+    if (never)
+        fputc('\n', out);
+}
+
 static void print_ops(const sb_verdicts *v, FILE *out)
 {
     int first = 1;
@@ -195,13 +215,32 @@ static void print_ops(const sb_verdicts *v, FILE *out)
                 op->identical, op->worst, op->median, sb_verdict_name(op->verdict));
         if (op->near_ties)
             fprintf(out, ", %zu near tie%s", op->near_ties, sb_s(op->near_ties));
-        size_t blind = op->verdict == SB_VERDICT_SKIPPED ? 0 : op->blind;
-        if (op->skipped > blind)
-            fprintf(out, ", %zu call%s %s", op->skipped - blind, sb_s(op->skipped - blind),
-                    op->verdict == SB_VERDICT_SKIPPED ? "not judged"
-                                                      : "judged by the ops after them");
-        if (blind)
-            fprintf(out, ", %zu call%s with inputs that were not recorded", blind, sb_s(blind));
+        if (op->values.inside)
+            fprintf(out, ", %zu value%s inside segments", op->values.inside,
+                    sb_s(op->values.inside));
+        if (op->values.not_judged)
+            fprintf(out, ", %zu not judged", op->values.not_judged);
+        fputc('\n', out);
+    }
+    print_judged(v, out);
+}
+
+/* T-92: a line for each hidden state. */
+static void print_hidden(const sb_verdicts *v, FILE *out)
+{
+    int first = 1;
+    for (size_t i = 0; i < v->hidden_count; i++) {
+        const sb_hidden_verdict *h = &v->hidden[i];
+        if (!*h->name)
+            continue;
+        if (first)
+            fputs("hidden state           rows    worst  verdict\n", out);
+        first = 0;
+        fprintf(out, "%-20s %6zu %8.3g  %s", h->name, h->rows, h->worst,
+                sb_verdict_name(sb_hidden_judged(h)));
+        if (h->wide)
+            fprintf(out, ", %zu row%s not judged: rounding could hide any fault", h->wide,
+                    sb_s(h->wide));
         fputc('\n', out);
     }
 }
@@ -239,7 +278,9 @@ static void print_failure(const sb_diff_report *r, FILE *out)
         fprintf(out, "sequence %u, ", (unsigned)p->sequence);
     sb_diff_layer layer = sb_diff_layer_text(r, p->layer);
     fprintf(out, "token %" PRIu64 ", %s%s%s", p->token, layer.text, *layer.text ? ", " : "", p->op);
-    if (*p->name && strcmp(p->name, p->op) != 0)
+    if (*p->after)
+        fprintf(out, " (between %s and %s)", SB_SHOW(p->after), SB_SHOW(p->name));
+    else if (*p->name && strcmp(p->name, p->op) != 0)
         fprintf(out, " (%s)", SB_SHOW(p->name));
     fputs(p->rank ? ", element [" : "", out);
     for (size_t i = 0; i < p->rank; i++)
@@ -270,6 +311,7 @@ void sb_diff_text(const sb_diff_report *r, const sb_diff_style *style, FILE *out
         print_tokens(r, style, out);
         print_hits(v, style->all, out);
         print_sums(v, out);
+        print_hidden(v, out);
         print_ops(v, out);
         print_coverage(v, style->all, out);
         print_failure(r, out);

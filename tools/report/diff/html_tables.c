@@ -215,9 +215,11 @@ void html_ops(FILE *out, const sb_diff_report *r)
         return;
     sb_page_section(out, "ops", "Each op alone",
                     "Every op of the reference got the inputs that the engine recorded. So an "
-                    "earlier error does not count against a later op.");
+                    "earlier error does not count against a later op. Inside a segment, "
+                    "values between two recorded ones were computed by the reference.");
     sb_page_table(out, "ops",
-                  "op|verdict|worst error / bound||tightness|elements|same bits|not judged");
+                  "op|verdict|worst error / bound||tightness|elements|same bits|alone|inside a "
+                  "segment|not judged");
     for (size_t i = 0; i < SB_OP_COUNT; i++) {
         const sb_op_verdict *op = &v->ops[i];
         if (!sb_diff_met(op))
@@ -231,7 +233,8 @@ void html_ops(FILE *out, const sb_diff_report *r)
         fprintf(out, "</td><td>%.2g</td><td>%zu</td><td>", op->median, op->compared);
         if (op->compared)
             fprintf(out, "%.1f%%", 100.0 * (double)op->identical / (double)op->compared);
-        fprintf(out, "</td><td>%zu</td></tr>\n", op->skipped);
+        fprintf(out, "</td><td>%zu</td><td>%zu</td><td>%zu</td></tr>\n", op->values.alone,
+                op->values.inside, op->values.not_judged);
     }
     sb_page_table_end(out);
     sb_page_section_end(out);
