@@ -6,6 +6,7 @@
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
+#include "ref/base/root.h"
 #include "tools/judge/compare/free_parts.h"
 #include "tools/judge/bound/wide_fn.h"
 #include "tools/judge/trace/names.h"
@@ -132,7 +133,7 @@ static double bound_at(const noise *n, double row, double own, double x)
 {
     double most = sb_wide_max(row, own);
     most = sb_wide_max(most, (double)n->adds * own_square(n, x));
-    return n->factor * sb_wide_sqrt(most);
+    return n->factor * sb_sqrt64(most);
 }
 
 static result compare(const noise *n, const pair *p)
