@@ -186,11 +186,19 @@ typedef struct sb_op_table {
 #undef SB_OP
 } sb_op_table;
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The definitions: plain loops over exact sums (ref/math/exact.h). Their twins are in ref/fast and
  * run unless SAMEBIT_ISA=exact selects the definitions. */
 #define SB_OP(name, clause)                                                                        \
     sb_status sb_##name##_ref(const sb_knobs *knobs, const sb_##name##_args *args);
 #include "ref/ops/ops.def"
 #undef SB_OP
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

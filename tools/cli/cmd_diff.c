@@ -504,7 +504,8 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
 
 sb_status sb_cmd_diff(int argc, char **argv, sb_error *err)
 {
-    wishes w = {.rows = 64, .runs = SB_PERTURBED, .taps = "all", .chunk = unsaid, .need_ops = -1.0f};
+    wishes w = {
+        .rows = 64, .runs = SB_PERTURBED, .taps = "all", .chunk = unsaid, .need_ops = -1.0f};
     sb_opt opts[OPTS], unused[SB_REQUEST_OPTS];
     sb_request_opts(&w.request, unused);
     make_opts(&w, opts);

@@ -40,7 +40,7 @@ BEGIN {
     row("tools/check/judge", "ref/base ref/container ref/formats ref/math ref/model tools/check/read tools/check/scan " \
         "tools/make/vision.def")
     row("tools/check/mtp", "ref/base ref/container ref/model tools/check/read tools/check/scan tools/check/judge")
-    row("tools/check/loaded", "ref/base ref/container ref/math ref/model tools/check/hash tools/check/read")
+    row("tools/check/loaded", "ref/base ref/container ref/formats ref/math ref/model tools/check/hash tools/check/read")
     row("tools/check/floor", "ref/base ref/container ref/formats ref/model")
     # for ids of the hub
     row("tools/check/remote", "ref/base ref/container tools/check/judge/hub.h")
