@@ -42,8 +42,7 @@
 extern "C" {
 #endif
 
-/* --- errors and version ------------------------------------------------------------------------
- */
+/* --- errors and version ----------------------------------------------------------------------- */
 
 /* The values are the exit statuses of the program `samebit`. */
 typedef enum samebit_status {
@@ -78,8 +77,7 @@ SAMEBIT_API unsigned samebit_spec_version(void);
 SAMEBIT_API samebit_status samebit_digest_f32(const float *values, size_t count,
                                               samebit_digest *out, samebit_error *err);
 
-/* --- arrays ------------------------------------------------------------------------------------
- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 
 enum { SAMEBIT_RANK = 8 };
 
@@ -94,8 +92,7 @@ typedef struct samebit_array {
     uint64_t bytes;
 } samebit_array;
 
-/* --- checkpoints -------------------------------------------------------------------------------
- */
+/* --- checkpoints ------------------------------------------------------------------------------ */
 
 /* A folder with config.json and safetensors files. The files are mapped, and each tensor is bound
  * to its role. Immutable. */
@@ -149,16 +146,14 @@ SAMEBIT_API samebit_status samebit_checkpoint_find(const samebit_checkpoint *che
 SAMEBIT_API samebit_status samebit_checkpoint_digest(samebit_checkpoint *checkpoint,
                                                      samebit_digest *out, samebit_error *err);
 
-/* --- profiles ----------------------------------------------------------------------------------
- */
+/* --- profiles --------------------------------------------------------------------------------- */
 
 /* Named tables of rounding points and forms (docs/profiles.md), i < samebit_profile_count(). */
 SAMEBIT_API size_t samebit_profile_count(void);
 SAMEBIT_API const char *samebit_profile_name(size_t i);
 SAMEBIT_API const char *samebit_profile_help(size_t i);
 
-/* --- sessions ----------------------------------------------------------------------------------
- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 /* One token sequence in one model. */
 typedef struct samebit_session samebit_session;
@@ -235,8 +230,7 @@ SAMEBIT_API uint64_t samebit_session_position(const samebit_session *session);
 /* Starts an empty sequence. */
 SAMEBIT_API void samebit_session_reset(samebit_session *session);
 
-/* --- generating --------------------------------------------------------------------------------
- */
+/* --- generating ------------------------------------------------------------------------------- */
 
 enum { SAMEBIT_DRAFTS = 8 };
 
@@ -270,8 +264,7 @@ SAMEBIT_API samebit_status samebit_session_generate(samebit_session *session,
                                                     size_t n, uint32_t drafts, uint32_t *tokens,
                                                     samebit_digest *logits, samebit_error *err);
 
-/* --- states ------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 /* Everything that a sequence remembers. Immutable. */
 typedef struct samebit_state samebit_state;
@@ -404,8 +397,7 @@ SAMEBIT_API samebit_status samebit_case_real(const samebit_case *c, size_t outpu
 SAMEBIT_API samebit_status samebit_case_bound(const samebit_case *c, size_t output,
                                               const char *arith, double *bound, samebit_error *err);
 
-/* --- judging -----------------------------------------------------------------------------------
- */
+/* --- judging ---------------------------------------------------------------------------------- */
 
 /* A judgement. index, found, expected (the real value) and bound describe element `first` of
  * `output`, the first element outside its bound. If no element is outside, they describe element
@@ -452,8 +444,7 @@ SAMEBIT_API samebit_status samebit_case_power(const samebit_case *c, const char 
                                               const char *dtype, samebit_power *out,
                                               samebit_result *result, samebit_error *err);
 
-/* --- the metamorphic gate ----------------------------------------------------------------------
- */
+/* --- the metamorphic gate --------------------------------------------------------------------- */
 
 /* The memory into which a kernel writes one output, dense, in the shape of that output. */
 typedef struct samebit_room {

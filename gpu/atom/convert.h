@@ -10,8 +10,7 @@
 #include "gpu/atom/accumulate.h"
 #include "gpu/cuda.h"
 
-/* --- to smaller formats --------------------------------------------------------------------------
- */
+/* --- to smaller formats ----------------------------------------------------------------------- */
 
 /* The code of |x| in a format with `fraction` fraction bits and this bias, at most `largest`. x
  * must not be NaN. */
@@ -82,8 +81,7 @@ SB_ATOM_FN uint32_t sb_cvt_e2m1x2_f32(float low, float high)
 #endif
 }
 
-/* --- from smaller formats ----------------------------------------------------------------------
- */
+/* --- from smaller formats --------------------------------------------------------------------- */
 
 /* Converts an E4M3 code to a 16-bit format with `fraction` fraction bits and a bias that is larger
  * by `more`. */
@@ -187,8 +185,7 @@ SB_ATOM_FN uint32_t sb_cvt_f16x2_e2m1x2(uint32_t two)
 #endif
 }
 
-/* --- pairs of bfloat16 -------------------------------------------------------------------------
- */
+/* --- pairs of bfloat16 ------------------------------------------------------------------------ */
 
 /* Only for sums and products that bfloat16 holds exactly, so nothing is rounded. */
 SB_ATOM_FN uint32_t sb_bf16x2_add(uint32_t x, uint32_t y)

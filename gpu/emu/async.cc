@@ -51,7 +51,7 @@ static void carry_out(const sb_emu_copy *copy, uint32_t thread, uint32_t step)
     sb_emu_mark(&copy->to, copy->bytes, thread, step);
 }
 
-/* --- cp.async -------------------------------------------------------------------------------- */
+/* --- cp.async --------------------------------------------------------------------------------- */
 void sb_emu_cp_async(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t bytes, uint32_t read,
                      sb_emu_site site)
 {
@@ -102,7 +102,7 @@ void sb_emu_returns()
                     sb_emu_self->copies.count);
 }
 
-/* --- mbarriers ------------------------------------------------------------------------------- */
+/* --- mbarriers -------------------------------------------------------------------------------- */
 static int64_t place_of(const sb_emu_spot *at)
 {
     return at->region->base + at->at - sb_emu_now->arena;

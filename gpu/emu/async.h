@@ -20,7 +20,7 @@ void sb_emu_mbarrier_wait(const sb_emu_spot *at, uint32_t parity, sb_emu_site si
 void sb_emu_bulk_copy(const sb_emu_spot *to, const sb_emu_spot *from, uint32_t bytes,
                       const sb_emu_spot *mbarrier, sb_emu_site site);
 
-/* --- the interface of kernels (as in gpu/native/cuda.h) -------------------------------------- */
+/* --- the interface of kernels (as in gpu/native/cuda.h) --------------------------------------- */
 
 /* Copies N = 4, 8 or 16 bytes. Only the first `read` bytes are read; the others become zero. */
 template <int N, class T, class U>

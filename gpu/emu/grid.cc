@@ -15,7 +15,7 @@ __thread bool sb_emu_early;
 __thread uint3 threadIdx, blockIdx;
 __thread dim3 blockDim, gridDim;
 
-/* --- the emulator ---------------------------------------------------------------------------- */
+/* --- the emulator ----------------------------------------------------------------------------- */
 static bool allocate(sb_emu *emu)
 {
     const size_t cells = SB_EMU_SHARED_BYTES / 4;
@@ -62,7 +62,7 @@ void sb_emu_history(sb_emu *emu, bool kept)
     emu->history = kept;
 }
 
-/* --- stopping and continuing threads --------------------------------------------------------- */
+/* --- stopping and continuing threads ---------------------------------------------------------- */
 static sb_fiber *fiber_of(sb_emu *emu, const sb_emu_thread *thread)
 {
     return thread ? &emu->fibers.fiber[thread->index] : &emu->fibers.home;
@@ -165,7 +165,7 @@ void sb_emu_launch_wait(sb_emu_site site)
     sb_emu_self->early = sb_emu_early = false;
 }
 
-/* --- a block --------------------------------------------------------------------------------- */
+/* --- a block ---------------------------------------------------------------------------------- */
 /* The loop of a fiber: it runs the same thread of every block of every launch. */
 static void thread_runs()
 {
@@ -248,7 +248,7 @@ static void run_block(sb_emu *emu)
         end_fibers(emu);
 }
 
-/* --- a launch -------------------------------------------------------------------------------- */
+/* --- a launch --------------------------------------------------------------------------------- */
 static uint64_t volume(dim3 d)
 {
     return static_cast<uint64_t>(d.x) * d.y * d.z;

@@ -96,7 +96,7 @@ sb_status sb_emu_call(sb_emu *emu, const char *name, void (*kernel)(P...), dim3 
     return sb_emu_start(emu, nullptr, name, kernel, grid, block, shared, false, err, args...);
 }
 
-/* --- primitives of CUDA, for the running thread ---------------------------------------------- */
+/* --- primitives of CUDA, for the running thread ----------------------------------------------- */
 
 /* Ends the launch with this message. */
 [[noreturn]] void sb_emu_fail(const char *format, ...) SB_PRINTF(1, 2);

@@ -70,8 +70,7 @@ SB_KERNEL_FN sb_attention_self sb_attention_me()
     return {threadIdx.x / SB_ATTENTION_THREADS, threadIdx.x / 32 % 4, threadIdx.x % 32};
 }
 
-/* --- shared memory
- * ----------------------------------------------------------------------------------- */
+/* --- shared memory * -------------------------------------------------------------------------- */
 /* The arrays of one tile, and the stage, which all tiles of a block share. Rows consist of pieces
  * of 16 bytes. */
 struct sb_attention_shared {
@@ -155,8 +154,7 @@ SB_KERNEL_FN void sb_attention_queries(const sb_attention_job<T, KV> &job, uint3
     }
 }
 
-/* --- the cache, piece by piece
- * ------------------------------------------------------------------------- */
+/* --- the cache, piece by piece * -------------------------------------------------------------- */
 /* A step loads one chunk: first all `chunks` chunks of keys of a part, then all its chunks of
  * values. `chunks` is 0 after the last part. */
 struct sb_attention_step {

@@ -192,8 +192,7 @@ static inline void sb_cost_of(const sb_cost_shape *s, sb_cost_buffer all[SB_COST
     memcpy(macs, products, sizeof products);
 }
 
-/* --- matrices ----------------------------------------------------------------------------------
- */
+/* --- matrices --------------------------------------------------------------------------------- */
 /* The packed form of a matrix for the bf16 unit (docs/gpu-linear.md): bits of a code, bytes of a
  * scale, and the number of columns that share a scale. group 0: one scale for each row, or none if
  * `scale` is 0. */

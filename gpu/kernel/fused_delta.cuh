@@ -135,8 +135,8 @@ static __global__ void __launch_bounds__(SB_DELTA_THREADS, 3) sb_gdn_kernel(cons
                            column, part, state);
 }
 
-/* --- the second kernel -------------------------------------------------------------------------
- * out or staged may be NULL. staged has the form of sb_linear_stage for a layer of `shape`, whose
+/* --- the second kernel ------------------------------------------------------------------------ */
+/* out or staged may be NULL. staged has the form of sb_linear_stage for a layer of `shape`, whose
  * columns must not be reordered by an index. */
 template <class T> struct sb_gdn_end_job {
     sb_conv_job<T> conv;
@@ -208,8 +208,7 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     }
 }
 
-/* --- launches ----------------------------------------------------------------------------------
- */
+/* --- launches --------------------------------------------------------------------------------- */
 constexpr int SB_GDN_TAPS = 4; /* in all known models */
 
 template <class T, int DK>

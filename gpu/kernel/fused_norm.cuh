@@ -10,8 +10,8 @@
 
 enum : uint32_t { SB_FUSED_NORM_THREADS = 1024 }; /* at most */
 
-/* --- inputs that are added to the stream (rows, n) ---------------------------------------------
- * of_row selects a row; value returns one element of this row. */
+/* --- inputs that are added to the stream (rows, n) -------------------------------------------- */
+/* of_row selects a row; value returns one element of this row. */
 struct sb_add_nothing {
     static constexpr bool ADDS = false;
     SB_ATOM_FN sb_add_nothing of_row(uint32_t, uint32_t) const
@@ -62,8 +62,7 @@ template <class T> struct sb_add_combined {
     }
 };
 
-/* --- the kernel --------------------------------------------------------------------------------
- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 /* Each of out, staged and pairs may be NULL. staged and pairs have the forms of sb_linear_stage and
  * sb_expert_stage for layers of `shape`, whose columns must not be reordered by an index. */
 template <class ADDED, class T> struct sb_add_norm_job {

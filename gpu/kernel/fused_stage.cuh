@@ -15,8 +15,8 @@ static inline sb_linear_shape sb_stage_shape(uint32_t cols)
     return shape;
 }
 
-/* --- a row that one block stages ---------------------------------------------------------------
- * Stages column pairs [from, end) of row `row`, in both forms unless a pointer is NULL. Padding
+/* --- a row that one block stages -------------------------------------------------------------- */
+/* Stages column pairs [from, end) of row `row`, in both forms unless a pointer is NULL. Padding
  * rows are written to the fragments only. */
 template <class INPUT>
 SB_KERNEL_FN void sb_stage_row(const INPUT &in, const sb_linear_shape &shape, uint32_t rows,
@@ -46,8 +46,7 @@ template <class P> static inline uint32_t sb_stage_blocks(uint32_t rows, const P
     return sb_stage_blocks(rows, static_cast<bool>(staged));
 }
 
-/* --- inputs that are computed ------------------------------------------------------------------
- */
+/* --- inputs that are computed ----------------------------------------------------------------- */
 template <class T> struct sb_swiglu_input {
     sb_global<const T> gate, up; /* (rows, cols) */
     uint32_t cols;

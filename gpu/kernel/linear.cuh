@@ -14,8 +14,7 @@ static_assert(uint32_t(SB_TILE_WARPS) == uint32_t(SB_LINEAR_WARPS), "one way of 
 
 enum : uint32_t { SB_LINEAR_THREADS = 32 * SB_LINEAR_WARPS, SB_LINEAR_COLUMNS = 8 };
 
-/* --- the input as fragments --------------------------------------------------------------------
- */
+/* --- the input as fragments ------------------------------------------------------------------- */
 SB_KERNEL_FN uint32_t sb_linear_bits(float x)
 {
     return sb_cvt_bf16x2_f32(x, 0.0f) & 0xffff;
@@ -103,8 +102,7 @@ static __global__ void __launch_bounds__(256)
     sb_linear_stage_at(i, sb_linear_memory<T>{in, shape.cols}, columns, out, shape, rows);
 }
 
-/* --- the product -------------------------------------------------------------------------------
- */
+/* --- the product ------------------------------------------------------------------------------ */
 /* Y-44: "a chain ends with the group and with the chunk; its result times the scale is added to the
  * part, rounded once" */
 template <int NT>

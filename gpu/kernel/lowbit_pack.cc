@@ -33,8 +33,7 @@ sb_status sb_lowbit_pack_shape(const sb_matrix *matrix, sb_act_scheme scheme,
     return SB_OK;
 }
 
-/* --- packed bytes, which depend on no knob -----------------------------------------------------
- */
+/* --- packed bytes, which depend on no knob ---------------------------------------------------- */
 sb_status sb_lowbit_code_bytes(const sb_matrix *matrix, size_t first, size_t bytes,
                                unsigned char *to)
 {
@@ -63,8 +62,7 @@ sb_status sb_lowbit_scale_bytes(const sb_matrix *matrix, size_t first, size_t by
     return SB_OK;
 }
 
-/* --- tiles -------------------------------------------------------------------------------------
- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 /* Returns four bytes of codes of a row, from `column` of a unit on. Bytes outside the unit or the
  * row are 0. */
 static uint32_t word_at(const sb_matrix *m, const sb_lowbit_shape *shape, uint32_t row,

@@ -12,8 +12,7 @@
 
 enum : uint32_t { PART = 32 }; /* half a chunk, the least width with its own scale */
 
-/* --- the shape ---------------------------------------------------------------------------------
- */
+/* --- the shape -------------------------------------------------------------------------------- */
 static bool codes_of(const sb_matrix *m, sb_linear_codes *codes)
 {
     const sb_quant *q = &m->quant;
@@ -135,8 +134,7 @@ sb_status sb_pack_columns(const sb_matrix *m, const sb_linear_shape &s, uint32_t
     return SB_OK;
 }
 
-/* --- the tiles ---------------------------------------------------------------------------------
- */
+/* --- the tiles -------------------------------------------------------------------------------- */
 /* Buffers for one row: values indexed by column, columns by place, bases by scale. */
 struct row_room {
     float *values;     /* (K) */

@@ -24,8 +24,7 @@ struct sb_sample_settings {
     uint32_t top_k;
 };
 
-/* --- random words ------------------------------------------------------------------------------
- */
+/* --- random words ----------------------------------------------------------------------------- */
 
 /* P-8: Philox4x32-10. */
 SB_KERNEL_FN uint32_t sb_sample_random(const sb_sample_settings &s, uint32_t token,
@@ -60,8 +59,7 @@ SB_KERNEL_FN float sb_sample_gumbel(float u)
     return -sb_gpu_log(-sb_gpu_log1p_minus(u));
 }
 
-/* --- weights -----------------------------------------------------------------------------------
- */
+/* --- weights ---------------------------------------------------------------------------------- */
 
 /* P-2: "by falling logit, equal logits by ascending id" */
 SB_KERNEL_FN uint64_t sb_sample_key(float logit, uint32_t id)
@@ -202,8 +200,7 @@ SB_KERNEL_FN void sb_sample_weights(sb_global<const float> logits, sb_global<flo
     }
 }
 
-/* --- a draw ------------------------------------------------------------------------------------
- */
+/* --- a draw ----------------------------------------------------------------------------------- */
 
 /* P-13: "w_i = max(RN(p_i - q_i), 0)", or p_i if `rest` is false. */
 SB_KERNEL_FN float sb_sample_rest(float p, float q, bool rest)

@@ -40,8 +40,7 @@ struct sb_wide_layer : sb_expert_linear<CODES, GROUPED> {
     }
 };
 
-/* --- sizes in shared memory for one chunk, in words of 16 bytes --------------------------------
- */
+/* --- sizes in shared memory for one chunk, in words of 16 bytes ------------------------------- */
 SB_SHAPE_FN constexpr uint32_t sb_wide_inputs()
 {
     return SB_WIDE_ROWS * SB_WIDE_PIECES;
@@ -88,8 +87,7 @@ SB_KERNEL_FN uint2 sb_wide_block()
     return make_uint2(id % each / high, first + id % each % high);
 }
 
-/* --- copies ------------------------------------------------------------------------------------
- */
+/* --- copies ----------------------------------------------------------------------------------- */
 /* The sources of a thread's copies for the next chunk. */
 struct sb_wide_source {
     sb_global<const uint4> inputs, codes, scales;
@@ -169,8 +167,7 @@ SB_KERNEL_FN void sb_wide_copy(sb_shared<uint4> stage, sb_wide_source *from,
     }
 }
 
-/* --- products ----------------------------------------------------------------------------------
- */
+/* --- products --------------------------------------------------------------------------------- */
 /* The decoded weights of a warp for a chunk: two tiles, four steps. */
 template <int CODES> struct sb_wide_weights {
     uint32_t a[SB_WIDE_MT][SB_STEPS][4];
@@ -303,8 +300,7 @@ SB_KERNEL_FN void sb_wide_store(sb_global<OUT> out, const float (&total)[SB_WIDE
     }
 }
 
-/* --- the kernel --------------------------------------------------------------------------------
- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 /* out (rows, N), rounded to bfloat16 unless `wide`. grid: (blocks of the weight, sets of
  * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_bytes(). */
 template <class LAYER, class ROWS, class OUT>

@@ -12,8 +12,7 @@
 #include "gpu/kernel/linear_w8a8.cuh"
 #include "gpu/kernel/wide_launch.cuh"
 
-/* --- the layout of a unit in shared memory -----------------------------------------------------
- */
+/* --- the layout of a unit in shared memory ---------------------------------------------------- */
 /* WEIGHT is the number of 16-byte words for the scales of a tile of weights. INPUT is the number of
  * bytes for the scales of an input. Members ..._AT are places in words of 16 bytes. */
 template <uint32_t OF_STEPS, uint32_t OF_STAGES, uint32_t OF_WEIGHT, uint32_t OF_INPUT>
@@ -55,8 +54,7 @@ template <uint32_t PIECES> SB_KERNEL_FN uint32_t sb_wide_unit_piece(uint32_t row
     return row * PIECES + (p ^ row * PIECES / 8 % PIECES);
 }
 
-/* --- copies ------------------------------------------------------------------------------------
- */
+/* --- copies ----------------------------------------------------------------------------------- */
 template <bool GROUPED>
 SB_KERNEL_FN sb_global<const uint32_t> sb_wide_input_scales(const sb_w8a8<GROUPED> &layer)
 {
@@ -133,8 +131,7 @@ SB_KERNEL_FN void sb_wide_unit_copy(sb_shared<uint4> stage, const LAYER &layer,
     }
 }
 
-/* --- products ----------------------------------------------------------------------------------
- */
+/* --- products --------------------------------------------------------------------------------- */
 /* The place of a warp in its block. tile: its first tile of weights. across: its index among the
  * two warps that share rows. live: the number of existing tiles of inputs. Tile n of inputs of the
  * warp is tile SB_WIDE_ACROSS n + across of the block. */
@@ -321,8 +318,7 @@ SB_KERNEL_FN uint32_t sb_wide_unit_part(uint32_t units, uint32_t part)
                               : sb_tile_part(units, part);
 }
 
-/* --- the kernel --------------------------------------------------------------------------------
- */
+/* --- the kernel ------------------------------------------------------------------------------- */
 /* out (rows, N), rounded to bfloat16 unless `wide`. grid: (blocks of the weight, sets of
  * SB_WIDE_ROWS inputs), SB_LINEAR_THREADS threads, sb_wide_unit_bytes() of shared memory. MOST: an
  * upper bound of PAIR. */
@@ -378,8 +374,7 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, 1)
                   wide);
 }
 
-/* --- the calls that use the kernel -------------------------------------------------------------
- */
+/* --- the calls that use the kernel ------------------------------------------------------------ */
 /* Y-90: "if their units have as many instructions as a unit of 128 columns." Indices of 16-byte
  * words must fit into 32 bits. */
 static inline bool sb_wide_fits(const sb_lowbit_shape &shape, uint64_t inputs, uint64_t matrices)

@@ -15,8 +15,8 @@ bool sb_gpu_is_hollow(const sb_gpu *gpu, const sb_matrix *matrix)
     return reinterpret_cast<uintptr_t>(matrix->data) - first < gpu->hollow.bytes;
 }
 
-/* --- the size of weights -----------------------------------------------------------------------
- * The root mean square of weights is about 1 / sqrt(K), so that outputs are about as large as
+/* --- the size of weights ---------------------------------------------------------------------- */
+/* The root mean square of weights is about 1 / sqrt(K), so that outputs are about as large as
  * inputs. */
 
 /* The biased exponent of about 1 / sqrt(n) in bfloat16: 127, less one for each factor 4 in n. */

@@ -12,8 +12,7 @@
 
 enum : uint32_t { CHECKED = 64 }; /* the number of outputs of the layer that the host recomputes */
 
-/* --- passes ------------------------------------------------------------------------------------
- */
+/* --- passes ----------------------------------------------------------------------------------- */
 namespace
 {
 struct bench {
@@ -42,8 +41,7 @@ static void time_passes(const bench &b, sb_gpu_work &work, sb_meter_time *out, R
         *out = sb_meter_time_of(b.seconds, b.o->passes);
 }
 
-/* --- memory ------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 /* The sum that sb_meter_read must find in the words [first, last) of sb_meter_fill. */
 static uint32_t sum_of(uint64_t key, uint64_t first, uint64_t last)
 {
@@ -118,8 +116,7 @@ static sb_status measure_memory(const bench &b, sb_meter_report *report)
     return status;
 }
 
-/* --- products ----------------------------------------------------------------------------------
- */
+/* --- products --------------------------------------------------------------------------------- */
 /* The value of an element of a matrix, an integer from -2 to 2, so that every sum is exact. */
 static int value_at(uint64_t key, uint64_t at)
 {
@@ -195,8 +192,7 @@ static sb_status measure_matrix(const bench &b, sb_meter_report *report)
     return status;
 }
 
-/* --- a linear layer ----------------------------------------------------------------------------
- */
+/* --- a linear layer --------------------------------------------------------------------------- */
 namespace
 {
 struct layer {
@@ -289,8 +285,7 @@ static sb_status measure_linear(const bench &b, sb_meter_report *report)
     return status;
 }
 
-/* --- launches ----------------------------------------------------------------------------------
- */
+/* --- launches --------------------------------------------------------------------------------- */
 namespace
 {
 /* A chain of kernels, each of which waits for its predecessor. */
@@ -360,8 +355,7 @@ static sb_status measure_launches(const bench &b, sb_meter_report *report)
     return status ? status : measure_chain(b, {true, 1}, &report->graphs);
 }
 
-/* --- the whole measurement ---------------------------------------------------------------------
- */
+/* --- the whole measurement -------------------------------------------------------------------- */
 #ifdef __CUDACC__
 static const sb_meter_options usual = {
     42, {16u << 20, 64u << 20, 256u << 20, 1u << 30}, 3, 15, 4096, 4096, 2048, 1000};

@@ -65,7 +65,7 @@ __device__ __forceinline__ uint2 sb_load_if(bool there, const uint2 *at)
     return v;
 }
 
-/* --- barriers of some warps ------------------------------------------------------------------ */
+/* --- barriers of some warps ------------------------------------------------------------------- */
 __device__ __forceinline__ void sb_barrier_sync(int id, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -75,7 +75,7 @@ __device__ __forceinline__ void sb_barrier_arrive(int id, int threads)
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/* --- cp.async -------------------------------------------------------------------------------- */
+/* --- cp.async --------------------------------------------------------------------------------- */
 template <int N, class T, class U>
 __device__ __forceinline__ void sb_cp_async(T *to, const U *from, uint32_t read = N)
 {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void sb_cp_async_wait_all()
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* --- mbarriers and bulk copies --------------------------------------------------------------- */
+/* --- mbarriers and bulk copies ---------------------------------------------------------------- */
 __device__ __forceinline__ void sb_mbarrier_init(uint64_t *at, uint32_t count)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sb_shared_address(at)), "r"(count)
@@ -150,7 +150,7 @@ __device__ __forceinline__ void sb_fence_async()
                      : "memory");
 }
 
-/* --- dependent launches (Y-16) --------------------------------------------------------------- */
+/* --- dependent launches (Y-16) ---------------------------------------------------------------- */
 __device__ __forceinline__ void sb_launch_wait()
 {
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -160,7 +160,7 @@ __device__ __forceinline__ void sb_launch_ready()
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-/* --- launches -------------------------------------------------------------------------------- */
+/* --- launches --------------------------------------------------------------------------------- */
 struct sb_queue {
     cudaStream_t stream;
     sb_error *err;

@@ -121,8 +121,7 @@ sb_status sb_gpu_attention(sb_gpu *gpu, const sb_knobs *knobs, const sb_attentio
                                        : attend_values<uint16_t>(work, args);
 }
 
-/* --- a resident cache --------------------------------------------------------------------------
- */
+/* --- a resident cache ------------------------------------------------------------------------- */
 template <class KV>
 static sb_status attend_cache(sb_gpu_work &work, const sb_attention_args *a,
                               const sb_gpu_cache *cache)

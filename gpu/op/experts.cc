@@ -6,8 +6,7 @@
 #include "gpu/kernel/wide_launch.cuh"
 #include "gpu/op/linear_forms.h"
 
-/* --- pairs -------------------------------------------------------------------------------------
- */
+/* --- pairs ------------------------------------------------------------------------------------ */
 static sb_gpu_pairs routed(sb_gpu_work &work, const sb_expert_linear_args *a, uint32_t most,
                            uint32_t sets, const sb_gpu_choice *c)
 {
@@ -66,8 +65,7 @@ static bool fits(const sb_expert_linear_args *a)
            a->kept <= SB_ROUTE_EXPERTS && a->weight->rows > 0 && a->weight->cols > 0;
 }
 
-/* --- inputs in bfloat16 ------------------------------------------------------------------------
- */
+/* --- inputs in bfloat16 ----------------------------------------------------------------------- */
 /* True if one kernel can compute both weights; their factors may differ. */
 static bool alike(const sb_matrix *a, const sb_linear_shape &s, const sb_matrix *b,
                   const sb_linear_shape &t)

@@ -9,8 +9,8 @@
 /* The most rows of a call. */
 enum : size_t { SB_FUSED_ROWS = 9 };
 
-/* --- inputs that are staged once ---------------------------------------------------------------
- * The input of layers on the bf16 unit, in the order in which their kernels read it. Ordinary
+/* --- inputs that are staged once -------------------------------------------------------------- */
+/* The input of layers on the bf16 unit, in the order in which their kernels read it. Ordinary
  * layers and experts read different orders, so there are two copies; either may be NULL. */
 struct sb_gpu_staged {
     void *layers, *experts;
@@ -35,8 +35,7 @@ sb_status sb_gpu_swiglu_staged(sb_gpu *gpu, const float *gate, const float *up, 
 sb_status sb_gpu_attn_gate_staged(sb_gpu *gpu, const float *in, const float *packed, size_t rows,
                                   size_t heads, size_t hd, void *layers);
 
-/* --- the stream --------------------------------------------------------------------------------
- */
+/* --- the stream ------------------------------------------------------------------------------- */
 enum sb_gpu_added { SB_ADDED_nothing, SB_ADDED_values, SB_ADDED_combined };
 struct sb_gpu_add_norm_args {
     float *x; /* (rows, n), becomes the sum */
@@ -52,8 +51,7 @@ struct sb_gpu_add_norm_args {
 };
 sb_status sb_gpu_add_norm(sb_gpu *gpu, const sb_gpu_add_norm_args *args);
 
-/* --- attention ---------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 /* Writes the table of sb_rope_table_kernel, (rows, rd / 2, 2), for the positions of the arguments.
  * args->x and args->heads are not read. */
 sb_status sb_gpu_turns(sb_gpu *gpu, const sb_rope_args *args, float *table);
@@ -68,8 +66,8 @@ struct sb_gpu_heads_args {
 sb_status sb_gpu_heads(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_heads_args *args,
                        const sb_gpu_cache *cache);
 
-/* --- linear attention --------------------------------------------------------------------------
- * `conv`, `gates`, `norm` and `rule` are the arguments of the ops. Arrays that one of these ops
+/* --- linear attention ------------------------------------------------------------------------- */
+/* `conv`, `gates`, `norm` and `rule` are the arguments of the ops. Arrays that one of these ops
  * passes to another are neither read nor written, and the conv state is not written. */
 struct sb_gpu_gdn_args {
     const sb_conv_args *conv;
@@ -84,8 +82,8 @@ sb_status sb_gpu_gdn(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_gdn_args *
 sb_status sb_gpu_gdn_end(sb_gpu *gpu, const sb_gated_rmsnorm_args *norm, const sb_conv_args *conv,
                          const sb_gpu_slots *slots, const sb_gpu_staged *staged);
 
-/* --- choices -----------------------------------------------------------------------------------
- * The pairs of row and slot, sorted by expert, in resident memory. */
+/* --- choices ---------------------------------------------------------------------------------- */
+/* The pairs of row and slot, sorted by expert, in resident memory. */
 struct sb_gpu_choice {
     uint32_t *order, *begin, *sets, *count; /* (pairs), (experts + 1), (4 pairs), (1) */
 };

@@ -11,8 +11,7 @@ static uint32_t number(size_t n)
     return static_cast<uint32_t>(n);
 }
 
-/* --- attention ---------------------------------------------------------------------------------
- */
+/* --- attention -------------------------------------------------------------------------------- */
 template <class KV>
 static sb_status run_heads(sb_gpu_work &work, const sb_gpu_heads_args *a, const sb_gpu_cache *cache)
 {
@@ -54,8 +53,8 @@ sb_status sb_gpu_heads(sb_gpu *gpu, const sb_knobs *knobs, const sb_gpu_heads_ar
                                        : run_heads<uint16_t>(work, args, cache);
 }
 
-/* --- linear attention --------------------------------------------------------------------------
- * Sets up the job of the convolution. If `writes`, the kernel also writes the conv state. */
+/* --- linear attention ------------------------------------------------------------------------- */
+/* Sets up the job of the convolution. If `writes`, the kernel also writes the conv state. */
 static sb_conv_job<float> bring_conv(sb_gpu_work &work, const sb_conv_args *a,
                                      sb_global<const float> weight, const sb_gpu_slots *slots,
                                      bool writes)

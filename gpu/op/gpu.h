@@ -201,8 +201,7 @@ inline unsigned sb_gpu_blocks(size_t n, size_t each)
     return static_cast<unsigned>((n + each - 1) / each);
 }
 
-/* --- one body: gpu.cc --------------------------------------------------------------------------
- */
+/* --- one body: gpu.cc ------------------------------------------------------------------------- */
 sb_status sb_gpu_open(sb_gpu **out, sb_error *err);
 void sb_gpu_close(sb_gpu *gpu);
 void sb_gpu_forget_weights(sb_gpu *gpu);

@@ -73,8 +73,7 @@ sb_status sb_gpu_linear(sb_gpu *gpu, const sb_knobs *knobs, const sb_linear_args
     return work.finish();
 }
 
-/* --- several layers of one input ---------------------------------------------------------------
- */
+/* --- several layers of one input -------------------------------------------------------------- */
 /* Returns how many of the first layers can share one launch, and writes their shapes. Returns 0 if
  * the first layer runs in the blocks for many rows (Y-85), which cannot use an input staged for few
  * rows. */

@@ -11,8 +11,7 @@ static sb_status refuse(sb_gpu *gpu, const char *name)
     return sb_fail(&gpu->err, SB_ERR_USAGE, "there is no memory for %s yet", name);
 }
 
-/* --- resident arrays ---------------------------------------------------------------------------
- */
+/* --- resident arrays -------------------------------------------------------------------------- */
 sb_status sb_gpu_reside(sb_gpu *gpu, const char *name, size_t bytes, void **at)
 {
     sb_gpu_resident *r = static_cast<sb_gpu_resident *>(sb_alloc(1, sizeof *r));
@@ -85,8 +84,7 @@ void sb_gpu_void(sb_gpu *gpu, void *resident, size_t bytes)
         sb_gpu_unset(gpu, &part);
 }
 
-/* --- scratch of a step -------------------------------------------------------------------------
- */
+/* --- scratch of a step ------------------------------------------------------------------------ */
 sb_gpu_pool *sb_gpu_pool_new(sb_gpu *)
 {
     return static_cast<sb_gpu_pool *>(sb_alloc(1, sizeof(sb_gpu_pool)));
@@ -140,8 +138,7 @@ void sb_gpu_seal(sb_gpu *gpu, bool sealed)
     gpu->sealed = sealed;
 }
 
-/* --- constants ---------------------------------------------------------------------------------
- */
+/* --- constants -------------------------------------------------------------------------------- */
 static sb_gpu_constant *known(const sb_gpu *gpu, const void *host, size_t bytes)
 {
     sb_gpu_constant *c = gpu->constants;

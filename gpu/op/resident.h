@@ -37,8 +37,8 @@ void sb_gpu_use_pool(sb_gpu *gpu, sb_gpu_pool *pool);
  * errors" from now on. */
 void sb_gpu_seal(sb_gpu *gpu, bool sealed);
 
-/* --- ops over the state of a sequence ----------------------------------------------------------
- * There are `count` copies of the state (slots.cuh); *slot is the index of the current copy. The
+/* --- ops over the state of a sequence --------------------------------------------------------- */
+/* There are `count` copies of the state (slots.cuh); *slot is the index of the current copy. The
  * `state` of the arguments points to the first copy. Their `trail` is the same pointer, or NULL. If
  * `slots` is NULL, there is only one copy. */
 struct sb_gpu_slots {

@@ -152,8 +152,7 @@ sb_gpu_share sb_gpu_work::keep(const char *name, const sb_gpu_matrices &all, sb_
     return sb_gpu_share();
 }
 
-/* --- values of matrices that are not quantized ------------------------------------------------
- */
+/* --- values of matrices that are not quantized ------------------------------------------------ */
 static bool is_plain(sb_gpu_work *work, const char *name, const sb_matrix *m)
 {
     if (sb_matrix_quantized(m))

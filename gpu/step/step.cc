@@ -8,8 +8,7 @@
 #include "ref/model/weights.h"
 #include "ref/ops/knob.h"
 
-/* --- launches -----------------------------------------------------------------------------------
- */
+/* --- launches --------------------------------------------------------------------------------- */
 static sb_step_call call_of(sb_queued_step *step, const sb_step_part &part, sb_call_kind kind,
                             size_t rows, sb_error *err)
 {
@@ -109,8 +108,7 @@ sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_erro
     return status;
 }
 
-/* --- checks and bookkeeping of the host ----------------------------------------------------------
- */
+/* --- checks and bookkeeping of the host ------------------------------------------------------- */
 /* Rounds the reach up to one of a few sizes, so that few graphs serve all positions. */
 static size_t bucket(const sb_queued_step *step, size_t reach)
 {
@@ -312,8 +310,7 @@ static void eager(sb_gpu_step *it, int on)
     of(it)->options.eager = on;
 }
 
-/* --- opening and closing -------------------------------------------------------------------------
- */
+/* --- opening and closing ---------------------------------------------------------------------- */
 static void close(sb_gpu_step *it)
 {
     sb_step_forget_graphs(of(it));

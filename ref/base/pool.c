@@ -49,8 +49,7 @@ static struct {
 static _Thread_local int in_loop;
 static _Thread_local size_t asked;
 
-/* --- waiting ----------------------------------------------------------------------------------
- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static void relax(void)
 {
@@ -96,8 +95,7 @@ static uint64_t wait_until(int (*is_so)(uint64_t gate, uint32_t id, uint32_t see
     }
 }
 
-/* --- turns ------------------------------------------------------------------------------------
- */
+/* --- turns ------------------------------------------------------------------------------------ */
 
 static uint64_t turns(uint32_t first, uint32_t end)
 {
@@ -149,8 +147,7 @@ static void work(uint32_t id)
     while (steal(id));
 }
 
-/* --- workers ----------------------------------------------------------------------------------
- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
 static int is_wanted(uint64_t gate, uint32_t id, uint32_t seen)
 {
@@ -247,8 +244,7 @@ static uint32_t start(uint32_t threads)
     return threads < pool.started + 1 ? threads : pool.started + 1;
 }
 
-/* --- loops ------------------------------------------------------------------------------------
- */
+/* --- loops ------------------------------------------------------------------------------------ */
 
 static void open_gate(void)
 {
@@ -321,8 +317,7 @@ void sb_parallel_in_order(size_t count, int many, sb_turn *turn, void *ctx)
     loop(count, many, 1, turn, ctx);
 }
 
-/* --- number of threads ------------------------------------------------------------------------
- */
+/* --- number of threads ------------------------------------------------------------------------ */
 
 static size_t processors;
 

@@ -91,8 +91,7 @@ sb_status sb_json_parse_loose(const char *text, size_t n, const char *file, json
     return read_as(text, n, file, text, 0, (manner){SB_JSON_TIMES_RICH, 1}, out, err);
 }
 
-/* --- one member at a time -----------------------------------------------------------------------
- */
+/* --- one member at a time --------------------------------------------------------------------- */
 
 /* Returns the position after the first brace. strspn cannot be used, because the text has no NUL at
  * its end. */

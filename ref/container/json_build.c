@@ -38,8 +38,7 @@ static char peek(build *b)
     return b->text[b->at];
 }
 
-/* --- strings and numbers ------------------------------------------------------------------------
- */
+/* --- strings and numbers ---------------------------------------------------------------------- */
 
 static size_t put_utf8(char *to, uint32_t code)
 {
@@ -137,8 +136,7 @@ static json_t *build_number(build *b)
     return json_real(value);
 }
 
-/* --- objects and arrays -------------------------------------------------------------------------
- */
+/* --- objects and arrays ----------------------------------------------------------------------- */
 
 static json_t *build_value(build *b);
 

@@ -162,7 +162,7 @@ static sb_status refuse_mlx(const documents *docs, sb_error *err)
                    json_integer_value(json_object_get(object, "group_size")));
 }
 
-/* --- contradictions ------------------------------------------------------------------------ */
+/* --- contradictions --------------------------------------------------------------------------- */
 
 static sb_status note_key(sb_declared *declared, const char *key, const json_t *theirs,
                           const json_t *ours, sb_error *err)

@@ -7,7 +7,7 @@
 #include "ref/container/show.h"
 #include "ref/model/declared_ct.h"
 
-/* --- schemes ------------------------------------------------------------------------------- */
+/* --- schemes ---------------------------------------------------------------------------------- */
 
 static int is_strategy(const sb_ct_args *args, const char *name)
 {
@@ -256,7 +256,7 @@ sb_status sb_declared_ct_read(sb_declared_reading *reading, sb_error *err)
     return SB_OK;
 }
 
-/* --- matching ------------------------------------------------------------------------------ */
+/* --- matching --------------------------------------------------------------------------------- */
 
 static const char *const *classes_of(sb_module_kind kind)
 {

@@ -26,7 +26,7 @@ static void set_group(sb_declaration *scheme, int64_t group)
     scheme->group_size = group < 0 ? 0 : (uint32_t)group;
 }
 
-/* --- GPTQ ---------------------------------------------------------------------------------- */
+/* --- GPTQ ------------------------------------------------------------------------------------- */
 
 /* Reads an object with the keys of a scheme. Absent keys leave *scheme unchanged. */
 static sb_status read_gptq(const sb_json_object *at, sb_declaration *scheme, sb_error *err)
@@ -147,7 +147,7 @@ sb_status sb_declared_gptq_for(const sb_declared *declared, const char *module, 
     return SB_OK;
 }
 
-/* --- AWQ ----------------------------------------------------------------------------------- */
+/* --- AWQ -------------------------------------------------------------------------------------- */
 
 /* "AWQ excludes every module whose name contains one of its modules_to_not_convert" */
 static sb_rule_kind substring(const char **text)

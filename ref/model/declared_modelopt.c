@@ -208,7 +208,7 @@ static sb_status note_differences(sb_declared_reading *reading, const char *algo
     return status;
 }
 
-/* --- reading ------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Reads a group of config_groups, for files that list the layers nowhere else. ModelOpt's converter
  * writes these number formats there, without a strategy. */
@@ -290,7 +290,7 @@ sb_status sb_declared_modelopt_read(sb_declared_reading *reading, sb_error *err)
     return status;
 }
 
-/* --- matching ------------------------------------------------------------------------------ */
+/* --- matching --------------------------------------------------------------------------------- */
 
 /* Finds the rule for a module. Lists name experts one by one, or name the module that contains all
  * experts. */

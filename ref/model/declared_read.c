@@ -246,7 +246,7 @@ sb_status sb_declared_each(const sb_json_object *at, const char *key, const char
     return SB_OK;
 }
 
-/* --- answers ------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 sb_declaration sb_declared_no(const char *rule)
 {

@@ -32,7 +32,7 @@ static void rmsnorm(sb_call *call, const char *tap, const sb_matrix *weight, con
            .eps = call->model->config.eps_f32, .rows = call->rows * heads, .n = n, .out = out);
 }
 
-/* --- linear attention: y to out ------------------------------------------------------------ */
+/* --- linear attention: y to out --------------------------------------------------------------- */
 
 static void delta_rule(sb_call *call, int chunks, const sb_delta_rule_args *args)
 {
@@ -89,7 +89,7 @@ static void linear_attention(sb_call *call, const sb_layer *layer)
     linear(call, "linear_attn.out_proj", W(linear_out_proj), s->normed, s->out);
 }
 
-/* --- full attention: y to out ---------------------------------------------------------------- */
+/* --- full attention: y to out ----------------------------------------------------------------- */
 
 static void rope(sb_call *call, const char *tap, size_t heads, float *x)
 {

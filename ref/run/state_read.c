@@ -15,8 +15,7 @@
 
 #define FAIL(r, ...) sb_fail((r)->err, SB_ERR_INPUT, __VA_ARGS__)
 
-/* --- metadata ----------------------------------------------------------------------------------
- */
+/* --- metadata --------------------------------------------------------------------------------- */
 
 static sb_status take_pair(sb_state_reader *r, const sb_metadata_pair *pair)
 {
@@ -140,8 +139,7 @@ static sb_status read_words(sb_state_reader *r, sb_state *sizes)
     return status ? status : read_head(r, sizes);
 }
 
-/* --- tensors -----------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static sb_status check_digest(sb_state_reader *r, sb_state_key key, const sb_digest *is)
 {

@@ -20,8 +20,7 @@ const char *sb_state_key_name(sb_state_key key)
     return names[key];
 }
 
-/* --- configuration -----------------------------------------------------------------------------
- */
+/* --- configuration ---------------------------------------------------------------------------- */
 
 /* A field of the text. Fields that set a state's shape have a least value of 1. */
 typedef struct field {
@@ -139,8 +138,7 @@ sb_status sb_state_config_parse(const char *text, const char *layers, sb_config 
     return SB_OK;
 }
 
-/* --- knobs -------------------------------------------------------------------------------------
- */
+/* --- knobs ------------------------------------------------------------------------------------ */
 
 void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_SIZE])
 {
@@ -176,8 +174,7 @@ sb_status sb_state_knobs_parse(const char *text, sb_knobs *out, sb_error *err)
     return SB_OK;
 }
 
-/* --- seal --------------------------------------------------------------------------------------
- */
+/* --- seal ------------------------------------------------------------------------------------- */
 
 /* D-12: "XXH3-128 over the key, a NUL, the value and a NUL of every other pair" */
 sb_status sb_state_seal(const char *const values[SB_STATE_KEY_COUNT], sb_digest *out, sb_error *err)

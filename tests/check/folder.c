@@ -225,8 +225,7 @@ void folder_copy_bytes(folder_tensor *to, const folder_tensor *from)
     memcpy(to->bytes, from->bytes, (size_t)to->size);
 }
 
-/* --- values ------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 void folder_flip(folder_tensor *t, uint64_t byte, unsigned bits)
 {

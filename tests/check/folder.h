@@ -47,8 +47,8 @@ typedef struct folder {
     folder_damage *damages;
 } folder;
 
-/* --- where folders come from (folder_made.c) ---------------------------------------------------
- * A vehicle is a path ("golden/quant/ct-nvfp4"), or a text for `samebit make`: preset, format, and
+/* --- where folders come from (folder_made.c) -------------------------------------------------- */
+/* A vehicle is a path ("golden/quant/ct-nvfp4"), or a text for `samebit make`: preset, format, and
  * words of the form recipe=, layout=, storage=, experts=, rule=, group=, layers=, seed=,
  * shards=one, no-mtp, kv, tokenizer. "@PATH" in place of the preset takes the weights of that
  * checkpoint; T3 takes those of SAMEBIT_WEIGHTS. Each vehicle is made once per program. */
@@ -58,8 +58,7 @@ folder *folder_at(const char *path);
 folder *folder_copy(const folder *from);
 void folder_free(folder *f);
 
-/* --- tensors (folder.c) ------------------------------------------------------------------------
- */
+/* --- tensors (folder.c) ----------------------------------------------------------------------- */
 folder_tensor *folder_find(const folder *f, const char *name);
 folder_tensor *folder_maybe(const folder *f, const char *name); /* NULL if none or several fit */
 
@@ -81,8 +80,7 @@ void folder_resize(folder_tensor *t, unsigned rank,
 void folder_swap(folder_tensor *a, folder_tensor *b); /* the bytes; both have the same size */
 void folder_copy_bytes(folder_tensor *to, const folder_tensor *from);
 
-/* --- values ------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 void folder_flip(folder_tensor *t, uint64_t byte, unsigned bits); /* xor */
 uint64_t folder_values(const folder_tensor *t);                   /* the number of values */
 float folder_get(const folder_tensor *t, uint64_t i);             /* floats of 8, 16, 32 bits */
@@ -95,8 +93,8 @@ void folder_zero_rows(folder_tensor *t, uint64_t first, uint64_t count);
 unsigned folder_nibble(const folder_tensor *t, uint64_t i); /* the low half of a byte first */
 void folder_set_nibble(folder_tensor *t, uint64_t i, unsigned code);
 
-/* --- other files, and damage (folder_files.c) --------------------------------------------------
- * A JSON file is changed as text, or a value is set by a path of keys and positions
+/* --- other files, and damage (folder_files.c) ------------------------------------------------- */
+/* A JSON file is changed as text, or a value is set by a path of keys and positions
  * ("quantization_config.ignore.0"). The value is JSON; NULL removes the key. */
 folder_file *folder_text(const folder *f, const char *name); /* NULL if there is no such file */
 void folder_put(folder *f, const char *name, const void *bytes, size_t size);
@@ -132,8 +130,7 @@ void folder_damage_pages(folder *f, const char *tensor, uint64_t first, unsigned
  * path is used again, after 64 calls. */
 const char *folder_write(const folder *f);
 
-/* --- checks (folder_expect.c) ------------------------------------------------------------------
- */
+/* --- checks (folder_expect.c) ----------------------------------------------------------------- */
 typedef struct folder_result {
     sb_check_options options;
     sb_check check;

@@ -148,8 +148,7 @@ const char *folder_json_get(const folder *f, const char *name, const char *path)
     return text;
 }
 
-/* --- damage ------------------------------------------------------------------------------------
- */
+/* --- damage ----------------------------------------------------------------------------------- */
 
 static folder_damage *damage(folder *f, damage_kind kind, const char *file)
 {

@@ -9,8 +9,7 @@
 #include "ref/base/rng.h"
 #include "tests/lib/cmocka.h"
 
-/* --- tensors ------------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static float *values_of(const test_tensor *t, size_t *n)
 {
@@ -75,8 +74,7 @@ static test_tensor *known_part(const test_folder *f, const char *part)
     return t;
 }
 
-/* --- edits --------------------------------------------------------------------------------------
- */
+/* --- edits ------------------------------------------------------------------------------------ */
 
 static void swap(test_tensor *a, test_tensor *b)
 {
@@ -185,8 +183,7 @@ void head_take(const test_folder *f, const test_folder *other)
                    (size_t)f->tensors[i].size);
 }
 
-/* --- the list -----------------------------------------------------------------------------------
- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 #define ZERO(part, kind)                                                                           \
     {                                                                                              \

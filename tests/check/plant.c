@@ -50,8 +50,7 @@ static sb_dtype dtype_of(const char *word)
     return dtype;
 }
 
-/* --- names and shapes --------------------------------------------------------------------------
- */
+/* --- names and shapes ------------------------------------------------------------------------- */
 
 static void drop(folder *f, const plant_words *w)
 {
@@ -130,8 +129,7 @@ static void take(folder *f, const plant_words *w) /* PART VEHICLE */
     folder_free(other);
 }
 
-/* --- bytes of whole tensors --------------------------------------------------------------------
- */
+/* --- bytes of whole tensors ------------------------------------------------------------------- */
 
 static void copy(folder *f, const plant_words *w) /* TO FROM */
 {
@@ -200,8 +198,7 @@ static void byte(folder *f, const plant_words *w) /* NAME BYTE VALUE */
     t->bytes[at] = (unsigned char)plant_number(w->word[3]);
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static void config(folder *f, const plant_words *w) /* PATH JSON */
 {

@@ -16,8 +16,7 @@ static uint64_t number(const plant_words *w, unsigned at)
     return plant_number(w->word[at]);
 }
 
-/* --- the written file, absolute offsets; "-" is the first file of tensors ----------------------
- */
+/* --- the written file, absolute offsets; "-" is the first file of tensors --------------------- */
 
 static void file_zero(folder *f, const plant_words *w) /* FILE AT COUNT */
 {
@@ -39,8 +38,7 @@ static void file_random(folder *f, const plant_words *w) /* FILE AT COUNT SEED *
     folder_damage_random(f, file_of(w), number(w, 2), number(w, 3), number(w, 4));
 }
 
-/* --- the bytes of one tensor -------------------------------------------------------------------
- */
+/* --- the bytes of one tensor ------------------------------------------------------------------ */
 
 static unsigned char *range(folder_tensor *t, uint64_t at, uint64_t count)
 {
@@ -80,8 +78,7 @@ static void zero_columns(folder *f, const plant_words *w) /* NAME AT COUNT */
         memset(t->bytes + i * row + number(w, 2), 0, number(w, 3));
 }
 
-/* --- side files --------------------------------------------------------------------------------
- */
+/* --- side files ------------------------------------------------------------------------------- */
 
 static void put(folder *f, const plant_words *w) /* FILE TEXT */
 {

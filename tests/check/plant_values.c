@@ -146,8 +146,7 @@ static void words(folder *f, const plant_words *w) /* NAME VALUE */
         sb_store_u32(t->bytes + i, (uint32_t)plant_number(w->word[2]));
 }
 
-/* --- FP4 ---------------------------------------------------------------------------------------
- */
+/* --- FP4 -------------------------------------------------------------------------------------- */
 
 /* Sets the code of element ELEMENT, or of the first element with code FROM. */
 static void code(folder *f, const plant_words *w) /* NAME ELEMENT|=FROM CODE */
@@ -273,8 +272,7 @@ static void swap_halves(folder *f, const plant_words *w) /* NAME */
     free(kept);
 }
 
-/* --- a tensor goes through another format ------------------------------------------------------
- */
+/* --- a tensor goes through another format ----------------------------------------------------- */
 
 static float largest(const folder_tensor *t, uint64_t first, uint64_t count)
 {

@@ -132,8 +132,7 @@ static void run_row(score_row *row, int print)
     row->same = !row->against && row->group != GROUP_side && answers_the_same(row);
 }
 
-/* --- the tables --------------------------------------------------------------------------------
- */
+/* --- the tables ------------------------------------------------------------------------------- */
 
 static void print_share(size_t part, size_t all)
 {

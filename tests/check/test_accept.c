@@ -57,8 +57,7 @@ TEST_FIXTURE(teardown)
     return 0;
 }
 
-/* --- counts -------------------------------------------------------------------------------------
- */
+/* --- counts ----------------------------------------------------------------------------------- */
 
 /* E-1, computed in another way: each position has a session of its own. */
 TEST(rows_are_those_of_rounds)
@@ -284,8 +283,7 @@ TEST(refusals)
     sb_model_close(model);
 }
 
-/* --- the table of head and trunk ----------------------------------------------------------------
- */
+/* --- the table of head and trunk -------------------------------------------------------------- */
 
 static sb_head_run run_head(const char *path, const char *original)
 {

@@ -17,8 +17,7 @@
 #include "tests/lib/pairwise.h"
 #include "tools/check/convert/convert.h"
 
-/* --- what is found ------------------------------------------------------------------------------
- */
+/* --- what is found ---------------------------------------------------------------------------- */
 
 static unsigned warnings[SB_CHECK_LAST + 1], folders;
 
@@ -50,8 +49,7 @@ static void print_warnings(const char *what)
     folders = 0;
 }
 
-/* --- recorded folders ---------------------------------------------------------------------------
- */
+/* --- recorded folders ------------------------------------------------------------------------- */
 
 static const char *const quantized[] = {
 #define SB_FIXTURE(name, container, law, narrow, settings) name,
@@ -59,8 +57,7 @@ static const char *const quantized[] = {
 #undef SB_FIXTURE
 };
 
-/* --- converted folders --------------------------------------------------------------------------
- */
+/* --- converted folders ------------------------------------------------------------------------ */
 
 static void convert(const char *source, const char *target, const char *to)
 {
@@ -72,8 +69,7 @@ static void convert(const char *source, const char *target, const char *to)
     sb_conversion_free(&c);
 }
 
-/* --- made folders -------------------------------------------------------------------------------
- */
+/* --- made folders ----------------------------------------------------------------------------- */
 
 enum { FORMAT, PRESET, RECIPE, LAYOUT, STORAGE, SHARDS, KV, FACTORS, CASES = 1000 };
 

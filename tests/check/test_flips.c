@@ -25,8 +25,7 @@
 #include "tests/check/flip_codes.h"
 #include "tests/check/folder.h"
 
-/* --- classes of bits ----------------------------------------------------------------------------
- */
+/* --- classes of bits -------------------------------------------------------------------------- */
 
 enum { MAX_CLASSES = 64, MAX_RANGES = 4096 };
 
@@ -179,8 +178,7 @@ static void list_bits(target *t)
     add_file(t, "config.json", "config.json");
 }
 
-/* --- one flip -----------------------------------------------------------------------------------
- */
+/* --- one flip --------------------------------------------------------------------------------- */
 
 typedef struct flip {
     const range *where;
@@ -236,8 +234,7 @@ static int found(const target *t, const folder_result *r, const char *module, un
     return 0;
 }
 
-/* --- all flips ----------------------------------------------------------------------------------
- */
+/* --- all flips -------------------------------------------------------------------------------- */
 
 static void one(target *t, uint64_t key, uint64_t index)
 {

@@ -440,8 +440,7 @@ TEST(test_every_scale_bit)
         fail_msg("of %u flipped bits of scales codes show only %u", count, codes_too);
 }
 
-/* --- one result, whatever computes it ----------------------------------------------------------
- */
+/* --- one result, whatever computes it --------------------------------------------------------- */
 
 /* Damages a few bytes of codes and scales, and sometimes the original or the global scale. */
 static void damage(vehicle *v, uint64_t key)

@@ -22,8 +22,7 @@
 
 enum { PAGE = 4096 };
 
-/* --- what a download leaves ---------------------------------------------------------------------
- */
+/* --- what a download leaves ------------------------------------------------------------------- */
 
 typedef struct bytes {
     unsigned char *at;
@@ -160,8 +159,7 @@ static const char *cached(const char *name)
     return snapshot; /* lives as long as the program */
 }
 
-/* --- results ------------------------------------------------------------------------------------
- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static sb_check_options only_hashes(void)
 {
@@ -203,8 +201,7 @@ static sb_check_state state_of(const char *path, const sb_check_options *options
     return state;
 }
 
-/* --- tests --------------------------------------------------------------------------------------
- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 TEST(test_known)
 {

@@ -45,8 +45,7 @@ TEST(kendall_by_pairs)
         }
 }
 
-/* --- NVFP4 groups: the integers have the order of the scales and variances ----------------------
- */
+/* --- NVFP4 groups: the integers have the order of the scales and variances -------------------- */
 
 enum { ROWS = 9, COLS = 256, GROUPS = COLS / 16 };
 

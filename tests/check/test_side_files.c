@@ -13,8 +13,7 @@
 static const char tokenizer[] =
     "{\"added_tokens\": [{\"id\": 5, \"content\": \"<|end|>\", \"special\": true},\n"
     " {\"id\": 6, \"content\": \"<|im_end|>\"}, {\"id\": 7, \"content\": \"<|image|>\"}],\n"
-    " \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"abc\": "
-    "4},\n"
+    " \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"ab\": 3, \"abc\": 4},\n"
     " \"merges\": [[\"a\", \"b\"], [\"ab\", \"c\"]]}}";
 static const char tokenizer_config[] =
     "{\"added_tokens_decoder\": {\"5\": {\"content\": \"<|end|>\"}, \"6\": {\"content\": "

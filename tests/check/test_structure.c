@@ -24,8 +24,7 @@
 #define L1 "model.layers.1."
 #define E1 "model.layers.1.mlp.experts.1"
 
-/* --- messages ------------------------------------------------------------------------------------
- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *vehicle, *plant;
@@ -105,8 +104,7 @@ TEST(test_messages)
     }
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static size_t count_of(const folder_result *r, unsigned check, sb_level at_least)
 {
@@ -202,8 +200,7 @@ TEST(test_repetitions)
     folder_free(f);
 }
 
-/* --- damaged containers ------------------------------------------------------------------------
- */
+/* --- damaged containers ----------------------------------------------------------------------- */
 
 static folder_result *check_path(const char *path)
 {
@@ -296,8 +293,7 @@ TEST(test_damaged_folders)
     }
 }
 
-/* --- real sizes --------------------------------------------------------------------------------
- */
+/* --- real sizes ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *format, *identity;

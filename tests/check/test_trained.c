@@ -40,8 +40,7 @@ static const char *in_format(const char *words, char text[TEXT])
     return text;
 }
 
-/* --- sound --------------------------------------------------------------------------------------
- */
+/* --- sound ------------------------------------------------------------------------------------ */
 
 /* Formats that are not quantized, and further options of those that are; all these formats without
  * options are tested, too. */
@@ -89,8 +88,8 @@ TEST(sound_formats)
         expect_both_sound(test_quantized_format(i));
 }
 
-/* --- what only large models have -----------------------------------------------------------------
- * A few hundred steps of training give no outliers. Outliers that this test adds are no fault,
+/* --- what only large models have -------------------------------------------------------------- */
+/* A few hundred steps of training give no outliers. Outliers that this test adds are no fault,
  * either. */
 
 static int is_matrix(const folder_tensor *t)
@@ -198,8 +197,7 @@ TEST(sound_variations)
     }
 }
 
-/* --- faults -------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 #define L1 "model.layers.1."
 #define L3 "model.layers.3."
@@ -264,8 +262,7 @@ TEST(planted_faults)
     assert_int_equal(wrong, 0);
 }
 
-/* --- the head -----------------------------------------------------------------------------------
- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 #define HEAD "mtp.layers.0."
 

@@ -131,11 +131,11 @@ static int screen(int only)
         double start = seconds();
         tally t = check((sb_fn)fn, 0, INPUTS, 0);
         int good = t.wrong == 0 && t.inputs == INPUTS;
-        printf("%s screen %s: %llu inputs, %llu special, %llu by MPFR, %llu wrong, "
-               "%.1f s on %d threads\n",
-               good ? "PASS" : "FAIL", oracle_table[fn].name, (unsigned long long)t.inputs,
-               (unsigned long long)t.special, (unsigned long long)t.by_mpfr,
-               (unsigned long long)t.wrong, seconds() - start, (int)sb_threads());
+        printf(
+            "%s screen %s: %llu inputs, %llu special, %llu by MPFR, %llu wrong, %.1f s on %d threads\n",
+            good ? "PASS" : "FAIL", oracle_table[fn].name, (unsigned long long)t.inputs,
+            (unsigned long long)t.special, (unsigned long long)t.by_mpfr,
+            (unsigned long long)t.wrong, seconds() - start, (int)sb_threads());
         fflush(stdout);
         passed += good ? 1 : 0;
         failed += good ? 0 : 1;
@@ -231,8 +231,9 @@ static int write_exceptions(const char *path)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: all32 --screen [FUNCTION] | --full FUNCTION --part I/N [--log FILE] | "
-                    "--write-exceptions FILE\n");
+    fprintf(
+        stderr,
+        "usage: all32 --screen [FUNCTION] | --full FUNCTION --part I/N [--log FILE] | --write-exceptions FILE\n");
     return 2;
 }
 

@@ -5,7 +5,7 @@
 
 #include "ref/base/bytes.h"
 
-/* --- f(x) with an error below 2^(4 - precision) |f(x)| ------------------------------------- */
+/* --- f(x) with an error below 2^(4 - precision) |f(x)| ---------------------------------------- */
 
 static void mpfr_rsqrt_of(mpfr_t y, mpfr_t x, mpfr_prec_t precision)
 {
@@ -63,7 +63,7 @@ static void mpfr_softplus_of(mpfr_t y, mpfr_t x, mpfr_prec_t precision)
     mpfr_log1p(y, y, MPFR_RNDN);
 }
 
-/* --- the same in binary64 by the C library ------------------------------------------------- */
+/* --- the same in binary64 by the C library ---------------------------------------------------- */
 
 static double libm_rsqrt(double x)
 {
@@ -110,7 +110,7 @@ int oracle_asks_core(sb_fn fn, float x)
     return !(x == 0 && (fn == SB_FN_sin || fn == SB_FN_log1p));
 }
 
-/* --- rounding ------------------------------------------------------------------------------ */
+/* --- rounding --------------------------------------------------------------------------------- */
 
 int oracle_round(mpfr_t y, int slack, float *rounded)
 {

@@ -9,7 +9,7 @@
 #include "ref/formats/format.h"
 #include "tests/gate/check_op.h"
 
-/* --- swiglu --------------------------------------------------------------------------------- */
+/* --- swiglu ----------------------------------------------------------------------------------- */
 
 static float *run_swiglu(const sb_gate_case *c, int how)
 {
@@ -66,7 +66,7 @@ TEST(test_swiglu)
         }
 }
 
-/* --- quantized inputs ----------------------------------------------------------------------- */
+/* --- quantized inputs ------------------------------------------------------------------------- */
 
 /* The mistakes of a kernel. */
 typedef enum slip {

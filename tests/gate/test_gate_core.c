@@ -346,7 +346,7 @@ TEST(every_wrong_bit_is_refused)
     sb_gate_case_free(c);
 }
 
-/* --- sound files that are no case ------------------------------------------------------------ */
+/* --- sound files that are no case ------------------------------------------------------------- */
 
 /* Writes a file again with one change. */
 typedef struct edit {

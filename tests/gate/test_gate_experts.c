@@ -132,7 +132,7 @@ static float *run(const sb_gate_case *c, int fault, slip how, int backwards)
     return out;
 }
 
-/* --- the real values, in 300 bits ----------------------------------------------------------- */
+/* --- the real values, in 300 bits ------------------------------------------------------------- */
 
 static void sum_of(const sb_gate_case *c, layer of, uint32_t expert, uint32_t row, mpfr_t *x,
                    size_t n, double *scratch, mpfr_t sum)
@@ -236,7 +236,7 @@ static void check_real(const sb_gate_case *c)
     free(gate);
 }
 
-/* --- tests ---------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 static void check_kernels(const sb_gate_case *c)
 {
@@ -346,7 +346,7 @@ TEST(test_faults_of_kernels_show)
     }
 }
 
-/* --- the sum of experts --------------------------------------------------------------------- */
+/* --- the sum of experts ----------------------------------------------------------------------- */
 
 static float *run_combine(const sb_gate_case *c, int backwards)
 {

@@ -69,7 +69,7 @@ static void is_ok(const bench *b, sb_status status)
         fail_msg("%s", b->err.text);
 }
 
-/* --- right kernels --------------------------------------------------------------------------- */
+/* --- right kernels ---------------------------------------------------------------------------- */
 static void check_sum(bench *b)
 {
     is_ok(b, SUM(sum_blocks<NONE>));
@@ -146,7 +146,7 @@ TEST(test_right_kernels)
     assert_true(different > SCHEDULES / 2); /* the seed does change the order */
 }
 
-/* --- faults ---------------------------------------------------------------------------------- */
+/* --- faults ----------------------------------------------------------------------------------- */
 /* The launch fails in every schedule. The message contains the kernel's name and one of the
  * texts. */
 template <class L>

@@ -106,7 +106,7 @@ TEST(test_places)
     RIGHT(a_thousand, 1, 1024, a_thousand_expected, 1024);
 }
 
-/* --- warps ----------------------------------------------------------------------------------- */
+/* --- warps ------------------------------------------------------------------------------------ */
 KERNEL(shuffles)
 {
     const unsigned all = 0xffffffffu, t = threadIdx.x;
@@ -247,7 +247,7 @@ TEST(test_warps)
     REFUSED(absent_lanes, 1, 20, "in a warp of 20 lanes");
 }
 
-/* --- memory ---------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 KERNEL(bytes_of_a_word) /* four threads write a word, byte by byte: no race */
 {
     SB_SHARED(unsigned char, bytes, 256);
@@ -361,7 +361,7 @@ TEST(test_memory)
     assert_non_null(strstr(err.text, "which no thread has written"));
 }
 
-/* --- atomic operations ----------------------------------------------------------------------- */
+/* --- atomic operations ------------------------------------------------------------------------ */
 KERNEL(atomics)
 {
     SB_SHARED(unsigned, sum, 8);
@@ -425,7 +425,7 @@ TEST(test_atomics)
     REFUSED(plain_and_atomic, 1, 32, "a race: ");
 }
 
-/* --- barriers and copies --------------------------------------------------------------------- */
+/* --- barriers and copies ---------------------------------------------------------------------- */
 KERNEL(zeros) /* a copy of 4 bytes of 16: the others become zero */
 {
     SB_SHARED_DYNAMIC(unsigned, four);
@@ -536,7 +536,7 @@ TEST(test_barriers_and_copies)
     REFUSED(left_bulk, 1, 1, "the block ends with bulk copies under way");
 }
 
-/* --- launches -------------------------------------------------------------------------------- */
+/* --- launches --------------------------------------------------------------------------------- */
 TEST(test_launches)
 {
     fresh(0);
@@ -592,7 +592,7 @@ TEST(test_seeds) /* the same seed gives the same order and the same first fault 
     assert_true(different > 0);
 }
 
-/* --- arithmetic ------------------------------------------------------------------------------ */
+/* --- arithmetic ------------------------------------------------------------------------------- */
 TEST(test_arithmetic)
 {
     const uint64_t key = sb_rng_key(7, "fma");

@@ -72,8 +72,8 @@ sb_cost_shape shape_of(uint32_t rows, uint32_t cols)
     return shape;
 }
 
-/* --- the stream --------------------------------------------------------------------------------
- * forms: 1 values leave, 2 staged for layers, 4 for experts. */
+/* --- the stream ------------------------------------------------------------------------------- */
+/* forms: 1 values leave, 2 staged for layers, 4 for experts. */
 template <class ADDED>
 sb_status run_norm(counted &c, const fused_shape &s, uint32_t rows, unsigned forms,
                    const ADDED &added)
@@ -322,8 +322,8 @@ TEST_WITH(test_gdn, NULL, test_release)
     });
 }
 
-/* --- choices -----------------------------------------------------------------------------------
- * Also the kernels in the files that these include. */
+/* --- choices ---------------------------------------------------------------------------------- */
+/* Also the kernels in the files that these include. */
 void check_apart(const fused_shape &s, uint32_t rows)
 {
     const uint32_t pairs = rows * s.k, n = 5000, parts = fused_blocks(n, 4096);
@@ -485,8 +485,8 @@ TEST_WITH(test_steps, NULL, test_release)
     });
 }
 
-/* --- many rows ---------------------------------------------------------------------------------
- * The ledger assigns the same kernels to a call as the host side of the ops. */
+/* --- many rows -------------------------------------------------------------------------------- */
+/* The ledger assigns the same kernels to a call as the host side of the ops. */
 TEST(test_many)
 {
     for (uint32_t rows = 1; rows < 1200; rows += 21)

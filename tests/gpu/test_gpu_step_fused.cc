@@ -216,8 +216,8 @@ TEST_WITH(test_bits, NULL, test_release)
     }
 }
 
-/* --- how many launches -------------------------------------------------------------------------
- * Of 40 layers, which are ten periods of four layers: one with everything else, and nine times the
+/* --- how many launches ------------------------------------------------------------------------ */
+/* Of 40 layers, which are ten periods of four layers: one with everything else, and nine times the
  * difference between two periods and one. */
 static void count_launches(const char *format, const char *profile)
 {

@@ -99,8 +99,7 @@ static void run(const char *preset, const char *type)
         fail_msg("%s", err.text);
     hf_forced_run(&f, &fixture, &sb_backend_ref()->ops);
     printf("recorded op                 values same(%%)    wide  same(%%)  open(%%)     apart     "
-           "ours "
-           "  theirs  ties\n");
+           "ours   theirs  ties\n");
     for (int op = 0; op < FORCED_OPS; op++)
         if (forced_applies(&f, (forced_op)op))
             print_row(&f, (forced_op)op);

@@ -76,9 +76,9 @@ static void check_row(const forced *f, forced_op op)
 {
     const forced_row *r = &f->rows[op];
     const char *name = forced_op_name(op), *model = f->fixture->name;
-    printf("%-6s %-12s %6zu values, %6zu identical, worst %.5f of the bound, mtp.py in its own "
-           "%.5f\n",
-           model, name, r->compared, r->identical, r->apart, r->theirs);
+    printf(
+        "%-6s %-12s %6zu values, %6zu identical, worst %.5f of the bound, mtp.py in its own %.5f\n",
+        model, name, r->compared, r->identical, r->apart, r->theirs);
     if (!forced_passed(f, op))
         fail_msg("%s %s: %s", model, name, r->first);
     if (!(r->ours <= 1.0) || !(r->theirs <= 1.0))

@@ -127,8 +127,7 @@ void forced_run_print(const forced_run *run)
         const sb_op_verdict *v = &run->verdicts.ops[op];
         if (v->compared || v->values.not_judged)
             printf("  %-18s %-10s %8zu compared %8zu identical %8zu open %4zu inside %4zu not "
-                   "judged, worst "
-                   "%.3g, median %.3g, %zu near ties\n",
+                   "judged, worst %.3g, median %.3g, %zu near ties\n",
                    sb_op_name(op), sb_verdict_name(v->verdict), v->compared, v->identical, v->open,
                    v->values.inside, v->values.not_judged, v->worst, v->median, v->near_ties);
     }

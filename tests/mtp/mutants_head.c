@@ -123,8 +123,7 @@ void sb_slip_recycled_true(sb_slip_game *game, sb_slip_stage stage)
         memcpy(game->head, game->live->mtp_hidden, game->model->config.hidden_size * sizeof(float));
 }
 
-/* --- harmless -----------------------------------------------------------------------------------
- */
+/* --- harmless --------------------------------------------------------------------------------- */
 
 void sb_slip_replay(sb_slip_game *game, sb_slip_stage stage)
 {

@@ -301,8 +301,7 @@ TEST(test_eviction)
     sb_prefix_store_free(whole);
 }
 
-/* --- planted faults ----------------------------------------------------------------------------
- */
+/* --- planted faults --------------------------------------------------------------------------- */
 
 typedef enum fault { SOUND, STALE, LATER, CONV_SHIFTED, OTHER_TOKENS, HEAD_BEHIND, FAULTS } fault;
 
@@ -397,8 +396,7 @@ TEST(test_changed_entries_are_refused)
     }
 }
 
-/* --- other knobs -------------------------------------------------------------------------------
- */
+/* --- other knobs ------------------------------------------------------------------------------ */
 
 /* Chunks: a hit has the same bits as a run with an empty store. They are the bits of one call if B
  * is a multiple of 64, and other bits if not. */
@@ -452,8 +450,7 @@ TEST(test_rounds_with_chunks)
     sb_prefix_store_free(store);
 }
 
-/* --- wrong use, and memory that is not there ---------------------------------------------------
- */
+/* --- wrong use, and memory that is not there -------------------------------------------------- */
 
 TEST(test_wrong_use)
 {

@@ -28,8 +28,7 @@ typedef struct outcome {
     sb_session *session;
 } outcome;
 
-/* --- a hook that looks at prompts ----------------------------------------------------------------
- */
+/* --- a hook that looks at prompts ------------------------------------------------------------- */
 
 /* calls: calls of linear layers with all rows of a prompt; widest: the largest number of columns
  * among them; spoil: the call in which a bit is changed, 0 for none. Experts get only some of the
@@ -67,8 +66,7 @@ static sb_session *new_session(const sb_model *model, const sb_knobs *knobs, int
     return session;
 }
 
-/* --- prompts and steps -------------------------------------------------------------------------
- */
+/* --- prompts and steps ------------------------------------------------------------------------ */
 
 static outcome feed(const sb_model *model, const sb_knobs *knobs, int mtp, const uint32_t *ids,
                     size_t n, size_t at_once)

@@ -9,8 +9,7 @@ static float bf16(float x)
     return sb_round_to(SB_FORMAT_bf16, x);
 }
 
-/* --- what a tensor shares ----------------------------------------------------------------------
- */
+/* --- what a tensor shares --------------------------------------------------------------------- */
 
 static void nobody_shares(formula *how)
 {
@@ -49,8 +48,7 @@ static void four_over_six(formula *how)
     how->rule = SB_SCALE_RULE_four_over_six;
 }
 
-/* --- integers ----------------------------------------------------------------------------------
- */
+/* --- integers --------------------------------------------------------------------------------- */
 
 static void unsigned_scales(formula *how)
 {
@@ -76,8 +74,7 @@ static void sevenths(formula *how)
     how->quantize = int4_sevenths;
 }
 
-/* --- ties --------------------------------------------------------------------------------------
- */
+/* --- ties ------------------------------------------------------------------------------------- */
 
 /* The code of a quotient that lies between two codes goes to the larger one. */
 static unsigned away(unsigned code, float q, float (*value)(uint8_t), unsigned top)

@@ -97,8 +97,7 @@ source_layer source_layer_of(const sb_checkpoint *source, const char *module)
     return layer;
 }
 
-/* --- the largest magnitude that fused layers share ---------------------------------------------
- */
+/* --- the largest magnitude that fused layers share -------------------------------------------- */
 
 static const char *const families[][4] = {
     {"q_proj", "k_proj", "v_proj", NULL},
@@ -147,8 +146,7 @@ static float shared_amax(const formula *how, const sb_checkpoint *source, const 
     return amax;
 }
 
-/* --- bands -------------------------------------------------------------------------------------
- */
+/* --- bands ------------------------------------------------------------------------------------ */
 
 static void allocate(const quantizer_row *row, const formula *how, const sb_band *all,
                      requantized *result)

@@ -73,7 +73,7 @@ static void shuffle(cursor *c, size_t n, float *a, float *b)
     }
 }
 
-/* --- the families: each fills n terms -------------------------------------------------------- */
+/* --- the families: each fills n terms --------------------------------------------------------- */
 
 static void fill_normal(cursor *c, size_t n, float *a, float *b)
 {

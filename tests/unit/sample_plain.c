@@ -8,7 +8,7 @@
 #include "ref/math/exact.h"
 #include "ref/math/fn.h"
 
-/* --- P-2 to P-7 --------------------------------------------------------------------------------*/
+/* --- P-2 to P-7 ------------------------------------------------------------------------------- */
 
 /* What the steps pass on: e of P-3 (`e`), and e for the steps that decide which tokens stay
  * (`seen`). */
@@ -170,7 +170,7 @@ void plain_probabilities(plain_mistake mistake, const sb_sampling *s, const floa
     free(w.seen);
 }
 
-/* --- P-8 to P-13 -------------------------------------------------------------------------------*/
+/* --- P-8 to P-13 ------------------------------------------------------------------------------ */
 
 static uint32_t word_of(plain_mistake m, const sb_sampling *s, uint32_t token, uint64_t position,
                         sb_purpose purpose)

@@ -45,7 +45,7 @@ void sample_vectors_close(sample_vectors *vectors)
     free(vectors);
 }
 
-/* --- reading -----------------------------------------------------------------------------------*/
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static json_t *list(const sample_vectors *v, const char *key)
 {
@@ -108,8 +108,7 @@ static uint64_t set_place(const sample_vectors *v, size_t index, sb_sampling *s)
     return hex(json_array_get(place, 2));
 }
 
-/* --- comparing
- * --------------------------------------------------------------------------------- */
+/* --- comparing * ------------------------------------------------------------------------------ */
 
 /* The settings of a row, or settings that keep everything if it has none. */
 static sb_sampling settings_of(const json_t *row)

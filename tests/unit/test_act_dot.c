@@ -52,8 +52,7 @@ static float round_sum(mpfr_t sum)
     return mpfr_zero_p(sum) ? 0.0f : mpfr_get_flt(sum, MPFR_RNDN);
 }
 
-/* --- layers
- * ---------------------------------------------------------------------------------------- */
+/* --- layers * --------------------------------------------------------------------------------- */
 
 typedef struct kind {
     const char *settings, *scheme, *form;
@@ -303,8 +302,7 @@ TEST(test_params_in_binary32)
     free(l);
 }
 
-/* --- the cache
- * --------------------------------------------------------------------------------------- */
+/* --- the cache * ------------------------------------------------------------------------------ */
 
 /* K-24: "fp8 keeps D4(E4(RN(x / z))) for every element x" */
 TEST_WITH(test_store, NULL, test_release)

@@ -74,8 +74,7 @@ static sb_knobs set(sb_knobs knobs, const char *knob, const char *value)
     return knobs;
 }
 
-/* --- rows ----------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* Rows whose groups hold one kind of value each: the largest finite value, subnormals, ties of both
  * formats, zeros of both signs, values that saturate a static scale. Each group has one ordinary
@@ -127,8 +126,7 @@ static void draw_rows(const sb_knobs *knobs, uint64_t seed, float *x)
         }
 }
 
-/* --- values
- * --------------------------------------------------------------------------------------- */
+/* --- values * --------------------------------------------------------------------------------- */
 
 static int same_double(double a, double b)
 {
@@ -205,8 +203,7 @@ TEST(test_forms)
     free(x);
 }
 
-/* --- special cases by hand
- * ---------------------------------------------------------------------------- */
+/* --- special cases by hand * ------------------------------------------------------------------ */
 
 static double first_value(const char *settings, const kind *k, sb_factor input, float fill, float x)
 {
@@ -274,8 +271,7 @@ TEST(test_poison)
         }
 }
 
-/* --- laws of K-17
- * ------------------------------------------------------------------------------------- */
+/* --- laws of K-17 * --------------------------------------------------------------------------- */
 
 static double single(double x)
 {
@@ -347,8 +343,7 @@ TEST(test_laws)
     free(x);
 }
 
-/* --- which layers
- * ------------------------------------------------------------------------------------- */
+/* --- which layers * --------------------------------------------------------------------------- */
 
 TEST(test_schemes)
 {

@@ -68,8 +68,7 @@ static samebit_session *new_with_head(void)
     return new_session(&options);
 }
 
-/* --- checkpoints -------------------------------------------------------------------------------
- */
+/* --- checkpoints ------------------------------------------------------------------------------ */
 
 TEST(checkpoint_says_what_it_is)
 {
@@ -178,8 +177,7 @@ TEST(logits_are_those_of_the_library)
     sb_model_close(model);
 }
 
-/* --- sessions ----------------------------------------------------------------------------------
- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 TEST(drafts_change_no_token)
 {
@@ -348,8 +346,7 @@ TEST(options_are_checked)
     samebit_session_free(NULL);
 }
 
-/* --- states ------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 TEST(a_state_goes_on)
 {
@@ -436,8 +433,7 @@ TEST(a_state_file_belongs)
     samebit_session_free(foreign);
 }
 
-/* --- lives and threads -------------------------------------------------------------------------
- */
+/* --- lives and threads ------------------------------------------------------------------------ */
 
 TEST(any_order_of_freeing)
 {

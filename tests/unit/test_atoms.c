@@ -18,8 +18,7 @@
 
 enum { MOST = 64 };
 
-/* --- the same in long double --------------------------------------------------------------------
- */
+/* --- the same in long double ------------------------------------------------------------------ */
 
 static int exponent_of(long double x, int least)
 {
@@ -100,9 +99,7 @@ static float wide_dot(const sb_atom *atom, int least, const float *a, const floa
     return sum;
 }
 
-/* --- operands
- * -------------------------------------------------------------------------------------
- */
+/* --- operands * ------------------------------------------------------------------------------- */
 
 static const struct {
     sb_format format;
@@ -214,9 +211,7 @@ TEST(test_changed_rows)
     }
 }
 
-/* --- by hand
- * --------------------------------------------------------------------------------------
- */
+/* --- by hand * -------------------------------------------------------------------------------- */
 
 static float of(sb_atom_id id, sb_format format, float c, size_t n, const float *pairs)
 {

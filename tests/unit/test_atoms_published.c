@@ -18,8 +18,7 @@
 
 static const char *path = "golden/atoms/published.safetensors";
 
-/* --- changed rows
- * ------------------------------------------------------------------------------- */
+/* --- changed rows * --------------------------------------------------------------------------- */
 
 typedef enum change { FINER, COARSER, HALVED, REORDERED, CHANGES } change;
 
@@ -62,8 +61,7 @@ static int tells(const atom_vectors *v, change which)
     return v->row->addend == SB_ATOM_FIRST || v->row->sums == SB_ATOM_F16;
 }
 
-/* --- what may differ ----------------------------------------------------------------------------
- */
+/* --- what may differ -------------------------------------------------------------------------- */
 
 typedef struct tally {
     size_t equal, groups, signs, unexplained, first;
@@ -93,8 +91,7 @@ static tally judge(const atom_vectors *v)
     return t;
 }
 
-/* --- all sets of the file -----------------------------------------------------------------------
- */
+/* --- all sets of the file --------------------------------------------------------------------- */
 
 typedef void with(const atom_vectors *v, void *ctx);
 
@@ -178,8 +175,7 @@ TEST(test_other_rows)
                      sb_atoms[id].name);
 }
 
-/* --- the lines of docs/atoms.md -----------------------------------------------------------------
- */
+/* --- the lines of docs/atoms.md --------------------------------------------------------------- */
 
 static void line(const atom_vectors *v, void *ctx)
 {

@@ -61,7 +61,7 @@ static void tight(const char *what, double most)
     assert_true(most > 0x1p-13);
 }
 
-/* --- convolution --------------------------------------------------------------------------- */
+/* --- convolution ------------------------------------------------------------------------------ */
 
 static void plain_conv(const sb_knobs *k, const float *w, const float *u, float *out, int order)
 {
@@ -106,7 +106,7 @@ TEST_WITH(test_conv, NULL, test_release)
     }
 }
 
-/* --- gates --------------------------------------------------------------------------------- */
+/* --- gates ------------------------------------------------------------------------------------ */
 
 static float plain_softplus_form(const sb_knobs *k, float x)
 {
@@ -162,7 +162,7 @@ TEST_WITH(test_gates, NULL, test_release)
     }
 }
 
-/* --- l2norm -------------------------------------------------------------------------------- */
+/* --- l2norm ----------------------------------------------------------------------------------- */
 
 enum { DK = 32 };
 

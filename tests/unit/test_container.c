@@ -10,7 +10,7 @@
 #include "ref/container/safetensors.h"
 #include "ref/container/show.h"
 
-/* --- JSON ------------------------------------------------------------------------------------ */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 typedef struct json_case {
     const char *text; /* ' for " */
@@ -196,7 +196,7 @@ TEST(test_json_fields_name_what_they_found)
     free(text);
 }
 
-/* --- dtypes and shown names ------------------------------------------------------------------ */
+/* --- dtypes and shown names ------------------------------------------------------------------- */
 
 TEST(test_dtype_bytes)
 {
@@ -327,8 +327,7 @@ TEST(test_a_file_is_read_as_it_is)
     free(bytes);
 }
 
-/* --- memory for parsing a text
- * ------------------------------------------------------------------ */
+/* --- memory for parsing a text * -------------------------------------------------------------- */
 
 static size_t taken, most_taken; /* bytes that jansson holds, and their maximum */
 
@@ -412,8 +411,7 @@ TEST(test_memory_of_a_text)
     }
 }
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static const char *const texts[] = {
     "{'a string of more than sixteen bytes': 'and another one of more than thirty-two bytes', "

@@ -77,10 +77,10 @@ TEST(test_a_damaged_file_is_left_out)
 {
     scratch_path dir = folder(MAP);
     scratch_write_safetensors(dir.text, "s1.safetensors", A, 2);
-    check_survey(dir.text,
-                 "file s1.safetensors -: 1 bytes at data offset 1 follow the last tensor, expected "
-                 "the end of the file\n",
-                 "b@s2.safetensors c@s2.safetensors");
+    check_survey(
+        dir.text,
+        "file s1.safetensors -: 1 bytes at data offset 1 follow the last tensor, expected the end of the file\n",
+        "b@s2.safetensors c@s2.safetensors");
     scratch_remove(dir.text);
 }
 

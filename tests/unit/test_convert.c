@@ -275,7 +275,7 @@ TEST(test_unusual_storage_comes_back)
     sb_conversion_free(&back);
 }
 
-/* --- a mixed checkpoint --------------------------------------------------------------------- */
+/* --- a mixed checkpoint ----------------------------------------------------------------------- */
 
 static const char mixed_config[] =
     "{\"quantization_config\": {\"quant_method\": \"modelopt\", \"quant_algo\": "
@@ -465,8 +465,7 @@ TEST(test_config_keeps_its_bytes)
     (void)remove(path_of("config/hf_quant_config.json"));
 }
 
-/* --- refusals -----------------------------------------------------------------------------------
- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 TEST(test_targets_are_not_lost)
 {
@@ -561,7 +560,7 @@ TEST(test_what_no_dialect_can_say)
     assert_int_not_equal(lstat(to, &info), 0);
 }
 
-/* --- damaged origins ------------------------------------------------------------------------- */
+/* --- damaged origins -------------------------------------------------------------------------- */
 
 /* A folder with the tensors of `from` and one pair of metadata. */
 static const char *with_metadata(const char *from, const char *tensor, const char *key,

@@ -49,8 +49,7 @@ static sb_delta_rule_args inputs(const struct regime *r, size_t rows)
                                 .out = test_copy(NULL, rows * DV)};
 }
 
-/* --- the engines --------------------------------------------------------------------------------
- */
+/* --- the engines ------------------------------------------------------------------------------ */
 
 typedef enum fault { NONE, STATE_DROPPED, DECAY_MISSED, ROW_TWICE, ROW_LOST, FAULTS } fault;
 static const char *const fault_names[] = {"none", "the state is not carried over a border",
@@ -108,8 +107,7 @@ static void run(size_t chunk, const sb_delta_rule_args *a, fault f)
     g[chunk] = decay;
 }
 
-/* --- the balls ----------------------------------------------------------------------------------
- */
+/* --- the balls -------------------------------------------------------------------------------- */
 
 typedef struct balls {
     sb_ball out[MOST * DV], state[DK * DV];

@@ -6,8 +6,7 @@
 #include "tests/lib/suite.h"
 #include "tools/judge/compare/explain.h"
 
-/* --- the verdict of a run
- * ----------------------------------------------------------------------- */
+/* --- the verdict of a run * ------------------------------------------------------------------- */
 
 /* A run whose tokens have these verdicts, without any op. */
 static sb_verdicts make(const sb_verdict *tokens, size_t count)
@@ -93,8 +92,7 @@ TEST(near_ties_are_few)
     expect(&v, 0, SB_VERDICT_MISTRUSTED, "2 of 4 tokens are near ties");
 }
 
-/* --- the kept steps
- * ----------------------------------------------------------------------------- */
+/* --- the kept steps * ------------------------------------------------------------------------- */
 
 static sb_step make_step(uint64_t position, size_t rows, size_t entries)
 {
@@ -181,8 +179,7 @@ TEST(rows_behind_the_failure_are_cut)
     sb_keep_free(&k);
 }
 
-/* --- words --------------------------------------------------------------------------------------
- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 TEST(every_change_has_words)
 {

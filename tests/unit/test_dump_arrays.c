@@ -19,8 +19,7 @@ static scratch_path scratch_map(scratch_path dir, const char *text)
     return scratch_join(dir.text, "map.json");
 }
 
-/* --- fixtures -----------------------------------------------------------------------------------
- */
+/* --- fixtures --------------------------------------------------------------------------------- */
 
 static void check_fixture(const char *path, const dump_given *given, size_t steps, size_t rows,
                           size_t taps, size_t unknown, const char *first)
@@ -101,8 +100,7 @@ TEST(test_sglang)
     scratch_remove(dir.text);
 }
 
-/* --- refusals
- * ----------------------------------------------------------------------------------- */
+/* --- refusals * ------------------------------------------------------------------------------- */
 
 TEST(test_hostile)
 {
@@ -247,8 +245,7 @@ TEST(test_headers)
     scratch_remove(dir.text);
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* Writes a .npy of binary32, or of a type of 4-byte integers, with ascending elements. */
 static void write_npy(scratch_path dir, const char *name, const char *descr, const char *shape,
@@ -455,8 +452,7 @@ TEST(test_unpacked)
     scratch_remove(dir.text);
 }
 
-/* --- ranks --------------------------------------------------------------------------------------
- */
+/* --- ranks ------------------------------------------------------------------------------------ */
 
 /* Plays a dump of two ranks; the second has this file of the fixture as its embedding. */
 static sb_status play_ranks(const char *second, sb_error *err)

@@ -17,8 +17,7 @@
 
 enum { TOP = 5 };
 
-/* --- the comparison -----------------------------------------------------------------------------
- */
+/* --- the comparison --------------------------------------------------------------------------- */
 
 typedef struct form {
     double shift;      /* added to all values of a row */
@@ -263,8 +262,7 @@ TEST(test_divergence_from_below)
     assert_true(sb_near_kl_least(&ours, &floored) > whole - 0.05);
 }
 
-/* --- lists of answers ---------------------------------------------------------------------------
- */
+/* --- lists of answers ------------------------------------------------------------------------- */
 
 /* Adds a token with its own value and a list of three. The token is the first entry of the list
  * unless is_beyond. */
@@ -359,8 +357,7 @@ TEST(test_a_list_of_all_ids)
     sb_spoken_clear(&s);
 }
 
-/* --- KLD base files -----------------------------------------------------------------------------
- */
+/* --- KLD base files --------------------------------------------------------------------------- */
 
 enum { CONTEXT = 4, VOCAB = 3, ROWS = CONTEXT - 1 - CONTEXT / 2, ROW = 2 * (VOCAB + 1 + 4) };
 

@@ -32,8 +32,7 @@ static uint32_t element(const sb_tensor *t, size_t i)
                         : t->data[i];
 }
 
-/* --- the expected result of each library, where it differs from ours
- * ----------------------------- */
+/* --- the expected result of each library, where it differs from ours * ------------------------ */
 static uint32_t e4m3_unsaturated(float x)
 {
     return sb_f32_to_e4m3_unsaturated(x);

@@ -33,8 +33,7 @@ static uint32_t last_code(sb_format format)
     return (1u << sb_format_bits(format)) - 1;
 }
 
-/* --- decoding ------------------------------------------------------------------------------------
- */
+/* --- decoding --------------------------------------------------------------------------------- */
 /* F-6, F-8, F-9, F-10 and F-12 define the value of a code; here it comes from the list of
  * values. */
 static double value_of(const codec *c, uint32_t code)
@@ -106,8 +105,7 @@ TEST(test_landmarks_of_decoding)
     assert_true(sb_uint4_to_f32(0x3f) == 15.0f && sb_uint8_to_f32(0xff) == 255.0f);
 }
 
-/* --- encoding ------------------------------------------------------------------------------------
- */
+/* --- encoding --------------------------------------------------------------------------------- */
 static void check_encode(const codec *c, float x)
 {
     uint32_t hint = 0, got = c->encode(x), expected = codec_expected(c, x, &hint);
@@ -237,8 +235,7 @@ TEST(test_landmarks_of_scales)
     }
 }
 
-/* --- arrays --------------------------------------------------------------------------------------
- */
+/* --- arrays ----------------------------------------------------------------------------------- */
 TEST(test_arrays_of_every_format)
 {
     enum { N = 301 };

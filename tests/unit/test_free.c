@@ -79,8 +79,7 @@ TEST(test_the_reference_is_identical)
     sb_verdicts_free(&p.v);
 }
 
-/* --- one fault at a time -------------------------------------------------------------------------
- */
+/* --- one fault at a time ---------------------------------------------------------------------- */
 
 enum { ROW = 12 }; /* the position of the spoiled row */
 

@@ -90,9 +90,7 @@ TEST(test_other_logits_are_seen)
     }
 }
 
-/* --- one level of a recording and the next
- * --------------------------------------------------------
- */
+/* --- one level of a recording and the next * -------------------------------------------------- */
 
 /* T-40: "The random number is a function of seed, run, call, op and element": asking for the logits
  * of all rows of a call does not change the noise of later calls. */

@@ -56,8 +56,8 @@ TEST(test_named_from_states)
     }
 }
 
-/* --- tokens alone --------------------------------------------------------------------------------
- * In this model a wrong state changes the tokens. Drafts are the true tokens, with every third one
+/* --- tokens alone ----------------------------------------------------------------------------- */
+/* In this model a wrong state changes the tokens. Drafts are the true tokens, with every third one
  * changed. */
 
 static const sb_model *random_model(void)
@@ -116,9 +116,7 @@ TEST(test_named_from_tokens)
     }
 }
 
-/* --- drafts that are not the head's
- * ----------------------------------------------------------------
- */
+/* --- drafts that are not the head's * --------------------------------------------------------- */
 
 static void from_elsewhere(const char *slip, int external, sb_verdict least, sb_verdict most,
                            const char *words)
@@ -226,9 +224,7 @@ TEST(test_a_near_tie)
     sb_session_free(session);
 }
 
-/* --- two sequences in a batch
- * ---------------------------------------------------------------------
- */
+/* --- two sequences in a batch * --------------------------------------------------------------- */
 
 typedef struct batch {
     sb_session *session[2];

@@ -207,7 +207,7 @@ TEST(test_around_the_branches)
     }
 }
 
-/* --- sb_root_power -------------------------------------------------------------------------- */
+/* --- sb_root_power ---------------------------------------------------------------------------- */
 
 static void check_root(double base, int numerator, unsigned denominator)
 {

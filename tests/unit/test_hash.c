@@ -234,8 +234,7 @@ TEST(test_faults_are_seen)
                       "differs model.layers.0.mlp.experts.0.up_proj: divisor");
 }
 
-/* --- stacks -------------------------------------------------------------------------------------
- */
+/* --- stacks ----------------------------------------------------------------------------------- */
 
 enum { E = 3, I = 4, H = 32 };
 
@@ -304,8 +303,7 @@ TEST(test_stacks_agree_with_experts)
                       "differs model.layers.1.mlp.experts.0.gate_proj: values");
 }
 
-/* --- integers -----------------------------------------------------------------------------------
- */
+/* --- integers --------------------------------------------------------------------------------- */
 
 enum { N = 8, K = 32, GROUP = 16, G = K / GROUP };
 
@@ -401,8 +399,7 @@ TEST(test_integer_packings_agree)
     sb_manifest_free(&m);
 }
 
-/* --- exact values -------------------------------------------------------------------------------
- */
+/* --- exact values ----------------------------------------------------------------------------- */
 
 static void compare_rows(const sb_matrix *m, const char *what)
 {
@@ -477,8 +474,7 @@ TEST(test_tables_are_those_of_the_law)
     }
 }
 
-/* --- manifests ----------------------------------------------------------------------------------
- */
+/* --- manifests -------------------------------------------------------------------------------- */
 
 static void write_file(const char *path, const char *text)
 {

@@ -14,8 +14,7 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T5-raw", "T6"};
 
-/* --- folders -----------------------------------------------------------------------------------
- */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 /* A folder of sb_make, opened as a model, so that its configuration is read back and every tensor
  * is bound. */
@@ -39,8 +38,7 @@ static sb_digest stored_digest(const made *m)
     return digest;
 }
 
-/* --- values, independent of the layout
- * --------------------------------------------------------- */
+/* --- values, independent of the layout * ------------------------------------------------------ */
 
 typedef void (*matrix_fn)(void *ctx, const sb_matrix *m);
 
@@ -86,8 +84,7 @@ static sb_digest value_digest(const made *m)
     return digest;
 }
 
-/* --- G-1: what the bytes depend on -------------------------------------------------------------
- */
+/* --- G-1: what the bytes depend on ------------------------------------------------------------ */
 
 static void check_digest(const char *recipe, const char *expected)
 {

@@ -53,8 +53,7 @@ static double magnitude(double x)
     return x < 0 ? -x : x;
 }
 
-/* --- one layer against its original --------------------------------------------------------------
- */
+/* --- one layer against its original ----------------------------------------------------------- */
 
 /* The properties of a layer that the checks need. */
 typedef struct layer {
@@ -188,8 +187,7 @@ static double most_error(const layer *l)
     }
 }
 
-/* --- a folder ------------------------------------------------------------------------------------
- */
+/* --- a folder --------------------------------------------------------------------------------- */
 
 typedef struct folder {
     const char *dir;
@@ -294,8 +292,7 @@ static void check_plain(const folder *f, const folder *original)
     assert_true(same > 10);
 }
 
-/* --- declarations
- * -------------------------------------------------------------------------------- */
+/* --- declarations * --------------------------------------------------------------------------- */
 
 static void check_declared_linear(const folder *f, const sb_declared *declared,
                                   const sb_make_linear *l)
@@ -350,8 +347,7 @@ static void check_declared(const folder *f)
     sb_declared_free(declared);
 }
 
-/* --- the tests -----------------------------------------------------------------------------------
- */
+/* --- the tests -------------------------------------------------------------------------------- */
 
 TEST(test_every_format)
 {

@@ -19,8 +19,7 @@ static void decode_bf16(const uint16_t *codes, size_t n, float *out)
         out[i] = sb_bf16_to_f32(codes[i]);
 }
 
-/* --- NVFP4 -------------------------------------------------------------------------------------
- */
+/* --- NVFP4 ------------------------------------------------------------------------------------ */
 
 /* 16 weights of a tensor whose largest magnitude is 93/256; element 11 is -0. */
 static const uint16_t block[16] = {0x3dcd, 0xbdcd, 0x3db8, 0xbd61, 0x3d4d, 0x3d08, 0xbccd, 0x3c4a,
@@ -133,8 +132,7 @@ TEST(test_four_over_six)
     assert_in_range(better, 100, 400);
 }
 
-/* --- FP8 ---------------------------------------------------------------------------------------
- */
+/* --- FP8 -------------------------------------------------------------------------------------- */
 
 /* G-10: "c = E4M3(bf16(w / S))": 455/448 of a tie, which the first rounding turns into a tie. */
 TEST(test_fp8_rounds_twice)
@@ -207,8 +205,7 @@ TEST(test_fp8_edges)
     assert_int_equal(codes[2][129], 0x7e);
 }
 
-/* --- integers -----------------------------------------------------------------------------------
- */
+/* --- integers --------------------------------------------------------------------------------- */
 
 /* -8, -1, 0, 1, 7, 3, -4, -7 with zero point 8 give these words. */
 TEST(test_int4_words)

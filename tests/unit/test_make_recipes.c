@@ -14,8 +14,7 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 static const char *const presets[] = {"T1", "T2", "T3", "T4", "T5", "T5-raw", "T6"};
 
-/* --- G-2: recipe mistakes -----------------------------------------------------------------------
- */
+/* --- G-2: recipe mistakes --------------------------------------------------------------------- */
 
 typedef struct moments {
     double mean, spread; /* spread: the root of the mean square distance from the mean */
@@ -244,8 +243,7 @@ TEST(test_mistakes)
     }
 }
 
-/* --- G-3: recipe predictable --------------------------------------------------------------------
- */
+/* --- G-3: recipe predictable ------------------------------------------------------------------ */
 
 static sb_codes codes_of(const sb_model *model, uint32_t used)
 {

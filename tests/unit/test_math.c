@@ -41,7 +41,7 @@ static void assert_bits(float got, uint32_t want)
     assert_int_equal(sb_bits_f32(got), want);
 }
 
-/* --- the oracle of reductions ---------------------------------------------------------------- */
+/* --- the oracle of reductions ----------------------------------------------------------------- */
 
 static void exact_sum(mpfr_t sum, const float *a, const float *b, size_t n)
 {
@@ -119,8 +119,7 @@ static void try_twins(seen *s, const family_case *c, float want)
     s->float_wrong += sb_bits_f32(in_binary32(c)) != sb_bits_f32(want);
 }
 
-/* --- every kernel against the oracle -----------------------------------------------------------
- */
+/* --- every kernel against the oracle ---------------------------------------------------------- */
 
 static unsigned long cases_wanted(void)
 {
@@ -208,7 +207,7 @@ TEST(test_kernels_keep_their_bound)
     assert_true(worst > 0.01); /* else these cases show nothing about the bound */
 }
 
-/* --- laws ---------------------------------------------------------------------------------- */
+/* --- laws ------------------------------------------------------------------------------------- */
 
 TEST(test_order_does_not_matter)
 {
@@ -390,7 +389,7 @@ TEST(test_zeros_and_single_products)
             assert_bits(sb_dot(cases[i].a, cases[i].b, cases[i].n), cases[i].want);
 }
 
-/* --- the wide accumulator -------------------------------------------------------------------- */
+/* --- the wide accumulator --------------------------------------------------------------------- */
 
 TEST(test_carries_are_resolved_in_time)
 {
@@ -410,8 +409,7 @@ TEST(test_carries_are_resolved_in_time)
     assert_bits(sb_exact_round(&acc), 0);
 }
 
-/* --- the rounding test -------------------------------------------------------------------------
- */
+/* --- the rounding test ------------------------------------------------------------------------ */
 
 TEST(test_rounding_test_is_not_fooled)
 {
@@ -439,8 +437,7 @@ TEST(test_rounding_test_is_not_fooled)
     assert_false(sb_round_certain((sb_partial){1, 0x1p-20}, ((size_t)1 << 28) + 1, &r));
 }
 
-/* --- selection and start ------------------------------------------------------------------------
- */
+/* --- selection and start ---------------------------------------------------------------------- */
 
 TEST(test_selection)
 {

@@ -14,8 +14,7 @@ static void near(double a, double b, double within)
         fail_msg("%.17g is not within %g of %.17g", a, within, b);
 }
 
-/* --- intervals ----------------------------------------------------------------------------------
- */
+/* --- intervals -------------------------------------------------------------------------------- */
 
 /* Published: Newcombe 1998, "Two-sided confidence intervals for the single proportion", method 3.
  */
@@ -104,8 +103,7 @@ TEST(design_effects)
     assert_true(sb_design_effect(x, ends, 0) == 1);
 }
 
-/* --- counters -----------------------------------------------------------------------------------
- */
+/* --- counters --------------------------------------------------------------------------------- */
 
 #define V "vllm:spec_decode_num_"
 #define POS(j, n)                                                                                  \
@@ -260,8 +258,7 @@ TEST(llama_timings)
     refuse("{\"timings\":{\"draft_n\":1,\"draft_n_accepted\":2}}", "bonus");
 }
 
-/* --- the verdict --------------------------------------------------------------------------------
- */
+/* --- the verdict ------------------------------------------------------------------------------ */
 
 /* A reference of n positions and K drafts; by_depth counts the accepted ones. */
 static sb_accept reference(size_t n, size_t K, const uint64_t *by_depth)

@@ -24,8 +24,7 @@
 
 enum { TURNS = 5000, THREADS = 5 };
 
-/* --- threads that cannot be started --------------------------------------------------------------
- */
+/* --- threads that cannot be started ----------------------------------------------------------- */
 static atomic_int may_start = 1 << 20, tried, stacks_wrong;
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *),
@@ -48,8 +47,7 @@ static int start_plain(pthread_t *thread, void *(*run)(void *), void *arg)
     return __real_pthread_create(thread, NULL, run, arg);
 }
 
-/* --- every turn once -----------------------------------------------------------------------------
- */
+/* --- every turn once -------------------------------------------------------------------------- */
 typedef struct count {
     atomic_uint turns[TURNS];
     atomic_uint of[THREADS + 1]; /* workers */
@@ -140,8 +138,7 @@ TEST(a_share_is_taken_over)
     sb_threads_set(0);
 }
 
-/* --- nested loops, and loops at the same time
- * ---------------------------------------------------- */
+/* --- nested loops, and loops at the same time * ----------------------------------------------- */
 typedef struct nest {
     count inner[THREADS];
     atomic_uint wrong;
@@ -220,8 +217,7 @@ TEST(hosts_do_not_meet)
     }
 }
 
-/* --- fork ----------------------------------------------------------------------------------------
- */
+/* --- fork ------------------------------------------------------------------------------------- */
 static int child_is_well(void)
 {
     count c = {.naps = 10};
@@ -262,8 +258,7 @@ TEST(a_child_has_threads_of_its_own)
     sb_threads_set(0);
 }
 
-/* --- the mode ------------------------------------------------------------------------------------
- */
+/* --- the mode --------------------------------------------------------------------------------- */
 static void spoil(void *ctx, size_t i, size_t worker)
 {
     (void)ctx;
@@ -297,8 +292,7 @@ TEST(workers_set_their_mode)
     sb_threads_set(0);
 }
 
-/* --- threads that cannot be created: each test in a child, which has none yet
- * -------------------- */
+/* --- threads that cannot be created: each test in a child, which has none yet * --------------- */
 static void in_a_child(int (*well)(void))
 {
     int status;
@@ -355,8 +349,7 @@ TEST(fewer_threads_do)
     assert_int_equal(stacks_wrong, 0);
 }
 
-/* --- the default number
- * -------------------------------------------------------------------------- */
+/* --- the default number * --------------------------------------------------------------------- */
 static void put(const char *folder, const char *name, const char *text)
 {
     char path[1024];

@@ -89,8 +89,7 @@ static sb_diff_report report_of(const sb_verdicts *v)
                             .sequences = 1};
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static json_t *at(json_t *document, const char *path)
 {
@@ -184,8 +183,7 @@ TEST(layers_are_named)
     json_decref(d);
 }
 
-/* --- text ---------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static char *text_of(const sb_verdicts *v, sb_diff_style style)
 {
@@ -228,8 +226,8 @@ TEST(text_says_it)
         "[7, 9]: found 2");
     has(text, "SKIPPED, 3 not judged");
     has(text, "0.0% judged alone, 0.0% inside segments between recorded values, 100.0% not judged");
-    has(text, "explanation: behaves like beta rounded to bf16 (beta=act): worst error/bound 300 "
-              "becomes 0.5\n");
+    has(text,
+        "explanation: behaves like beta rounded to bf16 (beta=act): worst error/bound 300 becomes 0.5\n");
     has(text, "\nFAIL: no correct implementation");
     free(text);
     text = text_of(&v, (sb_diff_style){.quiet = 1});
@@ -286,8 +284,7 @@ TEST(long_runs_are_short)
     sb_verdicts_free(&v);
 }
 
-/* --- JUnit --------------------------------------------------------------------------------------
- */
+/* --- JUnit ------------------------------------------------------------------------------------ */
 
 TEST(junit_counts)
 {

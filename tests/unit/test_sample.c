@@ -45,7 +45,7 @@ static void make_logits(const char *name, float *logits, uint32_t n)
         logits[i] = 2.0f * sb_rng_normal(key, i);
 }
 
-/* --- the vectors -------------------------------------------------------------------------------*/
+/* --- the vectors ------------------------------------------------------------------------------ */
 
 TEST_FIXTURE(open_vectors)
 {
@@ -107,8 +107,7 @@ TEST_WITH(test_mistakes, open_vectors, close_vectors)
     assert_int_equal(missed, 0);
 }
 
-/* --- what a draw must not depend on
- * ------------------------------------------------------------ */
+/* --- what a draw must not depend on * --------------------------------------------------------- */
 
 enum { PLACES = 120 };
 
@@ -231,7 +230,7 @@ TEST(test_large)
     free(p);
 }
 
-/* --- bad input ---------------------------------------------------------------------------------*/
+/* --- bad input -------------------------------------------------------------------------------- */
 
 static void expect_refused(sb_sampling s, const char *text)
 {

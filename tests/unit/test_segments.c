@@ -22,8 +22,7 @@ static sb_model *model_of(const char *preset)
     return test_model_open(test_checkpoint("test_segments", preset, "mistakes", "bf16", "text"));
 }
 
-/* --- bounds of balls ---------------------------------------------------------------------------
- */
+/* --- bounds of balls -------------------------------------------------------------------------- */
 
 /* Every op of a session also runs with inputs that are moved by up to `moved` of themselves, while
  * the bound is told `told`. */
@@ -190,8 +189,7 @@ TEST(test_balls)
     sb_model_close(model);
 }
 
-/* --- engines that lack values ------------------------------------------------------------------
- */
+/* --- engines that lack values ----------------------------------------------------------------- */
 
 /* Values inside fused kernels: between projections and their products, and inside the experts. */
 static const char fused[] =

@@ -17,9 +17,7 @@
 
 enum { CASES = 200000 };
 
-/* --- functions, in units of u of the result
- * -------------------------------------------------------
- */
+/* --- functions, in units of u of the result * ------------------------------------------------- */
 
 static long double units(float got, long double want)
 {
@@ -106,8 +104,7 @@ TEST(test_composed)
     assert_true(sb_sim_exp(&wide, -200.0f) == 0.0f && isinf(sb_sim_exp(&wide, 200.0f)));
 }
 
-/* --- libraries of functions ---------------------------------------------------------------------
- */
+/* --- libraries of functions ------------------------------------------------------------------- */
 
 /* T-81: "`any` has the largest figure of each column" */
 TEST(test_any_functions)
@@ -272,9 +269,7 @@ TEST(test_fused)
     assert_true(differ > CASES / 20);
 }
 
-/* --- reductions
- * -----------------------------------------------------------------------------------
- */
+/* --- reductions * ----------------------------------------------------------------------------- */
 
 enum { TERMS = 2100, SETS = 6 };
 
@@ -397,9 +392,7 @@ TEST(test_arithmetics)
         assert_non_null(sb_arithmetic_of(sb_sim_at(i)->arithmetic));
 }
 
-/* --- knobs
- * ----------------------------------------------------------------------------------------
- */
+/* --- knobs * ---------------------------------------------------------------------------------- */
 
 /* known.def has a row for every knob and knows all its values. A value that no sim implements makes
  * the ops that read it those of the reference. */

@@ -36,8 +36,7 @@ TEST_FIXTURE(close_model)
     return 0;
 }
 
-/* --- copies ------------------------------------------------------------------------------------
- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 TEST(test_copies)
 {
@@ -101,8 +100,7 @@ TEST(test_copies_without_memory)
     sb_state_free(two);
 }
 
-/* --- pieces ------------------------------------------------------------------------------------
- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 /* D-3 and D-9 hash the position, or the number of entries, and then the pieces in order. */
 TEST(test_pieces_are_what_digests_cover)
@@ -131,8 +129,7 @@ TEST(test_pieces_are_what_digests_cover)
     sb_state_free(s);
 }
 
-/* --- comparison --------------------------------------------------------------------------------
- */
+/* --- comparison ------------------------------------------------------------------------------- */
 
 static sb_state_difference difference(const sb_state *a, const sb_state *b)
 {
@@ -244,8 +241,7 @@ TEST(test_other_lengths)
     sb_state_free(foreign);
 }
 
-/* --- rollback
- * ---------------------------------------------------------------------------------- */
+/* --- rollback * ------------------------------------------------------------------------------- */
 
 /* A trail restores the content of a slot, and nothing else; slots that were not written are
  * poisoned. */
@@ -374,8 +370,7 @@ TEST(test_nothing_of_before)
     }
 }
 
-/* --- cells that were never written
- * ------------------------------------------------------------- */
+/* --- cells that were never written * ---------------------------------------------------------- */
 
 /* Rounds of three drafts after 60 tokens, so that the arrays grow. If `poisoned`, every free cell
  * is NaN before each call. Returns the state; *logits is the digest of the logits of all rows and

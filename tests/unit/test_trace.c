@@ -25,8 +25,7 @@ static const sb_model *model_of(size_t i)
     return play_model("test_trace", presets[i], "predictable");
 }
 
-/* --- a sink that keeps steps
- * -------------------------------------------------------------------- */
+/* --- a sink that keeps steps * ---------------------------------------------------------------- */
 
 typedef struct steps {
     sb_step step[MOST];
@@ -152,8 +151,7 @@ static void same_step(const sb_step *a, const sb_step *b)
     same_values(where, &a->taps, &b->taps);
 }
 
-/* --- the capture --------------------------------------------------------------------------------
- */
+/* --- the capture ------------------------------------------------------------------------------ */
 
 /* The steps contain what a plain tap sees, in the same order, and the states between the calls. */
 TEST(test_a_call_is_a_step)
@@ -281,8 +279,7 @@ TEST(test_others_come_first)
     free_steps(&s);
 }
 
-/* --- names --------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* Every tap of sessions is in the list with its width, and the list has no other taps. */
 TEST(test_the_list_of_taps)
@@ -376,8 +373,7 @@ TEST(test_patterns)
             fail_msg("\"%s\" and \"%s\"", cases[i].patterns, cases[i].name);
 }
 
-/* --- folders ------------------------------------------------------------------------------------
- */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 static sb_trace_head some_head(void)
 {

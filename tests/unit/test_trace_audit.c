@@ -103,8 +103,7 @@ static const char *audit(plan *plans)
     return text;
 }
 
-/* --- faults -------------------------------------------------------------------------------------
- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static void swap_accepted(plan *p) /* each has the other's accepted count */
 {
@@ -289,8 +288,7 @@ static const fault faults[] = {
     {"two_states", two_states, "state 7 -1: the step lists two states"},
 };
 
-/* --- valid steps
- * -------------------------------------------------------------------------------- */
+/* --- valid steps * ---------------------------------------------------------------------------- */
 
 static void leave_it(plan *p)
 {
@@ -367,8 +365,7 @@ TEST(test_benign)
         run(&benign[i]);
 }
 
-/* --- widths and levels --------------------------------------------------------------------------
- */
+/* --- widths and levels ------------------------------------------------------------------------ */
 
 static const sb_config config = {.hidden_size = 8,
                                  .vocab_size = 16,

@@ -95,8 +95,7 @@ static outcome audit(plan *plans, const sb_trace_head *head)
     return out;
 }
 
-/* --- contradictions ------------------------------------------------------------------------------
- */
+/* --- contradictions --------------------------------------------------------------------------- */
 
 static void leave_it(plan *p)
 {
@@ -267,9 +266,7 @@ TEST(test_orphans)
     assert_int_equal(out.counts.first_orphan_position, 4);
 }
 
-/* --- the rows of a prefix
- * -------------------------------------------------------------------------
- */
+/* --- the rows of a prefix * ------------------------------------------------------------------- */
 
 static void planned(const plan *plans, uint32_t parent, uint64_t position, size_t before,
                     const char *expected)

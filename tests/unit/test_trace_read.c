@@ -47,8 +47,7 @@ static char *changed(const char *from, const char *old, const char *new)
     return text;
 }
 
-/* --- trace.json ---------------------------------------------------------------------------------
- */
+/* --- trace.json ------------------------------------------------------------------------------- */
 
 /* A list with 0 tensors in the step's file, which does not exist. */
 static char *without_file(void)
@@ -162,8 +161,7 @@ TEST(test_list_benign)
     scratch_remove(dir.text);
 }
 
-/* --- a step file --------------------------------------------------------------------------------
- */
+/* --- a step file ------------------------------------------------------------------------------ */
 
 /* A tensor and its values. */
 typedef struct array {
@@ -410,8 +408,7 @@ TEST(test_files)
     scratch_remove(dir.text);
 }
 
-/* --- seeds --------------------------------------------------------------------------------------
- */
+/* --- seeds ------------------------------------------------------------------------------------ */
 
 /* A file of golden/trace is trace.json, a NUL, and the file of step 0, byte for byte. WRITE_SEEDS=1
  * writes it. */

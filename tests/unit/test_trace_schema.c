@@ -21,8 +21,7 @@ static int fits(const json_t *schema, const json_t *document, char *why, size_t 
     return schema_fits(schema, document, why, room);
 }
 
-/* --- good traces
- * -------------------------------------------------------------------------------- */
+/* --- good traces * ---------------------------------------------------------------------------- */
 
 static size_t check_recorded(const json_t *schema, const char *pattern)
 {
@@ -121,8 +120,7 @@ TEST(test_schema_written)
     scratch_remove(dir.text);
 }
 
-/* --- planted errors
- * ----------------------------------------------------------------------------- */
+/* --- planted errors * ------------------------------------------------------------------------- */
 
 static const char list[] =
     "{'format':'samebit-trace','version':3,'spec':2,'engine':'mine','profile':'hf','rollback':"

@@ -215,11 +215,10 @@ int main(int argc, char **argv)
         return sb_bench_check(argv[2], argc > 3 ? argv[3] : NULL) ? 0 : 1;
     if (argc > 2 && strcmp(argv[1], "--check-made") == 0)
         return sb_bench_check_made(argv[2]) ? 0 : 1;
-    printf("kernels: %s; medians of %d passes, in cache, one thread; exact_over_f32 is the speed "
-           "of correctly\n"
-           "rounded rows divided by the speed of plain float32 rows (of BF16 codes; F16 and F32: "
-           "of float32)\n",
-           sb_dot_selected(), PASSES);
+    printf(
+        "kernels: %s; medians of %d passes, in cache, one thread; exact_over_f32 is the speed of correctly\n"
+        "rounded rows divided by the speed of plain float32 rows (of BF16 codes; F16 and F32: of float32)\n",
+        sb_dot_selected(), PASSES);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         for (unsigned f = 0; f < SB_FORMAT_COUNT; f++)
             if (sb_format_is_plain((sb_format)f))

@@ -179,9 +179,9 @@ static int bench_way(const char *folder, const char *original, sb_io io, int col
 int sb_bench_check(const char *folder, const char *original)
 {
     int sound = 1;
-    printf("%s%s%s, %d threads; check_over_hash is the speed of `samebit check` divided by that of "
-           "pread and XXH3\n",
-           folder, original ? " against " : "", original ? original : "", (int)sb_threads());
+    printf(
+        "%s%s%s, %d threads; check_over_hash is the speed of `samebit check` divided by that of pread and XXH3\n",
+        folder, original ? " against " : "", original ? original : "", (int)sb_threads());
     for (sb_io io = SB_IO_auto; io < SB_IO_COUNT && sound; io++)
         sound = bench_way(folder, original, io, 0);
     for (sb_io io = SB_IO_auto; io < SB_IO_COUNT && sound; io++)
@@ -202,10 +202,10 @@ int sb_bench_check_made(const char *folder)
             fprintf(stderr, "bench: %s\n", err.text);
     }
     if (sound)
-        printf("check of 4 * 10^8 weights in %s-*, %d threads; check_over_hash is the speed of "
-               "`samebit check`\n"
-               "divided by that of pread and XXH3 over the same files\n",
-               folder, (int)sb_threads());
+        printf(
+            "check of 4 * 10^8 weights in %s-*, %d threads; check_over_hash is the speed of `samebit check`\n"
+            "divided by that of pread and XXH3 over the same files\n",
+            folder, (int)sb_threads());
     for (unsigned f = 0; f < SB_BENCH_FORMATS && sound; f++)
         for (int way = 0; way < 4 && sound; way++) {
             const char *original = way % 2 ? paths[SB_BENCH_bf16] : NULL;

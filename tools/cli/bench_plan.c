@@ -31,8 +31,7 @@ static const char about[] =
     "  memory       checks: as measured. Others: as measured, with the weights of the whole in\n"
     "               place of those of CKPT; the system may drop such pages\n"
     "\n"
-    "The diff contains the run of its engine, a simulated one. Every fourth layer of the whole "
-    "has\n"
+    "The diff contains the run of its engine, a simulated one. Every fourth layer of the whole has\n"
     "full attention. If CKPT has only one kind of layer, this kind is used for both.";
 
 typedef enum growth { TENSORS, BYTES, TOKENS } growth;
@@ -245,8 +244,8 @@ static void print_text(const plan *p)
             printf(" %11.4g", r->seconds / p->cores[c]);
         printf(" %10.3f\n", 1e-9 * r->bytes);
     }
-    printf("seconds are processor seconds; C cores need at least seconds / C (--help has the "
-           "formulas)\n");
+    printf(
+        "seconds are processor seconds; C cores need at least seconds / C (--help has the formulas)\n");
 }
 
 static json_t *measured_json(const sb_bench_child *m)
@@ -349,14 +348,14 @@ sb_status sb_bench_plan(int argc, char **argv, sb_error *err)
         {"passes", 0, SB_OPT_NUMBER, &p->passes, "N", "repetitions, the fastest counts (3)"},
         SB_OPT_JSON(&p->as_json),
     };
-    sb_command_line line = {.usage = "bench plan CKPT [options]",
-                            .about = about,
-                            .opts = opts,
-                            .opt_count = sizeof opts / sizeof *opts,
-                            .more = "example:\n  samebit bench plan CKPT --extrapolate 40 "
-                                    "--cores 2,8,20\n",
-                            .min_operands = 1,
-                            .max_operands = 1};
+    sb_command_line line = {
+        .usage = "bench plan CKPT [options]",
+        .about = about,
+        .opts = opts,
+        .opt_count = sizeof opts / sizeof *opts,
+        .more = "example:\n  samebit bench plan CKPT --extrapolate 40 --cores 2,8,20\n",
+        .min_operands = 1,
+        .max_operands = 1};
     sb_status status = sb_parse(&line, argc, argv, err);
     p->folder = line.operand[0];
     if (!status && !line.helped)

@@ -38,10 +38,10 @@ static void print_decode(const sb_bench_decode *d, const sb_bench_report *r,
     for (size_t i = 0; i < d->count; i++)
         print_line(&d->lines[i], d->token.median);
     double gb = (double)d->bytes / d->token.median;
-    printf("  token of %u layers: %.3f ms (%.3f to %.3f), %.2f tokens/s, %.1f MB, %.2f GB/s, "
-           "%.2f of the stream\n",
-           r->layers, 1e3 * d->token.median, 1e3 * d->token.least, 1e3 * d->token.most,
-           1 / d->token.median, 1e-6 * (double)d->bytes, 1e-9 * gb, gb / d->stream.median);
+    printf(
+        "  token of %u layers: %.3f ms (%.3f to %.3f), %.2f tokens/s, %.1f MB, %.2f GB/s, %.2f of the stream\n",
+        r->layers, 1e3 * d->token.median, 1e3 * d->token.least, 1e3 * d->token.most,
+        1 / d->token.median, 1e-6 * (double)d->bytes, 1e-9 * gb, gb / d->stream.median);
     printf("  token of %u layers, extrapolated%s: %.1f ms, %.2f tokens/s\n", o->layers,
            r->has_full ? "" : " without a full attention layer", 1e3 * d->whole.median,
            1 / d->whole.median);
@@ -54,10 +54,10 @@ static void print_decode(const sb_bench_decode *d, const sb_bench_report *r,
 static void print_versus(const sb_bench_report *r)
 {
     if (r->versus_count)
-        printf("\n"
-               "compared with rows in binary32 (%s): exact_over_f32 is the reference's speed over "
-               "theirs\n",
-               r->f32_kernels);
+        printf(
+            "\n"
+            "compared with rows in binary32 (%s): exact_over_f32 is the reference's speed over theirs\n",
+            r->f32_kernels);
     for (size_t i = 0; i < r->versus_count; i++) {
         const sb_bench_versus *v = &r->versus[i];
         printf("  %-6s%s %u thread%s %8.1f MB%s  exact_over_f32 %.2f (%.2f to %.2f; of "
@@ -82,8 +82,7 @@ static void print_blas(const sb_bench_report *r, const sb_bench_options *o)
                0.25e-9 * b->sgemv.median, 1e-9 * b->dgemv.median, 0.125e-9 * b->dgemv.median);
         if (o->prefill)
             printf(
-                "  %u thread%s: sgemm of the layers of a prompt of %zu: %.3f s; the whole prompt "
-                "took %.2f times that\n",
+                "  %u thread%s: sgemm of the layers of a prompt of %zu: %.3f s; the whole prompt took %.2f times that\n",
                 b->threads, b->threads == 1 ? "" : "s", o->prefill, b->sgemm.median,
                 (double)o->prefill / d->prefill.median / b->sgemm.median);
     }

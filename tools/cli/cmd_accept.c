@@ -388,23 +388,19 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
     };
     sb_command_line line = {
         .usage = "accept CKPT (--tokens-file F | --text F) [-K 4] [--observed FILE] [options]",
-        .about = "Measures the MTP head along given texts; nothing is generated. For every "
-                 "position it finds\n"
-                 "what the head would propose and how much of it the target would accept. The "
-                 "result is the\n"
-                 "acceptance by depth, with 95 % intervals. --observed compares it with the "
-                 "counters of an\n"
-                 "engine that ran texts of this kind. Exit status: CONSISTENT 0, BELOW or ABOVE 1, "
-                 "UNKNOWN 4.\n"
-                 "With --given the texts are what the engine itself answered. Exit status: EQUAL "
-                 "0, DIFFERS 1.\n"
-                 "docs/accept.md has the definitions.",
+        .about =
+            "Measures the MTP head along given texts; nothing is generated. For every position it finds\n"
+            "what the head would propose and how much of it the target would accept. The result is the\n"
+            "acceptance by depth, with 95 % intervals. --observed compares it with the counters of an\n"
+            "engine that ran texts of this kind. Exit status: CONSISTENT 0, BELOW or ABOVE 1, UNKNOWN 4.\n"
+            "With --given the texts are what the engine itself answered. Exit status: EQUAL 0, DIFFERS 1.\n"
+            "docs/accept.md has the definitions.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
-        .more = "examples:\n  samebit accept CKPT --tokens-file texts -K 4\n"
-                "  curl -s HOST:8000/metrics > m; samebit accept CKPT --tokens-file texts -K 3 "
-                "--observed m\n"
-                "  samebit accept CKPT --tokens-file answers --given 5,73,9 -K 2 --observed m\n",
+        .more =
+            "examples:\n  samebit accept CKPT --tokens-file texts -K 4\n"
+            "  curl -s HOST:8000/metrics > m; samebit accept CKPT --tokens-file texts -K 3 --observed m\n"
+            "  samebit accept CKPT --tokens-file answers --given 5,73,9 -K 2 --observed m\n",
 
         .min_operands = 1,
         .max_operands = 1};

@@ -15,17 +15,13 @@
 
 static const char about[] =
     "Decodes tokens with the reference, one at a time. Prints for every kind of op which share of\n"
-    "the memory bandwidth, measured in the same run, it uses. Before that, outputs of every "
-    "linear\n"
-    "layer are compared with the definition; if one bit differs, nothing is timed (exit status "
-    "1).\n"
-    "CKPT is a checkpoint folder. Without it a checkpoint is made in a temporary folder, in "
-    "$TMPDIR\n"
+    "the memory bandwidth, measured in the same run, it uses. Before that, outputs of every linear\n"
+    "layer are compared with the definition; if one bit differs, nothing is timed (exit status 1).\n"
+    "CKPT is a checkpoint folder. Without it a checkpoint is made in a temporary folder, in $TMPDIR\n"
     "or here, and removed at the end.\n"
     "\n"
     "--worst needs no checkpoint. It makes rows whose sums are hard to round: products of all\n"
-    "exponents, products that cancel, sums halfway between two numbers. For every stored format "
-    "it\n"
+    "exponents, products that cancel, sums halfway between two numbers. For every stored format it\n"
     "prints how many times longer they take than rows as in a model, with one input (a step) and\n"
     "with many (a prompt), and which share the first rounding test and the next one leave open.\n"
     "\n"
@@ -37,10 +33,8 @@ static const char more[] =
     "  samebit bench cpu --preset 35b-a3b --format nvidia-mix --layers 4 --vs f32\n"
     "  samebit bench cpu --worst\n"
     "\n"
-    "samebit bench plan: what each command costs for a checkpoint; samebit bench decode | verify "
-    "|\n"
-    "prefill: bytes and multiply-adds of a step, without running it; each has a --help of its "
-    "own\n";
+    "samebit bench plan: what each command costs for a checkpoint; samebit bench decode | verify |\n"
+    "prefill: bytes and multiply-adds of a step, without running it; each has a --help of its own\n";
 
 typedef struct wishes {
     sb_make_options make;

@@ -334,19 +334,16 @@ static const char about[] =
     "engines do with such files, and what to do. Nothing is repaired; nothing is downloaded\n"
     "without --remote.\n"
     "\n"
-    "CKPT and ORIGINAL are a folder, a safetensors file, or a hub id (org/name, "
-    "org/name@revision)\n"
+    "CKPT and ORIGINAL are a folder, a safetensors file, or a hub id (org/name, org/name@revision)\n"
     "that is in the local cache. Names, shapes and configuration are checked first, then every\n"
     "byte is read once. --headers stops before the bytes; with --remote it also takes an id or an\n"
     "address that is not here (docs/howto/remote.md). With --against the original that CKPT was\n"
-    "made from, every code is compared with the weight that it stands for. --loaded compares what "
-    "an engine\n"
+    "made from, every code is compared with the weight that it stands for. --loaded compares what an engine\n"
     "says it holds in memory (tools/record/params.py records a PyTorch model). --run lets the MTP\n"
     "head draft along N tokens: of the model's own, or of a file.";
 
 static const char more[] =
-    "Levels: FATAL an engine must refuse the file; ERROR refuse it unless you know better (a "
-    "waiver);\n"
+    "Levels: FATAL an engine must refuse the file; ERROR refuse it unless you know better (a waiver);\n"
     "WARN look at it; INFO worth knowing. Verdict and exit status: PASS 0, FAIL 1 (FATAL or ERROR\n"
     "left after waivers, a need not met, an engine that holds other values), wrong use 2, nothing\n"
     "can be opened 3, MISTRUSTED 4 (none of the wanted checks, or not --run, could be made; or\n"
@@ -356,15 +353,13 @@ static const char more[] =
     "  fp4-saturation  *.layers.0.mlp.*  # calibrated on purpose, see the model card\n"
     "\n"
     "examples:\n"
-    "  samebit check Qwen3.5-35B-A3B-NVFP4 --headers                 seconds: is anything "
-    "missing?\n"
+    "  samebit check Qwen3.5-35B-A3B-NVFP4 --headers                 seconds: is anything missing?\n"
     "  samebit check org/name --headers --remote                     before a download: a few MB\n"
     "  samebit check ./my-nvfp4 --against Qwen/Qwen3.5-35B-A3B       every weight, from the cache\n"
     "  samebit check ./my-nvfp4 --need mtp                           may I turn speculation on?\n"
     "  samebit check ./my-nvfp4 --need mtp --run 256 --against ORIG  does it draft well?\n"
     "  samebit check ./my-nvfp4 --only 15,16,fp4-nearest --json      some checks, for a program\n"
-    "  samebit check ./my-nvfp4 --loaded engine.json                 does the engine hold the "
-    "same?\n";
+    "  samebit check ./my-nvfp4 --loaded engine.json                 does the engine hold the same?\n";
 
 sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
 {

@@ -196,8 +196,7 @@ sb_status sb_cmd_compare(int argc, char **argv, sb_error *err)
         .usage = "compare A B (--tokens-file F | --text F) [options]",
         .about =
             "How does B, a quantized form of A, differ from A? KL, largest logits, experts and\n"
-            "acceptance of drafts on one text, and which layers cause the difference: each layer "
-            "of B\n"
+            "acceptance of drafts on one text, and which layers cause the difference: each layer of B\n"
             "is put into A, one at a time. Both files are read once, layer by layer. "
             "docs/compare.md.",
         .opts = opts,

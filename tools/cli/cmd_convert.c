@@ -97,8 +97,7 @@ sb_status sb_cmd_convert(int argc, char **argv, sb_error *err)
             "Converts an NVFP4 checkpoint to the dialect of compressed-tensors or of ModelOpt.\n"
             "Codes and block scales keep their bytes. One dialect divides by its scalars (global\n"
             "scales and input scales), the other multiplies by them: every scalar becomes its\n"
-            "reciprocal, rounded once. The metadata of the file keep the original scalars, so "
-            "that\n"
+            "reciprocal, rounded once. The metadata of the file keep the original scalars, so that\n"
             "converting back restores every byte. FP8 layers with one scale, plain layers and the\n"
             "other files are copied; folders in SRC are left out.",
         .opts = opts,

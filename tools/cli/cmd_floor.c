@@ -157,9 +157,9 @@ static void print_speculation(const request *r)
                (unsigned)c->experts, (unsigned)c->experts_per_token);
     printf("\na step of the MTP head:\n");
     print_pass(r, &f->draft, 1);
-    printf("a round of %u such steps: %.0f bytes, %.2f per second, %.3f tokens each at acceptance "
-           "%s\n",
-           (unsigned)r->options.draft, f->round, f->rounds, f->emitted, r->accept);
+    printf(
+        "a round of %u such steps: %.0f bytes, %.2f per second, %.3f tokens each at acceptance %s\n",
+        (unsigned)r->options.draft, f->round, f->rounds, f->emitted, r->accept);
     printf("speculating: at most %.2f tokens per second\n", f->spec_rate);
     if (f->break_even <= 1)
         printf("break-even: not slower if the acceptance is at least %.3f\n", f->break_even);
@@ -347,10 +347,8 @@ sb_status sb_cmd_floor(int argc, char **argv, sb_error *err)
         .usage = "floor CKPT --bandwidth GBs [options]",
         .about =
             "Counts the bytes that memory must move to decode one token, class by class, from the\n"
-            "headers of a checkpoint alone. Prints the number of tokens per second that no program "
-            "can\n"
-            "exceed with memory of this bandwidth. With --remote, CKPT may be a hub id or an "
-            "address\n"
+            "headers of a checkpoint alone. Prints the number of tokens per second that no program can\n"
+            "exceed with memory of this bandwidth. With --remote, CKPT may be a hub id or an address\n"
             "that is not here.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,

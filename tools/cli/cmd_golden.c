@@ -160,11 +160,9 @@ sb_status sb_cmd_golden(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "golden (write DIR CKPT --tokens 1,2,3 [options of run] | verify DIR CKPT)",
         .about =
-            "write runs the request and stores the results in DIR/golden.json: specification "
-            "version,\n"
+            "write runs the request and stores the results in DIR/golden.json: specification version,\n"
             "checkpoint digest, request, tokens and digests per position, and the rounds. verify\n"
-            "repeats the request and compares: exit 1 names the first position or round that "
-            "differs.\n"
+            "repeats the request and compares: exit 1 names the first position or round that differs.\n"
             "Another checkpoint or another specification version is refused with exit 3.",
         .opts = opts,
         .opt_count = SB_REQUEST_OPTS + 1,

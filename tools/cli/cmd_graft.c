@@ -360,19 +360,13 @@ sb_status sb_cmd_graft(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "graft CKPT (--take PATTERN --from DIR | --reindex) -o OUT [options]",
         .about =
-            "Writes a copy of CKPT in which some modules are taken from another checkpoint of the "
-            "same\n"
-            "model, as they are stored there. All parts of such a module are replaced. Files that "
-            "lose\n"
+            "Writes a copy of CKPT in which some modules are taken from another checkpoint of the same\n"
+            "model, as they are stored there. All parts of such a module are replaced. Files that lose\n"
             "nothing are linked, so CKPT and OUT share them: do not write into them. Index and\n"
-            "configuration are changed so that every module is declared as it is stored; if the "
-            "dialect\n"
-            "cannot declare it, a note says so. With --reindex nothing is taken: tensors of CKPT "
-            "that\n"
-            "the index lacks, such as a lost MTP head, are added to the index, and the "
-            "configuration is\n"
-            "corrected. CKPT and DIR are folders, or hub ids (org/name, org/name@revision) that "
-            "are in\n"
+            "configuration are changed so that every module is declared as it is stored; if the dialect\n"
+            "cannot declare it, a note says so. With --reindex nothing is taken: tensors of CKPT that\n"
+            "the index lacks, such as a lost MTP head, are added to the index, and the configuration is\n"
+            "corrected. CKPT and DIR are folders, or hub ids (org/name, org/name@revision) that are in\n"
             "the local cache; with --dry-run --remote also hub ids or addresses that are not here.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,

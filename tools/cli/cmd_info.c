@@ -333,13 +333,11 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage =
             "info (CKPT [--laws | --remote] | --ops | --knobs | --profiles | --machine) [--json]",
-        .about = "Shows configuration, layers, formats and bytes of a checkpoint, and compares the "
-                 "declared\n"
-                 "quantization with the stored one. A folder with a tensor of unknown use is "
-                 "refused. CKPT\n"
-                 "is a folder or a hub id in the local cache; with --remote also a hub id or an "
-                 "address that\n"
-                 "is not here.",
+        .about =
+            "Shows configuration, layers, formats and bytes of a checkpoint, and compares the declared\n"
+            "quantization with the stored one. A folder with a tensor of unknown use is refused. CKPT\n"
+            "is a folder or a hub id in the local cache; with --remote also a hub id or an address that\n"
+            "is not here.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 1};

@@ -264,22 +264,17 @@ static sb_status judge_meta(const wishes *w, sb_error *err)
 /* --- the command line ------------------------------------------------------------------------- */
 
 static const char about[] =
-    "Says whether the output of a kernel is right. F is a file of `samebit vectors`. GOT has the "
-    "kernel's\n"
-    "output as the tensor `out` (F32, BF16, F16 or F64; whole numbers for codes and ids), and "
-    "further\n"
-    "outputs as `out.NAME`. Every element is compared with a bound that is derived for it; of F "
-    "only the\n"
+    "Says whether the output of a kernel is right. F is a file of `samebit vectors`. GOT has the kernel's\n"
+    "output as the tensor `out` (F32, BF16, F16 or F64; whole numbers for codes and ids), and further\n"
+    "outputs as `out.NAME`. Every element is compared with a bound that is derived for it; of F only the\n"
     "inputs are used. F and GOT may be folders with files of the same names.\n"
     "\n"
-    "Without --arith the arithmetic is the tightest of the table under which GOT passes: it shows "
-    "what\n"
+    "Without --arith the arithmetic is the tightest of the table under which GOT passes: it shows what\n"
     "your kernel rounds. The report also shows which planted mistakes would be found with these "
     "inputs.";
 
 static const char more[] =
-    "Exit status: 0 it passes, 1 FAIL (or worse than the baseline), 2 wrong use, 3 a file is "
-    "refused,\n"
+    "Exit status: 0 it passes, 1 FAIL (or worse than the baseline), 2 wrong use, 3 a file is refused,\n"
     "4 MISTRUSTED: nothing was compared, or the inputs could not have shown a mistake.\n"
     "\n"
     "examples:\n"

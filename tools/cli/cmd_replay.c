@@ -235,14 +235,12 @@ sb_status sb_cmd_replay(int argc, char **argv, sb_error *err)
     };
     sb_command_line line = {
         .usage = "replay FILE [--backend E] [--json]",
-        .about = "Repeats the one op of a replay bundle (diff --bundle, alone or in a pack). The "
-                 "file holds\n"
-                 "the op's inputs, its part of the parameters, state and knobs. Prints whether the "
-                 "reference\n"
-                 "still gives the expected values of the bundle, and whether each recorded value "
-                 "of the\n"
-                 "engine lies within its bound; with --backend, the values of that engine of this\n"
-                 "program are judged instead. Exit status 1: one of the two checks fails.",
+        .about =
+            "Repeats the one op of a replay bundle (diff --bundle, alone or in a pack). The file holds\n"
+            "the op's inputs, its part of the parameters, state and knobs. Prints whether the reference\n"
+            "still gives the expected values of the bundle, and whether each recorded value of the\n"
+            "engine lies within its bound; with --backend, the values of that engine of this\n"
+            "program are judged instead. Exit status 1: one of the two checks fails.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .min_operands = 1,

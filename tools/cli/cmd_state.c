@@ -168,13 +168,10 @@ sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "state (save CKPT --tokens 1,2,3 -o STATE | diff A B | info STATE)",
         .about =
-            "The state of a sequence as a file: keys and values, conv states, recurrent states "
-            "and\n"
+            "The state of a sequence as a file: keys and values, conv states, recurrent states and\n"
             "the state of the MTP head; docs/state.md has the layout.\n"
-            "save feeds tokens and writes the state after them. It reads the whole checkpoint "
-            "once\n"
-            "for its digest. The file carries this digest and the knobs: --continue refuses a "
-            "state\n"
+            "save feeds tokens and writes the state after them. It reads the whole checkpoint once\n"
+            "for its digest. The file carries this digest and the knobs: --continue refuses a state\n"
             "of another checkpoint or of other knobs (exit 3).\n"
             "info verifies a file and shows it. diff compares two files bit by bit, without a\n"
             "checkpoint: exit 1 names the first layer, head, row and column that differ. B may be\n"

@@ -110,10 +110,8 @@ sb_status sb_cmd_tokenize(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "tokenize CKPT (TEXT | --file F | --decode 1,2,3) [options]",
         .about =
-            "Prints the token ids of a text, using the tokenizer.json of the checkpoint (CKPT is "
-            "a\n"
-            "folder, or the path of a .json file): byte-level BPE with added tokens. A feature of "
-            "the\n"
+            "Prints the token ids of a text, using the tokenizer.json of the checkpoint (CKPT is a\n"
+            "folder, or the path of a .json file): byte-level BPE with added tokens. A feature of the\n"
             "file that is not supported is refused by name. No chat template is applied: write\n"
             "<|im_start|> and the like into the text.",
         .opts = opts,

@@ -547,12 +547,9 @@ sb_status sb_cmd_vectors(int argc, char **argv, sb_error *err)
     sb_command_line line = {
         .usage = "vectors OP|all|protocol [options] -o FILE.safetensors|DIR/",
         .about =
-            "Writes test vectors of one operation in the layouts that kernels take: the inputs, "
-            "the\n"
-            "exact outputs without any rounding, the outputs of profile exact, and for each "
-            "element\n"
-            "the largest error of a correct kernel. 'samebit judge' compares the output of a "
-            "kernel\n"
+            "Writes test vectors of one operation in the layouts that kernels take: the inputs, the\n"
+            "exact outputs without any rounding, the outputs of profile exact, and for each element\n"
+            "the largest error of a correct kernel. 'samebit judge' compares the output of a kernel\n"
             "with the file. Several cases are written to one file each,\n"
             "DIR/OP.FORMAT.REGIME.SHAPE.safetensors: all of them or none; other files in DIR are\n"
             "kept. docs/gates.md explains the details.\n"

@@ -29,21 +29,20 @@ static int is_path(const sb_opt *o)
     return o->kind == SB_OPT_INPUT || o->kind == SB_OPT_OUTPUT || o->kind == SB_OPT_REPEATED;
 }
 
-/* --- bash --------------------------------------------------------------------------------------
- */
+/* --- bash ------------------------------------------------------------------------------------- */
 
 static void bash_begin(void)
 {
     size_t count;
     const sb_command *commands = sb_commands(&count);
-    fputs("# completion of samebit for bash\n"
-          "_samebit()\n{\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} options "
-          "values\n"
-          "    COMPREPLY=()\n"
-          "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W '--help --version",
-          stdout);
+    fputs(
+        "# completion of samebit for bash\n"
+        "_samebit()\n{\n"
+        "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} options values\n"
+        "    COMPREPLY=()\n"
+        "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
+        "        mapfile -t COMPREPLY < <(compgen -W '--help --version",
+        stdout);
     for (size_t i = 0; i < count; i++)
         printf(" %s", commands[i].name);
     fputs("' -- \"$word\")\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n", stdout);
@@ -72,8 +71,7 @@ static const char bash_end[] =
     "    fi\n}\n"
     "complete -F _samebit samebit\n";
 
-/* --- zsh ---------------------------------------------------------------------------------------
- */
+/* --- zsh -------------------------------------------------------------------------------------- */
 
 static void zsh_text(const char *text)
 {
@@ -126,8 +124,7 @@ static void zsh_write(const char *command, const sb_command_line *line)
 
 static const char zsh_end[] = "    esac\n}\n_samebit \"$@\"\n";
 
-/* --- fish --------------------------------------------------------------------------------------
- */
+/* --- fish ------------------------------------------------------------------------------------- */
 
 static void fish_text(const char *text)
 {
@@ -164,8 +161,7 @@ static void fish_write(const char *command, const sb_command_line *line)
     }
 }
 
-/* --- all ---------------------------------------------------------------------------------------
- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static const shell shells[] = {{"bash", bash_begin, bash_write, bash_end},
                                {"zsh", zsh_begin, zsh_write, zsh_end},

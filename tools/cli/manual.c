@@ -165,13 +165,13 @@ void sb_manual_of_all(void)
         print_word(commands[i].help);
         putchar('\n');
     }
-    puts(".SH ENVIRONMENT\n"
-         ".TP\n"
-         ".B SAMEBIT_ISA\n"
-         "auto, exact, scalar, avx2, avx512, avx512vnni or neon: selects the instructions, never "
-         "the result.\n"
-         ".TP\n"
-         ".B SAMEBIT_THREADS\n"
-         "the number of threads.");
+    puts(
+        ".SH ENVIRONMENT\n"
+        ".TP\n"
+        ".B SAMEBIT_ISA\n"
+        "auto, exact, scalar, avx2, avx512, avx512vnni or neon: selects the instructions, never the result.\n"
+        ".TP\n"
+        ".B SAMEBIT_THREADS\n"
+        "the number of threads.");
     print_statuses();
 }

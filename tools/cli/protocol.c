@@ -82,13 +82,11 @@ sb_status sb_protocol_vectors(int argc, char **argv, sb_error *err)
     };
     sb_command_line line = {
         .usage = "vectors protocol [--layout L] [--op OP] [options] -o FILE.safetensors|DIR/",
-        .about = "Writes several rounds over a pool of states, with prompts and verifications of "
-                 "drafts, in\n"
-                 "the tensor layout of an engine: the outputs that a kernel must give, and the "
-                 "slots that it\n"
-                 "must not change. 'samebit judge' compares its output with the file. "
-                 "docs/gates/protocol.md\n"
-                 "explains the format.",
+        .about =
+            "Writes several rounds over a pool of states, with prompts and verifications of drafts, in\n"
+            "the tensor layout of an engine: the outputs that a kernel must give, and the slots that it\n"
+            "must not change. 'samebit judge' compares its output with the file. docs/gates/protocol.md\n"
+            "explains the format.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 0};
@@ -141,10 +139,10 @@ sb_status sb_protocol_verdict(const char *file, const char *got, const char *ari
     if (as_json)
         status = print_json(file, &r, err);
     else if (r.fail)
-        printf("FAIL  %s\n"
-               "      %zu of %zu elements outside their bounds, %zu changed that belong to no "
-               "sequence\n",
-               r.words, r.outside, r.count, r.changed);
+        printf(
+            "FAIL  %s\n"
+            "      %zu of %zu elements outside their bounds, %zu changed that belong to no sequence\n",
+            r.words, r.outside, r.count, r.changed);
     else
         printf("pass  %s\n", r.words);
     if (!status && r.fail)

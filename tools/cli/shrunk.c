@@ -81,10 +81,10 @@ static atomic_flag spoken = ATOMIC_FLAG_INIT;
 
 static void shrunk(int number, siginfo_t *info, void *context)
 {
-    static const char before[] = "samebit: ",
-                      behind[] =
-                          ": the file ended while it was read: another program shortened it, "
-                          "or its data is not here\n";
+    static const char before
+        [] = "samebit: ",
+  behind[] =
+        ": the file ended while it was read: another program shortened it, or its data is not here\n";
     (void)context;
     if (info->si_code != BUS_ADRERR) {
         signal(number, SIG_DFL); /* not a file: the signal comes again */

@@ -105,7 +105,7 @@ static int is_seen(const plan *p, uint32_t part)
     return p->parts == 4 ? part == TARGET : part == OWN_READ || part == OWN_HIDDEN;
 }
 
-/* --- norms ---------------------------------------------------------------------------- */
+/* --- norms ------------------------------------------------------------------------------------ */
 
 static int is_turned(const plan *p, const char *norm, uint64_t d, uint32_t percent)
 {

@@ -11,24 +11,16 @@
 #include "tools/text/utf8.h"
 
 static const char text[] =
-    "The same bits on every machine: that is what a reference is for. When two programs do not "
-    "agree,\n"
-    "the first thing to know is where they part, and the second is which of them is right. A sum "
-    "in\n"
-    "another order, a table with one wrong entry, a state that was not taken back: each of these "
-    "gives\n"
-    "tokens that look well and are not the same. So the reference says every digest, every token "
-    "and\n"
-    "every state, and the test says whether another machine, another compiler and another number "
-    "of\n"
+    "The same bits on every machine: that is what a reference is for. When two programs do not agree,\n"
+    "the first thing to know is where they part, and the second is which of them is right. A sum in\n"
+    "another order, a table with one wrong entry, a state that was not taken back: each of these gives\n"
+    "tokens that look well and are not the same. So the reference says every digest, every token and\n"
+    "every state, and the test says whether another machine, another compiler and another number of\n"
     "threads give them again.\n"
     "\n"
-    "Once there was a keeper of a light who wrote down the weather. He'd write the hour, the wind "
-    "and\n"
-    "the ships; if there weren't any ships, he wrote that there weren't any. \"It's not the ships "
-    "that\n"
-    "matter,\" he'd say, \"it's that the book has no hole in it.\" They'll laugh, he thought, and "
-    "they\n"
+    "Once there was a keeper of a light who wrote down the weather. He'd write the hour, the wind and\n"
+    "the ships; if there weren't any ships, he wrote that there weren't any. \"It's not the ships that\n"
+    "matter,\" he'd say, \"it's that the book has no hole in it.\" They'll laugh, he thought, and they\n"
     "did, until the winter in which the book was all that they had.\n"
     "\n"
     "static int compare(const void *left, const void *right)\n"
@@ -41,8 +33,7 @@ static const char text[] =
     "    total += weights[i] * values[i];\n"
     "\n"
     "Die Stra\u00dfe f\u00fchrt \u00fcber die Br\u00fccke, und die M\u00fchle steht noch. "
-    "L'\u00e9t\u00e9 "
-    "a \u00e9t\u00e9 long, o\u00f9 \u00e9tiez-vous? \u4f60\u597d, \u4f60\u597d\u5417?\n";
+    "L'\u00e9t\u00e9 a \u00e9t\u00e9 long, o\u00f9 \u00e9tiez-vous? \u4f60\u597d, \u4f60\u597d\u5417?\n";
 
 typedef struct training {
     sb_made_vocabulary *v;

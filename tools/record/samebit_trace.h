@@ -286,7 +286,7 @@ static inline int sbt_begin(sbt_trace *t, sbt_sequence *s)
     return 0;
 }
 
-/* --- the calls: everything below is for users --- */
+/* --- the calls: everything below is for users ------------------------------------------------- */
 
 /* Makes FOLDER, which must not exist. NULL only if memory is out. */
 static inline sbt_trace *sbt_open(const char *folder, const char *engine, uint32_t vocab_size,

@@ -133,7 +133,7 @@ void multiply(const uint32_t a[32][4], const uint32_t b[32][2], float d[32][4])
     }
 }
 
-/* --- in vectors, if all products are normal numbers of binary32 ------------------------------ */
+/* --- in vectors, if all products are normal numbers of binary32 ------------------------------- */
 
 /* Reads four bfloat16 elements from the upper halves of words. The result is nonzero in each lane
  * whose element is neither zero nor a normal number from 2^-62 to 2^62. */

@@ -15,8 +15,7 @@ enum { EIGHTS = ROWS / 8, FOURS = BLOCK / 4 };
 enum { PIECE = 16 };
 _Static_assert((int)SB_STRIP_DIGITS == (int)SB_FIXED_DIGITS, "one form of numbers");
 
-/* --- the input ---------------------------------------------------------------------------------
- */
+/* --- the input -------------------------------------------------------------------------------- */
 
 /* The place of column k of a block among the digits. A GPTQ word has eight columns; the even
  * columns are in the low nibbles. */
@@ -107,8 +106,7 @@ static void arrange(const sb_matrix *w, const double *x, const sb_strip_input *t
                     w->quant.packing, to->blocks + k / BLOCK, to->groups + g);
 }
 
-/* --- codes -------------------------------------------------------------------------------------
- */
+/* --- codes ------------------------------------------------------------------------------------ */
 
 /* The codes of a block as bytes: four columns of each of eight rows. */
 typedef struct opened {
@@ -220,8 +218,7 @@ INLINE void open_awq(const piece *p, size_t k, opened *to)
         }
 }
 
-/* --- sums --------------------------------------------------------------------------------------
- */
+/* --- sums ------------------------------------------------------------------------------------- */
 
 /* The sums of codes times digits of a group, for each digit. */
 typedef struct digit_sums {

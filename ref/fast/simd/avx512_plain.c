@@ -55,8 +55,8 @@ INLINE sb_partial of_plain(const plain_sums *from, const sb_row_input *x)
 ROW(f16, 2)
 ROW(f32, 4)
 
-/* --- BF16 -------------------------------------------------------------------------------------
- *
+/* --- BF16 ------------------------------------------------------------------------------------- */
+/*
  * A code has a sign, eight bits of exponent and seven of fraction. At the top of a binary64, with
  * three zeros after the sign, these bits give 2^-896 of the value, because the exponent biases are
  * 127 and 1023. Subnormal codes become subnormal binary64 values. Inputs are multiplied by 2^448,

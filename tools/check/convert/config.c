@@ -103,8 +103,7 @@ static json_t *rules(const json_t *names, int ct)
     return out;
 }
 
-/* --- compressed-tensors -------------------------------------------------------------------------
- */
+/* --- compressed-tensors ----------------------------------------------------------------------- */
 
 /* The keys of compressed-tensors in its order, with the observers of its schemes. */
 static json_t *ct_args(int bits, int inputs)
@@ -152,8 +151,7 @@ static json_t *ct_config(const lister *l, json_t *kv)
                      "quantization_status", "compressed", "sparsity_config", "transform_config");
 }
 
-/* --- ModelOpt -----------------------------------------------------------------------------------
- */
+/* --- ModelOpt --------------------------------------------------------------------------------- */
 
 static const char *const algos[SB_SCHEME_COUNT] = {NULL, "NVFP4", "W4A16_NVFP4", "FP8", NULL};
 
@@ -227,8 +225,7 @@ static json_t *modelopt_file(const lister *l, int kv_fp8)
     return json_pack("{s:o,s:o}", "producer", producer(), "quantization", q);
 }
 
-/* --- both ---------------------------------------------------------------------------------------
- */
+/* --- both ------------------------------------------------------------------------------------- */
 
 static json_t *kv_scheme(int fp8, int ct)
 {

@@ -166,8 +166,7 @@ static sb_status make_config(job *j, sb_error *err)
     return status;
 }
 
-/* --- the result, read again ---------------------------------------------------------------------
- */
+/* --- the result, read again ------------------------------------------------------------------- */
 
 typedef struct proof {
     const job *j;

@@ -122,8 +122,7 @@ static sb_status note_stored(const char *layer, sb_model_part back, int to_ct, u
     return item->stored ? SB_OK : no_memory(err);
 }
 
-/* --- scalars ------------------------------------------------------------------------------------
- */
+/* --- scalars ---------------------------------------------------------------------------------- */
 
 static sb_scalars *scalars_of(sb_convert_plan *p, const char *layer, int of_inputs)
 {
@@ -241,8 +240,7 @@ static sb_status take_scalar(sb_convert_plan *p, const char *layer, sb_model_par
     return status;
 }
 
-/* --- layers -------------------------------------------------------------------------------------
- */
+/* --- layers ----------------------------------------------------------------------------------- */
 
 static sb_item *item_of(sb_convert_plan *p, const sb_tensor *t)
 {

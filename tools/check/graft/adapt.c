@@ -61,8 +61,7 @@ static char *part_name(const char *taken, const char *old, const char *suffix)
     return sb_strdup(name);
 }
 
-/* --- the scales of FP8 blocks ------------------------------------------------------------------
- */
+/* --- the scales of FP8 blocks ----------------------------------------------------------------- */
 
 /* ModelOpt stores the grid as [N/128, 1, K/128, 1]. */
 static void make_four(sb_tensor *scale)
@@ -118,8 +117,7 @@ sb_status sb_graft_rename_scales(sb_grafted *g, sb_error *err)
     return status;
 }
 
-/* --- one number --------------------------------------------------------------------------------
- */
+/* --- one number ------------------------------------------------------------------------------- */
 
 /* Rounds a binary64 number to BF16. */
 static uint16_t nearest(double x)
@@ -151,8 +149,7 @@ uint16_t sb_graft_bf16(double x, double divisor, int *exact)
     return out;
 }
 
-/* --- layers decoded ----------------------------------------------------------------------------
- */
+/* --- layers decoded --------------------------------------------------------------------------- */
 
 /* Decodes the values of a row without their common divisor, which is returned. */
 static double wide_row(const sb_matrix *m, uint32_t row, double *wide)

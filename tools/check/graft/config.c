@@ -46,8 +46,7 @@ void sb_graft_lines_free(sb_graft_lines *lines)
     *lines = (sb_graft_lines){0};
 }
 
-/* --- the files ---------------------------------------------------------------------------------
- */
+/* --- the files -------------------------------------------------------------------------------- */
 
 static const char *const file_names[SB_DOC_COUNT] = {"config.json", "hf_quant_config.json",
                                                      "quantization_config.json"};
@@ -82,8 +81,7 @@ static sb_status read_doc(sb_graft_doc *doc, const char *folder, int which, sb_e
     return SB_OK;
 }
 
-/* --- the layers --------------------------------------------------------------------------------
- */
+/* --- the layers ------------------------------------------------------------------------------- */
 
 typedef struct gathering {
     sb_graft_config *c;
@@ -121,8 +119,7 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
     return SB_OK;
 }
 
-/* --- nothing was declared ----------------------------------------------------------------------
- */
+/* --- nothing was declared --------------------------------------------------------------------- */
 
 /* Translates names of the other side's text model to names of this side's. */
 static json_t *renamed(const sb_graft_config *c, json_t *value)

@@ -28,8 +28,7 @@ sb_declaration sb_graft_theirs(const sb_graft_config *c, const char *name)
     return d;
 }
 
-/* --- compressed-tensors -------------------------------------------------------------------------
- */
+/* --- compressed-tensors ----------------------------------------------------------------------- */
 
 /* The other side's group whose targets declare the layer, or NULL. */
 static json_t *their_group(const sb_graft_config *c, const sb_graft_layer *layer)
@@ -203,8 +202,7 @@ sb_status sb_graft_ct_target(sb_graft_config *c, sb_graft_doc *doc, const sb_gra
                : no_memory(err);
 }
 
-/* --- ModelOpt ----------------------------------------------------------------------------------
- */
+/* --- ModelOpt --------------------------------------------------------------------------------- */
 
 /* ModelOpt's name of the layer's scheme; NULL if it has none. */
 static const char *algo_of(const sb_graft_config *c, const sb_graft_layer *layer)

@@ -40,7 +40,7 @@ void sb_graft_regex(const char *name, char *regex, size_t size)
     regex[used] = '\0';
 }
 
-/* --- lists ----------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 /* The list of a key, created if missing. */
 static json_t *list_of(json_t *object, const char *key)

@@ -97,8 +97,7 @@ sb_status sb_graft_files(sb_grafted *g, sb_error *err)
     return SB_OK;
 }
 
-/* --- tensors written ---------------------------------------------------------------------------
- */
+/* --- tensors written -------------------------------------------------------------------------- */
 
 /* The tensors of one file, and the progress over all files. */
 typedef struct job {
@@ -252,8 +251,7 @@ static sb_status rewrite(job *j, const sb_grafted *g, uint32_t shard, const char
     return status;
 }
 
-/* --- links -------------------------------------------------------------------------------------
- */
+/* --- links ------------------------------------------------------------------------------------ */
 
 static sb_status copy(const char *from, const char *to, sb_error *err)
 {
@@ -331,8 +329,7 @@ sb_status sb_graft_write(sb_grafted *g, const sb_graft_options *options, const c
     return status;
 }
 
-/* --- the index ---------------------------------------------------------------------------------
- */
+/* --- the index -------------------------------------------------------------------------------- */
 
 static json_t *weight_map(const sb_grafted *g)
 {

@@ -86,8 +86,7 @@ sb_status sb_manifest_close(const sb_manifest *m, sb_digest *checkpoint, sb_dige
     return status;
 }
 
-/* --- making -------------------------------------------------------------------------------------
- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 typedef struct making {
     const sb_checkpoint *checkpoint;
@@ -196,8 +195,7 @@ sb_status sb_manifest_make(const sb_checkpoint *checkpoint, int with_values,
     return status;
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void sb_manifest_print_name(const char *name, FILE *out)
 {

@@ -9,8 +9,7 @@
 
 enum { MAX_MANIFEST = 1 << 30 };
 
-/* --- text ---------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 typedef struct text_reader {
     const char *path;
@@ -171,8 +170,7 @@ static sb_status read_text(const char *path, char *text, sb_manifest *m, sb_erro
     return status;
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static sb_status json_tensor(const sb_json_object *at, sb_manifest *m, sb_error *err)
 {
@@ -268,8 +266,7 @@ static sb_status read_json(const char *path, const char *text, size_t n, sb_mani
     return status;
 }
 
-/* --- both ---------------------------------------------------------------------------------------
- */
+/* --- both ------------------------------------------------------------------------------------- */
 
 /* Refuses a manifest with changed, missing or unsorted lines. */
 static sb_status check_sound(const char *path, const sb_manifest *m, sb_error *err)

@@ -14,8 +14,7 @@ static const char *type_of(const json_t *step)
     return type ? type : "";
 }
 
-/* --- steps ---------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 /* The steps of a Sequence, whose key depends on the kind of step. NULL: the step is not a
  * Sequence. */

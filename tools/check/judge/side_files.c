@@ -15,8 +15,7 @@
 #include "ref/container/show.h"
 #include "tools/check/judge/config_trees.h"
 
-/* --- files ---------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 int sb_side_exists(const char *folder, const char *name)
 {

@@ -47,8 +47,7 @@ static int is_id(const files *f, json_int_t id)
                        json_object_get(json_object_get(f->config, "added_tokens_decoder"), key));
 }
 
-/* --- tokens by name ------------------------------------------------------------------------------
- */
+/* --- tokens by name --------------------------------------------------------------------------- */
 
 /* 1 for the token that begins every turn in ChatML: a text cannot end with it. */
 static int begins_turn(const char *content)
@@ -355,8 +354,7 @@ static void compare_settings(sb_check *check, const json_t *own, const json_t *o
     }
 }
 
-/* --- all of it -----------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static void beside(sb_check *check, const files *own, const char *original,
                    const sb_token_table *others)

@@ -52,8 +52,7 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for the comparison of loaded parameters");
 }
 
-/* --- rows of the result ------------------------------------------------------------------------
- */
+/* --- rows of the result ----------------------------------------------------------------------- */
 
 static sb_status add_row(comparison *c, sb_loaded_verdict verdict, const char *name,
                          const char *law, int explained, const char *message, sb_error *err)

@@ -58,8 +58,7 @@ static int ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0 && (n == m || text[n - m - 1] == '.');
 }
 
-/* --- one module --------------------------------------------------------------------------------
- */
+/* --- one module ------------------------------------------------------------------------------- */
 
 static const sb_member *member_of(const sb_check *check, const char *plain)
 {
@@ -116,8 +115,7 @@ static const sb_tensor *find_tensor(const sb_check *check, const char *name)
     return t;
 }
 
-/* --- a parameter -------------------------------------------------------------------------------
- */
+/* --- a parameter ------------------------------------------------------------------------------ */
 
 static sb_status add(sb_held_values *held, const sb_segment *segment, sb_error *err)
 {

@@ -82,8 +82,7 @@ typedef struct sb_fp4 {
     sb_fp4_recent *recent; /* SB_FP4_RECENT of them, zeroed */
 } sb_fp4;
 
-/* --- codes and scales alone (fp4_bytes.c, fp4_bytes_avx2.c) ------------------------------------
- */
+/* --- codes and scales alone (fp4_bytes.c, fp4_bytes_avx2.c) ----------------------------------- */
 
 /* Twice the value of a magnitude. */
 extern const uint8_t sb_fp4_twice[8];

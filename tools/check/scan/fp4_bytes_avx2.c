@@ -151,8 +151,7 @@ INLINE void weigh(const uint32_t *squares, const unsigned char *scales, uint32_t
     }
 }
 
-/* --- counters ----------------------------------------------------------------------------------
- */
+/* --- counters --------------------------------------------------------------------------------- */
 
 INLINE void add_total(uint64_t *total, __m256i four)
 {

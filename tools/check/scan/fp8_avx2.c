@@ -123,8 +123,7 @@ INLINE uint64_t total(__m256i four)
     return (uint64_t)_mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
 }
 
-/* --- sums of more than a piece -----------------------------------------------------------------
- */
+/* --- sums of more than a piece ---------------------------------------------------------------- */
 
 typedef struct fours {
     __m256d sum, sum2, sum4, error2, master2;
@@ -190,8 +189,7 @@ INLINE void end_run(const fours *run, double scale, kind of, int shape, fours *r
     }
 }
 
-/* --- a row -------------------------------------------------------------------------------------
- */
+/* --- a row ------------------------------------------------------------------------------------ */
 
 /* The columns of a run after its last whole group, padded with zeros. */
 typedef struct rest {

@@ -29,8 +29,7 @@ typedef struct sample {
     unsigned count;
 } sample;
 
-/* --- Kendall's statistic ------------------------------------------------------------------------
- */
+/* --- Kendall's statistic ---------------------------------------------------------------------- */
 
 /* Sets the rank of each number: how many numbers are smaller. */
 static void rank(const double *x, unsigned n, sb_fit_keys key)
@@ -69,8 +68,7 @@ static void end_window(sample *s)
     s->count = 0;
 }
 
-/* --- the sample ---------------------------------------------------------------------------------
- */
+/* --- the sample ------------------------------------------------------------------------------- */
 
 static void take_group(sample *s, uint32_t row, uint32_t index)
 {

@@ -11,8 +11,7 @@
 
 enum { PROMPT = 4, CONTINUED = 64, SEED = 42, LEAST = 64 };
 
-/* --- the text -----------------------------------------------------------------------------------
- */
+/* --- the text --------------------------------------------------------------------------------- */
 
 /* E-14: "ids below 31/32 of the vocabulary, seed 42" */
 static void draw_prompt(uint32_t vocab, uint64_t index, uint32_t *ids)
@@ -103,8 +102,7 @@ static sb_status cut_texts(const sb_head_options *o, sb_accept_text **texts, siz
     return SB_OK;
 }
 
-/* --- the table ----------------------------------------------------------------------------------
- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 typedef struct table {
     const sb_head_options *o;
@@ -187,8 +185,7 @@ static sb_status measure_cell(table *t, int head, int trunk, sb_error *err)
     return status;
 }
 
-/* --- the verdict --------------------------------------------------------------------------------
- */
+/* --- the verdict ------------------------------------------------------------------------------ */
 
 static const sb_head_cell *cell(const sb_head_run *run, int head, int trunk)
 {

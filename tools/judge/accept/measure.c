@@ -87,8 +87,7 @@ static sb_status measure_text(work *w, const sb_accept_text *text, sb_error *err
     return status;
 }
 
-/* --- sums ---------------------------------------------------------------------------------------
- */
+/* --- sums ------------------------------------------------------------------------------------- */
 
 /* E-2: "accepted if all of its first j drafts are" */
 static sb_status sum_depths(sb_accept *a, sb_error *err)
@@ -187,8 +186,7 @@ static sb_status sum_up(sb_accept *a, int answered, sb_error *err)
     return status ? status : find_common(a, err);
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *texts, size_t count,
                          sb_error *err)

@@ -46,8 +46,7 @@ static sb_status add_first(const sb_json_object *o, const char *const *keys, uin
     return status;
 }
 
-/* --- SGLang -------------------------------------------------------------------------------------
- */
+/* --- SGLang ----------------------------------------------------------------------------------- */
 
 static const char *const sg_rounds[] = {"spec_verify_ct", NULL};
 static const char *const sg_accepted[] = {"spec_accept_token_num", "spec_accepted_drafts",
@@ -121,8 +120,7 @@ static sb_status take_sglang(reader *r, const sb_json_object *o, sb_error *err)
     return status ? status : take_rate(r, o, rounds, err);
 }
 
-/* --- llama-server -------------------------------------------------------------------------------
- */
+/* --- llama-server ----------------------------------------------------------------------------- */
 
 static const char *const ll_drafted[] = {"draft_n", NULL};
 static const char *const ll_accepted[] = {"draft_n_accepted", NULL};

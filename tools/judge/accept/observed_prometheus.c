@@ -179,8 +179,7 @@ static sb_status take_line(reader *r, const char *at, const char *end, sb_error 
     return status ? status : add_series(r, &s, err);
 }
 
-/* --- all series ---------------------------------------------------------------------------------
- */
+/* --- all series ------------------------------------------------------------------------------- */
 
 static int same_bytes(const char *a, size_t n, const char *b, size_t m)
 {

@@ -154,8 +154,7 @@ static void compare_llama(const sb_accept *a, const sb_observed *o, sb_accept_co
     compare_total(a, rounds, o->accepted, c);
 }
 
-/* --- the verdict --------------------------------------------------------------------------------
- */
+/* --- the verdict ------------------------------------------------------------------------------ */
 
 /* The worst line decides; among equally bad lines, the one with the smallest depth. */
 static void decide(const sb_observed *o, sb_accept_comparison *c)
@@ -199,8 +198,7 @@ void sb_accept_compare(const sb_accept *accept, const sb_observed *observed,
         decide(o, out);
 }
 
-/* --- counters of the answers themselves ---------------------------------------------------------
- */
+/* --- counters of the answers themselves ------------------------------------------------------- */
 
 /* The first counter that differs decides. */
 static void compare_counter(sb_accept_comparison *c, const char *what, uint64_t engine,

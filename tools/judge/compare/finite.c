@@ -45,8 +45,7 @@ int sb_finite_any(const sb_finite *f)
     return 0;
 }
 
-/* --- the order of the flow ---------------------------------------------------------------------
- */
+/* --- the order of the flow -------------------------------------------------------------------- */
 
 /* Stages: the trunk's embedding, its layers, the ops after them; then the same for the head. */
 static uint64_t stage_of(const sb_config *c, const sb_tap_name *tap)
@@ -75,8 +74,7 @@ uint64_t sb_finite_order(const sb_config *config, const char *name)
     return sb_tap_find(name, &tap) ? stage_of(config, &tap) << 16 | index_of(&tap) : UINT64_MAX;
 }
 
-/* --- a row -------------------------------------------------------------------------------------
- */
+/* --- a row ------------------------------------------------------------------------------------ */
 
 /* The call of a row: rows [first, first + count) of the step, and entries [entry, entry + entries)
  * in the head's taps. */
@@ -237,8 +235,7 @@ int sb_finite_row(const sb_finite *f, size_t row, sb_place *place)
     return first != NULL;
 }
 
-/* --- a state -----------------------------------------------------------------------------------
- */
+/* --- a state ---------------------------------------------------------------------------------- */
 
 static void fill_state(const sb_finite *f, const sb_step_state *state, const sb_piece *piece,
                        const float *data, size_t at, sb_place *place)

@@ -183,8 +183,7 @@ static int is_wrong(const part *p, sb_place *out)
            (p->is_list && is_misplaced(p, out));
 }
 
-/* --- the verdict of a row -----------------------------------------------------------------------
- */
+/* --- the verdict of a row --------------------------------------------------------------------- */
 
 /* The id of the engine's largest value. The rounding of the file may hide which of several close
  * values is the largest: returns the reference's id if it is one of them. */

@@ -92,8 +92,7 @@ const sb_score *sb_campaign_score(const sb_campaign *c)
     return &c->score;
 }
 
-/* --- vehicles -----------------------------------------------------------------------------------
- */
+/* --- vehicles --------------------------------------------------------------------------------- */
 
 /* "T1:4 bf16 mistakes kv|EDITS": a preset or a shape of kernels.h with its first 4 layers, a
  * format, a recipe, options, edits */
@@ -163,8 +162,7 @@ sb_status sb_campaign_model(sb_campaign *c, const char *name, const sb_model **o
     return status;
 }
 
-/* --- one trial ----------------------------------------------------------------------------------
- */
+/* --- one trial -------------------------------------------------------------------------------- */
 
 static sb_script script_of(const char *name)
 {
@@ -267,8 +265,7 @@ static sb_status base_trial(sb_campaign *c, const sb_fault *f, sb_trial *t, sb_e
     return status ? status : sb_campaign_model(c, f->vehicle, &t->reference, err);
 }
 
-/* --- faults of ops and sessions -----------------------------------------------------------------
- */
+/* --- faults of ops and sessions --------------------------------------------------------------- */
 
 /* "OP ENGINE" */
 static sb_status plant_engine(const sb_fault *f, sb_sited *sited, sb_error *err)
@@ -410,8 +407,7 @@ static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *
     return status;
 }
 
-/* --- faults of files ----------------------------------------------------------------------------
- */
+/* --- faults of files -------------------------------------------------------------------------- */
 
 static void add_check(void *signs, const char *check)
 {
@@ -471,8 +467,7 @@ static int count_levels(sb_level_score *score, const sb_finding_of_fault *found)
     return any;
 }
 
-/* --- the judgement ------------------------------------------------------------------------------
- */
+/* --- the judgement ---------------------------------------------------------------------------- */
 
 void sb_campaign_judge(sb_campaign *c, sb_finding_of_fault *found)
 {

@@ -38,8 +38,7 @@ static unsigned char *data_of(const shard *s, const sb_tensor *t)
     return s->bytes + (t->data - s->file.bytes);
 }
 
-/* --- values -------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static float get(const unsigned char *at, sb_dtype dtype)
 {
@@ -132,8 +131,7 @@ static void apply(const edit *e, const sb_tensor *t, unsigned char *data)
             data[i] = changed_byte(e, data[i]);
 }
 
-/* --- one edit -----------------------------------------------------------------------------------
- */
+/* --- one edit --------------------------------------------------------------------------------- */
 
 static const sb_tensor *find(const shards *all, const char *name, const shard **in)
 {
@@ -198,8 +196,7 @@ static sb_status one_edit(const shards *all, char *text, sb_error *err)
     return e.met ? SB_OK : sb_fail(err, SB_ERR_USAGE, "\"%s\" matches no tensor", text);
 }
 
-/* --- the folder ---------------------------------------------------------------------------------
- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 static sb_status open_shard(const char *path, shard *s, sb_error *err)
 {

@@ -11,8 +11,7 @@
 #include "ref/formats/plain_row.h"
 #include "ref/math/fn.h"
 
-/* --- sums of products ---------------------------------------------------------------------------
- */
+/* --- sums of products ------------------------------------------------------------------------- */
 
 /* Sums the columns in `parts` pieces; adds the last piece first. */
 static float split_dot(const float *w, const float *x, size_t n, size_t parts)
@@ -41,8 +40,7 @@ sb_status sb_mistake_linear_split_k(const sb_knobs *knobs, const sb_linear_args 
     return row ? SB_OK : SB_ERR_MEMORY;
 }
 
-/* --- attention over pieces of a cache -----------------------------------------------------------
- */
+/* --- attention over pieces of a cache --------------------------------------------------------- */
 
 /* A softmax over some keys, before the division. */
 typedef struct piece {
@@ -109,8 +107,7 @@ sb_status sb_mistake_attention_online(const sb_knobs *knobs, const sb_attention_
     return paged(knobs, a, SIZE_MAX / 2);
 }
 
-/* --- experts ------------------------------------------------------------------------------------
- */
+/* --- experts ---------------------------------------------------------------------------------- */
 
 /* Finds the kept experts first, then takes the softmax over them. */
 sb_status sb_mistake_router_kept_first(const sb_knobs *knobs, const sb_router_args *a)
@@ -148,8 +145,7 @@ sb_status sb_mistake_swiglu_product_first(const sb_knobs *knobs, const sb_swiglu
     return SB_OK;
 }
 
-/* --- linear attention ---------------------------------------------------------------------------
- */
+/* --- linear attention ------------------------------------------------------------------------- */
 
 static float dot(const float *x, const float *y, size_t stride, size_t n)
 {

@@ -20,8 +20,7 @@ const sb_planted sb_hits[] = {
 #undef SB_HIT
     {.name = NULL}};
 
-/* --- pieces of another state; NULL: of an empty one ---------------------------------------------
- */
+/* --- pieces of another state; NULL: of an empty one ------------------------------------------- */
 
 static void take(float *to, const float *from, size_t floats)
 {
@@ -91,8 +90,7 @@ static void take_all(sb_hit_game *game, const sb_state *from)
     take_hidden(game, from);
 }
 
-/* --- the rows -----------------------------------------------------------------------------------
- */
+/* --- the rows --------------------------------------------------------------------------------- */
 
 void sb_hit_stale(sb_hit_game *game)
 {

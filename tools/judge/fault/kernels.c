@@ -64,8 +64,7 @@ static const scene *scene_of(const char *seen)
     return &scenes[0];
 }
 
-/* --- the list -----------------------------------------------------------------------------------
- */
+/* --- the list --------------------------------------------------------------------------------- */
 static const struct {
     const char *op, *fails, *stops;
 } signs[] = {
@@ -139,8 +138,7 @@ void sb_kernel_fault_at(size_t i, sb_fault *out)
     snprintf(out->name, sizeof out->name, "kernel.%s", f->name);
 }
 
-/* --- the run ------------------------------------------------------------------------------------
- */
+/* --- the run ---------------------------------------------------------------------------------- */
 /* Runs ops outside the scene on the reference, to save time. */
 static sb_status partly(void *ctx, const sb_op_call *call)
 {

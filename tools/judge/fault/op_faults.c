@@ -22,8 +22,7 @@ static void *copied(const sb_plant *plant, const sb_op_call *call, sb_any_args *
     return sb_arg_at(args, sb_arg_find(call->op, plant->fault->with));
 }
 
-/* --- one input, copied and changed --------------------------------------------------------------
- */
+/* --- one input, copied and changed ------------------------------------------------------------ */
 
 /* Runs the op with an edited copy of an input. rope works in place, so its input is edited in
  * place. */
@@ -98,8 +97,7 @@ SB_WITH_INPUT(zero, zero, 0)
 SB_WITH_INPUT(one, one, 0)
 SB_WITH_INPUT(open_gate, hundred, 0)
 
-/* --- parameters and scalars ---------------------------------------------------------------------
- */
+/* --- parameters and scalars ------------------------------------------------------------------- */
 
 static sb_status with_param(const sb_plant *plant, const sb_op_call *call,
                             void (*edit)(float *values, size_t rows, size_t cols))
@@ -165,8 +163,7 @@ static sb_status run_negate_shared_logit(sb_plant *plant, const sb_op_call *call
     return with_scalar(plant, call, -1.0f);
 }
 
-/* --- tokens, experts, positions -----------------------------------------------------------------
- */
+/* --- tokens, experts, positions --------------------------------------------------------------- */
 
 static void add_to_ids(uint32_t *to, const uint32_t *from, size_t n, size_t by, size_t below)
 {
@@ -290,8 +287,7 @@ static sb_status run_without_sine(sb_plant *plant, const sb_op_call *call)
     return status;
 }
 
-/* --- outputs ------------------------------------------------------------------------------------
- */
+/* --- outputs ---------------------------------------------------------------------------------- */
 
 static sb_status run_negate_output(sb_plant *plant, const sb_op_call *call)
 {
@@ -311,8 +307,7 @@ static sb_status run_stale(sb_plant *plant, const sb_op_call *call)
     return status;
 }
 
-/* --- the list -----------------------------------------------------------------------------------
- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 #define SB_ROW(kind_, op_, with_, words_, run_)                                                    \
     {.name = #op_ "." #kind_,                                                                      \

@@ -10,8 +10,7 @@
 #include "ref/ops/values.h"
 #include "ref/state/piece.h"
 
-/* --- words --------------------------------------------------------------------------------------
- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static int read_kind(const char *name, unsigned *kinds)
 {
@@ -49,8 +48,7 @@ sb_status sb_site_read(const char *words, sb_site *out, sb_error *err)
     return SB_OK;
 }
 
-/* --- ops ----------------------------------------------------------------------------------------
- */
+/* --- ops -------------------------------------------------------------------------------------- */
 
 /* An array that an op writes. `rows`: rows of the call that it holds; 0: the state after all rows.
  */
@@ -210,8 +208,7 @@ void sb_sited_clear(sb_sited *sited)
     sited->ids = NULL;
 }
 
-/* --- states -------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 /* True if an element of a piece of the state is inside the site. */
 static int holds(const sb_site *s, const sb_piece *p, size_t i)

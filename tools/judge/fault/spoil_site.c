@@ -7,8 +7,7 @@
 #include "ref/base/mem.h"
 #include "tools/judge/fault/spoil.h"
 
-/* --- one place ----------------------------------------------------------------------------------
- */
+/* --- one place -------------------------------------------------------------------------------- */
 
 /* The row of the site's tap at its token, or NULL; *before: the row before it. */
 static float *row_of(const sb_spoiler *spoiler, sb_step *step, size_t *cols, float **before)

@@ -161,8 +161,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
     return status;
 }
 
-/* --- the script ---------------------------------------------------------------------------------
- */
+/* --- the script ------------------------------------------------------------------------------- */
 
 /* Applies the slip at its site. */
 static void at(run *r, sb_slip_stage stage)
@@ -412,8 +411,7 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
     return status;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static sb_status compare(run *r, int forced, int free, sb_verdicts *verdicts, sb_differ **out,
                          sb_error *err)

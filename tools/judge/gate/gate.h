@@ -196,7 +196,7 @@ const sb_gate_op *sb_gate_op_find(const char *name); /* NULL: none of that name 
 /* True if the contract of the op allows inputs of this regime. */
 int sb_gate_takes(const sb_gate_op *op, sb_gate_regime regime);
 
-/* --- cases ---------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 typedef struct sb_gate_request {
     const char *op, *format, *shape, *regime; /* NULL: the default; shape is "rows=4,k=256" */

@@ -122,7 +122,7 @@ static float factor_of(const sb_gate_case *c)
                : sb_f32_from_bits(sb_load_u32(sb_gate_input(c, factor_name(l))->data));
 }
 
-/* --- inputs --------------------------------------------------------------------------------- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 static uint64_t up(uint64_t x, uint64_t to)
 {
@@ -223,7 +223,7 @@ static sb_status need(const sb_gate_case *c, sb_error *err)
     return status;
 }
 
-/* --- the law itself ------------------------------------------------------------------------- */
+/* --- the law itself --------------------------------------------------------------------------- */
 
 static sb_knobs knobs_of(const law *l, const sb_knobs *knobs)
 {
@@ -467,7 +467,7 @@ static int is_open(const sb_gate_case *c, const sb_gate_arith *ar, size_t output
     return is_nvfp4(law_of(c)) ? nvfp4_open(c, ar, output, i, got) : fp8_open(c, ar, i, got);
 }
 
-/* --- the scales of FP8, which are values ---------------------------------------------------- */
+/* --- the scales of FP8, which are values ------------------------------------------------------ */
 
 static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out[])
 {
@@ -500,7 +500,7 @@ static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_a
     return SB_OK;
 }
 
-/* --- the two ops ---------------------------------------------------------------------------- */
+/* --- the two ops ------------------------------------------------------------------------------ */
 
 static const sb_gate_param params[] = {{"rows", 5, 1, 4096, "tokens"},
                                        {"k", 256, 1, 65536, "columns"}};

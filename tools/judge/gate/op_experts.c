@@ -13,7 +13,7 @@ typedef struct sizes {
     uint32_t rows, hidden, inner, experts, slots;
 } sizes;
 
-/* --- one MLP: down( silu(gate x) up x ) ----------------------------------------------------- */
+/* --- one MLP: down( silu(gate x) up x ) ------------------------------------------------------- */
 
 typedef struct mlp {
     sb_matrix gate, up, down;
@@ -127,7 +127,7 @@ static void adapt(const sb_gate_case *c, float *const x[])
             x[0][i] = sb_gate_fit(c, -0.875f * x[0][i - 1]);
 }
 
-/* --- routed experts ------------------------------------------------------------------------- */
+/* --- routed experts --------------------------------------------------------------------------- */
 
 static sizes expert_sizes(const sb_gate_case *c)
 {
@@ -308,7 +308,7 @@ static sb_status bound_experts(const sb_gate_case *c, float *const in[], const s
     return status;
 }
 
-/* --- the shared expert ---------------------------------------------------------------------- */
+/* --- the shared expert ------------------------------------------------------------------------ */
 
 static sizes shared_sizes(const sb_gate_case *c)
 {
@@ -471,7 +471,7 @@ static sb_status bound_shared(const sb_gate_case *c, float *const in[], const sb
     return status;
 }
 
-/* --- the two ops ---------------------------------------------------------------------------- */
+/* --- the two ops ------------------------------------------------------------------------------ */
 
 static const sb_op uses[] = {SB_OP_linear, SB_OP_swiglu};
 

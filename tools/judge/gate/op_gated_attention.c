@@ -87,7 +87,7 @@ static sb_gate_list list(const sb_gate_case *c)
                           .output = {{"", "row,head,channel", .shape = {s.rows, s.heads, s.hd}}}};
 }
 
-/* --- inputs -------------------------------------------------------------------------------- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 typedef struct drawn {
     shape s;
@@ -180,7 +180,7 @@ static void adapt(const sb_gate_case *c, float *const x[])
         make_hostile(&d);
 }
 
-/* --- values -------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static sb_attention_args args_of(const sb_gate_case *c, float *const in[])
 {
@@ -279,7 +279,7 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
     return SB_OK;
 }
 
-/* --- bounds -------------------------------------------------------------------------------- */
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 /* "y = R( RN(o sigmoid(gate)) )", for balls o. */
 static void open_gate(const sb_arithmetic *ar, const sb_knobs *knobs, const float *gate,

@@ -60,7 +60,7 @@ static sb_status open_operands(const sb_gate_case *c, const layer *l, operands *
     return o->in ? SB_OK : SB_ERR_MEMORY;
 }
 
-/* --- inputs --------------------------------------------------------------------------------- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 static sb_gate_list list(const layer *l)
 {
@@ -99,7 +99,7 @@ static sb_status refresh_linear(sb_gate_case *c)
     return sb_gate_refresh_x(c, l.rows, l.cols);
 }
 
-/* --- outputs -------------------------------------------------------------------------------- */
+/* --- outputs ---------------------------------------------------------------------------------- */
 
 static sb_status exact(const sb_gate_case *c, const layer *l, const sb_knobs *knobs,
                        const sb_op_table *ops, float *out)
@@ -219,7 +219,7 @@ static sb_status bound(const sb_gate_case *c, const layer *l, const sb_gate_arit
     return status;
 }
 
-/* --- the two ops ---------------------------------------------------------------------------- */
+/* --- the two ops ------------------------------------------------------------------------------ */
 
 #define OP(name)                                                                                   \
     static sb_gate_list list_##name(const sb_gate_case *c)                                         \

@@ -38,7 +38,7 @@ static sb_gate_list list(const sb_gate_case *c)
                                      [P] = {"p", "row,token", .shape = {rows, c->size[VOCAB]}}}};
 }
 
-/* --- inputs -------------------------------------------------------------------------------- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 static sb_status add_settings(sb_gate_case *c, size_t rows)
 {
@@ -207,7 +207,7 @@ static sb_status need(const sb_gate_case *c, sb_error *err)
     return status ? status : check_values(c, err);
 }
 
-/* --- values -------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* P-10: "the token with the largest RN( log(w_i) + g_i ) among those with w_i above 0, the lowest
  * id among equals", with given u. */
@@ -309,7 +309,7 @@ static sb_status real(const sb_gate_case *c, float *const in[], sb_dd *const out
     return SB_OK;
 }
 
-/* --- bounds -------------------------------------------------------------------------------- */
+/* --- bounds ----------------------------------------------------------------------------------- */
 
 static sb_status bound(const sb_gate_case *c, float *const in[], const sb_gate_arith *ar,
                        sb_ball *const out[])

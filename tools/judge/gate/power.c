@@ -112,8 +112,7 @@ static sb_status plant_mistakes(trial *t)
     return status;
 }
 
-/* --- faults of the ops: one kind at a time, tools/judge/fault/lists/ops.def
- * ------------------------- */
+/* --- faults of the ops: one kind at a time, tools/judge/fault/lists/ops.def * ----------------- */
 
 /* The fault that the table's functions make on this thread; a table has no context pointer. */
 static _Thread_local sb_plant planted;

@@ -107,7 +107,7 @@ size_t sb_protocol_window(const sb_protocol *p, const sb_protocol_round *r,
 /* The same for the slot of a recurrent state. */
 size_t sb_protocol_slot(const sb_protocol_round *r, const sb_protocol_entry *e, int row);
 
-/* --- tensors --------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 typedef enum sb_protocol_kind {
     SB_PROTOCOL_INPUT,  /* in[which] */
@@ -148,7 +148,7 @@ int64_t sb_protocol_place(const sb_protocol *p, const sb_protocol_round *r,
                           const sb_protocol_tensor *t, size_t i);
 int32_t sb_protocol_number(const sb_protocol_round *r, const sb_protocol_tensor *t, size_t i);
 
-/* --- files ----------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* A tensor of the file. */
 typedef struct sb_protocol_part {

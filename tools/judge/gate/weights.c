@@ -168,7 +168,7 @@ int sb_gate_stored_tensor(const sb_gate_case *c, const sb_gate_stored *s, size_t
     return 1;
 }
 
-/* --- values --------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* A copy of the case with another regime. */
 sb_gate_case sb_gate_in_regime(const sb_gate_case *c, sb_gate_regime regime)
@@ -246,7 +246,7 @@ static void draw_weights(const sb_gate_case *c, const sb_gate_stored *s, float *
             }
 }
 
-/* --- tensors -------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 /* Bytes of one expert in a tensor of a stack. */
 static unsigned char *expert_bytes(const sb_gate_array *a, const sb_gate_stored *s, uint32_t expert)

@@ -12,7 +12,7 @@
 #include "tools/judge/gate/weights_parts.h"
 #include "tools/judge/gate/whole.h"
 
-/* --- one of the matrices -------------------------------------------------------------------- */
+/* --- one of the matrices ---------------------------------------------------------------------- */
 
 static uint32_t scale_block(sb_scheme scheme, uint32_t cols)
 {
@@ -213,7 +213,7 @@ sb_status sb_gate_need_stored(const sb_gate_case *c, const sb_gate_stored *s, sb
     return status;
 }
 
-/* --- values --------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 float *sb_gate_matrix_values(const sb_matrix *m)
 {

@@ -37,8 +37,7 @@ typedef struct sb_sim_arith {
 
 enum { SB_SIM_LANES = 32, SB_SIM_CHUNK = 512, NO_ATOM = SB_ATOM_COUNT };
 
-/* --- reductions: sum of a[i step_a] b[i step_b] ------------------------------------------------
- */
+/* --- reductions: sum of a[i step_a] b[i step_b] ----------------------------------------------- */
 
 /* Adds as a vector unit does. */
 float sb_sim_dot(const sb_sim_arith *s, const float *a, size_t step_a, const float *b,
@@ -73,8 +72,7 @@ int sb_sim_all_bf16(const float *a, size_t step, size_t n);
 /* a b + c: two roundings, or one if the engine fuses. */
 float sb_sim_multiply_add(const sb_sim_arith *s, float a, float b, float c);
 
-/* --- functions, those of s->fn, and compositions of them ----------------------------------------
- */
+/* --- functions, those of s->fn, and compositions of them -------------------------------------- */
 
 float sb_sim_exp(const sb_sim_arith *s, float x);
 float sb_sim_log(const sb_sim_arith *s, float x); /* x > 0 */
@@ -90,8 +88,7 @@ float sb_sim_sigmoid(const sb_sim_arith *s, float x);  /* 1 / (1 + e^-x) */
 float sb_sim_silu(const sb_sim_arith *s, float x);     /* x / (1 + e^-x) */
 float sb_sim_softplus(const sb_sim_arith *s, float x); /* log1p(e^x); x from 20 on */
 
-/* --- the ops ------------------------------------------------------------------------------------
- */
+/* --- the ops ---------------------------------------------------------------------------------- */
 
 #define SB_OP(name, clause)                                                                        \
     sb_status sb_sim_##name(const sb_sim_arith *s, const sb_knobs *knobs,                          \

@@ -39,8 +39,7 @@ sb_status sb_sim_rmsnorm(const sb_sim_arith *s, const sb_knobs *knobs, const sb_
     return SB_OK;
 }
 
-/* --- l2norm, in the forms of K-32 ---------------------------------------------------------------
- */
+/* --- l2norm, in the forms of K-32 ------------------------------------------------------------- */
 
 /* K-32: "act has n = R(rsqrt( R( RN( R(sum of R(RN(x x))) + eps ) ) ))" */
 static float rounded_inverse(const sb_sim_arith *s, const sb_knobs *knobs, const float *x, size_t n,

@@ -78,8 +78,7 @@ size_t sb_audit_findings(const sb_audit *a, const sb_finding **first)
     return a->found;
 }
 
-/* --- room ---------------------------------------------------------------------------------------
- */
+/* --- room ------------------------------------------------------------------------------------- */
 
 /* Item i of an array that grows and starts zeroed. */
 static void *grown(void **items, size_t *room, size_t i, size_t size)
@@ -112,8 +111,7 @@ static sb_owner *owner_of(sb_audit *a, uint32_t slot)
     return o;
 }
 
-/* --- slots --------------------------------------------------------------------------------------
- */
+/* --- slots ------------------------------------------------------------------------------------ */
 
 /* U-4: "Two sequences that both go on must not read the same slot" */
 static sb_status check_slot(sb_audit *a, const sb_course *c, const sb_block *b, sb_error *err)
@@ -139,8 +137,7 @@ static sb_status check_slot(sb_audit *a, const sb_course *c, const sb_block *b, 
     return SB_OK;
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* U-3: "positions of one sequence follow one another without a gap" */
 static void check_start(sb_audit *a, const sb_course *c, const sb_block *b)

@@ -94,8 +94,7 @@ void sb_audit_arrays(sb_audit *a, const sb_step *step)
     }
 }
 
-/* --- states -------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 /* The position of a sequence at the beginning of this step's call. */
 static int position_of(const sb_step *step, uint32_t sequence, const sb_course *c, uint64_t *out)

@@ -67,8 +67,7 @@ static sb_status no_memory(sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "out of memory for a step of a trace");
 }
 
-/* --- states ------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 static sb_status take_piece(const sb_capture *c, const sb_piece *p, sb_step_state *out,
                             sb_error *err)
@@ -111,8 +110,7 @@ static sb_status take_state(sb_capture *c, sb_error *err)
     return status;
 }
 
-/* --- calls -------------------------------------------------------------------------------------
- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static sb_status hand_on(sb_capture *c, sb_error *err)
 {
@@ -224,8 +222,7 @@ static sb_status on_op(void *ctx, const sb_op_call *call)
     return c->hook ? c->hook(c->hook_ctx, call) : sb_op_run(call);
 }
 
-/* --- values ------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* Appends a row of logits. A row that was recorded before is ignored. */
 static sb_status add_logits(sb_capture *c, size_t row, const float *data, size_t cols,

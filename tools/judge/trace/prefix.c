@@ -6,8 +6,7 @@
 #include "ref/base/mem.h"
 #include "tools/judge/trace/names.h"
 
-/* --- which rows ---------------------------------------------------------------------------------
- */
+/* --- which rows ------------------------------------------------------------------------------- */
 
 /* The call of a sequence in a step: its first row and the row after its last. 0: it has none. */
 static int call_of(const sb_step *step, uint32_t sequence, size_t *first, size_t *end)
@@ -76,8 +75,7 @@ sb_status sb_prefix_plan(const sb_step *steps, size_t count, const sb_step_prefi
     return SB_OK;
 }
 
-/* --- a step of these rows -----------------------------------------------------------------------
- */
+/* --- a step of these rows --------------------------------------------------------------------- */
 
 /* U-5: "In the first call of a sequence these are one fewer than its rows". Sets the first entry
  * of the part among the rows of an array of the head, and the number of its entries. */

@@ -20,8 +20,7 @@ static sb_status no_memory(const char *file, sb_error *err)
     return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for a trace", SB_SHOW(file));
 }
 
-/* --- fields ------------------------------------------------------------------------------------
- */
+/* --- fields ----------------------------------------------------------------------------------- */
 
 static sb_status read_number(const sb_json_object *o, const char *key, uint64_t most, uint64_t *out,
                              sb_error *err)
@@ -65,8 +64,7 @@ static sb_status read_digest(const sb_json_object *o, const char *key, sb_digest
     return SB_OK;
 }
 
-/* --- the head ----------------------------------------------------------------------------------
- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 static sb_status read_format(const sb_json_object *o, sb_trace *t, sb_error *err)
 {
@@ -243,8 +241,7 @@ static sb_status read_head(const sb_json_object *o, sb_trace *t, sb_error *err)
     return status;
 }
 
-/* --- rows, rounds, states ----------------------------------------------------------------------
- */
+/* --- rows, rounds, states --------------------------------------------------------------------- */
 
 /* Enters an item of a list of a step, which has to be an object. */
 static sb_status enter(place *p, const char *list, json_t *value, sb_json_object *out,
@@ -443,8 +440,7 @@ static sb_status read_prefix(place *p, const sb_trace *t, json_t *value, sb_step
     return read_prefix_tokens(&o, t, prefix, err);
 }
 
-/* --- steps -------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 /* A list of a step; empty if absent. */
 static sb_status list_of(const sb_json_object *o, const char *key, json_t **out, sb_error *err)

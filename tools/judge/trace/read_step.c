@@ -75,8 +75,7 @@ static sb_status check_rows(const reader *r, const char *name, const sb_tap_name
                    expected == r->out->row_count ? "" : " listed in logits_rows");
 }
 
-/* --- tensors -----------------------------------------------------------------------------------
- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static int is_number(sb_dtype dtype)
 {
@@ -232,8 +231,7 @@ static sb_status check_repeated(const reader *r, const sb_tensor *t)
     return SB_OK;
 }
 
-/* --- digests -----------------------------------------------------------------------------------
- */
+/* --- digests ---------------------------------------------------------------------------------- */
 
 static int read_size(const json_t *value, size_t *out)
 {

@@ -149,8 +149,7 @@ sb_status sb_step_of_ids(uint32_t sequence, uint64_t position, const uint32_t *i
     return SB_OK;
 }
 
-/* --- patterns ----------------------------------------------------------------------------------
- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 /* The usual algorithm: on a mismatch after a star, goes back and lets the star take one more byte.
  */

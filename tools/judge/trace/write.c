@@ -28,8 +28,7 @@ struct sb_trace_writer {
     sb_level level;
 };
 
-/* --- the arrays of a step ----------------------------------------------------------------------
- */
+/* --- the arrays of a step --------------------------------------------------------------------- */
 
 /* The tensors of a step file. */
 typedef struct arrays {
@@ -96,8 +95,7 @@ static char *digests_text(const arrays *a)
     return text;
 }
 
-/* --- a step file -------------------------------------------------------------------------------
- */
+/* --- a step file ------------------------------------------------------------------------------ */
 
 static uint32_t element(const arrays *a, const sb_tensor *tensor, uint64_t i)
 {
@@ -176,8 +174,7 @@ static sb_status write_file(const sb_trace_writer *w, const sb_step *step, size_
     return status;
 }
 
-/* --- trace.json --------------------------------------------------------------------------------
- */
+/* --- trace.json ------------------------------------------------------------------------------- */
 
 static json_t *ids_json(const uint32_t *ids, size_t count)
 {
@@ -326,8 +323,7 @@ static sb_status write_head(sb_trace_writer *w, const sb_trace_head *head, sb_er
     return status ? status : sb_file_append(&w->list, ",\n\"steps\": [", 12, err);
 }
 
-/* --- the folder --------------------------------------------------------------------------------
- */
+/* --- the folder ------------------------------------------------------------------------------- */
 
 static sb_status check_empty(const char *dir, sb_error *err)
 {

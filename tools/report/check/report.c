@@ -108,8 +108,7 @@ int sb_report_unused(const sb_report *report, const sb_waiver *waiver)
     return report->checks[waiver->check].state != SB_STATE_skipped;
 }
 
-/* --- the original's files ----------------------------------------------------------------------
- */
+/* --- the original's files --------------------------------------------------------------------- */
 
 static const char *without(const char *name, const char *prefix)
 {
@@ -176,8 +175,7 @@ static sb_status missing_shards(sb_report *r, sb_error *err)
     return SB_OK;
 }
 
-/* --- the verdict -------------------------------------------------------------------------------
- */
+/* --- the verdict ------------------------------------------------------------------------------ */
 
 static const char *unmet_need(const sb_report *r)
 {

@@ -59,10 +59,10 @@ static void print_endpoint(FILE *out, const sb_report *r)
 {
     char words[WORDS];
     describe(r, words);
-    fprintf(out,
-            "{\"schemaVersion\": 1, \"label\": \"samebit check\", \"message\": \"%s\", "
-            "\"color\": \"%s\"}\n",
-            words, color_of(r) + 1);
+    fprintf(
+        out,
+        "{\"schemaVersion\": 1, \"label\": \"samebit check\", \"message\": \"%s\", \"color\": \"%s\"}\n",
+        words, color_of(r) + 1);
 }
 
 static int print_badge(FILE *out, const void *ctx)

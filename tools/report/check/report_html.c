@@ -206,15 +206,15 @@ void sb_report_html_map(FILE *out, const sb_folder_map *m)
         "index names it here. The row <i>in no file</i> has the findings about tensors that no "
         "file holds. The row <i>the folder</i> has the findings that are about no single tensor.");
     if (m->per_row > 1)
-        fprintf(out,
-                "<p class=\"hint binned\">Up to %zu files share a row. The row shows the worst of "
-                "them.</p>\n",
-                m->per_row);
+        fprintf(
+            out,
+            "<p class=\"hint binned\">Up to %zu files share a row. The row shows the worst of them.</p>\n",
+            m->per_row);
     if (m->per_column > 1)
-        fprintf(out,
-                "<p class=\"hint binned\">Up to %zu layers share a column. The column shows the "
-                "worst of them.</p>\n",
-                m->per_column);
+        fprintf(
+            out,
+            "<p class=\"hint binned\">Up to %zu layers share a column. The column shows the worst of them.</p>\n",
+            m->per_column);
     sb_page_map_print(out, &shown);
     sb_page_section_end(out);
 }

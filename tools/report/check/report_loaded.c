@@ -44,10 +44,10 @@ static void print_mtp(const sb_loaded *l, FILE *out)
         n += l->rows[i].verdict == SB_LOADED_dropped && decides(&l->rows[i]) &&
              strncmp(l->rows[i].name, "mtp.", 4) == 0;
     if (n)
-        fprintf(out,
-                "  %zu of the dropped modules belong to the MTP head: this engine does not draft "
-                "with it\n",
-                n);
+        fprintf(
+            out,
+            "  %zu of the dropped modules belong to the MTP head: this engine does not draft with it\n",
+            n);
 }
 
 static void print_zeros(const sb_loaded *l, FILE *out)

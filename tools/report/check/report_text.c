@@ -123,11 +123,11 @@ static void print_compared(const printer *p)
         fprintf(p->out, "\nall %zu tensors were compared with the original\n", c->tensors);
         return;
     }
-    fprintf(p->out,
-            "\n"
-            "NOT COMPARED %zu of %zu tensors: the original has no tensor that says what their "
-            "values must be\n",
-            c->not_compared, c->tensors);
+    fprintf(
+        p->out,
+        "\n"
+        "NOT COMPARED %zu of %zu tensors: the original has no tensor that says what their values must be\n",
+        c->not_compared, c->tensors);
     for (size_t i = 0; i < c->role_count && i < p->style->lines; i++)
         fprintf(p->out, "  %zu %s\n", c->roles[i].count, SB_SHOW(c->roles[i].name));
     if (c->role_count > p->style->lines)

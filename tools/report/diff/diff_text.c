@@ -24,8 +24,7 @@ static void print_head(const sb_diff_report *r, FILE *out)
         fputs(r->notes, out);
 }
 
-/* --- tokens and rounds --------------------------------------------------------------------------
- */
+/* --- tokens and rounds ------------------------------------------------------------------------ */
 
 static void print_top(const sb_token_verdict *t, int side, FILE *out)
 {
@@ -189,10 +188,10 @@ static void print_judged(const sb_verdicts *v, FILE *out)
     size_t never = 0;
     if (j.inside + j.not_judged == 0)
         return;
-    fprintf(out,
-            "values of ops: %.1f%% judged alone, %.1f%% inside segments between recorded values, "
-            "%.1f%% not judged\n",
-            share * (double)j.alone, share * (double)j.inside, share * (double)j.not_judged);
+    fprintf(
+        out,
+        "values of ops: %.1f%% judged alone, %.1f%% inside segments between recorded values, %.1f%% not judged\n",
+        share * (double)j.alone, share * (double)j.inside, share * (double)j.not_judged);
     for (size_t i = 0; i < v->tap_count; i++)
         if (v->taps[i].values.alone + v->taps[i].values.inside == 0)
             fprintf(out, "%s%s (%s)", never++ ? ", " : "never judged: ", v->taps[i].name,

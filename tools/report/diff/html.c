@@ -50,8 +50,7 @@ sb_diff_layer html_layer(const sb_diff_report *r, size_t layer)
     return out;
 }
 
-/* --- the head -----------------------------------------------------------------------------------
- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 /* Counts `none` as SKIPPED: both have the same word. */
 static sb_verdict as_word(sb_verdict verdict)
@@ -220,8 +219,7 @@ static void print_statistics(FILE *out, const sb_diff_report *r)
     free(text);
 }
 
-/* --- the page -----------------------------------------------------------------------------------
- */
+/* --- the page --------------------------------------------------------------------------------- */
 
 static void print_words(FILE *out)
 {

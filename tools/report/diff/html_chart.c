@@ -3,8 +3,7 @@
 
 #include "tools/report/diff/html_parts.h"
 
-/* --- divergence --------------------------------------------------------------------------------
- */
+/* --- divergence ------------------------------------------------------------------------------- */
 
 static int kl_of(const void *verdicts, size_t i, double *value)
 {
@@ -49,8 +48,7 @@ void html_kl(FILE *out, const sb_diff_report *r)
     sb_page_section_end(out);
 }
 
-/* --- acceptance --------------------------------------------------------------------------------
- */
+/* --- acceptance ------------------------------------------------------------------------------- */
 
 /* The drawing has these units, and is stretched. */
 enum { CHART_WIDE = 1000, CHART_HIGH = 200 };
@@ -129,10 +127,10 @@ static void print_rounds(FILE *out, const sb_verdicts *v, size_t most)
           "class=\"ref\"></i>reference</span></p>\n",
           out);
     if (b.size > 1)
-        fprintf(out,
-                "<p class=\"hint binned\">Up to %zu rounds share a bar. The bar shows their "
-                "mean.</p>\n",
-                b.size);
+        fprintf(
+            out,
+            "<p class=\"hint binned\">Up to %zu rounds share a bar. The bar shows their mean.</p>\n",
+            b.size);
 }
 
 void html_acceptance(FILE *out, const sb_diff_report *r)

@@ -58,8 +58,7 @@ static size_t column_end(const map *m, size_t column)
     return end < tokens ? end : tokens;
 }
 
-/* --- fields -------------------------------------------------------------------------------------
- */
+/* --- fields ----------------------------------------------------------------------------------- */
 
 /* "n": nothing was compared. */
 static const char *colour(double ratio)
@@ -104,8 +103,7 @@ static const char *token_colour(sb_verdict verdict, double ratio)
     }
 }
 
-/* --- wrong states -------------------------------------------------------------------------------
- */
+/* --- wrong states ----------------------------------------------------------------------------- */
 
 /* True if the failure is in a state: no op or token of that place failed. */
 static int is_state(const sb_place *p)
@@ -229,8 +227,7 @@ static void print_field(FILE *out, const void *ctx, size_t row, size_t column)
     sb_page_field_end(out);
 }
 
-/* --- the first failure -------------------------------------------------------------------------
- */
+/* --- the first failure ------------------------------------------------------------------------ */
 
 /* True if the first failure can be at this token: the token itself failed, or, with `draft`, the
  * layer failed in a draft after the token. */
@@ -273,8 +270,7 @@ static void print_mark(FILE *out, const void *ctx)
         print_frame(out, row, token / m->per_column);
 }
 
-/* --- around the fields -------------------------------------------------------------------------
- */
+/* --- around the fields ------------------------------------------------------------------------ */
 
 static void print_name(FILE *out, const void *ctx, size_t row)
 {
@@ -302,15 +298,15 @@ static const sb_page_key keys[] = {{"h0", "0, the same bits"},  {"h1", "up to 0.
 static void print_binning(FILE *out, const map *m)
 {
     if (m->per_column > 1)
-        fprintf(out,
-                "<p class=\"hint binned\">Up to %zu tokens share a column. The column shows the "
-                "worst of them.</p>\n",
-                m->per_column);
+        fprintf(
+            out,
+            "<p class=\"hint binned\">Up to %zu tokens share a column. The column shows the worst of them.</p>\n",
+            m->per_column);
     if (m->per_row > 1)
-        fprintf(out,
-                "<p class=\"hint binned\">Up to %zu layers share a row. The row shows the worst of "
-                "them.</p>\n",
-                m->per_row);
+        fprintf(
+            out,
+            "<p class=\"hint binned\">Up to %zu layers share a row. The row shows the worst of them.</p>\n",
+            m->per_row);
 }
 
 void html_map(FILE *out, const sb_diff_report *r)

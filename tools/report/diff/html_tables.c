@@ -4,8 +4,7 @@
 
 #include "tools/report/diff/html_parts.h"
 
-/* --- the first failure -------------------------------------------------------------------------
- */
+/* --- the first failure ------------------------------------------------------------------------ */
 
 /* How far the engine's value is outside, if the bound leaves more than one value. */
 static void print_expected(FILE *out, const sb_place *p)
@@ -109,8 +108,7 @@ void html_failure(FILE *out, const sb_diff_report *r)
     sb_page_section_end(out);
 }
 
-/* --- states -------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 static void print_part(FILE *out, const sb_diff_report *r, sb_state_part part)
 {
@@ -202,8 +200,7 @@ void html_hits(FILE *out, const sb_diff_report *r)
     sb_page_section_end(out);
 }
 
-/* --- ops ----------------------------------------------------------------------------------------
- */
+/* --- ops -------------------------------------------------------------------------------------- */
 
 void html_ops(FILE *out, const sb_diff_report *r)
 {
@@ -240,8 +237,7 @@ void html_ops(FILE *out, const sb_diff_report *r)
     sb_page_section_end(out);
 }
 
-/* --- tokens -------------------------------------------------------------------------------------
- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 static void print_ids(FILE *out, const uint32_t *ids, size_t count)
 {
