@@ -25,7 +25,7 @@ says "check:fp4-scale-bytes"
 
 # T-70: a fault that fails by tokens alone also fails with logits
 run 0 fault op.rmsnorm.sign --levels --tokens 0
-says "| generated, in one op | 1 | 1 | 1 | 1 | 1 | 1 |"
+says "| generated, in one op | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 1 |"
 
 # the other commands find a fault that --write has written: between calls, in files, in the trace
 run 0 fault F09 --write "$work/slip"

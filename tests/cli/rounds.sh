@@ -96,7 +96,7 @@ declared() {
 }
 record --backend sim:batched -n 5 --draft 2 --rollback replay --taps 'all,state.*'
 declared replay 0
-says ' calls with inputs that were not recorded'
+says ' not judged'
 declared snapshots 1
 says_err 'layers.0.linear_attn.conv_state query, head 0, row 1, column 0'
 sed -i 's/"rollback": "[a-z]*",//' "$work/trace/trace.json"

@@ -57,6 +57,39 @@ TEST(test_cut)
     sb_step_clear(&step);
 }
 
+/* Hidden states alone, and what fused kernels write: neither has states. */
+TEST(test_views)
+{
+    static const struct {
+        const char *name;
+        int hidden, fused;
+    } arrays[] = {{"embed", 1, 1},
+                  {"layers.3.output", 1, 1},
+                  {"norm", 1, 1},
+                  {"logits", 0, 1},
+                  {"layers.3.self_attn.k_proj", 0, 1},
+                  {"layers.3.self_attn.k_norm", 0, 0},
+                  {"layers.3.mlp.router_ids", 0, 1},
+                  {"layers.3.mlp.router_weights", 0, 0},
+                  {"mtp.layers.0.output", 0, 1}};
+    enum { ARRAYS = sizeof arrays / sizeof *arrays };
+    sb_step step = {.row_count = 1};
+    sb_error err = {""};
+    for (size_t i = 0; i < ARRAYS; i++)
+        assert_non_null(sb_step_add(&step.taps, arrays[i].name, 1, 2, 1));
+    assert_non_null(sb_step_add_state(&step));
+    for (unsigned view = SB_VIEW_HIDDEN; view < SB_TRACE_VIEWS; view++) {
+        sb_step cut;
+        assert_int_equal(sb_step_cut(&step, view, &cut, &err), SB_OK);
+        for (size_t i = 0; i < ARRAYS; i++)
+            assert_int_equal(sb_step_find(&cut.taps, arrays[i].name) != NULL,
+                             view == SB_VIEW_HIDDEN ? arrays[i].hidden : arrays[i].fused);
+        assert_int_equal(cut.state_count, 0);
+        sb_step_cut_free(&cut);
+    }
+    sb_step_clear(&step);
+}
+
 /* A forgotten state shows only in recordings with states. The verdict of each level is counted. */
 TEST(test_fault_by_level)
 {
@@ -134,9 +167,9 @@ TEST(test_ties_by_level)
         assert_int_equal(sb_campaign_new(&options, &c, &err), SB_OK);
         if (sb_campaign_fault(c, &f, &err))
             fail_msg("%s", err.text);
-        for (unsigned level = 0; level < SB_TRACE_LEVELS; level++)
-            if (last.level[level] == SB_VERDICT_FAIL)
-                fail_msg("seed %d fails at level %u", (int)seeds[i], level);
+        for (unsigned view = 0; view < SB_TRACE_VIEWS; view++)
+            if (last.level[view] == SB_VERDICT_FAIL)
+                fail_msg("seed %d fails: %s", (int)seeds[i], sb_view_name(view));
         assert_int_equal(last.result, SB_FAULT_PASSED);
         sb_campaign_free(c);
         assert_int_equal(rmdir(own.text), 0);
@@ -157,6 +190,12 @@ TEST(test_judge_of_levels)
     sb_campaign_judge(campaign, &found);
     assert_int_equal(found.result, SB_FAULT_SURVIVED);
     assert_string_equal(found.place, "fails at level 3, but not at 4");
+    found.level[3] = SB_VERDICT_WITHIN;
+    found.level[2] = SB_VERDICT_WITHIN;
+    found.level[SB_VIEW_FUSED] = SB_VERDICT_FAIL;
+    sb_campaign_judge(campaign, &found);
+    assert_int_equal(found.result, SB_FAULT_SURVIVED);
+    assert_string_equal(found.place, "fails by fused taps, but not at level 4");
 
     sb_finding_of_fault correct = {.has_levels = 1};
     sb_campaign_judge(campaign, &correct);

@@ -184,7 +184,7 @@ static sb_status start(sb_differ *d, const sb_step *step, sb_error *err)
         status = sb_forced_new(d->model, &d->options.forced, &d->forced, err);
     if (!status && d->options.with_free)
         status = sb_free_new(d->model, &d->options.free, &d->free, err);
-    if (!status && d->options.with_free && !ops && has_hidden(d, step))
+    if (!status && d->options.with_free && !has_taps(d, step) && has_hidden(d, step))
         status = start_layers(d, err);
     d->started = 1;
     return status;

@@ -81,14 +81,17 @@ sb_status forced_memory_balls(sb_forced *f, const sb_op_call *call, const sb_op_
     return SB_OK;
 }
 
-/* The bound of the distance of both sides' values in an array. */
-static sb_status distances(sb_forced *f, const float *data, size_t count, double *out)
+/* The bound of the distance of both sides' values in an array. K-24: narrow: in a cache of
+ * binary16, whose rounding is carried out (T-4). */
+static sb_status distances(sb_forced *f, const float *data, size_t count, int narrow, double *out)
 {
     sb_ball *balls = sb_alloc(2 * count, sizeof *balls);
     if (!balls)
         return SB_ERR_MEMORY;
     sb_known_balls(&f->known, data, count, 0, balls);
     sb_known_balls(&f->known, data, count, 1, balls + count);
+    for (size_t i = 0; i < 2 * count && narrow; i++)
+        balls[i] = sb_ball_round_to(SB_FORMAT_f16, balls[i]);
     for (size_t i = 0; i < count; i++)
         out[i] = SB_BOUND_SLACK * sb_ball_distance(balls[i], balls[count + i]);
     free(balls);
@@ -115,7 +118,7 @@ sb_status forced_conv_moved(sb_forced *f, const sb_op_call *call)
             all[i] = m->conv_spread ? kept[i] : 0.0;
         memcpy(values, a->state, state * sizeof *values);
         memcpy(values + state, a->in, a->rows * C * sizeof *values);
-        status = distances(f, a->in, a->rows * C, all + state);
+        status = distances(f, a->in, a->rows * C, 0, all + state);
     }
     if (!status) {
         memcpy(kept, all + rows * C, state * sizeof *kept);
@@ -155,7 +158,8 @@ sb_status forced_stored(sb_forced *f, int which, const float *data, size_t rows,
         return SB_OK;
     sb_status status = reserve(m, which, first + count);
     if (!status)
-        status = distances(f, data, count, m->cache_apart[which] + first);
+        status = distances(f, data, count, SB_IS(&f->knobs, kv_cache, f16),
+                           m->cache_apart[which] + first);
     m->cache_spread |= spread;
     return status;
 }

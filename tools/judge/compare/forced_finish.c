@@ -86,7 +86,7 @@ static int is_the_reference(const sb_forced *f)
 {
     size_t open = 0, differing = 0;
     for (size_t op = 0; op < SB_OP_COUNT; op++) {
-        open += f->options.verdicts->ops[op].open;
+        open += f->counts[op].open;
         differing += f->options.verdicts->ops[op].compared - f->options.verdicts->ops[op].identical;
     }
     return f->options.arithmetic->any_order && open >= FORCED_OPEN && differing == 0;

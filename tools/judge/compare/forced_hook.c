@@ -43,14 +43,14 @@ static int ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Notes keys (0) or values (1) of a call. A cache of fewer bits is a quantizer (T-91), and what a
+/* Notes keys (0) or values (1) of a call. A cache of codes is a quantizer (T-91), and what a
  * draft step leaves is not followed. */
 static sb_status note_cached(sb_forced *f, int which, const float *data, size_t rows, size_t cols,
                              sb_knowledge kind)
 {
     forced_memory *m = forced_memory_of(f, f->layer);
     int *cache = f->at->drafts ? &m->drafted : &m->cache;
-    int carries = !f->at->drafts && SB_IS(&f->knobs, kv_cache, act);
+    int carries = !f->at->drafts && !SB_IS(&f->knobs, kv_cache, fp8);
     if (which)
         f->cached_values = data;
     *cache = *cache && (kind == SB_KNOWN_exact || (kind == SB_KNOWN_balls && carries));

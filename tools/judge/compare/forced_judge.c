@@ -43,6 +43,7 @@ double forced_count_element(sb_forced *f, sb_op op, float found, float expected,
         c->differing++;
         c->ratio[bin_of(ratio)]++;
     }
+    c->open += alone && bound > 0.0;
     c->nonzero += found != 0.0f;
     c->pinned += alone && bound == 0.0 && found != 0.0f;
     if (!c->has_first) {

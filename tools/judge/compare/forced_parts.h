@@ -13,6 +13,7 @@ enum { FORCED_BINS = 288, FORCED_OCTAVE = 4, FORCED_LOWEST = -64 };
 typedef struct forced_count {
     size_t calls, nonzero, differing, distinct;
     size_t pinned; /* elements with a bound of 0 that are not 0 themselves */
+    size_t open;   /* elements with a bound other than 0 that were judged alone */
     double worst;  /* largest error / bound of elements that were judged alone */
     int has_first;
     float first; /* the first value, to see if all others equal it */

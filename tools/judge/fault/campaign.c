@@ -486,9 +486,12 @@ void sb_campaign_judge(sb_campaign *c, sb_finding_of_fault *found)
         const char *loud = sb_signs_loud(&found->signs, f->quiet, f->fires);
         unsigned weak = weakened(found);
         int caught = sb_signs_all(&found->signs, f->fires) && weak == SB_TRACE_VIEWS;
-        if (weak < SB_TRACE_VIEWS)
-            snprintf(found->place, sizeof found->place, "fails by %s, but not by more",
-                     sb_view_name(weak));
+        if (weak + 1 < SB_TRACE_LEVELS)
+            snprintf(found->place, sizeof found->place, "fails at level %u, but not at %u", weak,
+                     weak + 1);
+        else if (weak < SB_TRACE_VIEWS)
+            snprintf(found->place, sizeof found->place, "fails by %s, but not at level %d",
+                     sb_view_name(weak), SB_TRACE_LEVELS - 1);
         found->result = !caught ? SB_FAULT_SURVIVED : loud ? SB_FAULT_MISPLACED : SB_FAULT_CAUGHT;
         s->planted++;
         s->caught += (size_t)caught;
