@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/ops/knob.h"
 #include "tools/judge/compare/forced_parts.h"
 #include "tools/judge/bound/wide_fn.h"
 
