@@ -145,7 +145,7 @@ check "the head of version 2" \
 check "one round is forced, the second" \
     test "$(grep -o '"emitted": \[2\][^}]*}' "$work/v2/trace.json" | tr -d '\n')" = '"emitted": [2]}"emitted": [2], "forced": true}'
 
-# --- what version 3 adds: the example of a hit of the prefix cache -----------------------------------------
+# --- what version 3 adds: the example of a hit of the prefix cache, and declared samplers ------------------
 cat > "$work/three.c" <<'C'
 #include "tools/record/samebit_trace.h"
 int main(int argc, char **argv)
@@ -162,6 +162,14 @@ int main(int argc, char **argv)
     sbt_sequence other = sbt_continue(t, &chat, wrong ? 5 : 4, 1);
     sbt_decode(t, &chat, 5);
     sbt_prompt(t, &other, ids + 4, 2);
+    sbt_sampler sampler = sbt_plain_sampler();
+    sbt_sampling(t, &chat, &sampler);
+    sampler.temperature = 0.7;
+    sampler.top_k = 40;
+    sampler.sampler = "vllm";
+    sampler.generator = "torch_cpu";
+    sampler.seed = 42;
+    sbt_sampling(t, &other, &sampler);
     sbt_end_call(t);
     sbt_decode(t, &other, 7);
     sbt_end_call(t);
@@ -176,7 +184,10 @@ check "version 3 is written" "$work/three" "$work/v3"
 run 0 trace "$work/v3"
 says 'prefixes: block, multiples of 2 tokens'
 says '1 sequence continues another one'
+says '2 sequences declare their samplers, the first: temperature 1, top_k 0, top_p 1, min_p 0, repetition_penalty 1'
 run 0 trace "$work/v3" --json
+at sampling.sequence 0
+at sampling.temperature 1.0
 at prefixes 1
 at orphans 0
 same "parents" "$(grep -o '"prefixes": [^]]*]' "$work/v3/trace.json")" \
@@ -201,6 +212,11 @@ with Trace(sys.argv[1], engine="mine 1.0", vocab_size=384, prefix="block", prefi
     with trace.call() as call:
         call.decode(chat, 5)
         call.prompt(other, [9, 8])
+        usual = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0, "repetition_penalty": 1, "presence_penalty": 0}
+        usual |= {"frequency_penalty": 0, "penalty_window": 0}
+        call.sampling(chat, **usual)
+        own = {"temperature": 0.7, "top_k": 40, "sampler": "vllm", "generator": "torch_cpu", "seed": 42}
+        call.sampling(other, **(usual | own))
     with trace.call() as call:
         call.decode(other, 7)
 PY

@@ -36,12 +36,22 @@ static int is_type(const char *type, const json_t *value)
         int is;
     } types[] = {{"object", json_is_object(value)},   {"array", json_is_array(value)},
                  {"string", json_is_string(value)},   {"integer", json_is_integer(value)},
-                 {"boolean", json_is_boolean(value)}, {"number", json_is_number(value)}};
+                 {"boolean", json_is_boolean(value)}, {"number", json_is_number(value)},
+                 {"null", json_is_null(value)}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].name) == 0)
             return types[i].is;
     fail_msg("a schema has the type %s", type);
     return 0;
+}
+
+/* One type, or a list of types. */
+static int is_of_types(const json_t *rule, const json_t *value)
+{
+    int found = json_is_string(rule) && is_type(json_string_value(rule), value);
+    for (size_t i = 0; i < json_array_size(rule); i++)
+        found |= is_type(json_string_value(json_array_get(rule, i)), value);
+    return found;
 }
 
 static int is_one_of(const json_t *list, const json_t *value)
@@ -101,14 +111,14 @@ static int fits_items(const look *l, const json_t *rule, const json_t *value, co
 /* A limit applies only to values of its type. */
 static int fits_limit(const char *word, const json_t *rule, const json_t *value)
 {
-    long long limit = json_integer_value(rule), size;
+    double limit = json_number_value(rule), size;
     const char *least[] = {"minimum", "minItems", "minLength"};
     if (strstr(word, "imum"))
-        size = json_is_integer(value) ? json_integer_value(value) : limit;
+        size = json_is_number(value) ? json_number_value(value) : limit;
     else if (strstr(word, "Items"))
-        size = json_is_array(value) ? (long long)json_array_size(value) : limit;
+        size = json_is_array(value) ? (double)json_array_size(value) : limit;
     else
-        size = json_is_string(value) ? (long long)json_string_length(value) : limit;
+        size = json_is_string(value) ? (double)json_string_length(value) : limit;
     for (size_t i = 0; i < 3; i++)
         if (strcmp(word, least[i]) == 0)
             return size >= limit;
@@ -153,7 +163,7 @@ static int fits_word(const look *l, const json_t *schema, const char *word, cons
         return fits_all(l, rule, value, at);
     int good = 0;
     if (strcmp(word, "type") == 0)
-        good = is_type(json_string_value(rule), value);
+        good = is_of_types(rule, value);
     else if (strcmp(word, "const") == 0)
         good = json_equal(rule, value);
     else if (strcmp(word, "enum") == 0)

@@ -79,6 +79,15 @@ static void write_all(const char *dir)
     assert_non_null(p->tokens);
     p->tokens[0] = 1;
     p->tokens[1] = 2;
+    sb_step_sampling *s = sb_step_add_sampling(&step);
+    assert_non_null(s);
+    *s = (sb_step_sampling){.sequence = 1,
+                            .has = {1, 1, 1},
+                            .value = {0.75, 40, 0.5},
+                            .sampler = SB_SAMPLER_mlx,
+                            .generator = SB_GENERATOR_inverse,
+                            .seed_kind = SB_SEED_number,
+                            .seed = INT64_MAX};
     assert_int_equal(sb_trace_write(w, &step, NULL), SB_OK);
     assert_int_equal(sb_trace_commit(w, NULL), SB_OK);
     sb_trace_writer_free(w);
@@ -110,6 +119,15 @@ TEST(test_schema_written)
     assert_int_equal(child->prefixes[0].parent, 0);
     assert_int_equal(child->prefixes[0].position, 2);
     assert_int_equal(child->prefixes[0].tokens[1], 2);
+    assert_int_equal(child->sampling_count, 1);
+    const sb_step_sampling *s = &child->samplings[0];
+    assert_int_equal(s->sequence, 1);
+    assert_true(s->has[SB_SETTING_top_k] && s->value[SB_SETTING_top_k] == 40);
+    assert_true(s->has[SB_SETTING_temperature] && s->value[SB_SETTING_temperature] == 0.75);
+    assert_false(s->has[SB_SETTING_min_p]);
+    assert_int_equal(s->sampler, SB_SAMPLER_mlx);
+    assert_int_equal(s->generator, SB_GENERATOR_inverse);
+    assert_true(s->seed_kind == SB_SEED_number && s->seed == INT64_MAX);
     sb_trace_close(t);
     snprintf(path, sizeof path, "%s/trace.json", dir.text);
     json_t *document = json_load_file(path, 0, NULL);
@@ -136,6 +154,9 @@ static const char list[] =
     "'rounds':[{'sequence':0,'round':0,'position':2,'drafts':[1],'accepted':1,"
     "'emitted':[1,3],'forced':true}],'states':[{'sequence':0,'position':2}]},"
     "{'step':2,'rows':[{'sequence':1,'slot':1,'position':2,'token':3,'kind':'prompt'}],"
+    "'sampling':[{'sequence':1,'temperature':0.5,'top_k':40,'top_p':0.9,'min_p':0,"
+    "'repetition_penalty':1.1,'presence_penalty':-1,'frequency_penalty':0.5,'penalty_window':64,"
+    "'sampler':'vllm','generator':'torch_cpu','seed':42}],"
     "'prefixes':[{'sequence':1,'parent':0,'position':2,'tokens':[1,2]}]}]}";
 
 typedef struct change {
@@ -165,6 +186,21 @@ static const change wrong[] = {
     {"'parent':0,'position':2", "'parent':0"},
     {"'tokens':[1,2]", "'tokens':[1,-2]"},
     {"'tokens':[1,2]", "'tokens':[]"},
+    {"'temperature':0.5", "'temperature':-0.5"},
+    {"'temperature':0.5", "'temperature':'hot'"},
+    {"'temperature'", "'temp'"},
+    {"'top_k':40", "'top_k':-1"},
+    {"'top_k':40", "'top_k':40.5"},
+    {"'top_p':0.9", "'top_p':0"},
+    {"'top_p':0.9", "'top_p':1.1"},
+    {"'min_p':0", "'min_p':2"},
+    {"'repetition_penalty':1.1", "'repetition_penalty':0"},
+    {"'penalty_window':64", "'penalty_window':-1"},
+    {"'sampler':'vllm'", "'sampler':'mine'"},
+    {"'generator':'torch_cpu'", "'generator':'mine'"},
+    {"'seed':42", "'seed':-1"},
+    {"'seed':42", "'seed':'42'"},
+    {"'sampling':[{'sequence':1,", "'sampling':[{"},
     {"'format':'samebit-trace'", "'format':'trace'"},
     {"'rollback':'replay'", "'rollback':'copies'"},
     {"'rollback':'replay'", "'rollback':''"},
@@ -215,6 +251,11 @@ static const change benign[] = {
     {",'tokens':[1,2]", ""},
     {",'prefixes':[{'sequence':1,'parent':0,'position':2,'tokens':[1,2]}]", ""},
     {"'slot':0,", ""},
+    {"'seed':42", "'seed':null"},
+    {"'temperature':0.5", "'temperature':2"},
+    {"'temperature':0.5,'top_k':40,'top_p':0.9,'min_p':0,", ""},
+    {"'presence_penalty':-1", "'presence_penalty':0.25"},
+    {",'generator':'torch_cpu','seed':42", ""},
 };
 
 /* `list` with the first c->old replaced, and " for '. */

@@ -12,6 +12,7 @@
 #include "tools/judge/trace/audit.h"
 #include "tools/judge/trace/names.h"
 #include "tools/judge/trace/read.h"
+#include "tools/judge/trace/sampling_json.h"
 #include "tools/judge/trace/write.h"
 
 typedef struct report {
@@ -172,6 +173,13 @@ static void print_counts(const sb_audit_counts *c)
     if (c->prefixes)
         printf("%zu sequence%s another one\n", c->prefixes,
                c->prefixes == 1 ? " continues" : "s continue");
+    if (c->samplings) {
+        char text[400];
+        sb_sampling_text(&c->first_sampling, 1, text, sizeof text);
+        printf("%zu sequence%s, the first: %s\n", c->samplings,
+               c->samplings == 1 ? " declares its sampler" : "s declare their samplers",
+               *text ? text : "nothing");
+    }
     if (c->orphans)
         printf("%zu sequence%s after position 0 without a parent, the first is %u at %" PRIu64
                ": the state that it begins with is not known\n",
@@ -286,6 +294,8 @@ static sb_status print_json(const report *r, sb_error *err)
     json_object_set_new(d, "steps", json_integer((json_int_t)c->steps));
     json_object_set_new(d, "sequences", json_integer((json_int_t)c->sequences));
     json_object_set_new(d, "prefixes", json_integer((json_int_t)c->prefixes));
+    json_object_set_new(d, "sampling",
+                        c->samplings ? sb_sampling_json(&c->first_sampling) : json_null());
     json_object_set_new(d, "orphans", json_integer((json_int_t)c->orphans));
     json_object_set_new(d, "rows", rows_json(c));
     json_object_set_new(d, "rounds",

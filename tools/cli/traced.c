@@ -29,6 +29,28 @@ static sb_status make_head(const sb_model *model, const sb_request *r, sb_trace_
     return sb_checkpoint_digest(model->checkpoint, &out->checkpoint, err);
 }
 
+/* U-12: the sampler of the run. With drafts that are drawn, other random words than those of the
+ * target's draws decide, too. */
+static sb_step_sampling sampling_of(const sb_request *r)
+{
+    sb_step_sampling s = {.sampler = SB_SAMPLER_samebit};
+    for (unsigned i = 0; i < SB_SETTINGS; i++) {
+        s.has[i] = 1;
+        s.value[i] = sb_setting_at((sb_setting)i)->off;
+    }
+    s.value[SB_SETTING_temperature] = (double)r->sampling.temperature;
+    s.value[SB_SETTING_top_k] = r->sampling.top_k;
+    s.value[SB_SETTING_top_p] = (double)r->sampling.top_p;
+    s.value[SB_SETTING_min_p] = (double)r->sampling.min_p;
+    if (r->sampling.seed >> 63)
+        return s;
+    s.seed_kind = SB_SEED_number;
+    s.seed = r->sampling.seed;
+    if (!r->drafts.count || r->rounds.acceptance != SB_ACCEPT_residual)
+        s.generator = SB_GENERATOR_philox;
+    return s;
+}
+
 sb_status sb_traced_begin(const sb_model *model, const sb_request *r, sb_traced *out, sb_error *err)
 {
     sb_trace_head head;
@@ -38,7 +60,9 @@ sb_status sb_traced_begin(const sb_model *model, const sb_request *r, sb_traced 
     sb_status status = make_head(model, r, &head, err);
     if (!status)
         status = sb_trace_begin(r->trace, &head, &out->writer, err);
-    const sb_capture_options options = {.taps = r->taps ? r->taps : "logits,mtp.logits",
+    const sb_step_sampling sampling = sampling_of(r);
+    const sb_capture_options options = {.sampling = r->sampling.temperature > 0 ? &sampling : NULL,
+                                        .taps = r->taps ? r->taps : "logits,mtp.logits",
                                         .states = SB_CAPTURE_STATE_DIGESTS,
                                         .take = sb_trace_write,
                                         .take_ctx = out->writer};

@@ -65,7 +65,7 @@ typedef struct sbt_trace {
     int level;
     uint32_t vocab_size, sequences;
     uint64_t steps, row_count;
-    sbt_text rows, logits_rows, rounds, states, prefixes;
+    sbt_text rows, logits_rows, rounds, states, prefixes, samplings;
     sbt_array *arrays;
     size_t array_count;
     char error[256];
@@ -240,7 +240,8 @@ static inline void sbt_clear(sbt_trace *t)
     }
     t->array_count = 0;
     t->row_count = 0;
-    t->rows.size = t->logits_rows.size = t->rounds.size = t->states.size = t->prefixes.size = 0;
+    t->rows.size = t->logits_rows.size = t->rounds.size = t->states.size = 0;
+    t->prefixes.size = t->samplings.size = 0;
 }
 
 static inline void sbt_row(sbt_trace *t, const sbt_sequence *s, uint64_t position, uint32_t token,
@@ -370,6 +371,45 @@ static inline sbt_sequence sbt_continue(sbt_trace *t, const sbt_sequence *parent
     s.position = s.from = position;
     s.continues = 1;
     return s;
+}
+
+/* How the tokens of a sequence are drawn; docs/trace.md explains the names. */
+typedef struct sbt_sampler {
+    double temperature, top_p, min_p;
+    double repetition_penalty, presence_penalty, frequency_penalty;
+    uint32_t top_k, penalty_window;
+    const char *sampler, *generator; /* NULL: not declared */
+    long long seed;                  /* -1: independent draws; -2: not declared */
+} sbt_sampler;
+
+/* A sampler that draws from the softmax of the logits; change what your engine does. */
+static inline sbt_sampler sbt_plain_sampler(void)
+{
+    sbt_sampler s = {1, 1, 0, 1, 0, 0, 0, 0, NULL, NULL, -2};
+    return s;
+}
+
+/* Declares the sampler of a sequence that the open call feeds, from its next token on. */
+static inline void sbt_sampling(sbt_trace *t, const sbt_sequence *s, const sbt_sampler *p)
+{
+    sbt_text *to = &t->samplings;
+    sbt_append(t, to, "%s{\"sequence\": %lu, \"temperature\": %.9g, \"top_k\": %lu",
+               to->size ? ", " : "", (unsigned long)s->number, p->temperature,
+               (unsigned long)p->top_k);
+    sbt_append(t, to, ", \"top_p\": %.9g, \"min_p\": %.9g", p->top_p, p->min_p);
+    sbt_append(t, to, ", \"repetition_penalty\": %.9g, \"presence_penalty\": %.9g",
+               p->repetition_penalty, p->presence_penalty);
+    sbt_append(t, to, ", \"frequency_penalty\": %.9g, \"penalty_window\": %lu",
+               p->frequency_penalty, (unsigned long)p->penalty_window);
+    if (p->sampler)
+        sbt_append(t, to, ", \"sampler\": \"%s\"", p->sampler);
+    if (p->generator)
+        sbt_append(t, to, ", \"generator\": \"%s\"", p->generator);
+    if (p->seed >= 0)
+        sbt_append(t, to, ", \"seed\": %lld", p->seed);
+    else if (p->seed == -1)
+        sbt_append(t, to, ", \"seed\": null");
+    sbt_append(t, to, "}");
 }
 
 /* Feeds prompt tokens, all at once or in pieces. */
@@ -526,6 +566,8 @@ static inline void sbt_end_call(sbt_trace *t)
             fprintf(t->list, ", \"states\": [%s]", t->states.bytes);
         if (t->prefixes.size)
             fprintf(t->list, ", \"prefixes\": [%s]", t->prefixes.bytes);
+        if (t->samplings.size)
+            fprintf(t->list, ", \"sampling\": [%s]", t->samplings.bytes);
         fprintf(t->list, "}");
     }
     t->steps++;
@@ -557,6 +599,7 @@ static inline int sbt_finish(sbt_trace *t, char *message, size_t room)
     free(t->rounds.bytes);
     free(t->states.bytes);
     free(t->prefixes.bytes);
+    free(t->samplings.bytes);
     free(t->folder);
     free(t);
     return status;

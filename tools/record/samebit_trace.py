@@ -41,7 +41,9 @@ DTYPES = {name: dtype for dtype, name in NAMES.items()} | {"BF16": np.dtype("<u2
 HEAD = ("spec", "profile", "knobs", "arithmetic", "checkpoint", "note")
 HEAD += ("rollback", "drafter", "functions", "delta_chunk")  # of version 2
 HEAD += ("prefix", "prefix_block")  # of version 3
-SOME_ROWS = ("logits", "top_ids", "top_logprobs")  # may have only the rows in logits_rows
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty")
+SAMPLING += ("frequency_penalty", "penalty_window", "sampler", "generator", "seed")
+SOME_ROWS = ("logits", "top_ids", "top_logprobs", "uniforms")  # may have only the rows in logits_rows
 
 
 class TraceError(ValueError):
@@ -177,6 +179,7 @@ class Call:
         self.rounds: list[dict[str, Any]] = []
         self.states: list[dict[str, Any]] = []
         self.prefixes: list[dict[str, Any]] = []
+        self.samplings: list[dict[str, Any]] = []
         self.tensors: dict[str, Any] = {}
         self.digests: dict[str, Any] = {}
         self.logits_rows: list[int] | None = None
@@ -255,6 +258,15 @@ class Call:
         self._row(s, s.position + s.drafted, token, "draft", round=s.rounds)
         s.drafted += 1
 
+    def sampling(self, s: Sequence, **settings: Any) -> None:
+        """How the tokens of a sequence of this call are drawn, from its next token on: temperature, top_k, top_p,
+        min_p, repetition_penalty, presence_penalty, frequency_penalty, penalty_window, sampler, generator, seed
+        (docs/trace.md, U-12). What is left out is not declared."""
+        for key in settings:
+            if key not in SAMPLING:
+                raise TraceError(f"{key}: a sampler has no such key; it has {', '.join(SAMPLING)}")
+        self.samplings.append({"sequence": s.number, **settings})
+
     # The observed values
 
     def tensor(self, name: str, tensor: Any) -> None:
@@ -295,7 +307,7 @@ class Call:
     def write(self) -> None:
         """Ends the call; `with` does this."""
         lists = {"logits_rows": self.logits_rows, "rounds": self.rounds, "states": self.states}
-        lists |= {"prefixes": self.prefixes, "note": self.note}
+        lists |= {"prefixes": self.prefixes, "sampling": self.samplings, "note": self.note}
         self.trace.step(
             self.rows, self.tensors, digests=self.digests, **{k: v for k, v in lists.items() if v not in (None, [])}
         )
@@ -367,7 +379,7 @@ class Trace:
         **lists: Any,
     ) -> None:
         """A call in the form of the contract: rows of {sequence, position, token, kind} and from level 2 on
-        slot and round; lists: logits_rows, rounds, states, prefixes, note."""
+        slot and round; lists: logits_rows, rounds, states, prefixes, sampling, note."""
         number, tensors = len(self.steps), {name: brought(t) for name, t in (tensors or {}).items()}
         some = lists.get("logits_rows")
         for row in rows:

@@ -91,6 +91,7 @@ pub struct Trace {
     rounds: Vec<String>,
     states: Vec<String>,
     prefixes: Vec<String>,
+    samplings: Vec<String>,
     logits_rows: Option<Vec<usize>>,
     tensors: Vec<Tensor>,
 }
@@ -112,6 +113,7 @@ impl Trace {
             rounds: vec![],
             states: vec![],
             prefixes: vec![],
+            samplings: vec![],
             logits_rows: None,
             tensors: vec![],
         })
@@ -178,6 +180,14 @@ impl Trace {
             ));
         }
         Ok(())
+    }
+
+    /// Declares the sampler of a sequence that this call feeds, from its next token on: keys of docs/trace.md with
+    /// their values as JSON, for example [("temperature", "0.8"), ("sampler", "\"vllm\"")].
+    #[allow(dead_code)]
+    pub fn sampling(&mut self, s: &Sequence, settings: &[(&str, &str)]) {
+        let keys: String = settings.iter().map(|(key, value)| format!(", {}: {value}", quote(key))).collect();
+        self.samplings.push(format!("{{\"sequence\": {}{keys}}}", s.number));
     }
 
     /// Feeds prompt tokens, all at once or in pieces.
@@ -311,8 +321,10 @@ impl Trace {
         if let Some(rows) = self.logits_rows.take() {
             step += &format!(", \"logits_rows\": {rows:?}");
         }
-        let (rounds, states, prefixes) = (&mut self.rounds, &mut self.states, &mut self.prefixes);
-        for (key, list) in [("rounds", rounds), ("states", states), ("prefixes", prefixes)] {
+        let (rounds, states) = (&mut self.rounds, &mut self.states);
+        let (prefixes, samplings) = (&mut self.prefixes, &mut self.samplings);
+        let lists = [("rounds", rounds), ("states", states), ("prefixes", prefixes), ("sampling", samplings)];
+        for (key, list) in lists {
             if !list.is_empty() {
                 step += &format!(", \"{key}\": [{}]", list.join(", "));
                 list.clear();

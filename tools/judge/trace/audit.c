@@ -273,6 +273,8 @@ sb_status sb_audit_step(void *audit, const sb_step *step, sb_error *err)
     if (!status)
         status = sb_audit_prefixes(a, step, err);
     if (!status)
+        sb_audit_samplings(a, step);
+    if (!status)
         status = audit_drafts(a, step, err);
     if (status)
         return status;

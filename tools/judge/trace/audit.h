@@ -22,8 +22,10 @@ enum { SB_FINDINGS = 64, SB_AUDIT_TAPS = 128 };
 typedef struct sb_audit_counts {
     size_t steps, sequences, rows[4]; /* by sb_call_kind */
     size_t rounds, drafted, accepted;
-    size_t prefixes; /* sequences that continue another one */
-    size_t orphans;  /* sequences that begin behind position 0 and continue no other one */
+    size_t prefixes;  /* sequences that continue another one */
+    size_t samplings; /* declarations of samplers */
+    sb_step_sampling first_sampling;
+    size_t orphans; /* sequences that begin behind position 0 and continue no other one */
     uint32_t first_orphan;
     uint64_t first_orphan_position;
     size_t arrays, with_data, not_finite; /* of taps; values that are NaN or infinite */

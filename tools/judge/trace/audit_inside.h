@@ -64,6 +64,9 @@ sb_course *sb_audit_course(sb_audit *audit, uint32_t sequence);
 /* audit_prefix.c: checks the sequences that continue others in this step; the beginning of a
  * sequence, with this block. */
 sb_status sb_audit_prefixes(sb_audit *audit, const sb_step *step, sb_error *err);
+
+/* audit_prefix.c: counts and checks the declared samplers of this step (U-12). */
+void sb_audit_samplings(sb_audit *audit, const sb_step *step);
 void sb_audit_begin(sb_audit *audit, const sb_course *course, const sb_block *block);
 
 /* audit_arrays.c: checks the arrays and states of a step. */

@@ -1,5 +1,5 @@
 /* audit_prefix.c - sequences that continue another one: their parent, the position, and the tokens
- * before it (U-11). */
+ * before it (U-11); and declared samplers (U-12). */
 #include <inttypes.h>
 
 #include "tools/judge/trace/audit_inside.h"
@@ -121,5 +121,24 @@ void sb_audit_begin(sb_audit *a, const sb_course *c, const sb_block *b)
     if (!a->counts.orphans++) {
         a->counts.first_orphan = row->sequence;
         a->counts.first_orphan_position = row->position;
+    }
+}
+
+/* U-12: "in a step that has rows of the sequence" */
+void sb_audit_samplings(sb_audit *a, const sb_step *step)
+{
+    for (size_t i = 0; i < step->sampling_count; i++) {
+        const uint32_t sequence = step->samplings[i].sequence;
+        int twice = 0;
+        if (!a->counts.samplings++)
+            a->counts.first_sampling = step->samplings[i];
+        for (size_t k = 0; k < i; k++)
+            twice |= step->samplings[k].sequence == sequence;
+        if (twice)
+            sb_audit_add(a, "sampling", step->number, sequence, -1,
+                         "is listed twice in the samplers of this step");
+        else if (!is_used(step, sequence))
+            sb_audit_add(a, "sampling", step->number, sequence, -1,
+                         "declares its sampler, but has neither rows nor a state in this step");
     }
 }

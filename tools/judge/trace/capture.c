@@ -10,6 +10,8 @@
 struct sb_capture {
     char *taps;
     sb_capture_states states;
+    sb_step_sampling sampling;
+    int has_sampling, declares; /* the next step declares it */
     sb_step_fn take;
     void *take_ctx;
     sb_tap_fn tap; /* the caller's tap */
@@ -34,6 +36,9 @@ sb_status sb_capture_new(const sb_capture_options *options, sb_capture **out, sb
     if (c) {
         c->taps = sb_strdup(options->taps ? options->taps : "none");
         c->states = options->states;
+        c->has_sampling = options->sampling != NULL;
+        if (options->sampling)
+            c->sampling = *options->sampling;
         c->take = options->take;
         c->take_ctx = options->take_ctx;
     }
@@ -161,6 +166,7 @@ void sb_capture_follow(sb_capture *c, const sb_session *session, uint32_t sequen
     c->sequence = sequence;
     c->slot = slot;
     c->round = 0;
+    c->declares = c->has_sampling;
 }
 
 void sb_capture_round(sb_capture *c, uint64_t number)
@@ -198,6 +204,14 @@ static sb_status begin_call(sb_capture *c, const sb_op_call *call, int trunk)
         *row =
             (sb_step_row){c->sequence,     c->slot,    position + i,
                           args->tokens[i], call->kind, call->kind == SB_CALL_prompt ? 0 : c->round};
+    }
+    if (c->declares) {
+        sb_step_sampling *sampling = sb_step_add_sampling(&c->step);
+        if (!sampling)
+            return no_memory(call->err);
+        *sampling = c->sampling;
+        sampling->sequence = c->sequence;
+        c->declares = 0;
     }
     c->open = 1;
     c->trunk = trunk;

@@ -28,7 +28,8 @@ typedef enum sb_capture_states {
 typedef struct sb_capture_options {
     const char *taps; /* taps whose data is kept (sb_tap_matches), copied; else only the digest */
     sb_capture_states states;
-    sb_step_fn take; /* receives the steps */
+    const sb_step_sampling *sampling; /* declared of every sequence, in its first step; or NULL */
+    sb_step_fn take;                  /* receives the steps */
     void *take_ctx;
 } sb_capture_options;
 

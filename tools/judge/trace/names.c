@@ -97,8 +97,8 @@ int sb_tap_is_ids(const char *full)
 
 int sb_tap_is_of_logits(const char *full)
 {
-    static const char *const names[] = {"logits",         "top_ids",  "top_logprobs", "logprobs",
-                                        "logprob_limits", "next_ids", "next_logprobs"};
+    static const char *const names[] = {"logits",         "top_ids",  "top_logprobs",  "logprobs",
+                                        "logprob_limits", "next_ids", "next_logprobs", "uniforms"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(full, names[i]) == 0)
             return 1;

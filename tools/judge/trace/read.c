@@ -144,6 +144,10 @@ static sb_status copy_outline(const sb_step *from, sb_step *out, sb_error *err)
             copy_of(from->logits_rows, from->logits_count, sizeof *from->logits_rows);
     out->logits_count = from->logits_count;
     int whole = out->rows && out->states && out->rounds && (out->logits_rows || !from->logits_rows);
+    if (from->sampling_count)
+        out->samplings = copy_of(from->samplings, from->sampling_count, sizeof *from->samplings);
+    whole = whole && (out->samplings || !from->sampling_count);
+    out->sampling_count = out->samplings ? from->sampling_count : 0;
     if (out->rows)
         out->row_count = from->row_count;
     if (out->states)

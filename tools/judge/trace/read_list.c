@@ -8,6 +8,7 @@
 #include "ref/base/spec.h"
 #include "ref/container/show.h"
 #include "tools/judge/trace/reader.h"
+#include "tools/judge/trace/sampling_json.h"
 
 typedef struct place {
     const char *file;
@@ -440,6 +441,17 @@ static sb_status read_prefix(place *p, const sb_trace *t, json_t *value, sb_step
     return read_prefix_tokens(&o, t, prefix, err);
 }
 
+/* U-12 */
+static sb_status read_sampling(place *p, json_t *value, sb_step *step, sb_error *err)
+{
+    sb_json_object o;
+    sb_step_sampling *s = sb_step_add_sampling(step);
+    sb_status status = s ? enter(p, "sampling", value, &o, err) : no_memory(p->file, err);
+    if (!status)
+        status = read_sequence(&o, &s->sequence, err);
+    return status ? status : sb_sampling_read(&o, s, err);
+}
+
 /* --- steps ------------------------------------------------------------------------------------ */
 
 /* A list of a step; empty if absent. */
@@ -480,7 +492,7 @@ static sb_status read_logits_rows(const sb_json_object *o, sb_step *step, sb_err
 static sb_status read_lists(place *p, const sb_json_object *o, const sb_trace *t, sb_step *step,
                             sb_error *err)
 {
-    json_t *rows, *rounds, *states, *prefixes;
+    json_t *rows, *rounds, *states, *prefixes, *samplings;
     sb_status status = list_of(o, "rows", &rows, err);
     if (!status)
         status = list_of(o, "rounds", &rounds, err);
@@ -488,6 +500,8 @@ static sb_status read_lists(place *p, const sb_json_object *o, const sb_trace *t
         status = list_of(o, "states", &states, err);
     if (!status)
         status = list_of(o, "prefixes", &prefixes, err);
+    if (!status)
+        status = list_of(o, "sampling", &samplings, err);
     if (status)
         return status;
     for (p->item = 0; p->item < json_array_size(rows) && !status; p->item++)
@@ -498,13 +512,16 @@ static sb_status read_lists(place *p, const sb_json_object *o, const sb_trace *t
         status = read_state(p, json_array_get(states, p->item), step, err);
     for (p->item = 0; p->item < json_array_size(prefixes) && !status; p->item++)
         status = read_prefix(p, t, json_array_get(prefixes, p->item), step, err);
+    for (p->item = 0; p->item < json_array_size(samplings) && !status; p->item++)
+        status = read_sampling(p, json_array_get(samplings, p->item), step, err);
     return status ? status : read_logits_rows(o, step, err);
 }
 
 static sb_status read_step(place *p, sb_trace *t, json_t *value, sb_error *err)
 {
-    static const char *const keys[] = {"prefixes", "step",   "tensors", "rows", "logits_rows",
-                                       "rounds",   "states", "note",    NULL};
+    static const char *const keys[] = {"prefixes",    "sampling", "step",   "tensors", "rows",
+                                       "logits_rows", "rounds",   "states", "note",    NULL};
+    enum { OF_3 = 2 };
     sb_json_object o;
     char path[40];
     uint64_t number = 0;
@@ -512,7 +529,7 @@ static sb_status read_step(place *p, sb_trace *t, json_t *value, sb_error *err)
     snprintf(path, sizeof path, "steps[%zu]", p->step);
     sb_status status = sb_json_object_at(value, p->file, path, &o, err);
     if (!status)
-        status = sb_json_only(&o, t->head.version < 3 ? keys + 1 : keys, err);
+        status = sb_json_only(&o, t->head.version < 3 ? keys + OF_3 : keys, err);
     if (!status)
         status = sb_json_u64(&o, "step", &number, err);
     if (!status && number != p->step)

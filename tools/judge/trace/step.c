@@ -31,6 +31,7 @@ void sb_step_clear(sb_step *step)
     for (size_t i = 0; i < step->prefix_count; i++)
         free(step->prefixes[i].tokens);
     free(step->prefixes);
+    free(step->samplings);
     free(step->logits_rows);
     free(step->states);
     free(step->rounds);
@@ -134,6 +135,16 @@ sb_step_prefix *sb_step_add_prefix(sb_step *step)
     step->prefixes = more;
     more[step->prefix_count] = (sb_step_prefix){.sequence = 0};
     return &more[step->prefix_count++];
+}
+
+sb_step_sampling *sb_step_add_sampling(sb_step *step)
+{
+    sb_step_sampling *more = one_more(step->samplings, step->sampling_count, sizeof *more);
+    if (!more)
+        return NULL;
+    step->samplings = more;
+    more[step->sampling_count] = (sb_step_sampling){.sequence = 0};
+    return &more[step->sampling_count++];
 }
 
 sb_status sb_step_of_ids(uint32_t sequence, uint64_t position, const uint32_t *ids, size_t count,

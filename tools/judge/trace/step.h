@@ -9,6 +9,7 @@
 #include "ref/base/hash.h"
 #include "ref/run/hook.h"
 #include "ref/run/round.h"
+#include "tools/judge/trace/sampling.h"
 
 enum { SB_NO_SLOT = 0x7fffffff };
 
@@ -84,6 +85,8 @@ typedef struct sb_step {
     size_t round_count;
     sb_step_prefix *prefixes; /* of sequences that begin in this step */
     size_t prefix_count;
+    sb_step_sampling *samplings; /* U-12: of sequences whose sampler is declared in this step */
+    size_t sampling_count;
     sb_step_again again;
     uint32_t *ended; /* sequences without rows or states in later steps, so that a comparison may
                         free them. Others may go on */
@@ -112,6 +115,7 @@ sb_step_row *sb_step_add_row(sb_step *step);
 sb_step_state *sb_step_add_state(sb_step *step);
 sb_step_round *sb_step_add_round(sb_step *step);
 sb_step_prefix *sb_step_add_prefix(sb_step *step);
+sb_step_sampling *sb_step_add_sampling(sb_step *step);
 sb_status sb_step_add_ended(sb_step *step, uint32_t sequence); /* SB_OK or SB_ERR_MEMORY */
 
 /* Makes a step that has only token ids (level 0): `count` rows of one sequence from `position` on.

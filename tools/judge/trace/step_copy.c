@@ -56,6 +56,15 @@ static int copy_prefixes(const sb_step *from, sb_step *to)
     return 1;
 }
 
+static int copy_samplings(const sb_step *from, sb_step *to)
+{
+    if (!from->sampling_count)
+        return 1;
+    to->samplings = copy(from->samplings, from->sampling_count, sizeof *to->samplings);
+    to->sampling_count = to->samplings ? from->sampling_count : 0;
+    return to->samplings != NULL;
+}
+
 int sb_step_copy(const sb_step *from, sb_step *to)
 {
     *to = (sb_step){.number = from->number, .again = from->again};
@@ -70,5 +79,5 @@ int sb_step_copy(const sb_step *from, sb_step *to)
     if (from->logits_rows && !to->logits_rows)
         return 0;
     return to->rows && to->rounds && copy_values(&from->taps, &to->taps) && copy_states(from, to) &&
-           copy_prefixes(from, to);
+           copy_prefixes(from, to) && copy_samplings(from, to);
 }

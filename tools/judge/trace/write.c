@@ -19,6 +19,7 @@
 #include "ref/ops/knob.h"
 #include "tools/judge/trace/level.h"
 #include "tools/judge/trace/names.h"
+#include "tools/judge/trace/sampling_json.h"
 #include "tools/judge/trace/trace_file.h"
 
 struct sb_trace_writer {
@@ -239,6 +240,16 @@ static void add_prefixes(json_t *out, const sb_step *step)
         json_object_set_new(out, "prefixes", list);
 }
 
+/* U-12: a step without declared samplers has no list */
+static void add_samplings(json_t *out, const sb_step *step)
+{
+    json_t *list = step->sampling_count ? json_array() : NULL;
+    for (size_t i = 0; i < step->sampling_count; i++)
+        json_array_append_new(list, sb_sampling_json(&step->samplings[i]));
+    if (list)
+        json_object_set_new(out, "sampling", list);
+}
+
 static json_t *step_json(const sb_step *step, size_t tensors)
 {
     json_t *rows = json_array(), *rounds = json_array(), *states = json_array();
@@ -259,6 +270,7 @@ static json_t *step_json(const sb_step *step, size_t tensors)
     json_object_set_new(out, "rounds", rounds);
     json_object_set_new(out, "states", states);
     add_prefixes(out, step);
+    add_samplings(out, step);
     return out;
 }
 
