@@ -22,11 +22,21 @@ class Fed:
     drafts: bool = False  # the tokens after the first are drafts
     emitted: list[int] = field(default_factory=list)  # of a round: the accepted drafts and the token after them
     slot: int | None = None  # the slot from which the call reads the state
+    before: list[int] | None = None  # the tokens before `position`; finds the parent after a hit of the prefix cache
+    sampling: dict[str, Any] | None = None  # how its tokens are drawn: U-12 of docs/trace.md
     state: dict[str, Any] | None = None  # arrays of the state, by the names of docs/state.md
 
     def logits(self) -> int:
         """The number of rows with logits: only the last row, in a round all rows."""
         return len(self.tokens) if self.drafts else 1
+
+
+def resumed(sampling: dict[str, Any]) -> dict[str, Any]:
+    """What still holds after a preemption: the generator goes on, and tokens that were generated are fed as a
+    prompt, so that it is not known which of them the penalties count."""
+    lost = {"seed", "generator"}
+    lost |= {key for key in ("presence_penalty", "frequency_penalty") if sampling.get(key)}
+    return {key: value for key, value in sampling.items() if key not in lost}
 
 
 class EngineCalls:
@@ -35,12 +45,36 @@ class EngineCalls:
     def __init__(self, folder: str, engine: str, vocab_size: int, level: int = 1, **head: Any) -> None:
         self.trace = Trace(folder, engine=engine, vocab_size=vocab_size, level=level, **head)
         self.sequences: dict[str, Sequence] = {}
+        self.told: dict[int, tuple[Sequence, list[int]]] = {}  # every sequence, and the tokens that it kept
+
+    def _parent(self, before: list[int]) -> Sequence | None:
+        """The newest sequence that was fed these tokens first."""
+        for sequence, tokens in reversed(self.told.values()):
+            if tokens[: len(before)] == before:
+                return sequence
+        return None
+
+    def _begin(self, fed: Fed) -> Sequence:
+        """A new sequence; after a hit of the prefix cache it continues another one."""
+        parent = self._parent(fed.before) if fed.position and fed.before is not None else None
+        if parent is None:
+            begun = self.trace.sequence(position=fed.position, slot=fed.slot)
+            self.told[begun.number] = (begun, list(fed.before or []))
+        else:
+            begun = self.trace.continued(parent, fed.position, slot=fed.slot)
+            self.told[begun.number] = (begun, list(fed.before))
+        return begun
+
+    def _keep(self, sequence: Sequence, fed: Fed) -> None:
+        """Notes the fed tokens that stay."""
+        tokens = self.told[sequence.number][1]
+        tokens += fed.tokens[: len(fed.emitted)] if fed.drafts else fed.tokens
 
     def _sequence(self, fed: Fed) -> Sequence:
         """A new sequence if the request begins, or is recomputed after a preemption."""
         known = self.sequences.get(fed.request)
         if known is None or known.position != fed.position:
-            known = self.sequences[fed.request] = self.trace.sequence(position=fed.position, slot=fed.slot)
+            known = self.sequences[fed.request] = self._begin(fed)
         known.slot = fed.slot
         return known
 
@@ -52,7 +86,11 @@ class EngineCalls:
             for name, tensor in (taps or {}).items():
                 call.tensor(name, tensor)
             for fed in requests:
+                before = self.sequences.get(fed.request)
                 sequence = self._sequence(fed)
+                if sequence is not before and fed.sampling is not None:
+                    call.sampling(sequence, **(fed.sampling if before is None else resumed(fed.sampling)))
+                self._keep(sequence, fed)
                 if fed.state is not None:
                     call.state(sequence, fed.state)
                 if fed.drafts:

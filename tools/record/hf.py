@@ -108,8 +108,11 @@ def pieces(cache: DynamicCache, index: int, kept: torch.Tensor | None) -> dict[s
 class Recorder:
     """The hooks; use record()."""
 
-    def __init__(self, model: torch.nn.Module, folder: Any, taps: str, given: bool, head: dict) -> None:
-        self.model, self.choice, self.given = model, Choice(taps), given
+    def __init__(
+        self, model: torch.nn.Module, folder: Any, taps: str, given: bool, sampling: dict | None, head: dict
+    ) -> None:
+        self.model, self.choice, self.given, self.sampling = model, Choice(taps), given, sampling
+        self.begun: set[int] = set()  # sequences whose sampler is declared
         config = getattr(model.config, "text_config", model.config)
         level = (4 if self.choice.ops() else 3) if self.choice.states() else 2
         torch_version = torch.__version__
@@ -179,6 +182,9 @@ class Recorder:
                 call.decode(sequence, tokens[0])
             elif tokens:
                 call.prompt(sequence, tokens)
+            if self.sampling is not None and tokens and sequence.number not in self.begun:
+                call.sampling(sequence, **self.sampling)
+                self.begun.add(sequence.number)
             self.masks[sequence.number] = torch.cat([self.masks[sequence.number], kept[i]])
         self.call = (call, sequences, kept)
         for found in self.taps.values.values():
@@ -216,11 +222,17 @@ class Recorder:
 
 
 def record(
-    model: torch.nn.Module, folder: Any, taps: str = "all", given: bool = False, **head: Any
+    model: torch.nn.Module,
+    folder: Any,
+    taps: str = "all",
+    given: bool = False,
+    sampling: dict | None = None,
+    **head: Any,
 ) -> Recorder:
     """Write the calls of MODEL inside the `with` to FOLDER. given: all tokens are given, none generated.
-    head: arguments of Trace, including engine, profile, checkpoint (as printed by `samebit hash`)."""
-    return Recorder(model, folder, taps, given, head)
+    sampling: how generate() draws, by the keys of U-12 in docs/trace.md, for example {"temperature": 0.7,
+    "top_k": 50, "sampler": "transformers", "seed": None}. head: arguments of Trace, including engine, profile, checkpoint (as printed by `samebit hash`)."""
+    return Recorder(model, folder, taps, given, sampling, head)
 
 
 def keep_router_weights(model: torch.nn.Module) -> None:

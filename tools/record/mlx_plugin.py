@@ -43,7 +43,10 @@ def swapped(plain: Any, *axes: int) -> Any:
 class Recorded:
     """The model in the form that generate_step() needs, and the recording of its calls."""
 
-    def __init__(self, model: Any, folder: str, given: int, states: bool, taps: bool, **head: Any) -> None:
+    def __init__(
+        self, model: Any, folder: str, given: int, states: bool, taps: bool, sampling: dict | None, **head: Any
+    ) -> None:
+        self.sampling, self.begun = sampling, False  # the sequence's sampler is declared
         self.model, self.given, self.states, self.taps = model, given, states, taps
         self.text = getattr(model, "language_model", model)
         args = self.text.args
@@ -75,6 +78,7 @@ class Recorded:
             raise ValueError("one sequence at a time, with a cache")
         if cache is not self.cache:  # another run
             self.cache, self.sequence = cache, self.trace.sequence(slot=self.trace.sequences())
+            self.begun = False
         sequence, call = self.sequence, self.trace.call()
         if self.states:
             call.state(sequence, pieces(cache) if sequence.position else {})
@@ -82,6 +86,9 @@ class Recorded:
             call.decode(sequence, ids[0])
         else:
             call.prompt(sequence, ids)
+        if self.sampling is not None and not self.begun:
+            call.sampling(sequence, **self.sampling)
+            self.begun = True
         if self.inside:
             self.inside.found = {}
         logits = self.model(tokens, cache=cache, **kwargs)
@@ -92,6 +99,16 @@ class Recorded:
         return logits
 
 
-def record(model: Any, folder: str, given: int, states: bool = False, taps: bool = False, **head: Any) -> Recorded:
-    """Writes the calls of MODEL to FOLDER; head: arguments of Trace, including engine ("mlx-lm 0.32.2")."""
-    return Recorded(model, folder, given, states, taps, **head)
+def record(
+    model: Any,
+    folder: str,
+    given: int,
+    states: bool = False,
+    taps: bool = False,
+    sampling: dict | None = None,
+    **head: Any,
+) -> Recorded:
+    """Writes the calls of MODEL to FOLDER. sampling: how make_sampler() draws, by the keys of U-12 in docs/trace.md,
+    for example {"temperature": 0.7, "top_p": 0.9, "sampler": "mlx", "seed": None}. head: arguments of Trace, including
+    engine ("mlx-lm 0.32.2")."""
+    return Recorded(model, folder, given, states, taps, sampling, **head)

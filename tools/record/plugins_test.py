@@ -51,6 +51,11 @@ def calls_of(folder: Path) -> list[Thing]:
     return found
 
 
+def whole(calls: list[Thing]) -> list[Thing]:
+    """Without a last round that -n cut short (U-4): an engine reports all tokens that a round gave."""
+    return [call for call in calls if not call.rounds or len(call.rounds[0]["emitted"]) > call.rounds[0]["accepted"]]
+
+
 # vLLM: a scheduler's output, a runner that gives logits and what was sampled
 
 
@@ -245,6 +250,35 @@ def the_writer(out: Path) -> None:
     refused("no slot", lambda: Trace(out / "y", engine="mine", vocab_size=9, level=2).sequence())
 
 
+def hits_and_samplers(out: Path) -> None:
+    """A request that begins with the blocks of another one names its parent; each request declares its sampler."""
+    calls = EngineCalls(out, "mine", 9)
+    first = {"temperature": 0.5, "seed": 7, "generator": "torch_cpu", "presence_penalty": 0.5}
+    logits = np.ones((1, 9), np.float32)
+    calls.call([Fed("a", 0, [1, 2, 3], 3, before=[], sampling=first)], logits)
+    calls.call([Fed("a", 3, [4], 3, before=[1, 2, 3], sampling=first)], logits)
+    calls.forget("a")
+    calls.call([Fed("b", 2, [5, 6], 4, before=[1, 2])], logits)
+    calls.call([Fed("c", 2, [5, 6], 4, before=[1, 8])], logits)
+    calls.call([Fed("a", 0, [1, 2], 3, before=[], sampling=first)], logits)
+    calls.call([Fed("a", 0, [1, 2, 3, 4], 3, before=[], sampling=first)], logits)  # preempted
+    calls.finish()
+    steps = json.loads((out / "trace.json").read_text())["steps"]
+    parents = [step.get("prefixes") for step in steps]
+    parent = [{"sequence": 1, "parent": 0, "position": 2}]
+    check(f"parents are {parents}", parents == [None, None, parent, None, None, None])
+    samplers = [step.get("sampling") for step in steps]
+    rest = [{"sequence": 4, "temperature": 0.5}]
+    expected = [[{"sequence": 0, **first}], None, None, None, [{"sequence": 3, **first}], rest]
+    check(f"samplers are {samplers}", samplers == expected)
+    usual = {"temperature": 1.0, "top_p": 0.9, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+    params = Thing(**usual, presence_penalty=0.0, frequency_penalty=0.0, seed=42, logit_bias=None)
+    found = vllm_plugin.sampling(params, True)
+    check(f"vLLM declares {found}", found["top_k"] == 0 and found["generator"] == "torch_cpu" and found["seed"] == 42)
+    params.logit_bias = {3: 1.0}
+    check("vLLM declares a sampler that it does not have", vllm_plugin.sampling(params, True) is None)
+
+
 def draft_steps() -> None:
     """In a draft step only the logits have padding columns: a projection wider than the vocabulary is not
     cut."""
@@ -256,7 +290,7 @@ def draft_steps() -> None:
 
 
 def main() -> int:
-    plain, rounds, out = calls_of(Path(sys.argv[1])), calls_of(Path(sys.argv[2])), Path(sys.argv[3])
+    plain, rounds, out = calls_of(Path(sys.argv[1])), whole(calls_of(Path(sys.argv[2]))), Path(sys.argv[3])
     out.mkdir()
     play_vllm(rounds, out / "vllm")
     play_vllm(plain, out / "vllm-plain")
@@ -265,6 +299,7 @@ def main() -> int:
     play_mlx(plain, out / "mlx")
     the_writer(out / "broken")
     draft_steps()
+    hits_and_samplers(out / "hits")
     return failed
 
 

@@ -21,10 +21,28 @@ from vllm_states import states
 from vllm_taps import Taps, replaced
 
 
+# What changes the logits in a way that a trace cannot declare.
+OTHER_PROCESSORS = ("logit_bias", "allowed_token_ids", "bad_words", "min_tokens", "structured_outputs", "logits_processors")
+
+
+def sampling(params: Any, on_cpu: bool) -> dict[str, Any] | None:
+    """The declaration (U-12) of a SamplingParams; None if the trace has no words for it."""
+    if params is None or any(getattr(params, name, None) for name in OTHER_PROCESSORS):
+        return None
+    names = ("temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
+    found: dict[str, Any] = {name: float(getattr(params, name)) for name in names}
+    found |= {"top_k": max(int(params.top_k), 0), "sampler": "vllm", "seed": params.seed}
+    if params.seed is not None and on_cpu:
+        found["generator"] = "torch_cpu"
+    return found
+
+
 class Requests:
     """The tokens of every request, from the scheduler's output and the sampled tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_cpu: bool = False) -> None:
+        self.on_cpu = on_cpu
+        self.sampling: dict[str, dict[str, Any] | None] = {}
         self.tokens: dict[str, list[int]] = {}
         self.given: dict[str, int] = {}
         self.position: dict[str, int] = {}
@@ -36,6 +54,7 @@ class Requests:
             if self.tokens.get(new.req_id, [])[: len(prompt)] != prompt:
                 self.tokens[new.req_id] = prompt
             self.given[new.req_id] = len(prompt)
+            self.sampling[new.req_id] = sampling(getattr(new, "sampling_params", None), self.on_cpu)
             self.position[new.req_id] = new.num_computed_tokens
         cached = scheduled.scheduled_cached_reqs
         self.position.update(zip(cached.req_ids, cached.num_computed_tokens))
@@ -46,6 +65,7 @@ class Requests:
         own = scheduled.num_scheduled_tokens[request] - len(drafts)
         tokens = self.tokens[request][at : at + own] + list(drafts)
         known = Fed(request, at, tokens, self.given[request], drafts=bool(drafts), emitted=list(sampled))
+        known.before, known.sampling = self.tokens[request][:at], self.sampling.get(request)
         self.tokens[request] = self.tokens[request] + list(sampled)
         return known
 
@@ -163,8 +183,10 @@ class Head:
 class Recording:
     """Wraps the three methods of a model runner through which every call goes."""
 
-    def __init__(self, runner: Any, calls: EngineCalls, inside: Inside | None = None) -> None:
-        self.runner, self.calls, self.inside, self.requests = runner, calls, inside, Requests()
+    def __init__(
+        self, runner: Any, calls: EngineCalls, inside: Inside | None = None, on_cpu: bool = False
+    ) -> None:
+        self.runner, self.calls, self.inside, self.requests = runner, calls, inside, Requests(on_cpu)
         self.scheduled: Any = None
         self.logits: Any = None
         self.stack = ExitStack()
@@ -236,7 +258,8 @@ class Recorder:
         vocab_size = runner.model_config.get_vocab_size()
         head = {"level": 4, "rollback": "slots"} if inside else {}
         calls = EngineCalls(folder, f"vllm {vllm.__version__}", vocab_size, **head)
-        self.samebit_recording = Recording(runner, calls, Inside(runner) if inside else None)
+        on_cpu = vllm.platforms.current_platform.is_cpu()
+        self.samebit_recording = Recording(runner, calls, Inside(runner) if inside else None, on_cpu)
 
     def samebit_stop(self) -> None:
         self.samebit_recording.stop()
