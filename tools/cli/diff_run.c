@@ -396,6 +396,8 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
                 run->verdicts.digests == 1 ? "s" : "", run->verdicts.digests == 1 ? "was" : "were");
         if (run->has_forced && !s.logits)
             sb_diff_note(run, "no logits are recorded: lm_head was not judged as an op");
+        if (run->sampled && !run->verdicts.sampler.sequences)
+            sb_diff_note(run, "no sampler is declared (U-12), so any token passes as a draw");
         check_trust(run);
         hint_chunk(run);
     }

@@ -32,6 +32,7 @@ static weight weigh_all(const sb_verdicts *v)
     for (size_t i = 0; i < v->hit_count; i++)
         for (size_t part = 0; part < SB_STATE_PARTS; part++)
             weigh(&w, v->hits[i].state[part].verdict);
+    weigh(&w, v->sampler.verdict);
     for (size_t i = 0; i < SB_OP_COUNT; i++) {
         weigh(&w, v->ops[i].verdict);
         if (v->ops[i].verdict == SB_VERDICT_SKIPPED && !w.missing_op)

@@ -28,8 +28,12 @@ sb_status sb_free_new(const sb_model *model, const sb_free_options *options, sb_
         sb_free_free(f);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
     }
-    *out = f;
-    return SB_OK;
+    sb_status status = sb_draws_new(model->config.vocab_size, &f->draws, err);
+    if (status)
+        sb_free_free(f);
+    else
+        *out = f;
+    return status;
 }
 
 static void free_sequence(const sb_free *f, sb_free_sequence *s)
@@ -53,6 +57,7 @@ void sb_free_free(sb_free *f)
         free_sequence(f, &f->sequences[i]);
     free(f->sequences);
     sb_history_free(f->history);
+    sb_draws_free(f->draws);
     free(f->logits);
     free(f->bounds);
     free(f);
@@ -370,7 +375,9 @@ sb_status sb_free_step(sb_free *f, const sb_step *step, sb_error *err)
 {
     f->step = step;
     f->steps++;
-    sb_status status = begin_hits(f, step, err);
+    sb_status status = sb_free_declare(f, step, err);
+    if (!status)
+        status = begin_hits(f, step, err);
     for (size_t i = 0, n; i < step->row_count && !status; i += n) {
         const sb_step_row *row = &step->rows[i];
         sb_free_sequence *s = NULL;
@@ -440,6 +447,7 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
         if (!f->sequences[i].lost && !f->sequences[i].ended)
             status = settle(f, &f->sequences[i], NULL, err);
     sb_free_judge_digests(f);
+    sb_free_judge_draws(f);
     for (size_t i = 0; i < v->token_count; i++)
         v->verdict = sb_verdict_worse(v->verdict, v->tokens[i].verdict);
     for (size_t i = 0; i < v->round_count; i++)

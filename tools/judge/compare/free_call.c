@@ -108,7 +108,10 @@ static sb_status run(sb_free *f, sb_free_sequence *s, const sb_step_row *rows,
     int verify = recorded || rows[0].kind == SB_CALL_verify;
     size_t verdict = f->v->token_count, judged = f->rows_judged, failures = f->v->failures;
     sb_round_verdict round = {.sequence = s->number, .position = s->position};
+    const int samples = sb_free_samples(f, s);
     sb_status status = feed(f, s, tokens, n, verify, &round, err);
+    if (!status)
+        status = sb_free_feed_draws(f, s, rows, n, err);
     if (!status)
         status = add_verdicts(f, s, rows, n, err);
     if (status)
@@ -118,11 +121,17 @@ static sb_status run(sb_free *f, sb_free_sequence *s, const sb_step_row *rows,
     status = sb_free_hidden(f, s, verdict, n, err);
     for (size_t i = 0; i < n && !status; i++) {
         const uint32_t *emitted = NULL;
+        const int last = i + 1 == n && !verify;
         /* U-10: no model chose the accepted drafts of a forced round, but the token after them */
         int chosen = recorded && (!recorded->round.forced || i >= recorded->round.accepted);
-        if (chosen && f->options.greedy && i < recorded->round.emitted && i <= SB_MAX_DRAFTS)
+        if (chosen && i < recorded->round.emitted && i <= SB_MAX_DRAFTS)
             emitted = &recorded->round.tokens[i];
-        status = sb_free_row(f, s, verdict, i, i + 1 == n && !verify, emitted, err);
+        status = sb_free_row(f, s, verdict, i, last || (samples && emitted),
+                             sb_free_is_greedy(f, s) ? emitted : NULL, err);
+        if (!status && samples && (last || emitted))
+            status = sb_free_draw_row(f, s, verdict + i, i, err);
+        if (!status && samples && emitted)
+            status = sb_free_drawn(f, s, verdict + i, *emitted, err);
     }
     s->within_tight &= f->rows_judged > judged; /* needs logits: tokens alone do not show it */
     if (f->v->failures > failures)

@@ -3,6 +3,7 @@
 #define SB_COMPARE_FREE_PARTS_H
 
 #include "ref/state/piece.h"
+#include "tools/judge/compare/draws.h"
 #include "tools/judge/compare/envelope.h"
 #include "tools/judge/compare/free.h"
 #include "tools/judge/compare/near.h"
@@ -67,6 +68,7 @@ struct sb_free {
     double factor; /* T-41, for V logits */
     sb_free_sequence *sequences;
     size_t count, room;
+    sb_draws *draws;
     sb_history *history; /* the tokens of all sequences, for hypotheses; or NULL */
     const sb_step *step; /* the current step */
     uint64_t steps;      /* steps so far */
@@ -126,6 +128,20 @@ sb_status sb_free_hidden(sb_free *f, sb_free_sequence *s, size_t first_verdict, 
 
 /* Judges the token that the engine took from the last call of s. */
 sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_error *err);
+
+/* Sequences whose sampler is declared (free_sampler.c). declare: reads the declarations of the
+ * step. is_greedy: the engine emits the token of the largest logit. feed: the tokens of a call.
+ * draw_row: row `row` of the call gives the next token. drawn: judges this token. */
+sb_status sb_free_declare(sb_free *f, const sb_step *step, sb_error *err);
+int sb_free_samples(const sb_free *f, const sb_free_sequence *s);
+int sb_free_is_greedy(const sb_free *f, const sb_free_sequence *s);
+sb_status sb_free_feed_draws(sb_free *f, const sb_free_sequence *s, const sb_step_row *rows,
+                             size_t n, sb_error *err);
+sb_status sb_free_draw_row(sb_free *f, const sb_free_sequence *s, size_t verdict, size_t row,
+                           sb_error *err);
+sb_status sb_free_drawn(sb_free *f, const sb_free_sequence *s, size_t verdict, uint32_t token,
+                        sb_error *err);
+void sb_free_judge_draws(sb_free *f);
 
 /* Stores row `row` of the step, a draft. The draft is judged with the following verify call
  * (free_draft.c). */

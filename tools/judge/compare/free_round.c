@@ -70,7 +70,7 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
     s->accepted[1] = s->accepted[0];
     s->accepted[0] = r->accepted;
     const int whole = r->drafted <= SB_MAX_DRAFTS && r->drafted + 1 == rows;
-    if (f->options.greedy && r->emitted == r->accepted + 1 && !r->forced && whole)
+    if (sb_free_is_greedy(f, s) && r->emitted == r->accepted + 1 && !r->forced && whole)
         v->accepted[0] = accepted_here(f, r, first_verdict);
     const char *why = contradiction(f, r, f->first, rows);
     if (why) {
@@ -82,7 +82,7 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
     for (size_t i = 0; i < r->emitted; i++)
         v->verdict = sb_verdict_worse(v->verdict, f->v->tokens[first_verdict + i].verdict);
     if (v->verdict == SB_VERDICT_none)
-        v->verdict = f->options.greedy ? SB_VERDICT_WITHIN : SB_VERDICT_none;
+        v->verdict = sb_free_is_greedy(f, s) ? SB_VERDICT_WITHIN : SB_VERDICT_none;
     return SB_OK;
 }
 

@@ -193,6 +193,8 @@ static void judge_token(sb_free *f, sb_free_sequence *s, size_t verdict, const f
 
 sb_status sb_free_chosen(sb_free *f, sb_free_sequence *s, uint32_t token, sb_error *err)
 {
+    if (s->waits && sb_free_samples(f, s))
+        return sb_free_drawn(f, s, s->token, token, err);
     if (!s->waits || !f->options.greedy)
         return SB_OK;
     judge_token(f, s, s->token, s->logits, token);

@@ -125,6 +125,19 @@ typedef struct sb_hit_verdict {
     char hypothesis[SB_WORDS];              /* "behaves as if ..." */
 } sb_hit_verdict;
 
+/* The sampler of the sequences that declare theirs (U-12). */
+typedef struct sb_sampler_verdict {
+    size_t sequences, draws;
+    size_t open, outside; /* draws at a cut that rounding decides; draws that no sampler makes */
+    size_t tested;        /* draws whose frequencies were tested */
+    size_t replayed;      /* draws that are those of the declared generator */
+    sb_verdict verdict;   /* none: no draw was judged */
+    int has_first;
+    sb_place first;
+    char lacks[160];     /* what the first sequence that leaves something open does not declare */
+    char weak[SB_WORDS]; /* the mistakes that so few draws do not show */
+} sb_sampler_verdict;
+
 /* A finding of --explain. */
 typedef struct sb_explanation {
     char change[96];      /* "beta=act", "mistake head_map_mod" */
@@ -182,6 +195,7 @@ typedef struct sb_verdicts {
     sb_coverage coverage;
     sb_explanation explanations[SB_EXPLANATIONS]; /* the best first */
     size_t explanation_count;
+    sb_sampler_verdict sampler;
     size_t near_ties, failures, skipped_taps;
     size_t digests; /* digests of states without data that differ and decide nothing */
     int lost;       /* some sequence could not be followed to its end; `reason` says why */

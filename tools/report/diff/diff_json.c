@@ -318,6 +318,25 @@ static json_t *coverage_json(const sb_coverage *c, int *failed)
     return out;
 }
 
+static json_t *sampler_json(const sb_sampler_verdict *s, int *failed)
+{
+    if (!s->sequences)
+        return json_null();
+    json_t *out = json_object();
+    put(out, "verdict", s->verdict ? json_string(sb_verdict_name(s->verdict)) : json_null(),
+        failed);
+    put(out, "sequences", count(s->sequences), failed);
+    put(out, "draws", count(s->draws), failed);
+    put(out, "outside", count(s->outside), failed);
+    put(out, "at_a_cut", count(s->open), failed);
+    put(out, "tested", count(s->tested), failed);
+    put(out, "replayed", count(s->replayed), failed);
+    put(out, "not_declared", string(s->lacks), failed);
+    put(out, "too_few_draws_for", string(s->weak), failed);
+    put(out, "words", s->has_first ? string(s->first.words) : json_null(), failed);
+    return out;
+}
+
 json_t *sb_diff_json(const sb_diff_report *r, json_t *document)
 {
     const sb_verdicts *v = r->verdicts;
@@ -336,6 +355,7 @@ json_t *sb_diff_json(const sb_diff_report *r, json_t *document)
     put(document, "sequences", count(r->sequences), &failed);
     put(document, "steps", count(r->steps), &failed);
     put_lists(r, document, &failed);
+    put(document, "sampler", sampler_json(&v->sampler, &failed), &failed);
     put(document, "statistics", statistics(v), &failed);
     put(document, "near_ties", count(v->near_ties), &failed);
     put(document, "failures", count(v->failures), &failed);

@@ -58,6 +58,17 @@ static sb_verdict tokens_verdict(const sb_verdicts *v)
     return worst;
 }
 
+/* U-11: a sequence that continues another one. */
+static void put_hit(suite *s, const sb_hit_verdict *hit)
+{
+    char name[64], words[SB_WORDS + 96];
+    snprintf(name, sizeof name, "hit.%u", (unsigned)hit->sequence);
+    snprintf(words, sizeof words, "continues sequence %u at position %llu%s%s",
+             (unsigned)hit->parent, (unsigned long long)hit->position, *hit->hypothesis ? ": " : "",
+             hit->hypothesis);
+    put_case(s, name, hit->verdict, words);
+}
+
 static void put_cases(suite *s)
 {
     const sb_verdicts *v = s->report->verdicts;
@@ -80,6 +91,11 @@ static void put_cases(suite *s)
                      at->state[part].first.words);
         put_case(s, name, worst, words);
     }
+    for (size_t i = 0; i < v->hit_count; i++)
+        put_hit(s, &v->hits[i]);
+    if (v->sampler.sequences)
+        put_case(s, "sampler", v->sampler.verdict,
+                 v->sampler.has_first ? v->sampler.first.words : "no draw was judged");
     for (size_t i = 0; i < SB_OP_COUNT; i++)
         if (sb_diff_met(&v->ops[i]))
             put_op(s, i);

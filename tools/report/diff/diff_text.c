@@ -267,6 +267,21 @@ static void print_coverage(const sb_verdicts *v, int all, FILE *out)
         fputc('\n', out);
 }
 
+/* U-12: the sequences whose sampler is declared. */
+static void print_sampler(const sb_sampler_verdict *s, FILE *out)
+{
+    if (!s->sequences)
+        return;
+    fprintf(out, "sampler: %zu draw%s of %zu sequence%s: %zu cannot be drawn, %zu at a cut",
+            s->draws, sb_s(s->draws), s->sequences, sb_s(s->sequences), s->outside, s->open);
+    fprintf(out, "; frequencies of %zu tested; %zu as the generator gives\n", s->tested,
+            s->replayed);
+    if (*s->lacks)
+        fprintf(out, "sampler: not declared, so any value may be meant: %s\n", s->lacks);
+    if (*s->weak)
+        fprintf(out, "sampler: so few draws do not show whether %s\n", s->weak);
+}
+
 static void print_failure(const sb_diff_report *r, FILE *out)
 {
     const sb_place *p = &r->verdicts->first_failure;
@@ -309,6 +324,7 @@ void sb_diff_text(const sb_diff_report *r, const sb_diff_style *style, FILE *out
         print_head(r, out);
         print_tokens(r, style, out);
         print_hits(v, style->all, out);
+        print_sampler(&v->sampler, out);
         print_sums(v, out);
         print_hidden(v, out);
         print_ops(v, out);
