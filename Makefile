@@ -142,7 +142,7 @@ TOOL_SRC := $(filter-out $(BENCH_SRC),$(call sources,tools/*/*.c tools/*/*/*.c))
 HAVE_CXX := $(if $(call unneeded,$(BUILD)/flags-cxx),,$(shell command -v $(CXX)))
 NO_DEVICE_SRC := gpu/absent_device.c gpu/meter/absent_device.c gpu/step/absent_device.c
 GPU_SRC := $(if $(HAVE_CXX),$(call sources,gpu/*.cc gpu/*/*.cc gpu/*/*/*.cc),gpu/absent.c \
-    gpu/meter/absent.c gpu/step/absent.c) $(if $(NVCC),,$(NO_DEVICE_SRC)) gpu/meter/calls.c gpu/step/calls.c
+    gpu/meter/absent.c gpu/step/absent.c) $(if $(NVCC),,$(NO_DEVICE_SRC)) gpu/meter/calls.c gpu/step/calls.c gpu/step/resident.c
 # sources for a device with large kernels are compiled separately, the others together
 # (gpu/op/small.cu)
 DEVICE_LARGE := $(addprefix gpu/op/,attention.cc delta_rule.cc delta_rule_chunk.cc draw.cc experts.cc experts_lowbit.cc \

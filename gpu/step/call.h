@@ -66,8 +66,12 @@ struct sb_queued_step {
     /* host state */
     size_t reach; /* the position; after an accept, an upper bound until sb_gpu_step_kept */
     size_t rows;  /* rows of the last call; 0: no call yet */
+    bool next;    /* there is a token for the next call */
     bool trail;   /* rows of the last call can be rejected */
+    bool drafted; /* `logits` has those of a draft */
     bool failed;
+    /* Rows of the last call whose logits are in `logits`: `shown_rows` rows from row `shown`. */
+    size_t shown, shown_rows;
 };
 
 /* The input of a layer: its values, and its staged form or NULL. */
@@ -169,6 +173,9 @@ sb_status sb_step_note(const sb_step_call &c);
 sb_status sb_step_turn(const sb_step_call &c);
 sb_status sb_step_join(const sb_step_call &c);
 
+/* Makes the launch that computes the logits of `count` rows of the last call, at most `slots`. */
+sb_status sb_step_show(sb_queued_step *step, size_t row, size_t count, sb_error *err);
+
 /* Makes all launches of a part, and does nothing else, so that a graph can record them. */
 sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_error *err);
 
@@ -186,5 +193,6 @@ sb_status sb_step_read(sb_queued_step *step, void *host, const void *resident, s
                        sb_error *err);
 /* state.cc */
 sb_status sb_step_copy_state(sb_queued_step *step, sb_state **out, sb_error *err);
+sb_status sb_step_write_state(sb_queued_step *step, const sb_state *state, sb_error *err);
 
 #endif

@@ -22,6 +22,13 @@ struct sb_gpu_step_calls {
     sb_status (*logits)(sb_gpu_step *step, size_t row, float *logits, sb_error *err);
     sb_status (*hidden)(sb_gpu_step *step, size_t row, float *hidden, sb_error *err);
     sb_status (*state)(sb_gpu_step *step, sb_state **out, sb_error *err);
+    sb_status (*token)(sb_gpu_step *step, uint32_t token, sb_error *err);
+    sb_status (*logits_of)(sb_gpu_step *step, size_t row, size_t count, float *logits,
+                           sb_error *err);
+    const float *(*logits_place)(const sb_gpu_step *step, size_t row);
+    const float *(*draft_place)(const sb_gpu_step *step);
+    sb_status (*set_state)(sb_gpu_step *step, const sb_state *state, sb_error *err);
+    int (*has_mtp)(const sb_gpu_step *step);
     void (*seal)(sb_gpu_step *step, int sealed);
     void (*eager)(sb_gpu_step *step, int eager);
 };

@@ -174,7 +174,8 @@ sb_status sb_step_empty(sb_queued_step *step, sb_error *err)
     sb_gpu_void(step->gpu, step->keys, cache + 1);
     sb_gpu_void(step->gpu, step->values, cache + 1);
     step->reach = step->rows = 0;
-    step->trail = step->failed = false;
+    step->shown = step->shown_rows = 0;
+    step->next = step->trail = step->drafted = step->failed = false;
     sb_status status = clear(step, step->position, sizeof *step->position, err);
     if (!status)
         status = clear(step, step->slot, sizeof *step->slot, err);

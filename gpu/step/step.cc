@@ -93,18 +93,39 @@ static sb_status run_draft(sb_queued_step *step, const sb_step_part &part, sb_er
     return c.status;
 }
 
-sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_error *err)
+/* Between these two, ops are launches of the step. */
+static void enter(const sb_queued_step *step)
 {
     sb_gpu_use_pool(step->gpu, step->pool);
     sb_gpu_seal(step->gpu, step->sealed);
     sb_gpu_dependent(step->gpu, true);
+}
+
+static void leave(const sb_queued_step *step)
+{
+    sb_gpu_dependent(step->gpu, false);
+    sb_gpu_seal(step->gpu, false);
+    sb_gpu_use_pool(step->gpu, nullptr);
+}
+
+sb_status sb_step_show(sb_queued_step *step, size_t row, size_t count, sb_error *err)
+{
+    sb_step_call c = call_of(step, {SB_STEP_rows, count, 0, false}, SB_CALL_verify, count, err);
+    enter(step);
+    c.linear_of("logits", SB_LINEAR_head, step->model->weights->lm_head,
+                step->s.hidden + row * c.config->hidden_size, count, step->logits);
+    leave(step);
+    return c.status;
+}
+
+sb_status sb_step_launch(sb_queued_step *step, const sb_step_part &part, sb_error *err)
+{
+    enter(step);
     const bool calls = part.kind == SB_STEP_prompt || part.kind == SB_STEP_rows;
     const sb_status status = calls                        ? run_rows(step, part, err)
                              : part.kind == SB_STEP_draft ? run_draft(step, part, err)
                                                           : run_keep(step, part, err);
-    sb_gpu_dependent(step->gpu, false);
-    sb_gpu_seal(step->gpu, false);
-    sb_gpu_use_pool(step->gpu, nullptr);
+    leave(step);
     return status;
 }
 
@@ -147,7 +168,11 @@ static sb_status play_rows(sb_queued_step *step, sb_step_kind kind, size_t rows,
         return status;
     step->reach += rows;
     step->rows = rows;
+    step->next = true;
     step->trail = kind == SB_STEP_rows && rows > 1;
+    step->shown_rows = kind == SB_STEP_rows ? rows : 1;
+    step->shown = rows - step->shown_rows;
+    step->drafted = false;
     return SB_OK;
 }
 
@@ -165,6 +190,10 @@ static sb_status check_tokens(const sb_queued_step *step, const uint32_t *tokens
 static sb_queued_step *of(sb_gpu_step *step)
 {
     return reinterpret_cast<sb_queued_step *>(step);
+}
+static const sb_queued_step *of(const sb_gpu_step *step)
+{
+    return reinterpret_cast<const sb_queued_step *>(step);
 }
 
 static sb_status feed(sb_gpu_step *it, const uint32_t *tokens, size_t n, sb_error *err)
@@ -187,7 +216,7 @@ static sb_status run(sb_gpu_step *it, size_t rows, sb_error *err)
     const sb_status status = check(step, rows, err);
     if (status)
         return status;
-    if (step->rows == 0)
+    if (!step->next)
         return sb_fail(err, SB_ERR_USAGE,
                        "there is no token yet that the step could continue from");
     if (rows == 0 || rows > step->options.slots)
@@ -257,8 +286,10 @@ static sb_status draft(sb_gpu_step *it, size_t at, sb_error *err)
     const sb_status status = check(step, at + 1, err);
     if (status)
         return status;
-    if (!step->options.mtp || step->rows == 0 || at + 1 >= SB_STEP_SLOTS)
+    if (!step->options.mtp || step->reach == 0 || !step->next || at + 1 >= SB_STEP_SLOTS)
         return sb_fail(err, SB_ERR_USAGE, "there is no draft %zu", at);
+    step->shown_rows = 0;
+    step->drafted = true;
     return play(step, {SB_STEP_draft, at, 0, false}, at + 1, err);
 }
 
@@ -274,6 +305,16 @@ static sb_status put(sb_gpu_step *it, size_t at, const uint32_t *drafts, size_t 
     return sb_step_write(step, step->tokens + 1 + at, drafts, n * sizeof *drafts, err);
 }
 
+static sb_status token(sb_gpu_step *it, uint32_t id, sb_error *err)
+{
+    sb_queued_step *step = of(it);
+    sb_status status = check_tokens(step, &id, 1, err);
+    if (!status)
+        status = sb_step_write(step, step->tokens, &id, sizeof id, err);
+    step->next = step->next || !status;
+    return status;
+}
+
 static sb_status tokens(sb_gpu_step *it, uint32_t *out, size_t n, sb_error *err)
 {
     return sb_step_read(of(it), out, of(it)->tokens, n * sizeof *out, err);
@@ -287,6 +328,49 @@ static sb_status logits(sb_gpu_step *it, size_t row, float *out, sb_error *err)
     const size_t V = of(it)->model->config.vocab_size;
     return sb_step_read(of(it), out, of(it)->logits + row * V, V * sizeof *out, err);
 }
+
+static bool shows(const sb_queued_step *step, size_t row, size_t count)
+{
+    return row >= step->shown && count <= step->shown_rows &&
+           row - step->shown <= step->shown_rows - count;
+}
+
+static sb_status logits_of(sb_gpu_step *it, size_t row, size_t count, float *out, sb_error *err)
+{
+    sb_queued_step *step = of(it);
+    const size_t V = step->model->config.vocab_size;
+    sb_status status = check(step, 0, err);
+    if (!status && (row > step->rows || count > step->rows - row))
+        status = sb_fail(err, SB_ERR_USAGE, "row %zu of a call of %zu rows has no logits",
+                         row + count - 1, step->rows);
+    for (size_t done = 0, n; done < count && !status; done += n) {
+        n = count - done < step->slots ? count - done : step->slots;
+        if (!shows(step, row + done, n)) {
+            status = sb_step_show(step, row + done, n, err);
+            step->shown = row + done;
+            step->shown_rows = status ? 0 : n;
+            step->drafted = false;
+        }
+        if (!status)
+            status =
+                sb_step_read(step, out + done * V, step->logits + (row + done - step->shown) * V,
+                             n * V * sizeof *out, err);
+    }
+    return status;
+}
+
+static const float *logits_place(const sb_gpu_step *it, size_t row)
+{
+    const sb_queued_step *step = of(it);
+    const size_t V = step->model->config.vocab_size;
+    return shows(step, row, 1) ? step->logits + (row - step->shown) * V : nullptr;
+}
+
+static const float *draft_place(const sb_gpu_step *it)
+{
+    return of(it)->drafted ? of(it)->logits : nullptr;
+}
+
 static sb_status hidden(sb_gpu_step *it, size_t row, float *out, sb_error *err)
 {
     const size_t H = of(it)->model->config.hidden_size;
@@ -299,6 +383,14 @@ static sb_status state(sb_gpu_step *it, sb_state **out, sb_error *err)
 static sb_status reset(sb_gpu_step *it, sb_error *err)
 {
     return sb_step_empty(of(it), err);
+}
+static sb_status set_state(sb_gpu_step *it, const sb_state *from, sb_error *err)
+{
+    return sb_step_write_state(of(it), from, err);
+}
+static int has_mtp(const sb_gpu_step *it)
+{
+    return of(it)->options.mtp;
 }
 static void seal(sb_gpu_step *it, int sealed)
 {
@@ -369,8 +461,9 @@ static sb_status open(const sb_backend *backend, const sb_model *model, const sb
 
 const sb_gpu_step_calls *CALLS_OF(const sb_backend *backend)
 {
-    static const sb_gpu_step_calls calls = {open,   close,  reset, feed, run,    keep,
-                                            accept, kept,   draft, put,  tokens, picked,
-                                            logits, hidden, state, seal, eager};
+    static const sb_gpu_step_calls calls = {
+        open,      close,        reset,       feed,      run,     keep,   accept, kept,
+        draft,     put,          tokens,      picked,    logits,  hidden, state,  token,
+        logits_of, logits_place, draft_place, set_state, has_mtp, seal,   eager};
     return BODY_OF(backend) ? &calls : nullptr;
 }

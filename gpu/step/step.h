@@ -59,6 +59,10 @@ sb_status sb_gpu_step_draft(sb_gpu_step *step, size_t at, sb_error *err);
 sb_status sb_gpu_step_put(sb_gpu_step *step, size_t at, const uint32_t *drafts, size_t n,
                           sb_error *err);
 
+/* Sets the token of the next call, or of draft 0, in place of the one that followed the last
+ * call. */
+sb_status sb_gpu_step_token(sb_gpu_step *step, uint32_t token, sb_error *err);
+
 /* Read the results of a step; each function waits for all launches. tokens: the token of the next
  * call, then the drafts. picked: the token that follows each row with logits. logits (V): the
  * logits of one row, or of the last draft in row 0. hidden (H): the hidden vector of a row of the
@@ -68,6 +72,25 @@ sb_status sb_gpu_step_picked(sb_gpu_step *step, uint32_t *tokens, size_t n, sb_e
 sb_status sb_gpu_step_logits(sb_gpu_step *step, size_t row, float *logits, sb_error *err);
 sb_status sb_gpu_step_hidden(sb_gpu_step *step, size_t row, float *hidden, sb_error *err);
 sb_status sb_gpu_step_state(sb_gpu_step *step, sb_state **out, sb_error *err);
+
+/* Writes the logits (count, V) of rows of the last call. Rows whose logits the call has not
+ * computed, or a draft has overwritten, are computed from their hidden vectors. */
+sb_status sb_gpu_step_logits_of(sb_gpu_step *step, size_t row, size_t count, float *logits,
+                                sb_error *err);
+
+/* The resident array (resident.h of gpu/op) with the logits of a row of the last call and of the
+ * rows after it; of the last draft. NULL if the step has not computed them, or has overwritten
+ * them. */
+const float *sb_gpu_step_logits_place(const sb_gpu_step *step, size_t row);
+const float *sb_gpu_step_draft_place(const sb_gpu_step *step);
+
+/* Continues from a state of the model; with a head if the step has one. SB_ERR_USAGE if it has
+ * more positions than the step, or keys or values that the cache (K-24) cannot hold exactly. */
+sb_status sb_gpu_step_set_state(sb_gpu_step *step, const sb_state *state, sb_error *err);
+
+/* The step as the sequence of a session (ref/run/resident.h), which it must outlive. Y-76: "A
+ * session on a step gives the bits of the same session op by op" */
+sb_resident sb_gpu_step_resident(sb_gpu_step *step);
 
 /* Y-74: if `sealed` is nonzero, copies and allocations are refused from now on. */
 void sb_gpu_step_seal(sb_gpu_step *step, int sealed);

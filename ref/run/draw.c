@@ -52,18 +52,23 @@ static sb_status by_backend(const sb_drawer *d, sb_status status, sb_error *err)
     return sb_fail(err, status, "a draw failed%s%s", why && *why ? ": " : "", why ? why : "");
 }
 
+static const float *for_kernels(sb_row_logits logits)
+{
+    return logits.place ? logits.place : logits.host;
+}
+
 /* Draws tokens. Also writes the probabilities (rows, V) to p unless p is NULL. */
-static sb_status draw(sb_drawer *d, const float *logits, size_t rows, uint64_t position,
+static sb_status draw(sb_drawer *d, sb_row_logits logits, size_t rows, uint64_t position,
                       sb_purpose purpose, float *p, uint32_t *tokens, sb_error *err)
 {
     const sb_sampling *settings = sb_sampler_settings(d->sampler);
-    sb_status status = sb_sample_check(logits, rows, d->vocab, err);
+    sb_status status = sb_sample_check(logits.host, rows, d->vocab, err);
     if (status)
         return status;
     if (settings->temperature == 0 && !p && d->backend->greedy)
-        return by_backend(d, d->backend->greedy(logits, rows, d->vocab, tokens), err);
+        return by_backend(d, d->backend->greedy(for_kernels(logits), rows, d->vocab, tokens), err);
     const sb_draw_args args = {.settings = *settings,
-                               .logits = logits,
+                               .logits = for_kernels(logits),
                                .rows = rows,
                                .n = d->vocab,
                                .position = position,
@@ -73,27 +78,27 @@ static sb_status draw(sb_drawer *d, const float *logits, size_t rows, uint64_t p
     return by_backend(d, d->backend->draw(&args), err);
 }
 
-sb_status sb_draw_tokens(sb_drawer *d, const float *logits, size_t rows, uint64_t position,
+sb_status sb_draw_tokens(sb_drawer *d, sb_row_logits logits, size_t rows, uint64_t position,
                          sb_purpose purpose, uint32_t *tokens, sb_error *err)
 {
     if (d->backend->draw)
         return draw(d, logits, rows, position, purpose, NULL, tokens, err);
     sb_status status = SB_OK;
     for (size_t row = 0; row < rows && !status; row++)
-        status = sb_sample_draw(d->sampler, logits + row * d->vocab, position + row, purpose,
+        status = sb_sample_draw(d->sampler, logits.host + row * d->vocab, position + row, purpose,
                                 &tokens[row], err);
     return status;
 }
 
-sb_status sb_draw_greedy(sb_drawer *d, const float *logits, uint32_t *token, sb_error *err)
+sb_status sb_draw_greedy(sb_drawer *d, sb_row_logits logits, uint32_t *token, sb_error *err)
 {
     if (d->backend->greedy)
-        return by_backend(d, d->backend->greedy(logits, 1, d->vocab, token), err);
-    *token = sb_greedy(logits, d->vocab);
+        return by_backend(d, d->backend->greedy(for_kernels(logits), 1, d->vocab, token), err);
+    *token = sb_greedy(logits.host, d->vocab);
     return SB_OK;
 }
 
-static sb_status judge(sb_drawer *d, const float *logits, const float *head, uint32_t draft,
+static sb_status judge(sb_drawer *d, sb_row_logits logits, const float *head, uint32_t draft,
                        uint64_t position, int *accepted, uint32_t *token, sb_error *err)
 {
     uint32_t yes = 0, unused;
@@ -108,19 +113,20 @@ static sb_status judge(sb_drawer *d, const float *logits, const float *head, uin
                                 .tokens = token};
     sb_status status = draw(d, logits, 1, position, SB_DRAW_token, d->p, &unused, err);
     if (!status)
-        status = draw(d, head, 1, position, SB_DRAW_draft, d->q, &unused, err);
+        status =
+            draw(d, (sb_row_logits){head, NULL}, 1, position, SB_DRAW_draft, d->q, &unused, err);
     if (!status)
         status = by_backend(d, d->backend->judge(&args), err);
     *accepted = yes != 0;
     return status;
 }
 
-sb_status sb_draw_judge(sb_drawer *d, const float *logits, const float *head, uint32_t draft,
+sb_status sb_draw_judge(sb_drawer *d, sb_row_logits logits, const float *head, uint32_t draft,
                         uint64_t position, int *accepted, uint32_t *token, sb_error *err)
 {
     if (d->backend->draw && d->backend->judge)
         return judge(d, logits, head, draft, position, accepted, token, err);
-    sb_status status = sb_sample_probabilities(d->sampler, logits, d->p, err);
+    sb_status status = sb_sample_probabilities(d->sampler, logits.host, d->p, err);
     if (!status)
         status = sb_sample_probabilities(d->sampler, head, d->q, err);
     if (status)

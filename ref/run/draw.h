@@ -13,17 +13,23 @@ sb_status sb_drawer_new(const sb_backend *backend, const sb_sampling *s, uint32_
                         sb_drawer **out, sb_error *err);
 void sb_drawer_free(sb_drawer *drawer);
 
-/* Draws one token from each row of logits (rows, V). Token t will have the index `position` + t in
+/* Logits (rows, V) on the host, and where the kernels of the backend find the same values
+ * (sb_session_logits_place); NULL: they get them from the host. */
+typedef struct sb_row_logits {
+    const float *host, *place;
+} sb_row_logits;
+
+/* Draws one token from each row of logits. Token t will have the index `position` + t in
  * the sequence. SB_ERR_NUMERIC if a logit is not finite. */
-sb_status sb_draw_tokens(sb_drawer *drawer, const float *logits, size_t rows, uint64_t position,
+sb_status sb_draw_tokens(sb_drawer *drawer, sb_row_logits logits, size_t rows, uint64_t position,
                          sb_purpose purpose, uint32_t *tokens, sb_error *err);
 
 /* Sets *token to the token of R-20, whatever the settings are. */
-sb_status sb_draw_greedy(sb_drawer *drawer, const float *logits, uint32_t *token, sb_error *err);
+sb_status sb_draw_greedy(sb_drawer *drawer, sb_row_logits logits, uint32_t *token, sb_error *err);
 
 /* P-12 and P-13 for a draft (below V) that was drawn from the logits `head` (V), while the target
  * has `logits` (V). Sets *accepted, and *token to the draft or to the token that replaces it. */
-sb_status sb_draw_judge(sb_drawer *drawer, const float *logits, const float *head, uint32_t draft,
+sb_status sb_draw_judge(sb_drawer *drawer, sb_row_logits logits, const float *head, uint32_t draft,
                         uint64_t position, int *accepted, uint32_t *token, sb_error *err);
 
 #endif

@@ -55,7 +55,8 @@ void sb_rounds_free(sb_rounds *r)
 sb_status sb_rounds_pick(sb_rounds *r, const float *logits, uint64_t position, uint32_t *token,
                          sb_error *err)
 {
-    return sb_draw_tokens(r->drawer, logits, 1, position, SB_DRAW_token, token, err);
+    return sb_draw_tokens(r->drawer, (sb_row_logits){logits, NULL}, 1, position, SB_DRAW_token,
+                          token, err);
 }
 
 const float *sb_rounds_logits(const sb_rounds *r, size_t row)
@@ -66,6 +67,12 @@ const float *sb_rounds_logits(const sb_rounds *r, size_t row)
 const float *sb_rounds_draft_logits(const sb_rounds *r, size_t draft)
 {
     return r->given ? NULL : r->drafts + draft * r->V;
+}
+
+/* The target's logits of a row and of the rows after it. */
+static sb_row_logits logits_from(const sb_rounds *r, size_t row)
+{
+    return (sb_row_logits){r->logits + row * r->V, sb_session_logits_place(r->session, row)};
 }
 
 static int is_residual(const sb_rounds *r)
@@ -103,11 +110,12 @@ static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round,
         status = sb_session_draft(r->session, token, logits, err);
         if (status)
             break;
+        const sb_row_logits row = {logits, sb_session_draft_place(r->session)};
         if (is_residual(r))
-            status = sb_draw_tokens(r->drawer, logits, 1, round->position + 1 + j, SB_DRAW_draft,
+            status = sb_draw_tokens(r->drawer, row, 1, round->position + 1 + j, SB_DRAW_draft,
                                     &token, err);
         else
-            status = sb_draw_greedy(r->drawer, logits, &token, err);
+            status = sb_draw_greedy(r->drawer, row, &token, err);
         round->drafts[j] = token;
     }
     return status;
@@ -133,12 +141,12 @@ static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, s
     for (size_t i = 0; i < rows && !status; i++)
         status = sb_session_logits(r->session, i, r->logits + i * V, err);
     for (int open = is_residual(r); open && row < round->drafted && !status; row++) {
-        status = sb_draw_judge(r->drawer, r->logits + row * V, r->drafts + row * V,
+        status = sb_draw_judge(r->drawer, logits_from(r, row), r->drafts + row * V,
                                round->drafts[row], position + row, &open, &round->chosen[row], err);
         accepted += (size_t)(open && !status);
     }
     if (!status) /* draws for the remaining rows; under match, for all rows */
-        status = sb_draw_tokens(r->drawer, r->logits + row * V, rows - row, position + row,
+        status = sb_draw_tokens(r->drawer, logits_from(r, row), rows - row, position + row,
                                 SB_DRAW_token, round->chosen + row, err);
     while (!is_residual(r) && accepted < round->drafted &&
            round->chosen[accepted] == round->drafts[accepted])
@@ -163,7 +171,7 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
     sb_status status = check_ask(r, ask, err);
     if (status)
         return status;
-    *out = (sb_round){.position = sb_session_state(r->session)->position,
+    *out = (sb_round){.position = sb_session_position(r->session),
                       .drafted = ask->drafts,
                       .forced = ask->forced >= 0};
     r->given = ask->given != NULL;

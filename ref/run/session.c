@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/bytes.h"
 #include "ref/ops/knob.h"
 #include "ref/run/trunk.h"
+#include "ref/state/piece.h"
 
 struct sb_session {
     const sb_model *model;
@@ -16,8 +18,10 @@ struct sb_session {
     sb_op_hook hook;
     void *hook_ctx;
     int hook_skips_experts;
-    sb_call_kind kind; /* kind of the last call of the trunk */
-    sb_state *state;
+    const sb_resident *resident; /* or NULL */
+    sb_call_kind kind;           /* kind of the last call of the trunk */
+    sb_state *state; /* with a resident sequence, only position and mtp_entries, unless `fetched` */
+    int fetched;
     sb_scratch scratch;
     size_t rows; /* rows of the last call that are still available */
     int failed;
@@ -28,6 +32,18 @@ struct sb_session {
     sb_rollback rollback;
     size_t reach; /* rows after trail slot 0 whose states can still be copied */
 };
+
+static sb_status begin_resident(sb_session *s, int mtp, sb_error *err)
+{
+    if (s->tap || s->hook)
+        return sb_fail(err, SB_ERR_USAGE, "a resident sequence has no taps and no hooks");
+    if (!s->resident->mtp != !mtp)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "the session and its resident sequence must both have the MTP head, or both "
+                       "not have it");
+    s->fetched = 1;
+    return s->resident->reset(s->resident->sequence, err);
+}
 
 sb_status sb_session_new(const sb_model *model, const sb_session_options *options, sb_session **out,
                          sb_error *err)
@@ -46,11 +62,14 @@ sb_status sb_session_new(const sb_model *model, const sb_session_options *option
     s->hook = options ? options->hook : NULL;
     s->hook_ctx = options ? options->hook_ctx : NULL;
     s->hook_skips_experts = options ? options->hook_skips_experts : 0;
+    s->resident = options ? options->resident : NULL;
     int mtp = options && options->mtp;
     sb_status status =
         mtp && !sb_model_has_mtp(model)
             ? sb_fail(err, SB_ERR_USAGE, "the checkpoint has no MTP head (no tensor mtp.fc.weight)")
             : sb_state_new(&model->config, mtp, &s->state, err);
+    if (!status && s->resident)
+        status = begin_resident(s, mtp, err);
     if (status) {
         sb_session_free(s);
         return status;
@@ -180,6 +199,51 @@ static sb_status prime(sb_session *s, const uint32_t *tokens, size_t n, sb_error
     return SB_OK;
 }
 
+/* Y-76: "its logits and its state are checked where the host reads them, and a value that is not
+ * finite stops the session" */
+static sb_status check_finite(const char *what, size_t row, const float *values, size_t n,
+                              sb_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!sb_is_finite_f32(values[i]))
+            return sb_fail(err, SB_ERR_NUMERIC,
+                           "%s: the value at row %zu, column %zu is not finite; a session without "
+                           "a resident sequence names the first tap with such a value",
+                           what, row, i);
+    return SB_OK;
+}
+
+static sb_status check_state(const sb_state *state, sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < sb_state_pieces(state) && !status; i++) {
+        const sb_piece piece = sb_state_piece(state, i);
+        status = check_finite(piece.name, 0, piece.data, (size_t)sb_piece_elements(&piece), err);
+    }
+    return status;
+}
+
+/* Sets position and entries of a resident sequence, whose other values are not here. */
+static void moved(sb_session *s, uint64_t position)
+{
+    s->state->position = position;
+    s->state->mtp_entries = s->state->has_mtp ? entries_at(s, position) : 0;
+    s->fetched = 0;
+}
+
+static sb_status run_resident(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
+{
+    const sb_resident *r = s->resident;
+    sb_status status = s->trail.rows ? r->verify(r->sequence, tokens, n, err)
+                                     : r->feed(r->sequence, tokens, n, err);
+    if (status)
+        return status;
+    s->failed = 0;
+    moved(s, s->state->position + n);
+    s->rows = n;
+    return SB_OK;
+}
+
 /* S-4: "After a call that failed, the session refuses every further call until it is reset" */
 static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
 {
@@ -187,6 +251,8 @@ static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_er
     s->reach = 0;
     s->drafted = 0;
     s->failed = 1; /* until the call succeeds */
+    if (s->resident)
+        return run_resident(s, tokens, n, err);
     if (sb_scratch_reserve(&s->scratch, &s->model->config, n))
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", n);
     sb_status status = sb_state_reserve(s->state, n, err);
@@ -233,7 +299,10 @@ sb_status sb_session_verify(sb_session *s, const uint32_t *tokens, size_t n, sb_
     s->rollback = rollback;
     s->kind = n == 1 && s->state->position ? SB_CALL_decode : SB_CALL_verify;
     s->reach = 0;
-    status = sb_trail_begin(&s->trail, s->state, n, rollback == SB_ROLLBACK_snapshots, err);
+    if (s->resident) /* it has a trail of its own */
+        s->trail.rows = n;
+    else
+        status = sb_trail_begin(&s->trail, s->state, n, rollback == SB_ROLLBACK_snapshots, err);
     if (!status)
         status = run_call(s, tokens, n, err);
     if (!status && s->trail.every_row)
@@ -253,6 +322,21 @@ static sb_status check_kept(const sb_session *s, size_t kept, sb_error *err)
     return SB_OK;
 }
 
+static sb_status keep_resident(sb_session *s, size_t rows, size_t kept, sb_error *err)
+{
+    const sb_resident *r = s->resident;
+    s->failed = 1; /* until the rows are undone */
+    if (kept == 0)
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "a resident sequence keeps at least one row");
+    sb_status status = r->keep(r->sequence, kept, err);
+    if (status)
+        return status;
+    s->failed = 0;
+    s->rows = kept;
+    moved(s, s->state->position - (rows - kept));
+    return SB_OK;
+}
+
 /* S-10: "Keeping the first n rows of a round leaves the state, to the bit, that feeding only these
  * rows would have left" */
 sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
@@ -266,6 +350,8 @@ sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
     s->reach = s->reach < kept ? s->reach : kept;
     if (kept == rows)
         return SB_OK;
+    if (s->resident)
+        return keep_resident(s, rows, kept, err);
     sb_trail_restore(&s->trail, s->trail.every_row ? kept : 0, s->state);
     s->state->mtp_entries = s->state->has_mtp ? entries_at(s, s->state->position) : 0;
     s->rows = kept;
@@ -316,6 +402,13 @@ sb_status sb_session_draft(sb_session *s, uint32_t token, float *logits, sb_erro
     if (s->state->position == 0)
         return sb_fail(err, SB_ERR_USAGE, "cannot draft before the first token");
     sb_status status = check_tokens(s, &token, 1, s->drafted, err);
+    if (!status && s->resident) {
+        status = s->resident->draft(s->resident->sequence, (size_t)s->drafted, token, logits, err);
+        if (!status)
+            status = check_finite("mtp.logits", 0, logits, s->model->config.vocab_size, err);
+        s->drafted = status ? 0 : s->drafted + 1;
+        return status;
+    }
     if (!status)
         status = sb_state_reserve(s->state, s->drafted + 2, err);
     if (!status && sb_scratch_reserve(&s->head, &s->model->config, 1))
@@ -336,9 +429,29 @@ const float *sb_session_hidden(const sb_session *session)
     return session->scratch.hidden;
 }
 
+const float *sb_session_logits_place(const sb_session *s, size_t row)
+{
+    return s->resident ? s->resident->logits_place(s->resident->sequence, row) : NULL;
+}
+
+const float *sb_session_draft_place(const sb_session *s)
+{
+    return s->resident ? s->resident->draft_place(s->resident->sequence) : NULL;
+}
+
 size_t sb_session_rows(const sb_session *session)
 {
     return session->rows;
+}
+
+static sb_status logits_of_resident(sb_session *s, size_t row, size_t count, float *logits,
+                                    sb_error *err)
+{
+    const size_t V = s->model->config.vocab_size;
+    sb_status status = s->resident->logits(s->resident->sequence, row, count, logits, err);
+    for (size_t t = 0; t < count && !status; t++)
+        status = check_finite("logits", row + t, logits + t * V, V, err);
+    return status;
 }
 
 /* R-19: "the head is linear( rmsnorm(x, norm), lm_head )" */
@@ -348,6 +461,8 @@ sb_status sb_session_logits_of(sb_session *s, size_t row, size_t count, float *l
     if (row >= s->rows || count > s->rows - row)
         return sb_fail(err, SB_ERR_USAGE, "row %zu of a call of %zu rows has no logits",
                        row >= s->rows ? row : s->rows, s->rows);
+    if (s->resident)
+        return logits_of_resident(s, row, count, logits, err);
     sb_call call = begin(s, s->state->position - s->rows, s->rows, err);
     return sb_run_head(&call, row, count, "logits", logits);
 }
@@ -368,11 +483,39 @@ void sb_session_reset(sb_session *session)
 {
     sb_state_reset(session->state);
     forget_calls(session);
+    session->fetched = 1;
+    if (session->resident)
+        session->failed = session->resident->reset(session->resident->sequence, NULL) != SB_OK;
+}
+
+uint64_t sb_session_position(const sb_session *session)
+{
+    return session->state->position;
 }
 
 const sb_state *sb_session_state(const sb_session *session)
 {
-    return session->state;
+    return session->resident && !session->fetched ? NULL : session->state;
+}
+
+sb_status sb_session_fetch_state(sb_session *s, sb_error *err)
+{
+    sb_state *state = NULL;
+    if (!s->resident || s->fetched)
+        return SB_OK;
+    if (s->failed)
+        return sb_fail(err, SB_ERR_USAGE, "the session failed earlier and has not been reset");
+    sb_status status = s->resident->state(s->resident->sequence, &state, err);
+    if (!status)
+        status = check_state(state, err);
+    if (status) {
+        sb_state_free(state);
+        return status;
+    }
+    sb_state_free(s->state);
+    s->state = state;
+    s->fetched = 1;
+    return SB_OK;
 }
 
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err)
@@ -384,8 +527,13 @@ sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_er
                        (unsigned long long)state->position, (unsigned long long)state->mtp_entries,
                        (unsigned long long)entries_at(session, state->position));
     sb_status status = sb_state_assign(session->state, state, err);
-    if (!status)
-        forget_calls(session);
+    if (status)
+        return status;
+    forget_calls(session);
+    session->fetched = 1;
+    if (session->resident)
+        status = session->resident->set_state(session->resident->sequence, state, err);
+    session->failed = status != SB_OK;
     return status;
 }
 

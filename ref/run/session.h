@@ -7,8 +7,8 @@
 #include "ref/run/backend.h"
 #include "ref/run/hook.h"
 #include "ref/run/model.h"
+#include "ref/run/resident.h"
 #include "ref/run/tap.h"
-#include "ref/state/state.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,9 +28,12 @@ typedef struct sb_session_options {
     int hook_skips_experts; /* 1: the hook does not need the linear ops of experts, one op for each
                                row and slot; the backend may run these together */
     int mtp; /* 1: feed the MTP head, too (S-7); SB_ERR_USAGE if the checkpoint has no MTP head */
+    const sb_resident *resident; /* NULL: op by op. Otherwise, this sequence of the backend computes
+                                    all calls, under the same knobs; it must outlive the session.
+                                    No tap and no hook is possible then. */
 } sb_session_options;
 
-/* The model must outlive the session. */
+/* The model must outlive the session. A resident sequence is made empty. */
 sb_status sb_session_new(const sb_model *model, const sb_session_options *options, sb_session **out,
                          sb_error *err);
 void sb_session_free(sb_session *session);
@@ -52,7 +55,8 @@ sb_status sb_session_verify(sb_session *session, const uint32_t *tokens, size_t 
                             sb_rollback rollback, sb_error *err);
 
 /* Called after a verify. Undoes its rows except the first `kept`, as if only these had been fed. At
- * most once per verify. The hidden vectors and logits of the kept rows stay available. */
+ * most once per verify. The hidden vectors and logits of the kept rows stay available. A resident
+ * sequence cannot undo all rows: with kept = 0 it refuses every further call. */
 sb_status sb_session_keep(sb_session *session, size_t kept, sb_error *err);
 
 /* Copies the state that sb_session_keep(session, kept) would leave, kept >= 0. After
@@ -71,7 +75,8 @@ sb_status sb_session_draft(sb_session *session, uint32_t token, float *logits, s
 /* Discards the drafts: the next step of the head counts as a first step. */
 void sb_session_forget_drafts(sb_session *session);
 
-/* The hidden vectors (rows, H) after the final norm, for the rows of the last call. */
+/* The hidden vectors (rows, H) after the final norm, for the rows of the last call. NULL with a
+ * resident sequence. */
 const float *sb_session_hidden(const sb_session *session);
 size_t sb_session_rows(const sb_session *session);
 
@@ -81,10 +86,21 @@ sb_status sb_session_logits(sb_session *session, size_t row, float *logits, sb_e
 sb_status sb_session_logits_of(sb_session *session, size_t row, size_t count, float *logits,
                                sb_error *err);
 
+/* Where the kernels of the session's backend find the logits of a row of the last call, and of the
+ * rows after it; and those of the last draft (resident.h). NULL: nowhere. */
+const float *sb_session_logits_place(const sb_session *session, size_t row);
+const float *sb_session_draft_place(const sb_session *session);
+
 /* Starts an empty sequence. Allowed after a failed call. */
 void sb_session_reset(sb_session *session);
 
+/* The number of tokens fed. */
+uint64_t sb_session_position(const sb_session *session);
+
+/* The state. With a resident sequence it is NULL until sb_session_fetch_state has copied it to the
+ * host, and again from the next call on. Without one, sb_session_fetch_state does nothing. */
 const sb_state *sb_session_state(const sb_session *session);
+sb_status sb_session_fetch_state(sb_session *session, sb_error *err);
 
 /* Continues from a copy of `state` as if the tokens of the state had been fed. The state must be of
  * the same model, and must have a head if the session has one. Allowed after a failed call.

@@ -103,7 +103,7 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
 /* Tells the user if the reference computes because kernels lack the requested knobs: Y-12. */
 static void note_inherited(const sb_request *r)
 {
-    if (r->engine != sb_backend_emu() && strcmp(r->engine->name, "gpu") != 0)
+    if (!r->kernels)
         return;
     for (int op = 0; op < SB_OP_COUNT; op++)
         if (sb_gpu_computes((sb_op)op, &r->knobs))
@@ -114,7 +114,18 @@ static void note_inherited(const sb_request *r)
             SB_SHOW(r->profile), r->settings.count ? " and --set" : "");
 }
 
-enum { RUN_OPTS = 9 };
+static sb_status check_step(const sb_request *r, sb_error *err)
+{
+    if (r->step && r->no_step)
+        return sb_fail(err, SB_ERR_USAGE, "--step and --no-step exclude each other");
+    if ((r->step || r->no_step) && !r->kernels)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--%s applies to kernels; expected --backend emu or gpu, found %s",
+                       r->step ? "step" : "no-step", SB_SHOW(r->backend));
+    return SB_OK;
+}
+
+enum { RUN_OPTS = 11 };
 
 sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
 {
@@ -137,6 +148,10 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
          "bytes of weights that stay in memory; never changes a bit"},
         {"draft-file", 0, SB_OPT_INPUT, &request.draft_file, "F",
          "read the drafts from F: one line of ids per round, used in turn"},
+        {"step", 0, SB_OPT_FLAG, &request.step, NULL,
+         "with kernels: whole calls where they run (default of gpu); the same bits"},
+        {"no-step", 0, SB_OPT_FLAG, &request.no_step, NULL,
+         "with kernels: op by op (default of emu); names a tap that is not finite"},
         {"stats", 0, SB_OPT_FLAG, &m.stats, NULL, "print peak memory to stderr"},
     };
     memcpy(opts + SB_REQUEST_OPTS, own, sizeof own);
@@ -154,7 +169,8 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
             "\n"
             "--backend emu and gpu compute with kernels under --profile sm121, sm121-w8a8 or sm121-w4a4.\n"
             "Under any other profile, such as exact, the reference computes the ops and the kernels\n"
-            "only draw tokens (docs/gpu.md).\n"
+            "only draw tokens (docs/gpu.md). gpu runs whole calls on the device, and so does emu with\n"
+            "--step; a run with --trace, and one that a step cannot compute, goes op by op, with a note.\n"
             "\n"
             "Weights are read in place from the files. If they take more than three quarters of the\n"
             "machine's memory, or more than --resident-limit, only that much stays in memory and the\n"
@@ -177,6 +193,8 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE,
                        "--taps selects the values of a trace; expected --trace DIR");
     status = sb_request_check(&request, line.operand[0], err);
+    if (!status)
+        status = check_step(&request, err);
     if (!status)
         note_inherited(&request);
     if (!status)

@@ -9,6 +9,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/continued.h"
 #include "tools/cli/npy.h"
+#include "tools/cli/stepped.h"
 #include "tools/cli/traced.h"
 
 /* The run of one sequence. */
@@ -23,7 +24,8 @@ typedef struct course {
     sb_rounds *rounds;
     sb_npy *npy;         /* NULL: --logits was not given */
     sb_capture *capture; /* NULL: --trace was not given */
-    float *logits;       /* (V) */
+    const sb_stepped *stepped;
+    float *logits; /* (V) */
     sb_generated out;
 } course;
 
@@ -90,12 +92,15 @@ static sb_status next_round(course *c, sb_error *err)
 /* Position, entries and digests of the state. */
 static sb_status describe_state(course *c, sb_error *err)
 {
-    const sb_state *state = sb_session_state(c->session);
     sb_generated *out = &c->out;
+    sb_status status = sb_session_fetch_state(c->session, err);
+    if (status)
+        return status;
+    const sb_state *state = sb_session_state(c->session);
     out->fed = state->position;
     out->entries = state->mtp_entries;
     out->has_mtp = state->has_mtp;
-    sb_status status = sb_state_digest(state, &out->target, err);
+    status = sb_state_digest(state, &out->target, err);
     return status || !out->has_mtp ? status : sb_state_mtp_digest(state, &out->mtp, err);
 }
 
@@ -104,7 +109,7 @@ static sb_status go(course *c, sb_error *err)
     uint32_t token = 0;
     sb_status status = feed_prompt(c, err);
     if (!status && c->n) {
-        uint64_t position = sb_session_state(c->session)->position;
+        uint64_t position = sb_session_position(c->session);
         status = sb_rounds_pick(c->rounds, c->logits, position, &token, err);
         if (!status)
             emit(c, token, c->logits);
@@ -133,7 +138,7 @@ static sb_status resume(course *c, sb_error *err)
         sb_checkpoint_digest(sb_session_model(c->session)->checkpoint, &c->origin.checkpoint, err);
     if (!status && c->from)
         status = sb_state_resume(c->session, c->from, r->state_in, &c->origin, err);
-    c->before = sb_session_state(c->session)->position;
+    c->before = sb_session_position(c->session);
     return status;
 }
 
@@ -157,14 +162,20 @@ static sb_status save_state(course *c, sb_error *err)
     return status;
 }
 
+/* The head is fed along if there is one; after --state-in only if the state has one. */
+static int feeds_head(const course *c, const sb_model *model)
+{
+    return sb_model_has_mtp(model) && (!c->from || c->from->state->has_mtp);
+}
+
 /* Prepares a sequence before it is fed. */
 static sb_status prepare(course *c, const sb_model *model, size_t sequence, sb_error *err)
 {
     const sb_request *r = c->request;
     sb_session_options options = {
-        .backend = r->engine, .knobs = &r->knobs, .mtp = sb_model_has_mtp(model)};
-    if (c->from) /* with a head only if the state has one */
-        options.mtp = options.mtp && c->from->state->has_mtp;
+        .backend = r->engine, .knobs = &r->knobs, .mtp = feeds_head(c, model)};
+    if (c->stepped->step)
+        options.resident = &c->stepped->resident;
     sb_sampling sampling = r->sampling;
     sb_round_options rounds = r->rounds;
     sampling.sequence = sequence;
@@ -236,10 +247,52 @@ static sb_status open_state(course *c, sb_error *err)
                    (unsigned)most_drafts(r), SB_SHOW(r->state_in));
 }
 
+/* What the sequences of a run share. */
+typedef struct journey {
+    const sb_model *model;
+    const sb_request *request;
+    sb_traced traced;
+    sb_stepped stepped;
+    int opened; /* sb_stepped_open was called */
+    sb_generated_fn take;
+    void *ctx;
+} journey;
+
+static sb_status run_sequence(journey *j, size_t sequence, sb_error *err)
+{
+    const sb_request *r = j->request;
+    course c = {.request = r,
+                .prompt = &r->sequences[sequence],
+                .n = (size_t)r->generate,
+                .V = j->model->config.vocab_size,
+                .capture = j->traced.capture,
+                .stepped = &j->stepped,
+                .out = {.speculative = r->drafts.count > 0, .kernels = r->kernels}};
+    sb_status status = open_state(&c, err);
+    if (!status && !j->opened) /* --state-in allows one sequence only */
+        status = sb_stepped_open(j->model, r, c.from ? c.from->state->position : 0,
+                                 feeds_head(&c, j->model), &j->stepped, err);
+    j->opened = 1;
+    if (!status)
+        status = prepare(&c, j->model, sequence, err);
+    if (!status)
+        status = go(&c, err);
+    if (!status && c.npy)
+        status = sb_npy_commit(c.npy, err);
+    if (!status && r->state_out)
+        status = save_state(&c, err);
+    c.out.stepped = j->stepped.step != NULL;
+    c.out.why = j->stepped.why;
+    if (!status)
+        status = j->take(j->ctx, sequence, &c.out, err);
+    finish(&c);
+    return status;
+}
+
 sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_fn take, void *ctx,
                       sb_error *err)
 {
-    sb_traced traced = {NULL, NULL};
+    journey j = {.model = model, .request = r, .take = take, .ctx = ctx};
     sb_status status = check_head(model, r, err);
     if (!status)
         status = sb_prompts_check_ids(&r->from, r->sequences, r->sequence_count,
@@ -248,29 +301,17 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
         status =
             sb_tokens_check(r->draft_file, r->given, r->given_count, model->config.vocab_size, err);
     if (!status)
-        status = sb_traced_begin(model, r, &traced, err);
+        status = sb_traced_begin(model, r, &j.traced, err);
     for (size_t i = 0; i < r->sequence_count && !status; i++) {
-        course c = {.request = r,
-                    .prompt = &r->sequences[i],
-                    .n = (size_t)r->generate,
-                    .V = model->config.vocab_size,
-                    .capture = traced.capture,
-                    .out = {.speculative = r->drafts.count > 0}};
-        status = open_state(&c, err);
-        if (!status)
-            status = prepare(&c, model, i, err);
-        if (!status)
-            status = go(&c, err);
-        if (!status && c.npy)
-            status = sb_npy_commit(c.npy, err);
-        if (!status && r->state_out)
-            status = save_state(&c, err);
-        if (!status)
-            status = take(ctx, i, &c.out, err);
-        finish(&c);
+        status = run_sequence(&j, i, err);
+        if (status == SB_ERR_UNSUPPORTED && j.stepped.step) {
+            sb_stepped_give_up(&j.stepped, err);
+            status = run_sequence(&j, i, err);
+        }
     }
+    sb_stepped_close(&j.stepped);
     if (!status)
-        status = sb_traced_commit(&traced, err);
-    sb_traced_free(&traced);
+        status = sb_traced_commit(&j.traced, err);
+    sb_traced_free(&j.traced);
     return status;
 }

@@ -24,6 +24,10 @@ json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
     json_t *out = json_pack("{s:o,s:o,s:{s:s,s:s?}}", "tokens", sb_ids_json(g->tokens, g->count),
                             "logits_digest", digests, "state_digest", "target", g->target.hex,
                             "mtp", g->has_mtp ? g->mtp.hex : NULL);
+    if (g->kernels)
+        json_object_set_new(out, "step", json_boolean(g->stepped));
+    if (g->kernels && *g->why)
+        json_object_set_new(out, "step_refused", json_string(g->why));
     if (tokenizer)
         json_object_set_new(out, "text", sb_prompt_text(tokenizer, g->tokens, g->count));
     for (size_t i = 0; i < g->round_count && g->speculative; i++) {

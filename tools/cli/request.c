@@ -192,6 +192,7 @@ static sb_status find_engine(sb_request *r, sb_error *err)
     sb_runner runner;
     sb_status status = sb_runner_find(r->backend, &runner, err);
     r->engine = runner.backend;
+    r->kernels = runner.kernels;
     for (size_t i = 0; !status && runner.settings[i]; i++)
         status = sb_knobs_set(&r->knobs, runner.settings[i], err);
     return status;

@@ -17,6 +17,7 @@ typedef struct sb_request {
     const char *profile, *backend, *logits_file;
     const char *state_in, *state_out, *trace, *taps;           /* only for run */
     const char *draft_file;                                    /* only for run */
+    int step, no_step;                                         /* only for run */
     const char *draft, *force_accept, *accept_mode, *rollback; /* NULL: not given */
     sb_repeated settings;
     uint64_t generate; /* -n */
@@ -28,6 +29,7 @@ typedef struct sb_request {
     sb_sequence *sequences;
     size_t sequence_count;
     const sb_backend *engine; /* of --backend */
+    int kernels;              /* the engine is emu or gpu */
     sb_knobs knobs;
     sb_sequence drafts; /* number of drafts per round, repeated; none: not speculative */
     sb_sequence *given; /* of --draft-file, per round, repeated; NULL: the head drafts */

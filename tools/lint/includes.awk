@@ -86,7 +86,7 @@ BEGIN {
     judge = "tools/judge/trace tools/judge/sim tools/judge/bound tools/judge/compare tools/judge/fault tools/judge/gate " \
         "tools/judge/accept tools/judge/quality tools/report/part tools/report/check tools/report/diff "
     row("tools/cli", check judge "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
-        "ref/state ref/run gpu/gpu.h tools/make tools/text tools/dump tools/bench ref/samebit.h")
+        "ref/state ref/run gpu/gpu.h gpu/step/step.h tools/make tools/text tools/dump tools/bench ref/samebit.h")
     # the implementation of ref/samebit.h
     row("tools/api", "ref/samebit.h ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
         "ref/run ref/state tools/judge/bound tools/judge/compare tools/judge/gate")
