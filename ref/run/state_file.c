@@ -122,6 +122,7 @@ static sb_status write_words(const sb_state *state, const sb_state_origin *origi
     snprintf(w->spec, sizeof w->spec, "%d", SB_SPEC_VERSION);
     w->values[SB_STATE_KEY_checkpoint] = origin->checkpoint.hex;
     w->values[SB_STATE_KEY_config] = w->config;
+    w->values[SB_STATE_KEY_engine] = origin->kernels ? sb_state_kernels : NULL;
     w->values[SB_STATE_KEY_knobs] = w->knobs;
     w->values[SB_STATE_KEY_layers] = w->layers;
     w->values[SB_STATE_KEY_mtp] = state->has_mtp ? w->mtp.hex : NULL;
@@ -208,6 +209,12 @@ sb_status sb_state_file_belongs(const sb_state_file *file, const char *path, con
     if (file->config.layers != model->config.layers ||
         memcmp(file->config.layer_is_full, model->config.layer_is_full, file->config.layers) != 0)
         return sb_fail(err, SB_ERR_INPUT, "%s: has other kinds of layers than this checkpoint",
+                       SB_SHOW(path));
+    /* D-11: "Only kernels continue a state of kernels." */
+    if (file->kernels && !origin->kernels)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: was computed by kernels, and the reference does not continue it; "
+                       "expected --backend emu or gpu",
                        SB_SHOW(path));
     for (unsigned k = 0; k < SB_KNOB_COUNT; k++)
         if (file->knobs.value[k] != origin->knobs->value[k])

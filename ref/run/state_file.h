@@ -15,6 +15,7 @@ typedef struct sb_state_origin {
     const sb_knobs *knobs;
     const char *profile;    /* for readers: "exact"; only the knobs are compared */
     const uint32_t *tokens; /* (position) the ids that were fed, or NULL */
+    int kernels;            /* 1: computed by kernels (gpu/); 0: by the reference */
 } sb_state_origin;
 
 /* Writes a file, or replaces an existing one. SB_ERR_NUMERIC if an element is not finite. */
@@ -22,8 +23,9 @@ sb_status sb_state_save(const char *path, const sb_state *state, const sb_state_
                         sb_error *err);
 
 /* Reads a file for a session of `model` under the checkpoint and the knobs of `origin` (its profile
- * and tokens are not used), with the head if has_mtp. SB_ERR_INPUT: the message names the damage,
- * or the difference between the file's origin and this one. Free with sb_state_free. */
+ * and tokens are not used), with the head if has_mtp. Only kernels continue a state of kernels.
+ * SB_ERR_INPUT: the message names the damage, or the difference between the file's origin and this
+ * one. Free with sb_state_free. */
 sb_status sb_state_load(const char *path, const sb_model *model, const sb_state_origin *origin,
                         int has_mtp, sb_state **out, sb_error *err);
 
@@ -38,6 +40,7 @@ typedef struct sb_state_file {
     sb_digest checkpoint, target;
     sb_digest mtp;    /* "" without a head */
     uint32_t *tokens; /* (position), or NULL */
+    int kernels;      /* as in sb_state_origin */
     int bare;         /* the file had no metadata: sb_state_file_open_like */
 } sb_state_file;
 

@@ -33,8 +33,10 @@ static sb_status take_pair(sb_state_reader *r, const sb_metadata_pair *pair)
 /* D-12: "A file with another seal is refused" */
 static sb_status read_metadata(sb_state_reader *r)
 {
-    static const char is_optional[SB_STATE_KEY_COUNT] = {
-        [SB_STATE_KEY_mtp] = 1, [SB_STATE_KEY_mtp_entries] = 1, [SB_STATE_KEY_tokens] = 1};
+    static const char is_optional[SB_STATE_KEY_COUNT] = {[SB_STATE_KEY_engine] = 1,
+                                                         [SB_STATE_KEY_mtp] = 1,
+                                                         [SB_STATE_KEY_mtp_entries] = 1,
+                                                         [SB_STATE_KEY_tokens] = 1};
     sb_status status = SB_OK;
     sb_digest seal;
     for (size_t i = 0; i < r->in->metadata.count && !status; i++)
@@ -129,6 +131,10 @@ static sb_status read_words(sb_state_reader *r, sb_state *sizes)
         return FAIL(r, "%s: the name of its profile has more than %zu bytes", SB_SHOW(r->path),
                     sizeof out->profile - 1);
     snprintf(out->profile, sizeof out->profile, "%s", r->values[SB_STATE_KEY_profile]);
+    out->kernels = r->values[SB_STATE_KEY_engine] != NULL;
+    if (out->kernels && strcmp(r->values[SB_STATE_KEY_engine], sb_state_kernels) != 0)
+        return FAIL(r, "%s: was computed by '%s', expected %s or, for the reference, nothing",
+                    SB_SHOW(r->path), SB_SHOW(r->values[SB_STATE_KEY_engine]), sb_state_kernels);
     sizes->config = &out->config;
     /* S-5: a state at 2^24 can exist, but cannot be continued */
     status = read_number(r, SB_STATE_KEY_position, SB_POSITION_LIMIT, &sizes->position);

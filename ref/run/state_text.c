@@ -10,6 +10,8 @@
 #include "ref/container/show.h"
 #include "ref/ops/knob.h"
 
+const char sb_state_kernels[] = "kernels";
+
 const char *sb_state_key_name(sb_state_key key)
 {
     static const char *const names[] = {

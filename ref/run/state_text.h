@@ -16,6 +16,9 @@ typedef enum sb_state_key {
 
 const char *sb_state_key_name(sb_state_key key); /* "samebit.state.config" */
 
+/* The value of the key `engine`. */
+extern const char sb_state_kernels[];
+
 enum { SB_STATE_CONFIG_SIZE = 1024, SB_STATE_KNOBS_SIZE = 4096 };
 
 /* "hidden_size=128 ...": the widths, and the other fields of config.json that decide bits. */

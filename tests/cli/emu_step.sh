@@ -81,6 +81,28 @@ both t4 --state-in "$work/state" --tokens 7,8 -n 2 --profile sm121
 run 0 run "$work/t4" "${greedy[@]}" --profile sm121 --set kv_cache=fp8 --state-out "$work/fp8"
 both t4 --state-in "$work/fp8" --tokens 7 -n 2 --profile sm121 --set kv_cache=fp8 --draft 1
 
+# a state that steps computed is that of ops, and both continue it; the reference does not
+for way in step no-step; do
+    run 0 run "$work/t4" "${greedy[@]}" --profile sm121 --backend emu --$way --draft 2 --state-out "$work/$way"
+done
+check "states of steps and of ops" cmp "$work/step" "$work/no-step"
+run 0 state info "$work/step" --json
+at kernels true
+both t4 --state-in "$work/step" --tokens 7 -n 3 --profile sm121 --draft 1
+refused 3 run "$work/t4" --state-in "$work/step" --tokens 7 --profile sm121
+says_err 'was computed by kernels'
+# a run in two parts is one run
+run 0 run "$work/t4" "${greedy[@]}" --profile sm121 --backend emu --step --json
+first=$(value tokens)
+run 0 run "$work/t4" --tokens 1,2,3 -n 3 --profile sm121 --backend emu --step --state-out "$work/part" --json
+tokens=$(value tokens)
+last=${tokens##*,}
+run 0 run "$work/t4" --state-in "$work/part" --tokens "${last//[^0-9]/}" -n 2 --profile sm121 --backend emu --step --json
+same "a run in two parts" "${first//[^0-9,]/}" "$(echo "$tokens,$(value tokens)" | tr -cd '0-9,')"
+run 0 run "$work/t4" "${greedy[@]}" --backend emu --state-out "$work/exact"
+run 0 state info "$work/exact" --json
+at kernels false
+
 # --- op by op, with a note -----------------------------------------------------------------------------------------
 # op_by_op REASON OPTION...
 op_by_op() {

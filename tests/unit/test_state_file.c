@@ -78,7 +78,7 @@ static void check_round_trip(const char *preset, int mtp)
     size_t size, size_again;
     sb_error err;
     test_draw_ids(preset, m->config.vocab_size, own, N + MORE);
-    sb_state_origin from = {digest_of(m), &exact, "exact", own};
+    sb_state_origin from = {digest_of(m), &exact, "exact", own, 0};
     sb_session *a = test_session_mtp(m, NULL, mtp), *b = test_session_mtp(m, NULL, mtp);
     test_feed(a, own, N);
     save(path, sb_session_state(a), &from);
@@ -217,6 +217,13 @@ TEST(test_what_it_belongs_to)
     changed = *model;
     changed.config.max_position_embeddings++;
     check_load("no matter", path, &changed, &origin, 1, (const char *const[]){NULL});
+    /* D-11: "Only kernels continue a state of kernels." */
+    other = origin;
+    other.kernels = 1;
+    check_load("a state of the reference", path, model, &other, 1, (const char *const[]){NULL});
+    save(path, sb_session_state(session), &other);
+    check_load("kernels", path, model, &other, 1, (const char *const[]){NULL});
+    check_load("not kernels", path, model, &origin, 1, PARTS("was computed by kernels"));
     sb_session_free(session);
 }
 
@@ -364,6 +371,14 @@ TEST(test_sound_metadata)
             strcpy(p.keys[i], META "knobz");
     check_parts("another key", &p, SB_ERR_INPUT,
                 PARTS("samebit.state.knobz", "does not belong in a state"));
+    test_parts_free(&p);
+    origin.kernels = 1;
+    p = sound_parts();
+    origin.kernels = 0;
+    check_parts("kernels", &p, SB_OK, none);
+    test_set_part(&p, META "engine", "mine");
+    test_seal(&p);
+    check_parts("another engine", &p, SB_ERR_INPUT, PARTS("was computed by 'mine'"));
     test_parts_free(&p);
 }
 
@@ -657,7 +672,7 @@ TEST(test_recorded_files)
                  {"golden/state/seed-first.state", 1, 1},
                  {"golden/state/seed-empty.state", 0, 1}};
     static const uint32_t tokens[] = {7, 0, 10};
-    sb_state_origin from = {{"00112233445566778899aabbccddeeff"}, &exact, "exact", tokens};
+    sb_state_origin from = {{"00112233445566778899aabbccddeeff"}, &exact, "exact", tokens, 0};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *path = getenv("WRITE_SEEDS") ? files[i].path : test_path(PROGRAM, "seed");
         sb_state *tiny = test_tiny_state(files[i].tokens, files[i].mtp);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/gpu.h"
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
@@ -133,7 +134,10 @@ static sb_status resume(course *c, sb_error *err)
     const sb_request *r = c->request;
     if (!r->state_in && !r->state_out)
         return SB_OK;
-    c->origin = (sb_state_origin){.knobs = &r->knobs, .profile = r->profile};
+    c->origin =
+        (sb_state_origin){.knobs = &r->knobs,
+                          .profile = r->profile,
+                          .kernels = r->kernels && sb_gpu_computes(SB_OP_linear, &r->knobs)};
     sb_status status =
         sb_checkpoint_digest(sb_session_model(c->session)->checkpoint, &c->origin.checkpoint, err);
     if (!status && c->from)

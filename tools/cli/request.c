@@ -236,9 +236,10 @@ sb_status sb_request_check(sb_request *r, const char *folder, sb_error *err)
     if (!status && single && r->sequence_count != 1)
         status = sb_fail(err, SB_ERR_USAGE, "%s takes one sequence, found %zu", single,
                          r->sequence_count);
-    if (!status && r->state_out && r->engine != sb_backend_ref())
+    if (!status && r->state_out && r->engine != sb_backend_ref() && !r->kernels)
         status = sb_fail(err, SB_ERR_USAGE,
-                         "--state-out saves states of the reference only, but this run uses %s",
+                         "--state-out saves states of the reference and of kernels only, but this "
+                         "run uses %s",
                          r->engine->name);
     if (!status)
         sb_set_threads((unsigned)r->threads);

@@ -80,6 +80,7 @@ static sb_status show_json(const char *path, const sb_state_file *file, sb_error
     json_object_set_new(document, "checkpoint", json_string(file->checkpoint.hex));
     json_object_set_new(document, "profile", json_string(file->profile));
     json_object_set_new(document, "knobs", knobs_json(&file->knobs));
+    json_object_set_new(document, "kernels", json_boolean(file->kernels));
     json_object_set_new(document, "tokens", tokens);
     json_object_set_new(document, "state_digest",
                         json_pack("{s:o,s:o}", "target", digest_json(&file->target), "mtp",
@@ -106,6 +107,7 @@ static void print_text(const char *path, const sb_state_file *file)
            file->tokens ? ", with the tokens that were fed" : "");
     printf("checkpoint  %s\nprofile     %s", file->checkpoint.hex, SB_SHOW(file->profile));
     print_knobs(&file->knobs);
+    printf("%s", file->kernels ? ", computed by kernels" : "");
     printf("\ntarget      %s\n", file->target.hex);
     if (s->has_mtp)
         printf("mtp         %s, %" PRIu64 " entries\n", file->mtp.hex, s->mtp_entries);
