@@ -140,7 +140,8 @@ options_of vllm
 run 0 diff "$folder" --engine "$inside/vllm-T4" "${options[@]}" --free
 says 'WITHIN: '
 says 'round 0 WITHIN: drafts 354 | 354, accepted 1 | 1'
-run 4 diff "$folder" --engine "$inside/vllm-T4" "${options[@]}"
+run 0 diff "$folder" --engine "$inside/vllm-T4" "${options[@]}"
+check "the delta rule was not judged in a segment" grep -q '^delta_rule_chunk .* WITHIN, .* inside segments$' "$out"
 check "the convolution was not judged" grep -q '^conv .* IDENTICAL$' "$out"
 check "an op of vLLM fails" [ -z "$(failing "$inside/vllm-T4")" ]
 run 1 diff "$folder" --engine "$inside/vllm-T4-gate-sign" "${options[@]}"

@@ -237,6 +237,20 @@ static sb_status adopt(sb_forced *f, const float *found, float *data, size_t cou
     return sb_known_set(&f->known, data, count, finite ? SB_KNOWN_exact : SB_KNOWN_not, value);
 }
 
+/* T-91: "a kernel need not round what it does not write". Adds that rounding to the engine's balls.
+ */
+static void loosen(const sb_forced *f, sb_known *k)
+{
+    const sb_format act = sb_act_format(&f->knobs);
+    const double unit = act == SB_FORMAT_bf16 ? 0x1p-8 : 0x1p-11;
+    if (act == SB_FORMAT_f32 || !k->theirs || k->op == SB_OP_embed || k->op == SB_OP_split_gate)
+        return;
+    for (size_t i = 0; i < k->count; i++)
+        k->theirs[i].rad += unit * (sb_wide_abs(k->theirs[i].mid) + k->theirs[i].rad);
+    k->kind = SB_KNOWN_balls;
+    k->chained = 1;
+}
+
 /* T-91: a value that was not recorded waits until a value that depends on it is judged. */
 static sb_status wait(sb_forced *f, const char *name, sb_op op, const float *data, size_t count)
 {
@@ -246,8 +260,10 @@ static sb_status wait(sb_forced *f, const char *name, sb_op op, const float *dat
     for (size_t i = 0; i < f->known.count && !status; i++) {
         sb_known *k = &f->known.items[i];
         if ((uintptr_t)k->base >= (uintptr_t)data &&
-            (uintptr_t)k->base < (uintptr_t)(data + count) && k->kind != SB_KNOWN_not)
+            (uintptr_t)k->base < (uintptr_t)(data + count) && k->kind != SB_KNOWN_not) {
             status = sb_marks_add(&k->waiting, value);
+            loosen(f, k);
+        }
     }
     return status;
 }
