@@ -68,6 +68,23 @@ TEST(test_layers_and_mtp)
     sb_model_close(m.model);
 }
 
+/* output_gate_type is a field of Qwen3.8 only, and is written as published. */
+TEST(test_output_gate)
+{
+    sb_error err;
+    for (unsigned i = 0; i < 2; i++) {
+        sb_make_options o = {.preset = i ? "T9" : "T1"};
+        sb_make_plan plan;
+        if (sb_make_plan_new(&o, &plan, &err))
+            fail_msg("%s", err.text);
+        int there = strstr(plan.config_text, "\"output_gate_type\": \"swish\"") != NULL;
+        assert_int_equal(there, i == 1);
+        assert_string_equal(plan.config.output_gate_type, "silu");
+        assert_int_equal(plan.config.lin_v_heads / plan.config.lin_k_heads, i ? 8 : 2);
+        sb_make_plan_free(&plan);
+    }
+}
+
 /* Known numbers of published folders: tensors and parameters without the vision tower. */
 TEST(test_published_shapes)
 {
@@ -80,7 +97,9 @@ TEST(test_published_shapes)
                  {"27b", "qwen3.6", 3 + 48 * 14 + 16 * 11 + 4 + 11, 0},
                  {"0.8b", "qwen3.5", 2 + 18 * 14 + 6 * 11 + 4 + 11, 0},
                  {"122b-a10b", "qwen3.6", 3 + 36 * 18 + 12 * 15 + 19, 0},
-                 {"397b-a17b", "qwen3.6", 3 + 45 * 18 + 15 * 15 + 19, 0}};
+                 {"397b-a17b", "qwen3.6", 3 + 45 * 18 + 15 * 15 + 19, 0},
+                 {"2.4t-a95b", "qwen3.6", 3 + 69 * 18 + 23 * 15 + 19, 0},
+                 {"3.8-27b", "qwen3.6", 3 + 48 * 14 + 16 * 11 + 4 + 11, 0}};
     for (size_t i = 0; i < COUNT(known); i++) {
         sb_make_options o = {.preset = known[i].preset, .storage = known[i].storage};
         sb_make_plan plan;
@@ -110,7 +129,7 @@ TEST(test_refusals)
         sb_make_options options;
         const char *fragment, *known;
     } cases[] = {
-        {{.preset = "T7"}, "preset \"T7\"", "T1, T2, T3, T4, T5, T5-raw, T6, 35b-a3b, 122b-a10b"},
+        {{.preset = "T0"}, "preset \"T0\"", "T1, T2, T3, T4, T5, T5-raw, T6, T9, 35b-a3b, 122b-a10b"},
         {{.preset = NULL}, "preset \"\"", "T1"},
         {{.preset = "T1", .recipe = "x"},
          "recipe \"x\"",

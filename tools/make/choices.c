@@ -7,9 +7,9 @@
 
 static const sb_make_preset presets[] = {
 #define SB_PRESET(name, help, family, V, used, H, L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F,  \
-                  tied, topk, m0, m1, m2, bos, eos)                                                \
-    {name, FAMILY_##family, V,   used, H, L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F, tied,    \
-     topk, {m0, m1, m2},    bos, eos},
+                  tied, topk, m0, m1, m2, bos, eos, gate)                                          \
+    {name, FAMILY_##family, V,   used, H,   L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F, tied,  \
+     topk, {m0, m1, m2},    bos, eos,  gate},
 #define FAMILY_qwen3_5_moe SB_QWEN3_5_MOE
 #define FAMILY_qwen3_5 SB_QWEN3_5
 #define FAMILY_qwen3_next SB_QWEN3_NEXT

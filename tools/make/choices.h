@@ -16,7 +16,8 @@ typedef struct sb_make_preset {
     uint32_t experts, experts_per_token, moe_intermediate, shared_intermediate, intermediate;
     uint32_t tied, norm_topk_prob;
     uint32_t mrope_section[3];
-    uint32_t bos, eos; /* 0: none */
+    uint32_t bos, eos;            /* 0: none */
+    const char *output_gate_type; /* "": none */
 } sb_make_preset;
 
 /* The position of a name in its list; NULL is position 0. SB_ERR_USAGE lists all names. */

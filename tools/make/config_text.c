@@ -52,6 +52,13 @@ static void write_mtp_layers(text_out *out, const char *name)
     sb_put_count(&out->json, name, out->shape->has_mtp ? 1 : 0);
 }
 
+static void write_output_gate(text_out *out, const char *name)
+{
+    const char *type = out->shape->dims.output_gate_type;
+    if (type && *type)
+        sb_put_string(&out->json, name, type);
+}
+
 static void write_norm_topk(text_out *out, const char *name)
 {
     sb_put_text(&out->json, name, out->shape->dims.norm_topk_prob ? "true" : "false");
