@@ -25,6 +25,8 @@ preset_of() { # the preset, and options, of the run of a format
         nvfp4-ct | int4-autoround | int4-fp8-hybrid) echo T1 ;;
         nvfp4a16-ct | int4-awq) echo T5 ;;
         int4-ct) echo T6 --group-size 32 ;;
+        mxfp4-quark | nvidia-max | nvidia-max-conv | int8-ct) echo T9 ;;
+        int4-int8-head) echo T9 --group-size 32 ;;
         *) echo T4 ;;
     esac
 }
@@ -41,12 +43,14 @@ list() {
     echo "T5 | --preset T5 | --tokens $(ids 70 377) -n 8"
     echo "T5-hf-f16 | --preset T5 | --tokens $(ids 20 377) -n 8 --profile hf --set act=f16"
     echo "T6 | --preset T6 | --tokens $(ids 9 377) -n 8"
+    echo "T9 | --preset T9 | --tokens $(ids 70 377) -n 8"
     # every format once, with the presets in turn; then the profiles that quantize inputs
     local format preset options
     for format in $(sed -n '/none, 0, plain/!s/^SB_MAKE_FORMAT([a-z0-9_]*, "\([^"]*\)".*/\1/p' tools/make/formats.def); do
         read -r preset options <<< "$(preset_of "$format")"
         echo "$preset-$format | --preset $preset --format $format $options | --tokens $(ids 9 300) -n 4"
     done
+    echo "T9-fp8-block | --preset T9 --format fp8-block | --tokens $(ids 9 300) -n 4"
     echo "T2-nvfp4-ct-w4a4 | --preset T2 --format nvfp4-ct | --tokens $(ids 20 1024) -n 4 --profile w4a4"
     echo "T1-fp8-block-w8a8 | --preset T1 --format fp8-block | --tokens $(ids 20 377) -n 4 --profile w8a8"
     echo "T6-fp8-channel-w8a8 | --preset T6 --format fp8-channel | --tokens $(ids 9 377) -n 4 --profile w8a8"

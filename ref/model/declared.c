@@ -133,7 +133,7 @@ static sb_status find_dialect(const sb_declared_reading *reading, sb_dialect *ou
     }
     return sb_json_fail(at, "quant_method", SB_ERR_UNSUPPORTED, err,
                         "is \"%s\", which is not read: expected compressed-tensors, modelopt, fp8, "
-                        "gptq, awq, auto-round or mxfp4",
+                        "gptq, awq, auto-round, mxfp4 or quark",
                         SB_SHOW(method));
 }
 

@@ -58,18 +58,19 @@ typedef enum sb_declared_activation {
 /* The set of tensors that store the module. */
 typedef enum sb_declared_packing {
     SB_PACKED_NONE,
-    SB_PACKED_CT_NVFP4,    /* nvfp4-pack-quantized */
-    SB_PACKED_CT_MXFP4,    /* mxfp4-pack-quantized */
-    SB_PACKED_CT_MXFP8,    /* mxfp8-quantized */
-    SB_PACKED_CT_FLOAT,    /* float-quantized, naive-quantized of floats */
-    SB_PACKED_CT_INT,      /* int-quantized, naive-quantized of integers: one int8 per element */
-    SB_PACKED_CT_PACKED,   /* pack-quantized */
-    SB_PACKED_MODELOPT,    /* weight, weight_scale, weight_scale_2, input_scale */
-    SB_PACKED_FP8_INVERSE, /* weight, weight_scale_inv */
-    SB_PACKED_GPTQ,        /* qweight, qzeros with 1 subtracted, scales */
-    SB_PACKED_GPTQ_V2,     /* as GPTQ, but nothing is subtracted from qzeros */
-    SB_PACKED_AWQ,         /* qweight packed along the rows, in the interleaved order */
-    SB_PACKED_MXFP4_BLOCKS /* <expert tensor>_blocks and _scales */
+    SB_PACKED_CT_NVFP4,     /* nvfp4-pack-quantized */
+    SB_PACKED_CT_MXFP4,     /* mxfp4-pack-quantized */
+    SB_PACKED_CT_MXFP8,     /* mxfp8-quantized */
+    SB_PACKED_CT_FLOAT,     /* float-quantized, naive-quantized of floats */
+    SB_PACKED_CT_INT,       /* int-quantized, naive-quantized of integers: one int8 per element */
+    SB_PACKED_CT_PACKED,    /* pack-quantized */
+    SB_PACKED_MODELOPT,     /* weight, weight_scale, weight_scale_2, input_scale */
+    SB_PACKED_FP8_INVERSE,  /* weight, weight_scale_inv */
+    SB_PACKED_GPTQ,         /* qweight, qzeros with 1 subtracted, scales */
+    SB_PACKED_GPTQ_V2,      /* as GPTQ, but nothing is subtracted from qzeros */
+    SB_PACKED_AWQ,          /* qweight packed along the rows, in the interleaved order */
+    SB_PACKED_MXFP4_BLOCKS, /* <expert tensor>_blocks and _scales */
+    SB_PACKED_QUARK         /* weight, weight_scale, input_scale */
 } sb_declared_packing;
 
 /* All members from family on are 0 (none) unless answer is SB_DECLARED_YES. Texts live as long as
@@ -114,7 +115,7 @@ typedef struct sb_declared_file {
 /* Reads config.json and, if present, hf_quant_config.json and quantization_config.json. *out is
  * NULL if none of them declares a quantization. SB_ERR_INPUT: a file is malformed.
  * SB_ERR_UNSUPPORTED: the declaration is well-formed, but not supported (another quant_method,
- * rotations, weights that are not packed). Clauses Q-20 to Q-29. */
+ * rotations, weights that are not packed). Clauses Q-20 to Q-30. */
 sb_status sb_declared_parse(const sb_declared_file *config, const sb_declared_file *hf_quant,
                             const sb_declared_file *quantization, sb_declared **out, sb_error *err);
 

@@ -8,6 +8,7 @@
 #include "ref/base/bytes.h"
 #include "ref/container/show.h"
 #include "ref/formats/format.h"
+#include "ref/model/declared_pattern.h"
 
 /* Finds the layer's tensor with this suffix. The parts of a stack are named P.suffix, P_suffix, or
  * P_suffix without "weight_"; its codes are named P. */
@@ -45,6 +46,12 @@ sb_status sb_probe_refuse(const sb_probe *p, sb_status status, const char *forma
                    SB_SHOW(p->name), what);
 }
 
+/* True if the tensor is a depthwise convolution [C, 1, kw]. */
+static int is_conv(const sb_probe *p, const sb_tensor *t)
+{
+    return t->rank == 3 && t->shape[1] == 1 && sb_has_suffix_part(p->name, "conv1d");
+}
+
 int sb_probe_plane(const sb_probe *p, const sb_tensor *t, uint64_t d[2])
 {
     const uint64_t *shape = t->shape;
@@ -58,6 +65,11 @@ int sb_probe_plane(const sb_probe *p, const sb_tensor *t, uint64_t d[2])
     if (rank == 4 && shape[1] == 1 && shape[3] == 1) {
         d[0] = shape[0];
         d[1] = shape[2];
+        return 1;
+    }
+    if (is_conv(p, t)) {
+        d[0] = t->shape[0];
+        d[1] = t->shape[2];
         return 1;
     }
     for (unsigned i = 0; i < rank && i < 2; i++)
@@ -92,7 +104,7 @@ sb_status sb_probe_want_shape(const sb_probe *p, const sb_tensor *t, uint64_t d0
 sb_status sb_probe_want_matrix(const sb_probe *p, const sb_tensor *t)
 {
     uint32_t experts = p->found->experts;
-    if (t->rank == (experts ? 3 : 2) && (!experts || t->shape[0] == experts))
+    if ((t->rank == (experts ? 3 : 2) && (!experts || t->shape[0] == experts)) || is_conv(p, t))
         return SB_OK;
     char found[160];
     shape_text(t, found, sizeof found);
@@ -230,8 +242,10 @@ sb_status sb_probe_codes(sb_probe *p, const sb_tensor *t, sb_format format, uint
     if (status)
         return status;
     if (!p->rows) {
-        p->rows = t->shape[t->rank - 2];
-        p->cols = t->shape[t->rank - 1] * per_element;
+        uint64_t d[2];
+        sb_probe_plane(p, t, d);
+        p->rows = d[0];
+        p->cols = d[1] * per_element;
     }
     if (p->cols % per_element != 0)
         return sb_probe_refuse(p, SB_ERR_INPUT,

@@ -26,12 +26,14 @@ sb_status sb_probe_refuse(const sb_probe *probe, sb_status status, const char *f
 sb_status sb_probe_want(const sb_probe *probe, sb_model_part part, sb_dtype dtype);
 
 /* The shape of a part as a matrix [d0, d1], without the E of a stack: [] as [1, 1], [N] as [N, 1],
- * ModelOpt's [n, 1, k, 1] as [n, k]. Returns 0 for any other shape. */
+ * ModelOpt's [n, 1, k, 1] as [n, k], and in a convolution [C, 1, kw] as [C, kw]. Returns 0 for any
+ * other shape. */
 int sb_probe_plane(const sb_probe *probe, const sb_tensor *tensor, uint64_t d[2]);
 sb_status sb_probe_want_shape(const sb_probe *probe, const sb_tensor *tensor, uint64_t d0,
                               uint64_t d1);
 
-/* Fails unless a tensor of codes has two dimensions, after the E of a stack. */
+/* Fails unless a tensor of codes has two dimensions, after the E of a stack, or is [C, 1, kw] in a
+ * convolution. */
 sb_status sb_probe_want_matrix(const sb_probe *probe, const sb_tensor *tensor);
 
 /* The side of a block if `count` blocks cover n elements; 0 if there is no such block. */

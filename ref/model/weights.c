@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/formats/wide.h"
 #include "ref/model/held.h"
 #include "ref/model/probe.h"
 #include "ref/model/row_map.h"
@@ -187,6 +189,34 @@ static void place(const binder *b, const sb_expected *x, sb_matrix m)
     }
 }
 
+/* "A quantized convolution has FP8 codes and one scale for the tensor or for each channel" */
+static sb_status decode_conv(const binder *b, const sb_expected *x, const sb_found *found,
+                             sb_matrix *m, sb_error *err)
+{
+    enum { F32_BYTES = 4 };
+    const sb_matrix *codes = &found->matrix;
+    sb_layer *layer = &b->weights->layers[x->layer];
+    double wide[SB_MAX_CONV_KERNEL];
+    if (found->container != SB_CONTAINER_fp8_tensor && found->container != SB_CONTAINER_fp8_channel)
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "%s: tensor %s is stored as %s; a quantized convolution is read as "
+                       "fp8-tensor or fp8-channel only",
+                       SB_SHOW(sb_checkpoint_path(b->checkpoint)), x->name,
+                       sb_container_name(found->container));
+    layer->taps = sb_alloc((size_t)codes->rows * codes->cols, F32_BYTES);
+    if (!layer->taps)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for %s", x->name);
+    for (uint32_t c = 0; c < codes->rows; c++) {
+        sb_matrix_wide(codes, c, wide);
+        for (uint32_t j = 0; j < codes->cols; j++)
+            sb_store_u32(layer->taps + F32_BYTES * ((size_t)c * codes->cols + j),
+                         sb_bits_f32((float)wide[j]));
+    }
+    *m = (sb_matrix){
+        .data = layer->taps, .format = SB_FORMAT_f32, .rows = codes->rows, .cols = codes->cols};
+    return SB_OK;
+}
+
 static void mark_used(binder *b, const sb_tensor *t)
 {
     b->used[t - sb_checkpoint_at(b->checkpoint, 0)] = 1;
@@ -217,10 +247,11 @@ static sb_status bind_plain(binder *b, const sb_expected *x, sb_error *err)
 /* Binds a linear layer or a stack, in any container. */
 static sb_status bind_linear(binder *b, const sb_expected *x, const char *module, sb_error *err)
 {
-    int stack = x->rank == 3;
+    int conv = x->role == SB_ROLE_conv1d, stack = x->rank == 3 && !conv;
     sb_found found;
-    sb_status status = sb_detect(b->checkpoint, module, stack ? (uint32_t)x->shape[0] : 0,
-                                 x->shape[x->rank - 2], x->shape[x->rank - 1], &found, err);
+    sb_status status =
+        sb_detect(b->checkpoint, module, stack ? (uint32_t)x->shape[0] : 0,
+                  x->shape[conv ? 0 : x->rank - 2], x->shape[x->rank - 1], &found, err);
     if (status)
         return status;
     if (found.container == SB_CONTAINER_COUNT)
@@ -235,10 +266,21 @@ static sb_status bind_linear(binder *b, const sb_expected *x, const char *module
             mark_used(b, found.part[part]);
             stored->bytes += found.part[part]->bytes;
         }
-    if (status || stack)
-        return status ? status : bind_fused(b, x, &found, err);
-    place(b, x, found.matrix);
-    return SB_OK;
+    if (!status && stack)
+        return bind_fused(b, x, &found, err);
+    sb_matrix m = found.matrix;
+    if (!status && conv)
+        status = decode_conv(b, x, &found, &m, err);
+    if (!status)
+        place(b, x, m);
+    return status;
+}
+
+/* True if the tensor is stored as FP8 codes, which a scale must explain. */
+static int is_fp8(const binder *b, const sb_expected *x)
+{
+    const sb_tensor *t = sb_checkpoint_find(b->checkpoint, x->name);
+    return t && t->dtype == SB_DTYPE_F8_E4M3;
 }
 
 enum { KV_NAMES = 5 };
@@ -291,7 +333,8 @@ static sb_status bind_one(void *ctx, const sb_expected *x, sb_error *err)
     size_t length = strlen(x->name);
     if (x->role == SB_ROLE_experts_gate_up || x->role == SB_ROLE_experts_down)
         return bind_linear(b, x, x->name, err);
-    if (x->rank != 2 || x->role == SB_ROLE_embed_tokens)
+    int conv = x->role == SB_ROLE_conv1d && is_fp8(b, x);
+    if ((x->rank != 2 && !conv) || x->role == SB_ROLE_embed_tokens)
         return bind_plain(b, x, err);
     snprintf(module, sizeof module, "%.*s", (int)(length - strlen(".weight")), x->name);
     sb_status status = bind_linear(b, x, module, err);
@@ -380,8 +423,10 @@ void sb_weights_free(sb_weights *weights)
 {
     if (!weights)
         return;
-    for (uint32_t i = 0; weights->layers && i < weights->layer_count; i++)
+    for (uint32_t i = 0; weights->layers && i < weights->layer_count; i++) {
         free(weights->layers[i].experts);
+        free(weights->layers[i].taps);
+    }
     for (size_t i = 0; i < sizeof weights->row_maps / sizeof *weights->row_maps; i++)
         free(weights->row_maps[i]);
     free(weights->fused_of);

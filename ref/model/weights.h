@@ -22,12 +22,13 @@ typedef struct sb_expert {
 } sb_expert;
 
 /* One decoder layer: w[SB_ROLE_...].data is NULL for roles that the layer does not have. Vectors
- * are (1, n); conv1d is (C, kw). Row maps give the projections of Qwen3-Next the roles of
- * Qwen3.5. */
+ * are (1, n); conv1d is (C, kw), and F32 if the file has it quantized (Q-14). Row maps give the
+ * projections of Qwen3-Next the roles of Qwen3.5. */
 typedef struct sb_layer {
     sb_matrix w[SB_ROLE_COUNT];
     sb_expert *experts;     /* (E), NULL in a dense model */
     float k_scale, v_scale; /* multipliers of an FP8 KV cache; 0: not in the file */
+    unsigned char *taps;    /* of a quantized conv1d, which w[SB_ROLE_conv1d] points to; or NULL */
 } sb_layer;
 
 typedef struct sb_weights {

@@ -5,16 +5,16 @@
 
 # the files beside config.json, by format
 formats=$("$SAMEBIT" make --list | sed -n '/^--format/,/^$/p' | awk 'NR > 1 && NF { print $1 }' | grep -vxE 'bf16|f16|f32')
-check "fewer than 16 quantized formats" test "$(wc -w <<< "$formats")" -ge 16
+check "fewer than 16 quantized formats" test "$(wc -w <<< "$formats")" -ge 21
 run 0 make "$work/bf16" --preset T4
 for format in $formats; do
     run 0 make "$work/$format" --preset T4 --format "$format"
     says "wrote $work/$format"
     check "$format: no quantization_config" grep -q '"quantization_config": {' "$work/$format/config.json"
     case $format in
-        fp8-tensor | nvfp4-modelopt | nvidia-mix) files=hf_quant_config.json ;;
+        fp8-tensor | nvfp4-modelopt | nvidia-m*) files=hf_quant_config.json ;;
         *gptq) files=quantize_config.json ;;
-        int4-autoround | int4-fp8-hybrid) files=quantization_config.json ;;
+        int4-autoround | int4-fp8-hybrid | int4-int8-head) files=quantization_config.json ;;
         *) files= ;;
     esac
     beside=$(cd "$work/$format" && ls ./*.json | sed 's|^\./||' |
@@ -23,9 +23,9 @@ for format in $formats; do
 done
 check "bf16 declares a quantization" bash -c "! grep -q quantization_config $work/bf16/config.json"
 
-# every pair of formats differs, except the hybrid of a dense model, which has no shared expert
+# every pair of formats differs, except the hybrids: this dense model has no shared expert, and its head is tied
 sums=$(for format in $formats; do
-    [ "$format" = int4-fp8-hybrid ] || cat "$work/$format"/*.safetensors | cksum
+    [[ $format =~ ^int4-(fp8-hybrid|int8-head)$ ]] || cat "$work/$format"/*.safetensors | cksum
 done)
 check "two formats have the same tensors" test -z "$(sort <<< "$sums" | uniq -d)"
 

@@ -348,3 +348,53 @@ TEST(dense_and_tied)
     assert_true(f.token.read[SB_FLOOR_experts] == 0 && f.experts == 0);
     assert_true(f.verify.read[SB_FLOOR_dense] == f.token.read[SB_FLOOR_dense]);
 }
+
+/* NVIDIA's recipe for Qwen3.8 2.4T, and FP8 in blocks for a dense model. */
+static sb_scheme choose_max(void *ctx, const sb_expected *x, int in_mtp)
+{
+    (void)ctx;
+    unsigned modules = in_mtp ? 0 : sb_modules_of(x->role);
+    if (modules & SB_MODULES_EXPERTS)
+        return SB_SCHEME_nvfp4_modelopt;
+    return modules & (SB_MODULES_ATTENTION | SB_MODULES_LINEAR | SB_MODULES_DECAY)
+               ? SB_SCHEME_fp8_tensor
+               : SB_SCHEME_plain;
+}
+
+static sb_scheme choose_fp8(void *ctx, const sb_expected *x, int in_mtp)
+{
+    (void)ctx;
+    unsigned modules = in_mtp ? 0 : sb_modules_of(x->role);
+    return modules & (SB_MODULES_ATTENTION | SB_MODULES_LINEAR | SB_MODULES_DENSE)
+               ? SB_SCHEME_fp8_block
+               : SB_SCHEME_plain;
+}
+
+/* The two models of Qwen3.8, worked out by hand from their widths. */
+TEST(qwen3_8)
+{
+    const char *folder = test_path(PROGRAM, "2.4t-a95b");
+    test_sparse_model(folder, "2.4t-a95b", 1, choose_max, NULL);
+    sb_ledger l = read_ledger(folder);
+    sb_floor f = floor_at(&l, 273, 0, 1, 0);
+    const double *read = f.token.read;
+    assert_int_equal(l.files.count + l.tensors.count, 0);
+    /* 10 of 512 experts and the shared expert, of 3 matrices of 2048 x 8192 in each of 92 layers */
+    assert_true(read[SB_FLOOR_experts] == 92 * 10 * (3.0 * 2048 * 8192 * 9 / 16 + 2 * 2 * 4));
+    assert_true(read[SB_FLOOR_shared] == 92 * 3.0 * 2048 * 8192 * 2);
+    /* in_proj_qkv of 20480 rows, in_proj_z, out_proj, and in_proj_a and in_proj_b of 128 rows */
+    assert_true(read[SB_FLOOR_gdn] == 69 * (8192.0 * (20480 + 2 * 16384 + 2 * 128) + 5 * 2 * 4 +
+                                            2 * (20480.0 * 4 + 2 * 128 + 128)));
+    assert_true(f.token.state == 69 * 128.0 * 128 * 128 * 4 * 2);
+    about(f.token.total / 1e9, 81);
+    about(f.rate, 3.36);
+    folder = test_path(PROGRAM, "3.8-27b");
+    test_sparse_model(folder, "3.8-27b", 0, choose_fp8, NULL);
+    l = read_ledger(folder);
+    f = floor_at(&l, 273, 0, 1, 0);
+    assert_int_equal(l.files.count + l.tensors.count, 0);
+    assert_true(f.token.read[SB_FLOOR_dense] ==
+                64 * 3.0 * 5120 * 17408 + 64 * 3.0 * 2 * (5120.0 / 128) * (17408.0 / 128));
+    about(f.token.total / 1e9, 27.2);
+    about(f.rate, 10.0);
+}

@@ -20,8 +20,9 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* The formats of each preset: all (NULL), or these. T1 has experts in every storage, T6 has the
- * edges of blocks and words, T2 is large, and T5 differs from the others only in the names of its
- * projections. CHECK_ALL=1 adds slow formats whose parts other formats cover. */
+ * edges of blocks and words, T9 has
+ * the formats of Qwen3.8 and a head, T2 is large, and T5 differs from the others only in the names
+ * of its projections. CHECK_ALL=1 adds slow formats whose parts other formats cover. */
 static const struct {
     const char *preset, *formats, *added;
 } presets[] = {{"T1", " nvfp4-modelopt int4-autoround int4-fp8-hybrid ",
@@ -31,6 +32,7 @@ static const struct {
                 " fp8-block fp8-block-ue8m0 nvfp4-ct nvidia-mix mxfp4 int4-gptq int4-autoround "
                 "int4-awq int4-ct int8-gptq ",
                 ""},
+               {"T9", " mxfp4-quark nvidia-max nvidia-max-conv int4-int8-head int8-ct ", ""},
                {"T2", " nvidia-mix ", " fp8-block nvfp4-ct "},
                {"T5", " fp8-tensor int4-awq ", ""}};
 
@@ -73,7 +75,7 @@ typedef struct findings {
 /* The distance between t and the nearest number that a code can represent. */
 static double least_distance(const layer *l, double t)
 {
-    double nearest = t, lowest = l->matrix->format == SB_FORMAT_uint8 ? -128 : -8;
+    double nearest = t, lowest = sb_format_bits(l->matrix->format) == 8 ? -128 : -8;
     switch (l->matrix->format) {
     case SB_FORMAT_e4m3:
         nearest = (double)sb_e4m3_to_f32(sb_f32_to_e4m3((float)t));
@@ -119,6 +121,8 @@ static int reaches(const layer *l, double least, double most, double step)
         return l->signed_scales ? least == -8 : far >= (least < -8 || most > 8 ? 127 : 7);
     case SB_CONTAINER_int_ct:
         return far >= 7;
+    case SB_CONTAINER_int8_channel:
+        return far >= 127;
     case SB_CONTAINER_int_awq:
         return most - least >= 14;
     case SB_CONTAINER_fp8_channel:
@@ -179,6 +183,7 @@ static double most_error(const layer *l)
     case SB_FORMAT_e4m3:
         return 0.04;
     case SB_FORMAT_uint8:
+    case SB_FORMAT_int8:
         return 0.01;
     case SB_FORMAT_e2m1:
         return l->container == SB_CONTAINER_mxfp4 ? 0.15 : 0.12;
@@ -225,7 +230,8 @@ static folder make_original(const char *preset)
 
 static uint32_t group_for(const char *preset, const char *format)
 {
-    return strcmp(preset, "T6") == 0 && strncmp(format, "int", 3) == 0 ? 32 : 0;
+    int narrow = strcmp(preset, "T6") == 0 || strcmp(preset, "T9") == 0;
+    return narrow && strncmp(format, "int", 3) == 0 && strcmp(format, "int8-ct") != 0 ? 32 : 0;
 }
 
 static sb_found detect(const folder *f, const char *module)
@@ -302,16 +308,14 @@ static void check_declared_linear(const folder *f, const sb_declared *declared,
     sb_found found = detect(f, l->module);
     if (sb_declared_for(declared, l->module, &said, &err))
         fail_msg("%s", err.text);
-    if (strcmp(f->plan.format->name, "int4-fp8-hybrid") == 0 &&
+    if (f->plan.format->dialect == SB_MAKE_DIALECT_auto_round &&
         l->scheme == f->plan.format->scheme[1]) { /* G-22: "by a free key and nowhere else" */
         assert_int_equal(said.answer, SB_DECLARED_NO);
         return;
     }
     if (said.answer != SB_DECLARED_YES)
         fail_msg("%s: %s is quantized, but %s", f->dir, l->module, said.rule);
-    assert_int_equal(
-        said.bits,
-        found.matrix.format == SB_FORMAT_e4m3 || found.matrix.format == SB_FORMAT_uint8 ? 8 : 4);
+    assert_int_equal(said.bits, sb_format_bits(found.matrix.format));
     if (said.strategy == SB_STRATEGY_GROUP || said.strategy == SB_STRATEGY_TENSOR_GROUP)
         assert_int_equal(said.group_size, found.matrix.quant.block_cols);
     if (said.strategy == SB_STRATEGY_BLOCK)
@@ -320,11 +324,18 @@ static void check_declared_linear(const folder *f, const sb_declared *declared,
     if (strcmp(f->plan.format->name, "nvidia-mix") != 0)
         assert_int_equal(has_input, said.activation == SB_ACTIVATION_STATIC_TENSOR ||
                                         said.activation == SB_ACTIVATION_NVFP4_LOCAL);
-    assert_int_equal(said.ue8m0, l->scheme == SB_SCHEME_fp8_block_ue8m0 ||
-                                     l->scheme == SB_SCHEME_mxfp4 || l->scheme == SB_SCHEME_mxfp8);
+    assert_int_equal(said.ue8m0,
+                     l->scheme == SB_SCHEME_fp8_block_ue8m0 || l->scheme == SB_SCHEME_mxfp4 ||
+                         l->scheme == SB_SCHEME_mxfp4_quark || l->scheme == SB_SCHEME_mxfp8);
 }
 
-/* No unquantized layer is declared as quantized. */
+/* G-25: "nvidia-max lists each convolution as FP8 and stores it in BF16" */
+static int is_listed_only(const folder *f, const sb_make_tensor *t)
+{
+    return t->role == SB_ROLE_conv1d && strcmp(f->plan.format->name, "nvidia-max") == 0;
+}
+
+/* No unquantized layer is declared as quantized, except convolutions that are only listed. */
 static void check_declared(const folder *f)
 {
     sb_declared *declared = NULL;
@@ -341,7 +352,7 @@ static void check_declared(const folder *f)
         if (t->content != SB_CONTENT_plain || !sb_layer_of(t->name, module, sizeof module))
             continue;
         assert_int_equal(sb_declared_for(declared, module, &said, NULL), SB_OK);
-        if (said.answer == SB_DECLARED_YES)
+        if ((said.answer == SB_DECLARED_YES) != is_listed_only(f, t))
             fail_msg("%s: %s is not quantized, but %s", f->dir, module, said.rule);
     }
     sb_declared_free(declared);

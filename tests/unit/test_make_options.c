@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/bytes.h"
+#include "ref/formats/small_float.h"
 #include "tests/lib/checkpoint.h"
 #include "tools/make/plan.h"
 
@@ -85,6 +87,36 @@ TEST(test_output_gate)
     }
 }
 
+/* Q-14: "Its taps are RN(code times scale), and they are parameters of binary32 from then on". A
+ * convolution in BF16 keeps its format, whatever is declared. */
+TEST(test_fp8_convolution)
+{
+    made m = make("conv", (sb_make_options){.preset = "T9", .format = "nvidia-max-conv"});
+    const sb_checkpoint *c = m.model->checkpoint;
+    const sb_tensor *codes = sb_checkpoint_find(c, "model.layers.1.linear_attn.conv1d.weight");
+    const sb_tensor *stored =
+        sb_checkpoint_find(c, "model.layers.1.linear_attn.conv1d.weight_scale");
+    assert_non_null(codes);
+    assert_non_null(stored);
+    assert_true(codes->dtype == SB_DTYPE_F8_E4M3 && codes->rank == 3 && codes->shape[2] == 4);
+    const sb_matrix *taps = &m.model->weights->layers[1].w[SB_ROLE_conv1d];
+    assert_true(taps->format == SB_FORMAT_f32 && taps->rows == codes->shape[0] && taps->cols == 4);
+    double scale = (double)sb_f32_from_bits(sb_load_u32(stored->data));
+    size_t rounded = 0;
+    for (size_t i = 0; i < (size_t)codes->bytes; i++) {
+        double exact = (double)sb_e4m3_to_f32(codes->data[i]) * scale;
+        float tap = sb_f32_from_bits(sb_load_u32(taps->data + 4 * i));
+        assert_true(tap == (float)exact);
+        rounded += (double)tap != exact;
+    }
+    assert_true(rounded > 100); /* else the rounding would not be tested */
+    sb_model_close(m.model);
+    m = make("listed", (sb_make_options){.preset = "T9", .format = "nvidia-max"});
+    assert_int_equal(m.model->weights->layers[1].w[SB_ROLE_conv1d].format, SB_FORMAT_bf16);
+    assert_int_equal(m.model->weights->disagreements, 0);
+    sb_model_close(m.model);
+}
+
 /* Known numbers of published folders: tensors and parameters without the vision tower. */
 TEST(test_published_shapes)
 {
@@ -129,7 +161,9 @@ TEST(test_refusals)
         sb_make_options options;
         const char *fragment, *known;
     } cases[] = {
-        {{.preset = "T0"}, "preset \"T0\"", "T1, T2, T3, T4, T5, T5-raw, T6, T9, 35b-a3b, 122b-a10b"},
+        {{.preset = "T0"},
+         "preset \"T0\"",
+         "T1, T2, T3, T4, T5, T5-raw, T6, T9, 35b-a3b, 122b-a10b"},
         {{.preset = NULL}, "preset \"\"", "T1"},
         {{.preset = "T1", .recipe = "x"},
          "recipe \"x\"",

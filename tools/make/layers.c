@@ -17,11 +17,22 @@ static sb_scheme scheme_of(const sb_make_plan *p, const sb_expected *w)
     return scheme;
 }
 
+/* Rows and columns of a weight as a matrix: conv1d is [C, 1, kw]. */
+static uint64_t rows_of(const sb_expected *w)
+{
+    return w->shape[0];
+}
+
+static uint64_t cols_of(const sb_expected *w)
+{
+    return w->shape[w->rank - 1];
+}
+
 /* G-6: "AutoRound leaves a matrix as it is if the number of its rows or of its columns is not a
  * multiple of 32" */
 static int left_alone(sb_scheme scheme, const sb_expected *w)
 {
-    return scheme == SB_SCHEME_int4_autoround && (w->shape[0] % 32 != 0 || w->shape[1] % 32 != 0);
+    return scheme == SB_SCHEME_int4_autoround && (rows_of(w) % 32 != 0 || cols_of(w) % 32 != 0);
 }
 
 static sb_status refuse(const sb_make_plan *p, const sb_expected *w, const char *what,
@@ -39,12 +50,12 @@ static sb_status check_shape(const sb_make_plan *p, const sb_expected *w, sb_sch
 {
     const sb_scheme_info *info = sb_scheme_at(scheme);
     int words = info->container == SB_CONTAINER_int_gptq || info->container == SB_CONTAINER_int_awq;
-    if (w->shape[1] % info->step != 0)
-        return refuse(p, w, "columns", w->shape[1], info->step, "", err);
-    if (group && w->shape[1] % group != 0)
-        return refuse(p, w, "columns", w->shape[1], group, " (--group-size)", err);
-    if (words && w->shape[0] % 8 != 0)
-        return refuse(p, w, "rows", w->shape[0], 8, "", err);
+    if (cols_of(w) % info->step != 0)
+        return refuse(p, w, "columns", cols_of(w), info->step, "", err);
+    if (group && cols_of(w) % group != 0)
+        return refuse(p, w, "columns", cols_of(w), group, " (--group-size)", err);
+    if (words && rows_of(w) % 8 != 0)
+        return refuse(p, w, "rows", rows_of(w), 8, "", err);
     return SB_OK;
 }
 
@@ -80,8 +91,8 @@ static sb_status add_linear(sb_make_plan *p, const sb_expected *w, sb_scheme sch
                           .role = w->role,
                           .layer = w->layer,
                           .expert = w->expert,
-                          .rows = w->shape[0],
-                          .cols = w->shape[1],
+                          .rows = rows_of(w),
+                          .cols = cols_of(w),
                           .scheme = scheme,
                           .group = group};
     if (!l->module)
@@ -132,7 +143,7 @@ sb_status sb_make_plan_quantize(sb_make_plan *p, const sb_expected *w, int *done
         status = add_linear(p, w, scheme, group, err);
     sb_scheme_tensor part;
     for (size_t i = 0;
-         !status && sb_scheme_tensor_at(scheme, i, w->shape[0], w->shape[1], group, &part); i++) {
+         !status && sb_scheme_tensor_at(scheme, i, rows_of(w), cols_of(w), group, &part); i++) {
         sb_make_tensor t = {.dtype = part.dtype,
                             .rank = part.rank,
                             .shape = {part.shape[0], part.shape[1]},
@@ -141,6 +152,10 @@ sb_status sb_make_plan_quantize(sb_make_plan *p, const sb_expected *w, int *done
                             .expert = w->expert,
                             .content = part.content,
                             .linear = p->linear_count - 1};
+        if (w->rank == 3 && part.content == SB_CONTENT_codes) { /* conv1d keeps its shape */
+            t.rank = 3;
+            memcpy(t.shape, w->shape, 3 * sizeof *t.shape);
+        }
         status = add_part(p, &p->linears[p->linear_count - 1], part.suffix, &t, err);
     }
     return status;

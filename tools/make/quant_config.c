@@ -26,6 +26,7 @@ static const struct {
     [SB_MAKE_DIALECT_awq] = {sb_make_write_awq, NULL, NULL},
     [SB_MAKE_DIALECT_auto_round] = {sb_make_write_auto_round, "quantization_config.json",
                                     sb_make_write_auto_round_file},
+    [SB_MAKE_DIALECT_quark] = {sb_make_write_quark, NULL, NULL},
 };
 
 /* G-21: "quantization_config at the root of config.json" */

@@ -40,6 +40,7 @@ void sb_make_write_fp8(sb_json_out *out, const struct sb_make_plan *plan);
 void sb_make_write_gptq(sb_json_out *out, const struct sb_make_plan *plan);
 void sb_make_write_awq(sb_json_out *out, const struct sb_make_plan *plan);
 void sb_make_write_auto_round(sb_json_out *out, const struct sb_make_plan *plan);
+void sb_make_write_quark(sb_json_out *out, const struct sb_make_plan *plan);
 
 /* The whole documents hf_quant_config.json, quantize_config.json and quantization_config.json. */
 void sb_make_write_hf_quant(sb_json_out *out, const struct sb_make_plan *plan);

@@ -36,6 +36,10 @@ static const struct {
      "mxfp8-quantized",
      {NULL, "false", "32", "8", MINMAX, U8, "group", "float"},
      {NULL, "true", "32", "8", NULL, U8, "group", "float"}},
+    {SB_SCHEME_int8_ct,
+     "int-quantized",
+     {NULL, "false", NULL, "8", MINMAX, NULL, "channel", "int"},
+     {NULL, "true", NULL, "8", NULL, NULL, "token", "int"}},
     {SB_SCHEME_int4_ct,
      "pack-quantized",
      {NULL, "false", "", "4", MINMAX, NULL, "group", "int"},
@@ -90,7 +94,8 @@ static void write_ignored(sb_json_out *out, const sb_make_plan *plan)
         if (!mtp && t->role != SB_ROLE_lm_head && sb_make_plain_linear(plan, t, &module))
             sb_put_item(out, module.name);
     }
-    sb_put_item(out, "lm_head");
+    if (!(plan->format->modules[0] & SB_MODULES_HEAD))
+        sb_put_item(out, "lm_head");
     if (has_mtp)
         sb_put_item(out, "re:^mtp.*");
     sb_put_close(out, ']');

@@ -212,6 +212,8 @@ void sb_make_write_auto_round(sb_json_out *out, const sb_make_plan *plan)
     if (plan->format->scheme[1] == SB_SCHEME_fp8_block)
         sb_put_text(out, "_hybrid_quant_info",
                     "\"INT4 experts, FP8 shared experts in blocks of 128 x 128\"");
+    if (plan->format->modules[1] & SB_MODULES_HEAD)
+        sb_put_text(out, "_hybrid_quant_info", "\"INT4 layers, INT8 head with a scale per row\"");
     write_auto_round(out, plan, plan->shape.has_mtp && plan->format->mtp_modules != 0);
 }
 

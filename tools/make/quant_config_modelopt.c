@@ -17,6 +17,31 @@ static int is_nvfp4(sb_scheme scheme)
     return scheme == SB_SCHEME_nvfp4_modelopt;
 }
 
+/* True for nvidia-mix, the one mixed recipe that quantizes the head. */
+static int is_published_mix(const sb_make_plan *plan)
+{
+    return is_mixed(plan) && (plan->format->modules[0] & SB_MODULES_HEAD);
+}
+
+/* The published file of nvidia-mix calls its NVFP4 layers W4A16_NVFP4. */
+static const char *nvfp4_algo(const sb_make_plan *plan)
+{
+    return is_published_mix(plan) ? "W4A16_NVFP4" : "NVFP4";
+}
+
+/* Returns 1 and the name of a convolution that is listed as FP8, but stored in BF16. ModelOpt 0.47
+ * does so where a recipe names all of linear attention: it puts a quantizer on the convolution, and
+ * exports only linear layers. */
+static int is_listed_conv(const sb_make_plan *plan, const sb_make_tensor *t, sb_make_module *module)
+{
+    if (t->role != SB_ROLE_conv1d || t->content != SB_CONTENT_plain ||
+        !(plan->format->modules[1] & SB_MODULES_DECAY))
+        return 0;
+    snprintf(module->name, sizeof module->name, "%.*s", (int)(strlen(t->name) - strlen(".weight")),
+             t->name);
+    return 1;
+}
+
 static const char *algo_of(const sb_make_plan *plan)
 {
     if (is_mixed(plan))
@@ -93,22 +118,27 @@ static void write_excluded(sb_json_out *out, const char *key, const sb_make_plan
 
 /* --- which layer has which algorithm ---------------------------------------------------------- */
 
+static void write_layer(sb_json_out *out, const sb_make_plan *plan, const char *name, int nvfp4)
+{
+    sb_put_key(out, name);
+    sb_put_open(out, '{');
+    sb_put_string(out, "quant_algo", nvfp4 ? nvfp4_algo(plan) : "FP8");
+    if (nvfp4)
+        sb_put_count(out, "group_size", 16);
+    sb_put_close(out, '}');
+}
+
 static void write_layers(sb_json_out *out, const sb_make_plan *plan)
 {
     sb_make_module module;
     sb_put_key(out, "quantized_layers");
     sb_put_open(out, '{');
-    for (size_t i = 0; i < plan->linear_count; i++) {
-        const sb_make_linear *l = &plan->linears[i];
-        if (!listed_name(l, &module))
-            continue;
-        sb_put_key(out, module.name);
-        sb_put_open(out, '{');
-        sb_put_string(out, "quant_algo", is_nvfp4(l->scheme) ? "W4A16_NVFP4" : "FP8");
-        if (is_nvfp4(l->scheme))
-            sb_put_count(out, "group_size", 16);
-        sb_put_close(out, '}');
-    }
+    for (size_t i = 0; i < plan->linear_count; i++)
+        if (listed_name(&plan->linears[i], &module))
+            write_layer(out, plan, module.name, is_nvfp4(plan->linears[i].scheme));
+    for (size_t i = 0; i < plan->count; i++)
+        if (is_listed_conv(plan, &plan->tensors[i], &module))
+            write_layer(out, plan, module.name, 0);
     sb_put_close(out, '}');
 }
 
@@ -132,11 +162,16 @@ static int compare_texts(const void *a, const void *b)
 /* The sorted names of the layers of a scheme; none if memory is out. */
 static void write_targets(sb_json_out *out, const sb_make_plan *plan, sb_scheme scheme)
 {
-    char **names = sb_alloc(plan->linear_count, sizeof *names);
+    char **names = sb_alloc(plan->linear_count + plan->count, sizeof *names);
     sb_make_module module;
     size_t count = 0;
     for (size_t i = 0; names && i < plan->linear_count; i++)
         if (plan->linears[i].scheme == scheme && listed_name(&plan->linears[i], &module)) {
+            names[count] = sb_strdup(module.name);
+            count += names[count] != NULL;
+        }
+    for (size_t i = 0; names && !is_nvfp4(scheme) && i < plan->count; i++)
+        if (is_listed_conv(plan, &plan->tensors[i], &module)) {
             names[count] = sb_strdup(module.name);
             count += names[count] != NULL;
         }
@@ -177,8 +212,8 @@ static void write_producer(sb_json_out *out, const char *version)
     sb_put_close(out, '}');
 }
 
-/* The mixed recipe has the same contradictions as the published one: in the version, the inputs of
- * NVFP4 layers, and the cache. */
+/* nvidia-mix has the same contradictions as the published file: in the version, the inputs of NVFP4
+ * layers, and the cache. */
 void sb_make_write_modelopt(sb_json_out *out, const sb_make_plan *plan)
 {
     sb_put_key(out, "config_groups");
@@ -199,17 +234,18 @@ void sb_make_write_modelopt(sb_json_out *out, const sb_make_plan *plan)
         sb_put_string(out, "type", "float");
         sb_put_close(out, '}');
     }
-    write_producer(out, is_mixed(plan) ? "0.37.0" : "0.47.0");
+    write_producer(out, is_published_mix(plan) ? "0.37.0" : "0.47.0");
     sb_put_string(out, "quant_method", "modelopt");
 }
 
 void sb_make_write_hf_quant(sb_json_out *out, const sb_make_plan *plan)
 {
-    write_producer(out, is_mixed(plan) ? "0.44.0" : "0.47.0");
+    write_producer(out, is_published_mix(plan) ? "0.44.0" : "0.47.0");
     sb_put_key(out, "quantization");
     sb_put_open(out, '{');
     sb_put_string(out, "quant_algo", algo_of(plan));
-    sb_put_text(out, "kv_cache_quant_algo", plan->kv_scales || is_mixed(plan) ? "\"FP8\"" : "null");
+    sb_put_text(out, "kv_cache_quant_algo",
+                plan->kv_scales || is_published_mix(plan) ? "\"FP8\"" : "null");
     if (!is_mixed(plan) && is_nvfp4(plan->format->scheme[0]))
         sb_put_count(out, "group_size", 16);
     if (is_mixed(plan))

@@ -61,6 +61,22 @@ void sb_quantize_int4_ct(const sb_band *b)
     }
 }
 
+/* G-23: "S = bf16(a / 127.5), or 2^-7 where that is 0; c = RNE(bf16(w / S))" */
+void sb_quantize_int8_ct(const sb_band *b)
+{
+    for (uint64_t row = 0; row < b->rows; row++) {
+        const float *w = b->weights + row * b->cols;
+        float s = sb_round_to(SB_FORMAT_bf16, sb_largest(w, (size_t)b->cols) / 127.5f);
+        if (s == 0.0f)
+            s = 0x1p-7f;
+        sb_store_u16(b->scales + 2 * row, sb_f32_to_bf16(s));
+        for (uint64_t k = 0; k < b->cols; k++) {
+            uint32_t code = clamped(nearest(sb_round_to(SB_FORMAT_bf16, w[k] / s)) + 128.0f, 255);
+            b->codes[row * b->cols + k] = (unsigned char)(code ^ 0x80); /* two's complement */
+        }
+    }
+}
+
 /* G-16: "S = f16(RN(2a / (2^bits - 1))), computed with a = 1 where a is 0" */
 static step symmetric(const float *w, uint32_t n, uint32_t top)
 {

@@ -21,6 +21,7 @@ static unsigned fp8(float w, float s)
     return q == 0.0f ? 0 : sb_f32_to_e4m3(q);
 }
 
+/* G-24: "MXFP4 of Quark has the bytes of G-14" */
 void sb_quantize_mxfp4(const sb_band *b)
 {
     for (uint64_t i = 0; i < b->rows * b->cols / GROUP; i++) {

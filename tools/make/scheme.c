@@ -116,6 +116,8 @@ unsigned sb_modules_of(sb_role role)
         return SB_MODULES_DENSE;
     case SB_ROLE_lm_head:
         return SB_MODULES_HEAD;
+    case SB_ROLE_conv1d:
+        return SB_MODULES_CONV;
     default:
         return 0;
     }
@@ -131,7 +133,8 @@ enum {
     EXPERTS = SB_MODULES_EXPERTS,
     SHARED = SB_MODULES_SHARED,
     DENSE = SB_MODULES_DENSE,
-    HEAD = SB_MODULES_HEAD
+    HEAD = SB_MODULES_HEAD,
+    CONV = SB_MODULES_CONV
 };
 
 static const sb_make_format formats[] = {

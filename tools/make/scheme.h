@@ -64,7 +64,8 @@ enum {
     SB_MODULES_EXPERTS = 8,
     SB_MODULES_SHARED = 16,
     SB_MODULES_DENSE = 32,
-    SB_MODULES_HEAD = 64
+    SB_MODULES_HEAD = 64,
+    SB_MODULES_CONV = 128
 };
 unsigned sb_modules_of(sb_role role); /* 0: never quantized */
 
@@ -75,7 +76,8 @@ typedef enum sb_make_dialect {
     SB_MAKE_DIALECT_fp8,
     SB_MAKE_DIALECT_gptq,
     SB_MAKE_DIALECT_awq,
-    SB_MAKE_DIALECT_auto_round
+    SB_MAKE_DIALECT_auto_round,
+    SB_MAKE_DIALECT_quark
 } sb_make_dialect;
 
 typedef struct sb_make_format {

@@ -186,6 +186,16 @@ static sb_status exclude_auto_round(sb_graft_config *c, sb_graft_doc *doc, const
                      json_pack("{s:i,s:s}", "bits", 16, "data_type", "fp"), err);
 }
 
+/* Quark's names have wildcards as in a shell. */
+static sb_status exclude_quark(sb_graft_config *c, sb_graft_doc *doc, const char *name,
+                               sb_name_kind kind, sb_error *err)
+{
+    char text[NAME + 2];
+    snprintf(text, sizeof text, "%s%s", kind == SB_NAME_head ? "mtp" : name,
+             kind == SB_NAME_exact ? "" : ".*");
+    return append(c, doc, "exclude", text, err);
+}
+
 sb_status sb_graft_exclude(sb_graft_config *c, sb_graft_doc *doc, const char *name,
                            sb_name_kind kind, sb_error *err)
 {
@@ -198,6 +208,8 @@ sb_status sb_graft_exclude(sb_graft_config *c, sb_graft_doc *doc, const char *na
         return exclude_gptq(c, doc, name, kind, err);
     case SB_DIALECT_auto_round:
         return exclude_auto_round(c, doc, name, kind, err);
+    case SB_DIALECT_quark:
+        return exclude_quark(c, doc, name, kind, err);
     default: /* fp8, awq, mxfp4: names, prefixes or parts of names */
         return append(c, doc,
                       json_object_get(doc->object, "ignored_layers") ? "ignored_layers"
@@ -302,7 +314,7 @@ sb_status sb_graft_include(sb_graft_config *c, sb_graft_doc *doc, const sb_graft
     case SB_DIALECT_gptq:
     case SB_DIALECT_auto_round:
         return include_gptq(c, doc, layer, whole, done, err);
-    default: /* fp8, awq, mxfp4: everything outside the lists is quantized */
+    default: /* fp8, awq, mxfp4, quark: everything outside the lists is quantized */
         return SB_OK;
     }
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/container/dtype.h"
 #include "tools/check/scan/group.h"
 #include "tools/check/judge/structure.h"
@@ -56,6 +57,14 @@ static int rule_of(const sb_unit *unit, sb_level *level)
     return 0;
 }
 
+/* "A quantized convolution has FP8 codes and one scale for the tensor or for each channel" */
+static int is_fp8_conv(const sb_unit *unit)
+{
+    const sb_container c = unit->found.container;
+    return !unit->tensor && !unit->status && sb_ends(unit->kind, "linear_attn.conv1d") &&
+           (c == SB_CONTAINER_fp8_tensor || c == SB_CONTAINER_fp8_channel);
+}
+
 static int is_float(const sb_tensor *t)
 {
     return t->dtype == SB_DTYPE_BF16 || t->dtype == SB_DTYPE_F16 || t->dtype == SB_DTYPE_F32;
@@ -88,6 +97,8 @@ void sb_check_forbidden(sb_check *check)
             continue;
         if ((t = quantized_part(unit)) == NULL)
             continue;
+        if (is_fp8_conv(unit))
+            level = SB_LEVEL_info;
         if (level == SB_LEVEL_info)
             sb_group_find(
                 &groups, check, 11, level, sb_unit_tensor(unit, SB_PART_COUNT), unit->kind,

@@ -136,12 +136,15 @@ static void judge_signs(const sb_int_usual *u, const sb_member *m, const sb_decl
                       PLACES(u, m, below_zero, sb_scale_byte, scale_bytes(m)));
 }
 
-/* V-34: "A matrix without a negative scale in such a checkpoint" */
+/* V-34: "A matrix without a negative scale in such a checkpoint"; "Left out is INT8 with a scale
+ * per row, which another program added" */
 static void judge_unsigned(const sb_int_usual *u, const sb_member *m)
 {
     const sb_seen_int *s = &m->seen->ints;
     double chance = 1;
-    if (s->negative || 4 * u->negative < u->groups || m->matrix.quant.zeros == SB_ZEROS_awq)
+    int added = m->unit->found.container == SB_CONTAINER_int8_channel;
+    if (s->negative || 4 * u->negative < u->groups || m->matrix.quant.zeros == SB_ZEROS_awq ||
+        added)
         return;
     for (uint32_t i = 0; i < s->live && chance > 1e-9; i++)
         chance *= 1 - (double)u->negative / (double)u->groups;
