@@ -48,59 +48,57 @@ TEST(test_exclude)
  */
 TEST(test_order)
 {
-    sb_declared *d =
-        declared_good(
-            QUANT(QUARK(",'layer_quant_config':{'*self_attn*':{'weight':" FP8(
-                "per_channel",
-                "") ",'input_tensors':null},"
-                    "'" LAYER(0) "mlp.experts':{'weight':" FP8(
-                        "per_block",
-                        ",'block_size':[128,128]") "},"
-                                                   "'" LAYER(
-                                                       2) "mlp.experts':{'weight':null}},"
-                                                          "'layer_type_quant_config':{'Linear':{'"
-                                                          "weight':" FP8("per_tensor",
-                                                                         "") ",'input_tensors'"
-                                                                             ":" FP8("per_tensor",
-                                                                                     "") "}},"
-                                                                                         "'kv_"
-                                                                                         "cache_"
-                                                                                         "quant_"
-                                                                                         "config':{"
-                                                                                         "'*k_proj'"
-                                                                                         ":{'"
-                                                                                         "output_"
-                                                                                         "tensors'"
-                                                                                         ":" FP8(
-                                                                                             "per_"
-                                                                                             "tenso"
-                                                                                             "r",
-                                                                                             "") "}"
-                                                                                                 "}"
-                                                                                                 ","
-                                                                                                 "'"
-                                                                                                 "e"
-                                                                                                 "x"
-                                                                                                 "c"
-                                                                                                 "l"
-                                                                                                 "u"
-                                                                                                 "d"
-                                                                                                 "e"
-                                                                                                 "'"
-                                                                                                 ":"
-                                                                                                 "["
-                                                                                                 "'"
-                                                                                                 "*"
-                                                                                                 "."
-                                                                                                 "v"
-                                                                                                 "_"
-                                                                                                 "p"
-                                                                                                 "r"
-                                                                                                 "o"
-                                                                                                 "j"
-                                                                                                 "'"
-                                                                                                 "]")),
-            NULL, NULL);
+    sb_declared *d = declared_good(
+        QUANT(QUARK(",'layer_quant_config':{'*self_attn*':{'weight':" FP8(
+            "per_channel",
+            "") ",'input_tensors':null},"
+                "'" LAYER(0) "mlp.experts':{'weight':" FP8(
+                    "per_block",
+                    ",'block_size':[128,128]") "},"
+                                               "'" LAYER(2) "mlp.experts':{'weight':null}},"
+                                                            "'layer_type_quant_config':{'Linear':{'"
+                                                            "weight':" FP8(
+                                                                "per_tensor",
+                                                                "") ",'input_tensors'"
+                                                                    ":" FP8("per_tensor",
+                                                                            "") "}},"
+                                                                                "'kv_"
+                                                                                "cache_"
+                                                                                "quant_"
+                                                                                "config':{"
+                                                                                "'*k_proj'"
+                                                                                ":{'"
+                                                                                "output_"
+                                                                                "tensors'"
+                                                                                ":" FP8("per_"
+                                                                                        "tenso"
+                                                                                        "r",
+                                                                                        "") "}"
+                                                                                            "}"
+                                                                                            ","
+                                                                                            "'"
+                                                                                            "e"
+                                                                                            "x"
+                                                                                            "c"
+                                                                                            "l"
+                                                                                            "u"
+                                                                                            "d"
+                                                                                            "e"
+                                                                                            "'"
+                                                                                            ":"
+                                                                                            "["
+                                                                                            "'"
+                                                                                            "*"
+                                                                                            "."
+                                                                                            "v"
+                                                                                            "_"
+                                                                                            "p"
+                                                                                            "r"
+                                                                                            "o"
+                                                                                            "j"
+                                                                                            "'"
+                                                                                            "]")),
+        NULL, NULL);
     static const declared_case cases[] = {
         {LAYER(3) "self_attn.q_proj", "FP8 with a scale per row, inputs as they are", "self_attn"},
         {LAYER(3) "self_attn.v_proj", NO, "exclude[0]"},

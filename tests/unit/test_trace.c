@@ -54,7 +54,8 @@ static sb_capture *capture_of(const char *taps, sb_capture_states states, sb_ste
                               void *ctx)
 {
     sb_capture *c = NULL;
-    const sb_capture_options options = {taps, states, take, ctx};
+    const sb_capture_options options = {
+        .taps = taps, .states = states, .take = take, .take_ctx = ctx};
     assert_int_equal(sb_capture_new(&options, &c, NULL), SB_OK);
     return c;
 }
