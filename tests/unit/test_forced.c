@@ -313,12 +313,12 @@ TEST(test_what_is_behind)
     } cases[] = {
         {"mlp.experts.", SB_VERDICT_WITHIN},
         {"mlp.shared_expert.", SB_VERDICT_WITHIN},
-        {"mlp.shared_expert_gate", SB_VERDICT_SKIPPED},
+        {"mlp.shared_expert_gate", SB_VERDICT_WITHIN},
         {"layers.1.linear_attn.g", SB_VERDICT_WITHIN},
-        {"layers.1.linear_attn.beta", SB_VERDICT_SKIPPED},
-        {"layers.1.linear_attn.in_proj_z", SB_VERDICT_SKIPPED},
-        {"layers.3.self_attn.o_proj", SB_VERDICT_SKIPPED},
-        {"layers.0.mlp.gate", SB_VERDICT_SKIPPED},
+        {"layers.1.linear_attn.beta", SB_VERDICT_WITHIN},
+        {"layers.1.linear_attn.in_proj_z", SB_VERDICT_WITHIN},
+        {"layers.3.self_attn.o_proj", SB_VERDICT_WITHIN},
+        {"layers.0.mlp.gate", SB_VERDICT_WITHIN},
     };
     sb_model *model = model_of("T1");
     sb_op_table ops = sb_backend_ref()->ops;
