@@ -151,7 +151,7 @@ def judged(engine: str, case: Case, folder: pathlib.Path, work: pathlib.Path, go
     if case.draft and not case.sampling and "metrics" in got:
         verdicts["metrics"] = metrics(case, folder, work, theirs, got["metrics"])
     if "quantize" in case.settings:
-        verdicts["refusal"] = refusal(work / f"{case.name}.mlx")
+        verdicts["refusal"] = refusal(BUILD / "engines" / engine / "answers" / f"{case.name}.mlx")
     elif "logprobs" in got["answers"][0]["choices"][0]:
         answers = work / "answers.json"
         answers.write_text(json.dumps(got["answers"]), encoding="ascii")
