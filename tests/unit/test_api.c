@@ -589,7 +589,7 @@ TEST(threads_do_not_meet)
 TEST(a_child_goes_on)
 {
     host h;
-    int ended;
+    int ended = -1;
     uint32_t expected[TOKENS];
     plain_tokens(expected);
     const pid_t child = fork();
