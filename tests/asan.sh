@@ -63,7 +63,7 @@ if [ "${CHECK_ALL-}" != 1 ]; then # what will run, and no more
     targets=("$asan/samebit" "$asan/suites/unit")
     # also the emulator of the GPU path; its kernels are templates, which compile slowly and wait for CHECK_ALL
     if command -v "$cxx" > /dev/null; then
-        settings+=(GPU_SRC="$(echo gpu/absent*.c gpu/*/absent*.c gpu/*/calls.c gpu/emu/*.cc gpu/atom/host/*.cc \
+        settings+=(GPU_SRC="$(echo gpu/absent*.c gpu/*/absent*.c gpu/*/calls.c gpu/step/resident.c gpu/emu/*.cc gpu/atom/host/*.cc \
             gpu/kernel/plants.cc)")
         targets+=("$asan/suites/gpu")
     fi

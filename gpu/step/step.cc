@@ -286,7 +286,7 @@ static sb_status draft(sb_gpu_step *it, size_t at, sb_error *err)
     const sb_status status = check(step, at + 1, err);
     if (status)
         return status;
-    if (!step->options.mtp || step->reach == 0 || !step->next || at + 1 >= SB_STEP_SLOTS)
+    if (!step->options.mtp || !step->next || at + 1 >= SB_STEP_SLOTS)
         return sb_fail(err, SB_ERR_USAGE, "there is no draft %zu", at);
     step->shown_rows = 0;
     step->drafted = true;

@@ -125,7 +125,7 @@ done
 
 refused 2 bench decode
 says_err '--preset is missing'
-refused 2 bench decode --preset T9
+refused 2 bench decode --preset T99
 refused 2 bench decode --preset T2 --recipe int4
 says_err 'expected one of nvidia-mix, nvfp4-all, fp8, bf16'
 refused 2 bench decode --preset T2 --profile exact

@@ -268,7 +268,7 @@ says_err "$work/copy/step-"
 refused 4 diff "$t4" --engine "$work/on.ids" --versus "$work/on.ids"
 # an op whose values were not shown has not been judged
 run 4 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 2 --forced --taps 'layers.0.*,logits'
-says 'SKIPPED: embed: 0 elements compared'
+says 'SKIPPED: embed: embed was never judged (outside the layers)'
 
 # --- documents ----------------------------------------------------------------------------------------------
 run 0 diff "$t4" --engine sim:sequential --tokens 1,2,3 -n 6 --draft 2 --json --junit "$work/report.xml"

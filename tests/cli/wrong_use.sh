@@ -112,7 +112,7 @@ refused 2 golden write "$work/g" "$t4"
 check "something was written" test ! -e "$work/g"
 refused 2 make "$work/new"
 refused 2 make --preset T1
-refused 2 make "$work/new" --preset T9
+refused 2 make "$work/new" --preset T99
 says_err T4
 for choice in --format --recipe --layout --storage --experts; do
     refused 2 make "$work/new" --preset T4 $choice nonsense
