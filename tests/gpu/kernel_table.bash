@@ -34,7 +34,7 @@ names() { awk -v sm="$2" '$1 == sm { print $2 }' "$1/kernels" | sort; } # names 
 # launched: runs the program on a runtime that only records launches, so that every kernel is reached
 run() { # run TOKENS PROFILE WORD...: of the checkpoint in $work/model
     SAMEBIT_LAUNCHES=$work/launches "$BUILD/tests/gpu/samebit_launches" run "$work/model" --tokens "$1" -n 2 \
-        --profile "$2" --backend gpu "${@:3}" > "$work/out" 2>&1 && return
+        --profile "$2" --backend gpu --no-step "${@:3}" > "$work/out" 2>&1 && return
     echo "  run of $1 $2 ${*:3}" && tail -n 1 "$work/out"
     return 1
 }
