@@ -64,8 +64,8 @@ typedef struct sb_atom_term {
 /* A product (H-2). a and b must be values of the format. */
 sb_atom_term sb_atom_product(sb_format format, float a, float b);
 
-/* H-2: "A scale that is a power of two adds its exponent to that of the product; a product of zero
- * keeps Z." */
+/* H-2: "A scale that is a power of two adds its exponent to the exponent of the product; a product
+ * of zero keeps Z." */
 static inline sb_atom_term sb_atom_scaled(sb_atom_term term, int power)
 {
     const sb_atom_term scaled = {term.digits, term.unit + power, term.exponent + power};

@@ -66,9 +66,9 @@ static float output(const sb_knobs *knobs, const sb_matrix *w, const double *row
     if (!cast || !SB_IS(knobs, dequant, factor_last))
         return y;
     /* K-17: "factor_last applies the factor to the rounded dot product and rounds again with RN.
-     * For a quantized input this factor includes that of the input: it is RN of the product of both
-     * multipliers, or of both divisors. If one is a multiplier and the other a divisor, the output
-     * is first multiplied and then divided, each with RN." */
+     * For a quantized input this factor includes the factor of the input: it is RN of the product
+     * of both multipliers, or of both divisors. If one is a multiplier and the other a divisor, the
+     * output is first multiplied and then divided, each with RN." */
     float mul = factor->mul[0] * factor->mul[1], div = factor->div[0] * factor->div[1];
     float scaled = y * mul;
     return scaled / div;

@@ -48,12 +48,14 @@ static void check_layer(sb_check *check, sb_groups *groups, const sb_unit *unit)
     const sb_expected *x = unit->expected;
     const uint64_t found[3] = {f->experts, f->matrix.rows, f->matrix.cols};
     unsigned rank = f->experts ? 3 : 2;
-    const uint64_t conv[2] = {x->shape[0], x->shape[2]}; /* of [C, 1, kw] */
+    const uint64_t conv[2] = {x->shape[0], x->shape[2]}; /* of [C, 1, kw], stored with that rank */
+    const sb_tensor *codes = f->part[SB_PART_weight];
+    const int convolution = x->role == SB_ROLE_conv1d && codes && codes->rank == x->rank;
     sb_shape_text a, b;
     char key[KEY];
     if (f->container == SB_CONTAINER_int_gptq || f->container == SB_CONTAINER_int_awq ||
         (rank == x->rank && memcmp(found + 3 - rank, x->shape, rank * sizeof *found) == 0) ||
-        (x->role == SB_ROLE_conv1d && rank == 2 && memcmp(found + 1, conv, sizeof conv) == 0))
+        (convolution && rank == 2 && memcmp(found + 1, conv, sizeof conv) == 0))
         return;
     sb_group_find(groups, check, 7, SB_LEVEL_fatal, sb_unit_tensor(unit, SB_PART_COUNT),
                   group_key(unit, "shape", key, sizeof key), "is %s stored as %s, expected %s",
