@@ -1,5 +1,6 @@
 #include "tools/cli/acceptance.h"
 #include "ref/base/text.h"
+#include "tools/report/part/document.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 
 #include "ref/container/show.h"
 #include "tools/cli/bench_round.h"
+#include "tools/report/part/document.h"
 
 /* --- results from the times ------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/opts.h"
+#include "tools/report/part/document.h"
 
 enum { CORES = 8, FEW = 2, WORDS = 16, MOST_TOKENS = 64, TEXT = 8 * (FEW + MOST_TOKENS) };
 

@@ -1,4 +1,5 @@
 #include "tools/cli/bench_round.h"
+#include "tools/report/part/document.h"
 
 #include <stdio.h>
 

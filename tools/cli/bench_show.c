@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "ref/fast/dot/dot.h"
+#include "tools/report/part/document.h"
 
 static double rate(uint64_t part, uint64_t of)
 {

@@ -10,6 +10,7 @@
 #include "tools/cli/bench_device.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
+#include "tools/report/part/document.h"
 
 enum { MOST_DRAFTS = 64, MOST_ROWS = 1 << 20, WARM = 3, PASSES = 15, LOOKS = 5 };
 

@@ -2,22 +2,14 @@
 #ifndef SB_CLI_CLI_H
 #define SB_CLI_CLI_H
 
-#include <jansson.h>
 #include <stdint.h>
 
-#include "ref/base/spec.h"
 #include "ref/base/status.h"
 
 /* commands.def: SB_COMMAND(name, "one line for samebit --help") */
 #define SB_COMMAND(name, help) sb_status sb_cmd_##name(int argc, char **argv, sb_error *err);
 #include "tools/cli/commands.def"
 #undef SB_COMMAND
-
-/* A new object with the keys of every document: spec, command. NULL if memory is out. */
-json_t *sb_document(const char *command);
-
-/* Prints a document to stdout, keys in the order of insertion, and releases it. */
-sb_status sb_print_document(json_t *document, sb_error *err);
 
 /* Sets the number of threads; 0 leaves the default. */
 void sb_set_threads(unsigned threads);

@@ -7,11 +7,11 @@
 #include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/judge/accept/verdict.h"
-#include "tools/report/check/report.h"
-#include "tools/cli/accept_html.h"
+#include "tools/report/result/accept.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
+#include "tools/report/part/document.h"
 
 typedef struct wishes {
     sb_prompts from;
@@ -33,217 +33,6 @@ typedef struct run {
     sb_accept accept;
     sb_accept_comparison comparison;
 } run;
-
-/* --- text ------------------------------------------------------------------------------------- */
-
-static void print_positions(const sb_accept *a)
-{
-    printf("text position    token  accepted  drafts | target, margin of its first row\n");
-    for (size_t i = 0; i < a->count; i++) {
-        const sb_accept_row *r = &a->rows[i];
-        printf("%4zu %8" PRIu64 " %8u %9zu ", r->text, r->position, (unsigned)r->token,
-               r->accepted);
-        sb_ids_print("", r->drafts, a->drafts);
-        sb_ids_print(" |", r->target, a->drafts + 1);
-        printf(" %.9g\n", (double)r->margin[0]);
-    }
-}
-
-static double mean_accepted(const sb_accept *a)
-{
-    return (double)a->accepted / (double)a->count;
-}
-
-static void print_depths(const sb_accept *a)
-{
-    printf("depth   drafted  accepted    rate     low    high  of those reached\n");
-    for (size_t j = 0; j < a->drafts; j++) {
-        const sb_accept_depth *d = &a->depth[j];
-        printf("%5zu %9" PRIu64 " %9" PRIu64 "  %.4f  %.4f  %.4f  ", j + 1, d->rate.of,
-               d->rate.accepted, d->interval.rate, d->interval.low, d->interval.high);
-        if (d->reached)
-            printf("%.4f of %" PRIu64 "\n", (double)d->rate.accepted / (double)d->reached,
-                   d->reached);
-        else
-            printf("none\n");
-    }
-    printf("mean acceptance length %.4f, with the bonus token %.4f\n", mean_accepted(a),
-           1 + mean_accepted(a));
-}
-
-static void print_counted(const char *who, uint64_t rounds, uint64_t drafted, uint64_t accepted,
-                          const uint64_t *by_depth, size_t depths)
-{
-    printf("%-10s %" PRIu64 " round%s, %" PRIu64 " draft%s, %" PRIu64 " accepted", who, rounds,
-           sb_s(rounds), drafted, sb_s(drafted), accepted);
-    for (size_t j = 0; j < depths; j++)
-        printf("%s%" PRIu64, j ? ", " : "; by depth ", by_depth[j]);
-    printf("\n");
-}
-
-static void print_text(const run *r)
-{
-    const sb_accept *a = &r->accept;
-    printf("%s: %zu text%s, %" PRIu64 " token%s, %zu position%s, %zu draft%s at each, profile %s\n",
-           SB_SHOW(r->w->folder), a->texts, sb_s(a->texts), a->tokens, sb_s(a->tokens), a->count,
-           sb_s(a->count), a->drafts, sb_s(a->drafts), r->w->profile);
-    if (r->w->verbose)
-        print_positions(a);
-    print_depths(a);
-    printf("the text is the target's choice at %" PRIu64 " of %zu position%s\n", a->chosen,
-           a->count, sb_s(a->count));
-    printf("the best constant draft, %u, would be accepted at %" PRIu64 "\n",
-           (unsigned)a->common_token, a->most_common);
-    if (r->given.count)
-        print_counted("reference:", a->chain.rounds, a->chain.drafted, a->chain.accepted,
-                      a->chain.by_depth, a->drafts);
-    else if (a->chain.rounds)
-        printf("an engine that writes this text from position %" PRIu64 " on counts %" PRIu64
-               " round%s, %" PRIu64 " draft%s, %" PRIu64 " accepted\n",
-               a->chain.from, a->chain.rounds, sb_s(a->chain.rounds), a->chain.drafted,
-               sb_s(a->chain.drafted), a->chain.accepted);
-}
-
-static void print_observed(const run *r)
-{
-    const sb_observed *o = &r->observed;
-    sb_accept_definitions d = sb_observed_definitions(o);
-    printf("%s, %s: %zu part%s", SB_SHOW(r->w->observed_file), sb_engine_name(o->engine), o->parts,
-           sb_s(o->parts));
-    if (o->has_rounds)
-        printf(", %" PRIu64 " round%s", o->rounds, sb_s(o->rounds));
-    if (o->has_drafted)
-        printf(", %" PRIu64 " draft%s", o->drafted, sb_s(o->drafted));
-    if (o->has_accepted)
-        printf(", %" PRIu64 " accepted", o->accepted);
-    if (d.has_length)
-        printf("; mean acceptance length %.4f, with the bonus token %.4f", d.length,
-               d.bonus_length);
-    if (d.has_rate)
-        printf("; %.4f of the drafts", d.rate);
-    printf("\n");
-    if (r->given.count && r->comparison.verdict != SB_ACCEPT_UNKNOWN)
-        print_counted("engine:", o->rounds, o->drafted, o->accepted, o->by_depth, o->depths);
-    for (size_t i = 0; i < r->comparison.count; i++) {
-        const sb_accept_line *l = &r->comparison.lines[i];
-        sb_interval engine = sb_rate_interval(&l->engine, SB_Z_SHOWN),
-                    own = sb_rate_interval(&l->reference, SB_Z_SHOWN);
-        if (l->depth)
-            printf("depth %zu: ", l->depth);
-        else
-            printf("all drafts: ");
-        printf("engine %.4f, reference %.4f, difference %+.4f (%+.4f to %+.4f): %s\n", engine.rate,
-               own.rate, l->difference.rate, l->difference.low, l->difference.high,
-               sb_accept_verdict_name(l->verdict));
-    }
-    printf("%s: %s\n", sb_accept_verdict_name(r->comparison.verdict), r->comparison.why);
-}
-
-/* --- JSON ------------------------------------------------------------------------------------- */
-
-static json_t *positions_json(const sb_accept *a)
-{
-    json_t *out = json_array();
-    for (size_t i = 0; i < a->count; i++) {
-        const sb_accept_row *r = &a->rows[i];
-        json_t *margins = json_array();
-        for (size_t k = 0; k <= a->drafts; k++)
-            json_array_append_new(margins, json_real((double)r->margin[k]));
-        json_array_append_new(out, json_pack("{s:I,s:I,s:I,s:o,s:o,s:o,s:I}", "text",
-                                             (json_int_t)r->text, "position",
-                                             (json_int_t)r->position, "token", (json_int_t)r->token,
-                                             "drafts", sb_ids_json(r->drafts, a->drafts), "target",
-                                             sb_ids_json(r->target, a->drafts + 1), "margin",
-                                             margins, "accepted", (json_int_t)r->accepted));
-    }
-    return out;
-}
-
-static json_t *depths_json(const sb_accept *a)
-{
-    json_t *out = json_array();
-    for (size_t j = 0; j < a->drafts; j++) {
-        const sb_accept_depth *d = &a->depth[j];
-        json_array_append_new(
-            out, json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f}", "drafted", (json_int_t)d->rate.of,
-                           "accepted", (json_int_t)d->rate.accepted, "rate", d->interval.rate,
-                           "low", d->interval.low, "high", d->interval.high, "reached",
-                           (json_int_t)d->reached, "design_effect", d->rate.effect));
-    }
-    return out;
-}
-
-static json_t *by_depth_json(const uint64_t *counts, size_t depths)
-{
-    json_t *out = json_array();
-    for (size_t j = 0; j < depths; j++)
-        json_array_append_new(out, json_integer((json_int_t)counts[j]));
-    return out;
-}
-
-static json_t *count_json(int known, uint64_t value)
-{
-    return known ? json_integer((json_int_t)value) : json_null();
-}
-
-static json_t *real_json(int known, double value)
-{
-    return known ? json_real(value) : json_null();
-}
-
-static json_t *observed_json(const run *r)
-{
-    const sb_observed *o = &r->observed;
-    sb_accept_definitions d = sb_observed_definitions(o);
-    json_t *lines = json_array();
-    for (size_t i = 0; i < r->comparison.count; i++) {
-        const sb_accept_line *l = &r->comparison.lines[i];
-        sb_interval engine = sb_rate_interval(&l->engine, SB_Z_SHOWN),
-                    own = sb_rate_interval(&l->reference, SB_Z_SHOWN);
-        json_array_append_new(lines,
-                              json_pack("{s:o,s:f,s:f,s:f,s:f,s:f,s:s}", "depth",
-                                        count_json(l->depth != 0, l->depth), "engine", engine.rate,
-                                        "reference", own.rate, "difference", l->difference.rate,
-                                        "low", l->difference.low, "high", l->difference.high,
-                                        "verdict", sb_accept_verdict_name(l->verdict)));
-    }
-    return json_pack("{s:o,s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:s}", "file",
-                     sb_report_string(r->w->observed_file), "engine", sb_engine_name(o->engine),
-                     "parts", (json_int_t)o->parts, "rounds", count_json(o->has_rounds, o->rounds),
-                     "drafted", count_json(o->has_drafted, o->drafted), "accepted",
-                     count_json(o->has_accepted, o->accepted), "accepted_by_depth",
-                     by_depth_json(o->by_depth, o->depths), "accepted_per_round",
-                     real_json(d.has_length, d.length), "emitted_per_round",
-                     real_json(d.has_length, d.bonus_length), "accepted_per_draft",
-                     real_json(d.has_rate, d.rate), "compared", lines, "verdict",
-                     sb_accept_verdict_name(r->comparison.verdict), "why", r->comparison.why);
-}
-
-static sb_status print_json(const run *r, sb_error *err)
-{
-    const sb_accept *a = &r->accept;
-    json_t *document = sb_document("accept");
-    json_object_set_new(document, "profile", json_string(r->w->profile));
-    json_object_set_new(document, "drafts", json_integer((json_int_t)a->drafts));
-    json_object_set_new(document, "positions", positions_json(a));
-    json_object_set_new(document, "by_depth", depths_json(a));
-    json_object_set_new(document, "accepted_per_round", json_real(mean_accepted(a)));
-    json_object_set_new(document, "emitted_per_round", json_real(1 + mean_accepted(a)));
-    json_object_set_new(document, "chosen", json_integer((json_int_t)a->chosen));
-    json_object_set_new(document, "best_constant",
-                        json_pack("{s:I,s:I}", "token", (json_int_t)a->common_token, "accepted",
-                                  (json_int_t)a->most_common));
-    json_object_set_new(document, "rounds",
-                        a->chain.rounds
-                            ? json_pack("{s:I,s:I,s:I,s:I,s:o}", "from", (json_int_t)a->chain.from,
-                                        "rounds", (json_int_t)a->chain.rounds, "drafted",
-                                        (json_int_t)a->chain.drafted, "accepted",
-                                        (json_int_t)a->chain.accepted, "accepted_by_depth",
-                                        by_depth_json(a->chain.by_depth, a->drafts))
-                            : json_null());
-    json_object_set_new(document, "observed", r->w->observed_file ? observed_json(r) : json_null());
-    return sb_print_document(document, err);
-}
 
 /* --- the command ------------------------------------------------------------------------------ */
 
@@ -300,18 +89,23 @@ static sb_status verdict(const run *r, sb_error *err)
                    c->why);
 }
 
-static sb_status write_page(const run *r, sb_error *err)
+static sb_status show(const run *r, sb_error *err)
 {
     const wishes *w = r->w;
-    const sb_accept_page page = {.folder = w->folder,
-                                 .profile = w->profile,
-                                 .observed_file = w->observed_file,
-                                 .accept = &r->accept,
-                                 .observed = &r->observed,
-                                 .comparison = &r->comparison,
-                                 .arguments = w->arguments,
-                                 .argument_count = w->argument_count};
-    return w->html ? sb_accept_html(&page, w->html, err) : SB_OK;
+    const sb_accept_document d = {.folder = w->folder,
+                                  .profile = w->profile,
+                                  .accept = &r->accept,
+                                  .answered = r->given.count > 0,
+                                  .observed_file = w->observed_file,
+                                  .observed = &r->observed,
+                                  .comparison = &r->comparison,
+                                  .arguments = w->arguments,
+                                  .argument_count = w->argument_count};
+    sb_status status = w->html ? sb_accept_html(&d, w->html, err) : SB_OK;
+    if (status || w->as_json)
+        return status ? status : sb_print_document(sb_accept_json(&d), err);
+    sb_accept_print(&d, w->verbose);
+    return sb_print_end("table", err);
 }
 
 static sb_status accept_all(const wishes *w, sb_error *err)
@@ -331,16 +125,7 @@ static sb_status accept_all(const wishes *w, sb_error *err)
         (r.given.count ? sb_accept_compare_counters : sb_accept_compare)(&r.accept, &r.observed,
                                                                          &r.comparison);
     if (!status)
-        status = write_page(&r, err);
-    if (!status && w->as_json) {
-        status = print_json(&r, err);
-    } else if (!status) {
-        print_text(&r);
-        if (w->observed_file)
-            print_observed(&r);
-        if (fflush(stdout) != 0)
-            status = sb_fail(err, SB_ERR_IO, "the table could not be written to stdout");
-    }
+        status = show(&r, err);
     if (!status)
         status = verdict(&r, err);
     sb_accept_free(&r.accept);

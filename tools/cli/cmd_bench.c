@@ -12,6 +12,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/make/make.h"
+#include "tools/report/part/document.h"
 
 static const char about[] =
     "Decodes tokens with the reference, one at a time. Prints for every kind of op which share of\n"

@@ -11,6 +11,7 @@
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
 #include "tools/cli/remote.h"
+#include "tools/report/part/document.h"
 
 /* The command line. */
 typedef struct wishes {

@@ -5,6 +5,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/check/convert/convert.h"
+#include "tools/report/part/document.h"
 
 static json_t *scalars_json(const sb_conversion *c)
 {

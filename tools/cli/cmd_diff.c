@@ -13,6 +13,7 @@
 #include "tools/cli/diff_propose.h"
 #include "tools/judge/compare/envelope.h"
 #include "tools/report/diff/diff.h"
+#include "tools/report/part/document.h"
 
 typedef struct wishes {
     const char *folder, *engine, *versus, *taps, *arithmetic, *functions, *drafter;

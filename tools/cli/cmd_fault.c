@@ -10,6 +10,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/judge/fault/sensitivity.h"
+#include "tools/report/part/document.h"
 
 typedef struct fault_request {
     int list, all, json, quiet, sensitivity, levels;

@@ -11,6 +11,7 @@
 #include "tools/cli/opts.h"
 #include "tools/cli/remote.h"
 #include "tools/check/floor/floor.h"
+#include "tools/report/part/document.h"
 
 typedef struct request {
     const char *folder, *bandwidth, *accept, *claim, *kv, *state;

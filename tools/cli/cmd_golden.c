@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "gpu/gpu.h"
+#include "ref/base/spec.h"
 #include "ref/container/file.h"
 #include "ref/container/json.h"
 #include "ref/container/json_out.h"
@@ -12,6 +13,7 @@
 #include "tools/cli/generated.h"
 #include "tools/cli/golden_compare.h"
 #include "tools/cli/runner.h"
+#include "tools/report/part/document.h"
 
 static sb_status take(void *list, size_t sequence, const sb_generated *generated, sb_error *err)
 {

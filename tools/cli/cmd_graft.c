@@ -13,6 +13,7 @@
 #include "tools/cli/opts.h"
 #include "tools/cli/remote.h"
 #include "tools/check/graft/graft.h"
+#include "tools/report/part/document.h"
 
 /* --- the header pass of the check ------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include "tools/cli/remote.h"
 #include "tools/check/hash/headers.h"
 #include "tools/check/hash/manifest.h"
+#include "tools/report/part/document.h"
 
 enum { SHOWN = 20 }; /* most differences listed individually */
 

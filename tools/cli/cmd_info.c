@@ -14,6 +14,7 @@
 #include "tools/cli/info_laws.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/remote.h"
+#include "tools/report/part/document.h"
 
 static void list_ops(void)
 {

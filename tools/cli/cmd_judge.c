@@ -14,6 +14,7 @@
 #include "tools/cli/judge_show.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/protocol.h"
+#include "tools/report/part/document.h"
 
 /* --- pairs of files --------------------------------------------------------------------------- */
 

@@ -1,8 +1,10 @@
 #include <stdio.h>
 
+#include "ref/base/spec.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/make/make.h"
+#include "tools/report/part/document.h"
 
 /* The names in the order of the list, with descriptions. */
 static const char formats[] = "formats:\n"

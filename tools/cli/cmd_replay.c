@@ -14,6 +14,7 @@
 #include "tools/cli/diff_side.h"
 #include "tools/cli/opts.h"
 #include "tools/judge/compare/bundle.h"
+#include "tools/report/part/document.h"
 #include "tools/report/part/tar.h"
 
 typedef struct result {

@@ -8,6 +8,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/generated.h"
 #include "tools/cli/runner.h"
+#include "tools/report/part/document.h"
 
 typedef struct output {
     json_t *list; /* NULL: text */

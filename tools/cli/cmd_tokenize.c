@@ -8,6 +8,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
+#include "tools/report/part/document.h"
 
 /* Bytes and ids of the same text. */
 typedef struct both {

@@ -14,6 +14,7 @@
 #include "tools/judge/trace/read.h"
 #include "tools/judge/trace/sampling_json.h"
 #include "tools/judge/trace/write.h"
+#include "tools/report/part/document.h"
 
 typedef struct report {
     const char *dir, *checkpoint, *write;

@@ -20,6 +20,7 @@
 #include "tools/cli/protocol.h"
 #include "tools/judge/gate/case.h"
 #include "tools/judge/gate/meta.h"
+#include "tools/report/part/document.h"
 
 typedef struct request {
     const char *format, *shape, *regime, *input, *arith, *output;

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/spec.h"
 #include "ref/base/text.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
+#include "tools/report/part/document.h"
 
 void sb_compared_routes(const sb_pair *p, uint64_t total[2])
 {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "ref/container/show.h"
+#include "tools/report/part/document.h"
 
 /* The reason why the first failure has no bundle; NULL: it has one. */
 static const char *missing(const sb_diff_run *run)

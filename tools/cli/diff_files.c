@@ -15,6 +15,7 @@
 #include "tools/report/diff/html.h"
 #include "tools/report/diff/jsonl.h"
 #include "tools/report/diff/markdown.h"
+#include "tools/report/part/document.h"
 #include "tools/report/part/tar.h"
 
 static int is_pack(const sb_diff_files *f)

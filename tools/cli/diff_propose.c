@@ -8,6 +8,7 @@
 #include "ref/base/text.h"
 #include "ref/run/session.h"
 #include "tools/cli/cli.h"
+#include "tools/report/part/document.h"
 
 enum { TRIES = 48 };
 

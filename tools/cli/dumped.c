@@ -8,6 +8,7 @@
 #include "ref/container/file.h"
 #include "tools/cli/cli.h"
 #include "tools/judge/trace/trace_file.h"
+#include "tools/report/part/document.h"
 
 static int is_trace(const char *path)
 {

@@ -7,6 +7,7 @@
 #include "ref/base/text.h"
 #include "ref/container/json_out.h"
 #include "tools/cli/acceptance.h"
+#include "tools/report/part/document.h"
 
 static sb_acceptance_counts count_rounds(const sb_generated *g)
 {

@@ -1,5 +1,6 @@
 #include "tools/cli/golden_compare.h"
 #include "ref/container/json_out.h"
+#include "tools/report/part/document.h"
 
 #include <stdio.h>
 #include <stdlib.h>

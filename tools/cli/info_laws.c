@@ -9,6 +9,7 @@
 #include "ref/model/layers.h"
 #include "tools/cli/cli.h"
 #include "tools/check/hash/laws.h"
+#include "tools/report/part/document.h"
 
 enum { KIND = 128 };
 

@@ -10,6 +10,7 @@
 #include "tools/cli/judge_show.h"
 #include "tools/report/diff/diff.h"
 #include "tools/report/diff/html.h"
+#include "tools/report/part/document.h"
 
 enum { LISTED = 200 }; /* cases on the page; the others are counted */
 

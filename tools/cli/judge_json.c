@@ -7,6 +7,7 @@
 #include "ref/ops/knob.h"
 #include "tools/cli/judge_show.h"
 #include "tools/judge/gate/case.h"
+#include "tools/report/part/document.h"
 
 /* Adds a member; a value that could not be made marks the document as failed. */
 static void put(json_t *object, const char *key, json_t *value, int *failed)

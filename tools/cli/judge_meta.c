@@ -1,6 +1,7 @@
 /* judge_meta.c - the output of `samebit judge --metamorphic`. */
 #include "tools/cli/cli.h"
 #include "tools/cli/judge_show.h"
+#include "tools/report/part/document.h"
 #include "tools/report/part/xml.h"
 
 void sb_judge_meta_text(const sb_gate_meta *m, FILE *out)

@@ -5,6 +5,7 @@
 #include "ref/container/show.h"
 #include "ref/ops/knob.h"
 #include "tools/cli/cli.h"
+#include "tools/report/part/document.h"
 #include "tools/report/part/xml.h"
 
 /* --- text ------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "tools/report/part/document.h"
 #include "tools/text/utf8.h"
 
 enum { MAX_TEXT = 1 << 28 };

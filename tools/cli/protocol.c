@@ -9,6 +9,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
 #include "tools/judge/gate/protocol.h"
+#include "tools/report/part/document.h"
 
 static const sb_op_table reference = {
 #define SB_OP(name, clause) .name = sb_##name##_ref,

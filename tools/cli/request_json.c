@@ -6,6 +6,7 @@
 #include "ref/container/show.h"
 #include "ref/ops/knob.h"
 #include "tools/cli/request.h"
+#include "tools/report/part/document.h"
 
 /* Numbers are text: a seed may exceed the JSON numbers of other programs, and the shortest decimal
  * of a binary32 identifies it exactly. */

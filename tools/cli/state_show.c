@@ -9,6 +9,7 @@
 #include "ref/ops/knob.h"
 #include "ref/state/compare.h"
 #include "tools/cli/cli.h"
+#include "tools/report/part/document.h"
 
 /* --- one file --------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "tools/report/part/document.h"
 
 enum { MAX_TOKENS_FILE = 1 << 28 };
 
@@ -154,21 +155,6 @@ void sb_numbers_free(sb_sequence *numbers)
 {
     free(numbers->ids);
     *numbers = (sb_sequence){NULL, 0};
-}
-
-void sb_ids_print(const char *before, const uint32_t *ids, size_t count)
-{
-    printf("%s", before);
-    for (size_t i = 0; i < count; i++)
-        printf("%s%u", i ? "," : " ", (unsigned)ids[i]);
-}
-
-json_t *sb_ids_json(const uint32_t *ids, size_t count)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_integer((json_int_t)ids[i]));
-    return list;
 }
 
 int sb_sequence_from_json(const json_t *list, sb_sequence *out)

@@ -38,12 +38,7 @@ sb_sequence *sb_sequences_from_json(const json_t *lists, size_t *count);
 sb_status sb_numbers_parse(const char *text, const char *option, sb_sequence *out, sb_error *err);
 void sb_numbers_free(sb_sequence *numbers);
 
-/* Prints `before` and the list after it: " 1,2,3"; an empty list prints nothing. */
-void sb_ids_print(const char *before, const uint32_t *ids, size_t count);
-
-/* A list as JSON, and back. sb_sequence_from_json returns 0 if the JSON is no list of at least one
- * number, or memory is out. */
-json_t *sb_ids_json(const uint32_t *ids, size_t count);
+/* From a JSON list of ids; 0 if the JSON is no list of at least one number, or memory is out. */
 int sb_sequence_from_json(const json_t *list, sb_sequence *out);
 
 void sb_sequences_free(sb_sequence *sequences, size_t count);

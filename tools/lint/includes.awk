@@ -10,7 +10,7 @@
 # block itself, so that its functions have the same names wherever it is included.
 
 BEGIN {
-    rooms = "ref gpu tools/text tools/make tools/check tools/judge tools/dump tools/report tools/bench tools/cli tools/api"
+    rooms = "ref gpu tools/text tools/make tools/check tools/judge tools/dump tools/bench tools/report tools/cli tools/api"
     for (i = split(rooms, room_list, " "); i > 0; i--)
         rank[room_list[i]] = i
 
@@ -74,17 +74,21 @@ BEGIN {
     # converts files of other programs to steps, and tokens that come as text to ids
     row("tools/dump", "ref/base ref/container ref/formats ref/math/fn.h ref/model ref/ops tools/judge/trace tools/text")
     row("tools/text", "ref/base ref/container")
-    # the room of report. part: XML, HTML, printing. check, diff: one report each, in all its forms
+    # the room of report. part: JSON, XML, HTML, printing. check, diff: one report each, in all its forms. result: the
+    # documents of the other commands
     row("tools/report/part", "ref/base ref/container ref/samebit.h")
     row("tools/report/check", "ref/base ref/container tools/check/read tools/check/judge tools/check/mtp " \
         "tools/check/loaded tools/report/part ref/samebit.h")
     row("tools/report/diff", "ref/base ref/container ref/run ref/ops/op.h ref/ops/ops.def tools/judge/bound " \
         "tools/judge/compare/verdict.h tools/judge/quality tools/report/part")
+    row("tools/report/result", "ref/base ref/container ref/formats ref/fast/dot/dot.h ref/model ref/ops ref/state ref/run " \
+        "tools/check/hash tools/check/floor tools/judge/bound tools/judge/compare tools/judge/gate tools/judge/accept " \
+        "tools/judge/quality tools/bench tools/report/part")
     # from the reductions, the commands need the check at start and the name of the chosen kernels
     check = "tools/check/hash tools/check/read tools/check/scan tools/check/judge tools/check/mtp tools/check/loaded " \
         "tools/check/floor tools/check/remote tools/check/convert tools/check/graft "
     judge = "tools/judge/trace tools/judge/sim tools/judge/bound tools/judge/compare tools/judge/fault tools/judge/gate " \
-        "tools/judge/accept tools/judge/quality tools/report/part tools/report/check tools/report/diff "
+        "tools/judge/accept tools/judge/quality tools/report/part tools/report/check tools/report/diff tools/report/result "
     row("tools/cli", check judge "ref/base ref/container ref/formats ref/math/start.h ref/fast/dot/dot.h ref/model ref/ops " \
         "ref/state ref/run gpu/gpu.h gpu/step/step.h tools/make tools/text tools/dump tools/bench ref/samebit.h")
     # the implementation of ref/samebit.h

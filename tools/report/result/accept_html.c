@@ -1,4 +1,4 @@
-#include "tools/cli/accept_html.h"
+/* accept_html.c - the page of samebit accept. */
 
 #include <inttypes.h>
 #include <string.h>
@@ -6,6 +6,7 @@
 #include "ref/base/text.h"
 #include "tools/report/part/page.h"
 #include "tools/report/part/print.h"
+#include "tools/report/result/accept.h"
 
 static sb_page_tone tone_of(sb_accept_verdict verdict)
 {
@@ -47,7 +48,7 @@ static void print_facts(FILE *out, const sb_accept *a)
     sb_page_facts_end(out);
 }
 
-static void print_head(FILE *out, const sb_accept_page *p, const char *word, const char *name)
+static void print_head(FILE *out, const sb_accept_document *p, const char *word, const char *name)
 {
     const sb_accept *a = p->accept;
     sb_page_head(out, p->observed_file ? tone_of(p->comparison->verdict) : SB_TONE_open, word, name,
@@ -122,7 +123,7 @@ static void print_lengths(FILE *out, const sb_accept *a)
 
 /* --- observed --------------------------------------------------------------------------------- */
 
-static void print_counters(FILE *out, const sb_accept_page *p)
+static void print_counters(FILE *out, const sb_accept_document *p)
 {
     const sb_observed *o = p->observed;
     sb_accept_definitions d = sb_observed_definitions(o);
@@ -167,7 +168,7 @@ static void print_line(FILE *out, const sb_accept_line *l)
             l->difference.low, l->difference.high);
 }
 
-static void print_observed(FILE *out, const sb_accept_page *p)
+static void print_observed(FILE *out, const sb_accept_document *p)
 {
     const sb_accept_comparison *c = p->comparison;
     if (!p->observed_file)
@@ -193,7 +194,7 @@ static void print_observed(FILE *out, const sb_accept_page *p)
 
 static int print_page(FILE *out, const void *page)
 {
-    const sb_accept_page *p = page;
+    const sb_accept_document *p = page;
     const char *word =
         p->observed_file ? sb_accept_verdict_name(p->comparison->verdict) : "MEASURED";
     const char *name = sb_path_title(p->folder);
@@ -211,7 +212,7 @@ static int print_page(FILE *out, const void *page)
     return 1;
 }
 
-sb_status sb_accept_html(const sb_accept_page *page, const char *path, sb_error *err)
+sb_status sb_accept_html(const sb_accept_document *page, const char *path, sb_error *err)
 {
     return sb_print_file(path, print_page, page, "page", err);
 }
