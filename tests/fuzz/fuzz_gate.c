@@ -4,7 +4,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "tests/gate/tiny_op.h"
-#include "tools/cli/judge_baseline.h"
+#include "tools/report/result/judge_baseline.h"
 #include "tools/judge/compare/verdict.h"
 #include "tools/judge/gate/case.h"
 #include "tools/judge/gate/file.h"

@@ -12,7 +12,7 @@
 #include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 #include "tests/gate/tiny_op.h"
-#include "tools/cli/judge_baseline.h"
+#include "tools/report/result/judge_baseline.h"
 #include "tools/judge/gate/case.h"
 #include "tools/judge/gate/element.h"
 #include "tools/judge/gate/judged.h"

@@ -44,18 +44,20 @@ static ratio mean_with_bonus(const sb_acceptance_counts *c)
 json_t *sb_acceptance_json(const sb_acceptance_counts *c)
 {
     json_t *depths = json_array();
-    for (size_t j = 0; j < c->depths; j++)
-        json_array_append_new(depths,
-                              json_pack("{s:I,s:I}", "drafted", (json_int_t)c->depth[j].drafted,
-                                        "accepted", (json_int_t)c->depth[j].accepted));
-    json_t *out =
-        json_pack("{s:I,s:I,s:I,s:o}", "rounds", (json_int_t)c->rounds, "drafted",
-                  (json_int_t)c->drafted, "accepted", (json_int_t)c->accepted, "by_depth", depths);
-    json_object_set_new(out, "mean_accepted",
-                        c->rounds ? json_string(print_ratio(c->accepted, c->rounds).text)
-                                  : json_null());
-    json_object_set_new(out, "mean_with_bonus",
-                        c->rounds ? json_string(mean_with_bonus(c).text) : json_null());
+    for (size_t j = 0; j < c->depths; j++) {
+        json_t *row = json_object();
+        SB_PUT(row, "drafted", c->depth[j].drafted);
+        SB_PUT(row, "accepted", c->depth[j].accepted);
+        SB_ADD(depths, row);
+    }
+    json_t *out = json_object();
+    SB_PUT(out, "rounds", c->rounds);
+    SB_PUT(out, "drafted", c->drafted);
+    SB_PUT(out, "accepted", c->accepted);
+    SB_PUT(out, "by_depth", depths);
+    SB_PUT(out, "mean_accepted",
+           c->rounds ? json_string(print_ratio(c->accepted, c->rounds).text) : json_null());
+    SB_PUT(out, "mean_with_bonus", SB_KNOWN(c->rounds, mean_with_bonus(c).text));
     return out;
 }
 

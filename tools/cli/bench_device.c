@@ -271,15 +271,22 @@ static json_t *seconds_json(double seconds)
 
 static json_t *time_json(const sb_meter_time *t)
 {
-    return json_pack("{s:o,s:o,s:o}", "median", seconds_json(t->median), "least",
-                     seconds_json(t->least), "most", seconds_json(t->most));
+    json_t *out = json_object();
+    SB_PUT(out, "median", seconds_json(t->median));
+    SB_PUT(out, "least", seconds_json(t->least));
+    SB_PUT(out, "most", seconds_json(t->most));
+    return out;
 }
 
 static json_t *pass_json(const char *what, const sb_meter_pass *p)
 {
-    return json_pack("{s:s,s:I,s:o,s:o,s:b}", "what", what, "work", (json_int_t)p->work, "seconds",
-                     time_json(&p->time), "per_second", seconds_json(sb_meter_rate(p)), "right",
-                     p->right);
+    json_t *out = json_object();
+    SB_PUT(out, "what", what);
+    SB_PUT(out, "work", p->work);
+    SB_PUT(out, "seconds", time_json(&p->time));
+    SB_PUT(out, "per_second", seconds_json(sb_meter_rate(p)));
+    SB_PUT(out, "right", json_boolean(p->right));
+    return out;
 }
 
 static json_t *card_json(const sb_meter_report *c)
@@ -288,16 +295,23 @@ static json_t *card_json(const sb_meter_report *c)
     card_pass list[CARD_PASSES];
     list_passes(c, list);
     for (int i = 0; i < CARD_PASSES; i++)
-        json_array_append_new(passes, pass_json(list[i].what, list[i].pass));
-    return json_pack("{s:s,s:I,s:I,s:I,s:o}", "name", c->card.name, "multiprocessors",
-                     (json_int_t)c->card.multiprocessors, "cache", (json_int_t)c->card.cache,
-                     "passes", (json_int_t)c->passes, "measured", passes);
+        SB_ADD(passes, pass_json(list[i].what, list[i].pass));
+    json_t *out = json_object();
+    SB_PUT(out, "name", c->card.name);
+    SB_PUT(out, "multiprocessors", c->card.multiprocessors);
+    SB_PUT(out, "cache", c->card.cache);
+    SB_PUT(out, "passes", c->passes);
+    SB_PUT(out, "measured", passes);
+    return out;
 }
 
 static json_t *part_json(const char *key, const char *name, const sb_device_part *p)
 {
-    return json_pack("{s:s,s:I,s:o}", key, name, "launches", (json_int_t)p->launches, "seconds",
-                     seconds_json(p->seconds));
+    json_t *out = json_object();
+    SB_PUT(out, key, name);
+    SB_PUT(out, "launches", p->launches);
+    SB_PUT(out, "seconds", seconds_json(p->seconds));
+    return out;
 }
 
 json_t *sb_bench_json_measured(const sb_bench_measured *m)
@@ -308,24 +322,29 @@ json_t *sb_bench_json_measured(const sb_bench_measured *m)
     json_t *ops = json_array(), *kernels = json_array();
     for (unsigned i = 0; i <= SB_MOVES_OPS; i++)
         if (sums.part[i].launches)
-            json_array_append_new(
-                ops, part_json("op", i < SB_MOVES_OPS ? sb_moves_op_id((sb_moves_op)i) : "none",
-                               &sums.part[i]));
+            SB_ADD(ops, part_json("op", i < SB_MOVES_OPS ? sb_moves_op_id((sb_moves_op)i) : "none",
+                                  &sums.part[i]));
     for (size_t i = 0; i < r->kernels; i++) {
         const double bytes = kernel_bytes(m, &r->kernel[i]);
         json_t *part = part_json("kernel", r->kernel[i].name, &r->kernel[i]);
-        json_object_set_new(part, "bytes", bytes < 0 ? json_null() : json_real(bytes));
-        json_array_append_new(kernels, part);
+        SB_PUT(part, "bytes", bytes < 0 ? json_null() : json_real(bytes));
+        SB_ADD(kernels, part);
     }
-    json_t *out = json_pack(
-        "{s:o,s:s,s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "card", card_json(&r->card), "profile",
-        m->profile, "weights", (json_int_t)r->weights, "launches", (json_int_t)r->launches, "ops",
-        ops, "kernels", kernels, "step_s", time_json(&r->step), "keep_s", time_json(&r->keep),
-        "floor_s", seconds_json(v.floor), "floor_and_phases_s", seconds_json(v.model), "implied_s",
-        seconds_json(v.implied));
+    json_t *out = json_object();
+    SB_PUT(out, "card", card_json(&r->card));
+    SB_PUT(out, "profile", m->profile);
+    SB_PUT(out, "weights", r->weights);
+    SB_PUT(out, "launches", r->launches);
+    SB_PUT(out, "ops", ops);
+    SB_PUT(out, "kernels", kernels);
+    SB_PUT(out, "step_s", time_json(&r->step));
+    SB_PUT(out, "keep_s", time_json(&r->keep));
+    SB_PUT(out, "floor_s", seconds_json(v.floor));
+    SB_PUT(out, "floor_and_phases_s", seconds_json(v.model));
+    SB_PUT(out, "implied_s", seconds_json(v.implied));
     if (r->rounds) {
-        json_object_set_new(out, "plain_s", time_json(&r->plain));
-        json_object_set_new(out, "rounds", sb_bench_json_rounds(m, v.of_rate, v.of_launch));
+        SB_PUT(out, "plain_s", time_json(&r->plain));
+        SB_PUT(out, "rounds", sb_bench_json_rounds(m, v.of_rate, v.of_launch));
     }
     return out;
 }

@@ -251,8 +251,11 @@ static void print_text(const plan *p)
 
 static json_t *measured_json(const sb_bench_child *m)
 {
-    return json_pack("{s:f,s:f,s:I}", "seconds", m->seconds, "processor_seconds", m->processor,
-                     "peak_bytes", (json_int_t)m->peak_bytes);
+    json_t *out = json_object();
+    SB_PUT(out, "seconds", m->seconds);
+    SB_PUT(out, "processor_seconds", m->processor);
+    SB_PUT(out, "peak_bytes", m->peak_bytes);
+    return out;
 }
 
 static json_t *row_json(const plan *p, size_t i)
@@ -260,43 +263,53 @@ static json_t *row_json(const plan *p, size_t i)
     static const char *const formulas[] = {
         [TENSORS] = "tensors", [BYTES] = "bytes", [TOKENS] = "tokens"};
     const struct result *r = &p->result[i];
-    json_t *row = json_pack("{s:s,s:s,s:s}", "name", rows[i].name, "command", rows[i].command,
-                            "formula", formulas[rows[i].growth]);
+    json_t *row = json_object();
+    SB_PUT(row, "name", rows[i].name);
+    SB_PUT(row, "command", rows[i].command);
+    SB_PUT(row, "formula", formulas[rows[i].growth]);
     if (*r->why) {
-        json_object_set_new(row, "not_measured", json_string(r->why));
+        SB_PUT(row, "not_measured", r->why);
         return row;
     }
-    json_object_set_new(row, "measured", measured_json(&r->few));
+    SB_PUT(row, "measured", measured_json(&r->few));
     if (rows[i].growth == TOKENS)
-        json_object_set_new(row, "measured_more_tokens", measured_json(&r->many));
+        SB_PUT(row, "measured_more_tokens", measured_json(&r->many));
     json_t *cores = json_array();
-    for (size_t c = 0; c < p->core_count; c++)
-        json_array_append_new(cores, json_pack("{s:f,s:f}", "cores", p->cores[c], "seconds",
-                                               r->seconds / p->cores[c]));
-    json_object_set_new(row, "extrapolated",
-                        json_pack("{s:f,s:f,s:o}", "processor_seconds", r->seconds, "bytes",
-                                  r->bytes, "least", cores));
+    for (size_t c = 0; c < p->core_count; c++) {
+        json_t *with = json_object();
+        SB_PUT(with, "cores", p->cores[c]);
+        SB_PUT(with, "seconds", r->seconds / p->cores[c]);
+        SB_ADD(cores, with);
+    }
+    json_t *whole = json_object();
+    SB_PUT(whole, "processor_seconds", r->seconds);
+    SB_PUT(whole, "bytes", r->bytes);
+    SB_PUT(whole, "least", cores);
+    SB_PUT(row, "extrapolated", whole);
     return row;
 }
 
 static json_t *size_json(uint32_t layers, sb_bench_size of)
 {
-    return json_pack("{s:I,s:f,s:f}", "layers", (json_int_t)layers, "bytes", of.bytes, "tensors",
-                     of.tensors);
+    json_t *out = json_object();
+    SB_PUT(out, "layers", layers);
+    SB_PUT(out, "bytes", of.bytes);
+    SB_PUT(out, "tensors", of.tensors);
+    return out;
 }
 
 static sb_status print_json(const plan *p, sb_error *err)
 {
     json_t *document = sb_document("bench"), *list = json_array();
-    json_object_set_new(document, "what", json_string("plan"));
-    json_object_set_new(document, "folder", json_string(p->folder));
-    json_object_set_new(document, "here", size_json(p->scale.layers, p->scale.here));
-    json_object_set_new(document, "whole", size_json(p->scale.whole_layers, p->scale.whole));
-    json_object_set_new(document, "token_factor", json_real(p->factor));
-    json_object_set_new(document, "tokens", json_integer((json_int_t)p->tokens));
+    SB_PUT(document, "what", "plan");
+    SB_PUT(document, "folder", p->folder);
+    SB_PUT(document, "here", size_json(p->scale.layers, p->scale.here));
+    SB_PUT(document, "whole", size_json(p->scale.whole_layers, p->scale.whole));
+    SB_PUT(document, "token_factor", p->factor);
+    SB_PUT(document, "tokens", p->tokens);
     for (size_t i = 0; i < ROWS; i++)
-        json_array_append_new(list, row_json(p, i));
-    json_object_set_new(document, "rows", list);
+        SB_ADD(list, row_json(p, i));
+    SB_PUT(document, "rows", list);
     return sb_print_document(document, err);
 }
 

@@ -101,11 +101,14 @@ static json_t *cost_json(const sb_bench_measured *m, const cost *c)
 {
     if (c->round <= 0)
         return json_null();
-    return json_pack("{s:f,s:f,s:o,s:f,s:o,s:s}", "verify", c->verify, "drafts", c->drafting,
-                     "accept", c->keeping > 0 ? json_real(c->keeping) : json_null(), "round",
-                     c->round, "break_even_accept",
-                     c->break_even <= 1 ? json_real(c->break_even) : json_null(), "outcome",
-                     outcome(m, c));
+    json_t *out = json_object();
+    SB_PUT(out, "verify", c->verify);
+    SB_PUT(out, "drafts", c->drafting);
+    SB_PUT(out, "accept", SB_KNOWN(c->keeping > 0, c->keeping));
+    SB_PUT(out, "round", c->round);
+    SB_PUT(out, "break_even_accept", SB_KNOWN(c->break_even <= 1, c->break_even));
+    SB_PUT(out, "outcome", outcome(m, c));
+    return out;
 }
 
 json_t *sb_bench_json_rounds(const sb_bench_measured *m, double rate, double latency)
@@ -114,12 +117,15 @@ json_t *sb_bench_json_rounds(const sb_bench_measured *m, double rate, double lat
     for (unsigned k = 1; k <= m->report->rounds; k++) {
         const sb_device_round *round = &m->report->round[k - 1];
         const cost run = measured(m->report, k), ledger = of_ledger(m, rate, latency, k);
-        json_array_append_new(
-            out, json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o}", "draft", (json_int_t)k, "verify_s",
-                           seconds_json(&round->verify), "drafts_s", seconds_json(&round->drafts),
-                           "accept_s", seconds_json(&round->accept), "round_s",
-                           seconds_json(&round->whole), "measured", cost_json(m, &run), "ledger",
-                           cost_json(m, &ledger)));
+        json_t *row = json_object();
+        SB_PUT(row, "draft", k);
+        SB_PUT(row, "verify_s", seconds_json(&round->verify));
+        SB_PUT(row, "drafts_s", seconds_json(&round->drafts));
+        SB_PUT(row, "accept_s", seconds_json(&round->accept));
+        SB_PUT(row, "round_s", seconds_json(&round->whole));
+        SB_PUT(row, "measured", cost_json(m, &run));
+        SB_PUT(row, "ledger", cost_json(m, &ledger));
+        SB_ADD(out, row);
     }
     return out;
 }

@@ -405,10 +405,16 @@ static void print_text(const request *r)
 
 static json_t *row_json(const char *id, const char *class, const sb_moves_row *row)
 {
-    return json_pack("{s:s,s:s?,s:I,s:I,s:f,s:f,s:f,s:f}", "op", id, "class", class, "calls",
-                     (json_int_t)row->calls, "phases", (json_int_t)row->phases, "weights",
-                     row->weights, "kept", row->kept, "activations", row->activations,
-                     "multiply_adds", row->macs);
+    json_t *out = json_object();
+    SB_PUT(out, "op", id);
+    SB_PUT(out, "class", class);
+    SB_PUT(out, "calls", row->calls);
+    SB_PUT(out, "phases", row->phases);
+    SB_PUT(out, "weights", row->weights);
+    SB_PUT(out, "kept", row->kept);
+    SB_PUT(out, "activations", row->activations);
+    SB_PUT(out, "multiply_adds", row->macs);
+    return out;
 }
 
 static json_t *rows_json(const sb_moves *step)
@@ -417,37 +423,46 @@ static json_t *rows_json(const sb_moves *step)
     for (unsigned i = 0; i < SB_MOVES_OPS; i++) {
         sb_moves_op op = (sb_moves_op)i;
         if (step->row[i].calls)
-            json_array_append_new(out, row_json(sb_moves_op_id(op),
-                                                sb_floor_class_id(sb_moves_op_class(op)),
-                                                &step->row[i]));
+            SB_ADD(out, row_json(sb_moves_op_id(op), sb_floor_class_id(sb_moves_op_class(op)),
+                                 &step->row[i]));
     }
     return out;
 }
 
 static json_t *kernel_json(const char *op, const char *kernel, const sb_moves_kernel *k)
 {
-    return json_pack("{s:s?,s:s,s:I,s:f,s:f,s:f,s:f,s:f}", "op", op, "kernel", kernel, "launches",
-                     (json_int_t)k->launches, "weights", k->weights, "kept", k->kept, "activations",
-                     k->activations, "again", k->again, "multiply_adds", k->macs);
+    json_t *out = json_object();
+    SB_PUT(out, "op", op);
+    SB_PUT(out, "kernel", kernel);
+    SB_PUT(out, "launches", k->launches);
+    SB_PUT(out, "weights", k->weights);
+    SB_PUT(out, "kept", k->kept);
+    SB_PUT(out, "activations", k->activations);
+    SB_PUT(out, "again", k->again);
+    SB_PUT(out, "multiply_adds", k->macs);
+    return out;
 }
 
 static json_t *kernels_json(const sb_moves_kernels *k)
 {
     json_t *out = json_array();
     for (uint32_t i = 0; i < k->count; i++)
-        json_array_append_new(out, kernel_json(sb_moves_op_id(k->row[i].op),
-                                               sb_cost_name(k->row[i].kernel), &k->row[i]));
+        SB_ADD(out, kernel_json(sb_moves_op_id(k->row[i].op), sb_cost_name(k->row[i].kernel),
+                                &k->row[i]));
     return out;
 }
 
 static json_t *head_json(const request *r)
 {
     json_t *out = json_array();
-    for (unsigned i = 0; i < HEADS; i++)
-        json_array_append_new(out, json_pack("{s:s,s:I,s:o,s:o}", "part", heads[i].id, "times",
-                                             (json_int_t)(i == DRAFT ? r->options.draft : 1),
-                                             "kernels", kernels_json(&r->head[i]), "all",
-                                             kernel_json(NULL, heads[i].id, &r->head[i].total)));
+    for (unsigned i = 0; i < HEADS; i++) {
+        json_t *row = json_object();
+        SB_PUT(row, "part", heads[i].id);
+        SB_PUT(row, "times", (i == DRAFT ? r->options.draft : 1));
+        SB_PUT(row, "kernels", kernels_json(&r->head[i]));
+        SB_PUT(row, "all", kernel_json(NULL, heads[i].id, &r->head[i].total));
+        SB_ADD(out, row);
+    }
     return out;
 }
 
@@ -456,13 +471,15 @@ static json_t *rounds_json(const request *r)
     json_t *out = json_array();
     for (uint32_t i = 0; i < r->options.draft; i++) {
         const sb_moves_round *round = &r->round[i];
-        json_array_append_new(
-            out,
-            json_pack("{s:I,s:f,s:f,s:f,s:f,s:o,s:s}", "draft", (json_int_t)i + 1, "verify",
-                      round->verify, "experts", round->experts, "drafts", round->drafts, "tokens",
-                      sb_floor_emitted(i + 1, r->options.accept), "break_even_accept",
-                      round->break_even <= 1 ? json_real(round->break_even) : json_null(),
-                      "outcome", outcome(r, i + 1, round)));
+        json_t *row = json_object();
+        SB_PUT(row, "draft", i + 1);
+        SB_PUT(row, "verify", round->verify);
+        SB_PUT(row, "experts", round->experts);
+        SB_PUT(row, "drafts", round->drafts);
+        SB_PUT(row, "tokens", sb_floor_emitted(i + 1, r->options.accept));
+        SB_PUT(row, "break_even_accept", SB_KNOWN(round->break_even <= 1, round->break_even));
+        SB_PUT(row, "outcome", outcome(r, i + 1, round));
+        SB_ADD(out, row);
     }
     return out;
 }
@@ -472,39 +489,42 @@ static sb_status print_json(const request *r, sb_error *err)
     double moved = sb_moves_bytes(&r->step.total) / r->options.bandwidth;
     json_t *document = sb_document("bench"), *words = json_array();
     for (unsigned i = 0; i < ORIGINS; i++)
-        json_array_append_new(words, json_string(origins[i]));
-    json_object_update_new(
-        document, json_pack("{s:s,s:s,s:s,s:I,s:I,s:b,s:f,s:f}", "what", kinds[r->kind], "preset",
-                            r->preset, "recipe", r->of->name, "rows", (json_int_t)r->width,
-                            "context", (json_int_t)r->context, "measured", r->measured, "bandwidth",
-                            r->options.bandwidth, "latency_s", r->seconds));
-    json_object_set_new(document, "profile", json_string(r->profile));
-    json_object_set_new(document, "ops", rows_json(&r->step));
-    json_object_set_new(document, "step", row_json("step", NULL, &r->step.total));
-    json_object_set_new(document, "kernels", kernels_json(&r->kernels));
-    json_object_set_new(document, "kernels_step", kernel_json(NULL, "step", &r->kernels.total));
-    json_object_set_new(document, "weights_stored", json_real(r->kernels.stored));
-    json_object_set_new(document, "memory_s", json_real(moved));
-    json_object_set_new(document, "phases_s", json_real(r->step.total.phases * r->seconds));
-    json_object_set_new(document, "implied_s",
-                        json_real(sb_moves_seconds(&r->step, r->options.bandwidth, r->seconds)));
-    json_object_set_new(document, "launches_s", json_real(launches_seconds(r)));
-    json_object_set_new(document, "limit_multiply_adds_per_s", json_real(enough_macs(r)));
+        SB_ADD(words, origins[i]);
+    SB_PUT(document, "what", kinds[r->kind]);
+    SB_PUT(document, "preset", r->preset);
+    SB_PUT(document, "recipe", r->of->name);
+    SB_PUT(document, "rows", r->width);
+    SB_PUT(document, "context", r->context);
+    SB_PUT(document, "measured", json_boolean(r->measured));
+    SB_PUT(document, "bandwidth", r->options.bandwidth);
+    SB_PUT(document, "latency_s", r->seconds);
+
+    SB_PUT(document, "profile", r->profile);
+    SB_PUT(document, "ops", rows_json(&r->step));
+    SB_PUT(document, "step", row_json("step", NULL, &r->step.total));
+    SB_PUT(document, "kernels", kernels_json(&r->kernels));
+    SB_PUT(document, "kernels_step", kernel_json(NULL, "step", &r->kernels.total));
+    SB_PUT(document, "weights_stored", r->kernels.stored);
+    SB_PUT(document, "memory_s", moved);
+    SB_PUT(document, "phases_s", r->step.total.phases * r->seconds);
+    SB_PUT(document, "implied_s", sb_moves_seconds(&r->step, r->options.bandwidth, r->seconds));
+    SB_PUT(document, "launches_s", launches_seconds(r));
+    SB_PUT(document, "limit_multiply_adds_per_s", enough_macs(r));
     if (r->kind == VERIFY) {
-        json_object_set_new(document, "accept", json_real(r->options.accept));
-        json_object_set_new(document, "rounds", rounds_json(r));
+        SB_PUT(document, "accept", r->options.accept);
+        SB_PUT(document, "rounds", rounds_json(r));
         const sb_moves_kernel round = round_of(r);
-        json_object_set_new(document, "kernels_head", head_json(r));
-        json_object_set_new(document, "kernels_round", kernel_json(NULL, "round", &round));
+        SB_PUT(document, "kernels_head", head_json(r));
+        SB_PUT(document, "kernels_round", kernel_json(NULL, "round", &round));
     }
-    json_object_set_new(document, "origins", words);
+    SB_PUT(document, "origins", words);
     if (r->measured) {
         const sb_bench_measured m = measured_of(r);
-        json_object_set_new(document, "run", sb_bench_json_measured(&m));
+        SB_PUT(document, "run", sb_bench_json_measured(&m));
     } else {
-        json_object_set_new(document, "skipped", json_string(skipped));
+        SB_PUT(document, "skipped", skipped);
         if (r->backend)
-            json_object_set_new(document, "reason", json_string(r->why.text));
+            SB_PUT(document, "reason", r->why.text);
     }
     return sb_print_document(document, err);
 }

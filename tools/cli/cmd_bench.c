@@ -7,7 +7,7 @@
 #include "tools/bench/hogs.h"
 #include "tools/bench/made.h"
 #include "tools/cli/bench_plan.h"
-#include "tools/cli/bench_show.h"
+#include "tools/report/result/bench.h"
 #include "tools/cli/bench_step.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/opts.h"
@@ -232,13 +232,14 @@ static sb_status print(const wishes *w, const sb_bench_report *report, sb_error 
         return SB_OK;
     }
     json_t *document = sb_document("bench");
-    json_object_set_new(document, "what", json_string("cpu"));
+    SB_PUT(document, "what", "cpu");
     if (w->folder)
-        json_object_set_new(document, "folder", json_string(w->folder));
-    else
-        json_object_update_new(
-            document, json_pack("{s:s,s:s}", "preset", w->make.preset, "format", w->make.format));
-    json_object_set_new(document, "profile", json_string(w->profile));
+        SB_PUT(document, "folder", w->folder);
+    else {
+        SB_PUT(document, "preset", w->make.preset);
+        SB_PUT(document, "format", w->make.format);
+    }
+    SB_PUT(document, "profile", w->profile);
     sb_bench_json(report, &w->bench, document);
     return sb_print_document(document, err);
 }
@@ -253,7 +254,7 @@ static sb_status run_worst(const wishes *w, sb_error *err)
         sb_bench_print_worst(report, &w->bench);
     if (!status && w->as_json) {
         json_t *document = sb_document("bench");
-        json_object_set_new(document, "what", json_string("cpu"));
+        SB_PUT(document, "what", "cpu");
         sb_bench_json_worst(report, &w->bench, document);
         status = sb_print_document(document, err);
     }
@@ -274,7 +275,7 @@ static sb_status beside_hogs(const wishes *w, const char *folder, sb_error *err)
     if (status || !w->as_json)
         return status;
     json_t *document = sb_document("bench");
-    json_object_set_new(document, "what", json_string("cpu"));
+    SB_PUT(document, "what", "cpu");
     sb_bench_json_hogs(&report, document);
     return sb_print_document(document, err);
 }

@@ -7,7 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 #include "tools/cli/cli.h"
-#include "tools/cli/compare_show.h"
+#include "tools/report/result/compare.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
 

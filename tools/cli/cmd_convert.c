@@ -12,12 +12,16 @@ static json_t *scalars_json(const sb_conversion *c)
     json_t *rows = json_array();
     for (size_t i = 0; i < c->scalar_count; i++) {
         const sb_scalars *s = &c->scalars[i];
-        json_array_append_new(
-            rows, json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:f}", "layers", s->kind, "of",
-                            s->of_inputs ? "inputs" : "weights", "count", (json_int_t)s->count,
-                            "restored", (json_int_t)s->restored, "exact", (json_int_t)s->exact,
-                            "inexact", (json_int_t)(s->count - s->exact), "not_restored_by_again",
-                            (json_int_t)s->lost, "largest_change", s->largest));
+        json_t *row = json_object();
+        SB_PUT(row, "layers", s->kind);
+        SB_PUT(row, "of", s->of_inputs ? "inputs" : "weights");
+        SB_PUT(row, "count", s->count);
+        SB_PUT(row, "restored", s->restored);
+        SB_PUT(row, "exact", s->exact);
+        SB_PUT(row, "inexact", (s->count - s->exact));
+        SB_PUT(row, "not_restored_by_again", s->lost);
+        SB_PUT(row, "largest_change", s->largest);
+        SB_ADD(rows, row);
     }
     return rows;
 }
@@ -26,7 +30,7 @@ static json_t *folders_json(const sb_conversion *c)
 {
     json_t *names = json_array();
     for (size_t i = 0; i < c->folder_count; i++)
-        json_array_append_new(names, json_string(c->folders[i]));
+        SB_ADD(names, c->folders[i]);
     return names;
 }
 
@@ -36,15 +40,15 @@ static sb_status print_json(const sb_convert_options *o, const sb_conversion *c,
     double largest = 0;
     for (size_t i = 0; i < c->scalar_count; i++)
         largest = c->scalars[i].largest > largest ? c->scalars[i].largest : largest;
-    json_object_set_new(document, "folder", json_string(o->target));
-    json_object_set_new(document, "to", json_string(o->to));
-    json_object_set_new(document, "layers", json_integer((json_int_t)c->layers));
-    json_object_set_new(document, "fp8_layers", json_integer((json_int_t)c->fp8_layers));
-    json_object_set_new(document, "copied_tensors", json_integer((json_int_t)c->copied));
-    json_object_set_new(document, "copied_files", json_integer((json_int_t)c->files));
-    json_object_set_new(document, "left_out_folders", folders_json(c));
-    json_object_set_new(document, "scalars", scalars_json(c));
-    json_object_set_new(document, "largest_change", json_real(largest));
+    SB_PUT(document, "folder", o->target);
+    SB_PUT(document, "to", o->to);
+    SB_PUT(document, "layers", c->layers);
+    SB_PUT(document, "fp8_layers", c->fp8_layers);
+    SB_PUT(document, "copied_tensors", c->copied);
+    SB_PUT(document, "copied_files", c->files);
+    SB_PUT(document, "left_out_folders", folders_json(c));
+    SB_PUT(document, "scalars", scalars_json(c));
+    SB_PUT(document, "largest_change", largest);
     return sb_print_document(document, err);
 }
 

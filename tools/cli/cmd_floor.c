@@ -196,13 +196,13 @@ static json_t *pass_json(const sb_floor_pass *p)
 {
     json_t *out = json_object(), *read = json_object();
     for (unsigned i = 0; i < SB_FLOOR_loader; i++)
-        json_object_set_new(read, sb_floor_class_id((sb_floor_class)i), bytes_json(p->read[i]));
-    json_object_set_new(out, "weights", read);
-    json_object_set_new(out, "state", bytes_json(p->state));
-    json_object_set_new(out, "conv_state", bytes_json(p->conv));
-    json_object_set_new(out, "kv_past", bytes_json(p->kv_read));
-    json_object_set_new(out, "kv_new", bytes_json(p->kv_written));
-    json_object_set_new(out, "total", bytes_json(p->total));
+        SB_PUT(read, sb_floor_class_id((sb_floor_class)i), bytes_json(p->read[i]));
+    SB_PUT(out, "weights", read);
+    SB_PUT(out, "state", bytes_json(p->state));
+    SB_PUT(out, "conv_state", bytes_json(p->conv));
+    SB_PUT(out, "kv_past", bytes_json(p->kv_read));
+    SB_PUT(out, "kv_new", bytes_json(p->kv_written));
+    SB_PUT(out, "total", bytes_json(p->total));
     return out;
 }
 
@@ -213,11 +213,10 @@ static json_t *rows_json(const sb_ledger_row rows[SB_FLOOR_CLASSES])
         json_t *dtypes = json_object();
         for (unsigned d = 0; d < SB_DTYPE_COUNT; d++)
             if (rows[i].dtype[d])
-                json_object_set_new(dtypes, sb_dtype_name((sb_dtype)d),
-                                    json_integer((json_int_t)rows[i].dtype[d]));
-        json_object_set_new(out, sb_floor_class_id((sb_floor_class)i),
-                            json_pack("{s:I,s:I,s:o}", "tensors", (json_int_t)rows[i].tensors,
-                                      "bytes", (json_int_t)rows[i].stored, "dtypes", dtypes));
+                SB_PUT(dtypes, sb_dtype_name((sb_dtype)d), rows[i].dtype[d]);
+        SB_PUT(out, sb_floor_class_id((sb_floor_class)i),
+               json_pack("{s:I,s:I,s:o}", "tensors", (json_int_t)rows[i].tensors, "bytes",
+                         (json_int_t)rows[i].stored, "dtypes", dtypes));
     }
     return out;
 }
@@ -226,8 +225,11 @@ static json_t *lack_json(const sb_ledger_lack *lack)
 {
     json_t *first = json_array();
     for (size_t i = 0; i < lack->count && i < SB_LEDGER_FIRST; i++)
-        json_array_append_new(first, sb_report_string(SB_SHOW(lack->first[i])));
-    return json_pack("{s:I,s:o}", "count", (json_int_t)lack->count, "first", first);
+        SB_ADD(first, sb_report_string(SB_SHOW(lack->first[i])));
+    json_t *out = json_object();
+    SB_PUT(out, "count", lack->count);
+    SB_PUT(out, "first", first);
+    return out;
 }
 
 static json_t *speculation_json(const request *r)
@@ -235,13 +237,18 @@ static json_t *speculation_json(const request *r)
     const sb_floor *f = &r->floor;
     if (!r->options.draft)
         return json_null();
-    return json_pack("{s:I,s:f,s:o,s:o,s:f,s:f,s:o,s:f,s:f,s:o}", "draft",
-                     (json_int_t)r->options.draft, "accept", r->options.accept, "verify",
-                     pass_json(&f->verify), "draft_step", pass_json(&f->draft), "experts_per_layer",
-                     f->experts, "tokens_per_round", f->emitted, "bytes_per_round",
-                     bytes_json(f->round), "rounds_per_s", f->rounds, "tokens_per_s", f->spec_rate,
-                     "break_even_accept",
-                     f->break_even <= 1 ? json_real(f->break_even) : json_null());
+    json_t *out = json_object();
+    SB_PUT(out, "draft", r->options.draft);
+    SB_PUT(out, "accept", r->options.accept);
+    SB_PUT(out, "verify", pass_json(&f->verify));
+    SB_PUT(out, "draft_step", pass_json(&f->draft));
+    SB_PUT(out, "experts_per_layer", f->experts);
+    SB_PUT(out, "tokens_per_round", f->emitted);
+    SB_PUT(out, "bytes_per_round", bytes_json(f->round));
+    SB_PUT(out, "rounds_per_s", f->rounds);
+    SB_PUT(out, "tokens_per_s", f->spec_rate);
+    SB_PUT(out, "break_even_accept", SB_KNOWN(f->break_even <= 1, f->break_even));
+    return out;
 }
 
 static double ceiling(const request *r)
@@ -264,25 +271,28 @@ static json_t *claim_json(const request *r)
 {
     if (!r->claim)
         return json_null();
-    return json_pack("{s:s,s:f,s:f,s:f}", "verdict", verdict(r), "tokens_per_s", r->claimed,
-                     "share", r->claimed / ceiling(r), "implied_bandwidth",
-                     sb_floor_implied(&r->floor, &r->options, r->claimed));
+    json_t *out = json_object();
+    SB_PUT(out, "verdict", verdict(r));
+    SB_PUT(out, "tokens_per_s", r->claimed);
+    SB_PUT(out, "share", r->claimed / ceiling(r));
+    SB_PUT(out, "implied_bandwidth", sb_floor_implied(&r->floor, &r->options, r->claimed));
+    return out;
 }
 
 static sb_status print_json(const request *r, sb_error *err)
 {
     json_t *document = sb_document("floor");
-    json_object_set_new(document, "bandwidth", json_real(r->options.bandwidth));
-    json_object_set_new(document, "context", json_integer((json_int_t)r->options.context));
-    json_object_set_new(document, "kv_bytes_per_token", bytes_json(r->floor.kv_token));
-    json_object_set_new(document, "token", pass_json(&r->floor.token));
-    json_object_set_new(document, "tokens_per_s", json_real(r->floor.rate));
-    json_object_set_new(document, "speculation", speculation_json(r));
-    json_object_set_new(document, "claim", claim_json(r));
-    json_object_set_new(document, "stored", rows_json(r->ledger.trunk));
-    json_object_set_new(document, "stored_mtp", rows_json(r->ledger.mtp));
-    json_object_set_new(document, "missing_files", lack_json(&r->ledger.files));
-    json_object_set_new(document, "missing_weights", lack_json(&r->ledger.tensors));
+    SB_PUT(document, "bandwidth", r->options.bandwidth);
+    SB_PUT(document, "context", r->options.context);
+    SB_PUT(document, "kv_bytes_per_token", bytes_json(r->floor.kv_token));
+    SB_PUT(document, "token", pass_json(&r->floor.token));
+    SB_PUT(document, "tokens_per_s", r->floor.rate);
+    SB_PUT(document, "speculation", speculation_json(r));
+    SB_PUT(document, "claim", claim_json(r));
+    SB_PUT(document, "stored", rows_json(r->ledger.trunk));
+    SB_PUT(document, "stored_mtp", rows_json(r->ledger.mtp));
+    SB_PUT(document, "missing_files", lack_json(&r->ledger.files));
+    SB_PUT(document, "missing_weights", lack_json(&r->ledger.tensors));
     return sb_print_document(document, err);
 }
 

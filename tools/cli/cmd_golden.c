@@ -19,7 +19,7 @@ static sb_status take(void *list, size_t sequence, const sb_generated *generated
 {
     (void)sequence;
     (void)err;
-    json_array_append_new(list, sb_generated_json(generated, NULL));
+    SB_ADD(list, sb_generated_json(generated, NULL));
     return SB_OK;
 }
 
@@ -43,9 +43,9 @@ static sb_status record(const char *folder, const sb_request *request, json_t **
         return status;
     }
     *out = sb_document("golden");
-    json_object_set_new(*out, "checkpoint", json_string(digest.hex));
-    json_object_set_new(*out, "request", sb_request_json(request));
-    json_object_set_new(*out, "sequences", sequences);
+    SB_PUT(*out, "checkpoint", digest.hex);
+    SB_PUT(*out, "request", sb_request_json(request));
+    SB_PUT(*out, "sequences", sequences);
     return SB_OK;
 }
 
@@ -107,8 +107,8 @@ static sb_status print_verdict(sb_status verdict, const char *path, int as_json,
             printf("IDENTICAL %s\n", path);
         return verdict;
     }
-    json_object_set_new(document, "verdict", json_string(identical ? "IDENTICAL" : "FAIL"));
-    json_object_set_new(document, "message", identical ? json_null() : json_string(err->text));
+    SB_PUT(document, "verdict", identical ? "IDENTICAL" : "FAIL");
+    SB_PUT(document, "message", identical ? json_null() : json_string(err->text));
     sb_error why;
     sb_status printed = sb_print_document(document, &why);
     if (printed)

@@ -147,7 +147,7 @@ static json_t *lines_json(const sb_graft_lines *lines)
 {
     json_t *out = json_array();
     for (size_t i = 0; i < lines->count; i++)
-        json_array_append_new(out, sb_report_string(lines->line[i]));
+        SB_ADD(out, sb_report_string(lines->line[i]));
     return out;
 }
 
@@ -156,12 +156,15 @@ static json_t *files_json(const sb_grafted *g)
     json_t *out = json_array();
     for (size_t i = 0; i < g->file_count; i++) {
         const sb_graft_file *f = &g->files[i];
-        json_array_append_new(
-            out, json_pack("{s:o,s:o,s:s,s:I,s:I,s:I,s:I}", "file", sb_report_string(f->name), "as",
-                           sb_report_string(f->new_name), "action", sb_graft_action_name(f->action),
-                           "tensors", (json_int_t)f->stays, "bytes", (json_int_t)f->stays_bytes,
-                           "tensors_gone", (json_int_t)f->goes, "bytes_gone",
-                           (json_int_t)f->goes_bytes));
+        json_t *row = json_object();
+        SB_PUT(row, "file", sb_report_string(f->name));
+        SB_PUT(row, "as", sb_report_string(f->new_name));
+        SB_PUT(row, "action", sb_graft_action_name(f->action));
+        SB_PUT(row, "tensors", f->stays);
+        SB_PUT(row, "bytes", f->stays_bytes);
+        SB_PUT(row, "tensors_gone", f->goes);
+        SB_PUT(row, "bytes_gone", f->goes_bytes);
+        SB_ADD(out, row);
     }
     return out;
 }
@@ -173,7 +176,7 @@ static json_t *alone_json(const sb_grafted *g, int added)
     for (size_t i = 0; i < g->take.module_count; i++) {
         const sb_taken_module *m = &g->take.modules[i];
         if (added ? !m->goes : !m->comes)
-            json_array_append_new(out, sb_report_string(m->name));
+            SB_ADD(out, sb_report_string(m->name));
     }
     return out;
 }
@@ -181,13 +184,17 @@ static json_t *alone_json(const sb_grafted *g, int added)
 static json_t *kinds_json(const fate *rows, size_t count)
 {
     json_t *out = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(
-            out,
-            json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:s}", "kind", rows[i].kind, "fate", rows[i].what,
-                      "modules", (json_int_t)rows[i].modules, "tensors_gone",
-                      (json_int_t)rows[i].goes, "tensors_taken", (json_int_t)rows[i].comes,
-                      "under_new_names", (json_int_t)rows[i].renamed, "first", rows[i].example));
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = json_object();
+        SB_PUT(row, "kind", rows[i].kind);
+        SB_PUT(row, "fate", rows[i].what);
+        SB_PUT(row, "modules", rows[i].modules);
+        SB_PUT(row, "tensors_gone", rows[i].goes);
+        SB_PUT(row, "tensors_taken", rows[i].comes);
+        SB_PUT(row, "under_new_names", rows[i].renamed);
+        SB_PUT(row, "first", rows[i].example);
+        SB_ADD(out, row);
+    }
     return out;
 }
 
@@ -195,22 +202,22 @@ static sb_status print_json(const sb_graft_options *o, const sb_grafted *g, cons
                             size_t count, sb_error *err)
 {
     json_t *d = sb_document("graft");
-    json_object_set_new(d, "folder", o->dry_run ? json_null() : sb_report_string(o->target));
-    json_object_set_new(d, "taken_tensors", json_integer((json_int_t)g->take.taken_count));
-    json_object_set_new(d, "taken_bytes", json_integer((json_int_t)g->take.taken_bytes));
-    json_object_set_new(d, "decoded_values", json_integer((json_int_t)g->decoded));
-    json_object_set_new(d, "rounded_values", json_integer((json_int_t)g->rounded));
-    json_object_set_new(d, "gone_tensors", json_integer((json_int_t)g->take.dropped_count));
-    json_object_set_new(d, "gone_bytes", json_integer((json_int_t)g->take.dropped_bytes));
-    json_object_set_new(d, "taken_under_new_names", json_integer((json_int_t)new_names(g)));
-    json_object_set_new(d, "kinds", kinds_json(rows, count));
-    json_object_set_new(d, "only_in_source", alone_json(g, 0));
-    json_object_set_new(d, "only_in_other", alone_json(g, 1));
-    json_object_set_new(d, "files", files_json(g));
-    json_object_set_new(d, "copied_files", json_integer((json_int_t)g->copied));
-    json_object_set_new(d, "total_size", json_integer((json_int_t)g->total));
-    json_object_set_new(d, "configuration", lines_json(&g->changes));
-    json_object_set_new(d, "notes", lines_json(&g->notes));
+    SB_PUT(d, "folder", o->dry_run ? json_null() : sb_report_string(o->target));
+    SB_PUT(d, "taken_tensors", g->take.taken_count);
+    SB_PUT(d, "taken_bytes", g->take.taken_bytes);
+    SB_PUT(d, "decoded_values", g->decoded);
+    SB_PUT(d, "rounded_values", g->rounded);
+    SB_PUT(d, "gone_tensors", g->take.dropped_count);
+    SB_PUT(d, "gone_bytes", g->take.dropped_bytes);
+    SB_PUT(d, "taken_under_new_names", new_names(g));
+    SB_PUT(d, "kinds", kinds_json(rows, count));
+    SB_PUT(d, "only_in_source", alone_json(g, 0));
+    SB_PUT(d, "only_in_other", alone_json(g, 1));
+    SB_PUT(d, "files", files_json(g));
+    SB_PUT(d, "copied_files", g->copied);
+    SB_PUT(d, "total_size", g->total);
+    SB_PUT(d, "configuration", lines_json(&g->changes));
+    SB_PUT(d, "notes", lines_json(&g->notes));
     return sb_print_document(d, err);
 }
 

@@ -50,10 +50,13 @@ static sb_status print_manifest(const char *path, int values, int as_json, sb_er
 static json_t *differences_json(const sb_differences *d)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < d->count; i++)
-        json_array_append_new(rows, json_pack("{s:s,s:s,s:s}", "difference",
-                                              sb_difference_name(&d->rows[i]), "name",
-                                              d->rows[i].name, "what", d->rows[i].what));
+    for (size_t i = 0; i < d->count; i++) {
+        json_t *row = json_object();
+        SB_PUT(row, "difference", sb_difference_name(&d->rows[i]));
+        SB_PUT(row, "name", d->rows[i].name);
+        SB_PUT(row, "what", d->rows[i].what);
+        SB_ADD(rows, row);
+    }
     return rows;
 }
 
@@ -97,10 +100,10 @@ static sb_status report(const sb_manifest *now, const char *path, const char *ma
         return verdict;
     }
     json_t *document = sb_document("hash");
-    json_object_set_new(document, "verdict", json_string(verdict ? "FAIL" : "IDENTICAL"));
-    json_object_set_new(document, "checkpoint", json_string(now->checkpoint.hex));
-    json_object_set_new(document, "message", verdict ? json_string(err->text) : json_null());
-    json_object_set_new(document, "differences", differences_json(d));
+    SB_PUT(document, "verdict", verdict ? "FAIL" : "IDENTICAL");
+    SB_PUT(document, "checkpoint", now->checkpoint.hex);
+    SB_PUT(document, "message", SB_KNOWN(verdict, err->text));
+    SB_PUT(document, "differences", differences_json(d));
     sb_error why;
     sb_status printed = sb_print_document(document, &why);
     if (printed)

@@ -53,9 +53,12 @@ static void list_profiles(void)
 static json_t *ops_json(void)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < sb_op_count(); i++)
-        json_array_append_new(
-            rows, json_pack("{s:s,s:s}", "name", sb_op_name(i), "clause", sb_op_clause(i)));
+    for (size_t i = 0; i < sb_op_count(); i++) {
+        json_t *row = json_object();
+        SB_PUT(row, "name", sb_op_name(i));
+        SB_PUT(row, "clause", sb_op_clause(i));
+        SB_ADD(rows, row);
+    }
     return rows;
 }
 
@@ -66,10 +69,13 @@ static json_t *knobs_json(void)
         json_t *values = json_array();
         for (unsigned v = 0; v < SB_VALUE_COUNT; v++)
             if (sb_knob_of_value((sb_knob_value)v) == (sb_knob)k)
-                json_array_append_new(values, json_string(sb_knob_value_name((sb_knob_value)v)));
-        json_array_append_new(rows, json_pack("{s:s,s:s,s:s,s:o}", "name", sb_knob_name((sb_knob)k),
-                                              "clause", sb_knob_clause((sb_knob)k), "help",
-                                              sb_knob_help((sb_knob)k), "values", values));
+                SB_ADD(values, sb_knob_value_name((sb_knob_value)v));
+        json_t *row = json_object();
+        SB_PUT(row, "name", sb_knob_name((sb_knob)k));
+        SB_PUT(row, "clause", sb_knob_clause((sb_knob)k));
+        SB_PUT(row, "help", sb_knob_help((sb_knob)k));
+        SB_PUT(row, "values", values);
+        SB_ADD(rows, row);
     }
     return rows;
 }
@@ -84,10 +90,12 @@ static json_t *profiles_json(void)
         int known = !sb_knobs_profile(&knobs, sb_profile_name(i), NULL);
         for (unsigned k = 0; known && k < SB_KNOB_COUNT; k++)
             if (knobs.value[k] != exact.value[k])
-                json_object_set_new(set, sb_knob_name((sb_knob)k),
-                                    json_string(sb_knob_value_name(knobs.value[k])));
-        json_array_append_new(rows, json_pack("{s:s,s:s,s:o}", "name", sb_profile_name(i), "help",
-                                              sb_profile_help(i), "set", set));
+                SB_PUT(set, sb_knob_name((sb_knob)k), sb_knob_value_name(knobs.value[k]));
+        json_t *row = json_object();
+        SB_PUT(row, "name", sb_profile_name(i));
+        SB_PUT(row, "help", sb_profile_help(i));
+        SB_PUT(row, "set", set);
+        SB_ADD(rows, row);
     }
     return rows;
 }
@@ -96,26 +104,29 @@ static json_t *config_json(const sb_config *c)
 {
     json_t *layers = json_array();
     for (uint32_t i = 0; i < c->layers; i++)
-        json_array_append_new(
-            layers, json_string(c->layer_is_full[i] ? "full_attention" : "linear_attention"));
-    json_t *out = json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:f}", "model_type",
-                            sb_family_name(c->family), "architecture", c->architecture,
-                            "hidden_size", (int)c->hidden_size, "num_hidden_layers", (int)c->layers,
-                            "vocab_size", (int)c->vocab_size, "num_attention_heads", (int)c->heads,
-                            "num_key_value_heads", (int)c->kv_heads, "head_dim", (int)c->head_dim,
-                            "rotary_dim", (int)c->rotary_dim, "rope_theta", c->rope_theta);
-    json_object_set_new(out, "linear_key_heads", json_integer((json_int_t)c->lin_k_heads));
-    json_object_set_new(out, "linear_value_heads", json_integer((json_int_t)c->lin_v_heads));
-    json_object_set_new(out, "linear_key_head_dim", json_integer((json_int_t)c->lin_k_dim));
-    json_object_set_new(out, "linear_value_head_dim", json_integer((json_int_t)c->lin_v_dim));
-    json_object_set_new(out, "experts", json_integer((json_int_t)c->experts));
-    json_object_set_new(out, "experts_per_token", json_integer((json_int_t)c->experts_per_token));
-    json_object_set_new(out, "moe_intermediate", json_integer((json_int_t)c->moe_intermediate));
-    json_object_set_new(out, "shared_intermediate",
-                        json_integer((json_int_t)c->shared_intermediate));
-    json_object_set_new(out, "intermediate", json_integer((json_int_t)c->intermediate));
-    json_object_set_new(out, "tied_head", json_boolean(c->tie_embeddings));
-    json_object_set_new(out, "layers", layers);
+        SB_ADD(layers, c->layer_is_full[i] ? "full_attention" : "linear_attention");
+    json_t *out = json_object();
+    SB_PUT(out, "model_type", sb_family_name(c->family));
+    SB_PUT(out, "architecture", c->architecture);
+    SB_PUT(out, "hidden_size", c->hidden_size);
+    SB_PUT(out, "num_hidden_layers", c->layers);
+    SB_PUT(out, "vocab_size", c->vocab_size);
+    SB_PUT(out, "num_attention_heads", c->heads);
+    SB_PUT(out, "num_key_value_heads", c->kv_heads);
+    SB_PUT(out, "head_dim", c->head_dim);
+    SB_PUT(out, "rotary_dim", c->rotary_dim);
+    SB_PUT(out, "rope_theta", c->rope_theta);
+    SB_PUT(out, "linear_key_heads", c->lin_k_heads);
+    SB_PUT(out, "linear_value_heads", c->lin_v_heads);
+    SB_PUT(out, "linear_key_head_dim", c->lin_k_dim);
+    SB_PUT(out, "linear_value_head_dim", c->lin_v_dim);
+    SB_PUT(out, "experts", c->experts);
+    SB_PUT(out, "experts_per_token", c->experts_per_token);
+    SB_PUT(out, "moe_intermediate", c->moe_intermediate);
+    SB_PUT(out, "shared_intermediate", c->shared_intermediate);
+    SB_PUT(out, "intermediate", c->intermediate);
+    SB_PUT(out, "tied_head", json_boolean(c->tie_embeddings));
+    SB_PUT(out, "layers", layers);
     return out;
 }
 
@@ -132,21 +143,27 @@ static json_t *formats_json(const sb_checkpoint *checkpoint)
             tensors++;
             bytes += t->bytes;
         }
-        if (tensors)
-            json_object_set_new(
-                out, sb_dtype_name((sb_dtype)d),
-                json_pack("{s:I,s:I}", "tensors", (json_int_t)tensors, "bytes", (json_int_t)bytes));
+        if (tensors) {
+            json_t *row = json_object();
+            SB_PUT(row, "tensors", tensors);
+            SB_PUT(row, "bytes", bytes);
+            SB_PUT(out, sb_dtype_name((sb_dtype)d), row);
+        }
     }
     return out;
 }
 
 static json_t *storage_json(const sb_weights *w)
 {
-    return json_pack("{s:s,s:s,s:b,s:I,s:I,s:I,s:I}", "prefix", w->storage.prefix, "experts",
-                     w->storage.fused_experts ? "fused" : "per expert", "mtp", w->storage.has_mtp,
-                     "bound_tensors", (json_int_t)w->bound, "bound_bytes",
-                     (json_int_t)w->bound_bytes, "ignored_vision_tensors", (json_int_t)w->ignored,
-                     "ignored_vision_bytes", (json_int_t)w->ignored_bytes);
+    json_t *out = json_object();
+    SB_PUT(out, "prefix", w->storage.prefix);
+    SB_PUT(out, "experts", w->storage.fused_experts ? "fused" : "per expert");
+    SB_PUT(out, "mtp", json_boolean(w->storage.has_mtp));
+    SB_PUT(out, "bound_tensors", w->bound);
+    SB_PUT(out, "bound_bytes", w->bound_bytes);
+    SB_PUT(out, "ignored_vision_tensors", w->ignored);
+    SB_PUT(out, "ignored_vision_bytes", w->ignored_bytes);
+    return out;
 }
 
 /* The declarations of the configuration files; a missing one keeps its key. */
@@ -154,11 +171,12 @@ static json_t *declared_json(const sb_declared *d)
 {
     json_t *notes = json_array();
     for (size_t i = 0; d && i < sb_declared_notes(d); i++)
-        json_array_append_new(notes, json_string(sb_declared_note(d, i)));
-    return json_pack("{s:o,s:s,s:o}", "dialect",
-                     d ? json_string(sb_dialect_name(sb_declared_dialect(d))) : json_null(),
-                     "kv_cache", sb_declared_kv_name(d ? sb_declared_kv_cache(d) : SB_KV_NONE),
-                     "notes", notes);
+        SB_ADD(notes, sb_declared_note(d, i));
+    json_t *out = json_object();
+    SB_PUT(out, "dialect", SB_KNOWN(d, sb_dialect_name(sb_declared_dialect(d))));
+    SB_PUT(out, "kv_cache", sb_declared_kv_name(d ? sb_declared_kv_cache(d) : SB_KV_NONE));
+    SB_PUT(out, "notes", notes);
+    return out;
 }
 
 static size_t kept_disagreements(const sb_weights *w)
@@ -171,8 +189,11 @@ static json_t *disagreements_json(const sb_weights *w)
 {
     json_t *first = json_array();
     for (size_t i = 0; i < kept_disagreements(w); i++)
-        json_array_append_new(first, json_string(w->disagreement[i]));
-    return json_pack("{s:I,s:o}", "count", (json_int_t)w->disagreements, "first", first);
+        SB_ADD(first, w->disagreement[i]);
+    json_t *out = json_object();
+    SB_PUT(out, "count", w->disagreements);
+    SB_PUT(out, "first", first);
+    return out;
 }
 
 static void print_declared(const sb_model *m)
@@ -253,12 +274,12 @@ static sb_status show(const char *folder, int as_json, sb_error *err)
     }
     if (as_json) {
         json_t *document = sb_document("info");
-        json_object_set_new(document, "config", config_json(&model->config));
-        json_object_set_new(document, "storage", storage_json(model->weights));
-        json_object_set_new(document, "formats", formats_json(model->checkpoint));
+        SB_PUT(document, "config", config_json(&model->config));
+        SB_PUT(document, "storage", storage_json(model->weights));
+        SB_PUT(document, "formats", formats_json(model->checkpoint));
         json_object_set(document, "containers", containers);
-        json_object_set_new(document, "declared", declared_json(model->declared));
-        json_object_set_new(document, "disagreements", disagreements_json(model->weights));
+        SB_PUT(document, "declared", declared_json(model->declared));
+        SB_PUT(document, "disagreements", disagreements_json(model->weights));
         status = sb_print_document(document, err);
     } else {
         print_text(model);
@@ -280,13 +301,13 @@ static sb_status show_lists(const lists *l, int as_json, sb_error *err)
     if (as_json) {
         json_t *document = sb_document("info");
         if (l->ops)
-            json_object_set_new(document, "ops", ops_json());
+            SB_PUT(document, "ops", ops_json());
         if (l->knobs)
-            json_object_set_new(document, "knobs", knobs_json());
+            SB_PUT(document, "knobs", knobs_json());
         if (l->profiles)
-            json_object_set_new(document, "profiles", profiles_json());
+            SB_PUT(document, "profiles", profiles_json());
         if (l->machine)
-            json_object_set_new(document, "dot", json_string(sb_dot_selected()));
+            SB_PUT(document, "dot", sb_dot_selected());
         return sb_print_document(document, err);
     }
     if (l->ops)

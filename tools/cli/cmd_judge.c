@@ -8,10 +8,11 @@
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
 #include "ref/container/file.h"
+#include "ref/container/json_out.h"
 #include "ref/container/show.h"
 #include "ref/container/target.h"
 #include "tools/cli/cli.h"
-#include "tools/cli/judge_show.h"
+#include "tools/report/result/judge.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/protocol.h"
 #include "tools/report/part/document.h"
@@ -170,7 +171,8 @@ static sb_status conclude(const wishes *w, const sb_judge_report *r, sb_error *e
 static sb_status compare(sb_judge_report *r, sb_judge_change *change, sb_error *err)
 {
     json_t *before = NULL, *now = sb_judge_json(r);
-    sb_status status = now ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
+    sb_status status =
+        sb_json_lost() ? sb_fail(err, SB_ERR_MEMORY, "out of memory for a document") : SB_OK;
     if (!status)
         status = sb_judge_baseline_load(r->baseline, &before, err);
     if (!status)
@@ -205,13 +207,10 @@ static sb_status report(const wishes *w, const sb_gate_judged *cases, size_t cou
         status = sb_judge_junit(&r, w->junit, err);
     if (!status && w->html)
         status = sb_judge_html(&r, w->html, err);
-    if (!status && w->as_json) {
-        json_t *d = sb_judge_json(&r);
-        status = d ? sb_print_document(d, err)
-                   : sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
-    } else if (!status) {
+    if (!status && w->as_json)
+        status = sb_print_document(sb_judge_json(&r), err);
+    else if (!status)
         sb_judge_text(&r, stdout);
-    }
     if (!status)
         status = conclude(w, &r, err);
     sb_judge_change_free(&change);
@@ -248,13 +247,10 @@ static sb_status judge_meta(const wishes *w, sb_error *err)
         const sb_judge_report r = begin(w);
         status = sb_judge_meta_html(&meta, &r, w->html, err);
     }
-    if (!status && w->as_json) {
-        json_t *d = sb_judge_meta_json(&meta);
-        status = d ? sb_print_document(d, err)
-                   : sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
-    } else if (!status) {
+    if (!status && w->as_json)
+        status = sb_print_document(sb_judge_meta_json(&meta), err);
+    else if (!status)
         sb_judge_meta_text(&meta, stdout);
-    }
     if (!status && meta.verdict == SB_VERDICT_FAIL)
         status = sb_fail(err, SB_ERR_DIFF, "FAIL: %.900s", meta.words);
     if (!status && meta.verdict == SB_VERDICT_MISTRUSTED)

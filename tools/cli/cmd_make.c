@@ -114,10 +114,13 @@ static sb_status print_lists(int as_json, sb_error *err)
         size_t count;
         const sb_make_choice *choices = sb_make_choices((sb_make_list_id)list, &count);
         json_t *rows = json_array();
-        for (size_t i = 0; i < count; i++)
-            json_array_append_new(
-                rows, json_pack("{s:s,s:s}", "name", choices[i].name, "help", choices[i].help));
-        json_object_set_new(document, sb_make_list_name((sb_make_list_id)list), rows);
+        for (size_t i = 0; i < count; i++) {
+            json_t *row = json_object();
+            SB_PUT(row, "name", choices[i].name);
+            SB_PUT(row, "help", choices[i].help);
+            SB_ADD(rows, row);
+        }
+        SB_PUT(document, sb_make_list_name((sb_make_list_id)list), rows);
     }
     return sb_print_document(document, err);
 }

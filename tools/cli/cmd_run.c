@@ -29,7 +29,7 @@ static sb_status take(void *ctx, size_t sequence, const sb_generated *generated,
     const output *o = ctx;
     (void)err;
     if (o->list) {
-        json_array_append_new(o->list, sb_generated_json(generated, o->request->tokenizer));
+        SB_ADD(o->list, sb_generated_json(generated, o->request->tokenizer));
         return SB_OK;
     }
     if (o->request->sequence_count > 1)
@@ -44,8 +44,8 @@ static sb_status print_json(const sb_request *request, const json_t *list, sb_er
     json_t *document = sb_document("run");
     sb_request_describe(request, document);
     if (request->tokenizer)
-        json_object_set_new(document, "prompt",
-                            sb_ids_json(request->sequences[0].ids, request->sequences[0].count));
+        SB_PUT(document, "prompt",
+               sb_ids_json(request->sequences[0].ids, request->sequences[0].count));
     if (request->sequence_count == 1)
         json_object_update(document, json_array_get(list, 0));
     else

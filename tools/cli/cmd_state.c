@@ -10,7 +10,7 @@
 #include "tools/cli/continued.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
-#include "tools/cli/state_show.h"
+#include "tools/report/result/state.h"
 
 typedef struct state_request {
     sb_prompts prompts;

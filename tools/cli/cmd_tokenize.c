@@ -71,10 +71,10 @@ static sb_status print_json(const both *b, sb_error *err)
     json_t *document = sb_document("tokenize"), *ids = json_array();
     json_t *text = json_stringn(b->bytes, b->size); /* NULL if the bytes are no UTF-8 */
     for (size_t i = 0; i < b->count; i++)
-        json_array_append_new(ids, json_integer(b->ids[i]));
-    json_object_set_new(document, "tokens", ids);
-    json_object_set_new(document, "text", text ? text : json_null());
-    json_object_set_new(document, "unknown", json_integer((json_int_t)b->unknown));
+        SB_ADD(ids, b->ids[i]);
+    SB_PUT(document, "tokens", ids);
+    SB_PUT(document, "text", text ? text : json_null());
+    SB_PUT(document, "unknown", b->unknown);
     return sb_print_document(document, err);
 }
 

@@ -226,22 +226,24 @@ static void print_report(const report *r)
 
 static json_t *head_json(const sb_trace_head *h)
 {
-    json_t *out = json_pack("{s:s,s:s,s:s,s:s?,s:I}", "engine", h->engine, "profile", h->profile,
-                            "arithmetic", h->arithmetic, "checkpoint",
-                            h->checkpoint.hex[0] ? h->checkpoint.hex : NULL, "vocab_size",
-                            (json_int_t)h->vocab_size);
+    json_t *out = json_object();
+    SB_PUT(out, "engine", h->engine);
+    SB_PUT(out, "profile", h->profile);
+    SB_PUT(out, "arithmetic", h->arithmetic);
+    SB_PUT(out, "checkpoint", h->checkpoint.hex[0] ? h->checkpoint.hex : NULL);
+    SB_PUT(out, "vocab_size", h->vocab_size);
     if (h->rollback)
-        json_object_set_new(out, "rollback", json_string(sb_trace_rollback_name(h->rollback)));
+        SB_PUT(out, "rollback", sb_trace_rollback_name(h->rollback));
     if (h->drafter)
-        json_object_set_new(out, "drafter", json_string(sb_trace_drafter_name(h->drafter)));
+        SB_PUT(out, "drafter", sb_trace_drafter_name(h->drafter));
     if (*h->functions)
-        json_object_set_new(out, "functions", json_string(h->functions));
+        SB_PUT(out, "functions", h->functions);
     if (h->delta_chunk)
-        json_object_set_new(out, "delta_chunk", json_integer(h->delta_chunk));
+        SB_PUT(out, "delta_chunk", h->delta_chunk);
     if (h->prefix)
-        json_object_set_new(out, "prefix", json_string(sb_trace_prefix_name(h->prefix)));
+        SB_PUT(out, "prefix", sb_trace_prefix_name(h->prefix));
     if (h->prefix_block)
-        json_object_set_new(out, "prefix_block", json_integer(h->prefix_block));
+        SB_PUT(out, "prefix_block", h->prefix_block);
     return out;
 }
 
@@ -249,8 +251,7 @@ static json_t *rows_json(const sb_audit_counts *c)
 {
     json_t *out = json_object();
     for (unsigned k = 0; k < 4; k++)
-        json_object_set_new(out, sb_call_kind_name((sb_call_kind)k),
-                            json_integer((json_int_t)c->rows[k]));
+        SB_PUT(out, sb_call_kind_name((sb_call_kind)k), c->rows[k]);
     return out;
 }
 
@@ -260,7 +261,7 @@ static json_t *kept_json(const sb_audit_counts *c)
     sb_tap_name row;
     for (size_t i = 0; i < SB_AUDIT_TAPS && sb_tap_row(i, &row); i++)
         if (c->kept[i])
-            json_array_append_new(out, json_string(row.name));
+            SB_ADD(out, row.name);
     return out;
 }
 
@@ -269,12 +270,15 @@ static json_t *findings_json(const report *r)
     json_t *out = json_array();
     const sb_finding *f;
     size_t found = sb_audit_findings(r->audit, &f);
-    for (size_t i = 0; i < found && i < SB_FINDINGS; i++)
-        json_array_append_new(out, json_pack("{s:s,s:I,s:I,s:o,s:s}", "check", f[i].check, "step",
-                                             (json_int_t)f[i].step, "sequence",
-                                             (json_int_t)f[i].sequence, "row",
-                                             f[i].row >= 0 ? json_integer(f[i].row) : json_null(),
-                                             "message", f[i].words));
+    for (size_t i = 0; i < found && i < SB_FINDINGS; i++) {
+        json_t *row = json_object();
+        SB_PUT(row, "check", f[i].check);
+        SB_PUT(row, "step", f[i].step);
+        SB_PUT(row, "sequence", f[i].sequence);
+        SB_PUT(row, "row", SB_KNOWN(f[i].row >= 0, f[i].row));
+        SB_PUT(row, "message", f[i].words);
+        SB_ADD(out, row);
+    }
     return out;
 }
 
@@ -286,34 +290,31 @@ static sb_status print_json(const report *r, sb_error *err)
     unsigned reached = sb_level_reached(level);
     size_t found = sb_audit_findings(r->audit, &findings);
     json_t *d = sb_document("trace");
-    json_object_set_new(d, "verdict", json_string(found ? "FAIL" : "PASS"));
-    json_object_set_new(d, "level", json_integer(reached));
-    json_object_set_new(d, "missing",
-                        reached + 1 < SB_TRACE_LEVELS ? json_string(sb_level_next(level).text)
-                                                      : json_null());
-    json_object_set_new(d, "head", head_json(head_of(r)));
-    json_object_set_new(d, "steps", json_integer((json_int_t)c->steps));
-    json_object_set_new(d, "sequences", json_integer((json_int_t)c->sequences));
-    json_object_set_new(d, "prefixes", json_integer((json_int_t)c->prefixes));
-    json_object_set_new(d, "sampling",
-                        c->samplings ? sb_sampling_json(&c->first_sampling) : json_null());
-    json_object_set_new(d, "orphans", json_integer((json_int_t)c->orphans));
-    json_object_set_new(d, "rows", rows_json(c));
-    json_object_set_new(d, "rounds",
-                        json_pack("{s:I,s:I,s:I}", "count", (json_int_t)c->rounds, "drafted",
-                                  (json_int_t)c->drafted, "accepted", (json_int_t)c->accepted));
-    json_object_set_new(d, "taps",
-                        json_pack("{s:I,s:I,s:o}", "count", (json_int_t)c->arrays, "with_values",
-                                  (json_int_t)c->with_data, "values_of", kept_json(c)));
-    json_object_set_new(d, "states",
-                        json_pack("{s:I,s:I,s:I}", "count", (json_int_t)c->states, "pieces",
-                                  (json_int_t)c->pieces, "with_values",
-                                  (json_int_t)c->pieces_with_data));
-    json_object_set_new(d, "not_finite", json_integer((json_int_t)c->not_finite));
-    json_object_set_new(d, "constant", json_integer((json_int_t)c->constant));
-    json_object_set_new(d, "unknown", json_integer((json_int_t)c->unknown));
-    json_object_set_new(d, "found", json_integer((json_int_t)found));
-    json_object_set_new(d, "findings", findings_json(r));
+    SB_PUT(d, "verdict", found ? "FAIL" : "PASS");
+    SB_PUT(d, "level", reached);
+    SB_PUT(d, "missing",
+           reached + 1 < SB_TRACE_LEVELS ? json_string(sb_level_next(level).text) : json_null());
+    SB_PUT(d, "head", head_json(head_of(r)));
+    SB_PUT(d, "steps", c->steps);
+    SB_PUT(d, "sequences", c->sequences);
+    SB_PUT(d, "prefixes", c->prefixes);
+    SB_PUT(d, "sampling", c->samplings ? sb_sampling_json(&c->first_sampling) : json_null());
+    SB_PUT(d, "orphans", c->orphans);
+    SB_PUT(d, "rows", rows_json(c));
+    SB_PUT(d, "rounds",
+           json_pack("{s:I,s:I,s:I}", "count", (json_int_t)c->rounds, "drafted",
+                     (json_int_t)c->drafted, "accepted", (json_int_t)c->accepted));
+    SB_PUT(d, "taps",
+           json_pack("{s:I,s:I,s:o}", "count", (json_int_t)c->arrays, "with_values",
+                     (json_int_t)c->with_data, "values_of", kept_json(c)));
+    SB_PUT(d, "states",
+           json_pack("{s:I,s:I,s:I}", "count", (json_int_t)c->states, "pieces",
+                     (json_int_t)c->pieces, "with_values", (json_int_t)c->pieces_with_data));
+    SB_PUT(d, "not_finite", c->not_finite);
+    SB_PUT(d, "constant", c->constant);
+    SB_PUT(d, "unknown", c->unknown);
+    SB_PUT(d, "found", found);
+    SB_PUT(d, "findings", findings_json(r));
     return sb_print_document(d, err);
 }
 

@@ -110,7 +110,7 @@ static json_t *words_json(const char *const *words)
 {
     json_t *out = json_array();
     for (size_t i = 0; words && words[i]; i++)
-        json_array_append_new(out, json_string(words[i]));
+        SB_ADD(out, words[i]);
     return out;
 }
 
@@ -120,7 +120,7 @@ static json_t *split_json(const char *text)
     json_t *out = json_array();
     while (text && *text) {
         size_t n = strcspn(text, " ");
-        json_array_append_new(out, json_stringn(text, n));
+        SB_ADD(out, json_stringn(text, n));
         text += n + strspn(text + n, " ");
     }
     return out;
@@ -131,20 +131,30 @@ static json_t *op_json(const sb_gate_op *op)
     json_t *params = json_array();
     for (size_t i = 0; i < op->param_count; i++) {
         const sb_gate_param *p = &op->params[i];
-        json_array_append_new(params, json_pack("{s:s,s:I,s:I,s:I,s:s}", "name", p->name, "value",
-                                                (json_int_t)p->value, "least", (json_int_t)p->least,
-                                                "most", (json_int_t)p->most, "help", p->help));
+        json_t *row = json_object();
+        SB_PUT(row, "name", p->name);
+        SB_PUT(row, "value", p->value);
+        SB_PUT(row, "least", p->least);
+        SB_PUT(row, "most", p->most);
+        SB_PUT(row, "help", p->help);
+        SB_ADD(params, row);
     }
-    return json_pack("{s:s,s:s,s:s,s:o,s:o,s:o,s:o}", "name", op->name, "clause", op->clause,
-                     "what", op->what, "params", params, "formats", words_json(op->formats),
-                     "shapes", words_json(op->shapes), "not_regimes", split_json(op->not_regimes));
+    json_t *out = json_object();
+    SB_PUT(out, "name", op->name);
+    SB_PUT(out, "clause", op->clause);
+    SB_PUT(out, "what", op->what);
+    SB_PUT(out, "params", params);
+    SB_PUT(out, "formats", words_json(op->formats));
+    SB_PUT(out, "shapes", words_json(op->shapes));
+    SB_PUT(out, "not_regimes", split_json(op->not_regimes));
+    return out;
 }
 
 static json_t *shape_json(unsigned rank, const uint64_t *shape)
 {
     json_t *out = json_array();
     for (unsigned d = 0; d < rank; d++)
-        json_array_append_new(out, json_integer((json_int_t)shape[d]));
+        SB_ADD(out, shape[d]);
     return out;
 }
 
@@ -153,21 +163,25 @@ static void members_json(json_t *d, const sb_gate_case *c)
     json_t *inputs = json_array(), *outputs = json_array();
     for (size_t i = 0; i < c->arrays; i++) {
         const sb_gate_array *a = &c->array[i];
-        json_array_append_new(inputs, json_pack("{s:s,s:s,s:o,s:s}", "name", a->name, "dtype",
-                                                sb_dtype_name(a->dtype), "shape",
-                                                shape_json(a->rank, a->shape), "axes",
-                                                a->axes ? a->axes : ""));
+        json_t *row = json_object();
+        SB_PUT(row, "name", a->name);
+        SB_PUT(row, "dtype", sb_dtype_name(a->dtype));
+        SB_PUT(row, "shape", shape_json(a->rank, a->shape));
+        SB_PUT(row, "axes", a->axes ? a->axes : "");
+        SB_ADD(inputs, row);
     }
     for (size_t i = 0; i < c->outputs; i++) {
         const sb_gate_output *o = &c->output[i];
-        json_array_append_new(outputs, json_pack("{s:s,s:s,s:o,s:s}", "name", o->name, "kind",
-                                                 o->kind == SB_GATE_CHOICES ? "choices" : "values",
-                                                 "shape", shape_json(o->rank, o->shape), "axes",
-                                                 o->axes ? o->axes : ""));
+        json_t *row = json_object();
+        SB_PUT(row, "name", o->name);
+        SB_PUT(row, "kind", o->kind == SB_GATE_CHOICES ? "choices" : "values");
+        SB_PUT(row, "shape", shape_json(o->rank, o->shape));
+        SB_PUT(row, "axes", o->axes ? o->axes : "");
+        SB_ADD(outputs, row);
     }
-    json_object_set_new(d, "format", json_string(c->format));
-    json_object_set_new(d, "inputs", inputs);
-    json_object_set_new(d, "outputs", outputs);
+    SB_PUT(d, "format", c->format);
+    SB_PUT(d, "inputs", inputs);
+    SB_PUT(d, "outputs", outputs);
 }
 
 static sb_status list_json(const sb_gate_case *c, sb_error *err)
@@ -176,16 +190,21 @@ static sb_status list_json(const sb_gate_case *c, sb_error *err)
            *ariths = json_array();
     for (size_t i = 0; i < sb_gate_op_count(); i++)
         if (!c || sb_gate_op_at(i) == c->op)
-            json_array_append_new(ops, op_json(sb_gate_op_at(i)));
-    for (int i = 0; i < SB_GATE_REGIMES; i++)
-        json_array_append_new(regimes,
-                              json_pack("{s:s,s:s}", "name", sb_gate_regime_name((sb_gate_regime)i),
-                                        "help", sb_gate_regime_help((sb_gate_regime)i)));
+            SB_ADD(ops, op_json(sb_gate_op_at(i)));
+    for (int i = 0; i < SB_GATE_REGIMES; i++) {
+        json_t *row = json_object();
+        SB_PUT(row, "name", sb_gate_regime_name((sb_gate_regime)i));
+        SB_PUT(row, "help", sb_gate_regime_help((sb_gate_regime)i));
+        SB_ADD(regimes, row);
+    }
     for (size_t i = 0; i < sb_gate_arith_count(); i++) {
         sb_gate_arith ar;
-        if (!sb_gate_arith_at(i, &ar))
-            json_array_append_new(
-                ariths, json_pack("{s:s,s:s}", "name", ar.name, "help", sb_gate_arith_help(i)));
+        if (!sb_gate_arith_at(i, &ar)) {
+            json_t *row = json_object();
+            SB_PUT(row, "name", ar.name);
+            SB_PUT(row, "help", sb_gate_arith_help(i));
+            SB_ADD(ariths, row);
+        }
     }
     int bad = json_object_set_new(d, "ops", ops) | json_object_set_new(d, "regimes", regimes) |
               json_object_set_new(d, "ariths", ariths);
@@ -360,8 +379,8 @@ static sb_status write_batches(const request *r, const plan *p, sb_error *err)
         return status;
     if (r->as_json) {
         json_t *d = sb_document("vectors");
-        json_object_set_new(d, "folder", json_string(SB_SHOW(r->output)));
-        json_object_set_new(d, "batches", json_integer((json_int_t)files));
+        SB_PUT(d, "folder", SB_SHOW(r->output));
+        SB_PUT(d, "batches", files);
         return sb_print_document(d, err);
     }
     printf("%zu files in %s\n", files, SB_SHOW(r->output));
@@ -381,10 +400,14 @@ static sb_status say_written(const sb_gate_case *c, const char *written, const c
         printf("%s  %s  %" PRIu64 " bytes\n", digest.hex, SB_SHOW(path), bytes);
         return SB_OK;
     }
-    json_t *one =
-        json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "path", path, "op", c->op->name, "format",
-                  c->format, "regime", sb_gate_regime_name(c->regime), "shape",
-                  sb_gate_shape_of(c).text, "digest", digest.hex, "bytes", (json_int_t)bytes);
+    json_t *one = json_object();
+    SB_PUT(one, "path", path);
+    SB_PUT(one, "op", c->op->name);
+    SB_PUT(one, "format", c->format);
+    SB_PUT(one, "regime", sb_gate_regime_name(c->regime));
+    SB_PUT(one, "shape", sb_gate_shape_of(c).text);
+    SB_PUT(one, "digest", digest.hex);
+    SB_PUT(one, "bytes", bytes);
     if (json_array_append_new(files, one))
         return sb_fail(err, SB_ERR_MEMORY, "%s: its path is not UTF-8, or memory is exhausted",
                        SB_SHOW(path));
@@ -438,11 +461,11 @@ static sb_status write_plan(const request *r, const plan *p, sb_error *err)
                    sb_s(p->excluded), p->excluded == 1 ? "is" : "are");
         return status;
     }
-    json_object_set_new(d, "input", json_string(sb_dtype_name(r->dtype)));
-    json_object_set_new(d, "arith", json_string(r->ar.name));
-    json_object_set_new(d, "seed", json_sprintf("%" PRIu64, r->seed));
-    json_object_set_new(d, "excluded_regimes", json_integer((json_int_t)p->excluded));
-    json_object_set_new(d, "files", files);
+    SB_PUT(d, "input", sb_dtype_name(r->dtype));
+    SB_PUT(d, "arith", r->ar.name);
+    SB_PUT(d, "seed", json_sprintf("%" PRIu64, r->seed));
+    SB_PUT(d, "excluded_regimes", p->excluded);
+    SB_PUT(d, "files", files);
     if (!status)
         return sb_print_document(d, err);
     json_decref(d);

@@ -76,10 +76,13 @@ sb_status sb_dumped_kinds(int as_json, sb_error *err)
 {
     if (as_json) {
         json_t *document = sb_document("trace"), *rows = json_array();
-        for (size_t i = 0; i < sb_dump_count(); i++)
-            json_array_append_new(rows, json_pack("{s:s,s:s}", "name", sb_dump_at(i)->name, "what",
-                                                  sb_dump_at(i)->what));
-        json_object_set_new(document, "kinds", rows);
+        for (size_t i = 0; i < sb_dump_count(); i++) {
+            json_t *row = json_object();
+            SB_PUT(row, "name", sb_dump_at(i)->name);
+            SB_PUT(row, "what", sb_dump_at(i)->what);
+            SB_ADD(rows, row);
+        }
+        SB_PUT(document, "kinds", rows);
         return sb_print_document(document, err);
     }
     for (size_t i = 0; i < sb_dump_count(); i++)

@@ -21,30 +21,31 @@ json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
 {
     json_t *digests = json_array(), *rounds = json_array();
     for (size_t i = 0; i < g->count; i++)
-        json_array_append_new(digests, json_string(g->logits[i].hex));
+        SB_ADD(digests, g->logits[i].hex);
     json_t *out = json_pack("{s:o,s:o,s:{s:s,s:s?}}", "tokens", sb_ids_json(g->tokens, g->count),
                             "logits_digest", digests, "state_digest", "target", g->target.hex,
                             "mtp", g->has_mtp ? g->mtp.hex : NULL);
     if (g->kernels)
-        json_object_set_new(out, "step", json_boolean(g->stepped));
+        SB_PUT(out, "step", json_boolean(g->stepped));
     if (g->kernels && *g->why)
-        json_object_set_new(out, "step_refused", json_string(g->why));
+        SB_PUT(out, "step_refused", g->why);
     if (tokenizer)
-        json_object_set_new(out, "text", sb_prompt_text(tokenizer, g->tokens, g->count));
+        SB_PUT(out, "text", sb_prompt_text(tokenizer, g->tokens, g->count));
     for (size_t i = 0; i < g->round_count && g->speculative; i++) {
         const sb_round *r = &g->rounds[i];
-        json_array_append_new(rounds, json_pack("{s:o,s:I,s:o}", "drafted",
-                                                sb_ids_json(r->drafts, r->drafted), "accepted",
-                                                (json_int_t)r->accepted, "emitted",
-                                                sb_ids_json(r->tokens, r->emitted)));
+        json_t *row = json_object();
+        SB_PUT(row, "drafted", sb_ids_json(r->drafts, r->drafted));
+        SB_PUT(row, "accepted", r->accepted);
+        SB_PUT(row, "emitted", sb_ids_json(r->tokens, r->emitted));
+        SB_ADD(rounds, row);
     }
     if (!g->speculative) {
         json_decref(rounds);
         return out;
     }
     sb_acceptance_counts counts = count_rounds(g);
-    json_object_set_new(out, "rounds", rounds);
-    json_object_set_new(out, "acceptance", sb_acceptance_json(&counts));
+    SB_PUT(out, "rounds", rounds);
+    SB_PUT(out, "acceptance", sb_acceptance_json(&counts));
     return out;
 }
 

@@ -7,8 +7,8 @@
 
 #include "ref/base/mem.h"
 #include "ref/model/layers.h"
-#include "tools/cli/cli.h"
 #include "tools/check/hash/laws.h"
+#include "tools/cli/cli.h"
 #include "tools/report/part/document.h"
 
 enum { KIND = 128 };
@@ -16,7 +16,7 @@ enum { KIND = 128 };
 static json_int_t add_to(json_t *object, const char *key, uint64_t more)
 {
     json_int_t sum = json_integer_value(json_object_get(object, key)) + (json_int_t)more;
-    json_object_set_new(object, key, json_integer(sum));
+    SB_PUT(object, key, sum);
     return sum;
 }
 
@@ -36,7 +36,7 @@ static sb_status add_container(void *ctx, const char *name, const sb_found *foun
     if (!row) {
         row = json_pack("{s:s,s:s,s:i,s:i}", "layers", kind, "container",
                         sb_container_name(found->container), "count", 0, "bytes", 0);
-        json_object_set_new(rows, key, row);
+        SB_PUT(rows, key, row);
     }
     add_to(row, "count", found->experts ? found->experts : 1);
     add_to(row, "bytes", bytes);
@@ -144,10 +144,9 @@ static json_t *pairs_json(const sb_law_counts *c)
     for (unsigned p = 0; p < SB_LAW_PAIRS; p++) {
         sb_law a = SB_LAW_exact, b = SB_LAW_exact;
         sb_law_pair(p, &a, &b);
-        json_array_append_new(out,
-                              json_pack("{s:[ss],s:I,s:I,s:I}", "laws", sb_law_name(a),
-                                        sb_law_name(b), "f32", (json_int_t)c->f32[p], "bf16",
-                                        (json_int_t)c->bf16[p], "max_ulp", (json_int_t)c->ulp[p]));
+        SB_ADD(out, json_pack("{s:[ss],s:I,s:I,s:I}", "laws", sb_law_name(a), sb_law_name(b), "f32",
+                              (json_int_t)c->f32[p], "bf16", (json_int_t)c->bf16[p], "max_ulp",
+                              (json_int_t)c->ulp[p]));
     }
     return out;
 }
@@ -171,12 +170,14 @@ static sb_status count_piece(void *ctx, const sb_piece *piece, sb_error *err)
     add_counts(g, differ, &counts);
     if (differ)
         add_counts(&l->all, 1, &counts);
-    if (l->rows)
-        json_array_append_new(l->rows,
-                              json_pack("{s:s,s:s,s:I,s:o}", "name", piece->name, "container",
-                                        sb_container_name(piece->found->container), "values",
-                                        (json_int_t)counts.values, "pairs",
-                                        differ ? pairs_json(&counts) : json_null()));
+    if (l->rows) {
+        json_t *row = json_object();
+        SB_PUT(row, "name", piece->name);
+        SB_PUT(row, "container", sb_container_name(piece->found->container));
+        SB_PUT(row, "values", counts.values);
+        SB_PUT(row, "pairs", differ ? pairs_json(&counts) : json_null());
+        SB_ADD(l->rows, row);
+    }
     return SB_OK;
 }
 
@@ -246,11 +247,13 @@ static json_t *groups_json(const laws *l)
     json_t *out = json_array();
     for (size_t i = 0; i < l->count; i++) {
         const group *g = &l->groups[i];
-        json_array_append_new(out, json_pack("{s:s,s:s,s:I,s:I,s:o}", "layers", g->kind,
-                                             "container", sb_container_name(g->container),
-                                             "matrices", (json_int_t)g->matrices, "values",
-                                             (json_int_t)g->counts.values, "pairs",
-                                             g->differ ? pairs_json(&g->counts) : json_null()));
+        json_t *row = json_object();
+        SB_PUT(row, "layers", g->kind);
+        SB_PUT(row, "container", sb_container_name(g->container));
+        SB_PUT(row, "matrices", g->matrices);
+        SB_PUT(row, "values", g->counts.values);
+        SB_PUT(row, "pairs", g->differ ? pairs_json(&g->counts) : json_null());
+        SB_ADD(out, row);
     }
     return out;
 }
@@ -258,11 +261,10 @@ static json_t *groups_json(const laws *l)
 static sb_status print_document(laws *l, sb_error *err)
 {
     json_t *document = sb_document("info");
-    json_object_set_new(document, "kinds", groups_json(l));
-    json_object_set_new(document, "total",
-                        json_pack("{s:I,s:I,s:o}", "matrices", (json_int_t)l->all.matrices,
-                                  "values", (json_int_t)l->all.counts.values, "pairs",
-                                  pairs_json(&l->all.counts)));
+    SB_PUT(document, "kinds", groups_json(l));
+    SB_PUT(document, "total",
+           json_pack("{s:I,s:I,s:o}", "matrices", (json_int_t)l->all.matrices, "values",
+                     (json_int_t)l->all.counts.values, "pairs", pairs_json(&l->all.counts)));
     json_object_set(document, "matrices", l->rows);
     return sb_print_document(document, err);
 }

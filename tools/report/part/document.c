@@ -29,6 +29,11 @@ sb_status sb_print_end(const char *what, sb_error *err)
                : sb_fail(err, SB_ERR_IO, "the %s could not be written to stdout", what);
 }
 
+json_t *sb_value_real(double value)
+{
+    return value - value == 0 ? json_real(value) : json_null();
+}
+
 json_t *sb_value_text(const char *text)
 {
     if (!text)

@@ -28,6 +28,9 @@ sb_status sb_print_document(json_t *document, sb_error *err);
 /* The end of a text on stdout. SB_ERR_IO if some of it could not be written. what: "report" */
 sb_status sb_print_end(const char *what, sb_error *err);
 
+/* null for an infinity and for NaN, which JSON lacks. */
+json_t *sb_value_real(double value);
+
 /* null for NULL. Text that is no UTF-8 is shown as SB_SHOW shows it. */
 json_t *sb_value_text(const char *text);
 
@@ -56,7 +59,7 @@ static inline json_t *sb_value_given(json_t *value)
 /* clang-format off */
 #define SB_JSON(value)                                                                             \
     _Generic((value), char *: sb_value_text, const char *: sb_value_text, json_t *: sb_value_given,   \
-             double: json_real, float: json_real, int: sb_value_signed, long: sb_value_signed,       \
+             double: sb_value_real, float: sb_value_real, int: sb_value_signed, long: sb_value_signed,       \
              long long: sb_value_signed, default: sb_value_unsigned)(value)
 /* clang-format on */
 

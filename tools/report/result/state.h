@@ -1,6 +1,6 @@
 /* state_show.h - the output of `samebit state` for one file, and for two. */
-#ifndef SB_CLI_STATE_SHOW_H
-#define SB_CLI_STATE_SHOW_H
+#ifndef SB_REPORT_STATE_H
+#define SB_REPORT_STATE_H
 
 #include <jansson.h>
 

@@ -7,7 +7,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
 #include "ref/container/json_out.h"
-#include "tools/cli/judge_show.h"
+#include "tools/report/result/judge.h"
 #include "tools/report/diff/diff.h"
 #include "tools/report/diff/html.h"
 #include "tools/report/part/document.h"

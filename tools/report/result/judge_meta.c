@@ -1,6 +1,5 @@
 /* judge_meta.c - the output of `samebit judge --metamorphic`. */
-#include "tools/cli/cli.h"
-#include "tools/cli/judge_show.h"
+#include "tools/report/result/judge.h"
 #include "tools/report/part/document.h"
 #include "tools/report/part/xml.h"
 
@@ -20,23 +19,18 @@ void sb_judge_meta_text(const sb_gate_meta *m, FILE *out)
 json_t *sb_judge_meta_json(const sb_gate_meta *m)
 {
     json_t *d = sb_document("judge"), *rows = json_array();
-    int bad = !d || !rows;
-    for (int k = 0; k < SB_GATE_METAS && !bad; k++) {
-        const sb_gate_meta_row *row = &m->row[k];
-        bad |= json_array_append_new(rows,
-                                     json_pack("{s:s,s:s,s:I,s:s}", "name",
-                                               sb_gate_meta_name((sb_gate_meta_kind)k), "verdict",
-                                               sb_verdict_name(row->verdict), "calls",
-                                               (json_int_t)row->calls, "words", row->words)) != 0;
+    for (int k = 0; k < SB_GATE_METAS; k++) {
+        json_t *row = json_object();
+        SB_PUT(row, "name", sb_gate_meta_name((sb_gate_meta_kind)k));
+        SB_PUT(row, "verdict", sb_verdict_name(m->row[k].verdict));
+        SB_PUT(row, "calls", m->row[k].calls);
+        SB_PUT(row, "words", m->row[k].words);
+        SB_ADD(rows, row);
     }
-    bad |= json_object_set_new(d, "verdict", json_string(sb_verdict_name(m->verdict))) != 0;
-    bad |= json_object_set_new(d, "words", json_string(m->words)) != 0;
-    bad |= json_object_set(d, "variants", rows) != 0;
-    json_decref(rows);
-    if (!bad)
-        return d;
-    json_decref(d);
-    return NULL;
+    SB_PUT(d, "verdict", sb_verdict_name(m->verdict));
+    SB_PUT(d, "words", m->words);
+    SB_PUT(d, "variants", rows);
+    return d;
 }
 
 static int fails(const sb_gate_meta *m, int k)

@@ -1,4 +1,4 @@
-#include "tools/cli/bench_show.h"
+#include "tools/report/result/bench.h"
 
 #include <stdio.h>
 
@@ -173,25 +173,32 @@ void sb_bench_print_worst(const sb_worst_report *r, const sb_bench_options *o)
 
 static json_t *noise(sb_bench_noise n)
 {
-    return json_pack("{s:f,s:f,s:f}", "median", n.median, "least", n.least, "most", n.most);
+    json_t *out = json_object();
+    SB_PUT(out, "median", n.median);
+    SB_PUT(out, "least", n.least);
+    SB_PUT(out, "most", n.most);
+    return out;
 }
 
 static json_t *line_json(const sb_bench_line *l)
 {
-    json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:o}", "op", sb_bench_kind_name(l->kind), "weights",
-                          l->format, "calls", (json_int_t)l->calls, "bytes", (json_int_t)l->bytes,
-                          "seconds", noise(l->seconds));
+    json_t *o = json_object();
+    SB_PUT(o, "op", sb_bench_kind_name(l->kind));
+    SB_PUT(o, "weights", l->format);
+    SB_PUT(o, "calls", l->calls);
+    SB_PUT(o, "bytes", l->bytes);
+    SB_PUT(o, "seconds", noise(l->seconds));
     if (l->bytes && l->seconds.median > 0) {
-        json_object_set_new(o, "gb_per_s", json_real(1e-9 * (double)l->bytes / l->seconds.median));
-        json_object_set_new(o, "share_of_stream", json_real(l->share_of_stream));
+        SB_PUT(o, "gb_per_s", 1e-9 * (double)l->bytes / l->seconds.median);
+        SB_PUT(o, "share_of_stream", l->share_of_stream);
     }
     if (l->tried) {
-        json_object_set_new(o, "outputs_tried", json_integer((json_int_t)l->tried));
-        json_object_set_new(o, "fallback_rate", json_real(rate(l->sent, l->tried)));
-        json_object_set_new(o, "exact_rate", json_real(rate(l->exact, l->tried)));
+        SB_PUT(o, "outputs_tried", l->tried);
+        SB_PUT(o, "fallback_rate", rate(l->sent, l->tried));
+        SB_PUT(o, "exact_rate", rate(l->exact, l->tried));
     }
     if (l->integers)
-        json_object_set_new(o, "outputs_of_integers", json_integer((json_int_t)l->integers));
+        SB_PUT(o, "outputs_of_integers", l->integers);
     return o;
 }
 
@@ -200,37 +207,47 @@ static json_t *decode_json(const sb_bench_decode *d, const sb_bench_options *o)
     uint64_t tried = 0, sent = 0, exact = 0, integers = 0;
     json_t *ops = json_array();
     for (size_t i = 0; i < d->count; i++) {
-        json_array_append_new(ops, line_json(&d->lines[i]));
+        SB_ADD(ops, line_json(&d->lines[i]));
         tried += d->lines[i].tried;
         sent += d->lines[i].sent;
         exact += d->lines[i].exact;
         integers += d->lines[i].integers;
     }
-    json_t *out = json_pack(
-        "{s:i,s:o,s:o,s:I,s:f,s:f,s:f,s:f,s:I,s:I,s:f,s:f,s:o}", "threads", (int)d->threads,
-        "stream_bytes_per_s", noise(d->stream), "token_seconds", noise(d->token), "bytes",
-        (json_int_t)d->bytes, "gb_per_s", 1e-9 * (double)d->bytes / d->token.median,
-        "share_of_stream", (double)d->bytes / d->token.median / d->stream.median, "tokens_per_s",
-        1 / d->token.median, "tokens_per_s_extrapolated", 1 / d->whole.median, "outputs_tried",
-        (json_int_t)tried, "outputs_of_integers", (json_int_t)integers, "fallback_rate",
-        rate(sent, tried), "exact_rate", rate(exact, tried), "ops", ops);
+    json_t *out = json_object();
+    SB_PUT(out, "threads", d->threads);
+    SB_PUT(out, "stream_bytes_per_s", noise(d->stream));
+    SB_PUT(out, "token_seconds", noise(d->token));
+    SB_PUT(out, "bytes", d->bytes);
+    SB_PUT(out, "gb_per_s", 1e-9 * (double)d->bytes / d->token.median);
+    SB_PUT(out, "share_of_stream", (double)d->bytes / d->token.median / d->stream.median);
+    SB_PUT(out, "tokens_per_s", 1 / d->token.median);
+    SB_PUT(out, "tokens_per_s_extrapolated", 1 / d->whole.median);
+    SB_PUT(out, "outputs_tried", tried);
+    SB_PUT(out, "outputs_of_integers", integers);
+    SB_PUT(out, "fallback_rate", rate(sent, tried));
+    SB_PUT(out, "exact_rate", rate(exact, tried));
+    SB_PUT(out, "ops", ops);
     if (o->prefill) {
-        json_object_set_new(out, "prefill_tokens_per_s", noise(d->prefill));
-        json_object_set_new(out, "prefill_over_decode",
-                            json_real(d->prefill.median * d->token.median));
+        SB_PUT(out, "prefill_tokens_per_s", noise(d->prefill));
+        SB_PUT(out, "prefill_over_decode", d->prefill.median * d->token.median);
     }
     return out;
 }
 
 static json_t *versus_json(const sb_bench_versus *v)
 {
-    return json_pack("{s:s,s:b,s:i,s:I,s:o,s:o,s:f,s:f,s:f,s:f}", "format",
-                     sb_f32_kind_name(v->kind), "input_quantized", v->quantized_input, "threads",
-                     (int)v->threads, "bytes", (json_int_t)v->bytes, "ratio", noise(v->ratio),
-                     "cpu_ratio", noise(v->cpu_ratio), "exact_gb_per_s",
-                     1e-9 * (double)v->bytes / v->exact.median, "f32_gb_per_s",
-                     1e-9 * (double)v->bytes / v->plain.median, "exact_share_of_stream",
-                     v->exact_share, "f32_share_of_stream", v->plain_share);
+    json_t *out = json_object();
+    SB_PUT(out, "format", sb_f32_kind_name(v->kind));
+    SB_PUT(out, "input_quantized", json_boolean(v->quantized_input));
+    SB_PUT(out, "threads", v->threads);
+    SB_PUT(out, "bytes", v->bytes);
+    SB_PUT(out, "ratio", noise(v->ratio));
+    SB_PUT(out, "cpu_ratio", noise(v->cpu_ratio));
+    SB_PUT(out, "exact_gb_per_s", 1e-9 * (double)v->bytes / v->exact.median);
+    SB_PUT(out, "f32_gb_per_s", 1e-9 * (double)v->bytes / v->plain.median);
+    SB_PUT(out, "exact_share_of_stream", v->exact_share);
+    SB_PUT(out, "f32_share_of_stream", v->plain_share);
+    return out;
 }
 
 /* Adds the ratios of each format with the most threads. */
@@ -238,13 +255,12 @@ static void put_ratios(const sb_bench_report *r, json_t *document)
 {
     json_t *list = json_array(), *ratios = json_object();
     for (size_t i = 0; i < r->versus_count; i++) {
-        json_array_append_new(list, versus_json(&r->versus[i]));
-        json_object_set_new(ratios, sb_f32_kind_name(r->versus[i].kind),
-                            json_real(r->versus[i].ratio.median));
+        SB_ADD(list, versus_json(&r->versus[i]));
+        SB_PUT(ratios, sb_f32_kind_name(r->versus[i].kind), r->versus[i].ratio.median);
     }
-    json_object_set_new(document, "f32_kernels", json_string(r->f32_kernels));
-    json_object_set_new(document, "exact_over_f32", ratios);
-    json_object_set_new(document, "versus", list);
+    SB_PUT(document, "f32_kernels", r->f32_kernels);
+    SB_PUT(document, "exact_over_f32", ratios);
+    SB_PUT(document, "versus", list);
 }
 
 static json_t *blas_json(const sb_bench_report *r, const sb_bench_options *o)
@@ -252,13 +268,16 @@ static json_t *blas_json(const sb_bench_report *r, const sb_bench_options *o)
     json_t *list = json_array();
     for (size_t i = 0; i < r->blas_count; i++) {
         const sb_bench_blas *b = &r->blas[i];
-        json_t *one = json_pack("{s:i,s:o,s:o}", "threads", (int)b->threads, "sgemv_bytes_per_s",
-                                noise(b->sgemv), "dgemv_bytes_per_s", noise(b->dgemv));
-        if (o->prefill)
-            json_object_update_new(
-                one, json_pack("{s:o,s:f}", "sgemm_seconds", noise(b->sgemm), "prefill_over_sgemm",
-                               (double)o->prefill / r->decode[i].prefill.median / b->sgemm.median));
-        json_array_append_new(list, one);
+        json_t *one = json_object();
+        SB_PUT(one, "threads", b->threads);
+        SB_PUT(one, "sgemv_bytes_per_s", noise(b->sgemv));
+        SB_PUT(one, "dgemv_bytes_per_s", noise(b->dgemv));
+        if (o->prefill) {
+            SB_PUT(one, "sgemm_seconds", noise(b->sgemm));
+            SB_PUT(one, "prefill_over_sgemm",
+                   (double)o->prefill / r->decode[i].prefill.median / b->sgemm.median);
+        }
+        SB_ADD(list, one);
     }
     return list;
 }
@@ -267,26 +286,25 @@ void sb_bench_json(const sb_bench_report *r, const sb_bench_options *o, json_t *
 {
     json_t *runs = json_array();
     for (size_t i = 0; i < r->decode_count; i++)
-        json_array_append_new(runs, decode_json(&r->decode[i], o));
-    json_object_set_new(document, "kernels", json_string(sb_dot_selected()));
-    json_object_set_new(document, "compared", json_integer((json_int_t)r->compared));
-    json_object_set_new(document, "layers", json_integer((json_int_t)r->layers));
-    json_object_set_new(document, "tokens", json_integer((json_int_t)o->tokens));
-    json_object_set_new(document, "context", json_integer((json_int_t)o->context));
-    json_object_set_new(document, "prefill", json_integer((json_int_t)o->prefill));
-    json_object_set_new(document, "extrapolated_to_layers", json_integer((json_int_t)o->layers));
-    json_object_set_new(document, "peak_bytes", json_integer((json_int_t)r->peak_bytes));
-    json_object_set_new(document, "weight_bytes", json_integer((json_int_t)r->weight_bytes));
-    json_object_set_new(document, "stream_array_bytes", json_integer((json_int_t)r->stream_bytes));
-    json_object_set_new(document, "runs", runs);
+        SB_ADD(runs, decode_json(&r->decode[i], o));
+    SB_PUT(document, "kernels", sb_dot_selected());
+    SB_PUT(document, "compared", r->compared);
+    SB_PUT(document, "layers", r->layers);
+    SB_PUT(document, "tokens", o->tokens);
+    SB_PUT(document, "context", o->context);
+    SB_PUT(document, "prefill", o->prefill);
+    SB_PUT(document, "extrapolated_to_layers", o->layers);
+    SB_PUT(document, "peak_bytes", r->peak_bytes);
+    SB_PUT(document, "weight_bytes", r->weight_bytes);
+    SB_PUT(document, "stream_array_bytes", r->stream_bytes);
+    SB_PUT(document, "runs", runs);
     if (r->decode_count > 1)
-        json_object_set_new(
-            document, "scaling",
-            json_real(r->decode[0].token.median / r->decode[r->decode_count - 1].token.median));
+        SB_PUT(document, "scaling",
+               r->decode[0].token.median / r->decode[r->decode_count - 1].token.median);
     if (r->versus_count)
         put_ratios(r, document);
     if (r->blas_count)
-        json_object_set_new(document, "blas", blas_json(r, o));
+        SB_PUT(document, "blas", blas_json(r, o));
 }
 
 void sb_bench_json_worst(const sb_worst_report *r, const sb_bench_options *o, json_t *document)
@@ -294,29 +312,29 @@ void sb_bench_json_worst(const sb_worst_report *r, const sb_bench_options *o, js
     json_t *list = json_array();
     for (size_t i = 0; i < r->count; i++) {
         const sb_worst_line *l = &r->lines[i];
-        json_t *one =
-            json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "weights", l->format, "family",
-                      sb_worst_family_name(l->family), "seconds_per_weight", noise(l->step),
-                      "times_normal", noise(l->step_times), "prompt_seconds_per_weight",
-                      noise(l->prompt), "prompt_times_normal", noise(l->prompt_times));
-        if (l->tried)
-            json_object_update_new(one,
-                                   json_pack("{s:I,s:f,s:f}", "outputs_tried", (json_int_t)l->tried,
-                                             "fallback_rate", rate(l->sent, l->tried), "exact_rate",
-                                             rate(l->exact, l->tried)));
-        json_array_append_new(list, one);
+        json_t *one = json_object();
+        SB_PUT(one, "weights", l->format);
+        SB_PUT(one, "family", sb_worst_family_name(l->family));
+        SB_PUT(one, "seconds_per_weight", noise(l->step));
+        SB_PUT(one, "times_normal", noise(l->step_times));
+        SB_PUT(one, "prompt_seconds_per_weight", noise(l->prompt));
+        SB_PUT(one, "prompt_times_normal", noise(l->prompt_times));
+        if (l->tried) {
+            SB_PUT(one, "outputs_tried", l->tried);
+            SB_PUT(one, "fallback_rate", rate(l->sent, l->tried));
+            SB_PUT(one, "exact_rate", rate(l->exact, l->tried));
+        }
+        SB_ADD(list, one);
     }
-    json_object_set_new(document, "kernels", json_string(sb_dot_selected()));
-    json_object_set_new(document, "compared", json_integer((json_int_t)r->compared));
-    json_object_set_new(document, "passes", json_integer((json_int_t)o->passes));
-    json_object_set_new(document, "rows", json_integer(SB_WORST_ROWS));
-    json_object_set_new(document, "columns", json_integer(SB_WORST_COLS));
-    json_object_set_new(document, "prompt", json_integer(SB_WORST_INPUTS));
-    json_object_set_new(document, "most_times_normal",
-                        json_real(sb_worst_of_steps(r)->step_times.median));
-    json_object_set_new(document, "most_prompt_times_normal",
-                        json_real(sb_worst_of_prompts(r)->prompt_times.median));
-    json_object_set_new(document, "worst", list);
+    SB_PUT(document, "kernels", sb_dot_selected());
+    SB_PUT(document, "compared", r->compared);
+    SB_PUT(document, "passes", o->passes);
+    SB_PUT(document, "rows", SB_WORST_ROWS);
+    SB_PUT(document, "columns", SB_WORST_COLS);
+    SB_PUT(document, "prompt", SB_WORST_INPUTS);
+    SB_PUT(document, "most_times_normal", sb_worst_of_steps(r)->step_times.median);
+    SB_PUT(document, "most_prompt_times_normal", sb_worst_of_prompts(r)->prompt_times.median);
+    SB_PUT(document, "worst", list);
 }
 
 /* --- on a busy machine ------------------------------------------------------------------------ */
@@ -335,9 +353,10 @@ void sb_bench_print_hogs(const sb_hogs_report *r)
 
 void sb_bench_json_hogs(const sb_hogs_report *r, json_t *document)
 {
-    json_object_update_new(
-        document, json_pack("{s:I,s:I,s:I,s:o,s:o,s:o}", "hogs", (json_int_t)r->hogs, "threads",
-                            (json_int_t)r->threads, "passes", (json_int_t)r->passes,
-                            "token_seconds", noise(r->many), "token_seconds_of_one_thread",
-                            noise(r->one), "ratio", noise(r->ratio)));
+    SB_PUT(document, "hogs", r->hogs);
+    SB_PUT(document, "threads", r->threads);
+    SB_PUT(document, "passes", r->passes);
+    SB_PUT(document, "token_seconds", noise(r->many));
+    SB_PUT(document, "token_seconds_of_one_thread", noise(r->one));
+    SB_PUT(document, "ratio", noise(r->ratio));
 }

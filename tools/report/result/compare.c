@@ -1,4 +1,4 @@
-#include "tools/cli/compare_show.h"
+#include "tools/report/result/compare.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include "ref/base/text.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
-#include "tools/cli/cli.h"
 #include "tools/report/part/document.h"
 
 void sb_compared_routes(const sb_pair *p, uint64_t total[2])
@@ -125,8 +124,13 @@ void sb_compared_card(const sb_compared *c)
 
 static json_t *rate(const sb_rate *r, const sb_interval *at)
 {
-    return json_pack("{s:I,s:I,s:f,s:f,s:f}", "count", (json_int_t)r->accepted, "of",
-                     (json_int_t)r->of, "rate", at->rate, "low", at->low, "high", at->high);
+    json_t *out = json_object();
+    SB_PUT(out, "count", r->accepted);
+    SB_PUT(out, "of", r->of);
+    SB_PUT(out, "rate", at->rate);
+    SB_PUT(out, "low", at->low);
+    SB_PUT(out, "high", at->high);
+    return out;
 }
 
 static json_t *routes(const uint64_t counts[2])
@@ -141,10 +145,10 @@ static json_t *flips(const sb_pair *p)
     json_t *out = json_array();
     for (size_t i = 0; i < p->flip_count; i++) {
         const sb_flip *f = &p->flips[i];
-        json_array_append_new(
-            out, json_pack("{s:I,s:I,s:{s:I,s:I},s:f}", "sequence", (json_int_t)f->sequence,
-                           "position", (json_int_t)f->position, "top", "a", (json_int_t)f->top[0],
-                           "b", (json_int_t)f->top[1], "margin", f->margin));
+        SB_ADD(out,
+               json_pack("{s:I,s:I,s:{s:I,s:I},s:f}", "sequence", (json_int_t)f->sequence,
+                         "position", (json_int_t)f->position, "top", "a", (json_int_t)f->top[0],
+                         "b", (json_int_t)f->top[1], "margin", f->margin));
     }
     return out;
 }
@@ -156,8 +160,8 @@ static json_t *kl_by_token(const sb_pair *p)
     for (size_t i = 0, at = 0; i < p->texts; i++) {
         json_t *text = json_array();
         for (; at < p->ends[i]; at++)
-            json_array_append_new(text, json_real(p->kl_at[at]));
-        json_array_append_new(out, text);
+            SB_ADD(text, p->kl_at[at]);
+        SB_ADD(out, text);
     }
     return out;
 }
@@ -167,12 +171,14 @@ static json_t *layers(const sb_pair *p)
     json_t *out = json_array();
     for (size_t i = 0; i < p->layer_count; i++) {
         const sb_pair_layer *l = &p->layers[i];
-        json_array_append_new(
-            out, json_pack("{s:s,s:o,s:o,s:o,s:o,s:o}", "name", l->name, "kl",
-                           p->mixed ? json_real(l->kl) : json_null(), "added",
-                           p->mixed ? json_real(l->added) : json_null(), "flips",
-                           p->mixed ? json_integer((json_int_t)l->flips) : json_null(), "routing",
-                           routes(l->routed), "routing_with_drift", routes(l->drifted)));
+        json_t *row = json_object();
+        SB_PUT(row, "name", l->name);
+        SB_PUT(row, "kl", SB_KNOWN(p->mixed, l->kl));
+        SB_PUT(row, "added", SB_KNOWN(p->mixed, l->added));
+        SB_PUT(row, "flips", SB_KNOWN(p->mixed, l->flips));
+        SB_PUT(row, "routing", routes(l->routed));
+        SB_PUT(row, "routing_with_drift", routes(l->drifted));
+        SB_ADD(out, row);
     }
     return out;
 }
@@ -184,7 +190,7 @@ static json_t *ranking(const sb_pair *p)
     if (ranks && p->mixed) {
         sb_pair_rank(p, ranks);
         for (size_t i = 0; i < p->layer_count; i++)
-            json_array_append_new(out, json_string(p->layers[ranks[i]].name));
+            SB_ADD(out, p->layers[ranks[i]].name);
     }
     if (!ranks)
         sb_json_lose();

@@ -6,7 +6,7 @@
 #include "ref/base/text.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
-#include "tools/cli/compare_show.h"
+#include "tools/report/result/compare.h"
 #include "tools/report/part/page.h"
 #include "tools/report/part/print.h"
 

@@ -1,10 +1,9 @@
-#include "tools/cli/judge_show.h"
+#include "tools/report/result/judge.h"
 
 #include <string.h>
 
 #include "ref/container/show.h"
 #include "ref/ops/knob.h"
-#include "tools/cli/cli.h"
 #include "tools/report/part/document.h"
 #include "tools/report/part/xml.h"
 
@@ -118,26 +117,25 @@ void sb_judge_text(const sb_judge_report *r, FILE *out)
 
 static json_t *change_json(const sb_judge_report *r)
 {
-    return json_pack("{s:s,s:I,s:I,s:I,s:O}", "file", SB_SHOW(r->baseline), "worse",
-                     (json_int_t)r->change->worse, "better", (json_int_t)r->change->better,
-                     "changed", (json_int_t)r->change->changed, "rows", r->change->rows);
+    json_t *out = json_object();
+    SB_PUT(out, "file", SB_SHOW(r->baseline));
+    SB_PUT(out, "worse", r->change->worse);
+    SB_PUT(out, "better", r->change->better);
+    SB_PUT(out, "changed", r->change->changed);
+    SB_PUT(out, "rows", json_incref(r->change->rows));
+    return out;
 }
 
 json_t *sb_judge_json(const sb_judge_report *r)
 {
     json_t *d = sb_document("judge"), *cases = json_array();
-    int bad = !d || !cases;
-    for (size_t i = 0; i < r->count && !bad; i++)
-        bad |= json_array_append_new(cases, sb_judge_case_json(&r->cases[i])) != 0;
-    bad |= json_object_set_new(d, "verdict", json_string(sb_verdict_name(r->verdict))) != 0;
-    bad |= json_object_set(d, "cases", cases) != 0;
-    json_decref(cases);
+    for (size_t i = 0; i < r->count; i++)
+        SB_ADD(cases, sb_judge_case_json(&r->cases[i]));
+    SB_PUT(d, "verdict", sb_verdict_name(r->verdict));
+    SB_PUT(d, "cases", cases);
     if (r->change)
-        bad |= json_object_set_new(d, "baseline", change_json(r)) != 0;
-    if (!bad)
-        return d;
-    json_decref(d);
-    return NULL;
+        SB_PUT(d, "baseline", change_json(r));
+    return d;
 }
 
 /* --- junit ------------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* bench_show.h - a report of `bench cpu` as tables and as JSON. */
-#ifndef SB_CLI_BENCH_SHOW_H
-#define SB_CLI_BENCH_SHOW_H
+#ifndef SB_REPORT_BENCH_H
+#define SB_REPORT_BENCH_H
 
 #include <jansson.h>
 

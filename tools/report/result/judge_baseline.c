@@ -1,10 +1,11 @@
-#include "tools/cli/judge_baseline.h"
+#include "tools/report/result/judge_baseline.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "ref/container/json.h"
 #include "ref/container/show.h"
+#include "tools/report/part/document.h"
 
 /* --- the earlier document --------------------------------------------------------------------- */
 
@@ -91,7 +92,10 @@ static int passes(const json_t *d)
 
 static sb_status say(sb_judge_change *c, const char *name, int worse, const char *what)
 {
-    json_t *row = json_pack("{s:s,s:b,s:s}", "name", name, "worse", worse, "what", what);
+    json_t *row = json_object();
+    SB_PUT(row, "name", name);
+    SB_PUT(row, "worse", json_boolean(worse));
+    SB_PUT(row, "what", what);
     return row && json_array_append_new(c->rows, row) == 0 ? SB_OK : SB_ERR_MEMORY;
 }
 

@@ -1,10 +1,10 @@
 /* judge_show.h - the output of `samebit judge`. */
-#ifndef SB_CLI_JUDGE_SHOW_H
-#define SB_CLI_JUDGE_SHOW_H
+#ifndef SB_REPORT_JUDGE_H
+#define SB_REPORT_JUDGE_H
 
 #include <stdio.h>
 
-#include "tools/cli/judge_baseline.h"
+#include "tools/report/result/judge_baseline.h"
 #include "tools/judge/gate/judged.h"
 #include "tools/judge/gate/meta.h"
 
@@ -24,14 +24,14 @@ typedef struct sb_judge_report {
 int sb_judge_change_fails(const sb_judge_report *report);
 
 void sb_judge_text(const sb_judge_report *report, FILE *out);
-json_t *sb_judge_json(const sb_judge_report *report);     /* NULL if memory is out */
+json_t *sb_judge_json(const sb_judge_report *report);
 json_t *sb_judge_case_json(const sb_gate_judged *judged); /* one of its cases */
 sb_status sb_judge_html(const sb_judge_report *report, const char *path, sb_error *err);
 sb_status sb_judge_junit(const sb_judge_report *report, const char *path, sb_error *err);
 
 /* The same for the metamorphic gate. */
 void sb_judge_meta_text(const sb_gate_meta *meta, FILE *out);
-json_t *sb_judge_meta_json(const sb_gate_meta *meta); /* NULL if memory is out */
+json_t *sb_judge_meta_json(const sb_gate_meta *meta);
 sb_status sb_judge_meta_html(const sb_gate_meta *meta, const sb_judge_report *report,
                              const char *path, sb_error *err); /* report: for its operands */
 sb_status sb_judge_meta_junit(const sb_gate_meta *meta, const char *path, sb_error *err);

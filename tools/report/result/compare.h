@@ -1,7 +1,7 @@
 /* compare_show.h - the result of samebit compare as text, as JSON, as a page, and as a
  * block for a model card. */
-#ifndef SB_CLI_COMPARE_SHOW_H
-#define SB_CLI_COMPARE_SHOW_H
+#ifndef SB_REPORT_COMPARE_H
+#define SB_REPORT_COMPARE_H
 
 #include <jansson.h>
 

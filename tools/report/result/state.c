@@ -1,4 +1,4 @@
-#include "tools/cli/state_show.h"
+#include "tools/report/result/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include "ref/container/show.h"
 #include "ref/ops/knob.h"
 #include "ref/state/compare.h"
-#include "tools/cli/cli.h"
 #include "tools/report/part/document.h"
 
 /* --- one file --------------------------------------------------------------------------------- */
@@ -33,7 +32,7 @@ static json_t *shape_json(const sb_piece *p)
 {
     json_t *shape = json_array();
     for (unsigned d = 0; d < p->rank; d++)
-        json_array_append_new(shape, json_integer((json_int_t)p->shape[d]));
+        SB_ADD(shape, p->shape[d]);
     return shape;
 }
 
@@ -46,8 +45,7 @@ static json_t *knobs_json(const sb_knobs *knobs)
 {
     json_t *object = json_object();
     for (unsigned k = 0; k < SB_KNOB_COUNT; k++)
-        json_object_set_new(object, sb_knob_name((sb_knob)k),
-                            json_string(sb_knob_value_name(knobs->value[k])));
+        SB_PUT(object, sb_knob_name((sb_knob)k), sb_knob_value_name(knobs->value[k]));
     return object;
 }
 
@@ -58,9 +56,12 @@ static json_t *pieces_json(const sb_state *state)
         sb_piece p = sb_state_piece(state, i);
         size_t elements = (size_t)sb_piece_elements(&p);
         sb_digest digest = sb_digest_f32(p.data, elements);
-        json_array_append_new(rows, json_pack("{s:s,s:o,s:I,s:s}", "name", p.name, "shape",
-                                              shape_json(&p), "bytes", (json_int_t)(4 * elements),
-                                              "digest", digest.hex));
+        json_t *row = json_object();
+        SB_PUT(row, "name", p.name);
+        SB_PUT(row, "shape", shape_json(&p));
+        SB_PUT(row, "bytes", (4 * elements));
+        SB_PUT(row, "digest", digest.hex);
+        SB_ADD(rows, row);
     }
     return rows;
 }
@@ -72,21 +73,20 @@ static sb_status show_json(const char *path, const sb_state_file *file, sb_error
     if (file->tokens) {
         tokens = json_array();
         for (uint64_t i = 0; i < s->position; i++)
-            json_array_append_new(tokens, json_integer((json_int_t)file->tokens[i]));
+            SB_ADD(tokens, file->tokens[i]);
     }
-    json_object_set_new(document, "file", json_string(path));
-    json_object_set_new(document, "position", json_integer((json_int_t)s->position));
-    json_object_set_new(document, "mtp_entries",
-                        s->has_mtp ? json_integer((json_int_t)s->mtp_entries) : json_null());
-    json_object_set_new(document, "checkpoint", json_string(file->checkpoint.hex));
-    json_object_set_new(document, "profile", json_string(file->profile));
-    json_object_set_new(document, "knobs", knobs_json(&file->knobs));
-    json_object_set_new(document, "kernels", json_boolean(file->kernels));
-    json_object_set_new(document, "tokens", tokens);
-    json_object_set_new(document, "state_digest",
-                        json_pack("{s:o,s:o}", "target", digest_json(&file->target), "mtp",
-                                  digest_json(&file->mtp)));
-    json_object_set_new(document, "pieces", pieces_json(s));
+    SB_PUT(document, "file", path);
+    SB_PUT(document, "position", s->position);
+    SB_PUT(document, "mtp_entries", SB_KNOWN(s->has_mtp, s->mtp_entries));
+    SB_PUT(document, "checkpoint", file->checkpoint.hex);
+    SB_PUT(document, "profile", file->profile);
+    SB_PUT(document, "knobs", knobs_json(&file->knobs));
+    SB_PUT(document, "kernels", json_boolean(file->kernels));
+    SB_PUT(document, "tokens", tokens);
+    SB_PUT(document, "state_digest",
+           json_pack("{s:o,s:o}", "target", digest_json(&file->target), "mtp",
+                     digest_json(&file->mtp)));
+    SB_PUT(document, "pieces", pieces_json(s));
     return sb_print_document(document, err);
 }
 
@@ -172,10 +172,14 @@ static json_t *diff_pieces_json(const sb_state *a, const sb_state *b, size_t cou
     for (size_t i = 0; i < count; i++) {
         sb_piece left = sb_state_piece(a, i), right = sb_state_piece(b, i);
         sb_piece_difference d = sb_piece_compare(&left, &right);
-        if (d.different)
-            json_array_append_new(rows, json_pack("{s:s,s:I,s:I,s:f}", "name", left.name,
-                                                  "compared", (json_int_t)d.compared, "different",
-                                                  (json_int_t)d.different, "largest", d.largest));
+        if (d.different) {
+            json_t *row = json_object();
+            SB_PUT(row, "name", left.name);
+            SB_PUT(row, "compared", d.compared);
+            SB_PUT(row, "different", d.different);
+            SB_PUT(row, "largest", d.largest);
+            SB_ADD(rows, row);
+        }
     }
     return rows;
 }
@@ -187,18 +191,16 @@ static sb_status diff_json(const char *const paths[2], const sb_state_file *cons
     json_t *document = sb_document("state"), *list = json_array();
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
         if (has_note(files[0], files[1], i))
-            json_array_append_new(list, json_string(notes[i]));
-    json_object_set_new(document, "verdict", json_string(d->differs ? "FAIL" : "IDENTICAL"));
-    json_object_set_new(document, "files", json_pack("[s,s]", paths[0], paths[1]));
-    json_object_set_new(document, "position",
-                        json_pack("[I,I]", (json_int_t)d->position[0], (json_int_t)d->position[1]));
-    json_object_set_new(document, "first", first_json(d));
-    json_object_set_new(document, "different", json_integer((json_int_t)d->different));
-    json_object_set_new(document, "pieces",
-                        diff_pieces_json(files[0]->state, files[1]->state, d->pieces));
-    json_object_set_new(document, "notes", list);
-    json_object_set_new(document, "message",
-                        d->differs ? json_string(sb_difference_show(d, &text)) : json_null());
+            SB_ADD(list, notes[i]);
+    SB_PUT(document, "verdict", d->differs ? "FAIL" : "IDENTICAL");
+    SB_PUT(document, "files", json_pack("[s,s]", paths[0], paths[1]));
+    SB_PUT(document, "position",
+           json_pack("[I,I]", (json_int_t)d->position[0], (json_int_t)d->position[1]));
+    SB_PUT(document, "first", first_json(d));
+    SB_PUT(document, "different", d->different);
+    SB_PUT(document, "pieces", diff_pieces_json(files[0]->state, files[1]->state, d->pieces));
+    SB_PUT(document, "notes", list);
+    SB_PUT(document, "message", SB_KNOWN(d->differs, sb_difference_show(d, &text)));
     return sb_print_document(document, err);
 }
 

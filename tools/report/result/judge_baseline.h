@@ -1,7 +1,7 @@
 /* judge_baseline.h - changes since an earlier judgement, from two documents of samebit judge
  * --json. */
-#ifndef SB_CLI_JUDGE_BASELINE_H
-#define SB_CLI_JUDGE_BASELINE_H
+#ifndef SB_REPORT_JUDGE_BASELINE_H
+#define SB_REPORT_JUDGE_BASELINE_H
 
 #include <jansson.h>
 
