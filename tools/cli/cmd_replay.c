@@ -13,17 +13,9 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/diff_side.h"
 #include "tools/cli/opts.h"
-#include "tools/judge/compare/bundle.h"
 #include "tools/report/part/document.h"
 #include "tools/report/part/tar.h"
-
-typedef struct result {
-    size_t count, outside, changed;
-    size_t first; /* the first element outside, else the one nearest to its bound */
-    double worst; /* its error / bound, the largest */
-    int infinite; /* outside a bound of nearly 0, or NaN */
-    sb_verdict verdict;
-} result;
+#include "tools/report/result/replay.h"
 
 /* error / bound; -1 if the error is not 0 and the bound is 0, if the quotient overflows, or if a
  * value is NaN. */
@@ -37,103 +29,39 @@ static double ratio_of(float recorded, float own, double bound)
     return ratio <= 0x1.fffffffffffffp1023 ? ratio : -1.0;
 }
 
-/* The judged output of a bundle: the recorded one, or another backend's. */
-typedef struct judged {
-    const sb_bundle *b;  /* as run by the reference */
-    const char *backend; /* NULL: the recorded output */
-    const float *found;
-} judged;
-
-static result judge(const judged *j)
+static void judge_values(sb_replay_document *r)
 {
-    const sb_bundle *b = j->b;
-    result r = {.count = b->rows * b->cols};
+    const sb_bundle *b = r->bundle;
     size_t identical = 0;
-    for (size_t i = 0; i < r.count; i++) {
-        double ratio = ratio_of(j->found[i], b->out[i], b->bound[i]);
+    r->count = b->rows * b->cols;
+    for (size_t i = 0; i < r->count; i++) {
+        double ratio = ratio_of(r->found[i], b->out[i], b->bound[i]);
         int outside = !(ratio >= 0.0 && ratio <= 1.0);
-        if (outside && !r.outside)
-            r.first = i;
-        else if (!r.outside && ratio > r.worst)
-            r.first = i;
-        r.outside += (size_t)outside;
-        r.infinite = r.infinite || ratio < 0.0;
-        r.worst = ratio > r.worst ? ratio : r.worst;
-        r.changed += (size_t)(sb_bits_f32(b->out[i]) != sb_bits_f32(b->expected[i]));
-        identical += (size_t)(j->found[i] == b->out[i]);
+        if (outside && !r->outside)
+            r->first = i;
+        else if (!r->outside && ratio > r->worst)
+            r->first = i;
+        r->outside += (size_t)outside;
+        r->infinite = r->infinite || ratio < 0.0;
+        r->worst = ratio > r->worst ? ratio : r->worst;
+        r->changed += (size_t)(sb_bits_f32(b->out[i]) != sb_bits_f32(b->expected[i]));
+        identical += (size_t)(r->found[i] == b->out[i]);
     }
-    r.verdict = r.outside              ? SB_VERDICT_FAIL
-                : identical == r.count ? SB_VERDICT_IDENTICAL
-                                       : SB_VERDICT_WITHIN;
-    return r;
+    r->verdict = r->outside              ? SB_VERDICT_FAIL
+                 : identical == r->count ? SB_VERDICT_IDENTICAL
+                                         : SB_VERDICT_WITHIN;
 }
 
-static void print_text(const judged *j, const result *r)
-{
-    const sb_bundle *b = j->b;
-    printf("%s: op %s, ", b->name, b->op_name);
-    if (b->layer != SB_NO_LAYER)
-        printf("layer %u, ", (unsigned)b->layer);
-    printf("sequence %" PRIu64 ", token %" PRIu64 "; output %s, %zu x %zu, arithmetic %s\n",
-           b->sequence, b->token, b->output, b->rows, b->cols, b->arithmetic);
-    printf("recorded in the bundle: %s\n", b->words);
-    if (r->changed)
-        printf("the reference gives other values than the bundle expects: %zu of %zu\n", r->changed,
-               r->count);
-    else
-        printf("the reference gives the %zu values that the bundle expects, bit for bit\n",
-               r->count);
-    if (j->backend)
-        printf("%s: ", SB_SHOW(j->backend));
-    printf("%s: %zu of %zu elements are outside of their bound", sb_verdict_name(r->verdict),
-           r->outside, r->count);
-    if (!r->infinite)
-        printf(", worst %.3g times the bound", r->worst);
-    printf("; row %zu, column %zu is %.9g, expected %.9g within %.3g\n", r->first / b->cols,
-           r->first % b->cols, (double)j->found[r->first], (double)b->out[r->first],
-           b->bound[r->first]);
-}
-
-static sb_status print_json(const judged *j, const result *r, sb_error *err)
-{
-    const sb_bundle *b = j->b;
-    json_t *d = sb_document("replay");
-    int bad = d == NULL;
-    if (d) {
-        bad |= json_object_set_new(d, "op", json_string(b->op_name));
-        bad |= json_object_set_new(d, "name", json_string(b->name));
-        bad |= json_object_set_new(d, "layer",
-                                   b->layer == SB_NO_LAYER ? json_null() : json_integer(b->layer));
-        bad |= json_object_set_new(d, "sequence", json_integer((json_int_t)b->sequence));
-        bad |= json_object_set_new(d, "token", json_integer((json_int_t)b->token));
-        bad |= json_object_set_new(d, "backend",
-                                   j->backend ? json_string(SB_SHOW(j->backend)) : json_null());
-        bad |= json_object_set_new(d, "output", json_string(b->output));
-        bad |= json_object_set_new(d, "elements", json_integer((json_int_t)r->count));
-        bad |= json_object_set_new(d, "outside", json_integer((json_int_t)r->outside));
-        bad |= json_object_set_new(d, "changed", json_integer((json_int_t)r->changed));
-        bad |= json_object_set_new(d, "row", json_integer((json_int_t)(r->first / b->cols)));
-        bad |= json_object_set_new(d, "column", json_integer((json_int_t)(r->first % b->cols)));
-        bad |= json_object_set_new(d, "worst", r->infinite ? json_null() : json_real(r->worst));
-        bad |= json_object_set_new(d, "verdict", json_string(sb_verdict_name(r->verdict)));
-    }
-    if (bad) {
-        json_decref(d);
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a document");
-    }
-    return sb_print_document(d, err);
-}
-
-static sb_status conclude(const judged *j, const result *r, const char *path, sb_error *err)
+static sb_status conclude(const sb_replay_document *r, const char *path, sb_error *err)
 {
     if (r->changed)
         return sb_fail(err, SB_ERR_DIFF,
                        "%s: the reference has changed since the bundle was written", SB_SHOW(path));
     if (r->verdict != SB_VERDICT_FAIL)
         return SB_OK;
-    if (j->backend)
+    if (r->backend)
         return sb_fail(err, SB_ERR_DIFF, "%s: values of %s are outside their bound", SB_SHOW(path),
-                       SB_SHOW(j->backend));
+                       SB_SHOW(r->backend));
     return sb_fail(err, SB_ERR_DIFF, "%s: recorded values are outside their bound", SB_SHOW(path));
 }
 
@@ -141,12 +69,12 @@ static sb_status conclude(const judged *j, const result *r, const char *path, sb
 static sb_status replay(sb_bundle *b, sb_bundle *other, sb_side *backend, const char *path,
                         int as_json, sb_error *err)
 {
-    judged j = {.b = b, .found = b->recorded};
+    sb_replay_document r = {.bundle = b, .found = b->recorded};
     sb_status status = sb_bundle_run(b, &sb_backend_ref()->ops, NULL, NULL);
     if (!status && other) {
         const sb_backend *by = backend->runner.backend;
-        j.backend = backend->spec;
-        j.found = other->out;
+        r.backend = backend->spec;
+        r.found = other->out;
         status = sb_bundle_run(other, &by->ops, backend->has_fault ? sb_plant_hook : NULL,
                                &backend->plant);
     }
@@ -154,12 +82,12 @@ static sb_status replay(sb_bundle *b, sb_bundle *other, sb_side *backend, const 
         return sb_fail(err, status, "%s: op %s failed", SB_SHOW(path), b->op_name);
     if (other)
         sb_bundle_align(b->output, b->out, other->out, b->rows, b->cols);
-    result r = judge(&j);
+    judge_values(&r);
     if (as_json)
-        status = print_json(&j, &r, err);
+        status = sb_print_document(sb_replay_json(&r), err);
     else
-        print_text(&j, &r);
-    return status ? status : conclude(&j, &r, path, err);
+        sb_replay_print(&r);
+    return status ? status : conclude(&r, path, err);
 }
 
 /* Fails. The message lists the pack's members, and the reason from the pack's document why there is
