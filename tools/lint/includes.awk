@@ -82,7 +82,7 @@ BEGIN {
     row("tools/report/diff", "ref/base ref/container ref/run ref/ops/op.h ref/ops/ops.def tools/judge/bound " \
         "tools/judge/compare/verdict.h tools/judge/quality tools/report/part")
     row("tools/report/result", "ref/base ref/container ref/formats ref/fast/dot/dot.h ref/model ref/ops ref/state ref/run " \
-        "tools/check/hash tools/check/floor tools/check/graft tools/judge/bound tools/judge/compare tools/judge/gate tools/judge/accept " \
+        "tools/check/hash tools/check/floor tools/check/graft tools/judge/trace tools/judge/bound tools/judge/compare tools/judge/gate tools/judge/accept " \
         "tools/judge/quality tools/bench tools/report/part tools/report/diff")
     # from the reductions, the commands need the check at start and the name of the chosen kernels
     check = "tools/check/hash tools/check/read tools/check/scan tools/check/judge tools/check/mtp tools/check/loaded " \
