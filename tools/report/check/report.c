@@ -19,16 +19,6 @@ const char *sb_check_verdict_name(sb_check_verdict verdict)
     return names[verdict];
 }
 
-char *sb_report_clean(const char *text)
-{
-    char *out = sb_strdup(text);
-    if (out)
-        sb_clean_text(out);
-    else
-        sb_json_lose();
-    return out;
-}
-
 /* --- the checks that were made ---------------------------------------------------------------- */
 
 /* Why a check was not made; NULL: it was. */

@@ -13,6 +13,7 @@
 #include "tools/check/loaded/loaded.h"
 #include "tools/check/mtp/mtp.h"
 #include "tools/check/read/waivers.h"
+#include "tools/report/part/document.h"
 
 typedef enum sb_check_state {
     SB_STATE_passed,  /* made, and it found nothing but notes */
@@ -142,18 +143,11 @@ sb_status sb_report_html(const sb_report *report, const char *path, sb_error *er
 /* The verdict and the map of the folder as an SVG picture for the page of a model. */
 sb_status sb_report_image(const sb_report *report, const char *path, sb_error *err);
 
-/* The text as valid UTF-8; control characters and invalid bytes become '?'. NULL if memory runs
- * out. */
-char *sb_report_clean(const char *text);
-
 /* The loaded parameters, and the audit of the MTP head, as text and as JSON. */
 void sb_report_loaded_text(const sb_loaded *loaded, const sb_waivers *waivers,
                            const sb_report_style *style, FILE *out);
 json_t *sb_report_loaded_json(const sb_loaded *loaded, const sb_waivers *waivers);
 void sb_report_mtp_text(const sb_mtp_audit *audit, const sb_report_style *style, FILE *out);
 json_t *sb_report_mtp_json(const sb_mtp_audit *audit);
-
-/* A JSON string, cleaned by sb_report_clean. */
-json_t *sb_report_string(const char *text);
 
 #endif

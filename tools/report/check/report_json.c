@@ -3,16 +3,6 @@
 
 #include "tools/report/check/report.h"
 
-json_t *sb_report_string(const char *text)
-{
-    if (!text)
-        return json_null();
-    char *clean = sb_report_clean(text);
-    json_t *string = clean ? json_string(clean) : NULL;
-    free(clean);
-    return string;
-}
-
 /* Adds a member; sets *failed if the value could not be made. */
 static void put(json_t *object, const char *key, json_t *value, int *failed)
 {

@@ -1,7 +1,9 @@
 #include "tools/report/part/document.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "ref/base/mem.h"
 #include "ref/base/spec.h"
 #include "ref/container/json_out.h"
 #include "ref/container/show.h"
@@ -40,6 +42,26 @@ json_t *sb_value_text(const char *text)
         return json_null();
     json_t *string = json_string(text);
     return string ? string : json_string(SB_SHOW(text));
+}
+
+char *sb_report_clean(const char *text)
+{
+    char *out = sb_strdup(text);
+    if (out)
+        sb_clean_text(out);
+    else
+        sb_json_lose();
+    return out;
+}
+
+json_t *sb_report_string(const char *text)
+{
+    if (!text)
+        return json_null();
+    char *clean = sb_report_clean(text);
+    json_t *string = clean ? json_string(clean) : NULL;
+    free(clean);
+    return string;
 }
 
 json_t *sb_ids_json(const uint32_t *ids, size_t count)

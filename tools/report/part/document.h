@@ -34,6 +34,13 @@ json_t *sb_value_real(double value);
 /* null for NULL. Text that is no UTF-8 is shown as SB_SHOW shows it. */
 json_t *sb_value_text(const char *text);
 
+/* The text as valid UTF-8; control characters and invalid bytes become '?'. NULL if memory runs
+ * out. */
+char *sb_report_clean(const char *text);
+
+/* Text that sb_report_clean has cleaned; null for NULL. */
+json_t *sb_report_string(const char *text);
+
 /* A list of numbers. */
 json_t *sb_ids_json(const uint32_t *ids, size_t count);
 json_t *sb_counts_json(const uint64_t *counts, size_t count);

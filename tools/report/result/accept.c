@@ -183,7 +183,7 @@ static json_t *observed_json(const sb_accept_document *d)
     const sb_observed *o = d->observed;
     sb_accept_definitions means = sb_observed_definitions(o);
     json_t *out = json_object();
-    SB_PUT(out, "file", d->observed_file);
+    SB_PUT(out, "file", sb_report_string(d->observed_file));
     SB_PUT(out, "engine", sb_engine_name(o->engine));
     SB_PUT(out, "parts", o->parts);
     SB_PUT(out, "rounds", SB_KNOWN(o->has_rounds, o->rounds));

@@ -103,7 +103,7 @@ static json_t *lines_json(const sb_graft_lines *lines)
 {
     json_t *out = json_array();
     for (size_t i = 0; i < lines->count; i++)
-        SB_ADD(out, lines->line[i]);
+        SB_ADD(out, sb_report_string(lines->line[i]));
     return out;
 }
 
@@ -113,8 +113,8 @@ static json_t *files_json(const sb_grafted *g)
     for (size_t i = 0; i < g->file_count; i++) {
         const sb_graft_file *f = &g->files[i];
         json_t *row = json_object();
-        SB_PUT(row, "file", f->name);
-        SB_PUT(row, "as", f->new_name);
+        SB_PUT(row, "file", sb_report_string(f->name));
+        SB_PUT(row, "as", sb_report_string(f->new_name));
         SB_PUT(row, "action", sb_graft_action_name(f->action));
         SB_PUT(row, "tensors", f->stays);
         SB_PUT(row, "bytes", f->stays_bytes);
@@ -132,7 +132,7 @@ static json_t *alone_json(const sb_grafted *g, int added)
     for (size_t i = 0; i < g->take.module_count; i++) {
         const sb_taken_module *m = &g->take.modules[i];
         if (added ? !m->goes : !m->comes)
-            SB_ADD(out, m->name);
+            SB_ADD(out, sb_report_string(m->name));
     }
     return out;
 }
@@ -159,7 +159,7 @@ json_t *sb_graft_json(const sb_graft_document *document)
     const sb_graft_options *o = document->options;
     const sb_grafted *g = document->grafted;
     json_t *d = sb_document("graft");
-    SB_PUT(d, "folder", SB_KNOWN(!o->dry_run, o->target));
+    SB_PUT(d, "folder", SB_KNOWN(!o->dry_run, sb_report_string(o->target)));
     SB_PUT(d, "taken_tensors", g->take.taken_count);
     SB_PUT(d, "taken_bytes", g->take.taken_bytes);
     SB_PUT(d, "decoded_values", g->decoded);
