@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/text.h"
 #include "ref/container/show.h"
@@ -15,13 +16,14 @@
 
 typedef struct wishes {
     sb_prompts from;
-    const char *folder, *observed_file, *profile, *html, *given;
+    const char *folder, *observed_file, *profile, *html, *given, *drafter;
     const char *const *arguments; /* the command line */
     size_t argument_count;
     sb_repeated settings, overlays;
     uint64_t depth, threads;
     int as_json, verbose;
     sb_knobs knobs;
+    sb_ngram ngram; /* of --drafter; else the head drafts */
 } wishes;
 
 typedef struct run {
@@ -63,6 +65,7 @@ static sb_status measure(run *r, sb_error *err)
     const wishes *w = r->w;
     sb_model *model = NULL;
     sb_accept_options options = {.knobs = &w->knobs,
+                                 .ngram = w->ngram.kind ? &w->ngram : NULL,
                                  .drafts = (size_t)w->depth,
                                  .answered = r->given.count > 0,
                                  .progress = sb_progress};
@@ -94,6 +97,7 @@ static sb_status show(const run *r, sb_error *err)
     const wishes *w = r->w;
     const sb_accept_document d = {.folder = w->folder,
                                   .profile = w->profile,
+                                  .drafter = w->ngram.kind ? w->drafter : NULL,
                                   .accept = &r->accept,
                                   .answered = r->given.count > 0,
                                   .observed_file = w->observed_file,
@@ -142,6 +146,8 @@ static sb_status read_wishes(wishes *w, sb_error *err)
     if (w->threads > 4096)
         return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
     sb_status status = sb_prompts_check(&w->from, err);
+    if (!status && w->drafter && strcmp(w->drafter, "mtp") != 0)
+        status = sb_ngram_parse(w->drafter, "--drafter", &w->ngram, err);
     if (!status)
         status = sb_knobs_profile(&w->knobs, w->profile, err);
     for (size_t i = 0; i < w->settings.count && !status; i++)
@@ -160,6 +166,9 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
         {"given", 0, SB_OPT_STRING, &w.given, "LIST",
          "tokens of the prompt that each text begins with; the rest is an engine's answer, and "
          "--observed must have the counters of its rounds, to the unit"},
+        {"drafter", 0, SB_OPT_STRING, &w.drafter, "D",
+         "what drafts: mtp (default), or a search in the text: ngram, ngram:MIN-MAX, "
+         "ngram-simple:N"},
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "P=DIR",
          "replace the tensors P by those of DIR, as samebit graft does"},
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",

@@ -126,7 +126,7 @@ static sb_status check_step(const sb_request *r, sb_error *err)
     return SB_OK;
 }
 
-enum { RUN_OPTS = 11 };
+enum { RUN_OPTS = 12 };
 
 sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
 {
@@ -149,6 +149,9 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
          "bytes of weights that stay in memory; never changes a bit"},
         {"draft-file", 0, SB_OPT_INPUT, &request.draft_file, "F",
          "read the drafts from F: one line of ids per round, used in turn"},
+        {"drafter", 0, SB_OPT_STRING, &request.drafter, "D",
+         "what makes the drafts of --draft: mtp (default), or a search in the text: ngram, "
+         "ngram:MIN-MAX, ngram-simple:N"},
         {"step", 0, SB_OPT_FLAG, &request.step, NULL,
          "with kernels: whole calls where they run (default of gpu); the same bits"},
         {"no-step", 0, SB_OPT_FLAG, &request.no_step, NULL,
@@ -183,6 +186,7 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3\n"
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3,0 --force-accept 2,0 --temp 0.7\n"
                 "  samebit run CKPT --prompt 'the same bits' -n 8 --state-out a.state\n"
+                "  samebit run CKPT --tokens-file F -n 64 --draft 4 --drafter ngram:2-5\n"
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --draft 3 --trace t --taps 'logits,*.g'\n"
                 "  samebit run CKPT --tokens 1,2,3 -n 8 --profile sm121 --backend emu\n",
         .min_operands = 1,

@@ -26,7 +26,9 @@ typedef struct course {
     sb_npy *npy;         /* NULL: --logits was not given */
     sb_capture *capture; /* NULL: --trace was not given */
     const sb_stepped *stepped;
-    float *logits; /* (V) */
+    float *logits;  /* (V) */
+    uint32_t *text; /* (text_count) for an n-gram: fed and emitted tokens; else NULL */
+    size_t text_count;
     sb_generated out;
 } course;
 
@@ -49,6 +51,8 @@ static void emit(course *c, uint32_t token, const float *logits)
     out->tokens[out->count] = token;
     /* D-2: "the digest of its V logits in binary32" */
     out->logits[out->count++] = sb_digest_f32(logits, c->V);
+    if (c->text)
+        c->text[c->text_count++] = token;
     sb_progress(NULL, "token", out->count, c->n);
 }
 
@@ -63,6 +67,32 @@ static sb_round *new_round(sb_generated *out, sb_error *err)
     return &out->rounds[out->round_count];
 }
 
+/* The text before the first emitted token, for a drafter that looks in it. */
+static sb_status begin_text(course *c, sb_error *err)
+{
+    size_t before = (size_t)c->before, prompt = c->prompt->count;
+    if (!c->request->ngram.kind)
+        return SB_OK;
+    c->text = sb_alloc(before + prompt + c->n, sizeof *c->text);
+    if (!c->text)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for the text");
+    if (before)
+        memcpy(c->text, c->from->tokens, before * sizeof *c->text);
+    memcpy(c->text + before, c->prompt->ids, prompt * sizeof *c->text);
+    c->text_count = before + prompt;
+    return SB_OK;
+}
+
+/* The drafts of the round, unless the head makes them. */
+static void propose(const course *c, sb_round_ask *ask, uint32_t drafts[SB_MAX_DRAFTS])
+{
+    ask->given = sb_request_given(c->request, c->out.round_count);
+    if (!c->text)
+        return;
+    ask->drafts = sb_ngram_propose(&c->request->ngram, c->text, c->text_count, ask->drafts, drafts);
+    ask->given = drafts;
+}
+
 /* One round, cut at the end of -n. Its kept rows are the positions of --logits. */
 static sb_status next_round(course *c, sb_error *err)
 {
@@ -72,9 +102,10 @@ static sb_status next_round(course *c, sb_error *err)
         return SB_ERR_MEMORY;
     sb_round_ask ask = {.token = out->tokens[out->count - 1],
                         .drafts = (size_t)sb_pattern_at(&c->request->drafts, out->round_count, 0),
-                        .given = sb_request_given(c->request, out->round_count),
                         .forced = sb_pattern_at(&c->request->forced, out->round_count, -1),
                         .limit = c->n - out->count};
+    uint32_t drafts[SB_MAX_DRAFTS];
+    propose(c, &ask, drafts);
     if (c->capture)
         sb_capture_round(c->capture, out->round_count);
     sb_status status = sb_rounds_next(c->rounds, &ask, round, err);
@@ -108,7 +139,9 @@ static sb_status describe_state(course *c, sb_error *err)
 static sb_status go(course *c, sb_error *err)
 {
     uint32_t token = 0;
-    sb_status status = feed_prompt(c, err);
+    sb_status status = begin_text(c, err);
+    if (!status)
+        status = feed_prompt(c, err);
     if (!status && c->n) {
         uint64_t position = sb_session_position(c->session);
         status = sb_rounds_pick(c->rounds, c->logits, position, &token, err);
@@ -213,6 +246,7 @@ static void finish(course *c)
     sb_state_file_free(c->from);
     sb_session_free(c->session);
     free(c->logits);
+    free(c->text);
     free(c->out.tokens);
     free(c->out.logits);
     free(c->out.rounds);
@@ -228,7 +262,7 @@ static uint32_t most_drafts(const sb_request *r)
 
 static sb_status check_head(const sb_model *model, const sb_request *r, sb_error *err)
 {
-    if (!most_drafts(r) || r->given || sb_model_has_mtp(model))
+    if (!most_drafts(r) || !sb_request_uses_head(r) || sb_model_has_mtp(model))
         return SB_OK;
     return sb_fail(
         err, SB_ERR_USAGE,
@@ -243,7 +277,13 @@ static sb_status open_state(course *c, sb_error *err)
 {
     const sb_request *r = c->request;
     sb_status status = r->state_in ? sb_state_file_open(r->state_in, &c->from, err) : SB_OK;
-    if (status || !c->from || c->from->state->has_mtp || r->given || !most_drafts(r))
+    if (!status && c->from && r->ngram.kind && !c->from->tokens)
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "--drafter %s, but the state %s was saved without the tokens that it looks in",
+            SB_SHOW(r->drafter), SB_SHOW(r->state_in));
+    if (status || !c->from || c->from->state->has_mtp || !sb_request_uses_head(r) ||
+        !most_drafts(r))
         return status;
     return sb_fail(err, SB_ERR_USAGE,
                    "--draft %u, but the state %s was saved without an MTP head; the head cannot "

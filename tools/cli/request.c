@@ -91,6 +91,11 @@ int sb_pattern_at(const sb_sequence *pattern, size_t round, int none)
     return pattern->count ? (int)pattern->ids[round % pattern->count] : none;
 }
 
+int sb_request_uses_head(const sb_request *r)
+{
+    return !r->given && !r->ngram.kind;
+}
+
 const uint32_t *sb_request_given(const sb_request *r, size_t round)
 {
     return r->given ? r->given[round % r->given_count].ids : NULL;
@@ -102,6 +107,9 @@ static sb_status read_given(sb_request *r, sb_error *err)
     if (r->draft)
         return sb_fail(err, SB_ERR_USAGE,
                        "--draft and --draft-file exclude each other: the file has the drafts");
+    if (r->drafter)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--drafter and --draft-file exclude each other: the file has the drafts");
     sb_status status = sb_tokens_load(r->draft_file, &r->given, &r->given_count, err);
     if (status)
         return status;
@@ -140,12 +148,31 @@ static sb_status check_forced(const sb_request *r, sb_error *err)
 static sb_status check_lonely(const sb_request *r, sb_error *err)
 {
     const char *lonely = r->forced.count  ? "--force-accept"
+                         : r->drafter     ? "--drafter"
                          : r->accept_mode ? "--accept-mode"
                          : r->rollback    ? "--rollback"
                                           : NULL;
     if (!lonely || r->drafts.count)
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE, "%s applies to drafts; expected --draft as well", lonely);
+}
+
+/* The drafter of --drafter: the head, or an n-gram. */
+static sb_status read_drafter(sb_request *r, sb_error *err)
+{
+    if (!r->drafter || strcmp(r->drafter, "mtp") == 0)
+        return SB_OK;
+    if (r->force_accept)
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "--drafter %s and --force-accept exclude each other: how many drafts a round "
+            "has is known only when it begins",
+            SB_SHOW(r->drafter));
+    if (r->accept_mode && strcmp(r->accept_mode, modes[SB_ACCEPT_residual]) == 0)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--drafter %s has no distribution, which --accept-mode residual needs",
+                       SB_SHOW(r->drafter));
+    return sb_ngram_parse(r->drafter, "--drafter", &r->ngram, err);
 }
 
 static sb_status check_speculation(sb_request *r, sb_error *err)
@@ -155,6 +182,8 @@ static sb_status check_speculation(sb_request *r, sb_error *err)
         r->draft_file ? read_given(r, err) : read_pattern("--draft", r->draft, &r->drafts, err);
     if (!status)
         status = read_pattern("--force-accept", r->force_accept, &r->forced, err);
+    if (!status)
+        status = read_drafter(r, err);
     if (!status)
         status = check_lonely(r, err);
     if (!status)

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "ref/ops/knobs.h"
+#include "ref/run/ngram.h"
 #include "ref/run/round.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
@@ -16,7 +17,7 @@ typedef struct sb_request {
     sb_prompts from;
     const char *profile, *backend, *logits_file;
     const char *state_in, *state_out, *trace, *taps;           /* only for run */
-    const char *draft_file;                                    /* only for run */
+    const char *draft_file, *drafter;                          /* only for run */
     int step, no_step;                                         /* only for run */
     const char *draft, *force_accept, *accept_mode, *rollback; /* NULL: not given */
     sb_repeated settings;
@@ -32,8 +33,9 @@ typedef struct sb_request {
     int kernels;              /* the engine is emu or gpu */
     sb_knobs knobs;
     sb_sequence drafts; /* number of drafts per round, repeated; none: not speculative */
-    sb_sequence *given; /* of --draft-file, per round, repeated; NULL: the head drafts */
+    sb_sequence *given; /* of --draft-file, per round, repeated; or NULL */
     size_t given_count;
+    sb_ngram ngram;          /* of --drafter; without it and `given` the head drafts */
     sb_sequence forced;      /* accepted drafts per round, repeated; none: verified */
     sb_round_options rounds; /* all except `sampling` */
     sb_sampling sampling;    /* all except `sequence` */
@@ -54,6 +56,9 @@ sb_status sb_request_check_settings(sb_request *request, sb_error *err);
 /* The selected words of --accept-mode and --rollback. */
 const char *sb_request_mode(const sb_request *request);
 const char *sb_request_way(const sb_request *request);
+
+/* True if the drafts need the MTP head. */
+int sb_request_uses_head(const sb_request *request);
 
 /* Item `round` of a pattern, which repeats after its end; `none` if there is no pattern. */
 int sb_pattern_at(const sb_sequence *pattern, size_t round, int none);

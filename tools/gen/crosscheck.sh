@@ -425,6 +425,13 @@ else
     skip speculators "not there: make engines"
 fi
 
+# The n-gram drafters of vLLM and llama.cpp.
+if [ -x "$build/venv-vllm/bin/python" ] && [ -d "$build/llamacpp/cmake" ]; then
+    "$build/venv-vllm/bin/python" tools/gen/engines/ngram.py "$work/ngram.json" >"$work/ngram.log" 2>&1 &&
+        cmp "$work/ngram.json" golden/engines/ngram.json
+    report $? "golden/engines/ngram.json is what vLLM and llama.cpp propose"
+fi
+
 section "llama.cpp"
 # The values inside llama.cpp: its recordings must be within the bounds of its profile, and every mistake that is planted
 # in it must be found at its op. llama-server, which make engines leaves out, is built now: some ten minutes.

@@ -16,12 +16,16 @@ def prompt(number: int, length: int) -> list[int]:
 @dataclass
 class Case:
     """One run of an engine. profile: its rounding points (`samebit info --profiles`). reference: the profile of the
-    tokens and counters that are expected."""
+    tokens and counters that are expected. drafter: "" is the MTP head, else `samebit run --drafter`. echo: each prompt
+    is followed by this number of the reference's tokens and by itself, so that an n-gram finds the answer."""
 
     name: str
     make: str
     profile: str
     draft: int = 0
+    drafter: str = ""
+    echo: int = 0
+    texts: list[list[int]] = field(default_factory=list)  # the prompts with their echoes
     sequences: int = 4
     repeat: bool = False
     reference: str = "exact"
@@ -33,7 +37,7 @@ class Case:
 
     def asked(self) -> dict[str, Any]:
         """The case as a document, for the engine's adapter and for the recording."""
-        prompts = [prompt(i, self.lengths[i % len(self.lengths)]) for i in range(self.sequences)]
+        prompts = self.texts or [prompt(i, self.lengths[i % len(self.lengths)]) for i in range(self.sequences)]
         return self.__dict__ | {"prompts": prompts}
 
 
@@ -68,6 +72,7 @@ def vllm() -> list[Case]:
         found.append(Case(f"T2-one-by-one-draft{k}", MODELS["T2"], "vllm", draft=k, settings={"max_num_seqs": 1}))
         prefix = {"enable_prefix_caching": True}
         found.append(Case(f"T2-prefix-draft{k}", MODELS["T2"], "vllm", draft=k, settings=prefix))
+    found.append(Case("T4-ngram-draft4", MODELS["T4"], "vllm", draft=4, drafter="ngram:1-3", echo=12))
     wide = {"max_num_seqs": 16}
     for name in ("T4", "T2"):
         found.append(Case(f"{name}-10000-tokens", MODELS[name], "vllm", sequences=100, generate=100, settings=wide))

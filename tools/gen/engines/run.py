@@ -55,6 +55,7 @@ def predicted(case: Case, folder: pathlib.Path, work: pathlib.Path) -> dict[str,
     prompts.write_text("".join(",".join(map(str, ids)) + "\n" for ids in case.asked()["prompts"]), encoding="ascii")
     words = ["--tokens-file", str(prompts), "-n", str(case.generate), "--draft", str(case.draft), "--json"]
     words += ["--profile", case.reference, *case.sampling.split()]
+    words += ["--drafter", case.drafter] * bool(case.drafter)
     document = json.loads(samebit("run", str(folder), *words))
     sequences = document.get("sequences", [document])
     rounds = [r for sequence in sequences for r in sequence.get("rounds", [])]
@@ -159,6 +160,16 @@ def judged(engine: str, case: Case, folder: pathlib.Path, work: pathlib.Path, go
     return verdicts
 
 
+def echo(case: Case) -> None:
+    """Each prompt gets the reference's tokens, and then itself once more."""
+    if not case.echo:
+        return
+    prompts, case.texts = case.asked()["prompts"], []
+    for ids in prompts:
+        words = ["--tokens", ",".join(map(str, ids)), "-n", str(case.echo), "--profile", case.reference, "--json"]
+        case.texts.append(ids + json.loads(samebit("run", str(made(case.make)), *words))["tokens"] + ids)
+
+
 def ask(engine: str, cases: list[Case], folder: pathlib.Path) -> None:
     """Gets the answers of the engine, FOLDER/CASE.json. The adapter gets all cases at once, because its import is
     slow."""
@@ -206,6 +217,8 @@ def main() -> None:
     parser.add_argument("--judge", action="store_true", help="only what was answered and not judged")
     options = parser.parse_intermixed_args()
     cases = [c for c in ENGINES[options.engine]() if not options.case or c.name in options.case]
+    for case in cases:
+        echo(case)
     folder = BUILD / "engines" / options.engine
     answers = folder / "answers"
     answers.mkdir(parents=True, exist_ok=True)

@@ -29,23 +29,32 @@ static float margin_of(const float *logits, size_t n)
 }
 
 /* E-1: "Only the row of the token itself is kept from this call": hence limit 1. */
-static sb_status measure_position(work *w, uint32_t token, uint32_t expected, sb_error *err)
+static sb_status measure_position(work *w, const sb_accept_text *text, size_t at, uint32_t expected,
+                                  sb_error *err)
 {
+    const sb_ngram *ngram = w->options->ngram;
     sb_accept_row *row = &w->out->rows[w->out->count];
+    uint32_t token = text->ids[at], drafts[SB_MAX_DRAFTS];
     sb_round_ask ask = {.token = token, .drafts = w->options->drafts, .forced = -1, .limit = 1};
     sb_round round;
+    if (ngram) {
+        ask.drafts = sb_ngram_propose(ngram, text->ids, at + 1, ask.drafts, drafts);
+        ask.given = drafts;
+    }
     sb_status status = sb_rounds_next(w->rounds, &ask, &round, err);
     if (status)
         return status;
     *row = (sb_accept_row){.text = w->out->texts,
                            .position = round.position,
                            .token = token,
+                           .drafted = round.drafted,
                            .accepted = round.accepted,
                            .chosen = token == expected};
     memcpy(row->drafts, round.drafts, sizeof row->drafts);
     memcpy(row->target, round.chosen, sizeof row->target);
     for (size_t i = 0; i <= ask.drafts; i++)
         row->margin[i] = margin_of(sb_rounds_logits(w->rounds, i), w->V);
+    w->out->drafting += row->drafted > 0;
     w->out->count++;
     if (w->options->progress)
         w->options->progress(w->options->progress_ctx, "positions", w->out->count, w->total);
@@ -80,7 +89,7 @@ static sb_status measure_text(work *w, const sb_accept_text *text, sb_error *err
         status = begin_text(w, text, &choice, err);
     }
     for (size_t at = first; at < text->count && !status; at++) {
-        status = measure_position(w, text->ids[at], choice, err);
+        status = measure_position(w, text, at, choice, err);
         choice = status ? 0 : w->out->rows[w->out->count - 1].target[0];
     }
     w->out->ends[w->out->texts++] = w->out->count;
@@ -89,25 +98,39 @@ static sb_status measure_text(work *w, const sb_accept_text *text, sb_error *err
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-/* E-2: "accepted if all of its first j drafts are" */
+/* E-2: "accepted if all of its first j drafts are". flags (drafting), ends (texts): scratch */
+static void sum_depth(sb_accept *a, size_t j, unsigned char *flags, size_t *ends)
+{
+    sb_rate *rate = &a->depth[j].rate;
+    for (size_t t = 0, i = 0; t < a->texts; t++) {
+        for (; i < a->ends[t]; i++)
+            if (a->rows[i].drafted) {
+                flags[rate->of] = a->rows[i].accepted > j;
+                rate->accepted += flags[rate->of++];
+            }
+        ends[t] = (size_t)rate->of;
+    }
+    rate->effect = sb_design_effect(flags, ends, a->texts);
+}
+
 static sb_status sum_depths(sb_accept *a, sb_error *err)
 {
-    unsigned char *flags = sb_alloc(a->count, 1);
-    if (!flags)
+    unsigned char *flags = sb_alloc(a->drafting, 1);
+    size_t *ends = sb_alloc(a->texts, sizeof *ends);
+    if (!flags || !ends) {
+        free(flags);
+        free(ends);
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu positions", a->count);
+    }
     for (size_t j = 0; j < a->drafts; j++) {
         sb_accept_depth *d = &a->depth[j];
-        d->rate.of = a->count;
-        d->reached = j ? a->depth[j - 1].rate.accepted : a->count;
-        for (size_t i = 0; i < a->count; i++) {
-            flags[i] = a->rows[i].accepted > j;
-            d->rate.accepted += flags[i];
-        }
-        d->rate.effect = sb_design_effect(flags, a->ends, a->texts);
+        d->reached = j ? a->depth[j - 1].rate.accepted : a->drafting;
+        sum_depth(a, j, flags, ends);
         d->interval = sb_rate_interval(&d->rate, SB_Z_SHOWN);
         a->accepted += d->rate.accepted;
     }
     free(flags);
+    free(ends);
     return SB_OK;
 }
 
@@ -145,8 +168,8 @@ static void begin_chain(sb_accept *a, size_t at)
 
 static void add_round(sb_accept *a, const sb_accept_row *row)
 {
-    a->chain.rounds++;
-    a->chain.drafted += a->drafts;
+    a->chain.rounds += row->drafted > 0;
+    a->chain.drafted += row->drafted;
     a->chain.accepted += row->accepted;
     for (size_t j = 0; j < row->accepted; j++)
         a->chain.by_depth[j]++;
@@ -178,6 +201,9 @@ static void follow_answer(sb_accept *a, size_t first, size_t end)
 
 static sb_status sum_up(sb_accept *a, int answered, sb_error *err)
 {
+    if (!a->drafting)
+        return sb_fail(err, SB_ERR_INPUT, "the drafter has no draft at any of %zu positions",
+                       a->count);
     for (size_t i = 0; i < a->count; i++)
         a->chosen += (uint64_t)a->rows[i].chosen;
     for (size_t t = 0, first = 0; t < a->texts; first = a->ends[t++])
@@ -192,7 +218,7 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
                          sb_error *err)
 {
     const sb_knobs *knobs = w->options->knobs;
-    sb_session_options session = {.knobs = knobs, .mtp = 1};
+    sb_session_options session = {.knobs = knobs, .mtp = !w->options->ngram};
     sb_round_options rounds = {.acceptance = SB_ACCEPT_match,
                                .rollback = !knobs || sb_knobs_have_row_states(knobs)
                                                ? SB_ROLLBACK_snapshots
@@ -212,6 +238,7 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
                                "text %zu, position %zu: id %u; the vocabulary has %u", i, k,
                                (unsigned)texts[i].ids[k], (unsigned)model->config.vocab_size);
     w->out->drafts = w->options->drafts;
+    w->out->uneven = w->options->ngram != NULL;
     w->out->rows = sb_alloc((size_t)w->total, sizeof *w->out->rows);
     w->out->ends = sb_alloc(count, sizeof *w->out->ends);
     w->V = model->config.vocab_size;

@@ -3,6 +3,7 @@
 #ifndef SB_ACCEPT_MEASURE_H
 #define SB_ACCEPT_MEASURE_H
 
+#include "ref/run/ngram.h"
 #include "ref/run/round.h"
 #include "tools/judge/accept/interval.h"
 
@@ -17,7 +18,8 @@ typedef struct sb_accept_row {
     size_t text;
     uint64_t position;
     uint32_t token;
-    uint32_t drafts[SB_MAX_DRAFTS];
+    size_t drafted;
+    uint32_t drafts[SB_MAX_DRAFTS];     /* (drafted) */
     uint32_t target[SB_MAX_DRAFTS + 1]; /* the target's choice in each row of the verify */
     float margin[SB_MAX_DRAFTS + 1];    /* for each row, its largest logit minus the second */
     size_t accepted;
@@ -25,8 +27,8 @@ typedef struct sb_accept_row {
 } sb_accept_row;
 
 typedef struct sb_accept_depth {
-    sb_rate rate;         /* E-2: over all positions */
-    uint64_t reached;     /* positions where all drafts before this one are accepted */
+    sb_rate rate;         /* E-2: over all positions with a draft */
+    uint64_t reached;     /* of these, positions where all drafts before this one are accepted */
     sb_interval interval; /* 95 % */
 } sb_accept_depth;
 
@@ -39,7 +41,9 @@ typedef struct sb_accept_chain {
 } sb_accept_chain;
 
 typedef struct sb_accept {
-    size_t drafts; /* K */
+    size_t drafts;   /* K */
+    size_t drafting; /* positions with a draft: all of them for the head */
+    int uneven;      /* an n-gram drafts: not K drafts everywhere */
     sb_accept_row *rows;
     size_t count;
     size_t *ends; /* (texts) rows up to the end of each text */
@@ -55,13 +59,15 @@ typedef struct sb_accept {
 
 typedef struct sb_accept_options {
     const sb_knobs *knobs; /* NULL: exact */
+    const sb_ngram *ngram; /* NULL: the head drafts */
     size_t drafts;         /* K, 1 .. SB_MAX_DRAFTS */
     int answered;          /* E-16: each text is an engine's answer from its `first` token on */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total); /* or NULL */
     void *progress_ctx;
 } sb_accept_options;
 
-/* SB_ERR_USAGE without a head, or without a position: a text needs two tokens. Call sb_accept_free
+/* SB_ERR_USAGE without a head, unless an n-gram drafts. SB_ERR_INPUT without a position (a text
+ * needs two tokens) or without a draft. Call sb_accept_free
  * in any case. */
 sb_status sb_accept_measure(const sb_model *model, const sb_accept_text *texts, size_t count,
                             const sb_accept_options *options, sb_accept *out, sb_error *err);

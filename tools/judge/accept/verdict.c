@@ -58,7 +58,8 @@ static void add_line(sb_accept_comparison *c, size_t depth, const sb_rate *engin
 
 /* --- comparable counts ------------------------------------------------------------------------ */
 
-/* E-8: "at depth 1 always, at deeper ones only where every round had that many drafts". Returns
+/* E-8: "at depth 1 always, at deeper ones only where every round had that many drafts, or an n-gram
+ * drafts". Returns
  * that number; 0: rounds differ, or it is not known. */
 static uint64_t drafts_of(const sb_observed *o)
 {
@@ -68,7 +69,7 @@ static uint64_t drafts_of(const sb_observed *o)
 
 static void compare_depths(const sb_accept *a, const sb_observed *o, sb_accept_comparison *c)
 {
-    uint64_t deepest = drafts_of(o) ? drafts_of(o) : 1;
+    uint64_t deepest = a->uneven ? o->depths : drafts_of(o) ? drafts_of(o) : 1;
     for (size_t j = 0; j < deepest && j < a->drafts && j < SB_OBSERVED_DEPTHS; j++) {
         const sb_rate *own = &a->depth[j].rate;
         sb_rate engine = {o->by_depth[j], o->rounds, own->effect};
@@ -88,7 +89,7 @@ static void compare_total(const sb_accept *a, uint64_t rounds, uint64_t accepted
             effect = a->depth[j].rate.effect;
     /* as rates of K times as many trials, where K trials count as one */
     sb_rate engine = {accepted, rounds * K, effect * (double)K};
-    sb_rate own = {a->accepted, a->count * K, effect * (double)K};
+    sb_rate own = {a->accepted, a->drafting * K, effect * (double)K};
     add_line(c, 0, &engine, &own);
 }
 
@@ -186,6 +187,9 @@ void sb_accept_compare(const sb_accept *accept, const sb_observed *observed,
     else if (llama ? !o->drafted : !o->rounds)
         explain(out, "%s counted no drafts at all: it did not speculate",
                 sb_engine_name(o->engine));
+    else if (accept->uneven && !o->depths)
+        explain(out, "rounds of an n-gram have different numbers of drafts, so only counters by "
+                     "depth can be compared");
     else if (llama && !(o->has_drafted && o->has_accepted))
         explain(out, "draft_n or draft_n_accepted is missing in a response");
     else if (llama)

@@ -16,15 +16,15 @@ static void print_positions(const sb_accept *a)
         const sb_accept_row *r = &a->rows[i];
         printf("%4zu %8" PRIu64 " %8u %9zu ", r->text, r->position, (unsigned)r->token,
                r->accepted);
-        sb_ids_print("", r->drafts, a->drafts);
-        sb_ids_print(" |", r->target, a->drafts + 1);
+        sb_ids_print("", r->drafts, r->drafted);
+        sb_ids_print(" |", r->target, r->drafted + 1);
         printf(" %.9g\n", (double)r->margin[0]);
     }
 }
 
 static double mean_accepted(const sb_accept *a)
 {
-    return (double)a->accepted / (double)a->count;
+    return (double)a->accepted / (double)a->drafting;
 }
 
 static void print_depths(const sb_accept *a)
@@ -60,6 +60,9 @@ static void print_measured(const sb_accept_document *d, int verbose)
     printf("%s: %zu text%s, %" PRIu64 " token%s, %zu position%s, %zu draft%s at each, profile %s\n",
            SB_SHOW(d->folder), a->texts, sb_s(a->texts), a->tokens, sb_s(a->tokens), a->count,
            sb_s(a->count), a->drafts, sb_s(a->drafts), d->profile);
+    if (d->drafter)
+        printf("drafter %s: drafts at %zu of the positions, at most %zu each; rates are of these\n",
+               SB_SHOW(d->drafter), a->drafting, a->drafts);
     if (verbose)
         print_positions(a);
     print_depths(a);
@@ -128,13 +131,13 @@ static json_t *positions_json(const sb_accept *a)
     for (size_t i = 0; i < a->count; i++) {
         const sb_accept_row *r = &a->rows[i];
         json_t *row = json_object(), *margins = json_array();
-        for (size_t k = 0; k <= a->drafts; k++)
+        for (size_t k = 0; k <= r->drafted; k++)
             SB_ADD(margins, r->margin[k]);
         SB_PUT(row, "text", r->text);
         SB_PUT(row, "position", r->position);
         SB_PUT(row, "token", r->token);
-        SB_PUT(row, "drafts", sb_ids_json(r->drafts, a->drafts));
-        SB_PUT(row, "target", sb_ids_json(r->target, a->drafts + 1));
+        SB_PUT(row, "drafts", sb_ids_json(r->drafts, r->drafted));
+        SB_PUT(row, "target", sb_ids_json(r->target, r->drafted + 1));
         SB_PUT(row, "margin", margins);
         SB_PUT(row, "accepted", r->accepted);
         SB_ADD(out, row);
@@ -218,6 +221,10 @@ json_t *sb_accept_json(const sb_accept_document *d)
     SB_PUT(constant, "accepted", a->most_common);
     SB_PUT(out, "profile", d->profile);
     SB_PUT(out, "drafts", a->drafts);
+    if (d->drafter) {
+        SB_PUT(out, "drafter", d->drafter);
+        SB_PUT(out, "positions_with_drafts", a->drafting);
+    }
     SB_PUT(out, "positions", positions_json(a));
     SB_PUT(out, "by_depth", depths_json(a));
     SB_PUT(out, "accepted_per_round", mean_accepted(a));

@@ -8,6 +8,7 @@
 
 typedef struct sb_accept_document {
     const char *folder, *profile;
+    const char *drafter; /* NULL: the head */
     const sb_accept *accept;
     int answered;              /* the texts are answers of the engine */
     const char *observed_file; /* NULL: neither observed nor comparison */

@@ -30,9 +30,11 @@ static sb_page_span span_of(const sb_interval *at)
 
 static void print_facts(FILE *out, const sb_accept *a)
 {
-    double mean = (double)a->accepted / (double)a->count;
+    double mean = (double)a->accepted / (double)a->drafting;
     sb_page_facts(out);
     sb_page_fact_count(out, "positions", a->count);
+    if (a->uneven)
+        sb_page_fact_count(out, "with a draft", a->drafting);
     sb_page_fact(out, "accepted at each, mean");
     fprintf(out, "%.4f of %zu drafts", mean, a->drafts);
     sb_page_fact_end(out);
@@ -52,7 +54,7 @@ static void print_head(FILE *out, const sb_accept_document *p, const char *word,
 {
     const sb_accept *a = p->accept;
     sb_page_head(out, p->observed_file ? tone_of(p->comparison->verdict) : SB_TONE_open, word, name,
-                 ", the drafts of its MTP head",
+                 p->drafter ? ", the drafts of an n-gram" : ", the drafts of its MTP head",
                  p->observed_file
                      ? p->comparison->why
                      : "no counters of an engine were compared; --observed reads them");
@@ -60,6 +62,8 @@ static void print_head(FILE *out, const sb_accept_document *p, const char *word,
     sb_page_list(out);
     sb_page_item(out, "checkpoint", p->folder);
     sb_page_item(out, "profile", p->profile);
+    if (p->drafter)
+        sb_page_item(out, "drafter", p->drafter);
     fputs("<dt>along</dt><dd>", out);
     sb_page_count(out, a->texts, "text");
     fputs(", ", out);
