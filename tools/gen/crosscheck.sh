@@ -437,7 +437,7 @@ section "llama.cpp"
 # in it must be found at its op. llama-server, which make engines leaves out, is built now: some ten minutes.
 if [ -x "$build/llamacpp/bin/llama_record" ]; then
     rm -rf "$work/llamacpp" "$work/llamacpp-faults"
-    tools/record/llamacpp.sh "$work/llamacpp" >"$work/llamacpp.log" 2>&1
+    bash tools/record/llamacpp.sh "$work/llamacpp" >"$work/llamacpp.log" 2>&1
     status=$?
     report $status "recording llama.cpp"
     [ $status -eq 0 ] || tail -n 5 "$work/llamacpp.log"

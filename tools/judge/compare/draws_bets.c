@@ -173,7 +173,7 @@ static void bet_on_suspects(sb_draws *d, sb_drawn *s, const sb_settings *declare
         sb_sampler_row_point(d->row, &changed, d->q);
         note_fit(d, i, d->q[token]);
         if (!s->alone && b->draws % EVERY == 0)
-            d->gain[i] += EVERY * gain_of(d);
+            d->gain[i] += (double)EVERY * gain_of(d);
         if (most > 0)
             raise(d, s, b, number, i, log_of(d->q[token]) - log_of(most));
     }
