@@ -5,7 +5,7 @@
 
 #include "gpu/emu/thread.h"
 
-static sb_emu_region *take(const void *tag, const char *name, size_t bytes)
+static sb_emu_region *take_region(const void *tag, const char *name, size_t bytes)
 {
     sb_emu *emu = sb_emu_now;
     const size_t at = (emu->arena_used + 127) / 128 * 128;
@@ -38,7 +38,7 @@ sb_emu_region *sb_emu_array_of(const void *tag, const char *name, size_t bytes)
     for (uint32_t i = 0; i < emu->arrays; i++)
         if (emu->array[i].tag == tag)
             return &emu->array[i].region;
-    return take(tag, name, bytes);
+    return take_region(tag, name, bytes);
 }
 
 sb_emu_region *sb_emu_dynamic(const char *name)

@@ -363,7 +363,7 @@ static const sb_meter_options usual = {
 static const sb_meter_options usual = {42, {4096, 20480, 36880, 65536}, 1, 2, 3, 72, 80, 5};
 #endif
 
-static sb_status measure(const bench &b, sb_meter_report *report)
+static sb_status measure_card(const bench &b, sb_meter_report *report)
 {
     sb_status status = measure_memory(b, report);
     if (!status)
@@ -388,7 +388,7 @@ sb_status sb_gpu_meter(sb_gpu *gpu, const sb_meter_options *options, sb_meter_re
     if (!status && !b.seconds)
         status = SB_ERR_MEMORY;
     if (!status)
-        status = measure(b, report);
+        status = measure_card(b, report);
     sb_gpu_trim(gpu); /* frees 2 GiB, so that weights can use them */
     sb_gpu_marks_close(gpu, b.marks);
     free(b.seconds);

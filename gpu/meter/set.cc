@@ -17,8 +17,8 @@ static sb_status said(sb_gpu *gpu, sb_status status, sb_error *err)
     return status ? sb_fail(err, status, "%s", *text ? text : "out of memory") : SB_OK;
 }
 
-static sb_status measure(const sb_backend *backend, const sb_meter_options *options,
-                         sb_meter_report *report, sb_error *err)
+static sb_status measure_card(const sb_backend *backend, const sb_meter_options *options,
+                              sb_meter_report *report, sb_error *err)
 {
     sb_gpu *gpu = BODY_OF(backend);
     return said(gpu, sb_gpu_meter(gpu, options, report), err);
@@ -62,6 +62,6 @@ static sb_status between(const sb_backend *backend, unsigned from, unsigned to, 
 
 const sb_meter_calls *CALLS_OF(const sb_backend *backend)
 {
-    static const sb_meter_calls calls = {measure, draws, watch, watched, mark, between};
+    static const sb_meter_calls calls = {measure_card, draws, watch, watched, mark, between};
     return BODY_OF(backend) ? &calls : nullptr;
 }

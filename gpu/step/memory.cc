@@ -26,8 +26,8 @@ static void count_layers(sb_queued_step *step)
         *(m->layer_is_full[i] ? &step->full : &step->linear) += 1;
 }
 
-static sb_status settle(sb_queued_step *step, const char *name, size_t count, size_t each,
-                        void *out, sb_error *err)
+static sb_status settle_array(sb_queued_step *step, const char *name, size_t count, size_t each,
+                              void *out, sb_error *err)
 {
     void *at;
     const sb_status status = sb_gpu_reside(step->gpu, name, count * each, &at);
@@ -81,7 +81,7 @@ static sb_status settle_fused(sb_queued_step *step, sb_error *err)
     };
     sb_status status = SB_OK;
     for (const auto &a : arrays)
-        status = status ? status : settle(step, a.name, a.count, a.each, a.out, err);
+        status = status ? status : settle_array(step, a.name, a.count, a.each, a.out, err);
     if (!status)
         status = clear(step, f->best, rows * sizeof *f->best, err);
     return status ? status : clear(step, f->done, rows * sizeof *f->done, err);
@@ -122,7 +122,7 @@ sb_status sb_step_settle(sb_queued_step *step, sb_error *err)
     };
     sb_status status = SB_OK;
     for (const auto &a : arrays)
-        status = status ? status : settle(step, a.name, a.count, a.each, a.out, err);
+        status = status ? status : settle_array(step, a.name, a.count, a.each, a.out, err);
     if (!status)
         sb_scratch_lay_out(&step->s, m, rows, activations);
     if (!status && step->options.fused)

@@ -103,7 +103,7 @@ static uint64_t turns(uint32_t first, uint32_t end)
 }
 
 /* Takes the next of the worker's own turns. */
-static int take(worker *w, uint32_t *turn)
+static int take_turn(worker *w, uint32_t *turn)
 {
     uint64_t have = atomic_load_explicit(&w->turns, memory_order_relaxed);
     do {
@@ -142,7 +142,7 @@ static void work(uint32_t id)
         return;
     }
     do
-        for (uint32_t i; take(&pool.workers[id], &i);)
+        for (uint32_t i; take_turn(&pool.workers[id], &i);)
             pool.turn(pool.ctx, pool.base + i, id);
     while (steal(id));
 }

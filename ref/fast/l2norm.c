@@ -46,8 +46,8 @@ static float inverse_rms(sb_knob_value form, float ss, size_t dk, float eps)
  * K-32: "reciprocal has n = RN(1 / d) with d = RN(sqrt( RN(ss + eps) )), and divide has RN(x / d)
  * in place of RN(x n); max_norm has n = RN(1 / max(RN(sqrt(ss)), eps))"; "no_eps has n = rsqrt(ss),
  * and 0 where ss is 0" */
-static void measure(const sb_knobs *knobs, const float *x, size_t dk, float eps, float *squares,
-                    norm *out)
+static void measure_norm(const sb_knobs *knobs, const float *x, size_t dk, float eps,
+                         float *squares, norm *out)
 {
     float ss = sb_dot(x, x, dk), root;
     out->n = out->d = 1.0f;
@@ -110,7 +110,7 @@ static void one_vector(void *ctx, size_t i, size_t worker)
     int is_query = h < a->heads;
     float *to = is_query ? a->q + t * width + h * a->dk : a->k + t * width + (h - a->heads) * a->dk;
     norm of = j->form;
-    measure(j->knobs, x, a->dk, a->eps, j->squares + worker * a->dk, &of);
+    measure_norm(j->knobs, x, a->dk, a->eps, j->squares + worker * a->dk, &of);
     apply(j->knobs, &of, x, a->dk, j->rounds, to);
     for (size_t l = 0; l < a->dk && is_query && !j->leaves; l++)
         to[l] = j->divides ? to[l] / j->scale : to[l] * j->scale;

@@ -59,7 +59,7 @@ int sb_declaration_agrees(const sb_declaration *d, const sb_found *f)
 }
 
 /* "In all other cases the declaration decides" */
-static void settle(const sb_declaration *d, sb_found *found)
+static void apply_declaration(const sb_declaration *d, sb_found *found)
 {
     if (d->answer == SB_DECLARED_YES && d->bits < 8 && sb_declared_kind_agrees(d, found) &&
         found->container == SB_CONTAINER_int8_channel)
@@ -74,7 +74,7 @@ sb_status sb_settle_zeros(const sb_declared *declared, const char *module, sb_fo
     sb_declaration d = {0};
     sb_status status = sb_declared_for(declared, module, &d, err);
     if (!status)
-        settle(&d, found);
+        apply_declaration(&d, found);
     return status;
 }
 
@@ -87,7 +87,7 @@ sb_status sb_hold_against(sb_weights *weights, const sb_declared *declared, cons
     sb_status status = sb_declared_for(declared, module, &d, err);
     if (status)
         return status;
-    settle(&d, found);
+    apply_declaration(&d, found);
     if (sb_declaration_agrees(&d, found))
         return SB_OK;
     if (weights->disagreements < SB_DISAGREEMENTS) {

@@ -98,8 +98,8 @@ sb_status sb_draw_greedy(sb_drawer *d, sb_row_logits logits, uint32_t *token, sb
     return SB_OK;
 }
 
-static sb_status judge(sb_drawer *d, sb_row_logits logits, const float *head, uint32_t draft,
-                       uint64_t position, int *accepted, uint32_t *token, sb_error *err)
+static sb_status judge_draft(sb_drawer *d, sb_row_logits logits, const float *head, uint32_t draft,
+                             uint64_t position, int *accepted, uint32_t *token, sb_error *err)
 {
     uint32_t yes = 0, unused;
     const sb_judge_args args = {.settings = *sb_sampler_settings(d->sampler),
@@ -125,7 +125,7 @@ sb_status sb_draw_judge(sb_drawer *d, sb_row_logits logits, const float *head, u
                         uint64_t position, int *accepted, uint32_t *token, sb_error *err)
 {
     if (d->backend->draw && d->backend->judge)
-        return judge(d, logits, head, draft, position, accepted, token, err);
+        return judge_draft(d, logits, head, draft, position, accepted, token, err);
     sb_status status = sb_sample_probabilities(d->sampler, logits.host, d->p, err);
     if (!status)
         status = sb_sample_probabilities(d->sampler, head, d->q, err);

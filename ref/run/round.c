@@ -132,7 +132,7 @@ static sb_status verify(sb_rounds *r, const sb_round_ask *ask, const sb_round *r
 
 /* S-9: "accepts drafts from the first on, as long as each is the token that the row before it
  * gives"; under residual, while P-12 accepts the draft. */
-static sb_status judge(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
+static sb_status judge_drafts(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
 {
     const size_t rows = round->drafted + 1, V = r->V;
     const uint64_t position = round->position + 1;
@@ -180,7 +180,7 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
         status = verify(r, ask, out, err);
     if (status) /* either nothing was fed, or the session refuses further calls (S-4) */
         return status;
-    status = judge(r, ask, out, err);
+    status = judge_drafts(r, ask, out, err);
     if (status) { /* undoes the rows that were fed, but not judged */
         (void)sb_session_keep(r->session, 0, NULL);
         return status;

@@ -38,7 +38,7 @@ static sb_status check_sizes(const sb_config *a, const sb_config *b, sb_error *e
     return SB_OK;
 }
 
-static void measure(sb_piece_difference *d, float a, float b)
+static void measure_element(sb_piece_difference *d, float a, float b)
 {
     double distance = (double)a - (double)b;
     distance = distance < 0 ? -distance : distance;
@@ -59,7 +59,7 @@ sb_piece_difference sb_piece_compare(const sb_piece *a, const sb_piece *b)
             d.bits[0] = left;
             d.bits[1] = right;
         }
-        measure(&d, a->data[i], b->data[i]);
+        measure_element(&d, a->data[i], b->data[i]);
     }
     return d;
 }

@@ -68,7 +68,7 @@ typedef struct survey {
     uint64_t bits[8];
 } survey;
 
-static void look(survey *s, const double *values, size_t n)
+static void survey_lanes(survey *s, const double *values, size_t n)
 {
     for (size_t i = 0; i + 8 <= n; i += 8)
         for (size_t l = 0; l < 8; l++) {
@@ -79,12 +79,12 @@ static void look(survey *s, const double *values, size_t n)
         }
 }
 
-static void look_at(survey *s, const double *values, size_t n)
+static void survey_values(survey *s, const double *values, size_t n)
 {
     double rest[8] = {0};
     memcpy(rest, values + n / 8 * 8, n % 8 * sizeof *rest);
-    look(s, values, n);
-    look(s, rest, 8);
+    survey_lanes(s, values, n);
+    survey_lanes(s, rest, 8);
 }
 
 static const survey nothing = {
@@ -124,7 +124,7 @@ static void pack_input(const job *j, size_t t)
         double *to = j->packed + k * j->count + t * sb_tile_padded(n);
         memcpy(to, x + k, n * sizeof *to);
         memset(to + n, 0, (sb_tile_padded(n) - n) * sizeof *to);
-        look(&s, to, sb_tile_padded(n));
+        survey_lanes(&s, to, sb_tile_padded(n));
     }
     j->norms[t] = root_above(squares_of(&s));
     j->grids[t] = grid_of(&s);
@@ -171,7 +171,7 @@ static void decode_block(const job *j, const room *m, uint32_t row, size_t rows,
             sb_matrix_wide_part(j->w, row + (uint32_t)r, (uint32_t)first, (uint32_t)n, to);
             memset(to + n, 0, (step - n) * sizeof *to);
             survey s = nothing;
-            look(&s, to, step);
+            survey_lanes(&s, to, step);
             m->squares[r] += squares_of(&s);
             continue;
         }
@@ -223,7 +223,7 @@ static void settle_row(const job *j, const room *m, uint32_t row, size_t r)
         if (!known) {
             sb_matrix_wide(j->w, row, m->wide);
             survey s = nothing;
-            look_at(&s, m->wide, cols);
+            survey_values(&s, m->wide, cols);
             grid = grid_of(&s);
             known = 1;
         }

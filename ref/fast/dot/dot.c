@@ -188,7 +188,7 @@ static float round_exact(const terms *t)
 
 /* Computes a reduction whose rounding the binary64 sum could not decide. Tries a compensated sum
  * first, then uses the exact sum. */
-static float settle(const terms *t)
+static float settle_reduction(const terms *t)
 {
     static const sb_scalar one = SB_SCALAR_ONE;
     double a[PIECE], b[PIECE];
@@ -231,7 +231,7 @@ static float reduce_pieces(const terms *t)
     float rounded;
     if (!sb_dot_kernels_now()->f32)
         return round_exact(t);
-    return sb_round_certain(sum_pieces(t), t->n, &rounded) ? rounded : settle(t);
+    return sb_round_certain(sum_pieces(t), t->n, &rounded) ? rounded : settle_reduction(t);
 }
 
 /* A-2: "correctly rounded binary32 value, ties to even, of the exact sum of the exact products of
@@ -244,7 +244,7 @@ float sb_dot(const float *a, const float *b, size_t n)
     if (sb_round_certain(sb_dot_kernels_now()->f32(a, b, n), n, &rounded))
         return rounded;
     terms t = {.a = a, .stride_a = 1, .b = b, .stride_b = 1, .n = n};
-    return settle(&t);
+    return settle_reduction(&t);
 }
 
 float sb_dot_strided(const float *a, size_t stride_a, const float *b, size_t stride_b, size_t n)
@@ -270,7 +270,8 @@ void sb_dot_columns(const float *a, size_t stride_a, const float *b, size_t stri
             if (!sb_dot_kernels_now()->columns)
                 out[j + l] = round_exact(&t);
             else
-                out[j + l] = sb_round_certain(partials[l], n, &rounded) ? rounded : settle(&t);
+                out[j + l] =
+                    sb_round_certain(partials[l], n, &rounded) ? rounded : settle_reduction(&t);
         }
     }
 }
@@ -290,7 +291,7 @@ float sb_sum(const float *a, size_t n)
         partial.sum += a[i];
         partial.magnitude += sb_absolute(a[i]);
     }
-    return sb_round_certain(partial, n, &rounded) ? rounded : settle(&t);
+    return sb_round_certain(partial, n, &rounded) ? rounded : settle_reduction(&t);
 }
 
 /* The definition, for values wider than binary32. */
@@ -393,5 +394,5 @@ float sb_dot_row(const sb_matrix *matrix, uint32_t row, const float *x)
         partial = sb_dot_kernels_now()->f16(t.codes, x, t.n);
     else
         return reduce_pieces(&t);
-    return sb_round_certain(partial, t.n, &rounded) ? rounded : settle(&t);
+    return sb_round_certain(partial, t.n, &rounded) ? rounded : settle_reduction(&t);
 }

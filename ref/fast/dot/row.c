@@ -197,7 +197,7 @@ static int all_fit(const job *j, uint32_t first, uint32_t rows)
 
 /* Computes a row whose rounding its kernel could not decide. Begins with *effort, the method that
  * decided the last such row. */
-static void settle(const job *j, uint32_t row, double *room, sb_effort *effort)
+static void settle_row(const job *j, uint32_t row, double *room, sb_effort *effort)
 {
     double *wide = room + 2 * sb_row_workspace(j->w);
     sb_row_wide(j->w, row, room, wide);
@@ -287,7 +287,7 @@ static void read_rows(const job *j, uint32_t first, uint32_t rows, double *room)
     if (sb_row_round(j->w->cols, j->factor, sums, magnitudes, rows, j->out + first, open))
         for (uint32_t r = 0; r < rows; r++)
             if (open[r])
-                settle(j, first + r, room, &effort);
+                settle_row(j, first + r, room, &effort);
 }
 
 static void some_rows(void *ctx, size_t i, size_t worker)

@@ -54,8 +54,8 @@ static sb_strip strip_at(const job *j, uint32_t first)
 }
 
 /* Computes the outputs of rows from `row` on whose rounding the sums could not decide. */
-static void settle(const job *j, uint32_t row, uint32_t rows, const unsigned char *open,
-                   double *wide, sb_effort *effort)
+static void settle_rows(const job *j, uint32_t row, uint32_t rows, const unsigned char *open,
+                        double *wide, sb_effort *effort)
 {
     double *scales = wide + sb_tile_padded(j->w->cols);
     unsigned char *together = (unsigned char *)(scales + sb_row_workspace(j->w));
@@ -87,8 +87,8 @@ static void one_strip(void *ctx, size_t i, size_t worker)
     if (!sb_row_round(j->w->cols, j->factor, sums, magnitudes, strip.rows, j->out + first, open))
         return;
     for (uint32_t r = 0; r < strip.rows; r += TOGETHER)
-        settle(j, first + r, strip.rows - r < TOGETHER ? strip.rows - r : TOGETHER, open + r, wide,
-               &effort);
+        settle_rows(j, first + r, strip.rows - r < TOGETHER ? strip.rows - r : TOGETHER, open + r,
+                    wide, &effort);
 }
 
 static sb_status begin(job *j)

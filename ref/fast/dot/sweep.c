@@ -33,7 +33,7 @@ static size_t whole(const sb_lane_kernels *lanes, const sb_columns *s, const sb_
 }
 
 /* Computes the results that a kernel left open, one bit each. */
-static void settle(const sb_columns *s, uint32_t open, const sb_sweeper *a, float *out)
+static void settle_columns(const sb_columns *s, uint32_t open, const sb_sweeper *a, float *out)
 {
     for (size_t j = 0; open != 0; j++, open >>= 1)
         if (open & 1u)
@@ -58,7 +58,7 @@ void sb_sweep_scale(sb_columns *s, float decay, const sb_sweeper *a, float *out)
     if (done) {
         sb_lanes_sweep t = sweep_of(s, done, a);
         t.decay = decay;
-        settle(s, lanes->sweep_scale(&t, s->most, out), a, out);
+        settle_columns(s, lanes->sweep_scale(&t, s->most, out), a, out);
     }
     if (done == s->columns)
         return;
@@ -78,7 +78,7 @@ void sb_sweep_add(sb_columns *s, const sb_sweeper *k, const float *d, const sb_s
         t.k = k->x;
         t.k_most = k->most;
         t.d = d;
-        settle(s, lanes->sweep_add(&t, s->most, out), a, out);
+        settle_columns(s, lanes->sweep_add(&t, s->most, out), a, out);
     }
     if (done == s->columns)
         return;
