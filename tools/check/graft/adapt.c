@@ -178,8 +178,8 @@ void sb_graft_decoded(const sb_graft_made *made, uint64_t first, size_t count, d
 
 /* W-17: "the message gives the number of such values and the first, and nothing is written".
  * Examines every value before anything is written. */
-static sb_status look(sb_grafted *g, const sb_graft_made *made, const char *layer, int round,
-                      sb_error *err)
+static sb_status examine_values(sb_grafted *g, const sb_graft_made *made, const char *layer,
+                                int round, sb_error *err)
 {
     const sb_matrix *m = &made->found.matrix;
     double *wide = sb_alloc(m->cols, sizeof *wide), first = 0;
@@ -290,7 +290,7 @@ static sb_status decode_one(sb_grafted *g, const sb_declared *declared, sb_overl
         made->tensor.shape[1] = found.matrix.cols;
         made->tensor.bytes = 2 * (uint64_t)found.matrix.rows * found.matrix.cols;
         taken->from = &made->tensor;
-        status = look(g, made, layer, round, err);
+        status = examine_values(g, made, layer, round, err);
     }
     uint64_t now = *keep ? taken->from->bytes : 0;
     g->take.taken_bytes += now - before;

@@ -160,7 +160,8 @@ static int is_half(const sb_check *check, const sb_member *m)
 }
 
 /* Check 21 across matrices: zero rows that neither the original nor the other layers have. */
-static void judge(sb_check *check, const sb_member *m, double usual, size_t kin, size_t *routed)
+static void judge_matrix(sb_check *check, const sb_member *m, double usual, size_t kin,
+                         size_t *routed)
 {
     const sb_seen *s = m->seen;
     int whole = s->zero_rows == s->rows;
@@ -300,7 +301,7 @@ void sb_check_dead(sb_check *check)
             judge_router(check, kin[j].member);
             judge_columns(check, kin[j].member, &columns);
             if (kin[j].member->seen->zero_run)
-                judge(check, kin[j].member, usual, end - i, &routed);
+                judge_matrix(check, kin[j].member, usual, end - i, &routed);
         }
     }
     judge_convolutions(check);

@@ -53,7 +53,7 @@ static verdict ignored(const sb_check *check, const sb_unit *unit)
                      "engines read the codes as floats, or fail to load"};
 }
 
-static verdict judge(const sb_check *check, const sb_unit *unit, const sb_declaration *d)
+static verdict judge_unit(const sb_check *check, const sb_unit *unit, const sb_declaration *d)
 {
     const sb_found *f = &unit->found;
     sb_container c = f->container;
@@ -102,7 +102,7 @@ static int check_unit(sb_check *check, sb_groups *groups, const sb_unit *unit)
         return 0;
     }
     tell_vllm(check, groups, unit, &d);
-    verdict v = judge(check, unit, &d);
+    verdict v = judge_unit(check, unit, &d);
     if (!v.key) {
         if (unit->found.container != SB_CONTAINER_plain)
             sb_check_stored(check, groups, unit, &d);

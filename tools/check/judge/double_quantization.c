@@ -25,7 +25,7 @@ static sums add_up(const sb_unit *unit)
 }
 
 /* V-40: "Only if every sample of one kind is narrow" */
-static void judge(sb_check *check, const sb_unit *unit)
+static void judge_unit(sb_check *check, const sb_unit *unit)
 {
     sums s = add_up(unit);
     const char *name = sb_unit_tensor(unit, SB_PART_COUNT);
@@ -54,6 +54,6 @@ void sb_check_double(sb_check *check)
     for (size_t i = 0; i < check->self.units.count; i++) {
         const sb_unit *unit = &check->self.units.rows[i];
         if (!unit->tensor && sb_unit_is_plain(unit) && unit->seen_count && unit->seen->done)
-            judge(check, unit);
+            judge_unit(check, unit);
     }
 }

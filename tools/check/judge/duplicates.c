@@ -164,8 +164,8 @@ static void tell(sb_check *check, const payload *one, const payload *other, size
                       one->count, SB_SHOW(other->name));
 }
 
-static void judge(sb_check *check, const payloads *all, size_t first, size_t end, int codes,
-                  unsigned char *told)
+static void judge_payloads(sb_check *check, const payloads *all, size_t first, size_t end,
+                           int codes, unsigned char *told)
 {
     const payload *rows = all->rows;
     if (end - first < 2 || rows[first].codes != codes || is_constant(&rows[first]) ||
@@ -183,7 +183,7 @@ static void judge_all(sb_check *check, const payloads *all, unsigned char *told)
         for (size_t i = 0, end; i < all->count; i = end) {
             for (end = i + 1; end < all->count && same(&all->rows[i], &all->rows[end]);)
                 end++;
-            judge(check, all, i, end, codes, told);
+            judge_payloads(check, all, i, end, codes, told);
         }
 }
 

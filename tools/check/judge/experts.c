@@ -233,7 +233,7 @@ static void judge_router(search *s, const sb_member *m, const address *a)
                   a->expert, row, a->expert);
 }
 
-static void judge(search *s, const sb_member *m)
+static void judge_expert(search *s, const sb_member *m)
 {
     address a;
     const sb_member *master = sb_member_plain(&s->check->master.units, m->plain);
@@ -257,7 +257,7 @@ void sb_check_experts(sb_check *check)
         return;
     }
     for (size_t i = 0; i < check->self.units.member_count; i++)
-        judge(&s, &check->self.units.members[i]);
+        judge_expert(&s, &check->self.units.members[i]);
     for (size_t i = 0; i < check->self.units.count; i++)
         tell(check, &check->self.units.rows[i], &s.verdicts[i]);
     free(s.verdicts);

@@ -29,7 +29,7 @@ static sums add_up(const sb_unit *unit)
 }
 
 /* V-12: "NaN and infinity are FATAL" */
-static void judge(sb_check *check, const sb_unit *unit)
+static void judge_unit(sb_check *check, const sb_unit *unit)
 {
     sums s = add_up(unit);
     sb_spot_buffer room;
@@ -57,6 +57,6 @@ void sb_check_finite(sb_check *check)
         const sb_unit *unit = &check->self.units.rows[i];
         if (!sb_unit_is_plain(unit) || !unit->seen_count || !unit->seen->done)
             continue;
-        judge(check, unit);
+        judge_unit(check, unit);
     }
 }

@@ -105,7 +105,7 @@ static void tell(const pool *p, const sb_kin *kin, int which, double usual)
 }
 
 /* V-155: "Nothing is said if more than half of them" */
-static void judge(const pool *p, int which)
+static void judge_pool(const pool *p, int which)
 {
     double usual = usual_relation(p, which);
     size_t apart = 0, stray = 0;
@@ -189,8 +189,8 @@ static void judge_kind(pool *p, const sb_kin *all, size_t count, const sb_kin *k
             gather(p, all, count, &kin[i], 0);
         if (p->count < KIN)
             continue;
-        judge(p, SB_FIT_SCALES);
-        judge(p, SB_FIT_ZEROS);
+        judge_pool(p, SB_FIT_SCALES);
+        judge_pool(p, SB_FIT_ZEROS);
         judge_shift(p);
     }
 }

@@ -288,7 +288,7 @@ static void tell(const repeats *r, const repeat *p, size_t count)
 }
 
 /* Judges all repeats of one pair of tensors. */
-static void judge(const repeats *r, const repeat *p, const repeat *end)
+static void judge_repeats(const repeats *r, const repeat *p, const repeat *end)
 {
     const sb_unit *one = unit_of(r, &p->one), *other = unit_of(r, &p->other);
     int inside = same_tensor(&p->one, &p->other);
@@ -321,7 +321,7 @@ void sb_check_repeats(sb_check *check)
     for (size_t i = 0, end; i < r.count; i = end) {
         for (end = i + 1; end < r.count && same_pair(&r.rows[i], &r.rows[end]);)
             end++;
-        judge(&r, &r.rows[i], &r.rows[end]);
+        judge_repeats(&r, &r.rows[i], &r.rows[end]);
     }
     free(r.marks);
     free(r.rows);

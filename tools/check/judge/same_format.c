@@ -236,7 +236,7 @@ static int differs(const sb_unit *unit, totals *t)
     return found;
 }
 
-static void judge(sb_check *check, const sb_unit *unit, totals *t)
+static void judge_unit(sb_check *check, const sb_unit *unit, totals *t)
 {
     uint64_t of, n;
     if (!unit->same.differences || !differs(unit, t))
@@ -283,7 +283,7 @@ void sb_check_same_format(sb_check *check)
         if (u->rows[i].tensor)
             judge_single(check, &u->rows[i]);
         else if (is_compared(&u->rows[i]))
-            judge(check, &u->rows[i], &t);
+            judge_unit(check, &u->rows[i], &t);
     }
     if (t.requantized)
         sb_check_find(

@@ -23,8 +23,8 @@ static int content_order(const void *a, const void *b)
     return order ? order : id_order(a, b);
 }
 
-static sb_status take(sb_token_table *t, const sb_json_object *where, const char *content,
-                      const json_t *id, int added, sb_error *err)
+static sb_status take_token(sb_token_table *t, const sb_json_object *where, const char *content,
+                            const json_t *id, int added, sb_error *err)
 {
     if (!json_is_integer(id) || json_integer_value(id) < 0)
         return sb_json_wrong(where, content, id, "an id", err);
@@ -43,7 +43,7 @@ static sb_status take_vocabulary(sb_token_table *t, const sb_json_object *model,
     json_t *id;
     if (json_is_object(vocab)) {
         json_object_foreach(vocab, content, id) if (!status) status =
-            take(t, &object, content, id, 0, err);
+            take_token(t, &object, content, id, 0, err);
         return status;
     }
     for (size_t i = 0; i < json_array_size(vocab) && !status; i++) {
@@ -63,7 +63,7 @@ static sb_status take_added(sb_token_table *t, const sb_json_object *root, const
     for (size_t i = 0; i < json_array_size(added) && !status; i++) {
         const json_t *row = json_array_get(added, i);
         const char *content = json_string_value(json_object_get(row, "content"));
-        status = content ? take(t, root, content, json_object_get(row, "id"), 1, err)
+        status = content ? take_token(t, root, content, json_object_get(row, "id"), 1, err)
                          : sb_json_fail(root, "added_tokens", SB_ERR_INPUT, err,
                                         "has no content at %zu", i);
     }

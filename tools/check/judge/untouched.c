@@ -114,7 +114,7 @@ static int same_dtype(const sb_unit *unit, const sb_unit *master)
     return !own || !other || own->dtype == other->dtype;
 }
 
-static void judge(sb_check *check, const sb_unit *unit, totals *t)
+static void judge_unit(sb_check *check, const sb_unit *unit, totals *t)
 {
     const sb_unit *master = sb_master_unit(check, unit);
     sums s = add_up(unit);
@@ -203,7 +203,7 @@ void sb_check_untouched(sb_check *check)
         const sb_unit *unit = &check->self.units.rows[i];
         if (!sb_unit_is_plain(unit) || !unit->seen_count || !unit->seen->done)
             continue;
-        judge(check, unit, &t);
+        judge_unit(check, unit, &t);
         judge_shape(check, unit);
     }
     tell_totals(check, &t);

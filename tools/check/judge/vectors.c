@@ -40,7 +40,7 @@ static int is_vector(const sb_unit *unit)
             sb_ends(unit->plain, ".linear_attn.dt_bias"));
 }
 
-static vector look(const sb_unit *unit)
+static vector describe_vector(const sb_unit *unit)
 {
     vector v = {.unit = unit};
     const sb_moments *m = &unit->seen->moments;
@@ -121,7 +121,7 @@ void sb_check_vectors(sb_check *check)
     check->findings.lost |= !rows || !room;
     for (size_t i = 0; rows && room && i < u->count; i++)
         if (is_vector(&u->rows[i]))
-            rows[count++] = look(&u->rows[i]);
+            rows[count++] = describe_vector(&u->rows[i]);
     for (size_t i = 0; i < count; i++) {
         if (rows[i].constant)
             judge_constant(check, rows, count, &rows[i]);

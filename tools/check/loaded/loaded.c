@@ -297,7 +297,7 @@ static const char *whose(const comparison *c, const char *hex)
     return low < c->known_count && strcmp(c->known[low].hex, hex) == 0 ? c->known[low].name : NULL;
 }
 
-static sb_status judge(comparison *c, const sb_loaded_entry *e, sb_error *err)
+static sb_status judge_parameter(comparison *c, const sb_loaded_entry *e, sb_error *err)
 {
     char text[700] = "";
     sb_status status = SB_OK;
@@ -372,7 +372,7 @@ static sb_status compare(comparison *c, sb_error *err)
     if (!status)
         status = list_digests(c, err);
     for (size_t i = 0; i < c->count && !status; i++)
-        status = judge(c, &c->entries[i], err);
+        status = judge_parameter(c, &c->entries[i], err);
     return status;
 }
 

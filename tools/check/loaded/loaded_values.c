@@ -87,7 +87,7 @@ static void travel(float *values, uint32_t count, const sb_journey *j)
     }
 }
 
-static void measure(const float *values, uint32_t count, sb_value_size *size)
+static void measure_values(const float *values, uint32_t count, sb_value_size *size)
 {
     for (uint32_t k = 0; k < count; k++) {
         double x = (double)values[k];
@@ -120,7 +120,7 @@ sb_status sb_segments_digest(const sb_segment *segments, size_t count, const sb_
             make_row(&b, m, segments[i].first + row, journey->law, tabled);
             travel(b.values, m->cols, journey);
             if (size)
-                measure(b.values, m->cols, size);
+                measure_values(b.values, m->cols, size);
             sb_hash_f32(hash, b.values, m->cols);
         }
     }

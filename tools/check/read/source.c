@@ -273,7 +273,7 @@ static int whole_or_nothing(const sb_source *s, uint32_t shard)
 }
 
 /* I-2: "Before the first byte is read" */
-static int look(sb_source *s, uint32_t shard)
+static int look_in_cache(sb_source *s, uint32_t shard)
 {
     asked a = {s, shard, (size_of(s, shard) + STRETCH - 1) / STRETCH};
     s->cached[shard] = sb_alloc(a.count, 1);
@@ -336,7 +336,7 @@ static void try_one(trial *t, sb_io io, uint64_t at, uint64_t end, size_t piece)
 }
 
 /* I-1: "the largest file, in turns, each time at another place" */
-static sb_io measure(trial *t)
+static sb_io measure_ways(trial *t)
 {
     static const sb_io ways[] = {SB_IO_pread, SB_IO_map, SB_IO_direct};
     uint64_t size = size_of(t->source, t->shard), step = size / (3 * ROUNDS) / STRETCH * STRETCH;
@@ -388,7 +388,7 @@ static sb_io choose(sb_source *s)
     t.hash = sb_hash_new();
     if (t.hash && posix_memalign(&memory, SB_IO_ALIGN, PIECE) == 0) {
         t.memory = memory;
-        best = large ? measure(&t) : measure_cached(&t);
+        best = large ? measure_ways(&t) : measure_cached(&t);
     }
     free(memory);
     if (t.hash)
@@ -405,7 +405,7 @@ sb_status sb_source_new(const sb_checkpoint *checkpoint, sb_io io, sb_source **o
         *s = (sb_source){.checkpoint = checkpoint, .cached = sb_alloc(shards, sizeof *s->cached)};
         sound = s->cached != NULL;
         for (uint32_t i = 0; i < shards && sound; i++)
-            sound = look(s, i);
+            sound = look_in_cache(s, i);
     }
     if (!sound) {
         sb_source_free(s);

@@ -222,7 +222,7 @@ static int cuts_are_usual(const sb_check *check)
     return 2 * cut > all;
 }
 
-static void judge(sb_check *check, const sb_unit *unit, int cuts)
+static void judge_extremes(sb_check *check, const sb_unit *unit, int cuts)
 {
     const sb_seen *first = NULL;
     uint64_t pieces = 0;
@@ -256,6 +256,6 @@ void sb_check_extremes(sb_check *check)
     const int usual = cuts_are_usual(check);
     for (size_t i = 0; i < check->self.units.count; i++) {
         const sb_unit *unit = &check->self.units.rows[i];
-        judge(check, unit, !usual || !(sb_unit_is_plain(unit) || is_fp4(unit)));
+        judge_extremes(check, unit, !usual || !(sb_unit_is_plain(unit) || is_fp4(unit)));
     }
 }

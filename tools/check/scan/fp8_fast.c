@@ -85,8 +85,8 @@ static unsigned char add_weights(const float *values, const float *weights, floa
 }
 
 /* Copies up to GROUP codes and weights from a column on, and pads them with zeros. */
-static unsigned take(const sb_fp8_line *x, uint32_t first, uint32_t end, unsigned char *codes,
-                     float *weights)
+static unsigned take_group(const sb_fp8_line *x, uint32_t first, uint32_t end, unsigned char *codes,
+                           float *weights)
 {
     const unsigned count = end - first < GROUP ? end - first : GROUP;
     memset(codes, 0, GROUP);
@@ -174,7 +174,7 @@ void sb_fp8_look_plain(const sb_fp8_line *x, sb_fp8_sums *out)
         lanes l = {{0}, {0}, {0}, {0}, {0}};
         memset(largest, 0, sizeof largest);
         for (uint32_t k = first; k < end; k += GROUP) {
-            unsigned count = take(x, k, end, codes, weights);
+            unsigned count = take_group(x, k, end, codes, weights);
             decode(codes, values);
             out->zeros += look_at_bytes(codes, largest);
             out->zeros -= GROUP - count;

@@ -429,7 +429,7 @@ static void tell_symmetric(sb_check *check)
                       count);
 }
 
-static void judge(sb_int_usual *u, const sb_member *m)
+static void judge_matrix(sb_int_usual *u, const sb_member *m)
 {
     sb_declaration said;
     sb_error err;
@@ -455,7 +455,7 @@ void sb_check_int_groups(sb_check *check)
     sb_int_usual_make(check, &u);
     for (size_t i = 0; i < units->member_count && u.matrices; i++)
         if (sb_int_member(&units->members[i]))
-            judge(&u, &units->members[i]);
+            judge_matrix(&u, &units->members[i]);
     tell_low(&u);
     tell_symmetric(check);
     for (size_t i = 0; i < units->count; i++) {

@@ -91,7 +91,7 @@ static void judge_ends(sb_check *check, const sb_unit *unit)
         codes, lowest, highest);
 }
 
-static void judge(sb_check *check, const sb_unit *unit, uint64_t usual)
+static void judge_codes(sb_check *check, const sb_unit *unit, uint64_t usual)
 {
     const sb_code_runs *c = &unit->codes;
     const sb_tensor *t = codes_of(unit);
@@ -127,6 +127,6 @@ void sb_check_random_codes(sb_check *check)
         if (u->rows[i].codes.bits)
             judge_ends(check, &u->rows[i]);
         if (u->rows[i].codes.count)
-            judge(check, &u->rows[i], usual);
+            judge_codes(check, &u->rows[i], usual);
     }
 }

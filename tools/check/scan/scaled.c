@@ -87,7 +87,7 @@ static int is_explained(pair *p)
     return exceptions * EXCEPTIONS <= (uint64_t)p->rows * p->cols;
 }
 
-static int judge(sb_check *check, const sb_matrix *own, const sb_matrix *other)
+static int judge_pair(sb_check *check, const sb_matrix *own, const sb_matrix *other)
 {
     pair p = {.rows = own->rows < ROWS ? own->rows : ROWS, .cols = own->cols};
     size_t count = (size_t)p.rows * p.cols;
@@ -119,7 +119,7 @@ int sb_is_scaled(sb_check *check, const sb_unit *unit)
         const sb_member *master = sb_member_plain(&check->master.units, m->plain);
         if (master && !sb_matrix_quantized(&master->matrix) &&
             master->matrix.rows == m->matrix.rows && master->matrix.cols == m->matrix.cols &&
-            !judge(check, &m->matrix, &master->matrix))
+            !judge_pair(check, &m->matrix, &master->matrix))
             return 0;
     }
     return 1;

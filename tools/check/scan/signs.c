@@ -65,7 +65,7 @@ int sb_values_known(const sb_unit *unit, const sb_seen *s)
     return sb_unit_is_plain(unit) && s->plain.compared && s->plain.differing == 0;
 }
 
-static void judge(sb_check *check, const sb_unit *unit)
+static void judge_signs(sb_check *check, const sb_unit *unit)
 {
     uint64_t pieces = 0, count = 0;
     unsigned all = 0;
@@ -94,5 +94,5 @@ static void judge(sb_check *check, const sb_unit *unit)
 void sb_check_signs(sb_check *check)
 {
     for (size_t i = 0; i < check->self.units.count; i++)
-        judge(check, &check->self.units.rows[i]);
+        judge_signs(check, &check->self.units.rows[i]);
 }

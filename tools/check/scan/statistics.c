@@ -37,8 +37,8 @@ static double median_of(const sb_kin *kin, size_t first, size_t end,
 }
 
 /* V-42: "outside 1/8 to 8 times the median" */
-static void judge(sb_check *check, const sb_kin *one, const char *what, double square,
-                  double median, size_t count)
+static void judge_size(sb_check *check, const sb_kin *one, const char *what, double square,
+                       double median, size_t count)
 {
     double ratio = square / median;
     if (!(square > 0) || (ratio <= SUSPICIOUS && ratio >= 1 / SUSPICIOUS))
@@ -70,10 +70,11 @@ static void judge_kind(sb_check *check, const sb_kin *kin, size_t first, size_t 
         size_t before = check->findings.count;
         if (is_known(kin[i].member))
             continue;
-        judge(check, &kin[i], "root mean square", mean_square(kin[i].member), middle, count);
+        judge_size(check, &kin[i], "root mean square", mean_square(kin[i].member), middle, count);
         /* after a finding about the mean square, one about the largest magnitude adds nothing */
         if (check->findings.count == before)
-            judge(check, &kin[i], "largest magnitude", largest_square(kin[i].member), top, count);
+            judge_size(check, &kin[i], "largest magnitude", largest_square(kin[i].member), top,
+                       count);
     }
 }
 
