@@ -234,7 +234,7 @@ static void carry(sb_chunk_balls *c)
 
 /* T-66: "delta' = |P| delta + (rad exp(G_last) + 2 u exp(G_last)) delta + |e|" for each column. e
  * are the radii of the state's balls, which become 0. */
-static void settle(sb_chunk_balls *c)
+static void settle_chunk(sb_chunk_balls *c)
 {
     size_t dv = c->a->dv, last = c->m - 1;
     sb_ball grown = sb_ball_exp(c->ar, c->G[last]);
@@ -288,7 +288,7 @@ static void run_chunk(sb_chunk_balls *c, sb_ball *out, size_t out_stride)
     for (size_t i = 0; i < c->m; i++)
         read_row(c, i, out + i * out_stride);
     carry(c);
-    settle(c);
+    settle_chunk(c);
 }
 
 static void run_head(sb_chunk_balls *c, const sb_ball *q, const sb_ball *k, sb_ball *out)

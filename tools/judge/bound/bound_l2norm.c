@@ -69,8 +69,8 @@ static sb_ball larger(sb_ball x, sb_ball least)
 /* R-6: "n = rsqrt( RN(ss + 1e-6) )"; K-32: "reciprocal has n = RN(1 / d) with d = RN(sqrt( RN(ss +
  * eps) )), and divide has RN(x / d) in place of RN(x n)"; "no_eps has n = rsqrt(ss), and 0 where ss
  * is 0" */
-static void measure(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ball *x, size_t dk,
-                    float eps_value, norm *out)
+static void measure_norm(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ball *x,
+                         size_t dk, float eps_value, norm *out)
 {
     int rounds = out->form == SB_l2norm_act;
     sb_ball ss = sum_of_squares(ar, knobs, rounds, x, dk), eps = sb_ball_of(eps_value);
@@ -134,7 +134,7 @@ sb_status sb_bound_l2norm_in(const sb_arithmetic *ar, const sb_knobs *knobs,
                 memcpy(x, in[0] + (2 * a->heads * t + h) * a->dk, a->dk * sizeof *x);
             else
                 sb_balls_of(a->qkv + t * a->stride + h * a->dk, a->dk, x);
-            measure(ar, knobs, x, a->dk, a->eps, &of);
+            measure_norm(ar, knobs, x, a->dk, a->eps, &of);
             for (size_t i = 0; i < a->dk; i++) {
                 to[i] = apply(ar, knobs, &of, x[i], scale, rounds);
                 if (is_query && !leaves)

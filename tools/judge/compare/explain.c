@@ -78,7 +78,7 @@ static void apply(const sb_change *change, sb_differ_options *o, sb_knobs *knobs
 
 /* Compares the kept steps with the reference changed. Sets *possible to 0 if the model cannot run
  * with the change. */
-static sb_status measure(const search *s, trial *t, int *possible)
+static sb_status measure_trial(const search *s, trial *t, int *possible)
 {
     sb_verdicts verdicts = {0};
     sb_differ_options o = *s->options;
@@ -117,7 +117,7 @@ static sb_status try_one(search *s, const sb_change *first, const sb_change *sec
 {
     trial t = {.first = first, .second = second};
     int possible;
-    sb_status status = measure(s, &t, &possible);
+    sb_status status = measure_trial(s, &t, &possible);
     if (!status && possible && t.left.score < limit)
         insert(s, &t);
     return status;
@@ -182,7 +182,7 @@ sb_status sb_explain(const sb_model *model, const sb_differ_options *options, co
     s.trials = sb_alloc(changes->count + BEST * BEST, sizeof *s.trials);
     if (!s.trials)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
-    sb_status status = measure(&s, &none, &possible);
+    sb_status status = measure_trial(&s, &none, &possible);
     s.before = none.left;
     double limit = s.before.score > 2 ? s.before.score - 1 : s.before.score / 2;
     for (size_t i = 0; i < changes->count && !status; i++) {

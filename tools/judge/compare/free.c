@@ -223,7 +223,7 @@ static void judge_fed(sb_free *f, sb_free_sequence *s, const sb_step_row *next)
 
 /* Cuts the last call to its kept rows. Their number follows from the position of the next row or
  * from the round. `next` is NULL if there is no next row. */
-static sb_status settle(sb_free *f, sb_free_sequence *s, const uint64_t *next, sb_error *err)
+static sb_status settle_call(sb_free *f, sb_free_sequence *s, const uint64_t *next, sb_error *err)
 {
     size_t kept = s->kept ? s->kept : s->rows;
     uint64_t end = s->position + (s->verify ? kept : s->rows);
@@ -266,7 +266,7 @@ static sb_status take_sequence(sb_free *f, sb_free_sequence *s, const sb_step_st
     if (n && !s->lost)
         judge_fed(f, s, &step->rows[first]);
     if (!s->lost)
-        status = settle(f, s, next, err);
+        status = settle_call(f, s, next, err);
     if (status || s->lost)
         return status;
     if (n && s->within_tight && !s->flipped) {
@@ -323,7 +323,7 @@ static sb_status end_sequence(sb_free *f, uint32_t number, sb_error *err)
         if (s->number != number || s->ended)
             continue;
         if (!s->lost)
-            status = settle(f, s, NULL, err);
+            status = settle_call(f, s, NULL, err);
         free_sequence(f, s);
         s->ended = 1;
     }
@@ -445,7 +445,7 @@ sb_status sb_free_finish(sb_free *f, sb_error *err)
     sb_verdicts *v = f->v;
     for (size_t i = 0; i < f->count && !status; i++)
         if (!f->sequences[i].lost && !f->sequences[i].ended)
-            status = settle(f, &f->sequences[i], NULL, err);
+            status = settle_call(f, &f->sequences[i], NULL, err);
     sb_free_judge_digests(f);
     sb_free_judge_draws(f);
     for (size_t i = 0; i < v->token_count; i++)

@@ -80,7 +80,7 @@ static double own_square(const noise *n, double x)
     return 0.5 * unit * unit;
 }
 
-static sb_status measure(const sb_free_sequence *s, size_t at, noise *n, sb_error *err)
+static sb_status measure_noise(const sb_free_sequence *s, size_t at, noise *n, sb_error *err)
 {
     const sb_envelope *e = s->envelope;
     const size_t count = n->rows * n->H;
@@ -186,14 +186,14 @@ static void fail(sb_free *f, const sb_free_sequence *s, sb_token_verdict *t, siz
 }
 
 /* One hidden state of all rows of the call. */
-static sb_status judge(sb_free *f, sb_free_sequence *s, size_t at, size_t first_verdict,
-                       const float *theirs, noise *n, unsigned char *failed, const char *after,
-                       sb_error *err)
+static sb_status judge_hidden(sb_free *f, sb_free_sequence *s, size_t at, size_t first_verdict,
+                              const float *theirs, noise *n, unsigned char *failed,
+                              const char *after, sb_error *err)
 {
     const float *ours = sb_envelope_hidden(s->envelope, 0, at);
     if (!ours)
         return SB_OK;
-    sb_status status = measure(s, at, n, err);
+    sb_status status = measure_noise(s, at, n, err);
     for (size_t row = 0; row < n->rows && !status; row++) {
         const size_t from = row * n->H;
         const pair p = {ours + from, theirs + from, n->squares[0] + from, n->squares[1] + from};
@@ -258,7 +258,7 @@ sb_status sb_free_hidden(sb_free *f, sb_free_sequence *s, size_t first_verdict, 
         name_of(f, at, f->v->hidden[at].name, sizeof f->v->hidden[at].name);
         n.adds = at == 0 ? 0 : at > c->layers ? 1 : 2 * (at - before);
         before = at;
-        status = judge(f, s, at, first_verdict, theirs, &n, failed, after, err);
+        status = judge_hidden(f, s, at, first_verdict, theirs, &n, failed, after, err);
         snprintf(after, sizeof after, "%s", f->v->hidden[at].name);
     }
     if (!status && last > 0 && last < places)

@@ -79,8 +79,8 @@ static const float *values_of(const sb_envelope *e, size_t i, size_t index)
 
 /* Computes the noise of a piece as means over the tight and over the loose sequences (T-43).
  * f->bounds receives the tight noise, and after it the larger of both. */
-static sb_status measure(sb_free *f, const sb_free_sequence *s, size_t index, const shape *m,
-                         sb_error *err)
+static sb_status measure_piece(sb_free *f, const sb_free_sequence *s, size_t index, const shape *m,
+                               sb_error *err)
 {
     const sb_envelope *e = s->envelope;
     size_t size = means_size(m), lanes[2] = {0};
@@ -269,7 +269,7 @@ static sb_status judge_piece(sb_free *f, sb_free_sequence *s, size_t index,
                .factor = sb_envelope_factor(f->model, &f->knobs, f->options.arithmetic, n),
                .codes = sb_free_is_cache(&p) && SB_IS(&f->knobs, kv_cache, fp8),
                .before = sb_envelope_uncoded(s->envelope, 0, index)};
-    sb_status status = measure(f, s, index, &b.shape, err);
+    sb_status status = measure_piece(f, s, index, &b.shape, err);
     if (status)
         return status;
     b.means = means_at(f->bounds, &b.shape);

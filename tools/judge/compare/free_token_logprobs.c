@@ -202,7 +202,7 @@ static uint32_t top_of(const part *p, uint32_t ours)
 }
 
 /* T-45, T-64 */
-static void measure(const part *p, sb_token_verdict *t)
+static void measure_token(const part *p, sb_token_verdict *t)
 {
     int whole = !p->row.ids && p->row.step == 0 && p->row.floor == -INFINITY;
     if (t->has_kl)
@@ -221,7 +221,7 @@ static int is_constant(const sb_near_row *row)
     return !row->ids && row->count > 1 && same == row->count;
 }
 
-static void judge(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const part *p)
+static void judge_token(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const part *p)
 {
     sb_place place = {.layer = SB_NO_LAYER};
     int wrong = is_wrong(p, &place), decides = p->is_list || !p->row.ids;
@@ -234,7 +234,7 @@ static void judge(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, const pa
     s->within_tight &=
         !wrong && sb_near_logprobs(&p->ours, &p->row, sb_near_pair(p->bound->tight)).ratio <= 1;
     if (decides && p->errors.ratio < INFINITY) {
-        measure(p, t);
+        measure_token(p, t);
         f->choices += !t->has_top[1];
         t->top[1] = top_of(p, t->top[0]);
         t->has_top[1] = 1;
@@ -259,6 +259,6 @@ void sb_free_logprobs(sb_free *f, sb_free_sequence *s, sb_token_verdict *t, size
         p.ours = ours;
         p.bound = b;
         p.errors = sb_near_logprobs(&ours, &p.row, b->pair);
-        judge(f, s, t, &p);
+        judge_token(f, s, t, &p);
     }
 }

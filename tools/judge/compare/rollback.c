@@ -184,7 +184,7 @@ sb_status sb_trials_begin_with(sb_trials *t, const sb_state *state, sb_error *er
 }
 
 /* Replaces the conv and recurrent states of the linear-attention layers of `to`. */
-static void take(const sb_state *conv, const sb_state *recurrent, sb_state *to)
+static void take_states(const sb_state *conv, const sb_state *recurrent, sb_state *to)
 {
     for (uint32_t i = 0; i < to->config->layers; i++) {
         if (sb_state_is_full(to, i))
@@ -206,7 +206,7 @@ static sb_status read_stale(trial *one, size_t rows, sb_error *err)
     sb_status status = sb_state_copy(live, &copy, err);
     if (status)
         return status;
-    take(live, one->stale, copy);
+    take_states(live, one->stale, copy);
     status = sb_session_set_state(one->session, copy, err);
     sb_state_free(copy);
     drop(&one->stale);
@@ -351,7 +351,7 @@ static sb_status keep_slots(sb_trials *t, size_t i, const sb_trial_round *round,
     if (!status)
         status = sb_state_copy(slots[kept], &to, err);
     if (!status) {
-        take(slots[conv], slots[recurrent], to);
+        take_states(slots[conv], slots[recurrent], to);
         if (m->keys)
             take_keys(slots[rows], (size_t)to->position, to);
         status = sb_session_set_state(one->session, to, err);

@@ -22,7 +22,7 @@ const sb_planted sb_hits[] = {
 
 /* --- pieces of another state; NULL: of an empty one ------------------------------------------- */
 
-static void take(float *to, const float *from, size_t floats)
+static void take_floats(float *to, const float *from, size_t floats)
 {
     if (from)
         memcpy(to, from, floats * sizeof *to);
@@ -34,16 +34,16 @@ static void take_conv(sb_hit_game *game, const sb_state *from)
 {
     for (uint32_t i = 0; i < game->live->config->layers; i++)
         if (!sb_state_is_full(game->live, i))
-            take(game->live->layers[i].conv, from ? from->layers[i].conv : NULL,
-                 sb_state_conv_size(game->live->config));
+            take_floats(game->live->layers[i].conv, from ? from->layers[i].conv : NULL,
+                        sb_state_conv_size(game->live->config));
 }
 
 static void take_recurrent(sb_hit_game *game, const sb_state *from)
 {
     for (uint32_t i = 0; i < game->live->config->layers; i++)
         if (!sb_state_is_full(game->live, i))
-            take(game->live->layers[i].recurrent, from ? from->layers[i].recurrent : NULL,
-                 sb_state_recurrent_size(game->live->config));
+            take_floats(game->live->layers[i].recurrent, from ? from->layers[i].recurrent : NULL,
+                        sb_state_recurrent_size(game->live->config));
 }
 
 static void take_both(sb_hit_game *game, const sb_state *from)
@@ -55,8 +55,8 @@ static void take_both(sb_hit_game *game, const sb_state *from)
 static void take_rows(const sb_layer_state *to, const sb_layer_state *from, size_t skipped,
                       size_t rows, size_t row)
 {
-    take(to->keys, from->keys + skipped * row, rows * row);
-    take(to->values, from->values + skipped * row, rows * row);
+    take_floats(to->keys, from->keys + skipped * row, rows * row);
+    take_floats(to->values, from->values + skipped * row, rows * row);
 }
 
 /* Keys and values of the trunk, from row `skipped` of the other state on. */
@@ -79,7 +79,7 @@ static void take_entries(sb_hit_game *game, const sb_state *from)
 static void take_hidden(sb_hit_game *game, const sb_state *from)
 {
     if (game->live->has_mtp)
-        take(game->live->mtp_hidden, from->mtp_hidden, game->live->config->hidden_size);
+        take_floats(game->live->mtp_hidden, from->mtp_hidden, game->live->config->hidden_size);
 }
 
 static void take_all(sb_hit_game *game, const sb_state *from)

@@ -65,7 +65,7 @@ static int is_named(const sb_verdicts *v, size_t i, const mover *m)
            p->element[p->rank - 1] == m->element;
 }
 
-static sb_status look(sb_trial *t, mover *m, sb_outcome *out, sb_error *err)
+static sb_status try_mover(sb_trial *t, mover *m, sb_outcome *out, sb_error *err)
 {
     m->done = 0;
     t->tap = move;
@@ -80,7 +80,7 @@ static sb_status one_element(sb_trial *t, size_t i, mover m, sb_sensitivity *out
     sb_outcome o;
     m.value = 1;
     m.add = 1;
-    sb_status status = look(t, &m, &o, err);
+    sb_status status = try_mover(t, &m, &o, err);
     int seen = !status && is_named(&o.forced, i, &m);
     sb_place place = o.forced.first_failure;
     sb_outcome_clear(&o);
@@ -97,7 +97,7 @@ static sb_status one_element(sb_trial *t, size_t i, mover m, sb_sensitivity *out
     m.add = 0;
     for (size_t step = 0; step < SB_SENSITIVITY_STEPS && !status; step++) {
         m.value = place.expected + sb_sensitivity_steps[step] * place.bound;
-        status = look(t, &m, &o, err);
+        status = try_mover(t, &m, &o, err);
         out->named[step] += !status && is_named(&o.forced, i, &m);
         sb_outcome_clear(&o);
     }

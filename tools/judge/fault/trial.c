@@ -136,7 +136,7 @@ static sb_status name_parent(run *r, sb_step *step, sb_error *err)
     return sb_kept_again(&r->kept, prefix, compare_step, r, err);
 }
 
-static sb_status take(void *ctx, const sb_step *step, sb_error *err)
+static sb_status take_step(void *ctx, const sb_step *step, sb_error *err)
 {
     run *r = ctx;
     sb_spoiler *spoiler = r->trial->spoiler;
@@ -460,7 +460,7 @@ static sb_status start(run *r, sb_error *err)
     if (!status)
         status = sb_capture_new(
             &(sb_capture_options){
-                .taps = "all", .states = SB_CAPTURE_ALL_STATES, .take = take, .take_ctx = r},
+                .taps = "all", .states = SB_CAPTURE_ALL_STATES, .take = take_step, .take_ctx = r},
             &r->capture, err);
     if (!status)
         status = sb_session_new(t->reference, &(sb_session_options){.knobs = &t->knobs}, &r->mirror,

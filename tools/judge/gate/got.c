@@ -24,8 +24,8 @@ static int output_of(const sb_gate_case *c, const char *tensor)
     return -1;
 }
 
-static sb_status take(const sb_gate_case *c, const sb_tensor *t, const char *file,
-                      sb_gate_gots *out, sb_error *err)
+static sb_status take_output(const sb_gate_case *c, const sb_tensor *t, const char *file,
+                             sb_gate_gots *out, sb_error *err)
 {
     char names[160];
     int i = output_of(c, t->name);
@@ -70,7 +70,7 @@ static sb_status take_all(const sb_gate_case *c, const char *file, sb_gate_gots 
     char names[160];
     sb_status status = SB_OK;
     for (size_t i = 0; i < out->file.count && !status; i++)
-        status = take(c, &out->file.tensors[i], file, out, err);
+        status = take_output(c, &out->file.tensors[i], file, out, err);
     output_names(c, names, sizeof names);
     if (!status && !out->got[0].data)
         status = sb_fail(err, SB_ERR_INPUT,

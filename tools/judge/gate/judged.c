@@ -29,7 +29,7 @@ static sb_status look_for(const sb_gate_judged *j, const char *need, sb_gate_res
                            j->c->op->name);
 }
 
-static sb_status judge(const sb_gate_wish *wish, sb_gate_judged *j, sb_error *err)
+static sb_status judge_case(const sb_gate_wish *wish, sb_gate_judged *j, sb_error *err)
 {
     sb_status status;
     if (wish->arith) {
@@ -63,7 +63,7 @@ sb_status sb_gate_judged_open(const sb_gate_wish *wish, const char *name, const 
     if (!status)
         status = sb_gate_got_open(got, out->c, &out->gots, err);
     if (!status) {
-        status = judge(wish, out, err);
+        status = judge_case(wish, out, err);
         if (status == SB_ERR_INPUT)
             status = sb_fail_in(err, status, SB_SHOW(got));
     }
