@@ -63,8 +63,8 @@ static void show_result(const sb_gate_result *from, const char *arith, samebit_r
 }
 
 /* Judges by a named arithmetic, or by the tightest that passes; by the last one if none passes. */
-static sb_status judge(const samebit_case *c, const char *name, const sb_gate_got *got,
-                       sb_gate_arith *ar, sb_gate_result *out, sb_error *err)
+static sb_status judge_got(const samebit_case *c, const char *name, const sb_gate_got *got,
+                           sb_gate_arith *ar, sb_gate_result *out, sb_error *err)
 {
     size_t row = 0;
     if (name) {
@@ -92,7 +92,7 @@ samebit_status samebit_case_judge(const samebit_case *c, const char *arith,
     if (!status)
         status = take_got(c, got, count, taken, error);
     if (!status)
-        status = judge(c, arith, taken, &ar, &result, error);
+        status = judge_got(c, arith, taken, &ar, &result, error);
     if (status)
         return sb_api_status(status);
     show_result(&result, ar.name, &shown);

@@ -96,8 +96,8 @@ static void count(sb_meter *m, sb_bench_row *row, double seconds, uint64_t bytes
         m->in_layers[m->config->layer_is_full[m->layer] != 0] += seconds;
 }
 
-static sb_status look(sb_meter *m, sb_bench_row *row, const sb_knobs *knobs,
-                      const sb_linear_args *args)
+static sb_status check_linear(sb_meter *m, sb_bench_row *row, const sb_knobs *knobs,
+                              const sb_linear_args *args)
 {
     sb_bench_tried tried = {0};
     if (!m->checking || m->status)
@@ -121,11 +121,11 @@ static sb_status hook(void *ctx, const sb_op_call *call)
     m->layer = call->layer;
     sb_status status = sb_op_run(call);
     count(m, row, sb_bench_now() - start, a ? sb_bench_matrix_bytes(a->weight) : 0);
-    return status || !a ? status : look(m, row, call->knobs, a);
+    return status || !a ? status : check_linear(m, row, call->knobs, a);
 }
 
-static sb_status look_at_experts(sb_meter *m, sb_bench_row *row, const sb_knobs *knobs,
-                                 const sb_expert_linear_args *all)
+static sb_status check_experts(sb_meter *m, sb_bench_row *row, const sb_knobs *knobs,
+                               const sb_expert_linear_args *all)
 {
     sb_status status = SB_OK;
     for (size_t i = 0; i < all->rows * all->kept && m->checking && !status; i++) {
@@ -135,7 +135,7 @@ static sb_status look_at_experts(sb_meter *m, sb_bench_row *row, const sb_knobs 
                               .in = all->in + i / all->each * w->cols,
                               .rows = 1,
                               .out = all->out + i * w->rows};
-        status = look(m, row, knobs, &one);
+        status = check_linear(m, row, knobs, &one);
     }
     return status;
 }
@@ -154,7 +154,7 @@ static sb_status experts(const sb_knobs *knobs, const sb_expert_linear_args *arg
         bytes += args[p].rows * args[p].kept * sb_bench_matrix_bytes(args[p].weight);
     count(m, row, seconds, bytes);
     for (size_t p = 0; p < n && !status; p++)
-        status = look_at_experts(m, row, knobs, &args[p]);
+        status = check_experts(m, row, knobs, &args[p]);
     return status;
 }
 

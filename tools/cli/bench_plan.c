@@ -115,8 +115,8 @@ static sb_status run_command(void *ctx, sb_error *err)
 }
 
 /* The least of all passes. A difference that the command finds (status 1) is no failure here. */
-static sb_status measure(const plan *p, const struct row *row, uint64_t tokens,
-                         sb_bench_child *least, char *why, size_t room, sb_error *err)
+static sb_status measure_passes(const plan *p, const struct row *row, uint64_t tokens,
+                                sb_bench_child *least, char *why, size_t room, sb_error *err)
 {
     call c = {p, row, tokens};
     for (uint64_t i = 0; i < p->passes; i++) {
@@ -166,9 +166,9 @@ static sb_status measure_row(plan *p, size_t i, sb_error *err)
         snprintf(r->why, sizeof r->why, "needs --against");
         return SB_OK;
     }
-    sb_status status = measure(p, row, FEW, &r->few, r->why, sizeof r->why, err);
+    sb_status status = measure_passes(p, row, FEW, &r->few, r->why, sizeof r->why, err);
     if (!status && !*r->why && row->growth == TOKENS)
-        status = measure(p, row, FEW + p->tokens, &r->many, r->why, sizeof r->why, err);
+        status = measure_passes(p, row, FEW + p->tokens, &r->many, r->why, sizeof r->why, err);
     if (!status && !*r->why)
         extrapolate(p, row, r);
     return status;

@@ -60,7 +60,7 @@ static sb_status check_given(const run *r, sb_error *err)
     return SB_OK;
 }
 
-static sb_status measure(run *r, sb_error *err)
+static sb_status measure_texts(run *r, sb_error *err)
 {
     const wishes *w = r->w;
     sb_model *model = NULL;
@@ -124,7 +124,7 @@ static sb_status accept_all(const wishes *w, sb_error *err)
     if (!status && r.given.count)
         status = check_given(&r, err);
     if (!status)
-        status = measure(&r, err);
+        status = measure_texts(&r, err);
     if (!status && w->observed_file)
         (r.given.count ? sb_accept_compare_counters : sb_accept_compare)(&r.accept, &r.observed,
                                                                          &r.comparison);

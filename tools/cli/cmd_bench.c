@@ -209,8 +209,8 @@ static sb_status make(wishes *w, char path[SB_BENCH_PATH], sb_error *err)
     return sb_make(&w->make, err);
 }
 
-static sb_status measure(const wishes *w, const char *folder, sb_bench_report *report,
-                         sb_error *err)
+static sb_status measure_model(const wishes *w, const char *folder, sb_bench_report *report,
+                               sb_error *err)
 {
     sb_model *model = NULL;
     sb_status status = sb_model_open(folder, &model, err);
@@ -293,7 +293,7 @@ static sb_status run_checkpoint(wishes *w, sb_error *err)
     if (!status && w->hogs)
         status = beside_hogs(w, w->folder ? w->folder : made, err);
     else if (!status)
-        status = measure(w, w->folder ? w->folder : made, report, err);
+        status = measure_model(w, w->folder ? w->folder : made, report, err);
     if (*made)
         sb_bench_made_remove(made);
     if (!status && !w->hogs)

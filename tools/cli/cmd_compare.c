@@ -32,8 +32,8 @@ typedef struct judgement {
     sb_status status;
 } judgement;
 
-static sb_status measure(const wishes *w, const sb_sequence *sequences, size_t count, sb_pair *out,
-                         sb_error *err)
+static sb_status measure_pair(const wishes *w, const sb_sequence *sequences, size_t count,
+                              sb_pair *out, sb_error *err)
 {
     sb_model *models[2] = {NULL, NULL};
     const sb_pair_options options = {.knobs = {&w->knobs[0], &w->knobs[1]},
@@ -66,7 +66,7 @@ static int the_same(const sb_pair *p)
     return most == 0 && !p->flip_count && !p->other_drafts;
 }
 
-static judgement judge(const wishes *w, const sb_pair *p)
+static judgement judge_pair(const wishes *w, const sb_pair *p)
 {
     judgement j = {.verdict = "MEASURED", .status = SB_OK};
     snprintf(j.reason, sizeof j.reason, "no limit was given; --max-kl and --min-same set one");
@@ -118,9 +118,9 @@ static sb_status compare(const wishes *w, sb_error *err)
     sb_pair pair = {.tokens = 0};
     sb_status status = sb_prompts_read(&w->from, w->folder[0], NULL, &sequences, &count, err);
     if (!status)
-        status = measure(w, sequences, count, &pair, err);
+        status = measure_pair(w, sequences, count, &pair, err);
     if (!status) {
-        judgement j = judge(w, &pair);
+        judgement j = judge_pair(w, &pair);
         const sb_compared c = {.folder = {w->folder[0], w->folder[1]},
                                .profile = w->arithmetic,
                                .texts = count,

@@ -87,7 +87,7 @@ static sb_status settle_live(wishes *w, const sb_side *side, sb_error *err)
     return status ? status : sb_request_check(r, w->folder, err);
 }
 
-static sb_status settle(wishes *w, const sb_side *side, sb_error *err)
+static sb_status settle_side(wishes *w, const sb_side *side, sb_error *err)
 {
     sb_status status =
         side->kind == SB_SIDE_live ? settle_live(w, side, err) : settle_recorded(w, side, err);
@@ -300,7 +300,7 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
     sb_model *model = NULL;
     sb_diff_run runs[2] = {{.notes = ""}, {.notes = ""}};
     sb_proposals proposals = {.count = 0};
-    sb_status status = settle(w, &sides[0], err);
+    sb_status status = settle_side(w, &sides[0], err);
     if (!status)
         status =
             sb_model_open_overlaid(w->folder, w->overlays.item, w->overlays.count, &model, err);

@@ -15,7 +15,8 @@
 #include "tools/cli/runner.h"
 #include "tools/report/part/document.h"
 
-static sb_status take(void *list, size_t sequence, const sb_generated *generated, sb_error *err)
+static sb_status take_generated(void *list, size_t sequence, const sb_generated *generated,
+                                sb_error *err)
 {
     (void)sequence;
     (void)err;
@@ -35,7 +36,7 @@ static sb_status record(const char *folder, const sb_request *request, json_t **
     if (!status)
         status = sb_runner_load(request->engine, &request->knobs, model, sb_progress_bytes, err);
     if (!status)
-        status = sb_generate(model, request, take, sequences, err);
+        status = sb_generate(model, request, take_generated, sequences, err);
     sb_gpu_forget(request->engine);
     sb_model_close(model);
     if (status) {

@@ -24,7 +24,8 @@ static void print_prompt(const sb_request *r)
         printf("\n");
 }
 
-static sb_status take(void *ctx, size_t sequence, const sb_generated *generated, sb_error *err)
+static sb_status take_generated(void *ctx, size_t sequence, const sb_generated *generated,
+                                sb_error *err)
 {
     const output *o = ctx;
     (void)err;
@@ -90,7 +91,7 @@ static sb_status run_all(const char *folder, const sb_repeated *overlays, const 
     if (!status)
         status = sb_runner_load(request->engine, &request->knobs, model, sb_progress_bytes, err);
     if (!status)
-        status = sb_generate(model, request, take, &o, err);
+        status = sb_generate(model, request, take_generated, &o, err);
     sb_gpu_forget(request->engine);
     if (!status && m->stats)
         print_stats(model);

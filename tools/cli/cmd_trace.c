@@ -32,7 +32,7 @@ static const sb_trace_head *head_of(const report *r)
 
 /* --- the audit -------------------------------------------------------------------------------- */
 
-static sb_status take(void *ctx, const sb_step *step, sb_error *err)
+static sb_status take_step(void *ctx, const sb_step *step, sb_error *err)
 {
     report *r = ctx;
     sb_status status = sb_audit_step(r->audit, step, err);
@@ -108,8 +108,8 @@ static sb_status examine(report *r, sb_error *err)
     if (!status)
         status = begin_writing(r, err);
     if (!status)
-        status =
-            r->dump ? sb_dump_play(r->dump, take, r, err) : sb_trace_play(r->trace, take, r, err);
+        status = r->dump ? sb_dump_play(r->dump, take_step, r, err)
+                         : sb_trace_play(r->trace, take_step, r, err);
     if (!status && r->writer)
         status = sb_trace_commit(r->writer, err);
     if (!status)

@@ -44,7 +44,7 @@ typedef struct stream {
     int logits; /* some row has logits */
 } stream;
 
-static void look(stream *s, const sb_step *step)
+static void note_arrays(stream *s, const sb_step *step)
 {
     for (size_t i = 0; i < step->taps.count; i++) {
         if (!step->taps.items[i].data)
@@ -57,7 +57,7 @@ static void look(stream *s, const sb_step *step)
 }
 
 /* Keeps copies of the steps up to the first failing one. */
-static sb_status take(void *ctx, const sb_step *step, sb_error *err)
+static sb_status take_step(void *ctx, const sb_step *step, sb_error *err)
 {
     stream *s = ctx;
     sb_status status = s->run->explain ? sb_keep_step(&s->keep, step, err) : SB_OK;
@@ -67,7 +67,7 @@ static sb_status take(void *ctx, const sb_step *step, sb_error *err)
         status = sb_differ_step(s->differ, step, err);
     s->keep.frozen = sb_differ_failed(s->differ);
     s->rows += step->again ? 0 : step->row_count;
-    look(s, step);
+    note_arrays(s, step);
     if (s->run->side->trace && step->row_count)
         sb_progress(NULL, "row", s->rows, sb_trace_rows(s->run->side->trace));
     return status;
@@ -77,7 +77,7 @@ static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
 {
     sb_side *side = run->side;
     if (sb_side_recorded(side))
-        return sb_side_play(side, take, s, err);
+        return sb_side_play(side, take_step, s, err);
     sb_live live = {.backend = side->runner.backend,
                     .knobs = run->engine_knobs,
                     .fault = side->has_fault ? sb_plant_hook : NULL,
@@ -85,7 +85,7 @@ static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
                     .taps = run->taps,
                     .states = 1,
                     .rows = run->rows};
-    return sb_live_run(run->model, run->request, &live, take, s, err);
+    return sb_live_run(run->model, run->request, &live, take_step, s, err);
 }
 
 /* U-10: "how the engine undoes rejected drafts" - from the trace, or unknown. For an

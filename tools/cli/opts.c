@@ -94,7 +94,7 @@ static void print_help(const sb_command_line *line)
         printf("\n%s", line->more);
 }
 
-static sb_status take(const sb_opt *o, const char *arg, sb_error *err)
+static sb_status take_value(const sb_opt *o, const char *arg, sb_error *err)
 {
     sb_repeated *list = o->value;
     switch (o->kind) {
@@ -167,7 +167,7 @@ static sb_status take_option(reading *r, const sb_opt *o, const char *shown, con
         return sb_fail(err, SB_ERR_USAGE, "option '%s' needs an argument; see 'samebit %s --help'",
                        shown, r->argv[0]);
     r->line->given |= (uint64_t)1 << (o - r->line->opts);
-    return take(o, arg, err);
+    return take_value(o, arg, err);
 }
 
 static sb_help_writer writer = print_help;

@@ -49,7 +49,7 @@ static int is_float(sb_dtype dtype)
     return dtype == SB_DTYPE_BF16 || dtype == SB_DTYPE_F16 || dtype == SB_DTYPE_F32;
 }
 
-static sb_status take(void *ctx, const sb_expected *x, sb_error *err)
+static sb_status take_tensor(void *ctx, const sb_expected *x, sb_error *err)
 {
     sb_weights *w = ctx;
     const sb_tensor *t = sb_checkpoint_find(w->checkpoint, x->name);
@@ -80,7 +80,7 @@ static sb_status fill_table(sb_weights *w, sb_error *err)
     if (!w->tensors)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a table of tensors");
     find_storage(w);
-    return sb_each_tensor(&w->config, &w->storage, take, w, err);
+    return sb_each_tensor(&w->config, &w->storage, take_tensor, w, err);
 }
 
 sb_status sb_weights_open(const char *path, sb_weights **out, sb_error *err)
