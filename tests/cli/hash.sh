@@ -84,7 +84,7 @@ refused 3 hash "$a" --verify "$work/short"
 says_err truncated
 sed '5s/BF16/F16/' "$work/plain" > "$work/bad"
 refused 3 hash "$a" --verify "$work/bad"
-says_err 'it was changed'
+says_err 'the file was changed'
 # no command succeeds if its output cannot be printed
 for command in "hash $a" "hash $a --json" "hash $a --verify $work/plain" "hash $a --verify $work/plain --json" \
     "info $a" "info $a --laws" 'info --ops' 'make --list' 'make --help'; do

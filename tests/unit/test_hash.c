@@ -526,11 +526,16 @@ TEST(test_manifest_comes_back)
     /* a digit of a digest, a missing line, a missing end, a missing newline, no manifest */
     char *bad = strdup(text), *digit = strstr(bad, "tensor ") + 9;
     *digit = *digit == '0' ? '1' : '0';
-    expect_refused(path, bad, "it was changed");
+    expect_refused(path, bad, "the file was changed");
+    expect_refused(path, bad, "the digest of its tensors");
+    strcpy(bad, text);
+    digit = strstr(bad, "\nvalue ") + 9;
+    *digit = *digit == '0' ? '1' : '0';
+    expect_refused(path, bad, "the digest of its values");
     strcpy(bad, text);
     char *line = strstr(bad, "\ntensor "), *next = strchr(line + 1, '\n');
     memmove(line, next, strlen(next) + 1);
-    expect_refused(path, bad, "it was changed");
+    expect_refused(path, bad, "the file was changed");
     strcpy(bad, text);
     *strstr(bad, "checkpoint ") = '\0';
     expect_refused(path, bad, "truncated");
@@ -539,7 +544,9 @@ TEST(test_manifest_comes_back)
     expect_refused(path, bad, "truncated");
     digit = strstr(json, "\"digest\": \"") + 12;
     *digit = *digit == '0' ? '1' : '0';
-    expect_refused(path, json, "it was changed");
+    expect_refused(path, json, "the file was changed");
+    strstr(json, "\"exact\": \"")[12] = 'x';
+    expect_refused(path, json, "exact is \"");
     expect_refused(path, "", "truncated");
     expect_refused(path, "hello\n", "samebit-manifest 1");
     expect_refused(path, "{\"tensors\": 1}", "tensors");

@@ -135,7 +135,9 @@ static sb_status read_line(text_reader *r, char *line, sb_manifest *m, int *ende
         return strcmp(line, "samebit-manifest 1") == 0 ? SB_OK
                                                        : bad_line(r, "\"samebit-manifest 1\"", err);
     if (*ended || !rest)
-        return bad_line(r, *ended ? "the end behind the checkpoint's digest" : "a keyword", err);
+        return bad_line(
+            r, *ended ? "the end of the file after the digest of the checkpoint" : "a keyword",
+            err);
     *rest++ = '\0';
     if (strcmp(line, "tensor") == 0 || strcmp(line, "part") == 0)
         return read_tensor(r, rest, strcmp(line, "part") == 0, m, err);
@@ -166,7 +168,8 @@ static sb_status read_text(const char *path, char *text, sb_manifest *m, sb_erro
         text = end + 1;
     }
     if (!status && !ended)
-        status = bad_line(&r, "the checkpoint's digest behind it: the file is truncated", err);
+        status = bad_line(
+            &r, "the digest of the checkpoint as the next line: the file is truncated", err);
     return status;
 }
 
@@ -191,7 +194,8 @@ static sb_status json_tensor(const sb_json_object *at, sb_manifest *m, sb_error 
     t->rank = (unsigned)rank;
     if (!status && (!take_digest(digest, &t->digest) || !sb_dtype_find(dtype, &t->dtype)))
         status = sb_json_fail(at, "digest", SB_ERR_INPUT, err,
-                              "is \"%s\" of dtype \"%s\", expected 32 digits of a known dtype",
+                              "is \"%s\" with dtype \"%s\", expected 32 hexadecimal digits and a "
+                              "dtype of safetensors",
                               SB_SHOW(digest), SB_SHOW(dtype));
     t->name = status ? NULL : sb_strdup(name);
     if (!status && !t->name)
@@ -209,13 +213,20 @@ static sb_status json_value(const sb_json_object *at, sb_manifest *m, sb_error *
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(at->file));
     for (size_t i = 0; i < 6 && !status; i++)
         status = sb_json_string(at, keys[i], &text[i], err);
-    if (!status && (!take_digest(text[1], &v->values) || !take_digest(text[2], &v->exact) ||
-                    !take_bits(text[3], v->divisor) || !take_bits(text[4], v->input) ||
-                    strlen(text[5]) >= sizeof v->container))
-        status = sb_json_fail(at, "values", SB_ERR_INPUT, err,
-                              "stands beside what is no digest, no bits and no container");
     if (status)
         return status;
+    unsigned wrong = !take_digest(text[1], &v->values)        ? 1
+                     : !take_digest(text[2], &v->exact)       ? 2
+                     : !take_bits(text[3], v->divisor)        ? 3
+                     : !take_bits(text[4], v->input)          ? 4
+                     : strlen(text[5]) >= sizeof v->container ? 5
+                                                              : 0;
+    if (wrong)
+        return sb_json_fail(at, keys[wrong], SB_ERR_INPUT, err, "is \"%s\", expected %s",
+                            SB_SHOW(text[wrong]),
+                            wrong < 3   ? "32 hexadecimal digits"
+                            : wrong < 5 ? "8 hexadecimal digits or \"-\""
+                                        : "the name of a container");
     strcpy(v->container, text[5]);
     v->name = sb_strdup(text[0]);
     return v->name ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(at->file));
@@ -261,7 +272,10 @@ static sb_status read_json(const char *path, const char *text, size_t n, sb_mani
     }
     if (!status &&
         (!take_digest(digest, &m->checkpoint) || (meaning && !take_digest(meaning, &m->meaning))))
-        status = sb_fail(err, SB_ERR_INPUT, "%s: its digests are not of 32 digits", SB_SHOW(path));
+        status = sb_fail(err, SB_ERR_INPUT,
+                         "%s: checkpoint is \"%s\" and meaning \"%s\", expected digests of 32 "
+                         "hexadecimal digits",
+                         SB_SHOW(path), SB_SHOW(digest), SB_SHOW(meaning ? meaning : ""));
     json_decref(document);
     return status;
 }
@@ -283,11 +297,13 @@ static sb_status check_sound(const char *path, const sb_manifest *m, sb_error *e
                            SB_SHOW(path), SB_SHOW(m->values[i].name),
                            SB_SHOW(m->values[i - 1].name));
     sb_status status = sb_manifest_close(m, &checkpoint, &meaning, err);
-    if (!status && (strcmp(checkpoint.hex, m->checkpoint.hex) != 0 ||
-                    (m->has_values && strcmp(meaning.hex, m->meaning.hex) != 0)))
-        status = sb_fail(err, SB_ERR_INPUT,
-                         "%s: its lines make digest %s, but it ends with %s: it was changed",
-                         SB_SHOW(path), checkpoint.hex, m->checkpoint.hex);
+    int same = status || strcmp(checkpoint.hex, m->checkpoint.hex) == 0;
+    if (!same || (!status && m->has_values && strcmp(meaning.hex, m->meaning.hex) != 0))
+        status =
+            sb_fail(err, SB_ERR_INPUT,
+                    "%s: the digest of its %s is %s, but it says %s: the file was changed",
+                    SB_SHOW(path), same ? "values" : "tensors", same ? meaning.hex : checkpoint.hex,
+                    same ? m->meaning.hex : m->checkpoint.hex);
     return status;
 }
 
@@ -300,8 +316,8 @@ sb_status sb_manifest_load(const char *path, sb_manifest *out, sb_error *err)
     if (status)
         return status;
     if (strlen((char *)text) != n)
-        status =
-            sb_fail(err, SB_ERR_INPUT, "%s: has a NUL byte, and so is no manifest", SB_SHOW(path));
+        status = sb_fail(err, SB_ERR_INPUT, "%s: has a NUL byte, so it is not a manifest",
+                         SB_SHOW(path));
     else if (text[0] == '{')
         status = read_json(path, (char *)text, n, out, err);
     else
