@@ -303,9 +303,12 @@ TEST(test_mistakes)
     for (int i = 0; i < 2; i++) {
         const char *vehicle = i ? plain : quantized;
         sb_law law = SB_LAW_ct_div;
-        mistake_is(vehicle, law, SB_FORMAT_bf16, twice, SB_LOADED_rescaled, "times 2");
-        mistake_is(vehicle, law, SB_FORMAT_bf16, minus, SB_LOADED_rescaled, "times -1");
-        mistake_is(vehicle, law, SB_FORMAT_bf16, plus_one, SB_LOADED_other, "plus 1");
+        mistake_is(vehicle, law, SB_FORMAT_bf16, twice, SB_LOADED_rescaled,
+                   "every value is 2 times");
+        mistake_is(vehicle, law, SB_FORMAT_bf16, minus, SB_LOADED_rescaled,
+                   "every value is -1 times");
+        mistake_is(vehicle, law, SB_FORMAT_bf16, plus_one, SB_LOADED_other,
+                   "1 more than in the files");
         mistake_is(vehicle, law, SB_FORMAT_bf16, zero, SB_LOADED_other, "all zero");
         mistake_is(vehicle, law, SB_FORMAT_bf16, nearly, SB_LOADED_other, "max");
     }

@@ -59,8 +59,8 @@ static const struct {
 } rows[] = {
     {"tokenizer.json", NULL, "{\"model\": {\"vocab\": {\"a\": 0", SB_LEVEL_error, "cannot be read"},
     {"tokenizer.json", NULL, "{\"model\": {}}", SB_LEVEL_error, "model.vocab"},
-    {"tokenizer.json", "\"abc\": 4", "\"abc\": 3", SB_LEVEL_error, "id 3 is that of 'ab' and of"},
-    {"tokenizer.json", "\"id\": 5", "\"id\": 2", SB_LEVEL_error, "id 2 is that of"},
+    {"tokenizer.json", "\"abc\": 4", "\"abc\": 3", SB_LEVEL_error, "id 3 belongs to 'ab' and to"},
+    {"tokenizer.json", "\"id\": 5", "\"id\": 2", SB_LEVEL_error, "id 2 belongs to"},
     {"tokenizer.json", "\"content\": \"<|image|>\"", "\"content\": \"abc\"", SB_LEVEL_error,
      "'abc' has the ids 4 and 7"},
     {"tokenizer.json", "\"id\": 7", "\"id\": 384", SB_LEVEL_error, "'<|image|>' has the id 384"},
@@ -137,7 +137,7 @@ static const struct {
     /* the template */
     {"chat_template.jinja", NULL, "{% for m in messages %}{{ m }}", SB_LEVEL_error, "block for"},
     {"chat_template.jinja", NULL, "{% if a %}{% for m in b %}{% endif %}{% endfor %}",
-     SB_LEVEL_error, "closed by endif"},
+     SB_LEVEL_error, "at the tag endif"},
     {"chat_template.jinja", NULL, "{{ m }", SB_LEVEL_error, "{{ does not end"},
     {"chat_template.jinja", NULL, "{% endif %}", SB_LEVEL_error, "no block is open"},
     {"chat_template.jinja", NULL,

@@ -72,13 +72,13 @@ l=model.layers
 row $l.0.linear_attn.dt_bias DROPPED '1 x 4, BF16'
 row stray EXTRA 'a parameter'
 row $l.1.mlp.gate.weight SHAPE '[15,128], the files have 16 x 128, plain'
-row $l.0.linear_attn.out_proj.weight RESCALED 'every value is that of the files times 0.5'
-row $l.1.linear_attn.out_proj.weight RESCALED 'about the values of the files times 0.3'
+row $l.0.linear_attn.out_proj.weight RESCALED 'every value is 0.5 times the value in the files'
+row $l.1.linear_attn.out_proj.weight RESCALED 'the values are about 0.3'
 row $l.0.input_layernorm.weight SWAPPED "holds the values of $l.1.input_layernorm.weight"
 row $l.1.input_layernorm.weight SWAPPED "holds the values of $l.0.input_layernorm.weight"
 row $l.0.mlp.shared_expert.up_proj.weight 'OTHER VALUES' 'all zero'
-row $l.1.post_attention_layernorm.weight 'OTHER VALUES' 'every value is that of the files plus 1'
-row $l.2.mlp.experts.down_proj 'OTHER VALUES' "slice 3 is the files' 5, slice 5 is the files' 3"
+row $l.1.post_attention_layernorm.weight 'OTHER VALUES' 'every value is 1 more than in the files'
+row $l.2.mlp.experts.down_proj 'OTHER VALUES' "slice 3 holds slice 5 of the files, slice 5 holds slice 3 of the files"
 at loaded.ok 132
 check "something else" test "$(rows | grep -c .)" = $((21 + 10))
 run 1 check "$a" --loaded $planted

@@ -62,7 +62,7 @@ refused 2 convert "$work/b" "$work/d" --to nvfp4
 refused 2 convert "$work/b" "$work/d"
 refused 2 convert "$work/b" --to nvfp4-ct
 refused 3 convert "$work/b" "$work/d" --to nvfp4-ct
-says_err 'no layer in the dialect'
+says_err 'has no NVFP4 layer in the dialect'
 same "the source changed" "$before" "$(cat "$work"/b/* | cksum)"
 make_checkpoint bf16 --preset T1
 make_checkpoint int4 --preset T1 --format int4-ct

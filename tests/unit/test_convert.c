@@ -481,7 +481,7 @@ TEST(test_targets_are_not_lost)
     sb_conversion_free(&c);
     char *before = config_of(b);
     refuse(a, b, "nvfp4-modelopt", 0, SB_ERR_USAGE, "exists");
-    refuse(a, b, "nvfp4-ct", 1, SB_ERR_UNSUPPORTED, "no layer in the dialect nvfp4-modelopt");
+    refuse(a, b, "nvfp4-ct", 1, SB_ERR_UNSUPPORTED, "no NVFP4 layer in the dialect nvfp4-modelopt");
     char *after = config_of(b);
     assert_string_equal(before, after);
     expect_same(a, b, 1);

@@ -214,7 +214,8 @@ static sb_status prove(const job *j, sb_error *err)
         if (!status && p.seen != j->plan.module_count)
             status = sb_fail(
                 err, SB_ERR_UNSUPPORTED,
-                "the result would have %zu layers read as %zu: this checkpoint cannot be converted",
+                "the result would have %zu layers, but %zu would be read: this checkpoint cannot "
+                "be converted",
                 j->plan.module_count, p.seen);
     }
     sb_declared_free(declared);

@@ -358,7 +358,7 @@ sb_status sb_convert_plan_make(sb_convert_plan *p, sb_error *err)
     sb_status status = sb_each_layer(p->source, take_layer, p, err);
     if (!status && p->out->layers == 0)
         status = sb_fail(
-            err, SB_ERR_UNSUPPORTED, "%s: has no layer in the dialect %s of NVFP4",
+            err, SB_ERR_UNSUPPORTED, "%s: has no NVFP4 layer in the dialect %s",
             SB_SHOW(sb_checkpoint_path(p->source)),
             sb_container_name(p->to_ct ? SB_CONTAINER_nvfp4_modelopt : SB_CONTAINER_nvfp4_ct));
     if (p->out->scalar_count)

@@ -118,8 +118,8 @@ sb_status sb_graft_note_engines(sb_graft_config *c, const sb_declared *declared,
     if (status || !count)
         return status;
     return sb_graft_line(c->notes,
-                         "for %zu layers that were taken, the first %s, engines read the "
-                         "configuration in different ways: %s",
+                         "engines read the configuration of %zu layers that were taken, the first "
+                         "%s, in different ways: %s",
                          count, SB_SHOW(first->name),
                          first->now.vllm_rule ? first->now.vllm_rule : first->now.rule)
                ? SB_OK

@@ -86,7 +86,8 @@ static sb_status count_by_table(const sb_matrix *matrix, sb_law_counts *counts, 
         status = sb_fail(err, SB_ERR_MEMORY, "out of memory for tables of laws");
     else if (!sb_fp4_table_fits(matrix))
         status = sb_fail(err, SB_ERR_UNSUPPORTED,
-                         "a factor of the whole tensor with codes that are not FP4 in rows");
+                         "the layer has a factor for the whole tensor, but its codes are not FP4 "
+                         "in rows");
     if (!status) {
         count_codes(matrix, h);
         for (unsigned law = 0; law < SB_LAW_COUNT; law++)

@@ -95,13 +95,13 @@ static int take_block(reader *r, const char *at, const char *end)
         return -1; /* its content may be anything: the rest of the text is not judged */
     if (strncmp(word, "end", 3) == 0) {
         if (r->depth == 0)
-            return refuse(r, at, "no block is open that could be closed by ", word);
+            return refuse(r, at, "no block is open at the tag ", word);
         if (strcmp(r->open[r->depth - 1], word + 3) != 0)
-            return refuse(r, at, "the open block is another than that closed by ", word);
+            return refuse(r, at, "a block of another kind is open at the tag ", word);
         r->depth--;
     } else if (strcmp(word, "else") == 0 || strcmp(word, "elif") == 0) {
         if (r->depth == 0)
-            return refuse(r, at, "no block is open for ", word);
+            return refuse(r, at, "no block is open at the tag ", word);
     } else if (is_one_of(word, opens) || (strcmp(word, "set") == 0 && !is_assignment(at, end))) {
         if (r->depth == DEPTH)
             return -1; /* deeper than real templates: not judged */

@@ -22,7 +22,7 @@ static void tell_twice(sb_check *check, const sb_token_table *t)
     if (count)
         sb_check_find(check, 51, SB_LEVEL_error, "",
                       "tokenizer.json: id %" PRIu64
-                      " is that of '%s' and of '%s'; %zu ids belong to more than one token",
+                      " belongs to '%s' and to '%s'; %zu ids belong to more than one token",
                       a->id, SB_SHOW(a->content), SB_SHOW(b->content), count);
     count = 0;
     for (size_t i = 1; i < t->count; i++) {
@@ -89,8 +89,8 @@ static void tell_merges(sb_check *check, const sb_token_table *t)
     }
     if (bad)
         sb_check_find(check, 51, SB_LEVEL_error, "",
-                      "tokenizer.json: model.merges.%zu does not merge two tokens into one, and "
-                      "neither do %zu of %zu merges in all: loaders refuse the file",
+                      "tokenizer.json: model.merges.%zu does not merge two tokens into one, one "
+                      "of %zu such merges of %zu: loaders refuse the file",
                       first, bad, json_array_size(t->merges));
 }
 

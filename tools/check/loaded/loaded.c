@@ -176,7 +176,9 @@ static sb_status drop_tensors(comparison *c, const sb_unit *unit, sb_error *err)
         const sb_tensor *t = unit->found.part[p];
         if (t && p != SB_PART_weight_shape && !c->tensor_held[t - base])
             status = add_row(c, SB_LOADED_dropped, t->name, NULL, 0,
-                             "the engine holds other tensors of its layer as they are stored", err);
+                             "the engine holds other tensors of this layer, as the files store "
+                             "them",
+                             err);
     }
     return status;
 }
@@ -253,7 +255,7 @@ static sb_status find_dropped(comparison *c, sb_error *err)
         e->held.count = 1;
         if (held[unit - u->rows]) /* the engine holds other experts of the stack */
             status = add_row(c, SB_LOADED_dropped, u->members[i].name, NULL, 0,
-                             "the engine holds other experts of its stack", err);
+                             "the engine holds other experts of this stack", err);
     }
     free(members);
     return status;
@@ -316,7 +318,7 @@ static sb_status judge_parameter(comparison *c, const sb_loaded_entry *e, sb_err
     else if (sb_loaded_lost_bits(e, text, sizeof text, &status, err))
         verdict = SB_LOADED_dtype;
     if (e->one_zero && verdict == SB_LOADED_ok)
-        snprintf(text, sizeof text, "equal but for the signs of zeros");
+        snprintf(text, sizeof text, "equal except for the signs of zeros");
     if (status)
         return status;
     status = add_row(c, verdict, p->name,

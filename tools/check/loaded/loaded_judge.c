@@ -185,7 +185,7 @@ static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_stat
             sb_journey j = sb_journey_of(law, format_of(p->dtype));
             j.times = (float)(sign * factor);
             if ((sign < 0 || j.times != 1) && arrives(e, &j, status, err)) {
-                snprintf(text, size, "every value is that of the files times %.9g",
+                snprintf(text, size, "every value is %.9g times the value in the files",
                          (double)j.times);
                 return 1;
             }
@@ -193,7 +193,7 @@ static int was_scaled(const sb_loaded_entry *e, char *text, size_t size, sb_stat
     for (int sign = 1; sign >= (p->first_count ? -1 : 1); sign -= 2)
         if (magnitude(sign * factor - 1) > 0.02 && first_are(e, sign * factor, status, err)) {
             snprintf(text, size,
-                     "about the values of the files times %.6g, according to rms, max%s",
+                     "the values are about %.6g times those in the files, according to rms, max%s",
                      sign * factor, p->first_count ? " and the first values" : "");
             return 1;
         }
@@ -233,10 +233,10 @@ static void tell_slices(const sb_loaded_entry *e, char *text, size_t size, sb_st
             continue;
         used += (size_t)snprintf(text + used, size - used, "%sslice %zu", shown++ ? ", " : "; ", i);
         if (is < n)
-            used += (size_t)snprintf(text + used, size - used, " is the files' %zu", is);
+            used += (size_t)snprintf(text + used, size - used, " holds slice %zu of the files", is);
     }
     if (!*status && wrong > shown && used + 32 < size)
-        snprintf(text + used, size - used, ", ... %zu slices of %zu", wrong, n);
+        snprintf(text + used, size - used, ", ...: %zu of %zu slices are wrong", wrong, n);
     free(right);
 }
 
@@ -249,7 +249,7 @@ static sb_loaded_verdict other_values(const sb_loaded_entry *e, char *text, size
     if (e->param->has_size && e->param->max == 0)
         snprintf(text, size, "all zero");
     else if (arrives(e, &plus_one, status, err))
-        snprintf(text, size, "every value is that of the files plus 1");
+        snprintf(text, size, "every value is 1 more than in the files");
     else if (e->param->has_size)
         snprintf(text, size, "max is %.6g, in the files %.6g", e->param->max, e->size.largest);
     else

@@ -1,4 +1,5 @@
 /* loaded_list.c - parses a list: every field must have its type, every name must be unique. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +80,7 @@ static sb_status take_slices(const sb_json_object *o, sb_loaded_param *p, sb_err
         return SB_OK;
     if (!json_is_array(list) || p->rank == 0 || json_array_size(list) != p->shape[0])
         return sb_json_fail(o, "slices", SB_ERR_INPUT, err,
-                            "is not a list of as many digests as the first dimension has");
+                            "is not a list with one digest for each index of the first dimension");
     p->slices = sb_alloc(json_array_size(list), sizeof *p->slices);
     if (!p->slices)
         return no_memory(o->file, err);
@@ -111,7 +112,8 @@ static sb_status take_part(json_t *value, const sb_json_object *o, sb_loaded_par
         return status;
     if (rows[0] >= rows[1])
         return sb_json_fail(&inner, "rows", SB_ERR_INPUT, err,
-                            "is not [first, end] with first < end");
+                            "is [%" PRIu64 ", %" PRIu64 "], expected [first, end] with first < end",
+                            rows[0], rows[1]);
     part->has_rows = 1;
     part->first = rows[0];
     part->end = rows[1];
@@ -160,7 +162,7 @@ static sb_status take_param(json_t *value, const char *file, sb_loaded_param *p,
     if (!status && !sb_dtype_find(dtype, &p->dtype))
         status =
             sb_json_fail(&o, "dtype", SB_ERR_INPUT, err,
-                         "is '%s', expected a type as safetensors spells it: BF16", SB_SHOW(dtype));
+                         "is '%s', expected a type of safetensors, such as BF16", SB_SHOW(dtype));
     if (!status)
         status = take_digest(&o, "digest", sb_json_get(&o, "digest"), &p->digest, err);
     if (!status)
@@ -204,7 +206,7 @@ static sb_status take_all(const sb_json_object *root, sb_loaded_list *out, sb_er
         qsort(out->rows, out->count, sizeof *out->rows, by_name);
     for (i = 1; i < out->count; i++)
         if (by_name(&out->rows[i - 1], &out->rows[i]) == 0)
-            return sb_fail(err, SB_ERR_INPUT, "%s: parameter \"%s\" stands twice",
+            return sb_fail(err, SB_ERR_INPUT, "%s: parameter \"%s\" is listed twice",
                            SB_SHOW(root->file), SB_SHOW(out->rows[i].name));
     return SB_OK;
 }

@@ -6,6 +6,9 @@
 #include "ref/container/show.h"
 #include "tools/check/mtp/mtp_parts.h"
 
+static const char no_tensors[] = "there are no tensors of a head";
+static const char no_config[] = "there is no configuration to compare with";
+
 static void say(sb_mtp_audit *audit, sb_mtp_question question, sb_mtp_state state,
                 const char *format, ...) SB_PRINTF(4, 5);
 
@@ -99,11 +102,11 @@ static void sum_up(const sb_check *check, const summary *s, sb_mtp_audit *audit)
                      f->level >= SB_LEVEL_error || f->check == 41 ? SB_MTP_bad : SB_MTP_note);
     else if (!audit->tensors || headers)
         say(audit, s->question, SB_MTP_unknown, "%s",
-            headers ? "not looked at: headers only" : "nothing there");
+            headers ? "not checked: --headers reads no values" : no_tensors);
     else if (s->question == SB_MTP_original && !check->master.checkpoint)
-        say(audit, s->question, SB_MTP_unknown, "not looked at: %s",
-            check->stranger.checkpoint ? "what --against names is probably not the original"
-                                       : "no original (--against)");
+        say(audit, s->question, SB_MTP_unknown, "not checked: %s",
+            check->stranger.checkpoint ? "the checkpoint of --against is probably not the original"
+                                       : "no original was given (--against)");
     else
         say(audit, s->question, SB_MTP_ok, "%s", s->sound);
 }
@@ -147,14 +150,14 @@ static void say_presence(const sb_mtp_census *c, sb_mtp_audit *a)
 {
     int expected = a->declared || a->layers > 0;
     if (!a->has_config)
-        say(a, SB_MTP_presence, SB_MTP_unknown, "no configuration; %" PRIu64 " tensors",
-            c->tensors);
+        say(a, SB_MTP_presence, SB_MTP_unknown,
+            "there is no configuration; there are %" PRIu64 " tensors of a head", c->tensors);
     else if (expected && c->tensors)
-        say(a, SB_MTP_presence, SB_MTP_ok, "declared, and there are %" PRIu64 " tensors",
+        say(a, SB_MTP_presence, SB_MTP_ok, "a head is declared, and there are %" PRIu64 " tensors",
             c->tensors);
     else if (expected)
         say(a, SB_MTP_presence, a->declared || c->misplaced ? SB_MTP_bad : SB_MTP_note,
-            "%s, but no tensor begins with mtp.",
+            "a head is %s, but no tensor begins with mtp.",
             a->declared ? "declared" : "usual in this family");
     else if (c->tensors)
         say(a, SB_MTP_presence, SB_MTP_bad,
@@ -169,7 +172,7 @@ static void say_count(const sb_check *check, const sb_mtp_census *c, sb_mtp_audi
 {
     int exact;
     if (!a->has_config || !c->tensors) {
-        say(a, SB_MTP_count, SB_MTP_unknown, "nothing to count");
+        say(a, SB_MTP_count, SB_MTP_unknown, "%s", c->tensors ? no_config : no_tensors);
         return;
     }
     sb_mtp_fingerprint known = sb_mtp_fingerprint_of(&check->self.config, c->tensors, &exact);
@@ -186,7 +189,7 @@ static void say_count(const sb_check *check, const sb_mtp_census *c, sb_mtp_audi
 static void say_coverage(const sb_mtp_census *c, sb_mtp_audit *a)
 {
     if (!a->has_config || !c->tensors)
-        say(a, SB_MTP_coverage, SB_MTP_unknown, "nothing to compare with a configuration");
+        say(a, SB_MTP_coverage, SB_MTP_unknown, "%s", c->tensors ? no_config : no_tensors);
     else if (c->found < c->implied)
         say(a, SB_MTP_coverage, SB_MTP_bad,
             "%" PRIu64 " of %" PRIu64 " modules and tensors of the head (%" PRIu64 " of %" PRIu64
@@ -207,7 +210,7 @@ static void say_prefix(const sb_mtp_census *c, sb_mtp_audit *a)
     else if (c->tensors)
         say(a, SB_MTP_prefix, SB_MTP_ok, "mtp.");
     else
-        say(a, SB_MTP_prefix, SB_MTP_unknown, "nothing there");
+        say(a, SB_MTP_prefix, SB_MTP_unknown, "%s", no_tensors);
 }
 
 /* Writes "fc plain, attention plain, experts fp8-block". Counts findings about storage, too. */
@@ -237,7 +240,7 @@ static void say_containers(const sb_check *check, sb_mtp_audit *a)
             !used   ? SB_MTP_unknown
             : mixed ? SB_MTP_note
                     : SB_MTP_ok,
-            "%s", used ? text : "nothing there");
+            "%s", used ? text : no_tensors);
 }
 
 /* The first module that is not stored as declared; NULL: none. */
@@ -274,12 +277,12 @@ static sb_status say_representation(const sb_check *check, sb_mtp_audit *a, sb_e
     const char *rule;
     size_t count;
     if (!a->tensors) {
-        say(a, SB_MTP_representation, SB_MTP_unknown, "nothing there");
+        say(a, SB_MTP_representation, SB_MTP_unknown, "%s", no_tensors);
         return SB_OK;
     }
     if (!check->self.has_declared) {
         say(a, SB_MTP_representation, SB_MTP_unknown,
-            "not looked at: the declaration cannot be read");
+            "not checked: the declaration of the quantization cannot be read");
         return SB_OK;
     }
     sb_status status = find_contradiction(check, &unit, &rule, &count, err);

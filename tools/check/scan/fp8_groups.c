@@ -139,7 +139,7 @@ static void tell_low(const usual *u, const sb_units *units)
     if (first)
         sb_check_find(u->check, 29, SB_LEVEL_warn, count == 1 ? scale_name(first) : "",
                       "%" PRIu64 " FP8 matrices have scales for a largest weight below 1e-6, or "
-                      "below a thousandth of that of other matrices, as dead rows and "
+                      "1000 times smaller than in other matrices, as dead rows and "
                       "experts have. The first is %s, its least scale %g",
                       count, SB_SHOW(scale_name(first)), (double)first->seen->fp8.least);
 }

@@ -54,7 +54,7 @@ static void tell(sb_check *check, const sb_unit *unit, const sb_code_run *run, c
     sb_check_find(check, 36, SB_LEVEL_error, t->name,
                   "bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64
                   " are %s, expected codes of weights (%" PRIu64
-                  " such places); in the other codes %" PRIu64
+                  " such places); of the other codes, %" PRIu64
                   " %% are in the outer half of the range",
                   run->first, run->end - 1, t->bytes, what, runs, usual);
 }
