@@ -184,7 +184,7 @@ run 0 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json"
 says 'out: bits changed, at '
 says '; worst error / bound '
 run 1 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json" --same-bits
-says_err '--same-bits: 1 output is not that of '
+says_err '--same-bits: 1 output differs from '
 run 1 judge "$v" "$got" --arith bf16_mma --baseline "$work/main.json" --same-bits --junit "$work/bits.xml"
 check "other bits fail in JUnit, too" grep -q 'failures="1"' "$work/bits.xml"
 made "$v" "$got" out=exact:F32@5=99

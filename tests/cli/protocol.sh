@@ -33,7 +33,7 @@ run 1 judge "$f" "$got" --json
 at command judge
 at protocol.verdict FAIL
 run 1 judge "$f" "$got"
-says 'a correct kernel is within'
+says ' within '
 says_err 'FAIL: '
 
 # a kernel that goes on from its own states
@@ -51,9 +51,13 @@ run 0 vectors protocol --op conv -o "$f"
 refused 3 judge "$f" "$got"
 refused 2 judge "$f" "$got" --need all
 refused 2 vectors protocol --layout sglang -o "$f"
+says_err "layout is 'sglang', expected plain"
 refused 2 vectors protocol --layout fla --chained -o "$f"
 refused 2 vectors protocol --op linear -o "$f"
+says_err "op is 'linear'"
 refused 2 vectors protocol --rounds 65 -o "$f"
+says_err 'rounds is 65, expected at most 64'
 refused 2 vectors protocol --regime ties -o "$f"
+says_err "regime is 'ties'"
 refused 2 vectors protocol
 finish

@@ -194,19 +194,19 @@ TEST(contradictions)
     refuse(V "drafts 9\n" POS("0", "10"), "accepted 10 times");
     refuse(V "drafts 9\n" POS("0", "5") POS("1", "6"), "accepted 6 times");
     refuse(V "drafts 9\n" V "accepted_tokens 12\n" POS("0", "7") POS("1", "6"), "13 accepted");
-    refuse(V "drafts{a=\"b\" 9\n", "input:1: labels without a closing brace");
+    refuse(V "drafts{a=\"b\" 9\n", "input:1: the labels have no closing brace");
     refuse("\n" V "drafts -1\n", "input:2: ");
-    refuse(V "drafts\n", "without a value");
+    refuse(V "drafts\n", "the counter has no value");
     refuse(V "drafts NaN\n", "not a number");
     refuse(V "drafts 0x10\n", "not a number");
     refuse(V "drafts 1.5\n", "not a whole number");
     refuse(V "drafts 1e300\n", "not a whole number");
     refuse(V "drafts 1e2e\n", "not a whole number");
     refuse(V "drafts 281474976710656\n" V "drafts{engine=\"1\"} 1\n", "2^48");
-    refuse(V "accepted_tokens_per_pos 3\n", "without the label");
-    refuse(POS("64", "3"), "position outside");
-    refuse(POS("-1", "3"), "position outside");
-    refuse(POS("", "3"), "position outside");
+    refuse(V "accepted_tokens_per_pos 3\n", "has no label position");
+    refuse(POS("64", "3"), "position is outside");
+    refuse(POS("-1", "3"), "position is outside");
+    refuse(POS("", "3"), "position is outside");
 }
 
 TEST(sglang_responses)

@@ -93,7 +93,7 @@ static sb_status list_folder(const char *folder, const char *got, pairs *p, sb_e
 static sb_status list_pairs(const char *file, const char *got, pairs *p, sb_error *err)
 {
     if (is_folder(file) != is_folder(got))
-        return sb_fail(err, SB_ERR_USAGE, "%s is %s, and %s is %s; expected two of a kind",
+        return sb_fail(err, SB_ERR_USAGE, "%s is %s, and %s is %s; expected two files or folders",
                        SB_SHOW(file), is_folder(file) ? "a folder" : "a file", SB_SHOW(got),
                        is_folder(got) ? "a folder" : "a file");
     if (is_folder(file))
@@ -155,8 +155,8 @@ static sb_status conclude(const wishes *w, const sb_judge_report *r, sb_error *e
     if (r->change && r->change->worse)
         return sb_fail(err, SB_ERR_DIFF, "FAIL: worse than %s", SB_SHOW(r->baseline));
     if (r->change && r->change->changed && w->same_bits)
-        return sb_fail(err, SB_ERR_DIFF, "FAIL: --same-bits: %zu output%s not that of %s",
-                       r->change->changed, r->change->changed == 1 ? " is" : "s are",
+        return sb_fail(err, SB_ERR_DIFF, "FAIL: --same-bits: %zu output%s from %s",
+                       r->change->changed, r->change->changed == 1 ? " differs" : "s differ",
                        SB_SHOW(r->baseline));
     if (refused)
         return sb_fail(err, refused->refused, "%s: %.900s", SB_SHOW(refused->name),
@@ -263,11 +263,11 @@ static sb_status judge_meta(const wishes *w, sb_error *err)
 static const char about[] =
     "Says whether the output of a kernel is right. F is a file of `samebit vectors`. GOT has the kernel's\n"
     "output as the tensor `out` (F32, BF16, F16 or F64; whole numbers for codes and ids), and further\n"
-    "outputs as `out.NAME`. Every element is compared with a bound that is derived for it; of F only the\n"
-    "inputs are used. F and GOT may be folders with files of the same names.\n"
+    "outputs as `out.NAME`. Every element is compared with a bound that is derived for it. Only the inputs\n"
+    "of F are used. F and GOT may be folders with files of the same names.\n"
     "\n"
-    "Without --arith the arithmetic is the tightest of the table under which GOT passes: it shows what\n"
-    "your kernel rounds. The report also shows which planted mistakes would be found with these "
+    "Without --arith the arithmetic is the tightest one of the table under which GOT passes: it shows\n"
+    "what your kernel rounds. The report also shows which planted mistakes would be found with these "
     "inputs.";
 
 static const char more[] =

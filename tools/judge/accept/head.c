@@ -227,7 +227,7 @@ static void judge_against(sb_head_run *run)
             "drafts worse on it, too");
     else if (is_constant(run, best->known ? best : other))
         say(run, SB_HEAD_UNKNOWN,
-            "on this text the original's head is no better than a constant token, either: try "
+            "the original's head drafts no better than a constant token on this text, either: try "
             "another text (--tokens-file)");
     else
         say(run, SB_HEAD_OK, "the head drafts like the original's head on the same text");
@@ -238,8 +238,7 @@ void sb_head_judge(sb_head_run *run)
 {
     const sb_head_cell *own = cell(run, SB_HEAD_OWN, SB_HEAD_OWN);
     if (own->of < LEAST)
-        say(run, SB_HEAD_UNKNOWN,
-            "fewer than 64 positions are not conclusive: expected a larger --run");
+        say(run, SB_HEAD_UNKNOWN, "fewer than 64 positions are not conclusive: try a longer --run");
     else if (cell(run, SB_HEAD_ORIGINAL, SB_HEAD_OWN)->known)
         judge_against(run);
     else if (run->common * 4 > own->of)

@@ -235,8 +235,9 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
         for (size_t k = 0; k < texts[i].count; k++)
             if (texts[i].ids[k] >= model->config.vocab_size)
                 return sb_fail(err, SB_ERR_INPUT,
-                               "text %zu, position %zu: id %u; the vocabulary has %u", i, k,
-                               (unsigned)texts[i].ids[k], (unsigned)model->config.vocab_size);
+                               "text %zu, position %zu: token id %u; expected an id below %u, the "
+                               "size of the vocabulary",
+                               i, k, (unsigned)texts[i].ids[k], (unsigned)model->config.vocab_size);
     w->out->drafts = w->options->drafts;
     w->out->uneven = w->options->ngram != NULL;
     w->out->rows = sb_alloc((size_t)w->total, sizeof *w->out->rows);

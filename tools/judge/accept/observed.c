@@ -27,13 +27,14 @@ static sb_status check_sense(const sb_observed *o, const char *file, sb_error *e
     uint64_t sum = 0;
     if (o->has_drafted && o->has_accepted && o->accepted > o->drafted)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: %llu accepted of %llu drafted tokens: are bonus tokens counted as "
-                       "accepted?",
+                       "%s: has more accepted tokens (%llu) than drafted tokens (%llu): are bonus "
+                       "tokens counted as accepted?",
                        SB_SHOW(file), (unsigned long long)o->accepted,
                        (unsigned long long)o->drafted);
     if (o->has_rounds && o->has_drafted && o->drafted < o->rounds)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: %llu drafted tokens in %llu rounds; expected at least one per round",
+                       "%s: has %llu drafted tokens in %llu rounds; expected at least one per "
+                       "round",
                        SB_SHOW(file), (unsigned long long)o->drafted,
                        (unsigned long long)o->rounds);
     for (size_t j = 0; j < o->depths; j++) {
@@ -48,8 +49,8 @@ static sb_status check_sense(const sb_observed *o, const char *file, sb_error *e
     }
     if (o->depths && o->has_accepted && sum != o->accepted)
         return sb_fail(err, SB_ERR_INPUT,
-                       "%s: %llu accepted tokens by position, %llu in all: were the two counters "
-                       "read at different times?",
+                       "%s: the counters by position add up to %llu accepted tokens, but the "
+                       "total is %llu: were they read at different times?",
                        SB_SHOW(file), (unsigned long long)sum, (unsigned long long)o->accepted);
     return SB_OK;
 }

@@ -112,17 +112,17 @@ static sb_status take_value(const reader *r, const char *at, const char *end, ui
     while (at + n < end && !is_blank(at[n]))
         n++;
     if (n == 0 || n >= sizeof text)
-        return bad(r, err, "a counter without a value of at most 39 characters");
+        return bad(r, err, "the counter has no value, or one of more than 39 characters");
     memcpy(text, at, n);
     text[n] = '\0';
     if (strspn(text, "0123456789.eE+-") != n ||
         (text[0] != '.' && (text[0] < '0' || text[0] > '9')))
-        return bad(r, err, "a counter that is not a number from 0 on");
+        return bad(r, err, "the counter is not a number that is 0 or more");
     char *behind = text;
     double value = strtod(text, &behind);
     if (*behind || !(value >= 0) || !(value <= (double)SB_OBSERVED_MAX_COUNT) ||
         (double)(uint64_t)value != value)
-        return bad(r, err, "a counter that is not a whole number up to 2^48");
+        return bad(r, err, "the counter is not a whole number up to 2^48");
     *out = (uint64_t)value;
     return SB_OK;
 }
@@ -131,21 +131,22 @@ static sb_status take_position(const reader *r, series *s, sb_error *err)
 {
     label position;
     if (!find_label(s, "position", &position))
-        return bad(r, err, "a counter by position without the label position");
+        return bad(r, err, "the counter by position has no label position");
     if (position.bytes == 0 || position.bytes > 2)
-        return bad(r, err, "a position outside 0 to 63");
+        return bad(r, err, "the position is outside 0 to 63");
     for (size_t i = 0; i < position.bytes; i++) {
         if (position.text[i] < '0' || position.text[i] > '9')
-            return bad(r, err, "a position outside 0 to 63");
+            return bad(r, err, "the position is outside 0 to 63");
         s->position = s->position * 10 + (uint64_t)(position.text[i] - '0');
     }
-    return s->position < SB_OBSERVED_DEPTHS ? SB_OK : bad(r, err, "a position outside 0 to 63");
+    return s->position < SB_OBSERVED_DEPTHS ? SB_OK
+                                            : bad(r, err, "the position is outside 0 to 63");
 }
 
 static sb_status add_series(reader *r, const series *s, sb_error *err)
 {
     if (r->count == SB_OBSERVED_PARTS)
-        return bad(r, err, "more than 100000 series");
+        return bad(r, err, "the file has more than 100000 series");
     series *rows = sb_grow(r->rows, r->count, &r->room, sizeof *rows);
     if (!rows)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(r->file));
@@ -170,7 +171,7 @@ static sb_status take_line(reader *r, const char *at, const char *end, sb_error 
         s.labels = at + 1;
         at = labels_end(s.labels, end);
         if (!at)
-            return bad(r, err, "labels without a closing brace");
+            return bad(r, err, "the labels have no closing brace");
         s.label_bytes = (size_t)(at++ - s.labels);
     }
     sb_status status = take_value(r, at, end, &s.value, err);
@@ -214,7 +215,7 @@ static sb_status check_series(reader *r, sb_error *err)
         if (!find_label(&r->rows[i], "model_name", &model))
             continue;
         if (named && !same_bytes(first.text, first.bytes, model.text, model.bytes))
-            return sb_fail(err, SB_ERR_INPUT, "%s: counters of more than one model_name",
+            return sb_fail(err, SB_ERR_INPUT, "%s: has counters of more than one model_name",
                            SB_SHOW(r->file));
         first = model;
         named = 1;
@@ -262,8 +263,8 @@ sb_status sb_observed_prometheus(const char *text, size_t n, const char *file, s
     }
     if (!status && r.count == 0)
         status = sb_fail(err, SB_ERR_INPUT,
-                         "%s: neither JSON nor metrics with vllm:spec_decode_num_*: expected the "
-                         "counters of vLLM, SGLang or llama-server",
+                         "%s: is neither JSON nor metrics with vllm:spec_decode_num_*; expected "
+                         "the counters of vLLM, SGLang or llama-server",
                          SB_SHOW(file));
     if (!status)
         status = check_series(&r, err);

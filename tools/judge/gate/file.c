@@ -146,7 +146,7 @@ static sb_status fill(void *ctx, const sb_tensor *tensor, uint64_t first_byte, u
             memcpy(bytes, f->entry[i].bytes + first_byte, count);
             return SB_OK;
         }
-    return sb_fail(err, SB_ERR_INPUT, "no tensor \"%s\" in the case", tensor->name);
+    return sb_fail(err, SB_ERR_INPUT, "the case has no tensor \"%s\"", tensor->name);
 }
 
 static sb_status declare(sb_writer *writer, const sb_gate_file *f, sb_error *err)

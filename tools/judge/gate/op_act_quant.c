@@ -219,7 +219,8 @@ static sb_status need(const sb_gate_case *c, sb_error *err)
     sb_status status = sb_gate_need(c, factor_name(l), 1, one, err);
     if (!status && (sb_gate_input(c, factor_name(l))->dtype != SB_DTYPE_F32 ||
                     !(factor_of(c) > 0.0f) || factor_of(c) > 0x1p126f))
-        status = sb_fail(err, SB_ERR_INPUT, "in.%s is not an F32 number above 0", factor_name(l));
+        status = sb_fail(err, SB_ERR_INPUT, "in.%s is not an F32 number above 0 and up to 2^126",
+                         factor_name(l));
     return status;
 }
 

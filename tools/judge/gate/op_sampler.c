@@ -174,12 +174,18 @@ static sb_status check_values(const sb_gate_case *c, sb_error *err)
     const sb_gate_array *uniform = sb_gate_input(c, "uniform");
     for (size_t at = 0; at < rows; at++) {
         const sb_sampling s = settings_of(c, at);
-        if (sb_gate_whole(sb_gate_input(c, "top_k"), at) < 0 || sb_sampling_check(&s, NULL))
-            return sb_fail(err, SB_ERR_INPUT, "row %zu: a setting is out of its range (P-1)", at);
+        const int64_t top_k = sb_gate_whole(sb_gate_input(c, "top_k"), at);
+        sb_error why;
+        if (top_k < 0)
+            return sb_fail(err, SB_ERR_INPUT, "row %zu: top_k %lld; expected 0 or more", at,
+                           (long long)top_k);
+        if (sb_sampling_check(&s, &why))
+            return sb_fail(err, SB_ERR_INPUT, "row %zu: %.900s", at, why.text);
     }
     for (size_t i = 0; i < count; i++)
         if (!(sb_gate_single(uniform, i) > 0.0f && sb_gate_single(uniform, i) < 1.0f))
-            return sb_fail(err, SB_ERR_INPUT, "element %zu of in.uniform is %g", i,
+            return sb_fail(err, SB_ERR_INPUT,
+                           "element %zu of in.uniform is %g; expected above 0 and below 1", i,
                            (double)sb_gate_single(uniform, i));
     return sb_gate_need_finite(c, "logits", count, err);
 }

@@ -1,6 +1,7 @@
 /* protocol.c - plans the rounds and draws their inputs. */
 #include "tools/judge/gate/protocol.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
 #include "ref/base/root.h"
+#include "ref/container/show.h"
 #include "ref/formats/format.h"
 #include "ref/math/fn.h"
 
@@ -303,12 +305,13 @@ static sb_status check(const sb_protocol_request *request, sb_protocol *p, sb_er
     const char *layout = request->layout ? request->layout : "vllm";
     p->layout = sb_protocol_layout_find(layout);
     if (!p->layout)
-        return sb_fail(
-            err, SB_ERR_USAGE,
-            "the layout is not known, expected plain, vllm, fla, flashinfer, mlx or llamacpp");
+        return sb_fail(err, SB_ERR_USAGE,
+                       "layout is '%s', expected plain, vllm, fla, flashinfer, mlx or llamacpp",
+                       SB_SHOW(layout));
     p->conv = strcmp(op, "conv") == 0;
     if (!p->conv && strcmp(op, "delta_rule") != 0)
-        return sb_fail(err, SB_ERR_USAGE, "a protocol needs op conv or delta_rule");
+        return sb_fail(err, SB_ERR_USAGE, "op is '%s', but a protocol needs conv or delta_rule",
+                       SB_SHOW(op));
     if (p->layout->prompts && (p->conv || request->chained))
         return sb_fail(err, SB_ERR_USAGE, "layout %s has neither a convolution nor chained rounds",
                        p->layout->name);
@@ -316,13 +319,15 @@ static sb_status check(const sb_protocol_request *request, sb_protocol *p, sb_er
     if (!request->rounds && p->layout->prompts)
         p->rounds = DEFAULT_ROUNDS / 2; /* large states, and every round has prompts */
     if (request->rounds > SB_PROTOCOL_MOST_ROUNDS)
-        return sb_fail(err, SB_ERR_USAGE, "expected at most %d rounds",
-                       (int)SB_PROTOCOL_MOST_ROUNDS);
+        return sb_fail(err, SB_ERR_USAGE, "rounds is %" PRIu64 ", expected at most %d",
+                       (uint64_t)request->rounds, (int)SB_PROTOCOL_MOST_ROUNDS);
     sb_status status =
         sb_gate_regime_find(request->regime ? request->regime : "normal", &p->regime, err);
     if (!status && p->regime != SB_GATE_REGIME_normal && p->regime != SB_GATE_REGIME_tiny &&
         p->regime != SB_GATE_REGIME_huge)
-        status = sb_fail(err, SB_ERR_USAGE, "a protocol needs regime normal, tiny or huge");
+        status =
+            sb_fail(err, SB_ERR_USAGE, "regime is '%s', but a protocol needs normal, tiny or huge",
+                    SB_SHOW(request->regime));
     p->seed = request->seed;
     p->chained = request->chained;
     if (!status && p->chained && !p->layout->pool)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/container/digest.h"
 #include "ref/formats/format.h"
 #include "tools/judge/bound/wide_fn.h"
 #include "tools/judge/gate/protocol.h"
@@ -132,9 +133,8 @@ static void judge_value(const judging *j, const held *h, size_t i, float exact, 
     if (!within && first_failure(j->out)) {
         char place[200];
         name_place(h, i, place, sizeof place);
-        snprintf(j->out->words, sizeof j->out->words,
-                 "%s: %.9g, the real value is %.17g, a correct kernel is within %.3g of it", place,
-                 found, real.hi, bound);
+        snprintf(j->out->words, sizeof j->out->words, "%s is %.9g, expected %.17g within %.3g",
+                 place, found, real.hi, bound);
     }
 }
 
@@ -155,6 +155,17 @@ static void judge_element(const judging *j, const held *h, size_t i)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
+static sb_status wrong_shape(const sb_tensor *found, const sb_protocol_tensor *wanted,
+                             const char *name, sb_error *err)
+{
+    sb_shape_text own, other;
+    sb_tensor expected = *found;
+    expected.rank = wanted->rank;
+    memcpy(expected.shape, wanted->shape, wanted->rank * sizeof *wanted->shape);
+    return sb_fail(err, SB_ERR_INPUT, "%s has the shape %s, expected %s", name,
+                   sb_shape_show(found, &own), sb_shape_show(&expected, &other));
+}
+
 static sb_status find(const judging *j, size_t round, const sb_protocol_tensor *t,
                       const sb_tensor **out, sb_error *err)
 {
@@ -165,13 +176,12 @@ static sb_status find(const judging *j, size_t round, const sb_protocol_tensor *
         if (strcmp(g->name, name) != 0)
             continue;
         if (g->rank != t->rank || memcmp(g->shape, t->shape, t->rank * sizeof *t->shape) != 0)
-            return sb_fail(err, SB_ERR_INPUT,
-                           "%s does not have the shape that the protocol asks for", name);
+            return wrong_shape(g, t, name, err);
         int memory = t->kind == SB_PROTOCOL_AFTER && j->p->layout->pool;
         if (g->dtype != t->dtype &&
             (memory ||
              (g->dtype != SB_DTYPE_F32 && g->dtype != SB_DTYPE_BF16 && g->dtype != SB_DTYPE_F16)))
-            return sb_fail(err, SB_ERR_INPUT, "%s is %s; %s is judged%s", name,
+            return sb_fail(err, SB_ERR_INPUT, "%s is %s, expected %s%s", name,
                            sb_dtype_name(g->dtype), memory ? sb_dtype_name(t->dtype) : "a float",
                            memory ? ", the type of the pool that was given" : "");
         *out = g;

@@ -32,13 +32,15 @@ static sb_status check_shapes(const sb_config *a, const sb_config *b, sb_error *
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].a != all[i].b)
             return sb_fail(err, SB_ERR_INPUT,
-                           "%s is %u in the first and %u in the second: not two "
-                           "forms of one model",
+                           "%s is %u in the first and %u in the second: they are not two forms of "
+                           "one model",
                            all[i].name, (unsigned)all[i].a, (unsigned)all[i].b);
     for (uint32_t i = 0; i < a->layers; i++)
         if (a->layer_is_full[i] != b->layer_is_full[i])
             return sb_fail(err, SB_ERR_INPUT,
-                           "layer %u is of full attention in one of the two only", (unsigned)i);
+                           "layer %u has full attention in only one of the two: they are not two "
+                           "forms of one model",
+                           (unsigned)i);
     return SB_OK;
 }
 
@@ -109,7 +111,9 @@ static sb_status begin(pair_work *w, sb_error *err)
         return status;
     w->width = sb_walk_width(w->walk[0]);
     if (w->width != sb_walk_width(w->walk[1]))
-        return sb_fail(err, SB_ERR_USAGE, "norm_input=sum is set for one of the two only");
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "norm_input=sum is set for only one of the two checkpoints; expected both or neither");
     out->has_drafts = sb_model_has_mtp(w->models[0]) && sb_model_has_mtp(w->models[1]);
     snprintf(out->layers[w->layers + 1].name, sizeof out->layers->name, "head");
     return reserve(w, err);

@@ -138,7 +138,7 @@ sb_status pair_judge(pair_work *w, sb_error *err)
     if (!status) {
         status = sum(w, &j);
         if (status)
-            sb_fail(err, status, "a KL is not a number, or memory is out");
+            sb_fail(err, status, "out of memory, or a KL divergence is not a number");
     }
     release(&j);
     return status;
