@@ -142,7 +142,7 @@ static int bench_rows(sb_format format, uint32_t n)
     size_t uncertain;
     double exact[PASSES], plain[PASSES];
     if (!make_work(&w, format, n) || !check_work(&w, n, &uncertain)) {
-        fprintf(stderr, "bench: %s rows of %u differ from the wide accumulator: no timing\n",
+        fprintf(stderr, "bench: %s rows of %u differ from the wide accumulator: nothing is timed\n",
                 sb_format_name(format), (unsigned)n);
         free_work(&w);
         return 0;

@@ -37,7 +37,8 @@ static sb_status start_hogs(pid_t *hogs, size_t count, sb_error *err)
             be_hog(parent);
         if (hogs[i] < 0) {
             end_hogs(hogs, i);
-            return sb_fail(err, SB_ERR_IO, "process %zu of %zu: %s", i + 1, count, strerror(errno));
+            return sb_fail(err, SB_ERR_IO, "cannot start busy process %zu of %zu: %s", i + 1, count,
+                           strerror(errno));
         }
     }
     return SB_OK;

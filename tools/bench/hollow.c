@@ -157,8 +157,8 @@ static sb_status fill(const list *l, const item *i, unsigned char *to, sb_error 
         return SB_OK;
     }
     if (t->dtype != SB_DTYPE_F32 || t->bytes != 4)
-        return sb_fail(err, SB_ERR_UNSUPPORTED, "%s: its values cannot be drawn at random",
-                       t->name);
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "%s: the tensor is not one whose values can be drawn at random", t->name);
     sb_store_u32(to, sb_bits_f32(number_of(i)));
     return SB_OK;
 }

@@ -54,8 +54,8 @@ static const char about[] =
     "Prints the ledger of one step: for each op the bytes that memory must move and the\n"
     "multiply-adds, and the highest speed of a machine with this memory rate and launch latency.\n"
     "It is calculated from the shapes of a preset: without --backend no weight is made, nothing\n"
-    "runs and nothing is measured (docs/ledger.md). verify also says what a round of speculation costs in\n"
-    "plain steps, and from which acceptance on it pays.\n"
+    "runs and nothing is measured (docs/ledger.md). verify also prints the cost of a round of\n"
+    "speculation in plain steps, and the lowest acceptance at which it pays.\n"
     "\n"
     "With --backend gpu the step is run (docs/bench-gpu.md). Its weights are drawn on the device\n"
     "from a seed, so no checkpoint is needed. The card's rates are measured in the same run, and\n"
@@ -333,8 +333,9 @@ static void print_time(const request *r)
            units[r->kind]);
     printf("launches of the kernels: %" PRIu32 " of %s us: %.3f ms, in no sum\n",
            r->kernels.total.launches, r->latency, 1e3 * launches_seconds(r));
-    printf("memory is the limit only from %.2f * 10^12 multiply-adds per second on\n",
-           enough_macs(r) / 1e12);
+    printf(
+        "memory is the limit only if a machine does %.2f * 10^12 multiply-adds per second or more\n",
+        enough_macs(r) / 1e12);
 }
 
 static const char *outcome(const request *r, uint32_t drafts, const sb_moves_round *round)

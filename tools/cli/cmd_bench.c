@@ -15,16 +15,16 @@
 #include "tools/report/part/document.h"
 
 static const char about[] =
-    "Decodes tokens with the reference, one at a time. Prints for every kind of op which share of\n"
-    "the memory bandwidth, measured in the same run, it uses. Before that, outputs of every linear\n"
-    "layer are compared with the definition; if one bit differs, nothing is timed (exit status 1).\n"
-    "CKPT is a checkpoint folder. Without it a checkpoint is made in a temporary folder, in $TMPDIR\n"
-    "or here, and removed at the end.\n"
+    "Decodes tokens with the reference, one at a time. For every kind of op it prints the share of\n"
+    "the memory bandwidth that the op uses; the bandwidth is measured in the same run. Before that,\n"
+    "outputs of every linear layer are compared with the definition; if one bit differs, nothing is\n"
+    "timed (exit status 1). CKPT is a checkpoint folder. Without it a checkpoint is made in a\n"
+    "temporary folder, in $TMPDIR or here, and removed at the end.\n"
     "\n"
     "--worst needs no checkpoint. It makes rows whose sums are hard to round: products of all\n"
     "exponents, products that cancel, sums halfway between two numbers. For every stored format it\n"
     "prints how many times longer they take than rows as in a model, with one input (a step) and\n"
-    "with many (a prompt), and which share the first rounding test and the next one leave open.\n"
+    "with many (a prompt), and how many outputs the first rounding test and the next one leave open.\n"
     "\n"
     "--hogs N only times tokens, beside N processes that never sleep: with the default number of\n"
     "threads and with one thread, in turn. It prints the median of the ratio.";

@@ -57,7 +57,7 @@ static void print_versus(const sb_bench_report *r)
     if (r->versus_count)
         printf(
             "\n"
-            "compared with rows in binary32 (%s): exact_over_f32 is the reference's speed over theirs\n",
+            "compared with rows in binary32 (%s): exact_over_f32 is the reference's speed / their speed\n",
             r->f32_kernels);
     for (size_t i = 0; i < r->versus_count; i++) {
         const sb_bench_versus *v = &r->versus[i];
@@ -96,8 +96,8 @@ void sb_bench_print(const sb_bench_report *r, const sb_bench_options *o)
     for (size_t i = 0; i < r->decode_count; i++)
         print_decode(&r->decode[i], r, o);
     for (size_t i = 1; i < r->decode_count; i++)
-        printf("\n%u threads over %u: %.2f\n", r->decode[i].threads, r->decode[0].threads,
-               r->decode[0].token.median / r->decode[i].token.median);
+        printf("\n%u threads are %.2f times as fast as %u\n", r->decode[i].threads,
+               r->decode[0].token.median / r->decode[i].token.median, r->decode[0].threads);
     printf(
         "\npeak resident set %.3f GB: weights %.3f GB, the array that is read %.3f GB, the rest\n",
         1e-9 * (double)r->peak_bytes, 1e-9 * (double)r->weight_bytes,
@@ -158,7 +158,7 @@ void sb_bench_print_worst(const sb_worst_report *r, const sb_bench_options *o)
     print_families(title);
     print_times(r, 1);
     snprintf(title, sizeof title,
-             "outputs of %d, one input: left open by the first rounding test, and by the next one",
+             "of %d outputs, one input: left open by the first rounding test, and by the next one",
              (int)SB_WORST_ROWS);
     print_families(title);
     print_open(r);
