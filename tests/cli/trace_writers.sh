@@ -103,12 +103,12 @@ misuse() { # NUMBER MESSAGE
     check "misuse $1 leaves trace.json" test ! -e "$work/m$1/trace.json"
     run 3 trace "$work/m$1"
 }
-misuse 1 'token 384 is no id below 384'
+misuse 1 'token id is 384, expected an id below 384'
 misuse 2 'sequence 0 was fed twice in one call'
 misuse 3 'sequence 0 has no slot'
-misuse 4 'accepted 2 of 1 drafts'
-misuse 5 'note: the head is written before the first call'
-misuse 6 'a forced round without sbt_verify before it'
+misuse 4 'accepted is 2, expected 0 to 1, the number of drafts'
+misuse 5 'note: was set after the first call, expected before it'
+misuse 6 'sbt_forced was called without sbt_verify before it'
 check "the same without misuse" "$work/misuse" "$work/m0" 0
 run 0 trace "$work/m0" --json
 at head.engine 'mine "1.0"'

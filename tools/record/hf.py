@@ -146,7 +146,7 @@ class Recorder:
         for known, sequences in self.caches:
             if known is cache and past:
                 if len(sequences) != batch or any(past != len(self.masks[s.number]) for s in sequences):
-                    raise RecordError(f"a cache of {past} positions is not what the call before left")
+                    raise RecordError(f"the cache has {past} positions, which is not what the previous call left")
                 return sequences
         fresh = [self._fresh(past) for _ in range(batch)]
         self.masks |= {s.number: torch.ones(past, dtype=torch.bool) for s in fresh}
@@ -166,7 +166,7 @@ class Recorder:
         """Records the fed tokens, and the states that the call will read."""
         ids = kwargs.get("input_ids", args[0] if args else None)
         if ids is None:
-            raise RecordError("a call without input_ids: embeddings say nothing of tokens")
+            raise RecordError("the call has no input_ids, and embeddings do not say which tokens were fed")
         cache, mask = kwargs.get("past_key_values"), kwargs.get("attention_mask")
         batch, rows = ids.shape
         sequences = self._sequences(cache, batch)
@@ -277,19 +277,19 @@ def arguments() -> argparse.Namespace:
     source.add_argument("--tokens", type=numbers, metavar="IDS", help="the prompt")
     source.add_argument("--tokens-file", type=Path, metavar="F", help="a prompt per line")
     parser.add_argument("-n", type=int, default=0, metavar="N", help="tokens to generate (0)")
-    parser.add_argument("--calls", type=numbers, metavar="ROWS", help="the prompt in calls of 6,1,1 rows")
-    parser.add_argument("--class", dest="class_name", help="of transformers (what config.json names)")
+    parser.add_argument("--calls", type=numbers, metavar="ROWS", help="rows of each call of the prompt: 6,1,1")
+    parser.add_argument("--class", dest="class_name", help="class of transformers (the one that config.json names)")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="bf16")
     parser.add_argument("--attn", default="eager", help="eager (default), sdpa, ...")
     parser.add_argument("--experts", default="grouped_mm", help="grouped_mm (default), eager, ...")
     parser.add_argument("--router-weights", choices=("act", "f32"), default="act")
-    parser.add_argument("--taps", default="all", metavar="GLOBS", help="all (default), none, names, state.*")
-    parser.add_argument("--checkpoint-digest", metavar="HEX", help="as `samebit hash` prints it")
+    parser.add_argument("--taps", default="all", metavar="GLOBS", help="taps: all (default), none, names, state.*")
+    parser.add_argument("--checkpoint-digest", metavar="HEX", help="digest of CKPT, as `samebit hash` prints it")
     args = parser.parse_args()
     lines = args.tokens_file.read_text().split("\n") if args.tokens_file else []
     args.prompts = [args.tokens] if args.tokens else [numbers(line) for line in lines if line.strip()]
     if args.calls and any(sum(args.calls) != len(prompt) for prompt in args.prompts):
-        parser.error(f"--calls has {sum(args.calls)} rows, and not every prompt has so many tokens")
+        parser.error(f"--calls has {sum(args.calls)} rows, expected the number of tokens of every prompt")
     return args
 
 

@@ -224,24 +224,24 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    drawn_below = "ids that are drawn where there is neither are below this (384)"
+    drawn_below = "without --prompts and --ids: ids are drawn below this number (384)"
     parser.add_argument("url", metavar="URL")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a folder that does not exist yet")
-    parser.add_argument("--baseline", metavar="URL2", help="the same without speculation")
-    parser.add_argument("--kind", choices=list(answers.READERS), help="how it speaks (it is asked)")
-    parser.add_argument("--model", metavar="M", help="its name (the first that the server lists)")
+    parser.add_argument("--baseline", metavar="URL2", help="a second server, the same but without speculation")
+    parser.add_argument("--kind", choices=list(answers.READERS), help="kind of the server (the server is asked)")
+    parser.add_argument("--model", metavar="M", help="name of the model (default: the first that the server lists)")
     parser.add_argument("--prompts", type=Path, metavar="F", help="a text to cut prompts from")
     parser.add_argument("--ids", type=Path, metavar="F", help="lists of ids to cut prompts from, one a line")
     parser.add_argument("--vocab", type=at_least(2), default=384, help=drawn_below)
-    parser.add_argument("--lengths", type=number_list, default=LENGTHS, help=f"of the prompts ({LENGTHS})")
-    parser.add_argument("--runs", type=at_least(2), default=32, help="prompts, which have these lengths in turn (32)")
+    parser.add_argument("--lengths", type=number_list, default=LENGTHS, help=f"lengths of the prompts ({LENGTHS})")
+    parser.add_argument("--runs", type=at_least(2), default=32, help="prompts; they have these lengths in turn (32)")
     parser.add_argument("-n", type=at_least(2), default=32, help="tokens of an answer (32)")
-    parser.add_argument("--top", type=at_least(1), default=5, help="log-probabilities asked of each token (5)")
-    parser.add_argument("--concurrency", type=at_once, default=[8], help="requests at the same time: 8, or 2,4,8,16 (8)")
-    parser.add_argument("--context", type=at_least(1), help="longest prompt and answer (the server is asked; 4096)")
-    parser.add_argument("--only", type=phases, default=",".join(PHASES), help=f"some of {','.join(PHASES)}")
-    parser.add_argument("--max-requests", type=at_least(1), default=600, help="of the whole run (600)")
-    parser.add_argument("--max-seconds", type=float, default=600, help="of the whole run (600)")
+    parser.add_argument("--top", type=at_least(1), default=5, help="log-probabilities per token (5)")
+    parser.add_argument("--concurrency", type=at_once, default=[8], help="requests at a time: 8, or 2,4,8,16 (8)")
+    parser.add_argument("--context", type=at_least(1), help="most tokens of prompt and answer (asked; 4096)")
+    parser.add_argument("--only", type=phases, default=",".join(PHASES), help=f"phases: some of {','.join(PHASES)}")
+    parser.add_argument("--max-requests", type=at_least(1), default=600, help="most requests of the whole run (600)")
+    parser.add_argument("--max-seconds", type=float, default=600, help="most seconds of the whole run (600)")
     parser.add_argument("--timeout", type=float, default=120, help="seconds of one request (120)")
     return parser
 
@@ -260,7 +260,7 @@ def probe(words: list[str]) -> int:
     context = args.context or min(s.context or 4096 for _, s in sides)
     lengths = [k for k in args.lengths if k + args.n <= context]
     if not lengths:
-        raise Refused(f"no prompt of --lengths and {args.n} tokens fit into {context}")
+        raise Refused(f"no prompt of --lengths fits with {args.n} tokens of an answer into {context} tokens")
     prompts = cut(source(args, server), lengths, args.runs, args.vocab)
     start = {"kind": server.kind, "modes": [mode for mode, _ in sides], "n": args.n, "concurrency": args.concurrency}
     start |= {"lengths": lengths, "left_out": [k for k in args.lengths if k not in lengths], "prompts": len(prompts)}
@@ -274,11 +274,11 @@ def probe(words: list[str]) -> int:
         except (Stop, KeyboardInterrupt) as stop:
             why = str(stop) or "interrupted"
         store.end(why)
-    early = {"ignore_eos": ": an answer ends where a text does"}
-    print(f"{store.count} answers in {args.out}" + (f"; not all was asked: {why}" if why else ""))
+    early = {"ignore_eos": "; an answer ends where a text ends"}
+    print(f"{store.count} answers in {args.out}" + (f"; not all requests were made: {why}" if why else ""))
     for refused in sorted({name for _, s in sides for name in s.without}):
-        print(f"the server refuses {refused} and was asked without" + early.get(refused, ""))
-    print(f"judge them: {sys.argv[0]} judge {args.out}")
+        print(f"the server refuses {refused}, so requests were sent without it" + early.get(refused, ""))
+    print(f"to judge them: {sys.argv[0]} judge {args.out}")
     return 4 if why else 0
 
 

@@ -31,23 +31,23 @@ def strict(text: str) -> Any:
     """Strict JSON, without extensions that only some readers accept."""
 
     def refuse(word: str) -> Any:
-        raise BadAnswer(f"{word} is no number of JSON")
+        raise BadAnswer(f"{word} is not a number of JSON")
 
     try:
         return json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
-        raise BadAnswer(f"no JSON: {error}") from None
+        raise BadAnswer(f"the answer is not JSON: {error}") from None
 
 
 def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise BadAnswer(f"{value!r:.40} stands where a logarithm was expected")
+        raise BadAnswer(f"found {value!r:.40}, expected a log-probability")
     return float(value)
 
 
 def ids(values: Any) -> list[int]:
     if not isinstance(values, list) or any(type(v) is not int or v < 0 for v in values):
-        raise BadAnswer("token ids that are none")
+        raise BadAnswer(f"found {values!r:.40}, expected a list of token ids")
     return values
 
 
@@ -76,7 +76,7 @@ def aligned(tokens: list[int], items: list[Any], barred: set[Any]) -> Lists:
         else:
             tops.append(None)
     if at < len(items):
-        raise BadAnswer("tokens and completion_probabilities are not the same tokens")
+        raise BadAnswer("tokens and completion_probabilities list different tokens")
     return tops
 
 
@@ -157,7 +157,7 @@ def read(kind: str, document: Any) -> Answer:
     except BadAnswer:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise BadAnswer(f"not as {kind} answers: {type(error).__name__} {error}") from None
+        raise BadAnswer(f"the answer does not have the form of {kind}: {type(error).__name__} {error}") from None
     if answer.tops and len(answer.tops) != len(answer.tokens):
-        raise BadAnswer(f"{len(answer.tokens)} tokens and {len(answer.tops)} lists of log-probabilities")
+        raise BadAnswer(f"the answer has {len(answer.tokens)} tokens, but {len(answer.tops)} lists of logprobs")
     return answer

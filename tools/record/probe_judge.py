@@ -104,13 +104,13 @@ def load(folder: Path, whole: bool = True) -> Taken:
             complete = manifest["complete"]
             for name, digest in manifest["files"].items():
                 if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-                    raise Unreadable(f"{folder / name} is not what the probe wrote")
+                    raise Unreadable(f"{folder / name}: its SHA-256 is not that in manifest.json: it was changed")
         text = (folder / "answers.jsonl").read_text(encoding="utf-8")
         rows = [row(answers.strict(line), start) for line in text.split("\n") if line]
     except Unreadable:
         raise
     except (OSError, KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise Unreadable(f"{folder}: not the folder of a probe: {type(error).__name__} {error}") from None
+        raise Unreadable(f"{folder}: is not the folder of a probe: {type(error).__name__} {error}") from None
     return Taken(start, sorted(rows, key=lambda r: r.order), complete)
 
 
@@ -171,7 +171,7 @@ def part(a: Row, b: Row, tie: float) -> Finding | None:
         return None
     where = at - a.length
     if at in (len(left), len(right)):
-        return Finding(a.prompt, a.length, False, f"one ends after {where} tokens, the other goes on", where)
+        return Finding(a.prompt, a.length, False, f"one answer ends after {where} tokens, the other goes on", where)
     tokens = [left[at], right[at]]
     tops = [a.top(at), b.top(at)]
     known = [m for m in (margin(tops[0], *tokens), margin(tops[1], *reversed(tokens))) if m is not None]
@@ -189,10 +189,10 @@ def told(a: Row, b: Row, tie: float) -> Finding | None:
         tops = r.answer.prompt_tops if r.answer else None
         if tops is None or len(tops) != len(r.sent):
             count = "no" if tops is None else len(tops)
-            return Finding(r.prompt, r.length, False, f"{count} entries for a prompt of {len(r.sent)}")
+            return Finding(r.prompt, r.length, False, f"{count} entries, but {len(r.sent)} tokens in the prompt")
         for i, top in enumerate(tops[1:], 1):
             if not top or r.sent[i] not in top:
-                words = f"{r.phase}: the entry of token {i} of the prompt lacks it: of another prompt?"
+                words = f"{r.phase}: entry {i} of the prompt does not list token {i}: it may belong to another prompt"
                 return Finding(r.prompt, r.length, False, words, i - r.length, [r.sent[i]])
         lists.append(tops[1:])
     off = [max(abs(x[t] - y[t]) for t in x.keys() & y.keys()) for x, y in zip(*lists)]
@@ -210,7 +210,7 @@ def best(r: Row, tie: float) -> Finding | None:
             continue
         other = max(top, key=lambda t: top[t])
         below = top[other] - top.get(token, -math.inf)
-        words = f"{token} was taken, {other} stands {below:.3g} above it"
+        words = f"{token} was chosen, but the log-probability of {other} is larger by {below:.3g}"
         return Finding(r.prompt, r.length, below <= tie, words, place - r.length, [token, other], below)
     return None
 
@@ -222,11 +222,11 @@ def usable(r: Row, added: int) -> Finding | None:
     if a is None:
         words = r.error or "no answer"
     elif a.prompt_ids is not None and a.prompt_ids != r.sent:
-        words = "prompt_token_ids are not the prompt that was sent"
+        words = "prompt_token_ids differ from the prompt that was sent"
     elif a.prompt_count is not None and a.prompt_count != len(r.sent) + added:
-        words = f"says that the prompt had {a.prompt_count} tokens; {len(r.sent)} were sent"
+        words = f"the answer counts {a.prompt_count} tokens in the prompt, but {len(r.sent)} were sent"
     elif a.count is not None and a.count != len(a.tokens):
-        words = f"says that it made {a.count} tokens; {len(a.tokens)} came"
+        words = f"the answer counts {a.count} generated tokens, but has {len(a.tokens)}"
     return Finding(r.prompt, r.length, False, words) if words else None
 
 
@@ -271,7 +271,7 @@ def hollow(rows: list[Row]) -> str | None:
     if len(set(made)) == 1 and len({r.prompt for r in rows}) > 1:
         return "every answer is the same"
     if all(len(set(m)) < 2 for m in made):
-        return "every answer is one token over and over"
+        return "every answer repeats one token"
     return None
 
 
@@ -314,11 +314,11 @@ def witnessed(folder: Path, taken: Taken, group: Group) -> str | None:
     if name_of(group) in ("cache", "logprobs"):
         found = cached(folder, taken, group)
         if found is None:
-            return "nothing tells of the cache"
+            return "the server does not report use of the cache"
         return f"{found[0]} of {found[1]} found in the cache" if found[1] else f"{found[0]} tokens found in the cache in all"
     if group.name == "speculation":
         count = drafts(folder, taken, "on")
-        return "nothing tells of drafts" if count is None else f"{count:g} drafts"
+        return "the server does not report drafts" if count is None else f"{count:g} drafts"
     return None
 
 
@@ -447,12 +447,15 @@ def nats(text: str) -> float:
     return float(text)
 
 
+CLAIM = "also test a rate of at most P0 against at least P1"
+
+
 def command(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="probe.py judge", description=__doc__, allow_abbrev=False)
     parser.add_argument("folder", type=Path, metavar="DIR")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument("--tie", type=nats, default=TIE, metavar="NATS", help=f"largest margin of a near tie ({TIE})")
-    parser.add_argument("--claim", type=claim, action="append", default=[], metavar="P0,P1", help="test it, too")
+    parser.add_argument("--claim", type=claim, action="append", default=[], metavar="P0,P1", help=CLAIM)
     args = parser.parse_args(words)
     taken = load(args.folder)
     results = list(judged(args.folder, taken, args.tie, args.claim))
@@ -470,5 +473,5 @@ def command(words: list[str]) -> int:
             print(line_of(g))
             if g["command"]:
                 print(f"  who is right: {g['command']}")
-        print(f"{whole} {args.folder}" + ("" if taken.complete else ": not all was asked"))
+        print(f"{whole} {args.folder}" + ("" if taken.complete else ": not all requests were made"))
     return {"DIFFERS": 1, "NOTHING": 4}.get(whole, 0)

@@ -28,7 +28,7 @@ class Reply:
 class Server:
     def __init__(self, url: str, args: argparse.Namespace) -> None:
         if not url.startswith(("http://", "https://")):
-            raise Refused(f"{url} is no URL: http://...")
+            raise Refused(f"{url}: is not a URL, expected http://HOST:PORT")
         self.url, self.args = url.rstrip("/"), args
         if self.url.endswith("/v1"):
             self.url = self.url[:-3]
@@ -81,7 +81,7 @@ class Server:
         except Exception as error:  # http.client raises more exceptions than documented
             return Reply(None, f"{type(error).__name__}: {error}")
         if len(data) > LIMIT:
-            return Reply(None, "an answer of more than 64 MiB")
+            return Reply(None, "the answer has more than 64 MiB")
         return Reply(status, data.decode(errors="replace"))
 
     def tokenize(self, text: str) -> list[int]:

@@ -35,7 +35,7 @@ class Store:
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
-            raise Refused(f"{folder} is there already") from None
+            raise Refused(f"{folder}: exists; expected a new folder") from None
         identity = [{p: r.text if r.status == 200 else None for p, r in s.identity.items()} for s in self.servers]
         start = {"format": "samebit-probe", "version": 1, **start, "servers": identity, "ids": prompts}
         write(folder / "start.json", json.dumps(start) + "\n")

@@ -125,7 +125,7 @@ for style in llama-server vllm; do
     start --style $style --fault strict
     rm -rf "$work/p"
     check "$style, strict: asked" exits 0 "$python" "$probe" "$url" --out "$work/p" "${lengths[@]}" --only again --runs 4
-    check "$style, strict: said" says 'the server refuses ignore_eos and was asked without: an answer ends where a text'
+    check "$style, strict: said" says 'the server refuses ignore_eos, so requests were sent without it; an answer ends where a text'
     check "$style, strict: not asked for again" test "$(grep -c ignore_eos "$work/p/answers.jsonl")" = 0
     check "$style, strict: all answered" test -z "$(grep '"status": 4' "$work/p/answers.jsonl")"
     stop
@@ -144,9 +144,9 @@ check "use --baseline" says 'use --baseline'
 start --fault none
 rm -rf "$work/p"
 check "a limit of requests" exits 4 "$python" "$probe" "$url" --out "$work/p" --max-requests 10
-check "says so" says 'not all was asked: limit of 10 requests'
+check "says so" says 'not all requests were made: limit of 10 requests'
 check "what was asked is judged" exits 0 "$python" "$probe" judge "$work/p"
-check "and is said to be a part" says ': not all was asked'
+check "and is said to be a part" says ': not all requests were made'
 check "no second probe in one folder" exits 3 "$python" "$probe" "$url" --out "$work/p"
 check "an option that is cut short" exits 2 "$python" "$probe" "$url" --out "$work/cut" --max-req 10
 check "a limit of seconds" exits 4 "$python" "$probe" "$url" --out "$work/seconds" --max-seconds 0.5

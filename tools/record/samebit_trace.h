@@ -248,7 +248,7 @@ static inline void sbt_row(sbt_trace *t, const sbt_sequence *s, uint64_t positio
                            const char *kind, int has_round)
 {
     if (token >= t->vocab_size)
-        sbt_fail(t, "token %lu is no id below %lu", (unsigned long)token,
+        sbt_fail(t, "token id is %lu, expected an id below %lu", (unsigned long)token,
                  (unsigned long)t->vocab_size);
     if (s->slot < 0 && t->level >= 2)
         sbt_fail(t, "level %d: sequence %lu has no slot", t->level, (unsigned long)s->number);
@@ -307,7 +307,11 @@ static inline sbt_trace *sbt_open(const char *folder, const char *engine, uint32
     }
     strcpy(t->folder, folder);
     if (!engine[0] || strlen(engine) >= 96 || vocab_size == 0 || level < 0 || level > 4)
-        sbt_fail(t, "engine is a name of 1 to 95 bytes, level 0 to 4, vocab_size not 0");
+        sbt_fail(
+            t,
+            "engine has %lu bytes, level is %d, vocab_size is %lu; expected 1 to 95 bytes, 0 to "
+            "4, at least 1",
+            (unsigned long)strlen(engine), level, (unsigned long)vocab_size);
 #ifdef _WIN32
     else if (_mkdir(folder))
 #else
@@ -335,7 +339,7 @@ static inline void sbt_head(sbt_trace *t, const char *key, const char *value)
 {
     sbt_text text = {NULL, 0, 0};
     if (t->steps)
-        sbt_fail(t, "%s: the head is written before the first call", key);
+        sbt_fail(t, "%s: was set after the first call, expected before it", key);
     sbt_quote(t, &text, value);
     if (!t->error[0])
         fprintf(t->list, ", \"%s\": %s", key, text.bytes);
@@ -346,7 +350,7 @@ static inline void sbt_head(sbt_trace *t, const char *key, const char *value)
 static inline void sbt_head_number(sbt_trace *t, const char *key, uint32_t value)
 {
     if (t->steps)
-        sbt_fail(t, "%s: the head is written before the first call", key);
+        sbt_fail(t, "%s: was set after the first call, expected before it", key);
     if (!t->error[0])
         fprintf(t->list, ", \"%s\": %lu", key, (unsigned long)value);
 }
@@ -437,7 +441,8 @@ static inline void sbt_verify(sbt_trace *t, sbt_sequence *s, uint32_t token, con
     if (sbt_begin(t, s))
         return;
     if (accepted > count) {
-        sbt_fail(t, "accepted %lu of %lu drafts", (unsigned long)accepted, (unsigned long)count);
+        sbt_fail(t, "accepted is %lu, expected 0 to %lu, the number of drafts",
+                 (unsigned long)accepted, (unsigned long)count);
         return;
     }
     for (size_t i = 0; i <= count; i++)
@@ -460,7 +465,7 @@ static inline void sbt_forced(sbt_trace *t)
     if (t->error[0])
         return;
     if (!t->rounds.size) {
-        sbt_fail(t, "a forced round without sbt_verify before it");
+        sbt_fail(t, "sbt_forced was called without sbt_verify before it");
         return;
     }
     t->rounds.size--; /* the brace */
@@ -484,7 +489,7 @@ static inline void sbt_tensor(sbt_trace *t, const char *name, sbt_dtype dtype, i
         return;
     memset(&a, 0, sizeof a);
     if (rank < 0 || rank > 8) {
-        sbt_fail(t, "%s has %d axes, 8 at most", name, rank);
+        sbt_fail(t, "%s has %d axes, expected at most 8", name, rank);
         return;
     }
     a.dtype = dtype;
@@ -579,7 +584,7 @@ static inline int sbt_finish(sbt_trace *t, char *message, size_t room)
 {
     int status;
     if (!t->steps)
-        sbt_fail(t, "a trace without a call");
+        sbt_fail(t, "the trace has no call");
     if (t->list) {
         if (!t->error[0])
             fprintf(t->list, "]}");

@@ -109,10 +109,10 @@ def plain(tensor: Any, name: str) -> tuple[str, np.ndarray]:
     if isinstance(tensor, Bf16):
         return "BF16", np.ascontiguousarray(tensor.bits, dtype="<u2")
     if tensor.dtype == np.uint16:
-        raise TraceError(f"{name}: uint16 could be bfloat16 or numbers: Bf16(array), or another type")
+        raise TraceError(f"{name}: uint16 could hold bfloat16 or numbers; expected Bf16(array) or another type")
     kind = NAMES.get(tensor.dtype.newbyteorder("<"))
     if kind is None:
-        raise TraceError(f"{name}: a trace has no {tensor.dtype}; it has {', '.join(DTYPES)}")
+        raise TraceError(f"{name}: its type is {tensor.dtype}, expected one of {', '.join(DTYPES)}")
     return kind, np.ascontiguousarray(tensor, dtype=DTYPES[kind])
 
 
@@ -201,7 +201,7 @@ class Call:
 
     def _begin(self, s: Sequence) -> int:
         if s.number in self._began:
-            raise TraceError(f"sequence {s.number} was fed twice in one call: its rows stand together")
+            raise TraceError(f"sequence {s.number} was fed twice in one call, expected all its rows together")
         self._began[s.number] = s.position
         if s.prefix:
             self.prefixes.append(s.prefix)
@@ -237,9 +237,9 @@ class Call:
         for i, fed in enumerate([token, *drafts]):
             self._row(s, at + i, fed, "verify", round=s.rounds)
         if accepted is None:
-            raise TraceError("how many drafts were accepted? Without it nobody knows where the sequence goes on")
+            raise TraceError("accepted is None, expected the number of accepted drafts: the sequence continues after them")
         if not 0 <= accepted <= len(drafts):
-            raise TraceError(f"accepted {accepted} of {len(drafts)} drafts")
+            raise TraceError(f"accepted is {accepted}, expected 0 to {len(drafts)}, the number of drafts")
         self.rounds.append(
             {
                 "sequence": s.number,
@@ -323,9 +323,9 @@ class Trace:
             if key not in HEAD:
                 raise TraceError(f"{key}: a trace has no such key; it has {', '.join(HEAD)}")
         if not 0 < len(engine.encode()) < 96:
-            raise TraceError("engine is a name of 1 to 95 bytes")
+            raise TraceError(f"engine is {engine!r:.120}, expected a name of 1 to 95 bytes")
         if vocab_size < 1 or not 0 <= level <= 4:
-            raise TraceError("vocab_size is at least 1, level 0 to 4")
+            raise TraceError(f"vocab_size is {vocab_size} and level is {level}, expected at least 1 and 0 to 4")
         self.folder = Path(folder)
         self.folder.mkdir()
         self.head = {"format": "samebit-trace", "version": 3, "engine": engine, **head}
@@ -344,7 +344,7 @@ class Trace:
         """A new sequence; recomputing a sequence makes it a new one, too. slot: the engine's slot of its state,
         required from level 2 on."""
         if slot is None and self.head["level"] >= 2:
-            raise TraceError("level 2 and above: in which slot of the engine is the state of the sequence?")
+            raise TraceError("slot is None, but level 2 and above need the engine's slot of the sequence's state")
         self._sequences += 1
         return Sequence(self._sequences - 1, position, slot)
 
@@ -384,12 +384,13 @@ class Trace:
         some = lists.get("logits_rows")
         for row in rows:
             if not 0 <= row["token"] < self.head["vocab_size"]:
-                raise TraceError(f"step {number}: token {row['token']} is no id below {self.head['vocab_size']}")
+                below = self.head["vocab_size"]
+                raise TraceError(f"step {number}: token id is {row['token']}, expected an id below {below}")
         for name, tensor in tensors.items():
             wanted = len(some) if name in SOME_ROWS and some is not None else len(rows)
             free = name == "step" or name.startswith(("state.", "mtp."))
             if not free and tensor.shape[:1] != (wanted,):
-                raise TraceError(f"step {number}: {name} is {list(tensor.shape)}, expected {wanted} rows")
+                raise TraceError(f"step {number}: {name} has the shape {list(tensor.shape)}, expected {wanted} rows")
         if digests and not tensors:
             tensors = {"step": np.array([number])}  # a file has at least one tensor
         if tensors:

@@ -99,7 +99,11 @@ pub struct Trace {
 impl Trace {
     pub fn create(folder: &Path, engine: &str, vocab_size: u32, level: u8) -> io::Result<Trace> {
         if engine.is_empty() || engine.len() > 95 || vocab_size == 0 || level > 4 {
-            return wrong("engine is a name of 1 to 95 bytes, level 0 to 4, vocab_size not 0".into());
+            return wrong(format!(
+                "engine has {} bytes, level is {level}, vocab_size is {vocab_size}; \
+                 expected 1 to 95 bytes, 0 to 4, at least 1",
+                engine.len()
+            ));
         }
         fs::create_dir(folder)?;
         Ok(Trace {
@@ -133,7 +137,7 @@ impl Trace {
 
     pub fn sequence(&mut self, slot: Option<u32>) -> io::Result<Sequence> {
         if slot.is_none() && self.level >= 2 {
-            return wrong("level 2 and above: in which slot is the state of the sequence?".into());
+            return wrong(format!("level {}: sequence {} has no slot", self.level, self.sequences));
         }
         self.sequences += 1;
         let number = self.sequences - 1;
@@ -155,7 +159,7 @@ impl Trace {
 
     fn row(&mut self, s: &Sequence, position: u64, token: u32, kind: &str, round: bool) -> io::Result<()> {
         if token >= self.vocab_size {
-            return wrong(format!("token {token} is no id below {}", self.vocab_size));
+            return wrong(format!("token id is {token}, expected an id below {}", self.vocab_size));
         }
         let slot = s.slot.map_or(String::new(), |slot| format!(", \"slot\": {slot}"));
         let round = if round { format!(", \"round\": {}", s.rounds) } else { String::new() };
@@ -220,7 +224,7 @@ impl Trace {
     ) -> io::Result<()> {
         self.begin(s)?;
         if accepted > drafts.len() {
-            return wrong(format!("accepted {accepted} of {} drafts", drafts.len()));
+            return wrong(format!("accepted is {accepted}, expected 0 to {}, the number of drafts", drafts.len()));
         }
         for (i, &fed) in [token].iter().chain(drafts).enumerate() {
             self.row(s, s.position + i as u64, fed, "verify", true)?;
@@ -245,7 +249,7 @@ impl Trace {
                 *round += ", \"forced\": true}";
                 Ok(())
             }
-            None => wrong("a forced round without verify() before it".into()),
+            None => wrong("forced() was called without verify() before it".into()),
         }
     }
 
@@ -260,7 +264,8 @@ impl Trace {
     pub fn tensor(&mut self, name: &str, shape: &[usize], data: Data) -> io::Result<()> {
         let (dtype, width, bytes) = data.plain();
         if bytes.len() != width * shape.iter().product::<usize>() {
-            return wrong(format!("{name} has {} bytes, not those of {shape:?}", bytes.len()));
+            let expected = width * shape.iter().product::<usize>();
+            return wrong(format!("{name} has {} bytes, expected {expected} for its shape {shape:?}", bytes.len()));
         }
         self.tensors.push(Tensor { name: name.into(), dtype, width, shape: shape.into(), bytes });
         Ok(())
@@ -376,7 +381,7 @@ impl Numbers {
         self.at += rows * self.width;
         match self.values.get(first..self.at) {
             Some(values) => Ok(values),
-            None => wrong("a file of NUMBERS is too short".into()),
+            None => wrong("the file NUMBERS is too short".into()),
         }
     }
 }

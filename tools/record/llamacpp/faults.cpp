@@ -30,7 +30,7 @@ std::string selected() {
             return wanted;
         }
     }
-    fprintf(stderr, "llama_record: no fault is called %s\n", wanted);
+    fprintf(stderr, "llama_record: there is no fault %s; faults.def lists them\n", wanted);
     exit(1);
 }
 

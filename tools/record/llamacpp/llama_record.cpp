@@ -70,7 +70,7 @@ std::vector<int> numbers(const char * text, char between) {
         char * end = nullptr;
         const long value = strtol(at, &end, 10);
         if (end == at || (*end && *end != between)) {
-            Recorder::fail("IDS or CALLS: not a list of numbers");
+            Recorder::fail("IDS or CALLS is not a list of numbers");
         }
         found.push_back((int) value);
         at = *end ? end + 1 : end;
@@ -191,7 +191,7 @@ struct Engine {
             }
             past = first + kept;
             if (!llama_memory_seq_rm(llama_get_memory(ctx), 0, past, -1)) {
-                Recorder::fail("llama.cpp cannot roll this back");
+                Recorder::fail("llama.cpp cannot roll the memory of this model back to the accepted drafts");
             }
             if (spec) {
                 llama_memory_seq_rm(llama_get_memory(ctx_mtp), 0, past, -1);
@@ -209,7 +209,7 @@ void run(Engine & engine, common_params & params, const std::vector<int> & ids, 
     size_t at = 0;
     for (int rows : calls) {
         if (rows < 1 || at + (size_t) rows > ids.size()) {
-            Recorder::fail("CALLS has more than IDS");
+            Recorder::fail("a call of CALLS has no rows, or CALLS has more rows than IDS has tokens");
         }
         engine.feed({ids.begin() + (long) at, ids.begin() + (long) at + rows}, "prompt");
         at += (size_t) rows;
@@ -266,7 +266,7 @@ int main(int argc, char ** argv) {
         params.speculative.draft.ctx_dft = engine.ctx_mtp;
         engine.spec = common_speculative_init(params.speculative, 1);
         if (!engine.spec || !engine.ctx_mtp) {
-            Recorder::fail("no MTP head");
+            Recorder::fail("the model has no MTP head that llama.cpp can load");
         }
     }
     run(engine, params, ids, calls);

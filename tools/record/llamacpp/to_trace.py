@@ -173,7 +173,7 @@ def events(path: Path) -> Iterator[dict[str, Any]]:
             yield event
             if "end" in event:
                 return
-    sys.exit(f"{path}: the recording has no end")
+    sys.exit(f"{path}: the recording was cut off; expected an end event")
 
 
 class Nodes:
@@ -335,17 +335,17 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path, metavar="CKPT")
     parser.add_argument("trace", type=Path, metavar="TRACE")
     parser.add_argument("--level", type=int, choices=(1, 2, 3, 4), default=4)
-    parser.add_argument("--checkpoint-digest", metavar="D", help="as `samebit run --trace` writes it")
-    parser.add_argument("--taps", nargs="+", default=["*"], metavar="PATTERN", help="of the arrays that are kept")
-    parser.add_argument("--note", default="", help="how it was run")
+    parser.add_argument("--checkpoint-digest", metavar="D", help="digest of CKPT, as `samebit run --trace` writes it")
+    parser.add_argument("--taps", nargs="+", default=["*"], metavar="PATTERN", help="patterns of the arrays to keep")
+    parser.add_argument("--note", default="", help="a note on how the engine was run")
     args = parser.parse_args()
     config = json.loads((args.checkpoint / "config.json").read_text())
     heads = Heads(config.get("text_config", config))
     head, calls = calls_of(args.record)
     if not head or not calls:
-        sys.exit(f"{args.record}: nothing was recorded")
+        sys.exit(f"{args.record}: the recording has no calls")
     if args.level == 4 and any(call.filled and call.filled.cut for call in calls):
-        sys.exit(f"{args.record}: the MTP head's values are in several micro-batches: a larger -ub, or --level 2")
+        sys.exit(f"{args.record}: the MTP head ran in several micro-batches: expected a larger -ub, or --level 2")
     about = {"note": args.note} if args.note else {}
     if args.checkpoint_digest:
         about["checkpoint"] = args.checkpoint_digest
