@@ -82,13 +82,13 @@ def _built(variable, name, target):
     if named:
         path = pathlib.Path(named)
         if not path.is_file():
-            raise SystemExit(f"{variable}={named} is no file")
+            raise SystemExit(f"{variable}={named} is not a file")
         return path
     path = TREE / "build" / name
     if not (TREE / "Makefile").is_file():
         if path.is_file():
             return path
-        raise SystemExit(f"{TREE} is not the tree of samebit: set {variable} to a {path.name} that is there")
+        raise SystemExit(f"{TREE} is not the tree of samebit: set {variable} to a {path.name} that exists")
     made = subprocess.run(["make", "-C", str(TREE), target], stdout=sys.stderr)
     if made.returncode:
         raise SystemExit(f"`make -C {TREE} {target}` failed; see above, or set {variable}")

@@ -85,7 +85,7 @@ def _from_dlpack(array: Any) -> Memory:
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
     if tensor.device_type not in _CPU:
-        raise TypeError("an array on a device is copied to the CPU by whoever has it: samebit computes there")
+        raise TypeError("the array is on a device, expected one on the CPU: copy it first")
     dtype = _DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if dtype is None:
         raise TypeError(f"DLPack type {tensor.code} of {tensor.bits} bits is not known")
@@ -121,7 +121,7 @@ def memory(array: Any) -> Memory:
         array = array.contiguous()  # a copy if it is not contiguous
         return Memory(array.data_ptr(), DTYPES[name], tuple(array.shape), array)
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("a masked array is not taken: what is masked has no value. Call .filled() on it")
+        raise TypeError("the array is masked, and masked elements have no value: call .filled() on it")
     if isinstance(array, (np.ndarray, np.generic)):
         array = np.asarray(array)
         if array.dtype.name not in DTYPES:
@@ -130,7 +130,7 @@ def memory(array: Any) -> Memory:
         return Memory(array.ctypes.data, DTYPES[array.dtype.name], array.shape, array)
     if hasattr(array, "__dlpack__"):
         return _from_dlpack(array)
-    raise TypeError(f"{type(array).__name__} is no array: NumPy, torch and DLPack are known")
+    raise TypeError(f"{type(array).__name__} is not an array, expected one of NumPy, torch or DLPack")
 
 
 # --- out ------------------------------------------------------------------------------------------------

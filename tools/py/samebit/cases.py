@@ -118,7 +118,7 @@ def _described(array: Any, name: str) -> Tuple[Array, Any]:
 
 def _case(value: object) -> "Case":
     if not isinstance(value, Case):
-        raise TypeError(f"{value!r} is no Case")
+        raise TypeError(f"{value!r} is not a Case")
     return value
 
 
@@ -320,7 +320,7 @@ def call_kernel(kernel: Callable[..., Any], case: Case, like: str = "numpy", **m
     ]
     if missing:
         raise library.UsageError(
-            f"the kernel wants {', '.join(missing)}; {case} has {', '.join(case.inputs())}, and of its shape "
+            f"the kernel has the parameters {', '.join(missing)}, but {case} has {', '.join(case.inputs())} and in its shape "
             f"{', '.join(case.params)}"
         )
     only = [name for name, one in wanted.items() if one.kind == one.POSITIONAL_ONLY]
@@ -383,7 +383,7 @@ class Result:
         if self.missing:
             lines.append(f"  the kernel did not give {', '.join(self.missing)}")
         lines.append(
-            f"  {self.count} elements: {self.identical} identical to profile exact, {self.outside} outside, "
+            f"  {self.count} elements: {self.identical} identical to profile exact, {self.outside} outside of their bound, "
             f"{self.near_ties} near ties; worst error/bound {self.worst:.3g}"
         )
         if self.note:
@@ -470,7 +470,7 @@ def _texts(given: Any, name: str) -> List[str]:
     """A text, or a sequence of texts."""
     found = [given] if isinstance(given, str) else list(given)
     if not all(isinstance(one, str) for one in found):
-        raise TypeError(f"{name} is {given!r}, expected a text or a sequence of texts")
+        raise TypeError(f"{name} is {given!r}, expected a string or a sequence of strings")
     return found
 
 
@@ -491,7 +491,7 @@ def check(
     name, form = find(op)
     info = describe(name)
     if not callable(kernel):
-        raise TypeError(f"kernel is {kernel!r}, expected something to call")
+        raise TypeError(f"kernel is {kernel!r}, expected a function")
     library.number(seed, "seed", 2**64 - 1)
     chosen = info.regimes if regimes == "all" else _texts(regimes, "regimes")
     at = [None, *info.shapes] if shapes == "all" else [None] if shapes is None else _texts(shapes, "shapes")

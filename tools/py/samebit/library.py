@@ -343,14 +343,14 @@ def word_or_none(value: object, name: str) -> "bytes | None":
 
 def _whole(value: bytes, name: str) -> bytes:
     if b"\0" in value:
-        raise UsageError(f"{name} has a NUL in it: {value!r}")
+        raise UsageError(f"{name} is {value!r}, expected a string without NUL")
     return value
 
 
 def words(values: object, name: str) -> "tuple[ctypes.Array, int]":
     """A list of texts for C with at least one place, and their actual number, whatever `values` says of itself."""
     if isinstance(values, (str, bytes)):
-        raise TypeError(f"{name} is one string, expected a sequence of them")
+        raise TypeError(f"{name} is one string, expected a sequence of strings")
     listed = [_whole(os.fsencode(one), name) for one in values]  # type: ignore[attr-defined]
     return (c_char_p * max(len(listed), 1))(*listed), len(listed)
 
@@ -364,7 +364,7 @@ def _checked(name: str, i: int, value: object, kind: object) -> object:
             raise TypeError(f"{where} is {value!r}, expected bytes")
         return _whole(value, where)
     if isinstance(value, c_void_p) and not value:
-        raise UsageError(f"{where} is an object that holds nothing")
+        raise UsageError(f"{where} is an object without content: it is closed, or its creation failed")
     return value
 
 
@@ -393,7 +393,7 @@ def ids(tokens: object) -> "ctypes.Array":
     if isinstance(tokens, (str, bytes)):
         raise TypeError("token ids are a string, expected integers")
     if isinstance(tokens, np.ma.MaskedArray):
-        raise TypeError("token ids are a masked array: what is masked has no value")
+        raise TypeError("token ids are a masked array, expected integers: masked elements have no value")
     values = [number(token, f"token id {i}") for i, token in enumerate(tokens)]  # type: ignore[arg-type]
     return (c_uint32 * len(values))(*values)
 
@@ -410,7 +410,7 @@ class Handle:
     def _held(self) -> c_void_p:
         pointer = getattr(self, "_pointer", None)
         if not pointer:
-            raise UsageError(f"this {type(self).__name__} holds nothing")
+            raise UsageError(f"this {type(self).__name__} has no content: it is closed, or its creation failed")
         return pointer
 
     def __reduce_ex__(self, protocol: object) -> str:

@@ -106,7 +106,7 @@ class State(Handle):
     def difference(self, other: "State") -> Optional[str]:
         """None if both are equal to the bit, otherwise the first difference."""
         if not isinstance(other, State):
-            raise TypeError(f"{other!r} is no State")
+            raise TypeError(f"{other!r} is not a State")
         status, said = library.status_of("samebit_state_compare", self._held, other._held)
         if status in (0, 1):
             return said if status else None
@@ -144,9 +144,9 @@ class Session(Handle):
         super().__init__()
         self._model = model  # must outlive it
         if not isinstance(model, Model):
-            raise TypeError(f"{model!r} is no Model")
+            raise TypeError(f"{model!r} is not a Model")
         if tap is not None and not callable(tap):
-            raise TypeError(f"tap is {tap!r}, expected something to call")
+            raise TypeError(f"tap is {tap!r}, expected a function")
         listed, count = library.words(settings, "settings")
         options = SessionOptions(size=ctypes.sizeof(SessionOptions))
         options.profile, options.settings = library.word(profile, "profile"), listed
@@ -261,7 +261,7 @@ class Session(Handle):
     @state.setter
     def state(self, state: State) -> None:
         if not isinstance(state, State):
-            raise TypeError(f"{state!r} is no State")
+            raise TypeError(f"{state!r} is not a State")
         self._call("samebit_session_set_state", state._held)
 
     def state_at(self, kept: int) -> State:
@@ -277,7 +277,7 @@ class Session(Handle):
         """All fed tokens, one per position: C reads that many."""
         given = ids(tokens)
         if len(given) != self.position:
-            raise library.UsageError(f"{len(given)} tokens are named, expected the {self.position} that were fed")
+            raise library.UsageError(f"{len(given)} tokens are given, expected the {self.position} that were fed")
         return given
 
     def load(self, path: Path) -> None:

@@ -94,7 +94,7 @@ class KernelCase:
         _cases.write_got(files[1], case, got)
         commands = [f"{case.command(self._request['arith'])} -o {shlex.quote(files[0])}"]
         commands.append(f"samebit judge {shlex.quote(files[0])} {shlex.quote(files[1])}")
-        lines = [result.block(), "what the kernel gave is in " + files[1] + "; again:"]
+        lines = [result.block(), "the output of the kernel is in " + files[1] + "; to repeat:"]
         return "\n".join(lines + ["  " + command for command in commands])
 
 
@@ -107,7 +107,7 @@ def _listed(names: _Names, all_of: Iterable[str], what: str) -> List[str]:
     chosen = [names] if isinstance(names, str) else list(names)
     for name in chosen:
         if what != "shapes" and name not in known:
-            raise pytest.UsageError(f"samebit: {name!r} is none of the {what} {', '.join(known)}")
+            raise pytest.UsageError(f"samebit: {name!r} is not one of the {what}: {', '.join(known)}")
     return chosen
 
 
@@ -158,7 +158,7 @@ def samebit_case(
         yield one
         if not one.called:
             session.idle.append(request.node.nodeid)
-            pytest.fail("the case was asked for and never called: nothing was judged", pytrace=False)
+            pytest.fail("the test took the case but never called it: nothing was judged", pytrace=False)
 
     return fixture
 
@@ -171,13 +171,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--samebit-dir",
         default=".samebit",
-        help="where the cases that fail and what the kernel gave are left (.samebit)",
+        help="folder for the cases that fail and the outputs of the kernel (.samebit)",
     )
     group.addoption(
         "--samebit-require",
         default="",
         metavar="OPS",
-        help="ops that must have been judged, a comma between them: a session without one fails",
+        help="ops that must be judged, separated by commas: without one of them the session fails",
     )
 
 

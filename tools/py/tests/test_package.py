@@ -78,7 +78,7 @@ def test_errors(folder, tmp_path):
     with pytest.raises(samebit.UsageError, match="no format"):
         samebit.vectors("int3_linear")
     case = samebit.vectors("rmsnorm")
-    with pytest.raises(samebit.UsageError, match="wants eps"):
+    with pytest.raises(samebit.UsageError, match="has the parameters eps"):
         samebit.cases.call_kernel(lambda x, eps: x, case)
     with pytest.raises(samebit.Error, match="shape"):
         samebit.judge(case, np.zeros((3, 3), np.float32))
@@ -98,7 +98,7 @@ def test_arrays_are_taken_where_they_lie():
             return (1, 0)
 
     assert arrays.memory(Other()).address == x.ctypes.data
-    with pytest.raises(TypeError, match="no array"):
+    with pytest.raises(TypeError, match="not an array"):
         arrays.memory("x")
 
 
