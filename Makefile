@@ -469,14 +469,14 @@ demo: $(PROGRAM)
 	@echo 'run by the reference. Every number is the correctly rounded value of an exact sum, so the tokens'
 	@echo 'and the digests above are the ones that every compiler, processor and number of threads gives;'
 	@echo 'golden verify compared a longer run with the one that is recorded under golden/runs. Then the same'
-	@echo 'model in NVFP4 was held, code by code, against the original it was made from: the file is intact,'
+	@echo 'model in NVFP4 was compared, code by code, with the original it was made from: the file is intact,'
 	@echo 'and so is its MTP head. Finally, a predictable model was run with drafts: the head'
-	@echo 'proposes three at a time, and tokens and states are those of a run without. docs/mtp.md explains it.'
+	@echo 'proposes three at a time; tokens and states are the same as without drafts. docs/mtp.md explains it.'
 
 # tools that some tests use are fetched while the others are built
 .PHONY: optional
 optional: | $(HAVE)
-	@tools/deps clang cross remote shells || echo 'What needs these is SKIPPED.'
+	@tools/deps clang cross remote shells || echo 'Tests that need these tools are SKIPPED.'
 
 check: tests optional
 	@BUILD=$(BUILD) bash tests/run_all.sh
@@ -577,7 +577,7 @@ info: $(HAVE)
 
 # downloads (the Python environment, foreign libraries) stay; `rm -rf build` removes them, too
 clean:
-	@[ -e $(BUILD)/flags ] || { echo 'clean: $(BUILD) is no build folder'; exit 1; }
+	@[ -e $(BUILD)/flags ] || { echo 'clean: $(BUILD) is not a build folder'; exit 1; }
 	find $(BUILD) -mindepth 1 -maxdepth 1 ! -name 'venv-*' ! -name cross -exec rm -rf {} +
 
 help:
@@ -590,12 +590,12 @@ help:
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
 	@echo 'make check-macos every source compiled for macOS (zig); nothing has run there'
 	@echo 'make check-gpu   on a machine with a GPU and nvcc: the kernels on it, in at most ten minutes once built'
-	@echo 'make gpu-bundle  a folder for another x86-64 machine that does the same where nothing is installed'
+	@echo 'make gpu-bundle  a folder that does the same on another x86-64 machine where nothing is installed'
 	@echo 'make check-long  all 2^32 inputs of each function through MPFR, 10^7 rows, resumable, hours; then an hour of each fuzzer'
 	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
 	@echo 'make fuzz        the fuzzers, ten minutes each'
 	@echo 'make kernels     registers, shared memory, occupancy and loads of each kernel; WRITE=1 writes docs/gpu-kernels.md'
-	@echo 'make bench       speed of single parts, on this machine (samebit bench cpu CKPT: of tokens and ops)'
+	@echo 'make bench       speed of single parts, on this machine (samebit bench cpu CKPT measures tokens and ops)'
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'
 	@echo 'make crosscheck  against transformers (Python and the network; nothing else needs them)'
@@ -603,8 +603,8 @@ help:
 	@echo 'make site        the pages as HTML: BUILD/site/index.html (lowdown)'
 	@echo 'make deb         Debian packages: BUILD/deb/*.deb'
 	@echo 'make wheel       BUILD/wheel/*.whl: pip install of the program, the library and the pytest plug-in (the network)'
-	@echo 'make engines     vLLM, MLX, transformers, speculators and llama.cpp, for make crosscheck; says sizes and minutes first'
+	@echo 'make engines     vLLM, MLX, transformers, speculators and llama.cpp, for make crosscheck; prints sizes and minutes first'
 	@echo 'make format      clang-format in place'
-	@echo 'make info        compiler, flags, libraries and tools really used'
+	@echo 'make info        the compiler, flags, libraries and tools that are used'
 	@echo 'make clean       remove what was built'
 	@echo 'Variables: BUILD=DIR CC=clang OPT=-O0 TEST_OPT=... COLD_OPT=... EXTRA=... NVCC=... V=1 (see Makefile)'

@@ -48,7 +48,7 @@ from() { # from IMAGE [AS NAME]: a new system of that release
 copy() { # copy [--from=STAGE] SOURCE PLACE: a folder's contents, or a file
     local source=$PWD
     if [[ $1 == --from=* ]]; then
-        [[ " ${stages[*]} " == *" ${1#--from=} "* ]] || { echo "no stage ${1#--from=}"; return 1; }
+        [[ " ${stages[*]} " == *" ${1#--from=} "* ]] || { echo "there is no stage ${1#--from=} before this instruction"; return 1; }
         source=$work/stage-${1#--from=}
         shift
     fi
@@ -67,7 +67,7 @@ perform() { # perform INSTRUCTION REST
         COPY) copy "${words[@]}" ;;
         RUN) inside sh -c "$2" ;;
         ENTRYPOINT) mapfile -t entry < <(grep -oE '"[^"]*"' <<< "$2" | tr -d '"') && [ ${#entry[@]} -gt 0 ] ;;
-        *) echo "no such instruction here" && return 1 ;;
+        *) echo "unknown instruction $1: expected FROM, WORKDIR, COPY, RUN or ENTRYPOINT" && return 1 ;;
     esac
 }
 while read -r instruction rest; do

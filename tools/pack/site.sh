@@ -21,16 +21,16 @@ check() { # check FOLDER: says which links lead nowhere
             [ -n "$file" ] && file=$(realpath -ms "$(dirname "$page")/$file") || file=$page
             count=$((count + 1))
             if [ ! -e "$file" ]; then
-                echo "$page: leads to $target, which is not there"
+                echo "$page: leads to $target, which does not exist"
                 bad=1
             elif [[ $target == *#* ]] && ! grep -qF "id=\"${target#*#}\"" "$file"; then
-                echo "$page: leads to $target, but there is no such heading"
+                echo "$page: leads to $target, but the page has no such heading"
                 bad=1
             fi
         done < <(links "$page")
     done < <(find "$1" -name '*.html' | sort)
-    [ $count -gt 0 ] || { echo "$1: no link" && bad=1; }
-    [ $bad = 0 ] && echo "$1: $count links lead somewhere"
+    [ $count -gt 0 ] || { echo "$1: the pages have no links" && bad=1; }
+    [ $bad = 0 ] && echo "$1: all $count links lead to a page"
 }
 if [ "${1-}" = --check ]; then
     check "$2"
