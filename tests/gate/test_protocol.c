@@ -336,12 +336,16 @@ TEST(test_incomplete)
     sb_safetensors got = *kernel_got(k);
     got.count--;
     assert_int_equal(sb_protocol_judge_got(p, &ar, &got, &result, &err), SB_ERR_INPUT);
+    assert_non_null(strstr(err.text, " is missing"));
     got.count++;
     got.tensors[0].shape[1]++;
     assert_int_equal(sb_protocol_judge_got(p, &ar, &got, &result, &err), SB_ERR_INPUT);
+    assert_non_null(strstr(err.text, " has the shape ["));
+    assert_non_null(strstr(err.text, ", expected ["));
     got.tensors[0].shape[1]--;
     got.tensors[1].dtype = SB_DTYPE_I32;
     assert_int_equal(sb_protocol_judge_got(p, &ar, &got, &result, &err), SB_ERR_INPUT);
+    assert_non_null(strstr(err.text, " is I32, expected F32, the type of the pool"));
     got.tensors[1].dtype = SB_DTYPE_F32;
     assert_int_equal(sb_protocol_judge_got(p, &ar, &got, &result, &err), SB_OK);
     assert_false(result.fail);
