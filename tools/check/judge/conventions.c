@@ -127,9 +127,10 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
     double mean;
     sb_relation relation = against_master(check, unit, &shift);
     if (relation == SAME && shift != 0) {
-        sb_check_find(check, 45, SB_LEVEL_error, unit->name,
-                      "every value is the original's %+d: the file contains the shift of (1 + w)",
-                      shift);
+        sb_check_find(
+            check, 45, SB_LEVEL_error, unit->name,
+            "every value is the original's value %+d: the file contains the shift of (1 + w)",
+            shift);
         return;
     }
     shift = shift_of(unit, &mean, &narrowly);

@@ -19,8 +19,9 @@ static void judge_absence(sb_check *check, const sb_mtp_census *s)
                       "tensor begins with mtp.; %" PRIu64 " expected",
                       (unsigned)check->self.config.mtp_layers, s->implied);
     else if (check->options->need_mtp)
-        sb_check_find(check, 10, level, "",
-                      "an MTP head is asked for; none is declared, and no tensor begins with mtp.");
+        sb_check_find(
+            check, 10, level, "",
+            "an MTP head is required, but none is declared, and no tensor begins with mtp.");
 }
 
 /* V-10: "17 tensors and the experts" */

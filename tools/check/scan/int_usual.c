@@ -104,12 +104,11 @@ static int judge_codes(sb_int_usual *u, const sb_member *m, double ratio)
     }
     if (!which || !which->count)
         return 0;
-    sb_check_find(
-        u->check, 38, SB_LEVEL_error, sb_tensor_with(m, m->matrix.data),
-        "%" PRIu64 " of %" PRIu64
-        " codes are %s, and those of the other layers are not; the relative error is %.4f%s: %s",
-        which->count, m->seen->distance.count, what, ratio, signature(ratio),
-        sb_show_places(u->check, m, which, sb_code_byte, 1, &(sb_places_text){{0}}));
+    sb_check_find(u->check, 38, SB_LEVEL_error, sb_tensor_with(m, m->matrix.data),
+                  "%" PRIu64 " of %" PRIu64
+                  " codes are %s, unlike in the other layers; the relative error is %.4f%s: %s",
+                  which->count, m->seen->distance.count, what, ratio, signature(ratio),
+                  sb_show_places(u->check, m, which, sb_code_byte, 1, &(sb_places_text){{0}}));
     return 1;
 }
 
