@@ -103,7 +103,7 @@ class EngineCalls:
                 at += len(fed.tokens)
                 wanted += range(at - fed.logits(), at)
             if logits.shape[0] < len(wanted):
-                raise TraceError(f"{logits.shape[0]} rows of logits, expected {len(wanted)}")
+                raise TraceError(f"the call has {logits.shape[0]} rows of logits, expected {len(wanted)}")
             call.logits(logits[: len(wanted), : self.trace.head["vocab_size"]], rows=wanted)
 
     def drafted(self, tokens: list[int], requests: list[Fed], taps: dict[str, Any]) -> None:

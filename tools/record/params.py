@@ -221,8 +221,8 @@ def main() -> int:
     )
     parser.add_argument("checkpoint", type=Path, metavar="CKPT")
     parser.add_argument("output", type=Path, metavar="LIST")
-    parser.add_argument("--class", dest="class_name", metavar="CLASS", help="of transformers")
-    parser.add_argument("--dtype", default="auto", help="as from_pretrained takes it (auto)")
+    parser.add_argument("--class", dest="class_name", metavar="CLASS", help="class of transformers (AutoModelForCausalLM)")
+    parser.add_argument("--dtype", default="auto", help="dtype for from_pretrained (auto)")
     args = parser.parse_args()
     try:
         model, program = load(args.checkpoint, args.class_name, args.dtype)

@@ -453,7 +453,7 @@ CLAIM = "also test a rate of at most P0 against at least P1"
 def command(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="probe.py judge", description=__doc__, allow_abbrev=False)
     parser.add_argument("folder", type=Path, metavar="DIR")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--tie", type=nats, default=TIE, metavar="NATS", help=f"largest margin of a near tie ({TIE})")
     parser.add_argument("--claim", type=claim, action="append", default=[], metavar="P0,P1", help=CLAIM)
     args = parser.parse_args(words)

@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("checkpoint", metavar="CKPT")
     parser.add_argument("output", type=Path, metavar="LIST")
     parser.add_argument("drafts", type=int, nargs="?", default=1, metavar="DRAFTS")
-    parser.add_argument("--fault", choices=faults, help="a mistake of the loader, to see that it is found")
+    parser.add_argument("--fault", choices=faults, help="plant this mistake of a loader, to see that it is found")
     args = parser.parse_args()
     import vllm
 
@@ -159,7 +159,7 @@ def main() -> None:
     except Exception as error:  # pylint: disable=broad-except  # kernels may refuse what the loader accepted
         if not loaded.rows:
             raise
-        print(f"refused behind the loader: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"the model was loaded, but then refused: {type(error).__name__}: {error}", file=sys.stderr)
     count = write_list(args.output, loaded.listed(), f"vllm {vllm.__version__}")
     print(f"{args.output}: {count} parameters of vllm {vllm.__version__}", flush=True)
     os._exit(0)  # ends all processes that vLLM started

@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--name", default="llamacpp", metavar="N")
     parser.add_argument("--ids", default="11,18,25,32")
     parser.add_argument("--tokens", type=int, default=8)
-    parser.add_argument("--only", nargs="*", help="of the answers")
+    parser.add_argument("--only", nargs="*", help="kinds of answers to record")
     args, options = parser.parse_known_args()
     port = free_port()
     url = f"http://127.0.0.1:{port}"
