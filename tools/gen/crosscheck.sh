@@ -384,7 +384,9 @@ section "the Python package, and kernels of other projects"
 counted py tools/py/check.sh
 
 section "real engines"
-# Real engines, if make engines has made them: docs/engines.md.
+# Real engines, if make engines has made them: docs/engines.md. The slice is that of cases.py; CHECK_ALL=1 runs all.
+slice=--slice
+[ "${CHECK_ALL-}" != 1 ] || slice=
 for engine in vllm vllm_server mlx transformers llamacpp; do
     there=$build/venv-${engine%_server}/bin/python
     [ $engine != llamacpp ] || there=$build/llamacpp/bin/llama_record
@@ -392,7 +394,7 @@ for engine in vllm vllm_server mlx transformers llamacpp; do
         skip "$engine" "not there: make engines"
         continue
     fi
-    BUILD=$build tools/gen/engines/run.py --anew "$engine" >"$work/engine-$engine.log" 2>&1
+    BUILD=$build tools/gen/engines/run.py --anew $slice "$engine" >"$work/engine-$engine.log" 2>&1
     status=$?
     report $status "$engine against the reference: $(grep -c '"tokens": "EQUAL"' "$work/engine-$engine.log") cases with equal tokens"
     [ $status -eq 0 ] || tail -n 20 "$work/engine-$engine.log"

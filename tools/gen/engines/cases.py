@@ -134,4 +134,11 @@ def llamacpp() -> list[Case]:
     return found
 
 
+# The cases of `make crosscheck`; with CHECK_ALL=1 it runs all of them. An engine that is not here has few.
+SLICE = {
+    "vllm": [f"{name}-draft{k}" for name in ("T1", "T2", "T4", "T5", "T6") for k in (1, 2, 3)]
+    + ["T2-fp8-block", "T2-nvfp4-ct", "T2-int4-gptq", "T2-chunks-draft2", "T2-8-at-once-draft2", "T4-ngram-draft4"],
+    "vllm_server": ["T4-draft2", "T2-draft3", "T4-prefix-draft0", "T4-sampled-draft0"],
+}
+
 ENGINES = {"vllm": vllm, "vllm_server": vllm_server, "mlx": mlx, "transformers": transformers, "llamacpp": llamacpp}

@@ -22,7 +22,7 @@ import sys
 import tempfile
 from typing import Any
 
-from cases import ENGINES, Case
+from cases import ENGINES, SLICE, Case
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
@@ -212,11 +212,13 @@ def main() -> None:
     """Exit status 1 if a verdict is bad."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--anew", action="store_true", help="also what was run")
+    parser.add_argument("--slice", action="store_true", help="the cases of make crosscheck")
     parser.add_argument("engine", choices=sorted(ENGINES))
     parser.add_argument("case", nargs="*", help="all without it")
     parser.add_argument("--judge", action="store_true", help="only what was answered and not judged")
     options = parser.parse_intermixed_args()
-    cases = [c for c in ENGINES[options.engine]() if not options.case or c.name in options.case]
+    wanted = options.case or (SLICE.get(options.engine, []) if options.slice else [])
+    cases = [c for c in ENGINES[options.engine]() if not wanted or c.name in wanted]
     for case in cases:
         echo(case)
     folder = BUILD / "engines" / options.engine
