@@ -23,6 +23,23 @@ says "first failure: token 0, layer 0, linear"
 run 1 diff "$work/T4" --engine "$traces/llamacpp-T4" --profile llamacpp --set scores=f32 --forced
 says "attention (layers.3.self_attn.core_out)"
 
+# the draws of llama.cpp's sampler: each is the one that its declared generator gives, and no other declaration fits
+run 0 diff "$work/T4" --engine "$traces/llamacpp-T4-sampled" --profile llamacpp --json
+at sampler.draws 39
+at sampler.replayed 39
+at sampler.outside 0
+declared() { # SED, words
+    rm -rf "$work/declared"
+    cp -r "$traces/llamacpp-T4-sampled" "$work/declared"
+    sed -i "$1" "$work/declared/trace.json"
+    run 1 diff "$work/T4" --engine "$work/declared" --profile llamacpp
+    says_err "$2"
+}
+declared 's/"seed": 42/"seed": 43/' 'the generator mt19937 with seed 43 does not give'
+declared 's/"top_k": 20/"top_k": 15/' 'the generator mt19937 with seed 42 does not give'
+declared 's/"repetition_penalty": 3/"repetition_penalty": 1/' 'the generator mt19937 with seed 42 does not give'
+declared 's/"temperature": 0.5/"temperature": 0.7/' 'the generator mt19937 with seed 42 does not give'
+
 # the MTP head, with drafts made by llama.cpp's own code; the trace has only logits of the trunk
 run 0 diff "$work/P1" --engine "$traces/llamacpp-T1-mtp" --profile llamacpp
 says "WITHIN: some values differ"

@@ -36,7 +36,7 @@ generator() {
         dumps/arrays/*.safetensors) echo "tools/record/dump_fixtures.py, safetensors 0.8.0, torch 2.15.0" ;;
         dumps/arrays/*) echo "tools/record/dump_fixtures.py, numpy 2.4.6" ;;
         state/*) echo "tests/unit/test_state_file.c, WRITE_SEEDS=1" ;;
-        dumps/llamacpp-T4/* | dumps/llamacpp-T1-mtp/* | dumps/llamacpp-kld.bin | dumps/llamacpp-*.json)
+        dumps/llamacpp-T4/* | dumps/llamacpp-T4-sampled/* | dumps/llamacpp-T1-mtp/* | dumps/llamacpp-kld.bin | dumps/llamacpp-*.json)
             echo "tools/record/llamacpp.sh --golden, llama.cpp 0c1e57098 of llama-cpp-python 0.3.36" ;;
         atoms/published.*) echo "tools/gen/atoms/published.py," \
             "github.com/north-numerical-computing/MATLAB-tensor-core b12b5a700957655375a1b0c1d0c26e76065da015" ;;

@@ -33,9 +33,10 @@ checkpoint() { # preset, type of the file, further options of make
         > "$folder-$type.log" 2>&1
 }
 
+flags=() # of llama_record
 record() { # name, preset, type of the file, ids, calls, level, options of llama.cpp
     local name=$1 folder=$out/CKPT-$2 model=$out/CKPT-$2-$3.gguf
-    "$llama/bin/llama_record" "$out/$name.record" "$4" "$5" -m "$model" -t 1 -c 512 "${@:7}" \
+    "$llama/bin/llama_record" "${flags[@]}" "$out/$name.record" "$4" "$5" -m "$model" -t 1 -c 512 "${@:7}" \
         > "$out/$name.log" 2>&1
     rm -rf "${out:?}/$name"
     "$python" "$here/to_trace.py" "$out/$name.record" "$folder" "$out/$name" --level "$6" \
@@ -48,6 +49,10 @@ all=yes n=24
 checkpoint T1 bf16 --recipe predictable-1
 checkpoint T4 bf16 --recipe mistakes
 record llamacpp-T4 T4 bf16 "$(ids 2)" 2 4 -fa off -n 2
+flags=(--logits --sample)
+record llamacpp-T4-sampled T4 bf16 "$(ids 4)" 4 1 -fa off -n 40 -s 42 --temp 0.5 --top-k 20 --repeat-penalty 3 \
+    --repeat-last-n 16
+flags=()
 record llamacpp-T1-mtp T1 bf16 "$(ids 4)" 4 2 -fa off -n $n --spec-type draft-mtp --spec-draft-n-max 3
 
 # 32 one-byte tokens, three times: no real text, but a file of the real program

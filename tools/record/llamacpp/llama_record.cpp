@@ -1,10 +1,11 @@
 // Runs llama.cpp on token ids and records the values of its graphs; to_trace.py makes a trace from
 // them.
 //
-//   llama_record [--logits] OUT IDS CALLS [options of llama.cpp, -m MODEL first of all]
+//   llama_record [--logits] [--sample] OUT IDS CALLS [options of llama.cpp, -m MODEL first of all]
 //
 // --logits: of the trunk's values only the embeddings, with which a micro-batch begins, and the logits.
-// IDS is 1,2,3; CALLS, 1+1+1, is the number of ids per call. Then -n greedy tokens are generated.
+// IDS is 1,2,3; CALLS, 1+1+1, is the number of ids per call. Then -n tokens are generated: greedy ones, or with
+// --sample those that llama.cpp's sampler draws with its options (--temp, --top-k, -s SEED, ...), which are recorded.
 // With --spec-type draft-mtp the MTP head drafts them in rounds, by llama.cpp's own code.
 //
 // OUT has one line of JSON per event; the bytes of a tensor follow its line. A tensor belongs to
@@ -14,6 +15,7 @@
 #include "common.h"
 #include "ggml.h"
 #include "llama.h"
+#include "sampling.h"
 #include "speculative.h"
 
 #include <algorithm>
@@ -118,6 +120,7 @@ struct Engine {
     llama_context * ctx = nullptr;
     common_speculative * spec = nullptr;
     llama_context * ctx_mtp = nullptr;
+    common_sampler_ptr sampler; // null: greedy
     int past = 0;
     int vocab = 0;
 
@@ -148,6 +151,15 @@ struct Engine {
         return (int) (std::max_element(logits, logits + vocab) - logits);
     }
 
+    int next(int row) {
+        if (!sampler) {
+            return largest(row);
+        }
+        const int token = common_sampler_sample(sampler.get(), ctx, row);
+        common_sampler_accept(sampler.get(), token, true);
+        return token;
+    }
+
     std::vector<int> drafts(const std::vector<int> & before, int last, int most) {
         llama_tokens prompt(before.begin(), before.end());
         llama_tokens found;
@@ -158,11 +170,11 @@ struct Engine {
         return {found.begin(), found.end()};
     }
 
-    // The drafts that equal the largest logit of the row before them, and the token after them.
-    std::vector<int> accepted(const std::vector<int> & drafted) const {
+    // The drafts that equal the token that the row before them gives, and the token after them.
+    std::vector<int> accepted(const std::vector<int> & drafted) {
         std::vector<int> emitted;
         for (size_t row = 0; row <= drafted.size(); row++) {
-            emitted.push_back(largest((int) row));
+            emitted.push_back(next((int) row));
             if (row < drafted.size() && emitted.back() != drafted[row]) {
                 break;
             }
@@ -171,7 +183,7 @@ struct Engine {
     }
 
     void generate(std::vector<int> all, int count) {
-        int last = largest(-1);
+        int last = next(-1);
         if (spec) {
             common_speculative_begin(spec, 0, llama_tokens(all.begin(), all.end()));
         }
@@ -204,6 +216,43 @@ struct Engine {
     }
 };
 
+// A trace declares the default chain (U-12): other steps must be off.
+bool is_default_chain(const common_params_sampling & s) {
+    const common_params_sampling usual;
+    return s.samplers == usual.samplers && s.mirostat == 0 && s.adaptive_target < 0 && s.dynatemp_range <= 0 &&
+           s.xtc_probability <= 0 && s.typ_p >= 1 && s.dry_multiplier == 0 && s.top_n_sigma <= 0 && s.min_keep == 0 &&
+           s.logit_bias.empty() && !s.ignore_eos && s.grammar.empty() && !s.backend_sampling;
+}
+
+std::string text_of(float value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", (double) value);
+    return text;
+}
+
+void begin_sampler(Engine & engine, const llama_model * model, common_params & params, const std::vector<int> & ids) {
+    common_params_sampling & s = params.sampling;
+    if (!is_default_chain(s) || s.seed == LLAMA_DEFAULT_SEED || s.temp <= 0) {
+        Recorder::fail("--sample: needs the default chain, a seed (-s) and a temperature above 0");
+    }
+    engine.sampler.reset(common_sampler_init(model, s));
+    if (!engine.sampler) {
+        Recorder::fail("--sample: no sampler");
+    }
+    for (int id : ids) {
+        common_sampler_accept(engine.sampler.get(), id, false);
+    }
+    const bool penalties = s.penalty_last_n > 0; // a window of 0 turns them off
+    engine.recorder.line(
+        "{\"sampling\":{\"sequence\":0,\"temperature\":" + text_of(s.temp) + ",\"top_k\":" +
+        std::to_string(std::max(s.top_k, 0)) + ",\"top_p\":" + text_of(s.top_p) + ",\"min_p\":" + text_of(s.min_p) +
+        ",\"repetition_penalty\":" + text_of(penalties ? s.penalty_repeat : 1) + ",\"presence_penalty\":" +
+        text_of(penalties ? s.penalty_present : 0) + ",\"frequency_penalty\":" +
+        text_of(penalties ? s.penalty_freq : 0) + ",\"penalty_window\":" + std::to_string(std::max(s.penalty_last_n, 0)) +
+        ",\"sampler\":\"llamacpp\",\"seed\":" + std::to_string(common_sampler_get_seed(engine.sampler.get())) +
+        ",\"generator\":\"mt19937\"}}");
+}
+
 void run(Engine & engine, common_params & params, const std::vector<int> & ids, const std::vector<int> & calls) {
     engine.recorder.on = true;
     size_t at = 0;
@@ -225,13 +274,18 @@ void run(Engine & engine, common_params & params, const std::vector<int> & ids, 
 
 int main(int argc, char ** argv) {
     Engine engine;
-    if (argc > 1 && !strcmp(argv[1], "--logits")) {
-        engine.recorder.logits = true;
-        argc--;
-        argv++;
+    bool sample = false;
+    for (; argc > 1 && !strncmp(argv[1], "--", 2); argc--, argv++) {
+        if (!strcmp(argv[1], "--logits")) {
+            engine.recorder.logits = true;
+        } else if (!strcmp(argv[1], "--sample")) {
+            sample = true;
+        } else {
+            break;
+        }
     }
     if (argc < 5) {
-        Recorder::fail("usage: llama_record [--logits] OUT IDS CALLS -m MODEL [options of llama.cpp]");
+        Recorder::fail("usage: llama_record [--logits] [--sample] OUT IDS CALLS -m MODEL [options of llama.cpp]");
     }
     const std::vector<int> ids = numbers(argv[2], ',');
     const std::vector<int> calls = numbers(argv[3], '+');
@@ -257,6 +311,9 @@ int main(int argc, char ** argv) {
     engine.vocab = llama_vocab_n_tokens(llama_model_get_vocab(init->model()));
     engine.recorder.line("{\"engine\":\"llama.cpp " LLAMA_RECORD_COMMIT "\",\"vocab\":" +
                          std::to_string(engine.vocab) + "}");
+    if (sample) {
+        begin_sampler(engine, init->model(), params, ids);
+    }
     common_speculative_init_result_ptr mtp;
     if (common_speculative_n_max(&params.speculative) > 0) {
         common_params drafting = common_base_params_to_speculative(params);

@@ -267,6 +267,8 @@ def calls_of(path: Path) -> tuple[dict[str, Any], list[Call]]:
     for event in events(path):
         if "engine" in event:
             head = event
+        elif "sampling" in event:
+            head["sampling"] = event["sampling"]
         elif "round" in event:
             calls[-1].round = event
         elif event.get("call") == "draft":
@@ -309,7 +311,9 @@ def draft_steps(trace: Trace, call: Call, level: int, patterns: list[str]) -> No
         trace.step(rows=[row], tensors=kept(taps, patterns))
 
 
-def write(trace: Trace, call: Call, heads: Heads, level: int, patterns: list[str]) -> None:
+def write(
+    trace: Trace, call: Call, heads: Heads, level: int, patterns: list[str], sampling: list[dict[str, Any]]
+) -> None:
     draft_steps(trace, call, level, patterns)
     rows = [
         {"sequence": 0, "slot": 0, "position": position, "token": token, "kind": call.kind}
@@ -326,6 +330,8 @@ def write(trace: Trace, call: Call, heads: Heads, level: int, patterns: list[str
     if level > 2:
         lists["states"] = [{"sequence": 0, "position": call.positions[0]}]
         tensors |= call.state(heads)
+    if sampling:
+        lists["sampling"] = sampling
     trace.step(rows=rows, tensors=kept(tensors, patterns), **lists)
 
 
@@ -352,8 +358,10 @@ def main() -> None:
     with Trace(
         args.trace, engine=head["engine"], vocab_size=head["vocab"], level=args.level, profile="llamacpp", **about
     ) as trace:
+        declared = [head["sampling"]] if "sampling" in head else []
         for call in calls:
-            write(trace, call, heads, args.level, args.taps)
+            write(trace, call, heads, args.level, args.taps, declared)
+            declared = []  # in the first step alone
 
 
 if __name__ == "__main__":
