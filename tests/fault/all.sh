@@ -11,7 +11,8 @@ else
     "$SAMEBIT" fault F24 F35 op.delta_rule.sign session.conv_forgotten --quiet --tokens 60 &&
         "$SAMEBIT" fault at.expert-down at.slot-early-head at.bonus-not-fed sound.pages --quiet --tokens 0 &&
         "$SAMEBIT" fault F17 F18 'kernel.linear_*' 'kernel.*_barrier' --quiet --tokens 0 &&
-        "$SAMEBIT" fault 'kernel.none.w*' --quiet --tokens 0
+        "$SAMEBIT" fault 'kernel.none.w*' --quiet --tokens 0 &&
+        "$SAMEBIT" fault draw.outside sound.draw.mt19937 --quiet --tokens 0
 fi
 status=$?
 [ $status = 0 ] && echo "1 passed, 0 failed, 0 skipped" || echo "0 passed, 1 failed, 0 skipped"

@@ -45,7 +45,7 @@ TEST(test_cut)
     assert_non_null(sb_step_add_round(&step));
     for (unsigned level = 0; level < SB_TRACE_LEVELS; level++) {
         sb_step view;
-        assert_int_equal(sb_step_cut(&step, level, &view, &err), SB_OK);
+        assert_int_equal(sb_step_cut(&step, level, 0, &view, &err), SB_OK);
         for (size_t i = 0; i < ARRAYS; i++)
             assert_int_equal(sb_step_find(&view.taps, arrays[i].name) != NULL,
                              arrays[i].level <= level);
@@ -80,7 +80,7 @@ TEST(test_views)
     assert_non_null(sb_step_add_state(&step));
     for (unsigned view = SB_VIEW_HIDDEN; view < SB_TRACE_VIEWS; view++) {
         sb_step cut;
-        assert_int_equal(sb_step_cut(&step, view, &cut, &err), SB_OK);
+        assert_int_equal(sb_step_cut(&step, view, 0, &cut, &err), SB_OK);
         for (size_t i = 0; i < ARRAYS; i++)
             assert_int_equal(sb_step_find(&cut.taps, arrays[i].name) != NULL,
                              view == SB_VIEW_HIDDEN ? arrays[i].hidden : arrays[i].fused);
@@ -211,8 +211,8 @@ TEST(test_judge_of_levels)
  * feeds its prompt token by token: a call with one prompt token is not an emitted token. */
 TEST(test_correct_engines)
 {
-    static const char *const axes[] = {"engine", "profile", "model",    "tokens", "prompt",
-                                       "drafts", "drafter", "rollback", "entry",  "cache"};
+    static const char *const axes[] = {"engine",  "profile",  "model", "tokens", "prompt", "drafts",
+                                       "drafter", "rollback", "entry", "cache",  "record"};
     scratch_path own = scratch_new();
     sb_campaign *c = NULL;
     sb_error err = {""};

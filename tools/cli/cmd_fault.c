@@ -82,7 +82,8 @@ static int wanted(const sb_fault *f, size_t index, const fault_request *r)
             return 1;
     /* without names: faults from incidents, and a few of each generated kind */
     int generated = strncmp(f->name, "op.", 3) == 0 || strncmp(f->name, "kernel.", 7) == 0 ||
-                    strncmp(f->name, "at.", 3) == 0 || strncmp(f->name, "sound.", 6) == 0;
+                    strncmp(f->name, "at.", 3) == 0 || strncmp(f->name, "sound.", 6) == 0 ||
+                    strncmp(f->name, "draw.", 5) == 0;
     return !r->names.count && (r->all || !generated || index % 8 == 0);
 }
 
@@ -219,6 +220,7 @@ static const char *const row_words[LEVEL_ROWS] = {
     [SB_PLANT_feed] = "another token fed",
     [SB_PLANT_self] = "the reference in disguise",
     [SB_PLANT_engine] = "an op of another engine",
+    [SB_PLANT_draw] = "draws of a sampler",
     [ROW_ALL] = "all",
     [ROW_CORRECT] = "correct engines",
 };

@@ -197,6 +197,7 @@ static sb_script script_of(const char *name)
                {"five calls", {.prompt = 12, .decode = 3, .sequences = 1, .calls = 5}},
                {"by token", {.prompt = 12, .decode = 3, .sequences = 1, .calls = 12}},
                {"long", {.prompt = 105, .decode = 1, .sequences = 1}},
+               {"draws", {.prompt = 40, .decode = 220, .sequences = 2}},
                {"few", {.prompt = 5, .sequences = 1}},
                {"pair", {.prompt = 2, .sequences = 1}},
                {"rows", {.prompt = 27, .sequences = 1}},
@@ -339,6 +340,10 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error
         break;
     case SB_PLANT_kernel:
         return sb_kernel_plant(f, t, err);
+    case SB_PLANT_draw:
+        t->draw = sb_draw_fault_find(f->arg);
+        t->with_forced = 0;
+        return t->draw ? SB_OK : sb_fail(err, SB_ERR_USAGE, "%s: no sampler %s", f->name, f->arg);
     case SB_PLANT_self:
         t->sim = NULL;
         t->self = 1;

@@ -5,6 +5,8 @@
 #include "ref/base/rng.h"
 #include "tools/judge/compare/envelope.h"
 #include "tools/judge/fault/campaign_parts.h"
+#include "tools/judge/fault/fused.h"
+#include "tools/judge/trace/cut.h"
 
 enum { CLEAN_RUNS = 16 }; /* runs in parallel */
 
@@ -21,19 +23,23 @@ typedef enum axis {
     AXIS_rollback,
     AXIS_entry,
     AXIS_cache,
+    AXIS_record,
     AXES
 } axis;
-static const char *const axis_names[AXES] = {"engine", "profile", "model",    "tokens", "prompt",
-                                             "drafts", "drafter", "rollback", "entry",  "cache"};
+static const char *const axis_names[AXES] = {"engine", "profile", "model",   "tokens",
+                                             "prompt", "drafts",  "drafter", "rollback",
+                                             "entry",  "cache",   "record"};
 
 /* The dense models (T4) take a third of the time of the others and are drawn more often. */
 static const struct {
     const char *name;
     uint32_t weight;
-} models[] = {{"T4 bf16 predictable", 4},   {"T4 bf16 mistakes", 4},   {"T4 nvfp4-ct plain", 4},
-              {"T4 mxfp4 plain", 2},        {"T4 fp8-block plain", 2}, {"T4 int4-awq plain", 2},
-              {"T1:4 bf16 predictable", 1}, {"T1:4 bf16 mistakes", 1}, {"T3 bf16 mistakes", 1},
-              {"T5:4 bf16 mistakes", 1},    {"T3 nvfp4-ct plain", 1}};
+} models[] = {
+    {"T4 bf16 predictable", 4},   {"T4 bf16 mistakes", 4},       {"T4 nvfp4-ct plain", 4},
+    {"T4 mxfp4 plain", 2},        {"T4 fp8-block plain", 2},     {"T4 int4-awq plain", 2},
+    {"T1:4 bf16 predictable", 1}, {"T1:4 bf16 mistakes", 1},     {"T3 bf16 mistakes", 1},
+    {"T5:4 bf16 mistakes", 1},    {"T3 nvfp4-ct plain", 1},      {"T2 fp8-channel plain", 1},
+    {"T6 bf16 mistakes", 1},      {"T6 int4-autoround plain", 1}};
 static const struct {
     const char *name;
     size_t calls;
@@ -59,6 +65,20 @@ static const char *const entries[] = {"verify", "draft"};
 /* The cache of keys and values: as in the profile, but FP8 in one run of eight. */
 static const char *const caches[] = {"of the profile", "FP8"};
 enum { ONE_CACHE_IN = 8 };
+/* What the engine records. Fused kernels may keep in binary32 what they do not write. */
+static const struct {
+    const char *name;
+    unsigned view;
+    int fused;
+} records[] = {{"everything", 0, 0},
+               {"hidden states", SB_VIEW_HIDDEN, 0},
+               {"fused taps", SB_VIEW_FUSED, 0},
+               {"fused taps, unrounded", SB_VIEW_FUSED, 1},
+               {"no norms", SB_VIEW_NO_NORMS, 1},
+               {"no convolution", SB_VIEW_NO_CONV, 1},
+               {"no states", SB_VIEW_NO_STATES, 0},
+               {"some taps", SB_VIEW_SOME, 0},
+               {"some taps, unrounded", SB_VIEW_SOME, 1}};
 
 static size_t axis_count(axis a)
 {
@@ -83,6 +103,8 @@ static size_t axis_count(axis a)
         return sizeof entries / sizeof *entries;
     case AXIS_cache:
         return sizeof caches / sizeof *caches;
+    case AXIS_record:
+        return sizeof records / sizeof *records;
     case AXES:
         break;
     }
@@ -112,6 +134,8 @@ static const char *axis_value(axis a, size_t i)
         return entries[i];
     case AXIS_cache:
         return caches[i];
+    case AXIS_record:
+        return records[i].name;
     case AXES:
         break;
     }
@@ -122,6 +146,7 @@ static const char *axis_value(axis a, size_t i)
 typedef struct clean_run {
     size_t at[AXES]; /* its value on each axis */
     sb_trial trial;
+    sb_fused fused;
     sb_finding_of_fault found;
     sb_status status;
     sb_error err;
@@ -149,6 +174,8 @@ static void place(const sb_campaign *c, uint64_t i, size_t at[AXES])
                              (uint32_t)axis_count(a));
     at[AXIS_cache] =
         sb_rng_below(sb_rng_key(sb_campaign_seed(c), axis_names[AXIS_cache]), i, ONE_CACHE_IN) == 0;
+    at[AXIS_record] = sb_rng_below(sb_rng_key(sb_campaign_seed(c), axis_names[AXIS_record]), i,
+                                   (uint32_t)axis_count(AXIS_record));
 }
 
 /* Rows of a prompt: more than a chunk if the engine has chunks and the prompt is one call. */
@@ -156,6 +183,21 @@ static size_t rows_of(const sb_sim *sim, const size_t at[AXES])
 {
     const int chunks = sim->settings[0] != NULL && prompts[at[AXIS_prompt]].calls == 1;
     return chunks ? sb_arithmetic_chunk(sb_arithmetic_of(sim->arithmetic)) + 8 : 24;
+}
+
+/* Sets up what the engine records, and whether it rounds what it does not. */
+static void clean_record(clean_run *run)
+{
+    sb_trial *t = &run->trial;
+    const size_t record = run->at[AXIS_record];
+    t->view = records[record].view;
+    t->view_seed = t->seed;
+    if (!records[record].fused)
+        return;
+    run->fused =
+        (sb_fused){.view = t->view, .seed = t->view_seed, .layers = t->reference->config.layers};
+    t->hook = sb_fused_hook;
+    t->hook_ctx = &run->fused;
 }
 
 /* Sets up run number i. */
@@ -195,7 +237,11 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
         run->at[AXIS_entry] = 0; /* the head has made no entry for a draft */
     if (at[AXIS_entry] == 1)
         t->slip = sb_planted_find(sb_slips, "entry_of_draft");
-    return status ? status : sb_campaign_model(c, models[at[AXIS_model]].name, &t->reference, err);
+    if (!status)
+        status = sb_campaign_model(c, models[at[AXIS_model]].name, &t->reference, err);
+    if (!status)
+        clean_record(run);
+    return status;
 }
 
 static void see_run(void *ctx, size_t r, size_t worker)

@@ -6,15 +6,16 @@
 
 #include "ref/base/mem.h"
 #include "gpu/gpu.h"
+#include "tools/judge/fault/drawer.h"
 #include "tools/judge/fault/kernels.h"
 #include "tools/judge/fault/planted.h"
 #include "tools/judge/trace/step.h"
 
 const char *sb_fault_plant_name(sb_fault_plant plant)
 {
-    static const char *const names[] = {"op",      "op",         "op",     "session", "prefix",
-                                        "engine",  "checkpoint", "file",   "trace",   "kernel",
-                                        "session", "self",       "engine", "none",    "elsewhere"};
+    static const char *const names[] = {
+        "op",    "op",     "op",      "session", "prefix", "engine",  "checkpoint", "file",
+        "trace", "kernel", "session", "self",    "engine", "sampler", "none",       "elsewhere"};
     return names[plant];
 }
 
@@ -150,6 +151,24 @@ static int add_list(sb_faults *faults, const char *prefix, const sb_planted *lis
     return 1;
 }
 
+static int add_draws(sb_faults *faults)
+{
+    for (const sb_draw_fault *row = sb_draw_faults; row->name; row++) {
+        sb_fault *f = add(faults, row->sound ? "sound.draw." : "draw.", row->name);
+        if (!f)
+            return 0;
+        f->plant = SB_PLANT_draw;
+        f->arg = row->name;
+        f->words = row->words;
+        f->origin = f->setting = f->quiet = "";
+        f->vehicle = "T4 bf16 mistakes";
+        f->script = "draws";
+        f->fires = row->sound ? "near_tie" : "sampler";
+        f->benign = row->sound;
+    }
+    return 1;
+}
+
 static int add_kernels(sb_faults *faults)
 {
     for (size_t i = 0; i < sb_kernel_fault_count(); i++) {
@@ -177,7 +196,7 @@ sb_status sb_faults_list(sb_faults *out, sb_error *err)
     }
     enough = enough && add_list(out, "session.", sb_slips) && add_list(out, "hit.", sb_hits) &&
              add_list(out, "mistake.", sb_mistakes) && add_list(out, "op.", sb_op_faults) &&
-             add_kernels(out);
+             add_draws(out) && add_kernels(out);
     return enough ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for the list of faults");
 }
 

@@ -24,10 +24,13 @@ typedef struct run {
     sb_session *mirror; /* the reference, fed the engine's tokens, for the peers */
     uint32_t mirrored;  /* its current sequence */
     uint64_t mirrored_to;
-    float *logits;      /* (V) */
-    sb_kept_steps kept; /* of the first sequence, if another one continues it */
-    int continues;      /* the next step is the first of the sequence that continues it */
-    sb_slip_game game;  /* the engine's session, and its data for slips */
+    float *logits;             /* (V) */
+    sb_kept_steps kept;        /* of the first sequence, if another one continues it */
+    int continues;             /* the next step is the first of the sequence that continues it */
+    sb_step_sampling declared; /* of the sampler, if the trial has one */
+    sb_plain_drawer *drawer;   /* of the current sequence */
+    int declares;              /* the next step is the first of its sequence */
+    sb_slip_game game;         /* the engine's session, and its data for slips */
 } run;
 
 /* --- observing the engine --------------------------------------------------------------------- */
@@ -100,7 +103,7 @@ static sb_status take_levels(run *r, const sb_step *step, sb_error *err)
         sb_error why = {""};
         if (!r->level[level])
             continue;
-        sb_status status = sb_step_cut(step, level, &view, err);
+        sb_status status = sb_step_cut(step, level, 0, &view, err);
         if (status)
             return status;
         status = sb_differ_step(r->level[level], &view, &why);
@@ -113,6 +116,20 @@ static sb_status take_levels(run *r, const sb_step *step, sb_error *err)
     return SB_OK;
 }
 
+/* The step as the trial's view shows it. */
+static sb_status compare_view(run *r, const sb_step *step, sb_error *err)
+{
+    const sb_trial *t = r->trial;
+    sb_step view;
+    if (!t->view)
+        return sb_differ_step(r->free, step, err);
+    sb_status status = sb_step_cut(step, t->view, t->view_seed, &view, err);
+    if (!status)
+        status = sb_differ_step(r->free, &view, err);
+    sb_step_cut_free(&view);
+    return status;
+}
+
 /* Compares a step, or one that is fed again. */
 static sb_status compare_step(void *ctx, const sb_step *step, sb_error *err)
 {
@@ -121,7 +138,7 @@ static sb_status compare_step(void *ctx, const sb_step *step, sb_error *err)
     if (!status && r->forced)
         status = sb_differ_step(r->forced, step, err);
     if (!status && r->free)
-        status = sb_differ_step(r->free, step, err);
+        status = compare_view(r, step, err);
     return status ? status : mirror(r, step, err);
 }
 
@@ -134,6 +151,19 @@ static sb_status name_parent(run *r, sb_step *step, sb_error *err)
     *prefix = (sb_step_prefix){.sequence = (uint32_t)r->sequence, .position = r->trial->script.hit};
     r->continues = 0;
     return sb_kept_again(&r->kept, prefix, compare_step, r, err);
+}
+
+/* U-12: declares the sampler in the first step of a sequence. */
+static sb_status declare(run *r, sb_step *step, sb_error *err)
+{
+    sb_step_sampling *sampling = sb_step_add_sampling(step);
+    if (!sampling)
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a step");
+    *sampling = r->declared;
+    sampling->sequence = (uint32_t)r->sequence;
+    sampling->seed += r->sequence;
+    r->declares = 0;
+    return SB_OK;
 }
 
 static sb_status take_step(void *ctx, const sb_step *step, sb_error *err)
@@ -149,6 +179,8 @@ static sb_status take_step(void *ctx, const sb_step *step, sb_error *err)
         status = spoiler->spoil(spoiler, own);
     if (spoiler && spoiler->drop)
         return status;
+    if (!status && r->declares)
+        status = declare(r, own, err);
     if (!status && r->continues)
         status = name_parent(r, own, err);
     if (!status && r->trial->script.hit && r->sequence == 0)
@@ -204,6 +236,18 @@ static size_t call_at(const sb_script *s, size_t i)
     return i == 0 ? 0 : i == 1 ? n - n / 3 : n;
 }
 
+/* The token after the row whose logits were read last. */
+static sb_status next_token(run *r, uint32_t *token, sb_error *err)
+{
+    float u;
+    if (!r->drawer) {
+        *token = sb_greedy(r->game.head, r->trial->reference->config.vocab_size);
+        return SB_OK;
+    }
+    *token = sb_plain_drawer_draw(r->drawer, r->game.head, &u);
+    return sb_plain_drawer_feed(r->drawer, *token, 0, err);
+}
+
 static sb_status prompt_ids(const sb_trial *t, size_t sequence, uint32_t **out, sb_error *err)
 {
     const sb_script *s = &t->script;
@@ -222,6 +266,8 @@ static sb_status prompt(run *r, size_t sequence, sb_error *err)
     uint32_t *ids = NULL;
     sb_status status = prompt_ids(r->trial, sequence, &ids, err);
     r->prompting = 1;
+    for (size_t i = 0; i < s->prompt && r->drawer && !status; i++)
+        status = sb_plain_drawer_feed(r->drawer, ids[i], 1, err);
     for (size_t i = 0; i < calls && !status; i++) {
         size_t first = call_at(s, i), end = call_at(s, i + 1);
         if (first == end)
@@ -234,8 +280,10 @@ static sb_status prompt(run *r, size_t sequence, sb_error *err)
     if (!status)
         at(r, SB_SLIP_primed);
     for (size_t i = 0; i < s->decode && !status; i++) {
-        uint32_t token = sb_greedy(r->game.head, r->trial->reference->config.vocab_size);
-        status = feed(r, &token, 1, err);
+        uint32_t token = 0;
+        status = next_token(r, &token, err);
+        if (!status)
+            status = feed(r, &token, 1, err);
     }
     free(ids);
     return status;
@@ -368,6 +416,20 @@ static sb_status begin_hit(run *r, const sb_session_options *options, sb_error *
     return status;
 }
 
+static sb_status begin_draws(run *r, sb_error *err)
+{
+    const sb_trial *t = r->trial;
+    sb_drawing how;
+    sb_plain_drawer_free(r->drawer);
+    r->drawer = NULL;
+    if (!t->draw)
+        return SB_OK;
+    sb_draw_fault_set(t->draw, &r->declared, &how);
+    r->declares = 1;
+    return sb_plain_drawer_new(&how, t->reference->config.vocab_size, (uint32_t)r->sequence,
+                               t->seed, &r->drawer, err);
+}
+
 static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
 {
     const sb_trial *t = r->trial;
@@ -389,7 +451,9 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
                                       .hook_ctx = g->options.hook_ctx,
                                       .mtp = g->options.mtp};
     sb_capture_join(r->capture, &g->options);
-    sb_status status = sb_session_new(g->model, &g->options, &g->session, err);
+    sb_status status = begin_draws(r, err);
+    if (!status)
+        status = sb_session_new(g->model, &g->options, &g->session, err);
     if (!status) {
         g->live = (sb_state *)(uintptr_t)sb_session_state(g->session);
         at(r, SB_SLIP_start);
@@ -433,12 +497,6 @@ static sb_status compare(run *r, int forced, int free, sb_verdicts *verdicts, sb
     return sb_differ_new(t->reference, &o, out, err);
 }
 
-/* The values of ops are judged where a view has them. */
-static int forced_at(size_t view)
-{
-    return view == SB_TRACE_LEVELS - 1 || view == SB_VIEW_FUSED;
-}
-
 static sb_status start(run *r, sb_error *err)
 {
     const sb_trial *t = r->trial;
@@ -450,13 +508,13 @@ static sb_status start(run *r, sb_error *err)
     if (!r->logits || !r->game.head)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
     if (t->together)
-        status = compare(r, 1, 1, &r->out->free, &r->free, err);
+        status = compare(r, !t->view || sb_view_has_ops(t->view), 1, &r->out->free, &r->free, err);
     if (t->with_forced && !t->together)
         status = compare(r, 1, 0, &r->out->forced, &r->forced, err);
     if (!status && t->with_free && !t->together)
         status = compare(r, 0, 1, &r->out->free, &r->free, err);
-    for (size_t i = 0; i < SB_TRACE_VIEWS && t->levels && !status; i++)
-        status = compare(r, forced_at(i), 1, &r->level_found[i], &r->level[i], err);
+    for (unsigned i = 0; i < SB_TRACE_VIEWS && t->levels && !status; i++)
+        status = compare(r, sb_view_has_ops(i), 1, &r->level_found[i], &r->level[i], err);
     if (!status)
         status = sb_capture_new(
             &(sb_capture_options){
@@ -488,6 +546,7 @@ static void end(run *r)
     for (unsigned level = 0; level < SB_TRACE_VIEWS; level++)
         if (r->level[level])
             end_level(r, level, SB_VERDICT_none);
+    sb_plain_drawer_free(r->drawer);
     sb_capture_free(r->capture);
     sb_differ_free(r->forced);
     sb_differ_free(r->free);

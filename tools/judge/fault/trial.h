@@ -9,6 +9,7 @@
 
 #include "ref/run/session.h"
 #include "tools/judge/compare/differ.h"
+#include "tools/judge/fault/drawer.h"
 #include "tools/judge/fault/op_faults.h"
 #include "tools/judge/fault/peers.h"
 #include "tools/judge/fault/site.h"
@@ -58,6 +59,7 @@ typedef struct sb_trial {
     void *tap_ctx;
     const sb_planted *slip;     /* NULL: none */
     const sb_planted *hit;      /* a mistake in the state of script.hit; NULL: none */
+    const sb_draw_fault *draw;  /* tokens are drawn, not the largest logits; NULL: they are not */
     const sb_site *site;        /* site of the slip, or of `feeds_other`; NULL: everywhere */
     int feeds_other;            /* after that round another token is fed than the emitted one */
     sb_trace_rollback rollback; /* as declared in a trace, independent of the script */
@@ -67,8 +69,10 @@ typedef struct sb_trial {
     sb_script script;
     int with_forced, with_free; /* make these comparisons, separately */
     int together;               /* instead, one comparison in both ways, as samebit diff makes it */
-    int levels;                 /* also one comparison in both ways for a trace of each level */
-    size_t perturbed;           /* runs of the envelope */
+    unsigned view;              /* what that one sees (cut.h); 0: everything */
+    uint64_t view_seed;
+    int levels;       /* also one comparison in both ways for a trace of each level */
+    size_t perturbed; /* runs of the envelope */
     uint64_t seed;
 } sb_trial;
 

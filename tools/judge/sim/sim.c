@@ -37,6 +37,18 @@ static int is_unknown(sb_op op, const sb_knobs *knobs)
     return 0;
 }
 
+int sb_op_rounds_at_ends(sb_op op, const sb_knobs *knobs)
+{
+    sb_knobs first;
+    sb_knobs_exact(&first);
+    for (unsigned k = 0; k < SB_KNOB_COUNT; k++) {
+        const int reads = !known[k].known || (known[k].ops >> op & 1u);
+        if (reads && k != SB_KNOB_act && k != SB_KNOB_params && knobs->value[k] != first.value[k])
+            return 0;
+    }
+    return 1;
+}
+
 int sb_sim_inherits(const sb_sim *sim, sb_op op, const sb_knobs *knobs)
 {
     (void)sim; /* all sims know the same values */

@@ -25,4 +25,9 @@ sb_status sb_sim_find(const char *name, const sb_sim **out, sb_error *err);
  * know. The op's result then says nothing about the sim (INHERITED). */
 int sb_sim_inherits(const sb_sim *sim, sb_op op, const sb_knobs *knobs);
 
+/* True if `act` and `params` are the only knobs of this op with another value than in profile
+ * exact: the op then rounds to the activation type only as it reads parameters and as it writes its
+ * outputs. */
+int sb_op_rounds_at_ends(sb_op op, const sb_knobs *knobs);
+
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/base/rng.h"
 #include "tools/judge/trace/names.h"
 
 /* The lowest level that has this array. */
@@ -14,63 +15,62 @@ static unsigned level_of(const char *name)
     return strcmp(name, "mtp.logits") == 0 || strstr(name, "mlp.router_ids") ? 2 : 4;
 }
 
-const char *sb_view_name(unsigned view)
-{
-    static const char *const names[SB_TRACE_VIEWS] = {"level 0",       "1",         "2", "3", "4",
-                                                      "hidden states", "fused taps"};
-    return names[view];
-}
-
 /* Values that fused kernels do not write: a convolution with the norms of q and k, gates inside the
  * delta rule, norms with rotary positions, gates behind attention, one kernel for all experts. */
-static int is_inside_kernel(const char *name)
+#define INSIDE_CONV "*.linear_attn.conv,*.linear_attn.q,*.linear_attn.k"
+#define INSIDE_NORMS "*.q_norm,*.q_rope,*.k_norm,*.k_rope"
+#define INSIDE_KERNELS                                                                             \
+    INSIDE_CONV "," INSIDE_NORMS                                                                   \
+                ",*.linear_attn.g,*.linear_attn.beta,*.self_attn.query,*.self_attn.gate,"          \
+                "*.self_attn.core_out,*.mlp.swiglu,*.mlp.router_weights,*.attn_residual,"          \
+                "*.shared_expert,*.shared_expert.*,*.shared_expert_gate,*.experts.*"
+#define NORMS INSIDE_NORMS ",*layernorm,*.linear_attn.norm,norm,mtp.norm,mtp.pre_fc*"
+
+/* The views that are no levels, by the taps that they lack. */
+static const struct {
+    const char *name, *lacks;
+    int states;
+} cuts[] = {
+    [SB_VIEW_HIDDEN] = {"hidden states", "", 0},
+    [SB_VIEW_FUSED] = {"fused taps", INSIDE_KERNELS, 0},
+    [SB_VIEW_NO_NORMS] = {"no norms", NORMS, 1},
+    [SB_VIEW_NO_CONV] = {"no convolution", INSIDE_CONV, 1},
+    [SB_VIEW_NO_STATES] = {"no states", "", 0},
+    [SB_VIEW_SOME] = {"some taps", "", 1},
+};
+
+const char *sb_view_name(unsigned view)
 {
-    static const char *const ends[] = {"linear_attn.conv",
-                                       "linear_attn.g",
-                                       "linear_attn.beta",
-                                       "linear_attn.q",
-                                       "linear_attn.k",
-                                       "self_attn.query",
-                                       "self_attn.gate",
-                                       "self_attn.q_norm",
-                                       "self_attn.q_rope",
-                                       "self_attn.k_norm",
-                                       "self_attn.k_rope",
-                                       "self_attn.core_out",
-                                       "mlp.swiglu",
-                                       "mlp.router_weights",
-                                       "attn_residual",
-                                       "shared_expert.gate_proj",
-                                       "shared_expert.up_proj",
-                                       "shared_expert.swiglu",
-                                       "shared_expert",
-                                       "shared_expert_gate",
-                                       "experts.gate_proj",
-                                       "experts.up_proj",
-                                       "experts.swiglu",
-                                       "experts.down_proj"};
-    const size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const size_t n = strlen(ends[i]);
-        if (length > n && name[length - n - 1] == '.' && strcmp(name + length - n, ends[i]) == 0)
-            return 1;
-    }
-    return 0;
+    static const char *const levels[SB_TRACE_LEVELS] = {"level 0", "1", "2", "3", "4"};
+    return view < SB_TRACE_LEVELS ? levels[view] : cuts[view].name;
 }
 
-static int is_hidden(const char *name)
+int sb_view_has_ops(unsigned view)
 {
-    return sb_tap_hidden(name, SB_MAX_LAYERS) >= 0;
+    return view >= SB_TRACE_LEVELS - 1 && view != SB_VIEW_HIDDEN;
 }
 
-static int has(const char *name, unsigned what)
+int sb_view_has(unsigned view, uint64_t seed, const char *name)
 {
-    if (what == SB_VIEW_HIDDEN)
-        return is_hidden(name);
-    return what == SB_VIEW_FUSED ? !is_inside_kernel(name) : level_of(name) <= what;
+    enum { ONE_TAP_IN = 4 };
+    if (view < SB_TRACE_LEVELS)
+        return level_of(name) <= view;
+    if (view == SB_VIEW_HIDDEN)
+        return sb_tap_hidden(name, SB_MAX_LAYERS) >= 0;
+    if (view == SB_VIEW_SOME)
+        return sb_rng_below(sb_rng_key(seed, name), 0, ONE_TAP_IN) != 0;
+    return !sb_tap_matches(cuts[view].lacks, name);
 }
 
-sb_status sb_step_cut(const sb_step *step, unsigned what, sb_step *view, sb_error *err)
+static int has_states(unsigned view, uint64_t seed)
+{
+    if (view < SB_TRACE_LEVELS)
+        return view >= 3;
+    return cuts[view].states && !(view == SB_VIEW_SOME && seed % 2);
+}
+
+sb_status sb_step_cut(const sb_step *step, unsigned what, uint64_t seed, sb_step *view,
+                      sb_error *err)
 {
     *view = *step;
     view->taps.items = sb_alloc(step->taps.count + 1, sizeof *view->taps.items);
@@ -78,9 +78,9 @@ sb_status sb_step_cut(const sb_step *step, unsigned what, sb_step *view, sb_erro
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a step");
     view->taps.count = 0;
     for (size_t i = 0; i < step->taps.count; i++)
-        if (has(step->taps.items[i].name, what))
+        if (sb_view_has(what, seed, step->taps.items[i].name))
             view->taps.items[view->taps.count++] = step->taps.items[i];
-    if (what < 3 || what >= SB_TRACE_LEVELS)
+    if (!has_states(what, seed))
         view->state_count = 0;
     return SB_OK;
 }
