@@ -96,6 +96,7 @@ void forced_run_all(forced_run *run)
         .arithmetic = run->arithmetic ? run->arithmetic : &sb_arithmetic_library,
         .verdicts = &run->verdicts,
         .bundle = run->bundle,
+        .declared = run->declared,
         .any_form = run->any_form,
         .rollback = SB_IS(knobs, delta_rule, recurrent) ? SB_TRACE_ROLLBACK_snapshots
                                                         : SB_TRACE_ROLLBACK_replay,

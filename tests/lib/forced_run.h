@@ -12,6 +12,7 @@ typedef struct forced_run {
     const sb_knobs *knobs;           /* of the engine; NULL: profile exact */
     const sb_knobs *judge;           /* of the comparison; NULL: the engine's */
     const sb_arithmetic *arithmetic; /* NULL: library */
+    int declared;                    /* a bias fails: T-98 */
     const char *taps;                /* NULL: all */
     sb_capture_states states;
     const char *bundle;

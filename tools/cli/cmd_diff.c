@@ -284,6 +284,7 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
     const uint64_t chunk = chunk_of(w, side);
     sb_status status = sb_arithmetic_with(named ? named : sb_side_arithmetic(side), functions,
                                           chunk, &run->arithmetic, err);
+    run->declared = functions && (named || side->kind == SB_SIDE_live);
     if (takes_own_profile(w, side) && strcmp(w->request.profile, "sm121") == 0)
         sb_diff_note(run, "profile sm121, which these kernels compute (--profile chooses another)");
     if (!status && functions)

@@ -115,6 +115,7 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->with_forced = run->forced;
     o->with_free = run->free;
     o->forced.bundle = run->bundle;
+    o->forced.declared = run->declared;
     o->forced.has_need = run->need_ops >= 0.0;
     o->forced.need = run->need_ops;
     /* T-67: "A trace or dump" of another program contains values, but not the form that made
@@ -133,6 +134,21 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     for (int i = 0; i < SB_OP_COUNT && run->side->kind == SB_SIDE_live; i++)
         o->inherited[i] = sb_runner_inherits(&run->side->runner, (sb_op)i, &run->engine_knobs) != 0;
     o->free.perturbed = (size_t)run->perturbed;
+}
+
+/* T-98: names a bias that is a finding only, because the arithmetic or the functions are not
+ * declared. */
+static void note_biases(sb_diff_run *run)
+{
+    for (size_t i = 0; i < SB_OP_COUNT; i++) {
+        const sb_op_bias *bias = &run->verdicts.ops[i].bias;
+        if (bias->direction == SB_BIAS_none || run->declared)
+            continue;
+        sb_diff_note(run, "%s%s", bias->words,
+                     bias->direction == SB_BIAS_toward
+                         ? " (matrix units cut toward zero: docs/atoms.md)"
+                         : "");
+    }
 }
 
 /* --- the explanation -------------------------------------------------------------------------- */
@@ -398,6 +414,7 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
             sb_diff_note(run, "no logits are recorded: lm_head was not judged as an op");
         if (run->sampled && !run->verdicts.sampler.sequences)
             sb_diff_note(run, "no sampler is declared (U-12), so any token passes as a draw");
+        note_biases(run);
         check_trust(run);
         hint_chunk(run);
     }

@@ -19,6 +19,7 @@ typedef struct sb_diff_run {
     uint64_t rows, perturbed, seed;
     int forced, free; /* as with_forced and with_free of differ.h */
     double need_ops;  /* T-91; below 0: not given */
+    int declared;     /* the arithmetic and the functions are those of the engine */
     int explain, allow_self;
     sb_trace_drafter drafter; /* unknown: assumed to be the checkpoint's head */
     int sampled;              /* the engine samples its tokens, so they are not judged */

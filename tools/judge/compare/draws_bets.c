@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/judge/compare/draws_parts.h"
 #include "tools/judge/bound/wide_fn.h"
+#include "tools/judge/compare/bets.h"
+#include "tools/judge/compare/draws_parts.h"
 
 /* T-96: "the odds are 2 * 10^6 to 1" - for each of the two families of tests */
 #define LOG_ODDS 14.508657738524219
@@ -183,17 +184,6 @@ static void bet_on_suspects(sb_draws *d, sb_drawn *s, const sb_settings *declare
 
 /* --- independence ----------------------------------------------------------------------------- */
 
-/* An event that happens with a probability of at most `chance`: two bets that it happens too often.
- */
-static double bet_on_event(double logs[2], int happened, double chance)
-{
-    static const double stakes[2] = {0.5, 0.1};
-    for (int i = 0; i < 2; i++)
-        logs[i] +=
-            happened ? sb_wide_log1p(stakes[i] * (1 - chance) / chance) : sb_wide_log1p(-stakes[i]);
-    return logs[0] > logs[1] ? logs[0] : logs[1];
-}
-
 static int are_independent(const sb_step_sampling *a, const sb_step_sampling *b)
 {
     if (a->seed_kind == SB_SEED_unknown || b->seed_kind == SB_SEED_unknown)
@@ -237,7 +227,7 @@ static void bet_on_pair(sb_draws *d, const sb_drawn *s, const sb_drawn *other, s
     for (int i = 0; i < 2; i++) {
         if (!(chance[i] > 0) || chance[i] >= 1)
             continue;
-        const double log = bet_on_event(logs + 2 * i, happened[i], chance[i]);
+        const double log = sb_bet_on_event(logs + 2 * i, happened[i], chance[i]);
         if (log > threshold(high * (high + 1) / 2 + low, 4))
             reject_pair(d, s, other, log);
     }

@@ -377,7 +377,8 @@ sb_status sb_forced_new(const sb_model *model, const sb_forced_options *options,
     f->knobs = *options->knobs;
     f->options.knobs = &f->knobs;
     *out = f;
-    return SB_OK;
+    return sb_bias_new(&f->bias) ? sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison")
+                                 : SB_OK;
 }
 
 void sb_forced_free(sb_forced *f)
@@ -392,5 +393,6 @@ void sb_forced_free(sb_forced *f)
     forced_drop_later(f);
     free(f->later);
     free(f->values);
+    sb_bias_free(f->bias);
     free(f);
 }

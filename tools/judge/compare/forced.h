@@ -27,7 +27,8 @@ typedef struct sb_forced_options {
     sb_trace_rollback rollback;      /* how the engine undoes rows, if known: T-85 */
     int has_need; /* T-91: this share of the values of ops has to be judged, whichever they are */
     double need;
-    int external;    /* the drafts do not come from the head, which has no entries for them: T-86 */
+    int declared; /* the arithmetic and the functions are those of the engine: a bias fails, T-98 */
+    int external; /* the drafts do not come from the head, which has no entries for them: T-86 */
     sb_op_hook twin; /* runs the ops of the reference, changed by an explanation; or NULL */
     void *twin_ctx;
 } sb_forced_options;

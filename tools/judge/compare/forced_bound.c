@@ -152,6 +152,15 @@ static void carry(forced_memory *m, const sb_op_call *call, const sb_delta_rule_
     m->form = call->op;
 }
 
+/* True if the engine's recurrent state is the reference's. */
+static int is_same_state(const forced_memory *m, const sb_delta_rule_args *a)
+{
+    double apart = 0.0;
+    for (size_t i = 0; i < a->v_heads * a->dv; i++)
+        apart += m->column[i];
+    return m->recurrent && apart == 0.0;
+}
+
 /* Bounds both sides for the first `rows` rows; with `carries`, carries the state after them. */
 static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball *ours,
                                   sb_ball *theirs, size_t rows, int carries)
@@ -254,6 +263,8 @@ static sb_status bound_outputs(sb_forced *f, const sb_op_call *call, int chained
     if (is_delta_rule(call->op)) {
         size_t rows = ((const sb_delta_rule_args *)call->args)->rows;
         int all = f->kept >= rows;
+        forced_memory *m = forced_memory_of(f, call->layer);
+        m->state_same = is_same_state(m, call->args);
         sb_status status = both_delta_rules(f, call, balls[0], balls[2], rows, all);
         if (!status && !all && f->kept > 0)
             status = both_delta_rules(f, call, balls[0], balls[2], f->kept, 1);
@@ -326,7 +337,8 @@ sb_status forced_made(sb_forced *f, const sb_op_call *call, sb_ball *balls[4], i
                          .theirs = balls[i + 2],
                          .source = from.source,
                          .value = SB_NO_VALUE,
-                         .chained = chained};
+                         .chained = chained,
+                         .bias = sb_bias_rule_of(f->options.arithmetic, call)};
         if (pinned(balls[i], balls[i + 2], made.count))
             made.kind = SB_KNOWN_exact;
         sb_status one = sb_marks_join(&made.waiting, &from.waiting);

@@ -81,6 +81,20 @@ static sb_verdict verdict_of(const sb_forced *f, sb_op op, char *why, size_t roo
     return v->identical == v->compared ? SB_VERDICT_IDENTICAL : SB_VERDICT_WITHIN;
 }
 
+/* T-98: "it fails with reason bias" - if nothing else of the op failed. */
+static void judge_bias(sb_forced *f, sb_op op)
+{
+    sb_verdicts *v = f->options.verdicts;
+    const sb_op_bias *bias = &v->ops[op].bias;
+    sb_place place = bias->place;
+    if (bias->direction == SB_BIAS_none || !f->options.declared ||
+        v->ops[op].verdict == SB_VERDICT_FAIL)
+        return;
+    v->ops[op].verdict = SB_VERDICT_FAIL;
+    snprintf(place.words, sizeof place.words, "%s", bias->words);
+    sb_verdicts_fail(v, &place);
+}
+
 /* T-23: "An engine of another arithmetic that differs nowhere is not trusted" */
 static int is_the_reference(const sb_forced *f)
 {
@@ -118,9 +132,11 @@ sb_status sb_forced_finish(sb_forced *f, sb_error *err)
     size_t compared = 0;
     char why[SB_WORDS];
     (void)err;
+    sb_bias_finish(f->bias, v);
     for (size_t op = 0; op < SB_OP_COUNT; op++) {
         v->ops[op].median = median_of(&f->counts[op]);
         v->ops[op].verdict = verdict_of(f, (sb_op)op, why, sizeof why);
+        judge_bias(f, (sb_op)op);
         compared += v->ops[op].compared;
         weigh(v, v->ops[op].verdict, why);
     }

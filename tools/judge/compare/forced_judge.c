@@ -179,7 +179,37 @@ static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double
         f->broken = forced_bundle(f, &place, p->from, p->expected + i, p->found + i, &f->why);
 }
 
-static void judge_piece(sb_forced *f, const piece *p)
+/* T-98: "Of the delta rule only the first row of a call counts, if the state before it is known to
+ * be the reference's" */
+static int has_own_errors(const sb_forced *f, const piece *p)
+{
+    if (p->from->op != SB_OP_delta_rule && p->from->op != SB_OP_delta_rule_chunk)
+        return 1;
+    return p->row == 0 && forced_memory_of((sb_forced *)(uintptr_t)f, p->from->layer)->state_same;
+}
+
+static sb_status see_bias(sb_forced *f, const piece *p)
+{
+    const sb_step_row *row = &f->step->rows[forced_step_row(f, p->name, p->row, p->rows)];
+    sb_bias_row seen = {
+        .op = p->from->op,
+        .rule = p->from->bias,
+        .name = p->name,
+        .column = p->column,
+        .token = row->token,
+        .found = p->found,
+        .expected = p->expected,
+        .count = p->count,
+        .place = {
+            .sequence = f->at->id, .token = row->position, .layer = layer_of(f, p), .rank = 0}};
+    if (f->step->again || is_inside(p->from) || !p->from->bias.tested || !has_own_errors(f, p))
+        return SB_OK;
+    snprintf(seen.place.op, sizeof seen.place.op, "%s", sb_op_name(p->from->op));
+    snprintf(seen.place.name, sizeof seen.place.name, "%s", p->name);
+    return sb_bias_see(f->bias, &seen);
+}
+
+static sb_status judge_piece(sb_forced *f, const piece *p)
 {
     size_t row = forced_step_row(f, p->name, p->row, p->rows);
     double worst = 0.0;
@@ -195,15 +225,16 @@ static void judge_piece(sb_forced *f, const piece *p)
         }
     }
     mark(f, row, layer_of(f, p), worst);
+    return failed ? SB_OK : see_bias(f, p);
 }
 
-/* Judges all arrays that one row of a value lies in. Returns the number of elements without balls.
- */
-static size_t judge_row(sb_forced *f, piece p, size_t cols)
+/* Judges all arrays that one row of a value lies in. *blind grows by the number of elements without
+ * balls. */
+static sb_status judge_row(sb_forced *f, piece p, size_t cols, size_t *blind)
 {
-    size_t blind = 0;
+    sb_status status = SB_OK;
     const float *found = p.found, *expected = p.expected;
-    for (size_t column = 0; column < cols; column += p.count) {
+    for (size_t column = 0; column < cols && !status; column += p.count) {
         p.from = sb_known_find(&f->known, expected + column);
         p.count = cols - column;
         p.column = column;
@@ -212,11 +243,11 @@ static size_t judge_row(sb_forced *f, piece p, size_t cols)
         size_t rest = p.from ? p.from->count - (size_t)(p.expected - p.from->base) : p.count;
         p.count = rest < p.count ? rest : p.count;
         if (p.from && p.from->ours)
-            judge_piece(f, &p);
+            status = judge_piece(f, &p);
         else
-            blind += p.count;
+            *blind += p.count;
     }
-    return blind;
+    return status;
 }
 
 int forced_all_finite(const float *x, size_t count)
@@ -299,14 +330,16 @@ sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows,
         sb_status status = forced_add_value(f, name, op, f->layer, SB_WAY_not, &value);
         if (status)
             return status;
-        for (size_t row = 0; row < rows; row++)
-            blind += judge_row(f,
+        for (size_t row = 0; row < rows && !status; row++)
+            status = judge_row(f,
                                (piece){.name = name,
                                        .row = row,
                                        .rows = rows,
                                        .found = found + row * cols,
                                        .expected = data + row * cols},
-                               cols);
+                               cols, &blind);
+        if (status)
+            return status;
         f->counts[op].calls++;
         if (!blind)
             reach(f, value, data, rows * cols);

@@ -35,6 +35,7 @@ typedef struct forced_memory {
     double *conv_apart, *cache_apart[2];
     size_t cache_room[2]; /* elements */
     int conv_spread, cache_spread, state_spread;
+    int state_same;              /* before the last call nothing differed in the recurrent state */
     int state_wide;              /* the bounds of the recurrent state are wider than its values */
     struct forced_kept *made[2]; /* for a bundle: the last calls of conv and delta rule, or NULL */
 } forced_memory;
@@ -62,6 +63,7 @@ struct sb_forced {
     forced_sequence **sequences;
     size_t sequence_count;
     forced_count counts[SB_OP_COUNT];
+    sb_bias *bias;
     sb_known_arrays known;
     struct forced_kept *kept_calls; /* calls of the current tap, for a bundle */
     size_t kept_count;

@@ -233,7 +233,8 @@ static sb_status make_weights(sb_forced *f, const sb_op_call *call, choice *c)
                      .ours = c->ours,
                      .theirs = c->theirs,
                      .value = SB_NO_VALUE,
-                     .chained = c->chained};
+                     .chained = c->chained,
+                     .bias = sb_bias_rule_of(f->options.arithmetic, call)};
     c->ours = c->theirs = NULL;
     sb_status status = forced_trace_back(f, call, &made);
     sb_status one = sb_known_make(&f->known, &made);

@@ -8,6 +8,7 @@
 
 #include "ref/ops/op.h"
 #include "tools/judge/bound/ball.h"
+#include "tools/judge/compare/bias.h"
 
 typedef enum sb_knowledge {
     SB_KNOWN_not,   /* nothing */
@@ -43,6 +44,7 @@ typedef struct sb_known {
     sb_marks waiting;
     uint32_t source, value;
     int chained;
+    sb_bias_rule bias; /* what the values may be off by on average: T-98 */
 } sb_known;
 
 typedef struct sb_known_arrays {

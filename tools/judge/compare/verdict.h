@@ -57,6 +57,24 @@ typedef struct sb_tap_judged {
     sb_judged values;
 } sb_tap_judged;
 
+/* T-98: in which way the errors of an op are not those of round to nearest. */
+typedef enum sb_bias_direction {
+    SB_BIAS_none,
+    SB_BIAS_away,   /* results too large */
+    SB_BIAS_toward, /* too small: toward zero */
+    SB_BIAS_up,
+    SB_BIAS_down,
+    SB_BIAS_DIRECTIONS
+} sb_bias_direction;
+
+typedef struct sb_op_bias {
+    size_t rows; /* that were tested; 0: nothing can be said */
+    sb_bias_direction direction;
+    double relative, absolute; /* mean errors, in u of the result and of the mean magnitude */
+    sb_place place;            /* of the row that decided */
+    char words[200];           /* "": none */
+} sb_op_bias;
+
 /* One op of ops.def over all steps, in the forced comparison. */
 typedef struct sb_op_verdict {
     /* number of elements; open: of elements with a bound other than 0 */
@@ -65,6 +83,7 @@ typedef struct sb_op_verdict {
     size_t near_ties; /* router choices that the bounds leave open */
     double worst;     /* largest error / bound */
     double median;    /* tightness (T-16) */
+    sb_op_bias bias;
     sb_verdict verdict;
 } sb_op_verdict;
 

@@ -481,7 +481,7 @@ void sb_campaign_judge(sb_campaign *c, sb_finding_of_fault *found)
     int clean = !f || f->benign;
     if (clean) {
         int alarm = count_levels(&s->correct, found) || sb_sign_has(&found->signs, "fail") ||
-                    sb_sign_has(&found->signs, "refused");
+                    sb_sign_has(&found->signs, "bias") || sb_sign_has(&found->signs, "refused");
         found->result = alarm ? SB_FAULT_ALARM : SB_FAULT_PASSED;
         s->benign++;
         s->false_alarms += (size_t)alarm;

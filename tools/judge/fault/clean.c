@@ -35,11 +35,11 @@ static const struct {
     const char *name;
     uint32_t weight;
 } models[] = {
-    {"T4 bf16 predictable", 4},   {"T4 bf16 mistakes", 4},       {"T4 nvfp4-ct plain", 4},
-    {"T4 mxfp4 plain", 2},        {"T4 fp8-block plain", 2},     {"T4 int4-awq plain", 2},
-    {"T1:4 bf16 predictable", 1}, {"T1:4 bf16 mistakes", 1},     {"T3 bf16 mistakes", 1},
-    {"T5:4 bf16 mistakes", 1},    {"T3 nvfp4-ct plain", 1},      {"T2 fp8-channel plain", 1},
-    {"T6 bf16 mistakes", 1},      {"T6 int4-autoround plain", 1}};
+    {"T4 bf16 predictable", 4},   {"T4 bf16 mistakes", 4},    {"T4 nvfp4-ct plain", 4},
+    {"T4 mxfp4 plain", 2},        {"T4 fp8-block plain", 2},  {"T4 int4-awq plain", 2},
+    {"T1:4 bf16 predictable", 1}, {"T1:4 bf16 mistakes", 1},  {"T3 bf16 mistakes", 1},
+    {"T5:4 bf16 mistakes", 1},    {"T3 nvfp4-ct plain", 1},   {"T2 int4-autoround plain", 1},
+    {"T6 bf16 mistakes", 1},      {"T6 fp8-channel plain", 1}};
 static const struct {
     const char *name;
     size_t calls;

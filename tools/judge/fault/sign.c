@@ -108,6 +108,9 @@ static void add_verdict(const sb_verdicts *v, sb_signs *signs)
         sb_sign_add(signs, "fail");
     if (v->near_ties)
         sb_sign_add(signs, "near_tie");
+    for (size_t i = 0; i < SB_OP_COUNT; i++)
+        if (v->ops[i].bias.direction != SB_BIAS_none)
+            sb_sign_add(signs, v->ops[i].bias.direction == SB_BIAS_toward ? "cut" : "bias");
 }
 
 void sb_signs_of(const sb_outcome *outcome, sb_signs *signs)
