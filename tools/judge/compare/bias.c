@@ -224,7 +224,7 @@ sb_status sb_bias_see(sb_bias *b, const sb_bias_row *row)
 
 /* --- the judgement ---------------------------------------------------------------------------- */
 
-static double most_of(const seen_op *op, int direction)
+static double most_of(const seen_op *op, sb_bias_direction direction)
 {
     return sb_wide_max(op->logs[direction][0], op->logs[direction][1]);
 }
