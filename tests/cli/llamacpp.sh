@@ -36,7 +36,7 @@ declared() { # SED, words
     says_err "$2"
 }
 declared 's/"seed": 42/"seed": 43/' 'the generator mt19937 with seed 43 does not give'
-declared 's/"top_k": 20/"top_k": 15/' 'the generator mt19937 with seed 42 does not give'
+declared 's/"top_k": 20/"top_k": 6/' 'the generator mt19937 with seed 42 does not give'
 declared 's/"repetition_penalty": 3/"repetition_penalty": 1/' 'the generator mt19937 with seed 42 does not give'
 declared 's/"temperature": 0.5/"temperature": 0.7/' 'the generator mt19937 with seed 42 does not give'
 

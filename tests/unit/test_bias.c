@@ -80,9 +80,11 @@ static void print(const sb_verdicts *v)
 {
     for (size_t i = 0; i < SB_OP_COUNT; i++)
         if (v->ops[i].bias.rows)
-            printf("  %-16s %5zu rows, %7.3f u, %7.3f u of the magnitude, worst %.3g %s\n",
-                   sb_op_name(i), v->ops[i].bias.rows, v->ops[i].bias.relative,
-                   v->ops[i].bias.absolute, v->ops[i].worst, v->ops[i].bias.words);
+            printf(
+                "  %-16s %5zu rows, %7.3f u, %7.3f u of the magnitude, worst %.3g, 10^%.2f to 1 %s\n",
+                sb_op_name(i), v->ops[i].bias.rows, v->ops[i].bias.relative,
+                v->ops[i].bias.absolute, v->ops[i].worst, v->ops[i].bias.odds,
+                v->ops[i].bias.words);
 }
 
 /* Correct engines, some with the functions of a library, some on units that cut. */

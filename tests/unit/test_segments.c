@@ -243,6 +243,25 @@ TEST(test_fused)
     sb_model_close(model);
 }
 
+/* Of the router only its choice is recorded: ids are values, too (T-16). */
+TEST(test_ids_alone)
+{
+    sb_model *model = model_of("T1");
+    sb_knobs knobs = test_knobs("delta_rule=recurrent");
+    const sb_sim *sim = NULL;
+    sb_error err = {{0}};
+    assert_int_equal(sb_sim_find("sequential", &sim, &err), SB_OK);
+    forced_run run = fused_run(model, &sim->backend.ops, &knobs);
+    run.mtp = 0;
+    run.rounds = 0;
+    forced_run_all(&run);
+    assert_int_equal(run.verdicts.ops[SB_OP_router].verdict, SB_VERDICT_IDENTICAL);
+    if (run.verdicts.verdict > SB_VERDICT_NEAR_TIE)
+        fail_msg("%s: %s", sb_verdict_name(run.verdicts.verdict), run.verdicts.reason);
+    sb_verdicts_free(&run.verdicts);
+    sb_model_close(model);
+}
+
 /* In layer 3 alone, a key of the engine has another norm. */
 static sb_status wrong_k_norm(void *ctx, const sb_op_call *call)
 {

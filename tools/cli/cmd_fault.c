@@ -54,6 +54,8 @@ static void print_finding(const sb_finding_of_fault *f)
         printf("            expected %s%s%s; first: %s\n", f->fault ? f->fault->fires : "nothing",
                f->fault && *f->fault->quiet ? ", quiet " : "", f->fault ? f->fault->quiet : "",
                *f->place ? f->place : "nothing");
+    else if (!f->fault && sb_sign_has(&f->signs, "mistrusted"))
+        printf("            %s\n", f->place);
     fflush(stdout);
 }
 

@@ -14,6 +14,7 @@
 /* T-98: "odds of 8 * 10^6 to 1": four directions, two bets on each, and a chance of 10^-6 for an
  * op. */
 #define LOG_ODDS 15.894952099644
+#define LOG_10 2.302585092994046
 
 /* --- what may be shared ----------------------------------------------------------------------- */
 
@@ -229,6 +230,15 @@ static double most_of(const seen_op *op, sb_bias_direction direction)
     return sb_wide_max(op->logs[direction][0], op->logs[direction][1]);
 }
 
+/* The odds of the best bet, as a power of ten. */
+static double odds_of(const seen_op *op)
+{
+    double most = 0;
+    for (int d = SB_BIAS_none + 1; d < SB_BIAS_DIRECTIONS; d++)
+        most = sb_wide_max(most, most_of(op, (sb_bias_direction)d));
+    return most / LOG_10;
+}
+
 static void say(const seen_op *op, const char *name, sb_op_bias *out)
 {
     static const char *const ways[SB_BIAS_DIRECTIONS] = {[SB_BIAS_none] = "",
@@ -242,7 +252,7 @@ static void say(const seen_op *op, const char *name, sb_op_bias *out)
              "round to nearest is 10^-%.1f",
              name, ways[out->direction], sb_wide_abs(relative ? out->relative : out->absolute),
              relative ? "" : " of their mean magnitude", out->rows,
-             most_of(op, out->direction) / 2.302585092994046);
+             most_of(op, out->direction) / LOG_10);
 }
 
 void sb_bias_finish(const sb_bias *b, sb_verdicts *v)
@@ -255,6 +265,7 @@ void sb_bias_finish(const sb_bias *b, sb_verdicts *v)
                             .direction = (sb_bias_direction)op->direction,
                             .relative = op->relative / rows,
                             .absolute = op->absolute / rows,
+                            .odds = odds_of(op),
                             .place = op->place};
         if (out->direction != SB_BIAS_none)
             say(op, sb_op_name(i), out);

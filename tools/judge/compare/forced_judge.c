@@ -26,6 +26,16 @@ static size_t bin_of(double ratio)
     return bin < FORCED_BINS ? (size_t)bin : FORCED_BINS - 1;
 }
 
+void forced_count_value(forced_count *c, float found)
+{
+    c->nonzero += found != 0.0f;
+    if (!c->has_first) {
+        c->has_first = 1;
+        c->first = found;
+    }
+    c->distinct += found != c->first;
+}
+
 double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound,
                             int alone)
 {
@@ -44,13 +54,8 @@ double forced_count_element(sb_forced *f, sb_op op, float found, float expected,
         c->ratio[bin_of(ratio)]++;
     }
     c->open += alone && bound > 0.0;
-    c->nonzero += found != 0.0f;
     c->pinned += alone && bound == 0.0 && found != 0.0f;
-    if (!c->has_first) {
-        c->has_first = 1;
-        c->first = found;
-    }
-    c->distinct += found != c->first;
+    forced_count_value(c, found);
     return ratio;
 }
 

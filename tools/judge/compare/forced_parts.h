@@ -168,6 +168,9 @@ size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t 
 /* Notes a failure in this row of the step. True if it is the first. */
 int forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio);
 
+/* T-16: notes whether values are not 0, and not all the same. */
+void forced_count_value(forced_count *count, float found);
+
 /* Adds one element to the statistics of op; found is the engine's value; alone: its op had recorded
  * inputs. Returns error / bound. */
 double forced_count_element(sb_forced *f, sb_op op, float found, float expected, double bound,

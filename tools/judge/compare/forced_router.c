@@ -167,6 +167,8 @@ static void judge_row(sb_forced *f, const choice *c, size_t row)
     parting at = part(c, row);
     v->compared += k;
     v->identical += k - at.strange;
+    for (size_t i = 0; i < k; i++)
+        forced_count_value(&f->counts[SB_OP_router], (float)c->ids[row * k + i]);
     if (!at.strange)
         return;
     if (at.apart <= at.allowed) {

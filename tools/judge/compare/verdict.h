@@ -71,6 +71,7 @@ typedef struct sb_op_bias {
     size_t rows; /* that were tested; 0: nothing can be said */
     sb_bias_direction direction;
     double relative, absolute; /* mean errors, in u of the result and of the mean magnitude */
+    double odds;               /* what the best bet has won so far: 10^odds to 1 */
     sb_place place;            /* of the row that decided */
     char words[200];           /* "": none */
 } sb_op_bias;
