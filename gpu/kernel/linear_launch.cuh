@@ -2,8 +2,7 @@
 #ifndef SB_KERNEL_LINEAR_LAUNCH_CUH
 #define SB_KERNEL_LINEAR_LAUNCH_CUH
 
-#include "gpu/kernel/linear.cuh"
-#include "gpu/kernel/wide_launch.cuh"
+#include "gpu/kernel/linear_rows.cuh"
 
 /* The arguments of a layer, in memory of the kernels. */
 struct sb_linear_call {
@@ -17,18 +16,6 @@ struct sb_linear_call {
     uint32_t many = 0; /* sb_wide_takes(shape, rows) */
 };
 
-static inline uint32_t sb_linear_over(size_t n, size_t unit)
-{
-    return static_cast<uint32_t>((n + unit - 1) / unit);
-}
-
-/* The number of elements of the staged input. */
-static inline size_t sb_linear_staged(const sb_linear_shape &shape, uint32_t rows)
-{
-    return static_cast<size_t>(sb_linear_over(rows, SB_LINEAR_COLUMNS)) * shape.chunks * SB_STEPS *
-           32;
-}
-
 /* Stages the input of a call into x. */
 static inline sb_status sb_linear_prepare(const sb_queue *queue, sb_global<const float> in,
                                           sb_global<const uint32_t> columns, sb_global<uint2> x,
@@ -40,36 +27,6 @@ static inline sb_status sb_linear_prepare(const sb_queue *queue, sb_global<const
                             columns, sb_cast<uint32_t>(x), shape, rows)
                 : SB_LAUNCH(queue, sb_linear_stage<float>, sb_linear_over(staged, 256), 256, 0, in,
                             columns, x, shape, rows);
-}
-
-template <int CODES, bool GROUPED, int MT, int NT>
-static sb_status sb_linear_tiles(const sb_queue *queue, sb_linear_list<float> list,
-                                 sb_global<const uint2> x, uint32_t rows)
-{
-    uint32_t blocks = 0;
-    for (uint32_t i = 0; i < list.count; i++) {
-        list.of[i].begin = blocks;
-        blocks += sb_linear_over(list.of[i].shape.rows, SB_TILE_ROWS * MT);
-    }
-    const dim3 grid(blocks, sb_linear_over(rows, SB_LINEAR_COLUMNS * NT));
-    return SB_LAUNCH(queue, (sb_linear_kernel<CODES, GROUPED, MT, NT, float>), grid,
-                     SB_LINEAR_THREADS, sb_linear_bytes(MT, NT), list, x, rows);
-}
-
-/* Chooses the tiles per block by the number of rows; the choice changes no bit. */
-template <int CODES, bool GROUPED>
-static sb_status sb_linear_rows(const sb_queue *queue, const sb_linear_list<float> &list,
-                                sb_global<const uint2> x, uint32_t rows, bool many)
-{
-    if (many)
-        return sb_wide_launch<CODES, GROUPED>(queue, list.of[0].shape, list.of[0].weights,
-                                              sb_cast<const uint32_t>(x), list.of[0].out, rows,
-                                              list.of[0].wide);
-    if (rows <= SB_LINEAR_COLUMNS)
-        return sb_linear_tiles<CODES, GROUPED, 1, 1>(queue, list, x, rows);
-    if (rows <= 2 * SB_LINEAR_COLUMNS)
-        return sb_linear_tiles<CODES, GROUPED, 1, 2>(queue, list, x, rows);
-    return sb_linear_tiles<CODES, GROUPED, 2, 8>(queue, list, x, rows);
 }
 
 /* True if one instance of the kernel can compute both layers. */

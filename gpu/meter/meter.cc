@@ -1,5 +1,5 @@
 /* meter.cc - measures the card: memory, the bf16 unit and launches. */
-#include "gpu/kernel/linear_launch.cuh"
+#include "gpu/kernel/linear_rows.cuh"
 #include "gpu/kernel/pack.h"
 #include "gpu/meter/body.h"
 #include "gpu/meter/units.cuh"

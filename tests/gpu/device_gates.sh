@@ -53,6 +53,12 @@ dependent() {
     local sm
     for sm in $targets; do held "$1" $sm . ACQBULK && held "$1" $sm . PREEXIT || return; done
 }
+# once FOLDER: nearly all kernels stand in one object. A source whose header names the launches of all kernels compiles
+# all of them again
+once() {
+    awk '{ n[$1 " " $2]++ } END { for (k in n) if (n[k] > 1 && ++twice > 32) print "  " k " stands in " n[k] " objects"
+        exit twice > 32 || !NR }' "$1/kernels"
+}
 spills() { grep 'bytes spill stores' "$1/log" | grep -v ' 0 bytes spill stores, 0 bytes spill loads'; }
 registered() { grep -q 'bytes spill stores' "$1/log" && ! spills "$1"; }
 # wide FOLDER SM: kernels that read weights (those of layers, and all on the matrix unit except mixers) have
@@ -159,6 +165,7 @@ if [ ${#with_kernels[@]} != 0 ]; then
     check "host and device, of tests" apart "$work/all" "$BUILD/device/tests/gpu/device_kernels.cuda.o" -- \
         "${with_kernels[@]}" "${libraries[@]}"
 fi
+check "kernels are compiled several times" once "$work/all"
 check "a warning" eval '! grep -i warning "$work/all/log"'
 check "a kernel spills" registered "$work/all"
 check "a W8A8 kernel has other instructions" w8a8 "$work/all"
@@ -193,6 +200,8 @@ compile_as_built() { # compile_as_built NAME FLAG...: as the Makefile does
 compile_as_built plain & compile_as_built contracted -fmad=true & wait
 for name in plain contracted; do check "the plants: tables" tables "$work/$name" "$work/plants/$name.o"; done
 unseen() { ! "$@" > "$work/out"; }
+mkdir -p "$work/again" && cat "$work/all/kernels" "$work/all/kernels" > "$work/again/kernels"
+check "kernels compiled twice go unseen" unseen once "$work/again"
 check "a spill goes unseen" unseen registered "$work/plain"
 check "an expansion goes unseen" unseen w8a8 "$work/plain"
 check "the name of the expansion" grep -q 'plant_sb_w8a8 for sm_121 has no QMMA' "$work/out"
