@@ -160,7 +160,7 @@ static double widest_of(const double *x, size_t count)
     return widest;
 }
 
-/* LANES rows of weights, interleaved, and the largest magnitude of each. */
+/* LANES rows of weights, interleaved, and the largest magnitude of each; 0 if no side needs it. */
 typedef struct lanes {
     double *w, widest[LANES];
 } lanes;
@@ -176,7 +176,7 @@ static void reduce_exact(const layer *l, const lanes *v, size_t t, sb_reduction 
                               .magnitude = s.magnitude[j],
                               .peak = s.peak[j],
                               .largest = s.largest[j],
-                              .a = l->widest ? v->widest[j] : 0.0,
+                              .a = v->widest[j],
                               .b = l->widest ? l->widest[t] : 0.0,
                               .n = k};
 }
@@ -224,7 +224,7 @@ static int bound_lanes(const layer *l, uint32_t first)
         weights_of(l->knobs, l->weight, first + j, rounded, row);
         for (size_t i = 0; i < k; i++)
             v.w[i * LANES + j] = row[i];
-        v.widest[j] = widest_of(row, k);
+        v.widest[j] = l->widest ? widest_of(row, k) : 0.0;
     }
     for (size_t t = 0; t < l->rows && !failed; t++) {
         sb_reduction r[LANES];
