@@ -30,9 +30,7 @@ counted() {
 
 # The output of the engine and of the reference: one line of tokens for each sequence, then the counters.
 engine_says() {
-    for ((i = 0; i < $(field answers.length); i++)); do
-        field "answers.$i.choices.0.token_ids" | tr -d '[]'
-    done
+    field 'answers.*.choices.0.token_ids' | tr -d '[]'
     [ "$(field draft)" = 0 ] || echo "$(field counters.rounds) $(field counters.drafted) $(field counters.accepted)"
 }
 reference_says() {
@@ -167,9 +165,9 @@ for ((model = 0; model < $("$helpers/json_at" models.length < "$inside/mlx.json"
     of=models.$model.faults
     mlx() { "$helpers/json_at" "$of.$1" < "$inside/mlx.json"; }
     check "model $model of mlx-lm as it is: $(mlx 0.verdict)" [ "$(mlx 0.verdict)" != FAIL ]
-    for ((n = 1; n < $("$helpers/json_at" "$of.length" < "$inside/mlx.json"); n++)); do
-        check "mlx-lm: $(mlx $n.fault) is not found" [ "$(mlx $n.found)" = true ]
-    done
+    while read -r found fault; do
+        check "mlx-lm: $fault is not found" [ "$found" = true ]
+    done < <(paste -d' ' <(mlx '*.found') <(mlx '*.fault') | tail -n +2)
 done
 
 # folders that mlx-lm quantized are refused by name, in each of its four modes; the same folder without them is read
