@@ -21,7 +21,6 @@ static void keep(void *ctx, const sb_finding_of_fault *finding)
 
 TEST_FIXTURE(begin)
 {
-    test_path("test_campaign", "none"); /* starts the arithmetic */
     return campaign_begin((sb_campaign_options){.seed = 1, .found = keep});
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tests/fault/own_campaign.h"
-#include "tests/lib/checkpoint.h"
 #include "tools/judge/trace/cut.h"
 
 static sb_finding_of_fault last;
@@ -17,7 +16,6 @@ static void keep(void *ctx, const sb_finding_of_fault *finding)
 
 TEST_FIXTURE(begin)
 {
-    test_path("test_levels", "none"); /* starts the arithmetic */
     return campaign_begin((sb_campaign_options){.seed = 1, .levels = 1, .found = keep});
 }
 

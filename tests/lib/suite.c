@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ref/base/text.h"
+#include "ref/fast/dot/dot.h"
 
 typedef struct entry {
     suite_place place;
@@ -169,9 +170,16 @@ static int run(int argc, char **argv)
     return counts == 0 ? 2 : failed != 0;
 }
 
+/* Every program of tests computes as the commands do: with the fastest instructions of this
+ * machine, or with those of SAMEBIT_ISA. */
 int suite_main(int argc, char **argv)
 {
     char file[256];
+    sb_error err = {""};
+    if (sb_math_start(NULL, &err)) {
+        fprintf(stderr, "%s: %s\n", argv[0], err.text);
+        return 2;
+    }
     if (groups)
         qsort(groups, group_count, sizeof *groups, by_file);
     if (entries)
