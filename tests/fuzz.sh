@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every fuzz target over the files of golden/bad and over damaged copies of them. Nothing may crash, hang
-# or break a law that the target states. Each target gets MUTATIONS=N damaged copies (20000; fewer for slow
+# or break a law that the target states. Each target gets MUTATIONS=N damaged copies (10000; fewer for slow
 # targets), or as many as fit into BUDGET=SECONDS, from SEED (1). A failure prints the number of the mutation.
 # To repeat it, run the printed command with -f NUMBER -n 1 instead of -n or -t (Python: --first NUMBER
 # --calls 1). docs/fuzzing.md has the list of targets.
@@ -10,7 +10,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 build=${BUILD:-build}
-mutations=${MUTATIONS:-20000}
+mutations=${MUTATIONS:-10000}
 [ "${CHECK_ALL-}" != 1 ] || mutations=${MUTATIONS:-500000}
 passed=0 failed=0 skipped=0
 
