@@ -122,9 +122,9 @@ endif
 NVCC_FLAGS := -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v --no-compress -I. -Xcompiler \
     -fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-ffp-contract=off
 # only sm_121a has the instructions of FP8 and FP4; the other sources become PTX once, and code for both
-# targets from it
+# targets from it (NVCC_COMMON in the environment: .ci/run makes code for one)
 NVCC_TARGETS := -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_121a,code=sm_121a
-NVCC_COMMON := -gencode arch=compute_90,code=[sm_90,sm_121]
+NVCC_COMMON ?= -gencode arch=compute_90,code=[sm_90,sm_121]
 nvcc_targets = $(if $(filter %_lowbit.cc tests/%,$(1)),$(NVCC_TARGETS),$(NVCC_COMMON))
 NVCC_LIBS := $(if $(NVCC),-L$(dir $(realpath $(NVCC)))../lib64 -lcudart_static -ldl -lrt -lpthread)
 

@@ -3,7 +3,7 @@
 # them, and in the output of `make info`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
-unset MAKEFLAGS MFLAGS MAKELEVEL
+unset MAKEFLAGS MFLAGS MAKELEVEL NVCC_COMMON
 passed=0 failed=0 skipped=0
 promised='-std=c11 -pthread -ffp-contract=off -fno-fast-math -fno-math-errno -frounding-math -Wall -Wextra
     -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror'
