@@ -35,8 +35,8 @@ all=0
 # asan runs alone. The suites before it have many short members, so that no processor waits long.
 SUITES=(lint meta unit prop fault mtp hf quant check gate gpu matrix cli golden fuzz asan)
 # processor seconds of each suite, measured once: only their ratios are used, to estimate the time left
-declare -A cost=([lint]=14 [meta]=60 [unit]=170 [prop]=11 [fault]=90 [mtp]=26 [hf]=14 [quant]=9 [check]=80
-    [gate]=63 [gpu]=400 [matrix]=200 [cli]=220 [golden]=14 [fuzz]=22 [asan]=360 [exhaustive]=40000)
+declare -A cost=([lint]=19 [meta]=57 [unit]=220 [prop]=18 [fault]=90 [mtp]=42 [hf]=19 [quant]=14 [check]=107
+    [gate]=74 [gpu]=415 [matrix]=270 [cli]=410 [golden]=22 [fuzz]=20 [asan]=430 [exhaustive]=40000)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
