@@ -31,8 +31,8 @@ sb_status sb_tensor_digest(const sb_tensor *tensor, sb_digest *digest, sb_error 
     return SB_OK;
 }
 
-/* G-5: "the name, dtype and shape as text, and the digest of the bytes, of every tensor in order of
- * its name; so it does not depend on shards or on the order in the file" */
+/* G-5: "over every tensor in order of its name: over its name, dtype and shape as text, and the
+ * digest of its bytes. So it does not depend on shards or on the order in the file" */
 void sb_digest_add(sb_hash *all, const char *name, const char *dtype, unsigned rank,
                    const uint64_t *shape, const sb_digest *digest)
 {

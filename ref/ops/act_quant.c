@@ -96,8 +96,8 @@ static float largest(const float *x, size_t n)
     return amax;
 }
 
-/* Quantizes the n values from element `first` on, which share a scale. K-18: "Of each element x the
- * value is s D2(c)", K-19: "The value is y D4(c)" */
+/* Quantizes the n values from element `first` on, which share a scale. K-18: "The value of each
+ * element x is s D2(c)", K-19: "The value is y D4(c)" */
 static void quantize_group(const sb_knobs *knobs, const sb_act_groups *of, const float *in,
                            size_t first, size_t n, float *scale, sb_input *out)
 {

@@ -62,7 +62,7 @@ static void normalise(const sb_knobs *knobs, const sb_l2norm_args *a, const floa
 
 /* R-6: "q = RN( RN(x n) RN(dk^-1/2) ), both kept in binary32; eps is added to the sum, not to the
  * mean"; K-16: "by_form divides instead where K-15 chose the recurrent form: q = RN( RN(x n) /
- * RN(dk^1/2) ); output leaves q unscaled" */
+ * RN(dk^1/2) ). output leaves q unscaled" */
 sb_status sb_l2norm_ref(const sb_knobs *knobs, const sb_l2norm_args *a)
 {
     const int divides = SB_IS(knobs, q_scale, by_form) && a->recurrent;

@@ -5,7 +5,7 @@
 #include "ref/ops/rounding.h"
 
 /* R-16: "a = R( RN(silu(gate) up) ), with silu(gate) rounded to the activation type where K-6 says
- * so. K-51 excepts some MLPs from that." */
+ * so. K-51 exempts some MLPs from this rounding." */
 sb_status sb_swiglu_ref(const sb_knobs *knobs, const sb_swiglu_args *a)
 {
     const int rounds = sb_rounds_silu(knobs, a->kind);

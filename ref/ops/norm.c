@@ -40,7 +40,7 @@ static float inner(const sb_knobs *knobs, float x)
 }
 
 /* R-11: "ss = dot(o, o); n_i = RN( o_i rsqrt( RN( RN(ss / dv) + eps ) ) ); p_i = RN(w_i n_i) with
- * the plain weight; y_i = R( RN(p_i silu(z_i)) ): norm before gate. Where K-7 says so n and p are
+ * the plain weight; y_i = R( RN(p_i silu(z_i)) ): norm before gate. Where K-7 says so, n and p are
  * rounded to the activation type." */
 sb_status sb_gated_rmsnorm_ref(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a)
 {

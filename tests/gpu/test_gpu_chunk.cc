@@ -213,8 +213,8 @@ TEST_WITH(test_steps, NULL, test_release)
     assert_true(steps < 0x1p-6);
 }
 
-/* K-16: "R-22 always does so": queries come unscaled, and rounded if K-33 demands it. For the rule
- * row by row they come scaled. */
+/* K-16: "R-22 always does as output does": queries come unscaled, and rounded if K-33 demands it.
+ * For the rule row by row they come scaled. */
 TEST_WITH(test_l2norm, NULL, test_release)
 {
     const size_t rows = 3, heads = 2, dk = 48, width = 2 * heads * dk + 5;

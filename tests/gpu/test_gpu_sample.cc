@@ -220,7 +220,7 @@ TEST(test_seeds)
     free(logits);
 }
 
-/* P-1: "a call with any other value, or with a logit that is not finite, is refused" */
+/* P-1: "A call with any other value, or with a logit that is not finite, is refused" */
 TEST(test_refused)
 {
     const uint32_t n = 300;

@@ -329,8 +329,8 @@ static uint32_t named(const sb_codes *codes, const double *x)
 
 /* Without layers, the head of the model finds the successor of every token in its embedding. After
  * mtp.fc, some tokens are found from their own embedding, the others from the embedding of the
- * token before. G-3: "a part of it can be predicted by the MTP head only from the hidden half of
- * its input" */
+ * token before. G-3: "A part of the bigram can be predicted by the MTP head only from the
+ * hidden half of its input" */
 static void check_halves_of_fc(const sb_model *model, const sb_codes *codes)
 {
     const sb_weights *w = model->weights;
