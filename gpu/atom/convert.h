@@ -2,8 +2,8 @@
  * an instruction use it. Other targets use the integer body, like the host.
  *
  * Conversions from E2M1 and E4M3 are exact; conversions to a smaller format round to nearest, ties
- * to even. H-11: "Every NaN becomes the NaN with all bits set except the sign; E2M1 has no NaN, and
- * there it becomes +6." */
+ * to even. H-11: "Every NaN becomes the NaN with all bits set except the sign. E2M1 has no NaN, and
+ * there a NaN becomes +6." */
 #ifndef SB_ATOM_CONVERT_H
 #define SB_ATOM_CONVERT_H
 

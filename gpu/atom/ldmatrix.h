@@ -1,7 +1,8 @@
 /* ldmatrix.h - loads matrices of 8 x 8 16-bit elements from shared memory into the layout of
  * fragments.
  *
- * H-10: "The address of lane 8 j + i is that of row i of matrix j: 16 bytes, at a multiple of 16."
+ * H-10: "The address of lane 8 j + i is the address of row i of matrix j: 16 bytes, at a multiple
+ * of 16."
  * Lanes beyond those of the matrices pass any valid address, for example their own row. */
 #ifndef SB_ATOM_LDMATRIX_H
 #define SB_ATOM_LDMATRIX_H

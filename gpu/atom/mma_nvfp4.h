@@ -48,8 +48,8 @@ SB_ATOM_FN void sb_mma_nvfp4_portable(float (&d)[4], const uint32_t (&a)[4], con
     sb_nvfp4_pair(group[2], group[3], a[2], a[3], b[1]);
     sb_nvfp4_scales row[2], line[2];
     for (int i = 0; i < 2; i++) {
-        /* H-9: "the scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8, those of
-         * column n in the word of lane 4 n + q" */
+        /* H-9: "The scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8, and the
+         * scales of column n in the word of lane 4 n + q" */
         sb_nvfp4_scales_of(sb_atom_shuffle(scales_a, quad + 2 * FROM_A + i), &row[i]);
         sb_nvfp4_scales_of(sb_atom_shuffle(scales_b, 4 * (column + i) + FROM_B), &line[i]);
     }

@@ -60,7 +60,7 @@ SB_KERNEL_FN uint32_t sb_linear_pair(const sb_linear_shape &shape, const INPUT &
            sb_linear_input(shape, in, columns, rows, row, place + 1) << 16;
 }
 
-/* out (row tiles, 4 chunks, 32): H-8: "register r of B has column g and starts at k = W t + 4 W r".
+/* out (row tiles, 4 chunks, 32): H-8: "Register r of B has column g and starts at k = W t + 4 W r".
  * Writes element `i` of out, two words, if it exists. `columns` is read only if the shape gathers.
  */
 template <class INPUT>
@@ -286,7 +286,7 @@ static __global__ void __launch_bounds__(SB_LINEAR_THREADS, MT *NT > 2 ? 1 : 2)
     if (!SB_PLANT(linear_barrier))
         __syncthreads();
     for (uint32_t i = threadIdx.x; i < SIZE; i += SB_LINEAR_THREADS) {
-        /* H-8: "element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
+        /* H-8: "Element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
         const uint32_t r = i % 16, m = i / 16 % MT, c = i / 16 / MT % 8, n = i / 16 / MT / 8;
         const uint32_t row = (first_tile + m) * SB_TILE_ROWS + r;
         const uint32_t column = (first_row + n) * SB_LINEAR_COLUMNS + c;

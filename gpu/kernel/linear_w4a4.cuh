@@ -9,8 +9,8 @@
 
 /* A unit has two steps. For both steps together, the scales of weights are one word in each lane;
  * the first selector of the atom chooses the step. The scales of inputs are one word in half of the
- * lanes. H-9: "the scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8, those of
- * column n in the word of lane 4 n + q" */
+ * lanes. H-9: "The scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8, and the
+ * scales of column n in the word of lane 4 n + q" */
 struct sb_w4a4 {
     uint32_t rows, units;
     sb_global<const uint4> weight;   /* [tile][unit][2][lane] */

@@ -53,7 +53,7 @@ template <bool GROUPED> struct sb_w8a8 {
                 ask(to, d, tile, at + d);
     }
 
-    /* Adds the products of a step. The layout of the input is that of H-8: "register r of B has
+    /* Adds the products of a step. The layout of the input is that of H-8: "Register r of B has
      * column g and starts at k = W t + 4 W r" */
     template <int NT>
     SB_ATOM_FN void multiply(float (&sum)[NT][4], const uint4 &four, const uint32_t (&row)[NT],

@@ -108,7 +108,7 @@ static uint32_t scale_byte(const sb_matrix *m, uint32_t row, uint32_t column)
     return q->scales[at] & 0x80 ? 0x7f : q->scales[at];
 }
 
-/* H-9: "the scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8" */
+/* H-9: "The scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8" */
 static void scale_words(const sb_matrix *m, uint32_t tile, uint32_t unit, uint32_t *to)
 {
     for (uint32_t lane = 0; lane < 32; lane++) {

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(SB_TILE_THREADS, 1)
     if (!SB_PLANT(tile_barrier))
         __syncthreads();
     for (uint32_t i = threadIdx.x; i < NT * 128; i += SB_TILE_THREADS) {
-        /* H-8: "element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
+        /* H-8: "Element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
         const uint32_t r = i % 16, c = i / 16 % 8, n = i / 128;
         const uint32_t at = n * 128 + (r % 8 * 4 + c / 2) * 4 + r / 8 * 2 + c % 2;
         const uint32_t of = tile * 16 + r, place = n * SB_TILE_INPUTS + c;

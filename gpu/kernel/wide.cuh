@@ -284,7 +284,7 @@ SB_KERNEL_FN void sb_wide_store(sb_global<OUT> out, const float (&total)[SB_WIDE
     for (uint32_t n = 0; n < SB_WIDE_NT; n++)
         SB_UNROLL
     for (uint32_t c = 0; c < 2; c++) {
-        /* H-8: "element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
+        /* H-8: "Element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
         const uint32_t place = (SB_WIDE_ACROSS * n + across) * SB_TILE_INPUTS + lane % 4 * 2 + c;
         if (place >= set.count)
             continue;

@@ -244,7 +244,7 @@ template <> struct sb_wide_unit_scales<sb_w4a4> {
                 w[m] = __byte_perm(w[m], 0, 0x2301);
         }
     }
-    /* H-9: "those of column n in the word of lane 4 n + q". q is the step. */
+    /* H-9: "the scales of column n in the word of lane 4 n + q". q is the step. */
     template <uint32_t PAIR>
     SB_ATOM_FN void of_inputs(sb_shared<const uint4> stage, uint32_t n, const sb_wide_warp &warp)
     {

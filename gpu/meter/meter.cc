@@ -147,7 +147,7 @@ static void place_operands(uint64_t key, uint32_t *a, uint32_t *b)
     }
 }
 
-/* H-8: "element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
+/* H-8: "Element i of C and D has row g + 8 (i / 2) and column 2 t + i mod 2" */
 static bool chains_right(const bench &b, const float *out, size_t warps)
 {
     float expected[SB_METER_CHAINS * 128];

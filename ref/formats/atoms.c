@@ -53,7 +53,7 @@ static int64_t shifted(int64_t digits, int shift)
     return digits < 0 ? -(int64_t)size : (int64_t)size;
 }
 
-/* H-2: "a number below the least exponent of its format keeps that exponent" */
+/* H-2: "A number below the least exponent of its format keeps that exponent" */
 static sb_atom_term split(float x, int least, int fraction)
 {
     uint32_t bits = sb_bits_f32(x), field = bits >> 23 & 0xff, tail = bits & 0x7fffff;
@@ -136,7 +136,7 @@ static float beyond(const sb_atom_term *terms, size_t n, float c)
     return sum == sum ? sum : sb_f32_from_bits(0x7fffffffu);
 }
 
-/* H-1: "each term, C among them, is cut toward zero at F bits below the largest exponent of all,
+/* H-1: "Each term, C among them, is cut toward zero at F bits below the largest exponent of all,
  * and the sum of what is left is exact" */
 float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, float c)
 {
@@ -154,7 +154,7 @@ float sb_atom_block(const sb_atom *atom, const sb_atom_term *terms, size_t n, fl
         sum += shifted(terms[i].digits, terms[i].unit - unit);
     const float cut =
         atom->sums == SB_ATOM_F16 ? pack_half(sum, unit) : pack(sum, unit, atom->kept);
-    /* H-13: "A negative sum that is cut to nothing is -0, or +0" */
+    /* H-13: "a negative sum that is cut to nothing is -0, or +0" */
     return cut == 0.0f && atom->open & SB_ATOM_PLUS_ZERO ? 0.0f : cut;
 }
 
@@ -231,7 +231,7 @@ sb_atom_term sb_atom_group(const sb_atom *atom, const int8_t *a, const int8_t *b
     }
     sb_atom_term x = split(scale_a, -6, 3), y = split(scale_b, -6, 3);
     sb_atom_term group = {sum * x.digits * y.digits, x.unit + y.unit - 2, x.exponent + y.exponent};
-    /* H-13: "A group whose products are all zero has the exponent of its scales, or Z." */
+    /* H-13: "a group whose products are all zero has the exponent of its scales, or Z." */
     if (x.digits == 0 || y.digits == 0 || (empty && atom->open & SB_ATOM_EMPTY_AS_ZERO))
         group.exponent = SB_ATOM_OF_ZERO;
     return group;

@@ -76,7 +76,7 @@ static float two_of_three(uint64_t k)
     return k % 3 == 0 ? 0.5f : k % 3 == 1 ? 1 : 2;
 }
 
-/* V-31: "weights of the original beyond 1.1 times 448 S were clipped" - the scales are those of a
+/* V-31: "Weights of the original beyond 1.1 times 448 S were clipped" - the scales are those of a
  * partner with a smaller largest weight. Every code is nearest. */
 TEST(test_clipped)
 {
@@ -253,7 +253,7 @@ static void requantize_blocks(folder *f, const folder *original, const char *mod
     }
 }
 
-/* V-24: "what lies beyond the last code is compared as that code" */
+/* V-24: "A weight beyond the last code is compared as that code" */
 TEST(test_cut)
 {
     folder *f = folder_of("T3 nvfp4-ct recipe=plain"), *original = folder_of(BF16);

@@ -247,7 +247,7 @@ TEST(test_all_cut)
     folder_free(f);
 }
 
-/* V-30: "a block is shared by two pieces of a stack of experts" - 96 of 192 rows are
+/* V-30: "A block may be shared by two pieces of a stack of experts" - 96 of 192 rows are
  * gate, and 96 are up. The full code of the first block lies in the gate rows. */
 TEST(test_stack)
 {

@@ -62,7 +62,8 @@ static void compared(folder *f, const char *against, const char *what)
     folder_free(f);
 }
 
-/* V-14: "A model that was tuned" is compared, and so is a model that lost one kind of tensors. */
+/* V-14: "A model is compared as usual if it was tuned" is compared, and so is a model that lost one
+ * kind of tensors. */
 TEST(test_compared)
 {
     static const char *const models[] = {"T3 bf16 recipe=plain", "T4 bf16 recipe=plain"};

@@ -271,7 +271,7 @@ static fp4_chain chain_of(const sb_atom *unit, uint64_t key)
     return c;
 }
 
-/* T-52 for both readings of H-13: "A group whose products are all zero has the exponent of its
+/* T-52 for both readings of H-13: "a group whose products are all zero has the exponent of its
  * scales, or Z." */
 TEST(the_bound_of_fp4_holds_for_both_readings)
 {

@@ -1,7 +1,7 @@
 /* device_round.h - speculation rounds on a device, run as in a loop, and the plain steps to compare
  * them with.
  *
- * B-20: "k drafts of the MTP head, a verify of k + 1 rows, and the right rows are kept" */
+ * B-20: "k drafts of the MTP head, a verify of k + 1 rows, and keeping the right rows" */
 #ifndef SB_BENCH_DEVICE_ROUND_H
 #define SB_BENCH_DEVICE_ROUND_H
 

@@ -532,7 +532,7 @@ static sb_status print_json(const request *r, sb_error *err)
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
-/* B-19: "Where there is no device the ledger is printed all the same" - with status 0. */
+/* B-19: "Where there is no device, the ledger is printed all the same" - with status 0. */
 static sb_status run_step(request *r, sb_error *err)
 {
     const sb_backend *backend = NULL;

@@ -12,7 +12,7 @@ struct sb_fragment_words {
     uint32_t a[SB_ROWS][8], b[SB_COLUMNS][8];
 };
 
-/* H-8: "register r of A has row g + 8 (r mod 2) and starts at k = W t + 4 W (r / 2); register r of
+/* H-8: "register r of A has row g + 8 (r mod 2) and starts at k = W t + 4 W (r / 2). Register r of
  * B has column g and starts at k = W t + 4 W r" */
 inline void sb_fragment_gather(const uint32_t a[32][4], const uint32_t b[32][2],
                                sb_fragment_words *out)
@@ -26,7 +26,7 @@ inline void sb_fragment_gather(const uint32_t a[32][4], const uint32_t b[32][2],
     }
 }
 
-/* The element of C and D at this row and column: H-8: "element i of C and D has row g + 8 (i / 2)
+/* The element of C and D at this row and column: H-8: "Element i of C and D has row g + 8 (i / 2)
  * and column 2 t + i mod 2" */
 template <class T> inline T &sb_fragment_result(T d[32][4], unsigned row, unsigned column)
 {

@@ -22,7 +22,7 @@ struct line { /* a row of A or a column of B */
     bool finite, zero;
 };
 
-/* H-2: "a number below the least exponent of its format keeps that exponent" */
+/* H-2: "A number below the least exponent of its format keeps that exponent" */
 struct bf16_code {
     static bool finite(uint32_t code)
     {

@@ -62,13 +62,13 @@ void sb_warp_mma_nvfp4(const uint32_t a[32][4], const uint32_t b[32][2], const u
     int16_t rows[SB_ROWS][K], line[K];
     sb_fragment_gather(a, b, &words);
     for (unsigned row = 0; row < SB_ROWS; row++) {
-        /* H-9: "the scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8" */
+        /* H-9: "The scales of row m are in the word of lane 4 (m mod 8) + 2 p + m / 8" */
         sb_nvfp4_scales_of(sa[4 * (row & 7) + 2 * from_a + (row >> 3)], &scales_a[row]);
         read_line(words.a[row], rows[row]);
     }
     for (unsigned column = 0; column < SB_COLUMNS; column++) {
         bool empty = all_zero(words.b[column]);
-        /* H-9: "those of column n in the word of lane 4 n + q" */
+        /* H-9: "the scales of column n in the word of lane 4 n + q" */
         sb_nvfp4_scales_of(sb[4 * column + from_b], &scales_b);
         read_line(words.b[column], line);
         for (unsigned row = 0; row < SB_ROWS; row++) {

@@ -184,7 +184,8 @@ static int is_decay(const sb_unit *unit)
            sb_ends(unit->name, ".linear_attn.A_log");
 }
 
-/* V-46: "in every layer" - with enough heads, every model that was initialized for this
+/* V-46: "every layer has such a tensor" - with enough heads, every model that was initialized for
+ * this
  * architecture has a positive value. */
 static int none_is_positive(const sb_check *check)
 {

@@ -24,7 +24,7 @@ static sums add_up(const sb_unit *unit)
     return s;
 }
 
-/* V-40: "Only if every sample of one kind is narrow" */
+/* V-40: "If every sample of one kind is narrow" */
 static void judge_unit(sb_check *check, const sb_unit *unit)
 {
     sums s = add_up(unit);

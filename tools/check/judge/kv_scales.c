@@ -17,7 +17,7 @@ static int is_kv_scale(const char *name)
     return 0;
 }
 
-/* V-47: "They may only stand on full attention layers" */
+/* V-47: "They may only be on full attention layers" */
 static int has_cache(const sb_check *check, const sb_unit *unit)
 {
     unsigned long layer;

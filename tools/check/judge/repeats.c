@@ -225,7 +225,7 @@ static const sb_tensor *plain_master(const repeats *r, const mark *m)
     return master->tensor ? master->tensor : master->found.part[SB_PART_weight];
 }
 
-/* V-13: "which the original has, too" */
+/* V-13: "if the original has them, too" */
 static int in_master(const repeats *r, const repeat *p)
 {
     const sb_tensor *s = plain_master(r, &p->one), *t = plain_master(r, &p->other);

@@ -73,7 +73,8 @@ static void add_rows(pairs *p, const double *x, const double *y, uint32_t cols)
     }
 }
 
-/* V-14: "the correlation of a norm is below one half" - returns 1 then. Returns -1 if one of the
+/* V-14: "its correlation with the original's norm is below one half" - returns 1 then. Returns -1
+ * if one of the
  * two sides is constant. */
 static int norm_answer(const pairs *p)
 {

@@ -31,7 +31,7 @@ uint64_t sb_mark_most(const sb_tensor *t)
     return t->bytes / PAGE + (row >= SB_MARK_KEY ? t->bytes / row : 0);
 }
 
-/* V-13: "down to at most about 4 million" */
+/* V-13: "at most about 4 million parts are compared" */
 uint64_t sb_mark_mask(uint64_t marks)
 {
     uint64_t mask = 0;

@@ -187,7 +187,7 @@ static void add_steps(pass *p, uint32_t row)
     }
 }
 
-/* V-24: "what lies beyond the last code is compared as that code" */
+/* V-24: "A weight beyond the last code is compared as that code" */
 static void cut_row(pass *p, uint32_t row)
 {
     const sb_matrix *m = p->own;
@@ -318,7 +318,7 @@ static int is_off(double factor)
     return factor < 0.95 || factor > 1.05;
 }
 
-/* V-38: "the product of both is 1 within a tenth for nine of ten" */
+/* V-38: "the product of both must be 1 within a tenth, for nine of ten" */
 static int is_paired(const sb_check *check, const sb_member *m, const pass *p, int rows)
 {
     int mine = 0, good = 0;

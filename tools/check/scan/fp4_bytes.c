@@ -105,7 +105,7 @@ static unsigned judge_largest(const sb_fp4 *f, const unsigned char *codes, uint6
     return four ? 8 : sb_fp4_twice[largest_code(codes, f->chunks * 8)];
 }
 
-/* V-15: "0x7f and 0xff are NaN, a byte with its sign bit set is negative" */
+/* V-15: "0x7f and 0xff are NaN, and a byte with its sign bit set is negative" */
 static void odd_scale(const sb_fp4 *f, uint8_t byte, int codes, uint32_t row, uint32_t block)
 {
     if (f->mx ? byte == 0xff : (byte & 0x7f) == 0x7f)

@@ -76,7 +76,7 @@ typedef struct lanes {
     int bad[PAIRS];
 } lanes;
 
-/* V-23: "what a fast test in binary32 cannot prove" goes to the definition */
+/* V-23: "What a fast test in binary32 cannot prove" goes to the definition */
 static void sure(const tile *x, unsigned at, float inverse, float square, lanes *l)
 {
 #if !defined(__clang__) /* clang would unroll the loop and then not vectorize it */

@@ -114,7 +114,7 @@ static int is_an_eighth(double count, double n)
     return off <= 0.003 * n || square(off - 0.003 * n) <= 9 * 0.109 * n;
 }
 
-/* V-20: "the numbers of codes below and above zero are far apart" and "a share of 12.5 % for all
+/* V-20: "The numbers of codes below and above zero are far apart" and "a share of 12.5 % for all
  * eight magnitudes" */
 static void judge_histogram(const judge *j)
 {

@@ -10,7 +10,7 @@
  * rounding, and reciprocals in place of divisions. */
 #define DOUBT 0x1.4p-9
 
-/* V-25: "compressed-tensors E4M3(bf16(a / 6) g)" with 0x20 for zero */
+/* V-25: "this is E4M3(bf16(a / 6) g)" with 0x20 for zero */
 static uint8_t scale_ct(float a, float divisor)
 {
     uint8_t s = sb_f32_to_e4m3(sb_round_to(SB_FORMAT_bf16, a / 6.0f) * divisor);

@@ -86,8 +86,8 @@ static int mean_exponent(const sb_seen_fp8 *s)
     return s->live ? (int)(s->exponents / (int64_t)s->live) : 0;
 }
 
-/* V-29: "ModelOpt's scale of a whole matrix, times 448, is within two steps of binary32 of a BF16
- * number" */
+/* V-29: "ModelOpt's scale of a whole matrix, times 448, must be within two steps of binary32 of a
+ * BF16 number" */
 static int is_off_lattice(const sb_member *m)
 {
     float scale, amax;
@@ -282,7 +282,7 @@ static void tell_rounded(const usual *u)
                       u->rounded, u->matrices);
 }
 
-/* V-30: "nine in ten matrices end at the same smaller code" */
+/* V-30: "nine in ten matrices may end at the same smaller code" */
 static void judge_cut(const usual *u)
 {
     if (2 * u->low <= u->live || !u->matrices)
@@ -357,7 +357,7 @@ static int is_near(const sb_member *m)
     return is_fp8(m) && s->compared ? s->far.count == 0 : -1;
 }
 
-/* V-31: "if more than half of the matrices of a decoder layer have such codes", and "up to a
+/* V-31: "If more than half of the matrices of a decoder layer have such codes", and "up to a
  * relative error of 0.1": tuning moves codes by a step. */
 static int layer_is_tuned(usual *u, const sb_member *m, double ratio)
 {

@@ -136,8 +136,8 @@ static void judge_signs(const sb_int_usual *u, const sb_member *m, const sb_decl
                       PLACES(u, m, below_zero, sb_scale_byte, scale_bytes(m)));
 }
 
-/* V-34: "A matrix without a negative scale in such a checkpoint"; "Left out is INT8 with a scale
- * per row, which another program added" */
+/* V-34: "A matrix without a negative scale in such a checkpoint"; "INT8 with a scale per row is
+ * left out: another program added it" */
 static void judge_unsigned(const sb_int_usual *u, const sb_member *m)
 {
     const sb_seen_int *s = &m->seen->ints;
@@ -360,7 +360,7 @@ static void judge_index(sb_check *check, const sb_unit *unit)
 }
 
 /* V-39: "They are N and K of the configuration" */
-/* V-39: "another width that is declared" */
+/* V-39: "another declared width" */
 static int is_declared_width(const sb_check *check, const sb_unit *unit, uint64_t bits)
 {
     sb_declaration d;

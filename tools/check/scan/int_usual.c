@@ -112,7 +112,7 @@ static int judge_codes(sb_int_usual *u, const sb_member *m, double ratio)
     return 1;
 }
 
-/* V-38: "What explains a larger error" */
+/* V-38: "to find an explanation of a larger error" */
 static void judge_whole(const sb_int_usual *u, const sb_member *m, double limit, double usual)
 {
     char text[256];

@@ -192,7 +192,7 @@ static int has_value(float scale)
     return sb_bits_f32(scale) < 0x7f800000u;
 }
 
-/* V-30: "0x7e, or 0x76 at least if the scale is a power of two" */
+/* V-30: "0x7e, or at least 0x76 if the scale is a power of two" */
 static void note_live(sb_seen_fp8 *seen, float scale, unsigned char top, int whole, uint32_t row,
                       uint32_t col)
 {
@@ -205,7 +205,8 @@ static void note_live(sb_seen_fp8 *seen, float scale, unsigned char top, int who
     seen->full += top == 0x7e;
     seen->full_powers += power && top == 0x7e;
     seen->exponents += (int)(bits >> 23) - 127;
-    /* V-30: "a scale below 2^-126 is no longer in proportion to the largest weight" */
+    /* V-30: "A scale may be below 2^-126, and is then no longer in proportion to the largest
+     * weight" */
     if (whole && scale >= 0x1p-126f && top < (power ? 0x76 : 0x7e))
         sb_note_place(&seen->low, row, col);
     if (scale > (float)(1e3 / 448)) /* V-29: "A scale with 448 S above 1e3" */
@@ -387,7 +388,7 @@ static void scan_row(pass *p, uint32_t row)
 
 /* --- a panel ---------------------------------------------------------------------------------- */
 
-/* V-30: "a block is shared by two pieces of a stack of experts" - the largest code may
+/* V-30: "A block may be shared by two pieces of a stack of experts" - the largest code may
  * be in the other piece. If a piece begins inside a block, its panels also do. */
 static int is_whole(const sb_panel *panel, uint64_t end)
 {

@@ -63,7 +63,7 @@ static sb_status write_texts(const sb_model *model, uint64_t positions, sb_accep
     return status;
 }
 
-/* E-14: "each continued by up to 64 tokens of the model's own" */
+/* E-14: "Each prompt is continued by up to 64 tokens of the model's own" */
 sb_status sb_head_texts(const sb_model *model, uint64_t positions, sb_accept_text **texts,
                         size_t *count, sb_error *err)
 {

@@ -197,8 +197,8 @@ static int by_series(const void *a, const void *b)
     return order ? order : (x->label_bytes > y->label_bytes) - (x->label_bytes < y->label_bytes);
 }
 
-/* E-10: "series of several engines are added, those of several models are refused, and so is a
- * series that stands twice" */
+/* E-10: "Series of several engines are added. Series of several models are refused, and so is a
+ * series that occurs twice" */
 static sb_status check_series(reader *r, sb_error *err)
 {
     label first = {0};

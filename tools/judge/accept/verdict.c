@@ -11,7 +11,7 @@ const char *sb_accept_verdict_name(sb_accept_verdict verdict)
     return names[verdict];
 }
 
-/* E-5: "a length with the bonus token is one more than one without" */
+/* E-5: "a length with the bonus token is one more than a length without it" */
 sb_accept_definitions sb_observed_definitions(const sb_observed *o)
 {
     sb_accept_definitions d = {0};
@@ -58,7 +58,7 @@ static void add_line(sb_accept_comparison *c, size_t depth, const sb_rate *engin
 
 /* --- comparable counts ------------------------------------------------------------------------ */
 
-/* E-8: "at depth 1 always, at deeper ones only where every round had that many drafts, or an n-gram
+/* E-8: "at depth 1 always, and at deeper ones only where every round had that many drafts, or an n-gram
  * drafts". Returns
  * that number; 0: rounds differ, or it is not known. */
 static uint64_t drafts_of(const sb_observed *o)
