@@ -30,7 +30,7 @@ static sb_gpu *opened()
 #include "ref/ops/ops.def"
 #undef SB_OP
 
-/* Y-60: "each pair of a row and a slot has the bits that its row gets from the linear layer with
+/* Y-60: "Each pair of a row and a slot has the bits that its row gets from the linear layer with
  * its expert's weight" */
 static sb_status run_experts(const sb_knobs *knobs, const sb_expert_linear_args *args, size_t n)
 {

@@ -1,5 +1,6 @@
-/* fused_heads.cuh - Y-82: "Between the projections of attention and its scores there is one kernel:
- * norm and rotation of queries and keys, and keys and values into the cache". Gates may stay in
+/* fused_heads.cuh - Y-82: "Between the projections of attention and its scores there is one kernel.
+ * It does norm and rotation of queries and keys, and brings keys and values into the cache". Gates
+ * may stay in
  * `packed`, where sb_attn_gate_input reads them. */
 #ifndef SB_GPU_KERNEL_FUSED_HEADS_CUH
 #define SB_GPU_KERNEL_FUSED_HEADS_CUH

@@ -103,7 +103,7 @@ static __global__ void __launch_bounds__(256)
 }
 
 /* --- the product ------------------------------------------------------------------------------ */
-/* Y-44: "a chain ends with the group and with the chunk; its result times the scale is added to the
+/* Y-44: "a chain ends with the group and with the chunk. Its result times the scale is added to the
  * part, rounded once" */
 template <int NT>
 SB_KERNEL_FN void sb_linear_fold(float (&sum)[NT][4], float (&part)[NT][4],

@@ -33,7 +33,7 @@ sb_gpu_pool *sb_gpu_pool_new(sb_gpu *gpu); /* NULL: out of memory */
 void sb_gpu_pool_free(sb_gpu *gpu, sb_gpu_pool *pool);
 void sb_gpu_use_pool(sb_gpu *gpu, sb_gpu_pool *pool);
 
-/* Y-74: "a buffer of the host, memory that is not there and a weight that was not brought are
+/* Y-74: "A buffer of the host, memory that is not there and a weight that was not brought are
  * errors" from now on. */
 void sb_gpu_seal(sb_gpu *gpu, bool sealed);
 

@@ -94,7 +94,7 @@ static sb_status note_blocks(plan *p, sb_error *err)
     return status;
 }
 
-/* W-1: "where one side stacks the experts of a layer and the other does not, all experts of that
+/* W-1: "Where one side stacks the experts of a layer and the other does not, all experts of that
  * layer are one module" */
 static int is_whole_block(const plan *p, const char *name)
 {

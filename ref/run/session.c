@@ -199,8 +199,8 @@ static sb_status prime(sb_session *s, const uint32_t *tokens, size_t n, sb_error
     return SB_OK;
 }
 
-/* Y-76: "its logits and its state are checked where the host reads them, and a value that is not
- * finite stops the session" */
+/* Y-76: "its logits and its state are checked where the host reads them. A value that is not finite
+ * stops the session" */
 static sb_status check_finite(const char *what, size_t row, const float *values, size_t n,
                               sb_error *err)
 {

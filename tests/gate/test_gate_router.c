@@ -194,7 +194,7 @@ TEST(equals_are_open_but_in_exact)
     assert_int_equal(one(NULL, "normal", SB_DTYPE_F32, LAST_OF_EQUALS).ids.open, 0);
 }
 
-/* V-55: "an expert that stands twice in a row never is", even if each of them alone would be
+/* V-55: "An expert that stands twice in a row never is", even if each of them alone would be
  * open. */
 TEST(equals_do_not_stand_twice)
 {

@@ -26,8 +26,8 @@ static uint32_t up(uint32_t n, uint32_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Y-42: "the columns of a group are brought together, in their order, and each group is filled up
- * to a multiple of 32" */
+/* Y-42: "the columns of a group are brought together, in their order. Each group is filled up to a
+ * multiple of 32" */
 static uint32_t gather(const sb_matrix *m, int64_t *column)
 {
     const sb_quant *q = &m->quant;
@@ -93,7 +93,7 @@ static float chain(const plan *p, uint32_t from, uint32_t to)
                        to - from);
 }
 
-/* Y-44: "its result times the scale is added to the part, rounded once" */
+/* Y-44: "Its result times the scale is added to the part, rounded once" */
 static float part(const plan *p, uint32_t row, uint32_t from, uint32_t to)
 {
     float sum = 0.0f;

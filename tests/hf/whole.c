@@ -54,7 +54,7 @@ static int among(const uint32_t *ids, size_t k, uint32_t id)
     return 0;
 }
 
-/* T-15: "each recorded expert that loses against the largest logit of the other experts is raised
+/* T-15: "Each recorded expert that loses against the largest logit of the other experts is raised
  * just above that logit". The row then chooses the recorded set. */
 static void adopt_row(whole *run, unsigned layer, float *logits, const uint32_t *theirs)
 {

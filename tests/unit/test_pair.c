@@ -60,7 +60,7 @@ static sb_pair measure(const sb_model *b, size_t mixed)
     return out;
 }
 
-/* X-1: "the KL of A's distribution from B's (T-45); it also gives the share of tokens whose largest
+/* X-1: "the KL of A's distribution from B's (T-45). It also gives the share of tokens whose largest
  * logits agree" - the same by sessions. */
 static void by_sessions(const sb_model *b, const sb_pair *p)
 {

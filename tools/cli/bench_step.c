@@ -67,7 +67,7 @@ static const char more[] = "example:\n"
                            "  samebit bench verify --preset 35b-a3b --recipe nvfp4-all --draft 3\n"
                            "  samebit bench decode --preset 35b-a3b --backend gpu --context 4096\n";
 
-/* B-14: "the output says where each number comes from" */
+/* B-14: "The output says where each number comes from" */
 static const char *const origins[] = {
     "weights: the tensors that samebit make plans; for experts, the expected number of different "
     "ones",

@@ -84,7 +84,7 @@ static sb_status find_tokens(sb_telling *t, const char *what, const json_t *list
     return status;
 }
 
-/* J-44: "an entry is assigned to a token if only one assignment keeps the order of both" */
+/* J-44: "An entry is assigned to a token if only one assignment keeps the order of both" */
 static sb_status align(const sb_telling *t, items *s)
 {
     size_t at = 0;

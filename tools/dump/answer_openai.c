@@ -41,7 +41,7 @@ static sb_status tell_entry(sb_telling *t, const char *key, const json_t *entry)
     return status ? status : sb_spoken_list(t->out, id, logprob, (uint32_t)place, t->err);
 }
 
-/* J-39: "the entry of a token of the prompt has that token" */
+/* J-39: "The entry of a token of the prompt has that token" */
 static sb_status check_own(sb_telling *t, size_t i)
 {
     const sb_told *own = &t->out->told[i];

@@ -35,7 +35,7 @@ static sb_status tell_list(sb_telling *t, const json_t *list)
     return status;
 }
 
-/* Adds the data of the last token. J-42: "in the first entry of the input null stands for nothing"
+/* Adds the data of the last token. J-42: "In the first entry of the input null stands for nothing"
  * - also if the list begins within the prompt, although a row comes before it. */
 static sb_status tell_token(sb_telling *t, const json_t *triple, double logprob, const json_t *list,
                             int opens)

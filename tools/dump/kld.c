@@ -213,7 +213,7 @@ static void decode(const sb_kld *k, const unsigned char *row, float *out, float 
         out[i] = (float)(scale * sb_load_u16(row + 8 + 2 * i) + least);
     limits[0] = (float)(scale / 2 + 0x1p-24 * (4 * span + 2 * (least < 0 ? -least : least)));
     limits[1] = -0x1.fffffep127f;
-    /* J-31: "code 0 of a row with that span is the floor" */
+    /* J-31: "Code 0 of a row with that span is the floor" */
     if (k->clamp > 0 && is_near(span, k->clamp))
         limits[1] = (float)least;
 }

@@ -157,7 +157,7 @@ sb_status sb_pickle_extend_marked(sb_pickle_machine *m, sb_pickle_kind kind)
                      : sb_pickle_extend(m, kind, (size_t)count, 1);
 }
 
-/* J-16: "any other is refused by its name" */
+/* J-16: "Any other is refused by its name" */
 sb_status sb_pickle_push_global(sb_pickle_machine *m, const unsigned char *module, size_t m_length,
                                 const unsigned char *name, size_t n_length)
 {

@@ -101,7 +101,7 @@ static int is_cut(const sb_pickle_node *dims)
     return 0;
 }
 
-/* J-19: "axis 0 is t, s, b or 1" */
+/* J-19: "Axis 0 is t, s, b or 1" */
 static int begins_with_rows(const sb_pickle_node *dims)
 {
     unsigned char first = dims->count ? dims->as.text[0] : ' ';

@@ -64,7 +64,7 @@ static sb_status member(const sb_torch *t, const char *name, const unsigned char
     return *found ? sb_zip_read(t->zip, i, bytes, size, err) : SB_OK;
 }
 
-/* J-17: "a `byteorder` that is not little is refused" */
+/* J-17: "A `byteorder` that is not little is refused" */
 static sb_status check_order(const sb_torch *t, sb_error *err)
 {
     const unsigned char *bytes;

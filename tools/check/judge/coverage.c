@@ -88,7 +88,7 @@ static void count_all(const sb_check *check, count counts[2][CLASSES])
         count_unit(&u->rows[i], counts[u->rows[i].region == SB_REGION_mtp]);
 }
 
-/* V-5: "modules in files that are not here do not count as missing" */
+/* V-5: "Modules in files that are not here do not count as missing" */
 static void tell_class(sb_check *check, int mtp, int class, const count *c)
 {
     const char *of = mtp ? "MTP head, " : "";

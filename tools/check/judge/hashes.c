@@ -35,7 +35,7 @@ typedef struct reading {
     size_t worker;
 } reading;
 
-/* I-2: "stays; the rest leaves the cache after it was read" */
+/* I-2: "stays. The rest leaves the cache after it was read" */
 static void was_read(void *ctx, int fd, uint64_t first, uint64_t end)
 {
     const reading *at = ctx;

@@ -85,7 +85,8 @@ static const char *experts_container(const sb_check *check)
     return "";
 }
 
-/* V-5: "if it is the total of a published layout, computed from the configuration, it says which"
+/* V-5: "If it is the total of a published layout, computed from the configuration, the INFO names
+ * the layout"
  */
 void sb_count_identity(const sb_check *check, char *text, size_t size)
 {

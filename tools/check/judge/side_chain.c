@@ -280,7 +280,7 @@ static int is_long(const char *text)
     return letters > 1;
 }
 
-/* V-151: "merges that are gone" */
+/* V-151: "Merges are an ERROR if they are gone" */
 static void tell_no_merges(sb_check *check, const sb_token_table *t)
 {
     const json_t *model = json_object_get(t->json, "model");

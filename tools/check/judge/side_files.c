@@ -186,7 +186,7 @@ static void tell_strangers(sb_check *check, const char *folder, const json_t *mo
                       "the folder as an adapter, or apply the adapter a second time");
 }
 
-/* V-151: "a tokenizer_config.json without a vocabulary" */
+/* V-151: "if there is no vocabulary of any kind" */
 static void tell_no_vocabulary(sb_check *check, const char *folder)
 {
     static const char *const files[] = {"tokenizer.json", "vocab.json",    "tokenizer.model",

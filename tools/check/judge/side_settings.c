@@ -176,7 +176,7 @@ static void tell_no_end(sb_check *check, const files *f, const char *file, const
     }
 }
 
-/* V-151: "The ids of config.json" */
+/* V-151: "Ids of config.json are judged as well" */
 static void tell_model_ids(sb_check *check, const files *f, const json_t *object, const char *where)
 {
     static const char *const keys[] = {"eos_token_id", "bos_token_id", "pad_token_id"};
@@ -283,7 +283,7 @@ static void tell_class(sb_check *check, const files *own, const files *other)
                       SB_SHOW(a), SB_SHOW(b));
 }
 
-/* V-151: "other tokens that begin, end and fill a text" */
+/* V-151: "Other tokens that begin, end and fill a text" */
 static void compare_named(sb_check *check, const files *own, const files *other)
 {
     static const char *const keys[] = {"eos_token", "bos_token", "pad_token"};

@@ -31,7 +31,7 @@ static int names_strategies(const sb_check *check)
            dialect != SB_DIALECT_awq;
 }
 
-/* V-9: "one scale where a scale per row is declared, or the reverse" */
+/* V-9: "One scale where a scale per row is declared, or the reverse" */
 static int other_strategy(const sb_check *check, const sb_unit *unit, const sb_declaration *d)
 {
     const sb_matrix *m = &unit->found.matrix;

@@ -127,7 +127,7 @@ int sb_same_family(const sb_matrix *a, const sb_matrix *b)
     return a->format == b->format || (!is_float(a) && !is_float(b));
 }
 
-/* V-14: "zeros of either sign are one value" */
+/* V-14: "Zeros of either sign are one value" */
 static int same_value(double x, double y)
 {
     return x == y || (x != x && y != y);

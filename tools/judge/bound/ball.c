@@ -99,7 +99,7 @@ double sb_gamma(const sb_arithmetic *ar, size_t n)
     return ar->atom ? sb_larger(gamma, sb_atom_error(ar, &ones)) : gamma;
 }
 
-/* T-2: "the computed sum lies within gamma_n sum|a_i b_i| of the real sum; a correctly rounded sum
+/* T-2: "the computed sum lies within gamma_n sum|a_i b_i| of the real sum. A correctly rounded sum
  * lies within u of its own magnitude" */
 sb_ball sb_ball_reduced(const sb_arithmetic *ar, const sb_reduction *r)
 {

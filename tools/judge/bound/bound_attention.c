@@ -8,7 +8,7 @@
 #include "ref/ops/knob.h"
 #include "tools/judge/bound/wide_fn.h"
 
-/* T-11: "a common shift cancels; each exponent errs by eta_i = delta_i + u (|s_i - max| + 2
+/* T-11: "a common shift cancels. Each exponent errs by eta_i = delta_i + u (|s_i - max| + 2
  * delta_max), each e_i by exp(eta_i) and F u, the sum by their weighted mean and gamma_n, the
  * quotient by 2 u" */
 void sb_bound_softmax(const sb_arithmetic *ar, sb_ball *s, size_t n)

@@ -168,7 +168,7 @@ void sb_chunk_balls_correct(sb_chunk_balls *c)
     }
 }
 
-/* T-66: "only the norm of the error is kept, multiplied by the decays and by the norms of I - beta
+/* T-66: "Only the norm of the error is kept, multiplied by the decays and by the norms of I - beta
  * k k^T". Computes that product up to each row of the chunk. */
 static void contract(sb_chunk_balls *c)
 {

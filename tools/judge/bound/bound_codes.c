@@ -37,7 +37,7 @@ void sb_bound_codes_of(const sb_knobs *knobs, const sb_matrix *weight, sb_input 
     in->scales = NULL;
 }
 
-/* T-52: "a scale below 2^-6 counts as 2^-6, and a group with a scale of 0 as nothing" */
+/* T-52: "A scale below 2^-6 counts as 2^-6, and a group with a scale of 0 as nothing" */
 static double exponent_of(double scale, double other)
 {
     scale = sb_wide_abs(scale);

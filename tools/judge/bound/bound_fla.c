@@ -33,7 +33,7 @@ static void set_up(sb_chunk_balls *c)
     }
 }
 
-/* T-30: "column n of its inverse is bounded as in T-13, as the solution with the right-hand side
+/* T-30: "Column n of its inverse is bounded as in T-13, as the solution with the right-hand side
  * e_n"
  */
 void sb_chunk_balls_inverse(sb_chunk_balls *c)

@@ -52,7 +52,7 @@ static double square_apart(const sb_op_call *call, float scale, const float *a, 
     return sum;
 }
 
-/* T-42: "one open code of this input falls the other way: the code that changes the row most,
+/* T-42: "one open code of this input falls the other way. It is the code that changes the row most,
  * unless the run's own codes change the row more" */
 static void fall(const sb_op_call *call, float scale, const float *x, size_t n, double window,
                  float *own)

@@ -184,7 +184,7 @@ double sb_envelope_window(const sb_envelope *e, const float *own, size_t at, siz
     return tight > loose ? tight : loose;
 }
 
-/* T-42: "one open code of this input falls the other way: the code that changes the row most,
+/* T-42: "one open code of this input falls the other way. It is the code that changes the row most,
  * unless the run's own codes change the row more" */
 static sb_status fall_row(const sb_envelope *e, const sb_op_call *call, size_t at, float *own)
 {

@@ -120,7 +120,7 @@ static void move_word(float *data, uint32_t step, uint64_t random)
     }
 }
 
-/* T-40: "it stays, or becomes the next value above or below"; in binary32 by `units` units. */
+/* T-40: "It stays, or becomes the next value above or below"; in binary32 by `units` units. */
 static void move_in(sb_format type, uint32_t units, uint64_t key, float *data, size_t rows,
                     size_t cols, size_t stride)
 {
@@ -166,7 +166,7 @@ static int is_function(sb_op op)
            op == SB_OP_attention || op == SB_OP_attn_gate || op == SB_OP_swiglu;
 }
 
-/* T-40: "for values that are binary32, a run moves an element the same way in every row and
+/* T-40: "For values that are binary32, a run moves an element the same way in every row and
  * call" */
 static void move_output(sb_envelope_lane *lane, const sb_op_call *call, const sb_op_value *o,
                         size_t number)

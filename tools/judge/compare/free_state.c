@@ -116,8 +116,8 @@ typedef struct bound {
     const float *before; /* values before they became codes; NULL: not known */
 } bound;
 
-/* T-48: "the largest of four numbers: the mean of its matrix, the mean of its row, the mean of its
- * column, and the product of the last two divided by the first" */
+/* T-48: "the largest of four numbers. They are the mean of its matrix, the mean of its row, the
+ * mean of its column, and the product of the last two divided by the first" */
 static double bound_at(const bound *b, size_t e)
 {
     const shape *m = &b->shape;

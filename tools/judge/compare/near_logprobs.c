@@ -28,7 +28,7 @@ static double logprob_of(const sb_near_ours *ours, size_t id)
     return (double)ours->logits[id] - ours->log_sum;
 }
 
-/* T-61: "a value at the floor may be off in one direction only" */
+/* T-61: "A value at the floor may be off in one direction only" */
 static double error_of(const sb_near_ours *ours, const sb_near_row *row, size_t i)
 {
     size_t id = sb_near_id(row, ours->V, i);

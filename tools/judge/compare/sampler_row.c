@@ -117,7 +117,7 @@ static int knows_penalties(const sb_step_sampling *d)
            d->has[SB_SETTING_frequency_penalty];
 }
 
-/* T-95: "the logit of a token that occurred before may be any number if a penalty is not declared"
+/* T-95: "The logit of a token that occurred before may be any number if a penalty is not declared"
  */
 static void fill(sb_sampler_row *r, const sb_step_sampling *declared, const sb_settings *s,
                  const float *logits, double pair)

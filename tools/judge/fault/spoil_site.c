@@ -190,7 +190,7 @@ sb_status sb_spoil_no_digests(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
-/* U-4: "drafts stand in steps of their own before the verify call, or are left out" */
+/* U-4: "Drafts stand in steps of their own before the verify call, or are left out" */
 sb_status sb_spoil_no_draft_steps(sb_spoiler *spoiler, sb_step *step)
 {
     spoiler->drop = drafts(step);

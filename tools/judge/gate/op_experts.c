@@ -106,7 +106,7 @@ static sb_dd *wide_of(const float *x, size_t count)
     return wide;
 }
 
-/* V-133: "The inputs of an MLP are normal in regime least, where its last weights are small; in
+/* V-133: "The inputs of an MLP are normal in regime least, where its last weights are small. In
  * regime cancellation they are normal, too, and every second input is the one before it times
  * -7/8" */
 static sb_gate_list list_of(const sb_gate_case *c)

@@ -250,7 +250,7 @@ static int allocate(const sb_protocol *p, sb_protocol_round *r)
     return failed;
 }
 
-/* V-128: "the caller clears the slot of a sequence that begins" */
+/* V-128: "The caller clears the slot of a sequence that begins" */
 static void clear_new_slots(const sb_protocol *p, sb_protocol_round *r)
 {
     for (size_t n = 0; n < r->entries && p->layout->prompts; n++)

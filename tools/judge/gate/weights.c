@@ -178,7 +178,7 @@ sb_gate_case sb_gate_in_regime(const sb_gate_case *c, sb_gate_regime regime)
     return other;
 }
 
-/* V-133: "blocks of 128 x 128, experts and parts differ in size", so that using a neighbour's scale
+/* V-133: "Blocks of 128 x 128, experts and parts differ in size", so that using a neighbour's scale
  * shows. Regimes about sizes keep the factor 1. */
 float sb_gate_size_of(const sb_gate_case *c, uint64_t matrix, uint64_t row, uint64_t col)
 {
@@ -362,7 +362,7 @@ static void put_constants(const sb_gate_case *c, const sb_gate_stored *s, uint32
         sb_store_u32(index + (size_t)4 * k, k / group);
 }
 
-/* V-135: "in regime padding the rows that no token has are NaN" */
+/* V-135: "In regime padding the rows that no token has are NaN" */
 static void spoil_spare(const sb_gate_case *c, const sb_gate_stored *s, sb_content content)
 {
     const sb_gate_array *a = sb_gate_stored_find(c, s, content, 0);

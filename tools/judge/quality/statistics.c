@@ -75,7 +75,7 @@ static int compared(const sb_token_verdict *t)
     return t->has_top[0] && t->has_top[1];
 }
 
-/* L-2: "their agreement" - with the ends of sequences, for the design effect. */
+/* L-2: "Their agreement" - with the ends of sequences, for the design effect. */
 static void count_agreement(const sb_verdicts *v, unsigned char *same, size_t *ends,
                             sb_statistics *out)
 {

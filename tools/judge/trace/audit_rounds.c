@@ -11,7 +11,7 @@ static const sb_step_round *round_of(const sb_block *b)
     return NULL;
 }
 
-/* U-4: "its rows are the token emitted last and all drafts" */
+/* U-4: "Its rows are the token emitted last and all drafts" */
 static void check_rows(sb_audit *a, const sb_block *b, const sb_step_round *r)
 {
     const sb_step_row *rows = b->step->rows + b->first;

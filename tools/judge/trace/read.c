@@ -16,7 +16,7 @@
 #include "tools/judge/trace/prefix.h"
 #include "tools/judge/trace/reader.h"
 
-/* U-9: "a file that no step announces is refused, as is a missing one" */
+/* U-9: "A file that no step announces is refused, as is a missing one" */
 static sb_status check_files(const sb_trace *t, sb_error *err)
 {
     DIR *d = opendir(t->dir);

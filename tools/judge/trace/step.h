@@ -54,7 +54,7 @@ typedef struct sb_step_round {
     sb_round round;    /* drafts, accepted, tokens emitted; `chosen` is not recorded */
 } sb_step_round;
 
-/* U-11: "it begins with the state that its parent had after `position` tokens" */
+/* U-11: "The sequence begins with the state that its parent had after `position` tokens" */
 typedef struct sb_step_prefix {
     uint32_t sequence, parent;
     uint64_t position;
