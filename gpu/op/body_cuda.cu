@@ -54,15 +54,8 @@ void sb_gpu_end(sb_gpu *gpu)
         cudaStreamDestroy(gpu->queue.stream);
 }
 
-/* Rounds up to a power of two, so that few sizes serve all calls. */
-static size_t rounded(size_t bytes)
-{
-    size_t size = 256;
-    while (size < bytes)
-        size *= 2;
-    return size;
-}
-
+/* Allocates exactly `bytes` bytes: compute-sanitizer sees an access beyond the end of a buffer only
+ * if its memory ends there. */
 static sb_status allocate(sb_gpu *gpu, const char *name, size_t bytes, void **out)
 {
     for (sb_gpu_spare **at = &gpu->spare; *at; at = &(*at)->next)
@@ -73,11 +66,11 @@ static sb_status allocate(sb_gpu *gpu, const char *name, size_t bytes, void **ou
             free(found);
             return SB_OK;
         }
-    cudaError_t status = cudaMalloc(out, bytes);
+    cudaError_t status = cudaMalloc(out, bytes ? bytes : 1);
     if (status == cudaErrorMemoryAllocation && gpu->spare) {
         cudaGetLastError(); /* clears the error */
         sb_gpu_trim(gpu);
-        status = cudaMalloc(out, bytes);
+        status = cudaMalloc(out, bytes ? bytes : 1);
     }
     return did(gpu, name, status);
 }
@@ -98,7 +91,7 @@ sb_status sb_gpu_take(sb_gpu *gpu, sb_gpu_piece *piece, const char *name, void *
     piece->bytes = bytes;
     if (sb_gpu_unrecorded(gpu, name))
         return SB_ERR_USAGE;
-    const sb_status status = allocate(gpu, name, rounded(bytes), &piece->at);
+    const sb_status status = allocate(gpu, name, bytes, &piece->at);
     if (status || (use != SB_GPU_INPUT && use != SB_GPU_INOUT))
         return status;
     return copied(gpu, name, piece->at, host, bytes);
@@ -113,7 +106,7 @@ void sb_gpu_give(sb_gpu *gpu, sb_gpu_piece *piece, sb_gpu_use)
         free(spare);
         return;
     }
-    *spare = {gpu->spare, piece->at, rounded(piece->bytes)};
+    *spare = {gpu->spare, piece->at, piece->bytes};
     gpu->spare = spare;
 }
 
