@@ -98,7 +98,7 @@ static void enter(const sb_queued_step *step)
 {
     sb_gpu_use_pool(step->gpu, step->pool);
     sb_gpu_seal(step->gpu, step->sealed);
-    sb_gpu_dependent(step->gpu, true);
+    sb_gpu_dependent(step->gpu, !step->options.independent);
 }
 
 static void leave(const sb_queued_step *step)

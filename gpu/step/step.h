@@ -25,6 +25,7 @@ typedef struct sb_gpu_step_options {
     int mtp;          /* also feed the MTP head (S-7) */
     int eager;        /* no graphs: the host launches every kernel (Y-19) */
     int fused;        /* fused kernels for calls of at most 9 rows: docs/gpu.md */
+    int independent;  /* on a device every launch waits for the end of the one before (not Y-16) */
 } sb_gpu_step_options;
 
 /* backend: from sb_backend_emu or sb_backend_gpu. The model and its weights on the device must

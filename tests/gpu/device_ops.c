@@ -8,6 +8,12 @@
  *   device_ops fused BACKEND PROFILE CKPT      a step of fused kernels has them, too
  *   device_ops repeats BACKEND PROFILE CKPT N  N runs, two at least, give the same bits
  *   device_ops layers FIRST SECOND             layers that no checkpoint has, the same bits
+ *   device_ops told BACKEND PROFILE CKPT PROMPT DRAFTS   the digest of each op
+ *   device_ops ways BACKEND PROFILE CKPT       op by op and every kind of step, the same bits
+ *   device_ops replays BACKEND PROFILE CKPT N  N replays of fused graphs, without a wait between
+ *                                              them, have the bits of independent launches
+ *
+ * A folder behind the words of twin gets the arrays of the first op that differs.
  *
  * The backends are those of `samebit run`. A knob may follow after a profile and a comma. Exit
  * status 0, 1, 2 for wrong use, 4 if a backend does not exist. */
@@ -21,6 +27,7 @@
 #include "ref/run/round.h"
 #include "tests/gpu/layer_twin.h"
 #include "tests/gpu/step_graphs.h"
+#include "tests/gpu/step_ways.h"
 #include "tests/gpu/twin.h"
 #include "tools/cli/runner.h"
 
@@ -70,12 +77,13 @@ static void end(bench *b)
     free(b->logits);
 }
 
-static sb_status open_session(bench *b, twin *hook)
+static sb_status open_session(bench *b, sb_op_hook hook, void *hook_ctx)
 {
     const sb_session_options options = {.backend = b->backend,
                                         .knobs = &b->knobs,
-                                        .hook = hook ? twin_hook : NULL,
-                                        .hook_ctx = hook,
+                                        .hook = hook,
+                                        .hook_ctx = hook_ctx,
+                                        .hook_skips_experts = hook == told_hook,
                                         .mtp = sb_model_has_mtp(b->model)};
     sb_session_free(b->session);
     b->session = NULL;
@@ -134,22 +142,76 @@ static int said(const char *what, int good, const char *words)
     return good ? 0 : 1;
 }
 
-static int check_twin(bench *b, char **argv)
+/* The prompt and the drafts of twin and told. */
+static sb_status lengths(bench *b, char **argv, size_t *prompt, size_t *drafts)
 {
-    twin t = {.first = b->backend};
+    *prompt = strtoul(argv[0], NULL, 10);
+    *drafts = strtoul(argv[1], NULL, 10);
+    return *prompt < 1 || *prompt > MOST || *drafts > SB_MAX_DRAFTS
+               ? sb_fail(&b->err, SB_ERR_USAGE, "a prompt of 1 to %d tokens and at most %d drafts",
+                         MOST, SB_MAX_DRAFTS)
+               : SB_OK;
+}
+
+static int check_told(bench *b, char **argv)
+{
+    told t = {.out = stdout};
+    sb_hash *all = sb_hash_new();
+    size_t prompt, drafts;
+    sb_status status = lengths(b, argv + 4, &prompt, &drafts);
+    if (!status)
+        status =
+            all ? open_session(b, told_hook, &t) : sb_fail(&b->err, SB_ERR_MEMORY, "out of memory");
+    if (!status)
+        status = play(b, prompt, drafts, 2, all);
+    if (!status)
+        printf("%llu ops, tokens and state %s\n", (unsigned long long)t.calls,
+               sb_hash_end(all).hex);
+    sb_hash_free(all);
+    return status ? sb_exit_status(status) : 0;
+}
+
+static int check_ways(bench *b)
+{
+    step_ways found;
+    char words[300];
+    const sb_status status =
+        step_ways_compare(b->backend, b->model, &b->knobs, stdout, &found, &b->err);
+    if (status)
+        return sb_exit_status(status);
+    snprintf(words, sizeof words, "%zu ways of %zu calls, %zu differ%s%s; digest %s", found.ways,
+             found.calls, found.differ, *found.first ? ": " : "", found.first, found.all);
+    return said("ways", !found.differ, words);
+}
+
+static int check_replays(bench *b, size_t replays)
+{
+    step_replays found;
+    char words[200];
+    const sb_status status =
+        step_replays_compare(b->backend, b->model, &b->knobs, replays, &found, &b->err);
+    if (status)
+        return sb_exit_status(status);
+    snprintf(words, sizeof words,
+             "%zu replays in %zu sequences, %zu with other tokens, logits or states; digest %s",
+             found.replays, found.sequences, found.differ, found.all);
+    return said("replays", !found.differ, words);
+}
+
+static int check_twin(bench *b, char **argv, const char *evidence)
+{
+    twin t = {.first = b->backend, .evidence = evidence};
     sb_runner second;
     char words[600];
     sb_hash *all = sb_hash_new();
-    const size_t prompt = strtoul(argv[4], NULL, 10), drafts = strtoul(argv[5], NULL, 10);
-    sb_status status = prompt < 1 || prompt > MOST || drafts > SB_MAX_DRAFTS
-                           ? sb_fail(&b->err, SB_ERR_USAGE,
-                                     "a prompt of 1 to %d tokens and at "
-                                     "most %d drafts",
-                                     MOST, SB_MAX_DRAFTS)
-                           : sb_runner_find(argv[1], &second, &b->err);
+    size_t prompt, drafts;
+    sb_status status = lengths(b, argv + 4, &prompt, &drafts);
+    if (!status)
+        status = sb_runner_find(argv[1], &second, &b->err);
     if (!status) {
         t.second = second.backend;
-        status = all ? open_session(b, &t) : sb_fail(&b->err, SB_ERR_MEMORY, "out of memory");
+        status =
+            all ? open_session(b, twin_hook, &t) : sb_fail(&b->err, SB_ERR_MEMORY, "out of memory");
     }
     if (!status)
         status = play(b, prompt, drafts, 4, all);
@@ -176,7 +238,7 @@ static int check_widths(bench *b)
     sb_state *state = NULL;
     char words[120];
     size_t differ = 0;
-    sb_status status = open_session(b, NULL);
+    sb_status status = open_session(b, NULL, NULL);
     draw(b, tokens, PROMPT + WIDTHS);
     if (!status)
         status = sb_session_feed(b->session, tokens, PROMPT, &b->err);
@@ -218,7 +280,8 @@ static sb_status plays(bench *b, size_t count, const size_t *drafts, size_t *dif
     *differ = 0;
     for (size_t i = 0; i < count && !status; i++) {
         sb_hash *all = sb_hash_new();
-        status = all ? open_session(b, NULL) : sb_fail(&b->err, SB_ERR_MEMORY, "out of memory");
+        status =
+            all ? open_session(b, NULL, NULL) : sb_fail(&b->err, SB_ERR_MEMORY, "out of memory");
         if (!status)
             status = play(b, 6, drafts ? drafts[i] : 3, 12, all);
         if (all)
@@ -293,27 +356,43 @@ static size_t repeats_of(const char *text)
 static int run(bench *b, int argc, char **argv)
 {
     static const size_t drafts[] = {0, 1, 3, 8};
+    static const struct {
+        const char *what;
+        int least, most; /* words, with the one here */
+    } checks[] = {{"twin", 7, 8},   {"told", 6, 6},    {"widths", 4, 4},
+                  {"rounds", 4, 4}, {"graphs", 4, 4},  {"fused", 4, 4},
+                  {"ways", 4, 4},   {"repeats", 5, 5}, {"replays", 5, 5}};
     const char *what = argv[0];
-    const int twins = strcmp(what, "twin") == 0;
-    const int wants = twins ? 7 : strcmp(what, "repeats") == 0 ? 5 : 4;
+    const int twins = strcmp(what, "twin") == 0, counts = argc == 5;
+    size_t i = 0;
     if (strcmp(what, "layers") == 0)
         return argc == 3 ? check_layers(b, argv) : 2;
-    if (argc != wants || (wants == 5 && !repeats_of(argv[4])))
+    while (i < sizeof checks / sizeof *checks && strcmp(checks[i].what, what) != 0)
+        i++;
+    if (i == sizeof checks / sizeof *checks || argc < checks[i].least || argc > checks[i].most ||
+        (counts && !repeats_of(argv[4])))
         return 2;
     const sb_status status = begin(b, argv[1], argv[2 + twins], argv[3 + twins]);
+    /* these compare bits; the other checks also look for races */
+    if (strcmp(what, "told") == 0 || strcmp(what, "ways") == 0 || strcmp(what, "replays") == 0)
+        sb_backend_emu_history(0);
     if (status)
         return sb_exit_status(status);
     if (twins)
-        return check_twin(b, argv + 1);
+        return check_twin(b, argv + 1, argc == 8 ? argv[7] : NULL);
+    if (strcmp(what, "told") == 0)
+        return check_told(b, argv);
     if (strcmp(what, "widths") == 0)
         return check_widths(b);
     if (strcmp(what, "rounds") == 0)
         return check_plays(b, what, sizeof drafts / sizeof *drafts, drafts);
-    if (strcmp(what, "graphs") == 0 || strcmp(what, "fused") == 0)
-        return check_graphs(b, strcmp(what, "fused") == 0);
+    if (strcmp(what, "ways") == 0)
+        return check_ways(b);
     if (strcmp(what, "repeats") == 0)
         return check_plays(b, what, repeats_of(argv[4]), NULL);
-    return 2;
+    if (strcmp(what, "replays") == 0)
+        return check_replays(b, repeats_of(argv[4]));
+    return check_graphs(b, strcmp(what, "fused") == 0);
 }
 
 int main(int argc, char **argv)
@@ -325,10 +404,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "device_ops: %s\n", b.err.text);
     else if (status == 2)
         fprintf(stderr,
-                "usage: %s twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS\n"
-                "       %s widths|rounds|graphs|fused BACKEND PROFILE CKPT\n"
-                "       %s repeats BACKEND PROFILE CKPT N\n"
+                "usage: %s twin FIRST SECOND PROFILE CKPT PROMPT DRAFTS [FOLDER]\n"
+                "       %s told BACKEND PROFILE CKPT PROMPT DRAFTS\n"
+                "       %s widths|rounds|graphs|fused|ways BACKEND PROFILE CKPT\n"
+                "       %s repeats|replays BACKEND PROFILE CKPT N\n"
                 "       %s layers FIRST SECOND\n",
-                argv[0], argv[0], argv[0], argv[0]);
+                argv[0], argv[0], argv[0], argv[0], argv[0]);
     return status;
 }

@@ -225,8 +225,8 @@ sb_status counting_part(const sb_model *model, const sb_knobs *knobs, const step
 {
     const size_t rows = part->rows > SB_STEP_SLOTS ? part->rows : size_t(SB_STEP_SLOTS);
     const size_t slots = part->kind == STEP_PROMPT ? 1 : part->rows;
-    const sb_gpu_step_options options = {rows,      slots, part->context + rows,
-                                         part->mtp, 1,     part->fused};
+    const sb_gpu_step_options options = {rows,        slots, part->context + rows, part->mtp, 1,
+                                         part->fused, 0};
     const uint64_t before = sb_gpu_stage(body(), SB_GPU_COMPUTES);
     sb_gpu_step *step = nullptr;
     counting_begins();

@@ -55,7 +55,7 @@ static void open_both(both *b, const script *s)
         must(b, sb_knobs_set(&b->knobs, s->set, &b->err));
     for (int fused = 0; fused < 2; fused++) {
         const sb_gpu_step_options options = {ROWS, SLOTS, POSITIONS, sb_model_has_mtp(b->model),
-                                             0,    fused};
+                                             0,    fused, 0};
         must(b, sb_gpu_step_open(sb_backend_emu(), b->model, &b->knobs, &options,
                                  &b->sides[fused].step, &b->err));
     }

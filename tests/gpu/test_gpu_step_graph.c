@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/gpu/step_graphs.h"
+#include "tests/gpu/step_ways.h"
 #include "tests/lib/check_all.h"
 #include "tests/lib/checkpoint.h"
 
@@ -44,4 +45,34 @@ TEST(test_bits)
             fail_msg("%s %s: %s", subjects[i].format, subjects[i].profile, found.first);
         assert_true(found.calls >= 30 && found.values > 10000);
     }
+}
+
+/* A fault of a fused kernel alone: the fused ways differ from the others, and every sequence of
+ * replays from the launched one. tests/gpu/device_check.sh shows that without a fault none does. */
+TEST(test_ways_and_replays_see_a_fault)
+{
+    const sb_make_options make = {.dir = "model", .preset = "T4", .replace = 1};
+    sb_model *model = test_model_open(test_checkpoint_with("test_gpu_step_graph", &make));
+    FILE *digests = tmpfile();
+    sb_knobs knobs;
+    sb_error err = {""};
+    step_ways ways;
+    step_replays replays;
+    sb_backend_emu_history(0);
+    assert_non_null(digests);
+    assert_int_equal(sb_knobs_profile(&knobs, "sm121", &err), SB_OK);
+    assert_true(sb_gpu_plant("fused_stage_row"));
+    if (step_ways_compare(sb_backend_emu(), model, &knobs, digests, &ways, &err) ||
+        step_replays_compare(sb_backend_emu(), model, &knobs, 2, &replays, &err))
+        fail_msg("%s", err.text);
+    sb_gpu_plant(NULL);
+    assert_int_equal(ways.ways, 9);
+    assert_int_equal(ways.differ, 4);
+    assert_string_equal(
+        ways.first,
+        "\"fused, launched, independent\" differs from \"op by op\" first in the prompt");
+    assert_true(replays.sequences == 1 && replays.differ == 1);
+    fclose(digests);
+    sb_gpu_forget(sb_backend_emu());
+    sb_model_close(model);
 }
