@@ -193,6 +193,9 @@ TEST_BIN := $(call binaries,$(ALONE_SRC) $(PROGRAM_SRC))
 FUZZ_BIN := $(call binaries,$(FUZZ_SRC))
 # the program on a runtime that only records launches
 LAUNCHES := $(if $(NVCC),$(BUILD)/tests/gpu/samebit_launches $(BUILD)/tests/gpu/device_ops_launches)
+# the program whose launches sleep around ready and wait
+JITTER := $(if $(NVCC),$(BUILD)/tests/gpu/device_ops_jitter)
+JITTER_OBJECTS := $(patsubst $(BUILD)/device/%,$(BUILD)/jitter/%,$(call device_objects,$(DEVICE_SRC)))
 BENCH_BIN := $(if $(BENCH_SRC),$(BUILD)/bench)
 FORMATTED := $(call sources,ref/*.h ref/*/*.[ch] ref/*/*/*.[ch] tools/*/*.[ch] tools/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
     $(foreach end,h cc cu cuh,gpu/*.$(end) gpu/*/*.$(end) gpu/*/*/*.$(end) tests/gpu/*.$(end)))
@@ -281,8 +284,15 @@ $(BUILD)/device/%.cuda.o: %.cc $(BUILD)/flags-device
 	$(make_device)
 $(BUILD)/device/%.cuda.o: %.cu $(BUILD)/flags-device
 	$(make_device)
-$(BUILD)/device/gpu/op/small.cuda.o: NVCC_FLAGS += $(addprefix -include ,$(DEVICE_SMALL))
-$(BUILD)/device/gpu/op/small.cuda.o: $(DEVICE_SMALL)
+# the same with launches that sleep around ready and wait, for tests/device/check.sh
+$(BUILD)/jitter/%.cuda.o: %.cc $(BUILD)/flags-device
+	$(make_device)
+$(BUILD)/jitter/%.cuda.o: %.cu $(BUILD)/flags-device
+	$(make_device)
+$(BUILD)/jitter/%: NVCC_FLAGS += -DSB_JITTER
+SMALL_OBJECTS := $(BUILD)/device/gpu/op/small.cuda.o $(BUILD)/jitter/gpu/op/small.cuda.o
+$(SMALL_OBJECTS): NVCC_FLAGS += $(addprefix -include ,$(DEVICE_SMALL))
+$(SMALL_OBJECTS): $(DEVICE_SMALL)
 
 # compiled as C++: nvcc's CUDA already defines some of its functions
 $(BUILD)/obj/tests/gpu/launches.o: tests/gpu/launches.cu $(BUILD)/flags-device
@@ -359,6 +369,9 @@ $(BUILD)/tests/gpu/samebit_launches: $(call objects,$(CLI_MAIN))
 $(BUILD)/tests/gpu/device_ops_launches: $(call objects,tests/gpu/device_ops.c)
 $(LAUNCHES): $(BUILD)/obj/tests/gpu/launches.o | $(HELP) $(TOOLS) $(GPU) $(LIB)
 	$(call link,$(HELP) $(TOOLS) $(GPU) $(LIB),$(LIBS))
+# its device objects come before those of the archive
+$(JITTER): $(call objects,tests/gpu/device_ops.c) $(JITTER_OBJECTS) | $(HELP) $(TOOLS) $(GPU) $(LIB)
+	$(call link,$(HELP) $(TOOLS) $(GPU) $(LIB),$(LIBS) $(NVCC_LIBS))
 $(BUILD)/bench: $(call objects,$(BENCH_SRC)) | $(TOOLS) $(LIB)
 	$(call link,$(TOOLS) $(LIB),$(LIBS) -lm)
 $(BUILD)/tests/arith_digest: $(call objects,$(DIGEST_SRC)) | $(LIB)
@@ -396,11 +409,11 @@ $(BUILD)/tests/fuzz/fuzz_command: LINK += $(addprefix -Wl$(comma)--wrap=,sb_pars
 $(BUILD)/tests/fuzz/fuzz_command: $(call objects,tests/fuzz/command_guard.c)
 $(filter $(call binaries,$(DEVICE_TEST_SRC)),$(TEST_BIN)): $(DEVICE_TEST_KERNELS)
 
--include $(addsuffix .d,$(PROGRAM) $(STATIC_PROGRAM) $(LAUNCHES) $(BUILD)/bench $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN))
+-include $(addsuffix .d,$(PROGRAM) $(STATIC_PROGRAM) $(LAUNCHES) $(JITTER) $(BUILD)/bench $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN))
 # a program without a list of its objects, such as one linked by an older Makefile, is linked again
-$(foreach program,$(PROGRAM) $(STATIC_PROGRAM) $(LAUNCHES) $(BENCH_BIN) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN),\
+$(foreach program,$(PROGRAM) $(STATIC_PROGRAM) $(LAUNCHES) $(JITTER) $(BENCH_BIN) $(SUITE_BIN) $(TEST_BIN) $(FUZZ_BIN),\
     $(if $(wildcard $(program).d),,$(eval $(program): FORCE)))
--include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(BUILD)/obj/tests/gpu/launches.o)
+-include $(patsubst %.o,%.d,$(call objects,$(ALL_SRC)) $(call device_objects,$(DEVICE_SRC)) $(DEVICE_TEST_KERNELS) $(JITTER_OBJECTS) $(BUILD)/obj/tests/gpu/launches.o)
 
 # --- installing ---------------------------------------------------------------------------------------
 # RUN=qemu-aarch64: the command that runs the program here, if it is built for another machine
@@ -500,7 +513,7 @@ asan: tests
 
 # the checks that need a device, in at most ten minutes; the bundle is the same for a machine without this
 # tree
-DEVICE_PROGRAMS := $(PROGRAM) $(BUILD)/tests/gpu/device_ops $(if $(NVCC),$(call binaries,$(DEVICE_TEST_SRC)))
+DEVICE_PROGRAMS := $(PROGRAM) $(BUILD)/tests/gpu/device_ops $(JITTER) $(if $(NVCC),$(call binaries,$(DEVICE_TEST_SRC)))
 .PHONY: check-gpu gpu-bundle
 check-gpu: $(DEVICE_PROGRAMS)
 	@BUILD=$(BUILD) bash tests/device/check.sh

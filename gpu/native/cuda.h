@@ -151,13 +151,27 @@ __device__ __forceinline__ void sb_fence_async()
 }
 
 /* --- dependent launches (Y-16) ---------------------------------------------------------------- */
+/* With SB_JITTER each warp sleeps for up to 4 us, another time in each call. So launches overlap in
+ * other ways, and a read or a write on the wrong side of a wait is more likely to change a bit. */
+__device__ __forceinline__ void sb_launch_jitter()
+{
+#ifdef SB_JITTER
+    uint32_t h = static_cast<uint32_t>(clock64()) ^ (blockIdx.x * 2654435761u) ^ (threadIdx.x >> 5);
+    h = (h ^ (h >> 15)) * 0x85ebca6bu;
+    __nanosleep(h >> 20);
+#endif
+}
 __device__ __forceinline__ void sb_launch_wait()
 {
+    sb_launch_jitter();
     asm volatile("griddepcontrol.wait;" ::: "memory");
+    sb_launch_jitter();
 }
 __device__ __forceinline__ void sb_launch_ready()
 {
+    sb_launch_jitter();
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    sb_launch_jitter();
 }
 
 /* --- launches --------------------------------------------------------------------------------- */

@@ -44,7 +44,8 @@ static const struct {
     {0x27a, "QMMA"},      {0x47a, "QMMA.SF"}, {0x47f, "OMMA"},
     {0x83b, "LDSM"},      {0xfae, "LDGSTS"},  {0x97e, "LDG256"},
     {0x9c8, "SETMAXREG"}, {LDG, "LDG"},       {ACQBULK, "ACQBULK"},
-    {0x82d, "PREEXIT"}, /* griddepcontrol.launch_dependents */
+    {0x82d, "PREEXIT"},   /* griddepcontrol.launch_dependents */
+    {0x35d, "NANOSLEEP"}, /* of a register */
 };
 
 typedef struct image {

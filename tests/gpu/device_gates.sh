@@ -195,6 +195,7 @@ for sm in $targets; do
         awk -v sm=$sm -v units="$units" "\$1 == sm && \$4 ~ units" | grep .'
 done
 check "a kernel does not wait for the launch before its own" dependent "$work/all"
+for sm in $targets; do check "a kernel sleeps" free "$work/all" $sm . NANOSLEEP; done
 check "the backend does not run" launched
 for how in graphs fused; do
     check "a step as graphs does not run: $how" graphs $how
@@ -216,8 +217,8 @@ mkdir -p "$work/plants"
 compile_as_built() { # compile_as_built NAME FLAG...: as the Makefile does
     $(head -n 1 "$BUILD/flags-device") "${@:2}" -x cu -c tests/gpu/plant_gates.cu -o "$work/plants/$1.o" > "$work/plants/$1.log" 2>&1
 }
-compile_as_built plain & compile_as_built contracted -fmad=true & wait
-for name in plain contracted; do check "the plants: tables" tables "$work/$name" "$work/plants/$name.o"; done
+compile_as_built plain & compile_as_built contracted -fmad=true & compile_as_built jitter -DSB_JITTER & wait
+for name in plain contracted jitter; do check "the plants: tables" tables "$work/$name" "$work/plants/$name.o"; done
 unseen() { ! "$@" > "$work/out"; }
 mkdir -p "$work/again" && cat "$work/all/kernels" "$work/all/kernels" > "$work/again/kernels"
 check "kernels compiled twice go unseen" unseen once "$work/again"
@@ -233,6 +234,8 @@ check "the name of this graph" grep -q 'graph 3 is never replayed' "$work/out"
 check "a kernel that waits for nothing goes unseen" unseen dependent "$work/plain"
 check "the name of one" grep -q 'plant_sb_linear_kernel for sm_90 has no ACQBULK' "$work/out"
 check "the name of one that waits" eval '! grep "plant_waits for" "$work/out"'
+for sm in $targets; do check "sm_$sm: no sleep in the jitter build" held "$work/jitter" $sm plant_waits NANOSLEEP; done
+check "a sleep in the build goes unseen" unseen free "$work/jitter" 121 . NANOSLEEP
 check "a layer without HMMA goes unseen" unseen bf16 "$work/plain"
 sed -i '/plant_room/!d' "$work/plain/kernels"
 echo 'plant_room 256 60416' > "$work/fits" && echo 'plant_room 256 60417' > "$work/large"

@@ -1,6 +1,6 @@
 /* plant_gates.cu - kernels with properties that device_gates.sh must detect. They are compiled like
  * the kernels of the backend, and some have similar names. */
-#include <stdint.h>
+#include "gpu/native/cuda.h"
 
 /* Has more values than fit into 32 registers. */
 extern "C" __global__ void __launch_bounds__(1024) plant_spill(const uint32_t *in, uint32_t *out)
@@ -43,11 +43,11 @@ extern "C" __global__ void plant_sb_linear_kernel(const uint32_t *in, uint32_t *
     out[threadIdx.x] = in[threadIdx.x] * 5;
 }
 
-/* The only one of these kernels that may be launched dependently. */
+/* The only one of these kernels that may be launched dependently. With SB_JITTER it sleeps. */
 extern "C" __global__ void plant_waits(uint32_t *out)
 {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    sb_launch_ready();
+    sb_launch_wait();
     out[threadIdx.x] = 1;
 }
 
