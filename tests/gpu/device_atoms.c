@@ -2,14 +2,17 @@
  * hostile fragments, and those of golden/atoms. Where two readings are open (H-13), the device must
  * have the bits of one of them throughout, and the program prints which.
  *
- *   device_atoms COUNT SECONDS [host|other|mixed|plant]   COUNT fragments of each atom, if SECONDS
- *                                                         suffice
+ *   device_atoms COUNT SECONDS [device|host|other|mixed|plant [FOLDER]]
  *
- * host: the interpreter of ref/formats/atoms.h instead of the device. other: the interpreter with
- * the second readings. mixed: the interpreter with both readings in turn, which must fail. plant:
- * the interpreter with the first readings and one wrong bit in each result, which must fail. Exit
- * status 0, 1, 2 for wrong use, 4 without a device, or if the time was over before the last
- * fragment. */
+ * COUNT fragments of each atom, if SECONDS suffice. In FOLDER a file for each atom that differs
+ * lists the fragments that differ: the number, from which the fragment is drawn, and the words that
+ * were computed, lane by lane; for the first hundred also the inputs and the words that are right.
+ *
+ * device: the default. host: the interpreter of ref/formats/atoms.h instead of the device. other:
+ * the interpreter with the second readings. mixed: the interpreter with both readings in turn,
+ * which must fail. plant: the interpreter with the first readings and one wrong bit in each result,
+ * which must fail. Exit status 0, 1, 2 for wrong use, 4 without a device, or if the time was over
+ * before the last fragment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,8 +155,57 @@ static const char *call(int which, uint32_t *in, uint32_t *out, size_t warps)
 typedef struct tally {
     uint64_t fragments, differ, from_other, decide; /* decide: elements that tell the two readings
                                                      * apart */
+    uint64_t listed, unlike;                        /* fragments that differ */
+    FILE *list;                                     /* NULL: none differed yet, or no list */
+    int golden; /* fragments of golden/atoms, with their numbers there */
     char first[200];
 } tally;
+
+/* --- evidence --------------------------------------------------------------------------------- */
+static const char *evidence; /* the folder, or NULL */
+enum { LISTED = 20000, WITH_INPUTS = 100 };
+
+static void list_words(FILE *to, const char *what, const uint32_t *words, unsigned count)
+{
+    fprintf(to, " %s", what);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(to, " %08x", (unsigned)words[i]);
+}
+
+static FILE *open_list(const char *name, int golden)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s %s.txt", evidence, golden ? "golden atom" : "atom", name);
+    for (char *at = path + strlen(evidence) + 1; *at; at++)
+        if (strchr(" ,<>/", *at))
+            *at = '-';
+    return fopen(path, "a");
+}
+
+static void list(int which, uint64_t fragment, const uint32_t *in, const uint32_t *got,
+                 const uint32_t *want, tally *t)
+{
+    if (!evidence || t->unlike++ >= LISTED)
+        return;
+    if (!t->list && !(t->list = open_list(atoms[which].name, t->golden)))
+        return;
+    fprintf(t->list, "fragment %llu", (unsigned long long)fragment);
+    if (t->listed++ < WITH_INPUTS) {
+        list_words(t->list, "in", in, LANE_IN);
+        list_words(t->list, "right", want, LANE_OUT);
+    }
+    list_words(t->list, "got", got, LANE_OUT);
+    fprintf(t->list, "\n");
+}
+
+static void close_list(const tally *t)
+{
+    if (!t->list)
+        return;
+    fprintf(t->list, "%llu fragments differ, %llu are listed\n", (unsigned long long)t->unlike,
+            (unsigned long long)t->listed);
+    fclose(t->list);
+}
 
 /* Compares one fragment. other: the second reading, or `want` if it is not known to differ. */
 static void hold(int which, uint64_t fragment, const uint32_t *in, const uint32_t *got,
@@ -173,6 +225,8 @@ static void hold(int which, uint64_t fragment, const uint32_t *in, const uint32_
                      (unsigned long long)fragment, i / DEVICE_OUT, i % DEVICE_OUT, (unsigned)got[i],
                      (unsigned)want[i]);
     }
+    if (memcmp(got, want, sizeof second) != 0)
+        list(which, fragment, in, got, want, t);
     t->fragments++;
 }
 
@@ -258,6 +312,7 @@ static int check(int which, uint64_t count, double seconds, const room *r)
     for (uint64_t at = 0; at < count && !wrong && now() - begin < seconds; at += BATCH) {
         wrong = batch(which, at, count - at < BATCH ? (size_t)(count - at) : BATCH, r, &t);
     }
+    close_list(&t);
     return said(atoms[which].name, atoms[which].open, wrong, &t, count);
 }
 
@@ -304,7 +359,7 @@ static int check_golden(int which, const char *file)
 {
     char path[64], name[128];
     json_t *document = NULL;
-    tally t = {0};
+    tally t = {.golden = 1};
     const char *wrong = NULL;
     sb_error err = {""};
     snprintf(path, sizeof path, "golden/atoms/%s.json", file);
@@ -316,6 +371,7 @@ static int check_golden(int which, const char *file)
         if (!golden_warp(which, json_array_get(warps, i), i, &t, &wrong))
             wrong = "the file is damaged";
     const int verdict = said(name, atoms[which].open, wrong, &t, 0);
+    close_list(&t);
     json_decref(document);
     return verdict;
 }
@@ -333,12 +389,14 @@ int main(int argc, char **argv)
                   {DEVICE_ATOM_nvfp4_portable, "nvfp4"},
                   {DEVICE_ATOM_nvfp4_portable_13, "nvfp4"}};
     enum { GOLDEN = sizeof golden / sizeof *golden };
-    const char *mode = argc == 4 ? argv[3] : "";
+    const char *mode = argc >= 4 ? argv[3] : "device";
     planted = strcmp(mode, "plant") == 0;
     readings = strcmp(mode, "other") == 0 ? SECOND : strcmp(mode, "mixed") == 0 ? MIXED : FIRST;
     instead = planted || readings || strcmp(mode, "host") == 0;
-    if (argc < 3 || argc > 4 || (argc == 4 && !instead)) {
-        fprintf(stderr, "usage: %s COUNT SECONDS [host|other|mixed|plant]\n", argv[0]);
+    evidence = argc == 5 ? argv[4] : NULL;
+    if (argc < 3 || argc > 5 || (!instead && strcmp(mode, "device") != 0)) {
+        fprintf(stderr, "usage: %s COUNT SECONDS [device|host|other|mixed|plant [FOLDER]]\n",
+                argv[0]);
         return 2;
     }
     if (!instead && !device_name()) {

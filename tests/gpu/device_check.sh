@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests the command for devices, tests/device/check.sh, without a device. Its programs compare the emulator,
 # the interpreter and the host instead of the device, and detect planted faults. Without a device, the command
-# says which claims are not shown.
+# says which claims are not shown. The whole command runs on a machine that is played (device_fake.sh), and with a
+# fault in each of its parts.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 export BUILD=${BUILD:-build}
@@ -28,6 +29,7 @@ all_of() { # how many passed; 0 unless all of them
     echo "${count:-0}"
 }
 says() { grep -q -- "$1" "$work/said"; }
+the_command() { bash tests/device/check.sh --engine emu --keep "$work/kept" "$@"; }
 
 "$BUILD/samebit" make "$work/T1" --preset T1 --recipe predictable > /dev/null || exit 2
 "$BUILD/samebit" make "$work/T4" --preset T4 > /dev/null || exit 2
@@ -44,6 +46,10 @@ check "and where is said" says 'differ: [a-z0-9_]*, layer .* on emu and .* on re
 check "layers that no checkpoint has, beside the reference" ends 0 "$ops" layers emu ref
 check "and they are compared" says ' 9 calls, [0-9]* values, 0 differ'
 check "layers of one backend alone" ends 2 "$ops" layers emu
+check "replays" ends 0 "$ops" replays emu sm121 "$work/T4" 2
+check "and their number" says ' 48 replays in 1 sequences, 0 with other '
+check "where the reference differs" ends 1 "$ops" twin emu ref sm121 "$work/T1" 1 0 "$work"
+check "and its arrays are kept" test -s "$work/out.emu.npy" -a -s "$work/out.ref.npy" -a -s "$work/out.before.npy"
 check "a program without a backend" ends 2 "$ops" twin emu none sm121 "$work/T1" 1 0
 check "a prompt of no token" ends 2 "$ops" twin emu emu sm121 "$work/T1" 0 0
 check "one repeat" ends 2 "$ops" repeats emu sm121 "$work/T1" 1
@@ -76,9 +82,14 @@ if [ -x "$programs/device_atoms" ] && [ -x "$programs/device_math" ]; then
     check "are no success either" says "^0 passed, 0 failed, $functions skipped$"
     check "nor hide a wrong bit" ends 1 "$programs/device_math" 61 0 plant
     check "no step" ends 2 "$programs/device_math" 0 20
-    check "a part of the command" ends 0 bash tests/device/check.sh --engine emu --small math
+    check "atoms, and what differs is kept" ends 1 "$programs/device_atoms" 12 30 plant "$work"
+    check "with its inputs" grep -qE '^fragment [0-9]+ in( [0-9a-f]{8}){384} right( [0-9a-f]{8}){128} got( [0-9a-f]{8}){128}$' \
+        "$work/atom-bf16.txt"
+    check "and how many differ" grep -q '^1 fragments differ, 1 are listed$' "$work/atom-bf16.txt"
+    check "and those of golden/atoms apart" test -s "$work/golden-atom-bf16.txt"
+    check "a part of the command" ends 0 the_command --small math
     check "counts" says "^$functions passed, 0 failed, 0 skipped$"
-    check "no time is no success" ends 4 bash tests/device/check.sh --engine emu --limit 0 math runs
+    check "no time is no success" ends 4 the_command --again --limit 0 math runs
     check "and every case is named" says '^SKIPPED run, T1 int4-fp8-hybrid sm121: not reached'
     check "and counted" test "$(grep -c '^SKIPPED ' "$work/said")" -gt 20
     check "and nothing else" says '^0 passed, 0 failed, [0-9]* skipped$'
@@ -86,24 +97,95 @@ else
     skipped=1
     echo "SKIPPED device programs: built without nvcc; that they see a wrong bit was not covered"
 fi
-check "a part with models" ends 0 bash tests/device/check.sh --engine emu --small runs
+check "a part with models" ends 0 the_command --small runs
 check "and its cases" says '^2 passed, 0 failed, 0 skipped$'
-check "a case that hangs" ends 1 bash tests/device/check.sh --engine emu --small --patience 0.01 runs
-check "is named" says '^\[  FAILED  \] run, T1 bf16 sm121: hangs: stopped after 0.01 s$'
-check "and has failed" says '^0 passed, 2 failed, 0 skipped$'
+check "digests as recorded" ends 0 the_command --small digests
+check "of each case" says '^\[       OK \] digests of ops, T1 bf16 sm121: [0-9]* ops, .*, as recorded$'
 if [ "${CHECK_ALL-}" = 1 ]; then # half a minute each
-    check "ops of two engines" ends 0 bash tests/device/check.sh --engine emu --small twin
+    check "every way of a step" ends 0 "$ops" ways emu sm121 "$work/T4"
+    check "and digests of all are said" says ' ways: 9 ways of 16 calls, 0 differ; digest [0-9a-f]\{32\}$'
+    check "all digests as recorded" ends 0 the_command digests
+    check "ops of two engines" ends 0 the_command --small twin
     check "and each case counts" says '^3 passed, 0 failed, 0 skipped$'
-    check "rows, drafts and repeats" ends 0 bash tests/device/check.sh --engine emu --small whole
+    check "rows, drafts and repeats" ends 0 the_command --small whole
     check "and says what it repeated" says '2 repeats, T1 bf16 sm121'
 fi
 check "no such part" ends 2 bash tests/device/check.sh everything
+
+# --- the whole command, on a machine that is played -------------------------------------------------------
+bundle=$work/bundle
+mkdir -p "$bundle/bin" "$bundle/tools" "$bundle/golden"
+cp tests/device/check.sh "$bundle/" && cp -r golden/device "$bundle/golden/"
+for name in bin/samebit bin/device_{ops,ops_jitter,atoms,math} tools/{compute-sanitizer,ncu,nvidia-smi}; do
+    cp tests/gpu/device_fake.sh "$bundle/$name"
+done
+# played FAULT WORD...: the command there, with a fault or none
+played() { FAKE_FAULT=$1 FAKE_CALLS=$work/calls FAKE_DIGESTS=$PWD/golden/device PATH=$bundle/tools:$PATH \
+    bash "$bundle/check.sh" --patience 60 "${@:2}"; }
+called() { grep -c "^$1" "$work/calls"; }
+check "the whole command" ends 0 played '' --small
+check "has no failure" says '^[1-9][0-9]* passed, 0 failed, 0 skipped$'
+check "its parts in order" test "$(sed -n 's/^--- \([a-z]*\): [a-z].*/\1/p' "$work/said" | xargs)" = \
+    "$(sed -n "s/^all='\(.*\)'$/\1/p" tests/device/check.sh)"
+check "and says what the device was" says \
+    '^the device: 2400 to 2400 MHz, at most 60 W and 71 degrees, slowed down in 0 of '
+total=$(sed -n '$s/ passed.*//p' "$work/said") && : > "$work/calls"
+check "a second call" ends 0 played '' --small
+check "knows what the first has found" says "^$total passed, 0 failed, 0 skipped$"
+check "and repeats nothing" test "$(called device_atoms) $(called ncu)" = "0 0"
+check "unless it is told to" ends 0 played '' --again --small atoms
+check "and then does" test "$(called device_atoms)" = 1
+check "no time at first" ends 4 played '' --again --small --limit 0
+check "and then enough" ends 0 played '' --small
+check "for the same" says "^$total passed, 0 failed, 0 skipped$"
+# finds FAULT PART WORDS [OPTION...]: the part fails by this fault, and says WORDS
+finds() {
+    check "$1: status" ends 1 played "$1" --again --small "${@:4}" "$2"
+    check "$1: what is said" says "$3"
+    check "$1: counted" says '^[0-9]* passed, [1-9][0-9]* failed, [0-9]* skipped$'
+}
+finds 'hang:device_ops told' preflight \
+    '^\[  FAILED  \] every kind of kernel once, T1 bf16 sm121: hangs: stopped after 4 s' --patience 4
+check "the last word of a case that hangs" says '^    begins: device_ops told gpu sm121 '
+finds atom:nvfp4 atoms '^\[  FAILED  \] atom nvfp4: 9 fragments, 1 elements differ'
+finds 'fail:bench decode' rates '^\[  FAILED  \] rates of the card: status 1$'
+finds 'fail:device_ops ways' steps '^\[  FAILED  \] every way of a step, T1 bf16 sm121: status 1$'
+finds 'fail:device_ops_jitter replays' replays '^\[  FAILED  \] replays with jitter, T1 bf16 sm121: status 1$'
+check "and without jitter all is well" says '^\[       OK \] 2 replays, T1 bf16 sm121: '
+finds 'fail:--preset 35b-a3b' bench '^\[  FAILED  \] a decode step, 35b-a3b: status 1$'
+finds digest digests '^\[  FAILED  \] digests of ops, T1 bf16 sm121: status 1$'
+check "the op is named" says '^    recorded: .*linear_attn'
+check "with both digests" says '^    computed: .* 01234567$'
+finds race sanitizer \
+    '^\[  FAILED  \] racecheck of a fused step and its graphs, T1 bf16 sm121: status 9$'
+check "and memcheck is well" says '^\[       OK \] memcheck of a fused step and its graphs, T1 bf16 sm121: '
+finds fail:device_math math '^\[  FAILED  \] functions: status 1$'
+finds fail:ncu ncu '^\[  FAILED  \] ncu of sb_linear_kernel: status 1$'
+finds 'fail:twin emu gpu' twin '^\[  FAILED  \] twin, T1 bf16 sm121, prompt 4: status 1$'
+finds 'fail:samebit diff' diff '^\[  FAILED  \] diff, T1 bf16 sm121: status 1$'
+finds 'fail:--backend gpu' runs '^\[  FAILED  \] run, T1 bf16 sm121: status 1$'
+finds 'fail:device_ops widths' whole '^\[  FAILED  \] 1 to 9 rows, T1 bf16 sm121: status 1$'
+# an atom that differs: the emulator says nothing about its profiles any more, and the device is compared with itself
+check "an atom differs" ends 1 played atom:nvfp4 --again --small atoms digests twin
+check "of the profile with the atom" says \
+    '^\[       OK \] digests of ops, T1 nvfp4-ct sm121-w4a4, of the device beside itself'
+check "and its ops" says \
+    '^\[       OK \] twin, T1 nvfp4-ct sm121-w4a4, prompt 4, of the device beside itself'
+check "not of another" says '^\[       OK \] digests of ops, T1 bf16 sm121: .* as recorded$'
+# after a hang the device may not answer; then the rest is not tried
+check "a device that hangs for good" ends 1 played 'hang:device_ops told' --again --small --patience 4 preflight digests
+check "is not asked again" says \
+    '^SKIPPED digests of ops, T1 bf16 sm121: the device does not answer any more, since every kind'
+check "a device that only hangs once" ends 1 played 'hang:device_ops ways' --again --small --patience 4 steps digests
+check "is asked again" says '^\[       OK \] digests of ops, T1 bf16 sm121: '
+check "heat" ends 0 played heat --again --small atoms
+check "is said" says 'slowed down in [1-9][0-9]* of [1-9][0-9]* seconds$'
 "$ops" widths gpu sm121 "$work/T1" > /dev/null 2>&1
 if [ $? = 4 ]; then
-    check "without a device" ends 4 bash tests/device/check.sh
+    check "without a device" ends 4 bash tests/device/check.sh --keep "$work/kept"
     check "says so" says '^there is no device: '
     check "names what has not been shown" says '^SKIPPED sanitizer: that compute-sanitizer finds'
-    check "all of it" says '^0 passed, 0 failed, 7 skipped$'
+    check "all of it" says '^0 passed, 0 failed, 14 skipped$'
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -48,7 +48,8 @@ TEST(test_bits)
 }
 
 /* A fault of a fused kernel alone: the fused ways differ from the others, and every sequence of
- * replays from the launched one. tests/gpu/device_check.sh shows that without a fault none does. */
+ * replays from the launched one. The five ways without fused kernels agree.
+ * tests/gpu/device_check.sh shows that without a fault all do. */
 TEST(test_ways_and_replays_see_a_fault)
 {
     const sb_make_options make = {.dir = "model", .preset = "T4", .replace = 1};

