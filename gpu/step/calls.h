@@ -34,7 +34,7 @@ struct sb_gpu_step_calls {
 };
 
 /* The first member of the step type of each set. */
-struct sb_gpu_step {
+struct sb_resident_sequence {
     const sb_gpu_step_calls *calls;
 };
 

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-typedef struct sb_gpu_step sb_gpu_step;
+typedef sb_resident_sequence sb_gpu_step;
 
 enum { SB_STEP_SLOTS = 9 }; /* the most rows of a verify */
 
