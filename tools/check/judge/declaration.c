@@ -34,7 +34,7 @@ static verdict targeted(const sb_check *check, const sb_unit *unit)
                      "weights"};
 }
 
-/* V-9: "FP8 blocks beside a declaration of integers are an INFO", "an INT8 head is a WARN" */
+/* V-9: "FP8 blocks beside a declaration of integers are an INFO" */
 static verdict ignored(const sb_check *check, const sb_unit *unit)
 {
     sb_dialect dialect =
@@ -44,11 +44,6 @@ static verdict ignored(const sb_check *check, const sb_unit *unit)
         return (verdict){
             SB_LEVEL_info, "FP8 beside declared integers",
             "only engines that look for weight_scale_inv read both; other engines drop the scales"};
-    if (unit->found.container == SB_CONTAINER_int8_channel && strcmp(unit->kind, "lm_head") == 0 &&
-        (dialect == SB_DIALECT_auto_round || dialect == SB_DIALECT_gptq))
-        return (verdict){SB_LEVEL_warn, "INT8 head beside declared integers",
-                         "engines that do not look for lm_head.weight_scale read the codes as "
-                         "numbers"};
     return (verdict){SB_LEVEL_error, "quantized, but not declared",
                      "engines read the codes as floats, or fail to load"};
 }
