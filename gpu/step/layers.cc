@@ -46,7 +46,7 @@ void sb_step_call::matrices(const sb_step_matrix *all, size_t count)
 void sb_step_call::norm(const char *name, const sb_matrix &weight, const float *in, size_t n,
                         size_t width, float *out)
 {
-    const sb_rmsnorm_args args = {in, &weight, config->eps_f32, n, width, out};
+    const sb_rmsnorm_args args = {in, &weight, config->eps_f32, n, width, out, config->plain_norms};
     SB_STEP(*this, name, sb_gpu_rmsnorm(gpu, knobs, &args));
 }
 

@@ -422,6 +422,9 @@ static sb_status refusal(const sb_model *model, const sb_knobs *knobs, const sb_
                        o->slots, o->rows, o->positions);
     if (o->mtp && !sb_model_has_mtp(model))
         return sb_fail(err, SB_ERR_USAGE, "the checkpoint has no MTP head");
+    if (model->config.plain_norms)
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "a step has no kernels for models of %s",
+                       sb_family_name(model->config.family));
     return SB_OK;
 }
 

@@ -40,21 +40,25 @@ static void plain_row(void *ctx, size_t t, size_t worker)
     const float *x = a->in + t * a->n;
     float *y = a->out + t * a->n, r = inverse_rms(x, a->n, a->eps);
     (void)worker;
-    for (size_t i = 0; i < a->n; i++) {
-        float normalised = x[i] * r;
-        y[i] = normalised * j->weight[i];
-    }
+    for (size_t i = 0; i < a->n; i++)
+        y[i] = x[i] * r;
+    /* K-54: "act rounds RN(x_i r) of a plain norm (R-3) to the activation type" */
+    if (a->plain && SB_IS(j->knobs, plain_norm, act))
+        sb_act_many(j->knobs, y, a->n, y);
+    for (size_t i = 0; i < a->n; i++)
+        y[i] = y[i] * j->weight[i];
     sb_act_many(j->knobs, y, a->n, y);
 }
 
-/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
+/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )", "The plain norms of M-11 have y_i = R( RN(
+ * RN(x_i r) w_i ) )" */
 sb_status sb_rmsnorm_fast(const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
     float *weight = sb_alloc(a->n, sizeof *weight);
     if (!weight)
         return SB_ERR_MEMORY;
     sb_param_row(knobs, a->weight, 0, weight);
-    for (size_t i = 0; i < a->n; i++)
+    for (size_t i = 0; i < a->n && !a->plain; i++)
         weight[i] = one_plus(knobs, weight[i]);
     plain j = {knobs, a, weight};
     const double values = (double)a->rows * (double)a->n;

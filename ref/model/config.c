@@ -102,6 +102,10 @@ static sb_status read_mtp(const sb_config_source *s, sb_config *out, sb_error *e
     sb_status status = sb_json_u64_or(&s->text, key, out->family == SB_QWEN3_NEXT, &layers, err);
     if (status != SB_OK)
         return status;
+    if (layers > 0 && sb_family_is_qwen3(out->family))
+        return sb_json_fail(&s->text, key, SB_ERR_UNSUPPORTED, err,
+                            "is %" PRIu64 ", which is not read: no release of %s has an MTP head",
+                            layers, sb_family_name(out->family));
     if (layers > 1)
         return sb_json_fail(&s->text, key, SB_ERR_UNSUPPORTED, err,
                             "is %" PRIu64 ", which is not read: no release has more than 1",
@@ -115,7 +119,7 @@ static sb_status read_all(const sb_config_source *s, sb_config *out, sb_error *e
 {
     sb_status status = sb_config_read_family(s, out, err);
     if (status == SB_OK)
-        status = sb_config_refuse(s, err);
+        status = sb_config_refuse(s, out->family, err);
     if (status == SB_OK)
         status = sb_config_read_counts(s, out, err);
     if (status == SB_OK)

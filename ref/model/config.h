@@ -28,7 +28,9 @@ enum {
 typedef enum sb_family {
     SB_QWEN3_5_MOE, /* Qwen3.5 and 3.6 mixture of experts */
     SB_QWEN3_5,     /* the dense models of Qwen3.5 and 3.6 */
-    SB_QWEN3_NEXT   /* interleaved in_proj_qkvz and in_proj_ba, flat config */
+    SB_QWEN3_NEXT,  /* interleaved in_proj_qkvz and in_proj_ba, flat config */
+    SB_QWEN3_MOE,   /* Qwen3 mixture of experts: attention in every layer, no shared expert */
+    SB_QWEN3        /* the dense models of Qwen3 */
 } sb_family;
 
 typedef struct sb_config {
@@ -51,8 +53,10 @@ typedef struct sb_config {
     uint32_t mrope_section[3]; /* usually sums to rotary_dim / 2 if has_mrope; else 0 0 0 */
     uint8_t has_mrope;
     uint8_t attention_bias;   /* always 0: refused otherwise */
-    uint8_t attn_output_gate; /* always 1: refused otherwise */
+    uint8_t attn_output_gate; /* 1; 0 in qwen3_moe and qwen3; other values are refused */
+    uint8_t plain_norms;      /* 1 in qwen3_moe and qwen3: a norm multiplies by w, not by 1 + w */
 
+    /* linear attention; all 0 in qwen3_moe and qwen3 */
     uint32_t conv_kernel;     /* kw */
     uint32_t lin_k_heads;     /* nK */
     uint32_t lin_v_heads;     /* nV, a multiple of nK */
@@ -60,12 +64,13 @@ typedef struct sb_config {
     uint32_t lin_v_dim;       /* dv */
     char output_gate_type[8]; /* always "silu": "swish" means the same, other types are refused */
 
-    uint32_t experts;             /* E; 0 in a dense model */
-    uint32_t experts_per_token;   /* k, 1 .. E; 0 in a dense model */
-    uint32_t moe_intermediate;    /* I; 0 in a dense model */
-    uint32_t shared_intermediate; /* Is; 0 in a dense model */
-    uint32_t intermediate;        /* F; 0 in a mixture of experts */
-    uint8_t norm_topk_prob;       /* 0 only if a Qwen3-Next file says so */
+    uint32_t experts;                      /* E; 0 in a dense model */
+    uint32_t experts_per_token;            /* k, 1 .. E; 0 in a dense model */
+    uint32_t moe_intermediate;             /* I; 0 in a dense model */
+    uint32_t shared_intermediate;          /* Is; 0 if there is no shared expert */
+    uint32_t intermediate;                 /* F; 0 if no layer has a dense MLP */
+    uint8_t norm_topk_prob;                /* 0 only if a Qwen3-Next or qwen3_moe file says so */
+    uint8_t layer_is_dense[SB_MAX_LAYERS]; /* 1: this layer of a qwen3_moe model has a dense MLP */
 
     uint8_t tie_embeddings;
     uint8_t mtp_declared; /* the file has mtp_num_hidden_layers */
@@ -94,6 +99,12 @@ sb_status sb_config_parse(const char *text, size_t n, const char *name, sb_confi
 
 const char *sb_family_name(sb_family family); /* the model_type: "qwen3_5_moe" */
 
+/* True for qwen3_moe and qwen3: full attention without a gate in every layer, plain norms. */
+static inline int sb_family_is_qwen3(sb_family family)
+{
+    return family == SB_QWEN3_MOE || family == SB_QWEN3;
+}
+
 /* The widths that are products of two fields: Kd = nK dk, Vd = nV dv, C = 2 Kd + Vd, nQ hd, nKV
  * hd. */
 static inline uint32_t sb_config_key_width(const sb_config *c)
@@ -109,6 +120,18 @@ static inline uint32_t sb_config_value_width(const sb_config *c)
 static inline uint32_t sb_config_conv_channels(const sb_config *c)
 {
     return 2 * sb_config_key_width(c) + sb_config_value_width(c);
+}
+
+/* The experts of a layer: E, or 0 if it has a dense MLP. Layer L is that of the MTP head. */
+static inline uint32_t sb_config_layer_experts(const sb_config *c, uint32_t layer)
+{
+    return layer < c->layers && c->layer_is_dense[layer] ? 0 : c->experts;
+}
+
+/* The rows of q_proj for each query head: hd, and hd more for a gate. */
+static inline uint32_t sb_config_query_rows(const sb_config *c)
+{
+    return c->head_dim * (c->attn_output_gate ? 2u : 1u);
 }
 
 static inline uint32_t sb_config_query_width(const sb_config *c)

@@ -10,11 +10,16 @@ static const struct {
     const char *name;
     sb_family family;
     const char *architecture; /* prefix of the family's class names */
+    int flat;                 /* the family has no text_config */
 } families[] = {
-    {"qwen3_5_moe", SB_QWEN3_5_MOE, "Qwen3_5Moe"},
-    {"qwen3_5", SB_QWEN3_5, "Qwen3_5"},
-    {"qwen3_next", SB_QWEN3_NEXT, "Qwen3Next"},
+    {"qwen3_5_moe", SB_QWEN3_5_MOE, "Qwen3_5Moe", 0},
+    {"qwen3_5", SB_QWEN3_5, "Qwen3_5", 0},
+    {"qwen3_next", SB_QWEN3_NEXT, "Qwen3Next", 1},
+    {"qwen3_moe", SB_QWEN3_MOE, "Qwen3Moe", 1},
+    {"qwen3", SB_QWEN3, "Qwen3", 1},
 };
+
+enum { FAMILIES = sizeof families / sizeof *families };
 
 const char *sb_family_name(sb_family family)
 {
@@ -24,7 +29,8 @@ const char *sb_family_name(sb_family family)
 /* M-3: "A model that is not of this family is refused by name" */
 static sb_status refuse_type(const sb_json_object *at, const char *type, sb_error *err)
 {
-    const char *why = "this version computes qwen3_5_moe, qwen3_5 and qwen3_next only";
+    const char *why = "this version computes qwen3_5_moe, qwen3_5, qwen3_next, qwen3_moe "
+                      "and qwen3 only";
     if (strncmp(type, "qwen4_exp", 9) == 0)
         why = "its hyper-connections, n-gram embeddings and indexer belong to another architecture";
     return sb_json_fail(at, "model_type", SB_ERR_UNSUPPORTED, err,
@@ -51,7 +57,8 @@ static sb_status read_architecture(const sb_config_source *s, sb_config *out, sb
     const char *begin = families[out->family].architecture;
     const char *kind = name + strlen(begin);
     int ours = strncmp(name, begin, strlen(begin)) == 0 && strlen(name) < sizeof out->architecture;
-    int wrong_kind = !ours || (out->family == SB_QWEN3_5 && strncmp(kind, "Moe", 3) == 0);
+    int wrong_kind = !ours || (out->family == SB_QWEN3_5 && strncmp(kind, "Moe", 3) == 0) ||
+                     (out->family == SB_QWEN3 && strncmp(kind, "For", 3) != 0);
     if (wrong_kind || !(strstr(kind, "ForCausalLM") || strstr(kind, "ForConditionalGeneration")))
         return sb_json_fail(&s->root, "architectures", SB_ERR_UNSUPPORTED, err,
                             "is \"%s\", which is not read: model_type %s expects "
@@ -71,9 +78,10 @@ sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_er
     if (status != SB_OK)
         return status;
     size_t i = 0;
-    while (i < 3 && !is_type(type, families[i].name, 0) && !is_type(type, families[i].name, 1))
+    while (i < FAMILIES && !is_type(type, families[i].name, 0) &&
+           !is_type(type, families[i].name, 1))
         i++;
-    if (i == 3 || (i == SB_QWEN3_NEXT && (s->nested || is_type(type, families[i].name, 1))))
+    if (i == FAMILIES || (families[i].flat && (s->nested || is_type(type, families[i].name, 1))))
         return refuse_type(&s->root, type, err);
     if (s->nested && is_type(type, families[i].name, 1))
         return sb_json_fail(
@@ -88,23 +96,32 @@ sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_er
 
 /* Refuses switches that would change the mathematics. A switch that is absent, null or has its
  * `harmless` value changes nothing. */
-static sb_status refuse_switches(const sb_config_source *s, sb_error *err)
+static sb_status refuse_switches(const sb_config_source *s, sb_family family, sb_error *err)
 {
+    enum { BOTH = -1, HYBRID, QWEN3 };
     static const struct {
         const char *key;
+        int of;
         json_type harmless;
         const char *why;
     } switches[] = {
-        {"attention_bias", JSON_FALSE, "no release has biases in its attention"},
-        {"qkv_bias", JSON_FALSE, "no release has biases in its attention"},
-        {"attn_output_gate", JSON_TRUE, "every release gates, and engines do not agree on false"},
-        {"layer_scale", JSON_FALSE, "no release scales the outputs of its layers"},
-        {"mtp_use_dedicated_embeddings", JSON_FALSE,
+        {"attention_bias", BOTH, JSON_FALSE, "no release has biases in its attention"},
+        {"qkv_bias", BOTH, JSON_FALSE, "no release has biases in its attention"},
+        {"attn_output_gate", HYBRID, JSON_TRUE,
+         "every release gates, and engines do not agree on false"},
+        {"attn_output_gate", QWEN3, JSON_FALSE, "no release of Qwen3 gates its attention"},
+        {"layer_scale", BOTH, JSON_FALSE, "no release scales the outputs of its layers"},
+        {"mtp_use_dedicated_embeddings", BOTH, JSON_FALSE,
          "no release has separate embeddings for the MTP head"},
+        {"use_qk_norm", QWEN3, JSON_TRUE, "every release normalises queries and keys"},
+        {"use_sliding_window", QWEN3, JSON_FALSE, "sliding windows are not computed"},
+        {"dual_chunk_attention_config", QWEN3, JSON_NULL, "it is another form of attention"},
     };
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
         json_t *value = sb_json_get(&s->text, switches[i].key);
         sb_json_text found;
+        if (switches[i].of != BOTH && (switches[i].of == QWEN3) != sb_family_is_qwen3(family))
+            continue;
         if (value && json_typeof(value) != switches[i].harmless)
             return sb_json_fail(&s->text, switches[i].key, SB_ERR_UNSUPPORTED, err,
                                 "is %s, which is not read: %s", sb_json_found(value, &found),
@@ -126,9 +143,9 @@ static sb_status refuse_activation(const sb_config_source *s, const char *key, i
                         sb_json_found(value, &found));
 }
 
-sb_status sb_config_refuse(const sb_config_source *s, sb_error *err)
+sb_status sb_config_refuse(const sb_config_source *s, sb_family family, sb_error *err)
 {
-    sb_status status = refuse_switches(s, err);
+    sb_status status = refuse_switches(s, family, err);
     if (status == SB_OK)
         status = refuse_activation(s, "hidden_act", 0, err);
     if (status == SB_OK)

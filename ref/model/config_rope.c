@@ -118,7 +118,11 @@ sb_status sb_config_read_rope(const sb_config_source *s, sb_config *out, sb_erro
                             "is %.17g%s, expected above 1 and up to 1e15", out->rope_theta,
                             out->rope_theta == 0 ? " (absent)" : "");
     if (factor == 0)
-        factor = 0.25;
+        factor = sb_family_is_qwen3(out->family) ? 1 : 0.25;
+    if (sb_family_is_qwen3(out->family) && factor != 1)
+        return sb_json_fail(&s->text, "partial_rotary_factor", SB_ERR_UNSUPPORTED, err,
+                            "is %.17g, which is not read: every release of %s rotates whole heads",
+                            factor, sb_family_name(out->family));
     double rotary = factor <= 1 ? out->head_dim * factor : 0;
     out->rotary_dim = (uint32_t)rotary;
     /* sb_root_power is proven for at most 256 frequencies */

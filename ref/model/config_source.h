@@ -15,7 +15,7 @@ typedef struct sb_config_source {
 
 /* These functions are called in this order, and each fills its part of *out. */
 sb_status sb_config_read_family(const sb_config_source *s, sb_config *out, sb_error *err);
-sb_status sb_config_refuse(const sb_config_source *s, sb_error *err);
+sb_status sb_config_refuse(const sb_config_source *s, sb_family family, sb_error *err);
 sb_status sb_config_read_counts(const sb_config_source *s, sb_config *out, sb_error *err);
 sb_status sb_config_read_rope(const sb_config_source *s, sb_config *out, sb_error *err);
 sb_status sb_config_read_layers(const sb_config_source *s, sb_config *out, sb_error *err);

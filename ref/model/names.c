@@ -35,6 +35,7 @@ typedef enum scope {
     SCOPE_gdn_next,
     SCOPE_attn,
     SCOPE_moe,
+    SCOPE_shared,
     SCOPE_fused,
     SCOPE_expert,
     SCOPE_dense,
@@ -82,7 +83,7 @@ static uint64_t dim_value(const sb_config *c, dim d)
     case DIM_BA:
         return 2 * (uint64_t)c->lin_v_heads;
     case DIM_QG:
-        return 2 * (uint64_t)sb_config_query_width(c);
+        return (uint64_t)c->heads * sb_config_query_rows(c);
     case DIM_Qd:
         return sb_config_query_width(c);
     case DIM_KVd:
@@ -141,12 +142,15 @@ static sb_status visit_scope(const walk *w, scope s, const char *prefix, uint32_
 
 static sb_status visit_mlp(const walk *w, const char *prefix, uint32_t layer, int fused)
 {
-    if (w->config->experts == 0)
+    const uint32_t experts = sb_config_layer_experts(w->config, layer);
+    if (experts == 0)
         return visit_scope(w, SCOPE_dense, prefix, layer, SB_NO_EXPERT);
     sb_status status = visit_scope(w, SCOPE_moe, prefix, layer, SB_NO_EXPERT);
-    if (status || fused)
-        return status ? status : visit_scope(w, SCOPE_fused, prefix, layer, SB_NO_EXPERT);
-    for (uint32_t e = 0; e < w->config->experts && !status; e++) {
+    if (!status && w->config->shared_intermediate)
+        status = visit_scope(w, SCOPE_shared, prefix, layer, SB_NO_EXPERT);
+    if (!status && fused)
+        status = visit_scope(w, SCOPE_fused, prefix, layer, SB_NO_EXPERT);
+    for (uint32_t e = 0; e < experts && !fused && !status; e++) {
         char name[SB_NAME_MAX];
         snprintf(name, sizeof name, "%smlp.experts.%u.", prefix, (unsigned)e);
         status = visit_scope(w, SCOPE_expert, name, layer, e);

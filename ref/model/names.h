@@ -23,7 +23,7 @@ typedef enum sb_role {
 /* The storage choices of a checkpoint that are not in its configuration. */
 typedef struct sb_storage {
     const char *prefix;    /* "model.", "model.language_model.", "language_model.model." */
-    int fused_experts;     /* 1: experts of the trunk are 3-D tensors; 0: one tensor per expert */
+    int fused_experts;     /* 1: the first experts of the trunk are 3-D tensors; 0: one for each */
     int fused_mtp_experts; /* the same for experts of the MTP layers */
     int has_mtp;           /* mtp.* tensors exist */
 } sb_storage;

@@ -59,7 +59,6 @@ static sb_status find_storage(const sb_checkpoint *checkpoint, sb_storage *s, sb
                        "%s: no embedding: none of model.language_model.embed_tokens.weight, "
                        "model.embed_tokens.weight, language_model.model.embed_tokens.weight",
                        SB_SHOW(sb_checkpoint_path(checkpoint)));
-    s->fused_experts = begins(checkpoint, s->prefix, "layers.0.mlp.experts.gate_up_proj");
     s->fused_mtp_experts = begins(checkpoint, "mtp.layers.0.", "mlp.experts.gate_up_proj");
     s->has_mtp = begins(checkpoint, "mtp.", "");
     return SB_OK;
@@ -370,11 +369,15 @@ static sb_status find_fused(const sb_checkpoint *checkpoint, const sb_config *c,
     w->fused_of = sb_alloc(w->layer_count, 1);
     if (!w->fused_of)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory while binding tensors");
-    for (uint32_t i = 0; c->experts && i < w->layer_count; i++) {
+    for (uint32_t i = 0, seen = 0; i < w->layer_count; i++) {
         int mtp = i >= c->layers;
+        if (!sb_config_layer_experts(c, i))
+            continue;
         snprintf(layer, sizeof layer, "%slayers.%u.", mtp ? "mtp." : w->storage.prefix,
                  (unsigned)(mtp ? i - c->layers : i));
         w->fused_of[i] = (unsigned char)begins(checkpoint, layer, stack);
+        if (!mtp && !seen++)
+            w->storage.fused_experts = w->fused_of[i];
     }
     return SB_OK;
 }
@@ -384,7 +387,9 @@ static sb_status allocate(const sb_config *c, sb_weights *w, sb_error *err)
     w->layer_count = c->layers + (w->storage.has_mtp ? c->mtp_layers : 0);
     w->layers = sb_alloc(w->layer_count, sizeof *w->layers);
     int enough = w->layers != NULL;
-    for (uint32_t i = 0; enough && c->experts && i < w->layer_count; i++) {
+    for (uint32_t i = 0; enough && i < w->layer_count; i++) {
+        if (!sb_config_layer_experts(c, i))
+            continue;
         w->layers[i].experts = sb_alloc(c->experts, sizeof(sb_expert));
         enough = w->layers[i].experts != NULL;
     }

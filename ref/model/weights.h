@@ -26,7 +26,7 @@ typedef struct sb_expert {
  * projections of Qwen3-Next the roles of Qwen3.5. */
 typedef struct sb_layer {
     sb_matrix w[SB_ROLE_COUNT];
-    sb_expert *experts;     /* (E), NULL in a dense model */
+    sb_expert *experts;     /* (E), NULL in a layer with a dense MLP */
     float k_scale, v_scale; /* multipliers of an FP8 KV cache; 0: not in the file */
     unsigned char *taps;    /* of a quantized conv1d, which w[SB_ROLE_conv1d] points to; or NULL */
 } sb_layer;

@@ -15,19 +15,29 @@ static float inverse_rms(const float *x, size_t n, float eps)
     return sb_rsqrt(mean + eps);
 }
 
-/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) ), with the 1 + of the zero-centred norms. K-49
- * rounds 1 + w." */
+/* R-3: "RN(1 + w_i)", "K-49 rounds 1 + w"; or w_i of a plain norm */
+static float factor_of(const sb_knobs *knobs, const sb_rmsnorm_args *a, size_t i)
+{
+    float w = sb_param_at(knobs, a->weight, 0, i);
+    if (a->plain)
+        return w;
+    float factor = 1.0f + w;
+    return SB_IS(knobs, norm_weight, act) ? sb_act(knobs, factor) : factor;
+}
+
+/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) ), with the 1 + of the zero-centred norms"; "The
+ * plain norms of M-11 have y_i = R( RN( RN(x_i r) w_i ) ), and K-54 rounds their RN(x_i r)." */
 sb_status sb_rmsnorm_ref(const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
     for (size_t t = 0; t < a->rows; t++) {
         const float *x = a->in + t * a->n;
         float r = inverse_rms(x, a->n, a->eps);
         for (size_t i = 0; i < a->n; i++) {
-            float factor = 1.0f + sb_param_at(knobs, a->weight, 0, i);
-            if (SB_IS(knobs, norm_weight, act))
-                factor = sb_act(knobs, factor);
             float normalised = x[i] * r;
-            a->out[t * a->n + i] = sb_act(knobs, normalised * factor);
+            /* K-54: "act rounds RN(x_i r) of a plain norm (R-3) to the activation type" */
+            if (a->plain && SB_IS(knobs, plain_norm, act))
+                normalised = sb_act(knobs, normalised);
+            a->out[t * a->n + i] = sb_act(knobs, normalised * factor_of(knobs, a, i));
         }
     }
     return SB_OK;

@@ -46,10 +46,11 @@ typedef struct sb_linear_args {
 
 typedef struct sb_rmsnorm_args {
     const float *in;         /* (rows, n) */
-    const sb_matrix *weight; /* (1, n), zero-centred: the factor is 1 + w */
+    const sb_matrix *weight; /* (1, n) */
     float eps;
     size_t rows, n;
     float *out; /* (rows, n) */
+    int plain;  /* 0: zero-centred, the factor is 1 + w; 1: the factor is w */
 } sb_rmsnorm_args;
 
 typedef struct sb_conv_args {
@@ -157,7 +158,7 @@ typedef struct sb_moe_combine_args {
     const float *expert_out; /* (k, H) outputs of the kept experts of one row */
     const float *weights;    /* (k) */
     const uint32_t *ids;     /* (k) the experts; moe_sum=eager adds in the order of ids */
-    const float *shared_out; /* (H) */
+    const float *shared_out; /* (H); zeros in a model without a shared expert */
     float shared_logit;
     size_t kept, n; /* k, H */
     float *out;     /* (H) */

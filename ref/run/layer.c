@@ -29,7 +29,8 @@ static void rmsnorm(sb_call *call, const char *tap, const sb_matrix *weight, con
                     size_t heads, size_t n, float *out)
 {
     SB_RUN(call, rmsnorm, SB_MADE({tap, out, heads * n}), .in = in, .weight = weight,
-           .eps = call->model->config.eps_f32, .rows = call->rows * heads, .n = n, .out = out);
+           .eps = call->model->config.eps_f32, .rows = call->rows * heads, .n = n, .out = out,
+           .plain = call->model->config.plain_norms);
 }
 
 /* --- linear attention: y to out --------------------------------------------------------------- */
@@ -119,14 +120,16 @@ static void full_attention(sb_call *call, const sb_layer *layer)
     sb_layer_state *state = &call->state->layers[call->layer];
     float *keys = state->keys + before, *values = state->values + before;
     sb_scratch *s = call->s;
+    const int gated = c->attn_output_gate;
 
-    linear(call, "self_attn.q_proj", W(q_proj), s->y, s->packed);
+    linear(call, "self_attn.q_proj", W(q_proj), s->y, gated ? s->packed : s->query);
     linear(call, "self_attn.k_proj", W(k_proj), s->y, s->key);
     linear(call, "self_attn.v_proj", W(v_proj), s->y, s->value);
-    SB_RUN(call, split_gate,
-           SB_MADE({"self_attn.query", s->query, Qd}, {"self_attn.gate", s->gate, Qd}),
-           .in = s->packed, .rows = T, .heads = c->heads, .hd = hd, .query = s->query,
-           .gate = s->gate);
+    if (gated)
+        SB_RUN(call, split_gate,
+               SB_MADE({"self_attn.query", s->query, Qd}, {"self_attn.gate", s->gate, Qd}),
+               .in = s->packed, .rows = T, .heads = c->heads, .hd = hd, .query = s->query,
+               .gate = s->gate);
     rmsnorm(call, "self_attn.q_norm", W(q_norm), s->query, c->heads, hd, s->query_normed);
     rope(call, "self_attn.q_rope", c->heads, s->query_normed);
     rmsnorm(call, "self_attn.k_norm", W(k_norm), s->key, c->kv_heads, hd, keys);
@@ -137,12 +140,13 @@ static void full_attention(sb_call *call, const sb_layer *layer)
            .heads = c->heads, .kv_heads = c->kv_heads, .hd = hd,
            .key_scale = sb_kv_scale(call->knobs, layer->k_scale),
            .value_scale = sb_kv_scale(call->knobs, layer->v_scale), .out = s->attended);
-    SB_RUN(call, attn_gate, SB_MADE({"self_attn.gated", s->attended, Qd}), .in = s->attended,
-           .gate = s->gate, .count = T * Qd, .out = s->attended);
+    if (gated)
+        SB_RUN(call, attn_gate, SB_MADE({"self_attn.gated", s->attended, Qd}), .in = s->attended,
+               .gate = s->gate, .count = T * Qd, .out = s->attended);
     linear(call, "self_attn.o_proj", W(o_proj), s->attended, s->out);
 }
 
-/* --- one MLP, or experts and a gated shared expert: y to out ---------------------------------- */
+/* --- one MLP, or experts and perhaps a gated shared expert: y to out ------------------------- */
 
 static void swiglu(sb_call *call, const char *tap, sb_mlp_kind kind, float *gate, const float *up,
                    size_t n)
@@ -240,7 +244,8 @@ static void mixture_of_experts(sb_call *call, const sb_layer *layer)
            .rows = call->rows, .experts = c->experts, .kept = k, .renormalise = c->norm_topk_prob,
            .ids = s->ids, .weights = s->weights);
     take_ids(call);
-    shared_expert(call, layer);
+    if (c->shared_intermediate) /* else R-17: "f_shared = 0 and l_shared = 0", as allocated */
+        shared_expert(call, layer);
     kept_experts(call, layer->experts);
     const sb_moe_combine_args first = {.expert_out = s->expert_out,
                                        .weights = s->weights,
@@ -281,7 +286,7 @@ void sb_run_layer(sb_call *call, const sb_layer *layer, int full)
     residual(call, "attn_residual");
     rmsnorm(call, "post_attention_layernorm", W(post_attention_layernorm), s->stream, 1,
             c->hidden_size, s->y);
-    if (c->experts)
+    if (layer->experts)
         mixture_of_experts(call, layer);
     else
         dense_mlp(call, layer);

@@ -9,7 +9,8 @@ size_t sb_scratch_lay_out(sb_scratch *s, const sb_config *c, size_t rows, float 
     size_t H = c->hidden_size, C = sb_config_conv_channels(c), Vd = sb_config_value_width(c);
     size_t Kd = sb_config_key_width(c), nV = c->lin_v_heads, E = c->experts;
     size_t Qd = sb_config_query_width(c), KVd = sb_config_kv_width(c), k = c->experts_per_token;
-    size_t mlp = rows * (E ? k * c->moe_intermediate : (size_t)c->intermediate), used = 0;
+    const size_t of_experts = k * c->moe_intermediate, dense = c->intermediate;
+    size_t mlp = rows * (of_experts > dense ? of_experts : dense), used = 0;
     const struct {
         float **array;
         size_t size;
@@ -31,10 +32,10 @@ size_t sb_scratch_lay_out(sb_scratch *s, const sb_config *c, size_t rows, float 
         {&s->beta, rows * nV},
         {&s->lin_q, rows * Kd},
         {&s->lin_k, rows * Kd},
-        {&s->packed, rows * 2 * Qd},
+        {&s->packed, c->attn_output_gate ? rows * 2 * Qd : 0},
         {&s->query, rows * Qd},
         {&s->query_normed, rows * Qd},
-        {&s->gate, rows * Qd},
+        {&s->gate, c->attn_output_gate ? rows * Qd : 0},
         {&s->attended, rows * Qd},
         {&s->key, rows * KVd},
         {&s->value, rows * KVd},

@@ -46,11 +46,11 @@ static const field fields[] = {
     WIDTH("num_key_value_heads", kv_heads),
     WIDTH("head_dim", head_dim),
     WIDTH("rotary_dim", rotary_dim),
-    {"linear_conv_kernel_dim", offsetof(sb_config, conv_kernel), 1, SB_MAX_CONV_KERNEL},
-    WIDTH("linear_num_key_heads", lin_k_heads),
-    WIDTH("linear_num_value_heads", lin_v_heads),
-    WIDTH("linear_key_head_dim", lin_k_dim),
-    WIDTH("linear_value_head_dim", lin_v_dim),
+    {"linear_conv_kernel_dim", offsetof(sb_config, conv_kernel), 0, SB_MAX_CONV_KERNEL},
+    COUNT("linear_num_key_heads", lin_k_heads),
+    COUNT("linear_num_value_heads", lin_v_heads),
+    COUNT("linear_key_head_dim", lin_k_dim),
+    COUNT("linear_value_head_dim", lin_v_dim),
     COUNT("num_experts", experts),
     COUNT("num_experts_per_tok", experts_per_token),
     COUNT("moe_intermediate_size", moe_intermediate),
@@ -82,7 +82,7 @@ void sb_state_config_text(const sb_config *c, char text[SB_STATE_CONFIG_SIZE])
 void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1])
 {
     for (uint32_t i = 0; i < config->layers; i++)
-        text[i] = config->layer_is_full[i] ? 'f' : 'l';
+        text[i] = config->layer_is_dense[i] ? 'd' : config->layer_is_full[i] ? 'f' : 'l';
     text[config->layers] = '\0';
 }
 
@@ -107,12 +107,13 @@ static sb_status read_field(const char *text, const field *f, uint32_t *out, sb_
 static sb_status read_layers(const char *layers, sb_config *out, sb_error *err)
 {
     size_t count = strlen(layers);
-    if (count == 0 || count > SB_MAX_LAYERS || strspn(layers, "lf") != count)
-        return sb_fail(err, SB_ERR_INPUT, "its layers are \"%s\", expected 1 to %d letters l or f",
-                       SB_SHOW(layers), SB_MAX_LAYERS);
+    if (count == 0 || count > SB_MAX_LAYERS || strspn(layers, "lfd") != count)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "its layers are \"%s\", expected 1 to %d letters l, f or d", SB_SHOW(layers),
+                       SB_MAX_LAYERS);
     out->layers = (uint32_t)count;
     for (size_t i = 0; i < count; i++)
-        out->layer_is_full[i] = layers[i] == 'f';
+        out->layer_is_full[i] = layers[i] != 'l', out->layer_is_dense[i] = layers[i] == 'd';
     return SB_OK;
 }
 
@@ -131,6 +132,12 @@ sb_status sb_state_config_parse(const char *text, const char *layers, sb_config 
             : sb_fail(err, SB_ERR_INPUT, "its config has %zu bytes, expected fewer", strlen(text));
     for (size_t i = 0; i < FIELDS && !status; i++)
         status = read_field(text, &fields[i], member(out, &fields[i]), err);
+    const int linear = strchr(layers, 'l') != NULL, none = !out->conv_kernel || !out->lin_k_heads ||
+                                                           !out->lin_v_heads || !out->lin_k_dim ||
+                                                           !out->lin_v_dim;
+    if (!status && linear && none)
+        status = sb_fail(err, SB_ERR_INPUT,
+                         "its layers have linear attention, but its config has no widths of it");
     if (status)
         return status;
     if (too_wide(out->kv_heads, out->head_dim) || too_wide(out->lin_k_heads, out->lin_k_dim) ||

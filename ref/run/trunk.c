@@ -12,7 +12,8 @@ static void rmsnorm(sb_call *call, const char *tap, const sb_matrix *weight, con
 {
     const sb_config *c = &call->model->config;
     SB_RUN(call, rmsnorm, SB_MADE({tap, out, c->hidden_size}), .in = in, .weight = weight,
-           .eps = c->eps_f32, .rows = call->rows, .n = c->hidden_size, .out = out);
+           .eps = c->eps_f32, .rows = call->rows, .n = c->hidden_size, .out = out,
+           .plain = c->plain_norms);
 }
 
 static void linear(sb_call *call, sb_linear_kind kind, const char *tap, const sb_matrix *weight,

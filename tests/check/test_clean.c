@@ -94,8 +94,9 @@ static const struct {
 
 static ruled formats[PAIRWISE_VALUES];
 static const char *format_names[PAIRWISE_VALUES];
-static const char *const all_presets[] = {"T1", "T2", "T3", "T4", "T5", "T5-raw", "T6"};
-static const char *const small_presets[] = {"T3", "T4", "T5", "T6"};
+static const char *const all_presets[] = {"T1",     "T2", "T3", "T4", "T5",
+                                          "T5-raw", "T6", "T7", "T8", "T9"};
+static const char *const small_presets[] = {"T3", "T4", "T5", "T6", "T7", "T8", "T9"};
 static const char *const recipes[] = {"plain", "mistakes", "predictable"};
 static const char *const layouts[] = {"text", "vl"};
 static const char *const storages[] = {"qwen3.6", "qwen3.5"};
@@ -103,7 +104,7 @@ static const char *const cuts[] = {"one", "three"};
 static const char *const kv[] = {"no", "yes"};
 static pairwise_factor factors[FACTORS] = {
     [FORMAT] = {"format", format_names, 0},
-    [PRESET] = {"preset", all_presets, 7},
+    [PRESET] = {"preset", all_presets, sizeof all_presets / sizeof *all_presets},
     [RECIPE] = {"recipe", recipes, 3},
     [LAYOUT] = {"layout", layouts, 2},
     [STORAGE] = {"storage", storages, 2},
@@ -132,11 +133,13 @@ static const char *value(const pairwise_case *c, size_t factor)
     return factors[factor].values[c->value[factor]];
 }
 
-/* Qwen3-Next was published in one layout only. */
+/* Qwen3-Next and Qwen3 were published in one layout only. */
 static int can_be(const pairwise_case *c)
 {
-    return strncmp(value(c, PRESET), "T5", 2) != 0 ||
-           (c->value[LAYOUT] == 0 && c->value[STORAGE] == 0);
+    const char *preset = value(c, PRESET);
+    int flat =
+        strncmp(preset, "T5", 2) == 0 || strcmp(preset, "T7") == 0 || strcmp(preset, "T8") == 0;
+    return !flat || (c->value[LAYOUT] == 0 && c->value[STORAGE] == 0);
 }
 
 static void make(const pairwise_case *c, int original, const char *dir)
@@ -152,7 +155,8 @@ static void make(const pairwise_case *c, int original, const char *dir)
                          .seed = 42,
                          .replace = 1,
                          .shard_bytes = c->value[SHARDS] ? 0 : (uint64_t)1 << 40,
-                         .kv_scales = !original && c->value[KV] && strstr(r->format, "nvidia")};
+                         .kv_scales = !original && c->value[KV] &&
+                                      (strstr(r->format, "nvidia") || strstr(r->format, "-all"))};
     sb_error err;
     sb_status status = sb_make(&o, &err);
     if (status == SB_ERR_USAGE) { /* 128 does not divide the rows of T6 */
@@ -163,7 +167,8 @@ static void make(const pairwise_case *c, int original, const char *dir)
         fail_msg("%s %s: %s", o.preset, o.format, err.text);
 }
 
-/* V-9: the head of int4-int8-head is not declared on purpose; nothing else of it may be an ERROR. */
+/* V-9: the head of int4-int8-head is not declared on purpose; nothing else of it may be an ERROR.
+ */
 static void expect_head_only(const folder_result *r)
 {
     size_t errors = 0;

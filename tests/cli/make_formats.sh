@@ -12,7 +12,7 @@ for format in $formats; do
     says "wrote $work/$format"
     check "$format: no quantization_config" grep -q '"quantization_config": {' "$work/$format/config.json"
     case $format in
-        fp8-tensor | nvfp4-modelopt | nvidia-m*) files=hf_quant_config.json ;;
+        fp8-tensor | nvfp4-modelopt* | nvidia-m*) files=hf_quant_config.json ;;
         *gptq) files=quantize_config.json ;;
         int4-autoround | int4-fp8-hybrid | int4-int8-head) files=quantization_config.json ;;
         *) files= ;;

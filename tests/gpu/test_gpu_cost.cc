@@ -248,7 +248,8 @@ void check_l2norm(account *a, size_t rows, size_t heads, size_t dk)
 void check_norms(account *a, size_t rows, size_t n)
 {
     const sb_matrix weight = plain(1, n);
-    const sb_rmsnorm_args norm = {drawn(rows * n), &weight, 1e-6f, rows, n, test_output(rows * n)};
+    const sb_rmsnorm_args norm = {drawn(rows * n),       &weight, 1e-6f, rows, n,
+                                  test_output(rows * n), 0};
     const sb_gated_rmsnorm_args gated = {
         drawn(rows * n), drawn(rows * n), &weight, 1e-6f, rows, 1, n, test_output(rows * n)};
     sb_cost_shape shape = {};

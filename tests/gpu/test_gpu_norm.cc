@@ -33,7 +33,7 @@ TEST_FIXTURE(teardown)
 
 static sb_rmsnorm_args rmsnorm(size_t width, const float *in, size_t rows, float *to)
 {
-    return {in, &weights[width], eps, rows, widths[width], to};
+    return {in, &weights[width], eps, rows, widths[width], to, 0};
 }
 
 static sb_gated_rmsnorm_args gated(size_t width, const float *in, const float *gate, size_t rows,
@@ -149,7 +149,7 @@ TEST(test_storage)
                                sb_sum_threads(N), 0, &in, &weight, eps, size_t(N), &result),
                      SB_OK);
     const sb_knobs knobs = sm121();
-    const sb_rmsnorm_args args = {x, &weights[6], eps, ROWS, N, wide};
+    const sb_rmsnorm_args args = {x, &weights[6], eps, ROWS, N, wide, 0};
     assert_int_equal(ops()->rmsnorm(&knobs, &args), SB_OK);
     for (size_t i = 0; i < ROWS * N; i++)
         assert_int_equal(static_cast<uint32_t>(to[i]) << 16, sb_atom_bits(wide[i]));

@@ -1,4 +1,4 @@
-/* config_bases.h - four good configurations, and how test_config.c makes others from them. */
+/* config_bases.h - six good configurations, and how test_config.c makes others from them. */
 #ifndef SB_TESTS_CONFIG_BASES_H
 #define SB_TESTS_CONFIG_BASES_H
 
@@ -36,6 +36,26 @@ static const char next[] =
     "'mlp_only_layers':[],'norm_topk_prob':true,'rope_theta':10000000,'rope_scaling':null,"
     "'partial_rotary_factor':0.25,'torch_dtype':'bfloat16','bos_token_id':151643,"
     "'eos_token_id':[151645,151643],'intermediate_size':5120,'num_hidden_layers':12}";
+/* as transformers 4 wrote them: rope_theta and rope_scaling at the root */
+static const char qwen3_moe[] =
+    "{'architectures':['Qwen3MoeForCausalLM'],'attention_bias':false,'bos_token_id':151643,"
+    "'decoder_sparse_step':1,'eos_token_id':151645,'head_dim':128,'hidden_act':'silu',"
+    "'hidden_size':2048,'intermediate_size':6144,'max_position_embeddings':40960,"
+    "'max_window_layers':48,'mlp_only_layers':[],'model_type':'qwen3_moe',"
+    "'moe_intermediate_size':768,'norm_topk_prob':true,'num_attention_heads':32,'num_experts':128,"
+    "'num_experts_per_tok':8,'num_hidden_layers':48,'num_key_value_heads':4,'rms_norm_eps':1e-06,"
+    "'rope_scaling':null,'rope_theta':1000000.0,'sliding_window':null,"
+    "'tie_word_embeddings':false,'torch_dtype':'bfloat16','use_sliding_window':false,"
+    "'vocab_size':151936}";
+/* as transformers 5 writes them */
+static const char qwen3[] =
+    "{'architectures':['Qwen3ForCausalLM'],'attention_bias':false,'dtype':'bfloat16',"
+    "'head_dim':128,'hidden_size':1024,'intermediate_size':3072,'layer_types':['full_attention',"
+    "'full_attention'],'max_position_embeddings':40960,'max_window_layers':28,"
+    "'model_type':'qwen3','num_attention_heads':16,'num_hidden_layers':2,"
+    "'num_key_value_heads':8,'rope_parameters':{'rope_theta':1000000,'rope_type':'default'},"
+    "'sliding_window':null,'tie_word_embeddings':true,'use_sliding_window':false,"
+    "'vocab_size':151936}";
 
 /* base with the first `from` replaced by `to`, and each ' replaced by ". */
 static char *patched(const char *base, const char *from, const char *to)

@@ -263,8 +263,11 @@ int definition_rmsnorm(definition_case *c, size_t s, sb_rmsnorm_args *a)
     static const size_t shapes[][2] = {{1, 1}, {3, 16}, {2, 257}, {65, 128}, {1, 2050}, {110, 128}};
     if (s >= COUNT(shapes))
         return 0;
-    *a = (sb_rmsnorm_args){
-        .weight = vector(c, shapes[s][1]), .eps = 1e-6f, .rows = shapes[s][0], .n = shapes[s][1]};
+    *a = (sb_rmsnorm_args){.weight = vector(c, shapes[s][1]),
+                           .eps = 1e-6f,
+                           .rows = shapes[s][0],
+                           .n = shapes[s][1],
+                           .plain = (int)(c->variant % 2)};
     return 1;
 }
 

@@ -17,13 +17,17 @@ OP_TEST(rmsnorm)
                                            "act=f16",
                                            "act=bf16 params=act",
                                            "act=bf16 norm_weight=act",
-                                           "act=f16 norm_weight=act"};
+                                           "act=f16 norm_weight=act",
+                                           "act=bf16 plain_norm=act",
+                                           "act=f16 plain_norm=act params=act"};
     static const size_t widths[] = {1, 2, 17, 96, 333};
     enum { T = 3 };
-    for (size_t s = 0; s < COUNT(settings); s++)
+    for (size_t s = 0; s < 2 * COUNT(settings); s++)
         for (size_t i = 0; i < COUNT(widths); i++) {
-            sb_knobs k = test_knobs(settings[s]);
+            const char *setting = settings[s / 2];
+            sb_knobs k = test_knobs(setting);
             size_t n = widths[i];
+            const int plain = s % 2 == 1, inner = plain && SB_IS(&k, plain_norm, act);
             const float *in = i == 1 ? test_hostile("x", T * n) : test_normal("x", T * n, 0, 3);
             sb_matrix weight = test_matrix(SB_FORMAT_f32, test_normal("w", n, 0, 0.4f), 1, n);
             const float *w = plain_param(&k, &weight, 0);
@@ -32,12 +36,14 @@ OP_TEST(rmsnorm)
                 float r = mean_root(in + e / n * n, n, 1e-6f);
                 float x = in[e] * r, factor = 1.0f + w[e % n];
                 factor = SB_IS(&k, norm_weight, act) ? sb_act(&k, factor) : factor;
+                factor = plain ? w[e % n] : factor;
+                x = inner ? sb_act(&k, x) : x;
                 want[e] = sb_act(&k, x * factor);
             }
             RUN(rmsnorm, &k, .in = in, .weight = &weight, .eps = 1e-6f, .rows = T, .n = n,
-                .out = out);
+                .out = out, .plain = plain);
             test_written("rmsnorm", out, T * n);
-            test_same(settings[s], out, want, T * n);
+            test_same(setting, out, want, T * n);
         }
 }
 

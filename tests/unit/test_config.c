@@ -95,8 +95,9 @@ TEST(test_other_models_are_refused_by_name)
     static const change changes[] = {
         {flat, "qwen3_5_moe_text", "llama", SB_ERR_UNSUPPORTED, "model_type is \"llama\", which"},
         {flat, "qwen3_5_moe_text", "qwen2", SB_ERR_UNSUPPORTED, "\"qwen2\", which is not read"},
-        {flat, "qwen3_5_moe_text", "qwen3_moe", SB_ERR_UNSUPPORTED, "\"qwen3_moe\", which"},
-        {flat, "qwen3_5_moe_text", "qwen3", SB_ERR_UNSUPPORTED, "\"qwen3\", which"},
+        {flat, "qwen3_5_moe_text", "qwen3_vl_moe_text", SB_ERR_UNSUPPORTED, "_text\", which"},
+        {flat, "qwen3_5_moe_text", "qwen3_moe_text", SB_ERR_UNSUPPORTED, "qwen3_moe_text\", which"},
+        {vl, "'qwen3_5_moe'", "'qwen3_moe'", SB_ERR_UNSUPPORTED, "\"qwen3_moe\", which"},
         {flat, "qwen3_5_moe_text", "qwen3_5_moe_vision", SB_ERR_UNSUPPORTED, "_vision\", which"},
         {flat, "qwen3_5_moe_text", "qwen3_next_text", SB_ERR_UNSUPPORTED, "qwen3_next_text"},
         {vl, "'qwen3_5_moe'", "'qwen4_exp_moe'", SB_ERR_UNSUPPORTED, "hyper-connections"},
@@ -289,6 +290,114 @@ TEST(test_layer_kinds)
     assert_true(!c.layer_is_full[7] && c.other_interval == 4 && c.other_layer == 7);
     c = read_good(flat, "_interval':4", "_interval':5,'layer_types':null");
     assert_true(c.layer_is_full[4] && !c.layer_is_full[3] && !c.layer_is_full[7]);
+}
+
+/* M-11 */
+TEST(test_qwen3)
+{
+    sb_config c = read_good(qwen3_moe, "", "");
+    assert_true(c.family == SB_QWEN3_MOE && !c.vl && c.plain_norms && !c.attn_output_gate);
+    assert_true(c.experts == 128 && c.experts_per_token == 8 && c.moe_intermediate == 768);
+    assert_true(c.shared_intermediate == 0 && c.intermediate == 0 && c.norm_topk_prob);
+    assert_true(c.head_dim == 128 && c.rotary_dim == 128 &&
+                sb_bits_f64(c.rope_theta) == sb_bits_f64(1e6));
+    assert_true(c.conv_kernel == 0 && sb_config_conv_channels(&c) == 0 && c.lin_k_heads == 0);
+    assert_true(sb_config_query_width(&c) == 4096 && sb_config_query_rows(&c) == 128);
+    assert_true(!c.mtp_declared && c.mtp_layers == 0 && !c.has_mrope);
+    for (uint32_t i = 0; i < SB_MAX_LAYERS; i++)
+        assert_true(c.layer_is_full[i] == (i < 48) && !c.layer_is_dense[i]);
+    c = read_good(qwen3, "", "");
+    assert_true(c.family == SB_QWEN3 && c.plain_norms && c.tie_embeddings && c.experts == 0);
+    assert_true(c.intermediate == 3072 && c.rotary_dim == 128 && c.layer_is_full[1]);
+    assert_true(sb_bits_f64(c.rope_theta) == sb_bits_f64(1e6));
+
+    /* dense layers, by each of the two keys and by both */
+    c = read_good(qwen3_moe, "'mlp_only_layers':[]", "'mlp_only_layers':[1,47]");
+    for (uint32_t i = 0; i < 48; i++)
+        assert_int_equal(sb_config_layer_experts(&c, i), i == 1 || i == 47 ? 0 : 128);
+    assert_int_equal(c.intermediate, 6144);
+    c = read_good(qwen3_moe, "'decoder_sparse_step':1", "'decoder_sparse_step':2");
+    for (uint32_t i = 0; i < 48; i++)
+        assert_int_equal(c.layer_is_dense[i], i % 2 == 0);
+    c = read_good(qwen3_moe, "'decoder_sparse_step':1", "'decoder_sparse_step':99");
+    assert_true(c.layer_is_dense[0] && c.layer_is_dense[47]);
+
+    /* other spellings and absent keys */
+    c = read_good(qwen3_moe, "'num_experts'", "'num_local_experts'");
+    assert_int_equal(c.experts, 128);
+    c = read_good(qwen3_moe, "'num_experts':128,", "");
+    assert_int_equal(c.experts, 128);
+    c = read_good(qwen3_moe, "'head_dim':128,", "");
+    assert_true(c.head_dim == 64 && c.rotary_dim == 64);
+    c = read_good(qwen3, "'head_dim':128,", "");
+    assert_int_equal(c.head_dim, 128);
+    c = read_good(qwen3_moe, "'rope_theta':1000000.0", "'rope_parameters':{'rope_theta':10000000}");
+    assert_true(sb_bits_f64(c.rope_theta) == sb_bits_f64(1e7));
+    c = read_good(qwen3_moe, "'norm_topk_prob':true", "'norm_topk_prob':false");
+    assert_false(c.norm_topk_prob);
+}
+
+TEST(test_qwen3_refusals)
+{
+    static const change changes[] = {
+        {qwen3_moe, "'norm_topk_prob':true,", "", SB_ERR_UNSUPPORTED, "norm_topk_prob is absent"},
+        {qwen3_moe, "'num_experts':128", "'num_experts':128,'num_local_experts':64", SB_ERR_INPUT,
+         "num_local_experts is 64, but num_experts is 128"},
+        {qwen3_moe, "'num_experts':128", "'num_experts':128,'num_local_experts':128", SB_OK, ""},
+        {qwen3_moe, "'num_experts':128", "'num_local_experts':0", SB_ERR_INPUT,
+         "num_local_experts is 0, expected 1 to 4096"},
+        {qwen3_moe, "'num_experts':128", "'num_local_experts':4", SB_ERR_INPUT,
+         "num_experts_per_tok is 8, expected at most"},
+        {qwen3_moe, "'mlp_only_layers':[]", "'mlp_only_layers':[48]", SB_ERR_INPUT,
+         "mlp_only_layers names layer 48, expected layers below 48"},
+        {qwen3_moe, "'mlp_only_layers':[]", "'mlp_only_layers':7", SB_ERR_INPUT, "mlp_only_layers"},
+        {qwen3_moe, "'mlp_only_layers':[]", "'mlp_only_layers':null", SB_OK, ""},
+        {qwen3_moe, "'decoder_sparse_step':1", "'decoder_sparse_step':0", SB_ERR_INPUT,
+         "decoder_sparse_step is 0, expected at least 1"},
+        {qwen3_moe, "'head_dim':128,", "'head_dim':0,", SB_ERR_INPUT, "head_dim is 0"},
+        {qwen3_moe, "'head_dim':128,'hidden_act':'silu','hidden_size':2048", "'hidden_size':2050",
+         SB_ERR_INPUT,
+         "hidden_size is 2050, expected a multiple of num_attention_heads, which is 32"},
+        {qwen3_moe, "'use_sliding_window':false", "'use_sliding_window':true", SB_ERR_UNSUPPORTED,
+         "use_sliding_window is true, which is not read: sliding windows"},
+        {qwen3, "'full_attention'],", "'sliding_attention'],", SB_ERR_UNSUPPORTED,
+         "sliding_attention"},
+        {qwen3, "'full_attention'],", "'linear_attention'],", SB_ERR_INPUT,
+         "declares layer 1 as \"linear_attention\", but model_type qwen3 has none"},
+        {qwen3, "'attention_bias':false", "'attention_bias':true", SB_ERR_UNSUPPORTED,
+         "attention_bias is true"},
+        {qwen3, "'attention_bias':false", "'attn_output_gate':true", SB_ERR_UNSUPPORTED,
+         "attn_output_gate is true"},
+        {qwen3_moe, "'attention_bias':false",
+         "'attention_bias':false,'qkv_bias':false,'use_qk_norm':true,"
+         "'shared_expert_intermediate_size':0",
+         SB_OK, ""},
+        {qwen3_moe, "'attention_bias':false", "'use_qk_norm':false", SB_ERR_UNSUPPORTED,
+         "use_qk_norm is false"},
+        {qwen3_moe, "'attention_bias':false", "'shared_expert_intermediate_size':512",
+         SB_ERR_UNSUPPORTED, "shared_expert_intermediate_size is 512"},
+        {qwen3_moe, "'attention_bias':false", "'dual_chunk_attention_config':{}",
+         SB_ERR_UNSUPPORTED, "dual_chunk_attention_config is an object"},
+        {qwen3_moe, "'attention_bias':false", "'mtp_num_hidden_layers':1", SB_ERR_UNSUPPORTED,
+         "no release of qwen3_moe has an MTP head"},
+        {qwen3_moe, "'attention_bias':false", "'partial_rotary_factor':0.5", SB_ERR_UNSUPPORTED,
+         "partial_rotary_factor is 0.5, which is not read: every release"},
+        {qwen3_moe, "'rope_scaling':null",
+         "'rope_scaling':{'rope_type':'yarn','factor':4.0,"
+         "'original_max_position_embeddings':32768}",
+         SB_ERR_UNSUPPORTED, "rope_scaling.rope_type is \"yarn\", which is not read"},
+        {qwen3_moe, "'rope_theta':1000000.0,", "", SB_ERR_INPUT, "rope_theta is 0 (absent)"},
+        {qwen3, "'hidden_size'", "'num_experts':8,'hidden_size'", SB_ERR_INPUT,
+         "num_experts is 8, but model_type qwen3 is dense"},
+        {qwen3, "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", SB_ERR_UNSUPPORTED,
+         "model_type qwen3 expects Qwen3ForCausalLM"},
+        {qwen3, "Qwen3ForCausalLM", "Qwen3ForSequenceClassification", SB_ERR_UNSUPPORTED,
+         "Qwen3ForSequenceClassification"},
+        {qwen3, "Qwen3ForCausalLM", "Qwen3NextForCausalLM", SB_ERR_UNSUPPORTED, "Qwen3Next"},
+        {qwen3_moe, "Qwen3MoeForCausalLM", "Qwen3ForCausalLM", SB_ERR_UNSUPPORTED,
+         "expects Qwen3Moe"},
+    };
+    CHECK_CHANGES(changes);
 }
 
 static void *counted_malloc(size_t bytes)

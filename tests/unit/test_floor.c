@@ -398,3 +398,31 @@ TEST(qwen3_8)
     about(f.token.total / 1e9, 27.2);
     about(f.rate, 10.0);
 }
+
+static sb_scheme choose_nvfp4(void *ctx, const sb_expected *x, int in_mtp)
+{
+    (void)ctx;
+    (void)in_mtp;
+    return sb_modules_of(x->role) & (SB_MODULES_EXPERTS | SB_MODULES_ATTENTION)
+               ? SB_SCHEME_nvfp4_modelopt
+               : SB_SCHEME_plain;
+}
+
+/* Qwen3-Coder 30B-A3B in NVFP4, attention too, with a BF16 head: worked out by hand, and two
+ * published rates of a DGX Spark as shares of the ceiling. */
+TEST(qwen3_coder)
+{
+    const char *folder = test_path(PROGRAM, "coder-30b-a3b");
+    test_sparse_model(folder, "coder-30b-a3b", 0, choose_nvfp4, NULL);
+    sb_ledger l = read_ledger(folder);
+    sb_floor f = floor_at(&l, 273, 0, 1, 0);
+    const double *read = f.token.read;
+    assert_int_equal(l.files.count + l.tensors.count, 0);
+    /* 8 of 128 experts: 3 matrices of 768 x 2048, each with two factors, in each of 48 layers */
+    assert_true(read[SB_FLOOR_experts] == 48 * 8 * 3 * (768.0 * 2048 * 9 / 16 + 2 * 4));
+    assert_true(read[SB_FLOOR_shared] == 0 && read[SB_FLOOR_gdn] == 0 && f.token.state == 0);
+    about(f.token.total / 1e9, 2.18);
+    about(f.rate, 125.4);
+    about(65.0 / f.rate, 0.518);
+    about(68.0 / f.rate, 0.542);
+}

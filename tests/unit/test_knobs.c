@@ -131,6 +131,7 @@ static const struct {
     {"mx", "T1", "mxfp4", 1},
     {"bf16", "T1", "bf16", 1},
     {"dense", "T4", "f32", 1},
+    {"qwen3", "T7", "f32", 1},
 };
 
 #define FIRST_LINEAR "layers.0.linear_attn.in_proj_qkv"
@@ -180,6 +181,7 @@ static const law laws[] = {
     {"swiglu_dense", "layers.0.mlp.swiglu", 8, "act=bf16 swiglu=act"},
     {"shared_gate", "layers.0.mlp.shared_expert_gate", 0, "act=bf16"},
     {"residual", "layers.0.attn_residual", 0, "act=bf16"},
+    {"plain_norm", "layers.0.input_layernorm", 9, "act=bf16"},
 };
 
 /* Values whose first changed tap differs from that of the other values of their knob. */
@@ -199,7 +201,7 @@ static struct {
     unsigned model;
     const char *base;
     test_record taps;
-} shared[20];
+} shared[21];
 static uint32_t ids[CALL + 1];
 
 TEST_FIXTURE(open_models)
@@ -243,9 +245,10 @@ static sb_status follow(void *ctx, const char *name, float *data, size_t rows, s
     return sb_fail(err, SB_ERR_DIFF, "%s differs", name);
 }
 
-/* One call of `first` rows, a step with its logits, and two drafts. *in_step is 1 after the first
- * call. */
-static sb_status feed(sb_session *session, size_t first, int *in_step, sb_error *err)
+/* One call of `first` rows, a step with its logits, and two drafts, if the model has an MTP head.
+ * *in_step is 1 after the first call. */
+static sb_status feed(sb_session *session, unsigned model, size_t first, int *in_step,
+                      sb_error *err)
 {
     static float logits[1024];
     sb_status status = sb_session_feed(session, ids, first, err);
@@ -254,8 +257,9 @@ static sb_status feed(sb_session *session, size_t first, int *in_step, sb_error 
         status = sb_session_feed(session, ids + first, 1, err);
     if (!status)
         status = sb_session_logits(session, 0, logits, err);
-    if (!status)
-        status = sb_session_draft(session, 7, logits, err);
+    if (status || !sb_model_has_mtp(models[model]))
+        return status;
+    status = sb_session_draft(session, 7, logits, err);
     return status ? status : sb_session_draft(session, 8, logits, err);
 }
 
@@ -263,13 +267,15 @@ static sb_status feed(sb_session *session, size_t first, int *in_step, sb_error 
 static test_record record(unsigned model, const sb_knobs *knobs, size_t first)
 {
     test_record taps = {NULL, 0, 0};
-    sb_session_options options = {
-        .knobs = knobs, .tap = test_record_tap, .tap_ctx = &taps, .mtp = 1};
+    sb_session_options options = {.knobs = knobs,
+                                  .tap = test_record_tap,
+                                  .tap_ctx = &taps,
+                                  .mtp = sb_model_has_mtp(models[model])};
     sb_session *session = NULL;
     sb_error err;
     int in_step;
     assert_int_equal(sb_session_new(models[model], &options, &session, NULL), SB_OK);
-    if (feed(session, first, &in_step, &err))
+    if (feed(session, model, first, &in_step, &err))
         fail_msg("%s", err.text);
     sb_session_free(session);
     return taps;
@@ -280,11 +286,12 @@ static void first_difference(unsigned model, const sb_knobs *knobs, const test_r
                              size_t first, char differs[96], int *in_step)
 {
     follower f = {.record = base};
-    sb_session_options options = {.knobs = knobs, .tap = follow, .tap_ctx = &f, .mtp = 1};
+    sb_session_options options = {
+        .knobs = knobs, .tap = follow, .tap_ctx = &f, .mtp = sb_model_has_mtp(models[model])};
     sb_session *session = NULL;
     sb_error err;
     assert_int_equal(sb_session_new(models[model], &options, &session, NULL), SB_OK);
-    sb_status status = feed(session, first, in_step, &err);
+    sb_status status = feed(session, model, first, in_step, &err);
     if (status != (*f.differs ? SB_ERR_DIFF : SB_OK))
         fail_msg("status %d: %s", (int)status, err.text);
     sb_session_free(session);

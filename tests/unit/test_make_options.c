@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/formats/plain_row.h"
 #include "ref/formats/small_float.h"
 #include "tests/lib/checkpoint.h"
 #include "tools/make/plan.h"
@@ -154,6 +155,36 @@ static void check_refused(const sb_make_options *o, const char *fragment, const 
                  (int)status, err.text, fragment, known);
 }
 
+/* The presets of M-11: what their layers have and lack, and norms around 1. */
+TEST(test_qwen3)
+{
+    for (size_t p = 0; p < 2; p++) {
+        made m = make("qwen3", (sb_make_options){.preset = p ? "T8" : "T7"});
+        const sb_config *c = &m.model->config;
+        assert_int_equal(c->family, p ? SB_QWEN3 : SB_QWEN3_MOE);
+        assert_false(m.model->weights->storage.has_mtp);
+        for (uint32_t i = 0; i < c->layers; i++) {
+            const sb_layer *layer = &m.model->weights->layers[i];
+            const int dense = p == 1 || i == 1;
+            float norm[128], sum = 0;
+            assert_true(dense == (layer->experts == NULL));
+            assert_true(dense == (layer->w[SB_ROLE_gate_proj].data != NULL));
+            assert_true(dense == (layer->w[SB_ROLE_router].data == NULL));
+            assert_null(layer->w[SB_ROLE_shared_gate_proj].data);
+            assert_null(layer->w[SB_ROLE_in_proj_qkv].data);
+            assert_int_equal(layer->w[SB_ROLE_q_proj].rows, c->heads * c->head_dim);
+            sb_matrix_row(&layer->w[SB_ROLE_input_layernorm], 0, norm);
+            for (size_t j = 0; j < COUNT(norm); j++)
+                sum += norm[j] / (float)COUNT(norm);
+            assert_true(sum > 0.8f && sum < 1.2f);
+        }
+        sb_model_close(m.model);
+    }
+    made cut = make("qwen3-cut", (sb_make_options){.preset = "T7", .layers = 1});
+    assert_true(cut.model->config.intermediate == 0 && cut.model->weights->layers[0].experts);
+    sb_model_close(cut.model);
+}
+
 TEST(test_refusals)
 {
     const char *dir = test_path("options", "refused");
@@ -163,7 +194,7 @@ TEST(test_refusals)
     } cases[] = {
         {{.preset = "T0"},
          "preset \"T0\"",
-         "T1, T2, T3, T4, T5, T5-raw, T6, T9, 35b-a3b, 122b-a10b"},
+         "T1, T2, T3, T4, T5, T5-raw, T6, T7, T8, T9, 35b-a3b, 122b-a10b"},
         {{.preset = NULL}, "preset \"\"", "T1"},
         {{.preset = "T1", .recipe = "x"},
          "recipe \"x\"",

@@ -195,6 +195,10 @@ sb_status sb_moves_model_cut(const char *preset, const sb_moves_recipe *recipe, 
     sb_make_plan plan;
     *out = (sb_moves_model){0};
     sb_status status = sb_make_plan_new(&options, &plan, err);
+    if (!status && sb_family_is_qwen3(plan.config.family))
+        status =
+            sb_fail(err, SB_ERR_UNSUPPORTED, "the ops of a step are not counted for models of %s",
+                    sb_family_name(plan.config.family));
     for (size_t i = 0; !status && i < plan.count; i++)
         status = count_tensor(&plan, recipe, &plan.tensors[i], out, err);
     out->config = plan.config;

@@ -48,7 +48,7 @@ sb_bench_scale sb_bench_scale_of(const sb_checkpoint *checkpoint, const sb_confi
     s.full = part(of[s.has_full], count[s.has_full]);
     const int same = layers == 0 || layers == config->layers;
     s.whole_layers = same ? config->layers : layers;
-    s.whole_full = same ? count[1] : layers / FULL_EVERY;
+    s.whole_full = same ? count[1] : s.has_linear ? layers / FULL_EVERY : layers;
     if (same) {
         s.whole = s.here;
         return s;

@@ -27,8 +27,8 @@ from transformers.utils import (
 )  # noqa: E402
 
 GENERATOR = "samebit tools/gen/hf_fixtures.py 1"
-CLASSES = ("Qwen3_5MoeForCausalLM", "Qwen3_5ForCausalLM", "Qwen3NextForCausalLM")
-MOE_CLASSES = ("Qwen3_5MoeForCausalLM", "Qwen3NextForCausalLM")
+MOE_CLASSES = ("Qwen3_5MoeForCausalLM", "Qwen3NextForCausalLM", "Qwen3MoeForCausalLM")
+CLASSES = MOE_CLASSES + ("Qwen3_5ForCausalLM", "Qwen3ForCausalLM")
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 _TYPE_NAMES = {

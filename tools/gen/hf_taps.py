@@ -110,8 +110,10 @@ class Taps:
                 setattr(self._modeling, name, function)
 
     def _wrappers(self) -> dict[str, Callable]:
-        wrappers = {name: self._wrap_conv for name in _CONV_FUNCTIONS}
-        wrappers |= {name: self._wrap_delta for name in _DELTA_FUNCTIONS}
+        wrappers = {}
+        if any(hasattr(layer, "linear_attn") for layer in self._model.layers):
+            wrappers |= {name: self._wrap_conv for name in _CONV_FUNCTIONS}
+            wrappers |= {name: self._wrap_delta for name in _DELTA_FUNCTIONS}
         wrappers["apply_rotary_pos_emb"] = self._wrap_rope
         wrappers["ALL_ATTENTION_FUNCTIONS"] = lambda real: Interfaces(real, self._wrap_attention)
         return wrappers
@@ -173,6 +175,8 @@ class Taps:
         handles = [
             self._output(index, getattr(attention, name), f"self_attn.{name}") for name in names
         ]
+        if attention.q_proj.out_features == attention.o_proj.in_features:  # no gate (Qwen3)
+            return handles
         return handles + [self._input(index, attention.o_proj, "self_attn.gated")]
 
     def _hook_moe(self, index: int, mlp: torch.nn.Module) -> list:
@@ -184,11 +188,11 @@ class Taps:
             self._put(index, "mlp.router_weights", weights)
             self._put(index, "mlp.router_ids", self.router_ids[index])
 
+        shared = [name for name in ("shared_expert", "shared_expert_gate") if hasattr(mlp, name)]
         return [
             mlp.gate.register_forward_hook(router),
             self._output(index, mlp.experts, "mlp.experts"),
-            self._output(index, mlp.shared_expert, "mlp.shared_expert"),
-            self._output(index, mlp.shared_expert_gate, "mlp.shared_expert_gate"),
+            *(self._output(index, getattr(mlp, name), f"mlp.{name}") for name in shared),
             self._output(index, mlp, "mlp.out"),
         ]
 

@@ -8,19 +8,47 @@
 static const sb_make_preset presets[] = {
 #define SB_PRESET(name, help, family, V, used, H, L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F,  \
                   tied, topk, m0, m1, m2, bos, eos, gate)                                          \
-    {name, FAMILY_##family, V,   used, H,   L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F, tied,  \
-     topk, {m0, m1, m2},    bos, eos,  gate},
+    {name, FAMILY_##family, V,   used, H,    L, nQ, nKV, hd, nK, nV, dk, dv, E, k, I, Is, F, tied, \
+     topk, {m0, m1, m2},    bos, eos,  gate, 0, 0,  0},
+#define SB_PRESET_QWEN3(label, help, of, V, used, H, L, nQ, nKV, hd, E, k, I, F, is_tied, first,   \
+                        last, theta, positions, dense)                                             \
+    {.name = label,                                                                                \
+     .family = FAMILY_##of,                                                                        \
+     .vocab_size = V,                                                                              \
+     .ids_used = used,                                                                             \
+     .hidden_size = H,                                                                             \
+     .layers = L,                                                                                  \
+     .heads = nQ,                                                                                  \
+     .kv_heads = nKV,                                                                              \
+     .head_dim = hd,                                                                               \
+     .experts = E,                                                                                 \
+     .experts_per_token = k,                                                                       \
+     .moe_intermediate = I,                                                                        \
+     .intermediate = F,                                                                            \
+     .tied = is_tied,                                                                              \
+     .norm_topk_prob = 1,                                                                          \
+     .bos = first,                                                                                 \
+     .eos = last,                                                                                  \
+     .output_gate_type = "",                                                                       \
+     .rope_theta = theta,                                                                          \
+     .max_positions = positions,                                                                   \
+     .dense_layer = dense},
 #define FAMILY_qwen3_5_moe SB_QWEN3_5_MOE
 #define FAMILY_qwen3_5 SB_QWEN3_5
 #define FAMILY_qwen3_next SB_QWEN3_NEXT
+#define FAMILY_qwen3_moe SB_QWEN3_MOE
+#define FAMILY_qwen3 SB_QWEN3
 #include "tools/make/presets.def"
 #undef SB_PRESET
+#undef SB_PRESET_QWEN3
 };
 
 static const sb_make_choice preset_choices[] = {
 #define SB_PRESET(name, help, ...) {name, help},
+#define SB_PRESET_QWEN3(name, help, ...) {name, help},
 #include "tools/make/presets.def"
 #undef SB_PRESET
+#undef SB_PRESET_QWEN3
 };
 
 static const sb_make_choice recipe_choices[] = {

@@ -18,6 +18,9 @@ typedef struct sb_make_preset {
     uint32_t mrope_section[3];
     uint32_t bos, eos;            /* 0: none */
     const char *output_gate_type; /* "": none */
+    /* The members below are those of SB_PRESET_QWEN3; 0 in the presets of other families. */
+    uint32_t rope_theta, max_positions;
+    uint32_t dense_layer; /* the layer of a mixture that has a dense MLP; 0: none */
 } sb_make_preset;
 
 /* The position of a name in its list; NULL is position 0. SB_ERR_USAGE lists all names. */

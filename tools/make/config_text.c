@@ -44,7 +44,7 @@ static void write_model_type(text_out *out, const char *name)
 {
     sb_put_key(&out->json, name);
     fprintf(out->json.file, "\"%s%s\"", sb_family_name(out->shape->dims.family),
-            out->shape->dims.family == SB_QWEN3_NEXT ? "" : "_text");
+            out->shape->dims.family < SB_QWEN3_NEXT ? "_text" : "");
 }
 
 static void write_mtp_layers(text_out *out, const char *name)
@@ -62,6 +62,18 @@ static void write_output_gate(text_out *out, const char *name)
 static void write_norm_topk(text_out *out, const char *name)
 {
     sb_put_text(&out->json, name, out->shape->dims.norm_topk_prob ? "true" : "false");
+}
+
+/* With fewer layers (--layers) the dense one may be gone. */
+static void write_dense_layers(text_out *out, const char *name)
+{
+    const sb_make_preset *dims = &out->shape->dims;
+    const int has = dims->dense_layer && dims->dense_layer < dims->layers;
+    sb_put_key(&out->json, name);
+    if (has)
+        fprintf(out->json.file, "[%" PRIu32 "]", dims->dense_layer);
+    else
+        fprintf(out->json.file, "[]");
 }
 
 static void write_tied(text_out *out, const char *name)
@@ -100,7 +112,13 @@ static void write_quantization(text_out *out, const char *name)
         sb_make_write_quantization(&out->json, name, out->plan);
 }
 
-enum { M = 1 << SB_QWEN3_5_MOE, D = 1 << SB_QWEN3_5, N = 1 << SB_QWEN3_NEXT };
+enum {
+    M = 1 << SB_QWEN3_5_MOE,
+    D = 1 << SB_QWEN3_5,
+    N = 1 << SB_QWEN3_NEXT,
+    Q = 1 << SB_QWEN3_MOE,
+    R = 1 << SB_QWEN3
+};
 
 static const struct {
     int families;
@@ -163,7 +181,8 @@ static uint32_t image_id(const sb_make_preset *dims, uint32_t published)
     return dims->vocab_size > 248057 ? published : dims->vocab_size - (248057 - published) - 1;
 }
 
-static const char *const class_names[] = {"Qwen3_5Moe", "Qwen3_5", "Qwen3Next"};
+static const char *const class_names[] = {"Qwen3_5Moe", "Qwen3_5", "Qwen3Next", "Qwen3Moe",
+                                          "Qwen3"};
 
 static void write_root(text_out *out)
 {

@@ -95,6 +95,10 @@ void sb_make_row(const sb_maker *maker, const sb_make_matrix *matrix, uint64_t r
         sb_weights_row(maker->weights, matrix, row, col, n, out);
     else
         recipes[maker->recipe].row(maker, matrix, row, col, n, out);
+    /* G-2: "Recipes draw w for the factor 1 + w; a plain norm (M-11) stores 1 + w." */
+    if (!maker->weights && matrix->kind == SB_MAKE_zero_norm && maker->config->plain_norms)
+        for (size_t i = 0; i < n; i++)
+            out[i] += 1.0f;
 }
 
 void sb_make_normal(uint64_t key, uint64_t first, size_t n, float mean, float spread, float *out)

@@ -8,7 +8,7 @@
  *   query head exactly zero in the last, whose convolution then gives exactly zero;
  *   in the last trunk layer but one, equal router rows in pairs among the first half of the experts
  *   (exact ties); in every other layer, the MTP layer too, the last two rows are close;
- *   in q_proj gate rows of twice the scale of the query rows;
+ *   in q_proj gate rows (if there are any) of twice the scale of the query rows;
  *   in mtp.fc an embedding half of three times the scale of the hidden half;
  *   a final norm around 1.5, so that the vectors before and after it differ. */
 #include "ref/base/rng.h"
@@ -87,7 +87,7 @@ void sb_make_row_mistakes(const sb_maker *maker, const sb_make_matrix *m, uint64
     sb_make_usual(m, row, col, n, out);
     if (m->role == SB_ROLE_in_proj_qkv)
         scale(out, n, head_scale(c, m, row));
-    if (m->role == SB_ROLE_q_proj && row % (2 * c->head_dim) >= c->head_dim)
+    if (m->role == SB_ROLE_q_proj && row % sb_config_query_rows(c) >= c->head_dim)
         scale(out, n, 2.0f);
     for (size_t i = 0; m->role == SB_ROLE_mtp_fc && i < n; i++)
         out[i] *= col + i < c->hidden_size ? 1.5f : 0.5f;

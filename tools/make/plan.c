@@ -27,11 +27,10 @@ static sb_status find_names(const sb_make_options *o, size_t found[SB_MAKE_LISTS
 static sb_status check_family(const sb_make_options *o, const sb_make_plan *p, sb_error *err)
 {
     const sb_make_preset *dims = &p->shape.dims;
-    if (p->shape.vl && dims->family == SB_QWEN3_NEXT)
+    if (p->shape.vl && dims->family >= SB_QWEN3_NEXT)
         return sb_fail(err, SB_ERR_USAGE,
-                       "preset %s has no layout \"vl\": Qwen3-Next reads text only; expected "
-                       "\"text\"",
-                       dims->name);
+                       "preset %s has no layout \"vl\": %s reads text only; expected \"text\"",
+                       dims->name, sb_family_name(dims->family));
     if (o->experts && dims->experts == 0)
         return sb_fail(err, SB_ERR_USAGE, "preset %s is dense: it has no experts to store \"%s\"",
                        dims->name, o->experts);
@@ -100,7 +99,7 @@ static sb_status read_options(const sb_make_options *o, sb_make_plan *p, sb_erro
     if (status)
         return status;
     p->shape.dims = o->shape ? *o->shape : *sb_make_preset_at(found[SB_MAKE_PRESETS]);
-    p->shape.has_mtp = !o->no_mtp;
+    p->shape.has_mtp = !o->no_mtp && !sb_family_is_qwen3(p->shape.dims.family);
     if (o->weights) {
         status = sb_weights_open(o->weights, &p->weights, err);
         if (status)

@@ -90,8 +90,12 @@ static void exclude_layer(sb_json_out *out, const sb_make_plan *plan, uint32_t l
             prefixed(out, plan, layer, "linear_attn.in_proj_b");
         }
     }
-    if (plan->config.experts == 0)
+    if (sb_config_layer_experts(&plan->config, layer) == 0)
         return;
+    if (plan->config.shared_intermediate == 0) { /* as nvidia/Qwen3-235B-A22B-NVFP4 */
+        prefixed(out, plan, layer, "mlp.gate");
+        return;
+    }
     if (!(modules & SB_MODULES_SHARED))
         prefixed(out, plan, layer, "mlp.shared_expert*");
     prefixed(out, plan, layer, "mlp.shared_expert_gate");

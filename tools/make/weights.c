@@ -41,7 +41,12 @@ static void find_storage(sb_weights *w)
     for (unsigned i = 0; i < SB_TEXT_PREFIXES; i++)
         if (has(w, sb_text_prefixes[i], "embed_tokens.weight"))
             w->storage.prefix = sb_text_prefixes[i];
-    w->storage.fused_experts = has(w, w->storage.prefix, "layers.0.mlp.experts.gate_up_proj");
+    uint32_t first = 0; /* layer with experts */
+    while (first + 1 < w->config.layers && !sb_config_layer_experts(&w->config, first))
+        first++;
+    char stack[64];
+    snprintf(stack, sizeof stack, "layers.%u.mlp.experts.gate_up_proj", (unsigned)first);
+    w->storage.fused_experts = has(w, w->storage.prefix, stack);
 }
 
 static int is_float(sb_dtype dtype)
@@ -116,28 +121,35 @@ void sb_weights_close(sb_weights *w)
 void sb_weights_shape(const sb_weights *w, sb_make_preset *dims)
 {
     const sb_config *c = &w->config;
-    *dims = (sb_make_preset){.name = sb_family_name(c->family),
-                             .family = c->family,
-                             .vocab_size = c->vocab_size,
-                             .ids_used = c->vocab_size,
-                             .hidden_size = c->hidden_size,
-                             .layers = c->layers,
-                             .heads = c->heads,
-                             .kv_heads = c->kv_heads,
-                             .head_dim = c->head_dim,
-                             .lin_k_heads = c->lin_k_heads,
-                             .lin_v_heads = c->lin_v_heads,
-                             .lin_k_dim = c->lin_k_dim,
-                             .lin_v_dim = c->lin_v_dim,
-                             .experts = c->experts,
-                             .experts_per_token = c->experts_per_token,
-                             .moe_intermediate = c->moe_intermediate,
-                             .shared_intermediate = c->shared_intermediate,
-                             .intermediate = c->intermediate,
-                             .tied = c->tie_embeddings,
-                             .norm_topk_prob = c->norm_topk_prob,
-                             .bos = c->has_bos ? c->bos_id : 0,
-                             .eos = c->eos_count ? c->eos_ids[0] : 0};
+    uint32_t dense = 0;
+    while (dense < c->layers && !c->layer_is_dense[dense])
+        dense++;
+    *dims =
+        (sb_make_preset){.name = sb_family_name(c->family),
+                         .family = c->family,
+                         .vocab_size = c->vocab_size,
+                         .ids_used = c->vocab_size,
+                         .hidden_size = c->hidden_size,
+                         .layers = c->layers,
+                         .heads = c->heads,
+                         .kv_heads = c->kv_heads,
+                         .head_dim = c->head_dim,
+                         .lin_k_heads = c->lin_k_heads,
+                         .lin_v_heads = c->lin_v_heads,
+                         .lin_k_dim = c->lin_k_dim,
+                         .lin_v_dim = c->lin_v_dim,
+                         .experts = c->experts,
+                         .experts_per_token = c->experts_per_token,
+                         .moe_intermediate = c->moe_intermediate,
+                         .shared_intermediate = c->shared_intermediate,
+                         .intermediate = c->intermediate,
+                         .tied = c->tie_embeddings,
+                         .norm_topk_prob = c->norm_topk_prob,
+                         .bos = c->has_bos ? c->bos_id : 0,
+                         .eos = c->eos_count ? c->eos_ids[0] : 0,
+                         .rope_theta = c->rope_theta <= UINT32_MAX ? (uint32_t)c->rope_theta : 0,
+                         .max_positions = c->max_position_embeddings,
+                         .dense_layer = dense < c->layers ? dense : 0};
     memcpy(dims->mrope_section, c->mrope_section, sizeof dims->mrope_section);
 }
 
@@ -152,6 +164,8 @@ sb_status sb_weights_fit(const sb_weights *w, const sb_config *made, sb_error *e
     const char *other = own->layers != made->layers ||
                                 memcmp(own->layer_is_full, made->layer_is_full, own->layers) != 0
                             ? "layer_types"
+                        : memcmp(own->layer_is_dense, made->layer_is_dense, own->layers) != 0
+                            ? "mlp_only_layers"
                         : own->rope_theta != made->rope_theta || own->rotary_dim != made->rotary_dim
                             ? "rope_parameters"
                         : own->conv_kernel != made->conv_kernel ? "linear_conv_kernel_dim"

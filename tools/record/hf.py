@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what transformers computes as a trace (docs/trace.md) while it runs.
 
-In your own script, for any model of the Qwen3-Next, Qwen3.5 and Qwen3.6 classes:
+In your own script, for any model of the Qwen3, Qwen3-Next, Qwen3.5 and Qwen3.6 classes:
 
     from hf import record
     with record(model, "t"):
@@ -244,7 +244,8 @@ def keep_router_weights(model: torch.nn.Module) -> None:
         return logits, p / p.sum(dim=-1, keepdim=True), ids
 
     for layer in text_model(model).layers:
-        layer.mlp.gate.register_forward_hook(unrounded)
+        if hasattr(layer.mlp, "gate"):  # else a dense MLP
+            layer.mlp.gate.register_forward_hook(unrounded)
 
 
 def feed(model: torch.nn.Module, tokens: list[int], calls: list[int], count: int) -> list[int]:

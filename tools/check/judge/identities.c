@@ -93,7 +93,7 @@ void sb_count_identity(const sb_check *check, char *text, size_t size)
     const sb_config *c = &check->self.config;
     uint64_t tensors = sb_checkpoint_count(check->self.checkpoint);
     text[0] = '\0';
-    if (!c->experts || c->family == SB_QWEN3_NEXT)
+    if (!c->experts || c->family != SB_QWEN3_5_MOE)
         return;
     uint64_t vision = tensors_in(check, SB_REGION_vision), mtp = tensors_in(check, SB_REGION_mtp);
     matrices m = count_matrices(c, vision);

@@ -21,7 +21,17 @@ static sb_ball inverse_root(const sb_arithmetic *ar, const sb_ball *x, size_t n,
     return sb_ball_rsqrt(ar, sb_ball_add(ar, sum, sb_ball_of(eps)));
 }
 
-/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
+/* R-3: "RN(1 + w_i)", "K-49 rounds 1 + w"; or w_i of a plain norm */
+static sb_ball factor_of(const sb_arithmetic *ar, const sb_knobs *knobs, int plain, float w)
+{
+    if (plain)
+        return sb_ball_of(w);
+    sb_ball factor = sb_ball_add(ar, sb_ball_of(1.0f), sb_ball_of(w));
+    return SB_IS(knobs, norm_weight, act) ? sb_ball_act(knobs, factor) : factor;
+}
+
+/* R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )", "The plain norms of M-11 have y_i = R( RN(
+ * RN(x_i r) w_i ) ), and K-54 rounds their RN(x_i r)" */
 sb_status sb_bound_rmsnorm_in(const sb_arithmetic *ar, const sb_knobs *knobs,
                               const sb_rmsnorm_args *a, const sb_ball *const *in, sb_ball *out,
                               sb_ball *second)
@@ -40,10 +50,10 @@ sb_status sb_bound_rmsnorm_in(const sb_arithmetic *ar, const sb_knobs *knobs,
         sb_bound_row(in[0], a->in, t * a->n, a->n, x);
         sb_ball r = inverse_root(ar, x, a->n, a->n, a->eps);
         for (size_t i = 0; i < a->n; i++) {
-            sb_ball factor = sb_ball_add(ar, sb_ball_of(1.0f), sb_ball_of(weight[i]));
-            if (SB_IS(knobs, norm_weight, act))
-                factor = sb_ball_act(knobs, factor);
+            sb_ball factor = factor_of(ar, knobs, a->plain, weight[i]);
             sb_ball normalised = sb_ball_mul(ar, x[i], r);
+            if (a->plain && SB_IS(knobs, plain_norm, act))
+                normalised = sb_ball_act(knobs, normalised);
             out[t * a->n + i] = sb_ball_act(knobs, sb_ball_mul(ar, normalised, factor));
         }
     }

@@ -193,7 +193,7 @@ int sb_envelope_find_open(sb_envelope *e, size_t rows)
     const sb_config *c = &e->model->config;
     int any = 0;
     for (uint32_t layer = 0; layer < c->layers; layer++)
-        for (size_t row = 0; row < rows; row++) {
+        for (size_t row = 0; row < rows && sb_config_layer_experts(c, layer); row++) {
             size_t at = (size_t)layer * e->rows + row, weakest;
             double margin;
             uint32_t other;

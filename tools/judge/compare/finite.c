@@ -121,7 +121,9 @@ static const float *row_of(const sb_finite *f, const sb_step_value *v, const sb_
 
 static sb_op op_of(const sb_config *c, const sb_tap_name *tap)
 {
-    return tap->op == SB_OP_moe_combine && !c->experts ? SB_OP_linear : tap->op;
+    const uint32_t layer = tap->is_head ? c->layers : tap->layer;
+    return tap->op == SB_OP_moe_combine && !sb_config_layer_experts(c, layer) ? SB_OP_linear
+                                                                              : tap->op;
 }
 
 static void say_kind(sb_place *place, float found, char *kind, size_t room)

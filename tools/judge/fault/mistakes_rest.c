@@ -78,14 +78,9 @@ sb_status sb_mistake_last_column_lost(const sb_knobs *knobs, const sb_linear_arg
 
 sb_status sb_mistake_norm_plain_weight(const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
-    sb_mistake_param weight;
     sb_rmsnorm_args args = *a;
-    sb_status status = sb_mistake_edit(a->weight, sb_mistake_subtract_one, &weight);
-    args.weight = &weight.matrix;
-    if (!status)
-        status = sb_rmsnorm_fast(knobs, &args);
-    free(weight.bytes);
-    return status;
+    args.plain = !a->plain;
+    return sb_rmsnorm_fast(knobs, &args);
 }
 
 sb_status sb_mistake_kv_map_mod(const sb_knobs *knobs, const sb_attention_args *a)

@@ -18,10 +18,11 @@ static float inverse_root(const sb_sim_arith *s, const float *x, size_t n, size_
 }
 
 /* K-49: "act rounds RN(1 + w_i) of R-3 to the activation type"
- * R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )" */
+ * R-3: "y_i = R( RN( RN(x_i r) (RN(1 + w_i)) ) )", "The plain norms of M-11 have y_i = R( RN(
+ * RN(x_i r) w_i ) ), and K-54 rounds their RN(x_i r)" */
 sb_status sb_sim_rmsnorm(const sb_sim_arith *s, const sb_knobs *knobs, const sb_rmsnorm_args *a)
 {
-    int rounds = SB_IS(knobs, norm_weight, act);
+    int rounds = SB_IS(knobs, norm_weight, act), inner = a->plain && SB_IS(knobs, plain_norm, act);
     float *weight = sb_alloc(a->n, sizeof *weight);
     if (!weight)
         return SB_ERR_MEMORY;
@@ -30,8 +31,8 @@ sb_status sb_sim_rmsnorm(const sb_sim_arith *s, const sb_knobs *knobs, const sb_
         const float *x = a->in + t * a->n;
         float r = inverse_root(s, x, a->n, a->n, a->eps);
         for (size_t i = 0; i < a->n; i++) {
-            float normalised = x[i] * r;
-            float factor = sb_sim_act_if(knobs, rounds, 1.0f + weight[i]);
+            float normalised = sb_sim_act_if(knobs, inner, x[i] * r);
+            float factor = a->plain ? weight[i] : sb_sim_act_if(knobs, rounds, 1.0f + weight[i]);
             a->out[t * a->n + i] = sb_act(knobs, normalised * factor);
         }
     }

@@ -107,14 +107,18 @@ int sb_tap_is_of_logits(const char *full)
 
 uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *c, int *exists)
 {
-    int moe = c->experts > 0,
+    int moe = sb_config_layer_experts(c, tap->is_head ? c->layers : tap->layer) > 0,
         full = tap->is_head || (tap->layer < c->layers && c->layer_is_full[tap->layer]);
     int head = tap->is_head || tap->where == SB_TAP_head || tap->where == SB_TAP_draft;
     *exists = (!head || c->mtp_layers > 0) && (!tap->in_layer || head || tap->layer < c->layers);
-    if (tap->where == SB_TAP_linear || tap->where == SB_TAP_full)
-        *exists &= full == (tap->where == SB_TAP_full);
-    if (tap->where == SB_TAP_moe || tap->where == SB_TAP_dense)
-        *exists &= moe == (tap->where == SB_TAP_moe);
+    if (tap->where == SB_TAP_linear || tap->where == SB_TAP_full || tap->where == SB_TAP_gated)
+        *exists &= full == (tap->where != SB_TAP_linear);
+    if (tap->where == SB_TAP_gated)
+        *exists &= c->attn_output_gate;
+    if (tap->where == SB_TAP_moe || tap->where == SB_TAP_dense || tap->where == SB_TAP_shared)
+        *exists &= moe == (tap->where != SB_TAP_dense);
+    if (tap->where == SB_TAP_shared)
+        *exists &= c->shared_intermediate > 0;
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].name == tap->name)
             return width_of(i, c);

@@ -10,7 +10,9 @@ typedef enum sb_tap_where {
     SB_TAP_layer,
     SB_TAP_linear,
     SB_TAP_full,
+    SB_TAP_gated,
     SB_TAP_moe,
+    SB_TAP_shared,
     SB_TAP_dense,
     SB_TAP_head,
     SB_TAP_draft

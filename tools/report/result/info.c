@@ -295,6 +295,25 @@ static void print_declared(const sb_model *m)
         printf("  and %zu more\n", w->disagreements - SB_DISAGREEMENTS);
 }
 
+static void print_mlp(const sb_config *c, const sb_weights *w)
+{
+    char shared[64] = "no shared expert";
+    uint32_t dense = 0;
+    for (uint32_t i = 0; i < c->layers; i++)
+        dense += sb_config_layer_experts(c, i) == 0;
+    if (c->shared_intermediate)
+        snprintf(shared, sizeof shared, "shared expert of width %u",
+                 (unsigned)c->shared_intermediate);
+    if (c->experts)
+        printf("%u experts of width %u, %u per token, %s, stored %s\n", (unsigned)c->experts,
+               (unsigned)c->moe_intermediate, (unsigned)c->experts_per_token, shared,
+               w->storage.fused_experts ? "fused" : "per expert");
+    if (c->experts && dense)
+        printf("dense MLP of width %u in %u layers\n", (unsigned)c->intermediate, (unsigned)dense);
+    else if (dense)
+        printf("dense MLP of width %u\n", (unsigned)c->intermediate);
+}
+
 static void print_model(const sb_model *m)
 {
     const sb_config *c = &m->config;
@@ -309,15 +328,11 @@ static void print_model(const sb_model *m)
            (unsigned)c->hidden_size, (unsigned)c->vocab_size,
            c->tie_embeddings ? " (tied head)" : "", (unsigned)c->heads, (unsigned)c->kv_heads,
            (unsigned)c->head_dim, (unsigned)c->rotary_dim, c->rope_theta);
-    printf("delta rule %u key heads of %u, %u value heads of %u, convolution %u\n",
-           (unsigned)c->lin_k_heads, (unsigned)c->lin_k_dim, (unsigned)c->lin_v_heads,
-           (unsigned)c->lin_v_dim, (unsigned)c->conv_kernel);
-    if (c->experts)
-        printf("%u experts of width %u, %u per token, shared expert of width %u, stored %s\n",
-               (unsigned)c->experts, (unsigned)c->moe_intermediate, (unsigned)c->experts_per_token,
-               (unsigned)c->shared_intermediate, w->storage.fused_experts ? "fused" : "per expert");
-    else
-        printf("dense MLP of width %u\n", (unsigned)c->intermediate);
+    if (full < c->layers)
+        printf("delta rule %u key heads of %u, %u value heads of %u, convolution %u\n",
+               (unsigned)c->lin_k_heads, (unsigned)c->lin_k_dim, (unsigned)c->lin_v_heads,
+               (unsigned)c->lin_v_dim, (unsigned)c->conv_kernel);
+    print_mlp(c, w);
     printf("MTP head: %s\n", w->storage.has_mtp ? "present"
                              : c->mtp_declared && c->mtp_layers
                                  ? "ABSENT, although config.json declares one"
