@@ -332,3 +332,9 @@ sb_status sb_write_file(const char *path, const void *bytes, size_t count, sb_er
     sb_file_abort(&out);
     return status;
 }
+
+int sb_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}

@@ -53,4 +53,7 @@ sb_status sb_sync_folder_of(const char *path, sb_error *err);
 /* Returns "dir/name", which the caller frees; NULL if out of memory. An empty dir gives "name". */
 char *sb_path_join(const char *dir, const char *name);
 
+/* True if there is a folder at the path, links followed. */
+int sb_is_folder(const char *path);
+
 #endif

@@ -10,6 +10,7 @@
 #include "ref/run/hook.h"
 #include "ref/run/model.h"
 #include "ref/run/scratch.h"
+#include "ref/run/states.h"
 #include "ref/run/tap.h"
 #include "ref/state/trail.h"
 
@@ -25,7 +26,9 @@ typedef struct sb_call {
     int hook_skips_experts; /* sb_session_options */
     sb_call_kind kind;
     sb_state *state;
-    sb_trail *trail;   /* receives the state after each row (S-10); NULL: not needed */
+    sb_session_states states; /* that are kept for a drafter, in: */
+    float *kept_states;       /* (rows, states.count, H) */
+    sb_trail *trail;          /* receives the state after each row (S-10); NULL: not needed */
     uint64_t position; /* position of row 0; in the MTP layer, the number of the entry of row 0 */
     sb_scratch *s;
     size_t rows;

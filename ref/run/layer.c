@@ -4,6 +4,8 @@
  * the output of a mixer or an MLP. An op that follows a failed one does nothing (call.h). */
 #include "ref/run/layer.h"
 
+#include <string.h>
+
 #include "ref/ops/knob.h"
 #include "ref/ops/kv_cache.h"
 #include "ref/run/form.h"
@@ -90,7 +92,7 @@ static void linear_attention(sb_call *call, const sb_layer *layer)
     linear(call, "linear_attn.out_proj", W(linear_out_proj), s->normed, s->out);
 }
 
-/* --- full attention: y to out ----------------------------------------------------------------- */
+/* --- full attention: in to out ----------------------------------------------------------------- */
 
 static void rope(sb_call *call, const char *tap, size_t heads, float *x)
 {
@@ -112,7 +114,18 @@ static void store(const sb_call *call, const sb_layer *layer, float *keys, float
     sb_kv_store(call->knobs, layer->v_scale, call->s->value, count, values);
 }
 
-static void full_attention(sb_call *call, const sb_layer *layer)
+/* Norms queries or keys, or copies them where there is no norm (R-23). */
+static void norm_heads(sb_call *call, const char *tap, const sb_matrix *weight, const float *in,
+                       size_t heads, float *out)
+{
+    const size_t hd = call->model->config.head_dim;
+    if (weight->data)
+        rmsnorm(call, tap, weight, in, heads, hd, out);
+    else if (!call->status)
+        memcpy(out, in, call->rows * heads * hd * sizeof *out);
+}
+
+void sb_run_attention(sb_call *call, const sb_layer *layer, const float *in)
 {
     const sb_config *c = &call->model->config;
     const size_t T = call->rows, Qd = sb_config_query_width(c), hd = c->head_dim;
@@ -122,17 +135,17 @@ static void full_attention(sb_call *call, const sb_layer *layer)
     sb_scratch *s = call->s;
     const int gated = c->attn_output_gate;
 
-    linear(call, "self_attn.q_proj", W(q_proj), s->y, gated ? s->packed : s->query);
-    linear(call, "self_attn.k_proj", W(k_proj), s->y, s->key);
-    linear(call, "self_attn.v_proj", W(v_proj), s->y, s->value);
+    linear(call, "self_attn.q_proj", W(q_proj), in, gated ? s->packed : s->query);
+    linear(call, "self_attn.k_proj", W(k_proj), in, s->key);
+    linear(call, "self_attn.v_proj", W(v_proj), in, s->value);
     if (gated)
         SB_RUN(call, split_gate,
                SB_MADE({"self_attn.query", s->query, Qd}, {"self_attn.gate", s->gate, Qd}),
                .in = s->packed, .rows = T, .heads = c->heads, .hd = hd, .query = s->query,
                .gate = s->gate);
-    rmsnorm(call, "self_attn.q_norm", W(q_norm), s->query, c->heads, hd, s->query_normed);
+    norm_heads(call, "self_attn.q_norm", W(q_norm), s->query, c->heads, s->query_normed);
     rope(call, "self_attn.q_rope", c->heads, s->query_normed);
-    rmsnorm(call, "self_attn.k_norm", W(k_norm), s->key, c->kv_heads, hd, keys);
+    norm_heads(call, "self_attn.k_norm", W(k_norm), s->key, c->kv_heads, keys);
     rope(call, "self_attn.k_rope", c->kv_heads, keys);
     store(call, layer, keys, values);
     SB_RUN(call, attention, SB_MADE({"self_attn.core_out", s->attended, Qd}), .q = s->query_normed,
@@ -271,6 +284,19 @@ static void residual(sb_call *call, const char *tap)
     s->stream = sum ? sum : s->x;
 }
 
+void sb_run_second_half(sb_call *call, const sb_layer *layer)
+{
+    sb_scratch *s = call->s;
+    residual(call, "attn_residual");
+    rmsnorm(call, "post_attention_layernorm", W(post_attention_layernorm), s->stream, 1,
+            call->model->config.hidden_size, s->y);
+    if (layer->experts)
+        mixture_of_experts(call, layer);
+    else
+        dense_mlp(call, layer);
+    residual(call, "output");
+}
+
 /* R-19: "x = x + mixer( rmsnorm(x, input_layernorm) ), then x = x + mlp( rmsnorm(x,
  * post_attention_layernorm) )" */
 void sb_run_layer(sb_call *call, const sb_layer *layer, int full)
@@ -280,16 +306,9 @@ void sb_run_layer(sb_call *call, const sb_layer *layer, int full)
     sb_pager_enter(sb_call_pager(call), call->layer);
     rmsnorm(call, "input_layernorm", W(input_layernorm), s->stream, 1, c->hidden_size, s->y);
     if (full)
-        full_attention(call, layer);
+        sb_run_attention(call, layer, s->y);
     else
         linear_attention(call, layer);
-    residual(call, "attn_residual");
-    rmsnorm(call, "post_attention_layernorm", W(post_attention_layernorm), s->stream, 1,
-            c->hidden_size, s->y);
-    if (layer->experts)
-        mixture_of_experts(call, layer);
-    else
-        dense_mlp(call, layer);
-    residual(call, "output");
+    sb_run_second_half(call, layer);
     sb_pager_leave(sb_call_pager(call), call->layer);
 }

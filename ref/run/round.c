@@ -11,9 +11,10 @@ struct sb_rounds {
     sb_sampling sampling;
     sb_drawer *drawer;
     size_t V;
-    float *logits; /* (SB_MAX_DRAFTS + 1, V) logits of the target's rows */
-    float *drafts; /* (SB_MAX_DRAFTS, V) logits of the head */
-    int given;     /* 1: the caller gave the drafts of the last round */
+    float *logits;             /* (SB_MAX_DRAFTS + 1, V) logits of the target's rows */
+    float *drafts;             /* (SB_MAX_DRAFTS, V) logits of the head */
+    int given;                 /* 1: the head did not make the drafts of the last round */
+    sb_eagle3_drafts *drafter; /* NULL: there is none */
 };
 
 sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb_rounds **out,
@@ -34,6 +35,8 @@ sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb
     if (!status)
         status = sb_drawer_new(sb_session_backend(session), &r->sampling, (uint32_t)r->V,
                                &r->drawer, err);
+    if (!status && r->options.drafter)
+        status = sb_eagle3_drafts_new(r->options.drafter, session, &r->drafter, err);
     if (status) {
         sb_rounds_free(r);
         return status;
@@ -47,6 +50,7 @@ void sb_rounds_free(sb_rounds *r)
     if (!r)
         return;
     sb_drawer_free(r->drawer);
+    sb_eagle3_drafts_free(r->drafter);
     free(r->logits);
     free(r->drafts);
     free(r);
@@ -92,6 +96,50 @@ static sb_status check_ask(const sb_rounds *r, const sb_round_ask *ask, sb_error
         return sb_fail(err, SB_ERR_USAGE,
                        "given drafts have no distribution, which residual acceptance needs");
     return SB_OK;
+}
+
+void sb_rounds_reset(sb_rounds *r)
+{
+    if (r->drafter)
+        sb_eagle3_reset(r->drafter);
+}
+
+sb_status sb_rounds_fed(sb_rounds *r, const uint32_t *tokens, size_t n, sb_error *err)
+{
+    sb_status status = r->drafter ? sb_eagle3_follow(r->drafter, tokens, n, err) : SB_OK;
+    return status ? sb_fail_in(err, status, "drafter") : SB_OK;
+}
+
+/* P-15: "the logit -2^100 for every token that it cannot draft"; small: (Vd) */
+static void spread(const sb_rounds *r, const float *small, float *logits)
+{
+    const uint32_t *ids = sb_eagle3_vocabulary(r->options.drafter);
+    const size_t count = sb_eagle3_config_of(r->options.drafter)->draft_vocab;
+    for (size_t i = 0; i < r->V; i++)
+        logits[i] = -0x1p100f;
+    for (size_t i = 0; i < count; i++)
+        logits[ids[i]] = small[i];
+}
+
+/* S-15; under residual a draft is drawn, as the head's. */
+static sb_status propose_by_drafter(sb_rounds *r, const sb_round_ask *ask, sb_round *round,
+                                    sb_error *err)
+{
+    float *small = r->logits; /* free until the verification */
+    uint32_t token = ask->token;
+    sb_status status = SB_OK;
+    sb_eagle3_forget(r->drafter);
+    for (size_t j = 0; j < ask->drafts && !status; j++) {
+        float *logits = r->drafts + j * r->V;
+        status = sb_eagle3_draft(r->drafter, token, small, &token, err);
+        if (!status && is_residual(r)) {
+            spread(r, small, logits);
+            status = sb_draw_tokens(r->drawer, (sb_row_logits){logits, NULL}, 1,
+                                    round->position + 1 + j, SB_DRAW_draft, &token, err);
+        }
+        round->drafts[j] = token;
+    }
+    return status ? sb_fail_in(err, status, "drafter") : SB_OK;
 }
 
 /* S-8. A draft is the token of the head's largest logit; under residual it is drawn from the head's
@@ -166,6 +214,15 @@ static void emit(const sb_round_ask *ask, sb_round *round)
         round->tokens[i] = i < round->accepted ? round->drafts[i] : round->chosen[i];
 }
 
+/* The entries of the tokens that the round has fed and kept. */
+static sb_status follow(sb_rounds *r, const sb_round_ask *ask, const sb_round *round, sb_error *err)
+{
+    uint32_t tokens[SB_MAX_DRAFTS + 1] = {ask->token};
+    for (size_t j = 1; j < round->emitted; j++)
+        tokens[j] = round->tokens[j - 1];
+    return sb_rounds_fed(r, tokens, round->emitted, err);
+}
+
 sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, sb_error *err)
 {
     sb_status status = check_ask(r, ask, err);
@@ -174,8 +231,9 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
     *out = (sb_round){.position = sb_session_position(r->session),
                       .drafted = ask->drafts,
                       .forced = ask->forced >= 0};
-    r->given = ask->given != NULL;
-    status = propose(r, ask, out, err);
+    r->given = ask->given || r->drafter;
+    status = r->drafter && !ask->given ? propose_by_drafter(r, ask, out, err)
+                                       : propose(r, ask, out, err);
     if (!status)
         status = verify(r, ask, out, err);
     if (status) /* either nothing was fed, or the session refuses further calls (S-4) */
@@ -187,5 +245,6 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
     }
     emit(ask, out);
     /* S-9: "keeps the first row and the rows of all emitted tokens but the last" */
-    return sb_session_keep(r->session, out->emitted, err);
+    status = sb_session_keep(r->session, out->emitted, err);
+    return status ? status : follow(r, ask, out, err);
 }

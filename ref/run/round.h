@@ -2,6 +2,7 @@
 #ifndef SB_RUN_ROUND_H
 #define SB_RUN_ROUND_H
 
+#include "ref/run/eagle3.h"
 #include "ref/run/sample.h"
 #include "ref/run/session.h"
 
@@ -19,6 +20,7 @@ typedef struct sb_round_options {
     const sb_sampling *sampling; /* NULL: greedy; copied */
     sb_acceptance acceptance;
     sb_rollback rollback;
+    const sb_eagle3 *drafter; /* NULL: the MTP head drafts; it must outlive the rounds */
 } sb_round_options;
 
 /* The request for one round. */
@@ -45,10 +47,18 @@ typedef struct sb_round {
 
 typedef struct sb_rounds sb_rounds;
 
-/* The rounds of one session, which must outlive them. options NULL: greedy, match, snapshots. */
+/* The rounds of one session, which must outlive them. options NULL: greedy, match, snapshots. With
+ * a drafter the session is empty and keeps its states (eagle3.h). */
 sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb_rounds **out,
                         sb_error *err);
 void sb_rounds_free(sb_rounds *rounds);
+
+/* Call it after sb_session_reset. */
+void sb_rounds_reset(sb_rounds *rounds);
+
+/* Call it after each sb_session_feed with the tokens that were fed, before the next round. Without
+ * a drafter it does nothing. */
+sb_status sb_rounds_fed(sb_rounds *rounds, const uint32_t *tokens, size_t n, sb_error *err);
 
 /* Runs one round. Afterwards all emitted tokens except the last have been fed. SB_ERR_USAGE: an
  * invalid request. If the caller has called sb_session_verify itself, it must have called
@@ -62,7 +72,7 @@ sb_status sb_rounds_pick(sb_rounds *rounds, const float *logits, uint64_t positi
                          sb_error *err);
 
 /* Logits (V) of the last round: of row 0 .. drafted of the target, and of draft 0 .. drafted - 1 of
- * the head (NULL if the caller gave the drafts). */
+ * the head (NULL if the head did not make the drafts). */
 const float *sb_rounds_logits(const sb_rounds *rounds, size_t row);
 const float *sb_rounds_draft_logits(const sb_rounds *rounds, size_t draft);
 

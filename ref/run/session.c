@@ -18,6 +18,9 @@ struct sb_session {
     sb_op_hook hook;
     void *hook_ctx;
     int hook_skips_experts;
+    sb_session_states states;
+    float *kept_states; /* (kept_room, states.count, H) */
+    size_t kept_room;
     const sb_resident *resident; /* or NULL */
     sb_call_kind kind;           /* kind of the last call of the trunk */
     sb_state *state; /* with a resident sequence, only position and mtp_entries, unless `fetched` */
@@ -35,8 +38,9 @@ struct sb_session {
 
 static sb_status begin_resident(sb_session *s, int mtp, sb_error *err)
 {
-    if (s->tap || s->hook)
-        return sb_fail(err, SB_ERR_USAGE, "a resident sequence has no taps and no hooks");
+    if (s->tap || s->hook || s->states.count)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "a resident sequence has no taps, no hooks and no kept states");
     if (!s->resident->mtp != !mtp)
         return sb_fail(err, SB_ERR_USAGE,
                        "the session and its resident sequence must both have the MTP head, or both "
@@ -62,6 +66,7 @@ sb_status sb_session_new(const sb_model *model, const sb_session_options *option
     s->hook = options ? options->hook : NULL;
     s->hook_ctx = options ? options->hook_ctx : NULL;
     s->hook_skips_experts = options ? options->hook_skips_experts : 0;
+    s->states = options ? options->states : (sb_session_states){0};
     s->resident = options ? options->resident : NULL;
     int mtp = options && options->mtp;
     sb_status status =
@@ -87,6 +92,7 @@ void sb_session_free(sb_session *session)
     sb_scratch_free(&session->head);
     sb_trail_free(&session->trail);
     free(session->replay);
+    free(session->kept_states);
     free(session);
 }
 
@@ -126,6 +132,8 @@ static sb_call begin(sb_session *s, uint64_t position, size_t rows, sb_error *er
                      .hook_skips_experts = s->hook_skips_experts,
                      .kind = s->kind,
                      .state = s->state,
+                     .states = s->states,
+                     .kept_states = s->kept_states,
                      .trail = s->trail.rows && s->trail.every_row ? &s->trail : NULL,
                      .position = position,
                      .s = &s->scratch,
@@ -244,6 +252,21 @@ static sb_status run_resident(sb_session *s, const uint32_t *tokens, size_t n, s
     return SB_OK;
 }
 
+static sb_status reserve(sb_session *s, size_t n, sb_error *err)
+{
+    const size_t row = s->states.count * s->model->config.hidden_size;
+    if (sb_scratch_reserve(&s->scratch, &s->model->config, n))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", n);
+    if (row && n > s->kept_room) {
+        float *grown = sb_realloc(s->kept_states, n, row * sizeof *grown);
+        if (!grown)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for states of %zu rows", n);
+        s->kept_states = grown;
+        s->kept_room = n;
+    }
+    return sb_state_reserve(s->state, n, err);
+}
+
 /* S-4: "After a call that failed, the session refuses every further call until it is reset" */
 static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_error *err)
 {
@@ -253,9 +276,7 @@ static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_er
     s->failed = 1; /* until the call succeeds */
     if (s->resident)
         return run_resident(s, tokens, n, err);
-    if (sb_scratch_reserve(&s->scratch, &s->model->config, n))
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a call of %zu rows", n);
-    sb_status status = sb_state_reserve(s->state, n, err);
+    sb_status status = reserve(s, n, err);
     if (status)
         return status;
     sb_call call = begin(s, s->state->position, n, err);
@@ -427,6 +448,11 @@ void sb_session_forget_drafts(sb_session *session)
 const float *sb_session_hidden(const sb_session *session)
 {
     return session->scratch.hidden;
+}
+
+const float *sb_session_states_kept(const sb_session *session)
+{
+    return session->kept_states;
 }
 
 const float *sb_session_logits_place(const sb_session *s, size_t row)

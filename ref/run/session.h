@@ -8,6 +8,7 @@
 #include "ref/run/hook.h"
 #include "ref/run/model.h"
 #include "ref/run/resident.h"
+#include "ref/run/states.h"
 #include "ref/run/tap.h"
 
 #ifdef __cplusplus
@@ -28,9 +29,10 @@ typedef struct sb_session_options {
     int hook_skips_experts; /* 1: the hook does not need the linear ops of experts, one op for each
                                row and slot; the backend may run these together */
     int mtp; /* 1: feed the MTP head, too (S-7); SB_ERR_USAGE if the checkpoint has no MTP head */
+    sb_session_states states;    /* kept after each call; copied, but not the list */
     const sb_resident *resident; /* NULL: op by op. Otherwise, this sequence of the backend computes
                                     all calls, under the same knobs; it must outlive the session.
-                                    No tap and no hook is possible then. */
+                                    No tap, no hook and no kept state is possible then. */
 } sb_session_options;
 
 /* The model must outlive the session. A resident sequence is made empty. */
@@ -79,6 +81,9 @@ void sb_session_forget_drafts(sb_session *session);
  * resident sequence. */
 const float *sb_session_hidden(const sb_session *session);
 size_t sb_session_rows(const sb_session *session);
+
+/* The kept states (rows, states.count, H) of the rows of the last call. NULL: none are kept. */
+const float *sb_session_states_kept(const sb_session *session);
 
 /* Logits of the last call: (V) of one row, or (count, V) of `count` rows from `row` on. The second
  * function reads the weights of the head once for all rows. */

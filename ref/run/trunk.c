@@ -40,6 +40,15 @@ sb_status sb_run_embed(sb_call *call, const uint32_t *tokens)
     return call->status;
 }
 
+/* Keeps the residual stream after `layers` layers, if a drafter reads it. */
+static void keep_state(const sb_call *call, uint32_t layers)
+{
+    const size_t H = call->model->config.hidden_size, n = call->states.count;
+    for (size_t i = 0; i < n && !call->status; i++)
+        for (size_t t = 0; call->states.after[i] == layers && t < call->rows; t++)
+            memcpy(call->kept_states + (t * n + i) * H, call->s->x + t * H, H * sizeof(float));
+}
+
 sb_status sb_run_norm(sb_call *call, float *out)
 {
     call->layer = SB_NO_LAYER;
@@ -53,9 +62,12 @@ sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
     for (size_t t = 0; t < call->rows; t++)
         call->s->position[t] = (uint32_t)(call->position + t);
     sb_run_embed(call, tokens);
-    for (call->layer = 0; call->layer < c->layers; call->layer++)
+    keep_state(call, 0);
+    for (call->layer = 0; call->layer < c->layers; call->layer++) {
         sb_run_layer(call, &call->model->weights->layers[call->layer],
                      c->layer_is_full[call->layer]);
+        keep_state(call, call->layer + 1);
+    }
     return sb_run_norm(call, call->s->hidden);
 }
 

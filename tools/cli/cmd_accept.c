@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ref/base/text.h"
+#include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "tools/judge/accept/verdict.h"
 #include "tools/report/result/accept.h"
@@ -23,7 +24,8 @@ typedef struct wishes {
     uint64_t depth, threads;
     int as_json, verbose;
     sb_knobs knobs;
-    sb_ngram ngram; /* of --drafter; else the head drafts */
+    sb_ngram ngram; /* of --drafter, unless it is a folder; else the head drafts */
+    int folder_drafts;
 } wishes;
 
 typedef struct run {
@@ -66,6 +68,7 @@ static sb_status measure_texts(run *r, sb_error *err)
     sb_model *model = NULL;
     sb_accept_options options = {.knobs = &w->knobs,
                                  .ngram = w->ngram.kind ? &w->ngram : NULL,
+                                 .drafter = w->folder_drafts ? w->drafter : NULL,
                                  .drafts = (size_t)w->depth,
                                  .answered = r->given.count > 0,
                                  .progress = sb_progress};
@@ -97,7 +100,7 @@ static sb_status show(const run *r, sb_error *err)
     const wishes *w = r->w;
     const sb_accept_document d = {.folder = w->folder,
                                   .profile = w->profile,
-                                  .drafter = w->ngram.kind ? w->drafter : NULL,
+                                  .drafter = w->ngram.kind || w->folder_drafts ? w->drafter : NULL,
                                   .accept = &r->accept,
                                   .answered = r->given.count > 0,
                                   .observed_file = w->observed_file,
@@ -146,7 +149,8 @@ static sb_status read_wishes(wishes *w, sb_error *err)
     if (w->threads > 4096)
         return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
     sb_status status = sb_prompts_check(&w->from, err);
-    if (!status && w->drafter && strcmp(w->drafter, "mtp") != 0)
+    w->folder_drafts = w->drafter && sb_is_folder(w->drafter);
+    if (!status && w->drafter && !w->folder_drafts && strcmp(w->drafter, "mtp") != 0)
         status = sb_ngram_parse(w->drafter, "--drafter", &w->ngram, err);
     if (!status)
         status = sb_knobs_profile(&w->knobs, w->profile, err);
@@ -167,8 +171,8 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
          "tokens of the prompt that each text begins with; the rest is an engine's answer, and "
          "--observed must have the counters of its rounds, to the unit"},
         {"drafter", 0, SB_OPT_STRING, &w.drafter, "D",
-         "what drafts: mtp (default), or a search in the text: ngram, ngram:MIN-MAX, "
-         "ngram-simple:N"},
+         "what drafts: mtp (default); the folder of an EAGLE-3 drafter; or a search in the text: "
+         "ngram, ngram:MIN-MAX, ngram-simple:N"},
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "P=DIR",
          "replace the tensors P by those of DIR, as samebit graft does"},
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",

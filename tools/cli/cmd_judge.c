@@ -52,12 +52,6 @@ static sb_status add_pair(pairs *p, char *name, char *file, char *got, sb_error 
     return SB_OK;
 }
 
-static int is_folder(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 static int by_name(const void *left, const void *right)
 {
     const pair *a = left, *b = right;
@@ -92,11 +86,11 @@ static sb_status list_folder(const char *folder, const char *got, pairs *p, sb_e
 
 static sb_status list_pairs(const char *file, const char *got, pairs *p, sb_error *err)
 {
-    if (is_folder(file) != is_folder(got))
+    if (sb_is_folder(file) != sb_is_folder(got))
         return sb_fail(err, SB_ERR_USAGE, "%s is %s, and %s is %s; expected two files or folders",
-                       SB_SHOW(file), is_folder(file) ? "a folder" : "a file", SB_SHOW(got),
-                       is_folder(got) ? "a folder" : "a file");
-    if (is_folder(file))
+                       SB_SHOW(file), sb_is_folder(file) ? "a folder" : "a file", SB_SHOW(got),
+                       sb_is_folder(got) ? "a folder" : "a file");
+    if (sb_is_folder(file))
         return list_folder(file, got, p, err);
     return add_pair(p, sb_strdup(sb_path_last(file)), sb_strdup(file), sb_strdup(got), err);
 }
@@ -322,7 +316,7 @@ sb_status sb_cmd_judge(int argc, char **argv, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE, "--metamorphic excludes --arith, --need and --baseline");
     if (w.metamorphic)
         return judge_meta(&w, err);
-    if (!is_folder(w.file) && sb_protocol_file(w.file)) {
+    if (!sb_is_folder(w.file) && sb_protocol_file(w.file)) {
         if (w.gate.need || w.baseline || w.junit || w.html)
             return sb_fail(
                 err, SB_ERR_USAGE,

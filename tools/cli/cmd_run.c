@@ -151,8 +151,8 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
         {"draft-file", 0, SB_OPT_INPUT, &request.draft_file, "F",
          "read the drafts from F: one line of ids per round, used in turn"},
         {"drafter", 0, SB_OPT_STRING, &request.drafter, "D",
-         "what makes the drafts of --draft: mtp (default), or a search in the text: ngram, "
-         "ngram:MIN-MAX, ngram-simple:N"},
+         "what makes the drafts of --draft: mtp (default); the folder of an EAGLE-3 drafter; or a "
+         "search in the text: ngram, ngram:MIN-MAX, ngram-simple:N"},
         {"step", 0, SB_OPT_FLAG, &request.step, NULL,
          "with kernels: whole calls where they run (default of gpu); the same bits"},
         {"no-step", 0, SB_OPT_FLAG, &request.no_step, NULL,

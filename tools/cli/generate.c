@@ -26,8 +26,9 @@ typedef struct course {
     sb_npy *npy;         /* NULL: --logits was not given */
     sb_capture *capture; /* NULL: --trace was not given */
     const sb_stepped *stepped;
-    float *logits;  /* (V) */
-    uint32_t *text; /* (text_count) for an n-gram: fed and emitted tokens; else NULL */
+    const sb_eagle3 *drafter; /* of --drafter DIR, or NULL */
+    float *logits;            /* (V) */
+    uint32_t *text;           /* (text_count) for an n-gram: fed and emitted tokens; else NULL */
     size_t text_count;
     sb_generated out;
 } course;
@@ -42,6 +43,8 @@ static sb_status feed_prompt(course *c, sb_error *err)
         if (!status && c->npy)
             status = sb_npy_append(c->npy, c->logits, c->V, err);
     }
+    if (!status)
+        status = sb_rounds_fed(c->rounds, c->prompt->ids, rows, err);
     return status || !c->capture ? status : sb_capture_end(c->capture, NULL, err);
 }
 
@@ -211,12 +214,15 @@ static sb_status prepare(course *c, const sb_model *model, size_t sequence, sb_e
     const sb_request *r = c->request;
     sb_session_options options = {
         .backend = r->engine, .knobs = &r->knobs, .mtp = feeds_head(c, model)};
+    if (c->drafter)
+        options.states = sb_eagle3_states(c->drafter);
     if (c->stepped->step)
         options.resident = &c->stepped->resident;
     sb_sampling sampling = r->sampling;
     sb_round_options rounds = r->rounds;
     sampling.sequence = sequence;
     rounds.sampling = &sampling;
+    rounds.drafter = c->drafter;
     if (!r->drafts.count)
         rounds.rollback = SB_ROLLBACK_replay; /* without drafts no rollback has to be possible */
     c->logits = sb_alloc(c->V, sizeof *c->logits);
@@ -277,6 +283,12 @@ static sb_status open_state(course *c, sb_error *err)
 {
     const sb_request *r = c->request;
     sb_status status = r->state_in ? sb_state_file_open(r->state_in, &c->from, err) : SB_OK;
+    if (!status && c->from && r->eagle3)
+        return sb_fail(
+            err, SB_ERR_USAGE,
+            "--state-in %s has no entries of the drafter %s; expected the tokens from the "
+            "beginning",
+            SB_SHOW(r->state_in), SB_SHOW(r->drafter));
     if (!status && c->from && r->ngram.kind && !c->from->tokens)
         return sb_fail(
             err, SB_ERR_USAGE,
@@ -297,6 +309,7 @@ typedef struct journey {
     const sb_request *request;
     sb_traced traced;
     sb_stepped stepped;
+    sb_eagle3 *drafter;
     int opened; /* sb_stepped_open was called */
     sb_generated_fn take;
     void *ctx;
@@ -311,6 +324,7 @@ static sb_status run_sequence(journey *j, size_t sequence, sb_error *err)
                 .V = j->model->config.vocab_size,
                 .capture = j->traced.capture,
                 .stepped = &j->stepped,
+                .drafter = j->drafter,
                 .out = {.speculative = r->drafts.count > 0, .kernels = r->kernels}};
     sb_status status = open_state(&c, err);
     if (!status && !j->opened) /* --state-in allows one sequence only */
@@ -344,6 +358,8 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
     if (!status && r->given)
         status =
             sb_tokens_check(r->draft_file, r->given, r->given_count, model->config.vocab_size, err);
+    if (!status && r->eagle3)
+        status = sb_eagle3_open(r->drafter, model, &j.drafter, err);
     if (!status)
         status = sb_traced_begin(model, r, &j.traced, err);
     for (size_t i = 0; i < r->sequence_count && !status; i++) {
@@ -357,5 +373,6 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
     if (!status)
         status = sb_traced_commit(&j.traced, err);
     sb_traced_free(&j.traced);
+    sb_eagle3_close(j.drafter);
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
+#include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "ref/ops/knob.h"
 #include "tools/cli/cli.h"
@@ -93,7 +94,7 @@ int sb_pattern_at(const sb_sequence *pattern, size_t round, int none)
 
 int sb_request_uses_head(const sb_request *r)
 {
-    return !r->given && !r->ngram.kind;
+    return !r->given && !r->ngram.kind && !r->eagle3;
 }
 
 const uint32_t *sb_request_given(const sb_request *r, size_t round)
@@ -157,17 +158,20 @@ static sb_status check_lonely(const sb_request *r, sb_error *err)
     return sb_fail(err, SB_ERR_USAGE, "%s applies to drafts; expected --draft as well", lonely);
 }
 
-/* The drafter of --drafter: the head, or an n-gram. */
+/* The drafter of --drafter: the head, an n-gram, or a folder. */
 static sb_status read_drafter(sb_request *r, sb_error *err)
 {
     if (!r->drafter || strcmp(r->drafter, "mtp") == 0)
         return SB_OK;
-    if (r->force_accept)
+    r->eagle3 = sb_is_folder(r->drafter);
+    if (r->force_accept && !r->eagle3)
         return sb_fail(
             err, SB_ERR_USAGE,
             "--drafter %s and --force-accept exclude each other: how many drafts a round "
             "has is known only when it begins",
             SB_SHOW(r->drafter));
+    if (r->eagle3)
+        return SB_OK;
     if (r->accept_mode && strcmp(r->accept_mode, modes[SB_ACCEPT_residual]) == 0)
         return sb_fail(err, SB_ERR_USAGE,
                        "--drafter %s has no distribution, which --accept-mode residual needs",

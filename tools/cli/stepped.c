@@ -11,6 +11,8 @@ static const char *obstacle(const sb_request *r)
 {
     if (r->trace)
         return "--trace records taps, and a step has none";
+    if (r->eagle3)
+        return "the drafter reads states inside the target, and a step does not keep them";
     if (!sb_gpu_computes(SB_OP_linear, &r->knobs))
         return "the kernels do not compute under these knobs";
     if (r->drafts.count && r->rounds.rollback == SB_ROLLBACK_replay)

@@ -423,6 +423,13 @@ fi
 if [ -x "$build/venv-speculators/bin/python" ]; then
     "$build/venv-speculators/bin/python" tools/gen/engines/speculators_run.py >"$work/speculators.log" 2>&1
     report $? "speculators: $(tail -n 1 "$work/speculators.log")"
+    # EAGLE-3: every kind of drafter with random weights, and those that are committed, trained anew.
+    rm -rf "$work/eagle3"
+    BUILD=$build "$build/venv-speculators/bin/python" tools/gen/engines/eagle3.py "$work/eagle3" all >"$work/eagle3.log" 2>&1 &&
+        SAMEBIT_EAGLE3=$work/eagle3 "$build/suites/unit" test_eagle3 >>"$work/eagle3.log" 2>&1
+    status=$?
+    report $status "speculators: what 24 drafters compute"
+    [ $status -eq 0 ] || tail -n 5 "$work/eagle3.log"
 else
     skip speculators "not there: make engines"
 fi

@@ -16,7 +16,7 @@ def prompt(number: int, length: int) -> list[int]:
 @dataclass
 class Case:
     """One run of an engine. profile: its rounding points (`samebit info --profiles`). reference: the profile of the
-    tokens and counters that are expected. drafter: "" is the MTP head, else `samebit run --drafter`. echo: each prompt
+    tokens and counters that are expected. drafter: "" is the MTP head, else that of `samebit run --drafter`. echo: each prompt
     is followed by this number of the reference's tokens and by itself, so that an n-gram finds the answer."""
 
     name: str
@@ -73,6 +73,10 @@ def vllm() -> list[Case]:
         prefix = {"enable_prefix_caching": True}
         found.append(Case(f"T2-prefix-draft{k}", MODELS["T2"], "vllm", draft=k, settings=prefix))
     found.append(Case("T4-ngram-draft4", MODELS["T4"], "vllm", draft=4, drafter="ngram:1-3", echo=12))
+    for drafter in ("llama-10-none", "llama-11-norm_before_fc", "qwen3-01-fc_norm"):
+        for k in (1, 2, 3):
+            folder = f"golden/eagle3/{drafter}"
+            found.append(Case(f"T4-{drafter}-draft{k}", MODELS["T4"], "vllm", draft=k, drafter=folder))
     wide = {"max_num_seqs": 16}
     for name in ("T4", "T2"):
         found.append(Case(f"{name}-10000-tokens", MODELS[name], "vllm", sequences=100, generate=100, settings=wide))

@@ -26,8 +26,11 @@ def settings(case, checkpoint):
     found |= {"enable_prefix_caching": False, "max_num_seqs": AT_ONCE} | case.get("settings", {})
     if case.get("draft"):
         found["speculative_config"] = {"method": "mtp", "num_speculative_tokens": case["draft"]}
-    if case.get("drafter"):
-        least, most = case["drafter"].removeprefix("ngram:").split("-")
+    drafter = case.get("drafter", "")
+    if os.path.isdir(drafter):
+        found["speculative_config"] |= {"method": "eagle3", "model": os.path.abspath(drafter)}
+    elif drafter:
+        least, most = drafter.removeprefix("ngram:").split("-")
         found["speculative_config"] |= {"method": "ngram", "prompt_lookup_min": int(least), "prompt_lookup_max": int(most)}
     with open(os.path.join(checkpoint, "config.json"), encoding="utf-8") as config:
         if "vision_config" in json.load(config):

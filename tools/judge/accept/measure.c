@@ -6,6 +6,7 @@
 #include "ref/base/mem.h"
 
 typedef struct work {
+    sb_eagle3 *drafter; /* of options->drafter */
     sb_session *session;
     sb_rounds *rounds;
     const sb_accept_options *options;
@@ -71,7 +72,10 @@ static sb_status begin_text(work *w, const sb_accept_text *text, uint32_t *choic
 {
     size_t first = first_of(text);
     sb_session_reset(w->session);
+    sb_rounds_reset(w->rounds);
     sb_status status = sb_session_feed(w->session, text->ids, first, err);
+    if (!status)
+        status = sb_rounds_fed(w->rounds, text->ids, first, err);
     if (!status)
         status = sb_session_logits(w->session, first - 1, w->logits, err);
     if (!status)
@@ -218,7 +222,8 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
                          sb_error *err)
 {
     const sb_knobs *knobs = w->options->knobs;
-    sb_session_options session = {.knobs = knobs, .mtp = !w->options->ngram};
+    sb_session_options session = {.knobs = knobs,
+                                  .mtp = !w->options->ngram && !w->options->drafter};
     sb_round_options rounds = {.acceptance = SB_ACCEPT_match,
                                .rollback = !knobs || sb_knobs_have_row_states(knobs)
                                                ? SB_ROLLBACK_snapshots
@@ -246,7 +251,13 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
     w->logits = sb_alloc(w->V, sizeof *w->logits);
     if (!w->out->rows || !w->out->ends || !w->logits)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu positions", (size_t)w->total);
-    sb_status status = sb_session_new(model, &session, &w->session, err);
+    sb_status status =
+        w->options->drafter ? sb_eagle3_open(w->options->drafter, model, &w->drafter, err) : SB_OK;
+    if (!status && w->drafter)
+        session.states = sb_eagle3_states(w->drafter);
+    rounds.drafter = w->drafter;
+    if (!status)
+        status = sb_session_new(model, &session, &w->session, err);
     return status ? status : sb_rounds_new(w->session, &rounds, &w->rounds, err);
 }
 
@@ -260,6 +271,7 @@ sb_status sb_accept_measure(const sb_model *model, const sb_accept_text *texts, 
         status = measure_text(&w, &texts[i], err);
     sb_rounds_free(w.rounds);
     sb_session_free(w.session);
+    sb_eagle3_close(w.drafter);
     free(w.logits);
     return status ? status : sum_up(out, options->answered, err);
 }

@@ -59,16 +59,16 @@ typedef struct sb_accept {
 
 typedef struct sb_accept_options {
     const sb_knobs *knobs; /* NULL: exact */
-    const sb_ngram *ngram; /* NULL: the head drafts */
+    const sb_ngram *ngram; /* or */
+    const char *drafter;   /* the folder of a drafter; NULL, both: the head drafts */
     size_t drafts;         /* K, 1 .. SB_MAX_DRAFTS */
     int answered;          /* E-16: each text is an engine's answer from its `first` token on */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total); /* or NULL */
     void *progress_ctx;
 } sb_accept_options;
 
-/* SB_ERR_USAGE without a head, unless an n-gram drafts. SB_ERR_INPUT without a position (a text
- * needs two tokens) or without a draft. Call sb_accept_free
- * in any case. */
+/* SB_ERR_USAGE without a head, unless an n-gram or a drafter drafts. SB_ERR_INPUT without a
+ * position (a text needs two tokens) or without a draft. Call sb_accept_free in any case. */
 sb_status sb_accept_measure(const sb_model *model, const sb_accept_text *texts, size_t count,
                             const sb_accept_options *options, sb_accept *out, sb_error *err);
 void sb_accept_free(sb_accept *accept);

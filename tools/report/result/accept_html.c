@@ -54,7 +54,7 @@ static void print_head(FILE *out, const sb_accept_document *p, const char *word,
 {
     const sb_accept *a = p->accept;
     sb_page_head(out, p->observed_file ? tone_of(p->comparison->verdict) : SB_TONE_open, word, name,
-                 p->drafter ? ", the drafts of an n-gram" : ", the drafts of its MTP head",
+                 p->drafter ? ", the drafts of a drafter" : ", the drafts of its MTP head",
                  p->observed_file
                      ? p->comparison->why
                      : "no counters of an engine were compared; --observed reads them");

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# run with --drafter DIR: EAGLE-3 drafters that speculators trained for T4 (golden/eagle3), and drafters that do not fit.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
+
+make_checkpoint t4 --preset T4 --recipe predictable
+make_checkpoint bare --preset T4 --recipe predictable --no-mtp
+t4=$work/t4 tokens=1,2,3,4,5
+
+# --- the tokens stay, whatever the drafter guesses --------------------------------------------------------------
+for profile in exact hf; do
+    run 0 run "$t4" --tokens $tokens -n 24 --profile $profile --json
+    plain=$(value tokens) logits=$(value logits_digest) state=$(value state_digest.target)
+    for drafter in llama-10-none llama-11-norm_before_fc qwen3-01-fc_norm; do
+        for k in 3 2,0,4; do
+            run 0 run "$t4" --tokens $tokens -n 24 --profile $profile --draft $k --drafter golden/eagle3/$drafter --json
+            at tokens "$plain"
+            [ $profile = hf ] || at logits_digest "$logits"
+            [ $profile = hf ] || at state_digest.target "$state"
+            accepted=$(value acceptance.accepted) drafted=$(value acceptance.drafted)
+            check "$drafter accepts $accepted of $drafted" test "$accepted" -ge $((drafted / 4)) -a "$accepted" -lt "$drafted"
+        done
+    done
+done
+# both ways back leave the same drafts; the head of the target is not needed
+drafter=golden/eagle3/llama-10-none
+run 0 run "$t4" --tokens $tokens -n 24 --draft 3 --drafter $drafter --json
+rounds=$(value rounds)
+run 0 run "$t4" --tokens $tokens -n 24 --draft 3 --drafter $drafter --rollback replay --json
+at rounds "$rounds"
+run 0 run "$work/bare" --tokens $tokens -n 24 --draft 3 --drafter $drafter --json
+at rounds "$rounds"
+SAMEBIT_ISA=exact run 0 run "$work/bare" --tokens $tokens -n 24 --draft 3 --drafter $drafter --json
+at rounds "$rounds"
+# sampled: the tokens of the sampler
+run 0 run "$t4" --tokens $tokens -n 16 --temp 0.9 --json
+plain=$(value tokens)
+run 0 run "$t4" --tokens $tokens -n 16 --temp 0.9 --draft 3 --drafter $drafter --json
+at tokens "$plain"
+# residual acceptance: temperature 0 gives the greedy tokens; above it, accepted drafts and others
+run 0 run "$t4" --tokens $tokens -n 24 --draft 3 --drafter $drafter --accept-mode residual --json
+at rounds "$rounds"
+run 0 run "$t4" --tokens $tokens -n 48 --temp 3 --draft 3 --drafter $drafter --accept-mode residual --json
+check "nothing is accepted" test "$(value acceptance.accepted)" -gt 0 -a "$(value acceptance.accepted)" -lt "$(value acceptance.drafted)"
+# forced rounds draft and roll back as any others
+run 0 run "$t4" --tokens $tokens -n 12 --draft 3 --force-accept 3,0,1 --drafter $drafter --json
+at rounds.0.accepted 3
+at rounds.1.accepted 0
+# a trace says that another drafter made the drafts
+run 0 run "$t4" --backend sim:pairwise --tokens $tokens -n 12 --draft 3 --drafter $drafter --trace "$work/trace"
+check "the drafter is not declared" grep -q '"drafter": "external"' "$work/trace/trace.json"
+run 0 diff "$t4" --engine "$work/trace" --free --json
+at verdict WITHIN
+
+# --- accept: the counters of an engine that wrote the text --------------------------------------------------------
+run 0 run "$work/bare" --tokens $tokens -n 24 --draft 3 --drafter $drafter --json
+counts="$(value acceptance.rounds) $(value acceptance.drafted) $(value acceptance.accepted)"
+echo "$tokens,$(value tokens | tr -d '[] \n')" > "$work/text"
+read -r a b c <<< "$counts"
+printf 'vllm:spec_decode_num_%s_total %s\n' drafts "$a" draft_tokens "$b" accepted_tokens "$c" > "$work/metrics"
+run 0 accept "$work/bare" --tokens-file "$work/text" -K 3 --drafter $drafter --given 5 --observed "$work/metrics" --json
+at observed.verdict EQUAL
+at drafter $drafter
+printf '%s\n' "$(cat "$work/text")" 7,8,9 "$(cat "$work/text")" > "$work/texts"
+run 0 accept "$work/bare" --tokens-file "$work/texts" -K 3 --drafter $drafter --json
+at positions.0.drafts "$(value positions.30.drafts)"
+run 1 accept "$work/bare" --tokens-file "$work/text" -K 3 --drafter golden/eagle3/qwen3-01-fc_norm --given 5 --observed "$work/metrics"
+refused 2 accept "$work/bare" --tokens-file "$work/text" -K 3 --given 5 --observed "$work/metrics"
+
+# --- drafters that do not fit -----------------------------------------------------------------------------------
+copy() { rm -rf "$work/d"; cp -r $drafter "$work/d"; }
+edit() { copy; sed -i "$1" "$work/d/config.json"; cmp -s $drafter/config.json "$work/d/config.json" && check "nothing was edited by $1" false; }
+fails() { # STATUS WORDS
+    refused "$1" run "$t4" --tokens $tokens -n 2 --draft 2 --drafter "$work/d"
+    says_err "$2"
+}
+edit '/norm_before_residual/d'
+fails 3 'norm_before_residual is absent: vLLM then takes true, and speculators false'
+edit 's/"model_type": "llama",//'
+fails 3 'model_type is absent'
+edit 's/"target_hidden_size": 128/"target_hidden_size": 256/'
+fails 3 'is for a target of hidden_size 256 and vocab_size 384; this one has 128 and 384'
+edit 's/"num_hidden_layers": 1/"num_hidden_layers": 2/'
+fails 3 'num_hidden_layers is 2, which is not computed'
+edit 's/"norm_before_fc": false/"norm_before_fc": true/'
+fails 3 'tensor input_norm.weight is missing'
+edit 's/"model_type": "llama"/"model_type": "qwen3"/'
+fails 3 'tensor layers.0.self_attn.q_norm.weight is missing'
+edit 's/"draft_vocab_size": 288/"draft_vocab_size": 287/'
+fails 3 'tensor lm_head.weight has shape [288, 128]; expected [287, 128] from config.json'
+edit 's/^    4$/    5/'
+fails 3 'state 2 is taken after 5 layers of a target of 4'
+edit 's/"attention_bias": false/"attention_bias": true/'
+fails 3 'attention_bias is set, which is not computed'
+edit 's/"rope_type": "default"/"rope_type": "yarn"/'
+fails 3 'rope_type is "yarn"'
+copy
+cp -r golden/eagle3/llama-11-norm_before_fc/model.safetensors "$work/d/"
+fails 3 'tensor input_norm.weight is there, but config.json has no flag for it'
+copy
+sed -i 's/layers\.0\.hidden_norm/layers.0.hidden_gone/' "$work/d/model.safetensors"
+fails 3 'hidden_norm.weight is missing'
+rm -rf "$work/d" && mkdir "$work/d" && cp "$t4"/* "$work/d/"
+fails 3 'architectures is not that of a drafter'
+refused 2 run "$t4" --tokens $tokens -n 2 --draft 2 --drafter "$work/nothing"
+run 0 run "$t4" --tokens $tokens -n 2 --state-out "$work/state"
+refused 2 run "$t4" --tokens 36 -n 2 --draft 2 --drafter $drafter --state-in "$work/state"
+says_err 'has no entries of the drafter'
+
+# --- the other dialect: the same weights, numbers counted from layer 0 --------------------------------------------
+copy
+sed -i 's/layers\.0\./midlayer./g; s/"midlayer\./"midlayer./g' "$work/d/model.safetensors"
+cat > "$work/d/config.json" << 'J'
+{"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_size": 128, "vocab_size": 384,
+ "draft_vocab_size": 288, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
+ "rms_norm_eps": 1e-06, "rope_theta": 10000.0, "hidden_act": "silu", "norm_before_residual": true,
+ "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 3]}}
+J
+run 0 run "$t4" --tokens $tokens -n 24 --draft 3 --drafter "$work/d" --json
+at rounds "$rounds"
+sed -i 's/\[0, 1, 3\]/[0, 1, 2]/' "$work/d/config.json"
+run 0 run "$t4" --tokens $tokens -n 24 --draft 3 --drafter "$work/d" --json
+check "a state of another layer changes nothing" test "$(value rounds)" != "$rounds"
+finish
