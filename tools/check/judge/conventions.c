@@ -30,12 +30,13 @@ sb_norm sb_norm_of(const sb_unit *unit)
 /* The whole number near the mean of a vector, minus the expected one. Also 0 if the mean is near no
  * other number, or the values vary too much. V-45: "within 0.3 of it, with a variance of at most a
  * quarter" */
-static int shift_of(const sb_unit *unit, double *mean, int *narrowly)
+static int shift_of(const sb_check *check, const sb_unit *unit, double *mean, int *narrowly)
 {
     const sb_moments *m = &unit->seen->moments;
     *mean = m->count ? m->sum / (double)m->count : 0;
     double variance = m->count ? m->sum2 / (double)m->count - *mean * *mean : 0;
-    double expected = sb_norm_of(unit) == SB_NORM_linear ? 1 : 0;
+    /* M-11: "every norm multiplies by w" */
+    double expected = sb_norm_of(unit) == SB_NORM_linear || check->self.config.plain_norms;
     for (int shift = -1; shift <= 2; shift++) {
         double off = *mean - expected - shift;
         *narrowly = off <= 0.2 && off >= -0.2;
@@ -99,7 +100,7 @@ static vote vote_of(sb_check *check, sb_region region)
         const sb_unit *unit = &u->rows[i];
         if (unit->region != region || sb_norm_of(unit) != SB_NORM_layer || !unit->seen->done)
             continue;
-        v.shifted += shift_of(unit, &means[v.norms], &narrowly) != 0;
+        v.shifted += shift_of(check, unit, &means[v.norms], &narrowly) != 0;
         v.norms++;
     }
     if (means)
@@ -133,7 +134,7 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
             shift);
         return;
     }
-    shift = shift_of(unit, &mean, &narrowly);
+    shift = shift_of(check, unit, &mean, &narrowly);
     if (relation == SAME || shift == 0)
         return;
     int certain = is_certain(norm, narrowly, beside, trunk);
