@@ -59,6 +59,10 @@ at skipped.0.check 14
 at skipped.0.id untouched
 at skipped.0.why 'needs --against ORIGINAL'
 same "mtp_verdict and mtp.verdict" "$(value mtp_verdict)" "$(value mtp.verdict)"
+for part in 0 1 2 3 4 5 6 7; do # of a sound head, all that the configuration implies is there
+    same "modules of part $part" "$(value mtp.parts.$part.modules)" "$(value mtp.parts.$part.expected)"
+done
+check "a part of the head is expected" test "$(value mtp.parts.0.expected)" = 1
 run 0 check "$q"
 says 'SKIPPED (needs --against ORIGINAL): 14 untouched 23 fp4-nearest 24 fp4-distance 25 fp4-scales-again'
 run 0 check "$q" --against "$a" --json
@@ -95,6 +99,10 @@ at skipped.0.id container
 at skipped.1.id index
 run 0 check "$a" --only 1,2 --skip 2 --json
 at checks.length 1
+# what was not looked at is not called ok
+run 0 check "$a" --only duplicates --verbose
+says 'unknown scales: not checked: check 15 fp4-scale-bytes was not wanted'
+says 'MTP FILE-OK: nothing is wrong with the head as far as it was looked at'
 refused 2 check "$a" --only fp4-neirest
 says_err "there is no check 'fp4-neirest', but fp4-nearest"
 refused 2 check "$a" --skip 99

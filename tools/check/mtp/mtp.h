@@ -80,10 +80,10 @@ void sb_mtp_engine_names(char *text, size_t size); /* "vllm, sglang, ..." */
 typedef struct sb_mtp_part {
     const char *name; /* "experts" */
     sb_container container;
-    int mixed;      /* its modules are stored in different containers */
-    int stacked;    /* experts in three dimensions */
-    size_t modules; /* number of existing modules */
-    size_t expected;
+    int mixed;       /* its modules are stored in different containers */
+    int stacked;     /* experts in three dimensions */
+    size_t modules;  /* number of existing modules */
+    size_t expected; /* number that the configuration implies; 0 if it cannot be read */
 } sb_mtp_part;
 
 /* fc, attention, router, shared_expert_gate, shared_expert, experts, dense, norms */

@@ -78,11 +78,15 @@ static void judge_unknown(const sb_check *check, sb_mtp_audit *a)
 static void judge_sound(const sb_check *check, const sb_mtp_traits *traits, sb_mtp_audit *a)
 {
     a->verdict = SB_MTP_FILE_OK;
-    explain(a, check->options->headers_only
-                   ? "names, shapes and configuration of the head are sound; the values were not "
-                     "read: check again without --headers"
-                   : "the files hold a complete head: if speculation gains nothing, look for the "
-                     "fault in the loader of the engine");
+    if (check->options->headers_only)
+        explain(a, "names, shapes and configuration of the head are sound; the values were not "
+                   "read: check again without --headers");
+    else if (sb_mtp_left_out(check))
+        explain(a, "nothing is wrong with the head as far as it was looked at; check again without "
+                   "--only and --skip");
+    else
+        explain(a, "the files hold a complete head: if speculation gains nothing, look for the "
+                   "fault in the loader of the engine");
     sb_mtp_fill_faults(traits, a);
     if (check->options->headers_only)
         snprintf(a->next, sizeof a->next, "samebit check %s", SB_WORD(check->options->path));
@@ -111,6 +115,8 @@ sb_status sb_mtp_audit_make(const sb_check *check, sb_mtp_audit *out, sb_error *
     out->model_implied = census.model_implied;
     sb_mtp_places_of(check, &places);
     status = sb_mtp_traits_of(check, out, &traits, err);
+    for (unsigned p = 0; p < SB_MTP_PARTS; p++)
+        out->parts[p].expected = census.parts[p];
     if (!status)
         status = sb_mtp_fill_lines(check, &census, &places, out, err);
     if (status)

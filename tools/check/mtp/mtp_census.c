@@ -1,4 +1,4 @@
-#include "tools/check/mtp/mtp_census.h"
+#include "tools/check/mtp/mtp_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +43,9 @@ static sb_status count_one(void *ctx, const sb_expected *x, sb_error *err)
     if (!head)
         return SB_OK;
     s->implied++;
+    const unsigned part = sb_mtp_part_of(x->name);
+    if (part < SB_MTP_PARTS)
+        s->parts[part]++;
     s->found += there != 0;
     if (there)
         return SB_OK;

@@ -2,6 +2,7 @@
 #ifndef SB_CHECK_MTP_CENSUS_H
 #define SB_CHECK_MTP_CENSUS_H
 
+#include "tools/check/mtp/mtp.h"
 #include "tools/check/read/check.h"
 
 typedef struct sb_mtp_census {
@@ -12,7 +13,8 @@ typedef struct sb_mtp_census {
     int declared, stacked;
     /* Identities: tensors of the architecture; a quantized one counts once. */
     uint64_t implied, found, model_implied, model_found;
-    uint64_t missing_experts; /* experts of the head among the identities that are not found */
+    size_t parts[SB_MTP_PARTS]; /* of `implied`, by part of the head */
+    uint64_t missing_experts;   /* experts of the head among the identities that are not found */
     char first_missing[SB_NAME_MAX];
 } sb_mtp_census;
 

@@ -92,10 +92,28 @@ static void tell_finding(sb_mtp_audit *audit, sb_mtp_question question, const sb
         say(audit, question, state, "check %u %s: %s", f->check, SB_SHOW(f->tensor), f->message);
 }
 
+/* Of these checks, the first that options leave out; 0: all are made, or cannot be. */
+static unsigned left_out(const sb_check *check, const unsigned *checks)
+{
+    for (size_t i = 0; checks[i]; i++)
+        if (check->options->skip[checks[i]])
+            return checks[i];
+    return 0;
+}
+
+unsigned sb_mtp_left_out(const sb_check *check)
+{
+    unsigned first = 0;
+    for (size_t i = 0; i < sizeof summaries / sizeof *summaries && !first; i++)
+        first = left_out(check, summaries[i].checks);
+    return first;
+}
+
 static void sum_up(const sb_check *check, const summary *s, sb_mtp_audit *audit)
 {
     size_t count;
     const sb_finding *f = heaviest(check, s->checks, &count);
+    const unsigned skipped = left_out(check, s->checks);
     int headers = check->options->headers_only && s->payload;
     if (f) /* an untrained head is useless, whatever the level of check 41 */
         tell_finding(audit, s->question, f, count,
@@ -103,6 +121,9 @@ static void sum_up(const sb_check *check, const summary *s, sb_mtp_audit *audit)
     else if (!audit->tensors || headers)
         say(audit, s->question, SB_MTP_unknown, "%s",
             headers ? "not checked: --headers reads no values" : no_tensors);
+    else if (skipped)
+        say(audit, s->question, SB_MTP_unknown, "not checked: check %u %s was not wanted", skipped,
+            sb_check_row_of(skipped)->id);
     else if (s->question == SB_MTP_original && !check->master.checkpoint)
         say(audit, s->question, SB_MTP_unknown, "not checked: %s",
             check->stranger.checkpoint ? "the checkpoint of --against is probably not the original"
@@ -252,7 +273,7 @@ static sb_status find_contradiction(const sb_check *check, const sb_unit **out, 
     for (size_t i = 0; i < check->self.units.count; i++) {
         const sb_unit *unit = &check->self.units.rows[i];
         sb_declaration d;
-        unsigned part = sb_mtp_part_of(unit);
+        unsigned part = sb_mtp_part_of(unit->name);
         if (unit->region != SB_REGION_mtp || unit->tensor || unit->status || part == SB_MTP_PARTS ||
             sb_found_origin(check->self.checkpoint, &unit->found) ||
             strcmp(unit->kind, "mtp.mlp.gate") == 0 || strstr(unit->name, "shared_expert_gate"))

@@ -28,8 +28,12 @@ typedef struct sb_mtp_traits {
 sb_status sb_mtp_traits_of(const sb_check *check, sb_mtp_audit *audit, sb_mtp_traits *out,
                            sb_error *err);
 
-/* The part of the head that a unit belongs to: an index of audit->parts, or SB_MTP_PARTS. */
-unsigned sb_mtp_part_of(const sb_unit *unit);
+/* The part of the head that a layer or tensor belongs to, by its name: an index of audit->parts, or
+ * SB_MTP_PARTS. */
+unsigned sb_mtp_part_of(const char *name);
+
+/* The first check of the head that options leave out (--only, --skip); 0: none. */
+unsigned sb_mtp_left_out(const sb_check *check);
 
 /* Fills audit->lines. */
 sb_status sb_mtp_fill_lines(const sb_check *check, const sb_mtp_census *census,

@@ -24,10 +24,9 @@ static int is_projection_of_mlp(const char *name)
     return strstr(name, ".mlp.") != NULL && strstr(name, "_proj") != NULL;
 }
 
-unsigned sb_mtp_part_of(const sb_unit *unit)
+unsigned sb_mtp_part_of(const char *name)
 {
     static const unsigned order[] = {FC, SHARED_GATE, SHARED, EXPERTS, NORMS};
-    const char *name = unit->name;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (strstr(name, parts[order[i]].holds))
             return order[i];
@@ -56,7 +55,7 @@ static void add_to_part(const sb_unit *unit, sb_mtp_part *part)
 static void look_at_head(const sb_unit *unit, sb_mtp_audit *audit, sb_mtp_traits *t,
                          sb_container *first)
 {
-    unsigned p = sb_mtp_part_of(unit);
+    unsigned p = sb_mtp_part_of(unit->name);
     sb_container container = container_of(unit);
     if (p == SB_MTP_PARTS)
         return;
