@@ -1,8 +1,9 @@
 # For the scripts that write pages (lib.bash comes first): is a page well-formed, and does it look right in a browser?
 #
 #   page FILE VERDICT    the page is well-formed XML, has the verdict and runs nothing; pages_seen measures it, too
-#   pages_seen           in frames of 400 and 1280 pixels, light and dark: nothing is wider than its frame, no text is
-#                        smaller than 12 pixels, and every text has a contrast of 4.5 to its ground
+#   pages_seen           in frames of 400, 1280 and 1600 pixels, light and dark, and on paper of 700 pixels: nothing is
+#                        wider than its frame, no text is smaller than 12 pixels, and every text has a contrast of 4.5
+#                        to its ground
 #   browse FILE          the page as it stands in the browser when all is loaded
 #
 # A script of the outer page measures, since a page itself has no script. A page that breaks every rule is measured, too.
@@ -31,17 +32,22 @@ browse() {
 }
 
 # the page as in a browser that asks for dark pages
-dark() { sed 's/@media(prefers-color-scheme:dark)/@media all/' "$1"; }
+dark() { sed 's/@media screen and (prefers-color-scheme:dark)/@media all/' "$1"; }
+
+# the page as it is printed
+paper() { sed 's/@media print/@media all/; s/@media screen[^{]*/@media not all/' "$1"; }
+
+# SCHEME-WIDTH of each frame
+looks=({light,dark}-{400,1280,1600} paper-700)
 
 page_frames() {
-    local i width
+    local i look
     echo '<!DOCTYPE html><meta charset="utf-8"><body>'
     for i in "${!seen[@]}"; do
+        cp "${seen[$i]}" "$work/light.html"
         dark "${seen[$i]}" > "$work/dark.html"
-        for width in 400 1280; do
-            frame "$i-light" $width "${seen[$i]}"
-            frame "$i-dark" $width "$work/dark.html"
-        done
+        paper "${seen[$i]}" > "$work/paper.html"
+        for look in "${looks[@]}"; do frame "$i-${look%-*}" "${look#*-}" "$work/${look%-*}.html"; done
     done
     sed 's/<h1>/<h1 style="width:1500px;font-size:9px;color:#888">/' "${seen[0]}" > "$work/wrong.html"
     frame wrong 400 "$work/wrong.html"
@@ -82,7 +88,7 @@ END
 }
 
 pages_seen() {
-    local i scheme width name
+    local i look name
     if ! command -v chromium > /dev/null; then
         skip "pages in a browser" "no chromium: tools/deps browser"
         return
@@ -91,12 +97,10 @@ pages_seen() {
     browse "$work/page_frames.html" | sed -n '/<pre id="found">/,/<\/pre>/p' | sed 's/.*<pre id="found">//' > "$work/measured"
     cp "$work/measured" "$out"
     for i in "${!seen[@]}"; do
-        for scheme in light dark; do
-            for width in 400 1280; do
-                name=$(basename "${seen[$i]}") line=$(grep "^$i-$scheme-$width " "$work/measured")
-                check "$name, $scheme, $width: $line" \
-                    grep -q "^$i-$scheme-$width fits=true texts=true scripts=0 size=true contrast=true " "$work/measured"
-            done
+        for look in "${looks[@]}"; do
+            name=$(basename "${seen[$i]}") line=$(grep "^$i-$look " "$work/measured")
+            check "$name, $look: $line" \
+                grep -q "^$i-$look fits=true texts=true scripts=0 size=true contrast=true " "$work/measured"
         done
     done
     check "a wrong page is not seen" grep -q '^wrong-400 fits=false .* size=false contrast=false ' "$work/measured"

@@ -9,7 +9,7 @@ const char *const sb_page_style[] = {
     "--line:#dde1e6;--good:#1f7a45;--tie:#8a6100;--open:#5b636d;--bad:#b3202c;--badbg:#fdecec;"
     "--n:#e9ebee;--none:#b7bdc5;--h0:#d5ecd9;--h1:#d6e6f5;--h2:#a3c9e8;--h3:#5e9fd1;"
     "--h4:#2a679f;--h5:#f0934e;--h6:#c2202e;--ht:#f3d36b;--ref:#2a679f;--eng:#e07b39}\n"
-    "@media(prefers-color-scheme:dark){:root{--bg:#14171a;--card:#1d2125;--ink:#e8eaed;"
+    "@media screen and (prefers-color-scheme:dark){:root{--bg:#14171a;--card:#1d2125;--ink:#e8eaed;"
     "--soft:#a2abb5;--line:#343a41;--good:#5cc98a;--tie:#e3b94f;--open:#a2abb5;--bad:#ff7d7d;"
     "--badbg:#3a2022;--n:#2b3036;--none:#565d66;--h0:#23452f;--h1:#1f3850;--h2:#28587f;"
     "--h3:#3a82b8;--h4:#86c1ee;--h5:#d9772b;--h6:#ff4d4d;--ht:#a98516;"
@@ -111,7 +111,7 @@ const char *const sb_page_style[] = {
     ".badge{font-size:26px}.list{gap:2px 8px}"
     ".bar{width:36px}td.words{min-width:100px}th,td{white-space:normal;padding-right:5px}"
     "table{font-size:12px}}\n"
-    "@media print{:root{color-scheme:light}body{background:#fff;font-size:12px}"
+    "@media print{:root{color-scheme:light}body{background:#fff;font-size:14px}"
     "main{max-width:none;padding:0}section,header{break-inside:avoid;border-radius:0}"
     ".scroll{overflow:visible;background:none}th,td{white-space:normal}*{print-color-adjust:exact;-"
     "webkit-print-color-adjust:exact}}\n",
