@@ -42,7 +42,8 @@ typedef enum sb_fp4_count {
  * separately. totals[]: the number of codes of each magnitude from 1 to 6, of codes 9 to 15, of
  * code 8, and the sum of x^2. Each total consists of four partial sums. The counts of the last
  * steps (up to seven) are not in the first eight totals yet, but in pending[], with two counters in
- * each byte. If few is set, only the counters of SB_FP4_COUNT_0 are kept (first two totals). */
+ * each byte. If few is set, only zeros and the codes 9 to 15 are counted: the counters of
+ * SB_FP4_COUNT_0, the first two totals. */
 enum { SB_FP4_MINUS = 6, SB_FP4_MINUS_ZERO, SB_FP4_SQUARES, SB_FP4_TOTALS, SB_FP4_STEPS = 7 };
 typedef struct sb_fp4_tally {
     int few;
@@ -130,10 +131,17 @@ void sb_fp4_rows_avx2(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *ta
 void sb_fp4_few_avx512(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally *tally,
                        sb_fp4_sums *r);
 
-/* 1 if eight blocks are processed at once. Only these loops support sb_fp4_tally.few. */
+/* 1 if sb_fp4_tally.few may be set. This does not depend on the loops: a report has the same counts
+ * with every instruction set. */
+static inline int sb_fp4_keeps_few(const sb_fp4 *f)
+{
+    return !f->mx && !f->shape && f->blocks % 8 < 4;
+}
+
+/* 1 if eight blocks are processed at once. */
 static inline int sb_fp4_by_eights(const sb_fp4 *f)
 {
-    return f->loops && !f->mx && !f->shape && f->blocks % 8 < 4;
+    return f->loops && sb_fp4_keeps_few(f);
 }
 
 /* Adds the tally to `seen`, and empties the tally. */

@@ -238,14 +238,14 @@ uint32_t sb_fp4_add_rows(const sb_fp4 *f, const sb_fp4_rows *rows, sb_fp4_tally 
 
 /* --- a panel ---------------------------------------------------------------------------------- */
 
-static void add_bytes(sb_seen *seen, const uint32_t *bytes)
+static void add_bytes(sb_seen *seen, const uint32_t *bytes, int few)
 {
     for (unsigned i = 0; i < 512; i++)
         for (unsigned half = 0; half < 2 && bytes[i]; half++) {
             unsigned code = i >> 4 * half & 15u;
-            seen->fp4.magnitude[code & 7u] += bytes[i];
+            seen->fp4.magnitude[code & 7u] += few && (code & 7u) ? 0 : bytes[i];
             seen->fp4.negative += code > 8 ? bytes[i] : 0;
-            seen->fp4.minus_zero += code == 8 ? bytes[i] : 0;
+            seen->fp4.minus_zero += !few && code == 8 ? bytes[i] : 0;
             seen->moments.zeros += (code & 7u) == 0 ? bytes[i] : 0;
         }
 }
@@ -288,7 +288,7 @@ static void add_totals(sb_seen *seen, const sb_fp4_tally *tally)
 
 void sb_fp4_add_tally(sb_seen *seen, sb_fp4_tally *tally)
 {
-    add_bytes(seen, tally->bytes);
+    add_bytes(seen, tally->bytes, tally->few);
     if (tally->few)
         add_few(seen, tally);
     else
@@ -302,7 +302,7 @@ int sb_fp4_few_will_do(const sb_fp4 *f)
     int all = s->minus_zero && s->magnitude[0] > (uint64_t)s->zero_blocks * f->chunks * CHUNK;
     for (unsigned i = 1; i < 8; i++)
         all = all && s->magnitude[i];
-    return all && sb_fp4_by_eights(f) && sb_fp4_member(f->panel);
+    return all && sb_fp4_keeps_few(f) && sb_fp4_member(f->panel);
 }
 
 void sb_fp4_count_all(const sb_matrix *m, uint64_t magnitude[8])

@@ -58,9 +58,8 @@ static void add_line(sb_accept_comparison *c, size_t depth, const sb_rate *engin
 
 /* --- comparable counts ------------------------------------------------------------------------ */
 
-/* E-8: "at depth 1 always, and at deeper ones only where every round had that many drafts, or an n-gram
- * drafts". Returns
- * that number; 0: rounds differ, or it is not known. */
+/* E-8: "at depth 1 always, and at deeper ones only where every round had that many drafts, or an
+ * n-gram drafts". Returns that number; 0: rounds differ, or it is not known. */
 static uint64_t drafts_of(const sb_observed *o)
 {
     int even = o->has_drafted && o->rounds && o->drafted % o->rounds == 0;
