@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run with --drafter DIR: EAGLE-3 drafters that speculators trained for T4 (golden/eagle3), and drafters that do not fit.
+# run with --drafter DIR: EAGLE-3 drafters that speculators trained for T4 (golden/drafts/eagle3), and drafters that do not fit.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 
 make_checkpoint t4 --preset T4 --recipe predictable
@@ -12,7 +12,7 @@ for profile in exact hf; do
     plain=$(value tokens) logits=$(value logits_digest) state=$(value state_digest.target)
     for drafter in llama-10-none llama-11-norm_before_fc qwen3-01-fc_norm; do
         for k in 3 2,0,4; do
-            run 0 run "$t4" --tokens $tokens -n 24 --profile $profile --draft $k --drafter golden/eagle3/$drafter --json
+            run 0 run "$t4" --tokens $tokens -n 24 --profile $profile --draft $k --drafter golden/drafts/eagle3/$drafter --json
             at tokens "$plain"
             [ $profile = hf ] || at logits_digest "$logits"
             [ $profile = hf ] || at state_digest.target "$state"
@@ -22,7 +22,7 @@ for profile in exact hf; do
     done
 done
 # both ways back leave the same drafts; the head of the target is not needed
-drafter=golden/eagle3/llama-10-none
+drafter=golden/drafts/eagle3/llama-10-none
 run 0 run "$t4" --tokens $tokens -n 24 --draft 3 --drafter $drafter --json
 rounds=$(value rounds)
 run 0 run "$t4" --tokens $tokens -n 24 --draft 3 --drafter $drafter --rollback replay --json
@@ -63,7 +63,7 @@ at drafter $drafter
 printf '%s\n' "$(cat "$work/text")" 7,8,9 "$(cat "$work/text")" > "$work/texts"
 run 0 accept "$work/bare" --tokens-file "$work/texts" -K 3 --drafter $drafter --json
 at positions.0.drafts "$(value positions.30.drafts)"
-run 1 accept "$work/bare" --tokens-file "$work/text" -K 3 --drafter golden/eagle3/qwen3-01-fc_norm --given 5 --observed "$work/metrics"
+run 1 accept "$work/bare" --tokens-file "$work/text" -K 3 --drafter golden/drafts/eagle3/qwen3-01-fc_norm --given 5 --observed "$work/metrics"
 refused 2 accept "$work/bare" --tokens-file "$work/text" -K 3 --given 5 --observed "$work/metrics"
 
 # --- drafters that do not fit -----------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ fails 3 'attention_bias is set, which is not computed'
 edit 's/"rope_type": "default"/"rope_type": "yarn"/'
 fails 3 'rope_type is "yarn"'
 copy
-cp -r golden/eagle3/llama-11-norm_before_fc/model.safetensors "$work/d/"
+cp -r golden/drafts/eagle3/llama-11-norm_before_fc/model.safetensors "$work/d/"
 fails 3 'tensor input_norm.weight is there, but config.json has no flag for it'
 copy
 sed -i 's/layers\.0\.hidden_norm/layers.0.hidden_gone/' "$work/d/model.safetensors"

@@ -92,7 +92,7 @@ says_err 'different numbers of drafts'
 refused 2 run "$t1" --tokens 1,2,3 --drafter ngram
 says_err 'expected --draft as well'
 refused 2 run "$t1" --tokens 1,2,3 --draft 2 --drafter eagle
-says_err "--drafter is 'eagle'; expected mtp, ngram"
+says_err "--drafter is 'eagle'; expected mtp, the folder of a drafter, ngram"
 refused 2 run "$t1" --tokens 1,2,3 --draft 2 --drafter ngram:3-2
 refused 2 run "$t1" --tokens 1,2,3 --draft 2 --drafter ngram --force-accept 1
 refused 2 run "$t1" --tokens 1,2,3 --draft 2 --drafter ngram --temp 1 --accept-mode residual

@@ -1,5 +1,5 @@
-/* test_eagle3.c - EAGLE-3 drafters: those that speculators saved (golden/eagle3), against what
- * speculators computes in binary64, and beside a session of a target. */
+/* test_eagle3.c - EAGLE-3 drafters: those that speculators saved (golden/drafts/eagle3), against
+ * what speculators computes in binary64, and beside a session of a target. */
 #include "tests/lib/suite.h"
 
 #include <jansson.h>
@@ -17,11 +17,11 @@ enum { WIDTH = 128, ROWS = 9, DRAFTS = 4, DRAFTED = 288, STATES = 3 };
 
 static const char *const kept[] = {"llama-10-none", "llama-11-norm_before_fc", "qwen3-01-fc_norm"};
 
-/* The folder: golden/eagle3, or that of SAMEBIT_EAGLE3 with every kind of drafter. */
+/* The folder: golden/drafts/eagle3, or that of SAMEBIT_EAGLE3 with every kind of drafter. */
 static const char *root(void)
 {
     const char *given = getenv("SAMEBIT_EAGLE3");
-    return given ? given : "golden/eagle3";
+    return given ? given : "golden/drafts/eagle3";
 }
 
 /* The name of drafter i; "" after the last. */

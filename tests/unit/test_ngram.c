@@ -1,5 +1,5 @@
 /* test_ngram.c - n-gram drafters (S-13, S-14) against vLLM's and llama.cpp's own functions, whose
- * drafts tools/gen/engines/ngram.py recorded in golden/engines/ngram.json. */
+ * drafts tools/gen/engines/ngram.py recorded in golden/drafts/ngram.json. */
 #include "tests/lib/suite.h"
 
 #include <jansson.h>
@@ -38,7 +38,7 @@ static row row_of(const json_t *list)
 /* The number of rows of one kind whose drafts differ; *with counts those that have drafts. */
 static size_t differences(sb_ngram_kind kind, sb_ngram_kind as, size_t *with)
 {
-    json_t *all = json_load_file("golden/engines/ngram.json", 0, NULL);
+    json_t *all = json_load_file("golden/drafts/ngram.json", 0, NULL);
     size_t differ = 0, rows = 0;
     assert_non_null(all);
     *with = 0;

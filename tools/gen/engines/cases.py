@@ -75,7 +75,7 @@ def vllm() -> list[Case]:
     found.append(Case("T4-ngram-draft4", MODELS["T4"], "vllm", draft=4, drafter="ngram:1-3", echo=12))
     for drafter in ("llama-10-none", "llama-11-norm_before_fc", "qwen3-01-fc_norm"):
         for k in (1, 2, 3):
-            folder = f"golden/eagle3/{drafter}"
+            folder = f"golden/drafts/eagle3/{drafter}"
             found.append(Case(f"T4-{drafter}-draft{k}", MODELS["T4"], "vllm", draft=k, drafter=folder))
     wide = {"max_num_seqs": 16}
     for name in ("T4", "T2"):

@@ -3,7 +3,7 @@
 
 Runs in build/venv-speculators (make engines). OUT/NAME is a drafter for `samebit make --preset T4 --recipe
 predictable`, as speculators saves it; OUT/NAME.expect.safetensors has random states of a target, tokens, the logits of
-every row, and the logits and drafts of a chain after the last row. Those of golden/eagle3 are trained for some seconds,
+every row, and the logits and drafts of a chain after the last row. Those of golden/drafts/eagle3 are trained for some seconds,
 so that the target accepts their drafts; the others, with "all", have random weights. The weights are BF16, and the
 computation is in binary64.
 """

@@ -2,7 +2,7 @@
 """Drafts of the n-gram drafters of vLLM and llama.cpp: ngram.py OUT.json.
 
 Needs build/venv-vllm and build/llamacpp (make engines). Calls the functions of both programs for random texts of few
-different tokens. OUT.json is golden/engines/ngram.json: one list per text, [drafter, MIN, MAX, k, text, drafts].
+different tokens. OUT.json is golden/drafts/ngram.json: one list per text, [drafter, MIN, MAX, k, text, drafts].
 """
 
 import json
