@@ -263,7 +263,7 @@ TEST(llama_timings)
 /* A reference of n positions and K drafts; by_depth counts the accepted ones. */
 static sb_accept reference(size_t n, size_t K, const uint64_t *by_depth)
 {
-    sb_accept a = {.drafts = K, .count = n};
+    sb_accept a = {.drafts = K, .count = n, .drafting = n};
     for (size_t j = 0; j < K; j++) {
         a.depth[j].rate = (sb_rate){by_depth[j], n, 1};
         a.accepted += by_depth[j];

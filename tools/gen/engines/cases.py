@@ -72,6 +72,9 @@ def vllm() -> list[Case]:
         found.append(Case(f"T2-one-by-one-draft{k}", MODELS["T2"], "vllm", draft=k, settings={"max_num_seqs": 1}))
         prefix = {"enable_prefix_caching": True}
         found.append(Case(f"T2-prefix-draft{k}", MODELS["T2"], "vllm", draft=k, settings=prefix))
+    for name in ("T7", "T8"):
+        make = f"--preset {name} --recipe predictable"
+        found += [Case(f"{name}-draft0", make, "vllm"), Case(f"{name}-ngram-draft4", make, "vllm", draft=4, drafter="ngram:1-3", echo=12)]
     found.append(Case("T4-ngram-draft4", MODELS["T4"], "vllm", draft=4, drafter="ngram:1-3", echo=12))
     for drafter in ("llama-10-none", "llama-11-norm_before_fc", "qwen3-01-fc_norm"):
         for k in (1, 2, 3):
