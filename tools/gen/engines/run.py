@@ -58,7 +58,7 @@ def predicted(case: Case, folder: pathlib.Path, work: pathlib.Path) -> dict[str,
     words += ["--drafter", case.drafter] * bool(case.drafter)
     document = json.loads(samebit("run", str(folder), *words))
     sequences = document.get("sequences", [document])
-    rounds = [r for sequence in sequences for r in sequence.get("rounds", [])]
+    rounds = [r for sequence in sequences for r in sequence.get("rounds", []) if r["drafted"]]
     return {
         "tokens": [sequence["tokens"] for sequence in sequences],
         "counters": {
