@@ -127,7 +127,8 @@ TEST(conversions)
     expect_none(r, 45);
     folder_result_free(r);
     r = planted(BF16, "plus model.layers.3.self_attn.q_norm.weight 1", BF16);
-    expect_text(r, 45, SB_LEVEL_error, "model.layers.3.self_attn.q_norm", "the original's value +1");
+    expect_text(r, 45, SB_LEVEL_error, "model.layers.3.self_attn.q_norm",
+                "the original's value +1");
     folder_result_free(r);
     r = planted(BF16, "plus model.layers.3.self_attn.q_norm.weight 1", NULL);
     expect_finding(r, 45, SB_LEVEL_warn, "model.layers.3.self_attn.q_norm"); /* alone: plausible */
