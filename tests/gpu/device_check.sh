@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the command for devices, tests/device/check.sh, without a device. Its programs compare the emulator,
 # the interpreter and the host instead of the device, and detect planted faults. Without a device, the command
-# says which claims are not shown. The whole command runs on a machine that is played (device_fake.sh), and with a
+# says which claims are not shown. The whole command runs on a machine that is played (device_fake.bash), and with a
 # fault in each of its parts.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
@@ -117,7 +117,7 @@ bundle=$work/bundle
 mkdir -p "$bundle/bin" "$bundle/tools" "$bundle/golden"
 cp tests/device/check.sh "$bundle/" && cp -r golden/device "$bundle/golden/"
 for name in bin/samebit bin/device_{ops,ops_jitter,atoms,math} tools/{compute-sanitizer,ncu,nvidia-smi}; do
-    cp tests/gpu/device_fake.sh "$bundle/$name"
+    cp tests/gpu/device_fake.bash "$bundle/$name"
 done
 # played FAULT WORD...: the command there, with a fault or none
 played() { FAKE_FAULT=$1 FAKE_CALLS=$work/calls FAKE_DIGESTS=$PWD/golden/device PATH=$bundle/tools:$PATH \
