@@ -3,7 +3,8 @@
 #
 #   tests/golden.sh [NAME...]   makes each checkpoint, or these, and verifies the recorded run, bit for bit
 #   tests/golden.sh --list      the names
-#   tests/golden.sh --write     records them anew: for a change of the specification, never for a failure
+#   tests/golden.sh --write [NAME...]   records them anew, or these: for a new row or a change of the
+#                               specification, never for a failure
 #
 # Ends with "N passed, N failed, N skipped".
 set -uo pipefail
@@ -27,6 +28,7 @@ preset_of() { # the preset, and options, of the run of a format
         int4-ct) echo T6 --group-size 32 ;;
         mxfp4-quark | nvidia-max | nvidia-max-conv | int8-ct) echo T9 ;;
         int4-int8-head) echo T9 --group-size 32 ;;
+        nvfp4-modelopt-all) echo T7 ;;
         *) echo T4 ;;
     esac
 }
@@ -43,6 +45,8 @@ list() {
     echo "T5 | --preset T5 | --tokens $(ids 70 377) -n 8"
     echo "T5-hf-f16 | --preset T5 | --tokens $(ids 20 377) -n 8 --profile hf --set act=f16"
     echo "T6 | --preset T6 | --tokens $(ids 9 377) -n 8"
+    echo "T7 | --preset T7 | --tokens $(ids 70 377) -n 8"
+    echo "T8 | --preset T8 | --tokens $(ids 70 377) -n 8"
     echo "T9 | --preset T9 | --tokens $(ids 70 377) -n 8"
     # every format once, with the presets in turn; then the profiles that quantize inputs
     local format preset options
@@ -93,18 +97,20 @@ ROUNDS
     echo "T1-nvfp4-ct-hf | --preset T1 --format nvfp4-ct | --tokens $(ids 20 377) -n 4 --profile hf"
 }
 
-chosen=" $* "
 [ "${1-}" != --list ] || { list | cut -d' ' -f1 && exit; }
+action=verify
+[ "${1-}" != --write ] || { action=write && shift; }
+chosen=" $* "
 mkdir -p "$work"
 while IFS='|' read -r name make run; do
     name=${name// /}
-    [[ $# = 0 || $chosen = *" $name "* || $1 = --write ]] || continue
+    [[ $# = 0 || $chosen = *" $name "* ]] || continue
     # shellcheck disable=SC2086 # the options are words
     if ! "$samebit" make "$work/$name" $make --seed 42 --replace >/dev/null; then
         failed=$((failed + 1))
         continue
     fi
-    if [ "${1:-}" = --write ]; then
+    if [ "$action" = write ]; then
         mkdir -p golden/runs
         # shellcheck disable=SC2086
         "$samebit" golden write "golden/runs/$name" "$work/$name" $run

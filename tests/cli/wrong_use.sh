@@ -77,7 +77,7 @@ run 0 run "$t4" --tokens ' 1 , 2 3' -n 0
 refused 2 run "$t4" --tokens 1 --temp -1
 says_err "--temp is '-1'; expected a number from 0 on"
 refused 2 make "$work/new" --preset T4 --format nvfp4
-says_err 'format "nvfp4" is unknown, is it nvfp4-ct or nvfp4a16-ct or nvfp4-modelopt; expected one of bf16, '
+says_err 'format "nvfp4" is unknown, is it nvfp4-ct or nvfp4a16-ct or nvfp4-modelopt or nvfp4-modelopt-all; expected one of bf16, '
 refused 2 vectors delta_rule --format gated -o "$work/v"
 says_err "format 'gated': delta_rule has no quantized weights, so it has no formats"
 printf '1,2,3\n' > "$work/on.ids"

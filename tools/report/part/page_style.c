@@ -113,6 +113,8 @@ const char *const sb_page_style[] = {
     "table{font-size:12px}}\n"
     "@media print{:root{color-scheme:light}body{background:#fff;font-size:14px}"
     "main{max-width:none;padding:0}section,header{break-inside:avoid;border-radius:0}"
-    ".scroll{overflow:visible;background:none}th,td{white-space:normal}*{print-color-adjust:exact;-"
-    "webkit-print-color-adjust:exact}}\n",
+    ".scroll{overflow:visible;background:none}th,td{white-space:normal;overflow-wrap:anywhere}"
+    ".matrix th,.matrix td{padding:2px 1px}.matrix .verdict{padding:0 1px;font-size:12px;"
+    "white-space:normal;overflow-wrap:anywhere}"
+    "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\n",
     NULL};
