@@ -56,7 +56,7 @@ sb_status __real_sb_map_open(const char *path, sb_map *out, sb_error *err);
 sb_status __wrap_sb_map_open(const char *path, sb_map *out, sb_error *err);
 sb_status __wrap_sb_map_open(const char *path, sb_map *out, sb_error *err)
 {
-    sb_map file;
+    sb_map file = {NULL, 0}; /* a failed open may leave it as it is */
     sb_status status = __real_sb_map_open(path, &file, err);
     *out = file;
     if (status || file.size == 0)
