@@ -40,6 +40,17 @@ sim 0 sequential --forced --taps "$kernels" --need-ops 1
 refused 2 diff "$t1" --engine sim:sequential --tokens 1 --need-ops 1.5
 refused 2 diff "$t1" --engine sim:sequential --tokens 1 --need-ops 0.5 --free
 
+# without a shared expert the experts are judged up to their sum, too
+t7=$work/t7
+run 0 make "$t7" --preset T7 --recipe mistakes
+plain() { run "$1" diff "$t7" --engine "sim:$2" --tokens 1,2,3,9,77,5 -n 4 --forced --taps "$kernels" --json; }
+plain 0 sequential
+at judged.not_judged 0
+plain 1 sequential+gate_up_swapped
+at first_failure.layer 0
+at first_failure.after layers.0.post_attention_layernorm
+at first_failure.tap layers.0.mlp.out
+
 # hidden states alone: a correct engine passes, and a fault names its layer
 for profile in exact hf vllm; do
     sim 0 sequential --taps "$hidden" --profile $profile --json

@@ -84,6 +84,8 @@ class_of() {
     case $1 in
         T4) echo Qwen3_5ForCausalLM ;;
         T5) echo Qwen3NextForCausalLM ;;
+        T7) echo Qwen3MoeForCausalLM ;;
+        T8) echo Qwen3ForCausalLM ;;
         *) echo Qwen3_5MoeForCausalLM ;;
     esac
 }
@@ -92,7 +94,7 @@ strict() { # preset, further options of make
     names+=("transformers loads: make --preset $*")
 }
 new_batch load
-for preset in T1 T2 T3 T4 T5 T6; do
+for preset in T1 T2 T3 T4 T5 T6 T7 T8; do
     strict "$preset"
     strict "$preset" --recipe predictable
 done
@@ -335,7 +337,7 @@ holds() { # interpreter, options of make
     report $status "transformers holds what the files hold: make --preset $*"
     [ $status -eq 0 ] || tail -n 20 "$work/load.log"
 }
-for preset in T1 T2 T3 T4 T5 T6; do
+for preset in T1 T2 T3 T4 T5 T6 T7 T8; do
     holds "$venv/bin/python" $preset
 done
 holds "$venv/bin/python" T1 --experts split

@@ -43,14 +43,15 @@ mkdir -p "$out"
 if [ "${2-}" = live ]; then
     status=0
     # name, type, prompt, options of diff. A binary32 prompt is computed in chunks by transformers and row by row by
-    # profile `exact`. transformers does not show the queries and keys of the delta rule after their norms, so that
-    # under BF16 some values inside may be open: then the chunks of a layer are not judged (T-91).
+    # profile `exact`; the frequencies of the rotary embedding are torch's (K-8). transformers does not show the
+    # queries and keys of the delta rule after their norms, so that under BF16 some values inside may be open: then
+    # the chunks of a layer are not judged (T-91).
     kinds="
-    f32      f32  6  --profile exact
-    f32-long f32  66 --profile exact
+    f32      f32  6  --profile exact --set rope_freq=torch
+    f32-long f32  66 --profile exact --set rope_freq=torch
     bf16     bf16 66 --profile hf --need-ops 0.95
     "
-    for preset in T1 T2 T3 T4 T5 T6; do
+    for preset in T1 T2 T3 T4 T5 T6 T7 T8; do
         for recipe in mistakes predictable; do
             checkpoint $preset $recipe
             while read -r kind type prompt options; do

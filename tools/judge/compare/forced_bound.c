@@ -187,6 +187,13 @@ static sb_status both_delta_rules(sb_forced *f, const sb_op_call *call, sb_ball 
     return status;
 }
 
+/* "f_shared = 0 and l_shared = 0" in a model without a shared expert. */
+static int is_absent(const sb_forced *f, const sb_op_call *call, const sb_op_value *in)
+{
+    return call->op == SB_OP_moe_combine && f->model->config.shared_intermediate == 0 &&
+           strncmp(in->name, "shared_", 7) == 0;
+}
+
 /* What is known of one input. Covers inputs that no array of `known` describes: states, caches,
  * copies. */
 static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_value *in)
@@ -206,6 +213,8 @@ static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_v
         known = f->at->drafts ? f->at->hidden_draft : f->at->hidden && f->norm;
     else if (strncmp(call->name, "mlp.experts.", 12) == 0 && !f->experts)
         known = 0;
+    else if (is_absent(f, call, in))
+        known = 1;
     if (known >= 0)
         return known ? SB_KNOWN_exact : SB_KNOWN_not;
     const float *from = forced_origin(f, call, in);
