@@ -100,24 +100,3 @@ sb_status sb_gpu_step_token(sb_gpu_step *step, uint32_t token, sb_error *err)
 {
     return step->calls->token(step, token, err);
 }
-
-sb_status sb_gpu_step_logits_of(sb_gpu_step *step, size_t row, size_t count, float *logits,
-                                sb_error *err)
-{
-    return step->calls->logits_of(step, row, count, logits, err);
-}
-
-const float *sb_gpu_step_logits_place(const sb_gpu_step *step, size_t row)
-{
-    return step->calls->logits_place(step, row);
-}
-
-const float *sb_gpu_step_draft_place(const sb_gpu_step *step)
-{
-    return step->calls->draft_place(step);
-}
-
-sb_status sb_gpu_step_set_state(sb_gpu_step *step, const sb_state *state, sb_error *err)
-{
-    return step->calls->set_state(step, state, err);
-}

@@ -23,10 +23,17 @@ struct sb_gpu_step_calls {
     sb_status (*hidden)(sb_gpu_step *step, size_t row, float *hidden, sb_error *err);
     sb_status (*state)(sb_gpu_step *step, sb_state **out, sb_error *err);
     sb_status (*token)(sb_gpu_step *step, uint32_t token, sb_error *err);
+    /* Writes the logits (count, V) of rows of the last call. Rows whose logits the call has not
+     * computed, or a draft has overwritten, are computed from their hidden vectors. */
     sb_status (*logits_of)(sb_gpu_step *step, size_t row, size_t count, float *logits,
                            sb_error *err);
+    /* The resident array (resident.h of gpu/op) with the logits of a row of the last call and of
+     * the rows after it; of the last draft. NULL if the step has not computed them, or has
+     * overwritten them. */
     const float *(*logits_place)(const sb_gpu_step *step, size_t row);
     const float *(*draft_place)(const sb_gpu_step *step);
+    /* Continues from a state of the model; with a head if the step has one. SB_ERR_USAGE if it has
+     * more positions than the step, or keys or values that the cache (K-24) cannot hold exactly. */
     sb_status (*set_state)(sb_gpu_step *step, const sb_state *state, sb_error *err);
     int (*has_mtp)(const sb_gpu_step *step);
     void (*seal)(sb_gpu_step *step, int sealed);

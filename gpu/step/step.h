@@ -74,21 +74,6 @@ sb_status sb_gpu_step_logits(sb_gpu_step *step, size_t row, float *logits, sb_er
 sb_status sb_gpu_step_hidden(sb_gpu_step *step, size_t row, float *hidden, sb_error *err);
 sb_status sb_gpu_step_state(sb_gpu_step *step, sb_state **out, sb_error *err);
 
-/* Writes the logits (count, V) of rows of the last call. Rows whose logits the call has not
- * computed, or a draft has overwritten, are computed from their hidden vectors. */
-sb_status sb_gpu_step_logits_of(sb_gpu_step *step, size_t row, size_t count, float *logits,
-                                sb_error *err);
-
-/* The resident array (resident.h of gpu/op) with the logits of a row of the last call and of the
- * rows after it; of the last draft. NULL if the step has not computed them, or has overwritten
- * them. */
-const float *sb_gpu_step_logits_place(const sb_gpu_step *step, size_t row);
-const float *sb_gpu_step_draft_place(const sb_gpu_step *step);
-
-/* Continues from a state of the model; with a head if the step has one. SB_ERR_USAGE if it has
- * more positions than the step, or keys or values that the cache (K-24) cannot hold exactly. */
-sb_status sb_gpu_step_set_state(sb_gpu_step *step, const sb_state *state, sb_error *err);
-
 /* The step as the sequence of a session (ref/run/resident.h), which it must outlive. Y-76: "A
  * session on a step gives the bits of the same session op by op" */
 sb_resident sb_gpu_step_resident(sb_gpu_step *step);

@@ -33,25 +33,15 @@ static int is_specforge(const json_t *root)
     return name && strcmp(name, "LlamaForCausalLMEagle3") == 0;
 }
 
-int sb_eagle3_config_is(const char *text, size_t n)
-{
-    json_t *root = NULL;
-    if (sb_json_parse(text, n, "", &root, NULL))
-        return 0;
-    const int is = is_speculators(root) || is_specforge(root);
-    json_decref(root);
-    return is;
-}
-
 /* M-12: "a file with speculators_model_type is of the second" */
 static sb_status find_dialect(source *s, const char *name, json_t *root, sb_eagle3_config *out,
                               sb_error *err)
 {
-    json_t *eagle = json_object_get(root, "eagle_config");
     s->of.file = name;
     sb_status status = sb_json_object_at(root, name, "", &s->of.root, err);
     s->of.text = s->of.root;
-    if (!status && eagle)
+    json_t *eagle = status ? NULL : sb_json_get(&s->of.root, "eagle_config");
+    if (eagle)
         status = sb_json_object_at(eagle, name, "eagle_config", &s->eagle, err);
     if (status)
         return status;
@@ -100,7 +90,7 @@ static sb_status refuse_others(const source *s, sb_error *err)
             return refuse(layer, flags[i], err);
         if (json_is_true(sb_json_get(&s->of.root, flags[i])))
             return refuse(&s->of.root, flags[i], err);
-        if (s->eagle.json && json_is_true(sb_json_get(&s->eagle, flags[i])))
+        if (json_is_true(sb_json_get(&s->eagle, flags[i])))
             return refuse(&s->eagle, flags[i], err);
     }
     sb_status status = sb_json_u64_or(layer, "num_hidden_layers", 1, &layers, err);
@@ -157,7 +147,7 @@ static sb_status read_layer(const source *s, sb_eagle3_config *out, sb_error *er
 /* M-13: "Numbers in eagle_config count from the output of layer 0" */
 static sb_status read_states(const source *s, sb_eagle3_config *out, sb_error *err)
 {
-    const int nested = s->eagle.json && sb_json_get(&s->eagle, ids_key);
+    const int nested = sb_json_get(&s->eagle, ids_key) != NULL;
     const sb_json_object *at = nested ? &s->eagle : &s->of.root;
     uint64_t ids[SB_EAGLE3_STATES];
     size_t count = 3;
@@ -186,8 +176,7 @@ static sb_status read_states(const source *s, sb_eagle3_config *out, sb_error *e
 /* A flag of the root or of eagle_config. */
 static sb_status read_flag(const source *s, const char *key, int *out, sb_error *err)
 {
-    const sb_json_object *at =
-        s->eagle.json && sb_json_get(&s->eagle, key) ? &s->eagle : &s->of.root;
+    const sb_json_object *at = sb_json_get(&s->eagle, key) ? &s->eagle : &s->of.root;
     return sb_json_bool_or(at, key, 0, out, err);
 }
 

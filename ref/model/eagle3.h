@@ -21,10 +21,9 @@ typedef struct sb_eagle3_config {
     uint32_t draft_vocab; /* Vd: rows of its head */
     uint32_t target_hidden; /* Ht */
     uint32_t states;        /* n: states of the target that it reads */
-    /* (states) number of layers after which each state is taken, 0: the embedding; all 0: not in
-     * the file, which means 2, L/2 and L - 3 layers */
+    /* (states) number of layers after which each state is taken, 0: the embedding */
     uint32_t after[SB_EAGLE3_STATES];
-    int has_after;
+    int has_after;            /* 0: not in the file, which means 2, L/2 and L - 3 layers */
     int qk_norm;              /* 1: norms of queries and keys, as in Qwen3 */
     int norm_before_residual; /* 1: the residual is the normed state */
     int norm_before_fc;       /* 1: one norm of all states before fc */
@@ -38,9 +37,6 @@ typedef struct sb_eagle3_config {
 sb_status sb_eagle3_config_load(const char *path, sb_eagle3_config *out, sb_error *err);
 sb_status sb_eagle3_config_parse(const char *text, size_t n, const char *name,
                                  sb_eagle3_config *out, sb_error *err);
-
-/* True if the text of a config.json is that of a drafter. */
-int sb_eagle3_config_is(const char *text, size_t n);
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,7 @@ struct sb_eagle3_drafts {
     size_t room;
     float *pending;   /* (n Ht) states of the last token, whose entry needs the next one */
     int has_pending;  /* 0: no token has been fed */
+    int failed;       /* entries are missing: only a reset helps */
     uint64_t drafted; /* steps since the last entry */
 };
 
@@ -128,10 +129,19 @@ static sb_status reserve(sb_eagle3_drafts *d, size_t rows, sb_error *err)
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
+static int keeps_states(const sb_session *session, const sb_eagle3 *drafter)
+{
+    const sb_session_states has = sb_session_states_of(session), needs = sb_eagle3_states(drafter);
+    return has.count == needs.count &&
+           memcmp(has.after, needs.after, needs.count * sizeof *needs.after) == 0;
+}
+
 sb_status sb_eagle3_drafts_new(const sb_eagle3 *drafter, sb_session *session,
                                sb_eagle3_drafts **out, sb_error *err)
 {
     const sb_eagle3_config *c = &drafter->config;
+    if (!keeps_states(session, drafter))
+        return sb_fail(err, SB_ERR_USAGE, "the session does not keep the states of this drafter");
     sb_eagle3_drafts *d = sb_alloc(1, sizeof *d);
     if (!d)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for the entries of a drafter");
@@ -169,6 +179,7 @@ void sb_eagle3_reset(sb_eagle3_drafts *d)
     sb_state_reset(d->state);
     d->has_pending = 0;
     d->drafted = 0;
+    d->failed = 0;
 }
 
 /* S-15: "The entry of s_t and x_{t+1} is made when x_{t+1} is fed" */
@@ -179,6 +190,9 @@ sb_status sb_eagle3_follow_states(sb_eagle3_drafts *d, const float *kept, const 
     const size_t row = (size_t)c->states * c->target_hidden;
     const size_t first = d->has_pending ? 1 : 0, rows = n - 1 + first;
     d->drafted = 0;
+    if (d->failed)
+        return sb_fail(err, SB_ERR_USAGE, "the drafter lacks entries since a failure; reset it");
+    d->failed = 1;
     sb_status status = reserve(d, n, err);
     if (status)
         return status;
@@ -194,6 +208,7 @@ sb_status sb_eagle3_follow_states(sb_eagle3_drafts *d, const float *kept, const 
     d->state->position += rows;
     memcpy(d->pending, kept + (n - 1) * row, row * sizeof *kept);
     d->has_pending = 1;
+    d->failed = 0;
     return SB_OK;
 }
 
@@ -213,6 +228,8 @@ sb_status sb_eagle3_draft(sb_eagle3_drafts *d, uint32_t token, float *logits, ui
 {
     const sb_eagle3 *w = d->drafter;
     const size_t H = w->config.layer.hidden_size;
+    if (d->failed)
+        return sb_fail(err, SB_ERR_USAGE, "the drafter lacks entries since a failure; reset it");
     if (!d->has_pending)
         return sb_fail(err, SB_ERR_USAGE, "cannot draft before the first token");
     if (token >= w->config.layer.vocab_size)

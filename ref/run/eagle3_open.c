@@ -154,31 +154,21 @@ static void bind_ends(binder *b)
         refuse(b, "lm_head.weight", "is missing, and the target's has another shape");
 }
 
-static int64_t read_i64(const unsigned char *bytes)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return (int64_t)value;
-}
-
 /* M-12: "d2t has offsets: row d of the head is token d + d2t[d]" */
 static void bind_vocabulary(binder *b)
 {
     sb_eagle3 *d = b->d;
     const uint32_t Vd = d->config.draft_vocab, V = d->config.layer.vocab_size;
     const sb_tensor *t = find(b, "d2t");
-    sb_dtype i64 = 0;
-    (void)sb_dtype_find("I64", &i64);
     d->target_of = sb_alloc(Vd, sizeof *d->target_of);
     if (!d->target_of)
         b->status = b->status ? b->status : sb_fail(b->err, SB_ERR_MEMORY, "out of memory");
     if (!t && Vd != V)
         refuse(b, "d2t", "is missing: which tokens the head drafts is not known");
-    if (t && (t->rank != 1 || t->shape[0] != Vd || t->dtype != i64))
+    if (t && (t->rank != 1 || t->shape[0] != Vd || t->dtype != SB_DTYPE_I64))
         refuse(b, "d2t", "is not I64 with a number for each row of the head");
     for (uint32_t i = 0; i < Vd && !b->status; i++) {
-        const int64_t id = (int64_t)i + (t ? read_i64(t->data + 8 * (size_t)i) : 0);
+        const int64_t id = (int64_t)i + (t ? (int64_t)sb_load_u64(t->data + 8 * (size_t)i) : 0);
         char words[120];
         if (id < 0 || id >= (int64_t)V || (i && id <= (int64_t)d->target_of[i - 1])) {
             snprintf(words, sizeof words,

@@ -63,7 +63,7 @@ sb_status sb_rounds_fed(sb_rounds *rounds, const uint32_t *tokens, size_t n, sb_
 /* Runs one round. Afterwards all emitted tokens except the last have been fed. SB_ERR_USAGE: an
  * invalid request. If the caller has called sb_session_verify itself, it must have called
  * sb_session_keep, too. After a failure either the state is unchanged, or the session refuses
- * further calls (S-4). */
+ * further calls (S-4), or an EAGLE-3 drafter that lacks the entries of the round does. */
 sb_status sb_rounds_next(sb_rounds *rounds, const sb_round_ask *ask, sb_round *out, sb_error *err);
 
 /* Chooses the token for `position` from `logits` (V) as a round does for a row. Also used for the

@@ -450,6 +450,11 @@ const float *sb_session_hidden(const sb_session *session)
     return session->scratch.hidden;
 }
 
+sb_session_states sb_session_states_of(const sb_session *session)
+{
+    return session->states;
+}
+
 const float *sb_session_states_kept(const sb_session *session)
 {
     return session->kept_states;

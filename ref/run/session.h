@@ -82,6 +82,9 @@ void sb_session_forget_drafts(sb_session *session);
 const float *sb_session_hidden(const sb_session *session);
 size_t sb_session_rows(const sb_session *session);
 
+/* The states that are kept after each call. */
+sb_session_states sb_session_states_of(const sb_session *session);
+
 /* The kept states (rows, states.count, H) of the rows of the last call. NULL: none are kept. */
 const float *sb_session_states_kept(const sb_session *session);
 

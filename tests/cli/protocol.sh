@@ -33,7 +33,7 @@ run 1 judge "$f" "$got" --json
 at command judge
 at protocol.verdict FAIL
 run 1 judge "$f" "$got"
-says ' within '
+check "no value with its bound" grep -Eq ' is [-0-9.e+]+, expected [-0-9.e+]+ within [-0-9.e+]+' "$out"
 says_err 'FAIL: '
 
 # a kernel that goes on from its own states

@@ -210,16 +210,8 @@ sm121 T1 fp8-block-ue8m0
 sm121 T1 int4-fp8-hybrid
 END
 }
-each_pair() { # each_pair FUNCTION: with PROFILE, NAME; the folder is in $made
-    local profile preset format
-    while read -r profile preset format; do
-        few && break
-        checkpoint "$preset" "$format" || continue
-        "$1" "$profile" "$preset $format $profile"
-    done < <(pairs)
-}
 
-# the first of them, for what takes longer
+# a few of them, for what takes longer
 first_pairs() {
     cat << END
 sm121 T1 bf16
@@ -229,13 +221,15 @@ sm121 T2 bf16
 sm121 T1 int4-gptq
 END
 }
-each_first_pair() { # each_first_pair FUNCTION: with PROFILE, NAME; the folder is in $made
+
+# each_of LIST FUNCTION: calls it with PROFILE, NAME for each line of pairs or first_pairs; the folder is in $made
+each_of() {
     local profile preset format
     while read -r profile preset format; do
         few && break
         checkpoint "$preset" "$format" || continue
-        "$1" "$profile" "$preset $format $profile"
-    done < <(first_pairs)
+        "$2" "$profile" "$preset $format $profile"
+    done < <("$1")
 }
 
 # one token through every op, family by family: the last line of a case that hangs has the name of the op
@@ -280,8 +274,8 @@ one_graph() {
     try "op by op and fused, $2" "$tests/device_ops" fused "$engine" "$1" "$made"
 }
 part_steps() {
-    each_first_pair one_way
-    each_first_pair one_graph
+    each_of first_pairs one_way
+    each_of first_pairs one_graph
     part_ends 90 "$jobs"
 }
 
@@ -297,7 +291,7 @@ one_replay() { # the program of the jitter build sleeps around ready and wait
     few 3 || try "every way of a step with jitter, $2" "$sleepy" ways "$engine" "$1" "$made"
 }
 part_replays() {
-    each_first_pair one_replay
+    each_of first_pairs one_replay
     part_ends 60 2
 }
 
@@ -345,7 +339,7 @@ one_digest() {
 part_digests() {
     export -f told_again
     export tests work kept OMP_NUM_THREADS=1
-    each_pair one_digest
+    each_of pairs one_digest
     part_ends 100 "$jobs"
 }
 one_record() {
@@ -366,7 +360,7 @@ one_twin() {
 part_twin() {
     local patience=$long_patience
     export OMP_NUM_THREADS=1
-    each_pair one_twin
+    each_of pairs one_twin
     checkpoint T1 bf16
     for prompt in 17 65 1 2 9 130; do
         few 3 || try "twin, T1 bf16 sm121, prompt $prompt" \
@@ -379,7 +373,7 @@ one_diff() { try "diff, $2" "$bin/samebit" diff "$made" --engine "$engine" --pro
 part_diff() {
     local patience=$long_patience
     export OMP_NUM_THREADS=1
-    each_pair one_diff
+    each_of pairs one_diff
     checkpoint T1 bf16
     few 3 || [ "$engine" != gpu ] ||
         try "diff versus emu, T1" "$bin/samebit" diff "$made" --engine "$engine" --versus emu --profile sm121 --tokens 1,2,3 -n 3
@@ -406,7 +400,7 @@ part_runs() {
     local patience=$long_patience
     export -f same_runs
     export bin kept OMP_NUM_THREADS=1
-    each_pair one_run
+    each_of pairs one_run
     local options
     checkpoint T1 bf16
     for options in "--temp 0.8 --top-p 0.9 --top-k 40" "--temp 0.8 --accept-mode residual" "--set kv_cache=fp8"; do
@@ -423,7 +417,7 @@ one_whole() {
 part_whole() {
     local repeats=100 what
     [ -z "$small" ] || repeats=2
-    each_first_pair one_whole
+    each_of first_pairs one_whole
     few || try "layers that no checkpoint has" "$tests/device_ops" layers emu "$engine"
     for what in "T1 bf16 sm121" "T2 bf16 sm121"; do
         read -r preset format profile <<< "$what"
@@ -461,7 +455,7 @@ part_sanitizer() {
     local sanitizer patience=$long_patience
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null)
     export OMP_NUM_THREADS=1
-    each_first_pair one_sanitized
+    each_of first_pairs one_sanitized
     part_ends 140 4
 }
 
@@ -534,7 +528,7 @@ for program in "$bin/samebit" "$tests/device_ops"; do
 done
 if [ -n "$record" ]; then
     limit=100000
-    mkdir -p "$record" && each_pair one_record
+    mkdir -p "$record" && each_of pairs one_record
     exit
 fi
 # what one build has found says nothing about another one

@@ -9,15 +9,14 @@
 #include "gpu/gpu.h"
 #include "ref/run/model.h"
 
-/* Plays the calls in every way: a prompt, decode steps, verifies whose rows are kept in part, and
- * drafts. A line of `out` has the digest of each call's logits and states. *ways gets the number of
- * ways, and *differ that of ways with another digest; `first` (words bytes) names the first
- * difference, or is "". `all` is the digest of the first way. */
 typedef struct step_ways {
-    size_t ways, calls, differ;
-    char first[160];
-    char all[33];
+    size_t ways, calls, differ; /* differ: ways with another digest than the first way */
+    char first[160];            /* the first difference, or "" */
+    char all[33];               /* the digest of the first way */
 } step_ways;
+
+/* Plays the calls in every way: a prompt, decode steps, verifies whose rows are kept in part, and
+ * drafts. A line of `out` has the digest of each call's logits and states. */
 sb_status step_ways_compare(const sb_backend *backend, const sb_model *model, const sb_knobs *knobs,
                             FILE *out, step_ways *found, sb_error *err);
 

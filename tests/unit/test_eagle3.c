@@ -2,7 +2,6 @@
  * what speculators computes in binary64, and beside a session of a target. */
 #include "tests/lib/suite.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +113,27 @@ static double distance(const float *got, const double *want)
         scale = fmax(scale, fabs(want[i]));
     }
     return most / scale;
+}
+
+/* A session that keeps no states, or others, has nothing that the drafter could read. */
+TEST(test_states_not_kept)
+{
+    pair p = open_pair(kept[0]);
+    sb_session_states states = sb_eagle3_states(p.drafter);
+    const uint32_t others[] = {0, 1, 2, 3};
+    assert_true(states.count < sizeof others / sizeof *others);
+    assert_memory_not_equal(states.after, others, states.count * sizeof *others);
+    for (int i = 0; i < 2; i++) {
+        const sb_session_options options = {.states = {others, i ? states.count : 0}};
+        sb_session *session;
+        sb_eagle3_drafts *drafts;
+        sb_error err = {""};
+        assert_int_equal(sb_session_new(p.target, &options, &session, &err), SB_OK);
+        assert_int_equal(sb_eagle3_drafts_new(p.drafter, session, &drafts, &err), SB_ERR_USAGE);
+        assert_non_null(strstr(err.text, "does not keep the states"));
+        sb_session_free(session);
+    }
+    close_pair(&p);
 }
 
 /* Every row as a first draft, then a chain after the last row. */

@@ -109,7 +109,7 @@ static sb_status print_verdict(sb_status verdict, const char *path, int as_json,
         return verdict;
     }
     SB_PUT(document, "verdict", identical ? "IDENTICAL" : "FAIL");
-    SB_PUT(document, "message", identical ? json_null() : json_string(err->text));
+    SB_PUT(document, "message", SB_KNOWN(!identical, err->text));
     sb_error why;
     sb_status printed = sb_print_document(document, &why);
     if (printed)

@@ -1,8 +1,6 @@
 /* cmd_replay.c - samebit replay: runs one op of a replay bundle again and compares with the
  * recorded output. */
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "gpu/gpu.h"
 #include "ref/base/bytes.h"

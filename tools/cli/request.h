@@ -35,7 +35,7 @@ typedef struct sb_request {
     sb_sequence drafts; /* number of drafts per round, repeated; none: not speculative */
     sb_sequence *given; /* of --draft-file, per round, repeated; or NULL */
     size_t given_count;
-    sb_ngram ngram;          /* of --drafter; without it, `given` and `eagle3` the head drafts */
+    sb_ngram ngram;          /* of --drafter, if that is an n-gram; kind 0: it is not */
     int eagle3;              /* --drafter is the folder of a drafter */
     sb_sequence forced;      /* accepted drafts per round, repeated; none: verified */
     sb_round_options rounds; /* all except `sampling` */

@@ -1,5 +1,6 @@
 /* npy_file.c - one NumPy file, or a folder of them. */
 #include "ref/base/text.h"
+#include "ref/container/file.h"
 #include "tools/dump/npy.h"
 #include "tools/dump/store.h"
 #include "tools/judge/trace/names.h"
@@ -49,8 +50,8 @@ static sb_status open_npy(const char *path, const sb_dump_options *options, sb_t
     sb_status status = sb_dump_store_new(&s, err);
     if (status)
         return status;
-    status = sb_dump_is_folder(path) ? add_folder(s, path, err)
-                                     : add_file(s, NULL, path, name_of(path, options, &room), err);
+    status = sb_is_folder(path) ? add_folder(s, path, err)
+                                : add_file(s, NULL, path, name_of(path, options, &room), err);
     return sb_dump_store_ready(status, s, path, options, head, state, err);
 }
 

@@ -1,5 +1,6 @@
 /* safetensors.c - arrays in a safetensors file, or in a folder of them, as written by the model
  * debugger of transformers: one file per tensor, which is called `data`. */
+#include "ref/container/file.h"
 #include "ref/container/safetensors.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ static int is_other(const char *path)
 static int is_safetensors(const char *path)
 {
     sb_dump_names names;
-    if (!sb_dump_is_folder(path))
+    if (!sb_is_folder(path))
         return sb_ends(path, ".safetensors") && sb_dump_begins(path, "", 0) && !is_other(path);
     if (!sb_dump_has_only(path, ".safetensors") || sb_dump_list(path, ".safetensors", &names, NULL))
         return 0;
@@ -107,8 +108,7 @@ static sb_status open_safetensors(const char *path, const sb_dump_options *optio
     sb_status status = sb_dump_store_new(&s, err);
     if (status)
         return status;
-    status =
-        sb_dump_is_folder(path) ? add_folder(s, path, err) : add_file(s, NULL, path, NULL, err);
+    status = sb_is_folder(path) ? add_folder(s, path, err) : add_file(s, NULL, path, NULL, err);
     return sb_dump_store_ready(status, s, path, options, head, state, err);
 }
 

@@ -117,12 +117,6 @@ void sb_dump_store_close(void *store)
 
 /* --- files and folders ------------------------------------------------------------------------ */
 
-int sb_dump_is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 int sb_dump_begins(const char *path, const void *bytes, size_t count)
 {
     unsigned char found[32];

@@ -37,8 +37,6 @@ void sb_dump_store_close(void *store);
 
 enum { SB_DUMP_MAX_FILES = 1 << 15 };
 
-int sb_dump_is_folder(const char *path);
-
 /* True if the path is a file that begins with these bytes. */
 int sb_dump_begins(const char *path, const void *bytes, size_t count);
 

@@ -7,6 +7,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
+#include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "tools/dump/zip.h"
 #include "tools/judge/trace/names.h"
@@ -43,7 +44,7 @@ int sb_torch_is(const char *path)
     sb_map map;
     sb_zip *zip = NULL;
     size_t i;
-    int named = (sb_ends(path, ".pt") || sb_ends(path, ".pth")) && !sb_dump_is_folder(path);
+    int named = (sb_ends(path, ".pt") || sb_ends(path, ".pth")) && !sb_is_folder(path);
     if (!sb_dump_begins(path, "PK\x03\x04", 4))
         return named && sb_dump_begins(path, "", 0);
     if (sb_map_open(path, &map, NULL))

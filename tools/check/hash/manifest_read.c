@@ -282,6 +282,14 @@ static sb_status read_json(const char *path, const char *text, size_t n, sb_mani
 
 /* --- both ------------------------------------------------------------------------------------- */
 
+static sb_status refuse_digest(const char *path, const char *what, const sb_digest *made,
+                               const sb_digest *said, sb_error *err)
+{
+    return sb_fail(err, SB_ERR_INPUT,
+                   "%s: the digest of its %s is %s, but it says %s: the file was changed",
+                   SB_SHOW(path), what, made->hex, said->hex);
+}
+
 /* Refuses a manifest with changed, missing or unsorted lines. */
 static sb_status check_sound(const char *path, const sb_manifest *m, sb_error *err)
 {
@@ -297,13 +305,10 @@ static sb_status check_sound(const char *path, const sb_manifest *m, sb_error *e
                            SB_SHOW(path), SB_SHOW(m->values[i].name),
                            SB_SHOW(m->values[i - 1].name));
     sb_status status = sb_manifest_close(m, &checkpoint, &meaning, err);
-    int same = status || strcmp(checkpoint.hex, m->checkpoint.hex) == 0;
-    if (!same || (!status && m->has_values && strcmp(meaning.hex, m->meaning.hex) != 0))
-        status =
-            sb_fail(err, SB_ERR_INPUT,
-                    "%s: the digest of its %s is %s, but it says %s: the file was changed",
-                    SB_SHOW(path), same ? "values" : "tensors", same ? meaning.hex : checkpoint.hex,
-                    same ? m->meaning.hex : m->checkpoint.hex);
+    if (!status && strcmp(checkpoint.hex, m->checkpoint.hex) != 0)
+        status = refuse_digest(path, "tensors", &checkpoint, &m->checkpoint, err);
+    if (!status && m->has_values && strcmp(meaning.hex, m->meaning.hex) != 0)
+        status = refuse_digest(path, "values", &meaning, &m->meaning, err);
     return status;
 }
 

@@ -186,8 +186,7 @@ static int is_decay(const sb_unit *unit)
 }
 
 /* V-46: "every layer has such a tensor" - with enough heads, every model that was initialized for
- * this
- * architecture has a positive value. */
+ * this architecture has a positive value. */
 static int none_is_positive(const sb_check *check)
 {
     size_t layers = 0;

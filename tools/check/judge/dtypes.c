@@ -5,9 +5,8 @@
 #include "tools/check/scan/across.h"
 
 /* V-154: "F16 that is really BF16". The upper five bits of a BF16 exponent become an F16 exponent:
- * BF16
- * magnitudes from 2^-31 to 2 are read as 1/8 to 2, most of them as 1 to 2, with either sign. Real
- * weights around 0 also have values near 0, which such data does not have. */
+ * BF16 magnitudes from 2^-31 to 2 are read as 1/8 to 2, most of them as 1 to 2, with either sign.
+ * Real weights around 0 also have values near 0, which such data does not have. */
 enum {
     LEAST_BITS = 0x3400, /* 0.25 as F16 */
     MOST_BITS = 0x4400,  /* 4 as F16 */

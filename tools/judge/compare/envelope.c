@@ -433,7 +433,7 @@ sb_status sb_envelope_rejoin(sb_envelope *e, sb_error *err)
     return status;
 }
 
-/* T-42: "beyond that of the tight runs counts twice" */
+/* T-42: "counts twice as far as it exceeds that of the tight runs" */
 double sb_envelope_loose(const sb_envelope *e, double tight, double loose)
 {
     if (loose <= tight)

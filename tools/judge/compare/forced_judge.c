@@ -186,11 +186,11 @@ static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double
 
 /* T-98: "Of the delta rule only the first row of a call counts, if the state before it is known to
  * be the reference's" */
-static int has_own_errors(const sb_forced *f, const piece *p)
+static int has_own_errors(sb_forced *f, const piece *p)
 {
     if (p->from->op != SB_OP_delta_rule && p->from->op != SB_OP_delta_rule_chunk)
         return 1;
-    return p->row == 0 && forced_memory_of((sb_forced *)(uintptr_t)f, p->from->layer)->state_same;
+    return p->row == 0 && forced_memory_of(f, p->from->layer)->state_same;
 }
 
 static sb_status see_bias(sb_forced *f, const piece *p)

@@ -1,4 +1,5 @@
 /* op_sampler.c - section P: from logits to probabilities to a token, with given random numbers. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "ref/base/bytes.h"
@@ -175,12 +176,13 @@ static sb_status check_values(const sb_gate_case *c, sb_error *err)
     for (size_t at = 0; at < rows; at++) {
         const sb_sampling s = settings_of(c, at);
         const int64_t top_k = sb_gate_whole(sb_gate_input(c, "top_k"), at);
-        sb_error why;
+        char where[32];
         if (top_k < 0)
             return sb_fail(err, SB_ERR_INPUT, "row %zu: top_k %lld; expected 0 or more", at,
                            (long long)top_k);
-        if (sb_sampling_check(&s, &why))
-            return sb_fail(err, SB_ERR_INPUT, "row %zu: %.900s", at, why.text);
+        snprintf(where, sizeof where, "row %zu", at);
+        if (sb_sampling_check(&s, err))
+            return sb_fail_in(err, SB_ERR_INPUT, where);
     }
     for (size_t i = 0; i < count; i++)
         if (!(sb_gate_single(uniform, i) > 0.0f && sb_gate_single(uniform, i) < 1.0f))

@@ -14,8 +14,7 @@ enum {
     SB_VIEW_NO_NORMS = SB_TRACE_VIEWS,
     SB_VIEW_NO_CONV,
     SB_VIEW_NO_STATES,
-    SB_VIEW_SOME,
-    SB_ALL_VIEWS
+    SB_VIEW_SOME
 };
 const char *sb_view_name(unsigned view);
 

@@ -8,8 +8,9 @@
  *     SB_PUT(row, "rate", SB_KNOWN(rate->of, rate->share));
  *     SB_ADD(rows, row);
  *
- * Nothing here reports that memory is out: a document with a missing member is not written
- * (ref/container/json_out.h). Keys keep the order in which they were put. */
+ * Nothing here reports that memory is out: a document that lacks a member for this reason is not
+ * written (ref/container/json_out.h). JSON that is handed over must be made from valid UTF-8. Keys
+ * keep the order in which they were put. */
 #ifndef SB_REPORT_DOCUMENT_H
 #define SB_REPORT_DOCUMENT_H
 

@@ -1,4 +1,4 @@
-/* bench_show.h - a report of `bench cpu` as tables and as JSON. */
+/* bench.h - a report of `bench cpu` as tables and as JSON. */
 #ifndef SB_REPORT_BENCH_H
 #define SB_REPORT_BENCH_H
 

@@ -1,4 +1,4 @@
-/* compare_show.h - the result of samebit compare as text, as JSON, as a page, and as a
+/* compare.h - the result of samebit compare as text, as JSON, as a page, and as a
  * block for a model card. */
 #ifndef SB_REPORT_COMPARE_H
 #define SB_REPORT_COMPARE_H

@@ -1,4 +1,4 @@
-/* judge_show.h - the output of `samebit judge`. */
+/* judge.h - the output of `samebit judge`. */
 #ifndef SB_REPORT_JUDGE_H
 #define SB_REPORT_JUDGE_H
 

@@ -28,17 +28,9 @@ static const char *show_shape(const sb_piece *p, shape_text *room)
     return strcat(room->text, "]");
 }
 
-static json_t *shape_json(const sb_piece *p)
-{
-    json_t *shape = json_array();
-    for (unsigned d = 0; d < p->rank; d++)
-        SB_ADD(shape, p->shape[d]);
-    return shape;
-}
-
 static json_t *digest_json(const sb_digest *digest)
 {
-    return digest->hex[0] ? json_string(digest->hex) : json_null();
+    return SB_KNOWN(digest->hex[0], digest->hex);
 }
 
 static json_t *knobs_json(const sb_knobs *knobs)
@@ -58,8 +50,8 @@ static json_t *pieces_json(const sb_state *state)
         sb_digest digest = sb_digest_f32(p.data, elements);
         json_t *row = json_object();
         SB_PUT(row, "name", p.name);
-        SB_PUT(row, "shape", shape_json(&p));
-        SB_PUT(row, "bytes", (4 * elements));
+        SB_PUT(row, "shape", sb_counts_json(p.shape, p.rank));
+        SB_PUT(row, "bytes", 4 * elements);
         SB_PUT(row, "digest", digest.hex);
         SB_ADD(rows, row);
     }
@@ -69,12 +61,7 @@ static json_t *pieces_json(const sb_state *state)
 static sb_status show_json(const char *path, const sb_state_file *file, sb_error *err)
 {
     const sb_state *s = file->state;
-    json_t *document = sb_document("state"), *tokens = json_null();
-    if (file->tokens) {
-        tokens = json_array();
-        for (uint64_t i = 0; i < s->position; i++)
-            SB_ADD(tokens, file->tokens[i]);
-    }
+    json_t *document = sb_document("state");
     SB_PUT(document, "file", path);
     SB_PUT(document, "position", s->position);
     SB_PUT(document, "mtp_entries", SB_KNOWN(s->has_mtp, s->mtp_entries));
@@ -82,7 +69,8 @@ static sb_status show_json(const char *path, const sb_state_file *file, sb_error
     SB_PUT(document, "profile", file->profile);
     SB_PUT(document, "knobs", knobs_json(&file->knobs));
     SB_PUT(document, "kernels", json_boolean(file->kernels));
-    SB_PUT(document, "tokens", tokens);
+    SB_PUT(document, "tokens",
+           SB_KNOWN(file->tokens, sb_ids_json(file->tokens, (size_t)s->position)));
     SB_PUT(document, "state_digest",
            json_pack("{s:o,s:o}", "target", digest_json(&file->target), "mtp",
                      digest_json(&file->mtp)));
@@ -188,12 +176,14 @@ static sb_status diff_json(const char *const paths[2], const sb_state_file *cons
                            const sb_state_difference *d, sb_error *err)
 {
     sb_difference_text text;
-    json_t *document = sb_document("state"), *list = json_array();
+    json_t *document = sb_document("state"), *list = json_array(), *names = json_array();
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
         if (has_note(files[0], files[1], i))
             SB_ADD(list, notes[i]);
     SB_PUT(document, "verdict", d->differs ? "FAIL" : "IDENTICAL");
-    SB_PUT(document, "files", json_pack("[s,s]", paths[0], paths[1]));
+    SB_ADD(names, paths[0]);
+    SB_ADD(names, paths[1]);
+    SB_PUT(document, "files", names);
     SB_PUT(document, "position",
            json_pack("[I,I]", (json_int_t)d->position[0], (json_int_t)d->position[1]));
     SB_PUT(document, "first", first_json(d));

@@ -1,4 +1,4 @@
-/* state_show.h - the output of `samebit state` for one file, and for two. */
+/* state.h - the output of `samebit state` for one file, and for two. */
 #ifndef SB_REPORT_STATE_H
 #define SB_REPORT_STATE_H
 

@@ -118,14 +118,6 @@ static json_t *op_json(const sb_gate_op *op)
     return out;
 }
 
-static json_t *shape_json(unsigned rank, const uint64_t *shape)
-{
-    json_t *out = json_array();
-    for (unsigned d = 0; d < rank; d++)
-        SB_ADD(out, shape[d]);
-    return out;
-}
-
 static void put_members(json_t *d, const sb_gate_case *c)
 {
     json_t *inputs = json_array(), *outputs = json_array();
@@ -134,7 +126,7 @@ static void put_members(json_t *d, const sb_gate_case *c)
         json_t *row = json_object();
         SB_PUT(row, "name", a->name);
         SB_PUT(row, "dtype", sb_dtype_name(a->dtype));
-        SB_PUT(row, "shape", shape_json(a->rank, a->shape));
+        SB_PUT(row, "shape", sb_counts_json(a->shape, a->rank));
         SB_PUT(row, "axes", a->axes ? a->axes : "");
         SB_ADD(inputs, row);
     }
@@ -143,7 +135,7 @@ static void put_members(json_t *d, const sb_gate_case *c)
         json_t *row = json_object();
         SB_PUT(row, "name", o->name);
         SB_PUT(row, "kind", o->kind == SB_GATE_CHOICES ? "choices" : "values");
-        SB_PUT(row, "shape", shape_json(o->rank, o->shape));
+        SB_PUT(row, "shape", sb_counts_json(o->shape, o->rank));
         SB_PUT(row, "axes", o->axes ? o->axes : "");
         SB_ADD(outputs, row);
     }
