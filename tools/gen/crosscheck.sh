@@ -11,46 +11,7 @@ set -uo pipefail
 build=${BUILD:-build}
 venv=$build/venv-hf
 work=$build/crosscheck
-passed=0 failed=0 skipped=0
-
-report() { # status, what
-    if [ "$1" -eq 0 ]; then
-        passed=$((passed + 1))
-        echo "ok      $2"
-    else
-        failed=$((failed + 1))
-        echo "FAILED  $2"
-    fi
-}
-
-skip() { # what, why
-    skipped=$((skipped + 1))
-    echo "SKIPPED $1: $2"
-}
-
-# Says what comes next, and how many seconds the section before took.
-title="" begun=0
-section() { # what, or nothing at the end
-    [ -z "$title" ] || echo "time    $title: $((SECONDS - begun)) seconds"
-    title=${1-} begun=$SECONDS
-    [ -z "$title" ] || echo "begin   $title"
-}
-
-# Runs a script that counts for itself, and adds up its last line, "N passed, N failed, N skipped".
-counted() { # name of the log, script, arguments
-    local log=$work/$1.log script=$2 status p f s
-    shift 2
-    echo "note    progress: $log"
-    bash "$script" "$@" >"$log" 2>&1
-    status=$?
-    grep -a -E '^(ok|FAILED|SKIPPED)' "$log"
-    read -r p f s <<<"$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$log")"
-    passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
-    if [ $status -ne 0 ] && [ "${f:-0}" -eq 0 ]; then
-        report 1 "$script: exit status $status"
-        tail -n 20 "$log"
-    fi
-}
+. tools/gen/counts.sh
 
 cat <<END
 note    needs Python 3.11 or later, a C compiler and PyPI. The first call makes six Python environments in $build: each
@@ -386,83 +347,7 @@ section "the Python package, and kernels of other projects"
 counted py tools/py/check.sh
 
 section "real engines"
-# Real engines, if make engines has made them: docs/engines.md. The slice is that of cases.py; CHECK_ALL=1 runs all.
-slice=--slice
-[ "${CHECK_ALL-}" != 1 ] || slice=
-for engine in vllm vllm_server mlx transformers llamacpp; do
-    there=$build/venv-${engine%_server}/bin/python
-    [ $engine != llamacpp ] || there=$build/llamacpp/bin/llama_record
-    if [ ! -x "$there" ]; then
-        skip "$engine" "not there: make engines"
-        continue
-    fi
-    BUILD=$build tools/gen/engines/run.py --anew $slice "$engine" >"$work/engine-$engine.log" 2>&1
-    status=$?
-    report $status "$engine against the reference: $(grep -c '"tokens": "EQUAL"' "$work/engine-$engine.log") cases with equal tokens"
-    [ $status -eq 0 ] || tail -n 20 "$work/engine-$engine.log"
-done
+# Those that make engines has made: docs/engines.md.
+counted engines tools/gen/engines/live.sh "$work"
 
-# Inside mlx-lm: the unchanged engine is within the bounds, and a planted mistake is found at its op.
-mlx_inside() { # preset, op, mistake, options of make
-    local folder=$work/mlx-inside/$1 traces=$work/mlx-inside/$1-traces op=$2 mistake=$3
-    "$build/samebit" make "$folder" --preset "$1" --recipe predictable --format f32 "${@:4}" &&
-        "$build/venv-mlx/bin/python" tools/gen/engines/mlx_record.py "$folder" "$traces" none "$mistake" &&
-        "$build/samebit" diff "$folder" --engine "$traces/none" --profile exact &&
-        ! "$build/samebit" diff "$folder" --engine "$traces/$mistake" --profile exact >"$work/mlx-inside/said" &&
-        grep "^first failure: .*, $op (" "$work/mlx-inside/said"
-}
-if [ -x "$build/venv-mlx/bin/python" ]; then
-    rm -rf "$work/mlx-inside"
-    mkdir -p "$work/mlx-inside"
-    {
-        mlx_inside T1 router top_k_off_by_one --layout vl && mlx_inside T4 delta_rule state_not_carried --layout vl &&
-            mlx_inside T5 linear v_and_z_swapped
-    } >"$work/mlx-inside.log" 2>&1
-    status=$?
-    report $status "inside mlx-lm: a mixture, a dense model and Qwen3-Next"
-    [ $status -eq 0 ] || tail -n 20 "$work/mlx-inside.log"
-fi
-if [ -x "$build/venv-speculators/bin/python" ]; then
-    "$build/venv-speculators/bin/python" tools/gen/engines/speculators_run.py >"$work/speculators.log" 2>&1
-    report $? "speculators: $(tail -n 1 "$work/speculators.log")"
-    # EAGLE-3: every kind of drafter with random weights, and those that are committed, trained anew.
-    rm -rf "$work/eagle3"
-    BUILD=$build "$build/venv-speculators/bin/python" tools/gen/engines/eagle3.py "$work/eagle3" all >"$work/eagle3.log" 2>&1 &&
-        SAMEBIT_EAGLE3=$work/eagle3 "$build/suites/unit" test_eagle3 >>"$work/eagle3.log" 2>&1
-    status=$?
-    report $status "speculators: what 24 drafters compute"
-    [ $status -eq 0 ] || tail -n 5 "$work/eagle3.log"
-else
-    skip speculators "not there: make engines"
-fi
-
-# The n-gram drafters of vLLM and llama.cpp.
-if [ -x "$build/venv-vllm/bin/python" ] && [ -d "$build/llamacpp/cmake" ]; then
-    "$build/venv-vllm/bin/python" tools/gen/engines/ngram.py "$work/ngram.json" >"$work/ngram.log" 2>&1 &&
-        cmp "$work/ngram.json" golden/drafts/ngram.json
-    report $? "golden/drafts/ngram.json is what vLLM and llama.cpp propose"
-fi
-
-section "llama.cpp"
-# The values inside llama.cpp: its recordings must be within the bounds of its profile, and every mistake that is planted
-# in it must be found at its op. llama-server, which make engines leaves out, is built now: some ten minutes.
-if [ -x "$build/llamacpp/bin/llama_record" ]; then
-    rm -rf "$work/llamacpp" "$work/llamacpp-faults"
-    bash tools/record/llamacpp.sh "$work/llamacpp" >"$work/llamacpp.log" 2>&1
-    status=$?
-    report $status "recording llama.cpp"
-    [ $status -eq 0 ] || tail -n 5 "$work/llamacpp.log"
-    TRACES=$work/llamacpp bash tests/cli/llamacpp.sh >"$work/llamacpp.log" 2>&1
-    status=$?
-    report $status "llama.cpp, recorded now, is within the bounds of its profile"
-    [ $status -eq 0 ] || tail -n 20 "$work/llamacpp.log"
-    BUILD=$build tools/gen/engines/llamacpp_faults.sh "$work/llamacpp-faults" "$work/llamacpp-faults.json" \
-        >"$work/llamacpp.log" 2>&1
-    status=$?
-    report $status "mistakes planted in llama.cpp: $(tail -n 1 "$work/llamacpp.log")"
-    [ $status -eq 0 ] || tail -n 20 "$work/llamacpp.log"
-fi
-
-section
-echo "$passed passed, $failed failed, $skipped skipped, in $((SECONDS / 60)) minutes"
-[ "$failed" -eq 0 ]
+counts ", in $((SECONDS / 60)) minutes"
