@@ -54,6 +54,7 @@ if [ -x "$build/venv-vllm/bin/python" ]; then
     section "inside vLLM"
     python=$build/venv-vllm/bin/python folder=$work/vllm-inside/T4 traces=$work/vllm-inside/traces
     rm -rf "$work/vllm-inside"
+    mkdir -p "$work/vllm-inside"
     "$build/samebit" make "$folder" --preset T4 --layout vl --recipe predictable >"$work/vllm-inside.log" 2>&1 &&
         "$python" tools/gen/engines/vllm_record.py "$folder" "$traces" 2 >>"$work/vllm-inside.log" 2>&1 &&
         rm -rf "$traces/bf16_state" &&
