@@ -10,7 +10,9 @@
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
 #include "ref/container/file.h"
+#include "ref/container/overlay.h"
 #include "ref/container/show.h"
+#include "ref/container/stub.h"
 
 static sb_status no_memory(const char *path, sb_error *err)
 {
@@ -355,7 +357,13 @@ uint64_t sb_checkpoint_offset(const sb_checkpoint *c, const sb_tensor *tensor)
 
 int sb_checkpoint_in_stub(const sb_checkpoint *c, const sb_tensor *tensor)
 {
-    return c->shards[tensor->shard].file.is_stub;
+    if (!c->shards[tensor->shard].file.is_stub)
+        return 0;
+    char *path = sb_path_join(sb_checkpoint_shard_folder(c, tensor->shard),
+                              sb_checkpoint_shard_name(c, tensor->shard));
+    int holds = path && sb_stub_holds(path, sb_checkpoint_offset(c, tensor), tensor->bytes);
+    free(path);
+    return !holds;
 }
 
 uint64_t sb_checkpoint_bytes(const sb_checkpoint *c)

@@ -50,8 +50,8 @@ const char *sb_checkpoint_metadata(const sb_checkpoint *checkpoint, uint32_t sha
 /* Offset of the tensor's first byte in its file, for messages. */
 uint64_t sb_checkpoint_offset(const sb_checkpoint *checkpoint, const sb_tensor *tensor);
 
-/* True if the tensor is in a stub (stub.h): its data must not be read, unless it is a single
- * number. */
+/* True if the tensor is in a stub (stub.h) that lacks some of its bytes: its data must not be read,
+ * unless it is a single number. */
 int sb_checkpoint_in_stub(const sb_checkpoint *checkpoint, const sb_tensor *tensor);
 
 /* The sum of the tensors' bytes. sb_checkpoint_declared_bytes returns 1 and sets the total of the

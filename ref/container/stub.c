@@ -161,32 +161,42 @@ static sb_status map_whole(const char *path, const sb_stub *s, size_t stub_bytes
     return SB_OK;
 }
 
+static sb_status damaged(const char *path, sb_error *err)
+{
+    return sb_fail(err, SB_ERR_INPUT, "%s: a damaged stub of a safetensors file", SB_SHOW(path));
+}
+
+/* The list of pieces, after read_tail. */
+static sb_status take_pieces(const char *path, const sb_map *map, sb_stub *stub,
+                             const unsigned char *rows, sb_stub_piece **pieces, sb_error *err)
+{
+    *pieces = sb_alloc(stub->piece_count, sizeof **pieces);
+    if (!*pieces)
+        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
+    stub->pieces = *pieces;
+    return read_pieces(map, stub, rows, *pieces) ? SB_OK : damaged(path, err);
+}
+
 sb_status sb_stub_open(const char *path, sb_map *map, int *is, sb_error *err)
 {
     sb_stub stub;
     const unsigned char *rows;
+    sb_stub_piece *pieces;
     sb_map whole;
     *is = is_stub(map);
     if (!*is)
         return SB_OK;
     if (!read_tail(map, &stub, &rows))
-        return sb_fail(err, SB_ERR_INPUT, "%s: a damaged stub of a safetensors file",
-                       SB_SHOW(path));
+        return damaged(path, err);
     if (!allowed)
         return sb_fail(err, SB_ERR_INPUT,
                        "%s: has only the header of a file of %" PRIu64
                        " bytes, as --remote keeps it: its data is not here. Only info, floor, "
-                       "hash --headers, check --headers and graft --dry-run can use it",
+                       "hash --headers, check --headers, check --remote --sample and "
+                       "graft --dry-run can use it",
                        SB_SHOW(path), stub.file_bytes);
-    sb_stub_piece *pieces = sb_alloc(stub.piece_count, sizeof *pieces);
-    if (!pieces)
-        return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
-    sb_status status = SB_OK;
-    stub.pieces = pieces;
-    if (!read_pieces(map, &stub, rows, pieces))
-        status =
-            sb_fail(err, SB_ERR_INPUT, "%s: a damaged stub of a safetensors file", SB_SHOW(path));
-    else
+    sb_status status = take_pieces(path, map, &stub, rows, &pieces, err);
+    if (!status)
         status = map_whole(path, &stub, map->size, &whole, err);
     free(pieces);
     if (status)
@@ -194,4 +204,42 @@ sb_status sb_stub_open(const char *path, sb_map *map, int *is, sb_error *err)
     sb_map_close(map);
     *map = whole;
     return SB_OK;
+}
+
+sb_status sb_stub_load(const char *path, sb_map *map, int *is, sb_stub *out, sb_stub_piece **pieces,
+                       sb_error *err)
+{
+    const unsigned char *rows;
+    *pieces = NULL;
+    sb_status status = sb_map_open(path, map, err);
+    if (status)
+        return status;
+    *is = is_stub(map);
+    if (!*is)
+        return SB_OK;
+    status = read_tail(map, out, &rows) ? take_pieces(path, map, out, rows, pieces, err)
+                                        : damaged(path, err);
+    if (!status)
+        return SB_OK;
+    free(*pieces);
+    *pieces = NULL;
+    sb_map_close(map);
+    return status;
+}
+
+int sb_stub_holds(const char *path, uint64_t at, uint64_t bytes)
+{
+    sb_map map;
+    sb_stub stub;
+    sb_stub_piece *pieces;
+    sb_error why;
+    int is, holds = 0;
+    if (sb_stub_load(path, &map, &is, &stub, &pieces, &why))
+        return 0;
+    for (size_t i = 0; is && i < stub.piece_count && !holds; i++)
+        holds = at >= pieces[i].at && at - pieces[i].at <= pieces[i].bytes &&
+                bytes <= pieces[i].bytes - (at - pieces[i].at);
+    free(pieces);
+    sb_map_close(&map);
+    return holds;
 }

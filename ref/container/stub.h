@@ -39,4 +39,12 @@ void sb_stubs_allow(void);
  * SB_ERR_INPUT if the stub is damaged, or if stubs are not allowed. */
 sb_status sb_stub_open(const char *path, sb_map *map, int *is, sb_error *err);
 
+/* Opens a stub, whether stubs are allowed or not: *out points into *map and *pieces, which the
+ * caller closes and frees. If the file is none, *is is 0, and *map is the file. */
+sb_status sb_stub_load(const char *path, sb_map *map, int *is, sb_stub *out, sb_stub_piece **pieces,
+                       sb_error *err);
+
+/* 1 if the file is a stub with these bytes of the whole file. */
+int sb_stub_holds(const char *path, uint64_t at, uint64_t bytes);
+
 #endif

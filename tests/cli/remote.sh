@@ -118,6 +118,65 @@ chmod +x "$work/samebit"
 SAMEBIT=$work/samebit refused 3 info org/int4-ct --remote --remote-cache "$work/none"
 says_err 'curl: this program is not installed'
 
+# --- values of a sample -------------------------------------------------------------------------------
+clear_cache
+at_server plain
+for format in "${formats[@]}"; do
+    here_is=$work/root/org/$format
+    for command in 'check --sample 12' 'check --sample 40 --json'; do
+        read -ra words <<< "$command"
+        "$SAMEBIT" "${words[0]}" "$here_is" "${words[@]:1}" > "$work/local" 2> /dev/null
+        status=$?
+        run $status "${words[0]}" "org/$format" "${words[@]:1}" "${remote[@]}"
+        sed "s|$(folder "$format")|$here_is|g" "$out" > "$work/far"
+        check "$format, $command: other output than of the files" cmp "$work/local" "$work/far"
+    done
+done
+run 0 check org/bf16 --sample 12 "${remote[@]}"
+says 'SAMPLE only the values of 12 of '
+says 'were not looked at'
+says_err ' 0.0 MB of values read'
+check "all of the shards was read" test "$(du -sb "$(folder bf16)" | cut -f 1)" -lt "$(($(du -sb "$work/root/org/bf16" | cut -f 1) / 2))"
+run 0 check org/bf16 --headers "${remote[@]}"
+# plant NAME UNIT: a copy of bf16 with a NaN at the start of a layer's weight, or of a tensor
+plant() {
+    local file header at
+    rm -rf "$work/root/org/$1" && cp -r "$work/root/org/bf16" "$work/root/org/$1"
+    for file in "$work/root/org/$1"/*.safetensors; do
+        header=$(od -An -tu8 -N8 "$file")
+        at=$(head -c $((header + 8)) "$file" | tail -c +9 | grep -oE "\"${2//./[.]}([.]weight)?\":[^}]*" |
+            sed 's/.*"data_offsets":\[\([0-9]*\),.*/\1/')
+        [ -z "$at" ] || printf '\300\177' | dd of="$file" bs=1 seek=$((8 + header + at)) conv=notrunc status=none
+    done
+    check "nothing was planted in $2" bash -c "! diff -rq '$work/root/org/bf16' '$work/root/org/$1' > /dev/null"
+}
+# a fault in a layer of the sample is found and named; one in another layer is not looked at, and the report says so
+run 0 check "$work/root/org/bf16" --sample 12 --json
+chosen=$(value sample.read.3)
+at sample.units 12
+outside=$("$SAMEBIT" check "$work/root/org/bf16" --sample 12 --verbose | sed -n 's/^  not looked at \(.*self_attn.*_proj\)$/\1/p' | head -n 1)
+plant within "$chosen"
+run 1 check org/within --sample 12 "${remote[@]}"
+says "$chosen"
+plant without "$outside"
+run 0 check org/without --sample 12 --verbose "${remote[@]}"
+says "not looked at $outside"
+run 1 check "$work/root/org/without"
+# servers that fail while values are read: the shards stay as they were
+for mode in 'stall the server is silent' 'cut (curl 18)' 'badrange , expected bytes' 'changes changed while it was read'; do
+    clear_cache
+    at_server plain
+    run 0 info org/bf16 "${remote[@]}"
+    sed -i "s|/plain/|/${mode%% *}/|" "$(folder bf16)/.samebit-remote.json"
+    cp -r "$(folder bf16)" "$work/before"
+    run 3 check "org/bf16@$commit" --sample 12 "${remote[@]}"
+    says_err "${mode#* }"
+    check "${mode%% *}: the stubs are others" diff -r "$(folder bf16)" "$work/before"
+    rm -rf "$work/before"
+done
+clear_cache
+at_server plain
+
 # --- servers that fail or lie -------------------------------------------------------------------------
 # fails MODE TEXT: info of a server of this mode exits 3 with the text, and leaves nothing
 fails() {

@@ -5,6 +5,7 @@
 
 #include "ref/container/show.h"
 #include "ref/container/stub.h"
+#include "tools/check/read/sample.h"
 #include "tools/judge/accept/head.h"
 #include "tools/report/check/report.h"
 #include "tools/cli/cli.h"
@@ -24,7 +25,7 @@ typedef struct wishes {
     int headers, no_hashes, as_json, list, quiet, verbose;
     sb_remote_wish remote;
     sb_repeated overlays;
-    uint64_t threads, positions;
+    uint64_t threads, positions, sample;
     unsigned char skipped[SB_CHECK_LAST + 1];
 } wishes;
 
@@ -115,6 +116,23 @@ static sb_status choose_engine(wishes *w, sb_error *err)
                    names);
 }
 
+/* A sample has the values of single layers and tensors of this checkpoint, and of no other. */
+static sb_status choose_sample(const wishes *w, sb_error *err)
+{
+    const char *other = w->headers          ? "headers"
+                        : w->against        ? "against"
+                        : w->loaded         ? "loaded"
+                        : w->positions      ? "run"
+                        : w->overlays.count ? "overlay"
+                                            : NULL;
+    if (other)
+        return sb_fail(err, SB_ERR_USAGE, "--sample and --%s exclude each other", other);
+    if (w->sample > SB_SAMPLE_MOST)
+        return sb_fail(err, SB_ERR_USAGE, "--sample is %llu; at most %d",
+                       (unsigned long long)w->sample, SB_SAMPLE_MOST);
+    return SB_OK;
+}
+
 static sb_status choose(wishes *w, sb_error *err)
 {
     unsigned char only[SB_CHECK_LAST + 1] = {0};
@@ -140,8 +158,11 @@ static sb_status choose(wishes *w, sb_error *err)
                                SB_SHOW(sb_prompts_name(&w->from)));
     if (!status && w->positions && w->headers)
         status = sb_fail(err, SB_ERR_USAGE, "--run and --headers exclude each other");
-    if (!status && w->remote.remote && !w->headers)
-        status = sb_fail(err, SB_ERR_USAGE, "--remote reads only headers: it needs --headers");
+    if (!status && w->sample)
+        status = choose_sample(w, err);
+    if (!status && w->remote.remote && !w->headers && !w->sample)
+        status = sb_fail(err, SB_ERR_USAGE,
+                         "--remote does not read all values: it needs --headers, or --sample N");
     if (!status && w->io && sb_io_named(w->io) == SB_IO_COUNT)
         status = sb_fail(err, SB_ERR_USAGE, "--io is '%s'; expected auto, map, pread or direct",
                          SB_SHOW(w->io));
@@ -299,6 +320,7 @@ static sb_status check_all(const wishes *w, sb_error *err)
     run r = {.w = w};
     sb_check_options options = {.headers_only = w->headers,
                                 .need_mtp = w->need != NULL,
+                                .sample = (size_t)w->sample,
                                 .engine = w->engine,
                                 .no_hashes = w->no_hashes,
                                 .io = w->io ? sb_io_named(w->io) : SB_IO_auto,
@@ -309,6 +331,8 @@ static sb_status check_all(const wishes *w, sb_error *err)
     options.overlays = w->overlays.item;
     options.overlay_count = w->overlays.count;
     options.against = r.against;
+    if (!status && w->sample)
+        status = sb_place_sample(w->path, &w->remote, &options, err);
     if (!status)
         status = sb_check_run(&options, &r.check, err);
     if (!status)
@@ -337,8 +361,9 @@ static const char about[] =
     "\n"
     "CKPT and ORIGINAL are a folder, a safetensors file, or a hub id (org/name, org/name@revision)\n"
     "that is in the local cache. Names, shapes and configuration are checked first, then every\n"
-    "byte is read once. --headers stops before the bytes; with --remote it also takes an id or an\n"
-    "address that is not here (docs/howto/remote.md). With --against the original that CKPT was\n"
+    "byte is read once. --headers stops before the bytes; --sample N reads those of N layers and\n"
+    "tensors. With --remote both also take an id or an address that is not here\n"
+    "(docs/howto/remote.md). With --against the original that CKPT was\n"
     "made from, every code is compared with the weight that it stands for. --loaded compares what an engine\n"
     "says it holds in memory (tools/record/params.py records a PyTorch model). --run lets the MTP\n"
     "head draft along N tokens: of the model's own, or of a file.";
@@ -356,6 +381,7 @@ static const char more[] =
     "examples:\n"
     "  samebit check Qwen3.5-35B-A3B-NVFP4 --headers                 seconds: is anything missing?\n"
     "  samebit check org/name --headers --remote                     before a download: a few MB\n"
+    "  samebit check org/name --sample 40 --remote                   and values of 40 of its layers\n"
     "  samebit check ./my-nvfp4 --against Qwen/Qwen3.5-35B-A3B       every weight, from the cache\n"
     "  samebit check ./my-nvfp4 --need mtp                           may I turn speculation on?\n"
     "  samebit check ./my-nvfp4 --need mtp --run 256 --against ORIG  does it draft well?\n"
@@ -376,6 +402,8 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
          "run the MTP head along N tokens (its own without a text): does it draft well?"},
         SB_PROMPT_OPTS(&w.from, "the text of --run"),
         {"headers", 0, SB_OPT_FLAG, &w.headers, NULL, "names, shapes and configuration only"},
+        {"sample", 0, SB_OPT_NUMBER, &w.sample, "N",
+         "read the values of at most N layers and tensors, of each kind one first"},
         SB_OPT_REMOTE(&w.remote),
         {"no-hashes", 0, SB_OPT_FLAG, &w.no_hashes, NULL,
          "do not compare files with the hashes of the hub"},

@@ -45,6 +45,10 @@ void sb_check_find(sb_check *check, unsigned number, sb_level level, const char 
     va_list args;
     if (!sb_check_wanted(check, number))
         return;
+    /* the units that were not read may be like this one */
+    if (check->options->sample && sb_sample_says(number) == SB_SAMPLE_hints &&
+        (level == SB_LEVEL_warn || level == SB_LEVEL_error))
+        level--;
     va_start(args, format);
     sb_find_list(&check->findings, number, level, tensor, format, args);
     va_end(args);
@@ -141,8 +145,9 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
     if (!status && side->has_config)
         status = sb_take_head(side->checkpoint, &side->config, err);
     if (!status)
-        status = sb_units_make(side->checkpoint, side->has_config ? &side->config : NULL,
-                               side->declared, check->options->headers_only, &side->units, err);
+        status = sb_units_make(
+            side->checkpoint, side->has_config ? &side->config : NULL, side->declared,
+            check->options->headers_only || check->options->sample, NULL, &side->units, err);
     return status;
 }
 
@@ -192,6 +197,45 @@ static void drop_unwanted(sb_check *check)
     f->count = kept;
 }
 
+sb_status sb_check_choose(const sb_check_options *options, sb_check *out, sb_error *err)
+{
+    *out = (sb_check){.options = options};
+    sb_status status = open_side(out, &out->self, options->path, 0, err);
+    if (!status)
+        status = sb_sample_choose(&out->self.units, options->sample, &out->sample_units,
+                                  &out->sample_bytes, err);
+    return status;
+}
+
+/* Reads the values, and makes the checks that need them. */
+static sb_status check_values(sb_check *check, sb_error *err)
+{
+    sb_status status = sb_check_payload(check, err);
+    if (!status)
+        make_checks(check, across);
+    return status;
+}
+
+/* The same for the chosen units only. They are made anew, with what their values determine; the
+ * checks see no others. */
+static sb_status check_sample(sb_check *check, sb_error *err)
+{
+    sb_side *side = &check->self;
+    sb_units all = side->units, some;
+    sb_status status = sb_sample_choose(&all, check->options->sample, &check->sample_units,
+                                        &check->sample_bytes, err);
+    if (status)
+        return status;
+    status = sb_units_make(side->checkpoint, side->has_config ? &side->config : NULL,
+                           side->declared, 0, &all, &some, err);
+    side->units = some;
+    if (!status)
+        status = check_values(check, err);
+    sb_units_free(&side->units);
+    side->units = all;
+    return status;
+}
+
 sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error *err)
 {
     *out = (sb_check){.options = options};
@@ -202,11 +246,10 @@ sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error 
         return status;
     sb_check_original(out);
     make_checks(out, headers);
-    if (!options->headers_only) {
-        status = sb_check_payload(out, err);
-        if (!status)
-            make_checks(out, across);
-    }
+    if (options->sample)
+        status = check_sample(out, err);
+    else if (!options->headers_only)
+        status = check_values(out, err);
     if (!status && (out->findings.lost || sb_declared_lost(out->self.declared)))
         status = sb_fail(err, SB_ERR_MEMORY, "%s: out of memory for the findings",
                          SB_SHOW(options->path));

@@ -14,6 +14,7 @@
 #include "ref/model/config.h"
 #include "ref/model/declared.h"
 #include "tools/check/read/findings.h"
+#include "tools/check/read/sample.h"
 #include "tools/check/read/source.h"
 #include "tools/check/read/units.h"
 
@@ -61,6 +62,9 @@ typedef struct sb_check_options {
     size_t overlay_count;
     unsigned char skip[SB_CHECK_LAST + 1]; /* skip[n] = 1: check n is not made */
     int headers_only;
+    /* not 0: reads the values of at most so many layers and tensors (sample.h); not with
+     * headers_only or against */
+    size_t sample;
     /* the audit of the head lists only loader faults of this engine; NULL: of all engines */
     const struct sb_mtp_engine *engine;
     sb_io io;      /* how bytes are read; never changes a finding */
@@ -92,7 +96,9 @@ typedef struct sb_check {
     /* by sb_problem: the number of problems reported to sb_check_problem, and the number of those
      * about mtp.* */
     size_t told[SB_CHECK_PROBLEMS], told_mtp[SB_CHECK_PROBLEMS];
-    int unread; /* some file exists but cannot be read, which is a finding */
+    int unread;          /* some file exists but cannot be read, which is a finding */
+    size_t sample_units; /* of options->sample: the number of chosen units, and their bytes */
+    uint64_t sample_bytes;
 } sb_check;
 
 /* Runs all checks that options ask for. The status describes the run, not the checkpoint: SB_OK
@@ -101,10 +107,15 @@ typedef struct sb_check {
 sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error *err);
 void sb_check_free(sb_check *check);
 
+/* Opens the checkpoint and sets `chosen` of the units that a run with these options reads: for a
+ * program that must fetch their bytes before. */
+sb_status sb_check_choose(const sb_check_options *options, sb_check *out, sb_error *err);
+
 /* 1 if check `number` is to be made. */
 static inline int sb_check_wanted(const sb_check *check, unsigned number)
 {
-    return !check->options->skip[number];
+    return !check->options->skip[number] &&
+           !(check->options->sample && sb_sample_says(number) == SB_SAMPLE_nothing);
 }
 
 /* Adds a finding that does not belong to the payload pass of one unit. The message is one line:

@@ -64,6 +64,12 @@ static size_t size_of(const sb_source *s, uint32_t shard)
     return s->checkpoint->shards[shard].file.size;
 }
 
+/* The mapping of a stub is the only place of its bytes (ref/container/stub.h). */
+static int is_stub(const sb_source *s, uint32_t shard)
+{
+    return s->checkpoint->shards[shard].file.is_stub;
+}
+
 /* The address of a byte in the mapping. It is not const, because mincore and madvise take such
  * pointers; no byte is written. */
 static unsigned char *mapped(const sb_source *s, uint32_t shard, uint64_t at)
@@ -104,7 +110,7 @@ static void look_at(void *ctx, size_t turn, size_t worker)
 static void unmap(const sb_source *s, uint32_t shard, uint64_t first, uint64_t end)
 {
 #ifdef __linux__
-    if (end > first)
+    if (end > first && !is_stub(s, shard))
         (void)madvise(mapped(s, shard, first), end - first, MADV_DONTNEED);
 #else
     (void)s, (void)shard, (void)first, (void)end;
@@ -193,7 +199,8 @@ int sb_source_hole(const sb_checkpoint *checkpoint, uint32_t shard, uint64_t fir
     int fd = -1;
     char *path = sb_path_join(sb_checkpoint_shard_folder(checkpoint, shard),
                               sb_checkpoint_shard_name(checkpoint, shard));
-    if (path && !sb_open_regular(path, &fd, &size, &err)) {
+    int stub = checkpoint->shards[shard].file.is_stub;
+    if (path && !stub && !sb_open_regular(path, &fd, &size, &err)) {
         first = (first + SB_IO_ALIGN - 1) / SB_IO_ALIGN * SB_IO_ALIGN;
         end = end / SB_IO_ALIGN * SB_IO_ALIGN;
         off_t data = lseek(fd, (off_t)first, SEEK_DATA);
@@ -279,7 +286,7 @@ static int look_in_cache(sb_source *s, uint32_t shard)
     s->cached[shard] = sb_alloc(a.count, 1);
     if (!s->cached[shard])
         return 0;
-    int all = whole_or_nothing(s, shard);
+    int all = is_stub(s, shard) ? 1 : whole_or_nothing(s, shard);
     if (all < 0)
         sb_parallel_for((a.count + ASKED - 1) / ASKED, a.count > ASKED, look_at, &a);
     else
@@ -412,7 +419,10 @@ sb_status sb_source_new(const sb_checkpoint *checkpoint, sb_io io, sb_source **o
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for reading %s",
                        SB_SHOW(sb_checkpoint_path(checkpoint)));
     }
-    s->io = io == SB_IO_auto ? choose(s) : io;
+    int stubs = 0;
+    for (uint32_t i = 0; i < shards; i++)
+        stubs |= is_stub(s, i);
+    s->io = stubs ? SB_IO_map : io == SB_IO_auto ? choose(s) : io;
     *out = s;
     return SB_OK;
 }

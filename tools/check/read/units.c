@@ -109,10 +109,17 @@ typedef struct maker {
     const sb_checkpoint *checkpoint;
     const sb_declared *declared;
     int headers_only;
+    const sb_units *only; /* NULL: all */
     sb_units *units;
     size_t room;
     unsigned char *used; /* one flag per tensor */
 } maker;
+
+static int is_wanted(const maker *m, const char *name)
+{
+    const sb_unit *unit = m->only ? sb_unit_named(m->only, name) : NULL;
+    return !m->only || (unit && unit->chosen);
+}
 
 static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **out, sb_error *err)
 {
@@ -153,6 +160,8 @@ static sb_status add_layer(void *ctx, const char *name, uint32_t experts, sb_err
     maker *m = ctx;
     sb_unit *unit;
     sb_error why;
+    if (!is_wanted(m, name))
+        return SB_OK;
     sb_status status = add_unit(m, name, 1, &unit, err);
     if (status)
         return status;
@@ -216,7 +225,7 @@ static sb_status make_rows(maker *m, sb_error *err)
 {
     sb_status status = sb_each_layer_name(m->checkpoint, add_layer, m, err);
     for (size_t i = 0; i < sb_checkpoint_count(m->checkpoint) && !status; i++)
-        if (!m->used[i])
+        if (!m->used[i] && is_wanted(m, sb_checkpoint_at(m->checkpoint, i)->name))
             status = add_single(m, sb_checkpoint_at(m->checkpoint, i), err);
     if (!status && m->units->count)
         qsort(m->units->rows, m->units->count, sizeof *m->units->rows, unit_order);
@@ -286,10 +295,14 @@ static sb_status make_members(const sb_checkpoint *checkpoint, sb_units *u, sb_e
 }
 
 sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
-                        const sb_declared *declared, int headers_only, sb_units *out, sb_error *err)
+                        const sb_declared *declared, int headers_only, const sb_units *only,
+                        sb_units *out, sb_error *err)
 {
-    maker m = {
-        .checkpoint = checkpoint, .declared = declared, .headers_only = headers_only, .units = out};
+    maker m = {.checkpoint = checkpoint,
+               .declared = declared,
+               .headers_only = headers_only,
+               .only = only,
+               .units = out};
     *out = (sb_units){.prefix = sb_text_prefix(checkpoint)};
     m.used = sb_alloc(sb_checkpoint_count(checkpoint), 1);
     sb_status status = m.used ? SB_OK : no_memory(err);
@@ -323,6 +336,14 @@ void sb_units_free(sb_units *u)
     free(u->members);
     free(u->expected);
     *u = (sb_units){0};
+}
+
+uint64_t sb_unit_bytes(const sb_unit *unit)
+{
+    uint64_t bytes = unit->tensor ? unit->tensor->bytes : 0;
+    for (unsigned p = 0; p < SB_PART_COUNT; p++)
+        bytes += unit->found.part[p] ? unit->found.part[p]->bytes : 0;
+    return bytes;
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ typedef struct sb_unit {
     sb_mark_list marks;  /* V-13; emptied once judged */
     sb_code_runs codes;  /* V-36 */
     sb_same same;        /* filled for single tensors, and where the original is quantized */
+    int chosen;          /* by sb_sample_choose */
 } sb_unit;
 
 /* A matrix as a model uses it: a unit, or a piece of a stack. */
@@ -70,11 +71,14 @@ typedef struct sb_units {
 } sb_units;
 
 /* config may be NULL. Zero points whose version the tensors do not determine are read as declared.
- * With headers_only the zero points are not looked at. */
+ * With headers_only the zero points are not looked at. With `only`, makes only those of its units
+ * that are chosen. */
 sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
-                        const sb_declared *declared, int headers_only, sb_units *out,
-                        sb_error *err);
+                        const sb_declared *declared, int headers_only, const sb_units *only,
+                        sb_units *out, sb_error *err);
 void sb_units_free(sb_units *units);
+
+uint64_t sb_unit_bytes(const sb_unit *unit); /* of all its tensors */
 
 /* A tensor as a matrix: its last dimension along the rows. 0 if it holds no floats. */
 int sb_tensor_matrix(const sb_tensor *tensor, sb_matrix *out);

@@ -16,6 +16,9 @@ typedef struct sb_remote_place {
  * text. */
 sb_status sb_remote_place_read(const char *text, sb_remote_place *out, sb_error *err);
 
+/* Reads the variables of huggingface_hub: token, patience, and the limit of all reads. */
+sb_status sb_remote_settings(sb_http *http, sb_error *err);
+
 /* The address of the list of files, and of the files of a commit; 0: too long. */
 int sb_remote_list_url(const sb_remote_place *place, char url[SB_HTTP_URL_MAX]);
 int sb_remote_set_commit(sb_remote_place *place, const char *commit);

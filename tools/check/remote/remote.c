@@ -67,8 +67,7 @@ static sb_status read_token(sb_http *http, sb_error *err)
     return SB_OK;
 }
 
-/* The variables of huggingface_hub. */
-static sb_status read_settings(sb_http *http, sb_error *err)
+sb_status sb_remote_settings(sb_http *http, sb_error *err)
 {
     const char *offline = getenv("HF_HUB_OFFLINE"), *stall = getenv("HF_HUB_DOWNLOAD_TIMEOUT");
     if (offline && *offline && strcmp(offline, "0") != 0)
@@ -352,7 +351,7 @@ sb_status sb_remote_fetch(const char *text, const sb_remote_options *options, sb
     sb_status status = sb_remote_place_read(text, &f.place, err);
     f.http.home = f.place.endpoint;
     if (!status)
-        status = read_settings(&f.http, err);
+        status = sb_remote_settings(&f.http, err);
     if (!status && f.place.is_hub && is_commit(f.place.id.revision))
         status = find_folder(&f, out, err);
     if (!status && f.place.is_hub && !out->was_there)

@@ -16,7 +16,8 @@ enum {
     GAP = 64 << 10,    /* bytes between two numbers that are read with them, to spare a request */
     PLACES_MAX = 512,  /* requests for the numbers of one shard */
     NUMBER = 16,       /* bytes of a tensor that is one or two numbers */
-    STACK = 4096       /* bytes of a stack's factor, a number for each expert */
+    STACK = 4096,      /* bytes of a stack's factor, a number for each expert */
+    REQUEST = 8 << 20  /* bytes of a request for data */
 };
 
 static const uint64_t file_max = (uint64_t)1 << 46;
@@ -164,6 +165,18 @@ static sb_status read_pieces(shard *s, sb_error *err)
     return status;
 }
 
+static void free_pieces(sb_stub_piece *pieces, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        union {
+            const unsigned char *given;
+            void *taken;
+        } bytes = {.given = pieces[i].taken};
+        free(bytes.taken);
+    }
+    free(pieces);
+}
+
 sb_status sb_remote_shard(sb_http *http, sb_http_file *file, const char *path, sb_error *err)
 {
     shard s = {.http = http, .file = file, .path = path};
@@ -180,14 +193,148 @@ sb_status sb_remote_shard(sb_http *http, sb_http_file *file, const char *path, s
         if (!status && s.count)
             status = write_stub(&s, err);
     }
-    for (size_t i = 0; i < s.count; i++) {
-        union {
-            const unsigned char *given;
-            void *taken;
-        } bytes = {.given = s.pieces[i].taken};
-        free(bytes.taken);
-    }
-    free(s.pieces);
+    free_pieces(s.pieces, s.count);
     free(s.header);
+    return status;
+}
+
+/* --- more of its data ------------------------------------------------------------------------- */
+
+/* A stub that gets more pieces. */
+typedef struct growth {
+    sb_http *http;
+    sb_http_file *file;
+    const sb_stub *old;
+} growth;
+
+/* Reads bytes of the file into memory, in requests that can be repeated one by one. */
+static sb_status read_into(const growth *g, uint64_t at, uint64_t bytes, unsigned char *to,
+                           sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (uint64_t done = 0; done < bytes && !status;) {
+        unsigned char *got = NULL;
+        size_t n = 0;
+        const uint64_t want = bytes - done < REQUEST ? bytes - done : REQUEST;
+        status = sb_http_range(g->http, g->file, at + done, want, &got, &n, err);
+        if (!status && n != want)
+            status = sb_fail(err, SB_ERR_INPUT,
+                             "%s: the file ends at byte %" PRIu64 ", expected %" PRIu64,
+                             SB_SHOW(g->file->url), at + done + n, g->file->size);
+        if (!status)
+            memcpy(to + done, got, n);
+        free(got);
+        done += want;
+    }
+    return status;
+}
+
+/* Fills a piece with the bytes that the old stub has, and with those of the server. */
+static sb_status fill_piece(const growth *g, const sb_stub_piece *piece, unsigned char *to,
+                            sb_error *err)
+{
+    uint64_t at = piece->at;
+    const uint64_t end = piece->at + piece->bytes;
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < g->old->piece_count && !status; i++) {
+        const sb_stub_piece *p = &g->old->pieces[i];
+        if (p->at < at || p->at >= end)
+            continue;
+        status = read_into(g, at, p->at - at, to + (at - piece->at), err);
+        memcpy(to + (p->at - piece->at), p->taken, (size_t)p->bytes);
+        at = p->at + p->bytes;
+    }
+    return status ? status : read_into(g, at, end - at, to + (at - piece->at), err);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const sb_stub_piece *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Joins sorted pieces that touch or overlap; returns how many are left. */
+static size_t join(sb_stub_piece *pieces, size_t count)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        sb_stub_piece *last = n ? &pieces[n - 1] : NULL;
+        const uint64_t end = pieces[i].at + pieces[i].bytes;
+        if (last && pieces[i].at <= last->at + last->bytes)
+            last->bytes = end > last->at + last->bytes ? end - last->at : last->bytes;
+        else
+            pieces[n++] = (sb_stub_piece){.at = pieces[i].at, .bytes = pieces[i].bytes};
+    }
+    return n;
+}
+
+static sb_status grow(const growth *g, const char *path, sb_stub_piece *pieces, size_t count,
+                      sb_error *err)
+{
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        unsigned char *bytes = sb_alloc((size_t)pieces[i].bytes, 1);
+        pieces[i].taken = bytes;
+        status = bytes ? fill_piece(g, &pieces[i], bytes, err)
+                       : sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
+    }
+    if (status)
+        return status;
+    sb_stub stub = *g->old;
+    stub.pieces = pieces;
+    stub.piece_count = count;
+    return sb_stub_write(path, &stub, err);
+}
+
+/* Checks that the ranges are in the file, and sets *more if the stub lacks one of them. */
+static sb_status look_for(const sb_stub *stub, const sb_http_file *file, const char *path,
+                          const sb_stub_piece *wanted, size_t count, int *more, sb_error *err)
+{
+    *more = 0;
+    if (stub->file_bytes != file->size)
+        return sb_fail(err, SB_ERR_INPUT, "%s: the stub of %" PRIu64 " bytes, expected %" PRIu64,
+                       SB_SHOW(path), stub->file_bytes, file->size);
+    for (size_t i = 0; i < count; i++) {
+        if (wanted[i].at < stub->header_bytes || wanted[i].at > file->size ||
+            wanted[i].bytes > file->size - wanted[i].at)
+            return sb_fail(err, SB_ERR_INPUT, "%s: has no %" PRIu64 " bytes at byte %" PRIu64,
+                           SB_SHOW(path), wanted[i].bytes, wanted[i].at);
+        *more |= !sb_stub_holds(path, wanted[i].at, wanted[i].bytes);
+    }
+    return SB_OK;
+}
+
+sb_status sb_remote_shard_data(sb_http *http, sb_http_file *file, const char *path,
+                               const sb_stub_piece *wanted, size_t count, sb_error *err)
+{
+    sb_map map;
+    sb_stub stub;
+    sb_stub_piece *old, *all = NULL;
+    int is, more;
+    sb_status status = sb_stub_load(path, &map, &is, &stub, &old, err);
+    if (status)
+        return status;
+    if (!is) {
+        sb_map_close(&map);
+        return SB_OK;
+    }
+    growth g = {http, file, &stub};
+    const size_t most = stub.piece_count + count;
+    size_t n = 0;
+    status = look_for(&stub, file, path, wanted, count, &more, err);
+    if (!status && more && !(all = sb_alloc(most, sizeof *all)))
+        status = sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(path));
+    if (!status && more) {
+        for (size_t i = 0; i < most; i++)
+            all[i] = i < count ? wanted[i] : old[i - count];
+        qsort(all, most, sizeof *all, by_offset);
+        n = join(all, most);
+        for (size_t i = 0; i < n; i++)
+            all[i].taken = NULL;
+        status = grow(&g, path, all, n, err);
+    }
+    free_pieces(all, n);
+    free(old);
+    sb_map_close(&map);
     return status;
 }

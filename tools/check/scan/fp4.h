@@ -2,6 +2,7 @@
 #ifndef SB_CHECK_FP4_H
 #define SB_CHECK_FP4_H
 
+#include "tools/check/read/fused.h"
 #include "tools/check/scan/follow.h"
 #include "tools/check/scan/scan.h"
 
@@ -198,10 +199,6 @@ void sb_fp4_compare_scale(const sb_fp4 *f, uint8_t stored, float largest, uint32
 void sb_fp4_judge(const sb_fp4 *f);
 
 /* --- across matrices (fp4_groups.c, fp4_rules.c) ---------------------------------------------- */
-
-/* Layers whose weights engines fuse, by the last part of their names. */
-enum { SB_FUSED_SETS = 4, SB_FUSED_MOST = 3 };
-extern const char *const sb_fused_sets[SB_FUSED_SETS][SB_FUSED_MOST];
 
 /* The matrix whose name differs only in its last part; NULL: there is none. */
 const sb_member *sb_fused_sibling(const sb_units *units, const sb_member *member, const char *last);

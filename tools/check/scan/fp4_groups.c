@@ -11,13 +11,6 @@
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
 
-const char *const sb_fused_sets[SB_FUSED_SETS][SB_FUSED_MOST] = {
-    {"q_proj", "k_proj", "v_proj"},
-    {"gate_proj", "up_proj", NULL},
-    {"in_proj_qkv", "in_proj_z", NULL},
-    {"in_proj_b", "in_proj_a", NULL},
-};
-
 const sb_member *sb_fused_sibling(const sb_units *units, const sb_member *member, const char *last)
 {
     char plain[SB_MAX_TENSOR_NAME + 32];

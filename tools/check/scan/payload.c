@@ -54,14 +54,6 @@ typedef struct run {
     sb_error why;
 } run;
 
-static uint64_t unit_bytes(const sb_unit *unit)
-{
-    uint64_t bytes = unit->tensor ? unit->tensor->bytes : 0;
-    for (unsigned p = 0; p < SB_PART_COUNT; p++)
-        bytes += unit->found.part[p] ? unit->found.part[p]->bytes : 0;
-    return bytes;
-}
-
 /* The number of rows and pages of a unit for check 13, before any are left out. */
 static uint64_t unit_marks(const sb_unit *unit)
 {
@@ -84,7 +76,7 @@ static void one_unit(void *ctx, size_t at, size_t worker)
     w->check = r->check;
     sb_status status = w->reader ? sb_read_unit(w, unit, &r->findings[r->order[at].unit], &err)
                                  : sb_payload_no_memory(unit->name, &err);
-    const uint64_t bytes = unit_bytes(unit), done = atomic_fetch_add(&r->done, bytes) + bytes;
+    const uint64_t bytes = sb_unit_bytes(unit), done = atomic_fetch_add(&r->done, bytes) + bytes;
     if (options->progress && worker == 0 && done < r->total)
         options->progress(options->progress_ctx, "check", done, r->total);
     if (!status)
@@ -126,10 +118,10 @@ static sb_status start(run *r, sb_error *err)
     for (size_t i = 0; i < count; i++) {
         r->order[i] = place_of(check, i);
         marks += unit_marks(&check->self.units.rows[i]);
-        r->total += unit_bytes(&check->self.units.rows[i]);
+        r->total += sb_unit_bytes(&check->self.units.rows[i]);
     }
     for (size_t i = 0; i < count; i++)
-        r->order[i].small = unit_bytes(&check->self.units.rows[i]) <= r->total / LARGE;
+        r->order[i].small = sb_unit_bytes(&check->self.units.rows[i]) <= r->total / LARGE;
     check->mark_mask = sb_mark_mask(marks);
     if (count)
         qsort(r->order, count, sizeof *r->order, place_order);

@@ -27,7 +27,7 @@ static const char *why_not(const sb_check *check, unsigned number, sb_check_stat
     const sb_check_row *row = sb_check_row_of(number);
     const sb_check_options *options = check->options;
     *state = SB_STATE_skipped;
-    if (!sb_check_wanted(check, number))
+    if (options->skip[number])
         return "not wanted";
     if (number == SB_CHECK_NUMBER_52 && options->no_hashes)
         return "--no-hashes was given";
@@ -43,6 +43,10 @@ static const char *why_not(const sb_check *check, unsigned number, sb_check_stat
     int original = row->needs == SB_NEEDS_original || row->needs == SB_NEEDS_master;
     if (payload && options->headers_only)
         return "needs the values, but --headers was given";
+    if (options->sample && sb_sample_says(number) == SB_SAMPLE_nothing)
+        return "needs all values, but --sample was given";
+    if (payload && options->sample && !sb_in_sample(check, number))
+        return "nothing of its kind is in the sample";
     if (original && check->stranger.checkpoint)
         return "--against probably does not name the original: see check 14, untouched";
     return original && !options->against ? "needs --against ORIGINAL" : NULL;

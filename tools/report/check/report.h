@@ -100,12 +100,22 @@ int sb_report_unused(const sb_report *report, const sb_waiver *waiver);
 /* Why the files contain nothing for this check to look at; NULL: they do. */
 const char *sb_nothing_for(const sb_check *check, unsigned number);
 
+/* 1 if the chosen units (check --sample) contain something for this check to look at. */
+int sb_in_sample(const sb_check *check, unsigned number);
+
 /* Why the folder itself does not allow this check; NULL: it does. */
 const char *sb_lacks_for(const sb_check *check, unsigned number);
 
 /* One line of text: the faults that files alone cannot show, without an original or the hub's
  * hashes. NULL if either is available, or if the payload was not read. */
 const char *sb_report_unseen(const sb_report *report);
+
+/* How much of the values was read: "every byte", "headers only", "values of 8 of 96 layers and
+ * tensors". */
+typedef struct sb_report_extent {
+    char text[96];
+} sb_report_extent;
+sb_report_extent sb_report_read(const sb_check *check);
 
 enum { SB_REPORT_LINES = 8 }; /* default number of findings per check in the text */
 

@@ -90,7 +90,7 @@ const char *sb_report_unseen(const sb_report *report)
 {
     const sb_check *c = report->check;
     if (c->master.checkpoint || c->stranger.checkpoint || c->hub_files ||
-        c->options->headers_only || !sb_check_wanted(c, 14))
+        c->options->headers_only || c->options->sample || !sb_check_wanted(c, 14))
         return NULL;
     return "exchanged experts, layers, heads or rows; another order of nibbles; inverted signs; "
            "weights of another run; single flipped bits of codes; valid but wrong values in "

@@ -126,7 +126,7 @@ static void print_subject(FILE *out, const sb_report *r)
     sb_page_count(out, sb_checkpoint_count(c->self.checkpoint), "tensor");
     fprintf(out, " of %" PRIu64 " bytes in ", sb_checkpoint_bytes(c->self.checkpoint));
     sb_page_count(out, sb_checkpoint_shards(c->self.checkpoint), "file");
-    fprintf(out, ", %s</dd>\n", c->options->headers_only ? "headers only" : "every byte");
+    fprintf(out, ", %s</dd>\n", sb_report_read(c).text);
     sb_page_list_end(out);
 }
 

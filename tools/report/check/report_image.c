@@ -79,8 +79,8 @@ static void print_head(FILE *out, const sb_report *r, const sb_folder_map *m)
     open_text(out, 38, 106, "");
     fprintf(out, "%zu tensors in %zu files, %s%s%s; samebit check",
             sb_checkpoint_count(c->self.checkpoint), sb_checkpoint_shards(c->self.checkpoint),
-            c->options->headers_only ? "headers only" : "every byte read",
-            r->mtp ? "; MTP head " : "", r->mtp ? sb_mtp_verdict_name(r->mtp->verdict) : "");
+            sb_report_read(c).text, r->mtp ? "; MTP head " : "",
+            r->mtp ? sb_mtp_verdict_name(r->mtp->verdict) : "");
     if (m->per_row > 1)
         fprintf(out, "; %zu files share a row", m->per_row);
     fputs("</text>\n", out);

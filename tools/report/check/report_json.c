@@ -201,6 +201,21 @@ static void put_lists(const sb_report *r, json_t *document, int *failed)
     put(document, "waivers", waivers_json(r, failed), failed);
 }
 
+/* The names of the layers and tensors whose values were read. */
+static json_t *sample_json(const sb_check *c, int *failed)
+{
+    json_t *out = json_object(), *names = json_array();
+    put(out, "asked", count(c->options->sample), failed);
+    put(out, "units", count(c->sample_units), failed);
+    put(out, "of", count(c->self.units.count), failed);
+    put(out, "bytes", json_integer((json_int_t)c->sample_bytes), failed);
+    for (size_t i = 0; i < c->self.units.count; i++)
+        if (c->self.units.rows[i].chosen)
+            append(names, sb_report_string(c->self.units.rows[i].name), failed);
+    put(out, "read", names, failed);
+    return out;
+}
+
 json_t *sb_report_json(const sb_report *r, json_t *document)
 {
     int failed = !document;
@@ -209,6 +224,7 @@ json_t *sb_report_json(const sb_report *r, json_t *document)
     put(document, "tensors", count(sb_checkpoint_count(c->self.checkpoint)), &failed);
     put(document, "bytes", json_integer((json_int_t)sb_checkpoint_bytes(c->self.checkpoint)),
         &failed);
+    put(document, "sample", c->options->sample ? sample_json(c, &failed) : json_null(), &failed);
     json_t *overlays = json_array();
     for (size_t i = 0; i < c->options->overlay_count; i++)
         append(overlays, sb_report_string(c->options->overlays[i]), &failed);

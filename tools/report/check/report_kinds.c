@@ -93,6 +93,26 @@ const char *sb_lacks_for(const sb_check *check, unsigned number)
     return NULL;
 }
 
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* The row of kinds for a check; KINDS: none. */
+static size_t kind_of(unsigned number)
+{
+    size_t k = 0;
+    while (k < KINDS && (number < kinds[k].first || number > kinds[k].last))
+        k++;
+    return k;
+}
+
+static int has_kind(const sb_check *check, size_t k, int chosen)
+{
+    for (size_t i = 0; i < check->self.units.count; i++)
+        if (kinds[k].has(&check->self.units.rows[i]) &&
+            (!chosen || check->self.units.rows[i].chosen))
+            return 1;
+    return 0;
+}
+
 const char *sb_nothing_for(const sb_check *check, unsigned number)
 {
     if (number == SB_CHECK_NUMBER_51 && !check->side_files)
@@ -100,13 +120,24 @@ const char *sb_nothing_for(const sb_check *check, unsigned number)
     /* V-152: "Without any hash the check has nothing to look at" */
     if (number == SB_CHECK_NUMBER_52 && !check->hub_files && !check->options->headers_only)
         return "no hash of the hub is stored beside any file";
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        if (number < kinds[k].first || number > kinds[k].last)
-            continue;
-        for (size_t i = 0; i < check->self.units.count; i++)
-            if (kinds[k].has(&check->self.units.rows[i]))
-                return NULL;
-        return kinds[k].lacks;
-    }
-    return NULL;
+    const size_t k = kind_of(number);
+    return k < KINDS && !has_kind(check, k, 0) ? kinds[k].lacks : NULL;
+}
+
+int sb_in_sample(const sb_check *check, unsigned number)
+{
+    const size_t k = kind_of(number);
+    return check->sample_units && (k == KINDS || has_kind(check, k, 1));
+}
+
+sb_report_extent sb_report_read(const sb_check *check)
+{
+    sb_report_extent out;
+    if (check->options->sample)
+        snprintf(out.text, sizeof out.text, "values of %zu of %zu layers and tensors",
+                 check->sample_units, check->self.units.count);
+    else
+        snprintf(out.text, sizeof out.text, "%s",
+                 check->options->headers_only ? "headers only" : "every byte");
+    return out;
 }

@@ -61,8 +61,9 @@ static int print_markdown(FILE *out, const void *ctx)
     fprintf(out, ": %zu FATAL, %zu ERROR, %zu WARN, %zu INFO, %zu waived. ",
             r->level[SB_LEVEL_fatal], r->level[SB_LEVEL_error], r->level[SB_LEVEL_warn],
             r->level[SB_LEVEL_info], r->waived);
-    fprintf(out, "%zu checks passed, %zu raised findings, %zu not applicable, %zu skipped.\n",
-            r->passed, r->found, r->nothing, r->skipped);
+    fprintf(out,
+            "%zu checks passed, %zu raised findings, %zu not applicable, %zu skipped; read: %s.\n",
+            r->passed, r->found, r->nothing, r->skipped, sb_report_read(r->check).text);
     if (r->mtp) {
         fprintf(out, "\nMTP head: **%s**, ", sb_mtp_verdict_name(r->mtp->verdict));
         whole &= print_cell(out, r->mtp->why);

@@ -92,6 +92,24 @@ static void print_head(const printer *p)
                 sb_checkpoint_count(other), sb_checkpoint_shards(other));
 }
 
+/* With --sample: what was looked at, and that the rest was not. */
+static void print_sample(const printer *p)
+{
+    const sb_check *c = p->report->check;
+    const sb_units *units = &c->self.units;
+    if (!c->options->sample)
+        return;
+    fprintf(p->out,
+            "SAMPLE only the values of %zu of %zu layers and tensors were read, %" PRIu64
+            " of %" PRIu64
+            " bytes; whatever the verdict, those of the other %zu were not looked at%s\n",
+            c->sample_units, units->count, c->sample_bytes, sb_checkpoint_bytes(c->self.checkpoint),
+            units->count - c->sample_units, p->style->verbose ? ":" : " (--verbose lists them)");
+    for (size_t i = 0; i < units->count && p->style->verbose; i++)
+        fprintf(p->out, "  %s %s\n", units->rows[i].chosen ? "read" : "not looked at",
+                SB_SHOW(units->rows[i].name));
+}
+
 static void print_shards(const printer *p)
 {
     const sb_report_shards *s = &p->report->shards;
@@ -207,6 +225,8 @@ static void print_verdict(const printer *p)
     fprintf(p->out,
             "; of %d checks %zu passed, %zu raised findings, %zu not applicable, %zu skipped",
             SB_CHECK_LAST, r->passed, r->found, r->nothing, r->skipped);
+    if (r->check->options->sample)
+        fprintf(p->out, "; read: %s", sb_report_read(r->check).text);
     if (r->mtp)
         fprintf(p->out, "; MTP %s", sb_mtp_verdict_name(r->mtp->verdict));
     if (r->head)
@@ -262,6 +282,7 @@ void sb_report_text(const sb_report *report, const sb_report_style *style, FILE 
     size_t n = worst_first(report, order);
     if (!style->quiet) {
         print_head(&p);
+        print_sample(&p);
         for (size_t i = 0; i < n; i++)
             print_check(&p, order[i]);
         print_shards(&p);
