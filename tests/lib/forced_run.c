@@ -98,6 +98,7 @@ void forced_run_all(forced_run *run)
         .bundle = run->bundle,
         .declared = run->declared,
         .any_form = run->any_form,
+        .twin = run->twin,
         .rollback = SB_IS(knobs, delta_rule, recurrent) ? SB_TRACE_ROLLBACK_snapshots
                                                         : SB_TRACE_ROLLBACK_replay,
         .mtp = run->mtp};

@@ -22,8 +22,9 @@ typedef struct forced_run {
     sb_op_hook hook; /* of the engine; NULL: none */
     void (*spoil)(void *ctx, sb_step *step); /* may change a step before the judgement */
     void *ctx;                               /* for both functions */
-    sb_verdicts verdicts;                    /* out; sb_verdicts_free */
-    double worst;                            /* of all rows */
+    sb_sited *twin;       /* a mistake in the ops of the comparison; NULL: none */
+    sb_verdicts verdicts; /* out; sb_verdicts_free */
+    double worst;         /* of all rows */
 } forced_run;
 
 /* Runs the engine over fixed tokens; asserts that nothing but comparisons fails. */

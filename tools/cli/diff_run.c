@@ -10,7 +10,7 @@
 #include "ref/ops/knob.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/diff_audit.h"
-#include "tools/judge/fault/planted.h"
+#include "tools/cli/diff_explain.h"
 
 void sb_diff_note(sb_diff_run *run, const char *format, ...)
 {
@@ -65,7 +65,8 @@ static sb_status take_step(void *ctx, const sb_step *step, sb_error *err)
         status = sb_diff_audit_step(&s->audit, step, err);
     if (!status)
         status = sb_differ_step(s->differ, step, err);
-    s->keep.frozen = sb_differ_failed(s->differ);
+    if (!status && sb_differ_failed(s->differ))
+        sb_keep_failed(&s->keep);
     s->rows += step->again ? 0 : step->row_count;
     note_arrays(s, step);
     if (s->run->side->trace && step->row_count)
@@ -149,136 +150,6 @@ static void note_biases(sb_diff_run *run)
                          ? " (matrix units cut toward zero: docs/atoms.md)"
                          : "");
     }
-}
-
-/* --- the explanation -------------------------------------------------------------------------- */
-
-/* The mistakes that may explain a failure, and the hooks that plant them. */
-typedef struct suspects {
-    sb_changes changes;
-    sb_plant *plants;
-    size_t count;
-} suspects;
-
-static void begin_plant(void *plant)
-{
-    sb_plant_clear(plant);
-}
-
-static sb_status suspect(suspects *s, const sb_planted *fault, sb_error *err)
-{
-    sb_plant *plant = &s->plants[s->count];
-    sb_change *change = sb_changes_add(&s->changes);
-    if (!change)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
-    s->count++;
-    *plant = (sb_plant){.fault = fault, .layer = SB_EVERY_LAYER};
-    change->twin = sb_plant_hook;
-    change->twin_ctx = plant;
-    change->begin = begin_plant;
-    snprintf(change->name, sizeof change->name, "mistake %s", fault->name);
-    snprintf(change->words, sizeof change->words, "behaves like a mistake: %s", fault->words);
-    return SB_OK;
-}
-
-/* If ops were judged alone, only mistakes of failed ops are suspects. */
-static int concerns(const sb_diff_run *run, const sb_planted *fault)
-{
-    return !fault->benign && (fault->plant || fault->run) &&
-           (!run->has_forced || run->verdicts.ops[fault->op].verdict == SB_VERDICT_FAIL);
-}
-
-static sb_status add_mistakes(const sb_diff_run *run, suspects *s, sb_error *err)
-{
-    const sb_planted *const lists[] = {sb_mistakes, sb_specials,
-                                       run->has_forced ? sb_op_faults : NULL};
-    enum { LISTS = sizeof lists / sizeof *lists };
-    size_t most = 0;
-    sb_status status = SB_OK;
-    for (size_t l = 0; l < LISTS; l++)
-        for (const sb_planted *f = lists[l]; f && f->name; f++)
-            most++;
-    s->plants = sb_alloc(most, sizeof *s->plants);
-    if (!s->plants)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
-    for (size_t l = 0; l < LISTS; l++)
-        for (const sb_planted *f = lists[l]; f && f->name && !status; f++)
-            if (concerns(run, f))
-                status = suspect(s, f, err);
-    return status;
-}
-
-static void free_suspects(suspects *s)
-{
-    for (size_t i = 0; i < s->count; i++)
-        sb_plant_clear(&s->plants[i]);
-    sb_changes_free(&s->changes);
-    free(s->plants);
-}
-
-/* True if an op failed when judged alone; otherwise the failure lies between the ops. */
-static int op_failed(const sb_verdicts *v)
-{
-    for (int i = 0; i < SB_OP_COUNT; i++)
-        if (v->ops[i].verdict == SB_VERDICT_FAIL)
-            return 1;
-    return 0;
-}
-
-static sb_status search(sb_diff_run *run, const sb_differ_options *options, sb_keep *keep,
-                        sb_error *err)
-{
-    suspects s = {.count = 0};
-    sb_differ_options again = *options;
-    /* judge ops alone if possible: drift after a failed op explains nothing */
-    again.with_forced = run->has_forced;
-    again.with_free = !run->has_forced;
-    if (run->has_forced)
-        sb_keep_cut(keep, run->verdicts.first_failure.token);
-    sb_status status = sb_changes_of_knobs(&s.changes, run->model, &run->request->knobs,
-                                           run->verdicts.first_failure.layer, err);
-    if (!status)
-        status = add_mistakes(run, &s, err);
-    if (!status)
-        status = sb_explain(run->model, &again, keep, &s.changes, sb_progress, &run->verdicts, err);
-    if (!status && !run->verdicts.explanation_count)
-        sb_diff_note(run, "no explanation: none of %zu changes makes the difference smaller",
-                     s.changes.count);
-    else if (!status && !run->has_forced)
-        sb_diff_note(run, "explained from outputs only, without values of ops: a change that "
-                          "rounds more also widens the bounds and may fit without being the cause");
-    free_suspects(&s);
-    return status;
-}
-
-/* U-11: the hit of a sequence that failed in its first call, or in the state before it; else NULL.
- * Its parent has passed these ops. */
-static const sb_hit_verdict *failed_hit(const sb_verdicts *v)
-{
-    const sb_hit_verdict *hit = sb_verdicts_hit_of(v, v->first_failure.sequence);
-    return hit && hit->verdict == SB_VERDICT_FAIL &&
-                   v->first_failure.token < hit->position + hit->rows
-               ? hit
-               : NULL;
-}
-
-static sb_status explain(sb_diff_run *run, const sb_differ_options *options, sb_keep *keep,
-                         sb_error *err)
-{
-    const sb_hit_verdict *hit = failed_hit(&run->verdicts);
-    if (hit)
-        sb_diff_note(run,
-                     "sequence %u fails where it continues sequence %u: the mistake lies in the "
-                     "state that it begins with",
-                     (unsigned)hit->sequence, (unsigned)hit->parent);
-    else if (keep->lost)
-        sb_diff_note(run, "no explanation: too many steps before the failure to repeat them");
-    else if (run->has_forced && !op_failed(&run->verdicts))
-        sb_diff_note(run, "every op is right on its own inputs: the mistake lies between the ops, "
-                          "in a state, a cache or a rollback");
-    else
-        return search(run, options, keep, err);
-    return SB_OK;
 }
 
 /* --- trust ------------------------------------------------------------------------------------ */
@@ -419,7 +290,7 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
         hint_chunk(run);
     }
     if (!status && run->explain && run->verdicts.has_failure)
-        status = explain(run, &options, &s.keep, err);
+        status = sb_diff_explain(run, &options, &s.keep, err);
     check_itself(run, &s.audit);
     sb_audit_free(s.audit.audit);
     sb_differ_free(s.differ);

@@ -58,7 +58,7 @@ BEGIN {
     row("tools/judge/bound", bound_ops "ref/base ref/formats ref/math/exact.h ref/math/law.h tools/judge/sim")
     # from fault the mistakes that explain a difference
     row("tools/judge/compare", bound_ops "ref/base ref/container ref/formats ref/math/exact.h ref/math/law.h ref/model " \
-        "ref/state ref/run tools/judge/trace tools/judge/sim tools/judge/bound tools/judge/fault/mistakes.h")
+        "ref/state ref/run tools/judge/trace tools/judge/sim tools/judge/bound tools/judge/fault/mistakes.h tools/judge/fault/site.h")
     row("tools/judge/fault", "ref/base ref/container ref/formats ref/math ref/model ref/ops ref/fast ref/state ref/run " \
         "gpu/gpu.h tools/make tools/check/read tools/judge/trace tools/judge/sim tools/judge/bound tools/judge/compare")
     # inputs are quantized like checkpoints; from fault the mistakes that inputs must reveal

@@ -620,6 +620,11 @@ void sb_differ_stop(sb_differ *d)
     if (d->has_not_finite)
         join_not_finite(d, is_of_op);
     fail_hit(v);
+    free(v->failing);
+    v->failing = ops->failing;
+    v->failing_count = ops->failing_count;
+    ops->failing = NULL;
+    ops->failing_count = 0;
     memcpy(v->bundled, ops->bundled, sizeof v->bundled);
     memcpy(v->unbundled, ops->unbundled, sizeof v->unbundled);
     v->failures += ops->failures;

@@ -2,198 +2,374 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/mem.h"
-#include "ref/ops/knob.h"
+#include "tools/judge/compare/explain_parts.h"
 
-enum { BEST = 4 }; /* single changes that are tried in pairs */
+enum {
+    VERIFIED = 5, /* changes that fit at the site and are tried in everything */
+    BASES = 2     /* changes to which a second one is added */
+};
 
-/* A measure of the failures of a comparison. */
-typedef struct badness {
-    /* sum over all ratios of the doublings beyond the bound, plus the number of failures */
-    double score;
-    double worst;
-} badness;
-
-/* One or two changes, and the remaining badness. */
-typedef struct trial {
-    const sb_change *first, *second;
-    badness left;
-} trial;
-
-typedef struct search {
-    const sb_model *model;
-    const sb_differ_options *options;
-    const sb_keep *keep;
-    badness before;
-    trial *trials; /* trials that help, the best first */
-    size_t count;
-    sb_error *err;
-} search;
-
-/* Doublings from 1 to x, at most 64. The last one counts in part, so that the result grows with x.
- */
-static double doublings(double x)
-{
-    double n = 0;
-    if (x != x)
-        return 64;
-    for (; x >= 2 && n < 64; n++)
-        x /= 2;
-    return n >= 64 ? 64 : x > 1 ? n + (x - 1) : n;
-}
-
-static badness badness_of(const sb_verdicts *v)
-{
-    badness b = {0, 0};
-    for (size_t i = 0; i < SB_OP_COUNT; i++) {
-        double worst = v->ops[i].worst;
-        b.score += doublings(worst);
-        b.worst = worst > b.worst || worst != worst ? worst : b.worst;
-    }
-    for (size_t i = 0; i < v->token_count; i++) {
-        double worst = v->tokens[i].worst_ratio;
-        b.worst = worst > b.worst || worst != worst ? worst : b.worst;
-        b.score += doublings(worst) + (v->tokens[i].verdict == SB_VERDICT_FAIL);
-    }
-    for (size_t i = 0; i < v->round_count; i++)
-        b.score += v->rounds[i].verdict == SB_VERDICT_FAIL;
-    b.score += v->has_failure != 0;
-    return b;
-}
-
-static void apply(const sb_change *change, sb_differ_options *o, sb_knobs *knobs)
-{
-    if (!change)
-        return;
-    if (change->value != SB_VALUE_COUNT)
-        knobs->value[sb_knob_of_value(change->value)] = change->value;
-    if (change->begin)
-        change->begin(change->twin_ctx);
-    if (change->twin) {
-        o->forced.twin = o->free.twin = change->twin;
-        o->forced.twin_ctx = o->free.twin_ctx = change->twin_ctx;
-    }
-}
-
-/* Compares the kept steps with the reference changed. Sets *possible to 0 if the model cannot run
- * with the change. */
-static sb_status measure_trial(const search *s, trial *t, int *possible)
-{
-    sb_verdicts verdicts = {0};
-    sb_differ_options o = *s->options;
-    sb_knobs knobs = *s->options->forced.knobs;
-    sb_differ *differ = NULL;
-    apply(t->first, &o, &knobs);
-    apply(t->second, &o, &knobs);
-    o.forced.knobs = o.free.knobs = &knobs;
-    o.forced.bundle = NULL;
-    o.free.explain = 0;
-    o.verdicts = &verdicts;
-    sb_status status = sb_differ_new(s->model, &o, &differ, s->err);
-    for (size_t i = 0; i < s->keep->count && !status; i++)
-        status = sb_differ_step(differ, &s->keep->steps[i], s->err);
-    if (!status)
-        status = sb_differ_finish(differ, s->err);
-    /* T-46: noise that could hide any fault explains nothing */
-    *possible = !status && (sb_differ_forced(differ) || verdicts.verdict != SB_VERDICT_MISTRUSTED);
-    t->left = badness_of(&verdicts);
-    sb_differ_free(differ);
-    sb_verdicts_free(&verdicts);
-    return status == SB_ERR_MEMORY ? status : SB_OK;
-}
+/* --- trials ----------------------------------------------------------------------------------- */
 
 /* Inserts a trial in order; among equals the earlier stays first. */
-static void insert(search *s, const trial *t)
+static sb_status insert(explain_search *s, const explain_trial *t)
 {
+    explain_trial *more = sb_grow(s->trials, s->count, &s->room, sizeof *more);
+    if (!more)
+        return SB_ERR_MEMORY;
+    s->trials = more;
     size_t at = s->count++;
-    for (; at > 0 && s->trials[at - 1].left.score > t->left.score; at--)
+    for (; at > 0 && s->trials[at - 1].site.score > t->site.score; at--)
         s->trials[at] = s->trials[at - 1];
     s->trials[at] = *t;
+    return SB_OK;
 }
 
-/* Keeps a trial with a score below `limit`. */
-static sb_status try_one(search *s, const sb_change *first, const sb_change *second, double limit)
+/* Adds a change to a trial. 0 if both would change the same. */
+static int add_change(explain_trial *t, const sb_change *c, const sb_site *place)
 {
-    trial t = {.first = first, .second = second};
-    int possible;
-    sb_status status = measure_trial(s, &t, &possible);
-    if (!status && possible && t.left.score < limit)
-        insert(s, &t);
-    return status;
-}
-
-static int excludes(const sb_change *a, const sb_change *b)
-{
-    return (a->twin && b->twin) || (a->value != SB_VALUE_COUNT && b->value != SB_VALUE_COUNT &&
-                                    sb_knob_of_value(a->value) == sb_knob_of_value(b->value));
-}
-
-/* Tries pairs of the best single changes, if none of them explains everything. */
-static sb_status try_pairs(search *s)
-{
-    const sb_change *best[BEST];
-    size_t n = s->count < BEST ? s->count : BEST;
-    sb_status status = SB_OK;
-    if (n < 2 || s->trials[0].left.worst <= 1)
-        return SB_OK;
-    double limit = s->trials[0].left.score - 1;
-    for (size_t i = 0; i < n; i++)
-        best[i] = s->trials[i].first;
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = i + 1; j < n && !status; j++)
-            if (!excludes(best[i], best[j]))
-                status = try_one(s, best[i], best[j], limit);
-    return status;
-}
-
-/* "behaves like A"; a second change is added without the first words. */
-static void write_explanation(const search *s, const trial *t, sb_explanation *e)
-{
-    enum { LIKE = sizeof "behaves like " - 1 };
-    *e = (sb_explanation){.before = s->before.worst, .after = t->left.worst};
-    snprintf(e->change, sizeof e->change, "%.46s%s%.46s", t->first->name, t->second ? " " : "",
-             t->second ? t->second->name : "");
-    snprintf(e->words, sizeof e->words, "%.150s%s%.140s", t->first->words,
-             t->second ? ", and " : "", t->second ? t->second->words + LIKE : "");
-}
-
-/* If some changes leave no difference, writes only these changes. */
-static void write_explanations(const search *s, sb_verdicts *v)
-{
-    int vanishes = s->count && s->trials[0].left.score == 0;
-    for (size_t i = 0; i < s->count && i < SB_EXPLANATIONS; i++) {
-        if (vanishes && s->trials[i].left.score > 0)
-            break;
-        write_explanation(s, &s->trials[i], &v->explanations[v->explanation_count++]);
+    for (size_t i = 0; i < t->count; i++) {
+        const sb_change *other = t->change[i];
+        if (c->fault ? other->fault != NULL
+                     : other->value != SB_VALUE_COUNT &&
+                           sb_knob_of_value(other->value) == sb_knob_of_value(c->value))
+            return 0;
     }
+    t->change[t->count] = c;
+    t->place[t->count++] = *place;
+    return 1;
+}
+
+static void tick(explain_search *s)
+{
+    s->done++;
+    if (s->progress)
+        s->progress(NULL, "explanation", s->done < s->total ? s->done : s->total, s->total);
+}
+
+/* True for a change that may act where the failure lies. */
+static int concerns(const sb_change *c, const sb_forced_site *site, const sb_failing *f)
+{
+    const int rule = f->op == SB_OP_delta_rule || f->op == SB_OP_delta_rule_chunk;
+    if (!c->fault)
+        return 1;
+    return site->op == SB_OP_COUNT || c->fault->op == f->op ||
+           (rule && (c->fault->op == SB_OP_delta_rule || c->fault->op == SB_OP_delta_rule_chunk));
+}
+
+/* --- at the site of the first failure --------------------------------------------------------- */
+
+/* The failure under the changes of `base` */
+typedef struct failure {
+    const explain_trial *base;
+    const sb_verdicts *seen; /* in which it failed */
+    const sb_failing *failing;
+    const sb_place *place;
+    sb_forced_site site;
+    explain_result before; /* at the site, under the changes of `base` */
+} failure;
+
+/* A change that widens the bounds alone brings no value closer. */
+static int comes_closer(const explain_result *r, const explain_result *before)
+{
+    return !before->watched || (r->watched && r->apart <= before->apart / 2);
+}
+
+static int fits_site(const explain_trial *t, const failure *f)
+{
+    return !t->site.failed && explain_judges_all(&t->site, &f->before) &&
+           comes_closer(&t->site, &f->before);
+}
+
+/* T-47: "more than twice as large" */
+static int is_near(const explain_trial *t, const failure *f)
+{
+    return t->site.worst < f->before.worst / 2 && explain_judges_all(&t->site, &f->before) &&
+           comes_closer(&t->site, &f->before);
+}
+
+/* Tries all changes in one place. */
+static sb_status try_place(explain_search *s, const failure *f, const sb_site *place, int knobs)
+{
+    const explain_way way = {.site = &f->site, .watch = f->place};
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < s->changes->count && !status; i++) {
+        const sb_change *c = &s->changes->items[i];
+        explain_trial t = *f->base;
+        t.verified = 0;
+        if (!concerns(c, &f->site, f->failing) || (!c->fault && !knobs) ||
+            !add_change(&t, c, place))
+            continue;
+        status = explain_run(s, &t, &way, &t.site, NULL);
+        tick(s);
+        if (status || !(fits_site(&t, f) || is_near(&t, f)))
+            continue;
+        status = insert(s, &t);
+    }
+    return status;
+}
+
+/* Measures the site without a further change. If the values that its op needs were not all
+ * recorded, its whole layer is the site. Sets *possible to 0 if that does not show the failure. */
+static sb_status find_site(const explain_search *s, failure *f, int *possible)
+{
+    const explain_way way = {.site = &f->site, .watch = f->place};
+    sb_status status = SB_OK;
+    f->site = (sb_forced_site){f->failing->op, f->failing->layer};
+    *possible = 0;
+    for (int i = 0; i < 2 && !*possible && !status; i++) {
+        status = explain_run(s, f->base, &way, &f->before, NULL);
+        *possible = !status && f->before.failed;
+        if (!*possible)
+            f->site.op = SB_OP_COUNT;
+    }
+    return status;
+}
+
+/* --- in everything that was judged ------------------------------------------------------------ */
+
+static int fits_all(const explain_result *r, const explain_result *before)
+{
+    return !r->failed && explain_judges_all(r, before);
+}
+
+static int same_place(const sb_site *a, const sb_site *b)
+{
+    return a->layer == b->layer && strcmp(a->tap, b->tap) == 0;
+}
+
+/* Tries the last change of a trial in everything: first where the op failed, then in every layer
+ * and tap. The widest place that fits stays. */
+static sb_status verify(const explain_search *s, const failure *f, explain_trial *t)
+{
+    const explain_way way = {.site = NULL};
+    sb_site *place = &t->place[t->count - 1];
+    const sb_site site = *place;
+    if (!t->change[t->count - 1]->fault) {
+        *place = explain_everywhere();
+        return explain_run(s, t, &way, &t->whole, NULL);
+    }
+    *place = explain_narrowed(&site, f->failing, f->seen);
+    sb_status status = explain_run(s, t, &way, &t->whole, NULL);
+    explain_trial wide = *t;
+    wide.place[t->count - 1].layer = SB_EVERY_LAYER;
+    wide.place[t->count - 1].tap[0] = '\0';
+    if (status || same_place(place, &wide.place[t->count - 1]))
+        return status;
+    status = explain_run(s, &wide, &way, &wide.whole, NULL);
+    if (!status && fits_all(&wide.whole, &s->before))
+        *t = wide;
+    return status;
+}
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+static void append(char *to, size_t size, const char *separator, const char *words)
+{
+    size_t used = strlen(to);
+    snprintf(to + used, size - used, "%s%s", separator, words);
+}
+
+static void write_explanation(const explain_search *s, const explain_trial *t,
+                              const sb_failing *failing, int fits, sb_explanation *e)
+{
+    *e = (sb_explanation){.before = s->before.worst, .after = t->whole.worst, .fits = fits};
+    snprintf(e->words, sizeof e->words, "%s",
+             fits ? "behaves like " : "nearest known change, still outside the bounds: ");
+    for (size_t i = 0; i < t->count; i++) {
+        char place[SB_WORDS], spec[96];
+        sb_site_words(&t->place[i], failing ? failing->columns : 0, s->model->config.layers, place);
+        sb_site_write(&t->place[i], spec, sizeof spec);
+        append(e->change, sizeof e->change, i ? " " : "", t->change[i]->name);
+        append(e->change, sizeof e->change, *spec ? " " : "", spec);
+        append(e->words, sizeof e->words, i ? ", and " : "", t->change[i]->words);
+        append(e->words, sizeof e->words, *place ? "; only " : "", place);
+    }
+}
+
+static int is_said(const sb_verdicts *v, const char *words)
+{
+    for (size_t i = 0; i < v->explanation_count; i++)
+        if (strcmp(v->explanations[i].words, words) == 0)
+            return 1;
+    return 0;
+}
+
+static void say(const explain_search *s, const explain_trial *t, const sb_failing *failing,
+                int fits, sb_verdicts *v)
+{
+    sb_explanation e;
+    write_explanation(s, t, failing, fits, &e);
+    if (v->explanation_count < SB_EXPLANATIONS && !is_said(v, e.words))
+        v->explanations[v->explanation_count++] = e;
+}
+
+/* --- the search ------------------------------------------------------------------------------- */
+
+/* Tries the first trials of a site in everything; says those that fit. */
+static sb_status verify_all(explain_search *s, const failure *f, sb_verdicts *out)
+{
+    size_t tried = 0;
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < s->count && tried < VERIFIED && !status; i++) {
+        explain_trial *t = &s->trials[i];
+        if (t->verified || !fits_site(t, f))
+            continue;
+        tried++;
+        t->verified = 1;
+        status = verify(s, f, t);
+        if (!status && fits_all(&t->whole, &s->before))
+            say(s, t, f->failing, 1, out);
+    }
+    return status;
+}
+
+/* Tries all changes in all calls. If none fits in everything, tries them in narrower places. */
+static sb_status try_places(explain_search *s, const failure *f, sb_verdicts *out)
+{
+    sb_site places[EXPLAIN_PLACES];
+    const size_t count = explain_places(s, f->failing, f->seen, places);
+    sb_status status = SB_OK;
+    s->count = 0;
+    for (size_t i = 0; i < count && !out->explanation_count && !status; i++) {
+        status = try_place(s, f, &places[i], i == 0);
+        if (!status)
+            status = verify_all(s, f, out);
+    }
+    return status;
+}
+
+/* Says the best trial that does not fit: one that fits the site, or else one that is near. */
+static sb_status say_nearest(explain_search *s, const failure *f, sb_verdicts *out)
+{
+    const explain_way way = {.site = NULL};
+    if (!s->count || out->explanation_count)
+        return SB_OK;
+    explain_trial *t = &s->trials[0];
+    sb_status status = SB_OK;
+    if (!t->verified) {
+        if (!t->change[t->count - 1]->fault)
+            t->place[t->count - 1] = explain_everywhere();
+        status = explain_run(s, t, &way, &t->whole, NULL);
+    }
+    if (!status && explain_judges_all(&t->whole, &s->before) && t->whole.score < s->before.score)
+        say(s, t, f->failing, 0, out);
+    return status;
+}
+
+/* The entry of the first failure among the failing taps; NULL: it is none of a tap. */
+static const sb_failing *first_of(const sb_verdicts *v)
+{
+    for (size_t i = 0; i < v->failing_count; i++)
+        if (strcmp(v->failing[i].name, v->first_failure.name) == 0)
+            return &v->failing[i];
+    return NULL;
+}
+
+/* Adds a second change to a trial that fits the first site and leaves another failure. */
+static sb_status try_second(const explain_search *of, const explain_trial *base, sb_verdicts *out)
+{
+    const explain_way all = {.site = NULL};
+    explain_search s = *of;
+    sb_verdicts left = {0};
+    explain_result unused;
+    int possible = 0;
+    s.trials = NULL;
+    s.count = s.room = 0;
+    sb_status status = explain_run(&s, base, &all, &unused, &left);
+    failure f = {
+        .base = base, .seen = &left, .failing = first_of(&left), .place = &left.first_failure};
+    if (!status && f.failing)
+        status = find_site(&s, &f, &possible);
+    if (!status && possible)
+        status = try_places(&s, &f, out);
+    sb_verdicts_free(&left);
+    free(s.trials);
+    return status;
+}
+
+static sb_status try_pairs(const explain_search *s, sb_verdicts *out)
+{
+    explain_trial base[BASES];
+    size_t count = 0;
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < s->count && count < BASES; i++)
+        if (s->trials[i].verified && s->trials[i].whole.score < s->before.score)
+            base[count++] = s->trials[i];
+    for (size_t i = 0; i < count && !status && !out->explanation_count; i++)
+        status = try_second(s, &base[i], out);
+    return status;
+}
+
+/* Ops were judged alone. */
+static sb_status explain_ops(explain_search *s, const sb_verdicts *seen, sb_verdicts *out)
+{
+    const explain_trial none = {.count = 0};
+    failure f = {
+        .base = &none, .seen = seen, .failing = first_of(seen), .place = &seen->first_failure};
+    int possible = 0;
+    sb_status status = f.failing ? find_site(s, &f, &possible) : SB_OK;
+    if (status || !possible)
+        return status;
+    status = try_places(s, &f, out);
+    if (!status && !out->explanation_count)
+        status = try_pairs(s, out);
+    return status ? status : say_nearest(s, &f, out);
+}
+
+/* Only outputs were compared: every change is tried in everything, with less noise at first. */
+static sb_status explain_outputs(explain_search *s, sb_verdicts *out)
+{
+    const explain_way quick = {.perturbed = 1}, full = {.perturbed = 0};
+    const sb_site everywhere = explain_everywhere();
+    sb_status status = SB_OK;
+    for (size_t i = 0; i < s->changes->count && !status; i++) {
+        explain_trial t = {.count = 0};
+        add_change(&t, &s->changes->items[i], &everywhere);
+        status = explain_run(s, &t, &quick, &t.site, NULL);
+        tick(s);
+        if (!status && explain_judges_all(&t.site, &s->before) && t.site.score < s->before.score)
+            status = insert(s, &t);
+    }
+    for (size_t i = 0; i < s->count && i < VERIFIED && !status; i++) {
+        explain_trial *t = &s->trials[i];
+        status = explain_run(s, t, &full, &t->whole, NULL);
+        if (!status && fits_all(&t->whole, &s->before))
+            say(s, t, NULL, 1, out);
+    }
+    if (!status && s->count && !out->explanation_count &&
+        s->trials[0].whole.worst < s->before.worst / 2 &&
+        explain_judges_all(&s->trials[0].whole, &s->before))
+        say(s, &s->trials[0], NULL, 0, out);
+    return status;
 }
 
 sb_status sb_explain(const sb_model *model, const sb_differ_options *options, const sb_keep *keep,
                      const sb_changes *changes, sb_explain_progress progress, sb_verdicts *verdicts,
                      sb_error *err)
 {
-    sb_error ignored;
-    search s = {.model = model, .options = options, .keep = keep, .err = &ignored};
-    trial none = {.first = NULL};
-    int possible;
-    if (!keep->count)
+    sb_error ignored = {""};
+    const explain_way all = {.site = NULL};
+    const explain_trial none = {.count = 0};
+    explain_search s = {.model = model,
+                        .options = options,
+                        .keep = keep,
+                        .changes = changes,
+                        .progress = progress,
+                        .total = changes->count,
+                        .err = &ignored};
+    sb_verdicts seen = {0};
+    if (!keep->failed)
         return SB_OK;
-    s.trials = sb_alloc(changes->count + BEST * BEST, sizeof *s.trials);
-    if (!s.trials)
-        return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
-    sb_status status = measure_trial(&s, &none, &possible);
-    s.before = none.left;
-    double limit = s.before.score > 2 ? s.before.score - 1 : s.before.score / 2;
-    for (size_t i = 0; i < changes->count && !status; i++) {
-        status = try_one(&s, &changes->items[i], NULL, limit);
-        if (progress)
-            progress(NULL, "explanation", i + 1, changes->count);
-    }
-    if (!status)
-        status = try_pairs(&s);
-    if (!status)
-        write_explanations(&s, verdicts);
+    sb_status status = explain_run(&s, &none, &all, &s.before, &seen);
+    if (!status && seen.failing_count && options->with_forced)
+        status = explain_ops(&s, &seen, verdicts);
+    else if (!status && !options->with_forced && s.before.failed)
+        status = explain_outputs(&s, verdicts);
+    sb_verdicts_free(&seen);
     free(s.trials);
-    return status ? sb_fail(err, status, "%s", ignored.text) : SB_OK;
+    return status ? sb_fail(err, status, "out of memory for explanations") : SB_OK;
 }

@@ -5,7 +5,8 @@
 #include "ref/base/mem.h"
 #include "tools/judge/compare/explain.h"
 
-enum { KEEP_BYTES = 256 << 20 };
+/* Earlier steps are dropped, and later ones are not kept, beyond so many rows. */
+enum { KEEP_BYTES = 256 << 20, KEEP_ROWS = 48 };
 
 static size_t values_bytes(const sb_step_values *values)
 {
@@ -51,35 +52,69 @@ static int is_complete(const sb_step *step)
     return step->row_count != 0;
 }
 
-static void drop(sb_keep *keep)
+/* Drops the first `n` steps. */
+static void drop(sb_keep *keep, size_t n)
 {
-    for (size_t i = 0; i < keep->count; i++)
+    for (size_t i = 0; i < n; i++) {
+        keep->rows -= keep->steps[i].row_count;
+        keep->bytes -= step_bytes(&keep->steps[i]);
         sb_step_clear(&keep->steps[i]);
-    keep->count = keep->bytes = 0;
+    }
+    if (n)
+        memmove(keep->steps, keep->steps + n, (keep->count - n) * sizeof *keep->steps);
+    keep->count -= n;
+    keep->from -= n < keep->from ? n : keep->from;
+    keep->dropped += n;
 }
 
 void sb_keep_free(sb_keep *keep)
 {
-    drop(keep);
+    drop(keep, keep->count);
     free(keep->steps);
     *keep = (sb_keep){0};
 }
 
+static int is_full(const sb_keep *keep, const sb_step *step)
+{
+    return keep->bytes + step_bytes(step) > KEEP_BYTES ||
+           (!keep->whole && keep->rows + step->row_count > KEEP_ROWS);
+}
+
+/* Makes room before the failure: only the steps since the last complete one are needed. */
+static void make_room(sb_keep *keep, const sb_step *step)
+{
+    if (is_full(keep, step) && !keep->whole)
+        drop(keep, keep->from);
+    if (keep->bytes + step_bytes(step) > KEEP_BYTES) {
+        drop(keep, keep->count);
+        keep->lost = 1;
+    }
+}
+
+void sb_keep_failed(sb_keep *keep)
+{
+    if (keep->failed)
+        return;
+    keep->failed = keep->count;
+    keep->rows = 0;
+}
+
 sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
 {
-    if (keep->frozen || (!step->row_count && !step->state_count))
+    if (!step->row_count && !step->state_count)
         return SB_OK;
-    if (!keep->whole && is_complete(step)) {
-        drop(keep);
+    if (keep->failed && (keep->more || is_full(keep, step))) {
+        keep->more = 1;
+        return SB_OK;
+    }
+    if (!keep->failed && is_complete(step)) {
+        keep->from = keep->count;
         keep->lost = 0;
     }
+    if (!keep->failed)
+        make_room(keep, step);
     if (keep->lost)
         return SB_OK;
-    if (keep->bytes + step_bytes(step) > KEEP_BYTES) {
-        drop(keep);
-        keep->lost = 1;
-        return SB_OK;
-    }
     sb_step *steps = sb_grow(keep->steps, keep->count, &keep->room, sizeof *steps);
     if (!steps)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu steps", keep->count + 1);
@@ -87,6 +122,7 @@ sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
     if (!sb_step_copy(step, &keep->steps[keep->count++]))
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a copy of a step");
     keep->bytes += step_bytes(step);
+    keep->rows += step->row_count;
     return SB_OK;
 }
 
@@ -133,14 +169,27 @@ static void cut_logits(sb_step *step, size_t kept)
     step->logits_count = step->logits_rows ? n : 0;
 }
 
-void sb_keep_cut(sb_keep *keep, uint64_t position)
+uint64_t sb_keep_end(const sb_keep *keep)
 {
-    sb_step *last = keep->count ? &keep->steps[keep->count - 1] : NULL;
-    size_t kept = last ? rows_kept(last, position) : 0;
-    if (!kept || kept >= last->row_count)
-        return;
-    cut_values(last, kept);
-    cut_logits(last, kept);
-    last->row_count = kept;
-    last->round_count = 0;
+    for (size_t i = keep->count; i-- > 0;)
+        if (keep->steps[i].row_count)
+            return keep->steps[i].rows[keep->steps[i].row_count - 1].position;
+    return 0;
+}
+
+int sb_keep_cut(const sb_step *step, uint64_t position, sb_step *out)
+{
+    size_t kept = rows_kept(step, position);
+    *out = *step;
+    if (!kept || kept >= step->row_count)
+        return 1;
+    out->taps.items = sb_alloc(step->taps.count + 1, sizeof *out->taps.items);
+    if (!out->taps.items)
+        return 0;
+    memcpy(out->taps.items, step->taps.items, step->taps.count * sizeof *out->taps.items);
+    cut_values(out, kept);
+    cut_logits(out, kept);
+    out->row_count = kept;
+    out->round_count = 0;
+    return 1;
 }

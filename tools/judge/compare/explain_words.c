@@ -1,6 +1,8 @@
-/* explain_words.c - the changes of knobs, in words. */
+/* explain_words.c - changes and their places, in words. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/mem.h"
 #include "ref/ops/knob.h"
@@ -12,14 +14,14 @@ static const char *const behaves[SB_VALUE_COUNT] = {
 #undef SB_BEHAVES
 };
 
-void sb_behaves_like(sb_knob_value value, char words[SB_WORDS])
+void sb_knob_words(sb_knob_value value, char words[SB_WORDS])
 {
     sb_knob knob = sb_knob_of_value(value);
     if (behaves[value])
-        snprintf(words, SB_WORDS, "behaves like %s", behaves[value]);
+        snprintf(words, SB_WORDS, "%s", behaves[value]);
     else
-        snprintf(words, SB_WORDS, "behaves like %s=%s (%s)", sb_knob_name(knob),
-                 sb_knob_value_name(value), sb_knob_help(knob));
+        snprintf(words, SB_WORDS, "%s=%s (%s)", sb_knob_name(knob), sb_knob_value_name(value),
+                 sb_knob_help(knob));
 }
 
 sb_change *sb_changes_add(sb_changes *c)
@@ -75,7 +77,63 @@ sb_status sb_changes_of_knobs(sb_changes *changes, const sb_model *model, const 
         change->value = value;
         snprintf(change->name, sizeof change->name, "%s=%s", sb_knob_name(knob),
                  sb_knob_value_name(value));
-        sb_behaves_like(value, change->words);
+        sb_knob_words(value, change->words);
     }
     return SB_OK;
+}
+
+sb_status sb_changes_of_mistakes(sb_changes *changes, const sb_planted *list, sb_error *err)
+{
+    for (const sb_planted *f = list; f->name; f++) {
+        if (f->benign || !(f->plant || f->run))
+            continue;
+        sb_change *change = sb_changes_add(changes);
+        if (!change)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for explanations");
+        change->fault = f;
+        snprintf(change->name, sizeof change->name, "mistake %s", f->name);
+        snprintf(change->words, sizeof change->words, "a mistake: %s", f->words);
+    }
+    return SB_OK;
+}
+
+static const char *kind_words(unsigned kinds)
+{
+    switch (kinds) {
+    case 1U << SB_CALL_prompt:
+        return "in prompts";
+    case 1U << SB_CALL_decode:
+        return "in decode steps";
+    case 1U << SB_CALL_verify:
+        return "in verifies";
+    case 1U << SB_CALL_draft:
+        return "in draft steps";
+    case 1U << SB_CALL_verify | 1U << SB_CALL_decode:
+        return "in decode steps and verifies";
+    default:
+        return "in some kinds of calls";
+    }
+}
+
+void sb_site_words(const sb_site *s, uint64_t columns, uint32_t layers, char words[SB_WORDS])
+{
+    char layer[32] = "", tap[64] = "", part[64] = "", token[40] = "", expert[40] = "";
+    const uint64_t n = s->parts;
+    if (s->layer < layers)
+        snprintf(layer, sizeof layer, ", in layer %" PRIu32, s->layer);
+    else if (s->layer == layers)
+        snprintf(layer, sizeof layer, ", in the MTP head");
+    if (*s->tap)
+        snprintf(tap, sizeof tap, ", at %s", s->tap);
+    if (n) /* the elements i with floor(i n / columns) = part */
+        snprintf(part, sizeof part, ", in columns %" PRIu64 " to %" PRIu64,
+                 (s->part * columns + n - 1) / n, ((s->part + 1) * columns + n - 1) / n - 1);
+    if (s->token != SB_NOWHERE)
+        snprintf(token, sizeof token, ", for token %" PRIu64, s->token);
+    if (s->expert != SB_NOWHERE)
+        snprintf(expert, sizeof expert, ", in expert %" PRIu64, s->expert);
+    int used = snprintf(words, SB_WORDS, "%s%s%s%s%s%s%s", layer, tap, expert, part,
+                        s->kinds ? ", " : "", s->kinds ? kind_words(s->kinds) : "", token);
+    if (used > 2)
+        memmove(words, words + 2, strlen(words + 2) + 1);
 }

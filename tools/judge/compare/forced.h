@@ -10,10 +10,24 @@
 #include "ref/run/session.h"
 #include "tools/judge/bound/ball.h"
 #include "tools/judge/compare/verdict.h"
+#include "tools/judge/fault/site.h"
 #include "tools/judge/trace/head.h"
 #include "tools/judge/trace/step.h"
 
 typedef struct sb_forced sb_forced;
+
+/* The ops of one layer, to judge a change there before everywhere. */
+typedef struct sb_forced_site {
+    sb_op op; /* SB_OP_COUNT: every op of the layer */
+    uint32_t layer;
+} sb_forced_site;
+
+/* The distance of one recorded element from the reference. */
+typedef struct sb_forced_watch {
+    const sb_place *at;
+    int seen;
+    double apart;
+} sb_forced_watch;
 
 typedef struct sb_forced_options {
     const sb_knobs *knobs;           /* knobs of both sides */
@@ -27,10 +41,11 @@ typedef struct sb_forced_options {
     sb_trace_rollback rollback;      /* how the engine undoes rows, if known: T-85 */
     int has_need; /* T-91: this share of the values of ops has to be judged, whichever they are */
     double need;
+    const sb_forced_site *site; /* judges these ops only, on recorded inputs; NULL: all */
+    sb_forced_watch *watch;     /* receives the distance of one element, or NULL */
     int declared; /* the arithmetic and the functions are those of the engine: a bias fails, T-98 */
     int external; /* the drafts do not come from the head, which has no entries for them: T-86 */
-    sb_op_hook twin; /* runs the ops of the reference, changed by an explanation; or NULL */
-    void *twin_ctx;
+    sb_sited *twin; /* a mistake in the ops of the reference, as an explanation; or NULL */
 } sb_forced_options;
 
 sb_status sb_forced_new(const sb_model *model, const sb_forced_options *options, sb_forced **out,

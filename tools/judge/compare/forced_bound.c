@@ -9,7 +9,7 @@
 #include "ref/ops/act_quant.h"
 #include "ref/ops/knob.h"
 #include "ref/ops/values.h"
-#include "tools/judge/bound/bound.h"
+#include "tools/judge/compare/forced_twin.h"
 
 /* The two sides of a comparison. */
 typedef struct side {
@@ -17,7 +17,7 @@ typedef struct side {
     int theirs;
 } side;
 
-static sb_status bound_op(const sb_arithmetic *ar, const sb_op_call *call, const sb_ball *const *in,
+sb_status forced_bound_op(const sb_arithmetic *ar, const sb_op_call *call, const sb_ball *const *in,
                           sb_ball *out, sb_ball *second)
 {
     switch (call->op) {
@@ -119,6 +119,17 @@ static sb_status delta_rule(sb_forced *f, const sb_op_call *call, const sb_delta
         status = sb_bound_delta_rule_any_form(call->knobs, a, &sides[1]);
     free(balls);
     return status;
+}
+
+sb_status forced_bound_rule(sb_forced *f, const sb_op_call *call, sb_delta_side *of)
+{
+    const forced_memory *m = forced_memory_of(f, call->layer);
+    const sb_delta_error carried = {m->column, m->element};
+    of->from = &carried;
+    if (call->op == SB_OP_delta_rule_chunk)
+        return sb_bound_delta_rule_chunk_side(call->knobs, call->args, of);
+    return any_form(f, call) ? sb_bound_delta_rule_any_form(call->knobs, call->args, of)
+                             : sb_bound_delta_rule_sides(call->knobs, call->args, of, 1);
 }
 
 /* T-23: "The distance by which the engine's state may differ is carried from call to call".
@@ -257,7 +268,7 @@ static sb_status bound_side(sb_forced *f, const sb_op_call *call, const side *of
         in[i] = own[i];
     }
     if (!status)
-        status = bound_op(of->arithmetic, call, in, out, second);
+        status = forced_bound_op(of->arithmetic, call, in, out, second);
     for (size_t i = 0; i < v.inputs; i++)
         free(own[i]);
     return status;
@@ -372,7 +383,9 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call)
             balls[i] = sb_alloc(elements(&v.out[i % 2]), sizeof **balls);
             status = balls[i] ? SB_OK : SB_ERR_MEMORY;
         }
-    if (!status && known != SB_KNOWN_not)
+    if (!status && known == SB_KNOWN_exact && forced_twin_acts(f, call))
+        status = forced_twin_balls(f, call, balls);
+    else if (!status && known != SB_KNOWN_not)
         status = bound_outputs(f, call, known == SB_KNOWN_balls, balls);
     if (!status)
         status = note_memory(f, call, &v, known);

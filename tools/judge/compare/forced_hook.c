@@ -13,7 +13,32 @@ forced_memory *forced_memory_of(sb_forced *f, uint32_t layer)
 
 sb_status forced_run(const sb_forced *f, const sb_op_call *call)
 {
-    return f->options.twin ? f->options.twin(f->options.twin_ctx, call) : sb_op_run(call);
+    return f->options.twin ? sb_sited_hook(f->options.twin, call) : sb_op_run(call);
+}
+
+/* Both forms of the delta rule are one op. */
+static sb_op of_any_form(sb_op op)
+{
+    return op == SB_OP_delta_rule_chunk ? SB_OP_delta_rule : op;
+}
+
+int forced_is_judged(const sb_forced *f, sb_op op, uint32_t layer)
+{
+    const sb_forced_site *site = f->options.site;
+    return !site || (site->layer == layer &&
+                     (site->op == SB_OP_COUNT || of_any_form(site->op) == of_any_form(op)));
+}
+
+/* Runs such an op. Its recorded values replace its results, so a linear layer need not run if they
+ * are there. */
+static sb_status run_elsewhere(sb_forced *f, const sb_op_call *call)
+{
+    sb_ball *none[4] = {NULL, NULL, NULL, NULL};
+    char name[96];
+    forced_tap_name(f, call, name, sizeof name);
+    const sb_step_value *v = call->op == SB_OP_linear ? sb_step_find(&f->step->taps, name) : NULL;
+    sb_status status = forced_made(f, call, none, 0);
+    return status || (v && v->data) ? status : forced_run(f, call);
 }
 
 sb_status forced_on_op(void *ctx, const sb_op_call *call)
@@ -21,6 +46,11 @@ sb_status forced_on_op(void *ctx, const sb_op_call *call)
     sb_forced *f = ctx;
     f->op = call->op;
     f->layer = call->layer;
+    f->kind = call->kind;
+    if (call->op != SB_OP_router && !f->replay && !forced_is_judged(f, call->op, call->layer)) {
+        sb_status done = forced_do_later(f);
+        return done ? done : run_elsewhere(f, call);
+    }
     sb_status status = forced_keep(f, call);
     if (!status && !forced_joins_later(f, call))
         status = forced_do_later(f);

@@ -75,6 +75,21 @@ static void mark(const sb_forced *f, size_t row, uint32_t layer, double ratio)
         sb_cells_mark(f->options.cells, row, layer, ratio);
 }
 
+void forced_failing(const sb_forced *f, const sb_place *place, sb_op op, uint32_t layer,
+                    const uint64_t column[2], uint64_t columns, int state)
+{
+    sb_failing one = {.op = op,
+                      .layer = layer,
+                      .state = state,
+                      .choice = !columns,
+                      .kinds = 1U << f->kind,
+                      .token = {place->token, place->token},
+                      .column = {column[0], column[1]},
+                      .columns = columns};
+    snprintf(one.name, sizeof one.name, "%s", place->name);
+    sb_verdicts_failing(f->options.verdicts, &one);
+}
+
 int forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio)
 {
     mark(f, row, place->layer, ratio);
@@ -102,7 +117,7 @@ const float *forced_recorded(const sb_forced *f, const char *name, size_t rows, 
 typedef struct piece {
     const char *name;
     const sb_known *from;
-    size_t row, rows, column, count;
+    size_t row, rows, column, count, cols; /* cols: of the whole value */
     const float *found;
     const float *expected;
 } piece;
@@ -152,7 +167,9 @@ static void say_segment(const sb_known *known, sb_place *place)
         snprintf(place->words + used, left, "; some values before it were not recorded");
 }
 
-static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double ratio)
+/* columns: those of the first and the last failed element of the piece */
+static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double ratio,
+                    const uint64_t columns[2])
 {
     size_t row = forced_step_row(f, p->name, p->row, p->rows);
     sb_place place = {.sequence = f->at->id,
@@ -167,6 +184,7 @@ static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double
     snprintf(place.name, sizeof place.name, "%s", p->name);
     if (is_inside(p->from))
         snprintf(place.after, sizeof place.after, "%s", forced_value_name(f, p->from->source));
+    forced_failing(f, &place, p->from->op, p->from->layer, columns, p->cols, 0);
     snprintf(place.words, sizeof place.words,
              "%s: sequence %u, token %llu, column %zu is %.9g, expected %.9g within %.3g: "
              "%.3g times the bound",
@@ -214,21 +232,39 @@ static sb_status see_bias(sb_forced *f, const piece *p)
     return sb_bias_see(f->bias, &seen);
 }
 
+/* Notes the distance of the watched element. */
+static void watch(const sb_forced *f, const piece *p, size_t row)
+{
+    sb_forced_watch *w = f->options.watch;
+    if (!w || w->seen || f->at->id != w->at->sequence ||
+        f->step->rows[row].position != w->at->token || strcmp(p->name, w->at->name) != 0 ||
+        w->at->element[0] < p->column || w->at->element[0] - p->column >= p->count)
+        return;
+    size_t i = (size_t)(w->at->element[0] - p->column);
+    w->seen = 1;
+    w->apart = sb_wide_abs((double)p->found[i] - (double)p->expected[i]);
+}
+
 static sb_status judge_piece(sb_forced *f, const piece *p)
 {
-    size_t row = forced_step_row(f, p->name, p->row, p->rows);
-    double worst = 0.0;
-    int failed = 0;
+    size_t row = forced_step_row(f, p->name, p->row, p->rows), failed = 0, first = 0, last = 0;
+    double worst = 0.0, first_ratio = 0.0;
     for (size_t i = 0; i < p->count; i++) {
-        double bound = bound_at(p, i);
-        double ratio = forced_count_element(f, p->from->op, p->found[i], p->expected[i], bound,
-                                            !is_inside(p->from));
+        double ratio = forced_count_element(f, p->from->op, p->found[i], p->expected[i],
+                                            bound_at(p, i), !is_inside(p->from));
         worst = sb_wide_max(worst, ratio);
-        if (!(ratio <= 1.0) && !failed) {
-            fail_at(f, p, i, bound, ratio);
-            failed = 1;
+        if (ratio <= 1.0)
+            continue;
+        last = i;
+        if (!failed++) {
+            first = i;
+            first_ratio = ratio;
         }
     }
+    if (failed)
+        fail_at(f, p, first, bound_at(p, first), first_ratio,
+                (const uint64_t[2]){p->column + first, p->column + last});
+    watch(f, p, row);
     mark(f, row, layer_of(f, p), worst);
     return failed ? SB_OK : see_bias(f, p);
 }
@@ -338,6 +374,7 @@ sb_status forced_judge(sb_forced *f, const char *name, float *data, size_t rows,
         for (size_t row = 0; row < rows && !status; row++)
             status = judge_row(f,
                                (piece){.name = name,
+                                       .cols = cols,
                                        .row = row,
                                        .rows = rows,
                                        .found = found + row * cols,

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
-#include "tools/judge/bound/bound.h"
-#include "tools/judge/compare/forced_parts.h"
+#include "tools/judge/compare/forced_twin.h"
 
 struct forced_later {
     sb_op_call call;
@@ -28,9 +27,16 @@ sb_status forced_put_later(sb_forced *f, const sb_op_call *call)
     if (!more)
         return SB_ERR_MEMORY;
     f->later = more;
-    f->later[f->later_count++] =
-        (struct forced_later){.call = *call, .args = *(const sb_linear_args *)call->args};
-    return SB_OK;
+    struct forced_later *last = &f->later[f->later_count++];
+    *last = (struct forced_later){.call = *call, .args = *(const sb_linear_args *)call->args};
+    if (!forced_twin_acts(f, call))
+        return SB_OK;
+    for (size_t i = 0; i < 4; i += 2) {
+        last->balls[i] = sb_alloc(last->args.weight->rows, sizeof **last->balls);
+        if (!last->balls[i])
+            return SB_ERR_MEMORY;
+    }
+    return forced_twin_balls(f, call, last->balls);
 }
 
 int forced_joins_later(const sb_forced *f, const sb_op_call *call)
@@ -45,7 +51,8 @@ static size_t alike(const sb_forced *f, size_t first, size_t *which)
     const sb_linear_args *a = &f->later[first].args;
     size_t count = 0;
     for (size_t i = first; i < f->later_count; i++)
-        if (f->later[i].args.weight == a->weight && f->later[i].args.kind == a->kind)
+        if (!f->later[i].balls[0] && f->later[i].args.weight == a->weight &&
+            f->later[i].args.kind == a->kind)
             which[count++] = i;
     return count;
 }

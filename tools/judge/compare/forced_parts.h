@@ -84,8 +84,9 @@ struct sb_forced {
     int other_form; /* a replay took another form of the delta rule than the verify */
     int replay;     /* kept rows are fed again: nothing is compared */
     int opens;      /* the call verifies drafts of the head */
-    sb_op op;       /* the last op, and its layer */
+    sb_op op;       /* the last op, its layer, and the kind of its call */
     uint32_t layer;
+    sb_call_kind kind;
     forced_value *values; /* of the call, in its order: T-91 */
     size_t value_count, value_room;
     const float *shared_logits; /* (rows) the last mlp.shared_expert_gate */
@@ -98,6 +99,9 @@ struct sb_forced {
 sb_status forced_on_op(void *ctx, const sb_op_call *call);
 sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, size_t cols,
                         sb_error *err);
+
+/* False if an op is not to be judged (sb_forced_site). */
+int forced_is_judged(const sb_forced *f, sb_op op, uint32_t layer);
 
 /* forced_bound.c: before the op runs, stores the balls of its outputs in `known`, and the bounds of
  * states in the memory of the layer. */
@@ -118,7 +122,10 @@ void forced_drop_later(sb_forced *f);
 /* Runs an op of the reference, or its twin. */
 sb_status forced_run(const sb_forced *f, const sb_op_call *call);
 
-/* forced_router.c: runs the router, judges its choice, adopts the recorded one. */
+/* forced_router.c: the tap of an op's first output, with its layer. */
+void forced_tap_name(const sb_forced *f, const sb_op_call *call, char *name, size_t size);
+
+/* Runs the router, judges its choice, adopts the recorded one. */
 sb_status forced_route(sb_forced *f, const sb_op_call *call);
 
 /* forced_values.c: the values of a call, T-91. add_value: another value, with its number. set_way:
@@ -170,6 +177,10 @@ int forced_fail(sb_forced *f, const sb_place *place, size_t row, double ratio);
 
 /* T-16: notes whether values are not 0, and not all the same. */
 void forced_count_value(forced_count *count, float found);
+
+/* Notes where failed elements lie: columns first to last of a value, or of a row of a state. */
+void forced_failing(const sb_forced *f, const sb_place *place, sb_op op, uint32_t layer,
+                    const uint64_t column[2], uint64_t columns, int state);
 
 /* Adds one element to the statistics of op; found is the engine's value; alone: its op had recorded
  * inputs. Returns error / bound. */

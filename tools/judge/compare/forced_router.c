@@ -133,6 +133,7 @@ static void fail_id(sb_forced *f, const choice *c, size_t at)
     int twice = place.found >= 0 && place.found < (double)a->experts &&
                 chosen(c->ids + row * a->kept, slot, (uint32_t)place.found);
     place.expected = (double)a->ids[at];
+    forced_failing(f, &place, SB_OP_router, f->layer, (const uint64_t[2]){0, 0}, 0, 0);
     snprintf(place.words, sizeof place.words, "%s: sequence %u, token %llu, slot %zu is %.9g: %s",
              c->name, (unsigned)place.sequence, (unsigned long long)place.token, slot, place.found,
              twice ? "the row already contains this expert" : "the model has no such expert");
@@ -147,6 +148,7 @@ static void fail_row(sb_forced *f, const choice *c, size_t row, const parting *p
     sb_place place = place_of(f, c, row, p->slot);
     place.expected = (double)p->missing;
     place.bound = p->allowed;
+    forced_failing(f, &place, SB_OP_router, f->layer, (const uint64_t[2]){0, 0}, 0, 0);
     snprintf(place.words, sizeof place.words,
              "%s: sequence %u, token %llu, slot %zu is expert %u, expected %u, whose probability "
              "is %.3g larger; the arithmetic allows %.3g",
@@ -243,10 +245,12 @@ static sb_status make_weights(sb_forced *f, const sb_op_call *call, choice *c)
     return status ? status : one;
 }
 
-static void tap_name(const sb_forced *f, const sb_op_call *call, char *name, size_t size)
+void forced_tap_name(const sb_forced *f, const sb_op_call *call, char *name, size_t size)
 {
     uint32_t trunk = f->model->config.layers;
-    if (call->layer >= trunk)
+    if (call->layer == SB_NO_LAYER)
+        snprintf(name, size, "%s", call->name);
+    else if (call->layer >= trunk)
         snprintf(name, size, "mtp.layers.%u.%s", (unsigned)(call->layer - trunk), call->name);
     else
         snprintf(name, size, "layers.%u.%s", (unsigned)call->layer, call->name);
@@ -272,9 +276,10 @@ static sb_status judge_choice(sb_forced *f, const sb_op_call *call, choice *c)
         c->ours = c->theirs = NULL;
         known = 0;
     }
-    if (known && !f->replay)
+    const int judged = known && !f->replay && forced_is_judged(f, SB_OP_router, call->layer);
+    if (judged)
         forced_set_way(f, c->value, c->chained ? SB_WAY_inside : SB_WAY_alone);
-    for (size_t row = 0; row < a->rows && known && !status && !f->replay; row++)
+    for (size_t row = 0; row < a->rows && judged && !status; row++)
         judge_row(f, c, row);
     for (size_t row = 0; row < a->rows && !status; row++)
         if (known)
@@ -288,7 +293,7 @@ sb_status forced_route(sb_forced *f, const sb_op_call *call)
 {
     const sb_router_args *a = call->args;
     char name[96];
-    tap_name(f, call, name, sizeof name);
+    forced_tap_name(f, call, name, sizeof name);
     choice c = {.a = a, .name = name, .ids = sb_alloc(a->rows * a->kept, sizeof *c.ids)};
     sb_status status = c.ids ? forced_run(f, call) : SB_ERR_MEMORY;
     const float *recorded = forced_recorded(f, name, a->rows, a->kept);

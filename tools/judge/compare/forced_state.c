@@ -55,9 +55,16 @@ static int is_known(forced_sequence *s, piece *p)
     return 0;
 }
 
-static void fail_at(sb_forced *f, forced_sequence *s, const piece *p, size_t i, uint64_t position,
-                    double bound)
+static double bound_at(const piece *p, size_t i)
 {
+    return p->apart && i < p->room ? SB_BOUND_SLACK * p->apart[i] : 0.0;
+}
+
+/* last: the last failed element of the piece */
+static void fail_at(sb_forced *f, forced_sequence *s, const piece *p, size_t i, size_t last,
+                    uint64_t position)
+{
+    double bound = bound_at(p, i);
     sb_place place;
     sb_state_place(&f->model->config, &p->shape, s->id, position, i, &place);
     place.found = (double)p->found[i];
@@ -66,6 +73,8 @@ static void fail_at(sb_forced *f, forced_sequence *s, const piece *p, size_t i, 
     if (p->op < SB_OP_COUNT)
         snprintf(place.op, sizeof place.op, "%s", sb_op_name(p->op));
     sb_place_say(&place, " is %.9g, expected %.9g within %.3g", place.found, place.expected, bound);
+    forced_failing(f, &place, p->op, p->shape.layer, (const uint64_t[2]){i, last},
+                   sb_piece_elements(&p->shape), 1);
     if (!sb_verdicts_fail(f->options.verdicts, &place) || !f->options.bundle || f->broken)
         return;
     if (p->spread)
@@ -82,22 +91,24 @@ static void judge_piece(sb_forced *f, forced_sequence *s, const piece *p, uint64
 {
     const forced_memory *m = memory_of(s, &p->shape);
     size_t count = (size_t)sb_piece_elements(&p->shape);
-    size_t width = count / (size_t)p->shape.shape[0];
-    int failed = 0, rows = p->shape.kind == SB_PIECE_keys || p->shape.kind == SB_PIECE_values;
+    size_t width = count / (size_t)p->shape.shape[0], failed = 0, first = 0, last = 0;
+    int rows = p->shape.kind == SB_PIECE_keys || p->shape.kind == SB_PIECE_values;
     for (size_t i = 0; i < count; i++) {
         if (rows && forced_is_open(m, i / width))
             continue;
-        double bound = p->apart && i < p->room ? SB_BOUND_SLACK * p->apart[i] : 0.0;
+        double bound = bound_at(p, i);
         double apart = sb_wide_abs((double)p->found[i] - (double)p->expected[i]);
         int outside = !(apart <= bound);
         if (p->op < SB_OP_COUNT)
             outside = !(forced_count_element(f, p->op, p->found[i], p->expected[i], bound,
                                              !p->spread) <= 1.0);
-        if (outside && !failed) {
-            fail_at(f, s, p, i, position, bound);
-            failed = 1;
+        if (outside) {
+            first = failed++ ? first : i;
+            last = i;
         }
     }
+    if (failed)
+        fail_at(f, s, p, first, last, position);
 }
 
 /* Marks a piece that is not finite as unknown, so that it is not used further. */
@@ -162,7 +173,7 @@ static void adopt(sb_forced *f, forced_sequence *s, const sb_step_state *state, 
             keys = p.found != NULL;
         if (!p.found || count == 0)
             continue;
-        if (judged && is_known(s, &p))
+        if (judged && is_known(s, &p) && forced_is_judged(f, p.op, p.shape.layer))
             judge_piece(f, s, &p, state->position);
         if (!forced_all_finite(p.found, count)) {
             mark_unknown(s, &p.shape);

@@ -86,6 +86,17 @@ sb_status sb_free_round(sb_free *f, sb_free_sequence *s, const sb_step_round *re
     return SB_OK;
 }
 
+/* T-47: true if a state that a round left is the first that is wrong. A failure before it, or of a
+ * token alone, is no mistake of rounds. */
+static int is_of_round(const sb_verdicts *v, const sb_round_verdict *round)
+{
+    int wrong = 0;
+    for (size_t i = 0; i < SB_STATE_PARTS; i++)
+        wrong |= round->state[i].verdict == SB_VERDICT_FAIL;
+    return wrong && v->first_failure.sequence == round->sequence &&
+           v->first_failure.token >= round->position;
+}
+
 void sb_free_explain(sb_free *f, sb_free_sequence *s)
 {
     if (!s->trials || !(s->has_round || s->has_hit) || s->misplaced)
@@ -104,5 +115,7 @@ void sb_free_explain(sb_free *f, sb_free_sequence *s)
         s->explained_round = s->round;
     }
     sb_round_verdict *round = &f->v->rounds[s->explained_round];
-    sb_trials_say(s->trials, round->hypothesis, sizeof round->hypothesis);
+    if (!sb_trials_say(s->trials, round->hypothesis, sizeof round->hypothesis) &&
+        !is_of_round(f->v, round))
+        round->hypothesis[0] = '\0';
 }

@@ -35,6 +35,7 @@ void sb_verdicts_free(sb_verdicts *verdicts)
     free(verdicts->hits);
     free(verdicts->taps);
     free(verdicts->hidden);
+    free(verdicts->failing);
     free(verdicts->cells.worst);
     sb_coverage_free(&verdicts->coverage);
     *verdicts = (sb_verdicts){0};
@@ -203,6 +204,29 @@ void sb_cells_add(sb_cells *c, size_t row, const sb_cells *other, size_t other_r
 {
     for (size_t i = 0; i < c->layers; i++)
         raise_to(&c->worst[row * c->layers + i], other->worst[other_row * c->layers + i]);
+}
+
+static void widen(uint64_t range[2], const uint64_t other[2])
+{
+    range[0] = other[0] < range[0] ? other[0] : range[0];
+    range[1] = other[1] > range[1] ? other[1] : range[1];
+}
+
+void sb_verdicts_failing(sb_verdicts *v, const sb_failing *one)
+{
+    size_t i = 0;
+    while (i < v->failing_count && strcmp(v->failing[i].name, one->name) != 0)
+        i++;
+    if (!v->failing)
+        v->failing = sb_alloc(SB_FAILING, sizeof *v->failing);
+    if (!v->failing || i == SB_FAILING)
+        return;
+    if (i == v->failing_count)
+        v->failing[v->failing_count++] = *one;
+    sb_failing *f = &v->failing[i];
+    f->kinds |= one->kinds;
+    widen(f->token, one->token);
+    widen(f->column, one->column);
 }
 
 int sb_verdicts_fail(sb_verdicts *v, const sb_place *place)

@@ -161,8 +161,9 @@ typedef struct sb_sampler_verdict {
 /* A finding of --explain. */
 typedef struct sb_explanation {
     char change[96];      /* "beta=act", "mistake head_map_mod" */
-    char words[SB_WORDS]; /* "behaves like beta rounded to bf16" */
+    char words[SB_WORDS]; /* "behaves like beta rounded to bf16", "nearest, but not it: ..." */
     double before, after; /* worst error / bound without and with the change */
+    int fits;             /* with the change, all that was judged before lies within bounds */
 } sb_explanation;
 enum { SB_EXPLANATIONS = 5 };
 
@@ -191,6 +192,18 @@ typedef struct sb_hidden_verdict {
     double worst;      /* largest error / bound */
 } sb_hidden_verdict;
 
+/* A tap, or a piece of a state, that failed when judged alone, with the smallest ranges that all of
+ * its failed elements lie in. */
+typedef struct sb_failing {
+    char name[96]; /* as in sb_place */
+    sb_op op;
+    uint32_t layer; /* of the op's call: SB_NO_LAYER outside the layers */
+    int state;      /* a piece of a state */
+    int choice;     /* experts: without columns */
+    unsigned kinds; /* a bit per sb_call_kind: the calls with failed elements */
+    uint64_t token[2], column[2], columns; /* first and last; columns: width of a row */
+} sb_failing;
+
 typedef struct sb_verdicts {
     sb_verdict verdict;
     char reason[SB_WORDS]; /* for FAIL, MISTRUSTED, SKIPPED: one line */
@@ -206,6 +219,8 @@ typedef struct sb_verdicts {
     size_t round_count, round_room;
     sb_hit_verdict *hits;
     size_t hit_count, hit_room;
+    sb_failing *failing; /* the first SB_FAILING, in the order of their first failures */
+    size_t failing_count;
     int has_failure;
     sb_place first_failure;
     sb_around around;
@@ -245,6 +260,11 @@ int sb_verdicts_count(sb_verdicts *verdicts, const char *name, const char *where
 
 /* FAIL, WITHIN, or SKIPPED if no row was judged. */
 sb_verdict sb_hidden_judged(const sb_hidden_verdict *hidden);
+
+/* Adds failed elements to the list of failing taps. `one` has their ranges. Without memory the list
+ * stays as it is: it only makes an explanation narrower. */
+enum { SB_FAILING = 64 };
+void sb_verdicts_failing(sb_verdicts *verdicts, const sb_failing *one);
 
 /* Makes room for the hidden states of a model. 0 if memory runs out. */
 int sb_verdicts_hidden(sb_verdicts *verdicts, size_t count);

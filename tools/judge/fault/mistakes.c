@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/fast/fast.h"
 #include "ref/formats/plain_row.h"
 
 #define SB_PLANTED(kind, op_, by, with_, words_)                                                   \
@@ -32,6 +33,24 @@ const sb_planted sb_mistakes[] = {
 #undef SB_PLANTED
 #undef SB_HARMLESS
     {.name = NULL}};
+
+/* A mistake has no context pointer. */
+static _Thread_local const sb_op_table *below;
+
+const sb_op_table *sb_mistakes_ops(void)
+{
+    static const sb_op_table reference = {
+#define SB_OP(name, clause) .name = sb_##name##_fast,
+#include "ref/ops/ops.def"
+#undef SB_OP
+    };
+    return below ? below : &reference;
+}
+
+void sb_mistakes_run_on(const sb_op_table *table)
+{
+    below = table;
+}
 
 sb_status sb_mistake_edit(const sb_matrix *from,
                           void (*edit)(float *values, size_t rows, size_t cols),

@@ -8,6 +8,11 @@
 
 #include "tools/judge/fault/planted.h"
 
+/* The ops below the mistakes on this thread: those of the reference, unless run_on has set other
+ * ones. NULL: those of the reference again. */
+const sb_op_table *sb_mistakes_ops(void);
+void sb_mistakes_run_on(const sb_op_table *table);
+
 /* The functions, one per row. */
 #define SB_PLANTED(kind, op, by, with, words)                                                      \
     sb_status sb_mistake_##by(const sb_knobs *knobs, const sb_##op##_args *a);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
-#include "ref/fast/fast.h"
 #include "ref/math/fn.h"
 
 static sb_status mod_map(const sb_knobs *knobs, const sb_delta_rule_args *a,
@@ -31,12 +30,12 @@ static void add_one(float *values, size_t rows, size_t cols)
 
 sb_status sb_mistake_head_map_mod(const sb_knobs *knobs, const sb_delta_rule_args *a)
 {
-    return mod_map(knobs, a, sb_delta_rule_fast);
+    return mod_map(knobs, a, sb_mistakes_ops()->delta_rule);
 }
 
 sb_status sb_mistake_chunk_head_map_mod(const sb_knobs *knobs, const sb_delta_rule_args *a)
 {
-    return mod_map(knobs, a, sb_delta_rule_chunk_fast);
+    return mod_map(knobs, a, sb_mistakes_ops()->delta_rule_chunk);
 }
 
 sb_status sb_mistake_gated_norm_one_plus(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a)
@@ -46,7 +45,7 @@ sb_status sb_mistake_gated_norm_one_plus(const sb_knobs *knobs, const sb_gated_r
     sb_status status = sb_mistake_edit(a->weight, add_one, &weight);
     args.weight = &weight.matrix;
     if (!status)
-        status = sb_gated_rmsnorm_fast(knobs, &args);
+        status = sb_mistakes_ops()->gated_rmsnorm(knobs, &args);
     free(weight.bytes);
     return status;
 }
@@ -55,12 +54,12 @@ sb_status sb_mistake_eps_on_mean(const sb_knobs *knobs, const sb_l2norm_args *a)
 {
     sb_l2norm_args args = *a;
     args.eps = a->eps * (float)a->dk;
-    return sb_l2norm_fast(knobs, &args);
+    return sb_mistakes_ops()->l2norm(knobs, &args);
 }
 
 sb_status sb_mistake_query_unscaled(const sb_knobs *knobs, const sb_l2norm_args *a)
 {
-    sb_status status = sb_l2norm_fast(knobs, a);
+    sb_status status = sb_mistakes_ops()->l2norm(knobs, a);
     for (size_t i = 0; i < a->rows * a->heads * a->dk; i++)
         a->q[i] *= sb_root_power((double)a->dk, 1, 2);
     return status;
@@ -100,7 +99,7 @@ sb_status sb_mistake_state_kept_whole(const sb_knobs *knobs, const sb_delta_rule
     float *g = sb_alloc(a->rows * a->v_heads, sizeof *g);
     sb_delta_rule_args args = *a;
     args.g = g;
-    sb_status status = g ? sb_delta_rule_fast(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = g ? sb_mistakes_ops()->delta_rule(knobs, &args) : SB_ERR_MEMORY;
     free(g);
     return status;
 }
@@ -108,7 +107,7 @@ sb_status sb_mistake_state_kept_whole(const sb_knobs *knobs, const sb_delta_rule
 sb_status sb_mistake_state_transposed(const sb_knobs *knobs, const sb_delta_rule_args *a)
 {
     size_t size = a->dk * a->dv;
-    sb_status status = sb_delta_rule_fast(knobs, a);
+    sb_status status = sb_mistakes_ops()->delta_rule(knobs, a);
     float *copy = sb_mistake_copy(a->state, a->v_heads * size);
     for (size_t i = 0; copy && i < a->v_heads * size; i++) {
         size_t row = i % size / a->dv, col = i % a->dv;
@@ -121,7 +120,7 @@ sb_status sb_mistake_state_transposed(const sb_knobs *knobs, const sb_delta_rule
 sb_status sb_mistake_state_dropped(const sb_knobs *knobs, const sb_delta_rule_args *a)
 {
     memset(a->state, 0, a->v_heads * a->dk * a->dv * sizeof *a->state);
-    return sb_delta_rule_chunk_fast(knobs, a);
+    return sb_mistakes_ops()->delta_rule_chunk(knobs, a);
 }
 
 sb_status sb_mistake_gate_before_norm(const sb_knobs *knobs, const sb_gated_rmsnorm_args *a)
@@ -139,7 +138,7 @@ sb_status sb_mistake_gate_before_norm(const sb_knobs *knobs, const sb_gated_rmsn
                                   .rows = a->rows * a->heads,
                                   .out = a->out};
     if (!status)
-        status = in ? sb_rmsnorm_fast(knobs, &args) : SB_ERR_MEMORY;
+        status = in ? sb_mistakes_ops()->rmsnorm(knobs, &args) : SB_ERR_MEMORY;
     free(in);
     free(weight.bytes);
     return status;
@@ -163,7 +162,7 @@ sb_status sb_mistake_taps_reversed(const sb_knobs *knobs, const sb_conv_args *a)
     sb_status status = sb_mistake_edit(a->weight, reverse_rows, &weight);
     args.weight = &weight.matrix;
     if (!status)
-        status = sb_conv_fast(knobs, &args);
+        status = sb_mistakes_ops()->conv(knobs, &args);
     free(weight.bytes);
     return status;
 }
@@ -172,7 +171,7 @@ sb_status sb_mistake_conv_state_stale(const sb_knobs *knobs, const sb_conv_args 
 {
     sb_conv_args args = *a;
     args.state = sb_mistake_copy(a->state, (size_t)(a->weight->cols - 1) * a->weight->rows);
-    sb_status status = args.state ? sb_conv_fast(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = args.state ? sb_mistakes_ops()->conv(knobs, &args) : SB_ERR_MEMORY;
     free(args.state);
     return status;
 }
@@ -189,7 +188,7 @@ sb_status sb_mistake_no_dt_bias(const sb_knobs *knobs, const sb_gates_args *a)
     sb_status status = sb_mistake_edit(a->dt_bias, clear, &bias);
     args.dt_bias = &bias.matrix;
     if (!status)
-        status = sb_gates_fast(knobs, &args);
+        status = sb_mistakes_ops()->gates(knobs, &args);
     free(bias.bytes);
     return status;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "ref/base/mem.h"
-#include "ref/fast/fast.h"
 #include "ref/formats/plain_row.h"
 #include "ref/math/fn.h"
 #include "tools/judge/bound/wide_fn.h"
@@ -14,14 +13,14 @@ sb_status sb_mistake_halves_swapped(const sb_knobs *knobs, const sb_split_gate_a
     sb_split_gate_args args = *a;
     args.query = a->gate;
     args.gate = a->query;
-    return sb_split_gate_ref(knobs, &args);
+    return sb_mistakes_ops()->split_gate(knobs, &args);
 }
 
 sb_status sb_mistake_no_renormalisation(const sb_knobs *knobs, const sb_router_args *a)
 {
     sb_router_args args = *a;
     args.renormalise = 0;
-    return sb_router_fast(knobs, &args);
+    return sb_mistakes_ops()->router(knobs, &args);
 }
 
 /* Moves the pairs (2f, 2f + 1) to the places where the reference expects them, and back. */
@@ -38,7 +37,7 @@ sb_status sb_mistake_neighbour_pairs(const sb_knobs *knobs, const sb_rope_args *
         }
     sb_rope_args args = *a;
     args.x = x;
-    sb_status status = sb_rope_fast(knobs, &args);
+    sb_status status = sb_mistakes_ops()->rope(knobs, &args);
     for (size_t at = 0; at < count; at += a->hd)
         for (size_t f = 0; f < half; f++) {
             a->x[at + 2 * f] = x[at + f];
@@ -52,12 +51,12 @@ sb_status sb_mistake_shared_gate_missing(const sb_knobs *knobs, const sb_moe_com
 {
     sb_moe_combine_args args = *a;
     args.shared_logit = 100.0f; /* sigmoid: 1 */
-    return sb_moe_combine_fast(knobs, &args);
+    return sb_mistakes_ops()->moe_combine(knobs, &args);
 }
 
 sb_status sb_mistake_embed_scaled(const sb_knobs *knobs, const sb_embed_args *a)
 {
-    sb_status status = sb_embed_ref(knobs, a);
+    sb_status status = sb_mistakes_ops()->embed(knobs, a);
     for (size_t i = 0; i < a->rows * a->table->cols; i++)
         a->out[i] *= sb_root_power((double)a->table->cols, 1, 2);
     return status;
@@ -71,7 +70,7 @@ sb_status sb_mistake_last_column_lost(const sb_knobs *knobs, const sb_linear_arg
         in[t * k + k - 1] = 0.0f;
     sb_linear_args args = *a;
     args.in = in;
-    sb_status status = in ? sb_linear_fast(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = in ? sb_mistakes_ops()->linear(knobs, &args) : SB_ERR_MEMORY;
     free(in);
     return status;
 }
@@ -80,7 +79,7 @@ sb_status sb_mistake_norm_plain_weight(const sb_knobs *knobs, const sb_rmsnorm_a
 {
     sb_rmsnorm_args args = *a;
     args.plain = !a->plain;
-    return sb_rmsnorm_fast(knobs, &args);
+    return sb_mistakes_ops()->rmsnorm(knobs, &args);
 }
 
 sb_status sb_mistake_kv_map_mod(const sb_knobs *knobs, const sb_attention_args *a)
@@ -92,7 +91,7 @@ sb_status sb_mistake_kv_map_mod(const sb_knobs *knobs, const sb_attention_args *
     args.keys = keys;
     args.values = values;
     args.kv_heads = a->heads;
-    sb_status status = keys && values ? sb_attention_fast(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = keys && values ? sb_mistakes_ops()->attention(knobs, &args) : SB_ERR_MEMORY;
     free(keys);
     free(values);
     return status;
@@ -106,7 +105,7 @@ sb_status sb_mistake_scores_unscaled(const sb_knobs *knobs, const sb_attention_a
         q[i] *= sb_root_power((double)a->hd, 1, 2);
     sb_attention_args args = *a;
     args.q = q;
-    sb_status status = q ? sb_attention_fast(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = q ? sb_mistakes_ops()->attention(knobs, &args) : SB_ERR_MEMORY;
     free(q);
     return status;
 }
@@ -115,7 +114,7 @@ sb_status sb_mistake_newest_unseen(const sb_knobs *knobs, const sb_attention_arg
 {
     sb_attention_args args = *a;
     args.first -= a->first > 0;
-    return sb_attention_fast(knobs, &args);
+    return sb_mistakes_ops()->attention(knobs, &args);
 }
 
 sb_status sb_mistake_gate_is_silu(const sb_knobs *knobs, const sb_attn_gate_args *a)
@@ -129,7 +128,7 @@ sb_status sb_mistake_gate_up_swapped(const sb_knobs *knobs, const sb_swiglu_args
 {
     float *gate = sb_mistake_copy(a->gate, a->count);
     const sb_swiglu_args args = {.gate = a->up, .up = gate, .count = a->count, .out = a->out};
-    sb_status status = gate ? sb_swiglu_fast(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = gate ? sb_mistakes_ops()->swiglu(knobs, &args) : SB_ERR_MEMORY;
     free(gate);
     return status;
 }
@@ -141,7 +140,7 @@ sb_status sb_mistake_slots_reversed(const sb_knobs *knobs, const sb_moe_combine_
         weights[i] = a->weights[a->kept - 1 - i];
     sb_moe_combine_args args = *a;
     args.weights = weights;
-    sb_status status = weights ? sb_moe_combine_fast(knobs, &args) : SB_ERR_MEMORY;
+    sb_status status = weights ? sb_mistakes_ops()->moe_combine(knobs, &args) : SB_ERR_MEMORY;
     free(weights);
     return status;
 }

@@ -48,6 +48,39 @@ sb_status sb_site_read(const char *words, sb_site *out, sb_error *err)
     return SB_OK;
 }
 
+static void add_word(char *words, size_t size, const char *name, const char *value)
+{
+    size_t used = strlen(words);
+    snprintf(words + used, size - used, "%s%s=%s", used ? " " : "", name, value);
+}
+
+static void add_number(char *words, size_t size, const char *name, uint64_t value)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%" PRIu64, value);
+    if (value != SB_NOWHERE)
+        add_word(words, size, name, number);
+}
+
+void sb_site_write(const sb_site *s, char *words, size_t size)
+{
+    char part[48];
+    words[0] = '\0';
+    if (s->layer < SB_EVERY_LAYER)
+        add_number(words, size, "layer", s->layer);
+    if (*s->tap)
+        add_word(words, size, "tap", s->tap);
+    snprintf(part, sizeof part, "%zu/%zu", s->part, s->parts);
+    if (s->parts)
+        add_word(words, size, "part", part);
+    for (int kind = SB_CALL_prompt; kind <= SB_CALL_draft; kind++)
+        if (s->kinds >> kind & 1)
+            add_word(words, size, "kind", sb_call_kind_name((sb_call_kind)kind));
+    add_number(words, size, "token", s->token);
+    add_number(words, size, "expert", s->expert);
+    add_number(words, size, "round", s->round);
+}
+
 /* --- ops -------------------------------------------------------------------------------------- */
 
 /* An array that an op writes. `rows`: rows of the call that it holds; 0: the state after all rows.
@@ -175,7 +208,7 @@ static int has_token(const sb_site *s, const sb_op_call *call)
                         : s->token >= call->position && s->token < call->position + call->rows;
 }
 
-static int is_here(const sb_sited *sited, const sb_op_call *call)
+int sb_sited_acts(const sb_sited *sited, const sb_op_call *call)
 {
     const sb_site *s = &sited->site;
     if (call->op != (sited->table ? sited->op : sited->plant.fault->op))
@@ -194,16 +227,30 @@ sb_status sb_sited_hook(void *ctx, const sb_op_call *call)
     const sb_site *s = &sited->site;
     if (call->op == SB_OP_router && s->expert != SB_NOWHERE)
         return route(sited, call);
-    if (!is_here(sited, call))
+    if (!sb_sited_acts(sited, call))
         return sb_op_run(call);
     if (!s->parts && (s->token == SB_NOWHERE || call->single))
         return run_fault(sited, call);
     return run_at_site(sited, call);
 }
 
+sb_status sb_sited_again(sb_sited *sited, size_t n, const sb_op_call *call)
+{
+    sb_plant first = sited->plant;
+    sited->plant = sited->again[n];
+    sited->plant.fault = first.fault;
+    sited->plant.layer = first.layer;
+    sb_status status = sb_sited_hook(sited, call);
+    sited->again[n] = sited->plant;
+    sited->plant = first;
+    return status;
+}
+
 void sb_sited_clear(sb_sited *sited)
 {
     sb_plant_clear(&sited->plant);
+    for (size_t i = 0; i < SB_SITED_AGAIN; i++)
+        sb_plant_clear(&sited->again[i]);
     free(sited->ids);
     sited->ids = NULL;
 }

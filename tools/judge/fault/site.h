@@ -28,6 +28,11 @@ typedef struct sb_site {
 
 sb_status sb_site_read(const char *words, sb_site *out, sb_error *err);
 
+/* Writes a site as sb_site_read reads it; "" for everywhere. */
+void sb_site_write(const sb_site *site, char *words, size_t size);
+
+enum { SB_SITED_AGAIN = 3 };
+
 /* A fault of an op at its site. */
 typedef struct sb_sited {
     sb_site site;
@@ -37,11 +42,18 @@ typedef struct sb_sited {
     sb_op op;      /* that op */
     uint32_t *ids; /* the experts that the layer's router chose in this call */
     size_t ids_count, kept;
-    size_t ran; /* number of calls with the fault */
+    size_t ran;                     /* number of calls with the fault */
+    sb_plant again[SB_SITED_AGAIN]; /* the memories of repeated calls */
 } sb_sited;
 
 /* An sb_op_hook; ctx is a sb_sited. */
 sb_status sb_sited_hook(void *ctx, const sb_op_call *call);
+/* True if the fault acts in this call. */
+int sb_sited_acts(const sb_sited *sited, const sb_op_call *call);
+
+/* Makes a call for the n-th time. Each number has a memory of its own, so that the outputs of
+ * earlier calls stay apart. */
+sb_status sb_sited_again(sb_sited *sited, size_t n, const sb_op_call *call);
 void sb_sited_clear(sb_sited *sited);
 
 /* Sets everything outside the site back to its value in `before`. */

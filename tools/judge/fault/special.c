@@ -1,12 +1,29 @@
 /* special.c - faults of an op from single incidents, planted as in op_faults.h. */
 #include "tools/judge/fault/op_faults.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
+#include "ref/formats/plain_row.h"
+#include "ref/formats/round.h"
+#include "ref/math/fn.h"
+#include "ref/model/weights.h"
+
+/* Distances of the weights of gate_proj and up_proj in sb_layer. */
+#define DENSE_APART                                                                                \
+    ((ptrdiff_t)sizeof(sb_matrix) * ((ptrdiff_t)SB_ROLE_up_proj - (ptrdiff_t)SB_ROLE_gate_proj))
+#define SHARED_APART                                                                               \
+    ((ptrdiff_t)sizeof(sb_matrix) *                                                                \
+     ((ptrdiff_t)SB_ROLE_shared_up_proj - (ptrdiff_t)SB_ROLE_shared_gate_proj))
+
+static void set_zero(float *values, size_t rows, size_t cols)
+{
+    memset(values, 0, rows * cols * sizeof *values);
+}
 
 static sb_status router_max_zero(sb_plant *plant, const sb_op_call *call)
 {
@@ -262,6 +279,199 @@ static sb_status batch_path(sb_plant *plant, const sb_op_call *call)
     args.in = in;
     sb_status status = in ? sb_plant_run_with(call, &args) : SB_ERR_MEMORY;
     free(in);
+    return status;
+}
+
+static sb_status ab_swapped(sb_plant *plant, const sb_op_call *call)
+{
+    sb_gates_args args = *(const sb_gates_args *)call->args;
+    (void)plant;
+    args.a = ((const sb_gates_args *)call->args)->b;
+    args.b = ((const sb_gates_args *)call->args)->a;
+    return sb_plant_run_with(call, &args);
+}
+
+/* a + dt_bias in bf16, and no dt_bias after that. */
+static sb_status dt_bf16(sb_plant *plant, const sb_op_call *call)
+{
+    sb_gates_args args = *(const sb_gates_args *)call->args;
+    size_t count = args.rows * args.heads;
+    sb_mistake_param none;
+    float *a = sb_alloc(count + args.heads, sizeof *a), *bias = a + count;
+    sb_status status = sb_mistake_edit(args.dt_bias, set_zero, &none);
+    (void)plant;
+    if (a && !status) {
+        sb_matrix_row(args.dt_bias, 0, bias);
+        for (size_t i = 0; i < count; i++)
+            a[i] = args.a[i] + bias[i % args.heads];
+        sb_round_many(SB_FORMAT_bf16, a, count, a);
+        args.a = a;
+        args.dt_bias = &none.matrix;
+        status = sb_plant_run_with(call, &args);
+    }
+    free(none.bytes);
+    free(a);
+    return a ? status : SB_ERR_MEMORY;
+}
+
+static sb_status state_bf16(sb_plant *plant, const sb_op_call *call)
+{
+    const sb_delta_rule_args *a = call->args;
+    size_t count = a->v_heads * a->dk * a->dv;
+    sb_status status = sb_op_run(call);
+    (void)plant;
+    sb_round_many(SB_FORMAT_bf16, a->state, count, a->state);
+    if (a->trail)
+        sb_round_many(SB_FORMAT_bf16, a->trail, a->rows * count, a->trail);
+    return status;
+}
+
+static sb_status chunk_state_bf16(sb_plant *plant, const sb_op_call *call)
+{
+    return state_bf16(plant, call);
+}
+
+static sb_status concat_order(sb_plant *plant, const sb_op_call *call)
+{
+    sb_linear_args args = *(const sb_linear_args *)call->args;
+    size_t k = args.weight->cols, half = k / 2;
+    (void)plant;
+    if (strcmp(call->name, "mtp.fc") != 0)
+        return sb_op_run(call);
+    float *in = sb_alloc(args.rows * k, sizeof *in);
+    for (size_t i = 0; in && i < args.rows * k; i++)
+        in[i] = args.in[i / k * k + (i % k + half) % k];
+    args.in = in;
+    sb_status status = in ? sb_plant_run_with(call, &args) : SB_ERR_MEMORY;
+    free(in);
+    return status;
+}
+
+static int ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* In a session the weight is a member of the model's experts or layer, next to the other one. */
+static sb_status weights_swapped(sb_plant *plant, const sb_op_call *call)
+{
+    sb_linear_args args = *(const sb_linear_args *)call->args;
+    const char *at = (const char *)args.weight;
+    const int up = ends_with(call->name, ".up_proj"), gate = ends_with(call->name, ".gate_proj");
+    const ptrdiff_t apart = strncmp(call->name, "mlp.experts.", 12) == 0
+                                ? (ptrdiff_t)offsetof(sb_expert, up)
+                            : strncmp(call->name, "mlp.shared_expert.", 18) == 0 ? SHARED_APART
+                                                                                 : DENSE_APART;
+    (void)plant;
+    if (!up && !gate)
+        return sb_op_run(call);
+    args.weight = (const sb_matrix *)(const void *)(up ? at - apart : at + apart);
+    return sb_plant_run_with(call, &args);
+}
+
+static sb_status norms_swapped(sb_plant *plant, const sb_op_call *call)
+{
+    sb_rmsnorm_args args = *(const sb_rmsnorm_args *)call->args;
+    const ptrdiff_t apart = SB_ROLE_mtp_norm_hidden - SB_ROLE_mtp_norm_embedding;
+    (void)plant;
+    if (strcmp(call->name, "mtp.pre_fc_norm_embedding") == 0)
+        args.weight += apart;
+    else if (strcmp(call->name, "mtp.pre_fc_norm_hidden") == 0)
+        args.weight -= apart;
+    return sb_plant_run_with(call, &args);
+}
+
+static sb_status second_best(sb_plant *plant, const sb_op_call *call)
+{
+    sb_router_args args = *(const sb_router_args *)call->args;
+    float *logits = sb_mistake_copy(args.logits, args.rows * args.experts);
+    (void)plant;
+    if (!logits)
+        return SB_ERR_MEMORY;
+    for (size_t t = 0; t < args.rows; t++) {
+        float *row = logits + t * args.experts;
+        size_t top = 0, least = 0;
+        for (size_t e = 1; e < args.experts; e++) {
+            top = row[e] > row[top] ? e : top;
+            least = row[e] < row[least] ? e : least;
+        }
+        row[top] = row[least] - 1.0f;
+    }
+    args.logits = logits;
+    sb_status status = sb_plant_run_with(call, &args);
+    free(logits);
+    return status;
+}
+
+/* Attention of one row of the call over the cached rows from `from` to `end`. */
+static sb_status attend_row(const sb_op_call *call, size_t row, size_t from, size_t end)
+{
+    sb_attention_args args = *(const sb_attention_args *)call->args;
+    const size_t width = args.heads * args.hd, cached = args.kv_heads * args.hd;
+    args.q += row * width;
+    args.out += row * width;
+    args.keys += from * cached;
+    args.values += from * cached;
+    args.rows = 1;
+    args.first = end - from - 1;
+    return sb_plant_run_with(call, &args);
+}
+
+static sb_status mask_missing(sb_plant *plant, const sb_op_call *call)
+{
+    const sb_attention_args *a = call->args;
+    sb_status status = SB_OK;
+    (void)plant;
+    for (size_t t = 0; t < a->rows && !status; t++)
+        status = attend_row(call, t, 0, a->first + a->rows);
+    return status;
+}
+
+static sb_status windowed(const sb_op_call *call, size_t window)
+{
+    const sb_attention_args *a = call->args;
+    sb_status status = SB_OK;
+    for (size_t t = 0; t < a->rows && !status; t++) {
+        size_t end = a->first + t + 1;
+        status = attend_row(call, t, end > window ? end - window : 0, end);
+    }
+    return status;
+}
+
+static sb_status window_4(sb_plant *plant, const sb_op_call *call)
+{
+    (void)plant;
+    return windowed(call, 4);
+}
+
+static sb_status window_128(sb_plant *plant, const sb_op_call *call)
+{
+    (void)plant;
+    return windowed(call, 128);
+}
+
+static sb_status oldest_unseen(sb_plant *plant, const sb_op_call *call)
+{
+    const sb_attention_args *a = call->args;
+    sb_status status = SB_OK;
+    (void)plant;
+    for (size_t t = 0; t < a->rows && !status; t++)
+        status = attend_row(call, t, a->first + t > 0, a->first + t + 1);
+    return status;
+}
+
+static sb_status scaled_twice(sb_plant *plant, const sb_op_call *call)
+{
+    sb_attention_args args = *(const sb_attention_args *)call->args;
+    size_t count = args.rows * args.heads * args.hd;
+    float *q = sb_mistake_copy(args.q, count);
+    (void)plant;
+    for (size_t i = 0; q && i < count; i++)
+        q[i] /= sb_root_power((double)args.hd, 1, 2);
+    args.q = q;
+    sb_status status = q ? sb_plant_run_with(call, &args) : SB_ERR_MEMORY;
+    free(q);
     return status;
 }
 

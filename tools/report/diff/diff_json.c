@@ -256,6 +256,7 @@ static json_t *explanations_json(const sb_verdicts *v, int *failed)
         put(out, "words", string(e->words), failed);
         put(out, "before", real(e->before), failed);
         put(out, "after", real(e->after), failed);
+        put(out, "fits", json_boolean(e->fits), failed);
         append(list, out, failed);
     }
     return list;
