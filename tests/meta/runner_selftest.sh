@@ -153,7 +153,9 @@ several() {
     check "what did not want to end is gone" gone stubborn
     LIMIT=1 runs 1 "0 passed, 1 failed, 0 skipped" "the time limit of a runner" nested_runner
     check "what a runner had begun is gone" gone lasting
-    program busy <<< "timeout 60 bash -c 'while :; do times | grep -q \"^0m0.[5-9]\" && exit; done'; echo '1 passed, 0 failed'"
+    # (in a pipe, times would speak of a shell that has just begun)
+    program busy <<< "timeout 60 bash -c 'until times > \"$scratch/spent\" && grep -qE \"m([1-9]|0[.][5-9])\" \"$scratch/spent\"
+        do :; done' && echo '1 passed, 0 failed'"
     (cd "$scratch" && bash "$runner" --times --programs "$scratch/first" "$scratch/busy") > "$scratch/output" 2>&1
     check "what takes processor time is first among the slowest" eval \
         'grep -A1 "the slowest members" "$scratch/output" | tail -n 1 | grep -qE " +[0-9.]+ +(0[.][5-9]|[1-9]).* $scratch/busy$"'
