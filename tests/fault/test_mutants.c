@@ -8,32 +8,38 @@
 #include "tools/judge/fault/mistakes.h"
 #include "tests/hf/forced.h"
 
-static hf_fixture fixture;
+/* A hybrid with every op of its family, and a Qwen3 with experts, a dense layer and plain norms. */
+enum { MODELS = 2 };
+static const char *const presets[MODELS] = {"T1", "T7"};
+static hf_fixture fixtures[MODELS];
 
-TEST_FIXTURE(open_fixture)
+TEST_FIXTURE(open_fixtures)
 {
     sb_error err = {{0}};
-    if (hf_fixture_open("T1", "f32", &fixture, &err)) {
-        print_error("%s\n", err.text);
-        return -1;
-    }
+    for (size_t i = 0; i < MODELS; i++)
+        if (hf_fixture_open(presets[i], "f32", &fixtures[i], &err)) {
+            print_error("%s\n", err.text);
+            return -1;
+        }
     return 0;
 }
 
-TEST_FIXTURE(close_fixture)
+TEST_FIXTURE(close_fixtures)
 {
-    hf_fixture_close(&fixture);
+    for (size_t i = 0; i < MODELS; i++)
+        hf_fixture_close(&fixtures[i]);
     return 0;
 }
 
 /* Runs the comparison. Returns the number of ops that failed; *last is the last of them. */
-static unsigned failures(const sb_op_table *ops, forced *f, forced_op *last)
+static unsigned failures(const hf_fixture *fixture, const sb_op_table *ops, forced *f,
+                         forced_op *last)
 {
     unsigned count = 0;
-    hf_forced_run(f, &fixture, ops);
+    hf_forced_run(f, fixture, ops);
     assert_int_equal(f->status, SB_OK);
     for (int op = 0; op < FORCED_OPS; op++)
-        if (!forced_passed(f, (forced_op)op)) {
+        if (forced_applies(f, (forced_op)op) && !forced_passed(f, (forced_op)op)) {
             *last = (forced_op)op;
             count++;
         }
@@ -43,20 +49,33 @@ static unsigned failures(const sb_op_table *ops, forced *f, forced_op *last)
 TEST(test_reference_passes)
 {
     static forced f;
-    forced_op last = FORCED_OPS;
-    unsigned count = failures(&sb_backend_ref()->ops, &f, &last);
-    if (count)
-        fail_msg("%s: %s", forced_op_name(last), f.rows[last].first);
+    for (size_t i = 0; i < MODELS; i++) {
+        forced_op last = FORCED_OPS;
+        if (failures(&fixtures[i], &sb_backend_ref()->ops, &f, &last))
+            fail_msg("%s: %s", forced_op_name(last), f.rows[last].first);
+    }
+}
+
+/* The recorded model has the op; and a shared expert, if the mistake is in its gate. */
+static int possible(const hf_fixture *fixture, const sb_planted *m)
+{
+    const forced f = {.fixture = fixture};
+    for (int op = 0; op < FORCED_OPS; op++)
+        if (strcmp(forced_op_name((forced_op)op), m->where) == 0)
+            return forced_applies(&f, (forced_op)op) &&
+                   (fixture->model->config.shared_intermediate ||
+                    strcmp(m->name, "shared_gate_missing") != 0);
+    return 0;
 }
 
 /* A mistake fails in its own op only. A harmless twin fails nowhere, although its bits differ. */
-static void run_mutant(const sb_planted *m)
+static void run_mutant(const hf_fixture *fixture, const sb_planted *m)
 {
     static forced f;
     forced_op last = FORCED_OPS;
     sb_op_table ops = sb_backend_ref()->ops;
     m->plant(&ops);
-    unsigned count = failures(&ops, &f, &last);
+    unsigned count = failures(fixture, &ops, &f, &last);
     if (m->benign && count)
         fail_msg("%s: %s does not pass: %s", m->name, forced_op_name(last), f.rows[last].first);
     if (!m->benign && count == 0)
@@ -65,7 +84,8 @@ static void run_mutant(const sb_planted *m)
         fail_msg("%s is seen in %u ops, one of them %s: %s", m->name, count, forced_op_name(last),
                  f.rows[last].first);
     if (!m->benign)
-        printf("caught   %-22s %-16s %s\n", m->name, m->where, f.rows[last].first);
+        printf("caught   %s %-22s %-16s %s\n", fixture->name, m->name, m->where,
+               f.rows[last].first);
     for (int op = 0; m->benign && op < FORCED_OPS; op++)
         if (strcmp(forced_op_name((forced_op)op), m->where) == 0)
             printf("harmless %-22s %-16s identical %zu of %zu, worst %.3f of the bound\n", m->name,
@@ -74,20 +94,27 @@ static void run_mutant(const sb_planted *m)
 
 TEST(test_mistakes_are_caught)
 {
+    size_t counts[MODELS] = {0};
     for (size_t i = 0; sb_mistakes[i].name; i++)
-        if (!sb_mistakes[i].benign)
-            run_mutant(&sb_mistakes[i]);
+        for (size_t j = 0; j < MODELS && !sb_mistakes[i].benign; j++)
+            if (possible(&fixtures[j], &sb_mistakes[i])) {
+                run_mutant(&fixtures[j], &sb_mistakes[i]);
+                counts[j]++;
+            }
+    printf("caught in %s: %zu, in %s: %zu\n", presets[0], counts[0], presets[1], counts[1]);
+    assert_true(counts[0] >= 25 && counts[1] >= 11);
 }
 
 TEST(test_other_orders_pass)
 {
-    unsigned count = 0;
+    size_t counts[MODELS] = {0};
     for (size_t i = 0; sb_mistakes[i].name; i++)
-        if (sb_mistakes[i].benign) {
-            run_mutant(&sb_mistakes[i]);
-            count++;
-        }
-    assert_true(count >= 2);
+        for (size_t j = 0; j < MODELS && sb_mistakes[i].benign; j++)
+            if (possible(&fixtures[j], &sb_mistakes[i])) {
+                run_mutant(&fixtures[j], &sb_mistakes[i]);
+                counts[j]++;
+            }
+    assert_true(counts[0] >= 2 && counts[1] >= 2);
 }
 
 TEST(test_every_op_has_a_mutant)
@@ -101,4 +128,4 @@ TEST(test_every_op_has_a_mutant)
     }
 }
 
-TEST_GROUP(open_fixture, close_fixture)
+TEST_GROUP(open_fixtures, close_fixtures)

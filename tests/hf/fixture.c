@@ -211,17 +211,26 @@ static sb_status read_metadata(hf_fixture *fixture, const char *path, sb_error *
 
 static sb_status find_layers(hf_fixture *fixture, sb_error *err)
 {
-    unsigned layers = fixture->model->config.layers;
-    fixture->gdn = fixture->attention = fixture->mlp = layers;
+    const sb_config *c = &fixture->model->config;
+    unsigned layers = c->layers;
+    int dense = 0; /* 1: a mixture with dense layers */
+    fixture->gdn = fixture->attention = fixture->mlp = fixture->dense = layers;
     for (unsigned i = layers; i-- > 0;) {
+        int mixture = sb_config_layer_experts(c, i) > 0;
+        dense |= c->experts > 0 && !mixture;
         if (hf_find(fixture, "op.3.%u.linear_attn.conv", i))
             fixture->gdn = i;
         if (hf_find(fixture, "op.3.%u.self_attn.q_rope", i))
             fixture->attention = i;
-        if (hf_find(fixture, "op.3.%u.mlp.gate", i) || hf_find(fixture, "op.3.%u.mlp.act", i))
+        if (!hf_find(fixture, "op.3.%u.%s", i, mixture ? "mlp.gate" : "mlp.act"))
+            continue;
+        if (mixture || c->experts == 0)
             fixture->mlp = i;
+        else
+            fixture->dense = i;
     }
-    if (fixture->gdn == layers || fixture->attention == layers || fixture->mlp == layers)
+    if ((fixture->gdn < layers) != (c->lin_v_heads > 0) || fixture->attention == layers ||
+        fixture->mlp == layers || (fixture->dense < layers) != dense)
         return sb_fail(err, SB_ERR_INPUT, "%s has no ops of some kind of layer", fixture->name);
     return SB_OK;
 }

@@ -15,11 +15,15 @@
     X(T3, f32)                                                                                     \
     X(T4, f32)                                                                                     \
     X(T5, f32)                                                                                     \
+    X(T7, f32)                                                                                     \
+    X(T8, f32)                                                                                     \
     X(T1, bf16)                                                                                    \
     X(T2, bf16)                                                                                    \
     X(T3, bf16)                                                                                    \
     X(T4, bf16)                                                                                    \
-    X(T5, bf16)
+    X(T5, bf16)                                                                                    \
+    X(T7, bf16)                                                                                    \
+    X(T8, bf16)
 
 /* Memory that is freed all at once. */
 typedef struct hf_arena {
@@ -37,7 +41,9 @@ typedef struct hf_fixture {
     char sha256[65];
     sb_safetensors file;
     sb_model *model;
-    unsigned gdn, attention, mlp; /* the layers recorded op by op */
+    /* The layers recorded op by op. gdn is L if the model has no linear attention; dense is the
+     * dense layer of a mixture, L if it has none. */
+    unsigned gdn, attention, mlp, dense;
 } hf_fixture;
 
 /* Opens the recording and makes or reuses the model. Missing files are an error. */

@@ -21,8 +21,24 @@ const char *forced_op_name(forced_op op)
 
 int forced_applies(const forced *f, forced_op op)
 {
-    int mixture = op == FORCED_router || op == FORCED_moe_combine;
-    return f->fixture->model->config.experts > 0 || !mixture;
+    const sb_config *c = &f->fixture->model->config;
+    switch (op) {
+    case FORCED_router:
+    case FORCED_moe_combine:
+        return c->experts > 0;
+    case FORCED_split_gate:
+    case FORCED_attn_gate:
+        return c->attn_output_gate;
+    case FORCED_conv:
+    case FORCED_gates:
+    case FORCED_l2norm:
+    case FORCED_delta_rule:
+    case FORCED_delta_rule_chunk:
+    case FORCED_gated_rmsnorm:
+        return forced_linear_attention(f);
+    default:
+        return 1;
+    }
 }
 
 int forced_passed(const forced *f, forced_op op)
@@ -177,6 +193,7 @@ void forced_rmsnorm(forced *f, const char *tap, const sb_matrix *weight, const f
                                   .rows = rows,
                                   .n = n,
                                   .out = out.got,
+                                  .plain = f->fixture->model->config.plain_norms,
                                   .eps = f->fixture->model->config.eps_f32};
     FORCED_BOUND(f, rmsnorm, args, out, NULL);
     FORCED_RUN(f, rmsnorm, args);
@@ -212,14 +229,17 @@ void hf_forced_run(forced *f, const hf_fixture *fixture, const sb_op_table *ops)
     set_knobs(f);
     for (size_t i = 0; i < 2; i++) {
         const forced_call *call = &forced_calls[i];
-        forced_check_gdn(f, call);
+        if (forced_linear_attention(f)) {
+            forced_check_gdn(f, call);
+            forced_check_block(f, call, fixture->gdn);
+        }
         forced_check_attention(f, call);
         forced_check_mlp(f, call);
-        forced_check_block(f, call, fixture->gdn);
         if (fixture->attention != fixture->gdn)
             forced_check_block(f, call, fixture->attention);
     }
-    forced_check_heads(f);
+    if (forced_linear_attention(f))
+        forced_check_heads(f);
     forced_check_logits(f);
     hf_release(&f->arena);
 }

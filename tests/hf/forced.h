@@ -115,6 +115,12 @@ void forced_rmsnorm(forced *f, const char *tap, const sb_matrix *weight, const f
 void forced_add(forced *f, const char *tap, const float *a, const float *b, size_t count,
                 const float *want);
 
+/* True if the recorded model has linear attention layers. */
+static inline int forced_linear_attention(const forced *f)
+{
+    return f->fixture->model->config.lin_v_heads > 0;
+}
+
 static inline const sb_layer *forced_layer(const forced *f, unsigned layer)
 {
     return &f->fixture->model->weights->layers[layer];

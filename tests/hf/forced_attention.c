@@ -126,24 +126,29 @@ void forced_check_attention(forced *f, const forced_call *call)
     const char *const taps[] = {"input_layernorm",  "self_attn.q_proj", "self_attn.k_proj",
                                 "self_attn.v_proj", "self_attn.q_norm", "self_attn.k_norm",
                                 "self_attn.q_rope", "self_attn.k_rope", "self_attn.core_out",
-                                "self_attn.gated",  "self_attn.o_proj"};
-    float *v[11];
-    for (size_t i = 0; i < 11; i++) {
+                                "self_attn.o_proj", "self_attn.gated"};
+    float *v[11] = {NULL};
+    for (size_t i = 0; i < (c->attn_output_gate ? 11 : 10); i++) {
         v[i] = forced_values(f, FORCED_attention, n, layer, taps[i]);
         if (!v[i])
             return;
     }
     const float *y = v[0], *packed = v[1], *q_norm = v[4], *k_norm = v[5], *core = v[8];
-    halves right = split(f, packed, rows);
+    const float *query = packed, *out = core;
+    if (c->attn_output_gate) {
+        halves right = split(f, packed, rows);
+        check_split(f, call, packed, core, q_norm, v[10]);
+        check_gate(f, core, right.gate, count, v[10]);
+        query = right.query;
+        out = v[10];
+    }
     forced_linear(f, taps[1], &w[SB_ROLE_q_proj], y, rows, packed);
     forced_linear(f, taps[2], &w[SB_ROLE_k_proj], y, rows, v[2]);
     forced_linear(f, taps[3], &w[SB_ROLE_v_proj], y, rows, forced_rows(f, v[3], kv, call));
-    forced_rmsnorm(f, taps[4], &w[SB_ROLE_q_norm], right.query, rows * c->heads, q_norm);
+    forced_rmsnorm(f, taps[4], &w[SB_ROLE_q_norm], query, rows * c->heads, q_norm);
     forced_rmsnorm(f, taps[5], &w[SB_ROLE_k_norm], v[2], rows * c->kv_heads, k_norm);
-    check_split(f, call, packed, core, q_norm, v[9]);
     check_rope(f, taps[6], call, q_norm, c->heads, v[6]);
     check_rope(f, taps[7], call, k_norm, c->kv_heads, forced_rows(f, v[7], kv, call));
     check_core(f, call, v[6], v[7], v[3], core);
-    check_gate(f, core, right.gate, count, v[9]);
-    forced_linear(f, taps[10], &w[SB_ROLE_o_proj], v[9], rows, v[10]);
+    forced_linear(f, taps[9], &w[SB_ROLE_o_proj], out, rows, v[9]);
 }

@@ -36,7 +36,7 @@ void forced_check_block(forced *f, const forced_call *call, unsigned layer)
     const sb_layer *w = forced_layer(f, layer);
     size_t n = call->length, count = call->count * f->fixture->model->config.hidden_size;
     int full = f->fixture->model->config.layer_is_full[layer];
-    int dense = f->fixture->model->config.experts == 0;
+    int dense = sb_config_layer_experts(&f->fixture->model->config, layer) == 0;
     const char *mixer = full ? "self_attn.o_proj" : "linear_attn.out_proj";
     const float *x = forced_values(f, FORCED_add, n, layer, "input");
     const float *mixed = forced_values(f, FORCED_add, n, layer, mixer);

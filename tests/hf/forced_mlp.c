@@ -15,15 +15,15 @@ static void check_swiglu(forced *f, const char *tap, const float *gate, const fl
     forced_compare(f, FORCED_swiglu, tap, &out, want, width);
 }
 
-static void check_dense(forced *f, const forced_call *call)
+static void check_dense(forced *f, const forced_call *call, unsigned layer)
 {
     static const char *const taps[] = {"post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj",
                                        "mlp.act", "mlp.down_proj"};
-    const sb_matrix *w = forced_layer(f, f->fixture->mlp)->w;
+    const sb_matrix *w = forced_layer(f, layer)->w;
     size_t width = f->fixture->model->config.intermediate, rows = call->count;
     float *v[5];
     for (size_t i = 0; i < 5; i++) {
-        v[i] = forced_values(f, FORCED_swiglu, call->length, f->fixture->mlp, taps[i]);
+        v[i] = forced_values(f, FORCED_swiglu, call->length, layer, taps[i]);
         if (!v[i])
             return;
     }
@@ -165,18 +165,42 @@ static void check_experts(forced *f, const float *x, const uint32_t *ids, const 
     check_combine(f, "mlp.experts", &args, &all, &nothing, want);
 }
 
+/* The shared expert, and the sum of the recorded outputs of both. */
+static void check_shared(forced *f, const forced_call *call, const float *y, const float *routed)
+{
+    static const char *const taps[] = {"mlp.shared_expert", "mlp.shared_expert_gate", "mlp.out"};
+    const sb_config *c = &f->fixture->model->config;
+    const sb_matrix *w = forced_layer(f, f->fixture->mlp)->w;
+    size_t rows = call->count, H = c->hidden_size;
+    const float one = 1.0f;
+    float *v[3];
+    for (size_t i = 0; i < 3; i++) {
+        v[i] = forced_values(f, FORCED_moe_combine, call->length, f->fixture->mlp, taps[i]);
+        if (!v[i])
+            return;
+    }
+    forced_linear(f, taps[1], &w[SB_ROLE_shared_expert_gate], y, rows, v[1]);
+    forced_out shared =
+        feed_forward(f, SB_MLP_shared, &w[SB_ROLE_shared_gate_proj], &w[SB_ROLE_shared_up_proj],
+                     &w[SB_ROLE_shared_down_proj], y, rows, f->ops->swiglu);
+    forced_compare(f, FORCED_swiglu, taps[0], &shared, v[0], H);
+    for (size_t t = 0; t < rows; t++) {
+        forced_out sum = known(f, routed + t * H, H), fixed = known(f, v[0] + t * H, H);
+        const sb_moe_combine_args args = {
+            .weights = &one, .shared_logit = v[1][t], .kept = 1, .n = H};
+        check_combine(f, taps[2], &args, &sum, &fixed, v[2] + t * H);
+    }
+}
+
 static void check_mixture(forced *f, const forced_call *call)
 {
-    static const char *const taps[] = {
-        "post_attention_layernorm", "mlp.gate",    "mlp.router_weights",
-        "mlp.router_ids",           "mlp.experts", "mlp.shared_expert",
-        "mlp.shared_expert_gate",   "mlp.out"};
+    static const char *const taps[] = {"post_attention_layernorm", "mlp.gate", "mlp.router_weights",
+                                       "mlp.router_ids", "mlp.experts"};
     const sb_config *c = &f->fixture->model->config;
     const sb_matrix *w = forced_layer(f, f->fixture->mlp)->w;
     size_t rows = call->count, k = c->experts_per_token, H = c->hidden_size;
-    const float one = 1.0f;
-    float *v[8];
-    for (size_t i = 0; i < 8; i++) {
+    float *v[5];
+    for (size_t i = 0; i < 5; i++) {
         v[i] = forced_values(f, FORCED_moe_combine, call->length, f->fixture->mlp, taps[i]);
         if (!v[i])
             return;
@@ -186,24 +210,19 @@ static void check_mixture(forced *f, const forced_call *call)
         ids[i] = (uint32_t)v[3][i] % c->experts;
     forced_linear(f, taps[1], &w[SB_ROLE_router], v[0], rows, v[1]);
     check_router(f, call, v[1], ids, v[2]);
-    forced_linear(f, taps[6], &w[SB_ROLE_shared_expert_gate], v[0], rows, v[6]);
-    forced_out shared =
-        feed_forward(f, SB_MLP_shared, &w[SB_ROLE_shared_gate_proj], &w[SB_ROLE_shared_up_proj],
-                     &w[SB_ROLE_shared_down_proj], v[0], rows, f->ops->swiglu);
-    forced_compare(f, FORCED_swiglu, taps[5], &shared, v[5], H);
-    for (size_t t = 0; t < rows; t++) {
-        forced_out routed = known(f, v[4] + t * H, H), fixed = known(f, v[5] + t * H, H);
-        const sb_moe_combine_args args = {
-            .weights = &one, .shared_logit = v[6][t], .kept = 1, .n = H};
+    for (size_t t = 0; t < rows; t++)
         check_experts(f, v[0] + t * H, ids + t * k, v[2] + t * k, v[4] + t * H);
-        check_combine(f, taps[7], &args, &routed, &fixed, v[7] + t * H);
-    }
+    if (c->shared_intermediate)
+        check_shared(f, call, v[0], v[4]);
 }
 
 void forced_check_mlp(forced *f, const forced_call *call)
 {
-    if (f->fixture->model->config.experts)
-        check_mixture(f, call);
+    const hf_fixture *fixture = f->fixture;
+    if (fixture->model->config.experts == 0)
+        check_dense(f, call, fixture->mlp);
     else
-        check_dense(f, call);
+        check_mixture(f, call);
+    if (fixture->dense < fixture->model->config.layers)
+        check_dense(f, call, fixture->dense);
 }

@@ -25,7 +25,8 @@ RECORD_HELP = """load CHECKPOINT strictly and write to OUTPUT:
   op.N.LAYER.TAP              inputs and outputs of every op of the chosen layers, N = 3 and 65
                               (65: rows 0, 62, 63, 64; inputs of ops that look back keep all rows)
   op.N.LAYER.linear_attn.head.*
-                              the delta rule of one value head, all rows, with its state [dk, dv]
+                              the delta rule of one value head, all rows, with its state [dk, dv]; none in
+                              a model without linear attention
   warm4.*, step1.*            four tokens, then one, on the state after a prompt of 3; the same head
 Tensors keep the type they have in transformers."""
 
@@ -65,7 +66,7 @@ def parse_arguments() -> argparse.Namespace:
         "--ids-used", type=int, metavar="N", help="ids below N are used (default: the vocabulary)"
     )
     record.add_argument(
-        "--gdn-layer", type=int, metavar="I", help="default: the first linear attention layer"
+        "--gdn-layer", type=int, metavar="I", help="default: the first linear attention layer, if any"
     )
     record.add_argument(
         "--attn-layer", type=int, metavar="J", help="default: the first full attention layer"

@@ -128,9 +128,10 @@ class Recorder:
             (f"warm{WARM_TOKENS}", WARM_PROMPT, middle),
             ("step1", middle, middle + 1),
         ):
-            result = self.run(first, end, cache, {layers.gdn})
+            result = self.run(first, end, cache, layers.all())
             self.add_call(prefix, result)
-            self.add_head(f"{prefix}.{layers.gdn}", result.values[layers.gdn], layers.head)
+            if layers.gdn is not None:
+                self.add_head(f"{prefix}.{layers.gdn}", result.values[layers.gdn], layers.head)
 
     def add_head(self, prefix: str, values: Values, head: int) -> None:
         """The delta rule of one value head: all inputs and outputs."""
@@ -156,22 +157,26 @@ class Recorder:
 
 @dataclass(frozen=True)
 class OpLayers:
-    """The layers that are recorded op by op, and the value head of the GDN layer."""
+    """The layers that are recorded op by op, and the value head of the GDN layer. None: the model has none.
 
-    gdn: int
+    dense: the first layer with a dense MLP in a mixture of experts.
+    """
+
+    gdn: int | None
     attention: int
     mlp: int
+    dense: int | None
     head: int
 
     def all(self) -> set[int]:
         """Each layer once."""
-        return {self.gdn, self.attention, self.mlp}
+        return {self.gdn, self.attention, self.mlp, self.dense} - {None}
 
     @staticmethod
     def choose(model: torch.nn.Module, args: Namespace) -> "OpLayers":
         """The requested layers, or the first of each kind; each must have the right kind."""
         text = model.config
-        kinds = text.layer_types
+        kinds = getattr(text, "layer_types", None) or ["full_attention"] * text.num_hidden_layers
 
         def pick(option: str, wanted: int | None, kind: str) -> int:
             layer = kinds.index(kind) if wanted is None else wanted
@@ -179,18 +184,22 @@ class OpLayers:
                 raise FixtureError(f"{option} {layer}: not a {kind} layer (the model has {kinds})")
             return layer
 
-        gdn = pick("--gdn-layer", args.gdn_layer, "linear_attention")
         attention = pick("--attn-layer", args.attn_layer, "full_attention")
         mlp = attention if args.moe_layer is None else args.moe_layer
         if not 0 <= mlp < len(kinds):
             raise FixtureError(f"--moe-layer {mlp}: the model has {len(kinds)} layers")
+        mixtures = [hasattr(layer.mlp, "experts") for layer in model.model.layers]
+        dense = mixtures.index(False) if any(mixtures) and not all(mixtures) else None
+        if "linear_attention" not in kinds:
+            return OpLayers(None, attention, mlp, dense, 0)
+        gdn = pick("--gdn-layer", args.gdn_layer, "linear_attention")
         # Head 1 distinguishes h // r from h mod nK if heads share keys.
         head = min(1, text.linear_num_value_heads - 1) if args.head is None else args.head
         if not 0 <= head < text.linear_num_value_heads:
             raise FixtureError(
                 f"--head {head}: the model has {text.linear_num_value_heads} value heads"
             )
-        return OpLayers(gdn, attention, mlp, head)
+        return OpLayers(gdn, attention, mlp, dense, head)
 
 
 def selected(values: Values, layer: int, layers: OpLayers, gdn: torch.nn.Module | None) -> Values:
@@ -204,7 +213,7 @@ def selected(values: Values, layer: int, layers: OpLayers, gdn: torch.nn.Module 
     left_out = ["delta."]
     if layer not in (layers.gdn, layers.attention):
         left_out += ["linear_attn.", "self_attn."]
-    if layer != layers.mlp:
+    if layer not in (layers.mlp, layers.dense):
         left_out.append("mlp.")
     mlp_outputs = ("mlp.out", "mlp.down_proj")  # part of the block: they enter the second residual
     return {

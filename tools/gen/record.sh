@@ -16,13 +16,15 @@ work=$build/record
 fixtures=tools/gen/hf_fixtures.py
 export OMP_NUM_THREADS=1
 
-# preset, class, ids in use; records the first linear and the first full attention layer
+# preset, class, ids in use; records the first linear (if there is one) and the first full attention layer
 list="
 T1 Qwen3_5MoeForCausalLM 377
 T2 Qwen3_5MoeForCausalLM 1024
 T3 Qwen3_5MoeForCausalLM 377
 T4 Qwen3_5ForCausalLM 377
 T5 Qwen3NextForCausalLM 377
+T7 Qwen3MoeForCausalLM 377
+T8 Qwen3ForCausalLM 377
 "
 
 mkdir -p "$out" "$work"
