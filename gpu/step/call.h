@@ -88,6 +88,7 @@ struct sb_step_matrix {
     const char *name;
     const sb_matrix *weight;
     float *out;
+    sb_linear_kind kind = SB_LINEAR_layer;
 };
 
 /* One running call. Its status is the first failure; all ops after a failure do nothing. */

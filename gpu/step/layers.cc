@@ -35,11 +35,11 @@ void sb_step_call::matrices(const sb_step_matrix *all, size_t count)
     const sb_step_input in = normed();
     if (!fused) {
         for (size_t i = 0; i < count; i++)
-            linear_of(all[i].name, SB_LINEAR_layer, *all[i].weight, in, rows, all[i].out);
+            linear_of(all[i].name, all[i].kind, *all[i].weight, in, rows, all[i].out);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        args[i] = {all[i].weight, SB_LINEAR_layer, in.values, rows, all[i].out};
+        args[i] = {all[i].weight, all[i].kind, in.values, rows, all[i].out};
     SB_STEP(*this, all[0].name, sb_gpu_linears(gpu, knobs, args, count, in.staged));
 }
 

@@ -26,14 +26,19 @@ static void feed_forward(sb_step_call &c, const sb_matrix &gate, const sb_matrix
     c.matrix(names.down, down, {gate_out, staged ? staged->layers : nullptr}, out);
 }
 
+/* The logits of the router and of the shared expert's gate, which are one launch where Y-65 allows
+ * it, and the choice of experts. */
 static void route(sb_step_call &c, const sb_matrix *w)
 {
     const sb_config *m = c.config;
     const sb_scratch *s = c.s;
     const sb_router_args router = {s->router_logits,  c.rows, m->experts, m->experts_per_token,
                                    m->norm_topk_prob, s->ids, s->weights};
-    c.linear_of("mlp.gate", SB_LINEAR_router, w[SB_ROLE_router], c.normed(), c.rows,
-                s->router_logits);
+    const sb_step_matrix all[] = {
+        {"mlp.gate", &w[SB_ROLE_router], s->router_logits, SB_LINEAR_router},
+        {"mlp.shared_expert_gate", &w[SB_ROLE_shared_expert_gate], s->shared_logit,
+         SB_LINEAR_shared_gate}};
+    c.matrices(all, 2);
     if (c.fused)
         SB_STEP(c, "mlp.router_ids", sb_gpu_choose(c.gpu, &router, &c.step->fused.choice));
     else
@@ -48,8 +53,6 @@ static void shared_expert(sb_step_call &c, const sb_matrix *w)
     feed_forward(c, w[SB_ROLE_shared_gate_proj], w[SB_ROLE_shared_up_proj],
                  w[SB_ROLE_shared_down_proj], names, SB_MLP_shared, s->shared_gate, s->shared_up,
                  s->shared_out);
-    c.linear_of("mlp.shared_expert_gate", SB_LINEAR_shared_gate, w[SB_ROLE_shared_expert_gate],
-                c.normed(), c.rows, s->shared_logit);
 }
 
 /* The arguments of one projection, for every kept expert of every row. `each` consecutive slots

@@ -97,15 +97,16 @@ static sb_status further_bytes(const sb_moves_recipe *recipe, const sb_make_tens
 }
 
 /* Y-65: layers with the same input and kind of codes share a launch; returns 1 for the first of
- * them. */
+ * them. A step asks for the router and the gate of the shared expert together. */
 static uint32_t leads(const sb_moves_matrix *of, uint32_t layer, sb_moves_model *m)
 {
     const uint64_t format = UINT64_C(1) << of->scheme;
+    const sb_moves_op list = of->op == SB_MOVES_shared_gate ? SB_MOVES_router : of->op;
     if (layer != m->layer)
         memset(m->begun, 0, sizeof m->begun);
-    const int begun = (m->begun[of->op] & format) != 0;
+    const int begun = (m->begun[list] & format) != 0;
     m->layer = layer;
-    m->begun[of->op] |= format;
+    m->begun[list] |= format;
     return !begun;
 }
 
