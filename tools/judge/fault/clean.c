@@ -34,12 +34,26 @@ static const char *const axis_names[AXES] = {"engine", "profile", "model",   "to
 static const struct {
     const char *name;
     uint32_t weight;
-} models[] = {
-    {"T4 bf16 predictable", 4},   {"T4 bf16 mistakes", 4},    {"T4 nvfp4-ct plain", 4},
-    {"T4 mxfp4 plain", 2},        {"T4 fp8-block plain", 2},  {"T4 int4-awq plain", 2},
-    {"T1:4 bf16 predictable", 1}, {"T1:4 bf16 mistakes", 1},  {"T3 bf16 mistakes", 1},
-    {"T5:4 bf16 mistakes", 1},    {"T3 nvfp4-ct plain", 1},   {"T2 int4-autoround plain", 1},
-    {"T6 bf16 mistakes", 1},      {"T6 fp8-channel plain", 1}};
+} models[] = {{"T4 bf16 predictable", 4},
+              {"T4 bf16 mistakes", 4},
+              {"T4 nvfp4-ct plain", 4},
+              {"T4 mxfp4 plain", 2},
+              {"T4 fp8-block plain", 2},
+              {"T4 int4-awq plain", 2},
+              {"T1:4 bf16 predictable", 1},
+              {"T1:4 bf16 mistakes", 1},
+              {"T3 bf16 mistakes", 1},
+              {"T5:4 bf16 mistakes", 1},
+              {"T3 nvfp4-ct plain", 1},
+              {"T2 int4-autoround plain", 1},
+              {"T6 bf16 mistakes", 1},
+              {"T6 fp8-channel plain", 1},
+              {"T7 bf16 mistakes", 2},
+              {"T7 bf16 predictable", 1},
+              {"T7 nvfp4-modelopt-all plain", 1},
+              {"T8 bf16 mistakes", 2},
+              {"T8 bf16 predictable", 1},
+              {"T8 fp8-block plain", 1}};
 static const struct {
     const char *name;
     size_t calls;
@@ -232,13 +246,15 @@ static sb_status clean_trial(sb_campaign *c, uint64_t i, clean_run *run, sb_erro
         run->at[AXIS_rollback] += FIRST_REPLAY; /* there are no row states for snapshots */
     t->rollback = rollbacks[at[AXIS_rollback]].declared;
     t->script.replay = rollbacks[at[AXIS_rollback]].replay;
+    if (!status)
+        status = sb_campaign_model(c, models[at[AXIS_model]].name, &t->reference, err);
+    if (!status && !t->reference->config.mtp_layers)
+        run->at[AXIS_drafter] = SB_DRAFTING_external; /* there is no head */
     t->script.drafting = (sb_drafting)at[AXIS_drafter];
     if (t->script.drafting == SB_DRAFTING_external)
         run->at[AXIS_entry] = 0; /* the head has made no entry for a draft */
     if (at[AXIS_entry] == 1)
         t->slip = sb_planted_find(sb_slips, "entry_of_draft");
-    if (!status)
-        status = sb_campaign_model(c, models[at[AXIS_model]].name, &t->reference, err);
     if (!status)
         clean_record(run);
     return status;

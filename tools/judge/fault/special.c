@@ -49,6 +49,80 @@ static sb_status rotate_all(sb_plant *plant, const sb_op_call *call)
     return sb_plant_run_with(call, &args);
 }
 
+static sb_status rotate_quarter(sb_plant *plant, const sb_op_call *call)
+{
+    sb_rope_args args = *(const sb_rope_args *)call->args;
+    (void)plant;
+    args.rd = args.hd / 4;
+    return sb_plant_run_with(call, &args);
+}
+
+static sb_status theta_default(sb_plant *plant, const sb_op_call *call)
+{
+    sb_rope_args args = *(const sb_rope_args *)call->args;
+    (void)plant;
+    args.theta = 10000;
+    return sb_plant_run_with(call, &args);
+}
+
+static sb_status norm_missing(sb_plant *plant, const sb_op_call *call)
+{
+    const sb_rmsnorm_args *a = call->args;
+    (void)plant;
+    memcpy(a->out, a->in, a->rows * a->n * sizeof *a->out);
+    return SB_OK;
+}
+
+static int is_qk_norm(const sb_op_call *call)
+{
+    return strstr(call->name, "self_attn.q_norm") || strstr(call->name, "self_attn.k_norm");
+}
+
+static sb_status qk_norm_missing(sb_plant *plant, const sb_op_call *call)
+{
+    return is_qk_norm(call) ? norm_missing(plant, call) : sb_op_run(call);
+}
+
+static float inverse_root(const float *x, size_t n, float eps)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sb_rsqrt(sum / (float)n + eps);
+}
+
+/* The norm of each head, times the factor of all heads over its own factor. */
+static sb_status qk_norm_whole_row(sb_plant *plant, const sb_op_call *call)
+{
+    const sb_rmsnorm_args *a = call->args;
+    sb_status status = sb_op_run(call);
+    size_t heads = a->rows / (call->single ? 1 : call->rows);
+    (void)plant;
+    for (size_t r = 0; r < a->rows && is_qk_norm(call); r++) {
+        const float *row = a->in + r / heads * heads * a->n;
+        float by =
+            inverse_root(row, heads * a->n, a->eps) / inverse_root(a->in + r * a->n, a->n, a->eps);
+        for (size_t i = 0; i < a->n; i++)
+            a->out[r * a->n + i] *= by;
+    }
+    return status;
+}
+
+/* T7: H / nQ = 32, and hd = 128. */
+static sb_status scale_of_hidden(sb_plant *plant, const sb_op_call *call)
+{
+    sb_attention_args args = *(const sb_attention_args *)call->args;
+    size_t count = args.rows * args.heads * args.hd;
+    float *q = sb_mistake_copy(args.q, count);
+    (void)plant;
+    for (size_t i = 0; q && i < count; i++)
+        q[i] *= 2.0f;
+    args.q = q;
+    sb_status status = q ? sb_plant_run_with(call, &args) : SB_ERR_MEMORY;
+    free(q);
+    return status;
+}
+
 /* The delta rule with other decays. */
 static sb_status with_decays(const sb_op_call *call,
                              int (*changed)(size_t row, size_t rows, float g), float by)
@@ -169,14 +243,6 @@ static sb_status drafts_from_zero(sb_plant *plant, const sb_op_call *call)
     for (size_t axis = 0; axis < 3; axis++)
         args.position[axis] = &zero;
     return sb_plant_run_with(call, &args);
-}
-
-static sb_status norm_missing(sb_plant *plant, const sb_op_call *call)
-{
-    const sb_rmsnorm_args *a = call->args;
-    (void)plant;
-    memcpy(a->out, a->in, a->rows * a->n * sizeof *a->out);
-    return SB_OK;
 }
 
 static sb_status router_bias(sb_plant *plant, const sb_op_call *call)
