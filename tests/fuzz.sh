@@ -49,6 +49,7 @@ for target in "${targets[@]}"; do
         fuzz_logprobs_json) files=(-e .json golden/dumps) count=$((mutations / 4)) ;;
         fuzz_observed) files=(golden/check/seed-observed{.metrics,-sglang.json,-llama.json}) ;;
         fuzz_waivers) files=(golden/check/seed.waivers) ;;
+        fuzz_drafts) files=(-e .drafts golden/drafts) ;;
         # each input is a whole check, which takes milliseconds; for this target and the next ones, any bytes are the
         # key of the changes
         fuzz_folder) files=(golden/bad/EXPECTED) count=$((mutations / 40)) ;;

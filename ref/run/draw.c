@@ -1,6 +1,7 @@
 #include "ref/run/draw.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/mem.h"
 #include "ref/run/session.h"
@@ -98,8 +99,9 @@ sb_status sb_draw_greedy(sb_drawer *d, sb_row_logits logits, uint32_t *token, sb
     return SB_OK;
 }
 
-static sb_status judge_draft(sb_drawer *d, sb_row_logits logits, const float *head, uint32_t draft,
-                             uint64_t position, int *accepted, uint32_t *token, sb_error *err)
+static sb_status judge_draft(sb_drawer *d, sb_row_logits logits, sb_draft_source source,
+                             uint32_t draft, uint64_t position, int *accepted, uint32_t *token,
+                             sb_error *err)
 {
     uint32_t yes = 0, unused;
     const sb_judge_args args = {.settings = *sb_sampler_settings(d->sampler),
@@ -112,26 +114,29 @@ static sb_status judge_draft(sb_drawer *d, sb_row_logits logits, const float *he
                                 .accepted = &yes,
                                 .tokens = token};
     sb_status status = draw(d, logits, 1, position, SB_DRAW_token, d->p, &unused, err);
-    if (!status)
-        status =
-            draw(d, (sb_row_logits){head, NULL}, 1, position, SB_DRAW_draft, d->q, &unused, err);
+    if (!status && source.q)
+        memcpy(d->q, source.q, d->vocab * sizeof *d->q);
+    else if (!status)
+        status = draw(d, (sb_row_logits){source.logits, NULL}, 1, position, SB_DRAW_draft, d->q,
+                      &unused, err);
     if (!status)
         status = by_backend(d, d->backend->judge(&args), err);
     *accepted = yes != 0;
     return status;
 }
 
-sb_status sb_draw_judge(sb_drawer *d, sb_row_logits logits, const float *head, uint32_t draft,
+sb_status sb_draw_judge(sb_drawer *d, sb_row_logits logits, sb_draft_source source, uint32_t draft,
                         uint64_t position, int *accepted, uint32_t *token, sb_error *err)
 {
+    const float *q = source.q ? source.q : d->q;
     if (d->backend->draw && d->backend->judge)
-        return judge_draft(d, logits, head, draft, position, accepted, token, err);
+        return judge_draft(d, logits, source, draft, position, accepted, token, err);
     sb_status status = sb_sample_probabilities(d->sampler, logits.host, d->p, err);
-    if (!status)
-        status = sb_sample_probabilities(d->sampler, head, d->q, err);
+    if (!status && !source.q)
+        status = sb_sample_probabilities(d->sampler, source.logits, d->q, err);
     if (status)
         return status;
-    *accepted = sb_sample_accepts(d->sampler, d->p, d->q, draft, position);
-    *token = *accepted ? draft : sb_sample_residual(d->sampler, d->p, d->q, position);
+    *accepted = sb_sample_accepts(d->sampler, d->p, q, draft, position);
+    *token = *accepted ? draft : sb_sample_residual(d->sampler, d->p, q, position);
     return SB_OK;
 }

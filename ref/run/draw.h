@@ -27,9 +27,16 @@ sb_status sb_draw_tokens(sb_drawer *drawer, sb_row_logits logits, size_t rows, u
 /* Sets *token to the token of R-20, whatever the settings are. */
 sb_status sb_draw_greedy(sb_drawer *drawer, sb_row_logits logits, uint32_t *token, sb_error *err);
 
-/* P-12 and P-13 for a draft (below V) that was drawn from the logits `head` (V), while the target
- * has `logits` (V). Sets *accepted, and *token to the draft or to the token that replaces it. */
-sb_status sb_draw_judge(sb_drawer *drawer, sb_row_logits logits, const float *head, uint32_t draft,
-                        uint64_t position, int *accepted, uint32_t *token, sb_error *err);
+/* What a draft was drawn from: logits (V) under the settings of the drawer, or probabilities (V).
+ * One of them is NULL. */
+typedef struct sb_draft_source {
+    const float *logits, *q;
+} sb_draft_source;
+
+/* P-12 and P-13 for a draft (below V) from `source`, while the target has `logits` (V). Sets
+ * *accepted, and *token to the draft or to the token that replaces it. */
+sb_status sb_draw_judge(sb_drawer *drawer, sb_row_logits logits, sb_draft_source source,
+                        uint32_t draft, uint64_t position, int *accepted, uint32_t *token,
+                        sb_error *err);
 
 #endif

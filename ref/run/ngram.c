@@ -88,9 +88,10 @@ sb_status sb_ngram_parse(const char *text, const char *option, sb_ngram *out, sb
             at = read_length(at + 1, &out->most);
         sound = sound && at && !*at && out->least <= out->most;
     }
-    return sound ? SB_OK
-                 : sb_fail(err, SB_ERR_USAGE,
-                           "%s is '%s'; expected mtp, the folder of a drafter, ngram, ngram:N, "
-                           "ngram:MIN-MAX or ngram-simple:N, with lengths from 1 to %d",
-                           option, SB_SHOW(text), SB_NGRAM_MOST);
+    return sound
+               ? SB_OK
+               : sb_fail(err, SB_ERR_USAGE,
+                         "%s is '%s'; expected mtp, the folder of a drafter, ngram, ngram:N, "
+                         "ngram:MIN-MAX or ngram-simple:N, with lengths from 1 to %d; or external",
+                         option, SB_SHOW(text), SB_NGRAM_MOST);
 }

@@ -1,6 +1,7 @@
 #include "ref/run/round.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/base/mem.h"
 #include "ref/run/draw.h"
@@ -11,9 +12,9 @@ struct sb_rounds {
     sb_sampling sampling;
     sb_drawer *drawer;
     size_t V;
-    float *logits;             /* (SB_MAX_DRAFTS + 1, V) logits of the target's rows */
-    float *drafts;             /* (SB_MAX_DRAFTS, V) logits of the head */
-    int given;                 /* 1: the head did not make the drafts of the last round */
+    float *logits; /* (SB_MAX_DRAFTS + 1, V) logits of the target's rows */
+    float *drafts; /* (SB_MAX_DRAFTS, V) logits of the head; or probabilities of given drafts */
+    int given;     /* 1: the head did not make the drafts of the last round */
     sb_eagle3_drafts *drafter; /* NULL: there is none */
 };
 
@@ -92,7 +93,7 @@ static sb_status check_ask(const sb_rounds *r, const sb_round_ask *ask, sb_error
     if (ask->forced > (int)ask->drafts)
         return sb_fail(err, SB_ERR_USAGE, "a round cannot accept %d of %zu drafts", ask->forced,
                        ask->drafts);
-    if (ask->given && is_residual(r))
+    if (ask->given && ask->drafts && !ask->odds && is_residual(r))
         return sb_fail(err, SB_ERR_USAGE,
                        "given drafts have no distribution, which residual acceptance needs");
     return SB_OK;
@@ -142,6 +143,14 @@ static sb_status propose_by_drafter(sb_rounds *r, const sb_round_ask *ask, sb_ro
     return status ? sb_fail_in(err, status, "drafter") : SB_OK;
 }
 
+/* The distribution of a given draft as an array (V). */
+static void spread_odds(const sb_rounds *r, const sb_draft_odds *odds, float *q)
+{
+    memset(q, 0, r->V * sizeof *q);
+    for (size_t i = 0; i < odds->count; i++)
+        q[odds->ids[i]] = odds->p[i];
+}
+
 /* S-8. A draft is the token of the head's largest logit; under residual it is drawn from the head's
  * distribution. */
 static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
@@ -153,6 +162,8 @@ static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round,
         float *logits = r->drafts + j * r->V;
         if (ask->given) {
             round->drafts[j] = ask->given[j];
+            if (is_residual(r))
+                spread_odds(r, &ask->odds[j], logits);
             continue;
         }
         status = sb_session_draft(r->session, token, logits, err);
@@ -189,8 +200,11 @@ static sb_status judge_drafts(sb_rounds *r, const sb_round_ask *ask, sb_round *r
     for (size_t i = 0; i < rows && !status; i++)
         status = sb_session_logits(r->session, i, r->logits + i * V, err);
     for (int open = is_residual(r); open && row < round->drafted && !status; row++) {
-        status = sb_draw_judge(r->drawer, logits_from(r, row), r->drafts + row * V,
-                               round->drafts[row], position + row, &open, &round->chosen[row], err);
+        const float *from = r->drafts + row * V;
+        const sb_draft_source source =
+            ask->given ? (sb_draft_source){.q = from} : (sb_draft_source){.logits = from};
+        status = sb_draw_judge(r->drawer, logits_from(r, row), source, round->drafts[row],
+                               position + row, &open, &round->chosen[row], err);
         accepted += (size_t)(open && !status);
     }
     if (!status) /* draws for the remaining rows; under match, for all rows */

@@ -23,11 +23,21 @@ typedef struct sb_round_options {
     const sb_eagle3 *drafter; /* NULL: the MTP head drafts; it must outlive the rounds */
 } sb_round_options;
 
+/* The distribution that a draft was drawn from: token ids[i] has the probability p[i], every other
+ * token 0. */
+typedef struct sb_draft_odds {
+    const uint32_t *ids; /* (count) each below V, none twice */
+    const float *p;      /* (count) from 0 to 1 */
+    size_t count;
+} sb_draft_odds;
+
 /* The request for one round. */
 typedef struct sb_round_ask {
     uint32_t token;        /* the last emitted token, which is not fed yet */
     size_t drafts;         /* k, 0 .. SB_MAX_DRAFTS; 0 needs no head */
     const uint32_t *given; /* (drafts) drafts of the caller; NULL: the head proposes drafts */
+    const sb_draft_odds
+        *odds;    /* (drafts) of given drafts, which residual acceptance needs; or NULL */
     int forced;   /* -1, or the number of drafts that are accepted regardless of the rows */
     size_t limit; /* the largest number of tokens to emit; 0: no limit */
 } sb_round_ask;

@@ -11,6 +11,7 @@ options() {
     ! grep -q 'SB_OPT_REMOTE(' "$@" || printf -- '--remote\n--remote-cache\n'
     ! grep -q 'SB_DUMPED_OPTS(' "$@" || printf -- '--as\n--map\n'
     ! grep -q 'SB_PROMPT_OPTS(' "$@" || printf -- '--tokens\n--tokens-file\n--prompt\n--text\n'
+    ! grep -q 'SB_DRAFTER_OPTS(' "$@" || printf -- '--drafter\n--draft-file\n'
 }
 
 run 2

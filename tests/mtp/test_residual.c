@@ -321,6 +321,53 @@ TEST(test_rounds_are_these)
         assert_true(emitted[n] > 3);
 }
 
+/* Drafts that come with their distributions are judged as those of the head: the same rounds, and
+ * the same random words. The distribution of a draft is that of the head (E-20). */
+TEST(test_given_distributions)
+{
+    size_t accepted[3] = {0};
+    for (uint64_t i = 0; i < COMPARED; i++) {
+        sb_sampling mine = settings;
+        sb_round_options options = {.sampling = &mine, .acceptance = SB_ACCEPT_residual};
+        sb_rounds *rounds = NULL;
+        sb_sampler *s = NULL;
+        uint32_t ids[2][V];
+        float given[2][V];
+        sb_draft_odds odds[2];
+        mine.sequence = i;
+        assert_int_equal(sb_rounds_new(session, &options, &rounds, NULL), SB_OK);
+        assert_int_equal(sb_sampler_new(&mine, V, &s, NULL), SB_OK);
+        play_set(session, root);
+        const sb_round head =
+            play_round(rounds, &(sb_round_ask){.token = first, .drafts = 2, .forced = -1});
+        for (size_t j = 0; j < 2; j++) {
+            float all[V];
+            size_t n = 0;
+            probabilities(s, sb_rounds_draft_logits(rounds, j), all);
+            for (uint32_t t = 0; t < V; t++)
+                if (all[t] > 0) {
+                    ids[j][n] = t;
+                    given[j][n++] = all[t];
+                }
+            odds[j] = (sb_draft_odds){ids[j], given[j], n};
+        }
+        play_set(session, root);
+        const sb_round round = play_round(
+            rounds,
+            &(sb_round_ask){
+                .token = first, .drafts = 2, .given = head.drafts, .odds = odds, .forced = -1});
+        assert_int_equal(round.accepted, head.accepted);
+        assert_int_equal(round.emitted, head.emitted);
+        assert_memory_equal(round.tokens, head.tokens, head.emitted * sizeof *head.tokens);
+        assert_null(sb_rounds_draft_logits(rounds, 0));
+        accepted[head.accepted]++;
+        sb_sampler_free(s);
+        sb_rounds_free(rounds);
+    }
+    for (size_t n = 0; n < 3; n++)
+        assert_true(accepted[n] > 3);
+}
+
 TEST(test_as_plain_sampling)
 {
     double mean, one, both;

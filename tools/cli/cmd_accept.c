@@ -6,26 +6,27 @@
 #include <string.h>
 
 #include "ref/base/text.h"
-#include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "tools/judge/accept/verdict.h"
 #include "tools/report/result/accept.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/drafter.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
 #include "tools/report/part/document.h"
 
+#define NOT_GIVEN UINT64_MAX
+
 typedef struct wishes {
     sb_prompts from;
-    const char *folder, *observed_file, *profile, *html, *given, *drafter;
+    const char *folder, *observed_file, *profile, *html, *given;
     const char *const *arguments; /* the command line */
     size_t argument_count;
     sb_repeated settings, overlays;
     uint64_t depth, threads;
     int as_json, verbose;
     sb_knobs knobs;
-    sb_ngram ngram; /* of --drafter, unless it is a folder; else the head drafts */
-    int folder_drafts;
+    sb_drafter drafter;
 } wishes;
 
 typedef struct run {
@@ -36,6 +37,8 @@ typedef struct run {
     sb_observed observed;
     sb_accept accept;
     sb_accept_comparison comparison;
+    uint32_t drafts[SB_MAX_DRAFTS];
+    size_t round, begins; /* number of the next round of this text, and of its first token */
 } run;
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -62,13 +65,52 @@ static sb_status check_given(const run *r, sb_error *err)
     return SB_OK;
 }
 
+/* E-18: a file of rounds has drafts only where the rounds of the answer begin, each of them after
+ * what the round before it emitted. Returns 0 at other positions. */
+static int begins_round(run *r, size_t at, const sb_accept *so_far, size_t first)
+{
+    if (at == first) {
+        r->round = 0;
+        r->begins = first;
+    } else if (at == r->begins + 1) {
+        r->begins += so_far->rows[so_far->count - 1].accepted + 1;
+    }
+    return at == r->begins;
+}
+
+static sb_status propose(void *ctx, size_t text, size_t at, const sb_accept *so_far,
+                         sb_round_ask *ask, sb_error *err)
+{
+    run *r = ctx;
+    const sb_drafter *d = &r->w->drafter;
+    sb_draft_place place = {.sequence = text,
+                            .round = at,
+                            .position = at,
+                            .text = r->sequences[text].ids,
+                            .count = at + 1};
+    ask->given = r->drafts;
+    if (d->file && d->file->form == SB_DRAFTS_rounds) {
+        /* E-16: "Rounds follow as long as the text has a token that is not emitted yet" */
+        const int last = at + 1 == r->sequences[text].count;
+        if (!begins_round(r, at, so_far, given_of(r, text)) || last) {
+            ask->drafts = 0;
+            return SB_OK;
+        }
+        place.round = r->round++;
+    }
+    return sb_drafter_propose(d, &place, r->drafts, ask, err);
+}
+
 static sb_status measure_texts(run *r, sb_error *err)
 {
     const wishes *w = r->w;
+    const int proposes = w->drafter.kind == SB_DRAFTER_ngram || w->drafter.file;
     sb_model *model = NULL;
     sb_accept_options options = {.knobs = &w->knobs,
-                                 .ngram = w->ngram.kind ? &w->ngram : NULL,
-                                 .drafter = w->folder_drafts ? w->drafter : NULL,
+                                 .propose = proposes ? propose : NULL,
+                                 .propose_ctx = r,
+                                 .drafter =
+                                     w->drafter.kind == SB_DRAFTER_eagle3 ? w->drafter.name : NULL,
                                  .drafts = (size_t)w->depth,
                                  .answered = r->given.count > 0,
                                  .progress = sb_progress};
@@ -78,6 +120,8 @@ static sb_status measure_texts(run *r, sb_error *err)
               : sb_fail(err, SB_ERR_MEMORY, "out of memory for texts");
     for (size_t i = 0; i < r->count && !status; i++)
         texts[i] = (sb_accept_text){r->sequences[i].ids, r->sequences[i].count, given_of(r, i)};
+    if (!status && w->drafter.file)
+        status = sb_draft_file_check(w->drafter.file, model->config.vocab_size, r->count, err);
     if (!status)
         status = sb_accept_measure(model, texts, r->count, &options, &r->accept, err);
     sb_model_close(model);
@@ -100,7 +144,7 @@ static sb_status show(const run *r, sb_error *err)
     const wishes *w = r->w;
     const sb_accept_document d = {.folder = w->folder,
                                   .profile = w->profile,
-                                  .drafter = w->ngram.kind || w->folder_drafts ? w->drafter : NULL,
+                                  .drafter = sb_drafter_name(&w->drafter),
                                   .accept = &r->accept,
                                   .answered = r->given.count > 0,
                                   .observed_file = w->observed_file,
@@ -141,17 +185,38 @@ static sb_status accept_all(const wishes *w, sb_error *err)
     return status;
 }
 
-static sb_status read_wishes(wishes *w, sb_error *err)
+/* -K, which a file of drafts gives itself: the largest number of its drafts. */
+static sb_status check_depth(wishes *w, sb_error *err)
 {
+    const sb_draft_file *f = w->drafter.file;
+    const uint64_t most = f ? (f->most ? f->most : 1) : 4;
+    if (w->depth == NOT_GIVEN)
+        w->depth = most;
     if (w->depth < 1 || w->depth > SB_MAX_DRAFTS)
         return sb_fail(err, SB_ERR_USAGE, "-K is %" PRIu64 "; expected 1 to %d", w->depth,
                        SB_MAX_DRAFTS);
+    if (f && w->depth < most)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: found a round of %" PRIu64 " drafts; expected at most %" PRIu64
+                       ", the number of -K",
+                       SB_SHOW(w->drafter.path), most, w->depth);
+    if (f && f->form == SB_DRAFTS_rounds && !w->given)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--draft-file %s has rounds and not positions, so --given has to say where "
+                       "the first round begins",
+                       SB_SHOW(w->drafter.path));
+    return SB_OK;
+}
+
+static sb_status read_wishes(wishes *w, sb_error *err)
+{
     if (w->threads > 4096)
         return sb_fail(err, SB_ERR_USAGE, "--threads is at most 4096");
     sb_status status = sb_prompts_check(&w->from, err);
-    w->folder_drafts = w->drafter && sb_is_folder(w->drafter);
-    if (!status && w->drafter && !w->folder_drafts && strcmp(w->drafter, "mtp") != 0)
-        status = sb_ngram_parse(w->drafter, "--drafter", &w->ngram, err);
+    if (!status)
+        status = sb_drafter_read(&w->drafter, err);
+    if (!status)
+        status = check_depth(w, err);
     if (!status)
         status = sb_knobs_profile(&w->knobs, w->profile, err);
     for (size_t i = 0; i < w->settings.count && !status; i++)
@@ -161,18 +226,17 @@ static sb_status read_wishes(wishes *w, sb_error *err)
 
 sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
 {
-    wishes w = {.profile = "exact", .depth = 4};
+    wishes w = {.profile = "exact", .depth = NOT_GIVEN};
     const sb_opt opts[] = {
         SB_PROMPT_OPTS(&w.from, "the text to measure along"),
-        {"drafts", 'K', SB_OPT_NUMBER, &w.depth, "K", "drafts at each position, 1 to 8 (4)"},
+        {"drafts", 'K', SB_OPT_NUMBER, &w.depth, "K",
+         "drafts at each position, 1 to 8 (4, or as many as --draft-file has)"},
         {"observed", 0, SB_OPT_INPUT, &w.observed_file, "FILE",
          "counters of vLLM, SGLang or llama-server to compare"},
         {"given", 0, SB_OPT_STRING, &w.given, "LIST",
          "tokens of the prompt that each text begins with; the rest is an engine's answer, and "
          "--observed must have the counters of its rounds, to the unit"},
-        {"drafter", 0, SB_OPT_STRING, &w.drafter, "D",
-         "what drafts: mtp (default); the folder of an EAGLE-3 drafter; or a search in the text: "
-         "ngram, ngram:MIN-MAX, ngram-simple:N"},
+        SB_DRAFTER_OPTS(&w.drafter),
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "P=DIR",
          "replace the tensors P by those of DIR, as samebit graft does"},
         {"profile", 0, SB_OPT_STRING, &w.profile, "P",
@@ -209,8 +273,10 @@ sb_status sb_cmd_accept(int argc, char **argv, sb_error *err)
     w.arguments = (const char *const *)argv;
     w.argument_count = (size_t)argc;
     status = read_wishes(&w, err);
-    if (status)
-        return status;
-    sb_set_threads((unsigned)w.threads);
-    return accept_all(&w, err);
+    if (!status) {
+        sb_set_threads((unsigned)w.threads);
+        status = accept_all(&w, err);
+    }
+    sb_drafter_free(&w.drafter);
+    return status;
 }

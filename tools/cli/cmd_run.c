@@ -148,11 +148,7 @@ sb_status sb_cmd_run(int argc, char **argv, sb_error *err)
          "taps whose values the trace keeps: all, none, patterns"},
         {"resident-limit", 0, SB_OPT_NUMBER, &m.limit, "B",
          "bytes of weights that stay in memory; never changes a bit"},
-        {"draft-file", 0, SB_OPT_INPUT, &request.draft_file, "F",
-         "read the drafts from F: one line of ids per round, used in turn"},
-        {"drafter", 0, SB_OPT_STRING, &request.drafter, "D",
-         "what makes the drafts of --draft: mtp (default); the folder of an EAGLE-3 drafter; or a "
-         "search in the text: ngram, ngram:MIN-MAX, ngram-simple:N"},
+        SB_DRAFTER_OPTS(&request.drafter),
         {"step", 0, SB_OPT_FLAG, &request.step, NULL,
          "with kernels: whole calls where they run (default of gpu); the same bits"},
         {"no-step", 0, SB_OPT_FLAG, &request.no_step, NULL,

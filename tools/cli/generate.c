@@ -17,7 +17,7 @@
 typedef struct course {
     const sb_request *request;
     const sb_sequence *prompt;
-    size_t n, V;
+    size_t sequence, n, V;
     sb_state_file *from;    /* of --state-in, or NULL */
     sb_state_origin origin; /* of --state-in and --state-out */
     uint64_t before;        /* positions fed before this run */
@@ -74,7 +74,7 @@ static sb_round *new_round(sb_generated *out, sb_error *err)
 static sb_status begin_text(course *c, sb_error *err)
 {
     size_t before = (size_t)c->before, prompt = c->prompt->count;
-    if (!c->request->ngram.kind)
+    if (c->request->drafter.kind != SB_DRAFTER_ngram)
         return SB_OK;
     c->text = sb_alloc(before + prompt + c->n, sizeof *c->text);
     if (!c->text)
@@ -86,14 +86,17 @@ static sb_status begin_text(course *c, sb_error *err)
     return SB_OK;
 }
 
-/* The drafts of the round, unless the head makes them. */
-static void propose(const course *c, sb_round_ask *ask, uint32_t drafts[SB_MAX_DRAFTS])
+/* The drafts of the round, unless the head or an EAGLE-3 drafter makes them. */
+static sb_status propose(const course *c, sb_round_ask *ask, uint32_t room[SB_MAX_DRAFTS],
+                         sb_error *err)
 {
-    ask->given = sb_request_given(c->request, c->out.round_count);
-    if (!c->text)
-        return;
-    ask->drafts = sb_ngram_propose(&c->request->ngram, c->text, c->text_count, ask->drafts, drafts);
-    ask->given = drafts;
+    const sb_draft_place place = {.sequence = c->sequence,
+                                  .round = c->out.round_count,
+                                  .position = sb_session_position(c->session),
+                                  .text = c->text,
+                                  .count = c->text_count,
+                                  .needs_odds = sb_request_is_residual(c->request)};
+    return sb_drafter_propose(&c->request->drafter, &place, room, ask, err);
 }
 
 /* One round, cut at the end of -n. Its kept rows are the positions of --logits. */
@@ -108,10 +111,12 @@ static sb_status next_round(course *c, sb_error *err)
                         .forced = sb_pattern_at(&c->request->forced, out->round_count, -1),
                         .limit = c->n - out->count};
     uint32_t drafts[SB_MAX_DRAFTS];
-    propose(c, &ask, drafts);
+    sb_status status = propose(c, &ask, drafts, err);
+    if (status)
+        return status;
     if (c->capture)
         sb_capture_round(c->capture, out->round_count);
-    sb_status status = sb_rounds_next(c->rounds, &ask, round, err);
+    status = sb_rounds_next(c->rounds, &ask, round, err);
     if (!status && c->capture)
         status = sb_capture_end(c->capture, round, err);
     for (size_t row = 0; c->npy && row < round->emitted && !status; row++)
@@ -268,7 +273,7 @@ static uint32_t most_drafts(const sb_request *r)
 
 static sb_status check_head(const sb_model *model, const sb_request *r, sb_error *err)
 {
-    if (!most_drafts(r) || !sb_request_uses_head(r) || sb_model_has_mtp(model))
+    if (!most_drafts(r) || r->drafter.kind != SB_DRAFTER_head || sb_model_has_mtp(model))
         return SB_OK;
     return sb_fail(
         err, SB_ERR_USAGE,
@@ -283,18 +288,18 @@ static sb_status open_state(course *c, sb_error *err)
 {
     const sb_request *r = c->request;
     sb_status status = r->state_in ? sb_state_file_open(r->state_in, &c->from, err) : SB_OK;
-    if (!status && c->from && r->eagle3)
+    if (!status && c->from && r->drafter.kind == SB_DRAFTER_eagle3)
         return sb_fail(
             err, SB_ERR_USAGE,
             "--state-in %s has no entries of the drafter %s; expected the tokens from the "
             "beginning",
-            SB_SHOW(r->state_in), SB_SHOW(r->drafter));
-    if (!status && c->from && r->ngram.kind && !c->from->tokens)
+            SB_SHOW(r->state_in), SB_SHOW(r->drafter.name));
+    if (!status && c->from && r->drafter.kind == SB_DRAFTER_ngram && !c->from->tokens)
         return sb_fail(
             err, SB_ERR_USAGE,
             "--drafter %s, but the state %s was saved without the tokens that it looks in",
-            SB_SHOW(r->drafter), SB_SHOW(r->state_in));
-    if (status || !c->from || c->from->state->has_mtp || !sb_request_uses_head(r) ||
+            SB_SHOW(r->drafter.name), SB_SHOW(r->state_in));
+    if (status || !c->from || c->from->state->has_mtp || r->drafter.kind != SB_DRAFTER_head ||
         !most_drafts(r))
         return status;
     return sb_fail(err, SB_ERR_USAGE,
@@ -320,6 +325,7 @@ static sb_status run_sequence(journey *j, size_t sequence, sb_error *err)
     const sb_request *r = j->request;
     course c = {.request = r,
                 .prompt = &r->sequences[sequence],
+                .sequence = sequence,
                 .n = (size_t)r->generate,
                 .V = j->model->config.vocab_size,
                 .capture = j->traced.capture,
@@ -355,11 +361,11 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
     if (!status)
         status = sb_prompts_check_ids(&r->from, r->sequences, r->sequence_count,
                                       model->config.vocab_size, err);
-    if (!status && r->given)
+    if (!status && r->drafter.file)
         status =
-            sb_tokens_check(r->draft_file, r->given, r->given_count, model->config.vocab_size, err);
-    if (!status && r->eagle3)
-        status = sb_eagle3_open(r->drafter, model, &j.drafter, err);
+            sb_draft_file_check(r->drafter.file, model->config.vocab_size, r->sequence_count, err);
+    if (!status && r->drafter.kind == SB_DRAFTER_eagle3)
+        status = sb_eagle3_open(r->drafter.name, model, &j.drafter, err);
     if (!status)
         status = sb_traced_begin(model, r, &j.traced, err);
     for (size_t i = 0; i < r->sequence_count && !status; i++) {

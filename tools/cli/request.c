@@ -5,7 +5,6 @@
 
 #include "ref/base/mem.h"
 #include "ref/base/text.h"
-#include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "ref/ops/knob.h"
 #include "tools/cli/cli.h"
@@ -92,41 +91,26 @@ int sb_pattern_at(const sb_sequence *pattern, size_t round, int none)
     return pattern->count ? (int)pattern->ids[round % pattern->count] : none;
 }
 
-int sb_request_uses_head(const sb_request *r)
+int sb_request_is_residual(const sb_request *r)
 {
-    return !r->given && !r->ngram.kind && !r->eagle3;
+    return r->rounds.acceptance == SB_ACCEPT_residual && r->sampling.temperature != 0;
 }
 
-const uint32_t *sb_request_given(const sb_request *r, size_t round)
+/* The pattern of --draft for a file: the numbers of drafts of its lists, or the largest of its
+ * numbers. */
+static sb_status count_drafts(sb_request *r, sb_error *err)
 {
-    return r->given ? r->given[round % r->given_count].ids : NULL;
-}
-
-/* Reads one line of drafts per round. Their counts are the pattern of --draft. */
-static sb_status read_given(sb_request *r, sb_error *err)
-{
+    const sb_draft_file *f = r->drafter.file;
+    const size_t lists = f->form == SB_DRAFTS_lists ? f->count : 1;
     if (r->draft)
         return sb_fail(err, SB_ERR_USAGE,
                        "--draft and --draft-file exclude each other: the file has the drafts");
-    if (r->drafter)
-        return sb_fail(err, SB_ERR_USAGE,
-                       "--drafter and --draft-file exclude each other: the file has the drafts");
-    sb_status status = sb_tokens_load(r->draft_file, &r->given, &r->given_count, err);
-    if (status)
-        return status;
-    if (!r->given_count)
-        return sb_fail(err, SB_ERR_INPUT, "%s: no drafts: expected one line of token ids per round",
-                       SB_SHOW(r->draft_file));
-    r->drafts.ids = sb_alloc(r->given_count, sizeof *r->drafts.ids);
+    r->drafts.ids = sb_alloc(lists, sizeof *r->drafts.ids);
     if (!r->drafts.ids)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for drafts");
-    r->drafts.count = r->given_count;
-    for (size_t i = 0; i < r->given_count; i++) {
-        r->drafts.ids[i] = (uint32_t)r->given[i].count;
-        if (r->given[i].count > SB_MAX_DRAFTS)
-            return sb_fail(err, SB_ERR_INPUT, "%s: list %zu has %zu drafts; a round has at most %d",
-                           SB_SHOW(r->draft_file), i, r->given[i].count, SB_MAX_DRAFTS);
-    }
+    r->drafts.count = lists;
+    for (size_t i = 0; i < lists; i++)
+        r->drafts.ids[i] = (uint32_t)(f->form == SB_DRAFTS_lists ? f->entries[i].count : f->most);
     return SB_OK;
 }
 
@@ -148,46 +132,46 @@ static sb_status check_forced(const sb_request *r, sb_error *err)
 
 static sb_status check_lonely(const sb_request *r, sb_error *err)
 {
-    const char *lonely = r->forced.count  ? "--force-accept"
-                         : r->drafter     ? "--drafter"
-                         : r->accept_mode ? "--accept-mode"
-                         : r->rollback    ? "--rollback"
-                                          : NULL;
+    const char *lonely = r->forced.count   ? "--force-accept"
+                         : r->drafter.name ? "--drafter"
+                         : r->accept_mode  ? "--accept-mode"
+                         : r->rollback     ? "--rollback"
+                                           : NULL;
     if (!lonely || r->drafts.count)
         return SB_OK;
     return sb_fail(err, SB_ERR_USAGE, "%s applies to drafts; expected --draft as well", lonely);
 }
 
-/* The drafter of --drafter: the head, an n-gram, or a folder. */
+/* The drafter of --drafter and --draft-file, and the options that do not go with it. */
 static sb_status read_drafter(sb_request *r, sb_error *err)
 {
-    if (!r->drafter || strcmp(r->drafter, "mtp") == 0)
-        return SB_OK;
-    r->eagle3 = sb_is_folder(r->drafter);
-    if (r->force_accept && !r->eagle3)
+    sb_drafter *d = &r->drafter;
+    sb_status status = sb_drafter_read(d, err);
+    if (status)
+        return status;
+    const int lists = d->file && d->file->form == SB_DRAFTS_lists;
+    if (r->force_accept && (d->kind == SB_DRAFTER_ngram || (d->file && !lists)))
         return sb_fail(
             err, SB_ERR_USAGE,
             "--drafter %s and --force-accept exclude each other: how many drafts a round "
             "has is known only when it begins",
-            SB_SHOW(r->drafter));
-    if (r->eagle3)
-        return SB_OK;
-    if (r->accept_mode && strcmp(r->accept_mode, modes[SB_ACCEPT_residual]) == 0)
+            SB_SHOW(sb_drafter_name(d)));
+    if (r->accept_mode && strcmp(r->accept_mode, modes[SB_ACCEPT_residual]) == 0 &&
+        (d->kind == SB_DRAFTER_ngram || lists))
         return sb_fail(err, SB_ERR_USAGE,
-                       "--drafter %s has no distribution, which --accept-mode residual needs",
-                       SB_SHOW(r->drafter));
-    return sb_ngram_parse(r->drafter, "--drafter", &r->ngram, err);
+                       "%s %s has no distribution, which --accept-mode residual needs",
+                       lists ? "--draft-file" : "--drafter", SB_SHOW(lists ? d->path : d->name));
+    return d->file ? count_drafts(r, err) : SB_OK;
 }
 
 static sb_status check_speculation(sb_request *r, sb_error *err)
 {
     int recurrent = sb_knobs_have_row_states(&r->knobs), mode = 0, way = 0;
-    sb_status status =
-        r->draft_file ? read_given(r, err) : read_pattern("--draft", r->draft, &r->drafts, err);
+    sb_status status = read_drafter(r, err);
+    if (!status && !r->drafter.file)
+        status = read_pattern("--draft", r->draft, &r->drafts, err);
     if (!status)
         status = read_pattern("--force-accept", r->force_accept, &r->forced, err);
-    if (!status)
-        status = read_drafter(r, err);
     if (!status)
         status = check_lonely(r, err);
     if (!status)
@@ -283,7 +267,7 @@ void sb_request_free(sb_request *r)
 {
     sb_sequences_free(r->sequences, r->sequence_count);
     sb_numbers_free(&r->drafts);
-    sb_sequences_free(r->given, r->given_count);
+    sb_drafter_free(&r->drafter);
     sb_numbers_free(&r->forced);
     sb_tokenizer_free(r->tokenizer);
 }

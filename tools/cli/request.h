@@ -6,8 +6,8 @@
 #include <jansson.h>
 
 #include "ref/ops/knobs.h"
-#include "ref/run/ngram.h"
 #include "ref/run/round.h"
+#include "tools/cli/drafter.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/prompt.h"
 
@@ -17,11 +17,11 @@ typedef struct sb_request {
     sb_prompts from;
     const char *profile, *backend, *logits_file;
     const char *state_in, *state_out, *trace, *taps;           /* only for run */
-    const char *draft_file, *drafter;                          /* only for run */
     int step, no_step;                                         /* only for run */
     const char *draft, *force_accept, *accept_mode, *rollback; /* NULL: not given */
     sb_repeated settings;
-    uint64_t generate; /* -n */
+    sb_drafter drafter; /* its options are only for run */
+    uint64_t generate;  /* -n */
     uint64_t threads;
     uint64_t seed, top_k;
     float temperature, top_p, min_p;
@@ -32,11 +32,7 @@ typedef struct sb_request {
     const sb_backend *engine; /* of --backend */
     int kernels;              /* the engine is emu or gpu */
     sb_knobs knobs;
-    sb_sequence drafts; /* number of drafts per round, repeated; none: not speculative */
-    sb_sequence *given; /* of --draft-file, per round, repeated; or NULL */
-    size_t given_count;
-    sb_ngram ngram;          /* of --drafter, if that is an n-gram; kind 0: it is not */
-    int eagle3;              /* --drafter is the folder of a drafter */
+    sb_sequence drafts;      /* number of drafts per round, repeated; none: not speculative */
     sb_sequence forced;      /* accepted drafts per round, repeated; none: verified */
     sb_round_options rounds; /* all except `sampling` */
     sb_sampling sampling;    /* all except `sequence` */
@@ -58,14 +54,11 @@ sb_status sb_request_check_settings(sb_request *request, sb_error *err);
 const char *sb_request_mode(const sb_request *request);
 const char *sb_request_way(const sb_request *request);
 
-/* True if the drafts need the MTP head. */
-int sb_request_uses_head(const sb_request *request);
+/* True if drafts are accepted by their distributions. */
+int sb_request_is_residual(const sb_request *request);
 
 /* Item `round` of a pattern, which repeats after its end; `none` if there is no pattern. */
 int sb_pattern_at(const sb_sequence *pattern, size_t round, int none);
-
-/* The drafts of a round in --draft-file; NULL: there is no such file. */
-const uint32_t *sb_request_given(const sb_request *request, size_t round);
 
 /* sb_request_json: everything that determines the result, in a fixed order. sb_request_from_json
  * reads a request back; its texts live as long as `stored`. `path` names the file in messages. */

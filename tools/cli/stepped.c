@@ -11,7 +11,7 @@ static const char *obstacle(const sb_request *r)
 {
     if (r->trace)
         return "--trace records taps, and a step has none";
-    if (r->eagle3)
+    if (r->drafter.kind == SB_DRAFTER_eagle3)
         return "the drafter reads states inside the target, and a step does not keep them";
     if (!sb_gpu_computes(SB_OP_linear, &r->knobs))
         return "the kernels do not compute under these knobs";

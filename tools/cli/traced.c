@@ -22,7 +22,7 @@ static sb_status make_head(const sb_model *model, const sb_request *r, sb_trace_
     out->delta_chunk = sb_runner_arithmetic(&runner)->chunk;
     if (r->drafts.count) {
         (void)sb_trace_rollback_of(sb_request_way(r), &out->rollback);
-        out->drafter = !sb_request_uses_head(r)                     ? SB_TRACE_DRAFTER_external
+        out->drafter = r->drafter.kind != SB_DRAFTER_head           ? SB_TRACE_DRAFTER_external
                        : r->rounds.acceptance == SB_ACCEPT_residual ? SB_TRACE_DRAFTER_sampled
                                                                     : SB_TRACE_DRAFTER_own;
     }

@@ -55,7 +55,7 @@ generator() {
         quant/autoround-* | quant/gptq* | quant/awq/* | quant/fp8/*)
             echo "auto-round 0.16.1, torch 2.15.0, transformers 5.17.0" ;;
         trained/*) echo "tools/gen/train_small.py, torch 2.15.0, transformers 5.17.0" ;;
-        check/seed*) echo "by hand, seeds of tests/fuzz.sh" ;;
+        check/seed* | drafts/seed*) echo "by hand, seeds of tests/fuzz.sh" ;;
         check/*) echo "tools/gen/loaded_plants.py, transformers 5.17.0, torch 2.15.0" ;;
         sampler/*) echo "tools/gen/sampler.py, mpmath 1.3.0, numpy 2.4.6, safetensors 0.8.0" ;;
         tokenizer/seed*) echo "by hand, seeds of tests/fuzz.sh" ;;

@@ -33,16 +33,15 @@ static float margin_of(const float *logits, size_t n)
 static sb_status measure_position(work *w, const sb_accept_text *text, size_t at, uint32_t expected,
                                   sb_error *err)
 {
-    const sb_ngram *ngram = w->options->ngram;
     sb_accept_row *row = &w->out->rows[w->out->count];
-    uint32_t token = text->ids[at], drafts[SB_MAX_DRAFTS];
+    uint32_t token = text->ids[at];
     sb_round_ask ask = {.token = token, .drafts = w->options->drafts, .forced = -1, .limit = 1};
     sb_round round;
-    if (ngram) {
-        ask.drafts = sb_ngram_propose(ngram, text->ids, at + 1, ask.drafts, drafts);
-        ask.given = drafts;
-    }
-    sb_status status = sb_rounds_next(w->rounds, &ask, &round, err);
+    const sb_accept_options *o = w->options;
+    sb_status status =
+        o->propose ? o->propose(o->propose_ctx, w->out->texts, at, w->out, &ask, err) : SB_OK;
+    if (!status)
+        status = sb_rounds_next(w->rounds, &ask, &round, err);
     if (status)
         return status;
     *row = (sb_accept_row){.text = w->out->texts,
@@ -223,7 +222,7 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
 {
     const sb_knobs *knobs = w->options->knobs;
     sb_session_options session = {.knobs = knobs,
-                                  .mtp = !w->options->ngram && !w->options->drafter};
+                                  .mtp = !w->options->propose && !w->options->drafter};
     sb_round_options rounds = {.acceptance = SB_ACCEPT_match,
                                .rollback = !knobs || sb_knobs_have_row_states(knobs)
                                                ? SB_ROLLBACK_snapshots
@@ -244,7 +243,7 @@ static sb_status prepare(work *w, const sb_model *model, const sb_accept_text *t
                                "size of the vocabulary",
                                i, k, (unsigned)texts[i].ids[k], (unsigned)model->config.vocab_size);
     w->out->drafts = w->options->drafts;
-    w->out->uneven = w->options->ngram != NULL;
+    w->out->uneven = w->options->propose != NULL;
     w->out->rows = sb_alloc((size_t)w->total, sizeof *w->out->rows);
     w->out->ends = sb_alloc(count, sizeof *w->out->ends);
     w->V = model->config.vocab_size;

@@ -3,7 +3,6 @@
 #ifndef SB_ACCEPT_MEASURE_H
 #define SB_ACCEPT_MEASURE_H
 
-#include "ref/run/ngram.h"
 #include "ref/run/round.h"
 #include "tools/judge/accept/interval.h"
 
@@ -43,7 +42,7 @@ typedef struct sb_accept_chain {
 typedef struct sb_accept {
     size_t drafts;   /* K */
     size_t drafting; /* positions with a draft: all of them for the head */
-    int uneven;      /* an n-gram drafts: not K drafts everywhere */
+    int uneven;      /* an n-gram or a file drafts: not K drafts everywhere */
     sb_accept_row *rows;
     size_t count;
     size_t *ends; /* (texts) rows up to the end of each text */
@@ -57,17 +56,23 @@ typedef struct sb_accept {
     sb_accept_chain chain;
 } sb_accept;
 
+/* Sets ask->drafts and ask->given for the round that begins with token `at` of a text, of at most
+ * ask->drafts drafts. so_far: the rows of all rounds before it. */
+typedef sb_status (*sb_accept_propose)(void *ctx, size_t text, size_t at, const sb_accept *so_far,
+                                       sb_round_ask *ask, sb_error *err);
+
 typedef struct sb_accept_options {
-    const sb_knobs *knobs; /* NULL: exact */
-    const sb_ngram *ngram; /* or */
-    const char *drafter;   /* the folder of a drafter; NULL, both: the head drafts */
-    size_t drafts;         /* K, 1 .. SB_MAX_DRAFTS */
-    int answered;          /* E-16: each text is an engine's answer from its `first` token on */
+    const sb_knobs *knobs;     /* NULL: exact */
+    sb_accept_propose propose; /* or */
+    const char *drafter;       /* the folder of a drafter; NULL, both: the head drafts */
+    void *propose_ctx;
+    size_t drafts; /* K, 1 .. SB_MAX_DRAFTS */
+    int answered;  /* E-16: each text is an engine's answer from its `first` token on */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total); /* or NULL */
     void *progress_ctx;
 } sb_accept_options;
 
-/* SB_ERR_USAGE without a head, unless an n-gram or a drafter drafts. SB_ERR_INPUT without a
+/* SB_ERR_USAGE without a head, unless `propose` or a drafter drafts. SB_ERR_INPUT without a
  * position (a text needs two tokens) or without a draft. Call sb_accept_free in any case. */
 sb_status sb_accept_measure(const sb_model *model, const sb_accept_text *texts, size_t count,
                             const sb_accept_options *options, sb_accept *out, sb_error *err);
