@@ -33,7 +33,8 @@ passed=0 failed=0 skipped=0
 prompt=$(seq 3 5 348 | tr '\n' ',') prompt=${prompt%,}
 long=$prompt short=$(cut -d, -f1-14 <<< "$prompt")
 few=$(cut -d, -f1-4 <<< "$prompt") # of an emulated machine: bytes and sums are what is looked at
-[ "${CHECK_ALL-}" != 1 ] || short=$long few=$long
+eighth=8 # and of the digests of arithmetic, an eighth
+[ "${CHECK_ALL-}" != 1 ] || short=$long few=$long eighth=1
 
 mkdir -p "$logs"
 scratch=$(mktemp -d) || exit 2
@@ -148,6 +149,7 @@ answer() {
     make_model "$model" 42 "$plain/samebit" && run_model 1 "$plain/samebit" > "$scratch/run" &&
         prompt=$short run_model 1 "$plain/samebit" > "$scratch/short" &&
         prompt=$few run_model 1 "$plain/samebit" > "$scratch/few" && "$digest" > "$scratch/digest" &&
+        DIGEST_PART=$eighth "$digest" > "$scratch/eighth" &&
         run_formats "$plain/samebit" > "$scratch/formats" &&
         { [ "${CHECK_ALL-}" != 1 ] || run_emu "$plain/samebit" > "$scratch/emu"; }
 }
@@ -273,7 +275,7 @@ machine() { # machine NAME NAME-OF-DEBIAN: another machine than this
             agree "$machine, threads $threads" "$scratch/few" run_model $threads "$qemu" \
                 "$matrix/$machine/samebit"
         done
-        agree "$machine, arithmetic" "$scratch/digest" "$qemu" "$matrix/$machine/tests/arith_digest"
+        DIGEST_PART=$eighth agree "$machine, arithmetic" "$scratch/eighth" "$qemu" "$matrix/$machine/tests/arith_digest"
         same_model "$machine, the checkpoint" "$qemu" "$matrix/$machine/samebit"
         agree "$machine, formats" "$scratch/formats" run_formats "$qemu" "$matrix/$machine/samebit"
         if [ $machine = s390x ]; then
