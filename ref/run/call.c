@@ -19,7 +19,8 @@ void sb_call_fail(sb_call *call, sb_op op, const char *name, sb_status status)
 void sb_run_op(sb_call *call, sb_op op, const void *args, const sb_at *at, const sb_value *made)
 {
     const sb_op_call one = {.op = op,
-                            .layer = call->layer,
+                            .layer = call->drafter && call->layer != SB_NO_LAYER ? call->drafter
+                                                                                 : call->layer,
                             .name = made->tap,
                             .kind = call->kind,
                             .position = call->position,
@@ -88,6 +89,8 @@ void sb_run_tap(sb_call *call, const char *name, float *data, size_t rows, size_
     const uint32_t trunk = call->model->config.layers;
     if (call->layer == SB_NO_LAYER)
         snprintf(full, sizeof full, "%s", name);
+    else if (call->drafter)
+        snprintf(full, sizeof full, "drafter.layers.%u.%s", (unsigned)call->layer, name);
     else if (call->layer >= trunk)
         snprintf(full, sizeof full, "mtp.layers.%u.%s", (unsigned)(call->layer - trunk), name);
     else

@@ -33,6 +33,7 @@ typedef struct sb_call {
     sb_scratch *s;
     size_t rows;
     uint32_t layer;   /* the current layer; tap names begin with it */
+    uint32_t drafter; /* not 0: the call of a drafter, and its layer's number for hooks */
     sb_status status; /* the first error */
     sb_error *err;
 } sb_call;
@@ -78,8 +79,8 @@ void sb_run_experts(sb_call *call, const sb_expert_linear_args *args, size_t n,
 void sb_run_combine(sb_call *call, const sb_moe_combine_args *first, const float *shared_logit,
                     const char *tap);
 
-/* Shows a value under "layers.<layer>.<name>", "mtp.layers.0.<name>", or `name` alone outside the
- * layers. Checks first that every element is finite (S-6). */
+/* Shows a value under "layers.<layer>.<name>", "mtp.layers.0.<name>", "drafter.layers.0.<name>", or
+ * `name` alone outside the layers. Checks first that every element is finite (S-6). */
 void sb_run_tap(sb_call *call, const char *name, float *data, size_t rows, size_t cols);
 
 /* Records that an op failed. Writes a message unless a hook has already written one. */

@@ -43,20 +43,38 @@ static void linear(sb_call *call, sb_linear_kind kind, const char *tap, const sb
     sb_run_tap(call, tap, out, call->rows, weight->rows);
 }
 
-/* "h = linear( s, fc )", after one norm of all states, or one of each. Returns fused. */
-static const float *fuse(sb_eagle3_drafts *d, sb_call *call, const float *states)
+/* One norm for each state of each row: (rows, n, Ht) */
+static void norm_states(sb_eagle3_drafts *d, sb_call *call, const float *states)
 {
     const sb_eagle3 *w = d->drafter;
     const size_t n = w->config.states, Ht = w->config.target_hidden;
+    const sb_value made[] = {{.tap = "drafter.fc_norm"}, {0}};
+    for (size_t i = 0; i < call->rows * n; i++) {
+        const sb_rmsnorm_args args = {.in = states + i * Ht,
+                                      .weight = &w->fc_norm[i % n],
+                                      .eps = w->config.layer.eps_f32,
+                                      .rows = 1,
+                                      .n = Ht,
+                                      .out = d->normed + i * Ht,
+                                      .plain = 1};
+        sb_run_op(call, SB_OP_rmsnorm, &args, &(const sb_at){.row = i / n, .slot = i % n}, made);
+    }
+    sb_run_tap(call, "drafter.fc_norm", d->normed, call->rows, n * Ht);
+}
+
+/* "h = linear( s, fc )", after one norm of all states, or one of each. Writes d->fused. */
+static void fuse(sb_eagle3_drafts *d, sb_call *call, float *states)
+{
+    const sb_eagle3 *w = d->drafter;
+    const size_t width = (size_t)w->config.states * w->config.target_hidden;
+    sb_run_tap(call, "drafter.states", states, call->rows, width);
     if (w->config.norm_before_fc)
         rmsnorm(call, "drafter.input_norm", &w->input_norm, states, call->rows, d->normed);
-    for (size_t i = 0; w->config.fc_norm && i < call->rows * n; i++)
-        rmsnorm(call, "drafter.fc_norm", &w->fc_norm[i % n], states + i * Ht, 1,
-                d->normed + i * Ht);
+    if (w->config.fc_norm)
+        norm_states(d, call, states);
     if (w->config.norm_before_fc || w->config.fc_norm)
         states = d->normed;
     linear(call, SB_LINEAR_layer, "drafter.fc", &w->fc, states, d->fused);
-    return d->fused;
 }
 
 /* "attention without a gate over [ e ; f ], e first" */
@@ -68,16 +86,23 @@ static void join(const float *e, const float *h, size_t rows, size_t H, float *o
     }
 }
 
-/* scratch->x is y, scratch->hidden is its norm. h: (rows, H), not in x. */
-static void decode(sb_call *call, const sb_eagle3 *w, const float *h, const uint32_t *tokens)
+/* R-23: scratch->x is y, scratch->hidden is its norm. states: NULL for a further draft, whose h is
+ * in d->fused. */
+static void decode(sb_eagle3_drafts *d, sb_call *call, float *states, const uint32_t *tokens)
 {
+    const sb_eagle3 *w = d->drafter;
     const sb_layer *layer = &w->weights.layers[0];
     const size_t H = w->config.layer.hidden_size;
+    const float *h = d->fused;
     sb_scratch *s = call->s;
     for (size_t t = 0; t < call->rows; t++)
         s->position[t] = (uint32_t)(call->position + t);
     SB_RUN(call, embed, SB_MADE({"drafter.embed", s->x, H}), .table = &w->weights.embed_tokens,
            .tokens = tokens, .rows = call->rows, .out = s->x);
+    if (states)
+        fuse(d, call, states);
+    else
+        sb_run_tap(call, "drafter.hidden", d->fused, call->rows, H);
     rmsnorm(call, "drafter.input_layernorm", &layer->w[SB_ROLE_input_layernorm], s->x, call->rows,
             s->y);
     rmsnorm(call, "drafter.hidden_norm", &w->hidden_norm, h, call->rows, s->out);
@@ -92,17 +117,24 @@ static void decode(sb_call *call, const sb_eagle3 *w, const float *h, const uint
     rmsnorm(call, "drafter.norm", &w->weights.final_norm, s->stream, call->rows, s->hidden);
 }
 
-static sb_call begin(sb_eagle3_drafts *d, size_t rows, sb_error *err)
+/* A call of the drafter, whose ops and values the session's hook and tap see. */
+static sb_call begin(sb_eagle3_drafts *d, sb_call_kind kind, size_t rows, sb_error *err)
 {
+    const sb_session_options of = sb_session_options_of(d->session);
     return (sb_call){.model = &d->drafter->model,
-                     .backend = sb_session_backend(d->session),
-                     .knobs = sb_session_knobs(d->session),
-                     .kind = SB_CALL_draft,
+                     .backend = of.backend,
+                     .knobs = of.knobs,
+                     .tap = of.tap,
+                     .tap_ctx = of.tap_ctx,
+                     .hook = of.hook,
+                     .hook_ctx = of.hook_ctx,
+                     .kind = kind,
                      .state = d->state,
                      .position = d->state->position + d->drafted,
                      .s = &d->scratch,
                      .rows = rows,
                      .layer = SB_NO_LAYER,
+                     .drafter = sb_session_model(d->session)->config.layers + 1,
                      .err = err};
 }
 
@@ -182,6 +214,19 @@ void sb_eagle3_reset(sb_eagle3_drafts *d)
     d->failed = 0;
 }
 
+sb_status sb_eagle3_assign(sb_eagle3_drafts *d, const sb_eagle3_drafts *from, sb_error *err)
+{
+    const sb_eagle3_config *c = &d->drafter->config;
+    sb_status status = sb_state_assign(d->state, from->state, err);
+    if (status)
+        return status;
+    memcpy(d->pending, from->pending, (size_t)c->states * c->target_hidden * sizeof *d->pending);
+    d->has_pending = from->has_pending;
+    d->failed = from->failed;
+    d->drafted = 0;
+    return SB_OK;
+}
+
 /* S-15: "The entry of s_t and x_{t+1} is made when x_{t+1} is fed" */
 sb_status sb_eagle3_follow_states(sb_eagle3_drafts *d, const float *kept, const uint32_t *tokens,
                                   size_t n, sb_error *err)
@@ -200,8 +245,8 @@ sb_status sb_eagle3_follow_states(sb_eagle3_drafts *d, const float *kept, const 
         memcpy(d->states, d->pending, row * sizeof *kept);
     memcpy(d->states + first * row, kept, (n - 1) * row * sizeof *kept);
     if (rows) {
-        sb_call call = begin(d, rows, err);
-        decode(&call, d->drafter, fuse(d, &call, d->states), tokens + (n - rows));
+        sb_call call = begin(d, sb_session_kind(d->session), rows, err);
+        decode(d, &call, d->states, tokens + (n - rows));
         if (call.status)
             return call.status;
     }
@@ -222,12 +267,24 @@ void sb_eagle3_forget(sb_eagle3_drafts *d)
     d->drafted = 0;
 }
 
+/* The row of the head with the largest logit, and its token. */
+static void choose(sb_call *call, const sb_eagle3 *w, const float *logits, uint32_t *draft)
+{
+    if (call->status)
+        return;
+    const uint32_t row = sb_greedy(logits, w->config.draft_vocab);
+    float ids[] = {(float)row, (float)w->target_of[row]};
+    *draft = w->target_of[row];
+    sb_run_tap(call, "drafter.top_ids", ids, 1, 2);
+}
+
 /* S-15: "The first draft after x_P comes from the entry of s_{P-1} and x_P" */
 sb_status sb_eagle3_draft(sb_eagle3_drafts *d, uint32_t token, float *logits, uint32_t *draft,
                           sb_error *err)
 {
     const sb_eagle3 *w = d->drafter;
-    const size_t H = w->config.layer.hidden_size;
+    const size_t H = w->config.layer.hidden_size,
+                 row = (size_t)w->config.states * w->config.target_hidden;
     if (d->failed)
         return sb_fail(err, SB_ERR_USAGE, "the drafter lacks entries since a failure; reset it");
     if (!d->has_pending)
@@ -242,15 +299,17 @@ sb_status sb_eagle3_draft(sb_eagle3_drafts *d, uint32_t token, float *logits, ui
     sb_status status = reserve(d, 1, err);
     if (status)
         return status;
-    sb_call call = begin(d, 1, err);
-    decode(&call, w, again ? d->fused : fuse(d, &call, d->pending), &token);
-    linear(&call, SB_LINEAR_head, "drafter.logits", &w->weights.lm_head, d->scratch.hidden,
-           logits ? logits : d->logits);
+    logits = logits ? logits : d->logits;
+    if (!again) /* a tap may overwrite what it sees, but the entry needs these states, too */
+        memcpy(d->states, d->pending, row * sizeof *d->states);
+    sb_call call = begin(d, SB_CALL_draft, 1, err);
+    decode(d, &call, again ? NULL : d->states, &token);
+    linear(&call, SB_LINEAR_head, "drafter.logits", &w->weights.lm_head, d->scratch.hidden, logits);
+    choose(&call, w, logits, draft);
     if (call.status) {
         d->drafted = 0;
         return call.status;
     }
     d->drafted++;
-    *draft = w->target_of[sb_greedy(logits ? logits : d->logits, w->config.draft_vocab)];
     return SB_OK;
 }

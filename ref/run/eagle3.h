@@ -31,6 +31,9 @@ void sb_eagle3_drafts_free(sb_eagle3_drafts *drafts);
 /* No entries, for a session that has been reset. */
 void sb_eagle3_reset(sb_eagle3_drafts *drafts);
 
+/* Continues from a copy of the entries of another session. */
+sb_status sb_eagle3_assign(sb_eagle3_drafts *drafts, const sb_eagle3_drafts *from, sb_error *err);
+
 /* S-15: makes the entries of `n` tokens, the rows that the session's last call left. Call it once
  * after every sb_session_feed, and after every sb_session_keep with the kept rows. */
 sb_status sb_eagle3_follow(sb_eagle3_drafts *drafts, const uint32_t *tokens, size_t n,

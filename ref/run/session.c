@@ -568,6 +568,25 @@ sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_er
     return status;
 }
 
+sb_session_options sb_session_options_of(const sb_session *s)
+{
+    return (sb_session_options){.backend = s->backend,
+                                .knobs = &s->knobs,
+                                .tap = s->tap,
+                                .tap_ctx = s->tap_ctx,
+                                .hook = s->hook,
+                                .hook_ctx = s->hook_ctx,
+                                .hook_skips_experts = s->hook_skips_experts,
+                                .mtp = s->state->has_mtp,
+                                .states = s->states,
+                                .resident = s->resident};
+}
+
+sb_call_kind sb_session_kind(const sb_session *session)
+{
+    return session->kind;
+}
+
 const sb_model *sb_session_model(const sb_session *session)
 {
     return session->model;

@@ -115,6 +115,12 @@ sb_status sb_session_fetch_state(sb_session *session, sb_error *err);
  * SB_ERR_USAGE if the number of head entries does not fit this session's K-27. */
 sb_status sb_session_set_state(sb_session *session, const sb_state *state, sb_error *err);
 
+/* The options of the session: its backend, a pointer to its copy of the knobs, its tap and hook. */
+sb_session_options sb_session_options_of(const sb_session *session);
+
+/* The kind of the last call of the trunk. */
+sb_call_kind sb_session_kind(const sb_session *session);
+
 const sb_model *sb_session_model(const sb_session *session);
 const sb_backend *sb_session_backend(const sb_session *session);
 const sb_knobs *sb_session_knobs(const sb_session *session);

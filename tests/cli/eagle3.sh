@@ -45,9 +45,9 @@ check "nothing is accepted" test "$(value acceptance.accepted)" -gt 0 -a "$(valu
 run 0 run "$t4" --tokens $tokens -n 12 --draft 3 --force-accept 3,0,1 --drafter $drafter --json
 at rounds.0.accepted 3
 at rounds.1.accepted 0
-# a trace says that another drafter made the drafts
+# a trace says that an EAGLE-3 drafter made the drafts; without its folder they are taken as given
 run 0 run "$t4" --backend sim:pairwise --tokens $tokens -n 12 --draft 3 --drafter $drafter --trace "$work/trace"
-check "the drafter is not declared" grep -q '"drafter": "external"' "$work/trace/trace.json"
+check "the drafter is not declared" grep -q '"drafter": "eagle3"' "$work/trace/trace.json"
 run 0 diff "$t4" --engine "$work/trace" --free --json
 at verdict WITHIN
 
@@ -63,6 +63,9 @@ at drafter $drafter
 printf '%s\n' "$(cat "$work/text")" 7,8,9 "$(cat "$work/text")" > "$work/texts"
 run 0 accept "$work/bare" --tokens-file "$work/texts" -K 3 --drafter $drafter --json
 at positions.0.drafts "$(value positions.30.drafts)"
+run 0 accept "$work/bare" --tokens-file "$work/text" -K 3 --drafter $drafter
+says '28 positions, 3 drafts at each'
+check "drafts at some positions only" grep -qx "drafter $drafter" "$out"
 run 1 accept "$work/bare" --tokens-file "$work/text" -K 3 --drafter golden/drafts/eagle3/qwen3-01-fc_norm --given 5 --observed "$work/metrics"
 refused 2 accept "$work/bare" --tokens-file "$work/text" -K 3 --given 5 --observed "$work/metrics"
 

@@ -55,7 +55,7 @@ run 1 diff "$t1" --engine "$work/trace" --free --sampled --drafter own
 says_err 'the head gives'
 # the inputs of the head are judged as usual
 refused 2 diff "$t1" --engine "$work/trace" --drafter drawn
-says_err 'expected own, sampled or external'
+says_err 'expected own, sampled, external or the folder of an EAGLE-3 drafter'
 
 # --- drafts from elsewhere ------------------------------------------------------------------------------------
 run 0 run "$t1" --backend sim:pairwise --tokens 1,2,3 -n 10 --json

@@ -282,32 +282,81 @@ TEST(test_others_come_first)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
+static void mark_seen(const steps *s, const sb_config *config, unsigned char *seen)
+{
+    sb_tap_name tap, row;
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t k = 0; k < s->step[i].taps.count; k++) {
+            const sb_step_value *v = &s->step[i].taps.items[k];
+            int exists = 0;
+            if (!sb_tap_find(v->name, &tap))
+                fail_msg("%s is not in taps.def", v->name);
+            uint32_t width = sb_tap_width(&tap, config, &exists);
+            if (!exists || (width != v->cols && !(tap.is_drafter && !width)))
+                fail_msg("%s has %zu columns, the list says %u", v->name, v->cols, (unsigned)width);
+            for (size_t t = 0; sb_tap_row(t, &row); t++)
+                seen[t] |= strcmp(row.name, tap.name) == 0;
+        }
+}
+
+/* A prompt, its entries, and two drafts of an EAGLE-3 drafter: three steps. */
+static void play_drafter(const char *folder, unsigned char *seen)
+{
+    const sb_model *model = model_of(1);
+    const uint32_t ids[] = {9, 8, 7};
+    uint32_t draft = 5;
+    steps s = {.count = 0};
+    sb_error err = {""};
+    sb_eagle3 *drafter = NULL;
+    sb_eagle3_drafts *drafts = NULL;
+    if (sb_eagle3_open(folder, model, &drafter, &err))
+        fail_msg("%s", err.text);
+    sb_capture *c = capture_of("none", SB_CAPTURE_NO_STATES, keep, &s);
+    sb_session_options options = {.states = sb_eagle3_states(drafter)};
+    sb_capture_join(c, &options);
+    sb_session *session = play_session(model, &options);
+    sb_capture_follow(c, session, 0, 0);
+    assert_int_equal(sb_eagle3_drafts_new(drafter, session, &drafts, &err), SB_OK);
+    assert_int_equal(sb_session_feed(session, ids, 3, &err), SB_OK);
+    assert_int_equal(sb_eagle3_follow(drafts, ids, 3, &err), SB_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sb_eagle3_draft(drafts, draft, NULL, &draft, &err), SB_OK);
+    assert_int_equal(sb_capture_finish(c, &err), SB_OK);
+    assert_int_equal(s.count, 3);
+    const sb_step_value *entries = sb_step_find(&s.step[0].taps, "drafter.fc");
+    assert_true(entries && entries->rows == 2); /* the first token has none */
+    assert_null(sb_step_find(&s.step[1].taps, "drafter.hidden"));
+    assert_null(sb_step_find(&s.step[2].taps, "drafter.fc"));
+    assert_int_equal(s.step[2].rows[0].kind, SB_CALL_draft);
+    assert_int_equal(s.step[2].rows[0].position, 4);
+    mark_seen(&s, &model->config, seen);
+    sb_eagle3_drafts_free(drafts);
+    sb_session_free(session);
+    sb_eagle3_close(drafter);
+    sb_capture_free(c);
+    free_steps(&s);
+}
+
 /* Every tap of sessions is in the list with its width, and the list has no other taps. */
 TEST(test_the_list_of_taps)
 {
+    static const char *const drafters[] = {"llama-11-norm_before_fc", "qwen3-01-fc_norm"};
     unsigned char seen[SB_AUDIT_TAPS] = {0};
-    sb_tap_name tap, row;
+    sb_tap_name row;
     for (size_t m = 0; m < 3; m++) {
         steps s = {.count = 0};
         sb_capture *c = capture_of("none", SB_CAPTURE_NO_STATES, keep, &s);
         sb_session *session = joined(c, model_of(m), NULL);
         play(c, session, SB_ROLLBACK_snapshots);
-        for (size_t i = 0; i < s.count; i++)
-            for (size_t k = 0; k < s.step[i].taps.count; k++) {
-                const sb_step_value *v = &s.step[i].taps.items[k];
-                int exists = 0;
-                if (!sb_tap_find(v->name, &tap))
-                    fail_msg("%s is not in taps.def", v->name);
-                uint32_t width = sb_tap_width(&tap, &model_of(m)->config, &exists);
-                if (!exists || width != v->cols)
-                    fail_msg("%s has %zu columns, the list says %u", v->name, v->cols,
-                             (unsigned)width);
-                for (size_t t = 0; sb_tap_row(t, &row); t++)
-                    seen[t] |= strcmp(row.name, tap.name) == 0;
-            }
+        mark_seen(&s, &model_of(m)->config, seen);
         sb_session_free(session);
         sb_capture_free(c);
         free_steps(&s);
+    }
+    for (size_t i = 0; i < sizeof drafters / sizeof *drafters; i++) {
+        char folder[512];
+        snprintf(folder, sizeof folder, "golden/drafts/eagle3/%s", drafters[i]);
+        play_drafter(folder, seen);
     }
     for (size_t t = 0; sb_tap_row(t, &row); t++)
         /* sessions show logits only; lists and log-probabilities come from other programs */
@@ -326,6 +375,10 @@ TEST(test_names)
                                        "output",
                                        "mtp.layers.1.output",
                                        "mtp.layers.0.linear_attn.g",
+                                       "drafter.layers.0.linear_attn.g",
+                                       "drafter.layers.0.input_layernorm",
+                                       "drafter.layers.0.mlp.gate",
+                                       "drafter.layers.1.output",
                                        "layers.0.linear_attn.g.x",
                                        "state.0.layers.0.linear_attn.g",
                                        "state.0.mtp.layers.0.linear_attn.conv_state",

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/container/file.h"
 #include "ref/container/show.h"
 #include "gpu/gpu.h"
 #include "tools/cli/cli.h"
@@ -49,6 +50,12 @@ static sb_status add_wanted(sb_request *r, const sb_runner *runner, sb_error *er
     return SB_OK;
 }
 
+/* True if --drafter is the folder of a drafter. */
+static int gives_drafter(const wishes *w)
+{
+    return w->drafter && sb_is_folder(w->drafter);
+}
+
 /* Tokens of a trace come from the trace, those of a dump also from the command line. Without
  * options for knobs, a trace's own knobs are used. */
 static sb_status settle_recorded(wishes *w, const sb_side *side, sb_error *err)
@@ -83,6 +90,8 @@ static sb_status settle_live(wishes *w, const sb_side *side, sb_error *err)
         r->profile = "sm121";
     if (!w->has_generate && r->from.tokens_file)
         r->generate = 0;
+    if (gives_drafter(w) && !r->draft)
+        return sb_fail(err, SB_ERR_USAGE, "--drafter applies to drafts; expected --draft as well");
     sb_status status = add_wanted(r, &side->runner, err);
     return status ? status : sb_request_check(r, w->folder, err);
 }
@@ -232,7 +241,7 @@ static sb_status conclude(const wishes *w, const sb_diff_run *run, sb_error *err
 static sb_trace_drafter drafter_of(const wishes *w, const sb_side *side)
 {
     sb_trace_drafter drafter = SB_TRACE_DRAFTER_unknown;
-    if (w->drafter)
+    if (w->drafter && !gives_drafter(w))
         (void)sb_trace_drafter_of(w->drafter, &drafter);
     else if (side->trace)
         drafter = sb_trace_info(side->trace)->drafter;
@@ -257,8 +266,8 @@ static uint64_t chunk_of(const wishes *w, const sb_side *side)
     return side->trace && !(named && named->chunk) ? sb_trace_info(side->trace)->delta_chunk : 0;
 }
 
-static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, sb_diff_run *run,
-                         sb_error *err)
+static sb_status prepare(const wishes *w, const sb_model *model, const sb_eagle3 *eagle3,
+                         sb_side *side, sb_diff_run *run, sb_error *err)
 {
     int both = w->forced == w->free;
     *run = (sb_diff_run){.model = model,
@@ -277,6 +286,7 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
                          .free = both || w->free,
                          .explain = w->explain,
                          .allow_self = w->allow_self,
+                         .eagle3 = eagle3,
                          .drafter = drafter_of(w, side),
                          .sampled = w->sampled};
     const sb_arithmetic *named = w->arithmetic ? sb_arithmetic_of(w->arithmetic) : NULL;
@@ -299,18 +309,21 @@ static sb_status prepare(const wishes *w, const sb_model *model, sb_side *side, 
 static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *err)
 {
     sb_model *model = NULL;
+    sb_eagle3 *eagle3 = NULL;
     sb_diff_run runs[2] = {{.notes = ""}, {.notes = ""}};
     sb_proposals proposals = {.count = 0};
     sb_status status = settle_side(w, &sides[0], err);
     if (!status)
         status =
             sb_model_open_overlaid(w->folder, w->overlays.item, w->overlays.count, &model, err);
+    if (!status && gives_drafter(w))
+        status = sb_eagle3_open(w->drafter, model, &eagle3, err);
     for (size_t i = 0; i < count && !status; i++)
         status = sb_runner_check_memory(sides[i].runner.backend, model, err);
     for (size_t i = 0; i < count && !status; i++) {
         status = sb_side_open_dump(&sides[i], &w->dumped, model, w->folder, err);
         if (!status)
-            status = prepare(w, model, &sides[i], &runs[i], err);
+            status = prepare(w, model, eagle3, &sides[i], &runs[i], err);
         if (!status)
             status = sb_runner_load(sides[i].runner.backend, &runs[i].engine_knobs, model,
                                     sb_progress_bytes, err);
@@ -331,6 +344,7 @@ static sb_status diff_sides(wishes *w, sb_side *sides, size_t count, sb_error *e
         sb_diff_run_free(&runs[i]);
     for (size_t i = 0; i < count; i++)
         sb_gpu_forget(sides[i].runner.backend);
+    sb_eagle3_close(eagle3);
     sb_model_close(model);
     return status;
 }
@@ -447,8 +461,9 @@ static void make_opts(wishes *w, sb_opt opts[OPTS])
         {"quiet", 'q', SB_OPT_FLAG, &w->quiet, NULL, "print the closing line only"},
         {"all", 0, SB_OPT_FLAG, &w->all, NULL, "print a line for every token"},
         {"drafter", 0, SB_OPT_STRING, &w->drafter, "WHO",
-         "who drafts: own (the checkpoint's head), sampled (the same, drawn at random) or external "
-         "(default: the trace's, else own)"},
+         "who drafts: own (the checkpoint's head), sampled (the same, drawn at random), external, "
+         "or the folder of an EAGLE-3 drafter, which is judged, too (default: the trace's, else "
+         "own)"},
     };
     memcpy(opts, table, sizeof table);
 }
@@ -480,8 +495,11 @@ static sb_status check_wishes(const wishes *w, sb_error *err)
                        "expected --engine: a trace folder, a file of another program, a file of "
                        "token ids, or sim:NAME, emu, gpu");
     sb_trace_drafter drafter;
-    if (w->drafter && !sb_trace_drafter_of(w->drafter, &drafter))
-        return sb_fail(err, SB_ERR_USAGE, "--drafter is '%s'; expected own, sampled or external",
+    if (w->drafter && !gives_drafter(w) &&
+        (!sb_trace_drafter_of(w->drafter, &drafter) || drafter >= SB_TRACE_DRAFTER_eagle3))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--drafter is '%s'; expected own, sampled, external or the folder of an "
+                       "EAGLE-3 drafter",
                        SB_SHOW(w->drafter));
     if (w->rows < 1 || w->rows > 65536)
         return sb_fail(err, SB_ERR_USAGE, "--rows is %" PRIu64 "; expected 1 to 65536", w->rows);

@@ -85,7 +85,8 @@ static sb_status play(const sb_diff_run *run, stream *s, sb_error *err)
                     .fault_ctx = &side->plant,
                     .taps = run->taps,
                     .states = 1,
-                    .rows = run->rows};
+                    .rows = run->rows,
+                    .drafter = run->eagle3};
     return sb_live_run(run->model, run->request, &live, take_step, s, err);
 }
 
@@ -110,8 +111,14 @@ static int same_arithmetic(const sb_diff_run *run)
            sb_knobs_first_other(&head->knobs, &run->request->knobs) == SB_KNOB_COUNT;
 }
 
+static int is_eagle3(sb_trace_drafter drafter)
+{
+    return drafter == SB_TRACE_DRAFTER_eagle3 || drafter == SB_TRACE_DRAFTER_eagle3_sampled;
+}
+
 static void set_options(sb_diff_run *run, sb_differ_options *o)
 {
+    const int external = run->drafter == SB_TRACE_DRAFTER_external || is_eagle3(run->drafter);
     sb_differ_defaults(o, &run->request->knobs, &run->arithmetic, &run->verdicts);
     o->with_forced = run->forced;
     o->with_free = run->free;
@@ -123,13 +130,14 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
      * them */
     o->forced.any_form = sb_side_recorded(run->side) && !sb_side_is_reference(run->side);
     o->forced.rollback = o->free.rollback = rollback_of(run);
-    o->forced.external = run->drafter == SB_TRACE_DRAFTER_external;
+    o->forced.external = o->free.external = external || run->eagle3;
+    o->forced.drafter = o->free.drafter = run->eagle3;
     o->free.explain = run->explain;
     o->free.prefix_block = run->side->trace ? sb_trace_info(run->side->trace)->prefix_block : 0;
     /* not for a live engine: its call of one row may be the rest of a prompt */
     o->free.greedy = !run->sampled && sb_side_recorded(run->side);
-    o->free.external = run->drafter == SB_TRACE_DRAFTER_external;
-    o->free.sampled = run->drafter == SB_TRACE_DRAFTER_sampled;
+    o->free.sampled =
+        run->drafter == SB_TRACE_DRAFTER_sampled || run->drafter == SB_TRACE_DRAFTER_eagle3_sampled;
     o->free.same_arithmetic = same_arithmetic(run);
     o->free.seed = run->seed;
     for (int i = 0; i < SB_OP_COUNT && run->side->kind == SB_SIDE_live; i++)
@@ -285,6 +293,9 @@ sb_status sb_diff_run_side(sb_diff_run *run, sb_error *err)
             sb_diff_note(run, "no logits are recorded: lm_head was not judged as an op");
         if (run->sampled && !run->verdicts.sampler.sequences)
             sb_diff_note(run, "no sampler is declared (U-12), so any token passes as a draw");
+        if (is_eagle3(run->drafter) && !run->eagle3)
+            sb_diff_note(run, "an EAGLE-3 drafter made the drafts, and its folder is not given: "
+                              "they were not judged, nor its values (--drafter DIR)");
         note_biases(run);
         check_trust(run);
         hint_chunk(run);

@@ -21,6 +21,7 @@ typedef struct sb_diff_run {
     double need_ops;  /* T-91; below 0: not given */
     int declared;     /* the arithmetic and the functions are those of the engine */
     int explain, allow_self;
+    const sb_eagle3 *eagle3;  /* the drafter whose folder was given, or NULL */
     sb_trace_drafter drafter; /* unknown: assumed to be the checkpoint's head */
     int sampled;              /* the engine samples its tokens, so they are not judged */
     /* out */

@@ -51,6 +51,8 @@ static sb_status feed(journey *j, const sb_sequence *tokens, sb_error *err)
         size_t n = tokens->count - at < j->live->rows ? tokens->count - at : (size_t)j->live->rows;
         status = sb_session_feed(j->session, tokens->ids + at, n, err);
         if (!status)
+            status = sb_rounds_fed(j->rounds, tokens->ids + at, n, err);
+        if (!status)
             status = show_logits(j, err);
         at += n;
         progress(j, n);
@@ -61,6 +63,8 @@ static sb_status feed(journey *j, const sb_sequence *tokens, sb_error *err)
 static sb_status decode(journey *j, uint32_t *token, sb_error *err)
 {
     sb_status status = sb_session_feed(j->session, token, 1, err);
+    if (!status)
+        status = sb_rounds_fed(j->rounds, token, 1, err);
     if (!status)
         status = show_logits(j, err);
     progress(j, 1);
@@ -115,10 +119,14 @@ static sb_status travel(journey *j, const sb_model *model, size_t sequence, sb_e
                                   .hook = j->live->fault,
                                   .hook_ctx = j->live->fault_ctx,
                                   .mtp = sb_model_has_mtp(model)};
+    sb_round_options rounds = r->rounds;
+    rounds.drafter = j->live->drafter;
+    if (rounds.drafter)
+        options.states = sb_eagle3_states(rounds.drafter);
     sb_capture_join(j->capture, &options);
     sb_status status = sb_session_new(model, &options, &j->session, err);
     if (!status)
-        status = sb_rounds_new(j->session, &r->rounds, &j->rounds, err);
+        status = sb_rounds_new(j->session, &rounds, &j->rounds, err);
     if (!status) {
         sb_capture_follow(j->capture, j->session, (uint32_t)sequence, (uint32_t)sequence);
         status = feed(j, &r->sequences[sequence], err);

@@ -12,9 +12,10 @@ typedef struct sb_live {
     sb_knobs knobs;            /* the engine's knobs; may differ from the request's */
     sb_op_hook fault;          /* planted; NULL: none */
     void *fault_ctx;
-    const char *taps; /* taps with data: "all" */
-    int states;       /* 1: states with their data before every call */
-    uint64_t rows;    /* rows per call while feeding tokens */
+    const char *taps;         /* taps with data: "all" */
+    int states;               /* 1: states with their data before every call */
+    uint64_t rows;            /* rows per call while feeding tokens */
+    const sb_eagle3 *drafter; /* makes the drafts; NULL: the head does */
 } sb_live;
 
 /* Feeds all sequences of the request in calls of `rows` tokens. Then generates the requested

@@ -22,9 +22,13 @@ static sb_status make_head(const sb_model *model, const sb_request *r, sb_trace_
     out->delta_chunk = sb_runner_arithmetic(&runner)->chunk;
     if (r->drafts.count) {
         (void)sb_trace_rollback_of(sb_request_way(r), &out->rollback);
-        out->drafter = r->drafter.kind != SB_DRAFTER_head           ? SB_TRACE_DRAFTER_external
-                       : r->rounds.acceptance == SB_ACCEPT_residual ? SB_TRACE_DRAFTER_sampled
-                                                                    : SB_TRACE_DRAFTER_own;
+        const int drawn = r->rounds.acceptance == SB_ACCEPT_residual;
+        if (r->drafter.kind == SB_DRAFTER_eagle3)
+            out->drafter = drawn ? SB_TRACE_DRAFTER_eagle3_sampled : SB_TRACE_DRAFTER_eagle3;
+        else
+            out->drafter = r->drafter.kind != SB_DRAFTER_head ? SB_TRACE_DRAFTER_external
+                           : drawn                            ? SB_TRACE_DRAFTER_sampled
+                                                              : SB_TRACE_DRAFTER_own;
     }
     return sb_checkpoint_digest(model->checkpoint, &out->checkpoint, err);
 }
@@ -61,11 +65,12 @@ sb_status sb_traced_begin(const sb_model *model, const sb_request *r, sb_traced 
     if (!status)
         status = sb_trace_begin(r->trace, &head, &out->writer, err);
     const sb_step_sampling sampling = sampling_of(r);
-    const sb_capture_options options = {.sampling = r->sampling.temperature > 0 ? &sampling : NULL,
-                                        .taps = r->taps ? r->taps : "logits,mtp.logits",
-                                        .states = SB_CAPTURE_STATE_DIGESTS,
-                                        .take = sb_trace_write,
-                                        .take_ctx = out->writer};
+    const sb_capture_options options = {
+        .sampling = r->sampling.temperature > 0 ? &sampling : NULL,
+        .taps = r->taps ? r->taps : "logits,mtp.logits,drafter.logits,drafter.top_ids",
+        .states = SB_CAPTURE_STATE_DIGESTS,
+        .take = sb_trace_write,
+        .take_ctx = out->writer};
     if (!status)
         status = sb_capture_new(&options, &out->capture, err);
     if (status)

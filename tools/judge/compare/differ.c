@@ -103,6 +103,10 @@ static int has_taps(const sb_differ *d, const sb_step *step)
         size_t n = strlen(v->name);
         /* expert ids alone do not count: the answer of a server may have them */
         int ids = n > 11 && strcmp(v->name + n - 11, ".router_ids") == 0;
+        int drafter = d->options.forced.drafter && strncmp(v->name, "drafter.", 8) == 0 &&
+                      !sb_tap_is_of_drafts(v->name);
+        if (v->data && drafter)
+            return 1;
         if (v->data && !ids && strncmp(v->name, "layers.", 7) == 0 &&
             sb_tap_hidden(v->name, d->model->config.layers) < 0)
             return 1;
@@ -127,6 +131,7 @@ static sb_status start_layers(sb_differ *d, sb_error *err)
     options.hidden = 1;
     options.mtp = options.greedy = options.explain = 0;
     options.external = 1;
+    options.drafter = NULL;
     options.coverage = NULL;
     return sb_free_new(d->model, &options, &d->layers, err);
 }

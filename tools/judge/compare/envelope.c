@@ -111,6 +111,8 @@ static sb_status new_lane(sb_envelope *e, const sb_envelope_options *options, si
     sb_envelope_lane *lane = &e->lanes[i];
     sb_session_options of = {
         .knobs = &e->knobs, .hook = sb_envelope_hook, .hook_ctx = lane, .mtp = options->mtp};
+    if (e->drafter)
+        of.states = sb_eagle3_states(e->drafter);
     of.tap = sb_envelope_tap;
     of.tap_ctx = lane;
     lane->of = e;
@@ -119,7 +121,10 @@ static sb_status new_lane(sb_envelope *e, const sb_envelope_options *options, si
     if (!lane->logits)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits");
     lane->key = sb_rng_u64(sb_rng_key(options->seed, "envelope"), i);
-    return sb_session_new(e->model, &of, &lane->session, err);
+    sb_status status = sb_session_new(e->model, &of, &lane->session, err);
+    return status || !e->drafter
+               ? status
+               : sb_eagle3_drafts_new(e->drafter, lane->session, &lane->drafts, err);
 }
 
 sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *options,
@@ -129,6 +134,7 @@ sb_status sb_envelope_new(const sb_model *model, const sb_envelope_options *opti
     if (!e)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for an envelope");
     e->model = model;
+    e->drafter = options->drafter;
     if (options->knobs)
         e->knobs = *options->knobs;
     else
@@ -166,6 +172,7 @@ void sb_envelope_free(sb_envelope *e)
     if (!e)
         return;
     for (size_t i = 0; e->lanes && i < e->count; i++) {
+        sb_eagle3_drafts_free(e->lanes[i].drafts);
         sb_session_free(e->lanes[i].session);
         free(e->lanes[i].ids);
         free(e->lanes[i].spread);
@@ -309,9 +316,17 @@ int sb_envelope_takes(const sb_envelope_lane *lane, const char *what, uint64_t n
     return e->count < 5 || ((coin >> 63) + lane->number / 2) % 2;
 }
 
+/* S-15: makes the entries of the tokens that were fed and kept. */
+static sb_status follow(sb_envelope_lane *lane, const task *t, sb_status status)
+{
+    if (status || !lane->drafts || !t->n)
+        return status;
+    return sb_eagle3_follow(lane->drafts, t->tokens, t->n, &lane->err);
+}
+
 static sb_status task_feed(sb_envelope_lane *lane, const task *t)
 {
-    return sb_session_feed(lane->session, t->tokens, t->n, &lane->err);
+    return follow(lane, t, sb_session_feed(lane->session, t->tokens, t->n, &lane->err));
 }
 
 static sb_status task_verify(sb_envelope_lane *lane, const task *t)
@@ -323,10 +338,11 @@ static sb_status task_verify(sb_envelope_lane *lane, const task *t)
 
 static sb_status task_keep(sb_envelope_lane *lane, const task *t)
 {
-    if (!lane->of->anew || !lane->number || is_odd(lane->number))
-        return sb_session_keep(lane->session, t->n, &lane->err);
-    sb_status status = sb_session_keep(lane->session, 0, &lane->err);
-    return status ? status : sb_session_feed(lane->session, t->tokens, t->n, &lane->err);
+    const int again = lane->of->anew && lane->number && !is_odd(lane->number);
+    sb_status status = sb_session_keep(lane->session, again ? 0 : t->n, &lane->err);
+    if (!status && again)
+        status = sb_session_feed(lane->session, t->tokens, t->n, &lane->err);
+    return follow(lane, t, status);
 }
 
 static sb_status task_logits(sb_envelope_lane *lane, const task *t)
@@ -336,6 +352,9 @@ static sb_status task_logits(sb_envelope_lane *lane, const task *t)
 
 static sb_status task_draft(sb_envelope_lane *lane, const task *t)
 {
+    uint32_t draft;
+    if (lane->drafts)
+        return sb_eagle3_draft(lane->drafts, t->tokens[0], lane->logits, &draft, &lane->err);
     return sb_session_draft(lane->session, t->tokens[0], lane->logits, &lane->err);
 }
 
@@ -398,6 +417,8 @@ void sb_envelope_reset(sb_envelope *e)
 {
     for (size_t i = 0; i < e->count; i++) {
         sb_session_reset(e->lanes[i].session);
+        if (e->lanes[i].drafts)
+            sb_eagle3_reset(e->lanes[i].drafts);
         e->lanes[i].strayed = 0;
     }
     e->adopted_count = 0;
@@ -426,6 +447,8 @@ sb_status sb_envelope_rejoin(sb_envelope *e, sb_error *err)
             continue;
         status = sb_session_set_state(e->lanes[i].session, sb_session_state(e->lanes[from].session),
                                       err);
+        if (!status && e->drafter)
+            status = sb_eagle3_assign(e->lanes[i].drafts, e->lanes[from].drafts, err);
         if (!status && sb_envelope_copy_uncoded(&e->lanes[i], &e->lanes[from]))
             status = sb_fail(err, SB_ERR_MEMORY, "out of memory for a sequence");
         e->lanes[i].strayed = 0;
@@ -442,9 +465,9 @@ double sb_envelope_loose(const sb_envelope *e, double tight, double loose)
 }
 
 /* The distance of the logits of the other sequences from the reference's. */
-static sb_noise noise_of(const sb_envelope *e)
+static sb_noise noise_of(const sb_envelope *e, size_t V)
 {
-    size_t V = e->model->config.vocab_size, lanes[2] = {0};
+    size_t lanes[2] = {0};
     double squares[2] = {0};
     sb_noise noise = {0};
     for (size_t i = 1; i < e->count; i++) {
@@ -460,13 +483,14 @@ static sb_noise noise_of(const sb_envelope *e)
     return noise;
 }
 
-static sb_status ask(sb_envelope *e, const task *t, float *logits, sb_noise *noise, sb_error *err)
+static sb_status ask(sb_envelope *e, const task *t, size_t V, float *logits, sb_noise *noise,
+                     sb_error *err)
 {
     sb_status status = run_all(e, t, err);
     if (status)
         return status;
-    memcpy(logits, e->lanes[0].logits, e->model->config.vocab_size * sizeof *logits);
-    *noise = noise_of(e);
+    memcpy(logits, e->lanes[0].logits, V * sizeof *logits);
+    *noise = noise_of(e, V);
     return SB_OK;
 }
 
@@ -474,20 +498,25 @@ sb_status sb_envelope_logits(sb_envelope *e, size_t row, float *logits, sb_noise
                              sb_error *err)
 {
     enter(e, row + 1);
-    return ask(e, &(task){task_logits, NULL, row}, logits, noise, err);
+    return ask(e, &(task){task_logits, NULL, row}, e->model->config.vocab_size, logits, noise, err);
 }
 
 sb_status sb_envelope_draft(sb_envelope *e, uint32_t token, float *logits, sb_noise *noise,
                             sb_error *err)
 {
+    const size_t V =
+        e->drafter ? sb_eagle3_config_of(e->drafter)->draft_vocab : e->model->config.vocab_size;
     sb_status status = begin(e, 1, err);
-    return status ? status : ask(e, &(task){task_draft, &token, 1}, logits, noise, err);
+    return status ? status : ask(e, &(task){task_draft, &token, 1}, V, logits, noise, err);
 }
 
 void sb_envelope_forget_drafts(sb_envelope *e)
 {
     for (size_t i = 0; i < e->count; i++)
-        sb_session_forget_drafts(e->lanes[i].session);
+        if (e->drafter)
+            sb_eagle3_forget(e->lanes[i].drafts);
+        else
+            sb_session_forget_drafts(e->lanes[i].session);
 }
 
 const sb_adopted *sb_envelope_adopted(const sb_envelope *e, size_t *count)

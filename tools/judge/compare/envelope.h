@@ -10,6 +10,7 @@
 #ifndef SB_COMPARE_ENVELOPE_H
 #define SB_COMPARE_ENVELOPE_H
 
+#include "ref/run/eagle3.h"
 #include "ref/run/session.h"
 #include "tools/judge/bound/ball.h"
 #include "tools/judge/compare/coverage.h"
@@ -22,7 +23,8 @@ typedef struct sb_envelope_options {
     size_t perturbed;                /* N; 0: no noise is estimated */
     uint64_t seed;
     int mtp;
-    sb_coverage *coverage; /* receives the regimes of the reference's values, or NULL */
+    const sb_eagle3 *drafter; /* makes the drafts; NULL: the head does. It must outlive this */
+    sb_coverage *coverage;    /* receives the regimes of the reference's values, or NULL */
     int replays;     /* the engine undoes rejected rows by feeding the kept rows again: T-85 */
     sb_op_hook twin; /* runs the ops in place of sb_op_run, or NULL */
     void *twin_ctx;
@@ -75,7 +77,8 @@ void sb_envelope_take_hidden(sb_envelope *envelope, float *const *theirs);
  */
 const float *sb_envelope_hidden(const sb_envelope *envelope, size_t i, size_t at);
 
-/* One step of the head on all sequences, as sb_session_draft. */
+/* One step of the head on all sequences, as sb_session_draft; or of the drafter, with the logits
+ * (Vd) of its head (S-15). */
 sb_status sb_envelope_draft(sb_envelope *envelope, uint32_t token, float *logits, sb_noise *noise,
                             sb_error *err);
 void sb_envelope_forget_drafts(sb_envelope *envelope);

@@ -17,6 +17,8 @@ static int is_key(const sb_op_call *call)
 static int is_cached(const sb_envelope_lane *lane, const sb_op_call *call, float *scale)
 {
     const int key = is_key(call);
+    if (call->layer > lane->of->model->config.layers) /* of a drafter */
+        return 0;
     if (!SB_IS(call->knobs, kv_cache, fp8) || (!key && strcmp(call->name, "self_attn.v_proj") != 0))
         return 0;
     const sb_layer *layer = &lane->of->model->weights->layers[call->layer];

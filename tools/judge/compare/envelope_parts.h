@@ -8,7 +8,8 @@
 typedef struct sb_envelope_lane {
     struct sb_envelope *of;
     sb_session *session;
-    size_t number; /* 0: the reference itself */
+    sb_eagle3_drafts *drafts; /* its entries of a drafter, or NULL */
+    size_t number;            /* 0: the reference itself */
     /* key of its random numbers; number of ops that took a random number in the current moment */
     uint64_t key, ops;
     size_t at;      /* next entry on the tape */
@@ -27,6 +28,7 @@ typedef struct sb_envelope_lane {
 
 struct sb_envelope {
     const sb_model *model;
+    const sb_eagle3 *drafter; /* or NULL */
     sb_knobs knobs;
     sb_op_hook twin;
     void *twin_ctx;

@@ -29,7 +29,7 @@ static int is_spoiled(const sb_step_value *v)
 static int find_tap(const sb_finite *f, const char *name, sb_tap_name *tap)
 {
     return sb_tap_find(name, tap) && !sb_tap_is_ids(name) && (f->mtp || !tap->is_head) &&
-           (!sb_tap_is_of_logits(name) || strcmp(name, "logits") == 0);
+           !tap->is_drafter && (!sb_tap_is_of_logits(name) || strcmp(name, "logits") == 0);
 }
 
 int sb_finite_any(const sb_finite *f)
@@ -50,12 +50,15 @@ int sb_finite_any(const sb_finite *f)
 /* Stages: the trunk's embedding, its layers, the ops after them; then the same for the head. */
 static uint64_t stage_of(const sb_config *c, const sb_tap_name *tap)
 {
-    uint64_t head = tap->is_head ? (uint64_t)c->layers + 2 : 0;
+    uint64_t head = tap->is_drafter ? (uint64_t)c->layers + 5
+                    : tap->is_head  ? (uint64_t)c->layers + 2
+                                    : 0;
     int behind = strcmp(tap->name, "mtp.norm") == 0 || tap->where == SB_TAP_draft ||
+                 strcmp(tap->name, "drafter.norm") == 0 || sb_tap_is_of_drafts(tap->name) ||
                  (tap->where == SB_TAP_call && strcmp(tap->name, "embed") != 0);
     if (tap->in_layer)
         return head + 1 + tap->layer;
-    return behind ? head + 1 + (tap->is_head ? 1 : c->layers) : head;
+    return behind ? head + 1 + (head ? 1 : c->layers) : head;
 }
 
 /* The row of taps.def, which is in the order of the flow. */

@@ -13,7 +13,7 @@ static void free_sequence(const sb_forced *f, forced_sequence *s)
 {
     if (!s)
         return;
-    for (uint32_t i = 0; s->memory && i <= f->model->config.layers; i++) {
+    for (uint32_t i = 0; s->memory && i <= f->model->config.layers + 1; i++) {
         free(s->memory[i].column);
         forced_cache_free(&s->memory[i]);
         forced_drop_states(&s->memory[i]);
@@ -21,6 +21,7 @@ static void free_sequence(const sb_forced *f, forced_sequence *s)
     free(s->memory);
     free(s->own[0]);
     free(s->own[1]);
+    sb_eagle3_drafts_free(s->entries);
     sb_session_free(s->session);
     free(s);
 }
@@ -30,7 +31,7 @@ static void begin_sequence(const sb_forced *f, forced_sequence *s)
 {
     const sb_config *c = &f->model->config;
     size_t columns = (size_t)c->lin_v_heads * c->lin_v_dim;
-    for (uint32_t i = 0; i <= c->layers; i++) {
+    for (uint32_t i = 0; i <= c->layers + 1; i++) {
         forced_memory *m = &s->memory[i];
         m->cache = m->drafted = m->conv = m->recurrent = 1;
         m->form = SB_OP_delta_rule;
@@ -41,6 +42,9 @@ static void begin_sequence(const sb_forced *f, forced_sequence *s)
             memset(m->column, 0, columns * (1 + c->lin_k_dim) * sizeof *m->column);
     }
     sb_session_reset(s->session);
+    if (s->entries)
+        sb_eagle3_reset(s->entries);
+    s->follows = s->states = s->entries != NULL;
     s->alive = 1;
     s->overflowed = 0;
     s->hidden = 1; /* the zero vector of K-27 */
@@ -50,14 +54,17 @@ static void begin_sequence(const sb_forced *f, forced_sequence *s)
 static sb_status make_sequence(sb_forced *f, forced_sequence *s, sb_error *err)
 {
     const sb_config *c = &f->model->config;
+    const sb_eagle3 *drafter = f->options.drafter;
     const sb_session_options options = {.knobs = &f->knobs,
+                                        .states = drafter ? sb_eagle3_states(drafter)
+                                                          : (sb_session_states){0},
                                         .tap = forced_on_tap,
                                         .tap_ctx = f,
                                         .hook = forced_on_op,
                                         .hook_ctx = f,
                                         .mtp = f->options.mtp};
     size_t columns = (size_t)c->lin_v_heads * c->lin_v_dim;
-    s->memory = sb_alloc((size_t)c->layers + 1, sizeof *s->memory);
+    s->memory = sb_alloc((size_t)c->layers + 2, sizeof *s->memory);
     if (!s->memory)
         return sb_fail(err, SB_ERR_MEMORY, "out of memory for a sequence");
     for (uint32_t i = 0; i < c->layers; i++) {
@@ -69,6 +76,8 @@ static sb_status make_sequence(sb_forced *f, forced_sequence *s, sb_error *err)
         s->memory[i].element = s->memory[i].column + columns;
     }
     sb_status status = sb_session_new(f->model, &options, &s->session, err);
+    if (!status && drafter)
+        status = sb_eagle3_drafts_new(drafter, s->session, &s->entries, err);
     if (!status)
         begin_sequence(f, s);
     return status;
@@ -207,6 +216,17 @@ static sb_status draft(sb_forced *f, forced_sequence *s, uint32_t token, sb_erro
     return status;
 }
 
+/* S-15: entries are made of the kept rows. Without a round it is not known which these are. */
+static sb_status make_entries(sb_forced *f, forced_sequence *s, const uint32_t *tokens, int verify,
+                              const sb_step_round *round, sb_error *err)
+{
+    const size_t emitted = round ? round->round.emitted : f->rows;
+    if (verify && !round && f->rows > 1)
+        s->follows = 0;
+    return s->follows ? forced_follow(f, s, tokens, emitted < f->rows ? emitted : f->rows, err)
+                      : SB_OK;
+}
+
 /* Runs the rows of one call of the trunk. */
 static sb_status feed(sb_forced *f, forced_sequence *s, const sb_step *step, size_t row,
                       sb_error *err)
@@ -219,23 +239,26 @@ static sb_status feed(sb_forced *f, forced_sequence *s, const sb_step *step, siz
     for (size_t i = 0; i < f->rows; i++)
         tokens[i] = step->rows[row + i].token;
     f->kept = round ? round->round.accepted + 1 : SIZE_MAX;
-    f->opens = verify && f->rows > 1 && !f->options.external;
+    f->opens = verify && f->rows > 1 && !f->options.external && !s->entries;
     s->drafts = 0;
     s->memory[f->model->config.layers].drafted = 1;
+    s->memory[f->model->config.layers + 1].drafted = 1;
     sb_rollback rollback =
         SB_IS(&f->knobs, delta_rule, recurrent) ? SB_ROLLBACK_snapshots : SB_ROLLBACK_replay;
     sb_status status = verify ? sb_session_verify(s->session, tokens, f->rows, rollback, err)
                               : sb_session_feed(s->session, tokens, f->rows, err);
-    free(tokens);
     s->has_own[0] = s->has_own[1] = 0;
-    if (status)
-        return status;
-    s->hidden = f->norm;
-    s->verified = verify ? f->rows : 0;
-    status = ask_logits(f, step, row, err);
-    if (status || !round || f->kept >= f->rows)
-        return status;
-    return cut(f, s, f->kept, err);
+    if (!status) {
+        s->hidden = f->norm;
+        s->verified = verify ? f->rows : 0;
+        status = ask_logits(f, step, row, err);
+    }
+    if (!status && round && f->kept < f->rows)
+        status = cut(f, s, f->kept, err);
+    if (!status && s->entries)
+        status = make_entries(f, s, tokens, verify, round, err);
+    free(tokens);
+    return status;
 }
 
 /* Runs the rows of one sequence, or one draft row. */
@@ -249,6 +272,8 @@ static sb_status run_rows(sb_forced *f, forced_sequence *s, const sb_step *step,
         status = cut_late(f, s, first->position, err);
     if (status)
         return status;
+    if (first->kind == SB_CALL_draft && s->entries)
+        return forced_draft(f, s, first->token, err);
     if (first->kind == SB_CALL_draft)
         return state->has_mtp ? draft(f, s, first->token, err) : SB_OK;
     if (first->position == 0 && state->position > 0)
@@ -283,7 +308,9 @@ static sb_status run_sequence(sb_forced *f, const sb_step *step, size_t row, sb_
     sb_known_clear(&f->known);
     forced_drop_later(f);
     f->shared_logits = f->cached_values = NULL;
-    f->experts = f->norm = f->embedding = f->previous = 0;
+    f->experts = f->norm = f->embedding = f->previous = f->states = f->residual = 0;
+    f->query = f->key = 0;
+    memset(f->captured, 0, sizeof f->captured);
     uint64_t before = sb_session_state(s->session)->mtp_entries;
     if (step->rows[row].position == 0 && step->rows[row].kind != SB_CALL_draft)
         before = 0;
@@ -313,7 +340,7 @@ sb_status sb_forced_step(sb_forced *f, const sb_step *step, double *worst, sb_er
         worst[i] = 0.0;
     f->step = step;
     f->worst = worst;
-    f->entry = 0;
+    f->entry = f->made = 0;
     for (size_t i = 0; i < step->state_count && !status; i++) {
         forced_sequence *s = NULL;
         status = find_sequence(f, step->states[i].sequence, &s, err);

@@ -7,6 +7,7 @@
 #ifndef SB_COMPARE_FORCED_H
 #define SB_COMPARE_FORCED_H
 
+#include "ref/run/eagle3.h"
 #include "ref/run/session.h"
 #include "tools/judge/bound/ball.h"
 #include "tools/judge/compare/verdict.h"
@@ -37,8 +38,9 @@ typedef struct sb_forced_options {
     sb_cells *cells;                 /* receives the ratios of each row of a step, or NULL */
     sb_coverage *coverage;           /* receives the regimes of the values, or NULL */
     int mtp;                         /* the steps have the head's taps */
-    int any_form;                    /* the engine's form of the delta rule is not known: T-67 */
-    sb_trace_rollback rollback;      /* how the engine undoes rows, if known: T-85 */
+    const sb_eagle3 *drafter;   /* the drafts are its own, and its values are judged; or NULL */
+    int any_form;               /* the engine's form of the delta rule is not known: T-67 */
+    sb_trace_rollback rollback; /* how the engine undoes rows, if known: T-85 */
     int has_need; /* T-91: this share of the values of ops has to be judged, whichever they are */
     double need;
     const sb_forced_site *site; /* judges these ops only, on recorded inputs; NULL: all */

@@ -211,9 +211,11 @@ static sb_knowledge input_of(sb_forced *f, const sb_op_call *call, const sb_op_v
 {
     const forced_memory *m = call->layer == SB_NO_LAYER ? NULL : forced_memory_of(f, call->layer);
     sb_knowledge of_memory = in->ids ? SB_KNOWN_COUNT : forced_memory_kind(f, call, in);
-    int known = -1;
+    int known = forced_knows_copy(f, call, in);
     if (of_memory != SB_KNOWN_COUNT)
         return of_memory;
+    if (known >= 0)
+        return known ? SB_KNOWN_exact : SB_KNOWN_not;
     if (in->ids)
         known = 1;
     else if (strcmp(in->name, "state") == 0)

@@ -150,9 +150,7 @@ static sb_status reserve(forced_memory *m, int which, size_t count)
 sb_status forced_stored(sb_forced *f, int which, const float *data, size_t rows, size_t cols)
 {
     forced_memory *m = forced_memory_of(f, f->layer);
-    const sb_state *state = sb_session_state(f->at->session);
-    int head = f->layer >= f->model->config.layers;
-    size_t first = (size_t)(head ? state->mtp_entries : state->position) * cols;
+    size_t first = (size_t)f->first * cols;
     size_t count = rows * cols;
     int spread = sb_known_of(&f->known, data, count) == SB_KNOWN_balls;
     if (!spread && !m->cache_spread)

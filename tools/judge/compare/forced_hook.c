@@ -47,6 +47,8 @@ sb_status forced_on_op(void *ctx, const sb_op_call *call)
     f->op = call->op;
     f->layer = call->layer;
     f->kind = call->kind;
+    f->first = call->position;
+    forced_drafter_op(f, call);
     if (call->op != SB_OP_router && !f->replay && !forced_is_judged(f, call->op, call->layer)) {
         sb_status done = forced_do_later(f);
         return done ? done : run_elsewhere(f, call);
@@ -95,9 +97,11 @@ static void note_value(sb_forced *f, const char *name, const float *data, int kn
     snprintf(last, sizeof last, "layers.%u.output", (unsigned)(f->model->config.layers - 1));
     if (ends_with(name, "mlp.shared_expert_gate"))
         f->shared_logits = data;
-    else if (strcmp(name, "mtp.pre_fc_norm_embedding") == 0)
+    else if (strcmp(name, "mtp.pre_fc_norm_embedding") == 0 ||
+             strcmp(name, "drafter.input_layernorm") == 0)
         f->embedding = known;
-    else if (strcmp(name, "mtp.pre_fc_norm_hidden") == 0)
+    else if (strcmp(name, "mtp.pre_fc_norm_hidden") == 0 ||
+             strcmp(name, "drafter.hidden_norm") == 0)
         f->previous = known;
     else if (strcmp(name, residual ? last : "norm") == 0)
         f->norm = known;
@@ -112,8 +116,11 @@ sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, s
     sb_forced *f = ctx;
     if (ends_with(name, "mlp.router_ids"))
         return SB_OK; /* the recorded values were adopted where the op ran */
+    int done = 0;
     sb_status status = forced_do_later(f);
-    if (!status)
+    if (!status && forced_is_drafter(name))
+        status = forced_copies(f, name, data, rows, cols, &done);
+    if (!status && !done)
         status = forced_judge(f, name, data, rows, cols);
     if (status)
         return sb_fail(err, status, "%s: out of memory", name);
@@ -122,6 +129,7 @@ sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, s
     const sb_knowledge kind = sb_known_of(&f->known, data, rows * cols);
     const int known = kind == SB_KNOWN_exact, keys = ends_with(name, "self_attn.k_rope");
     note_value(f, name, data, known);
+    forced_see_state(f, name, known);
     if (keys || ends_with(name, "self_attn.v_proj"))
         status = note_cached(f, !keys, data, rows, cols, kind);
     if (status)

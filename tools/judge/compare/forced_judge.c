@@ -64,6 +64,8 @@ size_t forced_step_row(const sb_forced *f, const char *name, size_t row, size_t 
 {
     if (strcmp(name, "logits") == 0)
         return f->logits_row;
+    if (forced_is_drafter(name))
+        return f->row + f->made_late + row;
     return f->row + row + (f->rows > rows ? f->rows - rows : 0);
 }
 
@@ -101,6 +103,8 @@ static size_t first_row(const sb_forced *f, const char *name)
 {
     if (strcmp(name, "logits") == 0)
         return f->logits;
+    if (forced_is_drafter(name))
+        return f->made;
     return strncmp(name, "mtp.", 4) == 0 ? f->entry : f->row;
 }
 
@@ -122,12 +126,14 @@ typedef struct piece {
     const float *expected;
 } piece;
 
-/* The layer that made the value. Values before and after the head's own layer belong to the head.
- */
+/* The layer that made the value. Values before and after the layer of the head, or of the drafter,
+ * belong to it. */
 static uint32_t layer_of(const sb_forced *f, const piece *p)
 {
     int head = p->from->layer == SB_NO_LAYER && strncmp(p->name, "mtp.", 4) == 0;
-    return head ? f->model->config.layers : p->from->layer;
+    return forced_is_drafter(p->name) ? f->model->config.layers + 1
+           : head                     ? f->model->config.layers
+                                      : p->from->layer;
 }
 
 static double bound_at(const piece *p, size_t i)
@@ -196,7 +202,9 @@ static void fail_at(sb_forced *f, const piece *p, size_t i, double bound, double
     const sb_place *first = &f->options.verdicts->first_failure;
     if (!f->options.bundle || f->broken || strcmp(first->words, place.words) != 0)
         return;
-    if (p->from->chained)
+    if (forced_is_drafter(p->name))
+        forced_no_bundle(f, &place, "is a value of the drafter, whose weights no bundle holds");
+    else if (p->from->chained)
         forced_no_bundle(f, &place, "depends on values that were not recorded");
     else
         f->broken = forced_bundle(f, &place, p->from, p->expected + i, p->found + i, &f->why);

@@ -45,12 +45,16 @@ typedef struct forced_sequence {
     int alive;
     int overflowed; /* lost because the reference reached a value that is not finite */
     sb_session *session;
-    forced_memory *memory; /* (L + 1) */
-    int hidden;            /* the hidden vector for the next MTP entry is known */
-    int hidden_draft;      /* the hidden vector that the current draft reads is known */
-    size_t drafts;         /* draft steps since the last call */
-    size_t verified;       /* rows of a verify that is not yet cut to the kept rows */
-    float *own[2];         /* key and value that the first draft step made; valid if has_own */
+    forced_memory *memory;     /* (L + 2): the layers, the head, the drafter */
+    int hidden;                /* the hidden vector for the next MTP entry is known */
+    int hidden_draft;          /* the hidden vector that the current draft reads is known */
+    size_t drafts;             /* draft steps since the last call */
+    size_t verified;           /* rows of a verify that is not yet cut to the kept rows */
+    sb_eagle3_drafts *entries; /* of the drafter, or NULL */
+    int follows;               /* the drafter has an entry for every token but the last */
+    int states;                /* the states of the last token (M-13) are known */
+    int recycled;              /* what the last draft gives to the next one is known */
+    float *own[2];             /* key and value that the first draft step made; valid if has_own */
     int has_own[2];
 } forced_sequence;
 
@@ -75,10 +79,17 @@ struct sb_forced {
     /* the current call */
     const sb_step *step;
     forced_sequence *at;
-    double *worst;    /* (row_count) of the step, or NULL */
-    size_t row, rows; /* first row of the sequence in the step; rows of the call */
-    size_t entry;     /* first entry of the call in the step's "mtp." taps */
-    size_t logits;    /* requested row of "logits", and its row of the step */
+    double *worst;                  /* (row_count) of the step, or NULL */
+    size_t row, rows;               /* first row of the sequence in the step; rows of the call */
+    size_t entry;                   /* first entry of the call in the step's "mtp." taps */
+    size_t made;                    /* first entry of the call in the step's "drafter." taps */
+    size_t made_late;               /* 1 if the call's first row has no entry */
+    uint64_t first;                 /* the position or entry of row 0 of the op's call */
+    int captured[SB_EAGLE3_STATES]; /* states of the call that are known */
+    int states, residual;           /* of the drafter's call: inputs that are copies */
+    int query, key;
+    const float *draft_logits;
+    size_t logits; /* requested row of "logits", and its row of the step */
     size_t logits_row;
     size_t kept;    /* kept rows of a verify; SIZE_MAX: not known */
     int other_form; /* a replay took another form of the delta rule than the verify */
@@ -159,6 +170,20 @@ void forced_cache_free(forced_memory *memory);
 
 /* T-91: "wider than the values": the bounds of such an array say nothing. */
 int forced_too_wide(const sb_ball *ours, const sb_ball *theirs, size_t count);
+
+/* forced_drafter.c: the drafter of R-23. follow: makes the entries of the first n rows of a call,
+ * and judges them. draft: one draft row. see: notes values of the target that it reads. op: before
+ * an op of it runs. copies: a tap that no op has made; true if nothing is left to judge. knows:
+ * what is known of an input that is a copy; -1: the input is none. */
+sb_status forced_follow(sb_forced *f, forced_sequence *s, const uint32_t *tokens, size_t n,
+                        sb_error *err);
+sb_status forced_draft(sb_forced *f, forced_sequence *s, uint32_t token, sb_error *err);
+void forced_see_state(sb_forced *f, const char *name, int known);
+void forced_drafter_op(sb_forced *f, const sb_op_call *call);
+sb_status forced_copies(sb_forced *f, const char *name, float *data, size_t rows, size_t cols,
+                        int *done);
+int forced_knows_copy(const sb_forced *f, const sb_op_call *call, const sb_op_value *in);
+int forced_is_drafter(const char *name);
 
 /* forced_judge.c: judges the recorded value against the reference's value, and then puts the
  * recorded one in its place. */

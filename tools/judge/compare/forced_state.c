@@ -205,7 +205,8 @@ static sb_status state_for(sb_forced *f, const forced_sequence *s, const sb_step
 
 void forced_forget(const sb_forced *f, forced_sequence *s)
 {
-    for (uint32_t i = 0; i <= f->model->config.layers; i++) {
+    s->follows = 0; /* no state has the entries of a drafter */
+    for (uint32_t i = 0; i <= f->model->config.layers + 1; i++) {
         forced_memory *m = &s->memory[i];
         m->cache = m->conv = m->recurrent = 0;
         m->drafted = 1;

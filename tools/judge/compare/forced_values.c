@@ -19,6 +19,8 @@ static const char *where_of(const sb_forced *f, const forced_value *v)
     const sb_config *c = &f->model->config;
     if (strncmp(v->name, "mtp.", 4) == 0)
         return "MTP head";
+    if (forced_is_drafter(v->name))
+        return "drafter";
     if (v->layer >= c->layers)
         return "outside the layers";
     return c->layer_is_full[v->layer] ? "full attention" : "linear attention";
@@ -32,6 +34,8 @@ static const char *within_layer(const char *name)
     if (sscanf(name, "layers.%u.%n", &layer, &length) == 1 && length)
         return name + length;
     if (sscanf(name, "mtp.layers.%u.%n", &layer, &length) == 1 && length)
+        return name + length;
+    if (sscanf(name, "drafter.layers.%u.%n", &layer, &length) == 1 && length)
         return name + length;
     return name;
 }

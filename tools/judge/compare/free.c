@@ -113,6 +113,7 @@ static sb_status open_sequence(sb_free *f, sb_free_sequence *s, sb_error *err)
                                    .perturbed = f->options.perturbed,
                                    .seed = f->options.seed,
                                    .mtp = f->options.mtp,
+                                   .drafter = f->options.drafter,
                                    .replays = sb_trace_replays(f->options.rollback),
                                    .coverage = f->options.coverage,
                                    .twin = f->options.twin,

@@ -7,6 +7,7 @@
 #ifndef SB_COMPARE_FREE_H
 #define SB_COMPARE_FREE_H
 
+#include "ref/run/eagle3.h"
 #include "ref/run/session.h"
 #include "tools/judge/bound/ball.h"
 #include "tools/judge/compare/verdict.h"
@@ -22,6 +23,7 @@ typedef struct sb_free_options {
     uint64_t seed;
     sb_verdicts *verdicts;      /* receives tokens, rounds, states, first failure */
     int mtp;                    /* the head makes the drafts, and they are compared, too */
+    const sb_eagle3 *drafter;   /* makes the drafts, which are judged; or NULL */
     int external;               /* the drafts are not the head's and not judged (U-10) */
     int sampled;                /* the drafts are sampled: any token may be a draft */
     sb_trace_rollback rollback; /* how the engine undoes rows, if known: T-85 */

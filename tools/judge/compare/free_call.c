@@ -87,7 +87,7 @@ static sb_status feed(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, s
                       sb_round_verdict *round, sb_error *err)
 {
     sb_status status = SB_OK;
-    if (verify && f->options.mtp && !f->options.external && s->position)
+    if (verify && sb_free_judges_drafts(f) && s->position)
         status = sb_free_drafts(f, s, tokens, n, round, err);
     if (status)
         return status;

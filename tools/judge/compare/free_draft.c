@@ -13,12 +13,45 @@ void sb_free_drop_drafts(sb_free_sequence *s)
     s->drafts = 0;
 }
 
+int sb_free_judges_drafts(const sb_free *f)
+{
+    return f->options.drafter || (f->options.mtp && !f->options.external);
+}
+
+/* The number of logits of a draft. */
+static size_t width_of(const sb_free *f)
+{
+    return f->options.drafter ? sb_eagle3_config_of(f->options.drafter)->draft_vocab
+                              : f->model->config.vocab_size;
+}
+
+static const char *tap_of(const sb_free *f)
+{
+    return f->options.drafter ? "drafter.logits" : "mtp.logits";
+}
+
+/* The token of a row of the head. */
+static uint32_t token_of(const sb_free *f, size_t row)
+{
+    return f->options.drafter ? sb_eagle3_vocabulary(f->options.drafter)[row] : (uint32_t)row;
+}
+
+/* The row of the head for a token; the number of rows if it has none. */
+static size_t row_of(const sb_free *f, uint32_t token)
+{
+    const size_t n = width_of(f);
+    size_t row = f->options.drafter ? 0 : token < n ? token : n;
+    while (f->options.drafter && row < n && token_of(f, row) != token)
+        row++;
+    return row;
+}
+
 sb_status sb_free_take_draft(sb_free *f, sb_free_sequence *s, size_t row, sb_error *err)
 {
-    size_t V = f->model->config.vocab_size, cols = 0;
-    if (!f->options.mtp || f->options.external || s->lost || s->drafts == SB_MAX_DRAFTS)
+    size_t V = width_of(f), cols = 0;
+    if (!sb_free_judges_drafts(f) || s->lost || s->drafts == SB_MAX_DRAFTS)
         return SB_OK;
-    const float *logits = sb_free_row_data(f->step, "mtp.logits", row, &cols);
+    const float *logits = sb_free_row_data(f->step, tap_of(f), row, &cols);
     sb_free_draft *d = &s->drafted[s->drafts];
     *d = (sb_free_draft){f->step->rows[row].position, f->step->rows[row].token, NULL};
     if (logits && cols != V)
@@ -38,14 +71,15 @@ sb_status sb_free_take_draft(sb_free *f, sb_free_sequence *s, size_t row, sb_err
 static void fail_draft(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
                        sb_place *place)
 {
-    place->layer = f->model->config.layers;
+    place->layer = f->model->config.layers + (f->options.drafter ? 1 : 0);
     snprintf(place->op, sizeof place->op, "draft");
-    snprintf(place->name, sizeof place->name, "mtp.logits");
+    snprintf(place->name, sizeof place->name, "%s", tap_of(f));
     round->verdict = SB_VERDICT_FAIL;
     sb_free_fail(f, s, s->position + j, place);
 }
 
-/* U-4: "A row of kind draft is one step of the MTP head, fed the token at its position" */
+/* U-4: "A row of kind draft is one step of the MTP head or of the drafter, fed the token at its
+ * position" */
 static void judge_fed(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
                       uint32_t token)
 {
@@ -67,7 +101,7 @@ static void judge_logits(sb_free *f, const sb_free_sequence *s, sb_round_verdict
                          double bound)
 {
     const float *theirs = s->drafted[j].logits;
-    sb_near_difference d = sb_near_compare(f->logits, theirs, f->model->config.vocab_size);
+    sb_near_difference d = sb_near_compare(f->logits, theirs, width_of(f));
     sb_place place = {.rank = 1,
                       .element = {d.at},
                       .found = (double)theirs[d.at],
@@ -89,21 +123,28 @@ static void judge_logits(sb_free *f, const sb_free_sequence *s, sb_round_verdict
 static void judge_token(sb_free *f, const sb_free_sequence *s, sb_round_verdict *round, size_t j,
                         uint32_t theirs, double bound)
 {
-    size_t V = f->model->config.vocab_size;
-    uint32_t ours = sb_near_top_of(f->logits, V).token;
-    double gap = theirs < V ? (double)f->logits[ours] - (double)f->logits[theirs] : bound + 1;
+    const size_t V = width_of(f), row = row_of(f, theirs), top = sb_near_top_of(f->logits, V).token;
+    const uint32_t ours = token_of(f, top);
+    double gap = row < V ? (double)f->logits[top] - (double)f->logits[row] : bound + 1;
     sb_place place = {.rank = 1, .element = {j}, .found = theirs, .expected = ours, .bound = bound};
     round->drafts[0][j] = ours;
     round->drafts[1][j] = theirs;
     round->drafted[0] = round->drafted[1] = j + 1;
-    if (f->options.sampled && theirs < V)
+    if (f->options.sampled && row < V)
         return;
     f->choices++;
-    if (gap > bound) {
+    if (row == V && f->options.drafter) {
+        snprintf(
+            place.words, sizeof place.words,
+            "draft %zu is token %u, which is not in the vocabulary of the drafter; it gives %u", j,
+            (unsigned)theirs, (unsigned)ours);
+        fail_draft(f, s, round, j, &place);
+    } else if (gap > bound) {
         snprintf(place.words, sizeof place.words,
-                 "draft %zu is token %u; the head gives %u, whose logit is %.3g larger; rounding "
+                 "draft %zu is token %u; the %s gives %u, whose logit is %.3g larger; rounding "
                  "explains %.3g",
-                 j, (unsigned)theirs, (unsigned)ours, gap, bound);
+                 j, (unsigned)theirs, f->options.drafter ? "drafter" : "head", (unsigned)ours, gap,
+                 bound);
         fail_draft(f, s, round, j, &place);
     } else if (ours != theirs) {
         round->verdict = sb_verdict_worse(round->verdict, SB_VERDICT_NEAR_TIE);
@@ -112,11 +153,25 @@ static void judge_token(sb_free *f, const sb_free_sequence *s, sb_round_verdict 
     }
 }
 
+/* T-41 for the logits of a draft: the sums of a drafter have other lengths. */
+static double factor_of(const sb_free *f)
+{
+    if (!f->options.drafter)
+        return f->factor;
+    const sb_eagle3_config *c = sb_eagle3_config_of(f->options.drafter);
+    const size_t fused = (size_t)c->states * c->target_hidden;
+    sb_model of = {.config = c->layer};
+    if (fused > 2 * (size_t)of.config.hidden_size) /* the sums of fc are longer than those of q */
+        of.config.hidden_size = (uint32_t)((fused + 1) / 2);
+    return sb_envelope_factor(&of, &f->knobs, f->options.arithmetic, c->draft_vocab);
+}
+
 /* The reference's head makes one proposal after each of the engine's drafts; also after the last
  * draft if the engine's head did. */
 sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,
                          sb_round_verdict *round, sb_error *err)
 {
+    const double factor = factor_of(f);
     sb_status status = SB_OK;
     if (n - 1 > SB_MAX_DRAFTS)
         return sb_fail(err, SB_ERR_INPUT, "a round has %zu drafts; expected at most %d", n - 1,
@@ -130,9 +185,9 @@ sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens
         if (j < s->drafts)
             judge_fed(f, s, round, j, tokens[j]);
         if (j < s->drafts && s->drafted[j].logits)
-            judge_logits(f, s, round, j, f->factor * noise.loose);
+            judge_logits(f, s, round, j, factor * noise.loose);
         if (j + 1 < n)
-            judge_token(f, s, round, j, tokens[j + 1], sb_near_pair(f->factor * noise.loose));
+            judge_token(f, s, round, j, tokens[j + 1], sb_near_pair(factor * noise.loose));
     }
     round->has_reference = 1;
     sb_envelope_forget_drafts(s->envelope);

@@ -148,6 +148,9 @@ void sb_free_judge_draws(sb_free *f);
 sb_status sb_free_take_draft(sb_free *f, sb_free_sequence *s, size_t row, sb_error *err);
 void sb_free_drop_drafts(sb_free_sequence *s);
 
+/* True if the drafts are those of the head or of the drafter, and are judged. */
+int sb_free_judges_drafts(const sb_free *f);
+
 /* drafts: judges the drafts before a verify call of n rows and notes them in `round`. round: judges
  * the round after the call (free_round.c). */
 sb_status sb_free_drafts(sb_free *f, sb_free_sequence *s, const uint32_t *tokens, size_t n,

@@ -98,6 +98,8 @@ void sb_verdicts_reason(sb_verdicts *v, uint32_t layers)
         snprintf(layer, sizeof layer, ", layer %u", (unsigned)p->layer);
     else if (p->layer == layers)
         snprintf(layer, sizeof layer, ", mtp.0");
+    else if (p->layer == layers + 1)
+        snprintf(layer, sizeof layer, ", drafter.0");
     if (p->sequence)
         snprintf(sequence, sizeof sequence, "sequence %u, ", (unsigned)p->sequence);
     if (strstr(p->words, token))

@@ -31,7 +31,7 @@ enum { SB_ELEMENT_RANK = 3, SB_WORDS = 320 };
 typedef struct sb_place {
     uint32_t sequence;
     uint64_t token; /* position of the token */
-    uint32_t layer; /* SB_NO_LAYER: none; L: the MTP head */
+    uint32_t layer; /* SB_NO_LAYER: none; L: the MTP head; L + 1: a drafter */
     char op[24];    /* "delta_rule", "router", "logits", "state" */
     char name[96];  /* the tap or piece */
     size_t rank;    /* length of `element` */

@@ -108,7 +108,7 @@ void sb_audit_round(sb_audit *a, sb_course *c, const sb_block *b)
     end_round(c, r);
 }
 
-/* U-4: "A row of kind draft is one step of the MTP head" */
+/* U-4: "A row of kind draft is one step of the MTP head or of the drafter" */
 void sb_audit_draft(sb_audit *a, sb_course *c, const sb_step *step, size_t row)
 {
     const sb_step_row *r = &step->rows[row];

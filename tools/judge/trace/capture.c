@@ -225,8 +225,11 @@ static sb_status on_op(void *ctx, const sb_op_call *call)
     sb_status status = SB_OK;
     if (strcmp(call->name, "embed") == 0)
         status = begin_call(c, call, 1);
-    else if (strcmp(call->name, "mtp.embed") == 0 && call->kind == SB_CALL_draft)
+    else if ((strcmp(call->name, "mtp.embed") == 0 || strcmp(call->name, "drafter.embed") == 0) &&
+             call->kind == SB_CALL_draft)
         status = begin_call(c, call, 0);
+    else if (strcmp(call->name, "drafter.embed") == 0)
+        c->deaf = 0; /* S-15: the entries of the kept rows come after the replay */
     else if (strcmp(call->name, "logits") == 0)
         c->logits_row = c->open && c->trunk && call->position >= c->step.rows[0].position
                             ? (size_t)(call->position - c->step.rows[0].position)

@@ -11,7 +11,8 @@
  *   sb_capture_end(capture, &round, err);
  *   sb_capture_finish(capture, err);               the final state: a step without rows
  *
- * Calls are told apart by their first op. The rows that a rollback by replay feeds again are not a
+ * Calls are told apart by their first op. The entries that a drafter makes behind a call (S-15)
+ * belong to the step of this call. The rows that a rollback by replay feeds again are not a
  * call of their own. */
 #ifndef SB_TRACE_CAPTURE_H
 #define SB_TRACE_CAPTURE_H

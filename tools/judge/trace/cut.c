@@ -12,7 +12,7 @@ static unsigned level_of(const char *name)
 {
     if (sb_tap_is_of_logits(name))
         return 1;
-    return strcmp(name, "mtp.logits") == 0 || strstr(name, "mlp.router_ids") ? 2 : 4;
+    return sb_tap_is_of_drafts(name) || strstr(name, "mlp.router_ids") ? 2 : 4;
 }
 
 /* Values that fused kernels do not write: a convolution with the norms of q and k, gates inside the

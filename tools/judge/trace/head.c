@@ -3,7 +3,8 @@
 #include <string.h>
 
 static const char *const rollbacks[] = {"", "replay", "snapshots", "slots"};
-static const char *const drafters[] = {"", "own", "external", "sampled"};
+static const char *const drafters[] = {"",        "own",    "external",
+                                       "sampled", "eagle3", "eagle3-sampled"};
 static const char *const prefixes[] = {"", "full", "block", "checkpoint"};
 
 const char *sb_trace_rollback_name(sb_trace_rollback rollback)

@@ -22,7 +22,9 @@ typedef enum sb_trace_drafter {
     SB_TRACE_DRAFTER_unknown,
     SB_TRACE_DRAFTER_own,
     SB_TRACE_DRAFTER_external,
-    SB_TRACE_DRAFTER_sampled /* own, with random drafts */
+    SB_TRACE_DRAFTER_sampled, /* own, with random drafts */
+    SB_TRACE_DRAFTER_eagle3,  /* the folder of a drafter (M-12) */
+    SB_TRACE_DRAFTER_eagle3_sampled
 } sb_trace_drafter;
 
 /* U-11: "at which positions the engine keeps states for other sequences" */

@@ -53,7 +53,7 @@ static int has_taps(const sb_step *step)
 {
     for (size_t i = 0; i < step->taps.count; i++) {
         const char *name = step->taps.items[i].name;
-        if (!sb_tap_is_of_logits(name) && strcmp(name, "mtp.logits") != 0)
+        if (!sb_tap_is_of_logits(name) && !sb_tap_is_of_drafts(name))
             return 1;
     }
     return 0;

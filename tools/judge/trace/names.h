@@ -15,7 +15,8 @@ typedef enum sb_tap_where {
     SB_TAP_shared,
     SB_TAP_dense,
     SB_TAP_head,
-    SB_TAP_draft
+    SB_TAP_draft,
+    SB_TAP_drafter
 } sb_tap_where;
 
 typedef struct sb_tap_name {
@@ -24,6 +25,7 @@ typedef struct sb_tap_name {
     const char *words; /* the width of a row: "nV" */
     sb_op op;          /* the op that made it; for log-probabilities, the op of the logits */
     int is_head;       /* of the MTP head: axis 0 is its entries */
+    int is_drafter;    /* of an EAGLE-3 drafter: axis 0 is its entries */
     int in_layer;
     unsigned layer; /* of the trunk; 0 in the head */
 } sb_tap_name;
@@ -34,6 +36,9 @@ int sb_tap_find(const char *full, sb_tap_name *out);
 /* 1 if the tap's values are ids: whole numbers. */
 int sb_tap_is_ids(const char *full);
 
+/* 1 if the tap is what a drafter gives: its logits, or the ids of its choice (level 2). */
+int sb_tap_is_of_drafts(const char *full);
+
 /* 1 if the tap's rows are those of logits_rows: logits and all arrays of log-probabilities. */
 int sb_tap_is_of_logits(const char *full);
 
@@ -41,8 +46,8 @@ int sb_tap_is_of_logits(const char *full);
  * other tap. */
 long sb_tap_hidden(const char *full, uint32_t layers);
 
-/* The width of a row of a tap in a model, 0 if any width is allowed; *exists: the model has the
- * tap. */
+/* The width of a row of a tap in a model, 0 if any width is allowed, as for the taps of a drafter,
+ * whose widths are its own; *exists: the model has the tap. */
 uint32_t sb_tap_width(const sb_tap_name *tap, const sb_config *config, int *exists);
 
 /* Row i of the list of taps; 0 after its end. */

@@ -133,8 +133,9 @@ static sb_status read_drafter(const sb_json_object *o, sb_trace *t, sb_error *er
     const char *text = "";
     sb_status status = sb_json_string_or(o, "drafter", "", &text, err);
     if (!status && sb_json_get(o, "drafter") && !sb_trace_drafter_of(text, &t->head.drafter))
-        status = sb_json_fail(o, "drafter", SB_ERR_INPUT, err,
-                              "is \"%s\", expected own or external", SB_SHOW(text));
+        status = sb_json_fail(
+            o, "drafter", SB_ERR_INPUT, err,
+            "is \"%s\", expected own, external, sampled, eagle3 or eagle3-sampled", SB_SHOW(text));
     return status;
 }
 

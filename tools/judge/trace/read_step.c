@@ -60,7 +60,7 @@ static size_t rows_of(const reader *r, const sb_tap_name *tap, size_t rows)
 {
     if (sb_tap_is_of_logits(tap->name))
         return r->out->logits_rows ? r->out->logits_count : r->out->row_count;
-    return tap->is_head && rows < r->out->row_count ? rows : r->out->row_count;
+    return (tap->is_head || tap->is_drafter) && rows < r->out->row_count ? rows : r->out->row_count;
 }
 
 static sb_status check_rows(const reader *r, const char *name, const sb_tap_name *tap, size_t rows)

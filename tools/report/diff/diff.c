@@ -29,6 +29,8 @@ sb_diff_layer sb_diff_layer_text(const sb_diff_report *r, uint32_t layer)
     sb_diff_layer out = {""};
     if (layer == r->layers)
         snprintf(out.text, sizeof out.text, "mtp.0");
+    else if (layer == r->layers + 1)
+        snprintf(out.text, sizeof out.text, "drafter.0");
     else if (layer != SB_NO_LAYER)
         snprintf(out.text, sizeof out.text, "layer %u", (unsigned)layer);
     return out;
@@ -65,6 +67,17 @@ sb_diff_sums sb_diff_add(const sb_verdicts *v)
         for (int side = 0; side < 2; side++) {
             sums.drafted[side] += v->rounds[i].drafted[side];
             sums.accepted[side] += v->rounds[i].accepted[side];
+        }
+    return sums;
+}
+
+sb_diff_sums sb_diff_depth(const sb_verdicts *v, size_t place)
+{
+    sb_diff_sums sums = {.kl = 0};
+    for (size_t i = 0; i < v->round_count; i++)
+        for (int side = 0; side < 2; side++) {
+            sums.drafted[side] += v->rounds[i].drafted[side] > place;
+            sums.accepted[side] += v->rounds[i].accepted[side] > place;
         }
     return sums;
 }

@@ -51,7 +51,7 @@ sb_status sb_diff_junit(const sb_diff_reports *reports, const char *path, sb_err
 /* The meaning of the verdict in one line. */
 const char *sb_diff_meaning(sb_verdict verdict);
 
-/* "layer 3", "mtp.0", or "" for no layer. */
+/* "layer 3", "mtp.0", "drafter.0", or "" for no layer. */
 typedef struct sb_diff_layer {
     char text[24];
 } sb_diff_layer;
@@ -67,6 +67,8 @@ typedef struct sb_diff_sums {
     size_t with_kl, lower_kl; /* lower_kl: tokens whose divergence is only a lower bound */
     size_t drafted[2], accepted[2];
 } sb_diff_sums;
+/* The drafts at this place in their rounds, from 0 on; the other sums are 0. */
+sb_diff_sums sb_diff_depth(const sb_verdicts *v, size_t place);
 sb_diff_sums sb_diff_add(const sb_verdicts *verdicts);
 
 /* The round that begins with a token, or NULL. Call for all tokens in order with the same cursor,

@@ -73,9 +73,10 @@ static json_t *verdict(sb_verdict v)
 
 static json_t *layer(const sb_diff_report *r, uint32_t number)
 {
-    return number == r->layers     ? json_string("mtp.0")
-           : number == SB_NO_LAYER ? json_null()
-                                   : count(number);
+    return number == r->layers       ? json_string("mtp.0")
+           : number == r->layers + 1 ? json_string("drafter.0")
+           : number == SB_NO_LAYER   ? json_null()
+                                     : count(number);
 }
 
 static json_t *token_json(const sb_token_verdict *t, int *failed)
@@ -144,6 +145,26 @@ static json_t *round_json(const sb_diff_report *r, const sb_round_verdict *v, in
     put(out, "state", state, failed);
     put(out, "hypothesis", *v->hypothesis ? string(v->hypothesis) : json_null(), failed);
     return out;
+}
+
+/* Acceptance by the place of a draft in its round. */
+static json_t *depths_json(const sb_verdicts *v, int *failed)
+{
+    json_t *list = json_array();
+    for (size_t place = 0; place < SB_MAX_DRAFTS; place++) {
+        const sb_diff_sums at = sb_diff_depth(v, place);
+        json_t *row = at.drafted[1] ? json_object() : NULL;
+        static const char *const sides[] = {"ref", "engine"};
+        for (int side = 0; row && side < 2; side++) {
+            json_t *one = json_object();
+            put(one, "drafted", count(at.drafted[side]), failed);
+            put(one, "accepted", count(at.accepted[side]), failed);
+            put(row, sides[side], one, failed);
+        }
+        if (row)
+            append(list, row, failed);
+    }
+    return list;
 }
 
 static json_t *hit_json(const sb_diff_report *r, const sb_hit_verdict *v, int *failed)
@@ -279,6 +300,7 @@ static void put_lists(const sb_diff_report *r, json_t *document, int *failed)
     for (size_t i = 0; i < v->hit_count; i++)
         append(hits, hit_json(r, &v->hits[i], failed), failed);
     put(document, "rounds", rounds, failed);
+    put(document, "by_depth", depths_json(r->verdicts, failed), failed);
     put(document, "hits", hits, failed);
     put(document, "ops", ops, failed);
     for (size_t i = 0; i < v->tap_count; i++)

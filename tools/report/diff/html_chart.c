@@ -68,16 +68,10 @@ static void print_share(FILE *out, size_t part, size_t whole)
  * accepted. */
 static void print_place(FILE *out, const sb_verdicts *v, size_t place)
 {
-    size_t drafted[2] = {0, 0}, accepted[2] = {0, 0};
-    for (size_t i = 0; i < v->round_count; i++)
-        for (int side = 0; side < 2; side++) {
-            const sb_round_verdict *round = &v->rounds[i];
-            drafted[side] += round->drafted[side] > place;
-            accepted[side] += round->accepted[side] > place;
-        }
+    const sb_diff_sums at = sb_diff_depth(v, place);
     fprintf(out, "<tr><td>draft %zu</td>", place + 1);
-    print_share(out, accepted[0], drafted[0]);
-    print_share(out, accepted[1], drafted[1]);
+    print_share(out, at.accepted[0], at.drafted[0]);
+    print_share(out, at.accepted[1], at.drafted[1]);
     fputs("</tr>\n", out);
 }
 
