@@ -60,7 +60,9 @@ static void print_measured(const sb_accept_document *d, int verbose)
     printf("%s: %zu text%s, %" PRIu64 " token%s, %zu position%s, %zu draft%s at each, profile %s\n",
            SB_SHOW(d->folder), a->texts, sb_s(a->texts), a->tokens, sb_s(a->tokens), a->count,
            sb_s(a->count), a->drafts, sb_s(a->drafts), d->profile);
-    if (d->drafter)
+    if (d->drafter && !a->uneven)
+        printf("drafter %s\n", SB_SHOW(d->drafter));
+    else if (d->drafter)
         printf("drafter %s: drafts at %zu of the positions, at most %zu each; rates are of these\n",
                SB_SHOW(d->drafter), a->drafting, a->drafts);
     if (verbose)
