@@ -31,7 +31,7 @@ judged
 run 0 diff "$t4" --engine "$work/right" --drafter $llama --json
 at verdict WITHIN
 check "not the same drafts" test "$(value by_depth.2.ref)" = "$(value by_depth.2.engine)"
-record qwen3 $qwen3 --taps all --profile hf --rollback replay
+record qwen3 $qwen3 --taps 'all,state.*' --profile hf --rollback replay
 run 0 diff "$t4" --engine "$work/qwen3" --drafter $qwen3
 judged
 run 0 diff "$t4" --engine sim:flash --tokens $tokens -n 12 --draft 3 --drafter $before

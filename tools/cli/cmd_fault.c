@@ -85,7 +85,7 @@ static int wanted(const sb_fault *f, size_t index, const fault_request *r)
     /* without names: faults from incidents, and a few of each generated kind */
     int generated = strncmp(f->name, "op.", 3) == 0 || strncmp(f->name, "kernel.", 7) == 0 ||
                     strncmp(f->name, "at.", 3) == 0 || strncmp(f->name, "sound.", 6) == 0 ||
-                    strncmp(f->name, "draw.", 5) == 0;
+                    strncmp(f->name, "draw.", 5) == 0 || strncmp(f->name, "drafter.", 8) == 0;
     return !r->names.count && (r->all || !generated || index % 8 == 0);
 }
 

@@ -11,6 +11,7 @@
 #include "tools/judge/fault/ask.h"
 #include "tools/judge/compare/envelope.h"
 #include "tools/judge/fault/campaign_parts.h"
+#include "tools/judge/fault/drafter_of.h"
 #include "tools/judge/fault/edit.h"
 #include "tools/judge/fault/kernels.h"
 #include "tools/judge/fault/spoil.h"
@@ -204,6 +205,13 @@ static sb_script script_of(const char *name)
                {"five calls", {.prompt = 12, .decode = 3, .sequences = 1, .calls = 5}},
                {"by token", {.prompt = 12, .decode = 3, .sequences = 1, .calls = 12}},
                {"long", {.prompt = 105, .decode = 1, .sequences = 1}},
+               {"drafter",
+                {.prompt = 12,
+                 .decode = 2,
+                 .rounds = 9,
+                 .drafts = 3,
+                 .sequences = 1,
+                 .drafting = SB_DRAFTING_forced}},
                {"draws", {.prompt = 40, .decode = 220, .sequences = 2}},
                {"few", {.prompt = 5, .sequences = 1}},
                {"pair", {.prompt = 2, .sequences = 1}},
@@ -298,7 +306,21 @@ typedef struct sb_planting {
     sb_plant plant;
     sb_sited sited;
     sb_spoiler spoiler;
+    sb_made_drafter *drafter;
 } sb_planting;
+
+static sb_status plant_drafter(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error *err)
+{
+    const sb_drafter_fault *row = sb_drafter_fault_find(f->arg);
+    if (!row)
+        return sb_fail(err, SB_ERR_USAGE, "%s: no drafter %s", f->name, f->arg);
+    sb_status status = sb_sim_find(row->engine, &t->sim, err);
+    if (!status)
+        status = sb_made_drafter_new(t->reference, row->kind, 42, &at->drafter, err);
+    t->drafter = status ? NULL : &at->drafter->drafter;
+    t->drafter_fault = row;
+    return status;
+}
 
 static sb_status plant(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error *err)
 {
@@ -347,6 +369,8 @@ static sb_status plant(const sb_fault *f, sb_trial *t, sb_planting *at, sb_error
         break;
     case SB_PLANT_kernel:
         return sb_kernel_plant(f, t, err);
+    case SB_PLANT_drafter:
+        return plant_drafter(f, t, at, err);
     case SB_PLANT_draw:
         t->draw = sb_draw_fault_find(f->arg);
         t->with_forced = 0;
@@ -375,6 +399,8 @@ static sb_status record(const sb_campaign *c, int kernel, sb_trial *t, sb_trace_
                           .knobs = t->knobs,
                           .vocab_size = t->reference->config.vocab_size,
                           .rollback = t->rollback,
+                          .drafter =
+                              t->drafter ? SB_TRACE_DRAFTER_eagle3 : SB_TRACE_DRAFTER_unknown,
                           .prefix = t->script.hit ? SB_TRACE_PREFIX_full : SB_TRACE_PREFIX_unknown};
     if (t->script.hit && t->script.hit % t->script.block == 0) {
         head.prefix = SB_TRACE_PREFIX_block;
@@ -416,6 +442,7 @@ static sb_status run_planted(sb_campaign *c, const sb_fault *f, const sb_model *
     sb_plant_clear(&at.plant);
     sb_sited_clear(&at.sited);
     sb_spoiler_clear(&at.spoiler);
+    sb_made_drafter_free(at.drafter);
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "gpu/gpu.h"
+#include "tools/judge/fault/drafter.h"
 #include "tools/judge/fault/drawer.h"
 #include "tools/judge/fault/kernels.h"
 #include "tools/judge/fault/planted.h"
@@ -13,9 +14,10 @@
 
 const char *sb_fault_plant_name(sb_fault_plant plant)
 {
-    static const char *const names[] = {
-        "op",    "op",     "op",      "session", "prefix", "engine",  "checkpoint", "file",
-        "trace", "kernel", "session", "self",    "engine", "sampler", "none",       "elsewhere"};
+    static const char *const names[] = {"op",      "op",         "op",     "session", "prefix",
+                                        "engine",  "checkpoint", "file",   "trace",   "kernel",
+                                        "session", "self",       "engine", "sampler", "drafter",
+                                        "none",    "elsewhere"};
     return names[plant];
 }
 
@@ -169,6 +171,27 @@ static int add_draws(sb_faults *faults)
     return 1;
 }
 
+/* Nothing is wrong in the target. */
+static int add_drafters(sb_faults *faults)
+{
+    for (const sb_drafter_fault *row = sb_drafter_faults; row->name; row++) {
+        sb_fault *f = add(faults, row->sound ? "sound.drafter." : "drafter.", row->name);
+        if (!f)
+            return 0;
+        f->plant = SB_PLANT_drafter;
+        f->arg = row->name;
+        f->words = row->words;
+        f->origin = row->origin;
+        f->setting = row->setting;
+        f->vehicle = "T4 bf16 predictable";
+        f->script = "drafter";
+        f->fires = row->fires;
+        f->quiet = "logits kv conv recurrent round";
+        f->benign = row->sound;
+    }
+    return 1;
+}
+
 static int add_kernels(sb_faults *faults)
 {
     for (size_t i = 0; i < sb_kernel_fault_count(); i++) {
@@ -196,7 +219,7 @@ sb_status sb_faults_list(sb_faults *out, sb_error *err)
     }
     enough = enough && add_list(out, "session.", sb_slips) && add_list(out, "hit.", sb_hits) &&
              add_list(out, "mistake.", sb_mistakes) && add_list(out, "op.", sb_op_faults) &&
-             add_draws(out) && add_kernels(out);
+             add_draws(out) && add_kernels(out) && add_drafters(out);
     return enough ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for the list of faults");
 }
 

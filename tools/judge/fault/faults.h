@@ -26,6 +26,7 @@ typedef enum sb_fault_plant {
     SB_PLANT_self,    /* the reference poses as another engine */
     SB_PLANT_engine,  /* "OP ENGINE": one op of another engine (sims.def) */
     SB_PLANT_draw,    /* a row of draws.def */
+    SB_PLANT_drafter, /* a row of drafters.def */
     SB_PLANT_none,    /* cannot be planted here; reason in `words` */
     SB_PLANT_covered  /* another test plants it; named in `words` */
 } sb_fault_plant;

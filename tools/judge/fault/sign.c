@@ -31,6 +31,15 @@ static void add_ops(const sb_verdicts *v, int alone, sb_signs *signs)
             sb_sign_add(signs, names[i]);
 }
 
+static void add_tap(const sb_verdicts *v, sb_signs *signs)
+{
+    char name[sizeof v->first_failure.name + 8];
+    if (!v->has_failure || strncmp(v->first_failure.name, "drafter.", 8) != 0)
+        return;
+    snprintf(name, sizeof name, "tap:%s", v->first_failure.name);
+    sb_sign_add(signs, name);
+}
+
 static const char *part_of(const char *piece)
 {
     if (strstr(piece, "mtp"))
@@ -117,6 +126,7 @@ void sb_signs_of(const sb_outcome *outcome, sb_signs *signs)
 {
     add_ops(&outcome->forced, 1, signs);
     add_ops(&outcome->free, 0, signs);
+    add_tap(&outcome->forced, signs);
     add_free(&outcome->free, signs);
     add_verdict(&outcome->forced, signs);
     add_verdict(&outcome->free, signs);

@@ -4,7 +4,8 @@
  *   op:NAME       an op failed alone, on recorded inputs
  *   kv conv recurrent mtp                       a piece of the state
  *   logits        a row of logits, or its token
- *   drafts        the head's drafts
+ *   drafts        the drafts of the head or of a drafter
+ *   tap:NAME      the first wrong value of a drafter, on recorded inputs
  *   round         accepted drafts or emitted tokens
  *   router        another expert set
  *   refused       the engine stopped, or its trace was refused

@@ -31,6 +31,7 @@ typedef struct run {
     sb_plain_drawer *drawer;   /* of the current sequence */
     int declares;              /* the next step is the first of its sequence */
     sb_slip_game game;         /* the engine's session, and its data for slips */
+    sb_drafter_game drafter;   /* of the current sequence, if the trial has one */
 } run;
 
 /* --- observing the engine --------------------------------------------------------------------- */
@@ -50,6 +51,8 @@ static sb_status watch(void *ctx, const char *name, float *data, size_t rows, si
         memcpy(kept, data, rows * cols * sizeof *kept);
         r->game.g[layer] = kept;
     }
+    if (r->trial->drafter)
+        sb_drafter_tap(&r->drafter, name, data, rows, cols);
     return r->trial->tap ? r->trial->tap(r->trial->tap_ctx, name, data, rows, cols, err) : SB_OK;
 }
 
@@ -219,11 +222,24 @@ static sb_status all_logits(run *r, sb_error *err)
     return status;
 }
 
+/* S-15: the drafter makes the entries of n of the call's rows. */
+static sb_status follow(run *r, const uint32_t *ids, size_t rows, size_t n, int is_round,
+                        sb_error *err)
+{
+    if (!r->trial->drafter)
+        return SB_OK;
+    r->drafter.rows = is_round ? rows : 0;
+    r->drafter.accepted = r->game.accepted;
+    return sb_drafter_follow(&r->drafter, r->game.session, ids, rows, n, err);
+}
+
 static sb_status feed(run *r, const uint32_t *ids, size_t n, sb_error *err)
 {
     sb_status status = sb_session_feed(r->game.session, ids, n, err);
     if (!status)
         status = all_logits(r, err);
+    if (!status)
+        status = follow(r, ids, n, n, 0, err);
     return status ? status : sb_capture_end(r->capture, NULL, err);
 }
 
@@ -304,6 +320,10 @@ static sb_status draft(run *r, uint32_t *tokens, sb_error *err)
         tokens[i + 1] = drawn(r, "drafts", i, r->trial->reference->config.vocab_size);
     if (r->trial->script.drafting == SB_DRAFTING_external)
         return SB_OK;
+    for (size_t i = 0; i < g->drafts && r->trial->drafter && !status; i++)
+        status = sb_drafter_draft(&r->drafter, i, tokens[i], &tokens[i + 1], err);
+    if (r->trial->drafter)
+        return status;
     for (g->draft = 0; g->draft < g->drafts && !status; g->draft++) {
         at(r, SB_SLIP_draft);
         g->drafting = 1;
@@ -385,6 +405,8 @@ static sb_status one_round(run *r, size_t number, uint32_t *token, sb_error *err
     *token = round.tokens[g->accepted] = chosen[g->accepted];
     if (!status)
         at(r, SB_SLIP_kept);
+    if (!status)
+        status = follow(r, tokens, rows, g->accepted + 1, 1, err);
     if (r->trial->feeds_other && r->trial->site->round == number)
         *token = (*token + 1) % (uint32_t)V;
     return status ? status : sb_capture_end(r->capture, &round, err);
@@ -430,6 +452,23 @@ static sb_status begin_draws(run *r, sb_error *err)
                                t->seed, &r->drawer, err);
 }
 
+/* The engine's drafter, whose hook and states go into the options. */
+static sb_status prepare_drafter(run *r, sb_error *err)
+{
+    const sb_trial *t = r->trial;
+    if (!t->drafter)
+        return SB_OK;
+    r->drafter =
+        (sb_drafter_game){.fault = t->drafter_fault, .target = t->reference, .sound = t->drafter};
+    sb_status status = sb_drafter_prepare(&r->drafter, err);
+    r->game.options.states = sb_eagle3_states(&r->drafter.engine);
+    if (t->drafter_fault) {
+        r->game.options.hook = sb_drafter_hook;
+        r->game.options.hook_ctx = &r->drafter;
+    }
+    return status;
+}
+
 static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
 {
     const sb_trial *t = r->trial;
@@ -442,18 +481,22 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
                                       .tap_ctx = r,
                                       .hook = t->hook,
                                       .hook_ctx = t->hook_ctx,
-                                      .mtp = sb_model_has_mtp(g->model)};
+                                      .mtp = sb_model_has_mtp(g->model) && !t->drafter};
     g->knobs = t->engine_knobs;
     at(r, SB_SLIP_open);
+    sb_status status = prepare_drafter(r, err);
     const sb_session_options plain = {.backend = g->options.backend,
                                       .knobs = g->options.knobs,
                                       .hook = g->options.hook,
                                       .hook_ctx = g->options.hook_ctx,
                                       .mtp = g->options.mtp};
     sb_capture_join(r->capture, &g->options);
-    sb_status status = begin_draws(r, err);
+    if (!status)
+        status = begin_draws(r, err);
     if (!status)
         status = sb_session_new(g->model, &g->options, &g->session, err);
+    if (!status && t->drafter)
+        status = sb_drafter_begin(&r->drafter, g->session, err);
     if (!status) {
         g->live = (sb_state *)(uintptr_t)sb_session_state(g->session);
         at(r, SB_SLIP_start);
@@ -470,6 +513,7 @@ static sb_status one_sequence(run *r, size_t sequence, sb_error *err)
     if (!status)
         status = sb_capture_finish(r->capture, err);
     sb_capture_drop(r->capture);
+    sb_drafter_end(&r->drafter);
     sb_session_free(g->session);
     g->session = NULL;
     return status;
@@ -489,7 +533,10 @@ static sb_status compare(run *r, int forced, int free, sb_verdicts *verdicts, sb
     o.with_forced = forced;
     o.with_free = free;
     o.forced.rollback = o.free.rollback = t->rollback;
-    o.forced.external = o.free.external = t->script.drafting == SB_DRAFTING_external;
+    o.forced.external = o.free.external =
+        t->script.drafting == SB_DRAFTING_external || t->drafter != NULL;
+    o.forced.drafter = o.free.drafter = t->drafter;
+    o.forced.mtp = o.free.mtp = t->drafter == NULL;
     o.free.greedy = 1;
     o.free.seed = t->seed;
     if (t->perturbed)

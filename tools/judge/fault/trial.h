@@ -9,6 +9,7 @@
 
 #include "ref/run/session.h"
 #include "tools/judge/compare/differ.h"
+#include "tools/judge/fault/drafter.h"
 #include "tools/judge/fault/drawer.h"
 #include "tools/judge/fault/op_faults.h"
 #include "tools/judge/fault/peers.h"
@@ -57,8 +58,10 @@ typedef struct sb_trial {
     void *hook_ctx;
     sb_tap_fn tap; /* changes values as they are recorded; NULL: none */
     void *tap_ctx;
-    const sb_planted *slip;     /* NULL: none */
-    const sb_planted *hit;      /* a mistake in the state of script.hit; NULL: none */
+    const sb_planted *slip;                /* NULL: none */
+    const sb_planted *hit;                 /* a mistake in the state of script.hit; NULL: none */
+    const sb_eagle3 *drafter;              /* makes the drafts; NULL: the head does */
+    const sb_drafter_fault *drafter_fault; /* a mistake of the engine in it; NULL: none */
     const sb_draw_fault *draw;  /* tokens are drawn, not the largest logits; NULL: they are not */
     const sb_site *site;        /* site of the slip, or of `feeds_other`; NULL: everywhere */
     int feeds_other;            /* after that round another token is fed than the emitted one */
