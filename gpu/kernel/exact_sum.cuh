@@ -78,9 +78,9 @@ SB_KERNEL_FN float sb_digits_round(const sb_digits &sum)
     return sb_gpu_float(((dropped + drop) << 23) + static_cast<uint32_t>(kept) + up);
 }
 
-/* Returns, in every thread, the rounded sum over the threads of a block. room: SB_SUM_DIGITS words
- * for each warp. */
-SB_KERNEL_FN float sb_digits_block(sb_digits sum, sb_shared<uint64_t> room)
+/* Returns, in every thread, the sum over the threads of a block. room: SB_SUM_DIGITS words for each
+ * warp. */
+SB_KERNEL_FN sb_digits sb_digits_block(sb_digits sum, sb_shared<uint64_t> room)
 {
     SB_UNROLL
     for (uint32_t d = 0; d < SB_SUM_DIGITS; d++) {
@@ -103,7 +103,7 @@ SB_KERNEL_FN float sb_digits_block(sb_digits sum, sb_shared<uint64_t> room)
         for (uint32_t d = 0; d < SB_SUM_DIGITS; d++)
             sum.digit[d] += room[warp * SB_SUM_DIGITS + d];
     }
-    return sb_digits_round(sum);
+    return sum;
 }
 
 #endif

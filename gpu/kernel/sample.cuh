@@ -2,18 +2,16 @@
  * and judges drafts. The bits are those of ref/run/sample.c: all sums are exact, all functions are
  * correctly rounded, and no order matters.
  *
- * A block computes one row. Tokens are not sorted. It suffices to find a limit in the order of P-2,
- * as a key of logit and id. A bisection finds the bits of this key one by one, until only one token
- * lies between a limit with too few tokens and a limit with enough tokens. */
+ * A draw is several launches; sample_select.cuh says how they cut a row, and how they find the
+ * tokens that are kept. */
 #ifndef SB_KERNEL_SAMPLE_CUH
 #define SB_KERNEL_SAMPLE_CUH
 
-#include "gpu/kernel/argmax.cuh"
-#include "gpu/kernel/exact_sum.cuh"
+#include "gpu/kernel/sample_select.cuh"
 #include "gpu/math/fn.h"
 #include "gpu/math/log1p.h"
 
-enum : uint32_t { SB_SAMPLE_THREADS = SB_ARGMAX_THREADS, SB_SAMPLE_REFUSED = 0xffffffffu };
+enum : uint32_t { SB_SAMPLE_REFUSED = 0xffffffffu };
 
 /* P-8: "Word 0 draws a token from the target" - the use of the four words of a random block. */
 enum sb_sample_word : uint32_t { SB_WORD_token, SB_WORD_draft, SB_WORD_accept, SB_WORD_residual };
@@ -59,148 +57,165 @@ SB_KERNEL_FN float sb_sample_gumbel(float u)
     return -sb_gpu_log(-sb_gpu_log1p_minus(u));
 }
 
-/* --- weights ---------------------------------------------------------------------------------- */
+/* --- the launches of a draw, in order --------------------------------------------------------- */
 
-/* P-2: "by falling logit, equal logits by ascending id" */
-SB_KERNEL_FN uint64_t sb_sample_key(float logit, uint32_t id)
+/* Clears what later launches add to: row (rows, SB_SAMPLE_ROW), limit (rows, SB_LIMIT_ROW) twice,
+ * bins (rows, SB_SAMPLE_BINS, SB_SAMPLE_BIN). grid: rows */
+static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
+    sb_sample_begin(sb_global<uint64_t> row, sb_global<uint64_t> limit, sb_global<uint64_t> other,
+                    sb_global<uint64_t> bins)
 {
-    return static_cast<uint64_t>(~sb_rising(logit)) << 32 | (SB_PLANT(sample_ties) ? id ^ 1 : id);
-}
-
-/* Loops over the tokens of the row that belong to this thread. */
-#define SB_SAMPLE_EACH(i, n) for (uint32_t i = threadIdx.x; i < (n); i += SB_SAMPLE_THREADS)
-
-/* Returns, in every thread, the sum of `count` over the threads of a block. */
-SB_KERNEL_FN uint32_t sb_sample_total(uint32_t count, sb_shared<uint64_t> room)
-{
-    for (int with = 16; with > 0; with /= 2)
-        count += __shfl_xor_sync(0xffffffffu, count, with);
-    if (!SB_PLANT(sample_barrier2))
-        __syncthreads(); /* an earlier call may still use `room` */
-    if (threadIdx.x % 32 == 0)
-        room[threadIdx.x / 32] = count;
-    if (!SB_PLANT(sample_barrier))
-        __syncthreads();
-    count = 0;
-    for (uint32_t warp = 0; warp < SB_ARGMAX_WARPS; warp++) {
-        const uint64_t other = room[warp];
-        count += static_cast<uint32_t>(other);
+    sb_launch_ready();
+    sb_launch_wait();
+    const size_t mine = blockIdx.x;
+    if (threadIdx.x < SB_SAMPLE_ROW)
+        row[mine * SB_SAMPLE_ROW + threadIdx.x] = 0;
+    if (threadIdx.x < SB_LIMIT_ROW) {
+        limit[mine * SB_LIMIT_ROW + threadIdx.x] = 0;
+        other[mine * SB_LIMIT_ROW + threadIdx.x] = 0;
     }
-    return count;
+    for (uint32_t i = threadIdx.x; i < SB_SAMPLE_BINS * SB_SAMPLE_BIN; i += SB_SAMPLE_THREADS)
+        bins[mine * SB_SAMPLE_BINS * SB_SAMPLE_BIN + i] = 0;
 }
 
-/* The number of tokens before a limit in the order of P-2, and with SUMS the sum of their e. */
-struct sb_sample_run {
-    uint32_t tokens;
-    float sum;
-};
-template <bool SUMS>
-SB_KERNEL_FN sb_sample_run sb_sample_before(sb_global<const float> logits, sb_global<const float> e,
-                                            uint32_t n, uint64_t limit, sb_shared<uint64_t> room)
+/* Finds the largest logit, and whether all are finite (P-1). grid (parts, rows) */
+static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
+    sb_sample_look(sb_global<const float> logits, sb_global<uint64_t> rows, uint32_t n)
 {
-    sb_sample_run run = {0, 0.0f};
+    sb_launch_ready();
+    sb_launch_wait();
+    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
+    const sb_sample_part part = sb_sample_part_of(n);
+    const sb_global<uint64_t> row = rows + part.row * SB_SAMPLE_ROW;
+    uint64_t best = 0;
+    int finite = 1;
+    SB_SAMPLE_EACH(i, part.first, part.end)
+    {
+        const float x = logits[part.row * n + i];
+        const uint64_t key = sb_argmax_key(x, i);
+        finite &= (sb_gpu_bits(x) & 0x7f800000u) != 0x7f800000u;
+        best = key > best ? key : best;
+    }
+    best = sb_argmax_block(best, room);
+    finite = __syncthreads_and(finite);
+    if (threadIdx.x != 0)
+        return;
+    sb_sample_max(row + SB_SAMPLE_best, best);
+    if (!finite)
+        sb_sample_max(row + SB_SAMPLE_refused, 1);
+}
+
+/* P-3: "temperature: e_i = exp( RN( RN(l_i - max l) / temperature ) )". e (rows, n) of refused rows
+ * is not written. grid (parts, rows) */
+static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
+    sb_sample_weigh(sb_global<const float> logits, sb_global<const uint64_t> rows,
+                    sb_global<float> e, float temperature, uint32_t n)
+{
+    sb_launch_ready();
+    sb_launch_wait();
+    const sb_sample_part part = sb_sample_part_of(n);
+    const sb_global<const uint64_t> row = rows + part.row * SB_SAMPLE_ROW;
+    if (row[SB_SAMPLE_refused])
+        return;
+    const uint32_t greedy = sb_argmax_id(row[SB_SAMPLE_best]);
+    const float largest = logits[part.row * n + greedy];
+    SB_SAMPLE_EACH(i, part.first, part.end)
+    {
+        const float x = logits[part.row * n + i];
+        e[part.row * n + i] = sb_gpu_exp(__fdiv_rn(__fsub_rn(x, largest), temperature));
+    }
+}
+
+/* P-7: "the sum over the tokens that are kept". P-6: "the tokens with e_i of at least min_p are
+ * kept". grid (parts, rows) */
+static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
+    sb_sample_sum(sb_global<const float> logits, sb_global<const float> e, sb_global<uint64_t> rows,
+                  sb_global<const uint64_t> limit, float min_p, uint32_t n)
+{
+    sb_launch_ready();
+    sb_launch_wait();
+    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS * SB_SUM_DIGITS);
+    const sb_sample_part part = sb_sample_part_of(n);
+    const sb_global<uint64_t> row = rows + part.row * SB_SAMPLE_ROW;
+    if (row[SB_SAMPLE_refused])
+        return;
+    const uint64_t end = ~limit[part.row * SB_LIMIT_ROW + SB_LIMIT_cut];
     sb_digits sum;
     sb_digits_clear(&sum);
-    SB_SAMPLE_EACH(i, n)
+    SB_SAMPLE_EACH(i, part.first, part.end)
     {
-        const float x = logits[i];
-        if (sb_sample_key(x, i) >= limit)
-            continue;
-        run.tokens++;
-        if (SUMS) {
-            const float value = e[i];
-            sb_digits_add(&sum, value);
+        const float x = logits[part.row * n + i], value = e[part.row * n + i];
+        sb_digits_add(&sum, sb_sample_key(x, i) > end || value < min_p ? 0.0f : value);
+    }
+    sum = sb_digits_block(sum, room);
+    SB_UNROLL
+    for (uint32_t d = 0; d < SB_SUM_DIGITS; d++)
+        if (threadIdx.x == 0)
+            sb_sample_add(row + (SB_SAMPLE_total + d), sum.digit[d]);
+}
+
+/* P-10: the key of RN( log(w_i) + g_i ), "the lowest id among equals"; 0 if w_i is 0. */
+SB_KERNEL_FN uint64_t sb_sample_drawn(float w, uint32_t id, const sb_sample_settings &s,
+                                      uint32_t position, uint32_t word)
+{
+    if (!(w > 0))
+        return 0;
+    const float g = sb_sample_gumbel(sb_sample_uniform(sb_sample_random(s, id, position, word)));
+    return sb_argmax_key(__fadd_rn(sb_gpu_log(w), g), id);
+}
+
+/* Replaces e, in p (rows, n), by the probabilities, and draws tokens (rows) if the temperature is
+ * not 0; otherwise the tokens are the greedy ones. Refused rows have probabilities of 0 and the
+ * token SB_SAMPLE_REFUSED. grid (parts, rows) */
+static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
+    sb_sample_pick(sb_global<const float> logits, sb_global<float> p, sb_global<uint64_t> rows,
+                   sb_global<const uint64_t> limit, sb_global<const uint32_t> positions,
+                   sb_global<uint32_t> tokens, sb_sample_settings s, uint32_t n, uint32_t word)
+{
+    sb_launch_ready();
+    sb_launch_wait();
+    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS);
+    SB_SHARED(uint32_t, last, 1);
+    const sb_sample_part part = sb_sample_part_of(n);
+    const sb_global<uint64_t> row = rows + part.row * SB_SAMPLE_ROW;
+    const bool refused = row[SB_SAMPLE_refused] != 0, draws = !refused && s.temperature != 0;
+    const uint32_t greedy = sb_argmax_id(row[SB_SAMPLE_best]);
+    uint32_t position = 0;
+    uint64_t end = 0, best = 0;
+    float total = 1.0f;
+    if (draws) { /* P-7: "p_i = RN( e_i / sum(e) ), and 0 for every other token" */
+        sb_digits sum;
+        SB_UNROLL
+        for (uint32_t d = 0; d < SB_SUM_DIGITS; d++)
+            sum.digit[d] = row[SB_SAMPLE_total + d];
+        total = sb_digits_round(sum);
+        end = ~limit[part.row * SB_LIMIT_ROW + SB_LIMIT_cut];
+        position = positions[part.row];
+    }
+    SB_SAMPLE_EACH(i, part.first, part.end)
+    {
+        const size_t at = part.row * n + i;
+        float w = !refused && i == greedy ? 1.0f : 0.0f;
+        if (draws) {
+            const float x = logits[at], e = p[at];
+            w = sb_sample_key(x, i) > end || e < s.min_p ? 0.0f : __fdiv_rn(e, total);
+            const uint64_t key = sb_sample_drawn(w, i, s, position, word);
+            best = key > best ? key : best;
         }
+        p[at] = w;
     }
-    run.tokens = sb_sample_total(run.tokens, room);
-    if (SUMS)
-        run.sum = sb_digits_block(sum, room);
-    return run;
+    best = sb_argmax_block(best, room);
+    if (threadIdx.x == 0)
+        sb_sample_max(row + SB_SAMPLE_drawn, best);
+    if (!sb_sample_is_last(row, last) || threadIdx.x != 0)
+        return;
+    best = atomicExch(sb_cast<unsigned long long>(row + SB_SAMPLE_drawn), 0ull);
+    tokens[part.row] = refused ? uint32_t(SB_SAMPLE_REFUSED)
+                       : draws ? best ? sb_argmax_id(best) : 0
+                               : greedy;
 }
 
-/* The next bit of the key in the bisection, from 63 down. Ids are below n, so their highest bits
- * are skipped. */
-SB_KERNEL_FN int sb_sample_next_bit(int bit, uint32_t n)
-{
-    const int ids = 32 - __clz(static_cast<int>(n - 1));
-    return bit == 32 ? ids - 1 : bit - 1;
-}
-
-/* Returns the limit after the fewest first tokens that are enough: enough.tokens tokens, or with
- * SUMS a sum of e of at least enough.sum. In the loop, too few tokens precede `last`, and enough
- * precede `end`. */
-template <bool SUMS>
-SB_KERNEL_FN uint64_t sb_sample_end(sb_global<const float> logits, sb_global<const float> e,
-                                    uint32_t n, sb_sample_run enough, sb_shared<uint64_t> room)
-{
-    uint64_t last = 0, end = ~uint64_t(0);
-    uint32_t few = 0, many = n;
-    for (int bit = 63; bit >= 0 && many - few > 1; bit = sb_sample_next_bit(bit, n)) {
-        const uint64_t limit = last | uint64_t(1) << bit;
-        const sb_sample_run run = sb_sample_before<SUMS>(logits, e, n, limit, room);
-        if (SUMS ? run.sum < enough.sum : run.tokens < enough.tokens) {
-            last = limit;
-            few = run.tokens;
-        } else {
-            end = limit;
-            many = run.tokens;
-        }
-    }
-    return SUMS && SB_PLANT(sample_top_p) && few ? last : end;
-}
-
-/* Sets e to 0 for all tokens at or after the limit. Each thread handles its own tokens. */
-SB_KERNEL_FN void sb_sample_cut(sb_global<const float> logits, sb_global<float> e, uint32_t n,
-                                uint64_t end)
-{
-    SB_SAMPLE_EACH(i, n)
-    {
-        const float x = logits[i];
-        if (sb_sample_key(x, i) >= end)
-            e[i] = 0.0f;
-    }
-}
-
-/* P-5: "the shortest beginning of the order is kept whose sum(e) is at least RN(top_p sum(e) of all
- * tokens that top_k keeps)". Tokens that top_k does not keep have e = 0. */
-SB_KERNEL_FN uint64_t sb_sample_top_p(sb_global<const float> logits, sb_global<const float> e,
-                                      uint32_t n, float top_p, sb_shared<uint64_t> room)
-{
-    const sb_sample_run all = sb_sample_before<true>(logits, e, n, ~uint64_t(0), room);
-    return sb_sample_end<true>(logits, e, n, {0, __fmul_rn(top_p, all.sum)}, room);
-}
-
-/* P-3 to P-7: replaces e by the probabilities. A thread reads and writes only its own tokens. */
-SB_KERNEL_FN void sb_sample_weights(sb_global<const float> logits, sb_global<float> e, uint32_t n,
-                                    const sb_sample_settings &s, float largest,
-                                    sb_shared<uint64_t> room)
-{
-    SB_SAMPLE_EACH(i, n)
-    {
-        const float x = logits[i];
-        e[i] = sb_gpu_exp(__fdiv_rn(__fsub_rn(x, largest), s.temperature));
-    }
-    /* P-4: "the first top_k tokens of the order are kept" */
-    if (s.top_k > 0 && s.top_k < n)
-        sb_sample_cut(logits, e, n, sb_sample_end<false>(logits, e, n, {s.top_k, 0.0f}, room));
-    if (s.top_p < 1)
-        sb_sample_cut(logits, e, n, sb_sample_top_p(logits, e, n, s.top_p, room));
-    sb_digits sum;
-    sb_digits_clear(&sum);
-    SB_SAMPLE_EACH(i, n)
-    {
-        const float value = e[i];
-        sb_digits_add(&sum, value < s.min_p ? 0.0f : value);
-    }
-    const float total = sb_digits_block(sum, room);
-    SB_SAMPLE_EACH(i, n)
-    {
-        const float value = e[i];
-        e[i] = value < s.min_p ? 0.0f : __fdiv_rn(value, total);
-    }
-}
-
-/* --- a draw ----------------------------------------------------------------------------------- */
+/* --- drafts ----------------------------------------------------------------------------------- */
 
 /* P-13: "w_i = max(RN(p_i - q_i), 0)", or p_i if `rest` is false. */
 SB_KERNEL_FN float sb_sample_rest(float p, float q, bool rest)
@@ -208,73 +223,8 @@ SB_KERNEL_FN float sb_sample_rest(float p, float q, bool rest)
     return !rest || SB_PLANT(sample_rest) ? p : p > q ? __fsub_rn(p, q) : 0.0f;
 }
 
-/* P-10: "the token with the largest RN( log(w_i) + g_i ) among those with w_i above 0, the lowest
- * id among equals". Returns 0 if all weights are 0. With `rest` the weights are those of P-13. */
-SB_KERNEL_FN uint32_t sb_sample_pick(sb_global<const float> p, sb_global<const float> q, bool rest,
-                                     uint32_t n, const sb_sample_settings &s, uint32_t position,
-                                     uint32_t word, sb_shared<uint64_t> room)
-{
-    uint64_t best = 0;
-    SB_SAMPLE_EACH(i, n)
-    {
-        const float mine = p[i];
-        float other = 0.0f;
-        if (rest)
-            other = q[i];
-        const float w = sb_sample_rest(mine, other, rest);
-        if (!(w > 0))
-            continue;
-        const float g = sb_sample_gumbel(sb_sample_uniform(sb_sample_random(s, i, position, word)));
-        const uint64_t key = sb_argmax_key(__fadd_rn(sb_gpu_log(w), g), i);
-        best = key > best ? key : best;
-    }
-    best = sb_argmax_block(best, room);
-    return best ? sb_argmax_id(best) : 0;
-}
-
-/* probabilities (rows, n) and tokens (rows); if a logit is not finite, the row is refused (P-1) and
- * its token is SB_SAMPLE_REFUSED. grid: rows */
-static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
-    sb_sample_kernel(sb_global<const float> logits, sb_global<float> probabilities,
-                     sb_global<const uint32_t> positions, sb_global<uint32_t> tokens,
-                     sb_sample_settings s, uint32_t n, uint32_t word)
-{
-    sb_launch_ready();
-    sb_launch_wait();
-    SB_SHARED(uint64_t, room, SB_ARGMAX_WARPS * SB_SUM_DIGITS);
-    const size_t first = static_cast<size_t>(blockIdx.x) * n;
-    const sb_global<const float> row = logits + first;
-    const sb_global<float> p = probabilities + first;
-    uint64_t best = 0;
-    int finite = 1;
-    SB_SAMPLE_EACH(i, n)
-    {
-        const float x = row[i];
-        const uint64_t key = sb_argmax_key(x, i);
-        finite &= (sb_gpu_bits(x) & 0x7f800000u) != 0x7f800000u;
-        best = key > best ? key : best;
-        p[i] = 0.0f;
-    }
-    const uint32_t greedy = sb_argmax_id(sb_argmax_block(best, room));
-    uint32_t token = SB_SAMPLE_REFUSED;
-    if (__syncthreads_and(finite)) {
-        token = greedy;
-        if (s.temperature == 0) {
-            if (greedy % SB_SAMPLE_THREADS == threadIdx.x)
-                p[greedy] = 1.0f;
-        } else {
-            const float largest = row[greedy];
-            const uint32_t position = positions[blockIdx.x];
-            sb_sample_weights(row, p, n, s, largest, room);
-            token = sb_sample_pick(p, p, false, n, s, position, word, room);
-        }
-    }
-    if (threadIdx.x == 0)
-        tokens[blockIdx.x] = token;
-}
-
 /* P-12: "accepted exactly when u q(d) < p(d), the product not rounded". Writes the draft if it is
- * accepted, else the token of P-13. p and q (rows, n) are probabilities from sb_sample_kernel.
+ * accepted, else the token of P-13. p and q (rows, n) are probabilities from sb_sample_pick.
  * grid: rows */
 static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
     sb_sample_judge(sb_global<const float> p, sb_global<const float> q,
@@ -295,17 +245,26 @@ static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
                                : static_cast<double>(u) * static_cast<double>(of_q);
     const bool yes = of_q > 0 && product < static_cast<double>(of_p);
     int any = 0;
-    SB_SAMPLE_EACH(i, n)
+    SB_SAMPLE_EACH(i, 0, n)
     {
         const float a = mine[i], b = other[i];
         any |= sb_sample_rest(a, b, true) > 0;
     }
     any = __syncthreads_or(any);
-    const uint32_t token =
-        yes ? draft : sb_sample_pick(mine, other, any != 0, n, s, position, SB_WORD_residual, room);
+    uint64_t best = 0;
+    if (!yes) {
+        SB_SAMPLE_EACH(i, 0, n)
+        {
+            const float a = mine[i], b = other[i];
+            const float w = sb_sample_rest(a, b, any != 0);
+            const uint64_t key = sb_sample_drawn(w, i, s, position, SB_WORD_residual);
+            best = key > best ? key : best;
+        }
+    }
+    best = sb_argmax_block(best, room);
     if (threadIdx.x == 0) {
         accepted[blockIdx.x] = yes;
-        tokens[blockIdx.x] = token;
+        tokens[blockIdx.x] = yes ? draft : best ? sb_argmax_id(best) : 0;
     }
 }
 

@@ -4,7 +4,10 @@
 #include "gpu/op/draw.h"
 #include "gpu/op/fused.h"
 
-enum : size_t { DRAW_ROWS = 16 }; /* the most rows of one launch */
+enum : size_t {
+    DRAW_ROWS = 16,  /* the most rows of one launch */
+    DRAW_PART = 2048 /* the number of tokens in a part of a row, at most SB_SAMPLE_PART */
+};
 
 static sb_sample_settings as_settings(const sb_sampling &s)
 {
@@ -55,18 +58,74 @@ sb_status sb_gpu_greedy_once(sb_gpu *gpu, const float *logits, size_t rows, uint
     return work.finish();
 }
 
+/* One call of a draw. `limit` is the one of `limits` that the last selection has written. */
+struct draw_call {
+    sb_gpu_work *work;
+    dim3 grid;
+    sb_global<const float> logits;
+    sb_global<float> p;
+    sb_global<uint64_t> row, bins, limits[2];
+    unsigned limit;
+    uint32_t n;
+};
+
+/* Finds the last token that is kept, eight bits of its key in each launch: the four parts of the
+ * logit, then those of the id. */
+template <bool SUMS> static void select(draw_call *c, const sb_sample_enough &is)
+{
+    uint32_t ids = 0;
+    while (ids < 32 && (c->n - 1) >> ids)
+        ids += 8;
+    for (uint32_t shift = 56;; shift = shift == 32 ? ids - 8 : shift - 8) {
+        SB_GPU_RUN((*c->work), sb_sample_select<SUMS>, c->grid, SB_SAMPLE_THREADS, 0, c->logits,
+                   c->p, c->row, c->bins, c->limits[c->limit], c->limits[c->limit ^ 1], is, shift,
+                   shift == 56, c->n);
+        c->limit ^= 1;
+        if (shift == (ids ? 0 : 32))
+            break;
+    }
+}
+
+/* P-3 to P-7, up to the sum of the tokens that are kept */
+static void weigh(draw_call *c, const sb_sampling &s)
+{
+    SB_GPU_RUN((*c->work), sb_sample_weigh, c->grid, SB_SAMPLE_THREADS, 0, c->logits, c->row, c->p,
+               s.temperature, c->n);
+    if (s.top_k > 0 && s.top_k < c->n)
+        select<false>(c, {s.top_k, 0.0f});
+    if (s.top_p < 1)
+        select<true>(c, {0, s.top_p});
+    SB_GPU_RUN((*c->work), sb_sample_sum, c->grid, SB_SAMPLE_THREADS, 0, c->logits, c->p, c->row,
+               c->limits[c->limit], s.min_p, c->n);
+}
+
 static sb_status draw_part(sb_gpu *gpu, const sb_draw_args *a, size_t first, size_t rows)
 {
     uint32_t positions[DRAW_ROWS];
     const size_t at = first * a->n, count = rows * a->n;
+    const uint32_t all = static_cast<uint32_t>(rows);
     number(a->position + first, rows, positions);
     sb_gpu_work work(gpu);
+    draw_call c = {};
     const auto where = work.in("positions", positions, rows);
-    const auto logits = work.in("logits", a->logits + at, count);
-    const auto p = a->p ? work.out("p", a->p + at, count) : work.scratch<float>("p", count);
+    c.work = &work;
+    c.grid = dim3(sb_gpu_blocks(a->n, DRAW_PART), all);
+    c.logits = work.in("logits", a->logits + at, count);
+    c.p = a->p ? work.out("p", a->p + at, count) : work.scratch<float>("p", count);
+    c.row = work.scratch<uint64_t>("row", rows * SB_SAMPLE_ROW);
+    c.bins = work.scratch<uint64_t>("bins", rows * SB_SAMPLE_BINS * SB_SAMPLE_BIN);
+    c.limits[0] = work.scratch<uint64_t>("limit", rows * SB_LIMIT_ROW);
+    c.limits[1] = work.scratch<uint64_t>("next limit", rows * SB_LIMIT_ROW);
+    c.n = a->n;
     const auto tokens = work.out("tokens", a->tokens + first, rows);
-    SB_GPU_RUN(work, sb_sample_kernel, static_cast<uint32_t>(rows), SB_SAMPLE_THREADS, 0, logits, p,
-               where, tokens, as_settings(a->settings), a->n, static_cast<uint32_t>(a->purpose));
+    SB_GPU_RUN(work, sb_sample_begin, all, SB_SAMPLE_THREADS, 0, c.row, c.limits[0], c.limits[1],
+               c.bins);
+    SB_GPU_RUN(work, sb_sample_look, c.grid, SB_SAMPLE_THREADS, 0, c.logits, c.row, c.n);
+    if (a->settings.temperature != 0)
+        weigh(&c, a->settings);
+    SB_GPU_RUN(work, sb_sample_pick, c.grid, SB_SAMPLE_THREADS, 0, c.logits, c.p, c.row,
+               c.limits[c.limit], where, tokens, as_settings(a->settings), c.n,
+               static_cast<uint32_t>(a->purpose));
     sb_status status = work.finish();
     for (size_t t = 0; t < rows && !status; t++)
         if (a->tokens[first + t] == SB_SAMPLE_REFUSED)

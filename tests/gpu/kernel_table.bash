@@ -76,7 +76,7 @@ mixers() { # caches of many parts, widths of heads, forms of the delta rule; dra
         for form in f32 act; do
             run 1,2,3 sm121 --set delta_rule=prompt_fla --set l2norm_round=$form || return
         done
-        run 1,2,3 sm121 --draft 2 --accept-mode residual --seed 42 --temp 2 || return
+        run 1,2,3 sm121 --draft 2 --accept-mode residual --seed 42 --temp 2 --top-k 9 --top-p 0.9 || return
     done
 }
 meters() { # what measures a card, whose results cannot be right here

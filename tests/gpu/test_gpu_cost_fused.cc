@@ -5,6 +5,7 @@
 #include "gpu/kernel/fused_heads.cuh"
 #include "gpu/kernel/fused_norm.cuh"
 #include "gpu/kernel/fused_route.cuh"
+#include "gpu/kernel/sample_select.cuh"
 #include "gpu/kernel/step.cuh"
 #include "gpu/op/experts_pairs.h"
 #include "tests/gpu/cost_cases.h"
@@ -392,6 +393,44 @@ void check_token(uint32_t n, uint32_t rows, uint32_t parts)
          sb_argmax_launch(&c.queue, c.in("logits", size_t(rows) * n), c.inout("best", best, rows),
                           c.inout("done", done, rows), c.out<uint32_t>("tokens", rows), n, rows,
                           parts));
+}
+
+/* The first launch of a selection. */
+template <bool SUMS> void check_select(uint32_t n, uint32_t rows, uint32_t parts)
+{
+    const size_t bins = size_t(rows) * SB_SAMPLE_BINS * SB_SAMPLE_BIN;
+    const auto zeros = [](size_t count) {
+        uint64_t *room = fused_room<uint64_t>(count);
+        memset(room, 0, count * sizeof *room);
+        return room;
+    };
+    counted c;
+    sb_cost_shape shape = {};
+    shape.rows = rows;
+    shape.outputs = n;
+    shape.adds = SUMS;
+    float *e = bf16_values("e", size_t(rows) * n, 0.0f, 1.0f);
+    for (size_t i = 0; i < size_t(rows) * n; i++)
+        e[i] = e[i] > 0 && e[i] < 1 ? e[i] : 0.5f;
+    const auto limit = zeros(size_t(rows) * SB_LIMIT_ROW);
+    const sb_sample_enough enough = {n / 3 + 1, 0.5f};
+    c.is(SB_COST_sample_select, shape,
+         SB_LAUNCH(&c.queue, sb_sample_select<SUMS>, dim3(parts, rows), SB_SAMPLE_THREADS, 0,
+                   c.in("logits", size_t(rows) * n),
+                   c.in("p", const_cast<const float *>(e), size_t(rows) * n),
+                   c.inout("row", zeros(size_t(rows) * SB_SAMPLE_ROW), rows * SB_SAMPLE_ROW),
+                   c.inout("bins", zeros(bins), bins),
+                   c.in("limit", const_cast<const uint64_t *>(limit), rows * SB_LIMIT_ROW),
+                   c.out<uint64_t>("next limit", rows * SB_LIMIT_ROW), enough, 56u, true, n));
+}
+
+TEST_WITH(test_selections, NULL, test_release)
+{
+    for (const uint32_t rows : {1u, 4u})
+        for (const uint32_t n : {1u, 300u, 1500u}) {
+            check_select<false>(n, rows, 1 + n / 600);
+            check_select<true>(n, rows, 1 + n / 600);
+        }
 }
 
 TEST_WITH(test_choices, NULL, test_release)

@@ -197,6 +197,16 @@ TEST(test_draws)
     draws_agree(1, check_all() ? 50001 : 1571, 0, 2);
 }
 
+/* A row in several parts, whose blocks together find the last token that is kept; n has parts that
+ * are full, one that is not, and ids of one, two or three parts of eight bits. */
+TEST(test_parts)
+{
+    const uint32_t n[] = {4500, 2049, 65537};
+    for (unsigned i = 0; i < (check_all() ? 3 : 2); i++)
+        for (unsigned setting : {0u, 2u, 9u})
+            draws_agree(i < 2 && check_all() ? ROWS : 1, n[i], setting, i + setting);
+}
+
 /* Without the output of p, the tokens are the same; with many seeds. */
 TEST(test_seeds)
 {
@@ -344,10 +354,28 @@ TEST(test_faults)
     for (const char *name : {"sample_nine_rounds", "sample_next_word", "sample_top_p"})
         assert_true(differing(name, logits, n, settings[0], 0) > 0);
     assert_true(differing("sample_ties", logits, n, settings[3], 0) > 0);
-    for (const char *name : {"sample_barrier", "sample_barrier2", "sum_barrier", "argmax_barrier"})
+    assert_true(differing("sample_halves", logits, n, settings[2], 0) > 0);
+    for (const char *name :
+         {"sample_barrier", "sample_barrier2", "sample_barrier3", "sum_barrier", "argmax_barrier"})
         for (uint64_t seed = 0; seed < (check_all() ? 5 : 2); seed++)
             if (differing(name, logits, n, settings[0], seed) < ROWS)
                 fail_msg("%s is not seen with seed %u", name, static_cast<unsigned>(seed));
+    free(logits);
+}
+
+/* The last block but one of a row does not see the tokens of the last. */
+TEST(test_early_blocks)
+{
+    const uint32_t n = 5000;
+    float *logits = draw_logits(1, n, 0);
+    logits[n - 1] = logits[n - 2] = 30.0f; /* of the last part */
+    for (uint64_t seed = 0; seed < (check_all() ? 5 : 2); seed++) {
+        assert_int_equal(rows_that_differ(logits, 1, n, settings[0], SB_DRAW_token, seed), 0);
+        plant("sample_early");
+        const uint32_t wrong = rows_that_differ(logits, 1, n, settings[0], SB_DRAW_token, seed);
+        plant("");
+        assert_int_equal(wrong, 1);
+    }
     free(logits);
 }
 
