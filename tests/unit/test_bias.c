@@ -172,3 +172,36 @@ TEST(test_cuts_are_named)
         sb_verdicts_free(&v);
     }
 }
+
+/* T-100: the tightest matrix unit that the results of an undeclared engine fit. */
+TEST(test_units_that_fit_are_named)
+{
+    static const struct {
+        const char *engine, *arithmetic, *tightest;
+        int sums;
+    } rows[] = {{"sequential", "library", NULL, 1},
+                {"ampere", "library", "ampere_f16", 0},
+                {"trunc13", "hopper_fp8_wgmma+order", "hopper_fp8_wgmma", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        sb_verdicts v;
+        const bias_run run = {"T4", rows[i].engine, rows[i].arithmetic, "libm", "act=f32", {0}, 0};
+        run_it(&run, &v);
+        printf("%s: %zu groups, sums %d, tightest %s\n", rows[i].engine, v.fit.groups, v.fit.sums,
+               v.fit.tightest ? v.fit.tightest : "none");
+        for (size_t k = 0; k < v.fit.count; k++)
+            printf("  %-20s %d 10^%.1f to 1\n", v.fit.rows[k].name, v.fit.rows[k].fits,
+                   v.fit.rows[k].odds);
+        assert_int_equal(v.fit.sums, rows[i].sums);
+        if (rows[i].tightest)
+            assert_string_equal(v.fit.tightest, rows[i].tightest);
+        sb_verdicts_free(&v);
+    }
+    /* results that are too large fit none */
+    sb_verdicts v;
+    const bias_run run = {"T4",      "sequential",         "library", "libm",
+                          "act=f32", {SB_OP_linear, 8, 0}, 0};
+    run_it(&run, &v);
+    assert_false(v.fit.sums);
+    assert_null(v.fit.tightest);
+    sb_verdicts_free(&v);
+}

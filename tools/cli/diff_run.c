@@ -145,18 +145,33 @@ static void set_options(sb_diff_run *run, sb_differ_options *o)
     o->free.perturbed = (size_t)run->perturbed;
 }
 
+/* What may cut toward zero. */
+static const char *unit_words(const sb_diff_run *run, sb_op op, char words[SB_WORDS])
+{
+    const sb_fit_verdict *fit = &run->verdicts.fit;
+    *words = '\0';
+    if (run->verdicts.ops[op].bias.direction != SB_BIAS_toward)
+        return words;
+    if (op != SB_OP_linear || !fit->groups)
+        snprintf(words, SB_WORDS, " (matrix units cut toward zero: docs/atoms.md)");
+    else if (fit->tightest)
+        snprintf(words, SB_WORDS, "; %s is the tightest matrix unit of docs/atoms.md that fits",
+                 fit->tightest);
+    else
+        snprintf(words, SB_WORDS, "; no matrix unit of docs/atoms.md fits");
+    return words;
+}
+
 /* T-98: names a bias that is a finding only, because the arithmetic or the functions are not
  * declared. */
 static void note_biases(sb_diff_run *run)
 {
+    char words[SB_WORDS];
     for (size_t i = 0; i < SB_OP_COUNT; i++) {
         const sb_op_bias *bias = &run->verdicts.ops[i].bias;
         if (bias->direction == SB_BIAS_none || run->declared)
             continue;
-        sb_diff_note(run, "%s%s", bias->words,
-                     bias->direction == SB_BIAS_toward
-                         ? " (matrix units cut toward zero: docs/atoms.md)"
-                         : "");
+        sb_diff_note(run, "%s%s", bias->words, unit_words(run, (sb_op)i, words));
     }
 }
 

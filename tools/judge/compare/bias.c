@@ -205,14 +205,16 @@ static void bet(seen_op *op, const sb_bias_row *row, const row_sums *s)
     }
 }
 
-sb_status sb_bias_see(sb_bias *b, const sb_bias_row *row)
+sb_status sb_bias_see(sb_bias *b, const sb_bias_row *row, int *repeats)
 {
     const row_sums s = sums_of(row);
     int first;
+    *repeats = 0;
     /* a row without an error says nothing; neither do numbers that may have been flushed to 0 */
     if (!row->rule.tested || !(s.magnitudes > 0x1p-100) || (s.errors == 0 && s.along == 0))
         return SB_OK;
     sb_status status = is_first(&b->rows, row, &first);
+    *repeats = !first;
     if (status || !first)
         return status;
     seen_op *op = &b->ops[row->op];
@@ -239,20 +241,42 @@ static double odds_of(const seen_op *op)
     return most / LOG_10;
 }
 
-static void say(const seen_op *op, const char *name, sb_op_bias *out)
+const char *sb_bias_way(sb_bias_direction direction)
 {
-    static const char *const ways[SB_BIAS_DIRECTIONS] = {[SB_BIAS_none] = "",
+    static const char *const ways[SB_BIAS_DIRECTIONS] = {[SB_BIAS_none] = "none",
                                                          [SB_BIAS_away] = "too large",
                                                          [SB_BIAS_toward] = "too small",
                                                          [SB_BIAS_up] = "too high",
                                                          [SB_BIAS_down] = "too low"};
+    return ways[direction];
+}
+
+static void say(const seen_op *op, const char *name, sb_op_bias *out)
+{
     const int relative = out->direction == SB_BIAS_away || out->direction == SB_BIAS_toward;
     snprintf(out->words, sizeof out->words,
              "bias: the results of %s are %s by %.3g u%s, on average over %zu rows: the chance of "
              "round to nearest is 10^-%.1f",
-             name, ways[out->direction], sb_wide_abs(relative ? out->relative : out->absolute),
+             name, sb_bias_way(out->direction),
+             sb_wide_abs(relative ? out->relative : out->absolute),
              relative ? "" : " of their mean magnitude", out->rows,
              most_of(op, out->direction) / LOG_10);
+}
+
+sb_bias_direction sb_bias_found(const sb_bias *b, sb_op op)
+{
+    return (sb_bias_direction)b->ops[op].direction;
+}
+
+/* What a correct engine's results may be like. */
+static const char *null_of(const sb_verdicts *v, sb_op op)
+{
+    if (!may_cut(op) || v->fit.declared)
+        return v->fit.declared && may_cut(op) ? "the declared matrix unit, which cuts toward zero"
+                                              : "round to nearest";
+    return op == SB_OP_linear && v->fit.groups
+               ? "round to nearest, and every unit of docs/atoms.md that fits"
+               : "round to nearest; a unit of docs/atoms.md may cut toward zero";
 }
 
 void sb_bias_finish(const sb_bias *b, sb_verdicts *v)
@@ -266,7 +290,8 @@ void sb_bias_finish(const sb_bias *b, sb_verdicts *v)
                             .relative = op->relative / rows,
                             .absolute = op->absolute / rows,
                             .odds = odds_of(op),
-                            .place = op->place};
+                            .place = op->place,
+                            .null = null_of(v, (sb_op)i)};
         if (out->direction != SB_BIAS_none)
             say(op, sb_op_name(i), out);
     }

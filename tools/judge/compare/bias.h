@@ -31,8 +31,12 @@ typedef struct sb_bias_row {
     sb_place place; /* for a report */
 } sb_bias_row;
 
-/* Counts a row, unless the same tap had a row of the same token before. SB_OK or SB_ERR_MEMORY. */
-sb_status sb_bias_see(sb_bias *bias, const sb_bias_row *row);
+/* Counts a row, unless the same tap had a row of the same token before; then *repeats is set. SB_OK
+ * or SB_ERR_MEMORY. */
+sb_status sb_bias_see(sb_bias *bias, const sb_bias_row *row, int *repeats);
+
+/* The first direction that was rejected. */
+sb_bias_direction sb_bias_found(const sb_bias *bias, sb_op op);
 
 /* Fills in what the rows showed of each op. */
 void sb_bias_finish(const sb_bias *bias, sb_verdicts *verdicts);

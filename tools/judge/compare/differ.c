@@ -646,6 +646,7 @@ static sb_status finish_forced(sb_differ *d, sb_error *err)
     sb_status status = sb_forced_finish(d->forced, err);
     sb_differ_stop(d);
     memcpy(v->ops, ops->ops, sizeof v->ops);
+    v->fit = ops->fit;
     free(v->taps);
     v->taps = ops->taps;
     v->tap_count = v->tap_room = ops->tap_count;

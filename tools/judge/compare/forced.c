@@ -404,8 +404,10 @@ sb_status sb_forced_new(const sb_model *model, const sb_forced_options *options,
     f->knobs = *options->knobs;
     f->options.knobs = &f->knobs;
     *out = f;
-    return sb_bias_new(&f->bias) ? sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison")
-                                 : SB_OK;
+    const int searches = options->twin || options->site;
+    if (sb_bias_new(&f->bias) || (!searches && sb_fit_new(&f->fit)))
+        return sb_fail(err, SB_ERR_MEMORY, "out of memory for a comparison");
+    return SB_OK;
 }
 
 void sb_forced_free(sb_forced *f)
@@ -421,5 +423,6 @@ void sb_forced_free(sb_forced *f)
     free(f->later);
     free(f->values);
     sb_bias_free(f->bias);
+    sb_fit_free(f->fit);
     free(f);
 }

@@ -377,6 +377,11 @@ sb_status forced_bound(sb_forced *f, const sb_op_call *call)
     sb_op_values v = sb_op_values_of(call->op, call->args);
     sb_knowledge known = inputs_of(f, call, &v);
     sb_ball *balls[4] = {NULL, NULL, NULL, NULL};
+    if (call->op == SB_OP_linear && known == SB_KNOWN_exact && f->fit && !f->step->again) {
+        sb_status sampled = sb_fit_linear(f->fit, call);
+        if (sampled)
+            return sampled;
+    }
     if (call->op == SB_OP_linear && call->single && known == SB_KNOWN_exact)
         return forced_put_later(f, call);
     sb_status status = forced_do_later(f);

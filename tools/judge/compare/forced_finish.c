@@ -132,6 +132,10 @@ sb_status sb_forced_finish(sb_forced *f, sb_error *err)
     size_t compared = 0;
     char why[SB_WORDS];
     (void)err;
+    const sb_arithmetic *ar = f->options.arithmetic;
+    if (f->fit)
+        sb_fit_finish(f->fit, sb_bias_found(f->bias, SB_OP_linear), v);
+    v->fit.declared = ar->atom || ar->fp8 || ar->fp4;
     sb_bias_finish(f->bias, v);
     for (size_t op = 0; op < SB_OP_COUNT; op++) {
         v->ops[op].median = median_of(&f->counts[op]);

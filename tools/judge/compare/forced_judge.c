@@ -237,7 +237,11 @@ static sb_status see_bias(sb_forced *f, const piece *p)
         return SB_OK;
     snprintf(seen.place.op, sizeof seen.place.op, "%s", sb_op_name(p->from->op));
     snprintf(seen.place.name, sizeof seen.place.name, "%s", p->name);
-    return sb_bias_see(f->bias, &seen);
+    int repeats;
+    sb_status status = sb_bias_see(f->bias, &seen, &repeats);
+    if (f->fit && p->from->op == SB_OP_linear && p->from->bias.relative <= 0)
+        sb_fit_see(f->fit, p->found, p->expected, p->count, !repeats);
+    return status;
 }
 
 /* Notes the distance of the watched element. */

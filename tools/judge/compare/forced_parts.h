@@ -4,6 +4,7 @@
 
 #include "tools/judge/compare/forced.h"
 #include "ref/ops/values.h"
+#include "tools/judge/compare/fit.h"
 #include "tools/judge/compare/known.h"
 
 /* Bins of error / bound: four per octave, from 2^-64 on. */
@@ -68,6 +69,7 @@ struct sb_forced {
     size_t sequence_count;
     forced_count counts[SB_OP_COUNT];
     sb_bias *bias;
+    sb_fit *fit; /* NULL in a search for explanations */
     sb_known_arrays known;
     struct forced_kept *kept_calls; /* calls of the current tap, for a bundle */
     size_t kept_count;

@@ -67,14 +67,33 @@ typedef enum sb_bias_direction {
     SB_BIAS_DIRECTIONS
 } sb_bias_direction;
 
+/* "too large"; "none" */
+const char *sb_bias_way(sb_bias_direction direction);
+
 typedef struct sb_op_bias {
     size_t rows; /* that were tested; 0: nothing can be said */
     sb_bias_direction direction;
     double relative, absolute; /* mean errors, in u of the result and of the mean magnitude */
     double odds;               /* what the best bet has won so far: 10^odds to 1 */
     sb_place place;            /* of the row that decided */
+    const char *null;          /* what a correct engine may be like */
     char words[200];           /* "": none */
 } sb_op_bias;
+
+/* T-100: the units whose results those of linear layers may be. */
+enum { SB_FIT_ROWS = 16 };
+typedef struct sb_fit_row {
+    const char *name; /* row of docs/atoms.md, the first of equal ones */
+    int fits;
+    double odds; /* against it: 10^odds to 1 */
+} sb_fit_row;
+typedef struct sb_fit_verdict {
+    sb_fit_row rows[SB_FIT_ROWS];
+    size_t count, groups; /* groups of results that were tried; 0: nothing can be said */
+    int sums;             /* binary32 sums, rounded to nearest, fit */
+    const char *tightest; /* of the rows that fit; NULL: none */
+    int declared;         /* the engine declares its matrix unit */
+} sb_fit_verdict;
 
 /* One op of ops.def over all steps, in the forced comparison. */
 typedef struct sb_op_verdict {
@@ -209,6 +228,7 @@ typedef struct sb_verdicts {
     char reason[SB_WORDS]; /* for FAIL, MISTRUSTED, SKIPPED: one line */
     char note[SB_WORDS];   /* e.g. why the free comparison could not decide although the ops did */
     sb_op_verdict ops[SB_OP_COUNT];
+    sb_fit_verdict fit;
     sb_tap_judged *taps; /* in the order of the first call */
     size_t tap_count, tap_room;
     sb_hidden_verdict *hidden; /* in the order of the layers */

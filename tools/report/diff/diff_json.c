@@ -210,6 +210,46 @@ static json_t *tap_json(const sb_tap_judged *v, int *failed)
     return out;
 }
 
+/* T-98: the errors of an op on average; null if nothing was tested. */
+static json_t *bias_json(const sb_op_bias *b, int *failed)
+{
+    if (!b->rows)
+        return json_null();
+    json_t *out = json_object();
+    put(out, "tap", *b->place.name ? string(b->place.name) : json_null(), failed);
+    put(out, "groups", count(b->rows), failed);
+    put(out, "direction", string(sb_bias_way(b->direction)), failed);
+    put(out, "relative_u", real(b->relative), failed);
+    put(out, "absolute_u", real(b->absolute), failed);
+    put(out, "bet_log10", real(b->odds), failed);
+    put(out, "null", string(b->null), failed);
+    return out;
+}
+
+/* T-100: the matrix units that the results of linear layers fit; null if nothing was tried. */
+static json_t *fit_json(const sb_fit_verdict *f, int *failed)
+{
+    if (!f->groups)
+        return json_null();
+    json_t *out = json_object(), *units = json_array();
+    for (size_t i = 0; i < f->count; i++) {
+        json_t *one = json_object();
+        put(one, "unit", string(f->rows[i].name), failed);
+        put(one, "fits", json_boolean(f->rows[i].fits), failed);
+        put(one, "bet_log10", real(f->rows[i].odds), failed);
+        append(units, one, failed);
+    }
+    put(out, "groups", count(f->groups), failed);
+    put(out, "sums", json_boolean(f->sums), failed);
+    put(out, "tightest",
+        f->sums       ? string("library")
+        : f->tightest ? string(f->tightest)
+                      : json_null(),
+        failed);
+    put(out, "units", units, failed);
+    return out;
+}
+
 static json_t *op_json(size_t op, const sb_op_verdict *v, int *failed)
 {
     json_t *out = json_object();
@@ -221,6 +261,7 @@ static json_t *op_json(size_t op, const sb_op_verdict *v, int *failed)
     put(out, "near_ties", count(v->near_ties), failed);
     put(out, "worst_ratio", real(v->worst), failed);
     put(out, "tightness", real(v->median), failed);
+    put(out, "bias", bias_json(&v->bias, failed), failed);
     put(out, "verdict", verdict(v->verdict), failed);
     return out;
 }
@@ -303,6 +344,7 @@ static void put_lists(const sb_diff_report *r, json_t *document, int *failed)
     put(document, "by_depth", depths_json(r->verdicts, failed), failed);
     put(document, "hits", hits, failed);
     put(document, "ops", ops, failed);
+    put(document, "fit", fit_json(&v->fit, failed), failed);
     for (size_t i = 0; i < v->tap_count; i++)
         append(taps, tap_json(&v->taps[i], failed), failed);
     put(document, "taps", taps, failed);

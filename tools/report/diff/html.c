@@ -258,6 +258,7 @@ static void print_engine(FILE *out, const sb_diff_report *r)
     html_state(out, r);
     html_hits(out, r);
     html_ops(out, r);
+    html_bias(out, r);
     html_tokens(out, r);
 }
 

@@ -26,6 +26,7 @@ void html_acceptance(FILE *out, const sb_diff_report *report);
 void html_state(FILE *out, const sb_diff_report *report);
 void html_hits(FILE *out, const sb_diff_report *report);
 void html_ops(FILE *out, const sb_diff_report *report);
+void html_bias(FILE *out, const sb_diff_report *report);
 void html_tokens(FILE *out, const sb_diff_report *report);
 
 #endif

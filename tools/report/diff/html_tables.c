@@ -237,6 +237,61 @@ void html_ops(FILE *out, const sb_diff_report *r)
     sb_page_section_end(out);
 }
 
+/* --- errors on average ------------------------------------------------------------------------ */
+
+/* T-100, in a sentence. */
+static void print_fit(FILE *out, const sb_fit_verdict *f)
+{
+    if (!f->groups)
+        return;
+    fprintf(out, "<p>Sums of linear layers, by %zu groups of results: ", f->groups);
+    if (f->sums)
+        fputs("binary32 sums in some order, rounded to nearest, fit.", out);
+    else if (f->tightest)
+        fprintf(out,
+                "binary32 sums do not fit; <code>%s</code> is the tightest matrix unit that does.",
+                f->tightest);
+    else
+        fputs("neither binary32 sums nor any matrix unit of docs/atoms.md fit.", out);
+    fputs("</p>\n", out);
+}
+
+void html_bias(FILE *out, const sb_diff_report *r)
+{
+    const sb_verdicts *v = r->verdicts;
+    size_t tested = 0;
+    for (size_t i = 0; i < SB_OP_COUNT; i++)
+        tested += v->ops[i].bias.rows != 0;
+    if (!tested)
+        return;
+    sb_page_section(
+        out, "bias", "Errors on average",
+        "Errors of round to nearest are up as often as down. Bets on their signs tell a "
+        "constant error that lies within the bounds (docs/tolerances.md, T-98). One u is "
+        "2<sup>-24</sup> of the result.");
+    sb_page_table(out, "bias",
+                  "op|results are|on average|of the mean magnitude|groups|best bet|decided "
+                  "at|compared with");
+    for (size_t i = 0; i < SB_OP_COUNT; i++) {
+        const sb_op_bias *b = &v->ops[i].bias;
+        if (!b->rows)
+            continue;
+        const int found = b->direction != SB_BIAS_none;
+        fprintf(out,
+                "<tr%s data-op=\"%s\"><td><code>%s</code></td><td>%s</td><td>%.3g u</td><td>%.3g "
+                "u</td><td>%zu</td><td>10<sup>%.1f</sup> to 1</td><td>",
+                found ? " class=\"hit\"" : "", sb_op_name(i), sb_op_name(i),
+                found ? sb_bias_way(b->direction) : "not biased", b->relative, b->absolute, b->rows,
+                b->odds);
+        if (found)
+            fprintf(out, "<code>%s</code>", b->place.name);
+        fprintf(out, "</td><td>%s</td></tr>\n", b->null);
+    }
+    sb_page_table_end(out);
+    print_fit(out, &v->fit);
+    sb_page_section_end(out);
+}
+
 /* --- tokens ----------------------------------------------------------------------------------- */
 
 static void print_ids(FILE *out, const uint32_t *ids, size_t count)
