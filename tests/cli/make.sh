@@ -57,6 +57,42 @@ says_err "neither --preset"
 refused 3 make "$work/x" --weights "$work/no-such"
 check "something was written" test ! -e "$work/x"
 
+# a drafter for the same target: the same bytes twice; the dialect changes names and config.json, and no value
+run 0 make "$work/drafter" --preset T4 --drafter eagle3
+run 0 make "$work/again" --preset T4 --drafter eagle3 --dialect speculators --format nvfp4-ct --layout vl
+check "two runs give different bytes" diff -r "$work/drafter" "$work/again"
+run 0 make "$work/forge" --preset T4 --drafter eagle3 --dialect specforge
+check "no midlayer" grep -q '"midlayer.hidden_norm.weight"' "$work/forge/model.safetensors"
+for folder in drafter forge; do
+    run 0 run "$work/a" --tokens 1,2,3 -n 9 --draft 2 --drafter "$work/$folder" --json
+    rounds[${#folder}]=$(value rounds)
+done
+same "the dialect changes drafts" "${rounds[7]}" "${rounds[5]}"
+for other in '--seed 43' '--recipe plain' '--recipe predictable' '--layers 3' '--flags fc_norm' '--flags qwen3,own_embedding' '--draft-vocab 100'; do
+    # shellcheck disable=SC2086
+    run 0 make "$work/other" --preset T4 --drafter eagle3 --replace $other
+    check "$other changes no byte" test "$(cat "$work"/other/* | cksum)" != "$(cat "$work"/drafter/* | cksum)"
+    [ "$other" = '--layers 3' ] || run 0 run "$work/a" --tokens 1,2,3 -n 4 --draft 2 --drafter "$work/other"
+done
+run 0 make "$work/other" --preset T4 --drafter eagle3 --replace --draft-vocab 384
+refused 2 make "$work/y" --preset T4 --drafter eagle3 --draft-vocab 385
+says_err 'at most 384'
+refused 2 make "$work/y" --preset T4 --drafter eagle
+says_err 'expected eagle3'
+refused 2 make "$work/y" --preset T4 --drafter eagle3 --flags fc_norm,norm_before_fc
+says_err 'exclude each other'
+refused 2 make "$work/y" --preset T4 --drafter eagle3 --flags norms
+says_err 'expected one of norm_before_residual'
+refused 2 make "$work/y" --preset T4 --drafter eagle3 --flags qwen3 --dialect specforge
+refused 2 make "$work/y" --preset T4 --drafter eagle3 --layers 2
+says_err 'three states'
+refused 2 make "$work/y" --preset T4 --drafter eagle3 --recipe predictable-1
+refused 2 make "$work/y" --weights "$work/plain" --drafter eagle3
+refused 2 make "$work/y" --preset T4 --flags fc_norm
+says_err 'for a drafter'
+refused 2 make "$work/drafter" --preset T4 --drafter eagle3
+check "something was written" test ! -e "$work/y"
+
 run 0 make --list
 for word in T1 T6 35b-a3b mistakes predictable bf16 f32 text vl qwen3.5 fused split; do says "$word"; done
 refused 2 make "$work/x" --list

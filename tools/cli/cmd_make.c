@@ -22,7 +22,7 @@ static const char about[] = "Writes a synthetic checkpoint in the published layo
 
 typedef struct wishes {
     sb_make_options o;
-    uint64_t layers, group_size;
+    uint64_t layers, group_size, draft_vocab;
     int list, as_json;
 } wishes;
 
@@ -54,6 +54,14 @@ static sb_status parse(wishes *w, sb_command_line *line, int argc, char **argv, 
         {"tokenizer", 0, SB_OPT_FLAG, &w->o.tokenizer, NULL,
          "also write a tokenizer.json: every byte, some merges, <|im_end|> and the like"},
         {"no-mtp", 0, SB_OPT_FLAG, &w->o.no_mtp, NULL, "leave the MTP head out"},
+        {"drafter", 0, SB_OPT_STRING, &w->o.drafter, "D",
+         "write a drafter for this target instead of the target: eagle3"},
+        {"dialect", 0, SB_OPT_STRING, &w->o.dialect, "D",
+         "of the drafter: speculators (default) or specforge"},
+        {"flags", 0, SB_OPT_STRING, &w->o.flags, "LIST",
+         "of the drafter: norm_before_residual,fc_norm and the like; see --list"},
+        {"draft-vocab", 0, SB_OPT_NUMBER, &w->draft_vocab, "N",
+         "tokens that the drafter can draft: 32000 by default, or 7/8 of a small vocabulary"},
         {"replace", 0, SB_OPT_FLAG, &w->o.replace, NULL,
          "replace a folder that is not empty: write beside it, then exchange the two"},
         SB_OPT_JSON(&w->as_json),
@@ -83,7 +91,15 @@ static sb_status check(wishes *w, const sb_command_line *line, sb_error *err)
     if (w->group_size > 4096)
         return sb_fail(err, SB_ERR_USAGE, "--group-size is %llu; at most 4096",
                        (unsigned long long)w->group_size);
+    if (!w->o.drafter && (w->o.dialect || w->o.flags || w->draft_vocab))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--dialect, --flags and --draft-vocab are for a drafter; expected --drafter "
+                       "eagle3");
+    if (w->draft_vocab > UINT32_MAX)
+        return sb_fail(err, SB_ERR_USAGE, "--draft-vocab is %llu; expected at most the vocabulary",
+                       (unsigned long long)w->draft_vocab);
     w->o.dir = line->operand[0];
+    w->o.draft_vocab = (unsigned)w->draft_vocab;
     w->o.group_size = (unsigned)w->group_size;
     w->o.layers = (unsigned)w->layers;
     w->o.progress = sb_progress_bytes;

@@ -86,6 +86,17 @@ static const sb_make_choice expert_choices[] = {
     {"split", "gate_proj, up_proj and down_proj of every expert"},
 };
 
+static const sb_make_choice dialect_choices[] = {
+    {"speculators", "transformer_layer_config, layers.0., states numbered from the embedding"},
+    {"specforge", "LlamaForCausalLMEagle3, midlayer., states numbered from the output of layer 0"},
+};
+
+static const sb_make_choice flag_choices[] = {
+#define SB_DRAFTER_FLAG(name, help) {#name, help},
+#include "tools/make/drafter_flags.def"
+#undef SB_DRAFTER_FLAG
+};
+
 static const struct {
     const char *name;
     const sb_make_choice *choices;
@@ -98,7 +109,8 @@ static const struct {
     LIST("preset", preset_choices),   LIST("recipe", recipe_choices),
     LIST("format", format_choices),   LIST("layout", layout_choices),
     LIST("storage", storage_choices), LIST("experts", expert_choices),
-    LIST("scale-rule", rule_choices),
+    LIST("scale-rule", rule_choices), LIST("dialect", dialect_choices),
+    LIST("flags", flag_choices),
 #undef LIST
 };
 

@@ -181,15 +181,18 @@ static uint32_t image_id(const sb_make_preset *dims, uint32_t published)
     return dims->vocab_size > 248057 ? published : dims->vocab_size - (248057 - published) - 1;
 }
 
-static const char *const class_names[] = {"Qwen3_5Moe", "Qwen3_5", "Qwen3Next", "Qwen3Moe",
-                                          "Qwen3"};
+const char *sb_make_class_name(sb_family family)
+{
+    static const char *const names[] = {"Qwen3_5Moe", "Qwen3_5", "Qwen3Next", "Qwen3Moe", "Qwen3"};
+    return names[family];
+}
 
 static void write_root(text_out *out)
 {
     const sb_make_preset *dims = &out->shape->dims;
     sb_put_open(&out->json, '{');
     sb_put_key(&out->json, "architectures");
-    fprintf(out->json.file, "[\"%sFor%s\"]", class_names[dims->family],
+    fprintf(out->json.file, "[\"%sFor%s\"]", sb_make_class_name(dims->family),
             out->shape->vl ? "ConditionalGeneration" : "CausalLM");
     if (!out->shape->vl) {
         write_text_model(out);

@@ -11,6 +11,7 @@
 #include "ref/formats/format.h"
 #include "ref/math/fn.h"
 #include "tools/make/bulk.h"
+#include "tools/make/drafter.h"
 #include "tools/make/draw.h"
 #include "tools/make/folder.h"
 #include "tools/make/pieces.h"
@@ -205,6 +206,8 @@ sb_status sb_make(const sb_make_options *options, sb_error *err)
     sb_make_plan plan;
     sb_target target = {.fd = -1};
     job j = {.options = options, .plan = &plan};
+    if (options->drafter)
+        return sb_make_drafter(options, err);
     sb_status status = sb_make_plan_new(options, &plan, err);
     if (!status)
         status = sb_make_folder_open(options->dir, options->replace, &target, err);

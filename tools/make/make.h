@@ -30,6 +30,10 @@ typedef struct sb_make_options {
     unsigned group_size;    /* 0: the format's own */
     unsigned layers;        /* 0: the preset's */
     const struct sb_make_preset *shape; /* replaces the preset's shape (choices.h); NULL: none */
+    const char *drafter;  /* "eagle3": writes a drafter for this target instead; NULL: no */
+    const char *dialect;  /* of the drafter; NULL: "speculators" */
+    const char *flags;    /* of the drafter: names with commas between; NULL: none */
+    unsigned draft_vocab; /* rows of its head; 0: 32000, or 7/8 of a small vocabulary */
     uint64_t seed;
     uint64_t shard_bytes; /* 0: 5 GB, or three shards if that were only one */
     uint64_t hold;        /* most bytes of quantized layers held in memory (pieces.h); 0: 1 GB */
@@ -43,7 +47,8 @@ typedef struct sb_make_options {
     void *progress_ctx;
 } sb_make_options;
 
-/* Writes the checkpoint. An unknown name is SB_ERR_USAGE; the message lists the known names. */
+/* Writes the checkpoint, or its drafter. An unknown name is SB_ERR_USAGE; the message lists the
+ * known names. */
 sb_status sb_make(const sb_make_options *options, sb_error *err);
 
 /* The choices of each option. NULL stands for the first entry of a list. Exceptions: a preset has
@@ -57,6 +62,8 @@ typedef enum sb_make_list_id {
     SB_MAKE_STORAGES,
     SB_MAKE_EXPERTS,
     SB_MAKE_SCALE_RULES,
+    SB_MAKE_DIALECTS,
+    SB_MAKE_FLAGS,
     SB_MAKE_LISTS
 } sb_make_list_id;
 
